@@ -196,6 +196,8 @@ fn cache_of_elements<I: Number, O: Number>(
     ];
     let x = Guarded::new(&values::<I>(source, tokens * heads * head_dim), edge);
     let [given, _] = rows.rows();
+    // A shift takes no rows with another factor.
+    let given = given.with_attention_factor(1.0).expect("a factor");
     for layout in layouts.map(|layout| layout.expect("a small cache")) {
         let memory = paint::<O>(source, layout.end());
         for backend in Backend::available() {
@@ -234,6 +236,7 @@ fn cache_of_codes(source: &mut Source<'_>, shape: [usize; 4], rows: &GuardedRows
     let x = Guarded::new(&values::<f32>(source, tokens * heads * head_dim), edge);
     let from = Tensor::new(&x, shape).expect("a valid tensor");
     let [given, _] = rows.rows();
+    let given = given.with_attention_factor(1.0).expect("a factor");
     let made = |at| QuantScale::Made { least: 1e-6, at };
     let apart = made(ScalePlace::Apart(ScaleLayout::nh(1, heads)));
     let inline = made(ScalePlace::Inline(head_dim));

@@ -290,16 +290,13 @@ impl<'a> Slots<'a> {
         }
         if let SlotSource::Range { first, .. } = self.0 {
             // The first that is not there, without a look at each: tokens without elements may be any number.
-            let slots = cache.shape.slots();
-            let index = (slots as i128 - i128::from(first)).max(0);
-            return match usize::try_from(index).ok().filter(|&index| index < given) {
-                Some(index) => Err(Error::Slot {
-                    index,
-                    slot: first.saturating_add_unsigned(index as u64),
-                    slots,
-                }),
-                None => Ok(()),
-            };
+            let index = (cache.shape.slots() as i128 - i128::from(first)).max(0);
+            if let Ok(index) = usize::try_from(index)
+                && index < given
+            {
+                self.find(index, tokens, cache, len)?;
+            }
+            return Ok(());
         }
         // Without elements, tokens may be any number, and so may positions that are no list.
         if shape.elements() == Some(0) && !self.is_listed() {
@@ -347,10 +344,7 @@ impl<'a> Slots<'a> {
                     let end = usize::try_from(starts.get(sequence.checked_add(1)?)?).ok()?;
                     Some((pages, first..end))
                 });
-                match paged.slot(line)? {
-                    Some(slot) => slot,
-                    None => return Ok(None),
-                }
+                paged.slot(line)?
             }
             SlotSource::Table {
                 table,
@@ -365,10 +359,7 @@ impl<'a> Slots<'a> {
                     size,
                 };
                 let first = sequence * width;
-                match paged.slot(Some((table, first..first + width)))? {
-                    Some(slot) => slot,
-                    None => return Ok(None),
-                }
+                paged.slot(Some((table, first..first + width)))?
             }
             SlotSource::Sequences(positions) => {
                 let (sequence, position) = found_in(positions, index, tokens)?;
@@ -380,7 +371,7 @@ impl<'a> Slots<'a> {
                     });
                 }
                 match position {
-                    ..0 => return Ok(None),
+                    ..0 => position,
                     _ => slot_of(sequence as i64, position, size),
                 }
             }
@@ -423,8 +414,8 @@ struct Paged {
 }
 
 impl Paged {
-    /// Its slot by the pages of its sequence, a range of a list; `None` where it is skipped.
-    fn slot(&self, line: Option<(Ids<'_>, Range<usize>)>) -> Result<Option<i64>, Error> {
+    /// Its slot by the pages of its sequence, a range of a list; negative where it is skipped.
+    fn slot(&self, line: Option<(Ids<'_>, Range<usize>)>) -> Result<i64, Error> {
         let &Paged {
             index,
             position,
@@ -432,7 +423,7 @@ impl Paged {
             size,
         } = self;
         if position < 0 {
-            return Ok(None);
+            return Ok(position);
         }
         let page = position / size.max(1) as i64;
         let block = line.and_then(|(pages, range)| {
@@ -452,7 +443,7 @@ impl Paged {
                 page,
                 block,
             }),
-            Some(block) => Ok(Some(slot_of(block, position, size))),
+            Some(block) => Ok(slot_of(block, position, size)),
         }
     }
 }
