@@ -57,7 +57,11 @@ const LANGUAGES: &[Language] = &[
         ),
         others: &[
             // What its calls do not have: files of GGUF, shards, shifts, parts of rows, dual chunks, formats by name.
+            "Frequencies::shift",
+            "Gguf::from_bytes",
             "Gguf::with_freq_factors",
+            "Gguf::with_part",
+            "Gguf::without",
             "PairGradients::cos_sin",
             "Rope::shift",
             "Rotation::rows",

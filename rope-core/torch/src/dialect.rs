@@ -12,6 +12,19 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
     ("Direction::Forward", "direction=\"forward\""),
     ("Direction::Inverse", "direction=\"inverse\""),
     ("Direction::Transpose", "direction=\"transpose\""),
+    (
+        "give those of all axes to Positions::axis_major or Positions::token_major",
+        "pass those of all axes, [axes, batch, tokens]",
+    ),
+    (
+        "compute fewer rows at a time, or call the function whose name ends with `_in` (rows_in), which takes the \
+         caller's storage",
+        "compute fewer rows at a time",
+    ),
+    (
+        "use Rotation::rotate, rotate_qk or rotate_into",
+        "use Rotation.rotate",
+    ),
     ("rotate_into", "rotate"),
     (
         "takes gradients back, and Rope::channel_gradients sums those of cos and sin",
@@ -45,6 +58,11 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
         "(Config::without leaves it out)",
         "(leave it out of config if it is not meant)",
     ),
+    (
+        "Config::lenient answers as the code does, Config::without leaves the key out",
+        "lenient=True answers as the code does; leave the key out of config if it is not meant",
+    ),
+    ("Config::with_model_type", "model_type"),
     ("use Model::layers", "choose one by layer"),
     ("Model::layers", "layer"),
     (

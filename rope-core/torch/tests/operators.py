@@ -158,7 +158,7 @@ class ByConfiguration(unittest.TestCase):
             (gemma, {}, "layer_type"), (dynamic, {}, r"\(length\)"), (smol, {}, "choose one by layer"),
             (smol, {"layer": 3}, "layer 3 does not rotate"), (smol, {"layer": 4}, r"below the number of layers \(4\)"),
             (dict(LLAMA, model_type="lama"), {}, "model_type reads it by the rules of another type"),
-            ({"model_type": "musicflamingo"}, {}, "guide"), (dict(LLAMA, use_mrope=True), {}, "leave it out of config"),
+            ({"model_type": "musicflamingo"}, {}, "guide"), (dict(LLAMA, use_mrope=True), {}, "out of config"),
         ):
             with self.assertRaisesRegex(RuntimeError, message) as raised:
                 rope_kernels.Rotation(config, **choices)
