@@ -52,8 +52,8 @@ done
 step "the libraries"
 grep -qF -- '--no-std' <("$capi/install.sh" --help) || fail "install.sh --help"
 for wrong in --no_std -x ''; do
-    if "$capi/install.sh" "$prefix/wrong" "$wrong" 2>"$CARGO_TARGET_DIR/refusal"; then fail "install.sh takes '$wrong'"; fi
-    grep -qE -- "unknown option ${wrong:---}|the prefix is empty" "$CARGO_TARGET_DIR/refusal" || fail "'$wrong' is not named"
+    refusal=$("$capi/install.sh" "$prefix/wrong" "$wrong" 2>&1) && fail "install.sh takes '$wrong'"
+    grep -qE -- "unknown option ${wrong:---}|the prefix is empty" <<<"$refusal" || fail "'$wrong' is not named"
 done
 tests "$capi/install.sh" "$prefix/std"
 tests "$capi/install.sh" "$prefix/no-std" --no-std

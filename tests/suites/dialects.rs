@@ -23,7 +23,8 @@ struct Language {
     sources: &'static str,
     /// The text whose words the language has.
     vocabulary: &'static str,
-    /// Names beyond it: of Rust in messages that it never has, as it lacks what they refuse; and its own.
+    /// Names beyond it: of Rust (or a type, as `Type::`) in messages that it never has, as it lacks what they refuse; and
+    /// its own.
     others: &'static [&'static str],
 }
 
@@ -33,13 +34,7 @@ const LANGUAGES: &[Language] = &[
         names: c::NAMES,
         sources: "../rope-core/capi/src",
         vocabulary: include_str!("../../rope-core/capi/include/rope.h"),
-        others: &[
-            "Gguf::with_freq_factors",
-            "Rotation::rows",
-            "Rows::pairs",
-            "SIZE_MAX",
-            "PTRDIFF_MAX",
-        ],
+        others: &["Rotation::", "Rows::pairs", "SIZE_MAX", "PTRDIFF_MAX"],
     },
     Language {
         name: "Python",
@@ -58,13 +53,10 @@ const LANGUAGES: &[Language] = &[
         others: &[
             // What its calls do not have: files of GGUF, shards, shifts, parts of rows, dual chunks, formats by name.
             "Frequencies::shift",
-            "Gguf::from_bytes",
-            "Gguf::with_freq_factors",
-            "Gguf::with_part",
-            "Gguf::without",
+            "Gguf::",
             "PairGradients::cos_sin",
             "Rope::shift",
-            "Rotation::rows",
+            "Rotation::",
             "Rows::inverted",
             "Rows::pairs",
             "Rows::per_channel",
@@ -137,13 +129,17 @@ impl Language {
         let is_part = |c: char| c.is_alphanumeric() || c == '_';
         let mut known: HashSet<&str> = self.vocabulary.split(|c| !is_part(c)).collect();
         known.extend(self.others.iter().chain(ELSEWHERE));
+        let is_known = |name: &str| {
+            let mut of_type = self.others.iter().filter(|other| other.ends_with("::"));
+            known.contains(name) || of_type.any(|other| name.starts_with(other))
+        };
         let mut left = vec![];
         for (text, names_keys) in messages {
             let names = self.names;
             let message = Renamed { text, names }.to_string();
             left.extend(
                 names_in(&message)
-                    .filter(|name| !known.contains(name))
+                    .filter(|name| !is_known(name))
                     .filter(|name| !names_keys || name.contains("::"))
                     .map(|name| format!("{}: {name}, in: {message}", self.name)),
             );
@@ -296,11 +292,19 @@ fn texts_on_c_name_what_is_declared() {
         include_str!("../../rope-core/capi/README.md"),
         include_str!("../../rope-core/src/guide/c.md"),
     ] {
-        // `rope_theta` is a key of files, `rope_freqs` a tensor of GGUF's, `rope_x_..` stands for several names.
+        // `rope_x_..` stands for several names.
+        let of_files = [
+            "rope_theta",
+            "rope_freqs",
+            "rope_factors_long",
+            "rope_factors_short",
+        ];
         let names = text
             .split(|c| !is_part(c) && c != '.')
             .filter(|name| name.starts_with("rope_") || name.starts_with("ROPE_"))
-            .filter(|name| !["rope_theta", "rope_freqs"].contains(name) && !name.contains("_."))
+            .filter(|name| {
+                !name.contains("_.") && !of_files.iter().any(|key| name.starts_with(key))
+            })
             .flat_map(|name| name.split('.'))
             .filter(|name| !name.is_empty() && !name.ends_with('_'));
         for name in names {

@@ -33,6 +33,14 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
         "pass the rows of one sequence, at its part of the values",
     ),
     (
+        "give those of all axes to Positions::axis_major or Positions::token_major",
+        "list those of all axes as ROPE_POSITIONS_KIND_AXIS_MAJOR or ROPE_POSITIONS_KIND_TOKEN_MAJOR",
+    ),
+    (
+        "the function whose name ends with `_in` (rows_in)",
+        "rope_rows_fill",
+    ),
+    (
         "ShardKind::UnevenZigzag",
         "ROPE_POSITIONS_KIND_UNEVEN_ZIGZAG_SHARD",
     ),
@@ -48,7 +56,22 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
          and scaling alone",
         "rope_config.model_type reads the file by the rules of another type",
     ),
+    ("Config::with_model_type(", "rope_config.model_type ("),
+    ("Config::lenient", "rope_config.lenient"),
     ("Config::without leaves", "rope_config.without leaves"),
+    ("Gguf::from_bytes", "rope_model_from_gguf"),
+    ("Gguf::with_part", "rope_gguf.parts"),
+    ("Gguf::without leaves", "rope_gguf.without leaves"),
+    (
+        "to Gguf::with_freq_factors, or None if the file has none",
+        "as rope_gguf.freq_factors, none of them if the file has none",
+    ),
+    (
+        "or None, to Gguf::with_freq_factors",
+        "or none, as rope_gguf.freq_factors",
+    ),
+    ("to Gguf::with_freq_factors", "as rope_gguf.freq_factors"),
+    ("Gguf::with_freq_factors", "rope_gguf.freq_factors"),
     ("use Model::layers", "use rope_model_from_config"),
     ("Model::layers", "rope_model_describe_layer"),
     (

@@ -1958,7 +1958,8 @@ fn offsets_and_ranges_at_the_ends() {
     assert_eq!(refused, rope_status::SlotOffset);
     assert_eq!(
         detail(),
-        "offset 13 (of token 0) and the 12 elements of its heads reach past the cache's 24"
+        "offset 13 (of token 0) leaves no room for the 12 of its heads in the cache's 24; offsets count elements, and \
+         bytes where the cache has codes"
     );
     assert_eq!(memory, [0; 6]);
     let written = copy(&from, &cache, slots(Offsets, &[12], 1));
