@@ -72,6 +72,12 @@ fn keys_that_change_nothing_pass() {
             r#""rope_theta": 1e4, "rotary_emb_base": 1e4"#,
             "rotary_emb_base",
         ),
+        ("llama", r#""rope_ratio": 1.0"#, "rope_ratio"),
+        (
+            "llama",
+            r#""rotary_scaling_factor": 1"#,
+            "rotary_scaling_factor",
+        ),
         (
             "llama",
             r#""no_rope_layers": [1, 1, 1, 1]"#,
@@ -135,6 +141,7 @@ fn keys_that_say_something_else_are_refused_unless_lenient() {
             "max_position_embeddings",
         ),
         (r#""rotary_pct": 0.5"#, "rotary_pct", ""),
+        (r#""layer_rope_theta": 5"#, "layer_rope_theta", ""),
         (r#""no_rope_layers": [1, 1, 1, 0]"#, "no_rope_layers", ""),
         (
             r#""layer_rope_theta": [1e4, 1e4, 1e4, 0]"#,

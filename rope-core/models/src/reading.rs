@@ -1174,12 +1174,14 @@ impl<'c> Reading<'c> {
         let interleaved = self.pairing().0 == Pairing::Interleaved;
         let number = value.as_f64();
         let is = |names| words::has(names, key);
-        if let Some((idle, own)) = self.row.idle
-            && idle.name() == key
-            && number == Some(own.into())
-        {
+        let idle = |(idle, own): (Key, u16)| idle.name() == key && number == Some(own.into());
+        if value.is_null() || self.row.idle.is_some_and(idle) {
             return Ok(true);
         }
+        let all = |number| {
+            let list = value.as_array();
+            list.is_some_and(|list| list.iter().all(|own| own.as_f64() == Some(number)))
+        };
         let base_of = |kind: &str| -> Result<Option<f64>> {
             match self.parameters.of(Some(kind)) {
                 Ok(Some(rope)) if self.parameters.by_layer => {
@@ -1194,45 +1196,40 @@ impl<'c> Reading<'c> {
             } else if is("rope_local_base_freq local_rope_theta swa_rope_theta") {
                 number == Some(base_of(SLIDING)?.unwrap_or(facts.base))
             } else if is("layer_rope_theta") {
-                let list = value.as_array().unwrap_or_default();
-                list.iter().all(|own| own.as_f64() == Some(facts.base))
+                all(facts.base)
             } else if is("attn_rotary_emb rotary_dim qk_rope_head_dim") {
                 // A part of 0 channels is no latent attention.
-                value.is_null()
-                    || number == Some(facts.rotary_dim as f64)
+                number == Some(facts.rotary_dim as f64)
                     || key == "qk_rope_head_dim" && number == Some(0.0)
             } else if is("global_head_dim kv_channels head_dim") {
-                value.is_null() || number == Some(facts.head_dim as f64)
+                number == Some(facts.head_dim as f64)
             } else if is(PARTS) {
                 let head_dim = self.head_dim(None, None).unwrap_or(facts.rotary_dim);
                 let partial = self.partial(facts.rope, head_dim)?;
-                value.is_null()
-                    || number.is_some_and(|part| {
-                        part_of(head_dim, part).is_ok_and(|part| part == facts.rotary_dim)
-                            || partial == Some(part)
-                    })
+                number.is_some_and(|part| {
+                    part_of(head_dim, part).is_ok_and(|part| part == facts.rotary_dim)
+                        || partial == Some(part)
+                })
             } else if is("rope_interleave rope_interleaved rope_gptj rotary_emb_interleaved") {
                 // The last two are GPT-J's pairing, in files of Cohere's and in its own.
-                value.is_null() || value.as_bool() == Some(interleaved)
+                value.as_bool() == Some(interleaved)
             } else if is(SWITCHES) {
                 // Whether the model rotates at all.
-                value.is_null() || value.as_bool() == Some(true)
+                value.as_bool() == Some(true)
             } else if is("position_embedding_type position_embeddings_type") {
                 match value.as_str() {
                     Some("rope" | "rotary") => true,
                     Some("rope_gptj") => interleaved,
-                    _ => value.is_null(),
+                    _ => false,
                 }
             } else if is("use_mrope") {
-                value.is_null() || value.as_bool() == Some(self.row.axes.has_sections())
-            } else if is("rope_ratio rope_position_scale") {
-                value.is_null() || number == Some(1.0)
+                value.as_bool() == Some(false) || self.row.axes.has_sections()
+            } else if words::any_within("scale scaling factor ratio", key) && number == Some(1.0) {
+                // Nothing is scaled.
+                true
             } else if is("no_rope_layers") {
-                // A list of ones: each layer rotates.
-                let list = value.as_array().unwrap_or_default();
-                value.is_null()
-                    || value.as_array().is_some()
-                        && list.iter().all(|own| own.as_f64() == Some(1.0))
+                // Each layer rotates.
+                all(1.0)
             } else {
                 is_neutral(key, value)
             },

@@ -95,6 +95,21 @@ fn check(text: &str, source: &mut Source<'_>) {
         config = config.with_length(source.wide() as u64 >> source.below(64));
     }
     let describe = |error: &Error| assert!(!error.to_string().is_empty());
+    if let Ok(model) = config.model() {
+        let named = |path: &str| text.contains(path.rsplit('.').next().unwrap_or_default());
+        for own in model.ignored() {
+            let whole = own.path.len() < 80 && !text.contains('\\');
+            assert!(!whole || named(&own.path), "{text}: {own}");
+        }
+        // What is answered strictly is answered leniently, and alike.
+        if let Ok(rotation) = model.rotation() {
+            let lenient = config.clone().lenient().rotation();
+            assert_eq!(lenient.as_ref(), Ok(rotation), "{text}");
+        }
+        if source.once_in(4) {
+            config = config.lenient();
+        }
+    }
     match config.frequencies() {
         Ok(made) => {
             let (factor, softmax) = (made.attention_factor(), made.softmax_factor());
