@@ -291,10 +291,7 @@ fn keys_of_the_rotation_for_one_layer_are_refused() {
             assert!(
                 matches!(
                     config.rotation(),
-                    Err(Error::Invalid {
-                        key: "per_layer_config".into(),
-                        ..
-                    })
+                    Err(Error::Invalid { key, .. }) if key == "per_layer_config"
                 ),
                 "{own}"
             );
