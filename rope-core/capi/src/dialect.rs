@@ -70,6 +70,10 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
         "or None, to Gguf::with_freq_factors",
         "or none, as rope_gguf.freq_factors",
     ),
+    (
+        "None: this architecture does not read one",
+        "none (a rope_gguf.freq_factor_count of 0): this architecture does not read one",
+    ),
     ("to Gguf::with_freq_factors", "as rope_gguf.freq_factors"),
     ("Gguf::with_freq_factors", "rope_gguf.freq_factors"),
     ("use Model::layers", "use rope_model_from_config"),

@@ -346,7 +346,7 @@ impl<'a> Gguf<'a> {
     }
 
     /// The context of a sequence, which decides between `rope_factors_long.weight` and `rope_factors_short.weight` of
-    /// [`Gguf::from_bytes`]. Without it that is the file's `context_length`, as it is in llama.cpp.
+    /// [`Gguf::from_bytes`]. Without it that is the file's `context_length`, as in llama.cpp with an `n_ctx` of 0.
     #[must_use]
     pub fn with_context(self, context: u64) -> Self {
         Self {

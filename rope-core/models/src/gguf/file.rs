@@ -85,9 +85,12 @@ struct Reader<'a> {
 }
 
 impl<'a> FilePart<'a> {
+    /// Reads a file, or a part of one.
+    ///
     /// # Errors
     ///
-    /// [`Error::GgufFile`] with the place where the bytes stop to be a file.
+    /// [`Error::GgufFile`] with the place where the bytes stop being a file; [`Error::Invalid`] for the alignment, and
+    /// for the keys that a part has.
     pub(super) fn read(bytes: &'a [u8]) -> Result<Self> {
         let mut reader = Reader {
             bytes,
