@@ -31,12 +31,12 @@ size=$(stat -c %s "$wheel")
 if ((size > 1000000)); then fail "the wheel has $size bytes"; fi
 echo "$(basename "$wheel"): $size bytes"
 
-step "transformers 5.23.0"
-transformers=$temporary/transformers-5.23.0
+step "transformers 5.24.0"
+transformers=$temporary/transformers-5.24.0
 if [[ ! -d $transformers ]]; then
     rm -rf "$transformers.partial"
-    "$python" -m pip install -q --disable-pip-version-check --target "$transformers.partial" transformers==5.23.0 \
-        >>"$log" 2>&1 || unavailable "pip install transformers==5.23.0 failed"
+    "$python" -m pip install -q --disable-pip-version-check --target "$transformers.partial" transformers==5.24.0 \
+        >>"$log" 2>&1 || unavailable "pip install transformers==5.24.0 failed"
     mv "$transformers.partial" "$transformers"
 fi
 

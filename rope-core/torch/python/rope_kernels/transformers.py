@@ -369,7 +369,8 @@ def _exact_rotation(rotary, config, layer_type):
     refusals = []
     for choice in _choices(config, layer_type):
         try:
-            rotation = Rotation(config, **choice)
+            # As the model's code reads the file: what it ignores, its cos and sin do not have.
+            rotation = Rotation(config, lenient=True, **choice)
         except RuntimeError as error:
             refusals.append(str(error))
             continue
