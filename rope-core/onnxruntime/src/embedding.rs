@@ -67,12 +67,10 @@ impl Embedding {
                 "rotary_embedding_dim is {rotary_dim}; it must be even"
             )));
         }
-        if schema == Schema::Contributed {
-            if rotary_dim > 0 && num_heads == 0 {
-                return Err(invalid(format!(
-                    "num_heads is 0; with rotary_embedding_dim ({rotary_dim}) it is required"
-                )));
-            }
+        if schema == Schema::Contributed && rotary_dim > 0 && num_heads == 0 {
+            return Err(invalid(format!(
+                "num_heads is 0; with rotary_embedding_dim ({rotary_dim}) it is required"
+            )));
         }
         Embedding {
             schema,
