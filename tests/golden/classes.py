@@ -2,8 +2,8 @@
 files and of every scaling in every spelling.
 
     python3 tests/golden/classes.py sizes             renews models/sizes.txt, and types/sizes.rs of rope-models from it
-    python3 tests/golden/classes.py cases [TYPE ..]   renews models/classes.jsonl and classes_frequencies.txt, of all types
-                                                      or of these
+    python3 tests/golden/classes.py cases [TYPE ..]   renews models/classes.jsonl and classes_frequencies.txt, of all
+                                                      types or of these
 
 `cases` makes a configuration of each file by its class, and of that configuration the module of rotary embeddings that
 the class's model has, alone, on the CPU. It asks that module for the frequencies of each type of layers, after a call
@@ -74,7 +74,13 @@ def otherwise(rows, classes):
             for values in (made, plain):
                 values["rope_theta"] = (values.get("rope_parameters") or {}).get("rope_theta")
             if any(made.get(key) != plain.get(key) for key in keys):
-                yield " ".join([name, part, *(str(int(made.get(key) or 0)) for key in keys)]) + "\n"
+                try:
+                    merged = getattr(configuration.from_dict({part: {"model_type": own.model_type}}), part).to_dict()
+                    merges = all(merged.get(key) == made.get(key) for key in keys[:4])
+                except Exception:
+                    merges = False
+                numbers = [int(made.get(key) or 0) for key in keys]
+                yield " ".join(map(str, [name, part, *numbers, int(merges)])) + "\n"
 
 
 # A file without the names that make it a `LENGTH` long text has none of its answers depend on the length.
@@ -100,6 +106,7 @@ SPELLINGS = {
 }
 PATCHES = {f"{name}/{spelling}": make(name, own)
            for name, own in SCALINGS.items() for spelling, make in SPELLINGS.items()}
+NOISE = "token|architectures|_version|dropout|initializer|label|_coef|vocab|_feature|_image|image_|stage_names"
 ROTARY = re.compile("Rotary|Rope|RoPE|RoPe")
 
 
@@ -157,6 +164,8 @@ class Rotary:
                 except Exception as error:
                     last = last or error
                     continue
+                if not any("Attention" in type(part).__name__ for part in model.modules()):
+                    break
                 found = [(path.count("."), path, part) for path, part in model.named_modules() if id(part) in seen
                          and any(key.endswith(("inv_freq", "embed_positions")) for key in dict(part.named_buffers()))]
                 if found:
@@ -166,7 +175,11 @@ class Rotary:
             for own, old in undo:
                 own.__init__ = old
         # The model fails by this file, for a reason that may be another.
-        own = [one for one in self.kinds_of() if list(inspect.signature(one.__init__).parameters)[1:2] == ["config"]]
+        signatures = [(one, inspect.signature(one.__init__).parameters) for one in self.kinds_of()]
+        own = [one for one, names in signatures if [*names][1:2] == ["config"]]
+        of_class = [one for one, names in signatures if "config" in names
+                    and names["config"].annotation is self.configuration]
+        own = of_class if len(own) > 1 else own
         if last and len(own) == 1:
             self.fails = True
             return own[0], (config,), {}
@@ -200,12 +213,14 @@ def rotations(rotary, config, long):
         return {"": [hexes(made), 1.0]}
     kinds = [key[: -len("_inv_freq")] for key, _ in module.named_buffers()
              if key.endswith("_inv_freq") and not re.search("original_inv_freq|long_inv_freq", key)]
-    types = getattr(module, "rope_type", "")
-    types = types if isinstance(types, dict) else {"": types}
+    forward = inspect.signature(module.forward).parameters
+    turns = 2 * torch.pi if "math.pi" in inspect.getsource(type(module)) else 1
     for kind in kinds or [""]:
-        if long and types.get(kind) in ("dynamic", "longrope"):
-            ids, last = torch.tensor([[LENGTH - 1]]), None
-            for position_ids in (ids, ids[None].expand(3, 1, 1), ids[None].expand(4, 1, 1)):
+        # The frequencies of a length are made before the rows.
+        if "position_ids" in forward and hasattr(module, "rope_type"):
+            last, ids = None, torch.tensor([[LENGTH - 1 if long else 1]])
+            of_axes = [ids[None].expand(axes, 1, 1) for axes in (3, 4)]
+            for position_ids in (ids, *of_axes, ids.expand(1, 2), ids[None].expand(1, 1, 2)):
                 try:
                     module(torch.zeros(1, 1, 1), position_ids, **({"layer_type": kind} if kind else {}))
                     break
@@ -214,7 +229,11 @@ def rotations(rotary, config, long):
             else:
                 raise last
         factor = getattr(module, f"{kind}_attention_scaling", getattr(module, "attention_scaling", 1.0))
-        found[kind] = [hexes(getattr(module, f"{kind}_inv_freq" if kind else "inv_freq")), float(factor)]
+        found[kind] = [hexes(turns * getattr(module, f"{kind}_inv_freq" if kind else "inv_freq")), float(factor)]
+    if [*found] == [""] and not getattr(config, "head_dim", None) and hasattr(config, "num_attention_heads"):
+        head = config.hidden_size // config.num_attention_heads
+        if head % 2 and 4 * head < len(found[""][0]):
+            raise ArithmeticError("an odd head has no room for its pairs")
     return found
 
 
@@ -225,6 +244,17 @@ def parts_of(config, path=""):
         if isinstance(own, transformers.PreTrainedConfig):
             yield path + name, own
             yield from parts_of(own, f"{path}{name}.")
+
+
+def shorter(saved, rows):
+    """A saved file without what says nothing of a rotation: tokens, and the keys of parts that do not rotate."""
+    made = {key: value for key, value in saved.items() if not re.search(NOISE, key)}
+    for key, value in made.items():
+        if isinstance(value, dict) and "model_type" in value:
+            rotates = value["model_type"] in rows or any(isinstance(own, dict) and "model_type" in own
+                                                         for own in value.values())
+            made[key] = shorter(value, rows) if rotates else {"model_type": value["model_type"]}
+    return made
 
 
 def cases_of(name, configuration, rows, rotaries, place):
@@ -249,26 +279,40 @@ def cases_of(name, configuration, rows, rotaries, place):
         except Exception as error:
             return place(f"raises {type(error).__name__}")
 
+    def applied(own, given, default, long):
+        """The same; where it has other pairs than those of the default file, if a small model runs with it."""
+        found, default = LISTED[truth(own, long)], LISTED[default]
+        pairs = lambda one: [len(value[0]) for value in one.values() if value is not True]
+        # Lists of factors have the length of the large model.
+        both = isinstance(found, dict) and isinstance(default, dict) and "short_factor" not in json.dumps(given)
+        if both and (pairs(found) != pairs(default) or "rotary_ndims" in models.source_of(type(own))):
+            try:
+                shape = next(iter(models.variants(own.model_type, type(own))))[1]
+                models.run(own.model_type, type(own), {**shape, **given}, models.axes_of(own.model_type, type(own)))
+            except Exception as error:
+                return place(f"raises {type(error).__name__}")
+        return place(found)
+
     line = {"model_type": name}
     plain = made({})
     if isinstance(plain, str):
         return {**line, "raises": plain}
-    saved = json.loads(made({}).to_json_string())
-    line["saved"] = {key: value for key, value in saved.items() if not re.search("architectures|_version|token_id", key)}
-    parts = dict(parts_of(plain))
+    parts = {path: own for path, own in parts_of(plain) if own.model_type in rows}
+    if parts or name in rows:
+        line["saved"] = shorter(json.loads(made({}).to_json_string()), rows)
     if parts:
         line["parts"] = {path: [own.model_type, truth(own)] for path, own in parts.items()}
-    if "text_config" in parts and parts["text_config"].model_type in rows and name not in rows:
+    if "text_config" in parts and name not in rows:
         first = LISTED[line["parts"]["text_config"][1]]
         line["pairs"] = len(next(iter(first.values()))[0]) // 8 if isinstance(first, dict) else 0
         for where in ("inside", "beside"):
             line[where] = []
             for scaling in SCALINGS:
                 given = filled(PATCHES[f"{scaling}/scaling-type"], line["pairs"], [])
-                given = {"text_config": given} if where == "inside" else given
-                own = made(given)
-                long = scaling in ("dynamic", "longrope")
-                line[where].append(truth(own.get_text_config(), long) if not isinstance(own, str) else place(own))
+                own = made({"text_config": given} if where == "inside" else given)
+                long, default = scaling in ("dynamic", "longrope"), line["parts"]["text_config"][1]
+                line[where].append(place(own) if isinstance(own, str)
+                                   else applied(own.get_text_config(), given, default, long))
     if name not in rows:
         return line
     line["truth"] = truth(plain)
@@ -279,9 +323,9 @@ def cases_of(name, configuration, rows, rotaries, place):
     pairs = len(first[0]) // 8
     line |= {"pairs": pairs, "kinds": kinds, "cases": []}
     for case, patch in PATCHES.items():
-        own = made(filled(patch, pairs, kinds))
-        long = bool(re.search("dynamic|longrope", case))
-        line["cases"].append(place(own) if isinstance(own, str) else truth(own, long))
+        given = filled(patch, pairs, kinds)
+        own, long = made(given), bool(re.search("dynamic|longrope", case))
+        line["cases"].append(place(own) if isinstance(own, str) else applied(own, given, line["truth"], long))
     return line
 
 
@@ -314,7 +358,8 @@ def cases(wanted):
     truths = [{kind: own if own is True else [lists.setdefault(own[0], len(lists)), own[1]]
                for kind, own in truth.items()} if isinstance(truth, dict) else truth for truth in LISTED]
     head = {"length": LENGTH, "patches": [*PATCHES.items()], "truths": truths}
-    text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in [head, *(lines[name] for name in sorted(lines))])
+    all_lines = [head, *(lines[name] for name in sorted(lines))]
+    text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in all_lines)
     (GOLDEN / "classes.jsonl").write_text(text)
     (GOLDEN / "classes_frequencies.txt").write_text("".join(own + "\n" for own in lists))
 

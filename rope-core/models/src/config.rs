@@ -90,7 +90,7 @@ impl Config {
 
     /// The part of a composite model that is meant: `vision_config`, say, or `thinker_config.text_config` for one
     /// within another. Without it a file that has a `text_config` is read there, or where its class has the text
-    /// model.
+    /// model. A part that the file leaves out is the one that the class of the whole makes.
     #[must_use]
     pub fn with_part(self, key: &str) -> Self {
         Self {
@@ -262,16 +262,16 @@ impl Config {
         let Some(whole) = own_type(&self.root).filter(|_| self.model_type.is_none()) else {
             return Cow::Borrowed(self);
         };
-        let there = self.root.get(TEXT).is_some_and(Value::is_object);
         let path = match (&self.part, model_type(whole)) {
-            (Some(path), _) if self.place().is_err() => path,
-            (None, Some((_, Type::Composite(None)))) if !there => TEXT,
+            (Some(path), _) => path,
+            (None, Some((_, Type::Composite(None)))) => TEXT,
             _ => return Cow::Borrowed(self),
         };
         let (mut made, mut name) = (self.clone(), String::from(whole));
         let mut object = &mut made.root;
         for key in path.split('.') {
-            if object.get(key).is_none_or(Value::is_null) {
+            let omitted = object.get(key).is_none_or(Value::is_null);
+            if omitted {
                 let known = parts(&name).find(|(known, ..)| *known == key);
                 let Some((_, own, _)) = known.filter(|_| !has_parts_or_sizes(object, &name)) else {
                     return Cow::Borrowed(self);
@@ -282,15 +282,15 @@ impl Config {
                 };
                 let mut part = Object::new();
                 part.insert("model_type", Value::Text(own));
-                for (size, number) in otherwise(&name, key) {
-                    part.insert(size, Value::Number(number));
-                }
                 object.insert(key, Value::Object(part));
             }
             object = match object.get_mut(key) {
                 Some(Value::Object(own)) => own,
                 _ => return Cow::Borrowed(self),
             };
+            for (size, number) in otherwise(&name, key, omitted) {
+                object.insert_missing(size, Value::Number(number));
+            }
             name = type_of_part(Some(&name), key, object).unwrap_or(name);
         }
         Cow::Owned(made)

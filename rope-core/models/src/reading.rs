@@ -499,7 +499,7 @@ impl<'c> Reading<'c> {
                 };
             }
             Head::Given => return own?.ok_or_else(|| missing("head_dim")),
-            Head::Usual | Head::Latent { .. } => (own?, None),
+            Head::Usual | Head::Unset | Head::Latent { .. } => (own?, None),
         };
         // A null is not an omission.
         let omitted = !self.config.contains_key("head_dim");
@@ -770,7 +770,8 @@ impl<'c> Reading<'c> {
             | RopeTypes::DeepseekYarn
             | RopeTypes::GrowingAlpha => true,
         };
-        if !known {
+        let unset = row.head == Head::Unset && !self.config.contains_key("head_dim");
+        if !known || unset && words::has("dynamic yarn longrope", scaling_name) {
             return Err(self.unsupported("this rope_type fails in the model's own code"));
         }
         if !layer.unscaled {

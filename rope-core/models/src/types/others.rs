@@ -339,6 +339,7 @@ pub(crate) const ALIASES: &[(&str, &str)] = &[
 /// Composites whose text model may lie flat in the file, and its type.
 pub(crate) const FLAT: &[(&str, &str)] = &[
     ("dots3_note", "dots3_note_text"),
+    ("fuyu", "persimmon"),
     ("hunyuan_vl", "hunyuan_vl_text"),
     ("llava_llama", "llama"),
     ("paddleocr_vl", "paddleocr_vl_text"),

@@ -210,6 +210,8 @@ pub(crate) enum Name {
 pub(crate) enum Head {
     /// `head_dim`, or the width over the heads.
     Usual,
+    /// The same; the class's dynamic NTK, YaRN and LongRoPE fail without a `head_dim`.
+    Unset,
     /// `head_dim`, or this many.
     Or(u16),
     /// `head_dim`; the code fails without it.

@@ -633,6 +633,7 @@ rows! {
     "minicpm" = HALF { head: Head::Quotient, rope_types: RopeTypes::MiniCpm };
     "minicpm3" = HALF { head: latent(64, 32), softmax: true };
     "minimax" = HALF {
+        head: Head::Unset,
         base: Base::Or(1_000_000),
         layers: Rules(&[(full_attention, Modulo(2, 0)), (linear_attention, Always)]),
     };
@@ -696,7 +697,7 @@ rows! {
         layers: Rules(&[(indexed_attention, Always)]),
         rotates: Rotates::ExceptEvery(4),
     };
-    "mixtral" = HALF { base: Base::Or(1_000_000) };
+    "mixtral" = HALF { head: Head::Unset, base: Base::Or(1_000_000) };
     "mlcd_vision_model" = VISION;
     "mllama_text_model" = HALF {
         head: Head::Quotient,

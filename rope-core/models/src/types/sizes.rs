@@ -276,14 +276,19 @@ sizes! {
     "zaya" 2048 8 40 131072;
 }
 
-/// What the class of a composite gives a part that a file does not have, where that is not what the part's own class has:
-/// keys and their numbers.
+/// What the class of a composite gives a part that a file omits, where that is not what the part's own class has: keys
+/// and their numbers. A few give it to a part that is there too, as far as it has no such keys.
 #[inline(never)]
-pub(crate) fn otherwise(composite: &str, part: &str) -> impl Iterator<Item = (&'static str, f64)> {
+pub(crate) fn otherwise(
+    composite: &str,
+    part: &str,
+    omitted: bool,
+) -> impl Iterator<Item = (&'static str, f64)> {
     let line = OTHERWISE.lines().find_map(|line| {
         let (name, rest) = line.split_once(' ')?;
         let (own, numbers) = rest.split_once(' ')?;
-        (name == composite && own == part).then_some(numbers)
+        let counts = name == composite && own == part && (omitted || line.ends_with(" 1"));
+        counts.then_some(numbers)
     });
     let numbers = line.unwrap_or_default().split(' ');
     let numbers = numbers.map(|number| number.parse().unwrap_or(0.0));
@@ -301,26 +306,27 @@ const KEYS: [&str; 6] = [
     "rope_theta",
 ];
 
-/// The composite, the part, and its numbers in the order of [`KEYS`]; 0 is what its own class has.
+/// The composite, the part, and its numbers in the order of [`KEYS`]; 0 is what its own class has. The last one is 1
+/// where a part that is there has them too.
 const OTHERWISE: &str = "\
-chmv2 backbone_config 1024 16 24 0 0 0
-fast_vlm text_config 3584 28 28 32768 0 10000
-fun_asr_nano text_config 1024 16 28 40960 128 10000
-glmasr text_config 2048 16 28 8192 128 10000
-got_ocr2 text_config 1024 16 24 32768 0 1000000
-idefics2 text_config 4096 32 32 32768 128 10000
-lighton_ocr text_config 1024 16 28 40960 128 1000000
-mistral3 text_config 5120 32 40 131072 128 1000000000
-mistral_large4 vision_config 2048 16 30 0 128 10000
-moss_transcribe_diarize text_config 1024 16 28 131072 128 1000000
-omniasr text_config 4096 8 12 8192 512 10000
-paligemma text_config 2048 8 18 8192 256 10000
-pe_audio text_config 1024 16 22 8192 0 0
-pe_audio_video text_config 1024 16 22 8192 0 0
-pe_video text_config 1024 16 22 8192 0 0
-pi0 dit_config 1024 8 18 8192 256 10000
-pp_chart2table text_config 1024 16 24 32768 0 1000000
-qwen3_asr text_config 2048 16 28 65536 128 10000
-voxtral text_config 3072 32 30 131072 128 100000000
-voxtral_realtime text_config 3072 32 26 131072 128 1000000
+chmv2 backbone_config 1024 16 24 0 0 0 0
+fast_vlm text_config 3584 28 28 32768 0 10000 0
+fun_asr_nano text_config 1024 16 28 40960 128 10000 0
+glmasr text_config 2048 16 28 8192 128 10000 1
+got_ocr2 text_config 1024 16 24 32768 0 1000000 0
+idefics2 text_config 4096 32 32 32768 128 10000 0
+lighton_ocr text_config 1024 16 28 40960 128 1000000 0
+mistral3 text_config 5120 32 40 131072 128 1000000000 0
+mistral_large4 vision_config 2048 16 30 0 128 10000 0
+moss_transcribe_diarize text_config 1024 16 28 131072 128 1000000 0
+omniasr text_config 4096 8 12 8192 512 10000 0
+paligemma text_config 2048 8 18 8192 256 10000 0
+pe_audio text_config 1024 16 22 8192 0 0 1
+pe_audio_video text_config 1024 16 22 8192 0 0 1
+pe_video text_config 1024 16 22 8192 0 0 1
+pi0 dit_config 1024 8 18 8192 256 10000 0
+pp_chart2table text_config 1024 16 24 32768 0 1000000 0
+qwen3_asr text_config 2048 16 28 65536 128 10000 0
+voxtral text_config 3072 32 30 131072 128 100000000 1
+voxtral_realtime text_config 3072 32 26 131072 128 1000000 1
 ";
