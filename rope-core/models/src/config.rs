@@ -264,7 +264,7 @@ impl Config {
         };
         let path = match (&self.part, model_type(whole)) {
             (Some(path), _) => path,
-            (None, Some((_, Type::Composite(None)))) => TEXT,
+            (None, Some((_, Type::Composite(None)))) => text_part(whole).unwrap_or(TEXT),
             _ => return Cow::Borrowed(self),
         };
         let (mut made, mut name) = (self.clone(), String::from(whole));

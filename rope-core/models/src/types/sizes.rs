@@ -34,6 +34,7 @@ sizes! {
     "aria_text" 4096 32 32 2048;
     "axk1" 7168 64 61 32768;
     "axk2" 2048 32 48 131072;
+    "baichuan" 0 0 0 0;
     "bailing_hybrid" 2560 32 42 262144;
     "bamba" 4096 32 32 262144;
     "beam" 5120 48 52 8192;
@@ -56,12 +57,14 @@ sizes! {
     "csm_depth_decoder_model" 1024 8 4 33;
     "cwm" 6144 48 64 131072;
     "dbrx" 2048 16 24 2048;
+    "deepseek" 0 0 0 0;
     "deepseek_ocr2_encoder" 4096 32 32 32768;
     "deepseek_ocr2_text" 4096 32 32 2048;
     "deepseek_v2" 4096 32 32 2048;
     "deepseek_v3" 7168 128 61 4096;
     "deepseek_v32" 7168 128 61 163840;
     "deepseek_v4" 4096 64 43 1048576;
+    "deepseek_vl_v2_language" 0 0 0 0;
     "dia_decoder" 2048 16 18 3072;
     "dia_encoder" 1024 16 12 1024;
     "diffllama" 2048 32 16 2048;
@@ -92,6 +95,7 @@ sizes! {
     "falcon_h1" 4096 32 32 8192;
     "flex_olmo" 4096 32 32 4096;
     "flint" 2048 32 49 262144;
+    "flux" 0 0 0 0;
     "gemma" 3072 16 28 8192;
     "gemma2" 2304 8 26 8192;
     "gemma3_text" 2304 8 26 131072;
@@ -130,6 +134,7 @@ sizes! {
     "helium" 2560 20 24 4096;
     "higgs_audio_v2" 3072 24 28 2048;
     "hrm_text" 1536 12 128 2048;
+    "hunyuan" 0 0 0 0;
     "hunyuan_v1_dense" 4096 32 32 2048;
     "hunyuan_v1_moe" 4096 32 32 2048;
     "hunyuan_vl_text" 4096 32 32 2048;
@@ -139,6 +144,7 @@ sizes! {
     "hyperclovax" 4096 32 32 2048;
     "idefics" 4096 32 32 2048;
     "inkling2_vision" 1024 16 23 0;
+    "internlm" 0 0 0 0;
     "internlm2" 0 0 0 0;
     "internlm3" 4096 32 48 32768;
     "iquestcoder" 5120 40 80 131072;
@@ -165,9 +171,11 @@ sizes! {
     "mimi_decoder" 512 8 8 8000;
     "mimi_encoder" 512 8 8 8000;
     "mimo_v2_flash" 4096 64 48 131072;
+    "minicpm" 0 0 0 0;
     "minicpm3" 2560 40 62 32768;
     "minimax" 4096 32 32 131072;
     "minimax_m2" 3072 48 62 196608;
+    "minimax_m3" 0 0 0 0;
     "minimax_m3_vl_text" 6144 64 60 524288;
     "minimax_m3_vl_vision" 1280 16 32 0;
     "minimax_text_01" 0 0 0 0;
@@ -181,6 +189,7 @@ sizes! {
     "mllama_text_model" 4096 32 40 131072;
     "modernbert" 768 12 22 8192;
     "modernbert-decoder" 768 12 22 8192;
+    "molmo" 0 0 0 0;
     "molmo2_text" 4096 32 36 36864;
     "moonshine" 288 8 6 512;
     "moonshine_streaming" 320 8 6 4096;
@@ -192,6 +201,7 @@ sizes! {
     "muse_spark_vision" 1536 16 50 0;
     "nanochat" 768 6 12 2048;
     "nemotron" 6144 48 32 4096;
+    "nemotron-nas" 0 0 0 0;
     "nemotron3_5_transcribe_asr_audio" 1280 10 32 5000;
     "nemotron3_5_transcribe_word_timestamp" 1280 16 2 5000;
     "nemotron3_diarization_audio" 512 8 31 5000;
@@ -203,6 +213,7 @@ sizes! {
     "olmo_hybrid" 3840 30 32 65536;
     "olmoe" 2048 16 16 4096;
     "openai_privacy_filter" 640 14 8 131072;
+    "orion" 0 0 0 0;
     "paddleocr_vl_text" 1024 16 18 131072;
     "paddleocr_vl_vision" 1152 16 27 0;
     "pe_audio_encoder" 1792 14 6 10000;
@@ -210,8 +221,12 @@ sizes! {
     "pe_video_encoder" 1792 14 6 10000;
     "persimmon" 4096 64 36 16384;
     "phi" 2048 32 24 2048;
+    "phi-msft" 0 0 0 0;
     "phi3" 3072 32 32 4096;
+    "phi3_v" 0 0 0 0;
+    "phi3small" 0 0 0 0;
     "phi4_multimodal" 3072 32 32 131072;
+    "phi4mm" 0 0 0 0;
     "phimoe" 4096 32 32 131072;
     "pixtral" 1024 16 24 0;
     "pocket_tts" 1024 16 6 8192;
@@ -271,7 +286,10 @@ sizes! {
     "vjepa2" 1024 16 24 0;
     "voxtral_realtime_encoder" 1280 32 32 1500;
     "voxtral_realtime_text" 4096 32 32 131072;
+    "wan" 0 0 0 0;
+    "xverse" 0 0 0 0;
     "youtu" 2048 16 32 131072;
+    "yuan" 0 0 0 0;
     "zamba2" 2560 32 54 4096;
     "zaya" 2048 8 40 131072;
 }
