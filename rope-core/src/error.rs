@@ -635,6 +635,20 @@ errors! { f =>
         f,
         "position {position} (of token {index}) is beyond the pages of sequence {sequence}"
     ),
+    /// [`Slots::pages`](crate::cache::Slots::pages), `table`: a page that the cache does not have.
+    Page {
+        /// Index of the token.
+        index: usize,
+        /// Its position.
+        position: i64,
+        /// The page of the position.
+        page: i64,
+        /// Pages of the cache.
+        pages: usize,
+    } => write!(
+        f,
+        "page {page} (of token {index}, at position {position}) is outside the cache's 0..{pages}"
+    ),
     /// [`Slots::pages`](crate::cache::Slots::pages), `table`: the page of a position that is not negative is negative.
     NegativePage {
         /// Index of the token.
@@ -841,6 +855,7 @@ impl Error {
             | Error::Slot { .. }
             | Error::SlotOffset { .. }
             | Error::PagePosition { .. }
+            | Error::Page { .. }
             | Error::NegativePage { .. } => ErrorKind::Index,
             Error::PartsInterleave { .. }
             | Error::RowMagnitude { .. }

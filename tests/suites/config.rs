@@ -578,6 +578,24 @@ fn the_softmax_factor_is_what_the_attention_does() {
     assert_eq!(factor("ministral3"), 1.0);
 }
 
+/// A head of 2^31 channels is refused before a list of its pairs is made, of 16 GB.
+#[test]
+fn heads_beyond_memory_are_refused() {
+    for model_type in ["llama", "qwen3_vl_text", "pixtral"] {
+        let text = format!(
+            r#"{{"model_type": "{model_type}", "head_dim": {size}, "hidden_size": {size}, "num_attention_heads": 1,
+            "num_hidden_layers": 1, "rope_theta": 1e4}}"#,
+            size = 1_u64 << 31
+        );
+        let error = read(&text)
+            .frequencies()
+            .expect_err("a refusal")
+            .to_string();
+        let reason = "rotary_dim is 2147483648, but must be even and between 2 and 65536";
+        assert_eq!(error, reason, "{model_type}");
+    }
+}
+
 #[test]
 fn refusals_name_the_key() {
     let refusal = |config: Config| config.frequencies().unwrap_err().to_string();

@@ -431,6 +431,15 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
             "position 6 (of token 5) is beyond the pages of sequence 1",
         ),
         (
+            Error::Page {
+                index: 3,
+                position: 40,
+                page: 9,
+                pages: 4,
+            },
+            "page 9 (of token 3, at position 40) is outside the cache's 0..4",
+        ),
+        (
             Error::NegativePage {
                 index: 5,
                 position: 70,

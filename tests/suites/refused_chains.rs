@@ -735,18 +735,19 @@ fn page_positions() {
         let error = page(index, positions[index], 0);
         each_cache_verb(slots, error, &[&index.to_string()]);
     }
-    // A page that the cache does not have is a slot that it does not have.
+    // A page that the cache does not have is called a page.
     for (number, position) in [(2, 0), (2, 1), (i64::MAX, 0), (i64::MAX, 1)] {
         let pages = [number];
         let positions = [position; 6];
         let slots = Slots::pages(&pages, &[0_i64, 1], &[0_i32; 6], &positions);
-        let slot = number.saturating_mul(3).saturating_add(position);
-        let error = Error::Slot {
+        let error = Error::Page {
             index: 0,
-            slot,
-            slots: 6,
+            position,
+            page: number,
+            pages: 2,
         };
-        each_cache_verb(slots, error, &[&slot.to_string(), "the cache's 0..6"]);
+        let words = [&*format!("page {number}"), "the cache's 0..2"];
+        each_cache_verb(slots, error, &words);
     }
     let slots = Slots::pages(&pages, &starts, &sequences[..5], &SLOTS);
     let error = Error::Count {
@@ -785,13 +786,18 @@ fn page_positions() {
         let x = [1.0_f32; LEN];
         let x = Tensor::new(&x, SHAPE).expect("valid");
         let slots = Slots::table(&[0_i64, 2, 0, 0], [2, 2], &[3_i64, 0, 0, 0, 0, 0]);
-        let error = Error::Slot {
+        let error = Error::Page {
             index: 0,
-            slot: 6,
-            slots: 6,
+            position: 3,
+            page: 2,
+            pages: 2,
         };
         let refusal = ROPE().rotate_into_cache(&x, &mut cache, slots, &rows());
-        refused(refusal, error, &["6", "0"]);
+        refused(
+            refusal,
+            error,
+            &["page 2", "token 0", "position 3", "the cache's 0..2"],
+        );
     });
     // One block for each sequence.
     for position in [3, i64::MAX] {

@@ -3011,7 +3011,7 @@ enum rope_status ROPE_INT32_ENUM {
   ROPE_STATUS_CACHE_HEADS = 53,
   // Not one slot for each token of each sequence.
   ROPE_STATUS_SLOT_COUNT = 54,
-  // A slot that the cache does not have.
+  // A slot or a page that the cache does not have.
   ROPE_STATUS_SLOT = 55,
   // From its offset a token would reach past the cache.
   ROPE_STATUS_SLOT_OFFSET = 56,

@@ -10,6 +10,14 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
         "use Layout::bshd for a part of a larger slice",
         "use rope_layout_bshd for a part of a larger memory",
     ),
+    (
+        "Positions::axis_major or Positions::token_major",
+        "ROPE_POSITIONS_KIND_AXIS_MAJOR or ROPE_POSITIONS_KIND_TOKEN_MAJOR",
+    ),
+    (
+        "call the function whose name ends with `_in` (rows_in), which takes the caller's storage",
+        "call rope_rows_fill, which takes the caller's storage",
+    ),
     ("Direction::Forward", "ROPE_DIRECTION_FORWARD"),
     ("Direction::Inverse", "ROPE_DIRECTION_INVERSE"),
     ("Direction::Transpose", "ROPE_DIRECTION_TRANSPOSE"),

@@ -130,7 +130,7 @@ pub enum rope_status {
     CacheHeads = 53,
     /// Not one slot for each token of each sequence.
     SlotCount = 54,
-    /// A slot that the cache does not have.
+    /// A slot or a page that the cache does not have.
     Slot = 55,
     /// From its offset a token would reach past the cache.
     SlotOffset = 56,
@@ -284,7 +284,7 @@ statuses! {
     CacheLayout = c"the strides of a cache make none, or not one for what it is to keep": CacheLayout,
     CacheHeads = c"the heads of the tensor and of the cache differ in number or channels": CacheHeads,
     SlotCount = c"not one slot for each token of each sequence": SlotCount,
-    Slot = c"a slot is outside the cache": Slot,
+    Slot = c"a slot or a page is outside the cache": Slot Page,
     SlotOffset = c"from its offset a token would reach past the cache": SlotOffset,
     PagePosition = c"a position is beyond the pages of its sequence": PagePosition,
     NegativePage = c"the page of a position that exists is negative": NegativePage,

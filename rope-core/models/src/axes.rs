@@ -23,6 +23,14 @@ pub(crate) enum Arrangement {
 impl Arrangement {
     /// The arrangement over that many channels. A model of video uses fewer, if they do not divide by three.
     pub(crate) fn new(axes: AxesOf, rope: &Object, rotary_dim: usize) -> Result<Self> {
+        // As rope-core says it of all others: here a list is made for the pairs before it is asked.
+        if rotary_dim > 65536 {
+            return Err(rope_core::Error::RotaryDim {
+                rotary_dim,
+                required: "even and between 2 and 65536",
+            }
+            .into());
+        }
         let pairs = rotary_dim / 2;
         let two = || match rotary_dim % 4 {
             0 => Ok(pairs / 2),

@@ -338,6 +338,7 @@ impl<'a> Slots<'a> {
                     position: positions.integer(index)?,
                     sequence: sequences.at(index),
                     size,
+                    pages: cache.shape.blocks,
                 };
                 let line = usize::try_from(paged.sequence).ok().and_then(|sequence| {
                     let first = usize::try_from(starts.get(sequence)?).ok()?;
@@ -357,6 +358,7 @@ impl<'a> Slots<'a> {
                     position,
                     sequence: sequence as i64,
                     size,
+                    pages: cache.shape.blocks,
                 };
                 let first = sequence * width;
                 paged.slot(Some((table, first..first + width)))?
@@ -411,6 +413,8 @@ struct Paged {
     sequence: i64,
     /// Slots of a page.
     size: usize,
+    /// Pages of the cache.
+    pages: usize,
 }
 
 impl Paged {
@@ -421,14 +425,15 @@ impl Paged {
             position,
             sequence,
             size,
+            pages,
         } = self;
         if position < 0 {
             return Ok(position);
         }
         let page = position / size.max(1) as i64;
-        let block = line.and_then(|(pages, range)| {
+        let block = line.and_then(|(list, range)| {
             let at = range.start.checked_add(usize::try_from(page).ok()?)?;
-            pages.get(at).filter(|_| at < range.end)
+            list.get(at).filter(|_| at < range.end)
         });
         match block {
             None => Err(Error::PagePosition {
@@ -442,6 +447,12 @@ impl Paged {
                 sequence,
                 page,
                 block,
+            }),
+            Some(block) if block.cast_unsigned() >= pages as u64 => Err(Error::Page {
+                index,
+                position,
+                page: block,
+                pages,
             }),
             Some(block) => Ok(slot_of(block, position, size)),
         }

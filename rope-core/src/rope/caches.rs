@@ -22,9 +22,8 @@ impl<S: Stages> Rope<S> {
     /// Those of [`Rope::rotate`]; [`Error::HeadDimOnStack`]; [`Error::CacheHeads`] if the cache has other heads;
     /// [`Error::SlotCount`] unless there is one slot for each token of each sequence; [`Error::Slot`],
     /// [`Error::SlotOffset`] and [`Error::PagePosition`] for one that the cache, or its sequence, does not have;
-    /// [`Error::NegativePage`];
-    /// [`Error::Count`] for page tables of another length; [`Error::CacheLayout`] for [`Slots::offsets`] where scales
-    /// are found by slot. The cache is untouched then.
+    /// [`Error::Page`] and [`Error::NegativePage`]; [`Error::Count`] for page tables of another length;
+    /// [`Error::CacheLayout`] for [`Slots::offsets`] where scales are found by slot. The cache is untouched then.
     pub fn rotate_into_cache<'s, I: Element>(
         &self,
         x: &Tensor<'_, I>,
