@@ -5,8 +5,13 @@ use std::ffi::{CStr, CString};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ort_sys::{OrtErrorCode, OrtStatusPtr};
+use rope_core::internals::Renamed;
 
 use super::Api;
+
+/// Python's names, which are those of rope-torch.
+#[path = "../../../torch/src/dialect.rs"]
+mod dialect;
 
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
@@ -27,7 +32,11 @@ pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Failure {
 
 impl From<rope_core::Error> for Failure {
     fn from(error: rope_core::Error) -> Self {
-        invalid(error.to_string())
+        let named = Renamed {
+            text: error,
+            names: dialect::NAMES,
+        };
+        invalid(named.to_string())
     }
 }
 
