@@ -665,10 +665,7 @@ pub(crate) fn cases_of_models() -> Vec<(ModelError, String)> {
             "clip: neither it nor its parts have a rotary embedding, so nothing rotates",
         ),
         (
-            of_llama(
-                r#""head_dim": 64, "model_type": "mellum", "rope_parameters": {"full_attention": {"rope_theta": 1e4},
-                "sliding_attention": {"rope_theta": 1e5}}"#,
-            ),
+            of_llama(r#""model_type": "gemma3_text", "hidden_size": 2560"#),
             "layer_type (Config::with_layer_type) must be chosen from: full_attention, sliding_attention",
         ),
         (
