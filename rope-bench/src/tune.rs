@@ -207,7 +207,7 @@ pub struct Choice {
 
 /// What a measurement says of a value of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Decision {
     /// No other value takes less time.
     Keep,
     /// Another value takes less time.
@@ -230,11 +230,13 @@ impl Measured {
     }
 
     /// Whether the value of the table stays.
-    pub fn verdict(&self) -> Verdict {
+    pub fn decision(&self) -> Decision {
         match self.better() {
-            None => Verdict::Keep,
-            Some(best) if best.ratio + best.noise < 1.0 - DIFFERENCE => Verdict::Change(best.value),
-            Some(_) => Verdict::CannotTell,
+            None => Decision::Keep,
+            Some(best) if best.ratio + best.noise < 1.0 - DIFFERENCE => {
+                Decision::Change(best.value)
+            }
+            Some(_) => Decision::CannotTell,
         }
     }
 
@@ -435,10 +437,10 @@ pub fn table(tuned: &Tuned) -> String {
                 digits(choice.ratio)
             )
         });
-        let verdict = match knob.verdict() {
-            Verdict::Keep => "keep".into(),
-            Verdict::Change(value) => format!("change to {}", shown(value, &knob.unit)),
-            Verdict::CannotTell => "cannot tell".into(),
+        let verdict = match knob.decision() {
+            Decision::Keep => "keep".into(),
+            Decision::Change(value) => format!("change to {}", shown(value, &knob.unit)),
+            Decision::CannotTell => "cannot tell".into(),
         };
         let now = shown(knob.chosen, &knob.unit);
         lines.push(vec![

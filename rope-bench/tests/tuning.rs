@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use rope_bench::machine::Machine;
-use rope_bench::tune::{self, Choice, DIFFERENCE, KNOBS, Measured, Tuned, Verdict, recorded};
+use rope_bench::tune::{self, Choice, DIFFERENCE, Decision, KNOBS, Measured, Tuned, recorded};
 use rope_core::internals::{self, TUNINGS, Tuning};
 use rope_core::{Pairing, Rope};
 
@@ -110,16 +110,16 @@ fn measured(ratio: f64, noise: f64) -> Measured {
 }
 
 #[test]
-fn a_verdict_needs_a_difference_beyond_the_noise() {
-    let verdicts = [(1.2, 0.0), (0.97, 0.0), (0.8, 0.05), (0.8, 0.3)]
-        .map(|(ratio, noise)| measured(ratio, noise).verdict());
+fn a_decision_needs_a_difference_beyond_the_noise() {
+    let decisions = [(1.2, 0.0), (0.97, 0.0), (0.8, 0.05), (0.8, 0.3)]
+        .map(|(ratio, noise)| measured(ratio, noise).decision());
     assert_eq!(
         verdicts,
         [
-            Verdict::Keep,
-            Verdict::Keep,
-            Verdict::Change(10),
-            Verdict::CannotTell
+            Decision::Keep,
+            Decision::Keep,
+            Decision::Change(10),
+            Decision::CannotTell
         ]
     );
     assert_eq!(measured(0.5, 0.0).over_best(14), Some(2.6));
