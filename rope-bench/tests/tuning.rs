@@ -114,7 +114,7 @@ fn a_decision_needs_a_difference_beyond_the_noise() {
     let decisions = [(1.2, 0.0), (0.97, 0.0), (0.8, 0.05), (0.8, 0.3)]
         .map(|(ratio, noise)| measured(ratio, noise).decision());
     assert_eq!(
-        verdicts,
+        decisions,
         [
             Decision::Keep,
             Decision::Keep,
