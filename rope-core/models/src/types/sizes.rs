@@ -309,7 +309,7 @@ pub(crate) fn otherwise(
         counts.then_some(numbers)
     });
     let numbers = line.unwrap_or_default().split(' ');
-    let numbers = numbers.map(|number| number.parse().unwrap_or(0.0));
+    let numbers = numbers.map(|number| number.parse::<u32>().map_or(0.0, f64::from));
     KEYS.into_iter()
         .zip(numbers)
         .filter(|(_, number)| *number > 0.0)
