@@ -15,7 +15,8 @@ fn read(text: &str) -> Config {
 /// A small model of that type with these other entries.
 fn small(model_type: &str, entries: &str) -> Config {
     read(&format!(
-        r#"{{"model_type": "{model_type}", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 4 {entries}}}"#
+        r#"{{"model_type": "{model_type}", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 4
+        {entries}}}"#
     ))
 }
 
@@ -170,7 +171,8 @@ fn keys_that_say_something_else_are_refused_unless_lenient() {
     let error = yarn.rotation().expect_err("a refusal").to_string();
     assert_eq!(
         error,
-        "rope_scaling.facor is 2 in the file, and this model's code ignores it; the nearest key that it reads is factor \
+        "rope_scaling.facor is 2 in the file, and this model's code ignores it; the nearest key that it reads is \
+         factor \
          (Config::lenient answers as the code does, Config::without leaves the key out)"
     );
     let missing = yarn.lenient().rotation();
@@ -383,7 +385,8 @@ fn parts_have_the_types_that_their_class_gives_them() {
 fn composites_name_their_parts_or_the_type_that_answers() {
     let refusal = |text: &str| read(text).rotation().expect_err(text);
     let omni = refusal(
-        r#"{"model_type": "qwen2_5_omni", "thinker_config": {"text_config": {}, "audio_config": {}, "vision_config": {}},
+        r#"{"model_type": "qwen2_5_omni", "thinker_config": {"text_config": {}, "audio_config": {},
+            "vision_config": {}},
             "talker_config": {}, "token2wav_config": {"bigvgan_config": {}}}"#,
     );
     let Error::ChoosePart { model, parts, text } = omni else {
@@ -706,7 +709,9 @@ const FACTORS: [(&str, [f64; 8], f64); 6] = [
         1.0,
     ),
     (
-        r#""rope_type": "longrope", "factor": 0.5, "original_max_position_embeddings": 1024, "short_factor": [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0], "long_factor": [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]"#,
+        r#""rope_type": "longrope", "factor": 0.5, "original_max_position_embeddings": 1024,
+            "short_factor": [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0],
+            "long_factor": [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]"#,
         [
             2.0,
             0.632455528,
@@ -720,7 +725,8 @@ const FACTORS: [(&str, [f64; 8], f64); 6] = [
         1.0,
     ),
     (
-        r#""rope_type": "llama3", "factor": 0.5, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 1024"#,
+        r#""rope_type": "llama3", "factor": 0.5, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 1024"#,
         [
             1.0,
             0.316227764,

@@ -126,8 +126,8 @@ impl Config {
         }
     }
 
-    /// Answers as the model's code does, where the file has a key about the rotation that the code ignores and that says
-    /// something else. Otherwise such a key is an error, [`Error::Unread`]. [`Model::ignored`] lists these keys.
+    /// Answers as the model's code does, where the file has a key about the rotation that the code ignores and that
+    /// says something else. Otherwise such a key is an error, [`Error::Unread`]. [`Model::ignored`] lists these keys.
     ///
     /// ```
     /// use rope_models::Config;
@@ -150,8 +150,8 @@ impl Config {
         }
     }
 
-    /// The file as if this key were nowhere in it, or not at this path (`rope_scaling.factor`): the caller knows that it
-    /// is not meant. What the model's code does without it counts then.
+    /// The file as if this key were nowhere in it, or not at this path (`rope_scaling.factor`): the caller knows that
+    /// it is not meant. What the model's code does without it counts then.
     ///
     /// ```
     /// use rope_models::Config;
@@ -256,7 +256,8 @@ impl Config {
         Ok(place)
     }
 
-    /// The file with the part that is asked for, or with its text model, where it leaves them to the class of the whole.
+    /// The file with the part that is asked for, or with its text model, where it leaves them to the class of the
+    /// whole.
     #[inline(never)]
     fn completed(&self) -> Cow<'_, Self> {
         let Some(whole) = own_type(&self.root).filter(|_| self.model_type.is_none()) else {
