@@ -241,9 +241,9 @@ mod tests {
 
     fn lists() -> String {
         let mut text = format!(
-            "`Config` knows the model types of transformers 5.24.0, and {} whose files bring their own code. It answers \
-             by what that\ncode does, layer by layer. {} types rotate, {} rotate in a way that is refused by name, {} do \
-             not rotate, and {} are\ncomposites of parts. Another type is refused.\n\n\
+            "`Config` knows the model types of transformers 5.24.0, and {} whose files bring their own code. It \
+             answers by what that\ncode does, layer by layer. {} types rotate, {} rotate in a way that is refused by \
+             name, {} do not rotate, and {} are\ncomposites of parts. Another type is refused.\n\n\
              | types whose files bring their own code |\n|---|\n| {} |\n\n\
              | pairs | model types |\n|---|---|\n",
             names(others::OWN_CODE).len(),
