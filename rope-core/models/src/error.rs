@@ -125,8 +125,8 @@ errors! { f =>
         key: Cow<'static, str>,
         /// The beginning of its value.
         value: String,
-        /// The values that are known, if they are few; of `model_type` the one by whose rules such files can be read, if
-        /// the code of both was compared; of the keys of GGUF files the nearest one, if one is near.
+        /// The values that are known, if they are few; of `model_type` the one by whose rules such files can be read,
+        /// if the code of both was compared; of the keys of GGUF files the nearest one, if one is near.
         known: &'static str,
     } => {
         write!(f, "{key} is {value:?}, which is not known here")?;
