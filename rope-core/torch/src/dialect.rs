@@ -48,6 +48,7 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
     ("original_context", "original_max_position_embeddings"),
     ("Config::with_length", "length"),
     ("Config::with_part", "part"),
+    ("layer_type (Config::with_layer_type)", "layer_type"),
     ("Config::with_layer_type", "layer_type"),
     (
         "Config::with_model_type reads the file by the rules of another type, Config::frequencies_over takes its base \

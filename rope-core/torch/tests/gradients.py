@@ -138,7 +138,7 @@ class Gradients(unittest.TestCase):
         for message, args in (
             ("one type", (x, x.half(), cos.detach())),
             ("repeat", (x, x, cos.detach(), rope_kernels.plan(repeat="halves"))),
-            ("Forward", (x, x, cos.detach(), rope_kernels.plan(direction="transpose"))),
+            ('direction="forward"', (x, x, cos.detach(), rope_kernels.plan(direction="transpose"))),
             ("pairing", (x, x, cos.detach(), rope_kernels.plan(output_pairing="interleaved"))),
             ("must be 1 or those of x", (x, x, torch.ones(4, 4))),
             ("must be 1 or those of x", (x, x, torch.ones(3, 1, 5, 4))),

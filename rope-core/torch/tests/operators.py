@@ -155,7 +155,7 @@ class ByConfiguration(unittest.TestCase):
         smol = {"model_type": "smollm3", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 4}
         # The ways out are arguments of Rotation.
         for config, choices, message in (
-            (gemma, {}, "layer_type"), (dynamic, {}, r"\(length\)"), (smol, {}, "choose one by layer"),
+            (gemma, {}, "^layer_type must be chosen"), (dynamic, {}, r"\(length\)"), (smol, {}, "choose one by layer"),
             (smol, {"layer": 3}, "layer 3 does not rotate"), (smol, {"layer": 4}, r"below the number of layers \(4\)"),
             (dict(LLAMA, model_type="lama"), {}, "model_type reads it by the rules of another type"),
             ({"model_type": "musicflamingo"}, {}, "guide"), (dict(LLAMA, use_mrope=True), {}, "out of config"),
@@ -182,7 +182,7 @@ class ByConfiguration(unittest.TestCase):
         for kind, message, config in (
             (rope_kernels.IgnoredKey, "rope_pct is 0.5", partial),
             (rope_kernels.NothingRotates, "nothing rotates", {"model_type": "bert"}),
-            (rope_kernels.ChoosePart, "parts that rotate", {"model_type": "llava"}),
+            (rope_kernels.ChoosePart, "parts that rotate", {"model_type": "dia"}),
         ):
             with self.assertRaisesRegex(kind, message):
                 rope_kernels.Rotation(config)
