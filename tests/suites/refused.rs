@@ -49,6 +49,7 @@ fn each_error_has_a_test() {
         include_str!("rotate_at.rs"),
         include_str!("frequencies.rs"),
         include_str!("gguf.rs"),
+        include_str!("gguf_files.rs"),
         include_str!("gradient.rs"),
         include_str!("ignored.rs"),
         include_str!("rows.rs"),
