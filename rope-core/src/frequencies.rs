@@ -105,8 +105,8 @@ impl Frequency {
     }
 
     /// The turns of one position without whole turns, in units of 2^-128 turn: what an integer position is multiplied
-    /// by, wrapping. It is within one unit of the exact value where the inverse frequency is at most 1 (within three for
-    /// [`Scaling::Periods`]), and in proportion above.
+    /// by, wrapping. It is within one unit of the exact value where the inverse frequency is at most 1 (within three
+    /// for [`Scaling::Periods`]), and in proportion above.
     pub const fn step(&self) -> u128 {
         self.fraction
     }

@@ -11,8 +11,8 @@
 //!   prefetcher follows, the same tokens of the next head are prefetched while these are rotated.
 //!
 //! Where other elements lie between tokens, as those of K and V between the queries of a packed tensor, the same head
-//! of the next token is prefetched. Otherwise a rotation into another tensor prefetches nothing. Large heads-major tensors
-//! go head after head, where `tuning.rs` says so.
+//! of the next token is prefetched. Otherwise a rotation into another tensor prefetches nothing. Above a size that
+//! depends on the core (`tuning.rs`), heads-major tensors go head after head.
 
 use core::ops::Range;
 
@@ -182,7 +182,7 @@ impl Prefetch {
     }
 }
 
-/// Bytes of a tensor. Of one whose elements coincide, which may be larger than memory, the number may be wrong; it costs
+/// Bytes of a tensor. The number wraps for a tensor whose elements coincide and that is larger than memory, which costs
 /// time only.
 #[inline(always)]
 fn bytes(shape: Shape, size: usize) -> usize {

@@ -23,8 +23,8 @@ struct Language {
     sources: &'static str,
     /// The text whose words the language has.
     vocabulary: &'static str,
-    /// Names beyond it: of Rust (or a type, as `Type::`) in messages that it never has, as it lacks what they refuse; and
-    /// its own.
+    /// Names beyond it: of Rust (or a type, as `Type::`) in messages that it never has, as it lacks what they refuse;
+    /// and its own.
     others: &'static [&'static str],
 }
 

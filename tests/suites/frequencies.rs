@@ -28,7 +28,7 @@ fn not_nearest(name: &str, frequencies: &Frequencies<'_>, golden: &[u128]) -> us
     count
 }
 
-/// What the documentation of [`Frequency::step`] says of periods: within three units up to a radian, and not within one.
+/// What the documentation of [`Frequency::step`] says of periods: within three units up to a radian, not within one.
 /// The exact step is `2^128 / (min (max / min)^(13 / 28))`, in 300 bits.
 #[test]
 fn steps_of_periods() {

@@ -102,8 +102,8 @@ enum rope_direction ROPE_INT32_ENUM {
   // x <- 1/A R^T x, which undoes FORWARD: rotates back, and divides by the attention factor.
   ROPE_DIRECTION_INVERSE = 1,
   // x <- A R^T x, the transpose of FORWARD: rotates back, and multiplies by the attention factor. For
-  // backpropagation. The same as INVERSE where A is 1. A plan reads its pairing and writes its output pairing in every
-  // direction: what takes back a plan that changes the pairing has the two exchanged.
+  // backpropagation. The same as INVERSE where A is 1. A plan reads its pairing and writes its output pairing in
+  // every direction: what takes back a plan that changes the pairing has the two exchanged.
   ROPE_DIRECTION_TRANSPOSE = 2,
 };
 ROPE_ENUM_TYPE(rope_direction);
@@ -701,8 +701,8 @@ ROPE_ENUM_TYPE(rope_number);
 
 // How positions are listed.
 enum rope_positions_kind ROPE_INT32_ENUM {
-  // `count` consecutive positions from `first` on, the same on all axes. Mixed frequencies on several axes refuse it,
-  // and all other kinds with one number per token.
+  // `count` consecutive positions from `first` on, the same on all axes. Mixed frequencies on several axes refuse
+  // it, and all other kinds with one number per token.
   ROPE_POSITIONS_KIND_RANGE = 1,
   // One number per token, the same on all axes.
   ROPE_POSITIONS_KIND_PER_TOKEN = 2,
@@ -2152,7 +2152,8 @@ rope_status rope_chain_copy_from_cache(const struct rope_chain *chain,
 // row that rotates by nothing leaves the bits of its slot.
 //
 // Returns ROPE_STATUS_FULL_WIDTH_ROWS, ROPE_STATUS_SHIFT_FACTOR for rows with an attention factor other than 1, which
-// cached keys have already (rope_rows.moves), and what rope_chain_rotate_into_cache returns. The cache is untouched then.
+// cached keys have already (rope_rows.moves), and what rope_chain_rotate_into_cache returns. The cache is untouched
+// then.
 //
 // # Threads
 //

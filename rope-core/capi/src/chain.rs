@@ -478,7 +478,8 @@ pub unsafe extern "C" fn rope_chain_copy_from_cache(
 /// row that rotates by nothing leaves the bits of its slot.
 ///
 /// Returns ROPE_STATUS_FULL_WIDTH_ROWS, ROPE_STATUS_SHIFT_FACTOR for rows with an attention factor other than 1, which
-/// cached keys have already (rope_rows.moves), and what rope_chain_rotate_into_cache returns. The cache is untouched then.
+/// cached keys have already (rope_rows.moves), and what rope_chain_rotate_into_cache returns. The cache is untouched
+/// then.
 ///
 /// # Threads
 ///

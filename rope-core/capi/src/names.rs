@@ -76,8 +76,8 @@ pub enum rope_direction {
     /// x <- 1/A R^T x, which undoes FORWARD: rotates back, and divides by the attention factor.
     Inverse = 1,
     /// x <- A R^T x, the transpose of FORWARD: rotates back, and multiplies by the attention factor. For
-    /// backpropagation. The same as INVERSE where A is 1. A plan reads its pairing and writes its output pairing in every
-    /// direction: what takes back a plan that changes the pairing has the two exchanged.
+    /// backpropagation. The same as INVERSE where A is 1. A plan reads its pairing and writes its output pairing in
+    /// every direction: what takes back a plan that changes the pairing has the two exchanged.
     Transpose = 2,
 }
 lookup!(rope_direction, "direction": Forward Inverse Transpose);

@@ -15,8 +15,8 @@ use crate::status::{rope_status, status_of};
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_positions_kind {
-    /// `count` consecutive positions from `first` on, the same on all axes. Mixed frequencies on several axes refuse it,
-    /// and all other kinds with one number per token.
+    /// `count` consecutive positions from `first` on, the same on all axes. Mixed frequencies on several axes refuse
+    /// it, and all other kinds with one number per token.
     Range = 1,
     /// One number per token, the same on all axes.
     PerToken = 2,

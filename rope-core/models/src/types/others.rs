@@ -62,9 +62,9 @@ pub(crate) const ALIKE: &[(&str, &str)] = &[
     ("mixformer-sequential", "phi-msft"),
 ];
 
-/// The parts of each composite, and of rotating types that have parts: `part=type` where the class makes the part of that
-/// type, whatever the file calls it, and `part~type` where the part's own type counts before that one. A type that is
-/// left out is the name of the whole and that of the part.
+/// The parts of each composite, and of rotating types that have parts: `part=type` where the class makes the part of
+/// that type, whatever the file calls it, and `part~type` where the part's own type counts before that one. A type that
+/// is left out is the name of the whole and that of the part.
 pub(crate) const PARTS: &str = "\
 aimv2: vision_config=aimv2_vision_model text_config=aimv2_text_model;
 align: vision_config=align_vision_model text_config=align_text_model;
