@@ -13,8 +13,9 @@
 //! together are all of one run; the code takes the same time if nothing as large as the difference that was asked for
 //! is; everything else cannot be told.
 //!
-//! Standard errors of a few passes are small now and then by chance, and a table has many lines. The order of the passes
-//! has no such chance: of two runs with equal distributions the ten fastest passes are of one in 6 of 10,000 lines.
+//! Standard errors of a few passes are small now and then by chance, and a table has many lines. The order of the
+//! passes has no such chance: of two runs with equal distributions the ten fastest passes are of one in 6 of 10,000
+//! lines.
 //!
 //! All of that assumes the same machine for both. Two runs that were made one after the other on a machine that others
 //! used meanwhile show the others: nothing is told of them.
@@ -586,8 +587,8 @@ mod tests {
         assert_eq!(conclusion(&run), "");
     }
 
-    /// Kinds of noise on which equal runs had verdicts, in 1 to 7 of 100 lines by their standard errors alone; and passes
-    /// that 6 and 24 of them have.
+    /// Kinds of noise on which equal runs had verdicts, in 1 to 7 of 100 lines by their standard errors alone; and
+    /// passes that 6 and 24 of them have.
     #[test]
     fn equal_runs_under_noise_have_no_verdict() {
         let mut random = random();
