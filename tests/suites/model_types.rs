@@ -322,9 +322,10 @@ fn layers_have_no_types_where_a_class_names_none() {
 
 /// Types with parts that rotate by keys of their own too: the class itself has a rotation, or its text model may lie
 /// flat in the file.
-const ROTATE_WITH_PARTS: [&str; 8] = [
+const ROTATE_WITH_PARTS: [&str; 9] = [
     "dots3_note",
     "edgetam_video",
+    "fuyu",
     "hunyuan_vl",
     "moonshine_streaming",
     "paddleocr_vl",
