@@ -212,7 +212,7 @@ impl Probe {
                 rope.rotate_into(&x, &mut y, rows)?;
             }
             Call::Norm => {
-                let norm = Norm::new(NormFormula::LLAMA, 1e-6);
+                let norm = Norm::new(NormFormula::LLAMA, 1e-6).without_weight();
                 rope.norm(norm)
                     .rotate(&mut TensorMut::new(values, layout)?, rows)?;
             }
