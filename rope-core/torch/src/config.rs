@@ -160,8 +160,8 @@ pub(crate) fn config_rotation(config: RawTensor) -> Result<Tensor> {
     Ok(result)
 }
 
-/// `rope_kernels::config_refusal`: why a file has no rotation: 1 if nothing rotates, 2 if a part has to be chosen, 3 for
-/// a key that the model's code ignores, 0 for all else.
+/// `rope_kernels::config_refusal`: why a file has no rotation: 1 if nothing rotates, 2 if a part has to be chosen, 3
+/// for a key that the model's code ignores, 0 for all else.
 pub(crate) fn config_refusal(config: RawTensor) -> Result<Tensor> {
     let config = config.named("config")?;
     let text = std::str::from_utf8(config.elements::<u8>()?)?;
