@@ -31,7 +31,7 @@ USUAL = {"width": "hidden_size", "heads": "num_attention_heads", "depth": "num_h
 
 
 def sizes():
-    """A line a row: its width, heads, layers and context where a file has none; 0 for what the class has no number of."""
+    """A line a row: its width, heads, layers and context where a file has none; 0 where the class has no number."""
     rows, bases = model_rows.read(model_rows.TYPES)[0], model_rows.bases(model_rows.SOURCES / "types/row.rs")
     classes, lines = models.configurations(), []
     for name, row in rows.items():
@@ -59,7 +59,7 @@ def sizes():
 
 
 def otherwise(rows, classes):
-    """The parts that a composite's class makes where a file has none, and that differ from what their own class makes."""
+    """The parts that a composite's class makes where a file has none, and that are not what their own class makes."""
     keys = [*USUAL.values(), "head_dim", "rope_theta"]
     for name, configuration in sorted(classes.items()):
         try:

@@ -281,6 +281,9 @@ impl Config {
                     "" => [&name, "_", stem(key)].concat(),
                     own => own.into(),
                 };
+                if matches!(model_type(&own), Some((_, Type::Still))) {
+                    return Cow::Borrowed(self);
+                }
                 let mut part = Object::new();
                 part.insert("model_type", Value::Text(own));
                 object.insert(key, Value::Object(part));

@@ -771,12 +771,7 @@ impl<'c> Reading<'c> {
             | RopeTypes::GrowingAlpha => true,
         };
         let unset = row.head == Head::Unset && !self.config.contains_key("head_dim");
-        // Heads that differ by the type of layers have no number of channels that these could ask for.
-        let needs_head = match row.parameters {
-            Form::OfWindows(_) => scaling_name == "longrope",
-            _ => unset && words::has("dynamic yarn longrope", scaling_name),
-        };
-        if !known || needs_head {
+        if !known || unset && words::has("dynamic yarn longrope", scaling_name) {
             return Err(self.unsupported("this rope_type fails in the model's own code"));
         }
         if !layer.unscaled {
