@@ -184,6 +184,21 @@ fn keys_that_say_something_else_are_refused_unless_lenient() {
     );
 }
 
+/// GPT-J's code counts the channels that rotate, 64 of its 256.
+#[test]
+fn gptj_reads_no_part_of_a_head() {
+    let of = |part: &str| {
+        read(&format!(
+            r#"{{"model_type": "gptj", "partial_rotary_factor": {part}}}"#
+        ))
+    };
+    significant(&of("0.5"), "partial_rotary_factor", "", &plain(64, 1e4));
+    assert_eq!(
+        *of("0.25").rotation().expect("it rotates").frequencies(),
+        plain(64, 1e4)
+    );
+}
+
 /// Of two values for one thing the class takes the one inside, the older name of a set, and the newer name of its type.
 #[test]
 fn of_two_values_the_class_has_one() {

@@ -564,7 +564,8 @@ impl<'c> Reading<'c> {
                 (None, None) => number(self.config, inside)?,
             },
             Part::Inside(_) | Part::Unscaled(_) => number(rope, inside)?,
-            Part::Channels(_) | Part::Clvp => self.inside_or_beside(rope, inside, inside)?,
+            Part::Channels(_) => None,
+            Part::Clvp => self.inside_or_beside(rope, inside, inside)?,
         };
         // The class puts it into its own parameters, and not into those that `rope_scaling` replaces them by.
         let replaced = given(self.config, "rope_scaling")
