@@ -5,6 +5,15 @@ use core::fmt;
 use crate::cache::MOST_CHANNELS;
 use crate::{Backend, Dimension, Direction, Pairing, Shape};
 
+/// Writes an error as `derive` would.
+fn show(f: &mut fmt::Formatter<'_>, name: &str, fields: &[(&str, &dyn fmt::Debug)]) -> fmt::Result {
+    let mut shown = f.debug_struct(name);
+    for (name, value) in fields {
+        shown.field(name, value);
+    }
+    shown.finish()
+}
+
 /// Makes of one list the errors, their messages and their names: `Variant { fields } => what writes the message`, in
 /// which `$f` is the formatter and the fields have their names.
 macro_rules! errors {
@@ -25,7 +34,7 @@ macro_rules! errors {
         /// let message = "shape [1, 1, 3, 64] has 192 elements, but the slice has 128 (heads would be 2)";
         /// assert_eq!(error.to_string(), message);
         /// ```
-        #[derive(Clone, Copy, Debug, PartialEq)]
+        #[derive(Clone, Copy, PartialEq)]
         #[non_exhaustive]
         pub enum Error {
             $(
@@ -37,6 +46,19 @@ macro_rules! errors {
         impl Error {
             /// The names of all errors, for [`internals::ERRORS`](crate::internals::ERRORS).
             pub(crate) const NAMES: &'static [&'static str] = &[$(stringify!($name)),+];
+        }
+
+        // What is derived is compiled again in every crate that shows an error.
+        impl fmt::Debug for Error {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(
+                        Error::$name $({ $($field),+ })? => {
+                            show(f, stringify!($name), &[$($((stringify!($field), $field)),+)?])
+                        }
+                    )+
+                }
+            }
         }
 
         impl fmt::Display for Error {

@@ -808,6 +808,18 @@ fn each_error_has_its_sentence() {
     have_their_sentences(&cases_of_models(), ModelError::NAMES);
 }
 
+/// As `derive` writes them.
+#[test]
+fn errors_show_their_fields() {
+    let error = Error::CosSinLength { cos: 1, sin: 2 };
+    assert_eq!(format!("{error:?}"), "CosSinLength { cos: 1, sin: 2 }");
+    assert_eq!(
+        format!("{error:#?}"),
+        "CosSinLength {\n    cos: 1,\n    sin: 2,\n}"
+    );
+    assert_eq!(format!("{:?}", Error::GatheredTwice), "GatheredTwice");
+}
+
 /// An error of each kind, and no kind that a caller would not meet.
 #[test]
 fn each_error_has_a_kind() {
