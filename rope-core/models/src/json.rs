@@ -7,12 +7,12 @@
 use crate::error::Error;
 use crate::error::{Refusal, Result, out_of_range};
 #[cfg(feature = "config")]
-use alloc::collections::BTreeMap;
+use alloc::collections::BinaryHeap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 #[cfg(feature = "config")]
-use jiter::{JsonValue, NumberInt};
+use jiter::{Jiter, JiterError, JiterErrorType, JiterResult, JsonErrorType, Peek};
 
 /// A JSON value.
 #[derive(Clone, Debug, PartialEq)]
@@ -206,7 +206,11 @@ impl Object {
 /// [`Error::Json`] if it is not JSON, or too deep for a parser that calls itself (200 levels).
 #[cfg(feature = "config")]
 pub(crate) fn parse(text: &str) -> Result<Value> {
-    let parsed = JsonValue::parse(text.as_bytes(), true).map_err(|error| {
+    let mut parser = Jiter::new(text.as_bytes()).with_allow_inf_nan();
+    let first = parser.peek();
+    let parsed = first.and_then(|first| read(&mut parser, first, 0));
+    let whole = parsed.and_then(|value| parser.finish().map(|()| value));
+    Ok(whole.map_err(|error| {
         let read = text
             .as_bytes()
             .get(..error.index)
@@ -218,35 +222,70 @@ pub(crate) fn parse(text: &str) -> Result<Value> {
             column: read.len() - start.map_or(0, |newline| newline + 1) + usize::from(!ends_early),
             ends_early,
         }
-    })?;
-    Ok(Value::from(&parsed))
+    })?)
 }
 
+/// The value that begins with `first`, within `depth` lists and objects.
 #[cfg(feature = "config")]
-impl From<&JsonValue<'_>> for Value {
-    fn from(parsed: &JsonValue<'_>) -> Self {
-        match parsed {
-            JsonValue::Null => Self::Null,
-            JsonValue::Bool(value) => Self::Bool(*value),
-            JsonValue::Int(number) => Self::Number(*number as f64),
-            JsonValue::BigInt(number) => Self::Number(NumberInt::BigInt(number.clone()).into()),
-            JsonValue::Float(number) => Self::Number(*number),
-            JsonValue::Str(text) => Self::Text(text.as_ref().into()),
-            JsonValue::Array(list) => Self::Array(list.iter().map(Self::from).collect()),
-            JsonValue::Object(entries) => {
-                let (mut places, mut object) = (BTreeMap::new(), Object::new());
-                for (key, value) in entries.iter() {
-                    let place = *places.entry(key.as_ref()).or_insert(object.0.len());
-                    let value = Self::from(value);
-                    match object.0.get_mut(place) {
-                        Some((_, earlier)) => *earlier = value,
-                        None => object.0.push((key.as_ref().into(), value)),
-                    }
-                }
-                Self::Object(object)
+fn read(parser: &mut Jiter<'_>, first: Peek, depth: usize) -> JiterResult<Value> {
+    let inside = |parser: &mut Jiter<'_>, first| match depth < 200 {
+        true => read(parser, first, depth + 1),
+        false => Err(JiterError {
+            error_type: JiterErrorType::JsonError(JsonErrorType::RecursionLimitExceeded),
+            index: parser.current_index(),
+        }),
+    };
+    Ok(match first {
+        Peek::Null => {
+            parser.known_null()?;
+            Value::Null
+        }
+        Peek::True | Peek::False => Value::Bool(parser.known_bool(first)?),
+        Peek::String => Value::Text(parser.known_str()?.into()),
+        Peek::Array => {
+            let (mut list, mut next) = (Vec::new(), parser.known_array()?);
+            while let Some(first) = next {
+                list.push(inside(parser, first)?);
+                next = parser.array_step()?;
             }
+            Value::Array(list)
+        }
+        Peek::Object => {
+            let (mut entries, mut next) = (Vec::new(), parser.known_object()?.map(String::from));
+            while let Some(key) = next {
+                let first = parser.peek()?;
+                entries.push((key, inside(parser, first)?));
+                next = parser.next_key()?.map(String::from);
+            }
+            Value::Object(last_of_equal(entries))
+        }
+        _ => Value::Number(parser.known_number(first)?.into()),
+    })
+}
+
+/// Of entries with the same key the first place and the last value.
+#[cfg(feature = "config")]
+fn last_of_equal(mut entries: Vec<(String, Value)>) -> Object {
+    let keys = entries.iter().enumerate();
+    let keys: BinaryHeap<_> = keys
+        .map(|(place, (key, _))| (key.as_str(), place))
+        .collect();
+    let mut equal = Vec::new();
+    for pair in keys.into_sorted_vec().windows(2) {
+        if pair[0].0 == pair[1].0 {
+            equal.push((pair[0].1, pair[1].1));
         }
     }
+    if !equal.is_empty() {
+        let mut left_out = alloc::vec![false; entries.len()];
+        for (earlier, later) in equal.into_iter().rev() {
+            entries[earlier].1 = core::mem::replace(&mut entries[later].1, Value::Null);
+            left_out[later] = true;
+        }
+        let mut left_out = left_out.into_iter();
+        entries.retain(|_| left_out.next() == Some(false));
+    }
+    Object(entries)
 }
 
 /// Of a value that is not what it has to be.
