@@ -14,7 +14,8 @@ use crate::model::Model;
 use crate::nearest::sort_nearest;
 use crate::reading::Reading;
 use crate::types::{
-    Row, Type, alike, instead, model_type, otherwise, parts, row_of, stem, text_part,
+    PartOf, Row, Type, alike, derived, instead, model_type, otherwise, part_of, parts, row_of,
+    text_part,
 };
 use crate::words;
 use alloc::borrow::Cow;
@@ -273,14 +274,11 @@ impl Config {
         for key in path.split('.') {
             let omitted = object.get(key).is_none_or(Value::is_null);
             if omitted {
-                let known = parts(&name).find(|(known, ..)| *known == key);
-                let Some((_, own, _)) = known.filter(|_| !has_parts_or_sizes(object, &name)) else {
+                let known = part_of(&name, key);
+                let Some(known) = known.filter(|_| !has_parts_or_sizes(object, &name)) else {
                     return Cow::Borrowed(self);
                 };
-                let own = match own {
-                    "" => [&name, "_", stem(key)].concat(),
-                    own => own.into(),
-                };
+                let own = known.name(&name);
                 if matches!(model_type(&own), Some((_, Type::Still))) {
                     return Cow::Borrowed(self);
                 }
@@ -346,9 +344,7 @@ pub(crate) const TEXT: &str = "text_config";
 fn has_parts_or_sizes(object: &Object, name: &str) -> bool {
     let sizes = "hidden_size num_hidden_layers num_attention_heads";
     object.iter().any(|(key, value)| match value {
-        Value::Object(own) => {
-            own.contains_key("hidden_size") && !parts(name).any(|(known, ..)| known == key)
-        }
+        Value::Object(own) => own.contains_key("hidden_size") && part_of(name, key).is_none(),
         _ => words::has(sizes, key),
     })
 }
@@ -399,14 +395,12 @@ fn type_of_part(whole: Option<&str>, part: &str, object: &Object) -> Option<Stri
     let Some(whole) = whole else {
         return own.map(String::from);
     };
-    let derived = || [whole, "_", stem(part)].concat();
-    let known = parts(whole).find(|(key, ..)| *key == part);
+    let known = part_of(whole, part);
     Some(match (known, own) {
-        (Some((_, "", true)), _) => derived(),
-        (Some((_, name, true)), _) => name.into(),
+        (Some(known), _) if known.fixed => known.name(whole),
         (_, Some(own)) if own != whole => own.into(),
-        (Some((_, name, false)), _) if !name.is_empty() => name.into(),
-        _ => derived(),
+        (Some(known), _) => known.name(whole),
+        (None, _) => derived(whole, part),
     })
 }
 
@@ -416,22 +410,19 @@ fn type_of_part(whole: Option<&str>, part: &str, object: &Object) -> Option<Stri
 fn choose_part(name: &'static str, object: &Object) -> Refusal {
     let mut found = Vec::new();
     rotating_parts(Some(name), object, "", &mut found);
-    let usual = |name: &'static str| parts(name).map(|(key, own, _)| (key, own));
-    let rotates = |whole: &str, key: &str, own: &str| {
-        let derived = [whole, "_", stem(key)].concat();
-        let own = if own.is_empty() { &derived } else { own };
-        model_type(own)
+    let rotates = |whole: &str, part: PartOf| {
+        model_type(&part.name(whole))
             .filter(|(_, own)| !matches!(own, Type::Still))
             .map(|(own, _)| own)
     };
     let mut text = "";
     let mut any = !found.is_empty();
-    for (key, own) in usual(name) {
-        if let Some(own) = rotates(name, key, own) {
+    for part in parts(name) {
+        if let Some(own) = rotates(name, part) {
             // A part that holds parts is no answer by itself.
             let whole = matches!(model_type(own), Some((_, Type::Composite(_))));
-            any |= !whole || parts(own).any(|(key, part, _)| rotates(own, key, part).is_some());
-            if key == TEXT && !whole && !object.contains_key(TEXT) {
+            any |= !whole || parts(own).any(|part| rotates(own, part).is_some());
+            if part.key == TEXT && !whole && !object.contains_key(TEXT) {
                 text = own;
             }
         }

@@ -6,6 +6,7 @@
 
 use crate::error::{Result, still, unsupported};
 use crate::json::{Object, Value};
+use alloc::string::String;
 
 mod columns;
 mod others;
@@ -41,11 +42,12 @@ pub(crate) fn model_type(name: &str) -> Option<(&'static str, Type)> {
     if let Some((name, why)) = pair(others::REFUSED) {
         return Some((name, Type::Refused(why)));
     }
-    if let Some(name) = of(others::COMPOSITES) {
-        let text = pair(others::FLAT).map(|(_, text)| text);
-        return Some((name, Type::Composite(text)));
+    if let Some(name) = of(others::STILL) {
+        return Some((name, Type::Still));
     }
-    Some((of(others::STILL)?, Type::Still))
+    let (name, _) = with_parts(name)?;
+    let text = pair(others::FLAT).map(|(_, text)| text);
+    Some((name, Type::Composite(text)))
 }
 
 /// The known type that rotates alike, for a refusal: only where the code of both was compared.
@@ -82,20 +84,67 @@ pub(crate) fn stem(part: &str) -> &str {
     part
 }
 
-/// The parts of a composite: of each the key, its type, empty where it is named by the composite and the key, and
-/// whether the class makes it of that type whatever the file calls it.
-pub(crate) fn parts(root: &str) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
-    let line = others::PARTS.split(';').find_map(|line| {
-        let (name, parts) = line.split_once(':')?;
-        (name.trim() == root).then_some(parts)
-    });
-    line.unwrap_or_default()
-        .split_ascii_whitespace()
-        .filter_map(|part| {
-            let place = part.find(['=', '~'])?;
-            let (key, own) = part.split_at(place);
-            Some((key, own.get(1..)?, own.starts_with('=')))
+/// A part of a composite.
+#[derive(Clone, Copy)]
+pub(crate) struct PartOf {
+    pub(crate) key: &'static str,
+    /// The class makes it of its type, whatever the file calls it.
+    pub(crate) fixed: bool,
+    named: &'static str,
+}
+
+impl PartOf {
+    /// The type of the part.
+    #[inline(never)]
+    pub(crate) fn name(&self, whole: &str) -> String {
+        match self.named {
+            "" => derived(whole, self.key),
+            named if named.starts_with('_') => [whole, named].concat(),
+            named => named.into(),
+        }
+    }
+}
+
+/// The type that is named by a whole and one of its parts.
+#[inline(never)]
+pub(crate) fn derived(whole: &str, part: &str) -> String {
+    [whole, "_", stem(part)].concat()
+}
+
+/// The type with that name that has parts, and what is said of them.
+#[inline(never)]
+fn with_parts(name: &str) -> Option<(&'static str, &'static str)> {
+    others::PARTS.split(';').find_map(|line| {
+        let (whole, parts) = line.split_once(':')?;
+        let whole = whole.trim_ascii();
+        (whole == name).then_some((whole, parts))
+    })
+}
+
+/// The parts of a composite.
+pub(crate) fn parts(whole: &str) -> impl Iterator<Item = PartOf> {
+    let (_, parts) = with_parts(whole).unwrap_or_default();
+    parts.split_ascii_whitespace().filter_map(|part| {
+        let (key, own) = part.split_at(part.find(['=', '~'])?);
+        Some(PartOf {
+            key: match key {
+                "t" => "text_config",
+                "v" => "vision_config",
+                "a" => "audio_config",
+                "b" => "backbone_config",
+                "e" => "encoder_config",
+                key => key,
+            },
+            fixed: own.starts_with('='),
+            named: own.get(1..)?,
         })
+    })
+}
+
+/// The part of a composite with that key.
+#[inline(never)]
+pub(crate) fn part_of(whole: &str, key: &str) -> Option<PartOf> {
+    parts(whole).find(|part| part.key == key)
 }
 
 /// The row of that type, if it rotates; else the refusal. Of a composite it is another.
@@ -116,7 +165,7 @@ mod tests {
     use crate::norms::NormedLayers;
     use std::collections::BTreeMap;
     use std::format;
-    use std::string::{String, ToString};
+    use std::string::ToString;
     use std::vec::Vec;
 
     fn names(list: &'static str) -> Vec<&'static str> {
@@ -129,12 +178,22 @@ mod tests {
             .map(|(number, name)| (name, Row::at(number)))
     }
 
+    fn composites() -> Vec<&'static str> {
+        let wholes = others::PARTS
+            .split(';')
+            .filter_map(|line| line.split_once(':'));
+        wholes
+            .map(|(whole, _)| whole.trim())
+            .filter(|whole| matches!(model_type(whole), Some((_, Type::Composite(_)))))
+            .collect()
+    }
+
     #[test]
     fn every_type_is_there_once_and_in_order() {
         let lists = [
             rows::names().collect(),
             others::REFUSED.iter().map(|(name, _)| *name).collect(),
-            names(others::COMPOSITES),
+            composites(),
             names(others::STILL),
         ];
         for list in &lists {
@@ -181,10 +240,13 @@ mod tests {
         assert!(wholes.is_sorted() && wholes.len() > 200);
         for whole in wholes {
             assert!(all.contains(&whole), "{whole}");
-            for (key, part, _) in parts(whole) {
-                let derived = [whole, "_", stem(key)].concat();
-                let name = if part.is_empty() { &derived } else { part };
-                assert!(all.contains(&name), "{whole}: {key} is {name}");
+            for part in parts(whole) {
+                let name = part.name(whole);
+                assert!(
+                    all.contains(&name.as_str()),
+                    "{whole}: {} is {name}",
+                    part.key
+                );
             }
         }
     }
@@ -250,7 +312,7 @@ mod tests {
             rows::names().count(),
             others::REFUSED.len(),
             names(others::STILL).len(),
-            names(others::COMPOSITES).len(),
+            composites().len(),
             list(&names(others::OWN_CODE)),
         );
         for (kinds, said) in [

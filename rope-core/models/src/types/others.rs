@@ -1,36 +1,6 @@
 //! The model types of transformers that do not rotate by a row: composites, those without a rotation, and those that
 //! are refused. The names are text, as a list of this many would be more pointers than letters.
 
-/// Composites, whose parts have types of their own.
-pub(crate) const COMPOSITES: &str = "\
-aimv2 align altclip apertus1p5 aria audioflamingo3 aya_vision bark blip blip-2 blt bridgetower canary chinese_clip
-chmv2 clap clip clipseg clvp cohere2_vision cohere_asr cohere_compass colmodernvbert colpali colqwen2 conditional_detr
-cosmos3_edge cosmos3_omni d_fine dab-detr deepseek_ocr2 deepseek_ocr2_vision deepseek_vl deepseek_vl_hybrid
-deepseek_vl_v2 deformable_detr deimv2 depth_anything depth_pro detr dia diffusion_gemma dots3_note dpt edgetam
-edgetam_vision_model embedding_gemma2 emu3 encoder-decoder ernie4_5_vl_moe esmfold2 exaone4_5 fast_vlm
-fastspeech2_conformer_with_hifigan flava florence2 fun_asr_nano fuyu gemma3 gemma3n gemma4 gemma4_assistant
-gemma4_unified gemma4_unified_assistant git glm46v glm4v glm4v_moe glm5_next glm_image glm_ocr glmasr glmga got_ocr2
-granite4_vision granite_docling granite_speech granite_speech5_ctc granite_speech_plus grounding-dino groupvit
-higgs_audio_v2_tokenizer hunyuan_vl hy_v4_vl hyperclovax_vision_v2 idefics2 idefics3 inkling2 inkling2_loop
-inkling_mm_model instructblip instructblipvideo internvl internvl_chat janus jev kimi_k25 kosmos-2 kosmos-2.5 lasr_ctc
-lfm2_vl lfm3_vl lighton_ocr llama4 llava llava_llama llava_next llava_next_video llava_onevision lw_detr mask2former
-maskformer metaclip_2 minicpm_ocr minicpmv4_6 minicpmv4_7 minimax_m3_vl mistral3 mistral_large4 mllama
-mm-grounding-dino modernvbert molmo2 moss_transcribe_diarize mpt multi_modality muse_glimmer muse_spark musicgen
-musicgen_melody nemo_speechlm nemotron3_5_asr nemotron3_5_transcribe_audio nemotron3_diarization
-nemotron_asr_streaming nemotron_h_omni nougat omdet-turbo omniasr omniasr_ctc oneformer ovis2 owlv2 owlvit
-paddleocr_vl paligemma parakeet_ctc parakeet_rnnt parakeet_tdt pe_audio pe_audio_video pe_video perception_lm pi0
-pix2struct pp_chart2table pp_doclayout_v2 pp_doclayout_v3 pp_doclayout_v4 pp_formulanet pp_ocrv5_mobile_det
-pp_ocrv5_mobile_rec pp_ocrv5_server_det pp_ocrv5_server_rec pp_ocrv6_medium_det pp_ocrv6_small_det pp_ocrv6_small_rec
-pp_ocrv6_tiny_rec prompt_depth_anything qianfan_ocr qwen2_5_omni qwen2_5_omni_thinker qwen2_5_omni_token2wav
-qwen2_5_vl qwen2_audio qwen2_vl qwen3_5 qwen3_5_moe qwen3_asr qwen3_omni_moe qwen3_omni_moe_thinker qwen3_vl
-qwen3_vl_moe qwen4_exp rf_detr rt_detr rt_detr_v2 sam sam2 sam2_vision_model sam3 sam3_lite_text sam3_tracker
-sam3_video sam3_vision_model sam_hq shieldgemma2 siglip siglip2 slanet slanext smolvlm speech-encoder-decoder step3p7
-superglue t5gemma t5gemma2 t5gemma2_encoder table-transformer tipsv2 tipsv2_dpt tvp ultravbert unlimited_ocr
-unlimited_ocr_vision upernet uvdoc vibevoice vibevoice_asr video_llama_3 video_llava videoprism vipllava
-vision-encoder-decoder vision-text-dual-encoder vitmatte vitpose voxtral voxtral_realtime wavtokenizer xclip xcodec
-zoedepth
-";
-
 /// Types that are not transformers': their files name code that lies beside them.
 #[cfg(test)]
 pub(crate) const OWN_CODE: &str = "\
@@ -62,266 +32,267 @@ pub(crate) const ALIKE: &[(&str, &str)] = &[
     ("mixformer-sequential", "phi-msft"),
 ];
 
-/// The parts of each composite, and of rotating types that have parts: `part=type` where the class makes the part of
-/// that type, whatever the file calls it, and `part~type` where the part's own type counts before that one. A type that
-/// is left out is the name of the whole and that of the part.
+/// Composites and their parts, and the parts of a few other types: `part=type` where the class makes the part of that
+/// type, whatever the file calls it, and `part~type` where the part's own type counts before that one. The frequent
+/// parts are the letters of `types::parts`. A type that begins with `_` has the name of the whole before it, and one
+/// that is left out is the name of the whole and that of the part.
 pub(crate) const PARTS: &str = "\
-aimv2: vision_config=aimv2_vision_model text_config=aimv2_text_model;
-align: vision_config=align_vision_model text_config=align_text_model;
-altclip: vision_config=altclip_vision_model text_config=altclip_text_model;
-apertus1p5: text_config= vision_config=apertus1p5_vision_tokenizer audio_config~wavtokenizer_encoder;
-aria: vision_config~idefics3_vision text_config=;
-audioflamingo3: audio_config~audioflamingo3_encoder text_config~qwen2;
-aya_vision: vision_config~siglip_vision_model text_config~cohere2;
+aimv2: v=_vision_model t=_text_model;
+align: v=_vision_model t=_text_model;
+altclip: v=_vision_model t=_text_model;
+apertus1p5: t= v=_vision_tokenizer a~wavtokenizer_encoder;
+aria: v~idefics3_vision t=;
+audioflamingo3: a~_encoder t~qwen2;
+aya_vision: v~siglip_vision_model t~cohere2;
 bark: semantic_config=semantic coarse_acoustics_config=coarse_acoustics fine_acoustics_config=fine_acoustics 
 codec_config~encodec;
-blip: text_config=blip_text_model vision_config=blip_vision_model;
-blip-2: text_config~opt vision_config=blip_2_vision_model qformer_config=blip_2_qformer;
-blt: patcher_config= encoder_config=blt_local_encoder decoder_config=blt_local_decoder 
-global_config=blt_global_transformer;
-bridgetower: text_config=bridgetower_text_model vision_config=bridgetower_vision_model;
-canary: encoder_config~parakeet_encoder decoder_config=;
-chameleon: vq_config=chameleon_vqgan;
-chinese_clip: vision_config=chinese_clip_vision_model text_config=chinese_clip_text_model;
-chmv2: backbone_config~dinov3_vit;
-clap: text_config=clap_text_model audio_config=clap_audio_model;
-clip: vision_config=clip_vision_model text_config=clip_text_model;
-clipseg: vision_config=clipseg_vision_model text_config=clipseg_text_model;
-clvp: text_config=clvp_encoder speech_config=clvp_encoder decoder_config=;
-cohere2_vision: vision_config~siglip_vision_model text_config~cohere2;
-cohere_asr: encoder_config~parakeet_encoder;
-cohere_compass: vision_config= text_config=;
+blip: t=_text_model v=_vision_model;
+blip-2: t~opt v=blip_2_vision_model qformer_config=blip_2_qformer;
+blt: patcher_config= e=_local_encoder decoder_config=_local_decoder global_config=_global_transformer;
+bridgetower: t=_text_model v=_vision_model;
+canary: e~parakeet_encoder decoder_config=;
+chameleon: vq_config=_vqgan;
+chinese_clip: v=_vision_model t=_text_model;
+chmv2: b~dinov3_vit;
+clap: t=_text_model a=_audio_model;
+clip: v=_vision_model t=_text_model;
+clipseg: v=_vision_model t=_text_model;
+clvp: t=_encoder speech_config=_encoder decoder_config=;
+cohere2_vision: v~siglip_vision_model t~cohere2;
+cohere_asr: e~parakeet_encoder;
+cohere_compass: v= t=;
 colmodernvbert: vlm_config~modernvbert;
 colpali: vlm_config~paligemma;
 colqwen2: vlm_config~qwen2_vl;
-conditional_detr: backbone_config~timm_backbone;
-cosmos3_edge: vision_config= text_config=;
-cosmos3_omni: vision_config=qwen3_vl_vision text_config~qwen3_vl_text;
-csm: codec_config~mimi depth_decoder_config=csm_depth_decoder_model;
-d_fine: backbone_config~hgnet_v2;
-dab-detr: backbone_config~timm_backbone;
-deepseek_ocr2: vision_config= text_config=;
-deepseek_ocr2_vision: sam_config=deepseek_ocr2_sam_vision_model encoder_config=deepseek_ocr2_encoder;
-deepseek_vl: vision_config~siglip_vision_model text_config~llama;
-deepseek_vl_hybrid: vision_config~siglip_vision_model high_res_vision_config~sam_vision_model text_config~llama;
+conditional_detr: b~timm_backbone;
+cosmos3_edge: v= t=;
+cosmos3_omni: v=qwen3_vl_vision t~qwen3_vl_text;
+csm: codec_config~mimi depth_decoder_config=_depth_decoder_model;
+d_fine: b~hgnet_v2;
+dab-detr: b~timm_backbone;
+deepseek_ocr2: v= t=;
+deepseek_ocr2_vision: sam_config=deepseek_ocr2_sam_vision_model e=deepseek_ocr2_encoder;
+deepseek_vl: v~siglip_vision_model t~llama;
+deepseek_vl_hybrid: v~siglip_vision_model high_res_vision_config~sam_vision_model t~llama;
 deepseek_vl_v2: language_config=;
-deformable_detr: backbone_config~timm_backbone;
-deimv2: backbone_config~hgnet_v2;
-depth_anything: backbone_config~dinov2;
+deformable_detr: b~timm_backbone;
+deimv2: b~hgnet_v2;
+depth_anything: b~dinov2;
 depth_pro: image_model_config~dinov2 patch_model_config~dinov2 fov_model_config~dinov2;
-detr: backbone_config~timm_backbone;
-dia: encoder_config= decoder_config=;
-diffusion_gemma: text_config= vision_config~gemma4_vision;
-dots3_note: text_config= vision_config=dots3_note_vision_encoder audio_config=dots3_note_audio_encoder;
-edgetam: vision_config~edgetam_vision_model prompt_encoder_config= mask_decoder_config=;
-edgetam_video: mask_decoder_config= vision_config~sam2_vision_model prompt_encoder_config=;
-edgetam_vision_model: backbone_config~timm_wrapper;
-embedding_gemma2: vision_config~gemma4_vision text_config= audio_config~gemma4_audio;
-emu3: vq_config=emu3_vqgan text_config=emu3_text_model;
+detr: b~timm_backbone;
+dia: e= decoder_config=;
+diffusion_gemma: t= v~gemma4_vision;
+dots3_note: t= v=_vision_encoder a=_audio_encoder;
+dpt:;
+edgetam: v~_vision_model prompt_encoder_config= mask_decoder_config=;
+edgetam_video: mask_decoder_config= v~sam2_vision_model prompt_encoder_config=;
+edgetam_vision_model: b~timm_wrapper;
+embedding_gemma2: v~gemma4_vision t= a~gemma4_audio;
+emu3: vq_config=_vqgan t=_text_model;
 encoder-decoder: encoder~bert decoder~bert;
-ernie4_5_vl_moe: vision_config= text_config=;
+ernie4_5_vl_moe: v= t=;
 esmfold2: esmc_config~esmc;
-exaone4_5: vision_config= text_config~exaone4;
-fast_vlm: vision_config~timm_wrapper text_config~qwen2;
+exaone4_5: v= t~exaone4;
+fast_vlm: v~timm_wrapper t~qwen2;
 fastspeech2_conformer_with_hifigan: model_config=fastspeech2_conformer vocoder_config=fastspeech2_conformer_hifigan;
-flava: text_config=flava_text_model image_config=flava_image_model multimodal_config=flava_multimodal_model 
-image_codebook_config=;
-florence2: vision_config=florence_vision text_config~bart;
-fun_asr_nano: audio_config~fun_asr_nano_encoder text_config~qwen3;
-fuyu: text_config~persimmon;
-gemma3: text_config= vision_config~siglip_vision_model;
-gemma3n: text_config= vision_config= audio_config=;
-gemma4: text_config= vision_config= audio_config=;
-gemma4_unified: text_config= vision_config= audio_config=;
-gemma4_unified_assistant: text_config~gemma4_unified_text;
-git: vision_config=git_vision_model;
-glm46v: text_config~glm4v_text vision_config~glm4v_vision;
-glm4v: vision_config= text_config=;
-glm4v_moe: vision_config= text_config=;
-glm5_next: vision_config= text_config=;
-glm_image: text_config= vision_config= vq_config=glm_image_vqmodel;
-glm_ocr: vision_config= text_config=;
-glmasr: text_config~llama audio_config~glmasr_encoder;
-glmga: text_config~glm4v_text vision_config~glm4v_vision;
-got_ocr2: text_config~qwen2 vision_config=;
-granite4_vision: text_config= vision_config~clip_vision_model qformer_config~blip_2_qformer;
-granite_docling: text_config= vision_config=;
-granite_speech: text_config~granite encoder_config= projector_config~blip_2_qformer;
-granite_speech5_ctc: encoder_config=granite_speech5_encoder;
-granite_speech_plus: text_config~granite encoder_config= projector_config~blip_2_qformer;
-grounding-dino: backbone_config~swin text_config~bert;
-groupvit: text_config=groupvit_text_model vision_config=groupvit_vision_model;
+flava: t=_text_model image_config=_image_model multimodal_config=_multimodal_model image_codebook_config=;
+florence2: v=florence_vision t~bart;
+fun_asr_nano: a~_encoder t~qwen3;
+fuyu: t~persimmon;
+gemma3: t= v~siglip_vision_model;
+gemma3n: t= v= a=;
+gemma4: t= v= a=;
+gemma4_assistant:;
+gemma4_unified: t= v= a=;
+gemma4_unified_assistant: t~gemma4_unified_text;
+git: v=_vision_model;
+glm46v: t~glm4v_text v~glm4v_vision;
+glm4v: v= t=;
+glm4v_moe: v= t=;
+glm5_next: v= t=;
+glm_image: t= v= vq_config=_vqmodel;
+glm_ocr: v= t=;
+glmasr: t~llama a~_encoder;
+glmga: t~glm4v_text v~glm4v_vision;
+got_ocr2: t~qwen2 v=;
+granite4_vision: t= v~clip_vision_model qformer_config~blip_2_qformer;
+granite_docling: t= v=;
+granite_speech: t~granite e= projector_config~blip_2_qformer;
+granite_speech5_ctc: e=granite_speech5_encoder;
+granite_speech_plus: t~granite e= projector_config~blip_2_qformer;
+grounding-dino: b~swin t~bert;
+groupvit: t=_text_model v=_vision_model;
 higgs_audio_v2_tokenizer: acoustic_model_config~dac semantic_model_config~hubert;
-hunyuan_vl: vision_config= text_config=;
-hy_v4_vl: vision_config= text_config=;
-hyperclovax_vision_v2: vision_config~qwen2_5_vl_vision text_config~hyperclovax;
-idefics: perceiver_config=idefics_perciever vision_config=;
-idefics2: text_config~mistral vision_config= perceiver_config=;
-idefics3: text_config~llama vision_config=;
-inkling2: text_config= vision_config=;
-inkling2_loop: text_config= vision_config~inkling2_vision;
-inkling_mm_model: text_config=inkling_text vision_config=inkling_vision audio_config=inkling_audio;
-instructblip: text_config~opt vision_config=instructblip_vision_model qformer_config=;
-instructblipvideo: text_config~opt vision_config=instructblipvideo_vision_model qformer_config=;
-internvl: text_config~qwen2 vision_config=;
+hunyuan_vl: v= t=;
+hy_v4_vl: v= t=;
+hyperclovax_vision_v2: v~qwen2_5_vl_vision t~hyperclovax;
+idefics: perceiver_config=_perciever v=;
+idefics2: t~mistral v= perceiver_config=;
+idefics3: t~llama v=;
+inkling2: t= v=;
+inkling2_loop: t= v~inkling2_vision;
+inkling_mm_model: t=inkling_text v=inkling_vision a=inkling_audio;
+instructblip: t~opt v=_vision_model qformer_config=;
+instructblipvideo: t~opt v=_vision_model qformer_config=;
+internvl: t~qwen2 v=;
 internvl_chat: llm_config~llama;
-janus: text_config~llama vision_config=janus_vision_model vq_config=janus_vqgan;
-jev: text_config~qwen3_5_text;
-kimi_k25: text_config~deepseek_v3 vision_config=;
-kosmos-2: text_config=kosmos_2_text_model vision_config=kosmos_2_vision_model;
-kosmos-2.5: text_config=kosmos_2_5_text_model vision_config=kosmos_2_5_vision_model;
+janus: t~llama v=_vision_model vq_config=_vqgan;
+jev: t~qwen3_5_text;
+kimi_k25: t~deepseek_v3 v=;
+kosmos-2: t=kosmos_2_text_model v=kosmos_2_vision_model;
+kosmos-2.5: t=kosmos_2_5_text_model v=kosmos_2_5_vision_model;
 kyutai_speech_to_text: codec_config~mimi;
-lasr_ctc: encoder_config=lasr_encoder;
-lfm2_vl: vision_config~siglip2_vision_model text_config~lfm2;
-lfm3_vl: vision_config= text_config~lfm3;
+lasr_ctc: e=lasr_encoder;
+lfm2_vl: v~siglip2_vision_model t~lfm2;
+lfm3_vl: v= t~lfm3;
 lightglue: keypoint_detector_config~superpoint;
-lighton_ocr: vision_config~pixtral text_config~qwen3;
-llama4: text_config= vision_config=llama4_vision_model;
-llava: vision_config~clip_vision_model text_config~llama;
+lighton_ocr: v~pixtral t~qwen3;
+llama4: t= v=_vision_model;
+llava: v~clip_vision_model t~llama;
 llava_llama: llm_cfg~llama;
-llava_next: text_config~llama vision_config~clip_vision_model;
-llava_next_video: vision_config~clip_vision_model text_config~llama;
-llava_onevision: vision_config~siglip_vision_model text_config~qwen2;
-lw_detr: backbone_config~lw_detr_vit;
-mask2former: backbone_config~swin;
-maskformer: backbone_config~swin decoder_config~detr;
-metaclip_2: vision_config=metaclip_2_vision_model text_config=metaclip_2_text_model;
-minicpm_ocr: text_config~qwen3_5_text vision_config=;
-minicpmv4_6: text_config~qwen3_5_text vision_config=;
-minicpmv4_7: text_config~qwen3_5_text vision_config=;
-minimax_m3_vl: text_config= vision_config=;
-mistral3: text_config~mistral vision_config~pixtral;
-mistral_large4: text_config= vision_config~pixtral;
-mllama: text_config=mllama_text_model vision_config=mllama_vision_model;
-mm-grounding-dino: backbone_config~swin text_config~bert;
-modernvbert: text_config~modernbert vision_config~siglip_vision_model;
-molmo2: text_config= vision_config= adapter_config=;
-moonshine_streaming: encoder_config=;
-moshi: audio_encoder_config~mimi depth_decoder_config~moshi_depth;
-moss_transcribe_diarize: audio_config= text_config~qwen3;
+llava_next: t~llama v~clip_vision_model;
+llava_next_video: v~clip_vision_model t~llama;
+llava_onevision: v~siglip_vision_model t~qwen2;
+lw_detr: b~_vit;
+mask2former: b~swin;
+maskformer: b~swin decoder_config~detr;
+metaclip_2: v=_vision_model t=_text_model;
+minicpm_ocr: t~qwen3_5_text v=;
+minicpmv4_6: t~qwen3_5_text v=;
+minicpmv4_7: t~qwen3_5_text v=;
+minimax_m3_vl: t= v=;
+mistral3: t~mistral v~pixtral;
+mistral_large4: t= v~pixtral;
+mllama: t=_text_model v=_vision_model;
+mm-grounding-dino: b~swin t~bert;
+modernvbert: t~modernbert v~siglip_vision_model;
+molmo2: t= v= adapter_config=;
+moonshine_streaming: e=;
+moshi: audio_encoder_config~mimi depth_decoder_config~_depth;
+moss_transcribe_diarize: a= t~qwen3;
+mpt:;
 multi_modality: language_config~llama;
-muse_glimmer: text_config= vision_config=;
-muse_spark: text_config= vision_config= audio_config=;
-musicflamingo: audio_config~audioflamingo3_encoder text_config~qwen2;
+muse_glimmer: t= v=;
+muse_spark: t= v= a=;
+musicflamingo: a~audioflamingo3_encoder t~qwen2;
 musicgen: text_encoder~t5 audio_encoder~encodec decoder=;
 musicgen_melody: text_encoder~t5 audio_encoder~encodec decoder=;
-nemo_speechlm: audio_config=nemotron3_5_transcribe_audio text_config~nemotron_h 
-word_timestamp_config=nemotron3_5_transcribe_word_timestamp;
-nemotron3_5_asr: encoder_config~nemotron_asr_streaming_encoder;
+nemo_speechlm: a=nemotron3_5_transcribe_audio t~nemotron_h word_timestamp_config=nemotron3_5_transcribe_word_timestamp;
+nemotron3_5_asr: e~nemotron_asr_streaming_encoder;
 nemotron3_5_transcribe_audio: asr_config=nemotron3_5_transcribe_asr_audio diarization_config~nemotron3_diarization;
-nemotron3_diarization: audio_config=;
-nemotron_asr_streaming: encoder_config=;
-nemotron_h_omni: vision_config~radio text_config~nemotron_h audio_config~parakeet_encoder;
+nemotron3_diarization: a=;
+nemotron_asr_streaming: e=;
+nemotron_h_omni: v~radio t~nemotron_h a~parakeet_encoder;
 neucodec: semantic_model_config~wav2vec2-bert;
-omdet-turbo: backbone_config~timm_backbone text_config~clip_text_model;
-omniasr: audio_config~ text_config~llama;
-omniasr_ctc: audio_config~omniasr_audio;
-oneformer: backbone_config~swin;
-ovis2: text_config~qwen2 vision_config=;
-owlv2: text_config=owlv2_text_model vision_config=owlv2_vision_model;
-owlvit: text_config=owlvit_text_model vision_config=owlvit_vision_model;
-paddleocr_vl: vision_config= text_config=;
-paligemma: vision_config~siglip_vision_model text_config~gemma;
-parakeet_ctc: encoder_config=parakeet_encoder;
-parakeet_rnnt: encoder_config=parakeet_encoder;
-parakeet_tdt: encoder_config=parakeet_encoder;
-pe_audio: text_config~modernbert audio_config=pe_audio_encoder;
+nougat:;
+omdet-turbo: b~timm_backbone t~clip_text_model;
+omniasr: a~ t~llama;
+omniasr_ctc: a~omniasr_audio;
+oneformer: b~swin;
+ovis2: t~qwen2 v=;
+owlv2: t=_text_model v=_vision_model;
+owlvit: t=_text_model v=_vision_model;
+paddleocr_vl: v= t=;
+paligemma: v~siglip_vision_model t~gemma;
+parakeet_ctc: e=parakeet_encoder;
+parakeet_rnnt: e=parakeet_encoder;
+parakeet_tdt: e=parakeet_encoder;
+pe_audio: t~modernbert a=_encoder;
 pe_audio_encoder: dac_config~dac;
-pe_audio_video: text_config~modernbert audio_video_config=pe_audio_video_encoder;
-pe_audio_video_encoder: audio_config~pe_audio_encoder video_config~pe_video_encoder;
-pe_video: text_config~modernbert video_config=pe_video_encoder;
-pe_video_encoder: vision_config=timm_wrapper;
-perception_lm: text_config~llama vision_config~timm_wrapper;
-phi4_multimodal: audio_config= vision_config=;
+pe_audio_video: t~modernbert audio_video_config=_encoder;
+pe_audio_video_encoder: a~pe_audio_encoder video_config~pe_video_encoder;
+pe_video: t~modernbert video_config=_encoder;
+pe_video_encoder: v=timm_wrapper;
+perception_lm: t~llama v~timm_wrapper;
+phi4_multimodal: a= v=;
 pi0: vlm_config~paligemma dit_config~gemma;
-pix2struct: text_config=pix2struct_text_model vision_config=pix2struct_vision_model;
-pp_chart2table: text_config~qwen2 vision_config=;
-pp_doclayout_v2: backbone_config~hgnet_v2;
-pp_doclayout_v3: backbone_config~hgnet_v2;
-pp_doclayout_v4: backbone_config~hgnet_v2;
-pp_formulanet: text_config= vision_config=;
-pp_ocrv5_mobile_det: backbone_config~pp_lcnet_v3;
-pp_ocrv5_mobile_rec: backbone_config~pp_lcnet_v3;
-pp_ocrv5_server_det: backbone_config~hgnet_v2;
-pp_ocrv5_server_rec: backbone_config~hgnet_v2;
-pp_ocrv6_medium_det: backbone_config~pp_lcnet_v4;
-pp_ocrv6_small_det: backbone_config~pp_lcnet_v4;
-pp_ocrv6_small_rec: backbone_config~pp_lcnet_v4;
-pp_ocrv6_tiny_rec: backbone_config~pp_lcnet_v4;
-prompt_depth_anything: backbone_config~dinov2;
-qianfan_ocr: text_config~qwen3 vision_config=;
+pix2struct: t=_text_model v=_vision_model;
+pp_chart2table: t~qwen2 v=;
+pp_doclayout_v2: b~hgnet_v2;
+pp_doclayout_v3: b~hgnet_v2;
+pp_doclayout_v4: b~hgnet_v2;
+pp_formulanet: t= v=;
+pp_ocrv5_mobile_det: b~pp_lcnet_v3;
+pp_ocrv5_mobile_rec: b~pp_lcnet_v3;
+pp_ocrv5_server_det: b~hgnet_v2;
+pp_ocrv5_server_rec: b~hgnet_v2;
+pp_ocrv6_medium_det: b~pp_lcnet_v4;
+pp_ocrv6_small_det: b~pp_lcnet_v4;
+pp_ocrv6_small_rec: b~pp_lcnet_v4;
+pp_ocrv6_tiny_rec: b~pp_lcnet_v4;
+prompt_depth_anything: b~dinov2;
+qianfan_ocr: t~qwen3 v=;
 qwen2_5_omni: thinker_config= talker_config= token2wav_config=;
-qwen2_5_omni_thinker: text_config=qwen2_5_omni_text vision_config=qwen2_5_omni_vision_encoder 
-audio_config=qwen2_5_omni_audio_encoder;
+qwen2_5_omni_thinker: t=qwen2_5_omni_text v=qwen2_5_omni_vision_encoder a=qwen2_5_omni_audio_encoder;
 qwen2_5_omni_token2wav: dit_config=qwen2_5_omni_dit bigvgan_config=qwen2_5_omni_bigvgan;
-qwen2_5_vl: vision_config= text_config=;
-qwen2_audio: text_config~qwen2 audio_config~qwen2_audio_encoder;
-qwen2_vl: vision_config= text_config=;
-qwen3_5: vision_config= text_config=;
-qwen3_5_moe: vision_config= text_config=;
-qwen3_asr: audio_config~qwen3_asr_encoder text_config~qwen3;
+qwen2_5_vl: v= t=;
+qwen2_audio: t~qwen2 a~_encoder;
+qwen2_vl: v= t=;
+qwen3_5: v= t=;
+qwen3_5_moe: v= t=;
+qwen3_asr: a~_encoder t~qwen3;
 qwen3_omni_moe: thinker_config=;
-qwen3_omni_moe_thinker: text_config=qwen3_omni_moe_text vision_config=qwen3_omni_moe_vision_encoder 
-audio_config=qwen3_omni_moe_audio_encoder;
-qwen3_vl: vision_config= text_config=;
-qwen3_vl_moe: vision_config= text_config=;
-qwen4_exp: vision_config= text_config=;
-rf_detr: backbone_config~rf_detr_dinov2;
-rt_detr: backbone_config~rt_detr_resnet;
-rt_detr_v2: backbone_config~rt_detr_resnet;
-sam: prompt_encoder_config= mask_decoder_config= vision_config=sam_vision_model;
-sam2: vision_config~sam2_vision_model prompt_encoder_config= mask_decoder_config=;
-sam2_video: prompt_encoder_config= mask_decoder_config= vision_config~sam2_vision_model;
-sam2_vision_model: backbone_config~sam2_hiera_det_model;
-sam3: geometry_encoder_config= detr_encoder_config= detr_decoder_config= mask_decoder_config= 
-vision_config=sam3_vision_model text_config~clip_text_model;
+qwen3_omni_moe_thinker: t=qwen3_omni_moe_text v=qwen3_omni_moe_vision_encoder a=qwen3_omni_moe_audio_encoder;
+qwen3_vl: v= t=;
+qwen3_vl_moe: v= t=;
+qwen4_exp: v= t=;
+rf_detr: b~_dinov2;
+rt_detr: b~_resnet;
+rt_detr_v2: b~rt_detr_resnet;
+sam: prompt_encoder_config= mask_decoder_config= v=_vision_model;
+sam2: v~_vision_model prompt_encoder_config= mask_decoder_config=;
+sam2_video: prompt_encoder_config= mask_decoder_config= v~sam2_vision_model;
+sam2_vision_model: b~sam2_hiera_det_model;
+sam3: geometry_encoder_config= detr_encoder_config= detr_decoder_config= mask_decoder_config= v=_vision_model 
+t~clip_text_model;
 sam3_lite_text: geometry_encoder_config= detr_encoder_config= detr_decoder_config= mask_decoder_config= 
-vision_config~sam3_vision_model text_config=sam3_lite_text_text_model;
-sam3_tracker: vision_config~sam3_vision_model prompt_encoder_config= mask_decoder_config=;
-sam3_tracker_video: vision_config~sam3_vision_model prompt_encoder_config= mask_decoder_config=;
+v~sam3_vision_model t=_text_model;
+sam3_tracker: v~sam3_vision_model prompt_encoder_config= mask_decoder_config=;
+sam3_tracker_video: v~sam3_vision_model prompt_encoder_config= mask_decoder_config=;
 sam3_video: detector_config~sam3 tracker_config~sam3_tracker_video;
-sam3_vision_model: backbone_config~sam3_vit_model;
-sam_hq: prompt_encoder_config= mask_decoder_config= vision_config=sam_hq_vision_model;
+sam3_vision_model: b~sam3_vit_model;
+sam_hq: prompt_encoder_config= mask_decoder_config= v=_vision_model;
 sapiens2: head_config=;
-shieldgemma2: text_config~gemma3_text vision_config~siglip_vision_model;
-siglip: vision_config=siglip_vision_model text_config=siglip_text_model;
-siglip2: vision_config=siglip2_vision_model text_config=siglip2_text_model;
-slanet: backbone_config~pp_lcnet;
-slanext: vision_config=;
-smolvlm: text_config~llama vision_config=;
+shieldgemma2: t~gemma3_text v~siglip_vision_model;
+siglip: v=_vision_model t=_text_model;
+siglip2: v=_vision_model t=_text_model;
+slanet: b~pp_lcnet;
+slanext: v=;
+smolvlm: t~llama v=;
 speech-encoder-decoder: encoder~wav2vec2 decoder~bert;
-step3p7: vision_config=step3p5_vision text_config=step3p5;
+step3p7: v=step3p5_vision t=step3p5;
 superglue: keypoint_detector_config~superpoint;
 t5gemma: encoder=t5_gemma_module decoder=t5_gemma_module;
 t5gemma2: encoder= decoder=;
-t5gemma2_encoder: text_config=t5gemma2_text vision_config~siglip_vision_model;
-table-transformer: backbone_config~timm_backbone;
-tipsv2: text_config=tipsv2_text_model vision_config=tipsv2_vision_model;
-tipsv2_dpt: backbone_config~tipsv2_vision_model;
-tvp: backbone_config~resnet;
-ultravbert: text_config~ultrabert vision_config~siglip_vision_model;
-unlimited_ocr: vision_config= text_config=;
-unlimited_ocr_vision: sam_config=unlimited_ocr_sam_vision_model encoder_config=;
-upernet: backbone_config~resnet;
-uvdoc: backbone_config~;
-vibevoice: text_config~qwen2 diffusion_head_config=vibevoice_diffusion 
-semantic_model_config~vibevoice_acoustic_tokenizer_encoder audio_config~vibevoice_acoustic_tokenizer;
-vibevoice_asr: text_config~qwen2 semantic_tokenizer_encoder_config~vibevoice_acoustic_tokenizer_encoder 
+t5gemma2_encoder: t=t5gemma2_text v~siglip_vision_model;
+table-transformer: b~timm_backbone;
+tipsv2: t=_text_model v=_vision_model;
+tipsv2_dpt: b~tipsv2_vision_model;
+tvp: b~resnet;
+ultravbert: t~ultrabert v~siglip_vision_model;
+unlimited_ocr: v= t=;
+unlimited_ocr_vision: sam_config=unlimited_ocr_sam_vision_model e=;
+upernet: b~resnet;
+uvdoc: b~;
+vibevoice: t~qwen2 diffusion_head_config=_diffusion semantic_model_config~_acoustic_tokenizer_encoder 
+a~_acoustic_tokenizer;
+vibevoice_asr: t~qwen2 semantic_tokenizer_encoder_config~vibevoice_acoustic_tokenizer_encoder 
 acoustic_tokenizer_encoder_config~vibevoice_acoustic_tokenizer_encoder;
-video_llama_3: text_config~qwen2 vision_config=;
-video_llava: text_config~llama vision_config~clip_vision_model;
-videoprism: vision_config=videoprism_vision_model text_config=videoprism_text_model;
-vipllava: text_config~llama vision_config~clip_vision_model;
+video_llama_3: t~qwen2 v=;
+video_llava: t~llama v~clip_vision_model;
+videoprism: v=_vision_model t=_text_model;
+vipllava: t~llama v~clip_vision_model;
 vision-encoder-decoder: decoder~bert encoder~vit;
-vision-text-dual-encoder: text_config~bert vision_config~vit;
-vitmatte: backbone_config~vitdet;
-vitpose: backbone_config~;
-voxtral: text_config~llama audio_config~voxtral_encoder;
-voxtral_realtime: text_config~ audio_config~voxtral_realtime_encoder;
-xclip: text_config=xclip_text_model vision_config=xclip_vision_model;
+vision-text-dual-encoder: t~bert v~vit;
+vitmatte: b~vitdet;
+vitpose: b~;
+voxtral: t~llama a~_encoder;
+voxtral_realtime: t~ a~_encoder;
+wavtokenizer:;
+xclip: t=_text_model v=_vision_model;
 xcodec: acoustic_model_config~dac semantic_model_config~hubert;
 xcodec2: semantic_model_config~wav2vec2-bert;
-zoedepth: backbone_config~beit;
+zoedepth: b~beit;
 ";
 
 /// Other names that a file may have for a type.
