@@ -157,10 +157,8 @@ fn compared(config: &Config, class: &Value) -> Result<Result<(), String>, Error>
         let mut config = config.clone();
         let vision = is(&["vision", "visual"]);
         if vision {
-            let parts = class["types"].as_object().expect("types").keys();
-            let part = parts
-                .filter(|part| part.ends_with("vision_config"))
-                .next_back();
+            let mut parts = class["types"].as_object().expect("types").keys();
+            let part = parts.rfind(|part| part.ends_with("vision_config"));
             config = config.with_part(part.expect("a part"));
         }
         let model = match config.model() {
