@@ -6,6 +6,7 @@
 
 use crate::error::{Result, still, unsupported};
 use crate::json::{Object, Value};
+use crate::words;
 use alloc::string::String;
 
 mod columns;
@@ -30,37 +31,30 @@ pub(crate) enum Type {
 
 /// The type of that name and the name as the table has it.
 pub(crate) fn model_type(name: &str) -> Option<(&'static str, Type)> {
-    let alias = others::ALIASES.iter().find(|(other, _)| *other == name);
-    let name = alias.map_or(name, |(_, name)| *name);
+    let name = words::after(others::ALIASES, name).unwrap_or(name);
     let of = |names: &'static str| names.split_ascii_whitespace().find(|known| *known == name);
-    let pair = |pairs: &'static [(&'static str, &'static str)]| {
-        pairs.iter().find(|(known, _)| *known == name).copied()
-    };
     if let Some((name, row)) = rows::named(name) {
         return Some((name, Type::Rotating(row)));
     }
-    if let Some((name, why)) = pair(others::REFUSED) {
+    if let Some((name, why)) = others::REFUSED.iter().find(|(known, _)| *known == name) {
         return Some((name, Type::Refused(why)));
     }
     if let Some(name) = of(others::STILL) {
         return Some((name, Type::Still));
     }
     let (name, _) = with_parts(name)?;
-    let text = pair(others::FLAT).map(|(_, text)| text);
-    Some((name, Type::Composite(text)))
+    Some((name, Type::Composite(words::after(others::FLAT, name))))
 }
 
 /// The known type that rotates alike, for a refusal: only where the code of both was compared.
 #[cold]
 pub(crate) fn alike(name: &str) -> &'static str {
-    let found = others::ALIKE.iter().find(|(own, _)| *own == name);
-    found.map_or("", |(_, alike)| alike)
+    words::after(others::ALIKE, name).unwrap_or_default()
 }
 
 /// The key of a composite's text model, where it is not `text_config`.
 pub(crate) fn text_part(composite: &str) -> Option<&'static str> {
-    let found = others::TEXTS.iter().find(|(own, _)| *own == composite);
-    found.map(|(_, key)| *key)
+    words::after(others::TEXTS, composite)
 }
 
 /// The type by whose class the file is read, where that depends on what it says.
@@ -178,6 +172,10 @@ mod tests {
             .map(|(number, name)| (name, Row::at(number)))
     }
 
+    fn pairs(list: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
+        list.lines().filter_map(|line| line.split_once(' '))
+    }
+
     fn composites() -> Vec<&'static str> {
         let wholes = others::PARTS
             .split(';')
@@ -206,7 +204,7 @@ mod tests {
         for name in names(others::OWN_CODE) {
             assert!(model_type(name).is_some(), "{name}");
         }
-        for (composite, _) in others::TEXTS {
+        for (composite, _) in pairs(others::TEXTS) {
             let found = model_type(composite).map(|(_, found)| found);
             assert!(matches!(found, Some(Type::Composite(_))), "{composite}");
         }
@@ -215,11 +213,11 @@ mod tests {
                 assert!(model_type(name).is_some(), "{name}");
             }
         }
-        for (name, alike) in others::ALIKE {
+        for (name, alike) in pairs(others::ALIKE) {
             assert!(model_type(name).is_none(), "{name}");
             assert!(rows::named(alike).is_some(), "{alike}");
         }
-        for (composite, text) in others::FLAT {
+        for (composite, text) in pairs(others::FLAT) {
             let found = model_type(composite).map(|(_, found)| found);
             assert!(
                 matches!(found, Some(Type::Composite(Some(_)))),
@@ -227,9 +225,9 @@ mod tests {
             );
             assert!(model_type(text).is_some(), "{text}");
         }
-        for (alias, name) in others::ALIASES {
+        for (alias, name) in pairs(others::ALIASES) {
             assert!(
-                !all.contains(alias) && all.contains(name),
+                !all.contains(&alias) && all.contains(&name),
                 "{alias}: {name}"
             );
         }

@@ -16,6 +16,13 @@ pub(crate) fn nth(list: &'static str, number: usize) -> &'static str {
     word.unwrap_or_default()
 }
 
+/// The other word of the line of a list that begins with that one.
+#[inline(never)]
+pub(crate) fn after(list: &'static str, word: &str) -> Option<&'static str> {
+    let mut pairs = list.lines().filter_map(|line| line.split_once(' '));
+    pairs.find_map(|(own, other)| (own == word).then_some(other))
+}
+
 /// Whether a name has one of the words within it.
 #[inline(never)]
 pub(crate) fn any_within(list: &str, name: &str) -> bool {
@@ -43,6 +50,16 @@ mod tests {
             [0, 1, 2].map(|number| nth(list, number)),
             ["rope", "rotary", "theta"]
         );
+    }
+
+    #[test]
+    fn words_are_found_by_the_one_before() {
+        let list = "rope theta\nrotary base\n";
+        assert_eq!(after(list, "rope"), Some("theta"));
+        assert_eq!(after(list, "rotary"), Some("base"));
+        for word in ["", "theta", "rop", "rope theta"] {
+            assert_eq!(after(list, word), None, "{word:?}");
+        }
     }
 
     #[test]

@@ -10,12 +10,12 @@ phi-msft phi3_v phi3small phi4 phi4mm qwen rwkv5 rwkv6 wan xverse yuan
 ";
 
 /// Composites whose text model lies under another key than `text_config`.
-pub(crate) const TEXTS: &[(&str, &str)] = &[
-    ("deepseek_vl_v2", "language_config"),
-    ("internvl_chat", "llm_config"),
-    ("llava_llama", "llm_cfg"),
-    ("multi_modality", "language_config"),
-];
+pub(crate) const TEXTS: &str = "\
+deepseek_vl_v2 language_config
+internvl_chat llm_config
+llava_llama llm_cfg
+multi_modality language_config
+";
 
 /// Types, a key with a number or a flag, and the type by whose class a file with that value is read.
 pub(crate) const INSTEAD: &[(&str, &str, f64, &str)] = &[
@@ -27,10 +27,10 @@ pub(crate) const INSTEAD: &[(&str, &str, f64, &str)] = &[
 
 /// Types that are not known here, and the known one by whose rules their files can be read: the code of both was
 /// compared. A name that is only near is no hint: `deepseek` is no `deepseek_v2`.
-pub(crate) const ALIKE: &[(&str, &str)] = &[
-    ("llava_mistral", "mistral"),
-    ("mixformer-sequential", "phi-msft"),
-];
+pub(crate) const ALIKE: &str = "\
+llava_mistral mistral
+mixformer-sequential phi-msft
+";
 
 /// Composites and their parts, and the parts of a few other types: `part=type` where the class makes the part of that
 /// type, whatever the file calls it, and `part~type` where the part's own type counts before that one. The frequent
@@ -296,27 +296,27 @@ zoedepth: b~beit;
 ";
 
 /// Other names that a file may have for a type.
-pub(crate) const ALIASES: &[(&str, &str)] = &[
-    ("EvollaModel", "evolla"),
-    ("deepseek_ref", "deepseek_v4"),
-    ("exaone4_5_text", "exaone4"),
-    ("gpt-sw3", "gpt2"),
-    ("mimo", "qwen2"),
-    ("mlcd", "mlcd_vision_model"),
-    ("phi4", "phi3"),
-    ("qwen3_asr_text", "qwen3"),
-];
+pub(crate) const ALIASES: &str = "\
+EvollaModel evolla
+deepseek_ref deepseek_v4
+exaone4_5_text exaone4
+gpt-sw3 gpt2
+mimo qwen2
+mlcd mlcd_vision_model
+phi4 phi3
+qwen3_asr_text qwen3
+";
 
 /// Composites whose text model may lie flat in the file, and its type.
-pub(crate) const FLAT: &[(&str, &str)] = &[
-    ("dots3_note", "dots3_note_text"),
-    ("fuyu", "persimmon"),
-    ("hunyuan_vl", "hunyuan_vl_text"),
-    ("llava_llama", "llama"),
-    ("paddleocr_vl", "paddleocr_vl_text"),
-    ("qwen2_5_vl", "qwen2_5_vl_text"),
-    ("qwen2_vl", "qwen2_vl_text"),
-];
+pub(crate) const FLAT: &str = "\
+dots3_note dots3_note_text
+fuyu persimmon
+hunyuan_vl hunyuan_vl_text
+llava_llama llama
+paddleocr_vl paddleocr_vl_text
+qwen2_5_vl qwen2_5_vl_text
+qwen2_vl qwen2_vl_text
+";
 
 /// Pairs of a type and why it is refused; where the caller finds the program that rotates it is said with each, but for
 /// those `without` one.
