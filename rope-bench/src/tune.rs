@@ -57,6 +57,14 @@ const fn probe(call: Call, element: Element, [tokens, heads]: [usize; 2]) -> Pro
         tokens,
         heads,
         element,
+        pairing: Pairing::Half,
+    }
+}
+
+const fn interleaved(probe: Probe) -> Probe {
+    Probe {
+        pairing: Pairing::Interleaved,
+        ..probe
     }
 }
 
@@ -80,7 +88,8 @@ macro_rules! knobs {
 
 knobs! {
     "rotate.heads f32", "heads", [0, 10, 14], |t| t.rotate.heads[1],
-        [probe(Call::InPlace, F32, LARGE), probe(Call::InPlace, F32, MIDDLE)];
+        [probe(Call::InPlace, F32, LARGE), probe(Call::InPlace, F32, MIDDLE),
+        interleaved(probe(Call::InPlace, F32, LARGE))];
     "rotate.heads 16", "heads", [0, 10], |t| t.rotate.heads[0],
         [probe(Call::InPlace, BF16, LARGE)];
     "rotate.above f32", "bytes", [0, 48 * KIB, 512 * KIB], |t| t.rotate.above[1],
@@ -88,7 +97,8 @@ knobs! {
     "rotate.above 16", "bytes", [512 * KIB, 2 * MIB], |t| t.rotate.above[0],
         [probe(Call::InPlace, BF16, [128, 32])];
     "tile.heads f32", "heads", [0, 10], |t| t.tile.heads[1],
-        [probe(Call::Codes, F32, LARGE), probe(Call::Codes, F32, MIDDLE)];
+        [probe(Call::Codes, F32, LARGE), probe(Call::Codes, F32, MIDDLE),
+        interleaved(probe(Call::Codes, F32, LARGE))];
     "tile.heads 16", "heads", [0, 10], |t| t.tile.heads[0],
         [probe(Call::Codes, BF16, LARGE)];
     "squares.heads f32", "heads", [0, 10], |t| t.squares.heads[1],
@@ -114,7 +124,8 @@ knobs! {
     "next_line_above", "bytes", [0, MIB, NEVER], |t| t.next_line_above,
         [probe(Call::InPlaceByHead, BF16, LARGE), probe(Call::InPlaceByHead, BF16, MIDDLE)];
     "by_head_above f32", "bytes", [4 * MIB, NEVER], |t| t.by_head_above[1],
-        [probe(Call::InPlaceByHead, F32, LARGE), probe(Call::InPlaceByHead, F32, [512, 32])];
+        [probe(Call::InPlaceByHead, F32, LARGE), probe(Call::InPlaceByHead, F32, [512, 32]),
+        interleaved(probe(Call::InPlaceByHead, F32, LARGE))];
     "by_head_above 16", "bytes", [2 * MIB, NEVER], |t| t.by_head_above[0],
         [probe(Call::InPlaceByHead, BF16, LARGE), probe(Call::InPlaceByHead, BF16, [512, 32])];
     "by_head_into_another_above f32", "bytes", [512 * KIB, 4 * MIB, NEVER], |t| t.by_head_into_another_above[1],
@@ -124,7 +135,7 @@ knobs! {
     "backward_part", "bytes", [16 * KIB, 64 * KIB, 256 * KIB], |t| t.backward_part,
         [probe(Call::BackwardByHead, F32, [2048, 8])];
     "output_part", "bytes", [128 * KIB, 512 * KIB, NEVER], |t| t.output_part,
-        [probe(Call::Outputs, BF16, [512, 32])];
+        [probe(Call::Outputs, BF16, [512, 32]), probe(Call::Outputs, BF16, [256, 32])];
     "streamed_part", "bytes", [32 * KIB, 128 * KIB, 512 * KIB], |t| t.streamed_part,
         [probe(Call::Outputs, BF16, LARGE)];
     "stream_above", "bytes", [0, 48 * MIB, NEVER], |t| t.stream_above,

@@ -106,10 +106,20 @@ const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
 /// Every other core.
-pub(crate) static UNKNOWN: Tuning = BASE;
-
-const BASE: Tuning = Tuning {
+pub(crate) static UNKNOWN: Tuning = Tuning {
     core: "unknown",
+    tile: Ahead::NONE,
+    squares: Ahead::NONE,
+    gradients: Ahead {
+        heads: [0, 8],
+        ..EARLIER.gradients
+    },
+    ..EARLIER
+};
+
+/// Values from before there were records: those of every core, measured on whichever was at hand.
+const EARLIER: Tuning = Tuning {
+    core: "",
     // f32 beyond the first cache; 16 bits, which take longer to rotate, beyond the second.
     rotate: Ahead {
         heads: [10, 10],
@@ -143,15 +153,47 @@ const BASE: Tuning = Tuning {
 static ZEN_4: Tuning = Tuning {
     core: "Zen 4",
     rotate: Ahead::NONE,
+    tile: Ahead::NONE,
     squares: Ahead::NONE,
-    backward: Ahead::NONE,
     gradients: Ahead::NONE,
     by_head_above: [NEVER, 4 * MIB],
-    ..BASE
+    output_part: NEVER,
+    ..EARLIER
 };
 
-/// All rows.
-pub static ROWS: [&Tuning; 2] = [&UNKNOWN, &ZEN_4];
+static ZEN_3: Tuning = Tuning {
+    core: "Zen 3",
+    ..EARLIER
+};
+
+static ZEN_5: Tuning = Tuning {
+    core: "Zen 5",
+    rotate: Ahead {
+        heads: [10, 14],
+        ..EARLIER.rotate
+    },
+    ..EARLIER
+};
+
+static SAPPHIRE_RAPIDS: Tuning = Tuning {
+    core: "Sapphire Rapids",
+    ..EARLIER
+};
+
+static EMERALD_RAPIDS: Tuning = Tuning {
+    core: "Emerald Rapids",
+    ..EARLIER
+};
+
+/// All rows, each at the index that [`Tuning::row_of_x86`] gives its core.
+pub static ROWS: [&Tuning; 6] = [
+    &UNKNOWN,
+    &ZEN_3,
+    &ZEN_4,
+    &ZEN_5,
+    &SAPPHIRE_RAPIDS,
+    &EMERALD_RAPIDS,
+];
 
 impl Tuning {
     /// The index in [`ROWS`] of the core with this vendor, family and model of CPUID.
@@ -161,8 +203,11 @@ impl Tuning {
     )]
     pub(crate) fn row_of_x86(vendor: &[u8], family: u32, model: u32) -> u8 {
         match (vendor, family, model) {
-            // Zen 3 has the other models of the family.
-            (b"AuthenticAMD", 0x19, 0x10..=0x1F | 0x60..=0x7F | 0xA0..=0xAF) => 1,
+            (b"AuthenticAMD", 0x19, 0x10..=0x1F | 0x60..=0x7F | 0xA0..=0xAF) => 2,
+            (b"AuthenticAMD", 0x19, _) => 1,
+            (b"AuthenticAMD", 0x1A, 0x00..=0x7F) => 3,
+            (b"GenuineIntel", 6, 0x8F) => 4,
+            (b"GenuineIntel", 6, 0xCF) => 5,
             _ => 0,
         }
     }

@@ -21,7 +21,7 @@ const HEAD_DIM: usize = 128;
 /// Targets of [`Call::Outputs`].
 const OUTPUTS: usize = 5;
 
-/// A call of rope-core on a tensor of `[1, tokens, heads, 128]`, half pairs.
+/// A call of rope-core on a tensor of `[1, tokens, heads, 128]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Probe {
     /// What it does.
@@ -32,6 +32,8 @@ pub struct Probe {
     pub heads: usize,
     /// Its element.
     pub element: Element,
+    /// Its pairing.
+    pub pairing: Pairing,
 }
 
 /// What a probe does.
@@ -66,24 +68,6 @@ pub enum Call {
 }
 
 impl Call {
-    fn about(self) -> &'static str {
-        match self {
-            Call::InPlace => "in place",
-            Call::InPlaceByHead => "in place, heads-major",
-            Call::Packed => "in place, packed QKV",
-            Call::IntoByHead => "into another, heads-major",
-            Call::PackedInto => "into another, packed QKV",
-            Call::Norm => "norm and rotate",
-            Call::Codes => "into E4M3",
-            Call::Backward => "backward",
-            Call::BackwardByHead => "backward, heads-major",
-            Call::Gradients => "angle gradients",
-            Call::Outputs => "into five tensors",
-            Call::InPool => "in place, in the pool",
-            Call::OutsidePool => "in place, outside the pool",
-        }
-    }
-
     /// The layout of the tensor that is read.
     fn layout(self, shape: [usize; 4]) -> Result<Layout, rope_core::Error> {
         let [batch, tokens, heads, head_dim] = shape;
@@ -100,17 +84,6 @@ impl Call {
 }
 
 impl Probe {
-    /// Its call, element and shape.
-    pub fn name(&self) -> String {
-        let Probe {
-            call,
-            tokens,
-            heads,
-            element,
-        } = self;
-        format!("{}, {element} of {tokens} x {heads}", call.about())
-    }
-
     /// Nanoseconds of a call in the rounds of one pass, for each table.
     ///
     /// # Errors
@@ -122,7 +95,7 @@ impl Probe {
         tunings: &[&'static Tuning],
         effort: Effort,
     ) -> Result<Vec<Samples>> {
-        let rope = Rope::new(Pairing::Half).backend(backend)?;
+        let rope = Rope::new(self.pairing).backend(backend)?;
         let sample = || with_float!(self.element, E => self.sample::<E>(rope, tunings, effort));
         match self.call {
             Call::InPool => rayon::scope(|_| sample()),
