@@ -518,6 +518,11 @@ pub fn read(path: &Path) -> Result<Tuned> {
 /// Time of another value, over that of the table, below which `--check` fails.
 pub const GROSS: f64 = 0.8;
 
+/// Whether the table has a row for this core.
+pub fn has_row() -> bool {
+    internals::tuning(&Rope::new(Pairing::Half)) != internals::TUNINGS[0]
+}
+
 /// The knobs whose value in the table loses by far, noise included.
 pub fn gross(tuned: &Tuned) -> Vec<&Measured> {
     let loses = |knob: &&Measured| {
