@@ -270,7 +270,7 @@ fn a_record_is_a_run() {
     assert_eq!(kept + of_cases, all.sum::<usize>());
 }
 
-/// The JSON files of the folders in a folder.
+/// The runs of the folders in a folder.
 fn records(folder: &Path) -> Vec<(PathBuf, Value)> {
     let mut records = Vec::new();
     for machine in fs::read_dir(folder)
@@ -282,6 +282,9 @@ fn records(folder: &Path) -> Vec<(PathBuf, Value)> {
                 .unwrap()
                 .map(|entry| entry.unwrap().path())
             {
+                if path.ends_with(rope_bench::tune::FILE) {
+                    continue;
+                }
                 let text = fs::read_to_string(&path).unwrap();
                 records.push((path, serde_json::from_str(&text).unwrap()));
             }
