@@ -185,7 +185,7 @@ static EMERALD_RAPIDS: Tuning = Tuning {
     ..EARLIER
 };
 
-/// All rows, each at the index that [`Tuning::row_of_x86`] gives its core.
+/// All rows, each at the index that `Tuning::row_of_x86` gives its core.
 pub static ROWS: [&Tuning; 6] = [
     &UNKNOWN,
     &ZEN_3,
