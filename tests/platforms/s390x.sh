@@ -13,7 +13,13 @@ expect portable,scalar
 export ROPE_FEWER=4
 step "$ROPE_EXPECT"
 # Every head size takes most of the time of `agree`, and the kernels that it is about are those of other machines.
-suite s390x-unknown-linux-gnu "${std[@]}" -- --skip every_head_size \
+# QEMU before 8.1 multiplies two f32 into an f64 wrongly (MDEB and MDEBR), as the inverse of rows does.
+skipped=(--skip every_head_size)
+if [[ $(qemu-s390x --version) =~ version\ ([0-9]+)\.([0-9]+) ]] &&
+    ((BASH_REMATCH[1] < 8 || BASH_REMATCH[1] == 8 && BASH_REMATCH[2] < 1)); then
+    skipped+=(--skip inverted_rows_between_frequencies_move_keys_back)
+fi
+suite s390x-unknown-linux-gnu "${std[@]}" -- "${skipped[@]}" \
     backends:: agree:: convert:: special_values:: golden:: rows:: norm:: cache:: shift:: gguf::
 ran
 passed

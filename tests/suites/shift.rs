@@ -363,88 +363,111 @@ fn a_delta_has_no_magnitude() {
     }
 }
 
+/// Keys of squared length 2, moved by rows; on every backend, and in a plan with a stage.
+fn moved(rows: &Rows<'_>) -> Result<[[f64; 2]; ROWS], Error> {
+    let layout = CacheLayout::nhd([ROWS, 1, 1, 2]).expect("a small cache");
+    let on = |rope: Rope| {
+        let mut keys = [1.0_f32; 2 * ROWS];
+        let mut cache = CacheMut::new(&mut keys, layout).expect("a cache that fits");
+        let result = rope.shift(&mut cache, 0..ROWS, rows);
+        let scaled = rope.scale(Scale::constant(3.0));
+        let mut others = [1.0_f32; 2 * ROWS];
+        let mut cache = CacheMut::new(&mut others, layout).expect("a cache that fits");
+        assert_eq!(scaled.shift(&mut cache, 0..ROWS, rows), result);
+        assert_eq!(keys, others, "{}", rope.backend_in_use());
+        assert!(result.is_ok() || keys == [1.0; 2 * ROWS]);
+        result.map(|()| [0, 1, 2].map(|row| [keys[2 * row], keys[2 * row + 1]].map(f64::from)))
+    };
+    let rope = Rope::new(Pairing::Half);
+    let best = on(rope);
+    for backend in Backend::available() {
+        assert_eq!(
+            on(rope.backend(backend).expect("available")),
+            best,
+            "{backend}"
+        );
+    }
+    best
+}
+
+const ROWS: usize = 3;
+
+/// Demands that rows move keys, and that the keys have this squared length.
+#[track_caller]
+fn have_square(rows: &Rows<'_>, square: f64) {
+    for key in moved(rows).expect("a shift") {
+        let off = (key[0] * key[0] + key[1] * key[1]) / square - 1.0;
+        assert!(off.abs() < 1e-6, "{key:?}: {off}");
+    }
+}
+
+/// One pair of a YaRN model, which has an attention factor.
+fn yarn(factor: f64) -> Frequencies<'static> {
+    let scaling = Scaling::Yarn(Yarn::new(factor, 32768));
+    Frequencies::new(2, 1e4, &scaling).expect("sane parameters")
+}
+
 /// Cached keys have the attention factor of their model, so rows that have it as well are refused: keys of squared
 /// length 2 would get 2.59. Rows of a shift, rows whose factor nobody has told, and rows that are said to have 1 move
 /// keys.
 #[test]
 fn rows_with_an_attention_factor_do_not_move_keys() {
-    const ROWS: usize = 3;
-    let layout = CacheLayout::nhd([ROWS, 1, 1, 2]).expect("a small cache");
-    let yarn = |factor| {
-        let scaling = Scaling::Yarn(Yarn::new(factor, 32768));
-        Frequencies::new(2, 1e4, &scaling).expect("sane parameters")
-    };
-    let (old, new) = (yarn(4.0), yarn(8.0));
-    let (factor, ratio) = (
-        old.attention_factor(),
-        new.attention_factor() / old.attention_factor(),
-    );
-    let shifted = |rows: &Rows<'_>| {
-        let mut keys = [1.0_f32; 2 * ROWS];
-        let mut cache = CacheMut::new(&mut keys, layout).expect("a cache that fits");
-        let result = Rope::new(Pairing::Half).shift(&mut cache, 0..ROWS, rows);
-        let scale = Scale::constant(3.0);
-        let scaled = Rope::new(Pairing::Half).scale(scale);
-        let mut others = [1.0_f32; 2 * ROWS];
-        let mut cache = CacheMut::new(&mut others, layout).expect("a cache that fits");
-        assert_eq!(scaled.shift(&mut cache, 0..ROWS, rows), result);
-        assert_eq!(keys, others);
-        assert!(result.is_ok() || keys == [1.0; 2 * ROWS]);
-        result.map(|()| keys.map(f64::from))
-    };
-    let lengths = |keys: [f64; 2 * ROWS], square: f64| {
-        for key in keys.as_chunks::<2>().0 {
-            let off = (key[0] * key[0] + key[1] * key[1]) / square - 1.0;
-            assert!(off.abs() < 1e-6, "{keys:?}: {off}");
-        }
-    };
+    let old = yarn(4.0);
+    let factor = old.attention_factor();
     let positions = [-7_i64, 5, 1000];
     let refused = Err(Error::ShiftFactor { factor });
     let rows = old.rows(&positions).expect("positions");
-    assert_eq!(shifted(&rows), refused);
-    assert_eq!(
-        shifted(&rows.gather(&[2_u8, 0, 1].map(u32::from)).expect("rows")),
-        refused
-    );
-    assert_eq!(shifted(&rows.range(0..ROWS).expect("rows")), refused);
-    assert_eq!(shifted(&rows.pairs(0..1).expect("a pair")), refused);
-    assert_eq!(shifted(&rows.repeated(1, ROWS).expect("a row")), refused);
+    assert_eq!(moved(&rows), refused);
+    let gathered = rows.gather(&[2_u32, 0, 1]).expect("rows");
+    assert_eq!(moved(&gathered), refused);
+    assert_eq!(moved(&rows.range(0..ROWS).expect("rows")), refused);
+    assert_eq!(moved(&rows.pairs(0..1).expect("a pair")), refused);
+    assert_eq!(moved(&rows.repeated(1, ROWS).expect("a row")), refused);
     let mut storage = [0.0; 2 * ROWS];
     let back = rows.inverted(&mut storage).expect("an inverse");
     let error = Error::ShiftFactor {
         factor: back.attention_factor(),
     };
-    assert_eq!(shifted(&back), Err(error));
-
-    // The rows of a shift, of one whose frequencies change, and what undoes that.
-    let moves = old.shift(&positions).expect("deltas");
-    lengths(shifted(&moves).expect("a shift"), 2.0);
-    let (from, to) = ([7_i64, 9, 11], [7_i64, 5, 3]);
-    let moves = new.shift_from(&old, &from, &to).expect("positions");
-    assert_eq!(moves.attention_factor(), ratio);
-    assert!(ratio > 1.05);
-    lengths(shifted(&moves).expect("a shift"), 2.0 * ratio * ratio);
-    let mut storage = [0.0; 2 * ROWS];
-    let back = moves.inverted(&mut storage).expect("an inverse");
-    lengths(shifted(&back).expect("a shift"), 2.0 / (ratio * ratio));
-    let mut storage = [0.0; 2 * ROWS];
-    let moves = new
-        .shift_from_in(&old, &from, &to, &mut storage)
-        .expect("positions");
-    lengths(
-        shifted(&moves.range(0..ROWS).expect("rows")).expect("a shift"),
-        2.0 * ratio * ratio,
-    );
+    assert_eq!(moved(&back), Err(error));
+    have_square(&old.shift(&positions).expect("deltas"), 2.0);
 
     // Given rows are taken as they are, unless their factor was told.
     let row = rows.row(0).expect("a row");
     let values = [row.0[0], row.1[0]].repeat(ROWS);
     let given = || Rows::new(&values, [ROWS, 2]).expect("rows");
-    lengths(shifted(&given()).expect("a shift"), 2.0 * factor * factor);
+    have_square(&given(), 2.0 * factor * factor);
     let told = given().with_attention_factor(factor).expect("a factor");
-    assert_eq!(shifted(&told), refused);
+    assert_eq!(moved(&told), refused);
     let taken = rows.with_attention_factor(1.0).expect("a factor");
-    lengths(shifted(&taken).expect("a shift"), 2.0 * factor * factor);
+    have_square(&taken, 2.0 * factor * factor);
+}
+
+/// Rows between two frequencies have the quotient of their attention factors, and move keys.
+#[test]
+fn rows_between_frequencies_move_keys() {
+    let (old, new) = (yarn(4.0), yarn(8.0));
+    let ratio = new.attention_factor() / old.attention_factor();
+    assert!(ratio > 1.05);
+    let (from, to) = ([7_i64, 9, 11], [7_i64, 5, 3]);
+    let moves = new.shift_from(&old, &from, &to).expect("positions");
+    assert_eq!(moves.attention_factor(), ratio);
+    have_square(&moves, 2.0 * ratio * ratio);
+    let mut storage = [0.0; 2 * ROWS];
+    let moves = new.shift_from_in(&old, &from, &to, &mut storage);
+    let moves = moves.expect("positions");
+    have_square(&moves.range(0..ROWS).expect("rows"), 2.0 * ratio * ratio);
+}
+
+/// What undoes such rows moves keys too.
+#[test]
+fn inverted_rows_between_frequencies_move_keys_back() {
+    let (old, new) = (yarn(4.0), yarn(8.0));
+    let ratio = new.attention_factor() / old.attention_factor();
+    let (from, to) = ([7_i64, 9, 11], [7_i64, 5, 3]);
+    let moves = new.shift_from(&old, &from, &to).expect("positions");
+    let mut storage = [0.0; 2 * ROWS];
+    let back = moves.inverted(&mut storage).expect("an inverse");
+    have_square(&back, 2.0 / (ratio * ratio));
 }
 
 /// A delta of zero leaves every bit, also those that no rounding would give again: payloads of NaN, a scale that is not

@@ -118,7 +118,10 @@ where
             cache_mut(&mut values, format, 1)?,
         ];
         let (k, v) = (readable(k), readable(v));
-        for_element!(k, write_keys(&k, &v, caches, slots.into_slots(), (&rope, rows)))
+        for_element!(
+            k,
+            write_keys(&k, &v, caches, slots.into_slots(), (&rope, rows))
+        )
     })?;
     let [keys, values] = [keys, values].map(Tensor::from_primitive::<Flex>);
     Ok((keys, values))
