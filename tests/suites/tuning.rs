@@ -10,12 +10,13 @@ use rope_tests::number::{Number, paint};
 use rope_tests::{Placed, Source, Stored};
 
 /// Every threshold, and as many heads ahead.
-fn extreme(size: usize, heads: usize) -> &'static Tuning {
+const fn extreme(size: usize, heads: usize) -> Tuning {
     let ahead = Ahead {
         heads: [heads; 2],
         above: [size; 2],
     };
-    Box::leak(Box::new(Tuning {
+    let part = if size == 0 { 1 } else { size };
+    Tuning {
         core: "extreme",
         rotate: ahead,
         tile: ahead,
@@ -31,10 +32,12 @@ fn extreme(size: usize, heads: usize) -> &'static Tuning {
         output_part: size,
         streamed_part: size,
         stream_above: size,
-        thread_part: size.max(1),
-        thread_part_outside: size.max(1),
-    }))
+        thread_part: part,
+        thread_part_outside: part,
+    }
 }
+
+static EXTREMES: [Tuning; 3] = [extreme(0, 3), extreme(usize::MAX, 0), extreme(1 << 12, 1)];
 
 /// What a call with a table leaves in memory.
 type Call<E> = fn(&Rope, &Case<E>) -> Vec<u8>;
@@ -139,8 +142,7 @@ fn calls<E: Number>() -> [(&'static str, Call<E>); 7] {
 }
 
 fn same_bits<E: Number>(source: &mut Source<'_>) {
-    let tables = [extreme(0, 3), extreme(usize::MAX, 0), extreme(1 << 12, 1)];
-    let tables: Vec<_> = tables.iter().chain(TUNINGS.iter()).copied().collect();
+    let tables: Vec<_> = EXTREMES.iter().chain(TUNINGS).collect();
     // Chunks of 16 tokens, and what they leave; heads of all lanes, and a tail.
     for shape in [
         [1, 37, 5, 70],
