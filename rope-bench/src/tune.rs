@@ -28,7 +28,7 @@ use probes::{Call, Probe};
 pub struct Knob {
     /// How records and the command line call it.
     pub name: &'static str,
-    /// What its values count.
+    /// The unit of its values.
     pub unit: &'static str,
     /// The values that are measured; that of the table is measured too.
     pub values: &'static [usize],
@@ -172,7 +172,7 @@ const _: fn(Tuning) = |tuning| {
 /// The first line of a record, which counts up when a key changes its meaning.
 pub const FORMAT: &str = "rope-bench tuning 1";
 
-/// What was measured on one machine.
+/// The measurements of one machine.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Tuned {
     /// [`FORMAT`].
@@ -181,7 +181,7 @@ pub struct Tuned {
     pub date: String,
     /// The core, as the table names it.
     pub core: String,
-    /// What the CPU calls itself.
+    /// The name that the CPU reports.
     pub cpu: String,
     /// The commit.
     pub revision: String,
@@ -197,7 +197,7 @@ pub struct Tuned {
 pub struct Measured {
     /// [`Knob::name`].
     pub knob: String,
-    /// What [`Measured::chosen`] and [`Choice::value`] count.
+    /// The unit of [`Measured::chosen`] and [`Choice::value`].
     pub unit: String,
     /// The value of the table when it was measured.
     pub chosen: u64,
@@ -216,7 +216,7 @@ pub struct Choice {
     pub noise: f64,
 }
 
-/// What a measurement says of a value of the table.
+/// The outcome of a measurement for a value of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// No other value takes less time.
@@ -240,7 +240,7 @@ impl Measured {
         (best.ratio < 1.0 - DIFFERENCE).then_some(best)
     }
 
-    /// Whether the value of the table stays.
+    /// Decides about the value of the table.
     pub fn decision(&self) -> Decision {
         match self.better() {
             None => Decision::Keep,
@@ -325,7 +325,7 @@ pub const CHECK: Effort = Effort {
 ///
 /// # Errors
 ///
-/// What rope-core refuses.
+/// The errors of rope-core.
 pub fn tune(
     machine: &Machine,
     knobs: &[&'static Knob],
@@ -518,7 +518,7 @@ pub fn read(path: &Path) -> Result<Tuned> {
 /// Time of another value, over that of the table, below which `--check` fails.
 pub const GROSS: f64 = 0.8;
 
-/// Whether the table has a row for this core.
+/// Returns whether the table has a row for this core.
 pub fn has_row() -> bool {
     internals::tuning(&Rope::new(Pairing::Half)) != internals::TUNINGS[0]
 }

@@ -24,7 +24,7 @@ const OUTPUTS: usize = 5;
 /// A call of rope-core on a tensor of `[1, tokens, heads, 128]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Probe {
-    /// What it does.
+    /// The call.
     pub call: Call,
     /// Tokens of the tensor.
     pub tokens: usize,
@@ -36,7 +36,7 @@ pub struct Probe {
     pub pairing: Pairing,
 }
 
-/// What a probe does.
+/// A call of rope-core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// Rotates in place, tokens-major.
@@ -88,7 +88,7 @@ impl Probe {
     ///
     /// # Errors
     ///
-    /// What rope-core refuses.
+    /// The errors of rope-core.
     pub fn run(
         &self,
         backend: Backend,
