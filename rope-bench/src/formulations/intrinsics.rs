@@ -172,7 +172,7 @@ impl Formulation for Intrinsics {
         let mut calls = Vec::new();
         for Part { range, layout } in workload.parts()? {
             let (shape, strides) = (layout.shape(), layout.strides());
-            let call = Call {
+            let call = Arguments {
                 x: range.start,
                 row: 0,
                 tokens: shape.tokens,
@@ -182,7 +182,7 @@ impl Formulation for Intrinsics {
             };
             if shape.tokens == 1 && !shared {
                 // Sequences of one token are tokens.
-                calls.push(Call {
+                calls.push(Arguments {
                     tokens: shape.batch,
                     token_stride: strides.batch,
                     ..call
@@ -190,7 +190,7 @@ impl Formulation for Intrinsics {
                 continue;
             }
             let rows = if shared { 0 } else { shape.tokens };
-            calls.extend((0..shape.batch).map(|sequence| Call {
+            calls.extend((0..shape.batch).map(|sequence| Arguments {
                 x: range.start + sequence * strides.batch,
                 row: sequence * rows * workload.rotary_dim,
                 ..call
@@ -208,7 +208,7 @@ impl Formulation for Intrinsics {
 }
 
 /// The arguments of a call: where the tensor and its rows begin, its shape, and its strides.
-struct Call {
+struct Arguments {
     x: usize,
     row: usize,
     tokens: usize,
@@ -221,7 +221,7 @@ struct PreparedIntrinsics {
     rotate: Rotate,
     size: usize,
     bytes: usize,
-    calls: Vec<Call>,
+    calls: Vec<Arguments>,
     rows: Vec<f32>,
     pairs: usize,
 }

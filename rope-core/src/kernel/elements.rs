@@ -40,7 +40,7 @@ use crate::Pairing::{self, Half, Interleaved};
 use crate::backend::Proof;
 use crate::element::{Convert, Element, ElementKernels};
 
-/// Rotates a line in place.
+/// Rotates a line in place, and the tokens after it.
 pub(crate) type InPlaceFn = fn(Proof, &mut Line<'_>);
 
 /// Rotates heads of a source into a line.

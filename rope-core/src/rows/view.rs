@@ -3,7 +3,6 @@
 use super::{Rows, SequenceStride};
 use crate::execute::full::FullWidth;
 use crate::kernel::line::{LineRows, Starts};
-use crate::kernel::rotation::RowFactors;
 use crate::{Error, Ids, Shape};
 
 /// Whose the rows are, of the sequences of a batch.
@@ -80,15 +79,11 @@ impl Rows<'_> {
         }
     }
 
-    /// The row of a tensor of one token, if its heads share it: no [`View`] is made for that. (Inlined: see
+    /// The row, if there is one and all heads share it: no [`View`] is made for that. (Inlined: see
     /// [`Addresses`](crate::walk::Addresses).)
     #[inline(always)]
-    pub(crate) fn of_one_token<'r>(
-        &'r self,
-        shape: Shape,
-        factors: Option<&'r RowFactors>,
-    ) -> Option<LineRows<'r>> {
-        if (shape.batch, shape.tokens, self.heads) != (1, 1, 1) || self.full.is_some() {
+    pub(crate) fn only(&self) -> Option<LineRows<'_>> {
+        if (self.len, self.heads) != (1, 1) || self.full.is_some() || self.sequences.is_some() {
             return None;
         }
         let (cos, sin) = self.slices();
@@ -97,7 +92,7 @@ impl Rows<'_> {
             sin,
             pairs: self.pairs,
             starts: Starts::Shared(row_start(self.ids, self.first_id, 0, self.stride)),
-            factors,
+            factors: None,
         })
     }
 
@@ -175,6 +170,38 @@ impl<'a> View<'a> {
     pub(crate) fn start(&self, batch: usize, token: usize) -> usize {
         let first = self.first + batch * self.sequence_stride;
         row_start(self.ids, first, token, self.stride)
+    }
+
+    /// Where the rows of consecutive tokens start, from one on; or those of its place in consecutive sequences.
+    #[inline(always)]
+    pub(crate) fn starts(
+        &self,
+        [batch, token]: [usize; 2],
+        of_sequences: bool,
+        starts: &mut [usize],
+    ) {
+        match self.ids {
+            None => {
+                let step = if of_sequences {
+                    self.sequence_stride
+                } else {
+                    self.stride
+                };
+                let first = self.start(batch, token);
+                for (index, start) in starts.iter_mut().enumerate() {
+                    *start = first + index * step;
+                }
+            }
+            Some(_) => {
+                for (index, start) in starts.iter_mut().enumerate() {
+                    *start = if of_sequences {
+                        self.start(batch + index, token)
+                    } else {
+                        self.start(batch, token + index)
+                    };
+                }
+            }
+        }
     }
 
     /// Where the row of a head of a token starts.
