@@ -3,17 +3,36 @@
 use core::fmt;
 use core::str::FromStr;
 
-use crate::tuning::Tuning;
-#[cfg(not(all(
-    any(target_arch = "x86", target_arch = "x86_64"),
-    target_feature = "sse2"
-)))]
-use crate::tuning::UNKNOWN;
-use crate::{Name, UnknownName};
-// And the proofs, by the names of their backends.
-use crate::simd::*;
+use crate::names::{Name, UnknownName};
 
+/// Calls a macro with the list of backends: under the conditions of their files in `simd.rs`, names and texts.
 macro_rules! backends {
+    ($with:ident) => {
+        $with! {
+            #[cfg(all(any(target_arch = "x86", target_arch = "x86_64"), target_feature = "sse2"))] {
+                /// x86 with all that [`Avx512`](Backend::Avx512) requires, and AVX512-BF16 and VBMI for bf16: 16 lanes.
+                Avx512Bf16 = "avx512bf16",
+                /// x86 with AVX-512 F, BW, DQ, VL and VBMI2: 16 lanes.
+                Avx512 = "avx512",
+                /// x86 with AVX2, FMA and F16C: 8 lanes.
+                Avx2 = "avx2",
+            }
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))] {
+                /// 64-bit ARM: 4 lanes.
+                Neon = "neon",
+            }
+            #[cfg(all())] {
+                /// Any target, through `wide`: 4 lanes of what the build's target has (SSE2, NEON, simd128, or none).
+                Portable = "portable",
+                /// Any target, in plain Rust.
+                Scalar = "scalar",
+            }
+        }
+    };
+}
+pub(crate) use backends;
+
+macro_rules! names {
     ($(#[cfg($cfg:meta)] { $($(#[doc = $doc:literal])+ $name:ident = $text:literal,)+ })+) => {
         /// An instruction set that the kernels are compiled for.
         ///
@@ -47,142 +66,10 @@ macro_rules! backends {
                     $($(Backend::$name => $text,)+)+
                 }
             }
-
-            /// The proof that this CPU can run it, if it can.
-            pub(crate) fn prove(self) -> Option<Proof> {
-                match self {
-                    $($(
-                        #[cfg($cfg)]
-                        Backend::$name => $name::detect().map(Proof::$name),
-                    )+)+
-                    #[allow(unreachable_patterns, reason = "all names are compiled in on some targets, not on others")]
-                    _ => None,
-                }
-            }
-        }
-
-        /// A backend that this CPU can run: exists only through [`Backend::prove`].
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(crate) enum Proof {
-            $($(
-                #[cfg($cfg)]
-                $name($name),
-            )+)+
-        }
-
-        $($(
-            #[cfg($cfg)]
-            impl From<$name> for Proof {
-                fn from(token: $name) -> Self {
-                    Proof::$name(token)
-                }
-            }
-        )+)+
-
-        impl Proof {
-            pub(crate) fn backend(self) -> Backend {
-                match self {
-                    $($(
-                        #[cfg($cfg)]
-                        Proof::$name(_) => Backend::$name,
-                    )+)+
-                }
-            }
-
-            /// The first backend, from this one on, that has a whole group for so many pairs: the others would leave
-            /// all of them to it. Asked once a call.
-            pub(crate) fn fitting(self, pairs: usize) -> Self {
-                match self {
-                    $($(
-                        #[cfg($cfg)]
-                        Proof::$name(token) if pairs < const { leaves::<$name>() } => {
-                            Proof::from(token.narrower()).fitting(pairs)
-                        }
-                    )+)+
-                    fits => fits,
-                }
-            }
-
-            /// Runs a kernel compiled for the backend: the one branch of a call.
-            #[inline]
-            pub(crate) fn run<K: Kernel>(self, kernel: K) {
-                match self {
-                    $($(
-                        #[cfg($cfg)]
-                        Proof::$name(token) => token.enter(kernel),
-                    )+)+
-                }
-            }
         }
     };
 }
-
-// What is not compiled in on a target has no proof there. The conditions are those of the files in `simd.rs`.
-backends! {
-    #[cfg(all(any(target_arch = "x86", target_arch = "x86_64"), target_feature = "sse2"))] {
-        /// x86 with all that [`Avx512`](Backend::Avx512) requires, and AVX512-BF16 and VBMI for bf16: 16 lanes.
-        Avx512Bf16 = "avx512bf16",
-        /// x86 with AVX-512 F, BW, DQ, VL and VBMI2: 16 lanes.
-        Avx512 = "avx512",
-        /// x86 with AVX2, FMA and F16C: 8 lanes.
-        Avx2 = "avx2",
-    }
-    #[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))] {
-        /// 64-bit ARM: 4 lanes.
-        Neon = "neon",
-    }
-    #[cfg(all())] {
-        /// Any target, through `wide`: 4 lanes of what the build's target has (SSE2, NEON, simd128, or none).
-        Portable = "portable",
-        /// Any target, in plain Rust.
-        Scalar = "scalar",
-    }
-}
-
-impl Backend {
-    /// Whether this CPU, and this build, can run it.
-    pub fn is_available(self) -> bool {
-        self.prove().is_some()
-    }
-
-    /// The backends that this CPU can run, the fastest first.
-    pub fn available() -> impl Iterator<Item = Backend> {
-        Backend::ALL
-            .iter()
-            .copied()
-            .filter(|backend| backend.is_available())
-    }
-
-    /// The fastest backend that this CPU can run.
-    pub fn best() -> Backend {
-        Proof::best().backend()
-    }
-}
-
-/// From how many pairs on an instruction set leaves not all to the narrower one: those of a group.
-const fn leaves<S: Simd>() -> usize {
-    if S::LANES > 1 { 2 * S::LANES } else { 0 }
-}
-
-impl Proof {
-    pub(crate) fn best() -> Self {
-        Backend::ALL
-            .iter()
-            .find_map(|backend| backend.prove())
-            .unwrap_or(Proof::Scalar(Scalar))
-    }
-}
-
-/// The knobs of this core.
-pub(crate) fn tuning() -> &'static Tuning {
-    cfg_if::cfg_if! {
-        if #[cfg(all(any(target_arch = "x86", target_arch = "x86_64"), target_feature = "sse2"))] {
-            Tuning::of_row(cpu::tuning_row())
-        } else {
-            &UNKNOWN
-        }
-    }
-}
+backends!(names);
 
 impl fmt::Display for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -208,19 +95,5 @@ impl FromStr for Backend {
                 name: Name::new(name),
                 known: Backend::NAMES.trim_ascii_end(),
             })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Backend, Proof};
-
-    #[test]
-    fn who_has_no_group_leaves_the_call() {
-        for proof in Backend::ALL.iter().filter_map(|backend| backend.prove()) {
-            assert_eq!(proof.fitting(usize::MAX), proof);
-            let last = [0, 1, 7].map(|pairs| proof.fitting(pairs));
-            assert_eq!(last.map(Proof::backend), [Backend::Scalar; 3]);
-        }
     }
 }

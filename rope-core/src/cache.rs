@@ -37,12 +37,14 @@ pub use slots::{IntoSlots, Slots};
 
 use core::fmt;
 
-use crate::backend::Proof;
-use crate::element::Element;
+use crate::address::Located;
+use crate::kernel::element::Element;
 use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
 use crate::kernel::quantize::{self, Encoding, ScaleFactors, ScaleRequest};
 use crate::kernel::values::Values;
-use crate::walk::Located;
+use crate::limits::MOST_HEADS;
+use crate::proof::Proof;
+
 use crate::{Error, Shape};
 pub(crate) use slots::InSlots;
 
@@ -530,12 +532,6 @@ impl<'a> CacheMut<'a> {
         }
     }
 }
-
-/// Channels of the largest head that a cache may have.
-pub(crate) const MOST_CHANNELS: usize = 2048;
-
-/// Heads that are written in one call at most.
-pub(crate) const MOST_HEADS: usize = 64;
 
 impl<'a> Stored<'a> {
     fn elements<E: Element>(layout: CacheLayout, len: usize) -> Result<Self, Error> {

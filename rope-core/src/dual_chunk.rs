@@ -1,6 +1,6 @@
 //! The position ids of Dual Chunk Attention: see [`DualChunk`].
 
-use crate::{Error, IntoPositions, Positions};
+use crate::Error;
 
 /// Dual Chunk Attention (Qwen2.5-1M; arXiv:2402.17463): a query is rotated to five positions, by how far the chunk of
 /// the key is from its own; a key to one. With `L = chunk_size - local_size`, of the token at position `p`:
@@ -107,24 +107,6 @@ impl DualChunk {
             DualChunkQuery::InterCritical => own + chunk,
         }
     }
-
-    /// The position ids of tokens at these positions, one integer per token: a range, a list, packed sequences or the
-    /// tokens of a rank. No list of ids is made.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Axes`] for positions on several axes and for real numbers.
-    pub fn positions<'p>(
-        self,
-        query: DualChunkQuery,
-        positions: impl IntoPositions<'p>,
-    ) -> Result<Positions<'p>, Error> {
-        positions.into_positions().in_chunks(ChunkIds {
-            chunks: self,
-            query,
-            id: DualChunk::id,
-        })
-    }
 }
 
 /// How positions become ids. The function is a pointer, so that programs without such ids do not link it.
@@ -136,6 +118,15 @@ pub(crate) struct ChunkIds {
 }
 
 impl ChunkIds {
+    /// The ids of a query.
+    pub(crate) fn new(chunks: DualChunk, query: DualChunkQuery) -> Self {
+        ChunkIds {
+            chunks,
+            query,
+            id: DualChunk::id,
+        }
+    }
+
     /// The id of the token at a position.
     pub(crate) fn of(self, position: i64) -> i64 {
         (self.id)(self.chunks, self.query, position)

@@ -7,7 +7,6 @@ pub(crate) mod lines;
 pub(crate) mod normed;
 pub(crate) mod ops;
 pub(crate) mod staged;
-pub(crate) mod stages;
 pub(crate) mod streamed;
 pub(crate) mod tiled;
 pub(crate) mod transformed;

@@ -1,7 +1,8 @@
 //! A Hadamard transform of heads, after their rotation.
 
 use crate::Error;
-use crate::cache::MOST_CHANNELS;
+use crate::kernel::hadamard::Blocks;
+use crate::limits::MOST_CHANNELS;
 
 /// A Hadamard transform of the heads of a tensor: a stage of a plan ([`Rope::hadamard`](crate::Rope::hadamard)), which
 /// spreads outliers over a block of channels before a cache quantizes them.
@@ -121,20 +122,19 @@ impl Hadamard {
         self.block
     }
 
-    /// Whether it multiplies before the butterflies.
-    pub(crate) fn multiplies_first(&self) -> bool {
-        self.factor == HadamardFactor::First
-    }
-
-    /// The f32 nearest to `1 / sqrt(block)`.
-    pub(crate) fn scale(&self) -> f32 {
+    /// As the kernel runs it, with the f32 nearest to `1 / sqrt(block)`.
+    pub(crate) fn blocks(&self) -> Blocks {
         let log = self.block.trailing_zeros();
         let root = if log.is_multiple_of(2) {
             1.0
         } else {
             core::f32::consts::FRAC_1_SQRT_2
         };
-        root / (1 << (log / 2)) as f32
+        Blocks {
+            len: self.block,
+            scale: root / (1 << (log / 2)) as f32,
+            multiplies_first: self.factor == HadamardFactor::First,
+        }
     }
 
     pub(crate) fn check(&self, head_dim: usize) -> Result<(), Error> {

@@ -91,36 +91,44 @@ mod frequencies;
 mod rope;
 mod rows;
 
+mod address;
 pub mod axes;
 mod backend;
 pub mod cache;
+mod direction;
 pub mod dual_chunk;
-mod element;
 mod error;
 mod execute;
 pub mod gradient;
 pub mod guide;
 mod hadamard;
+mod ids;
 mod implementations;
 #[doc(hidden)]
 pub mod internals;
 mod kernel;
+mod limits;
+mod names;
 pub mod norm;
 mod pairing;
 #[cfg(feature = "rayon")]
 mod parallel;
 mod pass;
 mod positions;
+mod proof;
 mod real;
 mod scale;
+mod shape;
 pub mod shard;
 #[allow(
     unsafe_code,
     reason = "enters instruction sets, and calls their intrinsics"
 )]
 mod simd;
+mod stage_order;
 pub mod stages;
 mod tensor;
+mod transform;
 mod tuning;
 mod walk;
 
@@ -133,15 +141,19 @@ struct Readme;
 pub use half;
 
 pub use backend::Backend;
-pub use element::Element;
-pub use error::{Error, ErrorKind, Name, UnknownName};
+pub use direction::Direction;
+pub use error::{Error, ErrorKind};
 pub use frequencies::{Angle, Frequencies, Frequency, LongRope, Scaling, Yarn};
+pub use ids::{Coordinates, Ids};
+pub use kernel::element::Element;
 pub use kernel::sincos::chunk::FrequencyChunk;
+pub use names::{Name, UnknownName};
 pub use pairing::Pairing;
-pub use positions::{Coordinates, Ids, IntoPositions, Positions};
-pub use rope::{Direction, Output, Rope};
+pub use positions::{IntoPositions, Positions};
+pub use rope::{Output, Rope};
 pub use rows::Rows;
-pub use tensor::{Dimension, IntoLayout, Layout, Shape, Strides, Tensor, TensorMut};
+pub use shape::{Dimension, Shape};
+pub use tensor::{IntoLayout, Layout, Strides, Tensor, TensorMut};
 
 /// Threads may share all of it. Auto traits are not in `public-api.txt`, so a lost one would go unnoticed.
 const _: () = {

@@ -19,10 +19,12 @@
 //! # Ok::<(), rope_core::Error>(())
 //! ```
 
+pub use crate::kernel::norm::NormSum;
+
 use crate::Error;
-use crate::element::{Element, ElementKernels};
+use crate::kernel::element::{Element, ElementKernels};
 use crate::kernel::elements::{ElementType, OutOfPlaceKernels, elements};
-use crate::stages::StageOrder;
+use crate::stage_order::StageOrder;
 
 /// A norm of queries or keys: a stage of a plan ([`Rope::norm`](crate::Rope::norm)).
 ///
@@ -176,25 +178,6 @@ pub enum NormReach {
     Head,
     /// All heads of a token together, `heads * head_dim` channels: OLMo 2, OLMoE, MiniMax-M2.
     Row,
-}
-
-/// How the squares of a norm are summed: in one fixed order, so that the bits are the same on every backend.
-///
-/// ```
-/// use rope_core::norm::{Norm, NormFormula, NormSum};
-///
-/// let weights = [1.0_f32; 128];
-/// let exact = Norm::new(NormFormula::LLAMA, 1e-6).weight(&weights).sum(NormSum::F64);
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum NormSum {
-    /// In f32, in the order of PyTorch's `mean` on x86 (`aten/native/cpu/SumKernel.cpp`, eight lanes): the bits of the
-    /// eager model. (PyTorch sums fewer than eight numbers otherwise; here they are summed one after the other.)
-    #[default]
-    PyTorch,
-    /// In f64, in eight lanes, differences to a mean too, and the mean rounded to f32 once: nearer to the true mean
-    /// (0.5 ulp for 3.4).
-    F64,
 }
 
 /// Sums that the caller has: `sums[row] / width` is the mean square.

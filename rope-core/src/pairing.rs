@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use crate::{Name, UnknownName};
+use crate::names::{Name, UnknownName};
 
 /// Which two channels of a head form the pair that is rotated by one angle.
 ///

@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 
 use crate::axes::RowSource;
-use crate::element::Element;
+use crate::kernel::element::Element;
 use crate::tensor::{Bytes, BytesMut, Layout};
 use crate::tuning::Tuning;
 use crate::{Dimension, Error, IntoPositions, Rope, Rows, Tensor, TensorMut};

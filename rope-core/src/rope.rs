@@ -8,115 +8,22 @@ mod caches;
 mod outputs;
 mod stages;
 
-use core::fmt;
-use core::str::FromStr;
-
-use crate::backend::Proof;
-use crate::element::Element;
 use crate::execute::{lines, staged};
+use crate::kernel::element::Element;
 use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
 use crate::kernel::rotation::RowFactors;
-use crate::pass::{IoFormats, Operand, OperandMut, Pass, PassKernels, Rotation};
-use crate::rows::{RowSharing, View};
+use crate::pass::{IoFormats, Operand, OperandMut, Pass, PassKernels};
+use crate::proof::Proof;
+use crate::rows::fit::{check, fit_across};
+use crate::rows::{Rotation, RowSharing, View};
 use crate::tensor::{Bytes, BytesMut};
 use crate::tuning::Tuning;
 use crate::walk::Walk;
-use crate::{Dimension, Error, Name, Pairing, Rows, Shape, Tensor, TensorMut, UnknownName};
+use crate::{Dimension, Direction, Error, Pairing, Rows, Shape, Tensor, TensorMut};
 
 pub use outputs::Output;
 pub(crate) use stages::check_head;
-pub use stages::{Linear, LinearStages, Plain, QueryKeyStages, Stages, WithStages};
-
-/// Which way a pair is rotated. With `R` the rotation by the angles of the rows, and `A` their attention factor:
-///
-/// ```text
-/// Forward    x <- A R x
-/// Transpose  x <- A R^T x      the gradient of Forward
-/// Inverse    x <- 1/A R^T x    undoes Forward
-/// ```
-///
-/// A plan reads its pairing and writes its output pairing in every direction. Where the two differ, the plan that takes
-/// back what `Rope::new(a).output_pairing(b)` did is `Rope::new(b).output_pairing(a)` with one of the last two
-/// directions; [`Rope::backward`] exchanges them by itself.
-///
-/// Where `A` is 1, the default of rows, the last two are the same. Where pairs have magnitudes of
-/// their own, as in xPos, `Transpose` holds, `Inverse` is refused, and [`Rows::inverted`] undoes `Forward`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub enum Direction {
-    /// Rotates by the angles of the rows, and scales by their attention factor.
-    #[default]
-    Forward,
-    /// Undoes [`Forward`](Direction::Forward): rotates back, and divides by the attention factor. To undo the
-    /// rotation of an attention output, and to move cached keys back by the rows of
-    /// [`Frequencies::shift`](crate::Frequencies::shift).
-    ///
-    /// cos and sin are multiplied by `1/A^2` as f32, one rounding, before use. So `cos^2 + sin^2` has to be `A^2`.
-    /// Given rows are looked through at every call, and refused ([`Error::RowMagnitude`]) if a pair is not as near to
-    /// it as tables of 16 bits are: relatively within 2^-7 + 2^-15 where both are bf16, and 2^-10 + 2^-20 where they
-    /// are not. Rows that [`Frequencies`](crate::Frequencies) made need no look.
-    Inverse,
-    /// The transpose of [`Forward`](Direction::Forward): rotates back, and multiplies by the attention factor. For
-    /// backpropagation; of a plan with another output pairing see [above](Direction).
-    Transpose,
-}
-
-impl Direction {
-    /// All directions.
-    pub const ALL: [Direction; 3] = [Direction::Forward, Direction::Inverse, Direction::Transpose];
-
-    /// The name in lower case, as [`FromStr`] reads it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Direction::Forward => "forward",
-            Direction::Inverse => "inverse",
-            Direction::Transpose => "transpose",
-        }
-    }
-
-    #[inline]
-    fn factors(self, attention_factor: f64) -> Option<RowFactors> {
-        match self {
-            Direction::Forward => None,
-            Direction::Transpose => Some(RowFactors {
-                cos: 1.0,
-                sin: -1.0,
-            }),
-            Direction::Inverse => {
-                let factor = (1.0 / (attention_factor * attention_factor)) as f32;
-                Some(RowFactors {
-                    cos: factor,
-                    sin: -factor,
-                })
-            }
-        }
-    }
-}
-
-impl fmt::Display for Direction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Direction {
-    type Err = UnknownName;
-
-    /// Reads [`Direction::name`].
-    ///
-    /// # Errors
-    ///
-    /// [`UnknownName`] for any other text.
-    fn from_str(name: &str) -> Result<Self, UnknownName> {
-        Direction::ALL
-            .into_iter()
-            .find(|direction| direction.name() == name)
-            .ok_or(UnknownName {
-                kind: "direction",
-                name: Name::new(name),
-                known: "forward, inverse, transpose",
-            })
-    }
-}
+pub use stages::{Linear, LinearStages, QueryKeyStages, Stages, WithStages};
 
 /// A plan: a pairing, a direction, a backend, and the stages around the rotation; chosen once and used for every
 /// layer.
@@ -155,6 +62,41 @@ pub struct Rope<S = Plain> {
     /// Whether what is fused runs stage by stage all the same.
     staged: bool,
     stages: S,
+}
+
+/// A plan without stages: the rotation alone.
+///
+/// ```
+/// use rope_core::stages::Plain;
+/// use rope_core::{Pairing, Rope};
+///
+/// struct Layer {
+///     rope: Rope<Plain>, // `Rope` alone is the same
+/// }
+/// let layer = Layer { rope: Rope::new(Pairing::Half) };
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Plain;
+
+impl Direction {
+    /// What it makes of rows with an attention factor.
+    #[inline]
+    fn factors(self, attention_factor: f64) -> Option<RowFactors> {
+        match self {
+            Direction::Forward => None,
+            Direction::Transpose => Some(RowFactors {
+                cos: 1.0,
+                sin: -1.0,
+            }),
+            Direction::Inverse => {
+                let factor = (1.0 / (attention_factor * attention_factor)) as f32;
+                Some(RowFactors {
+                    cos: factor,
+                    sin: -factor,
+                })
+            }
+        }
+    }
 }
 
 impl Rope {
@@ -455,17 +397,6 @@ impl Rope {
     }
 }
 
-/// Whether given rows fit two tensors, and whose they are.
-#[inline]
-pub(crate) fn fit_across(
-    source: Shape,
-    target: Shape,
-    rows: &Rows<'_>,
-) -> Result<RowSharing, Error> {
-    source.check_same(target)?;
-    fit(source, rows)
-}
-
 #[cold]
 fn query_key_mismatch(query: Shape, key: Shape) -> Error {
     let key = Shape {
@@ -477,41 +408,5 @@ fn query_key_mismatch(query: Shape, key: Shape) -> Error {
         dimension,
         query,
         key,
-    }
-}
-
-/// Whether given rows fit a tensor, and whose they are.
-#[inline]
-pub(crate) fn fit(shape: Shape, rows: &Rows<'_>) -> Result<RowSharing, Error> {
-    let sharing = check(shape, rows.rotary_dim(), rows.len())?;
-    rows.check_places(shape, sharing)?;
-    Ok(sharing)
-}
-
-/// Whether the rows fit the tensor, and whose they are.
-#[inline]
-pub(crate) fn check(shape: Shape, rotary_dim: usize, rows: usize) -> Result<RowSharing, Error> {
-    let Shape {
-        batch,
-        tokens,
-        head_dim,
-        ..
-    } = shape;
-    if rotary_dim > head_dim {
-        return Err(Error::RotaryDimExceedsHead {
-            rotary_dim,
-            head_dim,
-        });
-    }
-    if rows == tokens {
-        Ok(RowSharing::AllSequences)
-    } else if Some(rows) == batch.checked_mul(tokens) {
-        Ok(RowSharing::EachSequence { tokens })
-    } else {
-        Err(Error::RowCount {
-            rows,
-            tokens,
-            batch,
-        })
     }
 }

@@ -6,15 +6,15 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
-use crate::cache::MOST_CHANNELS;
-use crate::execute::full::{FULL_WIDTH, FullWidth};
+use crate::limits::MOST_CHANNELS;
 use crate::tensor::IntoLayout;
 use crate::{Error, Ids, Shape};
 
+pub(crate) mod fit;
 mod inverse;
 mod view;
 
-pub(crate) use view::{RowSharing, View};
+pub(crate) use view::{FullWidth, Rotation, RowSharing, View};
 
 /// The cos and sin of each token, `rotary_dim / 2` of each, as f32 and already multiplied by the attention factor.
 ///
@@ -239,40 +239,11 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// Full-width rows: a cos and a sin for each channel, as tensors of the shape `[rows, rotary_dim]`. For the
-    /// channels `i` and `j` of a pair
-    ///
-    /// ```text
-    /// x' = x cos[i] - y sin[i]        y' = y cos[j] + x sin[j]
-    /// ```
-    ///
-    /// with the roundings of any other rotation; where both have the same cos and sin, its very bits. HunYuan-VL and
-    /// V-JEPA 2 rotate so, and kernels that index cos and sin by channel. Channels are counted in the tensor before the
-    /// rotation.
-    ///
-    /// In general that is no rotation: [`Direction::Transpose`](crate::Direction::Transpose) takes gradients back, but
-    /// [`Direction::Inverse`](crate::Direction::Inverse), shifts and gradients of angles are refused. f32 in place is
-    /// rotated where it lies; everything else runs over a tile of f32.
-    ///
-    /// ```
-    /// use rope_core::{Pairing, Rope, Rows, TensorMut};
-    /// // The second channel turns by another angle than the first.
-    /// let rows = Rows::full(&[0.0, 1.0], &[1.0, 0.0], [1, 2])?;
-    /// let mut x = [2.0_f32, 3.0];
-    /// Rope::new(Pairing::Half).rotate(&mut TensorMut::new(&mut x, [1, 1, 1, 2])?, &rows)?;
-    /// assert_eq!(x, [-3.0, 3.0]);
-    /// # Ok::<(), rope_core::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::RotaryDim`] if `rotary_dim` is zero or odd, [`Error::RotaryDimOnStack`] beyond 2048,
-    /// [`Error::CosSinLength`] if the slices differ in length, [`Error::RowsShape`] unless they have `rows *
-    /// rotary_dim` values.
-    pub fn full(
-        cos: &'a [f32],
-        sin: &'a [f32],
+    /// Full-width rows of cos and sin, `[rows, rotary_dim]` each.
+    pub(crate) fn wide(
+        (cos, sin): (&'a [f32], &'a [f32]),
         [rows, rotary_dim]: [usize; 2],
+        full: &'static FullWidth,
     ) -> Result<Self, Error> {
         let len = cos.len();
         if len != sin.len() {
@@ -283,18 +254,11 @@ impl<'a> Rows<'a> {
         }
         check_shape(len, [rows, rotary_dim])?;
         let apart = RowValues::Apart(cos, sin);
-        Rows::all(apart, rotary_dim, rotary_dim, rows).per_channel()
+        Rows::all(apart, rotary_dim, rotary_dim, rows).widened(full)
     }
 
-    /// Takes each value of a row for a channel, not for a pair: rows of `n` pairs become full-width
-    /// rows ([`Rows::full`]) that rotate `n` channels. So [`Frequencies::arranged`](crate::Frequencies::arranged) gives
-    /// each channel a frequency and an axis, and [`Rows::strided`] reads full-width rows of any layout.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::RotaryDim`] if there are not two of them for each pair, [`Error::RotaryDimOnStack`] for more than 2048
-    /// channels, [`Error::FullWidthRows`] if they are full-width already.
-    pub fn per_channel(self) -> Result<Self, Error> {
+    /// The same rows, each of whose values is that of a channel.
+    pub(crate) fn widened(self, full: &'static FullWidth) -> Result<Self, Error> {
         self.check_rotates("Rows::per_channel")?;
         let (rotary_dim, limit) = (self.pairs, MOST_CHANNELS);
         let pairs = pairs(rotary_dim)?;
@@ -303,7 +267,7 @@ impl<'a> Rows<'a> {
         }
         Ok(Rows {
             pairs,
-            full: Some(&FULL_WIDTH),
+            full: Some(full),
             ..self
         })
     }
@@ -655,18 +619,6 @@ impl<'a> Rows<'a> {
             }
             None => (RowSharing::AllSequences, 0, index),
         }
-    }
-
-    /// Whether these rows are for tensors of that shape: the checks of [`Rope::rotate`](crate::Rope::rotate) that do
-    /// not depend on the plan.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::RotaryDimExceedsHead`] if they rotate more channels than a head has, [`Error::RowCount`] unless there
-    /// is one row per token or one per token of every sequence, [`Error::RowHeads`] if there are rows for another
-    /// number of heads, [`Error::RowSequences`] if strided rows are for other sequences.
-    pub fn check_shape(&self, shape: impl Into<Shape>) -> Result<(), Error> {
-        crate::rope::fit(shape.into(), self).map(drop)
     }
 
     /// The rows that undo these with [`Direction::Forward`], pair by pair, whatever their magnitudes: `cos / (cos^2 +

@@ -1,7 +1,7 @@
 //! A factor on queries or keys, beside their rotation.
 
 use crate::Error;
-use crate::stages::StageOrder;
+use crate::stage_order::StageOrder;
 
 /// A factor on the heads of a tensor: a stage of a plan ([`Rope::scale`](crate::Rope::scale)).
 ///

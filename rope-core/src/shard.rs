@@ -17,7 +17,8 @@
 //! # Ok::<(), rope_core::Error>(())
 //! ```
 
-use crate::{Error, Ids, Positions};
+use crate::Error;
+use crate::ids::{Ids, check_offsets, sequence_of};
 
 /// How the tokens of a sequence are divided among ranks. With `R` ranks and `n` tokens, rank `r` holds
 ///
@@ -71,7 +72,7 @@ pub struct Shard {
     ranks: u32,
 }
 
-/// The tokens of one rank, in its order. They are [`Positions`] wherever those are taken.
+/// The tokens of one rank, in its order. They are [`Positions`](crate::Positions) wherever those are taken.
 ///
 /// ```
 /// use rope_core::shard::{Shard, ShardKind};
@@ -144,7 +145,7 @@ impl Shard {
     /// [`Error::Offsets`] unless the offsets start at 0 and never fall, [`Error::ShardTokens`] as [`Shard::tokens`].
     pub fn packed<'a>(self, offsets: impl Into<Ids<'a>>) -> Result<ShardTokens<'a>, Error> {
         let offsets = offsets.into();
-        crate::positions::check_offsets(offsets)?;
+        check_offsets(offsets)?;
         let all = last(offsets);
         let mut len = 0;
         match self.kind {
@@ -317,12 +318,6 @@ impl<'a> ShardTokens<'a> {
     }
 }
 
-impl<'a> From<ShardTokens<'a>> for Positions<'a> {
-    fn from(tokens: ShardTokens<'a>) -> Self {
-        Positions::of_shard(tokens)
-    }
-}
-
 /// Where a sequence begins.
 fn begin(offsets: Ids<'_>, sequence: usize) -> u64 {
     offsets.at(sequence) as u64
@@ -343,5 +338,5 @@ fn last(offsets: Ids<'_>) -> u64 {
 
 /// The sequence of a token that is there.
 fn find(offsets: Ids<'_>, token: u64) -> usize {
-    crate::positions::sequence_of(offsets, token as i64)
+    sequence_of(offsets, token as i64)
 }

@@ -17,6 +17,7 @@
 use core::ops::Range;
 
 use crate::Shape;
+use crate::address::{Addresses, Located, Steps};
 use crate::kernel::line::{Line, LineRows, Source, Starts};
 use crate::kernel::rotation::RowFactors;
 use crate::rows::View;
@@ -45,100 +46,7 @@ pub(crate) fn parts(shape: Shape, most: [usize; 3], mut visit: impl FnMut([Range
     }
 }
 
-/// Where the heads of tokens lie.
-pub(crate) trait Addresses: Copy {
-    /// The place of a token, or nothing where the pass leaves it out. (Inlined, because what a call returns through
-    /// memory is copied in larger pieces than it was written in, which waits for all stores of the line before.)
-    fn token(&self, batch: usize, token: usize) -> Option<Located>;
-
-    /// From a head to those that follow.
-    fn steps(&self) -> Steps;
-}
-
-/// Where a token lies.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Located {
-    /// Index of the first element of its first head.
-    pub(crate) element: usize,
-    /// Index of the scale of its first head, where scales lie apart.
-    pub(crate) scale: usize,
-}
-
-impl Located {
-    const NOWHERE: Self = Located {
-        element: 0,
-        scale: 0,
-    };
-}
-
-/// The source of a pass that may be in place.
-impl<A: Addresses> Addresses for Option<A> {
-    #[inline(always)]
-    fn token(&self, batch: usize, token: usize) -> Option<Located> {
-        match self {
-            Some(addresses) => addresses.token(batch, token),
-            None => ().token(batch, token),
-        }
-    }
-
-    #[inline(always)]
-    fn steps(&self) -> Steps {
-        match self {
-            Some(addresses) => addresses.steps(),
-            None => ().steps(),
-        }
-    }
-}
-
-/// The source of a pass in place.
-impl Addresses for () {
-    #[inline(always)]
-    fn token(&self, _: usize, _: usize) -> Option<Located> {
-        Some(Located::NOWHERE)
-    }
-
-    #[inline(always)]
-    fn steps(&self) -> Steps {
-        Steps::to_head(0)
-    }
-}
-
-impl Addresses for &Layout {
-    #[inline(always)]
-    fn token(&self, batch: usize, token: usize) -> Option<Located> {
-        Some(Located {
-            element: self.head(batch, token, 0),
-            scale: 0,
-        })
-    }
-
-    #[inline(always)]
-    fn steps(&self) -> Steps {
-        let strides = self.strides();
-        let heads = self.shape().heads.wrapping_mul(strides.head);
-        let gap = heads < strides.token && strides.token <= strides.batch;
-        Steps {
-            head: strides.head,
-            over_gap: if gap { strides.token } else { 0 },
-        }
-    }
-}
-
-/// Elements from a head to those that follow.
-#[derive(Clone, Copy)]
-pub(crate) struct Steps {
-    /// To the next one of its token.
-    head: usize,
-    /// To the same one of the next token, where other elements lie between tokens; 0 where none do, and where tokens
-    /// lie anywhere.
-    over_gap: usize,
-}
-
 impl Steps {
-    pub(crate) fn to_head(head: usize) -> Self {
-        Steps { head, over_gap: 0 }
-    }
-
     /// To the one that is prefetched with it.
     #[inline(always)]
     pub(crate) fn ahead(self, prefetch: Prefetch) -> usize {
@@ -455,7 +363,7 @@ impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
         let ahead = self.steps().map(|steps| steps.ahead(self.prefetch));
         let steps = self.steps().map(|steps| steps.head);
         // Written once: of a line only its start.
-        let mut rows = LineRows::of(self.rows, Starts::Shared(0), self.factors);
+        let mut rows = self.rows.line_rows(Starts::Shared(0), self.factors);
         for i in outer {
             for j in inner.clone() {
                 let (batch, token) = if batch_inside { (j, i) } else { (i, j) };
@@ -568,7 +476,7 @@ impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
                         ],
                         steps,
                         ahead,
-                        rows: &LineRows::of(self.rows, Starts::Each(line_starts), self.factors),
+                        rows: &self.rows.line_rows(Starts::Each(line_starts), self.factors),
                         head_dim,
                     });
                 }

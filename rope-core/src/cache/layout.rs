@@ -2,7 +2,7 @@
 
 use super::quant::{QuantFormat, ScaleLayout, ScalePlace};
 use crate::Error;
-use crate::element::Element;
+use crate::kernel::element::Element;
 use crate::kernel::quantize::BlockFormat;
 
 /// Where the elements of a KV cache lie: blocks (pages) of slots, each slot with the heads of one token.

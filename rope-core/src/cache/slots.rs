@@ -4,8 +4,8 @@ use core::ops::Range;
 
 use super::layout::CacheLayout;
 use super::quant::ScaleLayout;
+use crate::address::{Addresses, Located, Steps};
 use crate::positions::from_integers;
-use crate::walk::{Addresses, Located, Steps};
 use crate::{Error, Ids, IntoPositions, Positions, Shape};
 
 /// The slot of each token, sequence by sequence. A token with a negative slot, or at a negative position, is skipped:

@@ -10,14 +10,15 @@
 
 use super::lines::copy_unrotated;
 use crate::Pairing;
-use crate::backend::Proof;
-use crate::cache::{CacheHeads, CacheHeadsMut, MOST_CHANNELS, MOST_HEADS};
-use crate::element::ElementKernels;
+use crate::cache::{CacheHeads, CacheHeadsMut};
+use crate::kernel::element::ElementKernels;
 use crate::kernel::elements::{OutOfPlaceKernels, RotateF32};
 use crate::kernel::line::{LineRows, Source};
 use crate::kernel::norm::{NormFactors, ROOTS};
+use crate::limits::{MOST_CHANNELS, MOST_HEADS};
 use crate::norm::NormReach;
 use crate::pass::{Operand, OperandMut, Operands, Pass};
+use crate::proof::Proof;
 use crate::stages::StageOrder;
 use crate::walk::{LineSpan, Order};
 
@@ -228,7 +229,7 @@ impl Pass<'_> {
             return [tile, side];
         };
         if let Some(full) = rotation.rows.full_width() {
-            let beside = (full.tile)(self.proof, rotation, span, tile, side);
+            let beside = (full.tile)(self.proof, rotation, (span.rows, span.head_dim), tile, side);
             let len = tile.len();
             return if beside {
                 [&mut side[..len], tile]

@@ -4,7 +4,7 @@
 use super::lines::copy_unrotated;
 use super::staged::with_tile;
 use crate::pass::{Operand, OperandMut, Pass};
-use crate::simd::Stream;
+use crate::simd::stream::Stream;
 use crate::tuning::Access;
 use crate::walk::Prefetch;
 

@@ -6,11 +6,12 @@
 
 use super::lines::copy_unrotated;
 use super::normed::{FusedNorm, NormWeights, copy_heads};
-use crate::cache::{Format, MOST_CHANNELS, MOST_HEADS};
-use crate::element::ElementKernels;
+use crate::cache::Format;
+use crate::kernel::element::ElementKernels;
 use crate::kernel::elements::OutOfPlaceFn;
 use crate::kernel::norm::ROOTS;
 use crate::kernel::values::Values;
+use crate::limits::{MOST_CHANNELS, MOST_HEADS};
 use crate::pass::{Operand, OperandMut, Pass};
 use crate::tuning::Access;
 use crate::walk::Prefetch;

@@ -1,6 +1,6 @@
 //! A Hadamard transform of a tensor of f32, in place and no more: where the heads are.
 
-use crate::element::ElementKernels;
+use crate::kernel::element::ElementKernels;
 use crate::pass::{OperandMut, Pass};
 use crate::rows::View;
 use crate::walk::Walk;

@@ -4,7 +4,8 @@ use super::axes::Axes;
 #[cfg(feature = "alloc")]
 use super::empty_chunks;
 use super::scaling::{self, Scaling};
-use super::{Angle, Frequencies, Frequency, FrequencyChunks, Result, fitting, make, take};
+use super::{Angle, Frequencies, Frequency, FrequencyChunks, fitting, make, take};
+use crate::error::Result;
 use crate::kernel::sincos::chunk::FrequencyChunk;
 use crate::{Backend, Error};
 

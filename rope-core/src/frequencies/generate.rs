@@ -3,9 +3,10 @@
 #[cfg(feature = "alloc")]
 use super::zeros;
 use super::{Angle, Frequencies};
+use crate::kernel::sincos::AxisPosition;
 use crate::kernel::sincos::consecutive::{self, MakeConsecutive};
 use crate::kernel::sincos::{MakeRows, RowAngle, SinCosPolynomials};
-use crate::positions::{AxisPosition, ResolvedPositions};
+use crate::positions::ResolvedPositions;
 use crate::{Error, IntoPositions, Rows};
 
 impl Frequencies<'_> {

@@ -8,9 +8,10 @@ use core::fmt;
 use super::axes::{MAX_AXES, MAX_ROTARY_DIM};
 #[cfg(feature = "alloc")]
 use super::empty_chunks;
-use super::{Frequency, FrequencyChunks, Result, scaling};
-use crate::backend::Proof;
+use super::{Frequency, FrequencyChunks, scaling};
+use crate::error::Result;
 use crate::kernel::sincos::chunk::FrequencyChunk;
+use crate::proof::Proof;
 use crate::real::Real;
 use crate::{Backend, Error};
 

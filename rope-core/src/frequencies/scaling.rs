@@ -8,7 +8,8 @@
 //! inlined, which keeps the whole file at 21 KB of machine code where it was 68.
 
 use super::axes::{Assignment, Assignments};
-use super::{Frequency, Result};
+use super::frequency::Frequency;
+use crate::error::Result;
 use crate::real::Real;
 use crate::{Error, FrequencyChunk};
 

@@ -3,9 +3,10 @@
 #[cfg(feature = "alloc")]
 use super::zeros;
 use super::{Angle, Frequencies, FrequencyChunks};
+use crate::kernel::sincos::AxisPosition;
 use crate::kernel::sincos::chunk::Step;
 use crate::kernel::sincos::oracle::{Remainder, cos_sin};
-use crate::positions::{AxisPosition, ResolvedPositions};
+use crate::positions::ResolvedPositions;
 use crate::{Error, IntoPositions, Rows};
 
 impl Frequencies<'_> {

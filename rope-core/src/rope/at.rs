@@ -1,8 +1,8 @@
 //! Rotations that make their rows on the way: a block of tokens at a time, on the stack.
 
 use crate::axes::RowSource;
-use crate::element::Element;
 use crate::frequencies::source::{FillRows, RowKind};
+use crate::kernel::element::Element;
 use crate::kernel::elements::InPlaceKernels;
 use crate::positions::ResolvedPositions;
 use crate::rows::RowSharing;

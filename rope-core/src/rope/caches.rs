@@ -1,13 +1,14 @@
 //! The verbs of a plan that read or write caches.
 
 use super::stages::{Lowered, PassSource, check_head};
-use super::{Linear, Plain, Rope, Stages, fit};
+use super::{Linear, Plain, Rope, Stages};
 use crate::cache::{Cache, CacheMut, Format, IntoSlots, Slots};
-use crate::element::{Element, ElementKernels};
 use crate::implementations::{self, SHIFT};
+use crate::kernel::element::{Element, ElementKernels};
 use crate::kernel::elements::OutOfPlaceKernels;
 use crate::pass::{Operand, OperandMut, Pass, PassKernels};
 use crate::rows::RowSharing;
+use crate::rows::fit::fit;
 use crate::tensor::BytesMut;
 use crate::{Dimension, Error, Rows, Shape, Tensor, TensorMut};
 

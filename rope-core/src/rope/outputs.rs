@@ -4,13 +4,14 @@ use core::ops::Range;
 use core::{fmt, slice};
 
 use super::stages::{Lowered, PassSource};
-use super::{Rope, Stages, fit};
+use super::{Rope, Stages};
 use crate::cache::{CacheMut, IntoSlots, Slots};
-use crate::element::Element;
 use crate::implementations;
+use crate::kernel::element::Element;
 use crate::kernel::elements::OutOfPlaceKernels;
 use crate::pass::{Operand, OperandMut, Pass};
 use crate::rows::RowSharing;
+use crate::rows::fit::fit;
 use crate::tensor::BytesMut;
 use crate::walk::{CHUNK, parts};
 use crate::{Dimension, Error, Rows, Shape, Tensor, TensorMut};

@@ -1,11 +1,11 @@
 //! A plan: how it is made, what is set on it, and the verbs of every kind of plan.
 
-use super::{Direction, Linear, Plain, Rope, Stages};
-use crate::backend::{self, Proof};
-use crate::element::Element;
+use super::{Linear, Plain, Rope, Stages};
+use crate::kernel::element::Element;
 use crate::kernel::rotation::RowFactors;
+use crate::proof::{self, Proof};
 use crate::tuning::Tuning;
-use crate::{Backend, Error, Pairing, Rows, Tensor, TensorMut};
+use crate::{Backend, Direction, Error, Pairing, Rows, Tensor, TensorMut};
 
 impl Rope {
     /// A plan that rotates forward, with the fastest backend of this CPU.
@@ -17,7 +17,7 @@ impl Rope {
             output: pairing,
             direction: Direction::Forward,
             proof: Proof::best(),
-            tuning: backend::tuning(),
+            tuning: proof::tuning(),
             staged: false,
             stages: Plain,
         }

@@ -1,35 +1,22 @@
 //! The kinds of plans: a rotation alone, and with a norm, a scale or a transform beside it.
 
-use super::Rope;
-use crate::cache::MOST_CHANNELS;
-use crate::element::Element;
-use crate::execute::stages::{PassStages, Transform};
+use super::{Plain, Rope};
+use crate::execute::ops;
 use crate::gradient::{PairGradients, SumFn};
 use crate::implementations::{self, IN_PLACE};
+use crate::kernel::element::Element;
 use crate::kernel::elements::{NormRotateKernels, OutOfPlaceKernels};
 use crate::kernel::gradient::GradientTerm;
+use crate::limits::MOST_CHANNELS;
 use crate::norm::{Norm, NormReach};
-use crate::pass::{Operand, OperandMut, Pass, PassKernels, Rotation};
-use crate::rope::fit_across;
-use crate::rows::RowSharing;
+use crate::pass::{Operand, OperandMut, Pass, PassKernels, PassStages};
+use crate::rows::fit::fit_across;
+use crate::rows::{Rotation, RowSharing};
 use crate::scale::Scale;
 use crate::stages::{Hadamard, StageOrder};
 use crate::tensor::{Bytes, BytesMut};
+use crate::transform::Transform;
 use crate::{Error, Rows, Shape, Tensor, TensorMut};
-
-/// A plan without stages: the rotation alone.
-///
-/// ```
-/// use rope_core::stages::Plain;
-/// use rope_core::{Pairing, Rope};
-///
-/// struct Layer {
-///     rope: Rope<Plain>, // `Rope` alone is the same
-/// }
-/// let layer = Layer { rope: Rope::new(Pairing::Half) };
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Plain;
 
 /// A plan with a [`Scale`], a [`Hadamard`] transform, or both. It is linear: it has [`Rope::shift`] and a backward
 /// pass.
@@ -472,7 +459,7 @@ impl<'a> LinearStages<'a> {
 
     fn lower(self) -> Lowered<'a> {
         Lowered {
-            stages: PassStages::of(None, self.scale, self.transform),
+            stages: ops::stages(None, self.scale, self.transform),
             rounds: self.rounds,
         }
     }
@@ -481,7 +468,7 @@ impl<'a> LinearStages<'a> {
 impl Lower for WithStages<'_> {
     fn lowered(&self) -> Lowered<'_> {
         Lowered {
-            stages: PassStages::of(self.norm, self.linear.scale, self.linear.transform),
+            stages: ops::stages(self.norm, self.linear.scale, self.linear.transform),
             rounds: self.linear.rounds,
         }
     }
@@ -586,7 +573,7 @@ impl Rope {
                 ..norm
             };
             let plan = self.with(Lowered {
-                stages: PassStages::of(Some(norm), None, None),
+                stages: ops::stages(Some(norm), None, None),
                 rounds: true,
             });
             let pass = plan.checked_pass(shape, (element, PassKernels::default()), None);

@@ -1,10 +1,12 @@
-//! Rows as the kernel finds them: by sequence, token and head.
+//! Rows as the kernel finds them: by sequence, token and head; and what rotates by them.
 
-use super::{Rows, SequenceStride};
-use crate::execute::full::FullWidth;
+use crate::kernel::elements::ElementType;
 use crate::kernel::line::{LineRows, Starts};
 use crate::kernel::rotation::RowFactors;
-use crate::{Error, Ids, Shape};
+use crate::proof::Proof;
+use crate::tensor::BytesMut;
+use crate::tuning::Tuning;
+use crate::{Ids, Pairing, Shape};
 
 /// Whose the rows are, of the sequences of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,94 +39,44 @@ impl RowSharing {
 /// Rows as the kernel finds them by sequence, token and head.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a> {
-    cos: &'a [f32],
-    sin: &'a [f32],
-    pairs: usize,
+    pub(super) cos: &'a [f32],
+    pub(super) sin: &'a [f32],
+    pub(super) pairs: usize,
     /// What rotates by full-width rows, if these are.
-    full: Option<&'static FullWidth>,
-    ids: Option<Ids<'a>>,
+    pub(super) full: Option<&'static FullWidth>,
+    pub(super) ids: Option<Ids<'a>>,
     /// The first row: where it starts, in values; of what was gathered, its id's index.
-    first: usize,
+    pub(super) first: usize,
     /// From one sequence to the next, in values, or in ids: found once, because the walk needs it for every line.
-    sequence_stride: usize,
+    pub(super) sequence_stride: usize,
     /// Values from the row of one token to that of the next.
-    stride: usize,
+    pub(super) stride: usize,
     /// Heads that have a row each.
-    heads: usize,
+    pub(super) heads: usize,
     /// Values from the row of one head to that of the next.
-    head_stride: usize,
+    pub(super) head_stride: usize,
 }
 
-impl Rows<'_> {
-    /// What the kernel reads.
-    #[inline]
-    pub(crate) fn view(&self, sharing: RowSharing) -> View<'_> {
-        let (cos, sin) = self.slices();
-        let sequence_stride = match (sharing, self.sequences, &self.ids) {
-            (RowSharing::AllSequences, ..) => 0,
-            (_, Some(sequences), _) => sequences.stride,
-            (RowSharing::EachSequence { tokens }, None, Some(_)) => tokens,
-            (RowSharing::EachSequence { tokens }, None, None) => tokens.saturating_mul(self.stride),
-        };
-        View {
-            cos,
-            sin,
-            pairs: self.pairs,
-            full: self.full,
-            ids: self.ids,
-            first: self.first_id,
-            sequence_stride,
-            stride: self.stride,
-            heads: self.heads,
-            head_stride: self.head_stride,
-        }
-    }
-
-    /// The row of a tensor of one token, if its heads share it: no [`View`] is made for that. (Inlined: see
-    /// [`Addresses`](crate::walk::Addresses).)
-    #[inline(always)]
-    pub(crate) fn of_one_token<'r>(
-        &'r self,
-        shape: Shape,
-        factors: Option<&'r RowFactors>,
-    ) -> Option<LineRows<'r>> {
-        if (shape.batch, shape.tokens, self.heads) != (1, 1, 1) || self.full.is_some() {
-            return None;
-        }
-        let (cos, sin) = self.slices();
-        Some(LineRows {
-            cos,
-            sin,
-            pairs: self.pairs,
-            starts: Starts::Shared(row_start(self.ids, self.first_id, 0, self.stride)),
-            factors,
-        })
-    }
-
-    /// Whether rows of each head are those of the heads of a tensor.
-    #[inline]
-    pub(crate) fn check_heads(&self, shape: Shape) -> Result<(), Error> {
-        let (rows, heads) = (self.heads, shape.heads);
-        if rows > 1 && rows != heads {
-            return Err(Error::RowHeads { rows, heads });
-        }
-        Ok(())
-    }
-
-    /// The same, and whether rows that lie as sequences are those of the sequences of the tensor.
-    #[inline]
-    pub(crate) fn check_places(&self, shape: Shape, sharing: RowSharing) -> Result<(), Error> {
-        self.check_heads(shape)?;
-        match (self.sequences, sharing) {
-            (Some(SequenceStride { tokens, .. }), RowSharing::EachSequence { tokens: of })
-                if tokens == of =>
-            {
-                Ok(())
-            }
-            _ => self.at_equal_distances(),
-        }
-    }
+/// A rotation: the stage of a pass.
+pub(crate) struct Rotation<'a> {
+    pub(crate) rows: View<'a>,
+    pub(crate) factors: Option<RowFactors>,
+    pub(crate) input: Pairing,
+    pub(crate) output: Pairing,
 }
+
+/// What rotates by full-width rows. They refer to it, so that programs without such rows do not link it.
+#[derive(Debug)]
+pub(crate) struct FullWidth {
+    /// Rotates a tensor in place.
+    pub(crate) in_place: InPlaceByFull,
+    /// Rotates heads of so many channels in a tile, or beside it, where the pairing changes: tells which.
+    pub(crate) tile: TileByFull,
+}
+
+type InPlaceByFull =
+    fn((Proof, &'static Tuning), bool, &mut BytesMut<'_>, ElementType, Rotation<'_>);
+type TileByFull = fn(Proof, &Rotation<'_>, (&LineRows<'_>, usize), &mut [f32], &mut [f32]) -> bool;
 
 impl<'a> View<'a> {
     /// Rows without pairs: those of a pass that rotates nothing.
@@ -158,10 +110,23 @@ impl<'a> View<'a> {
         self.full
     }
 
-    /// All cos and all sin, which rows start in.
+    /// The rows of a line, which start there.
     #[inline(always)]
-    pub(crate) fn values(&self) -> (&'a [f32], &'a [f32]) {
-        (self.cos, self.sin)
+    pub(crate) fn line_rows<'r>(
+        &self,
+        starts: Starts<'r>,
+        factors: Option<&'r RowFactors>,
+    ) -> LineRows<'r>
+    where
+        'a: 'r,
+    {
+        LineRows {
+            cos: self.cos,
+            sin: self.sin,
+            pairs: self.pairs,
+            starts,
+            factors,
+        }
     }
 
     /// Values from the row of a head to that of the next, if each has its own.
@@ -239,7 +204,7 @@ pub(super) fn width(pairs: usize, full: Option<&'static FullWidth>) -> usize {
 /// Where the row of a token starts. `first` is the first token's row, counted in values; of gathered rows, the index of
 /// its id.
 #[inline(always)]
-fn row_start(ids: Option<Ids<'_>>, first: usize, token: usize, stride: usize) -> usize {
+pub(super) fn row_start(ids: Option<Ids<'_>>, first: usize, token: usize, stride: usize) -> usize {
     let row = match ids {
         None => return first + token * stride,
         // `gather` has found every id inside the table.

@@ -7,9 +7,10 @@ use core::ops::Range;
 use super::{MixedAngle, MixedFrequencies, index};
 #[cfg(feature = "alloc")]
 use crate::frequencies::zeros;
+use crate::kernel::sincos::AxisPosition;
 use crate::kernel::sincos::SinCosPolynomials;
 use crate::kernel::sincos::mixed::{MakeMixedRows, MixedSum};
-use crate::positions::{AxisPosition, ResolvedPositions};
+use crate::positions::ResolvedPositions;
 use crate::{Error, IntoPositions, Rows};
 
 impl MixedFrequencies<'_> {

@@ -20,7 +20,7 @@
 //!   oracle gives one of the two neighbors then, on every machine the same.
 
 use super::chunk::Step;
-use crate::positions::AxisPosition;
+use super::position::AxisPosition;
 use crate::real::{Real, mul_high};
 
 /// An angle as a number of quarter turns and what remains of it, at most an eighth of a turn.

@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 
 use bytemuck::{cast_slice, cast_slice_mut};
 
-use crate::element::Convert;
+use crate::simd::element::Convert;
 use crate::simd::{InstructionSet, Kernel};
 
 /// Elements to f32.
