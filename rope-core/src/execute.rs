@@ -1,6 +1,7 @@
 //! What runs a pass: over lines of memory, over a tile of elements, or over a tile of f32 stage by stage. All give the
-//! same bits; [`implementations`](crate::implementations) says which runs what.
+//! same bits; [`choose`] says which runs what.
 
+pub(crate) mod choose;
 pub(crate) mod coded;
 pub(crate) mod full;
 pub(crate) mod lines;

@@ -1,21 +1,24 @@
 //! A pass: a call whose every argument has been checked, as its executor gets it. Nothing fails from here on.
 
+pub(crate) mod transform;
+pub(crate) mod walk;
+
 use core::ops::Range;
 
-use crate::address::{Addresses, Located, Steps};
-use crate::cache::{Cache, CacheHeads, CacheHeadsMut, CacheMut, Format, InSlots, Slots};
+use crate::base::stage_order::StageOrder;
+use crate::describe::address::{Addresses, Located, Steps};
+use crate::describe::cache::{Cache, CacheHeads, CacheHeadsMut, CacheMut, Format, InSlots, Slots};
+use crate::describe::norm::{Norm, NormReach, NormResult, NormSum, Weights};
+use crate::describe::rows::{Rotation, View};
+use crate::describe::scale::Scale;
+use crate::describe::tensor::{Bytes, BytesMut};
 use crate::kernel::element::ElementKernels;
 use crate::kernel::elements::{InPlaceKernels, NormRotateKernels, OutOfPlaceFn, OutOfPlaceKernels};
 use crate::kernel::norm::NormFactors;
-use crate::norm::{Norm, NormReach, NormResult, NormSum, Weights};
+use crate::pass::transform::Transform;
+use crate::pass::walk::{LineSpan, Order, Prefetch, Walk};
 use crate::proof::Proof;
-use crate::rows::{Rotation, View};
-use crate::scale::Scale;
-use crate::stage_order::StageOrder;
-use crate::tensor::{Bytes, BytesMut};
-use crate::transform::Transform;
 use crate::tuning::Tuning;
-use crate::walk::{LineSpan, Order, Prefetch, Walk};
 use crate::{Layout, Pairing, Shape};
 
 /// What is done to heads on their way.

@@ -1,6 +1,6 @@
 //! What proves that a CPU has an instruction set, and enters it.
 
-use crate::backend::{Backend, backends};
+use crate::base::backend::{Backend, backends};
 use crate::tuning::Tuning;
 #[cfg(not(all(
     any(target_arch = "x86", target_arch = "x86_64"),

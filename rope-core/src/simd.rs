@@ -1,6 +1,6 @@
 //! The operations that a kernel may use, one trait for each kind of kernel: rotations and norms (`Simd`), quantization
 //! (`SimdQuant`), sums of gradients (`SimdSums`) and rows (`SimdF64`). An instruction set is one file below, its token
-//! here, and its line in `backend.rs`.
+//! here, and its line in `base/backend.rs`.
 
 mod cache_line;
 pub(crate) mod convert;

@@ -27,7 +27,7 @@
 //! well, and still has gradients and shifts of cached keys; `Rope<WithStages>` has a norm, and neither of them.
 //! `Rope<QueryKeyStages>` holds the stages of both Q and K.
 
-pub use crate::hadamard::{Hadamard, HadamardFactor};
-pub use crate::rope::{Linear, LinearStages, Plain, QueryKeyStages, Stages, WithStages};
-pub use crate::scale::Scale;
-pub use crate::stage_order::StageOrder;
+pub use crate::base::stage_order::StageOrder;
+pub use crate::describe::hadamard::{Hadamard, HadamardFactor};
+pub use crate::describe::scale::Scale;
+pub use crate::plan::{Linear, LinearStages, Plain, QueryKeyStages, Stages, WithStages};

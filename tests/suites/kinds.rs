@@ -5,27 +5,27 @@
 //! all of them: the bodies of the fuzz targets, which choose among kinds, the C API, the suites, the bench, the scripts
 //! and the tables of the READMEs.
 
-const AXES: &str = include_str!("../../rope-core/src/frequencies/axes.rs");
-const CODE: &str = include_str!("../../rope-core/src/cache/quant.rs");
-const CACHE_LAYOUT: &str = include_str!("../../rope-core/src/cache/layout.rs");
-const DIRECTION: &str = include_str!("../../rope-core/src/direction.rs");
-const DUAL_CHUNK: &str = include_str!("../../rope-core/src/dual_chunk.rs");
+const AXES: &str = include_str!("../../rope-core/src/describe/frequencies/axes.rs");
+const CODE: &str = include_str!("../../rope-core/src/describe/cache/quant.rs");
+const CACHE_LAYOUT: &str = include_str!("../../rope-core/src/describe/cache/layout.rs");
+const DIRECTION: &str = include_str!("../../rope-core/src/base/direction.rs");
+const DUAL_CHUNK: &str = include_str!("../../rope-core/src/describe/dual_chunk.rs");
 const ELEMENTS: &str = include_str!("../../rope-core/src/kernel/elements.rs");
-const FREQUENCIES: &str = include_str!("../../rope-core/src/frequencies.rs");
+const FREQUENCIES: &str = include_str!("../../rope-core/src/describe/frequencies.rs");
 const GGUF: &str = include_str!("../../rope-core/models/src/gguf.rs");
 const GRID: &str = include_str!("../../rope-core/models/src/grid.rs");
-const IDS: &str = include_str!("../../rope-core/src/ids.rs");
-const MIXED: &str = include_str!("../../rope-core/src/frequencies/mixed.rs");
-const NORM: &str = include_str!("../../rope-core/src/norm.rs");
+const IDS: &str = include_str!("../../rope-core/src/describe/ids.rs");
+const MIXED: &str = include_str!("../../rope-core/src/describe/frequencies/mixed.rs");
+const NORM: &str = include_str!("../../rope-core/src/describe/norm.rs");
 const NORM_SUM: &str = include_str!("../../rope-core/src/kernel/norm.rs");
-const POSITIONS: &str = include_str!("../../rope-core/src/positions.rs");
-const OUTPUTS: &str = include_str!("../../rope-core/src/rope/outputs.rs");
-const SCALE: &str = include_str!("../../rope-core/src/scale.rs");
-const SCALING: &str = include_str!("../../rope-core/src/frequencies/scaling.rs");
-const SHAPE: &str = include_str!("../../rope-core/src/shape.rs");
-const SLOTS: &str = include_str!("../../rope-core/src/cache/slots.rs");
-const STAGE_ORDER: &str = include_str!("../../rope-core/src/stage_order.rs");
-const TENSOR: &str = include_str!("../../rope-core/src/tensor.rs");
+const POSITIONS: &str = include_str!("../../rope-core/src/describe/positions.rs");
+const OUTPUTS: &str = include_str!("../../rope-core/src/plan/outputs.rs");
+const SCALE: &str = include_str!("../../rope-core/src/describe/scale.rs");
+const SCALING: &str = include_str!("../../rope-core/src/describe/frequencies/scaling.rs");
+const SHAPE: &str = include_str!("../../rope-core/src/base/shape.rs");
+const SLOTS: &str = include_str!("../../rope-core/src/describe/cache/slots.rs");
+const STAGE_ORDER: &str = include_str!("../../rope-core/src/base/stage_order.rs");
+const TENSOR: &str = include_str!("../../rope-core/src/describe/tensor.rs");
 
 /// The lines between the one that begins with `first` and the next closing brace at the margin.
 fn block<'t>(text: &'t str, first: &str) -> impl Iterator<Item = &'t str> {

@@ -2,15 +2,15 @@
 //! programs without such rows do not link it; that is why their constructors are here too.
 
 use super::staged;
+use crate::describe::rows::{FullWidth, Rotation};
+use crate::describe::tensor::BytesMut;
 use crate::kernel::elements::ElementType;
 use crate::kernel::full::FullLine;
 use crate::kernel::line::{Line, LineRows};
+use crate::pass::walk::Walk;
 use crate::pass::{OperandMut, Pass, PassKernels};
 use crate::proof::Proof;
-use crate::rows::{FullWidth, Rotation};
-use crate::tensor::BytesMut;
 use crate::tuning::Tuning;
-use crate::walk::Walk;
 use crate::{Error, Pairing, Rows};
 
 static FULL_WIDTH: FullWidth = FullWidth { in_place, tile };

@@ -1,16 +1,16 @@
 //! Rotations, and copies, line by line in memory.
 
-use crate::address::Addresses;
-use crate::cache::CacheHeads;
+use crate::describe::address::Addresses;
+use crate::describe::cache::CacheHeads;
+use crate::describe::rows::View;
+use crate::describe::tensor::BytesMut;
 use crate::kernel::elements::{InPlaceFn, OutOfPlaceFn};
 use crate::kernel::line::{Line, LineRows, Source};
 use crate::kernel::rotation::RowFactors;
+use crate::pass::walk::{Prefetch, Walk};
 use crate::pass::{IoFormats, Operand, OperandMut, Pass};
 use crate::proof::Proof;
-use crate::rows::View;
-use crate::tensor::BytesMut;
 use crate::tuning::{Access, Tuning};
-use crate::walk::{Prefetch, Walk};
 
 /// A rotation alone, by one kernel.
 pub(crate) fn fused(

@@ -3,20 +3,20 @@
 
 use super::staged::{Channels, read_lines, with_tile};
 use crate::Shape;
+use crate::base::stage_order::StageOrder;
+use crate::describe::norm::{GivenSums, Norm, NormReach, NormSum, Weights};
+use crate::describe::rows::View;
+use crate::describe::scale::Scale;
+use crate::describe::tensor::Bytes;
 use crate::kernel::elements::{ElementType, OutOfPlaceKernels};
 use crate::kernel::line::{LineRows, Source, Starts};
 use crate::kernel::norm::{
     AddToSum, Channelwise, LANES, NormFactors, PerChannel, ROOTS, RootOf, Scaled, Sum, Term, mean,
 };
 use crate::kernel::normed::{LineRoots, TOO_LONG};
-use crate::norm::{GivenSums, Norm, NormReach, NormSum, Weights};
+use crate::pass::transform::Transform;
+use crate::pass::walk::{LineSpan, Order, Prefetch, Walk};
 use crate::pass::{Operands, Ops, Pass, PassStages};
-use crate::rows::View;
-use crate::scale::Scale;
-use crate::stage_order::StageOrder;
-use crate::tensor::Bytes;
-use crate::transform::Transform;
-use crate::walk::{LineSpan, Order, Prefetch, Walk};
 
 /// The stages of a pass, if it has any, with what runs them.
 pub(crate) fn stages<'a>(

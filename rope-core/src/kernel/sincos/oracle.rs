@@ -21,7 +21,7 @@
 
 use super::chunk::Step;
 use super::position::AxisPosition;
-use crate::real::{Real, mul_high};
+use crate::base::real::{Real, mul_high};
 
 /// An angle as a number of quarter turns and what remains of it, at most an eighth of a turn.
 #[derive(Clone, Copy, Debug)]
