@@ -3,9 +3,9 @@
 pub(crate) mod backend;
 pub(crate) mod direction;
 pub(crate) mod error;
+pub(crate) mod float128;
 pub(crate) mod limits;
 pub(crate) mod names;
 pub(crate) mod pairing;
-pub(crate) mod real;
 pub(crate) mod shape;
 pub(crate) mod stage_order;

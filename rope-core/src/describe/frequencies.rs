@@ -12,11 +12,11 @@
 //! in which whole turns vanish. A real-valued position does not make them vanish (half of one turn is half a turn), so
 //! they are kept; no published text model has any, while DINOv3's first period is exactly one.
 //!
-//! A [`Real`] has 128 bits, so a step is not always the nearest one: of 480 steps of published models 470 are, and 10
-//! are the next above. Of 32,647 steps of random bases up to 2^31 over up to 320 channels 1,455 were a neighbor of the
-//! nearest, and the worst was 0.83 units off. Rounding each correctly would take 256 bits throughout; a unit moves the
-//! angle of position 2^63 by 2^-65 turn. Where one position is more than a radian, as only coordinates have it, a step
-//! is off in proportion: by up to 6 units where it is four turns.
+//! A [`Float128`] has 128 bits, so a step is not always the nearest one: of 480 steps of published models 470 are, and
+//! 10 are the next above. Of 32,647 steps of random bases up to 2^31 over up to 320 channels 1,455 were a neighbor of
+//! the nearest, and the worst was 0.83 units off. Rounding each correctly would take 256 bits throughout; a unit moves
+//! the angle of position 2^63 by 2^-65 turn. Where one position is more than a radian, as only coordinates have it, a
+//! step is off in proportion: by up to 6 units where it is four turns.
 
 // The first one has the constructors: rustdoc shows the methods of a type by module.
 mod construct;
@@ -38,7 +38,7 @@ pub use source::RowSource;
 use core::fmt;
 
 use crate::base::error::{Error, Result};
-use crate::base::real::Real;
+use crate::base::float128::Float128;
 use crate::kernel::sincos::chunk::FrequencyChunk;
 use crate::proof::Proof;
 use axes::Assignment;
@@ -213,7 +213,7 @@ fn take<T: Copy + Into<f64>>(
     for ((index, &inverse), Assignment { pair, axis, .. }) in given.zip(axes.assignments(pairs)) {
         let inverse =
             scaling::finite("inverse", inverse.into()).map_err(|error| error.in_list(index))?;
-        let frequency = Frequency::new(pair, inverse * Real::INVERSE_TWO_PI, inverse, axis)?;
+        let frequency = Frequency::new(pair, inverse * Float128::INVERSE_TWO_PI, inverse, axis)?;
         chunks[pair / 8].set(pair % 8, frequency.entry());
     }
     Ok(Frequencies {

@@ -1,7 +1,7 @@
 //! The frequency of one pair.
 
 use crate::base::error::{Error, Result};
-use crate::base::real::Real;
+use crate::base::float128::Float128;
 use crate::kernel::sincos::chunk::{Entry, Step};
 
 /// How far one position rotates one pair, and which axis of the positions does.
@@ -26,7 +26,7 @@ pub struct Frequency {
 impl Frequency {
     /// The turns and the inverse frequency belong together. Both are passed because one that was given is exact, and
     /// computed back from the other it would not be.
-    pub(super) fn new(pair: usize, turns: Real, inverse: Real, axis: u8) -> Result<Self> {
+    pub(super) fn new(pair: usize, turns: Float128, inverse: Float128, axis: u8) -> Result<Self> {
         let fits = turns
             .to_fixed()
             .and_then(|(whole, fraction)| Some((i16::try_from(whole).ok()?, fraction)));

@@ -10,7 +10,7 @@ use super::axes::{MAX_AXES, MAX_ROTARY_DIM};
 use super::empty_chunks;
 use super::{Frequency, FrequencyChunks, scaling};
 use crate::base::error::Result;
-use crate::base::real::Real;
+use crate::base::float128::Float128;
 use crate::kernel::sincos::chunk::FrequencyChunk;
 use crate::proof::Proof;
 use crate::{Backend, Error};
@@ -285,7 +285,12 @@ fn set(chunks: &mut [FrequencyChunk], shape: [usize; 3], at: usize, inverse: f64
     let [_, heads, pairs] = shape;
     let (axis, head, pair) = (at / pairs / heads, at / pairs % heads, at % pairs);
     let inverse = scaling::finite("inverse", inverse).map_err(|error| error.in_list(at))?;
-    let frequency = Frequency::new(pair, inverse * Real::INVERSE_TWO_PI, inverse, axis as u8)?;
+    let frequency = Frequency::new(
+        pair,
+        inverse * Float128::INVERSE_TWO_PI,
+        inverse,
+        axis as u8,
+    )?;
     chunks[index(shape, axis, head, pair)].set(pair % 8, frequency.entry());
     Ok(())
 }

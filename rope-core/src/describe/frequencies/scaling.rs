@@ -1,16 +1,16 @@
 //! How frequencies are stretched for contexts longer than the ones a model was trained on: one function a variant.
 //!
 //! Notation: `d` the rotated channels, `i` a pair, `b` the base, `s` the factor, `L` the original context, `w_i =
-//! b^(-2i/d)` the unscaled inverse frequency. All of it is computed on turns (`w_i / 2 pi`) in [`Real`]s: every
+//! b^(-2i/d)` the unscaled inverse frequency. All of it is computed on turns (`w_i / 2 pi`) in [`Float128`]s: every
 //! parameter counts as the exact value of its number, and the results are the same on every machine.
 //!
-//! Nothing here is in a hurry, and [`Real`]s are large: neither the rules nor what stands in several of them is
+//! Nothing here is in a hurry, and [`Float128`]s are large: neither the rules nor what stands in several of them is
 //! inlined, which keeps the whole file at 21 KB of machine code where it was 68.
 
 use super::axes::{Assignment, Assignments};
 use super::frequency::Frequency;
 use crate::base::error::Result;
-use crate::base::real::Real;
+use crate::base::float128::Float128;
 use crate::{Error, FrequencyChunk};
 
 /// How the frequencies `b^(-2i/d)` of a model are changed, by the public names of the parameters.
@@ -243,12 +243,12 @@ pub struct LongRope<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct BaseFrequencies {
     dim: u64,
-    log2_base: Real,
+    log2_base: Float128,
 }
 
 impl BaseFrequencies {
     /// Of `pairs` pairs, for a base that is finite and positive.
-    pub(crate) fn new(pairs: usize, base: Real) -> Self {
+    pub(crate) fn new(pairs: usize, base: Float128) -> Self {
         Self {
             dim: 2 * pairs as u64,
             log2_base: base.log2(),
@@ -261,14 +261,14 @@ impl BaseFrequencies {
 
     /// The turns a position of pair `i`: `b^(-2i/d) / 2 pi`.
     #[inline(never)]
-    fn turns(self) -> impl Fn(usize) -> Real {
-        let per_pair = self.log2_base * Real::ratio(2, self.dim);
-        move |i| (-(per_pair * Real::from_u64(i as u64))).exp2() * Real::INVERSE_TWO_PI
+    fn turns(self) -> impl Fn(usize) -> Float128 {
+        let per_pair = self.log2_base * Float128::ratio(2, self.dim);
+        move |i| (-(per_pair * Float128::from_u64(i as u64))).exp2() * Float128::INVERSE_TWO_PI
     }
 
     /// Those of the base times `x^(d/(d-2))`, which slows the last pair down by `x` and leaves the first as it is.
     #[inline(never)]
-    fn ntk(self, x: Real) -> Result<Self> {
+    fn ntk(self, x: Float128) -> Result<Self> {
         match self.dim {
             0..=2 => Err(Error::RotaryDim {
                 rotary_dim: self.dim as usize,
@@ -276,16 +276,16 @@ impl BaseFrequencies {
             }),
             dim => Ok(Self {
                 dim,
-                log2_base: self.log2_base + x.log2() * Real::ratio(dim, dim - 2),
+                log2_base: self.log2_base + x.log2() * Float128::ratio(dim, dim - 2),
             }),
         }
     }
 
     /// The pair, as a real number, that makes `turns` turns in the original context.
     #[inline(never)]
-    fn pair_of(self, turns: Real, original_context: Real) -> Real {
-        let ratio = original_context * Real::INVERSE_TWO_PI / turns;
-        ratio.log2() * Real::from_u64(self.dim) / (self.log2_base + self.log2_base)
+    fn pair_of(self, turns: Float128, original_context: Float128) -> Float128 {
+        let ratio = original_context * Float128::INVERSE_TWO_PI / turns;
+        ratio.log2() * Float128::from_u64(self.dim) / (self.log2_base + self.log2_base)
     }
 
     /// YaRN's ramp over the pairs: 1 for those faster than `fast` turns in the original context, 0 for those slower
@@ -293,12 +293,12 @@ impl BaseFrequencies {
     #[inline(never)]
     fn ramp(
         self,
-        [fast, slow]: [Real; 2],
-        context: Real,
+        [fast, slow]: [Float128; 2],
+        context: Float128,
         truncate: bool,
-    ) -> Result<impl Fn(usize) -> Real> {
+    ) -> Result<impl Fn(usize) -> Float128> {
         // Where the base is not above 1 later pairs are not slower, and there is no pair to find.
-        if self.log2_base <= Real::ZERO {
+        if self.log2_base <= Float128::ZERO {
             let value = self.log2_base.exp2().to_f64();
             return Err(Error::Parameter {
                 name: "base",
@@ -310,15 +310,17 @@ impl BaseFrequencies {
         if truncate {
             (low, high) = (low.floor(), high.ceil());
         }
-        low = low.max(Real::ZERO);
+        low = low.max(Float128::ZERO);
         // The limit is d - 1 in the reference, though the pairs end at d/2 - 1. It sets the slope where it applies.
-        high = high.min(Real::from_u64(self.dim - 1));
+        high = high.min(Float128::from_u64(self.dim - 1));
         if low == high {
-            high = high + Real::from_f64(0.001);
+            high = high + Float128::from_f64(0.001);
         }
         let width = high - low;
         Ok(move |i| {
-            Real::ONE - ((Real::from_u64(i as u64) - low) / width).clamp(Real::ZERO, Real::ONE)
+            Float128::ONE
+                - ((Float128::from_u64(i as u64) - low) / width)
+                    .clamp(Float128::ZERO, Float128::ONE)
         })
     }
 }
@@ -440,10 +442,10 @@ impl Targets<'_, '_> {
     /// Gives every pair the turns that `rule` has for its assignment. Compiled once: for each rule by itself it was
     /// 59 KB.
     #[inline(never)]
-    fn write(&mut self, rule: &dyn Fn(usize) -> Real) -> Result<()> {
+    fn write(&mut self, rule: &dyn Fn(usize) -> Float128) -> Result<()> {
         for Assignment { pair, axis, index } in self.assignments.take(self.pairs) {
             let turns = rule(index);
-            let frequency = Frequency::new(pair, turns, turns * Real::TWO_PI, axis)?;
+            let frequency = Frequency::new(pair, turns, turns * Float128::TWO_PI, axis)?;
             self.chunks[pair / 8].set(pair % 8, frequency.entry());
         }
         Ok(())
@@ -452,7 +454,7 @@ impl Targets<'_, '_> {
 
 /// Hugging Face `_compute_linear_scaling_rope_parameters`.
 #[inline(never)]
-fn linear(base: BaseFrequencies, factor: f64) -> Result<impl Fn(usize) -> Real> {
+fn linear(base: BaseFrequencies, factor: f64) -> Result<impl Fn(usize) -> Float128> {
     let factor = positive("factor", factor)?;
     let turns = base.turns();
     Ok(move |i| turns(i) / factor)
@@ -465,41 +467,45 @@ fn dynamic_ntk(
     factor: f64,
     longest: u64,
     length: u64,
-) -> Result<impl Fn(usize) -> Real> {
+) -> Result<impl Fn(usize) -> Float128> {
     let factor = positive("factor", factor)?;
     let longest = length_of("max_position_embeddings", longest, 1)?;
     // s n / M - (s - 1), written so that it is exactly 1 up to n = M.
-    let beyond = (Real::from_u64(length) - longest).max(Real::ZERO);
-    Ok(base.ntk(Real::ONE + factor * beyond / longest)?.turns())
+    let beyond = (Float128::from_u64(length) - longest).max(Float128::ZERO);
+    Ok(base.ntk(Float128::ONE + factor * beyond / longest)?.turns())
 }
 
 /// vLLM `dynamic_ntk_alpha_rope.py`.
 #[inline(never)]
-fn ntk_alpha(base: BaseFrequencies, alpha: f64) -> Result<impl Fn(usize) -> Real> {
+fn ntk_alpha(base: BaseFrequencies, alpha: f64) -> Result<impl Fn(usize) -> Float128> {
     Ok(base.ntk(positive("alpha", alpha)?)?.turns())
 }
 
 /// vLLM `ntk_scaling_rope.py` without `mixed_b`.
 #[inline(never)]
-fn ntk_fixed(base: BaseFrequencies, factor: f64) -> Result<impl Fn(usize) -> Real> {
+fn ntk_fixed(base: BaseFrequencies, factor: f64) -> Result<impl Fn(usize) -> Float128> {
     let log2_factor = positive("factor", factor)?.log2();
     let turns = BaseFrequencies {
         log2_base: base.log2_base + log2_factor,
         ..base
     }
     .turns();
-    let slower = (-(log2_factor * Real::ratio(2, base.dim))).exp2();
+    let slower = (-(log2_factor * Float128::ratio(2, base.dim))).exp2();
     Ok(move |i| turns(i) * slower)
 }
 
 /// vLLM `ntk_scaling_rope.py` with `mixed_b`.
 #[inline(never)]
-fn ntk_mixed(base: BaseFrequencies, factor: f64, mixed_b: f64) -> Result<impl Fn(usize) -> Real> {
+fn ntk_mixed(
+    base: BaseFrequencies,
+    factor: f64,
+    mixed_b: f64,
+) -> Result<impl Fn(usize) -> Float128> {
     let ln_factor = positive("factor", factor)?.ln();
     let beta = finite("mixed_b", mixed_b)?;
     let turns = base.turns();
     let pairs = base.dim / 2;
-    Ok(move |i| turns(i) * (-(ln_factor * Real::ratio(i as u64 + 1, pairs).pow(beta))).exp())
+    Ok(move |i| turns(i) * (-(ln_factor * Float128::ratio(i as u64 + 1, pairs).pow(beta))).exp())
 }
 
 /// jquesnelle/yarn `scaled_rope/LlamaPartNTKScaledRotaryEmbedding.py`.
@@ -510,14 +516,14 @@ fn ntk_by_parts(
     original_context: u64,
     ntk_factor: f64,
     extrapolation_factor: f64,
-) -> Result<impl Fn(usize) -> Real> {
+) -> Result<impl Fn(usize) -> Float128> {
     let factor = positive("factor", factor)?;
     let context = length_of("original_context", original_context, 1)?;
     let [ntk_factor, extrapolation_factor] = [
         part("ntk_factor", ntk_factor)?,
         part("extrapolation_factor", extrapolation_factor)?,
     ];
-    let [beta, gamma] = [[1.25, 0.75], [16.0, 2.0]].map(|ends| ends.map(Real::from_f64));
+    let [beta, gamma] = [[1.25, 0.75], [16.0, 2.0]].map(|ends| ends.map(Float128::from_f64));
     let (ntk_ramp, fast_ramp) = (
         base.ramp(beta, context, true)?,
         base.ramp(gamma, context, true)?,
@@ -532,7 +538,7 @@ fn ntk_by_parts(
 
 /// Hugging Face `_compute_yarn_parameters`.
 #[inline(never)]
-fn yarn(base: BaseFrequencies, yarn: &Yarn) -> Result<impl Fn(usize) -> Real> {
+fn yarn(base: BaseFrequencies, yarn: &Yarn) -> Result<impl Fn(usize) -> Float128> {
     let factor = positive("factor", yarn.factor)?;
     let context = length_of("original_context", yarn.original_context, 1)?;
     let fast = positive(
@@ -571,7 +577,7 @@ fn yarn_attention_factor(yarn: &Yarn) -> Result<f64> {
         finite("mscale_all_dim", yarn.mscale_all_dim)?,
     );
     let magnitude = match mscale.is_zero() || all_dim.is_zero() {
-        true => magnitude(factor, Real::ONE),
+        true => magnitude(factor, Float128::ONE),
         false => magnitude(factor, mscale) / magnitude(factor, all_dim),
     };
     // A negative mscale can bring the magnitude to zero and below.
@@ -589,10 +595,10 @@ fn yarn_softmax_factor(yarn: &Yarn) -> Result<f64> {
 
 /// YaRN's `get_mscale`.
 #[inline(never)]
-fn magnitude(factor: Real, mscale: Real) -> Real {
-    match factor > Real::ONE {
-        true => Real::ratio(1, 10) * mscale * factor.ln() + Real::ONE,
-        false => Real::ONE,
+fn magnitude(factor: Float128, mscale: Float128) -> Float128 {
+    match factor > Float128::ONE {
+        true => Float128::ratio(1, 10) * mscale * factor.ln() + Float128::ONE,
+        false => Float128::ONE,
     }
 }
 
@@ -601,7 +607,7 @@ fn magnitude(factor: Real, mscale: Real) -> Real {
 fn longrope<'a>(
     base: BaseFrequencies,
     long: &LongRope<'a>,
-) -> Result<impl Fn(usize) -> Real + use<'a>> {
+) -> Result<impl Fn(usize) -> Float128 + use<'a>> {
     let names = ["short_factor", "long_factor"];
     for (name, factors) in names.into_iter().zip([long.short_factor, long.long_factor]) {
         each_pair(name, base, factors.iter().copied(), positive)?;
@@ -613,7 +619,7 @@ fn longrope<'a>(
         long.short_factor
     };
     let turns = base.turns();
-    Ok(move |i| turns(i) / Real::from_f64(factors[i]))
+    Ok(move |i| turns(i) / Float128::from_f64(factors[i]))
 }
 
 /// Hugging Face `_compute_longrope_parameters`: `sqrt(1 + ln s / ln L)`.
@@ -623,12 +629,12 @@ fn longrope_attention_factor(long: &LongRope<'_>) -> Result<f64> {
         return attention_factor(given);
     }
     let factor = positive("factor", long.factor)?;
-    if factor <= Real::ONE {
+    if factor <= Float128::ONE {
         return Ok(1.0);
     }
     let context = length_of("original_context", long.original_context, 2)?;
-    Ok((Real::ONE + factor.log2() / context.log2())
-        .pow(Real::ratio(1, 2))
+    Ok((Float128::ONE + factor.log2() / context.log2())
+        .pow(Float128::ratio(1, 2))
         .to_f64())
 }
 
@@ -640,7 +646,7 @@ fn llama3(
     factor: f64,
     limits: [f64; 2],
     original_context: u64,
-) -> Result<impl Fn(usize) -> Real> {
+) -> Result<impl Fn(usize) -> Float128> {
     let factor = positive("factor", factor)?;
     let (low, high) = (
         positive("low_freq_factor", limits[0])?,
@@ -676,15 +682,15 @@ fn proportional(
     base: BaseFrequencies,
     partial: f64,
     factor: f64,
-) -> Result<impl Fn(usize) -> Real> {
+) -> Result<impl Fn(usize) -> Float128> {
     let factor = positive("factor", factor)?;
     let partial = part("partial_rotary_factor", partial)?;
-    let rotated = Real::from_f64((partial * Real::from_u64(base.dim)).to_f64());
+    let rotated = Float128::from_f64((partial * Float128::from_u64(base.dim)).to_f64());
     let turns = base.turns();
     Ok(
-        move |i| match Real::from_u64(2 * (i as u64 + 1)) <= rotated {
+        move |i| match Float128::from_u64(2 * (i as u64 + 1)) <= rotated {
             true => turns(i) / factor,
-            false => Real::ZERO,
+            false => Float128::ZERO,
         },
     )
 }
@@ -694,11 +700,11 @@ fn proportional(
 fn freq_factors<'a>(
     base: BaseFrequencies,
     factors: &'a [f32],
-) -> Result<impl Fn(usize) -> Real + use<'a>> {
+) -> Result<impl Fn(usize) -> Float128 + use<'a>> {
     let given = factors.iter().map(|&factor| f64::from(factor));
     each_pair("freq_factors", base, given, positive)?;
     let turns = base.turns();
-    Ok(move |i| turns(i) / Real::from_f64(factors[i].into()))
+    Ok(move |i| turns(i) / Float128::from_f64(factors[i].into()))
 }
 
 /// Hugging Face `mistral_large4`: `inv_freq * exp(alpha)`.
@@ -706,17 +712,17 @@ fn freq_factors<'a>(
 fn learned<'a>(
     base: BaseFrequencies,
     alphas: &'a [f64],
-) -> Result<impl Fn(usize) -> Real + use<'a>> {
+) -> Result<impl Fn(usize) -> Float128 + use<'a>> {
     each_pair("alphas", base, alphas.iter().copied(), finite)?;
     let turns = base.turns();
-    Ok(move |i| turns(i) * Real::from_f64(alphas[i]).exp())
+    Ok(move |i| turns(i) * Float128::from_f64(alphas[i]).exp())
 }
 
 /// facebookresearch/dinov3 `rope_position_encoding.py` with `base`: periods `base^(2k / (D/2))`.
 #[inline(never)]
-fn turns(base: BaseFrequencies) -> impl Fn(usize) -> Real {
+fn turns(base: BaseFrequencies) -> impl Fn(usize) -> Float128 {
     let turns = base.turns();
-    move |i| turns(i) * Real::TWO_PI
+    move |i| turns(i) * Float128::TWO_PI
 }
 
 /// facebookresearch/dinov3 `rope_position_encoding.py` with `min_period` and `max_period`.
@@ -725,7 +731,7 @@ fn periods(
     base: BaseFrequencies,
     min_period: f64,
     max_period: f64,
-) -> Result<impl Fn(usize) -> Real> {
+) -> Result<impl Fn(usize) -> Float128> {
     let (least, most) = (
         positive("min_period", min_period)?.log2(),
         positive("max_period", max_period)?.log2(),
@@ -737,23 +743,27 @@ fn periods(
                 required: "above 2 for two periods",
             });
         }
-        pairs => Real::from_u64(pairs - 1),
+        pairs => Float128::from_u64(pairs - 1),
     };
     let step = (most - least) / steps;
-    Ok(move |i| (-(least + step * Real::from_u64(i as u64))).exp2())
+    Ok(move |i| (-(least + step * Float128::from_u64(i as u64))).exp2())
 }
 
 /// `a` at 0, `b` at 1, the straight line between.
 #[inline(never)]
-fn blend(a: Real, b: Real, at: Real) -> Real {
-    if at == Real::ONE { b } else { a + (b - a) * at }
+fn blend(a: Float128, b: Float128, at: Float128) -> Float128 {
+    if at == Float128::ONE {
+        b
+    } else {
+        a + (b - a) * at
+    }
 }
 
 /// A number that is neither infinite nor NaN.
 #[inline(never)]
-pub(crate) fn finite(name: &'static str, value: f64) -> Result<Real> {
+pub(crate) fn finite(name: &'static str, value: f64) -> Result<Float128> {
     match value.is_finite() {
-        true => Ok(Real::from_f64(value)),
+        true => Ok(Float128::from_f64(value)),
         false => Err(Error::Parameter {
             name,
             value,
@@ -764,9 +774,9 @@ pub(crate) fn finite(name: &'static str, value: f64) -> Result<Real> {
 
 /// A number that is finite and above zero.
 #[inline(never)]
-pub(crate) fn positive(name: &'static str, value: f64) -> Result<Real> {
+pub(crate) fn positive(name: &'static str, value: f64) -> Result<Float128> {
     match value.is_finite() && value > 0.0 {
-        true => Ok(Real::from_f64(value)),
+        true => Ok(Float128::from_f64(value)),
         false => Err(Error::Parameter {
             name,
             value,
@@ -789,9 +799,9 @@ pub(crate) fn attention_factor(value: f64) -> Result<f64> {
 }
 
 #[inline(never)]
-fn part(name: &'static str, value: f64) -> Result<Real> {
+fn part(name: &'static str, value: f64) -> Result<Float128> {
     match (0.0..=1.0).contains(&value) {
-        true => Ok(Real::from_f64(value)),
+        true => Ok(Float128::from_f64(value)),
         false => Err(Error::Parameter {
             name,
             value,
@@ -801,9 +811,9 @@ fn part(name: &'static str, value: f64) -> Result<Real> {
 }
 
 #[inline(never)]
-fn length_of(name: &'static str, value: u64, least: u64) -> Result<Real> {
+fn length_of(name: &'static str, value: u64, least: u64) -> Result<Float128> {
     match value >= least {
-        true => Ok(Real::from_u64(value)),
+        true => Ok(Float128::from_u64(value)),
         false => Err(Error::Parameter {
             name,
             value: value as f64,
@@ -817,7 +827,7 @@ fn each_pair(
     name: &'static str,
     base: BaseFrequencies,
     given: impl ExactSizeIterator<Item = f64>,
-    check: fn(&'static str, f64) -> Result<Real>,
+    check: fn(&'static str, f64) -> Result<Float128>,
 ) -> Result<()> {
     if given.len() != base.pairs() {
         return Err(Error::Count {

@@ -1,12 +1,13 @@
-//! Real numbers of 128 significant bits, from integer arithmetic alone: no `libm`, no hardware float.
+//! Floats of 128 significant bits in software, from integer arithmetic alone: no `libm`, no hardware float. (IEEE's
+//! binary128 has 113.)
 //!
 //! A frequency is kept as the part of a full turn that one position adds, so that the angle of any position is a
 //! wrapping multiplication. For that to be exact far from the start the step needs more digits than an `f64` has, and
-//! it must be the same on every machine. The oracle needs both for cos and sin. [`Real`] gives them: a float in
-//! software, with the handful of operations that the two need.
+//! it must be the same on every machine. The oracle needs both for cos and sin. [`Float128`] has the handful of
+//! operations that the two need.
 //!
 //! Errors: every operation is good to about 2^-127 of its result (`log2`: 2^-126 absolute), which leaves the steps of
-//! all published models within one unit of 2^-128 turn (`frequencies.rs` has the figures).
+//! all published models within one unit of 2^-128 turn (`describe/frequencies.rs` has the figures).
 
 use core::cmp::Ordering;
 
@@ -15,7 +16,7 @@ use core::cmp::Ordering;
 /// There are no infinities and no NaN: what outgrows the exponent stays at the largest value, what falls below it is
 /// zero. Both are far outside of what can be a frequency, so the conversion to a step refuses or rounds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Real {
+pub(crate) struct Float128 {
     negative: bool,
     exponent: i64,
     mantissa: u128,
@@ -36,7 +37,7 @@ const INVERSE_FACTORIALS: [u128; 34] = {
     table
 };
 
-impl Real {
+impl Float128 {
     pub(crate) const ZERO: Self = Self::positive(0, -EXPONENT_LIMIT);
     pub(crate) const ONE: Self = Self::positive(1 << 127, -127);
     pub(crate) const TWO_PI: Self = Self::positive(0xc90f_daa2_2168_c234_c4c6_628b_80dc_1cd1, -125);
@@ -269,13 +270,13 @@ fn mul_high_rounded(a: u128, b: u128) -> u128 {
     high + (low >> 127)
 }
 
-impl PartialOrd for Real {
+impl PartialOrd for Float128 {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Real {
+impl Ord for Float128 {
     #[inline(never)]
     fn cmp(&self, other: &Self) -> Ordering {
         match (self.negative, other.negative) {
@@ -287,7 +288,7 @@ impl Ord for Real {
     }
 }
 
-impl core::ops::Neg for Real {
+impl core::ops::Neg for Float128 {
     type Output = Self;
     fn neg(self) -> Self {
         Self {
@@ -297,7 +298,7 @@ impl core::ops::Neg for Real {
     }
 }
 
-impl core::ops::Add for Real {
+impl core::ops::Add for Float128 {
     type Output = Self;
     #[inline(never)]
     fn add(self, other: Self) -> Self {
@@ -323,14 +324,14 @@ impl core::ops::Add for Real {
     }
 }
 
-impl core::ops::Sub for Real {
+impl core::ops::Sub for Float128 {
     type Output = Self;
     fn sub(self, other: Self) -> Self {
         self + -other
     }
 }
 
-impl core::ops::Mul for Real {
+impl core::ops::Mul for Float128 {
     type Output = Self;
     #[inline(never)]
     fn mul(self, other: Self) -> Self {
@@ -348,7 +349,7 @@ impl core::ops::Mul for Real {
     }
 }
 
-impl core::ops::Div for Real {
+impl core::ops::Div for Float128 {
     type Output = Self;
     /// Binary long division. Callers have refused zero divisors; should one slip through, the answer is the largest
     /// value, never a panic.
@@ -386,12 +387,12 @@ impl core::ops::Div for Real {
 mod tests {
     use super::*;
 
-    fn real(value: f64) -> Real {
-        Real::from_f64(value)
+    fn real(value: f64) -> Float128 {
+        Float128::from_f64(value)
     }
 
     /// The largest value: what outgrows the exponent stays there.
-    fn largest() -> Real {
+    fn largest() -> Float128 {
         real(2.0).pow(real(1e30))
     }
 
@@ -409,8 +410,8 @@ mod tests {
             largest * largest,
             -largest * -largest,
             largest + largest,
-            largest + Real::ONE,
-            Real::ONE / Real::ZERO,
+            largest + Float128::ONE,
+            Float128::ONE / Float128::ZERO,
             largest.floor(),
             // The fixed form of the exponent holds 2^61, and not 2^62.
             real(2.0_f64.powi(61)).exp2(),
@@ -418,30 +419,30 @@ mod tests {
         ] {
             assert_eq!(same, largest);
         }
-        assert_eq!(-Real::ONE / Real::ZERO, -largest);
-        assert_eq!(largest - largest, Real::ZERO);
+        assert_eq!(-Float128::ONE / Float128::ZERO, -largest);
+        assert_eq!(largest - largest, Float128::ZERO);
     }
 
     #[test]
     fn underflow_is_zero() {
         for zero in [
-            Real::ONE / largest(),
-            Real::ONE / largest() / largest(),
+            Float128::ONE / largest(),
+            Float128::ONE / largest() / largest(),
             real(2.0).pow(real(-1e30)),
             real(-2.0_f64.powi(61)).exp2(),
             real(-2.0_f64.powi(62)).exp2(),
         ] {
-            assert!(zero.is_zero() && zero == Real::ZERO, "{zero:?}");
+            assert!(zero.is_zero() && zero == Float128::ZERO, "{zero:?}");
         }
         for value in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -0.0] {
-            assert_eq!(real(value), Real::ZERO, "{value}");
+            assert_eq!(real(value), Float128::ZERO, "{value}");
         }
-        assert_eq!((-Real::ZERO).to_f64().to_bits(), 0);
+        assert_eq!((-Float128::ZERO).to_f64().to_bits(), 0);
     }
 
     #[test]
     fn fixed_point() {
-        let power = |exponent: i64| Real::new(false, 1, exponent);
+        let power = |exponent: i64| Float128::new(false, 1, exponent);
         assert_eq!(power(61).to_fixed(), Some((1 << 61, 0)));
         assert_eq!(power(62).to_fixed(), None);
         assert_eq!((-power(62)).to_fixed(), None);
