@@ -1,16 +1,17 @@
 //! Rotations, and copies, line by line in memory.
 
 use crate::Shape;
-use crate::backend::Proof;
-use crate::cache::CacheHeads;
+use crate::describe::address::Addresses;
+use crate::describe::cache::CacheHeads;
+use crate::describe::rows::View;
+use crate::describe::tensor::BytesMut;
 use crate::kernel::elements::{InPlaceFn, OutOfPlaceFn};
 use crate::kernel::line::{Line, LineRows, MoreTokens, Source};
 use crate::kernel::rotation::RowFactors;
+use crate::pass::walk::Walk;
 use crate::pass::{IoFormats, Operand, OperandMut, Pass};
-use crate::rows::View;
-use crate::tensor::BytesMut;
+use crate::proof::Proof;
 use crate::tuning::Tuning;
-use crate::walk::{Addresses, Walk};
 
 /// A rotation alone, by one kernel.
 pub(crate) fn fused(

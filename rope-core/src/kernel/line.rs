@@ -29,8 +29,7 @@ use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use super::normed::{HeadNorm, LineNorm, Prologue};
 use super::pairs::{PairLayout, VectorPair};
 use super::rotation::{Angles, LaneOrder, RowFactors, deinterleave, interleave, rotate};
-use crate::element::Convert;
-use crate::rows::View;
+use crate::simd::element::Convert;
 use crate::simd::{InstructionSet, Kernel, Scalar, Simd};
 
 /// Heads at equal distances, and their rows. Every index in it has been checked against the tensor.
@@ -105,19 +104,6 @@ pub(crate) enum Starts<'a> {
 }
 
 impl<'a> LineRows<'a> {
-    /// Of rows that were checked.
-    #[inline(always)]
-    pub(crate) fn of(rows: &View<'a>, starts: Starts<'a>, factors: Option<&'a RowFactors>) -> Self {
-        let (cos, sin) = rows.values();
-        LineRows {
-            cos,
-            sin,
-            pairs: rows.pairs(),
-            starts,
-            factors,
-        }
-    }
-
     /// cos and sin of the row that starts there.
     #[inline(always)]
     pub(super) fn row(&self, start: usize) -> [&'a [f32]; 2] {
