@@ -75,7 +75,7 @@ fn every_case_is_equal_in_every_field_or_refused_as_listed() {
     let (mut wrong, mut listed) = (Vec::new(), BTreeMap::new());
     for case in &cases {
         let id = text(case, "id");
-        // A row that no code can read may panic; the other cases are still read (tests/model_mutants.sh).
+        // A row that no code can read may panic; the other cases are still read (tests/tools/model_mutants.py).
         let outcome = std::panic::catch_unwind(|| outcome(case))
             .unwrap_or_else(|_| Outcome::Wrong("it panics".into()));
         *counts.entry(outcome.name()).or_default() += 1;
