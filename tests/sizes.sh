@@ -3,7 +3,7 @@
 #   sizes.sh [top]      with the largest functions of each as well
 source "$(dirname "$0")/platforms/common.sh"
 
-# What is measured, and its budget in bytes: a round number that had 5 % of room or more when it was set. A budget changes
+# What is measured, and its budget in bytes: a round number with at least 5 % of room when it was set. A budget changes
 # only with a reason. Smaller code is none.
 bounds="
 rope-core-x86_64          1150000   machine code of every element, pairing and backend, frequencies, rows, norms, caches and gradients
