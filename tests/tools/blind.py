@@ -1,7 +1,8 @@
-"""Flips one bit of every class of golden value and demands that a test fails: tests/blind.sh says how it is run.
+#!/usr/bin/env python3
+"""Flips one bit of every class of golden value and fails if no test notices. README.md beside this file has the usage.
 
 A class is a key of a file without the digits that number it (a position, an index); where lines are columns, a column.
-blind.txt lists the classes whose lowest bit no test need see, with the reason of each:
+blind.txt lists the classes whose lowest bit no test can see, with the reason of each:
   information FILES KEYS reason   no flip is seen: nothing computes with it
   bound FILES KEYS reason         compared within a bound, or an input of what is rounded: the lowest bit of some value
                                   is not seen, and the highest is
@@ -20,7 +21,7 @@ import sys
 import threading
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 GOLDEN = os.path.join(ROOT, "tests/golden")
 PHASES = "rope-core/src/kernel/sincos/phases_u128.txt"
 WORK = os.path.join(os.environ.get("CARGO_TARGET_DIR") or os.path.join(ROOT, "target"), "blind")
@@ -218,9 +219,31 @@ def copies(count):
     return made
 
 
+def built(*target):
+    """The program of a test target."""
+    command = ["cargo", "test", "--no-run", "--message-format=json", *target]
+    lines = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+    found = [line for line in map(json.loads, lines) if line.get("executable") and line["profile"]["test"]]
+    assert len(found) == 1, found
+    return found[0]["executable"]
+
+
+def programs_for(wanted):
+    """The programs that read the wanted files. Those of candle only by name: they take minutes to build."""
+    def wants(file):
+        return not wanted or any(file.startswith(start) or start.startswith(file) for start in wanted)
+    # Asked of the whole workspace, it is built already.
+    programs = {"suites": built("--workspace", "--test", "suites")}
+    if wants("phases_u128.txt"):
+        programs["core"] = built("-p", "rope-core", "--lib")
+    if wanted and wants("logits/"):
+        programs["candle"] = built("--manifest-path", "rope-core/candle/models/Cargo.toml", "--test", "golden")
+    return programs
+
+
 def main():
-    programs = dict(argument.split("=", 1) for argument in sys.argv[1:] if "=" in argument)
-    wanted = [argument for argument in sys.argv[1:] if "=" not in argument]
+    wanted = sys.argv[1:]
+    programs = programs_for(wanted)
     os.makedirs(WORK, exist_ok=True)
     workers = int(os.environ.get("ROPE_WORKERS") or len(os.sched_getaffinity(0)))
     free = copies(workers)
@@ -297,7 +320,7 @@ def main():
         return sorted(found, key=lambda test: test.seconds)
 
     listed = []
-    for line in open(os.path.join(ROOT, "tests/blind.txt")):
+    for line in open(os.path.join(ROOT, "tests/tools/blind.txt")):
         if line.strip() and not line.startswith("#"):
             kind, of_files, keys, reason = line.split(None, 3)
             listed.append((kind, of_files, keys, reason.strip()))

@@ -1,4 +1,5 @@
-"""Changes every field of every row of the tables of models and demands that a case fails: see model_mutants.sh.
+#!/usr/bin/env python3
+"""Changes every field of every row of the tables of models and fails if no case notices. README.md has the usage.
 
 The tables are Rust, so mutants are compiled: a copy of rope-models that has all of them beside its rows, and with it the
 suites that read the cases. The cases of a type depend on the row of that type alone, so one run of the tests tries
@@ -18,7 +19,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import model_rows
 
-ROOT = pathlib.Path(__file__).parents[1]
+ROOT = pathlib.Path(__file__).parents[2]
 SOURCES = model_rows.SOURCES
 
 # What stands in for a name, as something else that compiles.
@@ -300,7 +301,7 @@ class Equivalent:
 
 
 def listed():
-    lines = (ROOT / "tests/model_mutants.txt").read_text().splitlines()
+    lines = (ROOT / "tests/tools/model_mutants.txt").read_text().splitlines()
     return [Equivalent(line) for line in lines if line and not line.startswith("#")]
 
 

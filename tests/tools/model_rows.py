@@ -6,7 +6,7 @@ A row is `"name" = BASE { field: value, .. };` within `rows! { .. }`. Values are
 import pathlib
 import re
 
-SOURCES = pathlib.Path(__file__).parents[1] / "rope-core/models/src"
+SOURCES = pathlib.Path(__file__).parents[2] / "rope-core/models/src"
 TYPES = SOURCES / "types/rows.rs"
 ARCHITECTURES = SOURCES / "architectures.rs"
 
