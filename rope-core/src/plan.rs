@@ -13,10 +13,11 @@ mod parallel;
 
 use crate::describe::rows::fit::{check, fit_across};
 use crate::describe::rows::{Rotation, RowSharing, View};
-use crate::describe::tensor::{Bytes, BytesMut};
+use crate::describe::tensor::{Bytes, BytesMut, Layout};
 use crate::execute::{lines, staged};
 use crate::kernel::element::Element;
 use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
+use crate::kernel::line::LineRows;
 use crate::kernel::rotation::RowFactors;
 use crate::pass::walk::Walk;
 use crate::pass::{IoFormats, Operand, OperandMut, Pass, PassKernels};
@@ -110,8 +111,24 @@ impl Rope {
         element: &'static InPlaceKernels,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
+        match self.row_of_a_token([x.layout], rows) {
+            Some(row) => {
+                self.rotate_tokens([(x, element)], &row);
+                Ok(())
+            }
+            None => self.rotate_checked(x, element, rows),
+        }
+    }
+
+    #[inline(never)]
+    fn rotate_checked(
+        &self,
+        x: &mut BytesMut<'_>,
+        element: &'static InPlaceKernels,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
         let sharing = self.check_in_place(x.layout.shape(), rows)?;
-        self.run_with_rows([(x, element)], rows, sharing);
+        self.run_in_place(x, element, &rows.view(sharing), rows.attention_factor());
         Ok(())
     }
 
@@ -122,9 +139,63 @@ impl Rope {
         k: (&'t mut BytesMut<'b>, &'static InPlaceKernels),
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
+        let layouts = [q.0.layout, k.0.layout];
+        let [query, key] = layouts.map(|layout| layout.shape().head_dim);
+        match self.row_of_a_token(layouts, rows) {
+            Some(row) if query == key => {
+                self.rotate_tokens([q, k], &row);
+                Ok(())
+            }
+            _ => self.rotate_qk_checked(q, k, rows),
+        }
+    }
+
+    #[inline(never)]
+    fn rotate_qk_checked<'t, 'b>(
+        &self,
+        q: (&'t mut BytesMut<'b>, &'static InPlaceKernels),
+        k: (&'t mut BytesMut<'b>, &'static InPlaceKernels),
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
         let sharing = self.check_qk(q.0.layout.shape(), k.0.layout.shape(), rows)?;
-        self.run_with_rows([q, k], rows, sharing);
+        for (x, element) in [q, k] {
+            self.run_in_place(x, element, &rows.view(sharing), rows.attention_factor());
+        }
         Ok(())
+    }
+
+    /// The row of a plain call: one token, one row, forward, nothing that could be refused. Every other call is checked
+    /// in full; that costs more instructions than the rotation of a few heads.
+    #[inline(always)]
+    fn row_of_a_token<'r, const N: usize>(
+        &self,
+        layouts: [&Layout; N],
+        rows: &'r Rows<'_>,
+    ) -> Option<LineRows<'r>> {
+        if self.direction != Direction::Forward || self.input != self.output {
+            return None;
+        }
+        for layout in layouts {
+            let shape = layout.shape();
+            let is_a_token = shape.batch == 1 && shape.tokens == 1;
+            if !is_a_token || rows.rotary_dim() > shape.head_dim {
+                return None;
+            }
+        }
+        rows.only()
+    }
+
+    /// Rotates tensors of one token.
+    #[inline(always)]
+    fn rotate_tokens<const N: usize>(
+        &self,
+        tensors: [(&mut BytesMut<'_>, &'static InPlaceKernels); N],
+        row: &LineRows<'_>,
+    ) {
+        let core = (self.proof.fitting(row.pairs), self.tuning);
+        for (x, element) in tensors {
+            lines::rotate_token(core, element.0.of(self.input), x, row);
+        }
     }
 
     #[inline(never)]
@@ -343,39 +414,6 @@ impl Rope {
         };
         let target = &mut OperandMut::Tensor(y, target);
         staged::run(&pass, Some(&Operand::Tensor(x, source)), target);
-    }
-
-    /// Rotates tensors that differ in their heads only. Of one token, which costs no more than its call, the row is
-    /// found here, once for all of them.
-    #[inline(always)]
-    fn run_with_rows<const N: usize>(
-        &self,
-        tensors: [(&mut BytesMut<'_>, &'static InPlaceKernels); N],
-        rows: &Rows<'_>,
-        sharing: RowSharing,
-    ) {
-        let factors = self.direction.factors(rows.attention_factor());
-        if let Some(row) = rows.of_one_token(tensors[0].0.layout.shape(), factors.as_ref()) {
-            let core = (self.proof.fitting(row.pairs), self.tuning);
-            for (x, element) in tensors {
-                lines::rotate_token(core, element.0.of(self.input), x, &row);
-            }
-        } else {
-            for (x, element) in tensors {
-                self.run_tokens(x, element, rows, sharing);
-            }
-        }
-    }
-
-    #[inline(never)]
-    fn run_tokens(
-        &self,
-        x: &mut BytesMut<'_>,
-        element: &'static InPlaceKernels,
-        rows: &Rows<'_>,
-        sharing: RowSharing,
-    ) {
-        self.run_in_place(x, element, &rows.view(sharing), rows.attention_factor());
     }
 
     pub(crate) fn run_in_place(

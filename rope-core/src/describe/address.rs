@@ -22,7 +22,7 @@ pub(crate) struct Located {
 }
 
 impl Located {
-    const NOWHERE: Self = Located {
+    pub(crate) const NOWHERE: Self = Located {
         element: 0,
         scale: 0,
     };

@@ -674,7 +674,7 @@ impl<'a> Rows<'a> {
     }
 
     /// All cos and all sin. In joined rows the sin slice starts at the first sin, so it is shorter.
-    #[inline]
+    #[inline(always)]
     fn slices(&self) -> (&[f32], &[f32]) {
         match &self.values {
             RowValues::Joined(values) => (values, values.get(self.width()..).unwrap_or(&[])),

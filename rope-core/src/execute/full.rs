@@ -6,7 +6,7 @@ use crate::describe::rows::{FullWidth, Rotation};
 use crate::describe::tensor::BytesMut;
 use crate::kernel::elements::ElementType;
 use crate::kernel::full::FullLine;
-use crate::kernel::line::{Line, LineRows};
+use crate::kernel::line::{Line, LineRows, MoreTokens};
 use crate::pass::walk::Walk;
 use crate::pass::{OperandMut, Pass, PassKernels};
 use crate::proof::Proof;
@@ -144,6 +144,7 @@ fn line<'l>(heads: &'l mut [f32], rows: &'l LineRows<'l>, head_dim: usize) -> Li
         head_dim,
         rows,
         ahead: 0,
+        more: &MoreTokens::NONE,
     }
 }
 

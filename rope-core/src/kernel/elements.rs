@@ -41,7 +41,7 @@ use crate::proof::Proof;
 use crate::simd::element::Convert;
 use crate::simd::slices::{FromF32, ToF32};
 
-/// Rotates a line in place.
+/// Rotates a line in place, and the tokens after it.
 pub(crate) type InPlaceFn = fn(Proof, &mut Line<'_>);
 
 /// Rotates heads of a source into a line.

@@ -3,7 +3,6 @@
 use super::view::{RowSharing, View, row_start};
 use super::{Rows, SequenceStride};
 use crate::kernel::line::{LineRows, Starts};
-use crate::kernel::rotation::RowFactors;
 use crate::{Error, Shape};
 
 impl Rows<'_> {
@@ -31,15 +30,11 @@ impl Rows<'_> {
         }
     }
 
-    /// The row of a tensor of one token, if its heads share it: no [`View`] is made for that. (Inlined: see
+    /// The row, if there is one and all heads share it: no [`View`] is made for that. (Inlined: see
     /// [`Addresses`](crate::describe::address::Addresses).)
     #[inline(always)]
-    pub(crate) fn of_one_token<'r>(
-        &'r self,
-        shape: Shape,
-        factors: Option<&'r RowFactors>,
-    ) -> Option<LineRows<'r>> {
-        if (shape.batch, shape.tokens, self.heads) != (1, 1, 1) || self.full.is_some() {
+    pub(crate) fn only(&self) -> Option<LineRows<'_>> {
+        if (self.len, self.heads) != (1, 1) || self.full.is_some() || self.sequences.is_some() {
             return None;
         }
         let (cos, sin) = self.slices();
@@ -48,7 +43,7 @@ impl Rows<'_> {
             sin,
             pairs: self.pairs,
             starts: Starts::Shared(row_start(self.ids, self.first_id, 0, self.stride)),
-            factors,
+            factors: None,
         })
     }
 

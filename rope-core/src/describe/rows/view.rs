@@ -142,6 +142,38 @@ impl<'a> View<'a> {
         row_start(self.ids, first, token, self.stride)
     }
 
+    /// Where the rows of consecutive tokens start, from one on; or those of its place in consecutive sequences.
+    #[inline(always)]
+    pub(crate) fn starts(
+        &self,
+        [batch, token]: [usize; 2],
+        of_sequences: bool,
+        starts: &mut [usize],
+    ) {
+        match self.ids {
+            None => {
+                let step = if of_sequences {
+                    self.sequence_stride
+                } else {
+                    self.stride
+                };
+                let first = self.start(batch, token);
+                for (index, start) in starts.iter_mut().enumerate() {
+                    *start = first + index * step;
+                }
+            }
+            Some(_) => {
+                for (index, start) in starts.iter_mut().enumerate() {
+                    *start = if of_sequences {
+                        self.start(batch + index, token)
+                    } else {
+                        self.start(batch, token + index)
+                    };
+                }
+            }
+        }
+    }
+
     /// Where the row of a head of a token starts.
     #[inline(always)]
     pub(crate) fn head_start(&self, [batch, token, head]: [usize; 3]) -> usize {
