@@ -839,9 +839,8 @@ pub(crate) struct BytesMut<'a> {
 }
 
 impl BytesMut<'_> {
-    /// The memory up to the end of the last head. The length is computed, because LLVM copies a stored slice by one load
-    /// of 16 bytes, which waits until the two stores of 8 bytes that wrote it have left the store buffer, and with them
-    /// all stores of the call before.
+    /// The memory up to the end of the last head. The length is computed: LLVM copies a stored slice by one load of 16
+    /// bytes, which waits for the two stores that wrote it, and for all stores before them.
     #[inline(always)]
     pub(crate) fn memory(&mut self) -> &mut [u8] {
         &mut self.bytes[..self.layout.end() * self.size]
