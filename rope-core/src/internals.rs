@@ -12,10 +12,9 @@
 
 use core::fmt;
 
-use crate::describe::cache::{Cache, CacheMut, IntoSlots};
-use crate::plan::{Rope, Stages, WithStages};
+use crate::plan::{Rope, Stages};
 pub use crate::tuning::{Ahead, ROWS as TUNINGS, Tuning};
-use crate::{Element, Error, Rows, Shape, Tensor, TensorMut};
+use crate::{Angles, Error, Rows, Shape, Source, Target};
 
 /// The names of all errors.
 pub const ERRORS: &[&str] = Error::NAMES;
@@ -84,7 +83,7 @@ pub fn tuning<S: Copy>(rope: &Rope<S>) -> &'static Tuning {
     rope.tuning()
 }
 
-/// Takes rows as those of [`Frequencies::shift_from`](crate::Frequencies::shift_from), for [`Rope::shift`].
+/// Takes rows as those of [`Frequencies::shift_from`](crate::Frequencies::shift_from), for keys that stay in a cache.
 pub fn moving(rows: Rows<'_>) -> Rows<'_> {
     rows.moving()
 }
@@ -103,85 +102,51 @@ pub fn check_query_and_key(
     rope.check_qk_shapes(query, key, rows)
 }
 
-/// [`Rope::rotate`], and the name of the implementation that ran it.
+/// [`Rope::rotate`] by a pass, and the name of the implementation that ran it.
 ///
 /// # Errors
 ///
 /// Those of [`Rope::rotate`].
-pub fn rotate_by<E: Element>(
-    rope: &Rope<WithStages<'_>>,
-    x: &mut TensorMut<'_, E>,
-    rows: &Rows<'_>,
+pub fn rotate_by<S: Stages>(
+    rope: &Rope<S>,
+    x: &mut impl Target,
+    angles: &impl Angles,
 ) -> ImplementationName {
-    rope.rotate_by(x, rows)
+    rope.rotate_by(x, angles)
 }
 
-/// [`Rope::rotate_into`], and the name of the implementation that ran it.
+/// [`Rope::rotate_into`] by a pass, and the name of the implementation that ran it.
 ///
 /// # Errors
 ///
 /// Those of [`Rope::rotate_into`].
-pub fn rotate_into_by<I: Element, O: Element>(
-    rope: &Rope<WithStages<'_>>,
-    x: &Tensor<'_, I>,
-    y: &mut TensorMut<'_, O>,
-    rows: &Rows<'_>,
+pub fn rotate_into_by<S: Stages>(
+    rope: &Rope<S>,
+    x: &impl Source,
+    y: &mut impl Target,
+    angles: &impl Angles,
 ) -> ImplementationName {
-    rope.rotate_into_by(x, y, rows)
+    rope.rotate_into_by(x, y, angles)
 }
 
-/// [`Rope::run_stages`], and the name of the implementation that ran it.
+/// [`Rope::apply`], and the name of the implementation that ran it.
 ///
 /// # Errors
 ///
-/// Those of [`Rope::run_stages`].
-pub fn run_stages_by<S: Stages, E: Element>(
-    rope: &Rope<S>,
-    x: &mut TensorMut<'_, E>,
-) -> ImplementationName {
-    rope.run_stages_by(x)
+/// Those of [`Rope::apply`].
+pub fn apply_by<S: Stages>(rope: &Rope<S>, x: &mut impl Target) -> ImplementationName {
+    rope.apply_by(x)
 }
 
-/// [`Rope::rotate_into_cache`], and the name of the implementation that ran it.
+/// [`Rope::apply_into`], and the name of the implementation that ran it.
 ///
 /// # Errors
 ///
-/// Those of [`Rope::rotate_into_cache`].
-pub fn rotate_into_cache_by<'s, S: Stages, I: Element>(
+/// Those of [`Rope::apply_into`].
+pub fn apply_into_by<S: Stages>(
     rope: &Rope<S>,
-    x: &Tensor<'_, I>,
-    cache: &mut CacheMut<'_>,
-    slots: impl IntoSlots<'s>,
-    rows: &Rows<'_>,
+    x: &impl Source,
+    y: &mut impl Target,
 ) -> ImplementationName {
-    rope.rotate_into_cache_by(x, cache, slots, rows)
-}
-
-/// [`Rope::copy_into_cache`], and the name of the implementation that ran it.
-///
-/// # Errors
-///
-/// Those of [`Rope::copy_into_cache`].
-pub fn copy_into_cache_by<'s, S: Stages, I: Element>(
-    rope: &Rope<S>,
-    x: &Tensor<'_, I>,
-    cache: &mut CacheMut<'_>,
-    slots: impl IntoSlots<'s>,
-) -> ImplementationName {
-    rope.copy_into_cache_by(x, cache, slots)
-}
-
-/// [`Rope::rotate_from_cache`], and the name of the implementation that ran it.
-///
-/// # Errors
-///
-/// Those of [`Rope::rotate_from_cache`].
-pub fn rotate_from_cache_by<'s, S: Stages, O: Element>(
-    rope: &Rope<S>,
-    cache: &Cache<'_>,
-    slots: impl IntoSlots<'s>,
-    y: &mut TensorMut<'_, O>,
-    rows: &Rows<'_>,
-) -> ImplementationName {
-    rope.rotate_from_cache_by(cache, slots, y, rows)
+    rope.apply_into_by(x, y)
 }

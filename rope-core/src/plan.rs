@@ -2,14 +2,17 @@
 
 // The first one has the constructor and the verbs: rustdoc shows the methods of a type by module.
 mod build;
+mod verbs;
 
 mod at;
 mod caches;
 pub mod gradient;
 mod kinds;
+mod operand;
 mod outputs;
 #[cfg(feature = "rayon")]
 mod parallel;
+mod run;
 
 use crate::describe::rows::fit::{check, fit_across};
 use crate::describe::rows::{Rotation, RowSharing, View};
@@ -27,6 +30,7 @@ use crate::{Dimension, Direction, Error, Pairing, Rows, Shape, Tensor, TensorMut
 
 pub(crate) use kinds::check_head;
 pub use kinds::{Linear, LinearStages, QueryKeyStages, Stages, WithStages};
+pub use operand::{Angles, Source, Target};
 pub use outputs::Output;
 
 /// A plan: a pairing, a direction, a backend, and the stages around the rotation; chosen once and used for every
@@ -363,10 +367,7 @@ impl Rope {
         rotary_dim: usize,
         rows: usize,
     ) -> Result<RowSharing, Error> {
-        let Rope { input, output, .. } = *self;
-        if input != output {
-            return Err(Error::PairingChangesInPlace { input, output });
-        }
+        self.check_same_pairing()?;
         check(shape, rotary_dim, rows)
     }
 
@@ -435,6 +436,18 @@ impl Rope {
             return (full.in_place)(core, self.staged, x, element.1, rotation);
         }
         lines::rotate_in_place(core, kernel, x, rows, factors.as_ref());
+    }
+}
+
+impl<S> Rope<S> {
+    /// Whether the pairing stays, as it must in place.
+    #[inline]
+    fn check_same_pairing(&self) -> Result<(), Error> {
+        let Rope { input, output, .. } = *self;
+        if input != output {
+            return Err(Error::PairingChangesInPlace { input, output });
+        }
+        Ok(())
     }
 }
 

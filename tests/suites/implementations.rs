@@ -2,10 +2,7 @@
 //! slower one than it could would give the same bits, so nothing else would notice.
 
 use rope_core::cache::{CacheLayout, CacheMut, HeadScales, QuantFormat, QuantScale};
-use rope_core::internals::{
-    copy_into_cache_by, in_stages, rotate_by, rotate_from_cache_by, rotate_into_by,
-    rotate_into_cache_by, run_stages_by,
-};
+use rope_core::internals::{apply_by, apply_into_by, in_stages, rotate_by, rotate_into_by};
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::stages::{Hadamard, Scale, StageOrder, WithStages};
 use rope_core::{Pairing, Rope, Rows, Tensor, TensorMut};
@@ -79,7 +76,7 @@ fn of_transforms() {
     fn run<E: Number>(chain: Rope<WithStages<'_>>) -> &'static str {
         let mut x = vec![E::from_f32(0.5); LEN];
         let mut x = TensorMut::new(&mut x, SHAPE).expect("a valid tensor");
-        run_stages_by(&chain, &mut x).expect("what fits")
+        apply_by(&chain, &mut x).expect("what fits")
     }
     let rope = Rope::new(Pairing::Half);
     let hadamard = Hadamard::new(HEAD_DIM).expect("a power of two");
@@ -140,7 +137,7 @@ fn between<I: Number, O: Number>() {
             assert_eq!(ran, Ok(name), "{doing}, {chain:?}");
             for (layout, name) in [(side_by_side, name), (apart, "staged")] {
                 let mut cache = CacheMut::new(&mut y, layout).expect("a valid cache");
-                let ran = rotate_into_cache_by(&chain, &x, &mut cache, 0..2, &rows);
+                let ran = rotate_into_by(&chain, &x, &mut cache.slots(0..2), &rows);
                 assert_eq!(ran, Ok(name), "{doing} slots, {chain:?}");
             }
         }
@@ -154,13 +151,13 @@ fn between<I: Number, O: Number>() {
         ] {
             let mut kept = vec![O::from_f32(0.0); LEN];
             let mut cache = CacheMut::new(&mut kept, layout).expect("a valid cache");
-            let ran = copy_into_cache_by(&rope, &x, &mut cache, 0..2);
+            let ran = apply_into_by(&rope, &x, &mut cache.slots(0..2));
             assert_eq!(ran, Ok(copy), "{doing}, copied");
             let kept = vec![I::from_f32(0.0); LEN];
             let cache = rope_core::cache::Cache::new(&kept, layout).expect("a valid cache");
             let mut y = vec![O::from_f32(0.0); LEN];
             let mut tensor = TensorMut::new(&mut y, SHAPE).expect("a valid tensor");
-            let ran = rotate_from_cache_by(&rope, &cache, 0..2, &mut tensor, &rows);
+            let ran = rotate_into_by(&rope, &cache.slots(0..2), &mut tensor, &rows);
             assert_eq!(ran, Ok(rotation), "{doing}, from slots");
         }
     }
@@ -212,15 +209,15 @@ fn of_calls_into_codes() {
             "staged",
         ),
     ] {
-        let ran = rotate_into_cache_by(&chain, &narrow, &mut cache, 0..2, &rows);
+        let ran = rotate_into_by(&chain, &narrow, &mut cache.slots(0..2), &rows);
         assert_eq!(ran, Ok(of_bf16), "bf16, {chain:?}");
-        let ran = rotate_into_cache_by(&chain, &f32s, &mut cache, 0..2, &rows);
+        let ran = rotate_into_by(&chain, &f32s, &mut cache.slots(0..2), &rows);
         assert_eq!(ran, Ok(of_f32), "f32, {chain:?}");
     }
-    let ran = copy_into_cache_by(&rope, &narrow, &mut cache, 0..2);
+    let ran = apply_into_by(&rope, &narrow, &mut cache.slots(0..2));
     assert_eq!(ran, Ok("coded"));
     let mut y = vec![0.0_f32; LEN];
     let mut y = TensorMut::new(&mut y, SHAPE).expect("a valid tensor");
-    let ran = rotate_from_cache_by(&rope, &cache.as_cache(), 0..2, &mut y, &rows);
+    let ran = rotate_into_by(&rope, &cache.as_cache().slots(0..2), &mut y, &rows);
     assert_eq!(ran, Ok("staged"));
 }

@@ -456,6 +456,10 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
              make the rows by Frequencies::shift",
         ),
         (
+            Error::NormInCache,
+            "the plan has a norm, which the keys of a cache have already; rotate them by a plan without it",
+        ),
+        (
             Error::HeadDimOnStack {
                 head_dim: 2049,
                 limit: 2048,
@@ -474,9 +478,9 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
         ),
         (
             Error::FullWidthRows {
-                operation: "Rope::shift",
+                operation: "a rotation in a cache",
             },
-            "Rope::shift requires rows with one angle per pair, but these are full-width: they have one per channel, \
+            "a rotation in a cache requires rows with one angle per pair, but these are full-width: they have one per channel, \
              which is no rotation; Direction::Transpose takes gradients back, and Rope::channel_gradients sums those \
              of cos and sin",
         ),

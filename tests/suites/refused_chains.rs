@@ -42,24 +42,24 @@ fn each_verb<'a>(plan: impl Into<Rope<WithStages<'a>>>, error: Error, words: &[&
     untouched::<bf16>(LEN, |data| {
         let mut tensor = TensorMut::new(data, SHAPE).expect("valid");
         refused(chain.rotate(&mut tensor, &rows), error, words);
-        refused(chain.run_stages(&mut tensor), error, words);
+        refused(chain.apply(&mut tensor), error, words);
         let other = vec![bf16::ONE; LEN];
         let from = Tensor::new(&other, SHAPE).expect("valid");
         refused(chain.rotate_into(&from, &mut tensor, &rows), error, words);
         let cache = Cache::new(&other, layout()).expect("a cache that fits");
         let slots = &SLOTS;
-        let refusal = chain.rotate_from_cache(&cache, slots, &mut tensor, &rows);
+        let refusal = chain.rotate_into(&cache.slots(slots), &mut tensor, &rows);
         refused(refusal, error, words);
         refused(
-            chain.copy_from_cache(&cache, slots, &mut tensor),
+            chain.apply_into(&cache.slots(slots), &mut tensor),
             error,
             words,
         );
         let mut cache = CacheMut::new(data, layout()).expect("a cache that fits");
-        let refusal = chain.rotate_into_cache(&from, &mut cache, slots, &rows);
+        let refusal = chain.rotate_into(&from, &mut cache.slots(slots), &rows);
         refused(refusal, error, words);
         refused(
-            chain.copy_into_cache(&from, &mut cache, slots),
+            chain.apply_into(&from, &mut cache.slots(slots)),
             error,
             words,
         );
@@ -156,10 +156,10 @@ fn weights_of_norms() {
         let without = norm.without_weight();
         assert!(!without.formula().weighted);
         let chain = ROPE().norm(without);
-        assert_eq!(chain.run_stages(&mut tensor), Ok(()));
+        assert_eq!(chain.apply(&mut tensor), Ok(()));
         // Also where some were given before.
         let chain = ROPE().norm(norm.weight(&one).without_weight());
-        assert_eq!(chain.run_stages(&mut tensor), Ok(()));
+        assert_eq!(chain.apply(&mut tensor), Ok(()));
         let chain = ROPE().norm(norm.without_weight().weight(&one[..8]));
         each_verb(chain, unused(8), &["8"]);
     }
@@ -334,7 +334,7 @@ fn blocks_of_transforms() {
     untouched::<f32>(LEN, |data| {
         let mut cache = CacheMut::new(data, layout()).expect("a cache that fits");
         let rows = Rows::new(&NUMBERS[..48], [6, 8]).expect("six rows");
-        refused(rope.shift(&mut cache, &SLOTS, &rows), error, &words);
+        refused(rope.rotate(&mut cache.slots(&SLOTS), &rows), error, &words);
     });
     untouched::<f32>(LEN, |data| {
         let y = [1.0_f32; LEN];
@@ -373,24 +373,24 @@ fn head_dim_on_stack() {
         let from = Tensor::new(&other, shape).expect("valid");
         let mut tensor = TensorMut::new(data, shape).expect("valid");
         refused(chain.rotate(&mut tensor, &rows), error, &words);
-        refused(chain.run_stages(&mut tensor), error, &words);
+        refused(chain.apply(&mut tensor), error, &words);
         refused(chain.rotate_into(&from, &mut tensor, &rows), error, &words);
         let norm = Norm::new(NormFormula::LLAMA4, 1e-6);
         let squares = ROPE().sum_of_squares(norm, &from, &mut [0.0]);
         refused(squares, error, &words);
         let cache = Cache::new(&other, layout).expect("a cache that fits");
         refused(
-            chain.copy_from_cache(&cache, 0..1, &mut tensor),
+            chain.apply_into(&cache.slots(0..1), &mut tensor),
             error,
             &words,
         );
         let mut cache = CacheMut::new(data, layout).expect("a cache that fits");
         refused(
-            chain.copy_into_cache(&from, &mut cache, 0..1),
+            chain.apply_into(&from, &mut cache.slots(0..1)),
             error,
             &words,
         );
-        refused(ROPE().shift(&mut cache, 0..1, &rows), error, &words);
+        refused(ROPE().rotate(&mut cache.slots(0..1), &rows), error, &words);
     });
     // The longest there may be.
     let mut data = vec![1.0_f32; 2048];
@@ -422,10 +422,10 @@ fn rows_and_shapes() {
             refused(chain.rotate_into(&x, &mut tensor, &rows), error, &words);
             let y = [1.0_f32; LEN];
             let cache = Cache::new(&y, layout()).expect("a cache that fits");
-            let refusal = chain.rotate_from_cache(&cache, &SLOTS, &mut tensor, &rows);
+            let refusal = chain.rotate_into(&cache.slots(&SLOTS), &mut tensor, &rows);
             refused(refusal, error, &words);
             let mut cache = CacheMut::new(data, layout()).expect("a cache that fits");
-            let refusal = chain.rotate_into_cache(&x, &mut cache, &SLOTS, &rows);
+            let refusal = chain.rotate_into(&x, &mut cache.slots(&SLOTS), &rows);
             refused(refusal, error, &words);
             untouched::<f32>(LEN, |values| {
                 let mut values = CacheMut::new(values, layout()).expect("a cache that fits");
@@ -437,7 +437,11 @@ fn rows_and_shapes() {
         // A shift has a row for each slot, and as many channels.
         let mut cache = CacheMut::new(data, layout()).expect("a cache that fits");
         let wide = Rows::new(&NUMBERS[..60], [6, 10]).expect("whole rows");
-        refused(ROPE().shift(&mut cache, &SLOTS, &wide), error, &["10", "8"]);
+        refused(
+            ROPE().rotate(&mut cache.slots(&SLOTS), &wide),
+            error,
+            &["10", "8"],
+        );
         let changes = ROPE().output_pairing(Pairing::Interleaved);
         let error = Error::PairingChangesInPlace {
             input: Pairing::Half,
@@ -445,7 +449,11 @@ fn rows_and_shapes() {
         };
         let rows = Rows::new(&NUMBERS[..48], [6, 8]).expect("whole rows");
         let words = ["half", "interleaved"];
-        refused(changes.shift(&mut cache, &SLOTS, &rows), error, &words);
+        refused(
+            changes.rotate(&mut cache.slots(&SLOTS), &rows),
+            error,
+            &words,
+        );
         let mut tensor = TensorMut::new(data, SHAPE).expect("valid");
         let chain = changes.norm(Norm::new(NormFormula::LLAMA4, 1e-6));
         refused(chain.rotate(&mut tensor, &rows), error, &words);
@@ -521,15 +529,15 @@ fn each_cache_verb(slots: Slots<'_>, error: Error, words: &[&str]) {
         let x = [1.0_f32; LEN];
         let from = Tensor::new(&x, SHAPE).expect("valid");
         let mut cache = CacheMut::new(data, layout()).expect("a cache that fits");
-        let refusal = chain.rotate_into_cache(&from, &mut cache, slots, &rows);
+        let refusal = chain.rotate_into(&from, &mut cache.slots(slots), &rows);
         refused(refusal, error, words);
         refused(
-            ROPE().rotate_into_cache(&from, &mut cache, slots, &rows),
+            ROPE().rotate_into(&from, &mut cache.slots(slots), &rows),
             error,
             words,
         );
         refused(
-            chain.copy_into_cache(&from, &mut cache, slots),
+            chain.apply_into(&from, &mut cache.slots(slots)),
             error,
             words,
         );
@@ -542,16 +550,16 @@ fn each_cache_verb(slots: Slots<'_>, error: Error, words: &[&str]) {
         // A shift has one sequence.
         let one_sequence = matches!(error, Error::Slot { .. } | Error::SlotOffset { .. });
         if one_sequence {
-            refused(ROPE().shift(&mut cache, slots, &each), error, words);
+            refused(ROPE().rotate(&mut cache.slots(slots), &each), error, words);
         }
         let mut tensor = TensorMut::new(data, SHAPE).expect("valid");
         let cache = Cache::new(&x, layout()).expect("a cache that fits");
         refused(
-            chain.copy_from_cache(&cache, slots, &mut tensor),
+            chain.apply_into(&cache.slots(slots), &mut tensor),
             error,
             words,
         );
-        let refusal = chain.rotate_from_cache(&cache, slots, &mut tensor, &rows);
+        let refusal = chain.rotate_into(&cache.slots(slots), &mut tensor, &rows);
         refused(refusal, error, words);
     });
 }
@@ -603,7 +611,7 @@ fn slots() {
     let x = data;
     let from = Tensor::new(&x, SHAPE).expect("valid");
     let mut cache = CacheMut::new(&mut data, layout()).expect("a cache that fits");
-    let skipped = ROPE().rotate_into_cache(&from, &mut cache, &[i64::MIN; 6], &rows());
+    let skipped = ROPE().rotate_into(&from, &mut cache.slots(&[i64::MIN; 6]), &rows());
     assert!(skipped.is_ok());
     assert!(data == x);
 }
@@ -648,17 +656,17 @@ fn offsets_and_scales() {
         let words = [&*offset.to_string(), "24", "40"];
         let slots = Slots::offsets(&slots);
         refused(
-            ROPE().rotate_into_cache(&x, &mut cache, slots, &rows),
+            ROPE().rotate_into(&x, &mut cache.slots(slots), &rows),
             error,
             &words,
         );
-        refused(ROPE().shift(&mut cache, slots, &rows), error, &words);
+        refused(ROPE().rotate(&mut cache.slots(slots), &rows), error, &words);
         assert_eq!(bytes, [0x5a; 40]);
     }
     let inline = made(ScalePlace::Inline(8));
     let mut cache =
         CacheMut::quantized(&mut bytes, long, QuantFormat::E4m3, inline, &mut []).expect("fits");
-    let last = ROPE().rotate_into_cache(&x, &mut cache, Slots::offsets(&[16]), &rows);
+    let last = ROPE().rotate_into(&x, &mut cache.slots(Slots::offsets(&[16])), &rows);
     assert!(last.is_ok());
 
     let (mut bytes, mut scales) = (vec![0x5a_u8; 40], [7.0_f32; 2]);
@@ -671,11 +679,15 @@ fn offsets_and_scales() {
         CacheMut::quantized(&mut bytes, nhd, QuantFormat::E4m3, apart, &mut scales).expect("fits");
     let slots = Slots::offsets(&[0]);
     refused(
-        ROPE().rotate_into_cache(&x, &mut cache, slots, &rows),
+        ROPE().rotate_into(&x, &mut cache.slots(slots), &rows),
         error,
         &["slots"],
     );
-    refused(ROPE().shift(&mut cache, slots, &rows), error, &["slots"]);
+    refused(
+        ROPE().rotate(&mut cache.slots(slots), &rows),
+        error,
+        &["slots"],
+    );
     assert!(bytes == [0x5a; 40] && scales == [7.0; 2]);
 }
 
@@ -792,7 +804,7 @@ fn page_positions() {
             page: 2,
             pages: 2,
         };
-        let refusal = ROPE().rotate_into_cache(&x, &mut cache, slots, &rows());
+        let refusal = ROPE().rotate_into(&x, &mut cache.slots(slots), &rows());
         refused(
             refusal,
             error,
@@ -817,7 +829,7 @@ fn page_positions() {
         };
         let slots = Slots::sequences(&[0_i64; 6]);
         refused(
-            ROPE().rotate_into_cache(&x, &mut cache, slots, &rows()),
+            ROPE().rotate_into(&x, &mut cache.slots(slots), &rows()),
             error,
             &["3"],
         );
@@ -864,7 +876,7 @@ fn negative_pages() {
     let written = |slots: Slots<'_>| {
         let mut memory = [0.0_f32; LEN];
         let mut cache = CacheMut::new(&mut memory, layout()).expect("a cache that fits");
-        let copied = ROPE().copy_into_cache(&x, &mut cache, slots);
+        let copied = ROPE().apply_into(&x, &mut cache.slots(slots));
         copied.map(|()| memory)
     };
     let positions = [0_i64, 1, 5, -1, -4, i64::MIN];
@@ -877,7 +889,7 @@ fn negative_pages() {
         let one = CacheLayout::nhd([1, 1, 2, 8]).expect("a small cache");
         let mut cache = CacheMut::new(&mut memory, one).expect("a cache that fits");
         let x = Tensor::new(&NUMBERS[..16], [1, 1, 2, 8]).expect("valid");
-        ROPE().copy_into_cache(&x, &mut cache, slots)
+        ROPE().apply_into(&x, &mut cache.slots(slots))
     };
     assert_eq!(
         one(Slots::table(&[-1], [1, 1], 0)),
@@ -904,7 +916,7 @@ fn tables_of_packed_sequences() {
         let mut memory = [0.0_f32; 2 * LEN];
         let x = Tensor::new(&x, shape).expect("valid");
         let mut cache = CacheMut::new(&mut memory, layout).expect("a cache that fits");
-        let copied = ROPE().copy_into_cache(&x, &mut cache, slots);
+        let copied = ROPE().apply_into(&x, &mut cache.slots(slots));
         copied.map(|()| memory)
     };
     const PACKED: [usize; 4] = [1, 6, 2, 8];
@@ -924,7 +936,7 @@ fn tables_of_packed_sequences() {
         let x = Tensor::new(&x[..64], x4).expect("valid");
         let cells = CacheLayout::nhd([3, 4, 2, 8]).expect("a small cache");
         let mut cache = CacheMut::new(&mut memory, cells).expect("a cache that fits");
-        let copied = ROPE().copy_into_cache(&x, &mut cache, slots);
+        let copied = ROPE().apply_into(&x, &mut cache.slots(slots));
         copied.map(|()| memory)
     };
     assert_eq!(
@@ -1018,7 +1030,7 @@ fn integers_are_slots() {
         let mut memory = [0.0_f32; CELLS];
         let x = Tensor::new(x, [1, x.len() / 16, 2, 8])?;
         let mut cache = CacheMut::new(&mut memory, cells)?;
-        ROPE().copy_into_cache(&x, &mut cache, slots)?;
+        ROPE().apply_into(&x, &mut cache.slots(slots))?;
         Ok(memory)
     }
     let three = written(&x, cells, &[2_i64, 3, 4]);
@@ -1092,17 +1104,17 @@ fn heads_of_caches() {
             let part = Layout::bshd(shape).expect("a small shape");
             let from = Tensor::new(&other, part).expect("valid");
             let mut cache = CacheMut::new(data, layout()).expect("a cache that fits");
-            let refusal = chain.rotate_into_cache(&from, &mut cache, &SLOTS, &rows);
+            let refusal = chain.rotate_into(&from, &mut cache.slots(&SLOTS), &rows);
             refused(refusal, error, &words);
             refused(
-                chain.copy_into_cache(&from, &mut cache, &SLOTS),
+                chain.apply_into(&from, &mut cache.slots(&SLOTS)),
                 error,
                 &words,
             );
             let cache = Cache::new(&other, layout()).expect("a cache that fits");
             let mut tensor = TensorMut::new(data, part).expect("valid");
             refused(
-                chain.copy_from_cache(&cache, &SLOTS, &mut tensor),
+                chain.apply_into(&cache.slots(&SLOTS), &mut tensor),
                 error,
                 &words,
             );
@@ -1120,7 +1132,7 @@ fn heads_of_caches() {
         cache_heads: 1,
         cache_head_dim: 64,
     };
-    let refusal = ROPE().copy_into_cache(&x, &mut cache, 0..1);
+    let refusal = ROPE().apply_into(&x, &mut cache.slots(0..1));
     refused(refusal, error, &["68", "64"]);
     assert_eq!(bytes, [0x5a; 68]);
 }
@@ -1520,12 +1532,13 @@ fn empty_caches_are_fine() {
         let chain = Rope::<WithStages<'_>>::from(ROPE());
         let nothing = Tensor::new(&[0.0_f32; 0], [1, 0, heads, head_dim]).expect("nothing");
         chain
-            .copy_into_cache(&nothing, &mut cache, &none)
+            .apply_into(&nothing, &mut cache.slots(&none))
             .expect("no slots");
         let x = [0.0_f32; 1];
         let x = Tensor::new(&x[..heads * head_dim], [1, 1, heads, head_dim]).expect("valid");
-        let into =
-            |cache: &mut CacheMut<'_>, slots: Slots<'_>| chain.copy_into_cache(&x, cache, slots);
+        let into = |cache: &mut CacheMut<'_>, slots: Slots<'_>| {
+            chain.apply_into(&x, &mut cache.slots(slots))
+        };
         let there = blocks * block_size > 0;
         assert_eq!(into(&mut cache, (0..1).into()).is_ok(), there, "{shape:?}");
         assert!(into(&mut cache, (&[-1_i64]).into()).is_ok());
@@ -1558,7 +1571,9 @@ fn empty_caches_are_fine() {
     let mut data = [1.0_f32; LEN];
     let mut cache = CacheMut::new(&mut data, layout()).expect("a cache that fits");
     let rows = Rows::new(&[], [0, 8]).expect("no rows");
-    ROPE().shift(&mut cache, &none, &rows).expect("no slots");
+    ROPE()
+        .rotate(&mut cache.slots(&none), &rows)
+        .expect("no slots");
     let nothing = Tensor::new(&[0.0_f32; 0], [2, 0, 2, 8]).expect("nothing");
     let norm = Norm::new(NormFormula::LLAMA4, 1e-6);
     ROPE()
@@ -1646,7 +1661,11 @@ fn shifts() {
             tokens: 3,
             batch: 1,
         };
-        refused(ROPE().shift(&mut cache, 0..2, &rows), error, &["2", "3"]);
+        refused(
+            ROPE().rotate(&mut cache.slots(0..2), &rows),
+            error,
+            &["2", "3"],
+        );
     });
 }
 
@@ -1660,7 +1679,7 @@ fn positions_of_slots() {
     let written = |slots: Slots<'_>| {
         let mut memory = [0.0_f32; CELLS];
         let mut cache = CacheMut::new(&mut memory, layout).expect("a cache that fits");
-        let copied = Rope::<WithStages<'_>>::from(ROPE()).copy_into_cache(&x, &mut cache, slots);
+        let copied = Rope::<WithStages<'_>>::from(ROPE()).apply_into(&x, &mut cache.slots(slots));
         copied.map(|()| memory)
     };
     let each = [1_i64, 2, 3, 1, 2, 3];
@@ -1703,5 +1722,5 @@ fn positions_of_slots() {
     let mut cache = CacheMut::new(&mut memory, no_heads).expect("a cache that fits");
     let negative = Slots::sequences(i64::MIN..i64::MAX);
     let chain = Rope::<WithStages<'_>>::from(ROPE());
-    assert_eq!(chain.copy_into_cache(&none, &mut cache, negative), Ok(()));
+    assert_eq!(chain.apply_into(&none, &mut cache.slots(negative)), Ok(()));
 }

@@ -151,7 +151,7 @@ fn read_elements<E: Element + WithDType>(
     let mut target = TensorMut::new(&mut elements, layout).map_err(refused)?;
     // Without its rotation a plan is what else it does: nothing.
     let rope = Rope::new(Pairing::Half);
-    rope.copy_from_cache(cache, slots, &mut target)
+    rope.apply_into(&cache.slots(slots), &mut target)
         .map_err(refused)?;
     Tensor::from_vec(elements, dims.to_vec(), &Device::Cpu)
 }

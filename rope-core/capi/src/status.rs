@@ -298,7 +298,7 @@ statuses! {
     CenteredSums = c"a norm that is centered takes no given sums": CenteredSums,
     HadamardBlock = c"a block of a Hadamard transform is no power of two from 2 to 2048": HadamardBlock,
     HadamardHead = c"the block of a Hadamard transform does not divide a head": HadamardHead,
-    NotLinear = c"a chain with a norm has neither a shift nor a backward pass",
+    NotLinear = c"a chain with a norm has neither a shift nor a backward pass": NormInCache,
     NoInteger = c"keys are moved between integer positions, not coordinates": NoInteger,
     BackwardDirection = c"a backward pass is that of a plan that rotates forward": BackwardDirection,
     GradientPairing = c"gradients of cos and sin require a plan with one pairing": GradientPairing,

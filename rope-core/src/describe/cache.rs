@@ -17,21 +17,22 @@
 //! // Rotates the keys of three tokens, and writes them into slots 17, 18 and 40.
 //! let rows = [0.0_f32; 3 * 64]; // the cos and sin of three tokens
 //! let k = [1.0_f32; 3 * 2 * 64];
-//! Rope::new(Pairing::Half).rotate_into_cache(
+//! Rope::new(Pairing::Half).rotate_into(
 //!     &Tensor::new(&k, [1, 3, 2, 64])?,
-//!     &mut keys,
-//!     &[17_i64, 18, 40],
+//!     &mut keys.slots(&[17_i64, 18, 40]),
 //!     &Rows::new(&rows, [3, 64])?,
 //! )?;
 //! # Ok::<(), rope_core::Error>(())
 //! ```
 
 mod layout;
+mod operand;
 mod quant;
 mod slots;
 
 pub use crate::kernel::quantize::BlockFormat;
 pub use layout::{CacheFormat, CacheLayout, CacheShape, CacheStrides};
+pub use operand::{CacheSlots, CacheSlotsMut};
 pub use quant::{HeadScales, QuantFormat, QuantScale, ScaleLayout, ScalePlace};
 pub use slots::{IntoSlots, Slots};
 
@@ -46,6 +47,7 @@ use crate::kernel::values::Values;
 use crate::proof::Proof;
 
 use crate::{Error, Shape};
+pub(crate) use operand::SlotsTarget;
 pub(crate) use slots::InSlots;
 
 /// The keys, or the values, of a layer in a cache, to read.
@@ -59,7 +61,7 @@ pub(crate) use slots::InSlots;
 /// let keys = Cache::new(&memory, CacheLayout::nhd([1, 16, 2, 64])?)?;
 /// let (mut y, rows) = ([0.0_f32; 3 * 2 * 64], [0.0_f32; 3 * 64]);
 /// let mut y = TensorMut::new(&mut y, [1, 3, 2, 64])?;
-/// Rope::new(Pairing::Half).rotate_from_cache(&keys, 4..7, &mut y, &Rows::new(&rows, [3, 64])?)?;
+/// Rope::new(Pairing::Half).rotate_into(&keys.slots(4..7), &mut y, &Rows::new(&rows, [3, 64])?)?;
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 #[derive(Clone, Copy)]
@@ -79,7 +81,7 @@ pub struct Cache<'a> {
 /// let frequencies = Frequencies::new(64, 10_000.0, &Scaling::Default)?;
 /// let mut memory = [1.0_f32; 16 * 2 * 64];
 /// let mut keys = CacheMut::new(&mut memory, CacheLayout::nhd([1, 16, 2, 64])?)?;
-/// Rope::new(Pairing::Half).shift(&mut keys, 4..7, &frequencies.shift(&[-3; 3])?)?;
+/// Rope::new(Pairing::Half).rotate(&mut keys.slots(4..7), &frequencies.shift(&[-3; 3])?)?;
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 pub struct CacheMut<'a> {
@@ -633,6 +635,16 @@ impl<'a> Stored<'a> {
                 self.layout.shape.head_dim / bytes * values
             }
             _ => self.layout.shape.head_dim,
+        }
+    }
+
+    /// The shape of so many slots.
+    pub(crate) fn shape(&self, tokens: usize) -> Shape {
+        Shape {
+            batch: 1,
+            tokens,
+            heads: self.layout.shape.heads,
+            head_dim: self.head_dim(),
         }
     }
 

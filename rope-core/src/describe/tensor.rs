@@ -801,6 +801,16 @@ impl<'a, E: Element> TensorMut<'a, E> {
         ))
     }
 
+    /// The tensor, to read.
+    #[inline]
+    pub(crate) fn bytes(&self) -> Bytes<'_> {
+        Bytes {
+            bytes: bytemuck::cast_slice(self.data),
+            size: size_of::<E>(),
+            layout: &self.layout,
+        }
+    }
+
     #[inline]
     pub(crate) fn bytes_mut(&mut self) -> BytesMut<'_> {
         BytesMut {

@@ -124,7 +124,13 @@ pub(crate) fn fused_in_place(pass: &Pass<'_>, target: &mut OperandMut<'_, '_>) -
     let factors = rotation.factors.as_ref();
     match target {
         OperandMut::Tensor(x, _) => {
-            rotate_in_place((proof, pass.tuning), kernel, x, &rotation.rows, factors);
+            let [batch, tokens] = &pass.part;
+            let layout = x
+                .layout
+                .part_of([batch.clone(), tokens.clone(), 0..pass.shape.heads]);
+            let rows = rotation.rows.skip([batch.start, tokens.start, 0]);
+            let x = &mut x.part(&layout);
+            rotate_in_place((proof, pass.tuning), kernel, x, &rows, factors);
         }
         OperandMut::Cache(..) => {
             let walk = pass.walk(None, target);

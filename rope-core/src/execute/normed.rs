@@ -113,6 +113,7 @@ pub(crate) fn in_place(pass: &Pass<'_>, target: &mut OperandMut<'_, '_>) -> bool
         most: FusedNorm::MOST,
         ..Walk::in_place(pass.tuning, x.layout, x.size, pass.rows(), factors)
     }
+    .within(&pass.part)
     .run(|span| {
         let ahead = if span.along_tokens {
             span.steps[1].wrapping_mul(squares.heads)

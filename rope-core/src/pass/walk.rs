@@ -341,6 +341,20 @@ impl<'a> Walk<'a, &'a Layout, &'a Layout> {
 }
 
 impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
+    /// The same over some of its sequences and tokens.
+    #[inline(always)]
+    pub(crate) fn within(self, [batch, tokens]: &[Range<usize>; 2]) -> Self {
+        Walk {
+            first: [batch.start, tokens.start],
+            shape: Shape {
+                batch: batch.end,
+                tokens: tokens.end,
+                ..self.shape
+            },
+            ..self
+        }
+    }
+
     /// The same in the order of a rotation into another tensor, of elements of `size` bytes. Nothing is prefetched but
     /// over gaps.
     #[inline(always)]

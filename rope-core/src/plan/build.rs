@@ -1,11 +1,10 @@
-//! A plan: how it is made, what is set on it, and the verbs of every kind of plan.
+//! A plan: how it is made, and what is set on it.
 
-use super::{Linear, Plain, Rope, Stages};
-use crate::kernel::element::Element;
+use super::{Linear, Plain, Rope};
 use crate::kernel::rotation::RowFactors;
 use crate::proof::{self, Proof};
 use crate::tuning::Tuning;
-use crate::{Backend, Direction, Error, Pairing, Rows, Tensor, TensorMut};
+use crate::{Backend, Direction, Error, Pairing};
 
 impl Rope {
     /// A plan that rotates forward, with the fastest backend of this CPU.
@@ -21,68 +20,6 @@ impl Rope {
             staged: false,
             stages: Plain,
         }
-    }
-}
-
-impl<S: Stages> Rope<S> {
-    /// Rotates the first `rows.rotary_dim()` channels of every head, in place; the others stay as they are.
-    ///
-    /// Each output is the f32 that `x cos - y sin` or `x sin + y cos` gives when each of the three operations is
-    /// rounded by itself, then rounded to `E`: the same bits on every backend. With `v` the length of the pair and
-    /// `u = 2^-24`, an f32 output is within `2 u v` of the exact rotation by the row's cos and sin.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::RotaryDimExceedsHead`] if the rows rotate more channels than a head has, [`Error::RowCount`] unless
-    /// there is one row per token or one per token of every sequence, [`Error::RowHeads`] if rows of each head are
-    /// those of another number of heads, [`Error::RowSequences`] if strided rows are those of other sequences,
-    /// [`Error::RowMagnitude`] if the direction is [`Direction::Inverse`] and given rows are no rotations times their
-    /// attention factor, [`Error::PairingChangesInPlace`] if the plan's output pairing is another than its input
-    /// pairing. The tensor is untouched then.
-    pub fn rotate<E: Element>(
-        &self,
-        x: &mut TensorMut<'_, E>,
-        rows: &Rows<'_>,
-    ) -> Result<(), Error> {
-        S::rotate(self, x, rows)
-    }
-
-    /// Rotates Q and K, in place, with the same rows: [`Rope::rotate`] twice, checked before either is touched.
-    ///
-    /// Rows per head have to have the heads of either; where Q has more heads than K, each is rotated by itself, with
-    /// its own rows.
-    ///
-    /// They are two slices. Where they lie in one, as a packed QKV projection writes them, [`Rope::rotate`] takes both
-    /// at once, as one tensor of their heads ([the guide](crate::guide::packed_qkv)).
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Rope::rotate`], and [`Error::QueryKeyMismatch`] unless the two differ in their heads only.
-    pub fn rotate_qk<Q: Element, K: Element>(
-        &self,
-        q: &mut TensorMut<'_, Q>,
-        k: &mut TensorMut<'_, K>,
-        rows: &Rows<'_>,
-    ) -> Result<(), Error> {
-        S::rotate_qk(self, q, k, rows)
-    }
-
-    /// Rotates one tensor into another, whose element type and pairing may differ: a write into a KV cache.
-    ///
-    /// The channels after `rows.rotary_dim()` are copied; as bits, if the element stays the same.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::ShapeMismatch`] if the two have different shapes; [`Error::RotaryDimExceedsHead`],
-    /// [`Error::RowCount`], [`Error::RowHeads`], [`Error::RowSequences`] and [`Error::RowMagnitude`] as
-    /// [`Rope::rotate`]. The target is untouched then.
-    pub fn rotate_into<I: Element, O: Element>(
-        &self,
-        x: &Tensor<'_, I>,
-        y: &mut TensorMut<'_, O>,
-        rows: &Rows<'_>,
-    ) -> Result<(), Error> {
-        S::rotate_into(self, x, y, rows)
     }
 }
 

@@ -1,9 +1,12 @@
 //! The kinds of plans: a rotation alone, and with a norm, a scale or a transform beside it.
 
+use super::operand::{
+    Angles, AnglesKind, AnglesOf, LowerTarget, Source, SourceKind, SourceOf, Target, TargetKind,
+    TargetOf,
+};
 use super::{Plain, Rope};
 use crate::base::limits::MOST_CHANNELS;
 use crate::describe::norm::{Norm, NormReach};
-use crate::describe::rows::fit::fit_across;
 use crate::describe::rows::{Rotation, RowSharing};
 use crate::describe::scale::Scale;
 use crate::describe::tensor::{Bytes, BytesMut};
@@ -13,13 +16,13 @@ use crate::kernel::element::Element;
 use crate::kernel::elements::{NormRotateKernels, OutOfPlaceKernels};
 use crate::kernel::gradient::GradientTerm;
 use crate::pass::transform::Transform;
-use crate::pass::{Operand, OperandMut, Pass, PassKernels, PassStages};
+use crate::pass::{OperandMut, Pass, PassKernels, PassStages};
 use crate::plan::gradient::{PairGradients, SumFn};
 use crate::stages::{Hadamard, StageOrder};
 use crate::{Error, Rows, Shape, Tensor, TensorMut};
 
-/// A plan with a [`Scale`], a [`Hadamard`] transform, or both. It is linear: it has [`Rope::shift`] and a backward
-/// pass.
+/// A plan with a [`Scale`], a [`Hadamard`] transform, or both. It is linear: it has a backward pass, and rotates keys
+/// that stay in a cache.
 ///
 /// ```text
 /// source -> scale -> rotation -> scale -> transform -> destination
@@ -130,16 +133,21 @@ pub struct QueryKeyStages<'a> {
 /// ```
 pub trait Stages: Lower {}
 
-/// The [`Stages`] that are linear maps, which commute with a rotation of cached keys and have a transpose: [`Plain`]
-/// and [`LinearStages`]. A norm is not one of them, so this does not compile:
+/// The [`Stages`] that are linear maps, which have a transpose: [`Plain`] and [`LinearStages`]. A norm is not one of
+/// them, so this does not compile:
 ///
 /// ```compile_fail,E0599
-/// # use rope_core::cache::CacheMut;
+/// # use rope_core::gradient::PairGradients;
 /// # use rope_core::norm::{Norm, NormFormula};
-/// # use rope_core::{Error, Pairing, Rope, Rows};
-/// fn shift(cache: &mut CacheMut<'_>, rows: &Rows<'_>) -> Result<(), Error> {
+/// # use rope_core::{Error, Pairing, Rope, Rows, Tensor, TensorMut};
+/// fn backward(
+///     y: &Tensor<'_, f32>,
+///     dy: &mut TensorMut<'_, f32>,
+///     rows: &Rows<'_>,
+///     angles: &mut PairGradients<'_>,
+/// ) -> Result<(), Error> {
 ///     let rope = Rope::new(Pairing::Half).norm(Norm::new(NormFormula::LLAMA4, 1e-6));
-///     rope.shift(cache, &[0_i64], rows)
+///     rope.backward(y, dy, rows, angles)
 /// }
 /// ```
 ///
@@ -168,6 +176,22 @@ impl Lowered<'_> {
         self
     }
 
+    /// Those of heads that stay in caches, which have the norm and the scale already: what has to be undone, and done
+    /// again.
+    pub(super) fn shifted(mut self) -> Result<Self, Error> {
+        if let Some(stages) = &mut self.stages {
+            if stages.norm.is_some() {
+                return Err(Error::NormInCache);
+            }
+            stages.scale = None;
+            match &mut stages.transform {
+                Some(transform) => transform.first = true,
+                None => self.stages = None,
+            }
+        }
+        Ok(self)
+    }
+
     /// Whether they fit heads of this shape.
     fn check(&self, shape: Shape) -> Result<(), Error> {
         check_head(shape)?;
@@ -194,25 +218,6 @@ impl Lowered<'_> {
     }
 }
 
-/// The tensor that a pass reads, with its kernels.
-#[derive(Clone, Copy)]
-pub(super) struct PassSource<'x> {
-    pub(super) tensor: Bytes<'x>,
-    pub(super) element: &'static OutOfPlaceKernels,
-    pub(super) kernels: PassKernels,
-}
-
-impl<'x> PassSource<'x> {
-    /// That of a plan of a kind.
-    pub(super) fn of<E: Element, S: Lower>(x: &'x Tensor<'_, E>) -> Self {
-        PassSource {
-            tensor: x.bytes(),
-            element: E::OUT_OF_PLACE,
-            kernels: PassKernels::normed(S::normed::<E>()),
-        }
-    }
-}
-
 /// How a plan of a kind is lowered.
 pub trait Lower: Copy {
     #[doc(hidden)]
@@ -225,14 +230,11 @@ pub trait Lower: Copy {
     }
 
     #[doc(hidden)]
-    fn rotate<E: Element>(
-        rope: &Rope<Self>,
-        x: &mut TensorMut<'_, E>,
-        rows: &Rows<'_>,
-    ) -> Result<(), Error> {
-        let (x, kernels) = (&mut x.bytes_mut(), in_place::<E, Self>());
-        rope.erased(&mut |rope| rope.run_in_place(x, kernels, Some(rows)))
-            .map(drop)
+    fn rotate(rope: &Rope<Self>, x: &mut impl Target, angles: &impl Angles) -> Result<(), Error>
+    where
+        Self: Stages,
+    {
+        x.run(rope, angles.angles()).map(drop)
     }
 
     #[doc(hidden)]
@@ -251,14 +253,15 @@ pub trait Lower: Copy {
     }
 
     #[doc(hidden)]
-    fn rotate_into<I: Element, O: Element>(
+    #[inline(always)]
+    fn rotate_into(
         rope: &Rope<Self>,
-        x: &Tensor<'_, I>,
-        y: &mut TensorMut<'_, O>,
-        rows: &Rows<'_>,
+        x: &impl Source,
+        y: &mut impl Target,
+        angles: &impl Angles,
     ) -> Result<(), Error> {
-        let (x, y) = (PassSource::of::<I, Self>(x), &mut y.bytes_mut());
-        rope.erased(&mut |rope| rope.run_across(x, (&mut *y, O::OUT_OF_PLACE), rows))
+        let (source, target) = (x.source::<Self>(), y.target());
+        rope.run_into(source, target, Some(angles.angles()))
             .map(drop)
     }
 }
@@ -268,12 +271,6 @@ pub trait LowerLinear: Lower {
     /// The stages that take a gradient back: in reverse order.
     #[doc(hidden)]
     fn transposed(&self) -> Self;
-
-    /// The stages of a shift: what has to be undone of cached keys, and done again.
-    #[doc(hidden)]
-    fn shifted(&self) -> Lowered<'_> {
-        self.lowered()
-    }
 
     /// The gradients of the angles alone.
     #[doc(hidden)]
@@ -305,12 +302,9 @@ impl Lower for Plain {
     }
 
     // A rotation alone has no pass to lower to: that is most of its fixed cost.
-    fn rotate<E: Element>(
-        rope: &Rope,
-        x: &mut TensorMut<'_, E>,
-        rows: &Rows<'_>,
-    ) -> Result<(), Error> {
-        rope.rotate_bytes(&mut x.bytes_mut(), E::IN_PLACE, rows)
+    #[inline(always)]
+    fn rotate(rope: &Rope, x: &mut impl Target, angles: &impl Angles) -> Result<(), Error> {
+        LowerTarget::rotate(x, rope, angles)
     }
 
     fn rotate_qk<Q: Element, K: Element>(
@@ -323,14 +317,22 @@ impl Lower for Plain {
         rope.rotate_qk_bytes((&mut q, Q::IN_PLACE), (&mut k, K::IN_PLACE), rows)
     }
 
-    fn rotate_into<I: Element, O: Element>(
+    #[inline(always)]
+    fn rotate_into(
         rope: &Rope,
-        x: &Tensor<'_, I>,
-        y: &mut TensorMut<'_, O>,
-        rows: &Rows<'_>,
+        x: &impl Source,
+        y: &mut impl Target,
+        angles: &impl Angles,
     ) -> Result<(), Error> {
-        let y = (&mut y.bytes_mut(), O::OUT_OF_PLACE);
-        rope.rotate_bytes_into((x.bytes(), I::OUT_OF_PLACE), y, rows)
+        let (source, target) = (x.source::<Plain>(), y.target());
+        match (source.0, target.0, angles.angles().0) {
+            (SourceKind::Tensor(x), TargetKind::Tensor(mut y, element), AnglesKind::Rows(rows)) => {
+                rope.rotate_bytes_into((x.tensor, x.element), (&mut y, element), rows)
+            }
+            (source, target, angles) => rope
+                .run_into(SourceOf(source), TargetOf(target), Some(AnglesOf(angles)))
+                .map(drop),
+        }
     }
 }
 
@@ -367,20 +369,6 @@ impl LowerLinear for LinearStages<'_> {
             transform: self.transform.map(Transform::undone),
             ..*self
         }
-    }
-
-    // Cached keys are scaled already, and that commutes with the rotation.
-    fn shifted(&self) -> Lowered<'_> {
-        let both = |transform| Transform {
-            first: true,
-            ..transform
-        };
-        LinearStages {
-            scale: None,
-            transform: self.transform.map(both),
-            ..*self
-        }
-        .lower()
     }
 
     fn backward<E: Element>(
@@ -714,109 +702,9 @@ impl<'a> Rope<WithStages<'a>> {
         self.stages.linear.rounds = false;
         self
     }
-
-    /// [`Rope::rotate`], and the name of the implementation that ran it.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Rope::rotate`].
-    pub(crate) fn rotate_by<E: Element>(
-        &self,
-        x: &mut TensorMut<'_, E>,
-        rows: &Rows<'_>,
-    ) -> Result<&'static str, Error> {
-        let (x, kernels) = (&mut x.bytes_mut(), in_place::<E, WithStages<'_>>());
-        self.erased(&mut |rope| rope.run_in_place(x, kernels, Some(rows)))
-    }
-
-    /// [`Rope::rotate_into`], and the name of the implementation that ran it.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Rope::rotate_into`].
-    pub(crate) fn rotate_into_by<I: Element, O: Element>(
-        &self,
-        x: &Tensor<'_, I>,
-        y: &mut TensorMut<'_, O>,
-        rows: &Rows<'_>,
-    ) -> Result<&'static str, Error> {
-        let (x, y) = (PassSource::of::<I, WithStages<'_>>(x), &mut y.bytes_mut());
-        self.erased(&mut |rope| rope.run_across(x, (&mut *y, O::OUT_OF_PLACE), rows))
-    }
-}
-
-impl<S: Stages> Rope<S> {
-    /// Runs the stages in place without the rotation: queries and keys of layers that norm and do not rotate; heads of
-    /// an attention's output, whose Hadamard transform is undone so. A plain plan has none, and changes nothing.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Rope::rotate`] but for the rows'.
-    pub fn run_stages<E: Element>(&self, x: &mut TensorMut<'_, E>) -> Result<(), Error> {
-        self.run_stages_by(x).map(drop)
-    }
-
-    /// [`Rope::run_stages`], and the name of the implementation that ran it.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Rope::run_stages`].
-    pub(crate) fn run_stages_by<E: Element>(
-        &self,
-        x: &mut TensorMut<'_, E>,
-    ) -> Result<&'static str, Error> {
-        let (x, kernels) = (
-            &mut x.bytes_mut(),
-            (E::OUT_OF_PLACE, PassKernels::default()),
-        );
-        self.erased(&mut |rope| rope.run_in_place(x, kernels, None))
-    }
 }
 
 impl Rope<Lowered<'_>> {
-    #[inline(never)]
-    fn run_in_place(
-        &self,
-        x: &mut BytesMut<'_>,
-        kernels: (&'static OutOfPlaceKernels, PassKernels),
-        rows: Option<&Rows<'_>>,
-    ) -> Result<&'static str, Error> {
-        let shape = x.layout.shape();
-        let rows = match rows {
-            Some(rows) => Some((rows, self.with(Plain).fit_in_place(shape, rows)?)),
-            None => None,
-        };
-        self.check_stages(shape, rows.map(|(rows, _)| rows))?;
-        Ok(run_in_place(&self.checked_pass(shape, kernels, rows), x))
-    }
-
-    #[inline(never)]
-    fn run_across(
-        &self,
-        x: PassSource<'_>,
-        (y, target): (&mut BytesMut<'_>, &'static OutOfPlaceKernels),
-        rows: &Rows<'_>,
-    ) -> Result<&'static str, Error> {
-        let shape = x.tensor.layout.shape();
-        let sharing = fit_across(shape, y.layout.shape(), rows)?;
-        let target = &mut OperandMut::Tensor(y, target);
-        self.run_into(x, target, Some((rows, sharing)))
-    }
-
-    /// Runs the plan from a tensor into a target that fits it, if the stages do.
-    pub(super) fn run_into(
-        &self,
-        x: PassSource<'_>,
-        target: &mut OperandMut<'_, '_>,
-        rows: Option<(&Rows<'_>, RowSharing)>,
-    ) -> Result<&'static str, Error> {
-        let shape = x.tensor.layout.shape();
-        self.check_stages(shape, rows.map(|(rows, _)| rows))?;
-        let pass = self.checked_pass(shape, (x.element, x.kernels), rows);
-        let source = Operand::Tensor(x.tensor, x.element);
-        Ok(choose::out_of_place(&pass, &source, target))
-    }
-
     /// Whether norm and scale fit the heads, and the direction the rows.
     pub(super) fn check_stages(&self, shape: Shape, rows: Option<&Rows<'_>>) -> Result<(), Error> {
         self.stages.check(shape)?;
@@ -870,7 +758,7 @@ impl<S: Lower> Rope<S> {
 }
 
 /// The kernels of a plan that works in place.
-fn in_place<E: Element, S: Lower>() -> (&'static OutOfPlaceKernels, PassKernels) {
+pub(super) fn in_place<E: Element, S: Lower>() -> (&'static OutOfPlaceKernels, PassKernels) {
     let kernels = PassKernels {
         in_place: Some(E::IN_PLACE),
         normed: S::normed::<E>(),
@@ -878,7 +766,7 @@ fn in_place<E: Element, S: Lower>() -> (&'static OutOfPlaceKernels, PassKernels)
     (E::OUT_OF_PLACE, kernels)
 }
 
-fn run_in_place(pass: &Pass<'_>, x: &mut BytesMut<'_>) -> &'static str {
+pub(super) fn run_in_place(pass: &Pass<'_>, x: &mut BytesMut<'_>) -> &'static str {
     let target = &mut OperandMut::Tensor(x, pass.element);
     choose::in_place(IN_PLACE, pass, target)
 }

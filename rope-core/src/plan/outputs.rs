@@ -3,7 +3,8 @@
 use core::ops::Range;
 use core::{fmt, slice};
 
-use super::kinds::{Lowered, PassSource};
+use super::kinds::Lowered;
+use super::operand::PassSource;
 use super::{Rope, Stages};
 use crate::describe::cache::{CacheMut, IntoSlots, Slots};
 use crate::describe::rows::RowSharing;
@@ -59,7 +60,7 @@ impl<'a> Output<'a> {
         Output { target, rows }
     }
 
-    /// The slots of a cache, as [`Rope::rotate_into_cache`] writes them.
+    /// The slots of a cache, as [`Rope::rotate_into`] writes them.
     pub fn cache(
         cache: &'a mut CacheMut<'_>,
         slots: impl IntoSlots<'a>,
@@ -122,7 +123,7 @@ impl fmt::Debug for Output<'_> {
 
 impl<S: Stages> Rope<S> {
     /// Rotates one tensor into several targets, tensors and caches, each by rows of its own: a call of
-    /// [`Rope::rotate_into`] or [`Rope::rotate_into_cache`] for each, which together read the source once. All targets
+    /// [`Rope::rotate_into`] for each, which together read the source once. All targets
     /// are checked before any is written.
     ///
     /// The targets take turns: some tokens of the source go into each of them while the caches hold them, then the next
@@ -149,14 +150,14 @@ impl<S: Stages> Rope<S> {
     ///
     /// # Errors
     ///
-    /// Those of [`Rope::rotate_into`] and [`Rope::rotate_into_cache`], for the first target that has one. No target is
+    /// Those of [`Rope::rotate_into`], for the first target that has one. No target is
     /// written then.
     pub fn rotate_into_each<I: Element>(
         &self,
         x: &Tensor<'_, I>,
         outputs: &mut [Output<'_>],
     ) -> Result<(), Error> {
-        let x = PassSource::of::<I, S>(x);
+        let x = PassSource::of::<I, S>(x.bytes());
         self.erased(&mut |rope| rope.run_into_each(x, outputs))
     }
 }

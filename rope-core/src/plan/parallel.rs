@@ -6,14 +6,15 @@
 
 use alloc::vec::Vec;
 
-use crate::axes::RowSource;
+use super::operand::{Angles, AnglesKind};
 use crate::describe::tensor::{Bytes, BytesMut, Layout};
 use crate::kernel::element::Element;
 use crate::tuning::Tuning;
-use crate::{Dimension, Error, IntoPositions, Rope, Rows, Tensor, TensorMut};
+use crate::{Dimension, Error, Rope, Rows, Tensor, TensorMut};
 
 impl Rope {
-    /// [`Rope::rotate`] on the threads of the current rayon pool. The bits are the same.
+    /// [`Rope::rotate`] of a tensor on the threads of the current rayon pool. The bits are the same. Where the call makes
+    /// rows itself and heads lie outermost in memory, each thread makes the rows of its heads.
     ///
     /// What is too small to gain from a second thread stays on this one: less than 512 KiB where the caller is a thread
     /// of the pool (within `ThreadPool::install`, say), and less than 4 MiB where it is not, and has to wait for those
@@ -25,14 +26,25 @@ impl Rope {
     pub fn rotate_parallel<E: Element>(
         &self,
         x: &mut TensorMut<'_, E>,
-        rows: &Rows<'_>,
+        angles: &impl Angles,
     ) -> Result<(), Error> {
-        let sharing = self.check_in_place(x.shape(), rows)?;
-        let (view, factor) = (rows.view(sharing), rows.attention_factor());
-        spread(self.tuning(), [Part::of(x.bytes_mut(), ())], |mut part| {
-            let rows = view.skip(part.origin);
-            self.run_in_place(&mut part.target(), E::IN_PLACE, &rows, factor);
-        });
+        match angles.angles().0 {
+            AnglesKind::Rows(rows) => {
+                let sharing = self.check_in_place(x.shape(), rows)?;
+                let (view, factor) = (rows.view(sharing), rows.attention_factor());
+                spread(self.tuning(), [Part::of(x.bytes_mut(), ())], |mut part| {
+                    let rows = view.skip(part.origin);
+                    self.run_in_place(&mut part.target(), E::IN_PLACE, &rows, factor);
+                });
+            }
+            AnglesKind::At(at, _) => {
+                let rows = self.check_at(x.shape(), at)?;
+                spread(self.tuning(), [Part::of(x.bytes_mut(), ())], |mut part| {
+                    let origin = part.origin;
+                    self.run_at(part.target(), E::IN_PLACE, &rows, origin);
+                });
+            }
+        }
         Ok(())
     }
 
@@ -87,30 +99,6 @@ impl Rope {
                 self.run_across(source, &mut part.target(), elements, rows, factor);
             },
         );
-        Ok(())
-    }
-
-    /// [`Rope::rotate_at`] on the threads of the current rayon pool. The bits are the same. Where the heads lie
-    /// outermost in memory, each thread makes the rows of its heads for itself.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Rope::rotate_at`].
-    pub fn rotate_at_parallel<'p, E: Element>(
-        &self,
-        x: &mut TensorMut<'_, E>,
-        frequencies: &impl RowSource,
-        positions: impl IntoPositions<'p>,
-    ) -> Result<(), Error> {
-        let rows = self.check_at(
-            x.shape(),
-            frequencies.source().0,
-            positions.into_positions(),
-        )?;
-        spread(self.tuning(), [Part::of(x.bytes_mut(), ())], |mut part| {
-            let origin = part.origin;
-            self.run_at(part.target(), E::IN_PLACE, &rows, origin);
-        });
         Ok(())
     }
 }

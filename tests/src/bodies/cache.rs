@@ -154,9 +154,9 @@ fn into<I: Number, K: Kept>(
         let plan = chain.given(rotation, backend);
         let result = got.with_mut(|cache| match &rows {
             Some(rows) => {
-                rows.with(|rows| plan.rotate_into_cache(&tensor, cache, slots.given(), rows))
+                rows.with(|rows| plan.rotate_into(&tensor, &mut cache.slots(slots.given()), rows))
             }
-            None => plan.copy_into_cache(&tensor, cache, slots.given()),
+            None => plan.apply_into(&tensor, &mut cache.slots(slots.given())),
         });
         oracle::answered(result, refusal(rotation, rows.as_ref(), shape));
         let doing = format!(
@@ -273,9 +273,9 @@ fn from<O: Number, K: Kept>(
         let plan = chain.given(rotation, backend);
         let result = cache.with(|cache| match &rows {
             Some(rows) => {
-                rows.with(|rows| plan.rotate_from_cache(cache, slots.given(), &mut target, rows))
+                rows.with(|rows| plan.rotate_into(&cache.slots(slots.given()), &mut target, rows))
             }
-            None => plan.copy_from_cache(cache, slots.given(), &mut target),
+            None => plan.apply_into(&cache.slots(slots.given()), &mut target),
         });
         oracle::answered(result, refusal);
         let doing = format!(
@@ -356,15 +356,17 @@ fn shifted<K: Kept>(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usiz
                     false => rows.clone(),
                 };
                 match (scaled, hadamard) {
-                    (true, None) => plan.scale(scale).shift(cache, slots.given(), rows),
-                    (false, None) => plan.shift(cache, slots.given(), rows),
+                    (true, None) => plan
+                        .scale(scale)
+                        .rotate(&mut cache.slots(slots.given()), rows),
+                    (false, None) => plan.rotate(&mut cache.slots(slots.given()), rows),
                     (true, Some(hadamard)) => {
                         let plan = plan.hadamard(hadamard).scale(scale);
-                        plan.shift(cache, slots.given(), rows)
+                        plan.rotate(&mut cache.slots(slots.given()), rows)
                     }
-                    (false, Some(hadamard)) => {
-                        plan.hadamard(hadamard).shift(cache, slots.given(), rows)
-                    }
+                    (false, Some(hadamard)) => plan
+                        .hadamard(hadamard)
+                        .rotate(&mut cache.slots(slots.given()), rows),
                 }
             })
         });

@@ -97,13 +97,13 @@ fn in_place<E: Number>(source: &mut Source<'_>) {
         let plan = chain.given(rotation, backend);
         let result = match &rows {
             Some(rows) => rows.with(|rows| plan.rotate(&mut tensor, rows)),
-            None => plan.run_stages(&mut tensor),
+            None => plan.apply(&mut tensor),
         };
         oracle::answered(result, refusal);
         if let Some(norm) = &chain.norm {
             let (refused, error) = norm.weights_amiss(head_dim);
             let plan = plan.norm(refused);
-            assert_eq!(plan.run_stages(&mut tensor), Err(error), "{norm:?}");
+            assert_eq!(plan.apply(&mut tensor), Err(error), "{norm:?}");
         }
         if head_dim % 2048 != 0 {
             let refused = rope_core::stages::Hadamard::new(2048).expect("a power of two");
@@ -112,7 +112,7 @@ fn in_place<E: Number>(source: &mut Source<'_>) {
                 head_dim,
             };
             let plan = rotation.plan(backend).hadamard(refused);
-            assert_eq!(plan.run_stages(&mut tensor), Err(error));
+            assert_eq!(plan.apply(&mut tensor), Err(error));
         }
         let doing = format!(
             "{backend}, {} in place, {rotation:?}, {rotary_dim} of {shape:?}, {chain:?}, {:?}",

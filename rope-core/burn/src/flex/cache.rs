@@ -217,7 +217,7 @@ fn read_elements<E: Element + BurnElement>(
     values.resize(count, E::from_elem(0.0));
     let mut target = TensorMut::new(&mut values, Layout::bhsd(shape)?)?;
     // Without its rotation a plan is what else it does: nothing.
-    Rope::new(Pairing::Half).copy_from_cache(&cache, slots, &mut target)?;
+    Rope::new(Pairing::Half).apply_into(&cache.slots(slots), &mut target)?;
     Ok(FlexTensor::from_data(TensorData::new(values, shape)))
 }
 

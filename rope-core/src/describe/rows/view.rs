@@ -138,7 +138,7 @@ impl<'a> View<'a> {
     /// Where the row of a token starts, in cos and in sin: that which its heads share, or that of the first.
     #[inline(always)]
     pub(crate) fn start(&self, batch: usize, token: usize) -> usize {
-        let first = self.first + batch * self.sequence_stride;
+        let first = self.first.wrapping_add(batch * self.sequence_stride);
         row_start(self.ids, first, token, self.stride)
     }
 
@@ -209,6 +209,16 @@ impl<'a> View<'a> {
         (&self.cos[at..][..width], &self.sin[at..][..width])
     }
 
+    /// The same rows, which begin with those of a later sequence and token. (The first row may so lie before the slice;
+    /// those before the sequence and the token are never read.)
+    pub(crate) fn beginning_at(self, [batch, token]: [usize; 2]) -> Self {
+        let before = batch * self.sequence_stride + token * self.stride;
+        View {
+            first: self.first.wrapping_sub(before),
+            ..self
+        }
+    }
+
     /// The same rows, seen from a later sequence, token or head.
     pub(crate) fn skip(self, [batch, token, head]: [usize; 3]) -> Self {
         let tokens = match self.ids {
@@ -221,7 +231,9 @@ impl<'a> View<'a> {
         View {
             cos,
             sin,
-            first: self.first + batch * self.sequence_stride + tokens,
+            first: self
+                .first
+                .wrapping_add(batch * self.sequence_stride + tokens),
             ..self
         }
     }
@@ -238,7 +250,7 @@ pub(super) fn width(pairs: usize, full: Option<&'static FullWidth>) -> usize {
 #[inline(always)]
 pub(super) fn row_start(ids: Option<Ids<'_>>, first: usize, token: usize, stride: usize) -> usize {
     let row = match ids {
-        None => return first + token * stride,
+        None => return first.wrapping_add(token * stride),
         // `gather` has found every id inside the table.
         Some(Ids::I32(ids)) => ids[first + token] as usize,
         Some(Ids::I64(ids)) => ids[first + token] as usize,

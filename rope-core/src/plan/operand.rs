@@ -1,0 +1,267 @@
+//! The parts of a call beside its plan: what heads are read from, what they are written to, and the angles.
+
+use core::fmt;
+
+use super::at::{MAKE, MakeFns};
+use super::kinds::{Lower, in_place};
+use super::{Rope, Stages};
+use crate::describe::cache::{Cache, CacheSlots, CacheSlotsMut, Slots, SlotsTarget};
+use crate::describe::frequencies::RowsAt;
+use crate::describe::tensor::{Bytes, BytesMut};
+use crate::kernel::element::Element;
+use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
+use crate::pass::PassKernels;
+use crate::{Error, Rows, Tensor, TensorMut};
+
+/// The heads that a call reads: a [`Tensor`], a [`TensorMut`] or the slots of a cache
+/// ([`Cache::slots`](crate::cache::Cache::slots)). Sealed.
+///
+/// ```compile_fail,E0277
+/// use rope_core::{Error, Pairing, Rope, Rows, TensorMut};
+///
+/// fn rotate(x: &[f32], y: &mut TensorMut<'_, f32>, rows: &Rows<'_>) -> Result<(), Error> {
+///     Rope::new(Pairing::Half).rotate_into(&x, y, rows) // a slice has no shape: `&Tensor::new(x, ..)?`
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "heads cannot be read from `{Self}`",
+    label = "expected `&Tensor`, `&TensorMut` or `&cache.slots(..)`",
+    note = "a slice becomes a tensor by `Tensor::new(slice, [batch, tokens, heads, head_dim])`"
+)]
+pub trait Source: LowerSource {}
+
+/// The heads that a call writes, or rotates in place: a [`TensorMut`] or the slots of a cache
+/// ([`CacheMut::slots`](crate::cache::CacheMut::slots)). Sealed.
+///
+/// ```compile_fail,E0277
+/// use rope_core::{Error, Pairing, Rope, Rows};
+///
+/// fn rotate(x: &mut [f32; 128], rows: &Rows<'_>) -> Result<(), Error> {
+///     Rope::new(Pairing::Half).rotate(x, rows) // an array has no shape: `&mut TensorMut::new(x, ..)?`
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "heads cannot be written to `{Self}`",
+    label = "expected `&mut TensorMut` or `&mut cache.slots(..)` of a `CacheMut`",
+    note = "a slice becomes a tensor by `TensorMut::new(slice, [batch, tokens, heads, head_dim])`"
+)]
+pub trait Target: LowerTarget {}
+
+/// The cos and sin of the tokens of a call: [`Rows`], or frequencies at positions, of which the call makes rows itself
+/// ([`Frequencies::at`](crate::Frequencies::at), [`MixedFrequencies::at`](crate::axes::MixedFrequencies::at)). Sealed.
+///
+/// ```compile_fail,E0277
+/// use rope_core::{Error, Frequencies, Pairing, Rope, TensorMut};
+///
+/// fn rotate(x: &mut TensorMut<'_, f32>, frequencies: &Frequencies<'_>) -> Result<(), Error> {
+///     Rope::new(Pairing::Half).rotate(x, frequencies) // at which positions? `&frequencies.at(..)`
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no cos and sin of tokens",
+    label = "expected `&Rows` or `&frequencies.at(positions)`"
+)]
+pub trait Angles: LowerAngles {}
+
+impl<E: Element> Source for Tensor<'_, E> {}
+impl<E: Element> Source for TensorMut<'_, E> {}
+impl Source for CacheSlots<'_> {}
+impl<E: Element> Target for TensorMut<'_, E> {}
+impl Target for CacheSlotsMut<'_> {}
+impl Angles for Rows<'_> {}
+impl Angles for RowsAt<'_> {}
+
+/// A source without its type.
+#[derive(Clone, Copy)]
+pub struct SourceOf<'s>(pub(super) SourceKind<'s>);
+
+#[derive(Clone, Copy)]
+pub(super) enum SourceKind<'s> {
+    Tensor(PassSource<'s>),
+    Slots(&'s Cache<'s>, &'s Slots<'s>),
+}
+
+/// The tensor that a pass reads, with its kernels.
+#[derive(Clone, Copy)]
+pub(super) struct PassSource<'x> {
+    pub(super) tensor: Bytes<'x>,
+    pub(super) element: &'static OutOfPlaceKernels,
+    pub(super) kernels: PassKernels,
+}
+
+impl<'x> PassSource<'x> {
+    /// That of a plan of a kind.
+    #[inline(always)]
+    pub(super) fn of<E: Element, S: Lower>(tensor: Bytes<'x>) -> Self {
+        PassSource {
+            tensor,
+            element: E::OUT_OF_PLACE,
+            kernels: PassKernels::normed(S::normed::<E>()),
+        }
+    }
+}
+
+/// A target without its type.
+pub struct TargetOf<'t>(pub(super) TargetKind<'t>);
+
+pub(super) enum TargetKind<'t> {
+    Tensor(BytesMut<'t>, &'static OutOfPlaceKernels),
+    Slots(SlotsTarget<'t>),
+}
+
+/// Angles without their type.
+#[derive(Clone, Copy)]
+pub struct AnglesOf<'a>(pub(super) AnglesKind<'a>);
+
+#[derive(Clone, Copy)]
+pub(super) enum AnglesKind<'a> {
+    Rows(&'a Rows<'a>),
+    At(&'a RowsAt<'a>, &'static MakeFns),
+}
+
+/// How a source is lowered.
+pub trait LowerSource {
+    #[doc(hidden)]
+    fn source<S: Lower>(&self) -> SourceOf<'_>;
+}
+
+/// How a target is lowered.
+pub trait LowerTarget {
+    #[doc(hidden)]
+    fn target(&mut self) -> TargetOf<'_>;
+
+    /// Runs a plan in place, and names the implementation.
+    #[doc(hidden)]
+    fn run<S: Stages>(
+        &mut self,
+        rope: &Rope<S>,
+        angles: AnglesOf<'_>,
+    ) -> Result<&'static str, Error>;
+
+    /// Runs the stages of a plan in place, and names the implementation.
+    #[doc(hidden)]
+    fn apply<S: Stages>(&mut self, rope: &Rope<S>) -> Result<&'static str, Error>;
+
+    /// Rotates in place, and no more.
+    #[doc(hidden)]
+    fn rotate(&mut self, rope: &Rope, angles: &impl Angles) -> Result<(), Error>;
+}
+
+/// How angles are lowered.
+pub trait LowerAngles {
+    #[doc(hidden)]
+    fn angles(&self) -> AnglesOf<'_>;
+
+    /// Rotates a tensor in place, and no more.
+    #[doc(hidden)]
+    fn rotate(&self, rope: &Rope, tensor: TensorOf<'_>) -> Result<(), Error>;
+}
+
+/// A tensor that is rotated in place.
+pub struct TensorOf<'t>(BytesMut<'t>, &'static InPlaceKernels);
+
+impl<E: Element> LowerSource for Tensor<'_, E> {
+    #[inline(always)]
+    fn source<S: Lower>(&self) -> SourceOf<'_> {
+        SourceOf(SourceKind::Tensor(PassSource::of::<E, S>(self.bytes())))
+    }
+}
+
+impl<E: Element> LowerSource for TensorMut<'_, E> {
+    #[inline(always)]
+    fn source<S: Lower>(&self) -> SourceOf<'_> {
+        SourceOf(SourceKind::Tensor(PassSource::of::<E, S>(self.bytes())))
+    }
+}
+
+impl LowerSource for CacheSlots<'_> {
+    #[inline(always)]
+    fn source<S: Lower>(&self) -> SourceOf<'_> {
+        SourceOf(SourceKind::Slots(self.cache, &self.slots))
+    }
+}
+
+impl<E: Element> LowerTarget for TensorMut<'_, E> {
+    #[inline(always)]
+    fn target(&mut self) -> TargetOf<'_> {
+        TargetOf(TargetKind::Tensor(self.bytes_mut(), E::OUT_OF_PLACE))
+    }
+
+    fn run<S: Stages>(
+        &mut self,
+        rope: &Rope<S>,
+        angles: AnglesOf<'_>,
+    ) -> Result<&'static str, Error> {
+        let (x, kernels) = (&mut self.bytes_mut(), in_place::<E, S>());
+        rope.erased(&mut |rope| rope.run_in_place(x, kernels, Some(angles.0)))
+    }
+
+    fn apply<S: Stages>(&mut self, rope: &Rope<S>) -> Result<&'static str, Error> {
+        let kernels = (E::OUT_OF_PLACE, PassKernels::default());
+        let x = &mut self.bytes_mut();
+        rope.erased(&mut |rope| rope.run_in_place(x, kernels, None))
+    }
+
+    #[inline(always)]
+    fn rotate(&mut self, rope: &Rope, angles: &impl Angles) -> Result<(), Error> {
+        LowerAngles::rotate(angles, rope, TensorOf(self.bytes_mut(), E::IN_PLACE))
+    }
+}
+
+impl LowerTarget for CacheSlotsMut<'_> {
+    #[inline(always)]
+    fn target(&mut self) -> TargetOf<'_> {
+        TargetOf(TargetKind::Slots(self.target()))
+    }
+
+    fn run<S: Stages>(
+        &mut self,
+        rope: &Rope<S>,
+        angles: AnglesOf<'_>,
+    ) -> Result<&'static str, Error> {
+        rope.erased(&mut |rope| rope.run_in_slots(self.target(), Some(angles.0)))
+    }
+
+    fn apply<S: Stages>(&mut self, rope: &Rope<S>) -> Result<&'static str, Error> {
+        rope.erased(&mut |rope| rope.run_in_slots(self.target(), None))
+    }
+
+    fn rotate(&mut self, rope: &Rope, angles: &impl Angles) -> Result<(), Error> {
+        self.run(rope, angles.angles()).map(drop)
+    }
+}
+
+impl LowerAngles for Rows<'_> {
+    #[inline(always)]
+    fn angles(&self) -> AnglesOf<'_> {
+        AnglesOf(AnglesKind::Rows(self))
+    }
+
+    #[inline(always)]
+    fn rotate(&self, rope: &Rope, TensorOf(mut x, element): TensorOf<'_>) -> Result<(), Error> {
+        rope.rotate_bytes(&mut x, element, self)
+    }
+}
+
+impl LowerAngles for RowsAt<'_> {
+    #[inline(always)]
+    fn angles(&self) -> AnglesOf<'_> {
+        AnglesOf(AnglesKind::At(self, &MAKE))
+    }
+
+    #[inline(always)]
+    fn rotate(&self, rope: &Rope, TensorOf(x, element): TensorOf<'_>) -> Result<(), Error> {
+        rope.rotate_bytes_at(x, element, self)
+    }
+}
+
+macro_rules! opaque {
+    ($($name:ident)*) => {$(
+        impl fmt::Debug for $name<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(stringify!($name))
+            }
+        }
+    )*};
+}
+opaque! { SourceOf TargetOf AnglesOf TensorOf }
