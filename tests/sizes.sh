@@ -115,7 +115,7 @@ fn main() -> Result<(), Error> {
     let (layout, scale) = (CacheLayout::nhd([1, 1, 2, 128])?, QuantScale::Divide(0.5.into()));
     let mut cache = CacheMut::quantized(&mut memory, layout, QuantFormat::E4m3, scale, &mut [])?;
     let x = Tensor::new(black_box(&x), [1, 1, 2, 128])?;
-    Rope::new(Pairing::Half).rotate_into_cache(&x, &mut cache, &[0], &rows)?;
+    Rope::new(Pairing::Half).rotate_into(&x, &mut cache.slots(&[0]), &rows)?;
     println!("{}", memory[0]);
     Ok(())
 }

@@ -190,6 +190,11 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// The first channel that rotates.
+    pub(crate) fn first_channel(&self) -> usize {
+        self.rotation.as_ref().map_or(0, |it| it.first_channel)
+    }
+
     /// The pairings that are read and written.
     pub(crate) fn pairings(&self) -> [Pairing; 2] {
         match &self.rotation {

@@ -18,7 +18,6 @@ use crate::describe::rows::fit::{check, fit_across};
 use crate::describe::rows::{Rotation, RowSharing, View};
 use crate::describe::tensor::{Bytes, BytesMut, Layout};
 use crate::execute::{lines, staged};
-use crate::kernel::element::Element;
 use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
 use crate::kernel::line::LineRows;
 use crate::kernel::rotation::RowFactors;
@@ -26,7 +25,7 @@ use crate::pass::walk::Walk;
 use crate::pass::{IoFormats, Operand, OperandMut, Pass, PassKernels};
 use crate::proof::Proof;
 use crate::tuning::Tuning;
-use crate::{Dimension, Direction, Error, Pairing, Rows, Shape, Tensor, TensorMut};
+use crate::{Dimension, Direction, Error, Pairing, Rows, Shape};
 
 pub(crate) use kinds::check_head;
 pub use kinds::{Linear, LinearStages, QueryKeyStages, Stages, WithStages};
@@ -69,6 +68,8 @@ pub struct Rope<S = Plain> {
     tuning: &'static Tuning,
     /// Whether what is fused runs stage by stage all the same.
     staged: bool,
+    /// The first channel that rotates.
+    window: usize,
     stages: S,
 }
 
@@ -131,8 +132,10 @@ impl Rope {
         element: &'static InPlaceKernels,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        let sharing = self.check_in_place(x.layout.shape(), rows)?;
-        self.run_in_place(x, element, &rows.view(sharing), rows.attention_factor());
+        let layout = self.windowed(x.layout)?;
+        let sharing = self.check_in_place(layout.shape(), rows)?;
+        let (view, factor) = (rows.view(sharing), rows.attention_factor());
+        self.run_in_place(&mut x.part(&layout), element, &view, factor);
         Ok(())
     }
 
@@ -161,9 +164,11 @@ impl Rope {
         k: (&'t mut BytesMut<'b>, &'static InPlaceKernels),
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        let sharing = self.check_qk(q.0.layout.shape(), k.0.layout.shape(), rows)?;
-        for (x, element) in [q, k] {
-            self.run_in_place(x, element, &rows.view(sharing), rows.attention_factor());
+        let (query, key) = (self.windowed(q.0.layout)?, self.windowed(k.0.layout)?);
+        let sharing = self.check_qk(query.shape(), key.shape(), rows)?;
+        for ((x, element), layout) in [(q, &query), (k, &key)] {
+            let (view, factor) = (rows.view(sharing), rows.attention_factor());
+            self.run_in_place(&mut x.part(layout), element, &view, factor);
         }
         Ok(())
     }
@@ -176,7 +181,8 @@ impl Rope {
         layouts: [&Layout; N],
         rows: &'r Rows<'_>,
     ) -> Option<LineRows<'r>> {
-        if self.direction != Direction::Forward || self.input != self.output {
+        let changes = self.direction != Direction::Forward || self.input != self.output;
+        if changes || self.window != 0 {
             return None;
         }
         for layout in layouts {
@@ -209,76 +215,17 @@ impl Rope {
         (y, target_element): (&mut BytesMut<'_>, &'static OutOfPlaceKernels),
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        let view = rows.view(self.check_across(x.layout.shape(), y.layout.shape(), rows)?);
         let elements = [source_element, target_element];
-        self.run_across(x, y, elements, view, rows.attention_factor());
-        Ok(())
-    }
-
-    /// [`Rope::rotate_into`] where the channels that rotate do not begin with the first: in every head channels rotate
-    /// from `first` on, as many as the rows are wide; the others are copied, as bits if the element stays the same. (In
-    /// place, [`TensorMut::narrow`] is a view of the channels that rotate.)
-    ///
-    /// ```
-    /// use rope_core::{Error, Pairing, Rope, Rows, Tensor, TensorMut};
-    ///
-    /// // The last two of four channels rotate by half a turn.
-    /// let (x, mut y) = ([1.0_f32, 2.0, 3.0, 4.0], [0.0_f32; 4]);
-    /// let (from, mut to) = (Tensor::new(&x, [1, 1, 1, 4])?, TensorMut::new(&mut y, [1, 1, 1, 4])?);
-    /// let rows = Rows::new(&[-1.0, 0.0], [1, 2])?;
-    /// Rope::new(Pairing::Half).rotate_window_into(&from, &mut to, &rows, 2)?;
-    /// assert_eq!(y, [1.0, 2.0, -3.0, -4.0]);
-    /// # Ok::<(), Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Rope::rotate_into`], for heads of the channels from `first` on; [`Error::Range`] if a head does not
-    /// have so many. The target is untouched then.
-    pub fn rotate_window_into<I: Element, O: Element>(
-        &self,
-        x: &Tensor<'_, I>,
-        y: &mut TensorMut<'_, O>,
-        rows: &Rows<'_>,
-        first: usize,
-    ) -> Result<(), Error> {
-        let (x, y) = (
-            (x.bytes(), I::OUT_OF_PLACE),
-            (y.bytes_mut(), O::OUT_OF_PLACE),
-        );
-        self.rotate_window_bytes_into(x, y, rows, first)
-    }
-
-    #[inline(never)]
-    fn rotate_window_bytes_into(
-        &self,
-        (x, source_element): (Bytes<'_>, &'static OutOfPlaceKernels),
-        (mut y, target_element): (BytesMut<'_>, &'static OutOfPlaceKernels),
-        rows: &Rows<'_>,
-        from: usize,
-    ) -> Result<(), Error> {
-        let (source, target) = (*x.layout, *y.layout);
-        let head_dim = source.shape().head_dim;
-        source.shape().check_same(target.shape())?;
-        let (windowed, placed) = (
-            source.channels(from..head_dim)?,
-            target.channels(from..head_dim)?,
-        );
-        let view = rows.view(self.check_across(windowed.shape(), placed.shape(), rows)?);
-        let (before, left) = (source.channels(0..from)?, target.channels(0..from)?);
-        for (source, target, view) in [
-            (windowed, placed, view),
-            (before, left, view.without_pairs()),
-        ] {
-            let layout = &source;
-            self.run_across(
-                Bytes { layout, ..x },
-                &mut y.part(&target),
-                [source_element, target_element],
-                view,
-                rows.attention_factor(),
-            );
+        let (source, target) = (x.layout.shape(), y.layout.shape());
+        if self.window == 0 {
+            let view = rows.view(self.check_across(source, target, rows)?);
+            self.run_across(x, y, elements, view, rows.attention_factor());
+            return Ok(());
         }
+        source.check_same(target)?;
+        let windowed = self.windowed_shape(source)?;
+        let view = rows.view(self.check_across(windowed, windowed, rows)?);
+        self.run_windowed(x, y, elements, view, rows.attention_factor());
         Ok(())
     }
 
@@ -407,6 +354,7 @@ impl Rope {
                 factors,
                 input,
                 output,
+                first_channel: 0,
             }),
             rounds: false,
             skips_identity: false,
@@ -415,6 +363,25 @@ impl Rope {
         };
         let target = &mut OperandMut::Tensor(y, target);
         staged::run(&pass, Some(&Operand::Tensor(x, source)), target);
+    }
+
+    /// The same from the first channel of the window on; the channels before it are copied.
+    #[inline(never)]
+    pub(crate) fn run_windowed(
+        &self,
+        x: Bytes<'_>,
+        y: &mut BytesMut<'_>,
+        elements: [&'static OutOfPlaceKernels; 2],
+        rows: View<'_>,
+        attention_factor: f64,
+    ) {
+        let (end, first) = (x.layout.shape().head_dim, self.window);
+        for (channels, rows) in [(first..end, rows), (0..first, rows.without_pairs())] {
+            let [source, target] = [x.layout, y.layout]
+                .map(|layout| layout.part(Dimension::Channels, channels.clone()));
+            let (x, y) = (x.within(&source), &mut y.part(&target));
+            self.run_across(x, y, elements, rows, attention_factor);
+        }
     }
 
     pub(crate) fn run_in_place(
@@ -432,6 +399,7 @@ impl Rope {
                 factors,
                 input: self.input,
                 output: self.output,
+                first_channel: 0,
             };
             return (full.in_place)(core, self.staged, x, element.1, rotation);
         }
@@ -440,6 +408,33 @@ impl Rope {
 }
 
 impl<S> Rope<S> {
+    /// The channels of heads from the first that rotates on.
+    #[inline]
+    pub(crate) fn windowed(&self, layout: &Layout) -> Result<Layout, Error> {
+        match self.window {
+            0 => Ok(*layout),
+            first => layout.channels(first..layout.shape().head_dim),
+        }
+    }
+
+    /// The same of a shape.
+    #[inline]
+    pub(crate) fn windowed_shape(&self, shape: Shape) -> Result<Shape, Error> {
+        let (first, head_dim) = (self.window, shape.head_dim);
+        if first > head_dim {
+            return Err(Error::Range {
+                dimension: Dimension::Channels,
+                start: first,
+                end: head_dim,
+                extent: head_dim,
+            });
+        }
+        Ok(Shape {
+            head_dim: head_dim - first,
+            ..shape
+        })
+    }
+
     /// Whether the pairing stays, as it must in place.
     #[inline]
     fn check_same_pairing(&self) -> Result<(), Error> {

@@ -346,10 +346,10 @@ fn windows_beyond_a_head() {
         let mut y = TensorMut::new(data, shape).expect("valid");
         let window = y.reborrow().narrow(Dimension::Channels, 5..5);
         refused(window, range(5, 5), &["channels"]);
-        let rotated = rope.rotate_window_into(&from, &mut y, &rows, 5);
+        let rotated = rope.window(5).rotate_into(&from, &mut y, &rows);
         refused(rotated, range(5, 4), &["channels"]);
         // Of four channels two are left, and the rows have four.
-        let rotated = rope.rotate_window_into(&from, &mut y, &rows, 2);
+        let rotated = rope.window(2).rotate_into(&from, &mut y, &rows);
         let error = Error::RotaryDimExceedsHead {
             rotary_dim: 4,
             head_dim: 2,

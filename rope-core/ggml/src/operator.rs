@@ -156,7 +156,7 @@ unsafe fn rotate<E: Element>(operator: &c::ggml_tensor) -> Result<(), String> {
     };
     let x = Tensor::new(x, from).map_err(message)?;
     let mut y = TensorMut::new(y, to).map_err(message)?;
-    rope.rotate_window_into(&x, &mut y, &rows, window.start)
+    rope.window(window.start).rotate_into(&x, &mut y, &rows)
         .map_err(message)
 }
 

@@ -14,7 +14,7 @@ pub(crate) mod fit;
 mod inverse;
 mod view;
 
-pub(crate) use view::{FullWidth, Rotation, RowSharing, View};
+pub(crate) use view::{FullHeads, FullWidth, Rotation, RowSharing, View};
 
 /// The cos and sin of each token, `rotary_dim / 2` of each, as f32 and already multiplied by the attention factor.
 ///

@@ -839,6 +839,16 @@ pub(crate) struct Bytes<'a> {
     pub(crate) layout: &'a Layout,
 }
 
+impl<'a> Bytes<'a> {
+    /// A part of it.
+    pub(crate) fn within<'p>(&self, layout: &'p Layout) -> Bytes<'p>
+    where
+        'a: 'p,
+    {
+        Bytes { layout, ..*self }
+    }
+}
+
 /// A [`TensorMut`] without its type.
 pub(crate) struct BytesMut<'a> {
     pub(crate) bytes: &'a mut [u8],

@@ -384,7 +384,7 @@ impl Pass<'_> {
                 if let Some(scale) = self.scale().filter(before) {
                     self.scale_heads(scale, self.element, span, values, side);
                 }
-                let [rotated, side] = self.rotate(span, values, side);
+                let [rotated, side] = self.rotate(span, self.first_channel(), values, side);
                 if self.rotation.is_some() && self.rounds {
                     self.round(self.element, rotated, side);
                 }

@@ -32,7 +32,7 @@ pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut
         with_tile(TILE, &mut |tile| {
             let tile: &mut [u8] = bytemuck::cast_slice_mut(tile);
             walk.run_dyn(&mut |span| {
-                let (source, line) = (&span.source(x.bytes), &mut span.line_in_tile(tile));
+                let (source, line) = (&span.source(x.bytes), &mut span.line_in_tile(tile, 0));
                 kernel(pass.proof, source, line);
                 copy_unrotated(pass.proof, ends, source, line);
                 let [at, step] = [span.at[1], span.steps[1]].map(|index| index * written.size);

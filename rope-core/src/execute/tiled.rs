@@ -74,7 +74,7 @@ pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut
     walk.prefetch = Prefetch::of(Access::Tile, pass.tuning, pass.shape, element.size);
     walk.run_dyn(&mut |span| {
         let source = &span.source(x.bytes);
-        let line = &mut span.line_in_tile(tile);
+        let line = &mut span.line_in_tile(tile, 0);
         match &way {
             Way::Rotated(kernel) => {
                 kernel(pass.proof, source, line);

@@ -204,15 +204,15 @@ impl LineSpan<'_> {
         }
     }
 
-    /// The line in a tile, where heads lie one after the other.
+    /// The line in a tile, where heads lie one after the other, from a channel on.
     #[inline(always)]
-    pub(crate) fn line_in_tile<'l>(&'l self, tile: &'l mut [u8]) -> Line<'l> {
+    pub(crate) fn line_in_tile<'l>(&'l self, tile: &'l mut [u8], first: usize) -> Line<'l> {
         Line {
             memory: tile,
-            at: 0,
+            at: first,
             step: self.head_dim,
             heads: self.count,
-            head_dim: self.head_dim,
+            head_dim: self.head_dim - first,
             rows: self.rows,
             ahead: 0,
             more: &MoreTokens::NONE,

@@ -169,12 +169,13 @@ impl Rope {
     #[inline(never)]
     pub(super) fn rotate_bytes_at(
         &self,
-        x: BytesMut<'_>,
+        mut x: BytesMut<'_>,
         element: &'static InPlaceKernels,
         at: &RowsAt<'_>,
     ) -> Result<(), Error> {
-        let rows = self.check_at(x.layout.shape(), at)?;
-        self.run_at(x, element, &rows, [0; 3]);
+        let layout = self.windowed(x.layout)?;
+        let rows = self.check_at(layout.shape(), at)?;
+        self.run_at(x.part(&layout), element, &rows, [0; 3]);
         Ok(())
     }
 

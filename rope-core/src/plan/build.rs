@@ -18,6 +18,7 @@ impl Rope {
             proof: Proof::best(),
             tuning: proof::tuning(),
             staged: false,
+            window: 0,
             stages: Plain,
         }
     }
@@ -32,6 +33,33 @@ impl<S: Copy> Rope<S> {
     pub fn output_pairing(self, pairing: Pairing) -> Self {
         Rope {
             output: pairing,
+            ..self
+        }
+    }
+
+    /// Rotates the channels of a head from this one on, as many as the rows are wide. The others stay as they are, or
+    /// are copied, as bits if the element stays the same. A norm, a scale and a transform are of the whole head. The
+    /// window begins with channel 0 until this says another.
+    ///
+    /// In multi-head latent attention the last channels of a head rotate:
+    ///
+    /// ```
+    /// use rope_core::{Error, Pairing, Rope, Rows, Tensor, TensorMut};
+    ///
+    /// // The last two of four channels rotate by half a turn.
+    /// let (x, mut y) = ([1.0_f32, 2.0, 3.0, 4.0], [0.0_f32; 4]);
+    /// let (from, mut to) = (Tensor::new(&x, [1, 1, 1, 4])?, TensorMut::new(&mut y, [1, 1, 1, 4])?);
+    /// let rows = Rows::new(&[-1.0, 0.0], [1, 2])?;
+    /// Rope::new(Pairing::Half).window(2).rotate_into(&from, &mut to, &rows)?;
+    /// assert_eq!(y, [1.0, 2.0, -3.0, -4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// A call is refused with [`Error::Range`] if a head has no such channel. Plain rotations of tensors are as fast as
+    /// of a window at channel 0; all others run stage by stage.
+    pub fn window(self, first_channel: usize) -> Self {
+        Rope {
+            window: first_channel,
             ..self
         }
     }
@@ -76,6 +104,7 @@ impl<S: Copy> Rope<S> {
             proof,
             tuning,
             staged,
+            window,
             ..
         } = *self;
         Rope {
@@ -85,6 +114,7 @@ impl<S: Copy> Rope<S> {
             proof,
             tuning,
             staged,
+            window,
             stages,
         }
     }

@@ -406,7 +406,8 @@ impl Rope<LinearStages<'_>> {
         angles: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
         let shape = dy.layout.shape();
-        let sharing = self.with(Plain).fit_in_place(shape, rows)?;
+        let windowed = self.windowed_shape(shape)?;
+        let sharing = self.with(Plain).fit_in_place(windowed, rows)?;
         let back = self.back_with([y.layout.shape(), shape], rows, angles)?;
         back.erased(&mut |back| {
             back.check_stages(shape, Some(rows))?;
@@ -734,11 +735,14 @@ impl Rope<Lowered<'_>> {
                 factors: self.factors(rows.attention_factor()),
                 input: self.input,
                 output: self.output,
+                first_channel: self.window,
             }),
             rounds: self.stages.rounds,
             skips_identity: false,
-            // No other kernel knows full-width rows.
-            staged: self.staged || rows.is_some_and(|(rows, _)| rows.is_full_width()),
+            // No other kernel knows full-width rows, or a window.
+            staged: self.staged
+                || self.window != 0
+                || rows.is_some_and(|(rows, _)| rows.is_full_width()),
             streams: false,
         }
     }

@@ -169,7 +169,7 @@ impl Rope<Lowered<'_>> {
         for output in &*outputs {
             output.check(shape)?;
             for rows in output.rows {
-                fit(shape, rows)?;
+                fit(self.windowed_shape(shape)?, rows)?;
                 self.check_stages(shape, Some(rows))?;
             }
         }

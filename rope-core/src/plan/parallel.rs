@@ -28,18 +28,21 @@ impl Rope {
         x: &mut TensorMut<'_, E>,
         angles: &impl Angles,
     ) -> Result<(), Error> {
+        let layout = self.windowed(x.layout())?;
+        let (shape, mut x) = (layout.shape(), x.bytes_mut());
+        let whole = Part::of(x.part(&layout), ());
         match angles.angles().0 {
             AnglesKind::Rows(rows) => {
-                let sharing = self.check_in_place(x.shape(), rows)?;
+                let sharing = self.check_in_place(shape, rows)?;
                 let (view, factor) = (rows.view(sharing), rows.attention_factor());
-                spread(self.tuning(), [Part::of(x.bytes_mut(), ())], |mut part| {
+                spread(self.tuning(), [whole], |mut part| {
                     let rows = view.skip(part.origin);
                     self.run_in_place(&mut part.target(), E::IN_PLACE, &rows, factor);
                 });
             }
             AnglesKind::At(at, _) => {
-                let rows = self.check_at(x.shape(), at)?;
-                spread(self.tuning(), [Part::of(x.bytes_mut(), ())], |mut part| {
+                let rows = self.check_at(shape, at)?;
+                spread(self.tuning(), [whole], |mut part| {
                     let origin = part.origin;
                     self.run_at(part.target(), E::IN_PLACE, &rows, origin);
                 });
@@ -59,9 +62,11 @@ impl Rope {
         k: &mut TensorMut<'_, K>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        let sharing = self.check_qk(q.shape(), k.shape(), rows)?;
+        let (query, key) = (self.windowed(q.layout())?, self.windowed(k.layout())?);
+        let sharing = self.check_qk(query.shape(), key.shape(), rows)?;
         let (view, factor) = (rows.view(sharing), rows.attention_factor());
-        let parts = [Part::of(q.bytes_mut(), ()), Part::of(k.bytes_mut(), ())];
+        let (mut q, mut k) = (q.bytes_mut(), k.bytes_mut());
+        let parts = [Part::of(q.part(&query), ()), Part::of(k.part(&key), ())];
         let elements = [Q::IN_PLACE, K::IN_PLACE];
         spread(self.tuning(), parts, |mut part| {
             let rows = view.skip(part.origin);
@@ -82,7 +87,9 @@ impl Rope {
         y: &mut TensorMut<'_, O>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        let sharing = self.check_across(x.shape(), y.shape(), rows)?;
+        x.shape().check_same(y.shape())?;
+        let windowed = self.windowed_shape(x.shape())?;
+        let sharing = self.check_across(windowed, windowed, rows)?;
         let (view, factor) = (rows.view(sharing), rows.attention_factor());
         let source = (*x.layout(), x.bytes());
         spread(
@@ -96,7 +103,7 @@ impl Rope {
                     ..whole
                 };
                 let elements = [I::OUT_OF_PLACE, O::OUT_OF_PLACE];
-                self.run_across(source, &mut part.target(), elements, rows, factor);
+                self.run_windowed(source, &mut part.target(), elements, rows, factor);
             },
         );
         Ok(())

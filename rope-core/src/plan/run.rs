@@ -52,7 +52,7 @@ impl Rope<Lowered<'_>> {
         if angles.is_some() {
             self.check_same_pairing()?;
         }
-        let angles = fitting(angles, shape)?;
+        let angles = self.fitting(angles, shape)?;
         self.check_stages(shape, ready_rows(angles))?;
         let mut name = NOTHING;
         self.passes(shape, kernels, angles, false, &mut |pass| {
@@ -80,7 +80,7 @@ impl Rope<Lowered<'_>> {
         };
         let shape = target.stored.shape(tokens);
         self.check_same_pairing()?;
-        let checked = fitting(Some(angles), shape)?;
+        let checked = self.fitting(Some(angles), shape)?;
         match angles {
             AnglesKind::Rows(rows) => rows.check_moves()?,
             AnglesKind::At(at, _) => at.check_moves()?,
@@ -122,7 +122,7 @@ impl Rope<Lowered<'_>> {
         if let (SourceKind::Tensor(_), TargetKind::Tensor(y, _)) = (source, &*target) {
             shape.check_same(y.layout.shape())?;
         }
-        let angles = fitting(angles, shape)?;
+        let angles = self.fitting(angles, shape)?;
         if let SourceKind::Slots(cache, slots) = source {
             cache.stored().check(shape, slots, cache.len())?;
         }
@@ -197,24 +197,26 @@ impl Rope<Lowered<'_>> {
                     factors,
                     input: self.input,
                     output: self.output,
+                    first_channel: self.window,
                 }),
                 ..pass(None)
             });
         });
     }
-}
 
-/// Angles with how sequences share their rows, if they fit heads of this shape.
-fn fitting<'a>(
-    angles: Option<AnglesKind<'a>>,
-    shape: Shape,
-) -> Result<Option<(AnglesKind<'a>, RowSharing)>, Error> {
-    let sharing = match angles {
-        None => return Ok(None),
-        Some(AnglesKind::Rows(rows)) => fit(shape, rows)?,
-        Some(AnglesKind::At(at, fns)) => (fns.check)(at, shape)?,
-    };
-    Ok(angles.map(|angles| (angles, sharing)))
+    /// Angles with how sequences share their rows, if they fit heads of this shape.
+    fn fitting<'a>(
+        &self,
+        angles: Option<AnglesKind<'a>>,
+        shape: Shape,
+    ) -> Result<Option<(AnglesKind<'a>, RowSharing)>, Error> {
+        let sharing = match angles {
+            None => return Ok(None),
+            Some(AnglesKind::Rows(rows)) => fit(self.windowed_shape(shape)?, rows)?,
+            Some(AnglesKind::At(at, fns)) => (fns.check)(at, self.windowed_shape(shape)?)?,
+        };
+        Ok(angles.map(|angles| (angles, sharing)))
+    }
 }
 
 /// Rows that were made before the call.

@@ -33,13 +33,13 @@ pub(crate) fn rotate_into<E: Element>(
 ) -> Result<()> {
     let Some((dimension, parts)) = cut(&y, rows) else {
         let mut y = y;
-        return Ok(rope.rotate_window_into(&x, &mut y, rows, first)?);
+        return Ok(rope.window(first).rotate_into(&x, &mut y, rows)?);
     };
     let parts = split(y, dimension, &parts)?;
     parallel(parts, |(mut part, range)| {
         let rows = rows_of(rows, &part, dimension, range.clone())?;
         let x = x.narrow(dimension, range)?;
-        Ok(rope.rotate_window_into(&x, &mut part, &rows, first)?)
+        Ok(rope.window(first).rotate_into(&x, &mut part, &rows)?)
     })
 }
 

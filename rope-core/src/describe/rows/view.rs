@@ -63,6 +63,8 @@ pub(crate) struct Rotation<'a> {
     pub(crate) factors: Option<RowFactors>,
     pub(crate) input: Pairing,
     pub(crate) output: Pairing,
+    /// The first channel that rotates.
+    pub(crate) first_channel: usize,
 }
 
 /// What rotates by full-width rows. They refer to it, so that programs without such rows do not link it.
@@ -70,13 +72,23 @@ pub(crate) struct Rotation<'a> {
 pub(crate) struct FullWidth {
     /// Rotates a tensor in place.
     pub(crate) in_place: InPlaceByFull,
-    /// Rotates heads of so many channels in a tile, or beside it, where the pairing changes: tells which.
+    /// Rotates heads of so many channels in a tile, from a channel on, or beside it, where the pairing changes: tells
+    /// which.
     pub(crate) tile: TileByFull,
 }
 
 type InPlaceByFull =
     fn((Proof, &'static Tuning), bool, &mut BytesMut<'_>, ElementType, Rotation<'_>);
-type TileByFull = fn(Proof, &Rotation<'_>, (&LineRows<'_>, usize), &mut [f32], &mut [f32]) -> bool;
+type TileByFull = fn(Proof, &Rotation<'_>, FullHeads<'_>, &mut [f32], &mut [f32]) -> bool;
+
+/// Heads in a tile, which rotate by full-width rows.
+#[derive(Clone, Copy)]
+pub(crate) struct FullHeads<'a> {
+    pub(crate) rows: &'a LineRows<'a>,
+    pub(crate) head_dim: usize,
+    /// The first channel that rotates.
+    pub(crate) first: usize,
+}
 
 impl<'a> View<'a> {
     /// Rows without pairs: those of a pass that rotates nothing.
