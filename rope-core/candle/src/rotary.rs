@@ -293,7 +293,7 @@ impl Rotary {
     ///
     /// # Errors
     ///
-    /// In words: those of [`rope_core::Rope::copy_from_cache`]; if a cache is tracked, has not four dimensions or the
+    /// In words: those of [`rope_core::Rope::apply_into`]; if a cache is tracked, has not four dimensions or the
     /// type of its format, or does not lie on the CPU; if `dtype` is another.
     pub fn read_caches<'s>(
         &self,

@@ -159,7 +159,7 @@ fn write<V: Element + BurnElement>(
 ///
 /// [`Error::Fused`] if a cache does not lie on Flex, is on a device with autodiff, or does not have a type of its
 /// format, and for another `dtype`; [`Error::Memory`] for more slots than memory holds; [`Error::Rope`] with those of
-/// [`rope_core::Rope::copy_from_cache`] and of [`Cache`], and with [`rope_core::Error::CacheLayout`] for a last
+/// [`rope_core::Rope::apply_into`] and of [`Cache`], and with [`rope_core::Error::CacheLayout`] for a last
 /// dimension that is not one of whole blocks.
 pub fn read_caches<'s, C>(
     (keys, values): (&Tensor<4, C>, &Tensor<4, C>),
