@@ -12,7 +12,7 @@ mod sums;
 
 pub(crate) use double::SimdF64;
 pub(crate) use portable::Portable;
-pub(crate) use quant::SimdQuant;
+pub(crate) use quant::{NONLINEAR, SimdQuant};
 pub(crate) use scalar::Scalar;
 pub(crate) use stream::{CacheLine, Stream};
 pub(crate) use sums::SimdSums;
