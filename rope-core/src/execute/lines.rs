@@ -79,6 +79,24 @@ pub(crate) fn rotate_lines<S: Addresses, T: Addresses>(
     });
 }
 
+/// Rotates a line by a kernel; what does not rotate is copied.
+#[inline]
+pub(crate) fn rotate_line(
+    proof: Proof,
+    ends: IoFormats,
+    kernel: OutOfPlaceFn,
+    source: &Source<'_>,
+    line: &mut Line<'_>,
+) {
+    let rotated = 2 * line.rows.pairs;
+    if rotated > 0 {
+        kernel(proof, source, line);
+    }
+    if rotated < line.head_dim {
+        copy_unrotated(proof, ends, source, line);
+    }
+}
+
 /// Copies the channels after the pairs: as bits where the element stays the same, not even a NaN changes; otherwise
 /// rounded from f32, which all kernels read that convert.
 #[inline(never)]

@@ -2,13 +2,16 @@
 
 use super::stages::{Lowered, PassSource, check_head};
 use super::{Linear, Plain, Rope, Stages, fit};
-use crate::cache::{Cache, CacheMut, Format, IntoSlots, Slots};
+use crate::cache::{Cache, CacheHeadsMut, CacheMut, Format, IntoSlots, Slots};
 use crate::element::{Element, ElementKernels};
+use crate::execute::lines;
 use crate::implementations::{self, SHIFT};
 use crate::kernel::elements::OutOfPlaceKernels;
-use crate::pass::{Operand, OperandMut, Pass, PassKernels};
+use crate::kernel::line::{Line, Source};
+use crate::pass::{IoFormats, Operand, OperandMut, Pass, PassKernels};
 use crate::rows::RowSharing;
 use crate::tensor::BytesMut;
+use crate::walk::{Addresses, Located};
 use crate::{Dimension, Error, Rows, Shape, Tensor, TensorMut};
 
 impl<S: Stages> Rope<S> {
@@ -245,7 +248,66 @@ impl Rope<Lowered<'_>> {
         let shape = x.tensor.layout.shape();
         let rows = fitting(shape, rows)?;
         cache.stored().check(shape, slots, cache.len())?;
-        self.run_into(x, &mut OperandMut::Cache(cache, slots), rows)
+        self.check_stages(shape, rows.map(|(rows, _)| rows))?;
+        if let Some((rows, _)) = rows
+            && self.rotate_token_into_slot(x, cache, slots, rows)
+        {
+            return Ok("fused");
+        }
+        Ok(self.run_into(x, &mut OperandMut::Cache(cache, slots), rows))
+    }
+
+    /// Rotates one token whose heads share a row into its slot by one kernel, if there is one: a line, for which
+    /// neither a pass nor a walk is built.
+    #[inline]
+    fn rotate_token_into_slot(
+        &self,
+        x: PassSource<'_>,
+        cache: &mut CacheMut<'_>,
+        slots: &Slots<'_>,
+        rows: &Rows<'_>,
+    ) -> bool {
+        let shape = x.tensor.layout.shape();
+        if self.has_stages() || self.staged || shape.is_empty() {
+            return false;
+        }
+        let factors = self.factors(rows.attention_factor());
+        let Some(row) = &rows.of_one_token(shape, factors.as_ref()) else {
+            return false;
+        };
+        let located = cache.in_slots(slots, 1).token(0, 0);
+        let step = cache.layout().strides.head;
+        let CacheHeadsMut::Lines(memory, element) = cache.heads_mut() else {
+            return false;
+        };
+        let ends = IoFormats {
+            source: x.element,
+            input: self.input,
+            target: element,
+            output: self.output,
+        };
+        let Some(kernel) = ends.fused() else {
+            return false;
+        };
+        if let Some(Located { element: at, .. }) = located {
+            let source = &Source {
+                memory: x.tensor.bytes,
+                at: x.tensor.layout.offset(),
+                step: x.tensor.layout.strides().head,
+                ahead: 0,
+            };
+            let line = &mut Line {
+                memory,
+                at,
+                step,
+                heads: shape.heads,
+                head_dim: shape.head_dim,
+                rows: row,
+                ahead: 0,
+            };
+            lines::rotate_line(self.proof, ends, kernel, source, line);
+        }
+        true
     }
 
     #[inline(never)]

@@ -812,22 +812,27 @@ impl Rope<Lowered<'_>> {
     ) -> Result<&'static str, Error> {
         let shape = x.tensor.layout.shape();
         let sharing = fit_across(shape, y.layout.shape(), rows)?;
+        self.check_stages(shape, Some(rows))?;
         let target = &mut OperandMut::Tensor(y, target);
-        self.run_into(x, target, Some((rows, sharing)))
+        Ok(self.run_into(x, target, Some((rows, sharing))))
     }
 
-    /// Runs the plan from a tensor into a target that fits it, if the stages do.
+    /// Runs the plan from a tensor into a target that fits it, as the stages do.
     pub(super) fn run_into(
         &self,
         x: PassSource<'_>,
         target: &mut OperandMut<'_, '_>,
         rows: Option<(&Rows<'_>, RowSharing)>,
-    ) -> Result<&'static str, Error> {
+    ) -> &'static str {
         let shape = x.tensor.layout.shape();
-        self.check_stages(shape, rows.map(|(rows, _)| rows))?;
         let pass = self.checked_pass(shape, (x.element, x.kernels), rows);
         let source = Operand::Tensor(x.tensor, x.element);
-        Ok(implementations::out_of_place(&pass, &source, target))
+        implementations::out_of_place(&pass, &source, target)
+    }
+
+    /// Whether the plan has a stage beside the rotation.
+    pub(super) fn has_stages(&self) -> bool {
+        self.stages.stages.is_some()
     }
 
     /// Whether norm and scale fit the heads, and the direction the rows.
