@@ -49,9 +49,15 @@ fn run(
     let Some(kernel) = kernel(ends).filter(|_| pass.stages.is_none()) else {
         return false;
     };
-    let walk = &pass.walk(Some(source), target);
-    let (from, to) = (source.memory(), target.memory_mut());
-    rotate_lines((pass.proof, pass.tuning), ends, kernel, from, to, walk);
+    let core = (pass.proof, pass.tuning);
+    if let (Operand::Tensor(x, _), OperandMut::Tensor(y, _)) = (source, &mut *target) {
+        let walk = &pass.walk_between(x.layout, y.layout);
+        rotate_lines(core, ends, kernel, x.bytes, y.bytes, walk);
+    } else {
+        let walk = &pass.walk(Some(source), target);
+        let (from, to) = (source.memory(), target.memory_mut());
+        rotate_lines(core, ends, kernel, from, to, walk);
+    }
     true
 }
 
