@@ -255,6 +255,7 @@ pub(super) const INTERLEAVED: [u8; 16] = [0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13
 
 impl InstructionSet for Avx2 {
     type Narrower = Portable;
+    const STREAMS: bool = true;
 
     #[inline(never)]
     fn enter<K: Kernel>(self, kernel: K) {

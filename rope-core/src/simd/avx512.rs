@@ -351,6 +351,7 @@ const UNORDER: [u64; 8] = [0, 2, 4, 6, 1, 3, 5, 7];
 
 impl<const BF16: bool> InstructionSet for Token<BF16> {
     type Narrower = Avx2;
+    const STREAMS: bool = true;
 
     #[inline(never)]
     fn enter<K: Kernel>(self, kernel: K) {
