@@ -171,7 +171,7 @@ static ZEN_5: Tuning = Tuning {
     core: "Zen 5",
     rotate: Ahead {
         heads: [10, 14],
-        ..EARLIER.rotate
+        above: [2 * MIB, 512 * KIB],
     },
     // Five tensors of bf16 `[1, 2048, 32, 128]` take 1.1 to 1.5 of five calls past the caches, and 0.5 to 1.1 through
     // them (AVX-512; AVX2 0.9 and 0.5 to 0.65).
