@@ -12,20 +12,19 @@
 //! zero is the smallest value. In Q4_0 and Q5_0 the largest magnitude has both signs in some of a hundred blocks of
 //! bf16; only the d is made by the definition then. IQ4_NL ([`nonlinear`]) takes channels in their order everywhere.
 
+mod block;
 mod nonlinear;
 
 use core::hint::black_box;
 use core::marker::PhantomData;
 
+use block::{BlockCodes, VALUES, first_largest, pack, unpack, values_at};
 use nonlinear::Nonlinear;
 
 use super::{BlockFormat, RUN, halves, required};
 use crate::kernel::values::{Values, VectorPairs};
 use crate::simd::convert::{f16_to_f32, f32_to_f16};
 use crate::simd::{InstructionSet, Kernel, Scalar, SimdQuant};
-
-/// Values of a block.
-const VALUES: usize = 32;
 
 pub(super) static Q4_0: BlockFormat = format::<LinearCodes<4, false>>("q4_0", required!("Q4_0"));
 pub(super) static Q4_1: BlockFormat = format::<LinearCodes<4, true>>("q4_1", required!("Q4_1"));
@@ -56,21 +55,6 @@ const fn format<B: BlockCodes>(name: &'static str, required: &'static str) -> Bl
             });
         },
     }
-}
-
-/// A format as its kernels see it. Blocks are slices of [`BlockCodes::BYTES`].
-trait BlockCodes {
-    /// Bytes of a block.
-    const BYTES: usize;
-
-    /// The definition.
-    fn define(x: &[f32; VALUES], block: &mut [u8]);
-
-    /// The same of some blocks by vectors.
-    fn encode<S: SimdQuant>(s: S, source: VectorPairs<'_, S>, blocks: &mut [u8]);
-
-    /// The values of a block.
-    fn decode(block: &[u8], values: &mut [f32; VALUES]);
 }
 
 /// What is known of a block before its codes are made.
@@ -106,18 +90,6 @@ impl<B: BlockCodes> Kernel for EncodeBlocks<'_, B> {
         let source = self.source.pairs::<S>();
         B::encode(s, source, &mut self.target[..len]);
     }
-}
-
-/// The values of a block, from a pair of vectors on.
-#[inline(always)]
-fn values_at<S: SimdQuant>(s: S, source: VectorPairs<'_, S>, at: usize) -> [f32; VALUES] {
-    let mut x = [0.0; VALUES];
-    let chunks = S::chunks_mut(&mut x).as_chunks_mut::<2>().0;
-    for (pair, to) in chunks.iter_mut().enumerate() {
-        let [a, b] = source.load(s, at + pair);
-        *to = [s.store_f32(a), s.store_f32(b)];
-    }
-    x
 }
 
 /// Out of the loop of a kernel.
@@ -324,19 +296,6 @@ impl<const BITS: u32, const OFFSET: bool> BlockCodes for LinearCodes<BITS, OFFSE
     }
 }
 
-/// The first value of the largest magnitude, NaNs left out; 0 of none. By integers, as `scalar::max_magnitude`.
-#[inline(always)]
-fn first_largest(x: &[f32; VALUES]) -> f32 {
-    let (mut largest, mut value) = (0, 0.0);
-    for &x in x {
-        let magnitude = x.to_bits() & 0x7fff_ffff;
-        if magnitude > largest && magnitude <= f32::INFINITY.to_bits() {
-            (largest, value) = (magnitude, x);
-        }
-    }
-    value
-}
-
 /// The first of the smallest values and of the largest ones, NaNs left out, by integers.
 #[inline(always)]
 fn bounds(x: &[f32; VALUES]) -> [f32; 2] {
@@ -399,43 +358,14 @@ fn f16_at(block: &[u8], start: usize) -> f32 {
     f16_to_f32(u16::from_le_bytes([block[start], block[start + 1]]))
 }
 
-/// Codes, of whose lowest bytes only `BITS` may be set, to their bytes: the fifth bits, if there are any, as one number
-/// before the halves of bytes.
-#[inline(always)]
-fn pack<const BITS: u32, S: SimdQuant>(s: S, codes: &[i32; VALUES], bytes: &mut [u8]) {
-    let (low, high) = codes.split_at(VALUES / 2);
-    let fifths = const { BITS as usize - 4 } * 4;
-    for ((byte, low), high) in bytes[fifths..].iter_mut().zip(low).zip(high) {
-        *byte = (low & 15 | high << 4) as u8;
-    }
-    if BITS == 5 {
-        bytes[..4].copy_from_slice(&s.fifth_bits(codes).to_le_bytes());
-    }
-}
-
-/// Undoes `pack`.
-#[inline(always)]
-fn unpack<const BITS: u32>(bytes: &[u8]) -> [u8; VALUES] {
-    let fifths = const { BITS as usize - 4 } * 4;
-    let mut codes = [0; VALUES];
-    let (low, high) = codes.split_at_mut(VALUES / 2);
-    for ((byte, low), high) in bytes[fifths..].iter().zip(low).zip(high) {
-        (*low, *high) = (byte & 15, byte >> 4);
-    }
-    if BITS == 5 {
-        for (codes, fifths) in codes.as_chunks_mut::<8>().0.iter_mut().zip(&bytes[..4]) {
-            for (bit, code) in codes.iter_mut().enumerate() {
-                *code |= (fifths >> bit & 1) << 4;
-            }
-        }
-    }
-    codes
-}
-
 #[cfg(test)]
 mod tests {
+    use std::vec;
+    use std::vec::Vec;
+
     use super::*;
     use crate::Backend;
+    use crate::simd::NONLINEAR;
 
     /// A block by vectors, and whether they know its bits.
     struct ByVectors<'a, const BITS: u32, const OFFSET: bool> {
@@ -498,5 +428,63 @@ mod tests {
         x[9] = 0.0;
         by_vectors::<4, true>(&x, false);
         by_vectors::<5, true>(&x, false);
+    }
+
+    /// Blocks as caches have them, and those whose bits a formula of another order would not have.
+    fn blocks() -> Vec<[f32; VALUES]> {
+        let mut state = 1_u32;
+        let mut blocks: Vec<[f32; VALUES]> = (0..67)
+            .map(|block| {
+                [0; VALUES].map(|_| {
+                    state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    // The largest magnitude often has both signs.
+                    let coarse = f32::from((state >> 24) as u8) - 127.5;
+                    let fine = (state >> 8) as f32 / 16_777_216.0;
+                    if block % 2 == 0 {
+                        coarse
+                    } else {
+                        coarse * fine
+                    }
+                })
+            })
+            .collect();
+        blocks[3] = [0.0; VALUES];
+        blocks[4] = [1e-16; VALUES];
+        blocks[5][7] = f32::NAN;
+        blocks[6][0] = f32::NEG_INFINITY;
+        blocks[8] = [f32::NAN; VALUES];
+        blocks[9] = [1e20; VALUES];
+        // Halfway between two values of the table, and next to it.
+        for (block, step) in [(10, 0), (11, 1), (12, -1)] {
+            blocks[block][0] = -127.0;
+            for code in 0..15 {
+                let limit = f32::midpoint(NONLINEAR[code].into(), NONLINEAR[code + 1].into());
+                blocks[block][code + 1] = match step {
+                    0 => limit,
+                    1 => limit.next_up(),
+                    _ => limit.next_down(),
+                };
+            }
+        }
+        blocks
+    }
+
+    #[test]
+    fn every_number_of_blocks_is_encoded_as_its_definition() {
+        let blocks = blocks();
+        let mut defined = vec![[0x5a; Nonlinear::BYTES]; blocks.len()];
+        for (x, block) in blocks.iter().zip(&mut defined) {
+            Nonlinear::define(x, block);
+        }
+        for proof in Backend::available().filter_map(Backend::prove) {
+            for count in 0..=blocks.len() {
+                let mut encoded = vec![[0x5a; Nonlinear::BYTES]; blocks.len()];
+                let source = Values::F32(blocks[..count].as_flattened());
+                let target = encoded[..count].as_flattened_mut();
+                (IQ4_NL.encode)(proof, source, target);
+                let same = encoded[..count] == defined[..count];
+                assert!(same, "{} of {count}", proof.backend());
+            }
+        }
     }
 }

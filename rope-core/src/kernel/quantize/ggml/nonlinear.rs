@@ -22,7 +22,8 @@ use core::slice;
 
 use bytemuck::{Zeroable, cast_slice, cast_slice_mut, must_cast};
 
-use super::{BlockCodes, RUN, VALUES, first_largest, halves, pack, unpack, values_at};
+use super::block::{BlockCodes, VALUES, first_largest, pack, unpack, values_at};
+use crate::kernel::quantize::{RUN, halves};
 use crate::kernel::values::VectorPairs;
 use crate::simd::convert::{f16_to_f32, f32_to_f16};
 use crate::simd::{NONLINEAR, Scalar, SimdQuant};
@@ -196,73 +197,5 @@ impl Nonlinear {
             s.store_f32(c),
             s.store_f32(d),
         ]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::vec;
-    use std::vec::Vec;
-
-    use super::super::{IQ4_NL, Values};
-    use super::*;
-    use crate::Backend;
-
-    /// Blocks as caches have them, and those whose bits a formula of another order would not have.
-    fn blocks() -> Vec<[f32; VALUES]> {
-        let mut state = 1_u32;
-        let mut blocks: Vec<[f32; VALUES]> = (0..67)
-            .map(|block| {
-                [0; VALUES].map(|_| {
-                    state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                    // The largest magnitude often has both signs.
-                    let coarse = f32::from((state >> 24) as u8) - 127.5;
-                    let fine = (state >> 8) as f32 / 16_777_216.0;
-                    if block % 2 == 0 {
-                        coarse
-                    } else {
-                        coarse * fine
-                    }
-                })
-            })
-            .collect();
-        blocks[3] = [0.0; VALUES];
-        blocks[4] = [1e-16; VALUES];
-        blocks[5][7] = f32::NAN;
-        blocks[6][0] = f32::NEG_INFINITY;
-        blocks[8] = [f32::NAN; VALUES];
-        blocks[9] = [1e20; VALUES];
-        // Halfway between two values of the table, and next to it.
-        for (block, step) in [(10, 0), (11, 1), (12, -1)] {
-            blocks[block][0] = -127.0;
-            for code in 0..15 {
-                let limit = f32::midpoint(NONLINEAR[code].into(), NONLINEAR[code + 1].into());
-                blocks[block][code + 1] = match step {
-                    0 => limit,
-                    1 => limit.next_up(),
-                    _ => limit.next_down(),
-                };
-            }
-        }
-        blocks
-    }
-
-    #[test]
-    fn every_number_of_blocks_is_encoded_as_its_definition() {
-        let blocks = blocks();
-        let mut defined = vec![[0x5a; Nonlinear::BYTES]; blocks.len()];
-        for (x, block) in blocks.iter().zip(&mut defined) {
-            Nonlinear::define(x, block);
-        }
-        for proof in Backend::available().filter_map(Backend::prove) {
-            for count in 0..=blocks.len() {
-                let mut encoded = vec![[0x5a; Nonlinear::BYTES]; blocks.len()];
-                let source = Values::F32(blocks[..count].as_flattened());
-                let target = encoded[..count].as_flattened_mut();
-                (IQ4_NL.encode)(proof, source, target);
-                let same = encoded[..count] == defined[..count];
-                assert!(same, "{} of {count}", proof.backend());
-            }
-        }
     }
 }
