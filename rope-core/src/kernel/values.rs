@@ -118,11 +118,17 @@ macro_rules! values {
                 let ([a, b], [c, d]) = match self {
                     $(Blocks::$Type(blocks) => {
                         let [a, b, c, d] = blocks[index];
-                        let even_odd = S::INTERLEAVES_CODES && <$E as Convert>::EVEN_ODD;
-                        (
-                            <$E as Convert>::read(s, [a, b], even_odd),
-                            <$E as Convert>::read(s, [c, d], even_odd),
-                        )
+                        if const { S::INTERLEAVES_CODES } {
+                            (
+                                <$E as Convert>::read_even_odd(s, [a, b]),
+                                <$E as Convert>::read_even_odd(s, [c, d]),
+                            )
+                        } else {
+                            (
+                                <$E as Convert>::read(s, [a, b]),
+                                <$E as Convert>::read(s, [c, d]),
+                            )
+                        }
                     })+
                 };
                 [a, b, c, d]
@@ -140,7 +146,7 @@ macro_rules! values {
             #[inline(always)]
             pub(crate) fn load(self, s: S, index: usize) -> [S::F32; 2] {
                 match self {
-                    $(VectorPairs::$Type(pairs) => <$E as Convert>::read(s, pairs[index], false),)+
+                    $(VectorPairs::$Type(pairs) => <$E as Convert>::read(s, pairs[index]),)+
                 }
             }
 
@@ -149,7 +155,7 @@ macro_rules! values {
             pub(crate) fn load_in_any_order(self, s: S, index: usize) -> [S::F32; 2] {
                 match self {
                     $(VectorPairs::$Type(pairs) => {
-                        <$E as Convert>::read(s, pairs[index], <$E as Convert>::EVEN_ODD)
+                        <$E as Convert>::read_even_odd(s, pairs[index])
                     })+
                 }
             }
@@ -184,7 +190,7 @@ fn magnitude<E: Convert, S: SimdQuant>(s: S, block: Option<&[S::Chunk<E::Bits>]>
     let mut largest = s.splat(0.0);
     if let Some(block) = block {
         for pair in block.as_chunks().0 {
-            let [a, b] = E::read(s, *pair, E::EVEN_ODD);
+            let [a, b] = E::read_even_odd(s, *pair);
             largest = s.max_magnitude(s.max_magnitude(largest, a), b);
         }
     }

@@ -30,6 +30,23 @@ const VECTORS: bool = cfg!(any(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Portable;
 
+/// Applies one scalar expression to four lanes. Of `array::map` LLVM makes the same, but takes as long for it as for the
+/// kernel around it.
+macro_rules! four {
+    ($i:ident => $e:expr) => {
+        [
+            four!($i = 0 => $e),
+            four!($i = 1 => $e),
+            four!($i = 2 => $e),
+            four!($i = 3 => $e),
+        ]
+    };
+    ($i:ident = $lane:literal => $e:expr) => {{
+        const $i: usize = $lane;
+        $e
+    }};
+}
+
 impl Portable {
     pub(crate) fn detect() -> Option<Self> {
         Some(Portable)
@@ -227,19 +244,19 @@ impl SimdQuant for Portable {
     fn max_magnitude(self, a: f32x4, x: f32x4) -> f32x4 {
         // Lanes are numbers in turn, which the compiler makes vectors of.
         let (a, x) = (a.to_array(), x.to_array());
-        f32x4::new([0, 1, 2, 3].map(|i| scalar::max_magnitude(a[i], x[i])))
+        f32x4::new(four!(I => scalar::max_magnitude(a[I], x[I])))
     }
 
     #[inline(always)]
     fn max_number(self, a: f32x4, x: f32x4) -> f32x4 {
         let (a, x) = (a.to_array(), x.to_array());
-        f32x4::new([0, 1, 2, 3].map(|i| scalar::max_number(a[i], x[i])))
+        f32x4::new(four!(I => scalar::max_number(a[I], x[I])))
     }
 
     #[inline(always)]
     fn min_number(self, a: f32x4, x: f32x4) -> f32x4 {
         let (a, x) = (a.to_array(), x.to_array());
-        f32x4::new([0, 1, 2, 3].map(|i| scalar::min_number(a[i], x[i])))
+        f32x4::new(four!(I => scalar::min_number(a[I], x[I])))
     }
 
     #[inline(always)]
@@ -263,11 +280,10 @@ impl SimdSums for Portable {
 
     #[inline(always)]
     fn any_not_normal(self, x: [f32x4; 4]) -> bool {
-        let mut found = false;
-        for x in x {
-            found |= x.to_array().map(|x| !x.is_normal()).contains(&true);
-        }
-        found
+        let x = four!(I => x[I].to_array());
+        let [a, b, c, d] = four!(I => four!(J => !x[I][J].is_normal()));
+        let [a, b, c, d] = four!(I => a[I] | b[I] | c[I] | d[I]);
+        a | b | c | d
     }
 
     #[inline(always)]
@@ -299,7 +315,7 @@ impl SimdSums for Portable {
 
     #[inline(always)]
     fn load_f32_wide(self, x: [f32; 4]) -> f64x4 {
-        f64x4::new(x.map(f64::from))
+        f64x4::new(four!(I => f64::from(x[I])))
     }
 
     #[inline(always)]
@@ -348,10 +364,8 @@ fn interleave(lower: i16x8, upper: i16x8) -> [u32x4; 2] {
 fn f16_magnitude(x: f32x4) -> i32x4 {
     let magnitude: f32x4 = must_cast(must_cast::<_, u32x4>(x) & u32x4::splat(0x7fff_ffff));
     // Keeps a NaN, which `fast_min` does on some targets only. It compiles to one instruction all the same.
-    let size = magnitude
-        .to_array()
-        .map(|x| if x > 65536.0 { 65536.0 } else { x });
-    let size = f32x4::new(size);
+    let size = magnitude.to_array();
+    let size = f32x4::new(four!(I => if size[I] > 65536.0 { 65536.0 } else { size[I] }));
     let power = must_cast::<_, u32x4>(size) & u32x4::splat(0x7f80_0000);
     let power = floats(power + u32x4::splat(13 << 23)).fast_max(f32x4::splat(0.5));
     // The exponent, at bit 7 of the upper half, moves to bit 10; the lower half, the units, is added.
@@ -368,6 +382,13 @@ fn round_number(x: f32x4) -> u32x4 {
     bits + (odd + u32x4::splat(0x7fff))
 }
 
+/// What was rounded, with quiet NaNs where there were NaNs.
+#[inline(always)]
+fn quiet(rounded: u32x4, x: f32x4) -> u32x4 {
+    let quiet = must_cast::<_, u32x4>(x) | u32x4::splat(0x0040_0000);
+    must_cast::<_, u32x4>(x.is_nan()).bitselect(quiet, rounded)
+}
+
 /// Rounds a group. A NaN, which is asked for once, is made quiet instead: rounding could carry it into an infinity.
 #[inline(always)]
 fn round_bf16(group: [[f32x4; 2]; 2]) -> [[u32x4; 2]; 2] {
@@ -379,15 +400,8 @@ fn round_bf16(group: [[f32x4; 2]; 2]) -> [[u32x4; 2]; 2] {
     // Adding keeps a NaN.
     if ((a + b) + (c + d)).is_nan().any() {
         cold_path();
-        for (rounded, x) in rounded
-            .as_flattened_mut()
-            .iter_mut()
-            .zip(group.as_flattened())
-        {
-            let bits: u32x4 = must_cast(*x);
-            let quiet = bits | u32x4::splat(0x0040_0000);
-            *rounded = must_cast::<_, u32x4>(x.is_nan()).bitselect(quiet, *rounded);
-        }
+        let [[ra, rb], [rc, rd]] = rounded;
+        rounded = [[quiet(ra, a), quiet(rb, b)], [quiet(rc, c), quiet(rd, d)]];
     }
     rounded
 }
