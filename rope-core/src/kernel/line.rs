@@ -866,7 +866,7 @@ impl<S: Simd, R: Route, N: Prologue> HeadGroups<'_, '_, S, R, N> {
     fn rotate_half<O: Order>(&mut self, s: S, [i, half]: [usize; 2], angles: &Angles<S, O>) {
         let xy = R::get_half::<S>(self.source, &self.target, i, half);
         let rotated = angles.rotate_half(s, half, R::I::read(s, xy));
-        let [written, _] = R::O::write(s, [rotated; 2]);
+        let [written, _] = R::O::write(s, [rotated, rotated]);
         R::Q::set_half(&mut self.target, i, half, written);
     }
 }

@@ -66,7 +66,8 @@ macro_rules! values {
                 match self {
                     $(Values::$Type(values) => {
                         let mut blocks = blocks_of::<$E, S>(values);
-                        let mut lanes = [s.splat(0.0); 4];
+                        let zero = s.splat(0.0);
+                        let mut lanes = [zero, zero, zero, zero];
                         lanes[0] = magnitude::<$E, S>(s, blocks.next());
                         if const { together::<S>() == 4 } {
                             lanes[1] = magnitude::<$E, S>(s, blocks.next());
@@ -220,7 +221,8 @@ impl Values<'_> {
     pub(crate) fn largest_magnitude<S: InstructionSet>(self, s: S) -> f32 {
         let blocks = self.blocks::<S>();
         // Four at a time: each waits for its own.
-        let mut lanes = [s.splat(0.0); 4];
+        let zero = s.splat(0.0);
+        let mut lanes = [zero, zero, zero, zero];
         for index in 0..blocks.len() {
             lanes = max_magnitudes(s, lanes, blocks.load(s, index));
         }
