@@ -7,7 +7,8 @@
 //! | `zip` | `unpcklps`, `unpckhps` | two `i8x16.shuffle` |
 //! | `to_deinterleaved`, `undo_deinterleaved` | nothing: lanes keep their order | |
 //!
-//! `wide::mul_add` is not used: it fuses on some builds and not on others.
+//! `wide::mul_add` is not used: it fuses on some builds and not on others. `splat` is called in `const` blocks: it is a
+//! loop over lanes, which LLVM would unroll at each use.
 
 use core::hint::cold_path;
 
@@ -30,8 +31,8 @@ const VECTORS: bool = cfg!(any(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Portable;
 
-/// Applies one scalar expression to four lanes. Of `array::map` LLVM makes the same, but takes as long for it as for the
-/// kernel around it.
+/// Applies one scalar expression to four lanes. `array::map` compiles to the same code, but LLVM first inlines five
+/// functions and unrolls a loop at each use.
 macro_rules! four {
     ($i:ident => $e:expr) => {
         [
