@@ -8,7 +8,7 @@ long() { git ls-files -z "${@:2}" | xargs -0 awk -v comment="$1" '
     length($0) > 120 && !code && $0 ~ comment && $0 !~ /^ *((\/\/[\/!]?|#) *)?(\||<)/ { print FILENAME ":" FNR }'; }
 found=$(
     long '^ *(//|/[*]| [*])' '*.rs' '*.c' '*.h' '*.cpp' '*.mjs'
-    long '^ *#' '*.sh' '*.toml' '*.py' .ci/run
+    long '^ *#' '*.sh' '*.toml' '*.py' .ci
     long '' '*.md' ':!tests/golden/*'
 )
 if [[ -n $found ]]; then

@@ -36,7 +36,7 @@ import struct
 import sys
 import warnings
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tools"))
 import model_rows  # noqa: E402
 
 os.environ.setdefault("USE_HUB_KERNELS", "0")

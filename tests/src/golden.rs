@@ -42,7 +42,7 @@ bits! {
     u128: u128, |x| x;
 }
 
-/// Where golden data is: in `ROPE_GOLDEN`, a changed copy (`tests/blind.sh`), or beside this crate.
+/// Where golden data is: in `ROPE_GOLDEN`, a changed copy (`tests/tools/blind.py`), or beside this crate.
 fn path(file: &str) -> PathBuf {
     let folder = std::env::var_os("ROPE_GOLDEN").map(PathBuf::from);
     folder
@@ -50,7 +50,7 @@ fn path(file: &str) -> PathBuf {
         .join(file)
 }
 
-/// Appends to the file `ROPE_GOLDEN_READS` what a test reads: `tests/blind.sh` runs no others.
+/// Appends to the file `ROPE_GOLDEN_READS` what a test reads: `tests/tools/blind.py` runs no others.
 fn record(file: &str, key: &str) {
     let Some(log) = std::env::var_os("ROPE_GOLDEN_READS") else {
         return;

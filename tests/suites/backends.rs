@@ -6,11 +6,13 @@ use rope_tests::backends::{self, VARIABLE, missing, running, say};
 #[test]
 fn expected_backends_ran() {
     let (running, expected) = (running(), std::env::var(VARIABLE));
-    let note = expected.as_ref().map_or("not set", |list| list.as_str());
-    say(&format!(
-        "backends that run: {running} (best: {}; {VARIABLE}: {note})",
-        Backend::best()
-    ));
+    // Platform scripts read this line. Nobody else needs it of a test that passes.
+    if let Ok(list) = &expected {
+        let best = Backend::best();
+        say(&format!(
+            "backends that run: {running} (best: {best}; {VARIABLE}: {list})"
+        ));
+    }
     let missing = missing(&expected.unwrap_or_default());
     assert!(
         missing.is_empty(),

@@ -980,7 +980,6 @@ fn no_value_panics() {
                         }
                     }
                     let _ = (config.norm(), config.layers());
-                    let _ = config.norm();
                 }
             }
         }

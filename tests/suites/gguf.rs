@@ -984,7 +984,7 @@ fn every_architecture_matches_its_cases() {
         let architecture = of["architecture"].as_str().expect("a name");
         for case in of["cases"].as_array().expect("cases") {
             count += 1;
-            // A row that no code can read may panic; the other cases are still read (tests/model_mutants.sh).
+            // A row that no code can read may panic; the other cases are still read (tests/tools/model_mutants.py).
             let compared = std::panic::catch_unwind(|| compare(architecture, case))
                 .unwrap_or_else(|_| Err("it panics".into()));
             if let Err(why) = compared {

@@ -10,6 +10,7 @@ use rope_core::{Direction, Pairing};
 use rope_models::{Config, Error, Layers, ModelNorm, NormWeights, Rotation};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 
 /// What became of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,25 +63,26 @@ const OUTCOMES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/suites/model_outcom
 /// the list of those that are not equal, and never a wrong one.
 #[test]
 fn every_case_is_equal_in_every_field_or_refused_as_listed() {
-    let mut cases = golden();
     let further = std::env::var("ROPE_MODELS").ok();
-    if let Some(path) = &further {
-        let text = std::fs::read_to_string(path).expect("the file of further cases");
-        cases = text
-            .lines()
-            .map(|line| serde_json::from_str(line).expect("JSON"))
-            .collect();
-    }
+    let read: Vec<(Value, Outcome)>;
+    let cases = match &further {
+        Some(path) => {
+            let text = std::fs::read_to_string(path).expect("the file of further cases");
+            let cases = text
+                .lines()
+                .map(|line| serde_json::from_str(line).expect("JSON"));
+            read = cases.map(with_outcome).collect();
+            &read
+        }
+        None => outcomes(),
+    };
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let (mut wrong, mut listed) = (Vec::new(), BTreeMap::new());
-    for case in &cases {
+    for (case, outcome) in cases {
         let id = text(case, "id");
-        // A row that no code can read may panic; the other cases are still read (tests/model_mutants.sh).
-        let outcome = std::panic::catch_unwind(|| outcome(case))
-            .unwrap_or_else(|_| Outcome::Wrong("it panics".into()));
         *counts.entry(outcome.name()).or_default() += 1;
         match outcome {
-            Outcome::Wrong(why) => wrong.push((case, why)),
+            Outcome::Wrong(why) => wrong.push((case, why.clone())),
             Outcome::Right | Outcome::RightlyRefused => {}
             outcome => {
                 listed.insert(id, (case, outcome.to_string()));
@@ -103,10 +105,12 @@ fn every_case_is_equal_in_every_field_or_refused_as_listed() {
                 .lines()
                 .filter_map(|line| line.split_once(": "))
                 .collect();
-            for case in &cases {
+            for (case, _) in cases {
                 let id = text(case, "id");
                 let outcome = listed.get(id).map(|(_, outcome)| outcome.as_str());
-                if outcome != expected.get(id).copied() && !wrong.iter().any(|(c, _)| *c == case) {
+                if outcome != expected.get(id).copied()
+                    && !wrong.iter().any(|(c, _)| std::ptr::eq(*c, case))
+                {
                     let expected = expected.get(id).unwrap_or(&"equal or rightly refused");
                     let outcome = outcome.unwrap_or("equal or rightly refused");
                     wrong.push((case, format!("{outcome}; in the list: {expected}")));
@@ -179,10 +183,10 @@ fn keys_that_a_class_does_not_name_change_nothing() {
         assert!(words.contains(key), "no row names the key {key}");
     }
     let mut plain: BTreeMap<String, (Value, String)> = BTreeMap::new();
-    for case in golden() {
-        let (root, row) = types_of(&case);
-        if !plain.contains_key(&row) && outcome(&case) == Outcome::Right {
-            plain.insert(row, (case, root));
+    for (case, outcome) in outcomes() {
+        let (root, row) = types_of(case);
+        if *outcome == Outcome::Right {
+            plain.entry(row).or_insert_with(|| (case.clone(), root));
         }
     }
     // The others have a shape alone.
@@ -475,8 +479,8 @@ fn the_guide_has_the_counts() {
     let (before, rest) = page.split_once(start).expect("the table's beginning");
     let (found, after) = rest.split_once(end).expect("its end");
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for case in golden() {
-        *counts.entry(outcome(&case).name()).or_default() += 1;
+    for (_, outcome) in outcomes() {
+        *counts.entry(outcome.name()).or_default() += 1;
     }
     let mut made =
         "| cases of `tests/golden/models`, made by running that code | |\n|---|---|\n".to_string();
@@ -996,6 +1000,20 @@ fn inverse(case: &Value) -> Vec<f64> {
             .map(|hex| bits(hex.as_str().expect("hex")))
             .collect(),
     }
+}
+
+/// A case with its outcome. A row that no code can read may panic; the other cases are still read
+/// (tests/tools/model_mutants.py).
+fn with_outcome(case: Value) -> (Value, Outcome) {
+    let outcome = std::panic::catch_unwind(|| outcome(&case))
+        .unwrap_or_else(|_| Outcome::Wrong("it panics".into()));
+    (case, outcome)
+}
+
+/// The golden cases with their outcomes, which three tests share.
+fn outcomes() -> &'static [(Value, Outcome)] {
+    static ALL: OnceLock<Vec<(Value, Outcome)>> = OnceLock::new();
+    ALL.get_or_init(|| golden().into_iter().map(with_outcome).collect())
 }
 
 /// The cases, each list of inverse frequencies put where its number stands.

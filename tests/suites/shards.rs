@@ -147,8 +147,9 @@ fn rows_of_shards_match_the_whole() {
 #[test]
 #[cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
 fn processes() {
-    let status = std::process::Command::new(env!("CARGO_BIN_EXE_ranks")).status();
-    assert!(status.expect("a program that starts").success());
+    let ranks = std::process::Command::new(env!("CARGO_BIN_EXE_ranks")).output();
+    let ranks = ranks.expect("a program that starts");
+    assert!(ranks.status.success(), "{ranks:?}");
 }
 
 #[test]

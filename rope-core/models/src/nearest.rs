@@ -7,6 +7,11 @@ const MOST: usize = 64;
 pub(crate) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> &'n str {
     let (mut found, mut least) = ("", usize::MAX);
     for known in known {
+        // Each byte that one name has more is a difference.
+        let longer = name.len().min(MOST).abs_diff(known.len());
+        if longer >= least || 3 * longer > known.len() {
+            continue;
+        }
         let distance = distance(name.as_bytes(), known.as_bytes());
         if distance < least && 3 * distance <= known.len() {
             (found, least) = (known, distance);

@@ -20,8 +20,9 @@
 //!   at.
 //! - *Heads that come later are prefetched* at the distance that the walk gives, if it gives one.
 
-use core::hint::black_box;
+use core::hint::{black_box, cold_path};
 use core::marker::PhantomData;
+use core::mem::take;
 
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 
@@ -30,8 +31,7 @@ use super::pairs::{PairLayout, VectorPair};
 use super::rotation::{
     self, Angles, LaneOrder, Order, RowFactors, deinterleave, interleave, rotate, with_order,
 };
-use crate::element::Convert;
-use crate::rows::View;
+use crate::simd::element::Convert;
 use crate::simd::{InstructionSet, Kernel, Scalar, Simd};
 
 /// Heads at equal distances, and their rows. Every index in it has been checked against the tensor.
@@ -50,6 +50,8 @@ pub(crate) struct Line<'a> {
     pub(crate) rows: &'a LineRows<'a>,
     /// Elements from a head to the one that is prefetched while it is processed, wrapping; 0 for none.
     pub(crate) ahead: usize,
+    /// Tokens after that of the line, which a rotation in place rotates with it.
+    pub(crate) more: &'a MoreTokens<'a>,
 }
 
 /// Heads at equal distances that a kernel reads only, as many as its line has.
@@ -78,6 +80,22 @@ pub(crate) struct LineRows<'a> {
     pub(crate) factors: Option<&'a RowFactors>,
 }
 
+/// Tokens that follow the one of a line: their heads lie at the same distances, and share a row each.
+#[derive(Clone, Copy)]
+pub(crate) struct MoreTokens<'a> {
+    /// Where the row of each starts.
+    pub(crate) starts: &'a [usize],
+    /// Elements from a token to the next.
+    pub(crate) step: usize,
+}
+
+impl MoreTokens<'_> {
+    pub(crate) const NONE: MoreTokens<'static> = MoreTokens {
+        starts: &[],
+        step: 0,
+    };
+}
+
 /// Where rows start, in cos and in sin.
 #[derive(Clone, Copy)]
 pub(crate) enum Starts<'a> {
@@ -88,19 +106,6 @@ pub(crate) enum Starts<'a> {
 }
 
 impl<'a> LineRows<'a> {
-    /// Of rows that were checked.
-    #[inline(always)]
-    pub(crate) fn of(rows: &View<'a>, starts: Starts<'a>, factors: Option<&'a RowFactors>) -> Self {
-        let (cos, sin) = rows.values();
-        LineRows {
-            cos,
-            sin,
-            pairs: rows.pairs(),
-            starts,
-            factors,
-        }
-    }
-
     /// cos and sin of the row that starts there.
     #[inline(always)]
     pub(super) fn row(&self, start: usize) -> [&'a [f32]; 2] {
@@ -116,6 +121,8 @@ impl<'a> LineRows<'a> {
 /// In place and out of place are one text but two kernels: one that decides at run time where to read compiles the
 /// arithmetic twice all the same, and takes 12 more instructions a head.
 pub(crate) trait Route {
+    const IN_PLACE: bool;
+
     type I: Convert;
     type P: PairLayout;
     type O: Convert;
@@ -189,6 +196,8 @@ pub(crate) struct PlainRow<'r> {
 pub(crate) struct Same<E, P>(PhantomData<(E, P)>);
 
 impl<E: Convert, P: PairLayout> Route for Same<E, P> {
+    const IN_PLACE: bool = true;
+
     type I = E;
     type P = P;
     type O = E;
@@ -276,6 +285,8 @@ impl<E: Convert, P: PairLayout> Route for Same<E, P> {
 pub(crate) struct Other<I, P, O, Q>(PhantomData<(I, P, O, Q)>);
 
 impl<I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Route for Other<I, P, O, Q> {
+    const IN_PLACE: bool = false;
+
     type I = I;
     type P = P;
     type O = O;
@@ -418,7 +429,7 @@ impl<'h, E: Convert> SourceHeads<'h, E> {
     }
 }
 
-/// Rotates the pairs of a line, from a given one to the last.
+/// Rotates the pairs of a line, and of the tokens after it, from a given pair to the last.
 pub(crate) struct RotateLine<'l, 'a, R: Route, N = ()> {
     source: R::Source<'l>,
     line: &'l mut Line<'a>,
@@ -456,21 +467,36 @@ impl<R: Route, N: Prologue> Kernel for RotateLine<'_, '_, R, N> {
         let RotateLine {
             source,
             line,
-            mut from,
+            from: first,
             prologue,
         } = self;
-        // A copy, which lies in registers: what a reference leads to is read anew after every store.
-        let rows = &{ *line.rows };
+        let (rows, more) = (line.rows, line.more);
         let pairs = rows.pairs;
         let mut heads = Heads::<R>::of(source, line);
         if const { S::LANES == 1 } {
-            return Self::plain(&mut heads, rows, from, prologue);
+            let rows = &{ *rows };
+            return Self::plain(&mut heads, rows, more, first, prologue);
         }
+        let mut from = first;
         match rows.starts {
-            Starts::Shared(start) if !Self::nan_in(s, rows.row(start)) => {
-                from = with_order!(Self::lane_order::<S>(true), O => {
-                    Self::all_shared::<S, O>(s, &mut heads, rows, start, from, prologue)
-                });
+            Starts::Shared(start)
+                if !Self::nan_in_any(s, rows, &[start])
+                    && !Self::nan_in_any(s, rows, more.starts) =>
+            {
+                let (mut start, mut place, mut rest) = (start, 0, more.starts.iter());
+                loop {
+                    let heads = &mut heads.of_token(place);
+                    from = with_order!(Self::lane_order::<S>(true), O => {
+                        Self::token::<S, O>(s, heads, rows, start, first, prologue)
+                    });
+                    match rest.next() {
+                        Some(&next) if const { Self::MORE_TOKENS } => {
+                            start = next;
+                            place += more.step;
+                        }
+                        _ => break,
+                    }
+                }
             }
             Starts::Each(starts) if !Self::nan_in_any(s, rows, starts) => {
                 from = with_order!(Self::lane_order::<S>(false), O => {
@@ -487,6 +513,9 @@ impl<R: Route, N: Prologue> Kernel for RotateLine<'_, '_, R, N> {
 }
 
 impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
+    /// Whether a line may have [`MoreTokens`].
+    const MORE_TOKENS: bool = R::IN_PLACE && !N::NORMS;
+
     /// Whether elements are read as even and odd ones: where both ends like it, unless their own order costs less.
     /// Those of alternating members are the members.
     const fn even_odd<S: Simd>() -> bool {
@@ -549,29 +578,46 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
 
     /// The loop as it is written down: one lane, any number of pairs. The definition that all backends agree with.
     #[inline(always)]
-    fn plain(heads: &mut Heads<'_, '_, R>, rows: &LineRows<'_>, from: usize, prologue: N) {
-        for index in 0..heads.len {
-            let start = match rows.starts {
-                Starts::Shared(start) => start,
-                Starts::Each(starts) => starts[index],
-            };
-            let [cos, sin] = rows.row(start);
-            // Cut before it is walked through: to skip inside the loop keeps the compiler from vectorizing it.
-            let row = &PlainRow {
-                pairs: rows.pairs,
-                from,
-                cos: &cos[from..],
-                sin: &sin[from..],
-                factors: *rows.factors.unwrap_or(&RowFactors::UNSCALED),
-            };
-            let source = heads.source;
-            R::plain(source, index, heads.head(index), row, prologue.norm());
+    fn plain(
+        heads: &mut Heads<'_, '_, R>,
+        rows: &LineRows<'_>,
+        more: &MoreTokens<'_>,
+        from: usize,
+        prologue: N,
+    ) {
+        let (mut starts, mut place, mut rest) = (rows.starts, 0, more.starts.iter());
+        loop {
+            let heads = &mut heads.of_token(place);
+            for index in 0..heads.len {
+                let start = match starts {
+                    Starts::Shared(start) => start,
+                    Starts::Each(starts) => starts[index],
+                };
+                let [cos, sin] = rows.row(start);
+                // Cut before it is walked through: to skip inside the loop keeps the compiler from vectorizing it.
+                let row = &PlainRow {
+                    pairs: rows.pairs,
+                    from,
+                    cos: &cos[from..],
+                    sin: &sin[from..],
+                    factors: *rows.factors.unwrap_or(&RowFactors::UNSCALED),
+                };
+                let source = heads.source;
+                R::plain(source, index, heads.head(index), row, prologue.norm());
+            }
+            match rest.next() {
+                Some(&start) if const { Self::MORE_TOKENS } => {
+                    starts = Starts::Shared(start);
+                    place += more.step;
+                }
+                _ => break,
+            }
         }
     }
 
-    /// All whole groups, from a pair on, of all heads, with the row that they share. Returns the next pair.
+    /// All whole groups, from a pair on, of the heads of a token, whose row starts there. Returns the next pair.
     #[inline(always)]
-    fn all_shared<S: Simd, O: Order>(
+    fn token<S: Simd, O: Order>(
         s: S,
         heads: &mut Heads<'_, '_, R>,
         rows: &LineRows<'_>,
@@ -579,6 +625,9 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
         mut from: usize,
         prologue: N,
     ) -> usize {
+        // A copy, which lies in registers: what a reference leads to is read anew after every store. For each token,
+        // because over all of them it would take the registers of the loop over heads.
+        let rows = &{ *rows };
         let (row, factors) = (rows.row(start), rows.factors);
         if const { Self::most::<S>() >= 4 } {
             while rows.pairs - from >= 4 * Self::group::<S>() {
@@ -622,12 +671,11 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
         }
         heads.check(pairs, from, len);
         let prefetches = const { S::PREFETCHES_HEADS } && from == 0;
-        let mut head = Head::FIRST;
-        for _ in 0..heads.len {
+        let (mut heads, mut head) = (heads.of_token(0), Head::FIRST);
+        while head.index < heads.len {
             if prefetches {
                 heads.prefetch(s, head, false);
             }
-            let next = heads.next(head);
             let mut groups = heads.groups(s, &prologue, head, [pairs, from, G]);
             // By hand: a loop that may call something (what is rare, in 16 bits) the compiler does not unroll, and
             // keeps cos and sin in memory for it.
@@ -639,7 +687,13 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
                 groups.rotate(s, 2, &angles[2]);
                 groups.rotate(s, 3, &angles[3]);
             }
-            head = next;
+            drop(groups);
+            head.index += 1;
+            if head.index == heads.len {
+                break;
+            }
+            head.starts[0] = head.starts[0].wrapping_add(R::step(heads.source));
+            heads.elements = &mut take(&mut heads.elements)[heads.step..];
         }
         from + len
     }
@@ -654,6 +708,7 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
         from: usize,
         prologue: N,
     ) -> usize {
+        let rows = &{ *rows };
         let len = (rows.pairs - from) / Self::group::<S>();
         let pairs = len * Self::group::<S>();
         heads.check(rows.pairs, from, pairs);
@@ -737,6 +792,15 @@ impl<'s, 'h, R: Route> Heads<'s, 'h, R> {
         );
     }
 
+    /// Those of a token, whose first begins there.
+    #[inline(always)]
+    fn of_token(&mut self, place: usize) -> Heads<'s, '_, R> {
+        Heads {
+            elements: &mut self.elements[place..],
+            ..*self
+        }
+    }
+
     /// One of the heads.
     #[inline(always)]
     pub(super) fn at(&self, index: usize) -> Head {
@@ -770,6 +834,7 @@ impl<'s, 'h, R: Route> Heads<'s, 'h, R> {
         let [source, target] = head.starts;
         R::prefetch(s, self.source, source, self.head_dim, back);
         if self.ahead != 0 {
+            cold_path();
             let start = target.wrapping_add(self.ahead);
             let before = if back { self.before } else { &[] };
             prefetch(s, [before, self.elements], start, self.head_dim);
@@ -815,6 +880,8 @@ impl<S: Simd, R: Route, N: Prologue> HeadGroups<'_, '_, S, R, N> {
             self.rotate_half(s, [i, 1], angles);
             return;
         }
+        // The weights of a norm are in the order of the channels.
+        const { assert!(!(N::NORMS && O::EVEN_ODD)) };
         let [a, b] = R::get::<S>(self.source, &self.target, i);
         let group = if const { O::EVEN_ODD } {
             [R::I::read_even_odd(s, a), R::I::read_even_odd(s, b)]

@@ -14,7 +14,7 @@ use super::chunk::Step;
 use super::consecutive::{self, MakeConsecutive};
 use super::oracle::{RADIAN, Remainder, cos_sin, cos_sin_f64};
 use super::*;
-use crate::backend::Proof;
+use crate::proof::Proof;
 use crate::{Backend, Frequencies, Scaling};
 
 /// The backends that run here, the fastest first.
@@ -164,7 +164,7 @@ fn hugging_face_angles() {
 #[test]
 fn phases() {
     let mut count = 0;
-    // A changed copy: tests/blind.sh.
+    // A changed copy: tests/tools/blind.py.
     let text = env::var("ROPE_GOLDEN").map_or(include_str!("phases_u128.txt").into(), |folder| {
         std::fs::read_to_string(folder + "/phases_u128.txt").expect("the phases")
     });
