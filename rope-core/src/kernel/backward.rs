@@ -20,7 +20,7 @@ use core::ops::Range;
 use super::gradient::{AddTerms, GradientLine, GradientTerm};
 use super::line::{Heads, Line, RotateLine, Same, Source, SourceHeads, Starts};
 use super::pairs::PairLayout;
-use super::rotation::{self, Angles, LaneOrder, Order, with_order};
+use super::rotation::{self, Angles, ConstOrder, LaneOrder, with_order};
 use crate::simd::element::Convert;
 use crate::simd::{InstructionSet, Kernel, SimdSums};
 
@@ -99,7 +99,7 @@ impl<E: Convert, P: PairLayout> BackwardLine<'_, '_, E, P> {
 
     /// All whole groups of all heads. Returns the next pair.
     #[inline(always)]
-    fn passes<S: SimdSums, O: Order>(
+    fn passes<S: SimdSums, O: ConstOrder>(
         s: S,
         y: &Source<'_>,
         line: &mut Line<'_>,
@@ -126,7 +126,7 @@ impl<E: Convert, P: PairLayout> BackwardLine<'_, '_, E, P> {
 
     /// A group of some heads.
     #[inline(always)]
-    fn pass<S: SimdSums, O: Order>(
+    fn pass<S: SimdSums, O: ConstOrder>(
         s: S,
         y: &Source<'_>,
         line: &mut Line<'_>,

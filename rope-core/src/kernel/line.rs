@@ -29,7 +29,7 @@ use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use super::normed::{LineNorm, Prologue};
 use super::pairs::{PairLayout, VectorPair};
 use super::rotation::{
-    self, Angles, LaneOrder, Order, RowFactors, deinterleave, interleave, rotate, with_order,
+    self, Angles, ConstOrder, LaneOrder, RowFactors, deinterleave, interleave, rotate, with_order,
 };
 use crate::simd::element::Convert;
 use crate::simd::{InstructionSet, Kernel, Scalar, Simd};
@@ -617,7 +617,7 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
 
     /// All whole groups, from a pair on, of the heads of a token, whose row starts there. Returns the next pair.
     #[inline(always)]
-    fn token<S: Simd, O: Order>(
+    fn token<S: Simd, O: ConstOrder>(
         s: S,
         heads: &mut Heads<'_, '_, R>,
         rows: &LineRows<'_>,
@@ -647,7 +647,7 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
 
     /// `G` groups, from a pair on, of all heads, with the row that they share. Returns the next pair.
     #[inline(always)]
-    fn shared<S: Simd, O: Order, const G: usize>(
+    fn shared<S: Simd, O: ConstOrder, const G: usize>(
         s: S,
         heads: &mut Heads<'_, '_, R>,
         [cos, sin]: [&[f32]; 2],
@@ -700,7 +700,7 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
 
     /// All whole groups, from a pair on, of all heads, each with its own row. Returns the next pair.
     #[inline(always)]
-    fn each<S: Simd, O: Order>(
+    fn each<S: Simd, O: ConstOrder>(
         s: S,
         heads: &mut Heads<'_, '_, R>,
         rows: &LineRows<'_>,
@@ -874,16 +874,15 @@ pub(super) struct HeadGroups<'s, 'c, S: Simd, R: Route, N: Prologue> {
 impl<S: Simd, R: Route, N: Prologue> HeadGroups<'_, '_, S, R, N> {
     /// Reads a group, norms it, rotates it, writes it: all stages of a chain, in registers.
     #[inline(always)]
-    pub(super) fn rotate<O: Order>(&mut self, s: S, i: usize, angles: &Angles<S, O>) {
+    pub(super) fn rotate<O: ConstOrder>(&mut self, s: S, i: usize, angles: &Angles<S, O>) {
         if const { Self::WRITES_HALVES } {
             self.rotate_half(s, [i, 0], angles);
             self.rotate_half(s, [i, 1], angles);
             return;
         }
-        // The weights of a norm are in the order of the channels.
-        const { assert!(!(N::NORMS && O::EVEN_ODD)) };
         let [a, b] = R::get::<S>(self.source, &self.target, i);
         let group = if const { O::EVEN_ODD } {
+            // No norm: its weights are in the order of the channels.
             [R::I::read_even_odd(s, a), R::I::read_even_odd(s, b)]
         } else {
             let group = [R::I::read(s, a), R::I::read(s, b)];
@@ -930,7 +929,7 @@ impl<S: Simd, R: Route, N: Prologue> HeadGroups<'_, '_, S, R, N> {
 
     /// Reads one vector of pairs, rotates it, writes it.
     #[inline(always)]
-    fn rotate_half<O: Order>(&mut self, s: S, [i, half]: [usize; 2], angles: &Angles<S, O>) {
+    fn rotate_half<O: ConstOrder>(&mut self, s: S, [i, half]: [usize; 2], angles: &Angles<S, O>) {
         let xy = R::get_half::<S>(self.source, &self.target, i, half);
         let rotated = angles.rotate_half(s, half, R::I::read(s, xy));
         let [written, _] = R::O::write(s, [rotated, rotated]);

@@ -68,7 +68,7 @@ impl LaneOrder {
 
 /// A [`LaneOrder`] as a type. rustc drops the code of the other orders. With a value, LLVM inlines all five into each
 /// kernel before it drops four, which takes a quarter of the time of its passes.
-pub(crate) trait Order {
+pub(crate) trait ConstOrder {
     const ORDER: LaneOrder;
 
     /// Whether elements are read as even and odd ones.
@@ -80,7 +80,7 @@ macro_rules! orders {
         $(
             pub(crate) struct $Order;
 
-            impl Order for $Order {
+            impl ConstOrder for $Order {
                 const ORDER: LaneOrder = LaneOrder::$Order;
             }
         )+
@@ -127,7 +127,7 @@ impl<S: Simd, O> Clone for Angles<S, O> {
 
 impl<S: Simd, O> Copy for Angles<S, O> {}
 
-impl<S: Simd, O: Order> Angles<S, O> {
+impl<S: Simd, O: ConstOrder> Angles<S, O> {
     /// Of two vectors of cos, and two of sin. A product with 1 or -1 is exact.
     #[inline(always)]
     pub(crate) fn load(
