@@ -59,7 +59,7 @@ if [[ $(uname -m) == x86_64 ]]; then
     is rope-core-x86_64 "$(code "$core")"
     is models-x86_64 "$(code "$(ls -t "${core%/*}"/librope_models-*.rlib | sed -n 1p)")"
     functions "$core" >"$temporary/functions"
-    is scaling-x86_64 "$(awk '/rope_core::frequencies::/ { print $1; exit }' "$temporary/functions")"
+    is scaling-x86_64 "$(awk '/rope_core::describe::frequencies::/ { print $1; exit }' "$temporary/functions")"
 fi
 for library in librope.so librope.a; do
     strip --strip-unneeded "$installed/lib/$library" -o "$temporary/$library"

@@ -325,7 +325,7 @@ mod tests {
     fn kernels_by_the_names_of_functions() {
         let name = |backend: &str, inside: &str, rotation: &str| {
             format!(
-                "<rope_core::simd::{backend} as rope_core::simd::InstructionSet>::{inside}::<rope_core::kernel::line::RotateLine<{rotation}>>"
+                "<rope_core::simd::{backend} as rope_core::simd::instruction_set::InstructionSet>::{inside}::<rope_core::kernel::line::RotateLine<{rotation}>>"
             )
         };
         let half = "rope_core::kernel::pairs::Half";

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use maud::{Markup, PreEscaped, html};
 
 use crate::cases::Element;
+use crate::record;
 use crate::report::engines::{self, IN_C, OURS, Taken};
 use crate::report::files;
 use crate::report::kind::Kind;
@@ -171,8 +172,8 @@ fn machine(run: &Run) -> String {
     )
 }
 
-/// A cell of the README: the pairings of an engine in a workload.
-fn cell(run: &Run, element: Element, workload: &str, engine: &str) -> String {
+/// A cell of the README: the pairings of an engine in a workload, or why it has none.
+fn cell(run: &Run, element: Element, workload: &str, engine: &str) -> Result<String, Missing> {
     let mut all = taken(run, element, workload).into_iter();
     let found = all.find(|taken| taken.engine == engine);
     let found = found.map(|taken| [taken.low(), taken.high]);
@@ -184,11 +185,20 @@ fn cell(run: &Run, element: Element, workload: &str, engine: &str) -> String {
         }
     };
     match found {
-        Some([low, high]) if two(low) == two(high) => two(low),
-        Some([low, high]) => format!("{} - {}", two(low), two(high)),
-        None if is_refused(run, element, workload, engine) => "noise".into(),
-        None => "-".into(),
+        Some([low, high]) if two(low) == two(high) => Ok(two(low)),
+        Some([low, high]) => Ok(format!("{} - {}", two(low), two(high))),
+        None if is_refused(run, element, workload, engine) => Err(Missing::Noisy),
+        None => Err(Missing::Unmeasured),
     }
+}
+
+/// Why a cell is empty.
+#[derive(Clone, Copy, PartialEq)]
+enum Missing {
+    /// The passes of the record disagreed.
+    Noisy,
+    /// The engine does not have the element, or did not run.
+    Unmeasured,
 }
 
 fn is_refused(run: &Run, element: Element, workload: &str, of: &str) -> bool {
@@ -200,33 +210,56 @@ fn is_refused(run: &Run, element: Element, workload: &str, of: &str) -> bool {
     })
 }
 
-/// The engines that the README compares with, in f32 on the machine of the newest record; `rank` has all.
-const COMPARED: [&str; 4] = [IN_C, "complex/in-place", "rotate-half", "matrix/dense"];
+/// The engines that the README compares with: C in every element, the others in f32; `rank` has all.
+const COMPARED: [&str; 5] = [
+    OURS,
+    IN_C,
+    "complex/in-place",
+    "rotate-half",
+    "matrix/dense",
+];
 
-/// The README's speed: rope-core on every machine, then other engines on the machine of the newest record.
+/// The README's speed: each engine on every machine, one machine below the other.
 fn speed(runs: &[Run]) -> String {
-    let Some(last) = runs.iter().max_by(|a, b| a.date.cmp(&b.date)) else {
+    if runs.is_empty() {
         return "No machine has a record yet.\n".into();
+    }
+    let (mut rows, mut noisy) = (Vec::new(), Vec::new());
+    for element in Element::ALL {
+        let others = if element == Element::F32 { 5 } else { 2 };
+        for engine in &COMPARED[..others] {
+            for run in runs {
+                let name = format!("{engine} {element}, {}", run.machine.name());
+                let cells = COLUMNS.map(|(workload, _)| cell(run, element, workload, engine));
+                if cells.iter().all(Result::is_err) {
+                    if cells.contains(&Err(Missing::Noisy)) {
+                        noisy.push(name);
+                    }
+                    continue;
+                }
+                for (cell, (_, column)) in cells.iter().zip(COLUMNS) {
+                    if *cell == Err(Missing::Noisy) {
+                        noisy.push(format!("{name}, {column}"));
+                    }
+                }
+                let cells = cells.map(|cell| cell.unwrap_or_else(|_| "-".into()));
+                rows.push((name, cells.to_vec()));
+            }
+        }
+    }
+    let left_out = if noisy.is_empty() {
+        String::new()
+    } else {
+        format!(
+            "Left out, because their passes differed by more than {} %: {}.\n\n",
+            100.0 * record::CLAIM,
+            noisy.join("; ")
+        )
     };
-    let cells = |run: &Run, element, engine: &str| {
-        let cell = |(workload, _): &(&str, &str)| cell(run, element, workload, engine);
-        COLUMNS.iter().map(cell).collect()
-    };
-    let name = |run: &Run, element| format!("{}, {element}", run.machine.name());
-    let ours = runs.iter().flat_map(|run| {
-        Element::ALL.map(|element| {
-            let name = format!("{OURS}: {}", name(run, element));
-            (name, cells(run, element, OURS))
-        })
-    });
-    let others = COMPARED.into_iter().map(|engine| {
-        let name = format!("{engine}: {}", name(last, Element::F32));
-        (name, cells(last, Element::F32, engine))
-    });
     let machines = runs.iter().map(|run| format!("- {}\n", machine(run)));
     format!(
-        "{}\n![Time over the machine's limit of each engine](rope-bench/records/speed.svg)\n\n{}",
-        markdown(COLUMNS.iter().map(|(_, name)| *name), ours.chain(others)),
+        "{}\n{left_out}![Time over the machine's limit of each engine](rope-bench/records/speed.svg)\n\n{}",
+        markdown(COLUMNS.iter().map(|(_, name)| *name), rows.into_iter()),
         machines.collect::<String>()
     )
 }

@@ -1,13 +1,13 @@
 //! What runs a pass: over lines of memory, over a tile of elements, or over a tile of f32 stage by stage. All give the
-//! same bits; [`implementations`](crate::implementations) says which runs what.
+//! same bits; [`choose`] says which runs what.
 
+pub(crate) mod choose;
 pub(crate) mod coded;
 pub(crate) mod full;
 pub(crate) mod lines;
 pub(crate) mod normed;
 pub(crate) mod ops;
 pub(crate) mod staged;
-pub(crate) mod stages;
 pub(crate) mod streamed;
 pub(crate) mod tiled;
 pub(crate) mod transformed;

@@ -12,8 +12,8 @@
 
 use core::fmt;
 
-use crate::cache::{Cache, CacheMut, IntoSlots};
-use crate::rope::{Rope, Stages, WithStages};
+use crate::describe::cache::{Cache, CacheMut, IntoSlots};
+use crate::plan::{Rope, Stages, WithStages};
 pub use crate::tuning::{Ahead, ROWS as TUNINGS, Tuning};
 use crate::{Element, Error, Rows, Shape, Tensor, TensorMut};
 

@@ -86,43 +86,26 @@ extern crate alloc;
 #[cfg(any(test, feature = "rayon"))]
 extern crate std;
 
-// Before the modules that add methods to their types: rustdoc shows the methods of a type by module.
-mod frequencies;
-mod rope;
-mod rows;
+// Plans first: rustdoc shows the methods of a type by module.
+mod describe;
+mod plan;
 
 pub mod axes;
-mod backend;
-pub mod cache;
-pub mod dual_chunk;
-mod element;
-mod error;
+mod base;
 mod execute;
-pub mod gradient;
 pub mod guide;
-mod hadamard;
-mod implementations;
 #[doc(hidden)]
 pub mod internals;
 mod kernel;
-pub mod norm;
-mod pairing;
-#[cfg(feature = "rayon")]
-mod parallel;
 mod pass;
-mod positions;
-mod real;
-mod scale;
-pub mod shard;
+mod proof;
 #[allow(
     unsafe_code,
     reason = "enters instruction sets, and calls their intrinsics"
 )]
 mod simd;
 pub mod stages;
-mod tensor;
 mod tuning;
-mod walk;
 
 /// The package's README, compiled. (The workspace's is compiled in the crate of the tests.)
 #[cfg(all(doctest, feature = "alloc"))]
@@ -132,16 +115,22 @@ struct Readme;
 /// The crate whose `f16` and `bf16` tensors are made of, in the version that this one takes.
 pub use half;
 
-pub use backend::Backend;
-pub use element::Element;
-pub use error::{Error, ErrorKind, Name, UnknownName};
-pub use frequencies::{Angle, Frequencies, Frequency, LongRope, Scaling, Yarn};
+pub use base::backend::Backend;
+pub use base::direction::Direction;
+pub use base::error::{Error, ErrorKind};
+pub use base::names::{Name, UnknownName};
+pub use base::pairing::Pairing;
+pub use base::shape::{Dimension, Shape};
+pub use describe::frequencies::{Angle, Frequencies, Frequency, LongRope, Scaling, Yarn};
+pub use describe::ids::{Coordinates, Ids};
+pub use describe::positions::{IntoPositions, Positions};
+pub use describe::rows::Rows;
+pub use describe::tensor::{IntoLayout, Layout, Strides, Tensor, TensorMut};
+pub use describe::{cache, dual_chunk, norm, shard};
+pub use kernel::element::Element;
 pub use kernel::sincos::chunk::FrequencyChunk;
-pub use pairing::Pairing;
-pub use positions::{Coordinates, Ids, IntoPositions, Positions};
-pub use rope::{Direction, Output, Rope};
-pub use rows::Rows;
-pub use tensor::{Dimension, IntoLayout, Layout, Shape, Strides, Tensor, TensorMut};
+pub use plan::gradient;
+pub use plan::{Output, Rope};
 
 /// Threads may share all of it. Auto traits are not in `public-api.txt`, so a lost one would go unnoticed.
 const _: () = {

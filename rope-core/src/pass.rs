@@ -1,20 +1,24 @@
 //! A pass: a call whose every argument has been checked, as its executor gets it. Nothing fails from here on.
 
+pub(crate) mod transform;
+pub(crate) mod walk;
+
 use core::ops::Range;
 
-use crate::backend::Proof;
-use crate::cache::{Cache, CacheHeads, CacheHeadsMut, CacheMut, Format, InSlots, Slots};
-use crate::element::ElementKernels;
-use crate::execute::stages::{PassStages, Transform};
+use crate::base::stage_order::StageOrder;
+use crate::describe::address::{Addresses, Located, Steps};
+use crate::describe::cache::{Cache, CacheHeads, CacheHeadsMut, CacheMut, Format, InSlots, Slots};
+use crate::describe::norm::{Norm, NormReach, NormResult, NormSum, Weights};
+use crate::describe::rows::{Rotation, View};
+use crate::describe::scale::Scale;
+use crate::describe::tensor::{Bytes, BytesMut};
+use crate::kernel::element::ElementKernels;
 use crate::kernel::elements::{InPlaceKernels, NormRotateKernels, OutOfPlaceFn, OutOfPlaceKernels};
-use crate::kernel::rotation::RowFactors;
-use crate::norm::{Norm, NormReach, NormResult, NormSum, Weights};
-use crate::rows::View;
-use crate::scale::Scale;
-use crate::stages::StageOrder;
-use crate::tensor::{Bytes, BytesMut};
+use crate::kernel::norm::NormFactors;
+use crate::pass::transform::Transform;
+use crate::pass::walk::{LineSpan, Order, Prefetch, Walk};
+use crate::proof::Proof;
 use crate::tuning::Tuning;
-use crate::walk::{Addresses, Located, Order, Prefetch, Steps, Walk};
 use crate::{Layout, Pairing, Shape};
 
 /// What is done to heads on their way.
@@ -67,12 +71,65 @@ impl PassKernels {
     }
 }
 
-/// The stage that rotates.
-pub(crate) struct Rotation<'a> {
-    pub(crate) rows: View<'a>,
-    pub(crate) factors: Option<RowFactors>,
-    pub(crate) input: Pairing,
-    pub(crate) output: Pairing,
+/// The stages of a pass.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PassStages<'a> {
+    pub(crate) norm: Option<Norm<'a>>,
+    pub(crate) scale: Option<Scale<'a>>,
+    pub(crate) transform: Option<Transform>,
+    /// What runs them over a tile.
+    pub(crate) ops: &'static Ops,
+}
+
+/// Norms and scales as operations on a tile: by reference, so that programs whose plans have neither link neither.
+#[derive(Debug)]
+pub(crate) struct Ops {
+    /// Runs the stages of a place on the heads of a line, which lie in a tile, with room beside it; by the factors of a
+    /// norm over the row, if there is one.
+    pub(crate) run: RunStages,
+    /// The factors of a norm over all heads of the token that a line begins.
+    pub(crate) row_factors: RowFactorsOf,
+}
+
+type RunStages = fn(
+    &Pass<'_>,
+    &PassStages<'_>,
+    StageOrder,
+    &LineSpan<'_>,
+    Option<NormFactors>,
+    &mut [f32],
+    &mut [f32],
+);
+type RowFactorsOf = fn(
+    &Pass<'_>,
+    Norm<'_>,
+    &Operands<'_, '_, '_>,
+    &LineSpan<'_>,
+    &mut [f32],
+    &mut [f32],
+) -> NormFactors;
+
+impl<'a> PassStages<'a> {
+    /// Whether there is one beside a norm.
+    pub(crate) fn has_linear(&self) -> bool {
+        self.scale.is_some() || self.transform.is_some()
+    }
+
+    /// The transform, if it is the only one.
+    pub(crate) fn only_transform(&self) -> Option<Transform> {
+        let alone = self.norm.is_none() && self.scale.is_none();
+        self.transform.filter(|_| alone)
+    }
+
+    /// Whether one of them stands there.
+    pub(crate) fn stand_at(&self, place: StageOrder) -> bool {
+        self.norm.is_some_and(|norm| norm.order == place)
+            || self.scale.is_some_and(|scale| scale.order == place)
+            || self.transform.is_some_and(|transform| match place {
+                StageOrder::BeforeRotation => transform.first,
+                StageOrder::AfterRotation => transform.last,
+            })
+    }
 }
 
 /// The elements and the pairings of a rotation from one place to another.

@@ -1,20 +1,25 @@
 //! The operations that a kernel may use, one trait for each kind of kernel: rotations and norms (`Simd`), quantization
 //! (`SimdQuant`), sums of gradients (`SimdSums`) and rows (`SimdF64`). An instruction set is one file below, its token
-//! here, and its line in `backend.rs`.
+//! here, and its line in `base/backend.rs`.
 
+mod cache_line;
 pub(crate) mod convert;
 mod double;
+pub(crate) mod element;
+mod instruction_set;
 mod portable;
 mod quant;
 mod scalar;
-mod stream;
+pub(crate) mod slices;
+pub(crate) mod stream;
 mod sums;
 
+pub(crate) use cache_line::CacheLine;
 pub(crate) use double::SimdF64;
+pub(crate) use instruction_set::{InstructionSet, Kernel};
 pub(crate) use portable::Portable;
 pub(crate) use quant::SimdQuant;
 pub(crate) use scalar::Scalar;
-pub(crate) use stream::{CacheLine, Stream};
 pub(crate) use sums::SimdSums;
 cfg_if::cfg_if! {
     // Targets with soft floats (x86_64-unknown-none, aarch64-unknown-none-softfloat) lack the registers, whatever the
@@ -32,41 +37,6 @@ cfg_if::cfg_if! {
 }
 
 use bytemuck::Pod;
-
-/// A piece of work, generic over the instruction set. A backend runs it inside a function that has its CPU features;
-/// `run` and all that it calls must be `#[inline(always)]` to be compiled with them.
-pub(crate) trait Kernel {
-    /// Whether it writes bf16: all that `avx512bf16` does otherwise than `avx512`, and so all that is compiled for it.
-    #[cfg_attr(
-        not(any(target_arch = "x86", target_arch = "x86_64")),
-        allow(dead_code, reason = "only x86 has an instruction set for it")
-    )]
-    const BF16: bool = false;
-
-    fn run<S: InstructionSet>(self, s: S);
-}
-
-/// A proof that an instruction set is here, with all of its operations: what a kernel runs on.
-pub(crate) trait InstructionSet: SimdQuant + SimdSums + SimdF64 {
-    /// The instruction set for what a row leaves when whole groups are taken; itself for the scalar one.
-    type Narrower: InstructionSet;
-
-    /// Runs a kernel in a function of its own that is compiled for this instruction set.
-    fn enter<K: Kernel>(self, kernel: K);
-
-    /// The proof of a wider instruction set is a proof of the narrower.
-    fn narrower(self) -> Self::Narrower;
-
-    /// Writes past the caches, where the instruction set can.
-    ///
-    /// # Safety
-    ///
-    /// Nobody reads or writes the place before a fence.
-    #[inline(always)]
-    unsafe fn stream(self, to: &mut CacheLine, from: CacheLine) {
-        *to = from;
-    }
-}
 
 /// The operations of rotations, norms and transforms: pure functions between arrays and registers, so that kernels
 /// touch memory through slices only.

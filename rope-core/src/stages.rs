@@ -27,24 +27,7 @@
 //! well, and still has gradients and shifts of cached keys; `Rope<WithStages>` has a norm, and neither of them.
 //! `Rope<QueryKeyStages>` holds the stages of both Q and K.
 
-pub use crate::hadamard::{Hadamard, HadamardFactor};
-pub use crate::rope::{Linear, LinearStages, Plain, QueryKeyStages, Stages, WithStages};
-pub use crate::scale::Scale;
-
-/// Whether a stage runs before the rotation or after it.
-///
-/// ```
-/// use rope_core::norm::{Norm, NormFormula};
-/// use rope_core::stages::StageOrder;
-///
-/// let norm = Norm::new(NormFormula::LLAMA4, 1e-6).with_order(StageOrder::AfterRotation);
-/// assert_eq!(norm.order(), StageOrder::AfterRotation);
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum StageOrder {
-    /// Before the rotation.
-    #[default]
-    BeforeRotation,
-    /// After it: the norms of HunYuan, Llama 4 and nanochat.
-    AfterRotation,
-}
+pub use crate::base::stage_order::StageOrder;
+pub use crate::describe::hadamard::{Hadamard, HadamardFactor};
+pub use crate::describe::scale::Scale;
+pub use crate::plan::{Linear, LinearStages, Plain, QueryKeyStages, Stages, WithStages};

@@ -170,7 +170,7 @@ static ZEN_5: Tuning = Tuning {
     core: "Zen 5",
     rotate: Ahead {
         heads: [10, 14],
-        ..EARLIER.rotate
+        above: [2 * MIB, 512 * KIB],
     },
     ..EARLIER
 };

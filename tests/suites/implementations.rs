@@ -1,4 +1,4 @@
-//! Which implementation runs what: the table of `rope_core`'s `implementations.rs`, call by call. A call that took a
+//! Which implementation runs what: the table of `rope_core`'s `execute/choose.rs`, call by call. A call that took a
 //! slower one than it could would give the same bits, so nothing else would notice.
 
 use rope_core::cache::{CacheLayout, CacheMut, HeadScales, QuantFormat, QuantScale};

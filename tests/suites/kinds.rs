@@ -5,24 +5,27 @@
 //! all of them: the bodies of the fuzz targets, which choose among kinds, the C API, the suites, the bench, the scripts
 //! and the tables of the READMEs.
 
-const AXES: &str = include_str!("../../rope-core/src/frequencies/axes.rs");
-const CODE: &str = include_str!("../../rope-core/src/cache/quant.rs");
-const CACHE_LAYOUT: &str = include_str!("../../rope-core/src/cache/layout.rs");
-const DUAL_CHUNK: &str = include_str!("../../rope-core/src/dual_chunk.rs");
+const AXES: &str = include_str!("../../rope-core/src/describe/frequencies/axes.rs");
+const CODE: &str = include_str!("../../rope-core/src/describe/cache/quant.rs");
+const CACHE_LAYOUT: &str = include_str!("../../rope-core/src/describe/cache/layout.rs");
+const DIRECTION: &str = include_str!("../../rope-core/src/base/direction.rs");
+const DUAL_CHUNK: &str = include_str!("../../rope-core/src/describe/dual_chunk.rs");
 const ELEMENTS: &str = include_str!("../../rope-core/src/kernel/elements.rs");
-const FREQUENCIES: &str = include_str!("../../rope-core/src/frequencies.rs");
+const FREQUENCIES: &str = include_str!("../../rope-core/src/describe/frequencies.rs");
 const GGUF: &str = include_str!("../../rope-core/models/src/gguf.rs");
 const GRID: &str = include_str!("../../rope-core/models/src/grid.rs");
-const MIXED: &str = include_str!("../../rope-core/src/frequencies/mixed.rs");
-const NORM: &str = include_str!("../../rope-core/src/norm.rs");
-const POSITIONS: &str = include_str!("../../rope-core/src/positions.rs");
-const OUTPUTS: &str = include_str!("../../rope-core/src/rope/outputs.rs");
-const ROPE: &str = include_str!("../../rope-core/src/rope.rs");
-const SCALE: &str = include_str!("../../rope-core/src/scale.rs");
-const SCALING: &str = include_str!("../../rope-core/src/frequencies/scaling.rs");
-const SLOTS: &str = include_str!("../../rope-core/src/cache/slots.rs");
-const STAGES: &str = include_str!("../../rope-core/src/stages.rs");
-const TENSOR: &str = include_str!("../../rope-core/src/tensor.rs");
+const IDS: &str = include_str!("../../rope-core/src/describe/ids.rs");
+const MIXED: &str = include_str!("../../rope-core/src/describe/frequencies/mixed.rs");
+const NORM: &str = include_str!("../../rope-core/src/describe/norm.rs");
+const NORM_SUM: &str = include_str!("../../rope-core/src/kernel/norm.rs");
+const POSITIONS: &str = include_str!("../../rope-core/src/describe/positions.rs");
+const OUTPUTS: &str = include_str!("../../rope-core/src/plan/outputs.rs");
+const SCALE: &str = include_str!("../../rope-core/src/describe/scale.rs");
+const SCALING: &str = include_str!("../../rope-core/src/describe/frequencies/scaling.rs");
+const SHAPE: &str = include_str!("../../rope-core/src/base/shape.rs");
+const SLOTS: &str = include_str!("../../rope-core/src/describe/cache/slots.rs");
+const STAGE_ORDER: &str = include_str!("../../rope-core/src/base/stage_order.rs");
+const TENSOR: &str = include_str!("../../rope-core/src/describe/tensor.rs");
 
 /// The lines between the one that begins with `first` and the next closing brace at the margin.
 fn block<'t>(text: &'t str, first: &str) -> impl Iterator<Item = &'t str> {
@@ -104,20 +107,21 @@ fn every_kind_is_fuzzed() {
     let rows = include_str!("../src/bodies/generated_rows.rs");
     let positions = constructors(POSITIONS, "impl<'a> Positions<");
     all_in(rows, "Positions::", &positions);
-    all_in(rows, "Listed::", &variants(POSITIONS, "Ids"));
-    all_in(rows, "Listed::", &variants(POSITIONS, "Coordinates"));
+    all_in(rows, "Listed::", &variants(IDS, "Ids"));
+    all_in(rows, "Listed::", &variants(IDS, "Coordinates"));
     all_in(rows, "Angle::", &variants(FREQUENCIES, "Angle"));
 
     let tensor = include_str!("../src/bodies/tensor.rs");
     all_in(tensor, "Layout::", &constructors(TENSOR, "impl Layout"));
-    all_in(tensor, "Dimension::", &variants(TENSOR, "Dimension"));
+    all_in(tensor, "Dimension::", &variants(SHAPE, "Dimension"));
 
     let norm = include_str!("../src/norm.rs");
     all_in(norm, "NormFormula::", &formulas());
-    for kind in ["NormResult", "NormReach", "NormSum"] {
+    for kind in ["NormResult", "NormReach"] {
         all_in(norm, &format!("{kind}::"), &variants(NORM, kind));
     }
-    all_in(norm, "StageOrder::", &variants(STAGES, "StageOrder"));
+    all_in(norm, "NormSum::", &variants(NORM_SUM, "NormSum"));
+    all_in(norm, "StageOrder::", &variants(STAGE_ORDER, "StageOrder"));
     let cache = include_str!("../src/cache.rs");
     all_in(cache, "QuantScale::", &variants(CODE, "QuantScale"));
     all_in(cache, "HeadScales::", &variants(CODE, "HeadScales"));
@@ -169,7 +173,7 @@ fn every_kind_has_a_number() {
     let kinds = constructors(POSITIONS, "impl<'a> Positions<");
     all_in(positions, "Positions::", &kinds);
     // A size_t is one of the others.
-    let mut lists = variants(POSITIONS, "Ids");
+    let mut lists = variants(IDS, "Ids");
     lists.retain(|list| *list != "Usize");
     all_in(positions, "Ids::", &lists);
     let queries = variants(DUAL_CHUNK, "DualChunkQuery");
@@ -181,7 +185,7 @@ fn every_kind_has_a_number() {
     all_in(outputs, "Output::", &targets);
     let names = include_str!("../../rope-core/capi/src/names.rs");
     all_in(names, "Angle::", &variants(FREQUENCIES, "Angle"));
-    all_in(names, "Direction::", &variants(ROPE, "Direction"));
+    all_in(names, "Direction::", &variants(DIRECTION, "Direction"));
     let mixed = include_str!("../../rope-core/capi/src/mixed.rs");
     all_in(mixed, "MixedAngle::", &variants(MIXED, "MixedAngle"));
     let grids = include_str!("../../rope-core/capi/src/initial.rs");
@@ -191,10 +195,11 @@ fn every_kind_has_a_number() {
 
     let norm = include_str!("../../rope-core/capi/src/norm.rs");
     all_in(norm, "NormFormula::", &formulas());
-    for kind in ["NormResult", "NormReach", "NormSum"] {
+    for kind in ["NormResult", "NormReach"] {
         all_in(norm, &format!("{kind}::"), &variants(NORM, kind));
     }
-    all_in(norm, "StageOrder::", &variants(STAGES, "StageOrder"));
+    all_in(norm, "NormSum::", &variants(NORM_SUM, "NormSum"));
+    all_in(norm, "StageOrder::", &variants(STAGE_ORDER, "StageOrder"));
     let cache = include_str!("../../rope-core/capi/src/cache.rs");
     all_in(cache, "QuantFormat::", &variants(CODE, "QuantFormat"));
     all_in(cache, "QuantScale::", &variants(CODE, "QuantScale"));

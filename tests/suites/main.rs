@@ -50,6 +50,8 @@ mod ignored;
 #[cfg(feature = "every")]
 mod implementations;
 #[cfg(feature = "every")]
+mod imports;
+#[cfg(feature = "every")]
 mod kinds;
 #[cfg(feature = "models")]
 mod layer_rules;

@@ -7,7 +7,8 @@
 //
 // A loop rotates a line: the heads of a token, which share a row of cos and sin, or one head of some tokens, with a row
 // each. It keeps some vectors of the row in registers while the heads pass; pairs that do not fill one are for the next
-// narrower loop. `walk`, at the end, finds the lines of a tensor.
+// narrower loop. Tokens-major, the lines of a tensor follow one another in the function that is called; `heads_major`
+// finds those of a heads-major tensor.
 
 #include <stddef.h>
 #include <stdint.h>
@@ -16,16 +17,10 @@
 #define INLINE static inline __attribute__((always_inline))
 #define APART static __attribute__((noinline))
 
-// Heads of which the first 2 * pairs channels rotate. The row of a token is cos of all pairs, then sin. Strides in
-// elements.
-struct tensor {
-    void *x;
-    const float *rows;
-    size_t batch, tokens, heads, pairs;
-    size_t batch_stride, token_stride, head_stride;
-    // How many rows further those of the next sequence begin: 0 if all share them.
-    size_t batch_rows;
-};
+// Rotates the first 2 * pairs channels of each head of `x`, as an engine would call it: raw pointers, no checks. `rows`
+// holds a row per token, cos of all pairs, then sin. Strides are in elements.
+typedef void tensor(void *x, const float *rows, size_t tokens, size_t heads, size_t pairs, size_t token_stride,
+                    size_t head_stride);
 
 // What to do: rotate heads that share a row, rotate heads with a row each, or put a row in the order that the loop
 // wants.
@@ -130,13 +125,58 @@ PAIRS(bf16, interleaved, , uint16_t)
 PAIRS(f16, half, F16, uint16_t)
 PAIRS(f16, interleaved, F16, uint16_t)
 
+// ---------------------------------------------------------------- heads-major tensors, and what is prefetched
+
+// Sizes of tensors.
+enum { NEVER = 0, BEYOND_L1 = 48 << 10, BEYOND_L2 = 2 << 20 };
+
+// With 64-byte loads the core's own prefetching falls behind: asking for the heads that come takes W1 of f32 from 1.11
+// to 0.97 times the roof and W4 from 1.30 to 1.16 (4 to 8 heads ahead alike, 12 less). It does nothing for 32-byte
+// loads, and costs a third where everything is in the first cache.
+enum { HEADS_AHEAD = 8 };
+
+// Tokens of a head that rotate together: as many of all heads, and their rows stay in the first cache.
+enum { BLOCK = 16, ROOM = BLOCK * 1024 };
+
+// Blocks of tokens through all heads. While a block of a head rotates, the same tokens of the next head are asked for.
+// Their rows are put in order once for all heads: for each of them it would take up to a third of the time in 16 bits.
+APART void heads_major(loop *rotate, size_t element, char *x, const float *rows, size_t tokens, size_t heads,
+                       size_t pairs, size_t token_stride, size_t head_stride) {
+    _Alignas(64) float ordered[ROOM];
+    const size_t row = 2 * pairs, ordered_row = 4 * pairs, most = ROOM / ordered_row;
+    const size_t block = most < BLOCK ? most : BLOCK;
+    const int far = tokens * heads * 2 * pairs * element > BEYOND_L2;
+    for (size_t token = 0, count; token < tokens; token += count) {
+        count = tokens - token < block ? tokens - token : block;
+        struct line line = {.heads = count, .stride = token_stride, .pairs = pairs, .row_stride = row};
+        line.task = ORDER;
+        for (size_t i = 0; i < count; i++) {
+            line.rows = rows + (token + i) * row;
+            line.ordered = ordered + i * ordered_row;
+            rotate(&line, 0);
+        }
+        line.task = OWN;
+        line.rows = rows + token * row;
+        line.ordered = ordered, line.ordered_stride = ordered_row;
+        for (size_t head = 0; head < heads; head++) {
+            line.x = x + (head * head_stride + token * token_stride) * element;
+            const ptrdiff_t next_head = (ptrdiff_t)(head_stride * element);
+            const ptrdiff_t next_block = (ptrdiff_t)(count * token_stride * element);
+            const ptrdiff_t back = (ptrdiff_t)(heads - 1) * next_head;
+            if (far) line.ahead = head + 1 < heads ? next_head : next_block - back;
+            rotate(&line, 0);
+        }
+    }
+}
+
 // ---------------------------------------------------------------- the loop
 
 // `KIND_ISA`, in steps of n times SPAN pairs: n is MOST, then half of it, and the narrower loop rotates the rest. Its
 // vectors are V. load_LOAD(n, r, cos, sin) loads the row of a step in n times ROWS registers; CHECK says whether they
 // will do. KIND_rotate_ISA(n, x, pairs, at, r) rotates a step of a head, or returns 0 if it cannot, which is rare. What
-// cannot rotate by vectors rotates one pair after the other.
-#define LOOP(KIND, ISA, TARGET, T, V, SPAN, ROWS, LOAD, CHECK, MOST, NARROWER) \
+// cannot rotate by vectors rotates one pair after the other. KIND_tensor_ISA is the `tensor` that a caller gets; from
+// FAR bytes on it prefetches.
+#define LOOP(KIND, ISA, TARGET, T, V, SPAN, ROWS, LOAD, CHECK, MOST, NARROWER, FAR) \
     INLINE TARGET size_t KIND##_pass_##ISA(struct line *line, size_t at, const enum task task, const int n) { \
         typedef V anywhere __attribute__((aligned(4), may_alias)); \
         const struct line l = *line; \
@@ -176,6 +216,24 @@ PAIRS(f16, interleaved, F16, uint16_t)
         else if (line->task == OWN) at = KIND##_passes_##ISA(line, at, OWN); \
         else at = KIND##_passes_##ISA(line, at, ORDER); \
         KIND##_##NARROWER(line, at); \
+    } \
+    static TARGET void KIND##_tensor_##ISA(void *x, const float *rows, size_t tokens, size_t heads, size_t pairs, \
+                                           size_t token_stride, size_t head_stride) { \
+        const size_t bytes = tokens * heads * 2 * pairs * sizeof(T); \
+        if (tokens > 1 && head_stride >= token_stride) { \
+            heads_major(KIND##_##ISA, sizeof(T), x, rows, tokens, heads, pairs, token_stride, head_stride); \
+            return; \
+        } \
+        struct line line = {.task = SHARED, .x = x, .heads = heads, .stride = head_stride, .pairs = pairs, .rows = rows}; \
+        if (FAR != NEVER && bytes > FAR) line.ahead = (ptrdiff_t)(HEADS_AHEAD * head_stride * sizeof(T)); \
+        for (; tokens > 0; tokens--) { \
+            const size_t at = KIND##_passes_##ISA(&line, 0, SHARED); \
+            if (at < pairs) { \
+                struct line rest = line; \
+                KIND##_##NARROWER(&rest, at); \
+            } \
+            line.x = (T *)line.x + token_stride, line.rows += 2 * pairs; \
+        } \
     }
 
 #define ANY(registers, r) 1
@@ -316,12 +374,12 @@ INLINE AVX2 int bf16_interleaved_rotate_avx2(int n, uint16_t *x, size_t pairs, s
 }
 
 // In as many passes over the heads as the 16 registers ask for.
-LOOP(f32_half, avx2, AVX2, float, __m256, 8, 2, 8, ANY, 4, scalar)
-LOOP(f32_interleaved, avx2, AVX2, float, __m256, 4, 2, 4_twice, ANY, 4, scalar)
-LOOP(f16_half, avx2, AVX2, uint16_t, __m256, 8, 2, 8, ANY, 4, scalar)
-LOOP(f16_interleaved, avx2, AVX2, uint16_t, __m256, 4, 2, 4_twice, ANY, 4, scalar)
-LOOP(bf16_half, avx2, AVX2, uint16_t, __m256, 16, 4, 16_even_odd, numbers8, 2, scalar)
-LOOP(bf16_interleaved, avx2, AVX2, uint16_t, __m256, 8, 2, 8, numbers8, 4, scalar)
+LOOP(f32_half, avx2, AVX2, float, __m256, 8, 2, 8, ANY, 4, scalar, NEVER)
+LOOP(f32_interleaved, avx2, AVX2, float, __m256, 4, 2, 4_twice, ANY, 4, scalar, NEVER)
+LOOP(f16_half, avx2, AVX2, uint16_t, __m256, 8, 2, 8, ANY, 4, scalar, NEVER)
+LOOP(f16_interleaved, avx2, AVX2, uint16_t, __m256, 4, 2, 4_twice, ANY, 4, scalar, NEVER)
+LOOP(bf16_half, avx2, AVX2, uint16_t, __m256, 16, 4, 16_even_odd, numbers8, 2, scalar, NEVER)
+LOOP(bf16_interleaved, avx2, AVX2, uint16_t, __m256, 8, 2, 8, numbers8, 4, scalar, NEVER)
 
 // ---------------------------------------------------------------- AVX-512
 
@@ -461,12 +519,12 @@ INLINE AVX512 int bf16_interleaved_rotate_avx512(int n, uint16_t *x, size_t pair
 }
 
 // 64 pairs fit in registers at once.
-LOOP(f32_half, avx512, AVX512, float, __m512, 16, 2, 16, ANY, 8, avx2)
-LOOP(f32_interleaved, avx512, AVX512, float, __m512, 8, 2, 8_twice, ANY, 8, avx2)
-LOOP(f16_half, avx512, AVX512, uint16_t, __m512, 16, 2, 16, ANY, 8, avx2)
-LOOP(f16_interleaved, avx512, AVX512, uint16_t, __m512, 8, 2, 8_twice, ANY, 8, avx2)
-LOOP(bf16_half, avx512, AVX512, uint16_t, __m512, 32, 4, 32_even_odd, numbers16, 2, avx2)
-LOOP(bf16_interleaved, avx512, AVX512, uint16_t, __m512, 16, 2, 16, numbers16, 4, avx2)
+LOOP(f32_half, avx512, AVX512, float, __m512, 16, 2, 16, ANY, 8, avx2, BEYOND_L1)
+LOOP(f32_interleaved, avx512, AVX512, float, __m512, 8, 2, 8_twice, ANY, 8, avx2, BEYOND_L1)
+LOOP(f16_half, avx512, AVX512, uint16_t, __m512, 16, 2, 16, ANY, 8, avx2, BEYOND_L2)
+LOOP(f16_interleaved, avx512, AVX512, uint16_t, __m512, 8, 2, 8_twice, ANY, 8, avx2, BEYOND_L2)
+LOOP(bf16_half, avx512, AVX512, uint16_t, __m512, 32, 4, 32_even_odd, numbers16, 2, avx2, BEYOND_L2)
+LOOP(bf16_interleaved, avx512, AVX512, uint16_t, __m512, 16, 2, 16, numbers16, 4, avx2, BEYOND_L2)
 
 // ---------------------------------------------------------------- AVX512-BF16, and the byte shuffles of VBMI
 
@@ -550,8 +608,8 @@ INLINE AVX512BF16 int bf16_interleaved_rotate_avx512bf16(int n, uint16_t *x, siz
     return 1;
 }
 
-LOOP(bf16_half, avx512bf16, AVX512BF16, uint16_t, __m512, 32, 4, 32, ANY, 2, avx2)
-LOOP(bf16_interleaved, avx512bf16, AVX512BF16, uint16_t, __m512, 16, 2, 16, ANY, 4, avx2)
+LOOP(bf16_half, avx512bf16, AVX512BF16, uint16_t, __m512, 32, 4, 32, ANY, 2, avx2, BEYOND_L2)
+LOOP(bf16_interleaved, avx512bf16, AVX512BF16, uint16_t, __m512, 16, 2, 16, ANY, 4, avx2, BEYOND_L2)
 
 #else
 // ---------------------------------------------------------------- NEON
@@ -668,99 +726,31 @@ INLINE int numbers4(int registers, const float32x4_t *r) {
 TURN_16_BITS(bf16)
 TURN_16_BITS(f16)
 
-LOOP(f32_half, neon, NEON, float, float32x4_t, 8, 4, 8, ANY, 4, scalar)
-LOOP(f32_interleaved, neon, NEON, float, float32x4_t, 4, 2, 4, ANY, 8, scalar)
-LOOP(bf16_half, neon, NEON, uint16_t, float32x4_t, 8, 4, 8, numbers4, 4, scalar)
-LOOP(bf16_interleaved, neon, NEON, uint16_t, float32x4_t, 8, 4, 8, numbers4, 4, scalar)
-LOOP(f16_half, neon, NEON, uint16_t, float32x4_t, 8, 4, 8, ANY, 4, scalar)
-LOOP(f16_interleaved, neon, NEON, uint16_t, float32x4_t, 8, 4, 8, ANY, 4, scalar)
+LOOP(f32_half, neon, NEON, float, float32x4_t, 8, 4, 8, ANY, 4, scalar, NEVER)
+LOOP(f32_interleaved, neon, NEON, float, float32x4_t, 4, 2, 4, ANY, 8, scalar, NEVER)
+LOOP(bf16_half, neon, NEON, uint16_t, float32x4_t, 8, 4, 8, numbers4, 4, scalar, NEVER)
+LOOP(bf16_interleaved, neon, NEON, uint16_t, float32x4_t, 8, 4, 8, numbers4, 4, scalar, NEVER)
+LOOP(f16_half, neon, NEON, uint16_t, float32x4_t, 8, 4, 8, ANY, 4, scalar, NEVER)
+LOOP(f16_interleaved, neon, NEON, uint16_t, float32x4_t, 8, 4, 8, ANY, 4, scalar, NEVER)
 #endif
 
-// ---------------------------------------------------------------- the walks
-
-struct kernel {
-    loop *rotate;
-    size_t element;
-    // Bytes of a tensor from which on its lines are asked for ahead, tokens-major.
-    size_t far;
-};
-
-enum { NEVER = 0, BEYOND_L1 = 48 << 10, BEYOND_L2 = 2 << 20 };
-
-// With 64-byte loads the core's own prefetching falls behind: asking for the heads that come takes W1 of f32 from 1.11
-// to 0.97 times the roof and W4 from 1.30 to 1.16 (4 to 8 heads ahead alike, 12 less). It does nothing for 32-byte
-// loads, and costs a third where everything is in the first cache.
-enum { HEADS_AHEAD = 8 };
-
-// Tokens of a head that rotate together: as many of all heads, and their rows stay in the first cache.
-enum { BLOCK = 16, ROOM = BLOCK * 1024 };
-
-static void tokens_major(const struct tensor *t, char *x, const float *rows, const struct kernel *k, int far) {
-    struct line line = {.task = SHARED, .heads = t->heads, .stride = t->head_stride, .pairs = t->pairs};
-    if (far) line.ahead = (ptrdiff_t)(HEADS_AHEAD * t->head_stride * k->element);
-    for (size_t token = 0; token < t->tokens; token++) {
-        line.x = x + token * t->token_stride * k->element;
-        line.rows = rows + token * 2 * t->pairs;
-        k->rotate(&line, 0);
-    }
-}
-
-// Blocks of tokens through all heads. While a block of a head rotates, the same tokens of the next head are asked for.
-// Their rows are put in order once for all heads: for each of them it would take up to a third of the time in 16 bits.
-static void heads_major(const struct tensor *t, char *x, const float *rows, const struct kernel *k, int far) {
-    _Alignas(64) float ordered[ROOM];
-    const size_t row = 2 * t->pairs, ordered_row = 4 * t->pairs, most = ROOM / ordered_row;
-    const size_t block = most < BLOCK ? most : BLOCK;
-    for (size_t token = 0, tokens; token < t->tokens; token += tokens) {
-        tokens = t->tokens - token < block ? t->tokens - token : block;
-        struct line line = {.heads = tokens, .stride = t->token_stride, .pairs = t->pairs, .row_stride = row};
-        line.task = ORDER;
-        for (size_t i = 0; i < tokens; i++) {
-            line.rows = rows + (token + i) * row;
-            line.ordered = ordered + i * ordered_row;
-            k->rotate(&line, 0);
-        }
-        line.task = OWN;
-        line.rows = rows + token * row;
-        line.ordered = ordered, line.ordered_stride = ordered_row;
-        for (size_t head = 0; head < t->heads; head++) {
-            line.x = x + (head * t->head_stride + token * t->token_stride) * k->element;
-            const ptrdiff_t next_head = (ptrdiff_t)(t->head_stride * k->element);
-            const ptrdiff_t next_block = (ptrdiff_t)(tokens * t->token_stride * k->element);
-            const ptrdiff_t back = (ptrdiff_t)(t->heads - 1) * next_head;
-            if (far) line.ahead = head + 1 < t->heads ? next_head : next_block - back;
-            k->rotate(&line, 0);
-        }
-    }
-}
-
-static void walk(const struct tensor *t, const struct kernel *k) {
-    const size_t bytes = t->batch * t->tokens * t->heads * 2 * t->pairs * k->element;
-    for (size_t sequence = 0; sequence < t->batch; sequence++) {
-        char *x = (char *)t->x + sequence * t->batch_stride * k->element;
-        const float *rows = t->rows + sequence * t->batch_rows * 2 * t->pairs;
-        if (t->tokens == 1 || t->head_stride < t->token_stride) tokens_major(t, x, rows, k, k->far && bytes > k->far);
-        else heads_major(t, x, rows, k, bytes > BEYOND_L2);
-    }
-}
-
-// ---------------------------------------------------------------- what Rust calls
+// ---------------------------------------------------------------- what Rust asks for, once
 
 // Elements: f32, bf16, f16. Pairings: half, interleaved.
-#define OFFER(NAME, ISA, F32_FAR, FAR) \
-    void rope_bench_##NAME(const struct tensor *t, unsigned element, unsigned pairing); \
-    void rope_bench_##NAME(const struct tensor *t, unsigned element, unsigned pairing) { \
-        static const struct kernel kernels[3][2] = { \
-            {{f32_half_##ISA, 4, F32_FAR}, {f32_interleaved_##ISA, 4, F32_FAR}}, \
-            {{bf16_half_##NAME, 2, FAR}, {bf16_interleaved_##NAME, 2, FAR}}, \
-            {{f16_half_##ISA, 2, FAR}, {f16_interleaved_##ISA, 2, FAR}}, \
+#define OFFER(NAME, ISA) \
+    tensor *rope_bench_##NAME(unsigned element, unsigned pairing); \
+    tensor *rope_bench_##NAME(unsigned element, unsigned pairing) { \
+        static tensor *const kernels[3][2] = { \
+            {f32_half_tensor_##ISA, f32_interleaved_tensor_##ISA}, \
+            {bf16_half_tensor_##NAME, bf16_interleaved_tensor_##NAME}, \
+            {f16_half_tensor_##ISA, f16_interleaved_tensor_##ISA}, \
         }; \
-        walk(t, &kernels[element][pairing]); \
+        return kernels[element][pairing]; \
     }
 #if defined(__x86_64__)
-OFFER(avx2, avx2, NEVER, NEVER)
-OFFER(avx512, avx512, BEYOND_L1, BEYOND_L2)
-OFFER(avx512bf16, avx512, BEYOND_L1, BEYOND_L2)
+OFFER(avx2, avx2)
+OFFER(avx512, avx512)
+OFFER(avx512bf16, avx512)
 #else
-OFFER(neon, neon, NEVER, NEVER)
+OFFER(neon, neon)
 #endif

@@ -22,33 +22,29 @@ use super::{About, Formulation, Runner};
 use crate::cases::{Case, Element};
 use crate::workloads::Part;
 
-/// `struct tensor` of the C file.
-#[repr(C)]
-struct Tensor {
+/// `tensor` of the C file: the first `2 * pairs` channels of each head, strides in elements.
+type Rotate = unsafe extern "C" fn(
     x: *mut c_void,
     rows: *const f32,
-    batch: usize,
     tokens: usize,
     heads: usize,
     pairs: usize,
-    batch_stride: usize,
     token_stride: usize,
     head_stride: usize,
-    batch_rows: usize,
-}
+);
 
-/// The element is 0 for f32, 1 for bf16, 2 for f16; the pairing is 0 for half, 1 for interleaved.
-type Rotate = unsafe extern "C" fn(tensor: &Tensor, element: c_uint, pairing: c_uint);
+/// The function for an element, 0 for f32, 1 for bf16, 2 for f16, and a pairing, 0 for half, 1 for interleaved.
+type Choose = unsafe extern "C" fn(element: c_uint, pairing: c_uint) -> Rotate;
 
 unsafe extern "C" {
     #[cfg(target_arch = "x86_64")]
-    fn rope_bench_avx512bf16(tensor: &Tensor, element: c_uint, pairing: c_uint);
+    fn rope_bench_avx512bf16(element: c_uint, pairing: c_uint) -> Rotate;
     #[cfg(target_arch = "x86_64")]
-    fn rope_bench_avx512(tensor: &Tensor, element: c_uint, pairing: c_uint);
+    fn rope_bench_avx512(element: c_uint, pairing: c_uint) -> Rotate;
     #[cfg(target_arch = "x86_64")]
-    fn rope_bench_avx2(tensor: &Tensor, element: c_uint, pairing: c_uint);
+    fn rope_bench_avx2(element: c_uint, pairing: c_uint) -> Rotate;
     #[cfg(target_arch = "aarch64")]
-    fn rope_bench_neon(tensor: &Tensor, element: c_uint, pairing: c_uint);
+    fn rope_bench_neon(element: c_uint, pairing: c_uint) -> Rotate;
     #[cfg(target_arch = "x86_64")]
     fn rope_bench_hadamard_avx2(x: *mut f32, heads: usize);
     #[cfg(target_arch = "aarch64")]
@@ -79,7 +75,23 @@ const MOST_PAIRS: usize = 4096;
 #[derive(Clone, Copy, Debug)]
 struct Intrinsics {
     name: &'static str,
-    rotate: Rotate,
+    choose: Choose,
+}
+
+impl Intrinsics {
+    fn rotation(self, element: Element, pairing: Pairing) -> Rotate {
+        let element = match element {
+            Element::F32 => 0,
+            Element::Bf16 => 1,
+            Element::F16 => 2,
+        };
+        let pairing = match pairing {
+            Pairing::Half => 0,
+            Pairing::Interleaved => 1,
+        };
+        // SAFETY: both are numbers that the C file knows.
+        unsafe { (self.choose)(element, pairing) }
+    }
 }
 
 /// One for each instruction set that this CPU has, the widest first.
@@ -87,13 +99,13 @@ pub fn all() -> Vec<Box<dyn Formulation>> {
     available()
         .into_iter()
         .filter(|&(here, ..)| here)
-        .map(|(_, name, rotate)| Box::new(Intrinsics { name, rotate }) as Box<dyn Formulation>)
+        .map(|(_, name, choose)| Box::new(Intrinsics { name, choose }) as Box<dyn Formulation>)
         .collect()
 }
 
 /// What the functions are compiled for, and whether the CPU has it.
 #[cfg(target_arch = "x86_64")]
-fn available() -> [(bool, &'static str, Rotate); 3] {
+fn available() -> [(bool, &'static str, Choose); 3] {
     use std::arch::is_x86_feature_detected as has;
     let avx2 = has!("avx2") && has!("f16c");
     let avx512 =
@@ -103,7 +115,7 @@ fn available() -> [(bool, &'static str, Rotate); 3] {
         (
             avx512bf16,
             "intrinsics/avx512bf16",
-            rope_bench_avx512bf16 as Rotate,
+            rope_bench_avx512bf16 as Choose,
         ),
         (avx512, "intrinsics/avx512", rope_bench_avx512),
         (avx2, "intrinsics/avx2", rope_bench_avx2),
@@ -112,13 +124,13 @@ fn available() -> [(bool, &'static str, Rotate); 3] {
 
 /// Every 64-bit ARM has NEON.
 #[cfg(target_arch = "aarch64")]
-fn available() -> [(bool, &'static str, Rotate); 1] {
+fn available() -> [(bool, &'static str, Choose); 1] {
     [(true, "intrinsics/neon", rope_bench_neon)]
 }
 
 /// The C file has nothing for other machines.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn available() -> [(bool, &'static str, Rotate); 0] {
+fn available() -> [(bool, &'static str, Choose); 0] {
     []
 }
 
@@ -157,68 +169,87 @@ impl Formulation for Intrinsics {
             rows.len() == sequences * workload.tokens && workload.rotary_dim <= workload.head_dim,
             "not a row of a head for each token"
         );
+        let mut calls = Vec::new();
+        for Part { range, layout } in workload.parts()? {
+            let (shape, strides) = (layout.shape(), layout.strides());
+            let call = Arguments {
+                x: range.start,
+                row: 0,
+                tokens: shape.tokens,
+                heads: shape.heads,
+                token_stride: strides.token,
+                head_stride: strides.head,
+            };
+            if shape.tokens == 1 && !shared {
+                // Sequences of one token are tokens.
+                calls.push(Arguments {
+                    tokens: shape.batch,
+                    token_stride: strides.batch,
+                    ..call
+                });
+                continue;
+            }
+            let rows = if shared { 0 } else { shape.tokens };
+            calls.extend((0..shape.batch).map(|sequence| Arguments {
+                x: range.start + sequence * strides.batch,
+                row: sequence * rows * workload.rotary_dim,
+                ..call
+            }));
+        }
         Ok(Box::new(PreparedIntrinsics {
-            rotate: self.rotate,
-            element: case.element,
-            pairing: match case.pairing {
-                Pairing::Half => 0,
-                Pairing::Interleaved => 1,
-            },
+            rotate: self.rotation(case.element, case.pairing),
+            size: case.element.size(),
             bytes: case.bytes(),
-            parts: workload.parts()?,
+            calls,
             rows: values,
             pairs: workload.rotary_dim / 2,
-            batch_rows: if shared { 0 } else { workload.tokens },
         }))
     }
 }
 
+/// The arguments of a call: where the tensor and its rows begin, its shape, and its strides.
+struct Arguments {
+    x: usize,
+    row: usize,
+    tokens: usize,
+    heads: usize,
+    token_stride: usize,
+    head_stride: usize,
+}
+
 struct PreparedIntrinsics {
     rotate: Rotate,
-    element: Element,
-    pairing: c_uint,
+    size: usize,
     bytes: usize,
-    parts: Vec<Part>,
+    calls: Vec<Arguments>,
     rows: Vec<f32>,
     pairs: usize,
-    batch_rows: usize,
 }
 
 impl Runner for PreparedIntrinsics {
     fn run(&mut self, bytes: &mut [u8], times: usize) -> Result<()> {
-        let size = self.element.size();
+        let size = self.size;
         ensure!(bytes.len() == self.bytes, "a buffer of another case");
         let start = bytes.as_mut_ptr();
         ensure!(start.align_offset(size) == 0, "elements astride");
-        let tensor = |part: &Part| {
-            let (shape, strides) = (part.layout.shape(), part.layout.strides());
-            Tensor {
-                // It lies in the buffer, where the workload has put it.
-                x: start.wrapping_add(part.range.start * size).cast(),
-                rows: self.rows.as_ptr(),
-                batch: shape.batch,
-                tokens: shape.tokens,
-                heads: shape.heads,
-                pairs: self.pairs,
-                batch_stride: strides.batch,
-                token_stride: strides.token,
-                head_stride: strides.head,
-                batch_rows: self.batch_rows,
-            }
-        };
-        let tensors: Vec<Tensor> = self.parts.iter().map(tensor).collect();
-        let element = match self.element {
-            Element::F32 => 0,
-            Element::Bf16 => 1,
-            Element::F16 => 2,
-        };
+        let rows = self.rows.as_ptr();
         for _ in 0..times {
-            for tensor in &tensors {
+            for call in &self.calls {
                 // SAFETY: the CPU has what the function is compiled for, or the formulation would not exist. The tensor
-                // is a part of `bytes`, which has the length of the case and its elements' alignment and is borrowed
-                // for as long as this takes. `prepare` has made a row for each token, of no more pairs than a head has;
-                // `supports` lets no longer row through than there is room for.
-                unsafe { (self.rotate)(tensor, element, self.pairing) };
+                // lies in `bytes`, where the workload has put it: `bytes` has the length of the case and its elements'
+                // alignment, and is borrowed for as long as this takes. `prepare` has made a row for each token, of no
+                // more pairs than a head has; `supports` lets no longer row through than there is room for.
+                unsafe {
+                    (self.rotate)(
+                        start.wrapping_add(call.x * size).cast(),
+                        rows.wrapping_add(call.row),
+                        call.tokens,
+                        call.heads,
+                        self.pairs,
+                        call.token_stride,
+                        call.head_stride,
+                    );
+                };
             }
         }
         Ok(())
@@ -249,7 +280,7 @@ mod tests {
             Layout::bhsd([1, heads, tokens, 2 * pairs]),
         ];
         for layout in layouts.map(Result::unwrap) {
-            for (pairing, number) in [(Pairing::Half, 0), (Pairing::Interleaved, 1)] {
+            for pairing in [Pairing::Half, Pairing::Interleaved] {
                 let input: Vec<_> = (0..tokens * heads * 2 * pairs)
                     .map(|i| bf16::from_f32((i % 13) as f32 - 6.0))
                     .collect();
@@ -258,22 +289,22 @@ mod tests {
                 let rows_of = Rows::new(&rows, [tokens, 2 * pairs]).unwrap();
                 Rope::new(pairing).rotate(&mut x, &rows_of).unwrap();
                 assert!(expected.iter().any(|x| x.is_nan()));
-                for (_, name, rotate) in available().into_iter().filter(|&(here, ..)| here) {
+                for (_, name, choose) in available().into_iter().filter(|&(here, ..)| here) {
+                    let rotate = Intrinsics { name, choose }.rotation(Element::Bf16, pairing);
                     let mut x = input.clone();
-                    let tensor = Tensor {
-                        x: x.as_mut_ptr().cast(),
-                        rows: rows.as_ptr(),
-                        batch: 1,
-                        tokens,
-                        heads,
-                        pairs,
-                        batch_stride: 0,
-                        token_stride: layout.strides().token,
-                        head_stride: layout.strides().head,
-                        batch_rows: 0,
-                    };
+                    let strides = layout.strides();
                     // SAFETY: the CPU has what it is compiled for; the tensor is `x`, with a row for each token.
-                    unsafe { rotate(&tensor, Element::Bf16 as c_uint, number) };
+                    unsafe {
+                        rotate(
+                            x.as_mut_ptr().cast(),
+                            rows.as_ptr(),
+                            tokens,
+                            heads,
+                            pairs,
+                            strides.token,
+                            strides.head,
+                        );
+                    };
                     for (i, (x, expected)) in x.iter().zip(&expected).enumerate() {
                         let same =
                             x.to_bits() == expected.to_bits() || x.is_nan() && expected.is_nan();

@@ -1,9 +1,10 @@
 //! Heads that are quantized where they are read: values, to which nothing is done before.
 
-use crate::cache::{Format, MOST_CHANNELS, MOST_HEADS};
+use crate::base::limits::{MOST_CHANNELS, MOST_HEADS};
+use crate::describe::address::Located;
+use crate::describe::cache::Format;
 use crate::kernel::values::Values;
 use crate::pass::{Operand, OperandMut, Pass};
-use crate::walk::Located;
 
 /// Heads that lie one after the other where they are read and where they are written.
 struct Run {

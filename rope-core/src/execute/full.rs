@@ -1,28 +1,67 @@
 //! Full-width rows: f32 in place where it lies, everything else in a tile. The rows refer to what is here, so that
-//! programs without such rows do not link it.
+//! programs without such rows do not link it; that is why their constructors are here too.
 
 use super::staged;
-use crate::Pairing;
-use crate::backend::Proof;
+use crate::describe::rows::{FullWidth, Rotation};
+use crate::describe::tensor::BytesMut;
 use crate::kernel::elements::ElementType;
 use crate::kernel::full::FullLine;
-use crate::kernel::line::Line;
-use crate::pass::{OperandMut, Pass, PassKernels, Rotation};
-use crate::tensor::BytesMut;
+use crate::kernel::line::{Line, LineRows, MoreTokens};
+use crate::pass::walk::Walk;
+use crate::pass::{OperandMut, Pass, PassKernels};
+use crate::proof::Proof;
 use crate::tuning::Tuning;
-use crate::walk::{LineSpan, Walk};
+use crate::{Error, Pairing, Rows};
 
-/// What rotates by full-width rows.
-#[derive(Debug)]
-pub(crate) struct FullWidth {
-    /// Rotates a tensor in place.
-    pub(crate) in_place:
-        fn((Proof, &'static Tuning), bool, &mut BytesMut<'_>, ElementType, Rotation<'_>),
-    /// Rotates the heads of a line in a tile, or beside it, where the pairing changes: tells which.
-    pub(crate) tile: fn(Proof, &Rotation<'_>, &LineSpan<'_>, &mut [f32], &mut [f32]) -> bool,
+static FULL_WIDTH: FullWidth = FullWidth { in_place, tile };
+
+impl<'a> Rows<'a> {
+    /// Full-width rows: a cos and a sin for each channel, as tensors of the shape `[rows, rotary_dim]`. For the
+    /// channels `i` and `j` of a pair
+    ///
+    /// ```text
+    /// x' = x cos[i] - y sin[i]        y' = y cos[j] + x sin[j]
+    /// ```
+    ///
+    /// with the roundings of any other rotation; where both have the same cos and sin, its very bits. HunYuan-VL and
+    /// V-JEPA 2 rotate so, and kernels that index cos and sin by channel. Channels are counted in the tensor before the
+    /// rotation.
+    ///
+    /// In general that is no rotation: [`Direction::Transpose`](crate::Direction::Transpose) takes gradients back, but
+    /// [`Direction::Inverse`](crate::Direction::Inverse), shifts and gradients of angles are refused. f32 in place is
+    /// rotated where it lies; everything else runs over a tile of f32.
+    ///
+    /// ```
+    /// use rope_core::{Pairing, Rope, Rows, TensorMut};
+    /// // The second channel turns by another angle than the first.
+    /// let rows = Rows::full(&[0.0, 1.0], &[1.0, 0.0], [1, 2])?;
+    /// let mut x = [2.0_f32, 3.0];
+    /// Rope::new(Pairing::Half).rotate(&mut TensorMut::new(&mut x, [1, 1, 1, 2])?, &rows)?;
+    /// assert_eq!(x, [-3.0, 3.0]);
+    /// # Ok::<(), rope_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RotaryDim`] if `rotary_dim` is zero or odd, [`Error::RotaryDimOnStack`] beyond 2048,
+    /// [`Error::CosSinLength`] if the slices differ in length, [`Error::RowsShape`] unless they have `rows *
+    /// rotary_dim` values.
+    pub fn full(cos: &'a [f32], sin: &'a [f32], shape: [usize; 2]) -> Result<Self, Error> {
+        Rows::wide((cos, sin), shape, &FULL_WIDTH)
+    }
+
+    /// Takes each value of a row for a channel, not for a pair: rows of `n` pairs become full-width
+    /// rows ([`Rows::full`]) that rotate `n` channels. So [`Frequencies::arranged`](crate::Frequencies::arranged) gives
+    /// each channel a frequency and an axis, and [`Rows::strided`] reads full-width rows of any layout.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RotaryDim`] if there are not two of them for each pair, [`Error::RotaryDimOnStack`] for more than 2048
+    /// channels, [`Error::FullWidthRows`] if they are full-width already.
+    pub fn per_channel(self) -> Result<Self, Error> {
+        self.widened(&FULL_WIDTH)
+    }
 }
-
-pub(crate) static FULL_WIDTH: FullWidth = FullWidth { in_place, tile };
 
 fn in_place(
     (proof, tuning): (Proof, &'static Tuning),
@@ -65,28 +104,24 @@ fn in_place(
 fn tile(
     proof: Proof,
     rotation: &Rotation<'_>,
-    span: &LineSpan<'_>,
+    (rows, head_dim): (&LineRows<'_>, usize),
     tile: &mut [f32],
     side: &mut [f32],
 ) -> bool {
     let Rotation { input, output, .. } = *rotation;
     let moves = input != output;
-    let pairs = span.rows.pairs;
+    let pairs = rows.pairs;
     let mut heads = tile;
     // The channels of a row are those of the tensor before the rotation: a transpose ends there.
     let transposed = rotation.factors.is_some();
     if moves {
         let side = &mut side[..heads.len()];
         if !transposed {
-            rotate(
-                proof,
-                input,
-                &mut span.line_in_tile(bytemuck::cast_slice_mut(heads)),
-            );
+            rotate(proof, input, &mut line(heads, rows, head_dim));
         }
         for (to, from) in side
-            .chunks_exact_mut(span.head_dim)
-            .zip(heads.chunks_exact(span.head_dim))
+            .chunks_exact_mut(head_dim)
+            .zip(heads.chunks_exact(head_dim))
         {
             reorder(input, pairs, from, to);
         }
@@ -95,12 +130,22 @@ fn tile(
         }
         heads = side;
     }
-    rotate(
-        proof,
-        output,
-        &mut span.line_in_tile(bytemuck::cast_slice_mut(heads)),
-    );
+    rotate(proof, output, &mut line(heads, rows, head_dim));
     moves
+}
+
+/// The line of heads that follow one another.
+fn line<'l>(heads: &'l mut [f32], rows: &'l LineRows<'l>, head_dim: usize) -> Line<'l> {
+    Line {
+        heads: heads.len() / head_dim,
+        memory: bytemuck::cast_slice_mut(heads),
+        at: 0,
+        step: head_dim,
+        head_dim,
+        rows,
+        ahead: 0,
+        more: &MoreTokens::NONE,
+    }
 }
 
 /// Copies a head whose pairing was this one into the other.

@@ -1,15 +1,17 @@
 //! Rotations, and copies, line by line in memory.
 
-use crate::backend::Proof;
-use crate::cache::CacheHeads;
+use crate::Shape;
+use crate::describe::address::Addresses;
+use crate::describe::cache::CacheHeads;
+use crate::describe::rows::View;
+use crate::describe::tensor::BytesMut;
 use crate::kernel::elements::{InPlaceFn, OutOfPlaceFn};
-use crate::kernel::line::{Line, LineRows, Source};
+use crate::kernel::line::{Line, LineRows, MoreTokens, Source};
 use crate::kernel::rotation::RowFactors;
+use crate::pass::walk::Walk;
 use crate::pass::{IoFormats, Operand, OperandMut, Pass};
-use crate::rows::View;
-use crate::tensor::BytesMut;
-use crate::tuning::{Access, Tuning};
-use crate::walk::{Addresses, Prefetch, Walk};
+use crate::proof::Proof;
+use crate::tuning::Tuning;
 
 /// A rotation alone, by one kernel.
 pub(crate) fn fused(
@@ -147,31 +149,45 @@ pub(crate) fn rotate_in_place(
     factors: Option<&RowFactors>,
 ) {
     let proof = proof.fitting(rows.pairs());
-    Walk::in_place(tuning, x.layout, x.size, rows, factors)
-        .run(|span| kernel(proof, &mut span.line(x.bytes)));
+    Walk::in_place(tuning, x.layout, x.size, rows, factors).run_with_tokens(|span, more| {
+        kernel(
+            proof,
+            &mut Line {
+                more,
+                ..span.line(x.bytes)
+            },
+        )
+    });
 }
 
 /// Rotates the heads of one token, which share a row, in place: a line, and so no walk.
-#[inline]
+#[inline(always)]
 pub(crate) fn rotate_token(
     (proof, tuning): (Proof, &Tuning),
     kernel: InPlaceFn,
     x: &mut BytesMut<'_>,
     rows: &LineRows<'_>,
 ) {
-    let (shape, step) = (x.layout.shape(), x.layout.strides().head);
-    if shape.is_empty() {
+    let (layout, size) = (x.layout, x.size);
+    let (
+        Shape {
+            heads, head_dim, ..
+        },
+        step,
+    ) = (layout.shape(), layout.strides().head);
+    if heads == 0 || head_dim == 0 {
         return;
     }
-    let ahead = Prefetch::of(Access::Rotate, tuning, shape, x.size).heads;
+    let bytes = heads.wrapping_mul(head_dim).wrapping_mul(size);
     let line = &mut Line {
-        memory: x.bytes,
-        at: x.layout.offset(),
+        memory: x.memory(),
+        at: layout.offset(),
         step,
-        heads: shape.heads,
-        head_dim: shape.head_dim,
+        heads,
+        head_dim,
         rows,
-        ahead: step.wrapping_mul(ahead),
+        ahead: step.wrapping_mul(tuning.rotate.heads(size, bytes)),
+        more: &MoreTokens::NONE,
     };
     kernel(proof, line);
 }

@@ -1,17 +1,18 @@
 //! A norm and the rotation after it, in place, in one kernel; from one place to another heads are copied first.
 
 use crate::Pairing;
-use crate::backend::Proof;
-use crate::cache::CacheHeads;
-use crate::element::ElementKernels;
+use crate::describe::address::Addresses;
+use crate::describe::cache::CacheHeads;
+use crate::describe::norm::Norm;
+use crate::kernel::element::ElementKernels;
 use crate::kernel::elements::{ElementType, NormRotateFn, NormRotateKernels};
 use crate::kernel::line::{Line, Source};
 use crate::kernel::norm::ROOTS;
 use crate::kernel::normed::{LineNorm, LineRoots, TOO_LONG};
-use crate::norm::Norm;
+use crate::pass::walk::{CHUNK, Prefetch, Walk};
 use crate::pass::{Operand, OperandMut, Pass};
+use crate::proof::Proof;
 use crate::tuning::Access;
-use crate::walk::{Addresses, CHUNK, Prefetch, Walk};
 
 /// The kernels of a norm and the rotation after it, with what they need.
 pub(super) struct FusedNorm<'w> {

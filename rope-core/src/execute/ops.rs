@@ -3,19 +3,68 @@
 
 use super::staged::{Channels, read_lines, with_tile};
 use crate::Shape;
+use crate::base::stage_order::StageOrder;
+use crate::describe::norm::{GivenSums, Norm, NormReach, NormSum, Weights};
+use crate::describe::rows::View;
+use crate::describe::scale::Scale;
+use crate::describe::tensor::Bytes;
 use crate::kernel::elements::{ElementType, OutOfPlaceKernels};
 use crate::kernel::line::{LineRows, Source, Starts};
 use crate::kernel::norm::{
     AddToSum, Channelwise, LANES, NormFactors, PerChannel, ROOTS, RootOf, Scaled, Sum, Term, mean,
 };
 use crate::kernel::normed::{LineRoots, TOO_LONG};
-use crate::norm::{GivenSums, Norm, NormReach, NormSum, Weights};
-use crate::pass::{Operands, Pass};
-use crate::rows::View;
-use crate::scale::Scale;
-use crate::stages::StageOrder;
-use crate::tensor::Bytes;
-use crate::walk::{LineSpan, Order, Prefetch, Walk};
+use crate::pass::transform::Transform;
+use crate::pass::walk::{LineSpan, Order, Prefetch, Walk};
+use crate::pass::{Operands, Ops, Pass, PassStages};
+
+/// The stages of a pass, if it has any, with what runs them.
+pub(crate) fn stages<'a>(
+    norm: Option<Norm<'a>>,
+    scale: Option<Scale<'a>>,
+    transform: Option<Transform>,
+) -> Option<PassStages<'a>> {
+    (norm.is_some() || scale.is_some() || transform.is_some()).then_some(PassStages {
+        norm,
+        scale,
+        transform,
+        ops: &OPS,
+    })
+}
+
+/// What runs norms, scales and transforms.
+static OPS: Ops = Ops { run, row_factors };
+
+/// Runs the stages of a place on the heads in a tile.
+fn run(
+    pass: &Pass<'_>,
+    &PassStages {
+        norm,
+        scale,
+        transform,
+        ..
+    }: &PassStages<'_>,
+    place: StageOrder,
+    span: &LineSpan<'_>,
+    row: Option<NormFactors>,
+    tile: &mut [f32],
+    side: &mut [f32],
+) {
+    if place == StageOrder::BeforeRotation {
+        pass.transform_first(tile, side);
+    }
+    if let Some(norm) = norm.filter(|norm| norm.order == place) {
+        pass.norm_heads(norm, span, row, tile, side);
+    }
+    if let Some(scale) = scale.filter(|scale| scale.order == place) {
+        let element = pass.flowing(place);
+        pass.scale_heads(scale, element, span, tile, side);
+    }
+    let last = |it: &Transform| it.last && place == StageOrder::AfterRotation;
+    if let Some(transform) = transform.filter(last) {
+        transform.run(pass.proof, tile);
+    }
+}
 
 /// The factors of a norm over all heads of a token, the first of which a line begins with.
 pub(super) fn row_factors(

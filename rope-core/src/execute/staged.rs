@@ -10,16 +10,17 @@
 
 use super::lines::copy_unrotated;
 use crate::Pairing;
-use crate::backend::Proof;
-use crate::cache::{CacheHeads, CacheHeadsMut, MOST_CHANNELS, MOST_HEADS};
-use crate::element::ElementKernels;
+use crate::base::limits::{MOST_CHANNELS, MOST_HEADS};
+use crate::describe::cache::{CacheHeads, CacheHeadsMut};
+use crate::describe::norm::NormReach;
+use crate::kernel::element::ElementKernels;
 use crate::kernel::elements::{OutOfPlaceKernels, RotateF32};
 use crate::kernel::line::{LineRows, Source};
 use crate::kernel::norm::{NormFactors, ROOTS};
-use crate::norm::NormReach;
+use crate::pass::walk::{LineSpan, Order};
 use crate::pass::{Operand, OperandMut, Operands, Pass};
+use crate::proof::Proof;
 use crate::stages::StageOrder;
-use crate::walk::{LineSpan, Order};
 
 /// Values of the heads in a tile: the longest head, and so many of 128 channels that a call for each stage costs
 /// little.
@@ -228,7 +229,7 @@ impl Pass<'_> {
             return [tile, side];
         };
         if let Some(full) = rotation.rows.full_width() {
-            let beside = (full.tile)(self.proof, rotation, span, tile, side);
+            let beside = (full.tile)(self.proof, rotation, (span.rows, span.head_dim), tile, side);
             let len = tile.len();
             return if beside {
                 [&mut side[..len], tile]

@@ -3,10 +3,10 @@
 
 use super::lines::copy_unrotated;
 use super::staged::with_tile;
+use crate::pass::walk::Prefetch;
 use crate::pass::{Operand, OperandMut, Pass};
-use crate::simd::Stream;
+use crate::simd::stream::Stream;
 use crate::tuning::Access;
-use crate::walk::Prefetch;
 
 /// f32 of the tile. (A bf16 tensor of `[1, 2048, 32, 128]` into five, beside calls of `rotate_into`, on Zen 3: 4 KiB
 /// 0.65, 2 KiB 0.73, 8 KiB 0.69.)

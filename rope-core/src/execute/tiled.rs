@@ -6,14 +6,15 @@
 
 use super::lines::copy_unrotated;
 use super::normed::{FusedNorm, NormWeights, copy_heads};
-use crate::cache::{Format, MOST_CHANNELS, MOST_HEADS};
-use crate::element::ElementKernels;
+use crate::base::limits::{MOST_CHANNELS, MOST_HEADS};
+use crate::describe::cache::Format;
+use crate::kernel::element::ElementKernels;
 use crate::kernel::elements::OutOfPlaceFn;
 use crate::kernel::norm::ROOTS;
 use crate::kernel::values::Values;
+use crate::pass::walk::Prefetch;
 use crate::pass::{Operand, OperandMut, Pass};
 use crate::tuning::Access;
-use crate::walk::Prefetch;
 
 /// Bytes of a tile: the longest head of 16 bits. To clear it takes as long as to rotate four heads, once a call.
 const TILE: usize = 2 * MOST_CHANNELS;

@@ -1,9 +1,9 @@
 //! A Hadamard transform of a tensor of f32, in place and no more: where the heads are.
 
-use crate::element::ElementKernels;
+use crate::describe::rows::View;
+use crate::kernel::element::ElementKernels;
+use crate::pass::walk::Walk;
 use crate::pass::{OperandMut, Pass};
-use crate::rows::View;
-use crate::walk::Walk;
 
 /// In place in a tensor.
 pub(crate) fn in_place(pass: &Pass<'_>, target: &mut OperandMut<'_, '_>) -> bool {

@@ -21,7 +21,7 @@ use super::gradient::{AddTerms, GradientLine, GradientTerm};
 use super::line::{Heads, Line, RotateLine, Same, Source, SourceHeads, Starts};
 use super::pairs::PairLayout;
 use super::rotation::{Angles, LaneOrder};
-use crate::element::Convert;
+use crate::simd::element::Convert;
 use crate::simd::{InstructionSet, Kernel, SimdSums};
 
 /// Rotates a line of gradients in place, and adds `y1 dy2 - y2 dy1` to the sums of its pairs, which all heads share.

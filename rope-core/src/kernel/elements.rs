@@ -31,16 +31,17 @@ pub(crate) use elements;
 use core::marker::PhantomData;
 
 use super::backward::BackwardLine;
-use super::convert::{FromF32, ToF32};
 use super::gradient::{AddTerms, GradientLine};
 use super::line::{Line, Other, RotateLine, Same, Source};
 use super::normed::{LineNorm, NormRest};
 use super::pairs::{self, PairLayout};
 use crate::Pairing::{self, Half, Interleaved};
-use crate::backend::Proof;
-use crate::element::{Convert, Element, ElementKernels};
+use crate::kernel::element::{Element, ElementKernels};
+use crate::proof::Proof;
+use crate::simd::element::Convert;
+use crate::simd::slices::{FromF32, ToF32};
 
-/// Rotates a line in place.
+/// Rotates a line in place, and the tokens after it.
 pub(crate) type InPlaceFn = fn(Proof, &mut Line<'_>);
 
 /// Rotates heads of a source into a line.

@@ -11,7 +11,7 @@ use core::marker::PhantomData;
 use super::line::{Source, SourceHeads};
 use super::pairs::{PairLayout, VectorPair};
 use super::rotation::deinterleave;
-use crate::element::{Convert, Products};
+use crate::simd::element::{Convert, Products};
 use crate::simd::{InstructionSet, Kernel, Scalar, SimdSums};
 
 /// Heads of two tensors, and the sums of their pairs. Every index in it has been checked.

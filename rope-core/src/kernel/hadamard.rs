@@ -5,36 +5,46 @@
 //! two strides at a time. (AVX2, 128 channels: two halves of eight registers take 0.6 of the time of 16, which spill.)
 
 use crate::simd::{InstructionSet, Kernel, Simd};
-use crate::stages::Hadamard;
 
 /// Vectors that are in registers.
 const GROUP: usize = 8;
 
+/// The blocks of a transform.
+#[derive(Clone, Copy)]
+pub(crate) struct Blocks {
+    /// Channels of a block.
+    pub(crate) len: usize,
+    /// The factor.
+    pub(crate) scale: f32,
+    /// Whether it multiplies before the butterflies, not after them.
+    pub(crate) multiplies_first: bool,
+}
+
 /// Transforms all blocks of some heads, whose channels are a multiple of a block.
 pub(crate) struct HadamardKernel<'a> {
     heads: &'a mut [f32],
-    hadamard: Hadamard,
+    blocks: Blocks,
 }
 
 impl<'a> HadamardKernel<'a> {
     #[inline(always)]
-    pub(crate) fn new(heads: &'a mut [f32], hadamard: Hadamard) -> Self {
-        HadamardKernel { heads, hadamard }
+    pub(crate) fn new(heads: &'a mut [f32], blocks: Blocks) -> Self {
+        HadamardKernel { heads, blocks }
     }
 }
 
 impl Kernel for HadamardKernel<'_> {
     #[inline(always)]
     fn run<S: InstructionSet>(self, s: S) {
-        let HadamardKernel { heads, hadamard } = self;
-        let block = hadamard.block();
+        let HadamardKernel { heads, blocks } = self;
+        let block = blocks.len;
         if const { S::LANES == 1 } {
-            return plain(heads, hadamard);
+            return plain(heads, blocks);
         }
         let group = const { GROUP * S::LANES };
         let (whole, rest) = heads.split_at_mut(heads.len() - heads.len() % block.max(group));
-        let scale = s.splat(hadamard.scale());
-        let first = hadamard.multiplies_first();
+        let scale = s.splat(blocks.scale);
+        let first = blocks.multiplies_first;
         let last = !first && block <= group;
         for part in whole.chunks_exact_mut(block.max(group)) {
             let vectors = S::chunks_mut(part);
@@ -46,7 +56,7 @@ impl Kernel for HadamardKernel<'_> {
             }
         }
         if !rest.is_empty() {
-            s.narrower().enter(HadamardKernel::new(rest, hadamard));
+            s.narrower().enter(HadamardKernel::new(rest, blocks));
         }
     }
 }
@@ -191,9 +201,9 @@ fn multiplied<S: Simd>(s: S, v: [S::F32; GROUP], scale: S::F32) -> [S::F32; GROU
 
 /// The loop as it is written down: the definition.
 #[inline(always)]
-fn plain(heads: &mut [f32], hadamard: Hadamard) {
-    let (block, scale) = (hadamard.block(), hadamard.scale());
-    let first = hadamard.multiplies_first();
+fn plain(heads: &mut [f32], blocks: Blocks) {
+    let (block, scale) = (blocks.len, blocks.scale);
+    let first = blocks.multiplies_first;
     for block in heads.chunks_exact_mut(block) {
         if first {
             for x in &mut *block {

@@ -20,16 +20,16 @@
 //!   at.
 //! - *Heads that come later are prefetched* at the distance that the walk gives, if it gives one.
 
-use core::hint::black_box;
+use core::hint::{black_box, cold_path};
 use core::marker::PhantomData;
+use core::mem::take;
 
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 
 use super::normed::{HeadNorm, LineNorm, Prologue};
 use super::pairs::{PairLayout, VectorPair};
 use super::rotation::{Angles, LaneOrder, RowFactors, deinterleave, interleave, rotate};
-use crate::element::Convert;
-use crate::rows::View;
+use crate::simd::element::Convert;
 use crate::simd::{InstructionSet, Kernel, Scalar, Simd};
 
 /// Heads at equal distances, and their rows. Every index in it has been checked against the tensor.
@@ -48,6 +48,8 @@ pub(crate) struct Line<'a> {
     pub(crate) rows: &'a LineRows<'a>,
     /// Elements from a head to the one that is prefetched while it is processed, wrapping; 0 for none.
     pub(crate) ahead: usize,
+    /// Tokens after that of the line, which a rotation in place rotates with it.
+    pub(crate) more: &'a MoreTokens<'a>,
 }
 
 /// Heads at equal distances that a kernel reads only, as many as its line has.
@@ -76,6 +78,22 @@ pub(crate) struct LineRows<'a> {
     pub(crate) factors: Option<&'a RowFactors>,
 }
 
+/// Tokens that follow the one of a line: their heads lie at the same distances, and share a row each.
+#[derive(Clone, Copy)]
+pub(crate) struct MoreTokens<'a> {
+    /// Where the row of each starts.
+    pub(crate) starts: &'a [usize],
+    /// Elements from a token to the next.
+    pub(crate) step: usize,
+}
+
+impl MoreTokens<'_> {
+    pub(crate) const NONE: MoreTokens<'static> = MoreTokens {
+        starts: &[],
+        step: 0,
+    };
+}
+
 /// Where rows start, in cos and in sin.
 #[derive(Clone, Copy)]
 pub(crate) enum Starts<'a> {
@@ -86,19 +104,6 @@ pub(crate) enum Starts<'a> {
 }
 
 impl<'a> LineRows<'a> {
-    /// Of rows that were checked.
-    #[inline(always)]
-    pub(crate) fn of(rows: &View<'a>, starts: Starts<'a>, factors: Option<&'a RowFactors>) -> Self {
-        let (cos, sin) = rows.values();
-        LineRows {
-            cos,
-            sin,
-            pairs: rows.pairs(),
-            starts,
-            factors,
-        }
-    }
-
     /// cos and sin of the row that starts there.
     #[inline(always)]
     pub(super) fn row(&self, start: usize) -> [&'a [f32]; 2] {
@@ -114,6 +119,8 @@ impl<'a> LineRows<'a> {
 /// In place and out of place are one text but two kernels: one that decides at run time where to read compiles the
 /// arithmetic twice all the same, and takes 12 more instructions a head.
 pub(crate) trait Route {
+    const IN_PLACE: bool;
+
     type I: Convert;
     type P: PairLayout;
     type O: Convert;
@@ -187,6 +194,8 @@ pub(crate) struct PlainRow<'r> {
 pub(crate) struct Same<E, P>(PhantomData<(E, P)>);
 
 impl<E: Convert, P: PairLayout> Route for Same<E, P> {
+    const IN_PLACE: bool = true;
+
     type I = E;
     type P = P;
     type O = E;
@@ -274,6 +283,8 @@ impl<E: Convert, P: PairLayout> Route for Same<E, P> {
 pub(crate) struct Other<I, P, O, Q>(PhantomData<(I, P, O, Q)>);
 
 impl<I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Route for Other<I, P, O, Q> {
+    const IN_PLACE: bool = false;
+
     type I = I;
     type P = P;
     type O = O;
@@ -416,7 +427,7 @@ impl<'h, E: Convert> SourceHeads<'h, E> {
     }
 }
 
-/// Rotates the pairs of a line, from a given one to the last.
+/// Rotates the pairs of a line, and of the tokens after it, from a given pair to the last.
 pub(crate) struct RotateLine<'l, 'a, R: Route, N = ()> {
     source: R::Source<'l>,
     line: &'l mut Line<'a>,
@@ -454,33 +465,33 @@ impl<R: Route, N: Prologue> Kernel for RotateLine<'_, '_, R, N> {
         let RotateLine {
             source,
             line,
-            mut from,
+            from: first,
             prologue,
         } = self;
-        // A copy, which lies in registers: what a reference leads to is read anew after every store.
-        let rows = &{ *line.rows };
+        let (rows, more) = (line.rows, line.more);
         let pairs = rows.pairs;
         let mut heads = Heads::<R>::of(source, line);
         if const { S::LANES == 1 } {
-            return Self::plain(&mut heads, rows, from, prologue);
+            let rows = &{ *rows };
+            return Self::plain(&mut heads, rows, more, first, prologue);
         }
+        let mut from = first;
         match rows.starts {
-            Starts::Shared(start) if !Self::nan_in(s, rows.row(start)) => {
-                let row = rows.row(start);
-                if const { Self::most::<S>() >= 4 } {
-                    while pairs - from >= 4 * Self::group::<S>() {
-                        from =
-                            Self::shared::<S, 4>(s, &mut heads, row, rows.factors, from, prologue);
+            Starts::Shared(start)
+                if !Self::nan_in_any(s, rows, &[start])
+                    && !Self::nan_in_any(s, rows, more.starts) =>
+            {
+                let (mut start, mut place, mut rest) = (start, 0, more.starts.iter());
+                loop {
+                    let heads = &mut heads.of_token(place);
+                    from = Self::token(s, heads, rows, start, first, prologue);
+                    match rest.next() {
+                        Some(&next) if const { Self::MORE_TOKENS } => {
+                            start = next;
+                            place += more.step;
+                        }
+                        _ => break,
                     }
-                }
-                if const { Self::most::<S>() >= 2 } {
-                    while pairs - from >= 2 * Self::group::<S>() {
-                        from =
-                            Self::shared::<S, 2>(s, &mut heads, row, rows.factors, from, prologue);
-                    }
-                }
-                while pairs - from >= Self::group::<S>() {
-                    from = Self::shared::<S, 1>(s, &mut heads, row, rows.factors, from, prologue);
                 }
             }
             Starts::Each(starts) if !Self::nan_in_any(s, rows, starts) => {
@@ -496,6 +507,9 @@ impl<R: Route, N: Prologue> Kernel for RotateLine<'_, '_, R, N> {
 }
 
 impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
+    /// Whether a line may have [`MoreTokens`].
+    const MORE_TOKENS: bool = R::IN_PLACE && !N::NORMS;
+
     /// Whether elements are read as even and odd ones: where both ends like it, unless their own order costs less.
     /// Those of alternating members are the members.
     const fn even_odd<S: Simd>() -> bool {
@@ -558,24 +572,71 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
 
     /// The loop as it is written down: one lane, any number of pairs. The definition that all backends agree with.
     #[inline(always)]
-    fn plain(heads: &mut Heads<'_, '_, R>, rows: &LineRows<'_>, from: usize, prologue: N) {
-        for index in 0..heads.len {
-            let start = match rows.starts {
-                Starts::Shared(start) => start,
-                Starts::Each(starts) => starts[index],
-            };
-            let [cos, sin] = rows.row(start);
-            // Cut before it is walked through: to skip inside the loop keeps the compiler from vectorizing it.
-            let row = &PlainRow {
-                pairs: rows.pairs,
-                from,
-                cos: &cos[from..],
-                sin: &sin[from..],
-                factors: *rows.factors.unwrap_or(&RowFactors::UNSCALED),
-            };
-            let source = heads.source;
-            R::plain(source, index, heads.head(index), row, prologue.norm());
+    fn plain(
+        heads: &mut Heads<'_, '_, R>,
+        rows: &LineRows<'_>,
+        more: &MoreTokens<'_>,
+        from: usize,
+        prologue: N,
+    ) {
+        let (mut starts, mut place, mut rest) = (rows.starts, 0, more.starts.iter());
+        loop {
+            let heads = &mut heads.of_token(place);
+            for index in 0..heads.len {
+                let start = match starts {
+                    Starts::Shared(start) => start,
+                    Starts::Each(starts) => starts[index],
+                };
+                let [cos, sin] = rows.row(start);
+                // Cut before it is walked through: to skip inside the loop keeps the compiler from vectorizing it.
+                let row = &PlainRow {
+                    pairs: rows.pairs,
+                    from,
+                    cos: &cos[from..],
+                    sin: &sin[from..],
+                    factors: *rows.factors.unwrap_or(&RowFactors::UNSCALED),
+                };
+                let source = heads.source;
+                R::plain(source, index, heads.head(index), row, prologue.norm());
+            }
+            match rest.next() {
+                Some(&start) if const { Self::MORE_TOKENS } => {
+                    starts = Starts::Shared(start);
+                    place += more.step;
+                }
+                _ => break,
+            }
         }
+    }
+
+    /// All whole groups, from a pair on, of the heads of a token, whose row starts there. Returns the next pair.
+    #[inline(always)]
+    fn token<S: Simd>(
+        s: S,
+        heads: &mut Heads<'_, '_, R>,
+        rows: &LineRows<'_>,
+        start: usize,
+        mut from: usize,
+        prologue: N,
+    ) -> usize {
+        // A copy, which lies in registers: what a reference leads to is read anew after every store. For each token,
+        // because over all of them it would take the registers of the loop over heads.
+        let rows = &{ *rows };
+        let (row, factors) = (rows.row(start), rows.factors);
+        if const { Self::most::<S>() >= 4 } {
+            while rows.pairs - from >= 4 * Self::group::<S>() {
+                from = Self::shared::<S, 4>(s, heads, row, factors, from, prologue);
+            }
+        }
+        if const { Self::most::<S>() >= 2 } {
+            while rows.pairs - from >= 2 * Self::group::<S>() {
+                from = Self::shared::<S, 2>(s, heads, row, factors, from, prologue);
+            }
+        }
+        while rows.pairs - from >= Self::group::<S>() {
+            from = Self::shared::<S, 1>(s, heads, row, factors, from, prologue);
+        }
+        from
     }
 
     /// `G` groups, from a pair on, of all heads, with the row that they share. Returns the next pair.
@@ -598,12 +659,11 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
         }
         heads.check(pairs, from, len);
         let prefetches = const { S::PREFETCHES_HEADS } && from == 0;
-        let mut head = Head::FIRST;
-        for _ in 0..heads.len {
+        let (mut heads, mut head) = (heads.of_token(0), Head::FIRST);
+        while head.index < heads.len {
             if prefetches {
                 heads.prefetch(s, head, false);
             }
-            let next = heads.next(head);
             let mut groups = heads.groups::<S>(s, &prologue, head, [pairs, from, G]);
             // By hand: a loop that may call something (what is rare, in 16 bits) the compiler does not unroll, and
             // keeps cos and sin in memory for it.
@@ -616,7 +676,13 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
                 groups.rotate(s, 2, &angles[2], order);
                 groups.rotate(s, 3, &angles[3], order);
             }
-            head = next;
+            drop(groups);
+            head.index += 1;
+            if head.index == heads.len {
+                break;
+            }
+            head.starts[0] = head.starts[0].wrapping_add(R::step(heads.source));
+            heads.elements = &mut take(&mut heads.elements)[heads.step..];
         }
         from + len
     }
@@ -632,6 +698,7 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
         prologue: N,
     ) -> usize {
         let order = const { Self::lane_order::<S>(false) };
+        let rows = &{ *rows };
         let len = (rows.pairs - from) / Self::group::<S>();
         let pairs = len * Self::group::<S>();
         heads.check(rows.pairs, from, pairs);
@@ -715,6 +782,15 @@ impl<'s, 'h, R: Route> Heads<'s, 'h, R> {
         );
     }
 
+    /// Those of a token, whose first begins there.
+    #[inline(always)]
+    fn of_token(&mut self, place: usize) -> Heads<'s, '_, R> {
+        Heads {
+            elements: &mut self.elements[place..],
+            ..*self
+        }
+    }
+
     /// One of the heads.
     #[inline(always)]
     pub(super) fn at(&self, index: usize) -> Head {
@@ -748,6 +824,7 @@ impl<'s, 'h, R: Route> Heads<'s, 'h, R> {
         let [source, target] = head.starts;
         R::prefetch(s, self.source, source, self.head_dim, back);
         if self.ahead != 0 {
+            cold_path();
             let start = target.wrapping_add(self.ahead);
             let before = if back { self.before } else { &[] };
             prefetch(s, [before, self.elements], start, self.head_dim);

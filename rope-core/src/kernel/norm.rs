@@ -17,8 +17,26 @@
 //! fold at the end is serial, 8 additions; heads wait for it side by side, because the sums of all heads of a tile are
 //! computed before the first is used.
 
-use crate::norm::NormSum;
 use crate::simd::{InstructionSet, Kernel, Simd};
+
+/// How the squares of a norm are summed: in one fixed order, so that the bits are the same on every backend.
+///
+/// ```
+/// use rope_core::norm::{Norm, NormFormula, NormSum};
+///
+/// let weights = [1.0_f32; 128];
+/// let exact = Norm::new(NormFormula::LLAMA, 1e-6).weight(&weights).sum(NormSum::F64);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum NormSum {
+    /// In f32, in the order of PyTorch's `mean` on x86 (`aten/native/cpu/SumKernel.cpp`, eight lanes): the bits of the
+    /// eager model. (PyTorch sums fewer than eight numbers otherwise; here they are summed one after the other.)
+    #[default]
+    PyTorch,
+    /// In f64, in eight lanes, differences to a mean too, and the mean rounded to f32 once: nearer to the true mean
+    /// (0.5 ulp for 3.4).
+    F64,
+}
 
 /// What is summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use super::elements::{ElementType, elements};
 use super::line::{Heads, Line, Same, Source, SourceHeads};
 use super::norm::{LANES, ROOTS, Term, add_rest, fold_lanes, roots};
 use super::pairs::{Interleaved, PairLayout, VectorPair};
-use crate::element::Convert;
+use crate::simd::element::Convert;
 use crate::simd::{InstructionSet, Kernel, Simd};
 
 /// Channels of a head from which on a sum is a cascade, and a norm is not fused.

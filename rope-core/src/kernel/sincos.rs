@@ -44,11 +44,13 @@ pub(crate) mod chunk;
 pub(crate) mod consecutive;
 pub(crate) mod mixed;
 pub(crate) mod oracle;
+mod position;
+
+pub(crate) use self::position::AxisPosition;
 
 use self::chunk::{FrequencyChunk, power_of_two, quarters};
 use self::oracle::{RADIAN, Remainder};
-use crate::backend::Proof;
-use crate::positions::AxisPosition;
+use crate::proof::Proof;
 use crate::simd::{InstructionSet, Kernel, Scalar, SimdF64};
 
 /// Values this near to a midpoint of f32 numbers, in units in the last place of a double, go to the oracle: one in
@@ -166,22 +168,6 @@ impl<S: SimdF64> SinCosVectors<S> {
         }
         // Adding zero makes the sine of -0 +0, as everywhere.
         (cos, s.mul_add(sin, r, s.splat_f64(0.0)))
-    }
-}
-
-impl AxisPosition {
-    /// The position for the fast path, or NaN if that must not have it: beyond `reach` (integers that are no doubles
-    /// are), or so small that its sine might not be a normal f32.
-    #[inline(always)]
-    fn within(self, reach: f64) -> f64 {
-        const LEAST: f64 = power_of_two(-40);
-        let x = self.value();
-        let size = x.abs();
-        if size <= reach && (size >= LEAST || size == 0.0) {
-            x
-        } else {
-            f64::NAN
-        }
     }
 }
 

@@ -7,9 +7,9 @@ use core::slice::ChunksExact;
 
 use bytemuck::cast_slice;
 
-use super::convert::ToF32;
 use super::elements::{ElementType, elements};
-use crate::element::Convert;
+use crate::simd::element::Convert;
+use crate::simd::slices::ToF32;
 use crate::simd::{InstructionSet, Simd, SimdQuant};
 
 macro_rules! values {

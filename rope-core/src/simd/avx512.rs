@@ -30,8 +30,8 @@ use half::bf16;
 
 use super::avx2::{Avx2, INTERLEAVED};
 use super::double::{BELOW_F32, MIDPOINT, SIGN};
+use super::slices::FromF32;
 use super::{CacheLine, InstructionSet, Kernel, Simd, SimdF64, SimdQuant, SimdSums, cpu};
-use crate::kernel::convert::FromF32;
 
 /// Exists only where the CPU has AVX-512 F, BW, DQ, VL and VBMI2, and AVX512-BF16 with VBMI if `BF16`; and what the
 /// AVX2 backend needs, whose token it holds.

@@ -2,20 +2,10 @@
 //! into a cache reads the cache line first, and these do not. (Zen 3: stores of 32 bytes take half as long as stores
 //! into the caches, stores of 16 bytes as long.)
 
-use bytemuck::{Pod, Zeroable, pod_align_to_mut};
+use bytemuck::pod_align_to_mut;
 
-use super::{InstructionSet, Kernel};
-use crate::backend::Proof;
-
-/// The unit of memory that is written whole.
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-pub(crate) struct CacheLine(pub(super) [u8; 64]);
-
-// SAFETY: these are bytes, and zeros are bytes.
-unsafe impl Zeroable for CacheLine {}
-// SAFETY: as many bytes as the alignment, so that there is no padding.
-unsafe impl Pod for CacheLine {}
+use super::{CacheLine, InstructionSet, Kernel};
+use crate::proof::Proof;
 
 /// Memory that non-temporal stores write.
 pub(crate) struct Stream<'m> {

@@ -35,9 +35,9 @@
 
 use super::chunk::{FrequencyChunk, power_of_two, quarters};
 use super::oracle::{self, RADIAN, Remainder};
+use super::position::AxisPosition;
 use super::{DOUBT, ROUND, RowAngle, SinCosPolynomials, SinCosVectors, scale};
-use crate::backend::Proof;
-use crate::positions::AxisPosition;
+use crate::proof::Proof;
 use crate::simd::{InstructionSet, Kernel, Scalar, SimdF64};
 
 /// Of the sum of the squares of all products: the least square of a remainder.

@@ -20,8 +20,8 @@
 //!   oracle gives one of the two neighbors then, on every machine the same.
 
 use super::chunk::Step;
-use crate::positions::AxisPosition;
-use crate::real::{Real, mul_high};
+use super::position::AxisPosition;
+use crate::base::float128::{Float128, mul_high};
 
 /// An angle as a number of quarter turns and what remains of it, at most an eighth of a turn.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,7 @@ pub(crate) struct Remainder {
     /// Quarter turns; the low two bits count.
     quarters: u8,
     /// In turns.
-    rest: Real,
+    rest: Float128,
 }
 
 impl Remainder {
@@ -86,7 +86,7 @@ impl Remainder {
             } else {
                 quarters
             },
-            rest: Real::normal(
+            rest: Float128::normal(
                 negative != minus,
                 rest.shl(zeros).high,
                 unit + 128 - i64::from(zeros),
@@ -99,8 +99,8 @@ impl Remainder {
 #[inline(always)]
 fn product(position: AxisPosition, step: Step) -> (bool, U256, i64) {
     let (negative, mantissa, exponent) = match position {
-        AxisPosition::Integer(position) => Real::from_i64(position),
-        AxisPosition::Coordinate(coordinate) => Real::from_f64(coordinate),
+        AxisPosition::Integer(position) => Float128::from_i64(position),
+        AxisPosition::Coordinate(coordinate) => Float128::from_f64(coordinate),
     }
     .parts();
     // No position has more than 64 digits.
@@ -199,12 +199,12 @@ impl U256 {
 /// `(cos, sin)` of an angle, times `factor`, each correctly rounded to f32.
 #[inline]
 pub(crate) fn cos_sin(angle: Remainder, factor: f64) -> (f32, f32) {
-    cos_sin_by(angle, Real::from_f64(factor))
+    cos_sin_by(angle, Float128::from_f64(factor))
 }
 
 /// The same with a factor of 128 bits.
 #[inline(never)]
-pub(crate) fn cos_sin_by(angle: Remainder, factor: Real) -> (f32, f32) {
+pub(crate) fn cos_sin_by(angle: Remainder, factor: Float128) -> (f32, f32) {
     let (cos, sin) = cos_sin_times(angle, factor);
     (to_f32(cos), to_f32(sin))
 }
@@ -227,10 +227,10 @@ const ERROR: u128 = 1 << 8;
 /// product and a real coordinate's remainder cost 3 units in `a`, hence 4 in `z`. A Horner step adds a truncated
 /// coefficient, a truncated product and `z`'s error times a value below a half: the sum stays below 10 units, and the
 /// products of the last step below 16. Normalizing shifts by at most two bits, the factor costs two units more.
-fn cos_sin_times(angle: Remainder, factor: Real) -> (Real, Real) {
+fn cos_sin_times(angle: Remainder, factor: Float128) -> (Float128, Float128) {
     let (negative, mantissa, exponent) = angle.rest.parts();
     let (cos, sin) = if mantissa == 0 {
-        (factor, Real::ZERO)
+        (factor, Float128::ZERO)
     } else {
         let radians = mul_high(mantissa, QUARTER_PI); // times 2^(exponent + 3)
         let square = match 2 * (exponent + 131) {
@@ -245,8 +245,8 @@ fn cos_sin_times(angle: Remainder, factor: Real) -> (Real, Real) {
         let cos = 0_u128.wrapping_sub(mul_high(square, cos).max(1 << 40));
         let sin = radians - mul_high(radians, mul_high(square, sin));
         (
-            Real::new(false, cos, -128) * factor,
-            Real::new(negative, sin, exponent + 3) * factor,
+            Float128::new(false, cos, -128) * factor,
+            Float128::new(negative, sin, exponent + 3) * factor,
         )
     };
     match angle.quarters & 3 {
@@ -291,7 +291,7 @@ fn series(z: u128) -> (u128, u128) {
 }
 
 /// The nearest f32, of two equally near ones the even one.
-fn to_f32(value: Real) -> f32 {
+fn to_f32(value: Float128) -> f32 {
     // An exact midpoint is a factor alone, 53 bits long. The tests meet no other one, nor anything near.
     if cfg!(test) {
         let (_, mantissa, exponent) = value.parts();
@@ -299,7 +299,7 @@ fn to_f32(value: Real) -> f32 {
         let certain = if exponent >= -253 {
             (mantissa << 24).abs_diff(1 << 127) > ERROR << 24
         } else {
-            let error = Real::new(false, ERROR, exponent);
+            let error = Float128::new(false, ERROR, exponent);
             (value - error).to_f32() == (value + error).to_f32()
         };
         assert!(
@@ -313,7 +313,7 @@ fn to_f32(value: Real) -> f32 {
 /// The same rounded to f64 (zero has no sign), as a test wants it.
 #[cfg(test)]
 pub(crate) fn cos_sin_f64(angle: Remainder, factor: f64) -> (f64, f64) {
-    let (cos, sin) = cos_sin_times(angle, Real::from_f64(factor));
+    let (cos, sin) = cos_sin_times(angle, Float128::from_f64(factor));
     (cos.to_f64(), sin.to_f64())
 }
 

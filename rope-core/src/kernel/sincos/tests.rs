@@ -14,7 +14,7 @@ use super::chunk::Step;
 use super::consecutive::{self, MakeConsecutive};
 use super::oracle::{RADIAN, Remainder, cos_sin, cos_sin_f64};
 use super::*;
-use crate::backend::Proof;
+use crate::proof::Proof;
 use crate::{Backend, Frequencies, Scaling};
 
 /// The backends that run here, the fastest first.

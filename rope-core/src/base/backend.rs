@@ -1,0 +1,99 @@
+//! The registry of instruction sets: a backend is one line here, its token in `simd.rs`, and one file in `simd/`.
+
+use core::fmt;
+use core::str::FromStr;
+
+use crate::base::names::{Name, UnknownName};
+
+/// Calls a macro with the list of backends: under the conditions of their files in `simd.rs`, names and texts.
+macro_rules! backends {
+    ($with:ident) => {
+        $with! {
+            #[cfg(all(any(target_arch = "x86", target_arch = "x86_64"), target_feature = "sse2"))] {
+                /// x86 with all that [`Avx512`](Backend::Avx512) requires, and AVX512-BF16 and VBMI for bf16: 16 lanes.
+                Avx512Bf16 = "avx512bf16",
+                /// x86 with AVX-512 F, BW, DQ, VL and VBMI2: 16 lanes.
+                Avx512 = "avx512",
+                /// x86 with AVX2, FMA and F16C: 8 lanes.
+                Avx2 = "avx2",
+            }
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))] {
+                /// 64-bit ARM: 4 lanes.
+                Neon = "neon",
+            }
+            #[cfg(all())] {
+                /// Any target, through `wide`: 4 lanes of what the build's target has (SSE2, NEON, simd128, or none).
+                Portable = "portable",
+                /// Any target, in plain Rust.
+                Scalar = "scalar",
+            }
+        }
+    };
+}
+pub(crate) use backends;
+
+macro_rules! names {
+    ($(#[cfg($cfg:meta)] { $($(#[doc = $doc:literal])+ $name:ident = $text:literal,)+ })+) => {
+        /// An instruction set that the kernels are compiled for.
+        ///
+        /// All give the same bits; they differ in speed. Every name exists on every machine, and naming one proves
+        /// nothing: [`Backend::is_available`] tells whether this CPU can run it.
+        ///
+        /// ```
+        /// use rope_core::{Backend, Pairing, Rope};
+        ///
+        /// assert!(Backend::best().is_available());
+        /// let rope = Rope::new(Pairing::Half).backend(Backend::Portable)?;
+        /// let named: Backend = "portable".parse().expect("a name of a backend");
+        /// assert_eq!(named, Backend::Portable);
+        /// # Ok::<(), rope_core::Error>(())
+        /// ```
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Backend {
+            $($($(#[doc = $doc])+ $name,)+)+
+        }
+
+        impl Backend {
+            /// All backends, the fastest first.
+            pub const ALL: &'static [Backend] = &[$($(Backend::$name),+),+];
+
+            const NAMES: &'static str = concat!($($($text, " "),+),+);
+
+            /// The name in lower case, as [`FromStr`] reads it.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $($(Backend::$name => $text,)+)+
+                }
+            }
+        }
+    };
+}
+backends!(names);
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Backend {
+    type Err = UnknownName;
+
+    /// Reads [`Backend::name`].
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownName`] for any other text.
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        Backend::ALL
+            .iter()
+            .copied()
+            .find(|backend| backend.name() == name)
+            .ok_or(UnknownName {
+                kind: "backend",
+                name: Name::new(name),
+                known: Backend::NAMES.trim_ascii_end(),
+            })
+    }
+}

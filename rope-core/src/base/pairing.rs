@@ -1,0 +1,91 @@
+//! Which two channels of a head rotate together.
+
+use core::fmt;
+use core::str::FromStr;
+
+use crate::base::names::{Name, UnknownName};
+
+/// Which two channels of a head form the pair that is rotated by one angle.
+///
+/// With `n = rotary_dim / 2` pairs, pair `i` is
+///
+/// ```text
+/// Interleaved   channels 2i and 2i + 1      x0 y0 x1 y1 x2 y2 .. | rest
+/// Half          channels i and i + n        x0 x1 x2 .. y0 y1 y2 .. | rest
+/// ```
+///
+/// The two give the same attention scores for weights that were permuted to match, and garbage for
+/// weights that were not: nothing in a tensor tells which one its model was trained with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Pairing {
+    /// `(2i, 2i + 1)`: GPT-J, Llama as Meta published it, GLM up to GLM-4, Cohere; ggml's `NORMAL`, ONNX's
+    /// `interleaved = 1`. The form of the paper (Su et al., *RoFormer*, arXiv:2104.09864, eq. 34).
+    Interleaved,
+    /// `(i, i + rotary_dim / 2)`: GPT-NeoX, Hugging Face's `rotate_half` models (Llama, Mistral, Qwen,
+    /// Gemma, Phi, GLM-4.5); ggml's `NEOX`, ONNX's `interleaved = 0`.
+    Half,
+}
+
+impl Pairing {
+    /// Both pairings.
+    pub const ALL: [Pairing; 2] = [Pairing::Interleaved, Pairing::Half];
+
+    /// Which channel of a head with pairs `other` holds what channel `channel` of a head with these pairs holds: the
+    /// permutation of the rows of a Q or K projection that ports weights from `other` to this pairing.
+    ///
+    /// Channels from `rotary_dim` on are not rotated, and stay. An odd `rotary_dim` counts as the even number below it.
+    ///
+    /// ```
+    /// use rope_core::Pairing::{Half, Interleaved};
+    /// let order: Vec<usize> = (0..8).map(|channel| Interleaved.channel_in(Half, 6, channel)).collect();
+    /// assert_eq!(order, [0, 3, 1, 4, 2, 5, 6, 7]);
+    /// ```
+    pub const fn channel_in(self, other: Pairing, rotary_dim: usize, channel: usize) -> usize {
+        let pairs = rotary_dim / 2;
+        if channel >= 2 * pairs {
+            return channel;
+        }
+        let (pair, member) = match self {
+            Pairing::Interleaved => (channel / 2, channel % 2),
+            Pairing::Half => (channel % pairs, channel / pairs),
+        };
+        match other {
+            Pairing::Interleaved => 2 * pair + member,
+            Pairing::Half => pair + member * pairs,
+        }
+    }
+
+    /// The name in lower case, as [`FromStr`] reads it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Pairing::Interleaved => "interleaved",
+            Pairing::Half => "half",
+        }
+    }
+}
+
+impl fmt::Display for Pairing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Pairing {
+    type Err = UnknownName;
+
+    /// Reads [`Pairing::name`].
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownName`] for any other text.
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        Pairing::ALL
+            .into_iter()
+            .find(|pairing| pairing.name() == name)
+            .ok_or(UnknownName {
+                kind: "pairing",
+                name: Name::new(name),
+                known: "interleaved, half",
+            })
+    }
+}

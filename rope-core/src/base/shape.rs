@@ -1,0 +1,135 @@
+//! The extents of a tensor.
+
+use core::fmt;
+use core::ops::Range;
+
+/// The extents of a tensor, always in this order whatever the order in memory.
+///
+/// ```
+/// use rope_core::Shape;
+///
+/// let shape = Shape::from([1, 5, 32, 128]);
+/// assert_eq!((shape.tokens, shape.heads), (5, 32));
+/// assert_eq!(shape.elements(), Some(20_480));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// Sequences.
+    pub batch: usize,
+    /// Tokens of a sequence.
+    pub tokens: usize,
+    /// Heads of a token.
+    pub heads: usize,
+    /// Channels of a head.
+    pub head_dim: usize,
+}
+
+impl Shape {
+    /// Elements in all, or `None` beyond `usize::MAX`.
+    pub fn elements(self) -> Option<usize> {
+        if self.is_empty() {
+            return Some(0);
+        }
+        self.batch
+            .checked_mul(self.tokens)?
+            .checked_mul(self.heads)?
+            .checked_mul(self.head_dim)
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(self) -> bool {
+        self.batch == 0 || self.tokens == 0 || self.heads == 0 || self.head_dim == 0
+    }
+
+    /// All sequences and all tokens.
+    pub(crate) fn whole(self) -> [Range<usize>; 2] {
+        [0..self.batch, 0..self.tokens]
+    }
+
+    /// The first dimension in which two shapes differ, and its extents in this one and in the other.
+    pub fn difference(self, other: Shape) -> Option<(Dimension, usize, usize)> {
+        use Dimension::{Batch, Channels, Heads, Tokens};
+        [Batch, Tokens, Heads, Channels]
+            .map(|dimension| (dimension, self.extent(dimension), other.extent(dimension)))
+            .into_iter()
+            .find(|(_, own, other)| own != other)
+    }
+
+    /// The extent in a dimension.
+    pub(crate) fn extent(self, dimension: Dimension) -> usize {
+        match dimension {
+            Dimension::Batch => self.batch,
+            Dimension::Tokens => self.tokens,
+            Dimension::Heads => self.heads,
+            Dimension::Channels => self.head_dim,
+        }
+    }
+
+    /// The same shape with another extent in a dimension.
+    pub(crate) fn with_extent(mut self, dimension: Dimension, extent: usize) -> Self {
+        match dimension {
+            Dimension::Batch => self.batch = extent,
+            Dimension::Tokens => self.tokens = extent,
+            Dimension::Heads => self.heads = extent,
+            Dimension::Channels => self.head_dim = extent,
+        }
+        self
+    }
+}
+
+/// `[batch, tokens, heads, head_dim]`.
+impl From<[usize; 4]> for Shape {
+    fn from([batch, tokens, heads, head_dim]: [usize; 4]) -> Self {
+        Shape {
+            batch,
+            tokens,
+            heads,
+            head_dim,
+        }
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "[{}, {}, {}, {}]",
+            self.batch, self.tokens, self.heads, self.head_dim
+        )
+    }
+}
+
+/// A dimension of a tensor.
+///
+/// ```
+/// use rope_core::{Dimension, Tensor};
+///
+/// // K of a packed row: heads 8 to 9 of 8 heads of Q, 2 of K and 2 of V.
+/// let packed = [0.0_f32; 3 * 12 * 64];
+/// let packed = Tensor::new(&packed, [1, 3, 12, 64])?;
+/// let k = packed.narrow(Dimension::Heads, 8..10)?;
+/// assert_eq!(k.shape().heads, 2);
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Dimension {
+    /// Sequences.
+    Batch,
+    /// Tokens of a sequence.
+    Tokens,
+    /// Heads of a token.
+    Heads,
+    /// Channels of a head.
+    Channels,
+}
+
+impl fmt::Display for Dimension {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Dimension::Batch => "batch",
+            Dimension::Tokens => "tokens",
+            Dimension::Heads => "heads",
+            Dimension::Channels => "channels",
+        })
+    }
+}

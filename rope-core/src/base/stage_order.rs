@@ -1,0 +1,19 @@
+//! Where a stage stands.
+
+/// Whether a stage runs before the rotation or after it.
+///
+/// ```
+/// use rope_core::norm::{Norm, NormFormula};
+/// use rope_core::stages::StageOrder;
+///
+/// let norm = Norm::new(NormFormula::LLAMA4, 1e-6).with_order(StageOrder::AfterRotation);
+/// assert_eq!(norm.order(), StageOrder::AfterRotation);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum StageOrder {
+    /// Before the rotation.
+    #[default]
+    BeforeRotation,
+    /// After it: the norms of HunYuan, Llama 4 and nanochat.
+    AfterRotation,
+}

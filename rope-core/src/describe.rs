@@ -1,0 +1,16 @@
+//! What a caller describes: tensors, caches, positions, frequencies and rows, and the stages beside a rotation.
+
+// Before those that add methods to their types: rustdoc shows the methods of a type by module.
+pub(crate) mod frequencies;
+pub(crate) mod rows;
+
+pub(crate) mod address;
+pub mod cache;
+pub mod dual_chunk;
+pub(crate) mod hadamard;
+pub(crate) mod ids;
+pub mod norm;
+pub(crate) mod positions;
+pub(crate) mod scale;
+pub mod shard;
+pub(crate) mod tensor;

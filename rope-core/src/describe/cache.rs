@@ -1,0 +1,744 @@
+//! KV caches as the destination or the source of a call: tokens lie in slots, and heads may be quantized.
+//!
+//! A [`CacheLayout`] is where the channels of a slot lie, [`Slots`] which slot a token has, and a [`CacheMut`] of the
+//! caller's memory what a head is stored as: an element type, an 8-bit format with scales, or blocks of ggml.
+//!
+//! ```
+//! use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale};
+//! use rope_core::{Pairing, Rope, Rows, Tensor};
+//!
+//! // 4 pages of 16 slots, 2 heads of 64 channels in FP8 (E4M3), one scale for all.
+//! let layout = CacheLayout::nhd([4, 16, 2, 64])?;
+//! let scale = QuantScale::Divide(0.5.into());
+//! let mut memory = [0_u8; 4 * 16 * 2 * 64];
+//! let mut keys =
+//!     CacheMut::quantized(&mut memory, layout, QuantFormat::E4m3, scale, &mut [])?;
+//!
+//! // Rotates the keys of three tokens, and writes them into slots 17, 18 and 40.
+//! let rows = [0.0_f32; 3 * 64]; // the cos and sin of three tokens
+//! let k = [1.0_f32; 3 * 2 * 64];
+//! Rope::new(Pairing::Half).rotate_into_cache(
+//!     &Tensor::new(&k, [1, 3, 2, 64])?,
+//!     &mut keys,
+//!     &[17_i64, 18, 40],
+//!     &Rows::new(&rows, [3, 64])?,
+//! )?;
+//! # Ok::<(), rope_core::Error>(())
+//! ```
+
+mod layout;
+mod quant;
+mod slots;
+
+pub use crate::kernel::quantize::BlockFormat;
+pub use layout::{CacheFormat, CacheLayout, CacheShape, CacheStrides};
+pub use quant::{HeadScales, QuantFormat, QuantScale, ScaleLayout, ScalePlace};
+pub use slots::{IntoSlots, Slots};
+
+use core::fmt;
+
+use crate::base::limits::MOST_HEADS;
+use crate::describe::address::Located;
+use crate::kernel::element::Element;
+use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
+use crate::kernel::quantize::{self, Encoding, ScaleFactors, ScaleRequest};
+use crate::kernel::values::Values;
+use crate::proof::Proof;
+
+use crate::{Error, Shape};
+pub(crate) use slots::InSlots;
+
+/// The keys, or the values, of a layer in a cache, to read.
+///
+/// ```
+/// use rope_core::cache::{Cache, CacheLayout};
+/// use rope_core::{Pairing, Rope, Rows, TensorMut};
+///
+/// // Keys that were cached before their rotation.
+/// let memory = [1.0_f32; 16 * 2 * 64];
+/// let keys = Cache::new(&memory, CacheLayout::nhd([1, 16, 2, 64])?)?;
+/// let (mut y, rows) = ([0.0_f32; 3 * 2 * 64], [0.0_f32; 3 * 64]);
+/// let mut y = TensorMut::new(&mut y, [1, 3, 2, 64])?;
+/// Rope::new(Pairing::Half).rotate_from_cache(&keys, 4..7, &mut y, &Rows::new(&rows, [3, 64])?)?;
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Cache<'a> {
+    memory: &'a [u8],
+    scales: &'a [f32],
+    stored: Stored<'a>,
+}
+
+/// The keys, or the values, of a layer in a cache, to write.
+///
+/// ```
+/// use rope_core::cache::{CacheLayout, CacheMut};
+/// use rope_core::{Frequencies, Pairing, Rope, Scaling};
+///
+/// // A context shift: the keys in the slots 4 to 6 move three positions back.
+/// let frequencies = Frequencies::new(64, 10_000.0, &Scaling::Default)?;
+/// let mut memory = [1.0_f32; 16 * 2 * 64];
+/// let mut keys = CacheMut::new(&mut memory, CacheLayout::nhd([1, 16, 2, 64])?)?;
+/// Rope::new(Pairing::Half).shift(&mut keys, 4..7, &frequencies.shift(&[-3; 3])?)?;
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+pub struct CacheMut<'a> {
+    memory: &'a mut [u8],
+    scales: &'a mut [f32],
+    stored: Stored<'a>,
+}
+
+/// How a cache keeps its heads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stored<'a> {
+    pub(crate) layout: CacheLayout,
+    pub(crate) format: Format<'a>,
+}
+
+/// What a cache is made of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Format<'a> {
+    Element(&'static OutOfPlaceKernels, &'static InPlaceKernels),
+    Codes(Codes<'a>),
+}
+
+/// How codes are made: by kernels that the cache's constructor names, so that a program links those of its formats.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Codes<'a> {
+    Scaled(&'static quantize::QuantKernels, QuantScale<'a>),
+    Blocks(&'static BlockFormat),
+}
+
+/// The heads of an operand, to read.
+pub(crate) enum CacheHeads<'h> {
+    /// Elements whose channels lie side by side.
+    Lines(&'h [u8], &'static OutOfPlaceKernels),
+    /// What a cache keeps otherwise.
+    Kept(Kept<'h>),
+}
+
+/// The same, to write.
+pub(crate) enum CacheHeadsMut<'h, 'm> {
+    Lines(&'h mut [u8], &'static OutOfPlaceKernels),
+    Kept(&'h mut CacheMut<'m>),
+}
+
+/// Heads of a cache that are codes, or whose channels lie apart.
+pub(crate) struct Kept<'h> {
+    memory: &'h [u8],
+    scales: &'h [f32],
+    stored: &'h Stored<'h>,
+}
+
+impl<'a> Cache<'a> {
+    /// A cache of plain elements.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::CacheMemory`] if the layout reaches past the slice.
+    pub fn new<E: Element>(memory: &'a [E], layout: CacheLayout) -> Result<Self, Error> {
+        let stored = Stored::elements::<E>(layout, size_of_val(memory))?;
+        let memory = bytemuck::cast_slice(memory);
+        Ok(Cache {
+            memory,
+            scales: &[],
+            stored,
+        })
+    }
+
+    /// A cache of codes of 8 bits; strides count bytes. `scales` are those that lie apart, or empty.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`CacheMut::quantized`].
+    #[inline(always)]
+    pub fn quantized(
+        memory: &'a [u8],
+        layout: CacheLayout,
+        code: QuantFormat,
+        scale: QuantScale<'a>,
+        scales: &'a [f32],
+    ) -> Result<Self, Error> {
+        let kernels = code.kernels();
+        let stored = Stored::quantized(layout, kernels, scale, memory.len(), scales.len())?;
+        Ok(Cache {
+            memory,
+            scales,
+            stored,
+        })
+    }
+
+    /// A cache of ggml's Q8_0: [`Cache::blocks`] of [`BlockFormat::Q8_0`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`CacheMut::blocks`].
+    pub fn q8_0(memory: &'a [u8], layout: CacheLayout) -> Result<Self, Error> {
+        Cache::blocks(memory, layout, BlockFormat::Q8_0)
+    }
+
+    /// A cache of ggml's blocks. The layout counts values.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`CacheMut::blocks`].
+    pub fn blocks(
+        memory: &'a [u8],
+        layout: CacheLayout,
+        format: &'static BlockFormat,
+    ) -> Result<Self, Error> {
+        let stored = Stored::blocks(layout, format, memory.len())?;
+        Ok(Cache {
+            memory,
+            scales: &[],
+            stored,
+        })
+    }
+
+    /// Where the elements lie.
+    pub fn layout(&self) -> &CacheLayout {
+        &self.stored.layout
+    }
+
+    pub(crate) fn stored(&self) -> &Stored<'a> {
+        &self.stored
+    }
+
+    /// Elements, or bytes, that there are.
+    pub(crate) fn len(&self) -> usize {
+        self.memory.len() / self.stored.size()
+    }
+
+    /// Its memory.
+    pub(crate) fn memory(&self) -> &'a [u8] {
+        self.memory
+    }
+
+    /// Its heads.
+    pub(crate) fn heads(&self) -> CacheHeads<'_> {
+        self.stored.heads(self.memory, self.scales)
+    }
+
+    /// Where the tokens of a tensor lie in it.
+    pub(crate) fn in_slots<'s>(&self, slots: &'s Slots<'s>, tokens: usize) -> InSlots<'s> {
+        self.stored.in_slots(slots, self.len(), tokens)
+    }
+}
+
+impl Kept<'_> {
+    /// Reads consecutive heads of a slot as f32. `side` has room for a head, which is gathered there.
+    pub(crate) fn read(
+        &self,
+        proof: Proof,
+        at: Located,
+        first_head: usize,
+        values: &mut [f32],
+        side: &mut [u8],
+    ) {
+        let Kept { memory, stored, .. } = *self;
+        let layout = &stored.layout;
+        let (size, head_dim) = (stored.size(), stored.head_dim());
+        let together = stored.run(values.len() / head_dim, true);
+        for (index, values) in values.chunks_mut(together * head_dim).enumerate() {
+            let head = first_head + index * together;
+            let memory = &memory[(at.element + head * layout.strides.head) * size..];
+            let len = size * values.len() / head_dim * layout.shape.head_dim;
+            let bytes = if layout.contiguous() {
+                &memory[..len]
+            } else {
+                layout.gather(memory, size, &mut side[..len]);
+                &side[..len]
+            };
+            match stored.format {
+                Format::Element(element, _) => (element.to_f32)(proof, bytes, values),
+                Format::Codes(Codes::Blocks(format)) => (format.decode)(proof, bytes, values),
+                Format::Codes(Codes::Scaled(code, scale)) => {
+                    (code.decode)(proof, bytes, self.scale(scale, at, head), values);
+                }
+            }
+        }
+    }
+
+    /// What the codes of a head are multiplied with.
+    fn scale(&self, scale: QuantScale<'_>, at: Located, head: usize) -> f32 {
+        match scale {
+            QuantScale::Divide(scales) | QuantScale::Reciprocal(scales) => scales.of(head),
+            QuantScale::Multiply(scales) => 1.0 / scales.of(head),
+            QuantScale::Made {
+                at: ScalePlace::Inline(behind),
+                ..
+            } => {
+                let start = at.element + head * self.stored.layout.strides.head + behind;
+                bytemuck::pod_read_unaligned(&self.memory[start..][..4])
+            }
+            QuantScale::Made {
+                at: ScalePlace::Apart(place),
+                ..
+            } => self.scales[at.scale + head * place.head],
+        }
+    }
+}
+
+impl<'a> CacheMut<'a> {
+    /// A cache of plain elements.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::CacheMemory`] if the layout reaches past the slice.
+    pub fn new<E: Element>(memory: &'a mut [E], layout: CacheLayout) -> Result<Self, Error> {
+        let stored = Stored::elements::<E>(layout, size_of_val(memory))?;
+        let memory = bytemuck::cast_slice_mut(memory);
+        Ok(CacheMut {
+            memory,
+            scales: &mut [],
+            stored,
+        })
+    }
+
+    /// A cache of codes of 8 bits; strides count bytes. `scales` are those that lie apart, or empty.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::CacheMemory`] if the layout, with its inline scales, reaches past the slice; [`Error::Storage`] if
+    /// there are fewer scales apart than the layout has; [`Error::CacheLayout`] if an inline scale lies upon codes or
+    /// its head is not made of channels side by side; [`Error::Parameter`], [`Error::ListEntry`] and [`Error::Count`]
+    /// for given scales that are not finite and above zero, or not one for each head.
+    #[inline(always)]
+    pub fn quantized(
+        memory: &'a mut [u8],
+        layout: CacheLayout,
+        code: QuantFormat,
+        scale: QuantScale<'a>,
+        scales: &'a mut [f32],
+    ) -> Result<Self, Error> {
+        let kernels = code.kernels();
+        let stored = Stored::quantized(layout, kernels, scale, memory.len(), scales.len())?;
+        Ok(CacheMut {
+            memory,
+            scales,
+            stored,
+        })
+    }
+
+    /// A cache of ggml's Q8_0: [`CacheMut::blocks`] of [`BlockFormat::Q8_0`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`CacheMut::blocks`].
+    pub fn q8_0(memory: &'a mut [u8], layout: CacheLayout) -> Result<Self, Error> {
+        CacheMut::blocks(memory, layout, BlockFormat::Q8_0)
+    }
+
+    /// A cache of ggml's blocks: 32 channels side by side are a block of [`BlockFormat::bytes`]. The layout counts
+    /// values; the cache makes bytes of whole blocks of it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::CacheMemory`] if the layout reaches past the slice; [`Error::CacheLayout`] unless the channels of a
+    /// head lie side by side and head_dim, all strides and the first channel are multiples of 32.
+    pub fn blocks(
+        memory: &'a mut [u8],
+        layout: CacheLayout,
+        format: &'static BlockFormat,
+    ) -> Result<Self, Error> {
+        let stored = Stored::blocks(layout, format, memory.len())?;
+        Ok(CacheMut {
+            memory,
+            scales: &mut [],
+            stored,
+        })
+    }
+
+    /// Where the elements lie.
+    pub fn layout(&self) -> &CacheLayout {
+        &self.stored.layout
+    }
+
+    /// The same cache, to read.
+    pub fn as_cache(&self) -> Cache<'_> {
+        Cache {
+            memory: self.memory,
+            scales: self.scales,
+            stored: self.stored,
+        }
+    }
+
+    /// The same cache for a shorter time.
+    pub fn reborrow(&mut self) -> CacheMut<'_> {
+        CacheMut {
+            memory: self.memory,
+            scales: self.scales,
+            stored: self.stored,
+        }
+    }
+
+    pub(crate) fn stored(&self) -> &Stored<'a> {
+        &self.stored
+    }
+
+    /// Elements, or bytes, that there are.
+    pub(crate) fn len(&self) -> usize {
+        self.memory.len() / self.stored.size()
+    }
+
+    /// Its heads, to read.
+    pub(crate) fn heads(&self) -> CacheHeads<'_> {
+        self.stored.heads(self.memory, self.scales)
+    }
+
+    /// Its heads.
+    pub(crate) fn heads_mut(&mut self) -> CacheHeadsMut<'_, 'a> {
+        match self.stored.lines() {
+            Some(element) => CacheHeadsMut::Lines(self.memory, element),
+            None => CacheHeadsMut::Kept(self),
+        }
+    }
+
+    /// Its memory.
+    pub(crate) fn memory_mut(&mut self) -> &mut [u8] {
+        self.memory
+    }
+
+    /// Where the tokens of a tensor lie in it.
+    pub(crate) fn in_slots<'s>(&self, slots: &'s Slots<'s>, tokens: usize) -> InSlots<'s> {
+        self.stored.in_slots(slots, self.len(), tokens)
+    }
+
+    /// Writes heads of a slot that are no lines, from f32. `side` has room for a head, which is scattered from there.
+    pub(crate) fn write(
+        &mut self,
+        proof: Proof,
+        at: Located,
+        first_head: usize,
+        values: &[f32],
+        side: &mut [u8],
+    ) {
+        let head_dim = self.stored.head_dim();
+        match self.stored.format {
+            Format::Element(element, _) => {
+                for (index, values) in values.chunks(head_dim).enumerate() {
+                    self.put(at, [first_head + index, 1], side, |bytes| {
+                        (element.from_f32)(proof, values, bytes);
+                    });
+                }
+            }
+            Format::Codes(codes) => {
+                let heads = [first_head, values.len() / head_dim];
+                self.write_codes(proof, codes, at, heads, Values::F32(values), side);
+            }
+        }
+    }
+
+    /// Encodes values as the consecutive heads of a slot, and of those that follow it ([`Stored::joins_tokens`]): the
+    /// index of the first, and their number.
+    pub(crate) fn write_codes(
+        &mut self,
+        proof: Proof,
+        codes: Codes<'_>,
+        at: Located,
+        [first_head, heads]: [usize; 2],
+        values: Values<'_>,
+        side: &mut [u8],
+    ) {
+        let head_dim = self.stored.head_dim();
+        let together = self.stored.run(heads, false);
+        let mut next = 0;
+        while next < heads {
+            let first = next;
+            next += together;
+            let (head, count) = (first_head + first, together.min(heads - first));
+            let values = values.part(first * head_dim..(first + count) * head_dim);
+            let (code, scale) = match &codes {
+                Codes::Scaled(code, scale) => (code, scale),
+                Codes::Blocks(format) => {
+                    self.put(at, [head, count], side, |codes| {
+                        (format.encode)(proof, values, codes);
+                    });
+                    continue;
+                }
+            };
+            // Not cleared where nothing is made.
+            let mut made;
+            let factors = match scale {
+                QuantScale::Divide(scales) => ScaleFactors::Divide(scales.of_heads(head, count)),
+                QuantScale::Reciprocal(scales) => {
+                    ScaleFactors::Reciprocal(scales.of_heads(head, count))
+                }
+                QuantScale::Multiply(scales) => {
+                    ScaleFactors::Multiply(scales.of_heads(head, count))
+                }
+                QuantScale::Made { least, at: place } => {
+                    made = [0.0; MOST_HEADS];
+                    let scales = &mut made[..count];
+                    let making = &mut ScaleRequest {
+                        values,
+                        largest: code.largest,
+                        least: *least,
+                        scales,
+                    };
+                    (code.make_scales)(proof, making);
+                    self.keep_scales(*place, at, head, &made[..count]);
+                    ScaleFactors::Reciprocal(&made[..count])
+                }
+            };
+            self.put(at, [head, count], side, |codes| {
+                let encoding = &mut Encoding {
+                    values,
+                    factors,
+                    codes,
+                };
+                (code.encode)(proof, encoding);
+            });
+        }
+    }
+
+    /// Stores the scales that were computed for consecutive heads.
+    #[inline]
+    fn keep_scales(&mut self, place: ScalePlace, at: Located, head: usize, scales: &[f32]) {
+        let layout = &self.stored.layout;
+        match place {
+            ScalePlace::Inline(behind) => {
+                for (index, scale) in scales.iter().enumerate() {
+                    let start = at.element + (head + index) * layout.strides.head + behind;
+                    self.memory[start..][..4].copy_from_slice(&scale.to_ne_bytes());
+                }
+            }
+            ScalePlace::Apart(place) => {
+                for (index, scale) in scales.iter().enumerate() {
+                    self.scales[at.scale + (head + index) * place.head] = *scale;
+                }
+            }
+        }
+    }
+
+    /// Writes consecutive heads of a slot: the index of the first, and their number. `write` fills their bytes, channel
+    /// after channel; where the layout puts channels elsewhere, they are scattered from `side`.
+    #[inline(always)]
+    fn put(
+        &mut self,
+        at: Located,
+        [head, count]: [usize; 2],
+        side: &mut [u8],
+        write: impl FnOnce(&mut [u8]),
+    ) {
+        let (layout, size) = (&self.stored.layout, self.stored.size());
+        let memory = &mut self.memory[(at.element + head * layout.strides.head) * size..];
+        let len = count * size * layout.shape.head_dim;
+        if layout.contiguous() {
+            write(&mut memory[..len]);
+        } else {
+            write(&mut side[..len]);
+            layout.scatter(&side[..len], size, memory);
+        }
+    }
+}
+
+impl<'a> Stored<'a> {
+    fn elements<E: Element>(layout: CacheLayout, len: usize) -> Result<Self, Error> {
+        inside(layout.bytes(CacheFormat::element::<E>())?, len)?;
+        Ok(Stored {
+            layout,
+            format: Format::Element(E::OUT_OF_PLACE, E::IN_PLACE),
+        })
+    }
+
+    fn quantized(
+        layout: CacheLayout,
+        kernels: &'static quantize::QuantKernels,
+        scale: QuantScale<'a>,
+        len: usize,
+        scales: usize,
+    ) -> Result<Self, Error> {
+        let CacheShape {
+            blocks,
+            block_size,
+            heads,
+            ..
+        } = layout.shape;
+        scale.check(heads)?;
+        let mut end = layout.end();
+        if let QuantScale::Made { at, .. } = scale
+            && end > layout.offset
+        {
+            match at {
+                ScalePlace::Inline(behind) => end = layout.with_scale(behind)?.end(),
+                ScalePlace::Apart(ScaleLayout { block, token, head }) => {
+                    let last = |extent: usize, stride: usize| (extent - 1).checked_mul(stride);
+                    let needed = last(blocks, block)
+                        .and_then(|sum| sum.checked_add(last(block_size, token)?))
+                        .and_then(|sum| sum.checked_add(last(heads, head)?)?.checked_add(1))
+                        .unwrap_or(usize::MAX);
+                    if scales < needed {
+                        return Err(Error::Storage {
+                            what: "scales",
+                            given: scales,
+                            needed,
+                        });
+                    }
+                }
+            }
+        }
+        inside(end, len)?;
+        Ok(Stored {
+            layout,
+            format: Format::Codes(Codes::Scaled(kernels, scale)),
+        })
+    }
+
+    fn blocks(
+        layout: CacheLayout,
+        format: &'static BlockFormat,
+        len: usize,
+    ) -> Result<Self, Error> {
+        let layout = layout.in_blocks(format)?;
+        inside(layout.end(), len)?;
+        Ok(Stored {
+            layout,
+            format: Format::Codes(Codes::Blocks(format)),
+        })
+    }
+
+    /// The element of heads that are lines, if they are.
+    fn lines(&self) -> Option<&'static OutOfPlaceKernels> {
+        match self.format {
+            Format::Element(element, _) if self.layout.contiguous() => Some(element),
+            _ => None,
+        }
+    }
+
+    fn heads<'h>(&'h self, memory: &'h [u8], scales: &'h [f32]) -> CacheHeads<'h> {
+        let kept = || Kept {
+            memory,
+            scales,
+            stored: self,
+        };
+        self.lines().map_or_else(
+            || CacheHeads::Kept(kept()),
+            |element| CacheHeads::Lines(memory, element),
+        )
+    }
+
+    /// Bytes of an element.
+    pub(crate) fn size(&self) -> usize {
+        match self.format {
+            Format::Element(element, _) => element.size,
+            Format::Codes(_) => 1,
+        }
+    }
+
+    /// Channels of a head, as values.
+    pub(crate) fn head_dim(&self) -> usize {
+        match self.format {
+            Format::Codes(Codes::Blocks(BlockFormat { values, bytes, .. })) => {
+                self.layout.shape.head_dim / bytes * values
+            }
+            _ => self.layout.shape.head_dim,
+        }
+    }
+
+    /// Where its scales lie, if they lie apart.
+    fn scales(&self) -> Option<ScaleLayout> {
+        match self.format {
+            Format::Codes(Codes::Scaled(
+                _,
+                QuantScale::Made {
+                    at: ScalePlace::Apart(scales),
+                    ..
+                },
+            )) => Some(scales),
+            _ => None,
+        }
+    }
+
+    /// Where the tokens of a tensor lie in a cache of so many elements.
+    fn in_slots<'s>(&self, slots: &'s Slots<'s>, len: usize, tokens: usize) -> InSlots<'s> {
+        InSlots {
+            slots,
+            layout: self.layout,
+            scales: self.scales(),
+            len,
+            tokens,
+        }
+    }
+
+    /// How many heads are read or written in one call, of so many.
+    fn run(&self, heads: usize, reading: bool) -> usize {
+        if self.beside() && (!reading || self.alike()) {
+            heads.clamp(1, MOST_HEADS)
+        } else {
+            1
+        }
+    }
+
+    /// Whether the heads of a token lie one after the other.
+    fn beside(&self) -> bool {
+        self.layout.contiguous() && self.layout.strides.head == self.layout.shape.head_dim
+    }
+
+    /// Whether nothing of a head depends on its index.
+    fn alike(&self) -> bool {
+        match self.format {
+            Format::Element(..) | Format::Codes(Codes::Blocks(_)) => true,
+            Format::Codes(Codes::Scaled(_, scale)) => scale.is_same(),
+        }
+    }
+
+    /// Whether heads of several tokens, one after the other, are written as those of one.
+    pub(crate) fn joins_tokens(&self) -> bool {
+        self.beside() && self.alike()
+    }
+
+    /// Whether a tensor's heads fit the cache, and each of its tokens has a place there or none.
+    pub(crate) fn check(&self, shape: Shape, slots: &Slots<'_>, len: usize) -> Result<(), Error> {
+        let (heads, head_dim) = (self.layout.shape.heads, self.head_dim());
+        if (shape.heads, shape.head_dim) != (heads, head_dim) {
+            return Err(Error::CacheHeads {
+                heads: shape.heads,
+                head_dim: shape.head_dim,
+                cache_heads: heads,
+                cache_head_dim: head_dim,
+            });
+        }
+        // An offset has to leave room for a scale behind its codes.
+        let wider;
+        let layout = match self.format {
+            Format::Codes(Codes::Scaled(
+                _,
+                QuantScale::Made {
+                    at: ScalePlace::Inline(behind),
+                    ..
+                },
+            )) => {
+                wider = self.layout.widened(behind.saturating_add(4))?;
+                &wider
+            }
+            _ => &self.layout,
+        };
+        let by_slot = self.scales().is_some();
+        slots.check(shape, layout, len, by_slot)
+    }
+}
+
+/// Bytes of the layout, and of the memory.
+fn inside(needed: usize, given: usize) -> Result<(), Error> {
+    if needed > given {
+        return Err(Error::CacheMemory { needed, given });
+    }
+    Ok(())
+}
+
+impl fmt::Debug for Cache<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cache")
+            .field("layout", &self.stored.layout)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for CacheMut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CacheMut")
+            .field("layout", &self.stored.layout)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,487 @@
+//! Which slot of a cache each token has.
+
+use core::ops::Range;
+
+use super::layout::CacheLayout;
+use super::quant::ScaleLayout;
+use crate::describe::address::{Addresses, Located, Steps};
+use crate::describe::positions::from_integers;
+use crate::{Error, Ids, IntoPositions, Positions, Shape};
+
+/// The slot of each token, sequence by sequence. A token with a negative slot, or at a negative position, is skipped:
+/// nothing is written for it, and nothing read. A negative page of a position that exists is an error.
+///
+/// A list of integers by reference has slots (`block * block_size + place`, a runtime's slot mapping); a range has
+/// slots that follow one another; an integer is the slot of one token. Two tokens may have one slot: the later one is
+/// what stays.
+///
+/// ```
+/// use rope_core::Positions;
+/// use rope_core::cache::Slots;
+///
+/// let mapping = Slots::from(&[17_i64, 18, -1]); // the third token is skipped
+/// let consecutive = Slots::from(100..103);
+/// let step = Slots::from(103); // one token
+/// let sequences = Slots::sequences(100..103); // each in its own block
+/// // Sequence 0 has the pages 7 and 2, sequence 1 has page 5; three tokens, of which the first two
+/// // are at the positions 30 and 31 of sequence 0, and the third is at position 4 of sequence 1.
+/// let paged = Slots::pages(&[7, 2, 5], &[0, 2, 3], &[0, 0, 1], &[30, 31, 4]);
+/// // The same in a table of two lines, by the offsets and the first positions of the packed sequences.
+/// let packed = Positions::packed_from(&[0, 2, 3], &[30, 4])?;
+/// let table = Slots::table(&[7, 2, /* */ 5, -1], [2, 2], packed);
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Slots<'a>(SlotSource<'a>);
+
+/// What takes slots: [`Slots`], or an integer, a range or a list that makes them.
+///
+/// ```
+/// use rope_core::cache::{CacheMut, IntoSlots};
+/// use rope_core::{Error, Pairing, Rope, Tensor};
+///
+/// fn values<'s>(v: &[f32], cache: &mut CacheMut<'_>, slots: impl IntoSlots<'s>) -> Result<(), Error> {
+///     Rope::new(Pairing::Half).copy_into_cache(&Tensor::new(v, [1, v.len() / 64, 1, 64])?, cache, slots)
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "slots cannot be made of `{Self}`",
+    label = "neither `Slots`, nor an integer, a range or a list by reference (`&[..]`, `&Vec`) of integers",
+    note = "integers are i32, i64, u32, u64 or usize; page tables go through `Slots::pages` or `Slots::table`, and a \
+            block for each sequence through `Slots::sequences`"
+)]
+pub trait IntoSlots<'a> {
+    /// The slots.
+    fn into_slots(self) -> Slots<'a>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, T> IntoSlots<'a> for T
+where
+    Slots<'a>: From<T>,
+{
+    fn into_slots(self) -> Slots<'a> {
+        self.into()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum SlotSource<'a> {
+    Mapping(Ids<'a>),
+    Range {
+        first: i64,
+        len: usize,
+    },
+    Pages {
+        pages: Ids<'a>,
+        starts: Ids<'a>,
+        sequences: Ids<'a>,
+        positions: Positions<'a>,
+    },
+    Table {
+        table: Ids<'a>,
+        shape: [usize; 2],
+        positions: Positions<'a>,
+    },
+    Sequences(Positions<'a>),
+    Offsets(&'a [i64]),
+}
+
+/// What a caller says of a token.
+enum Found {
+    Slot(usize),
+    Element(usize),
+}
+
+/// The slots of the tokens of a tensor, which have been checked, in a cache.
+#[derive(Clone, Copy)]
+pub(crate) struct InSlots<'a> {
+    pub(crate) slots: &'a Slots<'a>,
+    pub(crate) layout: CacheLayout,
+    /// Where the scales lie, if they lie apart.
+    pub(crate) scales: Option<ScaleLayout>,
+    /// Elements of the cache.
+    pub(crate) len: usize,
+    /// Tokens of a sequence.
+    pub(crate) tokens: usize,
+}
+
+impl Addresses for InSlots<'_> {
+    #[inline(always)]
+    fn token(&self, batch: usize, token: usize) -> Option<Located> {
+        let InSlots {
+            slots,
+            layout,
+            scales,
+            len,
+            tokens,
+        } = self;
+        let index = batch * *tokens + token;
+        let slot = match slots.0 {
+            SlotSource::Mapping(ids) => usize::try_from(ids.at(index)).ok()?,
+            SlotSource::Range { first, .. } => usize::try_from(first + index as i64).ok()?,
+            _ => match slots.find(index, *tokens, layout, *len) {
+                Ok(Some(Found::Slot(slot))) => slot,
+                // Such tokens have no scales apart.
+                Ok(Some(Found::Element(element))) => return Some(Located { element, scale: 0 }),
+                Ok(None) => return None,
+                Err(_) => unreachable!("slots are checked before a pass is made"),
+            },
+        };
+        Some(Located {
+            element: layout.slot(slot),
+            scale: scales.map_or(0, |scales| layout.scale(scales, slot)),
+        })
+    }
+
+    #[inline(always)]
+    fn steps(&self) -> Steps {
+        Steps::to_head(self.layout.strides.head)
+    }
+}
+
+impl<'a> Slots<'a> {
+    /// By the pages of each sequence, as FlashInfer keeps them (CSR): token `i` is of sequence `sequences[i]` at
+    /// `positions[i]`; the pages of sequence `s` are `pages[starts[s]..starts[s + 1]]`. A negative position is skipped;
+    /// the page of any other must not be negative.
+    pub fn pages(
+        pages: impl Into<Ids<'a>>,
+        starts: impl Into<Ids<'a>>,
+        sequences: impl Into<Ids<'a>>,
+        positions: impl IntoPositions<'a>,
+    ) -> Self {
+        Slots(SlotSource::Pages {
+            pages: pages.into(),
+            starts: starts.into(),
+            sequences: sequences.into(),
+            positions: positions.into_positions(),
+        })
+    }
+
+    /// By a table `[sequences, width]` of pages, a line for each sequence of the tensor, and the positions of the
+    /// tokens, as [`Frequencies::rows`](crate::Frequencies::rows) takes them: of a sequence, which all share, or of
+    /// each. A negative position is skipped. Only pages that no position needs may be negative, as the padding of
+    /// shorter lines.
+    ///
+    /// Positions of packed sequences ([`Positions::packed_from`], [`Shard::packed`](crate::shard::Shard::packed)) are
+    /// for a tensor of one batch: the table has a line for each packed sequence.
+    ///
+    /// ```
+    /// use rope_core::Positions;
+    /// use rope_core::cache::Slots;
+    ///
+    /// // `cu_seqlens`, and the tokens that the cache holds of each sequence: a prompt of 4 tokens beside a decode step
+    /// let positions = Positions::packed_from(&[0_i32, 4, 5], &[0_i32, 70])?;
+    /// let slots = Slots::table(&[3_i32, -1, /* */ 0, 8], [2, 2], positions); // pages of 64 slots
+    /// # Ok::<(), rope_core::Error>(())
+    /// ```
+    pub fn table(
+        table: impl Into<Ids<'a>>,
+        [sequences, width]: [usize; 2],
+        positions: impl IntoPositions<'a>,
+    ) -> Self {
+        Slots(SlotSource::Table {
+            table: table.into(),
+            shape: [sequences, width],
+            positions: positions.into_positions(),
+        })
+    }
+
+    /// One block for each sequence of the tensor, and the positions of the tokens in it, as
+    /// [`Frequencies::rows`](crate::Frequencies::rows) takes them: `start..start + tokens`, which all sequences share,
+    /// or a list with one of each token of each sequence; of packed sequences, in a tensor of one batch, each has a
+    /// block. ONNX Runtime's and candle's caches. A negative position is skipped.
+    pub fn sequences(positions: impl IntoPositions<'a>) -> Self {
+        Slots(SlotSource::Sequences(positions.into_positions()))
+    }
+
+    /// The index of each token's first element, for a cache that [`CacheLayout`] cannot describe.
+    pub fn offsets(offsets: &'a [i64]) -> Self {
+        Slots(SlotSource::Offsets(offsets))
+    }
+
+    /// What is beyond `i64` is beyond every cache, and not negative.
+    fn consecutive(first: i128, len: u64) -> Self {
+        Slots(SlotSource::Range {
+            first: i64::try_from(first).unwrap_or(i64::MAX),
+            len: usize::try_from(len).unwrap_or(usize::MAX),
+        })
+    }
+
+    /// Whether there is memory for each token.
+    fn is_listed(&self) -> bool {
+        match self.0 {
+            SlotSource::Table { positions, .. } | SlotSource::Sequences(positions) => {
+                positions.is_list()
+            }
+            // A range has been checked already; pages list the sequence of each token.
+            _ => true,
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self.0 {
+            SlotSource::Mapping(ids) => ids.len(),
+            SlotSource::Range { len, .. } => len,
+            SlotSource::Pages { positions, .. }
+            | SlotSource::Table { positions, .. }
+            | SlotSource::Sequences(positions) => positions.len(),
+            SlotSource::Offsets(offsets) => offsets.len(),
+        }
+    }
+
+    /// Whether every token of a tensor has a slot in the cache, or none.
+    ///
+    /// `len`: elements of the cache. `by_slot`: whether something else of the cache is found by the slot.
+    pub(crate) fn check(
+        &self,
+        shape: Shape,
+        cache: &CacheLayout,
+        len: usize,
+        by_slot: bool,
+    ) -> Result<(), Error> {
+        let Shape { batch, tokens, .. } = shape;
+        let (given, needed) = (self.len(), batch.saturating_mul(tokens));
+        // Packed sequences are apart already.
+        let shared = match self.0 {
+            SlotSource::Table { positions, .. } | SlotSource::Sequences(positions) => {
+                positions.packed_len().is_none()
+            }
+            _ => false,
+        };
+        if given != needed && !(shared && given == tokens) {
+            return Err(Error::SlotCount {
+                slots: given,
+                tokens,
+                batch,
+            });
+        }
+        if let SlotSource::Pages { sequences, .. } = self.0
+            && sequences.len() != needed
+        {
+            return Err(Error::Count {
+                name: "sequences",
+                given: sequences.len(),
+                needed,
+            });
+        }
+        if let SlotSource::Table {
+            table,
+            shape: [lines, width],
+            positions,
+        } = self.0
+        {
+            let sequences = positions.packed_len().unwrap_or(batch);
+            for needed in [lines, sequences].map(|lines| lines.saturating_mul(width)) {
+                let (name, given) = ("table", table.len());
+                if given != needed {
+                    return Err(Error::Count {
+                        name,
+                        given,
+                        needed,
+                    });
+                }
+            }
+        }
+        if by_slot && matches!(self.0, SlotSource::Offsets(_)) {
+            return Err(Error::CacheLayout {
+                required: "addressed by slots, because its scales lie apart",
+            });
+        }
+        if let SlotSource::Range { first, .. } = self.0 {
+            // The first that is not there, without a look at each: tokens without elements may be any number.
+            let index = (cache.shape.slots() as i128 - i128::from(first)).max(0);
+            if let Ok(index) = usize::try_from(index)
+                && index < given
+            {
+                self.find(index, tokens, cache, len)?;
+            }
+            return Ok(());
+        }
+        // Without elements, tokens may be any number, and so may positions that are no list.
+        if shape.elements() == Some(0) && !self.is_listed() {
+            return Ok(());
+        }
+        let slots = i64::try_from(cache.shape.slots()).unwrap_or(i64::MAX);
+        for index in 0..needed {
+            // What a list says needs no more than a look, unless it is wrong.
+            let listed = match self.0 {
+                SlotSource::Mapping(ids) => ids.at(index) < slots,
+                _ => false,
+            };
+            if !listed {
+                self.find(index, tokens, cache, len)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn find(
+        &self,
+        index: usize,
+        tokens: usize,
+        cache: &CacheLayout,
+        len: usize,
+    ) -> Result<Option<Found>, Error> {
+        let size = cache.shape.block_size;
+        let slot = match self.0 {
+            SlotSource::Mapping(ids) => ids.at(index),
+            SlotSource::Range { first, .. } => first.saturating_add_unsigned(index as u64),
+            SlotSource::Pages {
+                pages,
+                starts,
+                sequences,
+                positions,
+            } => {
+                let paged = Paged {
+                    index,
+                    position: positions.integer(index)?,
+                    sequence: sequences.at(index),
+                    size,
+                    pages: cache.shape.blocks,
+                };
+                let line = usize::try_from(paged.sequence).ok().and_then(|sequence| {
+                    let first = usize::try_from(starts.get(sequence)?).ok()?;
+                    let end = usize::try_from(starts.get(sequence.checked_add(1)?)?).ok()?;
+                    Some((pages, first..end))
+                });
+                paged.slot(line)?
+            }
+            SlotSource::Table {
+                table,
+                shape: [_, width],
+                positions,
+            } => {
+                let (sequence, position) = found_in(positions, index, tokens)?;
+                let paged = Paged {
+                    index,
+                    position,
+                    sequence: sequence as i64,
+                    size,
+                    pages: cache.shape.blocks,
+                };
+                let first = sequence * width;
+                paged.slot(Some((table, first..first + width)))?
+            }
+            SlotSource::Sequences(positions) => {
+                let (sequence, position) = found_in(positions, index, tokens)?;
+                if position >= size as i64 {
+                    return Err(Error::PagePosition {
+                        index,
+                        position,
+                        sequence: sequence as i64,
+                    });
+                }
+                match position {
+                    ..0 => position,
+                    _ => slot_of(sequence as i64, position, size),
+                }
+            }
+            SlotSource::Offsets(offsets) => {
+                let offset = offsets[index];
+                if offset < 0 {
+                    return Ok(None);
+                }
+                let element = usize::try_from(offset).unwrap_or(usize::MAX);
+                let extent = cache.head_extent();
+                if element > len || extent > len - element {
+                    return Err(Error::SlotOffset {
+                        index,
+                        offset,
+                        extent,
+                        len,
+                    });
+                }
+                return Ok(Some(Found::Element(element)));
+            }
+        };
+        if slot < 0 {
+            return Ok(None);
+        }
+        let slots = cache.shape.slots();
+        match usize::try_from(slot).ok().filter(|&slot| slot < slots) {
+            Some(slot) => Ok(Some(Found::Slot(slot))),
+            None => Err(Error::Slot { index, slot, slots }),
+        }
+    }
+}
+
+/// A token at a position of a sequence that has pages.
+struct Paged {
+    index: usize,
+    position: i64,
+    sequence: i64,
+    /// Slots of a page.
+    size: usize,
+    /// Pages of the cache.
+    pages: usize,
+}
+
+impl Paged {
+    /// Its slot by the pages of its sequence, a range of a list; negative where it is skipped.
+    fn slot(&self, line: Option<(Ids<'_>, Range<usize>)>) -> Result<i64, Error> {
+        let &Paged {
+            index,
+            position,
+            sequence,
+            size,
+            pages,
+        } = self;
+        if position < 0 {
+            return Ok(position);
+        }
+        let page = position / size.max(1) as i64;
+        let block = line.and_then(|(list, range)| {
+            let at = range.start.checked_add(usize::try_from(page).ok()?)?;
+            list.get(at).filter(|_| at < range.end)
+        });
+        match block {
+            None => Err(Error::PagePosition {
+                index,
+                position,
+                sequence,
+            }),
+            Some(block @ ..0) => Err(Error::NegativePage {
+                index,
+                position,
+                sequence,
+                page,
+                block,
+            }),
+            Some(block) if block.cast_unsigned() >= pages as u64 => Err(Error::Page {
+                index,
+                position,
+                page: block,
+                pages,
+            }),
+            Some(block) => Ok(slot_of(block, position, size)),
+        }
+    }
+}
+
+/// The sequence and the position of token `index` of all sequences, which may have the same positions.
+fn found_in(positions: Positions<'_>, index: usize, tokens: usize) -> Result<(usize, i64), Error> {
+    let (sequence, token) = match positions.sequence(index) {
+        Some(sequence) => (sequence, index),
+        None if positions.len() == tokens => (index / tokens, index % tokens),
+        None => (index / tokens, index),
+    };
+    Ok((sequence, positions.integer(token)?))
+}
+
+/// The slot of a position in a block. What is beyond `i64` is beyond every cache.
+fn slot_of(block: i64, position: i64, block_size: usize) -> i64 {
+    let size = block_size.max(1) as i64;
+    block.saturating_mul(size).saturating_add(position % size)
+}
+
+from_integers!(Slots: i32, i64, u32, u64, usize);
+
+impl<'a, T> From<T> for Slots<'a>
+where
+    Ids<'a>: From<T>,
+{
+    fn from(slots: T) -> Self {
+        Slots(SlotSource::Mapping(slots.into()))
+    }
+}

@@ -1,0 +1,263 @@
+//! How frequencies are made, what is set on them, and what they report.
+
+use super::axes::Axes;
+#[cfg(feature = "alloc")]
+use super::empty_chunks;
+use super::scaling::{self, Scaling};
+use super::{Angle, Frequencies, Frequency, FrequencyChunks, fitting, make, take};
+use crate::base::error::Result;
+use crate::kernel::sincos::chunk::FrequencyChunk;
+use crate::{Backend, Error};
+
+#[cfg(feature = "alloc")]
+impl Frequencies<'static> {
+    /// The frequencies of `axes` (a plain number is text's single axis over that many rotated channels) for a base
+    /// (`rope_theta`) and a scaling. Any positive base is taken, because the formula is defined for it: 1 gives all
+    /// pairs the same frequency, and less than 1 makes later pairs the faster ones.
+    ///
+    /// ```
+    /// use rope_core::axes::Axes;
+    /// use rope_core::{Frequencies, Scaling, Yarn};
+    ///
+    /// let llama = Frequencies::new(128, 500_000.0, &Scaling::Llama3 {
+    ///     factor: 8.0, low_freq_factor: 1.0, high_freq_factor: 4.0, original_context: 8192,
+    /// })?;
+    /// assert_eq!(llama.rotary_dim(), 128);
+    /// let axes = Axes::mrope_interleaved(128, [24, 20, 20]);
+    /// let qwen3_vl = Frequencies::new(axes, 5e6, &Scaling::Default)?;
+    /// assert_eq!((qwen3_vl.rotary_dim(), qwen3_vl.axes()), (128, 3));
+    /// let gpt_oss = Scaling::Yarn(Yarn { truncate: false, ..Yarn::new(32.0, 4096) });
+    /// assert_eq!(Frequencies::new(64, 150_000.0, &gpt_oss)?.attention_factor(), 1.3465735902799727);
+    /// # Ok::<(), rope_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RotaryDim`] for a number of channels that `axes` or the scaling cannot rotate, [`Error::Axes`] for axes
+    /// that do not add up, [`Error::Parameter`] and [`Error::ListEntry`] for a number that makes no sense,
+    /// [`Error::Count`] for a list of another length than the pairs (of one set of base frequencies),
+    /// [`Error::TooFast`] for a pair with 32768 turns a position or more, and [`Error::OutOfMemory`].
+    pub fn new<'x>(axes: impl Into<Axes<'x>>, base: f64, scaling: &Scaling<'_>) -> Result<Self> {
+        let axes = axes.into();
+        let mut storage = empty_chunks(FrequencyChunk::count(2 * axes.pairs()?))?;
+        let made = make(&mut storage, axes, base, scaling)?;
+        Ok(Self {
+            chunks: storage.into(),
+            ..made
+        })
+    }
+
+    /// The frequencies given by a model file or learned: one inverse frequency (radians a position) for each pair, in
+    /// `f32`, `f64` or whatever else converts to `f64`, exact from there on. Negative ones rotate the other way, zeros
+    /// stand still. cos and sin are multiplied by `attention_factor`; 1.0 where there is none.
+    ///
+    /// ```
+    /// use rope_core::Frequencies;
+    ///
+    /// let inv_freq: [f32; 4] = [1.0, 0.1, 0.01, 0.001];
+    /// let frequencies = Frequencies::from_inverse(8, &inv_freq, 1.0)?;
+    /// assert_eq!(frequencies.pairs().nth(1).map(|pair| pair.inverse_f32()), Some(0.1));
+    /// # Ok::<(), rope_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RotaryDim`] and [`Error::Axes`] as [`Frequencies::new`], [`Error::Count`] unless there is one number
+    /// for each pair, [`Error::ListEntry`] for one that is not finite, [`Error::Parameter`] for an attention factor
+    /// that is not positive, [`Error::TooFast`] for a pair with 32768 turns a position or more, and
+    /// [`Error::OutOfMemory`].
+    pub fn from_inverse<'x, T: Copy + Into<f64>>(
+        axes: impl Into<Axes<'x>>,
+        inverse: &[T],
+        attention_factor: f64,
+    ) -> Result<Self> {
+        let axes = axes.into();
+        let mut storage = empty_chunks(FrequencyChunk::count(2 * axes.pairs()?))?;
+        let made = take(&mut storage, axes, inverse, attention_factor)?;
+        Ok(Self {
+            chunks: storage.into(),
+            ..made
+        })
+    }
+}
+
+impl<'a> Frequencies<'a> {
+    /// [`Frequencies::new`] in the caller's storage, of which the first
+    /// [`FrequencyChunk::count`] elements are used.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Frequencies::new`], and [`Error::Storage`] if the storage is too short.
+    pub fn new_in<'x>(
+        storage: &'a mut [FrequencyChunk],
+        axes: impl Into<Axes<'x>>,
+        base: f64,
+        scaling: &Scaling<'_>,
+    ) -> Result<Self> {
+        let axes = axes.into();
+        let chunks = fitting(storage, axes.pairs()?)?;
+        let made = make(chunks, axes, base, scaling)?;
+        Ok(Self {
+            chunks: FrequencyChunks::from(&*chunks),
+            ..made
+        })
+    }
+
+    /// [`Frequencies::from_inverse`] in the caller's storage, of which the first
+    /// [`FrequencyChunk::count`] elements are used.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Frequencies::from_inverse`], and [`Error::Storage`] if the storage is too short.
+    pub fn from_inverse_in<'x, T: Copy + Into<f64>>(
+        storage: &'a mut [FrequencyChunk],
+        axes: impl Into<Axes<'x>>,
+        inverse: &[T],
+        attention_factor: f64,
+    ) -> Result<Self> {
+        let axes = axes.into();
+        let chunks = fitting(storage, axes.pairs()?)?;
+        let made = take(chunks, axes, inverse, attention_factor)?;
+        Ok(Self {
+            chunks: FrequencyChunks::from(&*chunks),
+            ..made
+        })
+    }
+
+    /// The same frequencies with another notion of the angle.
+    #[must_use]
+    pub fn with_angle(self, angle: Angle) -> Self {
+        Self { angle, ..self }
+    }
+
+    /// The same frequencies with another backend for the rows: the same bits, another speed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BackendUnavailable`] if this CPU, or this build, cannot run it.
+    pub fn backend(self, backend: Backend) -> Result<Self> {
+        let proof = backend
+            .prove()
+            .ok_or(Error::BackendUnavailable { backend })?;
+        Ok(Self { proof, ..self })
+    }
+
+    /// The same frequencies with another attention factor ([`Frequencies::attention_factor`]).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Parameter`] unless it is positive and its products with cos and sin are finite `f32`.
+    pub fn with_attention_factor(self, factor: f64) -> Result<Self> {
+        Ok(Self {
+            attention_factor: scaling::attention_factor(factor)?,
+            ..self
+        })
+    }
+
+    /// The same frequencies with another softmax factor, which is reported and nothing else
+    /// ([`Frequencies::softmax_factor`]): 1.0 for a model whose attention has none, whatever its scaling.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Parameter`] unless it is positive and finite.
+    pub fn with_softmax_factor(self, factor: f64) -> Result<Self> {
+        Ok(Self {
+            softmax_factor: scaling::positive("softmax_factor", factor)?.to_f64(),
+            ..self
+        })
+    }
+
+    /// Pairs taken from these: for each new pair the index of a pair here and the axis of the positions that rotates
+    /// it, of `axes` in all. A pair may be taken for several axes, or not at all: what no [`Axes`] arranges.
+    ///
+    /// ```
+    /// use rope_core::{Frequencies, Scaling};
+    ///
+    /// // Two axes that share a set of two frequencies, the column (axis 1) first.
+    /// let set = Frequencies::new(4, 100.0, &Scaling::Default)?;
+    /// let frequencies = set.arranged(2, &[(0, 1), (1, 1), (0, 0), (1, 0)])?;
+    /// let pairs = frequencies.pairs().map(|pair| (pair.inverse(), pair.axis()));
+    /// assert_eq!(pairs.collect::<Vec<_>>(), [(1.0, 1), (0.1, 1), (1.0, 0), (0.1, 0)]);
+    /// # Ok::<(), rope_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Axes`] unless there are 1 to 4 axes and each of `pairs` names one of them; [`Error::Range`] of the
+    /// channels for an index beyond the pairs here; [`Error::RotaryDim`] for no pairs or more than 32768;
+    /// [`Error::OutOfMemory`].
+    #[cfg(feature = "alloc")]
+    pub fn arranged(&self, axes: usize, pairs: &[(usize, usize)]) -> Result<Frequencies<'static>> {
+        use super::axes;
+        use crate::kernel::sincos::chunk::Entry;
+
+        if axes > axes::MAX_AXES || pairs.iter().any(|&(_, axis)| axis >= axes) {
+            return Err(Error::Axes {
+                required: "1 to 4, and each pair on one of them",
+            });
+        }
+        if let Some(&(source, _)) = pairs.iter().find(|&&(source, _)| source >= self.pairs) {
+            return Err(Error::Range {
+                dimension: crate::Dimension::Channels,
+                start: source.saturating_mul(2),
+                end: source.saturating_mul(2).saturating_add(2),
+                extent: self.rotary_dim(),
+            });
+        }
+        let rotary_dim = pairs.len().saturating_mul(2);
+        if rotary_dim == 0 || rotary_dim > axes::MAX_ROTARY_DIM {
+            return Err(Error::RotaryDim {
+                rotary_dim,
+                required: "even and between 2 and 65536",
+            });
+        }
+        let mut chunks = empty_chunks(FrequencyChunk::count(rotary_dim))?;
+        for (pair, &(source, axis)) in pairs.iter().enumerate() {
+            let entry = self.chunks[source / 8].get(source % 8);
+            let axis = axis as u8;
+            chunks[pair / 8].set(pair % 8, Entry { axis, ..entry });
+        }
+        Ok(Frequencies {
+            attention_factor: self.attention_factor,
+            softmax_factor: self.softmax_factor,
+            reach: FrequencyChunk::reach(&chunks),
+            pairs: pairs.len(),
+            axes,
+            angle: self.angle,
+            proof: self.proof,
+            chunks: chunks.into(),
+        })
+    }
+
+    /// Which angle the rows are made of.
+    pub fn angle(&self) -> Angle {
+        self.angle
+    }
+
+    /// One frequency for each pair, in the order of the pairs.
+    pub fn pairs(&self) -> impl ExactSizeIterator<Item = Frequency> + '_ {
+        (0..self.pairs).map(|pair| Frequency::from_entry(self.chunks[pair / 8].get(pair % 8)))
+    }
+
+    /// How many channels of a head rotate: two for each pair.
+    pub fn rotary_dim(&self) -> usize {
+        2 * self.pairs
+    }
+
+    /// How many numbers a position has: 1 for text, 2 for images, 3 or 4 for video and multimodal decoders.
+    pub fn axes(&self) -> usize {
+        self.axes
+    }
+
+    /// What cos and sin are multiplied by (YaRN's and LongRoPE's `attention_factor`): 1.0 for most models.
+    pub fn attention_factor(&self) -> f64 {
+        self.attention_factor
+    }
+
+    /// What DeepSeek-V2 and V3 multiply the scale of their softmax by, beside the attention factor: YaRN's magnitude
+    /// scaling for `mscale_all_dim`, squared. It is reported for the attention to apply and is no part of the rotation;
+    /// 1.0 without `mscale_all_dim`.
+    pub fn softmax_factor(&self) -> f64 {
+        self.softmax_factor
+    }
+}

@@ -1,0 +1,116 @@
+//! From frequencies and positions to rows: which generator runs, and where its rows go.
+
+#[cfg(feature = "alloc")]
+use super::zeros;
+use super::{Angle, Frequencies};
+use crate::describe::positions::ResolvedPositions;
+use crate::kernel::sincos::AxisPosition;
+use crate::kernel::sincos::consecutive::{self, MakeConsecutive};
+use crate::kernel::sincos::{MakeRows, RowAngle, SinCosPolynomials};
+use crate::{Error, IntoPositions, Rows};
+
+impl Frequencies<'_> {
+    /// The rows of these positions: `[cos | sin]` of `position * frequency`, times the attention factor, each the f32
+    /// nearest to the exact value: 0.5 ulp at every integer position from -2^63 to 2^63, and for every finite
+    /// coordinate. The same bits on every backend. (Beyond 2^32 turns a slower path makes them. Of a coordinate so near
+    /// to zero that a sine is its angle, and that half-way between two f32, it is either of the two.)
+    ///
+    /// With [`Angle::HuggingFaceF32`] the angle is the f32 that Hugging Face's code takes, and the rest is exact:
+    /// within 1 ulp of what it computes (2 where an attention factor enlarges its errors).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PositionsPerAxis`] for a list of positions that does not divide among the axes, [`Error::Coordinate`]
+    /// for a coordinate that is not finite, [`Error::RowsTooLong`] for more values than a slice can have,
+    /// [`Error::OutOfMemory`] for more than the allocator has.
+    #[cfg(feature = "alloc")]
+    pub fn rows<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Rows<'static>, Error> {
+        let positions = positions.into_positions().on(self.axes())?;
+        let mut values = zeros(self.values(&positions)?)?;
+        self.fill(&positions, 0, &mut values);
+        Rows::computed_vec(values, self.rotary_dim()).of_magnitude(self.attention_factor())
+    }
+
+    /// As [`Frequencies::rows`], in the caller's storage, of which the first `tokens * rotary_dim` values are used.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Frequencies::rows`], and [`Error::Storage`] if the storage is too short; it is untouched then.
+    pub fn rows_in<'p, 'r>(
+        &self,
+        positions: impl IntoPositions<'p>,
+        storage: &'r mut [f32],
+    ) -> Result<Rows<'r>, Error> {
+        let positions = positions.into_positions().on(self.axes())?;
+        let (given, needed) = (storage.len(), self.values(&positions)?);
+        let values = storage.get_mut(..needed).ok_or(Error::Storage {
+            what: "values of storage",
+            given,
+            needed,
+        })?;
+        self.fill(&positions, 0, values);
+        Rows::computed(values, self.rotary_dim()).of_magnitude(self.attention_factor())
+    }
+
+    /// The rows of positions `0..len`: a table, for [`Rows::gather`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Frequencies::rows`].
+    #[cfg(feature = "alloc")]
+    pub fn table(&self, len: usize) -> Result<Rows<'static>, Error> {
+        self.rows(0..len)
+    }
+
+    pub(super) fn values(&self, positions: &ResolvedPositions<'_>) -> Result<usize, Error> {
+        // More bytes than that no slice has.
+        const MOST: usize = isize::MAX as usize / size_of::<f32>();
+        let (tokens, rotary_dim) = (positions.tokens(), self.rotary_dim());
+        tokens
+            .checked_mul(rotary_dim)
+            .filter(|&values| values <= MOST)
+            .ok_or(Error::RowsTooLong { tokens, rotary_dim })
+    }
+
+    /// Fills as many rows as fit, from a token on.
+    pub(crate) fn fill(&self, positions: &ResolvedPositions<'_>, first: usize, rows: &mut [f32]) {
+        if let Some(first) = positions.consecutive(first, rows.len() / self.rotary_dim().max(1))
+            && self.angle == Angle::Exact
+            && self.pairs.is_multiple_of(8)
+            && rows.len() >= consecutive::LEAST * self.rotary_dim()
+        {
+            return self.proof.run(MakeConsecutive {
+                chunks: self.chunks.iter().as_slice(),
+                reach: self.reach,
+                polynomials: &SinCosPolynomials::new(self.attention_factor),
+                first,
+                rows,
+            });
+        }
+        let at = |token, axis| positions.at(first + token, axis);
+        let (angle, factor, positions): (_, _, &dyn Fn(usize, usize) -> AxisPosition) = match self
+            .angle
+        {
+            Angle::Exact => (RowAngle::Exact, self.attention_factor, &at),
+            Angle::HuggingFaceF32 => (
+                RowAngle::HuggingFace {
+                    factor: self.attention_factor as f32,
+                },
+                1.0,
+                // Hugging Face's positions are f32: 2^24 + 1 becomes 2^24.
+                &|token, axis| AxisPosition::Coordinate((at(token, axis).value() as f32).into()),
+            ),
+        };
+        MakeRows {
+            angle,
+            chunks: self.chunks.iter().as_slice(),
+            reach: self.reach,
+            pairs: self.pairs,
+            polynomials: &SinCosPolynomials::new(factor),
+            axes: self.axes(),
+            positions,
+            rows,
+        }
+        .run(self.proof);
+    }
+}

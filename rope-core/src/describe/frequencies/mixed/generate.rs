@@ -1,0 +1,184 @@
+//! From mixed frequencies and positions to rows.
+
+#[cfg(feature = "alloc")]
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::{MixedAngle, MixedFrequencies, index};
+#[cfg(feature = "alloc")]
+use crate::describe::frequencies::zeros;
+use crate::describe::positions::ResolvedPositions;
+use crate::kernel::sincos::AxisPosition;
+use crate::kernel::sincos::SinCosPolynomials;
+use crate::kernel::sincos::mixed::{MakeMixedRows, MixedSum};
+use crate::{Error, IntoPositions, Rows};
+
+impl MixedFrequencies<'_> {
+    /// cos and sin of these positions for every head, `[tokens, heads, [cos of all pairs | sin of all pairs]]`, times
+    /// the attention factor.
+    ///
+    /// With [`MixedAngle::Exact`] each is the f32 nearest to the exact value of the sum: at every integer position from
+    /// -2^63 to 2^63, and for coordinates that are a multiple of 2^-128 (all of 2^-75 and more are; what others add
+    /// below 2^-256 turn is cut off). The same bits on every backend. (Beyond 2^32 turns on an axis a slower path makes
+    /// them. Of an angle so near to zero that it is its own sine, and half-way between two f32, the sine is either of
+    /// the two.)
+    ///
+    /// With [`MixedAngle::SummedF32`] the angle is the f32 that timm and rope-vit take, and the rest is exact to angles
+    /// of 2^48 radians: within 1 ulp of what they compute.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PositionsPerAxis`] for positions that are not one per axis of each token, [`Error::Coordinate`] for a
+    /// coordinate that is not finite, [`Error::RowsTooLong`] for more values than a slice can have,
+    /// [`Error::OutOfMemory`] for more than the allocator has.
+    #[cfg(feature = "alloc")]
+    pub fn values<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Vec<f32>, Error> {
+        let positions = positions.into_positions().on_each(self.axes)?;
+        let mut values = zeros(self.count(&positions)?)?;
+        self.fill(&positions, 0, 0..self.heads, &mut values);
+        Ok(values)
+    }
+
+    /// As [`MixedFrequencies::values`], in the caller's storage, of which the first `tokens * heads * rotary_dim`
+    /// values are used and returned.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`MixedFrequencies::values`], and [`Error::Storage`] if the storage is too short; it is untouched then.
+    pub fn values_in<'p, 'r>(
+        &self,
+        positions: impl IntoPositions<'p>,
+        storage: &'r mut [f32],
+    ) -> Result<&'r mut [f32], Error> {
+        let positions = positions.into_positions().on_each(self.axes)?;
+        let (given, needed) = (storage.len(), self.count(&positions)?);
+        let values = storage.get_mut(..needed).ok_or(Error::Storage {
+            what: "values of storage",
+            given,
+            needed,
+        })?;
+        self.fill(&positions, 0, 0..self.heads, values);
+        Ok(values)
+    }
+
+    /// The rows of these positions, of each head where frequencies have several: [`MixedFrequencies::values`], as a
+    /// rotation takes them.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`MixedFrequencies::values`].
+    #[cfg(feature = "alloc")]
+    pub fn rows<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Rows<'static>, Error> {
+        let values = self.values(positions)?;
+        self.of_heads(Rows::computed_vec(values, self.rotary_dim()))
+    }
+
+    /// As [`MixedFrequencies::rows`], in the caller's storage, of which the first `tokens * heads * rotary_dim` values
+    /// are used.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`MixedFrequencies::rows`], and [`Error::Storage`] if the storage is too short; it is untouched then.
+    pub fn rows_in<'p, 'r>(
+        &self,
+        positions: impl IntoPositions<'p>,
+        storage: &'r mut [f32],
+    ) -> Result<Rows<'r>, Error> {
+        let values = self.values_in(positions, storage)?;
+        self.of_heads(Rows::computed(values, self.rotary_dim()))
+    }
+
+    fn of_heads<'r>(&self, rows: Rows<'r>) -> Result<Rows<'r>, Error> {
+        rows.with_heads(self.heads)?
+            .of_magnitude(self.attention_factor)
+    }
+
+    fn count(&self, positions: &ResolvedPositions<'_>) -> Result<usize, Error> {
+        // More bytes than that no slice has.
+        const MOST: usize = isize::MAX as usize / size_of::<f32>();
+        let (rows, rotary_dim) = (
+            positions.tokens().saturating_mul(self.heads),
+            self.rotary_dim(),
+        );
+        let values = rows.checked_mul(rotary_dim);
+        values
+            .filter(|&values| values <= MOST)
+            .ok_or(Error::RowsTooLong {
+                tokens: rows,
+                rotary_dim,
+            })
+    }
+
+    /// Fills as many rows as fit, from a token on, of some of the heads: `[token, head, [cos | sin]]`.
+    pub(crate) fn fill(
+        &self,
+        positions: &ResolvedPositions<'_>,
+        first_token: usize,
+        heads: Range<usize>,
+        values: &mut [f32],
+    ) {
+        let at = |token, axis| positions.at(first_token + token, axis);
+        let (sum, factor, positions): (_, _, &dyn Fn(usize, usize) -> AxisPosition) = match self
+            .angle
+        {
+            MixedAngle::Exact => (MixedSum::Exact, self.attention_factor, &at),
+            MixedAngle::SummedF32 => (
+                MixedSum::F32 {
+                    factor: self.attention_factor as f32,
+                },
+                1.0,
+                // A position of timm's is an f32: 2^24 + 1 becomes 2^24.
+                &|token, axis| AxisPosition::Coordinate((at(token, axis).value() as f32).into()),
+            ),
+        };
+        let chunks = |head| index(self.shape(), 0, head, 0);
+        MakeMixedRows {
+            sum,
+            chunks: &self.chunks[chunks(heads.start)..chunks(heads.end)],
+            reach: self.reach,
+            axes: self.axes,
+            heads: heads.len(),
+            pairs: self.pairs,
+            polynomials: &SinCosPolynomials::new(factor),
+            positions,
+            rows: values,
+        }
+        .run(self.proof);
+    }
+}
+
+#[cfg(all(test, feature = "alloc"))]
+mod tests {
+    use super::*;
+    use crate::Positions;
+
+    /// Some tokens of some heads are what all of them have in their places.
+    #[test]
+    fn a_part_of_the_rows() {
+        let [axes, heads, pairs, tokens] = [2, 5, 11, 40];
+        let inverse: Vec<f64> = (0..axes * heads * pairs).map(|i| 1.0 / i as f64).collect();
+        let inverse = [&[2.0], &inverse[1..]].concat();
+        let frequencies = MixedFrequencies::new(&inverse, [axes, heads, pairs], 1.0).unwrap();
+        let at: Vec<i64> = (0..(axes * tokens) as i64).map(|i| i * i).collect();
+        let positions = Positions::token_major(&at);
+        let all = frequencies.values(positions).unwrap();
+        let positions = positions.on(axes).unwrap();
+        for (tokens, part) in [
+            (0..40, 0..5),
+            (3..4, 2..3),
+            (7..39, 1..4),
+            (9..20, 4..5),
+            (5..5, 0..2),
+            (1..9, 3..3),
+        ] {
+            let mut made = std::vec![f32::NAN; tokens.len() * part.len() * 2 * pairs];
+            frequencies.fill(&positions, tokens.start, part.clone(), &mut made);
+            let expected: Vec<f32> = tokens
+                .flat_map(|token| part.clone().map(move |head| token * heads + head))
+                .flat_map(|row| &all[row * 2 * pairs..][..2 * pairs])
+                .copied()
+                .collect();
+            assert_eq!(made, expected, "{part:?}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! A Hadamard transform of heads, after their rotation.
+
+use crate::Error;
+use crate::base::limits::MOST_CHANNELS;
+use crate::kernel::hadamard::Blocks;
+
+/// A Hadamard transform of the heads of a tensor: a stage of a plan ([`Rope::hadamard`](crate::Rope::hadamard)), which
+/// spreads outliers over a block of channels before a cache quantizes them.
+///
+/// A head is cut into blocks of `n` channels, a power of two. With `c` the f32 nearest to `1 / sqrt(n)`, a block is
+/// transformed in f32 by butterflies of ascending strides, each operation rounded by itself:
+///
+/// ```text
+/// for s in [1, 2, 4, .., n/2]:
+///     for every i whose bit s is clear:  (v[i], v[i + s]) = (v[i] + v[i + s], v[i] - v[i + s])
+/// ```
+///
+/// and multiplied by `c` before the butterflies or after them ([`HadamardFactor`]). The matrix is symmetric and its own
+/// inverse, so that `q . k` stays what it was if queries and keys are both transformed, and a transformed value is
+/// undone by transforming the attention's output ([`Rope::run_stages`](crate::Rope::run_stages)).
+///
+/// ```
+/// use rope_core::stages::Hadamard;
+/// use rope_core::{Pairing, Rope, TensorMut};
+///
+/// let rope = Rope::new(Pairing::Half).hadamard(Hadamard::new(4)?);
+/// let mut head = [1.0_f32, 2.0, 3.0, 4.0];
+/// rope.run_stages(&mut TensorMut::new(&mut head, [1, 1, 1, 4])?)?;
+/// assert_eq!(head, [5.0, -1.0, -2.0, 0.0]);
+/// rope.run_stages(&mut TensorMut::new(&mut head, [1, 1, 1, 4])?)?;
+/// assert_eq!(head, [1.0, 2.0, 3.0, 4.0]);
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Hadamard {
+    block: usize,
+    factor: HadamardFactor,
+}
+
+/// Where a [`Hadamard`] transform multiplies by `1 / sqrt(n)`. Where `n` is a power of four the results are the same,
+/// overflow and subnormal numbers apart; for other blocks they differ in the last bits.
+///
+/// ```
+/// use rope_core::stages::{Hadamard, HadamardFactor};
+///
+/// // llama.cpp's transform of queries and keys of 128 channels.
+/// let transform = Hadamard::new(128)?.factor(HadamardFactor::First);
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum HadamardFactor {
+    /// After the butterflies: DeepSeek, `fast_hadamard_transform`, SGLang, executorch, QuaRot.
+    #[default]
+    Last,
+    /// Before the butterflies: llama.cpp.
+    First,
+}
+
+impl Hadamard {
+    /// Transforms blocks of `block` channels, and multiplies by `1 / sqrt(block)` last.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::HadamardBlock`] unless `block` is a power of two from 2 to 2048.
+    pub const fn new(block: usize) -> Result<Self, Error> {
+        if !block.is_power_of_two() || block < 2 || block > MOST_CHANNELS {
+            return Err(Error::HadamardBlock { block });
+        }
+        Ok(Hadamard {
+            block,
+            factor: HadamardFactor::Last,
+        })
+    }
+
+    /// What llama.cpp does to queries and to quantized keys: the largest block of 64, 128, 256 .. channels that divides
+    /// the head, multiplied first; `None` where 64 does not divide `head_dim`. llama.cpp rounds nothing between the
+    /// rotation, the transform and the cache ([`WithStages::without_rounding`](crate::Rope::without_rounding), for
+    /// tensors of 16 bits).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::HadamardBlock`] if the block is longer than 2048 channels.
+    pub const fn llama_cpp_keys(head_dim: usize) -> Result<Option<Self>, Error> {
+        if head_dim == 0 || !head_dim.is_multiple_of(64) {
+            return Ok(None);
+        }
+        match Hadamard::new(1 << head_dim.trailing_zeros()) {
+            Ok(keys) => Ok(Some(keys.factor(HadamardFactor::First))),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What llama.cpp does to quantized values, and to the attention's output: blocks of 64 channels, multiplied first;
+    /// `None` where they do not divide `head_dim`.
+    pub const fn llama_cpp_values(head_dim: usize) -> Option<Self> {
+        if head_dim == 0 || !head_dim.is_multiple_of(64) {
+            return None;
+        }
+        Some(Hadamard {
+            block: 64,
+            factor: HadamardFactor::First,
+        })
+    }
+
+    /// What the indexers of DeepSeek-V3.2 and V4 and of GLM do to queries and keys: the whole head is one block.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::HadamardBlock`] unless `head_dim` is a power of two from 2 to 2048.
+    pub const fn indexer(head_dim: usize) -> Result<Self, Error> {
+        Hadamard::new(head_dim)
+    }
+
+    /// Multiplies first or last.
+    #[must_use]
+    pub const fn factor(self, factor: HadamardFactor) -> Self {
+        Hadamard { factor, ..self }
+    }
+
+    /// Channels of a block.
+    pub const fn block(&self) -> usize {
+        self.block
+    }
+
+    /// As the kernel runs it, with the f32 nearest to `1 / sqrt(block)`.
+    pub(crate) fn blocks(&self) -> Blocks {
+        let log = self.block.trailing_zeros();
+        let root = if log.is_multiple_of(2) {
+            1.0
+        } else {
+            core::f32::consts::FRAC_1_SQRT_2
+        };
+        Blocks {
+            len: self.block,
+            scale: root / (1 << (log / 2)) as f32,
+            multiplies_first: self.factor == HadamardFactor::First,
+        }
+    }
+
+    pub(crate) fn check(&self, head_dim: usize) -> Result<(), Error> {
+        let block = self.block;
+        if !head_dim.is_multiple_of(block) {
+            return Err(Error::HadamardHead { block, head_dim });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,405 @@
+//! The norms that many models apply to Q and K beside the rotation: RMS norms and layer norms.
+//!
+//! A [`Norm`] is a [stage](crate::stages) of a plan. Its [`NormFormula`] is what is summed, which weights multiply
+//! the result, and where results are rounded to the element type: models differ in all three.
+//!
+//! ```
+//! use rope_core::norm::{Norm, NormFormula};
+//! use rope_core::{Pairing, Rope, Rows, TensorMut};
+//!
+//! // Qwen3 normalizes each head of Q, then rotates it. Both happen in one call.
+//! let q_norm_weight = [1.0_f32; 128];
+//! let norm = Norm::new(NormFormula::LLAMA, 1e-6).weight(&q_norm_weight);
+//! let rope = Rope::new(Pairing::Half).norm(norm);
+//!
+//! let rows = [0.0_f32; 3 * 128]; // the cos and sin of three tokens
+//! let mut q = [1.0_f32; 3 * 2 * 128];
+//! let mut q = TensorMut::new(&mut q, [1, 3, 2, 128])?;
+//! rope.rotate(&mut q, &Rows::new(&rows, [3, 128])?)?;
+//! # Ok::<(), rope_core::Error>(())
+//! ```
+
+pub use crate::kernel::norm::NormSum;
+
+use crate::Error;
+use crate::base::stage_order::StageOrder;
+use crate::kernel::element::{Element, ElementKernels};
+use crate::kernel::elements::{ElementType, OutOfPlaceKernels, elements};
+
+/// A norm of queries or keys: a stage of a plan ([`Rope::norm`](crate::Rope::norm)).
+///
+/// With `T` the element of the tensor that is read, `x` a head (or the heads of a token, [`NormReach`]) as f32 and `w`
+/// the weights,
+///
+/// ```text
+/// root mean square   r = 1 / sqrt(mean(x^2) + eps)             y = x r w     or x r (1 + w), or x r
+/// centered            m = mean(x), v = mean((x - m)^2)          y = (x - m) r w + b, r = 1 / sqrt(v + eps)
+/// ```
+///
+/// every operation rounded to f32 by itself. A [`NormFormula`] selects one, and which results are rounded to `T`
+/// on the way: models differ in it, and it shows in a quarter of the bits of bf16.
+///
+/// The mean is a sum in one fixed order on every backend ([`NormSum`]), divided once.
+///
+/// ```
+/// use rope_core::norm::{Norm, NormFormula};
+///
+/// let weights = [1.0_f32; 128];
+/// let qwen3 = Norm::new(NormFormula::LLAMA, 1e-6).weight(&weights);
+/// let gemma3 = Norm::new(NormFormula::GEMMA, 1e-6).weight(&weights);
+/// // a root mean square alone
+/// let llama4 = Norm::new(NormFormula::LLAMA4, 1e-5);
+/// ```
+///
+/// A norm whose formula has weights is refused without them: a forgotten `q_norm.weight` still produces text.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Norm<'a> {
+    pub(crate) formula: NormFormula,
+    pub(crate) eps: f32,
+    pub(crate) weight: Option<Weights<'a>>,
+    pub(crate) bias: Option<Weights<'a>>,
+    pub(crate) reach: NormReach,
+    pub(crate) order: StageOrder,
+    pub(crate) sum: NormSum,
+    pub(crate) given: Option<GivenSums<'a>>,
+}
+
+/// Which sums a norm takes, and which of its results are rounded to the element of the tensor that is read. The
+/// constants have the names of the code whose bits they give.
+///
+/// ```
+/// use rope_core::norm::{Norm, NormFormula};
+///
+/// let weights = [1.0_f32; 128];
+/// let qwen3 = Norm::new(NormFormula::LLAMA, 1e-6).weight(&weights);
+/// let gemma = Norm::new(NormFormula::GEMMA, 1e-6).weight(&weights); // 1 + w
+/// assert_eq!(gemma.formula(), NormFormula::GEMMA);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NormFormula {
+    /// Whether the mean is taken off first: a layer norm.
+    pub centered: bool,
+    /// Whether it multiplies by weights, which [`Norm::weight`] has to give then.
+    pub weighted: bool,
+    /// Whether the factor is `1 + w`, formed in f32.
+    pub one_plus_weight: bool,
+    /// Whether `x r` is rounded to the element before the weight.
+    pub rounds_normed: bool,
+    /// Whether the product with the weight is rounded to the element before a bias is added.
+    pub rounds_product: bool,
+    /// How the result of the norm is rounded.
+    pub result: NormResult,
+}
+
+/// How the result of a norm is rounded.
+///
+/// ```
+/// use rope_core::norm::{NormFormula, NormResult};
+///
+/// // Fused GPU kernels pass the f32 to the rotation; eager models round before it.
+/// assert_eq!(NormFormula::ONCE.result, NormResult::Kept);
+/// assert_eq!(NormFormula::GEMMA.result, NormResult::Rounded);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NormResult {
+    /// Not at all: what comes next takes the f32.
+    Kept,
+    /// To the element of the tensor that is read.
+    Rounded,
+    /// To the wider type of that element and the weights', as PyTorch promotes a product: weights of f32 (or of another
+    /// type of 16 bits than the element) keep the f32.
+    Promoted,
+}
+
+impl NormFormula {
+    /// `w T(x r)`, two roundings: `LlamaRMSNorm` and its copies (Llama, Qwen3, GLM-4.5, HunYuan, EXAONE 4, MiniMax-M2,
+    /// LFM2, Apertus, OLMoE).
+    pub const LLAMA: Self = Self {
+        centered: false,
+        weighted: true,
+        one_plus_weight: false,
+        rounds_normed: true,
+        rounds_product: false,
+        result: NormResult::Promoted,
+    };
+    /// `T(w (x r))`, one rounding: OLMo 2 and 3, gpt-oss, and Gemma 3n and 4, whose values are normed without weights
+    /// ([`Norm::without_weight`]).
+    pub const OLMO2: Self = Self {
+        rounds_normed: false,
+        result: NormResult::Rounded,
+        ..Self::LLAMA
+    };
+    /// `T((x r) (1 + w))`: Gemma 1 to 3, Qwen3-Next, Qwen3.5.
+    pub const GEMMA: Self = Self {
+        one_plus_weight: true,
+        ..Self::OLMO2
+    };
+    /// `T(x r)`, without a weight: Llama 4's `Llama4TextL2Norm` (a root mean square in spite of its name), nanochat.
+    pub const LLAMA4: Self = Self {
+        weighted: false,
+        ..Self::OLMO2
+    };
+    /// `T(w ((x - m) r))`, or `T(w ((x - m) r) + b)` with biases: Cohere and Command R, whose bits these are; StableLM,
+    /// Phi and Persimmon, which call PyTorch's `nn.LayerNorm`. That sums by another algorithm (Welford's) and with
+    /// fused operations: within `7 * 2^-24` of the row's largest magnitude.
+    pub const LAYER_NORM: Self = Self {
+        centered: true,
+        ..Self::OLMO2
+    };
+    /// `T(T(T((x - m) r) w) + b)`, with weights and biases of each head, eps 1e-5: Chameleon. As near to it as
+    /// [`LAYER_NORM`](Self::LAYER_NORM).
+    pub const CHAMELEON: Self = Self {
+        centered: true,
+        rounds_product: true,
+        ..Self::LLAMA
+    };
+    /// `x r w` in f32, which the rotation takes as it is: one rounding in all, as the fused kernels of GPU libraries
+    /// have it (vLLM's and TensorRT-LLM's `fused_qk_norm_rope`).
+    pub const ONCE: Self = Self {
+        result: NormResult::Kept,
+        ..Self::OLMO2
+    };
+}
+
+/// What a norm is taken over.
+///
+/// ```
+/// use rope_core::norm::{Norm, NormFormula, NormReach};
+///
+/// // OLMo 2: over all heads of a token, with a weight for each channel of each head.
+/// let weights = [1.0_f32; 32 * 128];
+/// let norm = Norm::new(NormFormula::OLMO2, 1e-6).weight(&weights).with_reach(NormReach::Row);
+/// assert_eq!(norm.reach(), NormReach::Row);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum NormReach {
+    /// Each head by itself.
+    #[default]
+    Head,
+    /// All heads of a token together, `heads * head_dim` channels: OLMo 2, OLMoE, MiniMax-M2.
+    Row,
+}
+
+/// Sums that the caller has: `sums[row] / width` is the mean square.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct GivenSums<'a> {
+    pub(crate) sums: &'a [f32],
+    pub(crate) width: usize,
+}
+
+macro_rules! weights {
+    ($($Type:ident: $E:ty [$($fused:tt)*];)+) => {
+        /// The weights, or the biases, of a norm: `[head_dim]`, which all heads share, or `[heads, head_dim]`.
+        ///
+        /// ```
+        /// use rope_core::half::bf16;
+        /// use rope_core::norm::{Norm, NormFormula};
+        ///
+        /// let (floats, halves) = ([1.0_f32; 128], [bf16::ONE; 128]);
+        /// let norm = Norm::new(NormFormula::LLAMA, 1e-6).weight(&floats);
+        /// let norm = Norm::new(NormFormula::LLAMA, 1e-6).weight(&halves);
+        /// ```
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        #[non_exhaustive]
+        pub enum Weights<'a> {
+            $(#[allow(missing_docs, reason = "an element has its own documentation")] $Type(&'a [$E]),)+
+        }
+
+        impl<'a> Weights<'a> {
+            /// What they are, and their bytes.
+            pub(crate) fn bytes(self) -> (&'static OutOfPlaceKernels, &'a [u8]) {
+                match self {
+                    $(Weights::$Type(values) => (<$E>::OUT_OF_PLACE, bytemuck::cast_slice(values)),)+
+                }
+            }
+        }
+
+        impl<'a, E: Element> From<&'a [E]> for Weights<'a> {
+            fn from(values: &'a [E]) -> Self {
+                match E::TYPE {
+                    $(ElementType::$Type => Weights::$Type(bytemuck::cast_slice(values)),)+
+                }
+            }
+        }
+    };
+}
+elements!(weights);
+
+impl<'a, E: Element, const N: usize> From<&'a [E; N]> for Weights<'a> {
+    fn from(values: &'a [E; N]) -> Self {
+        Weights::from(&values[..])
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<'a, E: Element> From<&'a alloc::vec::Vec<E>> for Weights<'a> {
+    fn from(values: &'a alloc::vec::Vec<E>) -> Self {
+        Weights::from(&values[..])
+    }
+}
+
+impl Weights<'_> {
+    pub(crate) fn len(self) -> usize {
+        let (element, bytes) = self.bytes();
+        bytes.len() / element.size
+    }
+}
+
+impl<'a> Norm<'a> {
+    /// A norm of each head, before the rotation. `eps` is added to the mean, in f32. Unless the formula has no weights
+    /// ([`NormFormula::weighted`]), they are to follow ([`Norm::weight`]).
+    pub const fn new(formula: NormFormula, eps: f32) -> Self {
+        Norm {
+            formula,
+            eps,
+            weight: None,
+            bias: None,
+            reach: NormReach::Head,
+            order: StageOrder::BeforeRotation,
+            sum: NormSum::PyTorch,
+            given: None,
+        }
+    }
+
+    /// Multiplies by these weights, `[head_dim]` or `[heads, head_dim]`.
+    #[must_use]
+    pub fn weight(self, weight: impl Into<Weights<'a>>) -> Self {
+        Norm {
+            weight: Some(weight.into()),
+            ..self
+        }
+    }
+
+    /// Multiplies by no weights, whatever the formula.
+    #[must_use]
+    pub const fn without_weight(self) -> Self {
+        Norm {
+            formula: NormFormula {
+                weighted: false,
+                ..self.formula
+            },
+            weight: None,
+            ..self
+        }
+    }
+
+    /// Adds these biases, `[head_dim]` or `[heads, head_dim]`.
+    #[must_use]
+    pub fn bias(self, bias: impl Into<Weights<'a>>) -> Self {
+        Norm {
+            bias: Some(bias.into()),
+            ..self
+        }
+    }
+
+    /// Is taken over a head, or over all heads of a token.
+    #[must_use]
+    pub const fn with_reach(self, reach: NormReach) -> Self {
+        Norm { reach, ..self }
+    }
+
+    /// Runs before the rotation, or after it.
+    #[must_use]
+    pub const fn with_order(self, order: StageOrder) -> Self {
+        Norm { order, ..self }
+    }
+
+    /// How it sums the squares.
+    #[must_use]
+    pub const fn sum(self, sum: NormSum) -> Self {
+        Norm { sum, ..self }
+    }
+
+    /// Takes the sums of the squares from the caller, where a row is split over ranks: one for each token
+    /// of each sequence (of heads that are normed by themselves one for each head of those), and `width`, the channels
+    /// that were summed. `Rope::sum_of_squares` computes the sums of a part.
+    ///
+    /// A norm that is centered takes none.
+    #[must_use]
+    pub const fn with_sum_of_squares(self, sums: &'a [f32], width: usize) -> Self {
+        Norm {
+            given: Some(GivenSums { sums, width }),
+            ..self
+        }
+    }
+
+    /// The formula.
+    pub const fn formula(&self) -> NormFormula {
+        self.formula
+    }
+
+    /// What is added to the mean.
+    pub const fn eps(&self) -> f32 {
+        self.eps
+    }
+
+    /// What it is taken over.
+    pub const fn reach(&self) -> NormReach {
+        self.reach
+    }
+
+    /// Where it stands.
+    pub const fn order(&self) -> StageOrder {
+        self.order
+    }
+
+    /// Whether it fits a tensor of that many rows (tokens of all sequences), heads and channels.
+    pub(crate) fn check(&self, rows: usize, heads: usize, head_dim: usize) -> Result<(), Error> {
+        if !(self.eps >= 0.0 && self.eps.is_finite()) {
+            return Err(Error::Parameter {
+                name: "eps",
+                value: self.eps.into(),
+                required: "finite and not negative",
+            });
+        }
+        match (self.formula.weighted, self.weight) {
+            (true, None) => return Err(Error::WeightMissing { needed: head_dim }),
+            (false, Some(weight)) => {
+                let given = weight.len();
+                return Err(Error::WeightUnused { given });
+            }
+            _ => {}
+        }
+        let all = heads.saturating_mul(head_dim);
+        for (name, weights) in [("weight", self.weight), ("bias", self.bias)] {
+            let given = weights.map_or(head_dim, |weights| weights.len());
+            if given != head_dim && given != all {
+                let needed = if self.reach == NormReach::Row {
+                    all
+                } else {
+                    head_dim
+                };
+                return Err(Error::Count {
+                    name,
+                    given,
+                    needed,
+                });
+            }
+        }
+        if let Some(GivenSums { sums, width }) = self.given {
+            if self.formula.centered {
+                return Err(Error::CenteredSums);
+            }
+            if width == 0 {
+                return Err(Error::Parameter {
+                    name: "width",
+                    value: 0.0,
+                    required: "at least 1",
+                });
+            }
+            let needed = match self.reach {
+                NormReach::Row => rows,
+                NormReach::Head => rows.saturating_mul(heads),
+            };
+            let given = sums.len();
+            if given != needed {
+                return Err(Error::Count {
+                    name: "sums",
+                    given,
+                    needed,
+                });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,502 @@
+//! Where tokens are: the numbers that frequencies make angles of.
+
+use crate::Error;
+use crate::describe::dual_chunk::{ChunkIds, DualChunk, DualChunkQuery};
+use crate::describe::ids::{Coordinates, Ids, check_offsets, sequence_of};
+use crate::describe::shard::ShardTokens;
+use crate::kernel::sincos::AxisPosition;
+#[cfg(feature = "alloc")]
+use alloc::vec::Vec;
+
+/// The positions of some tokens, on one axis or on several.
+///
+/// ```
+/// use rope_core::Positions;
+///
+/// let prompt = Positions::from(0..512);                         // one axis, or the same on all
+/// let step = Positions::from(512);                              // one token
+/// let steps = Positions::from(&[17_i64, 512, 90]);              // one id per token
+/// let back = Positions::from(-7);                               // negative: rotates back
+/// let image = Positions::axis_major(&[0_i32, 0, 1, 1, /* */ 0, 1, 0, 1]);   // rows, then columns, of a 2 x 2 image
+/// let packed = Positions::packed(&[0_u32, 5, 7])?;              // 0 1 2 3 4 | 0 1
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+///
+/// An integer is one token, a range (`a..b` or `a..=b`) is one token after the other, and a list of integers (a slice,
+/// an array or a `Vec`, by reference) has one id per token; the integers are `i32`, `i64`, `u32`, `u64` or `usize`. A
+/// range that ends before it starts has no tokens, as everywhere in Rust: a call for tokens that have none refuses it
+/// by their number. Integers beyond `i64` wrap, as they do in the 64 bits of every other library.
+///
+/// On several axes one number per token is the same on all of them: text among images. [`MixedFrequencies`] belong to
+/// images alone, and refuse it.
+///
+/// [`MixedFrequencies`]: crate::axes::MixedFrequencies
+#[derive(Clone, Copy, Debug)]
+pub struct Positions<'a>(PositionSource<'a>);
+
+/// What takes positions: [`Positions`], or an integer, a range or a list that makes them.
+///
+/// ```
+/// use rope_core::{Error, Frequencies, IntoPositions, Rows, Scaling};
+///
+/// fn rows<'p>(positions: impl IntoPositions<'p>) -> Result<Rows<'static>, Error> {
+///     Frequencies::new(64, 10_000.0, &Scaling::Default)?.rows(positions)
+/// }
+///
+/// let (range, list, token) = (rows(7..9)?, rows(&[7_u32, 8])?, rows(7_i64)?);
+/// assert_eq!((range.len(), list.len(), token.len()), (2, 2, 1));
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "positions cannot be made of `{Self}`",
+    label = "neither `Positions`, nor an integer, a range or a list by reference (`&[..]`, `&Vec`) of integers",
+    note = "integers are i32, i64, u32, u64 or usize; real numbers go through `Positions::real`, and several axes through \
+            `Positions::axis_major` or `Positions::token_major`"
+)]
+pub trait IntoPositions<'a> {
+    /// The positions.
+    fn into_positions(self) -> Positions<'a>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, T> IntoPositions<'a> for T
+where
+    Positions<'a>: From<T>,
+{
+    fn into_positions(self) -> Positions<'a> {
+        self.into()
+    }
+}
+
+/// What the caller gave.
+#[derive(Clone, Copy, Debug)]
+enum PositionSource<'a> {
+    /// An integer per token, the same on all axes; and what it becomes, if the tokens are numbered by chunks.
+    Tokens(TokenPositions<'a>, Option<ChunkIds>),
+    /// One per axis and token.
+    PerAxis { ids: Ids<'a>, order: AxisOrder },
+    /// Real numbers.
+    Coordinates {
+        coordinates: Coordinates<'a>,
+        order: AxisOrder,
+    },
+}
+
+/// An integer per token.
+#[derive(Clone, Copy, Debug)]
+enum TokenPositions<'a> {
+    /// From the first on, one after the other.
+    Range { first: i64, len: usize },
+    /// A list.
+    Ids(Ids<'a>),
+    /// One after the other, from 0 or from a start, in each sequence; sequence `s` has the tokens
+    /// `offsets[s]..offsets[s + 1]`.
+    Packed {
+        offsets: Ids<'a>,
+        starts: Option<Ids<'a>>,
+    },
+    /// Those of a rank.
+    Shard(ShardTokens<'a>),
+}
+
+impl TokenPositions<'_> {
+    /// How many.
+    fn len(&self) -> usize {
+        match self {
+            TokenPositions::Range { len, .. } => *len,
+            TokenPositions::Ids(ids) => ids.len(),
+            TokenPositions::Shard(tokens) => tokens.len(),
+            TokenPositions::Packed { offsets, .. } if offsets.is_empty() => 0,
+            TokenPositions::Packed { offsets, .. } => offsets.at(offsets.len() - 1) as usize,
+        }
+    }
+
+    /// That of a token that is there.
+    fn at(&self, token: usize) -> i64 {
+        match self {
+            TokenPositions::Range { first, .. } => first.wrapping_add(token as i64),
+            TokenPositions::Ids(ids) => ids.at(token),
+            TokenPositions::Shard(tokens) => tokens.position_at(token),
+            TokenPositions::Packed { offsets, starts } => packed(*offsets, *starts, token),
+        }
+    }
+
+    /// The first of `count` from `token` on, if they follow one another.
+    fn consecutive(&self, token: usize, count: usize) -> Option<i64> {
+        match self {
+            TokenPositions::Shard(tokens) => tokens.consecutive(token, count),
+            TokenPositions::Range { first, .. } => Some(first.wrapping_add(token as i64)),
+            TokenPositions::Ids(_) | TokenPositions::Packed { .. } => None,
+        }
+    }
+}
+
+/// How a list has several axes.
+#[derive(Clone, Copy, Debug)]
+enum AxisOrder {
+    /// A token has one coordinate, the same on all axes.
+    OneAxis,
+    /// All tokens' coordinates on axis 0, then all on axis 1.
+    AxisMajor,
+    /// All coordinates of token 0, then all of token 1.
+    TokenMajor,
+}
+
+/// Makes positions or slots, in the list that `consecutive` builds, of an integer and of ranges.
+macro_rules! from_integers {
+    ($list:ident: $($int:ty),*) => {$(
+        /// One token.
+        impl From<$int> for $list<'_> {
+            fn from(first: $int) -> Self {
+                $list::consecutive(first as i128, 1)
+            }
+        }
+        /// One after the other; an empty range, or one that ends before it starts, has none.
+        impl From<core::ops::Range<$int>> for $list<'_> {
+            fn from(range: core::ops::Range<$int>) -> Self {
+                let len = if range.end > range.start { range.end.abs_diff(range.start) as u64 } else { 0 };
+                $list::consecutive(range.start as i128, len)
+            }
+        }
+        /// One after the other, the last included; a range that ends before it starts has none.
+        impl From<core::ops::RangeInclusive<$int>> for $list<'_> {
+            fn from(range: core::ops::RangeInclusive<$int>) -> Self {
+                let (first, last) = (*range.start(), *range.end());
+                let len = if range.is_empty() { 0 } else { (last.abs_diff(first) as u64).saturating_add(1) };
+                $list::consecutive(first as i128, len)
+            }
+        }
+    )*};
+}
+pub(crate) use from_integers;
+from_integers!(Positions: i32, i64, u32, u64, usize);
+
+macro_rules! positions_from_ids {
+    ($($int:ty),*) => {$(
+        /// One id per token.
+        impl<'a> From<&'a [$int]> for Positions<'a> {
+            fn from(ids: &'a [$int]) -> Self {
+                Positions(PositionSource::Tokens(TokenPositions::Ids(ids.into()), None))
+            }
+        }
+        /// One id per token.
+        impl<'a, const N: usize> From<&'a [$int; N]> for Positions<'a> {
+            fn from(ids: &'a [$int; N]) -> Self {
+                Positions(PositionSource::Tokens(TokenPositions::Ids(ids.into()), None))
+            }
+        }
+        /// One id per token.
+        #[cfg(feature = "alloc")]
+        impl<'a> From<&'a Vec<$int>> for Positions<'a> {
+            fn from(ids: &'a Vec<$int>) -> Self {
+                Positions(PositionSource::Tokens(TokenPositions::Ids(ids.into()), None))
+            }
+        }
+    )*};
+}
+positions_from_ids!(i32, i64, u32, u64, usize);
+
+/// One id per token.
+impl<'a> From<Ids<'a>> for Positions<'a> {
+    fn from(ids: Ids<'a>) -> Self {
+        Positions(PositionSource::Tokens(TokenPositions::Ids(ids), None))
+    }
+}
+
+/// The positions of a rank's tokens.
+impl<'a> From<ShardTokens<'a>> for Positions<'a> {
+    fn from(tokens: ShardTokens<'a>) -> Self {
+        Positions(PositionSource::Tokens(TokenPositions::Shard(tokens), None))
+    }
+}
+
+impl<'a> Positions<'a> {
+    /// More positions than a machine can count are as many as it can: no tensor has so many tokens either.
+    fn consecutive(first: i128, len: u64) -> Self {
+        let (first, len) = (first as i64, usize::try_from(len).unwrap_or(usize::MAX));
+        Positions(PositionSource::Tokens(
+            TokenPositions::Range { first, len },
+            None,
+        ))
+    }
+
+    /// Ids on several axes: all tokens' on axis 0, then all on axis 1 (Hugging Face's `[3, batch * tokens]`, ggml's).
+    pub fn axis_major(ids: impl Into<Ids<'a>>) -> Self {
+        Positions(PositionSource::PerAxis {
+            ids: ids.into(),
+            order: AxisOrder::AxisMajor,
+        })
+    }
+
+    /// Ids on several axes: all of token 0, then all of token 1.
+    pub fn token_major(ids: impl Into<Ids<'a>>) -> Self {
+        Positions(PositionSource::PerAxis {
+            ids: ids.into(),
+            order: AxisOrder::TokenMajor,
+        })
+    }
+
+    /// Sequences packed one after another, each counted from 0: sequence `s` has the tokens `offsets[s]..offsets[s +
+    /// 1]` (FlashAttention's `cu_seqlens`).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Offsets`] unless the offsets start at 0 and never fall.
+    pub fn packed(offsets: impl Into<Ids<'a>>) -> Result<Self, Error> {
+        Positions::packed_sequences(offsets.into(), None)
+    }
+
+    /// As [`Positions::packed`], with sequence `s` counted from `starts[s]`: the tokens that its cache holds already.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Positions::packed`], and [`Error::Count`] unless there is one start per sequence.
+    pub fn packed_from(
+        offsets: impl Into<Ids<'a>>,
+        starts: impl Into<Ids<'a>>,
+    ) -> Result<Self, Error> {
+        Positions::packed_sequences(offsets.into(), Some(starts.into()))
+    }
+
+    /// As Dual Chunk Attention numbers them.
+    fn in_chunks(self, ids: ChunkIds) -> Result<Self, Error> {
+        match self.0 {
+            PositionSource::Tokens(tokens, None) => {
+                Ok(Positions(PositionSource::Tokens(tokens, Some(ids))))
+            }
+            _ => Err(Error::Axes {
+                required: "one, with an integer per token, for Dual Chunk Attention",
+            }),
+        }
+    }
+
+    fn packed_sequences(offsets: Ids<'a>, starts: Option<Ids<'a>>) -> Result<Self, Error> {
+        check_offsets(offsets)?;
+        if let Some(starts) = starts {
+            let (given, needed) = (starts.len(), offsets.len().saturating_sub(1));
+            if given != needed {
+                return Err(Error::Count {
+                    name: "starts",
+                    given,
+                    needed,
+                });
+            }
+        }
+        let packed = TokenPositions::Packed { offsets, starts };
+        Ok(Positions(PositionSource::Tokens(packed, None)))
+    }
+
+    /// Real-valued coordinates, one per token.
+    pub fn real(coordinates: impl Into<Coordinates<'a>>) -> Self {
+        Positions(PositionSource::Coordinates {
+            coordinates: coordinates.into(),
+            order: AxisOrder::OneAxis,
+        })
+    }
+
+    /// Real-valued coordinates on several axes: all tokens' on axis 0, then all on axis 1.
+    pub fn real_axis_major(coordinates: impl Into<Coordinates<'a>>) -> Self {
+        Positions(PositionSource::Coordinates {
+            coordinates: coordinates.into(),
+            order: AxisOrder::AxisMajor,
+        })
+    }
+
+    /// Real-valued coordinates on several axes: all of token 0, then all of token 1 (DINOv3's patches).
+    pub fn real_token_major(coordinates: impl Into<Coordinates<'a>>) -> Self {
+        Positions(PositionSource::Coordinates {
+            coordinates: coordinates.into(),
+            order: AxisOrder::TokenMajor,
+        })
+    }
+
+    /// How many they are on one axis.
+    pub(crate) fn len(&self) -> usize {
+        match self.0 {
+            PositionSource::Tokens(tokens, _) => tokens.len(),
+            PositionSource::PerAxis { ids, .. } => ids.len(),
+            PositionSource::Coordinates { coordinates, .. } => coordinates.len(),
+        }
+    }
+
+    /// How many sequences they are of, if these are packed one after another.
+    pub(crate) fn packed_len(&self) -> Option<usize> {
+        self.offsets()
+            .map(|offsets| offsets.len().saturating_sub(1))
+    }
+
+    /// The packed sequence of a token that is there.
+    pub(crate) fn sequence(&self, token: usize) -> Option<usize> {
+        let token = match self.0 {
+            PositionSource::Tokens(TokenPositions::Shard(tokens), _) => tokens.token(token)?,
+            _ => token,
+        };
+        Some(sequence_of(self.offsets()?, token as i64))
+    }
+
+    fn offsets(&self) -> Option<Ids<'a>> {
+        match self.0 {
+            PositionSource::Tokens(TokenPositions::Packed { offsets, .. }, _) => Some(offsets),
+            PositionSource::Tokens(TokenPositions::Shard(tokens), _) => tokens.offsets(),
+            _ => None,
+        }
+    }
+
+    /// Whether there is a number in memory for each token.
+    pub(crate) fn is_list(&self) -> bool {
+        !matches!(
+            self.0,
+            PositionSource::Tokens(
+                TokenPositions::Range { .. }
+                    | TokenPositions::Packed { .. }
+                    | TokenPositions::Shard(_),
+                _
+            )
+        )
+    }
+
+    /// The position of a token that is there, on one axis: [`Error::NoInteger`] for a coordinate.
+    pub(crate) fn integer(&self, token: usize) -> Result<i64, Error> {
+        match self.0 {
+            PositionSource::Tokens(tokens, ids) => {
+                let position = tokens.at(token);
+                Ok(ids.map_or(position, |ids| ids.of(position)))
+            }
+            PositionSource::PerAxis { ids, .. } => Ok(ids.at(token)),
+            PositionSource::Coordinates { coordinates, .. } => Err(Error::NoInteger {
+                value: coordinates.get(token),
+            }),
+        }
+    }
+
+    /// [`Positions::on`] axes that are mixed: a number per token, the same on all axes, would put all tokens on a
+    /// diagonal, where no model has them.
+    pub(crate) fn on_each(self, axes: usize) -> Result<ResolvedPositions<'a>, Error> {
+        let one_per_token = match self.0 {
+            PositionSource::Tokens(..) => true,
+            PositionSource::PerAxis { .. } => false,
+            PositionSource::Coordinates { order, .. } => matches!(order, AxisOrder::OneAxis),
+        };
+        if axes > 1 && one_per_token {
+            let given = self.len();
+            return Err(Error::PositionsPerAxis { given, axes });
+        }
+        self.on(axes)
+    }
+
+    /// Checks the positions against the axes they are for, and gives them an index.
+    ///
+    /// [`Error::PositionsPerAxis`] if a list for several axes does not divide by their number, [`Error::Coordinate`]
+    /// for a coordinate that is not finite.
+    pub(crate) fn on(self, axes: usize) -> Result<ResolvedPositions<'a>, Error> {
+        let divided = |given: usize, order| match order {
+            AxisOrder::OneAxis => Ok(given),
+            AxisOrder::AxisMajor | AxisOrder::TokenMajor if given.is_multiple_of(axes) => {
+                Ok(given / axes)
+            }
+            AxisOrder::AxisMajor | AxisOrder::TokenMajor => {
+                Err(Error::PositionsPerAxis { given, axes })
+            }
+        };
+        let tokens = match self.0 {
+            PositionSource::Tokens(tokens, _) => tokens.len(),
+            PositionSource::PerAxis { ids, order } => divided(ids.len(), order)?,
+            PositionSource::Coordinates { coordinates, order } => {
+                for index in 0..coordinates.len() {
+                    let value = coordinates.get(index);
+                    if !value.is_finite() {
+                        return Err(Error::Coordinate { index, value });
+                    }
+                }
+                divided(coordinates.len(), order)?
+            }
+        };
+        Ok(ResolvedPositions {
+            source: self.0,
+            tokens,
+            axes,
+        })
+    }
+}
+
+impl DualChunk {
+    /// The position ids of tokens at these positions, one integer per token: a range, a list, packed sequences or the
+    /// tokens of a rank. No list of ids is made.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Axes`] for positions on several axes and for real numbers.
+    pub fn positions<'p>(
+        self,
+        query: DualChunkQuery,
+        positions: impl IntoPositions<'p>,
+    ) -> Result<Positions<'p>, Error> {
+        positions
+            .into_positions()
+            .in_chunks(ChunkIds::new(self, query))
+    }
+}
+
+/// Positions that fit their axes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ResolvedPositions<'a> {
+    source: PositionSource<'a>,
+    tokens: usize,
+    axes: usize,
+}
+
+impl ResolvedPositions<'_> {
+    pub(crate) fn tokens(&self) -> usize {
+        self.tokens
+    }
+
+    /// The first position of so many tokens from one on, if they follow one another on all axes.
+    pub(crate) fn consecutive(&self, token: usize, count: usize) -> Option<i64> {
+        match self.source {
+            PositionSource::Tokens(tokens, ids) => {
+                let first = tokens.consecutive(token, count)?;
+                ids.map_or(Some(first), |ids| ids.consecutive(first, count))
+            }
+            PositionSource::PerAxis { .. } | PositionSource::Coordinates { .. } => None,
+        }
+    }
+
+    /// The first of them, if they are coordinates.
+    pub(crate) fn first_coordinate(&self) -> Option<f64> {
+        match self.source {
+            PositionSource::Coordinates { coordinates, .. } if coordinates.len() > 0 => {
+                Some(coordinates.get(0))
+            }
+            _ => None,
+        }
+    }
+
+    fn index(&self, order: AxisOrder, token: usize, axis: usize) -> usize {
+        match order {
+            AxisOrder::OneAxis => token,
+            AxisOrder::AxisMajor => axis * self.tokens + token,
+            AxisOrder::TokenMajor => token * self.axes + axis,
+        }
+    }
+
+    /// Where a token is on an axis.
+    pub(crate) fn at(&self, token: usize, axis: usize) -> AxisPosition {
+        AxisPosition::Integer(match self.source {
+            PositionSource::Tokens(tokens, ids) => {
+                let position = tokens.at(token);
+                ids.map_or(position, |ids| ids.of(position))
+            }
+            PositionSource::PerAxis { ids, order } => ids.at(self.index(order, token, axis)),
+            PositionSource::Coordinates { coordinates, order } => {
+                return AxisPosition::Coordinate(coordinates.get(self.index(order, token, axis)));
+            }
+        })
+    }
+}
+
+/// The position of a token of packed sequences: its sequence is the last that starts at or before it.
+fn packed(offsets: Ids<'_>, starts: Option<Ids<'_>>, token: usize) -> i64 {
+    let sequence = sequence_of(offsets, token as i64);
+    let start = starts.map_or(0, |starts| starts.at(sequence));
+    start.wrapping_add(token as i64 - offsets.at(sequence))
+}

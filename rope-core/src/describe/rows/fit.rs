@@ -1,0 +1,132 @@
+//! Rows beside a tensor: whether they fit it, and as the kernel finds them.
+
+use super::view::{RowSharing, View, row_start};
+use super::{Rows, SequenceStride};
+use crate::kernel::line::{LineRows, Starts};
+use crate::{Error, Shape};
+
+impl Rows<'_> {
+    /// What the kernel reads.
+    #[inline]
+    pub(crate) fn view(&self, sharing: RowSharing) -> View<'_> {
+        let (cos, sin) = self.slices();
+        let sequence_stride = match (sharing, self.sequences, &self.ids) {
+            (RowSharing::AllSequences, ..) => 0,
+            (_, Some(sequences), _) => sequences.stride,
+            (RowSharing::EachSequence { tokens }, None, Some(_)) => tokens,
+            (RowSharing::EachSequence { tokens }, None, None) => tokens.saturating_mul(self.stride),
+        };
+        View {
+            cos,
+            sin,
+            pairs: self.pairs,
+            full: self.full,
+            ids: self.ids,
+            first: self.first_id,
+            sequence_stride,
+            stride: self.stride,
+            heads: self.heads,
+            head_stride: self.head_stride,
+        }
+    }
+
+    /// The row, if there is one and all heads share it: no [`View`] is made for that. (Inlined: see
+    /// [`Addresses`](crate::describe::address::Addresses).)
+    #[inline(always)]
+    pub(crate) fn only(&self) -> Option<LineRows<'_>> {
+        if (self.len, self.heads) != (1, 1) || self.full.is_some() || self.sequences.is_some() {
+            return None;
+        }
+        let (cos, sin) = self.slices();
+        Some(LineRows {
+            cos,
+            sin,
+            pairs: self.pairs,
+            starts: Starts::Shared(row_start(self.ids, self.first_id, 0, self.stride)),
+            factors: None,
+        })
+    }
+
+    /// Whether rows of each head are those of the heads of a tensor.
+    #[inline]
+    pub(crate) fn check_heads(&self, shape: Shape) -> Result<(), Error> {
+        let (rows, heads) = (self.heads, shape.heads);
+        if rows > 1 && rows != heads {
+            return Err(Error::RowHeads { rows, heads });
+        }
+        Ok(())
+    }
+
+    /// The same, and whether rows that lie as sequences are those of the sequences of the tensor.
+    #[inline]
+    pub(crate) fn check_places(&self, shape: Shape, sharing: RowSharing) -> Result<(), Error> {
+        self.check_heads(shape)?;
+        match (self.sequences, sharing) {
+            (Some(SequenceStride { tokens, .. }), RowSharing::EachSequence { tokens: of })
+                if tokens == of =>
+            {
+                Ok(())
+            }
+            _ => self.at_equal_distances(),
+        }
+    }
+
+    /// Whether these rows are for tensors of that shape: the checks of [`Rope::rotate`](crate::Rope::rotate) that do
+    /// not depend on the plan.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RotaryDimExceedsHead`] if they rotate more channels than a head has, [`Error::RowCount`] unless there
+    /// is one row per token or one per token of every sequence, [`Error::RowHeads`] if there are rows for another
+    /// number of heads, [`Error::RowSequences`] if strided rows are for other sequences.
+    pub fn check_shape(&self, shape: impl Into<Shape>) -> Result<(), Error> {
+        fit(shape.into(), self).map(drop)
+    }
+}
+
+/// Whether given rows fit two tensors, and whose they are.
+#[inline]
+pub(crate) fn fit_across(
+    source: Shape,
+    target: Shape,
+    rows: &Rows<'_>,
+) -> Result<RowSharing, Error> {
+    source.check_same(target)?;
+    fit(source, rows)
+}
+
+/// Whether given rows fit a tensor, and whose they are.
+#[inline]
+pub(crate) fn fit(shape: Shape, rows: &Rows<'_>) -> Result<RowSharing, Error> {
+    let sharing = check(shape, rows.rotary_dim(), rows.len())?;
+    rows.check_places(shape, sharing)?;
+    Ok(sharing)
+}
+
+/// Whether the rows fit the tensor, and whose they are.
+#[inline]
+pub(crate) fn check(shape: Shape, rotary_dim: usize, rows: usize) -> Result<RowSharing, Error> {
+    let Shape {
+        batch,
+        tokens,
+        head_dim,
+        ..
+    } = shape;
+    if rotary_dim > head_dim {
+        return Err(Error::RotaryDimExceedsHead {
+            rotary_dim,
+            head_dim,
+        });
+    }
+    if rows == tokens {
+        Ok(RowSharing::AllSequences)
+    } else if Some(rows) == batch.checked_mul(tokens) {
+        Ok(RowSharing::EachSequence { tokens })
+    } else {
+        Err(Error::RowCount {
+            rows,
+            tokens,
+            batch,
+        })
+    }
+}

@@ -1,0 +1,105 @@
+//! A factor on queries or keys, beside their rotation.
+
+use crate::Error;
+use crate::base::stage_order::StageOrder;
+
+/// A factor on the heads of a tensor: a stage of a plan ([`Rope::scale`](crate::Rope::scale)).
+///
+/// Mistral 4's per token after the rotation, a temperature for each token and head, the query's `1 / sqrt(head_dim)`.
+/// On its side of the rotation it follows the norm.
+///
+/// ```
+/// use rope_core::stages::{Scale, StageOrder};
+/// use rope_core::{Pairing, Rope};
+///
+/// let query = Rope::new(Pairing::Half).scale(Scale::constant(0.125)); // 1 / sqrt(64)
+/// let temperatures = [1.0_f32, 1.0, 1.1];
+/// let mistral4 = Rope::new(Pairing::Half)
+///     .scale(Scale::per_token(&temperatures).with_order(StageOrder::AfterRotation));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scale<'a> {
+    pub(crate) factors: Factors<'a>,
+    pub(crate) order: StageOrder,
+    pub(crate) rounds: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Factors<'a> {
+    Constant(f32),
+    /// One for each token of each sequence.
+    Tokens(&'a [f32]),
+    /// One for each head of those.
+    Heads(&'a [f32]),
+}
+
+impl<'a> Scale<'a> {
+    /// The same factor everywhere, before the rotation.
+    pub const fn constant(factor: f32) -> Self {
+        Scale::new(Factors::Constant(factor))
+    }
+
+    /// A factor for each token of each sequence, `[batch, tokens]`, before the rotation.
+    pub const fn per_token(factors: &'a [f32]) -> Self {
+        Scale::new(Factors::Tokens(factors))
+    }
+
+    /// A factor for each head of each token, `[batch, tokens, heads]`, before the rotation.
+    pub const fn per_token_and_head(factors: &'a [f32]) -> Self {
+        Scale::new(Factors::Heads(factors))
+    }
+
+    const fn new(factors: Factors<'a>) -> Self {
+        Scale {
+            factors,
+            order: StageOrder::BeforeRotation,
+            rounds: true,
+        }
+    }
+
+    /// Runs before the rotation, or after it.
+    #[must_use]
+    pub const fn with_order(self, order: StageOrder) -> Self {
+        Scale { order, ..self }
+    }
+
+    /// Passes the f32 of the product to the next stage: without this it is rounded to the element of the tensor that
+    /// is read.
+    #[must_use]
+    pub const fn without_rounding(self) -> Self {
+        Scale {
+            rounds: false,
+            ..self
+        }
+    }
+
+    /// Whether it runs before the rotation or after it.
+    pub const fn order(&self) -> StageOrder {
+        self.order
+    }
+
+    pub(crate) fn check(&self, rows: usize, heads: usize) -> Result<(), Error> {
+        let (given, needed) = match self.factors {
+            Factors::Constant(_) => return Ok(()),
+            Factors::Tokens(factors) => (factors.len(), rows),
+            Factors::Heads(factors) => (factors.len(), rows.saturating_mul(heads)),
+        };
+        if given != needed {
+            return Err(Error::Count {
+                name: "factors",
+                given,
+                needed,
+            });
+        }
+        Ok(())
+    }
+
+    /// The factor of a head; `row` is the token among those of all sequences.
+    pub(crate) fn of(&self, row: usize, head: usize, heads: usize) -> f32 {
+        match self.factors {
+            Factors::Constant(factor) => factor,
+            Factors::Tokens(factors) => factors[row],
+            Factors::Heads(factors) => factors[row * heads + head],
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! Which tokens each rank holds under context parallelism, and their positions.
+//!
+//! ```
+//! use rope_core::shard::{Shard, ShardKind};
+//! use rope_core::{Frequencies, FrequencyChunk, Pairing, Rope, Scaling, TensorMut};
+//!
+//! // Rank 1 of 2 holds chunks 1 and 2 of the four chunks of a sequence of 16 tokens.
+//! let tokens = Shard::new(ShardKind::Zigzag, 1, 2)?.tokens(16)?;
+//! assert!(tokens.iter().eq(4..12));
+//!
+//! // Its queries are rotated by the positions of those tokens.
+//! let mut memory = [FrequencyChunk::EMPTY; 4];
+//! let frequencies = Frequencies::new_in(&mut memory, 64, 10_000.0, &Scaling::Default)?;
+//! let mut q = [1.0_f32; 8 * 2 * 64];
+//! let mut q = TensorMut::new(&mut q, [1, tokens.len(), 2, 64])?;
+//! Rope::new(Pairing::Half).rotate_at(&mut q, &frequencies, tokens)?;
+//! # Ok::<(), rope_core::Error>(())
+//! ```
+
+use crate::Error;
+use crate::describe::ids::{Ids, check_offsets, sequence_of};
+
+/// How the tokens of a sequence are divided among ranks. With `R` ranks and `n` tokens, rank `r` holds
+///
+/// | | tokens | used by |
+/// |---|---|---|
+/// | `Contiguous` | `r n/R .. (r + 1) n/R`; `R` divides `n` | Llama 3's all-gather, ring-flash-attn's `llama3` |
+/// | `Zigzag` | chunk `r`, then chunk `2R - 1 - r` of `2R`; `2R` divides `n` | Megatron-LM, Transformer Engine, ring-flash-attn |
+/// | `UnevenZigzag` | the same of any `n`: the first `n mod 2R` chunks are a token longer | sglang's `zigzag` |
+/// | `Striped` | `r, r + R, r + 2R, ..` | Striped Attention, ring-flash-attn's `stripe`, sglang's `interleave` |
+///
+/// Zigzag and stripes give each rank as much work under a causal mask.
+///
+/// ```
+/// use rope_core::shard::{Shard, ShardKind};
+///
+/// // 8 tokens on 2 ranks: rank 0 has the first and the last chunk of four.
+/// let tokens = Shard::new(ShardKind::Zigzag, 0, 2)?.tokens(8)?;
+/// assert!(tokens.iter().eq([0, 1, 6, 7]));
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ShardKind {
+    /// One piece.
+    Contiguous,
+    /// A piece of the first half, and its mirror image in the second.
+    Zigzag,
+    /// The same of any number of tokens.
+    UnevenZigzag,
+    /// Every `R`-th token.
+    Striped,
+}
+
+/// One rank's part of sequences: its tokens and their positions, which need no list.
+///
+/// ```
+/// use rope_core::shard::{Shard, ShardKind};
+/// use rope_core::{Frequencies, Scaling};
+///
+/// let shard = Shard::new(ShardKind::Zigzag, 0, 2)?;             // rank 0 of 2
+/// let tokens = shard.tokens(16)?;
+/// assert!(tokens.iter().eq([0, 1, 2, 3, 12, 13, 14, 15]));
+/// let frequencies = Frequencies::new(64, 10_000.0, &Scaling::Default)?;
+/// let rows = frequencies.rows(tokens)?;         // or Rope::rotate_at(&mut x, &frequencies, tokens)
+/// assert_eq!(rows.len(), 8);
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    kind: ShardKind,
+    rank: u32,
+    ranks: u32,
+}
+
+/// The tokens of one rank, in its order. They are [`Positions`](crate::Positions) wherever those are taken.
+///
+/// ```
+/// use rope_core::shard::{Shard, ShardKind};
+/// use rope_core::{Frequencies, Scaling};
+///
+/// let tokens = Shard::new(ShardKind::Striped, 1, 4)?.tokens(16)?;
+/// assert!(tokens.iter().eq([1, 5, 9, 13]));
+/// let frequencies = Frequencies::new(64, 10_000.0, &Scaling::Default)?;
+/// let rows = frequencies.rows(tokens)?; // of this rank
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct ShardTokens<'a> {
+    shard: Shard,
+    sequences: ShardSequences<'a>,
+    len: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum ShardSequences<'a> {
+    /// One, with its number of tokens.
+    One(u64),
+    /// Sequence `s` has the tokens `offsets[s]..offsets[s + 1]`.
+    Packed(Ids<'a>),
+}
+
+impl Shard {
+    /// The part of rank `rank` of `ranks`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Rank`] unless `rank` is below `ranks`, and that at most 2^32 - 1.
+    pub fn new(kind: ShardKind, rank: usize, ranks: usize) -> Result<Self, Error> {
+        match (u32::try_from(rank), u32::try_from(ranks)) {
+            (Ok(own), Ok(all)) if own < all => Ok(Shard {
+                kind,
+                rank: own,
+                ranks: all,
+            }),
+            _ => Err(Error::Rank { rank, ranks }),
+        }
+    }
+
+    /// Its tokens of one sequence of `tokens`, whose positions are their indices.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ShardTokens`] if the kind demands a multiple of the ranks, or of twice as many, and it is none.
+    pub fn tokens(self, tokens: usize) -> Result<ShardTokens<'static>, Error> {
+        self.check(0, tokens as u64)?;
+        let tokens = tokens as u64;
+        Ok(ShardTokens {
+            shard: self,
+            sequences: ShardSequences::One(tokens),
+            len: self.len_of(tokens) as usize,
+        })
+    }
+
+    /// Its tokens of sequences packed one after the other, each counted from 0: sequence `s` has the tokens
+    /// `offsets[s]..offsets[s + 1]` (FlashAttention's `cu_seqlens`).
+    ///
+    /// - `Contiguous` and `Striped` deal out the packed buffer as a whole, whatever the sequences.
+    /// - `Zigzag` deals out each sequence, one after the other, each of a multiple of `2R` tokens: the offsets are
+    ///   those of padded sequences (Megatron-LM's `cu_seqlens_padded`). Positions of padding go on.
+    /// - `UnevenZigzag` needs no padding: first the early chunks of all sequences, then the late ones of all (sglang).
+    ///   To find a token takes a step per sequence; the others take a binary search.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Offsets`] unless the offsets start at 0 and never fall, [`Error::ShardTokens`] as [`Shard::tokens`].
+    pub fn packed<'a>(self, offsets: impl Into<Ids<'a>>) -> Result<ShardTokens<'a>, Error> {
+        let offsets = offsets.into();
+        check_offsets(offsets)?;
+        let all = last(offsets);
+        let mut len = 0;
+        match self.kind {
+            ShardKind::Contiguous | ShardKind::Striped => {
+                self.check(0, all)?;
+                len = self.len_of(all);
+            }
+            ShardKind::Zigzag | ShardKind::UnevenZigzag => {
+                for sequence in 0..offsets.len().saturating_sub(1) {
+                    let tokens = length(offsets, sequence);
+                    self.check(sequence, tokens)?;
+                    len += self.len_of(tokens);
+                }
+            }
+        }
+        Ok(ShardTokens {
+            shard: self,
+            sequences: ShardSequences::Packed(offsets),
+            len: len as usize,
+        })
+    }
+
+    /// Whether so many tokens of a sequence can be dealt out.
+    fn check(self, sequence: usize, tokens: u64) -> Result<(), Error> {
+        let multiple = match self.kind {
+            ShardKind::Contiguous => u64::from(self.ranks),
+            ShardKind::Zigzag => 2 * u64::from(self.ranks),
+            ShardKind::UnevenZigzag | ShardKind::Striped => 1,
+        };
+        if !tokens.is_multiple_of(multiple) {
+            return Err(Error::ShardTokens {
+                sequence,
+                tokens: tokens as usize,
+                multiple: usize::try_from(multiple).unwrap_or(usize::MAX),
+            });
+        }
+        Ok(())
+    }
+
+    /// How many tokens of a sequence it has.
+    fn len_of(self, tokens: u64) -> u64 {
+        let (rank, ranks) = (u64::from(self.rank), u64::from(self.ranks));
+        match self.kind {
+            ShardKind::Contiguous => tokens / ranks,
+            ShardKind::Zigzag | ShardKind::UnevenZigzag => {
+                let [early, late] = self.chunks(tokens);
+                early.1 + late.1
+            }
+            ShardKind::Striped => tokens / ranks + u64::from(rank < tokens % ranks),
+        }
+    }
+
+    /// The first tokens and the lengths of its two chunks of a sequence.
+    fn chunks(self, tokens: u64) -> [(u64, u64); 2] {
+        let (rank, all) = (u64::from(self.rank), 2 * u64::from(self.ranks));
+        let (least, longer) = (tokens / all, tokens % all);
+        [rank, all - 1 - rank].map(|chunk| {
+            let first = chunk * least + chunk.min(longer);
+            (first, least + u64::from(chunk < longer))
+        })
+    }
+
+    /// A token of a sequence that is dealt out by itself.
+    fn token_of(self, tokens: u64, index: u64) -> u64 {
+        let (rank, ranks) = (u64::from(self.rank), u64::from(self.ranks));
+        match self.kind {
+            ShardKind::Contiguous => rank * (tokens / ranks) + index,
+            ShardKind::Striped => rank + index * ranks,
+            ShardKind::Zigzag | ShardKind::UnevenZigzag => {
+                let [early, late] = self.chunks(tokens);
+                if index < early.1 {
+                    early.0 + index
+                } else {
+                    late.0 + (index - early.1)
+                }
+            }
+        }
+    }
+}
+
+impl<'a> ShardTokens<'a> {
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The token that is the rank's `index`-th: its index in the sequence, or in the packed buffer (the padded one, for
+    /// `Zigzag`). It is the index of each token to send to the rank, and of the place of each that comes back.
+    pub fn token(&self, index: usize) -> Option<usize> {
+        (index < self.len).then(|| self.at(index).0 as usize)
+    }
+
+    /// Its position.
+    pub fn position(&self, index: usize) -> Option<i64> {
+        (index < self.len).then(|| self.position_at(index))
+    }
+
+    /// All tokens, as [`ShardTokens::token`] numbers them.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = usize> + use<'a> {
+        let tokens = *self;
+        (0..self.len).map(move |index| tokens.at(index).0 as usize)
+    }
+
+    /// The position of one that is there.
+    pub(crate) fn position_at(&self, index: usize) -> i64 {
+        self.at(index).1 as i64
+    }
+
+    /// The first position of so many from one on, if they follow one another.
+    pub(crate) fn consecutive(&self, index: usize, count: usize) -> Option<i64> {
+        let last = index.checked_add(count)?.checked_sub(1)?;
+        let one = matches!(self.sequences, ShardSequences::One(_)) && last < self.len;
+        // Of one sequence positions ascend.
+        let first = one.then(|| self.position_at(index))?;
+        (self.position_at(last) - first == count as i64 - 1).then_some(first)
+    }
+
+    /// The offsets of the sequences, if they are packed.
+    pub(crate) fn offsets(&self) -> Option<Ids<'a>> {
+        match self.sequences {
+            ShardSequences::One(_) => None,
+            ShardSequences::Packed(offsets) => Some(offsets),
+        }
+    }
+
+    /// The token and the position of one that is there.
+    fn at(&self, index: usize) -> (u64, u64) {
+        let (shard, index) = (self.shard, index as u64);
+        let offsets = match self.sequences {
+            ShardSequences::One(tokens) => {
+                let token = shard.token_of(tokens, index);
+                return (token, token);
+            }
+            ShardSequences::Packed(offsets) => offsets,
+        };
+        match shard.kind {
+            ShardKind::Contiguous | ShardKind::Striped => {
+                let token = shard.token_of(last(offsets), index);
+                (token, token - begin(offsets, find(offsets, token)))
+            }
+            ShardKind::Zigzag => {
+                // A rank has as large a part of each sequence.
+                let ranks = u64::from(shard.ranks);
+                let sequence = find(offsets, index * ranks);
+                let first = begin(offsets, sequence);
+                let own = index - first / ranks;
+                let position = shard.token_of(length(offsets, sequence), own);
+                (first + position, position)
+            }
+            ShardKind::UnevenZigzag => {
+                let mut left = index;
+                for late in 0..2 {
+                    for sequence in 0..offsets.len() - 1 {
+                        let (first, len) = shard.chunks(length(offsets, sequence))[late];
+                        if left < len {
+                            let position = first + left;
+                            return (begin(offsets, sequence) + position, position);
+                        }
+                        left -= len;
+                    }
+                }
+                unreachable!("the chunks of all sequences are the tokens that were counted")
+            }
+        }
+    }
+}
+
+/// Where a sequence begins.
+fn begin(offsets: Ids<'_>, sequence: usize) -> u64 {
+    offsets.at(sequence) as u64
+}
+
+/// How many tokens a sequence has.
+fn length(offsets: Ids<'_>, sequence: usize) -> u64 {
+    begin(offsets, sequence + 1) - begin(offsets, sequence)
+}
+
+/// How many tokens all have.
+fn last(offsets: Ids<'_>) -> u64 {
+    match offsets.len() {
+        0 => 0,
+        len => begin(offsets, len - 1),
+    }
+}
+
+/// The sequence of a token that is there.
+fn find(offsets: Ids<'_>, token: u64) -> usize {
+    sequence_of(offsets, token as i64)
+}

@@ -1,0 +1,866 @@
+//! Strided views of four dimensions, `[batch, tokens, heads, head_dim]`, checked once when they are made.
+
+use core::fmt;
+use core::ops::Range;
+
+use crate::{Dimension, Element, Error, Shape};
+
+impl Shape {
+    /// Refuses a target of another shape than the source.
+    #[inline]
+    pub(crate) fn check_same(self, target: Shape) -> Result<(), Error> {
+        match self == target {
+            true => Ok(()),
+            false => Err(self.mismatch(target)),
+        }
+    }
+
+    #[cold]
+    fn mismatch(self, target: Shape) -> Error {
+        let (dimension, source, target) =
+            self.difference(target).unwrap_or((Dimension::Batch, 0, 0));
+        Error::ShapeMismatch {
+            dimension,
+            source,
+            target,
+        }
+    }
+}
+
+/// Elements from one index of a dimension to the next. The channels of a head are contiguous.
+///
+/// ```
+/// use rope_core::Layout;
+///
+/// // `[batch, heads, tokens, head_dim]` in memory.
+/// let strides = Layout::bhsd([1, 32, 5, 128])?.strides();
+/// assert_eq!((strides.head, strides.token), (5 * 128, 128));
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Strides {
+    /// From a sequence to the next.
+    pub batch: usize,
+    /// From a token to the next.
+    pub token: usize,
+    /// From a head to the next.
+    pub head: usize,
+}
+
+impl fmt::Display for Strides {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{}, {}, {}, 1]", self.batch, self.token, self.head)
+    }
+}
+
+/// Where the elements of a tensor lie in a slice: shape, strides, and the index of the first.
+///
+/// A constructor takes the extents in the order of its name, which is the order in memory (and in PyTorch's
+/// `tensor.shape`). [`Layout::shape`] has them in one order for all.
+///
+/// ```text
+/// bshd  [batch, tokens, heads, head_dim]   tokens-major: PyTorch before the transpose, vLLM, FlashAttention
+/// bhsd  [batch, heads, tokens, head_dim]   heads-major: PyTorch's attention, ONNX, KV caches
+/// sbhd  [tokens, batch, heads, head_dim]   Megatron, Transformer Engine
+/// thd   [tokens, heads, head_dim]          packed sequences; batch is 1
+/// ```
+///
+/// Sub-tensors come from [`narrow`](Layout::narrow) and its short forms:
+///
+/// ```
+/// use rope_core::Layout;
+/// // K of a packed row of 32 Q, 8 K and 8 V heads:
+/// let k = Layout::bshd([1, 16, 48, 128])?.heads(32..40)?;
+/// assert_eq!(k.offset(), 32 * 128);
+/// // the rotated 64 channels after the 128 others of DeepSeek's heads:
+/// let q = Layout::bshd([1, 16, 128, 192])?.channels(128..192)?;
+/// assert_eq!(q.shape().head_dim, 64);
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Layout {
+    shape: Shape,
+    strides: Strides,
+    offset: usize,
+    /// One past the last index; `offset` where the tensor is empty.
+    end: usize,
+    /// Whether every index has an element of its own. This field and the next follow from the others.
+    disjoint: bool,
+    /// Whether the heads of a token are nearer to each other than the tokens of a head, so that a line is a token.
+    tokens_major: bool,
+}
+
+impl Layout {
+    /// Any strides, in elements.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::StrideOverflow`] if an index would not fit `usize`.
+    pub fn strided(shape: impl Into<Shape>, strides: Strides) -> Result<Self, Error> {
+        Layout::checked(shape.into(), strides)
+    }
+
+    /// `[batch, tokens, heads, head_dim]`, in memory as well, without gaps. (A [`Shape`] has the same order.)
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ShapeOverflow`] if an index or a stride would not fit `usize`.
+    pub fn bshd(extents: impl Into<Shape>) -> Result<Self, Error> {
+        use Dimension::{Batch, Heads, Tokens};
+        Layout::dense(extents.into(), [Batch, Tokens, Heads])
+    }
+
+    /// `[batch, heads, tokens, head_dim]`, in memory as well, without gaps.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ShapeOverflow`] if an index or a stride would not fit `usize`.
+    pub fn bhsd([batch, heads, tokens, head_dim]: [usize; 4]) -> Result<Self, Error> {
+        use Dimension::{Batch, Heads, Tokens};
+        let shape = Shape::from([batch, tokens, heads, head_dim]);
+        Layout::dense(shape, [Batch, Heads, Tokens])
+    }
+
+    /// `[tokens, batch, heads, head_dim]`, in memory as well, without gaps.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ShapeOverflow`] if an index or a stride would not fit `usize`.
+    pub fn sbhd([tokens, batch, heads, head_dim]: [usize; 4]) -> Result<Self, Error> {
+        use Dimension::{Batch, Heads, Tokens};
+        let shape = Shape::from([batch, tokens, heads, head_dim]);
+        Layout::dense(shape, [Tokens, Batch, Heads])
+    }
+
+    /// `[tokens, heads, head_dim]`, in memory as well, without gaps: sequences packed one after another, each token
+    /// with its own row.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ShapeOverflow`] if an index or a stride would not fit `usize`.
+    pub fn thd([tokens, heads, head_dim]: [usize; 3]) -> Result<Self, Error> {
+        Layout::bshd([1, tokens, heads, head_dim])
+    }
+
+    /// Without gaps, the dimensions in this order in memory, the longest stride first.
+    #[inline(always)]
+    fn dense(shape: Shape, order: [Dimension; 3]) -> Result<Self, Error> {
+        let mut strides = Strides {
+            batch: 0,
+            token: 0,
+            head: 0,
+        };
+        let mut stride = Some(shape.head_dim);
+        for dimension in order.into_iter().rev() {
+            let Some(fits) = stride else {
+                return Err(Error::ShapeOverflow { shape });
+            };
+            match dimension {
+                Dimension::Batch => strides.batch = fits,
+                Dimension::Tokens => strides.token = fits,
+                Dimension::Heads => strides.head = fits,
+                Dimension::Channels => {}
+            }
+            stride = fits.checked_mul(shape.extent(dimension));
+        }
+        // The number of elements, also where there are none, is the end.
+        match stride {
+            Some(end) => Ok(Layout::from_checked(shape, strides, 0, end, true)),
+            None => Err(Error::ShapeOverflow { shape }),
+        }
+    }
+
+    /// The rest of what a layout knows follows from these.
+    #[inline(always)]
+    fn from_checked(
+        shape: Shape,
+        strides: Strides,
+        offset: usize,
+        end: usize,
+        disjoint: bool,
+    ) -> Self {
+        Layout {
+            shape,
+            strides,
+            offset,
+            end,
+            disjoint,
+            tokens_major: shape.tokens == 1 || (shape.heads > 1 && strides.head <= strides.token),
+        }
+    }
+
+    fn checked(shape: Shape, strides: Strides) -> Result<Self, Error> {
+        let end = if shape.is_empty() {
+            Some(0)
+        } else {
+            let last = |extent: usize, stride: usize| (extent - 1).checked_mul(stride);
+            last(shape.batch, strides.batch)
+                .zip(last(shape.tokens, strides.token))
+                .zip(last(shape.heads, strides.head))
+                .and_then(|((batch, token), head)| {
+                    batch
+                        .checked_add(token)?
+                        .checked_add(head)?
+                        .checked_add(shape.head_dim)
+                })
+        };
+        match end {
+            Some(end) => {
+                let mut layout = Layout::from_checked(shape, strides, 0, end, true);
+                layout.disjoint = layout.first_overlap().is_none();
+                Ok(layout)
+            }
+            None => Err(overflow(shape, strides)),
+        }
+    }
+
+    /// The extents.
+    #[inline]
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// The strides, in elements.
+    #[inline]
+    pub fn strides(&self) -> Strides {
+        self.strides
+    }
+
+    /// Index of the first element.
+    #[inline]
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Elements that a slice must have at least.
+    #[inline]
+    pub fn end(&self) -> usize {
+        self.end
+    }
+
+    /// The part whose index along `dimension` is in `range`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`] if the range is not inside the dimension.
+    pub fn narrow(self, dimension: Dimension, range: Range<usize>) -> Result<Self, Error> {
+        let Range { start, end } = range;
+        let extent = self.shape.extent(dimension);
+        if start > end || end > extent {
+            return Err(Error::Range {
+                dimension,
+                start,
+                end,
+                extent,
+            });
+        }
+        Ok(self.part(dimension, range))
+    }
+
+    /// [`Layout::narrow`] to a range that is inside the dimension.
+    pub(crate) fn part(self, dimension: Dimension, range: Range<usize>) -> Self {
+        let Range { start, end } = range;
+        let shape = self.shape.with_extent(dimension, end - start);
+        let step = match dimension {
+            Dimension::Batch => self.strides.batch,
+            Dimension::Tokens => self.strides.token,
+            Dimension::Heads => self.strides.head,
+            Dimension::Channels => 1,
+        };
+        // An empty part stays where it is: `start` may be one past the last index, and its place beyond the slice.
+        let offset = if shape.is_empty() {
+            self.offset
+        } else {
+            self.offset + start * step
+        };
+        let mut layout = Layout::from_checked(shape, self.strides, offset, offset, true);
+        if !shape.is_empty() {
+            // No overflow: a part ends inside the whole.
+            let [batch, token, head] = [shape.batch - 1, shape.tokens - 1, shape.heads - 1];
+            layout.end = layout.head(batch, token, head) + shape.head_dim;
+        }
+        // A part of what does not overlap does not either.
+        layout.disjoint = self.disjoint || layout.first_overlap().is_none();
+        layout
+    }
+
+    /// Some sequences, tokens and heads, by ranges that are inside their dimensions.
+    pub(crate) fn part_of(self, [batch, tokens, heads]: [Range<usize>; 3]) -> Self {
+        self.part(Dimension::Batch, batch)
+            .part(Dimension::Tokens, tokens)
+            .part(Dimension::Heads, heads)
+    }
+
+    /// Sequences `range`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Layout::narrow`].
+    pub fn batch(self, range: Range<usize>) -> Result<Self, Error> {
+        self.narrow(Dimension::Batch, range)
+    }
+
+    /// Tokens `range` of every sequence.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Layout::narrow`].
+    pub fn tokens(self, range: Range<usize>) -> Result<Self, Error> {
+        self.narrow(Dimension::Tokens, range)
+    }
+
+    /// Heads `range` of every token: Q, K or V of a packed row.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Layout::narrow`].
+    pub fn heads(self, range: Range<usize>) -> Result<Self, Error> {
+        self.narrow(Dimension::Heads, range)
+    }
+
+    /// Channels `range` of every head: the window that is rotated where it does not start at channel 0.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Layout::narrow`].
+    pub fn channels(self, range: Range<usize>) -> Result<Self, Error> {
+        self.narrow(Dimension::Channels, range)
+    }
+
+    /// Indices `..at` of a dimension, which are not more than it has, and the rest.
+    pub(crate) fn split(self, dimension: Dimension, at: usize) -> (Self, Self) {
+        let extent = self.shape.extent(dimension);
+        (
+            self.part(dimension, 0..at),
+            self.part(dimension, at..extent),
+        )
+    }
+
+    /// Whether so many indices are not more than a dimension has.
+    fn check_split(&self, dimension: Dimension, at: usize) -> Result<(), Error> {
+        let extent = self.shape.extent(dimension);
+        if at > extent {
+            return Err(Error::Range {
+                dimension,
+                start: 0,
+                end: at,
+                extent,
+            });
+        }
+        Ok(())
+    }
+
+    /// [`Layout::split`] of a layout and the slice that it is of, where the second part begins: each part gets a slice,
+    /// and the second counts from its own.
+    pub(crate) fn split_slice(
+        self,
+        dimension: Dimension,
+        at: usize,
+    ) -> Result<(Self, Self, usize), Error> {
+        let (first, mut second) = self.split(dimension, at);
+        if second.shape.is_empty() {
+            (second.offset, second.end) = (0, 0);
+            return Ok((first, second, self.end));
+        }
+        if first.end > second.offset {
+            return Err(Error::PartsInterleave { dimension });
+        }
+        let begin = second.offset;
+        second.end -= begin;
+        second.offset = 0;
+        Ok((first, second, begin))
+    }
+
+    /// The three strided dimensions, the one with the shortest stride first.
+    #[inline]
+    fn by_stride(&self) -> [(Dimension, usize, usize); 3] {
+        let Layout { shape, strides, .. } = *self;
+        let mut dimensions = [
+            (Dimension::Heads, shape.heads, strides.head),
+            (Dimension::Tokens, shape.tokens, strides.token),
+            (Dimension::Batch, shape.batch, strides.batch),
+        ];
+        // By hand: core alone has no stable sort.
+        for (i, j) in [(0, 1), (1, 2), (0, 1)] {
+            if dimensions[i].2 > dimensions[j].2 {
+                dimensions.swap(i, j);
+            }
+        }
+        dimensions
+    }
+
+    /// The dimension along which a tensor splits into two parts that do not interleave: the longest stride among
+    /// those with more than one index.
+    #[cfg(feature = "rayon")]
+    pub(crate) fn outermost(&self) -> Option<(Dimension, usize)> {
+        let longest = self
+            .by_stride()
+            .into_iter()
+            .rev()
+            .find(|&(_, extent, _)| extent > 1);
+        longest.map(|(dimension, extent, _)| (dimension, extent))
+    }
+
+    /// The dimension with the shortest stride that lets elements overlap, and that stride. Requires that the dimensions
+    /// nest: each stride steps over all that the shorter strides reach. (Strides that keep elements apart without
+    /// nesting exist; no library makes such tensors.)
+    fn first_overlap(&self) -> Option<(Dimension, usize)> {
+        if self.shape.is_empty() {
+            return None;
+        }
+        let mut span = self.shape.head_dim;
+        for (dimension, extent, stride) in self.by_stride() {
+            if extent > 1 {
+                if stride < span {
+                    return Some((dimension, stride));
+                }
+                // Cannot overflow: it is at most `end`.
+                span += (extent - 1) * stride;
+            }
+        }
+        None
+    }
+
+    /// Whether every index has an element of its own.
+    #[inline]
+    fn check_disjoint(&self) -> Result<(), Error> {
+        if self.disjoint {
+            Ok(())
+        } else {
+            self.overlap()
+        }
+    }
+
+    /// Whether the heads of each token have elements of their own. Then they are no more than the slice has.
+    pub(crate) fn check_heads_disjoint(&self) -> Result<(), Error> {
+        let (stride, needed) = (self.strides.head, self.shape.head_dim);
+        if self.shape.heads > 1 && stride < needed {
+            return Err(Error::Overlap {
+                dimension: Dimension::Heads,
+                stride,
+                needed,
+            });
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn overlap(&self) -> Result<(), Error> {
+        match self.first_overlap() {
+            Some((dimension, stride)) => Err(Error::Overlap {
+                dimension,
+                stride,
+                needed: self.least_stride(dimension, stride),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// The least stride above a dimension's own with which it nests among the others, as they are: inside one of them
+    /// that has room for it, or around all.
+    fn least_stride(&self, dimension: Dimension, own: usize) -> usize {
+        let extent = self.shape.extent(dimension);
+        let mut span = self.shape.head_dim;
+        for (_, other, stride) in self
+            .by_stride()
+            .into_iter()
+            .filter(|&(other, extent, _)| other != dimension && extent > 1)
+        {
+            let fits = span.checked_mul(extent).is_some_and(|all| all <= stride);
+            if span > own && fits {
+                break;
+            }
+            // Cannot overflow: it is at most `end`.
+            span += (other - 1) * stride;
+        }
+        span
+    }
+
+    #[inline]
+    pub(crate) fn check_inside(&self, len: usize) -> Result<(), Error> {
+        if self.end > len && !self.shape.is_empty() {
+            return Err(Error::OutOfBounds {
+                needed: self.end,
+                len,
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether the heads of a token lie nearer to each other than the tokens of a head, so that a line is a token.
+    #[inline(always)]
+    pub(crate) fn is_tokens_major(&self) -> bool {
+        self.tokens_major
+    }
+
+    /// Index of the first channel of a head.
+    #[inline(always)]
+    pub(crate) fn head(&self, batch: usize, token: usize, head: usize) -> usize {
+        // No overflow: `end` is beyond the index of the last head.
+        self.offset
+            + batch * self.strides.batch
+            + token * self.strides.token
+            + head * self.strides.head
+    }
+}
+
+/// Of strides that lead beyond all indices: names the dimension that reaches farthest.
+#[cold]
+fn overflow(shape: Shape, strides: Strides) -> Error {
+    let mut farthest = (Dimension::Channels, shape.head_dim, 1);
+    for (dimension, extent, stride) in [
+        (Dimension::Heads, shape.heads, strides.head),
+        (Dimension::Tokens, shape.tokens, strides.token),
+        (Dimension::Batch, shape.batch, strides.batch),
+    ] {
+        let reach = |extent: usize, stride: usize| (extent as u128) * (stride as u128);
+        if reach(extent - 1, stride) > reach(farthest.1 - 1, farthest.2) {
+            farthest = (dimension, extent, stride);
+        }
+    }
+    let (dimension, extent, stride) = farthest;
+    Error::StrideOverflow {
+        dimension,
+        extent,
+        stride,
+    }
+}
+
+/// What [`Tensor::new`] and [`TensorMut::new`] take: a [`Layout`], which may cover a part of the slice; or a [`Shape`]
+/// or `[batch, tokens, heads, head_dim]`, which is the whole slice in the order of [`Layout::bshd`].
+///
+/// ```
+/// use rope_core::{Layout, Shape, Tensor};
+///
+/// let memory = [0.0_f32; 5 * 8 * 64];
+/// let shape = Shape::from([1, 5, 8, 64]);
+/// Tensor::new(&memory, [1, 5, 8, 64])?;
+/// Tensor::new(&memory, shape)?;
+/// Tensor::new(&memory, Layout::bshd([1, 4, 8, 64])?)?; // four of the five tokens
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say where the elements of a tensor lie",
+    label = "neither a `Layout`, nor a `Shape`, nor `[batch, tokens, heads, head_dim]`",
+    note = "four extents of `usize` are a tokens-major tensor without gaps",
+    note = "for other orders see `Layout::bhsd`, `Layout::sbhd`, `Layout::thd`, and for any strides `Layout::strided`"
+)]
+pub trait IntoLayout: Copy {
+    /// The layout of a slice of `len` elements.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfBounds`] if a [`Layout`] reaches past the slice; [`Error::ShapeElements`] if a shape has more or
+    /// fewer elements than the slice, [`Error::ShapeOverflow`] if an index or a stride would not fit `usize`.
+    fn into_layout(self, len: usize) -> Result<Layout, Error>;
+}
+
+impl IntoLayout for Layout {
+    #[inline]
+    fn into_layout(self, len: usize) -> Result<Layout, Error> {
+        self.check_inside(len)?;
+        Ok(self)
+    }
+}
+
+impl IntoLayout for Shape {
+    #[inline]
+    fn into_layout(self, len: usize) -> Result<Layout, Error> {
+        let layout = Layout::bshd(self)?;
+        // Without gaps the end is the number of elements.
+        if layout.end != len {
+            return Err(Error::ShapeElements { shape: self, len });
+        }
+        Ok(layout)
+    }
+}
+
+impl IntoLayout for [usize; 4] {
+    #[inline]
+    fn into_layout(self, len: usize) -> Result<Layout, Error> {
+        Shape::from(self).into_layout(len)
+    }
+}
+
+/// A tensor to read.
+///
+/// ```
+/// use rope_core::Tensor;
+///
+/// let memory = [0.0_f32; 5 * 8 * 64];
+/// let x = Tensor::new(&memory, [1, 5, 8, 64])?;
+/// assert_eq!(x.head([0, 4, 7]).map(<[f32]>::len), Some(64));
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Tensor<'a, E> {
+    data: &'a [E],
+    layout: Layout,
+}
+
+impl<'a, E: Element> Tensor<'a, E> {
+    /// Views `data` through `layout`: a [`Layout`], which may cover a part of the slice; or a [`Shape`] or `[batch,
+    /// tokens, heads, head_dim]`, which is the whole slice in the order of [`Layout::bshd`].
+    /// Elements may coincide (a broadcast has a stride of zero).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfBounds`] if a layout reaches past the slice, [`Error::ShapeElements`] if a shape has more or fewer
+    /// elements than the slice, [`Error::ShapeOverflow`] if an index of a shape would not fit `usize`.
+    pub fn new(data: &'a [E], layout: impl IntoLayout) -> Result<Self, Error> {
+        let layout = layout.into_layout(data.len())?;
+        Ok(Tensor { data, layout })
+    }
+
+    /// Where the elements lie.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The extents.
+    pub fn shape(&self) -> Shape {
+        self.layout.shape
+    }
+
+    /// Indices `..at` of a dimension, and the rest.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`] if `at` is beyond the dimension.
+    pub fn split_at(self, dimension: Dimension, at: usize) -> Result<(Self, Self), Error> {
+        self.layout.check_split(dimension, at)?;
+        let (first, second) = self.layout.split(dimension, at);
+        Ok((
+            Tensor {
+                layout: first,
+                ..self
+            },
+            Tensor {
+                layout: second,
+                ..self
+            },
+        ))
+    }
+
+    /// The part whose index along `dimension` is in `range`, as [`Layout::narrow`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`] if the range is not inside the dimension.
+    pub fn narrow(self, dimension: Dimension, range: Range<usize>) -> Result<Self, Error> {
+        let layout = self.layout.narrow(dimension, range)?;
+        Ok(Tensor { layout, ..self })
+    }
+
+    /// The channels of a head, `[batch, token, head]`, if there is one.
+    pub fn head(&self, [batch, token, head]: [usize; 3]) -> Option<&'a [E]> {
+        let shape = self.layout.shape;
+        if batch >= shape.batch || token >= shape.tokens || head >= shape.heads {
+            return None;
+        }
+        match shape.head_dim {
+            // Heads of no channels may lie anywhere.
+            0 => Some(&[]),
+            len => self.data[self.layout.head(batch, token, head)..].get(..len),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn bytes(&self) -> Bytes<'_> {
+        Bytes {
+            bytes: bytemuck::cast_slice(self.data),
+            size: size_of::<E>(),
+            layout: &self.layout,
+        }
+    }
+}
+
+impl<E> fmt::Debug for Tensor<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tensor")
+            .field("layout", &self.layout)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A tensor to rotate, or to write a rotation to. Every index has an element of its own.
+///
+/// ```
+/// use rope_core::{Layout, TensorMut};
+///
+/// let mut memory = [0.0_f32; 5 * 8 * 64];
+/// // Tokens before heads, in this order ..
+/// let x = TensorMut::new(&mut memory, [1, 5, 8, 64])?;
+/// // .. and heads before tokens.
+/// let x = TensorMut::new(&mut memory, Layout::bhsd([1, 8, 5, 64])?)?;
+/// assert_eq!(x.shape().tokens, 5);
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+pub struct TensorMut<'a, E> {
+    data: &'a mut [E],
+    layout: Layout,
+}
+
+impl<'a, E: Element> TensorMut<'a, E> {
+    /// Views `data` through `layout`, as [`Tensor::new`] does: a shape is the whole slice, a [`Layout`] may cover a
+    /// part.
+    ///
+    /// ```
+    /// use rope_core::{Error, Layout, TensorMut};
+    /// let mut q = vec![0.0_f32; 5 * 32 * 128];
+    /// // 8 heads on the memory of 32
+    /// let error = TensorMut::new(&mut q, [1, 5, 8, 128]).unwrap_err();
+    /// assert!(matches!(error, Error::ShapeElements { len: 20480, .. }));
+    /// // the first 8 heads of each token
+    /// TensorMut::new(&mut q, Layout::bshd([1, 5, 32, 128])?.heads(0..8)?)?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Tensor::new`], and [`Error::Overlap`] if two indices could name one element.
+    pub fn new(data: &'a mut [E], layout: impl IntoLayout) -> Result<Self, Error> {
+        let layout = layout.into_layout(data.len())?;
+        layout.check_disjoint()?;
+        Ok(TensorMut { data, layout })
+    }
+
+    /// Where the elements lie.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The extents.
+    pub fn shape(&self) -> Shape {
+        self.layout.shape
+    }
+
+    /// The same tensor for a shorter time.
+    pub fn reborrow(&mut self) -> TensorMut<'_, E> {
+        TensorMut {
+            data: self.data,
+            layout: self.layout,
+        }
+    }
+
+    /// The same tensor, to read.
+    pub fn as_tensor(&self) -> Tensor<'_, E> {
+        Tensor {
+            data: self.data,
+            layout: self.layout,
+        }
+    }
+
+    /// The part whose index along `dimension` is in `range`, as [`Layout::narrow`]: `tensor.reborrow().narrow(..)` is
+    /// one for a shorter time.
+    ///
+    /// ```
+    /// use rope_core::{Dimension, Error, Pairing, Rope, Rows, TensorMut};
+    ///
+    /// // The last two of four channels rotate by half a turn.
+    /// let mut x = [1.0_f32, 2.0, 3.0, 4.0];
+    /// let mut x = TensorMut::new(&mut x, [1, 1, 1, 4])?;
+    /// let mut window = x.reborrow().narrow(Dimension::Channels, 2..4)?;
+    /// Rope::new(Pairing::Half).rotate(&mut window, &Rows::new(&[-1.0, 0.0], [1, 2])?)?;
+    /// assert_eq!(x.as_tensor().head([0, 0, 0]), Some(&[1.0, 2.0, -3.0, -4.0][..]));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`] if the range is not inside the dimension.
+    pub fn narrow(self, dimension: Dimension, range: Range<usize>) -> Result<Self, Error> {
+        let layout = self.layout.narrow(dimension, range)?;
+        Ok(TensorMut { layout, ..self })
+    }
+
+    /// Indices `..at` of a dimension, and the rest, to be rotated on two threads: the bits do not depend on it.
+    /// The dimension with the longest stride always splits.
+    ///
+    /// The Q and K of a packed row are no such parts. They need not be apart: [`Layout::heads`] of both is one tensor
+    /// ([the guide](crate::guide::packed_qkv)).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`] if `at` is beyond the dimension, [`Error::PartsInterleave`] if the parts interleave in memory,
+    /// as the heads of several tokens of a tokens-major tensor do.
+    pub fn split_at(self, dimension: Dimension, at: usize) -> Result<(Self, Self), Error> {
+        self.layout.check_split(dimension, at)?;
+        let (first, second, begin) = self.layout.split_slice(dimension, at)?;
+        // Beside a tensor without elements there may be none at all.
+        let (low, high) = self.data.split_at_mut(begin.min(self.data.len()));
+        Ok((
+            TensorMut {
+                data: low,
+                layout: first,
+            },
+            TensorMut {
+                data: high,
+                layout: second,
+            },
+        ))
+    }
+
+    #[inline]
+    pub(crate) fn bytes_mut(&mut self) -> BytesMut<'_> {
+        BytesMut {
+            bytes: bytemuck::cast_slice_mut(self.data),
+            size: size_of::<E>(),
+            layout: &self.layout,
+        }
+    }
+}
+
+impl<E> fmt::Debug for TensorMut<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TensorMut")
+            .field("layout", &self.layout)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A [`Tensor`] without its type, for what is compiled once for all elements: its kernels know what it is made of.
+#[derive(Clone, Copy)]
+pub(crate) struct Bytes<'a> {
+    pub(crate) bytes: &'a [u8],
+    /// Bytes of an element.
+    pub(crate) size: usize,
+    /// In elements.
+    pub(crate) layout: &'a Layout,
+}
+
+/// A [`TensorMut`] without its type.
+pub(crate) struct BytesMut<'a> {
+    pub(crate) bytes: &'a mut [u8],
+    /// Bytes of an element.
+    pub(crate) size: usize,
+    /// In elements.
+    pub(crate) layout: &'a Layout,
+}
+
+impl BytesMut<'_> {
+    /// The memory up to the end of the last head. The length is computed: LLVM copies a stored slice by one load of 16
+    /// bytes, which waits for the two stores that wrote it, and for all stores before them.
+    #[inline(always)]
+    pub(crate) fn memory(&mut self) -> &mut [u8] {
+        &mut self.bytes[..self.layout.end() * self.size]
+    }
+
+    /// The tensor, to read.
+    pub(crate) fn read(&self) -> Bytes<'_> {
+        Bytes {
+            bytes: self.bytes,
+            size: self.size,
+            layout: self.layout,
+        }
+    }
+
+    /// A part of the tensor, by a layout narrowed from its own.
+    pub(crate) fn part<'p>(&'p mut self, layout: &'p Layout) -> BytesMut<'p> {
+        BytesMut {
+            bytes: self.bytes,
+            size: self.size,
+            layout,
+        }
+    }
+}

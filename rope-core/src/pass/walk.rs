@@ -1,0 +1,537 @@
+//! The walk: in which order a pass visits its heads, as lines; and how far ahead they are prefetched. It holds no
+//! memory, and is compiled once per executor.
+//!
+//! Tensors are read in their own order, and cos and sin as rarely as possible:
+//!
+//! - *tokens-major*: a line is a token, all of whose heads share a row, which stays in registers while they pass; where
+//!   each head has a row of its own, [`CHUNK`] of its heads. Heads in the slots of a cache are walked so, whatever
+//!   their layout;
+//! - *heads-major*: a line is one head of [`CHUNK`] tokens, each with its own row. All heads of a chunk come one after
+//!   the other, so that its rows stay in the first cache; and because that breaks the streams which the CPU's own
+//!   prefetcher follows, the same tokens of the next head are prefetched while these are rotated.
+//!
+//! Where other elements lie between tokens, as those of K and V between the queries of a packed tensor, the same head
+//! of the next token is prefetched. Otherwise a rotation into another tensor prefetches nothing. Above a size that
+//! depends on the core (`tuning.rs`), heads-major tensors go head after head.
+
+use core::ops::Range;
+
+use crate::Shape;
+use crate::describe::address::{Addresses, Located, Steps};
+use crate::describe::rows::View;
+use crate::describe::tensor::Layout;
+use crate::kernel::line::{Line, LineRows, MoreTokens, Source, Starts};
+use crate::kernel::rotation::RowFactors;
+use crate::tuning::{Access, Tuning, of_size};
+
+/// Heads of a line that have a row each: tokens, in a heads-major tensor. (Measured on a core with 2 MiB of
+/// second-level cache, `[1, 32, 2048, 128]`, times over the machine's limit: 16 tokens with the next head prefetched
+/// 1.03, without 1.04 to 1.14; 64 and 256 tokens with it 1.2; whole heads 1.33 to 1.44.)
+pub(crate) const CHUNK: usize = 16;
+
+/// Visits a tensor in parts of at most `most` sequences, tokens and heads, and of one at least: each by the ranges of
+/// its indices, the heads of a chunk of tokens one after the other. (A long `visit` is given as `dyn`: inlined it has a
+/// copy for each first and each later range.)
+pub(crate) fn parts(shape: Shape, most: [usize; 3], mut visit: impl FnMut([Range<usize>; 3])) {
+    let ranges = |extent: usize, most: usize| {
+        let starts = (0..extent).step_by(most.max(1));
+        starts.map(move |start| start..extent.min(start.saturating_add(most.max(1))))
+    };
+    for batch in ranges(shape.batch, most[0]) {
+        for tokens in ranges(shape.tokens, most[1]) {
+            for heads in ranges(shape.heads, most[2]) {
+                visit([batch.clone(), tokens.clone(), heads]);
+            }
+        }
+    }
+}
+
+impl Steps {
+    /// To the one that is prefetched with it.
+    #[inline(always)]
+    pub(crate) fn ahead(self, prefetch: Prefetch) -> usize {
+        if prefetch.over_gaps && self.over_gap > 0 {
+            self.over_gap
+        } else {
+            self.head.wrapping_mul(prefetch.heads)
+        }
+    }
+}
+
+/// How far ahead heads are prefetched. An instruction set that gains nothing from it leaves it out.
+#[derive(Clone, Copy)]
+pub(crate) struct Prefetch {
+    /// By how many heads, where a line is the heads of a token; 0 for none.
+    pub(crate) heads: usize,
+    /// Whether by a token instead, where other elements lie between tokens.
+    pub(crate) over_gaps: bool,
+    /// Whether the next line is prefetched where a line is a head of some tokens.
+    pub(crate) next_line: bool,
+}
+
+impl Prefetch {
+    pub(crate) const NONE: Self = Prefetch {
+        heads: 0,
+        over_gaps: false,
+        next_line: false,
+    };
+
+    /// What the core gains from, for an access to a tensor of this shape whose elements have `size` bytes.
+    #[inline(always)]
+    pub(crate) fn of(access: Access, tuning: &Tuning, shape: Shape, size: usize) -> Self {
+        let bytes = bytes(shape, size);
+        Prefetch {
+            heads: tuning.ahead(access, size, bytes),
+            // Where Q and K lie packed with others, the CPU's own prefetcher begins anew at every token, and what lies
+            // some heads ahead is not of this tensor.
+            over_gaps: tuning.over_gaps(access, size, bytes),
+            next_line: access != Access::Another && bytes > tuning.next_line_above,
+        }
+    }
+}
+
+/// Bytes of a tensor. The number wraps for a tensor whose elements coincide and that is larger than memory, which costs
+/// time only.
+#[inline(always)]
+fn bytes(shape: Shape, size: usize) -> usize {
+    [shape.tokens, shape.heads, shape.head_dim, size]
+        .into_iter()
+        .fold(shape.batch, usize::wrapping_mul)
+}
+
+/// In which order heads come.
+#[derive(Clone, Copy)]
+pub(crate) enum Order {
+    /// A line has heads of one token.
+    TokensMajor {
+        /// Whether the sequences of a token come one after the other.
+        batch_inside: bool,
+    },
+    /// A line has one head of some tokens.
+    HeadsMajor {
+        /// Elements from a token to the next, where heads are read and where they are written.
+        token_steps: [usize; 2],
+    },
+}
+
+impl Order {
+    /// The order of slots, and of whatever takes all heads of a token together.
+    pub(crate) const BY_TOKEN: Self = Order::TokensMajor {
+        batch_inside: false,
+    };
+
+    /// The order of a tensor that is written, beside one that is read.
+    #[inline(always)]
+    pub(crate) fn of(source: Option<&Layout>, target: &Layout) -> Self {
+        let strides = target.strides();
+        if target.is_tokens_major() {
+            return Order::TokensMajor {
+                batch_inside: strides.batch < strides.token,
+            };
+        }
+        let source = source.map_or(0, |source| source.strides().token);
+        Order::HeadsMajor {
+            token_steps: [source, strides.token],
+        }
+    }
+}
+
+/// A walk over all heads of a pass, whose every index has been checked.
+#[derive(Clone, Copy)]
+pub(crate) struct Walk<'a, S, T> {
+    /// Its sequences and tokens are those before which the walk ends.
+    pub(crate) shape: Shape,
+    /// The first sequence and the first token that it visits.
+    pub(crate) first: [usize; 2],
+    pub(crate) order: Order,
+    /// Where heads are read, if not where they are written; or beside it.
+    pub(crate) source: S,
+    /// Where heads are written.
+    pub(crate) target: T,
+    pub(crate) rows: &'a View<'a>,
+    pub(crate) factors: Option<&'a RowFactors>,
+    /// Heads of a line at most; heads-major, and of heads with rows of their own, no more than [`CHUNK`].
+    pub(crate) most: usize,
+    pub(crate) prefetch: Prefetch,
+    /// Whether, heads-major, all tokens of a head come before the next head: then nothing is prefetched.
+    pub(crate) by_head: bool,
+}
+
+/// Heads at equal distances: where a line of them lies.
+#[derive(Clone, Copy)]
+pub(crate) struct LineSpan<'s> {
+    /// The sequence, the token and the head of the first.
+    pub(crate) first: [usize; 3],
+    /// How many.
+    pub(crate) count: usize,
+    /// Whether they are one head of consecutive tokens.
+    pub(crate) along_tokens: bool,
+    /// Where the first one's token lies, where it is read and where it is written.
+    pub(crate) tokens: [Located; 2],
+    /// Indices of the first head.
+    pub(crate) at: [usize; 2],
+    /// Elements from a head to the next.
+    pub(crate) steps: [usize; 2],
+    /// Elements from a head to the one that is prefetched with it.
+    pub(crate) ahead: [usize; 2],
+    pub(crate) rows: &'s LineRows<'s>,
+    pub(crate) head_dim: usize,
+}
+
+impl LineSpan<'_> {
+    /// The sequence, the token and the head of one of them.
+    pub(crate) fn index(&self, head: usize) -> [usize; 3] {
+        let [batch, token, first] = self.first;
+        if self.along_tokens {
+            [batch, token + head, first]
+        } else {
+            [batch, token, first + head]
+        }
+    }
+
+    /// The line in the memory that is written.
+    #[inline(always)]
+    pub(crate) fn line<'l>(&'l self, memory: &'l mut [u8]) -> Line<'l> {
+        Line {
+            memory,
+            at: self.at[1],
+            step: self.steps[1],
+            heads: self.count,
+            head_dim: self.head_dim,
+            rows: self.rows,
+            ahead: self.ahead[1],
+            more: &MoreTokens::NONE,
+        }
+    }
+
+    /// The line in a tile, where heads lie one after the other.
+    #[inline(always)]
+    pub(crate) fn line_in_tile<'l>(&'l self, tile: &'l mut [u8]) -> Line<'l> {
+        Line {
+            memory: tile,
+            at: 0,
+            step: self.head_dim,
+            heads: self.count,
+            head_dim: self.head_dim,
+            rows: self.rows,
+            ahead: 0,
+            more: &MoreTokens::NONE,
+        }
+    }
+
+    /// The heads in the memory that is written, to read.
+    #[inline(always)]
+    pub(crate) fn written<'l>(&self, memory: &'l [u8]) -> Source<'l> {
+        Source {
+            memory,
+            at: self.at[1],
+            step: self.steps[1],
+            ahead: self.ahead[1],
+        }
+    }
+
+    /// The same heads in the memory that is read.
+    #[inline(always)]
+    pub(crate) fn source<'l>(&self, memory: &'l [u8]) -> Source<'l> {
+        Source {
+            memory,
+            at: self.at[0],
+            step: self.steps[0],
+            ahead: self.ahead[0],
+        }
+    }
+}
+
+impl<'a> Walk<'a, (), &'a Layout> {
+    /// Over a tensor that is rotated in place, of elements of `size` bytes.
+    #[inline(always)]
+    pub(crate) fn in_place(
+        tuning: &Tuning,
+        layout: &'a Layout,
+        size: usize,
+        rows: &'a View<'a>,
+        factors: Option<&'a RowFactors>,
+    ) -> Self {
+        let shape = layout.shape();
+        Walk {
+            shape,
+            first: [0; 2],
+            order: Order::of(None, layout),
+            source: (),
+            target: layout,
+            rows,
+            factors,
+            most: usize::MAX,
+            prefetch: Prefetch::of(Access::Rotate, tuning, shape, size),
+            by_head: bytes(shape, size) > of_size(tuning.by_head_above, size),
+        }
+    }
+}
+
+impl Walk<'_, (), &Layout> {
+    /// Visits all lines, where heads share rows those of up to [`CHUNK`] tokens at once: a call for each token would
+    /// cost a third of the time of 8 heads of f32.
+    #[inline(always)]
+    pub(crate) fn run_with_tokens(&self, mut line: impl FnMut(&LineSpan<'_>, &MoreTokens<'_>)) {
+        let batch_inside = match self.order {
+            Order::TokensMajor { batch_inside } if self.shares_rows() => {
+                batch_inside || self.shape.tokens == 1
+            }
+            _ => return self.run(|span| line(span, &MoreTokens::NONE)),
+        };
+        if self.shape.is_empty() {
+            return;
+        }
+        let (shape, strides, steps) = (self.shape, self.target.strides(), self.target.steps());
+        let (outer, inner, step) = if batch_inside {
+            (shape.tokens, shape.batch, strides.batch)
+        } else {
+            (shape.batch, shape.tokens, strides.token)
+        };
+        let mut rows = self.rows.line_rows(Starts::Shared(0), self.factors);
+        let mut starts = [0; CHUNK];
+        for i in 0..outer {
+            let index = |j| if batch_inside { [j, i] } else { [i, j] };
+            for first in (0..inner).step_by(CHUNK) {
+                let starts = &mut starts[..CHUNK.min(inner - first)];
+                let [batch, token] = index(first);
+                self.rows.starts([batch, token], batch_inside, starts);
+                let element = self.target.head(batch, token, 0);
+                rows.starts = Starts::Shared(starts[0]);
+                let span = &LineSpan {
+                    first: [batch, token, 0],
+                    count: shape.heads,
+                    along_tokens: false,
+                    tokens: [Located::NOWHERE, Located { element, scale: 0 }],
+                    at: [0, element],
+                    steps: [0, steps.head],
+                    ahead: [0, steps.ahead(self.prefetch)],
+                    rows: &rows,
+                    head_dim: shape.head_dim,
+                };
+                let starts = &starts[1..];
+                line(span, &MoreTokens { starts, step });
+            }
+        }
+    }
+}
+
+impl<'a> Walk<'a, &'a Layout, &'a Layout> {
+    /// Over two tensors.
+    #[inline(always)]
+    pub(crate) fn between(
+        [source, target]: [&'a Layout; 2],
+        rows: &'a View<'a>,
+        factors: Option<&'a RowFactors>,
+    ) -> Self {
+        let shape = target.shape();
+        Walk {
+            shape,
+            first: [0; 2],
+            order: Order::of(Some(source), target),
+            source,
+            target,
+            rows,
+            factors,
+            most: usize::MAX,
+            prefetch: Prefetch::NONE,
+            by_head: false,
+        }
+    }
+}
+
+impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
+    /// The same in the order of a rotation into another tensor, of elements of `size` bytes. Nothing is prefetched but
+    /// over gaps.
+    #[inline(always)]
+    pub(crate) fn into_another(self, tuning: &Tuning, size: usize) -> Self {
+        let above = of_size(tuning.by_head_into_another_above, size);
+        Walk {
+            prefetch: Prefetch::of(Access::Another, tuning, self.shape, size),
+            by_head: bytes(self.shape, size) > above,
+            ..self
+        }
+    }
+
+    /// Visits all lines.
+    #[inline(always)]
+    pub(crate) fn run(&self, mut line: impl FnMut(&LineSpan<'_>)) {
+        // Of its other extents, which may be huge, an empty tensor has no elements to walk.
+        if self.shape.is_empty() {
+            return;
+        }
+        match self.order {
+            Order::TokensMajor { batch_inside } if self.rows.head_stride().is_none() => {
+                self.tokens(batch_inside, line);
+            }
+            _ => self.each(&mut line),
+        }
+    }
+
+    /// The same, compiled once for each kind of places: for executors that do so much with a line that a call more does
+    /// not count.
+    #[inline(never)]
+    pub(crate) fn run_dyn(&self, line: &mut dyn FnMut(&LineSpan<'_>)) {
+        self.run(line);
+    }
+
+    /// Heads of its longest line.
+    pub(crate) fn longest(&self) -> usize {
+        let heads = match self.order {
+            Order::TokensMajor { .. } => self.shape.heads,
+            Order::HeadsMajor { .. } => self.shape.tokens.min(CHUNK),
+        };
+        heads.min(self.most)
+    }
+
+    /// Whether the heads of a line share a row.
+    pub(crate) fn shares_rows(&self) -> bool {
+        matches!(self.order, Order::TokensMajor { .. }) && self.rows.head_stride().is_none()
+    }
+
+    #[inline(always)]
+    fn steps(&self) -> [Steps; 2] {
+        [self.source.steps(), self.target.steps()]
+    }
+
+    /// Lines of the heads of a token, with the row that they share.
+    #[inline(always)]
+    fn tokens(&self, batch_inside: bool, mut line: impl FnMut(&LineSpan<'_>)) {
+        let Shape {
+            batch,
+            tokens,
+            heads,
+            head_dim,
+        } = self.shape;
+        let [first_batch, first_token] = self.first;
+        let (batch, tokens) = (first_batch..batch, first_token..tokens);
+        let (outer, inner) = if batch_inside {
+            (tokens, batch)
+        } else {
+            (batch, tokens)
+        };
+        let ahead = self.steps().map(|steps| steps.ahead(self.prefetch));
+        let steps = self.steps().map(|steps| steps.head);
+        // Written once: of a line only its start.
+        let mut rows = self.rows.line_rows(Starts::Shared(0), self.factors);
+        for i in outer {
+            for j in inner.clone() {
+                let (batch, token) = if batch_inside { (j, i) } else { (i, j) };
+                let (Some(read), Some(written)) = (
+                    self.source.token(batch, token),
+                    self.target.token(batch, token),
+                ) else {
+                    continue;
+                };
+                rows.starts = Starts::Shared(self.rows.start(batch, token));
+                let mut head = 0;
+                while head < heads {
+                    let count = self.most.min(heads - head);
+                    line(&LineSpan {
+                        first: [batch, token, head],
+                        count,
+                        along_tokens: false,
+                        tokens: [read, written],
+                        at: [
+                            read.element + head * steps[0],
+                            written.element + head * steps[1],
+                        ],
+                        steps,
+                        ahead,
+                        rows: &rows,
+                        head_dim,
+                    });
+                    head += count;
+                }
+            }
+        }
+    }
+
+    /// Each head with its own row: a line is a head of some tokens, or some heads of a token, so much that a call more
+    /// does not count. Takes a copy, so that the walk above stays in registers.
+    #[inline(never)]
+    fn each(self, line: &mut dyn FnMut(&LineSpan<'_>)) {
+        let Shape {
+            batch,
+            tokens,
+            heads,
+            head_dim,
+        } = self.shape;
+        let head_steps = self.steps().map(|steps| steps.head);
+        let (along_tokens, token_steps) = match self.order {
+            Order::TokensMajor { .. } => (false, [0; 2]),
+            Order::HeadsMajor { token_steps } => (true, token_steps),
+        };
+        let steps = if along_tokens {
+            token_steps
+        } else {
+            head_steps
+        };
+        let most = CHUNK.min(self.most);
+        let mut starts = [0; CHUNK];
+        let [first_batch, first_token] = self.first;
+        for batch in first_batch..batch {
+            let (mut token, mut head) = (first_token, 0);
+            while token < tokens && head < heads {
+                let count = most.min(if along_tokens {
+                    tokens - token
+                } else {
+                    heads - head
+                });
+                let line_starts = &mut starts[..count];
+                for (index, start) in line_starts.iter_mut().enumerate() {
+                    if !along_tokens {
+                        *start = self.rows.head_start([batch, token, head + index]);
+                    } else if self.by_head || head == 0 {
+                        *start = self.rows.head_start([batch, token + index, head]);
+                    } else {
+                        // Of ids the table is not read again for every head.
+                        *start = self.rows.next_head(*start);
+                    }
+                }
+                let (outside, inside) = if along_tokens { (count, 1) } else { (1, count) };
+                let next = if self.by_head && along_tokens {
+                    match token + outside < tokens {
+                        true => [token + outside, head],
+                        false => [first_token, head + 1],
+                    }
+                } else {
+                    match head + inside < heads {
+                        true => [token, head + inside],
+                        false => [token + outside, 0],
+                    }
+                };
+                let mut ahead = [0; 2];
+                if along_tokens && !self.by_head && self.prefetch.next_line && next[0] < tokens {
+                    for (ahead, (token_step, head_step)) in
+                        ahead.iter_mut().zip(token_steps.iter().zip(head_steps))
+                    {
+                        let tokens = (next[0] - token).wrapping_mul(*token_step);
+                        let heads = next[1].wrapping_sub(head).wrapping_mul(head_step);
+                        *ahead = tokens.wrapping_add(heads);
+                    }
+                }
+                if let (Some(read), Some(written)) = (
+                    self.source.token(batch, token),
+                    self.target.token(batch, token),
+                ) {
+                    line(&LineSpan {
+                        first: [batch, token, head],
+                        count,
+                        along_tokens,
+                        tokens: [read, written],
+                        at: [
+                            read.element + head * head_steps[0],
+                            written.element + head * head_steps[1],
+                        ],
+                        steps,
+                        ahead,
+                        rows: &self.rows.line_rows(Starts::Each(line_starts), self.factors),
+                        head_dim,
+                    });
+                }
+                [token, head] = next;
+            }
+        }
+    }
+}

@@ -1,0 +1,515 @@
+//! The backward pass: gradients of what a rotation is made of, in doubles, added up in one order everywhere.
+//!
+//! With `y = A R x` for a pair, `A` the factor on cos and sin and `R` the rotation by the angle `phi`, and `dx`, `dy`
+//! the gradients of a loss by `x` and `y`:
+//!
+//! ```text
+//! dx      = A R^T dy                                     the transpose; Direction::Transpose
+//! dphi    = y1 dy2 - y2 dy1  =  x1 dx2 - x2 dx1          no cos, no sin, no A
+//! d ln A  = y1 dy1 + y2 dy2  =  x1 dx1 + x2 dx2
+//! d cos   = x1 dy1 + x2 dy2        d sin = x1 dy2 - x2 dy1
+//! ```
+//!
+//! Full-width rows have no angle, but as many cos and sin as channels ([`Rope::channel_gradients`]).
+//!
+//! The angle's gradient needs what attention keeps anyway, the rotated tensor, so the rotation may be in place. Most
+//! frameworks' fused kernels give `dx` alone, and silently treat frequencies as constants.
+//!
+//! # Order
+//!
+//! A sum begins with what its place holds. To it are added, one after the other, the terms of all that shares the
+//! row: sequence by sequence where they share it, and in each head by head where heads do; then those of the next call
+//! (Q first, then K). A term is one difference of two exact products, rounded once. So a sum has the same bits on every
+//! backend and in every layout, and however the tokens are divided among threads. To divide heads that share a
+//! row, or sequences that do, would change the order: a [`PairGradients`] can be split by rows only.
+
+mod parameters;
+mod reductions;
+mod sums;
+
+pub use parameters::{to_base, to_logarithm, to_ratio};
+pub use sums::PairGradients;
+pub(crate) use sums::SumFn;
+
+use core::ops::Range;
+
+use crate::base::limits::MOST_CHANNELS;
+use crate::describe::rows::View;
+use crate::describe::tensor::{Bytes, BytesMut, Layout};
+use crate::execute::staged;
+use crate::kernel::element::ElementKernels;
+use crate::kernel::elements::{BackwardFn, InPlaceKernels, OutOfPlaceKernels};
+use crate::kernel::gradient::{GradientLine, GradientTerm};
+use crate::kernel::line::Source;
+use crate::pass::transform::Transform;
+use crate::pass::walk::{self, LineSpan, Prefetch, Walk};
+use crate::plan::check_head;
+use crate::proof::Proof;
+use crate::stages::Linear;
+use crate::tuning::Access;
+use crate::{Element, Error, Pairing, Rope, Rows, Shape, Tensor, TensorMut};
+
+impl<S: Linear> Rope<S> {
+    /// The backward pass of [`Rope::rotate`]: `dy`, the gradient by the rotated tensor `y`, becomes the gradient by the
+    /// tensor before, `A R^T dy`; and `y1 dy2 - y2 dy1` is added to the gradient of the angle of each pair.
+    ///
+    /// `dy` becomes what [`Direction::Transpose`](crate::Direction::Transpose) makes of it, bit for bit. With a scale
+    /// or a Hadamard transform the transposed stages run in reverse order, and round where they do in the forward pass.
+    /// The angles' gradients have the rounding of `y` and `dy` as they are stored, and no other but that of the sums
+    /// ([order](crate::gradient#order)); with a transform they belong to `y` and `dy` transformed back, in f32.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::rotate`] and of [`Rope::angle_gradients`], and [`Error::GradientShape`] unless the gradients
+    /// have as many pairs as the rows. Nothing is touched then.
+    pub fn backward<E: Element>(
+        &self,
+        y: &Tensor<'_, E>,
+        dy: &mut TensorMut<'_, E>,
+        rows: &Rows<'_>,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        S::backward(self, y, dy, rows, angles)
+    }
+
+    /// The backward pass of [`Rope::rotate_into`]: as [`Rope::backward`], from `dy` into `dx`, which may have another
+    /// element, and has the plan's input pairing where `y` and `dy` have its output pairing.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::backward`], but the pairing may change; and [`Error::ShapeMismatch`] unless all three have one
+    /// shape. Nothing is touched then.
+    pub fn backward_into<E: Element, O: Element>(
+        &self,
+        y: &Tensor<'_, E>,
+        dy: &Tensor<'_, E>,
+        dx: &mut TensorMut<'_, O>,
+        rows: &Rows<'_>,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let back = self.back_with([y.shape(), dy.shape()], rows, angles)?;
+        back.rotate_into(dy, dx, rows)?;
+        S::angle_gradients(self, y, dy, angles)
+    }
+
+    /// The plan that takes gradients back, if the sums fit two tensors and the rows.
+    #[inline(never)]
+    pub(crate) fn back_with(
+        &self,
+        shapes: [Shape; 2],
+        rows: &Rows<'_>,
+        angles: &PairGradients<'_>,
+    ) -> Result<Self, Error> {
+        let back = self.back()?;
+        angles.check(shapes)?;
+        angles.check_pairs(rows)?;
+        Ok(back)
+    }
+}
+
+impl Rope {
+    /// The backward pass of a rotation alone: sums and rotation of a chunk while it is in the caches.
+    pub(crate) fn backward_together<E: Element>(
+        &self,
+        y: &Tensor<'_, E>,
+        dy: &mut TensorMut<'_, E>,
+        rows: &Rows<'_>,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let pairing = self.pairings().1;
+        let kernels = (
+            E::BACKWARD.0.of(pairing),
+            E::SUMMED.0.of(pairing),
+            E::IN_PLACE,
+        );
+        self.backward_bytes(y.bytes(), dy.bytes_mut(), kernels, rows, angles)
+    }
+
+    #[inline(never)]
+    fn backward_bytes(
+        &self,
+        y: Bytes<'_>,
+        mut dy: BytesMut<'_>,
+        (backward, sum, rotate): (BackwardFn, SumFn, &'static InPlaceKernels),
+        rows: &Rows<'_>,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let shape = dy.layout.shape();
+        let sharing = self.fit_in_place(shape, rows)?;
+        let back = self.back()?;
+        let sequence_rows = angles.check([y.layout.shape(), shape])?;
+        angles.check_pairs(rows)?;
+        if shape.is_empty() {
+            return Ok(());
+        }
+        // One kernel does both where heads share their row and their sums.
+        let (view, factors) = (rows.view(sharing), back.factors(rows.attention_factor()));
+        let walk = Walk {
+            prefetch: Prefetch::of(Access::Backward, self.tuning(), shape, dy.size),
+            ..Walk::between([y.layout, dy.layout], &view, factors.as_ref())
+        };
+        if walk.shares_rows() && angles.heads == 1 && !self.is_staged() {
+            let (proof, pairs) = (self.proof(), angles.pairs);
+            walk.run(|span| {
+                let [sequence, token, _] = span.first;
+                let row = sequence * sequence_rows + token;
+                let sums = &mut angles.sums[row * pairs..][..pairs];
+                backward(proof, &span.source(y.bytes), sums, &mut span.line(dy.bytes));
+            });
+            return Ok(());
+        }
+        let token_bytes = shape.heads * shape.head_dim * dy.size;
+        // Where heads lie outermost, a line is as many tokens of a head.
+        let chunk = (self.tuning().backward_part / token_bytes).max(walk::CHUNK);
+        let prefetch = Prefetch::of(Access::Gradients, self.tuning(), shape, dy.size);
+        let each: &mut dyn FnMut(_) = &mut |[batch, tokens, heads]: [Range<usize>; 3]| {
+            let (sequence, token) = (batch.start, tokens.start);
+            let [y_layout, layout] = [y.layout, dy.layout]
+                .map(|layout| layout.part_of([batch.clone(), tokens.clone(), heads.clone()]));
+            Terms {
+                sum,
+                proof: self.proof(),
+                term: GradientTerm::Cross,
+                tensors: [(y.bytes, &y_layout), (dy.bytes, &layout)],
+                prefetch,
+                first_row: sequence * sequence_rows + token,
+                sequence_rows,
+            }
+            .add(angles);
+            let (rows, factor) = (view.skip([sequence, token, 0]), rows.attention_factor());
+            back.run_in_place(&mut dy.part(&layout), rotate, &rows, factor);
+        };
+        walk::parts(shape, [1, chunk, shape.heads], each);
+        Ok(())
+    }
+
+    /// Adds `y1 dy2 - y2 dy1` to the gradient of the angle of each pair; `y` is the rotated tensor, and `dy` the
+    /// gradient by it. Both are read only, and have the plan's output pairing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BackwardDirection`] unless the plan rotates forward, [`Error::ShapeMismatch`] unless both tensors have
+    /// one shape, [`Error::RotaryDimExceedsHead`] if the gradients have more pairs than a head, [`Error::RowCount`]
+    /// unless they have a row for each token or one for each token of each sequence, [`Error::GradientHeads`] unless
+    /// they have one head or those of the tensors. Nothing is added then.
+    pub fn angle_gradients<E: Element>(
+        &self,
+        y: &Tensor<'_, E>,
+        dy: &Tensor<'_, E>,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let _ = self.back()?;
+        let sum = E::SUMMED.0.of(self.pairings().1);
+        self.add_terms(sum, GradientTerm::Cross, [&y.bytes(), &dy.bytes()], angles)
+    }
+
+    /// The same from the other side: adds `x1 dx2 - x2 dx1`, the same number but for rounding; `x` is the tensor before
+    /// the rotation, and `dx` the gradient by it. Both have the plan's input pairing.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::angle_gradients`].
+    pub fn angle_gradients_of_input<E: Element>(
+        &self,
+        x: &Tensor<'_, E>,
+        dx: &Tensor<'_, E>,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let _ = self.back()?;
+        let sum = E::SUMMED.0.of(self.pairings().0);
+        self.add_terms(sum, GradientTerm::Cross, [&x.bytes(), &dx.bytes()], angles)
+    }
+
+    /// Adds `y1 dy1 + y2 dy2` to the gradient of the logarithm of the factor of each pair: of what cos and sin of a row
+    /// are multiplied by (an attention factor, or xPos, which has one for each pair).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::angle_gradients`].
+    pub fn factor_gradients<E: Element>(
+        &self,
+        y: &Tensor<'_, E>,
+        dy: &Tensor<'_, E>,
+        factors: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let _ = self.back()?;
+        let sum = E::SUMMED.0.of(self.pairings().1);
+        self.add_terms(sum, GradientTerm::Dot, [&y.bytes(), &dy.bytes()], factors)
+    }
+
+    /// Adds `x1 dy1 + x2 dy2` to the gradient of the cos of each row, and `x1 dy2 - x2 dy1` to that of its sin: rows
+    /// that were given are parameters so. `x` is the tensor before the rotation, `dy` the gradient by the one after
+    /// it. (Without `x`: [`PairGradients::cos_sin`].)
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::angle_gradients`] for each of the two, and [`Error::GradientPairing`] if the plan's pairing
+    /// changes. Nothing is added then.
+    pub fn cos_sin_gradients<E: Element>(
+        &self,
+        x: &Tensor<'_, E>,
+        dy: &Tensor<'_, E>,
+        cos: &mut PairGradients<'_>,
+        sin: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let sum = E::SUMMED.0.of(self.pairings().0);
+        self.add_cos_sin(sum, [&x.bytes(), &dy.bytes()], cos, sin)
+    }
+
+    #[inline(never)]
+    fn add_cos_sin(
+        &self,
+        sum: SumFn,
+        tensors: [&Bytes<'_>; 2],
+        cos: &mut PairGradients<'_>,
+        sin: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        self.check_kept_pairing()?;
+        sin.check(tensors.map(|tensor| tensor.layout.shape()))?;
+        self.add_terms(sum, GradientTerm::Dot, tensors, cos)?;
+        self.add_terms(sum, GradientTerm::Cross, tensors, sin)
+    }
+
+    /// Whether the plan rotates forward, and keeps the pairing.
+    fn check_kept_pairing(&self) -> Result<(), Error> {
+        let _ = self.back()?;
+        let (input, output) = self.pairings();
+        if input != output {
+            return Err(Error::GradientPairing { input, output });
+        }
+        Ok(())
+    }
+
+    /// The gradients of full-width rows ([`Rows::full`]): for the channels `i` and `j` of a pair adds `xi dyi` to that
+    /// of `cos[i]`, `-xj dyi` to `sin[i]`, `xj dyj` to `cos[j]` and `xi dyj` to `sin[j]`. `x` is the tensor before the
+    /// rotation, `dy` the gradient by the one after it. The gradients are `[rows, heads or 1, rotary_dim]`, a place for
+    /// each channel where those of other rows have one for each pair. (`dx` is what
+    /// [`Direction::Transpose`](crate::Direction::Transpose) makes of `dy`.)
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BackwardDirection`] unless the plan rotates forward, [`Error::GradientPairing`] if its pairing changes,
+    /// [`Error::GradientShape`] unless `cos` and `sin` have one shape, [`Error::RotaryDim`] if they have no channels,
+    /// or not two for each pair; [`Error::HeadDimOnStack`] for heads of more than 2048 channels; and for these channels
+    /// those of [`Rope::angle_gradients`]. Nothing is added then.
+    pub fn channel_gradients<E: Element>(
+        &self,
+        x: &Tensor<'_, E>,
+        dy: &Tensor<'_, E>,
+        cos: &mut PairGradients<'_>,
+        sin: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        self.add_channels([&x.bytes(), &dy.bytes()], E::OUT_OF_PLACE, cos, sin)
+    }
+
+    #[inline(never)]
+    fn add_channels(
+        &self,
+        [x, g]: [&Bytes<'_>; 2],
+        element: &'static OutOfPlaceKernels,
+        cos: &mut PairGradients<'_>,
+        sin: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        self.check_kept_pairing()?;
+        sin.check_shape(cos.shape(), "channels")?;
+        let shape = g.layout.shape();
+        let sequence_rows = cos.check_channels([x.layout.shape(), shape])?;
+        check_head(shape)?;
+        if shape.is_empty() {
+            return Ok(());
+        }
+        let PairGradients {
+            heads: own,
+            pairs: channels,
+            ..
+        } = *cos;
+        let (proof, pairing, pairs) = (self.proof(), self.pairings().0, channels / 2);
+        let walk = Walk {
+            most: 1,
+            ..Walk::between([x.layout, g.layout], &View::NONE, None)
+        };
+        let head_dim = shape.head_dim;
+        staged::with_tile(2 * head_dim, &mut |tiles| {
+            let (first, second) = tiles.split_at_mut(head_dim);
+            let second = &mut second[..head_dim];
+            walk.run_dyn(&mut |span| {
+                staged::read_heads(proof, &span.source(x.bytes), element, head_dim, first);
+                staged::read_heads(proof, &span.written(g.bytes), element, head_dim, second);
+                let [sequence, token, head] = span.first;
+                let row = sequence * sequence_rows + token;
+                let at = (row * own + if own == 1 { 0 } else { head }) * channels;
+                let [cos, sin] =
+                    [&mut *cos.sums, &mut *sin.sums].map(|sums| &mut sums[at..][..channels]);
+                for pair in 0..pairs {
+                    let [i, j] = match pairing {
+                        Pairing::Half => [pair, pairs + pair],
+                        Pairing::Interleaved => [2 * pair, 2 * pair + 1],
+                    };
+                    let [xi, xj] = [i, j].map(|channel| f64::from(first[channel]));
+                    let [gi, gj] = [i, j].map(|channel| f64::from(second[channel]));
+                    cos[i] += xi * gi;
+                    sin[i] -= xj * gi;
+                    cos[j] += xj * gj;
+                    sin[j] += xi * gj;
+                }
+            });
+        });
+        Ok(())
+    }
+
+    /// The same of two tensors that are transformed back first, in f32.
+    #[inline(never)]
+    pub(crate) fn transformed_angle_gradients(
+        &self,
+        transform: Transform,
+        [y, dy]: [&Bytes<'_>; 2],
+        element: &'static OutOfPlaceKernels,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let _ = self.back()?;
+        let shape = dy.layout.shape();
+        let sequence_rows = angles.check([y.layout.shape(), shape])?;
+        check_head(shape)?;
+        transform.hadamard.check(shape.head_dim)?;
+        if shape.is_empty() {
+            return Ok(());
+        }
+        Terms {
+            sum: f32::SUMMED.0.of(self.pairings().1),
+            proof: self.proof(),
+            term: GradientTerm::Cross,
+            tensors: [(y.bytes, y.layout), (dy.bytes, dy.layout)],
+            prefetch: Prefetch::NONE,
+            first_row: 0,
+            sequence_rows,
+        }
+        .add_transformed(transform, element, angles);
+        Ok(())
+    }
+
+    #[inline(never)]
+    pub(crate) fn add_terms(
+        &self,
+        sum: SumFn,
+        term: GradientTerm,
+        [x, g]: [&Bytes<'_>; 2],
+        gradients: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let shape = g.layout.shape();
+        let sequence_rows = gradients.check([x.layout.shape(), shape])?;
+        if shape.is_empty() {
+            return Ok(());
+        }
+        Terms {
+            sum,
+            proof: self.proof(),
+            term,
+            tensors: [(x.bytes, x.layout), (g.bytes, g.layout)],
+            prefetch: Prefetch::of(Access::Gradients, self.tuning(), shape, g.size),
+            first_row: 0,
+            sequence_rows,
+        }
+        .add(gradients);
+        Ok(())
+    }
+}
+
+/// Terms of two tensors, found to fit their sums.
+struct Terms<'a> {
+    sum: SumFn,
+    proof: Proof,
+    term: GradientTerm,
+    /// The elements of both as bytes, and where they lie.
+    tensors: [(&'a [u8], &'a Layout); 2],
+    prefetch: Prefetch,
+    /// The row of the first token.
+    first_row: usize,
+    /// From one sequence's first row to the next one's.
+    sequence_rows: usize,
+}
+
+impl Terms<'_> {
+    /// Adds them, for each row in the order of its sequences and heads.
+    fn add(&self, gradients: &mut PairGradients<'_>) {
+        let [(x, x_layout), (g, g_layout)] = self.tensors;
+        Walk {
+            prefetch: self.prefetch,
+            ..Walk::between([x_layout, g_layout], &View::NONE, None)
+        }
+        .run(|span| {
+            let line = &mut self.line(span, [span.source(x), span.written(g)], gradients);
+            (self.sum)(self.proof, line);
+        });
+    }
+
+    /// The same of heads that are transformed first, in two tiles of f32.
+    fn add_transformed(
+        &self,
+        transform: Transform,
+        element: &'static OutOfPlaceKernels,
+        gradients: &mut PairGradients<'_>,
+    ) {
+        let [(x, x_layout), (g, g_layout)] = self.tensors;
+        let walk = Walk::between([x_layout, g_layout], &View::NONE, None);
+        let head_dim = walk.shape.head_dim;
+        let walk = Walk {
+            most: MOST_CHANNELS / head_dim,
+            ..walk
+        };
+        let len = walk.longest() * head_dim;
+        staged::with_tile(2 * len, &mut |tiles| {
+            let (first, second) = tiles.split_at_mut(len);
+            walk.run_dyn(&mut |span| {
+                let len = span.count * head_dim;
+                let [x, g] = [
+                    (span.source(x), &mut first[..len]),
+                    (span.written(g), &mut second[..len]),
+                ]
+                .map(|(heads, tile)| {
+                    staged::read_heads(self.proof, &heads, element, head_dim, tile);
+                    transform.run(self.proof, tile);
+                    Source {
+                        memory: bytemuck::cast_slice(tile),
+                        at: 0,
+                        step: head_dim,
+                        ahead: 0,
+                    }
+                });
+                (self.sum)(self.proof, &mut self.line(span, [x, g], gradients));
+            });
+        });
+    }
+
+    /// Heads of two tensors, and their sums.
+    #[inline(always)]
+    fn line<'l>(
+        &self,
+        span: &LineSpan<'_>,
+        [x, g]: [Source<'l>; 2],
+        gradients: &'l mut PairGradients<'_>,
+    ) -> GradientLine<'l> {
+        let PairGradients {
+            heads: own,
+            pairs,
+            ref mut sums,
+            ..
+        } = *gradients;
+        let head_step = if own == 1 { 0 } else { pairs };
+        let [sequence, token, head] = span.first;
+        let row = self.first_row + sequence * self.sequence_rows + token;
+        GradientLine {
+            x,
+            g,
+            heads: span.count,
+            head_dim: span.head_dim,
+            pairs,
+            term: self.term,
+            sums: &mut sums[row * own * pairs + head * head_step..],
+            sums_step: if span.along_tokens {
+                own * pairs
+            } else {
+                head_step
+            },
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The sums of a backward pass.
+
+use core::fmt;
+
+use crate::describe::rows::fit::check;
+use crate::kernel::gradient::GradientLine;
+use crate::proof::Proof;
+use crate::{Error, Rows, Shape};
+
+/// Gradients of pairs, `[rows, heads or 1, pairs]`: the sums of a backward pass, in `f64` of the caller's.
+///
+/// There is a row for each token, which all sequences share, or one for each token of each sequence; and one head for
+/// all, or each has its own. Calls add to what is there: begin with zeros, or with what other layers have added.
+///
+/// ```
+/// use rope_core::gradient::PairGradients;
+/// use rope_core::{Frequencies, Pairing, Rope, Scaling, Tensor, TensorMut};
+///
+/// let (tokens, heads, head_dim) = (3, 2, 4);
+/// let frequencies = Frequencies::new(head_dim, 10_000.0, &Scaling::Default)?;
+/// let rows = frequencies.rows(0..tokens)?;
+/// let rope = Rope::new(Pairing::Half);
+///
+/// let shape = [1, tokens, heads, head_dim];
+/// let mut q: Vec<f32> = (0..24).map(|i| (i as f32).sin()).collect();
+/// rope.rotate(&mut TensorMut::new(&mut q, shape)?, &rows)?;
+///
+/// // .. the gradient of the loss by the rotated tensor comes back, and becomes that by the tensor before:
+/// let mut dq: Vec<f32> = (0..24).map(|i| (i as f32).cos()).collect();
+/// let mut sums = vec![0.0; tokens * head_dim / 2];
+/// let mut angles = PairGradients::new(&mut sums, [tokens, 1, head_dim / 2])?;
+/// rope.backward(&Tensor::new(&q, shape)?, &mut TensorMut::new(&mut dq, shape)?, &rows, &mut angles)?;
+///
+/// let mut inverse_frequencies = vec![0.0; head_dim / 2];
+/// angles.frequencies(0..tokens, 1, &mut inverse_frequencies)?;
+/// assert!(inverse_frequencies.iter().all(|gradient| *gradient != 0.0));
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+pub struct PairGradients<'a> {
+    pub(super) sums: &'a mut [f64],
+    pub(super) rows: usize,
+    pub(super) heads: usize,
+    pub(super) pairs: usize,
+}
+
+impl<'a> PairGradients<'a> {
+    /// Sums of that shape, `[rows, heads or 1, pairs]`, in this order in memory.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Storage`] unless there is exactly one for each row, head and pair; also where one extent is zero and
+    /// the others are more than memory has.
+    pub fn new(
+        sums: &'a mut [f64],
+        [rows, heads, pairs]: [usize; 3],
+    ) -> Result<PairGradients<'a>, Error> {
+        // Channels are counted later, and extents are multiplied in other orders.
+        let channels = rows.max(1).saturating_mul(heads.max(1));
+        let channels = channels.saturating_mul(pairs.max(1)).checked_mul(2);
+        let needed = channels.map_or(usize::MAX, |_| rows * heads * pairs);
+        if sums.len() != needed {
+            return Err(Error::Storage {
+                what: "sums",
+                given: sums.len(),
+                needed,
+            });
+        }
+        Ok(PairGradients {
+            sums,
+            rows,
+            heads,
+            pairs,
+        })
+    }
+
+    /// `[rows, heads, pairs]`.
+    pub fn shape(&self) -> [usize; 3] {
+        [self.rows, self.heads, self.pairs]
+    }
+
+    /// All sums.
+    pub fn sums(&self) -> &[f64] {
+        self.sums
+    }
+
+    /// The rows up to one, and the rest: for threads, each with its own tokens. By heads it does not split.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RowRange`] if `row` is beyond the rows.
+    pub fn split_at(self, row: usize) -> Result<(PairGradients<'a>, PairGradients<'a>), Error> {
+        let PairGradients {
+            sums,
+            rows,
+            heads,
+            pairs,
+        } = self;
+        if row > rows {
+            return Err(Error::RowRange {
+                start: row,
+                end: rows,
+                rows,
+            });
+        }
+        let (first, rest) = sums.split_at_mut(row * heads * pairs);
+        let part = |sums, rows| PairGradients {
+            sums,
+            rows,
+            heads,
+            pairs,
+        };
+        Ok((part(first, row), part(rest, rows - row)))
+    }
+
+    /// Whether the sums fit two tensors; and the rows from one sequence's first to the next one's.
+    pub(crate) fn check(&self, shapes: [Shape; 2]) -> Result<usize, Error> {
+        self.check_rotary_dim(shapes, 2 * self.pairs)
+    }
+
+    /// The same of sums of channels.
+    pub(super) fn check_channels(&self, shapes: [Shape; 2]) -> Result<usize, Error> {
+        let rotary_dim = self.pairs;
+        if rotary_dim == 0 || !rotary_dim.is_multiple_of(2) {
+            return Err(Error::RotaryDim {
+                rotary_dim,
+                required: "even and at least 2",
+            });
+        }
+        self.check_rotary_dim(shapes, rotary_dim)
+    }
+
+    /// Whether the sums have this shape, the last extent of which has a name of its own.
+    pub(super) fn check_shape(&self, shape: [usize; 3], last: &'static str) -> Result<(), Error> {
+        let extents = self.shape().into_iter().zip(shape);
+        for (what, (given, needed)) in ["rows", "heads", last].into_iter().zip(extents) {
+            if given != needed {
+                return Err(Error::GradientShape {
+                    what,
+                    given,
+                    needed,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_rotary_dim(
+        &self,
+        [source, target]: [Shape; 2],
+        rotary_dim: usize,
+    ) -> Result<usize, Error> {
+        source.check_same(target)?;
+        let shape = target;
+        let sharing = check(shape, rotary_dim, self.rows)?;
+        if self.heads != 1 && self.heads != shape.heads {
+            return Err(Error::GradientHeads {
+                gradients: self.heads,
+                heads: shape.heads,
+            });
+        }
+        Ok(sharing.sequence_stride())
+    }
+
+    /// Whether rows have as many pairs.
+    pub(crate) fn check_pairs(&self, rows: &Rows<'_>) -> Result<(), Error> {
+        rows.check_rotates("a gradient of angles")?;
+        self.check_shape([self.rows, self.heads, rows.rotary_dim() / 2], "pairs")
+    }
+}
+
+impl fmt::Debug for PairGradients<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PairGradients")
+            .field("shape", &self.shape())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Adds a term of a line.
+pub(crate) type SumFn = fn(Proof, &mut GradientLine<'_>);

@@ -1,0 +1,892 @@
+//! The kinds of plans: a rotation alone, and with a norm, a scale or a transform beside it.
+
+use super::{Plain, Rope};
+use crate::base::limits::MOST_CHANNELS;
+use crate::describe::norm::{Norm, NormReach};
+use crate::describe::rows::fit::fit_across;
+use crate::describe::rows::{Rotation, RowSharing};
+use crate::describe::scale::Scale;
+use crate::describe::tensor::{Bytes, BytesMut};
+use crate::execute::choose::{self, IN_PLACE};
+use crate::execute::ops;
+use crate::kernel::element::Element;
+use crate::kernel::elements::{NormRotateKernels, OutOfPlaceKernels};
+use crate::kernel::gradient::GradientTerm;
+use crate::pass::transform::Transform;
+use crate::pass::{Operand, OperandMut, Pass, PassKernels, PassStages};
+use crate::plan::gradient::{PairGradients, SumFn};
+use crate::stages::{Hadamard, StageOrder};
+use crate::{Error, Rows, Shape, Tensor, TensorMut};
+
+/// A plan with a [`Scale`], a [`Hadamard`] transform, or both. It is linear: it has [`Rope::shift`] and a backward
+/// pass.
+///
+/// ```text
+/// source -> scale -> rotation -> scale -> transform -> destination
+/// ```
+///
+/// What comes from a cache is transformed back first, and not at the end. A shift does both: it dequantizes,
+/// transforms, rotates, transforms and quantizes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinearStages<'a> {
+    scale: Option<Scale<'a>>,
+    transform: Option<Transform>,
+    rounds: bool,
+}
+
+/// A plan with a [`Norm`], a [`Scale`], a [`Hadamard`] transform, or several: all that stands between a projection and
+/// the attention, in one call.
+///
+/// ```text
+/// source -> norm -> scale -> rotation -> norm -> scale -> transform -> destination
+/// ```
+///
+/// The norm and the scale each stand on one side of the rotation, or are absent; the transform is the last stage, and
+/// the first one of what comes from a cache, which it undoes. The source is a tensor or a
+/// [`Cache`](crate::cache::Cache); the destination is the same tensor, another one, or a
+/// [`CacheMut`](crate::cache::CacheMut) of any format. Between two stages a value is f32; the norm, the scale and the
+/// plan determine where it is rounded to the source's element, as a model does that runs one after the other. The bits
+/// are the same on every backend.
+///
+/// ```
+/// # #[cfg(feature = "alloc")] {
+/// use rope_core::norm::{Norm, NormFormula};
+/// use rope_core::{Frequencies, Pairing, Rope, Scaling, TensorMut};
+///
+/// // Qwen3's queries: each head normed, then rotated
+/// let (tokens, heads) = (3, 4);
+/// let (mut q, weights) = (vec![0.5_f32; tokens * heads * 128], [1.0_f32; 128]);
+/// let rows = Frequencies::new(128, 1e6, &Scaling::Default)?.rows(0..tokens)?;
+/// let rope = Rope::new(Pairing::Half).norm(Norm::new(NormFormula::LLAMA, 1e-6).weight(&weights));
+/// rope.rotate(&mut TensorMut::new(&mut q, [1, tokens, heads, 128])?, &rows)?;
+/// # }
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+///
+/// A head has at most 2048 channels. Where a program decides at run time which stages there are, it begins with none:
+/// `Rope<WithStages>::from(rope)`.
+///
+/// # What is fast
+///
+/// All calls give the bits of one stage after the other. The first implementation that admits a call runs it:
+///
+/// | call | how it runs |
+/// |---|---|
+/// | no stages | as [`Rope::rotate`] and [`Rope::rotate_into`] of a plain plan |
+/// | a norm per head, then the rotation of all channels, in place | each head is read once, in one kernel |
+/// | the same into a tensor or slots of the same element | heads are copied, and normed where they are written |
+/// | a rotation, after such a norm or none, into a quantized format | over a tile of the element, then quantized |
+/// | a transform alone, of f32 in place | where the heads are |
+/// | everything else | one stage after the other, over a tile of f32 |
+///
+/// Such a norm has fewer than 512 channels, weights that all heads share or none, and neither a mean nor a bias; it
+/// sums in PyTorch's order. A tile is quantized unless it would round: after [`Rope::without_rounding`], or a norm
+/// whose weights promote its result to f32.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WithStages<'a> {
+    norm: Option<Norm<'a>>,
+    linear: LinearStages<'a>,
+}
+
+/// A plan for Q and K with stages of their own: Qwen3 and Gemma 3 norm each with other weights. It rotates both in one
+/// call, [`Rope::rotate_qk`].
+///
+/// ```
+/// # #[cfg(feature = "alloc")] {
+/// use rope_core::norm::{Norm, NormFormula};
+/// use rope_core::{Frequencies, Pairing, Rope, Scaling, TensorMut};
+///
+/// let norm = Norm::new(NormFormula::LLAMA, 1e-6);
+/// let (query_weights, key_weights) = ([1.0_f32; 128], [0.5_f32; 128]);
+/// let rope = Rope::new(Pairing::Half)
+///     .query_and_key()
+///     .query_norm(norm.weight(&query_weights))
+///     .key_norm(norm.weight(&key_weights));
+///
+/// let rows = Frequencies::new(128, 1e6, &Scaling::Default)?.rows(7..8)?;
+/// let (mut q, mut k) = (vec![0.5_f32; 32 * 128], vec![0.5_f32; 8 * 128]);
+/// let mut q = TensorMut::new(&mut q, [1, 1, 32, 128])?;
+/// let mut k = TensorMut::new(&mut k, [1, 1, 8, 128])?;
+/// rope.rotate_qk(&mut q, &mut k, &rows)?;
+/// # }
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QueryKeyStages<'a> {
+    query: WithStages<'a>,
+    key: WithStages<'a>,
+}
+
+/// What a plan does beside its rotation: [`Plain`], [`LinearStages`] or [`WithStages`]. Sealed.
+///
+/// ```
+/// use rope_core::stages::Stages;
+/// use rope_core::{Error, Rope, Rows, TensorMut};
+///
+/// // Rotates with whatever stages a layer has.
+/// fn keys<S: Stages>(rope: &Rope<S>, k: &mut [f32], rows: &Rows<'_>) -> Result<(), Error> {
+///     rope.rotate(&mut TensorMut::new(k, [1, 1, 2, 64])?, rows)
+/// }
+/// ```
+pub trait Stages: Lower {}
+
+/// The [`Stages`] that are linear maps, which commute with a rotation of cached keys and have a transpose: [`Plain`]
+/// and [`LinearStages`]. A norm is not one of them, so this does not compile:
+///
+/// ```compile_fail,E0599
+/// # use rope_core::cache::CacheMut;
+/// # use rope_core::norm::{Norm, NormFormula};
+/// # use rope_core::{Error, Pairing, Rope, Rows};
+/// fn shift(cache: &mut CacheMut<'_>, rows: &Rows<'_>) -> Result<(), Error> {
+///     let rope = Rope::new(Pairing::Half).norm(Norm::new(NormFormula::LLAMA4, 1e-6));
+///     rope.shift(cache, &[0_i64], rows)
+/// }
+/// ```
+///
+/// Sealed.
+pub trait Linear: Stages + LowerLinear {}
+
+impl Stages for Plain {}
+impl Stages for LinearStages<'_> {}
+impl Stages for WithStages<'_> {}
+impl Linear for Plain {}
+impl Linear for LinearStages<'_> {}
+
+/// The stages of any plan, as passes have them: a plan without any names nothing that runs them.
+#[derive(Clone, Copy, Debug)]
+pub struct Lowered<'a> {
+    stages: Option<PassStages<'a>>,
+    rounds: bool,
+}
+
+impl Lowered<'_> {
+    /// With the transform first, which undoes it: heads come from a cache.
+    pub(super) fn undone(mut self) -> Self {
+        if let Some(stages) = &mut self.stages {
+            stages.transform = stages.transform.map(Transform::undone);
+        }
+        self
+    }
+
+    /// Whether they fit heads of this shape.
+    fn check(&self, shape: Shape) -> Result<(), Error> {
+        check_head(shape)?;
+        let Some(PassStages {
+            norm,
+            scale,
+            transform,
+            ..
+        }) = self.stages
+        else {
+            return Ok(());
+        };
+        let tokens = shape.batch.saturating_mul(shape.tokens);
+        if let Some(norm) = norm {
+            norm.check(tokens, shape.heads, shape.head_dim)?;
+        }
+        if let Some(scale) = scale {
+            scale.check(tokens, shape.heads)?;
+        }
+        if let Some(transform) = transform {
+            transform.hadamard.check(shape.head_dim)?;
+        }
+        Ok(())
+    }
+}
+
+/// The tensor that a pass reads, with its kernels.
+#[derive(Clone, Copy)]
+pub(super) struct PassSource<'x> {
+    pub(super) tensor: Bytes<'x>,
+    pub(super) element: &'static OutOfPlaceKernels,
+    pub(super) kernels: PassKernels,
+}
+
+impl<'x> PassSource<'x> {
+    /// That of a plan of a kind.
+    pub(super) fn of<E: Element, S: Lower>(x: &'x Tensor<'_, E>) -> Self {
+        PassSource {
+            tensor: x.bytes(),
+            element: E::OUT_OF_PLACE,
+            kernels: PassKernels::normed(S::normed::<E>()),
+        }
+    }
+}
+
+/// How a plan of a kind is lowered.
+pub trait Lower: Copy {
+    #[doc(hidden)]
+    fn lowered(&self) -> Lowered<'_>;
+
+    /// The kernels of norms, in programs that have norms.
+    #[doc(hidden)]
+    fn normed<E: Element>() -> Option<&'static NormRotateKernels> {
+        None
+    }
+
+    #[doc(hidden)]
+    fn rotate<E: Element>(
+        rope: &Rope<Self>,
+        x: &mut TensorMut<'_, E>,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        let (x, kernels) = (&mut x.bytes_mut(), in_place::<E, Self>());
+        rope.erased(&mut |rope| rope.run_in_place(x, kernels, Some(rows)))
+            .map(drop)
+    }
+
+    #[doc(hidden)]
+    fn rotate_qk<Q: Element, K: Element>(
+        rope: &Rope<Self>,
+        q: &mut TensorMut<'_, Q>,
+        k: &mut TensorMut<'_, K>,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        let stages = rope.stages.lowered();
+        rope.with([stages; 2]).run_qk(
+            (&mut q.bytes_mut(), in_place::<Q, Self>()),
+            (&mut k.bytes_mut(), in_place::<K, Self>()),
+            rows,
+        )
+    }
+
+    #[doc(hidden)]
+    fn rotate_into<I: Element, O: Element>(
+        rope: &Rope<Self>,
+        x: &Tensor<'_, I>,
+        y: &mut TensorMut<'_, O>,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        let (x, y) = (PassSource::of::<I, Self>(x), &mut y.bytes_mut());
+        rope.erased(&mut |rope| rope.run_across(x, (&mut *y, O::OUT_OF_PLACE), rows))
+            .map(drop)
+    }
+}
+
+/// How a linear plan is taken back.
+pub trait LowerLinear: Lower {
+    /// The stages that take a gradient back: in reverse order.
+    #[doc(hidden)]
+    fn transposed(&self) -> Self;
+
+    /// The stages of a shift: what has to be undone of cached keys, and done again.
+    #[doc(hidden)]
+    fn shifted(&self) -> Lowered<'_> {
+        self.lowered()
+    }
+
+    /// The gradients of the angles alone.
+    #[doc(hidden)]
+    fn angle_gradients<E: Element>(
+        rope: &Rope<Self>,
+        y: &Tensor<'_, E>,
+        dy: &Tensor<'_, E>,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        rope.with(Plain).angle_gradients(y, dy, angles)
+    }
+
+    #[doc(hidden)]
+    fn backward<E: Element>(
+        rope: &Rope<Self>,
+        y: &Tensor<'_, E>,
+        dy: &mut TensorMut<'_, E>,
+        rows: &Rows<'_>,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error>;
+}
+
+impl Lower for Plain {
+    fn lowered(&self) -> Lowered<'_> {
+        Lowered {
+            stages: None,
+            rounds: true,
+        }
+    }
+
+    // A rotation alone has no pass to lower to: that is most of its fixed cost.
+    fn rotate<E: Element>(
+        rope: &Rope,
+        x: &mut TensorMut<'_, E>,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        rope.rotate_bytes(&mut x.bytes_mut(), E::IN_PLACE, rows)
+    }
+
+    fn rotate_qk<Q: Element, K: Element>(
+        rope: &Rope,
+        q: &mut TensorMut<'_, Q>,
+        k: &mut TensorMut<'_, K>,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        let (mut q, mut k) = (q.bytes_mut(), k.bytes_mut());
+        rope.rotate_qk_bytes((&mut q, Q::IN_PLACE), (&mut k, K::IN_PLACE), rows)
+    }
+
+    fn rotate_into<I: Element, O: Element>(
+        rope: &Rope,
+        x: &Tensor<'_, I>,
+        y: &mut TensorMut<'_, O>,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        let y = (&mut y.bytes_mut(), O::OUT_OF_PLACE);
+        rope.rotate_bytes_into((x.bytes(), I::OUT_OF_PLACE), y, rows)
+    }
+}
+
+impl LowerLinear for Plain {
+    fn transposed(&self) -> Self {
+        Plain
+    }
+
+    fn backward<E: Element>(
+        rope: &Rope,
+        y: &Tensor<'_, E>,
+        dy: &mut TensorMut<'_, E>,
+        rows: &Rows<'_>,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        rope.backward_together(y, dy, rows, angles)
+    }
+}
+
+impl Lower for LinearStages<'_> {
+    fn lowered(&self) -> Lowered<'_> {
+        self.lower()
+    }
+}
+
+impl LowerLinear for LinearStages<'_> {
+    fn transposed(&self) -> Self {
+        let turned = |scale: Scale<'_>| match scale.order {
+            StageOrder::BeforeRotation => StageOrder::AfterRotation,
+            StageOrder::AfterRotation => StageOrder::BeforeRotation,
+        };
+        LinearStages {
+            scale: self.scale.map(|scale| scale.with_order(turned(scale))),
+            transform: self.transform.map(Transform::undone),
+            ..*self
+        }
+    }
+
+    // Cached keys are scaled already, and that commutes with the rotation.
+    fn shifted(&self) -> Lowered<'_> {
+        let both = |transform| Transform {
+            first: true,
+            ..transform
+        };
+        LinearStages {
+            scale: None,
+            transform: self.transform.map(both),
+            ..*self
+        }
+        .lower()
+    }
+
+    fn backward<E: Element>(
+        rope: &Rope<Self>,
+        y: &Tensor<'_, E>,
+        dy: &mut TensorMut<'_, E>,
+        rows: &Rows<'_>,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let sum = E::SUMMED.0.of(rope.output);
+        let tensors = (&y.bytes(), &mut dy.bytes_mut());
+        rope.backward_bytes(tensors, in_place::<E, Self>(), sum, rows, angles)
+    }
+
+    fn angle_gradients<E: Element>(
+        rope: &Rope<Self>,
+        y: &Tensor<'_, E>,
+        dy: &Tensor<'_, E>,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let _ = rope.back()?;
+        let (sum, tensors) = (E::SUMMED.0.of(rope.output), [&y.bytes(), &dy.bytes()]);
+        rope.add_angles(tensors, E::OUT_OF_PLACE, sum, angles)
+    }
+}
+
+impl Rope<LinearStages<'_>> {
+    #[inline(never)]
+    fn backward_bytes(
+        &self,
+        (y, dy): (&Bytes<'_>, &mut BytesMut<'_>),
+        kernels: (&'static OutOfPlaceKernels, PassKernels),
+        sum: SumFn,
+        rows: &Rows<'_>,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let shape = dy.layout.shape();
+        let sharing = self.with(Plain).fit_in_place(shape, rows)?;
+        let back = self.back_with([y.layout.shape(), shape], rows, angles)?;
+        back.erased(&mut |back| {
+            back.check_stages(shape, Some(rows))?;
+            self.add_angles([y, &dy.read()], kernels.0, sum, angles)?;
+            run_in_place(
+                &back.checked_pass(shape, kernels, Some((rows, sharing))),
+                dy,
+            );
+            Ok(())
+        })
+    }
+
+    /// Adds the gradients of the angles, of what stands between the rotation and the transform: the factors of a scale
+    /// cancel.
+    fn add_angles(
+        &self,
+        tensors: [&Bytes<'_>; 2],
+        element: &'static OutOfPlaceKernels,
+        sum: SumFn,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let plain = self.with(Plain);
+        match self.stages.transform {
+            None => plain.add_terms(sum, GradientTerm::Cross, tensors, angles),
+            Some(transform) => {
+                plain.transformed_angle_gradients(transform, tensors, element, angles)
+            }
+        }
+    }
+}
+
+impl<'a> LinearStages<'a> {
+    const NONE: Self = LinearStages {
+        scale: None,
+        transform: None,
+        rounds: true,
+    };
+
+    fn lower(self) -> Lowered<'a> {
+        Lowered {
+            stages: ops::stages(None, self.scale, self.transform),
+            rounds: self.rounds,
+        }
+    }
+}
+
+impl Lower for WithStages<'_> {
+    fn lowered(&self) -> Lowered<'_> {
+        Lowered {
+            stages: ops::stages(self.norm, self.linear.scale, self.linear.transform),
+            rounds: self.linear.rounds,
+        }
+    }
+
+    fn normed<E: Element>() -> Option<&'static NormRotateKernels> {
+        Some(E::NORMED)
+    }
+}
+
+impl WithStages<'_> {
+    const NONE: Self = WithStages {
+        norm: None,
+        linear: LinearStages::NONE,
+    };
+}
+
+impl From<Rope> for Rope<WithStages<'_>> {
+    fn from(rope: Rope) -> Self {
+        rope.with(WithStages::NONE)
+    }
+}
+
+impl<'a> From<Rope<LinearStages<'a>>> for Rope<WithStages<'a>> {
+    fn from(rope: Rope<LinearStages<'a>>) -> Self {
+        rope.with(WithStages {
+            linear: rope.stages,
+            ..WithStages::NONE
+        })
+    }
+}
+
+impl From<Rope> for Rope<LinearStages<'_>> {
+    fn from(rope: Rope) -> Self {
+        rope.with(LinearStages::NONE)
+    }
+}
+
+impl Rope {
+    /// Adds a norm.
+    pub fn norm(self, norm: Norm<'_>) -> Rope<WithStages<'_>> {
+        Rope::<WithStages<'_>>::from(self).norm(norm)
+    }
+
+    /// Adds a scale.
+    pub fn scale(self, scale: Scale<'_>) -> Rope<LinearStages<'_>> {
+        Rope::<LinearStages<'_>>::from(self).scale(scale)
+    }
+
+    /// Adds a Hadamard transform after the rotation.
+    pub fn hadamard<'a>(self, hadamard: Hadamard) -> Rope<LinearStages<'a>> {
+        Rope::<LinearStages<'_>>::from(self).hadamard(hadamard)
+    }
+
+    /// Computes the sums of squares that a norm needs of a tensor before its rotation, one per token of each sequence
+    /// where the norm is over the row, one per head of each token where it is over heads. Ranks that hold some of the
+    /// heads add theirs up, and pass them to [`Norm::with_sum_of_squares`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Storage`] unless `sums` has exactly as many; [`Error::HeadDimOnStack`], [`Error::CenteredSums`] for a
+    /// centered norm, and [`Error::Overlap`] if a norm over rows is given heads that share elements: a row has each of
+    /// its elements once.
+    pub fn sum_of_squares<E: Element>(
+        &self,
+        norm: Norm<'_>,
+        x: &Tensor<'_, E>,
+        sums: &mut [f32],
+    ) -> Result<(), Error> {
+        self.squares(norm, (&x.bytes(), E::OUT_OF_PLACE), sums)
+    }
+
+    #[inline(never)]
+    fn squares(
+        &self,
+        norm: Norm<'_>,
+        (x, element): (&Bytes<'_>, &'static OutOfPlaceKernels),
+        sums: &mut [f32],
+    ) -> Result<(), Error> {
+        let shape = x.layout.shape();
+        check_head(shape)?;
+        if norm.formula.centered {
+            return Err(Error::CenteredSums);
+        }
+        let rows = shape.batch.saturating_mul(shape.tokens);
+        let each = if norm.reach == NormReach::Row {
+            x.layout.check_heads_disjoint()?;
+            1
+        } else {
+            shape.heads
+        };
+        let (given, needed) = (sums.len(), rows.saturating_mul(each));
+        if given != needed {
+            return Err(Error::Storage {
+                what: "sums",
+                given,
+                needed,
+            });
+        }
+        if !shape.is_empty() {
+            let norm = Norm {
+                order: StageOrder::BeforeRotation,
+                ..norm
+            };
+            let plan = self.with(Lowered {
+                stages: ops::stages(Some(norm), None, None),
+                rounds: true,
+            });
+            let pass = plan.checked_pass(shape, (element, PassKernels::default()), None);
+            pass.squares((x, element), norm, sums);
+        }
+        Ok(())
+    }
+
+    /// A plan for Q and K, whose stages follow: [`query_norm`](Rope::query_norm), [`key_norm`](Rope::key_norm),
+    /// [`query_scale`](Rope::query_scale), [`hadamard`](Rope::hadamard).
+    pub fn query_and_key<'a>(self) -> Rope<QueryKeyStages<'a>> {
+        self.with(QueryKeyStages {
+            query: WithStages::NONE,
+            key: WithStages::NONE,
+        })
+    }
+}
+
+impl<'a> Rope<LinearStages<'a>> {
+    /// Adds a norm, which stands before the scale on its side of the rotation.
+    pub fn norm(self, norm: Norm<'a>) -> Rope<WithStages<'a>> {
+        Rope::<WithStages<'_>>::from(self).norm(norm)
+    }
+
+    /// Sets the scale.
+    pub fn scale(mut self, scale: Scale<'a>) -> Self {
+        self.stages.scale = Some(scale);
+        self
+    }
+
+    /// Sets the Hadamard transform, the last stage.
+    pub fn hadamard(mut self, hadamard: Hadamard) -> Self {
+        self.stages.transform = Some(Transform::new(hadamard));
+        self
+    }
+
+    /// Passes the f32 of the rotation to the stage after it, as [`Rope<WithStages>::without_rounding`] does.
+    pub fn without_rounding(mut self) -> Self {
+        self.stages.rounds = false;
+        self
+    }
+}
+
+impl<'a> Rope<QueryKeyStages<'a>> {
+    /// Sets the norm of Q.
+    pub fn query_norm(mut self, norm: Norm<'a>) -> Self {
+        self.stages.query.norm = Some(norm);
+        self
+    }
+
+    /// Sets the norm of K.
+    pub fn key_norm(mut self, norm: Norm<'a>) -> Self {
+        self.stages.key.norm = Some(norm);
+        self
+    }
+
+    /// Sets the scale of Q: the attention's `1 / sqrt(head_dim)`, Llama 4's temperature.
+    pub fn query_scale(mut self, scale: Scale<'a>) -> Self {
+        self.stages.query.linear.scale = Some(scale);
+        self
+    }
+
+    /// Sets the Hadamard transform of both, the last stage: scores are kept only if Q and K have the same.
+    pub fn hadamard(mut self, hadamard: Hadamard) -> Self {
+        let transform = Some(Transform::new(hadamard));
+        self.stages.query.linear.transform = transform;
+        self.stages.key.linear.transform = transform;
+        self
+    }
+
+    /// Rotates Q and K, in place, with the same rows, each with its own stages: two calls of [`Rope::rotate`], whose
+    /// arguments are all checked before either tensor is touched.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::rotate_qk`] with stages.
+    pub fn rotate_qk<Q: Element, K: Element>(
+        &self,
+        q: &mut TensorMut<'_, Q>,
+        k: &mut TensorMut<'_, K>,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        let QueryKeyStages { query, key } = &self.stages;
+        self.with([query.lowered(), key.lowered()]).run_qk(
+            (&mut q.bytes_mut(), in_place::<Q, WithStages<'_>>()),
+            (&mut k.bytes_mut(), in_place::<K, WithStages<'_>>()),
+            rows,
+        )
+    }
+}
+
+impl Rope<[Lowered<'_>; 2]> {
+    /// Runs a pass over Q by the stages of the one, and a pass over K by those of the other.
+    #[inline(never)]
+    fn run_qk(
+        &self,
+        (q, query_kernels): (&mut BytesMut<'_>, (&'static OutOfPlaceKernels, PassKernels)),
+        (k, key_kernels): (&mut BytesMut<'_>, (&'static OutOfPlaceKernels, PassKernels)),
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        let (query, key) = (q.layout.shape(), k.layout.shape());
+        let [query_rope, key_rope] = self.stages.map(|stages| self.with(stages));
+        let rows = Some((rows, self.with(Plain).check_qk(query, key, rows)?));
+        query_rope.stages.check(query)?;
+        key_rope.stages.check(key)?;
+        run_in_place(&query_rope.checked_pass(query, query_kernels, rows), q);
+        run_in_place(&key_rope.checked_pass(key, key_kernels, rows), k);
+        Ok(())
+    }
+}
+
+impl<'a> Rope<WithStages<'a>> {
+    /// Sets the norm.
+    pub fn norm(mut self, norm: Norm<'a>) -> Self {
+        self.stages.norm = Some(norm);
+        self
+    }
+
+    /// Sets the scale, which stands after the norm on its side of the rotation.
+    pub fn scale(mut self, scale: Scale<'a>) -> Self {
+        self.stages.linear.scale = Some(scale);
+        self
+    }
+
+    /// Sets the Hadamard transform, the last stage.
+    pub fn hadamard(mut self, hadamard: Hadamard) -> Self {
+        self.stages.linear.transform = Some(Transform::new(hadamard));
+        self
+    }
+
+    /// Passes the f32 of the rotation, and of a Hadamard transform, to what follows: a norm, a scale, the transform, a
+    /// quantized format. Otherwise it is rounded to the source's element first, which gives the bits of separate steps.
+    ///
+    /// A destination of f32, f16 or bf16 that directly follows takes the f32 either way, and rounds it once. A scale or
+    /// a norm that comes last rounds its own result to the source's element before the destination does, unless it is
+    /// told not to ([`Scale::without_rounding`], [`NormResult::Kept`](crate::norm::NormResult::Kept)).
+    pub fn without_rounding(mut self) -> Self {
+        self.stages.linear.rounds = false;
+        self
+    }
+
+    /// [`Rope::rotate`], and the name of the implementation that ran it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::rotate`].
+    pub(crate) fn rotate_by<E: Element>(
+        &self,
+        x: &mut TensorMut<'_, E>,
+        rows: &Rows<'_>,
+    ) -> Result<&'static str, Error> {
+        let (x, kernels) = (&mut x.bytes_mut(), in_place::<E, WithStages<'_>>());
+        self.erased(&mut |rope| rope.run_in_place(x, kernels, Some(rows)))
+    }
+
+    /// [`Rope::rotate_into`], and the name of the implementation that ran it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::rotate_into`].
+    pub(crate) fn rotate_into_by<I: Element, O: Element>(
+        &self,
+        x: &Tensor<'_, I>,
+        y: &mut TensorMut<'_, O>,
+        rows: &Rows<'_>,
+    ) -> Result<&'static str, Error> {
+        let (x, y) = (PassSource::of::<I, WithStages<'_>>(x), &mut y.bytes_mut());
+        self.erased(&mut |rope| rope.run_across(x, (&mut *y, O::OUT_OF_PLACE), rows))
+    }
+}
+
+impl<S: Stages> Rope<S> {
+    /// Runs the stages in place without the rotation: queries and keys of layers that norm and do not rotate; heads of
+    /// an attention's output, whose Hadamard transform is undone so. A plain plan has none, and changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::rotate`] but for the rows'.
+    pub fn run_stages<E: Element>(&self, x: &mut TensorMut<'_, E>) -> Result<(), Error> {
+        self.run_stages_by(x).map(drop)
+    }
+
+    /// [`Rope::run_stages`], and the name of the implementation that ran it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::run_stages`].
+    pub(crate) fn run_stages_by<E: Element>(
+        &self,
+        x: &mut TensorMut<'_, E>,
+    ) -> Result<&'static str, Error> {
+        let (x, kernels) = (
+            &mut x.bytes_mut(),
+            (E::OUT_OF_PLACE, PassKernels::default()),
+        );
+        self.erased(&mut |rope| rope.run_in_place(x, kernels, None))
+    }
+}
+
+impl Rope<Lowered<'_>> {
+    #[inline(never)]
+    fn run_in_place(
+        &self,
+        x: &mut BytesMut<'_>,
+        kernels: (&'static OutOfPlaceKernels, PassKernels),
+        rows: Option<&Rows<'_>>,
+    ) -> Result<&'static str, Error> {
+        let shape = x.layout.shape();
+        let rows = match rows {
+            Some(rows) => Some((rows, self.with(Plain).fit_in_place(shape, rows)?)),
+            None => None,
+        };
+        self.check_stages(shape, rows.map(|(rows, _)| rows))?;
+        Ok(run_in_place(&self.checked_pass(shape, kernels, rows), x))
+    }
+
+    #[inline(never)]
+    fn run_across(
+        &self,
+        x: PassSource<'_>,
+        (y, target): (&mut BytesMut<'_>, &'static OutOfPlaceKernels),
+        rows: &Rows<'_>,
+    ) -> Result<&'static str, Error> {
+        let shape = x.tensor.layout.shape();
+        let sharing = fit_across(shape, y.layout.shape(), rows)?;
+        let target = &mut OperandMut::Tensor(y, target);
+        self.run_into(x, target, Some((rows, sharing)))
+    }
+
+    /// Runs the plan from a tensor into a target that fits it, if the stages do.
+    pub(super) fn run_into(
+        &self,
+        x: PassSource<'_>,
+        target: &mut OperandMut<'_, '_>,
+        rows: Option<(&Rows<'_>, RowSharing)>,
+    ) -> Result<&'static str, Error> {
+        let shape = x.tensor.layout.shape();
+        self.check_stages(shape, rows.map(|(rows, _)| rows))?;
+        let pass = self.checked_pass(shape, (x.element, x.kernels), rows);
+        let source = Operand::Tensor(x.tensor, x.element);
+        Ok(choose::out_of_place(&pass, &source, target))
+    }
+
+    /// Whether norm and scale fit the heads, and the direction the rows.
+    pub(super) fn check_stages(&self, shape: Shape, rows: Option<&Rows<'_>>) -> Result<(), Error> {
+        self.stages.check(shape)?;
+        match rows {
+            Some(rows) => self.with(Plain).check_direction(shape, rows),
+            None => Ok(()),
+        }
+    }
+
+    /// The pass of a call whose arguments have been checked. (In a `Result` it would be copied.)
+    pub(super) fn checked_pass<'s>(
+        &'s self,
+        shape: Shape,
+        (element, kernels): (&'static OutOfPlaceKernels, PassKernels),
+        rows: Option<(&'s Rows<'_>, RowSharing)>,
+    ) -> Pass<'s> {
+        Pass {
+            proof: self.proof,
+            tuning: self.tuning,
+            element,
+            kernels,
+            shape,
+            part: shape.whole(),
+            stages: self.stages.stages.as_ref(),
+            rotation: rows.map(|(rows, sharing)| Rotation {
+                rows: rows.view(sharing),
+                factors: self.factors(rows.attention_factor()),
+                input: self.input,
+                output: self.output,
+            }),
+            rounds: self.stages.rounds,
+            skips_identity: false,
+            // No other kernel knows full-width rows.
+            staged: self.staged || rows.is_some_and(|(rows, _)| rows.is_full_width()),
+            streams: false,
+        }
+    }
+}
+
+impl<S: Lower> Rope<S> {
+    /// Calls `run` with the plan without the type of its stages, on which no pass depends. One copy for each kind of
+    /// plan: inlined there was one for each verb and element, 20 KB of librope.so; and what a call returns through
+    /// memory waits for its stores, 15 ns.
+    #[inline(never)]
+    pub(super) fn erased<T>(
+        &self,
+        run: &mut dyn FnMut(&Rope<Lowered<'_>>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        run(&self.with(self.stages.lowered()))
+    }
+}
+
+/// The kernels of a plan that works in place.
+fn in_place<E: Element, S: Lower>() -> (&'static OutOfPlaceKernels, PassKernels) {
+    let kernels = PassKernels {
+        in_place: Some(E::IN_PLACE),
+        normed: S::normed::<E>(),
+    };
+    (E::OUT_OF_PLACE, kernels)
+}
+
+fn run_in_place(pass: &Pass<'_>, x: &mut BytesMut<'_>) -> &'static str {
+    let target = &mut OperandMut::Tensor(x, pass.element);
+    choose::in_place(IN_PLACE, pass, target)
+}
+
+pub(crate) fn check_head(shape: Shape) -> Result<(), Error> {
+    let (head_dim, limit) = (shape.head_dim, MOST_CHANNELS);
+    if head_dim > limit {
+        return Err(Error::HeadDimOnStack { head_dim, limit });
+    }
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! What proves that a CPU has an instruction set, and enters it.
+
+use crate::base::backend::{Backend, backends};
+use crate::tuning::Tuning;
+#[cfg(not(all(
+    any(target_arch = "x86", target_arch = "x86_64"),
+    target_feature = "sse2"
+)))]
+use crate::tuning::UNKNOWN;
+// And the proofs, by the names of their backends.
+use crate::simd::*;
+
+macro_rules! proofs {
+    ($(#[cfg($cfg:meta)] { $($(#[doc = $doc:literal])+ $name:ident = $text:literal,)+ })+) => {
+        impl Backend {
+            /// The proof that this CPU can run it, if it can.
+            pub(crate) fn prove(self) -> Option<Proof> {
+                match self {
+                    $($(
+                        #[cfg($cfg)]
+                        Backend::$name => $name::detect().map(Proof::$name),
+                    )+)+
+                    #[allow(unreachable_patterns, reason = "all names are compiled in on some targets, not on others")]
+                    _ => None,
+                }
+            }
+        }
+
+        /// A backend that this CPU can run: exists only through [`Backend::prove`].
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Proof {
+            $($(
+                #[cfg($cfg)]
+                $name($name),
+            )+)+
+        }
+
+        $($(
+            #[cfg($cfg)]
+            impl From<$name> for Proof {
+                fn from(token: $name) -> Self {
+                    Proof::$name(token)
+                }
+            }
+        )+)+
+
+        impl Proof {
+            pub(crate) fn backend(self) -> Backend {
+                match self {
+                    $($(
+                        #[cfg($cfg)]
+                        Proof::$name(_) => Backend::$name,
+                    )+)+
+                }
+            }
+
+            /// The first backend, from this one on, that has a whole group for so many pairs: the others would leave
+            /// all of them to it. Asked once a call.
+            pub(crate) fn fitting(self, pairs: usize) -> Self {
+                match self {
+                    $($(
+                        #[cfg($cfg)]
+                        Proof::$name(token) if pairs < const { leaves::<$name>() } => {
+                            Proof::from(token.narrower()).fitting(pairs)
+                        }
+                    )+)+
+                    fits => fits,
+                }
+            }
+
+            /// Runs a kernel compiled for the backend: the one branch of a call.
+            #[inline]
+            pub(crate) fn run<K: Kernel>(self, kernel: K) {
+                match self {
+                    $($(
+                        #[cfg($cfg)]
+                        Proof::$name(token) => token.enter(kernel),
+                    )+)+
+                }
+            }
+        }
+    };
+}
+
+// What is not compiled in on a target has no proof there.
+backends!(proofs);
+
+impl Backend {
+    /// Whether this CPU, and this build, can run it.
+    pub fn is_available(self) -> bool {
+        self.prove().is_some()
+    }
+
+    /// The backends that this CPU can run, the fastest first.
+    pub fn available() -> impl Iterator<Item = Backend> {
+        Backend::ALL
+            .iter()
+            .copied()
+            .filter(|backend| backend.is_available())
+    }
+
+    /// The fastest backend that this CPU can run.
+    pub fn best() -> Backend {
+        Proof::best().backend()
+    }
+}
+
+/// From how many pairs on an instruction set leaves not all to the narrower one: those of a group.
+const fn leaves<S: Simd>() -> usize {
+    if S::LANES > 1 { 2 * S::LANES } else { 0 }
+}
+
+impl Proof {
+    pub(crate) fn best() -> Self {
+        Backend::ALL
+            .iter()
+            .find_map(|backend| backend.prove())
+            .unwrap_or(Proof::Scalar(Scalar))
+    }
+}
+
+/// The knobs of this core.
+pub(crate) fn tuning() -> &'static Tuning {
+    cfg_if::cfg_if! {
+        if #[cfg(all(any(target_arch = "x86", target_arch = "x86_64"), target_feature = "sse2"))] {
+            Tuning::of_row(cpu::tuning_row())
+        } else {
+            &UNKNOWN
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Backend, Proof};
+
+    #[test]
+    fn who_has_no_group_leaves_the_call() {
+        for proof in Backend::ALL.iter().filter_map(|backend| backend.prove()) {
+            assert_eq!(proof.fitting(usize::MAX), proof);
+            let last = [0, 1, 7].map(|pairs| proof.fitting(pairs));
+            assert_eq!(last.map(Proof::backend), [Backend::Scalar; 3]);
+        }
+    }
+}

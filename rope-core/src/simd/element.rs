@@ -1,0 +1,196 @@
+//! Elements as bits: how they become f32 lanes, and go back.
+
+use bytemuck::Pod;
+use half::{bf16, f16};
+
+use super::{Simd, SimdSums, convert};
+
+/// Which products of two elements are f32 numbers, so that f32 multiplies them without rounding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Products {
+    /// Few.
+    Few,
+    /// Those that are normal numbers: the bits do fit.
+    Normal,
+    /// All.
+    All,
+}
+
+/// An element as a kernel sees it: its bits, and their one-lane definition. An instruction set that has something
+/// better than the definition overrides `read` and `write`.
+pub(crate) trait Convert {
+    /// The type its bits are kept in.
+    type Bits: Pod;
+
+    /// Whether the kernel writes bf16, which one instruction set does in a way of its own.
+    #[cfg_attr(
+        not(any(target_arch = "x86", target_arch = "x86_64")),
+        allow(dead_code, reason = "only x86 has an instruction set for it")
+    )]
+    const BF16: bool = false;
+
+    /// Whether two vectors come apart into even and odd elements for less than into the first half and the second.
+    const EVEN_ODD: bool = false;
+
+    /// Which products of two elements are f32 numbers.
+    const PRODUCTS: Products;
+
+    /// The value, exactly.
+    fn to_f32(x: Self::Bits) -> f32;
+
+    /// The value rounded to the element.
+    fn from_f32(x: f32) -> Self::Bits;
+
+    /// Two vectors of elements; even and odd ones if so asked, which only an element that offers it is.
+    #[inline(always)]
+    fn read<S: Simd>(s: S, x: [S::Chunk<Self::Bits>; 2], _even_odd: bool) -> [S::F32; 2] {
+        let [a, b] = x;
+        [
+            s.load_f32(S::map(a, Self::to_f32)),
+            s.load_f32(S::map(b, Self::to_f32)),
+        ]
+    }
+
+    /// Two vectors of elements as doubles.
+    #[inline(always)]
+    fn read_wide<S: SimdSums>(s: S, x: [S::Chunk<Self::Bits>; 2]) -> [S::Wide; 2] {
+        let [a, b] = Self::read(s, x, false);
+        [s.widen(a), s.widen(b)]
+    }
+
+    /// Undoes `read` on the two halves of a group, rounding.
+    #[inline(always)]
+    fn write<S: Simd>(
+        s: S,
+        group: [[S::F32; 2]; 2],
+        _even_odd: bool,
+    ) -> [[S::Chunk<Self::Bits>; 2]; 2] {
+        let [[a, b], [c, d]] = group;
+        [
+            [
+                S::map(s.store_f32(a), Self::from_f32),
+                S::map(s.store_f32(b), Self::from_f32),
+            ],
+            [
+                S::map(s.store_f32(c), Self::from_f32),
+                S::map(s.store_f32(d), Self::from_f32),
+            ],
+        ]
+    }
+
+    /// Rounds a group to elements, and takes it back. A NaN in it is one that arithmetic made, or passed on from an
+    /// element.
+    #[inline(always)]
+    fn round<S: Simd>(s: S, group: [[S::F32; 2]; 2]) -> [[S::F32; 2]; 2] {
+        let [a, b] = Self::write(s, group, false);
+        [Self::read(s, a, false), Self::read(s, b, false)]
+    }
+}
+
+impl Convert for f32 {
+    type Bits = f32;
+    const PRODUCTS: Products = Products::Few;
+
+    #[inline(always)]
+    fn round<S: Simd>(_: S, group: [[S::F32; 2]; 2]) -> [[S::F32; 2]; 2] {
+        group
+    }
+
+    #[inline(always)]
+    fn to_f32(x: f32) -> f32 {
+        x
+    }
+
+    #[inline(always)]
+    fn from_f32(x: f32) -> f32 {
+        x
+    }
+
+    #[inline(always)]
+    fn read<S: Simd>(s: S, [a, b]: [S::Chunk<f32>; 2], _: bool) -> [S::F32; 2] {
+        [s.load_f32(a), s.load_f32(b)]
+    }
+
+    #[inline(always)]
+    fn read_wide<S: SimdSums>(s: S, [a, b]: [S::Chunk<f32>; 2]) -> [S::Wide; 2] {
+        [s.load_f32_wide(a), s.load_f32_wide(b)]
+    }
+
+    #[inline(always)]
+    fn write<S: Simd>(s: S, group: [[S::F32; 2]; 2], _: bool) -> [[S::Chunk<f32>; 2]; 2] {
+        let [[a, b], [c, d]] = group;
+        [
+            [s.store_f32(a), s.store_f32(b)],
+            [s.store_f32(c), s.store_f32(d)],
+        ]
+    }
+}
+
+impl Convert for f16 {
+    type Bits = u16;
+    const PRODUCTS: Products = Products::All;
+
+    #[inline(always)]
+    fn to_f32(x: u16) -> f32 {
+        convert::f16_to_f32(x)
+    }
+
+    #[inline(always)]
+    fn from_f32(x: f32) -> u16 {
+        convert::f32_to_f16(x)
+    }
+
+    #[inline(always)]
+    fn read<S: Simd>(s: S, x: [S::Chunk<u16>; 2], _: bool) -> [S::F32; 2] {
+        s.load_f16(x)
+    }
+
+    #[inline(always)]
+    fn write<S: Simd>(s: S, [a, b]: [[S::F32; 2]; 2], _: bool) -> [[S::Chunk<u16>; 2]; 2] {
+        [s.store_f16(a), s.store_f16(b)]
+    }
+}
+
+/// Two bf16 are one 32-bit word, and each one's f32 is that word shifted or masked: even and odd elements come apart
+/// for less than widening costs.
+impl Convert for bf16 {
+    type Bits = u16;
+    const PRODUCTS: Products = Products::Normal;
+    const BF16: bool = true;
+    const EVEN_ODD: bool = true;
+
+    #[inline(always)]
+    fn to_f32(x: u16) -> f32 {
+        convert::bf16_to_f32(x)
+    }
+
+    #[inline(always)]
+    fn from_f32(x: f32) -> u16 {
+        convert::f32_to_bf16(x)
+    }
+
+    /// Even and odd ones are neither moved to be packed nor to be taken apart.
+    #[inline(always)]
+    fn round<S: Simd>(s: S, group: [[S::F32; 2]; 2]) -> [[S::F32; 2]; 2] {
+        let [a, b] = s.store_bf16_even_odd(group);
+        [s.load_bf16_even_odd(a), s.load_bf16_even_odd(b)]
+    }
+
+    #[inline(always)]
+    fn read<S: Simd>(s: S, x: [S::Chunk<u16>; 2], even_odd: bool) -> [S::F32; 2] {
+        if even_odd {
+            s.load_bf16_even_odd(x)
+        } else {
+            s.load_bf16(x)
+        }
+    }
+
+    #[inline(always)]
+    fn write<S: Simd>(s: S, group: [[S::F32; 2]; 2], even_odd: bool) -> [[S::Chunk<u16>; 2]; 2] {
+        if even_odd {
+            s.store_bf16_even_odd(group)
+        } else {
+            s.store_bf16(group)
+        }
+    }
+}

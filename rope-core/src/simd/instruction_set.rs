@@ -1,0 +1,38 @@
+//! What a kernel is, and what it runs on.
+
+use super::{CacheLine, SimdF64, SimdQuant, SimdSums};
+
+/// A piece of work, generic over the instruction set. A backend runs it inside a function that has its CPU features;
+/// `run` and all that it calls must be `#[inline(always)]` to be compiled with them.
+pub(crate) trait Kernel {
+    /// Whether it writes bf16: all that `avx512bf16` does otherwise than `avx512`, and so all that is compiled for it.
+    #[cfg_attr(
+        not(any(target_arch = "x86", target_arch = "x86_64")),
+        allow(dead_code, reason = "only x86 has an instruction set for it")
+    )]
+    const BF16: bool = false;
+
+    fn run<S: InstructionSet>(self, s: S);
+}
+
+/// A proof that an instruction set is here, with all of its operations: what a kernel runs on.
+pub(crate) trait InstructionSet: SimdQuant + SimdSums + SimdF64 {
+    /// The instruction set for what a row leaves when whole groups are taken; itself for the scalar one.
+    type Narrower: InstructionSet;
+
+    /// Runs a kernel in a function of its own that is compiled for this instruction set.
+    fn enter<K: Kernel>(self, kernel: K);
+
+    /// The proof of a wider instruction set is a proof of the narrower.
+    fn narrower(self) -> Self::Narrower;
+
+    /// Writes past the caches, where the instruction set can.
+    ///
+    /// # Safety
+    ///
+    /// Nobody reads or writes the place before a fence.
+    #[inline(always)]
+    unsafe fn stream(self, to: &mut CacheLine, from: CacheLine) {
+        *to = from;
+    }
+}
