@@ -217,6 +217,10 @@ impl Tuning {
     }
 
     /// The row of that index.
+    #[cfg_attr(
+        not(any(target_arch = "x86", target_arch = "x86_64")),
+        allow(dead_code, reason = "only x86 has CPUID")
+    )]
     pub(crate) fn of_row(row: u8) -> &'static Self {
         ROWS.get(usize::from(row)).copied().unwrap_or(&UNKNOWN)
     }

@@ -73,6 +73,19 @@ impl Avx2 {
         nan != 0
     }
 
+    /// What was rounded, with quiet NaNs where there were NaNs.
+    #[inline(always)]
+    fn quiet(self, rounded: __m256i, x: __m256) -> __m256i {
+        op!({
+            let quiet_bit = _mm256_castsi256_ps(_mm256_set1_epi32(0x0040_0000));
+            _mm256_castps_si256(_mm256_blendv_ps(
+                _mm256_castsi256_ps(rounded),
+                _mm256_or_ps(x, quiet_bit),
+                _mm256_cmp_ps::<_CMP_UNORD_Q>(x, x),
+            ))
+        })
+    }
+
     /// Rounds a group. A NaN, which is asked for once, is made quiet instead: rounding could carry it into an infinity.
     #[inline(always)]
     fn round_bf16(self, group: [[__m256; 2]; 2]) -> [[__m256i; 2]; 2] {
@@ -83,20 +96,11 @@ impl Avx2 {
         ];
         if self.nan_in_four([a, b, c, d]) {
             cold_path();
-            for (rounded, x) in rounded
-                .as_flattened_mut()
-                .iter_mut()
-                .zip(group.as_flattened())
-            {
-                *rounded = op!({
-                    let quiet_bit = _mm256_castsi256_ps(_mm256_set1_epi32(0x0040_0000));
-                    _mm256_castps_si256(_mm256_blendv_ps(
-                        _mm256_castsi256_ps(*rounded),
-                        _mm256_or_ps(*x, quiet_bit),
-                        _mm256_cmp_ps::<_CMP_UNORD_Q>(*x, *x),
-                    ))
-                });
-            }
+            let [[ra, rb], [rc, rd]] = rounded;
+            rounded = [
+                [self.quiet(ra, a), self.quiet(rb, b)],
+                [self.quiet(rc, c), self.quiet(rd, d)],
+            ];
         }
         rounded
     }

@@ -151,6 +151,16 @@ impl<const BF16: bool> Token<BF16> {
         nan != 0
     }
 
+    /// What was rounded, with quiet NaNs where there were NaNs.
+    #[inline(always)]
+    fn quiet(self, rounded: __m512i, x: __m512) -> __m512i {
+        op!({
+            let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x);
+            let quiet_bit = _mm512_set1_epi32(0x0040_0000);
+            _mm512_mask_or_epi32(rounded, nan, _mm512_castps_si512(x), quiet_bit)
+        })
+    }
+
     /// Rounds a group. A NaN, which is asked for once, is made quiet instead: rounding could carry it into an infinity.
     #[inline(always)]
     fn round_bf16(self, group: [[__m512; 2]; 2]) -> [[__m512i; 2]; 2] {
@@ -161,17 +171,11 @@ impl<const BF16: bool> Token<BF16> {
         ];
         if self.nan_in_four([a, b, c, d]) {
             cold_path();
-            for (rounded, x) in rounded
-                .as_flattened_mut()
-                .iter_mut()
-                .zip(group.as_flattened())
-            {
-                *rounded = op!({
-                    let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(*x, *x);
-                    let quiet_bit = _mm512_set1_epi32(0x0040_0000);
-                    _mm512_mask_or_epi32(*rounded, nan, _mm512_castps_si512(*x), quiet_bit)
-                });
-            }
+            let [[ra, rb], [rc, rd]] = rounded;
+            rounded = [
+                [self.quiet(ra, a), self.quiet(rb, b)],
+                [self.quiet(rc, c), self.quiet(rd, d)],
+            ];
         }
         rounded
     }
