@@ -92,8 +92,9 @@ knobs! {
         interleaved(probe(Call::InPlace, F32, LARGE))];
     "rotate.heads 16", "heads", [0, 10], |t| t.rotate.heads[0],
         [probe(Call::InPlace, BF16, LARGE)];
-    "rotate.above f32", "bytes", [0, 48 * KIB, 512 * KIB], |t| t.rotate.above[1],
-        [probe(Call::InPlace, F32, SMALL), probe(Call::InPlace, F32, [64, 16])];
+    "rotate.above f32", "bytes", [0, 48 * KIB, 512 * KIB, 2 * MIB], |t| t.rotate.above[1],
+        [probe(Call::InPlace, F32, SMALL), probe(Call::InPlace, F32, [64, 16]), probe(Call::InPlace, F32, MIDDLE),
+        interleaved(probe(Call::InPlace, F32, MIDDLE))];
     "rotate.above 16", "bytes", [512 * KIB, 2 * MIB], |t| t.rotate.above[0],
         [probe(Call::InPlace, BF16, [128, 32])];
     "tile.heads f32", "heads", [0, 10], |t| t.tile.heads[1],

@@ -234,6 +234,20 @@ impl<'a> Pass<'a> {
             }
             _ => Order::BY_TOKEN,
         };
+        self.walk_of(order, source, target)
+    }
+
+    /// The walk over the heads of two tensors, which are not asked for their kind of places every line.
+    pub(crate) fn walk_between<'w>(
+        &'w self,
+        source: &'w Layout,
+        target: &'w Layout,
+    ) -> Walk<'w, &'w Layout, &'w Layout> {
+        self.walk_of(Order::of(Some(source), target), source, target)
+    }
+
+    #[inline(always)]
+    fn walk_of<S, T>(&self, order: Order, source: S, target: T) -> Walk<'_, S, T> {
         let [batch, tokens] = &self.part;
         Walk {
             shape: Shape {

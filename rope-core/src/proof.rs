@@ -54,6 +54,16 @@ macro_rules! proofs {
                 }
             }
 
+            /// Whether stores can bypass the caches.
+            pub(crate) fn streams(self) -> bool {
+                match self {
+                    $($(
+                        #[cfg($cfg)]
+                        Proof::$name(_) => <$name as InstructionSet>::STREAMS,
+                    )+)+
+                }
+            }
+
             /// The first backend, from this one on, that has a whole group for so many pairs: the others would leave
             /// all of them to it. Asked once a call.
             pub(crate) fn fitting(self, pairs: usize) -> Self {

@@ -4,7 +4,7 @@ source "$(dirname "$0")/common.sh"
 
 aarch64_toolchain
 debian_toolchain
-optimized rope-tests
+optimized rope-tests rope-harness
 cpu=cortex-a53
 step $cpu
 CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER=$(aarch64_on $cpu)

@@ -237,7 +237,7 @@ suite() {
     done
     if [[ $# != 0 ]]; then shift; fi
     # To compile rope-core with its own tests takes as long as without.
-    local what=(-p rope-core -p rope-tests --lib --tests) filter
+    local what=(-p rope-core -p rope-harness -p rope-tests --lib --tests) filter
     for filter; do
         if [[ $filter == [^-]*::* ]]; then what=(-p rope-tests --test suites); fi
     done

@@ -6,7 +6,7 @@ source "$(dirname "$0")/common.sh"
 debian_toolchain gcc-s390x-linux-gnu libc6-dev-s390x-cross qemu-user
 export CARGO_TARGET_S390X_UNKNOWN_LINUX_GNU_LINKER=s390x-linux-gnu-gcc
 export CARGO_TARGET_S390X_UNKNOWN_LINUX_GNU_RUNNER="qemu-s390x -L /usr/s390x-linux-gnu -E LD_LIBRARY_PATH=/usr/s390x-linux-gnu/lib"
-optimized rope-tests core compiler_builtins
+optimized rope-tests rope-harness core compiler_builtins
 
 expect portable,scalar
 # The systematic suites run whole; of the random choices the first quarter of those that this machine makes.

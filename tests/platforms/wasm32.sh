@@ -6,7 +6,7 @@ source "$(dirname "$0")/common.sh"
 
 wasm_in_node
 debian_toolchain
-optimized rope-tests core compiler_builtins
+optimized rope-tests rope-harness core compiler_builtins
 export ROPE_EXPECT=portable,scalar
 # The systematic suites run whole; of the random choices the first quarter of those that this machine makes.
 export ROPE_FEWER=4

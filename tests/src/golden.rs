@@ -46,7 +46,7 @@ bits! {
 fn path(file: &str) -> PathBuf {
     let folder = std::env::var_os("ROPE_GOLDEN").map(PathBuf::from);
     folder
-        .unwrap_or_else(|| [env!("CARGO_MANIFEST_DIR"), "golden"].iter().collect())
+        .unwrap_or_else(|| [env!("CARGO_MANIFEST_DIR"), "../golden"].iter().collect())
         .join(file)
 }
 

@@ -46,6 +46,7 @@ fn each_error_has_a_test() {
         include_str!("refused.rs"),
         include_str!("refused_chains.rs"),
         include_str!("config.rs"),
+        include_str!("operands.rs"),
         include_str!("rotate_at.rs"),
         include_str!("frequencies.rs"),
         include_str!("gguf.rs"),

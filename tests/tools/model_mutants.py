@@ -215,7 +215,7 @@ class Program:
             '[package]\nname = "suites"\nversion = "0.0.0"\nedition = "2024"\n[lib]\npath = "lib.rs"\n[dependencies]\n'
             + core
             + f'rope-models = {{ path = "{models}" }}\n'
-            + f'rope-tests = {{ path = "{ROOT}/tests", default-features = false }}\n'
+            + f'rope-harness = {{ path = "{ROOT}/tests/src", default-features = false }}\n'
             + 'serde_json = { version = "1", default-features = false, features = ["alloc"] }\n'
             + "[workspace]\n[profile.dev]\ndebug = false\nopt-level = 1\n"
         )

@@ -83,28 +83,28 @@ def keys():
     return re.search(r"    Key:\n(.*?)\n\}", source, re.S)[1].split()
 
 
+def lists():
+    """The lists of types without rows, by their names in the source."""
+    others = (SOURCES / "types/others.rs").read_text()
+    found = dict(re.findall(r'const (\w+): &str = "\\\n(.*?)";', others, re.S))
+    assert found.keys() >= {"FLAT", "PARTS"}, found.keys()
+    return found
+
+
 def flat():
     """The composites whose text model may lie flat in the file, and its type."""
-    listed = re.search(r"const FLAT.*?&\[\n(.*?)\n\];", (SOURCES / "types/others.rs").read_text(), re.S)[1]
-    return dict(re.findall(r'\("([^"]+)", "([^"]+)"\)', listed))
-
-
-def words(constants):
-    """The words of some lists without rows."""
-    others = (SOURCES / "types/others.rs").read_text()
-    found = re.findall(rf'const {constants}: &str = "\\\n(.*?)";', others, re.S)
-    assert found, constants
-    return {word for listed in found for word in listed.split()}
+    return dict(line.split() for line in lists()["FLAT"].splitlines())
 
 
 def composites():
     """The types whose parts have types of their own."""
-    return words("COMPOSITES")
+    return set(re.findall(r"^([^\s:]+):", lists()["PARTS"], re.M))
 
 
 def names():
     """All model types that are known, those without a rotation too."""
     others = (SOURCES / "types/others.rs").read_text()
-    found = set(read(TYPES)[0]) | words(r"\w+")
+    found = set(read(TYPES)[0]) | composites()
+    found.update(word for name, listed in lists().items() if name != "PARTS" for word in listed.split())
     refused = re.search(r"const REFUSED.*?refused! \{\n(.*?)\n\};", others, re.S)[1]
     return found | set(re.findall(r'^\s*"([^"\s]+)":', refused, re.M))

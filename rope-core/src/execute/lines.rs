@@ -8,7 +8,7 @@ use crate::describe::cache::CacheHeads;
 use crate::describe::rows::View;
 use crate::describe::tensor::BytesMut;
 use crate::kernel::elements::{InPlaceFn, OutOfPlaceFn};
-use crate::kernel::line::{Line, LineRows, MoreTokens, Source};
+use crate::kernel::line::{Line, LineRows, MoreTokens, SourceLine};
 use crate::kernel::rotation::RowFactors;
 use crate::pass::walk::Walk;
 use crate::pass::{IoFormats, Operand, OperandMut, Pass};
@@ -53,9 +53,15 @@ fn run(
     let Some(kernel) = kernel(ends).filter(|_| pass.stages.is_none()) else {
         return false;
     };
-    let walk = &pass.walk(Some(source), target);
-    let (from, to) = (source.memory(), target.memory_mut());
-    rotate_lines((pass.proof, pass.tuning), ends, kernel, from, to, walk);
+    let core = (pass.proof, pass.tuning);
+    if let (Operand::Tensor(x, _), OperandMut::Tensor(y, _)) = (source, &mut *target) {
+        let walk = &pass.walk_between(x.layout, y.layout);
+        rotate_lines(core, ends, kernel, x.bytes, y.bytes, walk);
+    } else {
+        let walk = &pass.walk(Some(source), target);
+        let (from, to) = (source.memory(), target.memory_mut());
+        rotate_lines(core, ends, kernel, from, to, walk);
+    }
     true
 }
 
@@ -83,13 +89,31 @@ pub(crate) fn rotate_lines<S: Addresses, T: Addresses>(
     });
 }
 
+/// Rotates a line by a kernel; what does not rotate is copied.
+#[inline]
+pub(crate) fn rotate_line(
+    proof: Proof,
+    ends: IoFormats,
+    kernel: OutOfPlaceFn,
+    source: &SourceLine<'_>,
+    line: &mut Line<'_>,
+) {
+    let rotated = 2 * line.rows.pairs;
+    if rotated > 0 {
+        kernel(proof, source, line);
+    }
+    if rotated < line.head_dim {
+        copy_unrotated(proof, ends, source, line);
+    }
+}
+
 /// Copies the channels after the pairs: as bits where the element stays the same, not even a NaN changes; otherwise
 /// rounded from f32, which all kernels read that convert.
 #[inline(never)]
 pub(super) fn copy_unrotated(
     proof: Proof,
     ends: IoFormats,
-    source: &Source<'_>,
+    source: &SourceLine<'_>,
     line: &mut Line<'_>,
 ) {
     let channels = 2 * line.rows.pairs..line.head_dim;
@@ -101,7 +125,7 @@ pub(super) fn copy_unrotated(
 pub(super) fn copy_channels(
     proof: Proof,
     ends: IoFormats,
-    source: &Source<'_>,
+    source: &SourceLine<'_>,
     line: &mut Line<'_>,
     channels: Range<usize>,
 ) {

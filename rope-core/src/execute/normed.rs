@@ -6,7 +6,7 @@ use crate::describe::cache::CacheHeads;
 use crate::describe::norm::Norm;
 use crate::kernel::element::ElementKernels;
 use crate::kernel::elements::{ElementType, NormRotateFn, NormRotateKernels};
-use crate::kernel::line::{Line, Source};
+use crate::kernel::line::{Line, SourceLine};
 use crate::kernel::norm::ROOTS;
 use crate::kernel::normed::{LineNorm, LineRoots, TOO_LONG};
 use crate::pass::walk::{CHUNK, Prefetch, Walk};
@@ -70,7 +70,7 @@ impl<'w> FusedNorm<'w> {
 
     /// Norms and rotates a line, whose squares are prefetched so many elements ahead.
     pub(super) fn run(&self, line: &mut Line<'_>, ahead: usize, roots: &mut [f32; ROOTS]) {
-        let heads = Source {
+        let heads = SourceLine {
             memory: line.memory,
             at: line.at,
             step: line.step,
@@ -153,7 +153,7 @@ pub(crate) fn copied(
 }
 
 /// Copies the heads of a line, elements of `size` bytes, from those of a source.
-pub(super) fn copy_heads(source: &Source<'_>, line: &mut Line<'_>, size: usize) {
+pub(super) fn copy_heads(source: &SourceLine<'_>, line: &mut Line<'_>, size: usize) {
     let contiguous = source.step == line.head_dim && line.step == line.head_dim;
     let (calls, heads) = if contiguous {
         (1, line.heads)

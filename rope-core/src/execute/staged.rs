@@ -16,7 +16,7 @@ use crate::describe::norm::NormReach;
 use crate::describe::rows::FullHeads;
 use crate::kernel::element::ElementKernels;
 use crate::kernel::elements::{OutOfPlaceKernels, RotateF32};
-use crate::kernel::line::{LineRows, Source};
+use crate::kernel::line::{LineRows, SourceLine};
 use crate::kernel::norm::{NormFactors, ROOTS};
 use crate::pass::walk::{LineSpan, Order};
 use crate::pass::{Operand, OperandMut, Operands, Pass};
@@ -263,7 +263,7 @@ impl Pass<'_> {
                 if first > 0 || 2 * span.rows.pairs < span.head_dim {
                     rotated.copy_from_slice(tile);
                 }
-                let source = Source {
+                let source = SourceLine {
                     memory: bytemuck::cast_slice(tile),
                     at: first,
                     step: span.head_dim,
@@ -322,7 +322,7 @@ impl Channels {
 /// Reads whole heads that are lines.
 pub(crate) fn read_heads(
     proof: Proof,
-    heads: &Source<'_>,
+    heads: &SourceLine<'_>,
     element: &'static OutOfPlaceKernels,
     head_dim: usize,
     values: &mut [f32],
@@ -333,7 +333,7 @@ pub(crate) fn read_heads(
 /// Reads channels of heads that are lines.
 pub(super) fn read_lines(
     proof: Proof,
-    heads: &Source<'_>,
+    heads: &SourceLine<'_>,
     element: &'static OutOfPlaceKernels,
     channels: Channels,
     values: &mut [f32],
@@ -375,7 +375,7 @@ impl Operands<'_, '_, '_> {
         };
         match heads {
             CacheHeads::Lines(memory, element) => {
-                let heads = Source {
+                let heads = SourceLine {
                     memory,
                     at: span.at[end],
                     step: span.steps[end],

@@ -18,16 +18,16 @@ use core::marker::PhantomData;
 use core::ops::Range;
 
 use super::gradient::{AddTerms, GradientLine, GradientTerm};
-use super::line::{Heads, Line, RotateLine, Same, Source, SourceHeads, Starts};
+use super::line::{Heads, Line, RotateLine, Same, SourceHeads, SourceLine, Starts};
 use super::pairs::PairLayout;
-use super::rotation::{Angles, LaneOrder};
+use super::rotation::{self, Angles, ConstOrder, LaneOrder, with_order};
 use crate::simd::element::Convert;
 use crate::simd::{InstructionSet, Kernel, SimdSums};
 
 /// Rotates a line of gradients in place, and adds `y1 dy2 - y2 dy1` to the sums of its pairs, which all heads share.
 pub(crate) struct BackwardLine<'l, 'a, E, P> {
     /// The rotated tensor.
-    y: &'l Source<'l>,
+    y: &'l SourceLine<'l>,
     line: &'l mut Line<'a>,
     sums: &'l mut [f64],
     chain: PhantomData<(E, P)>,
@@ -35,7 +35,7 @@ pub(crate) struct BackwardLine<'l, 'a, E, P> {
 
 impl<'l, 'a, E, P> BackwardLine<'l, 'a, E, P> {
     #[inline(always)]
-    pub(crate) fn new(y: &'l Source<'l>, sums: &'l mut [f64], line: &'l mut Line<'a>) -> Self {
+    pub(crate) fn new(y: &'l SourceLine<'l>, sums: &'l mut [f64], line: &'l mut Line<'a>) -> Self {
         BackwardLine {
             y,
             line,
@@ -58,15 +58,17 @@ impl<E: Convert, P: PairLayout> Kernel for BackwardLine<'_, '_, E, P> {
                 if RotateLine::<Same<E, P>>::nan_in(s, row) {
                     0
                 } else {
-                    Self::passes(s, y, line, sums, row)
+                    with_order!(Self::lane_order::<S>(), O => {
+                        Self::passes::<S, O>(s, y, line, sums, row)
+                    })
                 }
             }
             _ => 0,
         };
         if from < pairs {
             let mut terms = GradientLine {
-                x: Source { ahead: 0, ..*y },
-                g: Source {
+                x: SourceLine { ahead: 0, ..*y },
+                g: SourceLine {
                     memory: line.memory,
                     at: line.at,
                     step: line.step,
@@ -90,11 +92,16 @@ impl<E: Convert, P: PairLayout> BackwardLine<'_, '_, E, P> {
     /// to 0.85 of the time of passes over all heads in `[1, 2048, 32, 128]`, and 0.3 to 0.75 with AVX2.)
     const SOME: usize = 16 / size_of::<E::Bits>();
 
+    /// The order of a group's lanes.
+    const fn lane_order<S: SimdSums>() -> LaneOrder {
+        LaneOrder::of::<S, P>(E::EVEN_ODD, size_of::<E::Bits>(), true)
+    }
+
     /// All whole groups of all heads. Returns the next pair.
     #[inline(always)]
-    fn passes<S: SimdSums>(
+    fn passes<S: SimdSums, O: ConstOrder>(
         s: S,
-        y: &Source<'_>,
+        y: &SourceLine<'_>,
         line: &mut Line<'_>,
         sums: &mut [f64],
         row: [&[f32]; 2],
@@ -110,7 +117,7 @@ impl<E: Convert, P: PairLayout> BackwardLine<'_, '_, E, P> {
             first = heads.end;
             from = 0;
             while line.rows.pairs - from >= const { 2 * S::LANES } {
-                Self::pass(s, y, line, sums, row, heads.clone(), from);
+                Self::pass::<S, O>(s, y, line, sums, row, heads.clone(), from);
                 from += const { 2 * S::LANES };
             }
         }
@@ -119,9 +126,9 @@ impl<E: Convert, P: PairLayout> BackwardLine<'_, '_, E, P> {
 
     /// A group of some heads.
     #[inline(always)]
-    fn pass<S: SimdSums>(
+    fn pass<S: SimdSums, O: ConstOrder>(
         s: S,
-        y: &Source<'_>,
+        y: &SourceLine<'_>,
         line: &mut Line<'_>,
         sums: &mut [f64],
         [cos, sin]: [&[f32]; 2],
@@ -132,10 +139,9 @@ impl<E: Convert, P: PairLayout> BackwardLine<'_, '_, E, P> {
         let y = SourceHeads::<E>::of(y);
         let mut heads = Heads::<Same<E, P>>::of((), line);
         let (pairs, len) = (cos.len(), const { 2 * S::LANES });
-        let order = const { LaneOrder::of::<S, P>(E::EVEN_ODD, size_of::<E::Bits>(), true) };
         let cos = S::chunks(&cos[from..][..len]).as_chunks().0;
         let sin = S::chunks(&sin[from..][..len]).as_chunks().0;
-        let angles = Angles::load(s, cos[0], sin[0], factors, order);
+        let angles = Angles::<S, O>::load(s, cos[0], sin[0], factors);
         let places = S::chunks_mut(&mut sums[from..][..len]);
         let mut added = AddTerms::<E, P>::load(s, places);
         heads.check(pairs, from, len);
@@ -146,10 +152,10 @@ impl<E: Convert, P: PairLayout> BackwardLine<'_, '_, E, P> {
                 heads.prefetch(s, heads.at(index), false);
             }
             let y = P::groups::<S, _>(y.head(index, head_dim), pairs, from, 1);
-            let mut dy = heads.groups::<S>(s, &(), heads.at(index), [pairs, from, 1]);
+            let mut dy = heads.groups(s, &(), heads.at(index), [pairs, from, 1]);
             let group = P::get(P::reread(&dy.target), 0);
             added = AddTerms::<E, P>::add::<S, false>(s, added, P::get(y, 0), group);
-            dy.rotate(s, 0, &angles, order);
+            dy.rotate(s, 0, &angles);
         }
         AddTerms::<E, P>::store(s, added, places);
     }

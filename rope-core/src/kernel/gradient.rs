@@ -8,7 +8,7 @@
 
 use core::marker::PhantomData;
 
-use super::line::{Source, SourceHeads};
+use super::line::{SourceHeads, SourceLine};
 use super::pairs::{PairLayout, VectorPair};
 use super::rotation::deinterleave;
 use crate::simd::element::{Convert, Products};
@@ -17,9 +17,9 @@ use crate::simd::{InstructionSet, Kernel, Scalar, SimdSums};
 /// Heads of two tensors, and the sums of their pairs. Every index in it has been checked.
 pub(crate) struct GradientLine<'a> {
     /// The first tensor.
-    pub(crate) x: Source<'a>,
+    pub(crate) x: SourceLine<'a>,
     /// The second.
-    pub(crate) g: Source<'a>,
+    pub(crate) g: SourceLine<'a>,
     pub(crate) heads: usize,
     pub(crate) head_dim: usize,
     pub(crate) pairs: usize,
@@ -238,10 +238,14 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
     #[inline(always)]
     fn read<S: SimdSums>(s: S, [a, b]: [VectorPair<S, E::Bits>; 2]) -> [[S::F32; 2]; 2] {
         if const { P::ALTERNATING && E::EVEN_ODD } {
-            let ([a, b], [c, d]) = (E::read(s, a, true), E::read(s, b, true));
+            let ([a, b], [c, d]) = (E::read_even_odd(s, a), E::read_even_odd(s, b));
             return [[a, c], [b, d]];
         }
-        let group = [E::read(s, a, Self::EVEN_ODD), E::read(s, b, Self::EVEN_ODD)];
+        let group = if const { Self::EVEN_ODD } {
+            [E::read_even_odd(s, a), E::read_even_odd(s, b)]
+        } else {
+            [E::read(s, a), E::read(s, b)]
+        };
         if const { P::ALTERNATING } {
             deinterleave(s, group)
         } else {

@@ -26,9 +26,11 @@ use core::mem::take;
 
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 
-use super::normed::{HeadNorm, LineNorm, Prologue};
+use super::normed::{LineNorm, Prologue};
 use super::pairs::{PairLayout, VectorPair};
-use super::rotation::{Angles, LaneOrder, RowFactors, deinterleave, interleave, rotate};
+use super::rotation::{
+    self, Angles, ConstOrder, LaneOrder, RowFactors, deinterleave, interleave, rotate, with_order,
+};
 use crate::simd::element::Convert;
 use crate::simd::{InstructionSet, Kernel, Scalar, Simd};
 
@@ -54,7 +56,7 @@ pub(crate) struct Line<'a> {
 
 /// Heads at equal distances that a kernel reads only, as many as its line has.
 #[derive(Clone, Copy)]
-pub(crate) struct Source<'a> {
+pub(crate) struct SourceLine<'a> {
     /// The elements as bytes.
     pub(crate) memory: &'a [u8],
     /// Index of the first head.
@@ -127,13 +129,13 @@ pub(crate) trait Route {
     type Q: PairLayout;
 
     /// What a kernel gets beside its line: the source, or nothing in place.
-    type Source<'s>: Copy;
+    type SourceLine<'s>: Copy;
     /// The heads of the source, as the elements they are.
     type Heads<'h>: Copy;
     /// The groups of a head of the source.
     type Groups<'c, S: Simd>: Copy;
 
-    fn heads<'h>(source: Self::Source<'h>) -> Self::Heads<'h>;
+    fn heads<'h>(source: Self::SourceLine<'h>) -> Self::Heads<'h>;
 
     /// Elements from one head to the next.
     fn step(heads: Self::Heads<'_>) -> usize;
@@ -200,7 +202,7 @@ impl<E: Convert, P: PairLayout> Route for Same<E, P> {
     type P = P;
     type O = E;
     type Q = P;
-    type Source<'s> = ();
+    type SourceLine<'s> = ();
     type Heads<'h> = ();
     type Groups<'c, S: Simd> = ();
 
@@ -289,12 +291,12 @@ impl<I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Route for Other<I, P,
     type P = P;
     type O = O;
     type Q = Q;
-    type Source<'s> = &'s Source<'s>;
+    type SourceLine<'s> = &'s SourceLine<'s>;
     type Heads<'h> = SourceHeads<'h, I>;
     type Groups<'c, S: Simd> = P::Groups<'c, VectorPair<S, I::Bits>>;
 
     #[inline(always)]
-    fn heads<'h>(source: &'h Source<'h>) -> SourceHeads<'h, I>
+    fn heads<'h>(source: &'h SourceLine<'h>) -> SourceHeads<'h, I>
     where
         'h: 'h,
     {
@@ -397,7 +399,7 @@ impl<E: Convert> Copy for SourceHeads<'_, E> {}
 
 impl<'h, E: Convert> SourceHeads<'h, E> {
     #[inline(always)]
-    pub(super) fn of(source: &Source<'h>) -> Self {
+    pub(super) fn of(source: &SourceLine<'h>) -> Self {
         let (before, elements) = cast_slice(source.memory).split_at(source.at);
         SourceHeads {
             before,
@@ -429,7 +431,7 @@ impl<'h, E: Convert> SourceHeads<'h, E> {
 
 /// Rotates the pairs of a line, and of the tokens after it, from a given pair to the last.
 pub(crate) struct RotateLine<'l, 'a, R: Route, N = ()> {
-    source: R::Source<'l>,
+    source: R::SourceLine<'l>,
     line: &'l mut Line<'a>,
     from: usize,
     prologue: N,
@@ -437,13 +439,13 @@ pub(crate) struct RotateLine<'l, 'a, R: Route, N = ()> {
 
 impl<'l, 'a, R: Route, N> RotateLine<'l, 'a, R, N> {
     #[inline(always)]
-    pub(crate) fn new(source: R::Source<'l>, line: &'l mut Line<'a>, prologue: N) -> Self {
+    pub(crate) fn new(source: R::SourceLine<'l>, line: &'l mut Line<'a>, prologue: N) -> Self {
         RotateLine::from(source, line, 0, prologue)
     }
 
     #[inline(always)]
     pub(super) fn from(
-        source: R::Source<'l>,
+        source: R::SourceLine<'l>,
         line: &'l mut Line<'a>,
         from: usize,
         prologue: N,
@@ -484,7 +486,9 @@ impl<R: Route, N: Prologue> Kernel for RotateLine<'_, '_, R, N> {
                 let (mut start, mut place, mut rest) = (start, 0, more.starts.iter());
                 loop {
                     let heads = &mut heads.of_token(place);
-                    from = Self::token(s, heads, rows, start, first, prologue);
+                    from = with_order!(Self::lane_order::<S>(true), O => {
+                        Self::token::<S, O>(s, heads, rows, start, first, prologue)
+                    });
                     match rest.next() {
                         Some(&next) if const { Self::MORE_TOKENS } => {
                             start = next;
@@ -495,7 +499,9 @@ impl<R: Route, N: Prologue> Kernel for RotateLine<'_, '_, R, N> {
                 }
             }
             Starts::Each(starts) if !Self::nan_in_any(s, rows, starts) => {
-                from = Self::each(s, &mut heads, rows, starts, from, prologue);
+                from = with_order!(Self::lane_order::<S>(false), O => {
+                    Self::each::<S, O>(s, &mut heads, rows, starts, from, prologue)
+                });
             }
             // The narrower instruction set takes the whole line, and it or the next checks every NaN.
             _ => {}
@@ -524,7 +530,7 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
         Self::even_odd::<S>() && R::P::ALTERNATING == R::Q::ALTERNATING
     }
 
-    /// The order of a group's lanes.
+    /// The order of a group's lanes, by whether heads share their row.
     const fn lane_order<S: Simd>(shared: bool) -> LaneOrder {
         LaneOrder::of::<S, R::P>(Self::even_odd::<S>(), size_of::<Bits<R::O>>(), shared)
     }
@@ -611,7 +617,7 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
 
     /// All whole groups, from a pair on, of the heads of a token, whose row starts there. Returns the next pair.
     #[inline(always)]
-    fn token<S: Simd>(
+    fn token<S: Simd, O: ConstOrder>(
         s: S,
         heads: &mut Heads<'_, '_, R>,
         rows: &LineRows<'_>,
@@ -625,23 +631,23 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
         let (row, factors) = (rows.row(start), rows.factors);
         if const { Self::most::<S>() >= 4 } {
             while rows.pairs - from >= 4 * Self::group::<S>() {
-                from = Self::shared::<S, 4>(s, heads, row, factors, from, prologue);
+                from = Self::shared::<S, O, 4>(s, heads, row, factors, from, prologue);
             }
         }
         if const { Self::most::<S>() >= 2 } {
             while rows.pairs - from >= 2 * Self::group::<S>() {
-                from = Self::shared::<S, 2>(s, heads, row, factors, from, prologue);
+                from = Self::shared::<S, O, 2>(s, heads, row, factors, from, prologue);
             }
         }
         while rows.pairs - from >= Self::group::<S>() {
-            from = Self::shared::<S, 1>(s, heads, row, factors, from, prologue);
+            from = Self::shared::<S, O, 1>(s, heads, row, factors, from, prologue);
         }
         from
     }
 
     /// `G` groups, from a pair on, of all heads, with the row that they share. Returns the next pair.
     #[inline(always)]
-    fn shared<S: Simd, const G: usize>(
+    fn shared<S: Simd, O: ConstOrder, const G: usize>(
         s: S,
         heads: &mut Heads<'_, '_, R>,
         [cos, sin]: [&[f32]; 2],
@@ -649,13 +655,19 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
         from: usize,
         prologue: N,
     ) -> usize {
-        let order = const { Self::lane_order::<S>(true) };
         let (pairs, len) = (cos.len(), G * Self::group::<S>());
         let cos = S::chunks(&cos[from..][..len]).as_chunks().0;
         let sin = S::chunks(&sin[from..][..len]).as_chunks().0;
-        let mut angles = [Angles::zero(s); G];
-        for i in 0..G {
-            angles[i] = Angles::load(s, cos[i], sin[i], factors, order);
+        // By hand, as below. Those beyond `G` are never read.
+        const { assert!(G == 1 || G == 2 || G == 4) };
+        let first = Angles::<S, O>::load(s, cos[0], sin[0], factors);
+        let mut angles = [first, first, first, first];
+        if const { G > 1 } {
+            angles[1] = Angles::load(s, cos[1], sin[1], factors);
+        }
+        if const { G > 2 } {
+            angles[2] = Angles::load(s, cos[2], sin[2], factors);
+            angles[3] = Angles::load(s, cos[3], sin[3], factors);
         }
         heads.check(pairs, from, len);
         let prefetches = const { S::PREFETCHES_HEADS } && from == 0;
@@ -664,17 +676,16 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
             if prefetches {
                 heads.prefetch(s, head, false);
             }
-            let mut groups = heads.groups::<S>(s, &prologue, head, [pairs, from, G]);
+            let mut groups = heads.groups(s, &prologue, head, [pairs, from, G]);
             // By hand: a loop that may call something (what is rare, in 16 bits) the compiler does not unroll, and
             // keeps cos and sin in memory for it.
-            const { assert!(G == 1 || G == 2 || G == 4) };
-            groups.rotate(s, 0, &angles[0], order);
+            groups.rotate(s, 0, &angles[0]);
             if const { G > 1 } {
-                groups.rotate(s, 1, &angles[1], order);
+                groups.rotate(s, 1, &angles[1]);
             }
             if const { G > 2 } {
-                groups.rotate(s, 2, &angles[2], order);
-                groups.rotate(s, 3, &angles[3], order);
+                groups.rotate(s, 2, &angles[2]);
+                groups.rotate(s, 3, &angles[3]);
             }
             drop(groups);
             head.index += 1;
@@ -689,7 +700,7 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
 
     /// All whole groups, from a pair on, of all heads, each with its own row. Returns the next pair.
     #[inline(always)]
-    fn each<S: Simd>(
+    fn each<S: Simd, O: ConstOrder>(
         s: S,
         heads: &mut Heads<'_, '_, R>,
         rows: &LineRows<'_>,
@@ -697,7 +708,6 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
         from: usize,
         prologue: N,
     ) -> usize {
-        let order = const { Self::lane_order::<S>(false) };
         let rows = &{ *rows };
         let len = (rows.pairs - from) / Self::group::<S>();
         let pairs = len * Self::group::<S>();
@@ -709,17 +719,17 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
             let cos = &S::chunks(&cos[from..][..pairs]).as_chunks().0[..len];
             let sin = &S::chunks(&sin[from..][..pairs]).as_chunks().0[..len];
             let next = heads.next(head);
-            let mut groups = heads.groups::<S>(s, &prologue, head, [rows.pairs, from, len]);
+            let mut groups = heads.groups(s, &prologue, head, [rows.pairs, from, len]);
             // A loop for each, so that nothing is asked for each group; all else is one text for both.
             if let Some(factors) = rows.factors {
                 for i in 0..len {
-                    let angles = &Angles::load(s, cos[i], sin[i], Some(factors), order);
-                    groups.rotate(s, i, angles, order);
+                    let angles = Angles::<S, O>::load(s, cos[i], sin[i], Some(factors));
+                    groups.rotate(s, i, &angles);
                 }
             } else {
                 for i in 0..len {
-                    let angles = &Angles::load(s, cos[i], sin[i], None, order);
-                    groups.rotate(s, i, angles, order);
+                    let angles = Angles::<S, O>::load(s, cos[i], sin[i], None);
+                    groups.rotate(s, i, &angles);
                 }
             }
             head = next;
@@ -759,7 +769,7 @@ pub(super) struct Heads<'s, 'h, R: Route> {
 
 impl<'s, 'h, R: Route> Heads<'s, 'h, R> {
     #[inline(always)]
-    pub(super) fn of(source: R::Source<'s>, line: &'h mut Line<'_>) -> Self {
+    pub(super) fn of(source: R::SourceLine<'s>, line: &'h mut Line<'_>) -> Self {
         let (before, elements) = cast_slice_mut(line.memory).split_at_mut(line.at);
         Heads {
             source: R::heads(source),
@@ -837,24 +847,17 @@ impl<'s, 'h, R: Route> Heads<'s, 'h, R> {
     }
 
     #[inline(always)]
-    #[allow(
-        clippy::manual_map,
-        reason = "a closure is not inlined into the backend's entry"
-    )]
-    pub(super) fn groups<'c, S: Simd>(
+    pub(super) fn groups<'c, S: Simd, N: Prologue>(
         &'c mut self,
         s: S,
-        prologue: &'c impl Prologue,
+        prologue: &'c N,
         head: Head,
         [pairs, from, groups]: [usize; 3],
-    ) -> HeadGroups<'s, 'c, S, R> {
+    ) -> HeadGroups<'s, 'c, S, R, N> {
         let [source, target] = head.starts;
         let elements = &mut self.elements[target..][..self.head_dim];
         HeadGroups {
-            norm: match prologue.norm() {
-                Some(norm) => Some(norm.head(s, head.index, [pairs, from, groups])),
-                None => None,
-            },
+            norm: prologue.head(s, head.index, [pairs, from, groups]),
             source: R::groups::<S>(self.source, source, self.head_dim, [pairs, from, groups]),
             target: R::Q::groups_mut::<S, _>(elements, pairs, from, groups),
         }
@@ -862,48 +865,55 @@ impl<'s, 'h, R: Route> Heads<'s, 'h, R> {
 }
 
 /// Groups of a head, where they are read, if that is another place, and where they are written.
-pub(super) struct HeadGroups<'s, 'c, S: Simd, R: Route> {
-    norm: Option<HeadNorm<'c, S, R::P>>,
+pub(super) struct HeadGroups<'s, 'c, S: Simd, R: Route, N: Prologue> {
+    norm: N::Head<'c, S, R::P>,
     source: R::Groups<'s, S>,
     pub(super) target: GroupsMut<'c, S, R>,
 }
 
-impl<S: Simd, R: Route> HeadGroups<'_, '_, S, R> {
+impl<S: Simd, R: Route, N: Prologue> HeadGroups<'_, '_, S, R, N> {
     /// Reads a group, norms it, rotates it, writes it: all stages of a chain, in registers.
     #[inline(always)]
-    pub(super) fn rotate(&mut self, s: S, i: usize, angles: &Angles<S>, order: LaneOrder) {
-        if const { Self::WRITES_HALVES } && self.norm.is_none() {
-            self.rotate_half(s, [i, 0], angles, order);
-            self.rotate_half(s, [i, 1], angles, order);
+    pub(super) fn rotate<O: ConstOrder>(&mut self, s: S, i: usize, angles: &Angles<S, O>) {
+        if const { Self::WRITES_HALVES } {
+            self.rotate_half(s, [i, 0], angles);
+            self.rotate_half(s, [i, 1], angles);
             return;
         }
-        let even_odd = matches!(order, LaneOrder::ApartEvenOdd | LaneOrder::EvenOdd);
         let [a, b] = R::get::<S>(self.source, &self.target, i);
-        let mut group = [R::I::read(s, a, even_odd), R::I::read(s, b, even_odd)];
-        if let Some(norm) = &self.norm {
-            group = norm.apply::<R::I>(s, i, group);
-        }
-        let rotated = angles.rotate(s, group, order);
-        let moves = const { R::P::ALTERNATING != R::Q::ALTERNATING };
-        let [[x0, y0], [x1, y1]] = rotated;
-        let rotated = match const { (R::P::ALTERNATING, R::Q::ALTERNATING) } {
-            // Even and odd elements are apart already.
-            (true, false) if even_odd => [[x0, x1], [y0, y1]],
-            (true, false) => deinterleave(s, rotated),
-            (false, true) => interleave(s, rotated),
-            _ => rotated,
+        let group = if const { O::EVEN_ODD } {
+            // No norm: its weights are in the order of the channels.
+            [R::I::read_even_odd(s, a), R::I::read_even_odd(s, b)]
+        } else {
+            let group = [R::I::read(s, a), R::I::read(s, b)];
+            N::apply::<R::I, S, R::P>(&self.norm, s, i, group)
         };
-        R::Q::set(
-            &mut self.target,
-            i,
-            R::O::write(s, rotated, even_odd && !moves),
-        );
+        let mut rotated = angles.rotate(s, group);
+        if const { R::P::ALTERNATING && !R::Q::ALTERNATING } {
+            rotated = if const { O::EVEN_ODD } {
+                // Even and odd elements are apart already.
+                let [[x0, y0], [x1, y1]] = rotated;
+                [[x0, x1], [y0, y1]]
+            } else {
+                deinterleave(s, rotated)
+            };
+        }
+        if const { !R::P::ALTERNATING && R::Q::ALTERNATING } {
+            rotated = interleave(s, rotated);
+        }
+        let written = if const { O::EVEN_ODD && R::P::ALTERNATING == R::Q::ALTERNATING } {
+            R::O::write_even_odd(s, rotated)
+        } else {
+            R::O::write(s, rotated)
+        };
+        R::Q::set(&mut self.target, i, written);
     }
 }
 
-impl<S: Simd, R: Route> HeadGroups<'_, '_, S, R> {
+impl<S: Simd, R: Route, N: Prologue> HeadGroups<'_, '_, S, R, N> {
     /// Whether half a group is written before the next is read: of f32, whose vectors convert one by one.
     const WRITES_HALVES: bool = S::WRITES_HALVES
+        && !N::NORMS
         && R::P::ALTERNATING == R::Q::ALTERNATING
         && size_of::<Bits<R::I>>() == 4
         && size_of::<Bits<R::O>>() == 4;
@@ -912,19 +922,17 @@ impl<S: Simd, R: Route> HeadGroups<'_, '_, S, R> {
     #[inline(always)]
     pub(super) fn norm(&mut self, s: S, i: usize) {
         let [a, b] = R::get::<S>(self.source, &self.target, i);
-        let mut group = [R::I::read(s, a, false), R::I::read(s, b, false)];
-        if let Some(norm) = &self.norm {
-            group = norm.apply::<R::I>(s, i, group);
-        }
-        R::Q::set(&mut self.target, i, R::O::write(s, group, false));
+        let group = [R::I::read(s, a), R::I::read(s, b)];
+        let normed = N::apply::<R::I, S, R::P>(&self.norm, s, i, group);
+        R::Q::set(&mut self.target, i, R::O::write(s, normed));
     }
 
     /// Reads one vector of pairs, rotates it, writes it.
     #[inline(always)]
-    fn rotate_half(&mut self, s: S, [i, half]: [usize; 2], angles: &Angles<S>, order: LaneOrder) {
+    fn rotate_half<O: ConstOrder>(&mut self, s: S, [i, half]: [usize; 2], angles: &Angles<S, O>) {
         let xy = R::get_half::<S>(self.source, &self.target, i, half);
-        let rotated = angles.rotate_half(s, half, R::I::read(s, xy, false), order);
-        let [written, _] = R::O::write(s, [rotated; 2], false);
+        let rotated = angles.rotate_half(s, half, R::I::read(s, xy));
+        let [written, _] = R::O::write(s, [rotated, rotated]);
         R::Q::set_half(&mut self.target, i, half, written);
     }
 }

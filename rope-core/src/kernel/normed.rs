@@ -7,7 +7,7 @@
 use core::marker::PhantomData;
 
 use super::elements::{ElementType, elements};
-use super::line::{Heads, Line, Same, Source, SourceHeads};
+use super::line::{Heads, Line, Same, SourceHeads, SourceLine};
 use super::norm::{LANES, ROOTS, Term, add_rest, fold_lanes, roots};
 use super::pairs::{Interleaved, PairLayout, VectorPair};
 use crate::simd::element::Convert;
@@ -34,24 +34,78 @@ pub(crate) trait Prologue: Copy {
     /// Whether there is one. Its weights are in the order of the channels, so the elements are read so too.
     const NORMS: bool;
 
+    /// What a head of the line is normed with.
+    type Head<'n, S: Simd, P: PairLayout>;
+
     fn norm(&self) -> Option<&LineNorm<'_>>;
+
+    /// What one of the heads is normed with, from a pair on.
+    fn head<'n, S: Simd, P: PairLayout>(
+        &'n self,
+        s: S,
+        head: usize,
+        groups: [usize; 3],
+    ) -> Self::Head<'n, S, P>;
+
+    /// Norms a group, whose elements are in their own order.
+    fn apply<E: Convert, S: Simd, P: PairLayout>(
+        head: &Self::Head<'_, S, P>,
+        s: S,
+        i: usize,
+        group: [[S::F32; 2]; 2],
+    ) -> [[S::F32; 2]; 2];
 }
 
 impl Prologue for () {
     const NORMS: bool = false;
+    type Head<'n, S: Simd, P: PairLayout> = ();
 
     #[inline(always)]
     fn norm(&self) -> Option<&LineNorm<'_>> {
         None
     }
+
+    #[inline(always)]
+    fn head<S: Simd, P: PairLayout>(&self, _: S, _: usize, _: [usize; 3]) {}
+
+    #[inline(always)]
+    fn apply<E: Convert, S: Simd, P: PairLayout>(
+        (): &(),
+        _: S,
+        _: usize,
+        group: [[S::F32; 2]; 2],
+    ) -> [[S::F32; 2]; 2] {
+        group
+    }
 }
 
 impl Prologue for &LineNorm<'_> {
     const NORMS: bool = true;
+    type Head<'n, S: Simd, P: PairLayout> = HeadNorm<'n, S, P>;
 
     #[inline(always)]
     fn norm(&self) -> Option<&LineNorm<'_>> {
         Some(self)
+    }
+
+    #[inline(always)]
+    fn head<'n, S: Simd, P: PairLayout>(
+        &'n self,
+        s: S,
+        head: usize,
+        groups: [usize; 3],
+    ) -> HeadNorm<'n, S, P> {
+        LineNorm::head(self, s, head, groups)
+    }
+
+    #[inline(always)]
+    fn apply<E: Convert, S: Simd, P: PairLayout>(
+        head: &HeadNorm<'_, S, P>,
+        s: S,
+        i: usize,
+        group: [[S::F32; 2]; 2],
+    ) -> [[S::F32; 2]; 2] {
+        head.apply::<E>(s, i, group)
     }
 }
 
@@ -155,7 +209,7 @@ impl<E: Convert> Kernel for NormRest<'_, '_, '_, E> {
         let (pair, pairs) = (from / 2, groups * const { 2 * S::LANES });
         heads.check(0, pair, pairs);
         for index in 0..count {
-            let mut head = heads.groups::<S>(s, &norm, heads.at(index), [0, pair, groups]);
+            let mut head = heads.groups(s, &norm, heads.at(index), [0, pair, groups]);
             for i in 0..groups {
                 head.norm(s, i);
             }
@@ -176,7 +230,7 @@ impl<E: Convert> Kernel for NormRest<'_, '_, '_, E> {
 /// are not [`TOO_LONG`], at most [`ROOTS`] of them. One kernel for all elements, with one branch on them.
 pub(crate) struct LineRoots<'a> {
     pub(crate) element: ElementType,
-    pub(crate) heads: &'a Source<'a>,
+    pub(crate) heads: &'a SourceLine<'a>,
     pub(crate) head_dim: usize,
     pub(crate) len: usize,
     pub(crate) eps: f32,
@@ -253,7 +307,7 @@ fn block_squares<E: Convert, S: Simd>(s: S, blocks: &[[E::Bits; LANES]]) -> [f32
     for block in blocks {
         let block = S::chunks(block).as_chunks::<2>().0;
         for i in 0..doubles {
-            let [a, b] = E::read(s, block[i], false);
+            let [a, b] = E::read(s, block[i]);
             sums[i] = [
                 s.add(sums[i][0], s.mul(a, a)),
                 s.add(sums[i][1], s.mul(b, b)),

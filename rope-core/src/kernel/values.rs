@@ -66,7 +66,8 @@ macro_rules! values {
                 match self {
                     $(Values::$Type(values) => {
                         let mut blocks = blocks_of::<$E, S>(values);
-                        let mut lanes = [s.splat(0.0); 4];
+                        let zero = s.splat(0.0);
+                        let mut lanes = [zero, zero, zero, zero];
                         lanes[0] = magnitude::<$E, S>(s, blocks.next());
                         if const { together::<S>() == 4 } {
                             lanes[1] = magnitude::<$E, S>(s, blocks.next());
@@ -118,11 +119,17 @@ macro_rules! values {
                 let ([a, b], [c, d]) = match self {
                     $(Blocks::$Type(blocks) => {
                         let [a, b, c, d] = blocks[index];
-                        let even_odd = S::INTERLEAVES_CODES && <$E as Convert>::EVEN_ODD;
-                        (
-                            <$E as Convert>::read(s, [a, b], even_odd),
-                            <$E as Convert>::read(s, [c, d], even_odd),
-                        )
+                        if const { S::INTERLEAVES_CODES } {
+                            (
+                                <$E as Convert>::read_even_odd(s, [a, b]),
+                                <$E as Convert>::read_even_odd(s, [c, d]),
+                            )
+                        } else {
+                            (
+                                <$E as Convert>::read(s, [a, b]),
+                                <$E as Convert>::read(s, [c, d]),
+                            )
+                        }
                     })+
                 };
                 [a, b, c, d]
@@ -140,7 +147,7 @@ macro_rules! values {
             #[inline(always)]
             pub(crate) fn load(self, s: S, index: usize) -> [S::F32; 2] {
                 match self {
-                    $(VectorPairs::$Type(pairs) => <$E as Convert>::read(s, pairs[index], false),)+
+                    $(VectorPairs::$Type(pairs) => <$E as Convert>::read(s, pairs[index]),)+
                 }
             }
 
@@ -149,7 +156,7 @@ macro_rules! values {
             pub(crate) fn load_in_any_order(self, s: S, index: usize) -> [S::F32; 2] {
                 match self {
                     $(VectorPairs::$Type(pairs) => {
-                        <$E as Convert>::read(s, pairs[index], <$E as Convert>::EVEN_ODD)
+                        <$E as Convert>::read_even_odd(s, pairs[index])
                     })+
                 }
             }
@@ -184,7 +191,7 @@ fn magnitude<E: Convert, S: SimdQuant>(s: S, block: Option<&[S::Chunk<E::Bits>]>
     let mut largest = s.splat(0.0);
     if let Some(block) = block {
         for pair in block.as_chunks().0 {
-            let [a, b] = E::read(s, *pair, E::EVEN_ODD);
+            let [a, b] = E::read_even_odd(s, *pair);
             largest = s.max_magnitude(s.max_magnitude(largest, a), b);
         }
     }
@@ -214,7 +221,8 @@ impl Values<'_> {
     pub(crate) fn largest_magnitude<S: InstructionSet>(self, s: S) -> f32 {
         let blocks = self.blocks::<S>();
         // Four at a time: each waits for its own.
-        let mut lanes = [s.splat(0.0); 4];
+        let zero = s.splat(0.0);
+        let mut lanes = [zero, zero, zero, zero];
         for index in 0..blocks.len() {
             lanes = max_magnitudes(s, lanes, blocks.load(s, index));
         }

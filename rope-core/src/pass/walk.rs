@@ -20,7 +20,7 @@ use crate::Shape;
 use crate::describe::address::{Addresses, Located, Steps};
 use crate::describe::rows::View;
 use crate::describe::tensor::Layout;
-use crate::kernel::line::{Line, LineRows, MoreTokens, Source, Starts};
+use crate::kernel::line::{Line, LineRows, MoreTokens, SourceLine, Starts};
 use crate::kernel::rotation::RowFactors;
 use crate::tuning::{Access, Tuning, of_size};
 
@@ -221,8 +221,8 @@ impl LineSpan<'_> {
 
     /// The heads in the memory that is written, to read.
     #[inline(always)]
-    pub(crate) fn written<'l>(&self, memory: &'l [u8]) -> Source<'l> {
-        Source {
+    pub(crate) fn written<'l>(&self, memory: &'l [u8]) -> SourceLine<'l> {
+        SourceLine {
             memory,
             at: self.at[1],
             step: self.steps[1],
@@ -232,8 +232,8 @@ impl LineSpan<'_> {
 
     /// The same heads in the memory that is read.
     #[inline(always)]
-    pub(crate) fn source<'l>(&self, memory: &'l [u8]) -> Source<'l> {
-        Source {
+    pub(crate) fn source<'l>(&self, memory: &'l [u8]) -> SourceLine<'l> {
+        SourceLine {
             memory,
             at: self.at[0],
             step: self.steps[0],

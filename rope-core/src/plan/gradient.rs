@@ -40,7 +40,7 @@ use crate::execute::staged;
 use crate::kernel::element::ElementKernels;
 use crate::kernel::elements::{BackwardFn, InPlaceKernels, OutOfPlaceKernels};
 use crate::kernel::gradient::{GradientLine, GradientTerm};
-use crate::kernel::line::Source;
+use crate::kernel::line::SourceLine;
 use crate::pass::transform::Transform;
 use crate::pass::walk::{self, LineSpan, Prefetch, Walk};
 use crate::plan::check_head;
@@ -482,7 +482,7 @@ impl Terms<'_> {
                 .map(|(heads, tile)| {
                     staged::read_heads(self.proof, &heads, element, head_dim, tile);
                     transform.run(self.proof, tile);
-                    Source {
+                    SourceLine {
                         memory: bytemuck::cast_slice(tile),
                         at: first,
                         step: head_dim,
@@ -499,7 +499,7 @@ impl Terms<'_> {
     fn line<'l>(
         &self,
         span: &LineSpan<'_>,
-        [x, g]: [Source<'l>; 2],
+        [x, g]: [SourceLine<'l>; 2],
         gradients: &'l mut PairGradients<'_>,
     ) -> GradientLine<'l> {
         let PairGradients {

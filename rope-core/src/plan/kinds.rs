@@ -1,9 +1,5 @@
 //! The kinds of plans: a rotation alone, and with a norm, a scale or a transform beside it.
 
-use super::operand::{
-    Angles, AnglesKind, AnglesOf, LowerTarget, Source, SourceKind, SourceOf, Target, TargetKind,
-    TargetOf,
-};
 use super::{Plain, Rope};
 use crate::base::limits::MOST_CHANNELS;
 use crate::describe::norm::{Norm, NormReach};
@@ -229,12 +225,11 @@ pub trait Lower: Copy {
         None
     }
 
+    /// The plan, if it rotates and no more: that has no pass to lower to, which would be most of its fixed cost.
     #[doc(hidden)]
-    fn rotate(rope: &Rope<Self>, x: &mut impl Target, angles: &impl Angles) -> Result<(), Error>
-    where
-        Self: Stages,
-    {
-        x.run(rope, angles.angles()).map(drop)
+    #[inline(always)]
+    fn plain(_: &Rope<Self>) -> Option<&Rope> {
+        None
     }
 
     #[doc(hidden)]
@@ -250,19 +245,6 @@ pub trait Lower: Copy {
             (&mut k.bytes_mut(), in_place::<K, Self>()),
             rows,
         )
-    }
-
-    #[doc(hidden)]
-    #[inline(always)]
-    fn rotate_into(
-        rope: &Rope<Self>,
-        x: &impl Source,
-        y: &mut impl Target,
-        angles: &impl Angles,
-    ) -> Result<(), Error> {
-        let (source, target) = (x.source::<Self>(), y.target());
-        rope.run_into(source, target, Some(angles.angles()))
-            .map(drop)
     }
 }
 
@@ -301,10 +283,9 @@ impl Lower for Plain {
         }
     }
 
-    // A rotation alone has no pass to lower to: that is most of its fixed cost.
     #[inline(always)]
-    fn rotate(rope: &Rope, x: &mut impl Target, angles: &impl Angles) -> Result<(), Error> {
-        LowerTarget::rotate(x, rope, angles)
+    fn plain(rope: &Rope) -> Option<&Rope> {
+        Some(rope)
     }
 
     fn rotate_qk<Q: Element, K: Element>(
@@ -315,24 +296,6 @@ impl Lower for Plain {
     ) -> Result<(), Error> {
         let (mut q, mut k) = (q.bytes_mut(), k.bytes_mut());
         rope.rotate_qk_bytes((&mut q, Q::IN_PLACE), (&mut k, K::IN_PLACE), rows)
-    }
-
-    #[inline(always)]
-    fn rotate_into(
-        rope: &Rope,
-        x: &impl Source,
-        y: &mut impl Target,
-        angles: &impl Angles,
-    ) -> Result<(), Error> {
-        let (source, target) = (x.source::<Plain>(), y.target());
-        match (source.0, target.0, angles.angles().0) {
-            (SourceKind::Tensor(x), TargetKind::Tensor(mut y, element), AnglesKind::Rows(rows)) => {
-                rope.rotate_bytes_into((x.tensor, x.element), (&mut y, element), rows)
-            }
-            (source, target, angles) => rope
-                .run_into(SourceOf(source), TargetOf(target), Some(AnglesOf(angles)))
-                .map(drop),
-        }
     }
 }
 
@@ -706,6 +669,11 @@ impl<'a> Rope<WithStages<'a>> {
 }
 
 impl Rope<Lowered<'_>> {
+    /// Whether the plan has a stage beside the rotation.
+    pub(super) fn has_stages(&self) -> bool {
+        self.stages.stages.is_some()
+    }
+
     /// Whether norm and scale fit the heads, and the direction the rows.
     pub(super) fn check_stages(&self, shape: Shape, rows: Option<&Rows<'_>>) -> Result<(), Error> {
         self.stages.check(shape)?;

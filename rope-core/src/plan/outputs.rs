@@ -127,8 +127,8 @@ impl<S: Stages> Rope<S> {
     /// are checked before any is written.
     ///
     /// The targets take turns: some tokens of the source go into each of them while the caches hold them, then the next
-    /// tokens. Tensors of more than 48 MiB together are written past the caches, which would not hold them. The stages
-    /// of the plan run for each target.
+    /// tokens. Tensors that are together larger than the caches are written past them, on cores that gain from it. The
+    /// stages of the plan run for each target.
     ///
     /// ```
     /// use rope_core::{Output, Pairing, Rope, Rows, Tensor, TensorMut};
@@ -179,7 +179,8 @@ impl Rope<Lowered<'_>> {
         }
         let bytes = (shape.heads.saturating_mul(shape.head_dim)).saturating_mul(x.tensor.size);
         let written = outputs.iter().map(Output::tensor_bytes);
-        let streams = written.fold(0, usize::saturating_add) > self.tuning.stream_above;
+        let written = written.fold(0, usize::saturating_add);
+        let streams = self.proof.streams() && written > self.tuning.stream_above;
         let part = match streams {
             true => self.tuning.streamed_part,
             false => self.tuning.output_part,

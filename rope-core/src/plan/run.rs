@@ -1,20 +1,23 @@
 //! From a call to its passes: what is checked of the operands, and what runs them.
 
 use super::Rope;
+use super::at::MakeFns;
 use super::kinds::{Lower, Lowered, run_in_place};
-use super::operand::{
-    AnglesKind, AnglesOf, PassSource, SourceKind, SourceOf, TargetKind, TargetOf,
-};
+use super::operand::{AnglesKind, PassSource, SourceKind, TargetKind};
 use crate::Error;
 use crate::base::shape::Shape;
-use crate::describe::cache::{Format, SlotsTarget};
+use crate::describe::address::{Addresses, Located};
+use crate::describe::cache::{CacheHeadsMut, CacheMut, Format, Slots, SlotsTarget};
+use crate::describe::frequencies::RowsAt;
 use crate::describe::rows::fit::fit;
 use crate::describe::rows::{Rotation, RowSharing, Rows};
 use crate::describe::tensor::BytesMut;
 use crate::execute::choose::{self, SHIFT};
+use crate::execute::lines;
 use crate::kernel::element::ElementKernels;
 use crate::kernel::elements::OutOfPlaceKernels;
-use crate::pass::{Operand, OperandMut, Pass, PassKernels};
+use crate::kernel::line::{Line, LineRows, MoreTokens, SourceLine};
+use crate::pass::{IoFormats, Operand, OperandMut, Pass, PassKernels};
 
 /// The element that a pass reads, and its kernels.
 type ReadKernels = (&'static OutOfPlaceKernels, PassKernels);
@@ -30,12 +33,11 @@ impl<S: Lower> Rope<S> {
     #[inline(always)]
     pub(super) fn run_into(
         &self,
-        source: SourceOf<'_>,
-        target: TargetOf<'_>,
-        angles: Option<AnglesOf<'_>>,
+        source: SourceKind<'_>,
+        mut target: TargetKind<'_>,
+        angles: Option<AnglesKind<'_>>,
     ) -> Ran {
-        let (mut target, angles) = (target.0, angles.map(|angles| angles.0));
-        self.erased(&mut |rope| rope.run_lowered(&source.0, &mut target, angles))
+        self.erased(&mut |rope| rope.run_lowered(&source, &mut target, angles))
     }
 }
 
@@ -53,12 +55,16 @@ impl Rope<Lowered<'_>> {
             self.check_same_pairing()?;
         }
         let angles = self.fitting(angles, shape)?;
-        self.check_stages(shape, ready_rows(angles))?;
-        let mut name = NOTHING;
-        self.passes(shape, kernels, angles, false, &mut |pass| {
-            name = run_in_place(pass, x);
-        });
-        Ok(name)
+        self.check_stages(shape, ready_rows(angles).map(|(rows, _)| rows))?;
+        if let Some((AnglesKind::At(at, fns), _)) = angles {
+            let mut name = NOTHING;
+            self.made_passes(shape, kernels, (at, fns), false, &mut |pass| {
+                name = run_in_place(pass, x);
+            });
+            return Ok(name);
+        }
+        let rows = ready_rows(angles);
+        Ok(run_in_place(&self.checked_pass(shape, kernels, rows), x))
     }
 
     /// Rotates heads that stay in the slots of a cache. Without angles nothing changes: cached heads have the stages of
@@ -86,7 +92,7 @@ impl Rope<Lowered<'_>> {
             AnglesKind::At(at, _) => at.check_moves()?,
         }
         target.check(shape)?;
-        plan.check_stages(shape, ready_rows(checked))?;
+        plan.check_stages(shape, ready_rows(checked).map(|(rows, _)| rows))?;
         let in_place = match target.stored.format {
             Format::Element(_, in_place) => Some(in_place),
             Format::Codes(_) => None,
@@ -98,12 +104,19 @@ impl Rope<Lowered<'_>> {
         let slots = target.slots;
         let mut cache = target.cache();
         let target = &mut OperandMut::Cache(&mut cache, slots);
-        let mut name = NOTHING;
         let kernels = (f32::OUT_OF_PLACE, kernels);
-        plan.passes(shape, kernels, checked, true, &mut |pass| {
-            name = choose::in_place(SHIFT, pass, target);
-        });
-        Ok(name)
+        if let Some((AnglesKind::At(at, fns), _)) = checked {
+            let mut name = NOTHING;
+            plan.made_passes(shape, kernels, (at, fns), true, &mut |pass| {
+                name = choose::in_place(SHIFT, pass, target);
+            });
+            return Ok(name);
+        }
+        let pass = Pass {
+            skips_identity: true,
+            ..plan.checked_pass(shape, kernels, ready_rows(checked))
+        };
+        Ok(choose::in_place(SHIFT, &pass, target))
     }
 
     /// Runs the plan from a source into a target.
@@ -135,7 +148,26 @@ impl Rope<Lowered<'_>> {
             (SourceKind::Slots(..), TargetKind::Slots(_)) => self.stages.shifted()?,
         };
         let plan = self.with(stages);
-        plan.check_stages(shape, ready_rows(angles))?;
+        plan.check_stages(shape, ready_rows(angles).map(|(rows, _)| rows))?;
+        let (mut tensor, mut cache);
+        let mut target = match target {
+            TargetKind::Tensor(y, element) => {
+                let layout = y.layout;
+                tensor = y.part(layout);
+                OperandMut::Tensor(&mut tensor, element)
+            }
+            TargetKind::Slots(target) => {
+                let slots = target.slots;
+                cache = target.cache();
+                if let (SourceKind::Tensor(x), Some(rows)) =
+                    (source, ready_rows(angles).map(|(rows, _)| rows))
+                    && plan.rotate_token_into_slot(x, &mut cache, slots, rows)
+                {
+                    return Ok("fused");
+                }
+                OperandMut::Cache(&mut cache, slots)
+            }
+        };
         let (source, kernels) = match *source {
             SourceKind::Tensor(PassSource {
                 tensor,
@@ -147,59 +179,100 @@ impl Rope<Lowered<'_>> {
                 (f32::OUT_OF_PLACE, PassKernels::default()),
             ),
         };
-        let (mut tensor, mut cache);
-        let mut target = match target {
-            TargetKind::Tensor(y, element) => {
-                let layout = y.layout;
-                tensor = y.part(layout);
-                OperandMut::Tensor(&mut tensor, element)
-            }
-            TargetKind::Slots(target) => {
-                let slots = target.slots;
-                cache = target.cache();
-                OperandMut::Cache(&mut cache, slots)
-            }
-        };
-        let mut name = NOTHING;
-        plan.passes(shape, kernels, angles, false, &mut |pass| {
-            name = choose::out_of_place(pass, &source, &mut target);
-        });
-        Ok(name)
+        if let Some((AnglesKind::At(at, fns), _)) = angles {
+            let mut name = NOTHING;
+            plan.made_passes(shape, kernels, (at, fns), false, &mut |pass| {
+                name = choose::out_of_place(pass, &source, &mut target);
+            });
+            return Ok(name);
+        }
+        let pass = plan.checked_pass(shape, kernels, ready_rows(angles));
+        Ok(choose::out_of_place(&pass, &source, &mut target))
     }
 
-    /// Visits the passes of a call whose arguments have been checked: one, or one for each block of rows that the call
-    /// makes itself.
-    fn passes(
+    /// Rotates one token whose heads share a row into its slot by one kernel, if there is one: a line, for which
+    /// neither a pass nor a walk is built.
+    #[inline]
+    fn rotate_token_into_slot(
+        &self,
+        x: &PassSource<'_>,
+        cache: &mut CacheMut<'_>,
+        slots: &Slots<'_>,
+        rows: &Rows<'_>,
+    ) -> bool {
+        let shape = x.tensor.layout.shape();
+        let is_a_token = shape.batch == 1 && shape.tokens == 1 && !shape.is_empty();
+        let Some(row) = rows.only().filter(|_| is_a_token) else {
+            return false;
+        };
+        if self.has_stages() || self.staged || self.window != 0 {
+            return false;
+        }
+        let factors = self.factors(rows.attention_factor());
+        let row = &LineRows {
+            factors: factors.as_ref(),
+            ..row
+        };
+        let located = cache.in_slots(slots, 1).token(0, 0);
+        let step = cache.layout().strides.head;
+        let CacheHeadsMut::Lines(memory, element) = cache.heads_mut() else {
+            return false;
+        };
+        let ends = IoFormats {
+            source: x.element,
+            input: self.input,
+            target: element,
+            output: self.output,
+        };
+        let Some(kernel) = ends.fused() else {
+            return false;
+        };
+        if let Some(Located { element: at, .. }) = located {
+            let source = &SourceLine {
+                memory: x.tensor.bytes,
+                at: x.tensor.layout.offset(),
+                step: x.tensor.layout.strides().head,
+                ahead: 0,
+            };
+            let line = &mut Line {
+                memory,
+                at,
+                step,
+                heads: shape.heads,
+                head_dim: shape.head_dim,
+                rows: row,
+                ahead: 0,
+                more: &MoreTokens::NONE,
+            };
+            lines::rotate_line(self.proof, ends, kernel, source, line);
+        }
+        true
+    }
+
+    /// Visits the passes of a call that makes its rows itself: one for each block of them.
+    #[inline(never)]
+    fn made_passes(
         &self,
         shape: Shape,
         kernels: ReadKernels,
-        angles: Option<(AnglesKind<'_>, RowSharing)>,
+        (at, fns): (&RowsAt<'_>, &'static MakeFns),
         skips_identity: bool,
         run: &mut dyn FnMut(&Pass<'_>),
     ) {
-        let pass = |rows| Pass {
-            skips_identity,
-            ..self.checked_pass(shape, kernels, rows)
-        };
-        let (at, fns) = match angles {
-            None => return run(&pass(None)),
-            Some((AnglesKind::Rows(rows), sharing)) => return run(&pass(Some((rows, sharing)))),
-            Some((AnglesKind::At(at, fns), _)) => (at, fns),
-        };
         let factors = self.factors(at.attention_factor());
         (fns.each)(at, shape, &mut |rows, sharing, [batch, tokens, _]| {
             let first = [batch.start, tokens.start];
-            let rows = rows.view(sharing).beginning_at(first);
             run(&Pass {
                 part: [batch, tokens],
+                skips_identity,
                 rotation: Some(Rotation {
-                    rows,
+                    rows: rows.view(sharing).beginning_at(first),
                     factors,
                     input: self.input,
                     output: self.output,
                     first_channel: self.window,
                 }),
-                ..pass(None)
+                ..self.checked_pass(shape, kernels, None)
             });
         });
     }
@@ -219,10 +292,12 @@ impl Rope<Lowered<'_>> {
     }
 }
 
-/// Rows that were made before the call.
-fn ready_rows<'a>(angles: Option<(AnglesKind<'a>, RowSharing)>) -> Option<&'a Rows<'a>> {
+/// Rows that were made before the call, and how sequences share them.
+fn ready_rows<'a>(
+    angles: Option<(AnglesKind<'a>, RowSharing)>,
+) -> Option<(&'a Rows<'a>, RowSharing)> {
     match angles {
-        Some((AnglesKind::Rows(rows), _)) => Some(rows),
+        Some((AnglesKind::Rows(rows), sharing)) => Some((rows, sharing)),
         _ => None,
     }
 }

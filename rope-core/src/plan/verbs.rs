@@ -1,6 +1,6 @@
 //! The verbs of every kind of plan.
 
-use super::operand::{Angles, Source, Target};
+use super::operand::{Angles, AnglesKind, LowerTarget, Source, SourceKind, Target, TargetKind};
 use super::{Plain, Rope, Stages};
 use crate::kernel::element::Element;
 use crate::{Error, Rows, TensorMut};
@@ -48,7 +48,10 @@ impl<S: Stages> Rope<S> {
     /// The target is untouched then.
     #[inline]
     pub fn rotate(&self, x: &mut impl Target, angles: &impl Angles) -> Result<(), Error> {
-        S::rotate(self, x, angles)
+        match S::plain(self) {
+            Some(rope) => LowerTarget::rotate(x, rope, angles),
+            None => x.run(self, angles.angles()).map(drop),
+        }
     }
 
     /// Rotates Q and K, in place, with the same rows: [`Rope::rotate`] twice, checked before either is touched.
@@ -103,7 +106,16 @@ impl<S: Stages> Rope<S> {
         y: &mut impl Target,
         angles: &impl Angles,
     ) -> Result<(), Error> {
-        S::rotate_into(self, x, y, angles)
+        let (source, target) = (x.source::<S>(), y.target());
+        match (S::plain(self), source.0, target.0, angles.angles().0) {
+            (
+                Some(rope),
+                SourceKind::Tensor(x),
+                TargetKind::Tensor(mut y, element),
+                AnglesKind::Rows(rows),
+            ) => rope.rotate_bytes_into((x.tensor, x.element), (&mut y, element), rows),
+            (_, source, target, angles) => self.run_into(source, target, Some(angles)).map(drop),
+        }
     }
 
     /// Runs the stages in place without the rotation: queries and keys of layers that norm and do not rotate; heads of
@@ -143,7 +155,7 @@ impl<S: Stages> Rope<S> {
         y: &mut impl Target,
         angles: &impl Angles,
     ) -> Result<&'static str, Error> {
-        self.run_into(x.source::<S>(), y.target(), Some(angles.angles()))
+        self.run_into(x.source::<S>().0, y.target().0, Some(angles.angles().0))
     }
 
     /// [`Rope::apply`], and the name of the implementation that ran it.
@@ -157,6 +169,6 @@ impl<S: Stages> Rope<S> {
         x: &impl Source,
         y: &mut impl Target,
     ) -> Result<&'static str, Error> {
-        self.run_into(x.source::<Plain>(), y.target(), None)
+        self.run_into(x.source::<Plain>().0, y.target().0, None)
     }
 }

@@ -22,7 +22,7 @@ use bytemuck::{Pod, must_cast};
 
 use super::double::{BELOW_F32, MIDPOINT, SIGN};
 use super::portable::Portable;
-use super::quant::BELOW_HALF;
+use super::quant::{BELOW_HALF, NONLINEAR, NONLINEAR_LIMITS};
 use super::{CacheLine, InstructionSet, Kernel, Simd, SimdF64, SimdQuant, SimdSums, cpu};
 
 /// Exists only where the CPU has AVX2, FMA and F16C.
@@ -73,6 +73,19 @@ impl Avx2 {
         nan != 0
     }
 
+    /// What was rounded, with quiet NaNs where there were NaNs.
+    #[inline(always)]
+    fn quiet(self, rounded: __m256i, x: __m256) -> __m256i {
+        op!({
+            let quiet_bit = _mm256_castsi256_ps(_mm256_set1_epi32(0x0040_0000));
+            _mm256_castps_si256(_mm256_blendv_ps(
+                _mm256_castsi256_ps(rounded),
+                _mm256_or_ps(x, quiet_bit),
+                _mm256_cmp_ps::<_CMP_UNORD_Q>(x, x),
+            ))
+        })
+    }
+
     /// Rounds a group. A NaN, which is asked for once, is made quiet instead: rounding could carry it into an infinity.
     #[inline(always)]
     fn round_bf16(self, group: [[__m256; 2]; 2]) -> [[__m256i; 2]; 2] {
@@ -83,20 +96,11 @@ impl Avx2 {
         ];
         if self.nan_in_four([a, b, c, d]) {
             cold_path();
-            for (rounded, x) in rounded
-                .as_flattened_mut()
-                .iter_mut()
-                .zip(group.as_flattened())
-            {
-                *rounded = op!({
-                    let quiet_bit = _mm256_castsi256_ps(_mm256_set1_epi32(0x0040_0000));
-                    _mm256_castps_si256(_mm256_blendv_ps(
-                        _mm256_castsi256_ps(*rounded),
-                        _mm256_or_ps(*x, quiet_bit),
-                        _mm256_cmp_ps::<_CMP_UNORD_Q>(*x, *x),
-                    ))
-                });
-            }
+            let [[ra, rb], [rc, rd]] = rounded;
+            rounded = [
+                [self.quiet(ra, a), self.quiet(rb, b)],
+                [self.quiet(rc, c), self.quiet(rd, d)],
+            ];
         }
         rounded
     }
@@ -201,6 +205,15 @@ impl Avx2 {
         })
     }
 
+    /// Negative codes with one more bit, which is set where a comparison holds.
+    #[inline(always)]
+    fn append_bit(self, code: __m256i, holds: __m256) -> __m256i {
+        op!({
+            let doubled = _mm256_add_epi32(code, code);
+            _mm256_add_epi32(doubled, _mm256_castps_si256(holds))
+        })
+    }
+
     /// Four vectors of integers to one of bytes, saturated, in the order that packing within 128 bits leaves.
     #[inline(always)]
     fn pack(self, [a, b, c, d]: [__m256i; 4]) -> __m256i {
@@ -218,11 +231,35 @@ impl Avx2 {
     }
 }
 
+/// The limits of IQ4_NL that decide the bit of weight `1 << bit`, at the last three bits of the negative codes of the
+/// bits before it.
+const fn deciding_limits(bit: u32) -> [f32; 8] {
+    let mut limits = [0.0; 8];
+    let mut code = 0;
+    while code < 8 >> bit {
+        limits[(8 - code) % 8] = NONLINEAR_LIMITS[((2 * code + 1) << bit) - 1];
+        code += 1;
+    }
+    limits
+}
+
+/// The values of eight codes of IQ4_NL from `first` on, at the last three bits of the negative codes.
+const fn nonlinear_values(first: usize) -> [f32; 8] {
+    let mut values = [0.0; 8];
+    let mut code = 0;
+    while code < 8 {
+        values[(8 - code) % 8] = NONLINEAR[first + code] as f32;
+        code += 1;
+    }
+    values
+}
+
 /// Eight bytes and eight more, by turns.
 pub(super) const INTERLEAVED: [u8; 16] = [0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15];
 
 impl InstructionSet for Avx2 {
     type Narrower = Portable;
+    const STREAMS: bool = true;
 
     #[inline(never)]
     fn enter<K: Kernel>(self, kernel: K) {
@@ -555,6 +592,37 @@ impl SimdQuant for Avx2 {
     fn truncate(self, x: __m256) -> [i32; 8] {
         // A NaN becomes the least integer.
         must_cast(op!(_mm256_cvttps_epi32(x)))
+    }
+
+    #[inline(always)]
+    fn nearest_nonlinear(self, x: __m256) -> ([i32; 8], __m256) {
+        // A bit of the code at a time: the limit that decides the next one is looked up by those before it. A
+        // comparison is -1 where it holds, so that codes are negative until the end.
+        op!({
+            let middle = self.splat(NONLINEAR_LIMITS[7]);
+            let first = _mm256_cmp_ps::<_CMP_NLT_UQ>(x, middle);
+            let (low, high) = (
+                self.splat(NONLINEAR_LIMITS[3]),
+                self.splat(NONLINEAR_LIMITS[11]),
+            );
+            let limits = _mm256_blendv_ps(low, high, first);
+            let second = _mm256_cmp_ps::<_CMP_NLT_UQ>(x, limits);
+            let code = self.append_bit(_mm256_castps_si256(first), second);
+            let limits = _mm256_permutevar8x32_ps(must_cast(const { deciding_limits(1) }), code);
+            let third = _mm256_cmp_ps::<_CMP_NLT_UQ>(x, limits);
+            let code = self.append_bit(code, third);
+            let limits = _mm256_permutevar8x32_ps(must_cast(const { deciding_limits(0) }), code);
+            let fourth = _mm256_cmp_ps::<_CMP_NLT_UQ>(x, limits);
+            let code = self.append_bit(code, fourth);
+            // The permutation takes the last three bits.
+            let values = _mm256_blendv_ps(
+                _mm256_permutevar8x32_ps(must_cast(const { nonlinear_values(0) }), code),
+                _mm256_permutevar8x32_ps(must_cast(const { nonlinear_values(8) }), code),
+                first,
+            );
+            let codes = _mm256_sub_epi32(_mm256_setzero_si256(), code);
+            (must_cast(codes), values)
+        })
     }
 
     #[inline(always)]

@@ -30,6 +30,7 @@ use half::bf16;
 
 use super::avx2::{Avx2, INTERLEAVED};
 use super::double::{BELOW_F32, MIDPOINT, SIGN};
+use super::quant::{NONLINEAR, NONLINEAR_LIMITS};
 use super::slices::FromF32;
 use super::{CacheLine, InstructionSet, Kernel, Simd, SimdF64, SimdQuant, SimdSums, cpu};
 
@@ -150,6 +151,16 @@ impl<const BF16: bool> Token<BF16> {
         nan != 0
     }
 
+    /// What was rounded, with quiet NaNs where there were NaNs.
+    #[inline(always)]
+    fn quiet(self, rounded: __m512i, x: __m512) -> __m512i {
+        op!({
+            let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x);
+            let quiet_bit = _mm512_set1_epi32(0x0040_0000);
+            _mm512_mask_or_epi32(rounded, nan, _mm512_castps_si512(x), quiet_bit)
+        })
+    }
+
     /// Rounds a group. A NaN, which is asked for once, is made quiet instead: rounding could carry it into an infinity.
     #[inline(always)]
     fn round_bf16(self, group: [[__m512; 2]; 2]) -> [[__m512i; 2]; 2] {
@@ -160,17 +171,11 @@ impl<const BF16: bool> Token<BF16> {
         ];
         if self.nan_in_four([a, b, c, d]) {
             cold_path();
-            for (rounded, x) in rounded
-                .as_flattened_mut()
-                .iter_mut()
-                .zip(group.as_flattened())
-            {
-                *rounded = op!({
-                    let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(*x, *x);
-                    let quiet_bit = _mm512_set1_epi32(0x0040_0000);
-                    _mm512_mask_or_epi32(*rounded, nan, _mm512_castps_si512(*x), quiet_bit)
-                });
-            }
+            let [[ra, rb], [rc, rd]] = rounded;
+            rounded = [
+                [self.quiet(ra, a), self.quiet(rb, b)],
+                [self.quiet(rc, c), self.quiet(rd, d)],
+            ];
         }
         rounded
     }
@@ -322,12 +327,35 @@ const UPPER_WORDS: [u16; 32] = {
     index
 };
 
+/// The limit of IQ4_NL that is `more` places after each code.
+const fn limits_after(more: usize) -> [f32; 16] {
+    let mut limits = [0.0; 16];
+    let mut code = 0;
+    while code + more < 15 {
+        limits[code] = NONLINEAR_LIMITS[code + more];
+        code += 1;
+    }
+    limits
+}
+
+/// The values of IQ4_NL's codes as f32.
+const fn nonlinear_values() -> [f32; 16] {
+    let mut values = [0.0; 16];
+    let mut code = 0;
+    while code < 16 {
+        values[code] = NONLINEAR[code] as f32;
+        code += 1;
+    }
+    values
+}
+
 /// Where `unzip` leaves pairs, two at a time, and `unzip_wide` one; and the way back.
 const ORDER: [u64; 8] = [0, 4, 1, 5, 2, 6, 3, 7];
 const UNORDER: [u64; 8] = [0, 2, 4, 6, 1, 3, 5, 7];
 
 impl<const BF16: bool> InstructionSet for Token<BF16> {
     type Narrower = Avx2;
+    const STREAMS: bool = true;
 
     #[inline(never)]
     fn enter<K: Kernel>(self, kernel: K) {
@@ -664,6 +692,31 @@ impl<const BF16: bool> SimdQuant for Token<BF16> {
     fn truncate(self, x: __m512) -> [i32; 16] {
         // A NaN becomes the least integer.
         must_cast(op!(_mm512_cvttps_epi32(x)))
+    }
+
+    #[inline(always)]
+    fn nearest_nonlinear(self, x: __m512) -> ([i32; 16], __m512) {
+        // A bit of the code at a time: the limit that decides the next one is looked up by those before it.
+        op!({
+            let middle = self.splat(NONLINEAR_LIMITS[7]);
+            let first = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(x, middle);
+            let code = _mm512_maskz_mov_epi32(first, _mm512_set1_epi32(8));
+            let (low, high) = (
+                self.splat(NONLINEAR_LIMITS[3]),
+                self.splat(NONLINEAR_LIMITS[11]),
+            );
+            let limits = _mm512_mask_blend_ps(first, low, high);
+            let second = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(x, limits);
+            let code = _mm512_mask_or_epi32(code, second, code, _mm512_set1_epi32(4));
+            let limits = _mm512_permutexvar_ps(code, must_cast(const { limits_after(1) }));
+            let third = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(x, limits);
+            let code = _mm512_mask_or_epi32(code, third, code, _mm512_set1_epi32(2));
+            let limits = _mm512_permutexvar_ps(code, must_cast(const { limits_after(0) }));
+            let fourth = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(x, limits);
+            let code = _mm512_mask_or_epi32(code, fourth, code, _mm512_set1_epi32(1));
+            let values = _mm512_permutexvar_ps(code, must_cast(const { nonlinear_values() }));
+            (must_cast(code), values)
+        })
     }
 
     #[inline(always)]

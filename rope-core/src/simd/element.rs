@@ -41,9 +41,9 @@ pub(crate) trait Convert {
     /// The value rounded to the element.
     fn from_f32(x: f32) -> Self::Bits;
 
-    /// Two vectors of elements; even and odd ones if so asked, which only an element that offers it is.
+    /// Two vectors of elements.
     #[inline(always)]
-    fn read<S: Simd>(s: S, x: [S::Chunk<Self::Bits>; 2], _even_odd: bool) -> [S::F32; 2] {
+    fn read<S: Simd>(s: S, x: [S::Chunk<Self::Bits>; 2]) -> [S::F32; 2] {
         let [a, b] = x;
         [
             s.load_f32(S::map(a, Self::to_f32)),
@@ -51,20 +51,22 @@ pub(crate) trait Convert {
         ]
     }
 
+    /// Two vectors of elements as even and odd ones; as `read` of an element that is not [`Convert::EVEN_ODD`].
+    #[inline(always)]
+    fn read_even_odd<S: Simd>(s: S, x: [S::Chunk<Self::Bits>; 2]) -> [S::F32; 2] {
+        Self::read(s, x)
+    }
+
     /// Two vectors of elements as doubles.
     #[inline(always)]
     fn read_wide<S: SimdSums>(s: S, x: [S::Chunk<Self::Bits>; 2]) -> [S::Wide; 2] {
-        let [a, b] = Self::read(s, x, false);
+        let [a, b] = Self::read(s, x);
         [s.widen(a), s.widen(b)]
     }
 
     /// Undoes `read` on the two halves of a group, rounding.
     #[inline(always)]
-    fn write<S: Simd>(
-        s: S,
-        group: [[S::F32; 2]; 2],
-        _even_odd: bool,
-    ) -> [[S::Chunk<Self::Bits>; 2]; 2] {
+    fn write<S: Simd>(s: S, group: [[S::F32; 2]; 2]) -> [[S::Chunk<Self::Bits>; 2]; 2] {
         let [[a, b], [c, d]] = group;
         [
             [
@@ -78,12 +80,18 @@ pub(crate) trait Convert {
         ]
     }
 
+    /// Undoes `read_even_odd`, likewise.
+    #[inline(always)]
+    fn write_even_odd<S: Simd>(s: S, group: [[S::F32; 2]; 2]) -> [[S::Chunk<Self::Bits>; 2]; 2] {
+        Self::write(s, group)
+    }
+
     /// Rounds a group to elements, and takes it back. A NaN in it is one that arithmetic made, or passed on from an
     /// element.
     #[inline(always)]
     fn round<S: Simd>(s: S, group: [[S::F32; 2]; 2]) -> [[S::F32; 2]; 2] {
-        let [a, b] = Self::write(s, group, false);
-        [Self::read(s, a, false), Self::read(s, b, false)]
+        let [a, b] = Self::write(s, group);
+        [Self::read(s, a), Self::read(s, b)]
     }
 }
 
@@ -107,7 +115,7 @@ impl Convert for f32 {
     }
 
     #[inline(always)]
-    fn read<S: Simd>(s: S, [a, b]: [S::Chunk<f32>; 2], _: bool) -> [S::F32; 2] {
+    fn read<S: Simd>(s: S, [a, b]: [S::Chunk<f32>; 2]) -> [S::F32; 2] {
         [s.load_f32(a), s.load_f32(b)]
     }
 
@@ -117,7 +125,7 @@ impl Convert for f32 {
     }
 
     #[inline(always)]
-    fn write<S: Simd>(s: S, group: [[S::F32; 2]; 2], _: bool) -> [[S::Chunk<f32>; 2]; 2] {
+    fn write<S: Simd>(s: S, group: [[S::F32; 2]; 2]) -> [[S::Chunk<f32>; 2]; 2] {
         let [[a, b], [c, d]] = group;
         [
             [s.store_f32(a), s.store_f32(b)],
@@ -141,12 +149,12 @@ impl Convert for f16 {
     }
 
     #[inline(always)]
-    fn read<S: Simd>(s: S, x: [S::Chunk<u16>; 2], _: bool) -> [S::F32; 2] {
+    fn read<S: Simd>(s: S, x: [S::Chunk<u16>; 2]) -> [S::F32; 2] {
         s.load_f16(x)
     }
 
     #[inline(always)]
-    fn write<S: Simd>(s: S, [a, b]: [[S::F32; 2]; 2], _: bool) -> [[S::Chunk<u16>; 2]; 2] {
+    fn write<S: Simd>(s: S, [a, b]: [[S::F32; 2]; 2]) -> [[S::Chunk<u16>; 2]; 2] {
         [s.store_f16(a), s.store_f16(b)]
     }
 }
@@ -177,20 +185,22 @@ impl Convert for bf16 {
     }
 
     #[inline(always)]
-    fn read<S: Simd>(s: S, x: [S::Chunk<u16>; 2], even_odd: bool) -> [S::F32; 2] {
-        if even_odd {
-            s.load_bf16_even_odd(x)
-        } else {
-            s.load_bf16(x)
-        }
+    fn read<S: Simd>(s: S, x: [S::Chunk<u16>; 2]) -> [S::F32; 2] {
+        s.load_bf16(x)
     }
 
     #[inline(always)]
-    fn write<S: Simd>(s: S, group: [[S::F32; 2]; 2], even_odd: bool) -> [[S::Chunk<u16>; 2]; 2] {
-        if even_odd {
-            s.store_bf16_even_odd(group)
-        } else {
-            s.store_bf16(group)
-        }
+    fn read_even_odd<S: Simd>(s: S, x: [S::Chunk<u16>; 2]) -> [S::F32; 2] {
+        s.load_bf16_even_odd(x)
+    }
+
+    #[inline(always)]
+    fn write<S: Simd>(s: S, group: [[S::F32; 2]; 2]) -> [[S::Chunk<u16>; 2]; 2] {
+        s.store_bf16(group)
+    }
+
+    #[inline(always)]
+    fn write_even_odd<S: Simd>(s: S, group: [[S::F32; 2]; 2]) -> [[S::Chunk<u16>; 2]; 2] {
+        s.store_bf16_even_odd(group)
     }
 }

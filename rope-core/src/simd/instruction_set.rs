@@ -20,6 +20,9 @@ pub(crate) trait InstructionSet: SimdQuant + SimdSums + SimdF64 {
     /// The instruction set for what a row leaves when whole groups are taken; itself for the scalar one.
     type Narrower: InstructionSet;
 
+    /// Whether `stream` bypasses the caches.
+    const STREAMS: bool = false;
+
     /// Runs a kernel in a function of its own that is compiled for this instruction set.
     fn enter<K: Kernel>(self, kernel: K);
 

@@ -48,6 +48,15 @@ impl Neon {
         })
     }
 
+    /// What was rounded, with quiet NaNs where there were NaNs.
+    #[inline(always)]
+    fn quiet(self, rounded: uint32x4_t, x: float32x4_t) -> uint32x4_t {
+        op!({
+            let quiet = vorrq_u32(vreinterpretq_u32_f32(x), vdupq_n_u32(0x0040_0000));
+            vbslq_u32(vceqq_f32(x, x), rounded, quiet)
+        })
+    }
+
     /// Rounds a group. A NaN, which is asked for once, is made quiet instead: rounding could carry it into an infinity.
     #[inline(always)]
     fn round_bf16(self, group: [[float32x4_t; 2]; 2]) -> [[uint32x4_t; 2]; 2] {
@@ -63,16 +72,11 @@ impl Neon {
         });
         if numbers == 0 {
             cold_path();
-            for (rounded, x) in rounded
-                .as_flattened_mut()
-                .iter_mut()
-                .zip(group.as_flattened())
-            {
-                *rounded = op!({
-                    let quiet = vorrq_u32(vreinterpretq_u32_f32(*x), vdupq_n_u32(0x0040_0000));
-                    vbslq_u32(vceqq_f32(*x, *x), *rounded, quiet)
-                });
-            }
+            let [[ra, rb], [rc, rd]] = rounded;
+            rounded = [
+                [self.quiet(ra, a), self.quiet(rb, b)],
+                [self.quiet(rc, c), self.quiet(rd, d)],
+            ];
         }
         rounded
     }

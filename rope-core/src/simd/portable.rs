@@ -7,7 +7,8 @@
 //! | `zip` | `unpcklps`, `unpckhps` | two `i8x16.shuffle` |
 //! | `to_deinterleaved`, `undo_deinterleaved` | nothing: lanes keep their order | |
 //!
-//! `wide::mul_add` is not used: it fuses on some builds and not on others.
+//! `wide::mul_add` is not used: it fuses on some builds and not on others. `splat` is called in `const` blocks: it is a
+//! loop over lanes, which LLVM would unroll at each use.
 
 use core::hint::cold_path;
 
@@ -29,6 +30,23 @@ const VECTORS: bool = cfg!(any(
 /// Needs nothing beyond the build's target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Portable;
+
+/// Applies one scalar expression to four lanes. `array::map` compiles to the same code, but LLVM first inlines five
+/// functions and unrolls a loop at each use.
+macro_rules! four {
+    ($i:ident => $e:expr) => {
+        [
+            four!($i = 0 => $e),
+            four!($i = 1 => $e),
+            four!($i = 2 => $e),
+            four!($i = 3 => $e),
+        ]
+    };
+    ($i:ident = $lane:literal => $e:expr) => {{
+        const $i: usize = $lane;
+        $e
+    }};
+}
 
 impl Portable {
     pub(crate) fn detect() -> Option<Self> {
@@ -78,7 +96,7 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn splat(self, x: f32) -> f32x4 {
-        f32x4::splat(x)
+        f32x4::new([x, x, x, x])
     }
 
     #[inline(always)]
@@ -97,12 +115,12 @@ impl Simd for Portable {
     #[inline(always)]
     fn load_f16(self, x: [[u16; 4]; 2]) -> [f32x4; 2] {
         let x: i16x8 = must_cast(x);
-        let special = (x & i16x8::splat(0x7fff)).simd_gt(i16x8::splat(0x7bff));
-        let upper = (x >> 3_u32) & i16x8::splat(!0x7000);
+        let special = (x & const { i16x8::splat(0x7fff) }).simd_gt(const { i16x8::splat(0x7bff) });
+        let upper = (x >> 3_u32) & const { i16x8::splat(!0x7000) };
         // Infinities and NaNs get the exponent of an f32's.
-        let upper = upper | (special & i16x8::splat(0x7f80));
+        let upper = upper | (special & const { i16x8::splat(0x7f80) });
         let [a, b] = interleave(x << 13_u32, upper);
-        let bias = f32x4::splat(f32::from_bits((127 + 112) << 23));
+        let bias = const { f32x4::splat(f32::from_bits((127 + 112) << 23)) };
         [floats(a) * bias, floats(b) * bias]
     }
 
@@ -113,8 +131,8 @@ impl Simd for Portable {
         let code: u16x8 = must_cast(saturate([f16_magnitude(a), f16_magnitude(b)]));
         let sign: u16x8 = must_cast(saturate([must_cast(a), must_cast(b)]));
         // The minimum of both, which SSE2 lacks for unsigned integers.
-        let code = code - code.saturating_sub(u16x8::splat(0x7e00));
-        must_cast(code | (sign & u16x8::splat(0x8000)))
+        let code = code - code.saturating_sub(const { u16x8::splat(0x7e00) });
+        must_cast(code | (sign & const { u16x8::splat(0x8000) }))
     }
 
     #[inline(always)]
@@ -138,14 +156,14 @@ impl Simd for Portable {
         let words: u32x4 = must_cast(x);
         [
             floats(words << 16_u32),
-            floats(words & u32x4::splat(0xffff_0000)),
+            floats(words & const { u32x4::splat(0xffff_0000) }),
         ]
     }
 
     #[inline(always)]
     fn store_bf16_even_odd(self, group: [[f32x4; 2]; 2]) -> [[[u16; 4]; 2]; 2] {
         let [[a, b], [c, d]] = round_bf16(group);
-        let upper = u32x4::splat(0xffff_0000);
+        let upper = const { u32x4::splat(0xffff_0000) };
         [
             must_cast((a >> 16_u32) | (b & upper)),
             must_cast((c >> 16_u32) | (d & upper)),
@@ -227,19 +245,19 @@ impl SimdQuant for Portable {
     fn max_magnitude(self, a: f32x4, x: f32x4) -> f32x4 {
         // Lanes are numbers in turn, which the compiler makes vectors of.
         let (a, x) = (a.to_array(), x.to_array());
-        f32x4::new([0, 1, 2, 3].map(|i| scalar::max_magnitude(a[i], x[i])))
+        f32x4::new(four!(I => scalar::max_magnitude(a[I], x[I])))
     }
 
     #[inline(always)]
     fn max_number(self, a: f32x4, x: f32x4) -> f32x4 {
         let (a, x) = (a.to_array(), x.to_array());
-        f32x4::new([0, 1, 2, 3].map(|i| scalar::max_number(a[i], x[i])))
+        f32x4::new(four!(I => scalar::max_number(a[I], x[I])))
     }
 
     #[inline(always)]
     fn min_number(self, a: f32x4, x: f32x4) -> f32x4 {
         let (a, x) = (a.to_array(), x.to_array());
-        f32x4::new([0, 1, 2, 3].map(|i| scalar::min_number(a[i], x[i])))
+        f32x4::new(four!(I => scalar::min_number(a[I], x[I])))
     }
 
     #[inline(always)]
@@ -263,11 +281,10 @@ impl SimdSums for Portable {
 
     #[inline(always)]
     fn any_not_normal(self, x: [f32x4; 4]) -> bool {
-        let mut found = false;
-        for x in x {
-            found |= x.to_array().map(|x| !x.is_normal()).contains(&true);
-        }
-        found
+        let x = four!(I => x[I].to_array());
+        let [a, b, c, d] = four!(I => four!(J => !x[I][J].is_normal()));
+        let [a, b, c, d] = four!(I => a[I] | b[I] | c[I] | d[I]);
+        a | b | c | d
     }
 
     #[inline(always)]
@@ -299,7 +316,7 @@ impl SimdSums for Portable {
 
     #[inline(always)]
     fn load_f32_wide(self, x: [f32; 4]) -> f64x4 {
-        f64x4::new(x.map(f64::from))
+        f64x4::new(four!(I => f64::from(x[I])))
     }
 
     #[inline(always)]
@@ -346,26 +363,33 @@ fn interleave(lower: i16x8, upper: i16x8) -> [u32x4; 2] {
 /// The magnitude of the f16. That of a NaN is negative or beyond 16 bits, depending on the sign of its sum.
 #[inline(always)]
 fn f16_magnitude(x: f32x4) -> i32x4 {
-    let magnitude: f32x4 = must_cast(must_cast::<_, u32x4>(x) & u32x4::splat(0x7fff_ffff));
+    let magnitude: f32x4 =
+        must_cast(must_cast::<_, u32x4>(x) & const { u32x4::splat(0x7fff_ffff) });
     // Keeps a NaN, which `fast_min` does on some targets only. It compiles to one instruction all the same.
-    let size = magnitude
-        .to_array()
-        .map(|x| if x > 65536.0 { 65536.0 } else { x });
-    let size = f32x4::new(size);
-    let power = must_cast::<_, u32x4>(size) & u32x4::splat(0x7f80_0000);
-    let power = floats(power + u32x4::splat(13 << 23)).fast_max(f32x4::splat(0.5));
+    let size = magnitude.to_array();
+    let size = f32x4::new(four!(I => if size[I] > 65536.0 { 65536.0 } else { size[I] }));
+    let power = must_cast::<_, u32x4>(size) & const { u32x4::splat(0x7f80_0000) };
+    let power =
+        floats(power + const { u32x4::splat(13 << 23) }).fast_max(const { f32x4::splat(0.5) });
     // The exponent, at bit 7 of the upper half, moves to bit 10; the lower half, the units, is added.
-    let weights: i16x8 = must_cast(u32x4::splat(0x0008_0001));
+    let weights: i16x8 = must_cast(const { u32x4::splat(0x0008_0001) });
     let sum: i16x8 = must_cast(size + power);
-    sum.dot(weights) - i32x4::splat(126 << 10)
+    sum.dot(weights) - const { i32x4::splat(126 << 10) }
 }
 
 /// Rounds to the upper 16 bits of each lane, to nearest, ties to even, unless it is a NaN. The lower 16 are left over.
 #[inline(always)]
 fn round_number(x: f32x4) -> u32x4 {
     let bits: u32x4 = must_cast(x);
-    let odd = (bits >> 16_u32) & u32x4::splat(1);
-    bits + (odd + u32x4::splat(0x7fff))
+    let odd = (bits >> 16_u32) & const { u32x4::splat(1) };
+    bits + (odd + const { u32x4::splat(0x7fff) })
+}
+
+/// What was rounded, with quiet NaNs where there were NaNs.
+#[inline(always)]
+fn quiet(rounded: u32x4, x: f32x4) -> u32x4 {
+    let quiet = must_cast::<_, u32x4>(x) | const { u32x4::splat(0x0040_0000) };
+    must_cast::<_, u32x4>(x.is_nan()).bitselect(quiet, rounded)
 }
 
 /// Rounds a group. A NaN, which is asked for once, is made quiet instead: rounding could carry it into an infinity.
@@ -379,15 +403,8 @@ fn round_bf16(group: [[f32x4; 2]; 2]) -> [[u32x4; 2]; 2] {
     // Adding keeps a NaN.
     if ((a + b) + (c + d)).is_nan().any() {
         cold_path();
-        for (rounded, x) in rounded
-            .as_flattened_mut()
-            .iter_mut()
-            .zip(group.as_flattened())
-        {
-            let bits: u32x4 = must_cast(*x);
-            let quiet = bits | u32x4::splat(0x0040_0000);
-            *rounded = must_cast::<_, u32x4>(x.is_nan()).bitselect(quiet, *rounded);
-        }
+        let [[ra, rb], [rc, rd]] = rounded;
+        rounded = [[quiet(ra, a), quiet(rb, b)], [quiet(rc, c), quiet(rd, d)]];
     }
     rounded
 }

@@ -1,5 +1,7 @@
 //! What codes of a cache are made with.
 
+use core::slice;
+
 use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
 
 use super::Simd;
@@ -7,6 +9,23 @@ use super::convert::{f32_to_f8, f32_to_i8_away, f32_to_i8_even};
 
 /// Before a half: a tie still becomes the next integer, because the sum is rounded to even, and no less does.
 pub(super) const BELOW_HALF: f32 = 0.5_f32.next_down();
+
+/// The values of IQ4_NL's codes, at a distance of 1.
+pub(crate) const NONLINEAR: [i8; 16] = [
+    -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113,
+];
+
+/// Where the nearest value becomes the next one. Halfway between two values both differences are exact in f32, so
+/// comparing with the limit equals ggml's comparison of the differences.
+pub(super) const NONLINEAR_LIMITS: [f32; 15] = {
+    let mut limits = [0.0; 15];
+    let mut code = 0;
+    while code < 15 {
+        limits[code] = (NONLINEAR[code] as f32 + NONLINEAR[code + 1] as f32) / 2.0;
+        code += 1;
+    }
+    limits
+};
 
 /// The operations of quantization: codes of 8 bits, and what scales are made of.
 pub(crate) trait SimdQuant: Simd {
@@ -91,6 +110,52 @@ pub(crate) trait SimdQuant: Simd {
 
     /// Drops the fractions of numbers from 0 to 255. The lowest byte of what a NaN becomes is 0.
     fn truncate(self, x: Self::F32) -> Self::Chunk<i32>;
+
+    /// The codes of IQ4_NL that are nearest to numbers of a distance of 1, and the codes' values ([`NONLINEAR`]). The
+    /// code of a NaN is the last.
+    #[inline(always)]
+    fn nearest_nonlinear(self, x: Self::F32) -> (Self::Chunk<i32>, Self::F32) {
+        let codes = Self::map(self.store_f32(x), |x| {
+            let mut code = 0;
+            for limit in NONLINEAR_LIMITS {
+                // A NaN is beyond all limits.
+                code += if x < limit { 0 } else { 1 };
+            }
+            code
+        });
+        let values = Self::map(codes, |code: i32| f32::from(NONLINEAR[code as usize & 15]));
+        (codes, self.load_f32(values))
+    }
+
+    /// The larger of `largest` and the magnitude of `x`; and `x` where that is the larger one, `first` elsewhere. A NaN
+    /// is not larger.
+    #[inline(always)]
+    fn first_largest(self, [largest, first]: [Self::F32; 2], x: Self::F32) -> [Self::F32; 2] {
+        // The compiler makes vectors of it.
+        let (mut largest, mut first) = (self.store_f32(largest), self.store_f32(first));
+        let x = self.store_f32(x);
+        let largest_lanes: &mut [f32] = cast_slice_mut(slice::from_mut(&mut largest));
+        let first_lanes: &mut [f32] = cast_slice_mut(slice::from_mut(&mut first));
+        let kept = largest_lanes.iter_mut().zip(first_lanes);
+        for ((largest, first), x) in kept.zip(cast_slice::<_, f32>(slice::from_ref(&x))) {
+            let larger = x.abs() > *largest;
+            (*largest, *first) = if larger {
+                (x.abs(), *x)
+            } else {
+                (*largest, *first)
+            };
+        }
+        [self.load_f32(largest), self.load_f32(first)]
+    }
+
+    /// Transposes each four lanes of four vectors.
+    #[inline(always)]
+    fn transpose(self, [a, b, c, d]: [Self::F32; 4]) -> [Self::F32; 4] {
+        // Every `zip` interleaves two vectors four lanes at a time.
+        let ([ac, ac2], [bd, bd2]) = (self.zip([a, c]), self.zip([b, d]));
+        let ([x, y], [z, w]) = (self.zip([ac, bd]), self.zip([ac2, bd2]));
+        [x, y, z, w]
+    }
 
     /// Bit 4 of each number, that of the first lowest.
     #[inline(always)]

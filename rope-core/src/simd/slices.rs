@@ -32,7 +32,7 @@ impl<E: Convert> Kernel for ToF32<'_, E> {
         let from = S::chunks(source).as_chunks::<2>().0;
         let to = S::chunks_mut(self.target).as_chunks_mut::<2>().0;
         for (x, y) in from.iter().zip(to) {
-            let [a, b] = E::read(s, *x, false);
+            let [a, b] = E::read(s, *x);
             *y = [s.store_f32(a), s.store_f32(b)];
         }
         let done = from.len() * 2 * S::LANES;
@@ -83,7 +83,7 @@ impl<E: Convert> Kernel for FromF32<'_, E> {
                 [s.load_f32(*a), s.load_f32(*b)],
                 [s.load_f32(*c), s.load_f32(*d)],
             ];
-            *y = E::write(s, group, false);
+            *y = E::write(s, group);
         }
         let done = from.len() * 4 * S::LANES;
         let (source, target) = (&self.source[done..], &mut target[done..]);

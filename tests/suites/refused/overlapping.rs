@@ -371,11 +371,14 @@ fn results() {
         }
 
         let json = r#"{"model_type": "llama", "head_dim": 64, "rope_theta": 10000.0}"#;
-        let mut plan = PLAN;
+        // Aligned as a pointer, which is checked before the overlap.
+        #[repr(align(8))]
+        struct Aligned(rope_plan);
+        let mut plan = Aligned(PLAN);
         let out = (&raw mut plan).cast();
         let (text, len) = (json.as_ptr().cast(), json.len());
-        let status = rope_frequencies_from_config(text, len, null(), out, &mut plan);
+        let status = rope_frequencies_from_config(text, len, null(), out, &mut plan.0);
         assert_eq!(status, rope_status::MemoryOverlap);
-        assert_eq!(plan.pairing, PLAN.pairing);
+        assert_eq!(plan.0.pairing, PLAN.pairing);
     }
 }

@@ -6,6 +6,19 @@ use super::{Cache, CacheMut, IntoSlots, Slots, Stored};
 use crate::{Error, Shape};
 
 /// Slots of a [`Cache`], to read: the source of a call. Made by [`Cache::slots`].
+///
+/// ```
+/// use rope_core::cache::{Cache, CacheLayout};
+/// use rope_core::{Pairing, Rope, Rows, TensorMut};
+///
+/// // Keys that were cached before their rotation.
+/// let memory = [1.0_f32; 16 * 2 * 64];
+/// let keys = Cache::new(&memory, CacheLayout::nhd([1, 16, 2, 64])?)?;
+/// let (mut y, rows) = ([0.0_f32; 3 * 2 * 64], [0.0_f32; 3 * 64]);
+/// let mut y = TensorMut::new(&mut y, [1, 3, 2, 64])?;
+/// Rope::new(Pairing::Half).rotate_into(&keys.slots(4..7), &mut y, &Rows::new(&rows, [3, 64])?)?;
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct CacheSlots<'c> {
     pub(crate) cache: &'c Cache<'c>,
@@ -13,6 +26,17 @@ pub struct CacheSlots<'c> {
 }
 
 /// Slots of a [`CacheMut`], to write, or to rotate in place: the target of a call. Made by [`CacheMut::slots`].
+///
+/// ```
+/// use rope_core::cache::{CacheLayout, CacheMut};
+/// use rope_core::{Pairing, Rope, Tensor};
+///
+/// let mut memory = [0.0_f32; 16 * 2 * 64];
+/// let mut values = CacheMut::new(&mut memory, CacheLayout::nhd([1, 16, 2, 64])?)?;
+/// let v = [1.0_f32; 3 * 2 * 64];
+/// Rope::new(Pairing::Half).apply_into(&Tensor::new(&v, [1, 3, 2, 64])?, &mut values.slots(4..7))?;
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 pub struct CacheSlotsMut<'c> {
     memory: &'c mut [u8],
     scales: &'c mut [f32],
@@ -22,19 +46,6 @@ pub struct CacheSlotsMut<'c> {
 
 impl Cache<'_> {
     /// Slots to read, one for each token of each sequence.
-    ///
-    /// ```
-    /// use rope_core::cache::{Cache, CacheLayout};
-    /// use rope_core::{Pairing, Rope, Rows, TensorMut};
-    ///
-    /// // Keys that were cached before their rotation.
-    /// let memory = [1.0_f32; 16 * 2 * 64];
-    /// let keys = Cache::new(&memory, CacheLayout::nhd([1, 16, 2, 64])?)?;
-    /// let (mut y, rows) = ([0.0_f32; 3 * 2 * 64], [0.0_f32; 3 * 64]);
-    /// let mut y = TensorMut::new(&mut y, [1, 3, 2, 64])?;
-    /// Rope::new(Pairing::Half).rotate_into(&keys.slots(4..7), &mut y, &Rows::new(&rows, [3, 64])?)?;
-    /// # Ok::<(), rope_core::Error>(())
-    /// ```
     pub fn slots<'c, 's: 'c>(&'c self, slots: impl IntoSlots<'s>) -> CacheSlots<'c> {
         CacheSlots {
             cache: self,
@@ -46,17 +57,6 @@ impl Cache<'_> {
 impl CacheMut<'_> {
     /// Slots to write, or to rotate in place, one for each token of each sequence. The cache is reborrowed: it can be
     /// used again when the slots are dropped.
-    ///
-    /// ```
-    /// use rope_core::cache::{CacheLayout, CacheMut};
-    /// use rope_core::{Pairing, Rope, Tensor};
-    ///
-    /// let mut memory = [0.0_f32; 16 * 2 * 64];
-    /// let mut values = CacheMut::new(&mut memory, CacheLayout::nhd([1, 16, 2, 64])?)?;
-    /// let v = [1.0_f32; 3 * 2 * 64];
-    /// Rope::new(Pairing::Half).apply_into(&Tensor::new(&v, [1, 3, 2, 64])?, &mut values.slots(4..7))?;
-    /// # Ok::<(), rope_core::Error>(())
-    /// ```
     #[inline]
     pub fn slots<'c, 's: 'c>(&'c mut self, slots: impl IntoSlots<'s>) -> CacheSlotsMut<'c> {
         CacheSlotsMut {

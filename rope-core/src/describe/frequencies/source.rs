@@ -15,6 +15,18 @@ use crate::{Error, Frequencies, IntoPositions, Positions};
 /// that were made before. With 32 heads a call takes little longer than with ready rows; with few, ready rows that
 /// several layers share are faster. Rows of each head take longer to make than the rotation: where frequencies stay the
 /// same, keep them.
+///
+/// ```
+/// # #[cfg(feature = "alloc")] {
+/// use rope_core::{Frequencies, Pairing, Rope, Scaling, TensorMut};
+///
+/// let frequencies = Frequencies::new(64, 10_000.0, &Scaling::Default)?;
+/// let mut q = [1.0_f32; 3 * 2 * 64];
+/// let mut q = TensorMut::new(&mut q, [1, 3, 2, 64])?;
+/// Rope::new(Pairing::Half).rotate(&mut q, &frequencies.at(7..10))?;
+/// # }
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct RowsAt<'a> {
     /// A pointer to the functions of one kind: a program that names one kind links no other.
@@ -46,18 +58,6 @@ impl fmt::Debug for RowsAt<'_> {
 
 impl Frequencies<'_> {
     /// These frequencies at positions, as the angles of a call: the rows are made on the way.
-    ///
-    /// ```
-    /// # #[cfg(feature = "alloc")] {
-    /// use rope_core::{Frequencies, Pairing, Rope, Scaling, TensorMut};
-    ///
-    /// let frequencies = Frequencies::new(64, 10_000.0, &Scaling::Default)?;
-    /// let mut q = [1.0_f32; 3 * 2 * 64];
-    /// let mut q = TensorMut::new(&mut q, [1, 3, 2, 64])?;
-    /// Rope::new(Pairing::Half).rotate(&mut q, &frequencies.at(7..10))?;
-    /// # }
-    /// # Ok::<(), rope_core::Error>(())
-    /// ```
     pub fn at<'a, 'p: 'a>(&'a self, positions: impl IntoPositions<'p>) -> RowsAt<'a> {
         RowsAt {
             frequencies: self,

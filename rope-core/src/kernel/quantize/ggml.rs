@@ -9,19 +9,22 @@
 //!
 //! `m` is the first value of the largest magnitude. Codes are made by the d that is not rounded to f16. A definition
 //! runs on the scalar backend, and on the others for blocks whose bits depend on the order of their channels: where a
-//! zero is the smallest value, or, in IQ4_NL, the largest magnitude has both signs. In Q4_0 and Q5_0, where it has them
-//! in some of a hundred blocks of bf16, only the d is made by the definition then.
+//! zero is the smallest value. In Q4_0 and Q5_0 the largest magnitude has both signs in some of a hundred blocks of
+//! bf16; only the d is made by the definition then. IQ4_NL ([`nonlinear`]) takes channels in their order everywhere.
+
+mod block;
+mod nonlinear;
 
 use core::hint::black_box;
 use core::marker::PhantomData;
+
+use block::{BlockCodes, VALUES, first_largest, pack, unpack, values_at};
+use nonlinear::Nonlinear;
 
 use super::{BlockFormat, RUN, halves, required};
 use crate::kernel::values::{Values, VectorPairs};
 use crate::simd::convert::{f16_to_f32, f32_to_f16};
 use crate::simd::{InstructionSet, Kernel, Scalar, SimdQuant};
-
-/// Values of a block.
-const VALUES: usize = 32;
 
 pub(super) static Q4_0: BlockFormat = format::<LinearCodes<4, false>>("q4_0", required!("Q4_0"));
 pub(super) static Q4_1: BlockFormat = format::<LinearCodes<4, true>>("q4_1", required!("Q4_1"));
@@ -54,39 +57,12 @@ const fn format<B: BlockCodes>(name: &'static str, required: &'static str) -> Bl
     }
 }
 
-/// A format as its kernels see it. Blocks are slices of [`BlockCodes::BYTES`].
-trait BlockCodes {
-    /// Bytes of a block.
-    const BYTES: usize;
-
-    /// From where on the smallest and the largest value of a block are searched.
-    const BOUNDS: [f32; 2];
-
-    /// The definition.
-    fn define(x: &[f32; VALUES], block: &mut [u8]);
-
-    /// What the codes are made by, of the smallest and the largest value: d, or the value of the largest magnitude.
-    fn distance(bounds: [f32; 2]) -> f32;
-
-    /// The same by vectors, from a pair of them on; `false` for a block of which only the definition knows the bits.
-    fn encode<S: SimdQuant>(
-        s: S,
-        source: (VectorPairs<'_, S>, usize),
-        scale: BlockScale,
-        block: &mut [u8],
-    ) -> bool;
-
-    /// The values of a block.
-    fn decode(block: &[u8], values: &mut [f32; VALUES]);
-}
-
 /// What is known of a block before its codes are made.
 #[derive(Clone, Copy)]
 struct BlockScale {
     /// The smallest and the largest value.
     bounds: [f32; 2],
-    /// [`BlockCodes::distance`], and what channels are multiplied with by it.
-    distance: f32,
+    /// What channels are multiplied with.
     by: f32,
     /// The distance and the smallest value as IEEE binary16.
     halves: [u16; 2],
@@ -112,72 +88,8 @@ impl<B: BlockCodes> Kernel for EncodeBlocks<'_, B> {
             return;
         }
         let source = self.source.pairs::<S>();
-        for (run, blocks) in self.target[..len].chunks_mut(RUN * B::BYTES).enumerate() {
-            encode_run::<S, B>(s, source, run * RUN, blocks);
-        }
+        B::encode(s, source, &mut self.target[..len]);
     }
-}
-
-/// At most [`RUN`] blocks, of the values of the first and those after it.
-#[inline(always)]
-fn encode_run<S: SimdQuant, B: BlockCodes>(
-    s: S,
-    source: VectorPairs<'_, S>,
-    first: usize,
-    blocks: &mut [u8],
-) {
-    let pairs = const { VALUES / 2 / S::LANES };
-    let count = blocks.len() / B::BYTES;
-    let (mut smallest, mut largest) = ([0.0; RUN], [0.0; RUN]);
-    let quads = smallest
-        .chunks_exact_mut(4)
-        .zip(largest.chunks_exact_mut(4));
-    for (quad, (smallest, largest)) in quads.take(count.div_ceil(4)).enumerate() {
-        let [mut min, mut max] = B::BOUNDS.map(|bound| [s.splat(bound); 4]);
-        for (index, (min, max)) in min.iter_mut().zip(&mut max).enumerate() {
-            let block = 4 * quad + index;
-            if block >= count {
-                break;
-            }
-            for pair in 0..pairs {
-                let [a, b] = source.load_in_any_order(s, (first + block) * pairs + pair);
-                *min = s.min_number(s.min_number(*min, a), b);
-                *max = s.max_number(s.max_number(*max, a), b);
-            }
-        }
-        smallest.copy_from_slice(&s.extreme_lanes::<false>(min));
-        largest.copy_from_slice(&s.extreme_lanes::<true>(max));
-    }
-    let (mut distances, mut factors) = ([0.0; RUN], [0.0; RUN]);
-    for index in 0..RUN {
-        let distance = B::distance([smallest[index], largest[index]]);
-        (distances[index], factors[index]) = (distance, reciprocal(distance));
-    }
-    let (half_distances, half_smallest) = (halves(s, &distances), halves(s, &smallest));
-    for (index, block) in blocks.chunks_exact_mut(B::BYTES).enumerate() {
-        let scale = BlockScale {
-            bounds: [smallest[index], largest[index]],
-            distance: distances[index],
-            by: factors[index],
-            halves: [half_distances[index], half_smallest[index]],
-        };
-        let at = (first + index) * pairs;
-        if !B::encode(s, (source, at), scale, block) {
-            defined::<B>(&values_at(s, source, at), block);
-        }
-    }
-}
-
-/// The values of a block, from a pair of vectors on.
-#[inline(always)]
-fn values_at<S: SimdQuant>(s: S, source: VectorPairs<'_, S>, at: usize) -> [f32; VALUES] {
-    let mut x = [0.0; VALUES];
-    let chunks = S::chunks_mut(&mut x).as_chunks_mut::<2>().0;
-    for (pair, to) in chunks.iter_mut().enumerate() {
-        let [a, b] = source.load(s, at + pair);
-        *to = [s.store_f32(a), s.store_f32(b)];
-    }
-    x
 }
 
 /// Out of the loop of a kernel.
@@ -220,51 +132,14 @@ impl<const BITS: u32, const OFFSET: bool> LinearCodes<BITS, OFFSET> {
     /// Bytes of the numbers before the codes.
     const NUMBERS: usize = if OFFSET { 4 } else { 2 };
 
-    /// What channels are multiplied with, and the distance as IEEE binary16, by the first value of the largest
-    /// magnitude.
-    #[cold]
-    #[inline(never)]
-    fn by_first(x: &[f32; VALUES], largest: f32) -> (f32, u16) {
-        let first = x.iter().find(|x| x.abs() == largest);
-        let sign = if first == Some(&-largest) { 1.0 } else { -1.0 };
-        let d = sign * largest / f32::from(Self::ZERO);
-        (reciprocal(d), f32_to_f16(d))
-    }
-}
-
-impl<const BITS: u32, const OFFSET: bool> BlockCodes for LinearCodes<BITS, OFFSET> {
-    const BYTES: usize = Self::NUMBERS + VALUES * BITS as usize / 8;
+    /// From where on the smallest and the largest value of a block are searched.
     const BOUNDS: [f32; 2] = if OFFSET {
         [f32::MAX, -f32::MAX]
     } else {
         [0.0; 2]
     };
 
-    #[inline(always)]
-    fn define(x: &[f32; VALUES], block: &mut [u8]) {
-        let (d, min) = if OFFSET {
-            let [min, max] = bounds(x);
-            ((max - min) / f32::from(Self::MOST), min)
-        } else {
-            (first_largest(x) / -f32::from(Self::ZERO), 0.0)
-        };
-        let by = reciprocal(d);
-        block[..2].copy_from_slice(&f32_to_f16(d).to_le_bytes());
-        if OFFSET {
-            block[2..4].copy_from_slice(&f32_to_f16(min).to_le_bytes());
-        }
-        let code = |x: f32| {
-            let from_min = if OFFSET { x - min } else { x };
-            // `as` makes 0 of a NaN.
-            ((from_min * by + Self::ADDED) as u8).min(Self::MOST)
-        };
-        pack::<BITS, _>(
-            Scalar,
-            &x.map(code).map(i32::from),
-            &mut block[Self::NUMBERS..],
-        );
-    }
-
+    /// What the codes are made by, of the smallest and the largest value.
     #[inline(always)]
     fn distance([min, max]: [f32; 2]) -> f32 {
         if OFFSET {
@@ -274,8 +149,53 @@ impl<const BITS: u32, const OFFSET: bool> BlockCodes for LinearCodes<BITS, OFFSE
         }
     }
 
+    /// At most [`RUN`] blocks by vectors, of the values of the first and those after it.
     #[inline(always)]
-    fn encode<S: SimdQuant>(
+    fn encode_run<S: SimdQuant>(s: S, source: VectorPairs<'_, S>, first: usize, blocks: &mut [u8]) {
+        let pairs = const { VALUES / 2 / S::LANES };
+        let count = blocks.len() / Self::BYTES;
+        let (mut smallest, mut largest) = ([0.0; RUN], [0.0; RUN]);
+        let quads = smallest
+            .chunks_exact_mut(4)
+            .zip(largest.chunks_exact_mut(4));
+        for (quad, (smallest, largest)) in quads.take(count.div_ceil(4)).enumerate() {
+            let [mut min, mut max] = Self::BOUNDS.map(|bound| [s.splat(bound); 4]);
+            for (index, (min, max)) in min.iter_mut().zip(&mut max).enumerate() {
+                let block = 4 * quad + index;
+                if block >= count {
+                    break;
+                }
+                for pair in 0..pairs {
+                    let [a, b] = source.load_in_any_order(s, (first + block) * pairs + pair);
+                    *min = s.min_number(s.min_number(*min, a), b);
+                    *max = s.max_number(s.max_number(*max, a), b);
+                }
+            }
+            smallest.copy_from_slice(&s.extreme_lanes::<false>(min));
+            largest.copy_from_slice(&s.extreme_lanes::<true>(max));
+        }
+        let (mut distances, mut factors) = ([0.0; RUN], [0.0; RUN]);
+        for index in 0..RUN {
+            let distance = Self::distance([smallest[index], largest[index]]);
+            (distances[index], factors[index]) = (distance, reciprocal(distance));
+        }
+        let (half_distances, half_smallest) = (halves(s, &distances), halves(s, &smallest));
+        for (index, block) in blocks.chunks_exact_mut(Self::BYTES).enumerate() {
+            let scale = BlockScale {
+                bounds: [smallest[index], largest[index]],
+                by: factors[index],
+                halves: [half_distances[index], half_smallest[index]],
+            };
+            let at = (first + index) * pairs;
+            if !Self::encode_block(s, (source, at), scale, block) {
+                defined::<Self>(&values_at(s, source, at), block);
+            }
+        }
+    }
+
+    /// A block by vectors, from a pair of them on; `false` for one of which only the definition knows the bits.
+    #[inline(always)]
+    fn encode_block<S: SimdQuant>(
         s: S,
         (source, at): (VectorPairs<'_, S>, usize),
         scale: BlockScale,
@@ -312,6 +232,53 @@ impl<const BITS: u32, const OFFSET: bool> BlockCodes for LinearCodes<BITS, OFFSE
         true
     }
 
+    /// What channels are multiplied with, and the distance as IEEE binary16, by the first value of the largest
+    /// magnitude.
+    #[cold]
+    #[inline(never)]
+    fn by_first(x: &[f32; VALUES], largest: f32) -> (f32, u16) {
+        let first = x.iter().find(|x| x.abs() == largest);
+        let sign = if first == Some(&-largest) { 1.0 } else { -1.0 };
+        let d = sign * largest / f32::from(Self::ZERO);
+        (reciprocal(d), f32_to_f16(d))
+    }
+}
+
+impl<const BITS: u32, const OFFSET: bool> BlockCodes for LinearCodes<BITS, OFFSET> {
+    const BYTES: usize = Self::NUMBERS + VALUES * BITS as usize / 8;
+
+    #[inline(always)]
+    fn define(x: &[f32; VALUES], block: &mut [u8]) {
+        let (d, min) = if OFFSET {
+            let [min, max] = bounds(x);
+            ((max - min) / f32::from(Self::MOST), min)
+        } else {
+            (first_largest(x) / -f32::from(Self::ZERO), 0.0)
+        };
+        let by = reciprocal(d);
+        block[..2].copy_from_slice(&f32_to_f16(d).to_le_bytes());
+        if OFFSET {
+            block[2..4].copy_from_slice(&f32_to_f16(min).to_le_bytes());
+        }
+        let code = |x: f32| {
+            let from_min = if OFFSET { x - min } else { x };
+            // `as` makes 0 of a NaN.
+            ((from_min * by + Self::ADDED) as u8).min(Self::MOST)
+        };
+        pack::<BITS, _>(
+            Scalar,
+            &x.map(code).map(i32::from),
+            &mut block[Self::NUMBERS..],
+        );
+    }
+
+    #[inline(always)]
+    fn encode<S: SimdQuant>(s: S, source: VectorPairs<'_, S>, blocks: &mut [u8]) {
+        for (run, blocks) in blocks.chunks_mut(RUN * Self::BYTES).enumerate() {
+            Self::encode_run(s, source, run * RUN, blocks);
+        }
+    }
+
     #[inline(always)]
     fn decode(block: &[u8], values: &mut [f32; VALUES]) {
         let d = f16_at(block, 0);
@@ -327,125 +294,6 @@ impl<const BITS: u32, const OFFSET: bool> BlockCodes for LinearCodes<BITS, OFFSE
             }
         }
     }
-}
-
-/// IQ4_NL.
-struct Nonlinear;
-
-impl Nonlinear {
-    /// The values of the codes, at a distance of 1.
-    const TABLE: [i8; 16] = [
-        -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113,
-    ];
-
-    /// From where on the nearest is the next. Half way between two values both differences are exact in f32, so ggml's
-    /// comparison of the two is this one.
-    const LIMITS: [f32; 15] = {
-        let mut limits = [0.0; 15];
-        let mut code = 0;
-        while code < 15 {
-            limits[code] = (Self::TABLE[code] as f32 + Self::TABLE[code + 1] as f32) / 2.0;
-            code += 1;
-        }
-        limits
-    };
-
-    /// Blocks without a larger magnitude are zeros.
-    const LEAST: f32 = 1e-15;
-
-    /// A d that is a NaN, as x86 makes them: a NaN has no other sign anywhere.
-    const NAN: u16 = 0xfe00;
-
-    /// d and the codes of a block, by the first value of its largest magnitude.
-    #[inline(always)]
-    fn codes(x: &[f32; VALUES], largest: f32) -> (f32, [i32; VALUES]) {
-        let by = 1.0 / (largest / f32::from(Self::TABLE[0]));
-        let mut codes = [0; VALUES];
-        for (code, x) in codes.iter_mut().zip(x) {
-            let scaled = x * by;
-            for limit in Self::LIMITS {
-                // A NaN is beyond all limits.
-                *code += if scaled < limit { 0 } else { 1 };
-            }
-        }
-        let mut products = [[0.0; VALUES]; 2];
-        for (index, (x, code)) in x.iter().zip(codes).enumerate() {
-            let value = f32::from(Self::TABLE[code as usize & 15]);
-            let weighted = x * x * value;
-            (products[0][index], products[1][index]) = (weighted * x, weighted * value);
-        }
-        // In the order of the channels.
-        let (mut dot, mut square) = (0.0, 0.0);
-        for (a, b) in products[0].iter().zip(products[1]) {
-            dot += a;
-            square += b;
-        }
-        (if square > 0.0 { dot / square } else { 0.0 }, codes)
-    }
-
-    #[inline(always)]
-    fn block(x: &[f32; VALUES], largest: f32, block: &mut [u8]) {
-        if largest.abs() < Self::LEAST {
-            block.fill(0);
-            return;
-        }
-        let (d, codes) = Self::codes(x, largest);
-        let d = if d.is_nan() { Self::NAN } else { f32_to_f16(d) };
-        block[..2].copy_from_slice(&d.to_le_bytes());
-        pack::<4, _>(Scalar, &codes, &mut block[2..]);
-    }
-}
-
-impl BlockCodes for Nonlinear {
-    const BYTES: usize = 18;
-    const BOUNDS: [f32; 2] = [0.0; 2];
-
-    #[inline(always)]
-    fn define(x: &[f32; VALUES], block: &mut [u8]) {
-        Self::block(x, first_largest(x), block);
-    }
-
-    #[inline(always)]
-    fn distance(bounds: [f32; 2]) -> f32 {
-        largest(bounds)
-    }
-
-    #[inline(always)]
-    fn encode<S: SimdQuant>(
-        s: S,
-        (source, at): (VectorPairs<'_, S>, usize),
-        scale: BlockScale,
-        block: &mut [u8],
-    ) -> bool {
-        if has_both_signs(scale.bounds) {
-            return false;
-        }
-        Self::block(&values_at(s, source, at), scale.distance, block);
-        true
-    }
-
-    #[inline(always)]
-    fn decode(block: &[u8], values: &mut [f32; VALUES]) {
-        let d = f16_at(block, 0);
-        // Each product once.
-        let products = Self::TABLE.map(|value| f32::from(value) * d);
-        for (x, code) in values.iter_mut().zip(unpack::<4>(&block[2..])) {
-            *x = products[usize::from(code & 15)];
-        }
-    }
-}
-
-/// The first value of the largest magnitude, NaNs left out; 0 of none. By integers, as `scalar::max_magnitude`.
-#[inline(always)]
-fn first_largest(x: &[f32; VALUES]) -> f32 {
-    let (mut largest, mut value) = (0, 0.0);
-    for &x in x {
-        let magnitude = x.to_bits() & 0x7fff_ffff;
-        if magnitude > largest && magnitude <= f32::INFINITY.to_bits() {
-            (largest, value) = (magnitude, x);
-        }
-    }
-    value
 }
 
 /// The first of the smallest values and of the largest ones, NaNs left out, by integers.
@@ -510,85 +358,55 @@ fn f16_at(block: &[u8], start: usize) -> f32 {
     f16_to_f32(u16::from_le_bytes([block[start], block[start + 1]]))
 }
 
-/// Codes, of whose lowest bytes only `BITS` may be set, to their bytes: the fifth bits, if there are any, as one number
-/// before the halves of bytes.
-#[inline(always)]
-fn pack<const BITS: u32, S: SimdQuant>(s: S, codes: &[i32; VALUES], bytes: &mut [u8]) {
-    let (low, high) = codes.split_at(VALUES / 2);
-    let fifths = const { BITS as usize - 4 } * 4;
-    for ((byte, low), high) in bytes[fifths..].iter_mut().zip(low).zip(high) {
-        *byte = (low & 15 | high << 4) as u8;
-    }
-    if BITS == 5 {
-        bytes[..4].copy_from_slice(&s.fifth_bits(codes).to_le_bytes());
-    }
-}
-
-/// Undoes `pack`.
-#[inline(always)]
-fn unpack<const BITS: u32>(bytes: &[u8]) -> [u8; VALUES] {
-    let fifths = const { BITS as usize - 4 } * 4;
-    let mut codes = [0; VALUES];
-    let (low, high) = codes.split_at_mut(VALUES / 2);
-    for ((byte, low), high) in bytes[fifths..].iter().zip(low).zip(high) {
-        (*low, *high) = (byte & 15, byte >> 4);
-    }
-    if BITS == 5 {
-        for (codes, fifths) in codes.as_chunks_mut::<8>().0.iter_mut().zip(&bytes[..4]) {
-            for (bit, code) in codes.iter_mut().enumerate() {
-                *code |= (fifths >> bit & 1) << 4;
-            }
-        }
-    }
-    codes
-}
-
 #[cfg(test)]
 mod tests {
+    use std::vec;
+    use std::vec::Vec;
+
     use super::*;
     use crate::Backend;
+    use crate::simd::NONLINEAR;
 
     /// A block by vectors, and whether they know its bits.
-    struct ByVectors<'a, B> {
+    struct ByVectors<'a, const BITS: u32, const OFFSET: bool> {
         x: &'a [f32; VALUES],
         block: &'a mut [u8],
         known: &'a mut bool,
-        format: PhantomData<B>,
     }
 
-    impl<B: BlockCodes> Kernel for ByVectors<'_, B> {
+    impl<const BITS: u32, const OFFSET: bool> Kernel for ByVectors<'_, BITS, OFFSET> {
         #[inline(always)]
         fn run<S: InstructionSet>(self, s: S) {
             // One lane runs the definition.
             if const { S::LANES == 1 } {
-                B::define(self.x, self.block);
-                *self.known = !has_both_signs(bounds(self.x));
+                LinearCodes::<BITS, OFFSET>::define(self.x, self.block);
+                *self.known = !OFFSET || bounds(self.x)[0] != 0.0;
                 return;
             }
             let [min, max] = bounds(self.x);
-            let bounds = [min.min(B::BOUNDS[0]), max.max(B::BOUNDS[1])];
-            let distance = B::distance(bounds);
+            let [least, most] = LinearCodes::<BITS, OFFSET>::BOUNDS;
+            let bounds = [min.min(least), max.max(most)];
+            let distance = LinearCodes::<BITS, OFFSET>::distance(bounds);
             let scale = BlockScale {
                 bounds,
-                distance,
                 by: reciprocal(distance),
                 halves: [distance, bounds[0]].map(f32_to_f16),
             };
             let source = Values::F32(self.x).pairs::<S>();
-            *self.known = B::encode(s, (source, 0), scale, self.block);
+            *self.known =
+                LinearCodes::<BITS, OFFSET>::encode_block(s, (source, 0), scale, self.block);
         }
     }
 
-    fn by_vectors<B: BlockCodes>(x: &[f32; VALUES], known: bool) {
-        let mut defined = [0x5a; 24];
-        B::define(x, &mut defined[..B::BYTES]);
+    fn by_vectors<const BITS: u32, const OFFSET: bool>(x: &[f32; VALUES], known: bool) {
+        let (mut defined, bytes) = ([0x5a; 24], LinearCodes::<BITS, OFFSET>::BYTES);
+        LinearCodes::<BITS, OFFSET>::define(x, &mut defined[..bytes]);
         for proof in Backend::available().filter_map(Backend::prove) {
             let (mut block, mut found) = ([0x5a; 24], !known);
-            proof.run(ByVectors::<B> {
+            proof.run(ByVectors::<BITS, OFFSET> {
                 x,
-                block: &mut block[..B::BYTES],
+                block: &mut block[..bytes],
                 known: &mut found,
-                format: PhantomData,
             });
             assert_eq!(found, known, "{}", proof.backend());
             assert!(!known || block == defined, "{}", proof.backend());
@@ -597,14 +415,76 @@ mod tests {
 
     /// The definition is the exception: a block that vectors leave to it takes many times as long.
     #[test]
-    fn vectors_make_all_blocks_but_those_of_a_first_magnitude() {
+    fn vectors_make_all_blocks_but_those_above_a_zero() {
         let mut x: [f32; VALUES] = core::array::from_fn(|i| i as f32 - 7.25);
-        by_vectors::<LinearCodes<4, false>>(&x, true);
-        by_vectors::<LinearCodes<4, true>>(&x, true);
-        by_vectors::<LinearCodes<5, false>>(&x, true);
-        by_vectors::<LinearCodes<5, true>>(&x, true);
-        by_vectors::<Nonlinear>(&x, true);
+        by_vectors::<4, false>(&x, true);
+        by_vectors::<4, true>(&x, true);
+        by_vectors::<5, false>(&x, true);
+        by_vectors::<5, true>(&x, true);
         x[0] = -x[31];
-        by_vectors::<Nonlinear>(&x, false);
+        by_vectors::<4, false>(&x, true);
+        by_vectors::<5, false>(&x, true);
+        x = x.map(f32::abs);
+        x[9] = 0.0;
+        by_vectors::<4, true>(&x, false);
+        by_vectors::<5, true>(&x, false);
+    }
+
+    /// Blocks as caches have them, and those whose bits a formula of another order would not have.
+    fn blocks() -> Vec<[f32; VALUES]> {
+        let mut state = 1_u32;
+        let mut blocks: Vec<[f32; VALUES]> = (0..67)
+            .map(|block| {
+                [0; VALUES].map(|_| {
+                    state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    // The largest magnitude often has both signs.
+                    let coarse = f32::from((state >> 24) as u8) - 127.5;
+                    let fine = (state >> 8) as f32 / 16_777_216.0;
+                    if block % 2 == 0 {
+                        coarse
+                    } else {
+                        coarse * fine
+                    }
+                })
+            })
+            .collect();
+        blocks[3] = [0.0; VALUES];
+        blocks[4] = [1e-16; VALUES];
+        blocks[5][7] = f32::NAN;
+        blocks[6][0] = f32::NEG_INFINITY;
+        blocks[8] = [f32::NAN; VALUES];
+        blocks[9] = [1e20; VALUES];
+        // Halfway between two values of the table, and next to it.
+        for (block, step) in [(10, 0), (11, 1), (12, -1)] {
+            blocks[block][0] = -127.0;
+            for code in 0..15 {
+                let limit = f32::midpoint(NONLINEAR[code].into(), NONLINEAR[code + 1].into());
+                blocks[block][code + 1] = match step {
+                    0 => limit,
+                    1 => limit.next_up(),
+                    _ => limit.next_down(),
+                };
+            }
+        }
+        blocks
+    }
+
+    #[test]
+    fn every_number_of_blocks_is_encoded_as_its_definition() {
+        let blocks = blocks();
+        let mut defined = vec![[0x5a; Nonlinear::BYTES]; blocks.len()];
+        for (x, block) in blocks.iter().zip(&mut defined) {
+            Nonlinear::define(x, block);
+        }
+        for proof in Backend::available().filter_map(Backend::prove) {
+            for count in 0..=blocks.len() {
+                let mut encoded = vec![[0x5a; Nonlinear::BYTES]; blocks.len()];
+                let source = Values::F32(blocks[..count].as_flattened());
+                let target = encoded[..count].as_flattened_mut();
+                (IQ4_NL.encode)(proof, source, target);
+                let same = encoded[..count] == defined[..count];
+                assert!(same, "{} of {count}", proof.backend());
+            }
+        }
     }
 }
