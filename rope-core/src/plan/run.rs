@@ -6,8 +6,8 @@ use super::kinds::{Lower, Lowered, run_in_place};
 use super::operand::{AnglesKind, PassSource, SourceKind, TargetKind};
 use crate::Error;
 use crate::base::shape::Shape;
-use crate::describe::address::{Addresses, Located};
-use crate::describe::cache::{CacheHeadsMut, CacheMut, Format, Slots, SlotsTarget};
+use crate::describe::address::Located;
+use crate::describe::cache::{Format, SlotsTarget};
 use crate::describe::frequencies::RowsAt;
 use crate::describe::rows::fit::fit;
 use crate::describe::rows::{Rotation, RowSharing, Rows};
@@ -157,14 +157,13 @@ impl Rope<Lowered<'_>> {
                 OperandMut::Tensor(&mut tensor, element)
             }
             TargetKind::Slots(target) => {
-                let slots = target.slots;
-                cache = target.cache();
-                if let (SourceKind::Tensor(x), Some(rows)) =
-                    (source, ready_rows(angles).map(|(rows, _)| rows))
-                    && plan.rotate_token_into_slot(x, &mut cache, slots, rows)
+                if let (SourceKind::Tensor(x), Some((rows, _))) = (source, ready_rows(angles))
+                    && plan.rotate_token_into_slot(x, target, rows)
                 {
                     return Ok("fused");
                 }
+                let slots = target.slots;
+                cache = target.cache();
                 OperandMut::Cache(&mut cache, slots)
             }
         };
@@ -196,8 +195,7 @@ impl Rope<Lowered<'_>> {
     fn rotate_token_into_slot(
         &self,
         x: &PassSource<'_>,
-        cache: &mut CacheMut<'_>,
-        slots: &Slots<'_>,
+        target: &mut SlotsTarget<'_>,
         rows: &Rows<'_>,
     ) -> bool {
         let shape = x.tensor.layout.shape();
@@ -213,9 +211,8 @@ impl Rope<Lowered<'_>> {
             factors: factors.as_ref(),
             ..row
         };
-        let located = cache.in_slots(slots, 1).token(0, 0);
-        let step = cache.layout().strides.head;
-        let CacheHeadsMut::Lines(memory, element) = cache.heads_mut() else {
+        let (located, step) = (target.first(), target.stored.layout.strides().head);
+        let Some((memory, element)) = target.lines_mut() else {
             return false;
         };
         let ends = IoFormats {

@@ -3,6 +3,8 @@
 use core::fmt;
 
 use super::{Cache, CacheMut, IntoSlots, Slots, Stored};
+use crate::describe::address::{Addresses, Located};
+use crate::kernel::elements::OutOfPlaceKernels;
 use crate::{Error, Shape};
 
 /// Slots of a [`Cache`], to read: the source of a call. Made by [`Cache::slots`].
@@ -98,10 +100,26 @@ impl SlotsTarget<'_> {
         }
     }
 
+    /// Where the heads of the first token lie, if it has a slot.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<Located> {
+        self.stored.in_slots(self.slots, self.len(), 1).token(0, 0)
+    }
+
+    /// The memory of heads that are lines, and their element.
+    #[inline]
+    pub(crate) fn lines_mut(&mut self) -> Option<(&mut [u8], &'static OutOfPlaceKernels)> {
+        let element = self.stored.lines()?;
+        Some((self.memory, element))
+    }
+
+    fn len(&self) -> usize {
+        self.memory.len() / self.stored.size()
+    }
+
     /// Whether heads of this shape fit the cache, and each token has a slot there or none.
     pub(crate) fn check(&self, shape: Shape) -> Result<(), Error> {
-        let len = self.memory.len() / self.stored.size();
-        self.stored.check(shape, self.slots, len)
+        self.stored.check(shape, self.slots, self.len())
     }
 }
 
