@@ -250,11 +250,10 @@ fn speed(runs: &[Run]) -> String {
     let left_out = if noisy.is_empty() {
         String::new()
     } else {
-        format!(
-            "Left out, because their passes differed by more than {} %: {}.\n\n",
-            100.0 * record::CLAIM,
-            noisy.join("; ")
-        )
+        let percent = 100.0 * record::CLAIM;
+        let lines = noisy.iter().map(|line| format!("- {line}\n"));
+        let lines: String = lines.collect();
+        format!("Left out, because their passes differed by more than {percent} %:\n\n{lines}\n")
     };
     let machines = runs.iter().map(|run| format!("- {}\n", machine(run)));
     format!(
