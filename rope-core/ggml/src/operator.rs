@@ -156,7 +156,8 @@ unsafe fn rotate<E: Element>(operator: &c::ggml_tensor) -> Result<(), String> {
     };
     let x = Tensor::new(x, from).map_err(message)?;
     let mut y = TensorMut::new(y, to).map_err(message)?;
-    rope.window(window.start).rotate_into(&x, &mut y, &rows)
+    rope.window(window.start)
+        .rotate_into(&x, &mut y, &rows)
         .map_err(message)
 }
 

@@ -20,7 +20,7 @@ use core::ops::Range;
 use super::gradient::{AddTerms, GradientLine, GradientTerm};
 use super::line::{Heads, Line, RotateLine, Same, SourceHeads, SourceLine, Starts};
 use super::pairs::PairLayout;
-use super::rotation::{self, Angles, ConstOrder, LaneOrder, with_order};
+use super::rotation::{self, AngleVectors, ConstOrder, LaneOrder, with_order};
 use crate::simd::element::Convert;
 use crate::simd::{InstructionSet, Kernel, SimdSums};
 
@@ -141,7 +141,7 @@ impl<E: Convert, P: PairLayout> BackwardLine<'_, '_, E, P> {
         let (pairs, len) = (cos.len(), const { 2 * S::LANES });
         let cos = S::chunks(&cos[from..][..len]).as_chunks().0;
         let sin = S::chunks(&sin[from..][..len]).as_chunks().0;
-        let angles = Angles::<S, O>::load(s, cos[0], sin[0], factors);
+        let angles = AngleVectors::<S, O>::load(s, cos[0], sin[0], factors);
         let places = S::chunks_mut(&mut sums[from..][..len]);
         let mut added = AddTerms::<E, P>::load(s, places);
         heads.check(pairs, from, len);

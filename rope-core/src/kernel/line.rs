@@ -29,7 +29,8 @@ use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use super::normed::{LineNorm, Prologue};
 use super::pairs::{PairLayout, VectorPair};
 use super::rotation::{
-    self, Angles, ConstOrder, LaneOrder, RowFactors, deinterleave, interleave, rotate, with_order,
+    self, AngleVectors, ConstOrder, LaneOrder, RowFactors, deinterleave, interleave, rotate,
+    with_order,
 };
 use crate::simd::element::Convert;
 use crate::simd::{InstructionSet, Kernel, Scalar, Simd};
@@ -660,14 +661,14 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
         let sin = S::chunks(&sin[from..][..len]).as_chunks().0;
         // By hand, as below. Those beyond `G` are never read.
         const { assert!(G == 1 || G == 2 || G == 4) };
-        let first = Angles::<S, O>::load(s, cos[0], sin[0], factors);
+        let first = AngleVectors::<S, O>::load(s, cos[0], sin[0], factors);
         let mut angles = [first, first, first, first];
         if const { G > 1 } {
-            angles[1] = Angles::load(s, cos[1], sin[1], factors);
+            angles[1] = AngleVectors::load(s, cos[1], sin[1], factors);
         }
         if const { G > 2 } {
-            angles[2] = Angles::load(s, cos[2], sin[2], factors);
-            angles[3] = Angles::load(s, cos[3], sin[3], factors);
+            angles[2] = AngleVectors::load(s, cos[2], sin[2], factors);
+            angles[3] = AngleVectors::load(s, cos[3], sin[3], factors);
         }
         heads.check(pairs, from, len);
         let prefetches = const { S::PREFETCHES_HEADS } && from == 0;
@@ -723,12 +724,12 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
             // A loop for each, so that nothing is asked for each group; all else is one text for both.
             if let Some(factors) = rows.factors {
                 for i in 0..len {
-                    let angles = Angles::<S, O>::load(s, cos[i], sin[i], Some(factors));
+                    let angles = AngleVectors::<S, O>::load(s, cos[i], sin[i], Some(factors));
                     groups.rotate(s, i, &angles);
                 }
             } else {
                 for i in 0..len {
-                    let angles = Angles::<S, O>::load(s, cos[i], sin[i], None);
+                    let angles = AngleVectors::<S, O>::load(s, cos[i], sin[i], None);
                     groups.rotate(s, i, &angles);
                 }
             }
@@ -874,7 +875,7 @@ pub(super) struct HeadGroups<'s, 'c, S: Simd, R: Route, N: Prologue> {
 impl<S: Simd, R: Route, N: Prologue> HeadGroups<'_, '_, S, R, N> {
     /// Reads a group, norms it, rotates it, writes it: all stages of a chain, in registers.
     #[inline(always)]
-    pub(super) fn rotate<O: ConstOrder>(&mut self, s: S, i: usize, angles: &Angles<S, O>) {
+    pub(super) fn rotate<O: ConstOrder>(&mut self, s: S, i: usize, angles: &AngleVectors<S, O>) {
         if const { Self::WRITES_HALVES } {
             self.rotate_half(s, [i, 0], angles);
             self.rotate_half(s, [i, 1], angles);
@@ -929,7 +930,12 @@ impl<S: Simd, R: Route, N: Prologue> HeadGroups<'_, '_, S, R, N> {
 
     /// Reads one vector of pairs, rotates it, writes it.
     #[inline(always)]
-    fn rotate_half<O: ConstOrder>(&mut self, s: S, [i, half]: [usize; 2], angles: &Angles<S, O>) {
+    fn rotate_half<O: ConstOrder>(
+        &mut self,
+        s: S,
+        [i, half]: [usize; 2],
+        angles: &AngleVectors<S, O>,
+    ) {
         let xy = R::get_half::<S>(self.source, &self.target, i, half);
         let rotated = angles.rotate_half(s, half, R::I::read(s, xy));
         let [written, _] = R::O::write(s, [rotated, rotated]);

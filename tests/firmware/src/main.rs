@@ -111,7 +111,10 @@ fn test(blocks: &mut [FrequencyChunk], row: &mut [f32], x: &mut [f32]) -> Result
     set(x);
     rope.rotate(&mut TensorMut::new(&mut *x, SHAPE)?, &rows)?;
     let mut other = QUERIES.map(f32::from_bits);
-    rope.rotate(&mut TensorMut::new(&mut other, SHAPE)?, &frequencies.at(&[POSITION]))?;
+    rope.rotate(
+        &mut TensorMut::new(&mut other, SHAPE)?,
+        &frequencies.at(&[POSITION]),
+    )?;
     check(
         "rotate_at_gives_the_bits_of_rotate",
         same(x, &other.map(f32::to_bits)),
