@@ -119,7 +119,9 @@ pub fn hot(function: &Function, wanted: Wanted) -> Result<Hot, String> {
     let framed = lines.iter().any(is_frame);
     let mut found = Vec::new();
     for (&head, &end) in &extents {
-        let is_inner = |at: usize| at > head && extents.get(&at).is_some_and(|&inner| inner <= end);
+        let is_inner = |at: usize| {
+            at > head && extents.contains_key(&at) && returns(lines, &places, (head, end), at)
+        };
         let around = extents
             .iter()
             .filter(|&(&from, &to)| from < head && end < to)
@@ -143,6 +145,40 @@ pub fn hot(function: &Function, wanted: Wanted) -> Result<Hot, String> {
 fn target(line: &str) -> Option<&str> {
     let last = line.split([' ', ',']).next_back()?;
     (line.starts_with(['j', 'b', 'c', 't']) && last.starts_with(".L")).then_some(last)
+}
+
+/// Whether control comes back to a label within a loop without passing the loop's own. (Where it does not, the jump back
+/// to it is from a block that compilers put out of the way.)
+fn returns(
+    lines: &[String],
+    places: &HashMap<&str, usize>,
+    (head, end): (usize, usize),
+    label: usize,
+) -> bool {
+    let (mut seen, mut open) = (vec![false; lines.len()], vec![label + 1]);
+    while let Some(mut at) = open.pop() {
+        while at <= end && !seen[at] && at != head {
+            seen[at] = true;
+            if at == label {
+                return true;
+            }
+            let line = &*lines[at];
+            at += 1;
+            if line.ends_with(':') {
+                continue;
+            }
+            if let Some(&to) = target(line).and_then(|target| places.get(target))
+                && (head..=end).contains(&to)
+            {
+                open.push(to);
+            }
+            let name = line.split(' ').next().unwrap_or_default();
+            if matches!(name, "jmp" | "b" | "b.w" | "ret" | "ud2" | "br") {
+                break;
+            }
+        }
+    }
+    false
 }
 
 /// All ways from a label to itself within some lines; nothing if they are too many.
