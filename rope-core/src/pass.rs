@@ -7,7 +7,9 @@ use core::ops::Range;
 
 use crate::base::stage_order::StageOrder;
 use crate::describe::address::{Addresses, Located, Steps};
-use crate::describe::cache::{Cache, CacheHeads, CacheHeadsMut, CacheMut, Format, InSlots, Slots};
+use crate::describe::cache::{
+    Cache, CacheHeads, CacheHeadsMut, Format, InSlots, Slots, SlotsTarget,
+};
 use crate::describe::norm::{Norm, NormReach, NormResult, NormSum, Weights};
 use crate::describe::rows::{Rotation, View};
 use crate::describe::scale::Scale;
@@ -157,7 +159,7 @@ pub(crate) enum Operand<'s> {
 /// Where heads are written.
 pub(crate) enum OperandMut<'t, 'm> {
     Tensor(&'t mut BytesMut<'m>, &'static OutOfPlaceKernels),
-    Cache(&'t mut CacheMut<'m>, &'t Slots<'t>),
+    Cache(&'t mut SlotsTarget<'m>),
 }
 
 impl<'a> Pass<'a> {
@@ -386,7 +388,7 @@ impl<'t, 'm> OperandMut<'t, 'm> {
     fn places(&self, tokens: usize) -> Places<'t> {
         match self {
             OperandMut::Tensor(y, _) => Places::Strided(y.layout),
-            OperandMut::Cache(cache, slots) => Places::Slots(cache.in_slots(slots, tokens)),
+            OperandMut::Cache(cache) => Places::Slots(cache.in_slots(tokens)),
         }
     }
 
@@ -394,7 +396,7 @@ impl<'t, 'm> OperandMut<'t, 'm> {
     pub(crate) fn heads(&self) -> CacheHeads<'_> {
         match self {
             OperandMut::Tensor(y, element) => CacheHeads::Lines(y.bytes, element),
-            OperandMut::Cache(cache, _) => cache.heads(),
+            OperandMut::Cache(cache) => cache.heads(),
         }
     }
 
@@ -402,7 +404,7 @@ impl<'t, 'm> OperandMut<'t, 'm> {
     pub(crate) fn heads_mut(&mut self) -> CacheHeadsMut<'_, 'm> {
         match self {
             OperandMut::Tensor(y, element) => CacheHeadsMut::Lines(y.bytes, element),
-            OperandMut::Cache(cache, _) => cache.heads_mut(),
+            OperandMut::Cache(cache) => cache.heads_mut(),
         }
     }
 
@@ -410,7 +412,7 @@ impl<'t, 'm> OperandMut<'t, 'm> {
     pub(crate) fn memory_mut(&mut self) -> &mut [u8] {
         match self {
             OperandMut::Tensor(y, _) => y.bytes,
-            OperandMut::Cache(cache, _) => cache.memory_mut(),
+            OperandMut::Cache(cache) => cache.memory_mut(),
         }
     }
 
@@ -418,7 +420,7 @@ impl<'t, 'm> OperandMut<'t, 'm> {
     pub(crate) fn is_coded(&self) -> bool {
         match self {
             OperandMut::Tensor(..) => false,
-            OperandMut::Cache(cache, _) => matches!(cache.stored().format, Format::Codes(_)),
+            OperandMut::Cache(cache) => matches!(cache.stored.format, Format::Codes(_)),
         }
     }
 }

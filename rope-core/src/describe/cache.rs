@@ -122,7 +122,7 @@ pub(crate) enum CacheHeads<'h> {
 /// The same, to write.
 pub(crate) enum CacheHeadsMut<'h, 'm> {
     Lines(&'h mut [u8], &'static OutOfPlaceKernels),
-    Kept(&'h mut CacheMut<'m>),
+    Kept(&'h mut SlotsTarget<'m>),
 }
 
 /// Heads of a cache that are codes, or whose channels lie apart.
@@ -382,14 +382,16 @@ impl<'a> CacheMut<'a> {
     pub(crate) fn len(&self) -> usize {
         self.memory.len() / self.stored.size()
     }
+}
 
+impl<'t> SlotsTarget<'t> {
     /// Its heads, to read.
     pub(crate) fn heads(&self) -> CacheHeads<'_> {
         self.stored.heads(self.memory, self.scales)
     }
 
     /// Its heads.
-    pub(crate) fn heads_mut(&mut self) -> CacheHeadsMut<'_, 'a> {
+    pub(crate) fn heads_mut(&mut self) -> CacheHeadsMut<'_, 't> {
         match self.stored.lines() {
             Some(element) => CacheHeadsMut::Lines(self.memory, element),
             None => CacheHeadsMut::Kept(self),
@@ -402,8 +404,9 @@ impl<'a> CacheMut<'a> {
     }
 
     /// Where the tokens of a tensor lie in it.
-    pub(crate) fn in_slots<'s>(&self, slots: &'s Slots<'s>, tokens: usize) -> InSlots<'s> {
-        self.stored.in_slots(slots, self.len(), tokens)
+    #[inline]
+    pub(crate) fn in_slots(&self, tokens: usize) -> InSlots<'t> {
+        self.stored.in_slots(self.slots, self.len(), tokens)
     }
 
     /// Writes heads of a slot that are no lines, from f32. `side` has room for a head, which is scattered from there.

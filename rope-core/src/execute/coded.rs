@@ -26,19 +26,19 @@ pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut
         return false;
     }
     let mut walk = pass.walk(Some(source), target);
-    let (Operand::Tensor(x, element), OperandMut::Cache(cache, _)) = (source, target) else {
+    let (Operand::Tensor(x, element), OperandMut::Cache(cache)) = (source, target) else {
         return false;
     };
-    let Format::Codes(codes) = cache.stored().format else {
+    let Format::Codes(codes) = cache.stored.format else {
         return false;
     };
     let head_dim = pass.shape.head_dim;
     let (width, joins) = (
-        cache.layout().shape().head_dim,
-        cache.stored().joins_tokens(),
+        cache.stored.layout.shape().head_dim,
+        cache.stored.joins_tokens(),
     );
     let mut cleared;
-    let side: &mut [u8] = if cache.layout().contiguous() {
+    let side: &mut [u8] = if cache.stored.layout.contiguous() {
         &mut []
     } else {
         cleared = [0; MOST_CHANNELS];

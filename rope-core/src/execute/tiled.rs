@@ -34,10 +34,10 @@ enum Way<'w> {
 /// From a tensor into a quantized format.
 pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut<'_, '_>) -> bool {
     let mut walk = pass.walk(Some(source), target);
-    let (Operand::Tensor(x, element), OperandMut::Cache(cache, _)) = (source, target) else {
+    let (Operand::Tensor(x, element), OperandMut::Cache(cache)) = (source, target) else {
         return false;
     };
-    let Format::Codes(codes) = cache.stored().format else {
+    let Format::Codes(codes) = cache.stored.format else {
         return false;
     };
     let head_dim = pass.shape.head_dim;
@@ -63,7 +63,7 @@ pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut
     };
     let tile = &mut ByteTile([0; TILE]).0;
     let mut kept;
-    let side: &mut [u8] = if cache.layout().contiguous() {
+    let side: &mut [u8] = if cache.stored.layout.contiguous() {
         &mut []
     } else {
         kept = [0; MOST_CHANNELS];

@@ -6,7 +6,7 @@ use core::{fmt, slice};
 use super::kinds::Lowered;
 use super::operand::PassSource;
 use super::{Rope, Stages};
-use crate::describe::cache::{CacheMut, IntoSlots, Slots};
+use crate::describe::cache::{CacheMut, CacheSlotsMut, IntoSlots};
 use crate::describe::rows::RowSharing;
 use crate::describe::rows::fit::fit;
 use crate::describe::tensor::BytesMut;
@@ -43,7 +43,7 @@ pub struct Output<'a> {
 #[allow(clippy::large_enum_variant, reason = "a call has a few of them")]
 enum OutputTarget<'a> {
     Tensor(BytesMut<'a>, &'static OutOfPlaceKernels),
-    Cache(CacheMut<'a>, Slots<'a>),
+    Cache(CacheSlotsMut<'a>),
 }
 
 impl<'a> Output<'a> {
@@ -66,7 +66,7 @@ impl<'a> Output<'a> {
         slots: impl IntoSlots<'a>,
         rows: &'a Rows<'_>,
     ) -> Self {
-        let target = OutputTarget::Cache(cache.reborrow(), slots.into_slots());
+        let target = OutputTarget::Cache(cache.slots(slots));
         let rows = slice::from_ref(rows);
         Output { target, rows }
     }
@@ -78,7 +78,7 @@ impl<'a> Output<'a> {
                 let heads = shape.heads.saturating_mul(self.rows.len());
                 Shape { heads, ..shape }.check_same(y.layout.shape())
             }
-            OutputTarget::Cache(cache, slots) => cache.stored().check(shape, slots, cache.len()),
+            OutputTarget::Cache(slots) => slots.check(shape),
         }
     }
 
@@ -97,9 +97,9 @@ impl<'a> Output<'a> {
         visit: &mut dyn FnMut(&'a Rows<'a>, &mut OperandMut<'_, '_>),
     ) {
         match &mut self.target {
-            OutputTarget::Cache(cache, slots) => {
+            OutputTarget::Cache(slots) => {
                 for rows in self.rows {
-                    visit(rows, &mut OperandMut::Cache(cache, slots));
+                    visit(rows, &mut OperandMut::Cache(&mut slots.target()));
                 }
             }
             OutputTarget::Tensor(y, element) => {

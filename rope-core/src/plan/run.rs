@@ -6,8 +6,8 @@ use super::kinds::{Lower, Lowered, run_in_place};
 use super::operand::{AnglesKind, PassSource, SourceKind, TargetKind};
 use crate::Error;
 use crate::base::shape::Shape;
-use crate::describe::address::Located;
-use crate::describe::cache::{Format, SlotsTarget};
+use crate::describe::address::{Addresses, Located};
+use crate::describe::cache::{CacheHeadsMut, Format, SlotsTarget};
 use crate::describe::frequencies::RowsAt;
 use crate::describe::rows::fit::fit;
 use crate::describe::rows::{Rotation, RowSharing, Rows};
@@ -101,9 +101,7 @@ impl Rope<Lowered<'_>> {
             in_place,
             normed: None,
         };
-        let slots = target.slots;
-        let mut cache = target.cache();
-        let target = &mut OperandMut::Cache(&mut cache, slots);
+        let target = &mut OperandMut::Cache(&mut target);
         let kernels = (f32::OUT_OF_PLACE, kernels);
         if let Some((AnglesKind::At(at, fns), _)) = checked {
             let mut name = NOTHING;
@@ -142,29 +140,29 @@ impl Rope<Lowered<'_>> {
         if let TargetKind::Slots(target) = target {
             target.check(shape)?;
         }
-        let stages = match (source, &*target) {
-            (SourceKind::Tensor(_), _) => self.stages,
-            (SourceKind::Slots(..), TargetKind::Tensor(..)) => self.stages.undone(),
-            (SourceKind::Slots(..), TargetKind::Slots(_)) => self.stages.shifted()?,
-        };
-        let plan = self.with(stages);
-        plan.check_stages(shape, ready_rows(angles).map(|(rows, _)| rows))?;
-        let (mut tensor, mut cache);
-        let mut target = match target {
-            TargetKind::Tensor(y, element) => {
-                let layout = y.layout;
-                tensor = y.part(layout);
-                OperandMut::Tensor(&mut tensor, element)
+        // Not copied where its stages stay as they are.
+        let other;
+        let plan = match (source, &*target) {
+            (SourceKind::Tensor(_), _) => self,
+            (SourceKind::Slots(..), TargetKind::Tensor(..)) => {
+                other = self.with(self.stages.undone());
+                &other
             }
+            (SourceKind::Slots(..), TargetKind::Slots(_)) => {
+                other = self.with(self.stages.shifted()?);
+                &other
+            }
+        };
+        plan.check_stages(shape, ready_rows(angles).map(|(rows, _)| rows))?;
+        let mut target = match target {
+            TargetKind::Tensor(y, element) => OperandMut::Tensor(y, element),
             TargetKind::Slots(target) => {
                 if let (SourceKind::Tensor(x), Some((rows, _))) = (source, ready_rows(angles))
                     && plan.rotate_token_into_slot(x, target, rows)
                 {
                     return Ok("fused");
                 }
-                let slots = target.slots;
-                cache = target.cache();
-                OperandMut::Cache(&mut cache, slots)
+                OperandMut::Cache(target)
             }
         };
         let (source, kernels) = match *source {
@@ -211,8 +209,9 @@ impl Rope<Lowered<'_>> {
             factors: factors.as_ref(),
             ..row
         };
-        let (located, step) = (target.first(), target.stored.layout.strides().head);
-        let Some((memory, element)) = target.lines_mut() else {
+        let located = target.in_slots(1).token(0, 0);
+        let step = target.stored.layout.strides().head;
+        let CacheHeadsMut::Lines(memory, element) = target.heads_mut() else {
             return false;
         };
         let ends = IoFormats {

@@ -3,8 +3,6 @@
 use core::fmt;
 
 use super::{Cache, CacheMut, IntoSlots, Slots, Stored};
-use crate::describe::address::{Addresses, Located};
-use crate::kernel::elements::OutOfPlaceKernels;
 use crate::{Error, Shape};
 
 /// Slots of a [`Cache`], to read: the source of a call. Made by [`Cache::slots`].
@@ -70,10 +68,18 @@ impl CacheMut<'_> {
     }
 }
 
+impl CacheSlotsMut<'_> {
+    /// Whether heads of this shape fit the cache, and each token has a slot there or none.
+    pub(crate) fn check(&self, shape: Shape) -> Result<(), Error> {
+        let len = self.memory.len() / self.stored.size();
+        self.stored.check(shape, &self.slots, len)
+    }
+}
+
 /// The same for as long as a call, by reference.
 pub(crate) struct SlotsTarget<'t> {
-    memory: &'t mut [u8],
-    scales: &'t mut [f32],
+    pub(super) memory: &'t mut [u8],
+    pub(super) scales: &'t mut [f32],
     pub(crate) stored: &'t Stored<'t>,
     pub(crate) slots: &'t Slots<'t>,
 }
@@ -91,29 +97,9 @@ impl CacheSlotsMut<'_> {
 }
 
 impl SlotsTarget<'_> {
+    /// Elements, or bytes, that the cache has.
     #[inline]
-    pub(crate) fn cache(&mut self) -> CacheMut<'_> {
-        CacheMut {
-            memory: self.memory,
-            scales: self.scales,
-            stored: *self.stored,
-        }
-    }
-
-    /// Where the heads of the first token lie, if it has a slot.
-    #[inline]
-    pub(crate) fn first(&self) -> Option<Located> {
-        self.stored.in_slots(self.slots, self.len(), 1).token(0, 0)
-    }
-
-    /// The memory of heads that are lines, and their element.
-    #[inline]
-    pub(crate) fn lines_mut(&mut self) -> Option<(&mut [u8], &'static OutOfPlaceKernels)> {
-        let element = self.stored.lines()?;
-        Some((self.memory, element))
-    }
-
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.memory.len() / self.stored.size()
     }
 
