@@ -47,7 +47,6 @@ use crate::kernel::values::Values;
 use crate::proof::Proof;
 
 use crate::{Error, Shape};
-pub(crate) use operand::SlotsTarget;
 pub(crate) use slots::InSlots;
 
 /// The keys, or the values, of a layer in a cache, to read.
@@ -88,6 +87,14 @@ pub struct CacheMut<'a> {
     memory: &'a mut [u8],
     scales: &'a mut [f32],
     stored: Stored<'a>,
+}
+
+/// Slots of a cache that a call writes.
+pub(crate) struct SlotsTarget<'t> {
+    memory: &'t mut [u8],
+    scales: &'t mut [f32],
+    pub(crate) stored: &'t Stored<'t>,
+    pub(crate) slots: &'t Slots<'t>,
 }
 
 /// How a cache keeps its heads.
@@ -385,6 +392,17 @@ impl<'a> CacheMut<'a> {
 }
 
 impl<'t> SlotsTarget<'t> {
+    /// Elements, or bytes, that the cache has.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.memory.len() / self.stored.size()
+    }
+
+    /// Whether heads of this shape fit the cache, and each token has a slot there or none.
+    pub(crate) fn check(&self, shape: Shape) -> Result<(), Error> {
+        self.stored.check(shape, self.slots, self.len())
+    }
+
     /// Its heads, to read.
     pub(crate) fn heads(&self) -> CacheHeads<'_> {
         self.stored.heads(self.memory, self.scales)

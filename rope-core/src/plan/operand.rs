@@ -219,11 +219,13 @@ impl LowerTarget for CacheSlotsMut<'_> {
         rope: &Rope<S>,
         angles: AnglesOf<'_>,
     ) -> Result<&'static str, Error> {
-        rope.erased(&mut |rope| rope.run_in_slots(self.target(), Some(angles.0)))
+        rope.with(rope.stages.lowered())
+            .run_in_slots(self.target(), Some(angles.0))
     }
 
     fn apply<S: Stages>(&mut self, rope: &Rope<S>) -> Result<&'static str, Error> {
-        rope.erased(&mut |rope| rope.run_in_slots(self.target(), None))
+        rope.with(rope.stages.lowered())
+            .run_in_slots(self.target(), None)
     }
 
     fn rotate(&mut self, rope: &Rope, angles: &impl Angles) -> Result<(), Error> {

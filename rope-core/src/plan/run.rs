@@ -75,7 +75,14 @@ impl Rope<Lowered<'_>> {
         mut target: SlotsTarget<'_>,
         angles: Option<AnglesKind<'_>>,
     ) -> Ran {
-        let plan = self.with(self.stages.shifted()?);
+        // Not copied where it has no stages.
+        let other;
+        let plan = if self.has_stages() {
+            other = self.with(self.stages.shifted()?);
+            &other
+        } else {
+            self
+        };
         let Some(angles) = angles else {
             let shape = target.stored.shape(target.slots.len());
             return target.check(shape).map(|()| NOTHING);
@@ -274,6 +281,7 @@ impl Rope<Lowered<'_>> {
     }
 
     /// Angles with how sequences share their rows, if they fit heads of this shape.
+    #[inline]
     fn fitting<'a>(
         &self,
         angles: Option<AnglesKind<'a>>,

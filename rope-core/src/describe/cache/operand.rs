@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::{Cache, CacheMut, IntoSlots, Slots, Stored};
+use super::{Cache, CacheMut, IntoSlots, Slots, SlotsTarget, Stored};
 use crate::{Error, Shape};
 
 /// Slots of a [`Cache`], to read: the source of a call. Made by [`Cache::slots`].
@@ -76,15 +76,8 @@ impl CacheSlotsMut<'_> {
     }
 }
 
-/// The same for as long as a call, by reference.
-pub(crate) struct SlotsTarget<'t> {
-    pub(super) memory: &'t mut [u8],
-    pub(super) scales: &'t mut [f32],
-    pub(crate) stored: &'t Stored<'t>,
-    pub(crate) slots: &'t Slots<'t>,
-}
-
 impl CacheSlotsMut<'_> {
+    /// The same for as long as a call, by reference.
     #[inline]
     pub(crate) fn target(&mut self) -> SlotsTarget<'_> {
         SlotsTarget {
@@ -93,19 +86,6 @@ impl CacheSlotsMut<'_> {
             stored: self.stored,
             slots: &self.slots,
         }
-    }
-}
-
-impl SlotsTarget<'_> {
-    /// Elements, or bytes, that the cache has.
-    #[inline]
-    pub(crate) fn len(&self) -> usize {
-        self.memory.len() / self.stored.size()
-    }
-
-    /// Whether heads of this shape fit the cache, and each token has a slot there or none.
-    pub(crate) fn check(&self, shape: Shape) -> Result<(), Error> {
-        self.stored.check(shape, self.slots, self.len())
     }
 }
 
