@@ -147,8 +147,8 @@ fn target(line: &str) -> Option<&str> {
     (line.starts_with(['j', 'b', 'c', 't']) && last.starts_with(".L")).then_some(last)
 }
 
-/// Whether control comes back to a label within a loop without passing the loop's own. (Where it does not, the jump back
-/// to it is from a block that compilers put out of the way.)
+/// Whether control comes back to a label within a loop without passing the loop's own. Where it does not, a block that
+/// compilers put out of the way jumps to it.
 fn returns(
     lines: &[String],
     places: &HashMap<&str, usize>,
@@ -350,6 +350,21 @@ mod tests {
         data:\n\t.long\t1\n";
     const ARM: &str = "turn:\n\tmov\tx8, x0\n.LBB0_1:\n\tldp\tq0, q1, [x8]\n\tldr\tx9, [sp, #8]\n\
         \tfmul\tv2.4s, v0.4s, v1.4s\n\tst1\t{ v0.4s, v1.4s }, [x8], #32\n\tsubs\tx1, x1, #1\n\tb.ne\t.LBB0_1\n\tret\n";
+
+    /// Two blocks out of the way: one jumps back into the loop, and one after it to its beginning.
+    #[test]
+    fn a_block_out_of_the_way_is_no_inner_loop() {
+        let text = "turn:\n.LBB0_1:\n\tvmovups\tymm0, ymmword ptr [rax]\n\tjp\t.LBB0_3\n.LBB0_2:\n\
+            \tvmovups\tymmword ptr [rax], ymm0\n\tadd\trax, 32\n\tje\t.LBB0_4\n\tjmp\t.LBB0_1\n.LBB0_3:\n\
+            \tvorps\tymm0, ymm0, ymm1\n\tjmp\t.LBB0_2\n.LBB0_4:\n\tprefetcht0\tbyte ptr [rcx]\n\tjmp\t.LBB0_1\n";
+        let wanted = Wanted {
+            size: 4,
+            head: 128,
+            rows: false,
+        };
+        let hot = super::hot(&functions(text)[0], wanted).unwrap();
+        assert_eq!((hot.elements, hot.instructions.len()), (8, 6));
+    }
 
     #[test]
     fn the_usual_way_through_a_loop_is_found() {
