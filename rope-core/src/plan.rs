@@ -13,6 +13,7 @@ mod outputs;
 #[cfg(feature = "rayon")]
 mod parallel;
 mod run;
+mod window;
 
 use crate::describe::rows::fit::{check, fit_across};
 use crate::describe::rows::{Rotation, RowSharing, View};
@@ -68,10 +69,42 @@ pub struct Rope<S = Plain> {
     tuning: &'static Tuning,
     /// Whether what is fused runs stage by stage all the same.
     staged: bool,
-    /// The first channel that rotates.
-    window: usize,
+    window: Option<Window>,
     stages: S,
 }
+
+/// The channels that rotate, if they do not begin with the first.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    first: usize,
+    fns: &'static WindowFns,
+}
+
+impl PartialEq for Window {
+    // There are no other functions.
+    fn eq(&self, other: &Self) -> bool {
+        self.first == other.first
+    }
+}
+
+impl Eq for Window {}
+
+/// Plain rotations of windows: by reference, so that programs without windows do not link them.
+#[derive(Debug)]
+struct WindowFns {
+    in_place: fn(&Rope, InPlaceTensor<'_, '_>, &Rows<'_>) -> Result<(), Error>,
+    query_and_key: fn(&Rope, [InPlaceTensor<'_, '_>; 2], &Rows<'_>) -> Result<(), Error>,
+    across: fn(
+        &Rope,
+        Bytes<'_>,
+        &mut BytesMut<'_>,
+        [&'static OutOfPlaceKernels; 2],
+        &Rows<'_>,
+    ) -> Result<(), Error>,
+}
+
+/// A tensor, and the kernels that rotate it in place.
+type InPlaceTensor<'t, 'b> = (&'t mut BytesMut<'b>, &'static InPlaceKernels);
 
 /// A plan without stages: the rotation alone.
 ///
@@ -116,6 +149,9 @@ impl Rope {
         element: &'static InPlaceKernels,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
+        if let Some(window) = self.window {
+            return (window.fns.in_place)(self, (x, element), rows);
+        }
         match self.row_of_a_token([x.layout], rows) {
             Some(row) => {
                 self.rotate_tokens([(x, element)], &row);
@@ -132,10 +168,8 @@ impl Rope {
         element: &'static InPlaceKernels,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        let layout = self.windowed(x.layout)?;
-        let sharing = self.check_in_place(layout.shape(), rows)?;
-        let (view, factor) = (rows.view(sharing), rows.attention_factor());
-        self.run_in_place(&mut x.part(&layout), element, &view, factor);
+        let sharing = self.check_in_place(x.layout.shape(), rows)?;
+        self.run_in_place(x, element, &rows.view(sharing), rows.attention_factor());
         Ok(())
     }
 
@@ -146,6 +180,9 @@ impl Rope {
         k: (&'t mut BytesMut<'b>, &'static InPlaceKernels),
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
+        if let Some(window) = self.window {
+            return (window.fns.query_and_key)(self, [q, k], rows);
+        }
         let layouts = [q.0.layout, k.0.layout];
         let [query, key] = layouts.map(|layout| layout.shape().head_dim);
         match self.row_of_a_token(layouts, rows) {
@@ -164,11 +201,9 @@ impl Rope {
         k: (&'t mut BytesMut<'b>, &'static InPlaceKernels),
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        let (query, key) = (self.windowed(q.0.layout)?, self.windowed(k.0.layout)?);
-        let sharing = self.check_qk(query.shape(), key.shape(), rows)?;
-        for ((x, element), layout) in [(q, &query), (k, &key)] {
-            let (view, factor) = (rows.view(sharing), rows.attention_factor());
-            self.run_in_place(&mut x.part(layout), element, &view, factor);
+        let sharing = self.check_qk(q.0.layout.shape(), k.0.layout.shape(), rows)?;
+        for (x, element) in [q, k] {
+            self.run_in_place(x, element, &rows.view(sharing), rows.attention_factor());
         }
         Ok(())
     }
@@ -181,8 +216,7 @@ impl Rope {
         layouts: [&Layout; N],
         rows: &'r Rows<'_>,
     ) -> Option<LineRows<'r>> {
-        let changes = self.direction != Direction::Forward || self.input != self.output;
-        if changes || self.window != 0 {
+        if self.direction != Direction::Forward || self.input != self.output {
             return None;
         }
         for layout in layouts {
@@ -216,16 +250,11 @@ impl Rope {
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
         let elements = [source_element, target_element];
-        let (source, target) = (x.layout.shape(), y.layout.shape());
-        if self.window == 0 {
-            let view = rows.view(self.check_across(source, target, rows)?);
-            self.run_across(x, y, elements, view, rows.attention_factor());
-            return Ok(());
+        if let Some(window) = self.window {
+            return (window.fns.across)(self, x, y, elements, rows);
         }
-        source.check_same(target)?;
-        let windowed = self.windowed_shape(source)?;
-        let view = rows.view(self.check_across(windowed, windowed, rows)?);
-        self.run_windowed(x, y, elements, view, rows.attention_factor());
+        let view = rows.view(self.check_across(x.layout.shape(), y.layout.shape(), rows)?);
+        self.run_across(x, y, elements, view, rows.attention_factor());
         Ok(())
     }
 
@@ -365,25 +394,6 @@ impl Rope {
         staged::run(&pass, Some(&Operand::Tensor(x, source)), target);
     }
 
-    /// The same from the first channel of the window on; the channels before it are copied.
-    #[inline(never)]
-    pub(crate) fn run_windowed(
-        &self,
-        x: Bytes<'_>,
-        y: &mut BytesMut<'_>,
-        elements: [&'static OutOfPlaceKernels; 2],
-        rows: View<'_>,
-        attention_factor: f64,
-    ) {
-        let (end, first) = (x.layout.shape().head_dim, self.window);
-        for (channels, rows) in [(first..end, rows), (0..first, rows.without_pairs())] {
-            let [source, target] = [x.layout, y.layout]
-                .map(|layout| layout.part(Dimension::Channels, channels.clone()));
-            let (x, y) = (x.within(&source), &mut y.part(&target));
-            self.run_across(x, y, elements, rows, attention_factor);
-        }
-    }
-
     pub(crate) fn run_in_place(
         &self,
         x: &mut BytesMut<'_>,
@@ -408,10 +418,16 @@ impl Rope {
 }
 
 impl<S> Rope<S> {
-    /// The channels of heads from the first that rotates on.
+    /// The first channel that rotates.
     #[inline]
+    pub(crate) fn first_channel(&self) -> usize {
+        self.window.map_or(0, |window| window.first)
+    }
+
+    /// The channels of heads from the first that rotates on.
+    #[inline(never)]
     pub(crate) fn windowed(&self, layout: &Layout) -> Result<Layout, Error> {
-        match self.window {
+        match self.first_channel() {
             0 => Ok(*layout),
             first => layout.channels(first..layout.shape().head_dim),
         }
@@ -420,7 +436,7 @@ impl<S> Rope<S> {
     /// The same of a shape.
     #[inline]
     pub(crate) fn windowed_shape(&self, shape: Shape) -> Result<Shape, Error> {
-        let (first, head_dim) = (self.window, shape.head_dim);
+        let (first, head_dim) = (self.first_channel(), shape.head_dim);
         if first > head_dim {
             return Err(Error::Range {
                 dimension: Dimension::Channels,

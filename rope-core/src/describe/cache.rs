@@ -380,15 +380,6 @@ impl<'a> CacheMut<'a> {
             stored: self.stored,
         }
     }
-
-    pub(crate) fn stored(&self) -> &Stored<'a> {
-        &self.stored
-    }
-
-    /// Elements, or bytes, that there are.
-    pub(crate) fn len(&self) -> usize {
-        self.memory.len() / self.stored.size()
-    }
 }
 
 impl<'t> SlotsTarget<'t> {

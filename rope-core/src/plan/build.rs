@@ -1,6 +1,7 @@
 //! A plan: how it is made, and what is set on it.
 
-use super::{Linear, Plain, Rope};
+use super::window::WINDOW;
+use super::{Linear, Plain, Rope, Window};
 use crate::kernel::rotation::RowFactors;
 use crate::proof::{self, Proof};
 use crate::tuning::Tuning;
@@ -18,7 +19,7 @@ impl Rope {
             proof: Proof::best(),
             tuning: proof::tuning(),
             staged: false,
-            window: 0,
+            window: None,
             stages: Plain,
         }
     }
@@ -58,10 +59,11 @@ impl<S: Copy> Rope<S> {
     /// A call is refused with [`Error::Range`] if a head has no such channel. Plain rotations of tensors are as fast as
     /// of a window at channel 0; all others run stage by stage.
     pub fn window(self, first_channel: usize) -> Self {
-        Rope {
-            window: first_channel,
-            ..self
-        }
+        let window = (first_channel > 0).then_some(Window {
+            first: first_channel,
+            fns: &WINDOW,
+        });
+        Rope { window, ..self }
     }
 
     /// Rotates this way.

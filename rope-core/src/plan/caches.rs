@@ -1,8 +1,9 @@
 //! Keys and values into caches, in one call.
 
 use super::kinds::check_head;
+use super::operand::{AnglesKind, PassSource, SourceKind, TargetKind};
 use super::{Plain, Rope, Stages};
-use crate::describe::cache::{CacheMut, IntoSlots};
+use crate::describe::cache::{CacheMut, IntoSlots, Slots};
 use crate::kernel::element::Element;
 use crate::{Dimension, Error, Rows, Tensor};
 
@@ -22,8 +23,22 @@ impl<S: Stages> Rope<S> {
         slots: impl IntoSlots<'s>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        let slots = slots.into_slots();
-        let (key, value) = (k.shape(), v.shape());
+        let (k, v) = (
+            PassSource::of::<K, S>(k.bytes()),
+            PassSource::of::<V, Plain>(v.bytes()),
+        );
+        self.keys_and_values((k, keys), (v, values), slots.into_slots(), rows)
+    }
+
+    #[inline(never)]
+    fn keys_and_values(
+        &self,
+        (k, keys): (PassSource<'_>, &mut CacheMut<'_>),
+        (v, values): (PassSource<'_>, &mut CacheMut<'_>),
+        slots: Slots<'_>,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        let [key, value] = [&k, &v].map(|source| source.tensor.layout.shape());
         if let Some((dimension @ (Dimension::Batch | Dimension::Tokens), key, value)) =
             key.difference(value)
         {
@@ -33,9 +48,14 @@ impl<S: Stages> Rope<S> {
                 value,
             });
         }
-        values.stored().check(value, &slots, values.len())?;
+        let (mut keys, mut values) = (keys.slots(slots), values.slots(slots));
+        values.check(value)?;
         check_head(value)?;
-        self.rotate_into(k, &mut keys.slots(slots), rows)?;
-        self.with(Plain).apply_into(v, &mut values.slots(slots))
+        let keys = TargetKind::Slots(keys.target());
+        self.run_into(SourceKind::Tensor(k), keys, Some(AnglesKind::Rows(rows)))?;
+        let values = TargetKind::Slots(values.target());
+        self.with(Plain)
+            .run_into(SourceKind::Tensor(v), values, None)
+            .map(drop)
     }
 }

@@ -703,13 +703,13 @@ impl Rope<Lowered<'_>> {
                 factors: self.factors(rows.attention_factor()),
                 input: self.input,
                 output: self.output,
-                first_channel: self.window,
+                first_channel: self.first_channel(),
             }),
             rounds: self.stages.rounds,
             skips_identity: false,
             // No other kernel knows full-width rows, or a window.
             staged: self.staged
-                || self.window != 0
+                || self.window.is_some()
                 || rows.is_some_and(|(rows, _)| rows.is_full_width()),
             streams: false,
         }

@@ -29,8 +29,9 @@ type Ran = Result<&'static str, Error>;
 const NOTHING: &str = "nothing";
 
 impl<S: Lower> Rope<S> {
-    /// Runs the plan from a source into a target.
-    #[inline(always)]
+    /// Runs the plan from a source into a target. (Not inlined: each pair of elements would have it, 6 KB of
+    /// librope.so.)
+    #[inline(never)]
     pub(super) fn run_into(
         &self,
         source: SourceKind<'_>,
@@ -208,7 +209,7 @@ impl Rope<Lowered<'_>> {
         let Some(row) = rows.only().filter(|_| is_a_token) else {
             return false;
         };
-        if self.has_stages() || self.staged || self.window != 0 {
+        if self.has_stages() || self.staged || self.window.is_some() {
             return false;
         }
         let factors = self.factors(rows.attention_factor());
@@ -273,7 +274,7 @@ impl Rope<Lowered<'_>> {
                     factors,
                     input: self.input,
                     output: self.output,
-                    first_channel: self.window,
+                    first_channel: self.first_channel(),
                 }),
                 ..self.checked_pass(shape, kernels, None)
             });
