@@ -94,14 +94,16 @@ impl Eq for Window {}
 struct WindowFns {
     in_place: fn(&Rope, InPlaceTensor<'_, '_>, &Rows<'_>) -> Result<(), Error>,
     query_and_key: fn(&Rope, [InPlaceTensor<'_, '_>; 2], &Rows<'_>) -> Result<(), Error>,
-    across: fn(
-        &Rope,
-        Bytes<'_>,
-        &mut BytesMut<'_>,
-        [&'static OutOfPlaceKernels; 2],
-        &Rows<'_>,
-    ) -> Result<(), Error>,
+    across: WindowInto,
 }
+
+type WindowInto = fn(
+    &Rope,
+    Bytes<'_>,
+    &mut BytesMut<'_>,
+    [&'static OutOfPlaceKernels; 2],
+    &Rows<'_>,
+) -> Result<(), Error>;
 
 /// A tensor, and the kernels that rotate it in place.
 type InPlaceTensor<'t, 'b> = (&'t mut BytesMut<'b>, &'static InPlaceKernels);
