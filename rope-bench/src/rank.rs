@@ -210,14 +210,9 @@ fn is_refused(run: &Run, element: Element, workload: &str, of: &str) -> bool {
     })
 }
 
-/// The engines that the README compares with: C in every element, the others in f32; `rank` has all.
-const COMPARED: [&str; 5] = [
-    OURS,
-    IN_C,
-    "complex/in-place",
-    "rotate-half",
-    "matrix/dense",
-];
+/// The engines that the README shows in every element, and those that it shows in f32; `rank` has all.
+const COMPARED: [&str; 2] = [OURS, IN_C];
+const COMPARED_F32: [&str; 3] = ["complex/in-place", "rotate-half", "matrix/dense"];
 
 /// The README's speed: each engine on every machine, one machine below the other.
 fn speed(runs: &[Run]) -> String {
@@ -226,8 +221,8 @@ fn speed(runs: &[Run]) -> String {
     }
     let (mut rows, mut noisy) = (Vec::new(), Vec::new());
     for element in Element::ALL {
-        let others = if element == Element::F32 { 5 } else { 2 };
-        for engine in &COMPARED[..others] {
+        let in_f32 = COMPARED_F32.iter().filter(|_| element == Element::F32);
+        for engine in COMPARED.iter().chain(in_f32) {
             for run in runs {
                 let name = format!("{engine} {element}, {}", run.machine.name());
                 let cells = COLUMNS.map(|(workload, _)| cell(run, element, workload, engine));

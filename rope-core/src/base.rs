@@ -1,4 +1,4 @@
-//! What everything is said in: shapes, names, limits, errors, and numbers of 128 bits.
+//! Shapes, names, limits, errors and 128-bit numbers, which every other layer uses.
 
 pub(crate) mod backend;
 pub(crate) mod direction;

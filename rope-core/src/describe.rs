@@ -1,4 +1,4 @@
-//! What a caller describes: tensors, caches, positions, frequencies and rows, and the stages beside a rotation.
+//! The parts of a call: tensors, caches, positions, frequencies and rows, and the stages beside a rotation.
 
 // Before those that add methods to their types: rustdoc shows the methods of a type by module.
 pub(crate) mod frequencies;

@@ -13,8 +13,14 @@ use std::collections::HashMap;
 /// Ways that are looked at, at most.
 const WAYS: usize = 4_000;
 
-/// Instructions after which control is elsewhere, for good or for a while.
-const ENDS: [&str; 9] = ["ret", "ud2", "call", "bl", "blx", "bx", "br", "blr", "pop"];
+/// Jumps that are always taken.
+const JUMPS: [&str; 3] = ["jmp", "b", "b.w"];
+
+/// Instructions after which control is elsewhere for good.
+const EXITS: [&str; 5] = ["ret", "ud2", "bx", "br", "pop"];
+
+/// Calls, after which it comes back.
+const CALLS: [&str; 4] = ["call", "bl", "blx", "blr"];
 
 /// A function: its name as it is read, and its labels (`name:`) and instructions.
 #[derive(Clone, Debug, Default)]
@@ -147,8 +153,8 @@ fn target(line: &str) -> Option<&str> {
     (line.starts_with(['j', 'b', 'c', 't']) && last.starts_with(".L")).then_some(last)
 }
 
-/// Whether control comes back to a label within a loop without passing the loop's own. Where it does not, a block that
-/// compilers put out of the way jumps to it.
+/// Returns whether a label inside a loop begins an inner loop: control returns to it without passing the outer label.
+/// Otherwise the jump back to it ends a block that the compiler moved out of the way.
 fn returns(
     lines: &[String],
     places: &HashMap<&str, usize>,
@@ -173,7 +179,7 @@ fn returns(
                 open.push(to);
             }
             let name = line.split(' ').next().unwrap_or_default();
-            if matches!(name, "jmp" | "b" | "b.w" | "ret" | "ud2" | "br") {
+            if JUMPS.contains(&name) || EXITS.contains(&name) {
                 break;
             }
         }
@@ -200,13 +206,15 @@ fn ways<'a>(
             way.push(line);
             let name = line.split(' ').next().unwrap_or_default();
             let to = target(line).and_then(|target| places.get(target)).copied();
-            let always = matches!(name, "jmp" | "b" | "b.w");
             if to == Some(head) {
                 ways.push(way.clone());
             } else if let Some(to) = to.filter(|to| (head..=end).contains(to)) {
                 open.push((to, way.clone()));
             }
-            if always || ENDS.contains(&name) {
+            if [&JUMPS[..], &EXITS, &CALLS]
+                .iter()
+                .any(|ends| ends.contains(&name))
+            {
                 break;
             }
         }

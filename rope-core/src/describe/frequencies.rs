@@ -159,9 +159,9 @@ fn out_of_memory<T>(count: usize) -> Error {
     }
 }
 
-/// The part of the storage that is used, emptied.
-fn fitting(storage: &mut [FrequencyChunk], pairs: usize) -> Result<&mut [FrequencyChunk]> {
-    let (given, needed) = (storage.len(), FrequencyChunk::count(2 * pairs));
+/// The first chunks of the storage, as many as are needed, emptied.
+fn fitting(storage: &mut [FrequencyChunk], needed: usize) -> Result<&mut [FrequencyChunk]> {
+    let given = storage.len();
     let chunks = storage.get_mut(..needed).ok_or(Error::Storage {
         what: "chunks of storage",
         given,

@@ -122,6 +122,7 @@ impl<'a> LineRows<'a> {
 /// In place and out of place are one text but two kernels: one that decides at run time where to read compiles the
 /// arithmetic twice all the same, and takes 12 more instructions a head.
 pub(crate) trait Route {
+    /// Whether the destination is the source.
     const IN_PLACE: bool;
 
     type I: Convert;
@@ -514,7 +515,7 @@ impl<R: Route, N: Prologue> Kernel for RotateLine<'_, '_, R, N> {
 }
 
 impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
-    /// Whether a line may have [`MoreTokens`].
+    /// A line of several tokens ([`MoreTokens`]) is rotated in place, without a norm.
     const MORE_TOKENS: bool = R::IN_PLACE && !N::NORMS;
 
     /// Whether elements are read as even and odd ones: where both ends like it, unless their own order costs less.

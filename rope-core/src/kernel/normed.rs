@@ -34,12 +34,12 @@ pub(crate) trait Prologue: Copy {
     /// Whether there is one. Its weights are in the order of the channels, so the elements are read so too.
     const NORMS: bool;
 
-    /// What a head of the line is normed with.
+    /// The norm of one head of the line.
     type Head<'n, S: Simd, P: PairLayout>;
 
     fn norm(&self) -> Option<&LineNorm<'_>>;
 
-    /// What one of the heads is normed with, from a pair on.
+    /// Returns the norm of a head, from a pair on.
     fn head<'n, S: Simd, P: PairLayout>(
         &'n self,
         s: S,

@@ -73,7 +73,7 @@ impl Avx2 {
         nan != 0
     }
 
-    /// What was rounded, with quiet NaNs where there were NaNs.
+    /// Replaces the rounded lanes of NaNs by quiet NaNs.
     #[inline(always)]
     fn quiet(self, rounded: __m256i, x: __m256) -> __m256i {
         op!({

@@ -151,7 +151,7 @@ impl<const BF16: bool> Token<BF16> {
         nan != 0
     }
 
-    /// What was rounded, with quiet NaNs where there were NaNs.
+    /// Replaces the rounded lanes of NaNs by quiet NaNs.
     #[inline(always)]
     fn quiet(self, rounded: __m512i, x: __m512) -> __m512i {
         op!({

@@ -1,4 +1,4 @@
-//! What a kernel is, and what it runs on.
+//! The traits of a kernel and of the instruction set that it runs on.
 
 use super::{CacheLine, SimdF64, SimdQuant, SimdSums};
 

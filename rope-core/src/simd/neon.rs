@@ -48,7 +48,7 @@ impl Neon {
         })
     }
 
-    /// What was rounded, with quiet NaNs where there were NaNs.
+    /// Replaces the rounded lanes of NaNs by quiet NaNs.
     #[inline(always)]
     fn quiet(self, rounded: uint32x4_t, x: float32x4_t) -> uint32x4_t {
         op!({

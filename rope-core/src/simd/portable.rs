@@ -385,7 +385,7 @@ fn round_number(x: f32x4) -> u32x4 {
     bits + (odd + const { u32x4::splat(0x7fff) })
 }
 
-/// What was rounded, with quiet NaNs where there were NaNs.
+/// Replaces the rounded lanes of NaNs by quiet NaNs.
 #[inline(always)]
 fn quiet(rounded: u32x4, x: f32x4) -> u32x4 {
     let quiet = must_cast::<_, u32x4>(x) | const { u32x4::splat(0x0040_0000) };

@@ -95,7 +95,7 @@ impl<'a> Frequencies<'a> {
         scaling: &Scaling<'_>,
     ) -> Result<Self> {
         let axes = axes.into();
-        let chunks = fitting(storage, axes.pairs()?)?;
+        let chunks = fitting(storage, FrequencyChunk::count(2 * axes.pairs()?))?;
         let made = make(chunks, axes, base, scaling)?;
         Ok(Self {
             chunks: FrequencyChunks::from(&*chunks),
@@ -116,7 +116,7 @@ impl<'a> Frequencies<'a> {
         attention_factor: f64,
     ) -> Result<Self> {
         let axes = axes.into();
-        let chunks = fitting(storage, axes.pairs()?)?;
+        let chunks = fitting(storage, FrequencyChunk::count(2 * axes.pairs()?))?;
         let made = take(chunks, axes, inverse, attention_factor)?;
         Ok(Self {
             chunks: FrequencyChunks::from(&*chunks),

@@ -8,7 +8,7 @@ use core::fmt;
 use super::axes::{MAX_AXES, MAX_ROTARY_DIM};
 #[cfg(feature = "alloc")]
 use super::empty_chunks;
-use super::{Frequency, FrequencyChunks, scaling};
+use super::{Frequency, FrequencyChunks, fitting, scaling};
 use crate::base::error::Result;
 use crate::base::float128::Float128;
 use crate::kernel::sincos::chunk::FrequencyChunk;
@@ -134,13 +134,7 @@ impl<'a> MixedFrequencies<'a> {
         attention_factor: f64,
     ) -> Result<Self> {
         check(inverse.len(), shape)?;
-        let (given, needed) = (storage.len(), Self::chunks(shape));
-        let chunks = storage.get_mut(..needed).ok_or(Error::Storage {
-            what: "chunks of storage",
-            given,
-            needed,
-        })?;
-        chunks.fill(FrequencyChunk::EMPTY);
+        let chunks = fitting(storage, Self::chunks(shape))?;
         let made = take(chunks, inverse, shape, attention_factor)?;
         Ok(Self {
             chunks: FrequencyChunks::from(&*chunks),

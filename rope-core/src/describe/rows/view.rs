@@ -154,6 +154,15 @@ impl<'a> View<'a> {
         row_start(self.ids, first, token, self.stride)
     }
 
+    /// From one token to the next, in values, or in ids.
+    #[inline(always)]
+    fn token_step(&self) -> usize {
+        match self.ids {
+            Some(_) => 1,
+            None => self.stride,
+        }
+    }
+
     /// Where the rows of consecutive tokens start, from one on; or those of its place in consecutive sequences.
     #[inline(always)]
     pub(crate) fn starts(
@@ -162,27 +171,17 @@ impl<'a> View<'a> {
         of_sequences: bool,
         starts: &mut [usize],
     ) {
-        match self.ids {
-            None => {
-                let step = if of_sequences {
-                    self.sequence_stride
-                } else {
-                    self.stride
-                };
-                let first = self.start(batch, token);
-                for (index, start) in starts.iter_mut().enumerate() {
-                    *start = first + index * step;
-                }
-            }
-            Some(_) => {
-                for (index, start) in starts.iter_mut().enumerate() {
-                    *start = if of_sequences {
-                        self.start(batch + index, token)
-                    } else {
-                        self.start(batch, token + index)
-                    };
-                }
-            }
+        let token_step = self.token_step();
+        let first = self
+            .first
+            .wrapping_add(batch * self.sequence_stride + token * token_step);
+        let step = if of_sequences {
+            self.sequence_stride
+        } else {
+            token_step
+        };
+        for (index, start) in starts.iter_mut().enumerate() {
+            *start = row_start(self.ids, first.wrapping_add(index * step), 0, self.stride);
         }
     }
 
@@ -233,10 +232,6 @@ impl<'a> View<'a> {
 
     /// The same rows, seen from a later sequence, token or head.
     pub(crate) fn skip(self, [batch, token, head]: [usize; 3]) -> Self {
-        let tokens = match self.ids {
-            Some(_) => token,
-            None => token * self.stride,
-        };
         // Rows of heads begin as much later in their table, wherever an id finds it.
         let begin = head * self.head_stride;
         let [cos, sin] = [self.cos, self.sin].map(|values| &values[begin..]);
@@ -245,7 +240,7 @@ impl<'a> View<'a> {
             sin,
             first: self
                 .first
-                .wrapping_add(batch * self.sequence_stride + tokens),
+                .wrapping_add(batch * self.sequence_stride + token * self.token_step()),
             ..self
         }
     }
