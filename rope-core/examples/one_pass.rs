@@ -62,12 +62,12 @@ pub(crate) fn main() -> Result<(), Error> {
         CacheMut::quantized(&mut key_memory, layout, QuantFormat::E4m3, scale, &mut [])?;
     let mut value_cache =
         CacheMut::quantized(&mut value_memory, layout, QuantFormat::E4m3, scale, &mut [])?;
-    keys.rotate_into_caches(
-        (&Tensor::new(&k, shape)?, &mut key_cache),
-        (&Tensor::new(&v, shape)?, &mut value_cache),
-        &slots,
+    keys.rotate_into(
+        &Tensor::new(&k, shape)?,
+        &mut key_cache.slots(&slots),
         &rows,
     )?;
+    rope.apply_into(&Tensor::new(&v, shape)?, &mut value_cache.slots(&slots))?;
 
     let mut apart = k.clone();
     keys.rotate(&mut TensorMut::new(&mut apart, shape)?, &rows)?;

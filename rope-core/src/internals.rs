@@ -3,7 +3,6 @@
 //! | function | reader |
 //! |---|---|
 //! | [`in_stages`] | the suites, which compare fused calls with it; `rope-bench stages`, which measures the gain |
-//! | `.._by` | the suite `implementations`, which asserts which implementation ran |
 //! | [`moving`] | the C API, whose `rope_rows` says whether rows move keys |
 //! | [`check_query_and_key`] | the C API, which cannot borrow Q and K of one packed row at once |
 //! | [`tuned`], [`tuning`], [`TUNINGS`] | `rope-bench tune`, which measures other knobs; the suite `tuning` |
@@ -12,9 +11,9 @@
 
 use core::fmt;
 
-use crate::plan::{Rope, Stages};
+use crate::plan::Rope;
 pub use crate::tuning::{Ahead, ROWS as TUNINGS, Tuning};
-use crate::{Angles, Error, Rows, Shape, Source, Target};
+use crate::{Error, Rows, Shape};
 
 /// The names of all errors.
 pub const ERRORS: &[&str] = Error::NAMES;
@@ -65,8 +64,6 @@ fn find_word(text: &str, name: &str) -> Option<usize> {
         .find(|&at| !text[..at].ends_with(joins) && !text[at + name.len()..].starts_with(joins))
 }
 
-type ImplementationName = Result<&'static str, Error>;
-
 /// The same plan, whose stages run one after the other over a tile even where a fused kernel exists: the same bits,
 /// more slowly.
 pub fn in_stages<S: Copy>(rope: Rope<S>) -> Rope<S> {
@@ -100,53 +97,4 @@ pub fn check_query_and_key(
     rows: &Rows<'_>,
 ) -> Result<(), Error> {
     rope.check_qk_shapes(query, key, rows)
-}
-
-/// [`Rope::rotate`] by a pass, and the name of the implementation that ran it.
-///
-/// # Errors
-///
-/// Those of [`Rope::rotate`].
-pub fn rotate_by<S: Stages>(
-    rope: &Rope<S>,
-    x: &mut impl Target,
-    angles: &impl Angles,
-) -> ImplementationName {
-    rope.rotate_by(x, angles)
-}
-
-/// [`Rope::rotate_into`] by a pass, and the name of the implementation that ran it.
-///
-/// # Errors
-///
-/// Those of [`Rope::rotate_into`].
-pub fn rotate_into_by<S: Stages>(
-    rope: &Rope<S>,
-    x: &impl Source,
-    y: &mut impl Target,
-    angles: &impl Angles,
-) -> ImplementationName {
-    rope.rotate_into_by(x, y, angles)
-}
-
-/// [`Rope::apply`], and the name of the implementation that ran it.
-///
-/// # Errors
-///
-/// Those of [`Rope::apply`].
-pub fn apply_by<S: Stages>(rope: &Rope<S>, x: &mut impl Target) -> ImplementationName {
-    rope.apply_by(x)
-}
-
-/// [`Rope::apply_into`], and the name of the implementation that ran it.
-///
-/// # Errors
-///
-/// Those of [`Rope::apply_into`].
-pub fn apply_into_by<S: Stages>(
-    rope: &Rope<S>,
-    x: &impl Source,
-    y: &mut impl Target,
-) -> ImplementationName {
-    rope.apply_into_by(x, y)
 }

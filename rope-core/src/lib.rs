@@ -130,14 +130,14 @@ pub use describe::{cache, dual_chunk, norm, shard};
 pub use kernel::element::Element;
 pub use kernel::sincos::chunk::FrequencyChunk;
 pub use plan::gradient;
-pub use plan::{Angles, Output, Rope, Source, Target};
+pub use plan::{Angles, Call, NoRotation, Output, Rope, Source, Target};
 
 /// Threads may share all of it. Auto traits are not in `public-api.txt`, so a lost one would go unnoticed.
 const _: () = {
     use axes::{Axes, MixedAngle, MixedFrequencies};
     use cache::{Cache, CacheMut, Slots};
     use norm::Norm;
-    use stages::{Hadamard, LinearStages, QueryKeyStages, Scale, WithStages};
+    use stages::{Hadamard, LinearStages, Scale, WithStages};
 
     const fn shared<T: Send + Sync>() {}
     shared::<(Rope, Rows<'_>, Layout, Ids<'_>, Positions<'_>)>();
@@ -148,12 +148,12 @@ const _: () = {
     shared::<(
         Rope<LinearStages<'_>>,
         Rope<WithStages<'_>>,
-        Rope<QueryKeyStages<'_>>,
         Norm<'_>,
         Scale<'_>,
         Hadamard,
         Cache<'_>,
         CacheMut<'_>,
         Slots<'_>,
+        Call<'_>,
     )>();
 };

@@ -17,6 +17,7 @@ use crate::describe::tensor::{Bytes, BytesMut};
 use crate::kernel::element::ElementKernels;
 use crate::kernel::elements::{InPlaceKernels, NormRotateKernels, OutOfPlaceFn, OutOfPlaceKernels};
 use crate::kernel::norm::NormFactors;
+use crate::kernel::rotation::RowFactors;
 use crate::pass::transform::Transform;
 use crate::pass::walk::{LineSpan, Order, Prefetch, Walk};
 use crate::proof::Proof;
@@ -71,6 +72,13 @@ impl PassKernels {
             normed,
         }
     }
+}
+
+/// A norm and the rotation after it that kernels run on heads in place.
+#[derive(Clone, Copy)]
+pub(crate) struct NormRotate<'a> {
+    pub(crate) norm: Norm<'a>,
+    pub(crate) kernels: &'static NormRotateKernels,
 }
 
 /// The stages of a pass.
@@ -205,6 +213,11 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// What the direction makes of the rows.
+    pub(crate) fn rotation_factors(&self) -> Option<&RowFactors> {
+        self.rotation.as_ref()?.factors.as_ref()
+    }
+
     /// The rotation from one element to another.
     pub(crate) fn ends(
         &self,
@@ -248,6 +261,16 @@ impl<'a> Pass<'a> {
         self.walk_of(Order::of(Some(source), target), source, target)
     }
 
+    /// The walk over the heads of a tensor and over their slots.
+    pub(crate) fn walk_into_slots<'w>(
+        &'w self,
+        source: &'w Layout,
+        target: &SlotsTarget<'w>,
+    ) -> Walk<'w, Option<Places<'w>>, Places<'w>> {
+        let slots = Places::Slots(target.in_slots(self.shape.tokens));
+        self.walk_of(Order::BY_TOKEN, Some(Places::Strided(source)), slots)
+    }
+
     #[inline(always)]
     fn walk_of<S, T>(&self, order: Order, source: S, target: T) -> Walk<'_, S, T> {
         let [batch, tokens] = &self.part;
@@ -262,7 +285,7 @@ impl<'a> Pass<'a> {
             source,
             target,
             rows: self.rows(),
-            factors: self.rotation.as_ref().and_then(|it| it.factors.as_ref()),
+            factors: self.rotation_factors(),
             most: usize::MAX,
             prefetch: Prefetch::NONE,
             by_head: false,
@@ -271,18 +294,17 @@ impl<'a> Pass<'a> {
 
     /// The norm and the rotation after it that kernels run on heads in place: of short heads, each by itself, with
     /// weights that they share.
-    pub(crate) fn fused_norm(&self) -> Option<(Norm<'a>, &'static NormRotateKernels, Pairing)> {
+    pub(crate) fn norm_rotate(&self) -> Option<NormRotate<'a>> {
         let (norm, kernels) = (self.norm()?, self.kernels.normed?);
-        let rotation = self.rotation.as_ref()?;
         let head_dim = self.shape.head_dim;
         let shared = norm.weight.is_none_or(|weights| weights.len() == head_dim);
         let plain = !norm.formula.centered && norm.bias.is_none() && norm.given.is_none();
         let over_heads = norm.reach == NormReach::Head && norm.order == StageOrder::BeforeRotation;
         let short = head_dim < crate::kernel::normed::TOO_LONG;
-        let stays = rotation.input == rotation.output;
+        let stays = self.rotation.is_some() && !self.moves();
         let fused = shared && plain && over_heads && short && stays;
         let alone = self.stages.is_some_and(|stages| !stages.has_linear());
-        (fused && norm.sum == NormSum::PyTorch && alone).then_some((norm, kernels, rotation.input))
+        (fused && norm.sum == NormSum::PyTorch && alone).then_some(NormRotate { norm, kernels })
     }
 
     /// What the values after the norm of a place are made of: the element, or f32 after one whose weights promote it.

@@ -5,7 +5,7 @@ mod build;
 mod verbs;
 
 mod at;
-mod caches;
+mod call;
 pub mod gradient;
 mod kinds;
 mod operand;
@@ -28,9 +28,10 @@ use crate::proof::Proof;
 use crate::tuning::Tuning;
 use crate::{Dimension, Direction, Error, Pairing, Rows, Shape};
 
+pub use call::Call;
 pub(crate) use kinds::check_head;
-pub use kinds::{Linear, LinearStages, QueryKeyStages, Stages, WithStages};
-pub use operand::{Angles, Source, Target};
+pub use kinds::{Linear, LinearStages, Stages, WithStages};
+pub use operand::{Angles, NoRotation, Source, Target};
 pub use outputs::Output;
 
 /// A plan: a pairing, a direction, a backend, and the stages around the rotation; chosen once and used for every
@@ -43,7 +44,6 @@ pub use outputs::Output;
 /// | `Rope` | the rotation alone | every verb that takes no norm |
 /// | [`Rope<LinearStages>`](LinearStages) | with a [`scale`](Rope::scale), a [`hadamard`](Rope::hadamard) transform | the verbs of [`Stages`] and of [`Linear`] plans |
 /// | [`Rope<WithStages>`](WithStages) | with a [`norm`](Rope::norm), and any of these | the verbs of [`Stages`] |
-/// | [`Rope<QueryKeyStages>`](QueryKeyStages) | with a norm for Q and another for K | `rotate_qk` |
 ///
 /// ```
 /// use rope_core::{Direction, Pairing, Rope, Rows, TensorMut};
@@ -305,9 +305,7 @@ impl Rope {
 
     #[inline]
     fn fit_qk(&self, query: Shape, key: Shape, rows: &Rows<'_>) -> Result<RowSharing, Error> {
-        if (Shape { heads: 0, ..query }) != (Shape { heads: 0, ..key }) {
-            return Err(query_key_mismatch(query, key));
-        }
+        check_query_and_key(query, key)?;
         rows.check_heads(key)?;
         self.fit_in_place(query, rows)
     }
@@ -464,16 +462,19 @@ impl<S> Rope<S> {
     }
 }
 
-#[cold]
-fn query_key_mismatch(query: Shape, key: Shape) -> Error {
+/// Whether Q and K differ in their heads only.
+#[inline]
+fn check_query_and_key(query: Shape, key: Shape) -> Result<(), Error> {
     let key = Shape {
         heads: query.heads,
         ..key
     };
-    let (dimension, query, key) = query.difference(key).unwrap_or((Dimension::Heads, 0, 0));
-    Error::QueryKeyMismatch {
-        dimension,
-        query,
-        key,
+    match query.difference(key) {
+        None => Ok(()),
+        Some((dimension, query, key)) => Err(Error::QueryKeyMismatch {
+            dimension,
+            query,
+            key,
+        }),
     }
 }

@@ -259,14 +259,6 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
             "Q and K may differ in their heads alone, but channels is 7 in Q and 19 in K",
         ),
         (
-            Error::KeyValueMismatch {
-                dimension: Dimension::Tokens,
-                key: 3,
-                value: 13,
-            },
-            "K and V must have the same sequences and tokens, but tokens is 3 in K and 13 in V",
-        ),
-        (
             Error::Parameter {
                 name: "factor",
                 value: -2.0,

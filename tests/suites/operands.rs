@@ -4,12 +4,11 @@
 use half::bf16;
 use rope_core::axes::MixedFrequencies;
 use rope_core::cache::{BlockFormat, Cache, CacheLayout, CacheMut, QuantFormat, QuantScale};
-use rope_core::internals::{rotate_by, rotate_into_by};
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::stages::{Hadamard, Scale, StageOrder, WithStages};
 use rope_core::{
-    Angles, Dimension, Direction, Element, Error, Frequencies, Pairing, Rope, Rows, Scaling,
-    Tensor, TensorMut, Yarn,
+    Angles, Call, Dimension, Direction, Element, Error, Frequencies, Pairing, Rope, Rows, Scaling,
+    Target, Tensor, TensorMut, Yarn,
 };
 use rope_tests::{Number, Source};
 
@@ -47,8 +46,40 @@ fn plans<'a>(weights: &'a [f32], factors: &'a [f32]) -> Vec<Plan<'a>> {
     ]
 }
 
+/// How a call runs: by a verb, or prepared.
+#[derive(Clone, Copy, Debug)]
+enum How {
+    Verb,
+    Prepared,
+}
+
+/// [`Rope::rotate`], or the same prepared.
+fn rotate(how: How, plan: &Plan<'_>, x: &mut impl Target, angles: &impl Angles) {
+    match how {
+        How::Verb => plan.rotate(x, angles),
+        How::Prepared => plan.prepare(x, angles).map(Call::run),
+    }
+    .expect("it fits");
+}
+
+/// [`Rope::rotate_into`], or the same prepared.
+fn rotate_into(
+    how: How,
+    plan: &Plan<'_>,
+    x: &impl rope_core::Source,
+    y: &mut impl Target,
+    angles: &impl Angles,
+) {
+    match how {
+        How::Verb => plan.rotate_into(x, y, angles),
+        How::Prepared => plan.prepare_into(x, y, angles).map(Call::run),
+    }
+    .expect("it fits");
+}
+
 /// The bytes that a plan makes of heads: in place, in another tensor, in caches of each kind, and from a cache.
 fn everywhere<E: Number>(
+    how: How,
     plan: &Plan<'_>,
     x: &[E],
     shape: [usize; 4],
@@ -63,25 +94,21 @@ fn everywhere<E: Number>(
     let mut all = Vec::new();
 
     let mut y = x.to_vec();
-    plan.rotate(&mut TensorMut::new(&mut y, shape).expect("valid"), angles)
-        .expect("it fits");
+    plan.rotate(&mut TensorMut::new(&mut y, shape).expect("valid"), angles);
     all.push(bytemuck::cast_slice(&y).to_vec());
 
     let mut y = vec![bf16::ZERO; x.len()];
     let mut target = TensorMut::new(&mut y, shape).expect("valid");
-    plan.rotate_into(&source, &mut target, angles)
-        .expect("it fits");
+    rotate_into(how, plan, &source, &mut target, angles);
     all.push(bytemuck::cast_slice(&y).to_vec());
 
     let mut memory = vec![E::from_f32(0.0); layout.end()];
     let mut cache = CacheMut::new(&mut memory, layout).expect("valid");
-    plan.rotate_into(&source, &mut cache.slots(&slots), angles)
-        .expect("it fits");
+    rotate_into(how, plan, &source, &mut cache.slots(&slots), angles);
     let mut y = vec![0.0_f32; x.len()];
     let mut target = TensorMut::new(&mut y, shape).expect("valid");
     let cached = Cache::new(&memory, layout).expect("valid");
-    plan.rotate_into(&cached.slots(&slots), &mut target, angles)
-        .expect("it fits");
+    rotate_into(how, plan, &cached.slots(&slots), &mut target, angles);
     all.push(bytemuck::cast_slice(&memory).to_vec());
     all.push(bytemuck::cast_slice(&y).to_vec());
 
@@ -89,14 +116,12 @@ fn everywhere<E: Number>(
     let scale = QuantScale::Divide(0.25.into());
     let mut cache =
         CacheMut::quantized(&mut memory, layout, QuantFormat::E4m3, scale, &mut []).expect("valid");
-    plan.rotate_into(&source, &mut cache.slots(&slots), angles)
-        .expect("it fits");
+    rotate_into(how, plan, &source, &mut cache.slots(&slots), angles);
     all.push(memory);
 
     let mut memory = vec![0_u8; layout.bytes(BlockFormat::Q8_0).expect("valid")];
     let mut cache = CacheMut::q8_0(&mut memory, layout).expect("valid");
-    plan.rotate_into(&source, &mut cache.slots(&slots), angles)
-        .expect("it fits");
+    rotate_into(how, plan, &source, &mut cache.slots(&slots), angles);
     all.push(memory);
     all
 }
@@ -115,15 +140,17 @@ fn made_rows_have_the_bits_of_ready_rows() {
                 let shape = [batch, 2 * TOKENS / batch, HEADS, DIM];
                 let positions = 1000..1000 + positions;
                 let rows = frequencies.rows(positions.clone()).expect("positions");
-                assert_eq!(
-                    everywhere(&plan, &x, shape, &rows),
-                    everywhere(&plan, &x, shape, &frequencies.at(positions.clone())),
-                    "{plan:?} {shape:?}"
-                );
+                for how in [How::Verb, How::Prepared] {
+                    assert_eq!(
+                        everywhere(How::Verb, &plan, &x, shape, &rows),
+                        everywhere(how, &plan, &x, shape, &frequencies.at(positions.clone())),
+                        "{plan:?} {shape:?} {how:?}"
+                    );
+                }
                 let rows = mixed.rows(positions.clone()).expect("positions");
                 assert_eq!(
-                    everywhere(&plan, &x, shape, &rows),
-                    everywhere(&plan, &x, shape, &mixed.at(positions)),
+                    everywhere(How::Prepared, &plan, &x, shape, &rows),
+                    everywhere(How::Verb, &plan, &x, shape, &mixed.at(positions)),
                     "{plan:?} {shape:?}, rows of each head"
                 );
             }
@@ -151,13 +178,18 @@ fn a_pass_has_the_bits_of_the_direct_way() {
             )
             .expect("it fits");
             let mut y = TensorMut::new(&mut passed, shape).expect("valid");
-            assert_eq!(rotate_by(&rope, &mut y, &rows), Ok("fused"));
+            let call = rope.prepare(&mut y, &rows).expect("it fits");
+            assert_eq!(call.implementation(), "fused");
+            rope.prepare(&mut y, &rows).expect("it fits").run();
             assert_eq!(bytes(&direct), bytes(&passed));
             let source = Tensor::new(&x, shape).expect("valid");
             let mut y = TensorMut::new(&mut direct, shape).expect("valid");
             rope.rotate_into(&source, &mut y, &rows).expect("it fits");
             let mut y = TensorMut::new(&mut passed, shape).expect("valid");
-            assert_eq!(rotate_into_by(&rope, &source, &mut y, &rows), Ok("fused"));
+            let call = rope.prepare_into(&source, &mut y, &rows);
+            assert_eq!(call.expect("it fits").implementation(), "fused");
+            let call = rope.prepare_into(&source, &mut y, &rows);
+            call.expect("it fits").run();
             assert_eq!(bytes(&direct), bytes(&passed));
         }
     }
@@ -252,7 +284,7 @@ fn windows_are_those_of_narrower_tensors() {
             assert_eq!(bytes(&y), bytes(&narrow));
             let mut y = x.clone();
             let mut tensor = TensorMut::new(&mut y, shape).expect("valid");
-            rotate_by(&window, &mut tensor, rows).expect("it fits");
+            window.prepare(&mut tensor, rows).expect("it fits").run();
             assert_eq!(bytes(&y), bytes(&narrow));
             let mut y = vec![E::from_f32(0.0); x.len()];
             let tensor = Tensor::new(&x, shape).expect("valid");
@@ -261,7 +293,7 @@ fn windows_are_those_of_narrower_tensors() {
                 let mut y = TensorMut::new(&mut y, shape).expect("valid");
                 match pass {
                     false => window.rotate_into(&tensor, &mut y, rows),
-                    true => rotate_into_by(&window, &tensor, &mut y, rows).map(drop),
+                    true => window.prepare_into(&tensor, &mut y, rows).map(Call::run),
                 }
                 .expect("it fits");
                 let _ = y;

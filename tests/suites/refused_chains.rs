@@ -10,10 +10,10 @@ use rope_core::cache::{
 use rope_core::gradient::PairGradients;
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::shard::{Shard, ShardKind};
-use rope_core::stages::{Hadamard, Scale, StageOrder, WithStages};
+use rope_core::stages::{Hadamard, Scale, StageOrder, Stages, WithStages};
 use rope_core::{
-    Dimension, Error, Frequencies, Layout, Pairing, Positions, Rope, Rows, Scaling, Strides,
-    Tensor, TensorMut,
+    Dimension, Element, Error, Frequencies, Layout, NoRotation, Pairing, Positions, Rope, Rows,
+    Scaling, Strides, Tensor, TensorMut,
 };
 
 use crate::refused::{NUMBERS, refused, untouched};
@@ -65,8 +65,13 @@ fn each_verb<'a>(plan: impl Into<Rope<WithStages<'a>>>, error: Error, words: &[&
         );
         untouched::<bf16>(LEN, |values| {
             let mut values = CacheMut::new(values, layout()).expect("a cache that fits");
-            let refusal =
-                chain.rotate_into_caches((&from, &mut cache), (&from, &mut values), slots, &rows);
+            let refusal = both(
+                &chain,
+                (&from, &mut cache),
+                (&from, &mut values),
+                slots,
+                &rows,
+            );
             refused(refusal, error, words);
         });
     });
@@ -352,7 +357,7 @@ fn blocks_of_transforms() {
         let mut other = [1.0_f32; LEN];
         let mut q = TensorMut::new(data, SHAPE).expect("valid");
         let mut k = TensorMut::new(&mut other, SHAPE).expect("valid");
-        let rope = ROPE().query_and_key().hadamard(sixteen);
+        let rope = ROPE().hadamard(sixteen);
         refused(rope.rotate_qk(&mut q, &mut k, &rows()), error, &words);
     });
 }
@@ -429,8 +434,7 @@ fn rows_and_shapes() {
             refused(refusal, error, &words);
             untouched::<f32>(LEN, |values| {
                 let mut values = CacheMut::new(values, layout()).expect("a cache that fits");
-                let refusal =
-                    chain.rotate_into_caches((&x, &mut cache), (&x, &mut values), &SLOTS, &rows);
+                let refusal = both(&chain, (&x, &mut cache), (&x, &mut values), &SLOTS, &rows);
                 refused(refusal, error, &words);
             });
         }
@@ -481,16 +485,23 @@ fn keys_and_values() {
             let mut keys = CacheMut::new(keys, layout()).expect("a cache that fits");
             let mut values = CacheMut::new(values, layout()).expect("a cache that fits");
             let chain = Rope::<WithStages<'_>>::from(ROPE());
-            let shape = [1, 6, 2, 8];
-            let v = Tensor::new(&x, shape).expect("valid");
-            let error = Error::KeyValueMismatch {
-                dimension: Dimension::Batch,
-                key: 2,
-                value: 1,
+            let v = Tensor::new(&x[..40], [1, 5, 1, 8]).expect("valid");
+            let error = Error::CacheHeads {
+                heads: 1,
+                head_dim: 8,
+                cache_heads: 2,
+                cache_head_dim: 8,
             };
-            let refusal =
-                chain.rotate_into_caches((&k, &mut keys), (&v, &mut values), &SLOTS, &rows);
-            refused(refusal, error, &["batch is 2", "1"]);
+            let refusal = both(&chain, (&k, &mut keys), (&v, &mut values), &SLOTS, &rows);
+            refused(refusal, error, &["1", "2"]);
+            let v = Tensor::new(&x[..80], [1, 5, 2, 8]).expect("valid");
+            let error = Error::SlotCount {
+                slots: 6,
+                tokens: 5,
+                batch: 1,
+            };
+            let refusal = both(&chain, (&k, &mut keys), (&v, &mut values), &SLOTS, &rows);
+            refused(refusal, error, &["6", "5"]);
             // Values that do not fit are found before the keys are written.
             let v = Tensor::new(&x[..48], [2, 3, 1, 8]).expect("valid");
             let error = Error::CacheHeads {
@@ -499,8 +510,7 @@ fn keys_and_values() {
                 cache_heads: 2,
                 cache_head_dim: 8,
             };
-            let refusal =
-                chain.rotate_into_caches((&k, &mut keys), (&v, &mut values), &SLOTS, &rows);
+            let refusal = both(&chain, (&k, &mut keys), (&v, &mut values), &SLOTS, &rows);
             refused(refusal, error, &["1", "2"]);
         });
         // So are slots that only the values' cache has not.
@@ -513,11 +523,27 @@ fn keys_and_values() {
                 slot: 1,
                 slots: 1,
             };
-            let refusal =
-                ROPE().rotate_into_caches((&k, &mut keys), (&k, &mut values), &SLOTS, &rows);
+            let refusal = both(&ROPE(), (&k, &mut keys), (&k, &mut values), &SLOTS, &rows);
             refused(refusal, error, &["1", "the cache's 0..1"]);
         });
     });
+}
+
+/// Keys through a plan and values as they are, into the same slots of two caches: both, or neither.
+fn both<'s, S: Stages, E: Element>(
+    plan: &Rope<S>,
+    (k, keys): (&Tensor<'_, E>, &mut CacheMut<'_>),
+    (v, values): (&Tensor<'_, E>, &mut CacheMut<'_>),
+    slots: impl IntoSlots<'s> + Copy,
+    rows: &Rows<'_>,
+) -> Result<(), Error> {
+    let unchanged = ROPE();
+    let (mut keys, mut values) = (keys.slots(slots), values.slots(slots));
+    let write_keys = plan.prepare_into(k, &mut keys, rows)?;
+    let write_values = unchanged.prepare_into(v, &mut values, &NoRotation)?;
+    write_keys.run();
+    write_values.run();
+    Ok(())
 }
 
 /// Each verb of caches, with slots that the cache `[2, 3, 2, 8]` does not have.
@@ -543,8 +569,13 @@ fn each_cache_verb(slots: Slots<'_>, error: Error, words: &[&str]) {
         );
         untouched::<f32>(LEN, |values| {
             let mut values = CacheMut::new(values, layout()).expect("a cache that fits");
-            let refusal =
-                chain.rotate_into_caches((&from, &mut cache), (&from, &mut values), slots, &rows);
+            let refusal = both(
+                &chain,
+                (&from, &mut cache),
+                (&from, &mut values),
+                slots,
+                &rows,
+            );
             refused(refusal, error, words);
         });
         // A shift has one sequence.

@@ -1,7 +1,7 @@
 //! The chain, and the verbs that take one.
 
-use rope_core::Rope;
 use rope_core::stages::{LinearStages, WithStages};
+use rope_core::{NoRotation, Pairing, Rope};
 
 use crate::cache::{Names, rope_cache};
 use crate::failure::Failure;
@@ -347,8 +347,7 @@ const ONE_EACH: &str = "they must be disjoint; of caches between one another, ro
 /// The two caches must not share memory, from the first byte to the last of each. Caches that lie between one another
 /// take rope_chain_rotate_into_cache and rope_chain_copy_into_cache.
 ///
-/// Returns ROPE_STATUS_KEY_VALUE_MISMATCH if the tokens of the two tensors are not as many, and what
-/// rope_chain_rotate_into_cache returns for either.
+/// Returns what rope_chain_rotate_into_cache returns for either.
 ///
 /// # Threads
 ///
@@ -388,8 +387,13 @@ pub unsafe extern "C" fn rope_chain_rotate_into_caches(
                     let k = k.tensor::<K>("k")?;
                     with_element!(v.element, V => {
                         let v = v.tensor::<V>("v")?;
-                        let (keys, values) = ((&k, &mut keys), (&v, &mut values));
-                        Ok(chain.rotate_into_caches(keys, values, slots, rows)?)
+                        let (mut keys, mut values) = (keys.slots(slots), values.slots(slots));
+                        let unchanged = Rope::new(Pairing::Half);
+                        let write_keys = chain.prepare_into(&k, &mut keys, rows)?;
+                        let write_values = unchanged.prepare_into(&v, &mut values, &NoRotation)?;
+                        write_keys.run();
+                        write_values.run();
+                        Ok(())
                     })
                 })
             })

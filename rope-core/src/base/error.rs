@@ -420,16 +420,6 @@ errors! { f =>
         /// Its extent in K.
         key: usize,
     } => write!(f, "Q and K may differ in their heads alone, but {dimension} is {query} in Q and {key} in K"),
-    /// [`Rope::rotate_into_caches`](crate::Rope::rotate_into_caches): K and V have different numbers of sequences or
-    /// tokens.
-    KeyValueMismatch {
-        /// The first dimension in which they differ.
-        dimension: Dimension,
-        /// Its extent in K.
-        key: usize,
-        /// Its extent in V.
-        value: usize,
-    } => write!(f, "K and V must have the same sequences and tokens, but {dimension} is {key} in K and {value} in V"),
     /// [`Rope::backend`](crate::Rope::backend): this CPU, or this build, lacks the instruction set.
     BackendUnavailable {
         /// The backend asked for.
@@ -856,7 +846,6 @@ impl Error {
             | Error::GradientShape { .. }
             | Error::ShapeMismatch { .. }
             | Error::QueryKeyMismatch { .. }
-            | Error::KeyValueMismatch { .. }
             | Error::Count { .. }
             | Error::PositionsPerAxis { .. }
             | Error::CacheLayout { .. }

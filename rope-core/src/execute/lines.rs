@@ -4,10 +4,9 @@ use core::ops::Range;
 
 use crate::Shape;
 use crate::describe::address::Addresses;
-use crate::describe::cache::CacheHeads;
 use crate::describe::rows::View;
 use crate::describe::tensor::BytesMut;
-use crate::kernel::elements::{InPlaceFn, OutOfPlaceFn};
+use crate::kernel::elements::{InPlaceFn, InPlaceKernels, OutOfPlaceFn};
 use crate::kernel::line::{Line, LineRows, MoreTokens, SourceLine};
 use crate::kernel::rotation::RowFactors;
 use crate::pass::walk::Walk;
@@ -15,44 +14,25 @@ use crate::pass::{IoFormats, Operand, OperandMut, Pass};
 use crate::proof::Proof;
 use crate::tuning::Tuning;
 
-/// A rotation alone, by one kernel.
-pub(crate) fn fused(
+/// Copies heads that are lines of one element.
+pub(crate) fn copy(
     pass: &Pass<'_>,
     source: &Operand<'_>,
     target: &mut OperandMut<'_, '_>,
-) -> bool {
-    pass.rotation.is_some() && run(pass, source, target, IoFormats::fused)
+    ends: IoFormats,
+) {
+    // There are no pairs, so that all channels are copied.
+    rotate(pass, source, target, ends, |_, _, _| {});
 }
 
-/// Heads of one element that are copied, and no more.
-pub(crate) fn copied(
+/// Rotates heads that are lines at both ends by one kernel.
+pub(crate) fn rotate(
     pass: &Pass<'_>,
     source: &Operand<'_>,
     target: &mut OperandMut<'_, '_>,
-) -> bool {
-    let nothing = |ends: IoFormats| {
-        let kernel: OutOfPlaceFn = |_, _, _| {};
-        ends.source.is(ends.target).then_some(kernel)
-    };
-    pass.rotation.is_none() && run(pass, source, target, nothing)
-}
-
-/// Runs the kernel of a pass from lines to lines that has no other stage than a rotation, if there is one.
-fn run(
-    pass: &Pass<'_>,
-    source: &Operand<'_>,
-    target: &mut OperandMut<'_, '_>,
-    kernel: fn(IoFormats) -> Option<OutOfPlaceFn>,
-) -> bool {
-    let (CacheHeads::Lines(_, read), CacheHeads::Lines(_, written)) =
-        (source.heads(), target.heads())
-    else {
-        return false;
-    };
-    let ends = pass.ends(read, written);
-    let Some(kernel) = kernel(ends).filter(|_| pass.stages.is_none()) else {
-        return false;
-    };
+    ends: IoFormats,
+    kernel: OutOfPlaceFn,
+) {
     let core = (pass.proof, pass.tuning);
     if let (Operand::Tensor(x, _), OperandMut::Tensor(y, _)) = (source, &mut *target) {
         let walk = &pass.walk_between(x.layout, y.layout);
@@ -62,7 +42,6 @@ fn run(
         let (from, to) = (source.memory(), target.memory_mut());
         rotate_lines(core, ends, kernel, from, to, walk);
     }
-    true
 }
 
 /// Rotates heads from one memory into another by a kernel; what does not rotate is copied.
@@ -148,40 +127,34 @@ pub(super) fn copy_channels(
     }
 }
 
-/// A rotation alone, in place.
-pub(crate) fn fused_in_place(pass: &Pass<'_>, target: &mut OperandMut<'_, '_>) -> bool {
-    let (Some(kernels), Some(rotation), None, CacheHeads::Lines(..)) = (
-        pass.kernels.in_place,
-        &pass.rotation,
-        pass.stages,
-        target.heads(),
-    ) else {
-        return false;
-    };
-    let (proof, kernel) = (pass.proof, kernels.0.of(rotation.input));
-    let factors = rotation.factors.as_ref();
-    match target {
-        OperandMut::Tensor(x, _) => {
-            let [batch, tokens] = &pass.part;
-            let layout = x
-                .layout
-                .part_of([batch.clone(), tokens.clone(), 0..pass.shape.heads]);
-            let rows = rotation.rows.skip([batch.start, tokens.start, 0]);
-            let x = &mut x.part(&layout);
-            rotate_in_place((proof, pass.tuning), kernel, x, &rows, factors);
+/// Rotates heads of a tensor in place.
+pub(crate) fn in_tensor(pass: &Pass<'_>, x: &mut BytesMut<'_>, kernels: &InPlaceKernels) {
+    let [batch, tokens] = &pass.part;
+    let layout = x
+        .layout
+        .part_of([batch.clone(), tokens.clone(), 0..pass.shape.heads]);
+    let rows = pass.rows().skip([batch.start, tokens.start, 0]);
+    let (x, kernel) = (&mut x.part(&layout), kernels.0.of(pass.pairings()[0]));
+    rotate_in_place(
+        (pass.proof, pass.tuning),
+        kernel,
+        x,
+        &rows,
+        pass.rotation_factors(),
+    );
+}
+
+/// Rotates heads of a cache in place that are lines.
+pub(crate) fn in_slots(pass: &Pass<'_>, target: &mut OperandMut<'_, '_>, kernels: &InPlaceKernels) {
+    let kernel = kernels.0.of(pass.pairings()[0]);
+    let walk = pass.walk(None, target);
+    let memory = target.memory_mut();
+    walk.run(|span| {
+        let [batch, token, _] = span.first;
+        if !pass.skips_identity || !walk.rows.is_identity(batch, token) {
+            kernel(pass.proof, &mut span.line(memory));
         }
-        OperandMut::Cache(..) => {
-            let walk = pass.walk(None, target);
-            let memory = target.memory_mut();
-            walk.run(|span| {
-                let [batch, token, _] = span.first;
-                if !pass.skips_identity || !rotation.rows.is_identity(batch, token) {
-                    kernel(proof, &mut span.line(memory));
-                }
-            });
-        }
-    }
-    true
+    });
 }
 
 /// Rotates a tensor in place.

@@ -54,11 +54,7 @@ pub(crate) fn with_tile(len: usize, run: &mut dyn FnMut(&mut [f32])) {
 }
 
 /// Runs all stages of any pass, in place if it has no source.
-pub(crate) fn run(
-    pass: &Pass<'_>,
-    source: Option<&Operand<'_>>,
-    target: &mut OperandMut<'_, '_>,
-) -> &'static str {
+pub(crate) fn run(pass: &Pass<'_>, source: Option<&Operand<'_>>, target: &mut OperandMut<'_, '_>) {
     let head_dim = pass.shape.head_dim;
     let over_row = pass
         .norm()
@@ -125,7 +121,6 @@ pub(crate) fn run(
             }
         });
     });
-    "staged"
 }
 
 impl Pass<'_> {

@@ -6,13 +6,13 @@ use crate::describe::norm::{Norm, NormReach};
 use crate::describe::rows::{Rotation, RowSharing};
 use crate::describe::scale::Scale;
 use crate::describe::tensor::{Bytes, BytesMut};
-use crate::execute::choose::{self, IN_PLACE};
+use crate::execute::choose;
 use crate::execute::ops;
 use crate::kernel::element::Element;
 use crate::kernel::elements::{NormRotateKernels, OutOfPlaceKernels};
 use crate::kernel::gradient::GradientTerm;
 use crate::pass::transform::Transform;
-use crate::pass::{OperandMut, Pass, PassKernels, PassStages};
+use crate::pass::{Pass, PassKernels, PassStages};
 use crate::plan::gradient::{PairGradients, SumFn};
 use crate::stages::{Hadamard, StageOrder};
 use crate::{Error, Rows, Shape, Tensor, TensorMut};
@@ -85,35 +85,6 @@ pub struct LinearStages<'a> {
 pub struct WithStages<'a> {
     norm: Option<Norm<'a>>,
     linear: LinearStages<'a>,
-}
-
-/// A plan for Q and K with stages of their own: Qwen3 and Gemma 3 norm each with other weights. It rotates both in one
-/// call, [`Rope::rotate_qk`].
-///
-/// ```
-/// # #[cfg(feature = "alloc")] {
-/// use rope_core::norm::{Norm, NormFormula};
-/// use rope_core::{Frequencies, Pairing, Rope, Scaling, TensorMut};
-///
-/// let norm = Norm::new(NormFormula::LLAMA, 1e-6);
-/// let (query_weights, key_weights) = ([1.0_f32; 128], [0.5_f32; 128]);
-/// let rope = Rope::new(Pairing::Half)
-///     .query_and_key()
-///     .query_norm(norm.weight(&query_weights))
-///     .key_norm(norm.weight(&key_weights));
-///
-/// let rows = Frequencies::new(128, 1e6, &Scaling::Default)?.rows(7..8)?;
-/// let (mut q, mut k) = (vec![0.5_f32; 32 * 128], vec![0.5_f32; 8 * 128]);
-/// let mut q = TensorMut::new(&mut q, [1, 1, 32, 128])?;
-/// let mut k = TensorMut::new(&mut k, [1, 1, 8, 128])?;
-/// rope.rotate_qk(&mut q, &mut k, &rows)?;
-/// # }
-/// # Ok::<(), rope_core::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct QueryKeyStages<'a> {
-    query: WithStages<'a>,
-    key: WithStages<'a>,
 }
 
 /// What a plan does beside its rotation: [`Plain`], [`LinearStages`] or [`WithStages`]. Sealed.
@@ -189,7 +160,7 @@ impl Lowered<'_> {
     }
 
     /// Whether they fit heads of this shape.
-    fn check(&self, shape: Shape) -> Result<(), Error> {
+    pub(super) fn check(&self, shape: Shape) -> Result<(), Error> {
         check_head(shape)?;
         let Some(PassStages {
             norm,
@@ -231,21 +202,6 @@ pub trait Lower: Copy {
     fn plain(_: &Rope<Self>) -> Option<&Rope> {
         None
     }
-
-    #[doc(hidden)]
-    fn rotate_qk<Q: Element, K: Element>(
-        rope: &Rope<Self>,
-        q: &mut TensorMut<'_, Q>,
-        k: &mut TensorMut<'_, K>,
-        rows: &Rows<'_>,
-    ) -> Result<(), Error> {
-        let stages = rope.stages.lowered();
-        rope.with([stages; 2]).run_qk(
-            (&mut q.bytes_mut(), in_place::<Q, Self>()),
-            (&mut k.bytes_mut(), in_place::<K, Self>()),
-            rows,
-        )
-    }
 }
 
 /// How a linear plan is taken back.
@@ -286,16 +242,6 @@ impl Lower for Plain {
     #[inline(always)]
     fn plain(rope: &Rope) -> Option<&Rope> {
         Some(rope)
-    }
-
-    fn rotate_qk<Q: Element, K: Element>(
-        rope: &Rope,
-        q: &mut TensorMut<'_, Q>,
-        k: &mut TensorMut<'_, K>,
-        rows: &Rows<'_>,
-    ) -> Result<(), Error> {
-        let (mut q, mut k) = (q.bytes_mut(), k.bytes_mut());
-        rope.rotate_qk_bytes((&mut q, Q::IN_PLACE), (&mut k, K::IN_PLACE), rows)
     }
 }
 
@@ -373,12 +319,11 @@ impl Rope<LinearStages<'_>> {
         let sharing = self.with(Plain).fit_in_place(windowed, rows)?;
         let back = self.back_with([y.layout.shape(), shape], rows, angles)?;
         back.erased(&mut |back| {
-            back.check_stages(shape, Some(rows))?;
+            let rows = Some((rows, sharing));
+            back.stages.check(shape)?;
+            back.check_rows(shape, rows)?;
             self.add_angles([y, &dy.read()], kernels.0, sum, angles)?;
-            run_in_place(
-                &back.checked_pass(shape, kernels, Some((rows, sharing))),
-                dy,
-            );
+            choose::in_tensor(&back.checked_pass(shape, kernels, rows), dy, true);
             Ok(())
         })
     }
@@ -533,15 +478,6 @@ impl Rope {
         }
         Ok(())
     }
-
-    /// A plan for Q and K, whose stages follow: [`query_norm`](Rope::query_norm), [`key_norm`](Rope::key_norm),
-    /// [`query_scale`](Rope::query_scale), [`hadamard`](Rope::hadamard).
-    pub fn query_and_key<'a>(self) -> Rope<QueryKeyStages<'a>> {
-        self.with(QueryKeyStages {
-            query: WithStages::NONE,
-            key: WithStages::NONE,
-        })
-    }
 }
 
 impl<'a> Rope<LinearStages<'a>> {
@@ -566,74 +502,6 @@ impl<'a> Rope<LinearStages<'a>> {
     pub fn without_rounding(mut self) -> Self {
         self.stages.rounds = false;
         self
-    }
-}
-
-impl<'a> Rope<QueryKeyStages<'a>> {
-    /// Sets the norm of Q.
-    pub fn query_norm(mut self, norm: Norm<'a>) -> Self {
-        self.stages.query.norm = Some(norm);
-        self
-    }
-
-    /// Sets the norm of K.
-    pub fn key_norm(mut self, norm: Norm<'a>) -> Self {
-        self.stages.key.norm = Some(norm);
-        self
-    }
-
-    /// Sets the scale of Q: the attention's `1 / sqrt(head_dim)`, Llama 4's temperature.
-    pub fn query_scale(mut self, scale: Scale<'a>) -> Self {
-        self.stages.query.linear.scale = Some(scale);
-        self
-    }
-
-    /// Sets the Hadamard transform of both, the last stage: scores are kept only if Q and K have the same.
-    pub fn hadamard(mut self, hadamard: Hadamard) -> Self {
-        let transform = Some(Transform::new(hadamard));
-        self.stages.query.linear.transform = transform;
-        self.stages.key.linear.transform = transform;
-        self
-    }
-
-    /// Rotates Q and K, in place, with the same rows, each with its own stages: two calls of [`Rope::rotate`], whose
-    /// arguments are all checked before either tensor is touched.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Rope::rotate_qk`] with stages.
-    pub fn rotate_qk<Q: Element, K: Element>(
-        &self,
-        q: &mut TensorMut<'_, Q>,
-        k: &mut TensorMut<'_, K>,
-        rows: &Rows<'_>,
-    ) -> Result<(), Error> {
-        let QueryKeyStages { query, key } = &self.stages;
-        self.with([query.lowered(), key.lowered()]).run_qk(
-            (&mut q.bytes_mut(), in_place::<Q, WithStages<'_>>()),
-            (&mut k.bytes_mut(), in_place::<K, WithStages<'_>>()),
-            rows,
-        )
-    }
-}
-
-impl Rope<[Lowered<'_>; 2]> {
-    /// Runs a pass over Q by the stages of the one, and a pass over K by those of the other.
-    #[inline(never)]
-    fn run_qk(
-        &self,
-        (q, query_kernels): (&mut BytesMut<'_>, (&'static OutOfPlaceKernels, PassKernels)),
-        (k, key_kernels): (&mut BytesMut<'_>, (&'static OutOfPlaceKernels, PassKernels)),
-        rows: &Rows<'_>,
-    ) -> Result<(), Error> {
-        let (query, key) = (q.layout.shape(), k.layout.shape());
-        let [query_rope, key_rope] = self.stages.map(|stages| self.with(stages));
-        let rows = Some((rows, self.with(Plain).check_qk(query, key, rows)?));
-        query_rope.stages.check(query)?;
-        key_rope.stages.check(key)?;
-        run_in_place(&query_rope.checked_pass(query, query_kernels, rows), q);
-        run_in_place(&key_rope.checked_pass(key, key_kernels, rows), k);
-        Ok(())
     }
 }
 
@@ -674,11 +542,14 @@ impl Rope<Lowered<'_>> {
         self.stages.stages.is_some()
     }
 
-    /// Whether norm and scale fit the heads, and the direction the rows.
-    pub(super) fn check_stages(&self, shape: Shape, rows: Option<&Rows<'_>>) -> Result<(), Error> {
-        self.stages.check(shape)?;
+    /// Whether the direction can use the rows.
+    pub(super) fn check_rows(
+        &self,
+        shape: Shape,
+        rows: Option<(&Rows<'_>, RowSharing)>,
+    ) -> Result<(), Error> {
         match rows {
-            Some(rows) => self.with(Plain).check_direction(shape, rows),
+            Some((rows, _)) => self.with(Plain).check_direction(shape, rows),
             None => Ok(()),
         }
     }
@@ -736,11 +607,6 @@ pub(super) fn in_place<E: Element, S: Lower>() -> (&'static OutOfPlaceKernels, P
         normed: S::normed::<E>(),
     };
     (E::OUT_OF_PLACE, kernels)
-}
-
-pub(super) fn run_in_place(pass: &Pass<'_>, x: &mut BytesMut<'_>) -> &'static str {
-    let target = &mut OperandMut::Tensor(x, pass.element);
-    choose::in_place(IN_PLACE, pass, target)
 }
 
 pub(crate) fn check_head(shape: Shape) -> Result<(), Error> {

@@ -3,6 +3,7 @@
 use core::fmt;
 
 use super::at::{MAKE, MakeFns};
+use super::call::Call;
 use super::kinds::{Lower, in_place};
 use super::{Rope, Stages};
 use crate::describe::cache::{Cache, CacheSlots, CacheSlotsMut, Slots, SlotsTarget};
@@ -10,7 +11,7 @@ use crate::describe::frequencies::RowsAt;
 use crate::describe::tensor::{Bytes, BytesMut};
 use crate::kernel::element::Element;
 use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
-use crate::pass::PassKernels;
+use crate::pass::{Operand, OperandMut, PassKernels};
 use crate::{Error, Rows, Tensor, TensorMut};
 
 /// The heads that a call reads: a [`Tensor`], a [`TensorMut`] or the slots of a cache
@@ -70,6 +71,32 @@ impl<E: Element> Target for TensorMut<'_, E> {}
 impl Target for CacheSlotsMut<'_> {}
 impl Angles for Rows<'_> {}
 impl Angles for RowsAt<'_> {}
+impl Angles for NoRotation {}
+
+/// The angles of a call that does not rotate: [`Rope::prepare_into`] with it checks what [`Rope::apply_into`] does.
+///
+/// ```
+/// use rope_core::cache::{CacheLayout, CacheMut};
+/// use rope_core::{NoRotation, Pairing, Rope, Rows, Tensor};
+///
+/// let rope = Rope::new(Pairing::Half);
+/// let (k, v, values) = ([1.0_f32; 2 * 64], [0.5_f32; 2 * 64], [0.0_f32; 64]);
+/// let (k, v) = (Tensor::new(&k, [1, 1, 2, 64])?, Tensor::new(&v, [1, 1, 2, 64])?);
+/// let (rows, layout) = (Rows::new(&values, [1, 64])?, CacheLayout::nhd([1, 16, 2, 64])?);
+/// let (mut key_memory, mut value_memory) = ([0.0_f32; 16 * 2 * 64], [0.0_f32; 16 * 2 * 64]);
+/// let mut keys = CacheMut::new(&mut key_memory, layout)?;
+/// let mut values = CacheMut::new(&mut value_memory, layout)?;
+///
+/// // Neither cache is written unless both calls are right.
+/// let (mut keys, mut values) = (keys.slots(7..8), values.slots(7..8));
+/// let write_keys = rope.prepare_into(&k, &mut keys, &rows)?;
+/// let write_values = rope.prepare_into(&v, &mut values, &NoRotation)?;
+/// write_keys.run();
+/// write_values.run();
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NoRotation;
 
 /// A source without its type.
 #[derive(Clone, Copy)]
@@ -109,9 +136,31 @@ pub(super) enum TargetKind<'t> {
     Slots(SlotsTarget<'t>),
 }
 
-/// Angles without their type.
+impl<'s> SourceKind<'s> {
+    /// The source, as a pass reads it.
+    pub(super) fn operand(&self) -> Operand<'s> {
+        match *self {
+            SourceKind::Tensor(PassSource {
+                tensor, element, ..
+            }) => Operand::Tensor(tensor, element),
+            SourceKind::Slots(cache, slots) => Operand::Cache(cache, slots),
+        }
+    }
+}
+
+impl<'t> TargetKind<'t> {
+    /// The target, as a pass writes it.
+    pub(super) fn operand(&mut self) -> OperandMut<'_, 't> {
+        match self {
+            TargetKind::Tensor(y, element) => OperandMut::Tensor(y, element),
+            TargetKind::Slots(target) => OperandMut::Cache(target),
+        }
+    }
+}
+
+/// Angles without their type, if a call rotates.
 #[derive(Clone, Copy)]
-pub struct AnglesOf<'a>(pub(super) AnglesKind<'a>);
+pub struct AnglesOf<'a>(pub(super) Option<AnglesKind<'a>>);
 
 #[derive(Clone, Copy)]
 pub(super) enum AnglesKind<'a> {
@@ -130,21 +179,25 @@ pub trait LowerTarget {
     #[doc(hidden)]
     fn target(&mut self) -> TargetOf<'_>;
 
-    /// Runs a plan in place, and names the implementation.
+    /// Runs a plan in place.
     #[doc(hidden)]
-    fn run<S: Stages>(
-        &mut self,
-        rope: &Rope<S>,
-        angles: AnglesOf<'_>,
-    ) -> Result<&'static str, Error>;
+    fn run<S: Stages>(&mut self, rope: &Rope<S>, angles: AnglesOf<'_>) -> Result<(), Error>;
 
-    /// Runs the stages of a plan in place, and names the implementation.
+    /// Runs the stages of a plan in place.
     #[doc(hidden)]
-    fn apply<S: Stages>(&mut self, rope: &Rope<S>) -> Result<&'static str, Error>;
+    fn apply<S: Stages>(&mut self, rope: &Rope<S>) -> Result<(), Error>;
 
     /// Rotates in place, and no more.
     #[doc(hidden)]
     fn rotate(&mut self, rope: &Rope, angles: &impl Angles) -> Result<(), Error>;
+
+    /// Checks a call in place.
+    #[doc(hidden)]
+    fn prepare<'a, S: Stages>(
+        &'a mut self,
+        rope: &'a Rope<S>,
+        angles: AnglesOf<'a>,
+    ) -> Result<Call<'a>, Error>;
 }
 
 /// How angles are lowered.
@@ -187,19 +240,24 @@ impl<E: Element> LowerTarget for TensorMut<'_, E> {
         TargetOf(TargetKind::Tensor(self.bytes_mut(), E::OUT_OF_PLACE))
     }
 
-    fn run<S: Stages>(
-        &mut self,
-        rope: &Rope<S>,
-        angles: AnglesOf<'_>,
-    ) -> Result<&'static str, Error> {
+    fn run<S: Stages>(&mut self, rope: &Rope<S>, angles: AnglesOf<'_>) -> Result<(), Error> {
         let (x, kernels) = (&mut self.bytes_mut(), in_place::<E, S>());
-        rope.erased(&mut |rope| rope.run_in_place(x, kernels, Some(angles.0)))
+        rope.erased(&mut |rope| rope.in_tensor(x, kernels, angles.0))
     }
 
-    fn apply<S: Stages>(&mut self, rope: &Rope<S>) -> Result<&'static str, Error> {
+    fn apply<S: Stages>(&mut self, rope: &Rope<S>) -> Result<(), Error> {
         let kernels = (E::OUT_OF_PLACE, PassKernels::default());
         let x = &mut self.bytes_mut();
-        rope.erased(&mut |rope| rope.run_in_place(x, kernels, None))
+        rope.erased(&mut |rope| rope.in_tensor(x, kernels, None))
+    }
+
+    fn prepare<'a, S: Stages>(
+        &'a mut self,
+        rope: &'a Rope<S>,
+        angles: AnglesOf<'a>,
+    ) -> Result<Call<'a>, Error> {
+        let rope = rope.with(rope.stages.lowered());
+        Call::in_tensor(rope, self.bytes_mut(), in_place::<E, S>(), angles.0)
     }
 
     #[inline(always)]
@@ -214,29 +272,33 @@ impl LowerTarget for CacheSlotsMut<'_> {
         TargetOf(TargetKind::Slots(self.target()))
     }
 
-    fn run<S: Stages>(
-        &mut self,
-        rope: &Rope<S>,
-        angles: AnglesOf<'_>,
-    ) -> Result<&'static str, Error> {
+    fn run<S: Stages>(&mut self, rope: &Rope<S>, angles: AnglesOf<'_>) -> Result<(), Error> {
         rope.with(rope.stages.lowered())
-            .run_in_slots(self.target(), Some(angles.0))
+            .in_slots(self.target(), angles.0)
     }
 
-    fn apply<S: Stages>(&mut self, rope: &Rope<S>) -> Result<&'static str, Error> {
-        rope.with(rope.stages.lowered())
-            .run_in_slots(self.target(), None)
+    fn apply<S: Stages>(&mut self, rope: &Rope<S>) -> Result<(), Error> {
+        self.run(rope, AnglesOf(None))
+    }
+
+    fn prepare<'a, S: Stages>(
+        &'a mut self,
+        rope: &'a Rope<S>,
+        angles: AnglesOf<'a>,
+    ) -> Result<Call<'a>, Error> {
+        let rope = rope.with(rope.stages.lowered());
+        Call::in_slots(rope, self.target(), angles.0)
     }
 
     fn rotate(&mut self, rope: &Rope, angles: &impl Angles) -> Result<(), Error> {
-        self.run(rope, angles.angles()).map(drop)
+        self.run(rope, angles.angles())
     }
 }
 
 impl LowerAngles for Rows<'_> {
     #[inline(always)]
     fn angles(&self) -> AnglesOf<'_> {
-        AnglesOf(AnglesKind::Rows(self))
+        AnglesOf(Some(AnglesKind::Rows(self)))
     }
 
     #[inline(always)]
@@ -248,12 +310,24 @@ impl LowerAngles for Rows<'_> {
 impl LowerAngles for RowsAt<'_> {
     #[inline(always)]
     fn angles(&self) -> AnglesOf<'_> {
-        AnglesOf(AnglesKind::At(self, &MAKE))
+        AnglesOf(Some(AnglesKind::At(self, &MAKE)))
     }
 
     #[inline(always)]
     fn rotate(&self, rope: &Rope, TensorOf(x, element): TensorOf<'_>) -> Result<(), Error> {
         rope.rotate_bytes_at(x, element, self)
+    }
+}
+
+impl LowerAngles for NoRotation {
+    #[inline(always)]
+    fn angles(&self) -> AnglesOf<'_> {
+        AnglesOf(None)
+    }
+
+    #[inline(always)]
+    fn rotate(&self, _: &Rope, _: TensorOf<'_>) -> Result<(), Error> {
+        Ok(())
     }
 }
 

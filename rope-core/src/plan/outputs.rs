@@ -5,7 +5,7 @@ use core::{fmt, slice};
 
 use super::kinds::Lowered;
 use super::operand::PassSource;
-use super::{Rope, Stages};
+use super::{Plain, Rope, Stages};
 use crate::describe::cache::{CacheMut, CacheSlotsMut, IntoSlots};
 use crate::describe::rows::RowSharing;
 use crate::describe::rows::fit::fit;
@@ -170,7 +170,8 @@ impl Rope<Lowered<'_>> {
             output.check(shape)?;
             for rows in output.rows {
                 fit(self.windowed_shape(shape)?, rows)?;
-                self.check_stages(shape, Some(rows))?;
+                self.stages.check(shape)?;
+                self.with(Plain).check_direction(shape, rows)?;
             }
         }
         // A source whose elements coincide may have more tokens than a loop that writes nothing ever ends over.
@@ -197,7 +198,7 @@ impl Rope<Lowered<'_>> {
                         streams,
                         ..self.checked_pass(shape, (x.element, x.kernels), rows)
                     };
-                    choose::out_of_place(&pass, source, target);
+                    choose::out_of_place(&pass, source, target, true);
                 });
             }
         };

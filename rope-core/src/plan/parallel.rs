@@ -13,8 +13,8 @@ use crate::tuning::Tuning;
 use crate::{Dimension, Error, Rope, Rows, Tensor, TensorMut};
 
 impl Rope {
-    /// [`Rope::rotate`] of a tensor on the threads of the current rayon pool. The bits are the same. Where the call makes
-    /// rows itself and heads lie outermost in memory, each thread makes the rows of its heads.
+    /// [`Rope::rotate`] of a tensor on the threads of the current rayon pool. The bits are the same. Where the call
+    /// makes rows itself and heads lie outermost in memory, each thread makes the rows of its heads.
     ///
     /// What is too small to gain from a second thread stays on this one: less than 512 KiB where the caller is a thread
     /// of the pool (within `ThreadPool::install`, say), and less than 4 MiB where it is not, and has to wait for those
@@ -32,7 +32,8 @@ impl Rope {
         let (shape, mut x) = (layout.shape(), x.bytes_mut());
         let whole = Part::of(x.part(&layout), ());
         match angles.angles().0 {
-            AnglesKind::Rows(rows) => {
+            None => {}
+            Some(AnglesKind::Rows(rows)) => {
                 let sharing = self.check_in_place(shape, rows)?;
                 let (view, factor) = (rows.view(sharing), rows.attention_factor());
                 spread(self.tuning(), [whole], |mut part| {
@@ -40,7 +41,7 @@ impl Rope {
                     self.run_in_place(&mut part.target(), E::IN_PLACE, &rows, factor);
                 });
             }
-            AnglesKind::At(at, _) => {
+            Some(AnglesKind::At(at, _)) => {
                 let rows = self.check_at(shape, at)?;
                 spread(self.tuning(), [whole], |mut part| {
                     let origin = part.origin;

@@ -1,9 +1,9 @@
 //! From a call to its passes: what is checked of the operands, and what runs them.
 
-use super::Rope;
 use super::at::MakeFns;
-use super::kinds::{Lower, Lowered, run_in_place};
+use super::kinds::{Lower, Lowered};
 use super::operand::{AnglesKind, PassSource, SourceKind, TargetKind};
+use super::{Rope, check_query_and_key};
 use crate::Error;
 use crate::base::shape::Shape;
 use crate::describe::address::{Addresses, Located};
@@ -12,21 +12,39 @@ use crate::describe::frequencies::RowsAt;
 use crate::describe::rows::fit::fit;
 use crate::describe::rows::{Rotation, RowSharing, Rows};
 use crate::describe::tensor::BytesMut;
-use crate::execute::choose::{self, SHIFT};
+use crate::execute::choose;
 use crate::execute::lines;
 use crate::kernel::element::ElementKernels;
 use crate::kernel::elements::OutOfPlaceKernels;
 use crate::kernel::line::{Line, LineRows, MoreTokens, SourceLine};
-use crate::pass::{IoFormats, Operand, OperandMut, Pass, PassKernels};
+use crate::pass::{IoFormats, OperandMut, Pass, PassKernels};
 
 /// The element that a pass reads, and its kernels.
-type ReadKernels = (&'static OutOfPlaceKernels, PassKernels);
+pub(super) type ReadKernels = (&'static OutOfPlaceKernels, PassKernels);
 
-/// The name of an implementation, or why there is none.
-type Ran = Result<&'static str, Error>;
+/// What a call has beside its plan and its operands, found to fit them.
+pub(super) struct Checked<'a> {
+    pub(super) shape: Shape,
+    kernels: ReadKernels,
+    /// The angles, if it rotates, and how sequences share their rows.
+    angles: Option<(AnglesKind<'a>, RowSharing)>,
+    skips_identity: bool,
+}
 
-/// What runs where there is nothing to run.
-const NOTHING: &str = "nothing";
+impl<'a> Checked<'a> {
+    /// Whether the call rotates.
+    pub(super) fn rotates(&self) -> bool {
+        self.angles.is_some()
+    }
+
+    /// Rows that were made before the call.
+    fn rows(&self) -> Option<(&'a Rows<'a>, RowSharing)> {
+        match self.angles {
+            Some((AnglesKind::Rows(rows), sharing)) => Some((rows, sharing)),
+            _ => None,
+        }
+    }
+}
 
 impl<S: Lower> Rope<S> {
     /// Runs the plan from a source into a target. (Not inlined: each pair of elements would have it, 6 KB of
@@ -37,70 +55,136 @@ impl<S: Lower> Rope<S> {
         source: SourceKind<'_>,
         mut target: TargetKind<'_>,
         angles: Option<AnglesKind<'_>>,
-    ) -> Ran {
-        self.erased(&mut |rope| rope.run_lowered(&source, &mut target, angles))
+    ) -> Result<(), Error> {
+        self.erased(&mut |rope| rope.into_another(&source, &mut target, angles))
     }
 }
 
-impl Rope<Lowered<'_>> {
+impl<'p> Rope<Lowered<'p>> {
     /// Runs the plan in place in a tensor.
     #[inline(never)]
-    pub(super) fn run_in_place(
+    pub(super) fn in_tensor(
         &self,
         x: &mut BytesMut<'_>,
         kernels: ReadKernels,
         angles: Option<AnglesKind<'_>>,
-    ) -> Ran {
+    ) -> Result<(), Error> {
+        let checked = &self.check_in_tensor(x, kernels, angles)?;
+        self.passes(checked, |pass| choose::in_tensor(pass, x, true));
+        Ok(())
+    }
+
+    /// Runs the plan in place in Q and in K.
+    #[inline(never)]
+    pub(super) fn query_and_key(
+        &self,
+        (q, of_q): (&mut BytesMut<'_>, ReadKernels),
+        (k, of_k): (&mut BytesMut<'_>, ReadKernels),
+        angles: Option<AnglesKind<'_>>,
+    ) -> Result<(), Error> {
+        check_query_and_key(q.layout.shape(), k.layout.shape())?;
+        let query = &self.check_in_tensor(q, of_q, angles)?;
+        let key = &self.check_in_tensor(k, of_k, angles)?;
+        self.passes(query, |pass| choose::in_tensor(pass, q, true));
+        self.passes(key, |pass| choose::in_tensor(pass, k, true));
+        Ok(())
+    }
+
+    /// Rotates heads that stay in the slots of a cache.
+    #[inline(never)]
+    pub(super) fn in_slots(
+        &self,
+        mut target: SlotsTarget<'_>,
+        angles: Option<AnglesKind<'_>>,
+    ) -> Result<(), Error> {
+        let (checked, shifted) = &self.check_in_slots(&target, angles)?;
+        if !checked.rotates() {
+            return Ok(());
+        }
+        let target = &mut OperandMut::Cache(&mut target);
+        self.or_with(shifted, |plan| {
+            plan.passes(checked, |pass| choose::in_slots(pass, target, true));
+        });
+        Ok(())
+    }
+
+    /// Runs the plan from a source into a target.
+    #[inline(never)]
+    fn into_another(
+        &self,
+        source: &SourceKind<'_>,
+        target: &mut TargetKind<'_>,
+        angles: Option<AnglesKind<'_>>,
+    ) -> Result<(), Error> {
+        let (checked, other) = &self.check_into(source, target, angles)?;
+        if let (SourceKind::Tensor(x), TargetKind::Slots(target), Some((rows, _))) =
+            (source, &mut *target, checked.rows())
+            && self.rotate_token_into_slot(x, target, rows)
+        {
+            return Ok(());
+        }
+        let (source, target) = (&source.operand(), &mut target.operand());
+        self.or_with(other, |plan| {
+            plan.passes(checked, |pass| {
+                choose::out_of_place(pass, source, target, true)
+            });
+        });
+        Ok(())
+    }
+
+    /// Runs something with the plan, or with other stages. (It is not copied where they stay.)
+    #[inline(always)]
+    fn or_with(&self, other: &Option<Lowered<'_>>, run: impl FnOnce(&Rope<Lowered<'_>>)) {
+        match other {
+            Some(stages) => run(&self.with(*stages)),
+            None => run(self),
+        }
+    }
+
+    /// Whether the plan can run in place in a tensor.
+    #[inline(always)]
+    pub(super) fn check_in_tensor<'a>(
+        &self,
+        x: &BytesMut<'_>,
+        kernels: ReadKernels,
+        angles: Option<AnglesKind<'a>>,
+    ) -> Result<Checked<'a>, Error> {
         let shape = x.layout.shape();
         if angles.is_some() {
             self.check_same_pairing()?;
         }
-        let angles = self.fitting(angles, shape)?;
-        self.check_stages(shape, ready_rows(angles).map(|(rows, _)| rows))?;
-        if let Some((AnglesKind::At(at, fns), _)) = angles {
-            let mut name = NOTHING;
-            self.made_passes(shape, kernels, (at, fns), false, &mut |pass| {
-                name = run_in_place(pass, x);
-            });
-            return Ok(name);
-        }
-        let rows = ready_rows(angles);
-        Ok(run_in_place(&self.checked_pass(shape, kernels, rows), x))
+        let checked = Checked {
+            shape,
+            kernels,
+            angles: self.fitting(angles, shape)?,
+            skips_identity: false,
+        };
+        self.stages.check(checked.shape)?;
+        self.check_rows(shape, checked.rows())?;
+        Ok(checked)
     }
 
-    /// Rotates heads that stay in the slots of a cache. Without angles nothing changes: cached heads have the stages of
-    /// their plan already.
-    #[inline(never)]
-    pub(super) fn run_in_slots(
+    /// Whether heads can stay in the slots of a cache and rotate there, and by which stages. Without angles nothing
+    /// changes: cached heads have the stages of their plan already.
+    #[inline(always)]
+    pub(super) fn check_in_slots<'a>(
         &self,
-        mut target: SlotsTarget<'_>,
-        angles: Option<AnglesKind<'_>>,
-    ) -> Ran {
-        // Not copied where it has no stages.
-        let other;
-        let plan = if self.has_stages() {
-            other = self.with(self.stages.shifted()?);
-            &other
-        } else {
-            self
-        };
-        let Some(angles) = angles else {
-            let shape = target.stored.shape(target.slots.len());
-            return target.check(shape).map(|()| NOTHING);
+        target: &SlotsTarget<'_>,
+        angles: Option<AnglesKind<'a>>,
+    ) -> Result<(Checked<'a>, Option<Lowered<'p>>), Error> {
+        let shifted = match self.has_stages() {
+            true => Some(self.stages.shifted()?),
+            false => None,
         };
         let tokens = match angles {
-            AnglesKind::Rows(rows) => rows.len(),
-            AnglesKind::At(at, fns) => (fns.tokens)(at)?,
+            None => target.slots.len(),
+            Some(AnglesKind::Rows(rows)) => rows.len(),
+            Some(AnglesKind::At(at, fns)) => (fns.tokens)(at)?,
         };
         let shape = target.stored.shape(tokens);
-        self.check_same_pairing()?;
-        let checked = self.fitting(Some(angles), shape)?;
-        match angles {
-            AnglesKind::Rows(rows) => rows.check_moves()?,
-            AnglesKind::At(at, _) => at.check_moves()?,
+        if angles.is_some() {
+            self.check_same_pairing()?;
         }
-        target.check(shape)?;
-        plan.check_stages(shape, ready_rows(checked).map(|(rows, _)| rows))?;
         let in_place = match target.stored.format {
             Format::Element(_, in_place) => Some(in_place),
             Format::Codes(_) => None,
@@ -109,90 +193,93 @@ impl Rope<Lowered<'_>> {
             in_place,
             normed: None,
         };
-        let target = &mut OperandMut::Cache(&mut target);
-        let kernels = (f32::OUT_OF_PLACE, kernels);
-        if let Some((AnglesKind::At(at, fns), _)) = checked {
-            let mut name = NOTHING;
-            plan.made_passes(shape, kernels, (at, fns), true, &mut |pass| {
-                name = choose::in_place(SHIFT, pass, target);
-            });
-            return Ok(name);
-        }
-        let pass = Pass {
+        let checked = Checked {
+            shape,
+            kernels: (f32::OUT_OF_PLACE, kernels),
+            angles: self.fitting(angles, shape)?,
             skips_identity: true,
-            ..plan.checked_pass(shape, kernels, ready_rows(checked))
         };
-        Ok(choose::in_place(SHIFT, &pass, target))
+        match angles {
+            None => {}
+            Some(AnglesKind::Rows(rows)) => rows.check_moves()?,
+            Some(AnglesKind::At(at, _)) => at.check_moves()?,
+        }
+        target.check(shape)?;
+        if angles.is_some() {
+            (shifted.as_ref().unwrap_or(&self.stages)).check(shape)?;
+            self.check_rows(shape, checked.rows())?;
+        }
+        Ok((checked, shifted))
     }
 
-    /// Runs the plan from a source into a target.
-    #[inline(never)]
-    fn run_lowered(
+    /// Whether the plan can run from a source into a target, and by which stages, if not its own.
+    #[inline(always)]
+    pub(super) fn check_into<'a>(
         &self,
         source: &SourceKind<'_>,
-        target: &mut TargetKind<'_>,
-        angles: Option<AnglesKind<'_>>,
-    ) -> Ran {
-        let shape = match (source, &*target) {
-            (SourceKind::Tensor(x), _) => x.tensor.layout.shape(),
-            (SourceKind::Slots(..), TargetKind::Tensor(y, _)) => y.layout.shape(),
-            (SourceKind::Slots(cache, slots), _) => cache.stored().shape(slots.len()),
+        target: &TargetKind<'_>,
+        angles: Option<AnglesKind<'a>>,
+    ) -> Result<(Checked<'a>, Option<Lowered<'p>>), Error> {
+        let (shape, kernels) = match (source, target) {
+            (SourceKind::Tensor(x), _) => (x.tensor.layout.shape(), (x.element, x.kernels)),
+            (SourceKind::Slots(cache, slots), target) => {
+                let shape = match target {
+                    TargetKind::Tensor(y, _) => y.layout.shape(),
+                    TargetKind::Slots(_) => cache.stored().shape(slots.len()),
+                };
+                (shape, (f32::OUT_OF_PLACE, PassKernels::default()))
+            }
         };
-        if let (SourceKind::Tensor(_), TargetKind::Tensor(y, _)) = (source, &*target) {
+        if let (SourceKind::Tensor(_), TargetKind::Tensor(y, _)) = (source, target) {
             shape.check_same(y.layout.shape())?;
         }
-        let angles = self.fitting(angles, shape)?;
+        let checked = Checked {
+            shape,
+            kernels,
+            angles: self.fitting(angles, shape)?,
+            skips_identity: false,
+        };
         if let SourceKind::Slots(cache, slots) = source {
             cache.stored().check(shape, slots, cache.len())?;
         }
         if let TargetKind::Slots(target) = target {
             target.check(shape)?;
         }
-        // Not copied where its stages stay as they are.
-        let other;
-        let plan = match (source, &*target) {
-            (SourceKind::Tensor(_), _) => self,
-            (SourceKind::Slots(..), TargetKind::Tensor(..)) => {
-                other = self.with(self.stages.undone());
-                &other
-            }
-            (SourceKind::Slots(..), TargetKind::Slots(_)) => {
-                other = self.with(self.stages.shifted()?);
-                &other
-            }
+        let other = match (source, target) {
+            (SourceKind::Tensor(_), _) => None,
+            (SourceKind::Slots(..), TargetKind::Tensor(..)) => Some(self.stages.undone()),
+            (SourceKind::Slots(..), TargetKind::Slots(_)) => Some(self.stages.shifted()?),
         };
-        plan.check_stages(shape, ready_rows(angles).map(|(rows, _)| rows))?;
-        let mut target = match target {
-            TargetKind::Tensor(y, element) => OperandMut::Tensor(y, element),
-            TargetKind::Slots(target) => {
-                if let (SourceKind::Tensor(x), Some((rows, _))) = (source, ready_rows(angles))
-                    && plan.rotate_token_into_slot(x, target, rows)
-                {
-                    return Ok("fused");
-                }
-                OperandMut::Cache(target)
-            }
-        };
-        let (source, kernels) = match *source {
-            SourceKind::Tensor(PassSource {
-                tensor,
-                element,
-                kernels,
-            }) => (Operand::Tensor(tensor, element), (element, kernels)),
-            SourceKind::Slots(cache, slots) => (
-                Operand::Cache(cache, slots),
-                (f32::OUT_OF_PLACE, PassKernels::default()),
-            ),
-        };
-        if let Some((AnglesKind::At(at, fns), _)) = angles {
-            let mut name = NOTHING;
-            plan.made_passes(shape, kernels, (at, fns), false, &mut |pass| {
-                name = choose::out_of_place(pass, &source, &mut target);
+        (other.as_ref().unwrap_or(&self.stages)).check(shape)?;
+        self.check_rows(shape, checked.rows())?;
+        Ok((checked, other))
+    }
+
+    /// Visits the passes of a checked call: one, or where it makes rows itself, one for each block of them. Returns
+    /// what the last one returned.
+    #[inline(always)]
+    pub(super) fn passes(
+        &self,
+        checked: &Checked<'_>,
+        mut run: impl FnMut(&Pass<'_>) -> &'static str,
+    ) -> &'static str {
+        let Checked {
+            shape,
+            kernels,
+            skips_identity,
+            ..
+        } = *checked;
+        if let Some((AnglesKind::At(at, fns), _)) = checked.angles {
+            let mut name = "nothing";
+            self.made_passes(shape, kernels, (at, fns), skips_identity, &mut |pass| {
+                name = run(pass);
             });
-            return Ok(name);
+            return name;
         }
-        let pass = plan.checked_pass(shape, kernels, ready_rows(angles));
-        Ok(choose::out_of_place(&pass, &source, &mut target))
+        run(&Pass {
+            skips_identity,
+            ..self.checked_pass(shape, kernels, checked.rows())
+        })
     }
 
     /// Rotates one token whose heads share a row into its slot by one kernel, if there is one: a line, for which
@@ -294,15 +381,5 @@ impl Rope<Lowered<'_>> {
             Some(AnglesKind::At(at, fns)) => (fns.check)(at, self.windowed_shape(shape)?)?,
         };
         Ok(angles.map(|angles| (angles, sharing)))
-    }
-}
-
-/// Rows that were made before the call, and how sequences share them.
-fn ready_rows<'a>(
-    angles: Option<(AnglesKind<'a>, RowSharing)>,
-) -> Option<(&'a Rows<'a>, RowSharing)> {
-    match angles {
-        Some((AnglesKind::Rows(rows), sharing)) => Some((rows, sharing)),
-        _ => None,
     }
 }

@@ -1,9 +1,11 @@
 //! The verbs of every kind of plan.
 
+use super::call::Call;
+use super::kinds::in_place;
 use super::operand::{Angles, AnglesKind, LowerTarget, Source, SourceKind, Target, TargetKind};
 use super::{Plain, Rope, Stages};
 use crate::kernel::element::Element;
-use crate::{Error, Rows, TensorMut};
+use crate::{Error, TensorMut};
 
 impl<S: Stages> Rope<S> {
     /// Rotates the first `rotary_dim` channels of every head, in place; the others stay as they are.
@@ -50,7 +52,7 @@ impl<S: Stages> Rope<S> {
     pub fn rotate(&self, x: &mut impl Target, angles: &impl Angles) -> Result<(), Error> {
         match S::plain(self) {
             Some(rope) => LowerTarget::rotate(x, rope, angles),
-            None => x.run(self, angles.angles()).map(drop),
+            None => x.run(self, angles.angles()),
         }
     }
 
@@ -69,9 +71,18 @@ impl<S: Stages> Rope<S> {
         &self,
         q: &mut TensorMut<'_, Q>,
         k: &mut TensorMut<'_, K>,
-        rows: &Rows<'_>,
+        angles: &impl Angles,
     ) -> Result<(), Error> {
-        S::rotate_qk(self, q, k, rows)
+        let (mut q, mut k) = (q.bytes_mut(), k.bytes_mut());
+        match (S::plain(self), angles.angles().0) {
+            (Some(rope), Some(AnglesKind::Rows(rows))) => {
+                rope.rotate_qk_bytes((&mut q, Q::IN_PLACE), (&mut k, K::IN_PLACE), rows)
+            }
+            (_, angles) => {
+                let (of_q, of_k) = (in_place::<Q, S>(), in_place::<K, S>());
+                self.erased(&mut |rope| rope.query_and_key((&mut q, of_q), (&mut k, of_k), angles))
+            }
+        }
     }
 
     /// Rotates a source into a target: a tensor into another, whose element type and pairing may differ; keys as they
@@ -112,9 +123,9 @@ impl<S: Stages> Rope<S> {
                 Some(rope),
                 SourceKind::Tensor(x),
                 TargetKind::Tensor(mut y, element),
-                AnglesKind::Rows(rows),
+                Some(AnglesKind::Rows(rows)),
             ) => rope.rotate_bytes_into((x.tensor, x.element), (&mut y, element), rows),
-            (_, source, target, angles) => self.run_into(source, target, Some(angles)).map(drop),
+            (_, source, target, angles) => self.run_into(source, target, angles),
         }
     }
 
@@ -126,7 +137,7 @@ impl<S: Stages> Rope<S> {
     ///
     /// Those of [`Rope::rotate`] but for the rows'.
     pub fn apply(&self, x: &mut impl Target) -> Result<(), Error> {
-        x.apply(self).map(drop)
+        x.apply(self)
     }
 
     /// Runs the stages from a source into a target without the rotation: values, which are converted and written (and
@@ -136,39 +147,54 @@ impl<S: Stages> Rope<S> {
     ///
     /// Those of [`Rope::rotate_into`] but for the rows'.
     pub fn apply_into(&self, x: &impl Source, y: &mut impl Target) -> Result<(), Error> {
-        self.apply_into_by(x, y).map(drop)
-    }
-
-    /// [`Rope::rotate`] by a pass, and the name of the implementation that ran it.
-    pub(crate) fn rotate_by(
-        &self,
-        x: &mut impl Target,
-        angles: &impl Angles,
-    ) -> Result<&'static str, Error> {
-        x.run(self, angles.angles())
-    }
-
-    /// [`Rope::rotate_into`] by a pass, and the name of the implementation that ran it.
-    pub(crate) fn rotate_into_by(
-        &self,
-        x: &impl Source,
-        y: &mut impl Target,
-        angles: &impl Angles,
-    ) -> Result<&'static str, Error> {
-        self.run_into(x.source::<S>().0, y.target().0, Some(angles.angles().0))
-    }
-
-    /// [`Rope::apply`], and the name of the implementation that ran it.
-    pub(crate) fn apply_by(&self, x: &mut impl Target) -> Result<&'static str, Error> {
-        x.apply(self)
-    }
-
-    /// [`Rope::apply_into`], and the name of the implementation that ran it.
-    pub(crate) fn apply_into_by(
-        &self,
-        x: &impl Source,
-        y: &mut impl Target,
-    ) -> Result<&'static str, Error> {
         self.run_into(x.source::<Plain>().0, y.target().0, None)
+    }
+
+    /// Checks [`Rope::rotate`], and returns it as a [`Call`] that cannot fail: so several calls run all or none. With
+    /// [`NoRotation`](crate::NoRotation) for angles it is [`Rope::apply`].
+    ///
+    /// Verbs themselves do not go through a `Call`, which costs some 100 ns more.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::rotate`].
+    pub fn prepare<'a>(
+        &'a self,
+        x: &'a mut impl Target,
+        angles: &'a impl Angles,
+    ) -> Result<Call<'a>, Error> {
+        x.prepare(self, angles.angles())
+    }
+
+    /// Checks [`Rope::rotate_into`], and returns it as a [`Call`] that cannot fail. With
+    /// [`NoRotation`](crate::NoRotation) for angles it is [`Rope::apply_into`].
+    ///
+    /// Slots and made rows that are temporaries have to be bound to a name first, as everything that the call borrows:
+    ///
+    /// ```
+    /// use rope_core::cache::{CacheLayout, CacheMut};
+    /// use rope_core::{Pairing, Rope, Rows, Tensor};
+    ///
+    /// let (k, rows, mut memory) = ([1.0_f32; 2 * 64], [0.0_f32; 64], [0.0_f32; 16 * 2 * 64]);
+    /// let (k, rows) = (Tensor::new(&k, [1, 1, 2, 64])?, Rows::new(&rows, [1, 64])?);
+    /// let mut keys = CacheMut::new(&mut memory, CacheLayout::nhd([1, 16, 2, 64])?)?;
+    /// let mut slot = keys.slots(7..8);
+    /// let rope = Rope::new(Pairing::Half);
+    /// let call = rope.prepare_into(&k, &mut slot, &rows)?;
+    /// call.run();
+    /// # Ok::<(), rope_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::rotate_into`].
+    pub fn prepare_into<'a>(
+        &'a self,
+        x: &'a impl Source,
+        y: &'a mut impl Target,
+        angles: &'a impl Angles,
+    ) -> Result<Call<'a>, Error> {
+        let rope = self.with(self.stages.lowered());
+        Call::into_another(rope, x.source::<S>().0, y.target().0, angles.angles().0)
     }
 }

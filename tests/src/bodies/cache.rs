@@ -1,7 +1,7 @@
 //! Caches: written from tensors, read into them, and turned where they are.
 
 use rope_core::internals::moving;
-use rope_core::{Backend, Error, Tensor, TensorMut};
+use rope_core::{Backend, Error, NoRotation, Tensor, TensorMut};
 
 use super::chain::{refusal, rows, shape};
 use crate::cache::{Coded, Elements, Found, Kept, Located};
@@ -227,10 +227,17 @@ fn into_both<I: Number, O: Number>(source: &mut Source<'_>) {
         let (mut got_keys, mut got_values) = (keys.clone(), with_values.clone());
         let k = Tensor::new(&k, k_place.layout).expect("a valid tensor");
         let v = Tensor::new(&v, v_place.layout).expect("a valid tensor");
-        let plan = chain.given(rotation, backend);
+        let (plan, unchanged) = (chain.given(rotation, backend), rotation.plan(backend));
         let result = got_keys.with_mut(|keys| {
             got_values.with_mut(|values| {
-                rows.with(|rows| plan.rotate_into_caches((&k, keys), (&v, values), &ids, rows))
+                let (mut keys, mut values) = (keys.slots(&ids), values.slots(&ids));
+                rows.with(|rows| {
+                    let write_keys = plan.prepare_into(&k, &mut keys, rows)?;
+                    let write_values = unchanged.prepare_into(&v, &mut values, &NoRotation)?;
+                    write_keys.run();
+                    write_values.run();
+                    Ok(())
+                })
             })
         });
         oracle::answered(result, refusal);

@@ -988,7 +988,8 @@ fn caches_match_rope_core() {
                 };
                 verb!(mut cache => {
                     let mut values = CacheMut::new(&mut v, values_layout).expect("valid");
-                    chain.rotate_into_caches((&source, &mut cache), (&source, &mut values), &MAPPING[..], &rows)
+                    Rope::new(Pairing::Half).apply_into(&source, &mut values.slots(&MAPPING[..]))
+                        .and_then(|()| chain.rotate_into(&source, &mut cache.slots(&MAPPING[..]), &rows))
                 }, cache => rope_chain_rotate_into_caches(
                     &c_chain, &from, &cache, &from, &c_values, &c_slots, &c_rows));
                 assert_eq!(v, c_v, "{case}");
@@ -1661,7 +1662,7 @@ fn refusals_of_caches() {
     refused(S::CenteredSums, &|n| {
         (n.norm.centered, n.norm.sums, n.norm.sums_count) = (1, n.scale.factors, TOKENS);
     });
-    refused(S::KeyValueMismatch, &|n| n.v.layout.shape[1] = 4);
+    refused(S::SlotCount, &|n| n.v.layout.shape[1] = 4);
     refused(S::CacheHeads, &|n| n.v.layout.shape[2] = 2);
     refused(S::CacheHeads, &|n| n.keys.layout.extents[2] = 2);
     refused(S::CacheLayout, &|n| n.keys.layout.extents = [usize::MAX; 5]);
