@@ -94,7 +94,8 @@ fn everywhere<E: Number>(
     let mut all = Vec::new();
 
     let mut y = x.to_vec();
-    plan.rotate(&mut TensorMut::new(&mut y, shape).expect("valid"), angles);
+    let mut target = TensorMut::new(&mut y, shape).expect("valid");
+    rotate(how, plan, &mut target, angles);
     all.push(bytemuck::cast_slice(&y).to_vec());
 
     let mut y = vec![bf16::ZERO; x.len()];
