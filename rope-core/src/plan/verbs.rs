@@ -1,8 +1,9 @@
 //! The verbs of every kind of plan.
 
 use super::call::Call;
+use super::erased::{AnglesKind, SourceKind, TargetKind};
 use super::kinds::in_place;
-use super::operand::{Angles, AnglesKind, LowerTarget, Source, SourceKind, Target, TargetKind};
+use super::operand::{Angles, LowerTarget, Source, Target};
 use super::{Plain, Rope, Stages};
 use crate::kernel::element::Element;
 use crate::{Error, TensorMut};
@@ -195,6 +196,6 @@ impl<S: Stages> Rope<S> {
         angles: &'a impl Angles,
     ) -> Result<Call<'a>, Error> {
         let rope = self.with(self.stages.lowered());
-        Call::into_another(rope, x.source::<S>().0, y.target().0, angles.angles().0)
+        Call::between(rope, x.source::<S>().0, y.target().0, angles.angles().0)
     }
 }
