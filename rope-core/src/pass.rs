@@ -40,8 +40,10 @@ pub(crate) struct Pass<'a> {
     pub(crate) element: &'static OutOfPlaceKernels,
     pub(crate) kernels: PassKernels,
     pub(crate) shape: Shape,
-    /// The sequences and the tokens that run: all of them ([`Shape::whole`]), or a part.
+    /// The sequences and the tokens that run: all of them ([`Shape::whole`]), or some.
     pub(crate) part: [Range<usize>; 2],
+    /// The part of the call whose operands it has.
+    pub(crate) of: PartOfCall,
     /// The stages beside the rotation, if there are any.
     pub(crate) stages: Option<&'a PassStages<'a>>,
     pub(crate) rotation: Option<Rotation<'a>>,
@@ -53,6 +55,43 @@ pub(crate) struct Pass<'a> {
     pub(crate) staged: bool,
     /// Whether its target bypasses the caches, where an implementation can.
     pub(crate) streams: bool,
+}
+
+/// The part of a call that a thread runs: the operands are narrowed to it. What a call has for each of its tokens or
+/// heads is not, and is found by their indices in the call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PartOfCall {
+    /// The first sequence, the first token and the first head.
+    pub(crate) origin: [usize; 3],
+    /// The shape of the part.
+    pub(crate) shape: Shape,
+    /// The shape of the call.
+    pub(crate) call: Shape,
+}
+
+impl PartOfCall {
+    /// All of a call.
+    #[inline(always)]
+    pub(crate) fn whole(call: Shape) -> Self {
+        PartOfCall {
+            origin: [0; 3],
+            shape: call,
+            call,
+        }
+    }
+
+    /// The token in the call, counted over its sequences, and the head.
+    pub(crate) fn index(&self, [batch, token, head]: [usize; 3]) -> [usize; 2] {
+        let [first_batch, first_token, first_head] = self.origin;
+        let token = (first_batch + batch) * self.call.tokens + first_token + token;
+        [token, first_head + head]
+    }
+
+    /// Slots of the call, from those of the part on.
+    fn slots<'s>(&self, slots: InSlots<'s>) -> InSlots<'s> {
+        let [first, _] = self.index([0; 3]);
+        InSlots { first, ..slots }
+    }
 }
 
 /// The kernels of the element that is read, as far as a call can use them: a program links those that it names.
@@ -239,9 +278,8 @@ impl<'a> Pass<'a> {
         source: Option<&Operand<'w>>,
         target: &OperandMut<'w, '_>,
     ) -> Walk<'w, Option<Places<'w>>, Places<'w>> {
-        let tokens = self.shape.tokens;
-        let source = source.map(|source| source.places(tokens));
-        let target = target.places(tokens);
+        let source = source.map(|source| source.places(&self.of));
+        let target = target.places(&self.of);
         let order = match (source, target) {
             (None, Places::Strided(target)) => Order::of(None, target),
             (Some(Places::Strided(source)), Places::Strided(target)) => {
@@ -267,7 +305,7 @@ impl<'a> Pass<'a> {
         source: &'w Layout,
         target: &SlotsTarget<'w>,
     ) -> Walk<'w, Option<Places<'w>>, Places<'w>> {
-        let slots = Places::Slots(target.in_slots(self.shape.tokens));
+        let slots = Places::Slots(self.of.slots(target.in_slots(self.of.call.tokens)));
         self.walk_of(Order::BY_TOKEN, Some(Places::Strided(source)), slots)
     }
 
@@ -380,11 +418,13 @@ impl Addresses for Places<'_> {
 }
 
 impl<'s> Operand<'s> {
-    /// Where heads lie, of so many tokens in a sequence.
-    fn places(&self, tokens: usize) -> Places<'s> {
+    /// Where heads of a part of a call lie.
+    fn places(&self, part: &PartOfCall) -> Places<'s> {
         match self {
             Operand::Tensor(x, _) => Places::Strided(x.layout),
-            Operand::Cache(cache, slots) => Places::Slots(cache.in_slots(slots, tokens)),
+            Operand::Cache(cache, slots) => {
+                Places::Slots(part.slots(cache.in_slots(slots, part.call.tokens)))
+            }
         }
     }
 
@@ -406,11 +446,11 @@ impl<'s> Operand<'s> {
 }
 
 impl<'t, 'm> OperandMut<'t, 'm> {
-    /// Where heads lie, of so many tokens in a sequence.
-    fn places(&self, tokens: usize) -> Places<'t> {
+    /// Where heads of a part of a call lie.
+    fn places(&self, part: &PartOfCall) -> Places<'t> {
         match self {
             OperandMut::Tensor(y, _) => Places::Strided(y.layout),
-            OperandMut::Cache(cache) => Places::Slots(cache.in_slots(tokens)),
+            OperandMut::Cache(cache) => Places::Slots(part.slots(cache.in_slots(part.call.tokens))),
         }
     }
 

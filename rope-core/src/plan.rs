@@ -16,6 +16,8 @@ mod parallel;
 mod run;
 mod window;
 
+use crate::describe::cache::SlotsTarget;
+use crate::describe::frequencies::RowsAt;
 use crate::describe::rows::fit::{check, fit_across};
 use crate::describe::rows::{Rotation, RowSharing, View};
 use crate::describe::tensor::{Bytes, BytesMut, Layout};
@@ -24,16 +26,19 @@ use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
 use crate::kernel::line::LineRows;
 use crate::kernel::rotation::RowFactors;
 use crate::pass::walk::Walk;
-use crate::pass::{IoFormats, Operand, OperandMut, Pass, PassKernels};
+use crate::pass::{IoFormats, Operand, OperandMut, PartOfCall, Pass, PassKernels};
 use crate::proof::Proof;
 use crate::tuning::Tuning;
 use crate::{Dimension, Direction, Error, Pairing, Rows, Shape};
 
 pub use call::Call;
+use erased::{SourceKind, TargetKind};
+use kinds::Lowered;
 pub(crate) use kinds::check_head;
 pub use kinds::{Linear, LinearStages, Stages, WithStages};
 pub use operand::{Angles, NoRotation, Source, Target};
 pub use outputs::Output;
+use run::Checked;
 
 /// A plan: a pairing, a direction, a backend, and the stages around the rotation; chosen once and used for every
 /// layer.
@@ -70,35 +75,48 @@ pub struct Rope<S = Plain> {
     tuning: &'static Tuning,
     /// Whether what is fused runs stage by stage all the same.
     staged: bool,
-    window: Option<Window>,
+    /// The first channel that rotates.
+    first_channel: usize,
+    detour: Option<Detour>,
     stages: S,
 }
 
-/// The channels that rotate, if they do not begin with the first.
+/// What a plan with a window, or on threads, does instead of the plain ways: by reference, so that programs without
+/// either do not link it.
 #[derive(Clone, Copy, Debug)]
-struct Window {
-    first: usize,
-    fns: &'static WindowFns,
-}
+struct Detour(&'static DetourFns);
 
-impl PartialEq for Window {
-    // There are no other functions.
+impl PartialEq for Detour {
     fn eq(&self, other: &Self) -> bool {
-        self.first == other.first
+        core::ptr::eq(self.0, other.0)
     }
 }
 
-impl Eq for Window {}
+impl Eq for Detour {}
 
-/// Plain rotations of windows: by reference, so that programs without windows do not link them.
 #[derive(Debug)]
-struct WindowFns {
+struct DetourFns {
     in_place: fn(&Rope, InPlaceTensor<'_, '_>, &Rows<'_>) -> Result<(), Error>,
     query_and_key: fn(&Rope, [InPlaceTensor<'_, '_>; 2], &Rows<'_>) -> Result<(), Error>,
-    across: WindowInto,
+    across: DetourAcross,
+    at: Option<DetourAt>,
+    threads: Option<&'static ThreadFns>,
 }
 
-type WindowInto = fn(
+/// What runs checked calls on threads; each returns the name of its executor.
+#[derive(Debug)]
+struct ThreadFns {
+    in_tensor: fn(&Rope<Lowered<'_>>, &Checked<'_>, &mut BytesMut<'_>) -> &'static str,
+    in_slots: fn(&Rope<Lowered<'_>>, &Checked<'_>, &mut SlotsTarget<'_>) -> &'static str,
+    between: RunBetween,
+}
+
+type RunBetween =
+    fn(&Rope<Lowered<'_>>, &Checked<'_>, &SourceKind<'_>, &mut TargetKind<'_>) -> &'static str;
+
+type DetourAt = fn(&Rope, BytesMut<'_>, &'static InPlaceKernels, &RowsAt<'_>) -> Result<(), Error>;
+
+type DetourAcross = fn(
     &Rope,
     Bytes<'_>,
     &mut BytesMut<'_>,
@@ -152,8 +170,8 @@ impl Rope {
         element: &'static InPlaceKernels,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        if let Some(window) = self.window {
-            return (window.fns.in_place)(self, (x, element), rows);
+        if let Some(Detour(detour)) = self.detour {
+            return (detour.in_place)(self, (x, element), rows);
         }
         match self.row_of_a_token([x.layout], rows) {
             Some(row) => {
@@ -183,8 +201,8 @@ impl Rope {
         k: (&'t mut BytesMut<'b>, &'static InPlaceKernels),
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        if let Some(window) = self.window {
-            return (window.fns.query_and_key)(self, [q, k], rows);
+        if let Some(Detour(detour)) = self.detour {
+            return (detour.query_and_key)(self, [q, k], rows);
         }
         let layouts = [q.0.layout, k.0.layout];
         let [query, key] = layouts.map(|layout| layout.shape().head_dim);
@@ -253,8 +271,8 @@ impl Rope {
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
         let elements = [source_element, target_element];
-        if let Some(window) = self.window {
-            return (window.fns.across)(self, x, y, elements, rows);
+        if let Some(Detour(detour)) = self.detour {
+            return (detour.across)(self, x, y, elements, rows);
         }
         let view = rows.view(self.check_across(x.layout.shape(), y.layout.shape(), rows)?);
         self.run_across(x, y, elements, view, rows.attention_factor());
@@ -378,6 +396,7 @@ impl Rope {
             kernels: PassKernels::default(),
             shape,
             part: shape.whole(),
+            of: PartOfCall::whole(shape),
             stages: None,
             rotation: Some(Rotation {
                 rows,
@@ -419,16 +438,10 @@ impl Rope {
 }
 
 impl<S> Rope<S> {
-    /// The first channel that rotates.
-    #[inline]
-    pub(crate) fn first_channel(&self) -> usize {
-        self.window.map_or(0, |window| window.first)
-    }
-
     /// The channels of heads from the first that rotates on.
     #[inline(never)]
     pub(crate) fn windowed(&self, layout: &Layout) -> Result<Layout, Error> {
-        match self.first_channel() {
+        match self.first_channel {
             0 => Ok(*layout),
             first => layout.channels(first..layout.shape().head_dim),
         }
@@ -437,7 +450,7 @@ impl<S> Rope<S> {
     /// The same of a shape.
     #[inline]
     pub(crate) fn windowed_shape(&self, shape: Shape) -> Result<Shape, Error> {
-        let (first, head_dim) = (self.first_channel(), shape.head_dim);
+        let (first, head_dim) = (self.first_channel, shape.head_dim);
         if first > head_dim {
             return Err(Error::Range {
                 dimension: Dimension::Channels,

@@ -2,6 +2,12 @@
 
 use half::bf16;
 use rayon::{ThreadPool, ThreadPoolBuilder};
+use rope_core::cache::{
+    BlockFormat, Cache, CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout, ScalePlace,
+};
+use rope_core::internals::{Tuning, tuned, tuning};
+use rope_core::norm::{Norm, NormFormula, NormReach};
+use rope_core::stages::{Hadamard, Scale, WithStages};
 use rope_core::{
     Backend, Error, Frequencies, Layout, Pairing, Positions, Rope, Rows, Scaling, Tensor, TensorMut,
 };
@@ -62,7 +68,7 @@ fn rotate() {
                 let mut x = TensorMut::new(&mut expected, place.layout).expect("valid");
                 rope.rotate(&mut x, rows).expect("rows that fit");
                 let mut x = TensorMut::new(&mut got, place.layout).expect("valid");
-                pool.install(|| rope.rotate_parallel(&mut x, rows))
+                pool.install(|| rope.parallel().rotate(&mut x, rows))
                     .expect("rows that fit");
             });
             same(&got, &expected, &format!("{rotation:?}, {shape:?}"));
@@ -88,7 +94,7 @@ fn rotate_qk() {
                 rope.rotate_qk(&mut q, &mut k, rows).expect("they fit");
                 let mut q = TensorMut::new(&mut got.0, q_place.layout).expect("valid");
                 let mut k = TensorMut::new(&mut got.1, k_place.layout).expect("valid");
-                pool.install(|| rope.rotate_qk_parallel(&mut q, &mut k, rows))
+                pool.install(|| rope.parallel().rotate_qk(&mut q, &mut k, rows))
                     .expect("they fit");
             });
             same(&got.0, &expected.0, &format!("q, {shapes:?}"));
@@ -114,7 +120,7 @@ fn rotate_into() {
                 let mut y = TensorMut::new(&mut expected, to.layout).expect("valid");
                 rope.rotate_into(&x, &mut y, rows).expect("they fit");
                 let mut y = TensorMut::new(&mut got, to.layout).expect("valid");
-                pool.install(|| rope.rotate_into_parallel(&x, &mut y, rows))
+                pool.install(|| rope.parallel().rotate_into(&x, &mut y, rows))
                     .expect("they fit");
             });
             same(&got, &expected, &format!("{rope:?}, {shape:?}"));
@@ -151,7 +157,7 @@ fn rotate_at() {
                 rope.rotate(&mut x, &frequencies.at(positions))
                     .expect("they fit");
                 let mut x = TensorMut::new(&mut got, layout).expect("valid");
-                pool.install(|| rope.rotate_parallel(&mut x, &frequencies.at(positions)))
+                pool.install(|| rope.parallel().rotate(&mut x, &frequencies.at(positions)))
                     .expect("they fit");
                 same(&got, &expected, &format!("{shape:?}"));
             }
@@ -168,18 +174,170 @@ fn what_does_not_fit_is_refused_before_any_thread_starts() {
     let table: Vec<f32> = (0..599 * 32).map(|i| i as f32).collect();
     let rows = Rows::new(&table, [599, 32]).expect("whole rows");
     let frequencies = Frequencies::new(32, 1e4, &Scaling::Default).expect("good frequencies");
-    let rope = Rope::new(Pairing::Half);
+    let rope = Rope::new(Pairing::Half).parallel();
     let source_tensor = Tensor::new(&x, shape).expect("valid");
     let mut other = x.clone();
     let mut other = TensorMut::new(&mut other, shape).expect("valid");
     let mut tensor = TensorMut::new(&mut got, shape).expect("a valid tensor");
     for result in [
-        rope.rotate_parallel(&mut tensor, &rows),
-        rope.rotate_qk_parallel(&mut tensor, &mut other, &rows),
-        rope.rotate_into_parallel(&source_tensor, &mut tensor, &rows),
-        rope.rotate_parallel(&mut tensor, &frequencies.at(0..599)),
+        rope.rotate(&mut tensor, &rows),
+        rope.rotate_qk(&mut tensor, &mut other, &rows),
+        rope.rotate_into(&source_tensor, &mut tensor, &rows),
+        rope.rotate(&mut tensor, &frequencies.at(0..599)),
     ] {
         assert!(matches!(result, Err(Error::RowCount { .. })), "{result:?}");
     }
     assert_eq!(bits(&got), bits(&x));
+}
+
+/// Plans with every kind of stage, all of which are told what is worth a thread: 1 KiB.
+fn plans<'a>(weights: &'a [f32], factors: &'a [f32], sums: &'a [f32]) -> Vec<Plan<'a>> {
+    let norm = Norm::new(NormFormula::LLAMA, 1e-6);
+    let over_token = norm.weight(weights).with_reach(NormReach::Row);
+    let plain = Rope::new(Pairing::Half);
+    let tuning = Box::leak(Box::new(Tuning {
+        thread_part: 1 << 10,
+        ..*tuning(&plain)
+    }));
+    let plain = Plan::from(tuned(plain, tuning));
+    vec![
+        plain,
+        plain.norm(norm.weight(&weights[..DIM])),
+        plain.norm(over_token),
+        plain.norm(norm.weight(&weights[..DIM]).with_sum_of_squares(sums, DIM)),
+        plain.scale(Scale::per_token(factors)),
+        plain.hadamard(Hadamard::new(DIM).expect("a power of two")),
+        plain.window(16),
+    ]
+}
+
+type Plan<'a> = Rope<WithStages<'a>>;
+
+const DIM: usize = 64;
+const HEADS: usize = 3;
+const TOKENS: usize = 75;
+
+/// Caches of each layout and format, with what a call writes into each.
+fn into_caches(call: &dyn Fn(&mut CacheMut<'_>)) -> Vec<Vec<u8>> {
+    let paged = CacheLayout::nhd([11, 8, HEADS, DIM]).expect("valid");
+    let one_block = CacheLayout::nhd([1, 88, HEADS, DIM]).expect("valid");
+    let by_heads = CacheLayout::hnd([11, HEADS, 8, DIM]).expect("valid");
+    let by_channels = CacheLayout::hdn([1, HEADS, DIM, 88]).expect("valid");
+    let mut written = Vec::new();
+    for layout in [paged, one_block, by_heads, by_channels] {
+        let mut memory = vec![bf16::ZERO; layout.end()];
+        call(&mut CacheMut::new(&mut memory, layout).expect("valid"));
+        written.push(bytemuck::cast_slice(&memory).to_vec());
+
+        let separate = ScalePlace::Apart(ScaleLayout::nh(layout.shape().block_size, HEADS));
+        let scale = QuantScale::Made {
+            least: 1e-6,
+            at: separate,
+        };
+        let (mut memory, mut scales) = (vec![0_u8; layout.end()], vec![0.0_f32; 88 * HEADS]);
+        let code = QuantFormat::E4m3;
+        let mut cache = CacheMut::quantized(&mut memory, layout, code, scale, &mut scales);
+        call(cache.as_mut().expect("valid"));
+        written.extend([memory, bytemuck::cast_slice(&scales).to_vec()]);
+    }
+    for layout in [paged, one_block] {
+        let mut memory = vec![0_u8; layout.bytes(BlockFormat::Q8_0).expect("valid")];
+        call(&mut CacheMut::q8_0(&mut memory, layout).expect("valid"));
+        written.push(memory);
+    }
+    written
+}
+
+/// A plan on threads gives the bits of the plan on one: in tensors and caches, from either, by rows that are ready and
+/// by rows that the call makes. Some tokens share their slots, and some have none.
+#[test]
+fn every_operand() {
+    let source = &mut Source::random("parallel_every_operand");
+    let weights: Vec<f32> = (0..HEADS * DIM).map(|_| 1.0 + source.unit()).collect();
+    let factors: Vec<f32> = (0..TOKENS).map(|_| source.unit()).collect();
+    let sums: Vec<f32> = (0..TOKENS * HEADS).map(|_| 64.0 + source.unit()).collect();
+    let x: Vec<f32> = (0..TOKENS * HEADS * DIM).map(|_| source.unit()).collect();
+    let frequencies = Frequencies::new(32, 1e4, &Scaling::Default).expect("good frequencies");
+    let rows = frequencies.rows(7..7 + TOKENS).expect("positions");
+    let shift = frequencies.shift(&[-5_i64; TOKENS]).expect("positions");
+    for pool in pools() {
+        for plan in plans(&weights, &factors, &sums) {
+            let parallel = plan.parallel();
+            let slots: Vec<i64> = (0..TOKENS).map(|_| source.below(89) as i64 - 1).collect();
+            for (batch, tokens) in [(1, TOKENS), (3, TOKENS / 3)] {
+                for layout in [
+                    Layout::bshd([batch, tokens, HEADS, DIM]).expect("valid"),
+                    Layout::bhsd([batch, HEADS, tokens, DIM]).expect("valid"),
+                ] {
+                    let from = Tensor::new(&x, layout).expect("valid");
+                    let made = &frequencies.at(7..7 + TOKENS);
+                    let tensors = |plan: &Plan<'_>| {
+                        let (mut y, mut z) = (x.clone(), vec![bf16::ZERO; x.len()]);
+                        let mut w = x.clone();
+                        let mut in_place = TensorMut::new(&mut y, layout).expect("valid");
+                        plan.rotate(&mut in_place, &rows).expect("it fits");
+                        let mut in_place = TensorMut::new(&mut w, layout).expect("valid");
+                        let call = plan.prepare(&mut in_place, made).expect("it fits");
+                        call.run();
+                        let mut to = TensorMut::new(&mut z, layout).expect("valid");
+                        plan.rotate_into(&from, &mut to, &rows).expect("it fits");
+                        [bits(&y), bits(&w), bits(&z)]
+                    };
+                    let (got, expected) = (pool.install(|| tensors(&parallel)), tensors(&plan));
+                    for (what, (got, expected)) in got.iter().zip(&expected).enumerate() {
+                        let differ = (0..got.len()).find(|&i| got[i] != expected[i]);
+                        assert_eq!(differ, None, "{what}, {plan:?}, {layout:?}");
+                    }
+
+                    let caches = |plan: &Plan<'_>| {
+                        let ready = into_caches(&|cache| {
+                            let to = &mut cache.slots(&slots);
+                            plan.rotate_into(&from, to, &rows).expect("it fits");
+                        });
+                        let made = into_caches(&|cache| {
+                            let to = &mut cache.slots(&slots);
+                            plan.rotate_into(&from, to, made).expect("it fits");
+                        });
+                        [ready, made]
+                    };
+                    let [ready, made] = pool.install(|| caches(&parallel));
+                    assert_eq!(ready, caches(&plan)[0], "{plan:?}, {layout:?}");
+                    assert_eq!(made, ready, "{plan:?}, {layout:?}");
+                }
+            }
+            // From a cache into a tensor and into other caches, and in place.
+            let Some(linear) = without_norm(&plan) else {
+                continue;
+            };
+            let cached: Vec<f32> = x.iter().cycle().take(88 * HEADS * DIM).copied().collect();
+            let layout = CacheLayout::hnd([11, HEADS, 8, DIM]).expect("valid");
+            let cached = Cache::new(&cached, layout).expect("valid");
+            let moved = |plan: &Plan<'_>| {
+                let mut y = vec![0.0_f32; x.len()];
+                let to = &mut TensorMut::new(&mut y, [1, TOKENS, HEADS, DIM]).expect("valid");
+                let from = cached.slots(0..TOKENS as i64);
+                plan.rotate_into(&from, to, &rows).expect("it fits");
+                let caches = into_caches(&|cache| {
+                    let to = &mut cache.slots(&slots);
+                    plan.rotate_into(&from, to, &rows).expect("it fits");
+                    let own = &mut cache.slots(3..3 + TOKENS as i64);
+                    plan.rotate(own, &shift).expect("it fits");
+                });
+                (bits(&y), caches)
+            };
+            let got = pool.install(|| moved(&linear.parallel()));
+            assert_eq!(got, moved(&linear), "{plan:?}, from a cache");
+        }
+    }
+}
+
+/// A plan that keys in a cache can have.
+fn without_norm<'a>(plan: &Plan<'a>) -> Option<Plan<'a>> {
+    let mut memory = [0.0_f32; HEADS * DIM];
+    let layout = CacheLayout::nhd([1, 1, HEADS, DIM]).expect("valid");
+    let mut cache = CacheMut::new(&mut memory, layout).expect("valid");
+    let rows = [0.0; 2];
+    let rows = Rows::new(&rows, [1, 2]).expect("a row");
+    let refused = plan.rotate(&mut cache.slots(0..1), &rows);
+    (refused != Err(Error::NormInCache)).then_some(*plan)
 }

@@ -314,7 +314,7 @@ fn threads_begin_at_their_heads() {
                 let expected = rotate(rope, &x, place.layout, rows);
                 let mut got = x.clone();
                 let mut y = TensorMut::new(&mut got, place.layout).expect("a valid tensor");
-                pool.install(|| rope.rotate_parallel(&mut y, rows))
+                pool.install(|| rope.parallel().rotate(&mut y, rows))
                     .expect("rows that fit");
                 alike(&got, &expected, &format!("{form:?}"));
             });

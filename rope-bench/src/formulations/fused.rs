@@ -135,6 +135,7 @@ impl<E: Float> Runner for PreparedFused<E> {
             ..
         } = self;
         let on_threads = team.threads() > 1;
+        let rope = if on_threads { rope.parallel() } else { *rope };
         let mut tensors = Vec::new();
         let mut rest = x;
         for part in &*parts {
@@ -145,9 +146,7 @@ impl<E: Float> Runner for PreparedFused<E> {
         let mut rotate = || {
             for _ in 0..times {
                 match black_box(tensors.as_mut_slice()) {
-                    [q] if on_threads => rope.rotate_parallel(q, rows)?,
                     [q] => rope.rotate(q, rows)?,
-                    [q, k] if on_threads => rope.rotate_qk_parallel(q, k, rows)?,
                     [q, k] => rope.rotate_qk(q, k, rows)?,
                     _ => {}
                 }

@@ -198,7 +198,8 @@ impl Probe {
                 }
             }
             Call::InPool | Call::OutsidePool => {
-                rope.rotate_parallel(&mut TensorMut::new(values, layout)?, rows)?;
+                rope.parallel()
+                    .rotate(&mut TensorMut::new(values, layout)?, rows)?;
             }
             _ => rope.rotate(&mut TensorMut::new(values, layout)?, rows)?,
         }

@@ -25,6 +25,8 @@
 //! # Ok::<(), rope_core::Error>(())
 //! ```
 
+#[cfg(feature = "rayon")]
+mod cut;
 mod layout;
 mod operand;
 mod quant;
@@ -47,7 +49,7 @@ use crate::kernel::values::Values;
 use crate::proof::Proof;
 
 use crate::{Error, Shape};
-pub(crate) use slots::InSlots;
+pub(crate) use slots::{InSlots, SlotRange};
 
 /// The keys, or the values, of a layer in a cache, to read.
 ///
@@ -95,6 +97,10 @@ pub(crate) struct SlotsTarget<'t> {
     scales: &'t mut [f32],
     pub(crate) stored: &'t Stored<'t>,
     pub(crate) slots: &'t Slots<'t>,
+    /// Elements, or bytes, of the whole cache.
+    len: usize,
+    /// The slots that the memory has.
+    range: SlotRange,
 }
 
 /// How a cache keeps its heads.
@@ -383,15 +389,9 @@ impl<'a> CacheMut<'a> {
 }
 
 impl<'t> SlotsTarget<'t> {
-    /// Elements, or bytes, that the cache has.
-    #[inline]
-    pub(crate) fn len(&self) -> usize {
-        self.memory.len() / self.stored.size()
-    }
-
     /// Whether heads of this shape fit the cache, and each token has a slot there or none.
     pub(crate) fn check(&self, shape: Shape) -> Result<(), Error> {
-        self.stored.check(shape, self.slots, self.len())
+        self.stored.check(shape, self.slots, self.len)
     }
 
     /// Its heads, to read.
@@ -415,7 +415,10 @@ impl<'t> SlotsTarget<'t> {
     /// Where the tokens of a tensor lie in it.
     #[inline]
     pub(crate) fn in_slots(&self, tokens: usize) -> InSlots<'t> {
-        self.stored.in_slots(self.slots, self.len(), tokens)
+        InSlots {
+            memory: self.range,
+            ..self.stored.in_slots(self.slots, self.len, tokens)
+        }
     }
 
     /// Writes heads of a slot that are no lines, from f32. `side` has room for a head, which is scattered from there.
@@ -682,6 +685,8 @@ impl<'a> Stored<'a> {
             scales: self.scales(),
             len,
             tokens,
+            first: 0,
+            memory: SlotRange::WHOLE,
         }
     }
 

@@ -866,6 +866,16 @@ impl BytesMut<'_> {
         &mut self.bytes[..self.layout.end() * self.size]
     }
 
+    /// The tensor for a shorter time.
+    #[cfg(feature = "rayon")]
+    pub(crate) fn reborrow(&mut self) -> BytesMut<'_> {
+        BytesMut {
+            bytes: self.bytes,
+            size: self.size,
+            layout: self.layout,
+        }
+    }
+
     /// The tensor, to read.
     pub(crate) fn read(&self) -> Bytes<'_> {
         Bytes {

@@ -8,7 +8,7 @@ use crate::kernel::elements::ElementType;
 use crate::kernel::full::FullLine;
 use crate::kernel::line::{Line, MoreTokens};
 use crate::pass::walk::Walk;
-use crate::pass::{OperandMut, Pass, PassKernels};
+use crate::pass::{OperandMut, PartOfCall, Pass, PassKernels};
 use crate::proof::Proof;
 use crate::tuning::Tuning;
 use crate::{Error, Pairing, Rows};
@@ -91,6 +91,7 @@ fn in_place(
         kernels: PassKernels::default(),
         shape,
         part: shape.whole(),
+        of: PartOfCall::whole(shape),
         stages: None,
         rotation: Some(rotation),
         rounds: false,

@@ -116,8 +116,8 @@ impl Pass<'_> {
     ) {
         let mut factors = [1.0; ROOTS];
         for (index, factor) in factors.iter_mut().enumerate().take(span.count) {
-            let [batch, token, head] = span.index(index);
-            *factor = scale.of(batch * self.shape.tokens + token, head, self.shape.heads);
+            let [token, head] = self.of.index(span.index(index));
+            *factor = scale.of(token, head, self.of.call.heads);
         }
         self.each(tile, Channelwise::TimesEach(&factors));
         if scale.rounds {
@@ -179,11 +179,10 @@ impl Pass<'_> {
         let head_dim = self.shape.head_dim;
         if let Some(GivenSums { sums, width }) = norm.given {
             for (index, factors) in factors.iter_mut().enumerate() {
-                let [batch, token, head] = span.index(index);
-                let row = batch * self.shape.tokens + token;
+                let [token, head] = self.of.index(span.index(index));
                 let sum = match norm.reach {
-                    NormReach::Row => sums[row],
-                    NormReach::Head => sums[row * self.shape.heads + head],
+                    NormReach::Row => sums[token],
+                    NormReach::Head => sums[token * self.of.call.heads + head],
                 };
                 self.root(norm, [0.0, sum / width as f32], factors);
             }
@@ -239,7 +238,8 @@ impl Pass<'_> {
     ) -> PerChannel<'w> {
         let head_dim = self.shape.head_dim;
         let shared = weights.len() == head_dim;
-        let start = if shared { 0 } else { span.first[2] * head_dim };
+        let [_, head] = self.of.index(span.first);
+        let start = if shared { 0 } else { head * head_dim };
         let (step, count) = if shared || span.along_tokens {
             (0, 1)
         } else {

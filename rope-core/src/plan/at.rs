@@ -9,6 +9,7 @@ use crate::describe::rows::fit::check;
 use crate::describe::rows::{RowSharing, Rows};
 use crate::describe::tensor::BytesMut;
 use crate::kernel::elements::InPlaceKernels;
+use crate::pass::PartOfCall;
 use crate::pass::walk::parts;
 use crate::{Error, Rope, Shape};
 
@@ -28,14 +29,14 @@ pub(super) struct MakeFns {
     pub(super) check: fn(&RowsAt<'_>, Shape) -> Result<RowSharing, Error>,
     pub(super) tokens: fn(&RowsAt<'_>) -> Result<usize, Error>,
     /// Makes the rows, which have been checked, and visits block after block.
-    pub(super) each: fn(&RowsAt<'_>, Shape, &mut VisitRows<'_>),
+    pub(super) each: fn(&RowsAt<'_>, &PartOfCall, &mut VisitRows<'_>),
 }
 
 pub(super) static MAKE: MakeFns = MakeFns {
     check: |at, shape| Ok(RowsToMake::of_whole_tokens(at, shape)?.sharing),
     tokens: |at| Ok(at.frequencies.resolve(at.positions)?.tokens()),
-    each: |at, shape, visit| match RowsToMake::of_whole_tokens(at, shape) {
-        Ok(rows) => rows.each(shape, [0; 3], visit),
+    each: |at, part, visit| match RowsToMake::of_whole_tokens(at, part.call) {
+        Ok(rows) => rows.each(part.shape, part.origin, visit),
         Err(_) => unreachable!("positions are checked before a pass is made"),
     },
 };
@@ -173,6 +174,9 @@ impl Rope {
         element: &'static InPlaceKernels,
         at: &RowsAt<'_>,
     ) -> Result<(), Error> {
+        if let Some(spread) = self.detour.and_then(|detour| detour.0.at) {
+            return spread(self, x, element, at);
+        }
         let layout = self.windowed(x.layout)?;
         let rows = self.check_at(layout.shape(), at)?;
         self.run_at(x.part(&layout), element, &rows, [0; 3]);

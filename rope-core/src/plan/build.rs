@@ -1,7 +1,7 @@
 //! A plan: how it is made, and what is set on it.
 
 use super::window::WINDOW;
-use super::{Linear, Plain, Rope, Window};
+use super::{Detour, Linear, Plain, Rope};
 use crate::kernel::rotation::RowFactors;
 use crate::proof::{self, Proof};
 use crate::tuning::Tuning;
@@ -19,7 +19,8 @@ impl Rope {
             proof: Proof::best(),
             tuning: proof::tuning(),
             staged: false,
-            window: None,
+            first_channel: 0,
+            detour: None,
             stages: Plain,
         }
     }
@@ -59,11 +60,16 @@ impl<S: Copy> Rope<S> {
     /// A call is refused with [`Error::Range`] if a head has no such channel. Plain rotations of tensors are as fast as
     /// of a window at channel 0; all others run stage by stage.
     pub fn window(self, first_channel: usize) -> Self {
-        let window = (first_channel > 0).then_some(Window {
-            first: first_channel,
-            fns: &WINDOW,
-        });
-        Rope { window, ..self }
+        let window = Some(Detour(&WINDOW));
+        let detour = match self.detour.filter(|&it| Some(it) != window) {
+            None if first_channel > 0 => window,
+            other => other,
+        };
+        Rope {
+            first_channel,
+            detour,
+            ..self
+        }
     }
 
     /// Rotates this way.
@@ -106,7 +112,8 @@ impl<S: Copy> Rope<S> {
             proof,
             tuning,
             staged,
-            window,
+            first_channel,
+            detour,
             ..
         } = *self;
         Rope {
@@ -116,7 +123,8 @@ impl<S: Copy> Rope<S> {
             proof,
             tuning,
             staged,
-            window,
+            first_channel,
+            detour,
             stages,
         }
     }

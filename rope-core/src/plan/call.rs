@@ -9,7 +9,6 @@ use super::run::{Checked, ReadKernels};
 use crate::Error;
 use crate::describe::cache::SlotsTarget;
 use crate::describe::tensor::BytesMut;
-use crate::execute::choose;
 
 /// A call that was checked: what [`Rope::prepare`] and [`Rope::prepare_into`] return. It borrows its operands, its
 /// angles and its plan until it runs.
@@ -64,9 +63,7 @@ impl<'a> Call<'a> {
             source: None,
             target: TargetKind::Tensor(x, kernels.0),
             run: |call, runs| match &mut call.target {
-                TargetKind::Tensor(x, _) => call
-                    .plan
-                    .passes(&call.checked, |pass| choose::in_tensor(pass, x, runs)),
+                TargetKind::Tensor(x, _) => call.plan.run_in_tensor(&call.checked, x, runs),
                 TargetKind::Slots(_) => unreachable!("the target is a tensor"),
             },
         })
@@ -85,13 +82,11 @@ impl<'a> Call<'a> {
             checked,
             source: None,
             target: TargetKind::Slots(target),
-            run: |call, runs| {
-                if !call.checked.rotates() {
-                    return "nothing";
+            run: |call, runs| match &mut call.target {
+                TargetKind::Slots(target) if call.checked.rotates() => {
+                    call.plan.run_in_slots(&call.checked, target, runs)
                 }
-                let target = &mut call.target.operand();
-                call.plan
-                    .passes(&call.checked, |pass| choose::in_slots(pass, target, runs))
+                _ => "nothing",
             },
         })
     }
@@ -110,15 +105,13 @@ impl<'a> Call<'a> {
             checked,
             source: Some(source),
             target,
-            run: |call, runs| {
-                let source = call.source.as_ref().map(SourceKind::operand);
-                let Some(source) = &source else {
-                    unreachable!("the call has a source");
-                };
-                let target = &mut call.target.operand();
-                call.plan.passes(&call.checked, |pass| {
-                    choose::out_of_place(pass, source, target, runs)
-                })
+            run: |call, runs| match &call.source {
+                Some(source) => {
+                    let target = &mut call.target;
+                    call.plan
+                        .run_checked_between(&call.checked, source, target, runs)
+                }
+                None => unreachable!("the call has a source"),
             },
         })
     }

@@ -394,7 +394,7 @@ impl Rope {
             first_row: 0,
             sequence_rows,
         }
-        .add_transformed(transform, element, self.first_channel(), angles);
+        .add_transformed(transform, element, self.first_channel, angles);
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use crate::kernel::element::Element;
 use crate::kernel::elements::{NormRotateKernels, OutOfPlaceKernels};
 use crate::kernel::gradient::GradientTerm;
 use crate::pass::transform::Transform;
-use crate::pass::{Pass, PassKernels, PassStages};
+use crate::pass::{PartOfCall, Pass, PassKernels, PassStages};
 use crate::plan::gradient::{PairGradients, SumFn};
 use crate::stages::{Hadamard, StageOrder};
 use crate::{Error, Rows, Shape, Tensor, TensorMut};
@@ -134,7 +134,13 @@ pub struct Lowered<'a> {
     rounds: bool,
 }
 
-impl Lowered<'_> {
+impl<'a> Lowered<'a> {
+    /// The norm, if there is one.
+    #[cfg(feature = "rayon")]
+    pub(super) fn norm(&self) -> Option<Norm<'a>> {
+        self.stages?.norm
+    }
+
     /// With the transform first, which undoes it: heads come from a cache.
     pub(super) fn undone(mut self) -> Self {
         if let Some(stages) = &mut self.stages {
@@ -323,7 +329,8 @@ impl Rope<LinearStages<'_>> {
             back.stages.check(shape)?;
             back.check_rows(shape, rows)?;
             self.add_angles([y, &dy.read()], kernels.0, sum, angles)?;
-            choose::in_tensor(&back.checked_pass(shape, kernels, rows), dy, true);
+            let pass = &back.checked_pass(PartOfCall::whole(shape), kernels, rows);
+            choose::in_tensor(pass, dy, true);
             Ok(())
         })
     }
@@ -473,7 +480,8 @@ impl Rope {
                 stages: ops::stages(Some(norm), None, None),
                 rounds: true,
             });
-            let pass = plan.checked_pass(shape, (element, PassKernels::default()), None);
+            let whole = PartOfCall::whole(shape);
+            let pass = plan.checked_pass(whole, (element, PassKernels::default()), None);
             pass.squares((x, element), norm, sums);
         }
         Ok(())
@@ -557,7 +565,7 @@ impl Rope<Lowered<'_>> {
     /// The pass of a call whose arguments have been checked. (In a `Result` it would be copied.)
     pub(super) fn checked_pass<'s>(
         &'s self,
-        shape: Shape,
+        of: PartOfCall,
         (element, kernels): (&'static OutOfPlaceKernels, PassKernels),
         rows: Option<(&'s Rows<'_>, RowSharing)>,
     ) -> Pass<'s> {
@@ -566,21 +574,22 @@ impl Rope<Lowered<'_>> {
             tuning: self.tuning,
             element,
             kernels,
-            shape,
-            part: shape.whole(),
+            shape: of.shape,
+            part: of.shape.whole(),
+            of,
             stages: self.stages.stages.as_ref(),
             rotation: rows.map(|(rows, sharing)| Rotation {
-                rows: rows.view(sharing),
+                rows: rows.view(sharing).skip(of.origin),
                 factors: self.factors(rows.attention_factor()),
                 input: self.input,
                 output: self.output,
-                first_channel: self.first_channel(),
+                first_channel: self.first_channel,
             }),
             rounds: self.stages.rounds,
             skips_identity: false,
             // No other kernel knows full-width rows, or a window.
             staged: self.staged
-                || self.window.is_some()
+                || self.first_channel > 0
                 || rows.is_some_and(|(rows, _)| rows.is_full_width()),
             streams: false,
         }

@@ -14,7 +14,7 @@ use crate::execute::choose;
 use crate::kernel::element::Element;
 use crate::kernel::elements::OutOfPlaceKernels;
 use crate::pass::walk::{CHUNK, parts};
-use crate::pass::{Operand, OperandMut, Pass};
+use crate::pass::{Operand, OperandMut, PartOfCall, Pass};
 use crate::{Dimension, Error, Rows, Shape, Tensor, TensorMut};
 
 /// One target of [`Rope::rotate_into_each`], and its rows.
@@ -196,7 +196,7 @@ impl Rope<Lowered<'_>> {
                     let pass = Pass {
                         part: [batch.clone(), tokens.clone()],
                         streams,
-                        ..self.checked_pass(shape, (x.element, x.kernels), rows)
+                        ..self.checked_pass(PartOfCall::whole(shape), (x.element, x.kernels), rows)
                     };
                     choose::out_of_place(&pass, source, target, true);
                 });

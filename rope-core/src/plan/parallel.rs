@@ -1,114 +1,272 @@
-//! Rotations spread over rayon's threads: a part of the tensor for each, cut along its longest stride.
+//! Calls spread over rayon's threads: a part of the target's memory for each. Tensors are cut along their longest
+//! stride, caches between their blocks.
 //!
-//! The first part is rotated by the thread that calls, which so waits for one other thread to wake, and not for two.
-//! There are no more parts than threads: with smaller ones, for whoever is done first to take, `[1, 64, 32, 128]` of
-//! f32 took longer on two threads than on one.
+//! The first part is run by the thread that calls, which so waits for one other thread to wake, and not for two. There
+//! are no more parts than threads: with smaller ones, for whoever is done first to take, `[1, 64, 32, 128]` of f32 took
+//! longer on two threads than on one.
 
 use alloc::vec::Vec;
 
-use super::erased::AnglesKind;
-use super::operand::Angles;
+use super::erased::{PassSource, SourceKind, TargetKind};
+use super::kinds::Lowered;
+use super::run::Checked;
+use super::{Detour, DetourFns, InPlaceTensor, Rope, ThreadFns};
+use crate::describe::cache::SlotsTarget;
+use crate::describe::frequencies::RowsAt;
+use crate::describe::norm::NormReach;
 use crate::describe::tensor::{Bytes, BytesMut, Layout};
-use crate::kernel::element::Element;
+use crate::execute::choose;
+use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
+use crate::pass::{Operand, OperandMut, PartOfCall};
 use crate::tuning::Tuning;
-use crate::{Dimension, Error, Rope, Rows, Tensor, TensorMut};
+use crate::{Dimension, Error, Rows, Shape};
 
-impl Rope {
-    /// [`Rope::rotate`] of a tensor on the threads of the current rayon pool. The bits are the same. Where the call
-    /// makes rows itself and heads lie outermost in memory, each thread makes the rows of its heads.
+static THREADS: DetourFns = DetourFns {
+    in_place,
+    query_and_key,
+    across,
+    at: Some(at),
+    threads: Some(&ThreadFns {
+        in_tensor,
+        in_slots,
+        between,
+    }),
+};
+
+impl<S: Copy> Rope<S> {
+    /// Runs calls on the threads of the current rayon pool: each rotates, or writes, a part of the target. The bits are
+    /// the same.
+    ///
+    /// A tensor is cut along the dimension that lies outermost in its memory, a cache between its blocks, or between
+    /// the slots of its only one. Of two tokens with one slot the later one stays so. One thread runs what cannot be
+    /// cut: caches whose blocks interleave, slots by [`offsets`](crate::cache::Slots::offsets), heads outermost under a
+    /// norm over all heads of a token; and the verbs of several outputs and of gradients.
     ///
     /// What is too small to gain from a second thread stays on this one: less than 512 KiB where the caller is a thread
     /// of the pool (within `ThreadPool::install`, say), and less than 4 MiB where it is not, and has to wait for those
     /// that it wakes.
     ///
-    /// # Errors
+    /// ```
+    /// use rope_core::{Error, Pairing, Rope, Rows, TensorMut};
     ///
-    /// Those of [`Rope::rotate`].
-    pub fn rotate_parallel<E: Element>(
-        &self,
-        x: &mut TensorMut<'_, E>,
-        angles: &impl Angles,
-    ) -> Result<(), Error> {
-        let layout = self.windowed(x.layout())?;
-        let (shape, mut x) = (layout.shape(), x.bytes_mut());
-        let whole = Part::of(x.part(&layout), ());
-        match angles.angles().0 {
-            None => {}
-            Some(AnglesKind::Rows(rows)) => {
-                let sharing = self.check_in_place(shape, rows)?;
-                let (view, factor) = (rows.view(sharing), rows.attention_factor());
-                spread(self.tuning(), [whole], |mut part| {
-                    let rows = view.skip(part.origin);
-                    self.run_in_place(&mut part.target(), E::IN_PLACE, &rows, factor);
-                });
-            }
-            Some(AnglesKind::At(at, _)) => {
-                let rows = self.check_at(shape, at)?;
-                spread(self.tuning(), [whole], |mut part| {
-                    let origin = part.origin;
-                    self.run_at(part.target(), E::IN_PLACE, &rows, origin);
-                });
-            }
+    /// let rope = Rope::new(Pairing::Half).parallel();
+    /// let mut x = [1.0_f32, 2.0];
+    /// rope.rotate(&mut TensorMut::new(&mut x, [1, 1, 1, 2])?, &Rows::new(&[0.0, 1.0], [1, 2])?)?;
+    /// assert_eq!(x, [-2.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn parallel(self) -> Self {
+        Rope {
+            detour: Some(Detour(&THREADS)),
+            ..self
         }
-        Ok(())
     }
+}
 
-    /// [`Rope::rotate_qk`] on the threads of the current rayon pool, Q and K together. The bits are the same.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Rope::rotate_qk`].
-    pub fn rotate_qk_parallel<Q: Element, K: Element>(
-        &self,
-        q: &mut TensorMut<'_, Q>,
-        k: &mut TensorMut<'_, K>,
-        rows: &Rows<'_>,
-    ) -> Result<(), Error> {
-        let (query, key) = (self.windowed(q.layout())?, self.windowed(k.layout())?);
-        let sharing = self.check_qk(query.shape(), key.shape(), rows)?;
-        let (view, factor) = (rows.view(sharing), rows.attention_factor());
-        let (mut q, mut k) = (q.bytes_mut(), k.bytes_mut());
-        let parts = [Part::of(q.part(&query), ()), Part::of(k.part(&key), ())];
-        let elements = [Q::IN_PLACE, K::IN_PLACE];
-        spread(self.tuning(), parts, |mut part| {
-            let rows = view.skip(part.origin);
-            let element = elements[part.tensor];
-            self.run_in_place(&mut part.target(), element, &rows, factor);
-        });
-        Ok(())
-    }
+fn in_place(
+    rope: &Rope,
+    (x, element): InPlaceTensor<'_, '_>,
+    rows: &Rows<'_>,
+) -> Result<(), Error> {
+    let layout = rope.windowed(x.layout)?;
+    let sharing = rope.check_in_place(layout.shape(), rows)?;
+    let (view, factor) = (rows.view(sharing), rows.attention_factor());
+    let whole = Part::of(x.part(&layout), ());
+    spread(rope.tuning(), [whole], |mut part| {
+        let rows = view.skip(part.origin);
+        rope.run_in_place(&mut part.target(), element, &rows, factor);
+    });
+    Ok(())
+}
 
-    /// [`Rope::rotate_into`] on the threads of the current rayon pool. The bits are the same.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Rope::rotate_into`].
-    pub fn rotate_into_parallel<I: Element, O: Element>(
-        &self,
-        x: &Tensor<'_, I>,
-        y: &mut TensorMut<'_, O>,
-        rows: &Rows<'_>,
-    ) -> Result<(), Error> {
-        x.shape().check_same(y.shape())?;
-        let windowed = self.windowed_shape(x.shape())?;
-        let sharing = self.check_across(windowed, windowed, rows)?;
-        let (view, factor) = (rows.view(sharing), rows.attention_factor());
-        let source = (*x.layout(), x.bytes());
-        spread(
-            self.tuning(),
-            [Part::of(y.bytes_mut(), source)],
-            |mut part| {
-                let rows = view.skip(part.origin);
-                let (layout, whole) = part.source;
-                let source = Bytes {
-                    layout: &layout,
-                    ..whole
+fn query_and_key(
+    rope: &Rope,
+    [(q, query_element), (k, key_element)]: [InPlaceTensor<'_, '_>; 2],
+    rows: &Rows<'_>,
+) -> Result<(), Error> {
+    let (query, key) = (rope.windowed(q.layout)?, rope.windowed(k.layout)?);
+    let sharing = rope.check_qk(query.shape(), key.shape(), rows)?;
+    let (view, factor) = (rows.view(sharing), rows.attention_factor());
+    let parts = [Part::of(q.part(&query), ()), Part::of(k.part(&key), ())];
+    let elements = [query_element, key_element];
+    spread(rope.tuning(), parts, |mut part| {
+        let rows = view.skip(part.origin);
+        let element = elements[part.tensor];
+        rope.run_in_place(&mut part.target(), element, &rows, factor);
+    });
+    Ok(())
+}
+
+fn across(
+    rope: &Rope,
+    x: Bytes<'_>,
+    y: &mut BytesMut<'_>,
+    elements: [&'static OutOfPlaceKernels; 2],
+    rows: &Rows<'_>,
+) -> Result<(), Error> {
+    let shape = x.layout.shape();
+    shape.check_same(y.layout.shape())?;
+    let windowed = rope.windowed_shape(shape)?;
+    let sharing = rope.check_across(windowed, windowed, rows)?;
+    let (view, factor) = (rows.view(sharing), rows.attention_factor());
+    let whole = Part::of(y.reborrow(), (*x.layout, x));
+    spread(rope.tuning(), [whole], |mut part| {
+        let rows = view.skip(part.origin);
+        let (layout, whole) = part.source;
+        let source = whole.within(&layout);
+        rope.run_windowed(source, &mut part.target(), elements, rows, factor);
+    });
+    Ok(())
+}
+
+/// Rows that the call makes: where heads lie outermost in memory, each thread makes the rows of its heads.
+fn at(
+    rope: &Rope,
+    mut x: BytesMut<'_>,
+    element: &'static InPlaceKernels,
+    at: &RowsAt<'_>,
+) -> Result<(), Error> {
+    let layout = rope.windowed(x.layout)?;
+    let rows = rope.check_at(layout.shape(), at)?;
+    let whole = Part::of(x.part(&layout), ());
+    spread(rope.tuning(), [whole], |mut part| {
+        let origin = part.origin;
+        rope.run_at(part.target(), element, &rows, origin);
+    });
+    Ok(())
+}
+
+fn in_tensor(
+    plan: &Rope<Lowered<'_>>,
+    checked: &Checked<'_>,
+    x: &mut BytesMut<'_>,
+) -> &'static str {
+    let whole = Part::of(x.reborrow(), ());
+    plan.spread_tensor(checked, true, whole, |part, _, y| {
+        plan.passes(checked, part, |pass| choose::in_tensor(pass, y, true));
+    });
+    ON_THREADS
+}
+
+fn in_slots(
+    plan: &Rope<Lowered<'_>>,
+    checked: &Checked<'_>,
+    target: &mut SlotsTarget<'_>,
+) -> &'static str {
+    plan.spread_slots(checked, target, |part, target| {
+        let target = &mut OperandMut::Cache(target);
+        plan.passes(checked, part, |pass| choose::in_slots(pass, target, true));
+    });
+    ON_THREADS
+}
+
+fn between(
+    plan: &Rope<Lowered<'_>>,
+    checked: &Checked<'_>,
+    source: &SourceKind<'_>,
+    target: &mut TargetKind<'_>,
+) -> &'static str {
+    match (source, target) {
+        (SourceKind::Tensor(x), TargetKind::Tensor(y, element)) => {
+            let whole = Part::of(y.reborrow(), (*x.tensor.layout, x.tensor));
+            plan.spread_tensor(checked, true, whole, |part, (layout, whole), y| {
+                let source = &Operand::Tensor(whole.within(&layout), x.element);
+                let target = &mut OperandMut::Tensor(y, element);
+                plan.passes(checked, part, |pass| {
+                    choose::out_of_place(pass, source, target, true)
+                });
+            });
+        }
+        // All heads of a token are read where its slot is.
+        (SourceKind::Slots(..), TargetKind::Tensor(y, element)) => {
+            let source = &source.operand();
+            let whole = Part::of(y.reborrow(), ());
+            plan.spread_tensor(checked, false, whole, |part, (), y| {
+                let target = &mut OperandMut::Tensor(y, element);
+                plan.passes(checked, part, |pass| {
+                    choose::out_of_place(pass, source, target, true)
+                });
+            });
+        }
+        (_, TargetKind::Slots(slots)) => {
+            plan.spread_slots(checked, slots, |part, slots| {
+                let layout;
+                let source = &match source {
+                    SourceKind::Tensor(PassSource {
+                        tensor, element, ..
+                    }) => {
+                        let first = part.origin[1];
+                        let tokens = first..first + part.shape.tokens;
+                        layout = tensor.layout.part(Dimension::Tokens, tokens);
+                        Operand::Tensor(tensor.within(&layout), element)
+                    }
+                    SourceKind::Slots(..) => source.operand(),
                 };
-                let elements = [I::OUT_OF_PLACE, O::OUT_OF_PLACE];
-                self.run_windowed(source, &mut part.target(), elements, rows, factor);
-            },
-        );
-        Ok(())
+                let target = &mut OperandMut::Cache(slots);
+                plan.passes(checked, part, |pass| {
+                    choose::out_of_place(pass, source, target, true)
+                });
+            });
+        }
+    }
+    ON_THREADS
+}
+
+/// In the place of an executor's name: each part has its own.
+const ON_THREADS: &str = "parallel";
+
+impl Rope<Lowered<'_>> {
+    /// Runs the parts of a tensor, which may be some heads of its tokens unless all are needed at once.
+    fn spread_tensor<'a, S: PartSource>(
+        &self,
+        checked: &Checked<'_>,
+        by_heads: bool,
+        whole: Part<'a, S>,
+        run: impl Fn(PartOfCall, S, &mut BytesMut<'_>) + Sync,
+    ) {
+        let over_heads = (self.stages.norm())
+            .is_some_and(|norm| norm.reach == NormReach::Row && norm.given.is_none());
+        let whole = Part {
+            by_heads: by_heads && !over_heads,
+            ..whole
+        };
+        spread(self.tuning(), [whole], |mut part| {
+            let of = PartOfCall {
+                origin: part.origin,
+                shape: part.layout.shape(),
+                call: checked.shape,
+            };
+            run(of, part.source, &mut part.target());
+        });
+    }
+
+    /// Runs the parts of a cache.
+    fn spread_slots(
+        &self,
+        checked: &Checked<'_>,
+        target: &mut SlotsTarget<'_>,
+        run: impl Fn(PartOfCall, &mut SlotsTarget<'_>) + Sync,
+    ) {
+        let call = checked.shape;
+        let bytes = (call.elements().unwrap_or(usize::MAX)).saturating_mul(target.stored.size());
+        let count = threads(self.tuning(), bytes);
+        if count == 1 {
+            return run(PartOfCall::whole(call), target);
+        }
+        let parts = target.reborrow().cut(count, call.batch * call.tokens);
+        let parts = parts.into_iter().map(|part| Vec::from([part])).collect();
+        on_threads(parts, |(mut target, tokens)| {
+            let mut part = PartOfCall::whole(call);
+            // Of several sequences each part may have tokens anywhere.
+            if call.batch == 1 {
+                part.origin[1] = tokens.start;
+                part.shape = Shape {
+                    tokens: tokens.len(),
+                    ..call
+                };
+            }
+            run(part, &mut target);
+        });
     }
 }
 
@@ -130,11 +288,12 @@ impl PartSource for (Layout, Bytes<'_>) {
         ((first, self.1), (rest, self.1))
     }
 }
-
 /// A part of a tensor, and of what is rotated into it.
 struct Part<'a, S> {
     /// Which of the tensors of the call.
     tensor: usize,
+    /// Whether it may be cut between its heads.
+    by_heads: bool,
     bytes: &'a mut [u8],
     size: usize,
     layout: Layout,
@@ -148,6 +307,7 @@ impl<'a, S: PartSource> Part<'a, S> {
     fn of(target: BytesMut<'a>, source: S) -> Self {
         Part {
             tensor: 0,
+            by_heads: true,
             bytes: target.bytes,
             size: target.size,
             layout: *target.layout,
@@ -167,6 +327,7 @@ impl<'a, S: PartSource> Part<'a, S> {
     /// Cuts it in so many parts, as even as its indices allow, in fewer if there are not so many.
     fn cut(self, parts: usize, into: &mut Vec<Self>) {
         let (dimension, extent) = match self.layout.outermost() {
+            Some((Dimension::Heads, _)) if !self.by_heads => return into.push(self),
             Some(longest) if parts > 1 => longest,
             _ => return into.push(self),
         };
@@ -214,19 +375,9 @@ fn spread<'a, S: PartSource, const N: usize>(
         elements.saturating_mul(part.size)
     };
     let all = tensors.iter().map(bytes).fold(0, usize::saturating_add);
-    let least = match rayon::current_thread_index() {
-        Some(_) => tuning.thread_part,
-        None => tuning.thread_part_outside,
-    };
+    let count = threads(tuning, all);
     let tensors = tensors.into_iter().enumerate();
     let tensors = tensors.map(|(tensor, part)| Part { tensor, ..part });
-    // To ask for the number of threads starts them.
-    let most = all / least;
-    let count = if most > 1 {
-        most.min(rayon::current_num_threads())
-    } else {
-        1
-    };
     if count == 1 {
         return tensors.for_each(run);
     }
@@ -239,14 +390,32 @@ fn spread<'a, S: PartSource, const N: usize>(
             share.push(part);
         }
     }
-    let rotate = |share: Vec<Part<'a, S>>| share.into_iter().for_each(&run);
+    on_threads(shares, run);
+}
+
+/// How many threads gain from so many bytes.
+fn threads(tuning: &Tuning, bytes: usize) -> usize {
+    let least = match rayon::current_thread_index() {
+        Some(_) => tuning.thread_part,
+        None => tuning.thread_part_outside,
+    };
+    // To ask for the number of threads starts them.
+    match bytes / least {
+        0 | 1 => 1,
+        most => most.min(rayon::current_num_threads()),
+    }
+}
+
+/// Runs the share of each thread, the first one on this.
+fn on_threads<T: Send>(shares: Vec<Vec<T>>, run: impl Fn(T) + Sync) {
+    let run_share = |share: Vec<T>| share.into_iter().for_each(&run);
     let mut shares = shares.into_iter();
     let own = shares.next();
     rayon::in_place_scope(|scope| {
         for share in shares {
-            let rotate = &rotate;
-            scope.spawn(move |_| rotate(share));
+            let run_share = &run_share;
+            scope.spawn(move |_| run_share(share));
         }
-        own.map(&rotate)
+        own.map(&run_share)
     });
 }

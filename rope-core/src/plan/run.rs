@@ -3,7 +3,7 @@
 use super::at::MakeFns;
 use super::erased::{AnglesKind, PassSource, SourceKind, TargetKind};
 use super::kinds::{Lower, Lowered};
-use super::{Rope, check_query_and_key};
+use super::{Rope, ThreadFns, check_query_and_key};
 use crate::Error;
 use crate::base::shape::Shape;
 use crate::describe::address::{Addresses, Located};
@@ -17,7 +17,7 @@ use crate::execute::lines;
 use crate::kernel::element::ElementKernels;
 use crate::kernel::elements::OutOfPlaceKernels;
 use crate::kernel::line::{Line, LineRows, MoreTokens, SourceLine};
-use crate::pass::{IoFormats, OperandMut, Pass, PassKernels};
+use crate::pass::{IoFormats, OperandMut, PartOfCall, Pass, PassKernels};
 
 /// The element that a pass reads, and its kernels.
 pub(super) type ReadKernels = (&'static OutOfPlaceKernels, PassKernels);
@@ -70,7 +70,7 @@ impl<'p> Rope<Lowered<'p>> {
         angles: Option<AnglesKind<'_>>,
     ) -> Result<(), Error> {
         let checked = &self.check_in_tensor(x, kernels, angles)?;
-        self.passes(checked, |pass| choose::in_tensor(pass, x, true));
+        self.run_in_tensor(checked, x, true);
         Ok(())
     }
 
@@ -85,8 +85,8 @@ impl<'p> Rope<Lowered<'p>> {
         check_query_and_key(q.layout.shape(), k.layout.shape())?;
         let query = &self.check_in_tensor(q, of_q, angles)?;
         let key = &self.check_in_tensor(k, of_k, angles)?;
-        self.passes(query, |pass| choose::in_tensor(pass, q, true));
-        self.passes(key, |pass| choose::in_tensor(pass, k, true));
+        self.run_in_tensor(query, q, true);
+        self.run_in_tensor(key, k, true);
         Ok(())
     }
 
@@ -101,9 +101,8 @@ impl<'p> Rope<Lowered<'p>> {
         if !checked.rotates() {
             return Ok(());
         }
-        let target = &mut OperandMut::Cache(&mut target);
         self.or_with(shifted, |plan| {
-            plan.passes(checked, |pass| choose::in_slots(pass, target, true));
+            plan.run_in_slots(checked, &mut target, true);
         });
         Ok(())
     }
@@ -123,13 +122,68 @@ impl<'p> Rope<Lowered<'p>> {
         {
             return Ok(());
         }
-        let (source, target) = (&source.operand(), &mut target.operand());
         self.or_with(other, |plan| {
-            plan.passes(checked, |pass| {
-                choose::out_of_place(pass, source, target, true)
-            });
+            plan.run_checked_between(checked, source, target, true);
         });
         Ok(())
+    }
+
+    /// Runs a checked call in place in a tensor, if it `runs`; returns the name of its executor.
+    #[inline(always)]
+    pub(super) fn run_in_tensor(
+        &self,
+        checked: &Checked<'_>,
+        x: &mut BytesMut<'_>,
+        runs: bool,
+    ) -> &'static str {
+        if let (true, Some(threads)) = (runs, self.threads()) {
+            return (threads.in_tensor)(self, checked, x);
+        }
+        let whole = PartOfCall::whole(checked.shape);
+        self.passes(checked, whole, |pass| choose::in_tensor(pass, x, runs))
+    }
+
+    /// The same in the slots of a cache.
+    #[inline(always)]
+    pub(super) fn run_in_slots(
+        &self,
+        checked: &Checked<'_>,
+        target: &mut SlotsTarget<'_>,
+        runs: bool,
+    ) -> &'static str {
+        if let (true, Some(threads)) = (runs, self.threads()) {
+            return (threads.in_slots)(self, checked, target);
+        }
+        let (whole, target) = (
+            PartOfCall::whole(checked.shape),
+            &mut OperandMut::Cache(target),
+        );
+        self.passes(checked, whole, |pass| choose::in_slots(pass, target, runs))
+    }
+
+    /// The same from a source into a target.
+    #[inline(always)]
+    pub(super) fn run_checked_between(
+        &self,
+        checked: &Checked<'_>,
+        source: &SourceKind<'_>,
+        target: &mut TargetKind<'_>,
+        runs: bool,
+    ) -> &'static str {
+        if let (true, Some(threads)) = (runs, self.threads()) {
+            return (threads.between)(self, checked, source, target);
+        }
+        let whole = PartOfCall::whole(checked.shape);
+        let (source, target) = (&source.operand(), &mut target.operand());
+        self.passes(checked, whole, |pass| {
+            choose::out_of_place(pass, source, target, runs)
+        })
+    }
+
+    /// What runs calls on threads, if the plan does.
+    #[inline(always)]
+    fn threads(&self) -> Option<&'static ThreadFns> {
+        self.detour?.0.threads
     }
 
     /// Runs something with the plan, or with other stages. (It is not copied where they stay.)
@@ -255,30 +309,30 @@ impl<'p> Rope<Lowered<'p>> {
         Ok((checked, other))
     }
 
-    /// Visits the passes of a checked call: one, or where it makes rows itself, one for each block of them. Returns
-    /// what the last one returned.
+    /// Visits the passes of a part of a checked call: one, or where it makes rows itself, one for each block of them.
+    /// Returns what the last one returned.
     #[inline(always)]
     pub(super) fn passes(
         &self,
         checked: &Checked<'_>,
+        part: PartOfCall,
         mut run: impl FnMut(&Pass<'_>) -> &'static str,
     ) -> &'static str {
         let Checked {
-            shape,
             kernels,
             skips_identity,
             ..
         } = *checked;
         if let Some((AnglesKind::At(at, fns), _)) = checked.angles {
             let mut name = "nothing";
-            self.made_passes(shape, kernels, (at, fns), skips_identity, &mut |pass| {
+            self.made_passes(part, kernels, (at, fns), skips_identity, &mut |pass| {
                 name = run(pass);
             });
             return name;
         }
         run(&Pass {
             skips_identity,
-            ..self.checked_pass(shape, kernels, checked.rows())
+            ..self.checked_pass(part, kernels, checked.rows())
         })
     }
 
@@ -296,7 +350,7 @@ impl<'p> Rope<Lowered<'p>> {
         let Some(row) = rows.only().filter(|_| is_a_token) else {
             return false;
         };
-        if self.has_stages() || self.staged || self.window.is_some() {
+        if self.has_stages() || self.staged || self.first_channel > 0 {
             return false;
         }
         let factors = self.factors(rows.attention_factor());
@@ -344,14 +398,14 @@ impl<'p> Rope<Lowered<'p>> {
     #[inline(never)]
     fn made_passes(
         &self,
-        shape: Shape,
+        part: PartOfCall,
         kernels: ReadKernels,
         (at, fns): (&RowsAt<'_>, &'static MakeFns),
         skips_identity: bool,
         run: &mut dyn FnMut(&Pass<'_>),
     ) {
         let factors = self.factors(at.attention_factor());
-        (fns.each)(at, shape, &mut |rows, sharing, [batch, tokens, _]| {
+        (fns.each)(at, &part, &mut |rows, sharing, [batch, tokens, _]| {
             let first = [batch.start, tokens.start];
             run(&Pass {
                 part: [batch, tokens],
@@ -361,9 +415,9 @@ impl<'p> Rope<Lowered<'p>> {
                     factors,
                     input: self.input,
                     output: self.output,
-                    first_channel: self.first_channel(),
+                    first_channel: self.first_channel,
                 }),
-                ..self.checked_pass(shape, kernels, None)
+                ..self.checked_pass(part, kernels, None)
             });
         });
     }

@@ -1,15 +1,17 @@
 //! Plain rotations of tensors whose channels rotate from another on than the first.
 
-use super::{InPlaceTensor, Rope, WindowFns};
+use super::{DetourFns, InPlaceTensor, Rope};
 use crate::describe::rows::View;
 use crate::describe::tensor::{Bytes, BytesMut};
 use crate::kernel::elements::OutOfPlaceKernels;
 use crate::{Dimension, Error, Rows};
 
-pub(super) static WINDOW: WindowFns = WindowFns {
+pub(super) static WINDOW: DetourFns = DetourFns {
     in_place,
     query_and_key,
     across,
+    at: None,
+    threads: None,
 };
 
 fn in_place(
@@ -61,7 +63,7 @@ impl Rope {
         rows: View<'_>,
         attention_factor: f64,
     ) {
-        let (end, first) = (x.layout.shape().head_dim, self.first_channel());
+        let (end, first) = (x.layout.shape().head_dim, self.first_channel);
         for (channels, rows) in [(first..end, rows), (0..first, rows.without_pairs())] {
             let [source, target] = [x.layout, y.layout]
                 .map(|layout| layout.part(Dimension::Channels, channels.clone()));

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::{Cache, CacheMut, IntoSlots, Slots, SlotsTarget, Stored};
+use super::{Cache, CacheMut, IntoSlots, SlotRange, Slots, SlotsTarget, Stored};
 use crate::{Error, Shape};
 
 /// Slots of a [`Cache`], to read: the source of a call. Made by [`Cache::slots`].
@@ -81,10 +81,12 @@ impl CacheSlotsMut<'_> {
     #[inline]
     pub(crate) fn target(&mut self) -> SlotsTarget<'_> {
         SlotsTarget {
+            len: self.memory.len() / self.stored.size(),
             memory: self.memory,
             scales: self.scales,
             stored: self.stored,
             slots: &self.slots,
+            range: SlotRange::WHOLE,
         }
     }
 }

@@ -88,7 +88,7 @@ enum SlotSource<'a> {
 }
 
 /// What a caller says of a token.
-enum Found {
+pub(super) enum Found {
     Slot(usize),
     Element(usize),
 }
@@ -104,33 +104,71 @@ pub(crate) struct InSlots<'a> {
     pub(crate) len: usize,
     /// Tokens of a sequence.
     pub(crate) tokens: usize,
+    /// Index of the first token, of a part of a call.
+    pub(crate) first: usize,
+    pub(crate) memory: SlotRange,
+}
+
+/// Slots of a cache whose memory a thread has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SlotRange {
+    pub(crate) first: usize,
+    pub(crate) count: usize,
+    /// The element, and the scale, with which the memory begins.
+    pub(crate) element: usize,
+    pub(crate) scale: usize,
+}
+
+impl SlotRange {
+    /// All slots.
+    pub(crate) const WHOLE: Self = SlotRange {
+        first: 0,
+        count: usize::MAX,
+        element: 0,
+        scale: 0,
+    };
+}
+
+impl InSlots<'_> {
+    /// What the caller says of a token, or nothing where it is left out.
+    #[inline(always)]
+    pub(super) fn found(&self, index: usize) -> Option<Found> {
+        let slot = match self.slots.0 {
+            SlotSource::Mapping(ids) => usize::try_from(ids.at(index)).ok()?,
+            SlotSource::Range { first, .. } => usize::try_from(first + index as i64).ok()?,
+            _ => {
+                let found = self.slots.find(index, self.tokens, &self.layout, self.len);
+                return match found {
+                    Ok(found) => found,
+                    Err(_) => unreachable!("slots are checked before a pass is made"),
+                };
+            }
+        };
+        Some(Found::Slot(slot))
+    }
 }
 
 impl Addresses for InSlots<'_> {
     #[inline(always)]
     fn token(&self, batch: usize, token: usize) -> Option<Located> {
-        let InSlots {
-            slots,
-            layout,
-            scales,
-            len,
-            tokens,
-        } = self;
-        let index = batch * *tokens + token;
-        let slot = match slots.0 {
-            SlotSource::Mapping(ids) => usize::try_from(ids.at(index)).ok()?,
-            SlotSource::Range { first, .. } => usize::try_from(first + index as i64).ok()?,
-            _ => match slots.find(index, *tokens, layout, *len) {
-                Ok(Some(Found::Slot(slot))) => slot,
-                // Such tokens have no scales apart.
-                Ok(Some(Found::Element(element))) => return Some(Located { element, scale: 0 }),
-                Ok(None) => return None,
-                Err(_) => unreachable!("slots are checked before a pass is made"),
-            },
+        let slot = match self.found(self.first + batch * self.tokens + token)? {
+            Found::Slot(slot) => slot,
+            // Such tokens have no scales apart.
+            Found::Element(element) => return Some(Located { element, scale: 0 }),
         };
+        let SlotRange {
+            first,
+            count,
+            element,
+            scale,
+        } = self.memory;
+        if slot.wrapping_sub(first) >= count {
+            return None;
+        }
+        let scales = |scales| self.layout.scale(scales, slot) - scale;
         Some(Located {
-            element: layout.slot(slot),
-            scale: scales.map_or(0, |scales| layout.scale(scales, slot)),
+            element: self.layout.slot(slot) - element,
+            scale: self.scales.map_or(0, scales),
         })
     }
 

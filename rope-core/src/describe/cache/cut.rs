@@ -1,0 +1,138 @@
+//! A cache in parts that share no memory, each with some of its slots: what threads write at the same time.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::slots::Found;
+use super::{CacheShape, Codes, Format, QuantScale, ScalePlace, SlotRange, SlotsTarget};
+use crate::describe::cache::CacheLayout;
+
+/// A part of a cache, and the first and the last of the tokens in it.
+pub(crate) type PartOfCache<'t> = (SlotsTarget<'t>, Range<usize>);
+
+impl<'t> SlotsTarget<'t> {
+    /// The same slots for a shorter time.
+    pub(crate) fn reborrow(&mut self) -> SlotsTarget<'_> {
+        SlotsTarget {
+            memory: self.memory,
+            scales: self.scales,
+            ..*self
+        }
+    }
+
+    /// Cuts the cache in at most so many parts, between its blocks, or between the slots of its only one: each with
+    /// about as many of `tokens` tokens. So tokens with one slot stay together, in their order. There is one part where
+    /// blocks interleave, and where tokens have elements and not slots.
+    pub(crate) fn cut(self, parts: usize, tokens: usize) -> Vec<PartOfCache<'t>> {
+        let Some(unit) = self.slots_of_a_unit() else {
+            return Vec::from([(self, 0..tokens)]);
+        };
+        let in_slots = self.in_slots(tokens);
+        let mut found = Vec::with_capacity(tokens);
+        for token in 0..tokens {
+            match in_slots.found(token) {
+                None => {}
+                Some(Found::Slot(slot)) => found.push((slot / unit, token)),
+                Some(Found::Element(_)) => return Vec::from([(self, 0..tokens)]),
+            }
+        }
+        // The order of tokens does not matter here: each part walks its own.
+        found.sort_unstable();
+        let (mut cut, mut rest) = (Vec::with_capacity(parts), self);
+        let mut begin = 0;
+        for part in 1..=parts {
+            let mut end = found.len() * part / parts;
+            while end > begin && end < found.len() && found[end].0 == found[end - 1].0 {
+                end += 1;
+            }
+            if end <= begin {
+                continue;
+            }
+            let tokens = found[begin..end].iter().map(|&(_, token)| token);
+            let tokens = tokens.clone().min().unwrap_or(0)..tokens.max().map_or(0, |last| last + 1);
+            begin = end;
+            let Some(&(next, _)) = found.get(end) else {
+                cut.push((rest, tokens));
+                break;
+            };
+            let first;
+            (first, rest) = rest.split_at(next * unit);
+            cut.push((first, tokens));
+        }
+        cut
+    }
+
+    /// The slots of a block, if each begins after the end of the one before; of a cache with one block 1, if slots do.
+    fn slots_of_a_unit(&self) -> Option<usize> {
+        let CacheLayout { shape, strides, .. } = self.stored.layout;
+        let (layout, separate) = match self.stored.format {
+            Format::Codes(Codes::Scaled(_, QuantScale::Made { at, .. })) => match at {
+                ScalePlace::Inline(behind) => (self.stored.layout.with_scale(behind).ok()?, None),
+                ScalePlace::Apart(scales) => (self.stored.layout, Some(scales)),
+            },
+            _ => (self.stored.layout, None),
+        };
+        let extent = |blocks, block_size| {
+            let shape = CacheShape {
+                blocks,
+                block_size,
+                ..layout.shape
+            };
+            CacheLayout { shape, ..layout }.end() - layout.offset
+        };
+        let last = |extent: usize, stride: usize| extent.saturating_sub(1).saturating_mul(stride);
+        let heads = |head| last(shape.heads, head);
+        if shape.blocks > 1 {
+            let apart = |it: super::ScaleLayout| {
+                it.block > last(shape.block_size, it.token).saturating_add(heads(it.head))
+            };
+            let apart = strides.block >= extent(1, shape.block_size) && separate.is_none_or(apart);
+            return apart.then_some(shape.block_size);
+        }
+        let grouped = strides.group < shape.block_size;
+        let apart = |it: super::ScaleLayout| it.token > heads(it.head);
+        let apart = strides.token >= extent(1, 1) && separate.is_none_or(apart);
+        (apart && !grouped).then_some(1)
+    }
+
+    /// The slots before one, and those from it on.
+    fn split_at(self, slot: usize) -> (Self, Self) {
+        let SlotRange {
+            first,
+            element,
+            scale,
+            ..
+        } = self.range;
+        let layout = &self.stored.layout;
+        let start = layout.slot(slot);
+        let bytes = (start - element) * self.stored.size();
+        let scales = self.stored.scales();
+        let scale_start = scales.map_or(0, |scales| layout.scale(scales, slot));
+        let (memory, rest_memory) = self.memory.split_at_mut(bytes);
+        let (scales, rest_scales) = self.scales.split_at_mut(scale_start.saturating_sub(scale));
+        let range = SlotRange {
+            count: slot - first,
+            ..self.range
+        };
+        let rest_range = SlotRange {
+            first: slot,
+            count: usize::MAX - slot,
+            element: start,
+            scale: scale_start,
+        };
+        (
+            SlotsTarget {
+                memory,
+                scales,
+                range,
+                ..self
+            },
+            SlotsTarget {
+                memory: rest_memory,
+                scales: rest_scales,
+                range: rest_range,
+                ..self
+            },
+        )
+    }
+}
