@@ -32,7 +32,7 @@ macro_rules! one {
         }
 
         pub fn $parallel(x: &mut TensorMut<'_, $element>, rows: &Rows<'_>) -> Done {
-            Rope::new(Pairing::Half).rotate_parallel(x, rows)
+            Rope::new(Pairing::Half).parallel().rotate(x, rows)
         }
 
         pub fn $at(x: &mut TensorMut<'_, $element>, frequencies: &Frequencies<'_>) -> Done {

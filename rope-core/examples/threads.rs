@@ -2,7 +2,7 @@
 //!
 //! A tensor is split along the dimension that lies outermost in memory (here its tokens), and each part is a tensor.
 //! All parts share the plan; parts of the tokens take their own rows, parts of the heads would share all of them.
-//! However it is split, the bits are the same. With the feature `rayon`, `Rope::rotate_parallel` does all this.
+//! However it is split, the bits are the same. With the feature `rayon`, a plan that is `Rope::parallel` does all this.
 //!
 //! `cargo run -p rope-core --example threads`
 

@@ -72,7 +72,7 @@
 //! # Features
 //!
 //! - `alloc` (default): frequencies and rows that own their memory.
-//! - `rayon`: `Rope::rotate_parallel`. Needs std.
+//! - `rayon`: `Rope::parallel`, for calls on threads. Needs std.
 //!
 //! No feature changes a speed or selects a backend; detection needs no std. In debug builds rotations are as slow as
 //! all unoptimized code, unless the profile optimizes this crate: `[profile.dev.package.rope-core] opt-level = 3`.

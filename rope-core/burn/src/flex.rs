@@ -51,11 +51,7 @@ fn rotate_elements<E: Element + BurnElement>(
     rope: Rope,
 ) -> Result<FlexTensor, rope_core::Error> {
     #[cfg(feature = "rayon")]
-    let (in_place, across) = (
-        |x: &mut TensorMut<'_, E>| rope.rotate_parallel(x, rows),
-        |x: &Tensor<'_, E>, y: &mut TensorMut<'_, E>| rope.rotate_into_parallel(x, y, rows),
-    );
-    #[cfg(not(feature = "rayon"))]
+    let rope = rope.parallel();
     let (in_place, across) = (
         |x: &mut TensorMut<'_, E>| rope.rotate(x, rows),
         |x: &Tensor<'_, E>, y: &mut TensorMut<'_, E>| rope.rotate_into(x, y, rows),

@@ -66,9 +66,12 @@ impl Rotation {
     }
 
     pub(crate) fn plan(&self) -> Rope {
-        Rope::new(self.input)
+        let plan = Rope::new(self.input)
             .output_pairing(self.output)
-            .direction(self.direction)
+            .direction(self.direction);
+        #[cfg(feature = "rayon")]
+        let plan = plan.parallel();
+        plan
     }
 
     /// What one call each rotates of heads with `given` channels: of the model's whole heads, or of the rotating
@@ -170,11 +173,8 @@ impl Rotation {
             let own = pairs.map(|pairs| rows.pairs(pairs)).transpose();
             let own = own.map_err(refused)?;
             let (plan, rows) = (self.plan(), own.as_ref().unwrap_or(rows));
-            #[cfg(feature = "rayon")]
-            let done = plan.rotate_into_parallel(&source, &mut target, rows);
-            #[cfg(not(feature = "rayon"))]
-            let done = plan.rotate_into(&source, &mut target, rows);
-            done.map_err(refused)?;
+            plan.rotate_into(&source, &mut target, rows)
+                .map_err(refused)?;
         }
         Ok(E::to_cpu_storage_owned(rotated))
     }
@@ -199,11 +199,7 @@ impl Rotation {
             let own = pairs.map(|pairs| rows.pairs(pairs)).transpose();
             let own = own.map_err(refused)?;
             let (plan, rows) = (self.plan(), own.as_ref().unwrap_or(rows));
-            #[cfg(feature = "rayon")]
-            let done = plan.rotate_parallel(&mut x, rows);
-            #[cfg(not(feature = "rayon"))]
-            let done = plan.rotate(&mut x, rows);
-            done.map_err(refused)?;
+            plan.rotate(&mut x, rows).map_err(refused)?;
         }
         Ok(())
     }
