@@ -26,7 +26,7 @@ impl<S: Stages> Rope<S> {
     ///
     /// Cached keys have the model's attention factor, so rows with one are refused: those of
     /// [`Frequencies::rows`](crate::Frequencies::rows) of a YaRN model would apply it twice. Given rows have the factor
-    /// 1 unless [`Rows::with_attention_factor`] says another. The rows of
+    /// 1 unless [`Rows::with_attention_factor`](crate::Rows::with_attention_factor) says another. The rows of
     /// [`Frequencies::shift_from`](crate::Frequencies::shift_from) have the quotient of two factors, which is applied.
     ///
     /// Cached keys have the plan's norm too, so plans with a norm are refused. A scale is not applied: it commutes with
