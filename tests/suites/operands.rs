@@ -199,6 +199,33 @@ fn a_pass_has_the_bits_of_the_direct_way() {
     of::<bf16>(source);
 }
 
+/// A head of a tensor that rotates and no more may be longer than a tile, in a prepared call too.
+#[test]
+fn long_heads() {
+    let source = &mut Source::random("operands::long_heads");
+    let (shape, len) = ([1, 3, 1, 5000], 3 * 5000);
+    let x: Vec<f32> = (0..len).map(|_| source.unit()).collect();
+    let rows = Rows::new(&x[..3 * 4998], [3, 4998]).expect("rows");
+    let from = Tensor::new(&x, shape).expect("valid");
+    for output in Pairing::ALL {
+        let rope = Rope::new(Pairing::Half).output_pairing(output);
+        let [mut direct, mut prepared] = [(); 2].map(|()| vec![bf16::ZERO; len]);
+        let mut y = TensorMut::new(&mut direct, shape).expect("valid");
+        rope.rotate_into(&from, &mut y, &rows).expect("it fits");
+        let mut y = TensorMut::new(&mut prepared, shape).expect("valid");
+        let call = rope.prepare_into(&from, &mut y, &rows);
+        call.expect("it fits").run();
+        assert_eq!(bytes(&direct), bytes(&prepared), "{output}");
+    }
+    let [mut direct, mut prepared] = [(); 2].map(|()| x.clone());
+    let rope = Rope::new(Pairing::Interleaved);
+    let mut y = TensorMut::new(&mut direct, shape).expect("valid");
+    rope.rotate(&mut y, &rows).expect("it fits");
+    let mut y = TensorMut::new(&mut prepared, shape).expect("valid");
+    rope.prepare(&mut y, &rows).expect("it fits").run();
+    assert_eq!(bytes(&direct), bytes(&prepared));
+}
+
 /// From one cache into another: heads as f32, rotated, and written.
 #[test]
 fn from_one_cache_into_another() {

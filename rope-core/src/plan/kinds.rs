@@ -67,7 +67,7 @@ pub struct LinearStages<'a> {
 ///
 /// # What is fast
 ///
-/// All calls give the bits of one stage after the other. The first implementation that admits a call runs it:
+/// All calls give the bits of one stage after the other. What runs them depends on the stages:
 ///
 /// | call | how it runs |
 /// |---|---|
@@ -165,9 +165,13 @@ impl<'a> Lowered<'a> {
         Ok(self)
     }
 
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.stages.is_none()
+    }
+
     /// Whether they fit heads of this shape.
     pub(super) fn check(&self, shape: Shape) -> Result<(), Error> {
-        check_head(shape)?;
         let Some(PassStages {
             norm,
             scale,
@@ -177,6 +181,7 @@ impl<'a> Lowered<'a> {
         else {
             return Ok(());
         };
+        check_head(shape)?;
         let tokens = shape.batch.saturating_mul(shape.tokens);
         if let Some(norm) = norm {
             norm.check(tokens, shape.heads, shape.head_dim)?;
@@ -326,6 +331,7 @@ impl Rope<LinearStages<'_>> {
         let back = self.back_with([y.layout.shape(), shape], rows, angles)?;
         back.erased(&mut |back| {
             let rows = Some((rows, sharing));
+            check_head(shape)?;
             back.stages.check(shape)?;
             back.check_rows(shape, rows)?;
             self.add_angles([y, &dy.read()], kernels.0, sum, angles)?;

@@ -2,7 +2,7 @@
 
 use super::at::MakeFns;
 use super::erased::{AnglesKind, PassSource, SourceKind, TargetKind};
-use super::kinds::{Lower, Lowered};
+use super::kinds::{Lower, Lowered, check_head};
 use super::{Rope, ThreadFns, check_query_and_key};
 use crate::Error;
 use crate::base::shape::Shape;
@@ -213,8 +213,7 @@ impl<'p> Rope<Lowered<'p>> {
             angles: self.fitting(angles, shape)?,
             skips_identity: false,
         };
-        self.stages.check(checked.shape)?;
-        self.check_rows(shape, checked.rows())?;
+        self.check_stages(&self.stages, &checked, true)?;
         Ok(checked)
     }
 
@@ -260,8 +259,8 @@ impl<'p> Rope<Lowered<'p>> {
         }
         target.check(shape)?;
         if angles.is_some() {
-            (shifted.as_ref().unwrap_or(&self.stages)).check(shape)?;
-            self.check_rows(shape, checked.rows())?;
+            let stages = shifted.as_ref().unwrap_or(&self.stages);
+            self.check_stages(stages, &checked, false)?;
         }
         Ok((checked, shifted))
     }
@@ -304,9 +303,31 @@ impl<'p> Rope<Lowered<'p>> {
             (SourceKind::Slots(..), TargetKind::Tensor(..)) => Some(self.stages.undone()),
             (SourceKind::Slots(..), TargetKind::Slots(_)) => Some(self.stages.shifted()?),
         };
-        (other.as_ref().unwrap_or(&self.stages)).check(shape)?;
-        self.check_rows(shape, checked.rows())?;
+        let in_tensors = matches!(
+            (source, target),
+            (SourceKind::Tensor(_), TargetKind::Tensor(..))
+        );
+        self.check_stages(other.as_ref().unwrap_or(&self.stages), &checked, in_tensors)?;
         Ok((checked, other))
+    }
+
+    /// Whether stages fit the heads, and the direction the rows. Heads of tensors may be longer than a tile where a
+    /// rotation is all that is done to them, from the first channel on.
+    #[inline]
+    fn check_stages(
+        &self,
+        stages: &Lowered<'_>,
+        checked: &Checked<'_>,
+        in_tensors: bool,
+    ) -> Result<(), Error> {
+        let rows = checked.rows();
+        let is_full_width = rows.is_some_and(|(rows, _)| rows.is_full_width());
+        let is_rotation = in_tensors && stages.is_empty() && self.first_channel == 0;
+        if !is_rotation || is_full_width {
+            check_head(checked.shape)?;
+        }
+        stages.check(checked.shape)?;
+        self.check_rows(checked.shape, rows)
     }
 
     /// Visits the passes of a part of a checked call: one, or where it makes rows itself, one for each block of them.
