@@ -1,5 +1,6 @@
 //! What proves that a CPU has an instruction set, and enters it.
 
+use crate::Error;
 use crate::base::backend::{Backend, backends};
 use crate::tuning::Tuning;
 #[cfg(not(all(
@@ -99,6 +100,12 @@ impl Backend {
     /// Whether this CPU, and this build, can run it.
     pub fn is_available(self) -> bool {
         self.prove().is_some()
+    }
+
+    /// The proof that this CPU can run it, or the error that it cannot.
+    pub(crate) fn required(self) -> Result<Proof, Error> {
+        self.prove()
+            .ok_or(Error::BackendUnavailable { backend: self })
     }
 
     /// The backends that this CPU can run, the fastest first.

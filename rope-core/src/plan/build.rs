@@ -83,10 +83,10 @@ impl<S: Copy> Rope<S> {
     ///
     /// [`Error::BackendUnavailable`] if this CPU, or this build, cannot run it.
     pub fn backend(self, backend: Backend) -> Result<Self, Error> {
-        let proof = backend
-            .prove()
-            .ok_or(Error::BackendUnavailable { backend })?;
-        Ok(Rope { proof, ..self })
+        Ok(Rope {
+            proof: backend.required()?,
+            ..self
+        })
     }
 
     /// Runs the stages of a plan one after the other, over a tile, also where they are fused: the same bits, more

@@ -136,10 +136,10 @@ impl<'a> Frequencies<'a> {
     ///
     /// [`Error::BackendUnavailable`] if this CPU, or this build, cannot run it.
     pub fn backend(self, backend: Backend) -> Result<Self> {
-        let proof = backend
-            .prove()
-            .ok_or(Error::BackendUnavailable { backend })?;
-        Ok(Self { proof, ..self })
+        Ok(Self {
+            proof: backend.required()?,
+            ..self
+        })
     }
 
     /// The same frequencies with another attention factor ([`Frequencies::attention_factor`]).

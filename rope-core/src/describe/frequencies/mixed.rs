@@ -154,10 +154,10 @@ impl<'a> MixedFrequencies<'a> {
     ///
     /// [`Error::BackendUnavailable`] if this CPU, or this build, cannot run it.
     pub fn backend(self, backend: Backend) -> Result<Self> {
-        let proof = backend
-            .prove()
-            .ok_or(Error::BackendUnavailable { backend })?;
-        Ok(Self { proof, ..self })
+        Ok(Self {
+            proof: backend.required()?,
+            ..self
+        })
     }
 
     /// Which angle the rows are made of.
