@@ -1,5 +1,6 @@
 //! A pass: a call whose every argument has been checked, as its executor gets it. Nothing fails from here on.
 
+pub(crate) mod threads;
 pub(crate) mod transform;
 pub(crate) mod walk;
 
@@ -78,6 +79,16 @@ impl PartOfCall {
             shape: call,
             call,
         }
+    }
+
+    /// The same part of a tensor of the call.
+    pub(crate) fn of_tensor(&self, layout: &Layout) -> Layout {
+        let [batch, token, head] = self.origin;
+        layout.part_of([
+            batch..batch + self.shape.batch,
+            token..token + self.shape.tokens,
+            head..head + self.shape.heads,
+        ])
     }
 
     /// The token in the call, counted over its sequences, and the head.

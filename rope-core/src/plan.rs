@@ -16,7 +16,6 @@ mod parallel;
 mod run;
 mod window;
 
-use crate::describe::cache::SlotsTarget;
 use crate::describe::frequencies::RowsAt;
 use crate::describe::rows::fit::{check, fit_across};
 use crate::describe::rows::{Rotation, RowSharing, View};
@@ -25,6 +24,7 @@ use crate::execute::{lines, staged};
 use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
 use crate::kernel::line::LineRows;
 use crate::kernel::rotation::RowFactors;
+use crate::pass::threads::Threads;
 use crate::pass::walk::Walk;
 use crate::pass::{IoFormats, Operand, OperandMut, PartOfCall, Pass, PassKernels};
 use crate::proof::Proof;
@@ -32,13 +32,10 @@ use crate::tuning::Tuning;
 use crate::{Dimension, Direction, Error, Pairing, Rows, Shape};
 
 pub use call::Call;
-use erased::{SourceKind, TargetKind};
-use kinds::Lowered;
 pub(crate) use kinds::check_head;
 pub use kinds::{Linear, LinearStages, Stages, WithStages};
 pub use operand::{Angles, NoRotation, Source, Target};
 pub use outputs::Output;
-use run::Checked;
 
 /// A plan: a pairing, a direction, a backend, and the stages around the rotation; chosen once and used for every
 /// layer.
@@ -100,19 +97,8 @@ struct DetourFns {
     query_and_key: fn(&Rope, [InPlaceTensor<'_, '_>; 2], &Rows<'_>) -> Result<(), Error>,
     across: DetourAcross,
     at: Option<DetourAt>,
-    threads: Option<&'static ThreadFns>,
+    threads: Option<&'static Threads>,
 }
-
-/// What runs checked calls on threads; each returns the name of its executor.
-#[derive(Debug)]
-struct ThreadFns {
-    in_tensor: fn(&Rope<Lowered<'_>>, &Checked<'_>, &mut BytesMut<'_>) -> &'static str,
-    in_slots: fn(&Rope<Lowered<'_>>, &Checked<'_>, &mut SlotsTarget<'_>) -> &'static str,
-    between: RunBetween,
-}
-
-type RunBetween =
-    fn(&Rope<Lowered<'_>>, &Checked<'_>, &SourceKind<'_>, &mut TargetKind<'_>) -> &'static str;
 
 type DetourAt = fn(&Rope, BytesMut<'_>, &'static InPlaceKernels, &RowsAt<'_>) -> Result<(), Error>;
 

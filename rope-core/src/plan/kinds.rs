@@ -135,10 +135,10 @@ pub struct Lowered<'a> {
 }
 
 impl<'a> Lowered<'a> {
-    /// The norm, if there is one.
-    #[cfg(feature = "rayon")]
-    pub(super) fn norm(&self) -> Option<Norm<'a>> {
-        self.stages?.norm
+    /// Whether a norm sums over all heads of a token.
+    pub(super) fn norms_tokens(&self) -> bool {
+        let norm = self.stages.and_then(|stages| stages.norm);
+        norm.is_some_and(|norm| norm.reach == NormReach::Row && norm.given.is_none())
     }
 
     /// With the transform first, which undoes it: heads come from a cache.

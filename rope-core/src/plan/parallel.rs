@@ -7,30 +7,22 @@
 
 use alloc::vec::Vec;
 
-use super::erased::{PassSource, SourceKind, TargetKind};
-use super::kinds::Lowered;
-use super::run::Checked;
-use super::{Detour, DetourFns, InPlaceTensor, Rope, ThreadFns};
+use super::{Detour, DetourFns, InPlaceTensor, Rope};
 use crate::describe::cache::SlotsTarget;
 use crate::describe::frequencies::RowsAt;
-use crate::describe::norm::NormReach;
 use crate::describe::tensor::{Bytes, BytesMut, Layout};
-use crate::execute::choose;
 use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
-use crate::pass::{Operand, OperandMut, PartOfCall};
+use crate::pass::PartOfCall;
+use crate::pass::threads::{Cut, RunSlots, RunTensor, Threads};
 use crate::tuning::Tuning;
-use crate::{Dimension, Error, Rows, Shape};
+use crate::{Dimension, Error, Rows};
 
 static THREADS: DetourFns = DetourFns {
     in_place,
     query_and_key,
     across,
     at: Some(at),
-    threads: Some(&ThreadFns {
-        in_tensor,
-        in_slots,
-        between,
-    }),
+    threads: Some(&Threads { tensor, slots }),
 };
 
 impl<S: Copy> Rope<S> {
@@ -71,7 +63,7 @@ fn in_place(
     let layout = rope.windowed(x.layout)?;
     let sharing = rope.check_in_place(layout.shape(), rows)?;
     let (view, factor) = (rows.view(sharing), rows.attention_factor());
-    let whole = Part::of(x.part(&layout), ());
+    let whole = Part::of(x.part(&layout));
     spread(rope.tuning(), [whole], |mut part| {
         let rows = view.skip(part.origin);
         rope.run_in_place(&mut part.target(), element, &rows, factor);
@@ -87,7 +79,7 @@ fn query_and_key(
     let (query, key) = (rope.windowed(q.layout)?, rope.windowed(k.layout)?);
     let sharing = rope.check_qk(query.shape(), key.shape(), rows)?;
     let (view, factor) = (rows.view(sharing), rows.attention_factor());
-    let parts = [Part::of(q.part(&query), ()), Part::of(k.part(&key), ())];
+    let parts = [Part::of(q.part(&query)), Part::of(k.part(&key))];
     let elements = [query_element, key_element];
     spread(rope.tuning(), parts, |mut part| {
         let rows = view.skip(part.origin);
@@ -109,12 +101,21 @@ fn across(
     let windowed = rope.windowed_shape(shape)?;
     let sharing = rope.check_across(windowed, windowed, rows)?;
     let (view, factor) = (rows.view(sharing), rows.attention_factor());
-    let whole = Part::of(y.reborrow(), (*x.layout, x));
-    spread(rope.tuning(), [whole], |mut part| {
+    spread(rope.tuning(), [Part::of(y.reborrow())], |mut part| {
         let rows = view.skip(part.origin);
-        let (layout, whole) = part.source;
-        let source = whole.within(&layout);
-        rope.run_windowed(source, &mut part.target(), elements, rows, factor);
+        let of = PartOfCall {
+            origin: part.origin,
+            shape: part.layout.shape(),
+            call: shape,
+        };
+        let layout = of.of_tensor(x.layout);
+        rope.run_windowed(
+            x.within(&layout),
+            &mut part.target(),
+            elements,
+            rows,
+            factor,
+        );
     });
     Ok(())
 }
@@ -128,7 +129,7 @@ fn at(
 ) -> Result<(), Error> {
     let layout = rope.windowed(x.layout)?;
     let rows = rope.check_at(layout.shape(), at)?;
-    let whole = Part::of(x.part(&layout), ());
+    let whole = Part::of(x.part(&layout));
     spread(rope.tuning(), [whole], |mut part| {
         let origin = part.origin;
         rope.run_at(part.target(), element, &rows, origin);
@@ -136,160 +137,42 @@ fn at(
     Ok(())
 }
 
-fn in_tensor(
-    plan: &Rope<Lowered<'_>>,
-    checked: &Checked<'_>,
-    x: &mut BytesMut<'_>,
-) -> &'static str {
-    let whole = Part::of(x.reborrow(), ());
-    plan.spread_tensor(checked, true, whole, |part, _, y| {
-        plan.passes(checked, part, |pass| choose::in_tensor(pass, y, true));
-    });
-    ON_THREADS
-}
-
-fn in_slots(
-    plan: &Rope<Lowered<'_>>,
-    checked: &Checked<'_>,
-    target: &mut SlotsTarget<'_>,
-) -> &'static str {
-    plan.spread_slots(checked, target, |part, target| {
-        let target = &mut OperandMut::Cache(target);
-        plan.passes(checked, part, |pass| choose::in_slots(pass, target, true));
-    });
-    ON_THREADS
-}
-
-fn between(
-    plan: &Rope<Lowered<'_>>,
-    checked: &Checked<'_>,
-    source: &SourceKind<'_>,
-    target: &mut TargetKind<'_>,
-) -> &'static str {
-    match (source, target) {
-        (SourceKind::Tensor(x), TargetKind::Tensor(y, element)) => {
-            let whole = Part::of(y.reborrow(), (*x.tensor.layout, x.tensor));
-            plan.spread_tensor(checked, true, whole, |part, (layout, whole), y| {
-                let source = &Operand::Tensor(whole.within(&layout), x.element);
-                let target = &mut OperandMut::Tensor(y, element);
-                plan.passes(checked, part, |pass| {
-                    choose::out_of_place(pass, source, target, true)
-                });
-            });
-        }
-        // All heads of a token are read where its slot is.
-        (SourceKind::Slots(..), TargetKind::Tensor(y, element)) => {
-            let source = &source.operand();
-            let whole = Part::of(y.reborrow(), ());
-            plan.spread_tensor(checked, false, whole, |part, (), y| {
-                let target = &mut OperandMut::Tensor(y, element);
-                plan.passes(checked, part, |pass| {
-                    choose::out_of_place(pass, source, target, true)
-                });
-            });
-        }
-        (_, TargetKind::Slots(slots)) => {
-            plan.spread_slots(checked, slots, |part, slots| {
-                let layout;
-                let source = &match source {
-                    SourceKind::Tensor(PassSource {
-                        tensor, element, ..
-                    }) => {
-                        let first = part.origin[1];
-                        let tokens = first..first + part.shape.tokens;
-                        layout = tensor.layout.part(Dimension::Tokens, tokens);
-                        Operand::Tensor(tensor.within(&layout), element)
-                    }
-                    SourceKind::Slots(..) => source.operand(),
-                };
-                let target = &mut OperandMut::Cache(slots);
-                plan.passes(checked, part, |pass| {
-                    choose::out_of_place(pass, source, target, true)
-                });
-            });
-        }
-    }
-    ON_THREADS
-}
-
-/// In the place of an executor's name: each part has its own.
-const ON_THREADS: &str = "parallel";
-
-impl Rope<Lowered<'_>> {
-    /// Runs the parts of a tensor, which may be some heads of its tokens unless all are needed at once.
-    fn spread_tensor<'a, S: PartSource>(
-        &self,
-        checked: &Checked<'_>,
-        by_heads: bool,
-        whole: Part<'a, S>,
-        run: impl Fn(PartOfCall, S, &mut BytesMut<'_>) + Sync,
-    ) {
-        let over_heads = (self.stages.norm())
-            .is_some_and(|norm| norm.reach == NormReach::Row && norm.given.is_none());
-        let whole = Part {
-            by_heads: by_heads && !over_heads,
-            ..whole
+fn tensor(tuning: &Tuning, cut: Cut, x: &mut BytesMut<'_>, run: &RunTensor<'_>) {
+    let whole = Part {
+        by_heads: cut.by_heads,
+        ..Part::of(x.reborrow())
+    };
+    spread(tuning, [whole], |mut part| {
+        let of = PartOfCall {
+            origin: part.origin,
+            shape: part.layout.shape(),
+            call: cut.call,
         };
-        spread(self.tuning(), [whole], |mut part| {
-            let of = PartOfCall {
-                origin: part.origin,
-                shape: part.layout.shape(),
-                call: checked.shape,
-            };
-            run(of, part.source, &mut part.target());
-        });
-    }
+        run(of, &mut part.target());
+    });
+}
 
-    /// Runs the parts of a cache.
-    fn spread_slots(
-        &self,
-        checked: &Checked<'_>,
-        target: &mut SlotsTarget<'_>,
-        run: impl Fn(PartOfCall, &mut SlotsTarget<'_>) + Sync,
-    ) {
-        let call = checked.shape;
-        let bytes = (call.elements().unwrap_or(usize::MAX)).saturating_mul(target.stored.size());
-        let count = threads(self.tuning(), bytes);
-        if count == 1 {
-            return run(PartOfCall::whole(call), target);
+fn slots(tuning: &Tuning, Cut { call, .. }: Cut, target: &mut SlotsTarget<'_>, run: &RunSlots<'_>) {
+    let bytes = (call.elements().unwrap_or(usize::MAX)).saturating_mul(target.stored.size());
+    let count = threads(tuning, bytes);
+    if count == 1 {
+        return run(PartOfCall::whole(call), target);
+    }
+    let parts = target.reborrow().cut(count, call.batch * call.tokens);
+    let parts = parts.into_iter().map(|part| Vec::from([part])).collect();
+    on_threads(parts, |(mut target, tokens)| {
+        let mut part = PartOfCall::whole(call);
+        // Of several sequences each part may have tokens anywhere.
+        if call.batch == 1 {
+            part.origin[1] = tokens.start;
+            part.shape.tokens = tokens.len();
         }
-        let parts = target.reborrow().cut(count, call.batch * call.tokens);
-        let parts = parts.into_iter().map(|part| Vec::from([part])).collect();
-        on_threads(parts, |(mut target, tokens)| {
-            let mut part = PartOfCall::whole(call);
-            // Of several sequences each part may have tokens anywhere.
-            if call.batch == 1 {
-                part.origin[1] = tokens.start;
-                part.shape = Shape {
-                    tokens: tokens.len(),
-                    ..call
-                };
-            }
-            run(part, &mut target);
-        });
-    }
+        run(part, &mut target);
+    });
 }
 
-/// What a part is rotated from, if not where it is: nothing, or a layout and the tensor of which that is a part.
-trait PartSource: Copy + Send {
-    /// The same for indices `..at` of a dimension, and for the rest.
-    fn split(self, dimension: Dimension, at: usize) -> (Self, Self);
-}
-
-impl PartSource for () {
-    fn split(self, _: Dimension, _: usize) -> (Self, Self) {
-        ((), ())
-    }
-}
-
-impl PartSource for (Layout, Bytes<'_>) {
-    fn split(self, dimension: Dimension, at: usize) -> (Self, Self) {
-        let (first, rest) = self.0.split(dimension, at);
-        ((first, self.1), (rest, self.1))
-    }
-}
-/// A part of a tensor, and of what is rotated into it.
-struct Part<'a, S> {
+/// A part of a tensor.
+struct Part<'a> {
     /// Which of the tensors of the call.
     tensor: usize,
     /// Whether it may be cut between its heads.
@@ -297,21 +180,19 @@ struct Part<'a, S> {
     bytes: &'a mut [u8],
     size: usize,
     layout: Layout,
-    source: S,
     /// The first sequence, the first token and the first head.
     origin: [usize; 3],
 }
 
-impl<'a, S: PartSource> Part<'a, S> {
+impl<'a> Part<'a> {
     /// All of a tensor.
-    fn of(target: BytesMut<'a>, source: S) -> Self {
+    fn of(target: BytesMut<'a>) -> Self {
         Part {
             tensor: 0,
             by_heads: true,
             bytes: target.bytes,
             size: target.size,
             layout: *target.layout,
-            source,
             origin: [0, 0, 0],
         }
     }
@@ -337,7 +218,6 @@ impl<'a, S: PartSource> Part<'a, S> {
             Ok(split) => split,
             Err(_) => unreachable!("parts along the longest stride do not interleave"),
         };
-        let (source, rest_source) = self.source.split(dimension, at);
         let (bytes, rest_bytes) = self.bytes.split_at_mut(begin * self.size);
         let [sequence, token, head] = self.origin;
         let rest_origin = match dimension {
@@ -349,14 +229,12 @@ impl<'a, S: PartSource> Part<'a, S> {
         Part {
             bytes,
             layout,
-            source,
             ..self
         }
         .cut(first_parts, into);
         Part {
             bytes: rest_bytes,
             layout: rest,
-            source: rest_source,
             origin: rest_origin,
             ..self
         }
@@ -365,12 +243,12 @@ impl<'a, S: PartSource> Part<'a, S> {
 }
 
 /// Cuts tensors in a part of each for every thread, and runs them.
-fn spread<'a, S: PartSource, const N: usize>(
+fn spread<'a, const N: usize>(
     tuning: &Tuning,
-    tensors: [Part<'a, S>; N],
-    run: impl Fn(Part<'a, S>) + Sync,
+    tensors: [Part<'a>; N],
+    run: impl Fn(Part<'a>) + Sync,
 ) {
-    let bytes = |part: &Part<'_, S>| {
+    let bytes = |part: &Part<'_>| {
         let elements = part.layout.shape().elements().unwrap_or(usize::MAX);
         elements.saturating_mul(part.size)
     };
@@ -381,7 +259,7 @@ fn spread<'a, S: PartSource, const N: usize>(
     if count == 1 {
         return tensors.for_each(run);
     }
-    let mut shares: Vec<Vec<Part<'a, S>>> = Vec::new();
+    let mut shares: Vec<Vec<Part<'a>>> = Vec::new();
     shares.resize_with(count, Vec::new);
     for part in tensors {
         let mut parts = Vec::new();

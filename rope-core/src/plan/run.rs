@@ -3,7 +3,7 @@
 use super::at::MakeFns;
 use super::erased::{AnglesKind, PassSource, SourceKind, TargetKind};
 use super::kinds::{Lower, Lowered, check_head};
-use super::{Rope, ThreadFns, check_query_and_key};
+use super::{Rope, check_query_and_key};
 use crate::Error;
 use crate::base::shape::Shape;
 use crate::describe::address::{Addresses, Located};
@@ -17,10 +17,14 @@ use crate::execute::lines;
 use crate::kernel::element::ElementKernels;
 use crate::kernel::elements::OutOfPlaceKernels;
 use crate::kernel::line::{Line, LineRows, MoreTokens, SourceLine};
-use crate::pass::{IoFormats, OperandMut, PartOfCall, Pass, PassKernels};
+use crate::pass::threads::{Cut, Threads};
+use crate::pass::{IoFormats, Operand, OperandMut, PartOfCall, Pass, PassKernels};
 
 /// The element that a pass reads, and its kernels.
 pub(super) type ReadKernels = (&'static OutOfPlaceKernels, PassKernels);
+
+/// In the place of an executor's name: each part has its own.
+const ON_THREADS: &str = "parallel";
 
 /// What a call has beside its plan and its operands, found to fit them.
 pub(super) struct Checked<'a> {
@@ -136,11 +140,18 @@ impl<'p> Rope<Lowered<'p>> {
         x: &mut BytesMut<'_>,
         runs: bool,
     ) -> &'static str {
-        if let (true, Some(threads)) = (runs, self.threads()) {
-            return (threads.in_tensor)(self, checked, x);
+        let part = |part, x: &mut BytesMut<'_>| {
+            self.passes(checked, part, |pass| choose::in_tensor(pass, x, runs))
+        };
+        match self.threads().filter(|_| runs) {
+            None => part(PartOfCall::whole(checked.shape), x),
+            Some(threads) => {
+                (threads.tensor)(self.tuning, self.cut(checked), x, &|of, x| {
+                    part(of, x);
+                });
+                ON_THREADS
+            }
         }
-        let whole = PartOfCall::whole(checked.shape);
-        self.passes(checked, whole, |pass| choose::in_tensor(pass, x, runs))
     }
 
     /// The same in the slots of a cache.
@@ -151,14 +162,19 @@ impl<'p> Rope<Lowered<'p>> {
         target: &mut SlotsTarget<'_>,
         runs: bool,
     ) -> &'static str {
-        if let (true, Some(threads)) = (runs, self.threads()) {
-            return (threads.in_slots)(self, checked, target);
+        let part = |part, target: &mut SlotsTarget<'_>| {
+            let target = &mut OperandMut::Cache(target);
+            self.passes(checked, part, |pass| choose::in_slots(pass, target, runs))
+        };
+        match self.threads().filter(|_| runs) {
+            None => part(PartOfCall::whole(checked.shape), target),
+            Some(threads) => {
+                (threads.slots)(self.tuning, self.cut(checked), target, &|of, target| {
+                    part(of, target);
+                });
+                ON_THREADS
+            }
         }
-        let (whole, target) = (
-            PartOfCall::whole(checked.shape),
-            &mut OperandMut::Cache(target),
-        );
-        self.passes(checked, whole, |pass| choose::in_slots(pass, target, runs))
     }
 
     /// The same from a source into a target.
@@ -170,19 +186,56 @@ impl<'p> Rope<Lowered<'p>> {
         target: &mut TargetKind<'_>,
         runs: bool,
     ) -> &'static str {
-        if let (true, Some(threads)) = (runs, self.threads()) {
-            return (threads.between)(self, checked, source, target);
+        let part = |of, source: &Operand<'_>, target: &mut OperandMut<'_, '_>| {
+            self.passes(checked, of, |pass| {
+                choose::out_of_place(pass, source, target, runs)
+            })
+        };
+        let Some(threads) = self.threads().filter(|_| runs) else {
+            let whole = PartOfCall::whole(checked.shape);
+            return part(whole, &source.operand(), &mut target.operand());
+        };
+        let part = |of: PartOfCall, target: &mut OperandMut<'_, '_>| {
+            let layout;
+            let source = &match source.operand() {
+                Operand::Tensor(x, element) => {
+                    layout = of.of_tensor(x.layout);
+                    Operand::Tensor(x.within(&layout), element)
+                }
+                slots => slots,
+            };
+            part(of, source, target);
+        };
+        let mut cut = self.cut(checked);
+        match target {
+            TargetKind::Tensor(y, element) => {
+                // A slot is where the first head of its token is.
+                cut.by_heads &= matches!(source, SourceKind::Tensor(_));
+                let element = *element;
+                (threads.tensor)(self.tuning, cut, y, &|of, y| {
+                    part(of, &mut OperandMut::Tensor(y, element));
+                });
+            }
+            TargetKind::Slots(slots) => {
+                (threads.slots)(self.tuning, cut, slots, &|of, slots| {
+                    part(of, &mut OperandMut::Cache(slots));
+                });
+            }
         }
-        let whole = PartOfCall::whole(checked.shape);
-        let (source, target) = (&source.operand(), &mut target.operand());
-        self.passes(checked, whole, |pass| {
-            choose::out_of_place(pass, source, target, runs)
-        })
+        ON_THREADS
+    }
+
+    /// How the target may be cut. A norm over all heads of a token needs them at once.
+    fn cut(&self, checked: &Checked<'_>) -> Cut {
+        Cut {
+            call: checked.shape,
+            by_heads: !self.stages.norms_tokens(),
+        }
     }
 
     /// What runs calls on threads, if the plan does.
     #[inline(always)]
-    fn threads(&self) -> Option<&'static ThreadFns> {
+    fn threads(&self) -> Option<&'static Threads> {
         self.detour?.0.threads
     }
 

@@ -1,0 +1,30 @@
+//! Calls on threads: each thread runs a part of the call on its part of the target's memory. What cuts the target and
+//! starts the threads is behind pointers, so that only programs whose plans are parallel link it.
+
+use crate::Shape;
+use crate::describe::cache::SlotsTarget;
+use crate::describe::tensor::BytesMut;
+use crate::pass::PartOfCall;
+use crate::tuning::Tuning;
+
+/// What cuts a target, and runs the parts.
+#[derive(Debug)]
+pub(crate) struct Threads {
+    pub(crate) tensor: fn(&Tuning, Cut, &mut BytesMut<'_>, &RunTensor<'_>),
+    pub(crate) slots: fn(&Tuning, Cut, &mut SlotsTarget<'_>, &RunSlots<'_>),
+}
+
+/// How the target of a call may be cut.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cut {
+    /// The shape of the call.
+    pub(crate) call: Shape,
+    /// Whether the heads of a token may be in several parts.
+    pub(crate) by_heads: bool,
+}
+
+/// Runs a part of a call on its part of a tensor.
+pub(crate) type RunTensor<'r> = dyn Fn(PartOfCall, &mut BytesMut<'_>) + Sync + 'r;
+
+/// The same on its part of a cache.
+pub(crate) type RunSlots<'r> = dyn Fn(PartOfCall, &mut SlotsTarget<'_>) + Sync + 'r;
