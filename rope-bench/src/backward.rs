@@ -6,7 +6,7 @@
 use std::hint::black_box;
 
 use anyhow::{Result, ensure};
-use rope_core::gradient::PairGradients;
+use rope_core::gradient::{Gradients, PairGradients};
 use rope_core::{
     Backend, Direction, Frequencies, Layout, Pairing, Rope, Rows, Scaling, Tensor, TensorMut,
 };
@@ -91,8 +91,11 @@ impl BackwardBench {
             self.rope.backward(black_box(&y), dy, &self.rows, sums)
         };
         let two = |dy: &mut TensorMut<'_, E>, sums: &mut PairGradients<'_>| {
-            self.rope
-                .angle_gradients(black_box(&y), &dy.as_tensor(), sums)?;
+            self.rope.gradients(Gradients::Angles {
+                y: black_box(&y),
+                dy: &dy.as_tensor(),
+                angles: sums,
+            })?;
             transpose.rotate(dy, &self.rows)
         };
         let alone =

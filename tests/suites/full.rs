@@ -3,7 +3,7 @@
 
 use half::bf16;
 use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale};
-use rope_core::gradient::PairGradients;
+use rope_core::gradient::{Gradients, PairGradients};
 use rope_core::norm::{Norm, NormFormula};
 use rope_core::{
     Angle, Backend, Direction, Error, Frequencies, Pairing, Positions, Rope, Rows, Scaling, Tensor,
@@ -418,7 +418,8 @@ fn refused_gradients() {
         let [cos, sin] = &mut sums;
         let mut cos = PairGradients::new(cos, shapes[0]).expect("as many");
         let mut sin = PairGradients::new(sin, shapes[1]).expect("as many");
-        let result = plan.channel_gradients(&x, &x, &mut cos, &mut sin);
+        let (x, dy, cos, sin) = (&x, &x, &mut cos, &mut sin);
+        let result = plan.gradients(Gradients::Channels { x, dy, cos, sin });
         assert_eq!(result, Err(expected));
         assert!(sums.concat().iter().all(|&sum| sum == 0.5), "{expected}");
     };

@@ -12,7 +12,7 @@
 
 use half::{bf16, f16};
 use rope_core::axes::MixedFrequencies;
-use rope_core::gradient::{PairGradients, to_base, to_logarithm, to_ratio};
+use rope_core::gradient::{Gradients, PairGradients, to_base, to_logarithm, to_ratio};
 use rope_core::{
     Backend, Dimension, Direction, Error, Pairing, Positions, Rope, Rows, Tensor, TensorMut,
 };
@@ -198,31 +198,30 @@ fn sums_of<E: Number + Bits>(file: &Golden, backend: Backend) -> bool {
     let rope = Rope::new(passed.pairing)
         .backend(backend)
         .expect("available");
-    let from_output = passed.summed(|side, shape, sums| {
-        rope.angle_gradients(&tensor(&side.y, shape), &tensor(&side.dy, shape), sums)
+    let from_output = passed.summed(|side, shape, angles| {
+        let (y, dy) = (&tensor(&side.y, shape), &tensor(&side.dy, shape));
+        rope.gradients(Gradients::Angles { y, dy, angles })
             .expect("sums that fit");
     });
     passed.compare(&from_output, "dphi_y", Some("dangle"), &doing);
-    let from_input = passed.summed(|side, shape, sums| {
-        rope.angle_gradients_of_input(&tensor(&side.x, shape), &tensor(&side.dx, shape), sums)
+    let from_input = passed.summed(|side, shape, angles| {
+        let (x, dx) = (&tensor(&side.x, shape), &tensor(&side.dx, shape));
+        rope.gradients(Gradients::AnglesOfInput { x, dx, angles })
             .expect("sums that fit");
     });
     passed.compare(&from_input, "dphi_x", Some("dangle"), &doing);
-    let factors = passed.summed(|side, shape, sums| {
-        rope.factor_gradients(&tensor(&side.y, shape), &tensor(&side.dy, shape), sums)
+    let factors = passed.summed(|side, shape, factors| {
+        let (y, dy) = (&tensor(&side.y, shape), &tensor(&side.dy, shape));
+        rope.gradients(Gradients::Factors { y, dy, factors })
             .expect("sums that fit");
     });
     passed.compare(&factors, "dlnA", None, &doing);
     let mut sines = passed.zeros();
-    let mut sin = passed.gradients(&mut sines);
     let cosines = passed.summed(|side, shape, cos| {
-        rope.cos_sin_gradients(
-            &tensor(&side.x, shape),
-            &tensor(&side.dy, shape),
-            cos,
-            &mut sin,
-        )
-        .expect("sums that fit");
+        let (x, dy) = (&tensor(&side.x, shape), &tensor(&side.dy, shape));
+        let sin = &mut passed.gradients(&mut sines);
+        rope.gradients(Gradients::CosSin { x, dy, cos, sin })
+            .expect("sums that fit");
     });
     passed.compare(&cosines, "dcos", Some("dcos"), &doing);
     passed.compare(&sines, "dsin", Some("dsin"), &doing);
@@ -307,7 +306,8 @@ fn beyond_f32<E: Number>(source: &mut Source<'_>) {
                     let mut angles = PairGradients::new(&mut sums, [1, 1, pairs]).expect("a shape");
                     let (x, g) = (Tensor::new(&x, shape), Tensor::new(&g, shape));
                     let (x, g) = (x.expect("a valid tensor"), g.expect("a valid tensor"));
-                    rope.angle_gradients(&x, &g, &mut angles)
+                    let (y, dy, angles) = (&x, &g, &mut angles);
+                    rope.gradients(Gradients::Angles { y, dy, angles })
                         .expect("sums that fit");
                     for (place, (got, expected)) in sums.iter().zip(&expected).enumerate() {
                         assert!(
@@ -701,8 +701,15 @@ fn formulas_are_derivatives() {
             add(&mut PairGradients::new(&mut sums, [1, 1, pairs]).expect("a row"));
             sums
         };
-        let mut dphi = summed(&mut |sums| rope.angle_gradients(&y, &dy, sums).expect("fits"));
-        let mut dln = summed(&mut |sums| rope.factor_gradients(&y, &dy, sums).expect("fits"));
+        let (x, y, dy) = (&x, &y, &dy);
+        let mut dphi = summed(&mut |angles| {
+            rope.gradients(Gradients::Angles { y, dy, angles })
+                .expect("fits");
+        });
+        let mut dln = summed(&mut |factors| {
+            rope.gradients(Gradients::Factors { y, dy, factors })
+                .expect("fits");
+        });
         for pair in 0..pairs {
             let by_angle = central(
                 |angle| {
@@ -772,9 +779,9 @@ fn formulas_are_derivatives() {
             .cos_sin(&factor_gradients, &rows, &mut dcos, &mut dsin)
             .expect("rows that are not zero");
         let mut sines = vec![0.0; pairs];
-        let mut of_sin = PairGradients::new(&mut sines, [1, 1, pairs]).expect("a row");
-        let cosines = summed(&mut |sums| {
-            rope.cos_sin_gradients(&x, &dy, sums, &mut of_sin)
+        let cosines = summed(&mut |cos| {
+            let sin = &mut PairGradients::new(&mut sines, [1, 1, pairs]).expect("a row");
+            rope.gradients(Gradients::CosSin { x, dy, cos, sin })
                 .expect("fits");
         });
         for pair in 0..pairs {
@@ -860,9 +867,12 @@ fn any_split_of_tokens_gives_the_same_bits() {
         let mut split = whole.clone();
         let shape_of_sums = [tokens, own_heads, pairs];
         let (y, dy) = (tensor(&y, shape), tensor(&dy, shape));
+        let add = |y: &_, dy: &_, angles: &mut PairGradients<'_>| {
+            rope.gradients(Gradients::Angles { y, dy, angles })
+                .expect("sums that fit");
+        };
         let mut sums = PairGradients::new(&mut whole, shape_of_sums).expect("their shape");
-        rope.angle_gradients(&y, &dy, &mut sums)
-            .expect("sums that fit");
+        add(&y, &dy, &mut sums);
         let sums = PairGradients::new(&mut split, shape_of_sums).expect("their shape");
         let (first, rest) = sums.split_at(at).expect("so many rows");
         let (y_first, y_rest) = y.split_at(Dimension::Tokens, at).expect("so many tokens");
@@ -870,8 +880,7 @@ fn any_split_of_tokens_gives_the_same_bits() {
         let parts = [(first, y_first, dy_first), (rest, y_rest, dy_rest)];
         // In any order.
         for (mut sums, y, dy) in parts.into_iter().rev() {
-            rope.angle_gradients(&y, &dy, &mut sums)
-                .expect("sums that fit");
+            add(&y, &dy, &mut sums);
         }
         same(
             &split,
@@ -912,20 +921,35 @@ fn refused_calls_touch_nothing() {
         if !matches!(error, Error::GradientShape { .. }) {
             let mut other = before.clone();
             let mut other = PairGradients::new(&mut other, of_sums).expect("their shape");
-            assert_eq!(rope.angle_gradients(y, &dy, &mut angles), Err(error));
-            assert_eq!(
-                rope.angle_gradients_of_input(y, &dy, &mut angles),
-                Err(error)
-            );
-            assert_eq!(rope.factor_gradients(y, &dy, &mut angles), Err(error));
-            assert_eq!(
-                rope.cos_sin_gradients(y, &dy, &mut angles, &mut other),
-                Err(error)
-            );
-            assert_eq!(
-                rope.cos_sin_gradients(y, &dy, &mut other, &mut angles),
-                Err(error)
-            );
+            for call in 0..5 {
+                let (dy, angles, other) = (&dy, &mut angles, &mut other);
+                let gradients = match call {
+                    0 => Gradients::Angles { y, dy, angles },
+                    1 => Gradients::AnglesOfInput {
+                        x: y,
+                        dx: dy,
+                        angles,
+                    },
+                    2 => Gradients::Factors {
+                        y,
+                        dy,
+                        factors: angles,
+                    },
+                    3 => Gradients::CosSin {
+                        x: y,
+                        dy,
+                        cos: angles,
+                        sin: other,
+                    },
+                    _ => Gradients::CosSin {
+                        x: y,
+                        dy,
+                        cos: other,
+                        sin: angles,
+                    },
+                };
+                assert_eq!(rope.gradients(gradients), Err(error), "call {call}");
+            }
         }
         assert!(sums == before && written == values && across == values);
         let text = error.to_string();
@@ -1009,10 +1033,13 @@ fn refused_calls_touch_nothing() {
     let [cos, sin] = &mut sums;
     let mut cos = PairGradients::new(cos, fits).expect("their shape");
     let mut sin = PairGradients::new(sin, fits).expect("their shape");
-    assert_eq!(
-        changes.cos_sin_gradients(&y, &y, &mut cos, &mut sin),
-        Err(error)
-    );
+    let gradients = Gradients::CosSin {
+        x: &y,
+        dy: &y,
+        cos: &mut cos,
+        sin: &mut sin,
+    };
+    assert_eq!(changes.gradients(gradients), Err(error));
     let mut written = values.clone();
     let mut dy = TensorMut::new(&mut written, shape).expect("a valid tensor");
     assert!(changes.backward(&y, &mut dy, &rows, &mut cos).is_err());
@@ -1028,11 +1055,29 @@ fn nothing_is_added_of_empty_tensors() {
         let (mut sums, mut others) = ([0.5; 12], [0.5; 12]);
         let mut sums_of = PairGradients::new(&mut sums, [3, 1, 4]).expect("their shape");
         let mut others_of = PairGradients::new(&mut others, [3, 1, 4]).expect("their shape");
-        assert_eq!(rope.angle_gradients(&x, &x, &mut sums_of), Ok(()));
-        assert_eq!(rope.angle_gradients_of_input(&x, &x, &mut sums_of), Ok(()));
-        assert_eq!(rope.factor_gradients(&x, &x, &mut sums_of), Ok(()));
-        let added = rope.cos_sin_gradients(&x, &x, &mut sums_of, &mut others_of);
-        assert_eq!(added, Ok(()));
+        for call in 0..4 {
+            let (x, angles, sin) = (&x, &mut sums_of, &mut others_of);
+            let gradients = match call {
+                0 => Gradients::Angles {
+                    y: x,
+                    dy: x,
+                    angles,
+                },
+                1 => Gradients::AnglesOfInput { x, dx: x, angles },
+                2 => Gradients::Factors {
+                    y: x,
+                    dy: x,
+                    factors: angles,
+                },
+                _ => Gradients::CosSin {
+                    x,
+                    dy: x,
+                    cos: angles,
+                    sin,
+                },
+            };
+            assert_eq!(rope.gradients(gradients), Ok(()), "call {call}");
+        }
         assert_eq!([sums, others], [[0.5; 12]; 2], "{shape:?}");
     }
 }

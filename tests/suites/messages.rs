@@ -217,7 +217,7 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
                 output: Pairing::Half,
             },
             "gradients of cos and sin require a plan with one pairing, but its input pairing is interleaved and its \
-             output_pairing half; use angle_gradients, factor_gradients and PairGradients::cos_sin",
+             output_pairing half; use Gradients::Angles, Gradients::Factors and PairGradients::cos_sin",
         ),
         (
             Error::GradientHeads {
@@ -473,7 +473,7 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
                 operation: "a rotation in a cache",
             },
             "a rotation in a cache requires rows with one angle per pair, but these are full-width: they have one per channel, \
-             which is no rotation; Direction::Transpose takes gradients back, and Rope::channel_gradients sums those \
+             which is no rotation; Direction::Transpose takes gradients back, and Gradients::Channels sums those \
              of cos and sin",
         ),
         (

@@ -3,7 +3,7 @@
 //! pairs have magnitudes of their own.
 
 use half::{bf16, f16};
-use rope_core::gradient::PairGradients;
+use rope_core::gradient::{Gradients, PairGradients};
 use rope_core::internals::in_stages;
 use rope_core::norm::{Norm, NormFormula};
 use rope_core::{
@@ -706,8 +706,12 @@ fn gradients_of_rows_of_each_head() {
         let mut factors = PairGradients::new(&mut factors, of).expect("sums of that shape");
         let y = Tensor::new(&y, layout).expect("a valid tensor");
         let dy_read = Tensor::new(&dy, layout).expect("a valid tensor");
-        rope.factor_gradients(&y, &dy_read, &mut factors)
-            .expect("sums that fit");
+        rope.gradients(Gradients::Factors {
+            y: &y,
+            dy: &dy_read,
+            factors: &mut factors,
+        })
+        .expect("sums that fit");
         let mut dx = dy.clone();
         let mut tensor = TensorMut::new(&mut dx, layout).expect("a valid tensor");
         rope.backward(&y, &mut tensor, rows, &mut angles)

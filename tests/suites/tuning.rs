@@ -2,7 +2,7 @@
 
 use half::bf16;
 use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale};
-use rope_core::gradient::PairGradients;
+use rope_core::gradient::{Gradients, PairGradients};
 use rope_core::internals::{Ahead, TUNINGS, Tuning, tuned, tuning};
 use rope_core::norm::{Norm, NormFormula};
 use rope_core::{Backend, Output, Pairing, Rope, Rows, Tensor, TensorMut};
@@ -98,14 +98,18 @@ fn calls<E: Number>() -> [(&'static str, Call<E>); 7] {
             );
             bytes
         }),
-        ("angle_gradients", |rope, case| {
+        ("gradients", |rope, case| {
             let mut values = Vec::new();
             case.on_target(|x, y, rows| {
                 let shape = [rows.len(), 1, rows.rotary_dim() / 2];
                 values.resize(shape.iter().product(), 0.0);
                 let mut sums = PairGradients::new(&mut values, shape).expect("a shape");
-                rope.angle_gradients(x, &y.as_tensor(), &mut sums)
-                    .expect("they fit");
+                rope.gradients(Gradients::Angles {
+                    y: x,
+                    dy: &y.as_tensor(),
+                    angles: &mut sums,
+                })
+                .expect("they fit");
             });
             values
                 .iter()

@@ -5,7 +5,7 @@ use std::hint::black_box;
 
 use anyhow::Result;
 use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale};
-use rope_core::gradient::PairGradients;
+use rope_core::gradient::{Gradients, PairGradients};
 use rope_core::internals::{Tuning, tuned};
 use rope_core::norm::{Norm, NormFormula};
 use rope_core::{
@@ -193,7 +193,11 @@ impl Probe {
                 let mut sums = PairGradients::new(sums, [self.tokens, 1, HEAD_DIM / 2])?;
                 let mut dy = TensorMut::new(values, layout)?;
                 match self.call {
-                    Call::Gradients => rope.angle_gradients(&x, &dy.as_tensor(), &mut sums)?,
+                    Call::Gradients => rope.gradients(Gradients::Angles {
+                        y: &x,
+                        dy: &dy.as_tensor(),
+                        angles: &mut sums,
+                    })?,
                     _ => rope.backward(&x, &mut dy, rows, &mut sums)?,
                 }
             }

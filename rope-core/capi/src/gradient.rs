@@ -1,7 +1,7 @@
 //! The backward pass: gradients of angles, factors, cos and sin, and what they are summed to.
 
 use rope_core::Rope;
-use rope_core::gradient::{PairGradients, to_base, to_logarithm, to_ratio};
+use rope_core::gradient::{Gradients, PairGradients, to_base, to_logarithm, to_ratio};
 
 use crate::chain::rope_chain;
 use crate::failure::Failure;
@@ -256,10 +256,11 @@ unsafe fn add(
         let mut sums = sums.gradients("gradients", &regions)?;
         with_element!(x.element, E => {
             let (x, dx) = (x.tensor::<E>(name)?, dx.tensor::<E>(gradient)?);
+            let (x, dx, sums) = (&x, &dx, &mut sums);
             Ok(match terms {
-                Terms::AnglesOfOutput => rope.angle_gradients(&x, &dx, &mut sums),
-                Terms::AnglesOfInput => rope.angle_gradients_of_input(&x, &dx, &mut sums),
-                Terms::Factors => rope.factor_gradients(&x, &dx, &mut sums),
+                Terms::AnglesOfOutput => rope.gradients(Gradients::Angles { y: x, dy: dx, angles: sums }),
+                Terms::AnglesOfInput => rope.gradients(Gradients::AnglesOfInput { x, dx, angles: sums }),
+                Terms::Factors => rope.gradients(Gradients::Factors { y: x, dy: dx, factors: sums }),
             }?)
         })
     }
@@ -417,12 +418,12 @@ unsafe fn add_cos_sin(
         let mut sin = sin.gradients("sin", &[first, second])?;
         with_element!(x.element, E => {
             let (x, dy) = (x.tensor::<E>("x")?, dy.tensor::<E>("dy")?);
-            if per_channel {
-                rope.channel_gradients(&x, &dy, &mut cos, &mut sin)?;
+            let (x, dy, cos, sin) = (&x, &dy, &mut cos, &mut sin);
+            Ok(if per_channel {
+                rope.gradients(Gradients::Channels { x, dy, cos, sin })
             } else {
-                rope.cos_sin_gradients(&x, &dy, &mut cos, &mut sin)?;
-            }
-            Ok(())
+                rope.gradients(Gradients::CosSin { x, dy, cos, sin })
+            }?)
         })
     }
 }

@@ -360,9 +360,9 @@ errors! { f =>
         /// The plan's direction.
         direction: Direction,
     } => write!(f, "a backward pass requires a plan with Direction::Forward, but its direction is {direction}"),
-    /// [`Rope::cos_sin_gradients`](crate::Rope::cos_sin_gradients),
-    /// [`Rope::channel_gradients`](crate::Rope::channel_gradients): the plan's output pairing is another than its input
-    /// pairing.
+    /// [`Gradients::CosSin`](crate::gradient::Gradients::CosSin),
+    /// [`Gradients::Channels`](crate::gradient::Gradients::Channels): the plan's output pairing is another than its
+    /// input pairing.
     GradientPairing {
         /// The plan's input pairing.
         input: Pairing,
@@ -371,7 +371,7 @@ errors! { f =>
     } => write!(
         f,
         "gradients of cos and sin require a plan with one pairing, but its input pairing is {input} and its output_pairing \
-         {output}; use angle_gradients, factor_gradients and PairGradients::cos_sin"
+         {output}; use Gradients::Angles, Gradients::Factors and PairGradients::cos_sin"
     ),
     /// The number of heads of the gradients is neither 1 nor the tensor's.
     GradientHeads {
@@ -696,8 +696,7 @@ errors! { f =>
     } => write!(
         f,
         "{operation} requires rows with one angle per pair, but these are full-width: they have one per channel, which \
-         is no rotation; Direction::Transpose takes gradients back, and Rope::channel_gradients sums those of cos and \
-         sin"
+         is no rotation; Direction::Transpose takes gradients back, and Gradients::Channels sums those of cos and sin"
     ),
     /// A rotation of keys that stay in a cache: the rows have an attention factor, which cached keys have already.
     ShiftFactor {

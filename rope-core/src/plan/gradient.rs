@@ -10,7 +10,7 @@
 //! d cos   = x1 dy1 + x2 dy2        d sin = x1 dy2 - x2 dy1
 //! ```
 //!
-//! Full-width rows have no angle, but as many cos and sin as channels ([`Rope::channel_gradients`]).
+//! Full-width rows have no angle, but as many cos and sin as channels ([`Gradients::Channels`]).
 //!
 //! The angle's gradient needs what attention keeps anyway, the rotated tensor, so the rotation may be in place. Most
 //! frameworks' fused kernels give `dx` alone, and silently treat frequencies as constants.
@@ -26,10 +26,12 @@
 mod parameters;
 mod reductions;
 mod sums;
+mod wanted;
 
 pub use parameters::{to_base, to_logarithm, to_ratio};
 pub use sums::PairGradients;
 pub(crate) use sums::SumFn;
+pub use wanted::Gradients;
 
 use core::ops::Range;
 
@@ -60,7 +62,7 @@ impl<S: Linear> Rope<S> {
     ///
     /// # Errors
     ///
-    /// Those of [`Rope::rotate`] and of [`Rope::angle_gradients`], and [`Error::GradientShape`] unless the gradients
+    /// Those of [`Rope::rotate`] and of [`Gradients::Angles`], and [`Error::GradientShape`] unless the gradients
     /// have as many pairs as the rows. Nothing is touched then.
     pub fn backward<E: Element>(
         &self,
@@ -190,77 +192,43 @@ impl Rope {
         Ok(())
     }
 
-    /// Adds `y1 dy2 - y2 dy1` to the gradient of the angle of each pair; `y` is the rotated tensor, and `dy` the
-    /// gradient by it. Both are read only, and have the plan's output pairing.
+    /// Adds to gradients of angles, of factors, or of cos and sin: to the sums that a [`Gradients`] names, from the
+    /// tensors that it names, which are read only.
     ///
     /// # Errors
     ///
     /// [`Error::BackwardDirection`] unless the plan rotates forward, [`Error::ShapeMismatch`] unless both tensors have
     /// one shape, [`Error::RotaryDimExceedsHead`] if the gradients have more pairs than a head, [`Error::RowCount`]
     /// unless they have a row for each token or one for each token of each sequence, [`Error::GradientHeads`] unless
-    /// they have one head or those of the tensors. Nothing is added then.
-    pub fn angle_gradients<E: Element>(
-        &self,
-        y: &Tensor<'_, E>,
-        dy: &Tensor<'_, E>,
-        angles: &mut PairGradients<'_>,
-    ) -> Result<(), Error> {
-        let _ = self.back()?;
-        let sum = E::SUMMED.0.of(self.pairings().1);
-        self.add_terms(sum, GradientTerm::Cross, [&y.bytes(), &dy.bytes()], angles)
-    }
-
-    /// The same from the other side: adds `x1 dx2 - x2 dx1`, the same number but for rounding; `x` is the tensor before
-    /// the rotation, and `dx` the gradient by it. Both have the plan's input pairing.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Rope::angle_gradients`].
-    pub fn angle_gradients_of_input<E: Element>(
-        &self,
-        x: &Tensor<'_, E>,
-        dx: &Tensor<'_, E>,
-        angles: &mut PairGradients<'_>,
-    ) -> Result<(), Error> {
-        let _ = self.back()?;
-        let sum = E::SUMMED.0.of(self.pairings().0);
-        self.add_terms(sum, GradientTerm::Cross, [&x.bytes(), &dx.bytes()], angles)
-    }
-
-    /// Adds `y1 dy1 + y2 dy2` to the gradient of the logarithm of the factor of each pair: of what cos and sin of a row
-    /// are multiplied by (an attention factor, or xPos, which has one for each pair).
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Rope::angle_gradients`].
-    pub fn factor_gradients<E: Element>(
-        &self,
-        y: &Tensor<'_, E>,
-        dy: &Tensor<'_, E>,
-        factors: &mut PairGradients<'_>,
-    ) -> Result<(), Error> {
-        let _ = self.back()?;
-        let sum = E::SUMMED.0.of(self.pairings().1);
-        self.add_terms(sum, GradientTerm::Dot, [&y.bytes(), &dy.bytes()], factors)
-    }
-
-    /// Adds `x1 dy1 + x2 dy2` to the gradient of the cos of each row, and `x1 dy2 - x2 dy1` to that of its sin: rows
-    /// that were given are parameters so. `x` is the tensor before the rotation, `dy` the gradient by the one after
-    /// it. (Without `x`: [`PairGradients::cos_sin`].)
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Rope::angle_gradients`] for each of the two, and [`Error::GradientPairing`] if the plan's pairing
-    /// changes. Nothing is added then.
-    pub fn cos_sin_gradients<E: Element>(
-        &self,
-        x: &Tensor<'_, E>,
-        dy: &Tensor<'_, E>,
-        cos: &mut PairGradients<'_>,
-        sin: &mut PairGradients<'_>,
-    ) -> Result<(), Error> {
-        let sum = E::SUMMED.0.of(self.pairings().0);
-        self.add_cos_sin(sum, [&x.bytes(), &dy.bytes()], cos, sin)
+    /// they have one head or those of the tensors. [`Gradients::CosSin`] and [`Gradients::Channels`]:
+    /// [`Error::GradientPairing`] if the plan's pairing changes. [`Gradients::Channels`]: [`Error::GradientShape`]
+    /// unless `cos` and `sin` have one shape, [`Error::RotaryDim`] unless they have two channels for each pair, and at
+    /// least two; [`Error::HeadDimOnStack`] for heads of more than 2048 channels. Nothing is added then.
+    // Inlined where the variant is known, so that a program links the sums that it names.
+    #[inline(always)]
+    pub fn gradients<E: Element>(&self, gradients: Gradients<'_, '_, '_, E>) -> Result<(), Error> {
+        let (input, output) = self.pairings();
+        let sum = |pairing| E::SUMMED.0.of(pairing);
+        match gradients {
+            Gradients::Angles { y, dy, angles } => {
+                let tensors = [&y.bytes(), &dy.bytes()];
+                self.add_terms(sum(output), GradientTerm::Cross, tensors, angles)
+            }
+            Gradients::AnglesOfInput { x, dx, angles } => {
+                let tensors = [&x.bytes(), &dx.bytes()];
+                self.add_terms(sum(input), GradientTerm::Cross, tensors, angles)
+            }
+            Gradients::Factors { y, dy, factors } => {
+                let tensors = [&y.bytes(), &dy.bytes()];
+                self.add_terms(sum(output), GradientTerm::Dot, tensors, factors)
+            }
+            Gradients::CosSin { x, dy, cos, sin } => {
+                self.add_cos_sin(sum(input), [&x.bytes(), &dy.bytes()], cos, sin)
+            }
+            Gradients::Channels { x, dy, cos, sin } => {
+                self.add_channels([&x.bytes(), &dy.bytes()], E::OUT_OF_PLACE, cos, sin)
+            }
+        }
     }
 
     #[inline(never)]
@@ -286,28 +254,6 @@ impl Rope {
             return Err(Error::GradientPairing { input, output });
         }
         Ok(())
-    }
-
-    /// The gradients of full-width rows ([`Rows::full`]): for the channels `i` and `j` of a pair adds `xi dyi` to that
-    /// of `cos[i]`, `-xj dyi` to `sin[i]`, `xj dyj` to `cos[j]` and `xi dyj` to `sin[j]`. `x` is the tensor before the
-    /// rotation, `dy` the gradient by the one after it. The gradients are `[rows, heads or 1, rotary_dim]`, a place for
-    /// each channel where those of other rows have one for each pair. (`dx` is what
-    /// [`Direction::Transpose`](crate::Direction::Transpose) makes of `dy`.)
-    ///
-    /// # Errors
-    ///
-    /// [`Error::BackwardDirection`] unless the plan rotates forward, [`Error::GradientPairing`] if its pairing changes,
-    /// [`Error::GradientShape`] unless `cos` and `sin` have one shape, [`Error::RotaryDim`] if they have no channels,
-    /// or not two for each pair; [`Error::HeadDimOnStack`] for heads of more than 2048 channels; and for these channels
-    /// those of [`Rope::angle_gradients`]. Nothing is added then.
-    pub fn channel_gradients<E: Element>(
-        &self,
-        x: &Tensor<'_, E>,
-        dy: &Tensor<'_, E>,
-        cos: &mut PairGradients<'_>,
-        sin: &mut PairGradients<'_>,
-    ) -> Result<(), Error> {
-        self.add_channels([&x.bytes(), &dy.bytes()], E::OUT_OF_PLACE, cos, sin)
     }
 
     #[inline(never)]
@@ -406,6 +352,7 @@ impl Rope {
         [x, g]: [&Bytes<'_>; 2],
         gradients: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
+        let _ = self.back()?;
         let (x_layout, g_layout) = (self.windowed(x.layout)?, self.windowed(g.layout)?);
         let (x, g) = (x.within(&x_layout), g.within(&g_layout));
         let shape = g.layout.shape();

@@ -13,7 +13,7 @@ use crate::kernel::elements::{NormRotateKernels, OutOfPlaceKernels};
 use crate::kernel::gradient::GradientTerm;
 use crate::pass::transform::Transform;
 use crate::pass::{PartOfCall, Pass, PassKernels, PassStages};
-use crate::plan::gradient::{PairGradients, SumFn};
+use crate::plan::gradient::{Gradients, PairGradients, SumFn};
 use crate::stages::{Hadamard, StageOrder};
 use crate::{Error, Rows, Shape, Tensor, TensorMut};
 
@@ -229,7 +229,8 @@ pub trait LowerLinear: Lower {
         dy: &Tensor<'_, E>,
         angles: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
-        rope.with(Plain).angle_gradients(y, dy, angles)
+        let angles = Gradients::Angles { y, dy, angles };
+        rope.with(Plain).gradients(angles)
     }
 
     #[doc(hidden)]
@@ -309,7 +310,6 @@ impl LowerLinear for LinearStages<'_> {
         dy: &Tensor<'_, E>,
         angles: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
-        let _ = rope.back()?;
         let (sum, tensors) = (E::SUMMED.0.of(rope.output), [&y.bytes(), &dy.bytes()]);
         rope.add_angles(tensors, E::OUT_OF_PLACE, sum, angles)
     }

@@ -27,11 +27,11 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
     ),
     ("rotate_into", "rotate"),
     (
-        "takes gradients back, and Rope::channel_gradients sums those of cos and sin",
+        "takes gradients back, and Gradients::Channels sums those of cos and sin",
         "takes gradients back",
     ),
     (
-        "use angle_gradients, factor_gradients and PairGradients::cos_sin",
+        "use Gradients::Angles, Gradients::Factors and PairGradients::cos_sin",
         "leave out output_pairing, or the gradients of cos and sin",
     ),
     (

@@ -1,7 +1,7 @@
 //! The gradients of cos and sin, where tables are parameters.
 
 use rope_core::Rope;
-use rope_core::gradient::PairGradients;
+use rope_core::gradient::{Gradients, PairGradients};
 
 use crate::eager::Number;
 use crate::plan::{Plan, Width};
@@ -55,7 +55,8 @@ pub(crate) fn table_gradients(
         let rope = Rope::new(plan.input).output_pairing(plan.output).direction(plan.direction);
         let mut cos = PairGradients::new(&mut of_cos, shape)?;
         let mut sin = PairGradients::new(&mut of_sin, shape)?;
-        Ok(rope.cos_sin_gradients(&x, &dy, &mut cos, &mut sin)?)
+        let (x, dy, cos, sin) = (&x, &dy, &mut cos, &mut sin);
+        Ok(rope.gradients(Gradients::CosSin { x, dy, cos, sin })?)
     })?;
     Ok([
         placed("cos", &cos, &plan, &of_cos)?,

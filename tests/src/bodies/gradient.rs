@@ -1,6 +1,6 @@
 //! Gradients of pairs.
 
-use rope_core::gradient::PairGradients;
+use rope_core::gradient::{Gradients, PairGradients};
 use rope_core::stages::{LinearStages, StageOrder};
 use rope_core::{Backend, Direction, Pairing, Rope, Tensor, TensorMut};
 
@@ -69,12 +69,13 @@ fn any<E: Number>(source: &mut Source<'_>) {
         };
         let x = Tensor::new(&x, from.layout).expect("a valid tensor");
         let read = Tensor::new(&g, to.layout).expect("a valid tensor");
-        sums(&cross, &doing, &mut |sums| {
-            rope.angle_gradients(&x, &read, sums)
+        let (y, dy) = (&x, &read);
+        sums(&cross, &doing, &mut |angles| {
+            rope.gradients(Gradients::Angles { y, dy, angles })
                 .expect("sums that fit");
         });
-        sums(&dot, &doing, &mut |sums| {
-            rope.factor_gradients(&x, &read, sums)
+        sums(&dot, &doing, &mut |factors| {
+            rope.gradients(Gradients::Factors { y, dy, factors })
                 .expect("sums that fit");
         });
         let mut written = g.clone();

@@ -1,6 +1,6 @@
 //! The backward pass and its reductions.
 
-use rope_core::gradient::{PairGradients, to_base, to_logarithm, to_ratio};
+use rope_core::gradient::{Gradients, PairGradients, to_base, to_logarithm, to_ratio};
 
 use super::*;
 
@@ -112,12 +112,25 @@ fn the_gradients_match_rope_core() {
                 for (call, c_call) in calls.into_iter().enumerate() {
                     let mut expected = begun(shape);
                     let gradients = &mut PairGradients::new(&mut expected, shape).expect("valid");
-                    match call {
-                        0 => into.angle_gradients(&tensor_y, &tensor_dy, gradients),
-                        1 => into.angle_gradients_of_input(&tensor_y, &tensor_dy, gradients),
-                        _ => into.factor_gradients(&tensor_y, &tensor_dy, gradients),
-                    }
-                    .expect("valid");
+                    let (first, second) = (&tensor_y, &tensor_dy);
+                    let gradients = match call {
+                        0 => Gradients::Angles {
+                            y: first,
+                            dy: second,
+                            angles: gradients,
+                        },
+                        1 => Gradients::AnglesOfInput {
+                            x: first,
+                            dx: second,
+                            angles: gradients,
+                        },
+                        _ => Gradients::Factors {
+                            y: first,
+                            dy: second,
+                            factors: gradients,
+                        },
+                    };
+                    into.gradients(gradients).expect("valid");
                     let mut got = begun(shape);
                     let gradients = sums(&mut got, shape);
                     // SAFETY: what is passed is there.
@@ -126,12 +139,12 @@ fn the_gradients_match_rope_core() {
                 }
 
                 let (mut cos, mut sin) = (begun(shape), begun(shape));
-                rope.cos_sin_gradients(
-                    &tensor_y,
-                    &tensor_dy,
-                    &mut PairGradients::new(&mut cos, shape).expect("valid"),
-                    &mut PairGradients::new(&mut sin, shape).expect("valid"),
-                )
+                rope.gradients(Gradients::CosSin {
+                    x: &tensor_y,
+                    dy: &tensor_dy,
+                    cos: &mut PairGradients::new(&mut cos, shape).expect("valid"),
+                    sin: &mut PairGradients::new(&mut sin, shape).expect("valid"),
+                })
                 .expect("valid");
                 let (mut c_cos, mut c_sin) = (begun(shape), begun(shape));
                 let (first, second) = (sums(&mut c_cos, shape), sums(&mut c_sin, shape));
@@ -157,12 +170,12 @@ fn the_gradients_of_channels() {
     let dy: Vec<bf16> = dy.collect();
     let (mut cos, mut sin) = (begun(shape), begun(shape));
     let rope = Rope::new(Pairing::Interleaved);
-    rope.channel_gradients(
-        &Tensor::new(&x, SHAPE).expect("valid"),
-        &Tensor::new(&dy, SHAPE).expect("valid"),
-        &mut PairGradients::new(&mut cos, shape).expect("valid"),
-        &mut PairGradients::new(&mut sin, shape).expect("valid"),
-    )
+    rope.gradients(Gradients::Channels {
+        x: &Tensor::new(&x, SHAPE).expect("valid"),
+        dy: &Tensor::new(&dy, SHAPE).expect("valid"),
+        cos: &mut PairGradients::new(&mut cos, shape).expect("valid"),
+        sin: &mut PairGradients::new(&mut sin, shape).expect("valid"),
+    })
     .expect("valid");
     let (mut c_cos, mut c_sin) = (begun(shape), begun(shape));
     let (first, second) = (sums(&mut c_cos, shape), sums(&mut c_sin, shape));

@@ -82,10 +82,10 @@ impl PairGradients<'_> {
         Ok(())
     }
 
-    /// The sum of all, row by row, head by head, pair by pair: of [`Rope::factor_gradients`] the gradient of the
+    /// The sum of all, row by row, head by head, pair by pair: of [`Gradients::Factors`] the gradient of the
     /// logarithm of one attention factor.
     ///
-    /// [`Rope::factor_gradients`]: crate::Rope::factor_gradients
+    /// [`Gradients::Factors`]: super::Gradients::Factors
     pub fn total(&self) -> f64 {
         self.sums().iter().fold(0.0, |sum, gradient| sum + gradient)
     }
@@ -97,8 +97,8 @@ impl PairGradients<'_> {
     /// d cos = (cos dlnA - sin dphi) / m        d sin = (sin dlnA + cos dphi) / m
     /// ```
     ///
-    /// They are added to `cos` and `sin`. With the tensor before the rotation at hand, [`Rope::cos_sin_gradients`] has
-    /// one rounding less and takes any row.
+    /// They are added to `cos` and `sin`. With the tensor before the rotation at hand, [`Gradients::CosSin`] has one
+    /// rounding less and takes any row.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ impl PairGradients<'_> {
     /// shape of these, [`Error::Storage`] unless `cos` and `sin` have as many places, [`Error::RowOfZeros`] where cos
     /// and sin are both zero. Nothing is added then.
     ///
-    /// [`Rope::cos_sin_gradients`]: crate::Rope::cos_sin_gradients
+    /// [`Gradients::CosSin`]: super::Gradients::CosSin
     pub fn cos_sin(
         &self,
         factors: &PairGradients<'_>,
