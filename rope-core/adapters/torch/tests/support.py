@@ -10,7 +10,7 @@ from torch.autograd import gradcheck, gradgradcheck
 
 SEED = int(os.environ.get("ROPE_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
 os.environ["ROPE_SEED"] = str(SEED)  # For the processes that a test starts.
-GOLDEN = pathlib.Path(__file__).resolve().parents[3] / "tests" / "golden"
+GOLDEN = pathlib.Path(__file__).resolve().parents[4] / "tests" / "golden"
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 BITS = {torch.float32: torch.int32, torch.bfloat16: torch.int16, torch.float16: torch.int16}
 

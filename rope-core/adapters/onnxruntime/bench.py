@@ -1,7 +1,7 @@
 """The time of the built-in operators over that of this library's, in the middle of a graph.
 
     pip install onnx onnxruntime rope_onnxruntime-*.whl
-    taskset -c 1 python rope-core/onnxruntime/bench.py [--tokens 2048 1] [--threads 1] [--seconds 2]
+    taskset -c 1 python rope-core/adapters/onnxruntime/bench.py [--tokens 2048 1] [--threads 1] [--seconds 2]
 
 Each line is the minimum of many runs, of the two libraries in turn. The time of one node is that of a chain of them
 less that of a chain of two, divided by the difference: without Python, and without the first and the last, which cannot

@@ -41,7 +41,7 @@ impl Golden {
     fn read(name: &str) -> Self {
         // A changed copy: tests/tools/blind.py.
         let changed = std::env::var_os("ROPE_GOLDEN").map(PathBuf::from);
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/golden");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../tests/golden");
         let folder = changed.unwrap_or(folder).join("logits");
         let file = |ending| {
             let path = folder.join(format!("{name}.{ending}"));

@@ -1,6 +1,6 @@
 """Builds the wheel, as pip calls it (PEP 517): the library by cargo, its folder and the metadata by hand.
 
-    pip wheel --no-deps rope-core/onnxruntime
+    pip wheel --no-deps rope-core/adapters/onnxruntime
 """
 
 import base64

@@ -1,8 +1,8 @@
 """Times of rope_kernels beside eager PyTorch and torch.compile, on a core that is otherwise idle.
 
-    taskset -c 1 python rope-core/torch/bench.py overhead     # microseconds of a call
-    taskset -c 1 python rope-core/torch/bench.py rotate       # milliseconds of a rotation
-    taskset -c 1 python rope-core/torch/bench.py tokens       # tokens per second of a small Llama of transformers
+    taskset -c 1 python rope-core/adapters/torch/bench.py overhead     # microseconds of a call
+    taskset -c 1 python rope-core/adapters/torch/bench.py rotate       # milliseconds of a rotation
+    taskset -c 1 python rope-core/adapters/torch/bench.py tokens       # tokens per second of a small Llama of transformers
 
 Candidates take turns, and each is shown by its fastest turn: the CPU's time of the only thread, in which other programs
 do not count. Compiling needs a C++ compiler.

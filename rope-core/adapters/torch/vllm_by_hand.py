@@ -1,7 +1,7 @@
 """Whether the plugin's rotations are vLLM's: run by hand where vLLM is installed, beside rope_kernels.
 
-    python rope-core/torch/vllm_by_hand.py
-    python rope-core/torch/vllm_by_hand.py --alone      # vLLM's rotary embeddings alone, where the rest does not import
+    python rope-core/adapters/torch/vllm_by_hand.py
+    python rope-core/adapters/torch/vllm_by_hand.py --alone      # vLLM's rotary embeddings alone, where the rest does not import
 """
 
 import contextlib

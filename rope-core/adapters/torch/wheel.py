@@ -1,4 +1,4 @@
-"""Builds the wheel, with cargo and Python's standard library: `pip wheel rope-core/torch`, or `python3 wheel.py DIR`.
+"""Builds the wheel, with cargo and Python's standard library: `pip wheel rope-core/adapters/torch`, or `python3 wheel.py DIR`.
 
 The library has neither Python's ABI nor C++'s, so one wheel serves every Python 3 and every torch from 2.10 on.
 """

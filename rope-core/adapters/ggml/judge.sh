@@ -3,7 +3,7 @@
 # and some minutes for ggml.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$here/../.." && pwd)
+root=$(cd "$here/../../.." && pwd)
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target/platforms/ggml}
 # Of llama.cpp ggml alone is compiled.
 export CMAKE_CXX_COMPILER_LAUNCHER=$root/tests/platforms/only_ggml.sh LLAMA_LIB_PROFILE=Release
