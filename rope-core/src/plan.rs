@@ -6,6 +6,7 @@ mod verbs;
 
 mod at;
 mod call;
+mod erased;
 pub mod gradient;
 mod kinds;
 mod operand;

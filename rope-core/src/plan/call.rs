@@ -3,8 +3,8 @@
 use core::fmt;
 
 use super::Rope;
+use super::erased::{AnglesKind, SourceKind, TargetKind};
 use super::kinds::Lowered;
-use super::operand::{AnglesKind, SourceKind, TargetKind};
 use super::run::{Checked, ReadKernels};
 use crate::Error;
 use crate::describe::cache::SlotsTarget;
@@ -98,7 +98,7 @@ impl<'a> Call<'a> {
 
     /// Checks a call from a source into a target.
     #[inline(never)]
-    pub(super) fn into_another(
+    pub(super) fn between(
         plan: Rope<Lowered<'a>>,
         source: SourceKind<'a>,
         target: TargetKind<'a>,

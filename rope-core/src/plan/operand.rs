@@ -1,17 +1,16 @@
 //! The parts of a call beside its plan: what heads are read from, what they are written to, and the angles.
 
-use core::fmt;
-
-use super::at::{MAKE, MakeFns};
+use super::at::MAKE;
 use super::call::Call;
+use super::erased::{
+    AnglesKind, AnglesOf, PassSource, SourceKind, SourceOf, TargetKind, TargetOf, TensorOf,
+};
 use super::kinds::{Lower, in_place};
 use super::{Rope, Stages};
-use crate::describe::cache::{Cache, CacheSlots, CacheSlotsMut, Slots, SlotsTarget};
+use crate::describe::cache::{CacheSlots, CacheSlotsMut};
 use crate::describe::frequencies::RowsAt;
-use crate::describe::tensor::{Bytes, BytesMut};
 use crate::kernel::element::Element;
-use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
-use crate::pass::{Operand, OperandMut, PassKernels};
+use crate::pass::PassKernels;
 use crate::{Error, Rows, Tensor, TensorMut};
 
 /// The heads that a call reads: a [`Tensor`], a [`TensorMut`] or the slots of a cache
@@ -98,76 +97,6 @@ impl Angles for NoRotation {}
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NoRotation;
 
-/// A source without its type.
-#[derive(Clone, Copy)]
-pub struct SourceOf<'s>(pub(super) SourceKind<'s>);
-
-#[derive(Clone, Copy)]
-pub(super) enum SourceKind<'s> {
-    Tensor(PassSource<'s>),
-    Slots(&'s Cache<'s>, &'s Slots<'s>),
-}
-
-/// The tensor that a pass reads, with its kernels.
-#[derive(Clone, Copy)]
-pub(super) struct PassSource<'x> {
-    pub(super) tensor: Bytes<'x>,
-    pub(super) element: &'static OutOfPlaceKernels,
-    pub(super) kernels: PassKernels,
-}
-
-impl<'x> PassSource<'x> {
-    /// That of a plan of a kind.
-    #[inline(always)]
-    pub(super) fn of<E: Element, S: Lower>(tensor: Bytes<'x>) -> Self {
-        PassSource {
-            tensor,
-            element: E::OUT_OF_PLACE,
-            kernels: PassKernels::normed(S::normed::<E>()),
-        }
-    }
-}
-
-/// A target without its type.
-pub struct TargetOf<'t>(pub(super) TargetKind<'t>);
-
-pub(super) enum TargetKind<'t> {
-    Tensor(BytesMut<'t>, &'static OutOfPlaceKernels),
-    Slots(SlotsTarget<'t>),
-}
-
-impl<'s> SourceKind<'s> {
-    /// The source, as a pass reads it.
-    pub(super) fn operand(&self) -> Operand<'s> {
-        match *self {
-            SourceKind::Tensor(PassSource {
-                tensor, element, ..
-            }) => Operand::Tensor(tensor, element),
-            SourceKind::Slots(cache, slots) => Operand::Cache(cache, slots),
-        }
-    }
-}
-
-impl<'t> TargetKind<'t> {
-    /// The target, as a pass writes it.
-    pub(super) fn operand(&mut self) -> OperandMut<'_, 't> {
-        match self {
-            TargetKind::Tensor(y, element) => OperandMut::Tensor(y, element),
-            TargetKind::Slots(target) => OperandMut::Cache(target),
-        }
-    }
-}
-
-/// Angles without their type, if a call rotates.
-#[derive(Clone, Copy)]
-pub struct AnglesOf<'a>(pub(super) Option<AnglesKind<'a>>);
-
-#[derive(Clone, Copy)]
-pub(super) enum AnglesKind<'a> {
-    Rows(&'a Rows<'a>),
-    At(&'a RowsAt<'a>, &'static MakeFns),
-}
-
 /// How a source is lowered.
 pub trait LowerSource {
     #[doc(hidden)]
@@ -209,9 +138,6 @@ pub trait LowerAngles {
     #[doc(hidden)]
     fn rotate(&self, rope: &Rope, tensor: TensorOf<'_>) -> Result<(), Error>;
 }
-
-/// A tensor that is rotated in place.
-pub struct TensorOf<'t>(BytesMut<'t>, &'static InPlaceKernels);
 
 impl<E: Element> LowerSource for Tensor<'_, E> {
     #[inline(always)]
@@ -330,14 +256,3 @@ impl LowerAngles for NoRotation {
         Ok(())
     }
 }
-
-macro_rules! opaque {
-    ($($name:ident)*) => {$(
-        impl fmt::Debug for $name<'_> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(stringify!($name))
-            }
-        }
-    )*};
-}
-opaque! { SourceOf TargetOf AnglesOf TensorOf }

@@ -3,8 +3,8 @@
 use core::ops::Range;
 use core::{fmt, slice};
 
+use super::erased::PassSource;
 use super::kinds::Lowered;
-use super::operand::PassSource;
 use super::{Plain, Rope, Stages};
 use crate::describe::cache::{CacheMut, CacheSlotsMut, IntoSlots};
 use crate::describe::rows::RowSharing;

@@ -6,7 +6,8 @@
 
 use alloc::vec::Vec;
 
-use super::operand::{Angles, AnglesKind};
+use super::erased::AnglesKind;
+use super::operand::Angles;
 use crate::describe::tensor::{Bytes, BytesMut, Layout};
 use crate::kernel::element::Element;
 use crate::tuning::Tuning;

@@ -1,8 +1,8 @@
 //! From a call to its passes: what is checked of the operands, and what runs them.
 
 use super::at::MakeFns;
+use super::erased::{AnglesKind, PassSource, SourceKind, TargetKind};
 use super::kinds::{Lower, Lowered};
-use super::operand::{AnglesKind, PassSource, SourceKind, TargetKind};
 use super::{Rope, check_query_and_key};
 use crate::Error;
 use crate::base::shape::Shape;
@@ -56,7 +56,7 @@ impl<S: Lower> Rope<S> {
         mut target: TargetKind<'_>,
         angles: Option<AnglesKind<'_>>,
     ) -> Result<(), Error> {
-        self.erased(&mut |rope| rope.into_another(&source, &mut target, angles))
+        self.erased(&mut |rope| rope.run_between(&source, &mut target, angles))
     }
 }
 
@@ -110,7 +110,7 @@ impl<'p> Rope<Lowered<'p>> {
 
     /// Runs the plan from a source into a target.
     #[inline(never)]
-    fn into_another(
+    fn run_between(
         &self,
         source: &SourceKind<'_>,
         target: &mut TargetKind<'_>,

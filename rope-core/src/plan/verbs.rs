@@ -1,8 +1,9 @@
 //! The verbs of every kind of plan.
 
 use super::call::Call;
+use super::erased::{AnglesKind, SourceKind, TargetKind};
 use super::kinds::in_place;
-use super::operand::{Angles, AnglesKind, LowerTarget, Source, SourceKind, Target, TargetKind};
+use super::operand::{Angles, LowerTarget, Source, Target};
 use super::{Plain, Rope, Stages};
 use crate::kernel::element::Element;
 use crate::{Error, TensorMut};
@@ -25,7 +26,7 @@ impl<S: Stages> Rope<S> {
     ///
     /// Cached keys have the model's attention factor, so rows with one are refused: those of
     /// [`Frequencies::rows`](crate::Frequencies::rows) of a YaRN model would apply it twice. Given rows have the factor
-    /// 1 unless [`Rows::with_attention_factor`] says another. The rows of
+    /// 1 unless [`Rows::with_attention_factor`](crate::Rows::with_attention_factor) says another. The rows of
     /// [`Frequencies::shift_from`](crate::Frequencies::shift_from) have the quotient of two factors, which is applied.
     ///
     /// Cached keys have the plan's norm too, so plans with a norm are refused. A scale is not applied: it commutes with
@@ -195,6 +196,6 @@ impl<S: Stages> Rope<S> {
         angles: &'a impl Angles,
     ) -> Result<Call<'a>, Error> {
         let rope = self.with(self.stages.lowered());
-        Call::into_another(rope, x.source::<S>().0, y.target().0, angles.angles().0)
+        Call::between(rope, x.source::<S>().0, y.target().0, angles.angles().0)
     }
 }

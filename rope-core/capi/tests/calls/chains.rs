@@ -8,7 +8,7 @@ use rope_core::gradient::PairGradients;
 use rope_core::internals::Renamed;
 use rope_core::norm::{Norm, NormFormula, NormReach, NormResult, NormSum};
 use rope_core::stages::{Hadamard, HadamardFactor, LinearStages, Scale, StageOrder, WithStages};
-use rope_core::{Error, Output, Rope};
+use rope_core::{Error, NoRotation, Output, Rope};
 
 use super::*;
 
@@ -988,8 +988,14 @@ fn caches_match_rope_core() {
                 };
                 verb!(mut cache => {
                     let mut values = CacheMut::new(&mut v, values_layout).expect("valid");
-                    Rope::new(Pairing::Half).apply_into(&source, &mut values.slots(&MAPPING[..]))
-                        .and_then(|()| chain.rotate_into(&source, &mut cache.slots(&MAPPING[..]), &rows))
+                    let plain = Rope::new(Pairing::Half);
+                    let (mut to_keys, mut to_values) =
+                        (cache.slots(&MAPPING[..]), values.slots(&MAPPING[..]));
+                    chain.prepare_into(&source, &mut to_keys, &rows).and_then(|keys| {
+                        plain.prepare_into(&source, &mut to_values, &NoRotation)?.run();
+                        keys.run();
+                        Ok(())
+                    })
                 }, cache => rope_chain_rotate_into_caches(
                     &c_chain, &from, &cache, &from, &c_values, &c_slots, &c_rows));
                 assert_eq!(v, c_v, "{case}");
