@@ -2,13 +2,13 @@
 
 use rope_core::norm::{Norm, NormFormula, NormReach, Weights};
 use rope_core::stages::StageOrder;
-use rope_core::{Error, TensorMut};
+use rope_core::{Dimension, Error, TensorMut};
 
 use crate::parallel;
 use crate::plan::Plan;
 use crate::shim::{Failure, RawTensor, Result, Tensor};
 use crate::tables::{RawRows, with_rows};
-use crate::tensor::{check_apart, extents, layout, like, with_elements};
+use crate::tensor::{check_apart, extents, layout, with_elements};
 
 /// By their numbers in `rope_kernels.norm`.
 const FORMULAS: [NormFormula; 7] = [
@@ -76,6 +76,15 @@ impl RawNorm {
 }
 
 impl RawNorm {
+    /// The dimensions along which tensors may be cut. A norm over a token needs all of its heads, and so do weights of
+    /// each head.
+    fn cuts(self, weight: &Tensor) -> &'static [Dimension] {
+        match self.formula & OVER_ROW == 0 && weight.sizes().len() < 2 {
+            true => &parallel::ANY,
+            false => &[Dimension::Batch, Dimension::Tokens],
+        }
+    }
+
     /// Weights must not lie in memory that is written.
     pub(crate) fn check_apart(weight: &Tensor, written: &[&Tensor]) -> Result<()> {
         match written.iter().find(|tensor| tensor.overlaps(weight)) {
@@ -120,34 +129,21 @@ pub(crate) fn norm_rotate_qk_in_place(
         return Err(Error::PairingChangesInPlace { input, output }.into());
     }
     let (query, key) = (norm.with(&q_weight)?, norm.with(&k_weight)?);
-    let plans = [plan.rope().norm(query), plan.rope().norm(key)];
+    let (query, key) = (plan.rope().norm(query), plan.rope().norm(key));
     with_rows(rows, &plan, 1.0, &[q.memory(), k.memory()], |_, rows| {
         for x in [&q, &k] {
             rows.check_shape(extents(x, &plan)?)?;
         }
         let (q_layout, k_layout) = (layout(&q, &plan)?, layout(&k, &plan)?);
-        // Views of one packed projection interleave in memory: K is rotated in a copy.
-        let mut copy = None;
-        if q.overlaps(&k) {
-            check_apart((&q, q_layout), (&k, k_layout))?;
-            let mut apart = like("k", &k)?;
-            apart.copy_from(&k)?;
-            copy = Some((layout(&apart, &plan)?, apart));
-        }
+        check_apart((&q, q_layout), (&k, k_layout))?;
         with_elements!(q, E => {
-            // Whether the tensor that is given has heads that overlap with one another.
-            TensorMut::new(k.elements_mut::<E>([])?, k_layout)?;
-            let (k_layout, k) = match &mut copy {
-                Some((layout, copy)) => (*layout, copy),
-                None => (k_layout, &mut k),
-            };
+            // Views of one packed projection interleave in memory, so Q is rotated before K is borrowed, which is
+            // checked before.
+            let _ = key.prepare(&mut TensorMut::new(k.elements_mut::<E>([])?, k_layout)?, rows)?;
             let q = TensorMut::new(q.elements_mut::<E>([])?, q_layout)?;
+            parallel::rotate(&query, q, rows, norm.cuts(&q_weight))?;
             let k = TensorMut::new(k.elements_mut::<E>([])?, k_layout)?;
-            parallel::rotate_qk(plans, q, k, rows)
-        })?;
-        match copy {
-            Some((_, copy)) => k.copy_from(&copy),
-            None => Ok(()),
-        }
+            parallel::rotate(&key, k, rows, norm.cuts(&k_weight))
+        })
     })
 }

@@ -1,8 +1,8 @@
-//! A rotation on PyTorch's threads: a part of the tensor for each, cut along the longest stride. The bits are the same.
+//! A call on PyTorch's threads: a part of the tensor for each, cut along the longest stride. The bits are the same.
 
 use std::ops::Range;
 
-use rope_core::stages::WithStages;
+use rope_core::stages::Stages;
 use rope_core::{Dimension, Element, Rope, Rows, Tensor, TensorMut};
 
 use crate::shim::{Result, parallel, threads};
@@ -10,9 +10,17 @@ use crate::shim::{Result, parallel, threads};
 /// Bytes below which a part is not worth waking a thread for.
 const LEAST_PART: usize = 1 << 18;
 
-/// Rotates a tensor in place.
-pub(crate) fn rotate<E: Element>(rope: &Rope, x: TensorMut<'_, E>, rows: &Rows<'_>) -> Result<()> {
-    let Some((dimension, parts)) = cut(&x, rows) else {
+/// The dimensions along which a plain rotation may be cut.
+pub(crate) const ANY: [Dimension; 3] = [Dimension::Batch, Dimension::Tokens, Dimension::Heads];
+
+/// Rotates a tensor in place. What a part refuses, the first part refuses.
+pub(crate) fn rotate<E: Element, S: Stages + Sync>(
+    rope: &Rope<S>,
+    x: TensorMut<'_, E>,
+    rows: &Rows<'_>,
+    along: &[Dimension],
+) -> Result<()> {
+    let Some((dimension, parts)) = cut(&x, rows, along) else {
         let mut x = x;
         return Ok(rope.rotate(&mut x, rows)?);
     };
@@ -30,7 +38,7 @@ pub(crate) fn rotate_into<E: Element>(
     y: TensorMut<'_, E>,
     rows: &Rows<'_>,
 ) -> Result<()> {
-    let Some((dimension, parts)) = cut(&y, rows) else {
+    let Some((dimension, parts)) = cut(&y, rows, &ANY) else {
         let mut y = y;
         return Ok(rope.rotate_into(&x, &mut y, rows)?);
     };
@@ -42,10 +50,12 @@ pub(crate) fn rotate_into<E: Element>(
     })
 }
 
-/// How to cut a tensor, if it is large enough: along a dimension, into these ranges.
+/// How to cut a tensor, if it is large enough: into these ranges of the dimension with the longest stride, which has to
+/// be one of `along`.
 fn cut<E: Element>(
     x: &TensorMut<'_, E>,
     rows: &Rows<'_>,
+    along: &[Dimension],
 ) -> Option<(Dimension, Vec<Range<usize>>)> {
     let (shape, strides) = (x.shape(), x.layout().strides());
     let bytes = shape.elements()?.checked_mul(size_of::<E>())?;
@@ -67,42 +77,10 @@ fn cut<E: Element>(
         _ => true,
     };
     let count = most.min(threads()).min(extent);
-    if !rows_divide || count < 2 {
+    if !rows_divide || !along.contains(&dimension) || count < 2 {
         return None;
     }
     Some((dimension, ranges(extent, count).collect()))
-}
-
-/// Rotates Q and K in place, each by its own plan. Tokens go to threads, which all heads of a token may be needed for;
-/// what a part refuses, the first part refuses.
-pub(crate) fn rotate_qk<E: Element>(
-    [query, key]: [Rope<WithStages<'_>>; 2],
-    q: TensorMut<'_, E>,
-    k: TensorMut<'_, E>,
-    rows: &Rows<'_>,
-) -> Result<()> {
-    let rotate = |mut q: TensorMut<'_, E>, mut k: TensorMut<'_, E>, rows: &Rows<'_>| {
-        let query = query.prepare(&mut q, rows)?;
-        let key = key.prepare(&mut k, rows)?;
-        query.run();
-        key.run();
-        Ok(())
-    };
-    let tokens = q.shape().tokens;
-    let bytes = q
-        .shape()
-        .elements()
-        .and_then(|elements| elements.checked_mul(size_of::<E>()));
-    let count = (bytes.unwrap_or(0) / LEAST_PART).min(threads()).min(tokens);
-    if count < 2 || k.shape().tokens != tokens || rows.len() != tokens {
-        return rotate(q, k, rows);
-    }
-    let ranges: Vec<_> = ranges(tokens, count).collect();
-    let parts = split(q, Dimension::Tokens, &ranges)?;
-    let parts = parts.into_iter().zip(split(k, Dimension::Tokens, &ranges)?);
-    parallel(parts.collect(), |((q, range), (k, _))| {
-        rotate(q, k, &rows.range(range)?)
-    })
 }
 
 fn ranges(extent: usize, count: usize) -> impl Iterator<Item = Range<usize>> {

@@ -143,6 +143,6 @@ pub(crate) fn rotate_where_it_lies(
         if eager {
             return eager::rotate(values, target, plan, rows);
         }
-        parallel::rotate(&plan.rope().window(first), TensorMut::new(values, target)?, rows)
+        parallel::rotate(&plan.rope().window(first), TensorMut::new(values, target)?, rows, &parallel::ANY)
     })
 }

@@ -202,7 +202,7 @@ class Norms(unittest.TestCase):
         before = torch.get_num_threads()
         try:
             for dtype in (torch.float32, torch.bfloat16):
-                for tokens, layout in ((7, "bhsd"), (7, "bshd"), (1024, "bshd")):
+                for tokens, layout in ((7, "bhsd"), (7, "bshd"), (1024, "bhsd"), (1024, "bshd")):
                     torch.set_num_threads(3)
                     packed = torch.randn(1, tokens, 6, 64).to(dtype)
                     angle = torch.randn(tokens, 32)
@@ -213,7 +213,8 @@ class Norms(unittest.TestCase):
                         q, k = q.transpose(1, 2), k.transpose(1, 2)
                     wanted = [rope_kernels.rotate(rms_norm(x, weight), cos, sin, layout=layout)
                               for x, weight in zip((q, k), weights)]
-                    apart = rope_kernels.norm_rotate_qk_(q.clone(), k.clone(), *weights, cos, sin, layout=layout)
+                    apart = [x.clone(memory_format=torch.contiguous_format) for x in (q, k)]
+                    rope_kernels.norm_rotate_qk_(*apart, *weights, cos, sin, layout=layout)
                     rest = packed[:, :, 5:].clone()
                     rope_kernels.norm_rotate_qk_(q, k, *weights, cos, sin, layout=layout)
                     for ours, in_clone, expected in zip((q, k), apart, wanted):
@@ -225,7 +226,10 @@ class Norms(unittest.TestCase):
 
     def test_without_weights_over_rows_and_after(self):
         torch.manual_seed(SEED)
-        q, k, angle = torch.randn(1, 2, 3, 8), torch.randn(1, 2, 3, 8), torch.randn(3, 4)
+        # Enough for threads, which must not share the heads of a row among them.
+        self.addCleanup(torch.set_num_threads, torch.get_num_threads())
+        torch.set_num_threads(3)
+        q, k, angle = torch.randn(1, 2, 2048, 64), torch.randn(1, 2, 2048, 64), torch.randn(2048, 32)
         cos, sin = angle.cos(), angle.sin()
         rotated = rope_kernels.rotate(q, cos, sin)
         normed = rotated * torch.rsqrt(rotated.pow(2).mean(-1, keepdim=True) + 1e-6)
