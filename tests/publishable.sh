@@ -31,11 +31,11 @@ if [[ $# == 0 ]]; then
     publishable . rope-core
     publishable . rope-models "${core[@]}"
     for adapter in candle burn; do
-        if [[ -f rope-core/$adapter/Cargo.toml ]]; then adapters+=("$adapter"); fi
+        if [[ -f rope-core/adapters/$adapter/Cargo.toml ]]; then adapters+=("$adapter"); fi
     done
 fi
 for adapter in "${adapters[@]}"; do
     # With all features, and of burn a build, as its script has it: else much of a framework would be looked at anew.
     if [[ $adapter == burn ]]; then how=(test --no-run); else how=(check); fi
-    publishable "rope-core/$adapter" "rope-$adapter" --all-features "${core[@]}" "${models[@]}"
+    publishable "rope-core/adapters/$adapter" "rope-$adapter" --all-features "${core[@]}" "${models[@]}"
 done

@@ -4,7 +4,7 @@ source "$(dirname "$0")/common.sh"
 
 # Most of the time is the framework's build, and nobody looks at it in a debugger.
 export CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR=$frameworks
-cd rope-core/burn
+cd rope-core/adapters/burn
 
 step "formatting, lints, documentation"
 cargo fmt --check

@@ -5,7 +5,7 @@ source "$(dirname "$0")/common.sh"
 
 # Nothing is measured here.
 export CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR=$frameworks
-adapter=rope-core/candle
+adapter=rope-core/adapters/candle
 cd "$adapter"
 
 step "tests, examples, whole models"

@@ -3,7 +3,7 @@
 # built-in ones. ROPE_REQUIRE=onnxruntime makes it a failure that ONNX Runtime cannot be had.
 source "$(dirname "$0")/common.sh"
 
-adapter=$root/rope-core/onnxruntime
+adapter=$root/rope-core/adapters/onnxruntime
 unavailable() {
     case ",${ROPE_REQUIRE:-}," in
     *,onnxruntime,*) fail "ROPE_REQUIRE has onnxruntime: $*" ;;
@@ -66,7 +66,7 @@ ROPE_SECONDS=40 run "$newest" -m unittest "${suites[@]}"
 wait $! || fail "an older version than $newest"
 step "as a runner of the bench"
 PYTHONPATH="$temporary/python/$newest:$temporary/python/onnx:$temporary/installed" \
-    measured 8 --runner ../../rope-bench/runners/onnxruntime --formulation onnxruntime/rope --workload W3,W4
+    measured 8 --runner ../../../rope-bench/runners/onnxruntime --formulation onnxruntime/rope --workload W3,W4
 # Skipped ones, of operators that a version does not have, are not counted.
 awk '/^Ran [0-9]+ tests?/ { ran += $2 } match($0, /skipped=[0-9]+/) { ran -= substr($0, RSTART + 8) }
      END { printf "test result: ok. %d passed\n", ran }' "$log" >"$temporary/count"

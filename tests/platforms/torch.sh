@@ -4,7 +4,7 @@
 # ROPE_REQUIRE=torch makes it a failure that PyTorch cannot be had.
 source "$(dirname "$0")/common.sh"
 
-adapter=$root/rope-core/torch
+adapter=$root/rope-core/adapters/torch
 read -ra versions <<<"${ROPE_TORCH:-2.15.0}"
 unavailable() {
     case ",${ROPE_REQUIRE:-}," in
@@ -60,5 +60,5 @@ done
 step "as a runner of the bench"
 # Two pairings, two cases, three elements; `rotate_half` is of one pairing.
 PYTHONPATH="$torch:$temporary/installed" LD_LIBRARY_PATH="$temporary/stubs-$version" \
-    measured 18 --runner ../../rope-bench/runners/pytorch --formulation pytorch/eager,pytorch/rope --workload W3,W4
+    measured 18 --runner ../../../rope-bench/runners/pytorch --formulation pytorch/eager,pytorch/rope --workload W3,W4
 passed "in PyTorch ${versions[*]}"

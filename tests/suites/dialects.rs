@@ -12,7 +12,7 @@ use crate::messages::{cases, cases_of_models};
 
 #[path = "../../rope-core/capi/src/dialect.rs"]
 mod c;
-#[path = "../../rope-core/torch/src/dialect.rs"]
+#[path = "../../rope-core/adapters/torch/src/dialect.rs"]
 mod python;
 
 /// A language, by the table of its names.
@@ -39,16 +39,16 @@ const LANGUAGES: &[Language] = &[
     Language {
         name: "Python",
         names: python::NAMES,
-        sources: "../rope-core/torch/src",
+        sources: "../rope-core/adapters/torch/src",
         // With its operators, libtorch's functions and types.
         vocabulary: concat!(
-            include_str!("../../rope-core/torch/src/operators.rs"),
-            include_str!("../../rope-core/torch/src/shim.rs"),
+            include_str!("../../rope-core/adapters/torch/src/operators.rs"),
+            include_str!("../../rope-core/adapters/torch/src/shim.rs"),
             "float8_e4m3fn",
-            include_str!("../../rope-core/torch/python/rope_kernels/_config.py"),
-            include_str!("../../rope-core/torch/python/rope_kernels/_plan.py"),
-            include_str!("../../rope-core/torch/python/rope_kernels/_rotate.py"),
-            include_str!("../../rope-core/torch/python/rope_kernels/_stages.py"),
+            include_str!("../../rope-core/adapters/torch/python/rope_kernels/_config.py"),
+            include_str!("../../rope-core/adapters/torch/python/rope_kernels/_plan.py"),
+            include_str!("../../rope-core/adapters/torch/python/rope_kernels/_rotate.py"),
+            include_str!("../../rope-core/adapters/torch/python/rope_kernels/_stages.py"),
         ),
         others: &[
             // What its calls do not have: files of GGUF, shards, shifts, parts of rows, dual chunks, formats by name.

@@ -237,7 +237,7 @@ def programs_for(wanted):
     if wants("phases_u128.txt"):
         programs["core"] = built("-p", "rope-core", "--lib")
     if wanted and wants("logits/"):
-        programs["candle"] = built("--manifest-path", "rope-core/candle/models/Cargo.toml", "--test", "golden")
+        programs["candle"] = built("--manifest-path", "rope-core/adapters/candle/models/Cargo.toml", "--test", "golden")
     return programs
 
 
@@ -263,7 +263,7 @@ def main():
     # The tests that read golden data, what they read, and how long each takes.
     tests = []
     for kind, path in programs.items():
-        folder = os.path.join(ROOT, {"suites": "tests", "core": "rope-core", "candle": "rope-core/candle/models"}[kind])
+        folder = os.path.join(ROOT, {"suites": "tests", "core": "rope-core", "candle": "rope-core/adapters/candle/models"}[kind])
         listed = subprocess.run([path, "--list"], capture_output=True, text=True, check=True).stdout
         names = [line.removesuffix(": test") for line in listed.splitlines() if line.endswith(": test")]
         ignored = subprocess.run([path, "--list", "--ignored"], capture_output=True, text=True, check=True).stdout

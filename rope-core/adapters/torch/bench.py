@@ -1,0 +1,140 @@
+"""Times of rope_kernels beside eager PyTorch and torch.compile, on a core that is otherwise idle.
+
+    taskset -c 1 python rope-core/adapters/torch/bench.py overhead     # microseconds of a call
+    taskset -c 1 python rope-core/adapters/torch/bench.py rotate       # milliseconds of a rotation
+    taskset -c 1 python rope-core/adapters/torch/bench.py tokens       # tokens per second of a small Llama of transformers
+
+Candidates take turns, and each is shown by its fastest turn: the CPU's time of the only thread, in which other programs
+do not count. Compiling needs a C++ compiler.
+"""
+
+import sys
+from time import monotonic, thread_time as clock
+
+import torch
+
+import rope_kernels
+
+
+def turns(candidates, seconds=2.0):
+    """The fastest call of each, in seconds."""
+    best, calls = {}, {}
+    for name, call in candidates.items():
+        call()
+        begin = clock()
+        call()
+        calls[name] = max(1, int(0.005 / (clock() - begin)))
+    end = monotonic() + seconds * len(candidates)
+    while monotonic() < end:
+        for name, call in candidates.items():
+            begin = clock()
+            for _ in range(calls[name]):
+                call()
+            best[name] = min(best.get(name, 1e9), (clock() - begin) / calls[name])
+    return best
+
+
+def eager(q, k, cos, sin):
+    def half(x):
+        first, second = x.chunk(2, -1)
+        return torch.cat((-second, first), -1)
+
+    return q * cos + half(q) * sin, k * cos + half(k) * sin
+
+
+class Empty(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, cos, sin):
+        ctx.save_for_backward(cos, sin)
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, dy):
+        return dy, None, None
+
+
+class Around(Empty):
+    """Nothing but the operator."""
+
+    @staticmethod
+    def forward(ctx, x, cos, sin):
+        ctx.save_for_backward(cos, sin)
+        return torch.ops.rope_kernels.rotate(x, cos, sin, rope_kernels.plan(repeat="halves"), 1.0)
+
+
+def given(tokens, dtype=torch.float32):
+    q, k = torch.randn(1, 32, tokens, 128).to(dtype), torch.randn(1, 8, tokens, 128).to(dtype)
+    angle = torch.randn(tokens, 64)
+    cos, sin = (torch.cat((t, t), -1).to(dtype) for t in (angle.cos(), angle.sin()))
+    return q, k, cos, sin
+
+
+def overhead():
+    ops, (q, k, cos, sin) = torch.ops.rope_kernels, given(1)
+    x, bits = q[:, :1].contiguous(), rope_kernels.plan(repeat="halves")
+    needs = x.clone().requires_grad_()
+    one = lambda t: rope_kernels.rotate(t, cos, sin, repeat="halves")  # noqa: E731
+    probes = {"an operator that does nothing": lambda: ops.nothing(x, cos, sin, bits, 1.0)} if hasattr(ops, "nothing") else {}
+    times = turns(probes | {
+        "an operator of PyTorch, view_as": lambda: torch.ops.aten.view_as(x, x),
+        "one head in place, operator": lambda: ops.rotate_(x, cos, sin, bits, 1.0),
+        "one head, operator": lambda: ops.rotate(x, cos, sin, bits, 1.0),
+        "one head, rope_kernels.rotate": lambda: one(x),
+        "one head, with a gradient, forward": lambda: one(needs),
+        "an empty autograd.Function that clones": lambda: Empty.apply(needs, cos, sin),
+        "an autograd.Function of the operator alone": lambda: Around.apply(needs, cos, sin),
+        "32 and 8 heads in place, operator": lambda: ops.rotate_qk_(q, k, cos, sin, bits, 1.0),
+        "32 and 8 heads, rope_kernels.rotate_qk": lambda: rope_kernels.rotate_qk(q, k, cos, sin, repeat="halves"),
+        "32 and 8 heads, eager": lambda: eager(q, k, cos, sin),
+    })
+    for name, seconds in times.items():
+        print(f"{seconds * 1e6:8.2f} us  {name}")
+
+
+def rotate():
+    compiled = torch.compile(eager)
+    for dtype in (torch.float32, torch.bfloat16):
+        for tokens in (1, 128, 2048):
+            q, k, cos, sin = given(tokens, dtype)
+            in_place = [q.clone(), k.clone()]
+            times = turns({
+                "eager": lambda: eager(q, k, cos, sin),
+                "compiled": lambda: compiled(q, k, cos, sin),
+                "ours": lambda: rope_kernels.rotate_qk(q, k, cos, sin, repeat="halves"),
+                "ours in place": lambda: rope_kernels.rotate_qk_(*in_place, cos, sin, repeat="halves"),
+            })
+            print(f"{dtype} {tokens} tokens: " + ", ".join(f"{n} {s * 1e3:.3f} ms" for n, s in times.items()))
+
+
+def tokens():
+    import rope_kernels.transformers
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    config = LlamaConfig(hidden_size=512, intermediate_size=1024, num_hidden_layers=4, num_attention_heads=8,
+                         num_key_value_heads=2, vocab_size=1024, max_position_embeddings=4096)
+    model = LlamaForCausalLM(config).eval()
+
+    @torch.no_grad()
+    def prefill(model, ids):
+        model(ids, use_cache=False)
+
+    for dtype in (torch.float32, torch.bfloat16):
+        model = model.to(dtype)
+        for count in (1, 32, 512):
+            ids, compiled = torch.randint(0, 1024, (1, count)), torch.compile(model)
+            rates = {}
+            torch._dynamo.reset()
+            for _ in range(2):  # Enabling is for all: candidates take turns of whole measurements.
+                for name, which, ours in (("eager", model, False), ("compiled", compiled, False), ("ours", model, True)):
+                    if ours:
+                        rope_kernels.transformers.enable(model)
+                    seconds = turns({name: lambda: prefill(which, ids)}, 3.0)[name]
+                    rope_kernels.transformers.disable(model)
+                    rates[name] = max(rates.get(name, 0.0), count / seconds)
+            print(f"{dtype} {count} tokens at once: " + ", ".join(f"{n} {r:.0f} tokens/s" for n, r in rates.items()))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    {"overhead": overhead, "rotate": rotate, "tokens": tokens}[sys.argv[1]]()

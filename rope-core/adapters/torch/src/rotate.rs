@@ -1,0 +1,148 @@
+//! Rotations by rows of cos and sin: those of each token, or rows of a table by position ids.
+
+use rope_core::{Error, Rows, TensorMut};
+
+use crate::plan::Plan;
+use crate::shim::{RawTensor, Result, Tensor};
+use crate::tables::{RawRows, with_rows};
+use crate::tensor::{check_apart, extents, layout, like, with_adjacent_channels, with_elements};
+use crate::{eager, parallel};
+
+/// `rope_kernels::rotate` and `rotate_at`
+pub(crate) fn rotate(x: RawTensor, rows: RawRows, plan: i64, factor: f64) -> Result<Tensor> {
+    let plan = Plan::new(plan)?;
+    let x = with_adjacent_channels(x.named("x")?)?;
+    with_rows(rows, &plan, factor, &[], |tables, rows| {
+        rotated("y", &x, &plan, tables, rows, 0)
+    })
+}
+
+/// `rope_kernels::rotate_` and `rotate_at_`
+pub(crate) fn rotate_in_place(x: RawTensor, rows: RawRows, plan: i64, factor: f64) -> Result<()> {
+    let plan = Plan::new(plan)?;
+    let mut x = x.named_mut("x")?;
+    with_rows(rows, &plan, factor, &[x.memory()], |tables, rows| {
+        check_in_place(&mut x, &plan, tables, rows, 0)?;
+        rotate_where_it_lies(&mut x, &plan, rows, 0)
+    })
+}
+
+/// `rope_kernels::rotate_qk` and `rotate_qk_at`
+pub(crate) fn rotate_qk(
+    q: RawTensor,
+    k: RawTensor,
+    rows: RawRows,
+    plan: i64,
+    factor: f64,
+) -> Result<[Tensor; 2]> {
+    let plan = Plan::new(plan)?;
+    let q = with_adjacent_channels(q.named("q")?)?;
+    let k = with_adjacent_channels(k.named("k")?)?;
+    with_rows(rows, &plan, factor, &[], |tables, rows| {
+        Ok([
+            rotated("q", &q, &plan, tables, rows, 0)?,
+            rotated("k", &k, &plan, tables, rows, 0)?,
+        ])
+    })
+}
+
+/// `rope_kernels::rotate_qk_` and `rotate_qk_at_`; `check_qk` and `check_qk_at` only refuse what these do.
+pub(crate) fn rotate_qk_in_place(
+    [q, k]: [RawTensor; 2],
+    rows: RawRows,
+    plan: i64,
+    factor: f64,
+    only_check: bool,
+) -> Result<()> {
+    let plan = Plan::new(plan)?;
+    let (mut q, mut k) = (q.named_mut("q")?, k.named_mut("k")?);
+    let written = [q.memory(), k.memory()];
+    with_rows(rows, &plan, factor, &written, |tables, rows| {
+        // Views of one packed projection interleave in memory, so they are rotated one after the other; all that can be
+        // refused of either is refused before the first is touched.
+        for x in [&mut q, &mut k] {
+            check_in_place(x, &plan, tables, rows, 0)?;
+        }
+        check_apart((&q, layout(&q, &plan)?), (&k, layout(&k, &plan)?))?;
+        if only_check {
+            return Ok(());
+        }
+        rotate_where_it_lies(&mut q, &plan, rows, 0)?;
+        rotate_where_it_lies(&mut k, &plan, rows, 0)
+    })
+}
+
+/// A new tensor: `x` with its channels from `first` on rotated. Tables are those that the rows were read from.
+pub(crate) fn rotated(
+    name: &'static str,
+    x: &Tensor,
+    plan: &Plan,
+    tables: &[&Tensor],
+    rows: &Rows<'_>,
+    first: usize,
+) -> Result<Tensor> {
+    check_shape(x, plan, rows, first)?;
+    let source = layout(x, plan)?;
+    let mut y = like(name, x)?;
+    let target = layout(&y, plan)?;
+    with_elements!(x, E => {
+        let from = x.elements::<E>()?;
+        let into = y.elements_mut::<E>([x].iter().chain(tables).copied())?;
+        if eager::applies(x, plan) {
+            eager::check(x, plan, tables)?;
+            eager::copy(from, source, into, target, rows);
+            eager::rotate(into, target, plan, rows)
+        } else {
+            let x = rope_core::Tensor::new(from, source)?;
+            parallel::rotate_into(&plan.rope().window(first), x, TensorMut::new(into, target)?, rows)
+        }
+    })?;
+    Ok(y)
+}
+
+fn check_shape(x: &Tensor, plan: &Plan, rows: &Rows<'_>, first: usize) -> Result<()> {
+    let mut extents = extents(x, plan)?;
+    extents[3] = extents[3].saturating_sub(first);
+    Ok(rows.check_shape(extents)?)
+}
+
+/// What [`rotate_where_it_lies`] may refuse.
+pub(crate) fn check_in_place(
+    x: &mut Tensor,
+    plan: &Plan,
+    tables: &[&Tensor],
+    rows: &Rows<'_>,
+    first: usize,
+) -> Result<()> {
+    check_shape(x, plan, rows, first)?;
+    let target = layout(x, plan)?;
+    let (input, output) = (plan.input, plan.output);
+    if input != output {
+        return Err(Error::PairingChangesInPlace { input, output }.into());
+    }
+    if eager::applies(x, plan) {
+        eager::check(x, plan, tables)?;
+    }
+    with_elements!(x, E => {
+        TensorMut::new(x.elements_mut::<E>([])?, target)?;
+        Ok(())
+    })
+}
+
+/// Rotates the channels from `first` on in place, after [`check_in_place`]. Tables that overlap with the tensor were
+/// copied.
+pub(crate) fn rotate_where_it_lies(
+    x: &mut Tensor,
+    plan: &Plan,
+    rows: &Rows<'_>,
+    first: usize,
+) -> Result<()> {
+    let (target, eager) = (layout(x, plan)?, eager::applies(x, plan));
+    with_elements!(x, E => {
+        let values = x.elements_mut::<E>([])?;
+        if eager {
+            return eager::rotate(values, target, plan, rows);
+        }
+        parallel::rotate(&plan.rope().window(first), TensorMut::new(values, target)?, rows, &parallel::ANY)
+    })
+}

@@ -1,0 +1,495 @@
+"""Operators beside rotations by rows: by ids of a table, by a model's configuration, with norms, into caches."""
+
+import random
+import unittest
+
+import torch
+
+import rope_kernels
+from support import DTYPES, SEED, has_its_derivatives, read, same, values
+
+LLAMA = {"model_type": "llama", "hidden_size": 128, "num_attention_heads": 4, "rope_theta": 500000.0,
+         "max_position_embeddings": 131072,
+         "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                          "original_max_position_embeddings": 8192}}
+
+
+def rms_norm(x, weight, eps=1e-6):
+    """LlamaRMSNorm."""
+    normed = x.float() * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + eps)
+    return weight * normed.to(x.dtype)
+
+
+class ByIds(unittest.TestCase):
+    def test_the_bits_of_a_gather(self):
+        choose = random.Random(SEED)
+        torch.manual_seed(SEED)
+        for _ in range(60):
+            dtype = choose.choice([torch.float32, torch.bfloat16, torch.float16])
+            table_type = choose.choice([dtype, torch.float32])
+            angle = torch.randn(50, 8)
+            repeat = choose.choice(["none", "halves", "pairs"])
+            cos, sin = angle.cos().to(table_type), angle.sin().to(table_type)
+            if choose.random() < 0.5:  # vLLM's table: cos beside sin.
+                cos, sin = torch.cat((cos, sin), -1).chunk(2, -1)
+            twice = {"none": lambda t: t, "halves": lambda t: torch.cat((t, t), -1),
+                     "pairs": lambda t: t.repeat_interleave(2, -1)}[repeat]
+            cos, sin = twice(cos), twice(sin)
+            q, k = torch.randn(2, 3, 7, 16).to(dtype), torch.randn(2, 1, 7, 16).to(dtype)
+            ids = torch.randint(0, 50, choose.choice([(7,), (2, 7)]), dtype=choose.choice([torch.int64, torch.int32]))
+            how = dict(pairing=choose.choice(["half", "interleaved"]), repeat=repeat)
+            wanted = rope_kernels.rotate_qk(q, k, cos[ids], sin[ids], **how)
+            for ours, expected in zip(rope_kernels.rotate_qk(q, k, cos, sin, ids=ids, **how), wanted):
+                same(self, ours, expected)
+            same(self, rope_kernels.rotate(q, cos, sin, ids=ids, **how), wanted[0])
+            same(self, rope_kernels.rotate_(q.clone(), cos, sin, ids=ids, **how), wanted[0])
+            for ours, expected in zip(rope_kernels.rotate_qk_(q.clone(), k.clone(), cos, sin, ids=ids, **how), wanted):
+                same(self, ours, expected)
+
+    def test_gradients(self):
+        torch.manual_seed(SEED)
+        angle, ids = torch.randn(9, 4), torch.tensor([[3, 0, 3], [8, 1, 2]])
+        results = []
+        for by_ids in (True, False):
+            torch.manual_seed(SEED)
+            x, k = torch.randn(2, 4, 3, 8, requires_grad=True), torch.randn(2, 2, 3, 8, requires_grad=True)
+            cos, sin = angle.cos().requires_grad_(), angle.sin().requires_grad_()
+            for tables in ((cos, sin), (cos.detach(), sin.detach())):
+                rows = tables if by_ids else [t[ids] for t in tables]
+                y = rope_kernels.rotate_qk(x, k, *rows, ids=ids if by_ids else None)
+                y = (*y, rope_kernels.rotate(x, *rows, ids=ids if by_ids else None))
+                sum((part * torch.arange(part.numel()).view(part.shape)).sum() for part in y).backward()
+            z = rope_kernels.rotate_(x * 1, *(t.detach() for t in rows), ids=ids if by_ids else None)
+            z.square().sum().backward()
+            results.append([t.grad for t in (x, k, cos, sin)])
+        for ours, wanted in zip(*results):
+            # A row of a table that several ids name gets the sum of their gradients, in an order of PyTorch's.
+            self.assertTrue(torch.allclose(ours, wanted, rtol=1e-5))
+        for ours, wanted in zip(results[0][:2], results[1][:2]):
+            same(self, ours, wanted)
+
+    def test_refused(self):
+        x, table = torch.ones(1, 2, 3, 8), torch.ones(5, 4)
+        for ids, message in ((torch.tensor([0, 1, 5]), "5"), (torch.tensor([0, -1, 2]), "-1"),
+                             (torch.tensor([0, 1]), "must be 3"), (torch.tensor([0.0, 1.0, 2.0]), "int64 or int32")):
+            for tables in (table, table.bfloat16()):
+                y = x.clone()
+                with self.assertRaisesRegex(RuntimeError, message):
+                    rope_kernels.rotate_(y, tables, tables, ids=ids)
+                same(self, y, x)
+        with self.assertRaisesRegex(RuntimeError, "ids name rows"):
+            rope_kernels.rotate(x, torch.ones(2, 5, 4), torch.ones(2, 5, 4), ids=torch.tensor([0, 1, 2]))
+
+
+class ByConfiguration(unittest.TestCase):
+    def test_rows_are_exact(self):
+        rotation = rope_kernels.Rotation(LLAMA)
+        self.assertEqual((rotation.head_dim, rotation.window, rotation.axes), (32, range(32), 1))
+        self.assertEqual((rotation.pairing, rotation.direction, rotation.attention_factor), ("half", "forward", 1.0))
+        plain = rope_kernels.Rotation({"model_type": "llama", "hidden_size": 128, "num_attention_heads": 4})
+        positions = torch.tensor([[0, 1, 2, 77], [100_000, 131_071, 5, 1_000_000]])
+        cos, sin = plain.rows(positions)
+        inverse = 10000.0 ** (-torch.arange(0, 32, 2, dtype=torch.float64) / 32)
+        angles = positions[..., None].double() * inverse
+        self.assertLess((cos.double() - angles.cos()).abs().max().item(), 6.1e-8)
+        self.assertLess((sin.double() - angles.sin()).abs().max().item(), 6.1e-8)
+        for repeat, wanted in (("halves", torch.cat((cos, cos), -1)), ("pairs", cos.repeat_interleave(2, -1))):
+            same(self, plain.rows(positions, repeat)[0], wanted)
+
+    def test_rotations(self):
+        torch.manual_seed(SEED)
+        rotation, positions = rope_kernels.Rotation(LLAMA), torch.tensor([[3, 4, 5], [100_000, 7, 9]])
+        for dtype in (torch.float32, torch.bfloat16):
+            x = torch.randn(2, 4, 3, 32).to(dtype)
+            wanted = rope_kernels.rotate(x, *rotation.rows(positions))
+            same(self, rotation.rotate(x, positions), wanted)
+            same(self, rotation.rotate_(x.clone(), positions), wanted)
+            tokens_major = x.transpose(1, 2).contiguous()
+            same(self, rotation.rotate(tokens_major, positions, layout="bshd"), wanted.transpose(1, 2))
+        x = torch.randn(2, 4, 3, 32, requires_grad=True)
+        rotation.rotate(x, positions).backward(torch.ones(2, 4, 3, 32))
+        ones = torch.ones(2, 4, 3, 32)
+        same(self, x.grad, rope_kernels.rotate(ones, *rotation.rows(positions), direction="transpose"))
+        self.assertTrue(has_its_derivatives(
+            lambda x: rotation.rotate(x, positions), (torch.randn(2, 1, 3, 32, requires_grad=True),)))
+
+    def test_windows_pairings_and_axes(self):
+        torch.manual_seed(SEED)
+        deepseek = rope_kernels.Rotation({
+            "model_type": "deepseek_v3", "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, "hidden_size": 64,
+            "num_attention_heads": 2})
+        self.assertEqual((deepseek.pairing, deepseek.output_pairing, deepseek.window), ("interleaved", "half", range(16, 24)))
+        x, positions = torch.randn(1, 2, 5, 24, requires_grad=True), torch.arange(5)
+        rows = deepseek.rows(positions)
+        part = rope_kernels.rotate(x[..., 16:], *rows, pairing="interleaved", output_pairing="half")
+        wanted = torch.cat((x[..., :16], part), -1)
+        ours = deepseek.rotate(x, positions)
+        same(self, ours, wanted.detach())
+        dy = torch.randn(1, 2, 5, 24)
+        same(self, torch.autograd.grad(ours, x, dy)[0], torch.autograd.grad(wanted, x, dy)[0])
+        same(self, deepseek.rotate(x[..., 16:], positions), part.detach())
+        with self.assertRaisesRegex(RuntimeError, "pairing"):
+            deepseek.rotate_(x.detach().clone(), positions)
+        with self.assertRaisesRegex(RuntimeError, "16"):
+            deepseek.rotate(x[..., :16], positions)
+        qwen = rope_kernels.Rotation({
+            "model_type": "qwen2_vl", "hidden_size": 64, "num_attention_heads": 4,
+            "rope_scaling": {"type": "mrope", "mrope_section": [2, 3, 3]}})
+        self.assertEqual(qwen.axes, 3)
+        positions = torch.randint(0, 50, (3, 2, 5))
+        cos, _ = qwen.rows(positions)
+        self.assertEqual(cos.shape, (2, 5, 8))
+        text = positions[:1].expand(3, 2, 5)
+        same(self, qwen.rows(text)[0], qwen.rows(positions[0])[0])
+        x = torch.randn(2, 4, 5, 16)
+        same(self, qwen.rotate(x, positions), rope_kernels.rotate(x, *qwen.rows(positions)))
+
+    def test_refused(self):
+        for config, message in (("{", "line 1"), ({"model_type": "gpt2"}, "gpt2|rotat"), ({"model_type": "no such"}, "no such"),
+                                (dict(LLAMA, rope_scaling={"rope_type": "other"}), "other")):
+            with self.assertRaisesRegex(RuntimeError, message):
+                rope_kernels.Rotation(config)
+        gemma = {"model_type": "gemma3_text", "hidden_size": 64, "num_attention_heads": 4, "head_dim": 16,
+                 "num_hidden_layers": 6}
+        dynamic = dict(LLAMA, rope_scaling={"rope_type": "dynamic", "factor": 2.0})
+        smol = {"model_type": "smollm3", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 4}
+        # The ways out are arguments of Rotation.
+        for config, choices, message in (
+            (gemma, {}, "^layer_type must be chosen"), (dynamic, {}, r"\(length\)"), (smol, {}, "choose one by layer"),
+            (smol, {"layer": 3}, "layer 3 does not rotate"), (smol, {"layer": 4}, r"below the number of layers \(4\)"),
+            (dict(LLAMA, model_type="lama"), {}, "model_type reads it by the rules of another type"),
+            ({"model_type": "musicflamingo"}, {}, "guide"), (dict(LLAMA, use_mrope=True), {}, "out of config"),
+        ):
+            with self.assertRaisesRegex(RuntimeError, message) as raised:
+                rope_kernels.Rotation(config, **choices)
+            self.assertNotIn("::", str(raised.exception))
+        same(self, rope_kernels.Rotation(smol, layer=0).rows(torch.arange(3))[0],
+             rope_kernels.Rotation({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4,
+                                    "rope_theta": 2e6}).rows(torch.arange(3))[0])
+        rotation, x = rope_kernels.Rotation(LLAMA), torch.ones(1, 4, 3, 32)
+        for message, call in (
+            ("must be 3", lambda: rotation.rotate(x, torch.arange(4))),
+            ("positions is", lambda: rotation.rotate(x, torch.zeros(3, 1, 3, dtype=torch.int64))),
+            ("int64 or int32", lambda: rotation.rows(torch.zeros(3))),
+            ("config must be", lambda: torch.ops.rope_kernels.rotate_by_config(x, x, torch.arange(3))),
+            ("layout, and", lambda: torch.ops.rope_kernels.rotate_by_config(x, rotation.config, torch.arange(3), 1)),
+            ("pairs is 5", lambda: torch.ops.rope_kernels.config_rows(rotation.config, torch.arange(3), 5)),
+            ("use rotate", lambda: rotation.rotate_(torch.ones(1, 4, 3, 32, requires_grad=True), torch.arange(3))),
+        ):
+            with self.assertRaisesRegex(RuntimeError, message):
+                call()
+        partial = {**LLAMA, "rope_pct": 0.5, "use_mrope": False}
+        for kind, message, config in (
+            (rope_kernels.IgnoredKey, "rope_pct is 0.5", partial),
+            (rope_kernels.NothingRotates, "nothing rotates", {"model_type": "bert"}),
+            (rope_kernels.ChoosePart, "parts that rotate", {"model_type": "dia"}),
+        ):
+            with self.assertRaisesRegex(kind, message):
+                rope_kernels.Rotation(config)
+        lenient = rope_kernels.Rotation(partial, lenient=True)
+        self.assertEqual(lenient.window, rotation.window)
+        self.assertEqual([(key, value, other) for key, value, _, other in lenient.ignored],
+                         [("rope_pct", "0.5", True), ("use_mrope", "false", False)])
+        self.assertEqual(rotation.ignored, [])
+        gibberish = torch.frombuffer(bytearray(b"\xff\x00\x00"), dtype=torch.uint8)
+        with self.assertRaises(RuntimeError):
+            torch.ops.rope_kernels.config_rotation(gibberish)
+
+
+class Norms(unittest.TestCase):
+    def test_the_bits_of_norm_then_rotation(self):
+        torch.manual_seed(SEED)
+        before = torch.get_num_threads()
+        try:
+            for dtype in (torch.float32, torch.bfloat16):
+                for tokens, layout in ((7, "bhsd"), (7, "bshd"), (1024, "bhsd"), (1024, "bshd")):
+                    torch.set_num_threads(3)
+                    packed = torch.randn(1, tokens, 6, 64).to(dtype)
+                    angle = torch.randn(tokens, 32)
+                    cos, sin = angle.cos().to(dtype), angle.sin().to(dtype)
+                    weights = [torch.randn(64).to(dtype) for _ in range(2)]
+                    q, k = packed[:, :, :4], packed[:, :, 4:5]
+                    if layout == "bhsd":
+                        q, k = q.transpose(1, 2), k.transpose(1, 2)
+                    wanted = [rope_kernels.rotate(rms_norm(x, weight), cos, sin, layout=layout)
+                              for x, weight in zip((q, k), weights)]
+                    apart = [x.clone(memory_format=torch.contiguous_format) for x in (q, k)]
+                    rope_kernels.norm_rotate_qk_(*apart, *weights, cos, sin, layout=layout)
+                    rest = packed[:, :, 5:].clone()
+                    rope_kernels.norm_rotate_qk_(q, k, *weights, cos, sin, layout=layout)
+                    for ours, in_clone, expected in zip((q, k), apart, wanted):
+                        same(self, ours, expected)
+                        same(self, in_clone, expected)
+                    same(self, packed[:, :, 5:], rest)
+        finally:
+            torch.set_num_threads(before)
+
+    def test_without_weights_over_rows_and_after(self):
+        torch.manual_seed(SEED)
+        # Enough for threads, which must not share the heads of a row among them.
+        self.addCleanup(torch.set_num_threads, torch.get_num_threads())
+        torch.set_num_threads(3)
+        q, k, angle = torch.randn(1, 2, 2048, 64), torch.randn(1, 2, 2048, 64), torch.randn(2048, 32)
+        cos, sin = angle.cos(), angle.sin()
+        rotated = rope_kernels.rotate(q, cos, sin)
+        normed = rotated * torch.rsqrt(rotated.pow(2).mean(-1, keepdim=True) + 1e-6)
+        ours, _ = rope_kernels.norm_rotate_qk_(q.clone(), k.clone(), None, None, cos, sin, order="after")
+        self.assertLess((ours - normed).abs().max().item(), 1e-5)
+        row = q * torch.rsqrt(q.pow(2).mean((1, 3), keepdim=True) + 1e-6)
+        ours, _ = rope_kernels.norm_rotate_qk_(q.clone(), k.clone(), None, None, cos, sin, over="row")
+        self.assertLess((ours - rope_kernels.rotate(row, cos, sin)).abs().max().item(), 1e-5)
+
+    def test_refused(self):
+        q, k, w, t = torch.ones(1, 2, 3, 8), torch.ones(1, 1, 3, 8), torch.ones(8), torch.ones(3, 4)
+        for message, error, args, how in (
+            ("formula is", ValueError, (q, k, w, w, t, t), dict(formula="other")),
+            ("7|8", RuntimeError, (q, k, w, torch.ones(7), t, t), {}),
+            ("contiguous", RuntimeError, (q, k, w, torch.ones(16)[::2], t, t), {}),
+            ("one type", RuntimeError, (q, k.half(), w, w, t, t), {}),
+            ("eps is", RuntimeError, (q, k, w, w, t, t), dict(eps=-1.0)),
+            ("must be 4", RuntimeError, (q, torch.ones(1, 1, 4, 8), w, w, t, t), {}),
+            ("pairing", RuntimeError, (q, k, w, w, t, t), dict(output_pairing="interleaved")),
+            ("once", RuntimeError, (q, k, w, w, t, t), dict(rounding="eager")),
+            ("overlap", RuntimeError, (q, k, q[0, 0, 0], w, t, t), {}),
+            ("in common", RuntimeError, (q, q, w, w, t, t), {}),
+            ("in common", RuntimeError, (q, q[:, 1:], w, w, t, t), {}),
+            ("no gradients", RuntimeError, (q, k, w.clone().requires_grad_(), w, t, t), {}),
+        ):
+            before = [x.clone() for x in args[:2]]
+            with self.assertRaisesRegex(error, message):
+                rope_kernels.norm_rotate_qk_(*args, **how)
+            for x, old in zip(args, before):
+                same(self, x, old)
+
+
+class Caches(unittest.TestCase):
+    def given(self, dtype=torch.float32):
+        torch.manual_seed(SEED)
+        k, v, angle = torch.randn(1, 5, 2, 64).to(dtype), torch.randn(1, 5, 2, 64).to(dtype), torch.randn(5, 32)
+        return k, v, angle.cos(), angle.sin(), torch.tensor([9, 2, -1, 0, 17])
+
+    def lines(self, cache, slots, layout):
+        """The heads in those slots, of the tokens that have one: [tokens, heads, width]."""
+        if layout == "hnd":
+            cache = cache.transpose(1, 2)
+        return cache.reshape(-1, *cache.shape[2:])[slots[slots >= 0]]
+
+    def test_what_is_kept(self):
+        # The definitions of the codes, in PyTorch.
+        def q8_0(x):
+            blocks = x.unflatten(-1, (-1, 32))
+            d = blocks.abs().amax(-1, keepdim=True) / 127
+            codes = (blocks * torch.where(d == 0, 0.0, 1 / d))
+            codes = (codes.sign() * (codes.abs() + 0.5).floor()).to(torch.int8)
+            scales = d.half().view(torch.uint8)
+            return torch.cat((scales, codes.view(torch.uint8)), -1).flatten(-2)
+
+        def q4_0(x):
+            blocks = x.unflatten(-1, (-1, 32))
+            largest = blocks.gather(-1, blocks.abs().argmax(-1, keepdim=True))
+            d = largest / -8
+            codes = (blocks * torch.where(d == 0, 0.0, 1 / d) + 8.5).to(torch.uint8).clamp(max=15)
+            packed = codes[..., :16] | codes[..., 16:] << 4
+            return torch.cat((d.half().view(torch.uint8), packed), -1).flatten(-2)
+
+        formats = {
+            "elements": (torch.bfloat16, 64, lambda x: x.bfloat16()),
+            "e4m3": (torch.float8_e4m3fn, 64, lambda x: (x / 0.5).clamp(-448, 448).to(torch.float8_e4m3fn)),
+            "int8": (torch.int8, 64, lambda x: (x / 0.5).round().clamp(-128, 127).to(torch.int8)),
+            "q8_0": (torch.uint8, 68, q8_0),
+            "q4_0": (torch.uint8, 36, q4_0),
+        }
+        for name, (dtype, width, code) in formats.items():
+            for layout in ("nhd", "hnd"):
+                for weight in (None, torch.randn(64)):
+                    k, v, cos, sin, slots = self.given()
+                    shape = [5, 4, 2, width] if layout == "nhd" else [5, 2, 4, width]
+                    caches = [torch.zeros(shape).to(dtype) for _ in range(2)]
+                    norm = {} if weight is None else dict(weight=weight, formula="llama")
+                    scales = dict(key_scale=0.5, value_scale=0.5) if name in ("e4m3", "int8") else {}
+                    rope_kernels.rotate_into_caches(
+                        k, v, cos, sin, *caches, slots, format=name, cache_layout=layout, layout="bshd", **norm, **scales)
+                    rotated = rope_kernels.rotate(k if weight is None else rms_norm(k, weight), cos, sin, layout="bshd")
+                    for cache, x in zip(caches, (rotated, v)):
+                        kept, wanted = self.lines(cache, slots, layout), code(x)[0][slots >= 0]
+                        kept, wanted = (t.contiguous().view(torch.uint8) for t in (kept, wanted))
+                        self.assertTrue(torch.equal(kept, wanted), f"{name} {layout}, seed {SEED}")
+                        written = cache.contiguous().view(torch.uint8).count_nonzero().item()
+                        self.assertEqual(written, kept.count_nonzero().item(), "written beside the slots")
+
+    def test_scales(self):
+        codes = {
+            "e4m3": (torch.float8_e4m3fn, 448, lambda x: x.clamp(-448, 448).to(torch.float8_e4m3fn)),
+            "int8": (torch.int8, 127, lambda x: x.round().clamp(-128, 127).to(torch.int8)),
+        }
+        for name, (dtype, largest, code) in codes.items():
+            for layout in ("nhd", "hnd"):
+                k, v, cos, sin, slots = self.given()
+                k[0, 0, 1], v[0, 1, 0] = 0, 1e-7  # Their scales are the least.
+                shape = [5, 4, 2, 64] if layout == "nhd" else [5, 2, 4, 64]
+                how = dict(format=name, cache_layout=layout, layout="bshd")
+                rotated = rope_kernels.rotate(k, cos, sin, layout="bshd")
+                for each in (True, False):
+                    caches = [torch.zeros(shape).to(dtype) for _ in range(2)]
+                    if each:
+                        scales = [torch.tensor([0.5, 0.3]), torch.tensor([0.7, 9.0, 0.02])[::2]]
+                    else:
+                        scales = torch.full((2, *shape[:3], 2), -1.0)[..., 0].unbind()
+                    rope_kernels.rotate_into_caches(
+                        k, v, cos, sin, *caches, slots, key_scale=scales[0], value_scale=scales[1], **how)
+                    for cache, scale, x in zip(caches, scales, (rotated, v)):
+                        x = x[0][slots >= 0]
+                        if each:
+                            wanted = code(x / scale[:, None])
+                        else:
+                            wanted_scales = (x.abs().amax(-1) / largest).clamp(min=1e-6)
+                            wanted = code(x * (1 / wanted_scales)[..., None])
+                            same(self, self.lines(scale[..., None], slots, layout)[..., 0], wanted_scales, name)
+                            written = (scale != -1).sum().item()
+                            self.assertEqual(written, wanted_scales.numel(), "written beside the slots")
+                        kept = self.lines(cache, slots, layout)
+                        kept, wanted = (t.contiguous().view(torch.uint8) for t in (kept, wanted))
+                        self.assertTrue(torch.equal(kept, wanted), f"{name} {layout}, seed {SEED}")
+
+    def test_scales_are_those_of_vllm(self):
+        file = read("cache/int8_rows")
+        tokens, heads, width = (int(file[name][0]) for name in ("tokens", "heads", "head_dim"))
+        cos, sin, slots = torch.ones(tokens, width // 2), torch.zeros(tokens, width // 2), torch.arange(tokens)
+        for words, dtype in DTYPES.items():
+            x = values(file[f"x_{words}"], dtype, (1, tokens, heads, width))
+            for name, format in (("vllm", "int8_away"), ("vllm_fp8", "e4m3")):
+                caches = [torch.zeros(1, tokens, heads, width, dtype=torch.uint8) for _ in range(2)]
+                scales = [torch.zeros(1, tokens, heads) for _ in range(2)]
+                rope_kernels.rotate_into_caches(
+                    x, x, cos, sin, *caches, slots, key_scale=scales[0], value_scale=scales[1], format=format,
+                    layout="bshd")
+                wanted = torch.tensor([int(code, 16) for code in file[f"{name}_codes_{words}"]], dtype=torch.uint8)
+                for cache, scale in zip(caches, scales):
+                    self.assertTrue(torch.equal(cache.flatten(), wanted), f"{name} {words}")
+                    same(self, scale.flatten(), values(file[f"{name}_scale_{words}"], torch.float32, -1))
+
+    def test_scales_refused(self):
+        k, v, cos, sin, slots = self.given()
+        caches = [torch.zeros(5, 4, 2, 64, dtype=torch.int8) for _ in range(2)]
+        scales = [torch.zeros(5, 4, 2) for _ in range(2)]
+        args = dict(k=k, v=v, cos=cos, sin=sin, key_cache=caches[0], value_cache=caches[1], slots=slots, layout="bshd",
+                    format="int8", key_scale=scales[0], value_scale=scales[1])
+        for message, change in (
+            ("overlap", dict(value_scale=scales[0])),
+            ("overlap", dict(key_scale=k.view(-1)[:40].view(5, 4, 2))),
+            ("overlap", dict(key_scale=caches[1].view(torch.float32).view(-1)[:40].view(5, 4, 2))),
+            ("layout|element", dict(key_scale=torch.zeros(5, 4, 1).expand(5, 4, 2))),
+            ("for each token and head", dict(key_scale=torch.zeros(5, 2, 4))),
+            ("for each token and head", dict(key_scale=torch.ones(3))),
+            ("for each token and head", dict(key_scale=torch.ones(1).expand(1 << 44))),
+            ("float32", dict(key_scale=torch.zeros(5, 4, 2, dtype=torch.float64))),
+            ("scale", dict(key_scale=torch.tensor([0.5, -1.0]))),
+            ("have scales", dict(format="elements")),
+            ("have scales", dict(format="q8_0", key_scale=0.5)),
+        ):
+            with self.assertRaisesRegex(RuntimeError, message):
+                rope_kernels.rotate_into_caches(**{**args, **change})
+            self.assertEqual(sum(t.count_nonzero().item() for t in (*caches, *scales)), 0)
+
+    def test_refused(self):
+        k, v, cos, sin, slots = self.given()
+        keys, values = torch.zeros(5, 4, 2, 64), torch.zeros(5, 4, 2, 64)
+        args = dict(k=k, v=v, cos=cos, sin=sin, key_cache=keys, value_cache=values, slots=slots, layout="bshd")
+        for message, error, change in (
+            ("slot", RuntimeError, dict(slots=torch.tensor([9, 2, -1, 0, 20]))),
+            ("slots", RuntimeError, dict(slots=slots[:4])),
+            ("int64 or int32", RuntimeError, dict(slots=slots.float())),
+            ("format is", ValueError, dict(format="other")),
+            ("contiguous numbers", RuntimeError, dict(key_cache=torch.zeros(5, 4, 2, 32))),
+            ("four dimensions", RuntimeError, dict(value_cache=torch.zeros(5, 4, 128))),
+            ("heads", RuntimeError, dict(key_cache=torch.zeros(5, 4, 3, 64))),
+            ("codes and blocks", RuntimeError, dict(format="e4m3")),
+            ("scale", RuntimeError, dict(format="e4m3", key_cache=keys.to(torch.uint8), value_cache=values.to(torch.uint8),
+                                         key_scale=0.0)),
+            ("overlap", RuntimeError, dict(value_cache=keys)),
+            ("overlap", RuntimeError, dict(key_cache=k.view(5, 1, 2, 64))),
+            ("one type", RuntimeError, dict(v=v.half())),
+            ("once", RuntimeError, dict(rounding="eager")),
+            ("no gradients", RuntimeError, dict(k=k.clone().requires_grad_())),
+        ):
+            with self.assertRaisesRegex(error, message):
+                rope_kernels.rotate_into_caches(**{**args, **change})
+            self.assertEqual(keys.count_nonzero().item() + values.count_nonzero().item(), 0)
+
+
+class Fuzzed(unittest.TestCase):
+    def test_more_elements_than_memory(self):
+        # Expanded tensors: one element, and any number of places that hold it.
+        ops, many = torch.ops.rope_kernels, 1 << 44
+        x, table = torch.ones(1, 1, 1, 8), torch.ones(1, 4)
+        wide = x.expand(1, 1, many, 8)
+        ids, halves = torch.zeros(1, dtype=torch.int64), table.bfloat16().expand(many, 4)
+        rotation = rope_kernels.Rotation(LLAMA).config
+        for call in (
+            lambda: ops.rotate(x, halves, halves),
+            lambda: ops.rotate(wide, halves, halves),
+            lambda: ops.rotate(wide, table.expand(many, 4), table.expand(many, 4)),
+            lambda: ops.rotate_at(x, table, table, ids.expand(many)),
+            lambda: ops.table_gradients(wide, wide, table.expand(many, 4)),
+            lambda: ops.config_rows(rotation, ids.expand(many), 16),
+            lambda: ops.rotate_by_config(torch.ones(1, 1, 1, 32).expand(1, 1, many, 32), rotation, ids.expand(many)),
+        ):
+            with self.assertRaises(RuntimeError) as raised:
+                call()
+            self.assertNotIn("panicked", str(raised.exception))
+        # Of such a table a few rows are not too many.
+        same(self, rope_kernels.rotate(x, halves, halves, ids=ids), rope_kernels.rotate(x, table, table))
+
+    def test_nothing_crashes(self):
+        choose = random.Random(SEED)
+        config = rope_kernels.Rotation(LLAMA).config
+        dtypes = [torch.float32] * 4 + [torch.bfloat16, torch.float16, torch.uint8, torch.int8, torch.int64, torch.int32,
+                                        torch.bool, torch.float64, torch.float8_e4m3fn]
+
+        def tensor():
+            rank = choose.choice([0, 1, 1, 2, 2, 3, 4, 4, 5])
+            sizes = [choose.choice([0, 1, 2, 3, 4, 8, 32]) for _ in range(rank)]
+            strides = [choose.choice([0, 1, 1, 2, 4, 8, 32]) for _ in range(rank)]
+            storage = torch.ones(8192).to(choose.choice(dtypes))
+            return storage.as_strided(sizes, strides, choose.choice([0, 1, 7]))
+
+        def near(name, tokens):
+            """An argument that fits others of as many tokens."""
+            return {
+                "config": lambda: config,
+                "positions": lambda: torch.arange(tokens), "ids": lambda: torch.arange(tokens),
+                "slots": lambda: torch.arange(tokens) - 1,
+                "cos": lambda: torch.rand(tokens, 16), "sin": lambda: torch.rand(tokens, 16),
+                "weight": lambda: torch.ones(32), "q_weight": lambda: torch.ones(32), "k_weight": lambda: torch.ones(32),
+                "key_cache": lambda: torch.zeros(2, 4, 2, 32), "value_cache": lambda: torch.zeros(2, 4, 2, 32),
+                "key_scale": lambda: torch.tensor(1.0), "value_scale": lambda: torch.tensor(1.0),
+            }.get(name, lambda: torch.ones(1, 2, tokens, 32))()
+
+        names = [name for name in dir(torch.ops.rope_kernels) if not name.startswith("_")]
+        schemas = {schema.name.split("::")[1]: schema for schema in torch._C._jit_get_all_schemas()
+                   if schema.name.startswith("rope_kernels::")}
+        self.assertGreaterEqual(len(schemas), 15, names)
+        fuzzed, fit = {name: 0 for name in schemas}, {name: 0 for name in schemas}
+        for _ in range(6000):
+            name, schema = choose.choice(sorted(schemas.items()))
+            # A quarter of the calls has nothing that does not fit, and runs.
+            other, tokens, args = choose.choice([0, 0.05, 0.15, 0.3]), choose.choice([3, 3, 4, 0]), []
+            for argument in schema.arguments:
+                fits = choose.random() >= other
+                if argument.type.kind() == "TensorType":
+                    args.append(near(argument.name, tokens if fits else choose.choice([0, 3, 4])) if fits
+                                or choose.random() < 0.3 else tensor())
+                elif argument.type.kind() == "FloatType":
+                    args.append(1.0 if fits else choose.choice([1e-6, 0.0, -2.0, float("nan"), float("inf")]))
+                elif fits:
+                    args.append({"pairs": 16}.get(argument.name, 0))
+                else:
+                    args.append(choose.choice([-(1 << 63), -2, -1, 1, 2, 3, 16, 17, 48, 64, 255, (1 << 63) - 1]))
+            try:
+                getattr(torch.ops.rope_kernels, name)(*args)
+                (fuzzed if other else fit)[name] += 1
+            except RuntimeError as error:
+                self.assertNotIn("panicked", str(error), f"seed {SEED}: {name}")
+                self.assertNotIn("::", str(error), f"seed {SEED}: {name}")
+                self.assertTrue(other, f"seed {SEED}: {name} of {tokens} tokens: {error}")
+        self.assertTrue(all(fit.values()) and all(fuzzed.values()), f"seed {SEED}: {fit} {fuzzed}")
