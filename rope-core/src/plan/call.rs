@@ -3,9 +3,9 @@
 use core::fmt;
 
 use super::Rope;
+use super::check::{Checked, ReadKernels};
 use super::erased::{AnglesKind, SourceKind, TargetKind};
 use super::kinds::Lowered;
-use super::run::{Checked, ReadKernels};
 use crate::Error;
 use crate::describe::cache::SlotsTarget;
 use crate::describe::tensor::BytesMut;

@@ -45,7 +45,6 @@ use crate::kernel::gradient::{GradientLine, GradientTerm};
 use crate::kernel::line::SourceLine;
 use crate::pass::transform::Transform;
 use crate::pass::walk::{self, LineSpan, Prefetch, Walk};
-use crate::plan::check_head;
 use crate::proof::Proof;
 use crate::stages::Linear;
 use crate::tuning::Access;
@@ -270,7 +269,7 @@ impl Rope {
         let (x, g) = (x.within(&x_layout), g.within(&g_layout));
         let shape = g.layout.shape();
         let sequence_rows = cos.check_channels([x.layout.shape(), shape])?;
-        check_head(shape)?;
+        shape.check_head_on_stack()?;
         if shape.is_empty() {
             return Ok(());
         }
@@ -326,7 +325,7 @@ impl Rope {
         let shape = dy.layout.shape();
         let windowed = self.windowed_shape(shape)?;
         let sequence_rows = angles.check([self.windowed_shape(y.layout.shape())?, windowed])?;
-        check_head(shape)?;
+        shape.check_head_on_stack()?;
         transform.hadamard.check(shape.head_dim)?;
         if shape.is_empty() {
             return Ok(());

@@ -1,7 +1,6 @@
 //! The kinds of plans: a rotation alone, and with a norm, a scale or a transform beside it.
 
 use super::{Plain, Rope};
-use crate::base::limits::MOST_CHANNELS;
 use crate::describe::norm::{Norm, NormReach};
 use crate::describe::rows::{Rotation, RowSharing};
 use crate::describe::scale::Scale;
@@ -15,7 +14,7 @@ use crate::pass::transform::Transform;
 use crate::pass::{PartOfCall, Pass, PassKernels, PassStages};
 use crate::plan::gradient::{Gradients, PairGradients, SumFn};
 use crate::stages::{Hadamard, StageOrder};
-use crate::{Error, Rows, Shape, Tensor, TensorMut};
+use crate::{Error, Rows, Tensor, TensorMut};
 
 /// A plan with a [`Scale`], a [`Hadamard`] transform, or both. It is linear: it has a backward pass, and rotates keys
 /// that stay in a cache.
@@ -130,7 +129,7 @@ impl Linear for LinearStages<'_> {}
 /// The stages of any plan, as passes have them: a plan without any names nothing that runs them.
 #[derive(Clone, Copy, Debug)]
 pub struct Lowered<'a> {
-    stages: Option<PassStages<'a>>,
+    pub(super) stages: Option<PassStages<'a>>,
     rounds: bool,
 }
 
@@ -168,31 +167,6 @@ impl<'a> Lowered<'a> {
     /// Whether there are none.
     pub(super) fn is_empty(&self) -> bool {
         self.stages.is_none()
-    }
-
-    /// Whether they fit heads of this shape.
-    pub(super) fn check(&self, shape: Shape) -> Result<(), Error> {
-        let Some(PassStages {
-            norm,
-            scale,
-            transform,
-            ..
-        }) = self.stages
-        else {
-            return Ok(());
-        };
-        check_head(shape)?;
-        let tokens = shape.batch.saturating_mul(shape.tokens);
-        if let Some(norm) = norm {
-            norm.check(tokens, shape.heads, shape.head_dim)?;
-        }
-        if let Some(scale) = scale {
-            scale.check(tokens, shape.heads)?;
-        }
-        if let Some(transform) = transform {
-            transform.hadamard.check(shape.head_dim)?;
-        }
-        Ok(())
     }
 }
 
@@ -331,7 +305,7 @@ impl Rope<LinearStages<'_>> {
         let back = self.back_with([y.layout.shape(), shape], rows, angles)?;
         back.erased(&mut |back| {
             let rows = Some((rows, sharing));
-            check_head(shape)?;
+            shape.check_head_on_stack()?;
             back.stages.check(shape)?;
             back.check_rows(shape, rows)?;
             self.add_angles([y, &dy.read()], kernels.0, sum, angles)?;
@@ -458,7 +432,7 @@ impl Rope {
         sums: &mut [f32],
     ) -> Result<(), Error> {
         let shape = x.layout.shape();
-        check_head(shape)?;
+        shape.check_head_on_stack()?;
         if norm.formula.centered {
             return Err(Error::CenteredSums);
         }
@@ -556,18 +530,6 @@ impl Rope<Lowered<'_>> {
         self.stages.stages.is_some()
     }
 
-    /// Whether the direction can use the rows.
-    pub(super) fn check_rows(
-        &self,
-        shape: Shape,
-        rows: Option<(&Rows<'_>, RowSharing)>,
-    ) -> Result<(), Error> {
-        match rows {
-            Some((rows, _)) => self.with(Plain).check_direction(shape, rows),
-            None => Ok(()),
-        }
-    }
-
     /// The pass of a call whose arguments have been checked. (In a `Result` it would be copied.)
     pub(super) fn checked_pass<'s>(
         &'s self,
@@ -622,12 +584,4 @@ pub(super) fn in_place<E: Element, S: Lower>() -> (&'static OutOfPlaceKernels, P
         normed: S::normed::<E>(),
     };
     (E::OUT_OF_PLACE, kernels)
-}
-
-pub(crate) fn check_head(shape: Shape) -> Result<(), Error> {
-    let (head_dim, limit) = (shape.head_dim, MOST_CHANNELS);
-    if head_dim > limit {
-        return Err(Error::HeadDimOnStack { head_dim, limit });
-    }
-    Ok(())
 }

@@ -4,7 +4,7 @@ use core::ops::Range;
 use core::{fmt, slice};
 
 use super::erased::PassSource;
-use super::kinds::{Lowered, check_head};
+use super::kinds::Lowered;
 use super::{Plain, Rope, Stages};
 use crate::describe::cache::{CacheMut, CacheSlotsMut, IntoSlots};
 use crate::describe::rows::RowSharing;
@@ -170,7 +170,7 @@ impl Rope<Lowered<'_>> {
             output.check(shape)?;
             for rows in output.rows {
                 fit(self.windowed_shape(shape)?, rows)?;
-                check_head(shape)?;
+                shape.check_head_on_stack()?;
                 self.stages.check(shape)?;
                 self.with(Plain).check_direction(shape, rows)?;
             }

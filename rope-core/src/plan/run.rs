@@ -1,54 +1,24 @@
 //! From a call to its passes: what is checked of the operands, and what runs them.
 
+use super::Rope;
 use super::at::MakeFns;
+use super::check::{Checked, ReadKernels, check_query_and_key};
 use super::erased::{AnglesKind, PassSource, SourceKind, TargetKind};
-use super::kinds::{Lower, Lowered, check_head};
-use super::{Rope, check_query_and_key};
+use super::kinds::{Lower, Lowered};
 use crate::Error;
-use crate::base::shape::Shape;
 use crate::describe::address::{Addresses, Located};
-use crate::describe::cache::{CacheHeadsMut, Format, SlotsTarget};
+use crate::describe::cache::{CacheHeadsMut, SlotsTarget};
 use crate::describe::frequencies::RowsAt;
-use crate::describe::rows::fit::fit;
-use crate::describe::rows::{Rotation, RowSharing, Rows};
+use crate::describe::rows::{Rotation, Rows};
 use crate::describe::tensor::BytesMut;
 use crate::execute::choose;
 use crate::execute::lines;
-use crate::kernel::element::ElementKernels;
-use crate::kernel::elements::OutOfPlaceKernels;
 use crate::kernel::line::{Line, LineRows, MoreTokens, SourceLine};
 use crate::pass::threads::{Cut, Threads};
-use crate::pass::{IoFormats, Operand, OperandMut, PartOfCall, Pass, PassKernels};
-
-/// The element that a pass reads, and its kernels.
-pub(super) type ReadKernels = (&'static OutOfPlaceKernels, PassKernels);
+use crate::pass::{IoFormats, Operand, OperandMut, PartOfCall, Pass};
 
 /// In the place of an executor's name: each part has its own.
 const ON_THREADS: &str = "parallel";
-
-/// What a call has beside its plan and its operands, found to fit them.
-pub(super) struct Checked<'a> {
-    pub(super) shape: Shape,
-    kernels: ReadKernels,
-    /// The angles, if it rotates, and how sequences share their rows.
-    angles: Option<(AnglesKind<'a>, RowSharing)>,
-    skips_identity: bool,
-}
-
-impl<'a> Checked<'a> {
-    /// Whether the call rotates.
-    pub(super) fn rotates(&self) -> bool {
-        self.angles.is_some()
-    }
-
-    /// Rows that were made before the call.
-    fn rows(&self) -> Option<(&'a Rows<'a>, RowSharing)> {
-        match self.angles {
-            Some((AnglesKind::Rows(rows), sharing)) => Some((rows, sharing)),
-            _ => None,
-        }
-    }
-}
 
 impl<S: Lower> Rope<S> {
     /// Runs the plan from a source into a target. (Not inlined: each pair of elements would have it, 6 KB of
@@ -248,141 +218,6 @@ impl<'p> Rope<Lowered<'p>> {
         }
     }
 
-    /// Whether the plan can run in place in a tensor.
-    #[inline(always)]
-    pub(super) fn check_in_tensor<'a>(
-        &self,
-        x: &BytesMut<'_>,
-        kernels: ReadKernels,
-        angles: Option<AnglesKind<'a>>,
-    ) -> Result<Checked<'a>, Error> {
-        let shape = x.layout.shape();
-        if angles.is_some() {
-            self.check_same_pairing()?;
-        }
-        let checked = Checked {
-            shape,
-            kernels,
-            angles: self.fitting(angles, shape)?,
-            skips_identity: false,
-        };
-        self.check_stages(&self.stages, &checked, true)?;
-        Ok(checked)
-    }
-
-    /// Whether heads can stay in the slots of a cache and rotate there, and by which stages. Without angles nothing
-    /// changes: cached heads have the stages of their plan already.
-    #[inline(always)]
-    pub(super) fn check_in_slots<'a>(
-        &self,
-        target: &SlotsTarget<'_>,
-        angles: Option<AnglesKind<'a>>,
-    ) -> Result<(Checked<'a>, Option<Lowered<'p>>), Error> {
-        let shifted = match self.has_stages() {
-            true => Some(self.stages.shifted()?),
-            false => None,
-        };
-        let tokens = match angles {
-            None => target.slots.len(),
-            Some(AnglesKind::Rows(rows)) => rows.len(),
-            Some(AnglesKind::At(at, fns)) => (fns.tokens)(at)?,
-        };
-        let shape = target.stored.shape(tokens);
-        if angles.is_some() {
-            self.check_same_pairing()?;
-        }
-        let in_place = match target.stored.format {
-            Format::Element(_, in_place) => Some(in_place),
-            Format::Codes(_) => None,
-        };
-        let kernels = PassKernels {
-            in_place,
-            normed: None,
-        };
-        let checked = Checked {
-            shape,
-            kernels: (f32::OUT_OF_PLACE, kernels),
-            angles: self.fitting(angles, shape)?,
-            skips_identity: true,
-        };
-        match angles {
-            None => {}
-            Some(AnglesKind::Rows(rows)) => rows.check_moves()?,
-            Some(AnglesKind::At(at, _)) => at.check_moves()?,
-        }
-        target.check(shape)?;
-        if angles.is_some() {
-            let stages = shifted.as_ref().unwrap_or(&self.stages);
-            self.check_stages(stages, &checked, false)?;
-        }
-        Ok((checked, shifted))
-    }
-
-    /// Whether the plan can run from a source into a target, and by which stages, if not its own.
-    #[inline(always)]
-    pub(super) fn check_into<'a>(
-        &self,
-        source: &SourceKind<'_>,
-        target: &TargetKind<'_>,
-        angles: Option<AnglesKind<'a>>,
-    ) -> Result<(Checked<'a>, Option<Lowered<'p>>), Error> {
-        let (shape, kernels) = match (source, target) {
-            (SourceKind::Tensor(x), _) => (x.tensor.layout.shape(), (x.element, x.kernels)),
-            (SourceKind::Slots(cache, slots), target) => {
-                let shape = match target {
-                    TargetKind::Tensor(y, _) => y.layout.shape(),
-                    TargetKind::Slots(_) => cache.stored().shape(slots.len()),
-                };
-                (shape, (f32::OUT_OF_PLACE, PassKernels::default()))
-            }
-        };
-        if let (SourceKind::Tensor(_), TargetKind::Tensor(y, _)) = (source, target) {
-            shape.check_same(y.layout.shape())?;
-        }
-        let checked = Checked {
-            shape,
-            kernels,
-            angles: self.fitting(angles, shape)?,
-            skips_identity: false,
-        };
-        if let SourceKind::Slots(cache, slots) = source {
-            cache.stored().check(shape, slots, cache.len())?;
-        }
-        if let TargetKind::Slots(target) = target {
-            target.check(shape)?;
-        }
-        let other = match (source, target) {
-            (SourceKind::Tensor(_), _) => None,
-            (SourceKind::Slots(..), TargetKind::Tensor(..)) => Some(self.stages.undone()),
-            (SourceKind::Slots(..), TargetKind::Slots(_)) => Some(self.stages.shifted()?),
-        };
-        let in_tensors = matches!(
-            (source, target),
-            (SourceKind::Tensor(_), TargetKind::Tensor(..))
-        );
-        self.check_stages(other.as_ref().unwrap_or(&self.stages), &checked, in_tensors)?;
-        Ok((checked, other))
-    }
-
-    /// Whether stages fit the heads, and the direction the rows. Heads of tensors may be longer than a tile where a
-    /// rotation is all that is done to them, from the first channel on.
-    #[inline]
-    fn check_stages(
-        &self,
-        stages: &Lowered<'_>,
-        checked: &Checked<'_>,
-        in_tensors: bool,
-    ) -> Result<(), Error> {
-        let rows = checked.rows();
-        let is_full_width = rows.is_some_and(|(rows, _)| rows.is_full_width());
-        let is_rotation = in_tensors && stages.is_empty() && self.first_channel == 0;
-        if !is_rotation || is_full_width {
-            check_head(checked.shape)?;
-        }
-        stages.check(checked.shape)?;
-        self.check_rows(checked.shape, rows)
-    }
-
     /// Visits the passes of a part of a checked call: one, or where it makes rows itself, one for each block of them.
     /// Returns what the last one returned.
     #[inline(always)]
@@ -494,20 +329,5 @@ impl<'p> Rope<Lowered<'p>> {
                 ..self.checked_pass(part, kernels, None)
             });
         });
-    }
-
-    /// Angles with how sequences share their rows, if they fit heads of this shape.
-    #[inline]
-    fn fitting<'a>(
-        &self,
-        angles: Option<AnglesKind<'a>>,
-        shape: Shape,
-    ) -> Result<Option<(AnglesKind<'a>, RowSharing)>, Error> {
-        let sharing = match angles {
-            None => return Ok(None),
-            Some(AnglesKind::Rows(rows)) => fit(self.windowed_shape(shape)?, rows)?,
-            Some(AnglesKind::At(at, fns)) => (fns.check)(at, self.windowed_shape(shape)?)?,
-        };
-        Ok(angles.map(|angles| (angles, sharing)))
     }
 }

@@ -1,0 +1,376 @@
+//! Whether the operands, the angles and the stages of a call fit each other. What fails here has touched nothing.
+
+use super::erased::{AnglesKind, SourceKind, TargetKind};
+use super::kinds::Lowered;
+use super::{Plain, Rope};
+use crate::describe::cache::{Format, SlotsTarget};
+use crate::describe::rows::fit::{check, fit, fit_across};
+use crate::describe::rows::{RowSharing, Rows};
+use crate::describe::tensor::{BytesMut, Layout};
+use crate::kernel::element::ElementKernels;
+use crate::kernel::elements::OutOfPlaceKernels;
+use crate::pass::{PassKernels, PassStages};
+use crate::{Dimension, Direction, Error, Shape};
+
+/// The element that a pass reads, and its kernels.
+pub(super) type ReadKernels = (&'static OutOfPlaceKernels, PassKernels);
+
+/// What a call has beside its plan and its operands, found to fit them.
+pub(super) struct Checked<'a> {
+    pub(super) shape: Shape,
+    pub(super) kernels: ReadKernels,
+    /// The angles, if it rotates, and how sequences share their rows.
+    pub(super) angles: Option<(AnglesKind<'a>, RowSharing)>,
+    pub(super) skips_identity: bool,
+}
+
+impl<'a> Checked<'a> {
+    /// Whether the call rotates.
+    pub(super) fn rotates(&self) -> bool {
+        self.angles.is_some()
+    }
+
+    /// Rows that were made before the call.
+    pub(super) fn rows(&self) -> Option<(&'a Rows<'a>, RowSharing)> {
+        match self.angles {
+            Some((AnglesKind::Rows(rows), sharing)) => Some((rows, sharing)),
+            _ => None,
+        }
+    }
+}
+
+impl Rope {
+    #[inline]
+    pub(crate) fn check_in_place(
+        &self,
+        shape: Shape,
+        rows: &Rows<'_>,
+    ) -> Result<RowSharing, Error> {
+        let sharing = self.fit_in_place(shape, rows)?;
+        self.check_direction(shape, rows)?;
+        Ok(sharing)
+    }
+
+    /// Whether given rows fit a tensor that is rotated in place, and whose they are.
+    #[inline]
+    pub(crate) fn fit_in_place(&self, shape: Shape, rows: &Rows<'_>) -> Result<RowSharing, Error> {
+        let sharing = self.check_in_place_rows(shape, rows.rotary_dim(), rows.len())?;
+        rows.check_places(shape, sharing)?;
+        Ok(sharing)
+    }
+
+    /// Whether the direction can use the rows. It comes last: the rows that are looked through are as many as tokens.
+    #[inline]
+    pub(crate) fn check_direction(&self, shape: Shape, rows: &Rows<'_>) -> Result<(), Error> {
+        if self.direction == Direction::Inverse && !shape.is_empty() {
+            rows.check_magnitudes()?;
+        }
+        Ok(())
+    }
+
+    /// Whether Q and K of these shapes fit each other and the rows, for who cannot borrow both at once. Of what
+    /// [`Rope::rotate_qk`] checks this leaves the direction, which asks the rows alone, unless there are no heads.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::rotate_qk`] but [`Error::RowMagnitude`].
+    pub(crate) fn check_qk_shapes(
+        &self,
+        query: Shape,
+        key: Shape,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        self.fit_qk(query, key, rows).map(drop)
+    }
+
+    #[inline]
+    fn fit_qk(&self, query: Shape, key: Shape, rows: &Rows<'_>) -> Result<RowSharing, Error> {
+        check_query_and_key(query, key)?;
+        rows.check_heads(key)?;
+        self.fit_in_place(query, rows)
+    }
+
+    #[inline]
+    pub(crate) fn check_qk(
+        &self,
+        query: Shape,
+        key: Shape,
+        rows: &Rows<'_>,
+    ) -> Result<RowSharing, Error> {
+        let sharing = self.fit_qk(query, key, rows)?;
+        // Either may have no heads.
+        let heads = query.heads.max(key.heads);
+        self.check_direction(Shape { heads, ..query }, rows)?;
+        Ok(sharing)
+    }
+
+    #[inline]
+    pub(crate) fn check_across(
+        &self,
+        source: Shape,
+        target: Shape,
+        rows: &Rows<'_>,
+    ) -> Result<RowSharing, Error> {
+        let sharing = fit_across(source, target, rows)?;
+        self.check_direction(target, rows)?;
+        Ok(sharing)
+    }
+
+    #[inline]
+    pub(super) fn check_in_place_rows(
+        &self,
+        shape: Shape,
+        rotary_dim: usize,
+        rows: usize,
+    ) -> Result<RowSharing, Error> {
+        self.check_same_pairing()?;
+        check(shape, rotary_dim, rows)
+    }
+}
+
+impl<'p> Rope<Lowered<'p>> {
+    /// Whether the plan can run in place in a tensor.
+    #[inline(always)]
+    pub(super) fn check_in_tensor<'a>(
+        &self,
+        x: &BytesMut<'_>,
+        kernels: ReadKernels,
+        angles: Option<AnglesKind<'a>>,
+    ) -> Result<Checked<'a>, Error> {
+        let shape = x.layout.shape();
+        if angles.is_some() {
+            self.check_same_pairing()?;
+        }
+        let checked = Checked {
+            shape,
+            kernels,
+            angles: self.fitting(angles, shape)?,
+            skips_identity: false,
+        };
+        self.check_stages(&self.stages, &checked, true)?;
+        Ok(checked)
+    }
+
+    /// Whether heads can stay in the slots of a cache and rotate there, and by which stages. Without angles nothing
+    /// changes: cached heads have the stages of their plan already.
+    #[inline(always)]
+    pub(super) fn check_in_slots<'a>(
+        &self,
+        target: &SlotsTarget<'_>,
+        angles: Option<AnglesKind<'a>>,
+    ) -> Result<(Checked<'a>, Option<Lowered<'p>>), Error> {
+        let shifted = match self.has_stages() {
+            true => Some(self.stages.shifted()?),
+            false => None,
+        };
+        let tokens = match angles {
+            None => target.slots.len(),
+            Some(AnglesKind::Rows(rows)) => rows.len(),
+            Some(AnglesKind::At(at, fns)) => (fns.tokens)(at)?,
+        };
+        let shape = target.stored.shape(tokens);
+        if angles.is_some() {
+            self.check_same_pairing()?;
+        }
+        let in_place = match target.stored.format {
+            Format::Element(_, in_place) => Some(in_place),
+            Format::Codes(_) => None,
+        };
+        let kernels = PassKernels {
+            in_place,
+            normed: None,
+        };
+        let checked = Checked {
+            shape,
+            kernels: (f32::OUT_OF_PLACE, kernels),
+            angles: self.fitting(angles, shape)?,
+            skips_identity: true,
+        };
+        match angles {
+            None => {}
+            Some(AnglesKind::Rows(rows)) => rows.check_moves()?,
+            Some(AnglesKind::At(at, _)) => at.check_moves()?,
+        }
+        target.check(shape)?;
+        if angles.is_some() {
+            let stages = shifted.as_ref().unwrap_or(&self.stages);
+            self.check_stages(stages, &checked, false)?;
+        }
+        Ok((checked, shifted))
+    }
+
+    /// Whether the plan can run from a source into a target, and by which stages, if not its own.
+    #[inline(always)]
+    pub(super) fn check_into<'a>(
+        &self,
+        source: &SourceKind<'_>,
+        target: &TargetKind<'_>,
+        angles: Option<AnglesKind<'a>>,
+    ) -> Result<(Checked<'a>, Option<Lowered<'p>>), Error> {
+        let (shape, kernels) = match (source, target) {
+            (SourceKind::Tensor(x), _) => (x.tensor.layout.shape(), (x.element, x.kernels)),
+            (SourceKind::Slots(cache, slots), target) => {
+                let shape = match target {
+                    TargetKind::Tensor(y, _) => y.layout.shape(),
+                    TargetKind::Slots(_) => cache.stored().shape(slots.len()),
+                };
+                (shape, (f32::OUT_OF_PLACE, PassKernels::default()))
+            }
+        };
+        if let (SourceKind::Tensor(_), TargetKind::Tensor(y, _)) = (source, target) {
+            shape.check_same(y.layout.shape())?;
+        }
+        let checked = Checked {
+            shape,
+            kernels,
+            angles: self.fitting(angles, shape)?,
+            skips_identity: false,
+        };
+        if let SourceKind::Slots(cache, slots) = source {
+            cache.stored().check(shape, slots, cache.len())?;
+        }
+        if let TargetKind::Slots(target) = target {
+            target.check(shape)?;
+        }
+        let other = match (source, target) {
+            (SourceKind::Tensor(_), _) => None,
+            (SourceKind::Slots(..), TargetKind::Tensor(..)) => Some(self.stages.undone()),
+            (SourceKind::Slots(..), TargetKind::Slots(_)) => Some(self.stages.shifted()?),
+        };
+        let in_tensors = matches!(
+            (source, target),
+            (SourceKind::Tensor(_), TargetKind::Tensor(..))
+        );
+        self.check_stages(other.as_ref().unwrap_or(&self.stages), &checked, in_tensors)?;
+        Ok((checked, other))
+    }
+
+    /// Whether stages fit the heads, and the direction the rows. Heads of tensors may be longer than a tile where a
+    /// rotation is all that is done to them, from the first channel on.
+    #[inline]
+    fn check_stages(
+        &self,
+        stages: &Lowered<'_>,
+        checked: &Checked<'_>,
+        in_tensors: bool,
+    ) -> Result<(), Error> {
+        let rows = checked.rows();
+        let is_full_width = rows.is_some_and(|(rows, _)| rows.is_full_width());
+        let is_rotation = in_tensors && stages.is_empty() && self.first_channel == 0;
+        if !is_rotation || is_full_width {
+            checked.shape.check_head_on_stack()?;
+        }
+        stages.check(checked.shape)?;
+        self.check_rows(checked.shape, rows)
+    }
+
+    /// Whether the direction can use the rows.
+    pub(super) fn check_rows(
+        &self,
+        shape: Shape,
+        rows: Option<(&Rows<'_>, RowSharing)>,
+    ) -> Result<(), Error> {
+        match rows {
+            Some((rows, _)) => self.with(Plain).check_direction(shape, rows),
+            None => Ok(()),
+        }
+    }
+
+    /// Angles with how sequences share their rows, if they fit heads of this shape.
+    #[inline]
+    fn fitting<'a>(
+        &self,
+        angles: Option<AnglesKind<'a>>,
+        shape: Shape,
+    ) -> Result<Option<(AnglesKind<'a>, RowSharing)>, Error> {
+        let sharing = match angles {
+            None => return Ok(None),
+            Some(AnglesKind::Rows(rows)) => fit(self.windowed_shape(shape)?, rows)?,
+            Some(AnglesKind::At(at, fns)) => (fns.check)(at, self.windowed_shape(shape)?)?,
+        };
+        Ok(angles.map(|angles| (angles, sharing)))
+    }
+}
+
+impl Lowered<'_> {
+    /// Whether they fit heads of this shape.
+    pub(super) fn check(&self, shape: Shape) -> Result<(), Error> {
+        let Some(PassStages {
+            norm,
+            scale,
+            transform,
+            ..
+        }) = self.stages
+        else {
+            return Ok(());
+        };
+        shape.check_head_on_stack()?;
+        let tokens = shape.batch.saturating_mul(shape.tokens);
+        if let Some(norm) = norm {
+            norm.check(tokens, shape.heads, shape.head_dim)?;
+        }
+        if let Some(scale) = scale {
+            scale.check(tokens, shape.heads)?;
+        }
+        if let Some(transform) = transform {
+            transform.hadamard.check(shape.head_dim)?;
+        }
+        Ok(())
+    }
+}
+
+impl<S> Rope<S> {
+    /// The channels of heads from the first that rotates on.
+    #[inline(never)]
+    pub(crate) fn windowed(&self, layout: &Layout) -> Result<Layout, Error> {
+        match self.first_channel {
+            0 => Ok(*layout),
+            first => layout.channels(first..layout.shape().head_dim),
+        }
+    }
+
+    /// The same of a shape.
+    #[inline]
+    pub(crate) fn windowed_shape(&self, shape: Shape) -> Result<Shape, Error> {
+        let (first, head_dim) = (self.first_channel, shape.head_dim);
+        if first > head_dim {
+            return Err(Error::Range {
+                dimension: Dimension::Channels,
+                start: first,
+                end: head_dim,
+                extent: head_dim,
+            });
+        }
+        Ok(Shape {
+            head_dim: head_dim - first,
+            ..shape
+        })
+    }
+
+    /// Whether the pairing stays, as it must in place.
+    #[inline]
+    fn check_same_pairing(&self) -> Result<(), Error> {
+        let Rope { input, output, .. } = *self;
+        if input != output {
+            return Err(Error::PairingChangesInPlace { input, output });
+        }
+        Ok(())
+    }
+}
+
+/// Whether Q and K differ in their heads only.
+#[inline]
+pub(super) fn check_query_and_key(query: Shape, key: Shape) -> Result<(), Error> {
+    let key = Shape {
+        heads: query.heads,
+        ..key
+    };
+    match query.difference(key) {
+        None => Ok(()),
+        Some((dimension, query, key)) => Err(Error::QueryKeyMismatch {
+            dimension,
+            query,
+            key,
+        }),
+    }
+}

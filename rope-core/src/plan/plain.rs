@@ -1,0 +1,221 @@
+//! Plain rotations of tensors: no pass is built, which would be most of the cost of a small call.
+
+use super::{Detour, Rope};
+use crate::describe::rows::{Rotation, View};
+use crate::describe::tensor::{Bytes, BytesMut, Layout};
+use crate::execute::{lines, staged};
+use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
+use crate::kernel::line::LineRows;
+use crate::kernel::rotation::RowFactors;
+use crate::pass::walk::Walk;
+use crate::pass::{IoFormats, Operand, OperandMut, PartOfCall, Pass, PassKernels};
+use crate::{Direction, Error, Rows};
+
+impl Direction {
+    /// What it makes of rows with an attention factor.
+    #[inline]
+    pub(super) fn factors(self, attention_factor: f64) -> Option<RowFactors> {
+        match self {
+            Direction::Forward => None,
+            Direction::Transpose => Some(RowFactors {
+                cos: 1.0,
+                sin: -1.0,
+            }),
+            Direction::Inverse => {
+                let factor = (1.0 / (attention_factor * attention_factor)) as f32;
+                Some(RowFactors {
+                    cos: factor,
+                    sin: -factor,
+                })
+            }
+        }
+    }
+}
+
+impl Rope {
+    #[inline(never)]
+    pub(crate) fn rotate_bytes(
+        &self,
+        x: &mut BytesMut<'_>,
+        element: &'static InPlaceKernels,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        if let Some(Detour(detour)) = self.detour {
+            return (detour.in_place)(self, (x, element), rows);
+        }
+        match self.row_of_a_token([x.layout], rows) {
+            Some(row) => {
+                self.rotate_tokens([(x, element)], &row);
+                Ok(())
+            }
+            None => self.rotate_checked(x, element, rows),
+        }
+    }
+
+    #[inline(never)]
+    fn rotate_checked(
+        &self,
+        x: &mut BytesMut<'_>,
+        element: &'static InPlaceKernels,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        let sharing = self.check_in_place(x.layout.shape(), rows)?;
+        self.run_in_place(x, element, &rows.view(sharing), rows.attention_factor());
+        Ok(())
+    }
+
+    #[inline(never)]
+    pub(crate) fn rotate_qk_bytes<'t, 'b>(
+        &self,
+        q: (&'t mut BytesMut<'b>, &'static InPlaceKernels),
+        k: (&'t mut BytesMut<'b>, &'static InPlaceKernels),
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        if let Some(Detour(detour)) = self.detour {
+            return (detour.query_and_key)(self, [q, k], rows);
+        }
+        let layouts = [q.0.layout, k.0.layout];
+        let [query, key] = layouts.map(|layout| layout.shape().head_dim);
+        match self.row_of_a_token(layouts, rows) {
+            Some(row) if query == key => {
+                self.rotate_tokens([q, k], &row);
+                Ok(())
+            }
+            _ => self.rotate_qk_checked(q, k, rows),
+        }
+    }
+
+    #[inline(never)]
+    fn rotate_qk_checked<'t, 'b>(
+        &self,
+        q: (&'t mut BytesMut<'b>, &'static InPlaceKernels),
+        k: (&'t mut BytesMut<'b>, &'static InPlaceKernels),
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        let sharing = self.check_qk(q.0.layout.shape(), k.0.layout.shape(), rows)?;
+        for (x, element) in [q, k] {
+            self.run_in_place(x, element, &rows.view(sharing), rows.attention_factor());
+        }
+        Ok(())
+    }
+
+    /// The row of a plain call: one token, one row, forward, nothing that could be refused. Every other call is checked
+    /// in full; that costs more instructions than the rotation of a few heads.
+    #[inline(always)]
+    fn row_of_a_token<'r, const N: usize>(
+        &self,
+        layouts: [&Layout; N],
+        rows: &'r Rows<'_>,
+    ) -> Option<LineRows<'r>> {
+        if self.direction != Direction::Forward || self.input != self.output {
+            return None;
+        }
+        for layout in layouts {
+            let shape = layout.shape();
+            let is_a_token = shape.batch == 1 && shape.tokens == 1;
+            if !is_a_token || rows.rotary_dim() > shape.head_dim {
+                return None;
+            }
+        }
+        rows.only()
+    }
+
+    /// Rotates tensors of one token.
+    #[inline(always)]
+    fn rotate_tokens<const N: usize>(
+        &self,
+        tensors: [(&mut BytesMut<'_>, &'static InPlaceKernels); N],
+        row: &LineRows<'_>,
+    ) {
+        let core = (self.proof.fitting(row.pairs), self.tuning);
+        for (x, element) in tensors {
+            lines::rotate_token(core, element.0.of(self.input), x, row);
+        }
+    }
+
+    #[inline(never)]
+    pub(crate) fn rotate_bytes_into(
+        &self,
+        (x, source_element): (Bytes<'_>, &'static OutOfPlaceKernels),
+        (y, target_element): (&mut BytesMut<'_>, &'static OutOfPlaceKernels),
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        let elements = [source_element, target_element];
+        if let Some(Detour(detour)) = self.detour {
+            return (detour.across)(self, x, y, elements, rows);
+        }
+        let view = rows.view(self.check_across(x.layout.shape(), y.layout.shape(), rows)?);
+        self.run_across(x, y, elements, view, rows.attention_factor());
+        Ok(())
+    }
+
+    /// Rotates one tensor into another, both of these elements.
+    pub(crate) fn run_across(
+        &self,
+        x: Bytes<'_>,
+        y: &mut BytesMut<'_>,
+        [source, target]: [&'static OutOfPlaceKernels; 2],
+        rows: View<'_>,
+        attention_factor: f64,
+    ) {
+        let (input, output) = (self.input, self.output);
+        let factors = self.direction.factors(attention_factor);
+        let ends = IoFormats {
+            source,
+            input,
+            target,
+            output,
+        };
+        let is_full = rows.full_width().is_some();
+        if let Some(kernel) = ends.fused().filter(|_| !self.staged && !is_full) {
+            let walk = &Walk::between([x.layout, y.layout], &rows, factors.as_ref());
+            return lines::rotate_lines(self.core(), ends, kernel, x.bytes, y.bytes, walk);
+        }
+        let shape = y.layout.shape();
+        let pass = Pass {
+            proof: self.proof,
+            tuning: self.tuning,
+            element: source,
+            kernels: PassKernels::default(),
+            shape,
+            part: shape.whole(),
+            of: PartOfCall::whole(shape),
+            stages: None,
+            rotation: Some(Rotation {
+                rows,
+                factors,
+                input,
+                output,
+                first_channel: 0,
+            }),
+            rounds: false,
+            skips_identity: false,
+            staged: self.staged,
+            streams: false,
+        };
+        let target = &mut OperandMut::Tensor(y, target);
+        staged::run(&pass, Some(&Operand::Tensor(x, source)), target);
+    }
+
+    pub(crate) fn run_in_place(
+        &self,
+        x: &mut BytesMut<'_>,
+        element: &'static InPlaceKernels,
+        rows: &View<'_>,
+        attention_factor: f64,
+    ) {
+        let (core, kernel) = (self.core(), element.0.of(self.input));
+        let factors = self.direction.factors(attention_factor);
+        if let Some(full) = rows.full_width() {
+            let rotation = Rotation {
+                rows: *rows,
+                factors,
+                input: self.input,
+                output: self.output,
+                first_channel: 0,
+            };
+            return (full.in_place)(core, self.staged, x, element.1, rotation);
+        }
+        lines::rotate_in_place(core, kernel, x, rows, factors.as_ref());
+    }
+}
