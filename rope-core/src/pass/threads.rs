@@ -1,5 +1,5 @@
-//! Calls on threads: each thread runs a part of the call on its part of the target's memory. What cuts the target and
-//! starts the threads is behind pointers, so that only programs whose plans are parallel link it.
+//! Calls on threads: each thread runs a part of the call on its part of the target's memory. Pointers lead to what cuts
+//! the target and starts the threads, so that only programs whose plans are parallel link it.
 
 use crate::Shape;
 use crate::describe::cache::SlotsTarget;
