@@ -698,7 +698,9 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
             if head.index == heads.len {
                 break;
             }
-            heads.elements = &mut take(&mut heads.elements)[heads.step..];
+            // An index out of range has a message, with numbers that would be kept in registers for it.
+            let rest = take(&mut heads.elements).get_mut(heads.step..);
+            heads.elements = rest.expect("all heads are inside");
         }
         from + len
     }
