@@ -36,8 +36,8 @@ macro_rules! one {
         }
 
         pub fn $at(x: &mut TensorMut<'_, $element>, frequencies: &Frequencies<'_>) -> Done {
-            Rope::new(Pairing::Half).rotate_at(x, frequencies, 7..9)?;
-            Rope::new(Pairing::Interleaved).rotate_at(x, frequencies, &[7, 9])
+            Rope::new(Pairing::Half).rotate(x, &frequencies.at(7..9))?;
+            Rope::new(Pairing::Interleaved).rotate(x, &frequencies.at(&[7, 9]))
         }
 
         pub fn $qk(

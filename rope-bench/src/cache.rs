@@ -204,7 +204,7 @@ impl CacheBench {
             bytemuck::try_cast_slice_mut(&mut apart).unwrap_or_default(),
             shape,
         )?;
-        chain.run_stages(&mut y)?;
+        chain.apply(&mut y)?;
         self.rope.rotate(&mut y, &self.rows)?;
         ensure!(*bytes == *apart, "one call and two differ");
 
@@ -220,7 +220,7 @@ impl CacheBench {
         let team = &Team::new(1)?;
         let mut subjects: Vec<Subject<'_>> = vec![
             Box::new(|bytes, times| run(&|x| chain.rotate(x, &self.rows), bytes, times)),
-            Box::new(|bytes, times| run(&|x| chain.run_stages(x), bytes, times)),
+            Box::new(|bytes, times| run(&|x| chain.apply(x), bytes, times)),
             Box::new(|bytes, times| run(&|x| self.rope.rotate(x, &self.rows), bytes, times)),
         ];
         for roof in Roof::available() {
@@ -274,7 +274,7 @@ impl CacheBench {
         times: usize,
     ) -> Result<()> {
         for _ in 0..times {
-            rope.rotate_into_cache(black_box(keys), cache, &self.slots, &self.rows)?;
+            rope.rotate_into(black_box(keys), &mut cache.slots(&self.slots), &self.rows)?;
         }
         Ok(())
     }
@@ -329,14 +329,13 @@ impl CacheBench {
             };
             for _ in 0..times {
                 if rotates {
-                    chain.rotate_into_cache(
+                    chain.rotate_into(
                         black_box(&source),
-                        &mut cache,
-                        &self.slots,
+                        &mut cache.slots(&self.slots),
                         &self.rows,
                     )?;
                 } else {
-                    chain.copy_into_cache(black_box(&source), &mut cache, &self.slots)?;
+                    chain.apply_into(black_box(&source), &mut cache.slots(&self.slots))?;
                 }
             }
             anyhow::Ok(())
@@ -401,7 +400,8 @@ impl CacheBench {
     /// Turns the keys of a cache, some times.
     fn shift_keys(&self, cache: &mut CacheMut<'_>, times: usize) -> Result<()> {
         for _ in 0..times {
-            self.rope.shift(black_box(cache), &self.slots, &self.rows)?;
+            self.rope
+                .rotate(&mut black_box(&mut *cache).slots(&self.slots), &self.rows)?;
         }
         Ok(())
     }

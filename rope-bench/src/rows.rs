@@ -161,7 +161,10 @@ fn rotate(
         subjects.push(Box::new(move |bytes, times| {
             let mut x = TensorMut::<f32>::new(bytemuck::cast_slice_mut(bytes), shape)?;
             for _ in 0..times {
-                rope.rotate_at(black_box(&mut x), frequencies, black_box(positions(tokens)))?;
+                rope.rotate(
+                    black_box(&mut x),
+                    &frequencies.at(black_box(positions(tokens))),
+                )?;
             }
             Ok(())
         }));

@@ -113,10 +113,9 @@ pub(crate) fn main() -> Result<(), Error> {
         let mut x = TensorMut::new(&mut q, [1, tokens, HEADS, HEAD_DIM])?;
         rotate_on_threads(rope, &mut x, &rows, threads)?;
         let mut keys = vec![0.0_f32; layout.end()];
-        rope.rotate_into_cache(
+        rope.rotate_into(
             &Tensor::new(&k, [1, tokens, KV_HEADS, HEAD_DIM])?,
-            &mut CacheMut::new(&mut keys, layout)?,
-            Slots::from(&slots),
+            &mut CacheMut::new(&mut keys, layout)?.slots(Slots::from(&slots)),
             &rows,
         )?;
 

@@ -46,7 +46,7 @@ pub(crate) fn main() -> Result<(), Error> {
         &rows,
     )?;
     let mut passes = TensorMut::new(&mut apart, [batch, 1, HEADS, HEAD_DIM])?;
-    queries.run_stages(&mut passes)?;
+    queries.apply(&mut passes)?;
     rope.rotate(&mut passes, &rows)?;
     assert_eq!(q, apart);
     println!("{HEADS} heads of queries normed and rotated in one call: the bits of two");
@@ -62,18 +62,18 @@ pub(crate) fn main() -> Result<(), Error> {
         CacheMut::quantized(&mut key_memory, layout, QuantFormat::E4m3, scale, &mut [])?;
     let mut value_cache =
         CacheMut::quantized(&mut value_memory, layout, QuantFormat::E4m3, scale, &mut [])?;
-    keys.rotate_into_caches(
-        (&Tensor::new(&k, shape)?, &mut key_cache),
-        (&Tensor::new(&v, shape)?, &mut value_cache),
-        &slots,
+    keys.rotate_into(
+        &Tensor::new(&k, shape)?,
+        &mut key_cache.slots(&slots),
         &rows,
     )?;
+    rope.apply_into(&Tensor::new(&v, shape)?, &mut value_cache.slots(&slots))?;
 
     let mut apart = k.clone();
     keys.rotate(&mut TensorMut::new(&mut apart, shape)?, &rows)?;
     let mut memory = vec![0_u8; layout.end()];
     let mut cache = CacheMut::quantized(&mut memory, layout, QuantFormat::E4m3, scale, &mut [])?;
-    rope.copy_into_cache(&Tensor::new(&apart, shape)?, &mut cache, &slots)?;
+    rope.apply_into(&Tensor::new(&apart, shape)?, &mut cache.slots(&slots))?;
     assert_eq!(key_memory, memory);
     println!(
         "{KV_HEADS} heads of keys and values as E4M3 in slots {slots:?} of {} pages",
@@ -83,10 +83,13 @@ pub(crate) fn main() -> Result<(), Error> {
     // The first sequence drops its oldest 256 tokens; the second keeps its own.
     let mut key_cache =
         CacheMut::quantized(&mut key_memory, layout, QuantFormat::E4m3, scale, &mut [])?;
-    rope.shift(&mut key_cache, &slots, &frequencies.shift(&[-256_i64, 0])?)?;
+    rope.rotate(
+        &mut key_cache.slots(&slots),
+        &frequencies.shift(&[-256_i64, 0])?,
+    )?;
     let mut shifted = vec![0.0_f32; k.len()];
     let mut y = TensorMut::new(&mut shifted, shape)?;
-    rope.copy_from_cache(&key_cache.as_cache(), Slots::from(&slots), &mut y)?;
+    rope.apply_into(&key_cache.as_cache().slots(Slots::from(&slots)), &mut y)?;
 
     let mut exact: Vec<f32> = k.iter().map(|k| k.to_f32()).collect();
     let moved = frequencies.rows(&[1000_i64 - 256, 40])?;

@@ -23,4 +23,4 @@
 //! # Ok::<(), rope_core::Error>(())
 //! ```
 
-pub use crate::describe::frequencies::{Axes, MixedAngle, MixedFrequencies, RowSource};
+pub use crate::describe::frequencies::{Axes, MixedAngle, MixedFrequencies};

@@ -3,7 +3,6 @@
 //! | function | reader |
 //! |---|---|
 //! | [`in_stages`] | the suites, which compare fused calls with it; `rope-bench stages`, which measures the gain |
-//! | `.._by` | the suite `implementations`, which asserts which implementation ran |
 //! | [`moving`] | the C API, whose `rope_rows` says whether rows move keys |
 //! | [`check_query_and_key`] | the C API, which cannot borrow Q and K of one packed row at once |
 //! | [`tuned`], [`tuning`], [`TUNINGS`] | `rope-bench tune`, which measures other knobs; the suite `tuning` |
@@ -12,10 +11,9 @@
 
 use core::fmt;
 
-use crate::describe::cache::{Cache, CacheMut, IntoSlots};
-use crate::plan::{Rope, Stages, WithStages};
+use crate::plan::Rope;
 pub use crate::tuning::{Ahead, ROWS as TUNINGS, Tuning};
-use crate::{Element, Error, Rows, Shape, Tensor, TensorMut};
+use crate::{Error, Rows, Shape};
 
 /// The names of all errors.
 pub const ERRORS: &[&str] = Error::NAMES;
@@ -66,8 +64,6 @@ fn find_word(text: &str, name: &str) -> Option<usize> {
         .find(|&at| !text[..at].ends_with(joins) && !text[at + name.len()..].starts_with(joins))
 }
 
-type ImplementationName = Result<&'static str, Error>;
-
 /// The same plan, whose stages run one after the other over a tile even where a fused kernel exists: the same bits,
 /// more slowly.
 pub fn in_stages<S: Copy>(rope: Rope<S>) -> Rope<S> {
@@ -84,7 +80,7 @@ pub fn tuning<S: Copy>(rope: &Rope<S>) -> &'static Tuning {
     rope.tuning()
 }
 
-/// Takes rows as those of [`Frequencies::shift_from`](crate::Frequencies::shift_from), for [`Rope::shift`].
+/// Takes rows as those of [`Frequencies::shift_from`](crate::Frequencies::shift_from), for keys that stay in a cache.
 pub fn moving(rows: Rows<'_>) -> Rows<'_> {
     rows.moving()
 }
@@ -101,87 +97,4 @@ pub fn check_query_and_key(
     rows: &Rows<'_>,
 ) -> Result<(), Error> {
     rope.check_qk_shapes(query, key, rows)
-}
-
-/// [`Rope::rotate`], and the name of the implementation that ran it.
-///
-/// # Errors
-///
-/// Those of [`Rope::rotate`].
-pub fn rotate_by<E: Element>(
-    rope: &Rope<WithStages<'_>>,
-    x: &mut TensorMut<'_, E>,
-    rows: &Rows<'_>,
-) -> ImplementationName {
-    rope.rotate_by(x, rows)
-}
-
-/// [`Rope::rotate_into`], and the name of the implementation that ran it.
-///
-/// # Errors
-///
-/// Those of [`Rope::rotate_into`].
-pub fn rotate_into_by<I: Element, O: Element>(
-    rope: &Rope<WithStages<'_>>,
-    x: &Tensor<'_, I>,
-    y: &mut TensorMut<'_, O>,
-    rows: &Rows<'_>,
-) -> ImplementationName {
-    rope.rotate_into_by(x, y, rows)
-}
-
-/// [`Rope::run_stages`], and the name of the implementation that ran it.
-///
-/// # Errors
-///
-/// Those of [`Rope::run_stages`].
-pub fn run_stages_by<S: Stages, E: Element>(
-    rope: &Rope<S>,
-    x: &mut TensorMut<'_, E>,
-) -> ImplementationName {
-    rope.run_stages_by(x)
-}
-
-/// [`Rope::rotate_into_cache`], and the name of the implementation that ran it.
-///
-/// # Errors
-///
-/// Those of [`Rope::rotate_into_cache`].
-pub fn rotate_into_cache_by<'s, S: Stages, I: Element>(
-    rope: &Rope<S>,
-    x: &Tensor<'_, I>,
-    cache: &mut CacheMut<'_>,
-    slots: impl IntoSlots<'s>,
-    rows: &Rows<'_>,
-) -> ImplementationName {
-    rope.rotate_into_cache_by(x, cache, slots, rows)
-}
-
-/// [`Rope::copy_into_cache`], and the name of the implementation that ran it.
-///
-/// # Errors
-///
-/// Those of [`Rope::copy_into_cache`].
-pub fn copy_into_cache_by<'s, S: Stages, I: Element>(
-    rope: &Rope<S>,
-    x: &Tensor<'_, I>,
-    cache: &mut CacheMut<'_>,
-    slots: impl IntoSlots<'s>,
-) -> ImplementationName {
-    rope.copy_into_cache_by(x, cache, slots)
-}
-
-/// [`Rope::rotate_from_cache`], and the name of the implementation that ran it.
-///
-/// # Errors
-///
-/// Those of [`Rope::rotate_from_cache`].
-pub fn rotate_from_cache_by<'s, S: Stages, O: Element>(
-    rope: &Rope<S>,
-    cache: &Cache<'_>,
-    slots: impl IntoSlots<'s>,
-    y: &mut TensorMut<'_, O>,
-    rows: &Rows<'_>,
-) -> ImplementationName {
-    rope.rotate_from_cache_by(cache, slots, y, rows)
 }

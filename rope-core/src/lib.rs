@@ -49,7 +49,7 @@
 //! ```
 //!
 //! Without an allocator the same calls take the caller's storage ([`Frequencies::new_in`], [`Frequencies::rows_in`]),
-//! and [`Rope::rotate_at`] makes the rows on the stack, a chunk of tokens at a time.
+//! and a call makes the rows itself, on the stack, by [`Frequencies::at`].
 //!
 //! # Exact
 //!
@@ -121,7 +121,7 @@ pub use base::error::{Error, ErrorKind};
 pub use base::names::{Name, UnknownName};
 pub use base::pairing::Pairing;
 pub use base::shape::{Dimension, Shape};
-pub use describe::frequencies::{Angle, Frequencies, Frequency, LongRope, Scaling, Yarn};
+pub use describe::frequencies::{Angle, Frequencies, Frequency, LongRope, RowsAt, Scaling, Yarn};
 pub use describe::ids::{Coordinates, Ids};
 pub use describe::positions::{IntoPositions, Positions};
 pub use describe::rows::Rows;
@@ -130,14 +130,14 @@ pub use describe::{cache, dual_chunk, norm, shard};
 pub use kernel::element::Element;
 pub use kernel::sincos::chunk::FrequencyChunk;
 pub use plan::gradient;
-pub use plan::{Output, Rope};
+pub use plan::{Angles, Call, NoRotation, Output, Rope, Source, Target};
 
 /// Threads may share all of it. Auto traits are not in `public-api.txt`, so a lost one would go unnoticed.
 const _: () = {
     use axes::{Axes, MixedAngle, MixedFrequencies};
     use cache::{Cache, CacheMut, Slots};
     use norm::Norm;
-    use stages::{Hadamard, LinearStages, QueryKeyStages, Scale, WithStages};
+    use stages::{Hadamard, LinearStages, Scale, WithStages};
 
     const fn shared<T: Send + Sync>() {}
     shared::<(Rope, Rows<'_>, Layout, Ids<'_>, Positions<'_>)>();
@@ -148,12 +148,12 @@ const _: () = {
     shared::<(
         Rope<LinearStages<'_>>,
         Rope<WithStages<'_>>,
-        Rope<QueryKeyStages<'_>>,
         Norm<'_>,
         Scale<'_>,
         Hadamard,
         Cache<'_>,
         CacheMut<'_>,
         Slots<'_>,
+        Call<'_>,
     )>();
 };

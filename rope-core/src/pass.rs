@@ -7,7 +7,9 @@ use core::ops::Range;
 
 use crate::base::stage_order::StageOrder;
 use crate::describe::address::{Addresses, Located, Steps};
-use crate::describe::cache::{Cache, CacheHeads, CacheHeadsMut, CacheMut, Format, InSlots, Slots};
+use crate::describe::cache::{
+    Cache, CacheHeads, CacheHeadsMut, Format, InSlots, Slots, SlotsTarget,
+};
 use crate::describe::norm::{Norm, NormReach, NormResult, NormSum, Weights};
 use crate::describe::rows::{Rotation, View};
 use crate::describe::scale::Scale;
@@ -15,6 +17,7 @@ use crate::describe::tensor::{Bytes, BytesMut};
 use crate::kernel::element::ElementKernels;
 use crate::kernel::elements::{InPlaceKernels, NormRotateKernels, OutOfPlaceFn, OutOfPlaceKernels};
 use crate::kernel::norm::NormFactors;
+use crate::kernel::rotation::RowFactors;
 use crate::pass::transform::Transform;
 use crate::pass::walk::{LineSpan, Order, Prefetch, Walk};
 use crate::proof::Proof;
@@ -69,6 +72,13 @@ impl PassKernels {
             normed,
         }
     }
+}
+
+/// A norm and the rotation after it that kernels run on heads in place.
+#[derive(Clone, Copy)]
+pub(crate) struct NormRotate<'a> {
+    pub(crate) norm: Norm<'a>,
+    pub(crate) kernels: &'static NormRotateKernels,
 }
 
 /// The stages of a pass.
@@ -157,7 +167,7 @@ pub(crate) enum Operand<'s> {
 /// Where heads are written.
 pub(crate) enum OperandMut<'t, 'm> {
     Tensor(&'t mut BytesMut<'m>, &'static OutOfPlaceKernels),
-    Cache(&'t mut CacheMut<'m>, &'t Slots<'t>),
+    Cache(&'t mut SlotsTarget<'m>),
 }
 
 impl<'a> Pass<'a> {
@@ -190,12 +200,22 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// The first channel that rotates.
+    pub(crate) fn first_channel(&self) -> usize {
+        self.rotation.as_ref().map_or(0, |it| it.first_channel)
+    }
+
     /// The pairings that are read and written.
     pub(crate) fn pairings(&self) -> [Pairing; 2] {
         match &self.rotation {
             Some(rotation) => [rotation.input, rotation.output],
             None => [Pairing::Half; 2],
         }
+    }
+
+    /// What the direction makes of the rows.
+    pub(crate) fn rotation_factors(&self) -> Option<&RowFactors> {
+        self.rotation.as_ref()?.factors.as_ref()
     }
 
     /// The rotation from one element to another.
@@ -241,6 +261,16 @@ impl<'a> Pass<'a> {
         self.walk_of(Order::of(Some(source), target), source, target)
     }
 
+    /// The walk over the heads of a tensor and over their slots.
+    pub(crate) fn walk_into_slots<'w>(
+        &'w self,
+        source: &'w Layout,
+        target: &SlotsTarget<'w>,
+    ) -> Walk<'w, Option<Places<'w>>, Places<'w>> {
+        let slots = Places::Slots(target.in_slots(self.shape.tokens));
+        self.walk_of(Order::BY_TOKEN, Some(Places::Strided(source)), slots)
+    }
+
     #[inline(always)]
     fn walk_of<S, T>(&self, order: Order, source: S, target: T) -> Walk<'_, S, T> {
         let [batch, tokens] = &self.part;
@@ -255,7 +285,7 @@ impl<'a> Pass<'a> {
             source,
             target,
             rows: self.rows(),
-            factors: self.rotation.as_ref().and_then(|it| it.factors.as_ref()),
+            factors: self.rotation_factors(),
             most: usize::MAX,
             prefetch: Prefetch::NONE,
             by_head: false,
@@ -264,18 +294,17 @@ impl<'a> Pass<'a> {
 
     /// The norm and the rotation after it that kernels run on heads in place: of short heads, each by itself, with
     /// weights that they share.
-    pub(crate) fn fused_norm(&self) -> Option<(Norm<'a>, &'static NormRotateKernels, Pairing)> {
+    pub(crate) fn norm_rotate(&self) -> Option<NormRotate<'a>> {
         let (norm, kernels) = (self.norm()?, self.kernels.normed?);
-        let rotation = self.rotation.as_ref()?;
         let head_dim = self.shape.head_dim;
         let shared = norm.weight.is_none_or(|weights| weights.len() == head_dim);
         let plain = !norm.formula.centered && norm.bias.is_none() && norm.given.is_none();
         let over_heads = norm.reach == NormReach::Head && norm.order == StageOrder::BeforeRotation;
         let short = head_dim < crate::kernel::normed::TOO_LONG;
-        let stays = rotation.input == rotation.output;
+        let stays = self.rotation.is_some() && !self.moves();
         let fused = shared && plain && over_heads && short && stays;
         let alone = self.stages.is_some_and(|stages| !stages.has_linear());
-        (fused && norm.sum == NormSum::PyTorch && alone).then_some((norm, kernels, rotation.input))
+        (fused && norm.sum == NormSum::PyTorch && alone).then_some(NormRotate { norm, kernels })
     }
 
     /// What the values after the norm of a place are made of: the element, or f32 after one whose weights promote it.
@@ -381,7 +410,7 @@ impl<'t, 'm> OperandMut<'t, 'm> {
     fn places(&self, tokens: usize) -> Places<'t> {
         match self {
             OperandMut::Tensor(y, _) => Places::Strided(y.layout),
-            OperandMut::Cache(cache, slots) => Places::Slots(cache.in_slots(slots, tokens)),
+            OperandMut::Cache(cache) => Places::Slots(cache.in_slots(tokens)),
         }
     }
 
@@ -389,7 +418,7 @@ impl<'t, 'm> OperandMut<'t, 'm> {
     pub(crate) fn heads(&self) -> CacheHeads<'_> {
         match self {
             OperandMut::Tensor(y, element) => CacheHeads::Lines(y.bytes, element),
-            OperandMut::Cache(cache, _) => cache.heads(),
+            OperandMut::Cache(cache) => cache.heads(),
         }
     }
 
@@ -397,7 +426,7 @@ impl<'t, 'm> OperandMut<'t, 'm> {
     pub(crate) fn heads_mut(&mut self) -> CacheHeadsMut<'_, 'm> {
         match self {
             OperandMut::Tensor(y, element) => CacheHeadsMut::Lines(y.bytes, element),
-            OperandMut::Cache(cache, _) => cache.heads_mut(),
+            OperandMut::Cache(cache) => cache.heads_mut(),
         }
     }
 
@@ -405,7 +434,7 @@ impl<'t, 'm> OperandMut<'t, 'm> {
     pub(crate) fn memory_mut(&mut self) -> &mut [u8] {
         match self {
             OperandMut::Tensor(y, _) => y.bytes,
-            OperandMut::Cache(cache, _) => cache.memory_mut(),
+            OperandMut::Cache(cache) => cache.memory_mut(),
         }
     }
 
@@ -413,7 +442,7 @@ impl<'t, 'm> OperandMut<'t, 'm> {
     pub(crate) fn is_coded(&self) -> bool {
         match self {
             OperandMut::Tensor(..) => false,
-            OperandMut::Cache(cache, _) => matches!(cache.stored().format, Format::Codes(_)),
+            OperandMut::Cache(cache) => matches!(cache.stored.format, Format::Codes(_)),
         }
     }
 }

@@ -2,20 +2,24 @@
 
 // The first one has the constructor and the verbs: rustdoc shows the methods of a type by module.
 mod build;
+mod verbs;
 
 mod at;
-mod caches;
+mod call;
+mod erased;
 pub mod gradient;
 mod kinds;
+mod operand;
 mod outputs;
 #[cfg(feature = "rayon")]
 mod parallel;
+mod run;
+mod window;
 
 use crate::describe::rows::fit::{check, fit_across};
 use crate::describe::rows::{Rotation, RowSharing, View};
 use crate::describe::tensor::{Bytes, BytesMut, Layout};
 use crate::execute::{lines, staged};
-use crate::kernel::element::Element;
 use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
 use crate::kernel::line::LineRows;
 use crate::kernel::rotation::RowFactors;
@@ -23,10 +27,12 @@ use crate::pass::walk::Walk;
 use crate::pass::{IoFormats, Operand, OperandMut, Pass, PassKernels};
 use crate::proof::Proof;
 use crate::tuning::Tuning;
-use crate::{Dimension, Direction, Error, Pairing, Rows, Shape, Tensor, TensorMut};
+use crate::{Dimension, Direction, Error, Pairing, Rows, Shape};
 
+pub use call::Call;
 pub(crate) use kinds::check_head;
-pub use kinds::{Linear, LinearStages, QueryKeyStages, Stages, WithStages};
+pub use kinds::{Linear, LinearStages, Stages, WithStages};
+pub use operand::{Angles, NoRotation, Source, Target};
 pub use outputs::Output;
 
 /// A plan: a pairing, a direction, a backend, and the stages around the rotation; chosen once and used for every
@@ -39,7 +45,6 @@ pub use outputs::Output;
 /// | `Rope` | the rotation alone | every verb that takes no norm |
 /// | [`Rope<LinearStages>`](LinearStages) | with a [`scale`](Rope::scale), a [`hadamard`](Rope::hadamard) transform | the verbs of [`Stages`] and of [`Linear`] plans |
 /// | [`Rope<WithStages>`](WithStages) | with a [`norm`](Rope::norm), and any of these | the verbs of [`Stages`] |
-/// | [`Rope<QueryKeyStages>`](QueryKeyStages) | with a norm for Q and another for K | `rotate_qk` |
 ///
 /// ```
 /// use rope_core::{Direction, Pairing, Rope, Rows, TensorMut};
@@ -65,8 +70,44 @@ pub struct Rope<S = Plain> {
     tuning: &'static Tuning,
     /// Whether what is fused runs stage by stage all the same.
     staged: bool,
+    window: Option<Window>,
     stages: S,
 }
+
+/// The channels that rotate, if they do not begin with the first.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    first: usize,
+    fns: &'static WindowFns,
+}
+
+impl PartialEq for Window {
+    // There are no other functions.
+    fn eq(&self, other: &Self) -> bool {
+        self.first == other.first
+    }
+}
+
+impl Eq for Window {}
+
+/// Plain rotations of windows: by reference, so that programs without windows do not link them.
+#[derive(Debug)]
+struct WindowFns {
+    in_place: fn(&Rope, InPlaceTensor<'_, '_>, &Rows<'_>) -> Result<(), Error>,
+    query_and_key: fn(&Rope, [InPlaceTensor<'_, '_>; 2], &Rows<'_>) -> Result<(), Error>,
+    across: WindowInto,
+}
+
+type WindowInto = fn(
+    &Rope,
+    Bytes<'_>,
+    &mut BytesMut<'_>,
+    [&'static OutOfPlaceKernels; 2],
+    &Rows<'_>,
+) -> Result<(), Error>;
+
+/// A tensor, and the kernels that rotate it in place.
+type InPlaceTensor<'t, 'b> = (&'t mut BytesMut<'b>, &'static InPlaceKernels);
 
 /// A plan without stages: the rotation alone.
 ///
@@ -111,6 +152,9 @@ impl Rope {
         element: &'static InPlaceKernels,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
+        if let Some(window) = self.window {
+            return (window.fns.in_place)(self, (x, element), rows);
+        }
         match self.row_of_a_token([x.layout], rows) {
             Some(row) => {
                 self.rotate_tokens([(x, element)], &row);
@@ -139,6 +183,9 @@ impl Rope {
         k: (&'t mut BytesMut<'b>, &'static InPlaceKernels),
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
+        if let Some(window) = self.window {
+            return (window.fns.query_and_key)(self, [q, k], rows);
+        }
         let layouts = [q.0.layout, k.0.layout];
         let [query, key] = layouts.map(|layout| layout.shape().head_dim);
         match self.row_of_a_token(layouts, rows) {
@@ -205,76 +252,12 @@ impl Rope {
         (y, target_element): (&mut BytesMut<'_>, &'static OutOfPlaceKernels),
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        let view = rows.view(self.check_across(x.layout.shape(), y.layout.shape(), rows)?);
         let elements = [source_element, target_element];
-        self.run_across(x, y, elements, view, rows.attention_factor());
-        Ok(())
-    }
-
-    /// [`Rope::rotate_into`] where the channels that rotate do not begin with the first: in every head channels rotate
-    /// from `first` on, as many as the rows are wide; the others are copied, as bits if the element stays the same. (In
-    /// place, [`TensorMut::narrow`] is a view of the channels that rotate.)
-    ///
-    /// ```
-    /// use rope_core::{Error, Pairing, Rope, Rows, Tensor, TensorMut};
-    ///
-    /// // The last two of four channels rotate by half a turn.
-    /// let (x, mut y) = ([1.0_f32, 2.0, 3.0, 4.0], [0.0_f32; 4]);
-    /// let (from, mut to) = (Tensor::new(&x, [1, 1, 1, 4])?, TensorMut::new(&mut y, [1, 1, 1, 4])?);
-    /// let rows = Rows::new(&[-1.0, 0.0], [1, 2])?;
-    /// Rope::new(Pairing::Half).rotate_window_into(&from, &mut to, &rows, 2)?;
-    /// assert_eq!(y, [1.0, 2.0, -3.0, -4.0]);
-    /// # Ok::<(), Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Rope::rotate_into`], for heads of the channels from `first` on; [`Error::Range`] if a head does not
-    /// have so many. The target is untouched then.
-    pub fn rotate_window_into<I: Element, O: Element>(
-        &self,
-        x: &Tensor<'_, I>,
-        y: &mut TensorMut<'_, O>,
-        rows: &Rows<'_>,
-        first: usize,
-    ) -> Result<(), Error> {
-        let (x, y) = (
-            (x.bytes(), I::OUT_OF_PLACE),
-            (y.bytes_mut(), O::OUT_OF_PLACE),
-        );
-        self.rotate_window_bytes_into(x, y, rows, first)
-    }
-
-    #[inline(never)]
-    fn rotate_window_bytes_into(
-        &self,
-        (x, source_element): (Bytes<'_>, &'static OutOfPlaceKernels),
-        (mut y, target_element): (BytesMut<'_>, &'static OutOfPlaceKernels),
-        rows: &Rows<'_>,
-        from: usize,
-    ) -> Result<(), Error> {
-        let (source, target) = (*x.layout, *y.layout);
-        let head_dim = source.shape().head_dim;
-        source.shape().check_same(target.shape())?;
-        let (windowed, placed) = (
-            source.channels(from..head_dim)?,
-            target.channels(from..head_dim)?,
-        );
-        let view = rows.view(self.check_across(windowed.shape(), placed.shape(), rows)?);
-        let (before, left) = (source.channels(0..from)?, target.channels(0..from)?);
-        for (source, target, view) in [
-            (windowed, placed, view),
-            (before, left, view.without_pairs()),
-        ] {
-            let layout = &source;
-            self.run_across(
-                Bytes { layout, ..x },
-                &mut y.part(&target),
-                [source_element, target_element],
-                view,
-                rows.attention_factor(),
-            );
+        if let Some(window) = self.window {
+            return (window.fns.across)(self, x, y, elements, rows);
         }
+        let view = rows.view(self.check_across(x.layout.shape(), y.layout.shape(), rows)?);
+        self.run_across(x, y, elements, view, rows.attention_factor());
         Ok(())
     }
 
@@ -323,9 +306,7 @@ impl Rope {
 
     #[inline]
     fn fit_qk(&self, query: Shape, key: Shape, rows: &Rows<'_>) -> Result<RowSharing, Error> {
-        if (Shape { heads: 0, ..query }) != (Shape { heads: 0, ..key }) {
-            return Err(query_key_mismatch(query, key));
-        }
+        check_query_and_key(query, key)?;
         rows.check_heads(key)?;
         self.fit_in_place(query, rows)
     }
@@ -363,10 +344,7 @@ impl Rope {
         rotary_dim: usize,
         rows: usize,
     ) -> Result<RowSharing, Error> {
-        let Rope { input, output, .. } = *self;
-        if input != output {
-            return Err(Error::PairingChangesInPlace { input, output });
-        }
+        self.check_same_pairing()?;
         check(shape, rotary_dim, rows)
     }
 
@@ -406,6 +384,7 @@ impl Rope {
                 factors,
                 input,
                 output,
+                first_channel: 0,
             }),
             rounds: false,
             skips_identity: false,
@@ -431,6 +410,7 @@ impl Rope {
                 factors,
                 input: self.input,
                 output: self.output,
+                first_channel: 0,
             };
             return (full.in_place)(core, self.staged, x, element.1, rotation);
         }
@@ -438,16 +418,64 @@ impl Rope {
     }
 }
 
-#[cold]
-fn query_key_mismatch(query: Shape, key: Shape) -> Error {
+impl<S> Rope<S> {
+    /// The first channel that rotates.
+    #[inline]
+    pub(crate) fn first_channel(&self) -> usize {
+        self.window.map_or(0, |window| window.first)
+    }
+
+    /// The channels of heads from the first that rotates on.
+    #[inline(never)]
+    pub(crate) fn windowed(&self, layout: &Layout) -> Result<Layout, Error> {
+        match self.first_channel() {
+            0 => Ok(*layout),
+            first => layout.channels(first..layout.shape().head_dim),
+        }
+    }
+
+    /// The same of a shape.
+    #[inline]
+    pub(crate) fn windowed_shape(&self, shape: Shape) -> Result<Shape, Error> {
+        let (first, head_dim) = (self.first_channel(), shape.head_dim);
+        if first > head_dim {
+            return Err(Error::Range {
+                dimension: Dimension::Channels,
+                start: first,
+                end: head_dim,
+                extent: head_dim,
+            });
+        }
+        Ok(Shape {
+            head_dim: head_dim - first,
+            ..shape
+        })
+    }
+
+    /// Whether the pairing stays, as it must in place.
+    #[inline]
+    fn check_same_pairing(&self) -> Result<(), Error> {
+        let Rope { input, output, .. } = *self;
+        if input != output {
+            return Err(Error::PairingChangesInPlace { input, output });
+        }
+        Ok(())
+    }
+}
+
+/// Whether Q and K differ in their heads only.
+#[inline]
+fn check_query_and_key(query: Shape, key: Shape) -> Result<(), Error> {
     let key = Shape {
         heads: query.heads,
         ..key
     };
-    let (dimension, query, key) = query.difference(key).unwrap_or((Dimension::Heads, 0, 0));
-    Error::QueryKeyMismatch {
-        dimension,
-        query,
-        key,
+    match query.difference(key) {
+        None => Ok(()),
+        Some((dimension, query, key)) => Err(Error::QueryKeyMismatch {
+            dimension,
+            query,
+            key,
+        }),
     }
 }

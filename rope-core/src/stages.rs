@@ -25,9 +25,8 @@
 //!
 //! The type of a plan is the kind of its stages: `Rope<Plain>` rotates; `Rope<LinearStages>` scales or transforms as
 //! well, and still has gradients and shifts of cached keys; `Rope<WithStages>` has a norm, and neither of them.
-//! `Rope<QueryKeyStages>` holds the stages of both Q and K.
 
 pub use crate::base::stage_order::StageOrder;
 pub use crate::describe::hadamard::{Hadamard, HadamardFactor};
 pub use crate::describe::scale::Scale;
-pub use crate::plan::{Linear, LinearStages, Plain, QueryKeyStages, Stages, WithStages};
+pub use crate::plan::{Linear, LinearStages, Plain, Stages, WithStages};

@@ -39,7 +39,7 @@ fn coded<E: Number>(
         CacheMut::quantized(&mut bytes, layout, code, scale, scales).expect("a cache that fits");
     let x = Tensor::new(x, [1, count, 1, head_dim]).expect("a valid tensor");
     rope(backend)
-        .copy_into_cache(&x, &mut cache, 0..count)
+        .apply_into(&x, &mut cache.slots(0..count))
         .expect("slots that are there");
     bytes
 }
@@ -58,7 +58,7 @@ fn decoded(
     let mut y = vec![0.5; bytes.len()];
     let mut tensor = TensorMut::new(&mut y, [1, count, 1, head_dim]).expect("a valid tensor");
     rope(backend)
-        .copy_from_cache(&cache, 0..count, &mut tensor)
+        .apply_into(&cache.slots(0..count), &mut tensor)
         .expect("slots that are there");
     y
 }
@@ -344,7 +344,7 @@ fn q8_0<E: Number>(backend: Backend, x: &[E], head_dim: usize) -> Vec<u8> {
     let mut cache = CacheMut::q8_0(&mut bytes, heads(count, head_dim)).expect("a cache that fits");
     let x = Tensor::new(x, [1, count, 1, head_dim]).expect("a valid tensor");
     rope(backend)
-        .copy_into_cache(&x, &mut cache, 0..count)
+        .apply_into(&x, &mut cache.slots(0..count))
         .expect("slots that are there");
     bytes
 }
@@ -378,7 +378,7 @@ fn ggml_blocks<E: Number + Bits>() {
             let cache = Cache::q8_0(&expected, heads(count, 64)).expect("a cache that fits");
             let mut tensor = TensorMut::new(&mut y, [1, count, 1, 64]).expect("a valid tensor");
             rope(backend)
-                .copy_from_cache(&cache, 0..count, &mut tensor)
+                .apply_into(&cache.slots(0..count), &mut tensor)
                 .expect("slots that are there");
             alike(&y, &values, &format!("{backend}, {blocks}"));
         }
@@ -418,7 +418,7 @@ fn orders_of_roundings<E: Number + Bits>() {
             if e != "f32" {
                 let mut got = vec![E::from_f32(0.5); x.layout().end()];
                 let mut cache = CacheMut::new(&mut got, layout).expect("a cache that fits");
-                rope.rotate_into_cache(&x, &mut cache, 0..tokens, &rows)
+                rope.rotate_into(&x, &mut cache.slots(0..tokens), &rows)
                     .expect("slots that are there");
                 let expected: Vec<E> = file.bits(&format!("rot_{e}"));
                 alike(&got, &expected, &format!("{backend}, {name}, {e}"));
@@ -438,7 +438,7 @@ fn orders_of_roundings<E: Number + Bits>() {
                     CacheMut::quantized(&mut got, layout, QuantFormat::E4m3, scale, &mut [])
                         .expect("fits");
                 chain
-                    .rotate_into_cache(&x, &mut cache, 0..tokens, &rows)
+                    .rotate_into(&x, &mut cache.slots(0..tokens), &rows)
                     .expect("slots that are there");
                 same_codes(
                     QuantFormat::E4m3,
@@ -456,7 +456,7 @@ fn orders_of_roundings<E: Number + Bits>() {
                     CacheMut::quantized(&mut got, layout, QuantFormat::Int8Away, made, &mut scales)
                         .expect("fits");
                 chain
-                    .rotate_into_cache(&x, &mut cache, 0..tokens, &rows)
+                    .rotate_into(&x, &mut cache.slots(0..tokens), &rows)
                     .expect("slots that are there");
                 alike(&scales, &file.bits::<f32>(&key("int8_scale")), &doing);
                 same_codes(
@@ -469,7 +469,7 @@ fn orders_of_roundings<E: Number + Bits>() {
                 let mut got = vec![0x5a; x.layout().end() / 32 * 34];
                 let mut cache = CacheMut::q8_0(&mut got, layout).expect("whole blocks");
                 chain
-                    .rotate_into_cache(&x, &mut cache, 0..tokens, &rows)
+                    .rotate_into(&x, &mut cache.slots(0..tokens), &rows)
                     .expect("slots that are there");
                 assert_eq!(got, bytes(&file, &key("q8_0_ref")), "{doing}, Q8_0");
             }
@@ -588,7 +588,7 @@ fn every_layout_of_engines() {
                     let mut cache = CacheMut::new(&mut got, layout).expect("a cache that fits");
                     let tensor = Tensor::new(&k, heads).expect("a valid tensor");
                     rope(backend)
-                        .copy_into_cache(&tensor, &mut cache, slots)
+                        .apply_into(&tensor, &mut cache.slots(slots))
                         .expect("slots that are there");
                     alike(&got, &expected, &doing);
                     compared += 1;
@@ -597,7 +597,7 @@ fn every_layout_of_engines() {
                     let mut back = vec![bf16::from_bits(0x5a5a); k.len()];
                     let mut tensor = TensorMut::new(&mut back, heads).expect("a valid tensor");
                     rope(backend)
-                        .copy_from_cache(&cache, slots, &mut tensor)
+                        .apply_into(&cache.slots(slots), &mut tensor)
                         .expect("slots that are there");
                     let len = shape.heads * shape.head_dim;
                     for (token, &offset) in offsets.iter().enumerate() {
@@ -649,7 +649,7 @@ fn rotated_codes_in_every_layout() {
     for backend in Backend::available() {
         let into = |cache: &mut CacheMut<'_>| {
             rope(backend)
-                .rotate_into_cache(&k, cache, &slots, &rows)
+                .rotate_into(&k, &mut cache.slots(&slots), &rows)
                 .expect("slots that are there");
         };
         for name in ["nhd", "hnd", "cpu_col", "legacy_k"] {
@@ -723,7 +723,7 @@ fn elements_of_caches<I: Number, O: Number>() {
         let mut cache = CacheMut::new(&mut got, layout).expect("a cache that fits");
         let tensor = Tensor::new(&values, [1, 16, 1, 64]).expect("a valid tensor");
         rope(backend)
-            .copy_into_cache(&tensor, &mut cache, 0..16)
+            .apply_into(&tensor, &mut cache.slots(0..16))
             .expect("slots that are there");
         let expected: Vec<O> = values.iter().map(|x| O::from_f32(x.to_f32())).collect();
         alike(
@@ -759,7 +759,7 @@ fn parts_of_heads_from_caches<I: Number, O: Number>() {
                 rope.rotate_into(&x, &mut y, &rows).expect("what fits");
                 let mut got = vec![O::from_f32(0.0); 96];
                 let mut y = TensorMut::new(&mut got, shape).expect("valid");
-                rope.rotate_from_cache(&cache, 0..3, &mut y, &rows)
+                rope.rotate_into(&cache.slots(0..3), &mut y, &rows)
                     .expect("what fits");
                 let doing = format!("{backend}, {} {input} to {} {output}", I::NAME, O::NAME);
                 alike(&got, &expected, &doing);
@@ -815,10 +815,9 @@ fn scales_lie_in_the_order_of_their_layout() {
                     .expect("a cache that fits");
             let shape = [1, tokens, heads, HEAD_DIM];
             rope(backend)
-                .copy_into_cache(
+                .apply_into(
                     &Tensor::new(&x, shape).expect("valid"),
-                    &mut cache,
-                    0..tokens,
+                    &mut cache.slots(0..tokens),
                 )
                 .expect("slots that are there");
             assert_eq!(scales, expected, "{backend}, {at:?}");
@@ -827,7 +826,7 @@ fn scales_lie_in_the_order_of_their_layout() {
             let mut back = vec![f32::NAN; x.len()];
             let mut tensor = TensorMut::new(&mut back, shape).expect("valid");
             rope(backend)
-                .copy_from_cache(&cache, 0..tokens, &mut tensor)
+                .apply_into(&cache.slots(0..tokens), &mut tensor)
                 .expect("slots that are there");
             alike(&back, &x, &format!("{backend}, {at:?}"));
         }
@@ -864,7 +863,7 @@ impl Kept<'_> {
         for (layout, slots) in copies {
             let x = Tensor::new(values, layout).expect("values of all heads");
             rope(backend)
-                .copy_into_cache(&x, &mut cache, &slots)
+                .apply_into(&x, &mut cache.slots(&slots))
                 .expect("slots that are there");
         }
         (bytes, scales)

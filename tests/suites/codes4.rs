@@ -45,7 +45,7 @@ fn encoded<E: Number>(
         CacheMut::blocks(&mut bytes, heads(count, head_dim), format).expect("a cache that fits");
     let x = Tensor::new(x, [1, count, 1, head_dim]).expect("a valid tensor");
     rope(backend)
-        .copy_into_cache(&x, &mut cache, 0..count)
+        .apply_into(&x, &mut cache.slots(0..count))
         .expect("slots that are there");
     bytes
 }
@@ -61,7 +61,7 @@ fn decoded(
     let mut y = vec![0.5; count * head_dim];
     let mut tensor = TensorMut::new(&mut y, [1, count, 1, head_dim]).expect("a valid tensor");
     rope(backend)
-        .copy_from_cache(&cache, 0..count, &mut tensor)
+        .apply_into(&cache.slots(0..count), &mut tensor)
         .expect("slots that are there");
     y
 }
@@ -169,7 +169,7 @@ fn rotated<E: Number + Bits>() {
                 let mut got = vec![0x5a; expected.len()];
                 let mut cache = CacheMut::blocks(&mut got, layout, format).expect("whole blocks");
                 chain
-                    .rotate_into_cache(&x, &mut cache, 0..tokens, &rows)
+                    .rotate_into(&x, &mut cache.slots(0..tokens), &rows)
                     .expect("slots that are there");
                 same_blocks(
                     &got,
@@ -208,7 +208,7 @@ fn slots_of_llama_cpp() {
             let mut got = vec![0x5a; expected.len()];
             let mut cache = CacheMut::blocks(&mut got, layout, format).expect("whole blocks");
             rope(backend)
-                .copy_into_cache(&k, &mut cache, &slots)
+                .apply_into(&k, &mut cache.slots(&slots))
                 .expect("slots that are there");
             assert_eq!(got, expected, "{backend}, {key}");
             compared += 1;

@@ -55,7 +55,6 @@ const LANGUAGES: &[Language] = &[
             "Frequencies::shift",
             "Gguf::",
             "PairGradients::cos_sin",
-            "Rope::shift",
             "Rotation::",
             "Rows::inverted",
             "Rows::pairs",

@@ -312,7 +312,7 @@ fn in_passes() {
         let mut steps = x.clone();
         let mut tensor = TensorMut::new(&mut steps, shape).expect("valid");
         plan.norm(norm)
-            .run_stages(&mut tensor)
+            .apply(&mut tensor)
             .expect("a norm that fits");
         plan.rotate(&mut tensor, &rows).expect("rows that fit");
 
@@ -330,12 +330,12 @@ fn in_passes() {
             CacheMut::quantized(&mut passed, layout(), format, scale, &mut []).expect("a cache");
         let source = Tensor::new(&x, shape).expect("valid");
         plan.norm(norm)
-            .rotate_into_cache(&source, &mut cache, 0..tokens, &rows)
+            .rotate_into(&source, &mut cache.slots(0..tokens), &rows)
             .expect("rows that fit");
         let mut cache =
             CacheMut::quantized(&mut separate, layout(), format, scale, &mut []).expect("a cache");
         let source = Tensor::new(&steps, shape).expect("valid");
-        plan.copy_into_cache(&source, &mut cache, 0..tokens)
+        plan.apply_into(&source, &mut cache.slots(0..tokens))
             .expect("slots");
         assert_eq!(passed, separate, "{backend}: into codes");
     }
@@ -387,8 +387,8 @@ fn refusals() {
     let layout = CacheLayout::nhd([tokens, 1, 1, head_dim]).expect("a small cache");
     let mut cache = CacheMut::new(&mut memory, layout).expect("a cache that fits");
     assert_eq!(
-        plan.shift(&mut cache, 0..tokens, &rows),
-        Err(refused("Rope::shift"))
+        plan.rotate(&mut cache.slots(0..tokens), &rows),
+        Err(refused("a rotation in a cache"))
     );
     assert!(x.iter().chain(&memory).all(|&x| x == 1.0));
     assert!(sums.iter().all(|&sum| sum == 0.0));

@@ -206,21 +206,21 @@ fn cache_of_elements<I: Number, O: Number>(
             // A cache that no page guards says what comes out.
             let mut expected = memory.clone();
             let mut cache = CacheMut::new(&mut expected, layout).expect("a cache that fits");
-            rope.rotate_into_cache(&from, &mut cache, 0..tokens, &given)
+            rope.rotate_into(&from, &mut cache.slots(0..tokens), &given)
                 .expect("slots that fit");
             let mut guarded = Guarded::new(&memory, edge);
             let mut cache = CacheMut::new(&mut guarded, layout).expect("a cache that fits");
-            rope.rotate_into_cache(&from, &mut cache, 0..tokens, &given)
+            rope.rotate_into(&from, &mut cache.slots(0..tokens), &given)
                 .expect("slots that fit");
             let same = |a: &O, b: &O| a.bits() == b.bits() || a.is_nan() && b.is_nan();
             assert!(guarded.iter().zip(&expected).all(|(a, b)| same(a, b)));
             let mut cache = CacheMut::new(&mut guarded, layout).expect("a cache that fits");
-            rope.shift(&mut cache, 0..tokens, &given)
+            rope.rotate(&mut cache.slots(0..tokens), &given)
                 .expect("slots that fit");
             let cache = Cache::new(&guarded, layout).expect("a cache that fits");
             let mut back = Guarded::new(&x, edge);
             let mut to = TensorMut::new(&mut back, shape).expect("a valid tensor");
-            rope.rotate_from_cache(&cache, 0..tokens, &mut to, &given)
+            rope.rotate_into(&cache.slots(0..tokens), &mut to, &given)
                 .expect("slots that fit");
         }
     }
@@ -244,13 +244,13 @@ fn cache_of_codes(source: &mut Source<'_>, shape: [usize; 4], rows: &GuardedRows
     for backend in Backend::available() {
         let rope = Rotation::forward(Pairing::Half).plan(backend);
         let through = |cache: &mut CacheMut<'_>| {
-            rope.rotate_into_cache(&from, cache, 0..tokens, &given)
+            rope.rotate_into(&from, &mut cache.slots(0..tokens), &given)
                 .expect("slots that fit");
-            rope.shift(cache, 0..tokens, &given)
+            rope.rotate(&mut cache.slots(0..tokens), &given)
                 .expect("slots that fit");
             let mut back = Guarded::new(&x, edge);
             let mut to = TensorMut::new(&mut back, shape).expect("a valid tensor");
-            rope.copy_from_cache(&cache.as_cache(), 0..tokens, &mut to)
+            rope.apply_into(&cache.as_cache().slots(0..tokens), &mut to)
                 .expect("slots that fit");
         };
         let bytes = |len| vec![0x5a_u8; len];

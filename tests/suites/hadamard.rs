@@ -35,13 +35,11 @@ fn transformed<E: Number>(
     let plan = rope(backend).hadamard(hadamard);
     let mut y = x.to_vec();
     let mut tensor = TensorMut::new(&mut y, [1, 1, heads, head_dim]).expect("a valid tensor");
-    plan.run_stages(&mut tensor).expect("a block that fits");
+    plan.apply(&mut tensor).expect("a block that fits");
     let mut staged = x.to_vec();
     let mut tensor = TensorMut::new(&mut staged, [1, heads, 1, head_dim]).expect("a valid tensor");
     let in_stages = in_stages(plan);
-    in_stages
-        .run_stages(&mut tensor)
-        .expect("a block that fits");
+    in_stages.apply(&mut tensor).expect("a block that fits");
     // Heads that do not lie side by side: one channel apart.
     let mut apart = vec![E::from_f32(3.0); heads * (head_dim + 1)];
     for (to, from) in apart.chunks_mut(head_dim + 1).zip(x.chunks(head_dim)) {
@@ -50,7 +48,7 @@ fn transformed<E: Number>(
     let layout = Layout::bshd([1, 1, heads, head_dim + 1]).and_then(|it| it.channels(0..head_dim));
     let layout = layout.expect("a small layout");
     let mut tensor = TensorMut::new(&mut apart, layout).expect("a valid tensor");
-    plan.run_stages(&mut tensor).expect("a block that fits");
+    plan.apply(&mut tensor).expect("a block that fits");
     for (got, expected) in apart.chunks(head_dim + 1).zip(y.chunks(head_dim)) {
         same(&got[..head_dim], expected, "apart");
         assert_eq!(got[head_dim].bits(), E::from_f32(3.0).bits());
@@ -59,7 +57,7 @@ fn transformed<E: Number>(
     let nhd = CacheLayout::nhd([heads, 1, 1, head_dim]).expect("a small cache");
     let mut kept = CacheMut::new(&mut cache, nhd).expect("a cache that fits");
     let tensor = Tensor::new(x, [1, heads, 1, head_dim]).expect("a valid tensor");
-    plan.copy_into_cache(&tensor, &mut kept, 0..heads)
+    plan.apply_into(&tensor, &mut kept.slots(0..heads))
         .expect("slots that are there");
     same(&staged, &y, "stage by stage");
     same(&cache, &y, "into a cache");
@@ -312,7 +310,7 @@ fn elements_of_sixteen_bits() {
     let layout = CacheLayout::nhd([1, 1, 2, 128]).expect("a small cache");
     let mut cache = CacheMut::new(&mut kept, layout).expect("a cache that fits");
     let plan = rope(Backend::best()).hadamard(hadamard);
-    plan.copy_into_cache(&from, &mut cache, 0..1)
+    plan.apply_into(&from, &mut cache.slots(0..1))
         .expect("slots that are there");
     same(&kept, &expected, "bf16 into f16");
 }

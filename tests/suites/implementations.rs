@@ -2,13 +2,10 @@
 //! slower one than it could would give the same bits, so nothing else would notice.
 
 use rope_core::cache::{CacheLayout, CacheMut, HeadScales, QuantFormat, QuantScale};
-use rope_core::internals::{
-    copy_into_cache_by, in_stages, rotate_by, rotate_from_cache_by, rotate_into_by,
-    rotate_into_cache_by, run_stages_by,
-};
+use rope_core::internals::in_stages;
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::stages::{Hadamard, Scale, StageOrder, WithStages};
-use rope_core::{Pairing, Rope, Rows, Tensor, TensorMut};
+use rope_core::{Call, NoRotation, Pairing, Rope, Rows, Tensor, TensorMut};
 use rope_tests::{Number, each_element_pair};
 
 const HEAD_DIM: usize = 64;
@@ -21,7 +18,8 @@ fn in_place(chain: Rope<WithStages<'_>>, rotary_dim: usize) -> [&'static str; 2]
         let (mut x, angles) = (vec![E::from_f32(0.5); LEN], [0.5; 2 * HEAD_DIM]);
         let rows = Rows::new(&angles[..2 * rotary_dim], [2, rotary_dim]).expect("whole rows");
         let mut x = TensorMut::new(&mut x, SHAPE).expect("a valid tensor");
-        rotate_by(&chain, &mut x, &rows).expect("what fits")
+        let call = chain.prepare(&mut x, &rows).expect("what fits");
+        call.implementation()
     }
     [
         run::<f32>(chain, rotary_dim),
@@ -79,7 +77,8 @@ fn of_transforms() {
     fn run<E: Number>(chain: Rope<WithStages<'_>>) -> &'static str {
         let mut x = vec![E::from_f32(0.5); LEN];
         let mut x = TensorMut::new(&mut x, SHAPE).expect("a valid tensor");
-        run_stages_by(&chain, &mut x).expect("what fits")
+        let call = chain.prepare(&mut x, &NoRotation).expect("what fits");
+        call.implementation()
     }
     let rope = Rope::new(Pairing::Half);
     let hadamard = Hadamard::new(HEAD_DIM).expect("a power of two");
@@ -92,10 +91,15 @@ fn of_transforms() {
             "staged",
         ),
         (in_stages(rope).hadamard(hadamard).into(), "staged"),
-        (rope.into(), "staged"),
+        (rope.into(), "nothing"),
     ] {
         assert_eq!(run::<f32>(chain), name, "{chain:?}");
-        assert_eq!(run::<half::bf16>(chain), "staged", "{chain:?}");
+        let wide = if name == "transformed" {
+            "staged"
+        } else {
+            name
+        };
+        assert_eq!(run::<half::bf16>(chain), wide, "{chain:?}");
     }
     let chain = Rope::<WithStages<'_>>::from(rope.hadamard(hadamard));
     assert_eq!(in_place(chain, HEAD_DIM), ["staged"; 2]);
@@ -136,11 +140,15 @@ fn between<I: Number, O: Number>() {
         ] {
             let mut y = vec![O::from_f32(0.0); LEN];
             let mut tensor = TensorMut::new(&mut y, SHAPE).expect("a valid tensor");
-            let ran = rotate_into_by(&chain, &x, &mut tensor, &rows);
+            let ran = chain
+                .prepare_into(&x, &mut tensor, &rows)
+                .map(Call::implementation);
             assert_eq!(ran, Ok(name), "{doing}, {chain:?}");
             for (layout, name) in [(side_by_side, name), (apart, "staged")] {
                 let mut cache = CacheMut::new(&mut y, layout).expect("a valid cache");
-                let ran = rotate_into_cache_by(&chain, &x, &mut cache, 0..2, &rows);
+                let ran = chain
+                    .prepare_into(&x, &mut cache.slots(0..2), &rows)
+                    .map(Call::implementation);
                 assert_eq!(ran, Ok(name), "{doing} slots, {chain:?}");
             }
         }
@@ -154,13 +162,17 @@ fn between<I: Number, O: Number>() {
         ] {
             let mut kept = vec![O::from_f32(0.0); LEN];
             let mut cache = CacheMut::new(&mut kept, layout).expect("a valid cache");
-            let ran = copy_into_cache_by(&rope, &x, &mut cache, 0..2);
+            let ran = rope
+                .prepare_into(&x, &mut cache.slots(0..2), &NoRotation)
+                .map(Call::implementation);
             assert_eq!(ran, Ok(copy), "{doing}, copied");
             let kept = vec![I::from_f32(0.0); LEN];
             let cache = rope_core::cache::Cache::new(&kept, layout).expect("a valid cache");
             let mut y = vec![O::from_f32(0.0); LEN];
             let mut tensor = TensorMut::new(&mut y, SHAPE).expect("a valid tensor");
-            let ran = rotate_from_cache_by(&rope, &cache, 0..2, &mut tensor, &rows);
+            let ran = rope
+                .prepare_into(&cache.slots(0..2), &mut tensor, &rows)
+                .map(Call::implementation);
             assert_eq!(ran, Ok(rotation), "{doing}, from slots");
         }
     }
@@ -212,15 +224,23 @@ fn of_calls_into_codes() {
             "staged",
         ),
     ] {
-        let ran = rotate_into_cache_by(&chain, &narrow, &mut cache, 0..2, &rows);
+        let ran = chain
+            .prepare_into(&narrow, &mut cache.slots(0..2), &rows)
+            .map(Call::implementation);
         assert_eq!(ran, Ok(of_bf16), "bf16, {chain:?}");
-        let ran = rotate_into_cache_by(&chain, &f32s, &mut cache, 0..2, &rows);
+        let ran = chain
+            .prepare_into(&f32s, &mut cache.slots(0..2), &rows)
+            .map(Call::implementation);
         assert_eq!(ran, Ok(of_f32), "f32, {chain:?}");
     }
-    let ran = copy_into_cache_by(&rope, &narrow, &mut cache, 0..2);
+    let ran = rope
+        .prepare_into(&narrow, &mut cache.slots(0..2), &NoRotation)
+        .map(Call::implementation);
     assert_eq!(ran, Ok("coded"));
     let mut y = vec![0.0_f32; LEN];
     let mut y = TensorMut::new(&mut y, SHAPE).expect("a valid tensor");
-    let ran = rotate_from_cache_by(&rope, &cache.as_cache(), 0..2, &mut y, &rows);
+    let ran = rope
+        .prepare_into(&cache.as_cache().slots(0..2), &mut y, &rows)
+        .map(Call::implementation);
     assert_eq!(ran, Ok("staged"));
 }

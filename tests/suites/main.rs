@@ -64,6 +64,8 @@ mod model_types;
 mod models;
 mod norm;
 #[cfg(feature = "every")]
+mod operands;
+#[cfg(feature = "every")]
 mod outputs;
 #[cfg(feature = "models")]
 mod own_code;

@@ -259,14 +259,6 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
             "Q and K may differ in their heads alone, but channels is 7 in Q and 19 in K",
         ),
         (
-            Error::KeyValueMismatch {
-                dimension: Dimension::Tokens,
-                key: 3,
-                value: 13,
-            },
-            "K and V must have the same sequences and tokens, but tokens is 3 in K and 13 in V",
-        ),
-        (
             Error::Parameter {
                 name: "factor",
                 value: -2.0,
@@ -456,6 +448,10 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
              make the rows by Frequencies::shift",
         ),
         (
+            Error::NormInCache,
+            "the plan has a norm, which the keys of a cache have already; rotate them by a plan without it",
+        ),
+        (
             Error::HeadDimOnStack {
                 head_dim: 2049,
                 limit: 2048,
@@ -474,9 +470,9 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
         ),
         (
             Error::FullWidthRows {
-                operation: "Rope::shift",
+                operation: "a rotation in a cache",
             },
-            "Rope::shift requires rows with one angle per pair, but these are full-width: they have one per channel, \
+            "a rotation in a cache requires rows with one angle per pair, but these are full-width: they have one per channel, \
              which is no rotation; Direction::Transpose takes gradients back, and Rope::channel_gradients sums those \
              of cos and sin",
         ),

@@ -758,7 +758,7 @@ fn positions_of_text_are_refused_on_several_axes() {
         assert_eq!(two.values_in(positions, &mut storage), Err(error));
         assert_eq!(two.rows_in(positions, &mut storage).err(), Some(error));
         let mut x = TensorMut::new(&mut storage, [1, 196, 2, 4]).expect("a shape");
-        let rotated = Rope::new(Pairing::Half).rotate_at(&mut x, &two, positions);
+        let rotated = Rope::new(Pairing::Half).rotate(&mut x, &two.at(positions));
         assert_eq!(rotated, Err(error));
         assert_eq!(storage, [7.0; 196 * 2 * 4]);
         let text = format!("{given} positions are not one per axis for each token on 2 axes");

@@ -119,7 +119,7 @@ impl<E: Number + Bits> Heads<'_, E> {
         if rotates {
             chain.rotate(&mut tensor, &self.rows())
         } else {
-            chain.run_stages(&mut tensor)
+            chain.apply(&mut tensor)
         }
         .expect("a norm that fits");
         y
@@ -483,7 +483,7 @@ fn sums_have_the_order_of_pytorch() {
                     let mut y = x.clone();
                     let mut tensor = TensorMut::new(&mut y, shape).expect("a valid tensor");
                     rope.norm(norm)
-                        .run_stages(&mut tensor)
+                        .apply(&mut tensor)
                         .expect("a norm that fits");
                     alike(&y, &normed, &format!("{doing}, heads of {head_dim}"));
                 }
@@ -492,7 +492,7 @@ fn sums_have_the_order_of_pytorch() {
                 let mut y = x.clone();
                 let mut tensor = TensorMut::new(&mut y, [1, 1, 1, width]).expect("a valid tensor");
                 rope.norm(Norm::new(NormFormula::LLAMA4, eps))
-                    .run_stages(&mut tensor)
+                    .apply(&mut tensor)
                     .expect("a norm that fits");
                 alike(&y, &normed, &format!("{doing}, a head"));
             }
@@ -530,7 +530,7 @@ fn sums_in_f64_are_rounded_once() {
                 let mut y = x.clone();
                 let mut tensor = TensorMut::new(&mut y, [1, 1, 1, width]).expect("a valid tensor");
                 rope.norm(norm)
-                    .run_stages(&mut tensor)
+                    .apply(&mut tensor)
                     .expect("a norm that fits");
                 alike(&y, &normed, &format!("{backend}, {reach:?} of {width}"));
             }

@@ -113,10 +113,10 @@ fn parts_are_the_whole() {
                 let mut cache =
                     CacheMut::quantized(&mut each_codes, layout, QuantFormat::E4m3, scale, &mut [])
                         .expect("valid");
-                plan.rotate_into_cache(&source, &mut cache, &slots, &shared)
+                plan.rotate_into(&source, &mut cache.slots(&slots), &shared)
                     .expect("it fits");
                 let mut cache = CacheMut::new(&mut each_f16, layout).expect("valid");
-                plan.rotate_into_cache(&source, &mut cache, &slots, &own)
+                plan.rotate_into(&source, &mut cache.slots(&slots), &own)
                     .expect("it fits");
                 assert!(y == each_y && z == each_z, "tensors of {batch} x {tokens}");
                 assert!(
@@ -388,7 +388,7 @@ fn positions_of_dual_chunk_attention() {
             let shape = [1, ids.len(), 1, 64];
             let rope = Rope::new(Pairing::Half);
             let mut tensor = TensorMut::new(&mut x, shape).expect("valid");
-            rope.rotate_at(&mut tensor, &frequencies, given)
+            rope.rotate(&mut tensor, &frequencies.at(given))
                 .expect("positions");
             let mut tensor = TensorMut::new(&mut y, shape).expect("valid");
             rope.rotate(&mut tensor, &rows).expect("rows that fit");

@@ -148,10 +148,10 @@ fn rotate_at() {
             ] {
                 let (mut expected, mut got) = (x.clone(), x.clone());
                 let mut x = TensorMut::new(&mut expected, layout).expect("valid");
-                rope.rotate_at(&mut x, &frequencies, positions)
+                rope.rotate(&mut x, &frequencies.at(positions))
                     .expect("they fit");
                 let mut x = TensorMut::new(&mut got, layout).expect("valid");
-                pool.install(|| rope.rotate_at_parallel(&mut x, &frequencies, positions))
+                pool.install(|| rope.rotate_parallel(&mut x, &frequencies.at(positions)))
                     .expect("they fit");
                 same(&got, &expected, &format!("{shape:?}"));
             }
@@ -177,7 +177,7 @@ fn what_does_not_fit_is_refused_before_any_thread_starts() {
         rope.rotate_parallel(&mut tensor, &rows),
         rope.rotate_qk_parallel(&mut tensor, &mut other, &rows),
         rope.rotate_into_parallel(&source_tensor, &mut tensor, &rows),
-        rope.rotate_at_parallel(&mut tensor, &frequencies, 0..599),
+        rope.rotate_parallel(&mut tensor, &frequencies.at(0..599)),
     ] {
         assert!(matches!(result, Err(Error::RowCount { .. })), "{result:?}");
     }

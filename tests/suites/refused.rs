@@ -46,6 +46,7 @@ fn each_error_has_a_test() {
         include_str!("refused.rs"),
         include_str!("refused_chains.rs"),
         include_str!("config.rs"),
+        include_str!("operands.rs"),
         include_str!("rotate_at.rs"),
         include_str!("frequencies.rs"),
         include_str!("gguf.rs"),
@@ -346,10 +347,10 @@ fn windows_beyond_a_head() {
         let mut y = TensorMut::new(data, shape).expect("valid");
         let window = y.reborrow().narrow(Dimension::Channels, 5..5);
         refused(window, range(5, 5), &["channels"]);
-        let rotated = rope.rotate_window_into(&from, &mut y, &rows, 5);
+        let rotated = rope.window(5).rotate_into(&from, &mut y, &rows);
         refused(rotated, range(5, 4), &["channels"]);
         // Of four channels two are left, and the rows have four.
-        let rotated = rope.rotate_window_into(&from, &mut y, &rows, 2);
+        let rotated = rope.window(2).rotate_into(&from, &mut y, &rows);
         let error = Error::RotaryDimExceedsHead {
             rotary_dim: 4,
             head_dim: 2,
@@ -1001,15 +1002,15 @@ fn row_heads() {
     let from = [1.0_f32; 32];
     let from = Tensor::new(&from, [1, 4, 2, 4]).expect("valid");
     let ids = [0_i64, 1, 2, 3];
-    let shifted = rope.shift(&mut cache, &ids, &of_three());
+    let shifted = rope.rotate(&mut cache.slots(&ids), &of_three());
     refused(shifted, error(2), &words);
-    let written = rope.rotate_into_cache(&from, &mut cache, &ids, &of_three());
+    let written = rope.rotate_into(&from, &mut cache.slots(&ids), &of_three());
     refused(written, error(2), &words);
     let mut y = [0.0_f32; 32];
     let mut y = TensorMut::new(&mut y, [1, 4, 2, 4]).expect("valid");
     let read = rope_core::Rope::<rope_core::stages::WithStages<'_>>::from(rope);
     refused(
-        read.rotate_from_cache(&cache.as_cache(), &ids, &mut y, &of_three()),
+        read.rotate_into(&cache.as_cache().slots(&ids), &mut y, &of_three()),
         error(2),
         &words,
     );
@@ -1104,13 +1105,17 @@ fn row_magnitude() {
             refused(rope.rotate_into(&from, &mut x, &rows), error, &words);
             refused(chain.rotate(&mut x, &rows), error, &words);
             refused(chain.rotate_into(&from, &mut x, &rows), error, &words);
-            refused(rope.shift(&mut cache, &[0_i64], &rows), error, &words);
             refused(
-                rope.rotate_into_cache(&from, &mut cache, &[0_i64], &rows),
+                rope.rotate(&mut cache.slots(&[0_i64]), &rows),
                 error,
                 &words,
             );
-            let read = chain.rotate_from_cache(&cache.as_cache(), &[0_i64], &mut x, &rows);
+            refused(
+                rope.rotate_into(&from, &mut cache.slots(&[0_i64]), &rows),
+                error,
+                &words,
+            );
+            let read = chain.rotate_into(&cache.as_cache().slots(&[0_i64]), &mut x, &rows);
             refused(read, error, &words);
         });
     });

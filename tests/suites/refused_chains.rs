@@ -10,10 +10,10 @@ use rope_core::cache::{
 use rope_core::gradient::PairGradients;
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::shard::{Shard, ShardKind};
-use rope_core::stages::{Hadamard, Scale, StageOrder, WithStages};
+use rope_core::stages::{Hadamard, Scale, StageOrder, Stages, WithStages};
 use rope_core::{
-    Dimension, Error, Frequencies, Layout, Pairing, Positions, Rope, Rows, Scaling, Strides,
-    Tensor, TensorMut,
+    Dimension, Element, Error, Frequencies, Layout, NoRotation, Pairing, Positions, Rope, Rows,
+    Scaling, Strides, Tensor, TensorMut,
 };
 
 use crate::refused::{NUMBERS, refused, untouched};
@@ -42,31 +42,36 @@ fn each_verb<'a>(plan: impl Into<Rope<WithStages<'a>>>, error: Error, words: &[&
     untouched::<bf16>(LEN, |data| {
         let mut tensor = TensorMut::new(data, SHAPE).expect("valid");
         refused(chain.rotate(&mut tensor, &rows), error, words);
-        refused(chain.run_stages(&mut tensor), error, words);
+        refused(chain.apply(&mut tensor), error, words);
         let other = vec![bf16::ONE; LEN];
         let from = Tensor::new(&other, SHAPE).expect("valid");
         refused(chain.rotate_into(&from, &mut tensor, &rows), error, words);
         let cache = Cache::new(&other, layout()).expect("a cache that fits");
         let slots = &SLOTS;
-        let refusal = chain.rotate_from_cache(&cache, slots, &mut tensor, &rows);
+        let refusal = chain.rotate_into(&cache.slots(slots), &mut tensor, &rows);
         refused(refusal, error, words);
         refused(
-            chain.copy_from_cache(&cache, slots, &mut tensor),
+            chain.apply_into(&cache.slots(slots), &mut tensor),
             error,
             words,
         );
         let mut cache = CacheMut::new(data, layout()).expect("a cache that fits");
-        let refusal = chain.rotate_into_cache(&from, &mut cache, slots, &rows);
+        let refusal = chain.rotate_into(&from, &mut cache.slots(slots), &rows);
         refused(refusal, error, words);
         refused(
-            chain.copy_into_cache(&from, &mut cache, slots),
+            chain.apply_into(&from, &mut cache.slots(slots)),
             error,
             words,
         );
         untouched::<bf16>(LEN, |values| {
             let mut values = CacheMut::new(values, layout()).expect("a cache that fits");
-            let refusal =
-                chain.rotate_into_caches((&from, &mut cache), (&from, &mut values), slots, &rows);
+            let refusal = both(
+                &chain,
+                (&from, &mut cache),
+                (&from, &mut values),
+                slots,
+                &rows,
+            );
             refused(refusal, error, words);
         });
     });
@@ -156,10 +161,10 @@ fn weights_of_norms() {
         let without = norm.without_weight();
         assert!(!without.formula().weighted);
         let chain = ROPE().norm(without);
-        assert_eq!(chain.run_stages(&mut tensor), Ok(()));
+        assert_eq!(chain.apply(&mut tensor), Ok(()));
         // Also where some were given before.
         let chain = ROPE().norm(norm.weight(&one).without_weight());
-        assert_eq!(chain.run_stages(&mut tensor), Ok(()));
+        assert_eq!(chain.apply(&mut tensor), Ok(()));
         let chain = ROPE().norm(norm.without_weight().weight(&one[..8]));
         each_verb(chain, unused(8), &["8"]);
     }
@@ -334,7 +339,7 @@ fn blocks_of_transforms() {
     untouched::<f32>(LEN, |data| {
         let mut cache = CacheMut::new(data, layout()).expect("a cache that fits");
         let rows = Rows::new(&NUMBERS[..48], [6, 8]).expect("six rows");
-        refused(rope.shift(&mut cache, &SLOTS, &rows), error, &words);
+        refused(rope.rotate(&mut cache.slots(&SLOTS), &rows), error, &words);
     });
     untouched::<f32>(LEN, |data| {
         let y = [1.0_f32; LEN];
@@ -352,7 +357,7 @@ fn blocks_of_transforms() {
         let mut other = [1.0_f32; LEN];
         let mut q = TensorMut::new(data, SHAPE).expect("valid");
         let mut k = TensorMut::new(&mut other, SHAPE).expect("valid");
-        let rope = ROPE().query_and_key().hadamard(sixteen);
+        let rope = ROPE().hadamard(sixteen);
         refused(rope.rotate_qk(&mut q, &mut k, &rows()), error, &words);
     });
 }
@@ -373,24 +378,24 @@ fn head_dim_on_stack() {
         let from = Tensor::new(&other, shape).expect("valid");
         let mut tensor = TensorMut::new(data, shape).expect("valid");
         refused(chain.rotate(&mut tensor, &rows), error, &words);
-        refused(chain.run_stages(&mut tensor), error, &words);
+        refused(chain.apply(&mut tensor), error, &words);
         refused(chain.rotate_into(&from, &mut tensor, &rows), error, &words);
         let norm = Norm::new(NormFormula::LLAMA4, 1e-6);
         let squares = ROPE().sum_of_squares(norm, &from, &mut [0.0]);
         refused(squares, error, &words);
         let cache = Cache::new(&other, layout).expect("a cache that fits");
         refused(
-            chain.copy_from_cache(&cache, 0..1, &mut tensor),
+            chain.apply_into(&cache.slots(0..1), &mut tensor),
             error,
             &words,
         );
         let mut cache = CacheMut::new(data, layout).expect("a cache that fits");
         refused(
-            chain.copy_into_cache(&from, &mut cache, 0..1),
+            chain.apply_into(&from, &mut cache.slots(0..1)),
             error,
             &words,
         );
-        refused(ROPE().shift(&mut cache, 0..1, &rows), error, &words);
+        refused(ROPE().rotate(&mut cache.slots(0..1), &rows), error, &words);
     });
     // The longest there may be.
     let mut data = vec![1.0_f32; 2048];
@@ -422,22 +427,25 @@ fn rows_and_shapes() {
             refused(chain.rotate_into(&x, &mut tensor, &rows), error, &words);
             let y = [1.0_f32; LEN];
             let cache = Cache::new(&y, layout()).expect("a cache that fits");
-            let refusal = chain.rotate_from_cache(&cache, &SLOTS, &mut tensor, &rows);
+            let refusal = chain.rotate_into(&cache.slots(&SLOTS), &mut tensor, &rows);
             refused(refusal, error, &words);
             let mut cache = CacheMut::new(data, layout()).expect("a cache that fits");
-            let refusal = chain.rotate_into_cache(&x, &mut cache, &SLOTS, &rows);
+            let refusal = chain.rotate_into(&x, &mut cache.slots(&SLOTS), &rows);
             refused(refusal, error, &words);
             untouched::<f32>(LEN, |values| {
                 let mut values = CacheMut::new(values, layout()).expect("a cache that fits");
-                let refusal =
-                    chain.rotate_into_caches((&x, &mut cache), (&x, &mut values), &SLOTS, &rows);
+                let refusal = both(&chain, (&x, &mut cache), (&x, &mut values), &SLOTS, &rows);
                 refused(refusal, error, &words);
             });
         }
         // A shift has a row for each slot, and as many channels.
         let mut cache = CacheMut::new(data, layout()).expect("a cache that fits");
         let wide = Rows::new(&NUMBERS[..60], [6, 10]).expect("whole rows");
-        refused(ROPE().shift(&mut cache, &SLOTS, &wide), error, &["10", "8"]);
+        refused(
+            ROPE().rotate(&mut cache.slots(&SLOTS), &wide),
+            error,
+            &["10", "8"],
+        );
         let changes = ROPE().output_pairing(Pairing::Interleaved);
         let error = Error::PairingChangesInPlace {
             input: Pairing::Half,
@@ -445,7 +453,11 @@ fn rows_and_shapes() {
         };
         let rows = Rows::new(&NUMBERS[..48], [6, 8]).expect("whole rows");
         let words = ["half", "interleaved"];
-        refused(changes.shift(&mut cache, &SLOTS, &rows), error, &words);
+        refused(
+            changes.rotate(&mut cache.slots(&SLOTS), &rows),
+            error,
+            &words,
+        );
         let mut tensor = TensorMut::new(data, SHAPE).expect("valid");
         let chain = changes.norm(Norm::new(NormFormula::LLAMA4, 1e-6));
         refused(chain.rotate(&mut tensor, &rows), error, &words);
@@ -473,16 +485,23 @@ fn keys_and_values() {
             let mut keys = CacheMut::new(keys, layout()).expect("a cache that fits");
             let mut values = CacheMut::new(values, layout()).expect("a cache that fits");
             let chain = Rope::<WithStages<'_>>::from(ROPE());
-            let shape = [1, 6, 2, 8];
-            let v = Tensor::new(&x, shape).expect("valid");
-            let error = Error::KeyValueMismatch {
-                dimension: Dimension::Batch,
-                key: 2,
-                value: 1,
+            let v = Tensor::new(&x[..40], [1, 5, 1, 8]).expect("valid");
+            let error = Error::CacheHeads {
+                heads: 1,
+                head_dim: 8,
+                cache_heads: 2,
+                cache_head_dim: 8,
             };
-            let refusal =
-                chain.rotate_into_caches((&k, &mut keys), (&v, &mut values), &SLOTS, &rows);
-            refused(refusal, error, &["batch is 2", "1"]);
+            let refusal = both(&chain, (&k, &mut keys), (&v, &mut values), &SLOTS, &rows);
+            refused(refusal, error, &["1", "2"]);
+            let v = Tensor::new(&x[..80], [1, 5, 2, 8]).expect("valid");
+            let error = Error::SlotCount {
+                slots: 6,
+                tokens: 5,
+                batch: 1,
+            };
+            let refusal = both(&chain, (&k, &mut keys), (&v, &mut values), &SLOTS, &rows);
+            refused(refusal, error, &["6", "5"]);
             // Values that do not fit are found before the keys are written.
             let v = Tensor::new(&x[..48], [2, 3, 1, 8]).expect("valid");
             let error = Error::CacheHeads {
@@ -491,8 +510,7 @@ fn keys_and_values() {
                 cache_heads: 2,
                 cache_head_dim: 8,
             };
-            let refusal =
-                chain.rotate_into_caches((&k, &mut keys), (&v, &mut values), &SLOTS, &rows);
+            let refusal = both(&chain, (&k, &mut keys), (&v, &mut values), &SLOTS, &rows);
             refused(refusal, error, &["1", "2"]);
         });
         // So are slots that only the values' cache has not.
@@ -505,11 +523,27 @@ fn keys_and_values() {
                 slot: 1,
                 slots: 1,
             };
-            let refusal =
-                ROPE().rotate_into_caches((&k, &mut keys), (&k, &mut values), &SLOTS, &rows);
+            let refusal = both(&ROPE(), (&k, &mut keys), (&k, &mut values), &SLOTS, &rows);
             refused(refusal, error, &["1", "the cache's 0..1"]);
         });
     });
+}
+
+/// Keys through a plan and values as they are, into the same slots of two caches: both, or neither.
+fn both<'s, S: Stages, E: Element>(
+    plan: &Rope<S>,
+    (k, keys): (&Tensor<'_, E>, &mut CacheMut<'_>),
+    (v, values): (&Tensor<'_, E>, &mut CacheMut<'_>),
+    slots: impl IntoSlots<'s> + Copy,
+    rows: &Rows<'_>,
+) -> Result<(), Error> {
+    let unchanged = ROPE();
+    let (mut keys, mut values) = (keys.slots(slots), values.slots(slots));
+    let write_keys = plan.prepare_into(k, &mut keys, rows)?;
+    let write_values = unchanged.prepare_into(v, &mut values, &NoRotation)?;
+    write_keys.run();
+    write_values.run();
+    Ok(())
 }
 
 /// Each verb of caches, with slots that the cache `[2, 3, 2, 8]` does not have.
@@ -521,37 +555,42 @@ fn each_cache_verb(slots: Slots<'_>, error: Error, words: &[&str]) {
         let x = [1.0_f32; LEN];
         let from = Tensor::new(&x, SHAPE).expect("valid");
         let mut cache = CacheMut::new(data, layout()).expect("a cache that fits");
-        let refusal = chain.rotate_into_cache(&from, &mut cache, slots, &rows);
+        let refusal = chain.rotate_into(&from, &mut cache.slots(slots), &rows);
         refused(refusal, error, words);
         refused(
-            ROPE().rotate_into_cache(&from, &mut cache, slots, &rows),
+            ROPE().rotate_into(&from, &mut cache.slots(slots), &rows),
             error,
             words,
         );
         refused(
-            chain.copy_into_cache(&from, &mut cache, slots),
+            chain.apply_into(&from, &mut cache.slots(slots)),
             error,
             words,
         );
         untouched::<f32>(LEN, |values| {
             let mut values = CacheMut::new(values, layout()).expect("a cache that fits");
-            let refusal =
-                chain.rotate_into_caches((&from, &mut cache), (&from, &mut values), slots, &rows);
+            let refusal = both(
+                &chain,
+                (&from, &mut cache),
+                (&from, &mut values),
+                slots,
+                &rows,
+            );
             refused(refusal, error, words);
         });
         // A shift has one sequence.
         let one_sequence = matches!(error, Error::Slot { .. } | Error::SlotOffset { .. });
         if one_sequence {
-            refused(ROPE().shift(&mut cache, slots, &each), error, words);
+            refused(ROPE().rotate(&mut cache.slots(slots), &each), error, words);
         }
         let mut tensor = TensorMut::new(data, SHAPE).expect("valid");
         let cache = Cache::new(&x, layout()).expect("a cache that fits");
         refused(
-            chain.copy_from_cache(&cache, slots, &mut tensor),
+            chain.apply_into(&cache.slots(slots), &mut tensor),
             error,
             words,
         );
-        let refusal = chain.rotate_from_cache(&cache, slots, &mut tensor, &rows);
+        let refusal = chain.rotate_into(&cache.slots(slots), &mut tensor, &rows);
         refused(refusal, error, words);
     });
 }
@@ -603,7 +642,7 @@ fn slots() {
     let x = data;
     let from = Tensor::new(&x, SHAPE).expect("valid");
     let mut cache = CacheMut::new(&mut data, layout()).expect("a cache that fits");
-    let skipped = ROPE().rotate_into_cache(&from, &mut cache, &[i64::MIN; 6], &rows());
+    let skipped = ROPE().rotate_into(&from, &mut cache.slots(&[i64::MIN; 6]), &rows());
     assert!(skipped.is_ok());
     assert!(data == x);
 }
@@ -648,17 +687,17 @@ fn offsets_and_scales() {
         let words = [&*offset.to_string(), "24", "40"];
         let slots = Slots::offsets(&slots);
         refused(
-            ROPE().rotate_into_cache(&x, &mut cache, slots, &rows),
+            ROPE().rotate_into(&x, &mut cache.slots(slots), &rows),
             error,
             &words,
         );
-        refused(ROPE().shift(&mut cache, slots, &rows), error, &words);
+        refused(ROPE().rotate(&mut cache.slots(slots), &rows), error, &words);
         assert_eq!(bytes, [0x5a; 40]);
     }
     let inline = made(ScalePlace::Inline(8));
     let mut cache =
         CacheMut::quantized(&mut bytes, long, QuantFormat::E4m3, inline, &mut []).expect("fits");
-    let last = ROPE().rotate_into_cache(&x, &mut cache, Slots::offsets(&[16]), &rows);
+    let last = ROPE().rotate_into(&x, &mut cache.slots(Slots::offsets(&[16])), &rows);
     assert!(last.is_ok());
 
     let (mut bytes, mut scales) = (vec![0x5a_u8; 40], [7.0_f32; 2]);
@@ -671,11 +710,15 @@ fn offsets_and_scales() {
         CacheMut::quantized(&mut bytes, nhd, QuantFormat::E4m3, apart, &mut scales).expect("fits");
     let slots = Slots::offsets(&[0]);
     refused(
-        ROPE().rotate_into_cache(&x, &mut cache, slots, &rows),
+        ROPE().rotate_into(&x, &mut cache.slots(slots), &rows),
         error,
         &["slots"],
     );
-    refused(ROPE().shift(&mut cache, slots, &rows), error, &["slots"]);
+    refused(
+        ROPE().rotate(&mut cache.slots(slots), &rows),
+        error,
+        &["slots"],
+    );
     assert!(bytes == [0x5a; 40] && scales == [7.0; 2]);
 }
 
@@ -792,7 +835,7 @@ fn page_positions() {
             page: 2,
             pages: 2,
         };
-        let refusal = ROPE().rotate_into_cache(&x, &mut cache, slots, &rows());
+        let refusal = ROPE().rotate_into(&x, &mut cache.slots(slots), &rows());
         refused(
             refusal,
             error,
@@ -817,7 +860,7 @@ fn page_positions() {
         };
         let slots = Slots::sequences(&[0_i64; 6]);
         refused(
-            ROPE().rotate_into_cache(&x, &mut cache, slots, &rows()),
+            ROPE().rotate_into(&x, &mut cache.slots(slots), &rows()),
             error,
             &["3"],
         );
@@ -864,7 +907,7 @@ fn negative_pages() {
     let written = |slots: Slots<'_>| {
         let mut memory = [0.0_f32; LEN];
         let mut cache = CacheMut::new(&mut memory, layout()).expect("a cache that fits");
-        let copied = ROPE().copy_into_cache(&x, &mut cache, slots);
+        let copied = ROPE().apply_into(&x, &mut cache.slots(slots));
         copied.map(|()| memory)
     };
     let positions = [0_i64, 1, 5, -1, -4, i64::MIN];
@@ -877,7 +920,7 @@ fn negative_pages() {
         let one = CacheLayout::nhd([1, 1, 2, 8]).expect("a small cache");
         let mut cache = CacheMut::new(&mut memory, one).expect("a cache that fits");
         let x = Tensor::new(&NUMBERS[..16], [1, 1, 2, 8]).expect("valid");
-        ROPE().copy_into_cache(&x, &mut cache, slots)
+        ROPE().apply_into(&x, &mut cache.slots(slots))
     };
     assert_eq!(
         one(Slots::table(&[-1], [1, 1], 0)),
@@ -904,7 +947,7 @@ fn tables_of_packed_sequences() {
         let mut memory = [0.0_f32; 2 * LEN];
         let x = Tensor::new(&x, shape).expect("valid");
         let mut cache = CacheMut::new(&mut memory, layout).expect("a cache that fits");
-        let copied = ROPE().copy_into_cache(&x, &mut cache, slots);
+        let copied = ROPE().apply_into(&x, &mut cache.slots(slots));
         copied.map(|()| memory)
     };
     const PACKED: [usize; 4] = [1, 6, 2, 8];
@@ -924,7 +967,7 @@ fn tables_of_packed_sequences() {
         let x = Tensor::new(&x[..64], x4).expect("valid");
         let cells = CacheLayout::nhd([3, 4, 2, 8]).expect("a small cache");
         let mut cache = CacheMut::new(&mut memory, cells).expect("a cache that fits");
-        let copied = ROPE().copy_into_cache(&x, &mut cache, slots);
+        let copied = ROPE().apply_into(&x, &mut cache.slots(slots));
         copied.map(|()| memory)
     };
     assert_eq!(
@@ -1018,7 +1061,7 @@ fn integers_are_slots() {
         let mut memory = [0.0_f32; CELLS];
         let x = Tensor::new(x, [1, x.len() / 16, 2, 8])?;
         let mut cache = CacheMut::new(&mut memory, cells)?;
-        ROPE().copy_into_cache(&x, &mut cache, slots)?;
+        ROPE().apply_into(&x, &mut cache.slots(slots))?;
         Ok(memory)
     }
     let three = written(&x, cells, &[2_i64, 3, 4]);
@@ -1092,17 +1135,17 @@ fn heads_of_caches() {
             let part = Layout::bshd(shape).expect("a small shape");
             let from = Tensor::new(&other, part).expect("valid");
             let mut cache = CacheMut::new(data, layout()).expect("a cache that fits");
-            let refusal = chain.rotate_into_cache(&from, &mut cache, &SLOTS, &rows);
+            let refusal = chain.rotate_into(&from, &mut cache.slots(&SLOTS), &rows);
             refused(refusal, error, &words);
             refused(
-                chain.copy_into_cache(&from, &mut cache, &SLOTS),
+                chain.apply_into(&from, &mut cache.slots(&SLOTS)),
                 error,
                 &words,
             );
             let cache = Cache::new(&other, layout()).expect("a cache that fits");
             let mut tensor = TensorMut::new(data, part).expect("valid");
             refused(
-                chain.copy_from_cache(&cache, &SLOTS, &mut tensor),
+                chain.apply_into(&cache.slots(&SLOTS), &mut tensor),
                 error,
                 &words,
             );
@@ -1120,7 +1163,7 @@ fn heads_of_caches() {
         cache_heads: 1,
         cache_head_dim: 64,
     };
-    let refusal = ROPE().copy_into_cache(&x, &mut cache, 0..1);
+    let refusal = ROPE().apply_into(&x, &mut cache.slots(0..1));
     refused(refusal, error, &["68", "64"]);
     assert_eq!(bytes, [0x5a; 68]);
 }
@@ -1520,12 +1563,13 @@ fn empty_caches_are_fine() {
         let chain = Rope::<WithStages<'_>>::from(ROPE());
         let nothing = Tensor::new(&[0.0_f32; 0], [1, 0, heads, head_dim]).expect("nothing");
         chain
-            .copy_into_cache(&nothing, &mut cache, &none)
+            .apply_into(&nothing, &mut cache.slots(&none))
             .expect("no slots");
         let x = [0.0_f32; 1];
         let x = Tensor::new(&x[..heads * head_dim], [1, 1, heads, head_dim]).expect("valid");
-        let into =
-            |cache: &mut CacheMut<'_>, slots: Slots<'_>| chain.copy_into_cache(&x, cache, slots);
+        let into = |cache: &mut CacheMut<'_>, slots: Slots<'_>| {
+            chain.apply_into(&x, &mut cache.slots(slots))
+        };
         let there = blocks * block_size > 0;
         assert_eq!(into(&mut cache, (0..1).into()).is_ok(), there, "{shape:?}");
         assert!(into(&mut cache, (&[-1_i64]).into()).is_ok());
@@ -1558,7 +1602,9 @@ fn empty_caches_are_fine() {
     let mut data = [1.0_f32; LEN];
     let mut cache = CacheMut::new(&mut data, layout()).expect("a cache that fits");
     let rows = Rows::new(&[], [0, 8]).expect("no rows");
-    ROPE().shift(&mut cache, &none, &rows).expect("no slots");
+    ROPE()
+        .rotate(&mut cache.slots(&none), &rows)
+        .expect("no slots");
     let nothing = Tensor::new(&[0.0_f32; 0], [2, 0, 2, 8]).expect("nothing");
     let norm = Norm::new(NormFormula::LLAMA4, 1e-6);
     ROPE()
@@ -1646,7 +1692,11 @@ fn shifts() {
             tokens: 3,
             batch: 1,
         };
-        refused(ROPE().shift(&mut cache, 0..2, &rows), error, &["2", "3"]);
+        refused(
+            ROPE().rotate(&mut cache.slots(0..2), &rows),
+            error,
+            &["2", "3"],
+        );
     });
 }
 
@@ -1660,7 +1710,7 @@ fn positions_of_slots() {
     let written = |slots: Slots<'_>| {
         let mut memory = [0.0_f32; CELLS];
         let mut cache = CacheMut::new(&mut memory, layout).expect("a cache that fits");
-        let copied = Rope::<WithStages<'_>>::from(ROPE()).copy_into_cache(&x, &mut cache, slots);
+        let copied = Rope::<WithStages<'_>>::from(ROPE()).apply_into(&x, &mut cache.slots(slots));
         copied.map(|()| memory)
     };
     let each = [1_i64, 2, 3, 1, 2, 3];
@@ -1703,5 +1753,5 @@ fn positions_of_slots() {
     let mut cache = CacheMut::new(&mut memory, no_heads).expect("a cache that fits");
     let negative = Slots::sequences(i64::MIN..i64::MAX);
     let chain = Rope::<WithStages<'_>>::from(ROPE());
-    assert_eq!(chain.copy_into_cache(&none, &mut cache, negative), Ok(()));
+    assert_eq!(chain.apply_into(&none, &mut cache.slots(negative)), Ok(()));
 }

@@ -31,7 +31,7 @@ fn both_ways<E: Number>(
         let frequencies = frequencies.clone().backend(other).expect("a backend");
         let mut got = x.clone();
         let mut tensor = TensorMut::new(&mut got, place.layout).expect("a tensor");
-        rope.rotate_at(&mut tensor, &frequencies, positions)
+        rope.rotate(&mut tensor, &frequencies.at(positions))
             .expect("positions that fit");
         let doing =
             format!("{backend}, rows by {other}, {rope:?}, {shape:?}, {place:?}, {positions:?}");
@@ -133,7 +133,7 @@ fn mixed_at<E: Number>(source: &mut Source<'_>) {
         let doing = format!("{backend}, {rope:?}, {frequencies:?}, {shape:?}, {place:?}");
         let mut got = x.clone();
         let mut tensor = TensorMut::new(&mut got, place.layout).expect("a tensor");
-        rope.rotate_at(&mut tensor, &frequencies, positions)
+        rope.rotate(&mut tensor, &frequencies.at(positions))
             .expect("positions that fit");
         same(&got, &expected, &doing);
     }
@@ -155,11 +155,8 @@ fn rotate_at_refuses_other_heads() {
     for heads in [1, 2, 4] {
         let mut x = vec![1.0_f32; 5 * heads * 8];
         let mut tensor = TensorMut::new(&mut x, [1, 5, heads, 8]).expect("a tensor");
-        let refusal = Rope::new(Pairing::Half).rotate_at(
-            &mut tensor,
-            &frequencies,
-            Positions::axis_major(&ids),
-        );
+        let refusal = Rope::new(Pairing::Half)
+            .rotate(&mut tensor, &frequencies.at(Positions::axis_major(&ids)));
         assert_eq!(refusal, Err(Error::RowHeads { rows: 3, heads }));
         assert!(x.iter().all(|x| *x == 1.0));
     }
@@ -178,7 +175,7 @@ fn rotate_at_takes_rows_of_2048() {
         let shape = [1, 3, 1, 2050];
         let rope = Rope::new(Pairing::Half);
         let mut tensor = TensorMut::new(&mut got, shape).expect("a tensor");
-        rope.rotate_at(&mut tensor, &frequencies, 5..8)
+        rope.rotate(&mut tensor, &frequencies.at(5..8))
             .expect("positions");
         let rows = frequencies.rows(5..8).expect("positions");
         let mut tensor = TensorMut::new(&mut expected, shape).expect("a tensor");
@@ -199,7 +196,7 @@ fn rotate_at_refuses_and_writes_nothing() {
             let mut after = before.clone();
             let mut tensor = TensorMut::new(&mut after, [2, 3, 1, head_dim]).expect("a tensor");
             let error = rope
-                .rotate_at(&mut tensor, frequencies, positions)
+                .rotate(&mut tensor, &frequencies.at(positions))
                 .expect_err("a refusal");
             assert!(
                 before

@@ -284,7 +284,7 @@ fn a_norm_before_the_rotation() {
                 };
                 rows.with(|rows| {
                     let apart = run(&|y| {
-                        norm(rope).run_stages(y).expect("a norm that fits");
+                        norm(rope).apply(y).expect("a norm that fits");
                         rope.rotate(y, rows).expect("rows that fit");
                     });
                     for rope in [rope, in_stages(rope)] {

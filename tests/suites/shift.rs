@@ -53,7 +53,7 @@ impl<'f> Keys<'f> {
             let mut cache = CacheMut::new(&mut got, self.layout).expect("a cache that fits");
             for _ in 0..moves {
                 self.rope(backend)
-                    .shift(&mut cache, self.slots(), rows)
+                    .rotate(&mut cache.slots(self.slots()), rows)
                     .expect("a slot for each row");
             }
             let doing = format!("{backend}, {}, {key}_{}", self.file.name, E::NAME);
@@ -87,7 +87,7 @@ impl<'f> Keys<'f> {
         let mut got: Vec<f32> = self.file.bits("cached_f32");
         let mut cache = CacheMut::new(&mut got, self.layout).expect("a cache that fits");
         Rope::new(self.pairing)
-            .shift(&mut cache, self.slots(), &self.rows)
+            .rotate(&mut cache.slots(self.slots()), &self.rows)
             .expect("a slot for each row");
         let (head_dim, pairs) = (self.file.decimal("head_dim"), self.file.decimal("n_freq"));
         for (got, exact) in got.chunks(head_dim).zip(exact.chunks(head_dim)) {
@@ -118,7 +118,7 @@ impl<'f> Keys<'f> {
                 CacheMut::quantized(&mut got, self.layout, QuantFormat::E4m3, scale, &mut [])
                     .expect("a cache that fits");
             self.rope(backend)
-                .shift(&mut cache, self.slots(), &self.rows)
+                .rotate(&mut cache.slots(self.slots()), &self.rows)
                 .expect("a slot for each row");
             let expected = self.bytes("shifted_e4m3fn");
             assert_eq!(got, expected, "{backend}, {}, E4M3", self.file.name);
@@ -145,7 +145,7 @@ impl<'f> Keys<'f> {
             .expect("a cache that fits");
             for _ in 0..moves {
                 self.rope(backend)
-                    .shift(&mut cache, self.slots(), rows)
+                    .rotate(&mut cache.slots(self.slots()), rows)
                     .expect("a slot for each row");
             }
             let doing = format!("{backend}, {}, {key}_int8", self.file.name);
@@ -369,11 +369,11 @@ fn moved(rows: &Rows<'_>) -> Result<[[f64; 2]; ROWS], Error> {
     let on = |rope: Rope| {
         let mut keys = [1.0_f32; 2 * ROWS];
         let mut cache = CacheMut::new(&mut keys, layout).expect("a cache that fits");
-        let result = rope.shift(&mut cache, 0..ROWS, rows);
+        let result = rope.rotate(&mut cache.slots(0..ROWS), rows);
         let scaled = rope.scale(Scale::constant(3.0));
         let mut others = [1.0_f32; 2 * ROWS];
         let mut cache = CacheMut::new(&mut others, layout).expect("a cache that fits");
-        assert_eq!(scaled.shift(&mut cache, 0..ROWS, rows), result);
+        assert_eq!(scaled.rotate(&mut cache.slots(0..ROWS), rows), result);
         assert_eq!(keys, others, "{}", rope.backend_in_use());
         assert!(result.is_ok() || keys == [1.0; 2 * ROWS]);
         result.map(|()| [0, 1, 2].map(|row| [keys[2 * row], keys[2 * row + 1]].map(f64::from)))
@@ -492,7 +492,7 @@ fn a_delta_of_zero_keeps_the_bits() {
                 .collect();
             let mut got = words.clone();
             let mut cache = CacheMut::new(&mut got, layout).expect("a cache that fits");
-            rope.shift(&mut cache, 0..4, &rows)
+            rope.rotate(&mut cache.slots(0..4), &rows)
                 .expect("a slot for each");
             for code in QuantFormat::ALL {
                 let bytes: Vec<u8> = (0..256).map(|_| source.word() as u8).collect();
@@ -500,7 +500,7 @@ fn a_delta_of_zero_keeps_the_bits() {
                 let before = scales.clone();
                 let mut cache = CacheMut::quantized(&mut codes, layout, code, made, &mut scales)
                     .expect("a cache that fits");
-                rope.shift(&mut cache, 0..4, &rows)
+                rope.rotate(&mut cache.slots(0..4), &rows)
                     .expect("a slot for each");
                 for slot in [0, 2] {
                     for head in 0..2 {
@@ -534,7 +534,7 @@ fn shifted_as_rotated(source: &mut Source<'_>, rows: &Rows<'_>, doing: &str) {
             let (mut got, mut expected) = (x.clone(), x.clone());
             let layout = CacheLayout::nhd(shape).expect("a small cache");
             let mut cache = CacheMut::new(&mut got, layout).expect("a cache that fits");
-            rope.shift(&mut cache, 0..4, rows)
+            rope.rotate(&mut cache.slots(0..4), rows)
                 .expect("a slot for each row");
             let mut tensor = TensorMut::new(&mut expected, shape).expect("a valid tensor");
             rope.rotate(&mut tensor, rows).expect("rows that fit");
@@ -602,7 +602,7 @@ fn half_a_turn_of_codes(
             let mut cache =
                 CacheMut::quantized(&mut got, layout, QuantFormat::Int8Even, scale, &mut [])
                     .expect("a cache that fits");
-            rope.shift(&mut cache, 0..4, rows)
+            rope.rotate(&mut cache.slots(0..4), rows)
                 .expect("a slot for each row");
             assert_eq!(got, expected, "{backend}, {pairing:?}, {doing}");
         }

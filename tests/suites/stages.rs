@@ -143,9 +143,9 @@ fn agree_in_codes<E: Number>(
                 let source = Tensor::new(&x, from.layout).expect("a valid tensor");
                 let chain = Rope::<WithStages<'_>>::from(rope);
                 if rotates {
-                    chain.rotate_into_cache(&source, &mut cache, 0..tokens, &rows)
+                    chain.rotate_into(&source, &mut cache.slots(0..tokens), &rows)
                 } else {
-                    chain.copy_into_cache(&source, &mut cache, 0..tokens)
+                    chain.apply_into(&source, &mut cache.slots(0..tokens))
                 }
                 .expect("rows and slots that fit");
                 let made: Vec<u32> = made.iter().map(|scale| scale.to_bits()).collect();
@@ -262,7 +262,7 @@ fn agree_in_norms<E: Number>(
                 let mut kept = vec![E::from_f32(0.5); layout.end()];
                 let mut cache = CacheMut::new(&mut kept, layout).expect("a valid cache");
                 chain
-                    .rotate_into_cache(&x, &mut cache, &slots, &rows)
+                    .rotate_into(&x, &mut cache.slots(&slots), &rows)
                     .expect("what fits");
                 let mut codes = [vec![0x5a_u8; layout.end()], vec![0x5a_u8; layout.end()]];
                 for (chain, codes) in [chain, chain.without_rounding()]
@@ -274,7 +274,7 @@ fn agree_in_norms<E: Number>(
                         CacheMut::quantized(codes, layout, QuantFormat::E4m3, scale, &mut [])
                             .expect("a valid cache");
                     chain
-                        .rotate_into_cache(&x, &mut cache, &slots, &rows)
+                        .rotate_into(&x, &mut cache.slots(&slots), &rows)
                         .expect("what fits");
                 }
                 (tensor, kept, codes)

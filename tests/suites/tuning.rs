@@ -133,7 +133,7 @@ fn calls<E: Number>() -> [(&'static str, Call<E>); 7] {
                 let scale = QuantScale::Multiply(0.5.into());
                 let cache =
                     CacheMut::quantized(&mut codes, layout, QuantFormat::E4m3, scale, &mut []);
-                rope.rotate_into_cache(x, &mut cache.expect("a cache"), 0..tokens, rows)
+                rope.rotate_into(x, &mut cache.expect("a cache").slots(0..tokens), rows)
                     .expect("they fit");
             });
             codes

@@ -148,7 +148,7 @@ fn rotate(
 ) -> Result<(), Error> {
     let shape = [1, positions.len(), 1, tokens.len() / positions.len()];
     let mut tensor = TensorMut::new(tokens, shape)?;
-    Rope::new(Pairing::Half).rotate_at(&mut tensor, frequencies, positions)
+    Rope::new(Pairing::Half).rotate(&mut tensor, &frequencies.at(positions))
 }
 
 fn scaled_product(q: &[f32], k: &[f32]) -> f64 {

@@ -55,7 +55,7 @@ impl CacheBench {
             let mut subjects: [Subject<'_>; 1] = [Box::new(|bytes, times| {
                 let mut cache = CacheMut::blocks(bytes, self.layout, format)?;
                 for _ in 0..times {
-                    chain.copy_into_cache(black_box(&source), &mut cache, &slots)?;
+                    chain.apply_into(black_box(&source), &mut cache.slots(&slots))?;
                 }
                 Ok(())
             })];

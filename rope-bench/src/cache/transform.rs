@@ -23,7 +23,7 @@ impl CacheBench {
         let plan = self.rope.hadamard(Hadamard::new(HEAD_DIM)?);
         let ours = |bytes: &mut [u8]| {
             let mut x = TensorMut::<f32>::new(bytemuck::cast_slice_mut(bytes), self.shape())?;
-            plan.run_stages(black_box(&mut x))
+            plan.apply(black_box(&mut x))
         };
         let len = self.len() * size_of::<f32>();
         let mut memory = Memory::new(len);

@@ -186,7 +186,7 @@ impl<E: Float> Runner for OnTheFly<E> {
             [q] => {
                 let mut q = TensorMut::new(&mut x[q.range.clone()], q.layout)?;
                 for _ in 0..times {
-                    rope.rotate_at(black_box(&mut q), frequencies, &*positions)?;
+                    rope.rotate(black_box(&mut q), &frequencies.at(&*positions))?;
                 }
             }
             // Q and K share the rows that are made.

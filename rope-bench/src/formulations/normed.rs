@@ -116,13 +116,12 @@ impl<E: Float> Runner for PreparedNormed<E> {
                 key.rotate(black_box(&mut k), &self.rows)?;
             }
         } else {
-            let both = self
-                .rope
-                .query_and_key()
-                .query_norm(q_norm)
-                .key_norm(k_norm);
+            let (query, key) = (self.rope.norm(q_norm), self.rope.norm(k_norm));
             for _ in 0..times {
-                both.rotate_qk(black_box(&mut q), black_box(&mut k), &self.rows)?;
+                let queries = query.prepare(black_box(&mut q), &self.rows)?;
+                let keys = key.prepare(black_box(&mut k), &self.rows)?;
+                queries.run();
+                keys.run();
             }
         }
         Ok(())

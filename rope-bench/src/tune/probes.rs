@@ -164,7 +164,7 @@ impl Probe {
                 scale,
                 &mut [],
             )?;
-            return Ok(rope.rotate_into_cache(&x, &mut cache, 0..self.tokens, rows)?);
+            return Ok(rope.rotate_into(&x, &mut cache.slots(0..self.tokens), rows)?);
         }
         let values: &mut [E] = bytemuck::cast_slice_mut(bytes);
         if self.call == Call::Outputs {

@@ -52,16 +52,15 @@ fn rotate_elements<E: Element + BurnElement>(
 ) -> Result<FlexTensor, rope_core::Error> {
     #[cfg(feature = "rayon")]
     let (in_place, across) = (
-        Rope::rotate_parallel::<E>,
-        Rope::rotate_into_parallel::<E, E>,
+        |x: &mut TensorMut<'_, E>| rope.rotate_parallel(x, rows),
+        |x: &Tensor<'_, E>, y: &mut TensorMut<'_, E>| rope.rotate_into_parallel(x, y, rows),
     );
     #[cfg(not(feature = "rayon"))]
-    let (in_place, across) = (Rope::rotate::<E>, Rope::rotate_into::<E, E>);
-    each_element::<E>(
-        x,
-        |x| in_place(&rope, x, rows),
-        |x, y| across(&rope, x, y, rows),
-    )
+    let (in_place, across) = (
+        |x: &mut TensorMut<'_, E>| rope.rotate(x, rows),
+        |x: &Tensor<'_, E>, y: &mut TensorMut<'_, E>| rope.rotate_into(x, y, rows),
+    );
+    each_element::<E>(x, in_place, across)
 }
 
 /// What one of two functions makes of a tensor that is [`readable`]: in place if that is the only handle of its memory,

@@ -10,7 +10,7 @@ use rope_core::cache::{
     Slots,
 };
 use rope_core::stages::WithStages;
-use rope_core::{Element, Pairing, Rope, Rows, Strides, TensorMut};
+use rope_core::{Element, NoRotation, Pairing, Rope, Rows, Strides, TensorMut};
 
 use crate::rotation::Rotation;
 use crate::tensor::{
@@ -71,6 +71,7 @@ pub(crate) fn write(
     if let Some(norm) = &rotation.norm {
         rope = rope.norm(norm.as_core()?);
     }
+    let unchanged = Rope::new(Pairing::Half);
     let (k, v) = (with_adjacent_channels(k)?, with_adjacent_channels(v)?);
     let ((k, k_layout), (v, v_layout)) = (k.storage_and_layout(), v.storage_and_layout());
     let (Storage::Cpu(k), Storage::Cpu(v)) = (&*k, &*v) else {
@@ -81,11 +82,16 @@ pub(crate) fn write(
         let mut keys = cache_mut(("keys", keys, layout), order, format, 0)?;
         borrow_mut(values, |values, layout| {
             let mut values = cache_mut(("values", values, layout), order, format, 1)?;
+            let (mut keys, mut values) = (keys.slots(slots), values.slots(slots));
             with_elements!(k, k => with_elements!(v, v => {
                 let k = rope_core::Tensor::new(from_offset(k, k_layout), k_place).map_err(refused)?;
                 let v = rope_core::Tensor::new(from_offset(v, v_layout), v_place).map_err(refused)?;
-                rope.rotate_into_caches((&k, &mut keys), (&v, &mut values), slots, rows)
-                    .map_err(refused)
+                let write_keys = rope.prepare_into(&k, &mut keys, rows).map_err(refused)?;
+                let write_values = unchanged.prepare_into(&v, &mut values, &NoRotation);
+                let write_values = write_values.map_err(refused)?;
+                write_keys.run();
+                write_values.run();
+                Ok(())
             }))
         })
     })
@@ -151,7 +157,7 @@ fn read_elements<E: Element + WithDType>(
     let mut target = TensorMut::new(&mut elements, layout).map_err(refused)?;
     // Without its rotation a plan is what else it does: nothing.
     let rope = Rope::new(Pairing::Half);
-    rope.copy_from_cache(cache, slots, &mut target)
+    rope.apply_into(&cache.slots(slots), &mut target)
         .map_err(refused)?;
     Tensor::from_vec(elements, dims.to_vec(), &Device::Cpu)
 }

@@ -262,7 +262,7 @@ impl Rotary {
     ///
     /// # Errors
     ///
-    /// In words: those of [`rope_core::Rope::rotate_into_caches`]; if a tensor is tracked (detach it), has not four
+    /// In words: those of [`rope_core::Rope::rotate_into`]; if a tensor is tracked (detach it), has not four
     /// dimensions, or does not lie on the CPU; if a cache does not have the type of its format, or shares its storage
     /// with another tensor of the call; if the first channels are not those that rotate. Both caches are untouched
     /// then.
@@ -293,7 +293,7 @@ impl Rotary {
     ///
     /// # Errors
     ///
-    /// In words: those of [`rope_core::Rope::copy_from_cache`]; if a cache is tracked, has not four dimensions or the
+    /// In words: those of [`rope_core::Rope::apply_into`]; if a cache is tracked, has not four dimensions or the
     /// type of its format, or does not lie on the CPU; if `dtype` is another.
     pub fn read_caches<'s>(
         &self,

@@ -1,7 +1,7 @@
 //! The chain, and the verbs that take one.
 
-use rope_core::Rope;
 use rope_core::stages::{LinearStages, WithStages};
+use rope_core::{NoRotation, Pairing, Rope};
 
 use crate::cache::{Names, rope_cache};
 use crate::failure::Failure;
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn rope_chain_run_stages(
             let (chain, used) = self::chain(chain)?;
             let x = read("x", x)?;
             with_element!(x.element, E => {
-                Ok(chain.run_stages(&mut x.tensor::<E>("x", &[&used])?)?)
+                Ok(chain.apply(&mut x.tensor::<E>("x", &[&used])?)?)
             })
         }
     })
@@ -296,7 +296,7 @@ pub unsafe extern "C" fn rope_chain_rotate_into_cache(
                     cache.writable(Names::CACHE, &[&source, &used, &listed, &regions])?;
                 with_element!(x.element, E => {
                     let x = x.tensor::<E>("x")?;
-                    Ok(chain.rotate_into_cache(&x, &mut cache, slots, rows)?)
+                    Ok(chain.rotate_into(&x, &mut cache.slots(slots), rows)?)
                 })
             })
         }
@@ -332,7 +332,7 @@ pub unsafe extern "C" fn rope_chain_copy_into_cache(
             let source = [x.region("x")?];
             let (mut cache, _) = cache.writable(Names::CACHE, &[&source, &used, &listed])?;
             with_element!(x.element, E => {
-                Ok(chain.copy_into_cache(&x.tensor::<E>("x")?, &mut cache, slots)?)
+                Ok(chain.apply_into(&x.tensor::<E>("x")?, &mut cache.slots(slots))?)
             })
         }
     })
@@ -347,8 +347,7 @@ const ONE_EACH: &str = "they must be disjoint; of caches between one another, ro
 /// The two caches must not share memory, from the first byte to the last of each. Caches that lie between one another
 /// take rope_chain_rotate_into_cache and rope_chain_copy_into_cache.
 ///
-/// Returns ROPE_STATUS_KEY_VALUE_MISMATCH if the tokens of the two tensors are not as many, and what
-/// rope_chain_rotate_into_cache returns for either.
+/// Returns what rope_chain_rotate_into_cache returns for either.
 ///
 /// # Threads
 ///
@@ -388,8 +387,13 @@ pub unsafe extern "C" fn rope_chain_rotate_into_caches(
                     let k = k.tensor::<K>("k")?;
                     with_element!(v.element, V => {
                         let v = v.tensor::<V>("v")?;
-                        let (keys, values) = ((&k, &mut keys), (&v, &mut values));
-                        Ok(chain.rotate_into_caches(keys, values, slots, rows)?)
+                        let (mut keys, mut values) = (keys.slots(slots), values.slots(slots));
+                        let unchanged = Rope::new(Pairing::Half);
+                        let write_keys = chain.prepare_into(&k, &mut keys, rows)?;
+                        let write_values = unchanged.prepare_into(&v, &mut values, &NoRotation)?;
+                        write_keys.run();
+                        write_values.run();
+                        Ok(())
                     })
                 })
             })
@@ -430,7 +434,7 @@ pub unsafe extern "C" fn rope_chain_rotate_from_cache(
             with_rows(rows, &mut |rows, regions| {
                 with_element!(y.element, E => {
                     let mut y = y.tensor::<E>("y", &[&used, &taken, &listed, &regions])?;
-                    Ok(chain.rotate_from_cache(&cache, slots, &mut y, rows)?)
+                    Ok(chain.rotate_into(&cache.slots(slots), &mut y, rows)?)
                 })
             })
         }
@@ -465,7 +469,7 @@ pub unsafe extern "C" fn rope_chain_copy_from_cache(
             let (cache, taken) = cache.readable(Names::CACHE)?;
             with_element!(y.element, E => {
                 let mut y = y.tensor::<E>("y", &[&used, &taken, &listed])?;
-                Ok(chain.copy_from_cache(&cache, slots, &mut y)?)
+                Ok(chain.apply_into(&cache.slots(slots), &mut y)?)
             })
         }
     })
@@ -504,7 +508,7 @@ pub unsafe extern "C" fn rope_shift(
             let (slots, listed) = read("slots", slots)?.slots()?;
             with_rows(rows, &mut |rows, regions| {
                 let (mut cache, _) = cache.writable(Names::CACHE, &[&listed, &regions])?;
-                Ok(rope.shift(&mut cache, slots, rows)?)
+                Ok(rope.rotate(&mut cache.slots(slots), rows)?)
             })
         }
     })
@@ -540,7 +544,7 @@ pub unsafe extern "C" fn rope_chain_shift(
             with_rows(rows, &mut |rows, regions| {
                 let read: [&[Region]; 3] = [&[factors], &listed, &regions];
                 let (mut cache, _) = cache.writable(Names::CACHE, &read)?;
-                Ok(chain.shift(&mut cache, slots, rows)?)
+                Ok(chain.rotate(&mut cache.slots(slots), rows)?)
             })
         }
     })

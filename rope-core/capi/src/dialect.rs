@@ -22,7 +22,7 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
     ("Direction::Inverse", "ROPE_DIRECTION_INVERSE"),
     ("Direction::Transpose", "ROPE_DIRECTION_TRANSPOSE"),
     ("rotate_into", "rope_rotate_into"),
-    ("Rope::shift", "rope_shift"),
+    ("a rotation in a cache", "rope_shift"),
     (
         "the attention factor of the rows is",
         "rows.attention_factor is",

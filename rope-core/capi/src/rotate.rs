@@ -1,8 +1,8 @@
 //! The verbs.
 
-use rope_core::axes::RowSource;
+use rope_core::axes::MixedFrequencies;
 use rope_core::internals::check_query_and_key;
-use rope_core::{Layout, Rope, Rows, TensorMut};
+use rope_core::{Frequencies, Layout, Positions, Rope, Rows, RowsAt, TensorMut};
 
 use crate::failure::Failure;
 use crate::frequencies::{frequencies, rope_frequencies};
@@ -289,6 +289,23 @@ pub unsafe extern "C" fn rope_rotate_at(
     status_of(|| unsafe { at(plan, x, self::frequencies(frequencies)?, positions) })
 }
 
+/// Frequencies of either kind.
+pub(crate) trait At {
+    fn at<'a>(&'a self, positions: Positions<'a>) -> RowsAt<'a>;
+}
+
+impl At for Frequencies<'_> {
+    fn at<'a>(&'a self, positions: Positions<'a>) -> RowsAt<'a> {
+        self.at(positions)
+    }
+}
+
+impl At for MixedFrequencies<'_> {
+    fn at<'a>(&'a self, positions: Positions<'a>) -> RowsAt<'a> {
+        self.at(positions)
+    }
+}
+
 /// Rotates with rows that are made on the way.
 ///
 /// # Safety
@@ -297,7 +314,7 @@ pub unsafe extern "C" fn rope_rotate_at(
 pub(crate) unsafe fn at(
     plan: *const rope_plan,
     x: *const rope_tensor_mut,
-    (frequencies, region): (&impl RowSource, Region),
+    (frequencies, region): (&impl At, Region),
     positions: *const rope_positions,
 ) -> Result<(), Failure> {
     // SAFETY: the caller promises all of it. `x` becomes a slice only apart from the frequencies and the positions (see
@@ -308,7 +325,7 @@ pub(crate) unsafe fn at(
         let (positions, [first, second]) = read("positions", positions)?.positions()?;
         with_element!(x.element, E => {
             let mut x = x.tensor::<E>("x", &[&[region, first, second]])?;
-            Ok(rope.rotate_at(&mut x, frequencies, positions)?)
+            Ok(rope.rotate(&mut x, &frequencies.at(positions))?)
         })
     }
 }

@@ -70,8 +70,6 @@ pub enum rope_status {
     ShapeMismatch = 31,
     /// Q and K differ in more than their heads.
     QueryKeyMismatch = 32,
-    /// K and V differ in their sequences or tokens.
-    KeyValueMismatch = 74,
     /// This CPU, or this build, lacks the instruction set.
     BackendUnavailable = 33,
     /// A base, factor or other number makes no sense.
@@ -255,7 +253,6 @@ statuses! {
     PairingChangesInPlace = c"in place the pairing cannot change": PairingChangesInPlace,
     ShapeMismatch = c"source and target have different shapes": ShapeMismatch,
     QueryKeyMismatch = c"Q and K differ in more than their heads": QueryKeyMismatch,
-    KeyValueMismatch = c"K and V differ in their sequences or tokens": KeyValueMismatch,
     BackendUnavailable = c"this CPU, or this build, lacks the instruction set": BackendUnavailable,
     Parameter = c"a base, factor or other number makes no sense": Parameter ListEntry,
     Count = c"a list with one number for each pair (or sequence) has another length": Count,
@@ -298,7 +295,7 @@ statuses! {
     CenteredSums = c"a norm that is centered takes no given sums": CenteredSums,
     HadamardBlock = c"a block of a Hadamard transform is no power of two from 2 to 2048": HadamardBlock,
     HadamardHead = c"the block of a Hadamard transform does not divide a head": HadamardHead,
-    NotLinear = c"a chain with a norm has neither a shift nor a backward pass",
+    NotLinear = c"a chain with a norm has neither a shift nor a backward pass": NormInCache,
     NoInteger = c"keys are moved between integer positions, not coordinates": NoInteger,
     BackwardDirection = c"a backward pass is that of a plan that rotates forward": BackwardDirection,
     GradientPairing = c"gradients of cos and sin require a plan with one pairing": GradientPairing,

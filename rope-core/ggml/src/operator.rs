@@ -6,7 +6,7 @@ use half::f16;
 use llama_cpp_sys_2 as c;
 use rope_core::axes::Axes;
 use rope_core::{
-    Dimension, Direction, Element, Frequencies, Layout, Positions, Rope, Strides, Tensor, TensorMut,
+    Direction, Element, Frequencies, Layout, Positions, Rope, Strides, Tensor, TensorMut,
 };
 
 use crate::pairs::{Pair, Parameters};
@@ -128,16 +128,17 @@ unsafe fn rotate<E: Element>(operator: &c::ggml_tensor) -> Result<(), String> {
     } else {
         Direction::Transpose
     };
-    let rope = Rope::new(parameters.pairing()).direction(direction);
+    let rope = Rope::new(parameters.pairing())
+        .direction(direction)
+        .window(parameters.offset);
 
     let (from, to) = (layout::<E>(x)?, layout::<E>(operator)?);
-    let window = parameters.offset..parameters.offset + parameters.rotary_dim();
     let source = x.data.cast_const().cast::<E>();
     let target = operator.data.cast::<E>();
     if source == target && from == to {
         // SAFETY: the memory of the tensor.
         let data = unsafe { slice::from_raw_parts_mut(target, to.end()) };
-        let y = TensorMut::new(data, to).and_then(|y| y.narrow(Dimension::Channels, window));
+        let y = TensorMut::new(data, to);
         return y
             .and_then(|mut y| rope.rotate(&mut y, &rows))
             .map_err(message);
@@ -156,8 +157,7 @@ unsafe fn rotate<E: Element>(operator: &c::ggml_tensor) -> Result<(), String> {
     };
     let x = Tensor::new(x, from).map_err(message)?;
     let mut y = TensorMut::new(y, to).map_err(message)?;
-    rope.rotate_window_into(&x, &mut y, &rows, window.start)
-        .map_err(message)
+    rope.rotate_into(&x, &mut y, &rows).map_err(message)
 }
 
 /// ggml's dimensions are head_dim, heads, tokens and batch.

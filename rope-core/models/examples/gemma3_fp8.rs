@@ -48,12 +48,9 @@ pub(crate) fn step(
     let format = QuantFormat::E4m3;
     let mut keys = CacheMut::quantized(&mut pages.keys, pages.layout, format, scale, &mut [])?;
     let mut values = CacheMut::quantized(&mut pages.values, pages.layout, format, scale, &mut [])?;
-    rope.norm(k_norm).rotate_into_caches(
-        (&Tensor::new(k, kv)?, &mut keys),
-        (&Tensor::new(v, kv)?, &mut values),
-        slots,
-        rows,
-    )?;
+    rope.norm(k_norm)
+        .rotate_into(&Tensor::new(k, kv)?, &mut keys.slots(slots), rows)?;
+    rope.apply_into(&Tensor::new(v, kv)?, &mut values.slots(slots))?;
     Ok(())
 }
 

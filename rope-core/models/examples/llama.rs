@@ -53,18 +53,15 @@ pub(crate) fn step(
     let shape = [1, tokens, kv_heads, head_dim];
     let rope = rotation.rope()?;
     rope.rotate(&mut TensorMut::new(q, [1, tokens, heads, head_dim])?, rows)?;
-    rope.rotate_into_caches(
-        (
-            &Tensor::new(k, shape)?,
-            &mut CacheMut::new(&mut cache.keys, cache.layout)?,
-        ),
-        (
-            &Tensor::new(v, shape)?,
-            &mut CacheMut::new(&mut cache.values, cache.layout)?,
-        ),
-        cache.tokens..cache.tokens + tokens,
+    let slots = cache.tokens..cache.tokens + tokens;
+    let mut keys = CacheMut::new(&mut cache.keys, cache.layout)?;
+    let mut values = CacheMut::new(&mut cache.values, cache.layout)?;
+    rope.rotate_into(
+        &Tensor::new(k, shape)?,
+        &mut keys.slots(slots.clone()),
         rows,
     )?;
+    rope.apply_into(&Tensor::new(v, shape)?, &mut values.slots(slots))?;
     cache.tokens += tokens;
     Ok(())
 }

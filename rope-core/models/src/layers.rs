@@ -232,13 +232,13 @@ impl Rotation {
     ) -> Result<(), Error> {
         let (from, rope) = (self.first_rotated(x.layout(), rows)?, self.plan());
         if self.windows == 1 {
-            return Ok(rope.rotate_window_into(x, y, rows, from)?);
+            return Ok(rope.window(from).rotate_into(x, y, rows)?);
         }
         for (channels, pairs) in self.windows_from(from) {
             let rows = rows.pairs(pairs)?;
             if channels.start == from {
                 // It copies the others, too.
-                rope.rotate_window_into(x, y, &rows, from)?;
+                rope.window(from).rotate_into(x, y, &rows)?;
                 continue;
             }
             let x = x.narrow(Dimension::Channels, channels.clone())?;

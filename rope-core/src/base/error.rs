@@ -420,16 +420,6 @@ errors! { f =>
         /// Its extent in K.
         key: usize,
     } => write!(f, "Q and K may differ in their heads alone, but {dimension} is {query} in Q and {key} in K"),
-    /// [`Rope::rotate_into_caches`](crate::Rope::rotate_into_caches): K and V have different numbers of sequences or
-    /// tokens.
-    KeyValueMismatch {
-        /// The first dimension in which they differ.
-        dimension: Dimension,
-        /// Its extent in K.
-        key: usize,
-        /// Its extent in V.
-        value: usize,
-    } => write!(f, "K and V must have the same sequences and tokens, but {dimension} is {key} in K and {value} in V"),
     /// [`Rope::backend`](crate::Rope::backend): this CPU, or this build, lacks the instruction set.
     BackendUnavailable {
         /// The backend asked for.
@@ -517,7 +507,7 @@ errors! { f =>
             pairs.saturating_mul(2)
         )
     },
-    /// [`Frequencies::rows`](crate::Frequencies::rows), `rows_in`, `Rope::rotate_at`: a list of positions for several
+    /// [`Frequencies::rows`](crate::Frequencies::rows), `rows_in`, `at`: a list of positions for several
     /// axes whose length does not divide by their number; one number per token for
     /// [`MixedFrequencies`](crate::axes::MixedFrequencies) on several axes.
     PositionsPerAxis {
@@ -536,7 +526,7 @@ errors! { f =>
         /// The first coordinate.
         value: f64,
     } => write!(f, "the coordinate {value} is not an integer; shifts and slots need integer positions"),
-    /// [`Frequencies::rows`](crate::Frequencies::rows), `rows_in`, `Rope::rotate_at`: a coordinate that is infinite or
+    /// [`Frequencies::rows`](crate::Frequencies::rows), `rows_in`, `at`: a coordinate that is infinite or
     /// not a number.
     Coordinate {
         /// Index in the list.
@@ -572,7 +562,7 @@ errors! { f =>
         "{bytes} bytes could not be allocated; compute fewer rows at a time, or call the function whose name ends with \
          `_in` (rows_in), which takes the caller's storage"
     ),
-    /// [`Rope::rotate_at`](crate::Rope::rotate_at): a row is longer than what is kept on the stack.
+    /// [`Frequencies::at`](crate::Frequencies::at): a row is longer than what is kept on the stack.
     RotaryDimOnStack {
         /// Values of a row.
         rotary_dim: usize,
@@ -698,7 +688,7 @@ errors! { f =>
         /// The most there is room for.
         limit: usize,
     } => write!(f, "head_dim is {head_dim}; a norm, a scale and a cache take heads of at most {limit} channels"),
-    /// [`Direction::Inverse`], [`Rope::shift`](crate::Rope::shift),
+    /// [`Direction::Inverse`], a rotation of keys that stay in a cache,
     /// [`Rope::backward`](crate::Rope::backward) and other operations of rotations: the rows are full-width.
     FullWidthRows {
         /// The operation.
@@ -709,7 +699,7 @@ errors! { f =>
          is no rotation; Direction::Transpose takes gradients back, and Rope::channel_gradients sums those of cos and \
          sin"
     ),
-    /// [`Rope::shift`](crate::Rope::shift): the rows have an attention factor, which cached keys have already.
+    /// A rotation of keys that stay in a cache: the rows have an attention factor, which cached keys have already.
     ShiftFactor {
         /// The attention factor of the rows.
         factor: f64,
@@ -717,6 +707,11 @@ errors! { f =>
         f,
         "the attention factor of the rows is {factor}, but a shift requires 1, as cached keys have the factor already; \
          make the rows by Frequencies::shift"
+    ),
+    /// A rotation of keys that stay in a cache: the plan has a norm, which cached keys have already.
+    NormInCache => write!(
+        f,
+        "the plan has a norm, which the keys of a cache have already; rotate them by a plan without it"
     ),
     /// [`Shard::new`](crate::shard::Shard::new): the rank is not below the number of ranks.
     Rank {
@@ -851,7 +846,6 @@ impl Error {
             | Error::GradientShape { .. }
             | Error::ShapeMismatch { .. }
             | Error::QueryKeyMismatch { .. }
-            | Error::KeyValueMismatch { .. }
             | Error::Count { .. }
             | Error::PositionsPerAxis { .. }
             | Error::CacheLayout { .. }
@@ -890,6 +884,7 @@ impl Error {
             | Error::GradientPairing { .. }
             | Error::FullWidthRows { .. }
             | Error::ShiftFactor { .. }
+            | Error::NormInCache
             | Error::WeightMissing { .. }
             | Error::WeightUnused { .. }
             | Error::CenteredSums => ErrorKind::Operation,

@@ -17,21 +17,22 @@
 //! // Rotates the keys of three tokens, and writes them into slots 17, 18 and 40.
 //! let rows = [0.0_f32; 3 * 64]; // the cos and sin of three tokens
 //! let k = [1.0_f32; 3 * 2 * 64];
-//! Rope::new(Pairing::Half).rotate_into_cache(
+//! Rope::new(Pairing::Half).rotate_into(
 //!     &Tensor::new(&k, [1, 3, 2, 64])?,
-//!     &mut keys,
-//!     &[17_i64, 18, 40],
+//!     &mut keys.slots(&[17_i64, 18, 40]),
 //!     &Rows::new(&rows, [3, 64])?,
 //! )?;
 //! # Ok::<(), rope_core::Error>(())
 //! ```
 
 mod layout;
+mod operand;
 mod quant;
 mod slots;
 
 pub use crate::kernel::quantize::BlockFormat;
 pub use layout::{CacheFormat, CacheLayout, CacheShape, CacheStrides};
+pub use operand::{CacheSlots, CacheSlotsMut};
 pub use quant::{HeadScales, QuantFormat, QuantScale, ScaleLayout, ScalePlace};
 pub use slots::{IntoSlots, Slots};
 
@@ -59,7 +60,7 @@ pub(crate) use slots::InSlots;
 /// let keys = Cache::new(&memory, CacheLayout::nhd([1, 16, 2, 64])?)?;
 /// let (mut y, rows) = ([0.0_f32; 3 * 2 * 64], [0.0_f32; 3 * 64]);
 /// let mut y = TensorMut::new(&mut y, [1, 3, 2, 64])?;
-/// Rope::new(Pairing::Half).rotate_from_cache(&keys, 4..7, &mut y, &Rows::new(&rows, [3, 64])?)?;
+/// Rope::new(Pairing::Half).rotate_into(&keys.slots(4..7), &mut y, &Rows::new(&rows, [3, 64])?)?;
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 #[derive(Clone, Copy)]
@@ -79,13 +80,21 @@ pub struct Cache<'a> {
 /// let frequencies = Frequencies::new(64, 10_000.0, &Scaling::Default)?;
 /// let mut memory = [1.0_f32; 16 * 2 * 64];
 /// let mut keys = CacheMut::new(&mut memory, CacheLayout::nhd([1, 16, 2, 64])?)?;
-/// Rope::new(Pairing::Half).shift(&mut keys, 4..7, &frequencies.shift(&[-3; 3])?)?;
+/// Rope::new(Pairing::Half).rotate(&mut keys.slots(4..7), &frequencies.shift(&[-3; 3])?)?;
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 pub struct CacheMut<'a> {
     memory: &'a mut [u8],
     scales: &'a mut [f32],
     stored: Stored<'a>,
+}
+
+/// Slots of a cache that a call writes.
+pub(crate) struct SlotsTarget<'t> {
+    memory: &'t mut [u8],
+    scales: &'t mut [f32],
+    pub(crate) stored: &'t Stored<'t>,
+    pub(crate) slots: &'t Slots<'t>,
 }
 
 /// How a cache keeps its heads.
@@ -120,7 +129,7 @@ pub(crate) enum CacheHeads<'h> {
 /// The same, to write.
 pub(crate) enum CacheHeadsMut<'h, 'm> {
     Lines(&'h mut [u8], &'static OutOfPlaceKernels),
-    Kept(&'h mut CacheMut<'m>),
+    Kept(&'h mut SlotsTarget<'m>),
 }
 
 /// Heads of a cache that are codes, or whose channels lie apart.
@@ -371,14 +380,18 @@ impl<'a> CacheMut<'a> {
             stored: self.stored,
         }
     }
+}
 
-    pub(crate) fn stored(&self) -> &Stored<'a> {
-        &self.stored
-    }
-
-    /// Elements, or bytes, that there are.
+impl<'t> SlotsTarget<'t> {
+    /// Elements, or bytes, that the cache has.
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.memory.len() / self.stored.size()
+    }
+
+    /// Whether heads of this shape fit the cache, and each token has a slot there or none.
+    pub(crate) fn check(&self, shape: Shape) -> Result<(), Error> {
+        self.stored.check(shape, self.slots, self.len())
     }
 
     /// Its heads, to read.
@@ -387,7 +400,7 @@ impl<'a> CacheMut<'a> {
     }
 
     /// Its heads.
-    pub(crate) fn heads_mut(&mut self) -> CacheHeadsMut<'_, 'a> {
+    pub(crate) fn heads_mut(&mut self) -> CacheHeadsMut<'_, 't> {
         match self.stored.lines() {
             Some(element) => CacheHeadsMut::Lines(self.memory, element),
             None => CacheHeadsMut::Kept(self),
@@ -400,8 +413,9 @@ impl<'a> CacheMut<'a> {
     }
 
     /// Where the tokens of a tensor lie in it.
-    pub(crate) fn in_slots<'s>(&self, slots: &'s Slots<'s>, tokens: usize) -> InSlots<'s> {
-        self.stored.in_slots(slots, self.len(), tokens)
+    #[inline]
+    pub(crate) fn in_slots(&self, tokens: usize) -> InSlots<'t> {
+        self.stored.in_slots(self.slots, self.len(), tokens)
     }
 
     /// Writes heads of a slot that are no lines, from f32. `side` has room for a head, which is scattered from there.
@@ -633,6 +647,16 @@ impl<'a> Stored<'a> {
                 self.layout.shape.head_dim / bytes * values
             }
             _ => self.layout.shape.head_dim,
+        }
+    }
+
+    /// The shape of so many slots.
+    pub(crate) fn shape(&self, tokens: usize) -> Shape {
+        Shape {
+            batch: 1,
+            tokens,
+            heads: self.layout.shape.heads,
+            head_dim: self.head_dim(),
         }
     }
 

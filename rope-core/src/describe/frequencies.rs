@@ -33,7 +33,7 @@ pub use axes::Axes;
 pub use frequency::Frequency;
 pub use mixed::{MixedAngle, MixedFrequencies};
 pub use scaling::{LongRope, Scaling, Yarn};
-pub use source::RowSource;
+pub use source::RowsAt;
 
 use core::fmt;
 

@@ -17,7 +17,7 @@ use crate::kernel::hadamard::Blocks;
 ///
 /// and multiplied by `c` before the butterflies or after them ([`HadamardFactor`]). The matrix is symmetric and its own
 /// inverse, so that `q . k` stays what it was if queries and keys are both transformed, and a transformed value is
-/// undone by transforming the attention's output ([`Rope::run_stages`](crate::Rope::run_stages)).
+/// undone by transforming the attention's output ([`Rope::apply`](crate::Rope::apply)).
 ///
 /// ```
 /// use rope_core::stages::Hadamard;
@@ -25,9 +25,9 @@ use crate::kernel::hadamard::Blocks;
 ///
 /// let rope = Rope::new(Pairing::Half).hadamard(Hadamard::new(4)?);
 /// let mut head = [1.0_f32, 2.0, 3.0, 4.0];
-/// rope.run_stages(&mut TensorMut::new(&mut head, [1, 1, 1, 4])?)?;
+/// rope.apply(&mut TensorMut::new(&mut head, [1, 1, 1, 4])?)?;
 /// assert_eq!(head, [5.0, -1.0, -2.0, 0.0]);
-/// rope.run_stages(&mut TensorMut::new(&mut head, [1, 1, 1, 4])?)?;
+/// rope.apply(&mut TensorMut::new(&mut head, [1, 1, 1, 4])?)?;
 /// assert_eq!(head, [1.0, 2.0, 3.0, 4.0]);
 /// # Ok::<(), rope_core::Error>(())
 /// ```

@@ -14,7 +14,7 @@ pub(crate) mod fit;
 mod inverse;
 mod view;
 
-pub(crate) use view::{FullWidth, Rotation, RowSharing, View};
+pub(crate) use view::{FullHeads, FullWidth, Rotation, RowSharing, View};
 
 /// The cos and sin of each token, `rotary_dim / 2` of each, as f32 and already multiplied by the attention factor.
 ///
@@ -338,7 +338,7 @@ impl<'a> Rows<'a> {
     }
 
     /// Says by which factor the cos and sin are scaled (YaRN, LongRoPE), for [`Direction::Inverse`] to divide by its
-    /// square, and for [`Rope::shift`](crate::Rope::shift) to refuse the rows unless it is 1. The values themselves
+    /// square, and for a rotation of keys that stay in a cache to refuse the rows unless it is 1. The values themselves
     /// stay as they are. Rows that a caller gives have the factor 1 until this says another.
     ///
     /// # Errors
@@ -376,7 +376,7 @@ impl<'a> Rows<'a> {
     /// Refuses rows that would apply the attention factor to keys that have it already.
     #[inline]
     pub(crate) fn check_moves(&self) -> Result<(), Error> {
-        self.check_rotates("Rope::shift")?;
+        self.check_rotates("a rotation in a cache")?;
         let factor = self.attention_factor;
         if factor != 1.0 && !self.moves {
             return Err(Error::ShiftFactor { factor });

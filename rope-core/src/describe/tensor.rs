@@ -801,6 +801,16 @@ impl<'a, E: Element> TensorMut<'a, E> {
         ))
     }
 
+    /// The tensor, to read.
+    #[inline]
+    pub(crate) fn bytes(&self) -> Bytes<'_> {
+        Bytes {
+            bytes: bytemuck::cast_slice(self.data),
+            size: size_of::<E>(),
+            layout: &self.layout,
+        }
+    }
+
     #[inline]
     pub(crate) fn bytes_mut(&mut self) -> BytesMut<'_> {
         BytesMut {
@@ -827,6 +837,16 @@ pub(crate) struct Bytes<'a> {
     pub(crate) size: usize,
     /// In elements.
     pub(crate) layout: &'a Layout,
+}
+
+impl<'a> Bytes<'a> {
+    /// A part of it.
+    pub(crate) fn within<'p>(&self, layout: &'p Layout) -> Bytes<'p>
+    where
+        'a: 'p,
+    {
+        Bytes { layout, ..*self }
+    }
 }
 
 /// A [`TensorMut`] without its type.

@@ -1,95 +1,177 @@
-//! The implementations of a pass: what runs it, and which passes it takes. Of each list the first that admits a pass
-//! runs it; the last admits all. They differ in speed, not in bits.
+//! Which executor runs a pass. All executors compute the same bits; they differ in speed.
 //!
 //! | | runs | what it takes |
 //! |---|---|---|
+//! | `nothing` | | an empty shape; in place neither a rotation nor another stage |
 //! | `coded` | a quantizer per run of heads | neither a rotation nor another stage, from a tensor into a quantized format |
+//! | `copied` | a copy per line | neither a rotation nor another stage, and one element at both ends |
 //! | `fused` | a kernel per line | a rotation alone, of elements and pairings with a kernel of their own; any in place |
 //! | `streamed` | a kernel per line, into a tile that is written past the caches | the same from one tensor into another, several of which are larger than caches |
-//! | `copied` | a copy per line | neither a rotation nor another stage, and one element at both ends |
-//! | `normed` | two kernels per line, three where not all channels rotate | a norm of heads before their rotation, in place |
-//! | `copied-normed` | a copy, then `normed` | the same, from one place to another of the same element |
-//! | `tiled` | a tile of the source's element | a rotation, after such a norm or none, into a quantized format; after a norm also from f32 into another element |
+//! | `normed` | two kernels per line, three where not all channels rotate | a norm of heads before their rotation, in place in a tensor |
+//! | `copied-normed` | a copy, then `normed` | the same, from a tensor to lines of the same element |
+//! | `tiled` | a tile of the source's element | a rotation, after such a norm or none, from a tensor into a quantized format, where the tile loses nothing |
 //! | `transformed` | a kernel per line of contiguous heads | a Hadamard transform alone, of f32 in place in a tensor |
 //! | `staged` | a tile of f32, stage by stage | everything |
 //!
-//! Full-width rows run `staged`; a plain plan rotates f32 in place by them where it lies (`execute/full.rs`).
+//! Full-width rows and windows run `staged`; a plain plan rotates f32 in place by full-width rows where it lies
+//! (`execute/full.rs`), and windows of tensors as tensors (`plan/window.rs`).
 //!
 //! Elements of a cache are lines where the channels of a head lie side by side.
 
+use crate::describe::cache::{CacheHeads, Format};
+use crate::describe::tensor::BytesMut;
+use crate::execute::tiled::Way;
 use crate::execute::{coded, lines, normed, staged, streamed, tiled, transformed};
-use crate::pass::{Operand, OperandMut, Pass};
+use crate::kernel::element::ElementKernels;
+use crate::pass::transform::Transform;
+use crate::pass::{NormRotate, Operand, OperandMut, Pass};
 
-/// One way to run a pass, in place or from one place to another. What it does not admit it does not touch.
-pub(crate) struct Implementation<R> {
-    name: &'static str,
-    /// Whether it admitted the pass, and ran it.
-    run: R,
+/// What a pass does to heads, as far as an executor is chosen by it.
+enum Work<'a> {
+    Nothing,
+    Rotate,
+    NormRotate(NormRotate<'a>),
+    Transform(Transform),
+    Other,
 }
 
-type InPlace = fn(&Pass<'_>, &mut OperandMut<'_, '_>) -> bool;
-type OutOfPlace = fn(&Pass<'_>, &Operand<'_>, &mut OperandMut<'_, '_>) -> bool;
-
-macro_rules! implementations {
-    ($($(#[$doc:meta])* $list:ident, $Run:ident: [$($name:literal $run:expr),* $(,)?];)+) => {$(
-        $(#[$doc])*
-        pub(crate) static $list: &[Implementation<$Run>] = &[
-            $(Implementation { name: $name, run: $run },)*
-        ];
-    )+};
+impl<'a> Work<'a> {
+    fn of(pass: &Pass<'a>) -> Self {
+        match (pass.stages, &pass.rotation) {
+            _ if pass.staged => Work::Other,
+            (None, None) => Work::Nothing,
+            (None, Some(_)) => Work::Rotate,
+            (Some(stages), rotation) => match (stages.only_transform(), rotation) {
+                (Some(transform), None) => Work::Transform(transform),
+                _ => pass.norm_rotate().map_or(Work::Other, Work::NormRotate),
+            },
+        }
+    }
 }
 
-// The fastest first; `staged` takes what they do not.
-implementations! {
-    /// In a tensor.
-    IN_PLACE, InPlace: [
-        "fused" lines::fused_in_place,
-        "normed" normed::in_place,
-        "transformed" transformed::in_place,
-    ];
-    /// In the slots of a cache.
-    SHIFT, InPlace: ["fused" lines::fused_in_place];
-    /// From a tensor or a cache into another.
-    OUT_OF_PLACE, OutOfPlace: [
-        "coded" coded::run,
-        "copied" lines::copied,
-        "streamed" streamed::run,
-        "fused" lines::fused,
-        "copied-normed" normed::copied,
-        "tiled" tiled::run,
-    ];
+/// The name of an executor, which runs unless only its name is wanted.
+#[inline(always)]
+fn executor(name: &'static str, runs: bool, run: impl FnOnce()) -> &'static str {
+    if runs {
+        run();
+    }
+    name
 }
 
-/// Runs a pass in place by the first implementation that admits it, and returns its name.
-pub(crate) fn in_place(
-    list: &'static [Implementation<InPlace>],
+/// Runs a pass in place in a tensor, if it `runs`; returns the name of its executor.
+#[inline(never)]
+pub(crate) fn in_tensor(pass: &Pass<'_>, x: &mut BytesMut<'_>, runs: bool) -> &'static str {
+    if pass.shape.is_empty() {
+        return "nothing";
+    }
+    match (Work::of(pass), pass.kernels.in_place) {
+        (Work::Nothing, _) => "nothing",
+        (Work::Rotate, Some(kernels)) => {
+            executor("fused", runs, || lines::in_tensor(pass, x, kernels))
+        }
+        (Work::NormRotate(norm), _) => executor("normed", runs, || normed::in_place(pass, x, norm)),
+        (Work::Transform(transform), _) if pass.element.is(f32::OUT_OF_PLACE) => {
+            executor("transformed", runs, || {
+                transformed::in_place(pass, x, transform);
+            })
+        }
+        _ => executor("staged", runs, || {
+            staged::run(pass, None, &mut OperandMut::Tensor(x, pass.element));
+        }),
+    }
+}
+
+/// The same in the slots of a cache.
+#[inline(never)]
+pub(crate) fn in_slots(
     pass: &Pass<'_>,
     target: &mut OperandMut<'_, '_>,
+    runs: bool,
 ) -> &'static str {
-    first(list, pass, |run| run(pass, target)).unwrap_or_else(|| staged::run(pass, None, target))
+    if pass.shape.is_empty() {
+        return "nothing";
+    }
+    match (Work::of(pass), pass.kernels.in_place, target.heads()) {
+        (Work::Rotate, Some(kernels), CacheHeads::Lines(..)) => {
+            executor("fused", runs, || lines::in_slots(pass, target, kernels))
+        }
+        _ => executor("staged", runs, || staged::run(pass, None, target)),
+    }
 }
 
-/// The same from one place to another. (Inlined, each of three callers has what runs all of the list, 7 to 10 KB.)
+/// The same from one place to another. (Inlined, each of three callers has what runs all executors, 7 to 10 KB.)
 #[inline(never)]
 pub(crate) fn out_of_place(
     pass: &Pass<'_>,
     source: &Operand<'_>,
     target: &mut OperandMut<'_, '_>,
+    runs: bool,
 ) -> &'static str {
-    first(OUT_OF_PLACE, pass, |run| run(pass, source, target))
-        .unwrap_or_else(|| staged::run(pass, Some(source), target))
-}
-
-/// The name of the first that ran.
-#[inline(always)]
-fn first<R: Copy>(
-    list: &'static [Implementation<R>],
-    pass: &Pass<'_>,
-    mut runs: impl FnMut(R) -> bool,
-) -> Option<&'static str> {
     if pass.shape.is_empty() {
-        return Some("nothing");
+        return "nothing";
     }
-    let mut list = list.iter().filter(|_| !pass.staged);
-    list.find(|it| runs(it.run)).map(|it| it.name)
+    let lines = match (source.heads(), target.heads()) {
+        (CacheHeads::Lines(_, read), CacheHeads::Lines(_, written)) => {
+            Some(pass.ends(read, written))
+        }
+        _ => None,
+    };
+    match (source, &mut *target, Work::of(pass)) {
+        (&Operand::Tensor(x, element), OperandMut::Cache(cache), Work::Nothing)
+            if let Format::Codes(codes) = cache.stored.format =>
+        {
+            executor("coded", runs, || {
+                coded::run(pass, (x, element), cache, codes)
+            })
+        }
+        (&Operand::Tensor(x, element), OperandMut::Cache(cache), Work::Rotate)
+            if let Format::Codes(codes) = cache.stored.format
+                && tiled::is_exact(pass, element)
+                && let Some(kernel) = pass.ends(element, element).fused() =>
+        {
+            executor("tiled", runs, || {
+                tiled::run(pass, (x, element), cache, codes, Way::Rotate(kernel));
+            })
+        }
+        (&Operand::Tensor(x, element), OperandMut::Cache(cache), Work::NormRotate(norm))
+            if let Format::Codes(codes) = cache.stored.format
+                && tiled::is_exact(pass, element) =>
+        {
+            executor("tiled", runs, || {
+                tiled::run(pass, (x, element), cache, codes, Way::NormRotate(norm));
+            })
+        }
+        (_, _, Work::Nothing)
+            if let Some(ends) = lines
+                && ends.source.is(ends.target) =>
+        {
+            executor("copied", runs, || lines::copy(pass, source, target, ends))
+        }
+        (&Operand::Tensor(x, _), OperandMut::Tensor(y, _), Work::Rotate)
+            if let Some(ends) = lines
+                && streamed::takes(pass, ends)
+                && let Some(kernel) = ends.fused() =>
+        {
+            executor("streamed", runs, || {
+                streamed::run(pass, (x, y), ends, kernel)
+            })
+        }
+        (_, _, Work::Rotate)
+            if let Some(ends) = lines
+                && let Some(kernel) = ends.fused() =>
+        {
+            executor("fused", runs, || {
+                lines::rotate(pass, source, target, ends, kernel)
+            })
+        }
+        (&Operand::Tensor(x, _), _, Work::NormRotate(norm))
+            if let Some(ends) = lines
+                && ends.target.is(pass.element) =>
+        {
+            executor("copied-normed", runs, || {
+                normed::copied(pass, x, target, norm)
+            })
+        }
+        _ => executor("staged", runs, || staged::run(pass, Some(source), target)),
+    }
 }

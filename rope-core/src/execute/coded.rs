@@ -2,9 +2,11 @@
 
 use crate::base::limits::{MOST_CHANNELS, MOST_HEADS};
 use crate::describe::address::Located;
-use crate::describe::cache::Format;
+use crate::describe::cache::{Codes, SlotsTarget};
+use crate::describe::tensor::Bytes;
+use crate::kernel::elements::OutOfPlaceKernels;
 use crate::kernel::values::Values;
-use crate::pass::{Operand, OperandMut, Pass};
+use crate::pass::Pass;
 
 /// Heads that lie one after the other where they are read and where they are written.
 struct Run {
@@ -21,24 +23,20 @@ struct Run {
 ///
 /// The heads of several tokens are quantized together where they lie side by side at both ends: to begin costs as much
 /// as a head of Q8_0.
-pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut<'_, '_>) -> bool {
-    if pass.rotation.is_some() || pass.stages.is_some() {
-        return false;
-    }
-    let mut walk = pass.walk(Some(source), target);
-    let (Operand::Tensor(x, element), OperandMut::Cache(cache, _)) = (source, target) else {
-        return false;
-    };
-    let Format::Codes(codes) = cache.stored().format else {
-        return false;
-    };
+pub(crate) fn run(
+    pass: &Pass<'_>,
+    (x, element): (Bytes<'_>, &'static OutOfPlaceKernels),
+    cache: &mut SlotsTarget<'_>,
+    codes: Codes<'_>,
+) {
+    let mut walk = pass.walk_into_slots(x.layout, cache);
     let head_dim = pass.shape.head_dim;
     let (width, joins) = (
-        cache.layout().shape().head_dim,
-        cache.stored().joins_tokens(),
+        cache.stored.layout.shape().head_dim,
+        cache.stored.joins_tokens(),
     );
     let mut cleared;
-    let side: &mut [u8] = if cache.layout().contiguous() {
+    let side: &mut [u8] = if cache.stored.layout.contiguous() {
         &mut []
     } else {
         cleared = [0; MOST_CHANNELS];
@@ -83,5 +81,4 @@ pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut
     if let Some(run) = last {
         write(&run);
     }
-    true
 }

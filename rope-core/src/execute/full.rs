@@ -2,11 +2,11 @@
 //! programs without such rows do not link it; that is why their constructors are here too.
 
 use super::staged;
-use crate::describe::rows::{FullWidth, Rotation};
+use crate::describe::rows::{FullHeads, FullWidth, Rotation};
 use crate::describe::tensor::BytesMut;
 use crate::kernel::elements::ElementType;
 use crate::kernel::full::FullLine;
-use crate::kernel::line::{Line, LineRows, MoreTokens};
+use crate::kernel::line::{Line, MoreTokens};
 use crate::pass::walk::Walk;
 use crate::pass::{OperandMut, Pass, PassKernels};
 use crate::proof::Proof;
@@ -104,12 +104,17 @@ fn in_place(
 fn tile(
     proof: Proof,
     rotation: &Rotation<'_>,
-    (rows, head_dim): (&LineRows<'_>, usize),
+    shape: FullHeads<'_>,
     tile: &mut [f32],
     side: &mut [f32],
 ) -> bool {
     let Rotation { input, output, .. } = *rotation;
     let moves = input != output;
+    let FullHeads {
+        rows,
+        head_dim,
+        first,
+    } = shape;
     let pairs = rows.pairs;
     let mut heads = tile;
     // The channels of a row are those of the tensor before the rotation: a transpose ends there.
@@ -117,31 +122,37 @@ fn tile(
     if moves {
         let side = &mut side[..heads.len()];
         if !transposed {
-            rotate(proof, input, &mut line(heads, rows, head_dim));
+            rotate(proof, input, &mut line(heads, shape));
         }
         for (to, from) in side
             .chunks_exact_mut(head_dim)
             .zip(heads.chunks_exact(head_dim))
         {
-            reorder(input, pairs, from, to);
+            to[..first].copy_from_slice(&from[..first]);
+            reorder(input, pairs, &from[first..], &mut to[first..]);
         }
         if !transposed {
             return true;
         }
         heads = side;
     }
-    rotate(proof, output, &mut line(heads, rows, head_dim));
+    rotate(proof, output, &mut line(heads, shape));
     moves
 }
 
 /// The line of heads that follow one another.
-fn line<'l>(heads: &'l mut [f32], rows: &'l LineRows<'l>, head_dim: usize) -> Line<'l> {
+fn line<'l>(heads: &'l mut [f32], shape: FullHeads<'l>) -> Line<'l> {
+    let FullHeads {
+        rows,
+        head_dim,
+        first,
+    } = shape;
     Line {
         heads: heads.len() / head_dim,
         memory: bytemuck::cast_slice_mut(heads),
-        at: 0,
+        at: first,
         step: head_dim,
-        head_dim,
+        head_dim: head_dim - first,
         rows,
         ahead: 0,
         more: &MoreTokens::NONE,

@@ -1,16 +1,14 @@
 //! A norm and the rotation after it, in place, in one kernel; from one place to another heads are copied first.
 
-use crate::Pairing;
 use crate::describe::address::Addresses;
-use crate::describe::cache::CacheHeads;
-use crate::describe::norm::Norm;
+use crate::describe::tensor::{Bytes, BytesMut};
 use crate::kernel::element::ElementKernels;
 use crate::kernel::elements::{ElementType, NormRotateFn, NormRotateKernels};
-use crate::kernel::line::{Line, Source};
+use crate::kernel::line::{Line, SourceLine};
 use crate::kernel::norm::ROOTS;
 use crate::kernel::normed::{LineNorm, LineRoots, TOO_LONG};
 use crate::pass::walk::{CHUNK, Prefetch, Walk};
-use crate::pass::{Operand, OperandMut, Pass};
+use crate::pass::{NormRotate, Operand, OperandMut, Pass};
 use crate::proof::Proof;
 use crate::tuning::Access;
 
@@ -40,10 +38,9 @@ impl<'w> FusedNorm<'w> {
     /// Heads of a line at most.
     pub(super) const MOST: usize = ROOTS;
 
-    /// That of a pass which has one.
     pub(super) fn new(
         pass: &Pass<'_>,
-        (norm, kernels, pairing): (Norm<'_>, &'static NormRotateKernels, Pairing),
+        NormRotate { norm, kernels }: NormRotate<'_>,
         weights: &'w mut NormWeights,
     ) -> Self {
         let weights = &mut weights.0[..pass.shape.head_dim];
@@ -60,7 +57,7 @@ impl<'w> FusedNorm<'w> {
             proof: pass.proof,
             element: pass.element.element,
             kernels,
-            kernel: kernels.rotate.of(pairing),
+            kernel: kernels.rotate.of(pass.pairings()[0]),
             eps: norm.eps,
             weights,
             rounds_normed: norm.formula.rounds_normed,
@@ -70,7 +67,7 @@ impl<'w> FusedNorm<'w> {
 
     /// Norms and rotates a line, whose squares are prefetched so many elements ahead.
     pub(super) fn run(&self, line: &mut Line<'_>, ahead: usize, roots: &mut [f32; ROOTS]) {
-        let heads = Source {
+        let heads = SourceLine {
             memory: line.memory,
             at: line.at,
             step: line.step,
@@ -99,20 +96,23 @@ impl<'w> FusedNorm<'w> {
 }
 
 /// In place in a tensor.
-pub(crate) fn in_place(pass: &Pass<'_>, target: &mut OperandMut<'_, '_>) -> bool {
-    let (OperandMut::Tensor(x, _), Some(norm)) = (target, pass.fused_norm()) else {
-        return false;
-    };
+pub(crate) fn in_place(pass: &Pass<'_>, x: &mut BytesMut<'_>, norm: NormRotate<'_>) {
     let mut weights = NormWeights::ones();
     let norm = FusedNorm::new(pass, norm, &mut weights);
     let squares = Prefetch::of(Access::Squares, pass.tuning, pass.shape, x.size);
     let to_head = x.layout.steps().ahead(squares);
     let mut roots = [0.0; ROOTS];
-    let factors = pass.rotation.as_ref().and_then(|it| it.factors.as_ref());
     Walk {
         most: FusedNorm::MOST,
-        ..Walk::in_place(pass.tuning, x.layout, x.size, pass.rows(), factors)
+        ..Walk::in_place(
+            pass.tuning,
+            x.layout,
+            x.size,
+            pass.rows(),
+            pass.rotation_factors(),
+        )
     }
+    .within(&pass.part)
     .run(|span| {
         let ahead = if span.along_tokens {
             span.steps[1].wrapping_mul(squares.heads)
@@ -121,26 +121,22 @@ pub(crate) fn in_place(pass: &Pass<'_>, target: &mut OperandMut<'_, '_>) -> bool
         };
         norm.run(&mut span.line(x.bytes), ahead, &mut roots);
     });
-    true
 }
 
 /// From a tensor to where heads are lines of the same element.
 pub(crate) fn copied(
     pass: &Pass<'_>,
-    source: &Operand<'_>,
+    x: Bytes<'_>,
     target: &mut OperandMut<'_, '_>,
-) -> bool {
-    let same = matches!(target.heads(), CacheHeads::Lines(_, element) if element.is(pass.element));
-    let (Operand::Tensor(x, _), true, Some(norm)) = (source, same, pass.fused_norm()) else {
-        return false;
-    };
+    norm: NormRotate<'_>,
+) {
     let mut weights = NormWeights::ones();
     let norm = FusedNorm::new(pass, norm, &mut weights);
     let mut roots = [0.0; ROOTS];
     let walk = Walk {
         // As many as the first cache holds, beside where they came from.
         most: CHUNK,
-        ..pass.walk(Some(source), target)
+        ..pass.walk(Some(&Operand::Tensor(x, pass.element)), target)
     };
     let memory = target.memory_mut();
     walk.run_dyn(&mut |span| {
@@ -148,11 +144,10 @@ pub(crate) fn copied(
         copy_heads(&span.source(x.bytes), line, x.size);
         norm.run(line, 0, &mut roots);
     });
-    true
 }
 
 /// Copies the heads of a line, elements of `size` bytes, from those of a source.
-pub(super) fn copy_heads(source: &Source<'_>, line: &mut Line<'_>, size: usize) {
+pub(super) fn copy_heads(source: &SourceLine<'_>, line: &mut Line<'_>, size: usize) {
     let contiguous = source.step == line.head_dim && line.step == line.head_dim;
     let (calls, heads) = if contiguous {
         (1, line.heads)

@@ -9,7 +9,7 @@ use crate::describe::rows::View;
 use crate::describe::scale::Scale;
 use crate::describe::tensor::Bytes;
 use crate::kernel::elements::{ElementType, OutOfPlaceKernels};
-use crate::kernel::line::{LineRows, Source, Starts};
+use crate::kernel::line::{LineRows, SourceLine, Starts};
 use crate::kernel::norm::{
     AddToSum, Channelwise, LANES, NormFactors, PerChannel, ROOTS, RootOf, Scaled, Sum, Term, mean,
 };
@@ -189,7 +189,7 @@ impl Pass<'_> {
             }
         } else if !norm.formula.centered && norm.sum == NormSum::PyTorch && head_dim < TOO_LONG {
             let mut roots = [0.0; ROOTS];
-            let heads = Source {
+            let heads = SourceLine {
                 memory: bytemuck::cast_slice(tile),
                 at: 0,
                 step: head_dim,
@@ -384,7 +384,7 @@ impl Pass<'_> {
                 if let Some(scale) = self.scale().filter(before) {
                     self.scale_heads(scale, self.element, span, values, side);
                 }
-                let [rotated, side] = self.rotate(span, values, side);
+                let [rotated, side] = self.rotate(span, self.first_channel(), values, side);
                 if self.rotation.is_some() && self.rounds {
                     self.round(self.element, rotated, side);
                 }

@@ -8,14 +8,15 @@
 //! weights as f32, channels that lie apart. Heads are whole in the tile. Where elements are rotated and no more, a head
 //! may be longer than the tile, which then takes some of its pairs at a time.
 
-use super::lines::copy_unrotated;
+use super::lines::copy_channels;
 use crate::Pairing;
 use crate::base::limits::{MOST_CHANNELS, MOST_HEADS};
 use crate::describe::cache::{CacheHeads, CacheHeadsMut};
 use crate::describe::norm::NormReach;
+use crate::describe::rows::FullHeads;
 use crate::kernel::element::ElementKernels;
 use crate::kernel::elements::{OutOfPlaceKernels, RotateF32};
-use crate::kernel::line::{LineRows, Source};
+use crate::kernel::line::{LineRows, SourceLine};
 use crate::kernel::norm::{NormFactors, ROOTS};
 use crate::pass::walk::{LineSpan, Order};
 use crate::pass::{Operand, OperandMut, Operands, Pass};
@@ -53,11 +54,7 @@ pub(crate) fn with_tile(len: usize, run: &mut dyn FnMut(&mut [f32])) {
 }
 
 /// Runs all stages of any pass, in place if it has no source.
-pub(crate) fn run(
-    pass: &Pass<'_>,
-    source: Option<&Operand<'_>>,
-    target: &mut OperandMut<'_, '_>,
-) -> &'static str {
+pub(crate) fn run(pass: &Pass<'_>, source: Option<&Operand<'_>>, target: &mut OperandMut<'_, '_>) {
     let head_dim = pass.shape.head_dim;
     let over_row = pass
         .norm()
@@ -74,6 +71,7 @@ pub(crate) fn run(
         Some([source, target]) if pass.stages.is_none() && source.is(target) => Some(source),
         _ => None,
     };
+    let first = pass.first_channel();
     let width = match kept {
         Some(_) => 2 * pass.rows().pairs(),
         None => head_dim,
@@ -107,17 +105,22 @@ pub(crate) fn run(
                     head_dim: width,
                     ..*span
                 };
-                let channels = [Channels::run(0, width); 2];
-                pass.run_part(operands, span, channels, row, tile, side);
+                let (start, at) = match kept {
+                    Some(_) => (first, 0),
+                    None => (0, first),
+                };
+                let channels = [Channels::run(start, width); 2];
+                pass.run_part(operands, span, (channels, at), row, tile, side);
             }
             if let (Some(element), Some(source)) = (kept, source) {
                 let line = &mut span.line(operands.target.memory_mut());
                 let ends = pass.ends(element, element);
-                copy_unrotated(pass.proof, ends, &span.source(source.memory()), line);
+                let source = &span.source(source.memory());
+                copy_channels(pass.proof, ends, source, line, 0..first);
+                copy_channels(pass.proof, ends, source, line, first + width..head_dim);
             }
         });
     });
-    "staged"
 }
 
 impl Pass<'_> {
@@ -146,7 +149,7 @@ impl Pass<'_> {
                 head_dim: 2 * count,
                 ..*span
             };
-            self.run_part(operands, part, channels, None, tile, side);
+            self.run_part(operands, part, (channels, 0), None, tile, side);
         }
         if converts_rest {
             for first in (2 * pairs..span.head_dim).step_by(TILE) {
@@ -158,12 +161,13 @@ impl Pass<'_> {
         }
     }
 
-    /// Channels of the heads of a line, as they are read and as they are written, through all stages.
+    /// Channels of the heads of a line, as they are read and as they are written, through all stages; with the place in
+    /// the tile of the first that rotates.
     fn run_part(
         &self,
         operands: &mut Operands<'_, '_, '_>,
         span: &LineSpan<'_>,
-        [read, written]: [Channels; 2],
+        ([read, written], first): ([Channels; 2], usize),
         row: Option<NormFactors>,
         tile: &mut [f32],
         side: &mut [f32],
@@ -181,7 +185,7 @@ impl Pass<'_> {
                 side,
             );
         }
-        let [tile, side] = self.rotate(span, tile, side);
+        let [tile, side] = self.rotate(span, first, tile, side);
         let after = StageOrder::AfterRotation;
         if self.rotation.is_some()
             && self.rounds
@@ -218,10 +222,11 @@ impl Pass<'_> {
     }
 
     /// Rotates the heads of a line in a tile, or beside it, where the pairing changes. Returns where they are, and what
-    /// is beside them.
+    /// is beside them. `first` is the first channel that rotates, of a head in the tile.
     pub(super) fn rotate<'t>(
         &self,
         span: &LineSpan<'_>,
+        first: usize,
         tile: &'t mut [f32],
         side: &'t mut [f32],
     ) -> [&'t mut [f32]; 2] {
@@ -229,7 +234,12 @@ impl Pass<'_> {
             return [tile, side];
         };
         if let Some(full) = rotation.rows.full_width() {
-            let beside = (full.tile)(self.proof, rotation, (span.rows, span.head_dim), tile, side);
+            let heads = FullHeads {
+                rows: span.rows,
+                head_dim: span.head_dim,
+                first,
+            };
+            let beside = (full.tile)(self.proof, rotation, heads, tile, side);
             let len = tile.len();
             return if beside {
                 [&mut side[..len], tile]
@@ -240,22 +250,22 @@ impl Pass<'_> {
         match RotateF32::of(rotation.input, rotation.output) {
             RotateF32::InPlace(kernel) => {
                 let heads = bytemuck::cast_slice_mut(tile);
-                kernel(self.proof, &mut span.line_in_tile(heads));
+                kernel(self.proof, &mut span.line_in_tile(heads, first));
                 [tile, side]
             }
             RotateF32::OutOfPlace(kernel) => {
                 let rotated = &mut side[..tile.len()];
-                if 2 * span.rows.pairs < span.head_dim {
+                if first > 0 || 2 * span.rows.pairs < span.head_dim {
                     rotated.copy_from_slice(tile);
                 }
-                let source = Source {
+                let source = SourceLine {
                     memory: bytemuck::cast_slice(tile),
-                    at: 0,
+                    at: first,
                     step: span.head_dim,
                     ahead: 0,
                 };
                 let heads = bytemuck::cast_slice_mut(rotated);
-                kernel(self.proof, &source, &mut span.line_in_tile(heads));
+                kernel(self.proof, &source, &mut span.line_in_tile(heads, first));
                 [rotated, tile]
             }
         }
@@ -307,7 +317,7 @@ impl Channels {
 /// Reads whole heads that are lines.
 pub(crate) fn read_heads(
     proof: Proof,
-    heads: &Source<'_>,
+    heads: &SourceLine<'_>,
     element: &'static OutOfPlaceKernels,
     head_dim: usize,
     values: &mut [f32],
@@ -318,7 +328,7 @@ pub(crate) fn read_heads(
 /// Reads channels of heads that are lines.
 pub(super) fn read_lines(
     proof: Proof,
-    heads: &Source<'_>,
+    heads: &SourceLine<'_>,
     element: &'static OutOfPlaceKernels,
     channels: Channels,
     values: &mut [f32],
@@ -360,7 +370,7 @@ impl Operands<'_, '_, '_> {
         };
         match heads {
             CacheHeads::Lines(memory, element) => {
-                let heads = Source {
+                let heads = SourceLine {
                     memory,
                     at: span.at[end],
                     step: span.steps[end],

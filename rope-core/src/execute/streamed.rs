@@ -3,8 +3,10 @@
 
 use super::lines::copy_unrotated;
 use super::staged::with_tile;
+use crate::describe::tensor::{Bytes, BytesMut};
+use crate::kernel::elements::OutOfPlaceFn;
 use crate::pass::walk::Prefetch;
-use crate::pass::{Operand, OperandMut, Pass};
+use crate::pass::{IoFormats, Pass};
 use crate::simd::stream::Stream;
 use crate::tuning::Access;
 
@@ -12,27 +14,31 @@ use crate::tuning::Access;
 /// 0.65, 2 KiB 0.73, 8 KiB 0.69.)
 const TILE: usize = 1024;
 
-/// A rotation alone, by one kernel.
-pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut<'_, '_>) -> bool {
-    if !pass.streams || pass.rotation.is_none() || pass.stages.is_some() {
-        return false;
-    }
-    let mut walk = pass.walk(Some(source), target);
-    let (Operand::Tensor(x, read), OperandMut::Tensor(y, written)) = (source, target) else {
-        return false;
-    };
-    let (ends, head_bytes) = (pass.ends(read, written), pass.shape.head_dim * written.size);
-    let tile_bytes = size_of::<[f32; TILE]>();
-    let Some(kernel) = ends.fused().filter(|_| head_bytes <= tile_bytes) else {
-        return false;
-    };
-    walk.most = tile_bytes / head_bytes;
+/// Bytes of the tile.
+const TILE_BYTES: usize = size_of::<[f32; TILE]>();
+
+/// Whether the target is written past the caches: heads fit the tile.
+pub(crate) fn takes(pass: &Pass<'_>, ends: IoFormats) -> bool {
+    pass.streams && pass.shape.head_dim.saturating_mul(ends.target.size) <= TILE_BYTES
+}
+
+/// Rotates a tensor into another by one kernel.
+pub(crate) fn run(
+    pass: &Pass<'_>,
+    (x, y): (Bytes<'_>, &mut BytesMut<'_>),
+    ends: IoFormats,
+    kernel: OutOfPlaceFn,
+) {
+    let (read, written) = (ends.source, ends.target);
+    let head_bytes = pass.shape.head_dim * written.size;
+    let mut walk = pass.walk_between(x.layout, y.layout);
+    walk.most = TILE_BYTES / head_bytes;
     walk.prefetch = Prefetch::of(Access::Tile, pass.tuning, pass.shape, read.size);
     Stream::into(y.bytes, pass.proof, &mut |stream| {
         with_tile(TILE, &mut |tile| {
             let tile: &mut [u8] = bytemuck::cast_slice_mut(tile);
             walk.run_dyn(&mut |span| {
-                let (source, line) = (&span.source(x.bytes), &mut span.line_in_tile(tile));
+                let (source, line) = (&span.source(x.bytes), &mut span.line_in_tile(tile, 0));
                 kernel(pass.proof, source, line);
                 copy_unrotated(pass.proof, ends, source, line);
                 let [at, step] = [span.at[1], span.steps[1]].map(|index| index * written.size);
@@ -44,5 +50,4 @@ pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut
             });
         });
     });
-    true
 }

@@ -7,13 +7,14 @@
 use super::lines::copy_unrotated;
 use super::normed::{FusedNorm, NormWeights, copy_heads};
 use crate::base::limits::{MOST_CHANNELS, MOST_HEADS};
-use crate::describe::cache::Format;
+use crate::describe::cache::{Codes, SlotsTarget};
+use crate::describe::tensor::Bytes;
 use crate::kernel::element::ElementKernels;
-use crate::kernel::elements::OutOfPlaceFn;
+use crate::kernel::elements::{OutOfPlaceFn, OutOfPlaceKernels};
 use crate::kernel::norm::ROOTS;
 use crate::kernel::values::Values;
 use crate::pass::walk::Prefetch;
-use crate::pass::{Operand, OperandMut, Pass};
+use crate::pass::{NormRotate, Pass};
 use crate::tuning::Access;
 
 /// Bytes of a tile: the longest head of 16 bits. To clear it takes as long as to rotate four heads, once a call.
@@ -24,46 +25,43 @@ const TILE: usize = 2 * MOST_CHANNELS;
 struct ByteTile([u8; TILE]);
 
 /// How heads come to where they are quantized.
-enum Way<'w> {
+pub(crate) enum Way<'a> {
     /// Into the tile, by the kernel of a rotation.
-    Rotated(OutOfPlaceFn),
+    Rotate(OutOfPlaceFn),
     /// Copied into the tile, and normed and rotated there.
-    Normed(FusedNorm<'w>),
+    NormRotate(NormRotate<'a>),
+}
+
+/// Whether the bits are those of the stages: a head fits the tile, and what is quantized is rounded to the element of
+/// the tile, or the element is f32.
+pub(crate) fn is_exact(pass: &Pass<'_>, element: &OutOfPlaceKernels) -> bool {
+    let rounds = |norm| pass.rounds && !pass.promotes(norm);
+    let exact = element.is(f32::OUT_OF_PLACE) || pass.norm().map_or(pass.rounds, rounds);
+    exact && pass.shape.head_dim * element.size <= TILE
 }
 
 /// From a tensor into a quantized format.
-pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut<'_, '_>) -> bool {
-    let mut walk = pass.walk(Some(source), target);
-    let (Operand::Tensor(x, element), OperandMut::Cache(cache, _)) = (source, target) else {
-        return false;
-    };
-    let Format::Codes(codes) = cache.stored().format else {
-        return false;
-    };
-    let head_dim = pass.shape.head_dim;
-    let head_bytes = head_dim * element.size;
-    let rounds = |norm| pass.rounds && !pass.promotes(norm);
-    let exact = element.is(f32::OUT_OF_PLACE) || pass.norm().map_or(pass.rounds, rounds);
-    let (ends, fits) = (pass.ends(element, element), exact && head_bytes <= TILE);
+pub(crate) fn run(
+    pass: &Pass<'_>,
+    (x, element): (Bytes<'_>, &'static OutOfPlaceKernels),
+    cache: &mut SlotsTarget<'_>,
+    codes: Codes<'_>,
+    way: Way<'_>,
+) {
+    let head_bytes = pass.shape.head_dim * element.size;
+    let ends = pass.ends(element, element);
     let mut weights;
-    let way = match (&pass.rotation, pass.norm()) {
-        _ if pass.stages.is_some_and(|stages| stages.has_linear()) => return false,
-        (Some(_), None) if fits => match ends.fused() {
-            Some(kernel) => Way::Rotated(kernel),
-            None => return false,
-        },
-        (Some(_), Some(_)) if fits => match pass.fused_norm() {
-            Some(norm) => {
-                weights = NormWeights::ones();
-                Way::Normed(FusedNorm::new(pass, norm, &mut weights))
-            }
-            None => return false,
-        },
-        _ => return false,
+    let norm = match way {
+        Way::Rotate(_) => None,
+        Way::NormRotate(norm) => {
+            weights = NormWeights::ones();
+            Some(FusedNorm::new(pass, norm, &mut weights))
+        }
     };
+    let mut walk = pass.walk_into_slots(x.layout, cache);
     let tile = &mut ByteTile([0; TILE]).0;
     let mut kept;
-    let side: &mut [u8] = if cache.layout().contiguous() {
+    let side: &mut [u8] = if cache.stored.layout.contiguous() {
         &mut []
     } else {
         kept = [0; MOST_CHANNELS];
@@ -74,20 +72,16 @@ pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut
     walk.prefetch = Prefetch::of(Access::Tile, pass.tuning, pass.shape, element.size);
     walk.run_dyn(&mut |span| {
         let source = &span.source(x.bytes);
-        let line = &mut span.line_in_tile(tile);
-        match &way {
-            Way::Rotated(kernel) => {
-                kernel(pass.proof, source, line);
-                copy_unrotated(pass.proof, ends, source, line);
-            }
-            Way::Normed(norm) => {
-                copy_heads(source, line, element.size);
-                norm.run(line, 0, &mut roots);
-            }
+        let line = &mut span.line_in_tile(tile, 0);
+        if let Way::Rotate(kernel) = way {
+            kernel(pass.proof, source, line);
+            copy_unrotated(pass.proof, ends, source, line);
+        } else if let Some(norm) = &norm {
+            copy_heads(source, line, element.size);
+            norm.run(line, 0, &mut roots);
         }
         let values = Values::of(element.element, &tile[..span.count * head_bytes]);
         let heads = [span.first[2], span.count];
         cache.write_codes(pass.proof, codes, span.tokens[1], heads, values, side);
     });
-    true
 }

@@ -1,19 +1,13 @@
 //! A Hadamard transform of a tensor of f32, in place and no more: where the heads are.
 
 use crate::describe::rows::View;
-use crate::kernel::element::ElementKernels;
+use crate::describe::tensor::BytesMut;
+use crate::pass::Pass;
+use crate::pass::transform::Transform;
 use crate::pass::walk::Walk;
-use crate::pass::{OperandMut, Pass};
 
 /// In place in a tensor.
-pub(crate) fn in_place(pass: &Pass<'_>, target: &mut OperandMut<'_, '_>) -> bool {
-    let transform = pass.stages.and_then(|stages| stages.only_transform());
-    let (OperandMut::Tensor(x, element), Some(transform)) = (target, transform) else {
-        return false;
-    };
-    if pass.rotation.is_some() || !element.is(f32::OUT_OF_PLACE) {
-        return false;
-    }
+pub(crate) fn in_place(pass: &Pass<'_>, x: &mut BytesMut<'_>, transform: Transform) {
     let head_dim = pass.shape.head_dim;
     Walk::in_place(pass.tuning, x.layout, x.size, &View::NONE, None).run_dyn(&mut |span| {
         let (at, step) = (span.at[1], span.steps[1]);
@@ -26,5 +20,4 @@ pub(crate) fn in_place(pass: &Pass<'_>, target: &mut OperandMut<'_, '_>) -> bool
             }
         }
     });
-    true
 }

@@ -18,16 +18,16 @@ use core::marker::PhantomData;
 use core::ops::Range;
 
 use super::gradient::{AddTerms, GradientLine, GradientTerm};
-use super::line::{Heads, Line, RotateLine, Same, Source, SourceHeads, Starts};
+use super::line::{Heads, Line, RotateLine, Same, SourceHeads, SourceLine, Starts};
 use super::pairs::PairLayout;
-use super::rotation::{self, Angles, ConstOrder, LaneOrder, with_order};
+use super::rotation::{self, AngleVectors, ConstOrder, LaneOrder, with_order};
 use crate::simd::element::Convert;
 use crate::simd::{InstructionSet, Kernel, SimdSums};
 
 /// Rotates a line of gradients in place, and adds `y1 dy2 - y2 dy1` to the sums of its pairs, which all heads share.
 pub(crate) struct BackwardLine<'l, 'a, E, P> {
     /// The rotated tensor.
-    y: &'l Source<'l>,
+    y: &'l SourceLine<'l>,
     line: &'l mut Line<'a>,
     sums: &'l mut [f64],
     chain: PhantomData<(E, P)>,
@@ -35,7 +35,7 @@ pub(crate) struct BackwardLine<'l, 'a, E, P> {
 
 impl<'l, 'a, E, P> BackwardLine<'l, 'a, E, P> {
     #[inline(always)]
-    pub(crate) fn new(y: &'l Source<'l>, sums: &'l mut [f64], line: &'l mut Line<'a>) -> Self {
+    pub(crate) fn new(y: &'l SourceLine<'l>, sums: &'l mut [f64], line: &'l mut Line<'a>) -> Self {
         BackwardLine {
             y,
             line,
@@ -67,8 +67,8 @@ impl<E: Convert, P: PairLayout> Kernel for BackwardLine<'_, '_, E, P> {
         };
         if from < pairs {
             let mut terms = GradientLine {
-                x: Source { ahead: 0, ..*y },
-                g: Source {
+                x: SourceLine { ahead: 0, ..*y },
+                g: SourceLine {
                     memory: line.memory,
                     at: line.at,
                     step: line.step,
@@ -101,7 +101,7 @@ impl<E: Convert, P: PairLayout> BackwardLine<'_, '_, E, P> {
     #[inline(always)]
     fn passes<S: SimdSums, O: ConstOrder>(
         s: S,
-        y: &Source<'_>,
+        y: &SourceLine<'_>,
         line: &mut Line<'_>,
         sums: &mut [f64],
         row: [&[f32]; 2],
@@ -128,7 +128,7 @@ impl<E: Convert, P: PairLayout> BackwardLine<'_, '_, E, P> {
     #[inline(always)]
     fn pass<S: SimdSums, O: ConstOrder>(
         s: S,
-        y: &Source<'_>,
+        y: &SourceLine<'_>,
         line: &mut Line<'_>,
         sums: &mut [f64],
         [cos, sin]: [&[f32]; 2],
@@ -141,7 +141,7 @@ impl<E: Convert, P: PairLayout> BackwardLine<'_, '_, E, P> {
         let (pairs, len) = (cos.len(), const { 2 * S::LANES });
         let cos = S::chunks(&cos[from..][..len]).as_chunks().0;
         let sin = S::chunks(&sin[from..][..len]).as_chunks().0;
-        let angles = Angles::<S, O>::load(s, cos[0], sin[0], factors);
+        let angles = AngleVectors::<S, O>::load(s, cos[0], sin[0], factors);
         let places = S::chunks_mut(&mut sums[from..][..len]);
         let mut added = AddTerms::<E, P>::load(s, places);
         heads.check(pairs, from, len);

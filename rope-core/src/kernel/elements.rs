@@ -32,7 +32,7 @@ use core::marker::PhantomData;
 
 use super::backward::BackwardLine;
 use super::gradient::{AddTerms, GradientLine};
-use super::line::{Line, Other, RotateLine, Same, Source};
+use super::line::{Line, Other, RotateLine, Same, SourceLine};
 use super::normed::{LineNorm, NormRest};
 use super::pairs::{self, PairLayout};
 use crate::Pairing::{self, Half, Interleaved};
@@ -45,7 +45,7 @@ use crate::simd::slices::{FromF32, ToF32};
 pub(crate) type InPlaceFn = fn(Proof, &mut Line<'_>);
 
 /// Rotates heads of a source into a line.
-pub(crate) type OutOfPlaceFn = fn(Proof, &Source<'_>, &mut Line<'_>);
+pub(crate) type OutOfPlaceFn = fn(Proof, &SourceLine<'_>, &mut Line<'_>);
 
 /// Norms and rotates a line.
 pub(crate) type NormRotateFn = fn(Proof, &mut Line<'_>, &LineNorm<'_>);
@@ -54,7 +54,7 @@ pub(crate) type NormRotateFn = fn(Proof, &mut Line<'_>, &LineNorm<'_>);
 pub(crate) type GradientFn = fn(Proof, &mut GradientLine<'_>);
 
 /// Takes gradients of a line back, and adds the terms of its angles, which its heads share.
-pub(crate) type BackwardFn = fn(Proof, &Source<'_>, &mut [f64], &mut Line<'_>);
+pub(crate) type BackwardFn = fn(Proof, &SourceLine<'_>, &mut [f64], &mut Line<'_>);
 
 /// One kernel for each pairing.
 #[derive(Debug)]
@@ -166,7 +166,7 @@ fn in_place<E: Convert, P: PairLayout>(proof: Proof, line: &mut Line<'_>) {
 #[inline(never)]
 fn out_of_place<I: Convert, P: PairLayout, O: Convert, Q: PairLayout>(
     proof: Proof,
-    source: &Source<'_>,
+    source: &SourceLine<'_>,
     line: &mut Line<'_>,
 ) {
     proof.run(RotateLine::<Other<I, P, O, Q>>::new(source, line, ()));

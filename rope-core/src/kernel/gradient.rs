@@ -8,7 +8,7 @@
 
 use core::marker::PhantomData;
 
-use super::line::{Source, SourceHeads};
+use super::line::{SourceHeads, SourceLine};
 use super::pairs::{PairLayout, VectorPair};
 use super::rotation::deinterleave;
 use crate::simd::element::{Convert, Products};
@@ -17,9 +17,9 @@ use crate::simd::{InstructionSet, Kernel, Scalar, SimdSums};
 /// Heads of two tensors, and the sums of their pairs. Every index in it has been checked.
 pub(crate) struct GradientLine<'a> {
     /// The first tensor.
-    pub(crate) x: Source<'a>,
+    pub(crate) x: SourceLine<'a>,
     /// The second.
-    pub(crate) g: Source<'a>,
+    pub(crate) g: SourceLine<'a>,
     pub(crate) heads: usize,
     pub(crate) head_dim: usize,
     pub(crate) pairs: usize,

@@ -29,7 +29,8 @@ use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use super::normed::{LineNorm, Prologue};
 use super::pairs::{PairLayout, VectorPair};
 use super::rotation::{
-    self, Angles, ConstOrder, LaneOrder, RowFactors, deinterleave, interleave, rotate, with_order,
+    self, AngleVectors, ConstOrder, LaneOrder, RowFactors, deinterleave, interleave, rotate,
+    with_order,
 };
 use crate::simd::element::Convert;
 use crate::simd::{InstructionSet, Kernel, Scalar, Simd};
@@ -56,7 +57,7 @@ pub(crate) struct Line<'a> {
 
 /// Heads at equal distances that a kernel reads only, as many as its line has.
 #[derive(Clone, Copy)]
-pub(crate) struct Source<'a> {
+pub(crate) struct SourceLine<'a> {
     /// The elements as bytes.
     pub(crate) memory: &'a [u8],
     /// Index of the first head.
@@ -130,13 +131,13 @@ pub(crate) trait Route {
     type Q: PairLayout;
 
     /// What a kernel gets beside its line: the source, or nothing in place.
-    type Source<'s>: Copy;
+    type SourceLine<'s>: Copy;
     /// The heads of the source, as the elements they are.
     type Heads<'h>: Copy;
     /// The groups of a head of the source.
     type Groups<'c, S: Simd>: Copy;
 
-    fn heads<'h>(source: Self::Source<'h>) -> Self::Heads<'h>;
+    fn heads<'h>(source: Self::SourceLine<'h>) -> Self::Heads<'h>;
 
     /// Elements from one head to the next.
     fn step(heads: Self::Heads<'_>) -> usize;
@@ -206,7 +207,7 @@ impl<E: Convert, P: PairLayout> Route for Same<E, P> {
     type P = P;
     type O = E;
     type Q = P;
-    type Source<'s> = ();
+    type SourceLine<'s> = ();
     type Heads<'h> = ();
     type Groups<'c, S: Simd> = ();
 
@@ -300,12 +301,12 @@ impl<I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Route for Other<I, P,
     type P = P;
     type O = O;
     type Q = Q;
-    type Source<'s> = &'s Source<'s>;
+    type SourceLine<'s> = &'s SourceLine<'s>;
     type Heads<'h> = SourceHeads<'h, I>;
     type Groups<'c, S: Simd> = P::Groups<'c, VectorPair<S, I::Bits>>;
 
     #[inline(always)]
-    fn heads<'h>(source: &'h Source<'h>) -> SourceHeads<'h, I>
+    fn heads<'h>(source: &'h SourceLine<'h>) -> SourceHeads<'h, I>
     where
         'h: 'h,
     {
@@ -406,7 +407,7 @@ impl<E: Convert> Copy for SourceHeads<'_, E> {}
 
 impl<'h, E: Convert> SourceHeads<'h, E> {
     #[inline(always)]
-    pub(super) fn of(source: &Source<'h>) -> Self {
+    pub(super) fn of(source: &SourceLine<'h>) -> Self {
         SourceHeads {
             elements: &cast_slice(source.memory)[source.at..],
             step: source.step,
@@ -434,7 +435,7 @@ impl<'h, E: Convert> SourceHeads<'h, E> {
 
 /// Rotates the pairs of a line, and of the tokens after it, from a given pair to the last.
 pub(crate) struct RotateLine<'l, 'a, R: Route, N = ()> {
-    source: R::Source<'l>,
+    source: R::SourceLine<'l>,
     line: &'l mut Line<'a>,
     from: usize,
     prologue: N,
@@ -442,13 +443,13 @@ pub(crate) struct RotateLine<'l, 'a, R: Route, N = ()> {
 
 impl<'l, 'a, R: Route, N> RotateLine<'l, 'a, R, N> {
     #[inline(always)]
-    pub(crate) fn new(source: R::Source<'l>, line: &'l mut Line<'a>, prologue: N) -> Self {
+    pub(crate) fn new(source: R::SourceLine<'l>, line: &'l mut Line<'a>, prologue: N) -> Self {
         RotateLine::from(source, line, 0, prologue)
     }
 
     #[inline(always)]
     pub(super) fn from(
-        source: R::Source<'l>,
+        source: R::SourceLine<'l>,
         line: &'l mut Line<'a>,
         from: usize,
         prologue: N,
@@ -663,14 +664,14 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
         let sin = S::chunks(&sin[from..][..len]).as_chunks().0;
         // By hand, as below. Those beyond `G` are never read.
         const { assert!(G == 1 || G == 2 || G == 4) };
-        let first = Angles::<S, O>::load(s, cos[0], sin[0], factors);
+        let first = AngleVectors::<S, O>::load(s, cos[0], sin[0], factors);
         let mut angles = [first, first, first, first];
         if const { G > 1 } {
-            angles[1] = Angles::load(s, cos[1], sin[1], factors);
+            angles[1] = AngleVectors::load(s, cos[1], sin[1], factors);
         }
         if const { G > 2 } {
-            angles[2] = Angles::load(s, cos[2], sin[2], factors);
-            angles[3] = Angles::load(s, cos[3], sin[3], factors);
+            angles[2] = AngleVectors::load(s, cos[2], sin[2], factors);
+            angles[3] = AngleVectors::load(s, cos[3], sin[3], factors);
         }
         heads.check(pairs, from, len);
         let ahead = heads.ahead | R::ahead(heads.source);
@@ -694,11 +695,11 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
             }
             drop(groups);
             head.index += 1;
-            head.starts[0] = head.starts[0].wrapping_add(R::step(heads.source));
             if head.index == heads.len {
                 break;
             }
-            // An index out of range has a message, with numbers that would be kept in registers for it.
+            head.starts[0] = head.starts[0].wrapping_add(R::step(heads.source));
+            // Not an index, whose panic prints two numbers: to keep them takes two instructions a head.
             let rest = take(&mut heads.elements).get_mut(heads.step..);
             heads.elements = rest.expect("all heads are inside");
         }
@@ -730,12 +731,12 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
             // A loop for each, so that nothing is asked for each group; all else is one text for both.
             if let Some(factors) = rows.factors {
                 for i in 0..len {
-                    let angles = Angles::<S, O>::load(s, cos[i], sin[i], Some(factors));
+                    let angles = AngleVectors::<S, O>::load(s, cos[i], sin[i], Some(factors));
                     groups.rotate(s, i, &angles);
                 }
             } else {
                 for i in 0..len {
-                    let angles = Angles::<S, O>::load(s, cos[i], sin[i], None);
+                    let angles = AngleVectors::<S, O>::load(s, cos[i], sin[i], None);
                     groups.rotate(s, i, &angles);
                 }
             }
@@ -775,7 +776,7 @@ pub(super) struct Heads<'s, 'h, R: Route> {
 
 impl<'s, 'h, R: Route> Heads<'s, 'h, R> {
     #[inline(always)]
-    pub(super) fn of(source: R::Source<'s>, line: &'h mut Line<'_>) -> Self {
+    pub(super) fn of(source: R::SourceLine<'s>, line: &'h mut Line<'_>) -> Self {
         Heads {
             source: R::heads(source),
             elements: &mut cast_slice_mut(line.memory)[line.at..],
@@ -871,7 +872,7 @@ pub(super) struct HeadGroups<'s, 'c, S: Simd, R: Route, N: Prologue> {
 impl<S: Simd, R: Route, N: Prologue> HeadGroups<'_, '_, S, R, N> {
     /// Reads a group, norms it, rotates it, writes it: all stages of a chain, in registers.
     #[inline(always)]
-    pub(super) fn rotate<O: ConstOrder>(&mut self, s: S, i: usize, angles: &Angles<S, O>) {
+    pub(super) fn rotate<O: ConstOrder>(&mut self, s: S, i: usize, angles: &AngleVectors<S, O>) {
         if const { Self::WRITES_HALVES } {
             self.rotate_half(s, [i, 0], angles);
             self.rotate_half(s, [i, 1], angles);
@@ -926,7 +927,12 @@ impl<S: Simd, R: Route, N: Prologue> HeadGroups<'_, '_, S, R, N> {
 
     /// Reads one vector of pairs, rotates it, writes it.
     #[inline(always)]
-    fn rotate_half<O: ConstOrder>(&mut self, s: S, [i, half]: [usize; 2], angles: &Angles<S, O>) {
+    fn rotate_half<O: ConstOrder>(
+        &mut self,
+        s: S,
+        [i, half]: [usize; 2],
+        angles: &AngleVectors<S, O>,
+    ) {
         let xy = R::get_half::<S>(self.source, &self.target, i, half);
         let rotated = angles.rotate_half(s, half, R::I::read(s, xy));
         let [written, _] = R::O::write(s, [rotated, rotated]);
@@ -934,8 +940,8 @@ impl<S: Simd, R: Route, N: Prologue> HeadGroups<'_, '_, S, R, N> {
     }
 }
 
-/// Prefetches the cache lines of some elements, which begin at an index, wrapping. They may lie outside of memory: then
-/// that does nothing, and where the last heads have none after them it costs less than to find out.
+/// Prefetches the cache lines of `len` elements, which begin at an index, wrapping. A prefetch of an address outside of
+/// memory does nothing, so that they are not clipped: that would take a dozen instructions a head.
 #[inline(always)]
 fn prefetch<S: Simd, T: Pod>(s: S, elements: &[T], start: usize, len: usize) {
     if const { !S::PREFETCHES } {

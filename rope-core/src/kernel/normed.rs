@@ -7,7 +7,7 @@
 use core::marker::PhantomData;
 
 use super::elements::{ElementType, elements};
-use super::line::{Heads, Line, Same, Source, SourceHeads};
+use super::line::{Heads, Line, Same, SourceHeads, SourceLine};
 use super::norm::{LANES, ROOTS, Term, add_rest, fold_lanes, roots};
 use super::pairs::{Interleaved, PairLayout, VectorPair};
 use crate::simd::element::Convert;
@@ -230,7 +230,7 @@ impl<E: Convert> Kernel for NormRest<'_, '_, '_, E> {
 /// are not [`TOO_LONG`], at most [`ROOTS`] of them. One kernel for all elements, with one branch on them.
 pub(crate) struct LineRoots<'a> {
     pub(crate) element: ElementType,
-    pub(crate) heads: &'a Source<'a>,
+    pub(crate) heads: &'a SourceLine<'a>,
     pub(crate) head_dim: usize,
     pub(crate) len: usize,
     pub(crate) eps: f32,

@@ -112,22 +112,22 @@ macro_rules! with_order {
 pub(super) use with_order;
 
 /// cos and sin of a group, in registers. The second of each two differs from the first if the order is doubled only.
-pub(crate) struct Angles<S: Simd, O> {
+pub(crate) struct AngleVectors<S: Simd, O> {
     cos: [[S::F32; 2]; 2],
     sin: [[S::F32; 2]; 2],
     order: PhantomData<O>,
 }
 
-impl<S: Simd, O> Clone for Angles<S, O> {
+impl<S: Simd, O> Clone for AngleVectors<S, O> {
     #[inline(always)]
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<S: Simd, O> Copy for Angles<S, O> {}
+impl<S: Simd, O> Copy for AngleVectors<S, O> {}
 
-impl<S: Simd, O: ConstOrder> Angles<S, O> {
+impl<S: Simd, O: ConstOrder> AngleVectors<S, O> {
     /// Of two vectors of cos, and two of sin. A product with 1 or -1 is exact.
     #[inline(always)]
     pub(crate) fn load(
@@ -153,13 +153,13 @@ impl<S: Simd, O: ConstOrder> Angles<S, O> {
         let ([c0, c1], [s0, s1]) = (cos, sin);
         if const { matches!(O::ORDER, LaneOrder::Doubled) } {
             let minus = s.splat(-1.0);
-            return Angles {
+            return AngleVectors {
                 cos: [s.zip([c0, c0]), s.zip([c1, c1])],
                 sin: [s.zip([s.mul(s0, minus), s0]), s.zip([s.mul(s1, minus), s1])],
                 order: PhantomData,
             };
         }
-        Angles {
+        AngleVectors {
             cos: [[c0, c0], [c1, c1]],
             sin: [[s0, s0], [s1, s1]],
             order: PhantomData,

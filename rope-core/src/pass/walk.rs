@@ -20,7 +20,7 @@ use crate::Shape;
 use crate::describe::address::{Addresses, Located, Steps};
 use crate::describe::rows::View;
 use crate::describe::tensor::Layout;
-use crate::kernel::line::{Line, LineRows, MoreTokens, Source, Starts};
+use crate::kernel::line::{Line, LineRows, MoreTokens, SourceLine, Starts};
 use crate::kernel::rotation::RowFactors;
 use crate::tuning::{Access, Tuning, of_size};
 
@@ -204,15 +204,15 @@ impl LineSpan<'_> {
         }
     }
 
-    /// The line in a tile, where heads lie one after the other.
+    /// The line in a tile, where heads lie one after the other, from a channel on.
     #[inline(always)]
-    pub(crate) fn line_in_tile<'l>(&'l self, tile: &'l mut [u8]) -> Line<'l> {
+    pub(crate) fn line_in_tile<'l>(&'l self, tile: &'l mut [u8], first: usize) -> Line<'l> {
         Line {
             memory: tile,
-            at: 0,
+            at: first,
             step: self.head_dim,
             heads: self.count,
-            head_dim: self.head_dim,
+            head_dim: self.head_dim - first,
             rows: self.rows,
             ahead: 0,
             more: &MoreTokens::NONE,
@@ -221,8 +221,8 @@ impl LineSpan<'_> {
 
     /// The heads in the memory that is written, to read.
     #[inline(always)]
-    pub(crate) fn written<'l>(&self, memory: &'l [u8]) -> Source<'l> {
-        Source {
+    pub(crate) fn written<'l>(&self, memory: &'l [u8]) -> SourceLine<'l> {
+        SourceLine {
             memory,
             at: self.at[1],
             step: self.steps[1],
@@ -232,8 +232,8 @@ impl LineSpan<'_> {
 
     /// The same heads in the memory that is read.
     #[inline(always)]
-    pub(crate) fn source<'l>(&self, memory: &'l [u8]) -> Source<'l> {
-        Source {
+    pub(crate) fn source<'l>(&self, memory: &'l [u8]) -> SourceLine<'l> {
+        SourceLine {
             memory,
             at: self.at[0],
             step: self.steps[0],
@@ -341,6 +341,20 @@ impl<'a> Walk<'a, &'a Layout, &'a Layout> {
 }
 
 impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
+    /// The same over some of its sequences and tokens.
+    #[inline(always)]
+    pub(crate) fn within(self, [batch, tokens]: &[Range<usize>; 2]) -> Self {
+        Walk {
+            first: [batch.start, tokens.start],
+            shape: Shape {
+                batch: batch.end,
+                tokens: tokens.end,
+                ..self.shape
+            },
+            ..self
+        }
+    }
+
     /// The same in the order of a rotation into another tensor, of elements of `size` bytes. Nothing is prefetched but
     /// over gaps.
     #[inline(always)]

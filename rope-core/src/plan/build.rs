@@ -1,11 +1,11 @@
-//! A plan: how it is made, what is set on it, and the verbs of every kind of plan.
+//! A plan: how it is made, and what is set on it.
 
-use super::{Linear, Plain, Rope, Stages};
-use crate::kernel::element::Element;
+use super::window::WINDOW;
+use super::{Linear, Plain, Rope, Window};
 use crate::kernel::rotation::RowFactors;
 use crate::proof::{self, Proof};
 use crate::tuning::Tuning;
-use crate::{Backend, Direction, Error, Pairing, Rows, Tensor, TensorMut};
+use crate::{Backend, Direction, Error, Pairing};
 
 impl Rope {
     /// A plan that rotates forward, with the fastest backend of this CPU.
@@ -19,70 +19,9 @@ impl Rope {
             proof: Proof::best(),
             tuning: proof::tuning(),
             staged: false,
+            window: None,
             stages: Plain,
         }
-    }
-}
-
-impl<S: Stages> Rope<S> {
-    /// Rotates the first `rows.rotary_dim()` channels of every head, in place; the others stay as they are.
-    ///
-    /// Each output is the f32 that `x cos - y sin` or `x sin + y cos` gives when each of the three operations is
-    /// rounded by itself, then rounded to `E`: the same bits on every backend. With `v` the length of the pair and
-    /// `u = 2^-24`, an f32 output is within `2 u v` of the exact rotation by the row's cos and sin.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::RotaryDimExceedsHead`] if the rows rotate more channels than a head has, [`Error::RowCount`] unless
-    /// there is one row per token or one per token of every sequence, [`Error::RowHeads`] if rows of each head are
-    /// those of another number of heads, [`Error::RowSequences`] if strided rows are those of other sequences,
-    /// [`Error::RowMagnitude`] if the direction is [`Direction::Inverse`] and given rows are no rotations times their
-    /// attention factor, [`Error::PairingChangesInPlace`] if the plan's output pairing is another than its input
-    /// pairing. The tensor is untouched then.
-    pub fn rotate<E: Element>(
-        &self,
-        x: &mut TensorMut<'_, E>,
-        rows: &Rows<'_>,
-    ) -> Result<(), Error> {
-        S::rotate(self, x, rows)
-    }
-
-    /// Rotates Q and K, in place, with the same rows: [`Rope::rotate`] twice, checked before either is touched.
-    ///
-    /// Rows per head have to have the heads of either; where Q has more heads than K, each is rotated by itself, with
-    /// its own rows.
-    ///
-    /// They are two slices. Where they lie in one, as a packed QKV projection writes them, [`Rope::rotate`] takes both
-    /// at once, as one tensor of their heads ([the guide](crate::guide::packed_qkv)).
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Rope::rotate`], and [`Error::QueryKeyMismatch`] unless the two differ in their heads only.
-    pub fn rotate_qk<Q: Element, K: Element>(
-        &self,
-        q: &mut TensorMut<'_, Q>,
-        k: &mut TensorMut<'_, K>,
-        rows: &Rows<'_>,
-    ) -> Result<(), Error> {
-        S::rotate_qk(self, q, k, rows)
-    }
-
-    /// Rotates one tensor into another, whose element type and pairing may differ: a write into a KV cache.
-    ///
-    /// The channels after `rows.rotary_dim()` are copied; as bits, if the element stays the same.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::ShapeMismatch`] if the two have different shapes; [`Error::RotaryDimExceedsHead`],
-    /// [`Error::RowCount`], [`Error::RowHeads`], [`Error::RowSequences`] and [`Error::RowMagnitude`] as
-    /// [`Rope::rotate`]. The target is untouched then.
-    pub fn rotate_into<I: Element, O: Element>(
-        &self,
-        x: &Tensor<'_, I>,
-        y: &mut TensorMut<'_, O>,
-        rows: &Rows<'_>,
-    ) -> Result<(), Error> {
-        S::rotate_into(self, x, y, rows)
     }
 }
 
@@ -97,6 +36,34 @@ impl<S: Copy> Rope<S> {
             output: pairing,
             ..self
         }
+    }
+
+    /// Rotates the channels of a head from this one on, as many as the rows are wide. The others stay as they are, or
+    /// are copied, as bits if the element stays the same. A norm, a scale and a transform are of the whole head. The
+    /// window begins with channel 0 until this says another.
+    ///
+    /// In multi-head latent attention the last channels of a head rotate:
+    ///
+    /// ```
+    /// use rope_core::{Error, Pairing, Rope, Rows, Tensor, TensorMut};
+    ///
+    /// // The last two of four channels rotate by half a turn.
+    /// let (x, mut y) = ([1.0_f32, 2.0, 3.0, 4.0], [0.0_f32; 4]);
+    /// let (from, mut to) = (Tensor::new(&x, [1, 1, 1, 4])?, TensorMut::new(&mut y, [1, 1, 1, 4])?);
+    /// let rows = Rows::new(&[-1.0, 0.0], [1, 2])?;
+    /// Rope::new(Pairing::Half).window(2).rotate_into(&from, &mut to, &rows)?;
+    /// assert_eq!(y, [1.0, 2.0, -3.0, -4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// A call is refused with [`Error::Range`] if a head has no such channel. Plain rotations of tensors are as fast as
+    /// of a window at channel 0; all others run stage by stage.
+    pub fn window(self, first_channel: usize) -> Self {
+        let window = (first_channel > 0).then_some(Window {
+            first: first_channel,
+            fns: &WINDOW,
+        });
+        Rope { window, ..self }
     }
 
     /// Rotates this way.
@@ -139,6 +106,7 @@ impl<S: Copy> Rope<S> {
             proof,
             tuning,
             staged,
+            window,
             ..
         } = *self;
         Rope {
@@ -148,6 +116,7 @@ impl<S: Copy> Rope<S> {
             proof,
             tuning,
             staged,
+            window,
             stages,
         }
     }

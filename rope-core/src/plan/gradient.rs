@@ -40,7 +40,7 @@ use crate::execute::staged;
 use crate::kernel::element::ElementKernels;
 use crate::kernel::elements::{BackwardFn, InPlaceKernels, OutOfPlaceKernels};
 use crate::kernel::gradient::{GradientLine, GradientTerm};
-use crate::kernel::line::Source;
+use crate::kernel::line::SourceLine;
 use crate::pass::transform::Transform;
 use crate::pass::walk::{self, LineSpan, Prefetch, Walk};
 use crate::plan::check_head;
@@ -101,7 +101,8 @@ impl<S: Linear> Rope<S> {
         angles: &PairGradients<'_>,
     ) -> Result<Self, Error> {
         let back = self.back()?;
-        angles.check(shapes)?;
+        let [y, dy] = shapes;
+        angles.check([self.windowed_shape(y)?, self.windowed_shape(dy)?])?;
         angles.check_pairs(rows)?;
         Ok(back)
     }
@@ -129,11 +130,17 @@ impl Rope {
     fn backward_bytes(
         &self,
         y: Bytes<'_>,
-        mut dy: BytesMut<'_>,
+        mut tensor: BytesMut<'_>,
         (backward, sum, rotate): (BackwardFn, SumFn, &'static InPlaceKernels),
         rows: &Rows<'_>,
         angles: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
+        let (y_layout, layout) = (self.windowed(y.layout)?, self.windowed(tensor.layout)?);
+        let y = Bytes {
+            layout: &y_layout,
+            ..y
+        };
+        let mut dy = tensor.part(&layout);
         let shape = dy.layout.shape();
         let sharing = self.fit_in_place(shape, rows)?;
         let back = self.back()?;
@@ -265,7 +272,8 @@ impl Rope {
         sin: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
         self.check_kept_pairing()?;
-        sin.check(tensors.map(|tensor| tensor.layout.shape()))?;
+        let [x, g] = tensors.map(|tensor| self.windowed_shape(tensor.layout.shape()));
+        sin.check([x?, g?])?;
         self.add_terms(sum, GradientTerm::Dot, tensors, cos)?;
         self.add_terms(sum, GradientTerm::Cross, tensors, sin)
     }
@@ -312,6 +320,8 @@ impl Rope {
     ) -> Result<(), Error> {
         self.check_kept_pairing()?;
         sin.check_shape(cos.shape(), "channels")?;
+        let (x_layout, g_layout) = (self.windowed(x.layout)?, self.windowed(g.layout)?);
+        let (x, g) = (x.within(&x_layout), g.within(&g_layout));
         let shape = g.layout.shape();
         let sequence_rows = cos.check_channels([x.layout.shape(), shape])?;
         check_head(shape)?;
@@ -368,7 +378,8 @@ impl Rope {
     ) -> Result<(), Error> {
         let _ = self.back()?;
         let shape = dy.layout.shape();
-        let sequence_rows = angles.check([y.layout.shape(), shape])?;
+        let windowed = self.windowed_shape(shape)?;
+        let sequence_rows = angles.check([self.windowed_shape(y.layout.shape())?, windowed])?;
         check_head(shape)?;
         transform.hadamard.check(shape.head_dim)?;
         if shape.is_empty() {
@@ -383,7 +394,7 @@ impl Rope {
             first_row: 0,
             sequence_rows,
         }
-        .add_transformed(transform, element, angles);
+        .add_transformed(transform, element, self.first_channel(), angles);
         Ok(())
     }
 
@@ -395,6 +406,8 @@ impl Rope {
         [x, g]: [&Bytes<'_>; 2],
         gradients: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
+        let (x_layout, g_layout) = (self.windowed(x.layout)?, self.windowed(g.layout)?);
+        let (x, g) = (x.within(&x_layout), g.within(&g_layout));
         let shape = g.layout.shape();
         let sequence_rows = gradients.check([x.layout.shape(), shape])?;
         if shape.is_empty() {
@@ -442,11 +455,12 @@ impl Terms<'_> {
         });
     }
 
-    /// The same of heads that are transformed first, in two tiles of f32.
+    /// The same of heads that are transformed first, in two tiles of f32, and rotate from a channel on.
     fn add_transformed(
         &self,
         transform: Transform,
         element: &'static OutOfPlaceKernels,
+        first: usize,
         gradients: &mut PairGradients<'_>,
     ) {
         let [(x, x_layout), (g, g_layout)] = self.tensors;
@@ -458,19 +472,19 @@ impl Terms<'_> {
         };
         let len = walk.longest() * head_dim;
         staged::with_tile(2 * len, &mut |tiles| {
-            let (first, second) = tiles.split_at_mut(len);
+            let (first_tile, second_tile) = tiles.split_at_mut(len);
             walk.run_dyn(&mut |span| {
                 let len = span.count * head_dim;
                 let [x, g] = [
-                    (span.source(x), &mut first[..len]),
-                    (span.written(g), &mut second[..len]),
+                    (span.source(x), &mut first_tile[..len]),
+                    (span.written(g), &mut second_tile[..len]),
                 ]
                 .map(|(heads, tile)| {
                     staged::read_heads(self.proof, &heads, element, head_dim, tile);
                     transform.run(self.proof, tile);
-                    Source {
+                    SourceLine {
                         memory: bytemuck::cast_slice(tile),
-                        at: 0,
+                        at: first,
                         step: head_dim,
                         ahead: 0,
                     }
@@ -485,7 +499,7 @@ impl Terms<'_> {
     fn line<'l>(
         &self,
         span: &LineSpan<'_>,
-        [x, g]: [Source<'l>; 2],
+        [x, g]: [SourceLine<'l>; 2],
         gradients: &'l mut PairGradients<'_>,
     ) -> GradientLine<'l> {
         let PairGradients {

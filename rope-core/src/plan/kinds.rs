@@ -3,23 +3,22 @@
 use super::{Plain, Rope};
 use crate::base::limits::MOST_CHANNELS;
 use crate::describe::norm::{Norm, NormReach};
-use crate::describe::rows::fit::fit_across;
 use crate::describe::rows::{Rotation, RowSharing};
 use crate::describe::scale::Scale;
 use crate::describe::tensor::{Bytes, BytesMut};
-use crate::execute::choose::{self, IN_PLACE};
+use crate::execute::choose;
 use crate::execute::ops;
 use crate::kernel::element::Element;
 use crate::kernel::elements::{NormRotateKernels, OutOfPlaceKernels};
 use crate::kernel::gradient::GradientTerm;
 use crate::pass::transform::Transform;
-use crate::pass::{Operand, OperandMut, Pass, PassKernels, PassStages};
+use crate::pass::{Pass, PassKernels, PassStages};
 use crate::plan::gradient::{PairGradients, SumFn};
 use crate::stages::{Hadamard, StageOrder};
 use crate::{Error, Rows, Shape, Tensor, TensorMut};
 
-/// A plan with a [`Scale`], a [`Hadamard`] transform, or both. It is linear: it has [`Rope::shift`] and a backward
-/// pass.
+/// A plan with a [`Scale`], a [`Hadamard`] transform, or both. It is linear: it has a backward pass, and rotates keys
+/// that stay in a cache.
 ///
 /// ```text
 /// source -> scale -> rotation -> scale -> transform -> destination
@@ -88,35 +87,6 @@ pub struct WithStages<'a> {
     linear: LinearStages<'a>,
 }
 
-/// A plan for Q and K with stages of their own: Qwen3 and Gemma 3 norm each with other weights. It rotates both in one
-/// call, [`Rope::rotate_qk`].
-///
-/// ```
-/// # #[cfg(feature = "alloc")] {
-/// use rope_core::norm::{Norm, NormFormula};
-/// use rope_core::{Frequencies, Pairing, Rope, Scaling, TensorMut};
-///
-/// let norm = Norm::new(NormFormula::LLAMA, 1e-6);
-/// let (query_weights, key_weights) = ([1.0_f32; 128], [0.5_f32; 128]);
-/// let rope = Rope::new(Pairing::Half)
-///     .query_and_key()
-///     .query_norm(norm.weight(&query_weights))
-///     .key_norm(norm.weight(&key_weights));
-///
-/// let rows = Frequencies::new(128, 1e6, &Scaling::Default)?.rows(7..8)?;
-/// let (mut q, mut k) = (vec![0.5_f32; 32 * 128], vec![0.5_f32; 8 * 128]);
-/// let mut q = TensorMut::new(&mut q, [1, 1, 32, 128])?;
-/// let mut k = TensorMut::new(&mut k, [1, 1, 8, 128])?;
-/// rope.rotate_qk(&mut q, &mut k, &rows)?;
-/// # }
-/// # Ok::<(), rope_core::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct QueryKeyStages<'a> {
-    query: WithStages<'a>,
-    key: WithStages<'a>,
-}
-
 /// What a plan does beside its rotation: [`Plain`], [`LinearStages`] or [`WithStages`]. Sealed.
 ///
 /// ```
@@ -130,16 +100,21 @@ pub struct QueryKeyStages<'a> {
 /// ```
 pub trait Stages: Lower {}
 
-/// The [`Stages`] that are linear maps, which commute with a rotation of cached keys and have a transpose: [`Plain`]
-/// and [`LinearStages`]. A norm is not one of them, so this does not compile:
+/// The [`Stages`] that are linear maps, which have a transpose: [`Plain`] and [`LinearStages`]. A norm is not one of
+/// them, so this does not compile:
 ///
 /// ```compile_fail,E0599
-/// # use rope_core::cache::CacheMut;
+/// # use rope_core::gradient::PairGradients;
 /// # use rope_core::norm::{Norm, NormFormula};
-/// # use rope_core::{Error, Pairing, Rope, Rows};
-/// fn shift(cache: &mut CacheMut<'_>, rows: &Rows<'_>) -> Result<(), Error> {
+/// # use rope_core::{Error, Pairing, Rope, Rows, Tensor, TensorMut};
+/// fn backward(
+///     y: &Tensor<'_, f32>,
+///     dy: &mut TensorMut<'_, f32>,
+///     rows: &Rows<'_>,
+///     angles: &mut PairGradients<'_>,
+/// ) -> Result<(), Error> {
 ///     let rope = Rope::new(Pairing::Half).norm(Norm::new(NormFormula::LLAMA4, 1e-6));
-///     rope.shift(cache, &[0_i64], rows)
+///     rope.backward(y, dy, rows, angles)
 /// }
 /// ```
 ///
@@ -168,8 +143,24 @@ impl Lowered<'_> {
         self
     }
 
+    /// Those of heads that stay in caches, which have the norm and the scale already: what has to be undone, and done
+    /// again.
+    pub(super) fn shifted(mut self) -> Result<Self, Error> {
+        if let Some(stages) = &mut self.stages {
+            if stages.norm.is_some() {
+                return Err(Error::NormInCache);
+            }
+            stages.scale = None;
+            match &mut stages.transform {
+                Some(transform) => transform.first = true,
+                None => self.stages = None,
+            }
+        }
+        Ok(self)
+    }
+
     /// Whether they fit heads of this shape.
-    fn check(&self, shape: Shape) -> Result<(), Error> {
+    pub(super) fn check(&self, shape: Shape) -> Result<(), Error> {
         check_head(shape)?;
         let Some(PassStages {
             norm,
@@ -194,25 +185,6 @@ impl Lowered<'_> {
     }
 }
 
-/// The tensor that a pass reads, with its kernels.
-#[derive(Clone, Copy)]
-pub(super) struct PassSource<'x> {
-    pub(super) tensor: Bytes<'x>,
-    pub(super) element: &'static OutOfPlaceKernels,
-    pub(super) kernels: PassKernels,
-}
-
-impl<'x> PassSource<'x> {
-    /// That of a plan of a kind.
-    pub(super) fn of<E: Element, S: Lower>(x: &'x Tensor<'_, E>) -> Self {
-        PassSource {
-            tensor: x.bytes(),
-            element: E::OUT_OF_PLACE,
-            kernels: PassKernels::normed(S::normed::<E>()),
-        }
-    }
-}
-
 /// How a plan of a kind is lowered.
 pub trait Lower: Copy {
     #[doc(hidden)]
@@ -224,42 +196,11 @@ pub trait Lower: Copy {
         None
     }
 
+    /// The plan, if it rotates and no more: that has no pass to lower to, which would be most of its fixed cost.
     #[doc(hidden)]
-    fn rotate<E: Element>(
-        rope: &Rope<Self>,
-        x: &mut TensorMut<'_, E>,
-        rows: &Rows<'_>,
-    ) -> Result<(), Error> {
-        let (x, kernels) = (&mut x.bytes_mut(), in_place::<E, Self>());
-        rope.erased(&mut |rope| rope.run_in_place(x, kernels, Some(rows)))
-            .map(drop)
-    }
-
-    #[doc(hidden)]
-    fn rotate_qk<Q: Element, K: Element>(
-        rope: &Rope<Self>,
-        q: &mut TensorMut<'_, Q>,
-        k: &mut TensorMut<'_, K>,
-        rows: &Rows<'_>,
-    ) -> Result<(), Error> {
-        let stages = rope.stages.lowered();
-        rope.with([stages; 2]).run_qk(
-            (&mut q.bytes_mut(), in_place::<Q, Self>()),
-            (&mut k.bytes_mut(), in_place::<K, Self>()),
-            rows,
-        )
-    }
-
-    #[doc(hidden)]
-    fn rotate_into<I: Element, O: Element>(
-        rope: &Rope<Self>,
-        x: &Tensor<'_, I>,
-        y: &mut TensorMut<'_, O>,
-        rows: &Rows<'_>,
-    ) -> Result<(), Error> {
-        let (x, y) = (PassSource::of::<I, Self>(x), &mut y.bytes_mut());
-        rope.erased(&mut |rope| rope.run_across(x, (&mut *y, O::OUT_OF_PLACE), rows))
-            .map(drop)
+    #[inline(always)]
+    fn plain(_: &Rope<Self>) -> Option<&Rope> {
+        None
     }
 }
 
@@ -268,12 +209,6 @@ pub trait LowerLinear: Lower {
     /// The stages that take a gradient back: in reverse order.
     #[doc(hidden)]
     fn transposed(&self) -> Self;
-
-    /// The stages of a shift: what has to be undone of cached keys, and done again.
-    #[doc(hidden)]
-    fn shifted(&self) -> Lowered<'_> {
-        self.lowered()
-    }
 
     /// The gradients of the angles alone.
     #[doc(hidden)]
@@ -304,33 +239,9 @@ impl Lower for Plain {
         }
     }
 
-    // A rotation alone has no pass to lower to: that is most of its fixed cost.
-    fn rotate<E: Element>(
-        rope: &Rope,
-        x: &mut TensorMut<'_, E>,
-        rows: &Rows<'_>,
-    ) -> Result<(), Error> {
-        rope.rotate_bytes(&mut x.bytes_mut(), E::IN_PLACE, rows)
-    }
-
-    fn rotate_qk<Q: Element, K: Element>(
-        rope: &Rope,
-        q: &mut TensorMut<'_, Q>,
-        k: &mut TensorMut<'_, K>,
-        rows: &Rows<'_>,
-    ) -> Result<(), Error> {
-        let (mut q, mut k) = (q.bytes_mut(), k.bytes_mut());
-        rope.rotate_qk_bytes((&mut q, Q::IN_PLACE), (&mut k, K::IN_PLACE), rows)
-    }
-
-    fn rotate_into<I: Element, O: Element>(
-        rope: &Rope,
-        x: &Tensor<'_, I>,
-        y: &mut TensorMut<'_, O>,
-        rows: &Rows<'_>,
-    ) -> Result<(), Error> {
-        let y = (&mut y.bytes_mut(), O::OUT_OF_PLACE);
-        rope.rotate_bytes_into((x.bytes(), I::OUT_OF_PLACE), y, rows)
+    #[inline(always)]
+    fn plain(rope: &Rope) -> Option<&Rope> {
+        Some(rope)
     }
 }
 
@@ -369,20 +280,6 @@ impl LowerLinear for LinearStages<'_> {
         }
     }
 
-    // Cached keys are scaled already, and that commutes with the rotation.
-    fn shifted(&self) -> Lowered<'_> {
-        let both = |transform| Transform {
-            first: true,
-            ..transform
-        };
-        LinearStages {
-            scale: None,
-            transform: self.transform.map(both),
-            ..*self
-        }
-        .lower()
-    }
-
     fn backward<E: Element>(
         rope: &Rope<Self>,
         y: &Tensor<'_, E>,
@@ -418,15 +315,15 @@ impl Rope<LinearStages<'_>> {
         angles: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
         let shape = dy.layout.shape();
-        let sharing = self.with(Plain).fit_in_place(shape, rows)?;
+        let windowed = self.windowed_shape(shape)?;
+        let sharing = self.with(Plain).fit_in_place(windowed, rows)?;
         let back = self.back_with([y.layout.shape(), shape], rows, angles)?;
         back.erased(&mut |back| {
-            back.check_stages(shape, Some(rows))?;
+            let rows = Some((rows, sharing));
+            back.stages.check(shape)?;
+            back.check_rows(shape, rows)?;
             self.add_angles([y, &dy.read()], kernels.0, sum, angles)?;
-            run_in_place(
-                &back.checked_pass(shape, kernels, Some((rows, sharing))),
-                dy,
-            );
+            choose::in_tensor(&back.checked_pass(shape, kernels, rows), dy, true);
             Ok(())
         })
     }
@@ -581,15 +478,6 @@ impl Rope {
         }
         Ok(())
     }
-
-    /// A plan for Q and K, whose stages follow: [`query_norm`](Rope::query_norm), [`key_norm`](Rope::key_norm),
-    /// [`query_scale`](Rope::query_scale), [`hadamard`](Rope::hadamard).
-    pub fn query_and_key<'a>(self) -> Rope<QueryKeyStages<'a>> {
-        self.with(QueryKeyStages {
-            query: WithStages::NONE,
-            key: WithStages::NONE,
-        })
-    }
 }
 
 impl<'a> Rope<LinearStages<'a>> {
@@ -614,74 +502,6 @@ impl<'a> Rope<LinearStages<'a>> {
     pub fn without_rounding(mut self) -> Self {
         self.stages.rounds = false;
         self
-    }
-}
-
-impl<'a> Rope<QueryKeyStages<'a>> {
-    /// Sets the norm of Q.
-    pub fn query_norm(mut self, norm: Norm<'a>) -> Self {
-        self.stages.query.norm = Some(norm);
-        self
-    }
-
-    /// Sets the norm of K.
-    pub fn key_norm(mut self, norm: Norm<'a>) -> Self {
-        self.stages.key.norm = Some(norm);
-        self
-    }
-
-    /// Sets the scale of Q: the attention's `1 / sqrt(head_dim)`, Llama 4's temperature.
-    pub fn query_scale(mut self, scale: Scale<'a>) -> Self {
-        self.stages.query.linear.scale = Some(scale);
-        self
-    }
-
-    /// Sets the Hadamard transform of both, the last stage: scores are kept only if Q and K have the same.
-    pub fn hadamard(mut self, hadamard: Hadamard) -> Self {
-        let transform = Some(Transform::new(hadamard));
-        self.stages.query.linear.transform = transform;
-        self.stages.key.linear.transform = transform;
-        self
-    }
-
-    /// Rotates Q and K, in place, with the same rows, each with its own stages: two calls of [`Rope::rotate`], whose
-    /// arguments are all checked before either tensor is touched.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Rope::rotate_qk`] with stages.
-    pub fn rotate_qk<Q: Element, K: Element>(
-        &self,
-        q: &mut TensorMut<'_, Q>,
-        k: &mut TensorMut<'_, K>,
-        rows: &Rows<'_>,
-    ) -> Result<(), Error> {
-        let QueryKeyStages { query, key } = &self.stages;
-        self.with([query.lowered(), key.lowered()]).run_qk(
-            (&mut q.bytes_mut(), in_place::<Q, WithStages<'_>>()),
-            (&mut k.bytes_mut(), in_place::<K, WithStages<'_>>()),
-            rows,
-        )
-    }
-}
-
-impl Rope<[Lowered<'_>; 2]> {
-    /// Runs a pass over Q by the stages of the one, and a pass over K by those of the other.
-    #[inline(never)]
-    fn run_qk(
-        &self,
-        (q, query_kernels): (&mut BytesMut<'_>, (&'static OutOfPlaceKernels, PassKernels)),
-        (k, key_kernels): (&mut BytesMut<'_>, (&'static OutOfPlaceKernels, PassKernels)),
-        rows: &Rows<'_>,
-    ) -> Result<(), Error> {
-        let (query, key) = (q.layout.shape(), k.layout.shape());
-        let [query_rope, key_rope] = self.stages.map(|stages| self.with(stages));
-        let rows = Some((rows, self.with(Plain).check_qk(query, key, rows)?));
-        query_rope.stages.check(query)?;
-        key_rope.stages.check(key)?;
-        run_in_place(&query_rope.checked_pass(query, query_kernels, rows), q);
-        run_in_place(&key_rope.checked_pass(key, key_kernels, rows), k);
-        Ok(())
     }
 }
 
@@ -714,119 +534,22 @@ impl<'a> Rope<WithStages<'a>> {
         self.stages.linear.rounds = false;
         self
     }
-
-    /// [`Rope::rotate`], and the name of the implementation that ran it.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Rope::rotate`].
-    pub(crate) fn rotate_by<E: Element>(
-        &self,
-        x: &mut TensorMut<'_, E>,
-        rows: &Rows<'_>,
-    ) -> Result<&'static str, Error> {
-        let (x, kernels) = (&mut x.bytes_mut(), in_place::<E, WithStages<'_>>());
-        self.erased(&mut |rope| rope.run_in_place(x, kernels, Some(rows)))
-    }
-
-    /// [`Rope::rotate_into`], and the name of the implementation that ran it.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Rope::rotate_into`].
-    pub(crate) fn rotate_into_by<I: Element, O: Element>(
-        &self,
-        x: &Tensor<'_, I>,
-        y: &mut TensorMut<'_, O>,
-        rows: &Rows<'_>,
-    ) -> Result<&'static str, Error> {
-        let (x, y) = (PassSource::of::<I, WithStages<'_>>(x), &mut y.bytes_mut());
-        self.erased(&mut |rope| rope.run_across(x, (&mut *y, O::OUT_OF_PLACE), rows))
-    }
-}
-
-impl<S: Stages> Rope<S> {
-    /// Runs the stages in place without the rotation: queries and keys of layers that norm and do not rotate; heads of
-    /// an attention's output, whose Hadamard transform is undone so. A plain plan has none, and changes nothing.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Rope::rotate`] but for the rows'.
-    pub fn run_stages<E: Element>(&self, x: &mut TensorMut<'_, E>) -> Result<(), Error> {
-        self.run_stages_by(x).map(drop)
-    }
-
-    /// [`Rope::run_stages`], and the name of the implementation that ran it.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Rope::run_stages`].
-    pub(crate) fn run_stages_by<E: Element>(
-        &self,
-        x: &mut TensorMut<'_, E>,
-    ) -> Result<&'static str, Error> {
-        let (x, kernels) = (
-            &mut x.bytes_mut(),
-            (E::OUT_OF_PLACE, PassKernels::default()),
-        );
-        self.erased(&mut |rope| rope.run_in_place(x, kernels, None))
-    }
 }
 
 impl Rope<Lowered<'_>> {
-    #[inline(never)]
-    fn run_in_place(
-        &self,
-        x: &mut BytesMut<'_>,
-        kernels: (&'static OutOfPlaceKernels, PassKernels),
-        rows: Option<&Rows<'_>>,
-    ) -> Result<&'static str, Error> {
-        let shape = x.layout.shape();
-        let rows = match rows {
-            Some(rows) => Some((rows, self.with(Plain).fit_in_place(shape, rows)?)),
-            None => None,
-        };
-        self.check_stages(shape, rows.map(|(rows, _)| rows))?;
-        Ok(run_in_place(&self.checked_pass(shape, kernels, rows), x))
-    }
-
-    #[inline(never)]
-    fn run_across(
-        &self,
-        x: PassSource<'_>,
-        (y, target): (&mut BytesMut<'_>, &'static OutOfPlaceKernels),
-        rows: &Rows<'_>,
-    ) -> Result<&'static str, Error> {
-        let shape = x.tensor.layout.shape();
-        let sharing = fit_across(shape, y.layout.shape(), rows)?;
-        self.check_stages(shape, Some(rows))?;
-        let target = &mut OperandMut::Tensor(y, target);
-        Ok(self.run_into(x, target, Some((rows, sharing))))
-    }
-
-    /// Runs the plan from a tensor into a target that fits it, as the stages do.
-    pub(super) fn run_into(
-        &self,
-        x: PassSource<'_>,
-        target: &mut OperandMut<'_, '_>,
-        rows: Option<(&Rows<'_>, RowSharing)>,
-    ) -> &'static str {
-        let shape = x.tensor.layout.shape();
-        let pass = self.checked_pass(shape, (x.element, x.kernels), rows);
-        let source = Operand::Tensor(x.tensor, x.element);
-        choose::out_of_place(&pass, &source, target)
-    }
-
     /// Whether the plan has a stage beside the rotation.
     pub(super) fn has_stages(&self) -> bool {
         self.stages.stages.is_some()
     }
 
-    /// Whether norm and scale fit the heads, and the direction the rows.
-    pub(super) fn check_stages(&self, shape: Shape, rows: Option<&Rows<'_>>) -> Result<(), Error> {
-        self.stages.check(shape)?;
+    /// Whether the direction can use the rows.
+    pub(super) fn check_rows(
+        &self,
+        shape: Shape,
+        rows: Option<(&Rows<'_>, RowSharing)>,
+    ) -> Result<(), Error> {
         match rows {
-            Some(rows) => self.with(Plain).check_direction(shape, rows),
+            Some((rows, _)) => self.with(Plain).check_direction(shape, rows),
             None => Ok(()),
         }
     }
@@ -851,11 +574,14 @@ impl Rope<Lowered<'_>> {
                 factors: self.factors(rows.attention_factor()),
                 input: self.input,
                 output: self.output,
+                first_channel: self.first_channel(),
             }),
             rounds: self.stages.rounds,
             skips_identity: false,
-            // No other kernel knows full-width rows.
-            staged: self.staged || rows.is_some_and(|(rows, _)| rows.is_full_width()),
+            // No other kernel knows full-width rows, or a window.
+            staged: self.staged
+                || self.window.is_some()
+                || rows.is_some_and(|(rows, _)| rows.is_full_width()),
             streams: false,
         }
     }
@@ -875,17 +601,12 @@ impl<S: Lower> Rope<S> {
 }
 
 /// The kernels of a plan that works in place.
-fn in_place<E: Element, S: Lower>() -> (&'static OutOfPlaceKernels, PassKernels) {
+pub(super) fn in_place<E: Element, S: Lower>() -> (&'static OutOfPlaceKernels, PassKernels) {
     let kernels = PassKernels {
         in_place: Some(E::IN_PLACE),
         normed: S::normed::<E>(),
     };
     (E::OUT_OF_PLACE, kernels)
-}
-
-fn run_in_place(pass: &Pass<'_>, x: &mut BytesMut<'_>) -> &'static str {
-    let target = &mut OperandMut::Tensor(x, pass.element);
-    choose::in_place(IN_PLACE, pass, target)
 }
 
 pub(crate) fn check_head(shape: Shape) -> Result<(), Error> {

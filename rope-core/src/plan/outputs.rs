@@ -3,9 +3,10 @@
 use core::ops::Range;
 use core::{fmt, slice};
 
-use super::kinds::{Lowered, PassSource};
-use super::{Rope, Stages};
-use crate::describe::cache::{CacheMut, IntoSlots, Slots};
+use super::erased::PassSource;
+use super::kinds::Lowered;
+use super::{Plain, Rope, Stages};
+use crate::describe::cache::{CacheMut, CacheSlotsMut, IntoSlots};
 use crate::describe::rows::RowSharing;
 use crate::describe::rows::fit::fit;
 use crate::describe::tensor::BytesMut;
@@ -42,7 +43,7 @@ pub struct Output<'a> {
 #[allow(clippy::large_enum_variant, reason = "a call has a few of them")]
 enum OutputTarget<'a> {
     Tensor(BytesMut<'a>, &'static OutOfPlaceKernels),
-    Cache(CacheMut<'a>, Slots<'a>),
+    Cache(CacheSlotsMut<'a>),
 }
 
 impl<'a> Output<'a> {
@@ -59,13 +60,13 @@ impl<'a> Output<'a> {
         Output { target, rows }
     }
 
-    /// The slots of a cache, as [`Rope::rotate_into_cache`] writes them.
+    /// The slots of a cache, as [`Rope::rotate_into`] writes them.
     pub fn cache(
         cache: &'a mut CacheMut<'_>,
         slots: impl IntoSlots<'a>,
         rows: &'a Rows<'_>,
     ) -> Self {
-        let target = OutputTarget::Cache(cache.reborrow(), slots.into_slots());
+        let target = OutputTarget::Cache(cache.slots(slots));
         let rows = slice::from_ref(rows);
         Output { target, rows }
     }
@@ -77,7 +78,7 @@ impl<'a> Output<'a> {
                 let heads = shape.heads.saturating_mul(self.rows.len());
                 Shape { heads, ..shape }.check_same(y.layout.shape())
             }
-            OutputTarget::Cache(cache, slots) => cache.stored().check(shape, slots, cache.len()),
+            OutputTarget::Cache(slots) => slots.check(shape),
         }
     }
 
@@ -96,9 +97,9 @@ impl<'a> Output<'a> {
         visit: &mut dyn FnMut(&'a Rows<'a>, &mut OperandMut<'_, '_>),
     ) {
         match &mut self.target {
-            OutputTarget::Cache(cache, slots) => {
+            OutputTarget::Cache(slots) => {
                 for rows in self.rows {
-                    visit(rows, &mut OperandMut::Cache(cache, slots));
+                    visit(rows, &mut OperandMut::Cache(&mut slots.target()));
                 }
             }
             OutputTarget::Tensor(y, element) => {
@@ -122,7 +123,7 @@ impl fmt::Debug for Output<'_> {
 
 impl<S: Stages> Rope<S> {
     /// Rotates one tensor into several targets, tensors and caches, each by rows of its own: a call of
-    /// [`Rope::rotate_into`] or [`Rope::rotate_into_cache`] for each, which together read the source once. All targets
+    /// [`Rope::rotate_into`] for each, which together read the source once. All targets
     /// are checked before any is written.
     ///
     /// The targets take turns: some tokens of the source go into each of them while the caches hold them, then the next
@@ -149,14 +150,14 @@ impl<S: Stages> Rope<S> {
     ///
     /// # Errors
     ///
-    /// Those of [`Rope::rotate_into`] and [`Rope::rotate_into_cache`], for the first target that has one. No target is
+    /// Those of [`Rope::rotate_into`], for the first target that has one. No target is
     /// written then.
     pub fn rotate_into_each<I: Element>(
         &self,
         x: &Tensor<'_, I>,
         outputs: &mut [Output<'_>],
     ) -> Result<(), Error> {
-        let x = PassSource::of::<I, S>(x);
+        let x = PassSource::of::<I, S>(x.bytes());
         self.erased(&mut |rope| rope.run_into_each(x, outputs))
     }
 }
@@ -168,8 +169,9 @@ impl Rope<Lowered<'_>> {
         for output in &*outputs {
             output.check(shape)?;
             for rows in output.rows {
-                fit(shape, rows)?;
-                self.check_stages(shape, Some(rows))?;
+                fit(self.windowed_shape(shape)?, rows)?;
+                self.stages.check(shape)?;
+                self.with(Plain).check_direction(shape, rows)?;
             }
         }
         // A source whose elements coincide may have more tokens than a loop that writes nothing ever ends over.
@@ -196,7 +198,7 @@ impl Rope<Lowered<'_>> {
                         streams,
                         ..self.checked_pass(shape, (x.element, x.kernels), rows)
                     };
-                    choose::out_of_place(&pass, source, target);
+                    choose::out_of_place(&pass, source, target, true);
                 });
             }
         };

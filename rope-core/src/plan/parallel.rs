@@ -6,14 +6,16 @@
 
 use alloc::vec::Vec;
 
-use crate::axes::RowSource;
+use super::erased::AnglesKind;
+use super::operand::Angles;
 use crate::describe::tensor::{Bytes, BytesMut, Layout};
 use crate::kernel::element::Element;
 use crate::tuning::Tuning;
-use crate::{Dimension, Error, IntoPositions, Rope, Rows, Tensor, TensorMut};
+use crate::{Dimension, Error, Rope, Rows, Tensor, TensorMut};
 
 impl Rope {
-    /// [`Rope::rotate`] on the threads of the current rayon pool. The bits are the same.
+    /// [`Rope::rotate`] of a tensor on the threads of the current rayon pool. The bits are the same. Where the call
+    /// makes rows itself and heads lie outermost in memory, each thread makes the rows of its heads.
     ///
     /// What is too small to gain from a second thread stays on this one: less than 512 KiB where the caller is a thread
     /// of the pool (within `ThreadPool::install`, say), and less than 4 MiB where it is not, and has to wait for those
@@ -25,14 +27,29 @@ impl Rope {
     pub fn rotate_parallel<E: Element>(
         &self,
         x: &mut TensorMut<'_, E>,
-        rows: &Rows<'_>,
+        angles: &impl Angles,
     ) -> Result<(), Error> {
-        let sharing = self.check_in_place(x.shape(), rows)?;
-        let (view, factor) = (rows.view(sharing), rows.attention_factor());
-        spread(self.tuning(), [Part::of(x.bytes_mut(), ())], |mut part| {
-            let rows = view.skip(part.origin);
-            self.run_in_place(&mut part.target(), E::IN_PLACE, &rows, factor);
-        });
+        let layout = self.windowed(x.layout())?;
+        let (shape, mut x) = (layout.shape(), x.bytes_mut());
+        let whole = Part::of(x.part(&layout), ());
+        match angles.angles().0 {
+            None => {}
+            Some(AnglesKind::Rows(rows)) => {
+                let sharing = self.check_in_place(shape, rows)?;
+                let (view, factor) = (rows.view(sharing), rows.attention_factor());
+                spread(self.tuning(), [whole], |mut part| {
+                    let rows = view.skip(part.origin);
+                    self.run_in_place(&mut part.target(), E::IN_PLACE, &rows, factor);
+                });
+            }
+            Some(AnglesKind::At(at, _)) => {
+                let rows = self.check_at(shape, at)?;
+                spread(self.tuning(), [whole], |mut part| {
+                    let origin = part.origin;
+                    self.run_at(part.target(), E::IN_PLACE, &rows, origin);
+                });
+            }
+        }
         Ok(())
     }
 
@@ -47,9 +64,11 @@ impl Rope {
         k: &mut TensorMut<'_, K>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        let sharing = self.check_qk(q.shape(), k.shape(), rows)?;
+        let (query, key) = (self.windowed(q.layout())?, self.windowed(k.layout())?);
+        let sharing = self.check_qk(query.shape(), key.shape(), rows)?;
         let (view, factor) = (rows.view(sharing), rows.attention_factor());
-        let parts = [Part::of(q.bytes_mut(), ()), Part::of(k.bytes_mut(), ())];
+        let (mut q, mut k) = (q.bytes_mut(), k.bytes_mut());
+        let parts = [Part::of(q.part(&query), ()), Part::of(k.part(&key), ())];
         let elements = [Q::IN_PLACE, K::IN_PLACE];
         spread(self.tuning(), parts, |mut part| {
             let rows = view.skip(part.origin);
@@ -70,7 +89,9 @@ impl Rope {
         y: &mut TensorMut<'_, O>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        let sharing = self.check_across(x.shape(), y.shape(), rows)?;
+        x.shape().check_same(y.shape())?;
+        let windowed = self.windowed_shape(x.shape())?;
+        let sharing = self.check_across(windowed, windowed, rows)?;
         let (view, factor) = (rows.view(sharing), rows.attention_factor());
         let source = (*x.layout(), x.bytes());
         spread(
@@ -84,33 +105,9 @@ impl Rope {
                     ..whole
                 };
                 let elements = [I::OUT_OF_PLACE, O::OUT_OF_PLACE];
-                self.run_across(source, &mut part.target(), elements, rows, factor);
+                self.run_windowed(source, &mut part.target(), elements, rows, factor);
             },
         );
-        Ok(())
-    }
-
-    /// [`Rope::rotate_at`] on the threads of the current rayon pool. The bits are the same. Where the heads lie
-    /// outermost in memory, each thread makes the rows of its heads for itself.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Rope::rotate_at`].
-    pub fn rotate_at_parallel<'p, E: Element>(
-        &self,
-        x: &mut TensorMut<'_, E>,
-        frequencies: &impl RowSource,
-        positions: impl IntoPositions<'p>,
-    ) -> Result<(), Error> {
-        let rows = self.check_at(
-            x.shape(),
-            frequencies.source().0,
-            positions.into_positions(),
-        )?;
-        spread(self.tuning(), [Part::of(x.bytes_mut(), ())], |mut part| {
-            let origin = part.origin;
-            self.run_at(part.target(), E::IN_PLACE, &rows, origin);
-        });
         Ok(())
     }
 }

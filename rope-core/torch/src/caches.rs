@@ -4,8 +4,8 @@ use rope_core::cache::{
     BlockFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales, QuantFormat,
     QuantScale, ScaleLayout, ScalePlace,
 };
-use rope_core::stages::Stages;
-use rope_core::{Rope, Rows};
+use rope_core::stages::WithStages;
+use rope_core::{NoRotation, Pairing, Rope};
 
 use crate::norms::RawNorm;
 use crate::plan::Plan;
@@ -271,6 +271,11 @@ pub(crate) fn rotate_into_caches(
             )));
         }
     }
+    let mut rope = Rope::<WithStages<'_>>::from(plan.rope());
+    if norm.formula != -1 {
+        rope = rope.norm(norm.with(&weight)?);
+    }
+    let unchanged = Rope::new(Pairing::Half);
     let written: Vec<_> = written.iter().map(|tensor| tensor.memory()).collect();
     with_rows(rows, &plan, 1.0, &written, |_, rows| {
         let (k_shape, v_shape) = (extents(&k, &plan)?, extents(&v, &plan)?);
@@ -278,33 +283,15 @@ pub(crate) fn rotate_into_caches(
         let (of_keys, of_values) = ((&mut key_scale, of_keys), (&mut value_scale, of_values));
         let mut keys = format.cache(&mut key_cache, of_keys, &[&k, &v], k_shape[3])?;
         let mut values = format.cache(&mut value_cache, of_values, &[&k, &v], v_shape[3])?;
-        let mut caches = [&mut keys, &mut values];
-        let tensors = [&k, &v];
-        match norm.formula {
-            -1 => write(&plan.rope(), tensors, &plan, &mut caches, &slots, rows),
-            _ => write(
-                &plan.rope().norm(norm.with(&weight)?),
-                tensors,
-                &plan,
-                &mut caches,
-                &slots,
-                rows,
-            ),
-        }
-    })
-}
-
-fn write<S: Stages>(
-    rope: &Rope<S>,
-    [k, v]: [&Tensor; 2],
-    plan: &Plan,
-    [keys, values]: &mut [&mut CacheMut<'_>; 2],
-    slots: &[i64],
-    rows: &Rows<'_>,
-) -> Result<()> {
-    with_elements!(k, E => {
-        let k = rope_core::Tensor::new(k.elements::<E>()?, layout(k, plan)?)?;
-        let v = rope_core::Tensor::new(v.elements::<E>()?, layout(v, plan)?)?;
-        Ok(rope.rotate_into_caches((&k, keys), (&v, values), slots, rows)?)
+        let (mut keys, mut values) = (keys.slots(&slots), values.slots(&slots));
+        with_elements!(k, E => {
+            let k = rope_core::Tensor::new(k.elements::<E>()?, layout(&k, &plan)?)?;
+            let v = rope_core::Tensor::new(v.elements::<E>()?, layout(&v, &plan)?)?;
+            let write_keys = rope.prepare_into(&k, &mut keys, rows)?;
+            let write_values = unchanged.prepare_into(&v, &mut values, &NoRotation)?;
+            write_keys.run();
+            write_values.run();
+            Ok(())
+        })
     })
 }

@@ -119,10 +119,8 @@ pub(crate) fn norm_rotate_qk_in_place(
     if input != output {
         return Err(Error::PairingChangesInPlace { input, output }.into());
     }
-    let rope = plan.rope().query_and_key();
-    let rope = rope
-        .query_norm(norm.with(&q_weight)?)
-        .key_norm(norm.with(&k_weight)?);
+    let (query, key) = (norm.with(&q_weight)?, norm.with(&k_weight)?);
+    let plans = [plan.rope().norm(query), plan.rope().norm(key)];
     with_rows(rows, &plan, 1.0, &[q.memory(), k.memory()], |_, rows| {
         for x in [&q, &k] {
             rows.check_shape(extents(x, &plan)?)?;
@@ -145,7 +143,7 @@ pub(crate) fn norm_rotate_qk_in_place(
             };
             let q = TensorMut::new(q.elements_mut::<E>([])?, q_layout)?;
             let k = TensorMut::new(k.elements_mut::<E>([])?, k_layout)?;
-            parallel::rotate_qk(&rope, q, k, rows)
+            parallel::rotate_qk(plans, q, k, rows)
         })?;
         match copy {
             Some((_, copy)) => k.copy_from(&copy),

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use rope_core::stages::QueryKeyStages;
+use rope_core::stages::WithStages;
 use rope_core::{Dimension, Element, Rope, Rows, Tensor, TensorMut};
 
 use crate::shim::{Result, parallel, threads};
@@ -23,23 +23,22 @@ pub(crate) fn rotate<E: Element>(rope: &Rope, x: TensorMut<'_, E>, rows: &Rows<'
     })
 }
 
-/// Rotates the channels of a tensor from the first on into another of the same shape.
+/// Rotates a tensor into another of the same shape.
 pub(crate) fn rotate_into<E: Element>(
     rope: &Rope,
     x: Tensor<'_, E>,
     y: TensorMut<'_, E>,
     rows: &Rows<'_>,
-    first: usize,
 ) -> Result<()> {
     let Some((dimension, parts)) = cut(&y, rows) else {
         let mut y = y;
-        return Ok(rope.rotate_window_into(&x, &mut y, rows, first)?);
+        return Ok(rope.rotate_into(&x, &mut y, rows)?);
     };
     let parts = split(y, dimension, &parts)?;
     parallel(parts, |(mut part, range)| {
         let rows = rows_of(rows, &part, dimension, range.clone())?;
         let x = x.narrow(dimension, range)?;
-        Ok(rope.rotate_window_into(&x, &mut part, &rows, first)?)
+        Ok(rope.rotate_into(&x, &mut part, &rows)?)
     })
 }
 
@@ -74,15 +73,21 @@ fn cut<E: Element>(
     Some((dimension, ranges(extent, count).collect()))
 }
 
-/// Rotates Q and K in place by a plan with stages of its own for each. Tokens go to threads, which all heads of a token
-/// may be needed for; what a part refuses, the first part refuses.
+/// Rotates Q and K in place, each by its own plan. Tokens go to threads, which all heads of a token may be needed for;
+/// what a part refuses, the first part refuses.
 pub(crate) fn rotate_qk<E: Element>(
-    rope: &Rope<QueryKeyStages<'_>>,
+    [query, key]: [Rope<WithStages<'_>>; 2],
     q: TensorMut<'_, E>,
     k: TensorMut<'_, E>,
     rows: &Rows<'_>,
 ) -> Result<()> {
-    let (mut q, mut k) = (q, k);
+    let rotate = |mut q: TensorMut<'_, E>, mut k: TensorMut<'_, E>, rows: &Rows<'_>| {
+        let query = query.prepare(&mut q, rows)?;
+        let key = key.prepare(&mut k, rows)?;
+        query.run();
+        key.run();
+        Ok(())
+    };
     let tokens = q.shape().tokens;
     let bytes = q
         .shape()
@@ -90,13 +95,13 @@ pub(crate) fn rotate_qk<E: Element>(
         .and_then(|elements| elements.checked_mul(size_of::<E>()));
     let count = (bytes.unwrap_or(0) / LEAST_PART).min(threads()).min(tokens);
     if count < 2 || k.shape().tokens != tokens || rows.len() != tokens {
-        return Ok(rope.rotate_qk(&mut q, &mut k, rows)?);
+        return rotate(q, k, rows);
     }
     let ranges: Vec<_> = ranges(tokens, count).collect();
     let parts = split(q, Dimension::Tokens, &ranges)?;
     let parts = parts.into_iter().zip(split(k, Dimension::Tokens, &ranges)?);
-    parallel(parts.collect(), |((mut q, range), (mut k, _))| {
-        Ok(rope.rotate_qk(&mut q, &mut k, &rows.range(range)?)?)
+    parallel(parts.collect(), |((q, range), (k, _))| {
+        rotate(q, k, &rows.range(range)?)
     })
 }
 

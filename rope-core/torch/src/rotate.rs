@@ -1,6 +1,6 @@
 //! Rotations by rows of cos and sin: those of each token, or rows of a table by position ids.
 
-use rope_core::{Dimension, Error, Rows, TensorMut};
+use rope_core::{Error, Rows, TensorMut};
 
 use crate::plan::Plan;
 use crate::shim::{RawTensor, Result, Tensor};
@@ -94,7 +94,7 @@ pub(crate) fn rotated(
             eager::rotate(into, target, plan, rows)
         } else {
             let x = rope_core::Tensor::new(from, source)?;
-            parallel::rotate_into(&plan.rope(), x, TensorMut::new(into, target)?, rows, first)
+            parallel::rotate_into(&plan.rope().window(first), x, TensorMut::new(into, target)?, rows)
         }
     })?;
     Ok(y)
@@ -143,8 +143,6 @@ pub(crate) fn rotate_where_it_lies(
         if eager {
             return eager::rotate(values, target, plan, rows);
         }
-        let head_dim = target.shape().head_dim;
-        let x = TensorMut::new(values, target)?.narrow(Dimension::Channels, first..head_dim)?;
-        parallel::rotate(&plan.rope(), x, rows)
+        parallel::rotate(&plan.rope().window(first), TensorMut::new(values, target)?, rows)
     })
 }

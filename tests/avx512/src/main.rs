@@ -205,11 +205,11 @@ impl Checks<'_> {
             let name = format.name();
             self.compare(name, shape, &mut |backend, memory| {
                 let mut cache = format.cache_mut(memory, layout)?;
-                rope(backend)?.rotate_into_cache(&tensor, &mut cache, slots, rows)
+                rope(backend)?.rotate_into(&tensor, &mut cache.slots(slots), rows)
             })?;
             self.compare(name, shape, &mut |backend, memory| {
                 let mut cache = format.cache_mut(memory, layout)?;
-                rope(backend)?.copy_into_cache(&wild, &mut cache, slots)
+                rope(backend)?.apply_into(&wild, &mut cache.slots(slots))
             })?;
             // Any bytes are codes; a block whose numbers are any is a NaN now and then.
             let mut codes = [0; 2 * MOST];
@@ -219,7 +219,7 @@ impl Checks<'_> {
             let cache = format.cache_mut(&mut codes, layout)?;
             self.compare(name, shape, &mut |backend, memory| {
                 let y = &mut tensor_of::<E>(memory, extents)?;
-                rope(backend)?.rotate_from_cache(&cache.as_cache(), slots, y, rows)
+                rope(backend)?.rotate_into(&cache.as_cache().slots(slots), y, rows)
             })?;
         }
         Ok(())

@@ -111,10 +111,9 @@ fn test(blocks: &mut [FrequencyChunk], row: &mut [f32], x: &mut [f32]) -> Result
     set(x);
     rope.rotate(&mut TensorMut::new(&mut *x, SHAPE)?, &rows)?;
     let mut other = QUERIES.map(f32::from_bits);
-    rope.rotate_at(
+    rope.rotate(
         &mut TensorMut::new(&mut other, SHAPE)?,
-        &frequencies,
-        &[POSITION],
+        &frequencies.at(&[POSITION]),
     )?;
     check(
         "rotate_at_gives_the_bits_of_rotate",
@@ -178,7 +177,7 @@ fn costs(blocks: &mut [FrequencyChunk], row: &mut [f32], x: &mut [f32]) -> Resul
         let _ = interleaved.rotate(&mut x, &rows);
     });
     cost("two heads with a row made on the stack", &mut || {
-        let _ = rope.rotate_at(&mut x, &frequencies, &[POSITION]);
+        let _ = rope.rotate(&mut x, &frequencies.at(&[POSITION]));
     });
     Ok(())
 }

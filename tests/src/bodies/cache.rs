@@ -1,7 +1,7 @@
 //! Caches: written from tensors, read into them, and turned where they are.
 
 use rope_core::internals::moving;
-use rope_core::{Backend, Error, Tensor, TensorMut};
+use rope_core::{Backend, Error, NoRotation, Tensor, TensorMut};
 
 use super::chain::{refusal, rows, shape};
 use crate::cache::{Coded, Elements, Found, Kept, Located};
@@ -154,9 +154,9 @@ fn into<I: Number, K: Kept>(
         let plan = chain.given(rotation, backend);
         let result = got.with_mut(|cache| match &rows {
             Some(rows) => {
-                rows.with(|rows| plan.rotate_into_cache(&tensor, cache, slots.given(), rows))
+                rows.with(|rows| plan.rotate_into(&tensor, &mut cache.slots(slots.given()), rows))
             }
-            None => plan.copy_into_cache(&tensor, cache, slots.given()),
+            None => plan.apply_into(&tensor, &mut cache.slots(slots.given())),
         });
         oracle::answered(result, refusal(rotation, rows.as_ref(), shape));
         let doing = format!(
@@ -227,10 +227,17 @@ fn into_both<I: Number, O: Number>(source: &mut Source<'_>) {
         let (mut got_keys, mut got_values) = (keys.clone(), with_values.clone());
         let k = Tensor::new(&k, k_place.layout).expect("a valid tensor");
         let v = Tensor::new(&v, v_place.layout).expect("a valid tensor");
-        let plan = chain.given(rotation, backend);
+        let (plan, unchanged) = (chain.given(rotation, backend), rotation.plan(backend));
         let result = got_keys.with_mut(|keys| {
             got_values.with_mut(|values| {
-                rows.with(|rows| plan.rotate_into_caches((&k, keys), (&v, values), &ids, rows))
+                let (mut keys, mut values) = (keys.slots(&ids), values.slots(&ids));
+                rows.with(|rows| {
+                    let write_keys = plan.prepare_into(&k, &mut keys, rows)?;
+                    let write_values = unchanged.prepare_into(&v, &mut values, &NoRotation)?;
+                    write_keys.run();
+                    write_values.run();
+                    Ok(())
+                })
             })
         });
         oracle::answered(result, refusal);
@@ -273,9 +280,9 @@ fn from<O: Number, K: Kept>(
         let plan = chain.given(rotation, backend);
         let result = cache.with(|cache| match &rows {
             Some(rows) => {
-                rows.with(|rows| plan.rotate_from_cache(cache, slots.given(), &mut target, rows))
+                rows.with(|rows| plan.rotate_into(&cache.slots(slots.given()), &mut target, rows))
             }
-            None => plan.copy_from_cache(cache, slots.given(), &mut target),
+            None => plan.apply_into(&cache.slots(slots.given()), &mut target),
         });
         oracle::answered(result, refusal);
         let doing = format!(
@@ -356,15 +363,17 @@ fn shifted<K: Kept>(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usiz
                     false => rows.clone(),
                 };
                 match (scaled, hadamard) {
-                    (true, None) => plan.scale(scale).shift(cache, slots.given(), rows),
-                    (false, None) => plan.shift(cache, slots.given(), rows),
+                    (true, None) => plan
+                        .scale(scale)
+                        .rotate(&mut cache.slots(slots.given()), rows),
+                    (false, None) => plan.rotate(&mut cache.slots(slots.given()), rows),
                     (true, Some(hadamard)) => {
                         let plan = plan.hadamard(hadamard).scale(scale);
-                        plan.shift(cache, slots.given(), rows)
+                        plan.rotate(&mut cache.slots(slots.given()), rows)
                     }
-                    (false, Some(hadamard)) => {
-                        plan.hadamard(hadamard).shift(cache, slots.given(), rows)
-                    }
+                    (false, Some(hadamard)) => plan
+                        .hadamard(hadamard)
+                        .rotate(&mut cache.slots(slots.given()), rows),
                 }
             })
         });

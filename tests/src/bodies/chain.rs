@@ -1,6 +1,7 @@
 //! Norms, scales, rotations and transforms, in place and across.
 
-use rope_core::{Backend, Error, Tensor, TensorMut};
+use rope_core::stages::Stages;
+use rope_core::{Backend, Error, Rope, Rows, Tensor, TensorMut};
 
 use crate::chain::{Chain, heads_of, row_of, written};
 use crate::norm::{ElementKind, sum_of_squares, wide_sum};
@@ -97,13 +98,13 @@ fn in_place<E: Number>(source: &mut Source<'_>) {
         let plan = chain.given(rotation, backend);
         let result = match &rows {
             Some(rows) => rows.with(|rows| plan.rotate(&mut tensor, rows)),
-            None => plan.run_stages(&mut tensor),
+            None => plan.apply(&mut tensor),
         };
         oracle::answered(result, refusal);
         if let Some(norm) = &chain.norm {
             let (refused, error) = norm.weights_amiss(head_dim);
             let plan = plan.norm(refused);
-            assert_eq!(plan.run_stages(&mut tensor), Err(error), "{norm:?}");
+            assert_eq!(plan.apply(&mut tensor), Err(error), "{norm:?}");
         }
         if head_dim % 2048 != 0 {
             let refused = rope_core::stages::Hadamard::new(2048).expect("a power of two");
@@ -112,7 +113,7 @@ fn in_place<E: Number>(source: &mut Source<'_>) {
                 head_dim,
             };
             let plan = rotation.plan(backend).hadamard(refused);
-            assert_eq!(plan.run_stages(&mut tensor), Err(error));
+            assert_eq!(plan.apply(&mut tensor), Err(error));
         }
         let doing = format!(
             "{backend}, {} in place, {rotation:?}, {rotary_dim} of {shape:?}, {chain:?}, {:?}",
@@ -146,7 +147,19 @@ fn expected_in_place<E: Number>(
     })
 }
 
-/// Q and K in one call: each with stages of its own, or both with the same.
+/// Q and K by two plans: both, or neither.
+fn both<S: Stages, T: Stages, Q: Number, K: Number>(
+    (q_plan, q): (&Rope<S>, &mut TensorMut<'_, Q>),
+    (k_plan, k): (&Rope<T>, &mut TensorMut<'_, K>),
+    rows: &Rows<'_>,
+) -> Result<(), Error> {
+    let (queries, keys) = (q_plan.prepare(q, rows)?, k_plan.prepare(k, rows)?);
+    queries.run();
+    keys.run();
+    Ok(())
+}
+
+/// Q and K: each with stages of its own, or both with the same.
 fn query_and_key<Q: Number, K: Number>(source: &mut Source<'_>) {
     let (shape, rotary_dim) = rotating_shape(source);
     let [batch, tokens, heads, head_dim] = shape;
@@ -183,31 +196,16 @@ fn query_and_key<Q: Number, K: Number>(source: &mut Source<'_>) {
         // Refused for K alone: Q is untouched.
         if let Some(norm) = &key.norm {
             let (refused, error) = norm.weights_amiss(head_dim);
-            let plan = rotation.plan(backend).query_and_key().key_norm(refused);
+            let (q_plan, k_plan) = (rotation.plan(backend), rotation.plan(backend).norm(refused));
             let expected = refusal.unwrap_or(error);
-            let result = rows.with(|rows| plan.rotate_qk(&mut q, &mut k, rows));
+            let result = rows.with(|rows| both((&q_plan, &mut q), (&k_plan, &mut k), rows));
             oracle::answered(result, Some(expected));
         }
-        let result = if same {
-            let plan = query.given(rotation, backend);
-            rows.with(|rows| plan.rotate_qk(&mut q, &mut k, rows))
-        } else {
-            let (query_stages, key_stages) = (query.stages(), key.stages());
-            let mut plan = rotation.plan(backend).query_and_key();
-            if let Some(norm) = query_stages.0 {
-                plan = plan.query_norm(norm);
-            }
-            if let Some(scale) = query_stages.1 {
-                plan = plan.query_scale(scale);
-            }
-            if let Some(norm) = key_stages.0 {
-                plan = plan.key_norm(norm);
-            }
-            if let Some(hadamard) = &query.hadamard {
-                plan = plan.hadamard(hadamard.given());
-            }
-            rows.with(|rows| plan.rotate_qk(&mut q, &mut k, rows))
-        };
+        let (q_plan, k_plan) = (query.given(rotation, backend), key.given(rotation, backend));
+        let result = rows.with(|rows| match same {
+            true => q_plan.rotate_qk(&mut q, &mut k, rows),
+            false => both((&q_plan, &mut q), (&k_plan, &mut k), rows),
+        });
         oracle::answered(result, refusal);
         let doing = format!(
             "{backend}, Q in {} and K in {}, {rotation:?}, {rotary_dim} of {shape:?}, {query:?}, {key:?}",

@@ -1,8 +1,8 @@
 //! Rows of any frequencies at any positions.
 
-use rope_core::axes::{Axes, MixedAngle, MixedFrequencies, RowSource};
+use rope_core::axes::{Axes, MixedAngle, MixedFrequencies};
 use rope_core::{
-    Angle, Backend, Error, Frequencies, Pairing, Positions, Rope, Rows, Scaling, TensorMut,
+    Angle, Backend, Error, Frequencies, Pairing, Positions, Rope, Rows, RowsAt, Scaling, TensorMut,
 };
 
 use crate::Source;
@@ -83,7 +83,7 @@ pub fn generated_rows(source: &mut Source<'_>) {
                 .all(|value| value.is_nan())
         );
     }
-    on_the_stack(&frequencies, positions, &rows, 1);
+    on_the_stack(&frequencies.at(positions), &rows, 1);
     if angle == Angle::HuggingFaceF32 {
         for token in 0..rows.len() {
             let (cos, sin) = rows.row(token).expect("a row for each");
@@ -161,7 +161,7 @@ pub fn mixed_rows(source: &mut Source<'_>) {
     }
     if tokens > 0 {
         let rows = frequencies.rows(positions).expect("positions");
-        on_the_stack(&frequencies, positions, &rows, heads);
+        on_the_stack(&frequencies.at(positions), &rows, heads);
     }
     // What the definition takes.
     let exact = |at: &Coordinate| match *at {
@@ -191,13 +191,8 @@ pub fn mixed_rows(source: &mut Source<'_>) {
     }
 }
 
-/// [`Rope::rotate_at`] makes the same rows.
-fn on_the_stack(
-    frequencies: &impl RowSource,
-    positions: Positions<'_>,
-    rows: &Rows<'_>,
-    heads: usize,
-) {
+/// A call makes the same rows.
+fn on_the_stack(at: &RowsAt<'_>, rows: &Rows<'_>, heads: usize) {
     let (tokens, head_dim) = (rows.len(), rows.rotary_dim());
     let len = tokens * heads * head_dim;
     let mut x: Vec<f32> = (0..len).map(|i| i as f32 - 7.0).collect();
@@ -209,12 +204,8 @@ fn on_the_stack(
         rows,
     )
     .expect("rows that fit");
-    rope.rotate_at(
-        &mut TensorMut::new(&mut y, shape).expect("it is dense"),
-        frequencies,
-        positions,
-    )
-    .expect("as many positions");
+    rope.rotate(&mut TensorMut::new(&mut y, shape).expect("it is dense"), at)
+        .expect("as many positions");
     let same = x
         .iter()
         .zip(&y)

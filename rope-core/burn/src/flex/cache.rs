@@ -9,12 +9,12 @@ use burn_core::tensor::{
     BackendPrimitive, DType, Element as BurnElement, Tensor, TensorData, bf16, f16,
 };
 use rope_core::cache::{
-    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, IntoSlots, QuantFormat,
-    QuantScale, Slots,
+    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheSlotsMut, CacheStrides, IntoSlots,
+    QuantFormat, QuantScale, Slots,
 };
 use rope_core::norm::Norm;
 use rope_core::stages::WithStages;
-use rope_core::{Element, Layout, Pairing, Rope, Rows, TensorMut};
+use rope_core::{Call, Element, Layout, NoRotation, Pairing, Rope, Rows, TensorMut};
 
 use super::norm::{on_flex, with_rows};
 use super::{elements, extents, layout, readable, rotates};
@@ -89,7 +89,7 @@ impl CacheFormat {
 ///
 /// Those of [`rotate`](crate::rotate) for `k`; [`Error::Fused`] if a tensor does not lie on Flex, is on a device with
 /// autodiff, or does not have a type of its format; [`Error::Rope`] with those of
-/// [`rope_core::Rope::rotate_into_caches`] and of [`CacheMut`], and with [`rope_core::Error::CacheLayout`] for a last
+/// [`rope_core::Rope::rotate_into`] and of [`CacheMut`], and with [`rope_core::Error::CacheLayout`] for a last
 /// dimension that is not one of whole blocks. Nothing is written then; other handles of the caches have what they had.
 pub fn rotate_into_caches<'s, C>(
     (k, keys): (Tensor<4>, Tensor<4, C>),
@@ -113,40 +113,40 @@ where
         rope = rope.norm(norm);
     }
     with_rows(rows, |rows| {
-        let caches = [
-            cache_mut(&mut keys, format, 0)?,
-            cache_mut(&mut values, format, 1)?,
-        ];
+        let mut keys = cache_mut(&mut keys, format, 0)?;
+        let mut values = cache_mut(&mut values, format, 1)?;
+        let slots = slots.into_slots();
+        let caches = [keys.slots(slots), values.slots(slots)];
         let (k, v) = (readable(k), readable(v));
-        for_element!(
-            k,
-            write_keys(&k, &v, caches, slots.into_slots(), (&rope, rows))
-        )
+        for_element!(k, write(&k, &v, caches, (&rope, rows)))
     })?;
     let [keys, values] = [keys, values].map(Tensor::from_primitive::<Flex>);
     Ok((keys, values))
 }
 
-fn write_keys<K: Element + BurnElement>(
+fn write<K: Element + BurnElement>(
     k: &FlexTensor,
     v: &FlexTensor,
-    caches: [CacheMut<'_>; 2],
-    slots: Slots<'_>,
-    rotation: (&Rope<WithStages<'_>>, &Rows<'_>),
-) -> Result<(), Error> {
-    let k = rope_core::Tensor::new(elements::<K>(k), layout(k)?)?;
-    for_element!(v, write(&k, v, caches, slots, rotation))
-}
-
-fn write<V: Element + BurnElement>(
-    k: &rope_core::Tensor<'_, impl Element>,
-    v: &FlexTensor,
-    [mut keys, mut values]: [CacheMut<'_>; 2],
-    slots: Slots<'_>,
+    [mut keys, values]: [CacheSlotsMut<'_>; 2],
     (rope, rows): (&Rope<WithStages<'_>>, &Rows<'_>),
 ) -> Result<(), Error> {
+    let k = rope_core::Tensor::new(elements::<K>(k), layout(k)?)?;
+    let write_keys = rope.prepare_into(&k, &mut keys, rows)?;
+    for_element!(v, write_both(write_keys, v, values))
+}
+
+/// Writes keys, which were checked, after values are checked too.
+fn write_both<V: Element + BurnElement>(
+    write_keys: Call<'_>,
+    v: &FlexTensor,
+    mut values: CacheSlotsMut<'_>,
+) -> Result<(), Error> {
     let v = rope_core::Tensor::new(elements::<V>(v), layout(v)?)?;
-    Ok(rope.rotate_into_caches((k, &mut keys), (&v, &mut values), slots, rows)?)
+    let unchanged = Rope::new(Pairing::Half);
+    let write_values = unchanged.prepare_into(&v, &mut values, &NoRotation)?;
+    write_keys.run();
+    write_values.run();
+    Ok(())
 }
 
 /// Reads the keys and the values in some slots of a KV cache, as tensors `[batch, heads, tokens, head_dim]` in `f32`,
@@ -159,7 +159,7 @@ fn write<V: Element + BurnElement>(
 ///
 /// [`Error::Fused`] if a cache does not lie on Flex, is on a device with autodiff, or does not have a type of its
 /// format, and for another `dtype`; [`Error::Memory`] for more slots than memory holds; [`Error::Rope`] with those of
-/// [`rope_core::Rope::copy_from_cache`] and of [`Cache`], and with [`rope_core::Error::CacheLayout`] for a last
+/// [`rope_core::Rope::apply_into`] and of [`Cache`], and with [`rope_core::Error::CacheLayout`] for a last
 /// dimension that is not one of whole blocks.
 pub fn read_caches<'s, C>(
     (keys, values): (&Tensor<4, C>, &Tensor<4, C>),
@@ -217,7 +217,7 @@ fn read_elements<E: Element + BurnElement>(
     values.resize(count, E::from_elem(0.0));
     let mut target = TensorMut::new(&mut values, Layout::bhsd(shape)?)?;
     // Without its rotation a plan is what else it does: nothing.
-    Rope::new(Pairing::Half).copy_from_cache(&cache, slots, &mut target)?;
+    Rope::new(Pairing::Half).apply_into(&cache.slots(slots), &mut target)?;
     Ok(FlexTensor::from_data(TensorData::new(values, shape)))
 }
 

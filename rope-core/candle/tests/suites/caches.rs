@@ -115,8 +115,8 @@ fn written<E: Element + candle_core::WithDType>(
     let shape = Layout::bshd([BATCH, TOKENS, HEADS, HEAD_DIM]).map_err(Error::wrap)?;
     let x = rope_core::Tensor::new(&elements, shape).map_err(Error::wrap)?;
     let write = |cache: &mut CacheMut<'_>| match rotation {
-        Some((rope, rows)) => rope.rotate_into_cache(&x, cache, &SLOTS, rows),
-        None => Rope::new(Pairing::Half).copy_into_cache(&x, cache, &SLOTS),
+        Some((rope, rows)) => rope.rotate_into(&x, &mut cache.slots(&SLOTS), rows),
+        None => Rope::new(Pairing::Half).apply_into(&x, &mut cache.slots(&SLOTS)),
     };
     let mut memory = memory;
     match format {
@@ -152,7 +152,7 @@ fn found(
     let shape = [BATCH, TOKENS, HEADS, HEAD_DIM];
     let mut target = TensorMut::new(&mut elements, shape).map_err(Error::wrap)?;
     cache
-        .and_then(|cache| Rope::new(Pairing::Half).copy_from_cache(&cache, &SLOTS, &mut target))
+        .and_then(|cache| Rope::new(Pairing::Half).apply_into(&cache.slots(&SLOTS), &mut target))
         .map_err(Error::wrap)?;
     Tensor::new(&elements, &Device::Cpu)?.reshape(&shape)
 }

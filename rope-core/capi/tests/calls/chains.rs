@@ -8,7 +8,7 @@ use rope_core::gradient::PairGradients;
 use rope_core::internals::Renamed;
 use rope_core::norm::{Norm, NormFormula, NormReach, NormResult, NormSum};
 use rope_core::stages::{Hadamard, HadamardFactor, LinearStages, Scale, StageOrder, WithStages};
-use rope_core::{Error, Output, Rope};
+use rope_core::{Error, NoRotation, Output, Rope};
 
 use super::*;
 
@@ -360,7 +360,7 @@ fn chains_of_tensors_match_rope_core() {
 
                     let mut expected = x.clone();
                     let mut view = TensorMut::new(&mut expected, SHAPE).expect("valid");
-                    let outcome = chain.run_stages(&mut view);
+                    let outcome = chain.apply(&mut view);
                     let mut got = x.clone();
                     let tensor_of = tensor(&mut got, SHAPE);
                     // SAFETY: what is passed is there.
@@ -527,7 +527,7 @@ fn transforms_match_rope_core() {
                 }
                 tensors!(view => |plan| plan.rotate(&mut view, &rows),
                     view => rope_chain_rotate(&c_chain, &view, &c_rows));
-                tensors!(view => |plan| plan.run_stages(&mut view),
+                tensors!(view => |plan| plan.apply(&mut view),
                     view => rope_chain_run_stages(&c_chain, &view));
                 tensors!(view => |plan| plan.rotate_into(&source, &mut view, &rows),
                     view => rope_chain_rotate_into(&c_chain, &from, &view, &c_rows));
@@ -567,16 +567,16 @@ fn transforms_match_rope_core() {
                             assert_eq!(a, b, "{case}");
                         }};
                     }
-                    caches!(mut cache => |plan| plan.rotate_into_cache(&source, &mut cache, &MAPPING[..], &rows),
+                    caches!(mut cache => |plan| plan.rotate_into(&source, &mut cache.slots(&MAPPING[..]), &rows),
                         cache => rope_chain_rotate_into_cache(&c_chain, &from, &cache, &c_slots, &c_rows));
-                    caches!(mut cache => |plan| plan.copy_into_cache(&source, &mut cache, &MAPPING[..]),
+                    caches!(mut cache => |plan| plan.apply_into(&source, &mut cache.slots(&MAPPING[..])),
                         cache => rope_chain_copy_into_cache(&c_chain, &from, &cache, &c_slots));
-                    caches!(mut cache => |plan| plan.shift(&mut cache, &MAPPING[..], &rows),
+                    caches!(mut cache => |plan| plan.rotate(&mut cache.slots(&MAPPING[..]), &rows),
                         cache => rope_chain_shift(&c_chain, &cache, &c_slots, &c_rows));
                     let (mut expected, mut got) = (x.clone(), x.clone());
                     let mut view = TensorMut::new(&mut expected, SHAPE).expect("valid");
                     let to = tensor(&mut got, SHAPE);
-                    caches!(cache => |plan| plan.copy_from_cache(&cache.as_cache(), &MAPPING[..], &mut view),
+                    caches!(cache => |plan| plan.apply_into(&cache.as_cache().slots(&MAPPING[..]), &mut view),
                         cache => rope_chain_copy_from_cache(&c_chain, &cache, &c_slots, &to));
                     // Codes of E4M3 may be NaN.
                     let text = |values: &[E]| format!("{values:?}");
@@ -875,7 +875,7 @@ fn a_quotient_is_no_product() {
         let (mut a, mut b) = ([0_u32; 16], [0_u32; 16]);
         let mut cache = rust_cache(&mut a, format, layout, scale, &mut []).expect("valid");
         Rope::new(Pairing::Half)
-            .copy_into_cache(&source, &mut cache, 0..1)
+            .apply_into(&source, &mut cache.slots(0..1))
             .expect("valid");
         let c_scale = rope_quant_scale {
             kind: kind as i32,
@@ -958,19 +958,19 @@ fn caches_match_rope_core() {
                         written += usize::from(a != memory());
                     }};
                 }
-                verb!(mut cache => chain.rotate_into_cache(&source, &mut cache, &MAPPING[..], &rows),
+                verb!(mut cache => chain.rotate_into(&source, &mut cache.slots(&MAPPING[..]), &rows),
                     cache => rope_chain_rotate_into_cache(&c_chain, &from, &cache, &c_slots, &c_rows));
-                verb!(mut cache => chain.copy_into_cache(&source, &mut cache, &MAPPING[..]),
+                verb!(mut cache => chain.apply_into(&source, &mut cache.slots(&MAPPING[..])),
                     cache => rope_chain_copy_into_cache(&c_chain, &from, &cache, &c_slots));
-                verb!(mut cache => rope.shift(&mut cache, &MAPPING[..], &rows),
+                verb!(mut cache => rope.rotate(&mut cache.slots(&MAPPING[..]), &rows),
                     cache => rope_shift(&c_chain.plan, &cache, &c_slots, &c_rows));
 
                 let (mut expected, mut got) = (values::<f16>(LEN), values::<f16>(LEN));
                 let mut view = TensorMut::new(&mut expected, SHAPE).expect("valid");
                 let to = tensor(&mut got, SHAPE);
-                verb!(cache => chain.rotate_from_cache(&cache.as_cache(), &MAPPING[..], &mut view, &rows),
+                verb!(cache => chain.rotate_into(&cache.as_cache().slots(&MAPPING[..]), &mut view, &rows),
                     cache => rope_chain_rotate_from_cache(&c_chain, &cache, &c_slots, &to, &c_rows));
-                verb!(cache => chain.copy_from_cache(&cache.as_cache(), &MAPPING[..], &mut view),
+                verb!(cache => chain.apply_into(&cache.as_cache().slots(&MAPPING[..]), &mut view),
                     cache => rope_chain_copy_from_cache(&c_chain, &cache, &c_slots, &to));
                 let bits = |x: &[f16]| -> Vec<u16> { x.iter().map(|x| x.to_bits()).collect() };
                 assert_eq!(bits(&got), bits(&expected), "{case}");
@@ -988,7 +988,14 @@ fn caches_match_rope_core() {
                 };
                 verb!(mut cache => {
                     let mut values = CacheMut::new(&mut v, values_layout).expect("valid");
-                    chain.rotate_into_caches((&source, &mut cache), (&source, &mut values), &MAPPING[..], &rows)
+                    let plain = Rope::new(Pairing::Half);
+                    let (mut to_keys, mut to_values) =
+                        (cache.slots(&MAPPING[..]), values.slots(&MAPPING[..]));
+                    chain.prepare_into(&source, &mut to_keys, &rows).and_then(|keys| {
+                        plain.prepare_into(&source, &mut to_values, &NoRotation)?.run();
+                        keys.run();
+                        Ok(())
+                    })
                 }, cache => rope_chain_rotate_into_caches(
                     &c_chain, &from, &cache, &from, &c_values, &c_slots, &c_rows));
                 assert_eq!(v, c_v, "{case}");
@@ -1275,7 +1282,7 @@ fn slots_match_rope_core() {
     for (c_slots, slots) in cases {
         let (mut a, mut b) = (vec![0_u32; layout.end()], vec![0_u32; layout.end()]);
         let mut cache = CacheMut::new(elements::<f32>(&mut a), layout).expect("valid");
-        let outcome = rope.copy_into_cache(&source, &mut cache, slots);
+        let outcome = rope.apply_into(&source, &mut cache.slots(slots));
         let cache = c_cache(
             &mut b,
             rope_cache_format::F32,
@@ -1661,7 +1668,7 @@ fn refusals_of_caches() {
     refused(S::CenteredSums, &|n| {
         (n.norm.centered, n.norm.sums, n.norm.sums_count) = (1, n.scale.factors, TOKENS);
     });
-    refused(S::KeyValueMismatch, &|n| n.v.layout.shape[1] = 4);
+    refused(S::SlotCount, &|n| n.v.layout.shape[1] = 4);
     refused(S::CacheHeads, &|n| n.v.layout.shape[2] = 2);
     refused(S::CacheHeads, &|n| n.keys.layout.extents[2] = 2);
     refused(S::CacheLayout, &|n| n.keys.layout.extents = [usize::MAX; 5]);

@@ -41,7 +41,7 @@ pub struct Slots<'a>(SlotSource<'a>);
 /// use rope_core::{Error, Pairing, Rope, Tensor};
 ///
 /// fn values<'s>(v: &[f32], cache: &mut CacheMut<'_>, slots: impl IntoSlots<'s>) -> Result<(), Error> {
-///     Rope::new(Pairing::Half).copy_into_cache(&Tensor::new(v, [1, v.len() / 64, 1, 64])?, cache, slots)
+///     Rope::new(Pairing::Half).apply_into(&Tensor::new(v, [1, v.len() / 64, 1, 64])?, &mut cache.slots(slots))
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
@@ -219,7 +219,7 @@ impl<'a> Slots<'a> {
         }
     }
 
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self.0 {
             SlotSource::Mapping(ids) => ids.len(),
             SlotSource::Range { len, .. } => len,

@@ -10,7 +10,7 @@ use crate::kernel::sincos::oracle::{Remainder, cos_sin};
 use crate::{Error, IntoPositions, Rows};
 
 impl Frequencies<'_> {
-    /// The rows that move keys by `deltas`, for [`Rope::shift`](crate::Rope::shift): the rows of the deltas as
+    /// The rows that move keys by `deltas`, for [`Rope::rotate`](crate::Rope::rotate): the rows of the deltas as
     /// positions, with a magnitude of 1, because the keys have the attention factor already. On several axes a token
     /// has a delta for each.
     ///

@@ -63,6 +63,8 @@ pub(crate) struct Rotation<'a> {
     pub(crate) factors: Option<RowFactors>,
     pub(crate) input: Pairing,
     pub(crate) output: Pairing,
+    /// The first channel that rotates.
+    pub(crate) first_channel: usize,
 }
 
 /// What rotates by full-width rows. They refer to it, so that programs without such rows do not link it.
@@ -70,13 +72,23 @@ pub(crate) struct Rotation<'a> {
 pub(crate) struct FullWidth {
     /// Rotates a tensor in place.
     pub(crate) in_place: InPlaceByFull,
-    /// Rotates heads of so many channels in a tile, or beside it, where the pairing changes: tells which.
+    /// Rotates heads of so many channels in a tile, from a channel on, or beside it, where the pairing changes: tells
+    /// which.
     pub(crate) tile: TileByFull,
 }
 
 type InPlaceByFull =
     fn((Proof, &'static Tuning), bool, &mut BytesMut<'_>, ElementType, Rotation<'_>);
-type TileByFull = fn(Proof, &Rotation<'_>, (&LineRows<'_>, usize), &mut [f32], &mut [f32]) -> bool;
+type TileByFull = fn(Proof, &Rotation<'_>, FullHeads<'_>, &mut [f32], &mut [f32]) -> bool;
+
+/// Heads in a tile, which rotate by full-width rows.
+#[derive(Clone, Copy)]
+pub(crate) struct FullHeads<'a> {
+    pub(crate) rows: &'a LineRows<'a>,
+    pub(crate) head_dim: usize,
+    /// The first channel that rotates.
+    pub(crate) first: usize,
+}
 
 impl<'a> View<'a> {
     /// Rows without pairs: those of a pass that rotates nothing.
@@ -138,7 +150,7 @@ impl<'a> View<'a> {
     /// Where the row of a token starts, in cos and in sin: that which its heads share, or that of the first.
     #[inline(always)]
     pub(crate) fn start(&self, batch: usize, token: usize) -> usize {
-        let first = self.first + batch * self.sequence_stride;
+        let first = self.first.wrapping_add(batch * self.sequence_stride);
         row_start(self.ids, first, token, self.stride)
     }
 
@@ -160,14 +172,16 @@ impl<'a> View<'a> {
         starts: &mut [usize],
     ) {
         let token_step = self.token_step();
-        let first = self.first + batch * self.sequence_stride + token * token_step;
+        let first = self
+            .first
+            .wrapping_add(batch * self.sequence_stride + token * token_step);
         let step = if of_sequences {
             self.sequence_stride
         } else {
             token_step
         };
         for (index, start) in starts.iter_mut().enumerate() {
-            *start = row_start(self.ids, first + index * step, 0, self.stride);
+            *start = row_start(self.ids, first.wrapping_add(index * step), 0, self.stride);
         }
     }
 
@@ -206,6 +220,16 @@ impl<'a> View<'a> {
         (&self.cos[at..][..width], &self.sin[at..][..width])
     }
 
+    /// The same rows, which begin with those of a later sequence and token. (The first row may so lie before the slice;
+    /// those before the sequence and the token are never read.)
+    pub(crate) fn beginning_at(self, [batch, token]: [usize; 2]) -> Self {
+        let before = batch * self.sequence_stride + token * self.stride;
+        View {
+            first: self.first.wrapping_sub(before),
+            ..self
+        }
+    }
+
     /// The same rows, seen from a later sequence, token or head.
     pub(crate) fn skip(self, [batch, token, head]: [usize; 3]) -> Self {
         // Rows of heads begin as much later in their table, wherever an id finds it.
@@ -214,7 +238,9 @@ impl<'a> View<'a> {
         View {
             cos,
             sin,
-            first: self.first + batch * self.sequence_stride + token * self.token_step(),
+            first: self
+                .first
+                .wrapping_add(batch * self.sequence_stride + token * self.token_step()),
             ..self
         }
     }
@@ -231,7 +257,7 @@ pub(super) fn width(pairs: usize, full: Option<&'static FullWidth>) -> usize {
 #[inline(always)]
 pub(super) fn row_start(ids: Option<Ids<'_>>, first: usize, token: usize, stride: usize) -> usize {
     let row = match ids {
-        None => return first + token * stride,
+        None => return first.wrapping_add(token * stride),
         // `gather` has found every id inside the table.
         Some(Ids::I32(ids)) => ids[first + token] as usize,
         Some(Ids::I64(ids)) => ids[first + token] as usize,

@@ -1,0 +1,144 @@
+//! Calls that are checked now and run later.
+
+use core::fmt;
+
+use super::Rope;
+use super::erased::{AnglesKind, SourceKind, TargetKind};
+use super::kinds::Lowered;
+use super::run::{Checked, ReadKernels};
+use crate::Error;
+use crate::describe::cache::SlotsTarget;
+use crate::describe::tensor::BytesMut;
+use crate::execute::choose;
+
+/// A call that was checked: what [`Rope::prepare`] and [`Rope::prepare_into`] return. It borrows its operands, its
+/// angles and its plan until it runs.
+///
+/// ```
+/// use rope_core::norm::{Norm, NormFormula};
+/// use rope_core::{Error, Pairing, Rope, Rows, TensorMut};
+///
+/// // Qwen3 norms Q and K by weights of their own. Neither is touched unless both calls are right.
+/// let rope = Rope::new(Pairing::Half);
+/// let norm = Norm::new(NormFormula::LLAMA, 1e-6);
+/// let (query_weights, key_weights) = ([1.0_f32; 64], [0.5_f32; 64]);
+/// let query_plan = rope.norm(norm.weight(&query_weights));
+/// let key_plan = rope.norm(norm.weight(&key_weights));
+///
+/// let (mut q, mut k, rows) = ([0.5_f32; 4 * 64], [0.5_f32; 2 * 64], [0.0_f32; 64]);
+/// let rows = Rows::new(&rows, [1, 64])?;
+/// let mut q = TensorMut::new(&mut q, [1, 1, 4, 64])?;
+/// let mut k = TensorMut::new(&mut k, [1, 1, 2, 64])?;
+/// let queries = query_plan.prepare(&mut q, &rows)?;
+/// let keys = key_plan.prepare(&mut k, &rows)?;
+/// queries.run();
+/// keys.run();
+/// # Ok::<(), Error>(())
+/// ```
+#[must_use = "a call that was prepared does nothing until it runs"]
+pub struct Call<'a> {
+    plan: Rope<Lowered<'a>>,
+    checked: Checked<'a>,
+    source: Option<SourceKind<'a>>,
+    target: TargetKind<'a>,
+    /// What runs it: by reference, so that a program links the executors of the operands that it names.
+    run: RunCall,
+}
+
+/// Runs a call if the flag is set; returns the name of its executor.
+type RunCall = fn(&mut Call<'_>, bool) -> &'static str;
+
+impl<'a> Call<'a> {
+    /// Checks a call in place in a tensor.
+    #[inline(never)]
+    pub(super) fn in_tensor(
+        plan: Rope<Lowered<'a>>,
+        x: BytesMut<'a>,
+        kernels: ReadKernels,
+        angles: Option<AnglesKind<'a>>,
+    ) -> Result<Self, Error> {
+        let checked = plan.check_in_tensor(&x, kernels, angles)?;
+        Ok(Call {
+            plan,
+            checked,
+            source: None,
+            target: TargetKind::Tensor(x, kernels.0),
+            run: |call, runs| match &mut call.target {
+                TargetKind::Tensor(x, _) => call
+                    .plan
+                    .passes(&call.checked, |pass| choose::in_tensor(pass, x, runs)),
+                TargetKind::Slots(_) => unreachable!("the target is a tensor"),
+            },
+        })
+    }
+
+    /// Checks a call in place in the slots of a cache.
+    #[inline(never)]
+    pub(super) fn in_slots(
+        plan: Rope<Lowered<'a>>,
+        target: SlotsTarget<'a>,
+        angles: Option<AnglesKind<'a>>,
+    ) -> Result<Self, Error> {
+        let (checked, shifted) = plan.check_in_slots(&target, angles)?;
+        Ok(Call {
+            plan: plan.with(shifted.unwrap_or(plan.stages)),
+            checked,
+            source: None,
+            target: TargetKind::Slots(target),
+            run: |call, runs| {
+                if !call.checked.rotates() {
+                    return "nothing";
+                }
+                let target = &mut call.target.operand();
+                call.plan
+                    .passes(&call.checked, |pass| choose::in_slots(pass, target, runs))
+            },
+        })
+    }
+
+    /// Checks a call from a source into a target.
+    #[inline(never)]
+    pub(super) fn between(
+        plan: Rope<Lowered<'a>>,
+        source: SourceKind<'a>,
+        target: TargetKind<'a>,
+        angles: Option<AnglesKind<'a>>,
+    ) -> Result<Self, Error> {
+        let (checked, other) = plan.check_into(&source, &target, angles)?;
+        Ok(Call {
+            plan: plan.with(other.unwrap_or(plan.stages)),
+            checked,
+            source: Some(source),
+            target,
+            run: |call, runs| {
+                let source = call.source.as_ref().map(SourceKind::operand);
+                let Some(source) = &source else {
+                    unreachable!("the call has a source");
+                };
+                let target = &mut call.target.operand();
+                call.plan.passes(&call.checked, |pass| {
+                    choose::out_of_place(pass, source, target, runs)
+                })
+            },
+        })
+    }
+
+    /// Runs the call. It cannot fail.
+    pub fn run(mut self) {
+        (self.run)(&mut self, true);
+    }
+
+    /// The executor that the call has: the suite `implementations` asserts it.
+    #[doc(hidden)]
+    pub fn implementation(mut self) -> &'static str {
+        (self.run)(&mut self, false)
+    }
+}
+
+impl fmt::Debug for Call<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("shape", &self.checked.shape)
+            .finish_non_exhaustive()
+    }
+}

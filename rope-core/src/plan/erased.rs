@@ -1,0 +1,97 @@
+//! Operands and angles without their types: what the traits of `operand.rs` lower to.
+
+use core::fmt;
+
+use super::at::MakeFns;
+use super::kinds::Lower;
+use crate::Rows;
+use crate::describe::cache::{Cache, Slots, SlotsTarget};
+use crate::describe::frequencies::RowsAt;
+use crate::describe::tensor::{Bytes, BytesMut};
+use crate::kernel::element::Element;
+use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
+use crate::pass::{Operand, OperandMut, PassKernels};
+
+/// A source without its type.
+#[derive(Clone, Copy)]
+pub struct SourceOf<'s>(pub(super) SourceKind<'s>);
+
+#[derive(Clone, Copy)]
+pub(super) enum SourceKind<'s> {
+    Tensor(PassSource<'s>),
+    Slots(&'s Cache<'s>, &'s Slots<'s>),
+}
+
+/// The tensor that a pass reads, with its kernels.
+#[derive(Clone, Copy)]
+pub(super) struct PassSource<'x> {
+    pub(super) tensor: Bytes<'x>,
+    pub(super) element: &'static OutOfPlaceKernels,
+    pub(super) kernels: PassKernels,
+}
+
+impl<'x> PassSource<'x> {
+    /// That of a plan of a kind.
+    #[inline(always)]
+    pub(super) fn of<E: Element, S: Lower>(tensor: Bytes<'x>) -> Self {
+        PassSource {
+            tensor,
+            element: E::OUT_OF_PLACE,
+            kernels: PassKernels::normed(S::normed::<E>()),
+        }
+    }
+}
+
+/// A target without its type.
+pub struct TargetOf<'t>(pub(super) TargetKind<'t>);
+
+pub(super) enum TargetKind<'t> {
+    Tensor(BytesMut<'t>, &'static OutOfPlaceKernels),
+    Slots(SlotsTarget<'t>),
+}
+
+impl<'s> SourceKind<'s> {
+    /// The source, as a pass reads it.
+    pub(super) fn operand(&self) -> Operand<'s> {
+        match *self {
+            SourceKind::Tensor(PassSource {
+                tensor, element, ..
+            }) => Operand::Tensor(tensor, element),
+            SourceKind::Slots(cache, slots) => Operand::Cache(cache, slots),
+        }
+    }
+}
+
+impl<'t> TargetKind<'t> {
+    /// The target, as a pass writes it.
+    pub(super) fn operand(&mut self) -> OperandMut<'_, 't> {
+        match self {
+            TargetKind::Tensor(y, element) => OperandMut::Tensor(y, element),
+            TargetKind::Slots(target) => OperandMut::Cache(target),
+        }
+    }
+}
+
+/// Angles without their type, if a call rotates.
+#[derive(Clone, Copy)]
+pub struct AnglesOf<'a>(pub(super) Option<AnglesKind<'a>>);
+
+#[derive(Clone, Copy)]
+pub(super) enum AnglesKind<'a> {
+    Rows(&'a Rows<'a>),
+    At(&'a RowsAt<'a>, &'static MakeFns),
+}
+
+/// A tensor that is rotated in place.
+pub struct TensorOf<'t>(pub(super) BytesMut<'t>, pub(super) &'static InPlaceKernels);
+
+macro_rules! opaque {
+    ($($name:ident)*) => {$(
+        impl fmt::Debug for $name<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(stringify!($name))
+            }
+        }
+    )*};
+}
+opaque! { SourceOf TargetOf AnglesOf TensorOf }

@@ -1,0 +1,72 @@
+//! Plain rotations of tensors whose channels rotate from another on than the first.
+
+use super::{InPlaceTensor, Rope, WindowFns};
+use crate::describe::rows::View;
+use crate::describe::tensor::{Bytes, BytesMut};
+use crate::kernel::elements::OutOfPlaceKernels;
+use crate::{Dimension, Error, Rows};
+
+pub(super) static WINDOW: WindowFns = WindowFns {
+    in_place,
+    query_and_key,
+    across,
+};
+
+fn in_place(
+    rope: &Rope,
+    (x, element): InPlaceTensor<'_, '_>,
+    rows: &Rows<'_>,
+) -> Result<(), Error> {
+    let layout = rope.windowed(x.layout)?;
+    rope.window(0)
+        .rotate_bytes(&mut x.part(&layout), element, rows)
+}
+
+fn query_and_key(
+    rope: &Rope,
+    [(q, query_element), (k, key_element)]: [InPlaceTensor<'_, '_>; 2],
+    rows: &Rows<'_>,
+) -> Result<(), Error> {
+    let (query, key) = (rope.windowed(q.layout)?, rope.windowed(k.layout)?);
+    rope.window(0).rotate_qk_bytes(
+        (&mut q.part(&query), query_element),
+        (&mut k.part(&key), key_element),
+        rows,
+    )
+}
+
+fn across(
+    rope: &Rope,
+    x: Bytes<'_>,
+    y: &mut BytesMut<'_>,
+    elements: [&'static OutOfPlaceKernels; 2],
+    rows: &Rows<'_>,
+) -> Result<(), Error> {
+    let source = x.layout.shape();
+    source.check_same(y.layout.shape())?;
+    let windowed = rope.windowed_shape(source)?;
+    let view = rows.view(rope.check_across(windowed, windowed, rows)?);
+    rope.run_windowed(x, y, elements, view, rows.attention_factor());
+    Ok(())
+}
+
+impl Rope {
+    /// Rotates one tensor into another from the first channel of the window on; the channels before it are copied.
+    #[inline(never)]
+    pub(crate) fn run_windowed(
+        &self,
+        x: Bytes<'_>,
+        y: &mut BytesMut<'_>,
+        elements: [&'static OutOfPlaceKernels; 2],
+        rows: View<'_>,
+        attention_factor: f64,
+    ) {
+        let (end, first) = (x.layout.shape().head_dim, self.first_channel());
+        for (channels, rows) in [(first..end, rows), (0..first, rows.without_pairs())] {
+            let [source, target] = [x.layout, y.layout]
+                .map(|layout| layout.part(Dimension::Channels, channels.clone()));
+            let (x, y) = (x.within(&source), &mut y.part(&target));
+            self.run_across(x, y, elements, rows, attention_factor);
+        }
+    }
+}

@@ -1,0 +1,428 @@
+//! The operands of a call: every verb takes each of them, and what a call makes itself has the bits of what was made
+//! before.
+
+use half::bf16;
+use rope_core::axes::MixedFrequencies;
+use rope_core::cache::{BlockFormat, Cache, CacheLayout, CacheMut, QuantFormat, QuantScale};
+use rope_core::norm::{Norm, NormFormula, NormReach};
+use rope_core::stages::{Hadamard, Scale, StageOrder, WithStages};
+use rope_core::{
+    Angles, Call, Dimension, Direction, Element, Error, Frequencies, Pairing, Rope, Rows, Scaling,
+    Target, Tensor, TensorMut, Yarn,
+};
+use rope_tests::{Number, Source};
+
+const HEADS: usize = 2;
+const DIM: usize = 128;
+
+/// Tokens of more blocks than one, of rows that a call makes itself.
+const TOKENS: usize = 37;
+
+type Plan<'a> = Rope<WithStages<'a>>;
+
+fn frequencies(rotary_dim: usize) -> Frequencies<'static> {
+    Frequencies::new(rotary_dim, 10_000.0, &Scaling::Default).expect("a base")
+}
+
+fn heads<E: Number>(source: &mut Source<'_>, tokens: usize) -> Vec<E> {
+    let len = tokens * HEADS * DIM;
+    (0..len).map(|_| E::from_f32(source.unit())).collect()
+}
+
+/// Plans with every kind of stage.
+fn plans<'a>(weights: &'a [f32], factors: &'a [f32]) -> Vec<Plan<'a>> {
+    let norm = Norm::new(NormFormula::LLAMA, 1e-6).weight(weights);
+    let plain = Plan::from(Rope::new(Pairing::Half));
+    vec![
+        plain,
+        Plan::from(Rope::new(Pairing::Interleaved).direction(Direction::Inverse)),
+        plain.norm(norm),
+        plain.norm(norm.with_reach(NormReach::Row)),
+        plain.norm(norm.with_order(StageOrder::AfterRotation)),
+        plain.scale(Scale::per_token(factors)),
+        plain
+            .norm(norm)
+            .hadamard(Hadamard::new(64).expect("a power of two")),
+    ]
+}
+
+/// How a call runs: by a verb, or prepared.
+#[derive(Clone, Copy, Debug)]
+enum How {
+    Verb,
+    Prepared,
+}
+
+/// [`Rope::rotate`], or the same prepared.
+fn rotate(how: How, plan: &Plan<'_>, x: &mut impl Target, angles: &impl Angles) {
+    match how {
+        How::Verb => plan.rotate(x, angles),
+        How::Prepared => plan.prepare(x, angles).map(Call::run),
+    }
+    .expect("it fits");
+}
+
+/// [`Rope::rotate_into`], or the same prepared.
+fn rotate_into(
+    how: How,
+    plan: &Plan<'_>,
+    x: &impl rope_core::Source,
+    y: &mut impl Target,
+    angles: &impl Angles,
+) {
+    match how {
+        How::Verb => plan.rotate_into(x, y, angles),
+        How::Prepared => plan.prepare_into(x, y, angles).map(Call::run),
+    }
+    .expect("it fits");
+}
+
+/// The bytes that a plan makes of heads: in place, in another tensor, in caches of each kind, and from a cache.
+fn everywhere<E: Number>(
+    how: How,
+    plan: &Plan<'_>,
+    x: &[E],
+    shape: [usize; 4],
+    angles: &impl Angles,
+) -> Vec<Vec<u8>> {
+    let count = shape[0] * shape[1];
+    let layout = CacheLayout::nhd([6, 16, HEADS, DIM]).expect("valid");
+    let slots: Vec<i64> = (0..count)
+        .map(|token| (token * 7 % 96) as i64 - 1)
+        .collect();
+    let source = Tensor::new(x, shape).expect("valid");
+    let mut all = Vec::new();
+
+    let mut y = x.to_vec();
+    let mut target = TensorMut::new(&mut y, shape).expect("valid");
+    rotate(how, plan, &mut target, angles);
+    all.push(bytemuck::cast_slice(&y).to_vec());
+
+    let mut y = vec![bf16::ZERO; x.len()];
+    let mut target = TensorMut::new(&mut y, shape).expect("valid");
+    rotate_into(how, plan, &source, &mut target, angles);
+    all.push(bytemuck::cast_slice(&y).to_vec());
+
+    let mut memory = vec![E::from_f32(0.0); layout.end()];
+    let mut cache = CacheMut::new(&mut memory, layout).expect("valid");
+    rotate_into(how, plan, &source, &mut cache.slots(&slots), angles);
+    let mut y = vec![0.0_f32; x.len()];
+    let mut target = TensorMut::new(&mut y, shape).expect("valid");
+    let cached = Cache::new(&memory, layout).expect("valid");
+    rotate_into(how, plan, &cached.slots(&slots), &mut target, angles);
+    all.push(bytemuck::cast_slice(&memory).to_vec());
+    all.push(bytemuck::cast_slice(&y).to_vec());
+
+    let mut memory = vec![0_u8; layout.end()];
+    let scale = QuantScale::Divide(0.25.into());
+    let mut cache =
+        CacheMut::quantized(&mut memory, layout, QuantFormat::E4m3, scale, &mut []).expect("valid");
+    rotate_into(how, plan, &source, &mut cache.slots(&slots), angles);
+    all.push(memory);
+
+    let mut memory = vec![0_u8; layout.bytes(BlockFormat::Q8_0).expect("valid")];
+    let mut cache = CacheMut::q8_0(&mut memory, layout).expect("valid");
+    rotate_into(how, plan, &source, &mut cache.slots(&slots), angles);
+    all.push(memory);
+    all
+}
+
+#[test]
+fn made_rows_have_the_bits_of_ready_rows() {
+    fn of<E: Number>(source: &mut Source<'_>) {
+        let weights: Vec<f32> = (0..DIM).map(|_| 1.0 + source.unit()).collect();
+        let factors: Vec<f32> = (0..2 * TOKENS).map(|_| source.unit()).collect();
+        let x: Vec<E> = heads(source, 2 * TOKENS);
+        let list: Vec<f64> = (0..HEADS * 32).map(|i| 1.0 / (1.0 + i as f64)).collect();
+        let mixed = MixedFrequencies::new(&list, [1, HEADS, 32], 1.0).expect("it fits");
+        let frequencies = frequencies(96);
+        for plan in plans(&weights, &factors) {
+            for (batch, positions) in [(1, 2 * TOKENS), (2, TOKENS), (2, 2 * TOKENS)] {
+                let shape = [batch, 2 * TOKENS / batch, HEADS, DIM];
+                let positions = 1000..1000 + positions;
+                let rows = frequencies.rows(positions.clone()).expect("positions");
+                for how in [How::Verb, How::Prepared] {
+                    assert_eq!(
+                        everywhere(How::Verb, &plan, &x, shape, &rows),
+                        everywhere(how, &plan, &x, shape, &frequencies.at(positions.clone())),
+                        "{plan:?} {shape:?} {how:?}"
+                    );
+                }
+                let rows = mixed.rows(positions.clone()).expect("positions");
+                assert_eq!(
+                    everywhere(How::Prepared, &plan, &x, shape, &rows),
+                    everywhere(How::Verb, &plan, &x, shape, &mixed.at(positions)),
+                    "{plan:?} {shape:?}, rows of each head"
+                );
+            }
+        }
+    }
+    let source = &mut Source::random("operands::made_rows_have_the_bits_of_ready_rows");
+    of::<f32>(source);
+    of::<bf16>(source);
+}
+
+/// A plain plan has a way of its own, and a pass.
+#[test]
+fn a_pass_has_the_bits_of_the_direct_way() {
+    fn of<E: Number>(source: &mut Source<'_>) {
+        let frequencies = frequencies(96);
+        for tokens in [1, TOKENS] {
+            let shape = [1, tokens, HEADS, DIM];
+            let x: Vec<E> = heads(source, tokens);
+            let rows = frequencies.rows(7..7 + tokens).expect("positions");
+            let rope = Rope::new(source.one_of(&Pairing::ALL));
+            let [mut direct, mut passed] = [x.clone(), x.clone()];
+            rope.rotate(
+                &mut TensorMut::new(&mut direct, shape).expect("valid"),
+                &rows,
+            )
+            .expect("it fits");
+            let mut y = TensorMut::new(&mut passed, shape).expect("valid");
+            let call = rope.prepare(&mut y, &rows).expect("it fits");
+            assert_eq!(call.implementation(), "fused");
+            rope.prepare(&mut y, &rows).expect("it fits").run();
+            assert_eq!(bytes(&direct), bytes(&passed));
+            let source = Tensor::new(&x, shape).expect("valid");
+            let mut y = TensorMut::new(&mut direct, shape).expect("valid");
+            rope.rotate_into(&source, &mut y, &rows).expect("it fits");
+            let mut y = TensorMut::new(&mut passed, shape).expect("valid");
+            let call = rope.prepare_into(&source, &mut y, &rows);
+            assert_eq!(call.expect("it fits").implementation(), "fused");
+            let call = rope.prepare_into(&source, &mut y, &rows);
+            call.expect("it fits").run();
+            assert_eq!(bytes(&direct), bytes(&passed));
+        }
+    }
+    let source = &mut Source::random("operands::a_pass_has_the_bits_of_the_direct_way");
+    of::<f32>(source);
+    of::<bf16>(source);
+}
+
+/// From one cache into another: heads as f32, rotated, and written.
+#[test]
+fn from_one_cache_into_another() {
+    let source = &mut Source::random("operands::from_one_cache_into_another");
+    let rows = frequencies(96).rows(50..50 + TOKENS).expect("positions");
+    let from = CacheLayout::nhd([3, 16, HEADS, DIM]).expect("valid");
+    let to = CacheLayout::hnd([4, HEADS, 16, DIM]).expect("valid");
+    let memory: Vec<bf16> = (0..from.end())
+        .map(|_| bf16::from_f32(source.unit()))
+        .collect();
+    let keys = Cache::new(&memory, from).expect("valid");
+    let slots: Vec<i64> = (0..TOKENS as i64).rev().collect();
+    let mut into: Vec<i64> = (0..TOKENS as i64).map(|slot| slot + 9).collect();
+    into[5] = -1;
+    let shape = [1, TOKENS, HEADS, DIM];
+    let written = |run: &dyn Fn(&mut CacheMut<'_>)| {
+        let mut memory = vec![0_u8; to.bytes(BlockFormat::Q8_0).expect("valid")];
+        run(&mut CacheMut::q8_0(&mut memory, to).expect("valid"));
+        memory
+    };
+    let rope = Rope::new(Pairing::Half);
+    let mut y = vec![0.0_f32; TOKENS * HEADS * DIM];
+    let mut tensor = TensorMut::new(&mut y, shape).expect("valid");
+    rope.apply_into(&keys.slots(&slots), &mut tensor)
+        .expect("it fits");
+    let moved = written(&|cache| {
+        rope.apply_into(&keys.slots(&slots), &mut cache.slots(&into))
+            .expect("it fits");
+    });
+    let through = written(&|cache| {
+        rope.apply_into(&tensor, &mut cache.slots(&into))
+            .expect("it fits");
+    });
+    assert_eq!(moved, through);
+    // A scale is in the keys already; a transform is undone, and done again.
+    let hadamard = Hadamard::new(64).expect("a power of two");
+    let scaled = rope.scale(Scale::constant(0.5)).hadamard(hadamard);
+    let transform = rope.hadamard(hadamard);
+    for (plan, turned) in [(rope.scale(Scale::constant(0.5)), false), (scaled, true)] {
+        let mut z = y.clone();
+        let mut tensor = TensorMut::new(&mut z, shape).expect("valid");
+        if turned {
+            transform.apply(&mut tensor).expect("it fits");
+        }
+        rope.rotate(&mut tensor, &rows).expect("it fits");
+        if turned {
+            transform.apply(&mut tensor).expect("it fits");
+        }
+        let rotated = written(&|cache| {
+            plan.rotate_into(&keys.slots(&slots), &mut cache.slots(&into), &rows)
+                .expect("it fits");
+        });
+        let through = written(&|cache| {
+            rope.apply_into(&tensor, &mut cache.slots(&into))
+                .expect("it fits");
+        });
+        assert_eq!(rotated, through);
+    }
+}
+
+/// A window is that of a narrower tensor; what stands beside the rotation is of the whole head.
+#[test]
+fn windows_are_those_of_narrower_tensors() {
+    const FROM: usize = 32;
+    fn of<E: Number>(source: &mut Source<'_>, rows: &Rows<'_>) {
+        let shape = [1, TOKENS, HEADS, DIM];
+        let x: Vec<E> = heads(source, TOKENS);
+        for rope in [
+            Rope::new(Pairing::Half),
+            Rope::new(Pairing::Interleaved).direction(Direction::Transpose),
+        ] {
+            let window = rope.window(FROM);
+            let mut narrow = x.clone();
+            let tensor = TensorMut::new(&mut narrow, shape).expect("valid");
+            let mut part = tensor
+                .narrow(Dimension::Channels, FROM..DIM)
+                .expect("channels");
+            rope.rotate(&mut part, rows).expect("it fits");
+
+            let mut y = x.clone();
+            window
+                .rotate(&mut TensorMut::new(&mut y, shape).expect("valid"), rows)
+                .expect("it fits");
+            assert_eq!(bytes(&y), bytes(&narrow));
+            let mut y = x.clone();
+            let mut tensor = TensorMut::new(&mut y, shape).expect("valid");
+            window.prepare(&mut tensor, rows).expect("it fits").run();
+            assert_eq!(bytes(&y), bytes(&narrow));
+            let mut y = vec![E::from_f32(0.0); x.len()];
+            let tensor = Tensor::new(&x, shape).expect("valid");
+            for pass in [false, true] {
+                y.fill(E::from_f32(0.0));
+                let mut y = TensorMut::new(&mut y, shape).expect("valid");
+                match pass {
+                    false => window.rotate_into(&tensor, &mut y, rows),
+                    true => window.prepare_into(&tensor, &mut y, rows).map(Call::run),
+                }
+                .expect("it fits");
+                let _ = y;
+            }
+            assert_eq!(bytes(&y), bytes(&narrow));
+
+            // Into a cache, in it, and out of it.
+            let layout = CacheLayout::nhd([3, 16, HEADS, DIM]).expect("valid");
+            let mut memory = vec![E::from_f32(0.0); layout.end()];
+            let mut cache = CacheMut::new(&mut memory, layout).expect("valid");
+            window
+                .rotate_into(&tensor, &mut cache.slots(0..TOKENS), rows)
+                .expect("it fits");
+            assert_eq!(bytes(&memory[..x.len()]), bytes(&narrow));
+            let mut cache = CacheMut::new(&mut memory, layout).expect("valid");
+            rope.apply_into(&tensor, &mut cache.slots(0..TOKENS))
+                .expect("it fits");
+            let mut y = vec![E::from_f32(0.0); x.len()];
+            window
+                .rotate_into(
+                    &cache.as_cache().slots(0..TOKENS),
+                    &mut TensorMut::new(&mut y, shape).expect("valid"),
+                    rows,
+                )
+                .expect("it fits");
+            assert_eq!(bytes(&y), bytes(&narrow));
+            if !rows.is_full_width() {
+                window
+                    .rotate(&mut cache.slots(0..TOKENS), rows)
+                    .expect("it fits");
+                assert_eq!(bytes(&memory[..x.len()]), bytes(&narrow));
+            }
+        }
+    }
+    let source = &mut Source::random("operands::windows_are_those_of_narrower_tensors");
+    let rows = frequencies(64).rows(5..5 + TOKENS).expect("positions");
+    of::<f32>(source, &rows);
+    of::<bf16>(source, &rows);
+    let values: Vec<f32> = (0..TOKENS * 64).map(|_| source.unit()).collect();
+    let full = Rows::full(&values, &values, [TOKENS, 64]).expect("it fits");
+    of::<f32>(source, &full);
+}
+
+#[test]
+fn stages_beside_a_window_are_of_whole_heads() {
+    const FROM: usize = 64;
+    let source = &mut Source::random("operands::stages_beside_a_window_are_of_whole_heads");
+    let shape = [1, TOKENS, HEADS, DIM];
+    let x: Vec<f32> = heads(source, TOKENS);
+    let weights: Vec<f32> = (0..DIM).map(|_| 1.0 + source.unit()).collect();
+    let rows = frequencies(64).rows(5..5 + TOKENS).expect("positions");
+    let norm = Norm::new(NormFormula::LLAMA, 1e-6).weight(&weights);
+    let rope = Rope::new(Pairing::Half).window(FROM);
+    let hadamard = Hadamard::new(64).expect("a power of two");
+    let after = norm.with_order(StageOrder::AfterRotation);
+    for (plan, before) in [
+        (rope.norm(norm), true),
+        (rope.norm(norm.with_reach(NormReach::Row)), true),
+        (rope.norm(after), false),
+        (rope.norm(after.with_reach(NormReach::Row)), false),
+        (Plan::from(rope.hadamard(hadamard)), false),
+    ] {
+        let mut steps = x.clone();
+        let mut tensor = TensorMut::new(&mut steps, shape).expect("valid");
+        if before {
+            plan.apply(&mut tensor).expect("it fits");
+        }
+        rope.rotate(&mut tensor, &rows).expect("it fits");
+        if !before {
+            plan.apply(&mut tensor).expect("it fits");
+        }
+        let mut y = x.clone();
+        plan.rotate(&mut TensorMut::new(&mut y, shape).expect("valid"), &rows)
+            .expect("it fits");
+        assert_eq!(bytes(&y), bytes(&steps), "{plan:?}");
+    }
+}
+
+#[test]
+fn what_stays_in_a_cache_is_refused() {
+    let yarn = Scaling::Yarn(Yarn::new(16.0, 8192));
+    let scaled = Frequencies::new(DIM, 10_000.0, &yarn).expect("a base");
+    let layout = CacheLayout::nhd([1, 16, HEADS, DIM]).expect("valid");
+    let mut memory = [1.0_f32; 16 * HEADS * DIM];
+    let before = memory;
+    let other = [1.0_f32; 16 * HEADS * DIM];
+    let mut keys = CacheMut::new(&mut memory, layout).expect("valid");
+    let rope = Rope::new(Pairing::Half);
+    let normed = rope.norm(Norm::new(NormFormula::LLAMA4, 1e-6));
+    let factor = scaled.attention_factor();
+    assert_eq!(
+        rope.rotate(&mut keys.slots(0..3), &scaled.at(0..3)),
+        Err(Error::ShiftFactor { factor })
+    );
+    let plain = frequencies(DIM);
+    let refused = Err(Error::NormInCache);
+    assert_eq!(
+        normed.rotate(&mut keys.slots(0..3), &plain.at(0..3)),
+        refused
+    );
+    assert_eq!(normed.apply(&mut keys.slots(0..3)), refused);
+    let others = Cache::new(&other, layout).expect("valid");
+    assert_eq!(
+        normed.rotate_into(&others.slots(0..3), &mut keys.slots(0..3), &plain.at(0..3)),
+        refused
+    );
+    assert!(matches!(
+        rope.window(DIM + 1)
+            .rotate(&mut keys.slots(0..3), &plain.at(0..3)),
+        Err(Error::Range { .. })
+    ));
+    assert!(matches!(
+        rope.window(1)
+            .rotate(&mut keys.slots(0..3), &plain.at(0..3)),
+        Err(Error::RotaryDimExceedsHead { .. })
+    ));
+    assert_eq!(rope.apply(&mut keys.slots(0..3)), Ok(()));
+    assert_eq!(memory, before);
+    let mut keys = CacheMut::new(&mut memory, layout).expect("valid");
+    rope.rotate(&mut keys.slots(0..3), &plain.at(0..3))
+        .expect("it has no factor");
+    let mut rotated = before;
+    let mut tensor =
+        TensorMut::new(&mut rotated[..3 * HEADS * DIM], [1, 3, HEADS, DIM]).expect("valid");
+    rope.rotate(&mut tensor, &plain.at(0..3)).expect("it fits");
+    assert_eq!(bytes(&memory), bytes(&rotated));
+}
+
+fn bytes<E: Element>(values: &[E]) -> &[u8] {
+    bytemuck::cast_slice(values)
+}
