@@ -7,7 +7,7 @@
 pub mod exact;
 pub mod methods;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use rope_core::Scaling;
 
 use crate::golden::File;
@@ -22,56 +22,42 @@ pub struct RecordedModel {
     pub name: &'static str,
     /// `rope_theta`.
     pub base: f64,
-    /// Channels that rotate.
     pub rotary_dim: usize,
     /// How its frequencies are scaled: not at all, or as Llama 3.1's.
     pub scaling: Scaling<'static>,
-    /// The golden table.
     pub table: &'static str,
 }
 
-macro_rules! table {
-    ($name:literal) => {
-        include_str!(concat!("../../tests/golden/tables/", $name, ".txt"))
+/// The factor, the low and the high frequency's factor, and the original context of Llama 3.1.
+const LLAMA3: [f64; 4] = [8.0, 1.0, 4.0, 8192.0];
+
+const PLAIN: Scaling<'_> = Scaling::Default;
+const SCALED: Scaling<'_> = Scaling::Llama3 {
+    factor: LLAMA3[0],
+    low_freq_factor: LLAMA3[1],
+    high_freq_factor: LLAMA3[2],
+    original_context: LLAMA3[3] as u64,
+};
+
+macro_rules! models {
+    ($($name:literal $base:literal $rotary_dim:literal $scaling:ident $table:literal;)*) => {
+        /// The models there are.
+        pub const MODELS: &[RecordedModel] = &[$(RecordedModel {
+            name: $name,
+            base: $base,
+            rotary_dim: $rotary_dim,
+            scaling: $scaling,
+            table: include_str!(concat!("../../tests/golden/tables/", $table, ".txt")),
+        }),*];
     };
 }
 
-/// The models there are.
-pub const MODELS: &[RecordedModel] = &[
-    RecordedModel {
-        name: "llama-2-7b",
-        base: 1e4,
-        rotary_dim: 128,
-        scaling: Scaling::Default,
-        table: table!("llama2_7b"),
-    },
-    RecordedModel {
-        name: "llama-3.1-8b",
-        base: 5e5,
-        rotary_dim: 128,
-        scaling: Scaling::Llama3 {
-            factor: 8.0,
-            low_freq_factor: 1.0,
-            high_freq_factor: 4.0,
-            original_context: 8192,
-        },
-        table: table!("llama3_1_8b"),
-    },
-    RecordedModel {
-        name: "qwen3-8b",
-        base: 1e6,
-        rotary_dim: 128,
-        scaling: Scaling::Default,
-        table: table!("qwen3_8b"),
-    },
-    RecordedModel {
-        name: "gpt-neox-20b",
-        base: 1e4,
-        rotary_dim: 24,
-        scaling: Scaling::Default,
-        table: table!("gpt_neox_20b"),
-    },
-];
+models! {
+    "llama-2-7b"   1e4 128 PLAIN  "llama2_7b";
+    "llama-3.1-8b" 5e5 128 SCALED "llama3_1_8b";
+    "qwen3-8b"     1e6 128 PLAIN  "qwen3_8b";
+    "gpt-neox-20b" 1e4  24 PLAIN  "gpt_neox_20b";
+}
 
 /// The models that are shown if the command line names none.
 pub const USUAL: [&str; 2] = ["llama-2-7b", "llama-3.1-8b"];
@@ -79,13 +65,13 @@ pub const USUAL: [&str; 2] = ["llama-2-7b", "llama-3.1-8b"];
 impl RecordedModel {
     /// The model of that name.
     pub fn named(name: &str) -> Result<&'static RecordedModel> {
-        let Some(model) = MODELS.iter().find(|model| model.name == name) else {
-            bail!(
-                "no exact frequencies of a model {name:?} on record; there are those of {}",
-                RecordedModel::known()
-            );
-        };
-        Ok(model)
+        let found = MODELS.iter().find(|model| model.name == name);
+        found.with_context(|| {
+            let known = RecordedModel::known();
+            format!(
+                "no exact frequencies of a model {name:?} on record; there are those of {known}"
+            )
+        })
     }
 
     fn known() -> String {
@@ -105,9 +91,8 @@ impl RecordedModel {
 
     /// `round(2^128 * theta / 2 pi)` of every pair, from 400-bit arithmetic.
     pub fn steps(&self) -> Result<Vec<u128>> {
-        File(self.table).bits("turn_step_u128", self.pairs(), |word| {
-            u128::from_str_radix(word, 16)
-        })
+        let parse = |word: &str| u128::from_str_radix(word, 16);
+        File(self.table).bits("turn_step_u128", self.pairs(), parse)
     }
 
     /// The inverse frequencies that PyTorch computes.
@@ -120,10 +105,8 @@ impl RecordedModel {
             Scaling::Default => "",
             _ => ", scaled as Llama 3.1",
         };
-        format!(
-            "base {}, {} channels{scaled}",
-            self.base as u64, self.rotary_dim
-        )
+        let (base, channels) = (self.base as u64, self.rotary_dim);
+        format!("base {base}, {channels} channels{scaled}")
     }
 }
 
@@ -152,30 +135,28 @@ pub fn positions(level: u32, most: u32) -> Vec<u32> {
 pub fn accuracy(model: &RecordedModel, most: u32, threads: usize) -> Result<Accuracy> {
     ensure!(most >= 2, "{most} positions for each level: at least 2");
     let steps = model.steps()?;
-    let makers: Vec<(&Method, MakeRow)> = METHODS
+    let makers = METHODS
         .iter()
-        .map(|method| Ok((method, (method.prepare)(model)?)))
-        .collect::<Result<_>>()?;
-    let mut worst: Vec<(u32, Vec<f64>)> = levels()
-        .map(|level| (level, vec![0.0; makers.len()]))
-        .collect();
+        .map(|method| Ok((method, (method.prepare)(model)?)));
+    let makers: Vec<(&Method, MakeRow)> = makers.collect::<Result<_>>()?;
+    let worst = levels().map(|level| (level, vec![0.0_f64; makers.len()]));
+    let mut worst: Vec<_> = worst.collect();
     Team::new(threads)?.each(&mut worst, 1, |(level, worst)| {
         let mut row = vec![(0.0, 0.0); steps.len()];
         for position in positions(*level, most) {
-            let truth: Vec<_> = steps
-                .iter()
-                .map(|&step| exact::cos_sin(step, position))
-                .collect();
+            let truth = steps.iter().map(|&step| exact::cos_sin(step, position));
+            let truth: Vec<_> = truth.collect();
             for ((_, make), worst) in makers.iter().zip(&mut *worst) {
                 make(position, &mut row);
                 for (&(cos, sin), (exact_cos, exact_sin)) in row.iter().zip(&truth) {
                     for off in [f64::from(cos) - exact_cos, f64::from(sin) - exact_sin] {
                         // `f64::max` would pass over a NaN.
-                        *worst = if off.is_nan() {
-                            f64::NAN
+                        let off = if off.is_nan() {
+                            off
                         } else {
                             worst.max(off.abs())
                         };
+                        *worst = off;
                     }
                 }
             }
@@ -184,12 +165,9 @@ pub fn accuracy(model: &RecordedModel, most: u32, threads: usize) -> Result<Accu
     let mut methods = Vec::new();
     for (index, (method, _)) in makers.iter().enumerate() {
         let errors: Vec<f64> = worst.iter().map(|(_, worst)| worst[index]).collect();
-        ensure!(
-            errors.iter().all(|error| error.is_finite()),
-            "{}, {}: a cos or sin is no number",
-            model.name,
-            method.name
-        );
+        let are_numbers = errors.iter().all(|error| error.is_finite());
+        let (model, name) = (model.name, method.name);
+        ensure!(are_numbers, "{model}, {name}: a cos or sin is no number");
         methods.push(MethodErrors {
             name: method.name.into(),
             about: method.about.into(),

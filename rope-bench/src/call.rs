@@ -5,8 +5,8 @@
 
 use rope_core::{Backend, Pairing};
 
-use crate::cases::{Alignment, Case, Element};
-use crate::formulations::{Formulation, fused, normed};
+use crate::cases::{Case, Element};
+use crate::formulations::{Formulation, fused};
 use crate::results::{CallCost, CaseResult, Measurement, formulations};
 use crate::selection::Planned;
 use crate::workloads::Workload;
@@ -23,14 +23,12 @@ pub fn plan<'a>(
     pairings: &[Pairing],
 ) -> Vec<Planned<'a>> {
     let is_shown = |name: &str| {
-        let [family, backend, ..] = *name.split('/').collect::<Vec<_>>() else {
-            return false;
-        };
-        let families =
-            [fused::PREFIX, normed::PREFIX, C].map(|prefix| prefix.trim_end_matches('/'));
-        families.contains(&family)
+        let mut parts = name.split('/');
+        let (family, backend) = (parts.next(), parts.next());
+        let is_known = |prefix: &str| family == prefix.strip_suffix('/');
+        [fused::PREFIX, fused::NORMED, C].into_iter().any(is_known)
             && !name.ends_with("/on-the-fly")
-            && backends.iter().any(|known| known.name() == backend)
+            && backends.iter().any(|known| Some(known.name()) == backend)
     };
     let mut workloads = Workload::single_calls();
     workloads.extend(Workload::standard().into_iter().filter(|standard| {
@@ -42,17 +40,10 @@ pub fn plan<'a>(
     for &element in elements {
         for &pairing in pairings {
             plan.extend(workloads.iter().cloned().map(|workload| {
-                let case = Case {
-                    workload,
-                    element,
-                    pairing,
-                    alignment: Alignment::Line,
-                    threads: 1,
-                };
+                let case = Case::new(workload, element, pairing);
                 let able = all.iter().map(|formulation| &**formulation);
                 let able = able.filter(|f| is_shown(&f.name()) && f.supports(&case).is_ok());
-                let able = able.collect();
-                (case, able)
+                (case.clone(), able.collect())
             }));
         }
     }

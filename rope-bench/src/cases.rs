@@ -1,9 +1,8 @@
 //! A case: a workload of one element type in one pairing. What a table cell is about.
 
 use std::fmt;
-use std::str::FromStr;
 
-use anyhow::{Error, bail};
+use clap::ValueEnum;
 use half::{bf16, f16};
 use rope_core::Pairing;
 use serde::{Deserialize, Serialize};
@@ -11,14 +10,12 @@ use serde::{Deserialize, Serialize};
 use crate::workloads::Workload;
 
 /// What the tensors are made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
+#[value(rename_all = "lowercase")]
 pub enum Element {
-    /// IEEE binary32.
     F32,
-    /// bfloat16.
     Bf16,
-    /// IEEE binary16.
     F16,
 }
 
@@ -26,7 +23,7 @@ impl Element {
     /// All of them.
     pub const ALL: [Element; 3] = [Element::F32, Element::Bf16, Element::F16];
 
-    /// The name in lower case, as [`FromStr`] reads it.
+    /// The name in lower case, as the command line reads it.
     pub const fn name(self) -> &'static str {
         match self {
             Element::F32 => "f32",
@@ -50,23 +47,6 @@ impl fmt::Display for Element {
     }
 }
 
-impl FromStr for Element {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self, Error> {
-        match Element::ALL
-            .into_iter()
-            .find(|element| element.name() == name)
-        {
-            Some(element) => Ok(element),
-            None => bail!(
-                "no such element; there are {}",
-                Element::ALL.map(Element::name).join(", ")
-            ),
-        }
-    }
-}
-
 /// The types behind the names.
 pub trait Float: rope_core::Element {
     /// Its name.
@@ -81,12 +61,8 @@ macro_rules! float {
     ($($type:ty, $element:ident, $round:expr, $widen:expr;)*) => {$(
         impl Float for $type {
             const ELEMENT: Element = Element::$element;
-            fn round(x: f32) -> Self {
-                $round(x)
-            }
-            fn widen(self) -> f32 {
-                $widen(self)
-            }
+            fn round(x: f32) -> Self { $round(x) }
+            fn widen(self) -> f32 { $widen(self) }
         }
     )*};
 }
@@ -129,19 +105,25 @@ pub enum Alignment {
 /// A workload of one element type in one pairing.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// The tensors.
     pub workload: Workload,
-    /// What they are made of.
     pub element: Element,
-    /// Which channels rotate together.
     pub pairing: Pairing,
-    /// Where they start.
     pub alignment: Alignment,
-    /// Threads that share the work.
     pub threads: usize,
 }
 
 impl Case {
+    /// From a cache line on, on one thread.
+    pub fn new(workload: Workload, element: Element, pairing: Pairing) -> Self {
+        Case {
+            workload,
+            element,
+            pairing,
+            alignment: Alignment::Line,
+            threads: 1,
+        }
+    }
+
     /// Bytes of the tensors.
     pub fn bytes(&self) -> usize {
         self.workload.elements() * self.element.size()

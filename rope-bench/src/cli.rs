@@ -1,19 +1,20 @@
 //! The command line.
+//!
+//! Half of this file is the text of `--help`: every option has its sentence here and nowhere else. The rest calls the
+//! module that a command names.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand};
 use rope_core::{Backend, Pairing};
 
 use crate::accuracy::{self, RecordedModel, USUAL};
-use crate::cache::{self, Pass};
 use crate::cases::Element;
 use crate::compare;
-use crate::cycles::{self, Architecture};
 use crate::formulations;
+use crate::gains::{Pass, backward, cache, stages};
 use crate::instructions;
 use crate::machine::{self, Machine};
 use crate::measuring::{Effort, SlowDown};
@@ -28,10 +29,8 @@ use crate::rows;
 use crate::run::{self, Bench};
 use crate::runners;
 use crate::selection::{self, Planned, Selection};
-use crate::stages;
 use crate::verification::verify;
-use crate::{backward, call};
-use crate::{tune, turns};
+use crate::{call, tune, turns};
 
 /// Verifies rope-core on real data, and measures it and the formulations of the literature against the machine's limit.
 ///
@@ -66,18 +65,7 @@ enum Command {
     /// Measures this machine and keeps the run below rope-bench/records: as without a command, with more time
     ///
     /// With --features intrinsics, C is measured beside it. A ratio whose passes do not agree is left out and listed.
-    Record {
-        #[command(flatten)]
-        selection: Selection,
-        #[command(flatten)]
-        patience: Patience,
-        /// Where records are kept
-        #[arg(long, value_name = "DIRECTORY", default_value = "rope-bench/records")]
-        records: PathBuf,
-        /// Says that this CPU is emulated, and by what: the record has no times
-        #[arg(long, value_name = "NAME")]
-        emulated_by: Option<String>,
-    },
+    Record(Keep),
     /// Engines by the geometric mean of their times over the roof, of each element and class of workloads
     Rank {
         /// Runs, or folders of them; of each machine the newest counts
@@ -98,23 +86,7 @@ enum Command {
     /// Two programs instead are measured by turns, pass for pass: the rope-bench of two commits. What disturbs the
     /// machine then disturbs both, so that smaller differences can be told: compare old/rope-bench new/rope-bench --
     /// --formulation fused.
-    Compare {
-        /// The run to compare with, or the program
-        before: PathBuf,
-        /// The run to compare, or the program
-        after: PathBuf,
-        /// The difference that is asked for: lines whose noise could hide it are counted apart
-        #[arg(long, value_name = "PERCENT", default_value_t = 100.0 * compare::DIFFERENCE)]
-        difference: f64,
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..), help = format!("Passes of each program [default: {TURNS}]"))]
-        passes: Option<u16>,
-        /// Makes a formulation or a family slower in the second program: fused=1.05
-        #[arg(long, value_name = "NAME=FACTOR", hide = true)]
-        slow_down: Option<SlowDown>,
-        /// What the programs measure: arguments of a run, or of `call`
-        #[arg(last = true)]
-        arguments: Vec<String>,
-    },
+    Compare(Compare),
     /// How wrong cos and sin are, against the position: rope-core's, and those that models are run with
     Accuracy {
         /// Only these models.
@@ -127,19 +99,7 @@ enum Command {
         output: Output,
     },
     /// How long cos and sin take to make: on each backend, and with the platform's sinf and cosf
-    Rows {
-        /// Only these backends of rope-core
-        #[arg(long, value_name = "NAME", value_delimiter = ',')]
-        backend: Vec<Backend>,
-        /// No more tokens than this
-        #[arg(long, value_name = "N", default_value_t = rows::TABLE)]
-        most: usize,
-        /// More time for each number
-        #[arg(long)]
-        full: bool,
-        #[command(flatten)]
-        output: Output,
-    },
+    Rows(MakeRows),
     /// What a fused chain of stages gains over its stages one after the other; nothing where the ratio is 1
     Stages(Gain),
     /// What one pass gains over several: norm, rotation, conversion and a write into a paged cache; shifts there
@@ -155,47 +115,11 @@ enum Command {
     /// What a call costs, and what a head: the time of one token of 1 to 40 heads as a line, beside plain C
     ///
     /// C needs --features intrinsics.
-    Call {
-        /// Only these backends of rope-core, and the C loops of their instruction sets
-        #[arg(long, value_name = "NAME", value_delimiter = ',')]
-        backend: Vec<Backend>,
-        /// Only these elements
-        #[arg(long, value_name = "NAME", value_delimiter = ',', default_values_t = Element::ALL)]
-        element: Vec<Element>,
-        /// Only these pairings
-        #[arg(long, value_name = "NAME", value_delimiter = ',', default_values_t = Pairing::ALL)]
-        pairing: Vec<Pairing>,
-        /// More time for each number
-        #[arg(long)]
-        full: bool,
-        #[command(flatten)]
-        patience: Patience,
-        #[command(flatten)]
-        output: Output,
-    },
+    Call(Call),
     /// Measures every knob of rope-core's table of cores on this machine, beside its other values
     ///
     /// The table is rope-core/src/tuning.rs. The machine should do nothing else meanwhile.
-    Tune {
-        /// Only these knobs
-        #[arg(long, value_name = "NAME", value_delimiter = ',')]
-        knob: Vec<String>,
-        /// This backend of rope-core; the fastest if none is named
-        #[arg(long, value_name = "NAME")]
-        backend: Option<Backend>,
-        /// Keeps what was measured as a record
-        #[arg(long, conflicts_with = "check")]
-        write: bool,
-        /// Half a minute for all knobs; fails if another value takes less than 0.8 of the time
-        #[arg(long)]
-        check: bool,
-        /// Where records are kept
-        #[arg(long, value_name = "DIRECTORY", default_value = "rope-bench/records")]
-        records: PathBuf,
-        /// Replaces a value of the table, to see whether it is found
-        #[arg(long, value_name = "KNOB=VALUE", hide = true, conflicts_with = "write")]
-        wrong: Vec<String>,
-    },
+    Tune(Tune),
     /// Counts the instructions of every measurement of a run, and adds them to its file: for emulated CPUs
     Instructions {
         /// What `--json` wrote
@@ -208,33 +132,6 @@ enum Command {
         #[arg(last = true, required = true, value_name = "COMMAND")]
         counter: Vec<String>,
     },
-    /// Cycles that the inner loops should take on many CPUs, as llvm-mca predicts them from assembly; beside them,
-    /// where they run here, what they take
-    ///
-    /// Assembly: cargo rustc --release -p rope-core --lib -- --emit asm -C debuginfo=0 -C symbol-mangling-version=v0,
-    /// for x86-64 with -C llvm-args=--x86-asm-syntax=intel. tests/platforms/cycles.sh makes all three.
-    Cycles {
-        /// Assembly for x86-64
-        #[arg(long, value_name = "FILE")]
-        x86_64: Option<PathBuf>,
-        /// Assembly for AArch64
-        #[arg(long, value_name = "FILE")]
-        aarch64: Option<PathBuf>,
-        /// Assembly for Cortex-M4F
-        #[arg(long, value_name = "FILE")]
-        thumbv7em: Option<PathBuf>,
-        /// The program that predicts: the newer, the more CPUs it knows
-        #[arg(long, value_name = "PROGRAM", default_value = "llvm-mca")]
-        mca: String,
-        /// Write the loops to this file, as they are played; - is the standard output
-        #[arg(long, value_name = "FILE")]
-        loops: Option<PathBuf>,
-        /// More time for each number that is measured
-        #[arg(long)]
-        full: bool,
-        #[command(flatten)]
-        output: Output,
-    },
     /// Runs one formulation in one case, and nothing else: what `instructions` counts
     #[command(name = instructions::REPEAT, hide = true)]
     Repeat {
@@ -245,6 +142,263 @@ enum Command {
     },
     /// Says what each formulation computes, and where it is from
     List,
+}
+
+/// Runs the command line of this process.
+pub fn run() -> Result<()> {
+    let Cli { command, measure } = Cli::parse();
+    let Some(command) = command else {
+        let run = measure.run(measure.selection.full)?;
+        measure.output.say(&table::conclusion(&run));
+        return measure.output.write(run);
+    };
+    match command {
+        Command::Report { runs, output } => {
+            let runs = Titled::all(files::read_all(&runs)?);
+            files::write_or_print(&output, html::page(&runs).as_bytes())?;
+            if output.as_os_str() != "-" {
+                eprintln!("wrote {}", output.display());
+            }
+        }
+        Command::Record(keep) => keep.run()?,
+        Command::Rank { runs } => print(&rank::rank(&rank::newest(files::read_all(&runs)?))?),
+        Command::Splice { root, check } => rank::splice(&root, check)?,
+        Command::Compare(compare) => compare.run()?,
+        Command::Accuracy {
+            model,
+            positions,
+            output,
+        } => output.run(|run| measure_accuracy(run, &model, positions, &output))?,
+        Command::Rows(rows) => rows.run()?,
+        Command::Stages(gain) => gain.measure(stages::passes)?,
+        Command::Backward(gain) => gain.measure(backward::passes)?,
+        Command::Cache { runner, gain } if runner.is_empty() => gain.measure(cache::passes)?,
+        Command::Cache { runner, gain } => gain.measure(|backend, effort| {
+            let of = runner
+                .iter()
+                .map(|directory| runners::quantizers(directory));
+            cache::quantizers(backend, effort, &of.collect::<Result<Vec<_>>>()?.concat())
+        })?,
+        Command::Call(call) => call.run()?,
+        Command::Tune(tune) => tune.run()?,
+        Command::Instructions {
+            run: path,
+            program,
+            counter,
+        } => {
+            let mut run = files::read(&path)?;
+            instructions::count(&mut run, &counter, &program)?;
+            files::write(&path, &files::json(&run)?)?;
+            print(&table::instructions(&run));
+        }
+        Command::Repeat { selection, times } => instructions::repeat(&selection, times)?,
+        Command::List => print(&selection::list()),
+    }
+    Ok(())
+}
+
+#[derive(Debug, Args)]
+struct Keep {
+    #[command(flatten)]
+    selection: Selection,
+    #[command(flatten)]
+    patience: Patience,
+    /// Where records are kept
+    #[arg(long, value_name = "DIRECTORY", default_value = "rope-bench/records")]
+    records: PathBuf,
+    /// Says that this CPU is emulated, and by what: the record has no times
+    #[arg(long, value_name = "NAME")]
+    emulated_by: Option<String>,
+}
+
+impl Keep {
+    /// Measures, and writes what can be claimed of it.
+    fn run(self) -> Result<()> {
+        let measure = Measure {
+            selection: self.selection,
+            patience: self.patience,
+            output: Output {
+                json: None,
+                emulated_by: self.emulated_by,
+            },
+        };
+        let mut run = measure.run(true)?;
+        if record::has_changes() {
+            run.machine.revision += " with changes";
+        }
+        record::forget_times_if_emulated(&mut run);
+        record::refuse(&mut run);
+        let path = record::write(&run, &self.records)?;
+        print(&table::record(&run, &path));
+        Ok(())
+    }
+}
+
+#[derive(Debug, Args)]
+struct Compare {
+    /// The run to compare with, or the program
+    before: PathBuf,
+    /// The run to compare, or the program
+    after: PathBuf,
+    /// The difference that is asked for: lines whose noise could hide it are counted apart
+    #[arg(long, value_name = "PERCENT", default_value_t = 100.0 * compare::DIFFERENCE)]
+    difference: f64,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..), help = format!("Passes of each program [default: {TURNS}]"))]
+    passes: Option<u16>,
+    /// Makes a formulation or a family slower in the second program: fused=1.05
+    #[arg(long, value_name = "NAME=FACTOR", hide = true)]
+    slow_down: Option<SlowDown>,
+    /// What the programs measure: arguments of a run, or of `call`
+    #[arg(last = true)]
+    arguments: Vec<String>,
+}
+
+impl Compare {
+    fn run(&self) -> Result<()> {
+        let difference = 0.01 * self.difference;
+        compare::check_difference(difference)?;
+        let paths = [&*self.before, &*self.after];
+        let are_runs = [files::is_run(paths[0])?, files::is_run(paths[1])?];
+        let slow_down = self.slow_down.as_ref();
+        let runs = match are_runs {
+            [true, true] => {
+                if self.passes.is_some() || slow_down.is_some() || !self.arguments.is_empty() {
+                    bail!("what is to be measured is said of two programs, not of two runs");
+                }
+                [files::read(paths[0])?, files::read(paths[1])?]
+            }
+            [false, false] => {
+                let passes = self.passes.map_or(TURNS, usize::from);
+                turns::measure(paths, passes, &self.arguments, slow_down)?
+            }
+            _ => bail!("two runs or two programs can be compared: one is a run, the other is not"),
+        };
+        let names = paths.map(|path| path.display().to_string());
+        let named = [(&*names[0], &runs[0]), (&*names[1], &runs[1])];
+        print(&compare::table(named, difference, !are_runs[0])?);
+        Ok(())
+    }
+}
+
+#[derive(Debug, Args)]
+struct MakeRows {
+    /// Only these backends of rope-core
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    backend: Vec<Backend>,
+    /// No more tokens than this
+    #[arg(long, value_name = "N", default_value_t = rows::TABLE)]
+    most: usize,
+    /// More time for each number
+    #[arg(long)]
+    full: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl MakeRows {
+    fn run(&self) -> Result<()> {
+        let backends = selection::backends(&self.backend)?;
+        let output = &self.output;
+        output.run(|run| measure_rows(run, &backends, self.most, effort(self.full), output))
+    }
+}
+
+#[derive(Debug, Args)]
+struct Call {
+    /// Only these backends of rope-core, and the C loops of their instruction sets
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    backend: Vec<Backend>,
+    /// Only these elements
+    #[arg(long, value_name = "NAME", value_delimiter = ',', default_values_t = Element::ALL)]
+    element: Vec<Element>,
+    /// Only these pairings
+    #[arg(long, value_name = "NAME", value_delimiter = ',', default_values_t = Pairing::ALL)]
+    pairing: Vec<Pairing>,
+    /// More time for each number
+    #[arg(long)]
+    full: bool,
+    #[command(flatten)]
+    patience: Patience,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Call {
+    fn run(&self) -> Result<()> {
+        let Call { output, full, .. } = self;
+        let all = formulations::all();
+        let backends = selection::backends(&self.backend)?;
+        let plan = call::plan(&all, &backends, &self.element, &self.pairing);
+        output.check()?;
+        let processes = self.patience.processes(&plan, *full)?;
+        output.run(|run| {
+            run.dispatch = run::dispatch(&backends, effort(*full))?;
+            output.say(&table::dispatch(&run.dispatch));
+            let processes = processes.as_ref();
+            self.patience.cases(run, &plan, processes, *full, |_| {})?;
+            run.calls = call::costs(&run.cases, |measured| Some(measured.time.minimum));
+            output.say(&table::calls(&run.cases, &run.calls));
+            Ok(())
+        })
+    }
+}
+
+#[derive(Debug, Args)]
+struct Tune {
+    /// Only these knobs
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    knob: Vec<String>,
+    /// This backend of rope-core; the fastest if none is named
+    #[arg(long, value_name = "NAME")]
+    backend: Option<Backend>,
+    /// Keeps what was measured as a record
+    #[arg(long, conflicts_with = "check")]
+    write: bool,
+    /// Half a minute for all knobs; fails if another value takes less than 0.8 of the time
+    #[arg(long)]
+    check: bool,
+    /// Where records are kept
+    #[arg(long, value_name = "DIRECTORY", default_value = "rope-bench/records")]
+    records: PathBuf,
+    /// Replaces a value of the table, to see whether it is found
+    #[arg(long, value_name = "KNOB=VALUE", hide = true, conflicts_with = "write")]
+    wrong: Vec<String>,
+}
+
+impl Tune {
+    fn run(&self) -> Result<()> {
+        let mut knobs: Vec<_> = tune::KNOBS.iter().collect();
+        if !self.knob.is_empty() {
+            let named = self.knob.iter().map(|name| tune::knob(name));
+            knobs = named.collect::<Result<_>>()?;
+        }
+        let wrong = self.wrong.iter().map(|set| tune::set(set));
+        let wrong = wrong.collect::<Result<Vec<_>>>()?;
+        let (check, effort) = (self.check, tune::effort(self.check));
+        let backend = self.backend.unwrap_or_else(Backend::best);
+        let mut run = Run::new(Machine::this(None));
+        let usage = Usage::now();
+        let tuned = tune::tune(&run.machine, &knobs, backend, &wrong, effort)?;
+        run.load = usage.and_then(Usage::until_now);
+        print(&format!("{}\n{}\n", tune::table(&tuned), table::load(&run)));
+        if check {
+            let gross = tune::gross(&tuned);
+            let names: Vec<&str> = gross.iter().map(|knob| &*knob.knob).collect();
+            let no_row = "; the table has no row for this core";
+            let row = if tune::has_row() { "" } else { no_row };
+            let less = "takes less than 0.8 of the time";
+            if !names.is_empty() {
+                bail!("another value {less}: {}{row}", names.join(", "));
+            }
+            print(&format!("no other value {less}{row}\n"));
+        }
+        if self.write {
+            let path = tune::path(&self.records, &run.machine);
+            tune::write(tuned, &path)?;
+            eprintln!("wrote {}", path.display());
+        }
+        Ok(())
+    }
 }
 
 /// Measures what one call gains over several, on one backend.
@@ -265,16 +419,6 @@ impl Gain {
         print(&table::passes(backend, &passes));
         Ok(())
     }
-}
-
-#[derive(Debug, Args)]
-struct Measure {
-    #[command(flatten)]
-    selection: Selection,
-    #[command(flatten)]
-    patience: Patience,
-    #[command(flatten)]
-    output: Output,
 }
 
 /// How long a run takes, and what tests do to it.
@@ -364,9 +508,7 @@ struct Output {
 
 impl Output {
     fn is_json_printed(&self) -> bool {
-        self.json
-            .as_deref()
-            .is_some_and(|path| path.as_os_str() == "-")
+        self.json.as_deref() == Some(Path::new("-"))
     }
 
     /// For whoever watches.
@@ -391,15 +533,20 @@ impl Output {
         Ok(())
     }
 
+    /// Measures something of this machine, and writes it.
+    fn run(&self, measure: impl FnOnce(&mut Run) -> Result<()>) -> Result<()> {
+        self.check()?;
+        let mut run = self.run_here();
+        measure(&mut run)?;
+        self.write(run)
+    }
+
     fn write(&self, mut run: Run) -> Result<()> {
-        if run.machine.emulator.is_some() {
-            record::forget_times(&mut run);
+        record::forget_times_if_emulated(&mut run);
+        match &self.json {
+            Some(path) => files::write_or_print(path, &files::json(&run)?),
+            None => Ok(()),
         }
-        let run = &run;
-        if let Some(path) = &self.json {
-            files::write_or_print(path, &files::json(run)?)?;
-        }
-        Ok(())
     }
 
     fn run_here(&self) -> Run {
@@ -409,225 +556,60 @@ impl Output {
     }
 }
 
-/// Runs the command line of this process.
-pub fn run() -> Result<ExitCode> {
-    let cli = Cli::parse();
-    match cli.command {
-        None => {
-            let run = measure(&cli.measure, cli.measure.selection.full)?;
-            cli.measure.output.say(&table::conclusion(&run));
-            cli.measure.output.write(run)?;
+#[derive(Debug, Args)]
+struct Measure {
+    #[command(flatten)]
+    selection: Selection,
+    #[command(flatten)]
+    patience: Patience,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Measure {
+    fn run(&self, full: bool) -> Result<Run> {
+        let (selection, output) = (&self.selection, &self.output);
+        // Whatever can be wrong with the request is said before the first minute is spent.
+        let all = selection.all()?;
+        let backends = selection::backends(&selection.backend)?;
+        let plan = selection.plan(&all)?;
+        output.check()?;
+        let processes = self.patience.processes(&plan, full)?;
+        let mut run = output.run_here();
+
+        output.say(
+            "Q and K of real models on every backend, compared with the reference bit for bit:",
+        );
+        run.verification = verify(&backends, |lines| output.say(&table::verified(lines)))?;
+        output.say(&table::verification(&run.verification));
+        if run.verification.iter().any(|line| line.wrong > 0) {
+            bail!("wrong bits; nothing was measured");
         }
-        Some(Command::Record {
-            selection,
-            patience,
-            records,
-            emulated_by,
-        }) => {
-            let output = Output {
-                json: None,
-                emulated_by,
-            };
-            keep(
-                &Measure {
-                    selection,
-                    patience,
-                    output,
-                },
-                &records,
-            )?;
+
+        let effort = effort(full);
+        let usage = Usage::now();
+        run.dispatch = run::dispatch(&backends, effort)?;
+        output.say(&table::dispatch(&run.dispatch));
+
+        output.say(
+        "elements/ns and time of a call in the fastest round, time / roof in the middle pass; the roof multiplies the same\n\
+         bytes in place by a constant, memcpy copies them elsewhere; error: the largest distance from the exact rotation, in\n\
+         lengths of the pair; prepared in: what tables, temporaries and plans took to make, at most, outside of the time of a call",
+    );
+        self.patience
+            .cases(&mut run, &plan, processes.as_ref(), full, |results| {
+                output.say(&table::cases(results));
+            })?;
+        let is_whole = !selection.is_partial();
+        if is_whole {
+            measure_rows(&mut run, &backends, rows::TABLE, effort, output)?;
         }
-        Some(Command::Report { runs, output }) => {
-            let runs = Titled::all(files::read_all(&runs)?);
-            files::write_or_print(&output, html::page(&runs).as_bytes())?;
-            if output.as_os_str() != "-" {
-                eprintln!("wrote {}", output.display());
-            }
+        run.load = usage.and_then(Usage::until_now);
+        if is_whole {
+            measure_accuracy(&mut run, &USUAL, POSITIONS, output)?;
         }
-        Some(Command::Rank { runs }) => {
-            print(&rank::rank(&rank::newest(files::read_all(&runs)?))?);
-        }
-        Some(Command::Splice { root, check }) => rank::splice(&root, check)?,
-        Some(Command::Compare {
-            before,
-            after,
-            difference,
-            passes,
-            slow_down,
-            arguments,
-        }) => {
-            compare::check_difference(0.01 * difference)?;
-            let are_runs = [files::is_run(&before)?, files::is_run(&after)?];
-            let runs = match are_runs {
-                [true, true] => {
-                    if passes.is_some() || slow_down.is_some() || !arguments.is_empty() {
-                        bail!("what is to be measured is said of two programs, not of two runs");
-                    }
-                    [files::read(&before)?, files::read(&after)?]
-                }
-                [false, false] => turns::measure(
-                    [&before, &after],
-                    passes.map_or(TURNS, usize::from),
-                    &arguments,
-                    slow_down.as_ref(),
-                )?,
-                _ => bail!(
-                    "one is a run and the other is not: two runs or two programs can be compared"
-                ),
-            };
-            let names = [&before, &after].map(|path| path.display().to_string());
-            let named = [(&*names[0], &runs[0]), (&*names[1], &runs[1])];
-            let by_turns = are_runs == [false; 2];
-            print(&compare::table(named, 0.01 * difference, by_turns)?);
-        }
-        Some(Command::Accuracy {
-            model,
-            positions,
-            output,
-        }) => {
-            let models: Vec<_> = model
-                .iter()
-                .map(|name| RecordedModel::named(name))
-                .collect::<Result<_>>()?;
-            output.check()?;
-            let mut run = output.run_here();
-            measure_accuracy(&mut run, &models, positions, &output)?;
-            output.write(run)?;
-        }
-        Some(Command::Rows {
-            backend,
-            most,
-            full,
-            output,
-        }) => {
-            let backends = selection::backends(&backend)?;
-            output.check()?;
-            let mut run = output.run_here();
-            measure_rows(&mut run, &backends, most, effort(full), &output)?;
-            output.write(run)?;
-        }
-        Some(Command::Stages(gain)) => gain.measure(stages::stages)?,
-        Some(Command::Backward(gain)) => gain.measure(backward::passes)?,
-        Some(Command::Cache { runner, gain }) if runner.is_empty() => {
-            gain.measure(cache::passes)?
-        }
-        Some(Command::Cache { runner, gain }) => {
-            let mut quantizers = Vec::new();
-            for directory in &runner {
-                quantizers.extend(runners::quantizers(directory)?);
-            }
-            gain.measure(|backend, effort| cache::quantizers(backend, effort, &quantizers))?;
-        }
-        Some(Command::Call {
-            backend,
-            element,
-            pairing,
-            full,
-            patience,
-            output,
-        }) => {
-            let all = formulations::all();
-            let backends = selection::backends(&backend)?;
-            let plan = call::plan(&all, &backends, &element, &pairing);
-            output.check()?;
-            let processes = patience.processes(&plan, full)?;
-            let mut run = output.run_here();
-            run.dispatch = run::dispatch(&backends, effort(full))?;
-            output.say(&table::dispatch(&run.dispatch));
-            patience.cases(&mut run, &plan, processes.as_ref(), full, |_| {})?;
-            run.calls = call::costs(&run.cases, |measured| Some(measured.time.minimum));
-            output.say(&table::calls(&run.cases, &run.calls));
-            output.write(run)?;
-        }
-        Some(Command::Tune {
-            knob,
-            backend,
-            write,
-            check,
-            records,
-            wrong,
-        }) => {
-            let knobs: Vec<_> = match &*knob {
-                [] => tune::KNOBS.iter().collect(),
-                names => names
-                    .iter()
-                    .map(|name| tune::knob(name))
-                    .collect::<Result<_>>()?,
-            };
-            let wrong: Vec<_> = wrong
-                .iter()
-                .map(|set| tune::set(set))
-                .collect::<Result<_>>()?;
-            let effort = if check { tune::CHECK } else { tune::EFFORT };
-            let backend = backend.unwrap_or_else(Backend::best);
-            let mut run = Run::new(Machine::this(None));
-            let usage = Usage::now();
-            let tuned = tune::tune(&run.machine, &knobs, backend, &wrong, effort)?;
-            run.load = usage.and_then(Usage::until_now);
-            print(&format!("{}\n{}\n", tune::table(&tuned), table::load(&run)));
-            if check {
-                let gross = tune::gross(&tuned);
-                let names: Vec<&str> = gross.iter().map(|knob| &*knob.knob).collect();
-                let row = match tune::has_row() {
-                    true => "",
-                    false => "; the table has no row for this core",
-                };
-                match &*names {
-                    [] => print(&format!(
-                        "no other value takes less than 0.8 of the time{row}\n"
-                    )),
-                    names => bail!(
-                        "another value takes less than 0.8 of the time: {}{row}",
-                        names.join(", ")
-                    ),
-                }
-            }
-            if write {
-                let path = tune::path(&records, &run.machine);
-                tune::write(tuned, &path)?;
-                eprintln!("wrote {}", path.display());
-            }
-        }
-        Some(Command::Instructions {
-            run: path,
-            program,
-            counter,
-        }) => {
-            let mut run = files::read(&path)?;
-            instructions::count(&mut run, &counter, &program)?;
-            files::write(&path, &files::json(&run)?)?;
-            print(&table::instructions(&run));
-        }
-        Some(Command::Cycles {
-            x86_64,
-            aarch64,
-            thumbv7em,
-            mca,
-            loops,
-            full,
-            output,
-        }) => {
-            let files = [
-                (Architecture::X86_64, x86_64),
-                (Architecture::Aarch64, aarch64),
-                (Architecture::Thumbv7em, thumbv7em),
-            ];
-            let files = files.into_iter();
-            let files = files.filter_map(|(of, path)| Some((of, path?))).collect();
-            output.check()?;
-            let mut run = output.run_here();
-            let mut predicted = cycles::predict(&files, &mca, loops.as_deref())?;
-            if run.machine.emulator.is_none() {
-                cycles::measured::measured(&mut predicted, &run.machine.cpu, effort(full))?;
-            }
-            output.say(&table::cycles(&predicted));
-            run.cycles = Some(predicted);
-            output.write(run)?;
-        }
-        Some(Command::Repeat { selection, times }) => instructions::repeat(&selection, times)?,
-        Some(Command::List) => print(&selection::list()),
+        Ok(run)
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 fn effort(full: bool) -> Effort {
@@ -636,11 +618,14 @@ fn effort(full: bool) -> Effort {
 
 fn measure_accuracy(
     run: &mut Run,
-    models: &[&RecordedModel],
+    models: &[impl AsRef<str>],
     positions: u32,
     output: &Output,
 ) -> Result<()> {
-    for model in models {
+    let models = models
+        .iter()
+        .map(|name| RecordedModel::named(name.as_ref()));
+    for model in models.collect::<Result<Vec<_>>>()? {
         let accuracy = accuracy::accuracy(model, positions, run.machine.cores)?;
         output.say(&table::accuracy(&accuracy));
         run.accuracy.push(accuracy);
@@ -662,69 +647,6 @@ fn measure_rows(
     output.say(&table::rows(&rows));
     run.rows = Some(rows);
     Ok(())
-}
-
-/// Measures, and writes what can be claimed of it.
-fn keep(options: &Measure, records: &Path) -> Result<()> {
-    let mut run = measure(options, true)?;
-    if record::has_changes() {
-        run.machine.revision += " with changes";
-    }
-    if run.machine.emulator.is_some() {
-        record::forget_times(&mut run);
-    }
-    record::refuse(&mut run);
-    let path = record::write(&run, records)?;
-    print(&table::record(&run, &path));
-    Ok(())
-}
-
-fn measure(options: &Measure, full: bool) -> Result<Run> {
-    let Measure {
-        selection,
-        patience,
-        output,
-    } = options;
-    // Whatever can be wrong with the request is said before the first minute is spent.
-    let all = selection.all()?;
-    let backends = selection::backends(&selection.backend)?;
-    let plan = selection.plan(&all)?;
-    output.check()?;
-    let processes = patience.processes(&plan, full)?;
-    let mut run = output.run_here();
-
-    output.say("Q and K of real models on every backend, compared with the reference bit for bit:");
-    run.verification = verify(&backends, |lines| output.say(&table::verified(lines)))?;
-    output.say(&table::verification(&run.verification));
-    if run.verification.iter().any(|line| line.wrong > 0) {
-        bail!("wrong bits; nothing was measured");
-    }
-
-    let effort = effort(full);
-    let usage = Usage::now();
-    run.dispatch = run::dispatch(&backends, effort)?;
-    output.say(&table::dispatch(&run.dispatch));
-
-    output.say(
-        "elements/ns and time of a call in the fastest round, time / roof in the middle pass; the roof multiplies the same\n\
-         bytes in place by a constant, memcpy copies them elsewhere; error: the largest distance from the exact rotation, in\n\
-         lengths of the pair; prepared in: what tables, temporaries and plans took to make, at most, outside of the time of a call",
-    );
-    patience.cases(&mut run, &plan, processes.as_ref(), full, |results| {
-        output.say(&table::cases(results));
-    })?;
-    if !selection.is_partial() {
-        measure_rows(&mut run, &backends, rows::TABLE, effort, output)?;
-        let models: Vec<_> = USUAL
-            .iter()
-            .map(|name| RecordedModel::named(name))
-            .collect::<Result<_>>()?;
-        run.load = usage.and_then(Usage::until_now);
-        measure_accuracy(&mut run, &models, POSITIONS, output)?;
-    } else {
-        run.load = usage.and_then(Usage::until_now);
-    }
-    Ok(run)
 }
 
 fn print(text: &str) {

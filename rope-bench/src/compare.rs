@@ -19,14 +19,16 @@
 //!
 //! All of that assumes the same machine for both. Two runs that were made one after the other on a machine that others
 //! used meanwhile show the others: nothing is told of them.
+//!
+//! Half of this file is tests: a verdict that noise can cause is worse than none, so each kind of noise is simulated.
 
 use std::f64::consts::SQRT_2;
 use std::fmt::Write;
 
 use anyhow::{Result, ensure};
 
-use crate::measuring::Time;
-use crate::report::table::{align, digits, load, time};
+use crate::measuring::{Time, least};
+use crate::report::table::{align, digits, load, texts, time};
 use crate::results::{CaseResult, Load, Measurement, Run};
 
 /// The difference that two runs are asked for, if nobody says another.
@@ -57,18 +59,14 @@ const OF_ALL: f64 = 1.5;
 pub struct Comparison {
     /// The logarithm of B / A: below 0, B is faster.
     log: f64,
-    /// How far that may be from the truth.
     noise: f64,
-    /// Where the noise is from.
     from: &'static str,
 }
 
 /// What two runs say of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// B takes less time.
     Faster,
-    /// B takes more.
     Slower,
     /// They do not differ by as much as was asked for.
     Same,
@@ -95,12 +93,13 @@ impl Comparison {
         let log = b.log - a.log;
         let own = ERRORS * a.error.hypot(b.error);
         let mixed = if leads { 0.0 } else { log.abs() };
-        let (noise, from) = largest([
+        let noises = [
             (LEAST, ""),
             (own, "its passes"),
             (mixed, "their order"),
             case,
-        ]);
+        ];
+        let (noise, from) = largest(noises);
         Comparison { log, noise, from }
     }
 
@@ -108,11 +107,7 @@ impl Comparison {
     pub fn verdict(&self, difference: f64) -> Verdict {
         let Comparison { log, noise, .. } = *self;
         if log.abs() > noise {
-            if log < 0.0 {
-                Verdict::Faster
-            } else {
-                Verdict::Slower
-            }
+            [Verdict::Slower, Verdict::Faster][usize::from(log < 0.0)]
         } else if log.abs() + noise <= difference.ln_1p() {
             Verdict::Same
         } else {
@@ -124,7 +119,7 @@ impl Comparison {
 /// Whether the fastest passes of two runs are all of one.
 fn leads(a: &[f64], b: &[f64]) -> bool {
     let ahead = |a: &[f64], b: &[f64]| {
-        let fastest = b.iter().copied().fold(f64::INFINITY, f64::min);
+        let fastest = least(b.iter().copied());
         let ahead = a.iter().filter(|&&pass| pass < fastest).count();
         ahead >= a.len().min(LEAD)
     };
@@ -205,10 +200,8 @@ fn of_case(a: &CaseResult, b: &CaseResult, of_all: f64) -> (f64, &'static str) {
 fn quantile(mut values: Vec<f64>, share: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let last = values.len().saturating_sub(1);
-    values
-        .get((last as f64 * share).round() as usize)
-        .copied()
-        .unwrap_or(0.0)
+    let at = (last as f64 * share).round() as usize;
+    values.get(at).copied().unwrap_or(0.0)
 }
 
 /// A line of the table, or the roof's.
@@ -221,32 +214,21 @@ struct Line<'a> {
 /// The lines that two runs have in common, behind the roof of each case; of runs that did not meet the same machine
 /// nothing is told.
 fn lines<'a>(a: &'a Run, b: &'a Run, apart: bool) -> Vec<Line<'a>> {
-    let pairs: Vec<_> = a
-        .cases
-        .iter()
-        .filter_map(|old| Some((old, b.cases.iter().find(|new| is_same(old, new))?)))
-        .collect();
+    let pair = |old: &'a CaseResult| Some((old, b.cases.iter().find(|new| is_same(old, new))?));
+    let pairs: Vec<_> = a.cases.iter().filter_map(pair).collect();
     let all = pairs.iter().flat_map(|(a, b)| controls(a, b)).collect();
     let of_all = quantile(all, 0.5);
     let mut lines = Vec::new();
     for (old, new) in pairs {
-        lines.push(Line {
-            old,
-            new,
-            measured: None,
-        });
+        let line = |measured| Line { old, new, measured };
         let case = match apart {
             true => (f64::INFINITY, "the load"),
             false => of_case(old, new, of_all),
         };
+        lines.push(line(None));
         lines.extend(old.measurements.iter().filter_map(|a| {
             let b = new.measured(&a.formulation)?;
-            let ratio = Comparison::of(&a.time, &b.time, case);
-            Some(Line {
-                old,
-                new,
-                measured: Some((a, b, ratio)),
-            })
+            Some(line(Some((a, b, Comparison::of(&a.time, &b.time, case)))))
         }));
     }
     lines
@@ -279,11 +261,8 @@ pub fn table(
     let mut text = String::new();
     for (letter, name, run) in [("A", a_name, a), ("B", b_name, b)] {
         let machine = &run.machine;
-        let _ = writeln!(
-            text,
-            "{letter}  {name}: {}, {}, {}",
-            machine.cpu, machine.compiler, machine.revision
-        );
+        let (cpu, compiler, revision) = (&machine.cpu, &machine.compiler, &machine.revision);
+        let _ = writeln!(text, "{letter}  {name}: {cpu}, {compiler}, {revision}");
         let _ = writeln!(text, "   {}", load(run));
         if let Some(emulator) = &machine.emulator {
             let _ = writeln!(
@@ -297,40 +276,27 @@ pub fn table(
     }
     let lines = lines(a, b, apart);
     ensure!(!lines.is_empty(), "the two runs have no case in common");
-    let heading = [
-        "case",
-        "formulation",
-        "time B / A",
-        "noise",
-        "from",
-        "B is",
-        "A",
-        "B",
-        "A / roof",
-        "B / roof",
-    ];
-    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    let mut rows = vec![texts(
+        "case|formulation|time B / A|noise|from|B is|A|B|A / roof|B / roof".split('|'),
+    )];
     let mut counts = [0; 4];
     for Line { old, new, measured } in &lines {
         let mut row = vec![format!("{} {}", old.workload, old.group)];
+        let ratio = |ratio: f64| format!("{ratio:.3}");
         match measured {
-            None => row.extend([
-                "roof".into(),
-                format!("{:.3}", new.roof() / old.roof()),
-                String::new(),
-                String::new(),
-                String::new(),
-                time(old.roof()),
-                time(new.roof()),
-            ]),
-            Some((a, b, ratio)) => {
-                let verdict = ratio.verdict(difference);
+            None => {
+                let [a, b] = [old.roof(), new.roof()];
+                row.extend(["roof".into(), ratio(b / a)]);
+                row.extend(texts(["", "", ""]).into_iter().chain([time(a), time(b)]));
+            }
+            Some((a, b, compared)) => {
+                let verdict = compared.verdict(difference);
                 counts[verdict as usize] += 1;
                 row.extend([
                     a.formulation.clone(),
-                    format!("{:.3}", ratio.log.exp()),
-                    format!("{:.3}", ratio.noise.exp_m1()),
-                    ratio.from.into(),
+                    ratio(compared.log.exp()),
+                    ratio(compared.noise.exp_m1()),
+                    compared.from.into(),
                     verdict.text().into(),
                     time(a.time.minimum),
                     time(b.time.minimum),
@@ -392,23 +358,22 @@ mod tests {
     fn a_ratio_is_within_its_noise() {
         let verdict = |a, b, case| Comparison::of(&time(a), &time(b), (case, "")).verdict(0.05);
         let quiet = [100.0, 100.4, 100.2, 109.0];
-        let slower = quiet.map(|pass| 1.1 * pass);
-        assert_eq!(verdict(quiet, slower, 0.0), Verdict::Slower);
-        assert_eq!(verdict(slower, quiet, 0.0), Verdict::Faster);
-        assert_eq!(verdict(quiet, quiet, 0.0), Verdict::Same);
-        assert_eq!(
-            verdict(quiet, quiet.map(|pass| 1.01 * pass), 0.0),
-            Verdict::Same
-        );
-        // What the case says of both.
-        assert_eq!(verdict(quiet, slower, 0.1), Verdict::CannotTell);
-        assert_eq!(verdict(quiet, quiet, 0.06), Verdict::CannotTell);
-        // A fastest pass that no other confirms.
-        let unsettled = [100.0, 109.0, 109.0, 109.0];
-        assert_eq!(verdict(unsettled, slower, 0.0), Verdict::CannotTell);
-        // 4 % is no 5 %, and may be nothing.
-        let noisy = [104.0, 108.0, 108.0, 108.0];
-        assert_eq!(verdict(quiet, noisy, 0.0), Verdict::CannotTell);
+        let [slower, slightly] = [1.1, 1.01].map(|factor| quiet.map(|pass| factor * pass));
+        // A fastest pass that no other confirms; and 4 %, which is no 5 %, and may be nothing.
+        let (unsettled, noisy) = ([100.0, 109.0, 109.0, 109.0], [104.0, 108.0, 108.0, 108.0]);
+        for (a, b, case, expected) in [
+            (quiet, slower, 0.0, Verdict::Slower),
+            (slower, quiet, 0.0, Verdict::Faster),
+            (quiet, quiet, 0.0, Verdict::Same),
+            (quiet, slightly, 0.0, Verdict::Same),
+            // What the case says of both.
+            (quiet, slower, 0.1, Verdict::CannotTell),
+            (quiet, quiet, 0.06, Verdict::CannotTell),
+            (unsettled, slower, 0.0, Verdict::CannotTell),
+            (quiet, noisy, 0.0, Verdict::CannotTell),
+        ] {
+            assert_eq!(verdict(a, b, case), expected, "{a:?} {b:?} {case}");
+        }
     }
 
     /// Between 0 and 1.
@@ -420,42 +385,25 @@ mod tests {
     /// A run of 100 cases with one formulation, `factor` times as slow. Each round takes longer than the code by a
     /// random share: `noise` in the mean, and often nearly nothing, as on a machine that is sometimes another's.
     fn run(random: &mut impl Iterator<Item = f64>, factor: f64, noise: f64) -> Run {
+        let mut time = |code: f64| {
+            let mut round = || code * (1.0 - noise * random.next().unwrap().ln());
+            Time::of(&[(); 6].map(|()| (0..5).map(|_| round()).collect::<Vec<_>>()))
+        };
         let mut run = Run::new(Machine::this(None));
-        for case in 0..100 {
-            let mut time = |code: f64| {
-                let mut round = || code * (1.0 - noise * random.next().unwrap().ln());
-                Time::of(&[(); 6].map(|()| (0..5).map(|_| round()).collect::<Vec<_>>()))
-            };
-            let roofs = ["baseline", "avx2"].map(|name| RoofResult {
+        run.cases.extend((0..100).map(|case| CaseResult {
+            group: "f32 half".into(),
+            workload: format!("{case}"),
+            roofs: Vec::from(["baseline", "avx2"].map(|name| RoofResult {
                 name: name.into(),
                 time: time(80.0),
-            });
-            run.cases.push(CaseResult {
-                group: "f32 half".into(),
-                workload: format!("{case}"),
-                about: String::new(),
-                shape: String::new(),
-                element: "f32".into(),
-                pairing: "half".into(),
-                aligned: true,
-                threads: 1,
-                elements: 1,
-                bytes: 4,
-                roofs: roofs.to_vec(),
-                copy: None,
-                measurements: vec![Measurement {
-                    formulation: "fused/avx2".into(),
-                    preparation: 0.0,
-                    time: time(100.0 * factor),
-                    ratios: Vec::new(),
-                    bytes: 8.0,
-                    flops: 3.0,
-                    error: 0.0,
-                    instructions: None,
-                    version: None,
-                }],
-            });
-        }
+            })),
+            measurements: vec![Measurement {
+                formulation: "fused/avx2".into(),
+                time: time(100.0 * factor),
+                ..Measurement::default()
+            }],
+            ..CaseResult::default()
+        }));
         run
     }
 
@@ -473,37 +421,28 @@ mod tests {
     fn what_is_found_of_a_slowdown() {
         let mut random = random();
         let mut counts = |factor: f64, noise: f64| {
-            let (a, b) = (
-                run(&mut random, 1.0, noise),
-                run(&mut random, factor, noise),
-            );
-            verdicts(&a, &b)
+            let a = run(&mut random, 1.0, noise);
+            verdicts(&a, &run(&mut random, factor, noise))
         };
-        // Nothing there: nothing found, and it is known.
-        let [faster, slower, same, unknown] = counts(1.0, 0.02);
-        assert!(
-            faster + slower == 0 && same >= 95,
-            "{same} same, {unknown} unknown"
-        );
-        // A slowdown beyond the noise.
-        let [faster, slower, same, _] = counts(1.05, 0.02);
-        assert!(
-            faster + same == 0 && slower >= 95,
-            "{slower} slower, {same} same"
-        );
-        let [faster, slower, same, _] = counts(1.1, 0.02);
-        assert_eq!([faster, slower, same], [0, 100, 0]);
-        // Noise beyond it: that is said, whether there is a slowdown or none.
-        for factor in [1.0, 1.05] {
-            let [faster, slower, same, unknown] = counts(factor, 1.0);
+        for (factor, noise, most) in [
+            // Nothing there: nothing found, and it is known.
+            (1.0, 0.02, [0, 0, 100, 5]),
+            // A slowdown beyond the noise.
+            (1.05, 0.02, [0, 100, 0, 5]),
+            (1.1, 0.02, [0, 100, 0, 0]),
+            // Noise beyond it: it cannot be told, whether there is a slowdown or none.
+            (1.0, 1.0, [1, 2, 3, 100]),
+            (1.05, 1.0, [1, 2, 3, 100]),
+            // Less than was asked for, and more than nothing: never the same for sure and never lost.
+            (1.05, 0.2, [2, 100, 2, 100]),
+        ] {
+            let found = counts(factor, noise);
+            let mut both = found.iter().zip(most);
             assert!(
-                faster + slower <= 3 && same <= 3 && unknown >= 94,
-                "{factor}: {faster} faster, {slower} slower, {same} same, {unknown} unknown"
+                both.all(|(found, most)| *found <= most),
+                "{factor} {noise}: {found:?}"
             );
         }
-        // Less than was asked for, and more than nothing: never the same for sure and never lost.
-        let [faster, _, same, _] = counts(1.05, 0.2);
-        assert!(faster + same <= 3, "{faster} faster, {same} same");
     }
 
     /// A loop that takes a tenth longer in every other process.
@@ -523,13 +462,10 @@ mod tests {
             run
         };
         let (a, b, slower) = (run(1.0), run(1.0), run(1.05));
-        let [faster, slower_too, ..] = verdicts(&a, &b);
-        assert!(
-            faster + slower_too <= 5,
-            "{faster} faster, {slower_too} slower"
-        );
-        let [faster, _, same, _] = verdicts(&a, &slower);
-        assert!(faster + same <= 5, "{faster} faster, {same} the same");
+        let found = verdicts(&a, &b);
+        assert!(found[0] + found[1] <= 5, "{found:?}");
+        let found = verdicts(&a, &slower);
+        assert!(found[0] + found[2] <= 5, "{found:?}");
     }
 
     #[test]
@@ -559,29 +495,25 @@ mod tests {
         let mut random = random();
         let mut run = run(&mut random, 1.0, 0.0);
         run.cases.truncate(2);
-        let ratio = |value| Ratio {
-            over: "roof".into(),
-            value,
-            spread: 0.0,
+        let measured = |name: &str, value| Measurement {
+            formulation: name.into(),
+            ratios: vec![Ratio {
+                value,
+                ..Ratio::default()
+            }],
+            ..Measurement::default()
         };
         for (case, times) in run.cases.iter_mut().zip([1.0, 1.21]) {
-            case.measurements[0].ratios = vec![ratio(times)];
-            let mut other = case.measurements[0].clone();
-            (other.formulation, other.ratios) = ("fused/scalar".into(), vec![ratio(4.0)]);
-            case.measurements.push(other);
+            case.measurements = vec![measured("fused/avx2", times), measured("fused/scalar", 4.0)];
         }
         // The fastest of all, in one of the cases.
-        let mut other = run.cases[0].measurements[0].clone();
-        (other.formulation, other.ratios) = ("complex".into(), vec![ratio(0.5)]);
-        run.cases[0].measurements.push(other);
+        run.cases[0].measurements.push(measured("complex", 0.5));
         let last = conclusion(&run);
         let use_it = "Use fused/avx2: 1.10 times the limit in the mean of 2 cases, at most 1.21. ";
         assert!(last.starts_with(use_it), "{last}");
         assert!(last.contains("not known"), "{last}");
-        run.load = Some(Load {
-            others: 1.2,
-            stolen: 0.0,
-        });
+        let (others, stolen) = (1.2, 0.0);
+        run.load = Some(Load { others, stolen });
         assert!(conclusion(&run).contains("A shared machine: other programs had 1.20 of"));
         run.cases.clear();
         assert_eq!(conclusion(&run), "");
@@ -640,20 +572,17 @@ mod tests {
     fn runs_of_a_busy_machine_one_after_the_other_have_no_verdict() {
         let mut random = random();
         let (mut a, mut b) = (run(&mut random, 1.0, 0.02), run(&mut random, 1.5, 0.02));
-        let load = |others| {
-            Some(Load {
-                others,
-                stolen: 0.0,
-            })
-        };
+        let stolen = 0.0;
+        let load = |others| Some(Load { others, stolen });
         (a.load, b.load) = (load(0.01), load(1.2));
         let text =
             |a: &Run, b: &Run, by_turns| table([("a", a), ("b", b)], DIFFERENCE, by_turns).unwrap();
         let after = text(&a, &b, false);
         assert!(after.contains("0 faster, 0 slower, 0 the same"), "{after}");
+        assert!(after.contains("A quiet machine"), "{after}");
         assert!(
-            after.contains("A quiet machine")
-                && after.contains("A shared machine: other programs had 1.20")
+            after.contains("A shared machine: other programs had 1.20"),
+            "{after}"
         );
         assert!(text(&a, &b, true).contains("0 faster, 100 slower"));
         b.load = load(0.02);

@@ -12,7 +12,6 @@ pub mod fused;
 pub mod intrinsics;
 pub mod literature;
 pub mod matrix;
-pub mod normed;
 pub mod rotate_half;
 
 use std::fmt;
@@ -57,21 +56,16 @@ pub trait Formulation: Send + Sync {
 /// What a formulation computes.
 #[derive(Clone, Debug)]
 pub struct About {
-    /// In a sentence.
     pub summary: &'static str,
     /// Where it was published, or who uses it.
     pub source: &'static str,
-    /// The pairings it is written for.
     pub pairings: &'static [Pairing],
-    /// The elements it is written for.
     pub elements: &'static [Element],
     /// Whether some channels of a head may stay as they are.
     pub partial: bool,
     /// Whether threads may share the work.
     pub threads: bool,
-    /// How the source computes angles.
     pub angle: Angle,
-    /// How it computes with their cos and sin.
     pub arithmetic: Arithmetic,
     /// How the source counts positions and pairs. The bench always counts both from 0.
     pub counting: &'static str,
@@ -124,7 +118,6 @@ impl About {
 pub struct Cost {
     /// Bytes read and written, temporaries included, tables that stay in cache not.
     pub bytes: f64,
-    /// Floating-point operations.
     pub flops: f64,
 }
 
@@ -169,7 +162,7 @@ impl fmt::Debug for dyn Runner {
 
 /// All formulations, in the order of the tables.
 pub fn all() -> Vec<Box<dyn Formulation>> {
-    let mut all: Vec<Box<dyn Formulation>> = fused::every_backend().collect();
+    let mut all: Vec<Box<dyn Formulation>> = fused::rotations().collect();
     #[cfg(feature = "intrinsics")]
     all.extend(intrinsics::all());
     all.push(Box::new(complex::COMPLEX));
@@ -179,7 +172,7 @@ pub fn all() -> Vec<Box<dyn Formulation>> {
     all.push(Box::new(matrix::BLOCKS));
     all.push(Box::new(matrix::SIGN));
     all.push(Box::new(matrix::DENSE));
-    all.extend(normed::every_backend());
+    all.extend(fused::norms());
     all
 }
 
@@ -192,13 +185,10 @@ fn cos_sin_f32(workload: &Workload) -> impl Iterator<Item = (f32, f32)> {
 fn angles_f32(workload: &Workload, positions: Vec<u32>) -> impl Iterator<Item = f32> {
     let dim = workload.rotary_dim as f32;
     let base = workload.base as f32;
-    let frequencies: Vec<f32> = (0..workload.rotary_dim / 2)
-        .map(|i| 1.0 / base.powf((2 * i) as f32 / dim))
-        .collect();
+    let frequency = move |i| 1.0 / base.powf((2 * i) as f32 / dim);
+    let frequencies: Vec<f32> = (0..workload.rotary_dim / 2).map(frequency).collect();
     positions.into_iter().flat_map(move |position| {
-        let frequencies = frequencies.clone();
-        frequencies
-            .into_iter()
-            .map(move |frequency| position as f32 * frequency)
+        let frequencies = frequencies.clone().into_iter();
+        frequencies.map(move |frequency| position as f32 * frequency)
     })
 }

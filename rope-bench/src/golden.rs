@@ -5,6 +5,8 @@
 use anyhow::{Context, Result, bail, ensure};
 use rope_core::Pairing;
 
+use crate::cases::Float;
+
 macro_rules! files {
     ($($name:literal)*) => {
         &[$(($name, include_str!(concat!("../../tests/golden/apply/", $name, ".txt")))),*]
@@ -17,18 +19,14 @@ pub const FILES: &[(&str, &str)] =
 
 /// One file, read.
 #[derive(Debug)]
-pub struct Golden {
-    /// The model.
-    pub name: String,
+pub struct Golden<'a> {
+    pub name: &'a str,
     /// How the model's channels pair.
     pub input: Pairing,
     /// How its result is laid out.
     pub output: Pairing,
-    /// Channels of a head.
     pub head_dim: usize,
-    /// First channel that rotates.
     pub rotary_offset: usize,
-    /// Channels that rotate.
     pub rotary_dim: usize,
     /// Tokens, each at its own position.
     pub tokens: usize,
@@ -36,30 +34,12 @@ pub struct Golden {
     pub cos: Vec<f32>,
     /// sin, `[token][pair]`.
     pub sin: Vec<f32>,
-    /// Q, then K.
-    pub tensors: Vec<GoldenTensor>,
+    file: File<'a>,
 }
 
-/// Q or K: what went in, and what came out as f32.
-#[derive(Debug)]
-pub struct GoldenTensor {
-    /// `q` or `k`.
-    pub name: &'static str,
-    /// Heads.
-    pub heads: usize,
-    /// `[token][head][head_dim]`.
-    pub input_f32: Vec<f32>,
-    /// PyTorch's result.
-    pub output_f32: Vec<f32>,
-    /// The same input as bits of bf16.
-    pub input_bf16: Vec<u16>,
-    /// The same input as bits of f16.
-    pub input_f16: Vec<u16>,
-}
-
-impl Golden {
+impl<'a> Golden<'a> {
     /// Reads a file.
-    pub fn parse(text: &str) -> Result<Self> {
+    pub fn parse(text: &'a str) -> Result<Self> {
         let file = File(text);
         let (input, output) = match file.value("layout")? {
             "interleaved" => (Pairing::Interleaved, Pairing::Interleaved),
@@ -67,60 +47,54 @@ impl Golden {
             layout if layout.starts_with("half") => (Pairing::Half, Pairing::Half),
             layout => bail!("layout {layout}"),
         };
-        let (head_dim, pairs, tokens) = (
-            file.number("head_dim")?,
-            file.number("n_freq")?,
-            file.number("tokens")?,
-        );
-        let mut tensors = Vec::new();
-        for name in ["q", "k"] {
-            let heads = file.number(&format!("{name}_heads"))?;
-            let len = tokens * heads * head_dim;
-            tensors.push(GoldenTensor {
-                name,
-                heads,
-                input_f32: file.f32(&format!("{name}_in_f32"), len)?,
-                output_f32: file.f32(&format!("{name}_hf_f32"), len)?,
-                input_bf16: file.bits(&format!("{name}_in_bf16"), len, |word| {
-                    u16::from_str_radix(word, 16)
-                })?,
-                input_f16: file.bits(&format!("{name}_in_f16"), len, |word| {
-                    u16::from_str_radix(word, 16)
-                })?,
-            });
-        }
+        let (pairs, tokens) = (file.number("n_freq")?, file.number("tokens")?);
         Ok(Golden {
-            name: file.value("name")?.to_owned(),
+            name: file.value("name")?,
             input,
             output,
-            head_dim,
+            head_dim: file.number("head_dim")?,
             rotary_offset: file.number("rotary_offset")?,
             rotary_dim: 2 * pairs,
             tokens,
             cos: file.f32("cos_hf_f32", tokens * pairs)?,
             sin: file.f32("sin_hf_f32", tokens * pairs)?,
-            tensors,
+            file,
         })
+    }
+
+    /// The heads of `q` or `k`.
+    pub fn heads(&self, tensor: &str) -> Result<usize> {
+        self.file.number(&format!("{tensor}_heads"))
+    }
+
+    /// Q or K, `[token][head][head_dim]`: what went `in` as this element, or what came out of PyTorch as `hf` in f32.
+    pub fn values<E: Float>(&self, tensor: &str, what: &str) -> Result<Vec<E>> {
+        let key = format!("{tensor}_{what}_{}", E::ELEMENT);
+        let len = self.tokens * self.heads(tensor)? * self.head_dim;
+        let bits = self
+            .file
+            .bits(&key, len, |word| u32::from_str_radix(word, 16))?;
+        let size = size_of::<E>();
+        let value = |bits: u32| bytemuck::pod_read_unaligned(&bits.to_le_bytes()[..size]);
+        Ok(bits.into_iter().map(value).collect())
     }
 }
 
 /// The text of a golden file.
+#[derive(Debug)]
 pub(crate) struct File<'a>(pub(crate) &'a str);
 
 impl<'a> File<'a> {
     fn value(&self, key: &str) -> Result<&'a str> {
-        let line = self
-            .0
-            .lines()
-            .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
+        let mut lines = self.0.lines();
+        let line = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
         line.map(str::trim)
             .with_context(|| format!("golden file without `{key}`"))
     }
 
     fn number(&self, key: &str) -> Result<usize> {
-        self.value(key)?
-            .parse()
-            .with_context(|| format!("golden file: `{key}`"))
+        let number = self.value(key)?.parse();
+        number.with_context(|| format!("golden file: `{key}`"))
     }
 
     pub(crate) fn bits<T, E>(
@@ -132,17 +106,14 @@ impl<'a> File<'a> {
     where
         E: std::error::Error + Send + Sync + 'static,
     {
-        let bits: Vec<T> = self
-            .value(key)?
-            .split_ascii_whitespace()
+        let wrong = || format!("golden file: `{key}`");
+        let words = self.value(key)?.split_ascii_whitespace();
+        let bits: Vec<T> = words
             .map(parse)
             .collect::<Result<_, _>>()
-            .with_context(|| format!("golden file: `{key}`"))?;
-        ensure!(
-            bits.len() == len,
-            "golden file: `{key}` has {} values, not {len}",
-            bits.len()
-        );
+            .with_context(wrong)?;
+        let found = bits.len();
+        ensure!(found == len, "{} has {found} values, not {len}", wrong());
         Ok(bits)
     }
 

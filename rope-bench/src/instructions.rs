@@ -33,11 +33,8 @@ pub fn repeat(selection: &Selection, times: usize) -> Result<()> {
     };
     let mut memory = Memory::new(case.bytes());
     let bytes = memory.slice(case.alignment, case.bytes());
-    memory::fill(
-        bytes,
-        case.element,
-        &memory::values(case.workload.elements()),
-    );
+    let values = memory::values(case.workload.elements());
+    memory::fill(bytes, case.element, &values);
     let mut runner = formulation.prepare(case)?;
     runner.load(bytes)?;
     runner.run(bytes, times)
@@ -69,24 +66,14 @@ pub fn count(run: &mut Run, counter: &[String], program: &str) -> Result<()> {
 /// What makes [`repeat`] do it.
 fn arguments(case: &CaseResult, formulation: &str) -> Vec<String> {
     // A free shape's name is the shape.
-    let workload = if case.workload.contains(',') {
-        "--shape"
-    } else {
-        "--workload"
-    };
-    let mut arguments: Vec<String> = [
-        (workload, case.workload.as_str()),
-        ("--element", &case.element),
-        ("--pairing", &case.pairing),
-        ("--formulation", formulation),
-    ]
-    .into_iter()
-    .flat_map(|(key, value)| [key.to_owned(), value.to_owned()])
-    .collect();
-    if case.threads > 1 {
-        arguments.extend(["--threads".into(), case.threads.to_string()]);
-    }
-    arguments
+    let is_shape = case.workload.contains(',');
+    let key = if is_shape { "--shape" } else { "--workload" };
+    let [workload, element, pairing] = [&case.workload, &case.element, &case.pairing];
+    let line = format!(
+        "{key} {workload} --element {element} --pairing {pairing} --formulation {formulation} --threads {}",
+        case.threads
+    );
+    line.split(' ').map(String::from).collect()
 }
 
 /// Instructions of a program from its start to its end.
@@ -112,19 +99,15 @@ fn executed(counter: &[String], program: &str, arguments: &[String], times: usiz
         bail!("the output of {first} could not be read");
     };
     let InstructionCounts { executed, others } = said?;
-    ensure!(status.success(), "{first}: {status}\n{}", others.join("\n"));
-    ensure!(
-        executed > 0,
-        "{first} counted nothing\n{}",
-        others.join("\n")
-    );
+    let others = others.join("\n");
+    ensure!(status.success(), "{first}: {status}\n{others}");
+    ensure!(executed > 0, "{first} counted nothing\n{others}");
     Ok(executed)
 }
 
 /// What a counter says.
 #[derive(Debug, Default)]
 struct InstructionCounts {
-    /// The number of instructions.
     executed: u64,
     /// The first lines about anything else.
     others: Vec<String>,
@@ -216,7 +199,7 @@ IN: main
         let log = format!("{TRANSLATED}no such formulation\n==7== Collected : 1234\n");
         let InstructionCounts { executed, others } = read(log.as_bytes()).unwrap();
         assert_eq!(
-            (executed, others.join("\n").as_str()),
+            (executed, &*others.join("\n")),
             (1234, "no such formulation")
         );
     }

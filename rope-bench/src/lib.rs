@@ -4,21 +4,22 @@
 //! [`Case`](cases::Case). A [`Formulation`](formulations::Formulation) computes a case; the [oracle] says whether it
 //! was right; [measuring] says how long it took, in the same rounds as the [roof], which is what the machine can do at
 //! all. [`results`] is the result of a run, and [`report`] and [`compare`] read it. Beside that, [accuracy] says
-//! how wrong cos and sin are, [rows] how long they take to make, [stages] what a fused chain gains, [cache] what one
-//! pass does that norms, rotates and writes into a cache, [backward] what the gradient of angles costs, and [call] the
-//! fixed cost of a call and the cost of a head; [instructions] are counted where a CPU is emulated, and [cycles]
-//! predicted where there is none. [`tune`] measures what rope-core's table of cores holds.
+//! how wrong cos and sin are, [rows] how long they take to make, [gains] what one call gains over several, and [call]
+//! the fixed cost of a call and the cost of a head; [instructions] are counted where a CPU is emulated.
+//! [`tune`] measures what rope-core's table of cores holds.
+#![allow(
+    missing_docs,
+    reason = "the library is the program's own; schema/run.json describes what is written"
+)]
 #![deny(unsafe_code)]
 
 pub mod accuracy;
-pub mod backward;
-pub mod cache;
 pub mod call;
 pub mod cases;
 pub mod cli;
 pub mod compare;
-pub mod cycles;
 pub mod formulations;
+pub mod gains;
 pub mod golden;
 pub mod instructions;
 pub mod machine;
@@ -38,7 +39,6 @@ pub mod rows;
 pub mod run;
 pub mod runners;
 pub mod selection;
-pub mod stages;
 pub mod threads;
 pub mod tune;
 pub mod turns;

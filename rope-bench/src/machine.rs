@@ -6,37 +6,24 @@ use serde::{Deserialize, Serialize};
 use crate::report::table::count;
 
 /// The machine and the build.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Machine {
-    /// What the CPU calls itself.
     pub cpu: String,
-    /// Its microarchitecture, `Zen 4`, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub microarchitecture: Option<String>,
-    /// `x86_64`, `aarch64`, `wasm32`.
     pub architecture: String,
-    /// `linux`, `macos`, `windows`.
     pub system: String,
-    /// Cores that this process may use.
     pub cores: usize,
-    /// Vector extensions of the CPU.
     pub features: Vec<String>,
-    /// Data caches, from the core outwards.
     pub caches: Vec<String>,
-    /// The compiler.
     pub compiler: String,
-    /// The C compiler of the C loops, where they were built.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub c_compiler: String,
-    /// The target it compiled for.
     pub target: String,
-    /// Flags beyond the profile.
     pub flags: String,
     /// The commit.
     pub revision: String,
-    /// Backends of rope-core, the one it chooses first.
     pub backends: Vec<String>,
-    /// Whether the measuring thread was bound to a core.
     pub pinned: bool,
     /// What emulates the CPU, where something does: times then mean nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,10 +48,8 @@ impl Machine {
             target: env!("ROPE_BENCH_TARGET").into(),
             flags: env!("ROPE_BENCH_FLAGS").into(),
             revision: env!("ROPE_BENCH_REVISION").into(),
-            backends: Backend::available()
-                .map(|backend| backend.name().to_owned())
-                .collect(),
-            pinned: cores::pin(0),
+            backends: Backend::available().map(|one| one.name().into()).collect(),
+            pinned: pin(0),
             emulator,
         }
     }
@@ -73,23 +58,19 @@ impl Machine {
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         let cores = count(self.cores, "core");
         let compiler = format!("{}, {} {}", self.compiler, self.target, self.flags);
+        let cpu = format!(
+            "{}, {cores}, {} {}",
+            self.cpu, self.architecture, self.system
+        );
+        let pinned = if self.pinned { "to one core" } else { "no" };
         let mut facts = vec![
-            (
-                "CPU",
-                format!(
-                    "{}, {cores}, {} {}",
-                    self.cpu, self.architecture, self.system
-                ),
-            ),
+            ("CPU", cpu),
             ("caches", self.caches.join(", ")),
             ("features", self.features.join(" ")),
             ("compiler", compiler.trim_end().to_owned()),
             ("revision", self.revision.clone()),
             ("backends", self.backends.join(" ")),
-            (
-                "pinned",
-                if self.pinned { "to one core" } else { "no" }.to_owned(),
-            ),
+            ("pinned", pinned.to_owned()),
         ];
         facts.retain(|(_, value)| !value.is_empty());
         facts
@@ -138,55 +119,38 @@ fn microarchitecture() -> Option<&'static str> {
     None
 }
 
+/// Binds this thread to a core, counted from the last: the first has the system's interrupts. Where the system does not
+/// let it, the numbers are noisier.
+pub(crate) fn pin_to(from_last: usize) {
+    let _ = pin(from_last);
+}
+
 #[cfg(any(target_os = "linux", target_os = "windows", target_os = "macos"))]
-mod cores {
-    use std::sync::OnceLock;
-
+fn pin(from_last: usize) -> bool {
+    use core_affinity::{CoreId, get_core_ids, set_for_current};
     /// The cores that the process may use, listed before any of its threads is bound to one.
-    fn list() -> &'static [core_affinity::CoreId] {
-        static CORES: OnceLock<Vec<core_affinity::CoreId>> = OnceLock::new();
-        CORES.get_or_init(|| core_affinity::get_core_ids().unwrap_or_default())
-    }
-
-    pub(super) fn pin(from_last: usize) -> bool {
-        let core = list()
-            .iter()
-            .rev()
-            .nth(from_last % list().len().max(1))
-            .copied();
-        core.is_some_and(core_affinity::set_for_current)
-    }
+    static CORES: std::sync::OnceLock<Vec<CoreId>> = std::sync::OnceLock::new();
+    let cores = CORES.get_or_init(|| get_core_ids().unwrap_or_default());
+    let core = cores.iter().rev().nth(from_last % cores.len().max(1));
+    core.is_some_and(|core| set_for_current(*core))
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "windows", target_os = "macos")))]
-mod cores {
-    pub(super) fn pin(_: usize) -> bool {
-        false
-    }
-}
-
-/// Binds this thread to a core, counted from the last: the first has the system's interrupts.
-pub(crate) fn pin_to(from_last: usize) {
-    // Not every system lets it; then the numbers are noisier.
-    let _ = cores::pin(from_last);
+fn pin(_: usize) -> bool {
+    false
 }
 
 #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
 fn cpu() -> String {
     let cpuid = raw_cpuid::CpuId::new();
-    match cpuid.get_processor_brand_string() {
-        Some(brand) => {
-            let family = cpuid.get_feature_info().map(|info| {
-                format!(
-                    " (family {:x}h model {:x}h)",
-                    info.family_id(),
-                    info.model_id()
-                )
-            });
-            format!("{}{}", brand.as_str().trim(), family.unwrap_or_default())
-        }
-        None => std::env::consts::ARCH.into(),
-    }
+    let Some(brand) = cpuid.get_processor_brand_string() else {
+        return std::env::consts::ARCH.into();
+    };
+    let family = cpuid.get_feature_info().map_or(String::new(), |info| {
+        let (family, model) = (info.family_id(), info.model_id());
+        format!(" (family {family:x}h model {model:x}h)")
+    });
+    format!("{}{family}", brand.as_str().trim())
 }
 
 #[cfg(not(any(target_arch = "x86", target_arch = "x86_64")))]
@@ -197,59 +161,42 @@ fn cpu() -> String {
         let line = info.lines().find(|line| line.starts_with(key))?;
         Some(line.split_once(':')?.1.trim().to_owned())
     };
-    field("model name")
-        .or_else(|| {
-            Some(format!(
-                "implementer {} part {}",
-                field("CPU implementer")?,
-                field("CPU part")?
-            ))
-        })
-        .unwrap_or_else(|| std::env::consts::ARCH.into())
+    let part = || {
+        let (implementer, part) = (field("CPU implementer")?, field("CPU part")?);
+        Some(format!("implementer {implementer} part {part}"))
+    };
+    let name = field("model name").or_else(part);
+    name.unwrap_or_else(|| std::env::consts::ARCH.into())
 }
 
 fn features() -> Vec<String> {
-    #[allow(unused_mut, reason = "empty on other architectures")]
-    let mut features: Vec<&str> = Vec::new();
+    #[allow(unused_macros, reason = "no other architecture has names")]
+    macro_rules! detected {
+        ($is_detected:ident, $($feature:tt)*) => {
+            [$(($feature, std::arch::$is_detected!($feature))),*]
+        };
+    }
     #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
-    {
-        macro_rules! detect {
-            ($($feature:tt)*) => {
-                $(if std::arch::is_x86_feature_detected!($feature) {
-                    features.push($feature);
-                })*
-            };
-        }
-        detect!("sse2" "avx" "avx2" "fma" "f16c" "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vbmi2" "avx512bf16"
-            "avx512fp16");
-    }
+    let features = detected!(is_x86_feature_detected, "sse2" "avx" "avx2" "fma" "f16c" "avx512f" "avx512bw" "avx512dq"
+        "avx512vl" "avx512vbmi2" "avx512bf16" "avx512fp16");
     #[cfg(target_arch = "aarch64")]
-    {
-        macro_rules! detect {
-            ($($feature:tt)*) => {
-                $(if std::arch::is_aarch64_feature_detected!($feature) {
-                    features.push($feature);
-                })*
-            };
-        }
-        detect!("neon" "fp16" "bf16" "sve" "sve2");
-    }
-    features.into_iter().map(str::to_owned).collect()
+    let features = detected!(is_aarch64_feature_detected, "neon" "fp16" "bf16" "sve" "sve2");
+    #[cfg(not(any(target_arch = "x86", target_arch = "x86_64", target_arch = "aarch64")))]
+    let features: [(&str, bool); 0] = [];
+    let here = features.into_iter().filter(|(_, is_here)| *is_here);
+    here.map(|(name, _)| name.to_owned()).collect()
 }
 
 /// As Linux lists them.
 fn caches() -> Vec<String> {
     let read = |index: usize, file: &str| {
         let path = format!("/sys/devices/system/cpu/cpu0/cache/index{index}/{file}");
-        std::fs::read_to_string(path)
-            .ok()
-            .map(|text| text.trim().to_owned())
+        Some(std::fs::read_to_string(path).ok()?.trim().to_owned())
     };
-    (0..8)
-        .filter_map(|index| {
-            let kind = read(index, "type")?;
-            let cache = format!("L{} {}", read(index, "level")?, read(index, "size")?);
-            (kind != "Instruction").then_some(cache)
-        })
-        .collect()
+    let caches = (0..8).filter_map(|index| {
+        let kind = read(index, "type")?;
+        let cache = format!("L{} {}", read(index, "level")?, read(index, "size")?);
+        (kind != "Instruction").then_some(cache)
+    });
+    caches.collect()
 }

@@ -76,10 +76,8 @@ pub type Samples = Vec<f64>;
 /// Nanoseconds of one call.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Time {
-    /// The fastest round.
     #[serde(serialize_with = "rounded")]
     pub minimum: f64,
-    /// The middle round.
     #[serde(serialize_with = "rounded")]
     pub median: f64,
     /// The distance between the first and the third quartile, in medians.
@@ -97,7 +95,7 @@ pub struct Time {
 }
 
 /// The time of something over that of something else, measured in the same passes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     /// Whose time it is divided by: `roof`, or a formulation.
     pub over: String,
@@ -112,11 +110,8 @@ pub struct Ratio {
 impl Ratio {
     /// Of the fastest rounds of the same passes.
     pub fn of(over: &str, times: &[f64], others: &[f64]) -> Self {
-        let mut ratios: Vec<f64> = times
-            .iter()
-            .zip(others)
-            .map(|(time, other)| time / other)
-            .collect();
+        let ratios = times.iter().zip(others).map(|(time, other)| time / other);
+        let mut ratios: Vec<f64> = ratios.collect();
         ratios.sort_by(f64::total_cmp);
         let at = |quarters| quartile(&ratios, quarters);
         Ratio {
@@ -131,6 +126,17 @@ impl Ratio {
 fn quartile(sorted: &[f64], quarters: usize) -> f64 {
     let at = (sorted.len().max(1) - 1) * quarters / 4;
     sorted.get(at).copied().unwrap_or(f64::NAN)
+}
+
+/// The least of some numbers, or infinity.
+pub(crate) fn least(values: impl IntoIterator<Item = f64>) -> f64 {
+    values.into_iter().fold(f64::INFINITY, f64::min)
+}
+
+/// The geometric mean.
+pub(crate) fn mean(values: &[f64]) -> f64 {
+    let logarithms: f64 = values.iter().map(|value| value.ln()).sum();
+    (logarithms / values.len() as f64).exp()
 }
 
 /// Five digits are more than any of these numbers has.
@@ -175,7 +181,7 @@ impl Time {
                 [_] => Vec::new(),
                 passes => passes
                     .iter()
-                    .map(|samples| samples.iter().copied().fold(f64::INFINITY, f64::min))
+                    .map(|pass| least(pass.iter().copied()))
                     .collect(),
             },
         }
@@ -203,15 +209,13 @@ impl FromStr for SlowDown {
     fn from_str(text: &str) -> Result<Self> {
         let parts = text.split_once('=');
         let parts = parts.and_then(|(name, factor)| Some((name, factor.parse().ok()?)));
-        let Some((formulation, factor)) =
-            parts.filter(|(_, factor)| (1.0..=100.0).contains(factor))
-        else {
-            bail!("{text:?} is not NAME=FACTOR with a factor of 1 to 100");
-        };
-        Ok(SlowDown {
-            formulation: formulation.into(),
-            factor,
-        })
+        match parts {
+            Some((name, factor)) if (1.0..=100.0).contains(&factor) => Ok(SlowDown {
+                formulation: name.into(),
+                factor,
+            }),
+            _ => bail!("{text:?} is not NAME=FACTOR with a factor of 1 to 100"),
+        }
     }
 }
 
@@ -236,11 +240,8 @@ pub fn measure(
     bytes: &mut [u8],
     effort: Effort,
 ) -> Result<Vec<Time>> {
-    let samples = sample(subjects, bytes, effort)?;
-    Ok(samples
-        .into_iter()
-        .map(|samples| Time::of(&[samples]))
-        .collect())
+    let samples = sample(subjects, bytes, effort)?.into_iter();
+    Ok(samples.map(|samples| Time::of(&[samples])).collect())
 }
 
 /// The same, of which the rounds are wanted.
@@ -281,15 +282,11 @@ pub fn sample(
 /// The distance from one subject to the next in the order of a round. It has no divisor in common with their number, so
 /// that the order comes to each of them, and it changes from round to round, so that none always follows the same one.
 fn stride(round: usize, count: usize) -> usize {
-    let gcd = |mut a: usize, mut b: usize| {
-        while b > 0 {
-            (a, b) = (b, a % b);
-        }
-        a
-    };
-    (1 + round % count.max(1)..)
-        .find(|&step| gcd(step, count) == 1)
-        .unwrap_or(1)
+    fn gcd(a: usize, b: usize) -> usize {
+        if b == 0 { a } else { gcd(b, a % b) }
+    }
+    let mut steps = 1 + round % count.max(1)..;
+    steps.find(|&step| gcd(step, count) == 1).unwrap_or(1)
 }
 
 /// Calls that a batch needs; the caches and the branch predictors learn on the way.

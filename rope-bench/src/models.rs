@@ -1,6 +1,6 @@
 //! The shapes of models that people run.
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result};
 use rope_core::Pairing;
 
 use crate::workloads::Workload;
@@ -8,14 +8,12 @@ use crate::workloads::Workload;
 /// What of a model matters here. Scaled frequencies change the rows, not the work: they are left out.
 #[derive(Clone, Copy, Debug)]
 pub struct Model {
-    /// How the command line calls it.
     pub name: &'static str,
     heads: usize,
     kv_heads: usize,
     head_dim: usize,
     rotary_dim: usize,
     base: f64,
-    /// How its channels pair.
     pub pairing: Pairing,
 }
 
@@ -55,46 +53,35 @@ models! {
 impl Model {
     /// The model of that name.
     pub fn named(name: &str) -> Result<Model> {
-        let Some(model) = MODELS.iter().find(|model| model.name == name) else {
+        let found = MODELS.iter().find(|model| model.name == name);
+        found.copied().with_context(|| {
             let known: Vec<_> = MODELS.iter().map(|model| model.name).collect();
-            bail!("no model {name:?}; known are {}", known.join(", "));
-        };
-        Ok(*model)
+            format!("no model {name:?}; known are {}", known.join(", "))
+        })
     }
 
     /// Prefill, decode, and decode of many sequences.
     pub fn workloads(&self) -> Vec<Workload> {
-        let Model {
-            name,
-            heads,
-            kv_heads,
-            head_dim,
-            rotary_dim,
-            base,
-            ..
-        } = *self;
-        let new =
-            |step: &str, about: &str, batch: usize, tokens: usize, starts: Vec<u32>| Workload {
-                kv_heads,
-                rotary_dim,
-                base,
+        let new = |step: &str, about: &str, batch: usize, tokens: usize, starts: Vec<u32>| {
+            let name = self.name;
+            let shape = [batch, tokens, self.heads, self.head_dim];
+            Workload {
+                kv_heads: self.kv_heads,
+                rotary_dim: self.rotary_dim,
+                base: self.base,
                 starts,
                 ..Workload::new(
                     &format!("{name}/{step}"),
                     &format!("{name}: {about}"),
-                    [batch, tokens, heads, head_dim],
+                    shape,
                 )
-            };
+            }
+        };
+        let about = "one token of each of 64 sequences, Q and K";
         vec![
             new("prefill", "2048 tokens, Q and K", 1, 2048, vec![0]),
             new("decode", "one token, Q and K", 1, 1, vec![4095]),
-            new(
-                "batch",
-                "one token of each of 64 sequences, Q and K",
-                64,
-                1,
-                (0..64).map(|i| i * 509 + 17).collect(),
-            ),
+            new("batch", about, 64, 1, Workload::lengths()),
         ]
     }
 }

@@ -14,29 +14,22 @@ pub const NORM_EPS: f32 = 1e-6;
 
 /// `base^(-2 i / rotary_dim)` for every pair.
 pub fn frequencies(workload: &Workload) -> Vec<f64> {
-    let pairs = workload.rotary_dim / 2;
-    (0..pairs)
-        .map(|i| {
-            workload
-                .base
-                .powf(-((2 * i) as f64) / workload.rotary_dim as f64)
-        })
+    let dim = workload.rotary_dim;
+    let exponents = (0..dim / 2).map(|i| -((2 * i) as f64) / dim as f64);
+    exponents
+        .map(|exponent| workload.base.powf(exponent))
         .collect()
 }
 
 /// cos and sin of every row and pair.
 pub fn rotations(workload: &Workload) -> Vec<(f64, f64)> {
     let frequencies = frequencies(workload);
-    workload
-        .positions()
-        .into_iter()
-        .flat_map(|position| {
-            frequencies
-                .iter()
-                .map(move |frequency| f64::from(position) * frequency)
-        })
-        .map(|angle| (angle.cos(), angle.sin()))
-        .collect()
+    let positions = workload.positions().into_iter();
+    let angles = positions.flat_map(|position| {
+        let frequencies = frequencies.iter();
+        frequencies.map(move |frequency| f64::from(position) * frequency)
+    });
+    angles.map(|angle| (angle.cos(), angle.sin())).collect()
 }
 
 /// How far a result is from the truth, in lengths of the pairs, at most.
@@ -57,10 +50,8 @@ pub fn error(case: &Case, rotations: &[(f64, f64)], input: &[f32], output: &[u8]
         let weights = workload.norms.then(|| workload.norm_weights());
         let q_end = workload.batch * workload.tokens * workload.heads * workload.head_dim;
         workload.each_head(|head| {
-            let (input, output) = (
-                &input[head.at..][..workload.head_dim],
-                &output[head.at..][..workload.head_dim],
-            );
+            let channels = head.at..head.at + workload.head_dim;
+            let (input, output) = (&input[channels.clone()], &output[channels]);
             let given = |channel: usize| f64::from(E::round(input[channel]).widen());
             let squares = || (0..input.len()).map(|channel| given(channel).powi(2));
             let norm = weights.as_ref().map(|[q, k]| {
@@ -75,20 +66,12 @@ pub fn error(case: &Case, rotations: &[(f64, f64)], input: &[f32], output: &[u8]
             for (i, (cos, sin)) in rotations[head.row * pairs..][..pairs].iter().enumerate() {
                 let (first, second) = case.pair(i);
                 let (x, y) = (value(first), value(second));
-                let (u, v) = (
-                    f64::from(output[first].widen()),
-                    f64::from(output[second].widen()),
-                );
-                let off = (u - (x * cos - y * sin))
-                    .abs()
-                    .max((v - (x * sin + y * cos)).abs());
+                let [u, v] = [first, second].map(|channel| f64::from(output[channel].widen()));
+                let off = (u - (x * cos - y * sin)).abs();
+                let off = off.max((v - (x * sin + y * cos)).abs());
                 let off = off / x.hypot(y);
                 // `f64::max` would pass over a NaN.
-                worst = if off.is_nan() {
-                    f64::INFINITY
-                } else {
-                    worst.max(off)
-                };
+                worst = worst.max(if off.is_nan() { f64::INFINITY } else { off });
             }
             passed &= (workload.rotary_dim..workload.head_dim)
                 .all(|channel| output[channel].widen() == E::round(input[channel]).widen());
@@ -118,11 +101,7 @@ pub fn limit(case: &Case, angle: Angle, arithmetic: Arithmetic) -> f64 {
         (Arithmetic::Element, _) => 4.0 * element,
     };
     // A norm rounds its root and what it multiplies, and that to the element.
-    let arithmetic = if case.workload.norms {
-        3.0 * arithmetic
-    } else {
-        arithmetic
-    };
+    let arithmetic = arithmetic * if case.workload.norms { 3.0 } else { 1.0 };
     let largest = case.workload.positions().into_iter().max().unwrap_or(0);
     arithmetic
         + match angle {

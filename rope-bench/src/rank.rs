@@ -1,21 +1,23 @@
 //! The engines of records against each other: [`rank`], and the tables and the picture that [`splice`] puts into texts.
+//! Every number of a README comes from here.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use maud::{Markup, PreEscaped, html};
 
 use crate::cases::Element;
+use crate::measuring;
 use crate::record;
 use crate::report::engines::{self, IN_C, OURS, Taken};
 use crate::report::files;
 use crate::report::kind::Kind;
 use crate::report::svg::bars::{Bar, draw, height};
-use crate::report::svg::{self, WIDTH, roofs};
-use crate::report::table::{self, digits};
+use crate::report::svg::{self, WIDTH};
+use crate::report::table::{self, digits, distinct};
 use crate::results::Run;
 
 /// The classes of workloads: what a user waits for.
@@ -56,10 +58,8 @@ pub fn newest(runs: Vec<(PathBuf, Run)>) -> Vec<Run> {
 /// The engines of a workload on one thread.
 fn taken<'a>(run: &'a Run, element: Element, workload: &str) -> Vec<Taken<'a>> {
     let cases = run.cases.iter().filter(|case| {
-        case.element == element.name()
-            && case.workload == workload
-            && case.aligned
-            && case.threads == 1
+        let is_usual = case.aligned && case.threads == 1;
+        case.element == element.name() && case.workload == workload && is_usual
     });
     engines::taken(run, cases)
 }
@@ -72,30 +72,25 @@ fn mean(runs: &[Run], element: Element, workloads: &[&str], engine: &str) -> Opt
             .flat_map(|workload| taken(run, element, workload));
         taken.filter(|taken| taken.engine == engine)
     });
-    let logarithms: Vec<f64> = lines.map(|taken| taken.low().ln()).collect();
-    let count = logarithms.len();
-    (count > 0).then(|| ((logarithms.iter().sum::<f64>() / count as f64).exp(), count))
+    let times: Vec<f64> = lines.map(|taken| taken.low()).collect();
+    (!times.is_empty()).then(|| (measuring::mean(&times), times.len()))
 }
 
 /// All engines of all runs, the fastest first: by their f32 lines, whichever they have.
 fn engines(runs: &[Run]) -> Vec<&str> {
-    let mut engines: Vec<(f64, &str)> = Vec::new();
-    let standard: Vec<&str> = CLASSES
-        .iter()
-        .flat_map(|(_, workloads)| *workloads)
-        .copied()
-        .collect();
-    for run in runs {
-        let workloads = standard.iter();
-        for Taken { engine, .. } in workloads.flat_map(|name| taken(run, Element::F32, name)) {
-            if !engines.iter().any(|(_, known)| *known == engine) {
-                let mean = mean(runs, Element::F32, &standard, engine);
-                engines.push((mean.map_or(f64::INFINITY, |(mean, _)| mean), engine));
-            }
-        }
-    }
-    engines.sort_by(|a, b| a.0.total_cmp(&b.0));
-    engines.into_iter().map(|(_, engine)| engine).collect()
+    let standard: Vec<&str> = CLASSES.iter().flat_map(|class| class.1).copied().collect();
+    let taken = |run| {
+        standard
+            .iter()
+            .flat_map(move |name| taken(run, Element::F32, name))
+    };
+    let mut engines = distinct(runs.iter().flat_map(taken).map(|taken| taken.engine));
+    engines.sort_by(|a, b| {
+        let mean =
+            |engine| mean(runs, Element::F32, &standard, engine).map_or(f64::INFINITY, |of| of.0);
+        mean(a).total_cmp(&mean(b))
+    });
+    engines
 }
 
 /// A table of Markdown, and its caution.
@@ -109,10 +104,10 @@ pub fn rank(runs: &[Run]) -> Result<String> {
     let mut columns = Vec::new();
     for element in Element::ALL {
         for (class, workloads) in CLASSES {
-            let means: Vec<_> = engines
+            let means = engines
                 .iter()
-                .map(|engine| mean(runs, element, workloads, engine))
-                .collect();
+                .map(|engine| mean(runs, element, workloads, engine));
+            let means: Vec<_> = means.collect();
             let most = means.iter().flatten().map(|(_, lines)| *lines).max();
             let cells = means.iter().map(|mean| match mean {
                 Some((mean, lines)) if Some(*lines) == most => digits(*mean),
@@ -127,15 +122,12 @@ pub fn rank(runs: &[Run]) -> Result<String> {
         let cells = columns.iter().map(|(_, cells)| cells[index].clone());
         (engine.to_string(), cells.collect())
     });
-    let machines: Vec<_> = runs
+    let machines: String = runs
         .iter()
-        .map(|run| format!("- {}", machine(run)))
+        .map(|run| format!("- {}\n", machine(run)))
         .collect();
-    Ok(format!(
-        "{}\n{CAUTION}\n\n{}\n",
-        markdown(heading, rows),
-        machines.join("\n")
-    ))
+    let table = markdown(heading, rows);
+    Ok(format!("{table}\n{CAUTION}\n\n{machines}"))
 }
 
 /// A table whose first column is bold where it is ours.
@@ -144,61 +136,34 @@ fn markdown<'a>(
     rows: impl Iterator<Item = (String, Vec<String>)>,
 ) -> String {
     let heading: Vec<_> = heading.collect();
-    let mut text = format!(
-        "| | {} |\n|{}\n",
-        heading.join(" | "),
-        "---|".repeat(heading.len() + 1)
-    );
+    let rule = "---|".repeat(heading.len() + 1);
+    let mut text = format!("| | {} |\n|{rule}\n", heading.join(" | "));
     for (name, cells) in rows {
-        let name = if name.starts_with(OURS) {
-            format!("**{name}**")
-        } else {
-            name
-        };
-        let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
+        let bold = if name.starts_with(OURS) { "**" } else { "" };
+        let _ = writeln!(text, "| {bold}{name}{bold} | {} |", cells.join(" | "));
     }
     text
 }
 
 /// What was measured, when, and whose the machine was, on a line or two.
 fn machine(run: &Run) -> String {
-    format!(
-        "{} ({}), {}, commit {}.\n  {}",
-        run.machine.name(),
-        run.machine.caches.join(", "),
-        run.date,
-        run.machine.revision,
-        table::load(run)
-    )
+    let (name, caches) = (run.machine.name(), run.machine.caches.join(", "));
+    let (date, revision, load) = (&run.date, &run.machine.revision, table::load(run));
+    format!("{name} ({caches}), {date}, commit {revision}.\n  {load}")
 }
 
-/// A cell of the README: the pairings of an engine in a workload, or why it has none.
-fn cell(run: &Run, element: Element, workload: &str, engine: &str) -> Result<String, Missing> {
+/// A cell of the README: the pairings of an engine in a workload. Where there are none, whether the record refused
+/// them, because its passes disagreed.
+fn cell(run: &Run, element: Element, workload: &str, engine: &str) -> Result<String, bool> {
     let mut all = taken(run, element, workload).into_iter();
     let found = all.find(|taken| taken.engine == engine);
     let found = found.map(|taken| [taken.low(), taken.high]);
-    let two = |value: f64| {
-        if value < 9.95 {
-            format!("{value:.1}")
-        } else {
-            format!("{value:.0}")
-        }
-    };
+    let two = |value: f64| format!("{value:.*}", usize::from(value < 9.95));
     match found {
         Some([low, high]) if two(low) == two(high) => Ok(two(low)),
         Some([low, high]) => Ok(format!("{} - {}", two(low), two(high))),
-        None if is_refused(run, element, workload, engine) => Err(Missing::Noisy),
-        None => Err(Missing::Unmeasured),
+        None => Err(is_refused(run, element, workload, engine)),
     }
-}
-
-/// Why a cell is empty.
-#[derive(Clone, Copy, PartialEq)]
-enum Missing {
-    /// The passes of the record disagreed.
-    Noisy,
-    /// The engine does not have the element, or did not run.
-    Unmeasured,
 }
 
 fn is_refused(run: &Run, element: Element, workload: &str, of: &str) -> bool {
@@ -227,13 +192,13 @@ fn speed(runs: &[Run]) -> String {
                 let name = format!("{engine} {element}, {}", run.machine.name());
                 let cells = COLUMNS.map(|(workload, _)| cell(run, element, workload, engine));
                 if cells.iter().all(Result::is_err) {
-                    if cells.contains(&Err(Missing::Noisy)) {
+                    if cells.contains(&Err(true)) {
                         noisy.push(name);
                     }
                     continue;
                 }
                 for (cell, (_, column)) in cells.iter().zip(COLUMNS) {
-                    if *cell == Err(Missing::Noisy) {
+                    if *cell == Err(true) {
                         noisy.push(format!("{name}, {column}"));
                     }
                 }
@@ -276,7 +241,7 @@ fn picture(run: &Run) -> String {
             @for (index, (name, bars)) in cards.iter().enumerate() {
                 g transform={ "translate(" (GAP + wide * (index % 2) as f64) " " (GAP + tall * (index / 2) as f64) ")" } {
                     text.first x="0" y="12" { (name) }
-                    g transform={ "translate(0 " (CAPTION) ")" } { (sized(&draw(name, &roofs(bars), bars), height(bars))) }
+                    g transform={ "translate(0 " (CAPTION) ")" } { (sized(&draw(name, bars), height(bars))) }
                 }
             }
         }
@@ -286,27 +251,20 @@ fn picture(run: &Run) -> String {
 
 /// A card inside a drawing has to say how large it is.
 fn sized(card: &Markup, height: f64) -> Markup {
-    PreEscaped(card.0.replacen(
-        "<svg ",
-        &format!("<svg width=\"{WIDTH}\" height=\"{height}\" "),
-        1,
-    ))
+    let sized = format!("<svg width=\"{WIDTH}\" height=\"{height}\" ");
+    PreEscaped(card.0.replacen("<svg ", &sized, 1))
 }
 
 fn bar(taken: &Taken<'_>) -> Bar {
+    let [low, high] = [taken.low(), taken.high].map(digits);
     Bar {
         name: taken.engine.into(),
-        value: digits(taken.low()),
+        about: format!("{}: {low} roofs, {high} in the other pairing", taken.engine),
+        value: low,
         class: Kind::of(&taken.measurement.formulation).class(),
         low: taken.low(),
         high: taken.high,
         is_first: taken.engine.starts_with(OURS),
-        about: format!(
-            "{}: {} roofs, {} in the other pairing",
-            taken.engine,
-            digits(taken.low()),
-            digits(taken.high)
-        ),
     }
 }
 
@@ -336,12 +294,11 @@ pub fn splice(root: &Path, check: bool) -> Result<()> {
         if fs::read_to_string(&path).ok().as_ref() == Some(&text) {
             continue;
         }
-        if check {
-            bail!(
-                "{} does not match the records: `rope-bench splice` writes it",
-                path.display()
-            );
-        }
+        let name = path.display();
+        ensure!(
+            !check,
+            "{name} does not match the records: `rope-bench splice` writes it"
+        );
         files::write(&path, text.as_bytes())?;
     }
     Ok(())
@@ -349,19 +306,16 @@ pub fn splice(root: &Path, check: bool) -> Result<()> {
 
 /// A file, and its text with another one between the comments `NAME` and `end of NAME`.
 fn spliced(path: &Path, name: &str, text: &str) -> Result<(PathBuf, String)> {
-    let old =
-        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let unread = || format!("cannot read {}", path.display());
+    let old = fs::read_to_string(path).with_context(unread)?;
     let marks = [
         format!("<!-- {name}: `rope-bench splice` writes it from rope-bench/records -->\n"),
         format!("<!-- end of {name} -->"),
     ];
-    let parts = old
-        .split_once(&*marks[0])
-        .and_then(|(before, rest)| Some((before, rest.split_once(&*marks[1])?.1)));
-    let (before, after) =
-        parts.with_context(|| format!("{} has no place for {name}", path.display()))?;
-    Ok((
-        path.into(),
-        format!("{before}{}\n{text}\n{}{after}", marks[0], marks[1]),
-    ))
+    let parts = old.split_once(&*marks[0]);
+    let parts = parts.and_then(|(before, rest)| Some((before, rest.split_once(&*marks[1])?.1)));
+    let no_place = || format!("{} has no place for {name}", path.display());
+    let (before, after) = parts.with_context(no_place)?;
+    let text = format!("{before}{}\n{text}\n{}{after}", marks[0], marks[1]);
+    Ok((path.into(), text))
 }

@@ -10,9 +10,10 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use crate::measuring::Time;
+use crate::measuring::{Ratio, Time};
 use crate::report::files;
-use crate::results::{CaseResult, Load, Record, Refused, Run};
+use crate::results::{Load, Measurement, Record, Refused, Run};
+use crate::run::ROOF;
 
 /// The share that ratios are claimed to be right within. Two digits of a table claim about as much.
 pub const CLAIM: f64 = 0.1;
@@ -68,7 +69,7 @@ fn numbers(text: &str) -> Vec<f64> {
 /// Makes a run a record: leaves out what it cannot claim, and lists it.
 pub fn refuse(run: &mut Run) {
     let mut refused = Vec::new();
-    let mut is_kept = |workload: &str, group: &str, formulation: &str, over: &str, spread: f64| {
+    let mut is_kept = |[workload, group, formulation, over]: [&str; 4], spread: f64| {
         let kept = spread <= CLAIM;
         if !kept {
             refused.push(Refused {
@@ -81,34 +82,31 @@ pub fn refuse(run: &mut Run) {
         }
         kept
     };
-    for CaseResult {
-        workload,
-        group,
-        measurements,
-        ..
-    } in &mut run.cases
-    {
-        for measurement in &mut *measurements {
-            let name = &measurement.formulation;
-            let keep = |ratio: &_| {
-                let crate::measuring::Ratio { over, spread, .. } = ratio;
-                is_kept(workload, group, name, over, *spread)
-            };
-            measurement.ratios.retain(keep);
+    for case in &mut run.cases {
+        for Measurement {
+            formulation,
+            ratios,
+            ..
+        } in &mut case.measurements
+        {
+            let of = [&*case.workload, &*case.group, formulation];
+            ratios.retain(|ratio| is_kept([of[0], of[1], of[2], &*ratio.over], ratio.spread));
         }
-        let over_roof = |ratio: &crate::measuring::Ratio| ratio.over == crate::run::ROOF;
-        measurements.retain(|m| m.time.is_none() || m.ratios.first().is_some_and(over_roof));
+        let over_roof = |ratio: &Ratio| ratio.over == ROOF;
+        let is_whole = |m: &Measurement| m.ratios.first().is_some_and(over_roof);
+        case.measurements
+            .retain(|m| m.time.is_none() || is_whole(m));
     }
     if let Some(rows) = &mut run.rows {
-        rows.made
-            .retain(|made| is_kept("rows", "", &made.maker, "", made.time.spread));
+        let made = &mut rows.made;
+        made.retain(|made| is_kept(["rows", "", &made.maker, ""], made.time.spread));
         rows.rotated.retain(|one| {
             let spread = one.rotate.spread.max(one.rotate_at.spread);
-            is_kept("rotate_at", "", &one.backend, "rotate", spread)
+            is_kept(["rotate_at", "", &one.backend, "rotate"], spread)
         });
     }
-    run.dispatch
-        .retain(|line| is_kept("a call", "", &line.backend, "", line.time.spread));
+    let dispatch = &mut run.dispatch;
+    dispatch.retain(|line| is_kept(["a call", "", &line.backend, ""], line.time.spread));
     run.record = Some(Record {
         claim: CLAIM,
         refused,
@@ -116,7 +114,10 @@ pub fn refuse(run: &mut Run) {
 }
 
 /// Leaves out what an emulated CPU does not have: instructions, predictions and verification stay.
-pub fn forget_times(run: &mut Run) {
+pub fn forget_times_if_emulated(run: &mut Run) {
+    if run.machine.emulator.is_none() {
+        return;
+    }
     run.dispatch.clear();
     run.rows = None;
     run.load = None;

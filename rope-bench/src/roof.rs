@@ -13,7 +13,6 @@ use crate::threads::Team;
 /// A scaling loop compiled for one instruction set.
 #[derive(Clone, Copy, Debug)]
 pub struct Roof {
-    /// The instruction set.
     pub name: &'static str,
     scale: fn(&mut [f32], f32),
 }

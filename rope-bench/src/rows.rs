@@ -8,9 +8,10 @@ use std::hint::black_box;
 use std::ops::Range;
 
 use anyhow::{Result, ensure};
-use rope_core::{Backend, Frequencies, Pairing, Rope, Scaling, TensorMut};
+use rope_core::{Backend, Frequencies, Pairing, Rope, Scaling};
 
 use crate::cases::{Alignment, Element};
+use crate::gains::on_tensor;
 use crate::measuring::{Effort, Subject, measure};
 use crate::memory::{self, Memory};
 use crate::results::{Made, RotatedAt, RowsResult};
@@ -46,10 +47,11 @@ fn positions(tokens: usize) -> Range<u32> {
 pub fn rows(backends: &[Backend], most: usize, effort: Effort) -> Result<RowsResult> {
     ensure!(!backends.is_empty(), "no backend to measure");
     let plain = Frequencies::new(HEAD_DIM, BASE, &Scaling::Default)?;
-    let frequencies: Vec<_> = backends
+    let of_backend = |&backend| Ok((backend, plain.clone().backend(backend)?));
+    let frequencies = backends
         .iter()
-        .map(|&backend| Ok((backend, plain.clone().backend(backend)?)))
-        .collect::<Result<_>>()?;
+        .map(of_backend)
+        .collect::<Result<Vec<_>>>()?;
     let within = |numbers: &[usize]| -> Vec<usize> {
         let numbers = numbers.iter().copied();
         numbers.filter(|&tokens| tokens <= most).collect()
@@ -61,23 +63,20 @@ pub fn rows(backends: &[Backend], most: usize, effort: Effort) -> Result<RowsRes
     let mut memory = Memory::new(4 * rotated_values.max(largest(&made) * HEAD_DIM));
     let mut result = RowsResult {
         pairs: PAIRS,
-        made: Vec::new(),
-        rotated: Vec::new(),
+        ..RowsResult::default()
     };
     for tokens in made {
         let bytes = memory.slice(Alignment::Line, 4 * tokens * HEAD_DIM);
-        result
-            .made
-            .extend(make(&frequencies, tokens, bytes, effort)?);
+        let made = make(&frequencies, tokens, bytes, effort)?;
+        result.made.extend(made);
     }
     let values = memory::values(rotated_values);
     for tokens in rotated {
         let len = tokens * HEADS * HEAD_DIM;
         let bytes = memory.slice(Alignment::Line, 4 * len);
         memory::fill(bytes, Element::F32, &values[..len]);
-        result
-            .rotated
-            .extend(rotate(&frequencies, tokens, bytes, effort)?);
+        let rotated = rotate(&frequencies, tokens, bytes, effort)?;
+        result.rotated.extend(rotated);
     }
     Ok(result)
 }
@@ -102,20 +101,13 @@ fn make(
             Ok(())
         }));
     }
-    let inverse: Vec<f32> = frequencies
-        .iter()
-        .take(1)
-        .flat_map(|(_, frequencies)| frequencies.pairs())
-        .map(|pair| pair.inverse_f32())
-        .collect();
+    let pairs = frequencies.iter().take(1).flat_map(|of| of.1.pairs());
+    let inverse: Vec<f32> = pairs.map(|pair| pair.inverse_f32()).collect();
     names.push(LIBM);
     subjects.push(Box::new(move |bytes, times| {
         for _ in 0..times {
-            by_libm(
-                black_box(positions(tokens)),
-                &inverse,
-                bytemuck::cast_slice_mut(black_box(&mut *bytes)),
-            );
+            let rows = bytemuck::cast_slice_mut(black_box(&mut *bytes));
+            by_libm(black_box(positions(tokens)), &inverse, rows);
         }
         Ok(())
     }));
@@ -151,22 +143,9 @@ fn rotate(
     for (backend, frequencies) in frequencies {
         let rope = Rope::new(Pairing::Half).backend(*backend)?;
         let rows = frequencies.rows(positions(tokens))?;
-        subjects.push(Box::new(move |bytes, times| {
-            let mut x = TensorMut::<f32>::new(bytemuck::cast_slice_mut(bytes), shape)?;
-            for _ in 0..times {
-                rope.rotate(black_box(&mut x), &rows)?;
-            }
-            Ok(())
-        }));
-        subjects.push(Box::new(move |bytes, times| {
-            let mut x = TensorMut::<f32>::new(bytemuck::cast_slice_mut(bytes), shape)?;
-            for _ in 0..times {
-                rope.rotate(
-                    black_box(&mut x),
-                    &frequencies.at(black_box(positions(tokens))),
-                )?;
-            }
-            Ok(())
+        subjects.push(on_tensor::<f32>(shape, move |x| rope.rotate(x, &rows)));
+        subjects.push(on_tensor::<f32>(shape, move |x| {
+            rope.rotate(x, &frequencies.at(black_box(positions(tokens))))
         }));
     }
     let times = measure(&mut subjects, bytes, effort)?;

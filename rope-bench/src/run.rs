@@ -1,4 +1,5 @@
-//! A run: what is measured, in which order, and what is checked before.
+//! A run: what is measured, in which order, and what is checked before. criterion measures one function after the
+//! other; a ratio to the roof needs both in the same rounds, and in several processes.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cases::{Alignment, Case, Element};
 use crate::formulations::{Formulation, Runner};
+use crate::gains::on_tensor;
 use crate::measuring::{Effort, Ratio, Samples, SlowDown, Subject, Time, measure, sample, slowed};
 use crate::memory::{self, Memory};
 use crate::oracle;
@@ -113,18 +115,17 @@ impl Bench {
                 let rotations = rotations.get_or_insert_with(|| oracle::rotations(&case.workload));
                 let error = oracle::error(case, rotations, values, bytes).with_context(name)?;
                 let limit = formulation.about().limit(case);
+                let name = name();
                 ensure!(
                     error <= limit,
-                    "{}: the result is wrong by {error:.1e}, more than {limit:.1e}",
-                    name()
+                    "{name}: the result is wrong by {error:.1e}, more than {limit:.1e}"
                 );
                 if first {
-                    let version = answer.as_ref().map(|answer| answer.version.clone());
-                    let preparation = answer.as_ref().map_or(preparation, |a| a.preparation);
+                    let own = answer.as_ref();
                     checked.push(Checked {
-                        preparation,
+                        preparation: own.map_or(preparation, |own| own.preparation),
                         error,
-                        version,
+                        version: own.map(|own| own.version.clone()),
                     });
                 }
                 memory::fill(bytes, case.element, values);
@@ -170,11 +171,8 @@ impl Bench {
         }
         let mut samples = sample(&mut subjects, bytes, effort)?;
         let mut inside = samples.split_off(names.len() + 1).into_iter();
-        samples.extend(
-            outside
-                .into_iter()
-                .filter_map(|own| own.or_else(|| inside.next())),
-        );
+        let all = outside.into_iter();
+        samples.extend(all.filter_map(|own| own.or_else(|| inside.next())));
         Ok(CasePass {
             roofs: names,
             formulations: checked,
@@ -217,7 +215,7 @@ fn result(case: &Case, chosen: &[&dyn Formulation], passes: &[&CasePass]) -> Cas
         bytes: case.rotated_bytes(),
         roofs: roofs.collect(),
         copy: Some(time(copy)),
-        measurements: Vec::new(),
+        ..CaseResult::default()
     };
     let roof = fastest_roof(&result.roofs);
     for (index, (formulation, checked)) in chosen.iter().zip(checked).enumerate() {
@@ -259,14 +257,15 @@ fn add_ratios(measurements: &mut [Measurement]) {
             continue;
         };
         let times = measurements[index].time.of_passes();
-        let ratios: Vec<Ratio> = measurements
+        let others = measurements
             .iter()
-            .filter(|other| match Kind::of(&other.formulation) {
-                Kind::Intrinsics { backend: like } => like == backend,
-                kind => kind == Kind::Library,
-            })
-            .map(|other| Ratio::of(&other.formulation, times, other.time.of_passes()))
-            .collect();
+            .map(|other| (&*other.formulation, &other.time));
+        let others = others.filter(|(other, _)| match Kind::of(other) {
+            Kind::Intrinsics { backend: like } => like == backend,
+            kind => kind == Kind::Library,
+        });
+        let ratios = others.map(|(other, time)| Ratio::of(other, times, time.of_passes()));
+        let ratios: Vec<Ratio> = ratios.collect();
         measurements[index].ratios.extend(ratios);
     }
 }
@@ -280,12 +279,8 @@ pub fn dispatch(backends: &[Backend], effort: Effort) -> Result<Vec<Dispatch>> {
     for &backend in backends {
         let rope = Rope::new(Pairing::Half).backend(backend)?;
         let rows = &rows;
-        subjects.push(Box::new(move |bytes, times| {
-            let mut x = TensorMut::<f32>::new(bytemuck::cast_slice_mut(bytes), [1, 1, 1, 2])?;
-            for _ in 0..times {
-                rope.rotate(black_box(&mut x), black_box(rows))?;
-            }
-            Ok(())
+        subjects.push(on_tensor::<f32>([1, 1, 1, 2], move |x| {
+            rope.rotate(x, black_box(rows))
         }));
         subjects.push(Box::new(move |bytes, times| {
             let x: &mut [f32] = bytemuck::cast_slice_mut(bytes);
@@ -300,13 +295,11 @@ pub fn dispatch(backends: &[Backend], effort: Effort) -> Result<Vec<Dispatch>> {
     let bytes = memory.slice(Alignment::Line, 8);
     memory::fill(bytes, Element::F32, &[1.0, 0.5]);
     let times = measure(&mut subjects, bytes, effort)?;
-    Ok(backends
-        .iter()
-        .zip(times.chunks(2))
-        .map(|(backend, times)| Dispatch {
-            backend: backend.name().into(),
-            time: times[0].clone(),
-            with_tensor: times.get(1).cloned(),
-        })
-        .collect())
+    let times = times.chunks(2).zip(backends);
+    let dispatch = times.map(|(times, backend)| Dispatch {
+        backend: backend.name().into(),
+        time: times[0].clone(),
+        with_tensor: times.get(1).cloned(),
+    });
+    Ok(dispatch.collect())
 }

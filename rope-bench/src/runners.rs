@@ -2,11 +2,11 @@
 //!
 //! A program is measured by itself, in a process of its own, in the passes of a run: the roof of the same pass is
 //! measured before or after it, not between its calls. Its values are looked at before its times are.
+//! The program is anybody's, so its description, its answer and its end are checked, which is most of this file.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::mpsc;
+use std::process::Command;
 use std::time::{Duration, Instant};
 use std::{env, fs, process, thread};
 
@@ -17,7 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::cases::{Alignment, Case, Element};
 use crate::formulations::{About, Formulation, Runner};
-use crate::measuring::{Effort, Samples};
+use crate::measuring::{Effort, Samples, least};
 use crate::oracle::{Angle, Arithmetic};
 use crate::workloads::Order;
 
@@ -39,14 +39,15 @@ struct Description {
     quantizers: Vec<DescribedQuantizer>,
 }
 
+/// Of a program that quantizes rows of f32 to the blocks of a cache.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "summary and source are read by people")]
 struct DescribedQuantizer {
     name: String,
-    #[allow(dead_code, reason = "read by people")]
     summary: String,
-    #[allow(dead_code, reason = "read by people")]
     source: String,
+    /// By the names of [`BlockFormat`](rope_core::cache::BlockFormat).
     formats: Vec<String>,
 }
 
@@ -94,10 +95,9 @@ struct Program {
 /// There is no `runner.json`, or it does not say what the protocol asks for.
 pub fn read(directory: &Path) -> Result<Vec<Box<dyn Formulation>>> {
     let (program, description) = described(directory)?;
-    let formulations = description.formulations.into_iter().map(|described| {
-        Box::new(Outside::new(described, program.clone())) as Box<dyn Formulation>
-    });
-    Ok(formulations.collect())
+    let formulations = description.formulations.into_iter();
+    let outside = formulations.map(|described| Outside::new(described, program.clone()));
+    Ok(outside.map(|one| Box::new(one) as Box<_>).collect())
 }
 
 fn described(directory: &Path) -> Result<(Program, Description)> {
@@ -115,9 +115,8 @@ fn described(directory: &Path) -> Result<(Program, Description)> {
 }
 
 /// A program that quantizes rows of f32 to the blocks of a cache.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Quantizer {
-    /// Its name.
     pub name: String,
     /// The formats that it has, by the names of [`BlockFormat`](rope_core::cache::BlockFormat).
     pub formats: Vec<String>,
@@ -132,9 +131,9 @@ pub struct Quantizer {
 pub fn quantizers(directory: &Path) -> Result<Vec<Quantizer>> {
     let (program, description) = described(directory)?;
     let quantizers = description.quantizers.into_iter();
-    let quantizers = quantizers.map(|described| Quantizer {
-        name: described.name,
-        formats: described.formats,
+    let quantizers = quantizers.map(|DescribedQuantizer { name, formats, .. }| Quantizer {
+        name,
+        formats,
         program: program.clone(),
     });
     Ok(quantizers.collect())
@@ -163,7 +162,7 @@ impl Quantizer {
             row,
         };
         let answer = self.program.answer(request, &files, blocks, effort)?;
-        Ok(answer.samples.into_iter().fold(f64::INFINITY, f64::min))
+        Ok(least(answer.samples))
     }
 }
 
@@ -231,11 +230,9 @@ impl Formulation for Outside {
 /// What a program answers.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Answer {
-    /// The library and its version.
     pub version: String,
     /// Nanoseconds of a call in each round.
     pub samples: Samples,
-    /// Nanoseconds that tables took to make.
     #[serde(default)]
     pub preparation: f64,
 }
@@ -326,7 +323,7 @@ impl Program {
         bytes: &mut [u8],
         effort: Effort,
     ) -> Result<Answer> {
-        let [input, output, log] = ["input", "output", "log"].map(|name| files.path(name));
+        let [input, output] = ["input", "output"].map(|name| files.path(name));
         let line = RunnerLine {
             protocol: PROTOCOL,
             rounds: effort.rounds,
@@ -338,15 +335,14 @@ impl Program {
         };
         // What an earlier pass left is no answer to this one.
         let _ = fs::remove_file(&output);
-        let line = self.ask(&serde_json::to_string(&line)?, &log)?;
+        let line = self.ask(&serde_json::to_string(&line)?, files)?;
         let answer: Answer = serde_json::from_str(&line)
             .with_context(|| format!("its answer is not the protocol's: {:.200?}", line.trim()))?;
         ensure!(!answer.version.is_empty(), "its answer names no version");
+        let (samples, rounds) = (answer.samples.len(), effort.rounds);
         ensure!(
-            answer.samples.len() >= effort.rounds,
-            "{} samples: {} were asked for",
-            answer.samples.len(),
-            effort.rounds
+            samples >= rounds,
+            "{samples} samples: {rounds} were asked for"
         );
         let mut times = answer.samples.iter();
         ensure!(
@@ -354,70 +350,54 @@ impl Program {
             "a time that is not positive"
         );
         let values = fs::read(&output).context("it wrote no values")?;
+        let (written, wanted) = (values.len(), bytes.len());
         ensure!(
-            values.len() == bytes.len(),
-            "{} bytes of values: {} were asked for",
-            values.len(),
-            bytes.len()
+            written == wanted,
+            "{written} bytes of values: {wanted} were asked for"
         );
         bytes.copy_from_slice(&values);
         Ok(answer)
     }
 
-    /// The first line of what the program says to a line. It has ended when this returns.
-    fn ask(&self, request: &str, log: &Path) -> Result<String> {
+    /// The first line of what the program says to a line. It has ended when this returns. Both are files: should the
+    /// program's own children keep a pipe open, nobody waits for them.
+    fn ask(&self, request: &str, files: &TemporaryFiles) -> Result<String> {
+        let [asked, said, log] = ["request", "answer", "log"].map(|name| files.path(name));
+        fs::write(&asked, format!("{request}\n"))?;
         let mut child = Command::new(&self.command[0])
             .args(&self.command[1..])
             .current_dir(&self.directory)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(fs::File::create(log)?)
+            .stdin(fs::File::open(&asked)?)
+            .stdout(fs::File::create(&said)?)
+            .stderr(fs::File::create(&log)?)
             .spawn()
             .with_context(|| format!("cannot start {:?}", self.command[0]))?;
-        let (mut stdin, stdout) = (child.stdin.take(), child.stdout.take());
-        let (sender, receiver) = mpsc::channel();
-        let request = format!("{request}\n");
-        // Detached: should the program's own children keep a pipe open, nobody waits for them.
-        thread::spawn(move || {
-            if let Some(stdin) = &mut stdin {
-                // A program that does not listen is recognized by what it answers.
-                let _ = stdin.write_all(request.as_bytes());
-            }
-            drop(stdin);
-            let mut line = Vec::new();
-            let read = stdout
-                .map(|stdout| BufReader::new(stdout.take(LONGEST)).read_until(b'\n', &mut line));
-            let _ = sender.send(read.transpose().map(|_| line));
-        });
         let deadline = Instant::now() + self.timeout;
-        let line = receiver.recv_timeout(self.timeout);
-        let status = loop {
-            match child.try_wait()? {
-                Some(status) => break Some(status),
-                None if line.is_err() || Instant::now() >= deadline => {
-                    child.kill()?;
-                    child.wait()?;
-                    break None;
-                }
-                None => thread::sleep(Duration::from_millis(1)),
-            }
-        };
-        let said = || {
-            let text = fs::read(log).unwrap_or_default();
+        let mut status = child.try_wait()?;
+        while status.is_none() && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(1));
+            status = child.try_wait()?;
+        }
+        let complaint = || {
+            let text = fs::read(&log).unwrap_or_default();
             let text = String::from_utf8_lossy(&text);
             let last = text.trim().lines().next_back();
             last.map_or(String::new(), |last| format!(": {last}"))
         };
         let Some(status) = status else {
-            bail!(
-                "it had not ended after {} s{}",
-                self.timeout.as_secs(),
-                said()
-            );
+            child.kill()?;
+            child.wait()?;
+            let seconds = self.timeout.as_secs();
+            bail!("it had not ended after {seconds} s{}", complaint());
         };
-        ensure!(status.success(), "it ended with {status}{}", said());
-        let line = line.context("its answer was lost")??;
-        ensure!(!line.is_empty(), "it ended without an answer{}", said());
+        ensure!(status.success(), "it ended with {status}{}", complaint());
+        let mut line = Vec::new();
+        BufReader::new(fs::File::open(said)?.take(LONGEST)).read_until(b'\n', &mut line)?;
+        ensure!(
+            !line.is_empty(),
+            "it ended without an answer{}",
+            complaint()
+        );
         String::from_utf8(line).context("its answer is no text")
     }
 }

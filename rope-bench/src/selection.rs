@@ -4,12 +4,12 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use anyhow::{Error, Result, bail, ensure};
+use anyhow::{Context, Error, Result, bail, ensure};
 use clap::Args;
 use rope_core::{Backend, Pairing};
 
 use crate::cases::{Alignment, Case, Element};
-use crate::formulations::{self, Formulation, fused, normed};
+use crate::formulations::{self, Formulation, fused};
 use crate::models::Model;
 use crate::runners;
 use crate::workloads::Workload;
@@ -26,8 +26,8 @@ pub struct Selection {
     /// Only these backends of rope-core
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub backend: Vec<Backend>,
-    /// Only these elements.
-    #[arg(long, value_name = "NAME", value_delimiter = ',', help = only("elements", &Element::ALL))]
+    /// Only these elements
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub element: Vec<Element>,
     /// Only these pairings.
     #[arg(long, value_name = "NAME", value_delimiter = ',', help = only("pairings", &Pairing::ALL))]
@@ -68,23 +68,10 @@ impl FromStr for FreeShape {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let extents: Result<Vec<usize>, _> = text
-            .split([',', 'x'])
-            .map(|extent| extent.trim().parse())
-            .collect();
-        match extents.as_deref() {
-            Ok(&[batch, tokens, heads, head_dim]) => {
-                Ok(FreeShape([batch, tokens, heads, head_dim]))
-            }
-            _ => bail!("not four numbers: batch,tokens,heads,head_dim"),
-        }
-    }
-}
-
-impl fmt::Display for FreeShape {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [batch, tokens, heads, head_dim] = self.0;
-        write!(f, "{batch},{tokens},{heads},{head_dim}")
+        let extents = text.split([',', 'x']).map(|extent| extent.trim().parse());
+        let extents: Vec<usize> = extents.collect::<Result<_, _>>().unwrap_or_default();
+        let shape = extents.try_into().ok().map(FreeShape);
+        shape.context("not four numbers: batch,tokens,heads,head_dim")
     }
 }
 
@@ -117,26 +104,11 @@ pub fn backends(named: &[Backend]) -> Result<Vec<Backend>> {
 impl Selection {
     /// Whether only a part was asked for: some cases, or some formulations.
     pub fn is_partial(&self) -> bool {
-        let Selection {
-            full: _,
-            formulation,
-            backend: _,
-            element,
-            pairing,
-            workload,
-            shape,
-            model,
-            runner,
-            threads,
-        } = self;
-        !(formulation.is_empty()
-            && element.is_empty()
-            && pairing.is_empty()
-            && workload.is_empty()
-            && shape.is_empty()
-            && model.is_empty()
-            && runner.is_empty()
-            && threads.is_none())
+        let names = [&self.formulation, &self.workload, &self.model];
+        names.iter().any(|names| !names.is_empty())
+            || !(self.element.is_empty() && self.pairing.is_empty() && self.shape.is_empty())
+            || !self.runner.is_empty()
+            || self.threads.is_some()
     }
 
     /// All formulations that are built in, and those of the runners.
@@ -168,28 +140,24 @@ impl Selection {
         }
         let threads = self.threads.unwrap_or(1);
         let mut planned: Vec<Planned<'a>> = Vec::new();
-        let mut add =
-            |workloads: &[Workload], alignment: Alignment, threads: usize, pairings: &[Pairing]| {
-                for &element in or_all(&self.element, &Element::ALL) {
-                    for &pairing in pairings {
-                        for workload in workloads.iter().cloned() {
-                            let case = Case {
-                                workload,
-                                element,
-                                pairing,
-                                alignment,
-                                threads,
-                            };
-                            let able = formulations
-                                .iter()
-                                .copied()
-                                .filter(|f| f.supports(&case).is_ok())
-                                .collect();
-                            planned.push((case, able));
-                        }
-                    }
+        let mut add = |workloads: &[_], alignment, threads, pairings: &[_]| {
+            for &element in or_all(&self.element, &Element::ALL) {
+                for &pairing in pairings {
+                    planned.extend(workloads.iter().cloned().map(|workload: Workload| {
+                        let case = Case {
+                            workload,
+                            element,
+                            pairing,
+                            alignment,
+                            threads,
+                        };
+                        let able = formulations.iter().copied();
+                        let able = able.filter(|f| f.supports(&case).is_ok()).collect();
+                        (case, able)
+                    }));
                 }
-            };
+            }
+        };
         for name in &self.model {
             let model = Model::named(name)?;
             let pairings = or_all(&self.pairing, std::slice::from_ref(&model.pairing));
@@ -197,11 +165,8 @@ impl Selection {
         }
         let pairings = or_all(&self.pairing, &Pairing::ALL);
         if !self.shape.is_empty() {
-            let shapes: Vec<_> = self
-                .shape
-                .iter()
-                .map(|shape| Workload::free(shape.0))
-                .collect::<Result<_>>()?;
+            let shapes = self.shape.iter().map(|shape| Workload::free(shape.0));
+            let shapes = shapes.collect::<Result<Vec<_>>>()?;
             add(&shapes, Alignment::Line, threads, pairings);
         }
         if self.model.is_empty() && self.shape.is_empty() {
@@ -226,19 +191,22 @@ impl Selection {
     fn workloads(&self) -> Result<Vec<Workload>> {
         let known = Workload::named();
         if self.workload.is_empty() {
-            return Ok(if self.full {
-                Workload::all()
+            let chosen = if self.full {
+                Workload::all
             } else {
-                Workload::standard()
-            });
+                Workload::standard
+            };
+            return Ok(chosen());
         }
         let find = |name: &String| {
-            let found = known
-                .iter()
+            let mut all = known.iter();
+            let found = all
                 .find(|workload| workload.name.eq_ignore_ascii_case(name))
                 .cloned();
-            let known = || names(&known).join(", ");
-            found.ok_or_else(|| Error::msg(format!("no workload {name:?}; known are {}", known())))
+            found.with_context(|| {
+                let known = names(&known).join(", ");
+                format!("no workload {name:?}; known are {known}")
+            })
         };
         self.workload.iter().map(find).collect()
     }
@@ -249,12 +217,12 @@ impl Selection {
     ) -> Result<Vec<&'a dyn Formulation>> {
         let backends = backends(&self.backend)?;
         let family = |name: &str| name.split('/').next().unwrap_or_default().to_owned();
+        let names: Vec<_> = all.iter().map(|f| f.name()).collect();
         for wanted in &self.formulation {
-            if !all
+            if !names
                 .iter()
-                .any(|f| f.name() == *wanted || family(&f.name()) == *wanted)
+                .any(|name| name == wanted || family(name) == *wanted)
             {
-                let names: Vec<_> = all.iter().map(|f| f.name()).collect();
                 bail!(
                     "no formulation {wanted:?}; known here are {}",
                     names.join(", ")
@@ -262,13 +230,10 @@ impl Selection {
             }
         }
         let wanted = |name: &str| {
-            self.formulation.is_empty()
-                || self
-                    .formulation
-                    .iter()
-                    .any(|f| f == name || *f == family(name))
+            let mut named = self.formulation.iter();
+            self.formulation.is_empty() || named.any(|f| f == name || *f == family(name))
         };
-        let ours = [fused::PREFIX, normed::PREFIX];
+        let ours = [fused::PREFIX, fused::NORMED];
         let runs = |name: &str| match ours.iter().find_map(|ours| name.strip_prefix(ours)) {
             Some(backend) => backends
                 .iter()
@@ -287,25 +252,14 @@ impl Selection {
 /// All formulations and what they compute, as text.
 pub fn list() -> String {
     let describe = |f: Box<dyn Formulation>| {
-        let about = f.about();
-        let pairings: Vec<_> = about
-            .pairings
-            .iter()
-            .map(|pairing| pairing.name())
-            .collect();
-        let elements: Vec<_> = about
-            .elements
-            .iter()
-            .map(|element| element.name())
-            .collect();
+        let (name, about) = (f.name(), f.about());
+        let pairings = about.pairings.iter().map(|pairing| pairing.name());
+        let pairings = pairings.collect::<Vec<_>>().join(" and ");
+        let elements = about.elements.iter().map(|element| element.name());
+        let elements = elements.collect::<Vec<_>>().join(", ");
+        let (summary, counting, source) = (about.summary, about.counting, about.source);
         format!(
-            "{}\n    {}\n    {} pairs; {}; {}\n    from {}\n",
-            f.name(),
-            about.summary,
-            pairings.join(" and "),
-            elements.join(", "),
-            about.counting,
-            about.source
+            "{name}\n    {summary}\n    {pairings} pairs; {elements}; {counting}\n    from {source}\n"
         )
     };
     formulations::all().into_iter().map(describe).collect()

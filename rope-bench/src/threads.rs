@@ -20,15 +20,11 @@ impl Team {
     pub fn new(threads: usize) -> Result<Self> {
         let pool = (threads > 1).then(|| {
             let builder = ThreadPoolBuilder::new().num_threads(threads);
-            builder
-                .start_handler(machine::pin_to)
-                .build()
-                .with_context(|| format!("cannot start {threads} threads"))
+            let pool = builder.start_handler(machine::pin_to).build();
+            pool.with_context(|| format!("cannot start {threads} threads"))
         });
-        Ok(Team {
-            pool: pool.transpose()?,
-            threads: threads.max(1),
-        })
+        let (pool, threads) = (pool.transpose()?, threads.max(1));
+        Ok(Team { pool, threads })
     }
 
     /// How many they are.
@@ -72,11 +68,9 @@ impl Team {
         }
         ALONE.with(|alone| {
             if alone.get().is_none() {
-                let pool = ThreadPoolBuilder::new()
-                    .num_threads(1)
-                    .use_current_thread()
-                    .build()
-                    .context("this thread cannot work alone")?;
+                let builder = ThreadPoolBuilder::new().num_threads(1);
+                let pool = builder.use_current_thread().build();
+                let pool = pool.context("this thread cannot work alone")?;
                 let _ = alone.set(pool);
             }
             Ok(alone.get().context("made above")?.install(f))

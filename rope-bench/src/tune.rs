@@ -2,6 +2,7 @@
 //!
 //! A knob is a field of [`Tuning`] for one size of elements. Its values run in the same rounds, on the calls that it
 //! shows in ([`probes`]). The value of the table is kept unless another one takes clearly less time over all of them.
+//! A knob is one entry of `knobs!`, a fifth of this file.
 
 pub mod probes;
 
@@ -16,23 +17,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::cases::Element;
 use crate::machine::{self, Machine};
-use crate::measuring::{Effort, Samples};
+use crate::measuring::{Effort, Samples, least};
 use crate::progress::Progress;
 use crate::report::files;
-use crate::report::table::{align, digits};
+use crate::report::table::{align, digits, texts};
 use crate::results::today;
 use probes::{Call, Probe};
 
 /// A field of the table, for one size of elements.
 #[derive(Debug)]
 pub struct Knob {
-    /// How records and the command line call it.
     pub name: &'static str,
-    /// The unit of its values.
     pub unit: &'static str,
     /// The values that are measured; that of the table is measured too.
     pub values: &'static [usize],
-    /// The calls that it shows in.
     pub probes: &'static [Probe],
     field: fn(&mut Tuning) -> &mut usize,
 }
@@ -147,49 +145,21 @@ knobs! {
         [probe(Call::OutsidePool, F32, MIDDLE), probe(Call::OutsidePool, F32, [512, 32])];
 }
 
-/// Names every field, so that a new one is not forgotten above.
-const _: fn(Tuning) = |tuning| {
-    let Tuning {
-        core: _,
-        rotate: _,
-        tile: _,
-        squares: _,
-        backward: _,
-        gradients: _,
-        over_gaps_above: _,
-        over_gaps_into_another_above: _,
-        next_line_above: _,
-        by_head_above: _,
-        by_head_into_another_above: _,
-        backward_part: _,
-        output_part: _,
-        streamed_part: _,
-        stream_above: _,
-        thread_part: _,
-        thread_part_outside: _,
-    } = tuning;
-};
-
 /// The first line of a record, which counts up when a key changes its meaning.
 pub const FORMAT: &str = "rope-bench tuning 1";
 
 /// The measurements of one machine.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Tuned {
-    /// [`FORMAT`].
     pub format: String,
-    /// The day.
     pub date: String,
     /// The core, as the table names it.
     pub core: String,
-    /// The name that the CPU reports.
     pub cpu: String,
-    /// The commit.
     pub revision: String,
     /// Where the values come from, if `rope-bench tune` did not write them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// Every knob that was measured.
     pub knobs: Vec<Measured>,
 }
 
@@ -202,14 +172,12 @@ pub struct Measured {
     pub unit: String,
     /// The value of the table when it was measured.
     pub chosen: u64,
-    /// Its other values.
     pub others: Vec<Choice>,
 }
 
 /// Another value of a knob.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Choice {
-    /// The value.
     pub value: u64,
     /// Its time over that of the chosen value, the geometric mean of all probes.
     pub ratio: f64,
@@ -234,10 +202,8 @@ pub const DIFFERENCE: f64 = 0.05;
 impl Measured {
     /// The other value that takes the least time, if it takes less.
     pub fn better(&self) -> Option<&Choice> {
-        let best = self
-            .others
-            .iter()
-            .min_by(|a, b| a.ratio.total_cmp(&b.ratio))?;
+        let others = self.others.iter();
+        let best = others.min_by(|a, b| a.ratio.total_cmp(&b.ratio))?;
         (best.ratio < 1.0 - DIFFERENCE).then_some(best)
     }
 
@@ -254,19 +220,12 @@ impl Measured {
 
     /// The time of a value over that of the best one, if it was measured.
     pub fn over_best(&self, value: u64) -> Option<f64> {
-        let ratios = self
-            .others
-            .iter()
-            .map(|choice| (choice.value, choice.ratio));
-        let ratios: Vec<_> = ratios.chain([(self.chosen, 1.0)]).collect();
-        let best = ratios
-            .iter()
-            .map(|(_, ratio)| *ratio)
-            .fold(f64::INFINITY, f64::min);
-        ratios
-            .iter()
-            .find(|(of, _)| *of == value)
-            .map(|(_, ratio)| ratio / best)
+        let others = self.others.iter();
+        let best = least(others.clone().map(|other| other.ratio).chain([1.0]));
+        let same = others.filter(|other| other.value == value);
+        let ratio = same.map(|other| other.ratio).next();
+        let ratio = ratio.or((value == self.chosen).then_some(1.0))?;
+        Some(ratio / best)
     }
 }
 
@@ -295,32 +254,23 @@ pub fn set(text: &str) -> Result<(&'static Knob, usize)> {
 
 /// The knob of that name.
 pub fn knob(name: &str) -> Result<&'static Knob> {
-    let names = || {
-        KNOBS
-            .iter()
-            .map(|knob| knob.name)
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
     let found = KNOBS.iter().find(|knob| knob.name == name);
-    found.with_context(|| format!("no knob is called {name:?}; there are {}", names()))
+    found.with_context(|| {
+        let names: Vec<_> = KNOBS.iter().map(|knob| knob.name).collect();
+        let names = names.join(", ");
+        format!("no knob is called {name:?}; there are {names}")
+    })
 }
 
-/// Time for each value in a pass, and passes over all knobs.
-pub const EFFORT: Effort = Effort {
-    batch: Duration::from_micros(100),
-    share: Duration::from_millis(20),
-    rounds: 4,
-    passes: 6,
-};
-
-/// The same for `--check`.
-pub const CHECK: Effort = Effort {
-    share: Duration::from_millis(6),
-    rounds: 2,
-    passes: 3,
-    ..EFFORT
-};
+/// Time for each value in a pass, and passes over all knobs: less for `--check`.
+pub const fn effort(check: bool) -> Effort {
+    Effort {
+        batch: Duration::from_micros(100),
+        share: Duration::from_millis(if check { 6 } else { 20 }),
+        rounds: if check { 2 } else { 4 },
+        passes: if check { 3 } else { 6 },
+    }
+}
 
 /// Measures knobs on this machine, on one backend; `wrong` replaces values of the table.
 ///
@@ -402,17 +352,14 @@ pub fn tune(
 /// A value beside the chosen one, which is the first.
 fn choice(value: usize, at: usize, probes: &[Vec<Vec<Samples>>]) -> Choice {
     let fastest = |passes: &[Samples]| -> Vec<f64> {
-        let minimum = |samples: &Samples| samples.iter().copied().fold(f64::INFINITY, f64::min);
-        passes.iter().map(minimum).collect()
+        let passes = passes.iter();
+        passes.map(|pass| least(pass.iter().copied())).collect()
     };
     let (mut logarithms, mut noise) = (0.0, 0.0_f64);
     for values in probes {
         let (other, chosen) = (fastest(&values[at]), fastest(&values[0]));
-        let ratios = other
-            .iter()
-            .zip(&chosen)
-            .map(|(other, chosen)| other / chosen);
-        let mut ratios: Vec<f64> = ratios.collect();
+        let pairs = other.iter().zip(&chosen);
+        let mut ratios: Vec<f64> = pairs.map(|(other, chosen)| other / chosen).collect();
         ratios.sort_by(f64::total_cmp);
         let [first, middle, last] = [0, ratios.len() / 2, ratios.len() - 1].map(|at| ratios[at]);
         logarithms += middle.ln();
@@ -438,8 +385,7 @@ fn shown(value: u64, unit: &str) -> String {
 
 /// The table of a person.
 pub fn table(tuned: &Tuned) -> String {
-    let heading = ["knob", "now", "others, time over now", "verdict"];
-    let mut lines: Vec<Vec<String>> = vec![heading.map(String::from).to_vec()];
+    let mut lines = vec![texts(["knob", "now", "others, time over now", "verdict"])];
     for knob in &tuned.knobs {
         let others = knob.others.iter().map(|choice| {
             let noise = (100.0 * choice.noise).round();

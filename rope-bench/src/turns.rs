@@ -48,15 +48,13 @@ fn pass(program: &Path, arguments: &[String], slow_down: Option<&SlowDown>) -> R
     if let Some(slow_down) = slow_down {
         command.args(["--slow-down", &slow_down.to_string()]);
     }
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("cannot start {name}"))?;
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.with_context(|| format!("cannot start {name}"))?;
+    let errors = String::from_utf8_lossy(&output.stderr);
     ensure!(
         output.status.success(),
-        "{name} ended with {}\n{}",
-        output.status,
-        String::from_utf8_lossy(&output.stderr)
+        "{name} ended with {}\n{errors}",
+        output.status
     );
     files::parse(&output.stdout, &format!("what {name} printed"))
 }
@@ -70,12 +68,11 @@ fn join(passes: &[Run]) -> Result<Run> {
     );
     let loads: Option<Vec<&Load>> = passes.iter().map(|pass| pass.load.as_ref()).collect();
     run.load = loads.map(|loads| {
-        let mean = |of: fn(&Load) -> f64| {
-            loads.iter().map(|load| of(load)).sum::<f64>() / loads.len() as f64
-        };
+        let sum = |of: fn(&Load) -> f64| loads.iter().map(|load| of(load)).sum::<f64>();
+        let count = loads.len() as f64;
         Load {
-            others: mean(|load| load.others),
-            stolen: mean(|load| load.stolen),
+            others: sum(|load| load.others) / count,
+            stolen: sum(|load| load.stolen) / count,
         }
     });
     for (index, case) in run.cases.iter_mut().enumerate() {
@@ -101,11 +98,8 @@ fn measured(run: &Run) -> Vec<[&str; 3]> {
     for case in &run.cases {
         let roofs = case.roofs.iter().map(|roof| &roof.name);
         let formulations = case.measurements.iter().map(|one| &one.formulation);
-        names.extend(
-            roofs
-                .chain(formulations)
-                .map(|name| [&*case.workload, &*case.group, name]),
-        );
+        let all = roofs.chain(formulations);
+        names.extend(all.map(|name| [&*case.workload, &*case.group, name]));
     }
     names
 }

@@ -5,28 +5,21 @@
 //! and into another tensor; where they do not, only into another.
 
 use anyhow::Result;
-use rope_core::{Backend, Layout, Rope, Rows, Tensor, TensorMut};
+use rope_core::{Backend, Layout, Pairing, Rope, Rows, Tensor, TensorMut};
 use serde::{Deserialize, Serialize};
 
 use crate::cases::{Element, Float};
 use crate::golden::{FILES, Golden};
 
 /// One element on one backend with the data of one model.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Verified {
-    /// The model.
     pub model: String,
-    /// How its channels pair.
     pub layout: String,
-    /// The backend.
     pub backend: String,
-    /// The element.
     pub element: String,
-    /// Values compared.
     pub values: usize,
-    /// Values with a wrong bit.
     pub wrong: usize,
-    /// The first of them, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<String>,
 }
@@ -49,100 +42,70 @@ pub fn verify(backends: &[Backend], mut show: impl FnMut(&[Verified])) -> Result
     Ok(lines)
 }
 
-fn element<E: Float>(golden: &Golden, backend: Backend) -> Result<Verified> {
-    let Golden {
-        head_dim,
-        rotary_offset,
-        rotary_dim,
-        tokens,
-        input,
-        output,
-        ..
-    } = *golden;
-    let rows = Rows::from_cos_sin(
-        &golden.cos,
-        &golden.sin,
-        [tokens, rotary_dim / 2],
-        rotary_dim,
-    )?;
-    let rope = Rope::new(input).output_pairing(output).backend(backend)?;
+fn element<E: Float>(golden: &Golden<'_>, backend: Backend) -> Result<Verified> {
+    let (dim, rotary_dim) = (golden.head_dim, golden.rotary_dim);
+    let shape = [golden.tokens, rotary_dim / 2];
+    let rows = Rows::from_cos_sin(&golden.cos, &golden.sin, shape, rotary_dim)?;
+    let rope = Rope::new(golden.input).output_pairing(golden.output);
+    let rope = rope.backend(backend)?;
     let mut line = Verified {
-        model: golden.name.clone(),
+        model: golden.name.into(),
         layout: layout_name(golden),
         backend: backend.name().into(),
         element: E::ELEMENT.name().into(),
-        values: 0,
-        wrong: 0,
-        first: None,
+        ..Verified::default()
     };
-    for tensor in &golden.tensors {
-        let x: Vec<E> = match E::ELEMENT {
-            Element::F32 => tensor.input_f32.iter().map(|&x| E::round(x)).collect(),
-            Element::Bf16 => bytemuck::cast_slice(&tensor.input_bf16).to_vec(),
-            Element::F16 => bytemuck::cast_slice(&tensor.input_f16).to_vec(),
+    for tensor in ["q", "k"] {
+        let heads = golden.heads(tensor)?;
+        let x: Vec<E> = golden.values(tensor, "in")?;
+        let expected = match E::ELEMENT {
+            Element::F32 => golden.values(tensor, "hf")?,
+            Element::Bf16 | Element::F16 => plain(golden, heads, &x),
         };
-        let expected: Vec<E> = match E::ELEMENT {
-            Element::F32 => tensor.output_f32.iter().map(|&x| E::round(x)).collect(),
-            Element::Bf16 | Element::F16 => plain(golden, tensor.heads, &x),
-        };
-        let layout =
-            Layout::bshd([1, tokens, tensor.heads, head_dim])?.channels(rotary_offset..head_dim)?;
+        let layout = Layout::bshd([1, golden.tokens, heads, dim])?;
+        let layout = layout.channels(golden.rotary_offset..dim)?;
         let mut compare = |way: &str, result: &[E]| {
             for (index, (result, expected)) in result.iter().zip(&expected).enumerate() {
                 line.values += 1;
                 if bytemuck::bytes_of(result) != bytemuck::bytes_of(expected) {
                     line.wrong += 1;
                     line.first.get_or_insert_with(|| {
-                        let (token, head) = (
-                            index / (tensor.heads * head_dim),
-                            index / head_dim % tensor.heads,
-                        );
-                        format!(
-                            "{way}, {} token {token} head {head} channel {}: {:e} instead of {:e}",
-                            tensor.name,
-                            index % head_dim,
-                            result.widen(),
-                            expected.widen()
-                        )
+                        let (token, head) = (index / (heads * dim), index / dim % heads);
+                        let (channel, result, expected) =
+                            (index % dim, result.widen(), expected.widen());
+                        let at = format!("{tensor} token {token} head {head} channel {channel}");
+                        format!("{way}, {at}: {result:e} instead of {expected:e}")
                     });
                 }
             }
         };
-        if input == output {
+        if golden.input == golden.output {
             let mut y = x.clone();
             rope.rotate(&mut TensorMut::new(&mut y, layout)?, &rows)?;
             compare("in place", &y);
         }
         let mut y = x.clone();
-        rope.rotate_into(
-            &Tensor::new(&x, layout)?,
-            &mut TensorMut::new(&mut y, layout)?,
-            &rows,
-        )?;
+        let (from, mut to) = (Tensor::new(&x, layout)?, TensorMut::new(&mut y, layout)?);
+        rope.rotate_into(&from, &mut to, &rows)?;
         compare("into another tensor", &y);
     }
     Ok(line)
 }
 
 /// The formula, one pair at a time.
-fn plain<E: Float>(golden: &Golden, heads: usize, x: &[E]) -> Vec<E> {
-    let Golden {
-        head_dim,
-        rotary_offset,
-        rotary_dim,
-        ..
-    } = *golden;
-    let pairs = rotary_dim / 2;
+fn plain<E: Float>(golden: &Golden<'_>, heads: usize, x: &[E]) -> Vec<E> {
+    let (offset, pairs) = (golden.rotary_offset, golden.rotary_dim / 2);
     let channels = |pairing, i| match pairing {
-        rope_core::Pairing::Half => (i, i + pairs),
-        rope_core::Pairing::Interleaved => (2 * i, 2 * i + 1),
+        Pairing::Half => (i, i + pairs),
+        Pairing::Interleaved => (2 * i, 2 * i + 1),
     };
     let mut y = x.to_vec();
-    for (index, (from, to)) in x.chunks(head_dim).zip(y.chunks_mut(head_dim)).enumerate() {
-        let token = index / heads;
-        let (from, to) = (&from[rotary_offset..], &mut to[rotary_offset..]);
+    let of_heads = x.chunks(golden.head_dim).zip(y.chunks_mut(golden.head_dim));
+    for (index, (from, to)) in of_heads.enumerate() {
+        let row = index / heads * pairs;
+        let (from, to) = (&from[offset..], &mut to[offset..]);
         for i in 0..pairs {
-            let (cos, sin) = (golden.cos[token * pairs + i], golden.sin[token * pairs + i]);
+            let (cos, sin) = (golden.cos[row + i], golden.sin[row + i]);
             let (first, second) = channels(golden.input, i);
             let (a, b) = (from[first].widen(), from[second].widen());
             let (first, second) = channels(golden.output, i);
@@ -153,25 +116,14 @@ fn plain<E: Float>(golden: &Golden, heads: usize, x: &[E]) -> Vec<E> {
     y
 }
 
-fn layout_name(golden: &Golden) -> String {
-    let Golden {
-        head_dim,
-        rotary_offset,
-        rotary_dim,
-        input,
-        output,
-        ..
-    } = golden;
-    let mut name = if input == output {
-        input.to_string()
-    } else {
-        format!("{input} to {output}")
-    };
-    if rotary_dim != head_dim {
-        name += &format!(
-            ", channels {rotary_offset}..{} of {head_dim}",
-            rotary_offset + rotary_dim
-        );
+fn layout_name(golden: &Golden<'_>) -> String {
+    let mut name = golden.input.to_string();
+    if golden.input != golden.output {
+        name += &format!(" to {}", golden.output);
+    }
+    let (start, dim) = (golden.rotary_offset, golden.head_dim);
+    if golden.rotary_dim != dim {
+        name += &format!(", channels {start}..{} of {dim}", start + golden.rotary_dim);
     }
     name
 }

@@ -9,10 +9,8 @@ use serde::{Deserialize, Serialize};
 /// Which dimension lies outside in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Order {
-    /// `[batch][tokens][heads][head_dim]`.
     #[serde(rename = "bshd")]
     TokensMajor,
-    /// `[batch][heads][tokens][head_dim]`.
     #[serde(rename = "bhsd")]
     HeadsMajor,
 }
@@ -22,25 +20,18 @@ pub enum Order {
 pub struct Workload {
     /// How the command line and the reports call it.
     pub name: String,
-    /// What it stands for.
     pub about: String,
-    /// Sequences.
     pub batch: usize,
-    /// Tokens of each sequence.
     pub tokens: usize,
     /// Heads of Q.
     pub heads: usize,
     /// Heads of K, after Q and rotated in the same call. 0: Q only.
     pub kv_heads: usize,
-    /// Channels of a head.
     pub head_dim: usize,
-    /// Channels of a head that rotate.
     pub rotary_dim: usize,
     /// Whether Q and K are normed before they rotate, each head by itself: [`Workload::norm_weights`].
     pub norms: bool,
-    /// Order in memory.
     pub order: Order,
-    /// Base of the frequencies.
     pub base: f64,
     /// Position of the first token of each sequence; one entry: all sequences share it.
     pub starts: Vec<u32>,
@@ -49,18 +40,14 @@ pub struct Workload {
 /// One tensor of a workload: where it lies in the buffer, and how.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// Elements of the buffer.
     pub range: Range<usize>,
-    /// The layout inside them.
     pub layout: Layout,
 }
 
 /// One head: the row of its token, and where its channels start in the buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
-    /// Index of the row.
     pub row: usize,
-    /// Index of channel 0.
     pub at: usize,
 }
 
@@ -91,17 +78,14 @@ impl Workload {
     pub fn free(shape: [usize; 4]) -> Result<Self> {
         let [batch, tokens, heads, head_dim] = shape;
         let name = format!("{batch},{tokens},{heads},{head_dim}");
-        ensure!(
-            shape.iter().all(|&extent| extent > 0),
-            "shape {name}: every extent must be at least 1"
-        );
+        let is_empty = shape.contains(&0);
+        ensure!(!is_empty, "shape {name}: every extent must be at least 1");
         ensure!(
             head_dim % 2 == 0,
             "shape {name}: head_dim is {head_dim}, and channels rotate in pairs"
         );
-        let bytes = shape
-            .iter()
-            .try_fold(4_u64, |product, &extent| product.checked_mul(extent as u64));
+        let mut extents = shape.iter().map(|&extent| extent as u64);
+        let bytes = extents.try_fold(4_u64, u64::checked_mul);
         ensure!(
             bytes.is_some_and(|bytes| bytes <= 4 << 30 && usize::try_from(bytes).is_ok()),
             "shape {name}: more than 4 GiB of f32; the bench keeps several copies"
@@ -116,45 +100,33 @@ impl Workload {
     /// The five workloads that every report shows.
     pub fn standard() -> Vec<Workload> {
         let new = Workload::new;
-        vec![
-            new(
-                "W1",
-                "prefill: 2048 tokens, 32 heads, tokens-major",
-                [1, 2048, 32, 128],
-            ),
-            Workload {
-                order: Order::HeadsMajor,
-                ..new(
-                    "W2",
-                    "prefill: 2048 tokens, 32 heads, heads-major",
-                    [1, 2048, 32, 128],
-                )
-            },
-            Workload {
-                kv_heads: 8,
-                starts: vec![4095],
-                ..new(
-                    "W3",
-                    "decode: one token, 32 Q and 8 K heads in one call",
-                    [1, 1, 32, 128],
-                )
-            },
-            Workload {
-                starts: Workload::lengths(),
-                ..new(
-                    "W4",
-                    "batched decode: 64 sequences, each at its own position, 32 heads",
-                    [64, 1, 32, 128],
-                )
-            },
-            new("W5", "a chunk: 16 tokens, 8 heads", [1, 16, 8, 128]),
-        ]
+        let prompt = [1, 2048, 32, 128];
+        let about = "prefill: 2048 tokens, 32 heads, heads-major";
+        let w2 = Workload {
+            order: Order::HeadsMajor,
+            ..new("W2", about, prompt)
+        };
+        let about = "decode: one token, 32 Q and 8 K heads in one call";
+        let w3 = Workload {
+            kv_heads: 8,
+            starts: vec![4095],
+            ..new("W3", about, [1, 1, 32, 128])
+        };
+        let about = "batched decode: 64 sequences, each at its own position, 32 heads";
+        let w4 = Workload {
+            starts: Workload::lengths(),
+            ..new("W4", about, [64, 1, 32, 128])
+        };
+        let w1 = new("W1", "prefill: 2048 tokens, 32 heads, tokens-major", prompt);
+        let w5 = new("W5", "a chunk: 16 tokens, 8 heads", [1, 16, 8, 128]);
+        vec![w1, w2, w3, w4, w5]
     }
 
     /// The standard ones, then those of a full run.
     pub fn all() -> Vec<Workload> {
         let mut all = Workload::standard();
-        all.push(Workload::beyond_the_caches());
+        let about = "prefill of 4 sequences: 128 MiB of f32";
+        all.push(Workload::new("W1x4", about, [4, 2048, 32, 128]));
         all.extend(Workload::head_sizes());
         all.push(Workload::normed());
         all
@@ -209,35 +181,17 @@ impl Workload {
     }
 
     /// Where the 64 sequences of W4 are: at different lengths, the longest at 32 k.
-    fn lengths() -> Vec<u32> {
+    pub(crate) fn lengths() -> Vec<u32> {
         (0..64).map(|sequence| sequence * 509 + 17).collect()
-    }
-
-    /// Those of the five that fit the caches of a core in f32, so that the kernel is measured, not memory.
-    pub fn within_the_caches() -> Vec<Workload> {
-        const SECOND_CACHE: usize = 1 << 20;
-        let mut workloads = Workload::standard();
-        workloads.retain(|workload| 4 * workload.elements() <= SECOND_CACHE);
-        workloads
-    }
-
-    /// Larger than any cache.
-    pub fn beyond_the_caches() -> Workload {
-        Workload::new(
-            "W1x4",
-            "prefill of 4 sequences: 128 MiB of f32",
-            [4, 2048, 32, 128],
-        )
     }
 
     /// Head sizes other than 128, in the shape of W4.
     pub fn head_sizes() -> Vec<Workload> {
         let like = |head_dim: usize, rotary_dim: usize| {
-            let name = if rotary_dim == head_dim {
-                format!("W4d{head_dim}")
-            } else {
-                format!("W4d{head_dim}r{rotary_dim}")
-            };
+            let mut name = format!("W4d{head_dim}");
+            if rotary_dim != head_dim {
+                name += &format!("r{rotary_dim}");
+            }
             let about = format!("W4 with {rotary_dim} of {head_dim} channels rotating");
             Workload {
                 rotary_dim,
@@ -274,20 +228,14 @@ impl Workload {
 
     /// `[batch, tokens, heads, head_dim]` as text, with the heads of K.
     pub fn shape(&self) -> String {
-        let Workload {
-            batch,
-            tokens,
-            heads,
-            kv_heads,
-            head_dim,
-            ..
-        } = self;
-        let heads = if *kv_heads > 0 {
-            format!("{heads}+{kv_heads}")
-        } else {
-            heads.to_string()
-        };
-        format!("[{batch}, {tokens}, {heads}, {head_dim}]")
+        let mut heads = self.heads.to_string();
+        if self.kv_heads > 0 {
+            heads += &format!("+{}", self.kv_heads);
+        }
+        format!(
+            "[{}, {}, {heads}, {}]",
+            self.batch, self.tokens, self.head_dim
+        )
     }
 
     /// Q, and K if there is one.
@@ -313,39 +261,20 @@ impl Workload {
 
     /// Every head, in the order of memory.
     pub fn each_head(&self, mut f: impl FnMut(Head)) {
-        let Workload {
-            batch,
-            tokens,
-            head_dim,
-            ..
-        } = *self;
-        let shared = self.starts.len() == 1;
-        let row = |sequence: usize, token: usize| {
-            if shared {
-                token
-            } else {
-                sequence * tokens + token
-            }
-        };
+        let (tokens, shared) = (self.tokens, self.starts.len() == 1);
         let mut at = 0;
         for heads in [self.heads, self.kv_heads] {
-            for sequence in 0..batch {
-                let (outer, inner) = match self.order {
-                    Order::TokensMajor => (tokens, heads),
-                    Order::HeadsMajor => (heads, tokens),
-                };
+            for sequence in 0..self.batch {
+                let first = if shared { 0 } else { sequence * tokens };
+                let is_tokens_major = self.order == Order::TokensMajor;
+                let mut extents = [heads, tokens];
+                extents.rotate_left(usize::from(is_tokens_major));
+                let [outer, inner] = extents;
                 for i in 0..outer {
                     for j in 0..inner {
-                        let token = if self.order == Order::TokensMajor {
-                            i
-                        } else {
-                            j
-                        };
-                        f(Head {
-                            row: row(sequence, token),
-                            at,
-                        });
-                        at += head_dim;
+                        let row = first + if is_tokens_major { i } else { j };
+                        f(Head { row, at });
+                        at += self.head_dim;
                     }
                 }
             }

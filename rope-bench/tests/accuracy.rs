@@ -34,17 +34,13 @@ fn the_reference_rounds_to_the_correctly_rounded_values() {
 
 #[test]
 fn the_f32_angle_is_hugging_faces() {
-    let method = methods::METHODS
-        .iter()
-        .find(|method| method.name == "f32 angle")
-        .unwrap();
+    let mut methods = methods::METHODS.iter();
+    let method = methods.find(|method| method.name == "f32 angle").unwrap();
     for model in MODELS {
         let make = (method.prepare)(model).unwrap();
         let mut row = vec![(0.0, 0.0); model.pairs()];
-        for (cos_line, sin_line) in lines(model, "cos_hf")
-            .into_iter()
-            .zip(lines(model, "sin_hf"))
-        {
+        let sin_lines = lines(model, "sin_hf");
+        for (cos_line, sin_line) in lines(model, "cos_hf").into_iter().zip(sin_lines) {
             make(cos_line.0, &mut row);
             for ((found, cos), sin) in row.iter().zip(cos_line.1).zip(sin_line.1) {
                 // A unit in the last place, for another libm.

@@ -25,12 +25,10 @@ fn small() -> Vec<Workload> {
             workload.starts.truncate(3);
         }
     }
-    let heads_major = workloads.iter().map(|workload| Workload {
-        order: Order::HeadsMajor,
-        ..workload.clone()
-    });
-    let heads_major: Vec<_> = heads_major.collect();
-    workloads.extend(heads_major);
+    let order = Order::HeadsMajor;
+    for workload in workloads.clone() {
+        workloads.push(Workload { order, ..workload });
+    }
     workloads
 }
 
@@ -41,25 +39,17 @@ fn formulations_are_right() {
     for workload in small() {
         for element in Element::ALL {
             for pairing in Pairing::ALL {
-                for (alignment, threads) in [
-                    (Alignment::Line, 1),
-                    (Alignment::Allocator, 1),
-                    (Alignment::Line, 3),
-                ] {
+                let ways = [Alignment::Line, Alignment::Allocator].map(|alignment| (alignment, 1));
+                for (alignment, threads) in ways.into_iter().chain([(Alignment::Line, 3)]) {
                     let case = Case {
-                        workload: workload.clone(),
-                        element,
-                        pairing,
                         alignment,
                         threads,
+                        ..Case::new(workload.clone(), element, pairing)
                     };
                     let values = memory::values(case.workload.elements());
                     let rotations = oracle::rotations(&case.workload);
                     let mut memory = Memory::new(case.bytes());
-                    for formulation in all
-                        .iter()
-                        .filter(|formulation| formulation.supports(&case).is_ok())
-                    {
+                    for formulation in all.iter().filter(|f| f.supports(&case).is_ok()) {
                         let bytes = memory.slice(alignment, case.bytes());
                         memory::fill(bytes, element, &values);
                         let mut runner = formulation.prepare(&case).unwrap();
@@ -68,11 +58,8 @@ fn formulations_are_right() {
                         runner.store(bytes).unwrap();
                         let error = oracle::error(&case, &rotations, &values, bytes).unwrap();
                         let limit = formulation.about().limit(&case);
-                        assert!(
-                            error <= limit,
-                            "{} in {case}: {error:e} > {limit:e}",
-                            formulation.name()
-                        );
+                        let name = formulation.name();
+                        assert!(error <= limit, "{name} in {case}: {error:e} > {limit:e}");
                         checked += 1;
                         normed += usize::from(case.workload.norms);
                     }
@@ -86,30 +73,17 @@ fn formulations_are_right() {
 
 #[test]
 fn the_oracle_sees_errors() {
-    let workload = Workload {
-        tokens: 2,
-        heads: 1,
-        ..Workload::standard().remove(0)
+    let mut workload = Workload::standard().remove(0);
+    (workload.tokens, workload.heads) = (2, 1);
+    let case = Case::new(workload, Element::F32, Pairing::Half);
+    let values = memory::values(case.workload.elements());
+    let rotations = oracle::rotations(&case.workload);
+    let error = |result: &[f32]| {
+        oracle::error(&case, &rotations, &values, bytemuck::cast_slice(result)).unwrap()
     };
-    let case = Case {
-        workload,
-        element: Element::F32,
-        pairing: Pairing::Half,
-        alignment: Alignment::Line,
-        threads: 1,
-    };
-    let (values, rotations) = (
-        memory::values(case.workload.elements()),
-        oracle::rotations(&case.workload),
-    );
     // Nothing was rotated: right for token 0 only.
-    let error = oracle::error(&case, &rotations, &values, bytemuck::cast_slice(&values)).unwrap();
-    assert!(error > 0.1);
-    let nothing = vec![f32::NAN; values.len()];
-    assert_eq!(
-        oracle::error(&case, &rotations, &values, bytemuck::cast_slice(&nothing)).unwrap(),
-        f64::INFINITY
-    );
+    assert!(error(&values) > 0.1);
+    assert_eq!(error(&vec![f32::NAN; values.len()]), f64::INFINITY);
 }
 
 /// rope-core's promise is made of bits, and so is the comparison.
@@ -129,23 +103,18 @@ fn intrinsics_give_the_bits_of_rope_core() {
             without_payloads(bytes, case.element)
         };
         for kind in 0..3 {
-            let input: Vec<u8> = (0..case.workload.elements())
-                .flat_map(|_| {
-                    special(&mut bits, kind).to_le_bytes()[4 - case.element.size()..].to_vec()
-                })
-                .collect();
+            let mut element = || special(&mut bits, kind).to_le_bytes();
+            let size = case.element.size();
+            let input =
+                (0..case.workload.elements()).flat_map(|_| element().into_iter().skip(4 - size));
+            let input: Vec<u8> = input.collect();
             let ours = named("fused/scalar").next().unwrap();
             let expected = rotated(&**ours, &input);
             for theirs in named("intrinsics/") {
                 let mut both = rotated(&**theirs, &input).into_iter().zip(&expected);
                 let other = both.position(|(theirs, ours)| theirs != *ours);
-                assert_eq!(
-                    other,
-                    None,
-                    "{} in {case}: {:?}",
-                    theirs.name(),
-                    case.workload
-                );
+                let (name, workload) = (theirs.name(), &case.workload);
+                assert_eq!(other, None, "{name} in {case}: {workload:?}");
             }
         }
     }
@@ -171,13 +140,7 @@ fn odd_cases() -> Vec<Case> {
                         order,
                         ..Workload::standard().remove(0)
                     };
-                    cases.push(Case {
-                        workload,
-                        element,
-                        pairing,
-                        alignment: Alignment::Line,
-                        threads: 1,
-                    });
+                    cases.push(Case::new(workload, element, pairing));
                 }
             }
         }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rope_bench::machine::Machine;
 use rope_bench::measuring::{Ratio, Time};
-use rope_bench::results::{CaseResult, Measurement, Record, Refused, RoofResult, Run};
+use rope_bench::results::{CaseResult, Measurement, Record, Run};
 use rope_bench::{rank, record};
 
 #[test]
@@ -19,94 +19,68 @@ fn run(cpu: &str, date: &str, formulations: &[(&str, f64)]) -> Run {
     run.machine.microarchitecture = Some(cpu.into());
     run.machine.backends = vec!["avx2".into(), "scalar".into()];
     run.date = date.into();
-    for workload in ["W1", "W3"] {
-        run.cases.push(CaseResult {
+    run.cases.extend(["W1", "W3"].map(|workload| {
+        CaseResult {
             group: "f32 half".into(),
             workload: workload.into(),
-            about: String::new(),
-            shape: String::new(),
             element: "f32".into(),
-            pairing: "half".into(),
             aligned: true,
             threads: 1,
-            elements: 1,
-            bytes: 4,
-            roofs: vec![RoofResult {
-                name: "avx2".into(),
-                time: Time::of(&[vec![10.0]]),
-            }],
-            copy: None,
             measurements: formulations
                 .iter()
                 .map(|&(name, roofs)| measured(name, roofs))
                 .collect(),
-        });
-    }
+            ..CaseResult::default()
+        }
+    }));
     run
+}
+
+fn ratio(over: &str, value: f64, spread: f64) -> Ratio {
+    Ratio {
+        over: over.into(),
+        value,
+        spread,
+    }
 }
 
 fn measured(name: &str, roofs: f64) -> Measurement {
     Measurement {
         formulation: name.into(),
-        preparation: 0.0,
         time: Time::of(&[vec![10.0 * roofs]]),
-        ratios: vec![Ratio {
-            over: "roof".into(),
-            value: roofs,
-            spread: 0.0,
-        }],
-        bytes: 8.0,
-        flops: 3.0,
-        error: 0.0,
-        instructions: None,
-        version: None,
+        ratios: vec![ratio("roof", roofs, 0.0)],
+        ..Measurement::default()
     }
 }
 
 #[test]
 fn the_newest_record_of_each_machine_is_ranked() {
     let ours = "fused/avx2";
-    let runs = vec![
-        run(
-            "Old",
-            "2026-02-01",
-            &[(ours, 2.0), ("fused/scalar", 9.0), ("candle/rope", 8.0)],
-        ),
-        run("Old", "2026-01-01", &[(ours, 99.0)]),
-        run(
-            "New",
-            "2026-01-15",
-            &[
-                (ours, 8.0),
-                ("candle/rope", 32.0),
-                ("candle/rope-thd", 16.0),
-            ],
-        ),
+    let old = [(ours, 2.0), ("fused/scalar", 9.0), ("candle/rope", 8.0)];
+    let new = [
+        (ours, 8.0),
+        ("candle/rope", 32.0),
+        ("candle/rope-thd", 16.0),
     ];
-    let named = runs
-        .into_iter()
-        .map(|run| (run.date.clone().into(), run))
-        .collect();
+    let runs = [
+        run("Old", "2026-02-01", &old),
+        run("Old", "2026-01-01", &[(ours, 99.0)]),
+        run("New", "2026-01-15", &new),
+    ];
+    let named = runs.into_iter().map(|run| (run.date.clone().into(), run));
+    let named = named.collect();
     let newest = rank::newest(named);
     let dates: Vec<_> = newest.iter().map(|run| &*run.date).collect();
     assert_eq!(dates, ["2026-01-15", "2026-02-01"]);
     let text = rank::rank(&newest).unwrap();
     // The roots of 2 * 8 and of 8 * 16: the library at its best; no other backend than the one that is chosen.
     let mut lines = text.lines().skip(2);
-    assert!(
-        lines
-            .next()
-            .unwrap()
-            .starts_with("| **rope-core** | 4.00 | 4.00 | - |"),
-        "{text}"
-    );
-    assert!(
-        lines
-            .next()
-            .unwrap()
-            .starts_with("| candle | 11.3 | 11.3 | - |"),
-        "{text}"
-    );
+    for expected in [
+        "| **rope-core** | 4.00 | 4.00 | - |",
+        "| candle | 11.3 | 11.3 | - |",
+    ] {
+        assert!(lines.next().unwrap().starts_with(expected), "{text}");
+    }
     assert_eq!(lines.next(), Some(""), "{text}");
 }
 
@@ -117,12 +91,8 @@ fn a_record_refuses_the_ratios_that_spread_beyond_its_claim() {
         "2026-01-01",
         &[("fused/avx2", 1.0), ("complex", 2.0)],
     );
-    let of_c = Ratio {
-        over: "intrinsics/avx2".into(),
-        value: 1.0,
-        spread: 0.11,
-    };
     // Of the first case one ratio of the first line; of the second case all that its second line is.
+    let of_c = ratio("intrinsics/avx2", 1.0, 0.11);
     run.cases[0].measurements[0].ratios.push(of_c);
     run.cases[1].measurements[1].ratios[0].spread = 0.2;
     run.cases[1].measurements[0].ratios[0].spread = record::CLAIM;
@@ -133,7 +103,8 @@ fn a_record_refuses_the_ratios_that_spread_beyond_its_claim() {
     assert!(kept(1).eq([("fused/avx2", 1)]));
     let Record { claim, refused } = run.record.as_ref().unwrap();
     assert_eq!(*claim, record::CLAIM);
-    let refused = refused.iter().map(|line| {
+    let refused = refused.iter();
+    let refused = refused.map(|line| {
         (
             &*line.workload,
             &*line.formulation,
@@ -149,27 +120,12 @@ fn a_record_refuses_the_ratios_that_spread_beyond_its_claim() {
 
 #[test]
 fn an_engine_with_fewer_lines_is_marked() {
-    let mut one = run(
-        "One",
-        "2026-01-01",
-        &[("fused/avx2", 1.0), ("complex", 2.0)],
+    let lines = [("fused/avx2", 1.0), ("complex", 2.0)];
+    let (mut one, two) = (
+        run("One", "2026-01-01", &lines),
+        run("Two", "2026-01-01", &lines),
     );
     one.cases[1].measurements.truncate(1);
-    one.record = Some(Record {
-        claim: 0.1,
-        refused: vec![Refused {
-            workload: "W3".into(),
-            group: "f32 half".into(),
-            formulation: "complex".into(),
-            over: "roof".into(),
-            spread: 0.2,
-        }],
-    });
-    let two = run(
-        "Two",
-        "2026-01-01",
-        &[("fused/avx2", 1.0), ("complex", 2.0)],
-    );
     let text = rank::rank(&[one, two]).unwrap();
     assert!(text.contains("| complex | 2.00 | 2.00* | - |"), "{text}");
     assert!(rank::rank(&[]).is_err());

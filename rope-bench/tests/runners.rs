@@ -1,9 +1,13 @@
 //! Programs that rotate rightly or wrongly, as runners: shell scripts.
 #![cfg(unix)]
 
+mod shared;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
+
+use shared::{directory, rope_bench_in};
 
 /// Copies its input to its output: right at position 0, and nowhere else.
 const COPY: &str = r#"
@@ -15,11 +19,7 @@ const ANSWER: &str =
     r#"echo '{"version": "copy 7", "preparation": 5, "samples": [30, 20, 40, 20, 30, 20]}'"#;
 
 fn runner(name: &str, script: &str) -> PathBuf {
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join("runners")
-        .join(name);
-    let _ = fs::remove_dir_all(&directory);
-    fs::create_dir_all(&directory).unwrap();
+    let directory = directory(&format!("runners-{name}"));
     fs::write(directory.join("run.sh"), script).unwrap();
     let description = serde_json::json!({
         "command": ["sh", "run.sh"],
@@ -35,19 +35,8 @@ fn runner(name: &str, script: &str) -> PathBuf {
 }
 
 fn run(directory: &Path, shape: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_rope-bench"))
-        .args([
-            "--formulation",
-            "outside",
-            "--shape",
-            shape,
-            "--json",
-            "-",
-            "--runner",
-        ])
-        .arg(directory)
-        .output()
-        .unwrap()
+    let line = format!("--formulation outside --shape {shape} --json - --runner .");
+    rope_bench_in(directory, &line)
 }
 
 #[test]
@@ -81,96 +70,66 @@ fn a_right_runner_is_measured() {
 
 #[test]
 fn wrong_runners_are_refused_by_name() {
-    let silent = r#"echo '{"version": "1", "samples": []}'"#;
-    let negative = r#"echo '{"version": "1", "samples": [-1]}'"#;
-    let nameless = r#"echo '{"version": "", "samples": [1]}'"#;
-    let short = r#"printf 'four' >"$(field output)""#;
-    for (name, script, shape, why) in [
+    let right = format!("{COPY}{ANSWER}");
+    let copies = |script: &str| format!("{COPY}{script}");
+    let four = r#"printf 'four' >"$(field output)""#;
+    for (name, script, why) in [
         // Two tokens: the second is at position 1.
-        (
-            "wrong",
-            format!("{COPY}{ANSWER}"),
-            "1,2,3,4",
-            "the result is wrong by",
-        ),
+        ("wrong", right.clone(), "the result is wrong by"),
         (
             "garbage",
-            format!("{COPY}echo hello"),
-            "1,1,3,4",
+            copies("echo hello"),
             "not the protocol's: \"hello\"",
         ),
-        (
-            "quiet",
-            COPY.into(),
-            "1,1,3,4",
-            "it ended without an answer",
-        ),
+        ("quiet", copies(""), "it ended without an answer"),
         (
             "exits",
-            "cat >/dev/null; echo no library >&2; exit 3".into(),
-            "1,1,3,4",
+            "echo no library >&2; exit 3".into(),
             "exit status: 3: no library",
         ),
-        (
-            "fails-late",
-            format!("{COPY}{ANSWER}; exit 4"),
-            "1,1,3,4",
-            "exit status: 4",
-        ),
-        ("deaf", "exit 5".into(), "1,1,3,4", "exit status: 5"),
+        ("fails-late", format!("{right}; exit 4"), "exit status: 4"),
         (
             "hangs",
-            format!("{COPY}exec sleep 600"),
-            "1,1,3,4",
+            copies("exec sleep 600"),
             "it had not ended after 1 s",
         ),
         (
             "few-samples",
-            format!("{COPY}{silent}"),
-            "1,1,3,4",
+            copies(&answer("1", "")),
             "0 samples: 1 were asked for",
         ),
         (
             "negative",
-            format!("{COPY}{negative}"),
-            "1,1,3,4",
+            copies(&answer("1", "-1")),
             "a time that is not positive",
         ),
-        (
-            "nameless",
-            format!("{COPY}{nameless}"),
-            "1,1,3,4",
-            "names no version",
-        ),
+        ("nameless", copies(&answer("", "1")), "names no version"),
         (
             "few-values",
-            format!("{COPY}{short}\n{ANSWER}"),
-            "1,1,3,4",
+            copies(&format!("{four}\n{ANSWER}")),
             "4 bytes of values: 48 were asked for",
         ),
-        (
-            "no-values",
-            format!("cat >/dev/null; {ANSWER}"),
-            "1,1,3,4",
-            "it wrote no values",
-        ),
+        ("no-values", ANSWER.into(), "it wrote no values"),
     ] {
-        let run = run(&runner(name, &script), shape);
+        let tokens = if name == "wrong" { 2 } else { 1 };
+        let run = run(&runner(name, &script), &format!("1,{tokens},3,4"));
         let errors = String::from_utf8_lossy(&run.stderr);
         assert!(
             !run.status.success() && run.stdout.is_empty(),
             "{name}: {errors}"
         );
-        assert!(
-            errors.contains(&format!("outside/{name}")),
-            "{name}: {errors}"
-        );
+        assert!(errors.contains(&format!("outside/{name}")), "{errors}");
         assert!(errors.contains(why), "{name}: {errors}");
     }
 }
 
+fn answer(version: &str, samples: &str) -> String {
+    format!(r#"echo '{{"version": "{version}", "samples": [{samples}]}}'"#)
+}
+
 #[test]
 fn descriptions_are_checked() {
+    let angles = "expected one of `exact`, `f32`, `f32-iterated`";
     for (key, value, why) in [
         ("pairings", serde_json::json!(["both"]), "both"),
         (
@@ -178,11 +137,7 @@ fn descriptions_are_checked() {
             serde_json::json!(["sbhd"]),
             "expected `bshd` or `bhsd`",
         ),
-        (
-            "angle",
-            serde_json::json!("f16"),
-            "expected one of `exact`, `f32`, `f32-iterated`",
-        ),
+        ("angle", serde_json::json!("f16"), angles),
         (
             "arithmetic",
             serde_json::json!("f64"),
@@ -204,6 +159,6 @@ fn descriptions_are_checked() {
         );
         assert!(errors.contains("runner.json"), "{key}: {errors}");
     }
-    let nowhere = run(Path::new("/nowhere"), "1,1,1,4");
+    let nowhere = rope_bench_in(Path::new("."), "--runner /nowhere");
     assert!(String::from_utf8_lossy(&nowhere.stderr).contains("/nowhere/runner.json"));
 }

@@ -125,3 +125,18 @@ fn a_decision_needs_a_difference_beyond_the_noise() {
     assert_eq!(measured(0.5, 0.0).over_best(14), Some(2.6));
     assert_eq!(measured(0.5, 0.0).over_best(12), None);
 }
+
+/// A field without a knob would never be measured.
+#[test]
+fn every_field_has_a_knob() {
+    let text = format!("{:#?}", TUNINGS[0]);
+    let fields = text.lines().filter_map(|line| line.strip_prefix("    "));
+    let fields = fields.filter(|field| field.starts_with(|c: char| c.is_alphabetic()));
+    let names = fields.map(|field| field.split(':').next().unwrap());
+    let names: Vec<&str> = names.filter(|&name| name != "core").collect();
+    assert!(names.len() > 10, "{names:?}");
+    for name in names {
+        let is_of = |knob: &tune::Knob| knob.name.split([' ', '.']).next() == Some(name);
+        assert!(KNOBS.iter().any(is_of), "{name} has no knob");
+    }
+}

@@ -105,7 +105,7 @@ aarch64_on() {
 }
 
 # released here | aarch64: rope-core as it is released. $core is the library, whose machine code sizes.sh measures,
-# $assembly what cycles.sh reads: one file, as the profile makes one unit. `here` is the one in the libraries that
+# $assembly what cycles.py reads: one file, as the profile makes one unit. `here` is the one in the libraries that
 # install.sh puts below $installed; the others are built by Debian's toolchain.
 installed=$root/target/platforms/released/prefix
 released() {

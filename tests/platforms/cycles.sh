@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The inner loops on models of CPUs: assembly for two targets, every kernel's loop found, llvm-mca's prediction in the
-# page. Nothing is measured against a limit: what a model says of a loop is no test of it.
+# The inner loops on models of CPUs: assembly for two targets, every kernel's loop found and played by llvm-mca.
+# Nothing is measured against a limit: what a model says of a loop is no test of it.
 source "$(dirname "$0")/common.sh"
 
 # The newest llvm-mca knows the most CPUs, and every assembler syntax of the compilers above.
@@ -9,27 +9,22 @@ packages "${newest:-llvm}"
 mca=llvm-mca${newest#llvm}
 
 [[ $(uname -m) == x86_64 ]] || cannot "the assembly of x86-64 is made on such a machine"
-step "rope-bench"
-optimized_bench
 step "x86_64"
 released here
-loops=(--x86-64 "$assembly")
+loops=(x86_64="$assembly")
 aarch64_toolchain
 debian_toolchain
 step "aarch64"
 released aarch64
-loops+=(--aarch64 "$assembly")
+loops+=(aarch64="$assembly")
 
 step "$mca"
 work=$temporary
-"$bench" cycles "${loops[@]}" --mca "$mca" \
-    --loops "$work/loops.s" --json "$work/cycles.json" | tee "$work/table"
-# The scalar backend's loop over a head may be a call of its own, into which nothing looks: the page says which were not
-# found. All others have to be, 20 of x86-64 and 12 of AArch64.
+"$here/cycles.py" --mca "$mca" --loops "$work/loops.s" --json "$work/cycles.json" "${loops[@]}" | tee "$work/table"
+# The scalar backend's loop over a head may be a call of its own, into which nothing looks. All others have to be found,
+# 20 of x86-64 and 12 of AArch64.
 found=$(sed -n 's/^\([0-9]*\) loops found, [0-9]* not found$/\1/p' "$work/table")
 lost=$(grep -E '^[a-z0-9_]+ [a-z0-9]+ .*: not found: ' "$work/table" | grep -cvE '^[a-z0-9_]+ scalar ' || true)
 [[ $lost == 0 ]] || fail "$lost loops of vectors were not found"
 [[ ${found:-0} -ge 32 ]] || fail "${found:-no} loops found, of at least 32"
-"$bench" report "$work/cycles.json" --output "$work/report.html"
-grep -q 'Prediction: cycles for each element' "$work/report.html" || fail "the page has no prediction"
 echo "platform $name: $found kernels' loops, all of vectors found, played by $("$mca" --version | sed -n 's/.*LLVM version/llvm-mca/p')"

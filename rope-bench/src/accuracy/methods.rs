@@ -7,7 +7,7 @@ use anyhow::Result;
 use half::bf16;
 use rope_core::{Frequencies, Scaling};
 
-use super::RecordedModel;
+use super::{LLAMA3, RecordedModel};
 
 /// Makes (cos, sin) of every pair at a position.
 pub type MakeRow = Box<dyn Fn(u32, &mut [(f32, f32)]) + Send + Sync>;
@@ -15,13 +15,9 @@ pub type MakeRow = Box<dyn Fn(u32, &mut [(f32, f32)]) + Send + Sync>;
 /// A way to cos and sin.
 #[derive(Clone, Copy, Debug)]
 pub struct Method {
-    /// Its name.
     pub name: &'static str,
-    /// What it does.
     pub about: &'static str,
-    /// Who does it.
     pub source: &'static str,
-    /// Makes ready whatever is made once for a model.
     pub prepare: fn(&RecordedModel) -> Result<MakeRow>,
 }
 
@@ -106,20 +102,7 @@ fn iterated_multiply(model: &RecordedModel) -> Result<MakeRow> {
 
 /// The factor, the low and the high frequency's factor, and the original context of a model that has Llama 3's scaling.
 fn llama3(model: &RecordedModel) -> Option<[f64; 4]> {
-    match model.scaling {
-        Scaling::Llama3 {
-            factor,
-            low_freq_factor,
-            high_freq_factor,
-            original_context,
-        } => Some([
-            factor,
-            low_freq_factor,
-            high_freq_factor,
-            original_context as f64,
-        ]),
-        _ => None,
-    }
+    matches!(model.scaling, Scaling::Llama3 { .. }).then_some(LLAMA3)
 }
 
 /// As llama.cpp's convert_hf_to_gguf.py computes them, in f32, for the tensor `rope_freqs.weight`; 1 without scaling.

@@ -9,7 +9,7 @@ use anyhow::Result;
 use num_complex::Complex32;
 use rope_core::Pairing;
 
-use super::literature::{Literature, out_of_place};
+use super::literature::{Literature, by_heads};
 use super::{Runner, angles_f32};
 use crate::workloads::Workload;
 
@@ -23,20 +23,12 @@ pub const COMPLEX: Literature = Literature {
     cost: |_| (2.0, 3.0),
     table: |_| 0,
     prepare: |case| {
-        let (workload, table) = (case.workload.clone(), table(&case.workload));
-        let pairs = workload.head_dim / 2;
-        out_of_place(case, move |x, output| {
+        by_heads(case, table(&case.workload), |row, x, y| {
             let x: &[Complex32] = bytemuck::cast_slice(x);
-            let output: &mut [Complex32] = bytemuck::cast_slice_mut(output);
-            workload.each_head(|head| {
-                let at = head.at / 2;
-                let row = &table[head.row * pairs..][..pairs];
-                let output = output[at..][..pairs].iter_mut();
-                for ((y, x), rotation) in output.zip(&x[at..][..pairs]).zip(row) {
-                    *y = x * rotation;
-                }
-            });
-            Ok(())
+            let y: &mut [Complex32] = bytemuck::cast_slice_mut(y);
+            for ((y, x), rotation) in y.iter_mut().zip(x).zip(row) {
+                *y = x * rotation;
+            }
         })
     },
 };

@@ -10,7 +10,7 @@
 use rope_core::Pairing;
 
 use super::cos_sin_f32;
-use super::literature::{Literature, out_of_place};
+use super::literature::{Literature, by_heads};
 
 /// One pass for the even channels and one for the odd, head by head.
 pub const EVEN_ODD: Literature = Literature {
@@ -22,33 +22,22 @@ pub const EVEN_ODD: Literature = Literature {
     cost: |_| (2.0, 3.0),
     table: |_| 0,
     prepare: |case| {
-        let workload = case.workload.clone();
-        let (cos, sin): (Vec<f32>, Vec<f32>) = cos_sin_f32(&workload).unzip();
-        let dim = workload.head_dim;
-        let pairs = dim / 2;
-        out_of_place(case, move |x, output| {
-            workload.each_head(|head| {
-                let (cos, sin) = (
-                    &cos[head.row * pairs..][..pairs],
-                    &sin[head.row * pairs..][..pairs],
-                );
-                let (x, y) = (&x[head.at..][..dim], &mut output[head.at..][..dim]);
-                let even = || x.iter().step_by(2);
-                let odd = || x.iter().skip(1).step_by(2);
-                for ((y, (x0, x1)), (c, s)) in y
-                    .iter_mut()
-                    .step_by(2)
-                    .zip(even().zip(odd()))
-                    .zip(cos.iter().zip(sin))
-                {
-                    *y = x0 * c - x1 * s;
-                }
-                let y = y.iter_mut().skip(1).step_by(2);
-                for ((y, (x0, x1)), (c, s)) in y.zip(even().zip(odd())).zip(cos.iter().zip(sin)) {
-                    *y = x0 * s + x1 * c;
-                }
-            });
-            Ok(())
+        let pairs = case.workload.head_dim / 2;
+        let (cos, sin): (Vec<f32>, Vec<f32>) = cos_sin_f32(&case.workload).unzip();
+        let rows = cos.chunks(pairs).zip(sin.chunks(pairs));
+        let table = rows.flat_map(|(cos, sin)| [cos, sin]).flatten().copied();
+        by_heads(case, table.collect(), |row, x, y| {
+            let (cos, sin) = row.split_at(row.len() / 2);
+            let pairs = || {
+                let odd = x.iter().skip(1).step_by(2);
+                x.iter().step_by(2).zip(odd).zip(cos.iter().zip(sin))
+            };
+            for (y, ((x0, x1), (cos, sin))) in y.iter_mut().step_by(2).zip(pairs()) {
+                *y = x0 * cos - x1 * sin;
+            }
+            for (y, ((x0, x1), (cos, sin))) in y.iter_mut().skip(1).step_by(2).zip(pairs()) {
+                *y = x0 * sin + x1 * cos;
+            }
         })
     },
 };

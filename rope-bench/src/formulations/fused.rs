@@ -1,13 +1,15 @@
-//! rope-core: one pass, in place, cos and sin in registers while the heads of a token pass. One per backend.
+//! rope-core, on each backend: one pass in place, cos and sin in registers while the heads of a token pass; and the
+//! same after a norm of Q and of K, each with weights of its own, as in Qwen3 and Gemma 3.
 
 use std::hint::black_box;
-use std::marker::PhantomData;
 
-use anyhow::Result;
-use rope_core::{Backend, Frequencies, Rope, Rows, Scaling, TensorMut};
+use anyhow::{Result, bail, ensure};
+use rope_core::norm::{Norm, NormFormula};
+use rope_core::{Backend, Error, Frequencies, Rope, Rows, Scaling, TensorMut};
 
-use super::{About, Formulation, Runner};
+use super::{About, Cost, Formulation, Runner};
 use crate::cases::{Case, Float, with_float};
+use crate::oracle::NORM_EPS;
 use crate::threads::Team;
 use crate::workloads::Part;
 
@@ -15,65 +17,121 @@ use crate::workloads::Part;
 #[derive(Clone, Copy, Debug)]
 pub struct Fused {
     backend: Backend,
-    source: Source,
+    way: Way,
 }
 
-/// Where the rows come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
-    /// Made once, as for all layers of a model.
+enum Way {
+    /// With rows made once, as for all layers of a model.
     Given,
-    /// Made in every call.
+    /// With rows made in every call.
     OnTheFly,
+    /// After norms, Q and K prepared before either runs.
+    Normed,
+    /// After norms, a call for Q and a call for K.
+    TwoCalls,
 }
 
-/// What their names begin with.
+/// What the names of rotations begin with.
 pub const PREFIX: &str = "fused/";
 
-/// With rows given, one for each backend that this CPU can run; then with rows made on the fly.
-pub fn every_backend() -> impl Iterator<Item = Box<dyn Formulation>> {
-    [Source::Given, Source::OnTheFly]
-        .into_iter()
-        .flat_map(|source| {
-            Backend::available()
-                .map(move |backend| Box::new(Fused { backend, source }) as Box<dyn Formulation>)
-        })
+/// What the names of norms and rotations begin with.
+pub const NORMED: &str = "normed/";
+
+/// The rotations on each backend that this CPU can run: with rows given, then with rows made on the fly.
+pub fn rotations() -> impl Iterator<Item = Box<dyn Formulation>> {
+    let ways = [Way::Given, Way::OnTheFly].into_iter();
+    ways.flat_map(|way| Backend::available().map(move |backend| boxed(backend, way)))
+}
+
+/// Norms and rotations in one call and in two, on each backend that this CPU can run.
+pub fn norms() -> impl Iterator<Item = Box<dyn Formulation>> {
+    Backend::available()
+        .flat_map(|backend| [Way::Normed, Way::TwoCalls].map(|way| boxed(backend, way)))
+}
+
+fn boxed(backend: Backend, way: Way) -> Box<dyn Formulation> {
+    Box::new(Fused { backend, way })
+}
+
+impl Fused {
+    fn norms(&self) -> bool {
+        matches!(self.way, Way::Normed | Way::TwoCalls)
+    }
+
+    fn prepare_for<E: Float>(&self, case: &Case) -> Result<Box<dyn Runner>> {
+        let workload = &case.workload;
+        let frequencies = Frequencies::new(workload.rotary_dim, workload.base, &Scaling::Default)?;
+        let frequencies = frequencies.backend(self.backend)?;
+        let positions = workload.positions();
+        let parts = workload.parts()?;
+        ensure!(parts.len() == 2 || !self.norms(), "norms of Q and K");
+        let weights = workload.norm_weights();
+        let weights = weights.map(|of| of.into_iter().map(E::round).collect());
+        Ok(Box::new(Prepared::<E> {
+            way: self.way,
+            rope: Rope::new(case.pairing).backend(self.backend)?,
+            rows: frequencies.rows(&positions)?,
+            storage: vec![0.0; positions.len() * workload.rotary_dim],
+            team: Team::new(case.threads)?,
+            parts,
+            frequencies,
+            positions,
+            weights,
+        }))
+    }
 }
 
 impl Formulation for Fused {
     fn name(&self) -> String {
-        let suffix = if self.source == Source::OnTheFly {
-            "/on-the-fly"
-        } else {
-            ""
+        let [prefix, suffix] = match self.way {
+            Way::Given => [PREFIX, ""],
+            Way::OnTheFly => [PREFIX, "/on-the-fly"],
+            Way::Normed => [NORMED, ""],
+            Way::TwoCalls => [NORMED, "/two-calls"],
         };
-        format!("{PREFIX}{}{suffix}", self.backend)
+        format!("{prefix}{}{suffix}", self.backend)
     }
 
     fn about(&self) -> About {
-        let summary = match self.source {
-            Source::Given => {
+        let summary = match self.way {
+            Way::Given => {
                 "one pass in place, cos and sin shared by the heads of a token, rows made beforehand"
             }
-            Source::OnTheFly => {
+            Way::OnTheFly => {
                 "one pass in place, the rows made in every call, correctly rounded: no table"
+            }
+            Way::Normed => "norm and rotation in one pass in place, Q and K prepared, then run",
+            Way::TwoCalls => {
+                "norm and rotation in one pass in place, a call for Q and a call for K"
             }
         };
         About {
-            threads: true,
+            threads: !self.norms(),
+            partial: !self.norms(),
             ..About::ours("rope-core", summary)
         }
     }
 
     fn supports(&self, case: &Case) -> Result<(), String> {
-        if self.source == Source::OnTheFly && case.threads > 1 {
+        if self.way == Way::OnTheFly && case.threads > 1 {
             return Err("one thread makes the rows".into());
         }
-        self.about().admits(case)
+        if self.norms() && !case.workload.norms {
+            return Err("written for a norm before the rotation".into());
+        }
+        let mut rotation = case.clone();
+        rotation.workload.norms &= !self.norms();
+        self.about().admits(&rotation)
     }
 
     fn is_usual(&self) -> bool {
-        self.source == Source::Given || self.backend == Backend::best()
+        self.way != Way::OnTheFly || self.backend == Backend::best()
+    }
+
+    fn cost(&self, case: &Case) -> Cost {
+        // Of a norm a square and its sum, the root's and the weight's products; three for the rotation.
+        Cost::per_element(case, 2.0, if self.norms() { 7.0 } else { 3.0 })
     }
 
     fn prepare(&self, case: &Case) -> Result<Box<dyn Runner>> {
@@ -81,125 +139,79 @@ impl Formulation for Fused {
     }
 }
 
-impl Fused {
-    fn prepare_for<E: Float>(&self, case: &Case) -> Result<Box<dyn Runner>> {
-        let rope = Rope::new(case.pairing).backend(self.backend)?;
-        let workload = &case.workload;
-        let frequencies = Frequencies::new(workload.rotary_dim, workload.base, &Scaling::Default)?;
-        let frequencies = frequencies.backend(self.backend)?;
-        let positions = workload.positions();
-        let rows = frequencies.rows(&positions)?;
-        let parts = workload.parts()?;
-        Ok(match self.source {
-            Source::Given => {
-                let team = Team::new(case.threads)?;
-                Box::new(PreparedFused::<E> {
-                    rope,
-                    parts,
-                    rows,
-                    team,
-                    element: PhantomData,
-                })
-            }
-            Source::OnTheFly => {
-                let storage = vec![0.0; positions.len() * workload.rotary_dim];
-                Box::new(OnTheFly::<E> {
-                    rope,
-                    parts,
-                    frequencies,
-                    positions,
-                    storage,
-                    element: PhantomData,
-                })
-            }
-        })
-    }
-}
-
-struct PreparedFused<E> {
+struct Prepared<E> {
+    way: Way,
     rope: Rope,
     parts: Vec<Part>,
     rows: Rows<'static>,
-    team: Team,
-    element: PhantomData<E>,
-}
-
-impl<E: Float> Runner for PreparedFused<E> {
-    fn run(&mut self, bytes: &mut [u8], times: usize) -> Result<()> {
-        let x: &mut [E] = bytemuck::cast_slice_mut(bytes);
-        let PreparedFused {
-            rope,
-            parts,
-            rows,
-            team,
-            ..
-        } = self;
-        let on_threads = team.threads() > 1;
-        let rope = if on_threads { rope.parallel() } else { *rope };
-        let mut tensors = Vec::new();
-        let mut rest = x;
-        for part in &*parts {
-            let (tensor, behind) = rest.split_at_mut(part.range.len());
-            tensors.push(TensorMut::new(tensor, part.layout)?);
-            rest = behind;
-        }
-        let mut rotate = || {
-            for _ in 0..times {
-                match black_box(tensors.as_mut_slice()) {
-                    [q] => rope.rotate(q, rows)?,
-                    [q, k] => rope.rotate_qk(q, k, rows)?,
-                    _ => {}
-                }
-            }
-            Ok(())
-        };
-        if on_threads {
-            team.within(rotate)?
-        } else {
-            rotate()
-        }
-    }
-}
-
-struct OnTheFly<E> {
-    rope: Rope,
-    parts: Vec<Part>,
     frequencies: Frequencies<'static>,
     positions: Vec<u32>,
     storage: Vec<f32>,
-    element: PhantomData<E>,
+    weights: [Vec<E>; 2],
+    team: Team,
 }
 
-impl<E: Float> Runner for OnTheFly<E> {
+impl<E: Float> Runner for Prepared<E> {
     fn run(&mut self, bytes: &mut [u8], times: usize) -> Result<()> {
-        let OnTheFly {
-            rope,
-            parts,
-            frequencies,
-            positions,
-            storage,
-            ..
-        } = self;
         let x: &mut [E] = bytemuck::cast_slice_mut(bytes);
-        match parts.as_slice() {
-            [q] => {
-                let mut q = TensorMut::new(&mut x[q.range.clone()], q.layout)?;
-                for _ in 0..times {
-                    rope.rotate(black_box(&mut q), &frequencies.at(&*positions))?;
+        let (low, high) = x.split_at_mut(self.parts[0].range.end);
+        let q = &mut TensorMut::new(low, self.parts[0].layout)?;
+        let k = self.parts.get(1).map(|k| TensorMut::new(high, k.layout));
+        let k = &mut k.transpose()?;
+        let (rope, rows) = (self.rope, &self.rows);
+        let norms = self
+            .weights
+            .each_ref()
+            .map(|weights| Norm::new(NormFormula::LLAMA, NORM_EPS).weight(weights));
+        let (positions, storage) = (&*self.positions, &mut *self.storage);
+        match (self.way, k) {
+            (Way::Given, k) => {
+                let mut rotate = |rope: Rope| match k {
+                    None => repeat(times, &mut *q, |q| rope.rotate(*q, rows)),
+                    Some(k) => repeat(times, (&mut *q, k), |(q, k)| rope.rotate_qk(*q, *k, rows)),
+                };
+                match self.team.threads() {
+                    1 => rotate(rope),
+                    _ => self.team.within(|| rotate(rope.parallel()))?,
                 }
             }
+            (Way::OnTheFly, None) => repeat(times, q, |q| {
+                rope.rotate(*q, &self.frequencies.at(positions))
+            }),
             // Q and K share the rows that are made.
-            [q, k, ..] => {
-                let (low, high) = x.split_at_mut(q.range.end);
-                let mut q = TensorMut::new(low, q.layout)?;
-                let mut k = TensorMut::new(high, k.layout)?;
-                for _ in 0..times {
-                    let rows = frequencies.rows_in(&*positions, storage)?;
-                    rope.rotate_qk(black_box(&mut q), black_box(&mut k), &rows)?;
-                }
+            (Way::OnTheFly, Some(k)) => repeat(times, (q, k), |(q, k)| {
+                let rows = self.frequencies.rows_in(positions, storage)?;
+                rope.rotate_qk(q, k, &rows)
+            }),
+            (Way::Normed, Some(k)) => {
+                let [query, key] = norms.map(|norm| rope.norm(norm));
+                repeat(times, (q, k), |(q, k)| {
+                    let (queries, keys) = (query.prepare(*q, rows)?, key.prepare(*k, rows)?);
+                    queries.run();
+                    keys.run();
+                    Ok(())
+                })
             }
-            [] => {}
+            (Way::TwoCalls, Some(k)) => {
+                let [query, key] = norms.map(|norm| rope.norm(norm));
+                repeat(times, (q, k), |(q, k)| {
+                    query.rotate(*q, rows)?;
+                    key.rotate(*k, rows)
+                })
+            }
+            (Way::Normed | Way::TwoCalls, None) => bail!("no K"),
         }
-        Ok(())
     }
+}
+
+/// Calls `rotate` some times.
+fn repeat<T>(
+    times: usize,
+    mut tensors: T,
+    mut rotate: impl FnMut(&mut T) -> Result<(), Error>,
+) -> Result<()> {
+    for _ in 0..times {
+        rotate(black_box(&mut tensors))?;
+    }
+    Ok(())
 }

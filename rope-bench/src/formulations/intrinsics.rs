@@ -15,7 +15,7 @@
 
 use std::ffi::{c_uint, c_void};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use rope_core::{Frequencies, Pairing, Scaling};
 
 use super::{About, Formulation, Runner};
@@ -80,17 +80,9 @@ struct Intrinsics {
 
 impl Intrinsics {
     fn rotation(self, element: Element, pairing: Pairing) -> Rotate {
-        let element = match element {
-            Element::F32 => 0,
-            Element::Bf16 => 1,
-            Element::F16 => 2,
-        };
-        let pairing = match pairing {
-            Pairing::Half => 0,
-            Pairing::Interleaved => 1,
-        };
-        // SAFETY: both are numbers that the C file knows.
-        unsafe { (self.choose)(element, pairing) }
+        let pairing = c_uint::from(pairing == Pairing::Interleaved);
+        // SAFETY: both are numbers that the C file knows: the elements are in its order.
+        unsafe { (self.choose)(element as c_uint, pairing) }
     }
 }
 
@@ -110,13 +102,10 @@ fn available() -> [(bool, &'static str, Choose); 3] {
     let avx2 = has!("avx2") && has!("f16c");
     let avx512 =
         avx2 && has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl");
-    let avx512bf16 = avx512 && has!("avx512vbmi") && has!("avx512bf16");
+    let bf16 = avx512 && has!("avx512vbmi") && has!("avx512bf16");
+    let widest: Choose = rope_bench_avx512bf16;
     [
-        (
-            avx512bf16,
-            "intrinsics/avx512bf16",
-            rope_bench_avx512bf16 as Choose,
-        ),
+        (bf16, "intrinsics/avx512bf16", widest),
         (avx512, "intrinsics/avx512", rope_bench_avx512),
         (avx2, "intrinsics/avx2", rope_bench_avx2),
     ]
@@ -157,12 +146,9 @@ impl Formulation for Intrinsics {
         let workload = &case.workload;
         let frequencies = Frequencies::new(workload.rotary_dim, workload.base, &Scaling::Default)?;
         let rows = frequencies.rows(&workload.positions())?;
-        let mut values = Vec::with_capacity(rows.len() * workload.rotary_dim);
-        for index in 0..rows.len() {
-            let (cos, sin) = rows.row(index).context("counted above")?;
-            values.extend_from_slice(cos);
-            values.extend_from_slice(sin);
-        }
+        let halves = (0..rows.len()).filter_map(|index| rows.row(index));
+        let values = halves.flat_map(|(cos, sin)| [cos, sin]).flatten();
+        let values: Vec<f32> = values.copied().collect();
         let shared = workload.starts.len() == 1;
         let sequences = if shared { 1 } else { workload.batch };
         ensure!(
@@ -172,28 +158,19 @@ impl Formulation for Intrinsics {
         let mut calls = Vec::new();
         for Part { range, layout } in workload.parts()? {
             let (shape, strides) = (layout.shape(), layout.strides());
-            let call = Arguments {
-                x: range.start,
-                row: 0,
-                tokens: shape.tokens,
-                heads: shape.heads,
-                token_stride: strides.token,
-                head_stride: strides.head,
+            // Sequences of one token at positions of their own are tokens.
+            let [batch, tokens, token_stride] = match shape.tokens {
+                1 if !shared => [1, shape.batch, strides.batch],
+                tokens => [shape.batch, tokens, strides.token],
             };
-            if shape.tokens == 1 && !shared {
-                // Sequences of one token are tokens.
-                calls.push(Arguments {
-                    tokens: shape.batch,
-                    token_stride: strides.batch,
-                    ..call
-                });
-                continue;
-            }
-            let rows = if shared { 0 } else { shape.tokens };
-            calls.extend((0..shape.batch).map(|sequence| Arguments {
+            let rows = if shared { 0 } else { tokens };
+            calls.extend((0..batch).map(|sequence| Arguments {
                 x: range.start + sequence * strides.batch,
                 row: sequence * rows * workload.rotary_dim,
-                ..call
+                tokens,
+                heads: shape.heads,
+                token_stride,
+                head_stride: strides.head,
             }));
         }
         Ok(Box::new(PreparedIntrinsics {
@@ -259,7 +236,7 @@ impl Runner for PreparedIntrinsics {
 #[cfg(test)]
 mod tests {
     use half::bf16;
-    use rope_core::{Layout, Rope, Rows, TensorMut};
+    use rope_core::{Layout, Rope, Rows, Strides, TensorMut};
 
     use super::*;
 
@@ -269,11 +246,7 @@ mod tests {
         let (tokens, heads, pairs) = (19, 3, 97);
         let mut rows = vec![0.5; tokens * 2 * pairs];
         for (index, value) in rows.iter_mut().enumerate().step_by(29) {
-            *value = f32::from_bits(if index % 2 == 0 {
-                0x7fff_ffff
-            } else {
-                0xff80_ffff
-            });
+            *value = f32::from_bits([0x7fff_ffff, 0xff80_ffff][index % 2]);
         }
         let layouts = [
             Layout::bshd([1, tokens, heads, 2 * pairs]),
@@ -292,19 +265,10 @@ mod tests {
                 for (_, name, choose) in available().into_iter().filter(|&(here, ..)| here) {
                     let rotate = Intrinsics { name, choose }.rotation(Element::Bf16, pairing);
                     let mut x = input.clone();
-                    let strides = layout.strides();
+                    let Strides { token, head, .. } = layout.strides();
+                    let (start, rows) = (x.as_mut_ptr().cast(), rows.as_ptr());
                     // SAFETY: the CPU has what it is compiled for; the tensor is `x`, with a row for each token.
-                    unsafe {
-                        rotate(
-                            x.as_mut_ptr().cast(),
-                            rows.as_ptr(),
-                            tokens,
-                            heads,
-                            pairs,
-                            strides.token,
-                            strides.head,
-                        );
-                    };
+                    unsafe { rotate(start, rows, tokens, heads, pairs, token, head) };
                     for (i, (x, expected)) in x.iter().zip(&expected).enumerate() {
                         let same =
                             x.to_bits() == expected.to_bits() || x.is_nan() && expected.is_nan();

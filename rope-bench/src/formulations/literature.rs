@@ -9,7 +9,7 @@ use rope_core::Pairing;
 use super::{About, Cost, Formulation, Runner};
 use crate::cases::{Case, Element};
 use crate::oracle::{Angle, Arithmetic};
-use crate::workloads::Workload;
+use crate::workloads::{Head, Workload};
 
 /// Tables beyond this are not worth the wait.
 const LARGEST_TABLE: usize = 1 << 30;
@@ -17,15 +17,11 @@ const LARGEST_TABLE: usize = 1 << 30;
 /// A formulation of the literature.
 #[derive(Clone, Copy, Debug)]
 pub struct Literature {
-    /// Its name.
     pub name: &'static str,
-    /// In a sentence.
     pub summary: &'static str,
-    /// Where it was published, or who uses it.
     pub source: &'static str,
     /// How the source counts positions and pairs.
     pub counting: &'static str,
-    /// The pairing it is written for.
     pub pairing: &'static [Pairing],
     /// f32 moved, and operations done, for each element that rotates.
     pub cost: fn(&Workload) -> (f64, f64),
@@ -105,4 +101,21 @@ impl<F: FnMut(&[f32], &mut [f32]) -> Result<()>> Runner for OutOfPlace<F> {
         bytes.copy_from_slice(bytemuck::cast_slice(&self.output));
         Ok(())
     }
+}
+
+/// A rotation head by head, by the row of its token in a table.
+pub(super) fn by_heads<T: 'static>(
+    case: &Case,
+    table: Vec<T>,
+    rotate: impl Fn(&[T], &[f32], &mut [f32]) + 'static,
+) -> Result<Box<dyn Runner>> {
+    let workload = case.workload.clone();
+    let (dim, row) = (workload.head_dim, table.len() / workload.positions().len());
+    out_of_place(case, move |x, output| {
+        workload.each_head(|Head { row: token, at }| {
+            let output = &mut output[at..][..dim];
+            rotate(&table[token * row..][..row], &x[at..][..dim], output);
+        });
+        Ok(())
+    })
 }

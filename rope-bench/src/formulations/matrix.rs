@@ -10,7 +10,7 @@ use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
 use rope_core::Pairing;
 
 use super::cos_sin_f32;
-use super::literature::{Literature, out_of_place};
+use super::literature::{Literature, by_heads, out_of_place};
 use crate::workloads::{Part, Workload};
 
 /// `R[context, d, d]`, a matrix product for each token.
@@ -65,23 +65,12 @@ pub const BLOCKS: Literature = Literature {
     cost: |_| (2.0, 3.0),
     table: |_| 0,
     prepare: |case| {
-        let workload = case.workload.clone();
-        let table: Vec<[[f32; 2]; 2]> = cos_sin_f32(&workload)
-            .map(|(cos, sin)| [[cos, -sin], [sin, cos]])
-            .collect();
-        let pairs = workload.head_dim / 2;
-        out_of_place(case, move |x, output| {
-            let x: &[[f32; 2]] = bytemuck::cast_slice(x);
-            let output: &mut [[f32; 2]] = bytemuck::cast_slice_mut(output);
-            workload.each_head(|head| {
-                let at = head.at / 2;
-                let row = &table[head.row * pairs..][..pairs];
-                let output = output[at..][..pairs].iter_mut();
-                for ((y, x), block) in output.zip(&x[at..][..pairs]).zip(row) {
-                    *y = block.map(|[a, b]| a * x[0] + b * x[1]);
-                }
-            });
-            Ok(())
+        let blocks = cos_sin_f32(&case.workload).map(|(cos, sin)| [[cos, -sin], [sin, cos]]);
+        by_heads(case, blocks.collect(), |row, x, y| {
+            let (y, _) = y.as_chunks_mut();
+            for ((y, x), block) in y.iter_mut().zip(x.as_chunks::<2>().0).zip(row) {
+                *y = block.map(|[a, b]| a * x[0] + b * x[1]);
+            }
         })
     },
     ..DENSE

@@ -72,11 +72,8 @@ fn multiply(x: &[f32], table: &[f32], product: &mut [f32], positions: &[u32], wo
     let dim = workload.head_dim;
     workload.each_head(|head| {
         let row = &table[positions[head.row] as usize * dim..][..dim];
-        for ((y, x), c) in product[head.at..][..dim]
-            .iter_mut()
-            .zip(&x[head.at..][..dim])
-            .zip(row)
-        {
+        let (x, product) = (&x[head.at..][..dim], &mut product[head.at..][..dim]);
+        for ((y, x), c) in product.iter_mut().zip(x).zip(row) {
             *y = x * c;
         }
     });

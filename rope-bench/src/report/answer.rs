@@ -2,12 +2,13 @@
 
 use maud::{Markup, html};
 
+use crate::measuring::mean;
 use crate::report::engines::{self, ON_THE_FLY, OURS, Taken};
 use crate::report::kind::{Kind, legend};
 use crate::report::range::Range;
 use crate::report::svg::bars::{Bar, draw};
-use crate::report::svg::{roof, roofs};
-use crate::report::table::{count, digits, time};
+use crate::report::svg::{bar, roof};
+use crate::report::table::{count, digits, distinct};
 use crate::report::titles::Titled;
 use crate::results::CaseResult;
 
@@ -30,31 +31,16 @@ impl Entry<'_> {
     /// Bold if it cannot be told from the fastest one.
     fn bar(&self, fastest: Range) -> Bar {
         let Taken {
-            case,
-            measurement: m,
-            ..
+            case, measurement, ..
         } = self.taken;
-        let kind = Kind::of(&m.formulation);
-        let name = match kind {
+        let name = match Kind::of(&measurement.formulation) {
             Kind::Own { backend } => format!("rope-core {backend}"),
             Kind::Intrinsics { backend } => format!("C {backend}"),
-            _ => m.formulation.clone(),
+            _ => measurement.formulation.clone(),
         };
-        let range = self.range();
         Bar {
             name: format!("{} {name}", self.run.letter).trim().to_owned(),
-            value: format!("{} roofs, {}", digits(m.times_roof()), time(m.time.minimum)),
-            class: kind.class(),
-            low: range.low,
-            high: range.high,
-            is_first: range.overlaps(fastest),
-            about: format!(
-                "{}, {} pairs: {} times the roof, slower rounds {}",
-                m.formulation,
-                case.pairing,
-                digits(range.low),
-                digits(range.high)
-            ),
+            ..bar(case, measurement, self.range().overlaps(fastest))
         }
     }
 }
@@ -97,28 +83,17 @@ struct Row<'a> {
     cells: Vec<Option<f64>>,
 }
 
-impl Row<'_> {
-    /// Of the columns that it has.
-    fn geometric_mean(&self) -> f64 {
-        let logs: Vec<f64> = self.cells.iter().flatten().map(|x| x.ln()).collect();
-        (logs.iter().sum::<f64>() / logs.len() as f64).exp()
-    }
-}
-
 /// Every engine on every machine, by element and workload: the darker, the farther from the limit.
 fn matrix(runs: &[Titled], elements: &[&str]) -> Markup {
     let workloads = distinct(timed(runs).map(|(_, case)| case.workload.as_str()));
-    let columns: Vec<(&str, &str)> = elements
-        .iter()
-        .flat_map(|&element| workloads.iter().map(move |&workload| (element, workload)))
-        .collect();
+    let of = |element| workloads.iter().map(move |&workload| (element, workload));
+    let columns: Vec<(&str, &str)> = elements.iter().flat_map(|&element| of(element)).collect();
     let mut rows: Vec<Row<'_>> = Vec::new();
     for (column, (element, workload)) in columns.iter().enumerate() {
         for Entry { run, taken } in entries(runs, workload, element) {
             let engine = taken.engine;
-            let known = rows
-                .iter()
-                .position(|row| row.engine == engine && row.run.letter == run.letter);
+            let is_same = |row: &Row<'_>| row.engine == engine && row.run.letter == run.letter;
+            let known = rows.iter().position(is_same);
             let row = known.unwrap_or_else(|| {
                 let cells = vec![None; columns.len()];
                 rows.push(Row { run, engine, cells });
@@ -127,7 +102,8 @@ fn matrix(runs: &[Titled], elements: &[&str]) -> Markup {
             rows[row].cells[column] = Some(taken.low());
         }
     }
-    rows.sort_by(|a, b| a.geometric_mean().total_cmp(&b.geometric_mean()));
+    let of = |row: &Row<'_>| mean(&row.cells.iter().flatten().copied().collect::<Vec<_>>());
+    rows.sort_by(|a, b| of(a).total_cmp(&of(b)));
     html! {
         p.soft { @for workload in &workloads {
             @if let Some((_, case)) = timed(runs).find(|(_, case)| case.workload == *workload) {
@@ -162,18 +138,17 @@ fn shade(times: f64) -> String {
 fn disturbed(runs: &[Titled]) -> Markup {
     /// What the clock and the alignment of a loop may do.
     const TOLERANCE: f64 = 0.95;
-    let cases: Vec<String> = timed(runs)
-        .filter(|(_, case)| case.measurements.iter().any(|m| m.times_roof() < TOLERANCE))
-        .map(|(run, case)| {
-            format!("{} {} {}", run.letter, case.workload, case.group)
-                .trim()
-                .to_owned()
-        })
-        .collect();
+    let is_disturbed =
+        |case: &CaseResult| case.measurements.iter().any(|m| m.times_roof() < TOLERANCE);
+    let cases = timed(runs).filter(|(_, case)| is_disturbed(case));
+    let name = |(run, case): (&Titled, &CaseResult)| {
+        format!("{} {} {}", run.letter, case.workload, case.group)
+    };
+    let cases: Vec<String> = cases.map(name).collect();
     html! {
         @if let Some(first) = cases.first() {
             p.warn {
-                "The machine was busy: in " (cases.len()) " of " (timed(runs).count()) " cases, " (first) " the \
+                "The machine was busy: in " (cases.len()) " of " (timed(runs).count()) " cases, " (first.trim()) " the \
                  first of them, a formulation was faster than the roof, which cannot be. What is said there of time \
                  over roof is too small: measure again."
             }
@@ -184,26 +159,22 @@ fn disturbed(runs: &[Titled]) -> Markup {
 /// A panel for each workload.
 fn picture(runs: &[Titled], element: &str) -> Markup {
     let workloads = distinct(timed(runs).map(|(_, case)| case.workload.as_str()));
-    let known: Vec<_> = SHOWN
-        .into_iter()
-        .filter(|name| workloads.contains(name))
-        .collect();
+    let known = SHOWN.into_iter().filter(|name| workloads.contains(name));
+    let known: Vec<_> = known.collect();
     let shown = if known.is_empty() { workloads } else { known };
     let panels = shown.into_iter().take(SHOWN.len());
     let panels: Vec<_> = panels
         .map(|workload| entries(runs, workload, element))
         .collect();
-    let names = panels
-        .iter()
-        .flatten()
-        .map(|entry| entry.taken.measurement.formulation.as_str());
+    let all = panels.iter().flatten();
+    let names = all.map(|entry| &*entry.taken.measurement.formulation);
     html! {
         div.cards {
             @for entries in &panels { @if let Some(Entry { taken: Taken { case, .. }, .. }) = entries.first() {
                 figure {
                     figcaption { (headline(entries)) (case.about) ", " (element) }
                     @let bars = bars(entries);
-                    (draw(&format!("{}, {element}: time over roof", case.about), &roofs(&bars), &bars))
+                    (draw(&format!("{}, {element}: time over roof", case.about), &bars))
                 }
             } }
         }
@@ -278,14 +249,4 @@ fn timed(runs: &[Titled]) -> impl Iterator<Item = (&Titled, &CaseResult)> {
     let way = |case: &CaseResult| (case.threads, !case.aligned);
     let usual = cases.clone().map(|(_, case)| way(case)).min();
     cases.filter(move |(_, case)| Some(way(case)) == usual)
-}
-
-fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut found = Vec::new();
-    for name in names {
-        if !found.contains(&name) {
-            found.push(name);
-        }
-    }
-    found
 }

@@ -19,12 +19,8 @@ pub const IN_C: &str = "the same kernel in C";
 
 /// Which engine a formulation is; nothing for a backend that the machine would not choose.
 pub fn engine<'a>(run: &Run, formulation: &'a str) -> Option<&'a str> {
-    let chosen = |backend: &str| {
-        run.machine
-            .backends
-            .first()
-            .is_none_or(|best| best == backend)
-    };
+    let best = run.machine.backends.first();
+    let chosen = |backend: &str| best.is_none_or(|best| best == backend);
     match Kind::of(formulation) {
         Kind::Own { backend } => chosen(backend).then_some(OURS),
         Kind::OnTheFly { backend } => chosen(backend).then_some(ON_THE_FLY),
@@ -37,7 +33,6 @@ pub fn engine<'a>(run: &Run, formulation: &'a str) -> Option<&'a str> {
 /// What an engine takes in a workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Taken<'a> {
-    /// Its name.
     pub engine: &'a str,
     /// The case in the pairing that suits it best.
     pub case: &'a CaseResult,
@@ -78,12 +73,11 @@ pub fn taken<'a>(run: &Run, cases: impl Iterator<Item = &'a CaseResult>) -> Vec<
             match all.iter_mut().find(|known| known.engine == engine) {
                 Some(known) => {
                     let high = high.max(known.high);
-                    let best = if taken.low() < known.low() {
-                        taken
-                    } else {
-                        *known
+                    let is_best = taken.low() < known.low();
+                    *known = Taken {
+                        high,
+                        ..if is_best { taken } else { *known }
                     };
-                    *known = Taken { high, ..best };
                 }
                 None => all.push(taken),
             }

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::results::{FORMAT, Run};
 use crate::tune;
@@ -25,27 +25,22 @@ pub fn write(path: &Path, contents: &[u8]) -> Result<()> {
 
 /// Whether a file could be written there: asked before a run, not after it.
 pub fn check_writable(path: &Path) -> Result<()> {
-    if path.is_dir() {
-        bail!("cannot write {}: it is a directory", path.display());
+    let name = path.display();
+    ensure!(!path.is_dir(), "cannot write {name}: it is a directory");
+    if !is_device(path) {
+        let unfinished = Unfinished(temporary(path)?);
+        File::create(&unfinished.0).with_context(|| format!("cannot write {name}"))?;
     }
-    if is_device(path) {
-        return Ok(());
-    }
-    let unfinished = Unfinished(temporary(path)?);
-    File::create(&unfinished.0).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(())
 }
 
 /// Writes to a file, or to the standard output for `-`.
 pub fn write_or_print(path: &Path, contents: &[u8]) -> Result<()> {
-    if path.as_os_str() == "-" {
-        io::stdout()
-            .lock()
-            .write_all(contents)
-            .context("cannot write to the standard output")
-    } else {
-        write(path, contents)
+    if path.as_os_str() != "-" {
+        return write(path, contents);
     }
+    let written = io::stdout().lock().write_all(contents);
+    written.context("cannot write to the standard output")
 }
 
 /// Reads the JSON of a run.
@@ -82,36 +77,33 @@ pub fn is_run(path: &Path) -> Result<bool> {
 pub fn read_all(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Run)>> {
     let mut runs = Vec::new();
     for path in paths {
+        let mut files = vec![path.clone()];
         if path.is_dir() {
-            let mut files = Vec::new();
+            files.clear();
             recorded(path, &mut files)?;
-            if files.is_empty() {
-                bail!("no .json file in {} or below", path.display());
-            }
+            ensure!(
+                !files.is_empty(),
+                "no .json file in {} or below",
+                path.display()
+            );
             files.sort();
-            for file in files {
-                let run = read(&file)?;
-                runs.push((file, run));
-            }
-        } else {
-            runs.push((path.clone(), read(path)?));
+        }
+        for file in files {
+            let run = read(&file)?;
+            runs.push((file, run));
         }
     }
     Ok(runs)
 }
 
 /// The runs below a folder: its `.json` files, but for records of knobs.
-pub(crate) fn recorded(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+pub fn recorded(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     let fail = || format!("cannot read {}", folder.display());
     for entry in fs::read_dir(folder).with_context(fail)? {
         let path = entry.with_context(fail)?.path();
         if path.is_dir() {
             recorded(&path, files)?;
-        } else if path
-            .extension()
-            .is_some_and(|extension| extension == "json")
-            && path.file_name().is_some_and(|name| name != tune::FILE)
-        {
+        } else if path.extension().is_some_and(|of| of == "json") && !path.ends_with(tune::FILE) {
             files.push(path);
         }
     }

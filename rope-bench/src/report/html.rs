@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use crate::measuring::Time;
 use crate::report::answer::answer;
 use crate::report::kind::legend;
 use crate::report::playground;
 use crate::report::svg;
-use crate::report::table::{self, count, digits, time};
+use crate::report::table::{self, digits, time};
 use crate::report::titles::Titled;
-use crate::results::{Accuracy, CaseResult, CyclesResult, RowsResult, Run};
+use crate::results::{Accuracy, CaseResult, RowsResult, Run};
 use crate::rows::LIBM;
 
 const STYLE: &str = include_str!("style.css");
@@ -40,19 +41,12 @@ pub fn page(runs: &[Titled]) -> String {
 
 /// What the page says, of which machine.
 fn title(runs: &[Titled]) -> String {
-    match runs {
-        [one] => format!(
-            "Rotary position embedding against the limit of {}",
-            one.run.machine.name()
-        ),
-        _ => {
-            let names: Vec<_> = runs.iter().map(Titled::short).collect();
-            format!(
-                "Rotary position embedding against the machine's limit: {}",
-                names.join(", ")
-            )
-        }
+    let what = "Rotary position embedding against the";
+    if let [one] = runs {
+        return format!("{what} limit of {}", one.run.machine.name());
     }
+    let names: Vec<_> = runs.iter().map(Titled::short).collect();
+    format!("{what} machine's limit: {}", names.join(", "))
 }
 
 /// A heading that a link can name: where a run is one of several, with its letter.
@@ -86,7 +80,6 @@ fn one(titled: &Titled, is_alone: bool) -> Markup {
             }
         }
         @if let Some(rows) = run.rows.as_ref().filter(|_| !is_emulated) { (makers(rows)) }
-        @if let Some(cycles) = &run.cycles { (predictions(cycles)) }
     }
 }
 
@@ -95,21 +88,16 @@ fn facts(run: &Run) -> Markup {
     let values: usize = run.verification.iter().map(|line| line.values).sum();
     let wrong: usize = run.verification.iter().map(|line| line.wrong).sum();
     let models: BTreeSet<_> = run.verification.iter().map(|line| &line.model).collect();
-    let verified = if models.is_empty() {
-        String::new()
-    } else {
-        format!("{values} values of {} models, {wrong} wrong", models.len())
+    let verified = match models.len() {
+        0 => String::new(),
+        count => format!("{values} values of {count} models, {wrong} wrong"),
     };
     let dispatch = run.dispatch.iter();
     let dispatch = dispatch.map(|line| format!("{} {}", line.backend, time(line.time.minimum)));
+    let load = run.load.as_ref().map(|_| table::load(run));
     let mut facts = run.machine.facts();
     facts.extend([
-        (
-            "load",
-            run.load
-                .as_ref()
-                .map_or_else(String::new, |_| table::load(run)),
-        ),
+        ("load", load.unwrap_or_default()),
         ("verified", verified),
         ("a call", dispatch.collect::<Vec<_>>().join(", ")),
     ]);
@@ -139,67 +127,34 @@ fn caption(case: &CaseResult) -> Markup {
 }
 
 fn numbers(group: &[CaseResult]) -> Markup {
-    const HEADING: [&str; 9] = [
-        "workload, formulation",
-        "elements/ns",
-        "GB/s",
-        "call",
-        "median",
-        "spread",
-        "time / roof",
-        "error",
-        "prepared in",
-    ];
-    let mut rows = vec![HEADING.map(str::to_owned).to_vec()];
+    let heading =
+        "workload, formulation|elements/ns|GB/s|call|median|spread|time / roof|error|prepared in";
+    let mut rows = vec![table::texts(heading.split('|'))];
     for case in group {
-        let copy = case.copy.iter().map(|copy| {
+        let line = |name: &str, bytes: f64, of: &Time, times_roof: f64| {
             vec![
-                format!("{} memcpy", case.workload),
-                digits(case.elements as f64 / copy.minimum),
-                digits(2.0 * case.bytes as f64 / copy.minimum),
-                time(copy.minimum),
-                time(copy.median),
-                format!("{:.1} %", 100.0 * copy.spread),
-                digits(copy.minimum / case.roof()),
-                String::new(),
-                String::new(),
+                format!("{} {name}", case.workload),
+                digits(case.elements as f64 / of.minimum),
+                digits(bytes / of.minimum),
+                time(of.minimum),
+                time(of.median),
+                format!("{:.1} %", 100.0 * of.spread),
+                digits(times_roof),
             ]
-        });
-        rows.extend(copy);
+        };
+        rows.extend(case.copy.iter().map(|copy| {
+            let times_roof = copy.minimum / case.roof();
+            let mut row = line("memcpy", 2.0 * case.bytes as f64, copy, times_roof);
+            row.extend(table::texts(["", ""]));
+            row
+        }));
         rows.extend(case.measurements.iter().map(|m| {
-            vec![
-                format!("{} {}", case.workload, m.formulation),
-                digits(case.elements_per_ns(m)),
-                digits(m.gigabytes_per_s()),
-                time(m.time.minimum),
-                time(m.time.median),
-                format!("{:.1} %", 100.0 * m.time.spread),
-                digits(m.times_roof()),
-                format!("{:.1e}", m.error),
-                time(m.preparation),
-            ]
+            let mut row = line(&m.formulation, m.bytes, &m.time, m.times_roof());
+            row.extend([format!("{:.1e}", m.error), time(m.preparation)]);
+            row
         }));
     }
     rectangle(&rows)
-}
-
-/// What kernels should take on CPUs that are not here.
-fn predictions(cycles: &CyclesResult) -> Markup {
-    html! {
-        h3 { "Prediction: cycles for each element" }
-        p.warn {
-            "A prediction, not a measurement. " (cycles.tool) " plays the inner loops, heads of \
-             " (cycles.head_dim) " channels rotated in place, on models of CPUs: all data are in the first cache, \
-             and all branches foreseen. Loops of ARM whose stores move their own address, some of the scalar ones, \
-             take less than it says. Where a kernel runs on this machine, what it takes stands beside it."
-        }
-        p.soft { "Loop: elements and instructions of an iteration. Stack: vectors, and other values, that it keeps \
-         there." }
-        @for kernels in cycles.kernels.chunk_by(|a, b| a.architecture == b.architecture) {
-            (rectangle(&table::predicted(cycles, kernels)))
-        }
-        ul.soft { @for note in table::cycles_notes(cycles) { li { (note) } } }
-    }
 }
 
 /// A table: its heading, then its rows.
@@ -226,40 +181,20 @@ fn instructions(group: &[CaseResult]) -> Markup {
 
 /// How long cos and sin take to make.
 fn makers(rows: &RowsResult) -> Markup {
-    let heading = [
-        "backend, tokens",
-        "rotate_at / rotate",
-        "rotate_at",
-        "rotate",
-    ];
-    let rotated = rows.rotated.iter().map(|rotated| {
-        vec![
-            format!("{} {}", rotated.backend, count(rotated.tokens, "token")),
-            digits(rotated.ratio),
-            time(rotated.rotate_at.minimum),
-            time(rotated.rotate.minimum),
-        ]
-    });
-    let rotated: Vec<_> = std::iter::once(heading.map(str::to_owned).to_vec())
-        .chain(rotated)
-        .collect();
     html! {
         h3 { "Making cos and sin" }
         p {
-            "Rows of " (rows.pairs) " pairs, correctly rounded at every position. Beside them the platform's sinf \
-             and cosf ("
-            (LIBM) "), of the f32 angles that models compute. A bar is the time of one cos and one sin: shorter is \
-             faster."
+            "Rows of " (rows.pairs) " pairs, correctly rounded at every position: nanoseconds of one cos and one sin, the \
+             time of all, and how many times faster than the platform's sinf and cosf (" (LIBM) ") of the f32 angles that \
+             models compute."
         }
-        div.cards { @for tokens in table::makers(rows).0 {
-            figure { figcaption { b { (count(tokens, "row")) } } (svg::makers::makers(rows, tokens)) }
-        } }
+        (rectangle(&table::made(rows)))
         @if let Some(first) = rows.rotated.first() {
             p {
-                "Rotating " (first.heads) " heads with rows that are made on the way (rotate_at) and with ready ones \
-                 (rotate):"
+                "Rotating " (first.heads) " heads with rows that are made on the way and with ready ones: the ratio, and both \
+                 times."
             }
-            (rectangle(&rotated))
+            (rectangle(&table::rotated(rows)))
         }
     }
 }

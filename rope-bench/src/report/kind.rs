@@ -2,29 +2,24 @@
 
 use maud::{Markup, html};
 
-use crate::formulations::{fused, normed};
+use crate::formulations::fused;
 
 /// Whose a formulation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind<'a> {
     /// rope-core's, with rows that are ready.
     Own {
-        /// The backend.
         backend: &'a str,
     },
     /// rope-core's, with rows that are made in the call.
     OnTheFly {
-        /// The backend.
         backend: &'a str,
     },
     /// The same kernel in C.
     Intrinsics {
-        /// The backend that it is like.
         backend: &'a str,
     },
-    /// A formulation of the literature, written for the bench.
     Literature,
-    /// What another library ships.
     Library,
 }
 
@@ -40,7 +35,7 @@ impl<'a> Kind<'a> {
                 None => Kind::Own { backend: own },
             };
         }
-        if let Some(own) = formulation.strip_prefix(normed::PREFIX) {
+        if let Some(own) = formulation.strip_prefix(fused::NORMED) {
             let backend = own.split('/').next().unwrap_or(own);
             return Kind::Own { backend };
         }

@@ -6,7 +6,6 @@ use crate::results::CaseResult;
 /// From the fastest round to about the third quartile.
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
-    /// The fastest round.
     pub low: f64,
     /// Three of four rounds were faster, about: a run keeps how far apart the quartiles are, not where they lie, and
     /// they are taken to lie at equal distances from the median.
@@ -30,31 +29,22 @@ impl Range {
 
 /// Nanoseconds of a case's roof.
 pub fn roof(case: &CaseResult) -> Range {
-    case.roofs
-        .iter()
-        .map(|roof| Range::of(&roof.time, 1.0))
+    let none = Range {
+        low: f64::NAN,
+        high: f64::NAN,
+    };
+    let ranges = case.roofs.iter().map(|roof| Range::of(&roof.time, 1.0));
+    ranges
         .min_by(|a, b| a.low.total_cmp(&b.low))
-        .unwrap_or(Range {
-            low: f64::NAN,
-            high: f64::NAN,
-        })
+        .unwrap_or(none)
 }
 
 /// For each measurement of a case, whether it cannot be told from the fastest one: their rounds overlap.
 pub fn firsts(case: &CaseResult) -> Vec<bool> {
-    let ranges: Vec<_> = case
-        .measurements
-        .iter()
-        .map(|measurement| Range::of(&measurement.time, 1.0))
-        .collect();
-    let fastest = ranges
-        .iter()
-        .copied()
-        .min_by(|a, b| a.low.total_cmp(&b.low));
-    ranges
-        .iter()
-        .map(|range| fastest.is_some_and(|fastest| range.overlaps(fastest)))
-        .collect()
+    let ranges = case.measurements.iter().map(|of| Range::of(&of.time, 1.0));
+    let fastest = ranges.clone().min_by(|a, b| a.low.total_cmp(&b.low));
+    let is_first = |range: Range| fastest.is_some_and(|fastest| range.overlaps(fastest));
+    ranges.map(is_first).collect()
 }
 
 #[cfg(test)]

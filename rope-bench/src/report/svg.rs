@@ -5,16 +5,14 @@
 
 pub mod bars;
 pub mod errors;
-pub mod makers;
-pub mod plane;
 
 use maud::{Markup, PreEscaped, html};
 
-use self::bars::{Bar, Ruler};
+use self::bars::Bar;
 use crate::report::kind::Kind;
 use crate::report::range::{self, Range};
 use crate::report::table::{digits, time};
-use crate::results::CaseResult;
+use crate::results::{CaseResult, Measurement};
 
 /// What the plots and the page share.
 pub const STYLE: &str = include_str!("svg/style.css");
@@ -56,24 +54,6 @@ pub fn groups(cases: &[CaseResult]) -> impl Iterator<Item = &[CaseResult]> {
     cases.chunk_by(|a, b| a.group == b.group)
 }
 
-/// How many times the roof everything takes: up to 5, or as far as half of the bars reach.
-pub fn roofs(bars: &[Bar]) -> Ruler {
-    let mut ends: Vec<f64> = bars.iter().map(|bar| bar.low).collect();
-    ends.sort_by(f64::total_cmp);
-    let half = ends.get(ends.len() / 2).copied().unwrap_or(0.0);
-    let step = [1.0, 2.0, 4.0, 10.0, 20.0, 40.0, 100.0];
-    let step = step
-        .into_iter()
-        .find(|step| half <= 5.0 * step)
-        .unwrap_or(200.0);
-    Ruler {
-        most: 5.0 * step,
-        ticks: (0..=5).map(|tick| f64::from(tick) * step).collect(),
-        unit: "time / roof: shorter is faster, 1 is the machine's limit",
-        line: Some(1.0),
-    }
-}
-
 /// The bar of the roof itself.
 pub fn roof(case: &CaseResult) -> Bar {
     Bar {
@@ -91,33 +71,39 @@ pub fn roof(case: &CaseResult) -> Bar {
     }
 }
 
+/// The bar of a formulation in a case: bold if it cannot be told from the fastest one.
+pub fn bar(case: &CaseResult, m: &Measurement, is_first: bool) -> Bar {
+    let Range { low, high } = Range::of(&m.time, case.roof());
+    let (name, roofs, call) = (&m.formulation, digits(m.times_roof()), time(m.time.minimum));
+    Bar {
+        name: name.clone(),
+        value: format!("{roofs} roofs, {call}"),
+        class: Kind::of(name).class(),
+        low,
+        high,
+        is_first,
+        about: format!(
+            "{name}, {} pairs: {roofs} times the roof, slower rounds {}, {call}, {} elements/ns; median {}, spread \
+             {:.1} %, error {:.0e}",
+            case.pairing,
+            digits(high),
+            digits(case.elements_per_ns(m)),
+            time(m.time.median),
+            100.0 * m.time.spread,
+            m.error
+        ),
+    }
+}
+
 /// How many times the roof each formulation takes in a case.
 pub fn bars(case: &CaseResult) -> Markup {
+    let firsts = range::firsts(case).into_iter();
+    let measured = case.measurements.iter().zip(firsts);
     let mut bars = vec![roof(case)];
-    for (m, is_first) in case.measurements.iter().zip(range::firsts(case)) {
-        let range = Range::of(&m.time, case.roof());
-        bars.push(Bar {
-            name: m.formulation.clone(),
-            value: format!("{} roofs, {}", digits(m.times_roof()), time(m.time.minimum)),
-            class: Kind::of(&m.formulation).class(),
-            low: range.low,
-            high: range.high,
-            is_first,
-            about: format!(
-                "{}: {} times the roof, {}, {} elements/ns; median {}, spread {:.1} %, error {:.0e}",
-                m.formulation,
-                digits(m.times_roof()),
-                time(m.time.minimum),
-                digits(case.elements_per_ns(m)),
-                time(m.time.median),
-                100.0 * m.time.spread,
-                m.error
-            ),
-        });
-    }
+    bars.extend(measured.map(|(m, is_first)| bar(case, m, is_first)));
     let title = format!(
         "{} {}, {}: time over roof of each formulation",
         case.workload, case.shape, case.group
     );
-    bars::draw(&title, &roofs(&bars), &bars)
+    bars::draw(&title, &bars)
 }

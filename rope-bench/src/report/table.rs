@@ -1,4 +1,5 @@
-//! Tables for a terminal.
+//! Tables for a terminal. comfy-table aligns them; what stands in their cells is here, for the commands and for the
+//! page.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -6,12 +7,12 @@ use std::path::Path;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use rope_core::Backend;
 
-use crate::cache::Pass;
 use crate::call;
+use crate::gains::Pass;
 use crate::machine::Machine;
+use crate::measuring::mean;
 use crate::results::{
-    Accuracy, CallCost, CaseResult, CyclesResult, Dispatch, KernelCycles, Made, Measurement,
-    Record, RowsResult, Run, formulations,
+    Accuracy, CallCost, CaseResult, Dispatch, Measurement, Record, RowsResult, Run, formulations,
 };
 use crate::rows::LIBM;
 use crate::verification::Verified;
@@ -30,48 +31,34 @@ pub fn machine(machine: &Machine) -> String {
 
 /// The elements of one model on one backend: a line, and one more for each that is wrong.
 pub fn verified(elements: &[Verified]) -> String {
-    let Some(Verified {
-        model,
-        layout,
-        backend,
-        ..
-    }) = elements.first()
-    else {
+    let Some(first) = elements.first() else {
         return String::new();
     };
-    let mut line = format!("{model:<18} {backend:<9}");
-    for Verified {
-        element,
-        values,
-        wrong,
-        ..
-    } in elements
-    {
-        let verdict = if *wrong == 0 {
-            "right".to_owned()
-        } else {
-            format!("{wrong} WRONG")
-        };
-        let _ = write!(line, "{element:>5} {values:>6} {verdict}  ");
+    let mut line = format!("{:<18} {:<9}", first.model, first.backend);
+    for of in elements {
+        let verdict = wrong(of.wrong, "right");
+        let _ = write!(line, "{:>5} {:>6} {verdict}  ", of.element, of.values);
     }
-    let _ = write!(line, " ({layout})");
-    for Verified { element, first, .. } in elements {
-        if let Some(first) = first {
-            let _ = write!(line, "\n    {element} {first}");
+    let _ = write!(line, " ({})", first.layout);
+    for of in elements {
+        if let Some(first) = &of.first {
+            let _ = write!(line, "\n    {} {first}", of.element);
         }
     }
     line
 }
 
+fn wrong(number: usize, none: &str) -> String {
+    match number {
+        0 => none.into(),
+        _ => format!("{number} WRONG"),
+    }
+}
+
 /// The sum of the verification.
 pub fn verification(lines: &[Verified]) -> String {
     let values: usize = lines.iter().map(|line| line.values).sum();
-    let wrong: usize = lines.iter().map(|line| line.wrong).sum();
-    let verdict = if wrong == 0 {
-        "every bit right".to_owned()
-    } else {
-        format!("{wrong} WRONG")
-    };
+    let verdict = wrong(lines.iter().map(|line| line.wrong).sum(), "every bit right");
     format!("{values} values compared: {verdict}\n")
 }
 
@@ -88,14 +75,12 @@ pub fn record(run: &Run, path: &Path) -> String {
             refused.len()
         );
         for line in refused {
+            let (formulation, over) = (&line.formulation, &line.over);
+            let spread = 100.0 * line.spread;
+            let of = format!("{} {}", line.workload, line.group);
             let _ = writeln!(
                 text,
-                "  {} {}: {} / {} spreads over {:.0} %",
-                line.workload,
-                line.group,
-                line.formulation,
-                line.over,
-                100.0 * line.spread
+                "  {of}: {formulation} / {over} spreads over {spread:.0} %"
             );
         }
     }
@@ -106,53 +91,36 @@ pub fn record(run: &Run, path: &Path) -> String {
 pub fn load(run: &Run) -> String {
     match &run.load {
         None => "What else the machine did is not known.".into(),
-        Some(load) => format!(
-            "{}: other programs had {} of {}, other machines {}.",
-            if load.is_shared() {
-                "A shared machine"
-            } else {
-                "A quiet machine"
-            },
-            digits(load.others),
-            count(run.machine.cores, "core"),
-            digits(load.stolen)
-        ),
+        Some(load) => {
+            let kind = if load.is_shared() { "shared" } else { "quiet" };
+            let (others, stolen) = (digits(load.others), digits(load.stolen));
+            let cores = count(run.machine.cores, "core");
+            format!(
+                "A {kind} machine: other programs had {others} of {cores}, other machines {stolen}."
+            )
+        }
     }
 }
 
 /// The last line of a run: what to use, how near to the limit it is, and whose the machine was. Nothing if nothing was
 /// measured.
 pub fn conclusion(run: &Run) -> String {
-    let of = |name: &str| -> Vec<f64> {
+    let named = formulations(&run.cases).into_iter().map(|name| {
         let measured = run.cases.iter().filter_map(|case| case.measured(name));
-        measured.map(Measurement::times_roof).collect()
-    };
-    let named = formulations(&run.cases)
-        .into_iter()
-        .map(|name| (name, of(name)));
-    let named: Vec<_> = named.collect();
+        (name, measured.map(Measurement::times_roof).collect())
+    });
+    let named: Vec<(&str, Vec<f64>)> = named.collect();
     // What admits fewer cases is no answer for all.
-    let most = named
-        .iter()
-        .map(|(_, times)| times.len())
-        .max()
-        .unwrap_or(0);
-    let mean = |times: &[f64]| {
-        let logs = times.iter().map(|times| times.ln()).sum::<f64>();
-        (logs / times.len() as f64).exp()
-    };
-    let of_all = named.iter().filter(|(_, times)| times.len() == most);
+    let most = named.iter().map(|(_, times)| times.len()).max();
+    let of_all = named.iter().filter(|(_, times)| Some(times.len()) == most);
     let best = of_all.min_by(|(_, a), (_, b)| mean(a).total_cmp(&mean(b)));
     let Some((name, times)) = best.filter(|_| run.machine.emulator.is_none()) else {
         return String::new();
     };
-    let largest = times.iter().copied().fold(0.0, f64::max);
+    let [mean, largest] = [mean(times), times.iter().copied().fold(0.0, f64::max)].map(digits);
+    let (cases, load) = (count(times.len(), "case"), load(run));
     format!(
-        "Use {name}: {} times the limit in the mean of {}, at most {}. {}\n",
-        digits(mean(times)),
-        count(times.len(), "case"),
-        digits(largest),
-        load(run)
+        "Use {name}: {mean} times the limit in the mean of {cases}, at most {largest}. {load}\n"
     )
 }
 
@@ -160,8 +128,7 @@ pub fn conclusion(run: &Run) -> String {
 pub fn dispatch(lines: &[Dispatch]) -> String {
     let cost = |line: &Dispatch| {
         let made = line.with_tensor.as_ref();
-        let made = made.map(|time| format!(" ({:.1})", time.minimum));
-        let made = made.unwrap_or_default();
+        let made = or_empty(made, |time| format!(" ({:.1})", time.minimum));
         format!("{} {:.1} ns{made}", line.backend, line.time.minimum)
     };
     let costs: Vec<_> = lines.iter().map(cost).collect();
@@ -184,32 +151,43 @@ pub fn speeds(cases: &[CaseResult]) -> Vec<Vec<String>> {
     let roof = |case: &CaseResult| cell(case, case.roof(), None);
     let copy = |case: &CaseResult| {
         let copy = case.copy.as_ref().map(|copy| copy.minimum);
-        copy.map_or_else(String::new, |copy| {
-            cell(case, copy, Some(copy / case.roof()))
-        })
+        or_empty(copy, |copy| cell(case, copy, Some(copy / case.roof())))
     };
     let mut rows = vec![
         row(group, cases.iter().map(head)),
         row("roof", cases.iter().map(roof)),
         row("memcpy", cases.iter().map(copy)),
     ];
-    rows[0].extend(["error".into(), "prepared in".into()]);
-    for name in formulations(cases) {
-        let measured = cases.iter().map(|case| (case, case.measured(name)));
-        let cells = measured.clone().map(|(case, measured)| {
-            measured.map_or_else(String::new, |m| {
-                cell(case, m.time.minimum, Some(m.times_roof()))
-            })
-        });
-        let most = |of: fn(&Measurement) -> f64| {
-            let measured = measured.clone().filter_map(|(_, measured)| measured);
-            measured.map(of).fold(0.0, f64::max)
-        };
-        let worst = [
-            format!("{:.0e}", most(|m| m.error)),
-            time(most(|m| m.preparation)),
-        ];
-        rows.push(row(name, cells.chain(worst)));
+    rows[0].extend(texts(["error", "prepared in"]));
+    for mut row in by_formulation("", cases.iter(), |case, m| {
+        Some(cell(case, m.time.minimum, Some(m.times_roof())))
+    })
+    .drain(1..)
+    {
+        let measured = cases.iter().filter_map(|case| case.measured(&row[0]));
+        let most = |of: fn(&Measurement) -> f64| measured.clone().map(of).fold(0.0, f64::max);
+        let (error, preparation) = (most(|m| m.error), most(|m| m.preparation));
+        row.extend([format!("{error:.0e}"), time(preparation)]);
+        rows.push(row);
+    }
+    rows
+}
+
+/// A row for each formulation of some cases, with a cell for each case.
+fn by_formulation<'a>(
+    heading: &str,
+    cases: impl Iterator<Item = &'a CaseResult> + Clone,
+    cell: impl Fn(&CaseResult, &Measurement) -> Option<String>,
+) -> Vec<Vec<String>> {
+    let mut rows = vec![row(
+        heading,
+        cases.clone().map(|case| case.workload.clone()),
+    )];
+    for name in formulations(cases.clone()) {
+        let cells = cases.clone().map(|case| cell(case, case.measured(name)?));
+        if cells.clone().any(|cell| cell.is_some()) {
+            rows.push(row(name, cells.map(Option::unwrap_or_default)));
+        }
     }
     rows
 }
@@ -238,18 +216,11 @@ pub fn calls(cases: &[CaseResult], costs: &[CallCost]) -> String {
 
 /// Nanoseconds of each number of heads.
 fn by_heads(group: &[CaseResult]) -> Vec<Vec<String>> {
-    let cases = || {
-        group
-            .iter()
-            .filter_map(|case| Some((case, call::heads(case)?)))
-    };
-    let heads = cases().map(|(_, heads)| heads.to_string());
-    let mut rows = vec![row("ns of a call, by its heads", heads)];
-    for name in formulations(cases().map(|(case, _)| case)) {
-        let measured = cases().map(|(case, _)| case.measured(name));
-        let digits = |of: &Measurement| digits(of.time.minimum);
-        let times = measured.map(|measured| measured.map_or_else(String::new, digits));
-        rows.push(row(name, times));
+    let cases = group.iter().filter(|case| call::heads(case).is_some());
+    let digits = |_: &_, m: &Measurement| Some(digits(m.time.minimum));
+    let mut rows = by_formulation("ns of a call, by its heads", cases, digits);
+    for name in &mut rows[0][1..] {
+        *name = name.trim_start_matches('H').to_owned();
     }
     rows
 }
@@ -262,8 +233,7 @@ fn calls_of(group: &[CaseResult], costs: &[CallCost]) -> Vec<Vec<String>> {
         Some(case.measured(formulation)?.time.minimum)
     };
     let alone = ALONE.iter().flat_map(|&name| [name, "/ C"]);
-    let heading = ["a call", "/ C", "a head", "/ C", "off by"].into_iter();
-    let heading = heading.chain(alone).map(String::from);
+    let heading = LINE.into_iter().chain(alone).map(String::from);
     let mut rows = vec![row(&group[0].group, heading)];
     rows[0].pop();
     for name in formulations(group) {
@@ -280,120 +250,8 @@ fn calls_of(group: &[CaseResult], costs: &[CallCost]) -> Vec<Vec<String>> {
     rows
 }
 
-/// Cycles that kernels should take: a table for each architecture.
-pub fn cycles(cycles: &CyclesResult) -> String {
-    let mut text = format!(
-        "Cycles for each element, as {} PREDICTS them: all data in the first cache, all branches foreseen. A loop: elements\n\
-         and instructions of an iteration, and what it keeps on the stack: vectors, other values\n",
-        cycles.tool
-    );
-    for kernels in cycles
-        .kernels
-        .chunk_by(|a, b| a.architecture == b.architecture)
-    {
-        text.push('\n');
-        text += &align(&predicted(cycles, kernels));
-    }
-    for note in cycles_notes(cycles) {
-        let _ = writeln!(text, "{note}");
-    }
-    let missing = |kernel: &&KernelCycles| kernel.problem.is_some();
-    let missing = cycles.kernels.iter().filter(missing).count();
-    let _ = writeln!(
-        text,
-        "{} loops found, {missing} not found",
-        cycles.kernels.len() - missing
-    );
-    text
-}
-
-/// The rows of such a table: its heading, then the kernels.
-pub fn predicted(cycles: &CyclesResult, kernels: &[KernelCycles]) -> Vec<Vec<String>> {
-    let architecture = kernels
-        .first()
-        .map_or("", |kernel| kernel.architecture.as_str());
-    let columns: Vec<_> = cycles
-        .cpus
-        .iter()
-        .enumerate()
-        .filter(|(_, cpu)| cpu.architecture == architecture && cpu.known)
-        .collect();
-    let measured = kernels.iter().any(|kernel| kernel.measured.is_some());
-    let mut head = vec![architecture.to_owned(), "loop".into(), "stack".into()];
-    head.extend(columns.iter().map(|(_, cpu)| {
-        let mark = if cpu.own { "" } else { "*" };
-        format!("{}{mark}", cpu.name)
-    }));
-    if measured {
-        head.push("measured".into());
-        head.push("/ predicted".into());
-    }
-    let mut rows = vec![head];
-    for kernel in kernels {
-        let found = match kernel.problem {
-            Some(_) => ["not found".into(), String::new()],
-            None => [
-                format!("{} in {}", kernel.elements, kernel.instructions),
-                format!("{}, {}", kernel.spills, kernel.slots),
-            ],
-        };
-        let name = format!("{} {} {}", kernel.backend, kernel.element, kernel.pairing);
-        let mut row = row(name, found);
-        let number = |value: Option<f64>| value.map_or_else(String::new, per_element);
-        row.extend(
-            columns
-                .iter()
-                .map(|&(index, _)| number(kernel.predicted[index])),
-        );
-        if measured {
-            let here = columns.iter().find(|(_, cpu)| cpu.here);
-            let predicted = here.and_then(|&(index, _)| kernel.predicted[index]);
-            let ratio = kernel.measured.zip(predicted).map(|(m, p)| digits(m / p));
-            row.extend([number(kernel.measured), ratio.unwrap_or_default()]);
-        }
-        rows.push(row);
-    }
-    rows
-}
-
-fn per_element(cycles: f64) -> String {
-    if cycles < 1.0 {
-        format!("{cycles:.3}")
-    } else {
-        digits(cycles)
-    }
-}
-
-/// What has to be said about such tables.
-pub fn cycles_notes(cycles: &CyclesResult) -> Vec<String> {
-    let mut notes = Vec::new();
-    for cpu in &cycles.cpus {
-        if !cpu.known {
-            notes.push(format!("{}: {} does not know it", cpu.name, cycles.tool));
-        } else if !cpu.own {
-            notes.push(format!(
-                "* {}: no model of its own; played on that whose units are called {}",
-                cpu.name, cpu.units
-            ));
-        }
-    }
-    for kernel in &cycles.kernels {
-        if let Some(problem) = &kernel.problem {
-            notes.push(format!(
-                "{} {} {} {}: not found: {problem}",
-                kernel.architecture, kernel.backend, kernel.element, kernel.pairing
-            ));
-        }
-    }
-    if let Some(here) = &cycles.here {
-        notes.push(format!(
-            "measured: on {}, in the first cache; a cycle is what an instruction takes in a chain of additions and exclusive \
-             ors, {:.3} ns at best",
-            here.cpu, here.ns_per_cycle
-        ));
-    }
-    notes
-}
+/// The columns of [`cost_cells`].
+const LINE: [&str; 5] = ["a call", "/ C", "a head", "/ C", "off by"];
 
 /// Instructions for each element that rotates: a table for every group of cases in which they were counted.
 pub fn instructions(run: &Run) -> String {
@@ -408,14 +266,11 @@ pub fn instructions(run: &Run) -> String {
     let costs = call::costs(&run.cases, |measured| measured.instructions);
     if !costs.is_empty() {
         text += "\nInstructions of a call and of a head, as a line over the heads\n\n";
-        let heading = ["", "a call", "/ C", "a head", "/ C", "off by"];
-        let mut rows = vec![heading.map(String::from).to_vec()];
+        let mut rows = vec![row("", texts(LINE))];
         rows.extend(costs.iter().map(|cost| {
             let name = format!("{} {}", cost.group, cost.formulation);
-            row(
-                name,
-                cost_cells(&costs, &cost.group, &cost.formulation, digits),
-            )
+            let cells = cost_cells(&costs, &cost.group, &cost.formulation, digits);
+            row(name, cells)
         }));
         text += &align(&rows);
     }
@@ -435,56 +290,43 @@ fn cost_cells(
     };
     let cost = find(formulation);
     let c = call::like(formulation).and_then(|c| find(&c));
-    let mut cells = Vec::new();
-    for part in [
-        |cost: &CallCost| cost.intercept,
-        |cost: &CallCost| cost.slope,
-    ] {
-        cells.extend(beside(cost.map(part), c.map(part), unit));
-    }
-    cells.push(cost.map_or_else(String::new, |cost| format!("{:.0} %", 100.0 * cost.off)));
+    let intercepts = [cost, c].map(|cost| Some(cost?.intercept));
+    let slopes = [cost, c].map(|cost| Some(cost?.slope));
+    let mut cells = [intercepts, slopes]
+        .map(|[ours, c]| beside(ours, c, unit))
+        .concat();
+    cells.push(or_empty(cost, |cost| format!("{:.0} %", 100.0 * cost.off)));
     cells
 }
 
-/// A number, and its ratio to C's.
-fn beside(ours: Option<f64>, c: Option<f64>, unit: fn(f64) -> String) -> [String; 2] {
-    let ratio = ours.zip(c).map(|(ours, c)| digits(ours / c));
-    [
-        ours.map_or_else(String::new, unit),
-        ratio.unwrap_or_default(),
-    ]
+/// A number, and its ratio to another one.
+fn beside(ours: Option<f64>, other: Option<f64>, unit: fn(f64) -> String) -> [String; 2] {
+    let ratio = ours.zip(other).map(|(ours, other)| ours / other);
+    [or_empty(ours, unit), or_empty(ratio, digits)]
 }
 
 /// The rows of such a table: its heading, then the formulations.
 pub fn counted(group: &[CaseResult]) -> Vec<Vec<String>> {
     let heading = group.first().map_or("", |case| &*case.group);
-    let mut rows = vec![row(heading, group.iter().map(|case| case.workload.clone()))];
-    for name in formulations(group) {
-        let counted = |case: &CaseResult| case.instructions_per_element(case.measured(name)?);
-        if group.iter().any(|case| counted(case).is_some()) {
-            let cells = group.iter().map(counted);
-            rows.push(row(
-                name,
-                cells.map(|cell| cell.map_or_else(String::new, digits)),
-            ));
-        }
-    }
-    rows
+    by_formulation(heading, group.iter(), |case, measured| {
+        case.instructions_per_element(measured).map(digits)
+    })
 }
 
 /// The errors of all methods at every level, or at those that `is_shown`.
 pub fn errors(accuracy: &Accuracy, is_shown: impl Fn(u32) -> bool) -> Vec<Vec<String>> {
-    let methods = &accuracy.methods;
-    let names = methods.iter().map(|method| method.name.clone());
-    let mut rows = vec![row("positions up to", names)];
-    for (index, &level) in accuracy.levels.iter().enumerate() {
-        if is_shown(level) {
-            let errors = methods.iter().filter_map(|method| method.errors.get(index));
-            rows.push(row(
-                level.to_string(),
-                errors.map(|error| format!("{error:.1e}")),
-            ));
-        }
+    let methods = || accuracy.methods.iter();
+    let mut rows = vec![row(
+        "positions up to",
+        methods().map(|method| method.name.clone()),
+    )];
+    let levels = accuracy.levels.iter().enumerate();
+    for (index, level) in levels.filter(|(_, level)| is_shown(**level)) {
+        let errors = methods().filter_map(|method| method.errors.get(index));
+        rows.push(row(
+            level.to_string(),
+            errors.map(|error| format!("{error:.1e}")),
+        ));
     }
     rows
 }
@@ -493,12 +335,8 @@ pub fn errors(accuracy: &Accuracy, is_shown: impl Fn(u32) -> bool) -> Vec<Vec<St
 pub fn accuracy(accuracy: &Accuracy) -> String {
     const POWERS: [u32; 15] = [0, 4, 8, 10, 12, 14, 15, 16, 17, 18, 20, 23, 24, 27, 31];
     let rows = errors(accuracy, |level| POWERS.contains(&level.ilog2()));
-    format!(
-        "The largest error of any cos or sin: {}, {}\n{}",
-        accuracy.model,
-        accuracy.about,
-        align(&rows)
-    )
+    let (model, about, rows) = (&accuracy.model, &accuracy.about, align(&rows));
+    format!("The largest error of any cos or sin: {model}, {about}\n{rows}")
 }
 
 /// What the columns of [`accuracy`] are.
@@ -519,27 +357,6 @@ pub fn methods(accuracy: &Accuracy) -> String {
     text
 }
 
-/// The numbers of rows that were made, in order, and the makers.
-pub fn makers(rows: &RowsResult) -> (Vec<usize>, Vec<&str>) {
-    let (mut tokens, mut makers) = (Vec::new(), Vec::new());
-    for made in &rows.made {
-        if !tokens.contains(&made.tokens) {
-            tokens.push(made.tokens);
-        }
-        if !makers.contains(&made.maker.as_str()) {
-            makers.push(&made.maker);
-        }
-    }
-    (tokens, makers)
-}
-
-/// The time that a maker took for a number of rows.
-pub fn made<'a>(rows: &'a RowsResult, maker: &str, tokens: usize) -> Option<&'a Made> {
-    rows.made
-        .iter()
-        .find(|made| made.maker == maker && made.tokens == tokens)
-}
-
 /// `1 row`, `16 rows`.
 pub fn count(number: usize, of: &str) -> String {
     format!("{number} {of}{}", if number == 1 { "" } else { "s" })
@@ -547,19 +364,10 @@ pub fn count(number: usize, of: &str) -> String {
 
 /// Passes, what they are measured beside, and the ratio.
 pub fn passes(backend: Backend, passes: &[Pass]) -> String {
-    let heading = [
-        "",
-        "tokens",
-        "heads",
-        "one call",
-        "beside",
-        "",
-        "ratio",
-        "times roof",
-    ];
-    let mut lines: Vec<Vec<String>> = vec![heading.map(String::from).to_vec()];
-    for pass in passes {
-        lines.push(vec![
+    let heading = "|tokens|heads|one call|beside||ratio|times roof";
+    let mut lines = vec![texts(heading.split('|'))];
+    lines.extend(passes.iter().map(|pass| {
+        vec![
             pass.name.clone(),
             pass.tokens.to_string(),
             pass.heads.to_string(),
@@ -567,75 +375,97 @@ pub fn passes(backend: Backend, passes: &[Pass]) -> String {
             pass.beside.into(),
             time(pass.other),
             digits(pass.one / pass.other),
-            pass.roof
-                .map_or_else(String::new, |roof| digits(pass.one / roof)),
-        ]);
-    }
+            or_empty(pass.roof, |roof| digits(pass.one / roof)),
+        ]
+    }));
+    let lines = align(&lines);
     format!(
-        "Heads of 128 channels on {backend}: one call, and what it is measured beside.\n{}",
-        align(&lines)
+        "Heads of 128 channels on {backend}: one call, and what it is measured beside.\n{lines}"
     )
 }
 
 /// How long cos and sin take to make.
 pub fn rows(result: &RowsResult) -> String {
-    let (tokens, makers) = makers(result);
-    let heading = tokens.iter().map(|&tokens| count(tokens, "row"));
-    let mut lines = vec![row("ns per cos and sin", heading)];
-    for maker in makers {
-        let cell = |&tokens: &usize| {
-            let Some(made) = made(result, maker, tokens) else {
-                return String::new();
-            };
-            let libm = self::made(result, LIBM, tokens);
-            let faster = libm
-                .filter(|_| maker != LIBM)
-                .map_or_else(String::new, |libm| {
-                    format!("{}x", digits(libm.time.minimum / made.time.minimum))
-                });
-            format!(
-                "{} {:>7} {faster:>5}",
-                digits(made.ns_per_pair),
-                time(made.time.minimum)
-            )
-        };
-        lines.push(row(maker, tokens.iter().map(cell)));
-    }
     let mut text = format!(
         "Rows of {} pairs; x: how many times faster than the platform's sinf and cosf of f32 angles ({LIBM})\n{}",
         result.pairs,
-        align(&lines)
+        align(&made(result))
     );
-    let mut lines: Vec<Vec<String>> = Vec::new();
-    for rotated in &result.rotated {
-        let head = count(rotated.tokens, "token");
-        if !lines.iter().flatten().any(|cell| *cell == head) {
-            if lines.is_empty() {
-                lines.push(vec!["rotate_at / rotate".into()]);
-            }
-            lines[0].push(head);
-        }
-        let cell = format!(
-            "{} {:>7} {:>7}",
-            digits(rotated.ratio),
-            time(rotated.rotate_at.minimum),
-            time(rotated.rotate.minimum)
-        );
-        match lines.iter_mut().find(|line| line[0] == rotated.backend) {
-            Some(line) => line.push(cell),
-            None => lines.push(vec![rotated.backend.clone(), cell]),
-        }
-    }
-    if let Some(rotated) = result.rotated.first() {
+    if let Some(first) = result.rotated.first() {
+        let (heads, channels) = (first.heads, 2 * result.pairs);
         let _ = write!(
             text,
-            "\nRotating {} heads of {} channels, f32, with rows made on the way and with ready rows\n{}",
-            rotated.heads,
-            2 * result.pairs,
-            align(&lines)
+            "\nRotating {heads} heads of {channels} channels, f32, with rows made on the way and with ready rows\n{}",
+            align(&rotated(result))
         );
     }
     text
+}
+
+/// Rows alone: of each maker, for each number of tokens.
+pub fn made(result: &RowsResult) -> Vec<Vec<String>> {
+    let find = |maker: &str, tokens| {
+        let mut all = result.made.iter();
+        all.find(|made| made.maker == maker && made.tokens == tokens)
+    };
+    let tokens = distinct(result.made.iter().map(|made| made.tokens));
+    let heading = tokens.iter().map(|&tokens| count(tokens, "row"));
+    let mut lines = vec![row("ns per cos and sin", heading)];
+    for maker in distinct(result.made.iter().map(|made| &*made.maker)) {
+        let cell = |&tokens: &usize| {
+            or_empty(find(maker, tokens), |made| {
+                let libm = find(LIBM, tokens).filter(|_| maker != LIBM);
+                let faster = libm.map(|libm| libm.time.minimum / made.time.minimum);
+                let faster = or_empty(faster, |times| format!("{}x", digits(times)));
+                let (each, all) = (digits(made.ns_per_pair), time(made.time.minimum));
+                format!("{each} {all:>7} {faster:>5}")
+            })
+        };
+        lines.push(row(maker, tokens.iter().map(cell)));
+    }
+    lines
+}
+
+/// Rotations with rows that are made on the way and with ready ones: of each backend, for each number of tokens.
+pub fn rotated(result: &RowsResult) -> Vec<Vec<String>> {
+    let tokens = distinct(result.rotated.iter().map(|rotated| rotated.tokens));
+    let heading = tokens.iter().map(|&tokens| count(tokens, "token"));
+    let mut lines = vec![row("made / ready", heading)];
+    for backend in distinct(result.rotated.iter().map(|rotated| &*rotated.backend)) {
+        let of = result
+            .rotated
+            .iter()
+            .filter(|rotated| rotated.backend == backend);
+        lines.push(row(
+            backend,
+            of.map(|rotated| {
+                let [at, ready] = [&rotated.rotate_at, &rotated.rotate].map(|of| time(of.minimum));
+                format!("{} {at:>7} {ready:>7}", digits(rotated.ratio))
+            }),
+        ));
+    }
+    lines
+}
+
+/// Each once, in their order.
+pub fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for one in all {
+        if !found.contains(&one) {
+            found.push(one);
+        }
+    }
+    found
+}
+
+/// Cells of a heading.
+pub fn texts<'a>(cells: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    cells.into_iter().map(String::from).collect()
+}
+
+/// A cell that may be empty.
+fn or_empty<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
+    value.map_or_else(String::new, text)
 }
 
 /// A row of a table: what it is about, and its cells.
@@ -645,7 +475,7 @@ pub fn row(name: impl Into<String>, cells: impl IntoIterator<Item = String>) -> 
 
 /// Elements in a nanosecond, time, and time in roofs.
 fn cell(case: &CaseResult, nanoseconds: f64, times_roof: Option<f64>) -> String {
-    let times_roof = times_roof.map_or_else(String::new, digits);
+    let times_roof = or_empty(times_roof, digits);
     let speed = digits(case.elements as f64 / nanoseconds);
     format!("{speed} {:>7} {times_roof:>5}", time(nanoseconds))
 }

@@ -24,15 +24,10 @@ const OUTPUTS: usize = 5;
 /// A call of rope-core on a tensor of `[1, tokens, heads, 128]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Probe {
-    /// The call.
     pub call: Call,
-    /// Tokens of the tensor.
     pub tokens: usize,
-    /// Its heads.
     pub heads: usize,
-    /// Its element.
     pub element: Element,
-    /// Its pairing.
     pub pairing: Pairing,
 }
 

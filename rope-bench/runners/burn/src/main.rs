@@ -81,5 +81,5 @@ impl Prepared for Burn {
 }
 
 fn main() -> Result<()> {
-    protocol::answer("burn", include_str!("../Cargo.lock"), prepare)
+    protocol::answer("burn", include_str!("../Cargo.lock"), prepare, None)
 }

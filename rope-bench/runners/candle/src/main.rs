@@ -91,5 +91,5 @@ impl Prepared for Candle {
 }
 
 fn main() -> Result<()> {
-    protocol::answer("candle-nn", include_str!("../Cargo.lock"), prepare)
+    protocol::answer("candle-nn", include_str!("../Cargo.lock"), prepare, None)
 }

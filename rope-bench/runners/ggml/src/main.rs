@@ -343,10 +343,6 @@ impl Drop for Pool {
 }
 
 fn main() -> Result<()> {
-    protocol::answer_both(
-        "llama-cpp-sys-2",
-        include_str!("../Cargo.lock"),
-        prepare,
-        quantize,
-    )
+    let lock = include_str!("../Cargo.lock");
+    protocol::answer("llama-cpp-sys-2", lock, prepare, Some(quantize))
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
 /// The line in: what a call is, and how it is measured.
@@ -29,43 +29,28 @@ enum Either {
     Quantize(Quantization),
 }
 
-/// Rows to be quantized.
+/// Rows to be quantized: the keys of the request.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Quantization {
-    /// Which of the runner's quantizers.
     pub quantizer: String,
-    /// The format of the blocks.
     pub format: String,
-    /// Rows.
     pub rows: usize,
-    /// Elements of each.
     pub row: usize,
 }
 
-/// A rotation.
+/// A rotation: the keys of the request.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Request {
-    /// Which of the runner's formulations.
     pub formulation: String,
-    /// `f32`, `bf16` or `f16`.
     pub element: String,
-    /// `bshd` or `bhsd`.
     pub layout: String,
-    /// Sequences.
     pub batch: usize,
-    /// Tokens of each sequence.
     pub tokens: usize,
-    /// Heads of Q, and of K if there is one.
     pub heads: Vec<usize>,
-    /// Channels of a head.
     pub head_dim: usize,
-    /// Channels of a head that rotate.
     pub rotary_dim: usize,
-    /// Base of the frequencies.
     pub base: f64,
-    /// Positions of the tokens of each sequence, or of all sequences.
     pub positions: Vec<Vec<u32>>,
-    /// Threads that may work.
     pub threads: usize,
 }
 
@@ -120,32 +105,20 @@ impl Request {
     }
 }
 
+/// Quantizes rows, which are the bytes of f32.
+pub type Quantize = fn(&Quantization, Vec<u8>) -> Result<Box<dyn Prepared>>;
+
 /// Reads the request from the standard input, and answers. `package` is the library's name in `lock`, a Cargo.lock,
-/// which knows its version. `rotate` makes what a model makes once.
+/// which knows its version. `rotate` makes what a model makes once; not all libraries `quantize`.
 ///
 /// # Errors
 ///
-/// The request is no rotation of this protocol, or `rotate` or what it prepared fails.
+/// The request is none of this protocol, or `rotate`, `quantize` or what they prepared fails.
 pub fn answer<R: Prepared + 'static>(
     package: &str,
     lock: &str,
     rotate: fn(&Request, Vec<Part>) -> Result<R>,
-) -> Result<()> {
-    answer_both(package, lock, rotate, |_, _| {
-        bail!("this runner quantizes nothing")
-    })
-}
-
-/// The same for a library that quantizes rows, too, which it gets as the bytes of f32.
-///
-/// # Errors
-///
-/// As of [`answer`].
-pub fn answer_both<R: Prepared + 'static>(
-    package: &str,
-    lock: &str,
-    rotate: fn(&Request, Vec<Part>) -> Result<R>,
-    quantize: fn(&Quantization, Vec<u8>) -> Result<Box<dyn Prepared>>,
+    quantize: Option<Quantize>,
 ) -> Result<()> {
     let line: Line = serde_json::from_str(&io::read_to_string(io::stdin())?)?;
     ensure!(
@@ -157,7 +130,7 @@ pub fn answer_both<R: Prepared + 'static>(
     let begin = Instant::now();
     let mut prepared: Box<dyn Prepared> = match &line.request {
         Either::Rotate(request) => Box::new(rotate(request, request.parts(&input)?)?),
-        Either::Quantize(rows) => quantize(rows, input)?,
+        Either::Quantize(rows) => quantize.context("this runner quantizes nothing")?(rows, input)?,
     };
     let preparation = begin.elapsed().as_nanos() as f64;
     prepared.call()?;

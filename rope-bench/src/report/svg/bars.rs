@@ -11,29 +11,14 @@ pub struct Bar {
     pub name: String,
     /// Stands above it, to the right.
     pub value: String,
-    /// Its look.
     pub class: String,
     /// Where the solid part ends.
     pub low: f64,
     /// Where the pale part ends.
     pub high: f64,
-    /// Whether its name is printed bold.
     pub is_first: bool,
     /// What a pointer that rests on it is told.
     pub about: String,
-}
-
-/// What bars are measured on.
-#[derive(Clone, Debug)]
-pub struct Ruler {
-    /// The number at the right edge. Longer bars are cut there, which shows.
-    pub most: f64,
-    /// The numbers below the ruler.
-    pub ticks: Vec<f64>,
-    /// What is counted.
-    pub unit: &'static str,
-    /// A line through all bars.
-    pub line: Option<f64>,
 }
 
 /// What a bar takes, with its name.
@@ -47,20 +32,32 @@ pub fn height(bars: &[Bar]) -> f64 {
     TOP + ROW * bars.len() as f64
 }
 
-/// The card.
-pub fn draw(title: &str, ruler: &Ruler, bars: &[Bar]) -> Markup {
-    let bottom = height(bars);
+/// A tick of the ruler, of which there are 5: it ends at 5 roofs, or as far as half of the bars reach.
+fn tick(bars: &[Bar]) -> f64 {
+    let mut ends: Vec<f64> = bars.iter().map(|bar| bar.low).collect();
+    ends.sort_by(f64::total_cmp);
+    let half = ends.get(ends.len() / 2).copied().unwrap_or(0.0);
+    let mut ticks = [1.0, 2.0, 4.0, 10.0, 20.0, 40.0, 100.0].into_iter();
+    ticks.find(|tick| half <= 5.0 * tick).unwrap_or(200.0)
+}
+
+/// The card: how many times the roof everything takes.
+pub fn draw(title: &str, bars: &[Bar]) -> Markup {
+    let (bottom, tick) = (height(bars), tick(bars));
+    let most = 5.0 * tick;
     let dashes = format!("14 {}", ROW - 14.0);
-    let x = |value: f64| round(1.0 + (WIDTH - 2.0) * (value / ruler.most).clamp(0.0, 1.0));
+    let x = |value: f64| round(1.0 + (WIDTH - 2.0) * (value / most).clamp(0.0, 1.0));
     card(
         title,
         bottom,
         &html! {
-            text.soft x="0" y="11" { (ruler.unit) }
+            text.soft x="0" y="11" { "time / roof: shorter is faster, 1 is the machine's limit" }
             // The lines of the ruler are dashed so that they cross the bars and leave the names alone.
-            @for &tick in &ruler.ticks {
-                line.grid x1=(x(tick)) x2=(x(tick)) y1=(TOP + 15.0) y2=(bottom) stroke-dasharray=(dashes) {}
-                text.soft.(anchor(tick, ruler.most)) x=(x(tick)) y=(TOP - 6.0) { (tick) }
+            @for (at, anchor) in ["start", "middle", "middle", "middle", "middle", "end"].iter().enumerate() {
+                @let value = tick * at as f64;
+                line.grid x1=(x(value)) x2=(x(value)) y1=(TOP + 15.0) y2=(bottom) stroke-dasharray=(dashes) {}
+                // Numbers at the edges stay on the card.
+                text.soft.(anchor) x=(x(value)) y=(TOP - 6.0) { (value) }
             }
             @for (index, bar) in bars.iter().enumerate() {
                 @let y = TOP + ROW * index as f64;
@@ -71,26 +68,13 @@ pub fn draw(title: &str, ruler: &Ruler, bars: &[Bar]) -> Markup {
                     text.end x=(WIDTH) y=(y + 13.0) { (bar.value) }
                     rect.pale x=(low) y=(y + 18.0) width=(round(high - low)) height="8" {}
                     rect.bar x="1" y=(y + 18.0) width=(round(low - 1.0)) height="8" {}
-                    @if bar.high > ruler.most {
+                    @if bar.high > most {
                         // Torn off: it is longer than the ruler.
                         path.torn d={ "M" (WIDTH - 9.0) " " (y + 28.0) "l4 -12m4 0l-4 12" } {}
                     }
                 }
             }
-            @if let Some(line) = ruler.line {
-                line.limit x1=(x(line)) x2=(x(line)) y1=(TOP + 15.0) y2=(bottom) stroke-dasharray=(dashes) {}
-            }
+            line.limit x1=(x(1.0)) x2=(x(1.0)) y1=(TOP + 15.0) y2=(bottom) stroke-dasharray=(dashes) {}
         },
     )
-}
-
-/// Numbers at the edges stay on the card.
-fn anchor(tick: f64, most: f64) -> &'static str {
-    if tick == 0.0 {
-        "start"
-    } else if tick == most {
-        "end"
-    } else {
-        "middle"
-    }
 }

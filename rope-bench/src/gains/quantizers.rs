@@ -2,16 +2,13 @@
 //!
 //! Both write the same bytes but for rare ones, which is checked, each in a process of its own, in turns.
 
-use std::hint::black_box;
-
 use anyhow::{Context, Result, ensure};
-use rope_core::cache::{BlockFormat, CacheMut};
+use rope_core::cache::BlockFormat;
 use rope_core::stages::WithStages;
 use rope_core::{Rope, Tensor};
 
-use super::{CacheBench, HEAD_DIM, Pass};
+use super::{Calls, HEAD_DIM, Kept, Pass};
 use crate::cases::Alignment;
-use crate::measuring::Subject;
 use crate::memory::{Memory, values};
 use crate::runners::Quantizer;
 
@@ -22,19 +19,16 @@ const MAY_DIFFER: usize = 10_000;
 /// Turns of both.
 const TURNS: usize = 4;
 
-impl CacheBench {
+impl Calls {
     /// In every format that the quantizer has.
-    pub(super) fn beside(&self, quantizer: &Quantizer) -> Result<Vec<Pass>> {
-        let mut passes = Vec::new();
-        for format in BlockFormat::ALL {
-            if quantizer.formats.iter().any(|known| known == format.name()) {
-                let pass = self.quantized(quantizer, format);
-                passes.push(
-                    pass.with_context(|| format!("{} to {}", quantizer.name, format.name()))?,
-                );
-            }
-        }
-        Ok(passes)
+    pub(super) fn quantizers(&self, quantizer: &Quantizer) -> Result<Vec<Pass>> {
+        let formats = BlockFormat::ALL.into_iter();
+        let known = formats.filter(|format| quantizer.formats.iter().any(|of| of == format.name()));
+        let passes = known.map(|format| {
+            let pass = self.quantized(quantizer, format);
+            pass.with_context(|| format!("{} to {}", quantizer.name, format.name()))
+        });
+        passes.collect()
     }
 
     fn quantized(&self, quantizer: &Quantizer, format: &'static BlockFormat) -> Result<Pass> {
@@ -46,30 +40,28 @@ impl CacheBench {
         // Blocks may be larger than bytes.
         let room = 2 * self.layout.end();
         let mut memory = Memory::new(room);
-        let len = self.len() / format.values() * format.bytes();
         let bytes = memory.slice(Alignment::Line, room);
-        let mut theirs = vec![0; len];
-        let effort = self.effort.of_a_pass();
+        let mut theirs = vec![0; self.len() / format.values() * format.bytes()];
+        let mut ours = [self.on_cache(Kept::Blocks(format), |cache| {
+            chain.apply_into(&source, &mut cache.slots(&slots))
+        })];
         let (mut one, mut other) = (f64::INFINITY, f64::INFINITY);
         for _ in 0..TURNS {
-            let mut subjects: [Subject<'_>; 1] = [Box::new(|bytes, times| {
-                let mut cache = CacheMut::blocks(bytes, self.layout, format)?;
-                for _ in 0..times {
-                    chain.apply_into(black_box(&source), &mut cache.slots(&slots))?;
-                }
-                Ok(())
-            })];
-            one = one.min(self.measure(&mut subjects, bytes)?[0]);
-            let row = self.heads * HEAD_DIM;
-            let time = quantizer.quantize(name, &x, row, &mut theirs, effort)?;
-            other = other.min(time);
+            one = one.min(self.measure(&mut ours, bytes)?[0]);
+            let (row, effort) = (self.heads * HEAD_DIM, self.effort.of_a_pass());
+            other = other.min(quantizer.quantize(name, &x, row, &mut theirs, effort)?);
             let differ = theirs.iter().zip(&*bytes).filter(|(a, b)| a != b).count();
+            let len = theirs.len();
             ensure!(
                 differ <= len / MAY_DIFFER,
                 "{differ} of {len} bytes are not rope-core's"
             );
         }
-        let beside = quantizer.name.clone().leak();
-        Ok(self.pass(format!("f32 to {name}"), beside, &[one, other], None))
+        Ok(self.pass(
+            format!("f32 to {name}"),
+            quantizer.name.clone().leak(),
+            one,
+            other,
+        ))
     }
 }

@@ -1,0 +1,188 @@
+//! What one call gains over several, or costs beside another: [`stages`], [`cache`] and [`backward`] measure it.
+//!
+//! The several calls are rope-core's own, so that the ratio is what the passes cost, and nothing else. Both are first
+//! compared bit for bit.
+
+pub mod backward;
+pub mod cache;
+mod outputs;
+mod quantizers;
+pub mod stages;
+#[cfg(feature = "intrinsics")]
+mod transform;
+
+use std::hint::black_box;
+
+use anyhow::{Result, ensure};
+use rope_core::cache::{
+    BlockFormat, CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout, ScalePlace,
+};
+use rope_core::{Error, Frequencies, Rope, Rows, Scaling, TensorMut};
+
+use crate::cases::{Alignment, Element, Float, with_float};
+use crate::measuring::{Effort, Subject, measure};
+use crate::memory::{Memory, fill, values};
+
+const HEAD_DIM: usize = 128;
+/// Slots of a block.
+const BLOCK: usize = 16;
+
+/// One call, and the calls that it stands for.
+#[derive(Clone, Debug)]
+pub struct Pass {
+    pub name: String,
+    pub tokens: usize,
+    pub heads: usize,
+    /// What it is measured beside.
+    pub beside: &'static str,
+    /// Nanoseconds of the one call.
+    pub one: f64,
+    /// Nanoseconds of what it is measured beside.
+    pub other: f64,
+    /// Nanoseconds of the roof over the same bytes, where it works in place.
+    pub roof: Option<f64>,
+}
+
+/// How a cache keeps its keys, and its scales.
+#[derive(Clone, Copy, Debug)]
+enum Kept {
+    Plain(Element),
+    Given(QuantFormat),
+    Made(QuantFormat),
+    Blocks(&'static BlockFormat),
+}
+
+const BF16: Kept = Kept::Plain(Element::Bf16);
+const E4M3: Kept = Kept::Given(QuantFormat::E4m3);
+
+/// A tensor of some tokens, its rows, and the slots of a paged cache where its tokens go.
+struct Calls {
+    rope: Rope,
+    tokens: usize,
+    heads: usize,
+    effort: Effort,
+    rows: Rows<'static>,
+    slots: Vec<i64>,
+    layout: CacheLayout,
+}
+
+impl Calls {
+    fn new(rope: Rope, [tokens, heads]: [usize; 2], effort: Effort) -> Result<Self> {
+        let frequencies = Frequencies::new(HEAD_DIM, 500_000.0, &Scaling::Default)?;
+        let blocks = tokens.div_ceil(BLOCK).next_power_of_two();
+        // Blocks in an order of their own, as an allocator of pages leaves them.
+        let block = |token: usize| (token / BLOCK * 7 + 3) % blocks;
+        let slot = |token: usize| (block(token) * BLOCK + token % BLOCK) as i64;
+        Ok(Calls {
+            rope,
+            tokens,
+            heads,
+            effort,
+            rows: frequencies.rows(4096..4096 + tokens as u32)?,
+            slots: (0..tokens).map(slot).collect(),
+            layout: CacheLayout::nhd([blocks, BLOCK, heads, HEAD_DIM])?,
+        })
+    }
+
+    fn shape(&self) -> [usize; 4] {
+        [1, self.tokens, self.heads, HEAD_DIM]
+    }
+
+    fn len(&self) -> usize {
+        self.tokens * self.heads * HEAD_DIM
+    }
+
+    fn pass(&self, name: impl Into<String>, beside: &'static str, one: f64, other: f64) -> Pass {
+        Pass {
+            name: name.into(),
+            tokens: self.tokens,
+            heads: self.heads,
+            beside,
+            one,
+            other,
+            roof: None,
+        }
+    }
+
+    /// Runs subjects by turns; the shortest times.
+    fn measure(&self, subjects: &mut [Subject<'_>], bytes: &mut [u8]) -> Result<Vec<f64>> {
+        let times = measure(subjects, bytes, self.effort)?;
+        Ok(times.iter().map(|time| time.minimum).collect())
+    }
+
+    /// Measures the first subject beside all others together.
+    fn beside(
+        &self,
+        name: impl Into<String>,
+        beside: &'static str,
+        subjects: &mut [Subject<'_>],
+        bytes: &mut [u8],
+    ) -> Result<Pass> {
+        let times = self.measure(subjects, bytes)?;
+        Ok(self.pass(name, beside, times[0], times[1..].iter().sum()))
+    }
+
+    /// A cache in these bytes.
+    fn cache<'a>(
+        &self,
+        kept: Kept,
+        bytes: &'a mut [u8],
+        scales: &'a mut [f32],
+    ) -> Result<CacheMut<'a>, Error> {
+        let at = ScalePlace::Apart(ScaleLayout::nh(BLOCK, self.heads));
+        let (code, scale, scales) = match kept {
+            Kept::Plain(element) => {
+                return with_float!(element, E =>
+                    CacheMut::new::<E>(bytemuck::cast_slice_mut(bytes), self.layout));
+            }
+            Kept::Blocks(format) => return CacheMut::blocks(bytes, self.layout, format),
+            Kept::Given(code) => (code, QuantScale::Multiply(0.5.into()), &mut [][..]),
+            Kept::Made(code) => (code, QuantScale::Made { least: 1e-6, at }, scales),
+        };
+        CacheMut::quantized(bytes, self.layout, code, scale, scales)
+    }
+
+    /// A call with a cache in the bytes.
+    fn on_cache<'a>(
+        &'a self,
+        kept: Kept,
+        call: impl Fn(&mut CacheMut<'_>) -> Result<(), Error> + 'a,
+    ) -> Subject<'a> {
+        let mut scales = vec![0.0; self.layout.shape().blocks * BLOCK * self.heads];
+        Box::new(move |bytes, times| {
+            let mut cache = self.cache(kept, bytes, &mut scales)?;
+            Ok((0..times).try_for_each(|_| call(black_box(&mut cache)))?)
+        })
+    }
+}
+
+/// A call with a tensor in the bytes.
+pub(crate) fn on_tensor<'a, E: Float>(
+    shape: [usize; 4],
+    call: impl Fn(&mut TensorMut<'_, E>) -> Result<(), Error> + 'a,
+) -> Subject<'a> {
+    Box::new(move |bytes, times| {
+        let elements: &mut [E] = bytemuck::cast_slice_mut(bytes);
+        let mut x = TensorMut::new(&mut elements[..shape.iter().product()], shape)?;
+        Ok((0..times).try_for_each(|_| call(black_box(&mut x)))?)
+    })
+}
+
+/// So many bytes of random elements.
+fn filled<E: Float>(memory: &mut Memory, len: usize) -> &mut [u8] {
+    let bytes = memory.slice(Alignment::Line, len * size_of::<E>());
+    fill(bytes, E::ELEMENT, &values(len));
+    bytes
+}
+
+/// Checks that the first subject leaves the bytes that the others leave together.
+fn agree(subjects: &mut [Subject<'_>], bytes: &mut [u8]) -> Result<()> {
+    let mut memory = Memory::new(bytes.len());
+    let apart = memory.slice(Alignment::Line, bytes.len());
+    apart.copy_from_slice(bytes);
+    let (one, others) = subjects.split_at_mut(1);
+    one[0](bytes, 1)?;
+    others.iter_mut().try_for_each(|other| other(apart, 1))?;
+    ensure!(*bytes == *apart, "one call and several differ");
+    Ok(())
+}

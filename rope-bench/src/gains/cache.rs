@@ -1,0 +1,201 @@
+//! What one pass gains over several: norm and rotation in one call, a rotation into the slots of a cache, codes of 4
+//! to 8 bits, a shift of what lies there, and several outputs of one read, each beside the calls that it stands for.
+
+use anyhow::{Context, Result, ensure};
+use half::bf16;
+use rope_core::cache::{BlockFormat, QuantFormat};
+use rope_core::norm::{Norm, NormFormula};
+use rope_core::stages::WithStages;
+use rope_core::{Backend, Pairing, Rope, Tensor, TensorMut};
+
+use super::{BF16, Calls, E4M3, HEAD_DIM, Kept, Pass, agree, filled, on_tensor};
+use crate::cases::{Alignment, Element, Float, with_float};
+use crate::measuring::{Effort, Subject};
+use crate::memory::{Memory, values};
+use crate::roof::Roof;
+use crate::runners::Quantizer;
+use crate::threads::Team;
+
+/// Codes that caches are measured with.
+const CODES: [(&str, Kept); 8] = [
+    ("e4m3", E4M3),
+    ("int8, scale made", Kept::Made(QuantFormat::Int8Away)),
+    ("q8_0", Kept::Blocks(BlockFormat::Q8_0)),
+    ("q4_0", Kept::Blocks(BlockFormat::Q4_0)),
+    ("q4_1", Kept::Blocks(BlockFormat::Q4_1)),
+    ("q5_0", Kept::Blocks(BlockFormat::Q5_0)),
+    ("q5_1", Kept::Blocks(BlockFormat::Q5_1)),
+    ("iq4_nl", Kept::Blocks(BlockFormat::IQ4_NL)),
+];
+
+/// Measures all of them.
+pub fn passes(backend: Backend, effort: Effort) -> Result<Vec<Pass>> {
+    let rope = Rope::new(Pairing::Half).backend(backend)?;
+    let calls = |shape| Calls::new(rope, shape, effort);
+    let mut passes = Vec::new();
+    // W3, W4 and W1 of the workloads.
+    for shape in [[1, 40], [64, 32], [2048, 32]] {
+        for element in [Element::F32, Element::Bf16] {
+            passes.push(with_float!(element, E => calls(shape)?.norm::<E>()?));
+        }
+    }
+    for shape in [[1, 8], [64, 8], [2048, 8]] {
+        let calls = calls(shape)?;
+        passes.push(calls.paged()?);
+        for (name, kept) in CODES {
+            passes.extend(calls.coded(name, kept).context(name)?);
+        }
+        for element in Element::ALL {
+            passes.push(with_float!(element, E => calls.shift::<E>()?));
+        }
+        passes.push(calls.shift_codes()?);
+    }
+    for shape in [[64, 32], [2048, 32]] {
+        passes.extend(calls(shape)?.outputs()?);
+    }
+    #[cfg(feature = "intrinsics")]
+    passes.extend(calls([1, 32])?.transform()?);
+    Ok(passes)
+}
+
+/// Measures the quantizers of runners beside ours.
+pub fn quantizers(backend: Backend, effort: Effort, quantizers: &[Quantizer]) -> Result<Vec<Pass>> {
+    ensure!(!quantizers.is_empty(), "the runner has no quantizer");
+    let rope = Rope::new(Pairing::Half).backend(backend)?;
+    let mut passes = Vec::new();
+    for shape in [[1, 8], [64, 8], [2048, 8]] {
+        let calls = Calls::new(rope, shape, effort)?;
+        for quantizer in quantizers {
+            passes.extend(calls.quantizers(quantizer)?);
+        }
+    }
+    Ok(passes)
+}
+
+impl Calls {
+    /// Norm and rotation in place, in one call and in two.
+    fn norm<E: Float>(&self) -> Result<Pass> {
+        // Of magnitude 1: a norm over and over keeps what it finds.
+        let weight = |i| E::round(if i % 3 == 0 { -1.0 } else { 1.0 });
+        let weights: Vec<E> = (0..HEAD_DIM).map(weight).collect();
+        let norm = Norm::new(NormFormula::LLAMA, 1e-6).weight(&weights);
+        let (rope, chain) = (self.rope, self.rope.norm(norm));
+        let mut memory = Memory::new(self.len() * size_of::<E>());
+        let bytes = filled::<E>(&mut memory, self.len());
+        let team = &Team::new(1)?;
+        let mut subjects = vec![
+            on_tensor::<E>(self.shape(), |x| chain.rotate(x, &self.rows)),
+            on_tensor::<E>(self.shape(), |x| chain.apply(x)),
+            on_tensor::<E>(self.shape(), |x| rope.rotate(x, &self.rows)),
+        ];
+        agree(&mut subjects, bytes)?;
+        for roof in Roof::available() {
+            subjects.push(Box::new(move |bytes, times| {
+                roof.run(bytes, team, times);
+                Ok(())
+            }));
+        }
+        let times = self.measure(&mut subjects, bytes)?;
+        let name = format!("norm and rotate, {}", E::ELEMENT);
+        Ok(Pass {
+            roof: times[3..].iter().copied().reduce(f64::min),
+            ..self.pass(name, "norm, then rotation", times[0], times[1] + times[2])
+        })
+    }
+
+    pub(super) fn keys(&self) -> Vec<bf16> {
+        let values = values(self.len()).into_iter();
+        values.map(bf16::from_f32).collect()
+    }
+
+    /// bf16 into a paged cache, beside a tensor of the same bytes.
+    fn paged(&self) -> Result<Pass> {
+        let x = self.keys();
+        let source = Tensor::new(&x, self.shape())?;
+        let (rope, rows) = (self.rope, &self.rows);
+        let mut memory = Memory::new(2 * self.layout.end());
+        let bytes = memory.slice(Alignment::Line, 2 * self.layout.end());
+        let mut subjects = [
+            self.on_cache(BF16, |y| {
+                rope.rotate_into(&source, &mut y.slots(&self.slots), rows)
+            }),
+            on_tensor::<bf16>(self.shape(), |y| rope.rotate_into(&source, y, rows)),
+        ];
+        self.beside(
+            "bf16 into a paged cache",
+            "rotate_into",
+            &mut subjects,
+            bytes,
+        )
+    }
+
+    /// bf16 into a paged cache of codes: beside one of bf16, beside one of E4M3, and beside a rotation in place and a
+    /// conversion.
+    fn coded(&self, name: &str, kept: Kept) -> Result<[Pass; 3]> {
+        let x = self.keys();
+        let mut rotated = x.clone();
+        let source = Tensor::new(&x, self.shape())?;
+        let mut target = TensorMut::new(&mut rotated, self.shape())?;
+        self.rope.rotate_into(&source, &mut target, &self.rows)?;
+        let target = Tensor::new(&rotated, self.shape())?;
+        let chain = Rope::<WithStages<'_>>::from(self.rope);
+        let write = |kept| {
+            self.on_cache(kept, |y| {
+                chain.rotate_into(&source, &mut y.slots(&self.slots), &self.rows)
+            })
+        };
+        let convert = self.on_cache(kept, |y| {
+            chain.apply_into(&target, &mut y.slots(&self.slots))
+        });
+        let mut memory = Memory::new(2 * self.layout.end());
+        let bytes = memory.slice(Alignment::Line, 2 * self.layout.end());
+        let mut subjects = [write(kept), convert, write(BF16), write(E4M3)];
+        agree(&mut subjects[..2], bytes)?;
+        let times = self.measure(&mut subjects, bytes)?;
+        let name = format!("bf16 into a paged cache of {name}");
+        let [one, conversion, bf16, e4m3] = [0, 1, 2, 3].map(|subject| times[subject]);
+        Ok([
+            self.pass(&*name, "one of bf16", one, bf16),
+            self.pass(&*name, "one of e4m3", one, e4m3),
+            self.pass(&*name, "bf16, then codes", one, bf16 + conversion),
+        ])
+    }
+
+    /// Turns keys of a cache in place.
+    fn shifts(&self, kept: Kept) -> Subject<'_> {
+        self.on_cache(kept, |cache| {
+            self.rope.rotate(&mut cache.slots(&self.slots), &self.rows)
+        })
+    }
+
+    /// Shifts beside a rotation of a tensor.
+    fn shift<E: Float>(&self) -> Result<Pass> {
+        let mut memory = Memory::new(self.layout.end() * size_of::<E>());
+        let bytes = filled::<E>(&mut memory, self.layout.end());
+        let mut subjects = [
+            self.shifts(Kept::Plain(E::ELEMENT)),
+            on_tensor::<E>(self.shape(), |x| self.rope.rotate(x, &self.rows)),
+        ];
+        let name = format!("shift in a cache of {}", E::ELEMENT);
+        self.beside(name, "rotate", &mut subjects, bytes)
+    }
+
+    /// Shifts of E4M3, beside bf16 in memory of its own.
+    fn shift_codes(&self) -> Result<Pass> {
+        let len = self.layout.end();
+        let (mut codes, mut keys) = (Memory::new(len), Memory::new(2 * len));
+        let keys = filled::<bf16>(&mut keys, len);
+        let mut plain = self.shifts(BF16);
+        let mut subjects: [Subject<'_>; 2] = [
+            self.shifts(E4M3),
+            Box::new(move |_, times| plain(keys, times)),
+        ];
+        let bytes = codes.slice(Alignment::Line, len);
+        self.beside(
+            "shift in a cache of e4m3",
+            "one of bf16",
+            &mut subjects,
+            bytes,
+        )
+    }
+}
