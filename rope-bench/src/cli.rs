@@ -115,7 +115,7 @@ enum Command {
     /// What a call costs, and what a head: the time of one token of 1 to 40 heads as a line, beside plain C
     ///
     /// C needs --features intrinsics.
-    Call(Call),
+    Call(CallCommand),
     /// Measures every knob of rope-core's table of cores on this machine, beside its other values
     ///
     /// The table is rope-core/src/tuning.rs. The machine should do nothing else meanwhile.
@@ -304,7 +304,7 @@ impl MakeRows {
 }
 
 #[derive(Debug, Args)]
-struct Call {
+struct CallCommand {
     /// Only these backends of rope-core, and the C loops of their instruction sets
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     backend: Vec<Backend>,
@@ -323,9 +323,9 @@ struct Call {
     output: Output,
 }
 
-impl Call {
+impl CallCommand {
     fn run(&self) -> Result<()> {
-        let Call { output, full, .. } = self;
+        let CallCommand { output, full, .. } = self;
         let all = formulations::all();
         let backends = selection::backends(&self.backend)?;
         let plan = call::plan(&all, &backends, &self.element, &self.pairing);

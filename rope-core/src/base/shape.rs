@@ -3,9 +3,6 @@
 use core::fmt;
 use core::ops::Range;
 
-use crate::Error;
-use crate::base::limits::MOST_CHANNELS;
-
 /// The extents of a tensor, always in this order whatever the order in memory.
 ///
 /// ```
@@ -42,15 +39,6 @@ impl Shape {
     #[inline]
     pub(crate) fn is_empty(self) -> bool {
         self.batch == 0 || self.tokens == 0 || self.heads == 0 || self.head_dim == 0
-    }
-
-    /// Whether a head fits a tile on the stack.
-    pub(crate) fn check_head_on_stack(self) -> Result<(), Error> {
-        let (head_dim, limit) = (self.head_dim, MOST_CHANNELS);
-        if head_dim > limit {
-            return Err(Error::HeadDimOnStack { head_dim, limit });
-        }
-        Ok(())
     }
 
     /// All sequences and all tokens.

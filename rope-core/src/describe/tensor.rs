@@ -3,6 +3,7 @@
 use core::fmt;
 use core::ops::Range;
 
+use crate::base::limits::MOST_CHANNELS;
 use crate::{Dimension, Element, Error, Shape};
 
 impl Shape {
@@ -13,6 +14,16 @@ impl Shape {
             true => Ok(()),
             false => Err(self.mismatch(target)),
         }
+    }
+
+    /// Refuses heads that do not fit a tile on the stack.
+    #[inline]
+    pub(crate) fn check_head_on_stack(self) -> Result<(), Error> {
+        let (head_dim, limit) = (self.head_dim, MOST_CHANNELS);
+        if head_dim > limit {
+            return Err(Error::HeadDimOnStack { head_dim, limit });
+        }
+        Ok(())
     }
 
     #[cold]
