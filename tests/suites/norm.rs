@@ -5,7 +5,7 @@
 //!
 //! | calls | compared with | |
 //! |---|---|---|
-//! | `run_stages` | `*_norm`; after the rotation `*_out`, from `*_rope` | bits |
+//! | `apply` | `*_norm`; after the rotation `*_out`, from `*_rope` | bits |
 //! | `rotate`, rounded as the model rounds its norm | `*_rope_once`, or `*_out` in f32 | bits |
 //! | `rotate`, rounded once in all | `*_fused_once` | bits |
 

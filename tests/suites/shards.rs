@@ -90,7 +90,7 @@ fn ids_of_the_frameworks() {
 }
 
 /// The rows of shards are those of the whole, also where a part of them follows one another; and so is what
-/// `rotate_at` makes on the way.
+/// `Frequencies::at` makes on the way.
 #[test]
 fn rows_of_shards_match_the_whole() {
     let (tokens, heads, head_dim) = (96, 2, 64);
