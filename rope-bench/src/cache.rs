@@ -104,7 +104,7 @@ enum Kept {
 
 const KEPT: [(&str, Kept); 8] = [
     ("e4m3", Kept::Given(QuantFormat::E4m3)),
-    ("int8, scale made", Kept::Made(QuantFormat::Int8Away)),
+    ("int8, scale made", Kept::Made(QuantFormat::Int8RoundAway)),
     ("q8_0", Kept::Blocks(BlockFormat::Q8_0)),
     ("q4_0", Kept::Blocks(BlockFormat::Q4_0)),
     ("q4_1", Kept::Blocks(BlockFormat::Q4_1)),
@@ -316,12 +316,12 @@ impl CacheBench {
                     &mut [],
                 )?,
                 Kept::Made(code) => {
-                    let at = ScalePlace::Apart(ScaleLayout::nh(BLOCK, self.heads));
+                    let at = ScalePlace::Separate(ScaleLayout::nh(BLOCK, self.heads));
                     CacheMut::quantized(
                         bytes,
                         self.layout,
                         code,
-                        QuantScale::Made { least: 1e-6, at },
+                        QuantScale::Computed { least: 1e-6, at },
                         scales,
                     )?
                 }

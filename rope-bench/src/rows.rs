@@ -105,7 +105,7 @@ fn make(
     let inverse: Vec<f32> = frequencies
         .iter()
         .take(1)
-        .flat_map(|(_, frequencies)| frequencies.pairs())
+        .flat_map(|(_, frequencies)| frequencies.iter())
         .map(|pair| pair.inverse_f32())
         .collect();
     names.push(LIBM);

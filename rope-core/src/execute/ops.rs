@@ -182,7 +182,7 @@ impl Pass<'_> {
                 let [batch, token, head] = span.index(index);
                 let row = batch * self.shape.tokens + token;
                 let sum = match norm.reach {
-                    NormReach::Row => sums[row],
+                    NormReach::Token => sums[row],
                     NormReach::Head => sums[row * self.shape.heads + head],
                 };
                 self.root(norm, [0.0, sum / width as f32], factors);
@@ -270,7 +270,7 @@ impl Pass<'_> {
             head_dim,
             ..
         } = self.shape;
-        let whole = norm.reach == NormReach::Row;
+        let whole = norm.reach == NormReach::Token;
         let read = |span: &LineSpan<'_>, values: &mut [f32], _: &mut [f32]| {
             let heads = &span.source(x.bytes);
             let channels = Channels::run(0, values.len());
