@@ -129,7 +129,7 @@ impl Calls {
         bytes: &'a mut [u8],
         scales: &'a mut [f32],
     ) -> Result<CacheMut<'a>, Error> {
-        let at = ScalePlace::Apart(ScaleLayout::nh(BLOCK, self.heads));
+        let at = ScalePlace::Separate(ScaleLayout::nh(BLOCK, self.heads));
         let (code, scale, scales) = match kept {
             Kept::Plain(element) => {
                 return with_float!(element, E =>
@@ -137,7 +137,7 @@ impl Calls {
             }
             Kept::Blocks(format) => return CacheMut::blocks(bytes, self.layout, format),
             Kept::Given(code) => (code, QuantScale::Multiply(0.5.into()), &mut [][..]),
-            Kept::Made(code) => (code, QuantScale::Made { least: 1e-6, at }, scales),
+            Kept::Made(code) => (code, QuantScale::Computed { least: 1e-6, at }, scales),
         };
         CacheMut::quantized(bytes, self.layout, code, scale, scales)
     }

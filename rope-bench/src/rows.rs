@@ -101,7 +101,7 @@ fn make(
             Ok(())
         }));
     }
-    let pairs = frequencies.iter().take(1).flat_map(|of| of.1.pairs());
+    let pairs = frequencies.iter().take(1).flat_map(|of| of.1.iter());
     let inverse: Vec<f32> = pairs.map(|pair| pair.inverse_f32()).collect();
     names.push(LIBM);
     subjects.push(Box::new(move |bytes, times| {

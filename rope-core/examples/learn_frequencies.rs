@@ -113,7 +113,7 @@ impl Random {
         let directions = [(); HEADS].map(|()| std::f64::consts::TAU * self.unit());
         let magnitudes = Frequencies::new(PAIRS, THETA, &Scaling::Default)?;
         let mut inverse = vec![0.0; AXES * HEADS * PAIRS];
-        for (k, magnitude) in magnitudes.pairs().enumerate() {
+        for (k, magnitude) in magnitudes.iter().enumerate() {
             // cos and sin by the crate: those of a platform's library differ.
             let unit = Frequencies::from_inverse(2, &[1.0], magnitude.inverse())?;
             let rows = unit.rows(Positions::real(&directions))?;

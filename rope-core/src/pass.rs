@@ -145,7 +145,7 @@ pub(crate) struct PassStages<'a> {
 #[derive(Debug)]
 pub(crate) struct Ops {
     /// Runs the stages of a place on the heads of a line, which lie in a tile, with room beside it; by the factors of a
-    /// norm over the row, if there is one.
+    /// norm over the token, if there is one.
     pub(crate) run: RunStages,
     /// The factors of a norm over all heads of the token that a line begins.
     pub(crate) row_factors: RowFactorsOf,

@@ -589,7 +589,7 @@ impl Scaling {
                     },
                 };
                 let least = source.one_of(&[1e-6, 0.0, 0.01]);
-                Scaling::Made(least, ScalePlace::Apart(place))
+                Scaling::Made(least, ScalePlace::Separate(place))
             }
         }
     }
@@ -606,14 +606,14 @@ impl Scaling {
             Scaling::Divide(scales) => QuantScale::Divide(heads(scales)),
             Scaling::Reciprocal(scales) => QuantScale::Reciprocal(heads(scales)),
             Scaling::Multiply(scales) => QuantScale::Multiply(heads(scales)),
-            &Scaling::Made(least, at) => QuantScale::Made { least, at },
+            &Scaling::Made(least, at) => QuantScale::Computed { least, at },
         }
     }
 
     /// Scales that have to lie apart.
     pub fn apart(&self, paged: &Paged) -> usize {
         match self {
-            Scaling::Made(_, ScalePlace::Apart(place)) => {
+            Scaling::Made(_, ScalePlace::Separate(place)) => {
                 let CacheShape {
                     blocks,
                     block_size,
@@ -874,7 +874,7 @@ impl Kept for Coded {
                         self.bytes[at..at + 4].copy_from_slice(&scale.to_ne_bytes());
                         self.computed[at..at + 4].fill(false);
                     }
-                    ScalePlace::Apart(place) => {
+                    ScalePlace::Separate(place) => {
                         let at = self.scale_place(found, place, head);
                         self.scales[at] = scale;
                     }
@@ -908,7 +908,7 @@ impl Kept for Coded {
                     let bytes = self.bytes[start + behind..].first_chunk();
                     f32::from_ne_bytes(*bytes.expect("four bytes"))
                 }
-                Scaling::Made(_, ScalePlace::Apart(place)) => {
+                Scaling::Made(_, ScalePlace::Separate(place)) => {
                     self.scales[self.scale_place(found, *place, head)]
                 }
                 Scaling::Made(..) => unreachable!("no other place"),

@@ -150,7 +150,7 @@ impl Norm {
         } else {
             source.one_of(&NAMED)
         };
-        let reach = source.one_of(&[NormReach::Head, NormReach::Head, NormReach::Row]);
+        let reach = source.one_of(&[NormReach::Head, NormReach::Head, NormReach::Token]);
         let list = |source: &mut Source<'_>| {
             let len = source.one_of(&[head_dim, heads * head_dim]);
             List::any(source, len)
@@ -161,7 +161,7 @@ impl Norm {
         let given = (!formula.centered && source.once_in(6)).then(|| {
             let len = match reach {
                 NormReach::Head => tokens * heads,
-                NormReach::Row => tokens,
+                NormReach::Token => tokens,
             };
             let sums = (0..len).map(|_| 1000.0 * source.unit().abs()).collect();
             (sums, source.within(1, 5000))
@@ -225,11 +225,11 @@ impl Norm {
         for (index, head) in heads.iter_mut().enumerate() {
             let head_dim = head.len();
             let (mean, square) = match (&self.given, self.reach) {
-                (Some((sums, width)), NormReach::Row) => (0.0, sums[token] / *width as f32),
+                (Some((sums, width)), NormReach::Token) => (0.0, sums[token] / *width as f32),
                 (Some((sums, width)), NormReach::Head) => {
                     (0.0, sums[token * count + index] / *width as f32)
                 }
-                (None, NormReach::Row) => row,
+                (None, NormReach::Token) => row,
                 (None, NormReach::Head) => self.moments(head),
             };
             let root = 1.0 / (square + self.eps).sqrt();

@@ -66,7 +66,7 @@ pub fn encode(code: QuantFormat, x: f32) -> u8 {
     match code {
         QuantFormat::Int8Even => integer(x.round_ties_even()),
         // The sum is rounded to f32, so that 0.49999997 becomes 1.
-        QuantFormat::Int8Away => integer((x + 0.5_f32.copysign(x)).trunc()),
+        QuantFormat::Int8RoundAway => integer((x + 0.5_f32.copysign(x)).trunc()),
         _ => {
             let format = float(code).expect("a code of the harness");
             let sign = (x.to_bits() >> 24) as u8 & 0x80;

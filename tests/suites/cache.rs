@@ -294,13 +294,13 @@ fn rows_of_engines<E: Number + Bits>() {
     let x: Vec<E> = file.bits(&key("x"));
     let count = file.decimal("tokens") * file.decimal("heads");
     assert_eq!(x.len(), count * head_dim);
-    let made = QuantScale::Made {
+    let made = QuantScale::Computed {
         least: 1e-6,
-        at: ScalePlace::Apart(ScaleLayout::nh(1, 1)),
+        at: ScalePlace::Separate(ScaleLayout::nh(1, 1)),
     };
     for backend in Backend::available() {
         for (name, code) in [
-            ("vllm", QuantFormat::Int8Away),
+            ("vllm", QuantFormat::Int8RoundAway),
             ("vllm_fp8", QuantFormat::E4m3),
         ] {
             let doing = format!("{backend}, {name} of {e}");
@@ -447,20 +447,25 @@ fn orders_of_roundings<E: Number + Bits>() {
                     &doing,
                 );
 
-                let made = QuantScale::Made {
+                let made = QuantScale::Computed {
                     least: 1e-6,
-                    at: ScalePlace::Apart(ScaleLayout::nh(tokens, heads)),
+                    at: ScalePlace::Separate(ScaleLayout::nh(tokens, heads)),
                 };
                 let mut scales = vec![f32::NAN; tokens * heads];
-                let mut cache =
-                    CacheMut::quantized(&mut got, layout, QuantFormat::Int8Away, made, &mut scales)
-                        .expect("fits");
+                let mut cache = CacheMut::quantized(
+                    &mut got,
+                    layout,
+                    QuantFormat::Int8RoundAway,
+                    made,
+                    &mut scales,
+                )
+                .expect("fits");
                 chain
                     .rotate_into(&x, &mut cache.slots(0..tokens), &rows)
                     .expect("slots that are there");
                 alike(&scales, &file.bits::<f32>(&key("int8_scale")), &doing);
                 same_codes(
-                    QuantFormat::Int8Away,
+                    QuantFormat::Int8RoundAway,
                     &got,
                     &bytes(&file, &key("int8_codes")),
                     &doing,
@@ -638,8 +643,8 @@ fn rotated_codes_in_every_layout() {
         head_dim,
     };
     let divide = QuantScale::Divide(file.bits::<f32>("e4m3fn_scale")[0].into());
-    let made = |at| QuantScale::Made { least: 1e-6, at };
-    let apart = made(ScalePlace::Apart(ScaleLayout::nh(block_size, heads)));
+    let made = |at| QuantScale::Computed { least: 1e-6, at };
+    let apart = made(ScalePlace::Separate(ScaleLayout::nh(block_size, heads)));
     let inline = made(ScalePlace::Inline(head_dim));
     let long = CacheLayout::nhd([blocks, block_size, heads, head_dim + 4])
         .and_then(|layout| layout.channels(0..head_dim))
@@ -676,11 +681,17 @@ fn rotated_codes_in_every_layout() {
         let mut got = vec![0x5a; expected.len()];
         let mut scales = vec![f32::from_bits(0x5a5a_5a5a); blocks * block_size * heads];
         into(
-            &mut CacheMut::quantized(&mut got, nhd, QuantFormat::Int8Away, apart, &mut scales)
-                .expect("a cache that fits"),
+            &mut CacheMut::quantized(
+                &mut got,
+                nhd,
+                QuantFormat::Int8RoundAway,
+                apart,
+                &mut scales,
+            )
+            .expect("a cache that fits"),
         );
         same_codes(
-            QuantFormat::Int8Away,
+            QuantFormat::Int8RoundAway,
             &got,
             &expected,
             &format!("{backend}, int8"),
@@ -700,7 +711,7 @@ fn rotated_codes_in_every_layout() {
         }
         let mut got = vec![0x5a; expected.len()];
         into(
-            &mut CacheMut::quantized(&mut got, long, QuantFormat::Int8Away, inline, &mut [])
+            &mut CacheMut::quantized(&mut got, long, QuantFormat::Int8RoundAway, inline, &mut [])
                 .expect("a cache that fits"),
         );
         assert_eq!(got, expected, "{backend}, int8 with scales inline");
@@ -798,8 +809,8 @@ fn scales_lie_in_the_order_of_their_layout() {
         (ScaleLayout::hn(block_size, heads), hn),
     ];
     for (at, index) in index {
-        let place = ScalePlace::Apart(at);
-        let made = QuantScale::Made {
+        let place = ScalePlace::Separate(at);
+        let made = QuantScale::Computed {
             least: 1e-6,
             at: place,
         };
@@ -891,9 +902,9 @@ fn tokens_are_written_as_one_by_one() {
     let packed = Layout::bshd([1, tokens, heads + 1, head_dim]).and_then(|it| it.heads(0..heads));
     let by_heads = Layout::bhsd([1, heads, tokens, head_dim]);
     let each = [0.5, 0.25, 2.0];
-    let made = QuantScale::Made {
+    let made = QuantScale::Computed {
         least: 1e-6,
-        at: ScalePlace::Apart(ScaleLayout::nh(16, heads)),
+        at: ScalePlace::Separate(ScaleLayout::nh(16, heads)),
     };
     let scaled = [
         QuantScale::Multiply(0.5.into()),

@@ -32,12 +32,9 @@ fn golden_configurations_give_the_golden_frequencies() {
             "{name}"
         );
 
-        let inverse: Vec<f64> = frequencies.pairs().map(|pair| pair.inverse()).collect();
+        let inverse: Vec<f64> = frequencies.iter().map(|pair| pair.inverse()).collect();
         assert_eq!(inverse, table.bits::<f64>("inv_freq_exact_f64"), "{name}");
-        for (pair, step) in frequencies
-            .pairs()
-            .zip(table.bits::<u128>("turn_step_u128"))
-        {
+        for (pair, step) in frequencies.iter().zip(table.bits::<u128>("turn_step_u128")) {
             assert!(pair.step().abs_diff(step) <= 64, "{name}");
         }
         let factor = file["attention_factor_exact_f64"].as_f64();
@@ -71,7 +68,7 @@ fn golden_configurations_give_the_golden_axes() {
     let mut several = 0;
     for golden in Golden::all("apply") {
         let frequencies = config(&config_file(&golden.name)).frequencies().unwrap();
-        let axes: Vec<usize> = frequencies.pairs().map(|pair| pair.axis()).collect();
+        let axes: Vec<usize> = frequencies.iter().map(|pair| pair.axis()).collect();
         assert_eq!(
             axes,
             golden.decimals::<usize>("pair_axis"),
@@ -166,7 +163,7 @@ fn named_models_have_the_norms_of_their_code() {
             };
             assert_eq!(found.norm.formula(), formula, "{line}");
             assert_eq!(Ok(found.norm.eps()), words[1].parse(), "{line}");
-            assert_eq!(found.norm.reach() == NormReach::Row, has("row"), "{line}");
+            assert_eq!(found.norm.reach() == NormReach::Token, has("row"), "{line}");
             let after = found.norm.order() == StageOrder::AfterRotation;
             assert_eq!(after, has("after"), "{line}");
             let weights = match (has("weightless"), has("per-head")) {
@@ -403,7 +400,7 @@ fn composite_models_are_read_in_parts() {
     let dino = dino.frequencies().unwrap();
     let expected = of_formula(Axes::vision(64), 100.0, &Scaling::Turns).unwrap();
     assert_eq!(dino, expected);
-    let first = dino.pairs().next().unwrap();
+    let first = dino.iter().next().unwrap();
     assert_eq!((first.whole_turns(), first.step()), (1, 0));
 }
 

@@ -210,7 +210,7 @@ fn tensors_of_factors() {
         .frequencies()
         .unwrap();
     let expected = of_formula(96, 1e4, &Scaling::FreqFactors { factors: &factors }).unwrap();
-    assert!(made.pairs().eq(expected.pairs()));
+    assert!(made.iter().eq(expected.iter()));
     assert_eq!(made.attention_factor(), 1.25);
     let short = gguf.with_freq_factors(Some(&factors[1..])).frequencies();
     assert!(matches!(
@@ -644,7 +644,7 @@ fn sliding_layers_have_their_own_numbers() {
                 };
                 let expected = of_formula(dim, base, scaling).unwrap();
                 assert!(
-                    made.pairs().eq(expected.pairs()),
+                    made.iter().eq(expected.iter()),
                     "{architecture} {sliding} {own:?}"
                 );
                 assert_eq!(made.attention_factor(), factor, "{architecture} {sliding}");
@@ -1155,9 +1155,9 @@ fn compare(architecture: &str, case: &Value) -> Result<(), String> {
 
 /// Whether the frequencies are those, and if not, what differs.
 fn same(made: &Frequencies<'_>, expected: &Frequencies<'_>) -> Result<(), String> {
-    if !made.pairs().eq(expected.pairs()) {
+    if !made.iter().eq(expected.iter()) {
         let first = |frequencies: &Frequencies<'_>| {
-            let mut pairs = frequencies.pairs();
+            let mut pairs = frequencies.iter();
             (pairs.len(), pairs.nth(1).map(|pair| pair.inverse()))
         };
         return Err(format!("pairs {:?} for {:?}", first(made), first(expected)));

@@ -12,7 +12,9 @@
 
 use half::{bf16, f16};
 use rope_core::axes::MixedFrequencies;
-use rope_core::gradient::{Gradients, PairGradients, to_base, to_logarithm, to_ratio};
+use rope_core::gradient::{
+    Gradients, PairGradients, convert_to_base, convert_to_logarithm, convert_to_ratio,
+};
 use rope_core::{
     Backend, Dimension, Direction, Error, Pairing, Positions, Rope, Rows, Tensor, TensorMut,
 };
@@ -802,9 +804,9 @@ fn formulas_are_derivatives() {
             loss.at(&angles(&positions, &changed), &factors)
         };
         let (mut logarithms, mut ratios) = (first.to_vec(), first.to_vec());
-        to_logarithm(&frequencies[..pairs], &mut logarithms);
+        convert_to_logarithm(&frequencies[..pairs], &mut logarithms);
         let fixed: Vec<f64> = frequencies[..pairs].iter().map(|f| f / 1.5).collect();
-        to_ratio(&fixed, &mut ratios);
+        convert_to_ratio(&fixed, &mut ratios);
         for index in 0..pairs {
             let of = |pair: usize, one: f64, other: f64| if pair == index { one } else { other };
             let by_alpha = |alpha: f64| by_all(&|pair, f| of(pair, f * alpha.exp(), f));
@@ -839,7 +841,7 @@ fn formulas_are_derivatives() {
                 central(by, frequencies[index])
             })
             .collect();
-        let got = to_base(base, &frequencies[..pairs], &df);
+        let got = convert_to_base(base, &frequencies[..pairs], &df);
         near(got, central(by_base, base), 16.0, "a base");
     }
 }

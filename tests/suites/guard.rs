@@ -237,8 +237,8 @@ fn cache_of_codes(source: &mut Source<'_>, shape: [usize; 4], rows: &GuardedRows
     let from = Tensor::new(&x, shape).expect("a valid tensor");
     let [given, _] = rows.rows();
     let given = given.with_attention_factor(1.0).expect("a factor");
-    let made = |at| QuantScale::Made { least: 1e-6, at };
-    let apart = made(ScalePlace::Apart(ScaleLayout::nh(1, heads)));
+    let made = |at| QuantScale::Computed { least: 1e-6, at };
+    let apart = made(ScalePlace::Separate(ScaleLayout::nh(1, heads)));
     let inline = made(ScalePlace::Inline(head_dim));
     let mut scales = Guarded::new(&vec![0.5; tokens * heads], edge);
     for backend in Backend::available() {
@@ -307,7 +307,7 @@ fn chain_in_place<E: Number>(source: &mut Source<'_>, shape: [usize; 4], edge: E
     let [given, _] = rows.rows();
     for backend in Backend::available() {
         for weights in [&weight, &each] {
-            for reach in [NormReach::Head, NormReach::Row] {
+            for reach in [NormReach::Head, NormReach::Token] {
                 for formula in [NormFormula::LLAMA, NormFormula::LAYER_NORM] {
                     let norm = Norm::new(formula, 1e-6)
                         .weight(&weights[..])

@@ -40,7 +40,7 @@ fn of_calls_in_place() {
         (rope.norm(norm), 8, "normed"),
         (rope.norm(norm.bias(&biases)), HEAD_DIM, "staged"),
         (
-            rope.norm(norm.with_reach(NormReach::Row)),
+            rope.norm(norm.with_reach(NormReach::Token)),
             HEAD_DIM,
             "staged",
         ),
@@ -214,7 +214,7 @@ fn of_calls_into_codes() {
         (rope.norm(llama.weight(&wide)), "staged", "tiled"),
         (rope.norm(weightless).without_rounding(), "staged", "tiled"),
         (
-            rope.norm(weightless.with_reach(NormReach::Row)),
+            rope.norm(weightless.with_reach(NormReach::Token)),
             "staged",
             "staged",
         ),

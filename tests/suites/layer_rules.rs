@@ -18,7 +18,7 @@ fn layers(model_type: &str, keys: &str) -> Layers {
 /// Compares inverse frequencies with those of a class, which are f32 from f32 arithmetic.
 #[track_caller]
 fn near(rotation: &rope_models::Rotation, theirs: &[f32]) {
-    let pairs = rotation.frequencies().pairs();
+    let pairs = rotation.frequencies().iter();
     assert_eq!(pairs.len(), theirs.len());
     for (pair, theirs) in pairs.zip(theirs) {
         let theirs = f64::from(*theirs);
@@ -211,7 +211,7 @@ fn full_attention_of_older_files_is_indexed() {
             .rotation
             .expect("a rotation")
             .frequencies()
-            .pairs()
+            .iter()
             .nth(1);
         base.expect("a pair").inverse()
     };

@@ -182,7 +182,7 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
             "position id -7 (at index 2) is outside the table's 0..5",
         ),
         (
-            Error::GatheredTwice,
+            Error::AlreadyGathered,
             "the rows are gathered by id already; gather them from the table, once",
         ),
         (
@@ -320,7 +320,7 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
             "the layout of the cache needs 69632 bytes, the memory has 18",
         ),
         (
-            Error::TooFast {
+            Error::TurnsPerPosition {
                 pair: 3,
                 inverse: 3e5,
             },
@@ -348,7 +348,7 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
              or Positions::token_major",
         ),
         (
-            Error::NoInteger { value: 0.5 },
+            Error::NotAnInteger { value: 0.5 },
             "the coordinate 0.5 is not an integer; shifts and slots need integer positions",
         ),
         (
@@ -813,7 +813,7 @@ fn errors_show_their_fields() {
         format!("{error:#?}"),
         "CosSinLength {\n    cos: 1,\n    sin: 2,\n}"
     );
-    assert_eq!(format!("{:?}", Error::GatheredTwice), "GatheredTwice");
+    assert_eq!(format!("{:?}", Error::AlreadyGathered), "AlreadyGathered");
 }
 
 /// An error of each kind, and no kind that a caller would not meet.
@@ -830,7 +830,7 @@ fn each_error_has_a_kind() {
             },
             ErrorKind::Index,
         ),
-        (Error::GatheredTwice, ErrorKind::Operation),
+        (Error::AlreadyGathered, ErrorKind::Operation),
         (
             Error::HeadDimOnStack {
                 head_dim: 4096,

@@ -825,7 +825,7 @@ fn refusals() {
     }
     let error = refused(&[1.0, 1.0, 1.0, -205888.0], [2, 1, 2], 1.0);
     let inverse = -205888.0;
-    assert_eq!(error, Error::TooFast { pair: 1, inverse });
+    assert_eq!(error, Error::TurnsPerPosition { pair: 1, inverse });
     for factor in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let error = refused(&[1.0], [1, 1, 1], factor);
         assert!(matches!(

@@ -904,11 +904,11 @@ fn difference(case: &Value, rotation: &Rotation) -> Result<(), String> {
     }
     equal(
         "pairs",
-        frequencies.pairs().len().to_string(),
+        frequencies.iter().len().to_string(),
         theirs.len().to_string(),
     )?;
     // A pair that stands still has no axis.
-    for (index, pair) in frequencies.pairs().enumerate() {
+    for (index, pair) in frequencies.iter().enumerate() {
         let axis = match &case["axes"][index] {
             Value::Null if pair.inverse() == 0.0 => continue,
             Value::Null if case["axes"].is_array() => None,
@@ -923,7 +923,7 @@ fn difference(case: &Value, rotation: &Rotation) -> Result<(), String> {
         true => core::f64::consts::TAU,
         false => 1.0,
     };
-    for (index, (pair, theirs)) in frequencies.pairs().zip(theirs).enumerate() {
+    for (index, (pair, theirs)) in frequencies.iter().zip(theirs).enumerate() {
         let ours = pair.inverse() / unit;
         let near = (ours - theirs).abs() <= 1e-6 * theirs.abs();
         if !near {
@@ -968,7 +968,7 @@ fn channels(case: &Value, theirs: &[f64], rotation: &Rotation) -> Result<(), Str
         true => (pairs, "axes_second"),
         false => (of_one_axis.count(), "axes"),
     };
-    let ours: Vec<_> = rotation.frequencies().pairs().collect();
+    let ours: Vec<_> = rotation.frequencies().iter().collect();
     if ours.len() != 2 * pairs || n == 0 {
         return Err(format!("{} channels for {pairs} pairs", ours.len()));
     }

@@ -57,7 +57,7 @@ fn pairing(name: &str) -> Pairing {
 fn reach(name: &str) -> NormReach {
     match name {
         "head" => NormReach::Head,
-        "row" => NormReach::Row,
+        "row" => NormReach::Token,
         other => panic!("reach {other}"),
     }
 }
@@ -467,7 +467,7 @@ fn sums_have_the_order_of_pytorch() {
                 width.is_multiple_of(length) && length <= 2048 && width / length <= 4096
             }) {
                 let shape = [1, 1, width / head_dim, head_dim];
-                let norm = Norm::new(NormFormula::LLAMA4, eps).with_reach(NormReach::Row);
+                let norm = Norm::new(NormFormula::LLAMA4, eps).with_reach(NormReach::Token);
                 let mut sum = [f32::NAN];
                 let tensor = Tensor::new(&x, shape).expect("a valid tensor");
                 rope.sum_of_squares(norm, &tensor, &mut sum)
@@ -523,7 +523,7 @@ fn sums_in_f64_are_rounded_once() {
         for backend in Backend::available() {
             let rope = Rope::new(Pairing::Half).backend(backend);
             let rope = rope.expect("an available backend");
-            for reach in [NormReach::Head, NormReach::Row] {
+            for reach in [NormReach::Head, NormReach::Token] {
                 let norm = Norm::new(NormFormula::LLAMA4, eps)
                     .sum(NormSum::F64)
                     .with_reach(reach);

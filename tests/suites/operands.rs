@@ -37,7 +37,7 @@ fn plans<'a>(weights: &'a [f32], factors: &'a [f32]) -> Vec<Plan<'a>> {
         plain,
         Plan::from(Rope::new(Pairing::Interleaved).direction(Direction::Inverse)),
         plain.norm(norm),
-        plain.norm(norm.with_reach(NormReach::Row)),
+        plain.norm(norm.with_reach(NormReach::Token)),
         plain.norm(norm.with_order(StageOrder::AfterRotation)),
         plain.scale(Scale::per_token(factors)),
         plain
@@ -379,9 +379,9 @@ fn stages_beside_a_window_are_of_whole_heads() {
     let after = norm.with_order(StageOrder::AfterRotation);
     for (plan, before) in [
         (rope.norm(norm), true),
-        (rope.norm(norm.with_reach(NormReach::Row)), true),
+        (rope.norm(norm.with_reach(NormReach::Token)), true),
         (rope.norm(after), false),
-        (rope.norm(after.with_reach(NormReach::Row)), false),
+        (rope.norm(after.with_reach(NormReach::Token)), false),
         (Plan::from(rope.hadamard(hadamard)), false),
     ] {
         let mut steps = x.clone();

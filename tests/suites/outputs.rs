@@ -50,7 +50,7 @@ fn parts_are_the_whole() {
         let own = frequencies.rows(100..100 + count).expect("positions");
         let sums: Vec<f32> = (0..count).map(|_| 1.0 + source.unit().abs()).collect();
         let factors: Vec<f32> = (0..count * heads).map(|_| source.unit()).collect();
-        let norm = Norm::new(NormFormula::LLAMA, 1e-5).with_reach(NormReach::Row);
+        let norm = Norm::new(NormFormula::LLAMA, 1e-5).with_reach(NormReach::Token);
         let weight = vec![1.5_f32; head_dim];
         let norm = norm
             .weight(&weight)

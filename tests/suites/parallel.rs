@@ -193,7 +193,7 @@ fn what_does_not_fit_is_refused_before_any_thread_starts() {
 /// Plans with every kind of stage, all of which are told what is worth a thread: 1 KiB.
 fn plans<'a>(weights: &'a [f32], factors: &'a [f32], sums: &'a [f32]) -> Vec<Plan<'a>> {
     let norm = Norm::new(NormFormula::LLAMA, 1e-6);
-    let over_token = norm.weight(weights).with_reach(NormReach::Row);
+    let over_token = norm.weight(weights).with_reach(NormReach::Token);
     let plain = Rope::new(Pairing::Half);
     let tuning = Box::leak(Box::new(Tuning {
         thread_part: 1 << 10,
@@ -229,8 +229,8 @@ fn into_caches(call: &dyn Fn(&mut CacheMut<'_>)) -> Vec<Vec<u8>> {
         call(&mut CacheMut::new(&mut memory, layout).expect("valid"));
         written.push(bytemuck::cast_slice(&memory).to_vec());
 
-        let separate = ScalePlace::Apart(ScaleLayout::nh(layout.shape().block_size, HEADS));
-        let scale = QuantScale::Made {
+        let separate = ScalePlace::Separate(ScaleLayout::nh(layout.shape().block_size, HEADS));
+        let scale = QuantScale::Computed {
             least: 1e-6,
             at: separate,
         };

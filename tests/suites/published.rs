@@ -205,7 +205,7 @@ fn compared(config: &Config, class: &Value) -> Result<Result<(), String>, Error>
 fn same(rotation: &Rotation, truth: &Value) -> Result<(), String> {
     let mut ours: Vec<f64> = Vec::new();
     let frequencies = rotation.frequencies();
-    for pair in frequencies.pairs() {
+    for pair in frequencies.iter() {
         // Axes may have the same frequencies.
         if frequencies.axes() == 1 || !ours.contains(&pair.inverse()) {
             ours.push(pair.inverse());

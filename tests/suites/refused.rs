@@ -647,11 +647,11 @@ fn gathered_twice() {
     let gathered = table.gather(&[1_u32, 2]).expect("ids that are there");
     refused(
         gathered.gather(&[0_u32]),
-        Error::GatheredTwice,
+        Error::AlreadyGathered,
         &["gathered"],
     );
     let part = gathered.range(0..1).expect("rows that are there");
-    refused(part.gather(&[0_i64]), Error::GatheredTwice, &["gathered"]);
+    refused(part.gather(&[0_i64]), Error::AlreadyGathered, &["gathered"]);
 }
 
 #[test]
@@ -905,7 +905,11 @@ fn rows_per_head() {
     refused(Rows::strided(values, values, none), error(0), &["12", "0"]);
     let gathered = rows(values, [12, 4]);
     let gathered = gathered.gather(&[1, 0]).expect("ids that are there");
-    refused(gathered.with_heads(2), Error::GatheredTwice, &["gathered"]);
+    refused(
+        gathered.with_heads(2),
+        Error::AlreadyGathered,
+        &["gathered"],
+    );
     let pairs = Layout::bshd([1, 2, 3, 0]).expect("an empty layout");
     let error = Error::RotaryDim {
         rotary_dim: 0,

@@ -104,7 +104,7 @@ fn parameters_of_norms() {
     let norm = Norm::new(NormFormula::LLAMA, 1e-6);
     let one = [1.0_f32; 17];
     for len in [0, 7, 9, 15, 17] {
-        for (reach, needed) in [(NormReach::Head, 8), (NormReach::Row, 16)] {
+        for (reach, needed) in [(NormReach::Head, 8), (NormReach::Token, 16)] {
             let words = [&*len.to_string(), &*needed.to_string()];
             for name in ["weight", "bias"] {
                 let norm = norm.with_reach(reach);
@@ -150,7 +150,7 @@ fn weights_of_norms() {
         for norm in [
             norm,
             norm.bias(&one),
-            norm.with_reach(NormReach::Row),
+            norm.with_reach(NormReach::Token),
             norm.with_order(StageOrder::AfterRotation),
         ] {
             each_verb(ROPE().norm(norm), missing, &words);
@@ -184,7 +184,7 @@ fn weights_of_norms() {
 fn given_sums() {
     let sums = [1.0_f32; 13];
     let norm = Norm::new(NormFormula::LLAMA4, 1e-6);
-    for (reach, needed) in [(NormReach::Row, 6), (NormReach::Head, 12)] {
+    for (reach, needed) in [(NormReach::Token, 6), (NormReach::Head, 12)] {
         for given in [0, needed - 1, needed + 1] {
             let error = Error::Count {
                 name: "sums",
@@ -223,7 +223,7 @@ fn given_sums() {
             Error::CenteredSums,
             &["centered"],
         );
-        for (reach, needed) in [(NormReach::Row, 6), (NormReach::Head, 12)] {
+        for (reach, needed) in [(NormReach::Token, 6), (NormReach::Head, 12)] {
             for given in [0, needed - 1, needed + 1] {
                 let what = "sums";
                 let error = Error::Storage {
@@ -255,7 +255,7 @@ fn given_sums() {
             let x = [1.0_f32; LEN];
             let x = Tensor::new(&x, layout).expect("valid");
             refused(
-                ROPE().sum_of_squares(norm.with_reach(NormReach::Row), &x, &mut sums[..1]),
+                ROPE().sum_of_squares(norm.with_reach(NormReach::Token), &x, &mut sums[..1]),
                 error,
                 &["heads", &stride.to_string(), "4"],
             );
@@ -668,7 +668,7 @@ fn offsets_and_scales() {
     let long = CacheLayout::nhd([1, 1, 2, 12])
         .and_then(|layout| layout.channels(0..8))
         .expect("a small cache");
-    let made = |at| QuantScale::Made { least: 1e-6, at };
+    let made = |at| QuantScale::Computed { least: 1e-6, at };
     let x = [1.0_f32; 16];
     let x = Tensor::new(&x, [1, 1, 2, 8]).expect("valid");
     let rows = Rows::new(&NUMBERS[..8], [1, 8]).expect("a row");
@@ -701,7 +701,7 @@ fn offsets_and_scales() {
     assert!(last.is_ok());
 
     let (mut bytes, mut scales) = (vec![0x5a_u8; 40], [7.0_f32; 2]);
-    let apart = made(ScalePlace::Apart(ScaleLayout::nh(1, 2)));
+    let apart = made(ScalePlace::Separate(ScaleLayout::nh(1, 2)));
     let error = Error::CacheLayout {
         required: "addressed by slots, because its scales lie apart",
     };
@@ -1293,10 +1293,10 @@ fn bytes_of_layouts() {
     // A scale after the codes of each head, of 68 bytes in all; none where it lies apart.
     let heads = CacheLayout::nhd([2, 3, 2, 68]).and_then(|layout| layout.channels(0..64));
     let heads = heads.expect("a small cache");
-    let made = |at| QuantScale::Made { least: 1e-6, at };
+    let made = |at| QuantScale::Computed { least: 1e-6, at };
     let (inline, apart) = (
         ScalePlace::Inline(64),
-        ScalePlace::Apart(ScaleLayout::nh(3, 2)),
+        ScalePlace::Separate(ScaleLayout::nh(3, 2)),
     );
     for code in QuantFormat::ALL {
         assert_eq!(nhd.bytes(code), Ok(values));
@@ -1353,7 +1353,7 @@ fn memory_of_caches() {
     let long = CacheLayout::nhd([2, 3, 2, 12])
         .and_then(|layout| layout.channels(0..8))
         .expect("a small cache");
-    let inline = |behind| QuantScale::Made {
+    let inline = |behind| QuantScale::Computed {
         least: 1e-6,
         at: ScalePlace::Inline(behind),
     };
@@ -1446,15 +1446,15 @@ fn scales_of_caches() {
         };
         let at = ScalePlace::Inline(8);
         refused(
-            coded(QuantScale::Made { least, at }, &mut []),
+            coded(QuantScale::Computed { least, at }, &mut []),
             error,
             &["least"],
         );
     }
     // Twelve, of two blocks of three slots of two heads.
-    let apart = |block, token, head| QuantScale::Made {
+    let apart = |block, token, head| QuantScale::Computed {
         least: 1e-6,
-        at: ScalePlace::Apart(ScaleLayout { block, token, head }),
+        at: ScalePlace::Separate(ScaleLayout { block, token, head }),
     };
     let mut scales = [7.0_f32; 12];
     let error = Error::Storage {
@@ -1583,10 +1583,10 @@ fn empty_caches_are_fine() {
         );
         assert!(into(&mut cache, Slots::offsets(&[-1])).is_ok());
         for code in QuantFormat::ALL {
-            let at = ScalePlace::Apart(ScaleLayout::nh(block_size, heads));
-            let scale = QuantScale::Made { least: 0.0, at };
+            let at = ScalePlace::Separate(ScaleLayout::nh(block_size, heads));
+            let scale = QuantScale::Computed { least: 0.0, at };
             assert!(CacheMut::quantized(&mut [], layout, code, scale, &mut []).is_ok());
-            let scale = QuantScale::Made {
+            let scale = QuantScale::Computed {
                 least: 0.0,
                 at: ScalePlace::Inline(head_dim),
             };
@@ -1637,7 +1637,7 @@ fn shifts() {
         &["from", "2", "3"],
     );
     let real = [1.5_f32, 2.0, 3.0];
-    let error = Error::NoInteger { value: 1.5 };
+    let error = Error::NotAnInteger { value: 1.5 };
     refused(
         new.shift_from(&new, Positions::real(&real), 0..3),
         error,
@@ -1737,7 +1737,7 @@ fn positions_of_slots() {
     };
     assert_eq!(written(Slots::sequences(3..6)), Err(beyond));
     let coordinates = Positions::real(&[0.5_f32; 6]);
-    let refusal = Err(Error::NoInteger { value: 0.5 });
+    let refusal = Err(Error::NotAnInteger { value: 0.5 });
     assert_eq!(written(Slots::sequences(coordinates)), refusal);
     assert_eq!(written(Slots::table(&table, [2, 1], coordinates)), refusal);
     assert_eq!(

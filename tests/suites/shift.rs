@@ -128,9 +128,9 @@ impl<'f> Keys<'f> {
     /// Integers with a scale per token and head, which is made anew.
     fn int8(&self, rows: &Rows<'_>, moves: usize, key: &str) {
         let heads = self.file.decimal("heads");
-        let scale = QuantScale::Made {
+        let scale = QuantScale::Computed {
             least: 1e-6,
-            at: ScalePlace::Apart(ScaleLayout::nh(1, heads)),
+            at: ScalePlace::Separate(ScaleLayout::nh(1, heads)),
         };
         for backend in Backend::available() {
             let mut got = self.bytes("cached_int8");
@@ -138,7 +138,7 @@ impl<'f> Keys<'f> {
             let mut cache = CacheMut::quantized(
                 &mut got,
                 self.layout,
-                QuantFormat::Int8Away,
+                QuantFormat::Int8RoundAway,
                 scale,
                 &mut scales,
             )
@@ -177,9 +177,9 @@ fn same_rows(rows: &Rows<'_>, file: &Golden, [cos, sin]: [&str; 2]) {
 fn steps(file: &Golden, prefix: &str, frequencies: &Frequencies<'_>) {
     let steps: Vec<u128> = file.bits(&format!("{prefix}turn_step_u128"));
     let inverse: Vec<f64> = file.bits(&format!("{prefix}inv_freq_exact_f64"));
-    let pairs = frequencies.pairs().count();
+    let pairs = frequencies.iter().count();
     assert_eq!([steps.len(), inverse.len()], [pairs; 2], "{}", file.name);
-    for ((pair, step), inverse) in frequencies.pairs().zip(steps).zip(inverse) {
+    for ((pair, step), inverse) in frequencies.iter().zip(steps).zip(inverse) {
         assert_eq!(pair.inverse().to_bits(), inverse.to_bits(), "{}", file.name);
         let off = pair.step().abs_diff(step);
         assert!(off <= bounds::step(inverse / TAU), "{}: {off}", file.name);
@@ -237,7 +237,7 @@ fn keys_move_by_deltas() {
         let rows = frequencies.shift(positions()).expect("deltas");
         same_rows(&rows, &file, ["cos_cr_delta", "sin_cr_delta"]);
         steps(&file, "", &frequencies);
-        let pair_axes: Vec<usize> = frequencies.pairs().map(|pair| pair.axis()).collect();
+        let pair_axes: Vec<usize> = frequencies.iter().map(|pair| pair.axis()).collect();
         assert_eq!(pair_axes, file.decimals::<usize>("pair_axis"), "{name}");
         let ids = axis_ids(&file, "positions", count);
         let there: Vec<i64> = ids
@@ -480,9 +480,9 @@ fn a_delta_of_zero_keeps_the_bits() {
     let rows = frequencies.shift(&deltas).expect("deltas");
     let layout = CacheLayout::hdn([1, 2, 32, 4]).expect("a small cache");
     let place = |slot: usize, head: usize, channel: usize| (head * 32 + channel) * 4 + slot;
-    let made = QuantScale::Made {
+    let made = QuantScale::Computed {
         least: 1e-6,
-        at: ScalePlace::Apart(ScaleLayout::nh(4, 2)),
+        at: ScalePlace::Separate(ScaleLayout::nh(4, 2)),
     };
     for backend in Backend::available() {
         for pairing in Pairing::ALL {

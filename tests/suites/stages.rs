@@ -87,16 +87,16 @@ fn agree_in_codes<E: Number>(
     let rows = Rows::from_cos_sin(&cos, &sin, [tokens, rotary_dim / 2], rotary_dim);
     let rows = rows.expect("whole rows");
     let each: Vec<f32> = (0..heads).map(|_| 0.25 + source.unit().abs()).collect();
-    let apart = ScalePlace::Apart(ScaleLayout::hn(1, heads));
+    let apart = ScalePlace::Separate(ScaleLayout::hn(1, heads));
     let scales = [
         QuantScale::Multiply(HeadScales::Same(0.3)),
         QuantScale::Divide(HeadScales::Each(&each)),
         QuantScale::Reciprocal(HeadScales::Each(&each)),
-        QuantScale::Made {
+        QuantScale::Computed {
             least: 1e-6,
             at: apart,
         },
-        QuantScale::Made {
+        QuantScale::Computed {
             least: 0.0,
             at: ScalePlace::Inline(head_dim),
         },
@@ -118,7 +118,7 @@ fn agree_in_codes<E: Number>(
             kept,
             Ok((
                 _,
-                QuantScale::Made {
+                QuantScale::Computed {
                     at: ScalePlace::Inline(_),
                     ..
                 }

@@ -60,7 +60,7 @@ pub extern "C" fn sine(rotary_dim: u32, base: f64, position: i32, pair: u32) -> 
 pub extern "C" fn inverse_frequency(rotary_dim: u32, base: f64, pair: u32) -> f64 {
     let value = with(rotary_dim, base, |frequencies| {
         Ok(frequencies
-            .pairs()
+            .iter()
             .nth(pair as usize)
             .map_or(f64::NAN, |pair| pair.inverse()))
     });

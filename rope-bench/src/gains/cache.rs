@@ -19,7 +19,7 @@ use crate::threads::Team;
 /// Codes that caches are measured with.
 const CODES: [(&str, Kept); 8] = [
     ("e4m3", E4M3),
-    ("int8, scale made", Kept::Made(QuantFormat::Int8Away)),
+    ("int8, scale made", Kept::Made(QuantFormat::Int8RoundAway)),
     ("q8_0", Kept::Blocks(BlockFormat::Q8_0)),
     ("q4_0", Kept::Blocks(BlockFormat::Q4_0)),
     ("q4_1", Kept::Blocks(BlockFormat::Q4_1)),

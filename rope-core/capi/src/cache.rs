@@ -203,7 +203,7 @@ impl rope_quant_scale {
     ///
     /// `each` is null or points to the list, which nobody writes during `'a`.
     unsafe fn scale<'a>(&self, name: &'static str) -> Result<(QuantScale<'a>, Region), Failure> {
-        let made = |at| QuantScale::Made {
+        let made = |at| QuantScale::Computed {
             least: self.least,
             at,
         };
@@ -218,7 +218,7 @@ impl rope_quant_scale {
                 rope_quant_scale_kind::MadeApart => {
                     let [block, token, head] = self.strides;
                     let place = ScaleLayout { block, token, head };
-                    return Ok((made(ScalePlace::Apart(place)), NOTHING));
+                    return Ok((made(ScalePlace::Separate(place)), NOTHING));
                 }
             };
         if self.each.is_null() && self.each_count == 0 {
@@ -316,7 +316,7 @@ impl rope_cache {
             rope_cache_format::E5m2 => QuantFormat::E5m2,
             rope_cache_format::E5m2Saturating => QuantFormat::E5m2Saturating,
             rope_cache_format::Int8Even => QuantFormat::Int8Even,
-            rope_cache_format::Int8Away => QuantFormat::Int8Away,
+            rope_cache_format::Int8Away => QuantFormat::Int8RoundAway,
             rope_cache_format::Q8_0 => return blocks(BlockFormat::Q8_0),
             rope_cache_format::Q4_0 => return blocks(BlockFormat::Q4_0),
             rope_cache_format::Q4_1 => return blocks(BlockFormat::Q4_1),
@@ -328,8 +328,8 @@ impl rope_cache {
         let (scale, given) = unsafe { self.scale.scale(names.each) }?;
         let apart = matches!(
             scale,
-            QuantScale::Made {
-                at: ScalePlace::Apart(_),
+            QuantScale::Computed {
+                at: ScalePlace::Separate(_),
                 ..
             }
         );

@@ -1,7 +1,9 @@
 //! The backward pass: gradients of angles, factors, cos and sin, and what they are summed to.
 
 use rope_core::Rope;
-use rope_core::gradient::{Gradients, PairGradients, to_base, to_logarithm, to_ratio};
+use rope_core::gradient::{
+    Gradients, PairGradients, convert_to_base, convert_to_logarithm, convert_to_ratio,
+};
 
 use crate::chain::rope_chain;
 use crate::failure::Failure;
@@ -628,7 +630,7 @@ pub unsafe extern "C" fn rope_gradients_to_logarithm(
     status_of(|| {
         // SAFETY: the caller promises it.
         let (frequencies, gradients) = unsafe { lists(frequencies, gradients, count) }?;
-        to_logarithm(frequencies, gradients);
+        convert_to_logarithm(frequencies, gradients);
         Ok(())
     })
 }
@@ -654,7 +656,7 @@ pub unsafe extern "C" fn rope_gradients_to_ratio(
     status_of(|| {
         // SAFETY: the caller promises it.
         let (fixed, gradients) = unsafe { lists(fixed, gradients, count) }?;
-        to_ratio(fixed, gradients);
+        convert_to_ratio(fixed, gradients);
         Ok(())
     })
 }
@@ -686,7 +688,7 @@ pub unsafe extern "C" fn rope_gradients_to_base(
         let read = [frequencies.region(), gradients.region()];
         Region::of("gradient", gradient).apart_from(&read)?;
         // SAFETY: the caller promises it. `gradient` is apart from both lists.
-        unsafe { out.write(to_base(base, frequencies.get(), gradients.get())) };
+        unsafe { out.write(convert_to_base(base, frequencies.get(), gradients.get())) };
         Ok(())
     })
 }

@@ -98,7 +98,7 @@ impl rope_norm_reach {
     fn reach(self) -> NormReach {
         match self {
             rope_norm_reach::Head => NormReach::Head,
-            rope_norm_reach::Row => NormReach::Row,
+            rope_norm_reach::Row => NormReach::Token,
         }
     }
 }

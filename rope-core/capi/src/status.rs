@@ -257,7 +257,7 @@ statuses! {
     Parameter = c"a base, factor or other number makes no sense": Parameter ListEntry,
     Count = c"a list with one number for each pair (or sequence) has another length": Count,
     Storage = c"the storage is too short": Storage,
-    TooFast = c"one position would rotate a pair by 32768 turns or more": TooFast,
+    TooFast = c"one position would rotate a pair by 32768 turns or more": TurnsPerPosition,
     Axes = c"the axes do not add up": Axes,
     Sections = c"the sections of M-RoPE do not sum to the pairs of rotary_dim": Sections,
     PositionsPerAxis = c"positions are not one for each axis of a token": PositionsPerAxis,
@@ -296,7 +296,7 @@ statuses! {
     HadamardBlock = c"a block of a Hadamard transform is no power of two from 2 to 2048": HadamardBlock,
     HadamardHead = c"the block of a Hadamard transform does not divide a head": HadamardHead,
     NotLinear = c"a chain with a norm has neither a shift nor a backward pass": NormInCache,
-    NoInteger = c"keys are moved between integer positions, not coordinates": NoInteger,
+    NoInteger = c"keys are moved between integer positions, not coordinates": NotAnInteger,
     BackwardDirection = c"a backward pass is that of a plan that rotates forward": BackwardDirection,
     GradientPairing = c"gradients of cos and sin require a plan with one pairing": GradientPairing,
     GradientHeads = c"gradients have one head, or those of the tensor": GradientHeads,
@@ -305,7 +305,7 @@ statuses! {
     Gguf = c"the bytes are no GGUF file, or do not have what its rotation depends on"
         => GgufFile TensorData SplitFile,
     // No call of this API meets these.
-    Refused = c"refused": ShapeElements Range PartsInterleave GatheredTwice RowRange
+    Refused = c"refused": ShapeElements Range PartsInterleave AlreadyGathered RowRange
         => FreqFactors Window,
 }
 

@@ -36,7 +36,8 @@ use rope_core::{Error, Frequencies, Positions, Scaling};
 ///
 /// [`Error::RotaryDim`] unless `pairs` is even, [`Error::Parameter`] for a `theta` that is not positive,
 /// [`Error::ListEntry`] for a direction beyond 2^20, [`Error::Storage`] if `inverse` is too short, and
-/// [`Error::TooFast`] for a `theta` so far below 1 that a magnitude is above 205887; `inverse` is untouched then.
+/// [`Error::TurnsPerPosition`] for a `theta` so far below 1 that a magnitude is above 205887. `inverse` is untouched
+/// then.
 pub fn initial_mixed<T: Copy + Into<f64>>(
     theta: f64,
     directions: &[T],
@@ -54,7 +55,7 @@ pub fn initial_mixed<T: Copy + Into<f64>>(
         checked(index, direction)?;
     }
     let half = pairs / 2;
-    for (k, magnitude) in magnitudes.pairs().enumerate() {
+    for (k, magnitude) in magnitudes.iter().enumerate() {
         // A row for each direction: its cos and sin times the magnitude, rounded once. All that could be refused has
         // been checked.
         let unit = Frequencies::from_inverse(2, &[1.0], magnitude.inverse())?;
@@ -87,7 +88,7 @@ pub fn initial_axial(
     let [x, y] = axes(heads, pairs, inverse)?;
     let half = pairs / 2;
     for (x, y) in x.chunks_exact_mut(pairs).zip(y.chunks_exact_mut(pairs)) {
-        for (k, magnitude) in magnitudes.pairs().enumerate() {
+        for (k, magnitude) in magnitudes.iter().enumerate() {
             let magnitude = magnitude.inverse_f32();
             (x[k], x[k + half]) = (magnitude, 0.0);
             (y[k], y[k + half]) = (0.0, magnitude);

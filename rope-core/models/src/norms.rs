@@ -87,7 +87,7 @@ pub(crate) fn read(reading: &Reading<'_>) -> Result<Option<(ModelNorm, NormedLay
     })?;
     let mut norm = Norm::new(formula, eps(reading, &own)?);
     if over_row(reading.config, own.reach)? {
-        norm = norm.with_reach(NormReach::Row);
+        norm = norm.with_reach(NormReach::Token);
         if weights == NormWeights::Shared {
             weights = NormWeights::PerHead;
         }

@@ -328,7 +328,7 @@ errors! { f =>
     } => write!(f, "position id {id} (at index {index}) is outside the table's 0..{rows}"),
     /// [`Rows::gather`](crate::Rows::gather) and [`Rows::with_heads`](crate::Rows::with_heads) of rows that are a
     /// gathering themselves.
-    GatheredTwice => f.write_str("the rows are gathered by id already; gather them from the table, once"),
+    AlreadyGathered => f.write_str("the rows are gathered by id already; gather them from the table, once"),
     /// [`Rows::range`](crate::Rows::range): the range is not inside the rows.
     RowRange {
         /// First row asked for.
@@ -472,7 +472,7 @@ errors! { f =>
     } => write!(f, "{given} {what} were given, but {needed} are needed"),
     /// [`Frequencies::new`](crate::Frequencies::new): one position would rotate a pair by 32768 turns or more, which
     /// no model means and no coordinate resolves.
-    TooFast {
+    TurnsPerPosition {
         /// The pair.
         pair: usize,
         /// Its inverse frequency in radians.
@@ -522,7 +522,7 @@ errors! { f =>
     ),
     /// [`Frequencies::shift_from`](crate::Frequencies::shift_from), slots that are found by positions: a position that
     /// is a coordinate, and not an integer.
-    NoInteger {
+    NotAnInteger {
         /// The first coordinate.
         value: f64,
     } => write!(f, "the coordinate {value} is not an integer; shifts and slots need integer positions"),
@@ -860,10 +860,10 @@ impl Error {
             | Error::RowOfZeros { .. }
             | Error::Parameter { .. }
             | Error::ListEntry { .. }
-            | Error::TooFast { .. }
+            | Error::TurnsPerPosition { .. }
             | Error::Axes { .. }
             | Error::Sections { .. }
-            | Error::NoInteger { .. }
+            | Error::NotAnInteger { .. }
             | Error::Coordinate { .. }
             | Error::Offsets { .. }
             | Error::Rank { .. }
@@ -877,7 +877,7 @@ impl Error {
             | Error::NegativePage { .. } => ErrorKind::Index,
             Error::PartsInterleave { .. }
             | Error::RowMagnitude { .. }
-            | Error::GatheredTwice
+            | Error::AlreadyGathered
             | Error::PairingChangesInPlace { .. }
             | Error::BackwardDirection { .. }
             | Error::GradientPairing { .. }

@@ -279,15 +279,15 @@ impl Kept<'_> {
         match scale {
             QuantScale::Divide(scales) | QuantScale::Reciprocal(scales) => scales.of(head),
             QuantScale::Multiply(scales) => 1.0 / scales.of(head),
-            QuantScale::Made {
+            QuantScale::Computed {
                 at: ScalePlace::Inline(behind),
                 ..
             } => {
                 let start = at.element + head * self.stored.layout.strides.head + behind;
                 bytemuck::pod_read_unaligned(&self.memory[start..][..4])
             }
-            QuantScale::Made {
-                at: ScalePlace::Apart(place),
+            QuantScale::Computed {
+                at: ScalePlace::Separate(place),
                 ..
             } => self.scales[at.scale + head * place.head],
         }
@@ -484,7 +484,7 @@ impl<'t> SlotsTarget<'t> {
                 QuantScale::Multiply(scales) => {
                     ScaleFactors::Multiply(scales.of_heads(head, count))
                 }
-                QuantScale::Made { least, at: place } => {
+                QuantScale::Computed { least, at: place } => {
                     made = [0.0; MOST_HEADS];
                     let scales = &mut made[..count];
                     let making = &mut ScaleRequest {
@@ -520,7 +520,7 @@ impl<'t> SlotsTarget<'t> {
                     self.memory[start..][..4].copy_from_slice(&scale.to_ne_bytes());
                 }
             }
-            ScalePlace::Apart(place) => {
+            ScalePlace::Separate(place) => {
                 for (index, scale) in scales.iter().enumerate() {
                     self.scales[at.scale + (head + index) * place.head] = *scale;
                 }
@@ -574,12 +574,12 @@ impl<'a> Stored<'a> {
         } = layout.shape;
         scale.check(heads)?;
         let mut end = layout.end();
-        if let QuantScale::Made { at, .. } = scale
+        if let QuantScale::Computed { at, .. } = scale
             && end > layout.offset
         {
             match at {
                 ScalePlace::Inline(behind) => end = layout.with_scale(behind)?.end(),
-                ScalePlace::Apart(ScaleLayout { block, token, head }) => {
+                ScalePlace::Separate(ScaleLayout { block, token, head }) => {
                     let last = |extent: usize, stride: usize| (extent - 1).checked_mul(stride);
                     let needed = last(blocks, block)
                         .and_then(|sum| sum.checked_add(last(block_size, token)?))
@@ -668,8 +668,8 @@ impl<'a> Stored<'a> {
         match self.format {
             Format::Codes(Codes::Scaled(
                 _,
-                QuantScale::Made {
-                    at: ScalePlace::Apart(scales),
+                QuantScale::Computed {
+                    at: ScalePlace::Separate(scales),
                     ..
                 },
             )) => Some(scales),
@@ -733,7 +733,7 @@ impl<'a> Stored<'a> {
         let layout = match self.format {
             Format::Codes(Codes::Scaled(
                 _,
-                QuantScale::Made {
+                QuantScale::Computed {
                     at: ScalePlace::Inline(behind),
                     ..
                 },

@@ -108,7 +108,7 @@ impl fmt::Debug for Frequencies<'_> {
         struct Pairs<'f>(&'f Frequencies<'f>);
         impl fmt::Debug for Pairs<'_> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_list().entries(self.0.pairs()).finish()
+                f.debug_list().entries(self.0.iter()).finish()
             }
         }
         let every_pair = f.alternate();
@@ -123,7 +123,7 @@ impl fmt::Debug for Frequencies<'_> {
         if every_pair {
             return fields.field("pairs", &Pairs(self)).finish();
         }
-        let mut inverse = self.pairs().map(|pair| pair.inverse());
+        let mut inverse = self.iter().map(|pair| pair.inverse());
         let first = inverse.next();
         fields
             .field("first_inverse", &first.unwrap_or_default())

@@ -168,8 +168,8 @@ impl NormFormula {
 ///
 /// // OLMo 2: over all heads of a token, with a weight for each channel of each head.
 /// let weights = [1.0_f32; 32 * 128];
-/// let norm = Norm::new(NormFormula::OLMO2, 1e-6).weight(&weights).with_reach(NormReach::Row);
-/// assert_eq!(norm.reach(), NormReach::Row);
+/// let norm = Norm::new(NormFormula::OLMO2, 1e-6).weight(&weights).with_reach(NormReach::Token);
+/// assert_eq!(norm.reach(), NormReach::Token);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum NormReach {
@@ -177,7 +177,7 @@ pub enum NormReach {
     #[default]
     Head,
     /// All heads of a token together, `heads * head_dim` channels: OLMo 2, OLMoE, MiniMax-M2.
-    Row,
+    Token,
 }
 
 /// Sums that the caller has: `sums[row] / width` is the mean square.
@@ -364,7 +364,7 @@ impl<'a> Norm<'a> {
         for (name, weights) in [("weight", self.weight), ("bias", self.bias)] {
             let given = weights.map_or(head_dim, |weights| weights.len());
             if given != head_dim && given != all {
-                let needed = if self.reach == NormReach::Row {
+                let needed = if self.reach == NormReach::Token {
                     all
                 } else {
                     head_dim
@@ -388,7 +388,7 @@ impl<'a> Norm<'a> {
                 });
             }
             let needed = match self.reach {
-                NormReach::Row => rows,
+                NormReach::Token => rows,
                 NormReach::Head => rows.saturating_mul(heads),
             };
             let given = sums.len();

@@ -355,7 +355,7 @@ impl<'a> Positions<'a> {
         )
     }
 
-    /// The position of a token that is there, on one axis: [`Error::NoInteger`] for a coordinate.
+    /// The position of a token that is there, on one axis: [`Error::NotAnInteger`] for a coordinate.
     pub(crate) fn integer(&self, token: usize) -> Result<i64, Error> {
         match self.0 {
             PositionSource::Tokens(tokens, ids) => {
@@ -363,7 +363,7 @@ impl<'a> Positions<'a> {
                 Ok(ids.map_or(position, |ids| ids.of(position)))
             }
             PositionSource::PerAxis { ids, .. } => Ok(ids.at(token)),
-            PositionSource::Coordinates { coordinates, .. } => Err(Error::NoInteger {
+            PositionSource::Coordinates { coordinates, .. } => Err(Error::NotAnInteger {
                 value: coordinates.get(token),
             }),
         }

@@ -305,11 +305,11 @@ impl<'a> Rows<'a> {
     /// # Errors
     ///
     /// [`Error::RowsPerHead`] if `heads` is zero, or the rows are not a whole number of tokens; of rows that are no
-    /// longer one after the other, [`Error::GatheredTwice`] if they were gathered by id, [`Error::RowSequences`] and
+    /// longer one after the other, [`Error::AlreadyGathered`] if they were gathered by id, [`Error::RowSequences`] and
     /// [`Error::RowHeads`] if they lie as sequences or each head has its own already.
     pub fn with_heads(self, heads: usize) -> Result<Self, Error> {
         if self.ids.is_some() {
-            return Err(Error::GatheredTwice);
+            return Err(Error::AlreadyGathered);
         }
         self.at_equal_distances()?;
         let rows = self.len();
@@ -389,11 +389,11 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::PositionOutsideTable`] if an id has no row, [`Error::GatheredTwice`] if these rows were gathered by id,
-    /// [`Error::RowSequences`] if they lie as sequences that are no table.
+    /// [`Error::PositionOutsideTable`] if an id has no row, [`Error::AlreadyGathered`] if these rows were gathered by
+    /// id, [`Error::RowSequences`] if they lie as sequences that are no table.
     pub fn gather<'b>(&'b self, ids: impl Into<Ids<'b>>) -> Result<Rows<'b>, Error> {
         if self.ids.is_some() {
-            return Err(Error::GatheredTwice);
+            return Err(Error::AlreadyGathered);
         }
         self.at_equal_distances()?;
         let ids = ids.into();

@@ -181,7 +181,7 @@ impl Pass<'_> {
             for (index, factors) in factors.iter_mut().enumerate() {
                 let [token, head] = self.of.index(span.index(index));
                 let sum = match norm.reach {
-                    NormReach::Row => sums[token],
+                    NormReach::Token => sums[token],
                     NormReach::Head => sums[token * self.of.call.heads + head],
                 };
                 self.root(norm, [0.0, sum / width as f32], factors);
@@ -270,7 +270,7 @@ impl Pass<'_> {
             head_dim,
             ..
         } = self.shape;
-        let whole = norm.reach == NormReach::Row;
+        let whole = norm.reach == NormReach::Token;
         let read = |span: &LineSpan<'_>, values: &mut [f32], _: &mut [f32]| {
             let heads = &span.source(x.bytes);
             let channels = Channels::run(0, values.len());

@@ -58,7 +58,7 @@ pub(crate) fn run(pass: &Pass<'_>, source: Option<&Operand<'_>>, target: &mut Op
     let head_dim = pass.shape.head_dim;
     let over_row = pass
         .norm()
-        .filter(|norm| norm.reach == NormReach::Row && norm.given.is_none());
+        .filter(|norm| norm.reach == NormReach::Token && norm.given.is_none());
     let lines = match (source.map(Operand::heads), target.heads()) {
         (None, CacheHeads::Lines(_, element)) => Some([element; 2]),
         (Some(CacheHeads::Lines(_, source)), CacheHeads::Lines(_, target)) => {

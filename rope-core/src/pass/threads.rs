@@ -7,20 +7,12 @@ use crate::describe::tensor::BytesMut;
 use crate::pass::PartOfCall;
 use crate::tuning::Tuning;
 
-/// What cuts a target, and runs the parts.
+/// What cuts the target of a call of a shape, and runs the parts.
 #[derive(Debug)]
 pub(crate) struct Threads {
-    pub(crate) tensor: fn(&Tuning, Cut, &mut BytesMut<'_>, &RunTensor<'_>),
-    pub(crate) slots: fn(&Tuning, Cut, &mut SlotsTarget<'_>, &RunSlots<'_>),
-}
-
-/// How the target of a call may be cut.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Cut {
-    /// The shape of the call.
-    pub(crate) call: Shape,
-    /// Whether the heads of a token may be in several parts.
-    pub(crate) by_heads: bool,
+    /// The flag: whether the heads of a token may be in several parts.
+    pub(crate) tensor: fn(&Tuning, Shape, bool, &mut BytesMut<'_>, &RunTensor<'_>),
+    pub(crate) slots: fn(&Tuning, Shape, &mut SlotsTarget<'_>, &RunSlots<'_>),
 }
 
 /// Runs a part of a call on its part of a tensor.

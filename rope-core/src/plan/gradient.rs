@@ -28,7 +28,7 @@ mod reductions;
 mod sums;
 mod wanted;
 
-pub use parameters::{to_base, to_logarithm, to_ratio};
+pub use parameters::{convert_to_base, convert_to_logarithm, convert_to_ratio};
 pub use sums::PairGradients;
 pub(crate) use sums::SumFn;
 pub use wanted::Gradients;

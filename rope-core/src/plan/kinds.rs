@@ -137,7 +137,7 @@ impl<'a> Lowered<'a> {
     /// Whether a norm sums over all heads of a token.
     pub(super) fn norms_tokens(&self) -> bool {
         let norm = self.stages.and_then(|stages| stages.norm);
-        norm.is_some_and(|norm| norm.reach == NormReach::Row && norm.given.is_none())
+        norm.is_some_and(|norm| norm.reach == NormReach::Token && norm.given.is_none())
     }
 
     /// With the transform first, which undoes it: heads come from a cache.
@@ -407,14 +407,14 @@ impl Rope {
     }
 
     /// Computes the sums of squares that a norm needs of a tensor before its rotation, one per token of each sequence
-    /// where the norm is over the row, one per head of each token where it is over heads. Ranks that hold some of the
+    /// where the norm is over the token, one per head of each token where it is over heads. Ranks that hold some of the
     /// heads add theirs up, and pass them to [`Norm::with_sum_of_squares`].
     ///
     /// # Errors
     ///
     /// [`Error::Storage`] unless `sums` has exactly as many; [`Error::HeadDimOnStack`], [`Error::CenteredSums`] for a
-    /// centered norm, and [`Error::Overlap`] if a norm over rows is given heads that share elements: a row has each of
-    /// its elements once.
+    /// centered norm, and [`Error::Overlap`] if a norm over tokens is given heads that share elements: a token has
+    /// each of its elements once.
     pub fn sum_of_squares<E: Element>(
         &self,
         norm: Norm<'_>,
@@ -437,7 +437,7 @@ impl Rope {
             return Err(Error::CenteredSums);
         }
         let rows = shape.batch.saturating_mul(shape.tokens);
-        let each = if norm.reach == NormReach::Row {
+        let each = if norm.reach == NormReach::Token {
             x.layout.check_heads_disjoint()?;
             1
         } else {

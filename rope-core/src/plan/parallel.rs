@@ -13,9 +13,9 @@ use crate::describe::frequencies::RowsAt;
 use crate::describe::tensor::{Bytes, BytesMut, Layout};
 use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
 use crate::pass::PartOfCall;
-use crate::pass::threads::{Cut, RunSlots, RunTensor, Threads};
+use crate::pass::threads::{RunSlots, RunTensor, Threads};
 use crate::tuning::Tuning;
-use crate::{Dimension, Error, Rows};
+use crate::{Dimension, Error, Rows, Shape};
 
 static THREADS: DetourFns = DetourFns {
     in_place,
@@ -137,22 +137,22 @@ fn at(
     Ok(())
 }
 
-fn tensor(tuning: &Tuning, cut: Cut, x: &mut BytesMut<'_>, run: &RunTensor<'_>) {
+fn tensor(tuning: &Tuning, call: Shape, by_heads: bool, x: &mut BytesMut<'_>, run: &RunTensor<'_>) {
     let whole = Part {
-        by_heads: cut.by_heads,
+        by_heads,
         ..Part::of(x.reborrow())
     };
     spread(tuning, [whole], |mut part| {
         let of = PartOfCall {
             origin: part.origin,
             shape: part.layout.shape(),
-            call: cut.call,
+            call,
         };
         run(of, &mut part.target());
     });
 }
 
-fn slots(tuning: &Tuning, Cut { call, .. }: Cut, target: &mut SlotsTarget<'_>, run: &RunSlots<'_>) {
+fn slots(tuning: &Tuning, call: Shape, target: &mut SlotsTarget<'_>, run: &RunSlots<'_>) {
     let bytes = (call.elements().unwrap_or(usize::MAX)).saturating_mul(target.stored.size());
     let count = threads(tuning, bytes);
     if count == 1 {

@@ -14,7 +14,7 @@ use crate::describe::tensor::BytesMut;
 use crate::execute::choose;
 use crate::execute::lines;
 use crate::kernel::line::{Line, LineRows, MoreTokens, SourceLine};
-use crate::pass::threads::{Cut, Threads};
+use crate::pass::threads::Threads;
 use crate::pass::{IoFormats, Operand, OperandMut, PartOfCall, Pass};
 
 /// In the place of an executor's name: each part has its own.
@@ -116,7 +116,9 @@ impl<'p> Rope<Lowered<'p>> {
         match self.threads().filter(|_| runs) {
             None => part(PartOfCall::whole(checked.shape), x),
             Some(threads) => {
-                (threads.tensor)(self.tuning, self.cut(checked), x, &|of, x| {
+                // A norm over all heads of a token needs them at once.
+                let by_heads = !self.stages.norms_tokens();
+                (threads.tensor)(self.tuning, checked.shape, by_heads, x, &|of, x| {
                     part(of, x);
                 });
                 ON_THREADS
@@ -139,7 +141,7 @@ impl<'p> Rope<Lowered<'p>> {
         match self.threads().filter(|_| runs) {
             None => part(PartOfCall::whole(checked.shape), target),
             Some(threads) => {
-                (threads.slots)(self.tuning, self.cut(checked), target, &|of, target| {
+                (threads.slots)(self.tuning, checked.shape, target, &|of, target| {
                     part(of, target);
                 });
                 ON_THREADS
@@ -176,31 +178,23 @@ impl<'p> Rope<Lowered<'p>> {
             };
             part(of, source, target);
         };
-        let mut cut = self.cut(checked);
         match target {
             TargetKind::Tensor(y, element) => {
                 // A slot is where the first head of its token is.
-                cut.by_heads &= matches!(source, SourceKind::Tensor(_));
+                let of_tensor = matches!(source, SourceKind::Tensor(_));
+                let by_heads = of_tensor && !self.stages.norms_tokens();
                 let element = *element;
-                (threads.tensor)(self.tuning, cut, y, &|of, y| {
+                (threads.tensor)(self.tuning, checked.shape, by_heads, y, &|of, y| {
                     part(of, &mut OperandMut::Tensor(y, element));
                 });
             }
             TargetKind::Slots(slots) => {
-                (threads.slots)(self.tuning, cut, slots, &|of, slots| {
+                (threads.slots)(self.tuning, checked.shape, slots, &|of, slots| {
                     part(of, &mut OperandMut::Cache(slots));
                 });
             }
         }
         ON_THREADS
-    }
-
-    /// How the target may be cut. A norm over all heads of a token needs them at once.
-    fn cut(&self, checked: &Checked<'_>) -> Cut {
-        Cut {
-            call: checked.shape,
-            by_heads: !self.stages.norms_tokens(),
-        }
     }
 
     /// What runs calls on threads, if the plan does.

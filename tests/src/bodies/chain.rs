@@ -265,7 +265,7 @@ fn squares<E: Number>(source: &mut Source<'_>) {
         .flat_map(|token| {
             let heads = heads_of(&x, &place.view, [token / tokens, token % tokens]);
             let rows = match norm.reach {
-                rope_core::norm::NormReach::Row => vec![heads.concat()],
+                rope_core::norm::NormReach::Token => vec![heads.concat()],
                 rope_core::norm::NormReach::Head => heads,
             };
             let sum = |row: Vec<f32>| match norm.sum {

@@ -63,8 +63,8 @@ fn check<E: Display>(
         made.softmax_factor()
     );
     assert!(rotary_dim >= 2 && rotary_dim % 2 == 0 && (1..=4).contains(&made.axes()));
-    assert_eq!(made.pairs().len(), rotary_dim / 2);
-    for pair in made.pairs() {
+    assert_eq!(made.iter().len(), rotary_dim / 2);
+    for pair in made.iter() {
         assert!(
             pair.inverse().is_finite() && pair.axis() < made.axes(),
             "{pair:?}"

@@ -42,7 +42,7 @@ pub fn generated_rows(source: &mut Source<'_>) {
     };
     let frequencies = match made {
         Ok(frequencies) => frequencies,
-        Err(Error::TooFast { .. }) => return,
+        Err(Error::TurnsPerPosition { .. }) => return,
         Err(error) => panic!("{inverse:?} with {factor}: {error}"),
     };
     let angle = source.one_of(&[
@@ -97,7 +97,7 @@ pub fn generated_rows(source: &mut Source<'_>) {
     }
     for (token, at) in placed.at.iter().enumerate() {
         let (cos, sin) = rows.row(token).expect("a row for each");
-        for ((frequency, cos), sin) in frequencies.pairs().zip(cos).zip(sin) {
+        for ((frequency, cos), sin) in frequencies.iter().zip(cos).zip(sin) {
             let at = at[frequency.axis()];
             let (right_cos, right_sin) = cos_sin(at, frequency, factor);
             assert!(
@@ -124,7 +124,7 @@ pub fn mixed_rows(source: &mut Source<'_>) {
     let list: Vec<f64> = (0..axes * heads * pairs).map(|_| inverse(source)).collect();
     let frequencies = match MixedFrequencies::new(&list, [axes, heads, pairs], factor) {
         Ok(frequencies) => frequencies,
-        Err(Error::TooFast { .. }) => return,
+        Err(Error::TurnsPerPosition { .. }) => return,
         Err(error) => panic!("{list:?} with {factor}: {error}"),
     };
     let angle = source.one_of(&[MixedAngle::Exact, MixedAngle::Exact, MixedAngle::SummedF32]);

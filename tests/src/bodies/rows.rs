@@ -130,7 +130,10 @@ pub fn rows(source: &mut Source<'_>) {
             for (row, &id) in ids.iter().enumerate() {
                 assert_eq!(got(&gathered, row), Some(wanted(first + id as usize)));
             }
-            assert_eq!(gathered.gather(&ids).map(|_| ()), Err(Error::GatheredTwice));
+            assert_eq!(
+                gathered.gather(&ids).map(|_| ()),
+                Err(Error::AlreadyGathered)
+            );
         }
         (Err(error), Some(index)) => {
             assert_eq!(

@@ -60,7 +60,8 @@ fn add(
     macro_rules! add {
         ($x:ident, $g:ident) => {
             plan.gradients(Gradients::CosSin {
-                x: &rope_core::Tensor::new(from_offset($x, x_layout), layouts[0]).map_err(refused)?,
+                x: &rope_core::Tensor::new(from_offset($x, x_layout), layouts[0])
+                    .map_err(refused)?,
                 dy: &rope_core::Tensor::new(from_offset($g, g_layout), layouts[1])
                     .map_err(refused)?,
                 cos: &mut cos,

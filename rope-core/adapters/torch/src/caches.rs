@@ -29,7 +29,7 @@ const FORMATS: [Format; 6] = [
     Format::Codes(QuantFormat::Int8Even),
     Format::Blocks(BlockFormat::Q8_0),
     Format::Blocks(BlockFormat::Q4_0),
-    Format::Codes(QuantFormat::Int8Away),
+    Format::Codes(QuantFormat::Int8RoundAway),
 ];
 /// `[blocks, heads, block_size, head_dim]`, and not `[blocks, block_size, heads, head_dim]`.
 const HEADS_MAJOR: i64 = 16;
@@ -184,9 +184,9 @@ impl RawFormat {
                     Scales::Same(same) => (QuantScale::Divide((*same).into()), &mut [][..]),
                     Scales::Each(each) => (QuantScale::Divide(HeadScales::Each(each)), &mut [][..]),
                     Scales::Made(layout) => {
-                        let made = QuantScale::Made {
+                        let made = QuantScale::Computed {
                             least: LEAST_SCALE,
-                            at: ScalePlace::Apart(*layout),
+                            at: ScalePlace::Separate(*layout),
                         };
                         (made, scale.elements_mut::<f32>(read.iter().copied())?)
                     }

@@ -49,7 +49,7 @@ impl RawNorm {
         let norm = Norm::new(*formula, self.eps as f32)
             .with_reach(match self.formula & OVER_ROW {
                 0 => NormReach::Head,
-                _ => NormReach::Row,
+                _ => NormReach::Token,
             })
             .with_order(match self.formula & AFTER {
                 0 => StageOrder::BeforeRotation,

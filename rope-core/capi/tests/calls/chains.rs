@@ -195,7 +195,7 @@ fn norms<'a, E: Number>(weight: &'a [E], bias: &'a [E], sums: &'a [f32]) -> Vec<
     push(
         "row",
         rope_norm { reach: row, ..c },
-        rust.with_reach(NormReach::Row),
+        rust.with_reach(NormReach::Token),
     );
     let order = rope_stage_order::AfterRotation as i32;
     push(
@@ -215,7 +215,7 @@ fn norms<'a, E: Number>(weight: &'a [E], bias: &'a [E], sums: &'a [f32]) -> Vec<
     push(
         "sums",
         given,
-        rust.with_reach(NormReach::Row)
+        rust.with_reach(NormReach::Token)
             .with_sum_of_squares(sums, 400),
     );
     // And what is refused.
@@ -231,7 +231,8 @@ fn norms<'a, E: Number>(weight: &'a [E], bias: &'a [E], sums: &'a [f32]) -> Vec<
     push(
         "width",
         width,
-        rust.with_reach(NormReach::Row).with_sum_of_squares(sums, 0),
+        rust.with_reach(NormReach::Token)
+            .with_sum_of_squares(sums, 0),
     );
     push(
         "count of sums",
@@ -278,7 +279,7 @@ fn norms<'a, E: Number>(weight: &'a [E], bias: &'a [E], sums: &'a [f32]) -> Vec<
             1e-5,
         )
         .weight(weight)
-        .with_reach(NormReach::Row)
+        .with_reach(NormReach::Token)
         .with_sum_of_squares(sums, 400),
     );
     all
@@ -732,23 +733,23 @@ fn code_scales(each: &[f32]) -> Vec<(rope_quant_scale, QuantScale<'_>)> {
             Kind::Multiply => QuantScale::Multiply,
             Kind::MadeInline => {
                 let at = ScalePlace::Inline(HEAD_DIM);
-                all.push((c, QuantScale::Made { least: 1e-6, at }));
+                all.push((c, QuantScale::Computed { least: 1e-6, at }));
                 continue;
             }
             Kind::MadeApart => {
-                let at = ScalePlace::Apart(ScaleLayout {
+                let at = ScalePlace::Separate(ScaleLayout {
                     block: BLOCK_SIZE * HEADS,
                     token: 1,
                     head: BLOCK_SIZE,
                 });
-                all.push((c, QuantScale::Made { least: 1e-6, at }));
+                all.push((c, QuantScale::Computed { least: 1e-6, at }));
                 let c = rope_quant_scale {
                     least: f32::NAN,
                     ..c
                 };
                 all.push((
                     c,
-                    QuantScale::Made {
+                    QuantScale::Computed {
                         least: f32::NAN,
                         at,
                     },
@@ -818,7 +819,7 @@ fn rust_cache<'a>(
         Format::E5m2 => QuantFormat::E5m2,
         Format::E5m2Saturating => QuantFormat::E5m2Saturating,
         Format::Int8Even => QuantFormat::Int8Even,
-        Format::Int8Away => QuantFormat::Int8Away,
+        Format::Int8Away => QuantFormat::Int8RoundAway,
     };
     CacheMut::quantized(elements(memory), layout, code, scale, scales)
 }

@@ -1,6 +1,8 @@
 //! The backward pass and its reductions.
 
-use rope_core::gradient::{Gradients, PairGradients, to_base, to_logarithm, to_ratio};
+use rope_core::gradient::{
+    Gradients, PairGradients, convert_to_base, convert_to_logarithm, convert_to_ratio,
+};
 
 use super::*;
 
@@ -262,9 +264,9 @@ fn the_reductions_match_rope_core() {
     assert_eq!((c_cos, c_sin), (cos, sin));
 
     let (mut logarithms, mut ratios) = (expected, expected);
-    to_logarithm(&inverse, &mut logarithms);
-    to_ratio(&inverse, &mut ratios);
-    let base = to_base(7.0, &inverse, &expected);
+    convert_to_logarithm(&inverse, &mut logarithms);
+    convert_to_ratio(&inverse, &mut ratios);
+    let base = convert_to_base(7.0, &inverse, &expected);
     let (mut c_logarithms, mut c_ratios, mut c_base) = (got, got, 0.0);
     let (list, count) = (inverse.as_ptr(), inverse.len());
     // SAFETY: what is passed is there.

@@ -66,9 +66,9 @@ impl<'t> SlotsTarget<'t> {
     fn slots_of_a_unit(&self) -> Option<usize> {
         let CacheLayout { shape, strides, .. } = self.stored.layout;
         let (layout, separate) = match self.stored.format {
-            Format::Codes(Codes::Scaled(_, QuantScale::Made { at, .. })) => match at {
+            Format::Codes(Codes::Scaled(_, QuantScale::Computed { at, .. })) => match at {
                 ScalePlace::Inline(behind) => (self.stored.layout.with_scale(behind).ok()?, None),
-                ScalePlace::Apart(scales) => (self.stored.layout, Some(scales)),
+                ScalePlace::Separate(scales) => (self.stored.layout, Some(scales)),
             },
             _ => (self.stored.layout, None),
         };

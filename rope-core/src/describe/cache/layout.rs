@@ -85,7 +85,7 @@ impl From<(QuantFormat, ScalePlace)> for CacheFormat {
     fn from((format, place): (QuantFormat, ScalePlace)) -> Self {
         match place {
             ScalePlace::Inline(behind) => CacheFormat(Unit::WithScale(behind)),
-            ScalePlace::Apart(_) => format.into(),
+            ScalePlace::Separate(_) => format.into(),
         }
     }
 }

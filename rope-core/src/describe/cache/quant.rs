@@ -32,7 +32,7 @@ pub enum QuantFormat {
     Int8Even,
     /// An integer from -128 to 127 as vLLM's Triton kernel rounds it: 0.5 is added in f32 away from zero, and the
     /// fraction cut off.
-    Int8Away,
+    Int8RoundAway,
 }
 
 impl QuantFormat {
@@ -42,7 +42,7 @@ impl QuantFormat {
         QuantFormat::E5m2,
         QuantFormat::E5m2Saturating,
         QuantFormat::Int8Even,
-        QuantFormat::Int8Away,
+        QuantFormat::Int8RoundAway,
     ];
 
     /// The name in lower case.
@@ -52,7 +52,7 @@ impl QuantFormat {
             QuantFormat::E5m2 => "e5m2",
             QuantFormat::E5m2Saturating => "e5m2-saturating",
             QuantFormat::Int8Even => "int8-even",
-            QuantFormat::Int8Away => "int8-away",
+            QuantFormat::Int8RoundAway => "int8-away",
         }
     }
 
@@ -65,7 +65,7 @@ impl QuantFormat {
             QuantFormat::E5m2 => &quantize::E5M2,
             QuantFormat::E5m2Saturating => &quantize::E5M2_SATURATING,
             QuantFormat::Int8Even => &quantize::INT8_EVEN,
-            QuantFormat::Int8Away => &quantize::INT8_AWAY,
+            QuantFormat::Int8RoundAway => &quantize::INT8_AWAY,
         }
     }
 }
@@ -81,8 +81,8 @@ impl QuantFormat {
 /// // `k_scale` of a checkpoint, as vLLM applies it, ..
 /// let given = QuantScale::Divide(0.0625.into());
 /// // .. or a scale for each token and head, in a slice of their own: 16 slots in a block, 2 heads.
-/// let at = ScalePlace::Apart(ScaleLayout::nh(16, 2));
-/// let made = QuantScale::Made { at, least: 1e-6 };
+/// let at = ScalePlace::Separate(ScaleLayout::nh(16, 2));
+/// let computed = QuantScale::Computed { at, least: 1e-6 };
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
@@ -93,10 +93,10 @@ pub enum QuantScale<'a> {
     Reciprocal(HeadScales<'a>),
     /// `x m`; read as `code * (1 / m)`, the reciprocal rounded: FlashInfer, TensorRT-LLM.
     Multiply(HeadScales<'a>),
-    /// Made for each token and head: `s = max(largest |x| / largest code, least)` and `x (1 / s)`; `s` is kept in the
-    /// cache: vLLM's scales per token and head, whose `least` is 1e-6. (The largest code is 448, 57344 or 127.) NaNs
-    /// are left out of the largest magnitude.
-    Made {
+    /// Computed for each token and head: `s = max(largest |x| / largest code, least)` and `x (1 / s)`; `s` is kept in
+    /// the cache: vLLM's scales per token and head, whose `least` is 1e-6. (The largest code is 448, 57344 or 127.)
+    /// NaNs are left out of the largest magnitude.
+    Computed {
         /// The least scale.
         least: f32,
         /// Where each scale is kept.
@@ -211,25 +211,25 @@ impl QuantScale<'_> {
             QuantScale::Divide(scales)
             | QuantScale::Reciprocal(scales)
             | QuantScale::Multiply(scales) => scales.check(heads),
-            QuantScale::Made { least, .. } if !(least >= 0.0 && least.is_finite()) => {
+            QuantScale::Computed { least, .. } if !(least >= 0.0 && least.is_finite()) => {
                 Err(Error::Parameter {
                     name: "least",
                     value: least.into(),
                     required: "finite and not negative",
                 })
             }
-            QuantScale::Made { .. } => Ok(()),
+            QuantScale::Computed { .. } => Ok(()),
         }
     }
 }
 
-/// Where the scales are kept that are made for each token and head.
+/// Where the scales are kept that are computed for each token and head.
 ///
 /// ```
 /// use rope_core::cache::{QuantScale, ScalePlace};
 ///
 /// // A float that follows the 64 codes of its head, in the memory of the cache.
-/// let made = QuantScale::Made { at: ScalePlace::Inline(64), least: 1e-6 };
+/// let computed = QuantScale::Computed { at: ScalePlace::Inline(64), least: 1e-6 };
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -238,7 +238,7 @@ pub enum ScalePlace {
     /// codes.
     Inline(usize),
     /// In a slice of their own, given beside the cache.
-    Apart(ScaleLayout),
+    Separate(ScaleLayout),
 }
 
 /// Where the scales of a cache lie in their slice: scale of head `h` in slot `s` is element `(s / block_size) block +

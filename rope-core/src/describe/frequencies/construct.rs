@@ -5,9 +5,11 @@ use super::axes::Axes;
 use super::empty_chunks;
 use super::scaling::{self, Scaling};
 use super::{Angle, Frequencies, Frequency, FrequencyChunks, fitting, make, take};
+use crate::Backend;
+#[cfg(feature = "alloc")]
+use crate::Error;
 use crate::base::error::Result;
 use crate::kernel::sincos::chunk::FrequencyChunk;
-use crate::{Backend, Error};
 
 #[cfg(feature = "alloc")]
 impl Frequencies<'static> {
@@ -36,7 +38,7 @@ impl Frequencies<'static> {
     /// [`Error::RotaryDim`] for a number of channels that `axes` or the scaling cannot rotate, [`Error::Axes`] for axes
     /// that do not add up, [`Error::Parameter`] and [`Error::ListEntry`] for a number that makes no sense,
     /// [`Error::Count`] for a list of another length than the pairs (of one set of base frequencies),
-    /// [`Error::TooFast`] for a pair with 32768 turns a position or more, and [`Error::OutOfMemory`].
+    /// [`Error::TurnsPerPosition`] for a pair with 32768 turns a position or more, and [`Error::OutOfMemory`].
     pub fn new<'x>(axes: impl Into<Axes<'x>>, base: f64, scaling: &Scaling<'_>) -> Result<Self> {
         let axes = axes.into();
         let mut storage = empty_chunks(FrequencyChunk::count(2 * axes.pairs()?))?;
@@ -56,7 +58,7 @@ impl Frequencies<'static> {
     ///
     /// let inv_freq: [f32; 4] = [1.0, 0.1, 0.01, 0.001];
     /// let frequencies = Frequencies::from_inverse(8, &inv_freq, 1.0)?;
-    /// assert_eq!(frequencies.pairs().nth(1).map(|pair| pair.inverse_f32()), Some(0.1));
+    /// assert_eq!(frequencies.iter().nth(1).map(|pair| pair.inverse_f32()), Some(0.1));
     /// # Ok::<(), rope_core::Error>(())
     /// ```
     ///
@@ -64,7 +66,7 @@ impl Frequencies<'static> {
     ///
     /// [`Error::RotaryDim`] and [`Error::Axes`] as [`Frequencies::new`], [`Error::Count`] unless there is one number
     /// for each pair, [`Error::ListEntry`] for one that is not finite, [`Error::Parameter`] for an attention factor
-    /// that is not positive, [`Error::TooFast`] for a pair with 32768 turns a position or more, and
+    /// that is not positive, [`Error::TurnsPerPosition`] for a pair with 32768 turns a position or more, and
     /// [`Error::OutOfMemory`].
     pub fn from_inverse<'x, T: Copy + Into<f64>>(
         axes: impl Into<Axes<'x>>,
@@ -176,7 +178,7 @@ impl<'a> Frequencies<'a> {
     /// // Two axes that share a set of two frequencies, the column (axis 1) first.
     /// let set = Frequencies::new(4, 100.0, &Scaling::Default)?;
     /// let frequencies = set.arranged(2, &[(0, 1), (1, 1), (0, 0), (1, 0)])?;
-    /// let pairs = frequencies.pairs().map(|pair| (pair.inverse(), pair.axis()));
+    /// let pairs = frequencies.iter().map(|pair| (pair.inverse(), pair.axis()));
     /// assert_eq!(pairs.collect::<Vec<_>>(), [(1.0, 1), (0.1, 1), (1.0, 0), (0.1, 0)]);
     /// # Ok::<(), rope_core::Error>(())
     /// ```
@@ -234,8 +236,8 @@ impl<'a> Frequencies<'a> {
         self.angle
     }
 
-    /// One frequency for each pair, in the order of the pairs.
-    pub fn pairs(&self) -> impl ExactSizeIterator<Item = Frequency> + '_ {
+    /// Iterates over the frequencies of the pairs, in their order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Frequency> + '_ {
         (0..self.pairs).map(|pair| Frequency::from_entry(self.chunks[pair / 8].get(pair % 8)))
     }
 

@@ -10,7 +10,7 @@ use crate::kernel::sincos::chunk::{Entry, Step};
 /// use rope_core::{Frequencies, Scaling};
 ///
 /// let frequencies = Frequencies::new(128, 10_000.0, &Scaling::Default)?;
-/// let inverse: Vec<f64> = frequencies.pairs().map(|pair| pair.inverse()).collect();
+/// let inverse: Vec<f64> = frequencies.iter().map(|pair| pair.inverse()).collect();
 /// assert_eq!((inverse.len(), inverse[0]), (64, 1.0));
 /// # Ok::<(), rope_core::Error>(())
 /// ```
@@ -30,7 +30,7 @@ impl Frequency {
         let fits = turns
             .to_fixed()
             .and_then(|(whole, fraction)| Some((i16::try_from(whole).ok()?, fraction)));
-        let (whole, fraction) = fits.ok_or(Error::TooFast {
+        let (whole, fraction) = fits.ok_or(Error::TurnsPerPosition {
             pair,
             inverse: inverse.to_f64(),
         })?;

@@ -97,8 +97,8 @@ impl MixedFrequencies<'static> {
     ///
     /// [`Error::Axes`] unless there are 1 to 4 axes, [`Error::Parameter`] without heads and for an attention factor
     /// that is not positive, [`Error::RotaryDim`] for no pairs or more than 32768, [`Error::Count`] unless there are
-    /// `axes * heads * pairs` numbers, [`Error::ListEntry`] for one that is not finite, [`Error::TooFast`] for a pair
-    /// with 32768 turns a unit or more, and [`Error::OutOfMemory`].
+    /// `axes * heads * pairs` numbers, [`Error::ListEntry`] for one that is not finite, [`Error::TurnsPerPosition`] for
+    /// a pair with 32768 turns a unit or more, and [`Error::OutOfMemory`].
     pub fn new<T: Copy + Into<f64>>(
         inverse: &[T],
         shape: [usize; 3],

@@ -45,7 +45,7 @@ impl Frequencies<'_> {
     /// # Errors
     ///
     /// Those of [`Frequencies::rows`]; [`Error::RotaryDim`] if the old frequencies have another number of pairs,
-    /// [`Error::Count`] if `from` and `to` are not as many, and [`Error::NoInteger`] for positions that are
+    /// [`Error::Count`] if `from` and `to` are not as many, and [`Error::NotAnInteger`] for positions that are
     /// coordinates.
     #[cfg(feature = "alloc")]
     pub fn shift_from<'p>(
@@ -125,7 +125,7 @@ impl Frequencies<'_> {
         }
         for positions in [&from, &to] {
             if let Some(value) = positions.first_coordinate() {
-                return Err(Error::NoInteger { value });
+                return Err(Error::NotAnInteger { value });
             }
         }
         Ok(Moves {

@@ -4,7 +4,7 @@
 /// (Mistral Large 4): makes the gradients by `l` or `alpha` of those by `f`, `dl = f df`.
 ///
 /// A list that is longer than the other has the rest untouched.
-pub fn to_logarithm(frequencies: &[f64], gradients: &mut [f64]) {
+pub fn convert_to_logarithm(frequencies: &[f64], gradients: &mut [f64]) {
     for (gradient, frequency) in gradients.iter_mut().zip(frequencies) {
         *gradient *= frequency;
     }
@@ -14,13 +14,13 @@ pub fn to_logarithm(frequencies: &[f64], gradients: &mut [f64]) {
 /// `f`, `dr = f0 df`.
 ///
 /// A list that is longer than the other has the rest untouched.
-pub fn to_ratio(fixed: &[f64], gradients: &mut [f64]) {
-    to_logarithm(fixed, gradients);
+pub fn convert_to_ratio(fixed: &[f64], gradients: &mut [f64]) {
+    convert_to_logarithm(fixed, gradients);
 }
 
 /// Of `f_i = b^(-i/n)` for the pairs `i` of `n`, frequencies that follow from a learned base: its gradient,
 /// `db = sum of -(i / (n b)) f_i df_i`, pair by pair.
-pub fn to_base(base: f64, frequencies: &[f64], gradients: &[f64]) -> f64 {
+pub fn convert_to_base(base: f64, frequencies: &[f64], gradients: &[f64]) -> f64 {
     let pairs = frequencies.len() as f64;
     let terms = frequencies.iter().zip(gradients).enumerate();
     terms.fold(0.0, |sum, (pair, (frequency, gradient))| {

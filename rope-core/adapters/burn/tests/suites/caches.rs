@@ -41,7 +41,7 @@ fn a_norm_is_that_of_rope_core() {
         Norm::new(NormFormula::GEMMA, eps).weight(&weights[..]),
         Norm::new(NormFormula::OLMO2, eps)
             .weight(&weights[..])
-            .with_reach(NormReach::Row),
+            .with_reach(NormReach::Token),
         Norm::new(NormFormula::LLAMA4, eps).with_order(StageOrder::AfterRotation),
     ];
     for norm in norms {

@@ -59,7 +59,7 @@ fn norms_have_the_bits_of_rope_core() -> Result<()> {
         (Norm::new(NormFormula::GEMMA, eps), Some(HEADS * HEAD_DIM)),
         (Norm::new(NormFormula::ONCE, eps), Some(HEAD_DIM)),
         (
-            Norm::new(NormFormula::OLMO2, eps).with_reach(NormReach::Row),
+            Norm::new(NormFormula::OLMO2, eps).with_reach(NormReach::Token),
             Some(HEADS * HEAD_DIM),
         ),
         (
