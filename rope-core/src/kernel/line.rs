@@ -835,7 +835,12 @@ impl<'s, 'h, R: Route> Heads<'s, 'h, R> {
         let [source, target] = head.starts;
         R::prefetch(s, self.source, source, self.head_dim);
         if self.ahead != 0 {
-            prefetch(s, self.elements, target.wrapping_add(self.ahead), self.head_dim);
+            prefetch(
+                s,
+                self.elements,
+                target.wrapping_add(self.ahead),
+                self.head_dim,
+            );
         }
     }
 
