@@ -50,11 +50,29 @@ struct Case<E> {
 }
 
 impl<E: Number> Case<E> {
+    /// A NaN that was computed may be any NaN: parts have other tails than the whole.
     fn bytes(values: &[E]) -> Vec<u8> {
-        values
-            .iter()
-            .flat_map(|value| value.bits().to_ne_bytes())
-            .collect()
+        let bits = |value: &E| {
+            if value.is_nan() {
+                u32::MAX
+            } else {
+                value.bits()
+            }
+        };
+        let bits = values.iter().map(bits);
+        bits.flat_map(u32::to_ne_bytes).collect()
+    }
+
+    /// The same of sums.
+    fn bytes_of_sums(values: &[f64]) -> Vec<u8> {
+        let bits = |sum: &f64| {
+            if sum.is_nan() {
+                u64::MAX
+            } else {
+                sum.to_bits()
+            }
+        };
+        values.iter().map(bits).flat_map(u64::to_ne_bytes).collect()
     }
 
     /// Runs a call on a copy of the target.
@@ -91,11 +109,7 @@ fn calls<E: Number>() -> [(&'static str, Call<E>); 7] {
                 let mut sums = PairGradients::new(&mut values, shape).expect("a shape");
                 rope.backward(x, y, rows, &mut sums).expect("rows that fit");
             });
-            bytes.extend(
-                values
-                    .iter()
-                    .flat_map(|sum: &f64| sum.to_bits().to_ne_bytes()),
-            );
+            bytes.extend(Case::<E>::bytes_of_sums(&values));
             bytes
         }),
         ("gradients", |rope, case| {
@@ -111,10 +125,7 @@ fn calls<E: Number>() -> [(&'static str, Call<E>); 7] {
                 })
                 .expect("they fit");
             });
-            values
-                .iter()
-                .flat_map(|sum: &f64| sum.to_bits().to_ne_bytes())
-                .collect()
+            Case::<E>::bytes_of_sums(&values)
         }),
         ("rotate_into_each", |rope, case| {
             let mut other = case.y.clone();
