@@ -122,7 +122,7 @@ pub use base::names::{Name, UnknownName};
 pub use base::pairing::Pairing;
 pub use base::shape::{Dimension, Shape};
 pub use describe::frequencies::{Angle, Frequencies, Frequency, LongRope, RowsAt, Scaling, Yarn};
-pub use describe::ids::{Coordinates, Ids};
+pub use describe::ids::{Coordinates, Id, Ids};
 pub use describe::positions::{IntoPositions, Positions};
 pub use describe::rows::Rows;
 pub use describe::tensor::{IntoLayout, Layout, Strides, Tensor, TensorMut};

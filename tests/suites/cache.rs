@@ -341,7 +341,8 @@ fn integers_and_scales_of_engines() {
 fn q8_0<E: Number>(backend: Backend, x: &[E], head_dim: usize) -> Vec<u8> {
     let count = x.len() / head_dim;
     let mut bytes = vec![0x5a; x.len() / 32 * 34];
-    let mut cache = CacheMut::q8_0(&mut bytes, heads(count, head_dim)).expect("a cache that fits");
+    let mut cache = CacheMut::blocks(&mut bytes, heads(count, head_dim), BlockFormat::Q8_0)
+        .expect("a cache that fits");
     let x = Tensor::new(x, [1, count, 1, head_dim]).expect("a valid tensor");
     rope(backend)
         .apply_into(&x, &mut cache.slots(0..count))
@@ -375,7 +376,8 @@ fn ggml_blocks<E: Number + Bits>() {
         for backend in Backend::available() {
             let mut y = vec![0.5; x.len()];
             let count = x.len() / 64;
-            let cache = Cache::q8_0(&expected, heads(count, 64)).expect("a cache that fits");
+            let cache = Cache::blocks(&expected, heads(count, 64), BlockFormat::Q8_0)
+                .expect("a cache that fits");
             let mut tensor = TensorMut::new(&mut y, [1, count, 1, 64]).expect("a valid tensor");
             rope(backend)
                 .apply_into(&cache.slots(0..count), &mut tensor)
@@ -472,7 +474,8 @@ fn orders_of_roundings<E: Number + Bits>() {
                 );
 
                 let mut got = vec![0x5a; x.layout().end() / 32 * 34];
-                let mut cache = CacheMut::q8_0(&mut got, layout).expect("whole blocks");
+                let mut cache =
+                    CacheMut::blocks(&mut got, layout, BlockFormat::Q8_0).expect("whole blocks");
                 chain
                     .rotate_into(&x, &mut cache.slots(0..tokens), &rows)
                     .expect("slots that are there");
@@ -718,7 +721,7 @@ fn rotated_codes_in_every_layout() {
 
         let expected = bytes(&file, "q8_0_ref_rows");
         let mut got = vec![0x5a; expected.len()];
-        into(&mut CacheMut::q8_0(&mut got, nhd).expect("whole blocks"));
+        into(&mut CacheMut::blocks(&mut got, nhd, BlockFormat::Q8_0).expect("whole blocks"));
         assert_eq!(got, expected, "{backend}, Q8_0");
     }
 }

@@ -431,7 +431,7 @@ fn the_callers_storage_does_as_well() {
     let borrowed = Frequencies::new_in(&mut storage, 100, 1e4, &Scaling::Default).unwrap();
     assert_eq!(borrowed, made);
     let given: Vec<f64> = made.iter().map(|pair| pair.inverse()).collect();
-    let mut storage = [FrequencyChunk::default(); 7];
+    let mut storage = [FrequencyChunk::EMPTY; 7];
     let borrowed = Frequencies::from_inverse_in(&mut storage, 100, &given, 1.0).unwrap();
     assert_eq!(
         borrowed,

@@ -121,7 +121,7 @@ fn everywhere<E: Number>(
     all.push(memory);
 
     let mut memory = vec![0_u8; layout.bytes(BlockFormat::Q8_0).expect("valid")];
-    let mut cache = CacheMut::q8_0(&mut memory, layout).expect("valid");
+    let mut cache = CacheMut::blocks(&mut memory, layout, BlockFormat::Q8_0).expect("valid");
     rotate_into(how, plan, &source, &mut cache.slots(&slots), angles);
     all.push(memory);
     all
@@ -243,7 +243,7 @@ fn from_one_cache_into_another() {
     let shape = [1, TOKENS, HEADS, DIM];
     let written = |run: &dyn Fn(&mut CacheMut<'_>)| {
         let mut memory = vec![0_u8; to.bytes(BlockFormat::Q8_0).expect("valid")];
-        run(&mut CacheMut::q8_0(&mut memory, to).expect("valid"));
+        run(&mut CacheMut::blocks(&mut memory, to, BlockFormat::Q8_0).expect("valid"));
         memory
     };
     let rope = Rope::new(Pairing::Half);

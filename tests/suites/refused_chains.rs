@@ -1154,7 +1154,7 @@ fn heads_of_caches() {
     // Of Q8_0 they are values, not bytes.
     let blocks = CacheLayout::nhd([1, 1, 1, 64]).expect("a small cache");
     let mut bytes = [0x5a_u8; 68];
-    let mut cache = CacheMut::q8_0(&mut bytes, blocks).expect("whole blocks");
+    let mut cache = CacheMut::blocks(&mut bytes, blocks, BlockFormat::Q8_0).expect("whole blocks");
     let x = [1.0_f32; 68];
     let x = Tensor::new(&x, [1, 1, 1, 68]).expect("valid");
     let error = Error::CacheHeads {

@@ -382,7 +382,7 @@ fn same_bits_in_any_order_and_any_division() {
     let source = &mut Source::random("same_bits_in_any_order_and_any_division");
     let frequencies = plain();
     const LEN: usize = 5000;
-    let table = frequencies.table(LEN).expect("a table");
+    let table = frequencies.rows(0..LEN).expect("a table");
     let expected = bits(&table);
 
     // Backwards, and shuffled.
@@ -844,7 +844,6 @@ fn rows_beyond_memory_are_refused() {
     // 2^50 rows of 128 values of 4 bytes.
     let error = Error::OutOfMemory { bytes: 1 << 59 };
     assert_eq!(rows.rows(0_u64..1 << 50).err(), Some(error));
-    assert_eq!(rows.table(1 << 50).err(), Some(error));
     assert_eq!(rows.shift(0_i64..1 << 50).err(), Some(error));
     let from_to = rows.shift_from(&rows, 0_i64..1 << 50, 0_i64..1 << 50);
     assert_eq!(from_to.err(), Some(error));

@@ -183,15 +183,6 @@ impl<'a> Cache<'a> {
         })
     }
 
-    /// A cache of ggml's Q8_0: [`Cache::blocks`] of [`BlockFormat::Q8_0`].
-    ///
-    /// # Errors
-    ///
-    /// Those of [`CacheMut::blocks`].
-    pub fn q8_0(memory: &'a [u8], layout: CacheLayout) -> Result<Self, Error> {
-        Cache::blocks(memory, layout, BlockFormat::Q8_0)
-    }
-
     /// A cache of ggml's blocks. The layout counts values.
     ///
     /// # Errors
@@ -333,15 +324,6 @@ impl<'a> CacheMut<'a> {
             scales,
             stored,
         })
-    }
-
-    /// A cache of ggml's Q8_0: [`CacheMut::blocks`] of [`BlockFormat::Q8_0`].
-    ///
-    /// # Errors
-    ///
-    /// Those of [`CacheMut::blocks`].
-    pub fn q8_0(memory: &'a mut [u8], layout: CacheLayout) -> Result<Self, Error> {
-        CacheMut::blocks(memory, layout, BlockFormat::Q8_0)
     }
 
     /// A cache of ggml's blocks: 32 channels side by side are a block of [`BlockFormat::bytes`]. The layout counts

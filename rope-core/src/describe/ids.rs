@@ -67,29 +67,78 @@ impl Ids<'_> {
     }
 }
 
-/// A list is taken as a slice, as an array or as a `Vec`, by reference.
-macro_rules! from_lists {
-    ($list:ident: $($variant:ident $number:ty),*) => {$(
-        impl<'a> From<&'a [$number]> for $list<'a> {
-            fn from(list: &'a [$number]) -> Self {
-                $list::$variant(list)
+/// An integer type in which runtimes keep ids: `i32`, `i64`, `u32`, `u64` or `usize`. Sealed.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no integer of positions, slots and other ids",
+    label = "ids are `i32`, `i64`, `u32`, `u64` or `usize`"
+)]
+pub trait Id: ListedId {}
+
+/// How a type of ids is listed.
+pub trait ListedId: Copy + PartialOrd {
+    #[doc(hidden)]
+    fn list(ids: &[Self]) -> Ids<'_>;
+
+    #[doc(hidden)]
+    fn wide(self) -> i128;
+}
+
+macro_rules! ids {
+    ($($variant:ident $number:ty),*) => {$(
+        impl Id for $number {}
+        impl ListedId for $number {
+            fn list(ids: &[Self]) -> Ids<'_> {
+                Ids::$variant(ids)
             }
-        }
-        impl<'a, const N: usize> From<&'a [$number; N]> for $list<'a> {
-            fn from(list: &'a [$number; N]) -> Self {
-                $list::$variant(list)
-            }
-        }
-        #[cfg(feature = "alloc")]
-        impl<'a> From<&'a Vec<$number>> for $list<'a> {
-            fn from(list: &'a Vec<$number>) -> Self {
-                $list::$variant(list)
+
+            fn wide(self) -> i128 {
+                self as i128
             }
         }
     )*};
 }
-from_lists!(Ids: I32 i32, I64 i64, U32 u32, U64 u64, Usize usize);
-from_lists!(Coordinates: F32 f32, F64 f64);
+ids!(I32 i32, I64 i64, U32 u32, U64 u64, Usize usize);
+
+impl<'a, T: Id> From<&'a [T]> for Ids<'a> {
+    fn from(ids: &'a [T]) -> Self {
+        T::list(ids)
+    }
+}
+
+impl<'a, T: Id, const N: usize> From<&'a [T; N]> for Ids<'a> {
+    fn from(ids: &'a [T; N]) -> Self {
+        T::list(ids)
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<'a, T: Id> From<&'a Vec<T>> for Ids<'a> {
+    fn from(ids: &'a Vec<T>) -> Self {
+        T::list(ids)
+    }
+}
+
+macro_rules! coordinates {
+    ($($variant:ident $number:ty),*) => {$(
+        impl<'a> From<&'a [$number]> for Coordinates<'a> {
+            fn from(values: &'a [$number]) -> Self {
+                Coordinates::$variant(values)
+            }
+        }
+        impl<'a, const N: usize> From<&'a [$number; N]> for Coordinates<'a> {
+            fn from(values: &'a [$number; N]) -> Self {
+                Coordinates::$variant(values)
+            }
+        }
+        #[cfg(feature = "alloc")]
+        impl<'a> From<&'a Vec<$number>> for Coordinates<'a> {
+            fn from(values: &'a Vec<$number>) -> Self {
+                Coordinates::$variant(values)
+            }
+        }
+    )*};
+}
+coordinates!(F32 f32, F64 f64);
 
 /// Real-valued coordinates, such as time stamps or the centers of image patches.
 ///

@@ -5,8 +5,6 @@ use crate::describe::dual_chunk::{ChunkIds, DualChunk, DualChunkQuery};
 use crate::describe::ids::{Coordinates, Ids, check_offsets, sequence_of};
 use crate::describe::shard::ShardTokens;
 use crate::kernel::sincos::AxisPosition;
-#[cfg(feature = "alloc")]
-use alloc::vec::Vec;
 
 /// The positions of some tokens, on one axis or on several.
 ///
@@ -142,64 +140,49 @@ enum AxisOrder {
     TokenMajor,
 }
 
-/// Makes positions or slots, in the list that `consecutive` builds, of an integer and of ranges.
+/// Makes positions or slots of an integer and of ranges, by `consecutive` of the list.
 macro_rules! from_integers {
-    ($list:ident: $($int:ty),*) => {$(
-        /// One token.
-        impl From<$int> for $list<'_> {
-            fn from(first: $int) -> Self {
-                $list::consecutive(first as i128, 1)
+    ($list:ident: $($int:ty),*) => {
+        $(
+            /// One token.
+            impl From<$int> for $list<'_> {
+                fn from(first: $int) -> Self {
+                    $list::consecutive(first as i128, 1)
+                }
             }
-        }
+        )*
+
         /// One after the other; an empty range, or one that ends before it starts, has none.
-        impl From<core::ops::Range<$int>> for $list<'_> {
-            fn from(range: core::ops::Range<$int>) -> Self {
-                let len = if range.end > range.start { range.end.abs_diff(range.start) as u64 } else { 0 };
-                $list::consecutive(range.start as i128, len)
+        impl<T: $crate::Id> From<core::ops::Range<T>> for $list<'_> {
+            fn from(range: core::ops::Range<T>) -> Self {
+                let (first, end) = (range.start.wide(), range.end.wide());
+                $list::consecutive(first, (end - first).max(0) as u64)
             }
         }
+
         /// One after the other, the last included; a range that ends before it starts has none.
-        impl From<core::ops::RangeInclusive<$int>> for $list<'_> {
-            fn from(range: core::ops::RangeInclusive<$int>) -> Self {
-                let (first, last) = (*range.start(), *range.end());
-                let len = if range.is_empty() { 0 } else { (last.abs_diff(first) as u64).saturating_add(1) };
-                $list::consecutive(first as i128, len)
+        impl<T: $crate::Id> From<core::ops::RangeInclusive<T>> for $list<'_> {
+            fn from(range: core::ops::RangeInclusive<T>) -> Self {
+                let (first, last) = (range.start().wide(), range.end().wide());
+                let len = if range.is_empty() { 0 } else { ((last - first) as u64).saturating_add(1) };
+                $list::consecutive(first, len)
             }
         }
-    )*};
+    };
 }
 pub(crate) use from_integers;
 from_integers!(Positions: i32, i64, u32, u64, usize);
 
-macro_rules! positions_from_ids {
-    ($($int:ty),*) => {$(
-        /// One id per token.
-        impl<'a> From<&'a [$int]> for Positions<'a> {
-            fn from(ids: &'a [$int]) -> Self {
-                Positions(PositionSource::Tokens(TokenPositions::Ids(ids.into()), None))
-            }
-        }
-        /// One id per token.
-        impl<'a, const N: usize> From<&'a [$int; N]> for Positions<'a> {
-            fn from(ids: &'a [$int; N]) -> Self {
-                Positions(PositionSource::Tokens(TokenPositions::Ids(ids.into()), None))
-            }
-        }
-        /// One id per token.
-        #[cfg(feature = "alloc")]
-        impl<'a> From<&'a Vec<$int>> for Positions<'a> {
-            fn from(ids: &'a Vec<$int>) -> Self {
-                Positions(PositionSource::Tokens(TokenPositions::Ids(ids.into()), None))
-            }
-        }
-    )*};
-}
-positions_from_ids!(i32, i64, u32, u64, usize);
-
 /// One id per token.
-impl<'a> From<Ids<'a>> for Positions<'a> {
-    fn from(ids: Ids<'a>) -> Self {
-        Positions(PositionSource::Tokens(TokenPositions::Ids(ids), None))
+impl<'a, T> From<T> for Positions<'a>
+where
+    Ids<'a>: From<T>,
+{
+    fn from(ids: T) -> Self {
+        Positions(PositionSource::Tokens(
+            TokenPositions::Ids(ids.into()),
+            None,
+        ))
     }
 }
 

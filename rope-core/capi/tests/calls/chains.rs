@@ -809,7 +809,7 @@ fn rust_cache<'a>(
         Format::F32 => return CacheMut::new(elements::<f32>(memory), layout),
         Format::F16 => return CacheMut::new(elements::<f16>(memory), layout),
         Format::Bf16 => return CacheMut::new(elements::<bf16>(memory), layout),
-        Format::Q8_0 => return CacheMut::q8_0(elements(memory), layout),
+        Format::Q8_0 => return blocks(memory, BlockFormat::Q8_0),
         Format::Q4_0 => return blocks(memory, BlockFormat::Q4_0),
         Format::Q4_1 => return blocks(memory, BlockFormat::Q4_1),
         Format::Q5_0 => return blocks(memory, BlockFormat::Q5_0),

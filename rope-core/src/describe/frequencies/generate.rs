@@ -18,6 +18,8 @@ impl Frequencies<'_> {
     /// With [`Angle::HuggingFaceF32`] the angle is the f32 that Hugging Face's code takes, and the rest is exact:
     /// within 1 ulp of what it computes (2 where an attention factor enlarges its errors).
     ///
+    /// The rows of positions `0..n` are a table, for [`Rows::gather`].
+    ///
     /// # Errors
     ///
     /// [`Error::PositionsPerAxis`] for a list of positions that does not divide among the axes, [`Error::Coordinate`]
@@ -50,16 +52,6 @@ impl Frequencies<'_> {
         })?;
         self.fill(&positions, 0, values);
         Rows::computed(values, self.rotary_dim()).of_magnitude(self.attention_factor())
-    }
-
-    /// The rows of positions `0..len`: a table, for [`Rows::gather`].
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Frequencies::rows`].
-    #[cfg(feature = "alloc")]
-    pub fn table(&self, len: usize) -> Result<Rows<'static>, Error> {
-        self.rows(0..len)
     }
 
     pub(super) fn values(&self, positions: &ResolvedPositions<'_>) -> Result<usize, Error> {

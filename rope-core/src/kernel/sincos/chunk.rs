@@ -83,12 +83,6 @@ pub struct FrequencyChunk {
     inverse: [f64; 8],
 }
 
-impl Default for FrequencyChunk {
-    fn default() -> Self {
-        FrequencyChunk::EMPTY
-    }
-}
-
 /// `high` and `low` follow from the step, and may be NaN.
 impl PartialEq for FrequencyChunk {
     fn eq(&self, other: &Self) -> bool {
