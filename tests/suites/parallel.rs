@@ -242,7 +242,8 @@ fn into_caches(call: &dyn Fn(&mut CacheMut<'_>)) -> Vec<Vec<u8>> {
     }
     for layout in [paged, one_block] {
         let mut memory = vec![0_u8; layout.bytes(BlockFormat::Q8_0).expect("valid")];
-        call(&mut CacheMut::q8_0(&mut memory, layout).expect("valid"));
+        let cache = CacheMut::blocks(&mut memory, layout, BlockFormat::Q8_0);
+        call(&mut cache.expect("valid"));
         written.push(memory);
     }
     written
