@@ -95,7 +95,7 @@ pub(crate) trait Simd: Copy {
 
     /// Asks for the cache line of a value that will be read later. Nothing but time depends on it.
     #[inline(always)]
-    fn prefetch<T>(self, _: *const T) {}
+    fn prefetch<T>(self, _: &T) {}
 
     /// The same value in all lanes.
     fn splat(self, x: f32) -> Self::F32;

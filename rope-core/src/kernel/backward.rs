@@ -148,8 +148,8 @@ impl<E: Convert, P: PairLayout> BackwardLine<'_, '_, E, P> {
         let prefetches = const { S::PREFETCHES } && from == 0 && heads.ahead != 0;
         for index in some {
             if prefetches {
-                y.prefetch(s, index, head_dim);
-                heads.prefetch(s, heads.at(index));
+                y.prefetch(s, index, head_dim, false);
+                heads.prefetch(s, heads.at(index), false);
             }
             let y = P::groups::<S, _>(y.head(index, head_dim), pairs, from, 1);
             let mut dy = heads.groups(s, &(), heads.at(index), [pairs, from, 1]);

@@ -108,8 +108,8 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
             let mut added = Self::load(s, places);
             for head in head..head + run {
                 if prefetches {
-                    x.prefetch(s, head, head_dim);
-                    g.prefetch(s, head, head_dim);
+                    x.prefetch(s, head, head_dim, true);
+                    g.prefetch(s, head, head_dim, true);
                 }
                 let x = P::groups::<S, E::Bits>(x.head(head, head_dim), pairs, from, 1);
                 let g = P::groups::<S, E::Bits>(g.head(head, head_dim), pairs, from, 1);

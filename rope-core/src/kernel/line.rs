@@ -168,8 +168,8 @@ pub(crate) trait Route {
         half: usize,
     ) -> VectorPair<S, Bits<Self::I>>;
 
-    /// Prefetches what the source says for the head that begins there.
-    fn prefetch<S: Simd>(s: S, heads: Self::Heads<'_>, start: usize, head_dim: usize);
+    /// Prefetches what the source says for the head that begins there, which may lie before the line if `back` is set.
+    fn prefetch<S: Simd>(s: S, heads: Self::Heads<'_>, start: usize, head_dim: usize, back: bool);
 
     /// Rotates a head, from a pair on, by the definition.
     fn plain(
@@ -255,7 +255,7 @@ impl<E: Convert, P: PairLayout> Route for Same<E, P> {
     }
 
     #[inline(always)]
-    fn prefetch<S: Simd>(_: S, (): (), _: usize, _: usize) {}
+    fn prefetch<S: Simd>(_: S, (): (), _: usize, _: usize, _: bool) {}
 
     #[inline(always)]
     fn plain(
@@ -356,9 +356,15 @@ impl<I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Route for Other<I, P,
     }
 
     #[inline(always)]
-    fn prefetch<S: Simd>(s: S, heads: SourceHeads<'_, I>, start: usize, head_dim: usize) {
+    fn prefetch<S: Simd>(
+        s: S,
+        heads: SourceHeads<'_, I>,
+        start: usize,
+        head_dim: usize,
+        back: bool,
+    ) {
         if heads.ahead != 0 {
-            heads.prefetch_from(s, start, head_dim);
+            heads.prefetch_from(s, start, head_dim, back);
         }
     }
 
@@ -390,6 +396,7 @@ impl<I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Route for Other<I, P,
 
 /// The heads of a source, as the elements they are.
 pub(crate) struct SourceHeads<'h, E: Convert> {
+    before: &'h [E::Bits],
     /// From the first head on: one addition less for each.
     elements: &'h [E::Bits],
     step: usize,
@@ -408,8 +415,10 @@ impl<E: Convert> Copy for SourceHeads<'_, E> {}
 impl<'h, E: Convert> SourceHeads<'h, E> {
     #[inline(always)]
     pub(super) fn of(source: &SourceLine<'h>) -> Self {
+        let (before, elements) = cast_slice(source.memory).split_at(source.at);
         SourceHeads {
-            elements: &cast_slice(source.memory)[source.at..],
+            before,
+            elements,
             step: source.step,
             ahead: source.ahead,
         }
@@ -422,14 +431,16 @@ impl<'h, E: Convert> SourceHeads<'h, E> {
 
     /// Prefetches the head that lies `ahead` of one. The step of a single head may be any number.
     #[inline(always)]
-    pub(super) fn prefetch<S: Simd>(self, s: S, index: usize, head_dim: usize) {
-        self.prefetch_from(s, index.wrapping_mul(self.step), head_dim);
+    pub(super) fn prefetch<S: Simd>(self, s: S, index: usize, head_dim: usize, back: bool) {
+        self.prefetch_from(s, index.wrapping_mul(self.step), head_dim, back);
     }
 
     /// The same of the head that begins there.
     #[inline(always)]
-    fn prefetch_from<S: Simd>(self, s: S, start: usize, head_dim: usize) {
-        prefetch(s, self.elements, start.wrapping_add(self.ahead), head_dim);
+    fn prefetch_from<S: Simd>(self, s: S, start: usize, head_dim: usize, back: bool) {
+        let before = if back { self.before } else { &[] };
+        let start = start.wrapping_add(self.ahead);
+        prefetch(s, [before, self.elements], start, head_dim);
     }
 }
 
@@ -680,7 +691,7 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
         while head.index < heads.len {
             if prefetches {
                 cold_path();
-                heads.prefetch(s, head);
+                heads.prefetch(s, head, false);
             }
             let mut groups = heads.groups(s, &prologue, head, [pairs, from, G]);
             // By hand: a loop that may call something (what is rare, in 16 bits) the compiler does not unroll, and
@@ -722,7 +733,7 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
         heads.check(rows.pairs, from, pairs);
         let mut head = Head::FIRST;
         for &start in starts {
-            heads.prefetch(s, head);
+            heads.prefetch(s, head, true);
             let [cos, sin] = rows.row(start);
             let cos = &S::chunks(&cos[from..][..pairs]).as_chunks().0[..len];
             let sin = &S::chunks(&sin[from..][..pairs]).as_chunks().0[..len];
@@ -766,6 +777,7 @@ impl Head {
 /// The heads of a line, as the elements they are.
 pub(super) struct Heads<'s, 'h, R: Route> {
     source: R::Heads<'s>,
+    before: &'h [Bits<R::O>],
     /// From the first head on: one addition less for each.
     elements: &'h mut [Bits<R::O>],
     step: usize,
@@ -777,9 +789,11 @@ pub(super) struct Heads<'s, 'h, R: Route> {
 impl<'s, 'h, R: Route> Heads<'s, 'h, R> {
     #[inline(always)]
     pub(super) fn of(source: R::SourceLine<'s>, line: &'h mut Line<'_>) -> Self {
+        let (before, elements) = cast_slice_mut(line.memory).split_at_mut(line.at);
         Heads {
             source: R::heads(source),
-            elements: &mut cast_slice_mut(line.memory)[line.at..],
+            before,
+            elements,
             step: line.step,
             len: line.heads,
             head_dim: line.head_dim,
@@ -829,18 +843,20 @@ impl<'s, 'h, R: Route> Heads<'s, 'h, R> {
         }
     }
 
-    /// Prefetches what the line and its source say for one of the heads.
+    /// Prefetches what the line and its source say for one of the heads, which may lie before the line if `back` is
+    /// set.
     #[inline(always)]
-    pub(super) fn prefetch<S: Simd>(&self, s: S, head: Head) {
+    pub(super) fn prefetch<S: Simd>(&self, s: S, head: Head, back: bool) {
+        if const { !S::PREFETCHES } {
+            return;
+        }
         let [source, target] = head.starts;
-        R::prefetch(s, self.source, source, self.head_dim);
+        R::prefetch(s, self.source, source, self.head_dim, back);
         if self.ahead != 0 {
-            prefetch(
-                s,
-                self.elements,
-                target.wrapping_add(self.ahead),
-                self.head_dim,
-            );
+            cold_path();
+            let start = target.wrapping_add(self.ahead);
+            let before = if back { self.before } else { &[] };
+            prefetch(s, [before, self.elements], start, self.head_dim);
         }
     }
 
@@ -945,20 +961,27 @@ impl<S: Simd, R: Route, N: Prologue> HeadGroups<'_, '_, S, R, N> {
     }
 }
 
-/// Prefetches the cache lines of `len` elements, which begin at an index, wrapping. A prefetch of an address outside of
-/// memory does nothing, so that they are not clipped: that would take a dozen instructions a head.
+/// Prefetches the cache lines of some elements, clipped to memory. They begin at an index of the second slice, or, if
+/// that wraps, in the first, which lies before it. A loop of few instructions: what it costs, it costs for each head,
+/// also where the caches have it all.
 #[inline(always)]
-fn prefetch<S: Simd, T: Pod>(s: S, elements: &[T], start: usize, len: usize) {
+fn prefetch<S: Simd, T: Pod>(s: S, [before, elements]: [&[T]; 2], start: usize, len: usize) {
     if const { !S::PREFETCHES } {
         return;
     }
-    let first = elements.as_ptr().wrapping_add(start);
+    let elements = match elements.get(start..) {
+        Some(elements) => elements,
+        None => before
+            .get(before.len().wrapping_add(start)..)
+            .unwrap_or_default(),
+    };
+    let elements = &elements[..len.min(elements.len())];
     // A step that the compiler does not know: else it unrolls the loop eight times in each of a hundred kernels, which
     // makes the crate a tenth larger, and nothing faster.
     let step = black_box(const { 64 / size_of::<T>() });
     let mut at = 0;
-    while at < len {
-        s.prefetch(first.wrapping_add(at));
+    while let Some(element) = elements.get(at) {
+        s.prefetch(element);
         at += step;
     }
 }

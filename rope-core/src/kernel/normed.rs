@@ -272,7 +272,7 @@ impl LineRoots<'_> {
         let sums = eights.iter_mut().zip(&mut *self.roots).take(self.len);
         for (index, (eight, sum)) in sums.enumerate() {
             if const { S::PREFETCHES_HEADS } && heads.ahead != 0 {
-                heads.prefetch(s, index, self.head_dim);
+                heads.prefetch(s, index, self.head_dim, false);
             }
             let (blocks, rest) = heads.head(index, self.head_dim).as_chunks::<LANES>();
             let mut lanes = block_squares::<E, S>(s, blocks);

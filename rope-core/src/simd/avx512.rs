@@ -423,8 +423,8 @@ impl<const BF16: bool> Simd for Token<BF16> {
     }
 
     #[inline(always)]
-    fn prefetch<T>(self, x: *const T) {
-        op!(_mm_prefetch::<_MM_HINT_T0>(x.cast()))
+    fn prefetch<T>(self, x: &T) {
+        op!(_mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(x).cast()))
     }
 
     #[inline(always)]
