@@ -68,6 +68,18 @@ impl Ids<'_> {
 }
 
 /// An integer type in which runtimes keep ids: `i32`, `i64`, `u32`, `u64` or `usize`. Sealed.
+///
+/// ```
+/// use rope_core::{Error, Id, Rows};
+///
+/// // The rows of some positions, whatever integers a runtime keeps them in.
+/// fn gathered<'a, T: Id>(table: &'a Rows<'a>, positions: &'a [T]) -> Result<Rows<'a>, Error> {
+///     table.gather(positions)
+/// }
+/// let values = [1.0_f32, 0.0, 0.0, 1.0];
+/// assert_eq!(gathered(&Rows::new(&values, [2, 2])?, &[1_u32, 0, 1])?.len(), 3);
+/// # Ok::<(), Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no integer of positions, slots and other ids",
     label = "ids are `i32`, `i64`, `u32`, `u64` or `usize`"
