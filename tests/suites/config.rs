@@ -4,6 +4,7 @@ use crate::models::{config, config_file, of_formula};
 use crate::refused::untouched;
 use half::bf16;
 use rope_core::axes::Axes;
+use rope_core::cache::{CacheLayout, CacheMut};
 use rope_core::norm::{NormFormula, NormReach};
 use rope_core::stages::StageOrder;
 use rope_core::{
@@ -429,43 +430,57 @@ fn what_a_rotation_is_more_than_frequencies_and_a_pairing() {
     assert_eq!((rotation.head_dim(), rotation.window()), (192, 128..192));
 }
 
-/// Models that do not rotate the first channels of a head as a whole have no plan for whole heads.
+/// Models that rotate other channels of a head than the first have plans with a window; several parts have none.
 #[test]
-fn a_rotation_of_other_channels_has_no_plan() {
-    for (text, head_dim, window, parts) in [
+fn a_rotation_of_other_channels_has_a_window() {
+    let interleaved = Rope::new(Pairing::Interleaved);
+    for (text, window, plan) in [
         (
             r#"{"model_type": "deepseek_v2", "rope_theta": 1e4}"#,
-            192,
-            (128, 192),
-            1,
+            128..192,
+            interleaved,
         ),
         (
             r#"{"model_type": "deepseek_v3", "rope_theta": 1e4}"#,
-            192,
-            (128, 192),
-            1,
+            128..192,
+            interleaved.output_pairing(Pairing::Half),
         ),
         (
             r#"{"model_type": "deepseek_v4", "head_dim": 512, "num_hidden_layers": 4}"#,
-            512,
-            (448, 512),
-            1,
-        ),
-        (
-            r#"{"model_type": "gemma4_vision", "head_dim": 72}"#,
-            72,
-            (0, 72),
-            2,
+            448..512,
+            interleaved,
         ),
     ] {
         let rotation = read(text).rotation().expect(text);
-        let error = Error::Window {
-            head_dim,
-            window,
-            parts,
-        };
-        assert_eq!(rotation.rope(), Err(error), "{text}");
+        assert_eq!(rotation.rope(), Ok(plan.window(window.start)), "{text}");
+        // In whole heads, and into a cache, as the rotation of the channels alone.
+        let (rows, head_dim) = (rotation.rows(5..8).expect("rows"), rotation.head_dim());
+        let x: Vec<f32> = (0..3 * head_dim).map(|i| (i % 37) as f32 - 18.0).collect();
+        let x = Tensor::new(&x, [1, 3, 1, head_dim]).expect("heads");
+        let layout = CacheLayout::nhd([1, 3, 1, head_dim]).expect("a cache");
+        let [mut got, mut expected] = [(); 2].map(|()| vec![0.0_f32; 3 * head_dim]);
+        let mut cache = CacheMut::new(&mut got, layout).expect("a cache");
+        let rope = rotation.rope().expect("a window");
+        rope.rotate_into(&x, &mut cache.slots(0..3), &rows)
+            .expect("they fit");
+        let mut y = TensorMut::new(&mut expected, [1, 3, 1, head_dim]).expect("heads");
+        plan.apply_into(&x, &mut y).expect("they fit");
+        let mut y = y
+            .narrow(Dimension::Channels, window.clone())
+            .expect("channels");
+        let x = x.narrow(Dimension::Channels, window).expect("channels");
+        plan.rotate_into(&x, &mut y, &rows).expect("they fit");
+        assert_eq!(got, expected, "{text}");
     }
+    let rotation = read(r#"{"model_type": "gemma4_vision", "head_dim": 72}"#)
+        .rotation()
+        .expect("gemma4_vision");
+    let error = Error::Window {
+        head_dim: 72,
+        window: (0, 72),
+        parts: 2,
+    };
+    assert_eq!(rotation.rope(), Err(error));
     // A part at the beginning is what a plan rotates.
     let partial = read(
         r#"{"model_type": "stablelm", "hidden_size": 2560, "num_attention_heads": 32, "rope_theta": 10000}"#,

@@ -573,21 +573,12 @@ pub(crate) fn cases_of_models() -> Vec<(ModelError, String)> {
         ),
         (
             ModelError::Window {
-                head_dim: 192,
-                window: (128, 190),
-                parts: 1,
-            },
-            "channels 128..190 of the 192 of a head rotate, and a Rope rotates the first channels of a head; use \
-             Rotation::rotate, rotate_qk or rotate_into",
-        ),
-        (
-            ModelError::Window {
                 head_dim: 72,
                 window: (0, 70),
                 parts: 2,
             },
-            "channels 0..70 of the 72 of a head rotate, in 2 parts that are paired by themselves, and a Rope rotates the \
-             first channels of a head; use Rotation::rotate, rotate_qk or rotate_into",
+            "channels 0..70 of the 72 of a head rotate in 2 parts that are paired by themselves, and a Rope has one \
+             part; use Rotation::rotate, rotate_qk or rotate_into",
         ),
         (
             ModelError::FreqFactors {

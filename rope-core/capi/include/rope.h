@@ -2088,8 +2088,7 @@ rope_status rope_chain_copy_into_cache(const struct rope_chain *chain,
 // The two caches must not share memory, from the first byte to the last of each. Caches that lie between one another
 // take rope_chain_rotate_into_cache and rope_chain_copy_into_cache.
 //
-// Returns ROPE_STATUS_KEY_VALUE_MISMATCH if the tokens of the two tensors are not as many, and what
-// rope_chain_rotate_into_cache returns for either.
+// Returns what rope_chain_rotate_into_cache returns for either.
 //
 // # Threads
 //
@@ -2952,8 +2951,6 @@ enum rope_status ROPE_INT32_ENUM {
   ROPE_STATUS_SHAPE_MISMATCH = 31,
   // Q and K differ in more than their heads.
   ROPE_STATUS_QUERY_KEY_MISMATCH = 32,
-  // K and V differ in their sequences or tokens.
-  ROPE_STATUS_KEY_VALUE_MISMATCH = 74,
   // This CPU, or this build, lacks the instruction set.
   ROPE_STATUS_BACKEND_UNAVAILABLE = 33,
   // A base, factor or other number makes no sense.

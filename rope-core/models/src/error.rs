@@ -67,8 +67,8 @@ errors! { f =>
             end - first
         )
     },
-    /// [`Rotation::rope`](crate::Rotation::rope): the model does not rotate the first channels of a head as a whole,
-    /// which is all that a plan does.
+    /// [`Rotation::rope`](crate::Rotation::rope): the channels of a head are paired in several parts, each by itself. A
+    /// plan has one.
     Window {
         /// Channels of the model's heads.
         head_dim: usize,
@@ -78,12 +78,10 @@ errors! { f =>
         parts: usize,
     } => {
         let &(first, end) = window;
-        write!(f, "channels {first}..{end} of the {head_dim} of a head rotate")?;
-        if *parts > 1 {
-            write!(f, ", in {parts} parts that are paired by themselves")?;
-        }
-        f.write_str(
-            ", and a Rope rotates the first channels of a head; use Rotation::rotate, rotate_qk or rotate_into",
+        write!(
+            f,
+            "channels {first}..{end} of the {head_dim} of a head rotate in {parts} parts that are paired by \
+             themselves, and a Rope has one part; use Rotation::rotate, rotate_qk or rotate_into"
         )
     },
     /// [`Config::from_json`](crate::Config::from_json): the text is not JSON, or not an object.

@@ -274,26 +274,27 @@ impl Rotation {
         }
     }
 
-    /// The plan of models that rotate the first channels of a head: the pairing and the direction, with the best
-    /// backend of this machine.
+    /// The plan for whole heads of the model, in every verb: the pairing, the direction and the window
+    /// ([`Rope::window`]), with the best backend of this machine. In multi-head latent attention the channels that
+    /// rotate are a tensor of their own before they are put into heads; its plan is this one with `window(0)`.
     ///
     /// ```
+    /// use rope_core::{Pairing, Rope};
     /// use rope_models::{Config, Error};
     ///
     /// let config = Config::from_json(r#"{"model_type": "deepseek_v2", "rope_theta": 10000}"#)?;
     /// let model = config.model()?;
-    /// let rotation = model.rotation()?;
-    /// assert!(matches!(rotation.rope(), Err(Error::Window { window: (128, 192), .. })));
+    /// let rope = model.rotation()?.rope()?;
+    /// assert_eq!(rope, Rope::new(Pairing::Interleaved).window(128));
     /// # Ok::<(), Error>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`Error::Window`] where [`Rotation::window`] begins with another channel or has several parts
-    /// ([`Rotation::windows`]): a plan would rotate the wrong channels of whole heads. [`Rotation::rotate`],
-    /// [`Rotation::rotate_qk`] and [`Rotation::rotate_into`] rotate those, as well as the window alone.
+    /// [`Error::Window`] where [`Rotation::window`] has several parts ([`Rotation::windows`]), as in Gemma 4's vision
+    /// tower. [`Rotation::rotate`], [`Rotation::rotate_qk`] and [`Rotation::rotate_into`] rotate each by itself.
     pub fn rope(&self) -> Result<Rope, Error> {
-        if self.offset != 0 || self.windows != 1 {
+        if self.windows != 1 {
             let window = self.window();
             return Err(Error::Window {
                 head_dim: self.head_dim,
@@ -301,7 +302,7 @@ impl Rotation {
                 parts: self.windows,
             });
         }
-        Ok(self.plan())
+        Ok(self.plan().window(self.offset))
     }
 
     /// The plan of one part of the window.
