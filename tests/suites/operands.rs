@@ -7,8 +7,8 @@ use rope_core::cache::{BlockFormat, Cache, CacheLayout, CacheMut, QuantFormat, Q
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::stages::{Hadamard, Scale, StageOrder, WithStages};
 use rope_core::{
-    Angles, Call, Dimension, Direction, Element, Error, Frequencies, Pairing, Rope, Rows, Scaling,
-    Target, Tensor, TensorMut, Yarn,
+    Angles, Call, Dimension, Direction, Element, Error, Frequencies, Output, Pairing, Rope, Rows,
+    Scaling, Target, Tensor, TensorMut, Yarn,
 };
 use rope_tests::{Number, Source};
 
@@ -119,6 +119,18 @@ fn everywhere<E: Number>(
         CacheMut::quantized(&mut memory, layout, QuantFormat::E4m3, scale, &mut []).expect("valid");
     rotate_into(how, plan, &source, &mut cache.slots(&slots), angles);
     all.push(memory);
+
+    // Both of one read.
+    let (mut y, mut memory) = (vec![bf16::ZERO; x.len()], vec![bf16::ZERO; layout.end()]);
+    let mut tensor = TensorMut::new(&mut y, shape).expect("valid");
+    let mut cache = CacheMut::new(&mut memory, layout).expect("valid");
+    let outputs = &mut [
+        Output::tensor(&mut tensor, angles),
+        Output::cache(&mut cache, &slots, angles),
+    ];
+    plan.rotate_into_each(&source, outputs).expect("it fits");
+    all.push(bytemuck::cast_slice(&y).to_vec());
+    all.push(bytemuck::cast_slice(&memory).to_vec());
 
     let mut memory = vec![0_u8; layout.bytes(BlockFormat::Q8_0).expect("valid")];
     let mut cache = CacheMut::blocks(&mut memory, layout, BlockFormat::Q8_0).expect("valid");

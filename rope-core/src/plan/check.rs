@@ -22,6 +22,7 @@ pub(super) struct Checked<'a> {
     /// The angles, if it rotates, and how sequences share their rows.
     pub(super) angles: Option<(AnglesKind<'a>, RowSharing)>,
     pub(super) skips_identity: bool,
+    pub(super) streams: bool,
 }
 
 impl<'a> Checked<'a> {
@@ -141,12 +142,7 @@ impl<'p> Rope<Lowered<'p>> {
         if angles.is_some() {
             self.check_same_pairing()?;
         }
-        let checked = Checked {
-            shape,
-            kernels,
-            angles: self.fitting(angles, shape)?,
-            skips_identity: false,
-        };
+        let checked = self.checked(shape, kernels, angles)?;
         self.check_stages(&self.stages, &checked, true)?;
         Ok(checked)
     }
@@ -181,10 +177,8 @@ impl<'p> Rope<Lowered<'p>> {
             normed: None,
         };
         let checked = Checked {
-            shape,
-            kernels: (f32::OUT_OF_PLACE, kernels),
-            angles: self.fitting(angles, shape)?,
             skips_identity: true,
+            ..self.checked(shape, (f32::OUT_OF_PLACE, kernels), angles)?
         };
         match angles {
             None => {}
@@ -220,12 +214,7 @@ impl<'p> Rope<Lowered<'p>> {
         if let (SourceKind::Tensor(_), TargetKind::Tensor(y, _)) = (source, target) {
             shape.check_same(y.layout.shape())?;
         }
-        let checked = Checked {
-            shape,
-            kernels,
-            angles: self.fitting(angles, shape)?,
-            skips_identity: false,
-        };
+        let checked = self.checked(shape, kernels, angles)?;
         if let SourceKind::Slots(cache, slots) = source {
             cache.stored().check(shape, slots, cache.len())?;
         }
@@ -248,7 +237,7 @@ impl<'p> Rope<Lowered<'p>> {
     /// Whether stages fit the heads, and the direction the rows. Heads of tensors may be longer than a tile where a
     /// rotation is all that is done to them, from the first channel on.
     #[inline]
-    fn check_stages(
+    pub(super) fn check_stages(
         &self,
         stages: &Lowered<'_>,
         checked: &Checked<'_>,
@@ -276,19 +265,32 @@ impl<'p> Rope<Lowered<'p>> {
         }
     }
 
-    /// Angles with how sequences share their rows, if they fit heads of this shape.
-    #[inline]
-    fn fitting<'a>(
+    /// A call of heads of this shape, if the angles fit them.
+    #[inline(always)]
+    pub(super) fn checked<'a>(
         &self,
-        angles: Option<AnglesKind<'a>>,
         shape: Shape,
-    ) -> Result<Option<(AnglesKind<'a>, RowSharing)>, Error> {
-        let sharing = match angles {
-            None => return Ok(None),
-            Some(AnglesKind::Rows(rows)) => fit(self.windowed_shape(shape)?, rows)?,
-            Some(AnglesKind::At(at, fns)) => (fns.check)(at, self.windowed_shape(shape)?)?,
+        kernels: ReadKernels,
+        angles: Option<AnglesKind<'a>>,
+    ) -> Result<Checked<'a>, Error> {
+        let angles = match angles {
+            None => None,
+            Some(angles) => {
+                let windowed = self.windowed_shape(shape)?;
+                let sharing = match angles {
+                    AnglesKind::Rows(rows) => fit(windowed, rows)?,
+                    AnglesKind::At(at, fns) => (fns.check)(at, windowed)?,
+                };
+                Some((angles, sharing))
+            }
         };
-        Ok(angles.map(|angles| (angles, sharing)))
+        Ok(Checked {
+            shape,
+            kernels,
+            angles,
+            skips_identity: false,
+            streams: false,
+        })
     }
 }
 

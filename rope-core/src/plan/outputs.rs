@@ -1,23 +1,23 @@
-//! Several outputs of one read: a tensor goes through the plan into several targets, each with rows of its own.
+//! Several outputs of one read: a tensor goes through the plan into several targets, each by angles of its own.
 
+use core::fmt;
 use core::ops::Range;
-use core::{fmt, slice};
 
-use super::erased::PassSource;
+use super::check::Checked;
+use super::erased::{AnglesKind, PassSource};
 use super::kinds::Lowered;
-use super::{Plain, Rope, Stages};
+use super::operand::Angles;
+use super::{Rope, Stages};
 use crate::describe::cache::{CacheMut, CacheSlotsMut, IntoSlots};
-use crate::describe::rows::RowSharing;
-use crate::describe::rows::fit::fit;
 use crate::describe::tensor::BytesMut;
 use crate::execute::choose;
 use crate::kernel::element::Element;
 use crate::kernel::elements::OutOfPlaceKernels;
 use crate::pass::walk::{CHUNK, parts};
-use crate::pass::{Operand, OperandMut, PartOfCall, Pass};
+use crate::pass::{Operand, OperandMut, PartOfCall};
 use crate::{Dimension, Error, Rows, Shape, Tensor, TensorMut};
 
-/// One target of [`Rope::rotate_into_each`], and its rows.
+/// One target of [`Rope::rotate_into_each`], and its angles.
 ///
 /// ```
 /// use rope_core::cache::{CacheLayout, CacheMut};
@@ -36,8 +36,30 @@ use crate::{Dimension, Error, Rows, Shape, Tensor, TensorMut};
 /// ```
 pub struct Output<'a> {
     target: OutputTarget<'a>,
-    /// For each of its groups of heads.
-    rows: &'a [Rows<'a>],
+    angles: OutputAngles<'a>,
+}
+
+/// The angles of each group of heads of an output.
+#[derive(Clone, Copy)]
+enum OutputAngles<'a> {
+    Groups(&'a [Rows<'a>]),
+    One(Option<AnglesKind<'a>>),
+}
+
+impl<'a> OutputAngles<'a> {
+    fn groups(self) -> usize {
+        match self {
+            OutputAngles::Groups(rows) => rows.len(),
+            OutputAngles::One(_) => 1,
+        }
+    }
+
+    fn of(self, group: usize) -> Option<AnglesKind<'a>> {
+        match self {
+            OutputAngles::Groups(rows) => Some(AnglesKind::Rows(&rows[group])),
+            OutputAngles::One(angles) => angles,
+        }
+    }
 }
 
 #[allow(clippy::large_enum_variant, reason = "a call has a few of them")]
@@ -48,34 +70,40 @@ enum OutputTarget<'a> {
 
 impl<'a> Output<'a> {
     /// A tensor, as [`Rope::rotate_into`] writes it.
-    pub fn tensor<E: Element>(y: &'a mut TensorMut<'_, E>, rows: &'a Rows<'_>) -> Self {
-        Output::head_groups(y, slice::from_ref(rows))
+    pub fn tensor<E: Element>(y: &'a mut TensorMut<'_, E>, angles: &'a impl Angles) -> Self {
+        Output {
+            target: OutputTarget::Tensor(y.bytes_mut(), E::OUT_OF_PLACE),
+            angles: OutputAngles::One(angles.angles().0),
+        }
     }
 
     /// A tensor with all heads of the source several times, beside one another in each token: one group after the
     /// other, each by its own rows. `[tokens, 5, heads, head_dim]` of vLLM's and sglang's Dual Chunk Attention is
     /// `[1, tokens, 5 * heads, head_dim]` here.
     pub fn head_groups<E: Element>(y: &'a mut TensorMut<'_, E>, rows: &'a [Rows<'_>]) -> Self {
-        let target = OutputTarget::Tensor(y.bytes_mut(), E::OUT_OF_PLACE);
-        Output { target, rows }
+        Output {
+            target: OutputTarget::Tensor(y.bytes_mut(), E::OUT_OF_PLACE),
+            angles: OutputAngles::Groups(rows),
+        }
     }
 
     /// The slots of a cache, as [`Rope::rotate_into`] writes them.
     pub fn cache(
         cache: &'a mut CacheMut<'_>,
         slots: impl IntoSlots<'a>,
-        rows: &'a Rows<'_>,
+        angles: &'a impl Angles,
     ) -> Self {
-        let target = OutputTarget::Cache(cache.slots(slots));
-        let rows = slice::from_ref(rows);
-        Output { target, rows }
+        Output {
+            target: OutputTarget::Cache(cache.slots(slots)),
+            angles: OutputAngles::One(angles.angles().0),
+        }
     }
 
     /// Whether the target fits a tensor that is read.
     fn check(&self, shape: Shape) -> Result<(), Error> {
         match &self.target {
             OutputTarget::Tensor(y, _) => {
-                let heads = shape.heads.saturating_mul(self.rows.len());
+                let heads = shape.heads.saturating_mul(self.angles.groups());
                 Shape { heads, ..shape }.check_same(y.layout.shape())
             }
             OutputTarget::Cache(slots) => slots.check(shape),
@@ -90,23 +118,26 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Visits the target of each group of `heads` heads, with its rows.
+    /// Visits the target of each group of heads, with its angles: the part of it that is a part of the call.
     fn targets(
         &mut self,
-        heads: usize,
-        visit: &mut dyn FnMut(&'a Rows<'a>, &mut OperandMut<'_, '_>),
+        part: &PartOfCall,
+        visit: &mut dyn FnMut(Option<AnglesKind<'a>>, &mut OperandMut<'_, '_>),
     ) {
         match &mut self.target {
             OutputTarget::Cache(slots) => {
-                for rows in self.rows {
-                    visit(rows, &mut OperandMut::Cache(&mut slots.target()));
-                }
+                visit(
+                    self.angles.of(0),
+                    &mut OperandMut::Cache(&mut slots.target()),
+                );
             }
             OutputTarget::Tensor(y, element) => {
-                for (group, rows) in self.rows.iter().enumerate() {
+                let heads = part.call.heads;
+                for group in 0..self.angles.groups() {
                     let own = group * heads..(group + 1) * heads;
-                    let layout = y.layout.part(Dimension::Heads, own);
-                    visit(rows, &mut OperandMut::Tensor(&mut y.part(&layout), element));
+                    let layout = part.of_tensor(&y.layout.part(Dimension::Heads, own));
+                    let target = &mut OperandMut::Tensor(&mut y.part(&layout), element);
+                    visit(self.angles.of(group), target);
                 }
             }
         }
@@ -116,13 +147,13 @@ impl<'a> Output<'a> {
 impl fmt::Debug for Output<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Output")
-            .field("rows", &self.rows)
+            .field("groups", &self.angles.groups())
             .finish_non_exhaustive()
     }
 }
 
 impl<S: Stages> Rope<S> {
-    /// Rotates one tensor into several targets, tensors and caches, each by rows of its own: a call of
+    /// Rotates one tensor into several targets, tensors and caches, each by angles of its own: a call of
     /// [`Rope::rotate_into`] for each, which together read the source once. All targets
     /// are checked before any is written.
     ///
@@ -168,15 +199,15 @@ impl Rope<Lowered<'_>> {
         let shape = x.tensor.layout.shape();
         for output in &*outputs {
             output.check(shape)?;
-            for rows in output.rows {
-                fit(self.windowed_shape(shape)?, rows)?;
-                shape.check_head_on_stack()?;
-                self.stages.check(shape)?;
-                self.with(Plain).check_direction(shape, rows)?;
+            let in_tensors = matches!(output.target, OutputTarget::Tensor(..));
+            for group in 0..output.angles.groups() {
+                let angles = output.angles.of(group);
+                let checked = self.checked(shape, (x.element, x.kernels), angles)?;
+                self.check_stages(&self.stages, &checked, in_tensors)?;
             }
         }
         // A source whose elements coincide may have more tokens than a loop that writes nothing ever ends over.
-        if shape.is_empty() || outputs.iter().all(|output| output.rows.is_empty()) {
+        if shape.is_empty() || outputs.iter().all(|output| output.angles.groups() == 0) {
             return Ok(());
         }
         let bytes = (shape.heads.saturating_mul(shape.head_dim)).saturating_mul(x.tensor.size);
@@ -189,17 +220,27 @@ impl Rope<Lowered<'_>> {
         };
         // A line of a heads-major tensor has as many tokens.
         let most = (part / bytes).max(CHUNK);
-        let source = &Operand::Tensor(x.tensor, x.element);
         let each: &mut dyn FnMut(_) = &mut |[batch, tokens, _]: [Range<usize>; 3]| {
+            let part = PartOfCall {
+                origin: [batch.start, tokens.start, 0],
+                shape: Shape {
+                    batch: batch.len(),
+                    tokens: tokens.len(),
+                    ..shape
+                },
+                call: shape,
+            };
+            let layout = part.of_tensor(x.tensor.layout);
+            let source = &Operand::Tensor(x.tensor.within(&layout), x.element);
             for output in &mut *outputs {
-                output.targets(shape.heads, &mut |rows, target| {
-                    let rows = Some((rows, RowSharing::of(rows.len(), shape)));
-                    let pass = Pass {
-                        part: [batch.clone(), tokens.clone()],
-                        streams,
-                        ..self.checked_pass(PartOfCall::whole(shape), (x.element, x.kernels), rows)
+                output.targets(&part, &mut |angles, target| {
+                    let Ok(checked) = self.checked(shape, (x.element, x.kernels), angles) else {
+                        unreachable!("angles are checked before a target is written");
                     };
-                    choose::out_of_place(&pass, source, target, true);
+                    let checked = Checked { streams, ..checked };
+                    self.passes(&checked, part, |pass| {
+                        choose::out_of_place(pass, source, target, true)
+                    });
                 });
             }
         };

@@ -221,21 +221,15 @@ impl<'p> Rope<Lowered<'p>> {
         part: PartOfCall,
         mut run: impl FnMut(&Pass<'_>) -> &'static str,
     ) -> &'static str {
-        let Checked {
-            kernels,
-            skips_identity,
-            ..
-        } = *checked;
         if let Some((AnglesKind::At(at, fns), _)) = checked.angles {
             let mut name = "nothing";
-            self.made_passes(part, kernels, (at, fns), skips_identity, &mut |pass| {
-                name = run(pass);
-            });
+            self.made_passes(part, checked, (at, fns), &mut |pass| name = run(pass));
             return name;
         }
         run(&Pass {
-            skips_identity,
-            ..self.checked_pass(part, kernels, checked.rows())
+            skips_identity: checked.skips_identity,
+            streams: checked.streams,
+            ..self.checked_pass(part, checked.kernels, checked.rows())
         })
     }
 
@@ -302,9 +296,8 @@ impl<'p> Rope<Lowered<'p>> {
     fn made_passes(
         &self,
         part: PartOfCall,
-        kernels: ReadKernels,
+        checked: &Checked<'_>,
         (at, fns): (&RowsAt<'_>, &'static MakeFns),
-        skips_identity: bool,
         run: &mut dyn FnMut(&Pass<'_>),
     ) {
         let factors = self.factors(at.attention_factor());
@@ -312,7 +305,8 @@ impl<'p> Rope<Lowered<'p>> {
             let first = [batch.start, tokens.start];
             run(&Pass {
                 part: [batch, tokens],
-                skips_identity,
+                skips_identity: checked.skips_identity,
+                streams: checked.streams,
                 rotation: Some(Rotation {
                     rows: rows.view(sharing).beginning_at(first),
                     factors,
@@ -320,7 +314,7 @@ impl<'p> Rope<Lowered<'p>> {
                     output: self.output,
                     first_channel: self.first_channel,
                 }),
-                ..self.checked_pass(part, kernels, None)
+                ..self.checked_pass(part, checked.kernels, None)
             });
         });
     }

@@ -6,7 +6,7 @@ use crate::kernel::line::{LineRows, Starts};
 use crate::kernel::rotation::RowFactors;
 use crate::proof::Proof;
 use crate::tuning::Tuning;
-use crate::{Ids, Pairing, Shape};
+use crate::{Ids, Pairing};
 
 /// Whose the rows are, of the sequences of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,14 +18,6 @@ pub(crate) enum RowSharing {
 }
 
 impl RowSharing {
-    /// That of as many rows as fit a tensor.
-    pub(crate) fn of(rows: usize, shape: Shape) -> Self {
-        match shape.tokens {
-            tokens if rows == tokens => RowSharing::AllSequences,
-            tokens => RowSharing::EachSequence { tokens },
-        }
-    }
-
     /// Rows from one sequence to the next.
     #[inline]
     pub(crate) fn sequence_stride(self) -> usize {
