@@ -1,5 +1,7 @@
 //! A rotation spread over threads: the same bits, and nothing beside the tensor.
 
+use std::sync::OnceLock;
+
 use half::bf16;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use rope_core::cache::{
@@ -195,10 +197,11 @@ fn plans<'a>(weights: &'a [f32], factors: &'a [f32], sums: &'a [f32]) -> Vec<Pla
     let norm = Norm::new(NormFormula::LLAMA, 1e-6);
     let over_token = norm.weight(weights).with_reach(NormReach::Token);
     let plain = Rope::new(Pairing::Half);
-    let tuning = Box::leak(Box::new(Tuning {
+    static SMALL_PARTS: OnceLock<Tuning> = OnceLock::new();
+    let tuning = SMALL_PARTS.get_or_init(|| Tuning {
         thread_part: 1 << 10,
         ..*tuning(&plain)
-    }));
+    });
     let plain = Plan::from(tuned(plain, tuning));
     vec![
         plain,
