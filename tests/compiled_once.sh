@@ -87,7 +87,7 @@ pub fn rotate_by_all_rows(x: &mut TensorMut<'_, f32>) -> Done {
     rope.rotate(x, &frequencies.rows_in(&[3_u32, 4], &mut storage)?)?;
     let frequencies = Frequencies::from_inverse(4, &[1.0_f32, 0.5], 1.0)?;
     rope.rotate(x, &frequencies.rows(1000..1010)?)?;
-    let table = Frequencies::new(128, 1e4, &Scaling::Default)?.table(100)?;
+    let table = Frequencies::new(128, 1e4, &Scaling::Default)?.rows(0..100)?;
     rope.rotate(x, &table.gather(&[5_i32, 7])?)?;
     rope.rotate(x, &table.range(3..9)?)?;
     rope.rotate(x, &Rows::new(&storage, [8, 128])?)
