@@ -162,7 +162,7 @@ impl Rotary {
     /// # Errors
     ///
     /// In words: those of [`rope_core::Rope::rotate_into`]; if `x` has not four dimensions or another type, or does not
-    /// lie on the CPU; after [`Rotary::norm`], if `x` is tracked, or its first channels are not those that rotate.
+    /// lie on the CPU; after [`Rotary::norm`], if `x` is tracked, or its channels rotate in several parts.
     pub fn rotate(&self, x: &Tensor, rows: &Rows) -> Result<Tensor> {
         on_cpu("x", x)?;
         if self.rotation.norm.is_some() && x.track_op() {
@@ -264,7 +264,7 @@ impl Rotary {
     ///
     /// In words: those of [`rope_core::Rope::rotate_into`]; if a tensor is tracked (detach it), has not four
     /// dimensions, or does not lie on the CPU; if a cache does not have the type of its format, or shares its storage
-    /// with another tensor of the call; if the first channels are not those that rotate. Both caches are untouched
+    /// with another tensor of the call; if the channels of a head rotate in several parts. Both caches are untouched
     /// then.
     pub fn rotate_into_caches<'s>(
         &self,

@@ -111,17 +111,25 @@ impl Rotation {
         Ok(parts.iter().map(moved).collect())
     }
 
-    /// Whether heads with `given` channels are one part from their first channel on, as norms and caches take them.
-    pub(crate) fn check_whole(&self, what: &str, given: usize) -> Result<()> {
-        let parts = self.parts(given)?;
-        if !matches!(&parts[..], [(channels, _)] if *channels == (0..given)) {
-            let rotating: Vec<_> = parts.into_iter().map(|(channels, _)| channels).collect();
-            bail!(
-                "channels {rotating:?} of {given} rotate; {what} takes heads whose first channels do, \
-                 so rotate these alone first"
-            );
+    /// Whether the channels that rotate are one part.
+    fn has_one_part(&self) -> bool {
+        self.model
+            .as_ref()
+            .is_none_or(|model| model.parts.len() == 1)
+    }
+
+    /// The plan of heads with `given` channels that rotate in one part, as norms and caches take them.
+    pub(crate) fn whole(&self, what: &str, given: usize) -> Result<Rope> {
+        match &self.parts(given)?[..] {
+            [(channels, _)] => Ok(self.plan().window(channels.start)),
+            parts => {
+                let rotating: Vec<_> = parts.iter().map(|(channels, _)| channels).collect();
+                bail!(
+                    "channels {rotating:?} of {given} rotate, each part by itself; {what} takes heads of one part, \
+                     so rotate these alone first"
+                )
+            }
         }
-        Ok(())
     }
 
     /// The rotated tensor, contiguous.
@@ -146,25 +154,23 @@ impl Rotation {
         let source = self.order.layout(layout)?;
         let target = self.order.layout(&Layout::contiguous(layout.shape()))?;
         let mut rotated = bytemuck::zeroed_vec::<E>(layout.shape().elem_count());
-        if let Some(norm) = &self.norm {
-            self.check_whole("a norm", source.shape().head_dim)?;
+        let head_dim = source.shape().head_dim;
+        if self.norm.is_some() || self.has_one_part() {
+            let plan = self.whole("a norm", head_dim)?;
             let source = Tensor::new(from_offset(x, layout), source).map_err(refused)?;
             let mut target = TensorMut::new(&mut rotated, target).map_err(refused)?;
-            let plan = self.plan().norm(norm.as_core()?);
-            plan.rotate_into(&source, &mut target, rows)
-                .map_err(refused)?;
+            match &self.norm {
+                Some(norm) => (plan.norm(norm.as_core()?)).rotate_into(&source, &mut target, rows),
+                None => plan.rotate_into(&source, &mut target, rows),
+            }
+            .map_err(refused)?;
             return Ok(E::to_cpu_storage_owned(rotated));
         }
-        let (parts, given) = (
-            self.parts(source.shape().head_dim)?,
-            source.shape().head_dim,
-        );
-        if parts.iter().any(|(channels, _)| *channels != (0..given)) {
-            // The channels around them, too.
-            let mut copy = E::to_cpu_storage_owned(rotated);
-            storage.copy_strided_src(&mut copy, 0, layout)?;
-            rotated = E::cpu_storage_data(copy)?;
-        }
+        let parts = self.parts(head_dim)?;
+        // The channels around them, too.
+        let mut copy = E::to_cpu_storage_owned(rotated);
+        storage.copy_strided_src(&mut copy, 0, layout)?;
+        rotated = E::cpu_storage_data(copy)?;
         for (channels, pairs) in parts {
             let source = source.channels(channels.clone()).map_err(refused)?;
             let target = target.channels(channels).map_err(refused)?;
@@ -187,13 +193,17 @@ impl Rotation {
     ) -> Result<()> {
         let place = self.order.layout(layout)?;
         let x = x.get_mut(layout.start_offset()..).unwrap_or_default();
-        if let Some(norm) = &self.norm {
-            self.check_whole("a norm", place.shape().head_dim)?;
-            let plan = self.plan().norm(norm.as_core()?);
+        let head_dim = place.shape().head_dim;
+        if self.norm.is_some() || self.has_one_part() {
+            let plan = self.whole("a norm", head_dim)?;
             let mut x = TensorMut::new(x, place).map_err(refused)?;
-            return plan.rotate(&mut x, rows).map_err(refused);
+            return match &self.norm {
+                Some(norm) => plan.norm(norm.as_core()?).rotate(&mut x, rows),
+                None => plan.rotate(&mut x, rows),
+            }
+            .map_err(refused);
         }
-        for (channels, pairs) in self.parts(place.shape().head_dim)? {
+        for (channels, pairs) in self.parts(head_dim)? {
             let place = place.channels(channels).map_err(refused)?;
             let mut x = TensorMut::new(x, place).map_err(refused)?;
             let own = pairs.map(|pairs| rows.pairs(pairs)).transpose();

@@ -222,29 +222,23 @@ fn norms_that_do_not_fit() -> Result<()> {
         &["norm", "one tensor"],
     );
     assert_eq!(bits(&x)?, before);
-    // DeepSeek's heads rotate in their last channels.
-    let deepseek = Rotary::from_config(
-        r#"{"model_type": "deepseek_v3", "hidden_size": 512, "num_attention_heads": 4, "num_key_value_heads": 4,
-            "num_hidden_layers": 2, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "rope_theta": 10000.0,
-            "rope_interleave": true}"#,
-    )?;
-    let rows = deepseek.rows(0..5)?;
-    let normed = deepseek
-        .clone()
-        .norm(norm, Some(&weight(192, DType::F32)))?;
-    let whole = zeros(&[1, 4, 5, 192], DType::F32);
-    let words = ["128..192", "of 192", "a norm takes"];
+    // Heads of Gemma 4's vision tower rotate in two parts.
+    let gemma = Rotary::from_config(r#"{"model_type": "gemma4_vision", "head_dim": 72}"#)?;
+    let rows = gemma.rows(&[0_i64; 10])?;
+    let normed = gemma.clone().norm(norm, Some(&weight(72, DType::F32)))?;
+    let whole = zeros(&[1, 4, 5, 72], DType::F32);
+    let words = ["0..36", "36..72", "of 72", "a norm takes"];
     says(normed.rotate(&whole, &rows), &words);
     says(normed.rotate_in_place(&whole, &rows), &words);
     says(
-        deepseek.rotate_into_caches(
-            (&whole, &zeros(&[1, 4, 8, 192], DType::F32)),
-            (&whole, &zeros(&[1, 4, 8, 192], DType::F32)),
+        gemma.rotate_into_caches(
+            (&whole, &zeros(&[1, 4, 8, 72], DType::F32)),
+            (&whole, &zeros(&[1, 4, 8, 72], DType::F32)),
             CacheFormat::Elements,
             0..5,
             &rows,
         ),
-        &["128..192", "a cache takes"],
+        &["0..36", "a cache takes"],
     );
     Ok(())
 }

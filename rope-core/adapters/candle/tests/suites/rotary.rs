@@ -3,8 +3,9 @@
 use crate::random::{Random, bits};
 use candle_core::{D, DType, Device, IndexOp, Result, Tensor};
 use rope_candle::rope_core::axes::{Axes, MixedFrequencies};
+use rope_candle::rope_core::norm::{Norm, NormFormula};
 use rope_candle::rope_core::{self, Frequencies, Pairing, Scaling};
-use rope_candle::{Order, Rotary, rope, rope_i};
+use rope_candle::{CacheFormat, Order, Rotary, rope, rope_i};
 
 const FLOATS: [DType; 3] = [DType::F32, DType::BF16, DType::F16];
 
@@ -175,6 +176,18 @@ fn from_a_configuration() -> Result<()> {
         // The rotating channels alone, as multi-head latent attention has them; and heads of another model.
         let part = rotary.rotate(&x.narrow(3, 128, 64)?, &rows)?;
         assert_eq!(bits(&part)?, bits(&y.narrow(3, 128, 64)?)?);
+        // Whole heads into a cache, and with a norm over the whole head before.
+        let [keys, values] = [(); 2].map(|()| Tensor::zeros((1, 3, 8, 192), dtype, &Device::Cpu));
+        let (keys, values) = (keys?, values?);
+        let format = CacheFormat::Elements;
+        rotary.rotate_into_caches((&x, &keys), (&x, &values), format, 0..4, &rows)?;
+        assert_eq!(bits(&keys.narrow(2, 0, 4)?)?, bits(&y)?);
+        let norm = Norm::new(NormFormula::LLAMA, 1e-6).without_weight();
+        let normed = rotary.clone().norm(norm, None)?;
+        normed.rotate_into_caches((&x, &keys), (&x, &values), format, 0..4, &rows)?;
+        let y = normed.rotate(&x, &rows)?;
+        assert_eq!(bits(&keys.narrow(2, 0, 4)?)?, bits(&y)?);
+        assert_ne!(bits(&y.narrow(3, 0, 128)?)?, bits(&x.narrow(3, 0, 128)?)?);
         let other = random.tensor((1, 3, 4, 256), dtype)?;
         let error = rotary.rotate(&other, &rows).unwrap_err().to_string();
         assert!(
