@@ -25,7 +25,7 @@ use crate::proof::Proof;
 use crate::tuning::Tuning;
 use crate::{Layout, Pairing, Shape};
 
-/// What is done to heads on their way.
+/// A checked call, lowered: the stages that heads go through.
 ///
 /// ```text
 /// read -> transform -> norm -> scale -> rotate -> norm -> scale -> transform -> write
@@ -37,7 +37,7 @@ use crate::{Layout, Pairing, Shape};
 pub(crate) struct Pass<'a> {
     pub(crate) proof: Proof,
     pub(crate) tuning: &'static Tuning,
-    /// What is read, which intermediate results are rounded to.
+    /// The element of the source. Intermediate results are rounded to it.
     pub(crate) element: &'static OutOfPlaceKernels,
     pub(crate) kernels: PassKernels,
     pub(crate) shape: Shape,
@@ -48,13 +48,13 @@ pub(crate) struct Pass<'a> {
     /// The stages beside the rotation, if there are any.
     pub(crate) stages: Option<&'a PassStages<'a>>,
     pub(crate) rotation: Option<Rotation<'a>>,
-    /// Whether what the rotation gives is rounded before a norm or a scale, or a code, is made of it.
+    /// `true` if the rotated heads are rounded before a norm, a scale or a quantizer reads them.
     pub(crate) rounds: bool,
-    /// Whether a token whose rows are the identity is left alone.
+    /// `true` if a token whose rows are the identity is skipped.
     pub(crate) skips_identity: bool,
-    /// Whether what is fused runs stage by stage all the same.
+    /// `true` if fused stages run one after the other all the same.
     pub(crate) staged: bool,
-    /// Whether its target bypasses the caches, where an implementation can.
+    /// `true` if the target is written past the caches, by executors that can.
     pub(crate) streams: bool,
 }
 
@@ -115,7 +115,7 @@ pub(crate) struct PassKernels {
 }
 
 impl PassKernels {
-    /// Those of a norm, and none in place.
+    /// The kernels of a norm, and none in place.
     pub(crate) fn normed(normed: Option<&'static NormRotateKernels>) -> Self {
         PassKernels {
             in_place: None,
@@ -137,7 +137,7 @@ pub(crate) struct PassStages<'a> {
     pub(crate) norm: Option<Norm<'a>>,
     pub(crate) scale: Option<Scale<'a>>,
     pub(crate) transform: Option<Transform>,
-    /// What runs them over a tile.
+    /// The functions that run them over a tile.
     pub(crate) ops: &'static Ops,
 }
 
@@ -170,7 +170,7 @@ type RowFactorsOf = fn(
 ) -> NormFactors;
 
 impl<'a> PassStages<'a> {
-    /// Whether there is one beside a norm.
+    /// Returns `true` if there is a stage beside a norm.
     pub(crate) fn has_linear(&self) -> bool {
         self.scale.is_some() || self.transform.is_some()
     }
@@ -181,7 +181,7 @@ impl<'a> PassStages<'a> {
         self.transform.filter(|_| alone)
     }
 
-    /// Whether one of them stands there.
+    /// Returns `true` if a stage stands on this side of the rotation.
     pub(crate) fn stand_at(&self, place: StageOrder) -> bool {
         self.norm.is_some_and(|norm| norm.order == place)
             || self.scale.is_some_and(|scale| scale.order == place)
@@ -208,13 +208,13 @@ impl IoFormats {
     }
 }
 
-/// Where heads are read, if not where they are written.
+/// The source of a call that is not in place.
 pub(crate) enum Operand<'s> {
     Tensor(Bytes<'s>, &'static OutOfPlaceKernels),
     Cache(&'s Cache<'s>, &'s Slots<'s>),
 }
 
-/// Where heads are written.
+/// The target of a call.
 pub(crate) enum OperandMut<'t, 'm> {
     Tensor(&'t mut BytesMut<'m>, &'static OutOfPlaceKernels),
     Cache(&'t mut SlotsTarget<'m>),
@@ -236,7 +236,7 @@ impl<'a> Pass<'a> {
         self.stages?.transform
     }
 
-    /// Whether the pairing changes.
+    /// Returns `true` if the pairing changes.
     pub(crate) fn moves(&self) -> bool {
         let [input, output] = self.pairings();
         input != output
@@ -263,7 +263,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// What the direction makes of the rows.
+    /// The direction's factors on cos and sin.
     pub(crate) fn rotation_factors(&self) -> Option<&RowFactors> {
         self.rotation.as_ref()?.factors.as_ref()
     }
@@ -356,7 +356,7 @@ impl<'a> Pass<'a> {
         (fused && norm.sum == NormSum::PyTorch && alone).then_some(NormRotate { norm, kernels })
     }
 
-    /// What the values after the norm of a place are made of: the element, or f32 after one whose weights promote it.
+    /// The element of the values after the stages of a side: f32 after a norm whose weights promote its result.
     pub(crate) fn flowing(&self, place: StageOrder) -> &'static OutOfPlaceKernels {
         let passed =
             |norm: Norm<'_>| norm.order == StageOrder::BeforeRotation || norm.order == place;
@@ -384,14 +384,14 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Whether the result of a norm is f32 because its weights, or its biases, are not of the element.
+    /// Returns `true` if the result of a norm is f32 because its weights or biases have another element.
     pub(crate) fn promotes(&self, norm: Norm<'_>) -> bool {
         let other = |weights: Weights<'_>| !self.element.is(weights.bytes().0);
         norm.formula.result == NormResult::Promoted
             && (norm.weight.is_some_and(other) || norm.bias.is_some_and(other))
     }
 
-    /// What the result of a norm is rounded to.
+    /// The element that the result of a norm is rounded to.
     pub(crate) fn result(&self, norm: Norm<'_>) -> &'static OutOfPlaceKernels {
         match norm.formula.result {
             NormResult::Kept => f32::OUT_OF_PLACE,
@@ -401,7 +401,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Where the heads of an operand lie.
+/// The places of the heads of an operand.
 #[derive(Clone, Copy)]
 #[allow(
     clippy::large_enum_variant,
@@ -489,7 +489,7 @@ impl<'t, 'm> OperandMut<'t, 'm> {
         }
     }
 
-    /// Whether it keeps codes, and not elements.
+    /// Returns `true` if it stores codes.
     pub(crate) fn is_coded(&self) -> bool {
         match self {
             OperandMut::Tensor(..) => false,

@@ -1,6 +1,6 @@
 //! Which executor runs a pass. All executors compute the same bits; they differ in speed.
 //!
-//! | | runs | what it takes |
+//! | executor | runs | passes |
 //! |---|---|---|
 //! | `nothing` | | an empty shape; in place neither a rotation nor another stage |
 //! | `coded` | a quantizer per run of heads | neither a rotation nor another stage, from a tensor into a quantized format |
@@ -26,7 +26,7 @@ use crate::kernel::element::ElementKernels;
 use crate::pass::transform::Transform;
 use crate::pass::{NormRotate, Operand, OperandMut, Pass};
 
-/// What a pass does to heads, as far as an executor is chosen by it.
+/// The work of a pass, classified for the choice of its executor.
 enum Work<'a> {
     Nothing,
     Rotate,
@@ -49,7 +49,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// The name of an executor, which runs unless only its name is wanted.
+/// Runs an executor if `runs` is set; returns its name.
 #[inline(always)]
 fn executor(name: &'static str, runs: bool, run: impl FnOnce()) -> &'static str {
     if runs {

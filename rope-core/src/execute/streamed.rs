@@ -17,7 +17,7 @@ const TILE: usize = 1024;
 /// Bytes of the tile.
 const TILE_BYTES: usize = size_of::<[f32; TILE]>();
 
-/// Whether the target is written past the caches: heads fit the tile.
+/// Returns `true` if the target is written past the caches and its heads fit the tile.
 pub(crate) fn takes(pass: &Pass<'_>, ends: IoFormats) -> bool {
     pass.streams && pass.shape.head_dim.saturating_mul(ends.target.size) <= TILE_BYTES
 }

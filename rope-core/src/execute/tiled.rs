@@ -32,8 +32,8 @@ pub(crate) enum Way<'a> {
     NormRotate(NormRotate<'a>),
 }
 
-/// Whether the bits are those of the stages: a head fits the tile, and what is quantized is rounded to the element of
-/// the tile, or the element is f32.
+/// Returns `true` if the tile keeps the bits of the stages: a head fits it, and its element is f32, or the element that
+/// values are rounded to before they are quantized.
 pub(crate) fn is_exact(pass: &Pass<'_>, element: &OutOfPlaceKernels) -> bool {
     let rounds = |norm| pass.rounds && !pass.promotes(norm);
     let exact = element.is(f32::OUT_OF_PLACE) || pass.norm().map_or(pass.rounds, rounds);

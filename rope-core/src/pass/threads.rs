@@ -7,10 +7,10 @@ use crate::describe::tensor::BytesMut;
 use crate::pass::PartOfCall;
 use crate::tuning::Tuning;
 
-/// What cuts the target of a call of a shape, and runs the parts.
+/// The functions that cut the target of a call of a shape, and run the parts.
 #[derive(Debug)]
 pub(crate) struct Threads {
-    /// The flag: whether the heads of a token may be in several parts.
+    /// The flag is `true` if the heads of a token may be in several parts.
     pub(crate) tensor: fn(&Tuning, Shape, bool, &mut BytesMut<'_>, &RunTensor<'_>),
     pub(crate) slots: fn(&Tuning, Shape, &mut SlotsTarget<'_>, &RunSlots<'_>),
 }

@@ -129,7 +129,7 @@ impl<S: Copy> Rope<S> {
         }
     }
 
-    /// Whether stages that are fused run one after the other all the same.
+    /// Returns `true` if fused stages run one after the other all the same.
     pub(crate) fn is_staged(&self) -> bool {
         self.staged
     }
@@ -142,7 +142,7 @@ impl<S: Copy> Rope<S> {
         self.tuning
     }
 
-    /// What this core has: the instruction set and the knobs.
+    /// The instruction set and the knobs of this core.
     pub(crate) fn core(&self) -> (Proof, &'static Tuning) {
         (self.proof, self.tuning)
     }
@@ -152,7 +152,7 @@ impl<S: Copy> Rope<S> {
         Rope { tuning, ..self }
     }
 
-    /// What the direction makes of rows with an attention factor.
+    /// The direction's factors on cos and sin of rows with an attention factor.
     pub(crate) fn factors(&self, attention_factor: f64) -> Option<RowFactors> {
         self.direction.factors(attention_factor)
     }

@@ -40,7 +40,7 @@ pub struct Call<'a> {
     checked: Checked<'a>,
     source: Option<SourceKind<'a>>,
     target: TargetKind<'a>,
-    /// What runs it: by reference, so that a program links the executors of the operands that it names.
+    /// The function that runs it: a pointer, so that a program links the executors of its own operands.
     run: RunCall,
 }
 

@@ -1,4 +1,4 @@
-//! Whether the operands, the angles and the stages of a call fit each other. What fails here has touched nothing.
+//! The checks of a call: operands, angles and stages fit each other. A call that fails here has touched nothing.
 
 use super::erased::{AnglesKind, SourceKind, TargetKind};
 use super::kinds::Lowered;
@@ -15,7 +15,7 @@ use crate::{Dimension, Direction, Error, Shape};
 /// The element that a pass reads, and its kernels.
 pub(super) type ReadKernels = (&'static OutOfPlaceKernels, PassKernels);
 
-/// What a call has beside its plan and its operands, found to fit them.
+/// A checked call without its plan and its operands.
 pub(super) struct Checked<'a> {
     pub(super) shape: Shape,
     pub(super) kernels: ReadKernels,
@@ -26,7 +26,7 @@ pub(super) struct Checked<'a> {
 }
 
 impl<'a> Checked<'a> {
-    /// Whether the call rotates.
+    /// Returns `true` for a call that rotates.
     pub(super) fn rotates(&self) -> bool {
         self.angles.is_some()
     }
@@ -52,7 +52,7 @@ impl Rope {
         Ok(sharing)
     }
 
-    /// Whether given rows fit a tensor that is rotated in place, and whose they are.
+    /// Checks rows against a tensor that is rotated in place; returns how sequences share them.
     #[inline]
     pub(crate) fn fit_in_place(&self, shape: Shape, rows: &Rows<'_>) -> Result<RowSharing, Error> {
         let sharing = self.check_in_place_rows(shape, rows.rotary_dim(), rows.len())?;
@@ -60,7 +60,7 @@ impl Rope {
         Ok(sharing)
     }
 
-    /// Whether the direction can use the rows. It comes last: the rows that are looked through are as many as tokens.
+    /// Checks that the direction can use the rows. Last of all checks: it reads every row.
     #[inline]
     pub(crate) fn check_direction(&self, shape: Shape, rows: &Rows<'_>) -> Result<(), Error> {
         if self.direction == Direction::Inverse && !shape.is_empty() {
@@ -69,8 +69,8 @@ impl Rope {
         Ok(())
     }
 
-    /// Whether Q and K of these shapes fit each other and the rows, for who cannot borrow both at once. Of what
-    /// [`Rope::rotate_qk`] checks this leaves the direction, which asks the rows alone, unless there are no heads.
+    /// Checks Q and K of these shapes against each other and the rows, for callers that cannot borrow both at once.
+    /// Only the check of the direction is left to [`Rope::rotate_qk`].
     ///
     /// # Errors
     ///
@@ -130,7 +130,7 @@ impl Rope {
 }
 
 impl<'p> Rope<Lowered<'p>> {
-    /// Whether the plan can run in place in a tensor.
+    /// Checks a call in place in a tensor.
     #[inline(always)]
     pub(super) fn check_in_tensor<'a>(
         &self,
@@ -147,7 +147,7 @@ impl<'p> Rope<Lowered<'p>> {
         Ok(checked)
     }
 
-    /// Whether heads can stay in the slots of a cache and rotate there, and by which stages. Without angles nothing
+    /// Checks a call in place in the slots of a cache; returns the stages that run there. Without angles nothing
     /// changes: cached heads have the stages of their plan already.
     #[inline(always)]
     pub(super) fn check_in_slots<'a>(
@@ -193,7 +193,7 @@ impl<'p> Rope<Lowered<'p>> {
         Ok((checked, shifted))
     }
 
-    /// Whether the plan can run from a source into a target, and by which stages, if not its own.
+    /// Checks a call from a source into a target; returns the stages that run, unless they are the plan's.
     #[inline(always)]
     pub(super) fn check_into<'a>(
         &self,
@@ -234,8 +234,8 @@ impl<'p> Rope<Lowered<'p>> {
         Ok((checked, other))
     }
 
-    /// Whether stages fit the heads, and the direction the rows. Heads of tensors may be longer than a tile where a
-    /// rotation is all that is done to them, from the first channel on.
+    /// Checks stages against the heads, and the direction against the rows. Heads of tensors may be longer than a tile
+    /// if they rotate from the first channel on and have no stage.
     #[inline]
     pub(super) fn check_stages(
         &self,
@@ -253,7 +253,7 @@ impl<'p> Rope<Lowered<'p>> {
         self.check_rows(checked.shape, rows)
     }
 
-    /// Whether the direction can use the rows.
+    /// Checks that the direction can use the rows.
     pub(super) fn check_rows(
         &self,
         shape: Shape,
@@ -295,7 +295,7 @@ impl<'p> Rope<Lowered<'p>> {
 }
 
 impl Lowered<'_> {
-    /// Whether they fit heads of this shape.
+    /// Checks the stages against heads of this shape.
     pub(super) fn check(&self, shape: Shape) -> Result<(), Error> {
         let Some(PassStages {
             norm,
@@ -349,7 +349,7 @@ impl<S> Rope<S> {
         })
     }
 
-    /// Whether the pairing stays, as it must in place.
+    /// Refuses a plan in place that changes the pairing.
     #[inline]
     fn check_same_pairing(&self) -> Result<(), Error> {
         let Rope { input, output, .. } = *self;
@@ -360,7 +360,7 @@ impl<S> Rope<S> {
     }
 }
 
-/// Whether Q and K differ in their heads only.
+/// Refuses Q and K that differ in more than their heads.
 #[inline]
 pub(super) fn check_query_and_key(query: Shape, key: Shape) -> Result<(), Error> {
     let key = Shape {

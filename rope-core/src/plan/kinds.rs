@@ -134,7 +134,7 @@ pub struct Lowered<'a> {
 }
 
 impl<'a> Lowered<'a> {
-    /// Whether a norm sums over all heads of a token.
+    /// Returns `true` if a norm sums over all heads of a token.
     pub(super) fn norms_tokens(&self) -> bool {
         let norm = self.stages.and_then(|stages| stages.norm);
         norm.is_some_and(|norm| norm.reach == NormReach::Token && norm.given.is_none())
@@ -164,7 +164,7 @@ impl<'a> Lowered<'a> {
         Ok(self)
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are none.
     pub(super) fn is_empty(&self) -> bool {
         self.stages.is_none()
     }
@@ -525,7 +525,7 @@ impl<'a> Rope<WithStages<'a>> {
 }
 
 impl Rope<Lowered<'_>> {
-    /// Whether the plan has a stage beside the rotation.
+    /// Returns `true` if the plan has a stage beside the rotation.
     pub(super) fn has_stages(&self) -> bool {
         self.stages.stages.is_some()
     }

@@ -99,7 +99,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Whether the target fits a tensor that is read.
+    /// Checks the target against the source tensor.
     fn check(&self, shape: Shape) -> Result<(), Error> {
         match &self.target {
             OutputTarget::Tensor(y, _) => {

@@ -175,7 +175,7 @@ fn slots(tuning: &Tuning, call: Shape, target: &mut SlotsTarget<'_>, run: &RunSl
 struct Part<'a> {
     /// Which of the tensors of the call.
     tensor: usize,
-    /// Whether it may be cut between its heads.
+    /// `true` if the heads of a token may be in several parts.
     by_heads: bool,
     bytes: &'a mut [u8],
     size: usize,

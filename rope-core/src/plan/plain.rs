@@ -12,7 +12,7 @@ use crate::pass::{IoFormats, Operand, OperandMut, PartOfCall, Pass, PassKernels}
 use crate::{Direction, Error, Rows};
 
 impl Direction {
-    /// What it makes of rows with an attention factor.
+    /// The factors on cos and sin of rows with an attention factor.
     #[inline]
     pub(super) fn factors(self, attention_factor: f64) -> Option<RowFactors> {
         match self {

@@ -1,4 +1,4 @@
-//! From a call to its passes: what is checked of the operands, and what runs them.
+//! The way from a checked call to its passes and executors.
 
 use super::Rope;
 use super::at::MakeFns;
@@ -17,7 +17,7 @@ use crate::kernel::line::{Line, LineRows, MoreTokens, SourceLine};
 use crate::pass::threads::Threads;
 use crate::pass::{IoFormats, Operand, OperandMut, PartOfCall, Pass};
 
-/// In the place of an executor's name: each part has its own.
+/// The name of a call on threads, each part of which has its own executor.
 const ON_THREADS: &str = "parallel";
 
 impl<S: Lower> Rope<S> {
@@ -197,13 +197,13 @@ impl<'p> Rope<Lowered<'p>> {
         ON_THREADS
     }
 
-    /// What runs calls on threads, if the plan does.
+    /// The functions that run calls of a parallel plan on threads.
     #[inline(always)]
     fn threads(&self) -> Option<&'static Threads> {
         self.detour?.0.threads
     }
 
-    /// Runs something with the plan, or with other stages. (It is not copied where they stay.)
+    /// Runs `run` with the plan, or with a copy that has other stages.
     #[inline(always)]
     fn or_with(&self, other: &Option<Lowered<'_>>, run: impl FnOnce(&Rope<Lowered<'_>>)) {
         match other {
