@@ -41,7 +41,7 @@ pub(super) static MAKE: MakeFns = MakeFns {
     },
 };
 
-/// What rows of a block are given to: how sequences share them, and the sequences, tokens and heads of the block.
+/// A visitor of the rows of a block: with how sequences share them, and the sequences, tokens and heads of the block.
 pub(super) type VisitRows<'v> = dyn FnMut(&Rows<'_>, RowSharing, [Range<usize>; 3]) + 'v;
 
 /// Rows that are made on the way, found to fit the tensor.

@@ -31,7 +31,7 @@ pub(super) struct PassSource<'x> {
 }
 
 impl<'x> PassSource<'x> {
-    /// That of a plan of a kind.
+    /// The tensor with the kernels that plans of kind `S` name.
     #[inline(always)]
     pub(super) fn of<E: Element, S: Lower>(tensor: Bytes<'x>) -> Self {
         PassSource {

@@ -245,7 +245,7 @@ impl Rope {
         self.add_terms(sum, GradientTerm::Cross, tensors, sin)
     }
 
-    /// Whether the plan rotates forward, and keeps the pairing.
+    /// Checks that the plan rotates forward and keeps the pairing.
     fn check_kept_pairing(&self) -> Result<(), Error> {
         let _ = self.back()?;
         let (input, output) = self.pairings();

@@ -87,7 +87,7 @@ enum SlotSource<'a> {
     Offsets(&'a [i64]),
 }
 
-/// What a caller says of a token.
+/// The place that the caller gives a token.
 pub(super) enum Found {
     Slot(usize),
     Element(usize),
@@ -98,7 +98,7 @@ pub(super) enum Found {
 pub(crate) struct InSlots<'a> {
     pub(crate) slots: &'a Slots<'a>,
     pub(crate) layout: CacheLayout,
-    /// Where the scales lie, if they lie apart.
+    /// The places of separate scales.
     pub(crate) scales: Option<ScaleLayout>,
     /// Elements of the cache.
     pub(crate) len: usize,
@@ -130,7 +130,7 @@ impl SlotRange {
 }
 
 impl InSlots<'_> {
-    /// What the caller says of a token, or nothing where it is left out.
+    /// Returns the place that the caller gives a token, or `None` for a token that is skipped.
     #[inline(always)]
     pub(super) fn found(&self, index: usize) -> Option<Found> {
         let slot = match self.slots.0 {
@@ -246,7 +246,7 @@ impl<'a> Slots<'a> {
         })
     }
 
-    /// Whether there is memory for each token.
+    /// Checks that each token has memory.
     fn is_listed(&self) -> bool {
         match self.0 {
             SlotSource::Table { positions, .. } | SlotSource::Sequences(positions) => {
@@ -268,7 +268,7 @@ impl<'a> Slots<'a> {
         }
     }
 
-    /// Whether every token of a tensor has a slot in the cache, or none.
+    /// Checks that every token of a tensor has a slot of the cache, or is skipped.
     ///
     /// `len`: elements of the cache. `by_slot`: whether something else of the cache is found by the slot.
     pub(crate) fn check(

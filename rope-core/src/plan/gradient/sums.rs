@@ -112,7 +112,7 @@ impl<'a> PairGradients<'a> {
         Ok((part(first, row), part(rest, rows - row)))
     }
 
-    /// Whether the sums fit two tensors; and the rows from one sequence's first to the next one's.
+    /// Checks the sums against two tensors; returns the rows from one sequence's first to the next one's.
     pub(crate) fn check(&self, shapes: [Shape; 2]) -> Result<usize, Error> {
         self.check_rotary_dim(shapes, 2 * self.pairs)
     }
@@ -129,7 +129,7 @@ impl<'a> PairGradients<'a> {
         self.check_rotary_dim(shapes, rotary_dim)
     }
 
-    /// Whether the sums have this shape, the last extent of which has a name of its own.
+    /// Checks that the sums have this shape, whose last extent has a name of its own.
     pub(super) fn check_shape(&self, shape: [usize; 3], last: &'static str) -> Result<(), Error> {
         let extents = self.shape().into_iter().zip(shape);
         for (what, (given, needed)) in ["rows", "heads", last].into_iter().zip(extents) {
@@ -161,7 +161,7 @@ impl<'a> PairGradients<'a> {
         Ok(sharing.sequence_stride())
     }
 
-    /// Whether rows have as many pairs.
+    /// Checks that rows have as many pairs.
     pub(crate) fn check_pairs(&self, rows: &Rows<'_>) -> Result<(), Error> {
         rows.check_rotates("a gradient of angles")?;
         self.check_shape([self.rows, self.heads, rows.rotary_dim() / 2], "pairs")
