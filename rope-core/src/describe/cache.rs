@@ -40,7 +40,7 @@ pub use slots::{IntoSlots, Slots};
 
 use core::fmt;
 
-use crate::base::limits::MOST_HEADS;
+use crate::base::limits::{MOST_CHANNELS, MOST_HEADS};
 use crate::describe::address::Located;
 use crate::kernel::element::Element;
 use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
@@ -425,6 +425,15 @@ impl<'t> SlotsTarget<'t> {
                 let heads = [first_head, values.len() / head_dim];
                 self.write_codes(proof, codes, at, heads, Values::F32(values), side);
             }
+        }
+    }
+
+    /// Room for a head beside those whose channels lie apart, which [`SlotsTarget::write_codes`] scatters.
+    pub(crate) fn side<'s>(&self, room: &'s mut Option<[u8; MOST_CHANNELS]>) -> &'s mut [u8] {
+        if self.stored.layout.contiguous() {
+            &mut []
+        } else {
+            room.insert([0; MOST_CHANNELS])
         }
     }
 

@@ -1,6 +1,6 @@
 //! Heads that are quantized where they are read: values, to which nothing is done before.
 
-use crate::base::limits::{MOST_CHANNELS, MOST_HEADS};
+use crate::base::limits::MOST_HEADS;
 use crate::describe::address::Located;
 use crate::describe::cache::{Codes, SlotsTarget};
 use crate::describe::tensor::Bytes;
@@ -35,13 +35,8 @@ pub(crate) fn run(
         cache.stored.layout.shape().head_dim,
         cache.stored.joins_tokens(),
     );
-    let mut cleared;
-    let side: &mut [u8] = if cache.stored.layout.contiguous() {
-        &mut []
-    } else {
-        cleared = [0; MOST_CHANNELS];
-        &mut cleared
-    };
+    let mut side = None;
+    let side = cache.side(&mut side);
     let mut write = |run: &Run| {
         let bytes = &x.bytes[run.start * element.size..];
         let values = Values::of(

@@ -60,13 +60,8 @@ pub(crate) fn run(
     };
     let mut walk = pass.walk_into_slots(x.layout, cache);
     let tile = &mut ByteTile([0; TILE]).0;
-    let mut kept;
-    let side: &mut [u8] = if cache.stored.layout.contiguous() {
-        &mut []
-    } else {
-        kept = [0; MOST_CHANNELS];
-        &mut kept
-    };
+    let mut side = None;
+    let side = cache.side(&mut side);
     let mut roots = [0.0; ROOTS];
     walk.most = (TILE / head_bytes.max(1)).min(MOST_HEADS);
     walk.prefetch = Prefetch::of(Access::Tile, pass.tuning, pass.shape, element.size);

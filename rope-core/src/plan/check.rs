@@ -1,11 +1,11 @@
 //! The checks of a call: operands, angles and stages fit each other. A call that fails here has touched nothing.
 
+use super::Rope;
 use super::erased::{AnglesKind, SourceKind, TargetKind};
 use super::kinds::Lowered;
-use super::{Plain, Rope};
 use crate::describe::cache::{Format, SlotsTarget};
 use crate::describe::rows::fit::{check, fit, fit_across};
-use crate::describe::rows::{RowSharing, Rows};
+use crate::describe::rows::{RowSharing, Rows, View};
 use crate::describe::tensor::{BytesMut, Layout};
 use crate::kernel::element::ElementKernels;
 use crate::kernel::elements::OutOfPlaceKernels;
@@ -60,15 +60,6 @@ impl Rope {
         Ok(sharing)
     }
 
-    /// Checks that the direction can use the rows. Last of all checks: it reads every row.
-    #[inline]
-    pub(crate) fn check_direction(&self, shape: Shape, rows: &Rows<'_>) -> Result<(), Error> {
-        if self.direction == Direction::Inverse && !shape.is_empty() {
-            rows.check_magnitudes()?;
-        }
-        Ok(())
-    }
-
     /// Checks Q and K of these shapes against each other and the rows, for callers that cannot borrow both at once.
     /// Only the check of the direction is left to [`Rope::rotate_qk`].
     ///
@@ -115,6 +106,18 @@ impl Rope {
         let sharing = fit_across(source, target, rows)?;
         self.check_direction(target, rows)?;
         Ok(sharing)
+    }
+
+    /// Checks two tensors whose window rotates, and the rows; returns the rows as the window sees them.
+    pub(super) fn check_windows<'r>(
+        &self,
+        source: Shape,
+        target: Shape,
+        rows: &'r Rows<'_>,
+    ) -> Result<View<'r>, Error> {
+        source.check_same(target)?;
+        let windowed = self.windowed_shape(source)?;
+        Ok(rows.view(self.check_across(windowed, windowed, rows)?))
     }
 
     #[inline]
@@ -250,17 +253,8 @@ impl<'p> Rope<Lowered<'p>> {
             checked.shape.check_head_on_stack()?;
         }
         stages.check(checked.shape)?;
-        self.check_rows(checked.shape, rows)
-    }
-
-    /// Checks that the direction can use the rows.
-    pub(super) fn check_rows(
-        &self,
-        shape: Shape,
-        rows: Option<(&Rows<'_>, RowSharing)>,
-    ) -> Result<(), Error> {
         match rows {
-            Some((rows, _)) => self.with(Plain).check_direction(shape, rows),
+            Some((rows, _)) => self.check_direction(checked.shape, rows),
             None => Ok(()),
         }
     }
@@ -295,7 +289,7 @@ impl<'p> Rope<Lowered<'p>> {
 }
 
 impl Lowered<'_> {
-    /// Checks the stages against heads of this shape.
+    /// Checks the stages against heads of this shape, which fit a tile.
     pub(super) fn check(&self, shape: Shape) -> Result<(), Error> {
         let Some(PassStages {
             norm,
@@ -306,7 +300,6 @@ impl Lowered<'_> {
         else {
             return Ok(());
         };
-        shape.check_head_on_stack()?;
         let tokens = shape.batch.saturating_mul(shape.tokens);
         if let Some(norm) = norm {
             norm.check(tokens, shape.heads, shape.head_dim)?;
@@ -322,6 +315,15 @@ impl Lowered<'_> {
 }
 
 impl<S> Rope<S> {
+    /// Checks that the direction can use the rows. Last of all checks: it reads every row.
+    #[inline]
+    pub(crate) fn check_direction(&self, shape: Shape, rows: &Rows<'_>) -> Result<(), Error> {
+        if self.direction == Direction::Inverse && !shape.is_empty() {
+            rows.check_magnitudes()?;
+        }
+        Ok(())
+    }
+
     /// The channels of heads from the first that rotates on.
     #[inline(never)]
     pub(crate) fn windowed(&self, layout: &Layout) -> Result<Layout, Error> {

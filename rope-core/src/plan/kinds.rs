@@ -2,7 +2,7 @@
 
 use super::{Plain, Rope};
 use crate::describe::norm::{Norm, NormReach};
-use crate::describe::rows::{Rotation, RowSharing};
+use crate::describe::rows::{Rotation, RowSharing, View};
 use crate::describe::scale::Scale;
 use crate::describe::tensor::{Bytes, BytesMut};
 use crate::execute::choose;
@@ -304,11 +304,11 @@ impl Rope<LinearStages<'_>> {
         let sharing = self.with(Plain).fit_in_place(windowed, rows)?;
         let back = self.back_with([y.layout.shape(), shape], rows, angles)?;
         back.erased(&mut |back| {
-            let rows = Some((rows, sharing));
             shape.check_head_on_stack()?;
             back.stages.check(shape)?;
-            back.check_rows(shape, rows)?;
+            back.check_direction(shape, rows)?;
             self.add_angles([y, &dy.read()], kernels.0, sum, angles)?;
+            let rows = Some((rows, sharing));
             let pass = &back.checked_pass(PartOfCall::whole(shape), kernels, rows);
             choose::in_tensor(pass, dy, true);
             Ok(())
@@ -530,6 +530,18 @@ impl Rope<Lowered<'_>> {
         self.stages.stages.is_some()
     }
 
+    /// The rotation of a pass by these rows.
+    #[inline]
+    pub(super) fn rotation<'r>(&self, rows: View<'r>, attention_factor: f64) -> Rotation<'r> {
+        Rotation {
+            rows,
+            factors: self.factors(attention_factor),
+            input: self.input,
+            output: self.output,
+            first_channel: self.first_channel,
+        }
+    }
+
     /// The pass of a call whose arguments have been checked. (In a `Result` it would be copied.)
     pub(super) fn checked_pass<'s>(
         &'s self,
@@ -546,12 +558,9 @@ impl Rope<Lowered<'_>> {
             part: of.shape.whole(),
             of,
             stages: self.stages.stages.as_ref(),
-            rotation: rows.map(|(rows, sharing)| Rotation {
-                rows: rows.view(sharing).skip(of.origin),
-                factors: self.factors(rows.attention_factor()),
-                input: self.input,
-                output: self.output,
-                first_channel: self.first_channel,
+            rotation: rows.map(|(rows, sharing)| {
+                let view = rows.view(sharing).skip(of.origin);
+                self.rotation(view, rows.attention_factor())
             }),
             rounds: self.stages.rounds,
             skips_identity: false,

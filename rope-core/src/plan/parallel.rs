@@ -97,18 +97,11 @@ fn across(
     rows: &Rows<'_>,
 ) -> Result<(), Error> {
     let shape = x.layout.shape();
-    shape.check_same(y.layout.shape())?;
-    let windowed = rope.windowed_shape(shape)?;
-    let sharing = rope.check_across(windowed, windowed, rows)?;
-    let (view, factor) = (rows.view(sharing), rows.attention_factor());
+    let view = rope.check_windows(shape, y.layout.shape(), rows)?;
+    let factor = rows.attention_factor();
     spread(rope.tuning(), [Part::of(y.reborrow())], |mut part| {
         let rows = view.skip(part.origin);
-        let of = PartOfCall {
-            origin: part.origin,
-            shape: part.layout.shape(),
-            call: shape,
-        };
-        let layout = of.of_tensor(x.layout);
+        let layout = part.of_call(shape).of_tensor(x.layout);
         rope.run_windowed(
             x.within(&layout),
             &mut part.target(),
@@ -143,12 +136,7 @@ fn tensor(tuning: &Tuning, call: Shape, by_heads: bool, x: &mut BytesMut<'_>, ru
         ..Part::of(x.reborrow())
     };
     spread(tuning, [whole], |mut part| {
-        let of = PartOfCall {
-            origin: part.origin,
-            shape: part.layout.shape(),
-            call,
-        };
-        run(of, &mut part.target());
+        run(part.of_call(call), &mut part.target());
     });
 }
 
@@ -202,6 +190,15 @@ impl<'a> Part<'a> {
             bytes: self.bytes,
             size: self.size,
             layout: &self.layout,
+        }
+    }
+
+    /// The part of a call of this shape that writes it.
+    fn of_call(&self, call: Shape) -> PartOfCall {
+        PartOfCall {
+            origin: self.origin,
+            shape: self.layout.shape(),
+            call,
         }
     }
 

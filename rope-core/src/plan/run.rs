@@ -9,7 +9,7 @@ use crate::Error;
 use crate::describe::address::{Addresses, Located};
 use crate::describe::cache::{CacheHeadsMut, SlotsTarget};
 use crate::describe::frequencies::RowsAt;
-use crate::describe::rows::{Rotation, Rows};
+use crate::describe::rows::Rows;
 use crate::describe::tensor::BytesMut;
 use crate::execute::choose;
 use crate::execute::lines;
@@ -300,20 +300,14 @@ impl<'p> Rope<Lowered<'p>> {
         (at, fns): (&RowsAt<'_>, &'static MakeFns),
         run: &mut dyn FnMut(&Pass<'_>),
     ) {
-        let factors = self.factors(at.attention_factor());
+        let factor = at.attention_factor();
         (fns.each)(at, &part, &mut |rows, sharing, [batch, tokens, _]| {
             let first = [batch.start, tokens.start];
             run(&Pass {
                 part: [batch, tokens],
                 skips_identity: checked.skips_identity,
                 streams: checked.streams,
-                rotation: Some(Rotation {
-                    rows: rows.view(sharing).beginning_at(first),
-                    factors,
-                    input: self.input,
-                    output: self.output,
-                    first_channel: self.first_channel,
-                }),
+                rotation: Some(self.rotation(rows.view(sharing).beginning_at(first), factor)),
                 ..self.checked_pass(part, checked.kernels, None)
             });
         });

@@ -44,10 +44,7 @@ fn across(
     elements: [&'static OutOfPlaceKernels; 2],
     rows: &Rows<'_>,
 ) -> Result<(), Error> {
-    let source = x.layout.shape();
-    source.check_same(y.layout.shape())?;
-    let windowed = rope.windowed_shape(source)?;
-    let view = rows.view(rope.check_across(windowed, windowed, rows)?);
+    let view = rope.check_windows(x.layout.shape(), y.layout.shape(), rows)?;
     rope.run_windowed(x, y, elements, view, rows.attention_factor());
     Ok(())
 }
