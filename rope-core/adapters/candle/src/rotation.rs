@@ -97,12 +97,7 @@ impl Rotation {
             }));
         };
         if parts.len() == 1 {
-            let end = if from == 0 {
-                given
-            } else {
-                from + window.len()
-            };
-            return Ok(vec![(from..end, None)]);
+            return Ok(vec![(from..given, None)]);
         }
         let moved = |(channels, pairs): &(Range<usize>, Range<usize>)| {
             let start = channels.start - window.start + from;
@@ -111,7 +106,7 @@ impl Rotation {
         Ok(parts.iter().map(moved).collect())
     }
 
-    /// Whether the channels that rotate are one part.
+    /// Returns `true` if the rotating channels are one part.
     fn has_one_part(&self) -> bool {
         self.model
             .as_ref()
