@@ -25,7 +25,7 @@ fn kernels(criterion: &mut Criterion) {
     groups(criterion, "kernels", &Element::ALL, SECOND_CACHE, "fused/");
 }
 
-/// The formulations whose names begin with `prefix`, in the workloads of at most so many bytes.
+/// Benchmarks the formulations named `prefix..`, in the workloads up to a size in bytes.
 fn groups(criterion: &mut Criterion, title: &str, elements: &[Element], most: usize, prefix: &str) {
     let mut workloads = Workload::standard();
     workloads.retain(|workload| 4 * workload.elements() <= most);

@@ -248,7 +248,7 @@ struct Compare {
     /// Makes a formulation or a family slower in the second program: fused=1.05
     #[arg(long, value_name = "NAME=FACTOR", hide = true)]
     slow_down: Option<SlowDown>,
-    /// What the programs measure: arguments of a run, or of `call`
+    /// Arguments of the programs: those of a run, or of `call`
     #[arg(last = true)]
     arguments: Vec<String>,
 }

@@ -366,7 +366,7 @@ mod tests {
             (slower, quiet, 0.0, Verdict::Faster),
             (quiet, quiet, 0.0, Verdict::Same),
             (quiet, slightly, 0.0, Verdict::Same),
-            // What the case says of both.
+            // The noise of the case hides the difference.
             (quiet, slower, 0.1, Verdict::CannotTell),
             (quiet, quiet, 0.06, Verdict::CannotTell),
             (unsettled, slower, 0.0, Verdict::CannotTell),

@@ -1,4 +1,4 @@
-//! What one call gains over several, or costs beside another: [`stages`], [`cache`] and [`backward`] measure it.
+//! The gain of one call over several, or its cost over another: [`stages`], [`cache`] and [`backward`] measure it.
 //!
 //! The several calls are rope-core's own, so that the ratio is what the passes cost, and nothing else. Both are first
 //! compared bit for bit.
@@ -33,11 +33,11 @@ pub struct Pass {
     pub name: String,
     pub tokens: usize,
     pub heads: usize,
-    /// What it is measured beside.
+    /// The name of the calls that it is compared with.
     pub beside: &'static str,
     /// Nanoseconds of the one call.
     pub one: f64,
-    /// Nanoseconds of what it is measured beside.
+    /// Nanoseconds of the calls that it is compared with.
     pub other: f64,
     /// Nanoseconds of the roof over the same bytes, where it works in place.
     pub roof: Option<f64>,
@@ -104,7 +104,7 @@ impl Calls {
         }
     }
 
-    /// Runs subjects by turns; the shortest times.
+    /// Runs the subjects by turns; returns their shortest times.
     fn measure(&self, subjects: &mut [Subject<'_>], bytes: &mut [u8]) -> Result<Vec<f64>> {
         let times = measure(subjects, bytes, self.effort)?;
         Ok(times.iter().map(|time| time.minimum).collect())

@@ -9,7 +9,7 @@
 //! [`tune`] measures what rope-core's table of cores holds.
 #![allow(
     missing_docs,
-    reason = "the library is the program's own; schema/run.json describes what is written"
+    reason = "the library is the program's own; schema/run.json describes its output"
 )]
 #![deny(unsafe_code)]
 

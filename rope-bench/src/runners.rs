@@ -39,7 +39,7 @@ struct Description {
     quantizers: Vec<DescribedQuantizer>,
 }
 
-/// Of a program that quantizes rows of f32 to the blocks of a cache.
+/// A program that quantizes rows of f32 to the blocks of a cache.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "summary and source are read by people")]

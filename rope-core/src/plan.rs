@@ -1,4 +1,4 @@
-//! The plan: which pairs, which direction, on which instruction set, and what is done beside the rotation.
+//! The plan: pairing, direction, instruction set, and the stages beside the rotation.
 
 // The first one has the constructor and the verbs: rustdoc shows the methods of a type by module.
 mod build;

@@ -32,10 +32,10 @@ enum Way {
     TwoCalls,
 }
 
-/// What the names of rotations begin with.
+/// The prefix of the names of rotations.
 pub const PREFIX: &str = "fused/";
 
-/// What the names of norms and rotations begin with.
+/// The prefix of the names of norms with rotations.
 pub const NORMED: &str = "normed/";
 
 /// The rotations on each backend that this CPU can run: with rows given, then with rows made on the fly.
@@ -130,7 +130,7 @@ impl Formulation for Fused {
     }
 
     fn cost(&self, case: &Case) -> Cost {
-        // Of a norm a square and its sum, the root's and the weight's products; three for the rotation.
+        // A norm takes four operations (a square, its sum, the products with root and weight), a rotation three.
         Cost::per_element(case, 2.0, if self.norms() { 7.0 } else { 3.0 })
     }
 

@@ -1,5 +1,5 @@
-//! What the gradient of the angles costs in a backward pass, beside the transpose alone, which is all that other
-//! kernels give; and beside two calls, one for the gradient and one for the transpose.
+//! The cost of the angles' gradient in a backward pass: over the transpose alone, which is all that other kernels
+//! compute, and over two calls, one for the gradient and one for the transpose.
 
 use std::hint::black_box;
 

@@ -1,5 +1,5 @@
-//! What one pass gains over several: norm and rotation in one call, a rotation into the slots of a cache, codes of 4
-//! to 8 bits, a shift of what lies there, and several outputs of one read, each beside the calls that it stands for.
+//! The gain of one pass over several calls: norm and rotation, a rotation into the slots of a cache, codes of 4 to 8
+//! bits, a shift of cached keys, and several outputs of one read.
 
 use anyhow::{Context, Result, ensure};
 use half::bf16;
@@ -75,7 +75,7 @@ pub fn quantizers(backend: Backend, effort: Effort, quantizers: &[Quantizer]) ->
 impl Calls {
     /// Norm and rotation in place, in one call and in two.
     fn norm<E: Float>(&self) -> Result<Pass> {
-        // Of magnitude 1: a norm over and over keeps what it finds.
+        // Of magnitude 1, which a repeated norm keeps.
         let weight = |i| E::round(if i % 3 == 0 { -1.0 } else { 1.0 });
         let weights: Vec<E> = (0..HEAD_DIM).map(weight).collect();
         let norm = Norm::new(NormFormula::LLAMA, 1e-6).weight(&weights);

@@ -1,5 +1,5 @@
-//! What a fused chain gains over its stages, one after the other: why it is in the list of
-//! `rope-core/src/kernel/elements.rs`, or why another is not.
+//! The gain of a fused chain over its separate stages: the reason for each entry of the list of
+//! `rope-core/src/kernel/elements.rs`.
 //!
 //! Both rotate one tensor into another, a cache, in the same rounds. Where a chain is not fused they are the same code,
 //! and the ratio says how far two measurements of one thing differ.

@@ -24,7 +24,7 @@ pub(crate) fn rope_bench_in(directory: &Path, line: &str) -> Output {
         .unwrap()
 }
 
-/// What a command line that succeeds prints.
+/// The output of a command line that must succeed.
 pub(crate) fn printed(directory: &Path, line: &str) -> String {
     let output = rope_bench_in(directory, line);
     let errors = String::from_utf8_lossy(&output.stderr);

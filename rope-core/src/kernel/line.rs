@@ -122,7 +122,7 @@ impl<'a> LineRows<'a> {
 /// In place and out of place are one text but two kernels: one that decides at run time where to read compiles the
 /// arithmetic twice all the same, and takes 12 more instructions a head.
 pub(crate) trait Route {
-    /// Whether the destination is the source.
+    /// `true` if the kernel writes the heads that it reads.
     const IN_PLACE: bool;
 
     type I: Convert;

@@ -20,9 +20,9 @@ impl<'t> SlotsTarget<'t> {
         }
     }
 
-    /// Cuts the cache in at most so many parts, between its blocks, or between the slots of its only one: each with
-    /// about as many of `tokens` tokens. So tokens with one slot stay together, in their order. There is one part where
-    /// blocks interleave, and where tokens have elements and not slots.
+    /// Cuts the cache into at most `parts` parts with about equally many of `tokens` tokens. Cuts lie between blocks,
+    /// or between the slots of a cache with one block, so tokens with the same slot stay together, in their order.
+    /// Caches whose blocks interleave, and tokens with elements instead of slots, give one part.
     pub(crate) fn cut(self, parts: usize, tokens: usize) -> Vec<PartOfCache<'t>> {
         let Some(unit) = self.slots_of_a_unit() else {
             return Vec::from([(self, 0..tokens)]);
@@ -36,7 +36,7 @@ impl<'t> SlotsTarget<'t> {
                 Some(Found::Element(_)) => return Vec::from([(self, 0..tokens)]),
             }
         }
-        // The order of tokens does not matter here: each part walks its own.
+        // Each part walks its tokens in their own order.
         found.sort_unstable();
         let (mut cut, mut rest) = (Vec::with_capacity(parts), self);
         let mut begin = 0;
@@ -62,7 +62,8 @@ impl<'t> SlotsTarget<'t> {
         cut
     }
 
-    /// The slots of a block, if each begins after the end of the one before; of a cache with one block 1, if slots do.
+    /// The slots between two places to cut: those of a block, or 1 in a cache with one block. `None` if the memory of
+    /// neighbors interleaves.
     fn slots_of_a_unit(&self) -> Option<usize> {
         let CacheLayout { shape, strides, .. } = self.stored.layout;
         let (layout, separate) = match self.stored.format {
