@@ -653,7 +653,7 @@ impl<'c> Reading<'c> {
             (_, true) => asked,
             (_, false) => whole,
         };
-        // A factor that the code does not obey has to say what it does.
+        // The code ignores this factor, so the file's value is noted.
         if made != asked && !scaled {
             let key = "partial_rotary_factor";
             match (given(rope, key), given(self.config, key)) {

@@ -719,7 +719,7 @@ impl<'a> Stored<'a> {
                 cache_head_dim: head_dim,
             });
         }
-        // An offset has to leave room for a scale behind its codes.
+        // An offset must leave room for the scale after its codes.
         let wider;
         let layout = match self.format {
             Format::Codes(Codes::Scaled(
