@@ -1,4 +1,4 @@
-//! How wrong cos and sin are, against the position: of rope-core, and of the ways that models are run with today.
+//! The error of cos and sin by position: of rope-core, and of the methods that run models today.
 //!
 //! A level is a position, a power of two from 1 to 2^31. Below it lie the positions that are tried: all of them where
 //! they are few, and else as many right below the level as drawn at random from all. What counts is the largest
@@ -18,12 +18,12 @@ use methods::{METHODS, MakeRow, Method};
 /// A model whose exact frequencies are on record.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordedModel {
-    /// How the command line calls it, as [`models`](crate::models) does.
+    /// Its name on the command line, as in [`models`](crate::models).
     pub name: &'static str,
     /// `rope_theta`.
     pub base: f64,
     pub rotary_dim: usize,
-    /// How its frequencies are scaled: not at all, or as Llama 3.1's.
+    /// The scaling of its frequencies: none, or Llama 3.1's.
     pub scaling: Scaling<'static>,
     pub table: &'static str,
 }
@@ -79,7 +79,7 @@ impl RecordedModel {
         names.join(", ")
     }
 
-    /// What the command line's help says of the names.
+    /// The names, for the command line's help.
     pub(crate) fn help() -> String {
         format!("Only these models: {}", RecordedModel::known())
     }

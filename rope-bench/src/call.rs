@@ -1,4 +1,4 @@
-//! What a call costs, and what each head costs: the time of one token against its heads, as a line.
+//! The fixed cost of a call and the cost per head: the time of one token against its heads, as a line.
 //!
 //! rope-core on every backend and the C loops run in the same rounds of [`Bench`](crate::run::Bench), which has checked
 //! what they compute. The line's intercept is the fixed cost of a call, its slope the loop's.
@@ -11,7 +11,7 @@ use crate::results::{CallCost, CaseResult, Measurement, formulations};
 use crate::selection::Planned;
 use crate::workloads::Workload;
 
-/// What the names of the C loops begin with.
+/// The prefix of the names of the C loops.
 pub const C: &str = "intrinsics/";
 
 /// W3, W5 and W3n of the workloads, and those of a call, in each element and pairing; rope-core with rows that are

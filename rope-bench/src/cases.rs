@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::workloads::Workload;
 
-/// What the tensors are made of.
+/// The element type of the tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 #[value(rename_all = "lowercase")]
@@ -32,7 +32,7 @@ impl Element {
         }
     }
 
-    /// Bytes of one.
+    /// The size of an element in bytes.
     pub const fn size(self) -> usize {
         match self {
             Element::F32 => 4,
@@ -93,7 +93,7 @@ macro_rules! with_float {
 }
 pub(crate) use with_float;
 
-/// Where the buffer starts.
+/// The alignment of the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alignment {
     /// On a cache line.
@@ -113,7 +113,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// From a cache line on, on one thread.
+    /// A case that starts at a cache line and runs on one thread.
     pub fn new(workload: Workload, element: Element, pairing: Pairing) -> Self {
         Case {
             workload,
@@ -124,17 +124,17 @@ impl Case {
         }
     }
 
-    /// Bytes of the tensors.
+    /// The size of the tensors in bytes.
     pub fn bytes(&self) -> usize {
         self.workload.elements() * self.element.size()
     }
 
-    /// Bytes of what rotates: what must be read and written at least.
+    /// The size of the rotating channels in bytes: the least that must be read and written.
     pub fn rotated_bytes(&self) -> usize {
         self.workload.rotated() * self.element.size()
     }
 
-    /// What is common to the cases of one table: all but the workload.
+    /// The group of cases that share a table: everything but the workload.
     pub fn group(&self) -> String {
         let mut group = format!("{} {}", self.element, self.pairing);
         if self.alignment == Alignment::Allocator {

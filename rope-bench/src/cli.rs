@@ -126,7 +126,7 @@ enum Command {
         /// The rope-bench that wrote it
         #[arg(long, value_name = "FILE")]
         program: String,
-        /// What counts: qemu-aarch64 -d in_asm,exec,nochain, or valgrind --tool=callgrind
+        /// The counting command: qemu-aarch64 -d in_asm,exec,nochain, or valgrind --tool=callgrind
         /// --callgrind-out-file=/dev/null
         #[arg(last = true, required = true, value_name = "COMMAND")]
         counter: Vec<String>,
@@ -202,7 +202,7 @@ struct Keep {
     selection: Selection,
     #[command(flatten)]
     patience: Patience,
-    /// Where records are kept
+    /// The folder of the records
     #[arg(long, value_name = "DIRECTORY", default_value = "rope-bench/records")]
     records: PathBuf,
     /// Says that this CPU is emulated, and by what: the record has no times
@@ -356,7 +356,7 @@ struct Tune {
     /// Half a minute for all knobs; fails if another value takes less than 0.8 of the time
     #[arg(long)]
     check: bool,
-    /// Where records are kept
+    /// The folder of the records
     #[arg(long, value_name = "DIRECTORY", default_value = "rope-bench/records")]
     records: PathBuf,
     /// Replaces a value of the table, to see whether it is found
@@ -420,7 +420,7 @@ impl Gain {
     }
 }
 
-/// How long a run takes, and what tests do to it.
+/// The length of a run, and options for tests.
 #[derive(Debug, Args)]
 struct Patience {
     /// Passes over all cases: with more of them, `compare` tells smaller differences apart
@@ -494,7 +494,7 @@ impl Patience {
     }
 }
 
-/// Where results go.
+/// The destination of results.
 #[derive(Debug, Args)]
 struct Output {
     /// Write the results as JSON; - is the standard output
@@ -510,7 +510,7 @@ impl Output {
         self.json.as_deref() == Some(Path::new("-"))
     }
 
-    /// For whoever watches.
+    /// Prints progress for a terminal.
     fn say(&self, text: &str) {
         let text = format!("{text}\n");
         if self.is_json_printed() {

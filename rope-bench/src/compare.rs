@@ -48,13 +48,13 @@ const PASSES: usize = 12;
 /// So many of the fastest passes have to be of the faster run; of fewer passes, all.
 const LEAD: usize = 10;
 
-/// How many times what the roof's loops of a case differ by, in the mean.
+/// The factor on the mean difference of the roof's loops of a case.
 const OF_CASE: f64 = 2.0;
 
-/// How many times what half of the roof's loops of all cases stay within.
+/// The factor on the median difference of the roof's loops of all cases.
 const OF_ALL: f64 = 1.5;
 
-/// What two measurements say about each other.
+/// The result of comparing two measurements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
     /// The logarithm of B / A: below 0, B is faster.
@@ -63,7 +63,7 @@ pub struct Comparison {
     from: &'static str,
 }
 
-/// What two runs say of a line.
+/// A line as two runs measured it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Faster,
@@ -86,7 +86,7 @@ impl Verdict {
 }
 
 impl Comparison {
-    /// Of two times, with the noise of their case.
+    /// Compares two times, with the noise of their case.
     fn of(a: &Time, b: &Time, case: (f64, &'static str)) -> Self {
         let leads = leads(a.of_passes(), b.of_passes());
         let [a, b] = [a, b].map(Fast::of);
@@ -103,7 +103,7 @@ impl Comparison {
         Comparison { log, noise, from }
     }
 
-    /// Whether A and B differ, by more than nothing or by less than `difference`, a share.
+    /// The verdict on A and B: different, the same within `difference` (a share), or unknown.
     pub fn verdict(&self, difference: f64) -> Verdict {
         let Comparison { log, noise, .. } = *self;
         if log.abs() > noise {
@@ -116,7 +116,7 @@ impl Comparison {
     }
 }
 
-/// Whether the fastest passes of two runs are all of one.
+/// Returns `true` if the fastest passes of two runs all belong to one.
 fn leads(a: &[f64], b: &[f64]) -> bool {
     let ahead = |a: &[f64], b: &[f64]| {
         let fastest = least(b.iter().copied());
@@ -131,7 +131,7 @@ fn largest<const N: usize>(noises: [(f64, &'static str); N]) -> (f64, &'static s
     noises.into_iter().fold((0.0, ""), larger)
 }
 
-/// What something takes where nothing disturbs it.
+/// The undisturbed time of something.
 struct Fast {
     /// The logarithm of the time of one of the fastest passes.
     log: f64,
@@ -171,7 +171,7 @@ fn more_than(most: usize, count: usize, each: f64) -> f64 {
     1.0 - up_to
 }
 
-/// By how much the roof's loops differ in a case: logarithms.
+/// The differences of the roof's loops in a case, as logarithms.
 fn controls(a: &CaseResult, b: &CaseResult) -> Vec<f64> {
     let roofs = a.roofs.iter().filter_map(|old| {
         let new = b.roofs.iter().find(|new| new.name == old.name)?;
@@ -234,7 +234,7 @@ fn lines<'a>(a: &'a Run, b: &'a Run, apart: bool) -> Vec<Line<'a>> {
     lines
 }
 
-/// Whether a difference is one that can be asked for.
+/// Checks a difference that the caller names.
 ///
 /// # Errors
 ///
@@ -407,7 +407,7 @@ mod tests {
         run
     }
 
-    /// How many lines are faster, slower, the same, and cannot be told.
+    /// The numbers of lines that are faster, slower, the same and unknown.
     fn verdicts(a: &Run, b: &Run) -> [usize; 4] {
         let lines = lines(a, b, false);
         let verdicts = lines.iter().filter_map(|line| line.measured);

@@ -27,18 +27,18 @@ use crate::workloads::Workload;
 
 /// A way to compute the rotation.
 pub trait Formulation: Send + Sync {
-    /// How the command line and the reports call it: `family` or `family/variant`.
+    /// Its name on the command line and in reports: `family` or `family/variant`.
     fn name(&self) -> String;
 
-    /// What it computes.
+    /// Describes the computation.
     fn about(&self) -> About;
 
-    /// Whether it can compute a case, or why not.
+    /// Checks a case; the error is the reason why it cannot compute it.
     fn supports(&self, case: &Case) -> Result<(), String> {
         self.about().admits(case)
     }
 
-    /// Whether it belongs in a run that nobody narrowed down or asked to be full.
+    /// Returns `true` if plain runs, neither narrowed down nor full, include it.
     fn is_usual(&self) -> bool {
         true
     }
@@ -53,21 +53,21 @@ pub trait Formulation: Send + Sync {
     fn prepare(&self, case: &Case) -> Result<Box<dyn Runner>>;
 }
 
-/// What a formulation computes.
+/// The description of a formulation.
 #[derive(Clone, Debug)]
 pub struct About {
     pub summary: &'static str,
-    /// Where it was published, or who uses it.
+    /// Its publication, or its users.
     pub source: &'static str,
     pub pairings: &'static [Pairing],
     pub elements: &'static [Element],
-    /// Whether some channels of a head may stay as they are.
+    /// `true` if some channels of a head may stay as they are.
     pub partial: bool,
-    /// Whether threads may share the work.
+    /// `true` if threads may share the work.
     pub threads: bool,
     pub angle: Angle,
     pub arithmetic: Arithmetic,
-    /// How the source counts positions and pairs. The bench always counts both from 0.
+    /// The way in which the source counts positions and pairs. The bench always counts both from 0.
     pub counting: &'static str,
 }
 
@@ -87,7 +87,7 @@ impl About {
         }
     }
 
-    /// Whether it is written for such a case.
+    /// Checks that it is written for such a case; the error is the reason.
     pub fn admits(&self, case: &Case) -> Result<(), String> {
         if case.workload.norms {
             return Err("not written for a norm before the rotation".into());
@@ -113,10 +113,10 @@ impl About {
     }
 }
 
-/// What a case costs.
+/// The cost of a case.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
-    /// Bytes read and written, temporaries included, tables that stay in cache not.
+    /// The bytes read and written, with temporaries, without tables that stay in cache.
     pub bytes: f64,
     pub flops: f64,
 }

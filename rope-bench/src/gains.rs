@@ -43,7 +43,7 @@ pub struct Pass {
     pub roof: Option<f64>,
 }
 
-/// How a cache keeps its keys, and its scales.
+/// The format of a cache, and its scales.
 #[derive(Clone, Copy, Debug)]
 enum Kept {
     Plain(Element),

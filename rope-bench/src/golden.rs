@@ -21,9 +21,9 @@ pub const FILES: &[(&str, &str)] =
 #[derive(Debug)]
 pub struct Golden<'a> {
     pub name: &'a str,
-    /// How the model's channels pair.
+    /// The pairing of the model's channels.
     pub input: Pairing,
-    /// How its result is laid out.
+    /// The layout of its result.
     pub output: Pairing,
     pub head_dim: usize,
     pub rotary_offset: usize,

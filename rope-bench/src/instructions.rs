@@ -63,7 +63,7 @@ pub fn count(run: &mut Run, counter: &[String], program: &str) -> Result<()> {
     Ok(())
 }
 
-/// What makes [`repeat`] do it.
+/// The arguments that select [`repeat`].
 fn arguments(case: &CaseResult, formulation: &str) -> Vec<String> {
     // A free shape's name is the shape.
     let is_shape = case.workload.contains(',');
@@ -105,7 +105,7 @@ fn executed(counter: &[String], program: &str, arguments: &[String], times: usiz
     Ok(executed)
 }
 
-/// What a counter says.
+/// The output of a counter.
 #[derive(Debug, Default)]
 struct InstructionCounts {
     executed: u64,

@@ -1,4 +1,4 @@
-//! How long things take, on a machine that does other things too.
+//! Measures times on a machine that does other work too.
 //!
 //! Each round runs a batch of every subject of a case, in an order that changes from round to round. So a slow moment
 //! of the machine falls on no subject in particular, and no subject always finds what the same neighbor left in the
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize, Serializer};
 /// Something to measure: does its work on the bytes, as many times as told.
 pub type Subject<'a> = Box<dyn FnMut(&mut [u8], usize) -> Result<()> + 'a>;
 
-/// How much time to spend.
+/// The time to spend.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
     /// A batch lasts at least this long, so that reading the clock does not show.
@@ -59,7 +59,7 @@ impl Effort {
         }
     }
 
-    /// What is spent in one of the passes.
+    /// The share of one of the passes.
     pub fn of_a_pass(self) -> Self {
         Effort {
             share: self.share / self.passes as u32,
@@ -97,7 +97,7 @@ pub struct Time {
 /// The time of something over that of something else, measured in the same passes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
-    /// Whose time it is divided by: `roof`, or a formulation.
+    /// The name of the divisor: `roof`, or a formulation.
     pub over: String,
     /// The middle one of the passes' ratios, each of the fastest rounds of one pass.
     #[serde(serialize_with = "rounded")]
@@ -108,7 +108,7 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Of the fastest rounds of the same passes.
+    /// The ratio of the fastest rounds of the same passes.
     pub fn of(over: &str, times: &[f64], others: &[f64]) -> Self {
         let ratios = times.iter().zip(others).map(|(time, other)| time / other);
         let mut ratios: Vec<f64> = ratios.collect();
@@ -153,7 +153,7 @@ fn all_rounded<S: Serializer>(values: &[f64], serializer: S) -> Result<S::Ok, S:
 }
 
 impl Time {
-    /// Whether nothing was measured.
+    /// Returns `true` if nothing was measured.
     pub fn is_none(&self) -> bool {
         self.rounds == 0
     }
@@ -167,7 +167,7 @@ impl Time {
         }
     }
 
-    /// Of the rounds of all passes.
+    /// The statistics over the rounds of all passes.
     pub fn of(passes: &[Samples]) -> Self {
         let mut samples = passes.concat();
         samples.sort_by(f64::total_cmp);
@@ -196,7 +196,7 @@ pub struct SlowDown {
 }
 
 impl SlowDown {
-    /// How many times as long a formulation takes, if it is the one, or of the family.
+    /// The factor on the time of a formulation, if it is the named one or of the named family.
     pub fn factor(&self, formulation: &str) -> Option<f64> {
         let behind = formulation.strip_prefix(&*self.formulation)?;
         (behind.is_empty() || behind.starts_with('/')).then_some(self.factor)

@@ -4,7 +4,7 @@ use crate::cases::{Alignment, Element, Float, with_float};
 
 const LINE: usize = 64;
 
-/// Bytes that start where they are told to.
+/// A buffer with a chosen alignment.
 #[derive(Debug)]
 pub struct Memory {
     bytes: Vec<u8>,

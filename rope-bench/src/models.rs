@@ -5,7 +5,7 @@ use rope_core::Pairing;
 
 use crate::workloads::Workload;
 
-/// What of a model matters here. Scaled frequencies change the rows, not the work: they are left out.
+/// The shape of a model. Scaled frequencies change the rows, not the work: they are left out.
 #[derive(Clone, Copy, Debug)]
 pub struct Model {
     pub name: &'static str,

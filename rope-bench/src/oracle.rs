@@ -1,4 +1,4 @@
-//! What the result should be: angles, cos, sin and the rotation in f64.
+//! The expected result: angles, cos, sin and the rotation in f64.
 //!
 //! At the positions and sizes of a bench that is exact enough to judge f32 by: an f64 angle below 2^15 is off by less
 //! than 2^-37, a thousandth of what f32 can tell. (The tests of rope-core have a better oracle, and larger positions.)
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::cases::{Case, Element, Float, with_float};
 use crate::workloads::Workload;
 
-/// What a norm adds to the mean of squares.
+/// The epsilon of norms.
 pub const NORM_EPS: f32 = 1e-6;
 
 /// `base^(-2 i / rotary_dim)` for every pair.
@@ -32,7 +32,7 @@ pub fn rotations(workload: &Workload) -> Vec<(f64, f64)> {
     angles.map(|angle| (angle.cos(), angle.sin())).collect()
 }
 
-/// How far a result is from the truth, in lengths of the pairs, at most.
+/// The largest error of a result, in lengths of the pairs.
 ///
 /// `input` is what was in the buffer before, as f32; `output` is what a formulation says.
 pub fn error(case: &Case, rotations: &[(f64, f64)], input: &[f32], output: &[u8]) -> Result<f64> {
@@ -119,7 +119,7 @@ pub fn limit(case: &Case, angle: Angle, arithmetic: Arithmetic) -> f64 {
         }
 }
 
-/// How a formulation computes with cos and sin.
+/// The arithmetic of a formulation with cos and sin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arithmetic {
@@ -129,7 +129,7 @@ pub enum Arithmetic {
     Element,
 }
 
-/// How a formulation computes its angles.
+/// The arithmetic of a formulation's angles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Angle {

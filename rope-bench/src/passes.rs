@@ -55,7 +55,7 @@ impl Passes {
     ///
     /// # Errors
     ///
-    /// What stopped the pass.
+    /// The error that stopped the pass.
     pub fn run(&self, number: usize, mut done: impl FnMut(CasePass)) -> Result<()> {
         self.wanted.send(number)?;
         let mut child = self.started.recv()?.context("cannot start a pass")?;

@@ -1,4 +1,4 @@
-//! How far a run is, and how long it will still take: a bar on the terminal, if there is one.
+//! The progress of a run and its remaining time, as a bar on the terminal if there is one.
 
 cfg_if::cfg_if! {
     if #[cfg(target_family = "wasm")] {

@@ -147,7 +147,7 @@ fn markdown<'a>(
     text
 }
 
-/// What was measured, when, and whose the machine was, on a line or two.
+/// The machine, the date, the commit and the load, on two lines.
 fn machine(run: &Run) -> String {
     let (name, caches) = (run.machine.name(), run.machine.caches.join(", "));
     let (date, revision, load) = (&run.date, &run.machine.revision, table::load(run));

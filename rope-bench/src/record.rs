@@ -18,7 +18,7 @@ use crate::run::ROOF;
 /// The share that ratios are claimed to be right within. Two digits of a table claim about as much.
 pub const CLAIM: f64 = 0.1;
 
-/// What the machine had done at some moment.
+/// The work of the machine up to some moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
     at: Instant,
@@ -49,7 +49,7 @@ impl Usage {
         })
     }
 
-    /// What others had of the machine since then.
+    /// The load by others since then.
     pub fn until_now(self) -> Option<Load> {
         let now = Usage::now()?;
         let seconds = (now.at - self.at).as_secs_f64();
@@ -149,7 +149,7 @@ pub fn write(run: &Run, records: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Whether the working tree differs from its commit.
+/// Returns `true` if the working tree differs from its commit.
 pub fn has_changes() -> bool {
     let status = Command::new("git")
         .args(["status", "--porcelain", "--untracked-files=no"])

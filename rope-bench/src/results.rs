@@ -18,12 +18,12 @@ pub struct Run {
     pub format: String,
     pub date: String,
     pub machine: Machine,
-    /// What else the machine did meanwhile; nothing where the system does not say.
+    /// The load of the machine meanwhile; nothing where the system does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<Load>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<Record>,
-    /// Whether rope-core gave the right bits on the data of real models.
+    /// The verification of rope-core on the data of real models.
     pub verification: Vec<Verified>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow_down: Option<String>,
@@ -49,7 +49,7 @@ impl Run {
     }
 }
 
-/// What else a machine did while it measured.
+/// The load of a machine while it measured.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Load {
     #[serde(serialize_with = "rounded")]
@@ -59,13 +59,13 @@ pub struct Load {
 }
 
 impl Load {
-    /// Whether others had enough of the machine for times to be theirs too: 3 % of a core.
+    /// Returns `true` if others used enough of the machine to affect times: 3 % of a core.
     pub fn is_shared(&self) -> bool {
         self.others + self.stolen > 0.03
     }
 }
 
-/// What makes a run a record.
+/// The part of a run that makes it a record.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Record {
     pub claim: f64,
@@ -150,7 +150,7 @@ impl Measurement {
 }
 
 impl CaseResult {
-    /// What was measured of a formulation.
+    /// The measurement of a formulation.
     pub fn measured(&self, formulation: &str) -> Option<&Measurement> {
         let mut measured = self.measurements.iter();
         measured.find(|measured| measured.formulation == formulation)
@@ -208,7 +208,7 @@ pub struct MethodErrors {
     pub errors: Vec<f64>,
 }
 
-/// How long rows take to make, alone and on the way into a rotation.
+/// The time to make rows, alone and inside a rotation.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RowsResult {
     pub pairs: usize,

@@ -1,4 +1,4 @@
-//! How long rows of cos and sin take to make, by the side of the platform's libm.
+//! Measures the computation of rows of cos and sin, beside the platform's libm.
 //!
 //! libm gets the angle that models compute: `position as f32 * inverse frequency`, a wrong one from a few thousand
 //! positions on. rope-core's rows are correctly rounded at every position. All makers of one number of rows run in the

@@ -20,7 +20,7 @@ use crate::roof::{self, Roof};
 use crate::selection::Planned;
 use crate::threads::Team;
 
-/// What ratios call the roof.
+/// The name of the roof in ratios.
 pub const ROOF: &str = "roof";
 
 /// Runs cases, one at a time, in one buffer.
@@ -34,7 +34,7 @@ pub struct Bench {
     slow_down: Option<SlowDown>,
 }
 
-/// What one pass says of a case.
+/// The result of one pass in a case.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct CasePass {
     roofs: Vec<String>,
@@ -44,7 +44,7 @@ pub struct CasePass {
     samples: Vec<Samples>,
 }
 
-/// What the oracle says of a formulation in a case, and how long it took to prepare.
+/// The oracle's verdict on a formulation in a case, and the time of its preparation.
 #[derive(Debug, Serialize, Deserialize)]
 struct Checked {
     preparation: f64,
@@ -181,7 +181,7 @@ impl Bench {
     }
 }
 
-/// What the passes over a plan say of its cases together, of which each pass has the same.
+/// Joins the results of the passes over a plan; each pass has the same cases.
 pub fn results(plan: &[Planned<'_>], passes: &[Vec<CasePass>]) -> Vec<CaseResult> {
     let result = |(index, (case, chosen)): (usize, &Planned<'_>)| {
         let passes: Vec<&CasePass> = passes.iter().filter_map(|pass| pass.get(index)).collect();
@@ -237,7 +237,7 @@ fn result(case: &Case, chosen: &[&dyn Formulation], passes: &[&CasePass]) -> Cas
     result
 }
 
-/// What the fastest loop of the roof takes in each pass.
+/// The time of the fastest roof loop in each pass.
 pub(crate) fn fastest_roof(roofs: &[RoofResult]) -> Vec<f64> {
     let mut fastest: Vec<f64> = Vec::new();
     for roof in roofs {
@@ -270,7 +270,7 @@ fn add_ratios(measurements: &mut [Measurement]) {
     }
 }
 
-/// What a call costs before it rotates anything: the time of one pair, in a tensor that is ready and in one that is
+/// The fixed cost of a call: the time of one pair, in a tensor that is ready and in one that is
 /// made for the call.
 pub fn dispatch(backends: &[Backend], effort: Effort) -> Result<Vec<Dispatch>> {
     let row = [0.6, 0.8];

@@ -24,10 +24,10 @@ use crate::workloads::Order;
 /// The version of the protocol.
 const PROTOCOL: u32 = 1;
 
-/// Bytes of an answer, at most.
+/// The longest answer, in bytes.
 const LONGEST: u64 = 16 << 20;
 
-/// What a runner's directory says of it: `runner.json`.
+/// The description of a runner in its directory: `runner.json`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Description {
@@ -47,7 +47,7 @@ struct DescribedQuantizer {
     name: String,
     summary: String,
     source: String,
-    /// By the names of [`BlockFormat`](rope_core::cache::BlockFormat).
+    /// The names of [`BlockFormat`](rope_core::cache::BlockFormat)s.
     formats: Vec<String>,
 }
 
@@ -227,7 +227,7 @@ impl Formulation for Outside {
     }
 }
 
-/// What a program answers.
+/// The answer of a program.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Answer {
     pub version: String,
@@ -237,7 +237,7 @@ pub struct Answer {
     pub preparation: f64,
 }
 
-/// What it is told.
+/// The request.
 #[derive(Serialize)]
 struct RunnerLine<'a, R> {
     protocol: u32,

@@ -1,4 +1,4 @@
-//! What to measure: the filters of the command line, as cases and formulations.
+//! The selection of what to measure: filters of the command line as cases and formulations.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ pub struct Selection {
     pub threads: Option<usize>,
 }
 
-/// What the help says of a filter: the names that it knows.
+/// The help of a filter: the names that it knows.
 fn only(what: &str, names: &[impl fmt::Display]) -> String {
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
     format!("Only these {what}: {}", names.join(", "))
@@ -75,7 +75,7 @@ impl FromStr for FreeShape {
     }
 }
 
-/// What a filter names, or everything if it names nothing.
+/// The items that a filter names, or all if it names none.
 fn or_all<'a, T>(named: &'a [T], all: &'a [T]) -> &'a [T] {
     if named.is_empty() { all } else { named }
 }
@@ -102,7 +102,7 @@ pub fn backends(named: &[Backend]) -> Result<Vec<Backend>> {
 }
 
 impl Selection {
-    /// Whether only a part was asked for: some cases, or some formulations.
+    /// Returns `true` if the selection is a part: some cases, or some formulations.
     pub fn is_partial(&self) -> bool {
         let names = [&self.formulation, &self.workload, &self.model];
         names.iter().any(|names| !names.is_empty())

@@ -27,7 +27,7 @@ impl Team {
         Ok(Team { pool, threads })
     }
 
-    /// How many they are.
+    /// Their number.
     pub fn threads(&self) -> usize {
         self.threads
     }

@@ -157,7 +157,7 @@ pub struct Tuned {
     pub core: String,
     pub cpu: String,
     pub revision: String,
-    /// Where the values come from, if `rope-bench tune` did not write them.
+    /// The source of the values, if `rope-bench tune` did not write them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     pub knobs: Vec<Measured>,
@@ -416,7 +416,7 @@ pub fn table(tuned: &Tuned) -> String {
     )
 }
 
-/// Where the record of a machine is.
+/// The path of a machine's record.
 pub fn path(records: &Path, machine: &Machine) -> PathBuf {
     records.join(machine.folder()).join(FILE)
 }

@@ -18,7 +18,7 @@ use crate::run::{ROOF, fastest_roof};
 ///
 /// # Errors
 ///
-/// What stopped a program, or that it measured something else in another pass.
+/// The error that stopped a program, or a measurement that differs between passes.
 pub fn measure(
     programs: [&Path; 2],
     passes: usize,

@@ -1,4 +1,4 @@
-//! What is rotated: tensors of Q, and K where it matters, and a position for each token.
+//! The workloads: tensors of Q, and K where it matters, and a position for each token.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ pub enum Order {
 /// Tensors and positions.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    /// How the command line and the reports call it.
+    /// Its name on the command line and in reports.
     pub name: String,
     pub about: String,
     pub batch: usize,
@@ -29,7 +29,7 @@ pub struct Workload {
     pub kv_heads: usize,
     pub head_dim: usize,
     pub rotary_dim: usize,
-    /// Whether Q and K are normed before they rotate, each head by itself: [`Workload::norm_weights`].
+    /// `true` if Q and K are normed per head before they rotate: [`Workload::norm_weights`].
     pub norms: bool,
     pub order: Order,
     pub base: f64,
@@ -180,7 +180,7 @@ impl Workload {
         })
     }
 
-    /// Where the 64 sequences of W4 are: at different lengths, the longest at 32 k.
+    /// The positions of W4's 64 sequences: different lengths, the longest at 32 k.
     pub(crate) fn lengths() -> Vec<u32> {
         (0..64).map(|sequence| sequence * 509 + 17).collect()
     }

@@ -6,7 +6,7 @@
 
 use std::f64::consts::TAU;
 
-/// What [`cos_sin`] is off by, at most.
+/// The largest error of [`cos_sin`].
 ///
 /// The rounded step is half a unit off: 2^31 positions make 2^-98 turns of it. The remainder, 2 pi and their product
 /// are each rounded to 53 bits: 3 * 2^-53 of pi / 4, 2.7e-16. cos and sin of the platform's libm: 1 ulp, 1.2e-16.

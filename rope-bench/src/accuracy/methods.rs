@@ -55,7 +55,7 @@ pub const METHODS: &[Method] = &[
     },
 ];
 
-/// What this is all about.
+/// rope-core's own method.
 fn rope_core_rows(model: &RecordedModel) -> Result<MakeRow> {
     let frequencies = Frequencies::new(model.rotary_dim, model.base, &model.scaling)?;
     Ok(Box::new(move |position, row| {

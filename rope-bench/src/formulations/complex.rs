@@ -33,7 +33,7 @@ pub const COMPLEX: Literature = Literature {
     },
 };
 
-/// Where it is, as `x *= freqs_cis` would.
+/// In place, as `x *= freqs_cis` would.
 pub const IN_PLACE: Literature = Literature {
     name: "complex/in-place",
     summary: "pairs viewed as complex numbers, multiplied in place",

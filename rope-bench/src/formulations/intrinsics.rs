@@ -95,7 +95,7 @@ pub fn all() -> Vec<Box<dyn Formulation>> {
         .collect()
 }
 
-/// What the functions are compiled for, and whether the CPU has it.
+/// The instruction set of the functions, and whether the CPU has it.
 #[cfg(target_arch = "x86_64")]
 fn available() -> [(bool, &'static str, Choose); 3] {
     use std::arch::is_x86_feature_detected as has;

@@ -1,4 +1,4 @@
-//! What the formulations of the literature have in common: f32 on one thread, angles in f32, and, but for one, a result
+//! The common part of the literature's formulations: f32 on one thread, angles in f32, and, but for one, a result
 //! of its own.
 
 use std::hint::black_box;
@@ -20,12 +20,12 @@ pub struct Literature {
     pub name: &'static str,
     pub summary: &'static str,
     pub source: &'static str,
-    /// How the source counts positions and pairs.
+    /// The way in which the source counts positions and pairs.
     pub counting: &'static str,
     pub pairing: &'static [Pairing],
     /// f32 moved, and operations done, for each element that rotates.
     pub cost: fn(&Workload) -> (f64, f64),
-    /// Bytes of a table that does not stay in a cache.
+    /// The size in bytes of a table that does not stay in a cache.
     pub table: fn(&Workload) -> usize,
     /// Makes tables and temporaries.
     pub prepare: fn(&Case) -> Result<Box<dyn Runner>>,

@@ -1,4 +1,4 @@
-//! What the page opens with: which formulation and which library takes how many times the machine's limit.
+//! The opening of the page: the time of each formulation and library over the machine's limit.
 
 use maud::{Markup, html};
 
@@ -136,7 +136,7 @@ fn shade(times: f64) -> String {
 
 /// Nothing can be faster than the roof. Where something seems to be, something else ran while the roof was measured.
 fn disturbed(runs: &[Titled]) -> Markup {
-    /// What the clock and the alignment of a loop may do.
+    /// The effect of the clock and of the alignment of a loop.
     const TOLERANCE: f64 = 0.95;
     let is_disturbed =
         |case: &CaseResult| case.measurements.iter().any(|m| m.times_roof() < TOLERANCE);

@@ -30,7 +30,7 @@ pub fn engine<'a>(run: &Run, formulation: &'a str) -> Option<&'a str> {
     }
 }
 
-/// What an engine takes in a workload.
+/// The time of an engine in a workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Taken<'a> {
     pub engine: &'a str,

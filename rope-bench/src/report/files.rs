@@ -23,7 +23,7 @@ pub fn write(path: &Path, contents: &[u8]) -> Result<()> {
     fs::rename(&unfinished.0, path).with_context(fail)
 }
 
-/// Whether a file could be written there: asked before a run, not after it.
+/// Checks before a run that a file can be written there.
 pub fn check_writable(path: &Path) -> Result<()> {
     let name = path.display();
     ensure!(!path.is_dir(), "cannot write {name}: it is a directory");
@@ -64,7 +64,7 @@ pub fn parse(text: &[u8], name: &str) -> Result<Run> {
     serde_json::from_value(value).with_context(|| format!("{name} is damaged"))
 }
 
-/// Whether a file begins as the JSON of a run does; a program does not.
+/// Returns `true` if a file begins like the JSON of a run; a program does not.
 pub fn is_run(path: &Path) -> Result<bool> {
     let mut first = [0];
     File::open(path)

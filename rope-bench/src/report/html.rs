@@ -39,7 +39,7 @@ pub fn page(runs: &[Titled]) -> String {
     page.into_string() + "\n"
 }
 
-/// What the page says, of which machine.
+/// The heading of the page: the machines and their load.
 fn title(runs: &[Titled]) -> String {
     let what = "Rotary position embedding against the";
     if let [one] = runs {
@@ -83,7 +83,7 @@ fn one(titled: &Titled, is_alone: bool) -> Markup {
     }
 }
 
-/// Where the numbers come from.
+/// The origin of the numbers.
 fn facts(run: &Run) -> Markup {
     let values: usize = run.verification.iter().map(|line| line.values).sum();
     let wrong: usize = run.verification.iter().map(|line| line.wrong).sum();
@@ -166,7 +166,7 @@ fn rectangle(rows: &[Vec<String>]) -> Markup {
     }
 }
 
-/// What an emulated run has instead of times.
+/// The content of an emulated run instead of times.
 fn instructions(group: &[CaseResult]) -> Markup {
     let rows = table::counted(group);
     html! {
@@ -179,7 +179,7 @@ fn instructions(group: &[CaseResult]) -> Markup {
     }
 }
 
-/// How long cos and sin take to make.
+/// The time to compute cos and sin.
 fn makers(rows: &RowsResult) -> Markup {
     html! {
         h3 { "Making cos and sin" }
@@ -199,7 +199,7 @@ fn makers(rows: &RowsResult) -> Markup {
     }
 }
 
-/// How wrong cos and sin are, by the first run that says it: the same on every machine.
+/// The error of cos and sin, from the first run that has it: the same on every machine.
 fn errors(runs: &[Titled]) -> Markup {
     let mut models = runs.iter().map(|run| run.run.accuracy.as_slice());
     let models: &[Accuracy] = models.find(|of| !of.is_empty()).unwrap_or_default();

@@ -1,10 +1,10 @@
-//! Whose a formulation is, by its name: plots give each kind a look of its own.
+//! The kind of a formulation, by its name: plots give each kind a look of its own.
 
 use maud::{Markup, html};
 
 use crate::formulations::fused;
 
-/// Whose a formulation is.
+/// The kind of a formulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind<'a> {
     /// rope-core's, with rows that are ready.
@@ -60,7 +60,7 @@ impl<'a> Kind<'a> {
         }
     }
 
-    /// What a legend says.
+    /// The text of a legend.
     fn says(self) -> String {
         match self {
             Kind::Own { backend } => format!("rope-core, {backend}"),

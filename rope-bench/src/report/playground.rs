@@ -11,7 +11,7 @@ const WASM: &[u8] = include_bytes!("playground.wasm");
 const HTML: &str = include_str!("playground.html");
 const SCRIPT: &str = include_str!("playground.js");
 
-/// What the page's style needs besides.
+/// Additional style of the page.
 pub const STYLE: &str = include_str!("playground.css");
 
 /// The section, its data and its script.

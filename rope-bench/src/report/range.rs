@@ -1,9 +1,9 @@
-//! How long something took, in roofs: a range, so that what only noise tells apart does not look apart.
+//! A time over the roof as a range, so that lines which differ by noise alone do not look different.
 
 use crate::measuring::Time;
 use crate::results::CaseResult;
 
-/// From the fastest round to about the third quartile.
+/// The range from the fastest round to about the third quartile.
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
     pub low: f64,
@@ -13,7 +13,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// Of the time of something, in units of so many nanoseconds.
+    /// The range of a time, in units of that many nanoseconds.
     pub fn of(time: &Time, unit: f64) -> Self {
         Range {
             low: time.minimum / unit,
@@ -21,7 +21,7 @@ impl Range {
         }
     }
 
-    /// Whether some rounds of both took the same time.
+    /// Returns `true` if the ranges overlap.
     pub fn overlaps(self, other: Range) -> bool {
         self.low <= other.high && other.low <= self.high
     }

@@ -14,7 +14,7 @@ use crate::report::range::{self, Range};
 use crate::report::table::{digits, time};
 use crate::results::{CaseResult, Measurement};
 
-/// What the plots and the page share.
+/// The style that the plots and the page share.
 pub const STYLE: &str = include_str!("svg/style.css");
 
 /// Units of a card's width: about the pixels of a phone.
@@ -95,7 +95,7 @@ pub fn bar(case: &CaseResult, m: &Measurement, is_first: bool) -> Bar {
     }
 }
 
-/// How many times the roof each formulation takes in a case.
+/// The time of each formulation over the roof in a case.
 pub fn bars(case: &CaseResult) -> Markup {
     let firsts = range::firsts(case).into_iter();
     let measured = case.measurements.iter().zip(firsts);

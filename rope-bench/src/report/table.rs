@@ -62,7 +62,7 @@ pub fn verification(lines: &[Verified]) -> String {
     format!("{values} values compared: {verdict}\n")
 }
 
-/// Where a record is, what it refused, and whose the machine was.
+/// The path of a record, its refused lines, and the load of the machine.
 pub fn record(run: &Run, path: &Path) -> String {
     let measured = run.cases.iter().flat_map(|case| &case.measurements);
     let kept: usize = measured.map(|measurement| measurement.ratios.len()).sum();
@@ -87,7 +87,7 @@ pub fn record(run: &Run, path: &Path) -> String {
     text + &load(run) + "\n"
 }
 
-/// Whose the machine was meanwhile.
+/// The load of the machine meanwhile.
 pub fn load(run: &Run) -> String {
     match &run.load {
         None => "What else the machine did is not known.".into(),
@@ -124,7 +124,7 @@ pub fn conclusion(run: &Run) -> String {
     )
 }
 
-/// What a call costs.
+/// The cost of a call.
 pub fn dispatch(lines: &[Dispatch]) -> String {
     let cost = |line: &Dispatch| {
         let made = line.with_tensor.as_ref();
@@ -331,7 +331,7 @@ pub fn errors(accuracy: &Accuracy, is_shown: impl Fn(u32) -> bool) -> Vec<Vec<St
     rows
 }
 
-/// How wrong cos and sin of a model are.
+/// The error of a model's cos and sin.
 pub fn accuracy(accuracy: &Accuracy) -> String {
     const POWERS: [u32; 15] = [0, 4, 8, 10, 12, 14, 15, 16, 17, 18, 20, 23, 24, 27, 31];
     let rows = errors(accuracy, |level| POWERS.contains(&level.ilog2()));
@@ -339,7 +339,7 @@ pub fn accuracy(accuracy: &Accuracy) -> String {
     format!("The largest error of any cos or sin: {model}, {about}\n{rows}")
 }
 
-/// What the columns of [`accuracy`] are.
+/// The columns of [`accuracy`].
 pub fn methods(accuracy: &Accuracy) -> String {
     let mut text = String::new();
     for method in &accuracy.methods {
@@ -384,7 +384,7 @@ pub fn passes(backend: Backend, passes: &[Pass]) -> String {
     )
 }
 
-/// How long cos and sin take to make.
+/// The time to compute cos and sin.
 pub fn rows(result: &RowsResult) -> String {
     let mut text = format!(
         "Rows of {} pairs; x: how many times faster than the platform's sinf and cosf of f32 angles ({LIBM})\n{}",

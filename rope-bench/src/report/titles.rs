@@ -1,4 +1,4 @@
-//! What tells runs apart on a page: a letter, a file, a machine.
+//! The titles that distinguish runs on a page: a letter, a file, a machine.
 
 use std::path::PathBuf;
 

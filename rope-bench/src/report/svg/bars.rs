@@ -12,22 +12,22 @@ pub struct Bar {
     /// Stands above it, to the right.
     pub value: String,
     pub class: String,
-    /// Where the solid part ends.
+    /// The end of the solid part.
     pub low: f64,
-    /// Where the pale part ends.
+    /// The end of the pale part.
     pub high: f64,
     pub is_first: bool,
-    /// What a pointer that rests on it is told.
+    /// The tooltip.
     pub about: String,
 }
 
-/// What a bar takes, with its name.
+/// The height of a bar with its name.
 const ROW: f64 = 31.0;
 
-/// Where the first one begins.
+/// The top of the first one.
 const TOP: f64 = 34.0;
 
-/// How high a card of such bars is.
+/// The height of a card of such bars.
 pub fn height(bars: &[Bar]) -> f64 {
     TOP + ROW * bars.len() as f64
 }

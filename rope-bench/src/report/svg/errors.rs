@@ -22,17 +22,17 @@ const RIGHT: f64 = WIDTH - 2.0;
 const TOP: f64 = 22.0;
 const BOTTOM: f64 = 250.0;
 
-/// Where a position lies.
+/// The horizontal place of a position.
 fn x(position: f64) -> f64 {
     round(LEFT + part((1.0, POSITIONS[5].0), position) * (RIGHT - LEFT))
 }
 
-/// Where an error lies.
+/// The vertical place of an error.
 fn y(error: f64) -> f64 {
     round(BOTTOM - part((5e-9, 4.0), error) * (BOTTOM - TOP))
 }
 
-/// How far along an axis, whose ends are given, a value lies, from 0 to 1; values beyond it lie on its ends.
+/// The place of a value on an axis with these ends, from 0 to 1; values beyond them lie on the ends.
 fn part((low, high): (f64, f64), value: f64) -> f64 {
     ((value / low).ln() / (high / low).ln()).clamp(0.0, 1.0)
 }
