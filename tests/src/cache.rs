@@ -632,7 +632,7 @@ impl Scaling {
 
 /// A cache in plain memory, and what the definition does to it.
 pub trait Kept: Clone {
-    /// Whether it keeps codes, and not elements.
+    /// `true` if it keeps codes, and not elements.
     const CODED: bool;
 
     /// Where its channels lie.
@@ -664,7 +664,7 @@ pub struct Elements<E> {
     pub paged: Paged,
     /// The memory.
     pub values: Vec<E>,
-    /// Whether an element was computed, so that a NaN may be any NaN.
+    /// `true` if an element was computed, so that a NaN may be any NaN.
     pub computed: Vec<bool>,
 }
 
@@ -767,7 +767,7 @@ pub struct Coded {
     pub encoding: Encoding,
     /// The memory.
     pub bytes: Vec<u8>,
-    /// Whether a byte is a code that was computed, so that a NaN may be any NaN.
+    /// `true` if a byte is a code that was computed, so that a NaN may be any NaN.
     pub computed: Vec<bool>,
     /// The scales that lie apart.
     pub scales: Vec<f32>,

@@ -16,7 +16,7 @@ pub struct Scale {
     pub factors: Factors,
     /// Where it stands.
     pub order: StageOrder,
-    /// Whether the product is rounded.
+    /// `true` if the product is rounded.
     pub rounds: bool,
 }
 
@@ -72,7 +72,7 @@ pub struct Chain {
     pub scale: Option<Scale>,
     /// The Hadamard transform, at the end.
     pub hadamard: Option<Hadamard>,
-    /// Whether what the rotation gives is rounded before another stage, or a code.
+    /// `true` if what the rotation gives is rounded before another stage, or a code.
     pub rounds: bool,
 }
 

@@ -17,7 +17,7 @@ pub enum Coordinate {
 pub struct Nearest([f32; 2]);
 
 impl Nearest {
-    /// Whether it is this one. Of a zero the sign may be any.
+    /// Returns `true` if it is this one. Of a zero the sign may be any.
     pub fn is(self, got: f32) -> bool {
         self.0
             .iter()

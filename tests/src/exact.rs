@@ -13,7 +13,7 @@ pub fn cos_sin(position: i64, step: u128) -> (f64, f64) {
     (angle.cos(), angle.sin())
 }
 
-/// Whether no neighbor of a value is nearer to a number, which is known but for `slack`.
+/// Returns `true` if no neighbor of a value is nearer to a number, which is known but for `slack`.
 pub fn is_nearest<E: Number>(value: E, exact: f64, slack: f64) -> bool {
     let off = |bits: u32| (f64::from(E::from_bits(bits).to_f32()) - exact).abs();
     let bits = value.bits();

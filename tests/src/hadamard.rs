@@ -9,7 +9,7 @@ use crate::Source;
 pub struct Hadamard {
     /// Channels of a block.
     pub block: usize,
-    /// Whether the factor is multiplied before the butterflies.
+    /// `true` if the factor is multiplied before the butterflies.
     pub first: bool,
 }
 

@@ -27,7 +27,7 @@ pub trait Number: Element + Debug {
     /// Rounded to nearest, ties to even.
     fn from_f32(x: f32) -> Self;
 
-    /// Whether it is not a number.
+    /// Returns `true` if it is not a number.
     fn is_nan(self) -> bool {
         self.to_f32().is_nan()
     }

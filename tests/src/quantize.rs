@@ -113,7 +113,8 @@ pub fn decode(code: QuantFormat, bits: u8) -> f32 {
     if bits & 0x80 == 0 { value } else { -value }
 }
 
-/// Whether two codes are one number, or each a NaN: what the sign of a computed NaN is depends on the machine.
+/// Returns `true` if two codes are one number, or each a NaN: what the sign of a computed NaN is depends on the
+/// machine.
 pub fn same(code: QuantFormat, a: u8, b: u8) -> bool {
     a == b || float(code).is_some() && decode(code, a).is_nan() && decode(code, b).is_nan()
 }

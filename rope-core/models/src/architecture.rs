@@ -196,7 +196,7 @@ impl ArchitectureRow {
         !matches!(self.rope, Rope::None | Rope::Refused(_))
     }
 
-    /// Whether all its layers rotate, and alike.
+    /// Returns `true` if all its layers rotate, and alike.
     pub(crate) fn all_layers_alike(&self) -> bool {
         self.windows == Windows::None
             && self.rotates == RotatedLayers::All

@@ -339,8 +339,8 @@ impl Config {
 
 pub(crate) const TEXT: &str = "text_config";
 
-/// Whether a file of a composite describes a model by other parts than its class has, or by sizes beside them: older
-/// files do. A part that is not there is no omission then.
+/// Returns `true` if a file of a composite describes a model by other parts than its class has, or by sizes beside
+/// them: older files do. A part that is not there is no omission then.
 fn has_parts_or_sizes(object: &Object, name: &str) -> bool {
     let sizes = "hidden_size num_hidden_layers num_attention_heads";
     object.iter().any(|(key, value)| match value {

@@ -90,7 +90,7 @@ errors! { f =>
         line: usize,
         /// Its column.
         column: usize,
-        /// Whether the text ends there, before the object does.
+        /// `true` if the text ends there, before the object does.
         ends_early: bool,
     } => match (*line, *ends_early) {
         (0, _) => f.write_str("the configuration is JSON, but not an object ({..})"),

@@ -645,7 +645,7 @@ impl<'a> Gguf<'a> {
         }
     }
 
-    /// Whether some layers have a sliding window.
+    /// Returns `true` if some layers have a sliding window.
     fn windowed(&self, architecture: Architecture) -> Result<bool> {
         let window = || self.whole("attention.sliding_window");
         Ok(match architecture.row.windows_if {
@@ -657,7 +657,7 @@ impl<'a> Gguf<'a> {
         })
     }
 
-    /// Whether the layer has a sliding window.
+    /// Returns `true` if the layer has a sliding window.
     fn slides(&self, architecture: Architecture, index: usize) -> Result<bool> {
         let windows = architecture.row.windows;
         if windows == Windows::None || !self.windowed(architecture)? {
@@ -683,7 +683,7 @@ impl<'a> Gguf<'a> {
         Ok(every == 0 || index % every != full)
     }
 
-    /// Whether layers of this number and kind rotate, but for those that are skipped.
+    /// Returns `true` if layers of this number and kind rotate, but for those that are skipped.
     fn rotates(&self, architecture: Architecture, index: usize, sliding: bool) -> Result<bool> {
         Ok(match architecture.row.rotates {
             RotatedLayers::Sliding => sliding,
@@ -709,7 +709,7 @@ impl<'a> Gguf<'a> {
         })
     }
 
-    /// Whether the layer is one of those by whose number it does not rotate.
+    /// Returns `true` if the layer is one of those by whose number it does not rotate.
     fn skipped(&self, architecture: Architecture, index: usize) -> Result<bool> {
         Ok(match architecture.row.skips {
             Skips::None => false,

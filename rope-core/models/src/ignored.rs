@@ -16,7 +16,7 @@ pub struct Ignored {
     pub path: String,
     /// The beginning of its value.
     pub value: String,
-    /// Whether it says something else about the rotation than the code does. Such a key is an error, unless
+    /// `true` if it says something else about the rotation than the code does. Such a key is an error, unless
     /// [`Config::lenient`](crate::Config::lenient) was chosen.
     pub significant: bool,
     /// Why it counts for nothing.

@@ -63,8 +63,9 @@ impl Rotation {
         &self.frequencies
     }
 
-    /// Whether the two channels of a pair have angles of their own: HunYuan-VL and V-JEPA 2. Then the frequencies are
-    /// those of the channels, and their rows are made [`Rows::per_channel`], as [`Rotation::rows`] does.
+    /// Returns `true` if the two channels of a pair have angles of their own: HunYuan-VL and V-JEPA 2. Then the
+    /// frequencies are those of the channels, and their rows are made [`Rows::per_channel`], as [`Rotation::rows`]
+    /// does.
     pub fn is_full_width(&self) -> bool {
         self.full_width
     }
@@ -148,13 +149,13 @@ impl Rotation {
         })
     }
 
-    /// Whether the values are rotated as the keys are: RoFormer's option `rotary_value`, and CLVP.
+    /// Returns `true` if the values are rotated as the keys are: RoFormer's option `rotary_value`, and CLVP.
     pub fn rotates_values(&self) -> bool {
         self.values
     }
 
-    /// Whether the output of the attention is rotated back, in the window: DeepSeek-V4, whose values are its rotated
-    /// keys.
+    /// Returns `true` if the output of the attention is rotated back, in the window: DeepSeek-V4, whose values are its
+    /// rotated keys.
     pub fn unrotates_output(&self) -> bool {
         self.turned_back
     }
@@ -446,7 +447,7 @@ impl Layers {
         self.layers.len()
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are none.
     pub fn is_empty(&self) -> bool {
         self.layers.is_empty()
     }
@@ -688,7 +689,7 @@ fn by_rule(reading: &Reading<'_>, index: usize, layers: usize) -> Result<&'stati
     Err(unknown())
 }
 
-/// Whether a rule is for the layer with that index.
+/// Returns `true` if a rule is for the layer with that index.
 #[inline(never)]
 fn holds_at(reading: &Reading<'_>, when: When, index: usize, layers: usize) -> Result<bool> {
     let by = |key: Key, period: u8| -> Result<usize> {

@@ -20,9 +20,9 @@ pub struct ModelNorm {
     pub norm: Norm<'static>,
     /// Which weights it has.
     pub weights: NormWeights,
-    /// Whether it has biases, in the shape of the weights.
+    /// `true` if it has biases, in the shape of the weights.
     pub bias: bool,
-    /// Whether each head of the values is normed too, by the same formula and with the same eps, without weights:
+    /// `true` if each head of the values is normed too, by the same formula and with the same eps, without weights:
     /// Gemma 3n and 4.
     pub values: bool,
 }
@@ -47,7 +47,7 @@ pub(crate) enum NormedLayers {
 }
 
 impl NormedLayers {
-    /// Whether a layer with attention is one of them.
+    /// Returns `true` if a layer with attention is one of them.
     pub(crate) fn holds(self, rotates: bool) -> bool {
         match self {
             NormedLayers::All => true,
@@ -104,7 +104,7 @@ pub(crate) fn read(reading: &Reading<'_>) -> Result<Option<(ModelNorm, NormedLay
     Ok(Some((found, own.layers)))
 }
 
-/// Whether there is a norm. A key that says otherwise, and that the model's code does not read, is refused.
+/// Returns `true` if there is a norm. A key that says otherwise, and that the model's code does not read, is refused.
 fn normed(reading: &Reading<'_>) -> Result<bool> {
     let (own, config) = (reading.row.norm, reading.config);
     let normed = match own.and_then(|own| own.switch) {
@@ -152,7 +152,7 @@ fn eps(reading: &Reading<'_>, own: &QkNorm) -> Result<f32> {
     Ok(eps as f32)
 }
 
-/// Whether it is taken over all heads of a token.
+/// Returns `true` if it is taken over all heads of a token.
 fn over_row(config: &Object, reach: Reach) -> Result<bool> {
     let (key, [row, default]) = match reach {
         Reach::Head => return Ok(false),

@@ -139,7 +139,7 @@ impl Parameters {
         Ok(())
     }
 
-    /// Whether the ends of YaRN's ramp are rounded.
+    /// Returns `true` if the ends of YaRN's ramp are rounded.
     pub(crate) fn truncate(&self) -> Result<bool> {
         Ok(flag(&self.values, "truncate")?.unwrap_or(true))
     }

@@ -48,7 +48,7 @@ pub(crate) struct LayerVariant<'k, 'c> {
     own: Option<&'c Object>,
     /// The base, where each layer has its own.
     base: Option<f64>,
-    /// Whether the scaling is left out.
+    /// `true` if the scaling is left out.
     unscaled: bool,
 }
 
@@ -217,7 +217,7 @@ impl<'c> Reading<'c> {
         }))
     }
 
-    /// Whether the attention of a block of DeciLM's is one, and neither left out nor a matrix.
+    /// Returns `true` if the attention of a block of DeciLM's is one, and neither left out nor a matrix.
     fn block_attends(&self, index: usize) -> Result<bool> {
         let key = "block_configs";
         let list = given(self.config, key).ok_or_else(|| missing(key))?;
@@ -234,7 +234,7 @@ impl<'c> Reading<'c> {
         Ok(!is("no_op")? && !is("replace_with_linear")?)
     }
 
-    /// Whether a layer of Cohere's is dense, and all dense ones rotate.
+    /// Returns `true` if a layer of Cohere's is dense, and all dense ones rotate.
     fn is_dense_and_forced(&self, layer: Option<(usize, usize)>) -> Result<bool> {
         let forced = count(self.config, PREFIX_PATTERN)?.unwrap_or(1) == 1;
         let Some((index, layers)) = layer.filter(|_| forced) else {
@@ -251,7 +251,7 @@ impl<'c> Reading<'c> {
         }
     }
 
-    /// Whether the layer with that number rotates, for models that name the layers without rotation.
+    /// Returns `true` if the layer with that number rotates, for models that name the layers without rotation.
     pub(crate) fn rotates_by_number(&self, index: usize) -> Result<bool> {
         let Rotates::ExceptEvery(every) = self.row.rotates else {
             return Ok(true);
@@ -266,7 +266,7 @@ impl<'c> Reading<'c> {
         }
     }
 
-    /// Whether layers differ by more than their type, so that only a layer's number tells its rotation.
+    /// Returns `true` if layers differ by more than their type, so that only a layer's number tells its rotation.
     pub(crate) fn by_number(&self) -> bool {
         let by_type = [
             Rotates::All,
@@ -596,7 +596,7 @@ impl<'c> Reading<'c> {
         }
     }
 
-    /// Whether the parameters of latent attention speak of both parts of its heads.
+    /// Returns `true` if the parameters of latent attention speak of both parts of its heads.
     fn both_parts(&self) -> bool {
         matches!(
             self.row.head,
@@ -607,7 +607,7 @@ impl<'c> Reading<'c> {
         )
     }
 
-    /// Whether layers with a window have latent attention of another shape.
+    /// Returns `true` if layers with a window have latent attention of another shape.
     fn of_windows(&self) -> bool {
         matches!(
             self.row.head,
@@ -1075,7 +1075,7 @@ impl<'c> Reading<'c> {
         }
     }
 
-    /// Whether a type of scaling is none.
+    /// Returns `true` if a type of scaling is none.
     fn is_plain(&self, value: &Value) -> bool {
         match value.as_str() {
             Some("default") => true,
@@ -1142,13 +1142,13 @@ impl<'c> Reading<'c> {
         Ok(())
     }
 
-    /// Whether the part that is read is that object, or a part of it.
+    /// Returns `true` if the part that is read is that object, or a part of it.
     fn is_within(&self, object: &Object) -> bool {
         let mut above = self.above.iter().map(|(_, own)| *own);
         core::ptr::eq(object, self.config) || above.any(|own| core::ptr::eq(own, object))
     }
 
-    /// Whether a set of parameters that does not count says what is done anyway.
+    /// Returns `true` if a set of parameters that does not count says what is done anyway.
     fn set_agrees(&self, facts: &Facts<'_>, set: &Object) -> Result<bool> {
         for (key, value) in set.iter() {
             let neutral = match key {
@@ -1171,7 +1171,7 @@ impl<'c> Reading<'c> {
         Ok(true)
     }
 
-    /// Whether a key that is not read says what is done anyway.
+    /// Returns `true` if a key that is not read says what is done anyway.
     fn agrees(&self, facts: &Facts<'_>, key: &str, value: &Value) -> Result<bool> {
         let interleaved = self.pairing().0 == Pairing::Interleaved;
         let number = value.as_f64();
@@ -1238,7 +1238,7 @@ impl<'c> Reading<'c> {
         )
     }
 
-    /// Whether a key is about the rotation by its name.
+    /// Returns `true` if a key is about the rotation by its name.
     fn is_about(&self, key: &str) -> bool {
         !words::has(OF_OTHERS, key)
             && (words::any_within(ROTARY, key)
@@ -1368,7 +1368,7 @@ struct Facts<'r> {
     rotary_dim: usize,
 }
 
-/// Whether a composite's code fails by rope parameters of its own, which it checks and does not use.
+/// Returns `true` if a composite's code fails by rope parameters of its own, which it checks and does not use.
 fn fails_above(above: &Object, set: &Object) -> bool {
     let needed = match rope_type(set) {
         Ok("linear" | "dynamic") => "factor",
@@ -1400,7 +1400,7 @@ fn layer_number(name: &str) -> Option<usize> {
     name.parse().ok().filter(|_| digits)
 }
 
-/// Whether a value says nothing by itself under that key.
+/// Returns `true` if a value says nothing by itself under that key.
 fn is_neutral(key: &str, value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => key != "truncate",

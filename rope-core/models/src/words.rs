@@ -1,7 +1,7 @@
 //! Lists of words as one text each. In a program that may lie anywhere in memory an array takes 40 bytes a word besides
 //! the letters: a pointer, a length, and what the loader relocates the pointer by.
 
-/// Whether a list, which may have commas, has that word.
+/// Returns `true` if a list, which may have commas, has that word.
 #[inline(never)]
 pub(crate) fn has(list: &str, word: &str) -> bool {
     let mut words = list.as_bytes().split(|byte| b" ,".contains(byte));
@@ -23,7 +23,7 @@ pub(crate) fn after(list: &'static str, word: &str) -> Option<&'static str> {
     pairs.find_map(|(own, other)| (own == word).then_some(other))
 }
 
-/// Whether a name has one of the words within it.
+/// Returns `true` if a name has one of the words within it.
 #[inline(never)]
 pub(crate) fn any_within(list: &str, name: &str) -> bool {
     // `str::contains` brings a search that is linear whatever it searches, and 2 KB.

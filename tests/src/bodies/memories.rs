@@ -371,7 +371,7 @@ impl Arena {
         cache
     }
 
-    /// Whether what is written overlaps anything.
+    /// Returns `true` if what is written overlaps anything.
     fn overlap(&self) -> bool {
         let pairs = |(i, piece): (usize, &Piece)| {
             let mut others = self.pieces[..i].iter();

@@ -10,7 +10,7 @@ use burn_core::tensor::{DType, Element as BurnElement, TensorData, bf16, f16};
 use rope_core::gradient::{Gradients, PairGradients};
 use rope_core::{Element, Layout, Rope, Rows, Strides, Tensor, TensorMut};
 
-/// Whether rope-core has kernels for elements of this type.
+/// Returns `true` if rope-core has kernels for elements of this type.
 pub(crate) fn rotates(dtype: DType) -> bool {
     matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
 }

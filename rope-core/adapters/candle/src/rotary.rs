@@ -41,7 +41,7 @@ use crate::tensor::{Order, on_cpu, refused, share_storage, unsupported, with_adj
 #[must_use]
 pub struct Rotary {
     frequencies: Arc<Frequencies<'static>>,
-    /// Whether they are those of channels, whose rows are full-width.
+    /// `true` if they are those of channels, whose rows are full-width.
     full_width: bool,
     rotation: Rotation,
 }
@@ -334,8 +334,8 @@ impl Rotary {
     }
 }
 
-/// Whether two tensors are known to have elements in common; candle cannot tell of all windows that lie between one
-/// another.
+/// Returns `true` if two tensors are known to have elements in common; candle cannot tell of all windows that lie
+/// between one another.
 fn coincide(x: &Tensor, y: &Tensor) -> bool {
     share_storage(x, y)
         && matches!(

@@ -59,7 +59,7 @@ pub(crate) fn from_offset<'a, E>(elements: &'a [E], layout: &Layout) -> &'a [E] 
     elements.get(layout.start_offset()..).unwrap_or_default()
 }
 
-/// Whether two tensors are views of one storage.
+/// Returns `true` if two tensors are views of one storage.
 pub(crate) fn share_storage(x: &Tensor, y: &Tensor) -> bool {
     std::ptr::eq(&*x.storage_and_layout().0, &*y.storage_and_layout().0)
 }

@@ -468,7 +468,7 @@ pub(crate) enum AxesOf {
 }
 
 impl AxesOf {
-    /// Whether the file may have sections.
+    /// Returns `true` if the file may have sections.
     pub(crate) fn has_sections(self) -> bool {
         matches!(
             self,
@@ -476,7 +476,7 @@ impl AxesOf {
         )
     }
 
-    /// Whether the two channels of a pair have frequencies and axes of their own.
+    /// Returns `true` if the two channels of a pair have frequencies and axes of their own.
     pub(crate) fn is_full_width(self) -> bool {
         matches!(self, Self::ChannelSections | Self::ChannelWindows)
     }

@@ -44,7 +44,7 @@ pub enum CacheFormat {
 }
 
 impl CacheFormat {
-    /// Whether it is kept in tensors of this type.
+    /// Returns `true` if it is kept in tensors of this type.
     fn keeps(self, dtype: DType) -> bool {
         match self {
             CacheFormat::Elements => rotates(dtype),

@@ -39,7 +39,7 @@ pub(crate) fn rotate<const D: usize>(
     })
 }
 
-/// Whether a tensor lies on Flex, with or without autodiff.
+/// Returns `true` if a tensor lies on Flex, with or without autodiff.
 fn is_on_flex(kind: &DispatchTensorKind) -> bool {
     match kind {
         DispatchTensorKind::Autodiff(inner) => is_on_flex(inner),
