@@ -10,17 +10,17 @@ use crate::{Placed, Source};
 /// cos and sin of some tokens: plain data, without rope-core's idea of it.
 #[derive(Clone, Debug)]
 pub struct Angles {
-    /// How many tokens.
+    /// The number of tokens.
     pub rows: usize,
-    /// How many heads have a row each; 1 where all share one.
+    /// The number of heads with a row each; 1 where all share one.
     pub heads: usize,
-    /// Of each, in a row.
+    /// The number of pairs of each row.
     pub pairs: usize,
     /// `[row][head][pair]`.
     pub cos: Vec<f32>,
     /// `[row][head][pair]`.
     pub sin: Vec<f32>,
-    /// What cos and sin are said to be multiplied by.
+    /// The declared factor on cos and sin.
     pub attention_factor: f64,
 }
 
@@ -105,16 +105,16 @@ impl Angles {
     }
 }
 
-/// How rows are kept, and how they are picked.
+/// The storage of rows, and their selection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
-    /// How the table is kept.
+    /// The storage of the table.
     pub table: Table,
-    /// What is taken from it.
+    /// The selection from it.
     pub pick: Pick,
 }
 
-/// How a table is kept.
+/// The storage of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Table {
     /// `[cos | sin]`, borrowed.
@@ -129,7 +129,7 @@ pub enum Table {
     Strided,
 }
 
-/// What is taken from a table.
+/// The selection from a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pick {
     /// All of it.
@@ -170,9 +170,9 @@ impl Form {
 /// Rows as they are stored somewhere, and what they should be.
 #[derive(Debug)]
 pub struct Stored {
-    /// What the rows should be.
+    /// The expected rows.
     pub angles: Angles,
-    /// How they are stored.
+    /// Their storage.
     pub form: Form,
     table: (Vec<f32>, Vec<f32>),
     stride: usize,

@@ -1,4 +1,4 @@
-//! Whole tests from a source of choices: suites call them in a loop, fuzz targets with their bytes.
+//! Tests that draw their choices from a source: suites call them in a loop, fuzz targets with their bytes.
 //!
 //! [`targets`] has a function for each fuzz target; [`TARGETS`] lists them.
 

@@ -3,14 +3,14 @@
 //! A row starts from [`NORM`] or [`NEOX`], which rotate all layers alike, and names the fields in which its
 //! architecture differs. An architecture that is not there is refused by name.
 
-/// What llama.cpp computes for an architecture.
+/// The rotation that llama.cpp computes for an architecture.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ArchitectureRow {
     /// How channels are paired and axes dealt out: its `llama_model_rope_type`.
     pub(crate) rope: Rope,
     /// Which layers have a sliding window.
     pub(crate) windows: Windows,
-    /// In which files.
+    /// The files in which layers have a sliding window.
     pub(crate) windows_if: WindowsIf,
     /// The base and the scaling of those layers.
     pub(crate) local: Local,
@@ -28,7 +28,7 @@ pub(crate) struct ArchitectureRow {
     pub(crate) factors: Factors,
     /// The tensors of factors are the long and the short ones, whatever the scaling's type.
     pub(crate) long_short: bool,
-    /// What is particular about its YaRN.
+    /// The particulars of its YaRN.
     pub(crate) yarn: Yarns,
     /// `rope.scaling.alpha` changes the base.
     pub(crate) alpha: bool,
@@ -63,7 +63,7 @@ pub(crate) const NEOX: ArchitectureRow = ArchitectureRow {
     ..NORM
 };
 
-/// How an architecture pairs the channels and deals out the axes.
+/// The pairing of an architecture, and its distribution of axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rope {
     /// Interleaved pairs.
@@ -97,7 +97,7 @@ pub(crate) enum Windows {
     File,
 }
 
-/// In which files layers have a sliding window.
+/// The files in which layers have a sliding window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WindowsIf {
     Always,
@@ -164,7 +164,7 @@ pub(crate) enum Recurrent {
     ExceptEvery(usize),
 }
 
-/// In which layers a tensor of factors counts.
+/// The layers in which a tensor of factors counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Factors {
     None,
@@ -175,7 +175,7 @@ pub(crate) enum Factors {
     FullNeeded,
 }
 
-/// What is particular about an architecture's YaRN.
+/// The particulars of an architecture's YaRN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Yarns {
     Usual,

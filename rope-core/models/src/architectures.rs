@@ -1,4 +1,4 @@
-//! What llama.cpp computes for each architecture of GGUF files, one row each, in alphabetical order.
+//! The rotations that llama.cpp computes for the architectures of GGUF files, one row each, in alphabetical order.
 //!
 //! Read from llama.cpp as the crate llama-cpp-sys-2 0.1.161 has it: what every architecture shares in
 //! src/llama-model.cpp (`load_hparams`, `load_swa_pattern`, `get_rope_factors`, `llama_model_rope_type`),

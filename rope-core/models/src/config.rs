@@ -174,7 +174,7 @@ impl Config {
         self
     }
 
-    /// What the file says, by the code of its model type.
+    /// Reads the file as the code of its model type does.
     ///
     /// # Errors
     ///
@@ -217,7 +217,7 @@ impl Config {
         )?)
     }
 
-    /// Where in the file the rotating model is described.
+    /// The part of the file that describes the rotating model.
     #[inline(never)]
     fn place(&self) -> Result<Place<'_>> {
         let mut place = Place {

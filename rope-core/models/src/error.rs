@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use core::fmt::{self, Write};
 
-/// What reading a file returns within this crate.
+/// The result of reading a file within this crate.
 pub(crate) type Result<T, E = Refusal> = core::result::Result<T, E>;
 
 /// Makes of one list the errors, their messages and their names: `Variant { fields } => what writes the message`, in
@@ -111,7 +111,7 @@ errors! { f =>
         key: Cow<'static, str>,
         /// The beginning of its value; empty where no value by itself is wrong.
         value: String,
-        /// What it has to be.
+        /// The requirement.
         required: &'static str,
     } => match value.as_str() {
         "" => write!(f, "{key} must be {required}"),
@@ -148,7 +148,7 @@ errors! { f =>
     },
     /// [`Config`](crate::Config): the file has nothing of the name that the caller chose.
     NoSuch {
-        /// What was chosen.
+        /// The kind of name.
         key: &'static str,
         /// The beginning of the name.
         given: String,
@@ -178,7 +178,7 @@ errors! { f =>
     },
     /// The file holds several answers, and the caller did not say which one is wanted.
     Ambiguous {
-        /// What to choose by.
+        /// The kind of choice.
         key: &'static str,
         /// The choices, separated by commas (the beginning of the list).
         choices: String,
@@ -189,14 +189,14 @@ errors! { f =>
     Unsupported {
         /// The model's type, or the architecture of a GGUF file.
         model: &'static str,
-        /// What the model does.
+        /// The rotation, or the fault of the model's code.
         what: &'static str,
     } => write!(f, "{model}: {what}"),
     /// Nothing rotates: neither the model's queries nor its keys, or not those that were asked for.
     NothingRotates {
         /// The model's type, or the architecture of a GGUF file.
         model: &'static str,
-        /// What it does instead.
+        /// The reason why nothing rotates.
         what: &'static str,
     } => write!(f, "{model}: {what}"),
     /// [`Config`](crate::Config): the model has no rotation of its own, but its parts have.
@@ -238,9 +238,9 @@ errors! { f =>
     /// [`Gguf::from_bytes`](crate::Gguf::from_bytes): the bytes are no GGUF file, or end before its list of tensors
     /// does.
     GgufFile {
-        /// Where the file is wrong, in bytes.
+        /// The offset of the fault, in bytes.
         at: usize,
-        /// What is wrong there.
+        /// The fault.
         what: &'static str,
     } => write!(f, "the GGUF file is wrong from byte {at}: {what}"),
     /// [`Gguf::from_bytes`](crate::Gguf::from_bytes): the bytes end before a tensor of factors does, which the rotation
@@ -248,7 +248,7 @@ errors! { f =>
     TensorData {
         /// The tensor's name.
         tensor: &'static str,
-        /// Where it ends, in bytes.
+        /// The offset of the end, in bytes.
         end: u64,
         /// The bytes that were given.
         given: u64,
@@ -262,9 +262,9 @@ errors! { f =>
     SplitFile {
         /// The tensor's name.
         tensor: &'static str,
-        /// How many parts were given.
+        /// The number of given parts.
         given: usize,
-        /// How many there are.
+        /// Their number.
         count: u64,
     } => write!(
         f,
@@ -340,28 +340,28 @@ impl From<&Refusal> for Error {
     }
 }
 
-/// Of a key that is needed.
+/// The error of a missing key.
 #[cold]
 #[inline(never)]
 pub(crate) fn missing(key: impl Into<Cow<'static, str>>) -> Refusal {
     Error::Missing { key: key.into() }.into()
 }
 
-/// Of what a model does, or what its own code cannot do.
+/// The error of a rotation that is not supported, or that the model's own code fails at.
 #[cold]
 #[inline(never)]
 pub(crate) fn unsupported(model: &'static str, what: &'static str) -> Refusal {
     Error::Unsupported { model, what }.into()
 }
 
-/// Of what does not rotate.
+/// The error of a model that does not rotate.
 #[cold]
 #[inline(never)]
 pub(crate) fn still(model: &'static str, what: &'static str) -> Refusal {
     Error::NothingRotates { model, what }.into()
 }
 
-/// Of a key whose value is wrong, though not by itself.
+/// The error of a key whose value contradicts another.
 #[cold]
 #[inline(never)]
 pub(crate) fn must_be(key: impl Into<Cow<'static, str>>, required: &'static str) -> Refusal {
@@ -374,7 +374,7 @@ pub(crate) fn must_be(key: impl Into<Cow<'static, str>>, required: &'static str)
     .into()
 }
 
-/// Of a key whose value is not what it has to be.
+/// The error of a key with an invalid value.
 #[cold]
 #[inline(never)]
 pub(crate) fn out_of_range(
@@ -428,7 +428,7 @@ pub(crate) fn listed(names: &[&str]) -> String {
     beginning(&list)
 }
 
-/// Of a parameter of a file that has to be positive.
+/// The error of a parameter that is not positive.
 pub(crate) fn positive(name: &'static str, value: f64) -> Result<f64> {
     match value.is_finite() && value > 0.0 {
         true => Ok(value),

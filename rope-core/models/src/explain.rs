@@ -64,7 +64,7 @@ impl Convention {
     }
 }
 
-/// What [`explain`] found.
+/// The result of [`explain`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Explanation {
@@ -82,7 +82,7 @@ pub enum Explanation {
     /// None does: other frequencies or positions, another rotary_dim, a permutation of the channels, or a step between
     /// that is no rotation (a norm, a scale).
     Unexplained {
-        /// What comes nearest; `None` is that nothing rotated.
+        /// The nearest rotation; `None` means that nothing rotated.
         nearest: Option<Convention>,
         /// The squared distance from what was seen, relative to the squared length of that: 1 is as far as 0 would be.
         /// NaN if there was one.
@@ -162,7 +162,7 @@ type HeadIndex = [usize; 3];
 /// cos and sin of a token.
 type CosSin<'r> = (&'r [f32], &'r [f32]);
 
-/// What was seen, whatever its elements.
+/// Heads of any element type.
 struct Seen<'a> {
     shape: Shape,
     before: &'a dyn Fn(HeadIndex, usize) -> f64,
@@ -291,7 +291,7 @@ impl Convention {
         })
     }
 
-    /// What cos and sin are multiplied by, and the sign of sin besides.
+    /// The factor on cos and sin, and the sign of sin.
     fn factors(&self, attention_factor: f64) -> (f64, f64) {
         match self.direction {
             Direction::Forward => (1.0, 1.0),

@@ -130,14 +130,14 @@ impl Keys<'_> {
     }
 }
 
-/// What the parts of a file that were given list.
+/// The contents of the given parts of a file.
 #[derive(Clone, Debug)]
 struct Tensors {
     /// The values of those of [`TENSORS`] that are there, or why they cannot be read.
     values: [Option<Result<Vec<f32>>>; 3],
     /// The numbers of the parts.
     parts: Vec<u64>,
-    /// How many there are.
+    /// Their number.
     count: u64,
 }
 
@@ -162,14 +162,14 @@ const ROPE_KEYS: [&str; 17] = [
     "rope.scaling.yarn_beta_slow",
 ];
 
-/// What layers with attention differ by.
+/// The differences between layers with attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Full,
     Sliding,
 }
 
-/// What one layer does: `None` without queries and keys.
+/// The rotation of one layer; `None` without queries and keys.
 #[derive(Clone, Copy, Debug)]
 struct Attention {
     kind: Kind,
@@ -600,7 +600,7 @@ impl<'a> Gguf<'a> {
         }
     }
 
-    /// How many layers there are, without those of multi-token prediction.
+    /// The number of layers, without those of multi-token prediction.
     fn layer_count(&self) -> Result<usize> {
         // llama.cpp's LLAMA_MAX_LAYERS.
         const MOST: usize = 512;
@@ -614,7 +614,7 @@ impl<'a> Gguf<'a> {
         }
     }
 
-    /// What a layer does; `None` if it has no queries and keys.
+    /// The rotation of a layer; `None` if it has no queries and keys.
     fn attention(&self, architecture: Architecture, index: usize) -> Result<Option<Attention>> {
         if self.recurrent(architecture, index)? {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! What a file says of the rotation and the code of its model ignores.
+//! Keys about the rotation that the code of the model ignores.
 
 use crate::error::{Error, Refusal, Result, beginning, quoted};
 use crate::json::{Object, Value};

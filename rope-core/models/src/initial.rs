@@ -1,4 +1,4 @@
-//! What learned frequencies start from, as published.
+//! The published initial values of learned frequencies.
 
 use alloc::vec::Vec;
 use rope_core::{Error, Frequencies, Positions, Scaling};
@@ -97,7 +97,7 @@ pub fn initial_axial(
     Ok(())
 }
 
-/// How fast the pairs of half a head rotate at first, whatever their direction.
+/// The initial frequencies of the pairs of half a head, in any direction.
 fn magnitudes(theta: f64, pairs: usize) -> Result<Frequencies<'static>, Error> {
     if !(theta.is_finite() && theta > 0.0) {
         return Err(Error::Parameter {

@@ -288,7 +288,7 @@ fn last_of_equal(mut entries: Vec<(String, Value)>) -> Object {
     Object(entries)
 }
 
-/// Of a value that is not what it has to be.
+/// The error of an invalid value.
 #[cold]
 #[inline(never)]
 pub(crate) fn invalid(key: &'static str, value: &Value, required: &'static str) -> Refusal {
@@ -365,7 +365,7 @@ pub(crate) fn counts(value: &Value) -> Option<Vec<usize>> {
     Some(made)
 }
 
-/// What is true or false under a key.
+/// The boolean under a key.
 #[inline(never)]
 pub(crate) fn flag(object: &Object, key: &'static str) -> Result<Option<bool>> {
     given(object, key)

@@ -442,7 +442,7 @@ impl Layers {
         Ok(made)
     }
 
-    /// How many layers there are.
+    /// The number of layers.
     pub fn len(&self) -> usize {
         self.layers.len()
     }
@@ -488,7 +488,7 @@ pub(crate) fn has_attention(kind: &str) -> bool {
     !words::has("linear_attention conv moe mlp recurrent", kind)
 }
 
-/// Of a list with an entry for each layer that has more or fewer.
+/// The error of a list whose length is not the number of layers.
 pub(crate) fn count_of(name: &'static str, given: usize, needed: usize) -> Refusal {
     Error::Rope(rope_core::Error::Count {
         name,
@@ -744,7 +744,7 @@ pub(crate) fn no_such_type(chosen: &str, kinds: &[&str]) -> Refusal {
     .into()
 }
 
-/// Of a type of layers without parameters, where others have some.
+/// The error of a layer type without parameters, where others have some.
 #[cold]
 #[inline(never)]
 pub(crate) fn no_such_parameters(kind: &str, kinds: &[&str]) -> Refusal {

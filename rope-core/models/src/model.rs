@@ -1,4 +1,4 @@
-//! What a file says of its model, whichever kind of file it was.
+//! The answers of a file about its model, for any kind of file.
 
 use crate::error::{Error, Refusal, Result, missing, still, unsupported};
 use crate::ignored::Ignored;

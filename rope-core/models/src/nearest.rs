@@ -1,6 +1,6 @@
 //! The known name that is nearest to one that is not known: what was meant, mostly.
 
-/// Bytes of a name that are compared. No known name is as long.
+/// The bytes of a name that are compared. No known name is as long.
 const MOST: usize = 64;
 
 /// The nearest of some names by edit distance, unless more than a third of its bytes differ.

@@ -125,7 +125,7 @@ fn normed(reading: &Reading<'_>) -> Result<bool> {
     Ok(normed)
 }
 
-/// What is added to the mean. A null is not an omission.
+/// The epsilon that is added to the mean. A null is not an omission.
 fn eps(reading: &Reading<'_>, own: &QkNorm) -> Result<f32> {
     let config = reading.config;
     let usual = "rms_norm_eps";

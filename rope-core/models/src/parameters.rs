@@ -383,7 +383,7 @@ fn of_class(own: &Defaults) -> Object {
     found
 }
 
-/// What the class has for a type of layers, where the file's parameters for it leave a key out.
+/// Fills in the class's defaults for a layer type whose parameters in the file omit keys.
 #[inline(never)]
 fn fill(values: &mut Object, own: &Object) {
     for (kind, defaults) in own.iter() {

@@ -25,12 +25,12 @@ pub(crate) struct Reading<'c> {
     pub(crate) parameters: Parameters,
     sizes: Sizes,
     length: Option<u64>,
-    /// What stands above the part that is read, with its paths.
+    /// The objects above the part that is read, with their paths.
     above: Vec<(String, &'c Object)>,
     pub(crate) notes: Notes<'c>,
 }
 
-/// What single layers change, by their numbers.
+/// The changes of single layers, by their numbers.
 const PER_LAYER: &str = "per_layer_config";
 
 /// The entry of a layer in a list with one for each.
@@ -39,7 +39,7 @@ fn entry(key: Key, list: &[f64], index: usize) -> Result<f64> {
     own.ok_or_else(|| count_of(key.name(), list.len(), index + 1))
 }
 
-/// What makes the rotation of one layer another than that of the next.
+/// The properties by which rotations of layers differ.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct LayerVariant<'k, 'c> {
     /// The type of the layer, where parameters or heads depend on it.
@@ -105,7 +105,7 @@ impl<'c> Reading<'c> {
         unsupported(self.name, what)
     }
 
-    /// Of a partial rotation that the class has no code for.
+    /// The error of a partial rotation that the class has no code for.
     fn fails(&self) -> Refusal {
         self.unsupported("this partial rotation fails in the model's own code")
     }
@@ -340,7 +340,7 @@ impl<'c> Reading<'c> {
         kinds(self)
     }
 
-    /// How many layers there are.
+    /// The number of layers.
     pub(crate) fn layer_count(&self) -> Result<Option<usize>> {
         // Their types count layers, too.
         let of_class = match given(self.config, "layer_types") {
@@ -618,7 +618,7 @@ impl<'c> Reading<'c> {
         )
     }
 
-    /// How many channels of the head rotate.
+    /// The number of channels of the head that rotate.
     #[inline(never)]
     fn rotary_dim(&self, rope: &Object, scaled: bool, head_dim: usize) -> Result<usize> {
         match self.row.part {
@@ -1359,7 +1359,7 @@ impl<'c> Reading<'c> {
     }
 }
 
-/// What the answer for a type of layers goes by.
+/// The key of the answer for a layer type.
 struct Facts<'r> {
     rope: &'r Object,
     scaling: &'r str,
@@ -1388,7 +1388,7 @@ fn fails_above(above: &Object, set: &Object) -> bool {
     }
 }
 
-/// What is asked for where two lengths have two answers.
+/// The error where two lengths have two answers.
 const LENGTH: &str = "the length of the sequence (Config::with_length)";
 
 /// A length beyond every context.
@@ -1441,7 +1441,7 @@ const OF_SOME: &str = "rope_local_base_freq local_rope_theta global_rope_theta c
     rotary_value global_head_dim kv_channels mrope_section xdrope_section alibi use_alibi use_dynamic_ntk \
     position_encoding_2d position_embedding_type position_embeddings_type";
 
-/// What the names of keys about a rotation have in them.
+/// The words in the names of keys about a rotation.
 const ROTARY: &str = "rope rotary theta";
 
 /// Keys whose names sound like the rotation's, and that say something else.

@@ -1,4 +1,4 @@
-//! What a configuration file leaves to the model's code, by model type.
+//! The defaults that a configuration file leaves to the model's code, by model type.
 //!
 //! The types that rotate are rows of a table (`types/rows.rs`, kept as `types/columns.rs` says), whose fields are the
 //! enums and numbers of `types/row.rs`; the others are names with a reason (`types/others.rs`). A type that is in

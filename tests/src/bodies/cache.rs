@@ -96,7 +96,7 @@ pub(super) fn located<K: Kept>(source: &mut Source<'_>, cache: &K, shape: [usize
     Located::any(source, cache.paged(), [batch, tokens], cache.reach())
 }
 
-/// What a cache must hold when the heads of a tensor went through a chain into its slots.
+/// The expected contents of a cache after a chain wrote the heads of a tensor into its slots.
 pub(super) fn filled<I: Number, K: Kept>(
     before: &K,
     slots: &Located,

@@ -73,7 +73,7 @@ pub(super) fn rows(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usize
     Stored::for_shape(source, shape, rotary_dim / 2)
 }
 
-/// What a rotation by these rows is refused for.
+/// The expected error of a rotation by these rows.
 pub(super) fn refusal(
     rotation: Rotation,
     rows: Option<&Stored>,
@@ -124,7 +124,7 @@ fn in_place<E: Number>(source: &mut Source<'_>) {
     }
 }
 
-/// What the tensor must hold then, unless the call is refused.
+/// The expected tensor, unless the call is refused.
 fn expected_in_place<E: Number>(
     chain: &Chain,
     rotation: Rotation,

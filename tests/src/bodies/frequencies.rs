@@ -167,7 +167,7 @@ fn axes<'a>(source: &mut Source<'_>, given: &'a [u8]) -> Axes<'a> {
     source.one_of(AXES)(source, numbers, given)
 }
 
-/// What a scaling is made of.
+/// The parameters of a scaling.
 struct Numbers {
     numbers: [f64; 4],
     lengths: [u64; 2],

@@ -37,7 +37,7 @@ pub fn full_width(source: &mut Source<'_>) {
     }
 }
 
-/// What a call is refused for: there is no inverse.
+/// The expected error of a call: there is no inverse.
 fn refusal(rotation: Rotation, shape: [usize; 4]) -> Option<Error> {
     let refused = rotation.direction == Direction::Inverse && !shape.contains(&0);
     refused.then_some(Error::FullWidthRows {

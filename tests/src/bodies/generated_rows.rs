@@ -463,7 +463,7 @@ impl ListedPositions {
     }
 }
 
-/// What is not finite becomes zero: it would be refused.
+/// Replaces values that are not finite by zero: they would be refused.
 fn finite<T: Copy + Default>(value: T, coordinate: impl Fn(T) -> Coordinate) -> T {
     match coordinate(value) {
         Coordinate::Real(at) if !at.is_finite() => T::default(),

@@ -15,7 +15,7 @@ const PLAN: rope_plan = rope_plan {
     backend: 0,
 };
 
-/// Bytes of an element, by its number.
+/// The size of an element in bytes, by its number.
 const SIZES: [usize; 4] = [0, 4, 2, 2];
 
 fn element(source: &mut Source<'_>) -> i32 {

@@ -12,7 +12,7 @@ use rope_core::{Frequencies, Pairing, Scaling};
 use crate::encoding::or_panic;
 use crate::{Error, RotaryEncoding};
 
-/// What a [`RotaryEncoding`] is made of. The names are burn-nn's, whose configuration files are read as well.
+/// The configuration of a [`RotaryEncoding`]. The names are burn-nn's, whose configuration files are read as well.
 ///
 /// ```
 /// use burn::tensor::Device;
@@ -45,7 +45,7 @@ pub struct RotaryEncodingConfig {
     /// Which two channels rotate together; interleaved by default, as in burn-nn.
     #[serde(default = "default_pairing", with = "pairing_by_name")]
     pub pairing: Pairing,
-    /// How many channels of a head rotate, the first ones; all by default.
+    /// The number of channels that rotate, the first ones of a head; all by default.
     #[serde(default)]
     pub rotary_dim: Option<usize>,
 }

@@ -306,7 +306,7 @@ impl RotaryEncoding {
         self.pairing
     }
 
-    /// How many positions the window has.
+    /// The number of positions in the window.
     pub fn max_sequence_length(&self) -> usize {
         self.cos.dims()[2]
     }

@@ -46,7 +46,7 @@ pub enum Error {
     },
     /// [`rotate`](crate::rotate): the tensor has less than two dimensions.
     Dimensions {
-        /// How many it has.
+        /// The number that it has.
         dimensions: usize,
     },
     /// [`rotate`](crate::rotate): the elements of the tensor are no floating-point numbers that tensors compute with.
@@ -115,7 +115,7 @@ pub enum Error {
     /// frequencies and one pairing of the first channels of a head.
     #[cfg(feature = "models")]
     Rotation {
-        /// What it is besides.
+        /// The property that the module does not have.
         what: &'static str,
     },
 }

@@ -18,7 +18,7 @@ use crate::tensor::{
     with_elements,
 };
 
-/// What the tensors of a KV cache keep.
+/// The format of the tensors of a KV cache.
 ///
 /// ```
 /// use rope_candle::CacheFormat;
@@ -161,7 +161,7 @@ fn read_elements<E: Element + WithDType>(
     Tensor::from_vec(elements, dims.to_vec(), &Device::Cpu)
 }
 
-/// Where a cache lies in a tensor's memory, from its offset on, in elements or values.
+/// The layout of a cache in a tensor's memory, from its offset on, in elements or values.
 fn place(name: &str, layout: &Layout, order: Order, format: CacheFormat) -> Result<CacheLayout> {
     let [blocks, block_size, heads, width] = order.extents(layout)?;
     let Strides { batch, token, head } = order.strides(layout)?;

@@ -38,7 +38,7 @@ impl Positions {
         Ok(Positions { values, axes })
     }
 
-    /// How many tokens have them.
+    /// The number of tokens.
     pub(crate) fn tokens(&self) -> usize {
         let values = match &self.values {
             Values::Ids(ids) => ids.len(),

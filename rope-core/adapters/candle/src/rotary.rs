@@ -51,7 +51,7 @@ pub struct Rotary {
 pub struct Rows(Arc<rope_core::Rows<'static>>);
 
 impl Rotary {
-    /// Of frequencies with any scaling or axes, and a pairing.
+    /// A rotation by frequencies with any scaling or axes, and a pairing.
     pub fn new(frequencies: Frequencies<'static>, pairing: Pairing) -> Self {
         Rotary {
             frequencies: Arc::new(frequencies),

@@ -9,7 +9,7 @@ use rope_core::{Direction, Element, Pairing, Rope, Rows, Tensor, TensorMut};
 use crate::norm::TensorNorm;
 use crate::tensor::{Order, from_offset, refused, with_elements};
 
-/// What rotates, and how.
+/// A rotation of heads.
 #[derive(Clone, Debug)]
 pub(crate) struct Rotation {
     pub(crate) input: Pairing,
@@ -18,7 +18,7 @@ pub(crate) struct Rotation {
     pub(crate) order: Order,
     /// The heads of a model, where a configuration says what they are.
     pub(crate) model: Option<ModelHeads>,
-    /// What heads are normed by in the same call.
+    /// The norm of the heads in the same call.
     pub(crate) norm: Option<TensorNorm>,
 }
 

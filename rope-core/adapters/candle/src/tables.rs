@@ -7,7 +7,7 @@ use rope_core::{Rows, Strides};
 
 use crate::tensor::{Order, from_offset, on_cpu, refused, with_elements};
 
-/// Whether tables fit a tensor: `[tokens or more, head_dim / 2]`, or the same for each sequence.
+/// Checks tables against a tensor: `[tokens or more, head_dim / 2]`, or the same for each sequence.
 pub(crate) fn check(xs: &Tensor, cos: &Tensor, sin: &Tensor, order: Order) -> Result<()> {
     for (name, tensor) in [("xs", xs), ("cos", cos), ("sin", sin)] {
         on_cpu(name, tensor)?;
@@ -86,7 +86,7 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// Where the first rows of a table lie.
+/// The layout of the first rows of a table.
 #[derive(PartialEq)]
 struct Place {
     /// Sequences, tokens, pairs.

@@ -28,7 +28,7 @@ impl Order {
         Ok(Order::sorted([batch, second, third, head_dim], self))
     }
 
-    /// Where the elements lie, from the layout's offset on.
+    /// The layout of the elements, from the layout's offset on.
     pub(crate) fn layout(self, layout: &Layout) -> Result<rope_core::Layout> {
         rope_core::Layout::strided(self.extents(layout)?, self.strides(layout)?).map_err(refused)
     }
@@ -64,7 +64,7 @@ pub(crate) fn share_storage(x: &Tensor, y: &Tensor) -> bool {
     std::ptr::eq(&*x.storage_and_layout().0, &*y.storage_and_layout().0)
 }
 
-/// Whether a tensor lies where rope-core can read it.
+/// Checks that rope-core can read a tensor.
 pub(crate) fn on_cpu(name: &str, x: &Tensor) -> Result<()> {
     if !x.device().is_cpu() {
         bail!(
@@ -75,7 +75,7 @@ pub(crate) fn on_cpu(name: &str, x: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// What rope-core refuses, as candle's error.
+/// Converts an error of rope-core to candle's.
 pub(crate) fn refused(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::wrap(error)
 }

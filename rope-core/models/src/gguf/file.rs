@@ -64,7 +64,7 @@ pub(super) struct FilePart<'a> {
     pub(super) tensors: [Option<Result<Vec<f32>>>; 3],
 }
 
-/// Of a key that every file may have.
+/// The error of an invalid key that every file may have.
 pub(super) fn invalid(key: &'static str, value: GgufValue<'_>, required: &'static str) -> Refusal {
     out_of_range(key, format_args!("{value}"), required)
 }
@@ -77,7 +77,7 @@ struct Listed {
     offset: u64,
 }
 
-/// Where a file is read.
+/// A reader at an offset of a file.
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,

@@ -85,7 +85,7 @@ macro_rules! bases {
 
 pub(super) use {bases, row};
 
-/// Where a column has that row.
+/// The index of a row in a column.
 #[inline(never)]
 pub(super) fn place(rows: &[u16], number: usize) -> Option<usize> {
     rows.iter().position(|&row| usize::from(row) == number)

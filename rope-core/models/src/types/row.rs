@@ -54,9 +54,9 @@ names! {
 bases!(HALF INTERLEAVED DEEPSEEK PARTIAL VISION QWEN_VISION);
 
 row! {
-    /// What the class of a model type does.
+    /// The rotation of a model type's class.
     Row {
-        /// How channels are paired.
+        /// The pairing of channels.
         pairs: Pairs,
 
         /// The width of the model: `hidden_size`.
@@ -70,18 +70,18 @@ row! {
         /// The channels of a head.
         head: Head,
 
-        /// How many channels of the head the file asks to rotate.
+        /// The number of channels of the head that the file lets rotate.
         part: Part,
         /// The class's own frequencies obey [`Row::part`], not only those of a scaling.
         obeys: bool,
         /// Which channels its code can rotate.
         window: Window,
-        /// Whether values rotate too.
+        /// The rotation of values.
         values: Values,
 
         /// The base of the frequencies.
         base: Base,
-        /// Where the parameters of the rotation are.
+        /// The place of the rotation's parameters.
         parameters: Form,
         /// Which `rope_type`s the class knows, and what they mean.
         rope_types: RopeTypes,
@@ -89,7 +89,7 @@ row! {
         turns: bool,
         /// YaRN's `mscale_all_dim` is squared onto the scale of the softmax.
         softmax: bool,
-        /// How pairs take frequencies and axes.
+        /// The distribution of frequencies and axes over pairs.
         axes: AxesOf,
 
         /// The types of the layers of a file without `layer_types`.
@@ -175,7 +175,7 @@ pub(crate) const QWEN_VISION: Row = Row {
     ..VISION
 };
 
-/// How channels are paired.
+/// The pairing of channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pairs {
     Half,
@@ -230,14 +230,14 @@ pub(crate) enum Head {
     Latent {
         still: u16,
         rotating: u16,
-        /// What else stands for them.
+        /// Other keys or values for them.
         quirk: Latent,
     },
     /// That of the memory attention, `memory_attention_*`.
     Memory,
 }
 
-/// What is particular about the keys of latent attention.
+/// The particulars of latent attention's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Latent {
     Usual,
@@ -258,7 +258,7 @@ pub(crate) const fn latent(still: u16, rotating: u16) -> Head {
     }
 }
 
-/// How many channels of the head the file asks to rotate.
+/// The number of channels of the head that the file lets rotate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Part {
     /// A part of the head: `partial_rotary_factor` of the parameters, or this key, or this number.
@@ -290,7 +290,7 @@ pub(crate) enum Window {
     Halves,
 }
 
-/// Whether values rotate as keys do.
+/// The rotation of values, if they rotate as keys do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Values {
     Plain,
@@ -318,7 +318,7 @@ pub(crate) enum Base {
     Fixed(u32),
 }
 
-/// Where the parameters of the rotation are.
+/// The place of the rotation's parameters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Form {
     /// One object, or none.
@@ -587,9 +587,9 @@ pub(crate) enum Condition {
 pub(crate) struct QkNorm {
     /// Its formula.
     pub(crate) formula: Formula,
-    /// What is added to the mean in a file without any of the keys.
+    /// The epsilon of a file without any of the keys.
     pub(crate) eps: f32,
-    /// Where it stands in a file.
+    /// Its key in a file.
     pub(crate) eps_key: Eps,
     /// Over which channels it is.
     pub(crate) reach: Reach,
@@ -634,7 +634,7 @@ pub(crate) enum Formula {
     Other,
 }
 
-/// Where a file has what a norm adds to the mean.
+/// The key of a norm's epsilon in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Eps {
     /// Nowhere: it is fixed.

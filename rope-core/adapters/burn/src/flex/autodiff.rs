@@ -48,7 +48,7 @@ impl<C: CheckpointStrategy> RotaryOperation for Autodiff<Flex, C> {
 #[derive(Debug)]
 struct Rotary;
 
-/// What it keeps.
+/// The kept values.
 #[derive(Clone, Debug)]
 struct State {
     cos: FlexTensor,

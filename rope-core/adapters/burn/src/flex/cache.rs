@@ -20,7 +20,7 @@ use super::norm::{on_flex, with_rows};
 use super::{elements, extents, layout, readable, rotates};
 use crate::{Error, RotaryRows, operation};
 
-/// What the tensors of a KV cache keep.
+/// The format of the tensors of a KV cache.
 ///
 /// ```
 /// use rope_burn::CacheFormat;
@@ -228,7 +228,7 @@ fn elements_cache<E: Element + BurnElement>(
     Cache::new(elements::<E>(x), place)
 }
 
-/// Where a cache lies in a tensor's memory, from its first element on, in elements or values.
+/// The layout of a cache in a tensor's memory, from its first element on, in elements or values.
 fn place(x: &FlexTensor, format: CacheFormat) -> Result<CacheLayout, Error> {
     let [
         (blocks, block),

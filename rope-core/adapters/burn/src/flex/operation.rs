@@ -47,7 +47,7 @@ fn is_on_flex(kind: &DispatchTensorKind) -> bool {
     }
 }
 
-/// What Flex and its autodiff do.
+/// The operations of Flex and its autodiff.
 #[backend_extension(Flex, Autodiff)]
 pub(crate) trait RotaryOperation: Backend {
     /// `x` of two to four dimensions, rotated by cos and sin that fit it.
