@@ -42,7 +42,7 @@ pub use tensor::tensor;
 
 use crate::Source;
 
-/// What each fuzz target does with the fuzzer's bytes: the file of the target calls the function of its name, and so do
+/// The bodies of the fuzz targets, by name: the file of the target calls the function of its name, and so do
 /// the suites that replay its corpus.
 pub mod targets {
     use crate::Source;

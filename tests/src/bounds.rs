@@ -1,4 +1,4 @@
-//! What a result may be off by: each number once, with where it comes from. Everything else is compared bit for bit.
+//! The bounds of errors: each number once, with its derivation. Everything else is compared bit for bit.
 //!
 //! `u` is half a unit in the last place of 1, `|v|` the length of a pair. Two kinds of numbers must not be confused. A
 //! *bound* follows from the arithmetic and holds for any input; suites ask it of random ones. A *figure* is what a
@@ -24,7 +24,7 @@ pub const NEAREST_STEPS: f64 = 0.97;
 /// 1/2).
 pub const F32_PAIR: f64 = 3.13;
 
-/// How far a rotation of an element type may be from the exact one.
+/// The largest errors of a rotation of an element type.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// `u`: 2^-24, 2^-8, 2^-11.
@@ -86,8 +86,9 @@ pub fn of<E: Number>() -> Bounds {
     }
 }
 
-/// How far the squared magnitude of a pair may be, relatively, for an inverse by the attention factor: `(1 + u)^2 - 1`
-/// with the unit `u` of f16 for any numbers, and of bf16 for those that are bf16; and a little for what f32 adds.
+/// The relative error that the squared magnitude of a pair may have for an inverse by the attention factor:
+/// `(1 + u)^2 - 1` with the unit `u` of f16 for any numbers, and of bf16 for those that are bf16; and a little for what
+/// f32 adds.
 pub fn squared_magnitude(cos: f32, sin: f32) -> f32 {
     if [cos, sin]
         .iter()

@@ -550,7 +550,7 @@ impl Located {
     }
 }
 
-/// What scales a code.
+/// The scales of codes.
 #[derive(Clone, Debug)]
 pub enum Scaling {
     /// `x / s`, a scale for all heads or for each.
@@ -749,7 +749,7 @@ impl<E: Number> Kept for Elements<E> {
     }
 }
 
-/// How numbers become codes.
+/// The quantization of numbers.
 #[derive(Clone, Debug)]
 pub enum Encoding {
     /// A code of 8 bits, and its scale.

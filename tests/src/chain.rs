@@ -1,4 +1,4 @@
-//! What a chain gives, a token at a time, from its definition: norm, scale, rotation, transform, and what is rounded
+//! The result of a chain, a token at a time, from its definition: norm, scale, rotation, transform, and what is rounded
 //! between them.
 
 use rope_core::stages::StageOrder;
@@ -12,7 +12,7 @@ use crate::{Angles, Expected, Number, Rotation, Source, View};
 /// A scale.
 #[derive(Clone, Debug)]
 pub struct Scale {
-    /// What is multiplied with.
+    /// The factors.
     pub factors: Factors,
     /// Where it stands.
     pub order: StageOrder,
@@ -255,7 +255,7 @@ pub fn heads_of<E: Number>(x: &[E], view: &View, [batch, token]: [usize; 2]) -> 
     (0..heads).map(head).collect()
 }
 
-/// What `y` must hold when the heads of its tokens are given: `None` leaves a token as it is.
+/// The expected `y` when the heads of its tokens are given: `None` leaves a token as it is.
 pub fn written<O: Number>(
     y: &[O],
     view: &View,

@@ -12,9 +12,9 @@ pub struct FullRows {
     pub cos: Vec<f32>,
     /// Each sin.
     pub sin: Vec<f32>,
-    /// How many.
+    /// The number of rows.
     pub rows: usize,
-    /// How many heads have their own; 1 where they share one.
+    /// The number of heads with their own; 1 where they share one.
     pub heads: usize,
     /// The channels that they rotate.
     pub rotary_dim: usize,
@@ -98,7 +98,7 @@ fn members(pairing: Pairing, pairs: usize, pair: usize) -> [usize; 2] {
     }
 }
 
-/// What `y` must hold when `x` has been rotated into it, forward or by the transpose.
+/// The expected `y` when `x` has been rotated into it, forward or by the transpose.
 pub fn rotated<I: Number, O: Number>(
     rotation: Rotation,
     rows: &FullRows,

@@ -139,7 +139,7 @@ impl Golden {
         files.iter().map(|file| Golden::file(file)).collect()
     }
 
-    /// What follows a key, of one word or several, if the file has it.
+    /// The words after a key, if the file has it.
     ///
     /// # Panics
     ///
@@ -155,7 +155,7 @@ impl Golden {
         Some(values)
     }
 
-    /// What follows a key.
+    /// The words after a key.
     ///
     /// # Panics
     ///

@@ -1,10 +1,10 @@
-//! What the gradients of pairs are, from their definition: one sum of doubles for each, term by term.
+//! The gradients of pairs from their definition: one sum of doubles for each, term by term.
 
 use rope_core::Pairing;
 
 use crate::{Number, View};
 
-/// What is added for a pair.
+/// The term of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Term {
     /// `x1 g2 - x2 g1`.

@@ -1,4 +1,4 @@
-//! What a norm gives, from its formula, a row of heads at a time.
+//! The result of a norm from its formula, a row of heads at a time.
 
 use half::{bf16, f16};
 use rope_core::norm::{NormFormula, NormReach, NormResult, NormSum, Weights};
@@ -106,17 +106,17 @@ impl List {
 pub struct Norm {
     /// Which sums, and what is rounded.
     pub formula: NormFormula,
-    /// What is added to the mean.
+    /// The epsilon that is added to the mean.
     pub eps: f32,
-    /// What is multiplied with.
+    /// The weights.
     pub weight: Option<List>,
-    /// What is added.
+    /// The biases.
     pub bias: Option<List>,
-    /// What it is taken over.
+    /// Its reach.
     pub reach: NormReach,
     /// Where it stands.
     pub order: StageOrder,
-    /// How it sums.
+    /// Its order of summation.
     pub sum: NormSum,
     /// Sums that come from elsewhere, and their width.
     pub given: Option<(Vec<f32>, usize)>,

@@ -133,7 +133,7 @@ impl Number for bf16 {
     }
 }
 
-/// What the values of a tensor are like.
+/// The kind of values of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Temper {
     /// Between -4 and 4, every bit of the significand at random.

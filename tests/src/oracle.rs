@@ -1,4 +1,4 @@
-//! What must come out, written per element from the definition. Shares no code with the kernels.
+//! The expected result, written per element from the definition. Shares no code with the kernels.
 
 use rope_core::{Backend, Direction, Error, Pairing, Rope};
 
@@ -66,7 +66,7 @@ impl Rotation {
     }
 }
 
-/// What a buffer must hold after a rotation.
+/// The expected contents of a buffer after a rotation.
 #[derive(Clone, Debug)]
 pub struct Expected<O> {
     /// Every element, the ones around the tensor included.
@@ -76,8 +76,8 @@ pub struct Expected<O> {
     pub computed: Vec<bool>,
 }
 
-/// What a rotation of a tensor of this shape is refused for: an inverse is not there where a pair has another magnitude
-/// than the attention factor, or none.
+/// The expected error of a rotation of a tensor of this shape: an inverse is not there where a pair has another
+/// magnitude than the attention factor, or none.
 pub fn refusal(direction: Direction, angles: &Angles, shape: [usize; 4]) -> Option<Error> {
     if direction != Direction::Inverse || shape.contains(&0) {
         return None;
@@ -116,8 +116,8 @@ pub fn answered(result: Result<(), Error>, refusal: Option<Error>) {
     assert_eq!(format!("{:?}", result.err()), format!("{refusal:?}"));
 }
 
-/// What `y`, painted as it is, must hold when `x` has been rotated into it, or was refused to be. In place they are the
-/// same.
+/// The expected contents of `y`, painted as it is, when `x` has been rotated into it, or was refused to be. In place
+/// they are the same.
 pub fn rotated<I: Number, O: Number>(
     rotation: Rotation,
     angles: &Angles,

@@ -3,7 +3,7 @@
 use half::f16;
 use rope_core::cache::{BlockFormat, QuantFormat};
 
-/// What a number is multiplied with, or divided by, before it is rounded to a code.
+/// The factor or divisor of a number before it is rounded to a code.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Factor {
     /// `x / s`

@@ -6,7 +6,7 @@
 /// The rotation that llama.cpp computes for an architecture.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ArchitectureRow {
-    /// How channels are paired and axes dealt out: its `llama_model_rope_type`.
+    /// The pairing of channels and the distribution of axes: its `llama_model_rope_type`.
     pub(crate) rope: Rope,
     /// Which layers have a sliding window.
     pub(crate) windows: Windows,
@@ -24,7 +24,7 @@ pub(crate) struct ArchitectureRow {
     pub(crate) skips: Skips,
     /// Which layers have no queries and keys.
     pub(crate) recurrent: Recurrent,
-    /// In which layers a tensor of factors counts: `rope_freqs`, `rope_factors_long` or `rope_factors_short`.
+    /// The layers in which a tensor of factors counts: `rope_freqs`, `rope_factors_long` or `rope_factors_short`.
     pub(crate) factors: Factors,
     /// The tensors of factors are the long and the short ones, whatever the scaling's type.
     pub(crate) long_short: bool,
@@ -34,7 +34,7 @@ pub(crate) struct ArchitectureRow {
     pub(crate) alpha: bool,
     /// The whole head, base 10000, no scaling.
     pub(crate) fixed: bool,
-    /// What the file describes with this key above 0 was not read.
+    /// A key that is refused above 0: its meaning was not read.
     pub(crate) refuses: Option<&'static str>,
 }
 

@@ -1,5 +1,5 @@
-//! How a model arranges its frequencies: which one of a set of base frequencies each pair takes, and which axis of the
-//! positions drives it. Read from the `recomposition_frequencies` of each class.
+//! The arrangement of a model's frequencies: which one of a set of base frequencies each pair takes, and which axis of
+//! the positions drives it. Read from the `recomposition_frequencies` of each class.
 
 use crate::error::{Result, missing, must_be};
 use crate::json::{Object, counts, given, invalid};
@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use rope_core::axes::Axes;
 use rope_core::{Frequencies, Scaling};
 
-/// How the pairs of a head, or the channels of full-width rows, lie over its axes.
+/// The axes of the pairs of a head, or of the channels of full-width rows.
 pub(crate) enum Arrangement {
     /// As rope-core has it.
     Known(Axes<'static>),

@@ -49,7 +49,7 @@ use rope_core::axes::Axes;
 /// a key that is not meant; [`Config::frequencies_over`] takes base and scaling alone from the file of a model that is
 /// not known here, and leaves all that the table would have said to the caller.
 ///
-/// What the model's own code answers, this answers with the same values, unless the file says something else about the
+/// The answers have the values of the model's own code, unless the file says something else about the
 /// rotation. [`Model::ignored`] lists what the file says and the code ignores.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -483,7 +483,8 @@ fn remove_at(object: &mut Object, path: &str) {
     }
 }
 
-/// Of a part that an object does not have: the parts that it has are its objects with a type, or named as parts are.
+/// The error of a part that an object does not have: the parts that it has are its objects with a type, or named as
+/// parts are.
 #[cold]
 fn no_such_part(part: &str, missing: &str, object: &Object) -> Refusal {
     let mut parts = Vec::new();

@@ -21,7 +21,7 @@ macro_rules! errors {
         #[derive(Clone, Debug, PartialEq)]
         #[non_exhaustive]
         pub enum Error {
-            /// What rope-core refuses: numbers of a file that no frequencies are made of, and tensors and rows that do
+            /// An error of rope-core: numbers of a file that no frequencies are made of, and tensors and rows that do
             /// not fit each other.
             Rope(rope_core::Error),
             $(

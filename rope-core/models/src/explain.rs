@@ -19,10 +19,10 @@ use core::ops::Range;
 
 use rope_core::{Direction, Element, Error, Pairing, Rope, Rows, Shape, Tensor};
 
-/// How far what a rotation gives may be from what was seen, relative to the length of that.
+/// The largest distance between a rotation and the given heads, relative to their length.
 const TOLERANCE: f64 = 1.0 / 64.0;
 
-/// How many times as far away the next best explanation has to be.
+/// The least distance of the next best explanation, as a multiple of the best one's.
 const SEPARATION: f64 = 4.0;
 
 /// What is nearer than this, relative to the length of what was seen, is as good as there: one rounding to bf16, which
@@ -30,7 +30,7 @@ const SEPARATION: f64 = 4.0;
 /// values that did not change.
 const RESOLUTION: f64 = 1.0 / 512.0;
 
-/// How code rotates heads: all that a tensor does not say.
+/// The convention of a rotation: everything that a tensor does not contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Convention {
     input: Pairing,

@@ -45,7 +45,8 @@ pub enum GgufValue<'a> {
     Integers(&'a [i32]),
     /// An array of booleans.
     Bools(&'a [bool]),
-    /// What no key about the rotation has: an array of anything else, or of more entries than a model may have layers.
+    /// A value that no key about the rotation has: an array of anything else, or of more entries than a model may have
+    /// layers.
     Others,
 }
 
@@ -64,7 +65,7 @@ impl fmt::Display for GgufValue<'_> {
     }
 }
 
-/// What a GGUF file says of its rotary embedding: its keys, and for some models a tensor of factors.
+/// The rotary embedding of a GGUF file: its keys, and for some models a tensor of factors.
 ///
 /// [`Gguf::from_bytes`] reads a file, and [`Gguf::new`] takes keys and values that another parser has read.
 /// [`Gguf::model`] has the answers.
@@ -226,8 +227,8 @@ impl<'a> Gguf<'a> {
     /// # Ok::<(), rope_models::Error>(())
     /// ```
     ///
-    /// Of a file that was split (`split.count` above 1) it takes the first part, and [`Gguf::with_part`] the others.
-    /// They matter if the first one does not list the tensor of factors.
+    /// A split file (`split.count` above 1) begins with the first part; [`Gguf::with_part`] adds the
+    /// others. They matter if the first one does not list the tensor of factors.
     ///
     /// # Errors
     ///
@@ -362,7 +363,7 @@ impl<'a> Gguf<'a> {
         self
     }
 
-    /// What the file says, read once: the same answers as those of a `config.json`, layer by layer, in a value that
+    /// Reads the file once: the same answers as those of a `config.json`, layer by layer, in a value that
     /// needs the file no longer. What takes a [`Model`], as the adapters do, takes one of a GGUF file.
     ///
     /// ```

@@ -263,7 +263,7 @@ fn read(parser: &mut Jiter<'_>, first: Peek, depth: usize) -> JiterResult<Value>
     })
 }
 
-/// Of entries with the same key the first place and the last value.
+/// Keeps, of entries with the same key, the first place and the last value.
 #[cfg(feature = "config")]
 fn last_of_equal(mut entries: Vec<(String, Value)>) -> Object {
     let keys = entries.iter().enumerate();

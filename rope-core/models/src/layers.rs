@@ -16,7 +16,7 @@ use rope_core::{
     TensorMut,
 };
 
-/// How a model rotates its queries and keys in some of its layers: all that its code does.
+/// The rotation of a model's queries and keys in some of its layers, as its code computes it.
 ///
 /// ```
 /// use rope_core::{Tensor, TensorMut};
@@ -394,7 +394,7 @@ impl Layer<'_> {
 }
 
 impl Layers {
-    /// Of what another reader found: the type of each layer and the place of its rotation.
+    /// Layers from the results of another reader: the type of each layer and the place of its rotation.
     pub(crate) fn of_parts(
         layers: Vec<(Option<String>, Option<usize>)>,
         rotations: Vec<Rotation>,
@@ -730,7 +730,7 @@ pub(crate) fn ambiguous(kinds: &[&str]) -> Refusal {
     .into()
 }
 
-/// Of a type that no layer has: those that there are, the nearest first.
+/// The error of a type that no layer has: those that there are, the nearest first.
 #[cold]
 #[inline(never)]
 pub(crate) fn no_such_type(chosen: &str, kinds: &[&str]) -> Refusal {

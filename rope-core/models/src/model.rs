@@ -8,7 +8,7 @@ use crate::reading::Reading;
 use crate::types::Rotates;
 use alloc::vec::Vec;
 
-/// How a model rotates and norms its queries and keys: what was read from its file, once.
+/// The rotations and norms of a model's queries and keys, read once from its file.
 ///
 /// ```
 /// use rope_core::Pairing;
@@ -53,7 +53,7 @@ impl Model {
         }
     }
 
-    /// Of what another reader found; `norm` is why it says nothing of norms.
+    /// A model from the results of another reader; `norm` is the reason for missing norms.
     pub(crate) fn of_parts(
         name: &'static str,
         layers: Result<Layers>,
@@ -74,7 +74,7 @@ impl Model {
         self.name
     }
 
-    /// What the file says of the rotation, and of the norm, that the model's code ignores: of each key the path, the
+    /// The keys about the rotation and the norm that the model's code ignores: of each key the path, the
     /// value and the reason. Those that say something else than the code does are [`Ignored::significant`], and errors
     /// unless [`Config::lenient`](crate::Config::lenient) was chosen. Of a GGUF file there are none.
     ///

@@ -280,7 +280,8 @@ impl<'c> Reading<'c> {
             || matches!(self.config_by_layer(), Ok(Some(_)))
     }
 
-    /// What single layers change, where their heads may depend on it: `save_pretrained` writes the layers that differ.
+    /// The changes of single layers, where their heads may depend on them: `save_pretrained` writes the layers that
+    /// differ.
     fn config_by_layer(&self) -> Result<Option<&'c Object>> {
         match self.row.head {
             Head::Global(..)

@@ -8,7 +8,7 @@ use rope_models::{Config, Error, Layers, ModelNorm, Rotation};
 
 use crate::Source;
 
-/// What a test wants to know of a file whose model it needs for nothing else.
+/// The answers of a file, for tests that need nothing else of its model.
 #[expect(clippy::missing_errors_doc, reason = "those of the model")]
 pub trait Questions {
     /// The rotation of all layers.

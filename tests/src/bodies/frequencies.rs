@@ -448,7 +448,7 @@ fn gguf(source: &mut Source<'_>) {
     answers(source, &gguf);
 }
 
-/// What a file says of its layers and of their rotation, if it is not refused.
+/// The layers of a file and their rotation, if it is not refused.
 pub(super) fn answers(source: &mut Source<'_>, gguf: &Gguf<'_>) {
     let model = match gguf.model() {
         Ok(model) => model,

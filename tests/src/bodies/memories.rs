@@ -44,7 +44,7 @@ fn heads(x: &rope_tensor_mut) -> impl Iterator<Item = std::ops::Range<usize>> {
     })
 }
 
-/// How often [`packed`] came to each end.
+/// The counts of [`packed`]'s outcomes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Packed {
     /// Q and K lie one after another.

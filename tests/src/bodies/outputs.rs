@@ -50,7 +50,7 @@ impl<O: Number> InTensor<O> {
         }
     }
 
-    /// What it must hold then.
+    /// Its expected contents.
     fn expected<I: Number>(
         &self,
         chain: &Chain,
@@ -197,7 +197,7 @@ fn into_each<I: Number, O: Number>(source: &mut Source<'_>) {
     }
 }
 
-/// What a target of one more head is refused for.
+/// The expected error of a target with one more head.
 fn mismatch(heads: usize) -> Error {
     Error::ShapeMismatch {
         dimension: rope_core::Dimension::Heads,

@@ -175,7 +175,7 @@ fn reach(shape: Shape, strides: Strides) -> u128 {
     last.fold(1, u128::saturating_add)
 }
 
-/// Of the extents that are not zero.
+/// The extents that are not zero.
 fn product(shape: Shape) -> Option<usize> {
     extents(shape)
         .into_iter()

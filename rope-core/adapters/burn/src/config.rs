@@ -35,7 +35,7 @@ use crate::{Error, RotaryEncoding};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(crate = "burn_core::serde")]
 pub struct RotaryEncodingConfig {
-    /// How many positions the rows are made of once. (Those of other positions are made when they are asked for.)
+    /// The number of positions whose rows are made once. (Rows of other positions are made on demand.)
     pub max_sequence_length: usize,
     /// The channels of a head: the last dimension of what is rotated.
     pub d_model: usize,

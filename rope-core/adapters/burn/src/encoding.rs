@@ -14,8 +14,8 @@ use crate::{Error, RotaryRows, rotate};
 ///
 /// [`forward`](RotaryEncoding::forward), [`apply`](RotaryEncoding::apply), [`shift`](RotaryEncoding::shift) and
 /// [`reset`](RotaryEncoding::reset) are burn-nn's methods, and panic where burn-nn does, with the words of [`Error`].
-/// What burn-nn does not have returns a `Result`. A position outside the window is no error: its rows are made for the
-/// call. All angles are exact.
+/// Methods that burn-nn does not have return a `Result`. A position outside the window is no error: its rows are made
+/// for the call. All angles are exact.
 ///
 /// It has no parameters: as in burn-nn, nothing is saved with a record and nothing is trained. Frequencies that are
 /// learned go through [`RotaryRows::new`] and [`rotate`].
@@ -67,7 +67,7 @@ impl ModuleDisplay for RotaryEncoding {
 }
 
 impl RotaryEncoding {
-    /// Of any frequencies, over heads of `d_model` channels: the first ones of them rotate.
+    /// An encoding by any frequencies, over heads of `d_model` channels: the first ones of them rotate.
     pub(crate) fn new(
         frequencies: Frequencies<'static>,
         pairing: Pairing,
@@ -95,7 +95,7 @@ impl RotaryEncoding {
         })
     }
 
-    /// What a model's `config.json` says, read by [`rope_models::Config`].
+    /// An encoding by a model's `config.json`, read by [`rope_models::Config`].
     ///
     /// # Errors
     ///

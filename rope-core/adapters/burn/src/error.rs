@@ -10,9 +10,9 @@ use burn_core::tensor::{DType, Device};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
-    /// What rope-core refused: parameters of frequencies, positions, or rows that rotate more channels than a head has.
+    /// An error of rope-core: parameters of frequencies, positions, or rows that rotate more channels than a head has.
     Rope(rope_core::Error),
-    /// What rope-models refused: a model's file without an answer for each layer.
+    /// An error of rope-models: a model's file without an answer for each layer.
     #[cfg(feature = "models")]
     Model(rope_models::Error),
     /// [`RotaryRows::new`](crate::RotaryRows::new): cos and sin differ in shape.

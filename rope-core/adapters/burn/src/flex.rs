@@ -59,7 +59,7 @@ fn rotate_elements<E: Element + BurnElement>(
     each_element::<E>(x, in_place, across)
 }
 
-/// What one of two functions makes of a tensor that is [`readable`]: in place if that is the only handle of its memory,
+/// Applies one of two functions to a tensor that is [`readable`]: in place if that is the only handle of its memory,
 /// and else into memory of its own.
 fn each_element<E: Element + BurnElement>(
     mut x: FlexTensor,

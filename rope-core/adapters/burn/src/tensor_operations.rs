@@ -50,7 +50,7 @@ mod tests {
     use burn::tensor::{DType, Device, Distribution, Tensor};
     use rope_core::Pairing;
 
-    /// What another backend does with 16 bits is what rope-core does: f32, and one rounding.
+    /// Another backend computes 16-bit elements as rope-core does: in f32, with one rounding.
     #[test]
     fn elements_of_16_bits_have_the_bits_of_rope_core() {
         let device = Device::flex();

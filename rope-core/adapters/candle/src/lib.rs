@@ -30,7 +30,7 @@
 //!
 //! # What is promised
 //!
-//! What rope-core promises: given the same cos and sin, f32 has the bits of candle's own functions; bf16 and f16 are
+//! The promise is rope-core's: given the same cos and sin, f32 has the bits of candle's own functions; bf16 and f16 are
 //! rotated in f32 and rounded once, where candle's own round every product and every sum; angles of [`Rotary`] are
 //! exact at any position. What is refused is a `candle_core::Error` in rope-core's words or in those here, and has
 //! touched nothing.

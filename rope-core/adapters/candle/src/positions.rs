@@ -16,7 +16,7 @@ enum Values {
 }
 
 impl Positions {
-    /// Of one axis in any shape; of several `[axes, ..]`.
+    /// Positions of one axis in any shape; of several `[axes, ..]`.
     pub(crate) fn new(tensor: &Tensor, axes: usize) -> Result<Self> {
         if axes > 1 && tensor.dims().first() != Some(&axes) {
             bail!(

@@ -60,7 +60,7 @@ impl Rotary {
         }
     }
 
-    /// Of the text of a model's `config.json`, if all its layers rotate in one way. (If they do not:
+    /// A rotation by the text of a model's `config.json`, if all its layers rotate in one way. (If they do not:
     /// [`Rotary::of_layers`].)
     ///
     /// # Errors
@@ -72,8 +72,8 @@ impl Rotary {
         Ok(model.rotation().map_err(refused)?.clone().into())
     }
 
-    /// Of each layer of a model, in their order; `None` for those that do not rotate. Layers that rotate alike share
-    /// their frequencies, and may share rows: any of them makes the rows of all.
+    /// The rotation of each layer of a model, in order; `None` for those that do not rotate. Layers that rotate alike
+    /// share their frequencies, and may share rows: any of them makes the rows of all.
     ///
     /// # Errors
     ///
@@ -317,7 +317,7 @@ impl Rotary {
         Ok(())
     }
 
-    /// What does not depend on the rows; `[batch, tokens, heads, head_dim]`.
+    /// Checks what does not depend on the rows; returns `[batch, tokens, heads, head_dim]`.
     fn check_in_place(&self, name: &str, x: &Tensor) -> Result<[usize; 4]> {
         on_cpu(name, x)?;
         if x.track_op() {
@@ -345,7 +345,7 @@ fn coincide(x: &Tensor, y: &Tensor) -> bool {
 }
 
 impl From<rope_models::Rotation> for Rotary {
-    /// Of what a configuration says of a layer.
+    /// The rotation of a layer's configuration.
     fn from(rotation: rope_models::Rotation) -> Self {
         let (input, output) = rotation.pairing();
         let model = ModelHeads {

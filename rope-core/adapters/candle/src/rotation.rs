@@ -49,7 +49,7 @@ impl Rotation {
         }
     }
 
-    /// What takes gradients back, if there is such a rotation. (That of the inverse divides by the square of the
+    /// The rotation that takes gradients back, if there is one. (That of the inverse divides by the square of the
     /// attention factor, forward.)
     pub(crate) fn transposed(&self) -> Option<Self> {
         let direction = match self.direction {
@@ -74,7 +74,7 @@ impl Rotation {
         plan
     }
 
-    /// What one call each rotates of heads with `given` channels: of the model's whole heads, or of the rotating
+    /// The parts, a call each, of heads with `given` channels: of the model's whole heads, or of the rotating
     /// channels alone, which are another tensor of a model.
     fn parts(&self, given: usize) -> Result<Vec<Part>> {
         let Some(ModelHeads {

@@ -1,4 +1,4 @@
-//! How the rows of the table are kept. A row names two or three of its fields, so each field is a column: the numbers
+//! The storage of the table's rows. A row names two or three of its fields, so each field is a column: the numbers
 //! of the rows that name it, and what they say. Whole rows would be 30 KB of each program that reads a `config.json`;
 //! the columns are 7.
 

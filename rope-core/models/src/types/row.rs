@@ -233,7 +233,7 @@ pub(crate) enum Head {
         /// Other keys or values for them.
         quirk: Latent,
     },
-    /// That of the memory attention, `memory_attention_*`.
+    /// The head of the memory attention, `memory_attention_*`.
     Memory,
 }
 
@@ -442,7 +442,7 @@ pub(crate) enum RopeTypes {
     PhiMoe,
 }
 
-/// How pairs take frequencies and axes: see `axes.rs`. Numbers are the sections of a file without any.
+/// The distribution of frequencies and axes over pairs: see `axes.rs`. Numbers are the sections of a file without any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AxesOf {
     /// One axis.
