@@ -136,7 +136,6 @@ class Refused(unittest.TestCase):
             self.refuses("cos is .* but sin is", call, x, cos, sin[:4])
             self.refuses("must be \\[batch", call, x[0, 0], cos, sin)
             self.refuses("dimensions", call, x[None, None], cos, sin)
-            self.refuses("float64", call, x.double(), cos, sin)
             self.refuses("operators rotate float32", call, x.long(), cos, sin)
             self.refuses("operators rotate float32", call, x.bool(), cos, sin)
             self.refuses("each value twice", call, x, torch.rand(5, 8), torch.rand(5, 8), repeat="halves")

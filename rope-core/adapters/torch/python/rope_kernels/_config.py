@@ -8,7 +8,7 @@ import torch
 from . import _gradients
 from ._library import ops
 from ._plan import INPUT, OUTPUT, TOKENS_MAJOR, TRANSPOSE, plan
-from ._rotate import written
+from ._rotate import refuse_other_pairing, written
 
 
 class NothingRotates(RuntimeError):
@@ -51,13 +51,13 @@ class Rotation:
         except RuntimeError as error:
             kind = int(ops.config_refusal(self.config))
             raise (RuntimeError, NothingRotates, ChoosePart, IgnoredKey)[kind](str(error)) from None
-        bits, self.head_dim, first, end, self.axes, full_width, factor = numbers
+        self.bits, self.head_dim, first, end, self.axes, full_width, factor = numbers
         self.window = range(first, end)
         self.is_full_width = bool(full_width)
         self.attention_factor = struct.unpack("d", struct.pack("q", factor))[0]
-        self.pairing = "interleaved" if bits & INPUT else "half"
-        self.output_pairing = "interleaved" if bits & OUTPUT else "half"
-        self.direction = "transpose" if bits & TRANSPOSE else "forward"
+        self.pairing = "interleaved" if self.bits & INPUT else "half"
+        self.output_pairing = "interleaved" if self.bits & OUTPUT else "half"
+        self.direction = "transpose" if self.bits & TRANSPOSE else "forward"
 
     @property
     def ignored(self):
@@ -74,14 +74,13 @@ class Rotation:
 
     def rotate(self, x, positions, layout="bhsd"):
         """A new tensor: x rotated at these positions. Its heads are the model's, or the channels that rotate alone."""
-        bits = plan(layout=layout) & TOKENS_MAJOR
-        if _gradients.needed(x):
-            return _gradients.RotateByConfig.apply(x, self.config, positions, bits)
-        return ops.rotate_by_config(x, self.config, positions, bits)
+        return _gradients.rotated_by_config(x, self, positions, plan(layout=layout) & TOKENS_MAJOR)
 
     def rotate_(self, x, positions, layout="bhsd"):
-        """Rotates x in place, and returns it; without gradients."""
-        if _gradients.needed(x):
-            raise RuntimeError("x requires a gradient; use rotate")
-        ops.rotate_by_config_(x, self.config, positions, plan(layout=layout) & TOKENS_MAJOR)
-        return written(x)
+        """Rotates x in place, and returns it."""
+        bits = plan(layout=layout) & TOKENS_MAJOR
+        if not _gradients.by_copy(x):
+            ops.rotate_by_config_(x, self.config, positions, bits)
+            return written(x)
+        refuse_other_pairing(self.bits)
+        return x.copy_(self.rotate(x, positions, layout))

@@ -4,13 +4,14 @@ import torch
 
 from . import _gradients
 from ._library import ops
-from ._plan import plan
+from ._plan import INPUT, OUTPUT, plan
 
 
 def rotate(x, cos, sin, *, ids=None, attention_factor=1.0, group=None, **how):
     """A new tensor: x rotated by rows of cos and sin, or by those rows of a table that ids name, one for each token
-    (`[tokens]` or `[batch, tokens]`). `how` is what `plan` takes. Gradients of x, cos and sin, of any order; of a table
-    with repeated values they are added to the first of two.
+    (`[tokens]` or `[batch, tokens]`). `how` is what `plan` takes. Derivatives by x, cos and sin, of any order, backward
+    and forward, and the transformations of torch.func; gradients of a table with repeated values are added to the first
+    of two. float64 is computed in float64, by PyTorch's operators.
 
     group: a group of torch.distributed whose ranks have the heads of one rotation among them, in their order and each
     as many. Gradients of cos and sin, which all these heads share, are then sums over all of them, on every rank and
@@ -24,11 +25,13 @@ def rotate_qk(q, k, cos, sin, *, ids=None, attention_factor=1.0, group=None, **h
 
 
 def rotate_(x, cos, sin, *, ids=None, attention_factor=1.0, **how):
-    """Rotates x in place, and returns it. Gradients of x only: those of cos and sin need what was overwritten."""
+    """Rotates x in place, and returns it. Gradients of x only: those of cos and sin need what was overwritten. Tangents
+    of all three."""
     bits = plan(**how)
-    if _gradients.needed(x, cos, sin):
+    if _gradients.by_copy(x, cos, sin):
         _refuse_table_gradients(cos, sin, "rotate")
-        if torch.compiler.is_compiling():
+        if x.dtype is torch.float64 or _gradients.transformed() or torch.compiler.is_compiling():
+            refuse_other_pairing(bits)
             return x.copy_(_gradients.rotated(x, cos, sin, ids, bits, attention_factor))
         return _gradients.RotateInPlace.apply(x, cos, sin, ids, bits, attention_factor)
     if ids is None:
@@ -44,22 +47,24 @@ def rotate_qk_(q, k, cos, sin, *, ids=None, attention_factor=1.0, **how):
     Views of one packed projection are fine; Q and K that are known to share heads are refused.
     """
     bits = plan(**how)
-    if _gradients.needed(q, k, cos, sin):
+    if _gradients.by_copy(q, k, cos, sin):
         _refuse_table_gradients(cos, sin, "rotate_qk")
         # Each rotates by a function of its own, as autograd has none for two views of one tensor. A trace has no memory
         # that they could share.
         if not torch.compiler.is_compiling():
             with torch.no_grad():
-                if ids is None:
-                    ops.check_qk(q, k, cos, sin, bits, attention_factor)
-                else:
-                    ops.check_qk_at(q, k, cos, sin, ids, bits, attention_factor)
+                _gradients.check_qk(q, k, cos, sin, ids, bits, attention_factor)
         return tuple(rotate_(x, cos, sin, ids=ids, attention_factor=attention_factor, **how) for x in (q, k))
     if ids is None:
         ops.rotate_qk_(q, k, cos, sin, bits, attention_factor)
     else:
         ops.rotate_qk_at_(q, k, cos, sin, ids, bits, attention_factor)
     return written(q), written(k)
+
+
+def refuse_other_pairing(bits):
+    if bool(bits & INPUT) != bool(bits & OUTPUT):
+        raise RuntimeError("output_pairing is another one than pairing, which x in place cannot have; use rotate")
 
 
 def written(x):

@@ -1,4 +1,4 @@
-"""Norms before a rotation, and writes into caches after it, in one pass. They have no gradients."""
+"""Norms before a rotation, and writes into caches after it, in one pass. They have no derivatives."""
 
 import torch
 
@@ -21,9 +21,12 @@ def _norm(formula, over, order):
     return choice("formula", _FORMULAS, formula) | choice("over", _REACHES, over) | choice("order", _ORDERS, order)
 
 
-def _refuse_gradients(*tensors):
-    if _gradients.needed(*tensors):
-        raise RuntimeError("norms and caches have no gradients here; call them within torch.no_grad()")
+def _refuse_derivatives(*tensors):
+    _gradients.refuse(
+        "norms and caches have no gradients, no tangents and no transformations of torch.func; call them within "
+        "torch.no_grad(), with tensors that have no tangent",
+        *tensors,
+    )
 
 
 def norm_rotate_qk_(
@@ -36,7 +39,7 @@ def norm_rotate_qk_(
     "chameleon", "layer_norm", or "once", which rounds only the result. over: a "head", or all heads of a token ("row").
     order: "before" the rotation or "after" it.
     """
-    _refuse_gradients(q, k, *(weight for weight in (q_weight, k_weight) if weight is not None))
+    _refuse_derivatives(q, k, cos, sin, *(weight for weight in (q_weight, k_weight) if weight is not None))
     weights = [q.new_empty(0) if weight is None else weight for weight in (q_weight, k_weight)]
     ops.norm_rotate_qk_(q, k, *weights, cos, sin, eps, _norm(formula, over, order), plan(**how))
     return written(q), written(k)
@@ -57,7 +60,7 @@ def rotate_into_caches(
     cache_layout: "nhd" is [blocks, block_size, heads, head_dim], "hnd" [blocks, heads, block_size, head_dim]; the last
     dimension of blocks counts bytes.
     """
-    _refuse_gradients(k, v, cos, sin)
+    _refuse_derivatives(k, v, cos, sin, key_cache, value_cache, slots)
     number = -1 if formula is None else _norm(formula, over, order)
     code = choice("format", _FORMATS, format) | choice("cache_layout", _CACHE_LAYOUTS, cache_layout)
     scales = [

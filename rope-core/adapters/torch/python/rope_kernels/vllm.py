@@ -7,7 +7,7 @@ of its own (DeepSeek's scaled one, dual chunks) stays vLLM's.
 
 import torch
 
-from ._gradients import needed
+from ._gradients import needed, transformed
 from ._library import ops
 from ._plan import plan
 from ._rotate import rotate
@@ -16,7 +16,7 @@ _ELEMENTS = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def _ours(*tensors):
-    return not needed(*tensors) and all(x.device.type == "cpu" and x.dtype in _ELEMENTS for x in tensors)
+    return not needed(*tensors) and not transformed() and all(x.device.type == "cpu" and x.dtype in _ELEMENTS for x in tensors)
 
 
 class _Rotary:
