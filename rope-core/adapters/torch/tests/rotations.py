@@ -1,5 +1,6 @@
 """Rotations by rows: bits against rope-core's golden data and against eager PyTorch; refusals; fuzzed calls."""
 
+import itertools
 import random
 import unittest
 
@@ -80,6 +81,22 @@ class Eager(unittest.TestCase):
                 same(self, target, expected, what)
                 target.copy_(x)
                 same(self, around, base, f"{what}: written beside the tensor")
+
+    def test_every_element_rounded_as_eager(self):
+        torch.manual_seed(SEED)
+        every = torch.arange(-(1 << 15), 1 << 15).to(torch.int16)
+        for dtype, pairing in itertools.product((torch.bfloat16, torch.float16), ("half", "interleaved")):
+            x = every.view(dtype)[torch.randperm(1 << 16)].view(1, 1, -1, 64)
+            rows = torch.randn(2, x.shape[2], 32) * 2.0 ** torch.randint(-20, 2, (2, x.shape[2], 32))
+            cos, sin = rows.to(dtype)
+            repeat = "halves" if pairing == "half" else "pairs"
+            full = [torch.cat((t, t), -1) if pairing == "half" else t.repeat_interleave(2, -1) for t in (cos, sin)]
+            wanted = eager(x, *full, pairing)
+            for ours in (rope_kernels.rotate(x, *full, repeat=repeat, pairing=pairing, rounding="eager"),
+                         rope_kernels.rotate_(x.clone(), cos, sin, pairing=pairing, rounding="eager")):
+                self.assertTrue(torch.equal(ours.isnan(), wanted.isnan()))
+                # A NaN is any NaN.
+                same(self, ours.nan_to_num(nan=7.0), wanted.nan_to_num(nan=7.0), f"{dtype} {pairing}")
 
     def test_packed_queries_and_keys(self):
         torch.manual_seed(SEED)
