@@ -160,6 +160,12 @@ class Refused(unittest.TestCase):
             self.refuses("even", call, x, torch.ones(5, 7), torch.ones(5, 7), repeat="halves")
             self.refuses("magnitude|attention", call, x, 2 * cos, sin, direction="inverse")
             self.refuses("pairing is", call, x, cos, sin, pairing="other", error=ValueError)
+        complex_rows = torch.polar(cos, sin)
+        for call in (lambda *rows: rope_kernels.rotate(x, *rows), lambda *rows: rope_kernels.rotate_(x, *rows),
+                     lambda *rows: rope_kernels.rotate_qk(x, x, *rows), lambda *rows: rope_kernels.rotate_qk_(x, x, *rows)):
+            self.refuses("freqs_cis.real, freqs_cis.imag", call, complex_rows, error=TypeError)
+            self.refuses("sin is missing", call, cos, error=TypeError)
+            self.refuses("operators rotate float32", call, complex_rows, complex_rows)
         self.refuses("plan is", torch.ops.rope_kernels.rotate, x, cos, sin, plan=12)
         self.refuses("one type", rope_kernels.rotate_, x.bfloat16(), cos, sin, rounding="eager")
         self.refuses("pairing", rope_kernels.rotate_, x, cos, sin, output_pairing="interleaved")

@@ -7,7 +7,7 @@ from ._library import ops
 from ._plan import INPUT, OUTPUT, plan
 
 
-def rotate(x, cos, sin, *, ids=None, attention_factor=1.0, group=None, **how):
+def rotate(x, cos, sin=None, *, ids=None, attention_factor=1.0, group=None, **how):
     """A new tensor: x rotated by rows of cos and sin, or by those rows of a table that ids name, one for each token
     (`[tokens]` or `[batch, tokens]`). `how` is what `plan` takes. Derivatives by x, cos and sin, of any order, backward
     and forward, and the transformations of torch.func; gradients of a table with repeated values are added to the first
@@ -16,17 +16,23 @@ def rotate(x, cos, sin, *, ids=None, attention_factor=1.0, group=None, **how):
     group: a group of torch.distributed whose ranks have the heads of one rotation among them, in their order and each
     as many. Gradients of cos and sin, which all these heads share, are then sums over all of them, on every rank and
     with the bits of a single process; the backward pass gathers x and its gradient for them, and is of first order."""
+    if sin is None:
+        _refuse_without_sin(cos)
     return _gradients.rotated(x, cos, sin, ids, plan(**how), attention_factor, group)
 
 
-def rotate_qk(q, k, cos, sin, *, ids=None, attention_factor=1.0, group=None, **how):
+def rotate_qk(q, k, cos, sin=None, *, ids=None, attention_factor=1.0, group=None, **how):
     """`rotate` of queries and keys, by the same rows."""
+    if sin is None:
+        _refuse_without_sin(cos)
     return _gradients.rotated_qk(q, k, cos, sin, ids, plan(**how), attention_factor, group)
 
 
-def rotate_(x, cos, sin, *, ids=None, attention_factor=1.0, **how):
+def rotate_(x, cos, sin=None, *, ids=None, attention_factor=1.0, **how):
     """Rotates x in place, and returns it. Gradients of x only: those of cos and sin need what was overwritten. Tangents
     of all three."""
+    if sin is None:
+        _refuse_without_sin(cos)
     bits = plan(**how)
     if _gradients.by_copy(x, cos, sin):
         _refuse_table_gradients(cos, sin, "rotate")
@@ -41,11 +47,13 @@ def rotate_(x, cos, sin, *, ids=None, attention_factor=1.0, **how):
     return written(x)
 
 
-def rotate_qk_(q, k, cos, sin, *, ids=None, attention_factor=1.0, **how):
+def rotate_qk_(q, k, cos, sin=None, *, ids=None, attention_factor=1.0, **how):
     """`rotate_` of queries and keys, checked before either is touched; returns both.
 
     Views of one packed projection are fine; Q and K that are known to share heads are refused.
     """
+    if sin is None:
+        _refuse_without_sin(cos)
     bits = plan(**how)
     if _gradients.by_copy(q, k, cos, sin):
         _refuse_table_gradients(cos, sin, "rotate_qk")
@@ -73,6 +81,15 @@ def written(x):
     if not torch.compiler.is_compiling() and not x.is_inference():
         torch.autograd.graph.increment_version(x)
     return x
+
+
+def _refuse_without_sin(cos):
+    if isinstance(cos, torch.Tensor) and cos.is_complex():
+        raise TypeError(
+            "cos is complex and sin is missing; pass the real part as cos and the imaginary part as sin "
+            '(freqs_cis.real, freqs_cis.imag), usually with pairing="interleaved"'
+        )
+    raise TypeError("sin is missing; pass cos and sin")
 
 
 def _refuse_table_gradients(cos, sin, instead):
