@@ -11,6 +11,7 @@ from ._plan import plan
 from ._rotate import rotate, rotate_, rotate_qk, rotate_qk_
 from ._stages import norm_rotate_qk_, rotate_into_caches
 
+__version__ = "0.1.0"
 __all__ = [
     "ChoosePart", "IgnoredKey", "NothingRotates", "Rotation", "norm_rotate_qk_", "plan", "rotate", "rotate_",
     "rotate_into_caches", "rotate_qk", "rotate_qk_",

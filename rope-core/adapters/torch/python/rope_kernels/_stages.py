@@ -1,11 +1,19 @@
 """Norms before a rotation, and writes into caches after it, in one pass. They have no derivatives."""
 
+from typing import Literal
+
 import torch
+from torch import Tensor
 
 from . import _gradients
 from ._library import ops
-from ._plan import choice, plan
+from ._plan import Direction, Layout, Pairing, Repeat, Rounding, choice, plan
 from ._rotate import written
+
+Formula = Literal["llama", "olmo2", "gemma", "llama4", "chameleon", "layer_norm", "once"]
+Over = Literal["head", "row"]
+Order = Literal["before", "after"]
+Format = Literal["elements", "e4m3", "int8", "int8_away", "q8_0", "q4_0"]
 
 _FORMULAS = {
     name: index
@@ -30,8 +38,11 @@ def _refuse_derivatives(*tensors):
 
 
 def norm_rotate_qk_(
-    q, k, q_weight, k_weight, cos, sin, *, eps=1e-6, formula="llama", over="head", order="before", **how
-):
+    q: Tensor, k: Tensor, q_weight: Tensor | None, k_weight: Tensor | None, cos: Tensor, sin: Tensor, *,
+    eps: float = 1e-6, formula: Formula = "llama", over: Over = "head", order: Order = "before",
+    pairing: Pairing = "half", direction: Direction = "forward", layout: Layout = "bhsd", repeat: Repeat = "none",
+    rounding: Rounding = "once", output_pairing: Pairing | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Norms the heads of Q and of K, each with its weights (`[head_dim]` or `[heads, head_dim]`; None: without), and
     rotates them, in place; returns both.
 
@@ -40,15 +51,20 @@ def norm_rotate_qk_(
     order: "before" the rotation or "after" it.
     """
     _refuse_derivatives(q, k, cos, sin, *(weight for weight in (q_weight, k_weight) if weight is not None))
+    how = plan(pairing, direction, layout, repeat, rounding, output_pairing)
     weights = [q.new_empty(0) if weight is None else weight for weight in (q_weight, k_weight)]
-    ops.norm_rotate_qk_(q, k, *weights, cos, sin, eps, _norm(formula, over, order), plan(**how))
+    ops.norm_rotate_qk_(q, k, *weights, cos, sin, eps, _norm(formula, over, order), how)
     return written(q), written(k)
 
 
 def rotate_into_caches(
-    k, v, cos, sin, key_cache, value_cache, slots, *, weight=None, eps=1e-6, formula=None, over="head", order="before",
-    format="elements", key_scale=1.0, value_scale=1.0, cache_layout="nhd", **how
-):
+    k: Tensor, v: Tensor, cos: Tensor, sin: Tensor, key_cache: Tensor, value_cache: Tensor, slots: Tensor, *,
+    weight: Tensor | None = None, eps: float = 1e-6, formula: Formula | None = None, over: Over = "head",
+    order: Order = "before", format: Format = "elements", key_scale: Tensor | float = 1.0,
+    value_scale: Tensor | float = 1.0, cache_layout: Literal["nhd", "hnd"] = "nhd", pairing: Pairing = "half",
+    direction: Direction = "forward", layout: Layout = "bhsd", repeat: Repeat = "none", rounding: Rounding = "once",
+    output_pairing: Pairing | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Rotates the keys, after a norm if there is a formula, and writes them and the values into a paged cache.
 
     slots: one for each token, `block * block_size + place`; a negative one is skipped. format: "elements" of the
@@ -69,6 +85,6 @@ def rotate_into_caches(
     ]
     ops.rotate_into_caches(
         k, v, cos, sin, key_cache, value_cache, *scales, slots, torch.empty(0) if weight is None else weight, eps,
-        number, code, plan(**how)
+        number, code, plan(pairing, direction, layout, repeat, rounding, output_pairing)
     )  # fmt: skip
     return written(key_cache), written(value_cache)

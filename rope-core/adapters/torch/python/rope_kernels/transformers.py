@@ -10,11 +10,15 @@ import inspect
 import itertools
 import sys
 import weakref
+from typing import TypeVar
 
 import torch
 
 from ._config import Rotation
 from ._formulas import NOT_OURS, formula_of, functions_of, replacement
+from ._plan import Rounding
+
+Model = TypeVar("Model", bound=torch.nn.Module)
 
 # Modules with replaced functions: {module's name: {(owner, function's name): what was there}}, and the models that use
 # them. The owner is the module, or a class of it.
@@ -22,7 +26,7 @@ _replaced = {}
 _users = {}
 
 
-def enable(model, *, rounding="once", exact=False):
+def enable(model: Model, *, rounding: Rounding = "once", exact: bool = False) -> Model:
     """Rotates queries and keys of the model by rope_kernels, and returns it. Other models of the same modeling module
     in this process are rotated so too.
 
@@ -69,7 +73,7 @@ def enable(model, *, rounding="once", exact=False):
     return model
 
 
-def disable(model):
+def disable(model: Model) -> Model:
     """Undoes `enable`: the functions of its modules are transformers' own, unless another model is enabled that uses
     them. Returns the model."""
     for rotary, _ in _rotary_modules(model):

@@ -15,7 +15,7 @@ import torch
 
 from ._gradients import needed, transformed
 from ._library import ops
-from ._plan import choice, plan
+from ._plan import Rounding, choice, plan
 from ._rotate import rotate
 
 # By how 16-bit results are rounded, which `register` sets.
@@ -82,7 +82,7 @@ def _subclasses(cls):
         yield from _subclasses(subclass)
 
 
-def register(rounding=None):
+def register(rounding: Rounding | None = None) -> list[str]:
     """Puts our classes in the place of vLLM's, of which instances are made from then on; returns the names.
 
     rounding: "eager", vLLM's own, or "once"; by default that of the environment.
