@@ -1,6 +1,5 @@
 //! A pass: a call whose every argument has been checked, as its executor gets it. Nothing fails from here on.
 
-pub(crate) mod threads;
 pub(crate) mod transform;
 pub(crate) mod walk;
 

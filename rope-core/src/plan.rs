@@ -17,15 +17,16 @@ mod outputs;
 mod parallel;
 mod plain;
 mod run;
+mod threads;
 mod window;
 
 use crate::describe::frequencies::RowsAt;
 use crate::describe::tensor::{Bytes, BytesMut};
 use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
-use crate::pass::threads::Threads;
 use crate::proof::Proof;
 use crate::tuning::Tuning;
 use crate::{Direction, Error, Pairing, Rows};
+use threads::Threads;
 
 pub use any::{AnyAngles, AnySource, AnyTarget};
 pub use call::Call;
