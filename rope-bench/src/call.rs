@@ -14,8 +14,11 @@ use crate::workloads::Workload;
 /// The prefix of the names of the C loops.
 pub const C: &str = "intrinsics/";
 
+/// The beginning of the names of calls of the C API.
+pub const CAPI: &str = "capi/";
+
 /// Returns W3, W5 and W3n of the workloads, and those of a call, in each element and pairing, for rope-core with ready
-/// rows and for C.
+/// rows, from Rust and from C, and for plain C.
 pub fn plan<'a>(
     all: &'a [Box<dyn Formulation>],
     backends: &[Backend],
@@ -26,7 +29,9 @@ pub fn plan<'a>(
         let mut parts = name.split('/');
         let (family, backend) = (parts.next(), parts.next());
         let is_known = |prefix: &str| family == prefix.strip_suffix('/');
-        [fused::PREFIX, fused::NORMED, C].into_iter().any(is_known)
+        [fused::PREFIX, fused::NORMED, C, CAPI]
+            .into_iter()
+            .any(is_known)
             && !name.ends_with("/on-the-fly")
             && backends.iter().any(|known| Some(known.name()) == backend)
     };
@@ -57,7 +62,8 @@ pub fn heads(case: &CaseResult) -> Option<usize> {
 
 /// Returns the C loop for the instruction set of one of our formulations.
 pub fn like(formulation: &str) -> Option<String> {
-    Some(format!("{C}{}", formulation.strip_prefix(fused::PREFIX)?))
+    let own = |prefix| formulation.strip_prefix(prefix)?.split('/').next();
+    Some(format!("{C}{}", own(fused::PREFIX).or_else(|| own(CAPI))?))
 }
 
 /// Returns a line for each formulation of each group of cases, through its times or its instructions.

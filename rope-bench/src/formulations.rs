@@ -4,6 +4,9 @@
 //! deviations favor them: temporaries are allocated once rather than in every call, and tables hold only the rows of a
 //! workload.
 
+#[cfg(feature = "intrinsics")]
+#[allow(unsafe_code, reason = "calls the C API")]
+pub mod capi;
 pub mod complex;
 pub mod even_odd;
 pub mod fused;
@@ -164,7 +167,7 @@ impl fmt::Debug for dyn Runner {
 pub fn all() -> Vec<Box<dyn Formulation>> {
     let mut all: Vec<Box<dyn Formulation>> = fused::rotations().collect();
     #[cfg(feature = "intrinsics")]
-    all.extend(intrinsics::all());
+    all.extend(intrinsics::all().into_iter().chain(capi::all()));
     all.push(Box::new(complex::COMPLEX));
     all.push(Box::new(complex::IN_PLACE));
     all.push(Box::new(even_odd::EVEN_ODD));

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`in_stages`] | the suites, which compare fused calls with it; `rope-bench stages`, which measures the gain |
 //! | [`moving`] | the C API, whose `rope_angles` says whether rows move keys |
+//! | [`rotate`], [`rotate_qk`] | the C API, which keeps layouts in prepared calls |
 //! | [`over`] | the C API, whose prepared calls keep rows without their memory |
 //! | [`AnySource`], [`AnyTarget`], [`AnyAngles`] | the C API, which links one copy of a verb for all of them |
 //! | [`check_query_and_key`], [`check_query_and_key_by`] | the C API, which cannot borrow Q and K of one packed row at once |
@@ -13,10 +14,12 @@
 
 use core::fmt;
 
+use crate::describe::tensor::BytesMut;
+use crate::kernel::element::Element;
 use crate::plan::{self, Rope};
 pub use crate::plan::{AnyAngles, AnySource, AnyTarget};
 pub use crate::tuning::{Ahead, ROWS as TUNINGS, Tuning};
-use crate::{Error, Rows, Shape};
+use crate::{Error, Layout, Rows, Shape};
 
 /// The names of all errors.
 pub const ERRORS: &[&str] = Error::NAMES;
@@ -93,6 +96,37 @@ pub fn moving(rows: Rows<'_>) -> Rows<'_> {
 #[inline]
 pub fn over<'a>(rows: &Rows<'_>, cos: &'a [f32], sin: Option<&'a [f32]>) -> Rows<'a> {
     rows.over(cos, sin)
+}
+
+/// [`Rope::rotate`] of a tensor that is not made: its layout stays where it is.
+///
+/// # Errors
+///
+/// Those of [`TensorMut::new`](crate::TensorMut::new) and of [`Rope::rotate`].
+#[inline(always)]
+pub fn rotate<E: Element>(
+    rope: &Rope,
+    data: &mut [E],
+    layout: &Layout,
+    rows: &Rows<'_>,
+) -> Result<(), Error> {
+    rope.rotate_bytes(&mut BytesMut::new(data, layout)?, E::IN_PLACE, rows)
+}
+
+/// [`Rope::rotate_qk`] of tensors that are not made.
+///
+/// # Errors
+///
+/// Those of [`TensorMut::new`](crate::TensorMut::new) and of [`Rope::rotate_qk`].
+#[inline(always)]
+pub fn rotate_qk<E: Element>(
+    rope: &Rope,
+    (q, query): (&mut [E], &Layout),
+    (k, key): (&mut [E], &Layout),
+    rows: &Rows<'_>,
+) -> Result<(), Error> {
+    let (mut q, mut k) = (BytesMut::new(q, query)?, BytesMut::new(k, key)?);
+    rope.rotate_qk_bytes((&mut q, E::IN_PLACE), (&mut k, E::IN_PLACE), rows)
 }
 
 /// Checks Q and K of these shapes against each other and against rows.

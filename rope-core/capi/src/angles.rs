@@ -350,7 +350,7 @@ impl RowsRecord {
     /// # Safety
     ///
     /// The values are there, and nobody writes them during `'a`.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn table<'a>(&self) -> Rows<'a> {
         // SAFETY: the caller promises it.
         unsafe { over(&self.rows, self.cos.get(), self.sin.map(|sin| sin.get())) }
@@ -374,7 +374,7 @@ impl RowsRecord {
     /// # Safety
     ///
     /// The values and the ids are there, and nobody writes them until this returns.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn with<T>(
         &self,
         with: impl FnOnce(&Rows<'_>) -> Result<T, Failure>,

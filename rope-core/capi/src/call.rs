@@ -160,7 +160,11 @@ impl Record {
     ///
     /// As [`Record::run_at`].
     #[inline]
-    unsafe fn rotate_at(&self, memory: &rope_call_memory) -> Option<Result<(), Failure>> {
+    unsafe fn rotate_at(
+        &self,
+        memory: &rope_call_memory,
+        place: Region,
+    ) -> Option<Result<(), Failure>> {
         let (None, AnglesRecord::Rows(rows), OperandRecord::Tensor(x)) =
             (&self.plan.stages, &self.angles, &self.x)
         else {
@@ -177,7 +181,11 @@ impl Record {
                 Some(k) => Some(k.at(memory.y)?),
                 None => None,
             };
-            Ok((rows, x.at(memory.x)?, second))
+            let x = x.at(memory.x)?;
+            for written in [Some(&x), second.as_ref()].into_iter().flatten() {
+                written.region().apart_from(&[place])?;
+            }
+            Ok((rows, x, second))
         });
         let (rows, x, second) = match both {
             Ok(both) => both,
@@ -193,7 +201,7 @@ impl Record {
     ///
     /// Pointers, also those in structs, are null or point to what they say, and nobody else uses what is written.
     #[inline(never)]
-    unsafe fn run_at(&self, memory: &rope_call_memory) -> Result<(), Failure> {
+    unsafe fn run_at(&self, memory: &rope_call_memory, place: Region) -> Result<(), Failure> {
         // SAFETY: the caller promises it. What is written becomes a slice only apart from all that is read.
         unsafe {
             let slots = match memory.slots.is_null() {
@@ -228,11 +236,15 @@ impl Record {
                 AnglesRecord::None => AnglesRecord::None,
             };
             let (x, angles) = (&of(&self.x, memory.x, !in_target)?, &angles);
+            if !matches!(self.verb, Verb::Into) {
+                x.written(place)?;
+            }
             let y;
             let work = match (self.verb, &self.y) {
                 (Verb::InPlace, _) | (_, None) => Work::InPlace(x),
                 (_, Some(second)) => {
                     y = of(second, memory.y, in_target)?;
+                    y.written(place)?;
                     if let Verb::QueryKey(_) = self.verb {
                         let both = QueryKey {
                             plan,
@@ -422,9 +434,11 @@ pub unsafe extern "C" fn rope_call_run_at(
         unsafe {
             let record = Record::of(call)?;
             let memory = read("memory", memory)?;
-            match record.rotate_at(&memory) {
+            // The record is read while the target is written.
+            let place = Region::of("call", call);
+            match record.rotate_at(&memory, place) {
                 Some(done) => done,
-                None => record.run_at(&memory),
+                None => record.run_at(&memory, place),
             }
         }
     })

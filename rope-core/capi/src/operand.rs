@@ -252,6 +252,17 @@ impl TensorRecord {
         Ok(Tensor::new(data, self.layout)?)
     }
 
+    /// The elements to write.
+    ///
+    /// # Safety
+    ///
+    /// They are there, and nobody else uses them during `'a`.
+    #[inline(always)]
+    pub(crate) unsafe fn data_mut<'a, E: Plain>(&self) -> &'a mut [E] {
+        // SAFETY: the caller promises it.
+        unsafe { elements_mut(self.data.cast(), self.layout.end()) }
+    }
+
     /// The tensor to write.
     ///
     /// # Safety
@@ -260,8 +271,7 @@ impl TensorRecord {
     #[inline]
     pub(crate) unsafe fn write<'a, E: Element + Plain>(&self) -> Result<TensorMut<'a, E>, Failure> {
         // SAFETY: the caller promises it.
-        let data = unsafe { elements_mut(self.data.cast(), self.layout.end()) };
-        Ok(TensorMut::new(data, self.layout)?)
+        Ok(TensorMut::new(unsafe { self.data_mut() }, self.layout)?)
     }
 
     /// # Safety
@@ -308,15 +318,11 @@ impl OperandRecord {
     }
 
     /// `ROPE_STATUS_MEMORY_OVERLAP` if the memory of a target shares a byte with what is read.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn written(&self, read: Region) -> Result<(), Failure> {
         match self {
             OperandRecord::Tensor(x) => x.region().apart_from(&[read]),
-            OperandRecord::Slots(x) => {
-                let ([memory, scales], _) = x.cache.regions()?;
-                memory.apart_from(&[read])?;
-                scales.apart_from(&[read])
-            }
+            OperandRecord::Slots(x) => x.written(read),
         }
     }
 
@@ -380,6 +386,13 @@ impl SlotsRecord {
             cache: unsafe { self.cache.at(memory, scales) }?,
             slots: slots.unwrap_or(self.slots),
         })
+    }
+
+    #[inline(never)]
+    fn written(&self, read: Region) -> Result<(), Failure> {
+        let ([memory, scales], _) = self.cache.regions()?;
+        memory.apart_from(&[read])?;
+        scales.apart_from(&[read])
     }
 
     #[inline(never)]

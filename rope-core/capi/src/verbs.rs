@@ -4,7 +4,7 @@ use rope_core::internals::{
     AnyAngles, AnySource, AnyTarget, check_query_and_key, check_query_and_key_by,
 };
 use rope_core::stages::WithStages;
-use rope_core::{Rope, Rows, TensorMut};
+use rope_core::{Rope, Rows, internals};
 
 use crate::angles::{AnglesRecord, RowsRecord, rope_angles};
 use crate::failure::Failure;
@@ -106,8 +106,7 @@ pub(crate) unsafe fn rotate_tensor(
     unsafe {
         rows.with(|rows| {
             with_element!(x.element, E => {
-                let mut x: TensorMut<'_, E> = x.write()?;
-                Ok(rope.rotate(&mut x, rows)?)
+                Ok(internals::rotate(rope, x.data_mut::<E>(), &x.layout, rows)?)
             })
         })
     }
@@ -211,7 +210,7 @@ unsafe fn rotate_bare(
             Some(given.tensor("x").and_then(|x| {
                 x.region().apart_from(read)?;
                 with_element!(x.element, E => {
-                    Ok(rope.rotate(&mut x.write::<E>()?, rows)?)
+                    Ok(internals::rotate(rope, x.data_mut::<E>(), &x.layout, rows)?)
                 })
             }))
         })
@@ -546,8 +545,9 @@ unsafe fn run_both(
     // SAFETY: the caller promises it.
     unsafe {
         with_element!(q.element, E => {
-            let (mut q, mut k) = (q.write::<E>()?, k.write::<E>()?);
-            Ok(rope.rotate_qk(&mut q, &mut k, rows)?)
+            let first = (q.data_mut::<E>(), &q.layout);
+            let second = (k.data_mut::<E>(), &k.layout);
+            Ok(internals::rotate_qk(rope, first, second, rows)?)
         })
     }
 }

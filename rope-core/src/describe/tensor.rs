@@ -868,6 +868,20 @@ pub(crate) struct BytesMut<'a> {
     pub(crate) layout: &'a Layout,
 }
 
+impl<'a> BytesMut<'a> {
+    /// A tensor that is written, checked as [`TensorMut::new`] does.
+    #[inline(always)]
+    pub(crate) fn new<E: Element>(data: &'a mut [E], layout: &'a Layout) -> Result<Self, Error> {
+        layout.check_inside(data.len())?;
+        layout.check_disjoint()?;
+        Ok(BytesMut {
+            bytes: bytemuck::cast_slice_mut(data),
+            size: size_of::<E>(),
+            layout,
+        })
+    }
+}
+
 impl BytesMut<'_> {
     /// Returns the memory up to the end of the last head. The length is computed: LLVM copies a stored slice by one
     /// 16-byte load, which waits for the two stores that wrote it and for all stores before them.

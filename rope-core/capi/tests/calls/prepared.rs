@@ -444,6 +444,12 @@ fn refusals() {
     unsafe {
         assert_eq!(rope_prepare(&c_plan, &view, &rows, inside), S::Ok);
         assert_eq!(rope_call_run(inside), S::MemoryOverlap);
+        let mut at: rope_call_memory = zero();
+        at.x = view.data;
+        assert_eq!(rope_call_run_at(inside, &at), S::MemoryOverlap);
+        at.x = b.as_mut_ptr().cast();
+        assert_eq!(rope_call_run_at(inside, &at), S::Ok);
+        b.copy_from_slice(&x);
     }
     assert!(a == x && b == x);
 }
