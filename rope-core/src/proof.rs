@@ -60,7 +60,7 @@ macro_rules! proofs {
                 match self {
                     $($(
                         #[cfg($cfg)]
-                        Proof::$name(_) => <$name as InstructionSet>::STREAMS,
+                        Proof::$name(_) => $name::STREAMS,
                     )+)+
                 }
             }
@@ -71,7 +71,7 @@ macro_rules! proofs {
                 match self {
                     $($(
                         #[cfg($cfg)]
-                        Proof::$name(token) if pairs < const { leaves::<$name>() } => {
+                        Proof::$name(token) if pairs < $name::LEAST_PAIRS => {
                             Proof::from(token.narrower()).fitting(pairs)
                         }
                     )+)+
@@ -120,11 +120,6 @@ impl Backend {
     pub fn best() -> Backend {
         Proof::best().backend()
     }
-}
-
-/// From how many pairs on an instruction set leaves not all to the narrower one: those of a group.
-const fn leaves<S: Simd>() -> usize {
-    if S::LANES > 1 { 2 * S::LANES } else { 0 }
 }
 
 impl Proof {

@@ -1,12 +1,13 @@
 //! The operations that a kernel may use, one trait for each kind of kernel: rotations and norms (`Simd`), quantization
 //! (`SimdQuant`), sums of gradients (`SimdSums`) and rows (`SimdF64`). An instruction set is one file below, its token
-//! here, and its line in `base/backend.rs`.
+//! here, and its line in `base/backend.rs`. One whose vectors have no fixed size has `LineKernels` instead.
 
 mod cache_line;
 pub(crate) mod convert;
 mod double;
 pub(crate) mod element;
 mod instruction_set;
+pub(crate) mod line_kernels;
 mod portable;
 mod quant;
 mod scalar;
@@ -17,6 +18,7 @@ mod sums;
 pub(crate) use cache_line::CacheLine;
 pub(crate) use double::SimdF64;
 pub(crate) use instruction_set::{InstructionSet, Kernel};
+pub(crate) use line_kernels::LineKernels;
 pub(crate) use portable::Portable;
 pub(crate) use quant::{NONLINEAR, SimdQuant};
 pub(crate) use scalar::Scalar;
@@ -33,6 +35,10 @@ cfg_if::cfg_if! {
     } else if #[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))] {
         mod neon;
         pub(crate) use neon::Neon;
+    } else if #[cfg(target_arch = "riscv64")] {
+        mod cpu_riscv;
+        mod rvv;
+        pub(crate) use rvv::Rvv;
     }
 }
 

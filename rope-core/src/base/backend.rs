@@ -21,6 +21,11 @@ macro_rules! backends {
                 /// 64-bit ARM: 4 lanes.
                 Neon = "neon",
             }
+            #[cfg(target_arch = "riscv64")] {
+                /// 64-bit RISC-V with V 1.0: vectors of the CPU's own length. Rotates heads; everything else is
+                /// [`Portable`](Backend::Portable)'s.
+                Rvv = "rvv",
+            }
             #[cfg(all())] {
                 /// Any target, through `wide`: 4 lanes of what the build's target has (SSE2, NEON, simd128, or none).
                 Portable = "portable",

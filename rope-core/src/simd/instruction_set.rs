@@ -1,6 +1,6 @@
 //! The traits of a kernel and of the instruction set that it runs on.
 
-use super::{CacheLine, SimdF64, SimdQuant, SimdSums};
+use super::{CacheLine, LineKernels, SimdF64, SimdQuant, SimdSums};
 
 /// A piece of work, generic over the instruction set. A backend runs it inside a function that has its CPU features;
 /// `run` and all that it calls must be `#[inline(always)]` to be compiled with them.
@@ -13,12 +13,25 @@ pub(crate) trait Kernel {
     const BF16: bool = false;
 
     fn run<S: InstructionSet>(self, s: S);
+
+    /// Runs on a backend that has kernels of lines alone: a rotation of lines by one of them, everything else on the
+    /// backend's other instruction set.
+    #[inline(always)]
+    fn run_lines<L: LineKernels>(self, lines: L)
+    where
+        Self: Sized,
+    {
+        lines.narrower().enter(self);
+    }
 }
 
 /// A proof that an instruction set is here, with all of its operations: what a kernel runs on.
 pub(crate) trait InstructionSet: SimdQuant + SimdSums + SimdF64 {
     /// The instruction set for what a row leaves when whole groups are taken; itself for the scalar one.
     type Narrower: InstructionSet;
+
+    /// The fewest pairs that fill a group: with fewer the narrower instruction set would get all of them.
+    const LEAST_PAIRS: usize = if Self::LANES > 1 { 2 * Self::LANES } else { 0 };
 
     /// Whether `stream` bypasses the caches.
     const STREAMS: bool = false;
