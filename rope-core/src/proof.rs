@@ -2,6 +2,12 @@
 
 use crate::Error;
 use crate::base::backend::{Backend, backends};
+#[cfg(all(
+    target_arch = "aarch64",
+    target_feature = "neon",
+    target_endian = "little"
+))]
+use crate::tuning::SVE_VECTOR_BYTES;
 use crate::tuning::Tuning;
 #[cfg(not(all(
     any(target_arch = "x86", target_arch = "x86_64"),
@@ -124,10 +130,23 @@ impl Backend {
 
 impl Proof {
     pub(crate) fn best() -> Self {
-        Backend::ALL
-            .iter()
-            .find_map(|backend| backend.prove())
+        let mut proofs = Backend::ALL.iter().filter_map(|backend| backend.prove());
+        proofs
+            .find(|proof| proof.pays())
             .unwrap_or(Proof::Scalar(Scalar))
+    }
+
+    /// Whether it is faster than the backends after it.
+    fn pays(self) -> bool {
+        match self {
+            #[cfg(all(
+                target_arch = "aarch64",
+                target_feature = "neon",
+                target_endian = "little"
+            ))]
+            Proof::Sve(sve) => sve.vector_bytes() >= SVE_VECTOR_BYTES,
+            _ => true,
+        }
     }
 }
 

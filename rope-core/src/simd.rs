@@ -7,18 +7,17 @@ pub(crate) mod convert;
 mod double;
 pub(crate) mod element;
 mod instruction_set;
-pub(crate) mod line_kernels;
 mod portable;
 mod quant;
 mod scalar;
+pub(crate) mod shared_heads;
 pub(crate) mod slices;
 pub(crate) mod stream;
 mod sums;
 
 pub(crate) use cache_line::CacheLine;
 pub(crate) use double::SimdF64;
-pub(crate) use instruction_set::{InstructionSet, Kernel};
-pub(crate) use line_kernels::LineKernels;
+pub(crate) use instruction_set::{InstructionSet, Kernel, LineKernels};
 pub(crate) use portable::Portable;
 pub(crate) use quant::{NONLINEAR, SimdQuant};
 pub(crate) use scalar::Scalar;
@@ -33,10 +32,14 @@ cfg_if::cfg_if! {
         pub(crate) use avx2::Avx2;
         pub(crate) use avx512::{Avx512, Avx512Bf16};
     } else if #[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))] {
+        mod line_kernels;
         mod neon;
+        mod sve;
         pub(crate) use neon::Neon;
+        pub(crate) use sve::Sve;
     } else if #[cfg(target_arch = "riscv64")] {
         mod cpu_riscv;
+        mod line_kernels;
         mod rvv;
         pub(crate) use rvv::Rvv;
     }

@@ -2866,6 +2866,8 @@ enum rope_backend ROPE_INT32_ENUM {
   ROPE_BACKEND_AVX512_BF16 = 6,
   // 64-bit RISC-V with V 1.0: vectors of the CPU's own length.
   ROPE_BACKEND_RVV = 7,
+  // 64-bit ARM with SVE: vectors of the CPU's own length.
+  ROPE_BACKEND_SVE = 8,
 };
 ROPE_ENUM_TYPE(rope_backend);
 

@@ -182,6 +182,8 @@ pub enum rope_backend {
     Avx512Bf16 = 6,
     /// 64-bit RISC-V with V 1.0: vectors of the CPU's own length.
     Rvv = 7,
+    /// 64-bit ARM with SVE: vectors of the CPU's own length.
+    Sve = 8,
 }
 
 /// Makes of one list what is known of a backend besides its number: each but `Best` is rope-core's of the same name.
@@ -221,7 +223,7 @@ macro_rules! backends {
     };
 }
 
-backends! { Scalar Portable Neon Avx2 Avx512 Avx512Bf16 Rvv }
+backends! { Scalar Portable Neon Avx2 Avx512 Avx512Bf16 Rvv Sve }
 
 /// A name with a NUL after it, which makes it one byte longer.
 const fn with_nul<const N: usize>(name: &str) -> [u8; N] {

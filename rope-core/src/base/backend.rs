@@ -18,6 +18,9 @@ macro_rules! backends {
                 Avx2 = "avx2",
             }
             #[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))] {
+                /// 64-bit ARM with SVE: vectors of the CPU's own length. Rotates heads; everything else is
+                /// [`Neon`](Backend::Neon)'s.
+                Sve = "sve",
                 /// 64-bit ARM: 4 lanes.
                 Neon = "neon",
             }

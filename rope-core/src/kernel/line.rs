@@ -33,7 +33,7 @@ use super::rotation::{
     with_order,
 };
 use crate::simd::element::Convert;
-use crate::simd::line_kernels::{Format, SharedHeads};
+use crate::simd::shared_heads::{HeadFormat, SharedHeads};
 use crate::simd::{InstructionSet, Kernel, LineKernels, Scalar, Simd};
 
 /// Heads at equal distances, and their rows. Every index in it has been checked against the tensor.
@@ -549,8 +549,8 @@ impl<R: Route, N: Prologue> Kernel for RotateLine<'_, '_, R, N> {
     #[inline(always)]
     fn run_lines<L: LineKernels>(self, lines: L) {
         let formats = [
-            Format::of::<R::I>(R::P::ALTERNATING),
-            Format::of::<R::O>(R::Q::ALTERNATING),
+            HeadFormat::of::<R::I>(R::P::ALTERNATING),
+            HeadFormat::of::<R::O>(R::Q::ALTERNATING),
         ];
         if const { N::NORMS } || !L::has(formats) || self.from != 0 {
             lines.narrower().enter(self);

@@ -1,4 +1,4 @@
-//! Whether a RISC-V CPU has vectors, without std: on Linux by what the kernel says, elsewhere by what the build promises.
+//! Tells, without std, whether a RISC-V CPU has vectors: on Linux the kernel knows, elsewhere the build promises it.
 //!
 //! `-C target-feature=+v` is such a promise. Stable compilers do not show it to the code, so that a build has to repeat
 //! it: `--cfg rope_rvv`.

@@ -25,7 +25,7 @@ pub(crate) enum Products {
         reason = "backends with kernels of lines alone choose them by it"
     )
 )]
-pub(crate) enum Encoding {
+pub(crate) enum FloatKind {
     F32,
     F16,
     Bf16,
@@ -38,7 +38,7 @@ pub(crate) trait Convert {
     type Bits: Pod;
 
     /// How the bits encode a number.
-    const ENCODING: Encoding;
+    const KIND: FloatKind;
 
     /// Whether the kernel writes bf16, which one instruction set does in a way of its own.
     #[cfg_attr(
@@ -115,7 +115,7 @@ pub(crate) trait Convert {
 
 impl Convert for f32 {
     type Bits = f32;
-    const ENCODING: Encoding = Encoding::F32;
+    const KIND: FloatKind = FloatKind::F32;
     const PRODUCTS: Products = Products::Few;
 
     #[inline(always)]
@@ -155,7 +155,7 @@ impl Convert for f32 {
 
 impl Convert for f16 {
     type Bits = u16;
-    const ENCODING: Encoding = Encoding::F16;
+    const KIND: FloatKind = FloatKind::F16;
     const PRODUCTS: Products = Products::All;
 
     #[inline(always)]
@@ -183,7 +183,7 @@ impl Convert for f16 {
 /// for less than widening costs.
 impl Convert for bf16 {
     type Bits = u16;
-    const ENCODING: Encoding = Encoding::Bf16;
+    const KIND: FloatKind = FloatKind::Bf16;
     const PRODUCTS: Products = Products::Normal;
     const BF16: bool = true;
     const EVEN_ODD: bool = true;

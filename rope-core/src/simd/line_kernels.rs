@@ -1,242 +1,81 @@
-//! Backends that have kernels of lines and nothing else. The size of a scalable vector is unknown to the compiler, so no
-//! type can be one, and [`Simd`](super::Simd) cannot describe it. A kernel in assembly does not need a type.
+//! The kernels that a backend of lines alone has, as a list: the formats that the elements' table rotates in one step.
 
-#![cfg_attr(
-    not(target_arch = "riscv64"),
-    allow(dead_code, reason = "this target has no such backend")
-)]
-
-use core::marker::PhantomData;
-
-use super::element::{Convert, Encoding};
-use super::{InstructionSet, Kernel};
-use crate::Pairing;
-
-/// The proof that a CPU has an instruction set whose kernels rotate lines.
-pub(crate) trait LineKernels: Copy {
-    /// The instruction set of everything else.
-    type Narrower: InstructionSet;
-
-    /// The fewest pairs for which a call begins here.
-    const LEAST_PAIRS: usize = 8;
-
-    /// Whether stores can bypass the caches: streamed lines are copied by the other instruction set.
-    const STREAMS: bool = <Self::Narrower as InstructionSet>::STREAMS;
-
-    /// The proof of the other instruction set.
-    fn narrower(self) -> Self::Narrower;
-
-    /// Whether there is a kernel from the first format to the second.
-    fn has(formats: [Format; 2]) -> bool;
-
-    /// Rotates heads, from the first format to the second.
-    ///
-    /// # Panics
-    ///
-    /// If there is no such kernel, or if a head does not lie in its memory.
-    fn rotate(self, formats: [Format; 2], heads: SharedHeads<'_>);
-
-    /// Runs a kernel.
-    #[inline(always)]
-    fn enter<K: Kernel>(self, kernel: K) {
-        kernel.run_lines(self);
-    }
-}
-
-/// The elements of a head, and where the members of a pair lie.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Format {
-    pub(crate) encoding: Encoding,
-    pub(crate) pairing: Pairing,
-}
-
-impl Format {
-    #[inline(always)]
-    pub(crate) fn of<E: Convert>(alternating: bool) -> Self {
-        Format {
-            encoding: E::ENCODING,
-            pairing: if alternating {
-                Pairing::Interleaved
-            } else {
-                Pairing::Half
-            },
+/// Makes the kernels of a backend, and what finds them. `$kernel` is a macro that makes one: of a name, the formats of
+/// both ends, and whether they are the `same` memory or the target is an `other`. Those are all that the elements'
+/// table (`kernel/elements.rs`) asks for; every other rotation is the narrower instruction set's.
+macro_rules! line_kernels {
+    ($kernel:ident, $Token:ty, $Narrower:ty, narrower: |$token:pat_param| $narrower:expr) => {
+        line_kernels! { @ $kernel, $Token, $Narrower, |$token| $narrower,
+            f32 Half => f32 Half, same: f32_half;
+            f32 Interleaved => f32 Interleaved, same: f32_interleaved;
+            f16 Half => f16 Half, same: f16_half;
+            f16 Interleaved => f16 Interleaved, same: f16_interleaved;
+            bf16 Half => bf16 Half, same: bf16_half;
+            bf16 Interleaved => bf16 Interleaved, same: bf16_interleaved;
+            f32 Half => f32 Half, other: f32_half_to_f32_half;
+            f32 Interleaved => f32 Interleaved, other: f32_interleaved_to_f32_interleaved;
+            f32 Half => f32 Interleaved, other: f32_half_to_f32_interleaved;
+            f32 Interleaved => f32 Half, other: f32_interleaved_to_f32_half;
+            f32 Half => f16 Half, other: f32_half_to_f16_half;
+            f32 Interleaved => f16 Interleaved, other: f32_interleaved_to_f16_interleaved;
+            f32 Half => bf16 Half, other: f32_half_to_bf16_half;
+            f32 Interleaved => bf16 Interleaved, other: f32_interleaved_to_bf16_interleaved;
+            f16 Half => f16 Half, other: f16_half_to_f16_half;
+            f16 Interleaved => f16 Interleaved, other: f16_interleaved_to_f16_interleaved;
+            bf16 Half => bf16 Half, other: bf16_half_to_bf16_half;
+            bf16 Interleaved => bf16 Interleaved, other: bf16_interleaved_to_bf16_interleaved;
+            bf16 Interleaved => bf16 Half, other: bf16_interleaved_to_bf16_half;
         }
-    }
-
-    /// Bytes of an element.
-    #[inline(always)]
-    fn size(self) -> usize {
-        match self.encoding {
-            Encoding::F32 => 4,
-            Encoding::F16 | Encoding::Bf16 => 2,
-        }
-    }
-}
-
-/// Heads at equal distances that share a row. Memory begins with the first head; steps are elements.
-pub(crate) struct SharedHeads<'a> {
-    /// The heads to read, and the step from one to the next; `None` in place.
-    pub(crate) source: Option<(&'a [u8], usize)>,
-    /// The heads to write.
-    pub(crate) target: &'a mut [u8],
-    pub(crate) step: usize,
-    pub(crate) heads: usize,
-    /// The row.
-    pub(crate) cos: &'a [f32],
-    pub(crate) sin: &'a [f32],
-    /// What cos and sin are multiplied by.
-    pub(crate) factors: [f32; 2],
-}
-
-/// Heads as a kernel in assembly takes them: all channels that it reads or writes are inside. Steps are bytes.
-pub(crate) struct Checked<'a> {
-    pub(crate) source: *const u8,
-    pub(crate) source_step: usize,
-    pub(crate) target: *mut u8,
-    pub(crate) target_step: usize,
-    /// At least 1.
-    pub(crate) heads: usize,
-    pub(crate) cos: *const f32,
-    pub(crate) sin: *const f32,
-    /// At least 1.
-    pub(crate) pairs: usize,
-    pub(crate) factors: [f32; 2],
-    /// Whether both ends are the same memory.
-    pub(crate) in_place: bool,
-    memory: PhantomData<&'a mut [u8]>,
-}
-
-impl<'a> Checked<'a> {
-    /// Checks that the pairs of every head lie in their memory. Returns `None` where there are none.
-    #[inline(always)]
-    pub(crate) fn new([from, to]: [Format; 2], heads: SharedHeads<'a>) -> Option<Self> {
-        let SharedHeads {
-            source,
-            target,
-            step,
-            heads,
-            cos,
-            sin,
-            factors,
-        } = heads;
-        let pairs = cos.len();
-        assert!(sin.len() == pairs);
-        let last = heads.checked_sub(1)?;
-        if pairs == 0 {
-            return None;
-        }
-        // A head is the pairs that rotate. The step of a single head may be any number.
-        let is_inside = |step: usize, format: Format, len: usize| {
-            let start = if last == 0 {
-                Some(0)
-            } else {
-                last.checked_mul(step)
-            };
-            let end = start.and_then(|start| start.checked_add(2 * pairs));
-            let bytes = end.and_then(|end| end.checked_mul(format.size()));
-            bytes.is_some_and(|bytes| bytes <= len)
-        };
-        assert!(is_inside(step, to, target.len()), "a head is outside");
-        let target_step = step.wrapping_mul(to.size());
-        let (read, source_step) = match source {
-            Some((memory, step)) => {
-                assert!(is_inside(step, from, memory.len()), "a head is outside");
-                (memory.as_ptr(), step.wrapping_mul(from.size()))
-            }
-            None => {
-                assert!(from == to);
-                (target.as_ptr(), target_step)
-            }
-        };
-        Some(Checked {
-            source: read,
-            source_step,
-            target: target.as_mut_ptr(),
-            target_step,
-            heads,
-            cos: cos.as_ptr(),
-            sin: sin.as_ptr(),
-            pairs,
-            factors,
-            in_place: source.is_none(),
-            memory: PhantomData,
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::panic::catch_unwind;
-    use std::vec;
-
-    use super::{Checked, Encoding, Format, Pairing, SharedHeads};
-
-    const F32: Format = Format {
-        encoding: Encoding::F32,
-        pairing: Pairing::Half,
     };
-    const BF16: Format = Format {
-        encoding: Encoding::Bf16,
-        pairing: Pairing::Interleaved,
+    (
+        @ $kernel:ident, $Token:ty, $Narrower:ty, |$token:pat_param| $narrower:expr,
+        $($I:ident $P:ident => $O:ident $Q:ident, $place:ident: $name:ident;)+
+    ) => {
+        $($kernel!($name: $I $P => $O $Q, $place);)+
+
+        impl $crate::simd::LineKernels for $Token {
+            type Narrower = $Narrower;
+
+            #[inline(always)]
+            fn narrower(self) -> $Narrower {
+                let $token = self;
+                $narrower
+            }
+
+            #[inline(always)]
+            fn has(formats: [$crate::simd::shared_heads::HeadFormat; 2]) -> bool {
+                false $(|| formats == [line_kernels!(@$I $P), line_kernels!(@$O $Q)])+
+            }
+
+            fn rotate(
+                self,
+                formats: [$crate::simd::shared_heads::HeadFormat; 2],
+                heads: $crate::simd::shared_heads::SharedHeads<'_>,
+            ) {
+                let Some(heads) = HeadAddresses::new(formats, heads) else {
+                    return;
+                };
+                $(if formats == [line_kernels!(@$I $P), line_kernels!(@$O $Q)]
+                    && heads.in_place == line_kernels!(@$place)
+                {
+                    // SAFETY: the CPU has the instruction set, or `self` would not exist, and the heads were checked
+                    // for these formats.
+                    return unsafe { $name(&heads) };
+                })+
+                unreachable!("a rotation without a kernel");
+            }
+        }
     };
-
-    /// Bytes to the end of a source, if there is one, and of a target; steps; heads.
-    type Case = ([Option<usize>; 2], [usize; 2], usize);
-
-    /// Whether heads of three pairs in so much memory are inside.
-    fn fits((lens, steps, heads): Case) -> bool {
-        let memory = lens.map(|len| vec![0; len.unwrap_or(0)]);
-        let inside = catch_unwind(|| {
-            let (mut target, in_place) = (memory[1].clone(), lens[0].is_none());
-            let heads = SharedHeads {
-                source: (!in_place).then_some((&memory[0], steps[0])),
-                target: &mut target,
-                step: steps[1],
-                heads,
-                cos: &[0.0; 3],
-                sin: &[0.0; 3],
-                factors: [1.0; 2],
-            };
-            let formats = if in_place { [F32, F32] } else { [F32, BF16] };
-            assert!(Checked::new(formats, heads).is_some());
-        });
-        inside.is_ok()
-    }
-
-    #[test]
-    fn heads_are_inside() {
-        let last = [
-            ([None, Some(24)], [0, usize::MAX], 1),
-            ([None, Some((2 * 7 + 6) * 4)], [0, 7], 3),
-            ([Some((8 + 6) * 4), Some((9 + 6) * 2)], [8, 9], 2),
-        ];
-        for (lens, steps, heads) in last {
-            assert!(fits((lens, steps, heads)));
-            let shorter = |end: usize| {
-                let mut lens = lens;
-                lens[end] = lens[end].map(|len| len - 1);
-                lens
-            };
-            assert!(!fits((shorter(1), steps, heads)));
-            assert_eq!(fits((shorter(0), steps, heads)), lens[0].is_none());
+    (@f32 $P:ident) => { line_kernels!(@@F32 $P) };
+    (@f16 $P:ident) => { line_kernels!(@@F16 $P) };
+    (@bf16 $P:ident) => { line_kernels!(@@Bf16 $P) };
+    (@@$kind:ident $P:ident) => {
+        $crate::simd::shared_heads::HeadFormat {
+            kind: $crate::simd::element::FloatKind::$kind,
+            pairing: $crate::Pairing::$P,
         }
-        assert!(!fits(([None, Some(1000)], [0, usize::MAX], 2)));
-        assert!(!fits(([None, Some(1000)], [0, usize::MAX / 2 - 1], 3)));
-    }
-
-    #[test]
-    fn nothing_to_rotate() {
-        for (heads, row) in [(0, &[0.0; 3][..]), (3, &[])] {
-            let heads = SharedHeads {
-                source: None,
-                target: &mut [],
-                step: 1,
-                heads,
-                cos: row,
-                sin: row,
-                factors: [1.0; 2],
-            };
-            assert!(Checked::new([BF16, BF16], heads).is_none());
-        }
-    }
+    };
+    (@same) => { true };
+    (@other) => { false };
 }
+pub(crate) use line_kernels;

@@ -21,11 +21,10 @@
 
 use core::arch::asm;
 
+use super::Portable;
 use super::cpu_riscv;
-use super::element::Encoding::{Bf16, F16, F32};
-use super::line_kernels::{Checked, Format, SharedHeads};
-use super::{LineKernels, Portable};
-use crate::Pairing::{Half, Interleaved};
+use super::line_kernels::line_kernels;
+use super::shared_heads::HeadAddresses;
 
 /// Exists only where the CPU, and its operating system, has V.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,45 +42,39 @@ macro_rules! load {
         "add {q}, {p}, {between}\n vle32.v v12, ({p})\n vle32.v v16, ({q})\n"
     };
     (f32 Interleaved) => {
-        "vlseg2e32.v v12, ({p}) # {between}\n"
+        "vlseg2e32.v v12, ({p}) /* {between} */\n"
     };
     ($E:ident Half) => {
         "add {q}, {p}, {between}\n vle16.v v20, ({p})\n vle16.v v22, ({q})\n"
     };
     ($E:ident Interleaved) => {
-        "vlseg2e16.v v20, ({p}) # {between}\n"
+        "vlseg2e16.v v20, ({p}) /* {between} */\n"
     };
 }
 
-/// Undoes `load` from `v20` and `v24`, or as 16 bits from `v20` and `v22`.
+/// Undoes `load` from `v20` and `v24`, or as 16 bits from `v20` and `v22`. The second members go to `q`.
 macro_rules! store {
-    ($r:literal, $between:literal, f32 Half) => {
-        concat!(
-            "add {q}, {",
-            $r,
-            "}, {",
-            $between,
-            "}\n vse32.v v20, ({",
-            $r,
-            "})\n vse32.v v24, ({q})\n"
-        )
+    ($r:literal, f32 Half) => {
+        concat!("vse32.v v20, ({", $r, "})\n vse32.v v24, ({q})\n")
     };
-    ($r:literal, $between:literal, f32 Interleaved) => {
-        concat!("vsseg2e32.v v20, ({", $r, "}) # {", $between, "}\n")
+    ($r:literal, f32 Interleaved) => {
+        concat!("vsseg2e32.v v20, ({", $r, "})\n")
     };
-    ($r:literal, $between:literal, $E:ident Half) => {
-        concat!(
-            "add {q}, {",
-            $r,
-            "}, {",
-            $between,
-            "}\n vse16.v v20, ({",
-            $r,
-            "})\n vse16.v v22, ({q})\n"
-        )
+    ($r:literal, $E:ident Half) => {
+        concat!("vse16.v v20, ({", $r, "})\n vse16.v v22, ({q})\n")
     };
-    ($r:literal, $between:literal, $E:ident Interleaved) => {
-        concat!("vsseg2e16.v v20, ({", $r, "}) # {", $between, "}\n")
+    ($r:literal, $E:ident Interleaved) => {
+        concat!("vsseg2e16.v v20, ({", $r, "})\n")
+    };
+}
+
+/// The place of the second members in another head than the one that was loaded.
+macro_rules! second {
+    (Half) => {
+        "add {q}, {r}, {target_between}\n"
+    };
+    (Interleaved) => {
+        "/* {target_between} */\n"
     };
 }
 
@@ -244,12 +237,12 @@ macro_rules! kernel {
         kernel!(@$place $name $I $P $O $Q,);
     };
     (@same $name:ident $I:ident $P:ident $O:ident $Q:ident, $($constants:tt)*) => {
-        kernel!(@asm $name heads $I $P $O $Q {""} { store!("p", "between", $O $Q) } {""} {""} $($constants)*);
+        kernel!(@asm $name heads $I $P $O $Q {""} { store!("p", $O $Q) } {""} {""} $($constants)*);
     };
     (@other $name:ident $I:ident $P:ident $O:ident $Q:ident, $($constants:tt)*) => {
         kernel!(@asm $name heads $I $P $O $Q
             { "mv {r}, {y}" }
-            { store!("r", "target_between", $O $Q) }
+            { concat!(second!($Q), store!("r", $O $Q)) }
             { "add {r}, {r}, {target_step}" }
             { concat!("slli {q}, {vl}, ", shift!($O $Q), "\n add {y}, {y}, {q}") }
             r = out(reg) _,
@@ -266,9 +259,9 @@ macro_rules! kernel {
         /// # Safety
         ///
         /// The CPU has V, and the heads are of these formats, in these places.
-        unsafe fn $name($heads: &Checked<'_>) {
+        unsafe fn $name($heads: &HeadAddresses<'_>) {
             // SAFETY: the CPU has the instructions. Loads and stores are those of pairs of the row and of the heads,
-            // which `Checked` has seen to lie in slices that are borrowed for as long. The block leaves the stack
+            // which `HeadAddresses` has seen to lie in slices that are borrowed for as long. The block leaves the stack
             // alone, and names all registers that it writes; vl, vtype, vxrm and the flags of floats are free to change
             // in a block that does not promise to preserve them.
             unsafe {
@@ -321,86 +314,4 @@ macro_rules! kernel {
     };
 }
 
-/// Makes the kernels of a list, and what finds them.
-macro_rules! kernels {
-    ($($I:ident $P:ident => $O:ident $Q:ident, $place:ident: $name:ident;)+) => {
-        $(kernel!($name: $I $P => $O $Q, $place);)+
-
-        impl LineKernels for Rvv {
-            type Narrower = Portable;
-
-            #[inline(always)]
-            fn narrower(self) -> Portable {
-                Portable
-            }
-
-            #[inline(always)]
-            fn has(formats: [Format; 2]) -> bool {
-                false $(|| formats == [format!($I $P), format!($O $Q)])+
-            }
-
-            fn rotate(self, formats: [Format; 2], heads: SharedHeads<'_>) {
-                let Some(heads) = Checked::new(formats, heads) else {
-                    return;
-                };
-                $(if formats == [format!($I $P), format!($O $Q)] && heads.in_place == place!($place) {
-                    // SAFETY: the CPU has V, or `self` would not exist, and the heads were checked for these formats.
-                    return unsafe { $name(&heads) };
-                })+
-                unreachable!("a rotation that `has` refuses");
-            }
-        }
-    };
-}
-
-macro_rules! format {
-    (f32 $P:ident) => {
-        Format {
-            encoding: F32,
-            pairing: $P,
-        }
-    };
-    (f16 $P:ident) => {
-        Format {
-            encoding: F16,
-            pairing: $P,
-        }
-    };
-    (bf16 $P:ident) => {
-        Format {
-            encoding: Bf16,
-            pairing: $P,
-        }
-    };
-}
-
-macro_rules! place {
-    (same) => {
-        true
-    };
-    (other) => {
-        false
-    };
-}
-
-kernels! {
-    f32 Half => f32 Half, same: f32_half;
-    f32 Interleaved => f32 Interleaved, same: f32_interleaved;
-    f16 Half => f16 Half, same: f16_half;
-    f16 Interleaved => f16 Interleaved, same: f16_interleaved;
-    bf16 Half => bf16 Half, same: bf16_half;
-    bf16 Interleaved => bf16 Interleaved, same: bf16_interleaved;
-    f32 Half => f32 Half, other: f32_half_to_f32_half;
-    f32 Interleaved => f32 Interleaved, other: f32_interleaved_to_f32_interleaved;
-    f32 Half => f32 Interleaved, other: f32_half_to_f32_interleaved;
-    f32 Interleaved => f32 Half, other: f32_interleaved_to_f32_half;
-    f32 Half => f16 Half, other: f32_half_to_f16_half;
-    f32 Interleaved => f16 Interleaved, other: f32_interleaved_to_f16_interleaved;
-    f32 Half => bf16 Half, other: f32_half_to_bf16_half;
-    f32 Interleaved => bf16 Interleaved, other: f32_interleaved_to_bf16_interleaved;
-    f16 Half => f16 Half, other: f16_half_to_f16_half;
-    f16 Interleaved => f16 Interleaved, other: f16_interleaved_to_f16_interleaved;
-    bf16 Half => bf16 Half, other: bf16_half_to_bf16_half;
-    bf16 Interleaved => bf16 Interleaved, other: bf16_interleaved_to_bf16_interleaved;
-    bf16 Interleaved => bf16 Half, other: bf16_interleaved_to_bf16_half;
-}
+line_kernels! { kernel, Rvv, Portable, narrower: |_| Portable }
