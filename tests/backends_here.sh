@@ -4,7 +4,11 @@ set -euo pipefail
 list=portable,scalar
 flags=" $(grep -m1 '^flags' /proc/cpuinfo 2>/dev/null | cut -d: -f2 || true) "
 has() { local flag; for flag; do [[ $flags == *" $flag "* ]] || return 1; done; }
-if [[ $(uname -m) == aarch64 ]]; then list=neon,$list; fi
+if [[ $(uname -m) == aarch64 ]]; then
+    list=neon,$list
+    if grep -qm1 '^Features.* sve\b' /proc/cpuinfo; then list=sve,$list; fi
+fi
+if [[ $(uname -m) == riscv64 && $(grep -m1 '^isa' /proc/cpuinfo) =~ rv64[a-uw-y]*v ]]; then list=rvv,$list; fi
 if has avx2 fma f16c; then
     list=avx2,$list
     if has avx512f avx512bw avx512dq avx512vl avx512_vbmi2; then

@@ -181,7 +181,15 @@ fn features() -> Vec<String> {
         "avx512vl" "avx512vbmi2" "avx512bf16" "avx512fp16");
     #[cfg(target_arch = "aarch64")]
     let features = detected!(is_aarch64_feature_detected, "neon" "fp16" "bf16" "sve" "sve2");
-    #[cfg(not(any(target_arch = "x86", target_arch = "x86_64", target_arch = "aarch64")))]
+    // std's own answer is not stable there.
+    #[cfg(target_arch = "riscv64")]
+    let features = [("v", Backend::Rvv.is_available())];
+    #[cfg(not(any(
+        target_arch = "x86",
+        target_arch = "x86_64",
+        target_arch = "aarch64",
+        target_arch = "riscv64"
+    )))]
     let features: [(&str, bool); 0] = [];
     let here = features.into_iter().filter(|(_, is_here)| *is_here);
     here.map(|(name, _)| name.to_owned()).collect()

@@ -2,6 +2,12 @@
 
 use crate::Error;
 use crate::base::backend::{Backend, backends};
+#[cfg(all(
+    target_arch = "aarch64",
+    target_feature = "neon",
+    target_endian = "little"
+))]
+use crate::tuning::SVE_VECTOR_BYTES;
 use crate::tuning::Tuning;
 #[cfg(not(all(
     any(target_arch = "x86", target_arch = "x86_64"),
@@ -60,7 +66,7 @@ macro_rules! proofs {
                 match self {
                     $($(
                         #[cfg($cfg)]
-                        Proof::$name(_) => <$name as InstructionSet>::STREAMS,
+                        Proof::$name(_) => $name::STREAMS,
                     )+)+
                 }
             }
@@ -71,7 +77,7 @@ macro_rules! proofs {
                 match self {
                     $($(
                         #[cfg($cfg)]
-                        Proof::$name(token) if pairs < const { leaves::<$name>() } => {
+                        Proof::$name(token) if pairs < $name::LEAST_PAIRS => {
                             Proof::from(token.narrower()).fitting(pairs)
                         }
                     )+)+
@@ -122,17 +128,25 @@ impl Backend {
     }
 }
 
-/// Returns the fewest pairs that fill a group.
-const fn leaves<S: Simd>() -> usize {
-    if S::LANES > 1 { 2 * S::LANES } else { 0 }
-}
-
 impl Proof {
     pub(crate) fn best() -> Self {
-        Backend::ALL
-            .iter()
-            .find_map(|backend| backend.prove())
+        let mut proofs = Backend::ALL.iter().filter_map(|backend| backend.prove());
+        proofs
+            .find(|proof| proof.pays())
             .unwrap_or(Proof::Scalar(Scalar))
+    }
+
+    /// Whether it is faster than the backends after it.
+    fn pays(self) -> bool {
+        match self {
+            #[cfg(all(
+                target_arch = "aarch64",
+                target_feature = "neon",
+                target_endian = "little"
+            ))]
+            Proof::Sve(sve) => sve.vector_bytes() >= SVE_VECTOR_BYTES,
+            _ => true,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The operations that a kernel may use, one trait for each kind of kernel: rotations and norms (`Simd`), quantization
 //! (`SimdQuant`), sums of gradients (`SimdSums`) and rows (`SimdF64`). An instruction set is one file below, its token
-//! here, and its line in `base/backend.rs`.
+//! here, and its line in `base/backend.rs`. One whose vectors have no fixed size has `LineKernels` instead.
 
 mod cache_line;
 pub(crate) mod convert;
@@ -10,13 +10,14 @@ mod instruction_set;
 mod portable;
 mod quant;
 mod scalar;
+pub(crate) mod shared_heads;
 pub(crate) mod slices;
 pub(crate) mod stream;
 mod sums;
 
 pub(crate) use cache_line::CacheLine;
 pub(crate) use double::SimdF64;
-pub(crate) use instruction_set::{InstructionSet, Kernel};
+pub(crate) use instruction_set::{InstructionSet, Kernel, LineKernels};
 pub(crate) use portable::Portable;
 pub(crate) use quant::{NONLINEAR, SimdQuant};
 pub(crate) use scalar::Scalar;
@@ -31,8 +32,16 @@ cfg_if::cfg_if! {
         pub(crate) use avx2::Avx2;
         pub(crate) use avx512::{Avx512, Avx512Bf16};
     } else if #[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))] {
+        mod line_kernels;
         mod neon;
+        mod sve;
         pub(crate) use neon::Neon;
+        pub(crate) use sve::Sve;
+    } else if #[cfg(target_arch = "riscv64")] {
+        mod cpu_riscv;
+        mod line_kernels;
+        mod rvv;
+        pub(crate) use rvv::Rvv;
     }
 }
 

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# A firmware for a Cortex-M4F (tests/firmware) in an emulator: no allocator, golden values, sizes, instruction counts.
+# Firmwares in emulators, without an allocator: a Cortex-M4F's (tests/firmware), with sizes, and one of 64-bit RISC-V
+# (tests/firmware-riscv), with vectors and without. Golden values and instruction counts of both.
 source "$(dirname "$0")/common.sh"
 
-debian_toolchain qemu-system-arm binutils
+debian_toolchain qemu-system-arm qemu-system-misc binutils
 CARGO_TARGET_THUMBV7EM_NONE_EABIHF_LINKER=$(rust_lld)
 export CARGO_TARGET_THUMBV7EM_NONE_EABIHF_LINKER
+export CARGO_TARGET_RISCV64GC_UNKNOWN_NONE_ELF_LINKER=$CARGO_TARGET_THUMBV7EM_NONE_EABIHF_LINKER
 cd tests/firmware
 
 start() {
@@ -27,6 +29,23 @@ build() {
 }
 
 build "for speed"
-export CARGO_PROFILE_RELEASE_OPT_LEVEL=s
-build "for size"
+CARGO_PROFILE_RELEASE_OPT_LEVEL=s build "for size"
+
+# riscv BACKEND CPU ..: it runs on each of the CPUs.
+cd ../firmware-riscv
+riscv() {
+    local backend=$1 cpu elf=$CARGO_TARGET_DIR/riscv64gc-unknown-none-elf/release/rope-firmware-riscv
+    shift
+    tests cargo build --locked --release --target riscv64gc-unknown-none-elf -Zbuild-std=core
+    for cpu; do
+        step "RISC-V, $backend on $cpu"
+        tests qemu-system-riscv64 -M virt -cpu "rv64,$cpu" -icount shift=0 -bios none -nographic -kernel "$elf"
+        grep -q "^backends that run: $backend" <(tail -n 20 "$log") || fail "$backend should have run"
+    done
+}
+vectors=v=true,vext_spec=v1.0
+export CARGO_TARGET_RISCV64GC_UNKNOWN_NONE_ELF_RUSTFLAGS="--cfg rope_rvv"
+riscv rvv $vectors,vlen=128 $vectors,vlen=512
+export CARGO_TARGET_RISCV64GC_UNKNOWN_NONE_ELF_RUSTFLAGS=
+riscv portable v=false
 passed

@@ -42,8 +42,11 @@ fn scalar_and_portable_always_run() {
         "{}",
         backends::running()
     );
-    assert_eq!(Backend::best(), available[0]);
-    assert_eq!(Rope::new(Pairing::Half).backend_in_use(), available[0]);
+    // SVE with vectors of NEON's size yields to NEON.
+    let best = Backend::best();
+    let yields = available[..2] == [Backend::Sve, Backend::Neon] && best == Backend::Neon;
+    assert!(best == available[0] || yields, "{best}");
+    assert_eq!(Rope::new(Pairing::Half).backend_in_use(), best);
 }
 
 #[test]

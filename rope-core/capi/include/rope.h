@@ -1741,6 +1741,8 @@ enum rope_backend ROPE_INT32_ENUM {
   ROPE_BACKEND_AVX2 = 4,  // x86 with AVX2, FMA and F16C: 8 lanes.
   ROPE_BACKEND_AVX512 = 5,  // x86 with AVX-512 F, BW, DQ, VL and VBMI2: 16 lanes.
   ROPE_BACKEND_AVX512_BF16 = 6,  // x86 with all that AVX512 needs, and AVX512-BF16 and VBMI for bf16: 16 lanes.
+  ROPE_BACKEND_RVV = 7,  // 64-bit RISC-V with V 1.0: vectors of the CPU's own length.
+  ROPE_BACKEND_SVE = 8,  // 64-bit ARM with SVE: vectors of the CPU's own length.
 };
 ROPE_ENUM_TYPE(rope_backend);
 

@@ -206,6 +206,10 @@ pub enum rope_backend {
     Avx512 = 5,
     /// x86 with all that AVX512 needs, and AVX512-BF16 and VBMI for bf16: 16 lanes.
     Avx512Bf16 = 6,
+    /// 64-bit RISC-V with V 1.0: vectors of the CPU's own length.
+    Rvv = 7,
+    /// 64-bit ARM with SVE: vectors of the CPU's own length.
+    Sve = 8,
 }
 
 /// Makes of one list what is known of a backend besides its number: each but `Best` is rope-core's of the same name.
@@ -249,7 +253,7 @@ macro_rules! backends {
     };
 }
 
-backends! { Scalar Portable Neon Avx2 Avx512 Avx512Bf16 }
+backends! { Scalar Portable Neon Avx2 Avx512 Avx512Bf16 Rvv Sve }
 
 /// A name with a NUL after it, which makes it one byte longer.
 const fn with_nul<const N: usize>(name: &str) -> [u8; N] {

@@ -19,8 +19,16 @@ macro_rules! backends {
                 Avx2 = "avx2",
             }
             #[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))] {
+                /// 64-bit ARM with SVE: vectors of the CPU's own length. Rotates heads; everything else is
+                /// [`Neon`](Backend::Neon)'s.
+                Sve = "sve",
                 /// 64-bit ARM: 4 lanes.
                 Neon = "neon",
+            }
+            #[cfg(target_arch = "riscv64")] {
+                /// 64-bit RISC-V with V 1.0: vectors of the CPU's own length. Rotates heads; everything else is
+                /// [`Portable`](Backend::Portable)'s.
+                Rvv = "rvv",
             }
             #[cfg(all())] {
                 /// Any target, through `wide`: 4 lanes of the build target's vectors (SSE2, NEON, simd128, or none).

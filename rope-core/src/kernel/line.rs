@@ -32,7 +32,8 @@ use super::rotation::{
     with_order,
 };
 use crate::simd::element::Convert;
-use crate::simd::{InstructionSet, Kernel, Scalar, Simd};
+use crate::simd::shared_heads::{HeadFormat, SharedHeads};
+use crate::simd::{InstructionSet, Kernel, LineKernels, Scalar, Simd};
 
 /// Heads at equal distances, and their rows. Every index in it has been checked against the tensor.
 pub(crate) struct Line<'a> {
@@ -171,6 +172,9 @@ pub(crate) trait Route {
     /// set.
     fn prefetch<S: Simd>(s: S, heads: Self::Heads<'_>, start: usize, head_dim: usize, back: bool);
 
+    /// The source from its first head on, if that is another place.
+    fn elements<'h>(heads: Self::Heads<'h>) -> Option<&'h [Bits<Self::I>]>;
+
     /// Rotates a head, from a pair on, by the definition.
     fn plain(
         heads: Self::Heads<'_>,
@@ -256,6 +260,14 @@ impl<E: Convert, P: PairLayout> Route for Same<E, P> {
 
     #[inline(always)]
     fn prefetch<S: Simd>(_: S, (): (), _: usize, _: usize, _: bool) {}
+
+    #[inline(always)]
+    fn elements<'h>((): ()) -> Option<&'h [E::Bits]>
+    where
+        'h: 'h,
+    {
+        None
+    }
 
     #[inline(always)]
     fn plain(
@@ -366,6 +378,14 @@ impl<I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Route for Other<I, P,
         if heads.ahead != 0 {
             heads.prefetch_from(s, start, head_dim, back);
         }
+    }
+
+    #[inline(always)]
+    fn elements<'h>(heads: SourceHeads<'h, I>) -> Option<&'h [I::Bits]>
+    where
+        'h: 'h,
+    {
+        Some(heads.elements)
     }
 
     #[inline(always)]
@@ -523,6 +543,41 @@ impl<R: Route, N: Prologue> Kernel for RotateLine<'_, '_, R, N> {
         }
         if from < pairs {
             s.narrower().enter(Self::from(source, line, from, prologue));
+        }
+    }
+
+    #[inline(always)]
+    fn run_lines<L: LineKernels>(self, lines: L) {
+        let formats = [
+            HeadFormat::of::<R::I>(R::P::ALTERNATING),
+            HeadFormat::of::<R::O>(R::Q::ALTERNATING),
+        ];
+        if const { N::NORMS } || !L::has(formats) || self.from != 0 {
+            lines.narrower().enter(self);
+            return;
+        }
+        let (rows, more) = (self.line.rows, self.line.more);
+        let mut heads = Heads::<R>::of(self.source, self.line);
+        match rows.starts {
+            Starts::Shared(start) => {
+                let (mut start, mut place, mut rest) = (start, 0, more.starts.iter());
+                loop {
+                    let len = heads.len;
+                    lines.rotate(formats, heads.of_token(place).shared(0, len, rows, start));
+                    match rest.next() {
+                        Some(&next) if const { Self::MORE_TOKENS } => {
+                            start = next;
+                            place += more.step;
+                        }
+                        _ => break,
+                    }
+                }
+            }
+            Starts::Each(starts) => {
+                for (index, &start) in starts.iter().enumerate() {
+                    lines.rotate(formats, heads.shared(index, 1, rows, start));
+                }
+            }
         }
     }
 }
@@ -866,6 +921,33 @@ impl<'s, 'h, R: Route> Heads<'s, 'h, R> {
     #[inline(always)]
     pub(super) fn head(&mut self, index: usize) -> &mut [Bits<R::O>] {
         &mut self.elements[index * self.step..][..self.head_dim]
+    }
+
+    /// Some of the heads, which share the row that starts there.
+    #[inline(always)]
+    fn shared<'c>(
+        &'c mut self,
+        first: usize,
+        len: usize,
+        rows: &LineRows<'c>,
+        start: usize,
+    ) -> SharedHeads<'c>
+    where
+        's: 'c,
+    {
+        let [cos, sin] = rows.row(start);
+        let factors = rows.factors.unwrap_or(&RowFactors::UNSCALED);
+        let step = R::step(self.source);
+        let source: Option<&'c [Bits<R::I>]> = R::elements(self.source);
+        SharedHeads {
+            source: source.map(|elements| (cast_slice(&elements[first * step..]), step)),
+            target: cast_slice_mut(&mut self.elements[first * self.step..]),
+            step: self.step,
+            heads: len,
+            cos,
+            sin,
+            factors: [factors.cos, factors.sin],
+        }
     }
 
     #[inline(always)]

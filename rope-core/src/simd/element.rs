@@ -16,11 +16,29 @@ pub(crate) enum Products {
     All,
 }
 
+/// How the bits of an element encode a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(any(target_arch = "riscv64", target_arch = "aarch64")),
+    allow(
+        dead_code,
+        reason = "backends with kernels of lines alone choose them by it"
+    )
+)]
+pub(crate) enum FloatKind {
+    F32,
+    F16,
+    Bf16,
+}
+
 /// An element as a kernel sees it: its bits, and their one-lane definition. An instruction set that has something
 /// better than the definition overrides `read` and `write`.
 pub(crate) trait Convert {
     /// The type its bits are kept in.
     type Bits: Pod;
+
+    /// How the bits encode a number.
+    const KIND: FloatKind;
 
     /// Whether the kernel writes bf16, which one instruction set does in a way of its own.
     #[cfg_attr(
@@ -97,6 +115,7 @@ pub(crate) trait Convert {
 
 impl Convert for f32 {
     type Bits = f32;
+    const KIND: FloatKind = FloatKind::F32;
     const PRODUCTS: Products = Products::Few;
 
     #[inline(always)]
@@ -136,6 +155,7 @@ impl Convert for f32 {
 
 impl Convert for f16 {
     type Bits = u16;
+    const KIND: FloatKind = FloatKind::F16;
     const PRODUCTS: Products = Products::All;
 
     #[inline(always)]
@@ -163,6 +183,7 @@ impl Convert for f16 {
 /// for less than widening costs.
 impl Convert for bf16 {
     type Bits = u16;
+    const KIND: FloatKind = FloatKind::Bf16;
     const PRODUCTS: Products = Products::Normal;
     const BF16: bool = true;
     const EVEN_ODD: bool = true;

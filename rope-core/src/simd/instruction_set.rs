@@ -1,5 +1,6 @@
-//! The traits of a kernel and of the instruction set that it runs on.
+//! The traits of a kernel and of what it runs on: an instruction set, or a backend that has kernels of lines alone.
 
+use super::shared_heads::{HeadFormat, SharedHeads};
 use super::{CacheLine, SimdF64, SimdQuant, SimdSums};
 
 /// A piece of work, generic over the instruction set. A backend runs it inside a function that has its CPU features;
@@ -13,12 +14,25 @@ pub(crate) trait Kernel {
     const BF16: bool = false;
 
     fn run<S: InstructionSet>(self, s: S);
+
+    /// Runs on a backend that has kernels of lines alone: a rotation of lines by one of them, everything else on the
+    /// backend's other instruction set.
+    #[inline(always)]
+    fn run_lines<L: LineKernels>(self, lines: L)
+    where
+        Self: Sized,
+    {
+        lines.narrower().enter(self);
+    }
 }
 
 /// A proof that an instruction set is here, with all of its operations: what a kernel runs on.
 pub(crate) trait InstructionSet: SimdQuant + SimdSums + SimdF64 {
     /// The instruction set for what a row leaves when whole groups are taken; itself for the scalar one.
     type Narrower: InstructionSet;
+
+    /// The fewest pairs that fill a group: with fewer the narrower instruction set would get all of them.
+    const LEAST_PAIRS: usize = if Self::LANES > 1 { 2 * Self::LANES } else { 0 };
 
     /// Whether `stream` bypasses the caches.
     const STREAMS: bool = false;
@@ -37,5 +51,42 @@ pub(crate) trait InstructionSet: SimdQuant + SimdSums + SimdF64 {
     #[inline(always)]
     unsafe fn stream(self, to: &mut CacheLine, from: CacheLine) {
         *to = from;
+    }
+}
+
+/// The proof that a CPU has an instruction set, whose kernels rotate lines and do nothing else. The size of a scalable
+/// vector is unknown to the compiler, so no type can be one, and [`Simd`](super::Simd) cannot describe it. A kernel in
+/// assembly does not need a type.
+#[cfg_attr(
+    not(any(target_arch = "riscv64", target_arch = "aarch64")),
+    allow(dead_code, reason = "this target has no such backend")
+)]
+pub(crate) trait LineKernels: Copy {
+    /// The instruction set of everything else.
+    type Narrower: InstructionSet;
+
+    /// The fewest pairs for which a call begins here.
+    const LEAST_PAIRS: usize = 8;
+
+    /// Whether stores can bypass the caches: streamed lines are copied by the other instruction set.
+    const STREAMS: bool = <Self::Narrower as InstructionSet>::STREAMS;
+
+    /// The proof of the other instruction set.
+    fn narrower(self) -> Self::Narrower;
+
+    /// Whether there is a kernel from the first format to the second.
+    fn has(formats: [HeadFormat; 2]) -> bool;
+
+    /// Rotates heads, from the first format to the second.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such kernel, or if a head does not lie in its memory.
+    fn rotate(self, formats: [HeadFormat; 2], heads: SharedHeads<'_>);
+
+    /// Runs a kernel.
+    #[inline(always)]
+    fn enter<K: Kernel>(self, kernel: K) {
+        kernel.run_lines(self);
     }
 }

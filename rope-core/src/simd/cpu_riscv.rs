@@ -1,0 +1,124 @@
+//! Tells, without std, whether a RISC-V CPU has vectors: on Linux the kernel knows, elsewhere the build promises it.
+//!
+//! `-C target-feature=+v` is such a promise. Stable compilers do not show it to the code, so that a build has to repeat
+//! it: `--cfg rope_rvv`.
+
+cfg_if::cfg_if! {
+    if #[cfg(any(target_feature = "v", rope_rvv))] {
+        pub(super) fn has_v() -> bool {
+            true
+        }
+    } else if #[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))] {
+        pub(super) use linux::has_v;
+    } else {
+        pub(super) fn has_v() -> bool {
+            false
+        }
+    }
+}
+
+#[cfg(all(
+    any(target_os = "linux", target_os = "android"),
+    not(any(miri, target_feature = "v", rope_rvv))
+))]
+mod linux {
+    use core::arch::asm;
+    use core::sync::atomic::{AtomicU8, Ordering};
+
+    /// Not asked yet.
+    const UNKNOWN: u8 = 0;
+    const ABSENT: u8 = 1;
+    const PRESENT: u8 = 2;
+
+    /// Threads that ask at the same time find the same answer, so plain loads and stores are enough.
+    static FOUND: AtomicU8 = AtomicU8::new(UNKNOWN);
+
+    pub(crate) fn has_v() -> bool {
+        match FOUND.load(Ordering::Relaxed) {
+            UNKNOWN => {
+                let found = probe().unwrap_or_else(|| auxiliary() && has_agnostic_tails());
+                FOUND.store(if found { PRESENT } else { ABSENT }, Ordering::Relaxed);
+                found
+            }
+            known => known == PRESENT,
+        }
+    }
+
+    /// `riscv_hwprobe`'s answer. `None` on a kernel without the call: before Linux 6.4, and in some emulators.
+    fn probe() -> Option<bool> {
+        /// The extensions beside IMA, and among them V 1.0.
+        const EXTENSIONS: i64 = 4;
+        const V: u64 = 1 << 2;
+        let mut pair: (i64, u64) = (EXTENSIONS, 0);
+        // SAFETY: the call writes one pair, for all CPUs, and nothing else.
+        let status = unsafe { system_call(258, [(&raw mut pair).addr(), 1, 0, 0, 0]) };
+        (status == 0).then_some(pair.0 == EXTENSIONS && pair.1 & V != 0)
+    }
+
+    /// Whether the auxiliary vector of the process has the letter V.
+    fn auxiliary() -> bool {
+        const HARDWARE_CAPABILITIES: u64 = 16;
+        const V: u64 = 1 << (b'V' - b'A');
+        const HERE: usize = -100_isize as usize;
+        let (path, mut entries) = (c"/proc/self/auxv", [[0_u64; 2]; 64]);
+        // SAFETY: the call reads the path, which ends in a zero.
+        let file = unsafe { system_call(56, [HERE, path.as_ptr().addr(), 0, 0, 0]) };
+        let Ok(file) = usize::try_from(file) else {
+            return false;
+        };
+        // SAFETY: the call writes at most the bytes of the entries.
+        let read = unsafe {
+            let size = size_of_val(&entries);
+            system_call(63, [file, entries.as_mut_ptr().addr(), size, 0, 0])
+        };
+        // SAFETY: the file is the one that was opened above.
+        unsafe { system_call(57, [file, 0, 0, 0, 0]) };
+        let read = usize::try_from(read).unwrap_or(0) / size_of::<[u64; 2]>();
+        let mut entries = entries[..read].iter();
+        entries.any(|&[key, value]| key == HARDWARE_CAPABILITIES && value & V != 0)
+    }
+
+    /// Whether vectors are those of V 1.0. Some kernels give the letter to CPUs with V 0.7, which know no agnostic
+    /// tails: there the bits that ask for them make the vector's type illegal, and its length zero.
+    fn has_agnostic_tails() -> bool {
+        let length: usize;
+        // SAFETY: a CPU with vectors of any version has the instruction, which writes a register and vl and vtype,
+        // which a block of assembly may change.
+        unsafe {
+            asm!(
+                ".option push\n .option arch, +v",
+                "vsetvli {length}, x0, e32, m4, ta, ma",
+                ".option pop",
+                length = out(reg) length,
+                options(nomem, nostack),
+            );
+        }
+        length != 0
+    }
+
+    /// Calls the kernel.
+    ///
+    /// # Safety
+    ///
+    /// What the call does with its arguments is sound.
+    unsafe fn system_call(number: usize, arguments: [usize; 5]) -> isize {
+        let [a, b, c, d, e] = arguments;
+        let status;
+        // SAFETY: the kernel changes no register but that of the status, and what the caller knows. It may clear the
+        // vector registers.
+        unsafe {
+            asm!(
+                "ecall",
+                in("a7") number,
+                inlateout("a0") a => status,
+                in("a1") b,
+                in("a2") c,
+                in("a3") d,
+                in("a4") e,
+                clobber_abi("C"),
+                options(nostack),
+            );
+        }
+        status
+    }
+}
