@@ -34,7 +34,7 @@ tests "$capi/check-header.sh"
 step "a status that is not looked at"
 cat >"$CARGO_TARGET_DIR/ignored.c" <<'END'
 #include <rope.h>
-void ignored(const rope_plan *plan, const rope_tensor_mut *x, const rope_rows *rows, rope_table *table) {
+void ignored(const rope_plan *plan, const rope_operand *x, const rope_angles *rows, rope_table *table) {
     rope_rotate(plan, x, rows);
     rope_table_free(table);
 }
