@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 cargo fmt --all --check
-for manifest in fuzz rope-bench/playground tests/avx512 tests/firmware; do
+for manifest in fuzz rope-bench/playground tests/avx512 tests/firmware tests/firmware-riscv; do
     cargo fmt --manifest-path $manifest/Cargo.toml --check
 done
 tests/width.sh
