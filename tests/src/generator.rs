@@ -110,7 +110,7 @@ impl Placed {
         }
     }
 
-    /// Returns one of the named layouts, perhaps with a margin behind it.
+    /// Returns one of the named layouts, perhaps with a margin after it.
     pub fn dense(source: &mut Source<'_>, shape: [usize; 4]) -> Self {
         let margin = source.below(9);
         let [batch, tokens, heads, head_dim] = shape;

@@ -1,7 +1,7 @@
-//! Any calls of the C API, in any order.
+//! Calls of the C API in any order.
 //!
-//! Pointers are null, misaligned, or lead to memory that is there; lengths are of memory that is there, or beyond all
-//! memory. That is all that a caller is asked to promise, so everything else may be anything.
+//! Pointers are null, misaligned, or lead to existing memory; lengths are of existing memory, or beyond all memory. The
+//! caller promises no more than that, and everything else may have any value.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::zeroed;
@@ -14,11 +14,11 @@ use crate::Source;
 use crate::gguf::{File, Value};
 
 const FLOATS: usize = 2048;
-/// Parts of the memory, which what has to be apart is mostly given.
+/// Number of parts of the memory; memories that must be disjoint mostly get separate parts.
 const PARTS: usize = 8;
 const PLACES: usize = 3;
 
-/// The number of an integer type, mostly: three are the first of `rope_number`, and one is its last.
+/// Returns mostly the number of an integer type: one of the first three or the last of `rope_number`.
 fn integer_type(source: &mut Source<'_>) -> i32 {
     match choice(source, 4) {
         4 => rope_number::U64 as i32,
@@ -27,29 +27,29 @@ fn integer_type(source: &mut Source<'_>) -> i32 {
 }
 const PLACE: usize = ROPE_FREQUENCIES_HEAD + 5 * ROPE_FREQUENCIES_CHUNK;
 
-/// Memory that calls may name, and the handles that are there.
+/// The memory that calls may name, and the existing handles.
 struct World {
-    /// Tensors, rows, ids and lists lie here, over one another.
+    /// Overlapping tensors, rows, ids and lists.
     memory: Box<[f64; FLOATS / 2]>,
-    /// Where frequencies are placed; each is in use by the handle beside it.
+    /// Memory for frequencies; the handle beside each place uses it.
     places: [(Box<[u8; PLACE]>, *mut rope_frequencies); PLACES],
     owned: Vec<*mut rope_frequencies>,
-    /// The same for mixed frequencies.
+    /// Memory and handle of mixed frequencies.
     mixed_place: (Box<[u8; PLACE]>, *mut rope_mixed_frequencies),
     mixed_owned: Vec<*mut rope_mixed_frequencies>,
     tables: Vec<*mut rope_table>,
-    /// What is no handle.
+    /// Memory that is no handle.
     garbage: Box<[[u64; 8]; 32]>,
-    /// The last rows that a call has described, if what they point to is still there.
+    /// The last rows that a call has described, while their memory exists.
     rows: Option<rope_rows>,
 }
 
-/// Calls in any order: none crashes, each answers with a status that has a message, and what is refused leaves every
-/// tensor as it was.
+/// Makes calls in any order: none crashes, each returns a status that has a message, and refused calls leave every
+/// tensor unchanged.
 ///
 /// # Panics
 ///
-/// If that is not so.
+/// If an assertion fails.
 pub fn calls(source: &mut Source<'_>) {
     let mut world = World {
         memory: Box::new([0.0; FLOATS / 2]),
@@ -61,7 +61,7 @@ pub fn calls(source: &mut Source<'_>) {
         garbage: Box::new([[0x5555_5555_5555_5555; 8]; 32]),
         rows: None,
     };
-    // Integers, which may be ids; doubles; and pairs of floats, some of them twice, as PyTorch's cos has them.
+    // Integers, which may be ids; doubles; and pairs of floats, some of them repeated as in PyTorch's cos.
     for (index, value) in world.memory.iter_mut().enumerate() {
         let index = match index / 8 % 12 {
             11 => index & !7,
@@ -77,17 +77,17 @@ pub fn calls(source: &mut Source<'_>) {
         world.call(source);
     }
     for table in world.tables.drain(..) {
-        // SAFETY: a table that is freed once.
+        // SAFETY: the table is freed once.
         let status = unsafe { rope_table_free(table) };
         assert_eq!(status, rope_status::Ok);
     }
     for frequencies in world.mixed_owned.drain(..) {
-        // SAFETY: frequencies that are freed once.
+        // SAFETY: the frequencies are freed once.
         let status = unsafe { rope_mixed_frequencies_free(frequencies) };
         assert_eq!(status, rope_status::Ok);
     }
     for frequencies in world.owned.drain(..) {
-        // SAFETY: frequencies that are freed once.
+        // SAFETY: the frequencies are freed once.
         let status = unsafe { rope_frequencies_free(frequencies) };
         assert_eq!(status, rope_status::Ok);
     }
@@ -135,8 +135,8 @@ enum Call {
     InitialOrGrid,
 }
 
-/// All of them: the compiler warns of one that is missing. Those that rotate a tensor, and those that make frequencies
-/// in the caller's memory, are there twice, as is what writes a cache, and the backward pass.
+/// All calls; the compiler warns of a missing one. Calls that rotate a tensor, make frequencies in the caller's memory,
+/// write a cache, or run the backward pass are listed twice.
 const CALLS: &[Call] = &[
     Call::Rotate,
     Call::Rotate,
@@ -186,7 +186,7 @@ const CALLS: &[Call] = &[
 
 type LayoutCall = unsafe extern "C" fn(*mut rope_layout, usize, usize, usize, usize) -> rope_status;
 
-/// rope_layout_thd, whose sequences are in its tokens.
+/// rope_layout_thd, with the sequences among its tokens.
 unsafe extern "C" fn packed(
     layout: *mut rope_layout,
     batch: usize,
@@ -194,7 +194,7 @@ unsafe extern "C" fn packed(
     heads: usize,
     head_dim: usize,
 ) -> rope_status {
-    // SAFETY: the pointer is as the caller has it.
+    // SAFETY: the pointer is the one of the caller, who makes the same promise.
     unsafe { rope_layout_thd(layout, batch.wrapping_mul(tokens), heads, head_dim) }
 }
 
@@ -207,7 +207,7 @@ const LAYOUTS: &[Option<LayoutCall>] = &[
     None,
 ];
 
-/// A pointer to a struct: mostly to this one, otherwise null or misaligned.
+/// Returns a pointer to a struct: mostly to this one, otherwise null or misaligned.
 fn given<T>(source: &mut Source<'_>, value: &T) -> *const T {
     spoilt(source, (&raw const *value).cast_mut())
 }
@@ -224,7 +224,7 @@ fn spoilt<T>(source: &mut Source<'_>, pointer: *mut T) -> *mut T {
     }
 }
 
-/// A value of an enumeration other than 0, mostly; 0 is what other members are left at.
+/// Returns mostly a value of an enumeration other than 0; other members keep 0.
 macro_rules! choice {
     ($source:expr, $kind:ident) => {{
         let values = $kind::ALL.iter().map(|&value| value as usize);
@@ -240,7 +240,7 @@ fn choice(source: &mut Source<'_>, last: usize) -> i32 {
     }
 }
 
-/// Small as a rule.
+/// Returns an extent that is mostly small.
 fn extent(source: &mut Source<'_>) -> usize {
     match source.below(32) {
         1 => usize::MAX - source.below(3),
@@ -251,7 +251,7 @@ fn extent(source: &mut Source<'_>) -> usize {
 }
 
 impl World {
-    /// Some memory, and how many `T` are there; a number that no memory can hold now and then.
+    /// Returns some memory and the number of `T` in it; sometimes a number that no memory can hold.
     fn some<T>(&mut self, source: &mut Source<'_>) -> (*mut c_void, usize) {
         let first = self.memory.as_mut_ptr().cast::<u8>();
         let bytes = size_of_val(&*self.memory);
@@ -319,7 +319,7 @@ impl World {
             .fold(0_usize, |sum, &pairs| sum.saturating_add(pairs));
         rope_axes {
             kind: choice!(source, rope_axes_kind),
-            // Those of M-RoPE have to be that many.
+            // The channels of M-RoPE's pairs must be that many.
             rotary_dim: match source.once_in(2) {
                 true => covered.saturating_mul(2),
                 false => extent(source),
@@ -335,10 +335,10 @@ impl World {
     }
 
     fn scaling(&mut self, source: &mut Source<'_>) -> rope_scaling {
-        // SAFETY: numbers and pointers, of which zeros are values.
+        // SAFETY: the struct has numbers and pointers, and zeros are valid values of both.
         let mut scaling: rope_scaling = unsafe { zeroed() };
         let kind = choice!(source, rope_scaling_kind);
-        // SAFETY: a struct.
+        // SAFETY: `scaling` is a local struct.
         let _ = unsafe { rope_scaling_init(&mut scaling, kind) };
         scaling.kind = kind;
         let [a, b, c, d] = [(); 4].map(|()| number(source));
@@ -372,7 +372,7 @@ impl World {
         let (list, count) = self.some::<f64>(source);
         (scaling.short_factor, scaling.long_factor, scaling.alphas) =
             (list.cast(), list.cast(), list.cast());
-        // A float for every double: there are as many.
+        // A float for every double; the counts are equal.
         scaling.freq_factors = list.cast();
         scaling.count = count;
         scaling
@@ -381,7 +381,7 @@ impl World {
     fn positions(&mut self, source: &mut Source<'_>) -> rope_positions {
         if source.once_in(2) {
             let count = extent(source);
-            // As many as memory holds, or more than any does: never so many that it takes minutes.
+            // As many as memory holds, or more than any memory holds; never a number that takes minutes.
             let count = if count > 1 << 16 {
                 count | 1 << (usize::BITS - 2)
             } else {
@@ -441,7 +441,7 @@ impl World {
         };
         let out = given_mut(source, &mut layout);
         let _ = source.one_of(LAYOUTS).map(|make| {
-            // SAFETY: a struct, null, or misaligned.
+            // SAFETY: the pointer leads to a struct, is null, or is misaligned.
             unsafe { make(out, batch, tokens, heads, head_dim) }
         });
         layout
@@ -500,7 +500,7 @@ impl World {
         }
         if source.once_in(8) {
             rows.per_channel = 1;
-            // Of what fits as pairs, half as many channels.
+            // Full-width rows of half as many channels need the same memory.
             rows.rotary_dim /= if source.once_in(3) { 1 } else { 2 };
         }
         rows
@@ -529,8 +529,8 @@ impl World {
         let (plan, x, y) = (self.plan(source), self.tensor(source), self.tensor(source));
         let (plan, q, k) = (given(source, &plan), given(source, &x), given(source, &y));
         let before = self.memory.clone();
-        // SAFETY: every pointer is null, misaligned, or leads to as much memory as is said, or more is said than any
-        // memory holds; handles are live ones, or other memory of the same size.
+        // SAFETY: every pointer is null, misaligned, or leads to as much memory as stated, or the stated length exceeds
+        // any memory; handles are live ones, or other memory of the same size.
         let status = unsafe {
             match source.one_of(CALLS) {
                 Call::Rotate => {
@@ -590,7 +590,7 @@ impl World {
                     rope_frequencies_free(self.owned.swap_remove(index))
                 }
                 Call::Free => {
-                    // What is not to be freed.
+                    // A handle that must not be freed.
                     let other = match source.below(3) {
                         0 => null_mut(),
                         1 => self.garbage.as_mut_ptr().cast(),
@@ -643,7 +643,7 @@ impl World {
                     let positions = self.positions(source);
                     let (mut made, mut len) = (null_mut(), 0);
                     let out = given_mut(source, &mut made);
-                    // What would only be a matter of the system's memory is not asked for.
+                    // Skips calls that would only test the system's memory.
                     match rope_rows_len(frequencies, &positions, &mut len) {
                         rope_status::Ok if (1 << 20..usize::MAX / 8).contains(&len) => {
                             rope_status::Ok
@@ -667,7 +667,7 @@ impl World {
                     status
                 }
                 Call::TableFreeOrSinusoidal if !self.tables.is_empty() && source.once_in(2) => {
-                    // Its rows are gone with it.
+                    // The rows of the table are freed with it.
                     self.rows = None;
                     let index = source.below(self.tables.len());
                     rope_table_free(self.tables.swap_remove(index))
@@ -744,7 +744,7 @@ impl World {
                     let stages = self.stages(source, x.layout.shape);
                     let chain = stages.chain(source);
                     let [batch, tokens, heads, _] = x.layout.shape;
-                    // As many as it takes, mostly.
+                    // Mostly the right number of rows.
                     let rows = batch.saturating_mul(tokens);
                     let needed = source.one_of(&[rows, rows.saturating_mul(heads), len]);
                     let len = at_most(len, needed);
@@ -887,7 +887,7 @@ impl World {
         assert_ne!(status, rope_status::Internal, "a panic");
         assert_ne!(status, rope_status::Refused, "a reason without a name");
         let message = rope_error_message(status as i32);
-        // SAFETY: static text.
+        // SAFETY: the message is static text.
         assert!(!unsafe { CStr::from_ptr(message) }.is_empty());
         if status != rope_status::Ok {
             detail(source);
@@ -899,11 +899,11 @@ impl World {
         }
     }
 
-    /// Frequencies in one of the places, whose handle is then in use, or in memory that is used for all.
+    /// Places frequencies in one of the places, which the handle then uses, or in memory that all calls use.
     ///
     /// # Safety
     ///
-    /// None besides that of the calls.
+    /// As for the C calls that it makes.
     unsafe fn place(&mut self, source: &mut Source<'_>) -> rope_status {
         let (axes, scaling, (list, count)) = (
             self.axes(source),
@@ -956,11 +956,11 @@ impl World {
         status
     }
 
-    /// Frequencies from the text of a configuration, with all kinds of errors in it.
+    /// Makes frequencies from the text of a configuration with all kinds of errors.
     ///
     /// # Safety
     ///
-    /// None besides that of the calls.
+    /// As for the C calls that it makes.
     unsafe fn configure(&mut self, source: &mut Source<'_>) -> rope_status {
         const TEXTS: [&[u8]; 6] = [
             br#"{"model_type":"llama","head_dim":64,"rope_theta":10000.0}"#,
@@ -1041,7 +1041,7 @@ impl World {
         status
     }
 
-    /// A model from the bytes of a GGUF file, whole or cut off, with all kinds of errors beside it.
+    /// Reads a model from the bytes of a GGUF file, whole or cut off, with all kinds of errors.
     fn read_gguf(&mut self, source: &mut Source<'_>) {
         let keys = [
             ("general.architecture", Value::text("llama")),
@@ -1091,7 +1091,7 @@ impl World {
     }
 }
 
-/// As many of what there is, unless more was said than any memory holds, which stays so.
+/// Limits a count to the available room, unless the count exceeds any memory; then it stays.
 fn at_most(room: usize, count: usize) -> usize {
     if room < usize::MAX / 64 {
         room.min(count)
@@ -1100,7 +1100,7 @@ fn at_most(room: usize, count: usize) -> usize {
     }
 }
 
-/// As many as two places have; more than any memory holds if that is said of one.
+/// Returns the smaller room of two places, or a count beyond any memory if one place has it.
 fn both(room: usize, other: usize) -> usize {
     if room.max(other) < usize::MAX / 64 {
         room.min(other)
@@ -1110,7 +1110,7 @@ fn both(room: usize, other: usize) -> usize {
 }
 
 impl World {
-    /// A part of the memory, and how many `T` it has; any memory now and then.
+    /// Returns a part of the memory and the number of `T` in it; sometimes any memory.
     fn part<T>(&mut self, source: &mut Source<'_>, index: usize) -> (*mut c_void, usize) {
         if source.once_in(24) {
             return self.some::<T>(source);
@@ -1121,7 +1121,7 @@ impl World {
         (first.cast(), bytes / size_of::<T>())
     }
 
-    /// A tensor with a few heads of a few channels, so that what else is chosen fits it.
+    /// Returns a tensor with a few heads of a few channels, which the other arguments fit.
     fn near(&mut self, source: &mut Source<'_>) -> rope_tensor_mut {
         if source.once_in(16) {
             return self.tensor(source);
@@ -1144,7 +1144,7 @@ impl World {
         }
     }
 
-    /// Rows for a tensor, mostly.
+    /// Returns rows that mostly fit a tensor.
     fn rows_for(
         &mut self,
         source: &mut Source<'_>,
@@ -1156,7 +1156,7 @@ impl World {
         if source.once_in(8) {
             return self.some_rows(source);
         }
-        // Of each head, now and then.
+        // Sometimes a row for each head.
         let of_heads = if source.once_in(3) { heads } else { 1 };
         let needed = rows.saturating_mul(rotary_dim).saturating_mul(of_heads);
         rope_rows {
@@ -1165,7 +1165,7 @@ impl World {
         }
     }
 
-    /// A plan that works in place, mostly.
+    /// Returns a plan that mostly works in place.
     fn right_plan(&mut self, source: &mut Source<'_>) -> rope_plan {
         let plan = self.plan(source);
         if source.once_in(8) {
@@ -1181,7 +1181,7 @@ impl World {
 
     fn weights(&mut self, source: &mut Source<'_>, counts: [usize; 2]) -> rope_weights {
         if source.once_in(2) {
-            // SAFETY: numbers and a pointer, of which zeros are values.
+            // SAFETY: the struct has numbers and a pointer, and zeros are valid values of both.
             return unsafe { zeroed() };
         }
         let (data, count) = self.part::<f32>(source, 5);
@@ -1193,7 +1193,7 @@ impl World {
         }
     }
 
-    /// What a chain points to, mostly of numbers that fit a tensor.
+    /// Returns the stages of a chain, mostly with numbers that fit a tensor.
     fn stages(
         &mut self,
         source: &mut Source<'_>,
@@ -1202,9 +1202,9 @@ impl World {
         let rows = batch.saturating_mul(tokens);
         let counts = [rows, rows.saturating_mul(heads)];
         let all = [head_dim, heads.saturating_mul(head_dim)];
-        // SAFETY: numbers and pointers, of which zeros are values.
+        // SAFETY: the struct has numbers and pointers, and zeros are valid values of both.
         let mut norm: rope_norm = unsafe { zeroed() };
-        // SAFETY: a struct.
+        // SAFETY: `norm` is a local struct.
         let _ = unsafe { rope_norm_init(&mut norm, choice!(source, rope_norm_formula)) };
         if source.once_in(8) {
             (norm.centered, norm.result) =
@@ -1216,7 +1216,7 @@ impl World {
             1e-6
         };
         (norm.weight, norm.bias) = (self.weights(source, all), self.weights(source, all));
-        // Without weights, half of the time as it says.
+        // Half of the norms without weights use a formula without weights.
         if norm.weight.count == 0 && source.once_in(2) {
             norm.weighted = 0;
         }
@@ -1239,7 +1239,7 @@ impl World {
         let block = match source.below(8) {
             0 => 1 << source.below(12),
             1 => extent(source),
-            // One that divides a head, mostly.
+            // Mostly a block that divides a head.
             2..4 if head_dim > 0 => 1 << source.below(head_dim.trailing_zeros() as usize + 1),
             _ => 0,
         };
@@ -1249,7 +1249,7 @@ impl World {
         };
         if source.once_in(8) {
             let preset = choice!(source, rope_hadamard_preset);
-            // SAFETY: a struct.
+            // SAFETY: the pointer leads to a local struct.
             let status =
                 unsafe { rope_hadamard_init(given_mut(source, &mut hadamard), preset, head_dim) };
             assert_ne!(status, rope_status::Internal);
@@ -1273,7 +1273,7 @@ impl World {
         }
     }
 
-    /// A cache, mostly for the heads of a tensor, and in these parts of the memory.
+    /// Returns a cache in these parts of the memory, mostly for the heads of a tensor.
     fn cache(
         &mut self,
         source: &mut Source<'_>,
@@ -1303,12 +1303,12 @@ impl World {
         let mut layout = rope_cache_layout {
             kind,
             extents,
-            // SAFETY: numbers.
+            // SAFETY: the struct has only numbers.
             strides: unsafe { zeroed() },
             channels: [0, 0],
         };
         if source.once_in(2) {
-            // Those of nhd.
+            // The strides of nhd.
             layout.strides.channel = 1;
             layout.strides.head = head_dim;
             layout.strides.token = heads.wrapping_mul(head_dim);
@@ -1380,7 +1380,7 @@ impl World {
     }
 
     fn ids(&mut self, source: &mut Source<'_>, count: usize) -> rope_ids {
-        // Where integers are.
+        // The parts with integers.
         let part = source.one_of(&[3, 6]);
         let (values, room) = self.part::<i64>(source, part);
         rope_ids {
@@ -1394,7 +1394,7 @@ impl World {
         }
     }
 
-    /// Slots, mostly as many as a tensor has tokens.
+    /// Returns mostly as many slots as a tensor has tokens.
     fn slots(&mut self, source: &mut Source<'_>, shape: [usize; 4]) -> rope_slots {
         let [batch, tokens, ..] = shape;
         let needed = batch.saturating_mul(tokens);
@@ -1425,18 +1425,18 @@ impl World {
         }
     }
 
-    /// Rows that move keys, in memory that is used for all.
+    /// Fills rows that move keys into memory that all calls use.
     ///
     /// # Safety
     ///
-    /// None besides that of the calls.
+    /// As for the C calls that it makes.
     unsafe fn fill_shift(&mut self, source: &mut Source<'_>) -> rope_status {
         let (frequencies, old) = (self.frequencies(source), self.frequencies(source));
         let (from, to) = (self.positions(source), self.positions(source));
         let (storage, len) = self.some::<f32>(source);
         let storage = storage.cast();
         let (from, to) = (given(source, &from), given(source, &to));
-        // SAFETY: numbers and pointers, of which zeros are values.
+        // SAFETY: the struct has numbers and pointers, and zeros are valid values of both.
         let mut rows = unsafe { zeroed() };
         let out = given_mut(source, &mut rows);
         // SAFETY: as for all calls.
@@ -1455,18 +1455,18 @@ impl World {
         status
     }
 
-    /// Rows that move keys, in a table.
+    /// Makes a table of rows that move keys.
     ///
     /// # Safety
     ///
-    /// None besides that of the calls.
+    /// As for the C calls that it makes.
     unsafe fn table_shift(&mut self, source: &mut Source<'_>) -> rope_status {
         let (frequencies, old) = (self.frequencies(source), self.frequencies(source));
         let (from, to) = (self.positions(source), self.positions(source));
         let (mut made, mut len) = (null_mut(), 0);
         // SAFETY: as for all calls.
         let status = unsafe { rope_rows_len(frequencies, &to, &mut len) };
-        // What would only be a matter of the system's memory, or of time, is not asked for.
+        // Skips calls that would only test the system's memory, or take long.
         if status == rope_status::Ok && (1 << 14..usize::MAX / 8).contains(&len) {
             return rope_status::Ok;
         }
@@ -1489,7 +1489,7 @@ impl World {
 
 /// Gradients: two tensors that are read, or one that is written, and the sums of pairs.
 impl World {
-    /// Sums of pairs, mostly of the shape that fits a tensor.
+    /// Returns sums of pairs, mostly of a shape that fits a tensor.
     fn gradients(
         &mut self,
         source: &mut Source<'_>,
@@ -1510,7 +1510,7 @@ impl World {
         self.there(sums.cast(), [rows, heads, pairs])
     }
 
-    /// The sums, no more than there are: fewer rows, unless it is more than any memory holds.
+    /// Limits the sums to the available ones by fewer rows, unless their number exceeds any memory.
     fn there(&self, sums: *mut f64, [rows, heads, pairs]: [usize; 3]) -> rope_pair_gradients {
         let end = self.memory.as_ptr_range().end.addr();
         let room = end.saturating_sub(sums.addr()) / size_of::<f64>();
@@ -1527,7 +1527,7 @@ impl World {
 
     /// # Safety
     ///
-    /// None besides that of the calls.
+    /// As for the C calls that it makes.
     unsafe fn backward(&mut self, source: &mut Source<'_>) -> rope_status {
         let plan = self.right_plan(source);
         let plan = rope_plan {
@@ -1574,7 +1574,7 @@ impl World {
 
     /// # Safety
     ///
-    /// None besides that of the calls.
+    /// As for the C calls that it makes.
     unsafe fn terms(&mut self, source: &mut Source<'_>) -> rope_status {
         let plan = self.right_plan(source);
         let plan = rope_plan {
@@ -1587,7 +1587,7 @@ impl World {
             (dy.element, dy.layout) = (x.element, x.layout);
         }
         let shape = x.layout.shape;
-        // What is only read may be broadcast, so that a short memory makes a call of hours.
+        // Read-only tensors may be broadcast; a short memory could make a call of hours.
         if shape
             .iter()
             .fold(1, |all: usize, extent| all.saturating_mul(*extent))
@@ -1616,7 +1616,7 @@ impl World {
 
     /// # Safety
     ///
-    /// None besides that of the calls.
+    /// As for the C calls that it makes.
     unsafe fn reduce(&mut self, source: &mut Source<'_>) -> rope_status {
         let shape = self.near(source).layout.shape;
         let (angles, factors) = (
@@ -1687,7 +1687,7 @@ impl World {
 
     /// # Safety
     ///
-    /// None besides that of the calls.
+    /// As for the C calls that it makes.
     unsafe fn parameters(&mut self, source: &mut Source<'_>) -> rope_status {
         let ((frequencies, room), (gradients, more)) =
             (self.some::<f64>(source), self.some::<f64>(source));
@@ -1708,12 +1708,12 @@ impl World {
     }
 }
 
-// A handle of the other kind has as many bytes as are looked at.
+// The handle of the other kind has at least as many bytes as the library reads.
 const _: () = assert!(size_of::<rope_mixed_frequencies>() <= size_of::<rope_frequencies>());
 
-/// Mixed frequencies, what they start from, and grids.
+/// Mixed frequencies, their initial values, and grids.
 impl World {
-    /// Mixed frequencies that are there, mostly; those of a call, or else some that are always the same.
+    /// Returns mostly live mixed frequencies: of a previous call, or fixed ones.
     fn mixed(&mut self, source: &mut Source<'_>) -> *mut rope_mixed_frequencies {
         if self.mixed_owned.is_empty() && !source.once_in(8) {
             let values = [0.5_f32, 1.0, -0.25, 0.0];
@@ -1726,7 +1726,7 @@ impl World {
                 pairs: 2,
             };
             let mut made = null_mut();
-            // SAFETY: all of it is there.
+            // SAFETY: all memory exists.
             let status = unsafe { rope_mixed_frequencies_new(&inverse, 1.0, 0, &mut made) };
             assert_eq!(status, rope_status::Ok);
             self.mixed_owned.push(made);
@@ -1745,18 +1745,18 @@ impl World {
                 .cast::<u8>()
                 .wrapping_add(8)
                 .cast(),
-            // Another kind of handle.
+            // A handle of another kind.
             4 => self.frequencies(source).cast(),
             _ if live.is_empty() => null_mut(),
             _ => source.one_of(&live),
         }
     }
 
-    /// Mixed frequencies on the heap, or in their place, whose handle is then in use.
+    /// Makes mixed frequencies on the heap, or in their place, which the handle then uses.
     ///
     /// # Safety
     ///
-    /// None besides that of the calls.
+    /// As for the C calls that it makes.
     unsafe fn mixed_make(&mut self, source: &mut Source<'_>) -> rope_status {
         let part = source.one_of(&[1, 4]);
         let (values, room) = self.part::<f64>(source, part);
@@ -1824,7 +1824,7 @@ impl World {
 
     /// # Safety
     ///
-    /// None besides that of the calls.
+    /// As for the C calls that it makes.
     unsafe fn mixed_free_or_describe(&mut self, source: &mut Source<'_>) -> rope_status {
         let frequencies = self.mixed(source);
         let mut info = rope_mixed_frequencies_info {
@@ -1842,7 +1842,7 @@ impl World {
                     let index = source.below(self.mixed_owned.len());
                     rope_mixed_frequencies_free(self.mixed_owned.swap_remove(index))
                 }
-                // What is not to be freed.
+                // A handle that must not be freed.
                 0 => rope_mixed_frequencies_free(self.mixed_place.1),
                 1 => rope_mixed_frequencies_set_backend(frequencies, choice!(source, rope_backend)),
                 _ => {
@@ -1857,11 +1857,11 @@ impl World {
         }
     }
 
-    /// Rows of mixed frequencies in memory that is used for all, or in a table.
+    /// Makes rows of mixed frequencies in memory that all calls use, or in a table.
     ///
     /// # Safety
     ///
-    /// None besides that of the calls.
+    /// As for the C calls that it makes.
     unsafe fn mixed_rows(&mut self, source: &mut Source<'_>) -> rope_status {
         let frequencies = self.mixed(source);
         let positions = match source.once_in(2) {
@@ -1871,7 +1871,7 @@ impl World {
         let (mut made, mut len) = (null_mut(), 0);
         // SAFETY: as for all calls.
         let status = unsafe { rope_rows_len_mixed(frequencies, &positions, &mut len) };
-        // What would only be a matter of the system's memory, or of time, is not asked for.
+        // Skips calls that would only test the system's memory, or take long.
         if status == rope_status::Ok && (1 << 16..usize::MAX / 8).contains(&len) {
             return rope_status::Ok;
         }
@@ -1886,7 +1886,7 @@ impl World {
         }
         let (storage, room) = self.some::<f32>(source);
         let storage = storage.cast();
-        // SAFETY: numbers and pointers, of which zeros are values.
+        // SAFETY: the struct has numbers and pointers, and zeros are valid values of both.
         let mut rows = unsafe { zeroed() };
         let out = given_mut(source, &mut rows);
         // SAFETY: as for all calls.
@@ -1900,7 +1900,7 @@ impl World {
 
     /// # Safety
     ///
-    /// None besides that of the calls.
+    /// As for the C calls that it makes.
     unsafe fn initial_or_grid(&mut self, source: &mut Source<'_>) -> rope_status {
         let (storage, len) = self.some::<f64>(source);
         let (theta, heads, pairs) = (number(source), extent(source), 2 * source.below(9));
@@ -1927,7 +1927,7 @@ impl World {
     }
 }
 
-/// What a chain points to.
+/// The stages that a chain points to.
 struct Stages {
     norm: rope_norm,
     scale: rope_scale,
@@ -1955,7 +1955,7 @@ impl Stages {
     }
 }
 
-/// A tensor to read, with its own layout or that of another.
+/// Returns a tensor for reading, with its own layout or the layout of another tensor.
 fn read_only(x: &rope_tensor_mut, other: &rope_tensor_mut, source: &mut Source<'_>) -> rope_tensor {
     rope_tensor {
         data: x.data,
@@ -1969,11 +1969,11 @@ fn read_only(x: &rope_tensor_mut, other: &rope_tensor_mut, source: &mut Source<'
     }
 }
 
-/// The words of the last refusal, in a buffer of any size.
+/// Reads the text of the last refusal into a buffer of any size.
 fn detail(source: &mut Source<'_>) {
     let mut buffer = [0x7f_u8; 80];
     let size = source.below(65);
-    // SAFETY: there is room for more.
+    // SAFETY: the buffer has more room than stated.
     let status = unsafe { rope_error_detail(buffer.as_mut_ptr().cast(), size) };
     assert_eq!(status, rope_status::Ok);
     assert!(buffer[size..].iter().all(|&byte| byte == 0x7f));
