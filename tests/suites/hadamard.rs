@@ -1,5 +1,5 @@
-//! Hadamard transforms by what ggml's CPU backend and `fast_hadamard_transform` compute, alone and after a rotation.
-//! All of it is bits, but for the exact sums.
+//! Hadamard transforms compared with ggml's CPU backend and `fast_hadamard_transform`, alone and after a rotation: bits
+//! everywhere except for the exact sums.
 
 use half::{bf16, f16};
 use rope_core::cache::{CacheLayout, CacheMut};
@@ -24,7 +24,7 @@ fn transform(block: usize, factor: HadamardFactor) -> Hadamard {
     Hadamard::new(block).expect("a power of two").factor(factor)
 }
 
-/// Heads of a tensor, transformed in place and stage by stage, where they lie side by side and where they do not.
+/// Transforms heads of a tensor in place and in a chain, contiguous or with gaps.
 fn transformed<E: Number>(
     backend: Backend,
     x: &[E],
@@ -40,7 +40,7 @@ fn transformed<E: Number>(
     let mut tensor = TensorMut::new(&mut staged, [1, heads, 1, head_dim]).expect("a valid tensor");
     let in_stages = in_stages(plan);
     in_stages.apply(&mut tensor).expect("a block that fits");
-    // Heads that do not lie side by side: one channel apart.
+    // Heads with gaps of one channel.
     let mut apart = vec![E::from_f32(3.0); heads * (head_dim + 1)];
     for (to, from) in apart.chunks_mut(head_dim + 1).zip(x.chunks(head_dim)) {
         to[..head_dim].copy_from_slice(from);
@@ -109,7 +109,7 @@ fn blocks() {
     for case in &cases {
         each_element!(one(&file, case));
         let (name, head_dim, block) = case;
-        // The exact sums, within what the butterflies round.
+        // The exact sums, within the roundings of the butterflies.
         let x: Vec<f32> = file.bits(&format!("{name}_x_f32"));
         let exact: Vec<f64> = file.bits(&format!("{name}_exact_f64"));
         let got = transformed(
@@ -131,8 +131,8 @@ fn blocks() {
     }
 }
 
-/// What the transform of a block may be off by, relative to the block's norm: each stage rounds by 2^-24 of it at
-/// most, and the factor twice (itself, and its product).
+/// Returns the error of the transform of a block, relative to the block's norm: each stage rounds by at most 2^-24 of
+/// it, and the factor twice (itself, and its product).
 fn error(block: usize) -> f64 {
     f64::from(2 * (block.trailing_zeros() + 1)) * 2.0_f64.powi(-24)
 }
