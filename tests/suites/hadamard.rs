@@ -153,7 +153,7 @@ fn special_values() {
     }
 }
 
-/// After a rotation: rounded after it (A), or not (B), and as ggml does it.
+/// After a rotation: with a rounding between (A), without one (B), and as in ggml.
 #[test]
 fn after_rotations() {
     fn one<E: Number + Bits>(file: &Golden) {
@@ -199,7 +199,8 @@ fn after_rotations() {
     }
 }
 
-/// What a file is made from: its rows are those of its base and positions, its factor that of its block.
+/// Asserts the inputs of a file: its rows are the rows of its base and positions, its factor is the factor of its
+/// block.
 fn inputs(file: &Golden) {
     let (base, positions): (Vec<f64>, Vec<i64>) = (file.bits("base"), file.decimals("positions"));
     let rotary_dim = 2 * file.decimal("n_freq");
@@ -218,7 +219,7 @@ fn inputs(file: &Golden) {
     assert_eq!(file.bits::<f32>("c"), [(1.0 / block.sqrt()) as f32]);
 }
 
-/// The scores of queries and keys that are both transformed are those of the exact rotation, within what is rounded.
+/// Asserts that scores of transformed queries and keys are those of the exact rotation, within the roundings.
 fn scores(file: &Golden) {
     let (head_dim, block) = (file.decimal("head_dim"), file.decimal("block"));
     let tokens = file.decimal("tokens");
@@ -242,7 +243,7 @@ fn scores(file: &Golden) {
     }
 }
 
-/// Unit vectors give the rows of the matrix: for every block, with every sign.
+/// Unit vectors give the rows of the matrix, for every block and with every sign.
 #[test]
 fn rows_of_the_matrix() {
     for log in 1..=11_u32 {
@@ -264,7 +265,7 @@ fn rows_of_the_matrix() {
     }
 }
 
-/// What engines transform.
+/// The transforms of engines.
 #[test]
 fn presets() {
     let blocks = [
