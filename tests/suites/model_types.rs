@@ -559,7 +559,7 @@ fn all_layers(config: &Config) -> Result<Layers, Error> {
     config.model()?.layers().cloned()
 }
 
-/// Returns the outcome of a case without a rotation: every layer is without one, or the error says so.
+/// Returns the outcome of a case without a rotation: every layer is without one, or the error is about that.
 fn stands_still(case: &Value, config: &Config) -> Outcome {
     let chosen = case["layer_type"].as_str();
     let refusal = match one_rotation(config) {

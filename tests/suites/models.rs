@@ -202,7 +202,7 @@ pub(crate) fn alike<E: Number>(got: &[E], expected: &[E], doing: &str) {
     }
 }
 
-/// Channels of a pair.
+/// Returns the channels of a pair.
 pub(crate) fn members(pairing: Pairing, pair: usize, pairs: usize) -> [usize; 2] {
     match pairing {
         Pairing::Interleaved => [2 * pair, 2 * pair + 1],
@@ -210,12 +210,12 @@ pub(crate) fn members(pairing: Pairing, pair: usize, pairs: usize) -> [usize; 2]
     }
 }
 
-/// Values between -4 and 4.
+/// Returns values between -4 and 4.
 pub(crate) fn ordinary<E: Number>(source: &mut Source<'_>, len: usize) -> Vec<E> {
     (0..len).map(|_| E::from_f32(4.0 * source.unit())).collect()
 }
 
-/// Positions of either sign below 2^32.
+/// Returns positions of either sign below 2^32.
 pub(crate) fn far(source: &mut Source<'_>, len: usize) -> Vec<i64> {
     (0..len).map(|_| source.wide() as i64 >> 31).collect()
 }

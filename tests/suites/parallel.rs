@@ -1,4 +1,4 @@
-//! A rotation spread over threads: the same bits, and nothing beside the tensor.
+//! A rotation on several threads: the same bits, and nothing else written.
 
 use std::sync::OnceLock;
 
@@ -16,7 +16,8 @@ use rope_core::{
 use rope_tests::number::{Number, paint};
 use rope_tests::{Placed, Rotation, Source, Stored};
 
-/// Below and above what is split; tokens, sequences, heads outermost, and fewer of them than threads.
+/// Tensors below and above the split size; with many tokens, many sequences, heads outermost, and fewer heads than
+/// threads.
 const SHAPES: [[usize; 4]; 7] = [
     [1, 600, 8, 70],
     [300, 3, 9, 64],
@@ -38,7 +39,7 @@ fn bits<T: Number>(x: &[T]) -> Vec<u32> {
     x.iter().map(|x| x.bits()).collect()
 }
 
-/// Demands the same bits. A NaN that was computed may be any NaN: parts have other tails than the whole.
+/// Asserts the same bits. A computed NaN may be any NaN: parts have other remainders than the whole.
 #[track_caller]
 fn same<T: Number>(got: &[T], expected: &[T], doing: &str) {
     assert_eq!(got.len(), expected.len());
@@ -50,7 +51,7 @@ fn same<T: Number>(got: &[T], expected: &[T], doing: &str) {
     }
 }
 
-/// Rows for a shape in any form: shared by sequences, by heads, by both, or by neither.
+/// Returns rows for a shape in any form: shared by sequences, by heads, by both, or by neither.
 fn rows(source: &mut Source<'_>, shape: [usize; 4]) -> Stored {
     Stored::for_shape(source, shape, 16)
 }
@@ -138,7 +139,7 @@ fn rotate_at() {
         for shape in SHAPES {
             let place = Placed::any(source, shape);
             let [batch, tokens, heads, head_dim] = shape;
-            // Cut along the tokens, a part has some rows of every sequence.
+            // A part of the tokens has some rows of every sequence.
             let tokens_outside = Layout::sbhd([tokens, batch, heads, head_dim]).expect("valid");
             let layout = if source.once_in(3) && tokens_outside.end() <= place.len {
                 tokens_outside
@@ -192,7 +193,7 @@ fn what_does_not_fit_is_refused_before_any_thread_starts() {
     assert_eq!(bits(&got), bits(&x));
 }
 
-/// Plans with every kind of stage, all of which are told what is worth a thread: 1 KiB.
+/// Returns plans with every kind of stage, each with a minimum of 1 KiB for a thread.
 fn plans<'a>(weights: &'a [f32], factors: &'a [f32], sums: &'a [f32]) -> Vec<Plan<'a>> {
     let norm = Norm::new(NormFormula::LLAMA, 1e-6);
     let over_token = norm.weight(weights).with_reach(NormReach::Token);
@@ -220,7 +221,7 @@ const DIM: usize = 64;
 const HEADS: usize = 3;
 const TOKENS: usize = 75;
 
-/// Caches of each layout and format, with what a call writes into each.
+/// Returns the contents of caches of each layout and format after a call.
 fn into_caches(call: &dyn Fn(&mut CacheMut<'_>)) -> Vec<Vec<u8>> {
     let paged = CacheLayout::nhd([11, 8, HEADS, DIM]).expect("valid");
     let one_block = CacheLayout::nhd([1, 88, HEADS, DIM]).expect("valid");
@@ -252,7 +253,7 @@ fn into_caches(call: &dyn Fn(&mut CacheMut<'_>)) -> Vec<Vec<u8>> {
     written
 }
 
-/// A plan on threads gives the bits of the plan on one: in tensors and caches, from either, by rows that are ready and
+/// A plan on several threads gives the bits of the plan on one: in tensors and caches, from either, by given rows and
 /// by rows that the call makes. Some tokens share their slots, and some have none.
 #[test]
 fn every_operand() {
@@ -335,7 +336,7 @@ fn every_operand() {
     }
 }
 
-/// A plan that keys in a cache can have.
+/// Returns the plan without its norm, for keys in a cache.
 fn without_norm<'a>(plan: &Plan<'a>) -> Option<Plan<'a>> {
     let mut memory = [0.0_f32; HEADS * DIM];
     let layout = CacheLayout::nhd([1, 1, HEADS, DIM]).expect("valid");
