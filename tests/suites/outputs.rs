@@ -249,8 +249,7 @@ fn refusals() {
     assert_eq!(rope.rotate_into_each(&empty, outputs), Ok(()));
 }
 
-/// A row that all tokens share gives the bits of a list that repeats its id. A source with coinciding elements may have
-/// any number of sequences: a call without an output does nothing.
+/// A source with coinciding elements may have any number of sequences: a call without an output does nothing.
 #[test]
 fn nothing_is_written_at_once() {
     let strides = Strides {
@@ -268,6 +267,7 @@ fn nothing_is_written_at_once() {
     assert_eq!(rope.rotate_into_each(&x, &mut [groups]), Ok(()));
 }
 
+/// A row that all tokens share gives the bits of a list that repeats its id.
 #[test]
 fn repeated_rows() {
     let frequencies = Frequencies::new(16, 100.0, &Scaling::Default).expect("a base");

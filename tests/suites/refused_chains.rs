@@ -1096,7 +1096,7 @@ fn integers_are_slots() {
     assert_eq!(written(&x, few, -1..2), Err(error));
 }
 
-/// Given scales are made of one number and of lists of each form.
+/// Given scales are one number or a list of any form.
 #[test]
 fn lists_are_scales() {
     let each = [0.5_f32, 0.25];
@@ -1144,7 +1144,7 @@ fn heads_of_caches() {
             );
         });
     }
-    // Of Q8_0 they are values, not bytes.
+    // Channels of Q8_0 are values, not bytes.
     let blocks = CacheLayout::nhd([1, 1, 1, 64]).expect("a small cache");
     let mut bytes = [0x5a_u8; 68];
     let mut cache = CacheMut::blocks(&mut bytes, blocks, BlockFormat::Q8_0).expect("whole blocks");
@@ -1260,7 +1260,7 @@ fn layouts_of_caches() {
     refused(hdn.channels(0..4), apart, &["side by side"]);
 }
 
-/// [`CacheLayout::bytes`] is what a cache of each format requires, to the byte.
+/// [`CacheLayout::bytes`] is the exact size of the memory that a cache of each format requires.
 #[test]
 fn bytes_of_layouts() {
     let shape = [2, 3, 2, 64];
@@ -1283,7 +1283,7 @@ fn bytes_of_layouts() {
         let refused = CacheMut::blocks(&mut memory[..bytes - 1], nhd, format).err();
         assert_eq!(refused, Some(short(bytes)));
     }
-    // A scale after the codes of each head, of 68 bytes in all; none where it lies apart.
+    // A scale after the codes of each head, of 68 bytes in all; none for separate scales.
     let heads = CacheLayout::nhd([2, 3, 2, 68]).and_then(|layout| layout.channels(0..64));
     let heads = heads.expect("a small cache");
     let made = |at| QuantScale::Computed { least: 1e-6, at };
@@ -1308,7 +1308,7 @@ fn bytes_of_layouts() {
             Err(Error::CacheLayout { .. })
         ));
     }
-    // Of 65 channels no blocks are made, and of so many elements no bytes are counted.
+    // 65 channels make no blocks, and the bytes of so many elements exceed usize.
     let odd = CacheLayout::nhd([2, 3, 2, 65]).expect("a small cache");
     assert!(matches!(
         odd.bytes(BlockFormat::Q8_0),
@@ -1342,7 +1342,7 @@ fn memory_of_caches() {
     refused(short, error, &["96", "95"]);
     let short = CacheMut::quantized(&mut bytes[..95], layout(), code, divide, &mut []);
     refused(short, error, &["96", "95"]);
-    // With the scales of its heads behind their codes.
+    // With scales after the codes of their heads.
     let long = CacheLayout::nhd([2, 3, 2, 12])
         .and_then(|layout| layout.channels(0..8))
         .expect("a small cache");
@@ -1358,7 +1358,7 @@ fn memory_of_caches() {
     let short = CacheMut::quantized(&mut bytes[..143], long, code, inline(8), &mut []);
     refused(short, error, &["144", "143"]);
     assert!(CacheMut::quantized(&mut bytes, long, code, inline(8), &mut []).is_ok());
-    // Upon codes of its head, or of the next one; behind all memory; of channels that lie apart.
+    // Over codes of its head, or of the next one; beyond all memory; with channels that are not adjacent.
     let required = "of heads with their channels side by side, and room for a scale after them";
     let error = Error::CacheLayout { required };
     for behind in [0, 7, 9, usize::MAX - 4, usize::MAX] {
@@ -1368,7 +1368,7 @@ fn memory_of_caches() {
     let hdn = CacheLayout::hdn([1, 1, 8, 4]).expect("a small cache");
     let cache = CacheMut::quantized(&mut bytes, hdn, code, inline(8), &mut []);
     refused(cache, error, &["side by side"]);
-    // An end that would not fit usize.
+    // An end that does not fit usize.
     let one = CacheLayout::nhd([1, 1, 1, 64])
         .and_then(|layout| layout.channels(60..64))
         .expect("a small cache");
@@ -1529,7 +1529,7 @@ fn blocks_of(required: &'static str, name: &str, format: &'static BlockFormat) {
             .channels(32..64)
             .is_ok_and(|part| Cache::blocks(&bytes, part, format).is_ok())
     );
-    // Values that fit usize, in bytes that do not; and an end that does not.
+    // Values that fit usize, in bytes that do not; and an end that does not fit.
     let many = usize::MAX & !31;
     let huge = CacheLayout::nhd([1, 1, 1, many]).expect("one head");
     let far = huge.channels(usize::MAX / 2 + 1..many).expect("channels");
@@ -1566,7 +1566,7 @@ fn empty_caches_are_fine() {
         let there = blocks * block_size > 0;
         assert_eq!(into(&mut cache, (0..1).into()).is_ok(), there, "{shape:?}");
         assert!(into(&mut cache, (&[-1_i64]).into()).is_ok());
-        // Nothing fits where nothing is, but something does not.
+        // Heads without elements fit at any offset; other heads do not.
         let offsets = [0];
         let fits = heads * head_dim == 0;
         assert_eq!(
@@ -1591,7 +1591,7 @@ fn empty_caches_are_fine() {
             }
         }
     }
-    // A shift of no rows, and sums of no tokens.
+    // A shift without rows, and sums without tokens.
     let mut data = [1.0_f32; LEN];
     let mut cache = CacheMut::new(&mut data, layout()).expect("a cache that fits");
     let rows = Rows::new(&[], [0, 8]).expect("no rows");
@@ -1693,7 +1693,7 @@ fn shifts() {
     });
 }
 
-/// Slots that are found by positions take a range, as rows do, and positions that are no list; coordinates they refuse.
+/// Slots by positions take a range, as rows do, and positions without a list; they refuse coordinates.
 #[test]
 fn positions_of_slots() {
     const CELLS: usize = 2 * 5 * 2 * 8;
@@ -1711,7 +1711,7 @@ fn positions_of_slots() {
     assert!(expected.is_ok());
     assert_eq!(written(Slots::sequences(1..4)), expected);
     assert_eq!(written(Slots::sequences(&each[..3])), expected);
-    // Blocks 0 and 1, of which each sequence has one.
+    // Blocks 0 and 1, one for each sequence.
     let table = [0_u32, 1];
     assert_eq!(written(Slots::table(&table, [2, 1], 1..4)), expected);
     assert_eq!(written(Slots::table(&table, [2, 1], &each)), expected);
@@ -1738,7 +1738,7 @@ fn positions_of_slots() {
         refusal
     );
 
-    // As many tokens without elements as there are numbers: nothing goes over them.
+    // As many tokens as usize counts, without elements: no code loops over them.
     let tokens = usize::MAX;
     let none = Tensor::<f32>::new(&[], [1, tokens, 0, 8]).expect("no elements");
     let mut memory = [0.0_f32; 0];
