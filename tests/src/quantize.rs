@@ -241,12 +241,12 @@ fn inverse(d: f32) -> f32 {
     if d == 0.0 { 0.0 } else { 1.0 / d }
 }
 
-/// Those that are no NaN.
+/// Returns the values that are no NaN.
 fn numbers(values: &[f32; 32]) -> impl Iterator<Item = f32> {
     values.iter().copied().filter(|x| !x.is_nan())
 }
 
-/// The first of the largest magnitude.
+/// Returns the first value of the largest magnitude.
 fn first_largest(values: &[f32; 32]) -> f32 {
     numbers(values).fold(0.0, |max, x| if x.abs() > max.abs() { x } else { max })
 }
@@ -277,7 +277,7 @@ fn encode_iq4_nl(values: &[f32; 32]) -> Vec<u8> {
         if a <= -127.0 {
             return 0;
         }
-        // The first value above, if there is one; a NaN is below none.
+        // The first larger value, if there is one; no value is larger than a NaN.
         let Some(above) = (1..16).find(|&code| a < value(code)) else {
             return 15;
         };

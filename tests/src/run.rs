@@ -6,7 +6,7 @@ use rope_core::{Backend, Tensor, TensorMut};
 
 use crate::{Number, Placed, Rotation, Stored, compare, oracle};
 
-/// Rotates in place on every backend, and compares the whole buffer.
+/// Rotates in place on every backend and compares the whole buffer.
 ///
 /// # Panics
 ///
@@ -31,7 +31,7 @@ pub fn in_place<E: Number>(rotation: Rotation, rows: &Stored, x: &[E], place: &P
     });
 }
 
-/// Rotates `x` into a painted `y` on every backend, and compares the whole buffer.
+/// Rotates `x` into a painted `y` on every backend and compares the whole buffer.
 ///
 /// # Panics
 ///
@@ -63,7 +63,7 @@ pub fn into<I: Number, O: Number>(
     });
 }
 
-/// The current operation, for the message.
+/// The operation, for the message.
 struct Doing<'a> {
     backend: Backend,
     elements: (&'static str, Option<&'static str>),

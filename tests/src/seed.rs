@@ -4,10 +4,10 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::OnceLock;
 
-/// The environment variable that fixes the seed, in decimal.
+/// Environment variable that fixes the seed, in decimal.
 pub const VARIABLE: &str = "ROPE_SEED";
 
-/// The seed of this process: from the environment, or another one each time. A test that fails shows it.
+/// Returns the seed of this process: from the environment, or a new one each time. A failing test prints it.
 ///
 /// # Panics
 ///
@@ -22,8 +22,8 @@ pub fn seed() -> u64 {
     })
 }
 
-/// The number of random choices of a body: `times`, or as many fewer as `ROPE_FEWER` says. An emulator takes 25 times
-/// as long, and its choices are the first of those that this machine makes with the same seed.
+/// Returns how often a body makes random choices: `times`, divided by `ROPE_FEWER`. An emulator takes 25 times as long;
+/// its choices are the first ones that this machine makes with the same seed.
 ///
 /// # Panics
 ///

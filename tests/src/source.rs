@@ -1,4 +1,4 @@
-//! Where choices come from: a seed, or the bytes of a fuzzer.
+//! Sources of choices: a seed, or the bytes of a fuzzer.
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
@@ -16,8 +16,8 @@ enum SourceKind<'a> {
 }
 
 impl Source<'static> {
-    /// The choices of a test, which depend on its name and on [`seed::seed`] only. Prints how to have them again; the
-    /// line is seen if the test fails.
+    /// Returns the choices of a test, which depend only on its name and on [`seed::seed`]. Prints how to repeat them;
+    /// the line is visible if the test fails.
     pub fn random(test: &str) -> Self {
         let seed = seed::seed();
         println!("{test}: repeat with {}={seed}", seed::VARIABLE);
@@ -31,12 +31,12 @@ impl Source<'static> {
 }
 
 impl<'a> Source<'a> {
-    /// The choices that a fuzzer makes. When its bytes are used up, every choice is the first one.
+    /// Returns the choices of a fuzzer. After the end of the bytes, every choice is the first one.
     pub fn bytes(bytes: &'a [u8]) -> Self {
         Source(SourceKind::Bytes(bytes))
     }
 
-    /// 32 bits.
+    /// Returns 32 bits.
     pub fn word(&mut self) -> u32 {
         match &mut self.0 {
             SourceKind::Random(generator) => generator.random(),
@@ -44,12 +44,12 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// 128 bits.
+    /// Returns 128 bits.
     pub fn wide(&mut self) -> u128 {
         (0..4).fold(0, |wide, _| wide << 32 | u128::from(self.word()))
     }
 
-    /// A number below `n`; 0 if `n` is 0.
+    /// Returns a number below `n`; 0 if `n` is 0.
     pub fn below(&mut self, n: usize) -> usize {
         if n < 2 {
             return 0;
@@ -61,17 +61,17 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// A number of a range, both ends included.
+    /// Returns a number of a range, both ends included.
     pub fn within(&mut self, first: usize, last: usize) -> usize {
         first + self.below(last - first + 1)
     }
 
-    /// One time in `n`.
+    /// Returns true one time in `n`.
     pub fn once_in(&mut self, n: usize) -> bool {
         self.below(n) + 1 == n
     }
 
-    /// One of some values.
+    /// Returns one of some values.
     ///
     /// # Panics
     ///
@@ -80,7 +80,7 @@ impl<'a> Source<'a> {
         values[self.below(values.len())]
     }
 
-    /// A number of the interval -1..1, with all its 24 bits at random.
+    /// Returns a number of the interval -1..1 with 24 random bits.
     pub fn unit(&mut self) -> f32 {
         let bits = self.word();
         let magnitude = (bits >> 8) as f32 * (1.0 / 16_777_216.0);

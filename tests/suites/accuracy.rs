@@ -1,6 +1,6 @@
-//! From a model's configuration to its rotated queries and keys, against exact arithmetic.
+//! From a model's configuration to its rotated queries and keys, compared with exact arithmetic.
 //!
-//! `u` is half a unit in the last place of 1, `|v|` the length of a pair; [`bounds`] has the numbers.
+//! `u` is half a unit in the last place of 1, and `|v|` is the length of a pair; [`bounds`] has the limits.
 
 use half::{bf16, f16};
 use rope_core::axes::Axes;
@@ -11,13 +11,13 @@ use rope_tests::{Number, Placed, bounds, exact};
 
 use crate::models::{config, config_file, members, placed, same};
 
-/// The ids of all tokens on one axis, then on the next.
+/// Returns the ids of all tokens on the first axis, then on the next one.
 fn ids(file: &Golden, axes: usize) -> Vec<i64> {
     let axis = |axis| file.decimals::<i64>(&format!("positions_axis{axis}"));
     (0..axes).flat_map(axis).collect()
 }
 
-/// Q or K rotated by these frequencies, on every backend; the bits of all are the same.
+/// Returns Q or K rotated by these frequencies, and asserts that every backend gives the same bits.
 fn rotated<E: Number>(
     file: &Golden,
     frequencies: &Frequencies<'static>,
@@ -48,14 +48,14 @@ fn rotated<E: Number>(
     first.expect("a backend")
 }
 
-/// A pair of the output: where it is, what it should be exactly, and how long it is.
+/// A pair of the output: its place, its exact values, and its length.
 struct Exact {
     indices: [usize; 2],
     values: [f64; 2],
     length: f64,
 }
 
-/// The pairs of a window, rotated in f64 by the file's exact angles.
+/// Returns the pairs of a window, rotated in f64 by the file's exact angles.
 fn exactly<E: Number>(file: &Golden, x: &[E], place: &Placed) -> Vec<Exact> {
     let (angles, pairs) = (file.exact_angles(), file.decimal("n_freq"));
     let (input, output) = file.pairings();
@@ -76,7 +76,7 @@ fn exactly<E: Number>(file: &Golden, x: &[E], place: &Placed) -> Vec<Exact> {
     .collect()
 }
 
-/// Errors in units of u |v|, and how many values are the best there are.
+/// Errors in units of u |v|, and the number of correctly rounded values.
 #[derive(Default)]
 struct Errors {
     max: f64,
@@ -109,7 +109,7 @@ impl Errors {
     }
 }
 
-/// Configuration to frequencies to rows to rotated Q and K, of all models.
+/// Takes all models from the configuration to frequencies, rows, and rotated Q and K.
 fn models<E: Number + Bits>() -> Errors {
     let mut errors = Errors::default();
     for file in Golden::all("apply") {
@@ -136,7 +136,7 @@ fn models<E: Number + Bits>() -> Errors {
             } in exactly(&file, &x, &place)
             {
                 for (index, value) in indices.into_iter().zip(values) {
-                    // The file's own value is the rounding of what it is measured by.
+                    // The file's own value is the rounding of the reference.
                     let nearest = exact::is_nearest(best[index], value, 1e-14 * length);
                     assert!(nearest, "{}, {tensor}: {index}", file.name);
                     let error = (f64::from(got[index].to_f32()) - value).abs();
@@ -145,7 +145,7 @@ fn models<E: Number + Bits>() -> Errors {
                     rotates[index] = true;
                 }
             }
-            // What does not rotate is as it was.
+            // Channels that do not rotate are unchanged.
             for index in (0..x.len()).filter(|&index| !rotates[index]) {
                 assert_eq!(got[index].bits(), x[index].bits(), "{}: {index}", file.name);
                 assert_eq!(
@@ -182,7 +182,7 @@ fn f16_queries_and_keys() {
     queries_and_keys::<f16>();
 }
 
-/// Each output of these pairs, and how far it is from the file's value, in u |v|.
+/// Returns each output of these pairs with its error against the file's value, in u |v|.
 fn off(got: &[f32], exact: &[f64], pairs: Vec<Exact>) -> impl Iterator<Item = (usize, f64)> {
     pairs.into_iter().flat_map(move |pair| {
         pair.indices.map(|index| {
@@ -192,7 +192,7 @@ fn off(got: &[f32], exact: &[f64], pairs: Vec<Exact>) -> impl Iterator<Item = (u
     })
 }
 
-/// Against the file's own values, from Hugging Face's frequencies too.
+/// Compares with the files' own values, also with Hugging Face's frequencies.
 #[test]
 fn f32_against_the_exact_values_of_the_files() {
     for (kind, given) in [("exact", false), ("exact_f32freq", true)] {
@@ -235,8 +235,7 @@ fn f32_against_the_exact_values_of_the_files() {
     }
 }
 
-/// The file's `q_inverse_exact_f64` rotates back and multiplies by the attention factor: what the crate calls the
-/// transpose.
+/// The file's `q_inverse_exact_f64` rotates back and multiplies by the attention factor; this is the crate's transpose.
 #[test]
 fn the_transpose_keeps_the_attention_factor() {
     let mut files = 0;

@@ -1,4 +1,4 @@
-//! Every backend gives the bits of the oracle, and writes nothing else.
+//! Every backend gives the bits of the oracle and writes nothing else.
 
 use half::bf16;
 use rope_core::{Backend, Direction, Layout, Pairing, Rope, Rows, Strides, TensorMut};
@@ -8,12 +8,12 @@ use rope_tests::{
     each_element_pair, oracle, run, seed,
 };
 
-/// The shape, from tensors without gaps to tensors anywhere.
+/// Places a shape, without gaps or anywhere.
 fn place(source: &mut Source<'_>, shape: [usize; 4]) -> Placed {
     Placed::any(source, shape)
 }
 
-/// In place, both pairings, all directions.
+/// Tests rotations in place, both pairings and all directions.
 fn in_place<E: Number>(source: &mut Source<'_>, shape: [usize; 4], rows: &Stored) {
     for rotation in Rotation::in_place() {
         let place = place(source, shape);
@@ -22,7 +22,7 @@ fn in_place<E: Number>(source: &mut Source<'_>, shape: [usize; 4], rows: &Stored
     }
 }
 
-/// Into another tensor, all pairings, all directions.
+/// Tests rotations into another tensor, all pairings and all directions.
 fn into<I: Number, O: Number>(source: &mut Source<'_>, shape: [usize; 4], rows: &Stored) {
     for rotation in Rotation::all() {
         let (from, to) = (place(source, shape), place(source, shape));
@@ -32,7 +32,7 @@ fn into<I: Number, O: Number>(source: &mut Source<'_>, shape: [usize; 4], rows: 
     }
 }
 
-/// Rows for a shape: those of its tokens, of the tokens of each sequence, or any.
+/// Returns rows for a shape: for its tokens, for the tokens of each sequence, or any.
 fn rows(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usize, kind: usize) -> Stored {
     let [batch, tokens, _, _] = shape;
     match kind {
@@ -42,13 +42,13 @@ fn rows(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usize, kind: usi
     }
 }
 
-/// Everything that can be done with a shape and with rows.
+/// Tests every operation on a shape with given rows.
 fn with_rows(source: &mut Source<'_>, shape: [usize; 4], rows: &Stored) {
     each_element!(in_place(source, shape, rows));
     each_element_pair!(into(source, shape, rows));
 }
 
-/// Everything that can be done with a shape.
+/// Tests every operation on a shape.
 fn all(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usize) {
     for kind in 0..3 {
         let rows = rows(source, shape, rotary_dim, kind);
@@ -66,7 +66,7 @@ fn every_head_size() {
             source.within(1, 2),
             head_dim,
         ];
-        // In turn: each kind of rows meets each remainder by 16, the widest vector, five times.
+        // The kinds of rows take turns: each one meets each remainder by 16, the widest vector, five times.
         let rows = rows(source, shape, head_dim & !1, head_dim % 3);
         with_rows(source, shape, &rows);
     }
@@ -102,7 +102,7 @@ fn partial_rotary() {
     }
 }
 
-/// More pairs than any backend keeps in registers, with every kind of remainder.
+/// Tests more pairs than any backend keeps in registers, with every kind of remainder.
 #[test]
 fn long_heads() {
     let source = &mut Source::random("long_heads");
@@ -117,7 +117,7 @@ fn long_heads() {
     }
 }
 
-/// More tokens than are walked at a time, in both orders of heads and tokens.
+/// Tests more tokens than one block has, in both orders of heads and tokens.
 #[test]
 fn many_tokens() {
     let source = &mut Source::random("many_tokens");
@@ -131,7 +131,7 @@ fn many_tokens() {
     }
 }
 
-/// Every way to store rows and to pick them out of a table.
+/// Tests every way to store rows and to select them from a table.
 #[test]
 fn rows_in_every_form() {
     let source = &mut Source::random("rows_in_every_form");
@@ -146,7 +146,7 @@ fn rows_in_every_form() {
     }
 }
 
-/// A tensor whose heads have a special value each, at every channel in turn; the other channels are ordinary.
+/// Tests a tensor whose heads have one special value each, at every channel in turn; the other channels are ordinary.
 fn every_lane<E: Number>(
     source: &mut Source<'_>,
     head_dim: usize,
@@ -158,7 +158,7 @@ fn every_lane<E: Number>(
         let value = E::SPECIAL[token / 2];
         x[place.view.index([batch, token, channel, channel])] = E::from_bits(value);
         if token % 2 == 1 {
-            // Beside it another one: they may meet in a pair.
+            // A second special value beside it; the two may form a pair.
             let other = if source.once_in(2) {
                 channel ^ 1
             } else {
@@ -170,7 +170,7 @@ fn every_lane<E: Number>(
     (place, x)
 }
 
-/// Any rows; and rows that rotate nothing, so that a special value comes out beside ordinary ones, to be rounded.
+/// Tests any rows, and identity rows, whose special results are rounded beside ordinary ones.
 fn every_lane_rows(source: &mut Source<'_>, tokens: usize, pairs: usize) -> [Stored; 2] {
     let identity = Angles {
         rows: tokens,
@@ -211,18 +211,18 @@ fn every_lane_into<I: Number, O: Number>(
     }
 }
 
-/// 32 + 8 + 7 pairs, 16 + 8 + 7, or channels that pass, reach every kind of group and every lane of it.
+/// 32 + 8 + 7 pairs, 16 + 8 + 7 pairs, and channels that pass reach every kind of group and every lane of it.
 #[test]
 fn special_values_in_every_lane() {
     let source = &mut Source::random("special_values_in_every_lane");
     each_element!(every_lane_in_place(source, 94, 94));
     each_element_pair!(every_lane_into(source, 62, 62));
-    // What bf16 is rounded by asks for a NaN, or for a subnormal, once in a group: of 32 pairs at most.
+    // The rounding to bf16 tests for a NaN, or for a subnormal, once in a group of at most 32 pairs.
     every_lane_into::<f32, bf16>(source, 78, 78);
     each_element_pair!(every_lane_into(source, 131, 2));
 }
 
-/// Rows with a NaN in any place: with all its bits set, which rounding would carry into a zero, or signaling.
+/// Tests rows with a NaN in any place: with all bits set, which rounding would carry into a zero, or signaling.
 fn nan_in_any_row<E: Number>(source: &mut Source<'_>, pairs: usize, place: &Placed) {
     let tokens = place.view.shape[1];
     let mut angles = Angles::any(source, tokens, pairs);
@@ -258,7 +258,7 @@ fn a_nan_in_any_row() {
     }
 }
 
-/// Lines full of one special value: what is rare in a group may be in every lane of every group.
+/// Tests lines full of one special value: a rare value may be in every lane of every group.
 fn full_of_one<E: Number>(source: &mut Source<'_>, pairs: usize) {
     let place = Placed::bshd([1, E::SPECIAL.len(), 3, 2 * pairs]);
     let mut x = vec![E::from_f32(0.0); place.len];
@@ -282,7 +282,7 @@ fn lines_full_of_one_special_value() {
     each_element!(full_of_one(source, 63));
 }
 
-/// Of a dimension with one index the stride is never taken, and may be any number.
+/// The stride of a dimension with one index is never used and may be any number.
 #[test]
 fn strides_that_are_never_taken() {
     let head_dim = 1 << 15;
@@ -351,7 +351,7 @@ fn q_and_k_in_one_call_are_two_calls() {
     each_element_pair!(q_and_k(source));
 }
 
-/// The same plan gives the same bits, whatever was rotated before, and in whatever memory.
+/// The same plan gives the same bits after any other rotation and in any memory.
 #[test]
 fn bits_do_not_depend_on_alignment() {
     let source = &mut Source::random("bits_do_not_depend_on_alignment");

@@ -1,4 +1,4 @@
-//! Which instruction sets run.
+//! The available instruction sets.
 
 use rope_core::{Backend, Error, Pairing, Rope};
 use rope_tests::backends::{self, VARIABLE, missing, running, say};
@@ -6,7 +6,7 @@ use rope_tests::backends::{self, VARIABLE, missing, running, say};
 #[test]
 fn expected_backends_ran() {
     let (running, expected) = (running(), std::env::var(VARIABLE));
-    // Platform scripts read this line. Nobody else needs it of a test that passes.
+    // Platform scripts read this line; a passing test needs it for nothing else.
     if let Ok(list) = &expected {
         let best = Backend::best();
         say(&format!(
@@ -33,7 +33,7 @@ fn an_unknown_name_in_the_list_is_a_failure() {
     assert_eq!(missing(&names.join(",")), absent);
 }
 
-/// What needs nothing is always there, and comes last.
+/// Backends without requirements are always available and come last.
 #[test]
 fn scalar_and_portable_always_run() {
     let available: Vec<Backend> = Backend::available().collect();
@@ -61,7 +61,7 @@ fn a_plan_uses_the_backend_that_it_was_given() {
     }
 }
 
-/// The crate's own detection, without std, gives std's answer.
+/// The crate's own detection, without std, gives the answer of std.
 #[cfg(all(
     any(target_arch = "x86", target_arch = "x86_64"),
     target_feature = "sse2",

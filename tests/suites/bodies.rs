@@ -1,4 +1,4 @@
-//! What fuzzers do, with random choices and with few bytes.
+//! The bodies of the fuzz targets with random choices and with few bytes.
 
 use rope_tests::{Source, bodies, seed};
 
@@ -71,7 +71,7 @@ fn calls() {
     random("calls", 5_000, bodies::calls);
 }
 
-/// Q and K between one another: of each end there are many.
+/// Tests interleaved Q and K; each outcome occurs often.
 #[cfg(feature = "capi")]
 #[test]
 fn packed() {
@@ -94,7 +94,7 @@ fn memories() {
     random("memories", 20_000, bodies::memories);
 }
 
-/// Whatever the bytes, and however few.
+/// Tests any bytes, however few.
 #[test]
 fn bytes() {
     let choices = &mut Source::random("bytes");

@@ -1,5 +1,5 @@
-//! Caches by what engines and libraries write: every code of every f32, scales of each kind, rotated keys in the order
-//! of roundings that a caller names, and every layout with its slots. All of it is bits.
+//! Caches compared bit for bit with those that engines and libraries write: every code of every f32, scales of each
+//! kind, rotated keys in each order of roundings, and every layout with its slots.
 
 use half::bf16;
 use rope_core::cache::{
@@ -19,12 +19,12 @@ fn rope(backend: Backend) -> Rope {
         .expect("an available backend")
 }
 
-/// A cache of one head for each token, side by side.
+/// Returns a cache of one head for each token, side by side.
 fn heads(count: usize, head_dim: usize) -> CacheLayout {
     CacheLayout::nhd([count, 1, 1, head_dim]).expect("a small cache")
 }
 
-/// Heads through a chain without a rotation into a cache of codes.
+/// Writes heads through a chain without a rotation into a cache of codes.
 fn coded<E: Number>(
     backend: Backend,
     x: &[E],
@@ -44,7 +44,7 @@ fn coded<E: Number>(
     bytes
 }
 
-/// The numbers of codes.
+/// Returns the numbers of codes.
 fn decoded(
     backend: Backend,
     bytes: &[u8],
@@ -74,19 +74,19 @@ fn same_codes(code: QuantFormat, got: &[u8], expected: &[u8], doing: &str) {
     }
 }
 
-/// Once for all heads, by a scale that changes no number.
+/// Returns one scale for all heads that changes no number.
 fn plain(code: QuantFormat) -> (QuantFormat, QuantScale<'static>) {
     (code, QuantScale::Divide(1.0.into()))
 }
 
-/// A code, the f32 that give it, and the f32 that it is.
+/// A code, the f32 values that give it, and the f32 value that it decodes to.
 struct Interval {
     bits: u8,
     range: Option<[u32; 2]>,
     value: f32,
 }
 
-/// The lines of a table of codes.
+/// Returns the lines of a table of codes.
 fn intervals(file: &str, code: QuantFormat) -> Vec<Interval> {
     let mut found: Vec<Interval> = Vec::new();
     for line in golden::lines(file) {
@@ -99,7 +99,7 @@ fn intervals(file: &str, code: QuantFormat) -> Vec<Interval> {
                 range: range(&line),
                 value: f32::from_bits(hex(&line[4])),
             }),
-            // Where it saturates: the codes of the infinities have none any more.
+            // With saturation, the codes of the infinities have no interval.
             "sat" if code == QuantFormat::E5m2Saturating => {
                 for interval in &mut found {
                     if interval.bits == bits {
@@ -123,7 +123,7 @@ const FP8: [(&str, QuantFormat); 3] = [
     ("cache/fp8_e5m2.txt", QuantFormat::E5m2Saturating),
 ];
 
-/// Both ends of the interval of every code, and their neighbors; and what each code is read as.
+/// Tests both ends of the interval of every code, their neighbors, and the decoded value of each code.
 #[test]
 fn the_codes_of_fp8() {
     for (file, code) in FP8 {
@@ -141,13 +141,13 @@ fn the_codes_of_fp8() {
                 })
                 .collect();
             let (x, expected): (Vec<f32>, Vec<u8>) = ends.into_iter().unzip();
-            // In heads of every length, so that a number goes through every lane.
+            // Heads of every length move a number through every lane.
             for head_dim in [1, 7, 64, x.len()] {
                 let whole = x.len() / head_dim * head_dim;
                 let got = coded(backend, &x[..whole], head_dim, plain(code), &mut []);
                 same_codes(code, &got, &expected[..whole], &doing);
             }
-            // The definition of the harness, which the exhaustive test asks, is that of the table.
+            // The harness's definition, the reference of the exhaustive test, agrees with the table.
             for (x, bits) in x.iter().zip(&expected) {
                 assert!(
                     quantize::same(code, quantize::encode(code, *x), *bits),
@@ -173,14 +173,14 @@ fn the_codes_of_fp8() {
     }
 }
 
-/// Odd, so that its multiples are all numbers of 32 bits, those of every kind side by side.
+/// An odd step: its multiples are all 32-bit numbers, with numbers of every kind side by side.
 const MIXED: u32 = 0x9e37_79b1;
 
-/// As they are counted: rounding keeps their order, so numbers between two of one code have it as well, and the
-/// definition need not be asked for each.
+/// All numbers in ascending order: rounding is monotonic, numbers between two of one code have the same code, and the
+/// definition need not be evaluated for each.
 const IN_ORDER: u32 = 1;
 
-/// Some of the numbers of 32 bits, by the definition of one of them.
+/// Tests some of the 32-bit numbers against the definition for one number.
 fn some_numbers(code: QuantFormat, step: u32, chunks: impl Iterator<Item = u32>) {
     const CHUNK: usize = 1 << 14;
     const HEAD_DIM: usize = 1 << 11;
@@ -209,7 +209,7 @@ fn some_numbers(code: QuantFormat, step: u32, chunks: impl Iterator<Item = u32>)
     }
 }
 
-/// Some of them. All of them: `cargo test --release -p rope-tests -- --ignored`.
+/// Tests some of the numbers. All of them: `cargo test --release -p rope-tests -- --ignored`.
 #[test]
 fn many_numbers_by_the_definition() {
     let step = if cfg!(debug_assertions) {
@@ -240,7 +240,7 @@ fn bytes(file: &Golden, key: &str) -> Vec<u8> {
     file.text(key).split_ascii_whitespace().map(hex).collect()
 }
 
-/// Given scales, divided by and multiplied with.
+/// Tests given scales as divisors and as factors.
 fn given_scales<E: Number + Bits>() {
     let file = Golden::file("cache/fp8_scaled.txt");
     let e = E::NAME;
@@ -285,7 +285,7 @@ fn given_scales_of_engines() {
     each_element!(given_scales());
 }
 
-/// vLLM's scales per token and head, for integers and FP8; ONNX Runtime's integers with a given one.
+/// Tests vLLM's scales per token and head, for integers and FP8, and ONNX Runtime's integers with a given scale.
 fn rows_of_engines<E: Number + Bits>() {
     let file = Golden::file("cache/int8_rows.txt");
     let e = E::NAME;
@@ -350,7 +350,7 @@ fn q8_0<E: Number>(backend: Backend, x: &[E], head_dim: usize) -> Vec<u8> {
     bytes
 }
 
-/// The blocks of ggml's reference, in heads of one block and in longer ones.
+/// Tests the blocks of ggml's reference, in heads of one block and in longer ones.
 fn ggml_blocks<E: Number + Bits>() {
     let file = Golden::file("cache/q8_0_rows.txt");
     let of_element = [format!("x_{}", E::NAME), format!("ref_{}", E::NAME)];
@@ -392,8 +392,7 @@ fn blocks_of_ggml() {
     each_element!(ggml_blocks());
 }
 
-/// Rotated keys, rounded to their element before they become codes (A), and straight from f32 (B).
-/// The rows that a file gives are those of its positions.
+/// Asserts that the rows of a file are the rows of its positions.
 fn rows_of_base(file: &Golden, base: f64, rows: &Rows<'_>) {
     let made = Frequencies::new(rows.rotary_dim(), base, &Scaling::Default).expect("a base");
     let positions: Vec<i64> = file.decimals("positions");
@@ -401,6 +400,7 @@ fn rows_of_base(file: &Golden, base: f64, rows: &Rows<'_>) {
     assert_eq!(bits(rows), bits(&made), "{}", file.name);
 }
 
+/// Tests rotated keys, rounded to their element before they become codes (A), and encoded directly from f32 (B).
 fn orders_of_roundings<E: Number + Bits>() {
     let e = E::NAME;
     for name in ["half", "interleaved"] {
@@ -429,7 +429,7 @@ fn orders_of_roundings<E: Number + Bits>() {
                 ("A", Rope::<WithStages<'_>>::from(rope)),
                 ("B", Rope::<WithStages<'_>>::from(rope).without_rounding()),
             ] {
-                // Of f32 the two are one.
+                // For f32 both orders are the same.
                 let key = |kind: &str| match e {
                     "f32" => format!("B_{kind}_f32"),
                     _ => format!("{order}_{kind}_{e}"),
@@ -490,7 +490,7 @@ fn both_orders_of_roundings() {
     each_element!(orders_of_roundings());
 }
 
-/// The layouts of a file, as constructors of the crate: what its name is here, and whether it has one.
+/// Returns the layout of a file from a named constructor of the crate, if one exists.
 fn named(layout: &str, shape: CacheShape, x: usize) -> Option<CacheLayout> {
     let CacheShape {
         blocks,
@@ -523,8 +523,8 @@ fn named(layout: &str, shape: CacheShape, x: usize) -> Option<CacheLayout> {
     Some(layout.expect("a small cache"))
 }
 
-/// Elements of 16 bits in every layout: by the numbers of the file as strides and offsets, and by slots in the layout
-/// that has a name.
+/// Tests elements of 16 bits in every layout: with the file's numbers as strides and offsets, and by slots if the
+/// layout has a name.
 #[test]
 fn every_layout_of_engines() {
     let file = Golden::file("cache/scatter16.txt");
@@ -567,7 +567,7 @@ fn every_layout_of_engines() {
                 words[at + 1].parse().expect("a number")
             };
             let expected: Vec<bf16> = file.bits(&key("cache"));
-            // One block of one slot: where it begins comes as an offset.
+            // A cache of one slot; the offset is its place.
             let one = CacheLayout::strided(
                 CacheShape {
                     blocks: 1,
@@ -600,7 +600,7 @@ fn every_layout_of_engines() {
                         .expect("slots that are there");
                     alike(&got, &expected, &doing);
                     compared += 1;
-                    // What was written comes back, of two tokens in one slot the later one twice.
+                    // The written tokens are read back; of two tokens in one slot, the later one is read twice.
                     let cache = Cache::new(&got, layout).expect("a cache that fits");
                     let mut back = vec![bf16::from_bits(0x5a5a); k.len()];
                     let mut tensor = TensorMut::new(&mut back, heads).expect("a valid tensor");
@@ -626,7 +626,7 @@ fn every_layout_of_engines() {
     assert_eq!(compared, 17 * 2 * Backend::available().count());
 }
 
-/// Rotated keys as codes, in every layout, with scales apart and inline.
+/// Tests rotated keys as codes in every layout, with separate and inline scales.
 #[test]
 fn rotated_codes_in_every_layout() {
     let file = Golden::file("cache/scatter_fused.txt");
@@ -704,7 +704,7 @@ fn rotated_codes_in_every_layout() {
 
         let mut expected = bytes(&file, "int8_nhd_inline");
         if cfg!(target_endian = "big") {
-            // The scales of the file are little-endian; a machine keeps its own.
+            // The file's scales are little-endian; the crate uses the machine's byte order.
             for (index, head) in expected.chunks_mut(head_dim + 4).enumerate() {
                 let slot = index / heads;
                 if slots.contains(&(slot as i64)) {
@@ -726,7 +726,7 @@ fn rotated_codes_in_every_layout() {
     }
 }
 
-/// Formats are what they are in memory, whatever a tensor's element: 16 bits into 32 and back.
+/// Tests caches and tensors of different element types: 16 bits into 32 and back.
 fn elements_of_caches<I: Number, O: Number>() {
     let values: Vec<I> = (0..1 << 10)
         .map(|bits| I::from_bits(bits << 6 | 5))
@@ -753,7 +753,7 @@ fn elements_are_converted() {
     rope_tests::each_element_pair!(elements_of_caches());
 }
 
-/// Keys that are rotated out of a cache, and have channels that do not rotate, in every pair of pairings: the bits of
+/// Tests keys rotated out of a cache, with channels that do not rotate, in every pair of pairings: the bits of
 /// [`Rope::rotate_into`] from a tensor.
 fn parts_of_heads_from_caches<I: Number, O: Number>() {
     let shape = [1, 3, 2, 16];
@@ -787,17 +787,17 @@ fn parts_of_heads_are_rotated_out_of_caches() {
     rope_tests::each_element_pair!(parts_of_heads_from_caches());
 }
 
-/// The index of the scale of a block, slot and head.
+/// Returns the index of the scale of a block, slot and head.
 type ScaleIndex = fn([usize; 3]) -> usize;
 
-/// Scales apart lie in the order that the name of their layout says, stated here by indices: `[blocks, block_size,
-/// heads]` and `[blocks, heads, block_size]`.
+/// Separate scales lie in the order of their layout's name, given here by indices: `[blocks, block_size, heads]` and
+/// `[blocks, heads, block_size]`.
 #[test]
 fn scales_lie_in_the_order_of_their_layout() {
     const HEAD_DIM: usize = 8;
     let [blocks, block_size, heads] = [2, 4, 3];
     let tokens = blocks * block_size;
-    // The largest of head n is 127 (n + 1), which makes its scale n + 1.
+    // The largest magnitude of head n is 127 (n + 1), and its scale is n + 1.
     let head = |n: usize| {
         let mut head = [0.0; HEAD_DIM];
         head[n % HEAD_DIM] = 127.0 * (n + 1) as f32;
@@ -847,7 +847,7 @@ fn scales_lie_in_the_order_of_their_layout() {
     }
 }
 
-/// What a cache of codes writes, of which format and with which scales.
+/// The contents of a written cache: its format and its scales.
 #[derive(Clone, Copy, Debug)]
 enum Kept<'a> {
     Blocks(&'static BlockFormat),
@@ -855,7 +855,7 @@ enum Kept<'a> {
 }
 
 impl Kept<'_> {
-    /// The bytes and the scales after some copies of values into slots.
+    /// Returns the bytes and the scales after copies of values into slots.
     fn copied(
         self,
         layout: CacheLayout,
@@ -884,8 +884,8 @@ impl Kept<'_> {
     }
 }
 
-/// Tokens in slots side by side are written as one after the other would be: the last of those with one slot stays, and
-/// a head has its own scale.
+/// Tokens of consecutive slots are written as if one after the other: the last token of a slot stays, and each head has
+/// its own scale.
 #[test]
 fn tokens_are_written_as_one_by_one() {
     let [tokens, heads, head_dim] = [70, 3, 64];
@@ -944,7 +944,7 @@ fn tokens_are_written_as_one_by_one() {
     }
 }
 
-/// The strides are those of the shapes that the layouts are named after, and what does not fit `usize` stays too large.
+/// The strides are the ones of the shapes in the layouts' names; a layout that exceeds `usize` stays too large.
 #[test]
 fn strides_of_shapes() {
     let strides = |layout: Result<CacheLayout, _>| layout.expect("a small cache").strides();

@@ -1,14 +1,14 @@
-//! What the classes of transformers answer for files that say little: their empty and their default files, and every
-//! scaling in every spelling. `golden/models/classes.jsonl` has the cases; `tests/golden/classes.py` makes them by
-//! asking the classes' own modules of rotary embeddings, never the table of types.
+//! Rotations of the classes of transformers for files with few keys: their empty and their default files, and every
+//! scaling in every spelling. `golden/models/classes.jsonl` has the cases; `tests/golden/classes.py` makes them from
+//! the classes' own modules of rotary embeddings, without the table of types.
 
 use rope_models::{Config, Error, Rotation};
 use rope_tests::golden;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Types that are refused though they rotate, at most ten, each with its reason; and those that are answered by a file
-/// that their class fails with. `UPDATE=1` writes it.
+/// At most ten refused types that rotate, each with its reason; and the types for which the crate accepts a file that
+/// their class fails with. `UPDATE=1` writes the file.
 const OUTCOMES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/suites/class_outcomes.txt");
 
 const SIZES: &str = concat!(
@@ -16,7 +16,7 @@ const SIZES: &str = concat!(
     "/../rope-core/models/src/types/sizes.rs"
 );
 
-/// Types that rotate by no module of their own; `models/types.jsonl` has what they rotate.
+/// Types that rotate without a module of their own; `models/types.jsonl` has their rotations.
 const UNSEEN: [&str; 3] = ["llama4_vision_model", "roformer", "vjepa2"];
 
 #[test]
@@ -74,7 +74,7 @@ struct Golden {
     lists: Vec<Vec<f64>>,
 }
 
-/// What becomes of a case that is not equal.
+/// The reasons why a case differs.
 enum Miss {
     Wrong(String),
     Listed(String),
@@ -100,8 +100,8 @@ impl Golden {
         (Self { head, lists }, lines.collect())
     }
 
-    /// Compares every layer of a file with what its class rotates; a file with keys that the class ignores is answered
-    /// by `lenient`. Whether it rotates: what the class fails with is refused.
+    /// Compares every layer of a file with the rotation of its class; a file with keys that the class ignores is read
+    /// by `lenient`. Returns true if it rotates: a file that the class fails with must be refused.
     fn compare(&self, of: &str, config: &Config, truth: &Value, own: bool) -> Result<bool, Miss> {
         let wrong = |why: String| Err(Miss::Wrong(why));
         let truth = &self.head["truths"][truth.as_u64().expect("a place") as usize];
@@ -123,7 +123,7 @@ impl Golden {
             false => rotations(&config.lenient()),
         }) {
             Ok(found) => found,
-            // The whole model fails, for a reason that may be another.
+            // The whole model fails, perhaps for another reason.
             Err(_) if truth.contains_key("fails") => return Ok(false),
             Err(error) => return Err(Miss::Listed(format!("refused: {error}"))),
         };
@@ -131,7 +131,7 @@ impl Golden {
             return wrong("no layer rotates".into());
         }
         for (kind, rotation) in found {
-            // DeepSeek-V4 and LFM3 label the parameters by what the layers do.
+            // DeepSeek-V4 and LFM3 label the parameters by the function of the layers.
             let label = match kind.as_str() {
                 "sliding_attention" => "main",
                 _ => "compress",
@@ -148,7 +148,7 @@ impl Golden {
     }
 }
 
-/// The rotations of the types of layers, or that of the file if it does not say how many layers there are.
+/// Returns the rotations of the layer types, or of the file if it does not give the number of layers.
 fn rotations(config: &Config) -> Result<BTreeMap<String, Rotation>, Error> {
     let model = config.model()?;
     let layers = match model.layers() {
@@ -169,7 +169,7 @@ fn rotations(config: &Config) -> Result<BTreeMap<String, Rotation>, Error> {
     Ok(found)
 }
 
-/// Whether a rotation has these inverse frequencies, in this order or, over several axes, in another, and this factor.
+/// Returns true if a rotation has these inverse frequencies and this factor; over several axes in any order.
 fn same(rotation: &Rotation, theirs: &[f64], factor: f64) -> Result<(), String> {
     let frequencies = rotation.frequencies();
     let ours: Vec<f64> = frequencies.iter().map(|pair| pair.inverse()).collect();
@@ -193,7 +193,7 @@ fn same(rotation: &Rotation, theirs: &[f64], factor: f64) -> Result<(), String> 
     }
 }
 
-/// A file of that type with a patch, in which `short`, `long` and `types` stand for what depends on the class.
+/// Returns a file of a type with a patch; `short`, `long` and `types` in the patch stand for values of the class.
 fn patched(line: &Value, patch: &Value) -> Value {
     let pairs = line["pairs"].as_u64().unwrap_or(0);
     let list = |first: f64, step: f64| {
@@ -235,7 +235,7 @@ fn every_class_is_answered_in_every_spelling() {
                 .into_iter()
                 .fold(config, |config, (path, _)| config.with_part(path));
             count += 1;
-            // Files that its class writes have no key that it ignores.
+            // Files written by their class have no key that the class ignores.
             let own = case.starts_with("empty") || case.starts_with("saved");
             match golden.compare(of, &config, truth, own) {
                 Ok(rotates) => equal += usize::from(rotates),
@@ -284,7 +284,7 @@ fn every_class_is_answered_in_every_spelling() {
     assert!(refused.count() <= 10, "refused though they rotate");
 }
 
-/// The empty file has as many layers as its class, of the same types in the same order.
+/// The empty file has the number of layers of its class, with the same types in the same order.
 #[test]
 fn layers_of_an_empty_file_are_those_of_the_class() {
     let (_, lines) = Golden::read();
@@ -298,7 +298,7 @@ fn layers_of_an_empty_file_are_those_of_the_class() {
         let Ok(model) = config.model() else { continue };
         let Ok(layers) = model.layers() else { continue };
         count += 1;
-        // Where all layers are alike their types say nothing.
+        // The types of equal layers have no meaning.
         let ours = layers.iter().map(|layer| layer.layer_type);
         let same = |(own, kind): (Option<&str>, &Value)| own.is_none_or(|own| kind == own);
         if layers.len() != theirs.len() || !ours.zip(theirs).all(same) {

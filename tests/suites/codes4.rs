@@ -1,5 +1,5 @@
-//! ggml's blocks of 4 and 5 bits in caches: the bytes that ggml writes, the numbers it reads, rotated keys in both
-//! orders of roundings, and what it leaves undefined.
+//! ggml's blocks of 4 and 5 bits in caches: the bytes that ggml writes, the numbers that it reads, rotated keys in both
+//! orders of roundings, and the cases that ggml leaves undefined.
 
 use half::bf16;
 use rope_core::cache::{BlockFormat, Cache, CacheLayout, CacheMut};
@@ -21,14 +21,14 @@ fn bytes(file: &Golden, key: &str) -> Vec<u8> {
     file.text(key).split_ascii_whitespace().map(hex).collect()
 }
 
-/// Those that Q8_0 stands beside.
+/// Returns the formats of ggml's blocks except Q8_0.
 fn formats() -> impl Iterator<Item = &'static BlockFormat> {
     BlockFormat::ALL
         .into_iter()
         .filter(|format| format.bytes() < 32)
 }
 
-/// One head for each token, side by side.
+/// Returns a cache of one head for each token, side by side.
 fn heads(count: usize, head_dim: usize) -> CacheLayout {
     CacheLayout::nhd([count, 1, 1, head_dim]).expect("a small cache")
 }
@@ -66,7 +66,7 @@ fn decoded(
     y
 }
 
-/// Bytes and numbers of a file, in heads of one block and in longer ones.
+/// Tests the bytes and numbers of a file, in heads of one block and in longer ones.
 fn of_ggml<E: Number + Bits>(file: &Golden) {
     let e = E::NAME;
     let x: Vec<E> = file.bits(&format!("x_{e}"));
@@ -84,7 +84,7 @@ fn of_ggml<E: Number + Bits>(file: &Golden) {
                 alike(&got, &values, &doing);
             }
         }
-        // And the harness, which says what no file has.
+        // Tests the harness, the reference for cases without a file.
         let x: Vec<f32> = x.iter().map(|x| x.to_f32()).collect();
         let blocks = x.as_chunks::<32>().0.iter();
         let got: Vec<u8> = blocks
@@ -127,7 +127,7 @@ fn blocks_of_ggml() {
     each_element!(rows_of_ggml());
 }
 
-/// Zeros with signs, constants, ties of codes and of magnitudes, scales that f16 has not.
+/// Zeros with signs, constants, ties of codes and of magnitudes, and scales that f16 cannot represent.
 #[test]
 fn special_blocks_of_ggml() {
     let file = Golden::file("codes4/ggml_special.txt");
@@ -136,7 +136,7 @@ fn special_blocks_of_ggml() {
     of_ggml::<f32>(&file);
 }
 
-/// Rotated keys, rounded to their element before they become codes (NA), and straight from f32 (NB).
+/// Tests rotated keys, rounded to their element before they become codes (NA), and encoded directly from f32 (NB).
 fn rotated<E: Number + Bits>() {
     let e = E::NAME;
     for name in ["half_d128", "interleaved_d64"] {
@@ -162,7 +162,7 @@ fn rotated<E: Number + Bits>() {
                 ("NA", Rope::<WithStages<'_>>::from(rope)),
                 ("NB", Rope::<WithStages<'_>>::from(rope).without_rounding()),
             ] {
-                // Of f32 the two are one.
+                // For f32 both orders are the same.
                 let order = if e == "f32" { "NB" } else { order };
                 let key = format!("{order}_{}_{e}", format.name());
                 let expected = bytes(&file, &key);
@@ -187,7 +187,7 @@ fn both_orders_of_roundings() {
     each_element!(rotated());
 }
 
-/// The rows of a cache of llama.cpp, after tokens were written to some of its slots.
+/// Tests the rows of a cache of llama.cpp after tokens were written to some of its slots.
 #[test]
 fn slots_of_llama_cpp() {
     let file = Golden::file("codes4/scatter.txt");
@@ -217,7 +217,7 @@ fn slots_of_llama_cpp() {
     assert_eq!(compared, 3 * Backend::available().count());
 }
 
-/// What ggml leaves undefined is what the documentation says.
+/// Cases that ggml leaves undefined follow the documentation.
 #[test]
 fn nans_and_infinities() {
     for backend in Backend::available() {
@@ -268,7 +268,7 @@ fn nans_and_infinities() {
     }
 }
 
-/// Any bits, and sizes around the limits of f32 and f16: the harness's blocks on every backend.
+/// Tests blocks of any bits and of sizes around the limits of f32 and f16: every backend gives the harness's blocks.
 #[test]
 fn any_block() {
     let source = &mut Source::random("any_block");
@@ -296,7 +296,7 @@ fn any_block() {
     }
 }
 
-/// Values that a block gives are given back by the block that they make.
+/// The values of a block, encoded again, decode to the same values.
 #[test]
 fn a_second_time_changes_nothing() {
     let source = &mut Source::random("a_second_time_changes_nothing");

@@ -1,4 +1,4 @@
-//! Configuration files against the golden data, and the refusals.
+//! Configuration files compared with the golden data, and their errors.
 
 use crate::models::{config, config_file, of_formula};
 use crate::refused::untouched;
@@ -16,7 +16,7 @@ use rope_tests::golden::Golden;
 use rope_tests::number::values;
 use rope_tests::{Number, Source};
 
-/// What is said of a model type that is not known.
+/// The error for an unknown model type.
 const UNKNOWN_TYPE: &str = "model_type is \"new\", which is not known here; Config::with_model_type reads the file by \
     the rules of another type, Config::frequencies_over takes its base and scaling alone";
 
@@ -26,7 +26,7 @@ fn golden_configurations_give_the_golden_frequencies() {
         let (name, file) = (&table.name, config_file(&table.name));
         let config = config(&file);
         let frequencies = config.frequencies().unwrap();
-        // The parameters by hand give the same, in all that a model is.
+        // The same parameters given by hand make an equal model.
         assert_eq!(
             frequencies,
             crate::models::frequencies(&table, None),
@@ -40,7 +40,7 @@ fn golden_configurations_give_the_golden_frequencies() {
         }
         let factor = file["attention_factor_exact_f64"].as_f64();
         assert_eq!(Some(frequencies.attention_factor()), factor, "{name}");
-        // Of latent attention the data is about the rotating part of a head.
+        // The data of latent attention covers the rotating part of a head.
         let rotation = config.rotation().unwrap();
         let head_dim = rotation.head_dim() - rotation.window().start;
         let dims = [head_dim, rotation.window().len()];
@@ -89,7 +89,7 @@ fn deepseek_reports_its_softmax_factor() {
     assert_eq!(frequencies.attention_factor(), 1.0);
 }
 
-/// A configuration of a named model, as far as its norm depends on it, four layers long.
+/// Returns a configuration of a named model with the keys of its norm and four layers.
 fn of_type(model_type: &str, keys: &str) -> Config {
     read(&format!(
         r#"{{"model_type": "{model_type}", "hidden_size": 1024, "num_attention_heads": 8, "num_hidden_layers": 4,
@@ -98,9 +98,9 @@ fn of_type(model_type: &str, keys: &str) -> Config {
     ))
 }
 
-/// Named models, the keys of their files, and the norm, read by hand from transformers 5.23.0 (all of it is read by
-/// `tests/golden/norms.py`): the formula, eps, what is not of each head, before the rotation, and with weights that all
-/// heads share.
+/// Named models, the keys of their files, and the norm, read by hand from transformers 5.23.0 (`tests/golden/norms.py`
+/// reads all of it): the formula, eps, and deviations from a norm of each head, before the rotation, with weights that
+/// all heads share.
 const NORMS: &str = r#"
     qwen3            |                              | llama 1e-6
     qwen3            | "rms_norm_eps": 3e-5         | llama 3e-5
@@ -259,7 +259,7 @@ fn a_norm_without_a_formula_is_refused_and_its_rotation_is_not() {
             other => panic!("{name}: {other:?}"),
         }
     };
-    // The code of these does not ask.
+    // The code of these models ignores the key.
     assert_eq!(named("qwen3", r#""use_qk_norm": false"#), "use_qk_norm");
     assert_eq!(named("llama", r#""qk_layernorm": true"#), "qk_layernorm");
     assert_eq!(named("lfm2", r#""rms_norm_eps": 1e-6"#), "rms_norm_eps");
@@ -278,7 +278,7 @@ fn read(text: &str) -> Config {
     Config::from_json(text).unwrap()
 }
 
-/// A small model with these other entries, a Llama unless they say otherwise.
+/// Returns a small model with these other entries; a Llama unless the entries name another type.
 fn with(entries: &str) -> Config {
     let llama = match entries.contains("model_type") {
         true => "",
@@ -328,7 +328,7 @@ fn old_and_new_spellings_mean_the_same() {
 
 #[test]
 fn layer_types_are_chosen_by_name() {
-    // Gemma 3 as published: almost everything is a default of its class.
+    // Gemma 3 as published; almost every value is a default of its class.
     let gemma = read(
         r#"{"model_type": "gemma3", "text_config": {"model_type": "gemma3_text", "hidden_size": 2560,
             "rope_scaling": {"factor": 8.0, "rope_type": "linear"}}}"#,
@@ -349,7 +349,7 @@ fn layer_types_are_chosen_by_name() {
         "sliding_attention": {"rope_type": "linear", "factor": 2, "rope_theta": 1e4}, "rope_theta": 12345.0}"#,
     );
     assert!(matches!(nested.frequencies(), Err(Error::Ambiguous { .. })));
-    // What stands beside the types of layers, where transformers itself writes it, is not read as flat.
+    // Keys that transformers itself writes beside the layer types are not read as flat parameters.
     same(
         &nested.clone().with_layer_type("sliding_attention"),
         1e4,
@@ -360,7 +360,7 @@ fn layer_types_are_chosen_by_name() {
     let agreeing = r#", "model_type": "mellum",
         "rope_parameters": {"full_attention": {"rope_theta": 1e6}, "sliding_attention": {"rope_theta": 1e6}}"#;
     same(&with(agreeing), 1e6, &Scaling::Default);
-    // A model without types of layers does not take one.
+    // A model without layer types refuses one.
     let flat = with("").with_layer_type("sliding_attention");
     assert!(matches!(
         flat.frequencies(),
@@ -430,7 +430,7 @@ fn what_a_rotation_is_more_than_frequencies_and_a_pairing() {
     assert_eq!((rotation.head_dim(), rotation.window()), (192, 128..192));
 }
 
-/// Models that rotate other channels of a head than the first have plans with a window; several parts have none.
+/// Models that rotate other channels than the first ones of a head have plans with a window; several parts have none.
 #[test]
 fn a_rotation_of_other_channels_has_a_window() {
     let interleaved = Rope::new(Pairing::Interleaved);
@@ -453,7 +453,7 @@ fn a_rotation_of_other_channels_has_a_window() {
     ] {
         let rotation = read(text).rotation().expect(text);
         assert_eq!(rotation.rope(), Ok(plan.window(window.start)), "{text}");
-        // In whole heads, and into a cache, as the rotation of the channels alone.
+        // Whole heads, and heads in a cache, rotate like the channels alone.
         let (rows, head_dim) = (rotation.rows(5..8).expect("rows"), rotation.head_dim());
         let x: Vec<f32> = (0..3 * head_dim).map(|i| (i % 37) as f32 - 18.0).collect();
         let x = Tensor::new(&x, [1, 3, 1, head_dim]).expect("heads");
@@ -481,7 +481,7 @@ fn a_rotation_of_other_channels_has_a_window() {
         parts: 2,
     };
     assert_eq!(rotation.rope(), Err(error));
-    // A part at the beginning is what a plan rotates.
+    // A plan itself rotates a part at the beginning.
     let partial = read(
         r#"{"model_type": "stablelm", "hidden_size": 2560, "num_attention_heads": 32, "rope_theta": 10000}"#,
     );
@@ -489,7 +489,7 @@ fn a_rotation_of_other_channels_has_a_window() {
     assert_eq!(rotation.rope(), Ok(Rope::new(Pairing::Half)));
 }
 
-/// Keys that say what the code does anyway.
+/// Keys that agree with the code are accepted.
 #[test]
 fn keys_that_agree_with_the_code_are_accepted() {
     let of = |model_type: &str, key: &str| {
@@ -555,7 +555,7 @@ fn layers_are_looped_over() {
             key: "num_hidden_layers".into()
         }
     );
-    // Types of layers count them.
+    // Layer types determine the number of layers.
     let typed = read(
         r#"{"model_type": "gemma3_text", "head_dim": 64,
         "layer_types": ["full_attention", "sliding_attention", "full_attention"]}"#,
@@ -590,7 +590,7 @@ fn the_softmax_factor_is_what_the_attention_does() {
     assert_eq!(factor("ministral3"), 1.0);
 }
 
-/// A head of 2^31 channels is refused before a list of its pairs is made, of 16 GB.
+/// A head of 2^31 channels is refused before the list of its pairs, of 16 GB, is made.
 #[test]
 fn heads_beyond_memory_are_refused() {
     for model_type in ["llama", "qwen3_vl_text", "pixtral"] {
@@ -728,7 +728,7 @@ fn refusals_name_the_key() {
         )),
         "num_attention_heads is 0, but must be positive and below 2^32"
     );
-    // Nothing is guessed for an unknown type, unless the caller says what the table would have said.
+    // An unknown type is refused, unless the caller gives the values that the table would have.
     let new = with(r#", "model_type": "new", "rope_theta": 1e4"#);
     assert_eq!(refusal(new.clone()), UNKNOWN_TYPE);
     let made = of_formula(64, 1e4, &Scaling::Default);
@@ -764,7 +764,7 @@ fn what_is_no_json_object_is_refused() {
     );
 }
 
-/// Python writes and reads them, and files have them in keys that have nothing to do with the rotation.
+/// Python writes and reads such numbers, and files have them in keys unrelated to the rotation.
 #[test]
 fn numbers_beyond_json_are_refused_only_where_the_rotation_reads_them() {
     let bamba = |limit: &str| {
@@ -814,7 +814,7 @@ fn numbers_beyond_json_are_refused_only_where_the_rotation_reads_them() {
             assert_eq!(error.to_string(), message.replace('#', quoted));
         }
     }
-    // An integer of any length is the nearest f64.
+    // An integer of any length becomes the nearest f64.
     let long = with(r#", "rope_theta": 100000000000000000000"#);
     let short = with(r#", "rope_theta": 1e20"#);
     assert_eq!(long.rotation().unwrap(), short.rotation().unwrap());
@@ -1000,7 +1000,7 @@ fn no_value_panics() {
     assert!(refused > 1000 && accepted > 1000);
 }
 
-/// `head_dim` of a class with a default: left out it is the default, and null is what the width and the heads give
+/// `head_dim` of a class with a default: a missing key gives the default, and null gives the width over the heads
 /// (`getattr` finds the null).
 #[test]
 fn a_null_is_not_an_omission_of_head_dim() {
@@ -1015,7 +1015,7 @@ fn a_null_is_not_an_omission_of_head_dim() {
     assert_eq!(glm(r#", "head_dim": 96"#), Ok(96));
 }
 
-/// Asserts that a file is refused for a key that it says something by.
+/// Asserts that a file is refused because of a key with a meaning.
 #[track_caller]
 fn unread(config: &Config, key: &str) {
     match config.rotation() {
@@ -1026,7 +1026,7 @@ fn unread(config: &Config, key: &str) {
     }
 }
 
-/// A part of the head that no code reads has to say what rotates: a text says nothing.
+/// A part of the head that no code reads must be a number of rotating channels; a text is refused.
 #[test]
 fn a_partial_factor_that_is_no_number_is_refused() {
     for (model_type, key) in [
@@ -1051,7 +1051,7 @@ fn a_partial_factor_that_is_no_number_is_refused() {
     }
 }
 
-/// What stands beside the parameters of types of layers is read again by nobody, so that each of them has it too.
+/// Parameters beside the layer types are not read; each layer type must have them too.
 #[test]
 fn keys_beside_types_of_layers_stand_in_all_of_them() {
     let mellum = |beside: &str, full: &str, sliding: &str| {
@@ -1081,12 +1081,12 @@ fn keys_beside_types_of_layers_stand_in_all_of_them() {
             None => same(&config, 1e4, &Scaling::Default),
         }
     }
-    // Beside no types of layers there is nothing that could have it.
+    // Without layer types, nothing else can have the key.
     let alone = with(r#", "model_type": "mellum", "rope_parameters": {"rope_theta": 1e4}"#);
     unread(&alone.with_layer_type("full_attention"), "rope_theta");
 }
 
-/// An older file's one scaling is flat; objects by types of layers in it are read by nobody.
+/// The single scaling of an older file is flat; objects by layer types in it are not read.
 #[test]
 fn an_older_scaling_by_types_of_layers_is_refused() {
     for scaling in [
@@ -1106,7 +1106,7 @@ fn an_older_scaling_by_types_of_layers_is_refused() {
     same(&full, 1e6, &Scaling::Linear { factor: 8.0 });
 }
 
-/// DeepSeek-V4's flat parameters are those of the compressed layers, whose base is `compress_rope_theta`, or 160,000.
+/// DeepSeek-V4's flat parameters belong to the compressed layers; their base is `compress_rope_theta`, or 160,000.
 #[test]
 fn the_base_of_compressed_layers_is_a_key_of_its_own() {
     let base = |beside: &str, inside: &str, kind: &str| {
@@ -1143,8 +1143,8 @@ fn the_base_of_compressed_layers_is_a_key_of_its_own() {
     }
 }
 
-/// A layer type that is not one of the model's: refused by its name and the list of those that there are, the nearest
-/// first. Where no layer has attention, there is nothing to choose.
+/// A layer type that the model lacks is refused with its name and the list of the existing types, the nearest first. A
+/// model without attention has no types to choose from.
 #[test]
 fn layer_types_that_are_not_there() {
     let choices = |config: &Config| match config.clone().with_layer_type("bogus").rotation() {
@@ -1162,7 +1162,7 @@ fn layer_types_that_are_not_there() {
     let mellum = read(&format!(
         r#"{{"model_type": "mellum", "head_dim": 64, {by_layer}}}"#
     ));
-    // Parameters alone make no type of layers.
+    // Parameters alone create no layer types.
     assert_eq!(choices(&mellum), "full_attention");
     let both = of_type("mellum", by_layer);
     assert_eq!(choices(&both), "full_attention");
@@ -1182,7 +1182,7 @@ fn layer_types_that_are_not_there() {
     );
 }
 
-/// A file with heads of 192 channels, of which the last 64 rotate.
+/// Returns the rotation of a file with heads of 192 channels, of which the last 64 rotate.
 fn latent_attention(model_type: &str) -> Rotation {
     let text = format!(
         r#"{{"model_type": "{model_type}", "hidden_size": 7168, "num_attention_heads": 128, "rope_theta": 10000,
@@ -1191,7 +1191,7 @@ fn latent_attention(model_type: &str) -> Rotation {
     read(&text).rotation().expect(model_type)
 }
 
-/// Whole heads rotate in their window, and nowhere else, by the bits of a plan over the window alone.
+/// Whole heads rotate in their window and nowhere else, with the bits of a plan over the window alone.
 #[test]
 fn a_rotation_applies_its_window() {
     const SHAPE: [usize; 4] = [2, 3, 5, 192];
@@ -1221,7 +1221,7 @@ fn a_rotation_applies_its_window() {
         let mut target = TensorMut::new(&mut y, SHAPE).expect("valid");
         assert_eq!(rotation.rotate_into(&whole, &mut target, &rows), Ok(()));
         assert!(same_bits(&y, &expected), "{model_type}");
-        // Into f32 all channels are converted; into heads-major they lie elsewhere.
+        // An output in f32 converts all channels; a heads-major output has them at other places.
         let mut wide = vec![f32::NAN; x.len()];
         let heads_major = Layout::bhsd([2, 5, 3, 192]).expect("a layout");
         let mut target = TensorMut::new(&mut wide, heads_major).expect("valid");
@@ -1248,7 +1248,7 @@ fn a_rotation_applies_its_window() {
         }
         assert_eq!(in_place, Ok(()));
         assert!(same_bits(&q, &expected), "{model_type}");
-        // Keys are often the rotating channels alone.
+        // Keys often have only the rotating channels.
         let (mut q, mut alone) = (x.clone(), k.clone());
         let mut of_q = TensorMut::new(&mut q, SHAPE).expect("valid");
         let mut of_k = TensorMut::new(&mut k, [2, 3, 1, 64]).expect("valid");
@@ -1289,7 +1289,7 @@ fn same_bits<E: Number>(one: &[E], other: &[E]) -> bool {
             .all(|(one, other)| one.bits() == other.bits())
 }
 
-/// Heads that are not the model's, and rows that are not its.
+/// Heads and rows of another model are refused.
 #[test]
 fn a_rotation_refuses_other_heads() {
     let rotation = latent_attention("deepseek_v2");
@@ -1329,7 +1329,7 @@ fn a_rotation_refuses_other_heads() {
             });
         });
     }
-    // One tensor whole, the other not: the target is not touched before both are known.
+    // One tensor with whole heads, the other without: the target is untouched until both are checked.
     let x = [1.0_f32; 384];
     untouched::<f32>(128, |data| {
         let from = Tensor::new(&x, [1, 1, 2, 192]).expect("valid");

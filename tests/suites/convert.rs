@@ -1,14 +1,15 @@
-//! Conversions of every value there is, against the crate `half`: from 16 bits always, from 32 bits on demand.
+//! Conversions of all values, compared with the crate `half`: from 16 bits in every run, from 32 bits on demand.
 //!
-//! A conversion is seen in the channels after `rotary_dim`, which pass; and in pairs that a cos of 1 and a sin of 0 do
-//! not rotate: `(v, 0)` gives `v` in its first member, and `(-0, v)` gives `v` in its second, whatever `v` is.
+//! Two kinds of outputs show a conversion: channels after `rotary_dim`, which pass; and pairs with a cos of 1 and a sin
+//! of 0, which do not rotate. `(v, 0)` gives `v` in its first member, and `(-0, v)` gives `v` in its second, for any
+//! `v`.
 
 use bytemuck::cast_slice;
 use half::{bf16, f16};
 use rope_core::{Backend, Pairing, Rows, Tensor, TensorMut};
 use rope_tests::{Number, Rotation, each_element_pair};
 
-/// How a value gets through.
+/// The path of a value through a rotation.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Passing,
@@ -24,7 +25,7 @@ const WAYS: [Way; 5] = [
     Way::First(Pairing::Interleaved),
 ];
 
-/// A head of values, and where they are in it: side by side, or in every other place.
+/// A head of values and their places in it: side by side, or in every other place.
 struct Head<I> {
     x: Vec<I>,
     rotary_dim: usize,
@@ -62,13 +63,12 @@ impl<I: Number> Head<I> {
         }
     }
 
-    /// What came out where the values are.
+    /// Returns the outputs at the places of the values.
     fn at_places<'a, O>(&self, y: &'a [O]) -> impl Iterator<Item = &'a O> {
         y[self.first..].iter().step_by(self.step)
     }
 
-    /// Returns `true` if these bits are where the values are, without a branch or a step that would be one value at a
-    /// time.
+    /// Returns true if these bits are at the places of the values; without branches and without scalar steps.
     fn has_bits<O: Number>(&self, y: &[O], expected: &[O]) -> bool {
         if self.step == 1 {
             let bytes = cast_slice::<O, u8>;
@@ -99,7 +99,7 @@ impl<I: Number> Head<I> {
     }
 }
 
-/// Ones, then zeros: cos and sin of `pairs` pairs that do not rotate.
+/// Returns ones, then zeros: cos and sin of `pairs` pairs that do not rotate.
 fn identity(pairs: usize) -> Vec<f32> {
     [vec![1.0; pairs], vec![0.0; pairs]].concat()
 }
@@ -134,11 +134,11 @@ fn every_value_of_16_bits() {
     each_element_pair!(all_16_bits());
 }
 
-/// Odd, so that its multiples are all numbers of 32 bits: in an order that puts values of every kind side by side.
+/// An odd step: its multiples are all 32-bit numbers, with values of every kind side by side.
 const MIXED: u32 = 0x9e37_79b1;
 
-/// As they are counted: rounding keeps their order, so numbers between two that round alike do as well, and the
-/// definition need not be asked for each.
+/// All numbers in ascending order: rounding is monotonic, numbers between two with one result have the same result, and
+/// the definition need not be evaluated for each.
 const IN_ORDER: u32 = 1;
 
 fn down<O: Number>(step: u32, numbers: impl Iterator<Item = u32>) {
@@ -163,9 +163,9 @@ fn down<O: Number>(step: u32, numbers: impl Iterator<Item = u32>) {
             }
         }
         for (i, (way, head)) in heads.iter_mut().enumerate() {
-            // Passing always. As first members and as second ones of each pairing, which the same operations convert in
-            // three times the time, a quarter of some values and a sixteenth of all; from all over, whichever bits of a
-            // number say how it is rounded.
+            // All values as passing channels. As first and as second members of each pairing, which use the same
+            // operations and take three times as long, a quarter of the sampled values and a sixteenth of all; the
+            // selection is spread over all bits that affect the rounding.
             let shift = if step == IN_ORDER { 28 } else { 30 };
             if i > 0 && i as u32 - 1 != number.wrapping_mul(MIXED) >> shift {
                 continue;
@@ -174,7 +174,7 @@ fn down<O: Number>(step: u32, numbers: impl Iterator<Item = u32>) {
             for &backend in &backends {
                 let y = &mut y[..head.x.len()];
                 head.convert(backend, &row, y);
-                // Those of NaNs need not be equal.
+                // NaNs need not be equal.
                 if head.has_bits(y, &expected) {
                     continue;
                 }
@@ -192,7 +192,7 @@ fn down<O: Number>(step: u32, numbers: impl Iterator<Item = u32>) {
     }
 }
 
-/// Some of them. All of them: `cargo test --release -p rope-tests -- --ignored`.
+/// Tests some of the values. All of them: `cargo test --release -p rope-tests -- --ignored`.
 #[test]
 fn many_values_of_32_bits() {
     let step = if cfg!(debug_assertions) {

@@ -1,4 +1,4 @@
-//! The corpus of every fuzz target, through the same bodies without a fuzzer.
+//! The corpus of every fuzz target, replayed through the same bodies without a fuzzer.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ fn fuzz(path: &str) -> PathBuf {
         .join(path)
 }
 
-/// What is in a folder of `fuzz/`, in order.
+/// Returns the sorted entries of a folder of `fuzz/`.
 fn entries(folder: &str) -> BTreeSet<PathBuf> {
     let folder = fuzz(folder);
     fs::read_dir(&folder)
@@ -32,14 +32,14 @@ fn every_input_passes() {
         let paths = entries(&format!("corpus/{target}"));
         assert!(!paths.is_empty(), "{target} has no corpus");
         for path in &paths {
-            // Seen if the body fails.
+            // Visible if the body fails.
             println!("{}", path.display());
             body(&fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())));
         }
     }
 }
 
-/// A target is a file, a binary of the manifest, a corpus, and a function that the file calls and the suites as well.
+/// A target is a file, a binary of the manifest, a corpus, and a function that the target's file and the suites call.
 #[test]
 fn every_target_is_replayed() {
     let names = |folder| -> BTreeSet<String> {

@@ -1,6 +1,6 @@
 //! Messages in another language name that language's functions. Each language has a table of names, which its
-//! translation applies by [`Renamed`]; these tests look for what a table forgets: in every error, and in every text of
-//! the sources, as most fields of errors are texts.
+//! translation applies by [`Renamed`]. These tests find names that a table lacks: in every error, and in every text of
+//! the sources, because most fields of errors are texts.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -15,16 +15,16 @@ mod c;
 #[path = "../../rope-core/adapters/torch/src/dialect.rs"]
 mod python;
 
-/// A language, by the table of its names.
+/// A language with the table of its names.
 struct Language {
     name: &'static str,
     names: &'static [(&'static str, &'static str)],
     /// The sources of its translation, which have messages of their own.
     sources: &'static str,
-    /// The text whose words the language has.
+    /// The text with the language's words.
     vocabulary: &'static str,
-    /// Names beyond it: of Rust (or a type, as `Type::`) in messages that it never has, as it lacks what they refuse;
-    /// and its own.
+    /// Names beyond the vocabulary: Rust names (or a type, as `Type::`) in messages that the language never shows,
+    /// because it lacks the refused calls; and names of its own.
     others: &'static [&'static str],
 }
 
@@ -40,7 +40,7 @@ const LANGUAGES: &[Language] = &[
         name: "Python",
         names: python::NAMES,
         sources: "../rope-core/adapters/torch/src",
-        // With its operators, libtorch's functions and types.
+        // With its operators, and libtorch's functions and types.
         vocabulary: concat!(
             include_str!("../../rope-core/adapters/torch/src/operators.rs"),
             include_str!("../../rope-core/adapters/torch/src/shim.rs"),
@@ -51,7 +51,7 @@ const LANGUAGES: &[Language] = &[
             include_str!("../../rope-core/adapters/torch/python/rope_kernels/_stages.py"),
         ),
         others: &[
-            // What its calls do not have: files of GGUF, shards, shifts, parts of rows, dual chunks, formats by name.
+            // Functions that its calls lack: GGUF files, shards, shifts, parts of rows, dual chunks, formats by name.
             "Frequencies::shift",
             "Gguf::",
             "PairGradients::cos_sin",
@@ -71,7 +71,7 @@ const LANGUAGES: &[Language] = &[
             "freq_factors",
             "local_size",
             "mixed_b",
-            // Keys of a config.json, and what the rotation is called.
+            // Keys of a config.json, and names of the rotation.
             "beta_fast",
             "beta_slow",
             "extrapolation_factor",
@@ -93,7 +93,7 @@ const LANGUAGES: &[Language] = &[
     },
 ];
 
-/// Names that are nobody's here: PyTorch's, ggml's, and fields that only `Debug` writes.
+/// Names outside these languages: PyTorch's, ggml's, and fields that only `Debug` writes.
 const ELSEWHERE: &[&str] = &[
     "repeat_interleave",
     "Q8_0",
@@ -107,7 +107,8 @@ const ELSEWHERE: &[&str] = &[
     "last_inverse",
 ];
 
-/// The names in a text: words with `::`, with an underscore, or with a capital after a small letter; and Rust's types.
+/// Returns the names in a text: words with `::`, with an underscore, or with a capital after a small letter; and Rust's
+/// types.
 fn names_in(text: &str) -> impl Iterator<Item = &str> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
     text.split(move |c| !is_part(c))
@@ -122,8 +123,8 @@ fn names_in(text: &str) -> impl Iterator<Item = &str> {
 }
 
 impl Language {
-    /// Fails for Rust names that messages still have in this language. Of some (`true`) only paths are such names, as
-    /// they name keys of files.
+    /// Asserts that no message has a Rust name in this language. In messages marked `true` only paths are such names,
+    /// because these messages name keys of files.
     fn has_no_rust_name(&self, messages: &[(String, bool)]) {
         let is_part = |c: char| c.is_alphanumeric() || c == '_';
         let mut known: HashSet<&str> = self.vocabulary.split(|c| !is_part(c)).collect();
@@ -147,7 +148,7 @@ impl Language {
     }
 }
 
-/// The texts of a source, but for those of comments, attributes and tests.
+/// Returns the texts of a source, without comments, attributes and tests.
 fn texts(source: &str) -> Vec<String> {
     let source = match source.find("#[cfg(test)]\nmod ") {
         Some(tests) => &source[..tests],
@@ -155,7 +156,7 @@ fn texts(source: &str) -> Vec<String> {
     };
     let mut found = vec![];
     let mut rest = source;
-    // What stands before the text, from the last line's beginning.
+    // The text's prefix, from the beginning of the last line.
     while let Some(at) = rest.find(['"', '\'', '/', '#']) {
         let after = &rest[at + 1..];
         rest = match &rest[at..=at] {
@@ -180,7 +181,7 @@ fn texts(source: &str) -> Vec<String> {
                 found.push(text);
                 &after[end + 1..]
             }
-            // A character, and not a lifetime.
+            // A character, not a lifetime.
             "'" if after.starts_with("\\'") => &after[3..],
             "'" if after.starts_with("\"'") => &after[2..],
             "#" if after.starts_with('[') => {
@@ -201,7 +202,7 @@ fn texts(source: &str) -> Vec<String> {
     found
 }
 
-/// The texts of a crate.
+/// Returns the texts of a crate.
 fn texts_of(folder: &str) -> Vec<String> {
     let mut files = vec![];
     rust_files(
@@ -217,7 +218,7 @@ fn texts_of(folder: &str) -> Vec<String> {
         .collect()
 }
 
-/// The path of a page or program, or the name of a type, which `Debug` writes.
+/// Returns true for the path of a page or program, and for the name of a type, which `Debug` writes.
 fn is_path_or_type(text: &str) -> bool {
     let is_word = text.chars().all(char::is_alphanumeric);
     text.ends_with(".md")
@@ -225,7 +226,7 @@ fn is_path_or_type(text: &str) -> bool {
         || is_word && text.starts_with(char::is_uppercase)
 }
 
-/// A text that is written with values, without their names.
+/// Returns a format string without the names of its values.
 fn without_placeholders(text: &str) -> String {
     let parts = text.split(['{', '}']).enumerate();
     parts
@@ -244,7 +245,7 @@ fn no_error_names_a_function_of_rust() {
     }
 }
 
-/// Most fields of errors are texts, which no list of errors has all of.
+/// Most fields of errors are texts, and no list of errors covers all of them.
 #[test]
 fn no_text_of_the_sources_names_a_function_of_rust() {
     let of = |folder, names_keys| {
@@ -276,7 +277,7 @@ fn no_text_of_the_sources_names_a_function_of_rust() {
     }
 }
 
-/// What is written of the C API names what the header declares: functions, types, constants, and members of structs.
+/// Texts about the C API name only functions, types, constants and members that the header declares.
 #[test]
 fn texts_on_c_name_what_is_declared() {
     let header = include_str!("../../rope-core/capi/include/rope.h");
@@ -312,7 +313,7 @@ fn texts_on_c_name_what_is_declared() {
     }
 }
 
-/// A name is found whole, and of two that begin at one place the first of the table.
+/// Names match as whole words, and of two names with the same beginning the table's first one matches.
 #[test]
 fn names_are_whole_words() {
     let names: &[(&str, &str)] = &[("call Rows::range", "pass n"), ("Rows::range", "rows")];

@@ -1,6 +1,6 @@
-//! The examples of rope-core and rope-models, as `cargo run --example` runs them: each asserts what it claims. They are
-//! modules of this suite, so that no other program is linked for them, and so that those which stand for an engine's
-//! code rotate golden data, too.
+//! The examples of rope-core and rope-models, as `cargo run --example` runs them; each asserts its claims. They are
+//! modules of this suite, which saves a program for each, and the examples that represent an engine's code rotate
+//! golden data, too.
 
 use half::bf16;
 use rope_core::cache::{CacheLayout, QuantFormat};
@@ -53,7 +53,7 @@ examples! {
     qwen2_5_vl: "../../rope-core/models/examples/qwen2_5_vl.rs";
 }
 
-/// A module has to be named above, so the list may lag behind the folder.
+/// The list of modules above may lack a file of the folder.
 #[test]
 fn all_are_here() {
     let mut files = Vec::new();
@@ -71,8 +71,8 @@ fn all_are_here() {
     assert_eq!(files, ALL);
 }
 
-/// A file's queries or keys, and their rotation in half pairs: by the f32 cos and sin nearest to the exact ones, in two
-/// products and a sum.
+/// Returns a file's queries or keys and their rotation in half pairs: by the f32 cos and sin nearest to the exact ones,
+/// in two products and a sum.
 fn rotated(file: &Golden, tensor: &str) -> [Vec<f32>; 2] {
     assert_eq!(file.pairings(), (Pairing::Half, Pairing::Half));
     let x: Vec<f32> = file.bits(&format!("{tensor}_in_f32"));

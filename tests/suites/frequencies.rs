@@ -1,4 +1,4 @@
-//! Steps, inverse frequencies and factors against 400-bit values, and the refusal of what makes no sense.
+//! Steps, inverse frequencies and factors compared with 400-bit values, and the errors of invalid parameters.
 
 use crate::models::frequencies;
 use crate::rows::one_set_of_64_pairs;
@@ -10,7 +10,8 @@ use rope_tests::bounds;
 use rope_tests::golden::{Golden, hex};
 use std::f64::consts::TAU;
 
-/// Checks each step of a model without whole turns against the golden one, and counts those that are not the nearest.
+/// Compares each step of a model without whole turns with the golden one; returns the number of steps that are not the
+/// nearest.
 fn not_nearest(name: &str, frequencies: &Frequencies<'_>, golden: &[u128]) -> usize {
     assert_eq!(frequencies.iter().len(), golden.len(), "{name}");
     let pairs = frequencies.iter().zip(golden);
@@ -28,8 +29,8 @@ fn not_nearest(name: &str, frequencies: &Frequencies<'_>, golden: &[u128]) -> us
     count
 }
 
-/// What the documentation of [`Frequency::step`] says of periods: within three units up to a radian, not within one.
-/// The exact step is `2^128 / (min (max / min)^(13 / 28))`, in 300 bits.
+/// The steps of periods are within three units up to a radian, and not within one, as the documentation of
+/// [`Frequency::step`] says. The exact step is `2^128 / (min (max / min)^(13 / 28))`, in 300 bits.
 #[test]
 fn steps_of_periods() {
     let periods = Scaling::Periods {
@@ -114,7 +115,7 @@ fn factors() -> Vec<f32> {
         .collect()
 }
 
-/// Checks every `every`th pair of the case.
+/// Compares every `every`th pair of the case.
 fn compare(name: &str, frequencies: &Frequencies<'_>, every: usize) {
     let golden = Golden::file("frequencies.txt");
     let turns: Vec<(i16, u128)> = golden
@@ -252,7 +253,7 @@ fn every_scaling() {
     for (name, axes, base, scaling) in cases {
         let made = Frequencies::new(*axes, *base, scaling).unwrap();
         compare(name, &made, 1);
-        // Also where a step is too small for the fast path.
+        // Also for a step too small for the fast path.
         assert_eq!(made, made.clone(), "{name}");
     }
 
@@ -266,7 +267,7 @@ fn every_scaling() {
 
 #[test]
 fn given_frequencies_come_back_as_given() {
-    // Halfway between two f32, next to it, below the smallest normal ones.
+    // Halfway between two f32, next to it, and below the smallest normal f32.
     let halfway = 1.0 + f64::from(f32::EPSILON) / 2.0;
     let tiny = f64::from(f32::from_bits(1));
     let given = [
@@ -309,7 +310,7 @@ fn zero_means_the_default_in_yarn() {
         ..yarn
     };
     assert_eq!(make(zeros), make(yarn));
-    // One mscale alone counts for nothing in the attention factor.
+    // A single mscale does not change the attention factor.
     let one = make(Yarn {
         mscale_all_dim: 1.0,
         ..yarn
@@ -400,7 +401,7 @@ fn axes_are_dealt_out_as_published() {
     );
     let interleaved = letters(Axes::mrope_interleaved(128, [24, 20, 20]));
     assert_eq!(interleaved, "THW".repeat(20) + "TTTT");
-    // ggml leaves two of those to its fourth axis.
+    // ggml leaves two of these pairs to its fourth axis.
     let ggml = letters(Axes::ggml_imrope(128, [24, 20, 20, 0]));
     assert_eq!(ggml, "THW".repeat(20) + "TeeT");
     let alternating = letters(Axes::mrope_alternating(128, [22, 22, 20]));
@@ -425,7 +426,7 @@ fn axes_are_dealt_out_as_published() {
 fn the_callers_storage_does_as_well() {
     let made = Frequencies::new(100, 1e4, &Scaling::Default).unwrap();
     assert_eq!(FrequencyChunk::count(100), 7);
-    // What it held before does not show.
+    // The storage's previous contents do not matter.
     let mut storage = [FrequencyChunk::EMPTY; 9];
     Frequencies::new_in(&mut storage, 144, 5e5, &Scaling::Default).unwrap();
     let borrowed = Frequencies::new_in(&mut storage, 100, 1e4, &Scaling::Default).unwrap();
@@ -456,7 +457,7 @@ const NONSENSE: [f64; 14] = [
     std::f64::consts::TAU,
 ];
 
-/// All scalings with two numbers in every place.
+/// Returns all scalings with two numbers in every place.
 fn scalings<'a>(a: f64, b: f64, pair: &'a [f64; 2], floats: &'a [f32; 2]) -> [Scaling<'a>; 15] {
     let [c, d] = [a.abs() as u64, b.abs() as u64];
     [
@@ -530,7 +531,7 @@ fn no_number_panics_or_hangs() {
             let factor = frequencies.attention_factor();
             assert!(factor > 0.0 && factor.is_finite());
             assert!(frequencies.iter().all(|pair| pair.inverse().is_finite()));
-            // Whatever is accepted makes rows.
+            // Accepted frequencies make rows.
             let rows = frequencies.rows(&positions).unwrap();
             let (cos, sin) = rows.row(4).unwrap();
             assert!(cos.iter().chain(sin).all(|value| !value.is_nan()));
@@ -593,13 +594,13 @@ fn no_axes_panic_or_hang() {
     }
 }
 
-/// A number in a message: an integer without a fraction.
+/// Returns a number as messages show it: an integer without a fraction.
 fn written(value: f64) -> String {
     let text = format!("{value:?}");
     text.strip_suffix(".0").unwrap_or(&text).into()
 }
 
-/// The error, and its text.
+/// Asserts the error and its text.
 #[track_caller]
 fn refused(made: Result<Frequencies<'_>, Error>, error: Error, text: &str) {
     let got = made.expect_err("a refusal");
@@ -624,7 +625,7 @@ fn numbers_of_a_list_are_refused_by_their_index() {
         let list = with(value);
         let made = Frequencies::from_inverse(12, &list, 1.0);
         refused(made, "inverse", value, "finite");
-        // However many axes, the index is one of the list.
+        // For any number of axes, the index belongs to the list.
         let made = Frequencies::from_inverse(Axes::mrope(12, [3, 3]), &list, 1.0);
         refused(made, "inverse", value, "finite");
         let learned = Scaling::Learned { alphas: &list };
@@ -677,7 +678,7 @@ fn debug_is_a_line_and_all_pairs_at_length() {
         assert!(line.contains(part), "{part}: {line}");
     }
     assert_eq!(format!("{llama:#?}").matches("whole: 0").count(), 64);
-    // Of one pair the first is the last.
+    // The first of one pair is also the last.
     let one = Frequencies::from_inverse(2, &[0.25], 1.0).expect("good frequencies");
     assert!(format!("{one:?}").contains("last_inverse: 0.25"), "{one:?}");
 }
@@ -776,7 +777,7 @@ fn parameters_are_refused() {
         nan.to_string(),
         "base is NaN, but must be positive and finite"
     );
-    // Rows hold its multiples: it cannot be beyond an f32 either.
+    // Rows hold multiples of the value, and it must not exceed an f32 either.
     for value in [0.0, -1.0, 1e39, f64::MAX] {
         let error = Error::Parameter {
             name: "attention_factor",
@@ -800,7 +801,7 @@ fn parameters_are_refused() {
     }
 }
 
-/// An attention factor is finite as an f32: the largest of these is one, and the double above it is not.
+/// The largest accepted attention factor is `f32::MAX`; the next f64 above it is refused.
 #[test]
 fn attention_factors_end_at_the_largest_f32() {
     let made = |factor| Frequencies::from_inverse(2, &[1.0], factor);
@@ -837,7 +838,7 @@ fn lists_of_another_length_are_refused() {
     };
     let text = "inverse has 3 numbers, but 2 are needed";
     refused(Frequencies::from_inverse(4, &[1f32; 3], 1.0), error, text);
-    // A list that fits wins over storage that does not.
+    // A list that fits takes precedence over storage that does not.
     let mut storage = [FrequencyChunk::EMPTY; 1];
     refused(
         Frequencies::from_inverse_in(&mut storage, 4, &[1f32; 3], 1.0),
@@ -868,7 +869,7 @@ fn short_storage_is_refused() {
     assert_eq!(storage, [FrequencyChunk::EMPTY; 7]);
 }
 
-/// What is taken of other frequencies, and the factors that replace theirs.
+/// Arrangements taken from other frequencies, and factors that replace theirs, are checked.
 #[test]
 fn arrangements_and_factors_are_refused() {
     let set = Frequencies::new(8, 1e4, &Scaling::Default).expect("valid");
@@ -959,7 +960,7 @@ fn axes_that_do_not_add_up_are_refused() {
         let made = Frequencies::new(axes, 1e4, &Scaling::Default);
         refused(made, Error::Axes { required }, &text);
     }
-    // The largest rotary_dim has sections as any other; beyond it there is none to cover.
+    // The largest rotary_dim has valid sections; a larger one has none.
     for (rotary_dim, largest) in [(65536, true), (65538, false)] {
         let made = Frequencies::new(Axes::mrope(rotary_dim, [1, 1, 1]), 1e4, &Scaling::Default);
         let error = made.map(drop).expect_err("sections of three pairs");
@@ -968,7 +969,7 @@ fn axes_that_do_not_add_up_are_refused() {
             matches!(error, Error::RotaryDim { rotary_dim: given, .. } if given == rotary_dim);
         assert_eq!((sections, given), (largest, !largest), "{error}");
     }
-    // Pairs that no section names would stand still, and give all others other frequencies.
+    // Pairs without a section would not rotate and would change the frequencies of all others.
     for ([a, b, c], sum) in [
         ([16, 24, 20], 60),
         ([16, 24, 25], 65),
@@ -1009,7 +1010,7 @@ fn axes_that_do_not_add_up_are_refused() {
         );
         refused(Axes::mrope(128, [c]), &[c], c, 2 * c);
     }
-    // A number that no head has is refused as what it is.
+    // A rotary_dim that no head has is refused as such.
     for rotary_dim in [0, 127, 65538] {
         let made = Frequencies::new(
             Axes::mrope(rotary_dim, [rotary_dim / 2]),
@@ -1024,7 +1025,7 @@ fn axes_that_do_not_add_up_are_refused() {
     }
 }
 
-/// Twice as many pairs as fit `usize` are no few channels: neither their sum nor its double wraps.
+/// Twice as many pairs as fit `usize` are refused: neither their sum nor its double wraps.
 #[test]
 fn axes_with_more_pairs_than_are_counted_are_refused() {
     const HALF: usize = usize::MAX / 2 + 1;

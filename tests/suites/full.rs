@@ -1,5 +1,5 @@
-//! Full-width rows: golden bits of HunYuan-VL, V-JEPA 2 and any rows; what has no meaning for them; the stages and
-//! caches around them.
+//! Full-width rows: golden bits of HunYuan-VL, V-JEPA 2 and any rows; the refused operations; and the stages and caches
+//! around a rotation.
 
 use half::bf16;
 use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale};
@@ -33,7 +33,7 @@ fn same<E: Number>(got: &[E], expected: &[E], doing: &str) {
     }
 }
 
-/// What each backend makes of a tensor, in place.
+/// Tests the results of each backend for a tensor, in place.
 fn rotates<E: Number>(
     file: &Golden,
     (x, shape): (&[E], [usize; 4]),
@@ -89,7 +89,7 @@ fn given_rows() {
     }
 }
 
-/// The rows of a file, its tokens and what it rotates by them.
+/// Tests the rows of a file, its tokens and its rotated tensors.
 fn of_model<E: Number + Bits>(file: &Golden, rotary_dim: usize, tensors: &[(&str, &str)]) {
     let (tokens, head_dim) = (file.decimal("tokens"), file.decimal("head_dim"));
     let bits = |what: &str| file.bits::<E>(&format!("{what}_{}", E::NAME));
@@ -99,7 +99,7 @@ fn of_model<E: Number + Bits>(file: &Golden, rotary_dim: usize, tensors: &[(&str
         let shape = [1, tokens, file.decimal(heads), head_dim];
         let (cos, sin) = (widen("cos"), widen("sin"));
         let rows = Rows::full(&cos, &sin, [tokens, rotary_dim]).expect("whole rows");
-        // V-JEPA 2 rounds every operation: its f32 are those of this crate, its 16 bits are not.
+        // V-JEPA 2 rounds every operation: in f32 its results equal this crate's, in 16 bits they do not.
         if file.pairings().0 == Pairing::Half || E::NAME == "f32" {
             let expected = bits(&format!("{tensor}_out"));
             rotates(file, (&x, shape), &rows, Direction::Forward, &expected);
@@ -111,7 +111,7 @@ fn of_model<E: Number + Bits>(file: &Golden, rotary_dim: usize, tensors: &[(&str
     }
 }
 
-/// The positions of the tokens of a file, token by token.
+/// Returns the positions of a file's tokens, token by token.
 fn ids(file: &Golden, axes: usize) -> Vec<i64> {
     let of_axis = |axis| file.decimals::<i64>(&format!("positions_axis{axis}"));
     let lists: Vec<Vec<i64>> = (0..axes).map(of_axis).collect();
@@ -120,7 +120,7 @@ fn ids(file: &Golden, axes: usize) -> Vec<i64> {
         .collect()
 }
 
-/// Rows that frequencies of channels make, against the correctly rounded ones of a file.
+/// Compares rows of frequencies of channels with the correctly rounded rows of a file.
 fn made(file: &Golden, frequencies: &Frequencies<'_>, axes: usize) {
     let (tokens, ids) = (file.decimal("tokens"), ids(file, axes));
     let rows = frequencies
@@ -136,7 +136,7 @@ fn made(file: &Golden, frequencies: &Frequencies<'_>, axes: usize) {
     }
 }
 
-/// Rows by a model's own frequencies and angles in f32, within one unit in the last place of the model's rows.
+/// Compares rows of a model's own frequencies and angles in f32: within one unit in the last place of the model's rows.
 fn made_in_f32(file: &Golden, given: &str, axes: usize, channels: &[(usize, usize)]) {
     let given: Vec<f32> = file.bits(given);
     let rows = Frequencies::from_inverse(2 * given.len(), &given, 1.0)
@@ -194,7 +194,7 @@ fn vjepa2() {
     made_in_f32(&file, "omega_f32", 3, &channels);
 }
 
-/// Both models by their configurations: the rows and what whole heads become.
+/// Tests both models by their configurations: the rows and the rotation of whole heads.
 #[test]
 fn by_configuration() {
     let hunyuan = r#"{"model_type": "hunyuan_vl_text", "hidden_size": 64, "num_attention_heads": 2, "head_dim": 32,
@@ -227,13 +227,13 @@ fn by_configuration() {
         let mut tensor = TensorMut::new(&mut x, shape).expect("valid");
         rotation.rotate(&mut tensor, &rows).expect("rows that fit");
         same(&x, &file.bits("q_cr_f32"), name);
-        // Rows of the frequencies as they are would be those of twice the channels.
+        // Rows of the unchanged frequencies would have twice the channels.
         let wrong = rotation.frequencies().rows(Positions::token_major(&ids));
         let mut tensor = TensorMut::new(&mut x, shape).expect("valid");
         let wrong = rotation.rotate(&mut tensor, &wrong.expect("positions"));
         assert!(wrong.is_err(), "{wrong:?}");
     }
-    // Sections under their older name, and those that do not cover the head.
+    // Sections under their older name, and sections that do not cover the head.
     let older = hunyuan.replace("mrope_section", "xdrope_section");
     assert_eq!(
         of(&older).expect("a rotation"),
@@ -258,7 +258,7 @@ fn by_configuration() {
     assert!(of(&based).is_err(), "its base is fixed");
 }
 
-/// Where both channels of a pair have one angle, the bits are those of ordinary rows.
+/// If both channels of a pair have one angle, the bits are those of ordinary rows.
 #[test]
 fn equal_halves_are_a_rotation() {
     let mut source = Source::random("full::equal_halves_are_a_rotation");
@@ -290,7 +290,7 @@ fn equal_halves_are_a_rotation() {
     }
 }
 
-/// With a norm, into caches, and from them: the bits of the steps, one after the other.
+/// With a norm, into caches, and from caches: the bits of the steps, one after the other.
 #[test]
 fn in_passes() {
     let mut source = Source::random("full::in_passes");
@@ -341,7 +341,7 @@ fn in_passes() {
     }
 }
 
-/// What needs a rotation is refused, and says why; nothing is touched.
+/// Operations that need a rotation are refused with the reason, and nothing is written.
 #[test]
 fn refusals() {
     let (tokens, head_dim) = (3, 8);

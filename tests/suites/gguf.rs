@@ -1,9 +1,8 @@
 //! GGUF keys to layers and frequencies, as llama.cpp reads them.
 //!
-//! What is expected was read from llama.cpp's own code, as the crate `llama-cpp-sys-2` 0.1.161 has it: `load_hparams`
-//! and `llama_model_rope_type` in `src/llama-model.cpp`, the constructor of `llama_context` in `src/llama-context.cpp`,
-//! and of each architecture `load_arch_hparams` and the graph in `src/models`. A case names the file where its rule
-//! stands.
+//! The expected values were read from llama.cpp's own code in the crate `llama-cpp-sys-2` 0.1.161: `load_hparams` and
+//! `llama_model_rope_type` in `src/llama-model.cpp`, the constructor of `llama_context` in `src/llama-context.cpp`, and
+//! `load_arch_hparams` and the graph of each architecture in `src/models`. A case names the file of its rule.
 
 use rope_core::axes::Axes;
 use rope_core::{Frequencies, Pairing, Scaling, Yarn};
@@ -22,7 +21,7 @@ fn missing(key: &str) -> Error {
     Error::Missing { key }
 }
 
-/// What a test wants to know of a file.
+/// Shortcuts for questions about a file.
 trait Answers {
     fn rotation(&self) -> Result<Rotation, Error>;
     fn layers(&self) -> Result<Layers, Error>;
@@ -150,7 +149,7 @@ fn sections_deal_out_the_axes() {
     }
 }
 
-/// `hunyuan-vl.cpp`, which `hunyuan-dense` inherits; others do not read it.
+/// `hunyuan-vl.cpp`, which `hunyuan-dense` inherits; other architectures do not read alpha.
 #[test]
 fn alpha_changes_the_base() {
     let made = |architecture: &str, others: &[(&str, GgufValue<'_>)]| {
@@ -272,7 +271,7 @@ fn a_tenth_of_one_is_one_again() {
     assert!(made.softmax_factor() > 1.8);
 }
 
-/// A file with 128 channels a head, base 1e6, 8 layers, and these keys of its architecture.
+/// Calls a function with a file of 128 channels per head, base 1e6, 8 layers, and these keys of its architecture.
 fn file<T>(
     architecture: &str,
     own: &[(&str, GgufValue<'_>)],
@@ -297,7 +296,7 @@ fn file<T>(
     ask(Gguf::new(&keys).unwrap().with_freq_factors(None))
 }
 
-/// A letter a layer: f full, s sliding, - without queries and keys; large if it rotates.
+/// Returns a letter for each layer: f full, s sliding, - without queries and keys; a capital if it rotates.
 fn letters(layers: &Layers) -> String {
     assert_eq!(
         (layers.len(), layers.is_empty()),
@@ -333,7 +332,7 @@ fn each_layer_is_what_llama_cpp_makes_it() {
     let kv = |list| ("attention.head_count_kv", Integers(list));
     let sections = ("rope.dimension_sections", Integers(&[16, 24, 24, 0]));
     let cases: &[(&str, Own<'_>, &str)] = &[
-        // llama.cpp: all alike; those of multi-token prediction are not run with the others
+        // llama.cpp: all alike; layers of multi-token prediction do not run with the others
         ("llama", &[], "FFFFFFFF"),
         ("qwen3", &[("nextn_predict_layers", Integer(1))], "FFFFFFF"),
         // afmoe.cpp: each fourth layer, counted from 1, does not rotate, window or not
@@ -351,7 +350,8 @@ fn each_layer_is_what_llama_cpp_makes_it() {
             &[("block_count", Integer(40))],
             "ffffffffffffffffffffffffffffffffffffffff",
         ),
-        // bert.cpp: only nomic-bert, nomic-bert-moe and jina-bert-v3 of those that share it; starcoder.cpp has no call
+        // bert.cpp, shared by several architectures: only nomic-bert, nomic-bert-moe and jina-bert-v3; starcoder.cpp
+        // has no call
         ("bert", &[], "ffffffff"),
         ("nomic-bert", &[], "FFFFFFFF"),
         ("starcoder", &[], "ffffffff"),
@@ -424,7 +424,7 @@ fn each_layer_is_what_llama_cpp_makes_it() {
         // llama4.cpp: `(il + 1) % n_no_rope_layer_step`, which is the number of layers where the window is 0
         ("llama4", &[], "SSSfSSSf"),
         ("llama4", &[NONE], "FFFFFFFf"),
-        // mimo2.cpp, step35.cpp, spark2-5.cpp, dots3note.cpp: the file has to list them
+        // mimo2.cpp, step35.cpp, spark2-5.cpp, dots3note.cpp: the file must list them
         ("mimo2", &[WINDOW, listed], "SFFSSFSS"),
         ("step35", &[WINDOW, listed], "SFFSSFSS"),
         ("spark2_5", &[WINDOW, listed], "SFFSSFSS"),
@@ -467,7 +467,7 @@ fn each_layer_is_what_llama_cpp_makes_it() {
         ("smollm3", &[], "FFFfFFFf"),
     ];
     for (architecture, own, expected) in cases {
-        // Gemma 4 needs the tensor, and most others do not read it.
+        // Gemma 4 needs the tensor; most others do not read it.
         let factors = (*architecture == "gemma4").then_some(&[1.0; 64][..]);
         let made = file(architecture, own, |gguf| {
             letters_of(gguf.with_freq_factors(factors))
@@ -519,13 +519,13 @@ fn ambiguous_layers_are_refused() {
     assert!(file("modern-bert", &[decisions], letters_of).is_err());
 }
 
-/// `None` for layers that do not rotate, and else the axes' frequencies; each question about all layers is refused
-/// where they differ.
+/// Questions about all layers: `None` for layers that do not rotate, otherwise the axes' frequencies; a question is
+/// refused if its answer differs between layers.
 #[test]
 fn questions_about_all_layers_need_layers_that_are_alike() {
     let window = ("attention.sliding_window", Integer(1024));
     let plain = |base| of_formula(128, base, &Scaling::Default);
-    // gemma2.cpp: sliding layers have the base of the others, unless the file has one for them.
+    // gemma2.cpp: sliding layers have the base of the others, unless the file gives them their own.
     assert_eq!(file("gemma2", &[], |gguf| gguf.frequencies()), plain(1e6));
     let own = ("rope.freq_base_swa", Float(1e4));
     let choices =
@@ -541,7 +541,7 @@ fn questions_about_all_layers_need_layers_that_are_alike() {
             assert_eq!(refused.err().as_deref(), Some(choices));
         });
     }
-    // Layers without queries and keys are no difference.
+    // Layers without queries and keys make no difference.
     let qwen35 = file("qwen3next", &[], |gguf| gguf.frequencies());
     assert_eq!(qwen35, plain(1e6));
     for architecture in ["bert", "mamba", "starcoder", "nemotron_h"] {
@@ -571,18 +571,18 @@ fn sliding_layers_have_their_own_numbers() {
     let attention = ("rope.scaling.attn_factor", Float(1.5));
     let by_8 = Scaling::Linear { factor: 8.0 };
     let none = Scaling::Default;
-    // Architecture, keys; of sliding layers: channels, base, scaling, attention factor; of the others: channels. The
+    // Architecture, keys; for sliding layers: channels, base, scaling, attention factor; for the others: channels. The
     // others have base 1e6, the scaling, and the factor 1.5.
     type Case<'c> = (&'c str, Own<'c>, usize, f64, Scaling<'c>, f64, usize);
     let cases: &[Case<'_>] = &[
-        // gemma3.cpp and those like it: rope_freq_base_train_swa is 10000 and rope_freq_scale_train_swa 1 by default
+        // gemma3.cpp and similar ones: rope_freq_base_train_swa is 10000 and rope_freq_scale_train_swa 1 by default
         ("gemma3", &[window], 128, 1e4, none, 1.5, 128),
         ("gemma3", &[window, own], 128, 2e4, none, 1.5, 128),
         ("gemma3n", &[window], 128, 1e4, none, 1.5, 128),
         ("mimo2", &[window, listed], 128, 1e4, none, 1.5, 128),
         ("plamo3", &[window], 128, 1e4, none, 1.5, 128),
         ("modern-bert", &[window], 128, 1e4, none, 1.5, 128),
-        // gemma2.cpp and those like it: both are those of the others
+        // gemma2.cpp and similar ones: base and scale are those of the other layers
         ("gemma2", &[own], 128, 2e4, by_8, 1.5, 128),
         ("gpt-oss", &[window, own], 128, 2e4, by_8, 1.5, 128),
         ("afmoe", &[window, own], 128, 2e4, by_8, 1.5, 128),
@@ -603,7 +603,7 @@ fn sliding_layers_have_their_own_numbers() {
         // laguna.cpp: freq_base_l, 1.0, 0.0, 1.0, and n_rot_l
         ("laguna", &[window], 128, 1e6, none, 1.0, 128),
         ("laguna", &[window, own, own_dim], 64, 2e4, none, 1.0, 128),
-        // granite-swa.cpp: ggml_rope_ext with freq_base and n_rot, which is that of layer 0, and that slides
+        // granite-swa.cpp: ggml_rope_ext with freq_base and with n_rot of layer 0, a sliding layer
         (
             "granite_swa",
             &[window, listed, own, own_dim],
@@ -613,7 +613,7 @@ fn sliding_layers_have_their_own_numbers() {
             1.5,
             64,
         ),
-        // spark2-5.cpp, step35.cpp: n_rot(il); step35 halves that of the others
+        // spark2-5.cpp, step35.cpp: n_rot(il); step35 halves n_rot of the other layers
         (
             "spark2_5",
             &[window, listed, own, own_dim],
@@ -654,7 +654,7 @@ fn sliding_layers_have_their_own_numbers() {
     }
 }
 
-/// gemma4.cpp: the tensor counts in layers without a window, and has to be there.
+/// gemma4.cpp: the tensor applies to layers without a window and must exist.
 #[test]
 fn a_tensor_of_factors_may_count_in_some_layers() {
     let factors = [2.0_f32; 256];
@@ -691,7 +691,7 @@ fn a_tensor_of_factors_may_count_in_some_layers() {
     };
     let divided = of_formula(128, 1e6, &Scaling::FreqFactors { factors: &factors });
     assert_eq!(given("llama", &[]), divided);
-    // qwen3.cpp does not load it, deepseek.cpp asks for it and does not load it, llada.cpp loads it and has no use.
+    // qwen3.cpp does not load it, deepseek.cpp requests it without loading it, llada.cpp loads it without using it.
     for architecture in ["qwen3", "deepseek", "llada"] {
         assert!(given(architecture, &[]).is_err(), "{architecture}");
     }
@@ -701,12 +701,12 @@ fn a_tensor_of_factors_may_count_in_some_layers() {
     assert!(file("llama", &[longrope], |gguf| gguf.frequencies()).is_err());
 }
 
-/// Whether a file has the tensor no key tells: a Llama 3.1 without it would rotate as a Llama 3.0.
+/// No key tells whether a file has the tensor: a Llama 3.1 without it would rotate as a Llama 3.0.
 #[test]
 fn an_optional_tensor_must_be_declared() {
     let factors = [2.0_f32; 64];
     let sliding = ("attention.sliding_window_pattern", Bools(&[true; 8]));
-    // A method of `Gguf` that forgets what was told would do nothing here.
+    // Nothing is declared here: a method of `Gguf` that loses a declaration has no effect.
     let untold = |architecture: &str, own: &[(&str, GgufValue<'_>)]| {
         let mut keys = keys(architecture, &[]);
         let names: Vec<String> = own
@@ -762,7 +762,7 @@ fn an_optional_tensor_must_be_declared() {
             "{architecture}"
         );
     }
-    // Layers that read none need not be told, nor architectures.
+    // Layers and architectures that read no tensor need no declaration.
     let gemma = [shape[0], shape[1], sliding];
     assert!(untold("gemma4", &gemma).is_ok());
     for architecture in ["qwen3", "deepseek", "llada"] {
@@ -808,7 +808,7 @@ fn yarn_matches_the_architecture() {
         yarn("grok", &[("rope.scaling.yarn_ext_factor", Float(1.0))]),
         yarn("grok", &[])
     );
-    // mistral3.cpp: the multiplier as it is, on the attention factor alone
+    // mistral3.cpp: the multiplier unchanged, on the attention factor alone
     assert_eq!(
         yarn("mistral3", &betas),
         with(|yarn| (yarn.beta_fast, yarn.beta_slow) = (20.0, 2.0))
@@ -855,8 +855,8 @@ fn yarn_matches_the_architecture() {
     );
 }
 
-/// grok.cpp loads factors that llama-context.cpp leaves to the type of the scaling elsewhere: with yarn it computes the
-/// attention factor anew, without it both factors would change what the type says.
+/// grok.cpp loads factors that llama-context.cpp otherwise derives from the type of the scaling: with yarn it computes
+/// the attention factor anew, without yarn both factors would contradict the type.
 #[test]
 fn groks_own_factors_match_the_type_or_are_refused() {
     let grok = |kind, own: &[(&str, GgufValue<'_>)]| {
@@ -895,7 +895,7 @@ fn groks_own_factors_match_the_type_or_are_refused() {
     }
 }
 
-/// A model has a layer at least, and one is not none.
+/// A model has at least one layer, and one layer is not refused.
 #[test]
 fn the_fewest_layers_are_one() {
     let count = |layers| {
@@ -973,7 +973,7 @@ fn refused_architectures_give_a_reason() {
     });
 }
 
-/// Every architecture, as `tests/golden/gguf.py` reads llama.cpp: each layer, and what its rotation is made of.
+/// Every architecture, as `tests/golden/gguf.py` reads llama.cpp: each layer and the parameters of its rotation.
 #[test]
 fn every_architecture_matches_its_cases() {
     let mut wrong = Vec::new();
@@ -1002,7 +1002,7 @@ fn every_architecture_matches_its_cases() {
     );
 }
 
-/// Heads of a model: their channels, and which of them rotate.
+/// Heads of a model: their channels, and the rotating ones.
 #[test]
 fn a_model_has_the_window_of_its_heads() {
     let of = |architecture: &str, own: &[(&str, GgufValue<'_>)]| {
@@ -1019,7 +1019,7 @@ fn a_model_has_the_window_of_its_heads() {
         key("rope.dimension_count", 64),
     ];
     assert_eq!(of("gptneox", &partial), Ok((0..64, 128)));
-    // DeepSeek-V3 as a file of today has it: keys of 576 channels that the cache holds, of 192 that the heads have.
+    // A current file of DeepSeek-V3: keys of 576 channels in the cache, of 192 in the heads.
     let latent = [
         key("attention.key_length", 576),
         key("attention.key_length_mla", 192),
@@ -1027,7 +1027,7 @@ fn a_model_has_the_window_of_its_heads() {
         key("rope.dimension_count", 64),
     ];
     assert_eq!(of("deepseek2", &latent), Ok((128..192, 192)));
-    // Heads of layers that slide may be shorter.
+    // Heads of sliding layers may be shorter.
     let shorter = [
         key("block_count", 2),
         key("attention.key_length", 128),
@@ -1059,7 +1059,7 @@ fn a_model_has_the_window_of_its_heads() {
     );
 }
 
-/// One case of an architecture; what differs, if anything does.
+/// Compares one case of an architecture; the error is the difference.
 fn compare(architecture: &str, case: &Value) -> Result<(), String> {
     let own = case["keys"].as_object().expect("keys");
     let lists: Vec<(String, Vec<i32>)> = own
@@ -1114,7 +1114,7 @@ fn compare(architecture: &str, case: &Value) -> Result<(), String> {
         for letter in &rotating {
             made.push(of_numbers(numbers(*letter), kind, factors.as_deref()));
         }
-        // Layers have their answers together, or none.
+        // Either all layers have an answer, or none has one.
         let (layers, made) = match (model.layers(), made.into_iter().collect::<Option<Vec<_>>>()) {
             (Ok(layers), Some(made)) => (layers, made),
             (Err(_), None) => return Ok(()),
@@ -1140,7 +1140,7 @@ fn compare(architecture: &str, case: &Value) -> Result<(), String> {
             let expected = &made[place.expect("a letter")];
             same(rotation.frequencies(), expected).map_err(|why| format!("{letter}: {why}"))?;
         }
-        // All layers at once have an answer if those that have queries and keys are alike.
+        // A question about all layers has an answer if the layers with queries and keys are alike.
         let mut attending = expected.chars().filter(|letter| *letter != '-');
         let first = attending.next();
         let alike = attending.all(|letter| Some(letter) == first);
@@ -1153,7 +1153,7 @@ fn compare(architecture: &str, case: &Value) -> Result<(), String> {
     })
 }
 
-/// Whether the frequencies are those, and if not, what differs.
+/// Compares frequencies; the error is the difference.
 fn same(made: &Frequencies<'_>, expected: &Frequencies<'_>) -> Result<(), String> {
     if !made.iter().eq(expected.iter()) {
         let first = |frequencies: &Frequencies<'_>| {
@@ -1171,7 +1171,7 @@ fn same(made: &Frequencies<'_>, expected: &Frequencies<'_>) -> Result<(), String
     }
 }
 
-/// The frequencies that the numbers of a layer make, if they make any.
+/// Returns the frequencies of a layer's numbers, if the numbers are valid.
 fn of_numbers(
     numbers: &Value,
     kind: &str,
@@ -1199,7 +1199,7 @@ fn of_numbers(
                 let factors = &factors[..dim / 2];
                 Scaling::FreqFactors { factors }
             }
-            // A tensor of another length than the pairs is refused.
+            // A tensor whose length differs from the number of pairs is refused.
             _ => return None,
         },
         _ => Scaling::Default,

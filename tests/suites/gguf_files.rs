@@ -1,8 +1,8 @@
-//! GGUF files, byte by byte: what is read of them, and what is refused.
+//! GGUF files, byte by byte: the read values and the errors.
 //!
-//! What each key means is `gguf.rs`'s, which hands keys over. Here the same keys are in files, which must give the same
-//! models. Which tensor counts was read from `get_rope_factors` of llama.cpp's `src/llama-model.cpp`, as the crate
-//! `llama-cpp-sys-2` 0.1.161 has it, and from the `create_tensor` calls of `src/models`.
+//! `gguf.rs` tests the meaning of each key without files. Here the same keys are in files, which must give the same
+//! models. The used tensors were read from `get_rope_factors` of llama.cpp's `src/llama-model.cpp` in the crate
+//! `llama-cpp-sys-2` 0.1.161, and from the `create_tensor` calls of `src/models`.
 
 use rope_core::{Frequencies, Scaling};
 use rope_models::{Error, Gguf, GgufValue, Layers, Rotation};
@@ -16,7 +16,7 @@ const FREQS: &str = "rope_freqs.weight";
 const LONG: &str = "rope_factors_long.weight";
 const SHORT: &str = "rope_factors_short.weight";
 
-/// The keys of a Llama 3.1 of four layers, among others of all types.
+/// Returns the keys of a Llama 3.1 of four layers, and keys of all types.
 fn llama_keys() -> Vec<(&'static str, Value)> {
     let texts = ["<s>", "", "é", "llama.rope.freq_base"].map(Value::text);
     vec![
@@ -48,12 +48,12 @@ fn llama_keys() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// One for each pair, and all different.
+/// Returns one factor for each pair, all different.
 fn factors() -> Vec<f32> {
     (0..32).map(|pair| 1.0 + pair as f32 / 8.0).collect()
 }
 
-/// The tensors of a Llama 3.1, of which one has the scaling.
+/// Returns a Llama 3.1 with its tensors; one of them has the scaling.
 fn llama() -> File {
     let others = [7.0_f32; 45];
     File::new(
@@ -79,12 +79,12 @@ fn layers(bytes: &[u8]) -> Result<Layers, Error> {
     Gguf::from_bytes(bytes)?.model()?.layers().cloned()
 }
 
-/// The sentence of what a file is refused with.
+/// Returns the text of the error of a refused file.
 fn refusal(bytes: &[u8]) -> String {
     rotation(bytes).expect_err("a refusal").to_string()
 }
 
-/// Every version, byte order and alignment.
+/// Returns the file in every version, byte order and alignment.
 fn written(file: &File) -> Vec<Vec<u8>> {
     let mut made = Vec::new();
     for version in [2, 3] {
@@ -125,7 +125,7 @@ fn a_file_answers_as_its_keys_and_its_tensor() {
         );
         assert_eq!(model.rotation(), expected.rotation());
     }
-    // Without the tensor it is a Llama 3.0, which nobody has to say.
+    // Without the tensor the file is a Llama 3.0, which needs no declaration.
     let plain = of_formula(64, 500_000.0, &Scaling::Default).unwrap();
     for bytes in written(&File::new(&llama_keys(), &[("output.weight", &[1.0; 3])])) {
         assert_eq!(rotation(&bytes).unwrap().frequencies(), &plain);
@@ -135,7 +135,7 @@ fn a_file_answers_as_its_keys_and_its_tensor() {
     }
 }
 
-/// A number of any type, and lists of those of which there may be lists.
+/// Tests numbers of every type, and lists of the types that have lists.
 #[test]
 fn values_of_every_type_are_read() {
     let with = |key: &str, value: Value| {
@@ -223,7 +223,7 @@ fn values_of_every_type_are_read() {
     ] {
         assert_eq!(types(&of(pattern, list).unwrap()), windows);
     }
-    // What is no list of integers is not taken for a key that is missing.
+    // A value other than a list of integers is not treated as a missing key.
     for (value, quoted) in [
         (Value::array([F32(1.0), F32(0.0), F32(0.0)]), "[..]"),
         (Value::array([U64(1 << 40), U64(0), U64(0)]), "[..]"),
@@ -253,7 +253,7 @@ fn a_file_ends_before_its_list_of_tensors_does() {
                 "{len}: {at}, {what}"
             );
         }
-        // From there on the keys are known, and a tensor that the rotation depends on may not be.
+        // From this length on the keys are known, but perhaps not a tensor that the rotation depends on.
         let data = header.len().next_multiple_of(32);
         let end = data + (4_usize * 45).next_multiple_of(32) + 4 * 32;
         for len in header.len()..end {
@@ -280,13 +280,13 @@ fn a_file_ends_before_its_list_of_tensors_does() {
                 &llama_frequencies()
             );
         }
-        // What comes after the tensor is not asked for.
+        // The bytes after the tensor are not read.
         for len in [end, end + 1, bytes.len()] {
             let made = rotation(&bytes[..len]).unwrap();
             assert_eq!(made.frequencies(), &llama_frequencies());
         }
     }
-    // An architecture that reads no tensor needs none of the data.
+    // An architecture that reads no tensor needs no data.
     let keys = [
         ("general.architecture", Value::text("qwen3")),
         ("qwen3.block_count", U32(2)),
@@ -296,7 +296,7 @@ fn a_file_ends_before_its_list_of_tensors_does() {
     assert!(rotation(&qwen.header()).is_ok());
 }
 
-/// A file of the header's first bytes, and others after them.
+/// Returns a file from the header's first bytes and other bytes after them.
 fn raw(tensors: u64, keys: u64, rest: &[u8]) -> Vec<u8> {
     let mut made = b"GGUF\x03\0\0\0".to_vec();
     made.extend(tensors.to_le_bytes());
@@ -305,7 +305,7 @@ fn raw(tensors: u64, keys: u64, rest: &[u8]) -> Vec<u8> {
     made
 }
 
-/// A key of that name with a value of that type, whose bytes follow.
+/// Returns a key with the given name, type of value, and bytes of the value.
 fn raw_key(key: &str, kind: u32, value: &[u8]) -> Vec<u8> {
     let len = (key.len() as u64).to_le_bytes();
     [&len[..], key.as_bytes(), &kind.to_le_bytes(), value].concat()
@@ -316,7 +316,7 @@ fn hostile_files_are_refused() {
     let ends = "it ends before what begins here";
     let huge = u64::MAX.to_le_bytes();
     let array = |kind: u32, len: u64| [&kind.to_le_bytes()[..], &len.to_le_bytes()].concat();
-    // Arrays within each other, to any depth.
+    // Nested arrays of any depth.
     let deep = array(9, 1).repeat(100_000);
     let cases = [
         (vec![], 0, ends),
@@ -383,7 +383,7 @@ fn hostile_files_are_refused() {
     let error = Gguf::from_bytes(&twice.write()).map(drop).unwrap_err();
     assert!(error.to_string().ends_with("this tensor is there already"));
 
-    // Keys whose values cannot be.
+    // Keys with invalid values.
     for (key, value, message) in [
         (
             "general.alignment",
@@ -435,7 +435,7 @@ fn hostile_files_are_refused() {
     );
 }
 
-/// The list says where the tensor is, of which type and how large.
+/// The tensor list gives the place, the type and the length of each tensor.
 #[test]
 fn tensors_that_cannot_be_factors_are_refused() {
     let keys = llama_keys();
@@ -478,13 +478,13 @@ fn tensors_that_cannot_be_factors_are_refused() {
             "{offset}: {made:?}"
         );
     }
-    // Of another length than the pairs.
+    // A length other than the number of pairs.
     let made = rotation(&listed(&[33], 0, 0));
     assert!(
         matches!(made, Err(Error::Rope(rope_core::Error::Count { .. }))),
         "{made:?}"
     );
-    // The caller's count in place of the file's.
+    // The caller's count replaces the file's.
     let (bytes, factors) = (listed(&[32], 1, 0), factors());
     let gguf = Gguf::from_bytes(&bytes)
         .unwrap()
@@ -496,7 +496,7 @@ fn tensors_that_cannot_be_factors_are_refused() {
     );
 }
 
-/// Each part is a file; the first one has the keys.
+/// Each part is a file; the first part has the keys.
 #[test]
 fn split_files_answer_when_all_parts_are_given() {
     let split = |number: u16| [("split.no", U16(number)), ("split.count", U16(3))];
@@ -505,7 +505,7 @@ fn split_files_answer_when_all_parts_are_given() {
     keys.extend(split(0));
     let other = &[1.0_f32; 3][..];
     let factors = factors();
-    // The usual case: the first part has it.
+    // The usual case: the first part has the tensor.
     let bytes = File::new(&keys, &[(FREQS, &factors), ("output.weight", other)]).write();
     assert_eq!(
         rotation(&bytes).unwrap().frequencies(),
@@ -587,8 +587,8 @@ fn split_files_answer_when_all_parts_are_given() {
     );
 }
 
-/// phi3.cpp, phimoe.cpp and minicpm3.cpp load the long and the short factors whatever the scaling's type; the others
-/// load them with the type longrope, and `rope_freqs` without it.
+/// phi3.cpp, phimoe.cpp and minicpm3.cpp load the long and the short factors for any type of scaling; the others load
+/// them for the type longrope, and `rope_freqs` without it.
 #[test]
 fn the_context_chooses_between_long_and_short_factors() {
     let [freqs, long, short] = [1.5_f32, 2.0, 3.0].map(|factor| [factor; 32]);
@@ -653,19 +653,19 @@ fn the_context_chooses_between_long_and_short_factors() {
         .retain(|(key, _)| !key.ends_with("context_length"));
     let missing = "phi3.context_length is missing, and has no known default";
     assert_eq!(of(&trained.write(), None).unwrap_err().to_string(), missing);
-    // One of the two is not none.
+    // With only one of the tensors, the other one is missing where the context needs it.
     let bytes = file("phi3", None, &[(SHORT, &short)]).write();
     let missing = "rope_factors_long.weight is missing, and has no known default";
     assert_eq!(of(&bytes, None).unwrap_err().to_string(), missing);
     assert_eq!(of(&bytes, Some(4096)), divided(&short));
-    // A Phi-3 of 4096 positions has none.
+    // A Phi-3 of 4096 positions has neither.
     let bytes = file("phi3", None, &[]).write();
     assert_eq!(of(&bytes, None), of_formula(64, 1e4, &Scaling::Default));
     let bytes = file("phi3", Some("longrope"), &[]).write();
     assert!(of(&bytes, None).is_err());
 }
 
-/// An architecture that has no use for a tensor of factors.
+/// Tests an architecture that does not use a tensor of factors.
 #[test]
 fn a_tensor_that_is_not_read_is_refused() {
     let keys = [
@@ -713,7 +713,7 @@ fn unknown_keys_of_the_rotation_are_refused() {
             &llama_frequencies()
         );
     }
-    // Of another architecture, or about something else.
+    // Keys of another architecture, or about something else.
     for key in [
         "qwen2.rope.freq_bas",
         "llama.ropes",
@@ -724,7 +724,7 @@ fn unknown_keys_of_the_rotation_are_refused() {
         file.keys.push((key.into(), F32(1.0)));
         assert!(rotation(&file.write()).is_ok(), "{key}");
     }
-    // A key that is left out counts as if it were not there.
+    // An ignored key counts as missing.
     let bytes = llama().write();
     let gguf = Gguf::from_bytes(&bytes)
         .unwrap()
@@ -737,7 +737,8 @@ fn unknown_keys_of_the_rotation_are_refused() {
     );
 }
 
-/// `load_hparams`: sliding layers rotate `rope.dimension_count_swa` channels, and all of a full layer's without it.
+/// `load_hparams`: sliding layers rotate `rope.dimension_count_swa` channels, or without that key all channels of a
+/// full layer.
 #[test]
 fn a_gemma_4_without_its_rope_keys_names_the_key_of_its_sliding_layers() {
     let mut file = File::new(

@@ -1,7 +1,7 @@
-//! Queries and keys of real models by the cos and sin that Hugging Face's code made: its bits in f32, and those of one
-//! rounding in 16 bits. `accuracy` holds the same models to exact arithmetic.
+//! Queries and keys of real models, rotated by the cos and sin of Hugging Face's code: its bits in f32, and
+//! the bits of one rounding in 16 bits. `accuracy` compares the same models with exact arithmetic.
 //!
-//! What is compared with what:
+//! Comparisons:
 //!
 //! | input | rows | compared with | |
 //! |---|---|---|---|
@@ -25,7 +25,7 @@ fn rotation(file: &Golden) -> Rotation {
     }
 }
 
-/// The rows that Hugging Face's code made.
+/// Returns the rows that Hugging Face's code made.
 fn rows_of_file(file: &Golden) -> Stored {
     Stored::plain(Angles {
         rows: file.decimal("tokens"),
@@ -37,7 +37,7 @@ fn rows_of_file(file: &Golden) -> Stored {
     })
 }
 
-/// What several files say is the same in each: a table, its model's queries and keys, and its configuration.
+/// Data that several files contain is equal in each: a table, its model's queries and keys, and its configuration.
 #[test]
 fn files_agree() {
     for folder in ["apply", "grad", "mixed", "norm", "shift", "tables"] {
@@ -128,7 +128,7 @@ fn f32_output_matches_hugging_face_bit_for_bit() {
     assert_eq!(compared, 93_696 * Backend::available().count());
 }
 
-/// The same rows as slices that Python keeps: cos and sin apart, each value twice.
+/// The same rows as Python's slices: separate cos and sin, each value twice.
 #[test]
 fn rows_that_python_keeps_give_the_same() {
     for file in Golden::all("apply") {
@@ -163,12 +163,12 @@ fn one_rounding<E: Number + Bits>() {
         for tensor in ["q", "k"] {
             let place = placed(&file, tensor);
             let x = file.bits::<E>(&format!("{tensor}_in_{}", E::NAME));
-            // On every backend, against the oracle.
+            // Every backend agrees with the oracle.
             run::into::<E, E>(rotation, &rows, (&x, &place), (&x, &place));
             if rotation.input == rotation.output {
                 run::in_place(rotation, &rows, &x, &place);
             }
-            // A write of an f32 tensor into a 16-bit cache, and of a 16-bit one into f32.
+            // Writes an f32 tensor into a 16-bit cache, and a 16-bit tensor into f32.
             let wide = file.bits::<f32>(&format!("{tensor}_in_f32"));
             run::into::<f32, E>(rotation, &rows, (&wide, &place), (&x, &place));
             run::into::<E, f32>(

@@ -1,14 +1,14 @@
 //! The backward pass: gradients of angles, frequencies, positions, cos and sin, and factors.
 //!
-//! What is compared with what:
+//! Comparisons:
 //!
 //! | | compared with | |
 //! |---|---|---|
 //! | sums of golden tensors | sums in the documented order, by a program of its own | bits |
-//! | the same | PyTorch's autograd in f64 | relative to the sum of the terms' magnitudes |
+//! | the same sums | PyTorch's autograd in f64 | relative to the sum of the terms' magnitudes |
 //! | every formula | central differences of a loss in f64 | a tolerance |
 //! | splits, layouts, backends | each other, and the definition (the body `gradient`) | bits |
-//! | the call that does both | the definition of each | bits |
+//! | the call for sums and transpose | the definition of each | bits |
 
 use half::{bf16, f16};
 use rope_core::axes::MixedFrequencies;
@@ -27,7 +27,7 @@ use rope_tests::{
 
 use crate::models::{alike, members};
 
-/// The files but the one of blocks.
+/// Returns the files except the one of blocks.
 fn files() -> Vec<Golden> {
     let mut files = Golden::all("grad");
     files.retain(|file| file.name != "dfreq_blocks");
@@ -35,19 +35,19 @@ fn files() -> Vec<Golden> {
     files
 }
 
-/// The tensors of a file, of one element.
+/// The tensors of a file of one element type.
 struct Passed<'f, E> {
     file: &'f Golden,
     batch: usize,
     tokens: usize,
     head_dim: usize,
     pairs: usize,
-    /// Rows, and heads that have rows of their own.
+    /// Number of rows, and of heads with rows of their own.
     rows: usize,
     row_heads: usize,
     axes: usize,
     pairing: Pairing,
-    /// Of Q and of K.
+    /// Q and K.
     sides: [Side<E>; 2],
 }
 
@@ -61,7 +61,7 @@ struct Side<E> {
 }
 
 impl<'f, E: Number + Bits> Passed<'f, E> {
-    /// That of a file, if it is of this element.
+    /// Returns the tensors of a file, if it has this element type.
     fn of(file: &'f Golden) -> Option<Self> {
         if file.text("dtype") != E::NAME {
             return None;
@@ -105,7 +105,7 @@ impl<'f, E: Number + Bits> Passed<'f, E> {
         PairGradients::new(sums, [self.rows, self.row_heads, self.pairs]).expect("their shape")
     }
 
-    /// What both sides add up to, Q first.
+    /// Returns the sums over both tensors, Q first.
     fn summed(
         &self,
         mut add: impl FnMut(&Side<E>, [usize; 4], &mut PairGradients<'_>),
@@ -118,7 +118,7 @@ impl<'f, E: Number + Bits> Passed<'f, E> {
         sums
     }
 
-    /// Bits of the documented order; and within a bound of the exact gradient, relative to the terms.
+    /// Asserts the bits of the documented order, and a distance from the exact gradient relative to the terms.
     fn compare(&self, sums: &[f64], key: &str, autograd: Option<&str>, doing: &str) {
         let doing = format!("{}, {key}, {doing}", self.file.name);
         same(sums, &self.file.bits(&format!("{key}_f64")), &doing);
@@ -129,11 +129,11 @@ impl<'f, E: Number + Bits> Passed<'f, E> {
         }
     }
 
-    /// How far a gradient may be from autograd's, relative to its terms: what the tensors are rounded to, 2^-24 or
-    /// 2^-9, twice.
+    /// The distance of a gradient from autograd's, relative to its terms: the rounding of the tensors, 2^-24 or 2^-9,
+    /// twice.
     const BOUND: f64 = if size_of::<E>() == 2 { 1e-2 } else { 4e-7 };
 
-    /// Sums within a bound of the exact gradient.
+    /// Asserts that sums are within the bound of the exact gradient.
     fn near(&self, sums: &[f64], autograd: &str, terms: &str, doing: &str) {
         let exact: Vec<f64> = self.file.bits(&format!("autograd_{autograd}_f64"));
         let terms: Vec<f64> = self.file.bits(terms);
@@ -146,8 +146,8 @@ impl<'f, E: Number + Bits> Passed<'f, E> {
         }
     }
 
-    /// The file's gradients of the input, which others are compared with bit for bit, are near autograd's; and its rows
-    /// have the attention factor as their magnitude.
+    /// Asserts that the file's gradients of the input, the references of bit-for-bit comparisons, are near autograd's,
+    /// and that its rows have the attention factor as their magnitude.
     fn near_autograd(&self) {
         for side in &self.sides {
             let exact: Vec<f64> = self.file.bits(&format!("autograd_dx_{}_f64", side.name));
@@ -191,7 +191,7 @@ fn tensor<E: Number>(data: &[E], shape: [usize; 4]) -> Tensor<'_, E> {
     Tensor::new(data, shape).expect("a valid tensor")
 }
 
-/// All sums of a file on a backend.
+/// Tests all sums of a file on a backend.
 fn sums_of<E: Number + Bits>(file: &Golden, backend: Backend) -> bool {
     let Some(passed) = Passed::<E>::of(file) else {
         return false;
@@ -233,8 +233,8 @@ fn sums_of<E: Number + Bits>(file: &Golden, backend: Backend) -> bool {
     true
 }
 
-/// Products that f32 has no number for, or not all bits of, one at a time in every place of a line: as good as those in
-/// doubles, whatever way a kernel goes.
+/// Products that f32 cannot represent, or not exactly, one at a time in every place of a line: as exact as products in
+/// doubles on every path of a kernel.
 #[test]
 fn products_beyond_f32_are_exact() {
     let mut source = Source::random("products_beyond_f32_are_exact");
@@ -244,8 +244,8 @@ fn products_beyond_f32_are_exact() {
 }
 
 fn beyond_f32<E: Number>(source: &mut Source<'_>) {
-    // Beyond the largest number; between subnormal ones; below the least; a subnormal by a normal one; zeros; and what
-    // is no number at all. What an element has not is rounded to it.
+    // Above the largest number; between subnormal numbers; below the least one; a subnormal by a normal number; zeros;
+    // and NaNs. Values that an element type lacks are rounded to it.
     let products = [
         [3e30, 3e30],
         [1.171875e-20, 1.0078125e-22],
@@ -256,7 +256,7 @@ fn beyond_f32<E: Number>(source: &mut Source<'_>) {
         [f32::NAN, 1.0],
     ]
     .map(|product| product.map(E::from_f32));
-    // Whole groups of every instruction set, and what they leave.
+    // Whole groups of every instruction set, and a remainder.
     let (heads, pairs) = (3, 71);
     let shape = [1, 1, heads, 2 * pairs];
     let view = View {
@@ -269,11 +269,11 @@ fn beyond_f32<E: Number>(source: &mut Source<'_>) {
         values.map(|_| E::from_f32(source.unit() - 0.5)).collect()
     };
     let (x, g) = (tensor(), tensor());
-    // Terms beside such a product are far below one, so that no sum rounds away what is lost of it.
+    // The other terms are far below one; no sum rounds away a lost part of the product.
     let small = E::from_f32(1.0 / (1_u64 << 60) as f32);
     for product in products {
         for pairing in Pairing::ALL {
-            // One pair of a head, in either half of the term, and at last every pair of all heads.
+            // One pair of a head, in either half of the term, and finally every pair of all heads.
             for case in 0..=2 * pairs {
                 let (mut x, mut g) = (x.clone(), g.clone());
                 let changed = match case / 2 {
@@ -326,8 +326,8 @@ fn beyond_f32<E: Number>(source: &mut Source<'_>) {
     }
 }
 
-/// The call that does both, on every backend: sums in the documented order, and what the transpose makes of a tensor,
-/// in memory whose other bits stay. Heads share their sums.
+/// Tests the call for sums and transpose on every backend: sums in the documented order, and the transposed rotation of
+/// a tensor, with all other bits of its memory unchanged. Heads share their sums.
 fn both<E: Number>(
     source: &mut Source<'_>,
     rows: &Stored,
@@ -381,8 +381,8 @@ fn both<E: Number>(
     }
 }
 
-/// Pairs around the lanes of every instruction set, alone and in front of channels that pass, of heads that stand
-/// anywhere, among any bits.
+/// Tests numbers of pairs around the lanes of every instruction set, alone and before channels that pass, with heads at
+/// any place among any bits.
 fn both_of_every_size<E: Number>(source: &mut Source<'_>) {
     for pairs in (1..=70).chain([96, 127, 128, 129]) {
         let head_dim = 2 * pairs + source.one_of(&[0, 0, 1, 7, 64]);
@@ -412,8 +412,8 @@ fn sums_and_transpose_of_every_head_size() {
     each_element!(both_of_every_size(source));
 }
 
-/// A special value at a time in every place of y, of dy, of cos and of sin: each token has one, and the others are
-/// ordinary.
+/// Tests special values one at a time in every place of y, dy, cos and sin: each token has one, and its other values
+/// are ordinary.
 fn both_of_special_values<E: Number>(source: &mut Source<'_>, pairs: usize) {
     let count = E::SPECIAL.len().max(f32::SPECIAL.len());
     let shape = [1, 4 * count * pairs, 2, 2 * pairs];
@@ -437,7 +437,7 @@ fn both_of_special_values<E: Number>(source: &mut Source<'_>, pairs: usize) {
             2 => cos[token * pairs + pair] = f32::from_bits(f32::SPECIAL[nth % f32::SPECIAL.len()]),
             _ => sin[token * pairs + pair] = f32::from_bits(f32::SPECIAL[nth % f32::SPECIAL.len()]),
         }
-        // Beside it another one, now and then.
+        // Sometimes a second one beside it.
         if source.once_in(4) {
             dy[place.view.index([0, token, source.below(2), channel])] = special(source);
         }
@@ -460,8 +460,8 @@ fn sums_and_transpose_of_special_values() {
     each_element!(both_of_special_values(source, 47));
 }
 
-/// More than the caches of a core hold, where heads pass a few at a time: 8 + 8 + 3 of them. The sequences share their
-/// sums, or do not, and lie outside or inside of the tokens.
+/// Tests tensors larger than the caches of a core, whose heads pass in groups of 8 + 8 + 3. The sequences share their
+/// sums or have their own, and are the outer or the inner dimension of the tokens.
 fn both_of_large_tensors<E: Number>(source: &mut Source<'_>) {
     let shape = [2, 460 / size_of::<E>(), 19, 128];
     for to in [Placed::bshd(shape), Placed::dense(source, shape)] {
@@ -478,12 +478,12 @@ fn sums_and_transpose_of_large_tensors() {
     each_element!(both_of_large_tensors(source));
 }
 
-/// The call that does both: the same sums, and the tensors of the file.
+/// Tests the call for sums and transpose: the same sums, and the tensors of the file.
 fn backward<E: Number + Bits>(passed: &Passed<'_, E>, rope: Rope, angles: &[f64], doing: &str) {
     let doing = format!("{}, {doing}", passed.file.name);
     let (cos, sin): (Vec<f32>, Vec<f32>) =
         (passed.file.bits("cos_f32"), passed.file.bits("sin_f32"));
-    // Rows of each head: a head is a tensor, and so are its sums.
+    // Rows for each head: each head is a tensor with its own sums.
     for row_head in 0..passed.row_heads {
         let of_head = |values: &[f32]| -> Vec<f32> {
             let heads = values.chunks_exact(passed.pairs).skip(row_head);
@@ -537,7 +537,7 @@ fn backward<E: Number + Bits>(passed: &Passed<'_, E>, rope: Rope, angles: &[f64]
     }
 }
 
-/// From angles to frequencies and positions.
+/// Tests the sums of frequencies and positions from those of angles.
 fn reduced<E: Number + Bits>(passed: &Passed<'_, E>, mut angles: Vec<f64>, doing: &str) {
     let Passed { file, axes, .. } = *passed;
     let doing = format!("{}, {doing}", file.name);
@@ -582,7 +582,7 @@ fn sums_are_in_the_documented_order() {
     }
 }
 
-/// Blocks of tokens: sums of parts, which are added in turn.
+/// Blocks of tokens: sums of parts are added one after the other.
 #[test]
 fn frequencies_by_blocks() {
     let file = Golden::file("grad/dfreq_blocks.txt");
@@ -631,7 +631,7 @@ struct Loss {
 }
 
 impl Loss {
-    /// Pairs `(2j, 2j + 1)`.
+    /// Returns the loss; the pairs are `(2j, 2j + 1)`.
     fn at(&self, angles: &[f64], factors: &[f64]) -> f64 {
         let pairs = angles.iter().zip(factors).enumerate();
         pairs.fold(0.0, |loss, (pair, (angle, factor))| {
@@ -655,8 +655,8 @@ fn near(got: f64, expected: f64, terms: f64, doing: &str) {
     );
 }
 
-/// Every formula against differences of the loss: angles, factors, frequencies, positions, cos and sin, and what
-/// frequencies are made of.
+/// Compares every formula with differences of the loss: angles, factors, frequencies, positions, cos and sin, and the
+/// parameters of frequencies.
 #[test]
 fn formulas_are_derivatives() {
     let source = &mut Source::random("formulas_are_derivatives");
@@ -683,7 +683,7 @@ fn formulas_are_derivatives() {
                 .collect()
         };
         let phi = angles(&positions, &frequencies);
-        // The rotated head, in f32: as stored.
+        // The rotated head, in f32 as stored.
         let row = |f: fn(f64) -> f64| -> Vec<f32> {
             phi.iter()
                 .zip(&factors)
@@ -774,7 +774,7 @@ fn formulas_are_derivatives() {
                 "a position",
             );
         }
-        // cos and sin from the outputs alone are those from the inputs, which are differences of a linear loss.
+        // cos and sin from the outputs alone equal those from the inputs, the differences of a linear loss.
         let factor_gradients = PairGradients::new(&mut dln, [1, 1, pairs]).expect("a row");
         let (mut dcos, mut dsin) = (vec![0.0; pairs], vec![0.0; pairs]);
         angle_gradients
@@ -794,7 +794,7 @@ fn formulas_are_derivatives() {
             near(dcos[pair], cosines[pair], 16.0, "cos");
             near(dsin[pair], sines[pair], 16.0, "sin");
         }
-        // Parametrizations, of the frequencies of axis 0.
+        // Parametrizations of the frequencies of axis 0.
         let first = &df[..pairs];
         let by_all = |change: &dyn Fn(usize, f64) -> f64| {
             let mut changed = frequencies.clone();
@@ -846,7 +846,7 @@ fn formulas_are_derivatives() {
     }
 }
 
-/// Threads may have tokens of their own.
+/// Tokens can be split between threads.
 #[test]
 fn any_split_of_tokens_gives_the_same_bits() {
     let source = &mut Source::random("any_split_of_tokens_gives_the_same_bits");
@@ -892,7 +892,7 @@ fn any_split_of_tokens_gives_the_same_bits() {
     }
 }
 
-/// A refused call has neither added nor written anything.
+/// A refused call neither adds nor writes.
 #[test]
 fn refused_calls_touch_nothing() {
     let shape = [2, 3, 4, 8];
@@ -1025,7 +1025,7 @@ fn refused_calls_touch_nothing() {
     };
     refused(rope, &y, [6, 4, 4], &narrow, error, &["4 pairs", "3"]);
 
-    // In place the pairing stays, and so it does where inputs and outputs are multiplied.
+    // In place the pairing must stay, and also for products of inputs and outputs.
     let changes = rope.output_pairing(Pairing::Interleaved);
     let error = Error::GradientPairing {
         input: Pairing::Half,
@@ -1100,7 +1100,7 @@ fn refused_reductions_touch_nothing() {
         PairGradients::new(&mut sums, [usize::MAX, 2, 2]).map(drop),
         Err(storage("sums", 24, usize::MAX))
     );
-    // No extent hides behind one that is zero.
+    // An extent of zero does not hide an invalid one.
     for shape in [[0, usize::MAX, 2], [0, 1, usize::MAX], [usize::MAX, 2, 0]] {
         assert_eq!(
             PairGradients::new(&mut [], shape).map(drop),
@@ -1163,7 +1163,7 @@ fn refused_reductions_touch_nothing() {
         Err(storage("numbers of out", 5, 4))
     );
 
-    // As many positions as no memory has are not as few as their product has in 64 bits.
+    // More positions than any memory has are not accepted because their product wraps in 64 bits.
     let many = PairGradients::new(&mut [], [1 << (usize::BITS - 2), 1, 0]).expect("no sums");
     assert_eq!(
         many.positions(&[], 4, &mut []),
@@ -1204,12 +1204,12 @@ fn refused_reductions_touch_nothing() {
     assert!(out == [7.0; 25] && cos == [7.0; 24] && sin == [7.0; 24]);
 }
 
-/// A frequency of zero rotates nothing, and is learned as all others are.
+/// A frequency of zero rotates nothing and has a gradient like all others.
 #[test]
 fn a_frequency_of_zero_has_a_gradient() {
     let source = &mut Source::random("a_frequency_of_zero_has_a_gradient");
     let [axes, heads, pairs, tokens] = [2, 3, 5, 7];
-    // Axis 1 stands still, and so does pair 2.
+    // Axis 1 does not rotate, nor does pair 2.
     let inverse: Vec<f32> = (0..axes * heads * pairs)
         .map(|at| match at / (heads * pairs) == 1 || at % pairs == 2 {
             true => 0.0,

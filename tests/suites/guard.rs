@@ -1,5 +1,5 @@
-//! No read and no write beyond the buffers: they touch an unreadable page, on one side and on the other. A fault ends
-//! the process; `--test-threads 1` then shows in which test.
+//! No access beyond the buffers, which lie beside an unreadable page, before or after them. A fault ends the process;
+//! `--test-threads 1` then shows the test.
 
 use rope_core::cache::{
     BlockFormat, Cache, CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout, ScalePlace,
@@ -13,7 +13,7 @@ use rope_tests::{
     Angles, Number, Placed, Rotation, Source, compare, each_element, each_element_pair, oracle,
 };
 
-/// Rows whose memory touches an unreadable page.
+/// Rows beside an unreadable page.
 struct GuardedRows {
     angles: Angles,
     joined: Guarded<f32>,
@@ -22,7 +22,7 @@ struct GuardedRows {
 }
 
 impl GuardedRows {
-    /// Of some heads, or of one that they share.
+    /// Returns rows for several heads, or a row that the heads share.
     fn new(source: &mut Source<'_>, shape: [usize; 4], pairs: usize, edge: Edge) -> Self {
         let [_, rows, heads, _] = shape;
         let heads = source.one_of(&[1, heads]);
@@ -39,7 +39,7 @@ impl GuardedRows {
         }
     }
 
-    /// Joined and apart.
+    /// Returns the rows, joined and separate.
     fn rows(&self) -> [Rows<'_>; 2] {
         let Angles {
             rows,
@@ -160,7 +160,7 @@ fn the_pages_are_unreadable() {
             Edge::Before => buffer.as_ptr().wrapping_sub(1),
             Edge::After => buffer.as_ptr().wrapping_add(3),
         };
-        // SAFETY: none. It is to fault, in a process made for that.
+        // SAFETY: none. The read must fault, in a process started for it.
         let value = unsafe { outside.read_volatile() };
         println!("read {value}");
         return;
@@ -181,7 +181,7 @@ fn the_pages_are_unreadable() {
     }
 }
 
-/// A chain into a cache of these elements, and back out of it.
+/// Tests a chain into a cache of these elements and out of it.
 fn cache_of_elements<I: Number, O: Number>(
     source: &mut Source<'_>,
     shape: [usize; 4],
@@ -196,14 +196,14 @@ fn cache_of_elements<I: Number, O: Number>(
     ];
     let x = Guarded::new(&values::<I>(source, tokens * heads * head_dim), edge);
     let [given, _] = rows.rows();
-    // A shift takes no rows with another factor.
+    // A shift refuses rows with another factor.
     let given = given.with_attention_factor(1.0).expect("a factor");
     for layout in layouts.map(|layout| layout.expect("a small cache")) {
         let memory = paint::<O>(source, layout.end());
         for backend in Backend::available() {
             let rope = Rotation::forward(Pairing::Half).plan(backend);
             let from = Tensor::new(&x, shape).expect("a valid tensor");
-            // A cache that no page guards says what comes out.
+            // A cache without guard pages has the expected values.
             let mut expected = memory.clone();
             let mut cache = CacheMut::new(&mut expected, layout).expect("a cache that fits");
             rope.rotate_into(&from, &mut cache.slots(0..tokens), &given)
@@ -226,7 +226,7 @@ fn cache_of_elements<I: Number, O: Number>(
     }
 }
 
-/// Codes of 8 bits, in blocks and with scales beside them.
+/// Tests 8-bit codes, in blocks and with separate scales.
 fn cache_of_codes(source: &mut Source<'_>, shape: [usize; 4], rows: &GuardedRows, edge: Edge) {
     let [_, tokens, heads, head_dim] = shape;
     let layout = CacheLayout::nhd([tokens, 1, heads, head_dim]).expect("a small cache");

@@ -1,5 +1,5 @@
-//! Hadamard transforms by what ggml's CPU backend and `fast_hadamard_transform` compute, alone and after a rotation.
-//! All of it is bits, but for the exact sums.
+//! Hadamard transforms compared with ggml's CPU backend and `fast_hadamard_transform`, alone and after a rotation: bits
+//! everywhere except for the exact sums.
 
 use half::{bf16, f16};
 use rope_core::cache::{CacheLayout, CacheMut};
@@ -24,7 +24,7 @@ fn transform(block: usize, factor: HadamardFactor) -> Hadamard {
     Hadamard::new(block).expect("a power of two").factor(factor)
 }
 
-/// Heads of a tensor, transformed in place and stage by stage, where they lie side by side and where they do not.
+/// Transforms heads of a tensor in place and in a chain, contiguous or with gaps.
 fn transformed<E: Number>(
     backend: Backend,
     x: &[E],
@@ -40,7 +40,7 @@ fn transformed<E: Number>(
     let mut tensor = TensorMut::new(&mut staged, [1, heads, 1, head_dim]).expect("a valid tensor");
     let in_stages = in_stages(plan);
     in_stages.apply(&mut tensor).expect("a block that fits");
-    // Heads that do not lie side by side: one channel apart.
+    // Heads with gaps of one channel.
     let mut apart = vec![E::from_f32(3.0); heads * (head_dim + 1)];
     for (to, from) in apart.chunks_mut(head_dim + 1).zip(x.chunks(head_dim)) {
         to[..head_dim].copy_from_slice(from);
@@ -109,7 +109,7 @@ fn blocks() {
     for case in &cases {
         each_element!(one(&file, case));
         let (name, head_dim, block) = case;
-        // The exact sums, within what the butterflies round.
+        // The exact sums, within the roundings of the butterflies.
         let x: Vec<f32> = file.bits(&format!("{name}_x_f32"));
         let exact: Vec<f64> = file.bits(&format!("{name}_exact_f64"));
         let got = transformed(
@@ -131,8 +131,8 @@ fn blocks() {
     }
 }
 
-/// What the transform of a block may be off by, relative to the block's norm: each stage rounds by 2^-24 of it at
-/// most, and the factor twice (itself, and its product).
+/// Returns the error of the transform of a block, relative to the block's norm: each stage rounds by at most 2^-24 of
+/// it, and the factor twice (itself, and its product).
 fn error(block: usize) -> f64 {
     f64::from(2 * (block.trailing_zeros() + 1)) * 2.0_f64.powi(-24)
 }
@@ -153,7 +153,7 @@ fn special_values() {
     }
 }
 
-/// After a rotation: rounded after it (A), or not (B), and as ggml does it.
+/// After a rotation: with a rounding between (A), without one (B), and as in ggml.
 #[test]
 fn after_rotations() {
     fn one<E: Number + Bits>(file: &Golden) {
@@ -199,7 +199,8 @@ fn after_rotations() {
     }
 }
 
-/// What a file is made from: its rows are those of its base and positions, its factor that of its block.
+/// Asserts the inputs of a file: its rows are the rows of its base and positions, its factor is the factor of its
+/// block.
 fn inputs(file: &Golden) {
     let (base, positions): (Vec<f64>, Vec<i64>) = (file.bits("base"), file.decimals("positions"));
     let rotary_dim = 2 * file.decimal("n_freq");
@@ -218,7 +219,7 @@ fn inputs(file: &Golden) {
     assert_eq!(file.bits::<f32>("c"), [(1.0 / block.sqrt()) as f32]);
 }
 
-/// The scores of queries and keys that are both transformed are those of the exact rotation, within what is rounded.
+/// Asserts that scores of transformed queries and keys are those of the exact rotation, within the roundings.
 fn scores(file: &Golden) {
     let (head_dim, block) = (file.decimal("head_dim"), file.decimal("block"));
     let tokens = file.decimal("tokens");
@@ -242,7 +243,7 @@ fn scores(file: &Golden) {
     }
 }
 
-/// Unit vectors give the rows of the matrix: for every block, with every sign.
+/// Unit vectors give the rows of the matrix, for every block and with every sign.
 #[test]
 fn rows_of_the_matrix() {
     for log in 1..=11_u32 {
@@ -264,7 +265,7 @@ fn rows_of_the_matrix() {
     }
 }
 
-/// What engines transform.
+/// The transforms of engines.
 #[test]
 fn presets() {
     let blocks = [

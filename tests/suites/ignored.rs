@@ -1,6 +1,6 @@
-//! What a file says of the rotation and its model's code ignores: it passes if it changes nothing, and is an error that
-//! names a way out otherwise. And files that are read as the class reads them: what the classes of transformers 5.24.0
-//! do was found by running them.
+//! Keys about the rotation that the code of a model ignores. A key without an effect passes; any other is an error that
+//! names a way out. And files that are read as the class reads them: the behavior of the classes of transformers 5.24.0
+//! was found by running them.
 
 use crate::models::of_formula;
 use rope_core::axes::Axes;
@@ -12,7 +12,7 @@ fn read(text: &str) -> Config {
     Config::from_json(text).expect("JSON")
 }
 
-/// A small model of that type with these other entries.
+/// Returns a small model of a type with these other entries.
 fn small(model_type: &str, entries: &str) -> Config {
     read(&format!(
         r#"{{"model_type": "{model_type}", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 4
@@ -24,7 +24,7 @@ fn plain(rotary_dim: usize, base: f64) -> Frequencies<'static> {
     of_formula(rotary_dim, base, &Scaling::Default).expect("frequencies")
 }
 
-/// The paths of what is ignored, each with whether it is significant.
+/// Returns the paths of the ignored keys, each with whether it is significant.
 fn ignored(model: &Model) -> Vec<(&str, bool)> {
     let ignored = model.ignored().iter();
     ignored
@@ -32,7 +32,7 @@ fn ignored(model: &Model) -> Vec<(&str, bool)> {
         .collect()
 }
 
-/// Asserts that a file is refused for that key, and that lenient reads it as if the key were not there.
+/// Asserts that a file is refused because of a key, and that the lenient reading equals the file without the key.
 #[track_caller]
 fn significant(config: &Config, path: &str, nearest: &str, without: &Frequencies<'_>) {
     match config.rotation() {
@@ -45,7 +45,7 @@ fn significant(config: &Config, path: &str, nearest: &str, without: &Frequencies
     let rotation = model.rotation().expect(path);
     assert_eq!(rotation.frequencies(), without, "{path}");
     assert!(ignored(&model).contains(&(path, true)), "{path}");
-    // It is listed without lenient too, and may be taken out by its path.
+    // The strict model lists it too, and it can be removed by its path.
     let strict = config.model().expect("a model");
     assert_eq!(strict.ignored(), model.ignored(), "{path}");
     assert!(
@@ -108,13 +108,13 @@ fn keys_that_change_nothing_pass() {
         );
         assert_eq!(own.to_string(), said);
     }
-    // Keys that are read, and keys of other things, are not in the list.
+    // The list has no keys that are read, and no unrelated keys.
     let model = small(
         "llama",
         r#", "rope_theta": 1e4, "vocab_size": 99, "use_cache": true"#,
     );
     assert_eq!(ignored(&model.model().expect("a model")), []);
-    // Gemma 4's vision tower has one size of heads; its published files name the other one too.
+    // Gemma 4's vision tower has one head size; its published files name the other one too.
     let vision = r#"{"model_type": "gemma4_vision", "head_dim": 64, "global_head_dim": 64}"#;
     assert!(read(vision).rotation().is_ok());
     let hunyuan = small(
@@ -163,7 +163,7 @@ fn keys_that_say_something_else_are_refused_unless_lenient() {
         let config = small("llama", &format!(", {entry}"));
         significant(&config, path, nearest, &plain(16, 1e4));
     }
-    // A typing error of a key that the scaling needs leaves it without.
+    // A misspelled key of the scaling is missing.
     let yarn = small(
         "llama",
         r#", "rope_scaling": {"type": "linear", "facor": 2.0}"#,
@@ -184,7 +184,7 @@ fn keys_that_say_something_else_are_refused_unless_lenient() {
     );
 }
 
-/// GPT-J's code counts the channels that rotate, 64 of its 256.
+/// GPT-J's code has a number of rotating channels, 64 of its 256.
 #[test]
 fn gptj_reads_no_part_of_a_head() {
     let of = |part: &str| {
@@ -199,7 +199,7 @@ fn gptj_reads_no_part_of_a_head() {
     );
 }
 
-/// Of two values for one thing the class takes the one inside, the older name of a set, and the newer name of its type.
+/// Of two values for one parameter the class reads the inner one, a set's older name, and its type's newer name.
 #[test]
 fn of_two_values_the_class_has_one() {
     let linear = of_formula(16, 1e4, &Scaling::Linear { factor: 2.0 }).expect("frequencies");
@@ -236,7 +236,7 @@ fn of_two_values_the_class_has_one() {
             "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}"#,
     );
     assert_eq!(twice.frequencies(), Ok(linear));
-    // The original context beside the parameters counts before the one inside.
+    // The original context beside the parameters takes precedence over the one inside.
     let contexts = small(
         "llama",
         r#", "max_position_embeddings": 4096, "original_max_position_embeddings": 1024,
@@ -251,7 +251,7 @@ fn of_two_values_the_class_has_one() {
     significant(&contexts, path, "", &expected);
 }
 
-/// Beside a part of a composite rope parameters count for nothing, and some make its class fail.
+/// Rope parameters beside a part of a composite have no effect, and some make its class fail.
 #[test]
 fn rope_parameters_beside_a_part() {
     let llava = |entries: &str| {
@@ -286,7 +286,7 @@ fn rope_parameters_beside_a_part() {
             "{fails}: {found:?}"
         );
     }
-    // Keys beside a text model are none of the images'.
+    // Keys beside a text model do not apply to images.
     let vision = read(
         r#"{"model_type": "qwen2_vl", "rope_theta": 1e6, "text_config": {"rope_theta": 1e6},
             "vision_config": {"embed_dim": 1280, "num_heads": 16}}"#,
@@ -294,7 +294,7 @@ fn rope_parameters_beside_a_part() {
     assert!(vision.with_part("vision_config").rotation().is_ok());
 }
 
-/// transformers reads these keys once for all layers, and fails if one layer has its own.
+/// transformers reads these keys once for all layers, and fails if a layer has its own.
 #[test]
 fn keys_of_the_rotation_for_one_layer_are_refused() {
     for own in [
@@ -314,7 +314,7 @@ fn keys_of_the_rotation_for_one_layer_are_refused() {
             );
         }
     }
-    // What says the same is no difference, and other keys are none of the rotation.
+    // Equal values are no difference, and other keys do not affect the rotation.
     for own in [r#"{"rope_theta": 10000.0}"#, r#"{"attention_bias": true}"#] {
         let entries = format!(r#", "rope_theta": 10000.0, "per_layer_config": {{"3": {own}}}"#);
         assert_eq!(
@@ -325,7 +325,7 @@ fn keys_of_the_rotation_for_one_layer_are_refused() {
     }
 }
 
-/// More than ten layers are numbered with zeros before their numbers.
+/// Numbers of more than ten layers have leading zeros.
 #[test]
 fn numbers_of_layers_may_be_padded() {
     let gemma4 = |numbers: [&str; 2]| {
@@ -351,7 +351,7 @@ fn numbers_of_layers_may_be_padded() {
     }
 }
 
-/// The class of the whole gives its parts their types.
+/// The class of the whole file determines the types of its parts.
 #[test]
 fn parts_have_the_types_that_their_class_gives_them() {
     let shape = r#""hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 4"#;
@@ -373,7 +373,7 @@ fn parts_have_the_types_that_their_class_gives_them() {
         ),
         ("llava", "text_config", "null", "llama"),
         ("llava", "text_config", r#""qwen2""#, "qwen2"),
-        // A class of its own, whatever the part is called.
+        // A part with its own class, under any name.
         ("qwen2_vl", "text_config", r#""qwen2""#, "qwen2_vl_text"),
         ("gemma3", "text_config", "null", "gemma3_text"),
     ] {
@@ -387,7 +387,7 @@ fn parts_have_the_types_that_their_class_gives_them() {
         r#"{{"model_type": "ministral3", {shape}, "text_config": {{"model_type": "ministral3", "head_dim": 32}}}}"#
     ));
     assert_eq!(ministral.rotation().map(|own| own.head_dim()), Ok(128));
-    // The original Kimi-K2.5 has other keys than its class.
+    // The keys of the original Kimi-K2.5 differ from those of its class.
     let vision = r#"{"model_type": "kimi_k25", "vision_config": {"model_type": "", "hidden_size": 1152,
         "num_attention_heads": 16, "vt_hidden_size": 512, "vt_num_attention_heads": 8}}"#;
     let vision = read(vision).with_part("vision_config");
@@ -438,7 +438,7 @@ fn composites_name_their_parts_or_the_type_that_answers() {
             "{file}"
         );
     }
-    // Of these no part rotates.
+    // No part of these types rotates.
     for model_type in ["mpt", "git", "clip", "dpt"] {
         let error = refusal(&format!(r#"{{"model_type": "{model_type}", {shape}}}"#));
         let what = "neither it nor its parts have a rotary embedding, so nothing rotates";
@@ -463,7 +463,7 @@ fn names_of_parts_may_have_dots() {
     assert!(error.contains("has none to choose from"), "{error}");
 }
 
-/// `use_rotary_embedding` of CLVP's encoders is read by their code.
+/// The code of CLVP's encoders reads `use_rotary_embedding`.
 #[test]
 fn clvp_reads_its_switch() {
     let clvp = |value: &str| {
@@ -480,7 +480,7 @@ fn clvp_reads_its_switch() {
     assert!(matches!(off, Err(Error::NothingRotates { .. })), "{off:?}");
 }
 
-/// Cohere 2 MoE reads no `rope_scaling`, and so not the base in it, in either spelling.
+/// Cohere 2 MoE does not read `rope_scaling`, nor a base in it, in either spelling.
 #[test]
 fn cohere2_moe_reads_no_rope_scaling() {
     for scaling in [
@@ -502,7 +502,7 @@ fn cohere2_moe_reads_no_rope_scaling() {
     assert_eq!(beside.frequencies(), Ok(plain(16, 5e5)));
 }
 
-/// Step 3.5's class writes `default` before it adds an older scaling, whose `type` is not read then.
+/// Step 3.5's class writes `default` before it adds an older scaling, whose `type` is then not read.
 #[test]
 fn step3p5_reads_no_old_type() {
     let step = |scaling: &str| {
@@ -518,7 +518,7 @@ fn step3p5_reads_no_old_type() {
     assert_eq!(new.frequencies(), linear);
 }
 
-/// DeepSeek-V4's class scales no layer with a window, and puts its own part of the head over that of the file.
+/// DeepSeek-V4's class scales no layer with a window, and replaces the file's part of the head by its own.
 #[test]
 fn deepseek_v4_has_its_own_part() {
     let deepseek = small(
@@ -528,7 +528,7 @@ fn deepseek_v4_has_its_own_part() {
     );
     let path = "rope_scaling.partial_rotary_factor";
     significant(&deepseek, path, "", &plain(64, 1e4));
-    // Two sets of its own have one base, that beside them.
+    // Its own two sets share one base, the base beside them.
     let nested = small(
         "deepseek_v4",
         r#", "head_dim": 512, "rope_theta": 5.0, "compress_rope_theta": 6.0, "rope_parameters": {
@@ -538,7 +538,7 @@ fn deepseek_v4_has_its_own_part() {
     significant(&nested, "compress_rope_theta", "", &plain(64, 5.0));
 }
 
-/// The length of a sequence is asked for where two lengths have two answers, and nowhere else.
+/// A sequence length is required if two lengths have different answers, and only then.
 #[test]
 fn the_length_is_asked_for_where_it_matters() {
     let long = |short: f64, long: f64| {
@@ -571,7 +571,7 @@ fn the_length_is_asked_for_where_it_matters() {
     assert!(one.rotation().is_ok());
 }
 
-/// Parameters of YaRN beside another scaling, and what they are without it.
+/// Parameters of YaRN beside another scaling, with values that apply without it.
 #[test]
 fn parameters_of_another_scaling_may_say_what_counts_anyway() {
     let linear = of_formula(16, 1e4, &Scaling::Linear { factor: 2.0 }).expect("frequencies");
@@ -600,7 +600,7 @@ fn parameters_of_another_scaling_may_say_what_counts_anyway() {
     }
 }
 
-/// A value and a list of names are cut where they are long, at the end of a character.
+/// Long values and long lists of names are cut, at the end of a character.
 #[test]
 fn long_values_and_lists_are_cut() {
     let long: Vec<String> = (0..100).map(|number| number.to_string()).collect();
@@ -630,7 +630,7 @@ fn long_values_and_lists_are_cut() {
     .join(", ");
     assert!(known.len() <= 80 && all.starts_with(&known), "{known}");
     assert!(known.len() > 77, "{known}");
-    // One that is as long as what is quoted has its last name.
+    // A text with the maximal length keeps its last name.
     let text = format!(
         r#"{{"model_type": "llava", "{}_config": {{}}, "a_config": {{}}}}"#,
         "b".repeat(63)
@@ -645,7 +645,7 @@ fn long_values_and_lists_are_cut() {
     );
 }
 
-/// transformers warns of factors below 1, and computes with them.
+/// transformers warns about factors below 1 and uses them.
 #[test]
 fn factors_below_one_are_answered() {
     let config = |scaling: &str| {
@@ -679,7 +679,7 @@ fn factors_below_one_are_answered() {
     }
 }
 
-/// Scalings of a Llama of 16 channels, and its inverse frequencies and attention factor at 8192 tokens.
+/// Scalings of a Llama of 16 channels, with its inverse frequencies and attention factor at 8192 tokens.
 const FACTORS: [(&str, [f64; 8], f64); 6] = [
     (
         r#""rope_type": "linear", "factor": 0.5"#,

@@ -1,5 +1,5 @@
-//! Which implementation runs what: the table of `rope_core`'s `execute/choose.rs`, call by call. A call that took a
-//! slower one than it could would give the same bits, so nothing else would notice.
+//! The implementation of each call, from the table in `execute/choose.rs` of rope-core. A call on a slower
+//! implementation gives the same bits, and no other suite would notice it.
 
 use rope_core::cache::{CacheLayout, CacheMut, HeadScales, QuantFormat, QuantScale};
 use rope_core::internals::in_stages;
@@ -12,7 +12,7 @@ const HEAD_DIM: usize = 64;
 const SHAPE: [usize; 4] = [1, 2, 3, HEAD_DIM];
 const LEN: usize = 2 * 3 * HEAD_DIM;
 
-/// A plan and a call of it, by the name of the implementation that ran.
+/// Returns the name of the implementation that runs an in-place call of a plan.
 fn in_place(chain: Rope<WithStages<'_>>, rotary_dim: usize) -> [&'static str; 2] {
     fn run<E: Number>(chain: Rope<WithStages<'_>>, rotary_dim: usize) -> &'static str {
         let (mut x, angles) = (vec![E::from_f32(0.5); LEN], [0.5; 2 * HEAD_DIM]);
@@ -71,7 +71,7 @@ fn of_calls_in_place() {
     }
 }
 
-/// Without a rotation, by the element and by where heads lie.
+/// Transforms without a rotation, by the element type and the place of the heads.
 #[test]
 fn of_transforms() {
     fn run<E: Number>(chain: Rope<WithStages<'_>>) -> &'static str {
@@ -105,7 +105,7 @@ fn of_transforms() {
     assert_eq!(in_place(chain, HEAD_DIM), ["staged"; 2]);
 }
 
-/// Out of place: into a tensor, into slots, and out of slots.
+/// Tests calls out of place: into a tensor, into slots, and out of slots.
 fn between<I: Number, O: Number>() {
     let (x, angles) = (vec![I::from_f32(0.5); LEN], [0.5; 2 * HEAD_DIM]);
     let rows = Rows::new(&angles, [2, HEAD_DIM]).expect("whole rows");
@@ -202,7 +202,7 @@ fn of_calls_into_codes() {
     let f32s = Tensor::new(&f32s, SHAPE).expect("a valid tensor");
     for (chain, of_bf16, of_f32) in [
         (Rope::<WithStages<'_>>::from(rope), "tiled", "tiled"),
-        // An element between the rotation and its code would round.
+        // A 16-bit element between the rotation and the code would round.
         (
             Rope::<WithStages<'_>>::from(rope).without_rounding(),
             "staged",

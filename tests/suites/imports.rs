@@ -1,15 +1,15 @@
-//! What imports what in rope-core: layers import downwards, and files in no circle but those that are named here.
+//! The imports of rope-core: layers import downwards, and files form no circles except for the ones named here.
 //!
-//! An import is a path: in a `use`, or in the code where it begins with `crate`, `super`, `self` or a child module. It
-//! leads to the file that defines the name, whatever files re-export it. A module that shows a name of its own files,
-//! and does not use it, imports nothing. Methods are no imports: a file that adds some to a type of a lower layer is
+//! An import is a path: in a `use`, or in the code if it begins with `crate`, `super`, `self` or a child module. It
+//! leads to the file that defines the name, through any re-exports. A module that re-exports a name of its own files
+//! without using it imports nothing. Methods are no imports: a file that adds methods to a type of a lower layer is
 //! called through that type.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// The layers, the lowest first, and what is in each: files, and folders with the file of their module.
+/// The layers, the lowest first, with their files, and their folders with the files of the folders' modules.
 const LAYERS: [(&str, &[&str]); 8] = [
     ("base", &["base", "tuning"]),
     ("simd", &["proof", "simd"]),
@@ -21,7 +21,7 @@ const LAYERS: [(&str, &[&str]); 8] = [
     ("crate", &["axes", "guide", "internals", "lib", "stages"]),
 ];
 
-/// The circles: each is one definition in several files.
+/// The circles; each is one definition in several files.
 const CIRCLES: [(&str, &[&str]); 1] = [(
     "elements and their kernels",
     &[
@@ -37,21 +37,21 @@ const CIRCLES: [(&str, &[&str]); 1] = [(
 /// A path, segment by segment.
 type Segments = Vec<String>;
 
-/// A file as far as imports go.
+/// The imports of a file.
 #[derive(Default)]
 struct Source {
-    /// The names that it imports or re-exports, by the paths that its `use` declarations give them.
+    /// The names that it imports or re-exports, with the paths of its `use` declarations.
     names: BTreeMap<String, Segments>,
-    /// The modules whose names it imports all.
+    /// The modules that it imports by a glob.
     globs: Vec<Segments>,
-    /// The paths that it imports.
+    /// The imported paths.
     imports: BTreeSet<Segments>,
 }
 
 /// All files of rope-core, by their paths without `.rs`.
 struct Crate(BTreeMap<String, Source>);
 
-/// The words and the punctuation of a text, without comments and without the unit tests at its end.
+/// Returns the words and the punctuation of a text, without comments and without the unit tests at its end.
 fn tokens(text: &str) -> Vec<&str> {
     let (code, _) = text
         .split_once("#[cfg(test)]\nmod tests")
@@ -76,7 +76,7 @@ fn tokens(text: &str) -> Vec<&str> {
 }
 
 /// Reads the tree of a `use` after its keyword. Calls `found` with each path, which ends in `*` for a glob, and with
-/// the name that it gets.
+/// its new name.
 fn use_tree<'t>(
     tokens: &mut std::iter::Peekable<impl Iterator<Item = &'t str>>,
     before: &[String],
@@ -106,11 +106,11 @@ fn use_tree<'t>(
 }
 
 impl Source {
-    /// Reads a file whose module is `own`.
+    /// Reads a file with the module path `own`.
     fn read(text: &str, own: &[String], files: &BTreeSet<String>) -> Self {
         let mut source = Source::default();
         let tokens = tokens(text);
-        // Modules in braces, each with the depth of its braces.
+        // Inline modules, each with the depth of its braces.
         let (mut inside, mut depth): (Vec<(String, usize)>, _) = (Vec::new(), 0);
         let mut shown = Vec::new();
         let mut used = BTreeSet::new();
@@ -236,7 +236,7 @@ impl Crate {
         Crate(texts.into_iter().map(read).collect())
     }
 
-    /// The file that defines what a path leads to.
+    /// Returns the file that defines the target of a path.
     fn file_of(&self, path: &[String]) -> String {
         let mut file = "lib".to_owned();
         for (index, word) in path.iter().enumerate() {
@@ -254,11 +254,11 @@ impl Crate {
         file
     }
 
-    /// The files that each file imports.
+    /// Returns the imported files of each file.
     fn graph(&self) -> BTreeMap<&str, BTreeSet<String>> {
         let imported = |(name, source): (&'_ String, &Source)| -> BTreeSet<String> {
             let files = source.imports.iter().map(|path| self.file_of(path));
-            // What a module that is imported whole shows of other files.
+            // The names of other files in a module that is imported by a glob.
             let globs = source.globs.iter().flat_map(|module| {
                 let shown = &self.0[&self.file_of(module)].names;
                 shown.values().map(|path| self.file_of(path))
@@ -272,7 +272,7 @@ impl Crate {
     }
 }
 
-/// The layer of a file: how many are below it, and its name.
+/// Returns the layer of a file: its index from below, and its name.
 fn layer(file: &str) -> Option<(usize, &'static str)> {
     let holds = |place: &&str| file == *place || file.starts_with(&format!("{place}/"));
     let found = LAYERS
@@ -281,7 +281,7 @@ fn layer(file: &str) -> Option<(usize, &'static str)> {
     found.map(|index| (index, LAYERS[index].0))
 }
 
-/// All files that a file leads to.
+/// Returns all files that a file imports, directly or indirectly.
 fn reached<'g>(graph: &'g BTreeMap<&str, BTreeSet<String>>, from: &str) -> BTreeSet<&'g str> {
     let mut reached = BTreeSet::new();
     let mut files: Vec<&str> = graph[from].iter().map(String::as_str).collect();
@@ -331,13 +331,13 @@ fn only_the_named_circles_are_there() {
     assert_eq!(circles, named);
 }
 
-/// What the graph is made of: without it, a reader that finds no import would find no circle.
+/// The graph has the expected edges: a reader that finds no import would find no circle.
 #[test]
 fn imports_are_found() {
     let sources = Crate::read();
     let graph = sources.graph();
     for (file, import) in [
-        // By the name that the crate re-exports.
+        // A name that the crate re-exports.
         ("describe/rows", "base/error"),
         // A tree of names, and a path in the code.
         ("execute/normed", "kernel/normed"),
@@ -345,16 +345,16 @@ fn imports_are_found() {
         // A child module.
         ("describe/frequencies", "describe/frequencies/scaling"),
         ("describe/cache", "describe/cache/slots"),
-        // By what the module above shows.
+        // A name that the parent module re-exports.
         ("simd/avx512", "simd/cache_line"),
         ("execute/lines", "describe/rows/view"),
-        // By what a module imports for its own files.
+        // A name that a module imports for its own files.
         ("kernel/sincos/consecutive", "kernel/sincos/position"),
-        // By a glob.
+        // A glob.
         ("proof", "simd/scalar"),
     ] {
         assert!(graph[file].contains(import), "{file}: {:#?}", graph[file]);
     }
-    // A module that shows a name of its own files, and does not use it.
+    // A module that re-exports a name of its own files without using it.
     assert!(!graph["plan"].contains("plan/outputs"), "{graph:#?}");
 }

@@ -1,7 +1,7 @@
-//! Lists of kinds that no compiler holds to their definitions.
+//! Lists of kinds that the compiler does not compare with the definitions.
 //!
-//! rope-core's enumerations may grow, so that the compiler does not ask other crates for every variant, and it never
-//! asks for every constructor. These tests read the definitions, and look for each kind in the texts that have to know
+//! rope-core's enumerations may grow. The compiler therefore does not ask other crates for every variant, and it never
+//! asks for every constructor. These tests read the definitions and search for each kind in the texts that must have
 //! all of them: the bodies of the fuzz targets, which choose among kinds, the C API, the suites, the bench, the scripts
 //! and the tables of the READMEs.
 
@@ -27,7 +27,7 @@ const SLOTS: &str = include_str!("../../rope-core/src/describe/cache/slots.rs");
 const STAGE_ORDER: &str = include_str!("../../rope-core/src/base/stage_order.rs");
 const TENSOR: &str = include_str!("../../rope-core/src/describe/tensor.rs");
 
-/// The lines between the one that begins with `first` and the next closing brace at the margin.
+/// Returns the lines between the one that begins with `first` and the next closing brace at the margin.
 fn block<'t>(text: &'t str, first: &str) -> impl Iterator<Item = &'t str> {
     let mut lines = text.lines();
     assert!(
@@ -42,7 +42,7 @@ fn word(text: &str) -> &str {
     &text[..end.unwrap_or(text.len())]
 }
 
-/// The variants of an enumeration.
+/// Returns the variants of an enumeration.
 fn variants<'t>(text: &'t str, name: &str) -> Vec<&'t str> {
     block(text, &format!("pub enum {name}"))
         .filter_map(|line| line.strip_prefix("    "))
@@ -51,7 +51,7 @@ fn variants<'t>(text: &'t str, name: &str) -> Vec<&'t str> {
         .collect()
 }
 
-/// The public functions of a type's first block that do not begin with a value of it.
+/// Returns the public functions in a type's first block whose first parameter is not `self`.
 fn constructors<'t>(text: &'t str, first: &str) -> Vec<&'t str> {
     let lines: Vec<&str> = block(text, first).collect();
     lines
@@ -75,7 +75,7 @@ fn constructors<'t>(text: &'t str, first: &str) -> Vec<&'t str> {
         .collect()
 }
 
-/// The formulas of norms that have a name.
+/// Returns the named formulas of norms.
 fn formulas() -> Vec<&'static str> {
     block(NORM, "impl NormFormula")
         .filter_map(|line| line.strip_prefix("    pub const "))
@@ -83,7 +83,7 @@ fn formulas() -> Vec<&'static str> {
         .collect()
 }
 
-/// Demands that a text names every kind, as `prefix` and its name.
+/// Asserts that a text has every kind, as `prefix` and its name.
 #[track_caller]
 fn all_in(text: &str, prefix: &str, kinds: &[&str]) {
     assert!(kinds.len() > 1, "{prefix}: {kinds:?}");
@@ -138,7 +138,7 @@ fn every_kind_is_fuzzed() {
     all_in(chain, "Scale::", &constructors(SCALE, "impl<'a> Scale<"));
 }
 
-/// Every function of the header but those that no pointer is read through.
+/// Every function of the header is fuzzed, except functions that read through no pointer.
 #[test]
 fn every_call_is_fuzzed() {
     const WITHOUT_POINTERS: [&str; 4] = [
@@ -159,7 +159,7 @@ fn every_call_is_fuzzed() {
     all_in(include_str!("../src/bodies/calls.rs"), "", &functions);
 }
 
-/// What rope-core can do, C can ask for.
+/// C has a number for every kind of rope-core.
 #[test]
 fn every_kind_has_a_number() {
     let scaling = include_str!("../../rope-core/capi/src/scaling.rs");
@@ -169,7 +169,7 @@ fn every_kind_has_a_number() {
     let positions = include_str!("../../rope-core/capi/src/positions.rs");
     let kinds = constructors(POSITIONS, "impl<'a> Positions<");
     all_in(positions, "Positions::", &kinds);
-    // A size_t is one of the others.
+    // size_t equals one of the other types.
     let mut lists = variants(IDS, "Ids");
     lists.retain(|list| *list != "Usize");
     all_in(positions, "Ids::", &lists);
@@ -210,8 +210,7 @@ fn every_kind_has_a_number() {
     all_in(slots, "Slots::", &constructors(SLOTS, "impl<'a> Slots<"));
 }
 
-/// Every scaling and every arrangement of axes is in the suite that compares them with reference data and provokes
-/// their refusals.
+/// The suite that compares with reference data and provokes errors has every scaling and every arrangement of axes.
 #[test]
 fn every_kind_is_tested() {
     let frequencies = include_str!("frequencies.rs");
@@ -219,7 +218,7 @@ fn every_kind_is_tested() {
     all_in(frequencies, "Axes::", &constructors(AXES, "impl<'a> Axes<"));
 }
 
-/// An element that no list names would pass every suite, because none would meet it.
+/// Every suite would pass for an element that no list has.
 #[test]
 fn every_element_is_tested() {
     let table = ELEMENTS
@@ -271,7 +270,7 @@ fn every_element_is_tested() {
     assert_eq!(listed, pairs, "element_pair_functions!");
 }
 
-/// A backend that no script expects could silently stop running.
+/// A backend that no script expects could stop running without notice.
 #[test]
 fn every_backend_is_expected_somewhere() {
     let here = include_str!("../backends_here.sh");
@@ -290,7 +289,7 @@ fn every_backend_is_expected_somewhere() {
     }
 }
 
-/// A page of the guide that no table names is not found, and a program that no page shows is not seen.
+/// Every page of the guide is in a table, and every program is shown on a page.
 #[test]
 fn every_page_and_every_program_is_found() {
     let guide = include_str!("../../rope-core/src/guide.rs");
@@ -331,8 +330,7 @@ fn every_page_and_every_program_is_found() {
     }
 }
 
-/// Every public type and trait of rope-core has a program in its documentation. The types that macros define are
-/// indented.
+/// Every public type and trait of rope-core has a program in its documentation. Types that macros define are indented.
 #[test]
 fn every_noun_has_an_example() {
     let mut nouns: Vec<&str> = include_str!("../../rope-core/public-api.txt")
@@ -372,7 +370,7 @@ fn every_noun_has_an_example() {
     }
 }
 
-/// The comments before each public type of this name.
+/// Returns the comments before each public type of this name.
 fn documentation_of(text: &str, noun: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().map(str::trim_start).collect();
     let defines = |line: &str| {
@@ -395,8 +393,8 @@ fn documentation_of(text: &str, noun: &str) -> Vec<String> {
         .collect()
 }
 
-/// The grammar of builders: what takes `self` and sets a part is named by the part, `direction`, `weight`; it is
-/// `with_part` where `part` alone already returns or computes that value, and only there.
+/// The grammar of builders: a function that takes `self` and sets a part has the part's name, `direction`, `weight`;
+/// its name is `with_part` if, and only if, `part` alone already returns or computes the value.
 #[test]
 fn builders_have_one_grammar() {
     let api = include_str!("../../rope-core/public-api.txt");
@@ -405,7 +403,7 @@ fn builders_have_one_grammar() {
         .filter_map(|line| {
             let path = line.split_once(" fn rope_core::")?.1;
             let (path, arguments) = path.split_once('(')?;
-            // `sum_of_squares<E: ..>` has a parameter of its own.
+            // The path of `sum_of_squares<E: ..>` has a type parameter.
             let path = match path.strip_suffix('>') {
                 Some(open) => open.rsplit_once('<')?.0,
                 None => path,
@@ -430,8 +428,8 @@ fn builders_have_one_grammar() {
     assert!(builders >= 7, "{builders}");
 }
 
-/// Two types with one name are mistaken for each other, whatever their modules. Associated types and the two sides of a
-/// `cfg` are one type each.
+/// Two types of a crate with one name could be confused, whatever their modules. Associated types and the two sides of
+/// a `cfg` count as one type each.
 #[test]
 fn no_two_types_of_a_crate_share_a_name() {
     for sources in [
@@ -466,7 +464,7 @@ fn no_two_types_of_a_crate_share_a_name() {
     }
 }
 
-/// The sources below a folder.
+/// Collects the sources below a folder.
 pub(crate) fn rust_files(folder: &std::path::Path, files: &mut Vec<std::path::PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder of sources") {
         let path = entry.expect("a file").path();
@@ -478,7 +476,7 @@ pub(crate) fn rust_files(folder: &std::path::Path, files: &mut Vec<std::path::Pa
     }
 }
 
-/// The type that a line defines, if it stands at the margin.
+/// Returns the type that a line at the margin defines.
 fn type_name(line: &str) -> Option<&str> {
     let line = match line.strip_prefix("pub") {
         Some(rest) => rest.split_once(' ')?.1,

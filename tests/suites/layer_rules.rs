@@ -1,4 +1,4 @@
-//! Types whose layers differ by rules that no other type has: `golden/types`, made by running their classes.
+//! Types with rules for layers that no other type has: `golden/types`, made by running their classes.
 
 use half::bf16;
 use rope_core::{Pairing, Positions, Rows, Tensor, TensorMut};
@@ -6,7 +6,7 @@ use rope_models::{Config, Layers};
 use rope_tests::Number;
 use rope_tests::golden::{self, Bits, Golden};
 
-/// The layers of a model of that type with these keys.
+/// Returns the layers of a model of a type with these keys.
 fn layers(model_type: &str, keys: &str) -> Layers {
     let entries = keys.trim().strip_prefix('{').expect("an object");
     let text = format!(r#"{{"model_type": "{model_type}", {entries}"#);
@@ -15,7 +15,7 @@ fn layers(model_type: &str, keys: &str) -> Layers {
     model.layers().expect("layers").clone()
 }
 
-/// Compares inverse frequencies with those of a class, which are f32 from f32 arithmetic.
+/// Asserts that inverse frequencies are near those of a class, which are f32 from f32 arithmetic.
 #[track_caller]
 fn near(rotation: &rope_models::Rotation, theirs: &[f32]) {
     let pairs = rotation.frequencies().iter();
@@ -49,7 +49,7 @@ fn cohere2_moe_rotates_windows_and_dense_layers() {
     assert!(none.rotations().is_empty());
 }
 
-/// A tensor becomes the class's by the class's rows, bit for bit.
+/// Asserts that a tensor rotated by the class's rows equals the class's result bit for bit.
 fn rotates<E: Number + Bits>(
     file: &Golden,
     rotation: &rope_models::Rotation,
@@ -66,7 +66,7 @@ fn rotates<E: Number + Bits>(
     rotation.rotate(&mut tensor, &rows).expect("rotated");
     let bits = |list: Vec<E>| -> Vec<u32> { list.into_iter().map(E::bits).collect() };
     assert_eq!(bits(q), bits(values("q_out")));
-    // Its own rows have the class's but for the rounding of its f32 angles and of its elements.
+    // The crate's own rows equal the class's, except for the rounding of its f32 angles and of its elements.
     let positions: Vec<i64> = file.decimals("positions");
     let made = rotation.rows(&positions[..]).expect("rows");
     for token in 0..tokens {
@@ -100,7 +100,7 @@ fn cohere2_moe_rotates_as_its_class() {
 fn step3p5_has_the_parameters_of_the_first_layer_of_each_type() {
     let file = Golden::file("types/step3p5.txt");
     for case in ["case0", "case1", "case2"] {
-        // Heads of 64 channels, which the keys of a case leave out.
+        // Heads of 64 channels; the keys of a case omit them.
         let keys = file.text(case).replacen('{', r#"{"head_dim": 64, "#, 1);
         let layers = layers("step3p5", &keys);
         for kind in ["full_attention", "sliding_attention"] {
@@ -150,7 +150,7 @@ fn dots3_note_has_two_shapes_of_latent_attention() {
     }
 }
 
-/// What `save_pretrained` writes of single layers says what the keys of older files say.
+/// The keys that `save_pretrained` writes for single layers mean the same as the keys of older files.
 #[test]
 fn keys_of_single_layers_match_their_type() {
     let types = r#""layer_types": ["sliding_attention", "sliding_attention", "full_attention"]"#;
@@ -195,7 +195,7 @@ fn keys_of_single_layers_match_their_type() {
     }
 }
 
-/// Files of dots3.note from before their keys were kept by layer call indexed layers those of full attention.
+/// Files of dots3.note that are older than its keys by layer call the layers with full attention indexed.
 #[test]
 fn full_attention_of_older_files_is_indexed() {
     let rotation = |keys: &str| {
@@ -227,7 +227,7 @@ fn full_attention_of_older_files_is_indexed() {
     }
 }
 
-/// Each half of a head is paired by itself, and has an axis of its own.
+/// Each half of a head has its own pairing and its own axis.
 #[test]
 fn gemma4_vision_rotates_as_its_class() {
     let file = Golden::file("types/gemma4_vision.txt");
@@ -240,7 +240,7 @@ fn gemma4_vision_rotates_as_its_class() {
     assert_eq!(rotation.pairing(), (Pairing::Half, Pairing::Half));
     let values = |key| file.bits::<f32>(key);
     let bits = |list: &[f32]| -> Vec<u32> { list.iter().map(|value| value.to_bits()).collect() };
-    // The class's own rows: those of one axis have both halves of a half, of which the second is the first again.
+    // The class's own rows: rows of one axis have both halves of a half, and the second repeats the first.
     let axes = [
         "cos_axis0_f32",
         "cos_axis1_f32",
@@ -281,7 +281,7 @@ fn gemma4_vision_rotates_as_its_class() {
         .rotate_into(&source, &mut target, &rows)
         .expect("rotated");
     assert_eq!(bits(&into), expected);
-    // Its own rows, of the frequencies that the file has, have the class's to the last bits of its f32 angles.
+    // Rows of the file's frequencies equal the class's up to the last bits of its f32 angles.
     let positions = ["positions_axis0", "positions_axis1"].map(|key| file.decimals::<i64>(key));
     let positions = positions.concat();
     let made = rotation

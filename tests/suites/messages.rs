@@ -1,5 +1,5 @@
-//! The sentence of each error, word for word. The suites that provoke an error compare its fields; this one says which
-//! of them stands where. The numbers of a case differ, so that two of them cannot change places unseen.
+//! The text of each error, word for word. The suites that provoke an error compare its fields; this suite compares
+//! their places in the text. All numbers of a case differ, and two exchanged fields would show.
 
 use std::fmt::{Debug, Display};
 
@@ -8,7 +8,7 @@ use rope_core::{Backend, Dimension, Direction, Error, ErrorKind, Pairing, Shape}
 use rope_models::{Config, Error as ModelError, Gguf, GgufValue};
 use rope_tests::bodies::config::Questions;
 
-/// Each error, in each form of its sentence.
+/// Returns each error in each form of its text.
 pub(crate) fn cases() -> Vec<(Error, String)> {
     let shape = Shape::from([2, 3, 5, 7]);
     let (most, longest) = (usize::MAX, isize::MAX);
@@ -509,7 +509,7 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
         .iter()
         .map(|(error, text)| (*error, text.to_string()))
         .collect();
-    // Those that say what this machine is.
+    // Errors that depend on this machine.
     let backends: Vec<&str> = Backend::available().map(Backend::name).collect();
     cases.extend([
         (
@@ -532,10 +532,10 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
     cases
 }
 
-/// The same of rope-models.
+/// Returns each error of rope-models in each form of its text.
 pub(crate) fn cases_of_models() -> Vec<(ModelError, String)> {
     let of_text = |text: &str| Config::from_json(text).expect_err("a refusal");
-    // What holds a part of a file is made of a file; the later of two model types counts.
+    // Parts of a file are made from a file; the later of two model types applies.
     let of_llama = |keys: &str| {
         let config = Config::from_json(&format!(r#"{{"model_type": "llama", {keys}}}"#));
         config.expect("JSON").frequencies().expect_err("a refusal")
@@ -763,7 +763,7 @@ pub(crate) fn cases_of_models() -> Vec<(ModelError, String)> {
         .collect()
 }
 
-/// Each error has its sentence, and each name an error.
+/// Asserts that each error has its text, and that each name has an error.
 fn have_their_sentences<E: Debug + Display>(cases: &[(E, String)], names: &[&str]) {
     let wrong: Vec<String> = cases
         .iter()
@@ -795,7 +795,7 @@ fn each_error_has_its_sentence() {
     have_their_sentences(&cases_of_models(), ModelError::NAMES);
 }
 
-/// As `derive` writes them.
+/// Errors show their fields as `derive` writes them.
 #[test]
 fn errors_show_their_fields() {
     let error = Error::CosSinLength { cos: 1, sin: 2 };
@@ -807,7 +807,7 @@ fn errors_show_their_fields() {
     assert_eq!(format!("{:?}", Error::AlreadyGathered), "AlreadyGathered");
 }
 
-/// An error of each kind, and no kind that a caller would not meet.
+/// Each kind has an error, and each kind can occur in a caller's program.
 #[test]
 fn each_error_has_a_kind() {
     let errors = [

@@ -1,5 +1,5 @@
-//! Mixed axes: the rows that timm, Mochi and HDiT have golden data of, bit for bit; sums against a definition of their
-//! own; and what makes them those of ordinary frequencies.
+//! Mixed axes: the rows of the golden data of timm, Mochi and HDiT, bit for bit; sums compared with a separate
+//! definition; and the cases in which the rows equal those of ordinary frequencies.
 
 use half::bf16;
 use rope_core::axes::{Axes, MixedAngle, MixedFrequencies};
@@ -13,7 +13,7 @@ use rope_tests::{Number, Source, bounds};
 
 use crate::models::{alike, bits, members};
 
-/// The same frequencies on every backend that runs here.
+/// Returns the same frequencies on every available backend.
 fn everywhere(
     frequencies: &MixedFrequencies<'static>,
 ) -> impl Iterator<Item = (Backend, MixedFrequencies<'static>)> {
@@ -27,7 +27,7 @@ fn mixed<T: Copy + Into<f64>>(inverse: &[T], shape: [usize; 3]) -> MixedFrequenc
     MixedFrequencies::new(inverse, shape, 1.0).expect("frequencies")
 }
 
-/// The cos of all rows, and their sin: `[token, head, pair]` of both.
+/// Returns the cos and the sin of all rows, each as `[token, head, pair]`.
 fn cos_and_sin(values: &[f32], pairs: usize) -> [Vec<f32>; 2] {
     let rows = values.chunks_exact(2 * pairs);
     [0, pairs].map(|first| {
@@ -46,8 +46,8 @@ fn demand(values: &[f32], pairs: usize, file: &Golden, [cos, sin]: [&str; 2], ba
     }
 }
 
-/// Rotates `[token, head, head_dim]` by rows `[token, head]`, a head at a time and all at once, and demands what a file
-/// has.
+/// Rotates `[token, head, head_dim]` by rows `[token, head]`, head by head and all at once, and asserts the values of a
+/// file.
 fn rotated<E: Number + Bits>(
     file: &Golden,
     pairing: Pairing,
@@ -83,7 +83,7 @@ fn rotated<E: Number + Bits>(
     }
 }
 
-/// `q_f32` rotated by rows `[token, head]`, within the bound of a pair of the file's exact rotation.
+/// Asserts that `q_f32` rotated by rows `[token, head]` is within the bound of a pair of the file's exact rotation.
 fn near_exact(file: &Golden, pairing: Pairing, rows: &[f32], rotary_dim: usize) {
     let (heads, head_dim) = (file.decimal("heads"), file.decimal("head_dim"));
     let mut x: Vec<f32> = file.bits("q_f32");
@@ -109,13 +109,13 @@ fn near_exact(file: &Golden, pairing: Pairing, rows: &[f32], rotary_dim: usize) 
     }
 }
 
-/// Rows `[token, head]` of tables `[token, head, pair]`.
+/// Returns rows `[token, head]` from tables `[token, head, pair]`.
 fn rows_of_tables([cos, sin]: [&[f32]; 2], pairs: usize) -> Vec<f32> {
     let rows = cos.chunks(pairs).zip(sin.chunks(pairs));
     rows.flat_map(|(cos, sin)| [cos, sin].concat()).collect()
 }
 
-/// FNV-1a of 64 bits over the bytes of f32.
+/// Returns the 64-bit FNV-1a hash of the bytes of f32 values.
 fn fnv1a(values: impl Iterator<Item = f32>) -> u64 {
     values
         .flat_map(f32::to_le_bytes)
@@ -124,7 +124,7 @@ fn fnv1a(values: impl Iterator<Item = f32>) -> u64 {
         })
 }
 
-/// A file of timm's.
+/// A file of timm.
 struct Timm {
     file: Golden,
     heads: usize,
@@ -150,7 +150,7 @@ impl Timm {
         files
     }
 
-    /// `[axis, head, pair]` of a block, from `[axis, block, head, pair]`.
+    /// Returns `[axis, head, pair]` of a block, from `[axis, block, head, pair]`.
     fn inverse(&self, block: usize) -> Vec<f32> {
         let all: Vec<f32> = self.file.bits("freqs_f32");
         let width = self.heads * self.pairs;
@@ -162,14 +162,14 @@ impl Timm {
         mixed(&self.inverse(block), [2, self.heads, self.pairs])
     }
 
-    /// `[axis, token]`.
+    /// Returns the positions, `[axis, token]`.
     fn at(&self) -> Vec<f32> {
         ["t_x", "t_y"]
             .map(|key| self.file.bits::<f32>(key))
             .concat()
     }
 
-    /// What the file has of `[token, head, ..]`: some tokens.
+    /// Returns the tokens of `[token, head, ..]` that the file has.
     fn sampled(&self, values: &[f32]) -> Vec<f32> {
         let token = self.heads * 2 * self.pairs;
         let sampled: Vec<usize> = self.file.decimals("sampled");
@@ -179,7 +179,7 @@ impl Timm {
         of.copied().collect()
     }
 
-    /// `[block, head, token, pair]` of rows `[token, head]` of each block.
+    /// Returns the hash of `[block, head, token, pair]`, from the rows `[token, head]` of each block.
     fn hash(&self, blocks: &[Vec<f32>]) -> u64 {
         let (heads, pairs) = (self.heads, self.pairs);
         fnv1a(blocks.iter().flat_map(|block| {
@@ -222,7 +222,7 @@ fn timm_rows_of_its_f32_angles() {
     }
 }
 
-/// What the angle of [`MixedAngle::SummedF32`] is said to be: timm's own.
+/// The angle of [`MixedAngle::SummedF32`] is timm's own, as documented.
 #[test]
 fn timm_angles() {
     for timm in Timm::all() {
@@ -293,7 +293,7 @@ fn timm_queries() {
     }
 }
 
-/// timm's own tables, which are those of its angles but for one unit of 2^-24, rotate as timm does.
+/// timm's own tables, up to one unit of 2^-24 those of its angles, give timm's rotations.
 #[test]
 fn timm_tables() {
     for timm in Timm::all() {
@@ -320,7 +320,7 @@ fn timm_tables() {
     }
 }
 
-/// timm's grids are those of the file.
+/// timm's grids equal those of the file.
 #[test]
 fn grids() {
     let mut grids = 0;
@@ -373,7 +373,7 @@ fn mochi() {
     let inverse: Vec<f32> = file.bits("pos_frequencies_f32");
     let at: Vec<f32> = file.bits("positions_f32");
     let frequencies = mixed(&inverse, [3, heads, pairs]);
-    // What the file's tables are of, summed in f64 axis after axis.
+    // The angles of the file's tables, summed in f64 axis after axis.
     let (tokens, width) = (at.len() / 3, heads * pairs);
     let angles = (0..tokens).flat_map(|token| {
         let (at, inverse) = (&at, &inverse);
@@ -406,7 +406,7 @@ fn mochi() {
     }
 }
 
-/// Fixed axes, of which each head has its own frequencies: zeros on the other axis.
+/// Fixed axes with separate frequencies for each head: zeros on the other axis.
 #[test]
 fn hdit() {
     let file = Golden::file("mixed/hdit_3h_d64.txt");
@@ -435,7 +435,7 @@ fn hdit() {
     }
 }
 
-/// Tables for each head that are made elsewhere: `[head, token, pair]` of cos and of sin.
+/// Given tables for each head: `[head, token, pair]` of cos and of sin.
 #[test]
 fn ltx2() {
     let file = Golden::file("mixed/ltx2_4h_d32.txt");
@@ -464,7 +464,7 @@ fn ltx2() {
     );
 }
 
-/// What rope-vit and timm start from, correctly rounded; theirs is as near as it is said to be.
+/// The initial values of rope-vit and timm, correctly rounded; their own values are as near as documented.
 #[test]
 fn initial_frequencies() {
     let mut cases = 0;
@@ -509,7 +509,7 @@ fn initial_frequencies() {
     assert_eq!((cases, directions.len()), (3, 2));
 }
 
-/// Inverse frequencies of either sign and every size, some of them zero.
+/// Returns inverse frequencies of either sign and every magnitude, some of them zero.
 fn inverse(source: &mut Source<'_>, len: usize) -> Vec<f64> {
     let mut one = || match source.below(8) {
         0 => 0.0,
@@ -520,7 +520,7 @@ fn inverse(source: &mut Source<'_>, len: usize) -> Vec<f64> {
     (0..len).map(|_| one()).collect()
 }
 
-/// Positions `[token, axis]`: those of a grid, far ones, the last ones.
+/// Returns positions `[token, axis]`: of a grid, far ones, and the last ones.
 fn integers(source: &mut Source<'_>, len: usize) -> Vec<i64> {
     let mut one = || match source.below(6) {
         0 => 0,
@@ -531,7 +531,7 @@ fn integers(source: &mut Source<'_>, len: usize) -> Vec<i64> {
     (0..len).map(|_| one()).collect()
 }
 
-/// Coordinates that are a multiple of 2^-100.
+/// Returns coordinates that are multiples of 2^-100.
 fn reals(source: &mut Source<'_>, len: usize) -> Vec<f64> {
     let mut one = || match source.below(6) {
         0 => 0.0,
@@ -542,7 +542,7 @@ fn reals(source: &mut Source<'_>, len: usize) -> Vec<f64> {
     (0..len).map(|_| one()).collect()
 }
 
-/// Random frequencies, positions and factors against the definition in plain code, on every backend.
+/// Random frequencies, positions and factors agree with the definition in plain code, on every backend.
 #[test]
 fn sums_are_correctly_rounded() {
     let source = &mut Source::random("sums_are_correctly_rounded");
@@ -606,7 +606,7 @@ fn indices([tokens, heads, pairs]: [usize; 3]) -> impl Iterator<Item = (usize, u
     (0..tokens * heads * pairs).map(move |i| (i / pairs / heads, i / pairs % heads, i % pairs))
 }
 
-/// One axis for each pair and zeros on the others: the rows of ordinary frequencies.
+/// One axis for each pair and zeros on the others give the rows of ordinary frequencies.
 #[test]
 fn one_axis_a_pair_is_axial() {
     let source = &mut Source::random("one_axis_a_pair_is_axial");
@@ -614,7 +614,7 @@ fn one_axis_a_pair_is_axial() {
         let (axes, pairs) = (source.within(1, 4), source.within(1, 40));
         let of_pairs = inverse(source, pairs);
         let mut axis: Vec<u8> = (0..pairs).map(|_| source.below(axes) as u8).collect();
-        // The last axis is there.
+        // The last axis exists.
         axis[pairs - 1] = axes as u8 - 1;
         let mut of_axes = vec![0.0; axes * pairs];
         for (pair, (&axis, &inverse)) in axis.iter().zip(&of_pairs).enumerate() {
@@ -649,7 +649,8 @@ fn one_axis_a_pair_is_axial() {
     }
 }
 
-/// The rows of frequencies that all heads share are those of every head that has the same, and no head has another's.
+/// Rows of frequencies that all heads share equal the rows of heads with equal frequencies, and each head has its own
+/// rows.
 #[test]
 fn heads_are_by_themselves() {
     let source = &mut Source::random("heads_are_by_themselves");
@@ -695,7 +696,7 @@ fn heads_are_by_themselves() {
     }
 }
 
-/// Of frequencies as given: exact, and by axis, head and pair.
+/// Frequencies return the given values: exact, and by axis, head and pair.
 #[test]
 fn frequencies_match_those_given() {
     let source = &mut Source::random("frequencies_match_those_given");
@@ -713,7 +714,7 @@ fn frequencies_match_those_given() {
     }
 }
 
-/// A token without a place in the grid is left alone.
+/// Tokens without a place in the grid are unchanged.
 #[test]
 fn prefix_tokens_are_left_alone() {
     let source = &mut Source::random("prefix_tokens_are_left_alone");
@@ -736,7 +737,7 @@ fn prefix_tokens_are_left_alone() {
     assert_ne!(y[(prefix + 1) * 16..], x[(prefix + 1) * 16..]);
 }
 
-/// One number per token is the position of text. An image's patches have two: the same on both axes puts them on the
+/// A single number per token is a position of text. Patches of an image have two; equal ones would place them on the
 /// diagonal.
 #[test]
 fn positions_of_text_are_refused_on_several_axes() {
@@ -768,14 +769,14 @@ fn positions_of_text_are_refused_on_several_axes() {
     assert_eq!(two.rows(grid).map(|rows| rows.len()), Ok(98));
 }
 
-/// What is refused, by name and limit; nothing is written.
+/// Errors by name and limit; nothing is written.
 #[test]
 fn refusals() {
     let refused = |inverse: &[f64], shape, factor| {
         let mut storage = [FrequencyChunk::EMPTY; 4];
         let error = MixedFrequencies::new(inverse, shape, factor).expect_err("refused");
         let in_storage = MixedFrequencies::new_in(&mut storage, inverse, shape, factor);
-        // A NaN is not itself.
+        // NaNs compare unequal.
         assert_eq!(
             in_storage.expect_err("refused").to_string(),
             error.to_string()

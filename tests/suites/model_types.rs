@@ -1,5 +1,5 @@
-//! Every case of `golden/models`: what the classes of transformers rotate, by running them, against what the
-//! configuration is read as. An answer is equal in every field, or there is none.
+//! Every case of `golden/models`: the rotations of the classes of transformers, found by running them, compared with
+//! the rotations that the configuration gives. An answer is equal in every field, or there is none.
 //!
 //! `ROPE_MODELS=cases.jsonl` reads further cases, which `tests/golden/models.py` makes of an installed transformers;
 //! `ROPE_MODELS_SHOW=1` prints each refusal.
@@ -12,20 +12,20 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
-/// What became of a case.
+/// The outcome of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Equal in every field.
     Right,
-    /// Nothing rotates there, or transformers fails: no answer.
+    /// Nothing rotates, or transformers fails, and there is no answer.
     RightlyRefused,
-    /// The file has keys that the code ignores, of which this is the first; equal in every field if lenient.
+    /// The file has keys that the code ignores; this is the first. The lenient answer is equal in every field.
     Contradicts(String),
-    /// It rotates, and is refused with this reason.
+    /// The class rotates, and the crate refuses the file for this reason.
     Refused(String),
-    /// transformers fails, and there is an answer.
+    /// transformers fails, and the crate has an answer.
     Lenient,
-    /// Another answer than the code's.
+    /// The answer differs from the code's.
     Wrong(String),
 }
 
@@ -45,7 +45,7 @@ impl Outcome {
 }
 
 impl core::fmt::Display for Outcome {
-    /// One line, for the list.
+    /// Writes one line for the list.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Outcome::Contradicts(key) => write!(f, "ignored: {key}"),
@@ -59,8 +59,8 @@ impl core::fmt::Display for Outcome {
 /// The file with the outcome of each case that is neither equal nor rightly refused.
 const OUTCOMES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/suites/model_outcomes.txt");
 
-/// Every case has the outcome that it had: an answer that becomes a refusal is a failure as well. `UPDATE=1` writes
-/// the list of those that are not equal, and never a wrong one.
+/// Every case has its recorded outcome; a new refusal is a failure as well. `UPDATE=1` writes the list of unequal
+/// cases, and never a wrong one.
 #[test]
 fn every_case_is_equal_in_every_field_or_refused_as_listed() {
     let further = std::env::var("ROPE_MODELS").ok();
@@ -137,7 +137,8 @@ fn every_case_is_equal_in_every_field_or_refused_as_listed() {
     );
 }
 
-/// The type whose row is looked up first, and the one whose row is read: of a composite that of its part.
+/// Returns the type whose row is looked up first, and the type whose row is read; for a composite this is its part's
+/// type.
 pub(crate) fn types_of(case: &Value) -> (String, String) {
     let root = text(&case["config"], "model_type");
     let mut config = &case["config"];
@@ -156,9 +157,9 @@ pub(crate) fn types_of(case: &Value) -> (String, String) {
     (root.into(), own.map_or(made, String::from))
 }
 
-/// A class does not read the keys that its source does not name: in a file they change nothing, or are refused by their
-/// name. `models/keys.txt` has of each type the keys that its source names, of all that rows name, and of `head_dim`
-/// and `partial_rotary_factor` whether they change a model that is built. Nor has what names no `norm` there one.
+/// A class does not read keys that its source does not name: such keys have no effect in a file, or are refused by
+/// name. `models/keys.txt` has, for each type, the keys in its source among all keys of the rows, and for `head_dim`
+/// and `partial_rotary_factor` whether they change a built model. A source without `norm` has no norm.
 #[test]
 fn keys_that_a_class_does_not_name_change_nothing() {
     let text_of_keys = rope_tests::golden::read("models/keys.txt");
@@ -169,7 +170,7 @@ fn keys_that_a_class_does_not_name_change_nothing() {
         .map(|(name, keys)| (name, keys.split(' ').collect()))
         .collect();
     let all: BTreeSet<&str> = lists.values().flatten().copied().collect();
-    // A name that no row has would be tried for nothing.
+    // Every name must be in a row; others would be tried for nothing.
     let rows = include_str!("../../rope-core/models/src/types/rows.rs");
     let words: BTreeSet<&str> = rows
         .split(|c: char| !c.is_alphanumeric() && c != '_')
@@ -189,7 +190,7 @@ fn keys_that_a_class_does_not_name_change_nothing() {
             plain.entry(row).or_insert_with(|| (case.clone(), root));
         }
     }
-    // The others have a shape alone.
+    // The other types have only a shape.
     for line in rope_tests::golden::read("models/defaults.jsonl").lines() {
         let line: Value = serde_json::from_str(line).expect("JSON");
         let row = text(&line["shape"], "model_type").to_string();
@@ -199,7 +200,7 @@ fn keys_that_a_class_does_not_name_change_nothing() {
         }
     }
     let (mut wrong, mut tried) = (Vec::new(), 0);
-    // With a null for the head's channels they are the width over the heads.
+    // With null as the head's channels, the width over the heads applies.
     let both = [false, true].into_iter();
     let tries = plain.iter().flat_map(|(row, (case, root))| {
         let tries = both.clone().map(|null| (null, case["config"].clone()));
@@ -225,9 +226,9 @@ fn keys_that_a_class_does_not_name_change_nothing() {
         for key in all.difference(named).filter(other) {
             let mut config = own.clone();
             let place = part_of(&mut config, case);
-            // Nomic's published files have the keys of the code that they bring.
+            // Nomic's published files have the keys of their own code.
             let own_code = row == "nomic_bert" && ["n_embd", "n_head", "n_layer"].contains(key);
-            // The rotation of GPT-NeoX goes by a key that its attention does not read.
+            // The rotation of GPT-NeoX uses a key that its attention does not read.
             let apart = row == "gpt_neox" && *key == "head_dim";
             if own_code || apart || !place[*key].is_null() {
                 continue;
@@ -264,7 +265,7 @@ fn keys_that_a_class_does_not_name_change_nothing() {
     );
 }
 
-/// A value that another class would do something with.
+/// Returns a value that another class would use.
 fn foreign(key: &str) -> Value {
     match key {
         "alibi" | "qk_layernorm" | "rotary_value" | "use_mem_rope" | "use_qk_norm" => true.into(),
@@ -284,7 +285,7 @@ fn foreign(key: &str) -> Value {
     }
 }
 
-/// The object of the part that a case is of.
+/// Returns the object of the part that a case describes.
 fn part_of<'v>(config: &'v mut Value, case: &Value) -> &'v mut Value {
     let part = case["part"].as_str().unwrap_or("text_config");
     let mut place = config;
@@ -296,7 +297,7 @@ fn part_of<'v>(config: &'v mut Value, case: &Value) -> &'v mut Value {
     place
 }
 
-/// A class has no types of layers if its source does not name them.
+/// A class has no layer types if its source does not name them.
 #[test]
 fn layers_have_no_types_where_a_class_names_none() {
     let keys = rope_tests::golden::read("models/keys.txt");
@@ -324,8 +325,8 @@ fn layers_have_no_types_where_a_class_names_none() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Types with parts that rotate by keys of their own too: the class itself has a rotation, or its text model may lie
-/// flat in the file.
+/// Types with parts that also rotate by their own keys: the class itself has a rotation, or its text model may be flat
+/// in the file.
 const ROTATE_WITH_PARTS: [&str; 9] = [
     "dots3_note",
     "edgetam_video",
@@ -338,8 +339,8 @@ const ROTATE_WITH_PARTS: [&str; 9] = [
     "sam3_tracker_video",
 ];
 
-/// A type rotates by its own keys only where its class does: not where the class has parts, and not where its source
-/// has no rotation. `models/without_rotation.txt` has their names.
+/// A type rotates by its own keys only if its class does: not if the class has parts, and not if its source has no
+/// rotation. `models/without_rotation.txt` has the names of these types.
 #[test]
 fn types_whose_class_does_not_rotate_are_not_answered() {
     let rotating: BTreeSet<String> = golden()
@@ -377,8 +378,8 @@ fn types_whose_class_does_not_rotate_are_not_answered() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A file that says what its class has where a file says nothing answers as one that says nothing:
-/// `models/defaults.jsonl` has both.
+/// A file with the default values of its class gives the answer of a file without them: `models/defaults.jsonl` has
+/// both.
 #[test]
 fn what_a_class_has_by_default_may_be_left_out() {
     let text_of_lines = rope_tests::golden::read("models/defaults.jsonl");
@@ -404,7 +405,7 @@ fn what_a_class_has_by_default_may_be_left_out() {
         answered += usize::from(bare.iter().any(Result::is_ok));
         let same = bare.len() == full.len()
             && bare.iter().zip(&full).all(|pair| match pair {
-                // Where all layers are alike their types say nothing.
+                // The types of equal layers have no meaning.
                 (Ok((rotation, None, place, norm)), Ok((other, _, other_place, other_norm))) => {
                     (rotation, place, norm) == (other, other_place, other_norm)
                 }
@@ -433,7 +434,7 @@ type Answer = (
     Option<ModelNorm>,
 );
 
-/// Everything that a configuration is read as: the rotation and the norm of all layers, then of each.
+/// Returns all answers for a configuration: the rotation and the norm of all layers, then of each layer.
 fn answers(config: &Value, case: &Value) -> Vec<Result<Answer, Error>> {
     answers_of(Config::from_json(&config.to_string()).expect("JSON"), case)
 }
@@ -467,7 +468,7 @@ fn answers_of(mut config: Config, case: &Value) -> Vec<Result<Answer, Error>> {
     found
 }
 
-/// The guide's counts are made from the same data; `UPDATE=1` writes them.
+/// The counts of the guide come from the same data; `UPDATE=1` writes them.
 #[test]
 fn the_guide_has_the_counts() {
     let path = concat!(
@@ -512,7 +513,7 @@ pub(crate) fn outcome(case: &Value) -> Outcome {
     let config = config.with_length(case["length"].as_u64().unwrap_or(1));
     match case["rotates"].as_bool() {
         Some(true) => rotates(case, &config),
-        // The class has parts that rotate in their own ways, and nothing says which is meant.
+        // The class has parts with different rotations, and the file selects none.
         Some(false) if case["composite"] == true => match one_rotation(&config) {
             Err(Error::ChoosePart { .. } | Error::NothingRotates { .. })
                 if all_layers(&config).is_err() =>
@@ -536,7 +537,7 @@ pub(crate) fn outcome(case: &Value) -> Outcome {
     }
 }
 
-/// Types whose files bring their own code: the suite `own_code` holds their rows to it.
+/// Types whose files bring their own code; the suite `own_code` compares their rows with it.
 const OWN_CODE: [&str; 10] = [
     "baichuan",
     "chatglm",
@@ -558,7 +559,7 @@ fn all_layers(config: &Config) -> Result<Layers, Error> {
     config.model()?.layers().cloned()
 }
 
-/// A case in which nothing rotates: every layer is without a rotation, or the refusal names that.
+/// Returns the outcome of a case without a rotation: every layer is without one, or the error is about that.
 fn stands_still(case: &Value, config: &Config) -> Outcome {
     let chosen = case["layer_type"].as_str();
     let refusal = match one_rotation(config) {
@@ -584,12 +585,12 @@ fn stands_still(case: &Value, config: &Config) -> Outcome {
         {
             Outcome::RightlyRefused
         }
-        // Not because nothing rotates, which a caller cannot tell from a file that lacks a key.
+        // The error must say that nothing rotates; a caller could take another one for a missing key.
         Err(_) => Outcome::Refused(refusal.to_string()),
     }
 }
 
-/// Compares everything that a case has with what the configuration is read as. An error is a refusal.
+/// Compares all fields of a case with the answers for its configuration. An error is a refusal.
 fn compared(case: &Value, config: &Config) -> Result<Result<(), String>, Error> {
     if case["rotations"].is_array() {
         return by_layer(case, config);
@@ -617,7 +618,7 @@ fn compared(case: &Value, config: &Config) -> Result<Result<(), String>, Error> 
         }
         Err(error) => Some(error),
     };
-    // Where all layers are alike, one answer for all is one too.
+    // If all layers are alike, the question about all layers must have an answer too.
     if let (Some(layers), Some(error)) = (&layers, &refusal)
         && chosen.is_none()
         && layers.iter().all(|rotates| *rotates)
@@ -628,7 +629,7 @@ fn compared(case: &Value, config: &Config) -> Result<Result<(), String>, Error> 
         return Err(error.clone());
     }
     if layers.is_some() || found.is_empty() {
-        // That layers differ says less than what is wrong with each.
+        // The errors of single layers say more than the error that layers differ.
         let read = all_layers(config).map_err(|error| match error {
             Error::Missing { .. } => refusal.unwrap_or(error),
             _ => error,
@@ -653,8 +654,8 @@ fn compared(case: &Value, config: &Config) -> Result<Result<(), String>, Error> 
         .try_for_each(|rotation| difference(case, rotation)))
 }
 
-/// A case that has the rotation of each layer: `layers` has for each its place in `rotations`, null where queries and
-/// keys do not rotate, and -1 where there are none.
+/// Compares a case with a rotation for each layer: `layers` has for each layer its place in `rotations`, null if
+/// queries and keys do not rotate, and -1 if there are none.
 fn by_layer(case: &Value, config: &Config) -> Result<Result<(), String>, Error> {
     let rotations = case["rotations"].as_array().expect("a list");
     let Some(layers) = case["layers"].as_array() else {
@@ -669,7 +670,7 @@ fn by_layer(case: &Value, config: &Config) -> Result<Result<(), String>, Error> 
         return Ok(Err(format!("{} layers for {}", read.len(), layers.len())));
     }
     let types = case["types"].as_array();
-    // A case says no types where the class has none, or one for all layers.
+    // A case has no types if the class has none, or one for all layers.
     let first = read.get(0).and_then(|layer| layer.layer_type);
     if types.is_none() && read.iter().any(|layer| layer.layer_type != first) {
         return Ok(Err("layers of different types".into()));
@@ -712,7 +713,7 @@ fn by_layer(case: &Value, config: &Config) -> Result<Result<(), String>, Error> 
     if let Err(why) = compared {
         return Ok(Err(why));
     }
-    // One answer for all layers, or for those of a type, where they are alike, and none where they differ.
+    // One answer for all layers, or for the layers of a type, if they are alike; none if they differ.
     for (kind, places) in by_type {
         let config = match kind {
             Some(kind) => config.clone().with_layer_type(kind),
@@ -733,12 +734,12 @@ fn by_layer(case: &Value, config: &Config) -> Result<Result<(), String>, Error> 
     Ok(Ok(()))
 }
 
-/// A field that is one for all layers, or a list of each.
+/// Returns a field that is one value for all layers or a list with a value for each.
 fn of_layer(field: &Value, index: usize) -> &Value {
     field.as_array().map_or(field, |list| &list[index])
 }
 
-/// Compares the norm of queries and keys, where a case has it: `{}` is none.
+/// Compares the norm of queries and keys if a case has it; `{}` is no norm.
 fn norm(
     theirs: &Value,
     ours: Result<Option<ModelNorm>, Error>,
@@ -756,7 +757,7 @@ fn norm(
             false => Err(format!("no norm for {theirs}")),
         });
     };
-    // Where the names of two formulas are there, they are the same.
+    // The names of two formulas mean that both give the same results.
     let mut names = text(theirs, "formula").split('|');
     let alike = names.all(|name| NORMS.contains(&(ours.norm.formula(), name)));
     let fields = serde_json::json!({
@@ -781,7 +782,7 @@ fn norm(
     })
 }
 
-/// The formulas of the recorded calls, each by the name that `models.py` gives it.
+/// The formulas of the recorded calls, with the names that `models.py` gives them.
 const NORMS: [(NormFormula, &str); 9] = [
     (NormFormula::LLAMA, "LLAMA"),
     (NormFormula::OLMO2, "OLMO2"),
@@ -794,14 +795,14 @@ const NORMS: [(NormFormula, &str); 9] = [
     (NormFormula::CHAMELEON, "CHAMELEON"),
 ];
 
-/// A case that rotates.
+/// Returns the outcome of a case with a rotation.
 fn rotates(case: &Value, config: &Config) -> Outcome {
     let error = match compared(case, config) {
         Ok(Ok(())) => return Outcome::Right,
         Ok(Err(why)) => return Outcome::Wrong(why),
         Err(error) => error,
     };
-    // What contradicts is named, and the lenient answer is the code's.
+    // The error names the contradicting key, and the lenient answer is the code's.
     let Error::Unread { key, .. } = error else {
         return Outcome::Refused(error.to_string());
     };
@@ -821,7 +822,7 @@ fn layers_of(case: &Value) -> Option<Vec<bool>> {
     flags(&case["layers"]["rotating"])
 }
 
-/// The fields in which a rotation is not that of the case.
+/// Compares the fields of a rotation with those of the case; the error has the differences.
 fn difference(case: &Value, rotation: &Rotation) -> Result<(), String> {
     let number = |key: &str| case[key].as_u64().unwrap_or(0) as usize;
     let equal = |name: &str, ours: String, theirs: String| match ours == theirs {
@@ -829,9 +830,9 @@ fn difference(case: &Value, rotation: &Rotation) -> Result<(), String> {
         false => Err(format!("{name} {ours} for {theirs}")),
     };
     let pairing = |key: &str| text(case, key).to_string();
-    // The pairs of V-JEPA 2 are found by no name: each channel has a frequency of its own.
+    // V-JEPA 2's pairs have no named pairing: each channel has a frequency of its own.
     let full_width = rotation.is_full_width();
-    // Nor do those of heads whose parts are paired by themselves have one of rope-core's.
+    // Neither have heads whose parts are paired separately.
     let parts = rotation.windows().count();
     let name = |pairing| match pairing {
         Pairing::Half if parts > 1 => "blocks-half".to_string(),
@@ -907,7 +908,7 @@ fn difference(case: &Value, rotation: &Rotation) -> Result<(), String> {
         frequencies.iter().len().to_string(),
         theirs.len().to_string(),
     )?;
-    // A pair that stands still has no axis.
+    // A pair that does not rotate has no axis.
     for (index, pair) in frequencies.iter().enumerate() {
         let axis = match &case["axes"][index] {
             Value::Null if pair.inverse() == 0.0 => continue,
@@ -918,7 +919,7 @@ fn difference(case: &Value, rotation: &Rotation) -> Result<(), String> {
             return Err(format!("pair {index}: axis {} for {axis:?}", pair.axis()));
         }
     }
-    // The angles of DINOv3 count turns.
+    // The angles of DINOv3 are in turns.
     let unit = match text(case, "note").contains("The angle is 2 pi times") {
         true => core::f64::consts::TAU,
         false => 1.0,
@@ -933,12 +934,12 @@ fn difference(case: &Value, rotation: &Rotation) -> Result<(), String> {
     factors(case, rotation)
 }
 
-/// What cos and sin, scores and logits are multiplied by.
+/// Compares the factors of cos and sin, of scores and of logits.
 fn factors(case: &Value, rotation: &Rotation) -> Result<(), String> {
     let frequencies = rotation.frequencies();
     let factor = |key: &str| case[key].as_f64().unwrap_or(1.0);
     let (attention, softmax) = (frequencies.attention_factor(), frequencies.softmax_factor());
-    // The scale of the scores; cases of models that have one of their own leave it out.
+    // The scale of the scores; cases of models with a scale of their own omit it.
     let scale = case["attention_scale"].as_f64();
     let ours = softmax / (rotation.head_dim() as f64).sqrt();
     for (name, ours, theirs) in [
@@ -958,8 +959,8 @@ fn factors(case: &Value, rotation: &Rotation) -> Result<(), String> {
     Ok(())
 }
 
-/// The frequencies and axes of the channels of full-width rows. A case has them by halves: in HunYuan-VL of the head,
-/// in V-JEPA 2 of each window, whose channels repeat `n` frequencies.
+/// Compares the frequencies and axes of the channels of full-width rows. A case has them by halves: in HunYuan-VL
+/// halves of the head, in V-JEPA 2 halves of each window, whose channels repeat `n` frequencies.
 fn channels(case: &Value, theirs: &[f64], rotation: &Rotation) -> Result<(), String> {
     let axis = |list: &str, index: usize| case[list][index].as_u64();
     let pairs = theirs.len();
@@ -986,7 +987,7 @@ fn channels(case: &Value, theirs: &[f64], rotation: &Rotation) -> Result<(), Str
     factors(case, rotation)
 }
 
-/// The inverse frequencies of a case.
+/// Returns the inverse frequencies of a case.
 fn inverse(case: &Value) -> Vec<f64> {
     let bits = |hex: &str| f64::from(f32::from_bits(u32::from_str_radix(hex, 16).expect("hex")));
     match &case["inv_freq_f32_hex"] {
@@ -1002,7 +1003,7 @@ fn inverse(case: &Value) -> Vec<f64> {
     }
 }
 
-/// A case with its outcome. A row that no code can read may panic; the other cases are still read
+/// Returns a case with its outcome. A row that no code can read may panic; the other cases are still read
 /// (tests/tools/model_mutants.py).
 fn with_outcome(case: Value) -> (Value, Outcome) {
     let outcome = std::panic::catch_unwind(|| outcome(&case))
@@ -1010,13 +1011,13 @@ fn with_outcome(case: Value) -> (Value, Outcome) {
     (case, outcome)
 }
 
-/// The golden cases with their outcomes, which three tests share.
+/// Returns the golden cases with their outcomes, shared by three tests.
 fn outcomes() -> &'static [(Value, Outcome)] {
     static ALL: OnceLock<Vec<(Value, Outcome)>> = OnceLock::new();
     ALL.get_or_init(|| golden().into_iter().map(with_outcome).collect())
 }
 
-/// The cases, each list of inverse frequencies put where its number stands.
+/// Returns the cases; each list of inverse frequencies replaces its number.
 fn golden() -> Vec<Value> {
     let lists = rope_tests::golden::read("models/inverse_frequencies.txt");
     let lists: Vec<&str> = lists.lines().collect();
@@ -1037,8 +1038,9 @@ fn put_list(rotation: &mut Value, lists: &[&str]) {
     }
 }
 
-/// The cases of `models/types.jsonl`. A line has those of one type: what they share is written once, `config` has what
-/// a case's own adds or changes (null takes a key away), and `rotations` and `norms` are looked up by their places.
+/// Returns the cases of `models/types.jsonl`. A line has the cases of one type: common values are written once,
+/// `config` has the entries that a case adds or changes (null removes a key), and `rotations` and `norms` are looked up
+/// by their places.
 fn by_type() -> Vec<Value> {
     let lists = rope_tests::golden::read("models/types_frequencies.txt");
     let lists: Vec<&str> = lists.lines().collect();

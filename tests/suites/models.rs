@@ -1,4 +1,4 @@
-//! The models of the golden tables: their configurations, and their frequencies from parameters that are written here.
+//! The models of the golden tables: their configurations, and their frequencies from the parameters given here.
 
 use rope_core::axes::Axes;
 use rope_core::{Frequencies, Layout, LongRope, Pairing, Rows, Scaling, Yarn};
@@ -7,7 +7,7 @@ use rope_tests::golden::{self, Golden};
 use rope_tests::{Number, Placed, Source, View};
 use serde_json::Value;
 
-/// The bits of one row after the other, each all cos and then all sin.
+/// Returns the bits of the rows one after the other, each row as all cos and then all sin.
 pub(crate) fn bits(rows: &Rows<'_>) -> Vec<u32> {
     (0..rows.len())
         .flat_map(|index| {
@@ -17,7 +17,7 @@ pub(crate) fn bits(rows: &Rows<'_>) -> Vec<u32> {
         .collect()
 }
 
-/// Frequencies by a formula, to compare with what was made of a file.
+/// Returns frequencies of a formula, for comparison with those of a file.
 pub(crate) fn of_formula<'x>(
     axes: impl Into<Axes<'x>>,
     base: f64,
@@ -26,13 +26,13 @@ pub(crate) fn of_formula<'x>(
     Ok(Frequencies::new(axes, base, scaling)?)
 }
 
-/// The configuration file of a model.
+/// Returns the configuration file of a model.
 pub(crate) fn config_file(name: &str) -> Value {
     let text = golden::read(&format!("configs/{name}.json"));
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// The configuration of a golden file. The data was made from configuration classes, so the text has no `model_type`.
+/// Returns the configuration of a golden file. Its data was made from configuration classes and has no `model_type`.
 pub(crate) fn config(file: &Value) -> Config {
     let model_type = match file["hf_config_class"].as_str().expect("a class") {
         "LlamaConfig" => "llama",
@@ -53,7 +53,7 @@ pub(crate) fn config(file: &Value) -> Config {
     };
     let mut text = file["config"].clone();
     if model_type == "llama4_text" {
-        // Its layers differ; the data is about those that rotate, of which the first is one.
+        // Its layers differ; the data covers those that rotate, and the first layer is one of them.
         text["num_hidden_layers"] = 1.into();
     }
     let mut config = Config::from_json(&text.to_string())
@@ -68,7 +68,7 @@ pub(crate) fn config(file: &Value) -> Config {
     config
 }
 
-/// The frequencies of a table, from the parameters of its model; `attention_factor` in place of its own.
+/// Returns the frequencies of a table from the parameters of its model, with `attention_factor` in place of its own.
 pub(crate) fn frequencies(table: &Golden, attention_factor: Option<f64>) -> Frequencies<'static> {
     let rotary_dim = table.decimals::<usize>("rotary_dim")[0];
     let config = config_file(&table.name);
@@ -154,7 +154,7 @@ pub(crate) fn frequencies(table: &Golden, attention_factor: Option<f64>) -> Freq
     Frequencies::new(axes, base, &scaling).expect("sane parameters")
 }
 
-/// The window of Q's or K's heads that rotates.
+/// Returns the rotating window of Q's or K's heads.
 pub(crate) fn placed(file: &Golden, tensor: &str) -> Placed {
     let (tokens, heads) = (
         file.decimal("tokens"),
@@ -183,7 +183,7 @@ pub(crate) fn same<E: Number>(got: &[E], expected: &[E], doing: &str) {
     }
 }
 
-/// The same bits, or a NaN for a NaN.
+/// Asserts equal bits, or NaN on both sides.
 #[track_caller]
 pub(crate) fn alike<E: Number>(got: &[E], expected: &[E], doing: &str) {
     assert_eq!(got.len(), expected.len(), "{doing}");
@@ -202,7 +202,7 @@ pub(crate) fn alike<E: Number>(got: &[E], expected: &[E], doing: &str) {
     }
 }
 
-/// Channels of a pair.
+/// Returns the channels of a pair.
 pub(crate) fn members(pairing: Pairing, pair: usize, pairs: usize) -> [usize; 2] {
     match pairing {
         Pairing::Interleaved => [2 * pair, 2 * pair + 1],
@@ -210,12 +210,12 @@ pub(crate) fn members(pairing: Pairing, pair: usize, pairs: usize) -> [usize; 2]
     }
 }
 
-/// Values between -4 and 4.
+/// Returns values between -4 and 4.
 pub(crate) fn ordinary<E: Number>(source: &mut Source<'_>, len: usize) -> Vec<E> {
     (0..len).map(|_| E::from_f32(4.0 * source.unit())).collect()
 }
 
-/// Positions of either sign below 2^32.
+/// Returns positions of either sign below 2^32.
 pub(crate) fn far(source: &mut Source<'_>, len: usize) -> Vec<i64> {
     (0..len).map(|_| source.wide() as i64 >> 31).collect()
 }

@@ -1,7 +1,7 @@
-//! Norms beside the rotation, by what the attention of real models gave: bits of the root mean squares and of Cohere's
-//! layer norm, and a tolerance for `nn.LayerNorm`, which sums by another algorithm.
+//! Norms around the rotation, compared with results of the attention of real models: bits for root mean squares and for
+//! Cohere's layer norm, and a tolerance for `nn.LayerNorm`, which sums by another algorithm.
 //!
-//! What is compared with what, for f32, bf16 and f16:
+//! Comparisons, for f32, bf16 and f16:
 //!
 //! | calls | compared with | |
 //! |---|---|---|
@@ -17,7 +17,7 @@ use rope_tests::{Number, bounds, each_element, exact};
 
 use crate::models::{alike, members};
 
-/// The formula of an id of the files, and the same with one rounding in all.
+/// Returns the formula of an id of the files, and the same formula with a single rounding.
 fn formulas(id: &str) -> [NormFormula; 2] {
     let formula = match id {
         "R1" => NormFormula::LLAMA,
@@ -62,7 +62,7 @@ fn reach(name: &str) -> NormReach {
     }
 }
 
-/// cos or sin that a model used for an element, which it keeps as that or as f32.
+/// Returns the cos or sin of a model for an element type; the model keeps it in that type or in f32.
 fn angles<E: Number + Bits>(file: &Golden, key: &str) -> Vec<f32> {
     match file.find(&format!("{key}_f32")) {
         Some(_) => file.bits(&format!("{key}_f32")),
@@ -82,17 +82,17 @@ fn with_lists<'a, E: Number>(
     bias.map_or(norm, |bias| norm.bias(bias))
 }
 
-/// Q or K of a file, in one element.
+/// Q or K of a file in one element type.
 struct Heads<'f, E> {
     doing: String,
     file: &'f Golden,
-    /// The id of the formula. Constants of [`NormFormula`] do not do: a layer norm that is compared by bits may be the
-    /// same as `nn.LayerNorm`'s.
+    /// The id of the formula. A constant of [`NormFormula`] does not suffice: a layer norm that is compared by bits may
+    /// have the formula of `nn.LayerNorm`.
     formula: &'f str,
     shape: [usize; 4],
     pairing: Pairing,
     norm: Norm<'f>,
-    /// The same norm with one rounding in all.
+    /// The norm with a single rounding.
     once: Norm<'f>,
     cos: &'f [f32],
     sin: &'f [f32],
@@ -125,8 +125,8 @@ impl<E: Number + Bits> Heads<'_, E> {
         y
     }
 
-    /// That the rotation in f32, rounded to 16 bits, is the exact rotation rounded once, except where the file lists an
-    /// exception.
+    /// Asserts that the rotation in f32, rounded to 16 bits, is the exact rotation rounded once, except where the file
+    /// lists an exception.
     fn rotation_rounded_once(&self, tensor: &str) {
         let key = |name: &str| format!("{tensor}_{name}_{}", E::NAME);
         let from = match self.norm.order() {
@@ -158,7 +158,7 @@ impl<E: Number + Bits> Heads<'_, E> {
         assert_eq!(off, said, "{}", self.doing);
     }
 
-    /// Compares with what follows the key, if the file has it: bits, or what a layer norm may be off by.
+    /// Compares with the values after the key, if the file has it: bits, or the tolerance of a layer norm.
     fn compare(&self, key: &str, backend: Backend, got: &[E]) -> bool {
         if self.file.find(key).is_none() {
             return false;
@@ -174,7 +174,7 @@ impl<E: Number + Bits> Heads<'_, E> {
     }
 }
 
-/// Heads that are as near as a layer norm of two passes is to Welford's.
+/// Asserts that heads are within the distance of a two-pass layer norm from Welford's.
 fn near<E: Number>(got: &[E], expected: &[E], head_dim: usize, doing: &str) {
     assert_eq!(got.len(), expected.len(), "{doing}");
     for (head, (got, expected)) in got
@@ -197,7 +197,7 @@ fn near<E: Number>(got: &[E], expected: &[E], head_dim: usize, doing: &str) {
     }
 }
 
-/// Every comparison that a file has for Q, or K, in an element.
+/// Makes every comparison that a file has for Q, or K, in an element type.
 fn heads_of_models<E: Number + Bits>() {
     let mut compared = [0; 4];
     for file in Golden::all("norm") {
@@ -257,7 +257,7 @@ fn heads_of_models<E: Number + Bits>() {
     assert_eq!(compared, expected.map(|count| count * backends));
 }
 
-/// Compares on a backend, and counts: norms alone, rotations once rounded, all once rounded, whole chains.
+/// Compares on a backend and counts norms alone, rotations rounded once, chains rounded once, and whole chains.
 fn compared_on<E: Number + Bits>(
     heads: &Heads<'_, E>,
     backend: Backend,
@@ -310,7 +310,7 @@ fn the_norms_of_models() {
     each_element!(heads_of_models());
 }
 
-/// Weights in f32 promote the result of activations of 16 bits: it is f32 from there on.
+/// Tests that f32 weights promote the result of 16-bit activations: it is f32 from there on.
 fn promoted<E: Number + Bits>() {
     if E::NAME == "f32" {
         return;
@@ -327,7 +327,7 @@ fn promoted<E: Number + Bits>() {
     let (cos, sin) = (widened("cos"), widened("sin"));
     let rows =
         |cos, sin| Rows::from_cos_sin(cos, sin, [tokens, pairs], 2 * pairs).expect("whole rows");
-    // To see the norm alone as f32.
+    // The norm alone as f32.
     let (ones, zeros) = (vec![1.0; tokens * pairs], vec![0.0; tokens * pairs]);
     for tensor in ["q", "k"] {
         let bits = |name: &str| file.bits::<f32>(&format!("{tensor}_{name}_{tag}"));
@@ -361,7 +361,7 @@ fn f32_weights_promote() {
     each_element!(promoted());
 }
 
-/// Zeros, overflow, infinities, NaN, subnormals: by what the modules of models gave.
+/// Tests zeros, overflow, infinities, NaN and subnormals with the results of the models' modules.
 fn special_rows<E: Number + Bits>() {
     let file = Golden::file("norm/special_d40.txt");
     let e = E::NAME;
@@ -408,7 +408,7 @@ fn special_rows<E: Number + Bits>() {
             let normed = heads.run(chain, &from, false);
             let doing = format!("{backend}, {model} in {e}");
             if id == "L4" {
-                // The overflow and the cancellation of rows 2 and 11 are the algorithm's own.
+                // The overflow and the cancellation of rows 2 and 11 belong to the algorithm.
                 let expected: Vec<E> = file.bits(&to);
                 let rows = normed.chunks(head_dim).zip(expected.chunks(head_dim));
                 for (index, (got, expected)) in rows.enumerate() {
@@ -419,7 +419,8 @@ fn special_rows<E: Number + Bits>() {
                 continue;
             }
             assert!(heads.compare(&to, backend, &normed), "{to}");
-            // The rotation of Llama 4 is complex, which PyTorch computes with FMA where pairs are no multiple of 8.
+            // The rotation of Llama 4 is complex; PyTorch computes it with FMA if the number of pairs is no multiple of
+            // 8.
             let one_rounding = e == "f32" || ["olmo2", "cohere"].contains(&model.as_str());
             if one_rounding && model != "llama4" {
                 let whole = heads.run(chain, &heads.x, true);
@@ -434,7 +435,7 @@ fn special_rows_of_models() {
     each_element!(special_rows());
 }
 
-/// The mean of squares and the reciprocal root of PyTorch, for rows up to 32776 wide.
+/// The mean of squares and the reciprocal root of PyTorch, for rows of up to 32776 values.
 #[test]
 fn sums_have_the_order_of_pytorch() {
     let file = Golden::file("norm/sum_order.txt");
@@ -461,7 +462,7 @@ fn sums_have_the_order_of_pytorch() {
             let rope = Rope::new(Pairing::Half).backend(backend);
             let rope = rope.expect("an available backend");
             let doing = format!("{backend}, width {width}, seed {seed}");
-            // A row of as many heads as any length of them gives.
+            // A row as heads of each of these lengths.
             let lengths = [1, 3, 32, 40, 72, 128, 2047, 2048, width];
             for head_dim in lengths.into_iter().filter(|&length| {
                 width.is_multiple_of(length) && length <= 2048 && width / length <= 4096
@@ -478,7 +479,7 @@ fn sums_have_the_order_of_pytorch() {
                     mean.to_bits(),
                     "{doing}, heads of {head_dim}"
                 );
-                // From the same row, and from the sum that was given.
+                // From the same row, and from the given sum.
                 for norm in [norm, norm.with_sum_of_squares(&sum, width)] {
                     let mut y = x.clone();
                     let mut tensor = TensorMut::new(&mut y, shape).expect("a valid tensor");
@@ -501,7 +502,7 @@ fn sums_have_the_order_of_pytorch() {
     assert!(widths.len() > 190 && widths.contains(&32776), "{widths:?}");
 }
 
-/// In f64 the mean is the true one, rounded once; and the same on every backend.
+/// In f64 the mean is the exact one, rounded once, and the same on every backend.
 #[test]
 fn sums_in_f64_are_rounded_once() {
     let mut state = 1;
@@ -511,7 +512,7 @@ fn sums_in_f64_are_rounded_once() {
                 ((golden::splitmix(&mut state) >> 40) as i64 - (1 << 23)) as f32 * 2f32.powi(-22)
             })
             .collect();
-        // Squares of 46 bits below 4: 2048 of them are exact in integers.
+        // Squares of 46 bits below 4: a sum of 2048 of them is exact in integers.
         let sum: u128 = x
             .iter()
             .map(|x| ((x * 2f32.powi(22)) as i128).pow(2) as u128)

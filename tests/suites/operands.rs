@@ -1,5 +1,4 @@
-//! The operands of a call: every verb takes each of them, and what a call makes itself has the bits of what was made
-//! before.
+//! The operands of a call: every verb takes each of them, and rows made by a call have the bits of rows made before.
 
 use half::bf16;
 use rope_core::axes::MixedFrequencies;
@@ -15,7 +14,7 @@ use rope_tests::{Number, Source};
 const HEADS: usize = 2;
 const DIM: usize = 128;
 
-/// Tokens of more blocks than one, of rows that a call makes itself.
+/// Tokens of more than one block of rows that a call makes itself.
 const TOKENS: usize = 37;
 
 type Plan<'a> = Rope<WithStages<'a>>;
@@ -29,7 +28,7 @@ fn heads<E: Number>(source: &mut Source<'_>, tokens: usize) -> Vec<E> {
     (0..len).map(|_| E::from_f32(source.unit())).collect()
 }
 
-/// Plans with every kind of stage.
+/// Returns plans with every kind of stage.
 fn plans<'a>(weights: &'a [f32], factors: &'a [f32]) -> Vec<Plan<'a>> {
     let norm = Norm::new(NormFormula::LLAMA, 1e-6).weight(weights);
     let plain = Plan::from(Rope::new(Pairing::Half));
@@ -46,14 +45,14 @@ fn plans<'a>(weights: &'a [f32], factors: &'a [f32]) -> Vec<Plan<'a>> {
     ]
 }
 
-/// How a call runs: by a verb, or prepared.
+/// The form of a call: a verb, or a prepared call.
 #[derive(Clone, Copy, Debug)]
 enum How {
     Verb,
     Prepared,
 }
 
-/// [`Rope::rotate`], or the same prepared.
+/// Calls [`Rope::rotate`], or its prepared form.
 fn rotate(how: How, plan: &Plan<'_>, x: &mut impl Target, angles: &impl Angles) {
     match how {
         How::Verb => plan.rotate(x, angles),
@@ -62,7 +61,7 @@ fn rotate(how: How, plan: &Plan<'_>, x: &mut impl Target, angles: &impl Angles) 
     .expect("it fits");
 }
 
-/// [`Rope::rotate_into`], or the same prepared.
+/// Calls [`Rope::rotate_into`], or its prepared form.
 fn rotate_into(
     how: How,
     plan: &Plan<'_>,
@@ -77,7 +76,7 @@ fn rotate_into(
     .expect("it fits");
 }
 
-/// The bytes that a plan makes of heads: in place, in another tensor, in caches of each kind, and from a cache.
+/// Returns the bytes that a plan makes of heads: in place, in another tensor, in caches of each kind, and from a cache.
 fn everywhere<E: Number>(
     how: How,
     plan: &Plan<'_>,
@@ -120,7 +119,7 @@ fn everywhere<E: Number>(
     rotate_into(how, plan, &source, &mut cache.slots(&slots), angles);
     all.push(memory);
 
-    // Both of one read.
+    // Both outputs of one read.
     let (mut y, mut memory) = (vec![bf16::ZERO; x.len()], vec![bf16::ZERO; layout.end()]);
     let mut tensor = TensorMut::new(&mut y, shape).expect("valid");
     let mut cache = CacheMut::new(&mut memory, layout).expect("valid");
@@ -174,7 +173,7 @@ fn made_rows_have_the_bits_of_ready_rows() {
     of::<bf16>(source);
 }
 
-/// A plain plan has a way of its own, and a pass.
+/// A plain plan has a direct path and a pass; both give the same bits.
 #[test]
 fn a_pass_has_the_bits_of_the_direct_way() {
     fn of<E: Number>(source: &mut Source<'_>) {
@@ -211,7 +210,7 @@ fn a_pass_has_the_bits_of_the_direct_way() {
     of::<bf16>(source);
 }
 
-/// A head of a tensor that rotates and no more may be longer than a tile, in a prepared call too.
+/// Heads of a plan without stages may be longer than a tile, also in a prepared call.
 #[test]
 fn long_heads() {
     let source = &mut Source::random("operands::long_heads");
@@ -272,7 +271,7 @@ fn from_one_cache_into_another() {
             .expect("it fits");
     });
     assert_eq!(moved, through);
-    // A scale is in the keys already; a transform is undone, and done again.
+    // The keys already contain the scale; a transform is undone and redone.
     let hadamard = Hadamard::new(64).expect("a power of two");
     let scaled = rope.scale(Scale::constant(0.5)).hadamard(hadamard);
     let transform = rope.hadamard(hadamard);
@@ -298,7 +297,7 @@ fn from_one_cache_into_another() {
     }
 }
 
-/// A window is that of a narrower tensor; what stands beside the rotation is of the whole head.
+/// A window rotates as a narrower tensor does; the stages around the rotation apply to the whole head.
 #[test]
 fn windows_are_those_of_narrower_tensors() {
     const FROM: usize = 32;
@@ -340,7 +339,7 @@ fn windows_are_those_of_narrower_tensors() {
             }
             assert_eq!(bytes(&y), bytes(&narrow));
 
-            // Into a cache, in it, and out of it.
+            // Into a cache, within it, and out of it.
             let layout = CacheLayout::nhd([3, 16, HEADS, DIM]).expect("valid");
             let mut memory = vec![E::from_f32(0.0); layout.end()];
             let mut cache = CacheMut::new(&mut memory, layout).expect("valid");

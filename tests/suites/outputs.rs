@@ -1,4 +1,4 @@
-//! Several outputs of one read: any targets, parts that caches hold, and Dual Chunk Attention by golden bits.
+//! Several outputs of one read: any targets, parts in caches, and Dual Chunk Attention with golden bits.
 
 use half::{bf16, f16};
 use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale};
@@ -29,7 +29,7 @@ fn any_ids_of_dual_chunk_attention() {
     }
 }
 
-/// Tensors of several parts, in every order of memory, into tensors and caches: the bytes of a call for each.
+/// Tensors of several parts, in every memory order, into tensors and caches: the bytes of one call for each part.
 #[test]
 fn parts_are_the_whole() {
     let mut source = Source::random("outputs::parts_are_the_whole");
@@ -129,7 +129,7 @@ fn parts_are_the_whole() {
 }
 
 /// Groups of heads in large tensors, which bypass the caches: the bits of a call for each group, and nothing else is
-/// written; at any alignment, with and without gaps between heads, and with rows that sequences share or not.
+/// written; with any alignment, with and without gaps between heads, and with shared and separate rows of sequences.
 #[test]
 fn large_tensors() {
     fn groups<I: Number, O: Number>() {
@@ -241,7 +241,7 @@ fn refusals() {
         slots: 4,
     };
     check(&pair, &[0, 1, 2, 4], &rows, slot);
-    // None, and of nothing.
+    // No targets, and an empty source.
     assert_eq!(rope.rotate_into_each(&tensor, &mut []), Ok(()));
     let empty = Tensor::new(&x[..0], [0, 4, 2, 4]).expect("valid");
     let mut target = TensorMut::new(&mut y[..0], [0, 4, 2, 4]).expect("valid");
@@ -249,8 +249,7 @@ fn refusals() {
     assert_eq!(rope.rotate_into_each(&empty, outputs), Ok(()));
 }
 
-/// Rows that all tokens share are those of a list that repeats its id.
-/// A source whose elements coincide may have any number of sequences: with nothing to write there is nothing to do.
+/// A source with coinciding elements may have any number of sequences: a call without an output does nothing.
 #[test]
 fn nothing_is_written_at_once() {
     let strides = Strides {
@@ -268,6 +267,7 @@ fn nothing_is_written_at_once() {
     assert_eq!(rope.rotate_into_each(&x, &mut [groups]), Ok(()));
 }
 
+/// A row that all tokens share gives the bits of a list that repeats its id.
 #[test]
 fn repeated_rows() {
     let frequencies = Frequencies::new(16, 100.0, &Scaling::Default).expect("a base");
@@ -340,14 +340,14 @@ fn ids_of_dual_chunk_attention() {
     let local = error("local_size", 8.0, "below chunk_size");
     assert_eq!(refused(8, 8), Err(local));
     assert!(refused(8, usize::MAX).is_err());
-    // Where a usize can be larger than the limit.
+    // Only where a usize can exceed the limit.
     if let Ok(beyond) = usize::try_from(1_u64 << 32) {
         assert!(refused(beyond, 0).is_err());
     }
     assert!(refused(u32::MAX as usize, 0).is_ok());
 }
 
-/// Positions without a list are those of the list of ids, wherever rows are made of them.
+/// Positions of Dual Chunk Attention without a list equal the list of ids, wherever rows are made from them.
 #[test]
 fn positions_of_dual_chunk_attention() {
     let frequencies = Frequencies::new(64, 1e7, &Scaling::Default).expect("a base");

@@ -1,5 +1,5 @@
-//! Model types that are not transformers': their files name code that lies beside them, of which their rows are. And
-//! keys that say in words what that code, or transformers', does anyway.
+//! Model types outside transformers: their files name code beside them, which determines their rows. And keys that
+//! state the fixed behavior of that code, or of transformers.
 
 use rope_core::axes::Axes;
 use rope_core::{Direction, Frequencies, Pairing, Scaling};
@@ -34,7 +34,7 @@ fn is(rotation: &Rotation, pairing: Pairing, window: usize, head_dim: usize, bas
     assert_eq!(rotation.direction(), Direction::Forward);
 }
 
-/// That many layers, of which each rotates and none has a type or a norm.
+/// Asserts a number of layers, each with a rotation and without a type or a norm.
 #[track_caller]
 fn are_alike(model: &Model, layers: usize) {
     let found = model.layers().expect("layers");
@@ -45,7 +45,7 @@ fn are_alike(model: &Model, layers: usize) {
     }
 }
 
-/// Other names of the shape of a file, and keys of other classes, are refused or change nothing.
+/// Asserts that other names of the shape of a file, and keys of other classes, are refused or have no effect.
 #[track_caller]
 fn reads_nothing_of(with: &dyn Fn(&str) -> String, keys: &[&str]) {
     let plain = rotation(&with(""));
@@ -72,7 +72,7 @@ fn reads_nothing_of(with: &dyn Fn(&str) -> String, keys: &[&str]) {
     }
 }
 
-/// Keys that code without them does not read.
+/// Keys that the code does not read unless it names them.
 const FOREIGN: [&str; 8] = [
     "layer_rope_theta",
     "n_embd",
@@ -84,7 +84,7 @@ const FOREIGN: [&str; 8] = [
     "rope_parameters",
 ];
 
-/// ChatGLM 2 and 3, and GLM-4 before transformers had it: half of a head, interleaved, by a base that a ratio raises.
+/// ChatGLM 2 and 3, and GLM-4 before transformers had it: half of a head, interleaved, with a base that a ratio raises.
 #[test]
 fn chatglm() {
     let with = |keys: &str| {
@@ -110,7 +110,7 @@ fn chatglm() {
     is(&rotation(&without), Pairing::Interleaved, 64, 128, 10_000.0);
     let shorter = with("").replace("num_layers", "num_hidden_layers");
     are_alike(&model(&shorter), 28);
-    // The first ChatGLM has this type too, and two positions for each token.
+    // The first ChatGLM has the same type, and two positions for each token.
     let first = model(&with(r#", "position_encoding_2d": true"#));
     assert!(
         matches!(first.rotation(), Err(Error::Unread { key, .. }) if key == "position_encoding_2d")
@@ -177,7 +177,8 @@ fn kimi_k2_is_deepseek_v3() {
     assert_eq!(with("kimi_k2"), with("deepseek_v3"));
 }
 
-/// MiniMax-Text-01: the layers of softmax attention rotate a part of the head, those of linear attention nothing.
+/// MiniMax-Text-01: layers with softmax attention rotate a part of the head, layers with linear attention rotate
+/// nothing.
 #[test]
 fn minimax_text_01() {
     let with = |list: &str| {
@@ -201,7 +202,7 @@ fn minimax_text_01() {
     for wrong in ["[0, 0, 0, 2]", "[0, 1]", "null"] {
         assert!(with(wrong).layers().is_err(), "{wrong}");
     }
-    // A file that says less: whole heads, whose channels are the width over the heads.
+    // A file with fewer keys: whole heads, whose channels are the width over the heads.
     let with = |keys: &str| {
         format!(
             r#"{{"model_type": "minimax_text_01", "hidden_size": 6144, "num_attention_heads": 64,
@@ -270,7 +271,7 @@ fn qwen() {
     ]
     .concat();
     reads_nothing_of(&with, &keys);
-    // The keys of the shape as the first files had them.
+    // The keys of the shape as in the first files.
     let shape = with("")
         .replace("hidden_size", "n_embd")
         .replace("num_attention_heads", "n_head");
@@ -279,7 +280,7 @@ fn qwen() {
     is(&rotation(&without), Pairing::Half, 128, 128, 10_000.0);
 }
 
-/// The keys of the code that the files of Nomic Embed bring, which transformers' class has other names for.
+/// The keys of the code of Nomic Embed's files; transformers' class has other names for them.
 #[test]
 fn nomic_bert() {
     let nomic = r#"{"model_type": "nomic_bert", "n_embd": 768, "n_head": 12, "n_layer": 12, "n_positions": 8192,
@@ -299,7 +300,7 @@ fn nomic_bert() {
     }
 }
 
-/// Keys of published files: each says what the code does, or is one that it never reads.
+/// Keys of published files that state the code's fixed behavior or are never read.
 #[test]
 fn keys_that_state_what_the_code_does() {
     let bamba = r#"{"model_type": "bamba", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 32,
@@ -351,7 +352,7 @@ fn keys_that_state_what_the_code_does() {
     is(&rotation(gptj), Pairing::Interleaved, 64, 256, 10_000.0);
 }
 
-/// SGLang's files of DeepSeek-V4 have another name of the type, and the keys and values of DeepSeek's.
+/// SGLang's files of DeepSeek-V4 have another type name, with DeepSeek's keys and values.
 #[test]
 fn deepseek_v4_has_another_name() {
     let with = |name: &str| {
@@ -369,7 +370,7 @@ fn deepseek_v4_has_another_name() {
     assert_eq!(found, with("deepseek_v4"));
 }
 
-/// XVERSE's code of a context of 256K has another base than that of 8K, in files that name none.
+/// XVERSE's code for a context of 256K has another base than its code for 8K, in files without a base.
 #[test]
 fn xverse_has_a_base_within_its_context() {
     let with = |context: u32| {
@@ -394,7 +395,7 @@ fn xverse_has_a_base_within_its_context() {
     );
 }
 
-/// Which class reads a MiniCPM-V file depends on its version.
+/// The class of a MiniCPM-V file depends on its version.
 #[test]
 fn minicpmv_depends_on_its_version() {
     let with = |version: &str| {
@@ -419,7 +420,7 @@ fn minicpmv_depends_on_its_version() {
     assert_eq!(refused.as_deref(), Some(why));
 }
 
-/// A scaling that code reads in another way than transformers is not guessed.
+/// A scaling that the code reads differently from transformers is refused.
 #[test]
 fn what_own_code_scales_otherwise_is_refused() {
     let with = |name: &str, keys: &str| {
@@ -434,7 +435,7 @@ fn what_own_code_scales_otherwise_is_refused() {
             .map(|error| error.to_string())
             .unwrap_or_default()
     };
-    // Its frequencies are rounded to bf16, but for those that an alpha makes.
+    // Its frequencies are rounded to bf16, except those computed with an alpha.
     let bf16 = "hunyuan: its code rounds frequencies without an alpha to bf16";
     assert_eq!(with("hunyuan", ""), bf16);
     let linear = r#", "rope_scaling": {"type": "linear", "factor": 2.0, "alpha": 0.0}"#;

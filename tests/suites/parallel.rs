@@ -1,4 +1,4 @@
-//! A rotation spread over threads: the same bits, and nothing beside the tensor.
+//! A rotation on several threads: the same bits, and nothing else written.
 
 use std::fmt::Debug;
 use std::sync::OnceLock;
@@ -19,7 +19,8 @@ use rope_core::{
 use rope_tests::number::{Number, paint};
 use rope_tests::{Placed, Rotation, Source, Stored};
 
-/// Below and above what is split; tokens, sequences, heads outermost, and fewer of them than threads.
+/// Tensors below and above the split size; with many tokens, many sequences, heads outermost, and fewer heads than
+/// threads.
 const SHAPES: [[usize; 4]; 7] = [
     [1, 600, 8, 70],
     [300, 3, 9, 64],
@@ -41,7 +42,7 @@ fn bits<T: Number>(x: &[T]) -> Vec<u32> {
     x.iter().map(|x| x.bits()).collect()
 }
 
-/// Demands the same bits. A NaN that was computed may be any NaN: parts have other tails than the whole.
+/// Asserts the same bits. A computed NaN may be any NaN: parts have other remainders than the whole.
 #[track_caller]
 fn same<T: Number>(got: &[T], expected: &[T], doing: &str) {
     assert_eq!(got.len(), expected.len());
@@ -53,7 +54,7 @@ fn same<T: Number>(got: &[T], expected: &[T], doing: &str) {
     }
 }
 
-/// Rows for a shape in any form: shared by sequences, by heads, by both, or by neither.
+/// Returns rows for a shape in any form: shared by sequences, by heads, by both, or by neither.
 fn rows(source: &mut Source<'_>, shape: [usize; 4]) -> Stored {
     Stored::for_shape(source, shape, 16)
 }
@@ -141,7 +142,7 @@ fn rotate_at() {
         for shape in SHAPES {
             let place = Placed::any(source, shape);
             let [batch, tokens, heads, head_dim] = shape;
-            // Cut along the tokens, a part has some rows of every sequence.
+            // A part of the tokens has some rows of every sequence.
             let tokens_outside = Layout::sbhd([tokens, batch, heads, head_dim]).expect("valid");
             let layout = if source.once_in(3) && tokens_outside.end() <= place.len {
                 tokens_outside
@@ -260,7 +261,7 @@ fn into_caches(call: &mut dyn FnMut(&mut CacheMut<'_>)) -> Vec<Vec<u8>> {
     written
 }
 
-/// A plan on threads gives the bits of the plan on one: in tensors and caches, from either, by rows that are ready and
+/// A plan on several threads gives the bits of the plan on one: in tensors and caches, from either, by given rows and
 /// by rows that the call makes. Some tokens share their slots, and some have none.
 #[test]
 fn every_operand() {
@@ -365,7 +366,7 @@ fn every_operand() {
     }
 }
 
-/// A plan that keys in a cache can have.
+/// Returns the plan without its norm, for keys in a cache.
 fn without_norm<'a>(plan: &Plan<'a>) -> Option<Plan<'a>> {
     let mut memory = [0.0_f32; HEADS * DIM];
     let layout = CacheLayout::nhd([1, 1, HEADS, DIM]).expect("valid");

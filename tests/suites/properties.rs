@@ -1,5 +1,6 @@
-//! What a rotation is for: it keeps lengths, it can be undone, scores depend on distances only, and its transpose is
-//! its gradient. The bits of all backends are the same (see `agree`), so the best one stands for all.
+//! The mathematical properties of a rotation: it keeps lengths, it can be undone, scores depend only on distances, and
+//! its transpose is its gradient. All backends give the same bits (see `agree`); these tests therefore use the fastest
+//! one.
 
 use std::hint::black_box;
 
@@ -13,7 +14,7 @@ fn llama() -> Frequencies<'static> {
     Frequencies::new(128, 5e5, &Scaling::Default).expect("frequencies")
 }
 
-/// cos and sin are multiplied by 1.27 and a bit.
+/// Returns frequencies with an attention factor of about 1.27.
 fn yarn() -> Frequencies<'static> {
     let scaling = Scaling::Yarn(Yarn::new(16.0, 8192));
     Frequencies::new(128, 5e5, &scaling).expect("frequencies")
@@ -21,7 +22,7 @@ fn yarn() -> Frequencies<'static> {
 
 const TOKENS: usize = 500;
 
-/// Heads of 128 channels, one for each token, and how their channels pair.
+/// Heads of 128 channels, one for each token, and their pairing.
 #[derive(Clone)]
 struct Heads<E> {
     pairing: Pairing,
@@ -34,7 +35,7 @@ impl<E: Number> Heads<E> {
         Heads { pairing, x }
     }
 
-    /// Rotated by these frequencies at these positions.
+    /// Rotates the heads by these frequencies at these positions.
     fn rotated(&self, frequencies: &Frequencies<'_>, ids: &[i64], direction: Direction) -> Self {
         let rows = frequencies.rows(ids).expect("ids");
         let mut heads = self.clone();
@@ -50,21 +51,21 @@ impl<E: Number> Heads<E> {
     }
 }
 
-/// The worst error of a pair, of those that are not so short that f16 has no digits left for them.
+/// Returns the worst error of a pair, without pairs that are too short for f16's precision.
 fn worst<E: Number>(x: &Heads<E>, y: &Heads<E>, error: fn([f64; 2], [f64; 2]) -> f64) -> f64 {
     let pairs = (0..TOKENS).flat_map(|token| (0..64).map(move |pair| (token, pair)));
     let worst = pairs
         .map(|(token, pair)| (x.pair(token, pair), y.pair(token, pair)))
         .filter(|([a, b], _)| a.hypot(*b) >= 0.125)
         .map(|(x, y)| error(x, y))
-        // The larger of a number and a NaN is the number.
+        // `max` of a number and a NaN is the number.
         .inspect(|error| assert!(error.is_finite()))
         .fold(0.0, f64::max);
     println!("{}, {}: {worst:.3e}", E::NAME, x.pairing);
     worst
 }
 
-/// The same choices every time, for the figures of [`bounds`]; what is a bound there is asked of any other as well.
+/// Returns the same choices every time, for the figures of [`bounds`]; a bound is tested with other choices as well.
 fn sample() -> Vec<u8> {
     let mut state = 1_u64;
     let word = |_| {
@@ -76,7 +77,7 @@ fn sample() -> Vec<u8> {
     (0..TOKENS * 132).flat_map(word).collect()
 }
 
-/// A bound in units of `u` for f32; what 16 bits round to is a bound already.
+/// Returns a bound in units of `u` for f32; the rounding to 16 bits is a bound already.
 fn bound<E: Number>(units: f64, figure: f64) -> f64 {
     match E::NAME {
         "f32" => units * bounds::of::<E>().u,
@@ -119,7 +120,7 @@ fn round_trip<E: Number>(
     let error = |[a, b]: [f64; 2], [c, d]: [f64; 2]| (a - c).hypot(b - d) / a.hypot(b);
     assert!(worst(&x, &back, error) <= bound);
 
-    // Positions of the other sign rotate back as well, where no factor is to be undone; and so does the transpose.
+    // Positions of the other sign rotate back as well if there is no factor to undo; the transpose does, too.
     if frequencies.attention_factor() == 1.0 {
         let minus: Vec<i64> = ids.iter().map(|id| -id).collect();
         let other = there.rotated(frequencies, &minus, Direction::Forward);
@@ -132,7 +133,7 @@ fn round_trip<E: Number>(
 fn is_undone<E: Number>(sample: &[u8], random: &mut Source<'_>) {
     let bounds = bounds::of::<E>();
     for frequencies in [llama(), yarn()] {
-        // With a factor two roundings more: of its inverse square, and of the product of that with cos and sin.
+        // A factor adds two roundings: of its inverse square, and of the product of this square with cos and sin.
         let (figure, units) = match frequencies.attention_factor() {
             1.0 => (bounds.round_trip[0], 2.0 * bounds.pair),
             _ => (bounds.round_trip[1], 2.0 * bounds.pair + 2.0),
@@ -151,8 +152,8 @@ fn the_inverse_undoes() {
     each_element!(is_undone(&sample, source));
 }
 
-/// The scores of queries and keys, rotated at positions up to 2^32, against those of their distances: the worst error,
-/// and that of a pair in units of u.
+/// Compares the scores of queries and keys, rotated at positions up to 2^32, with the scores at their distances;
+/// returns the worst error, and the worst error of a pair in units of u.
 fn scores<E: Number>(source: &mut Source<'_>, pairing: Pairing) -> (f64, f64) {
     let frequencies = llama();
     let steps: Vec<u128> = frequencies.iter().map(|pair| pair.step()).collect();
@@ -206,7 +207,7 @@ fn scores_depend_on_distances() {
     each_element!(depend_on_distances(&sample, source));
 }
 
-/// Exact rows of some positions, rounded once, for random steps of a turn.
+/// Returns exact rows of positions, rounded once, for random steps of a turn.
 pub(crate) fn rows(steps: &[u128], positions: &[i64], attention_factor: f64) -> Stored {
     let (cos, sin) = positions
         .iter()
@@ -232,7 +233,7 @@ pub(crate) fn rows(steps: &[u128], positions: &[i64], attention_factor: f64) -> 
     })
 }
 
-/// The steps of random frequencies, from a turn every few positions to one in a million.
+/// Returns the steps of random frequencies, from a turn every few positions to one in a million.
 pub(crate) fn steps(source: &mut Source<'_>, pairs: usize) -> Vec<u128> {
     (0..pairs)
         .map(|_| source.wide() >> source.within(2, 20))
@@ -257,16 +258,17 @@ pub(crate) fn rotate_by<E: Number>(
     y
 }
 
-/// The members of each pair of each head.
+/// Returns the dot product of two heads.
 fn dot<E: Number>(x: &[E], y: &[E]) -> f64 {
     x.iter()
         .zip(y)
-        // The box keeps s390x from multiplying f32 to f64 at once, which qemu before 8.0 gets wrong (MDEBR).
+        // The box keeps s390x from multiplying f32 to f64 in one instruction (MDEBR), which qemu before 8.0 emulates
+        // wrongly.
         .map(|(x, y)| black_box(f64::from(x.to_f32())) * f64::from(y.to_f32()))
         .sum()
 }
 
-/// Between 1/2 and 1, or the negative: pairs whose length is not far from 1, so that f16 has no subnormals in them.
+/// Returns values between 1/2 and 1, or the negative: pairs of a length near 1, in which f16 has no subnormals.
 fn vector<E: Number>(source: &mut Source<'_>, len: usize) -> Vec<E> {
     (0..len)
         .map(|_| {
@@ -276,7 +278,7 @@ fn vector<E: Number>(source: &mut Source<'_>, len: usize) -> Vec<E> {
         .collect()
 }
 
-/// `<R x, y> = <x, R^T y>`: with small whole numbers for everything, every operation is exact, and so is this.
+/// Tests `<R x, y> = <x, R^T y>`: with small integers for all values, every operation and the equation are exact.
 fn gradient<E: Number>(source: &mut Source<'_>) {
     let shape = [2, 3, 2, 74];
     let small = |source: &mut Source<'_>| source.below(7) as f32 - 3.0;
@@ -314,7 +316,7 @@ fn gradient<E: Number>(source: &mut Source<'_>) {
 fn the_transpose_is_the_gradient() {
     let source = &mut Source::random("the_transpose_is_the_gradient");
     each_element!(gradient(source));
-    // And with angles, to within the rounding of two times 128 products.
+    // With angles, within the rounding of two times 128 products.
     let steps = steps(source, 64);
     let rows = rows(&steps, &[123_456_789], 1.25);
     let (x, y) = (vector::<f32>(source, 128), vector::<f32>(source, 128));
@@ -343,8 +345,7 @@ fn the_transpose_is_the_gradient() {
     );
 }
 
-/// The finite difference of the loss `<R x, y>` is the transpose, which the inverse is not when there is an attention
-/// factor.
+/// The finite difference of the loss `<R x, y>` is the transpose; with an attention factor the inverse differs from it.
 #[test]
 fn inverse_and_transpose_differ_by_the_square_of_the_attention_factor() {
     let rows = rows(&[1 << 125], &[1], 2.0);

@@ -1,5 +1,5 @@
-//! Published configuration files, as their authors wrote them, and what the class that each of them names rotates:
-//! every layer, its window, frequencies, factors and norm. `golden/published/README.md` has where each file is from.
+//! Published configuration files, as their authors wrote them, and the rotations of the classes that they name: every
+//! layer, its window, frequencies, factors and norm. `golden/published/README.md` has the source of each file.
 //!
 //! The cases are made by running those classes (`tests/golden/models.py published`), never from the crate's table.
 
@@ -52,7 +52,7 @@ fn every_published_file_has_a_case_and_a_source() {
     assert_eq!(cases, listed);
 }
 
-/// A file of `published/files.jsonl`: what its class rotates, and its text, which may hold Python's `Infinity`.
+/// A file of `published/files.jsonl`: the rotation of its class, and its text, which may have Python's `Infinity`.
 struct File {
     name: String,
     class: Value,
@@ -73,7 +73,7 @@ fn files() -> Vec<File> {
     files.collect()
 }
 
-/// The cases of types that are not transformers', each with its configuration.
+/// Returns the cases of types outside transformers, each with its configuration.
 fn own_code() -> Vec<Value> {
     let files: BTreeMap<String, String> = files()
         .into_iter()
@@ -103,13 +103,13 @@ fn every_type_of_own_code_is_read_as_that_code_runs() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Files that rotate and are refused, and how the reason begins.
+/// Files that rotate and are refused, with the beginning of the reason.
 const REFUSED: [(&str, &str); 4] = [
     (
         "models_Falcon-Perception.json",
         "falcon_perception: the second half of each head rotates by learned frequencies",
     ),
-    // Their classes ignore the keys of the text model, which lie beside those of the whole.
+    // Their classes ignore the keys of the text model, which are beside the keys of the whole.
     ("models_GLM4V.json", CHOOSE),
     ("llava_v1.5_7b.json", CHOOSE),
     // Several of its parts rotate.
@@ -118,7 +118,7 @@ const REFUSED: [(&str, &str); 4] = [
 
 const CHOOSE: &str = "it holds parts that rotate in their own ways";
 
-/// A refusal for want of a choice names one that answers.
+/// Returns true if an error about a missing choice names a choice with an answer.
 fn has_a_choice(config: &Config, error: &Error) -> bool {
     let Error::ChoosePart { parts, text, .. } = error else {
         return true;
@@ -146,8 +146,8 @@ const BY_LENGTH: [&str; 6] = [
 /// Files without a class in transformers that do not rotate.
 const STILL: [&str; 2] = ["mlc_rwkv5_3b.json", "moonshotai--Kimi-K3.json"];
 
-/// Compares what a file is read as with the rotary modules of its class: the first and the last inverse frequency,
-/// their number and the attention factor, by type of layer.
+/// Compares the answers for a file with the rotary modules of its class: the first and the last inverse frequency,
+/// their number and the attention factor, by layer type.
 fn compared(config: &Config, class: &Value) -> Result<Result<(), String>, Error> {
     for (path, frequencies) in class["rotates"].as_object().expect("modules") {
         let is = |words: &[&str]| words.iter().any(|word| path.contains(word));
@@ -162,7 +162,7 @@ fn compared(config: &Config, class: &Value) -> Result<Result<(), String>, Error>
             config = config.with_part(part.expect("a part"));
         }
         let model = match config.model() {
-            // The class makes the part of its defaults, where the file has none.
+            // The class makes the part from its defaults if the file has none.
             Err(Error::NoSuch { .. }) if vision => continue,
             model => model?,
         };
@@ -229,8 +229,8 @@ fn same(rotation: &Rotation, truth: &Value) -> Result<(), String> {
     }
 }
 
-/// Every published file that rotates is answered as its class rotates, and without a length where the answer depends
-/// on none.
+/// Every published file that rotates gives the rotation of its class, without a length if the answer does not depend on
+/// one.
 #[test]
 fn every_file_loads_or_is_refused_for_a_reason() {
     let cases = own_code();

@@ -1,4 +1,4 @@
-//! Every way a call can be refused: it is, with the value and the limit, and nothing was written.
+//! Every error of a call: it has the value and the limit, and nothing was written.
 
 use std::fmt::Debug;
 
@@ -13,8 +13,8 @@ use rope_tests::{Number, Source, each_element};
 #[cfg(feature = "capi")]
 mod overlapping;
 
-/// Demands the error, value by value, and that its text has these words. Which value stands where in the sentence is
-/// what `messages` compares.
+/// Asserts the error, value by value, and these words in its text. The suite `messages` compares the place of each
+/// value in the text.
 #[track_caller]
 pub(crate) fn refused<T: Debug, E: PartialEq + std::error::Error + Send + Sync + 'static>(
     result: Result<T, E>,
@@ -25,7 +25,7 @@ pub(crate) fn refused<T: Debug, E: PartialEq + std::error::Error + Send + Sync +
     assert_eq!(got, error);
     let text = got.to_string();
     for word in words {
-        // As a word of its own: 3 is not in 13.
+        // A whole word: 13 does not contain 3.
         let parts: Vec<&str> = text
             .split(|c: char| !c.is_alphanumeric() && c != '-' && c != '_')
             .collect();
@@ -34,12 +34,12 @@ pub(crate) fn refused<T: Debug, E: PartialEq + std::error::Error + Send + Sync +
             "{word:?} is not in {text:?}"
         );
     }
-    // It can be passed on as any other error.
+    // The error can be passed on like any other.
     let boxed: Box<dyn std::error::Error + Send + Sync> = Box::new(got);
     assert_eq!(boxed.to_string(), text);
 }
 
-/// Each error is provoked by a suite: by this one, or by that of what refuses.
+/// A suite provokes each error: this one, or the suite of the function that refuses.
 #[test]
 fn each_error_has_a_test() {
     let suites = concat!(
@@ -72,7 +72,7 @@ fn each_error_has_a_test() {
 
 const ONE: [f32; 2] = [0.0, 1.0];
 
-/// Values of rows, no two the same.
+/// Values of rows, all different.
 pub(crate) static NUMBERS: [f32; 64] = {
     let (mut numbers, mut i) = ([0.0; 64], 0);
     while i < 64 {
@@ -86,7 +86,7 @@ fn rows(values: &[f32], shape: [usize; 2]) -> Rows<'_> {
     Rows::new(values, shape).expect("whole rows")
 }
 
-/// Calls with painted data, which must be the same bits afterwards.
+/// Runs calls with painted data and asserts the same bits afterwards.
 pub(crate) fn untouched<E: Number>(len: usize, f: impl FnOnce(&mut [E])) {
     let before = paint::<E>(&mut Source::random("untouched"), len);
     let mut after = before.clone();
@@ -141,12 +141,12 @@ fn shape_overflow() {
         error,
         &["tokens", "4", &(usize::MAX / 2).to_string(), &max],
     );
-    // Nothing lies beyond the end of nothing.
+    // An empty tensor has no end that could be exceeded.
     let empty = [usize::MAX, 2, 0, 1];
     assert_eq!(Shape::from(empty).elements(), Some(0));
     assert_eq!(Shape::from(shape).elements(), None);
     assert!(Layout::strided(empty, strides).is_ok());
-    // The last index itself is what overflows.
+    // The last index itself overflows.
     let strides = Strides {
         batch: usize::MAX - 7,
         token: 1,
@@ -163,7 +163,7 @@ fn shape_overflow() {
         farthest(Dimension::Batch, 2, usize::MAX - 7),
         &["batch"],
     );
-    // The farthest of all, whichever it is.
+    // The farthest index, in any dimension.
     let strides = |batch, token, head| Strides { batch, token, head };
     let (half, third) = (usize::MAX / 2, usize::MAX / 3);
     for (shape, strides, error) in [
@@ -185,7 +185,7 @@ fn shape_overflow() {
     ] {
         refused(Layout::strided(shape, strides), error, &[&max]);
     }
-    // From a tensor's constructor, too.
+    // A tensor's constructor gives the error, too.
     untouched::<f32>(8, |data| {
         let error = Error::ShapeOverflow {
             shape: shape.into(),
@@ -204,7 +204,7 @@ fn out_of_bounds_of<E: Number>() {
         let layout = Layout::bshd([1, 2, 3, 8]).expect("a small shape");
         refused(Tensor::new(&*data, layout), error, &["48", "47"]);
         refused(TensorMut::new(data, layout), error, &["48", "47"]);
-        // The last heads of it are out of bounds as well, the first are not.
+        // Its last heads are out of bounds as well, its first ones are not.
         let last = layout.heads(2..3).expect("heads that are there");
         refused(TensorMut::new(data, last), error, &["48", "47"]);
         let first = layout.heads(0..2).expect("heads that are there");
@@ -236,16 +236,16 @@ fn shape_elements_of<E: Number>(extents: [usize; 4], elements: usize, len: usize
         refused(Tensor::new(&*data, shape), error, &words);
         refused(TensorMut::new(data, extents), error, &words);
         refused(TensorMut::new(data, shape), error, &words);
-        // A layout is a part of the slice, if it is inside.
+        // A layout may cover a part of the slice.
         let layout = Layout::bshd(extents).expect("a small shape");
         assert_eq!(TensorMut::new(data, layout).is_ok(), elements <= len);
     });
 }
 
-/// A shape is the whole slice.
+/// A shape covers the whole slice.
 #[test]
 fn shape_elements() {
-    // The memory of grouped queries: K's heads on that of Q, and Q's on that of K.
+    // The memory of grouped queries: K's heads on Q's memory, and Q's heads on K's.
     each_element!(shape_elements_of(
         [1, 5, 8, 128],
         5120,
@@ -272,7 +272,7 @@ fn shape_elements() {
     no_heads([1, 2, 3, 8], 48, 47);
     no_heads([1, 2, 3, 8], 48, 49);
     no_heads([1, 1, 1, 2], 2, 0);
-    // No elements are those of an empty slice only.
+    // A shape without elements fits only an empty slice.
     no_heads([1, 0, 3, 8], 0, 24);
     no_heads([1, 2, 3, 0], 0, 1);
     assert!(TensorMut::<f32>::new(&mut [], [1, 0, 3, 8]).is_ok());
@@ -302,7 +302,7 @@ fn overlap() {
                 },
                 &words,
             );
-            // To read, elements may coincide.
+            // Elements that are only read may coincide.
             assert!(Tensor::new(&*data, layout).is_ok());
         });
     };
@@ -311,14 +311,14 @@ fn overlap() {
     overlap([1, 3, 2, 8], 0, 15, 8, Dimension::Tokens, 15, 16, "tokens");
     overlap([2, 3, 2, 8], 47, 16, 8, Dimension::Batch, 47, 48, "batch");
     overlap([2, 1, 2, 8], 0, 16, 8, Dimension::Batch, 0, 16, "batch");
-    // What is needed is enough: inside a dimension that has room, or around all.
+    // The minimal strides suffice: inside a dimension with room, or around all dimensions.
     overlap([2, 5, 4, 8], 0, 32, 8, Dimension::Batch, 0, 160, "batch");
     overlap([2, 5, 4, 8], 0, 64, 8, Dimension::Batch, 0, 32, "batch");
     overlap([2, 3, 1, 8], 25, 20, 8, Dimension::Batch, 25, 48, "batch");
     overlap([1, 3, 2, 8], 0, 8, 23, Dimension::Heads, 23, 24, "heads");
 }
 
-/// A window of a tensor is one of its channels, and a rotation from a channel on begins with one of them.
+/// A window begins at a channel of the tensor, and so does a rotation with a window.
 #[test]
 fn windows_beyond_a_head() {
     let range = |start, end| Error::Range {
@@ -490,8 +490,8 @@ fn rotary_dim() {
     }
 }
 
-/// The shape of cos and sin says how many rows there are: a table that keeps its values twice, taken for one that
-/// keeps them once, would otherwise be twice the rows, and be taken for those of two sequences.
+/// The shape of cos and sin determines the number of rows. Without it, a table with each value twice would be read as
+/// twice as many rows, and as the rows of two sequences.
 #[test]
 fn rows_shape() {
     let twice = [0.0; 2 * 8];
@@ -536,7 +536,7 @@ fn halves_differ() {
             &["row 2", "pair 0", "repeat_interleave"],
         );
     }
-    // Bits, not numbers: a NaN is the same as itself, and zero is not the same as minus zero.
+    // Compared by bits: a NaN equals itself, and zero differs from minus zero.
     let nan = [f32::NAN, 0.0, f32::NAN, 0.0];
     let zeros = [f32::NAN, 0.0, f32::NAN, -0.0];
     assert!(Rows::from_cos_sin(&nan, &nan, [1, 4], 4).is_ok());
@@ -548,7 +548,7 @@ fn halves_differ() {
     );
 }
 
-/// PyTorch's cos keeps each value twice: it is no row of cos and sin, and goes to `from_cos_sin`.
+/// PyTorch's cos keeps each value twice: it is no row of cos and sin, and needs `from_cos_sin`.
 #[test]
 fn halves_equal() {
     let once = &NUMBERS[1..13];
@@ -558,7 +558,7 @@ fn halves_equal() {
     refused(Rows::new(&twice, [3, 8]), error, &words);
     refused(Rows::from_vec(twice.clone(), [3, 8]), error, &words);
     assert!(Rows::from_cos_sin(&twice, &twice, [3, 8], 8).is_ok());
-    // The cos of position 0; and bits, not numbers: a NaN is the same as itself, zero is not the same as minus zero.
+    // The cos of position 0; compared by bits: a NaN equals itself, and zero differs from minus zero.
     let error = Error::HalvesEqual { row: 0, width: 4 };
     for equal in [
         [1.0; 4],
@@ -704,7 +704,7 @@ fn attention_factor() {
             &[name],
         );
     }
-    // A NaN is not equal to itself.
+    // NaNs compare unequal.
     let error = rows(&ONE, [1, 2])
         .with_attention_factor(f64::NAN)
         .expect_err("a refusal");
@@ -717,7 +717,7 @@ fn attention_factor() {
     );
 }
 
-/// Each verb, with rows that do not fit a `[2, 3, 1, 8]` tensor.
+/// Calls each verb with rows that do not fit a `[2, 3, 1, 8]` tensor.
 fn each_verb<E: Number>(rows: &Rows<'_>, error: Error, words: &[&str]) {
     for backend in Backend::available() {
         for pairing in Pairing::ALL {
@@ -777,7 +777,7 @@ fn row_count() {
         let given = rows(&NUMBERS[..8 * count], [count, 8]);
         each_element!(each_verb(&given, error, &words));
     }
-    // Sequences times tokens may be more than there are numbers; that is no reason to panic.
+    // The product of sequences and tokens may exceed usize; this must not panic.
     let strides = Strides {
         batch: 0,
         token: 0,
@@ -861,7 +861,7 @@ fn shape_mismatch() {
 #[test]
 fn query_key_mismatch() {
     let rope = Rope::new(Pairing::Half);
-    // Heads are no difference.
+    // Different heads are accepted.
     for (other, dimension, query, key) in [
         ([1, 3, 1, 8], Dimension::Batch, 2, 1),
         ([2, 2, 1, 8], Dimension::Tokens, 3, 2),
@@ -924,7 +924,7 @@ fn rows_per_head() {
         };
         refused(Rows::strided(cos, sin, layout), error, &["48", "47"]);
     }
-    // A layout may be a part of each slice, a shape is all of it.
+    // A layout may cover a part of each slice, a shape covers all of it.
     assert!(Rows::strided(values, &NUMBERS, layout).is_ok());
     assert!(Rows::strided(values, values, layout.shape()).is_ok());
     for other in [&NUMBERS[..47], &NUMBERS[..49]] {
@@ -938,7 +938,7 @@ fn rows_per_head() {
             refused(Rows::strided(cos, sin, layout.shape()), error, &words);
         }
     }
-    // More rows than are counted, and more channels, of none.
+    // More rows than usize counts; and as many channels, without sequences.
     let strides = Strides {
         batch: 1,
         token: 0,
@@ -1051,7 +1051,7 @@ fn row_sequences() {
 #[test]
 fn row_magnitude() {
     let rope = Rope::new(Pairing::Half).direction(Direction::Inverse);
-    // Two tokens of two heads of two pairs, all of which are rotations by nothing but for one.
+    // Two tokens of two heads of two pairs; all but one are rotations by a zero angle.
     for (at, row, head, pair) in [(0, 0, 0, 0), (5, 0, 1, 1), (8, 1, 0, 0), (13, 1, 1, 1)] {
         for value in [2.0_f32, 0.0, f32::NAN, f32::INFINITY] {
             let mut values = [1.0_f32, 1.0, 0.0, 0.0].repeat(4);
@@ -1080,7 +1080,7 @@ fn row_magnitude() {
             });
         }
     }
-    // Each call, and each of the directions but this takes them.
+    // Every other call, and every other direction, accepts the rows.
     let values = [3.0_f32, 4.0];
     let rows = rows(&values, [1, 2]);
     let error = Error::RowMagnitude {
@@ -1184,7 +1184,7 @@ fn no_inverse() {
     let small = rows.with_attention_factor(1e-320).expect("a factor");
     let error = Error::AttentionFactor { factor: 1e-320 };
     refused(small.inverted(&mut [7.0; 16]).map(|_| ()), error, &[]);
-    // Rows that coincide may be more than memory holds.
+    // Coinciding rows may be more than memory holds.
     let strides = Strides {
         batch: 0,
         token: 0,
@@ -1257,7 +1257,7 @@ fn unknown_name() {
     }
 }
 
-/// A tensor without elements is not touched, and refuses nothing that it would take with elements.
+/// A tensor without elements is not touched; its errors are errors with elements as well.
 #[test]
 fn empty_tensors_are_fine() {
     let table = [1.0, 0.0];
@@ -1277,7 +1277,7 @@ fn empty_tensors_are_fine() {
             ([huge, 0, huge, 2], &none),
             ([0, 1, huge, huge], &rows),
         ] {
-            // The strides of an empty tensor mean nothing.
+            // The strides of an empty tensor have no meaning.
             let strides = rope_core::Strides {
                 batch: huge,
                 token: huge,

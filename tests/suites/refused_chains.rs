@@ -1,5 +1,5 @@
-//! Every way a chain, a cache or a shift can be refused: it is, the message names the value and the limit, and nothing
-//! was written, to a tensor, a cache or its scales.
+//! Every error of a chain, a cache or a shift: its message has the value and the limit, and nothing was written to a
+//! tensor, a cache or its scales.
 
 use half::bf16;
 use rope_core::axes::Axes;
@@ -20,7 +20,7 @@ use crate::refused::{NUMBERS, refused, untouched};
 
 const ROPE: fn() -> Rope = || Rope::new(Pairing::Half);
 
-/// `[2, 3, 2, 8]`, everywhere below.
+/// `[2, 3, 2, 8]`, in all tests below.
 const SHAPE: [usize; 4] = [2, 3, 2, 8];
 const LEN: usize = 96;
 
@@ -35,7 +35,7 @@ fn layout() -> CacheLayout {
     CacheLayout::nhd([2, 3, 2, 8]).expect("a small cache")
 }
 
-/// Each verb of a chain that writes, with what is painted. Those of caches have slots for each token.
+/// Calls each writing verb of a chain, with painted targets. Calls on caches have slots for each token.
 fn each_verb<'a>(plan: impl Into<Rope<WithStages<'a>>>, error: Error, words: &[&str]) {
     let chain = plan.into();
     let rows = rows();
@@ -92,7 +92,7 @@ fn parameters_of_norms() {
             &["eps", "finite and not negative"],
         );
     }
-    // A NaN is not equal to itself.
+    // NaNs compare unequal.
     untouched::<f32>(LEN, |data| {
         let mut tensor = TensorMut::new(data, SHAPE).expect("valid");
         let norm = Norm::new(NormFormula::LLAMA, f32::NAN);
@@ -128,7 +128,7 @@ fn parameters_of_norms() {
     }
 }
 
-/// A forgotten weight still produces text, and so does one that a formula does not have.
+/// A missing weight would still produce text, and so would a weight that the formula lacks.
 #[test]
 fn weights_of_norms() {
     let one = [1.0_f32; 16];
@@ -155,14 +155,14 @@ fn weights_of_norms() {
         ] {
             each_verb(ROPE().norm(norm), missing, &words);
         }
-        // Said, it is a norm without weights.
+        // Explicitly, it is a norm without weights.
         let mut data = [bf16::ONE; LEN];
         let mut tensor = TensorMut::new(&mut data, SHAPE).expect("valid");
         let without = norm.without_weight();
         assert!(!without.formula().weighted);
         let chain = ROPE().norm(without);
         assert_eq!(chain.apply(&mut tensor), Ok(()));
-        // Also where some were given before.
+        // Also after weights were given.
         let chain = ROPE().norm(norm.weight(&one).without_weight());
         assert_eq!(chain.apply(&mut tensor), Ok(()));
         let chain = ROPE().norm(norm.without_weight().weight(&one[..8]));
@@ -213,7 +213,7 @@ fn given_sums() {
         Error::CenteredSums,
         &["centered", "sums"],
     );
-    // Those that are asked for.
+    // The requested sums.
     untouched::<f32>(13, |sums| {
         let x = [1.0_f32; LEN];
         let x = Tensor::new(&x, SHAPE).expect("valid");
@@ -239,7 +239,7 @@ fn given_sums() {
                 );
             }
         }
-        // A row of heads that share elements has no end: these would be 2^65 terms.
+        // A row of heads that share elements has no limit: these would be 2^65 terms.
         for (heads, stride) in [(usize::MAX / 2, 0), (2, 3)] {
             let strides = Strides {
                 batch: 4,
@@ -260,7 +260,7 @@ fn given_sums() {
                 &["heads", &stride.to_string(), "4"],
             );
         }
-        // Tokens that share elements are no fewer for it: these are more than a number counts.
+        // Tokens that share elements are counted as well: these exceed usize.
         let many = 1 << (usize::BITS / 2);
         let nowhere = Strides {
             batch: 0,
@@ -314,7 +314,7 @@ fn factors_of_scales() {
     }
 }
 
-/// A block that no head has, and one that does not divide the head.
+/// A block that no head has, and a block that does not divide the head.
 #[test]
 fn blocks_of_transforms() {
     for block in [0, 1, 3, 96, 2049, 4096, usize::MAX, 1 << (usize::BITS - 1)] {
@@ -397,13 +397,13 @@ fn head_dim_on_stack() {
         );
         refused(ROPE().rotate(&mut cache.slots(0..1), &rows), error, &words);
     });
-    // The longest there may be.
+    // The longest possible block.
     let mut data = vec![1.0_f32; 2048];
     let mut tensor = TensorMut::new(&mut data, [1, 1, 1, 2048]).expect("valid");
     assert!(chain.rotate(&mut tensor, &rows).is_ok());
 }
 
-/// What a rotation refuses, a chain does.
+/// A chain refuses everything that a rotation refuses.
 #[test]
 fn rows_and_shapes() {
     let chain = ROPE().norm(Norm::new(NormFormula::LLAMA4, 1e-6));
@@ -506,7 +506,7 @@ fn keys_and_values() {
             let refusal = both(&chain, (&k, &mut keys), (&v, &mut values), &SLOTS, &rows);
             refused(refusal, error, &["6", "5"]);
         });
-        // So are slots that only the values' cache has not.
+        // Slots that only the values' cache lacks are found before, too.
         untouched::<f32>(16, |values| {
             let small = CacheLayout::nhd([1, 1, 2, 8]).expect("a small cache");
             let mut keys = CacheMut::new(keys, layout()).expect("a cache that fits");
@@ -522,7 +522,7 @@ fn keys_and_values() {
     });
 }
 
-/// Keys through a plan and values as they are, into the same slots of two caches: both, or neither.
+/// Writes keys through a plan and unchanged values into the same slots of two caches: both, or neither.
 fn both<'s, S: Stages, E: Element>(
     plan: &Rope<S>,
     (k, keys): (&Tensor<'_, E>, &mut CacheMut<'_>),
@@ -539,7 +539,7 @@ fn both<'s, S: Stages, E: Element>(
     Ok(())
 }
 
-/// Each verb of caches, with slots that the cache `[2, 3, 2, 8]` does not have.
+/// Calls each verb of caches with slots that the cache `[2, 3, 2, 8]` does not have.
 fn each_cache_verb(slots: Slots<'_>, error: Error, words: &[&str]) {
     let rows = rows();
     let chain = Rope::<WithStages<'_>>::from(ROPE());
@@ -607,7 +607,7 @@ fn slots() {
         slot,
         slots: 6,
     };
-    // The last one.
+    // The last slot.
     let mut slots = [0, -1, 2, 3, -7, 6];
     each_cache_verb((&slots).into(), slot(5, 6), &["6", "5", "the cache's 0..6"]);
     slots[1] = i64::MAX;
@@ -618,7 +618,7 @@ fn slots() {
         &[&largest, "1", "the cache's 0..6"],
     );
     each_cache_verb((1..7).into(), slot(5, 6), &["6", "5"]);
-    // Beyond `i64`, which is not negative.
+    // Beyond `i64`; the value is not negative.
     if let (Ok(first), Ok(end)) = (
         usize::try_from(i64::MAX),
         usize::try_from(i64::MAX as u64 + 6),
@@ -655,7 +655,7 @@ fn slot_offsets() {
     }
 }
 
-/// An offset leaves room for the scale after the codes, and scales that lie apart are found by slot.
+/// An offset leaves room for the scale after the codes, and separate scales are found by slot.
 #[test]
 fn offsets_and_scales() {
     let long = CacheLayout::nhd([1, 1, 2, 12])
@@ -722,7 +722,7 @@ fn page_positions() {
         position,
         sequence,
     };
-    // Two sequences, of one page and of two; three slots in each.
+    // Two sequences, of one page and of two; three slots per page.
     let (pages, starts) = ([1_i32, 0, 1], [0_i32, 1, 3]);
     let sequences = [0_i32, 0, 0, 1, 1, 1];
     let each = |sequences: &[i32], positions: &[i64], error, words: &[&str]| {
@@ -748,7 +748,7 @@ fn page_positions() {
         page(2, far, 0),
         &[&far.to_string(), "2"],
     );
-    // No such sequence.
+    // Missing sequences.
     for sequence in [2, -1, i32::MAX] {
         let sequences = [0, 0, 0, 1, 1, sequence];
         let error = page(5, 1, sequence.into());
@@ -759,7 +759,7 @@ fn page_positions() {
             &["1", "5", &sequence.to_string()],
         );
     }
-    // Pages that begin nowhere, or that are not there.
+    // Pages without a beginning, and missing pages.
     for (starts, pages) in [
         ([-1_i64, 3], [0_i64, 0]),
         ([0, 9], [0, 0]),
@@ -860,8 +860,8 @@ fn page_positions() {
     });
 }
 
-/// A page that a position needs is not negative: its token would be lost silently. A negative position skips its
-/// token, whatever page it would be in, and pages that no token needs may be negative.
+/// A negative page that a position needs is an error; its token would be lost silently. A negative position skips its
+/// token in any page, and pages that no token needs may be negative.
 #[test]
 fn negative_pages() {
     let page = |index, position, sequence, page, block| Error::NegativePage {
@@ -927,10 +927,10 @@ fn negative_pages() {
     assert_eq!(one(Slots::from(-1)), Ok(()));
 }
 
-/// Positions of packed sequences say which sequence a token is of: a table has a line for each of them.
+/// Positions of packed sequences give the sequence of each token: a table has a line for each sequence.
 #[test]
 fn tables_of_packed_sequences() {
-    // Three sequences in one batch: of four tokens from position 0 on, of none, and of two from position 4 on.
+    // Three sequences in one batch: four tokens from position 0, none, and two from position 4.
     let (offsets, starts) = ([0_i32, 4, 4, 6], [0_i32, 9, 4]);
     let packed = Positions::packed_from(&offsets, &starts).expect("offsets");
     let table = [1_i64, 3, /* */ -1, -1, /* */ -1, 0];
@@ -948,7 +948,7 @@ fn tables_of_packed_sequences() {
     assert!(expected.is_ok());
     let slots = Slots::table(&table, [3, 2], packed);
     assert_eq!(written(PACKED, slots), expected);
-    // By one list of pages, which needs the sequence of each token.
+    // With one list of pages, which needs the sequence of each token.
     let sequences = [0, 0, 0, 0, 2, 2];
     let paged = Slots::pages(&table, &[0, 2, 4, 6], &sequences, packed);
     assert_eq!(written(PACKED, paged), expected);
@@ -1002,7 +1002,7 @@ fn tables_of_packed_sequences() {
         }
     }
 
-    // Refused: a table of the tensor's batch, a batch that would share the packed sequences, a page that is not there.
+    // Errors: a table of the tensor's batch, a batch that would share the packed sequences, a missing page.
     let count = |given, needed| Error::Count {
         name: "table",
         given,
@@ -1040,7 +1040,7 @@ fn tables_of_packed_sequences() {
     assert_eq!(written(PACKED, slots), Err(error));
 }
 
-/// Slots are made of what positions are made of: integers of each type, ranges that end before a slot or with it.
+/// Slots take the integers and ranges of positions: each type, with an exclusive or an inclusive end.
 #[test]
 fn integers_are_slots() {
     const CELLS: usize = 6 * 16;
@@ -1065,7 +1065,7 @@ fn integers_are_slots() {
             assert_eq!(written(&x, cells, 2 as $int..5), three);
             assert_eq!(written(&x, cells, 2 as $int..=4), three);
             assert_eq!(written(&x[..16], cells, 5 as $int), one);
-            // One slot more than there are, or two tokens more than slots.
+            // One slot too many, or two tokens more than slots.
             let slot = |index, slot| Err(Error::Slot { index, slot, slots: 6 });
             assert_eq!(written(&x, cells, 4 as $int..7), slot(2, 6));
             assert_eq!(written(&x, cells, 4 as $int..=6), slot(2, 6));
@@ -1080,7 +1080,7 @@ fn integers_are_slots() {
         )*};
     }
     each!(i32, i64, u32, u64, usize);
-    // Negative ones are skipped.
+    // Negative slots are skipped.
     let two = written(&x, cells, &[-1_i64, 0, 1]);
     assert!(two.is_ok());
     assert_eq!(written(&x, cells, -1..2), two);
@@ -1096,7 +1096,7 @@ fn integers_are_slots() {
     assert_eq!(written(&x, few, -1..2), Err(error));
 }
 
-/// Given scales are made of one number and of lists of each form.
+/// Given scales are one number or a list of any form.
 #[test]
 fn lists_are_scales() {
     let each = [0.5_f32, 0.25];
@@ -1144,7 +1144,7 @@ fn heads_of_caches() {
             );
         });
     }
-    // Of Q8_0 they are values, not bytes.
+    // Channels of Q8_0 are values, not bytes.
     let blocks = CacheLayout::nhd([1, 1, 1, 64]).expect("a small cache");
     let mut bytes = [0x5a_u8; 68];
     let mut cache = CacheMut::blocks(&mut bytes, blocks, BlockFormat::Q8_0).expect("whole blocks");
@@ -1260,7 +1260,7 @@ fn layouts_of_caches() {
     refused(hdn.channels(0..4), apart, &["side by side"]);
 }
 
-/// [`CacheLayout::bytes`] is what a cache of each format requires, to the byte.
+/// [`CacheLayout::bytes`] is the exact size of the memory that a cache of each format requires.
 #[test]
 fn bytes_of_layouts() {
     let shape = [2, 3, 2, 64];
@@ -1283,7 +1283,7 @@ fn bytes_of_layouts() {
         let refused = CacheMut::blocks(&mut memory[..bytes - 1], nhd, format).err();
         assert_eq!(refused, Some(short(bytes)));
     }
-    // A scale after the codes of each head, of 68 bytes in all; none where it lies apart.
+    // A scale after the codes of each head, of 68 bytes in all; none for separate scales.
     let heads = CacheLayout::nhd([2, 3, 2, 68]).and_then(|layout| layout.channels(0..64));
     let heads = heads.expect("a small cache");
     let made = |at| QuantScale::Computed { least: 1e-6, at };
@@ -1308,7 +1308,7 @@ fn bytes_of_layouts() {
             Err(Error::CacheLayout { .. })
         ));
     }
-    // Of 65 channels no blocks are made, and of so many elements no bytes are counted.
+    // 65 channels make no blocks, and the bytes of so many elements exceed usize.
     let odd = CacheLayout::nhd([2, 3, 2, 65]).expect("a small cache");
     assert!(matches!(
         odd.bytes(BlockFormat::Q8_0),
@@ -1342,7 +1342,7 @@ fn memory_of_caches() {
     refused(short, error, &["96", "95"]);
     let short = CacheMut::quantized(&mut bytes[..95], layout(), code, divide, &mut []);
     refused(short, error, &["96", "95"]);
-    // With scales after the codes of each head.
+    // With scales after the codes of their heads.
     let long = CacheLayout::nhd([2, 3, 2, 12])
         .and_then(|layout| layout.channels(0..8))
         .expect("a small cache");
@@ -1358,7 +1358,7 @@ fn memory_of_caches() {
     let short = CacheMut::quantized(&mut bytes[..143], long, code, inline(8), &mut []);
     refused(short, error, &["144", "143"]);
     assert!(CacheMut::quantized(&mut bytes, long, code, inline(8), &mut []).is_ok());
-    // Upon codes of its head, or of the next one; behind all memory; of channels that lie apart.
+    // Over codes of its head, or of the next one; beyond all memory; with channels that are not adjacent.
     let required = "of heads with their channels side by side, and room for a scale after them";
     let error = Error::CacheLayout { required };
     for behind in [0, 7, 9, usize::MAX - 4, usize::MAX] {
@@ -1368,7 +1368,7 @@ fn memory_of_caches() {
     let hdn = CacheLayout::hdn([1, 1, 8, 4]).expect("a small cache");
     let cache = CacheMut::quantized(&mut bytes, hdn, code, inline(8), &mut []);
     refused(cache, error, &["side by side"]);
-    // An end that would not fit usize.
+    // An end that does not fit usize.
     let one = CacheLayout::nhd([1, 1, 1, 64])
         .and_then(|layout| layout.channels(60..64))
         .expect("a small cache");
@@ -1529,7 +1529,7 @@ fn blocks_of(required: &'static str, name: &str, format: &'static BlockFormat) {
             .channels(32..64)
             .is_ok_and(|part| Cache::blocks(&bytes, part, format).is_ok())
     );
-    // Values that fit usize, in bytes that do not; and an end that does not.
+    // Values that fit usize, in bytes that do not; and an end that does not fit.
     let many = usize::MAX & !31;
     let huge = CacheLayout::nhd([1, 1, 1, many]).expect("one head");
     let far = huge.channels(usize::MAX / 2 + 1..many).expect("channels");
@@ -1566,7 +1566,7 @@ fn empty_caches_are_fine() {
         let there = blocks * block_size > 0;
         assert_eq!(into(&mut cache, (0..1).into()).is_ok(), there, "{shape:?}");
         assert!(into(&mut cache, (&[-1_i64]).into()).is_ok());
-        // Nothing fits where nothing is, but something does not.
+        // Heads without elements fit at any offset; other heads do not.
         let offsets = [0];
         let fits = heads * head_dim == 0;
         assert_eq!(
@@ -1591,7 +1591,7 @@ fn empty_caches_are_fine() {
             }
         }
     }
-    // A shift of no rows, and sums of no tokens.
+    // A shift without rows, and sums without tokens.
     let mut data = [1.0_f32; LEN];
     let mut cache = CacheMut::new(&mut data, layout()).expect("a cache that fits");
     let rows = Rows::new(&[], [0, 8]).expect("no rows");
@@ -1693,7 +1693,7 @@ fn shifts() {
     });
 }
 
-/// Slots that are found by positions take a range, as rows do, and positions that are no list; coordinates they refuse.
+/// Slots by positions take a range, as rows do, and positions without a list; they refuse coordinates.
 #[test]
 fn positions_of_slots() {
     const CELLS: usize = 2 * 5 * 2 * 8;
@@ -1711,7 +1711,7 @@ fn positions_of_slots() {
     assert!(expected.is_ok());
     assert_eq!(written(Slots::sequences(1..4)), expected);
     assert_eq!(written(Slots::sequences(&each[..3])), expected);
-    // Blocks 0 and 1, of which each sequence has one.
+    // Blocks 0 and 1, one for each sequence.
     let table = [0_u32, 1];
     assert_eq!(written(Slots::table(&table, [2, 1], 1..4)), expected);
     assert_eq!(written(Slots::table(&table, [2, 1], &each)), expected);
@@ -1738,7 +1738,7 @@ fn positions_of_slots() {
         refusal
     );
 
-    // As many tokens without elements as there are numbers: nothing goes over them.
+    // As many tokens as usize counts, without elements: no code loops over them.
     let tokens = usize::MAX;
     let none = Tensor::<f32>::new(&[], [1, tokens, 0, 8]).expect("no elements");
     let mut memory = [0.0_f32; 0];

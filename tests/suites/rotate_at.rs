@@ -1,4 +1,4 @@
-//! Rows that are made on the stack, a block of tokens at a time: the bits of rows that were made before.
+//! Rows made on the stack, a block of tokens at a time: the bits of rows made before the call.
 
 use rope_core::axes::{Axes, MixedFrequencies};
 use rope_core::{
@@ -10,7 +10,7 @@ use rope_tests::{Number, Placed, Source, each_element};
 
 use crate::models::{far, ordinary, same};
 
-/// Both ways on one backend, and on any other for the rows.
+/// Tests both kinds of rows on one backend, with the rows from any backend.
 fn both_ways<E: Number>(
     source: &mut Source<'_>,
     rope: Rope,
@@ -39,14 +39,14 @@ fn both_ways<E: Number>(
     }
 }
 
-/// Any plan, frequencies and positions.
+/// Tests any plan, frequencies and positions.
 fn at<E: Number>(source: &mut Source<'_>) {
     let extent = |source: &mut Source<'_>, most: usize| match source.below(8) {
         0 => 0,
         _ => source.within(1, most),
     };
     let (batch, heads) = (extent(source, 3), extent(source, 3));
-    // A block has as many tokens as 2048 values hold.
+    // A block has as many tokens as fit in 2048 values.
     let tokens = extent(source, 70);
     let rotary_dim = 4 * source.within(1, 40);
     let head_dim = rotary_dim + source.below(9);
@@ -66,7 +66,7 @@ fn at<E: Number>(source: &mut Source<'_>) {
     };
     let frequencies = Frequencies::new(axes, 1e4, &scaling).expect("frequencies");
     let rope = Rope::new(source.one_of(&Pairing::ALL)).direction(source.one_of(&Direction::ALL));
-    // Of all sequences together, or of each.
+    // Rows that sequences share, or rows of each sequence.
     let rows = if source.once_in(2) {
         tokens
     } else {
@@ -103,7 +103,7 @@ fn rotate_at_gives_the_bits_of_rows_and_rotate() {
     }
 }
 
-/// Frequencies of each head: all heads of a token at a time, some of them, or one.
+/// Tests frequencies of each head: all heads of a token at a time, some of them, or one.
 fn mixed_at<E: Number>(source: &mut Source<'_>) {
     let (batch, tokens) = (source.within(1, 3), source.within(1, 30));
     let heads = source.one_of(&[1, 2, 3, 17, 40]);
@@ -162,7 +162,7 @@ fn rotate_at_refuses_other_heads() {
     }
 }
 
-/// One row of the longest that fits, without an allocator.
+/// One row of the greatest length that fits, without an allocator.
 #[test]
 fn rotate_at_takes_rows_of_2048() {
     let source = &mut Source::random("rotate_at_takes_rows_of_2048");

@@ -1,4 +1,4 @@
-//! Rows: correctly rounded wherever there is golden data, and the same bits however they are asked for.
+//! Rows: correctly rounded wherever there is golden data, and the same bits from every constructor.
 
 use crate::models::{bits, frequencies};
 use rope_core::axes::{Axes, MixedFrequencies};
@@ -9,7 +9,7 @@ use rope_tests::golden::{Golden, hex, lines};
 use rope_tests::{Source, bounds, exact};
 use std::f64::consts::TAU;
 
-/// The same frequencies on every backend that runs here, the fastest first.
+/// Returns the same frequencies on every available backend, the fastest first.
 fn everywhere(
     frequencies: &Frequencies<'static>,
 ) -> impl Iterator<Item = (Backend, Frequencies<'static>)> {
@@ -19,15 +19,15 @@ fn everywhere(
     })
 }
 
-/// The rows of a plain text model.
+/// Returns the frequencies of a plain text model.
 fn plain() -> Frequencies<'static> {
     Frequencies::new(128, 5e5, &Scaling::Default).expect("sane parameters")
 }
 
-/// cos and sin of a kind in all golden tables: of each pair, at twelve positions.
+/// Number of cos and sin values of a kind in all golden tables: of each pair, at twelve positions.
 const ALL_ROWS: usize = 31_776;
 
-/// Demands the bits of every golden row of a kind, on every backend; counts the values.
+/// Asserts the bits of every golden row of a kind on every backend; returns the number of values.
 fn golden_rows(table: &Golden, kind: &str, frequencies: &Frequencies<'static>) -> usize {
     let positions: Vec<i64> = table.decimals("positions");
     let mut compared = 0;
@@ -88,7 +88,8 @@ fn rows_of_given_f32_frequencies_are_correctly_rounded() {
     assert_eq!(compared, ALL_ROWS * Backend::available().count());
 }
 
-/// The same by the oracle alone: the fast path leaves a factor below 2^-20 to it, and this one moves only exponents.
+/// The oracle alone gives the same rows: the fast path leaves factors below 2^-20 to it, and this factor changes only
+/// exponents.
 #[test]
 fn rows_of_the_oracle_are_correctly_rounded() {
     let factor = 2.0_f32.powi(-30);
@@ -110,8 +111,8 @@ fn rows_of_the_oracle_are_correctly_rounded() {
     assert_eq!(compared, ALL_ROWS);
 }
 
-/// The golden values are what was computed, within 0.6 units in the last place of the angle's exact cos and sin, so
-/// that they may be the other neighbor of it; an attention factor above 1 can make two units of one.
+/// The golden values were computed by Hugging Face's code, within 0.6 units in the last place of the angle's exact cos
+/// and sin, and may be the other neighbor; an attention factor above 1 can turn one unit into two.
 #[test]
 fn rows_of_hugging_face_angles_are_within_an_ulp_or_two_with_a_factor() {
     let mut off = [0, 0, 0];
@@ -137,11 +138,11 @@ fn rows_of_hugging_face_angles_are_within_an_ulp_or_two_with_a_factor() {
             off[ulps] += 1;
         }
     }
-    // Equal, one unit off, and two.
+    // Equal, one unit off, and two units off.
     assert_eq!(off, [30_811, 959, 6]);
 }
 
-/// One pair at one position, and at the opposite one.
+/// Tests one pair at one position, and at the opposite one.
 fn golden_pair(frequencies: &Frequencies<'static>, pair: usize, at: i64, cos: u32, sin: u32) {
     for (backend, frequencies) in everywhere(frequencies) {
         let rows = frequencies.rows(&[at, -at]).expect("positions");
@@ -161,7 +162,8 @@ fn angles_near_a_quarter_turn() {
         let [name, pair, step, at, sin, cos, sin_f64, cos_f64] = &words[..] else {
             panic!("{words:?}");
         };
-        // A line by itself: f32 are the f64 rounded, which are those of the step, as near as f64 computes them.
+        // A separate line: its f32 are the rounded f64, and the f64 are those of the step, as near as f64 computes
+        // them.
         let step_here = u128::from_str_radix(step, 16).expect("a step");
         let (cos_here, sin_here) = exact::cos_sin(at.parse().expect("a position"), step_here);
         for (double, rounded, here) in [(sin_f64, sin, sin_here), (cos_f64, cos, cos_here)] {
@@ -215,7 +217,7 @@ fn values_near_a_midpoint() {
     assert_eq!(checked, 92);
 }
 
-/// The sine of an angle that is half-way between two f32, and so small that it is its own sine: either of them.
+/// The sine of an angle midway between two f32, so small that it equals its sine: either neighbor is accepted.
 #[test]
 fn real_coordinates_on_a_midpoint() {
     let ulp = f64::from(f32::EPSILON);
@@ -304,7 +306,7 @@ fn real_coordinates_are_correctly_rounded() {
     }
 }
 
-/// Frequencies and positions of every size, and the ugly ones.
+/// Returns frequencies and positions of every magnitude, with the difficult ones.
 fn any(source: &mut Source<'_>) -> (Frequencies<'static>, Vec<i64>, Vec<f64>) {
     let pairs = source.within(1, 70);
     let axes: Vec<u8> = match source.below(3) {
@@ -385,7 +387,7 @@ fn same_bits_in_any_order_and_any_division() {
     let table = frequencies.rows(0..LEN).expect("a table");
     let expected = bits(&table);
 
-    // Backwards, and shuffled.
+    // Reversed, and shuffled.
     let mut ids: Vec<u32> = (0..LEN as u32).rev().collect();
     for _ in 0..2 {
         let rows = frequencies.rows(&ids).expect("ids");
@@ -424,7 +426,7 @@ fn same_bits_in_any_order_and_any_division() {
     }
 }
 
-/// Pairs in any number and company: a row of some is a part of the row of all.
+/// Pairs in rows of any length: a row of some pairs is a part of the row of all pairs.
 #[test]
 fn same_bits_in_rows_of_any_length() {
     let all: Vec<f64> = plain().iter().map(|pair| pair.inverse()).collect();
@@ -473,7 +475,7 @@ fn ranges() {
     same((i64::MAX - 1..i64::MAX).into(), &[i64::MAX - 1]);
     same((u64::MAX - 1..u64::MAX).into(), &[-2]);
     same((7_u64..9).into(), &[7, 8]);
-    // The last included, also the last there is.
+    // Inclusive ranges, up to the last integer.
     same((7_i32..=9).into(), &[7, 8, 9]);
     same((i32::MAX..=i32::MAX).into(), &[(1 << 31) - 1]);
     same(
@@ -489,24 +491,24 @@ fn ranges() {
     same(u32::MAX.into(), &[(1 << 32) - 1]);
     same(7_u64.into(), &[7]);
     same(7_usize.into(), &[7]);
-    // Empty ones, and those that end before they start.
+    // Empty ranges, and ranges that end before they begin.
     same((5_i32..5).into(), &[]);
     #[allow(clippy::reversed_empty_ranges, reason = "what is tested")]
     same((5_u32..2).into(), &[]);
     #[allow(clippy::reversed_empty_ranges, reason = "what is tested")]
     same((5_i64..=4).into(), &[]);
-    // No machine counts as many: as many as it can.
+    // Such a length exceeds usize; the largest usize is given.
     let all = frequencies.rows_in(i64::MIN..i64::MAX, &mut []);
     assert!(matches!(all, Err(Error::RowsTooLong { .. })), "{all:?}");
 }
 
-/// Long ranges are made in another way than ids: by adding angles. The bits are the same, on every backend.
+/// Long ranges are made differently from ids, by adding angles. The bits are the same on every backend.
 #[test]
 fn a_range_gives_the_rows_of_its_ids() {
     let source = &mut Source::random("a_range_gives_the_rows_of_its_ids");
     let lengths = [1, 15, 16, 31, 32, 33, 39, 40, 64, 513];
     for round in 0..24 {
-        // Models of every width, and one whose pairs do not divide by eight; some of a model's pairs stand still.
+        // Models of every width, and one whose pairs do not divide by eight; some pairs of a model do not rotate.
         let rotary_dim = [16, 48, 64, 72, 128, 256][round % 6];
         let base = source.one_of(&[1e4, 5e5, 1e8]);
         let mut inverse: Vec<f64> = (0..rotary_dim / 2)
@@ -613,7 +615,7 @@ fn negative_frequencies_turn_the_other_way() {
     }
 }
 
-/// Every way to deal 64 pairs out among several axes that share one set of base frequencies.
+/// Returns every way to distribute 64 pairs over several axes with one common set of base frequencies.
 pub(crate) fn one_set_of_64_pairs() -> [Axes<'static>; 8] {
     const GIVEN: [u8; 64] = {
         let mut axes = [0; 64];
@@ -649,7 +651,7 @@ fn each_pair_follows_its_axis() {
         let by_axis: Vec<i64> = (0..count)
             .flat_map(|axis| by_token.iter().skip(axis).step_by(count).copied())
             .collect();
-        // What a plain model has at the position on each axis.
+        // The rows of a plain model at the position on each axis.
         let plain: Vec<Rows<'_>> = by_axis
             .chunks(TOKENS)
             .map(|ids| plain().rows(ids).expect("ids"))
@@ -671,7 +673,7 @@ fn each_pair_follows_its_axis() {
     }
 }
 
-/// Axes with base frequencies of their own: each is a plain model of its size.
+/// Axes with their own base frequencies: each is a plain model of its size.
 #[test]
 fn each_ladder_is_a_plain_model() {
     for (axes, dims) in [
@@ -743,7 +745,7 @@ fn packed_sequences() {
     same(Positions::packed(&[0_u32, 5, 7, 10]), ids);
     same(Positions::packed(&[0_i32, 5, 7, 10]), ids);
     same(Positions::packed(&vec![0_i64, 5, 7, 10]), ids);
-    // Empty sequences at either end and between.
+    // Empty sequences at either end and in the middle.
     same(Positions::packed(&[0_i32, 0, 2, 2, 2, 3, 3]), &[0, 1, 0]);
     same(Positions::packed(&[0_i32]), &[]);
     same(Positions::packed(&[0_i32; 0]), &[]);
@@ -792,7 +794,7 @@ fn whole_real_coordinates_are_positions() {
 
 #[test]
 fn whole_turns_vanish_from_integer_positions_only() {
-    // DINOv3's first pair turns once per unit, so that a quarter of one is a quarter turn.
+    // DINOv3's first pair turns once per unit, and a quarter of a unit is a quarter turn.
     let vision = Frequencies::new(Axes::vision(64), 100.0, &Scaling::Turns).expect("frequencies");
     let first = |positions: Positions<'_>| {
         let rows = vision.rows(positions).expect("positions");
@@ -814,7 +816,7 @@ fn the_callers_storage_does_as_well() {
     let mut values = [f32::NAN; 8 * 128];
     let rows = borrowed.rows_in(3..10, &mut values).expect("a range");
     assert_eq!(bits(&rows), expected);
-    // What is not needed is not written.
+    // Unused memory is not written.
     assert!(values[7 * 128..].iter().all(|value| value.is_nan()));
 
     let mut values = [f32::NAN; 7 * 128 - 1];
@@ -836,7 +838,7 @@ fn the_callers_storage_does_as_well() {
     assert!(none.is_empty());
 }
 
-/// More bytes than an allocator has, where an address space has as many: an error, and no end of the process.
+/// More bytes than an allocator has, if an address space has as many: an error, not an abort.
 #[cfg(target_pointer_width = "64")]
 #[test]
 fn rows_beyond_memory_are_refused() {
@@ -853,7 +855,7 @@ fn rows_beyond_memory_are_refused() {
     assert_eq!(mixed.rows(0_i64..1 << 50).err(), Some(error));
 }
 
-/// `PE(pos, 2i) = sin`, `PE(pos, 2i + 1) = cos`, of the golden values.
+/// `PE(pos, 2i) = sin`, `PE(pos, 2i + 1) = cos`, with the golden values.
 #[test]
 fn sinusoidal_encoding() {
     let table = Golden::file(&format!("tables/{}.txt", "llama2_7b"));
@@ -871,7 +873,7 @@ fn sinusoidal_encoding() {
             "{position}"
         );
     }
-    // Of a part of the rows, and of picked ones.
+    // From a part of the rows, and from selected rows.
     let mut part = [f32::NAN; 2 * 128];
     rows.range(3..5)
         .and_then(|rows| rows.sinusoidal(&mut part))
@@ -906,7 +908,7 @@ fn unavailable_backends_are_refused() {
     }
 }
 
-/// The error, and its text.
+/// Asserts the error and its text.
 #[track_caller]
 fn refused<T: std::fmt::Debug>(result: Result<T, Error>, error: Error, text: &str) {
     let got = result.expect_err("a refusal");
@@ -973,7 +975,7 @@ fn offsets_that_fall_are_refused() {
         given: 3,
         needed: 2,
     };
-    // Of sequences, not of pairs.
+    // The count of sequences, not of pairs.
     let got = Positions::packed_from(&[0_i32, 1, 2], &[0_i32; 3]).expect_err("a refusal");
     assert_eq!(got, error);
 }
@@ -989,7 +991,7 @@ fn more_rows_than_memory_has_are_refused() {
         frequencies.rows_in(huge, &mut []).expect_err("a refusal"),
         error
     );
-    // Few enough to be counted, and more bytes than a slice can have.
+    // A number of values that usize counts, and more bytes than a slice can have.
     let tokens = usize::MAX / 128;
     let error = Error::RowsTooLong { tokens, rotary_dim };
     assert_eq!(frequencies.rows(0..tokens).expect_err("a refusal"), error);

@@ -1,6 +1,6 @@
-//! Rows of each head: their bits are those of a call for each head, with its row. (`agree`, `parallel`, `stages`,
-//! `guard` and the bodies choose rows of each head as well, and hold them to the oracle.) And what undoes rows whose
-//! pairs have magnitudes of their own.
+//! Rows of each head have the bits of one call for each head with its row. (`agree`, `parallel`, `stages`, `guard` and
+//! the bodies also choose rows of each head and compare them with the oracle.) And the inverse of rows whose pairs
+//! differ in magnitude.
 
 use half::{bf16, f16};
 use rope_core::gradient::{Gradients, PairGradients};
@@ -18,10 +18,10 @@ use rope_tests::{
 
 use crate::models::{alike, same};
 
-/// None, and around the heads of a line.
+/// Numbers of heads around the heads of a line.
 const HEADS: [usize; 6] = [1, 2, 15, 16, 17, 33];
 
-/// In place and into another tensor, tokens-major and heads-major and with any strides.
+/// Tests rotations in place and into another tensor, tokens-major, heads-major and with any strides.
 fn rotated<E: Number>(
     source: &mut Source<'_>,
     shape: [usize; 4],
@@ -48,7 +48,7 @@ fn rotate<E: Number>(rope: Rope, x: &[E], layout: Layout, rows: &Rows<'_>) -> Ve
     y
 }
 
-/// Rotations by any angles.
+/// Returns rotations by any angles.
 fn turns(source: &mut Source<'_>, [rows, heads]: [usize; 2], pairs: usize) -> Angles {
     let angle = |_| (f64::from(source.unit()) * std::f64::consts::PI).sin_cos();
     let (sin, cos) = (0..rows * heads * pairs)
@@ -65,8 +65,9 @@ fn turns(source: &mut Source<'_>, [rows, heads]: [usize; 2], pairs: usize) -> An
     }
 }
 
-/// Large heads-major tensors go head after head into another tensor, and of f32 in place; of 16 bits in place, and of a
-/// sequence, which is no large tensor, chunk after chunk of tokens. Rows that heads share, and rows of their own.
+/// Large heads-major tensors run head after head into another tensor, and in f32 also in place. In 16 bits in place,
+/// and for a single sequence, which is no large tensor, they run block after block of tokens. Rows that heads share,
+/// and rows of each head.
 #[test]
 fn a_large_tensor_head_after_head() {
     let source = &mut Source::random("a_large_tensor_head_after_head");
@@ -149,7 +150,7 @@ fn a_row_that_is_repeated_is_a_row_that_is_shared() {
     }
 }
 
-/// The rows of one head.
+/// Returns the rows of one head.
 fn of_head(angles: &Angles, head: usize) -> Stored {
     let row = angles.heads * angles.pairs;
     let pick = |values: &[f32]| -> Vec<f32> {
@@ -221,7 +222,7 @@ fn into<I: Number, O: Number>(source: &mut Source<'_>, shape: [usize; 4], rows: 
     }
 }
 
-/// Shared by heads, by sequences, by both and by neither; kept in every form, gathered, and with any strides.
+/// Shared by heads, by sequences, by both and by neither; stored in every form, gathered, and with any strides.
 #[test]
 fn every_sharing_in_every_form() {
     let source = &mut Source::random("every_sharing_in_every_form");
@@ -265,7 +266,7 @@ fn many_heads_and_tokens() {
     }
 }
 
-/// Norms of heads beside their rows, in the kernel that is fused and stage by stage.
+/// Norms of heads with rows of each head, in the fused kernel and stage by stage.
 #[test]
 fn a_norm_before_the_rotation() {
     let source = &mut Source::random("a_norm_before_the_rotation");
@@ -322,7 +323,7 @@ fn threads_begin_at_their_heads() {
     }
 }
 
-/// HDiT's fixed ladder, dealt over heads: of the first half of the channels, exact angles.
+/// HDiT's fixed set of frequencies, distributed over heads: exact angles of the first half of the channels.
 #[test]
 fn hdit() {
     let file = Golden::file("mixed/hdit_3h_d64.txt");
@@ -356,7 +357,7 @@ fn ltx2_of<E: Number + Bits>(file: &Golden) {
     }
 }
 
-/// LTX-2's tables as diffusers keeps them, `[heads, tokens, pairs]`.
+/// LTX-2's tables as in diffusers, `[heads, tokens, pairs]`.
 #[test]
 fn ltx2() {
     let file = Golden::file("mixed/ltx2_4h_d32.txt");
@@ -364,7 +365,7 @@ fn ltx2() {
     ltx2_of::<bf16>(&file);
 }
 
-/// What names a row, names that of each head; and tables, ranges and gathered rows are those of tokens.
+/// A row index selects the rows of all heads of a token, in tables, in ranges and in gathered rows.
 #[test]
 fn rows_match_tokens() {
     let values: Vec<f32> = (0..4 * 3 * 2).map(|i| i as f32).collect();
@@ -392,7 +393,7 @@ fn rows_match_tokens() {
     assert_eq!(at(&shared, 5, 9), Some([10.0, 11.0]));
 }
 
-/// Sequences that lie apart: whole ones and parts of one are ranges; what is shared counts once.
+/// Sequences with gaps: whole sequences and parts of one are ranges; shared rows count once.
 #[test]
 fn strided_rows() {
     let values: Vec<f32> = (0..200).map(|i| i as f32).collect();
@@ -426,7 +427,7 @@ fn strided_rows() {
     let layout = Layout::strided([3, 4, 2, 2], shared).expect("a small layout");
     let rows = Rows::strided(&values, &values, layout).expect("rows inside the slices");
     assert_eq!((rows.len(), rows.heads()), (4, 1));
-    // Rows of no tokens, wherever they would begin.
+    // Rows of no tokens, with any strides.
     let none = Strides {
         batch: usize::MAX,
         token: 1,
@@ -438,13 +439,13 @@ fn strided_rows() {
     }
 }
 
-/// What lies at equal distances is a table, whatever strides say it: it is gathered from, and rotates any number of
-/// tokens up to its own. Sequences that lie apart are not.
+/// Rows at equal distances are a table, whatever their strides: ids can gather from it, and it rotates any number of
+/// tokens up to its own. Sequences with gaps are no table.
 #[test]
 fn rows_at_equal_distances_are_a_table() {
     let values: Vec<f32> = (0..400).map(|i| i as f32).collect();
     for (batch, tokens, [by_batch, by_token], distance) in [
-        // One sequence: no other begins anywhere.
+        // One sequence: the stride of sequences has no meaning.
         (1, 6, [100, 8], Some(8)),
         (1, 6, [8, 8], Some(8)),
         (1, 1, [100, 8], Some(100)),
@@ -453,7 +454,7 @@ fn rows_at_equal_distances_are_a_table() {
         (3, 1, [10, 10], Some(10)),
         // Sequences one after the other.
         (3, 4, [32, 8], Some(8)),
-        // Apart, and one over the other.
+        // With a gap, and overlapping.
         (3, 4, [33, 8], None),
         (2, 4, [8, 8], None),
         (2, 2, [100, 8], None),
@@ -494,7 +495,7 @@ fn rows_at_equal_distances_are_a_table() {
     }
 }
 
-/// xPos, as rotary-embedding-torch has it: the rows of queries times `zeta^p`, those of keys times `zeta^-p`.
+/// Returns xPos as in rotary-embedding-torch: the rows of queries times `zeta^p`, those of keys times `zeta^-p`.
 fn xpos(positions: usize, rotary_dim: usize, sign: f64) -> Vec<f32> {
     let rows = Frequencies::new(rotary_dim, 1e4, &Scaling::Default)
         .and_then(|frequencies| frequencies.rows(0..positions))
@@ -516,7 +517,7 @@ fn xpos(positions: usize, rotary_dim: usize, sign: f64) -> Vec<f32> {
     (0..positions).flat_map(scaled).collect()
 }
 
-/// The inverse of rows of xPos is refused, and the inverted rows undo them; their transpose is the transpose.
+/// The inverse by rows of xPos is refused; the inverted rows undo the rotation, and the transpose keeps its meaning.
 #[test]
 fn inverted_rows_undo_xpos() {
     let source = &mut Source::random("inverted_rows_undo_xpos");
@@ -524,7 +525,7 @@ fn inverted_rows_undo_xpos() {
     let shape = [1, tokens, heads, 70];
     let place = Placed::bshd(shape);
     for (sign, of_heads) in [(1.0, false), (-1.0, false), (1.0, true)] {
-        // Of each head: two tables one after another, of which a head has every second row.
+        // Rows of each head: two tables one after another, of which a head has every second row.
         let values = match of_heads {
             false => xpos(tokens, rotary_dim, sign),
             true => xpos(heads * tokens, rotary_dim, sign),
@@ -565,8 +566,8 @@ fn inverted_rows_undo_xpos() {
             );
             same(&refused, &there, "refused");
             for (at, (x, back)) in x.iter().zip(&back).enumerate() {
-                // Of the length of a pair, sqrt(2) at most, each rotation is off by 2 units of 2^-24, relatively, and
-                // the two values of an inverted pair by sqrt(2) together.
+                // Relative to the length of a pair, at most sqrt(2), each rotation has an error of 2 units of 2^-24,
+                // and the two values of an inverted pair together one of sqrt(2).
                 let bound = 2f64.sqrt() * (4.0 + 2f64.sqrt()) * 2f64.powi(-24);
                 assert!(
                     (f64::from(*x) - f64::from(*back)).abs() < bound,
@@ -596,7 +597,7 @@ fn inverted_rows_undo_xpos() {
                 }
             }
         }
-        // What undoes what undoes is what was.
+        // The inverse of the inverse gives the original rows.
         let mut storage = vec![0.0; values.len()];
         let again = inverted
             .inverted(&mut storage)
@@ -623,7 +624,7 @@ fn rounded<E: Number>(values: &[f32]) -> Vec<f32> {
         .collect()
 }
 
-/// Tables of 16 bits, as runtimes keep them, are rotations; rows of xPos are none, a position from the center.
+/// 16-bit tables, as runtimes keep them, are rotations; rows of xPos are none, except at the central position.
 #[test]
 fn the_inverse_takes_tables_that_were_rounded() {
     let frequencies = Frequencies::new(128, 1e4, &Scaling::Default).expect("good frequencies");
@@ -646,7 +647,7 @@ fn the_inverse_takes_tables_that_were_rounded() {
             inverse
                 .rotate(&mut tensor, &rows)
                 .expect("rows that are rotations");
-            // Not by another factor, unless it is off by less than the bound.
+            // Another factor is refused unless its difference is below the bound.
             let other = rows
                 .clone()
                 .with_attention_factor(factor * 1.0045)
@@ -680,7 +681,7 @@ fn the_inverse_takes_tables_that_were_rounded() {
     ));
 }
 
-/// Gradients by cos and sin of each head are those of a head alone, with its row.
+/// Gradients by cos and sin of each head equal those of a call for that head with its row.
 #[test]
 fn gradients_of_rows_of_each_head() {
     let source = &mut Source::random("gradients_of_rows_of_each_head");

@@ -1,4 +1,5 @@
-//! Tokens dealt out to ranks: what the frameworks' own functions gave, the definitions, and whole rotations in parts.
+//! Tokens distributed over ranks: results of the frameworks' own functions, the definitions, and whole rotations in
+//! parts.
 
 use rope_core::shard::{Shard, ShardKind, ShardTokens};
 use rope_core::{Frequencies, Pairing, Positions, Rope, Scaling, TensorMut};
@@ -56,7 +57,7 @@ fn ids_of_the_frameworks() {
         }
         let parts: Vec<&[String]> = line[3..].split(|word| word == "|").collect();
         let lengths: Vec<i64> = numbers(parts[0]);
-        // Offsets of the sequences, which the padded kind has of the padded ones.
+        // Offsets of the sequences; the padded kind has offsets of the padded sequences.
         let (mut offsets, mut padded) = (vec![0], vec![0]);
         for len in lengths {
             let multiple = 2 * ranks as i64;
@@ -89,8 +90,8 @@ fn ids_of_the_frameworks() {
     assert!(single > 20 && packed > 40, "{single} and {packed}");
 }
 
-/// The rows of shards are those of the whole, also where a part of them follows one another; and so is what
-/// `Frequencies::at` makes on the way.
+/// The rows of shards equal those of the whole, also for contiguous parts, and so do the rows that `Frequencies::at`
+/// makes during a call.
 #[test]
 fn rows_of_shards_match_the_whole() {
     let (tokens, heads, head_dim) = (96, 2, 64);
@@ -143,7 +144,7 @@ fn rows_of_shards_match_the_whole() {
     check(packed, &|shard| shard.packed(&OFFSETS).expect("valid"));
 }
 
-/// The program of `src/bin/ranks.rs`: processes that share nothing but ids.
+/// The program of `suites/bin/ranks.rs`: processes that share nothing but ids.
 #[test]
 #[cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
 fn processes() {
@@ -183,7 +184,7 @@ fn refusals() {
             offset: 8
         })
     );
-    // As many ranks as there can be, most of them without a token.
+    // The largest number of ranks; most of them have no token.
     let most = u32::MAX as usize;
     for kind in [ShardKind::UnevenZigzag, ShardKind::Striped] {
         let of = |rank| {

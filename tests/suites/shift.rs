@@ -1,5 +1,5 @@
-//! Keys that lie in a cache, moved: the rows of a shift against correctly rounded ones, and the keys of every element
-//! and code after it, bit for bit.
+//! Moves of keys in a cache: the rows of a shift compared with correctly rounded ones, and the moved keys in every
+//! element type and code, bit for bit.
 
 use std::f64::consts::TAU;
 
@@ -45,7 +45,7 @@ impl<'f> Keys<'f> {
         0..self.rows.len()
     }
 
-    /// Keys as elements, moved so many times.
+    /// Moves keys in an element type a number of times.
     fn elements<E: Number + Bits>(&self, rows: &Rows<'_>, moves: usize, key: &str) {
         let expected: Vec<E> = self.file.bits(&format!("{key}_{}", E::NAME));
         for backend in Backend::available() {
@@ -61,7 +61,7 @@ impl<'f> Keys<'f> {
         }
     }
 
-    /// The keys of a file in every element that it has; and how far they are from the exact ones.
+    /// Tests the keys of a file in each of its element types, and their distance from the exact keys.
     fn all_elements(&self) -> usize {
         let mut count = 0;
         let has = |key: &str| self.file.find(key).is_some();
@@ -81,7 +81,7 @@ impl<'f> Keys<'f> {
         count
     }
 
-    /// f32 against exact arithmetic, within the bound of a pair.
+    /// Compares f32 with exact arithmetic, within the bound of a pair.
     fn near(&self) {
         let exact: Vec<f64> = self.file.bits("shifted_exact_f64_f32");
         let mut got: Vec<f32> = self.file.bits("cached_f32");
@@ -109,7 +109,7 @@ impl<'f> Keys<'f> {
         words.map(hex).collect()
     }
 
-    /// E4M3 with a given scale.
+    /// Tests E4M3 with a given scale.
     fn e4m3(&self) {
         let scale = QuantScale::Divide(self.file.bits::<f32>("scale_e4m3fn")[0].into());
         for backend in Backend::available() {
@@ -125,7 +125,7 @@ impl<'f> Keys<'f> {
         }
     }
 
-    /// Integers with a scale per token and head, which is made anew.
+    /// Tests integers with a scale per token and head, which is made anew.
     fn int8(&self, rows: &Rows<'_>, moves: usize, key: &str) {
         let heads = self.file.decimal("heads");
         let scale = QuantScale::Computed {
@@ -161,7 +161,7 @@ fn axis_ids(file: &Golden, name: &str, axes: usize) -> Vec<i64> {
     (0..axes).flat_map(axis).collect()
 }
 
-/// Demands the rows of a file.
+/// Asserts the rows of a file.
 fn same_rows(rows: &Rows<'_>, file: &Golden, [cos, sin]: [&str; 2]) {
     let pairs = file.decimal("n_freq");
     let (cos, sin): (Vec<f32>, Vec<f32>) = (file.bits(cos), file.bits(sin));
@@ -173,7 +173,7 @@ fn same_rows(rows: &Rows<'_>, file: &Golden, [cos, sin]: [&str; 2]) {
     assert_eq!(bits(rows), expected, "{}", file.name);
 }
 
-/// The steps of a file and its inverse frequencies, whose keys begin so.
+/// Compares steps and inverse frequencies with those of a file whose keys have this prefix.
 fn steps(file: &Golden, prefix: &str, frequencies: &Frequencies<'_>) {
     let steps: Vec<u128> = file.bits(&format!("{prefix}turn_step_u128"));
     let inverse: Vec<f64> = file.bits(&format!("{prefix}inv_freq_exact_f64"));
@@ -186,8 +186,8 @@ fn steps(file: &Golden, prefix: &str, frequencies: &Frequencies<'_>) {
     }
 }
 
-/// The keys of a file before they were kept, rotated to where they are kept and to where they are moved, are the file's
-/// own within the bound of a pair; what is kept is rounded itself.
+/// The original keys of a file, rotated to their old and to their new positions, equal the file's own keys within the
+/// bound of a pair; the kept keys are rounded.
 fn keys_are_at(file: &Golden, here: &Rows<'_>, there: &Rows<'_>) {
     let [tokens, heads, head_dim, pairs] =
         ["tokens", "heads", "head_dim", "n_freq"].map(|key| file.decimal(key));
@@ -218,7 +218,7 @@ fn keys_are_at(file: &Golden, here: &Rows<'_>, there: &Rows<'_>) {
     }
 }
 
-/// By a delta: of one axis, of a part of the head, of three axes.
+/// By a delta: on one axis, in a part of the head, on three axes.
 #[test]
 fn keys_move_by_deltas() {
     for (name, axes, base) in [
@@ -266,7 +266,7 @@ fn keys_move_by_deltas() {
         if file.find("repeated_bf16").is_none() {
             continue;
         }
-        // As many steps, each rounded to what the cache keeps.
+        // As many steps, each rounded to the cache's type.
         let words: Vec<&str> = file.text("repeat").split_ascii_whitespace().collect();
         let moves = words[0].parse().expect("a number");
         let delta: i64 = words[2].trim_matches(',').parse().expect("a number");
@@ -321,7 +321,7 @@ fn keys_move_between_frequencies() {
         }
         let ratio = new.attention_factor() / old.attention_factor();
         assert_eq!(file.bits::<f64>("ratio_f64"), [ratio], "{name}");
-        // What the ratio multiplies.
+        // The factors of the ratio.
         let [from_plain, plain] = unscaled.each_ref().map(frequencies);
         let turned = plain.shift_from(&from_plain, &from, &to);
         same_rows(
@@ -334,7 +334,7 @@ fn keys_move_between_frequencies() {
         let mut storage = vec![0.0; rows.len() * 64];
         let stored = new.shift_from_in(&old, &from, &to, &mut storage);
         assert_eq!(bits(&stored.expect("as many positions")), bits(&rows));
-        // Between the same frequencies it is a delta.
+        // Between equal frequencies it is a delta.
         let moved = new.shift_from(&new, &from, &to).expect("as many positions");
         let deltas: Vec<i64> = to.iter().zip(&from).map(|(to, from)| to - from).collect();
         assert_eq!(bits(&moved), bits(&new.shift(&deltas).expect("deltas")));
@@ -343,7 +343,7 @@ fn keys_move_between_frequencies() {
     }
 }
 
-/// The factor of the attention is in the keys already: a delta does not multiply by it again.
+/// The keys already contain the attention factor: a delta does not multiply by it again.
 #[test]
 fn a_delta_has_no_magnitude() {
     let yarn = Scaling::Yarn(Yarn::new(4.0, 32768));
@@ -363,7 +363,7 @@ fn a_delta_has_no_magnitude() {
     }
 }
 
-/// Keys of squared length 2, moved by rows; on every backend, and in a plan with a stage.
+/// Returns keys of squared length 2 after a move by rows, on every backend and in a plan with a stage.
 fn moved(rows: &Rows<'_>) -> Result<[[f64; 2]; ROWS], Error> {
     let layout = CacheLayout::nhd([ROWS, 1, 1, 2]).expect("a small cache");
     let on = |rope: Rope| {
@@ -392,7 +392,7 @@ fn moved(rows: &Rows<'_>) -> Result<[[f64; 2]; ROWS], Error> {
 
 const ROWS: usize = 3;
 
-/// Demands that rows move keys, and that the keys have this squared length.
+/// Asserts that rows move keys, and that the moved keys have this squared length.
 #[track_caller]
 fn have_square(rows: &Rows<'_>, square: f64) {
     for key in moved(rows).expect("a shift") {
@@ -401,14 +401,14 @@ fn have_square(rows: &Rows<'_>, square: f64) {
     }
 }
 
-/// One pair of a YaRN model, which has an attention factor.
+/// Returns one pair of a YaRN model, which has an attention factor.
 fn yarn(factor: f64) -> Frequencies<'static> {
     let scaling = Scaling::Yarn(Yarn::new(factor, 32768));
     Frequencies::new(2, 1e4, &scaling).expect("sane parameters")
 }
 
-/// Cached keys have the attention factor of their model, so rows that have it as well are refused: keys of squared
-/// length 2 would get 2.59. Rows of a shift, rows whose factor nobody has told, and rows that are said to have 1 move
+/// Cached keys contain the attention factor of their model, and rows that contain it as well are refused: keys of
+/// squared length 2 would get 2.59. Rows of a shift, rows of unknown factor, and rows with a declared factor of 1 move
 /// keys.
 #[test]
 fn rows_with_an_attention_factor_do_not_move_keys() {
@@ -431,7 +431,7 @@ fn rows_with_an_attention_factor_do_not_move_keys() {
     assert_eq!(moved(&back), Err(error));
     have_square(&old.shift(&positions).expect("deltas"), 2.0);
 
-    // Given rows are taken as they are, unless their factor was told.
+    // Given rows are accepted unless a factor was declared.
     let row = rows.row(0).expect("a row");
     let values = [row.0[0], row.1[0]].repeat(ROWS);
     let given = || Rows::new(&values, [ROWS, 2]).expect("rows");
@@ -458,7 +458,7 @@ fn rows_between_frequencies_move_keys() {
     have_square(&moves.range(0..ROWS).expect("rows"), 2.0 * ratio * ratio);
 }
 
-/// What undoes such rows moves keys too.
+/// The inverse of such rows moves keys, too.
 #[test]
 fn inverted_rows_between_frequencies_move_keys_back() {
     let (old, new) = (yarn(4.0), yarn(8.0));
@@ -470,8 +470,8 @@ fn inverted_rows_between_frequencies_move_keys_back() {
     have_square(&back, 2.0 / (ratio * ratio));
 }
 
-/// A delta of zero leaves every bit, also those that no rounding would give again: payloads of NaN, a scale that is not
-/// the one that would be made.
+/// A delta of zero keeps every bit, also bits that no rounding would restore: payloads of NaN, and a scale that differs
+/// from the one that would be made.
 #[test]
 fn a_delta_of_zero_keeps_the_bits() {
     let source = &mut Source::random("a_delta_of_zero_keeps_the_bits");
@@ -524,7 +524,8 @@ fn a_delta_of_zero_keeps_the_bits() {
     }
 }
 
-/// Keys of four tokens and two heads as a cache shifts them, and as a tensor rotates them, which skips no token.
+/// Compares keys of four tokens and two heads, shifted in a cache, with their rotation in a tensor, which skips no
+/// token.
 fn shifted_as_rotated(source: &mut Source<'_>, rows: &Rows<'_>, doing: &str) {
     let shape = [1, 4, 2, 40];
     let x: Vec<f32> = (0..320).map(|_| source.unit() + 2.0).collect();
@@ -543,8 +544,8 @@ fn shifted_as_rotated(source: &mut Source<'_>, rows: &Rows<'_>, doing: &str) {
     }
 }
 
-/// A token is skipped only if no pair of it moves: on one axis of three, that of the last pairs; by an angle whose cos
-/// is 1 in f32; by half a turn, whose sin is 0; in one head of two.
+/// A token is skipped only if no pair of it moves. Tested moves: on one axis of three, the axis of the last pairs; by
+/// an angle whose cos is 1 in f32; by half a turn, whose sin is 0; in one head of two.
 #[test]
 fn one_pair_that_moves_moves_its_token() {
     let source = &mut Source::random("one_pair_that_moves_moves_its_token");

@@ -1,4 +1,4 @@
-//! What the documentation says about values that are no ordinary numbers.
+//! The documented behavior of special values.
 
 use half::{bf16, f16};
 use rope_core::{Backend, Pairing, Tensor, TensorMut};
@@ -7,7 +7,7 @@ use rope_tests::{Angles, Number, Rotation, Source, Stored, each_element, each_el
 
 use crate::properties::{rotate_by, rows, steps};
 
-/// Of a head of 40 channels whose first 36 rotate by nothing, channel by channel.
+/// Returns a head of 40 channels whose first 36 rotate by a zero angle, channel by channel.
 fn through<I: Number, O: Number>(backend: Backend, pairing: Pairing, x: &[I]) -> Vec<O> {
     let angles = Angles {
         rows: 1,
@@ -30,15 +30,15 @@ fn through<I: Number, O: Number>(backend: Backend, pairing: Pairing, x: &[I]) ->
     y
 }
 
-/// The documentation of `Element`: infinities, subnormals and the sign of zero are kept by the conversions, what rounds
-/// beyond the largest value is an infinity, a NaN stays one.
+/// Tests the documentation of `Element`: conversions keep infinities, subnormals and the sign of zero, values that
+/// round beyond the largest one become infinities, and a NaN stays a NaN.
 fn special_values<I: Number, O: Number>() {
     for backend in Backend::available() {
         for pairing in Pairing::ALL {
             for &special in I::SPECIAL {
                 let value = I::from_bits(special);
                 for channel in 0..40 {
-                    // Zeros beside it: -0 where it rotates with a second member, so that the sum has the sign of that.
+                    // The other channels are zeros: -0 beside a second member, whose sign the sum then keeps.
                     let mut x = vec![I::from_f32(0.0); 40];
                     let second = match pairing {
                         Pairing::Half => (18..36).contains(&channel),
@@ -78,7 +78,7 @@ fn special_values_are_kept() {
     each_element_pair!(special_values());
 }
 
-/// A special value reaches the two members of its pair, and no other channel.
+/// Tests that a special value affects the two members of its pair and no other channel.
 fn stays_in_its_pair<E: Number>(source: &mut Source<'_>) {
     let shape = [1, 1, 1, 100];
     let rows = rows(&steps(source, 48), &[77], 1.0);
@@ -119,7 +119,7 @@ fn a_special_value_stays_in_its_pair() {
     each_element!(stays_in_its_pair(source));
 }
 
-/// An infinity times zero: the angle of position 0 makes a NaN of an infinity's partner, as the definition does.
+/// Infinity times zero: the angle of position 0 turns an infinity's partner into a NaN, as the definition does.
 #[test]
 fn an_infinity_beside_a_sine_of_zero_makes_its_partner_not_a_number() {
     for backend in Backend::available() {
@@ -138,7 +138,7 @@ fn an_infinity_beside_a_sine_of_zero_makes_its_partner_not_a_number() {
     }
 }
 
-/// What is finite may overflow, in the product, in the sum, and where it is rounded.
+/// Finite values may overflow in the product, in the sum, and in the rounding.
 #[test]
 fn overflow_is_an_infinity() {
     let rows = Stored::plain(Angles {

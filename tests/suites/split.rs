@@ -1,4 +1,4 @@
-//! The bits do not depend on how a rotation is divided.
+//! The bits do not depend on the division of a rotation.
 
 use half::bf16;
 use rope_core::{Backend, Dimension, Error, Rope, Rows, Tensor, TensorMut};
@@ -7,16 +7,16 @@ use rope_tests::{Number, Placed, Rotation, Source, Stored, compare, each_element
 
 const DIMENSIONS: [Dimension; 3] = [Dimension::Batch, Dimension::Tokens, Dimension::Heads];
 
-/// The rows of a part: `token` is its first, `batch` its first sequence.
+/// The rows of a part: `token` is its first token, `batch` its first sequence.
 struct Part {
     batch: usize,
     token: usize,
-    /// How many splits have led to it.
+    /// Number of splits that led to the part.
     depth: usize,
 }
 
-/// Rotates a part with its own rows. They are one range, unless it is some tokens of several sequences that have rows
-/// of their own each; then those tokens are split off, sequence by sequence.
+/// Rotates a part with its own rows. They are one range, except for some tokens of several sequences with separate
+/// rows; these tokens are split off, sequence by sequence.
 fn rotate<E: Number>(
     rope: &Rope,
     tensor: TensorMut<'_, E>,
@@ -40,7 +40,7 @@ fn rotate<E: Number>(
         rope.rotate(&mut tensor, &rows).expect("rows that fit");
         return;
     }
-    // Some tokens of each sequence: their rows are not one range, so they are gathered.
+    // Some tokens of each sequence: their rows are no range and are gathered.
     let (mut cos, mut sin) = (Vec::new(), Vec::new());
     for batch in 0..shape.batch {
         for token in 0..shape.tokens {
@@ -57,7 +57,7 @@ fn rotate<E: Number>(
     rope.rotate(&mut tensor, &rows).expect("rows that fit");
 }
 
-/// Splits until nothing is left to split or the source has had enough, and rotates the parts. Returns how many.
+/// Splits until nothing is left to split or the source ends, and rotates the parts. Returns their number.
 fn divide<E: Number>(
     source: &mut Source<'_>,
     rope: &Rope,
@@ -226,7 +226,8 @@ fn into_another_tensor() {
     }
 }
 
-/// The dimension with the longest stride always splits; one that others reach over does not, unless a part is empty.
+/// The dimension with the longest stride can always be split; a dimension that others reach over cannot, unless a part
+/// is empty.
 #[test]
 fn parts_that_interleave_are_refused() {
     let mut data = vec![0.0_f32; 192];
@@ -268,7 +269,7 @@ fn parts_that_interleave_are_refused() {
     }
 }
 
-/// Threads that share a plan and rows.
+/// Threads share a plan and rows.
 #[test]
 #[cfg(not(target_family = "wasm"))]
 fn threads_share_a_rotation() {

@@ -1,4 +1,4 @@
-//! A plan gives the same bits whether its stages are fused or run one after the other.
+//! A plan gives the same bits with fused stages and with stages one after the other.
 
 use rope_core::cache::{
     BlockFormat, CacheLayout, CacheMut, HeadScales, QuantFormat, QuantScale, ScaleLayout,
@@ -12,7 +12,7 @@ use rope_tests::number::{paint, values};
 use rope_tests::{Number, Placed, Source, each_element, each_element_pair};
 
 fn agree<I: Number, O: Number>(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usize) {
-    // Heads beside each other, and anywhere.
+    // Contiguous heads, and heads at any place.
     let (from, to) = match source.once_in(2) {
         true => (Placed::bshd(shape), Placed::bshd(shape)),
         false => (Placed::any(source, shape), Placed::any(source, shape)),
@@ -54,7 +54,7 @@ fn agree<I: Number, O: Number>(source: &mut Source<'_>, shape: [usize; 4], rotar
 #[test]
 fn fused_or_not() {
     let source = &mut Source::random("fused_or_not");
-    // Heads beside each other in a tile, alone in it, and too long for it.
+    // Several heads in a tile, a single one, and heads too long for a tile.
     for (head_dim, rotary_dim) in [
         (2, 2),
         (64, 64),
@@ -71,7 +71,7 @@ fn fused_or_not() {
     }
 }
 
-/// Codes of heads that are rotated, and of heads that are not: all kinds of scales, heads beside each other and apart.
+/// Tests codes of rotated and of unchanged heads: all kinds of scales, contiguous heads and heads with gaps.
 fn agree_in_codes<E: Number>(
     source: &mut Source<'_>,
     [tokens, heads, head_dim]: [usize; 3],
@@ -101,7 +101,7 @@ fn agree_in_codes<E: Number>(
             at: ScalePlace::Inline(head_dim),
         },
     ];
-    // Heads side by side, with room after each, and with their channels apart.
+    // Contiguous heads, heads with room after each, and heads with strided channels.
     let beside = CacheLayout::nhd([tokens, 1, heads, head_dim]);
     let roomy = CacheLayout::nhd([tokens, 1, heads, head_dim + 32])
         .and_then(|layout| layout.channels(0..head_dim));
@@ -183,7 +183,7 @@ fn agree_in_codes<E: Number>(
 #[test]
 fn codes_in_stages_or_not() {
     let source = &mut Source::random("codes_in_stages_or_not");
-    // Below, at and beyond the vectors of each backend; many heads in a tile, one, and too long for it.
+    // Below, at and above the vectors of each backend; many heads in a tile, one, and heads too long for it.
     for (head_dim, rotary_dim) in [
         (2, 2),
         (20, 8),
@@ -204,7 +204,7 @@ fn codes_in_stages_or_not() {
     }
 }
 
-/// A norm of heads and the rotation after it, out of place: into a tensor, into slots, and into codes.
+/// Tests a norm of heads and the rotation after it, out of place: into a tensor, into slots, and into codes.
 fn agree_in_norms<E: Number>(
     source: &mut Source<'_>,
     [tokens, heads, head_dim]: [usize; 3],

@@ -1,4 +1,4 @@
-//! Knobs change the time of a call and never its bits: tables whose every threshold is at one end or the other.
+//! Parameters change the time of a call and never its bits: tables with every threshold at one end or the other.
 
 use half::bf16;
 use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale};
@@ -9,7 +9,7 @@ use rope_core::{Backend, Output, Pairing, Rope, Rows, Tensor, TensorMut};
 use rope_tests::number::{Number, paint};
 use rope_tests::{Placed, Source, Stored};
 
-/// Every threshold, and as many heads ahead.
+/// Returns a table with one value for every threshold, and a number of heads ahead.
 const fn extreme(size: usize, heads: usize) -> Tuning {
     let ahead = Ahead {
         heads: [heads; 2],
@@ -39,7 +39,7 @@ const fn extreme(size: usize, heads: usize) -> Tuning {
 
 static EXTREMES: [Tuning; 3] = [extreme(0, 3), extreme(usize::MAX, 0), extreme(1 << 12, 1)];
 
-/// What a call with a table leaves in memory.
+/// Returns the memory after a call with a table.
 type Call<E> = fn(&Rope, &Case<E>) -> Vec<u8>;
 
 struct Case<E> {
@@ -50,7 +50,7 @@ struct Case<E> {
 }
 
 impl<E: Number> Case<E> {
-    /// A NaN that was computed may be any NaN: parts have other tails than the whole.
+    /// Returns the bytes of elements. A computed NaN may be any NaN: parts have other remainders than the whole.
     fn bytes(values: &[E]) -> Vec<u8> {
         let bits = |value: &E| {
             if value.is_nan() {
@@ -63,7 +63,7 @@ impl<E: Number> Case<E> {
         bits.flat_map(u32::to_ne_bytes).collect()
     }
 
-    /// The same of sums.
+    /// Returns the bytes of sums.
     fn bytes_of_sums(values: &[f64]) -> Vec<u8> {
         let bits = |sum: &f64| {
             if sum.is_nan() {
@@ -158,7 +158,7 @@ fn calls<E: Number>() -> [(&'static str, Call<E>); 7] {
 
 fn same_bits<E: Number>(source: &mut Source<'_>) {
     let tables: Vec<_> = EXTREMES.iter().chain(TUNINGS).collect();
-    // Chunks of 16 tokens, and what they leave; heads of all lanes, and a tail.
+    // Chunks of 16 tokens, and a remainder; heads in all lanes, and a tail.
     for shape in [
         [1, 37, 5, 70],
         [3, 2, 33, 64],

@@ -1,7 +1,7 @@
-//! Any calls of the C API, in any order.
+//! Calls of the C API in any order.
 //!
-//! Pointers are null, misaligned, or lead to memory that is there; lengths are of memory that is there, or beyond all
-//! memory. That is all that a caller is asked to promise, so everything else may be anything.
+//! Pointers are null, misaligned, or lead to existing memory; lengths are of existing memory, or beyond all memory. The
+//! caller promises no more than that, and everything else may have any value.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::{null, null_mut};
@@ -14,11 +14,11 @@ use crate::c::{full_rows, in_slots, moved_by, moved_from, strided_rows, tensor_a
 use crate::gguf::{File, Value};
 
 const FLOATS: usize = 2048;
-/// Parts of the memory, which what has to be apart is mostly given.
+/// Number of parts of the memory; memories that must be disjoint mostly get separate parts.
 const PARTS: usize = 8;
 const PLACES: usize = 3;
 
-/// The number of an integer type, mostly: three are the first of `rope_number`, and one is its last.
+/// Returns mostly the number of an integer type: one of the first three or the last of `rope_number`.
 fn integer_type(source: &mut Source<'_>) -> i32 {
     match choice(source, 4) {
         4 => rope_number::U64 as i32,
@@ -27,9 +27,9 @@ fn integer_type(source: &mut Source<'_>) -> i32 {
 }
 const PLACE: usize = ROPE_FREQUENCIES_HEAD + 5 * ROPE_FREQUENCIES_CHUNK;
 
-/// Memory that calls may name, and the handles that are there.
+/// The memory that calls may name, and the existing handles.
 struct World {
-    /// Tensors, rows, ids and lists lie here, over one another.
+    /// Overlapping tensors, rows, ids and lists.
     memory: Box<[f64; FLOATS / 2]>,
     /// The storage of frequencies; each is in use by the handle beside it.
     places: [(Box<[u8; PLACE]>, *mut rope_frequencies); PLACES],
@@ -44,12 +44,12 @@ struct World {
     rows: Option<rope_angles>,
 }
 
-/// Calls in any order: none crashes, each answers with a status that has a message, and what is refused leaves every
-/// tensor as it was.
+/// Makes calls in any order: none crashes, each returns a status that has a message, and refused calls leave every
+/// tensor unchanged.
 ///
 /// # Panics
 ///
-/// If that is not so.
+/// If an assertion fails.
 pub fn calls(source: &mut Source<'_>) {
     let mut world = World {
         memory: Box::new([0.0; FLOATS / 2]),
@@ -61,7 +61,7 @@ pub fn calls(source: &mut Source<'_>) {
         garbage: Box::new([[0x5555_5555_5555_5555; 8]; 32]),
         rows: None,
     };
-    // Integers, which may be ids; doubles; and pairs of floats, some of them twice, as PyTorch's cos has them.
+    // Integers, which may be ids; doubles; and pairs of floats, some of them repeated as in PyTorch's cos.
     for (index, value) in world.memory.iter_mut().enumerate() {
         let index = match index / 8 % 12 {
             11 => index & !7,
@@ -77,7 +77,7 @@ pub fn calls(source: &mut Source<'_>) {
         world.call(source);
     }
     for table in world.tables.drain(..) {
-        // SAFETY: a table that is freed once.
+        // SAFETY: the table is freed once.
         let status = unsafe { rope_table_free(table) };
         assert_eq!(status, rope_status::Ok);
     }
@@ -87,7 +87,7 @@ pub fn calls(source: &mut Source<'_>) {
         assert_eq!(status, rope_status::Ok);
     }
     for frequencies in world.owned.drain(..) {
-        // SAFETY: frequencies that are freed once.
+        // SAFETY: the frequencies are freed once.
         let status = unsafe { rope_frequencies_free(frequencies) };
         assert_eq!(status, rope_status::Ok);
     }
@@ -135,8 +135,8 @@ enum Call {
     InitialOrGrid,
 }
 
-/// All of them: the compiler warns of one that is missing. Those that rotate a tensor, and those that make frequencies
-/// in the caller's memory, are there twice, as is what writes a cache, and the backward pass.
+/// All calls; the compiler warns of a missing one. Calls that rotate a tensor, make frequencies in the caller's memory,
+/// write a cache, or run the backward pass are listed twice.
 const CALLS: &[Call] = &[
     Call::Rotate,
     Call::Rotate,
@@ -202,7 +202,7 @@ fn spoilt<T>(source: &mut Source<'_>, pointer: *mut T) -> *mut T {
     }
 }
 
-/// A value of an enumeration other than 0, mostly; 0 is what other members are left at.
+/// Returns mostly a value of an enumeration other than 0; other members keep 0.
 macro_rules! choice {
     ($source:expr, $kind:ident) => {{
         let values = $kind::ALL.iter().map(|&value| value as usize);
@@ -218,7 +218,7 @@ fn choice(source: &mut Source<'_>, last: usize) -> i32 {
     }
 }
 
-/// Small as a rule.
+/// Returns an extent that is mostly small.
 fn extent(source: &mut Source<'_>) -> usize {
     match source.below(32) {
         1 => usize::MAX - source.below(3),
@@ -229,7 +229,7 @@ fn extent(source: &mut Source<'_>) -> usize {
 }
 
 impl World {
-    /// Some memory, and how many `T` are there; a number that no memory can hold now and then.
+    /// Returns some memory and the number of `T` in it; sometimes a number that no memory can hold.
     fn some<T>(&mut self, source: &mut Source<'_>) -> (*mut c_void, usize) {
         let first = self.memory.as_mut_ptr().cast::<u8>();
         let bytes = size_of_val(&*self.memory);
@@ -297,7 +297,7 @@ impl World {
             .fold(0_usize, |sum, &pairs| sum.saturating_add(pairs));
         rope_axes {
             kind: choice!(source, rope_axes_kind),
-            // Those of M-RoPE have to be that many.
+            // The channels of M-RoPE's pairs must be that many.
             rotary_dim: match source.once_in(2) {
                 true => covered.saturating_mul(2),
                 false => extent(source),
@@ -315,7 +315,7 @@ impl World {
     fn scaling(&mut self, source: &mut Source<'_>) -> rope_scaling {
         let mut scaling: rope_scaling = zero();
         let kind = choice!(source, rope_scaling_kind);
-        // SAFETY: a struct.
+        // SAFETY: `scaling` is a local struct.
         let _ = unsafe { rope_scaling_init(&mut scaling, kind) };
         scaling.kind = kind;
         let [a, b, c, d] = [(); 4].map(|()| number(source));
@@ -349,7 +349,7 @@ impl World {
         let (list, count) = self.some::<f64>(source);
         (scaling.short_factor, scaling.long_factor, scaling.alphas) =
             (list.cast(), list.cast(), list.cast());
-        // A float for every double: there are as many.
+        // A float for every double; the counts are equal.
         scaling.freq_factors = list.cast();
         scaling.count = count;
         scaling
@@ -358,7 +358,7 @@ impl World {
     fn positions(&mut self, source: &mut Source<'_>) -> rope_positions {
         if source.once_in(2) {
             let count = extent(source);
-            // As many as memory holds, or more than any does: never so many that it takes minutes.
+            // As many as memory holds, or more than any memory holds; never a number that takes minutes.
             let count = if count > 1 << 16 {
                 count | 1 << (usize::BITS - 2)
             } else {
@@ -474,7 +474,7 @@ impl World {
         }
         if source.once_in(8) {
             rows.per_channel = 1;
-            // Of what fits as pairs, half as many channels.
+            // Full-width rows of half as many channels need the same memory.
             rows.rotary_dim /= if source.once_in(3) { 1 } else { 2 };
         }
         rows
@@ -509,8 +509,8 @@ impl World {
         let (plan, x, y) = (self.plan(source), self.tensor(source), self.tensor(source));
         let (plan, q, k) = (given(source, &plan), given(source, &x), given(source, &y));
         let before = self.memory.clone();
-        // SAFETY: every pointer is null, misaligned, or leads to as much memory as is said, or more is said than any
-        // memory holds; handles are live ones, or other memory of the same size.
+        // SAFETY: every pointer is null, misaligned, or leads to as much memory as stated, or the stated length exceeds
+        // any memory; handles are live ones, or other memory of the same size.
         let status = unsafe {
             match source.one_of(CALLS) {
                 Call::Rotate => {
@@ -574,7 +574,7 @@ impl World {
                     rope_frequencies_free(self.owned.swap_remove(index))
                 }
                 Call::Free => {
-                    // What is not to be freed.
+                    // A handle that must not be freed.
                     let other = match source.below(3) {
                         0 => null_mut(),
                         1 => self.garbage.as_mut_ptr().cast(),
@@ -652,7 +652,7 @@ impl World {
                     status
                 }
                 Call::TableFreeOrSinusoidal if !self.tables.is_empty() && source.once_in(2) => {
-                    // Its rows are gone with it.
+                    // The rows of the table are freed with it.
                     self.rows = None;
                     let index = source.below(self.tables.len());
                     rope_table_free(self.tables.swap_remove(index))
@@ -729,7 +729,7 @@ impl World {
                     let stages = self.stages(source, x.layout.shape);
                     let chain = stages.chain(source);
                     let [batch, tokens, heads, _] = x.layout.shape;
-                    // As many as it takes, mostly.
+                    // Mostly the right number of rows.
                     let rows = batch.saturating_mul(tokens);
                     let needed = source.one_of(&[rows, rows.saturating_mul(heads), len]);
                     let len = at_most(len, needed);
@@ -845,7 +845,7 @@ impl World {
         assert_ne!(status, rope_status::Internal, "a panic");
         assert_ne!(status, rope_status::Refused, "a reason without a name");
         let message = rope_error_message(status as i32);
-        // SAFETY: static text.
+        // SAFETY: the message is static text.
         assert!(!unsafe { CStr::from_ptr(message) }.is_empty());
         if status != rope_status::Ok {
             detail(source);
@@ -857,11 +857,11 @@ impl World {
         }
     }
 
-    /// Frequencies in one of the places, whose handle is then in use, or in memory that is used for all.
+    /// Places frequencies in one of the places, which the handle then uses, or in memory that all calls use.
     ///
     /// # Safety
     ///
-    /// None besides that of the calls.
+    /// As for the C calls that it makes.
     unsafe fn place(&mut self, source: &mut Source<'_>) -> rope_status {
         let (axes, scaling, (list, count)) = (
             self.axes(source),
@@ -914,11 +914,11 @@ impl World {
         status
     }
 
-    /// Frequencies from the text of a configuration, with all kinds of errors in it.
+    /// Makes frequencies from the text of a configuration with all kinds of errors.
     ///
     /// # Safety
     ///
-    /// None besides that of the calls.
+    /// As for the C calls that it makes.
     unsafe fn configure(&mut self, source: &mut Source<'_>) -> rope_status {
         const TEXTS: [&[u8]; 6] = [
             br#"{"model_type":"llama","head_dim":64,"rope_theta":10000.0}"#,
@@ -991,7 +991,7 @@ impl World {
         status
     }
 
-    /// A model from the bytes of a GGUF file, whole or cut off, with all kinds of errors beside it.
+    /// Reads a model from the bytes of a GGUF file, whole or cut off, with all kinds of errors.
     fn read_gguf(&mut self, source: &mut Source<'_>) {
         let keys = [
             ("general.architecture", Value::text("llama")),
@@ -1041,7 +1041,7 @@ impl World {
     }
 }
 
-/// As many of what there is, unless more was said than any memory holds, which stays so.
+/// Limits a count to the available room, unless the count exceeds any memory; then it stays.
 fn at_most(room: usize, count: usize) -> usize {
     if room < usize::MAX / 64 {
         room.min(count)
@@ -1050,7 +1050,7 @@ fn at_most(room: usize, count: usize) -> usize {
     }
 }
 
-/// As many as two places have; more than any memory holds if that is said of one.
+/// Returns the smaller room of two places, or a count beyond any memory if one place has it.
 fn both(room: usize, other: usize) -> usize {
     if room.max(other) < usize::MAX / 64 {
         room.min(other)
@@ -1060,7 +1060,7 @@ fn both(room: usize, other: usize) -> usize {
 }
 
 impl World {
-    /// A part of the memory, and how many `T` it has; any memory now and then.
+    /// Returns a part of the memory and the number of `T` in it; sometimes any memory.
     fn part<T>(&mut self, source: &mut Source<'_>, index: usize) -> (*mut c_void, usize) {
         if source.once_in(24) {
             return self.some::<T>(source);
@@ -1090,7 +1090,7 @@ impl World {
         tensor_at(data, len, choice!(source, rope_element), layout)
     }
 
-    /// Rows for a tensor, mostly.
+    /// Returns rows that mostly fit a tensor.
     fn rows_for(
         &mut self,
         source: &mut Source<'_>,
@@ -1102,7 +1102,7 @@ impl World {
         if source.once_in(8) {
             return self.some_rows(source);
         }
-        // Of each head, now and then.
+        // Sometimes a row for each head.
         let of_heads = if source.once_in(3) { heads } else { 1 };
         let needed = rows.saturating_mul(rotary_dim).saturating_mul(of_heads);
         rope_angles {
@@ -1111,7 +1111,7 @@ impl World {
         }
     }
 
-    /// A plan that works in place, mostly.
+    /// Returns a plan that mostly works in place.
     fn right_plan(&mut self, source: &mut Source<'_>) -> rope_plan {
         let plan = self.plan(source);
         if source.once_in(8) {
@@ -1137,7 +1137,7 @@ impl World {
         }
     }
 
-    /// What a chain points to, mostly of numbers that fit a tensor.
+    /// Returns the stages of a chain, mostly with numbers that fit a tensor.
     fn stages(
         &mut self,
         source: &mut Source<'_>,
@@ -1159,7 +1159,7 @@ impl World {
             1e-6
         };
         (norm.weight, norm.bias) = (self.weights(source, all), self.weights(source, all));
-        // Without weights, half of the time as it says.
+        // Half of the norms without weights use a formula without weights.
         if norm.weight.count == 0 && source.once_in(2) {
             norm.weighted = 0;
         }
@@ -1182,7 +1182,7 @@ impl World {
         let block = match source.below(8) {
             0 => 1 << source.below(12),
             1 => extent(source),
-            // One that divides a head, mostly.
+            // Mostly a block that divides a head.
             2..4 if head_dim > 0 => 1 << source.below(head_dim.trailing_zeros() as usize + 1),
             _ => 0,
         };
@@ -1192,7 +1192,7 @@ impl World {
         };
         if source.once_in(8) {
             let preset = choice!(source, rope_hadamard_preset);
-            // SAFETY: a struct.
+            // SAFETY: the pointer leads to a local struct.
             let status =
                 unsafe { rope_hadamard_init(given_mut(source, &mut hadamard), preset, head_dim) };
             assert_ne!(status, rope_status::Internal);
@@ -1216,7 +1216,7 @@ impl World {
         }
     }
 
-    /// A cache, mostly for the heads of a tensor, and in these parts of the memory.
+    /// Returns a cache in these parts of the memory, mostly for the heads of a tensor.
     fn cache(
         &mut self,
         source: &mut Source<'_>,
@@ -1250,7 +1250,7 @@ impl World {
             channels: [0, 0],
         };
         if source.once_in(2) {
-            // Those of nhd.
+            // The strides of nhd.
             layout.strides.channel = 1;
             layout.strides.head = head_dim;
             layout.strides.token = heads.wrapping_mul(head_dim);
@@ -1322,7 +1322,7 @@ impl World {
     }
 
     fn ids(&mut self, source: &mut Source<'_>, count: usize) -> rope_ids {
-        // Where integers are.
+        // The parts with integers.
         let part = source.one_of(&[3, 6]);
         let (values, room) = self.part::<i64>(source, part);
         rope_ids {
@@ -1336,7 +1336,7 @@ impl World {
         }
     }
 
-    /// Slots, mostly as many as a tensor has tokens.
+    /// Returns mostly as many slots as a tensor has tokens.
     fn slots(&mut self, source: &mut Source<'_>, shape: [usize; 4]) -> rope_slots {
         let [batch, tokens, ..] = shape;
         let needed = batch.saturating_mul(tokens);
@@ -1487,7 +1487,7 @@ impl World {
     ///
     /// # Safety
     ///
-    /// None besides that of the calls.
+    /// As for the C calls that it makes.
     unsafe fn fill_shift(&mut self, source: &mut Source<'_>) -> rope_status {
         let (frequencies, old) = (self.frequencies(source), self.frequencies(source));
         let (from, to) = (self.positions(source), self.positions(source));
@@ -1512,11 +1512,11 @@ impl World {
         status
     }
 
-    /// Rows that move keys, in a table.
+    /// Makes a table of rows that move keys.
     ///
     /// # Safety
     ///
-    /// None besides that of the calls.
+    /// As for the C calls that it makes.
     unsafe fn table_shift(&mut self, source: &mut Source<'_>) -> rope_status {
         let (frequencies, old) = (self.frequencies(source), self.frequencies(source));
         let (from, to) = (self.positions(source), self.positions(source));
@@ -1546,7 +1546,7 @@ impl World {
 
 /// Gradients: two tensors that are read, or one that is written, and the sums of pairs.
 impl World {
-    /// Sums of pairs, mostly of the shape that fits a tensor.
+    /// Returns sums of pairs, mostly of a shape that fits a tensor.
     fn gradients(
         &mut self,
         source: &mut Source<'_>,
@@ -1567,7 +1567,7 @@ impl World {
         self.there(sums.cast(), [rows, heads, pairs])
     }
 
-    /// The sums, no more than there are: fewer rows, unless it is more than any memory holds.
+    /// Limits the sums to the available ones by fewer rows, unless their number exceeds any memory.
     fn there(&self, sums: *mut f64, [rows, heads, pairs]: [usize; 3]) -> rope_pair_gradients {
         let end = self.memory.as_ptr_range().end.addr();
         let room = end.saturating_sub(sums.addr()) / size_of::<f64>();
@@ -1584,7 +1584,7 @@ impl World {
 
     /// # Safety
     ///
-    /// None besides that of the calls.
+    /// As for the C calls that it makes.
     unsafe fn backward(&mut self, source: &mut Source<'_>) -> rope_status {
         let plan = self.right_plan(source);
         let plan = rope_plan {
@@ -1634,7 +1634,7 @@ impl World {
 
     /// # Safety
     ///
-    /// None besides that of the calls.
+    /// As for the C calls that it makes.
     unsafe fn terms(&mut self, source: &mut Source<'_>) -> rope_status {
         let plan = self.right_plan(source);
         let plan = rope_plan {
@@ -1647,7 +1647,7 @@ impl World {
             (dy.element, dy.layout) = (x.element, x.layout);
         }
         let shape = x.layout.shape;
-        // What is only read may be broadcast, so that a short memory makes a call of hours.
+        // Read-only tensors may be broadcast; a short memory could make a call of hours.
         if shape
             .iter()
             .fold(1, |all: usize, extent| all.saturating_mul(*extent))
@@ -1711,7 +1711,7 @@ impl World {
 
     /// # Safety
     ///
-    /// None besides that of the calls.
+    /// As for the C calls that it makes.
     unsafe fn reduce(&mut self, source: &mut Source<'_>) -> rope_status {
         let shape = self.near(source).layout.shape;
         let (angles, factors) = (
@@ -1782,7 +1782,7 @@ impl World {
 
     /// # Safety
     ///
-    /// None besides that of the calls.
+    /// As for the C calls that it makes.
     unsafe fn parameters(&mut self, source: &mut Source<'_>) -> rope_status {
         let ((frequencies, room), (gradients, more)) =
             (self.some::<f64>(source), self.some::<f64>(source));
@@ -1809,7 +1809,7 @@ fn mixed_bytes(axes: usize, heads: usize, pairs: usize) -> usize {
     bytes.saturating_add(ROPE_FREQUENCIES_HEAD)
 }
 
-/// Mixed frequencies, what they start from, and grids.
+/// Mixed frequencies, their initial values, and grids.
 impl World {
     /// Mixed frequencies that are there, mostly; those of a call, or else some that are always the same.
     fn mixed(&mut self, source: &mut Source<'_>) -> *mut rope_frequencies {
@@ -1824,7 +1824,7 @@ impl World {
                 pairs: 2,
             };
             let mut made = null_mut();
-            // SAFETY: all of it is there.
+            // SAFETY: all memory exists.
             let status = unsafe { rope_mixed_frequencies_new(&inverse, 1.0, 0, &mut made) };
             assert_eq!(status, rope_status::Ok);
             self.mixed_owned.push(made);
@@ -1843,18 +1843,18 @@ impl World {
                 .cast::<u8>()
                 .wrapping_add(8)
                 .cast(),
-            // Another kind of handle.
+            // A handle of another kind.
             4 => self.frequencies(source).cast(),
             _ if live.is_empty() => null_mut(),
             _ => source.one_of(&live),
         }
     }
 
-    /// Mixed frequencies on the heap, or in their place, whose handle is then in use.
+    /// Makes mixed frequencies on the heap, or in their place, which the handle then uses.
     ///
     /// # Safety
     ///
-    /// None besides that of the calls.
+    /// As for the C calls that it makes.
     unsafe fn mixed_make(&mut self, source: &mut Source<'_>) -> rope_status {
         let part = source.one_of(&[1, 4]);
         let (values, room) = self.part::<f64>(source, part);
@@ -1922,7 +1922,7 @@ impl World {
 
     /// # Safety
     ///
-    /// None besides that of the calls.
+    /// As for the C calls that it makes.
     unsafe fn mixed_free_or_describe(&mut self, source: &mut Source<'_>) -> rope_status {
         let frequencies = self.mixed(source);
         let mut info = zero::<rope_frequencies_info>();
@@ -1949,11 +1949,11 @@ impl World {
         }
     }
 
-    /// Rows of mixed frequencies in memory that is used for all, or in a table.
+    /// Makes rows of mixed frequencies in memory that all calls use, or in a table.
     ///
     /// # Safety
     ///
-    /// None besides that of the calls.
+    /// As for the C calls that it makes.
     unsafe fn mixed_rows(&mut self, source: &mut Source<'_>) -> rope_status {
         let frequencies = self.mixed(source);
         let positions = match source.once_in(2) {
@@ -1992,7 +1992,7 @@ impl World {
 
     /// # Safety
     ///
-    /// None besides that of the calls.
+    /// As for the C calls that it makes.
     unsafe fn initial_or_grid(&mut self, source: &mut Source<'_>) -> rope_status {
         let (storage, len) = self.some::<f64>(source);
         let (theta, heads, pairs) = (number(source), extent(source), 2 * source.below(9));
@@ -2022,7 +2022,7 @@ impl World {
     }
 }
 
-/// The operands that a chain points to.
+/// The stages that a chain points to.
 struct Stages {
     norm: rope_norm,
     scale: rope_scale,
@@ -2061,11 +2061,11 @@ fn read_only(x: &rope_operand, other: &rope_operand, source: &mut Source<'_>) ->
     }
 }
 
-/// The words of the last refusal, in a buffer of any size.
+/// Reads the text of the last refusal into a buffer of any size.
 fn detail(source: &mut Source<'_>) {
     let mut buffer = [0x7f_u8; 80];
     let size = source.below(65);
-    // SAFETY: there is room for more.
+    // SAFETY: the buffer has more room than stated.
     let status = unsafe { rope_error_detail(buffer.as_mut_ptr().cast(), size) };
     assert_eq!(status, rope_status::Ok);
     assert!(buffer[size..].iter().all(|&byte| byte == 0x7f));

@@ -1,9 +1,9 @@
-//! Context parallelism with processes that share nothing but ids: 2, 3 and 4 of them rotate the parts of a tensor, and
-//! what they send back is the whole, bit for bit.
+//! Context parallelism with processes that share nothing but ids: 2, 3 and 4 processes rotate the parts of a tensor,
+//! and the parts together equal the rotated tensor bit for bit.
 //!
-//! Each process gets the kind of its shard, its rank, the number of ranks and the sequences' offsets as arguments, and
-//! the values of its tokens on its input; it makes rows of the positions that it finds so, and writes what it rotated.
-//! The tokens are f32 of some heads.
+//! The arguments of a process are the kind of its shard, its rank, the number of ranks and the sequences' offsets; its
+//! input has the values of its tokens, f32 of some heads. The process makes rows for the positions of its tokens and
+//! writes the rotated tokens.
 
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
@@ -49,7 +49,7 @@ fn rotate(x: &mut [f32], positions: Positions<'_>) -> Result<(), Error> {
     Rope::new(Pairing::Half).rotate(&mut tensor, &rows)
 }
 
-/// One rank: from its input to its output.
+/// Runs one rank from its input to its output.
 fn rank_of(shard: Shard, offsets: &[u64]) -> Result<(), Any> {
     let mut bytes = Vec::new();
     std::io::stdin().read_to_end(&mut bytes)?;
@@ -65,7 +65,7 @@ fn rank_of(shard: Shard, offsets: &[u64]) -> Result<(), Any> {
     Ok(())
 }
 
-/// All of them, and the whole.
+/// Runs all ranks and compares their parts with the whole.
 fn all() -> Result<(), Any> {
     let own = std::env::current_exe()?;
     for (name, kind) in KINDS {

@@ -1,5 +1,5 @@
 //! C calls whose memories overlap. (The borrow checker refuses them in Rust.) The fuzz bodies `packed` and `memories`
-//! have any arrangement; here are the usual slips, with the words of each refusal.
+//! have any arrangement; this suite has the usual mistakes, with the text of each error.
 
 use std::ffi::CStr;
 use std::ptr::null;
@@ -23,12 +23,12 @@ const PLAN: rope_plan = rope_plan {
     scale: null(),
     hadamard: null(),
 };
-/// Of the packed row, tokens-major.
+/// Strides of the packed row, tokens-major.
 const STRIDES: [usize; 3] = [LEN, ROW * DIM, DIM];
 
 fn detail() -> String {
     let mut text = [0_u8; 256];
-    // SAFETY: there is so much room.
+    // SAFETY: the text has the stated room.
     let status = unsafe { rope_error_detail(text.as_mut_ptr().cast(), text.len()) };
     assert_eq!(status, rope_status::Ok);
     let text = CStr::from_bytes_until_nul(&text).expect("it ends");
@@ -82,7 +82,7 @@ fn rows() -> rope_angles {
     rope_rows_joined(ROWS.as_ptr(), ROWS.len(), DIM)
 }
 
-/// A call that is refused with these words, and that touches nothing.
+/// Asserts that a call is refused with these words and writes nothing.
 #[track_caller]
 fn refused(words: &str, call: impl FnOnce(&mut [f32]) -> rope_status) {
     let mut memory = memory();
@@ -101,7 +101,7 @@ fn qk_refused(q: Part, k: Part, words: &str) {
     });
 }
 
-/// Q and K are rotated, to the bits of one after the other.
+/// Asserts that Q and K are rotated, with the bits of one call after the other.
 #[track_caller]
 fn qk_rotated(q: Part, k: Part) {
     let (mut got, mut expected) = (memory(), memory());
@@ -132,7 +132,7 @@ fn q_and_k_that_share_heads() {
     // Fewer heads in the same memory.
     let words = "q is written and overlaps k, in 208 bytes from byte 0 of q";
     qk_refused(part(0, 3), part(0, 1), &format!("{words}; {SHARED}"));
-    // K of a packed row begins one head early, or an element.
+    // K of a packed row begins one head too early, or one element.
     let words = "q is written and overlaps k, in 224 bytes from byte 32 of q";
     qk_refused(part(0, 4), part(2 * DIM, 2), &format!("{words}; {SHARED}"));
     let words = "q is written and overlaps k, in 208 bytes from byte 44 of q";
@@ -141,7 +141,7 @@ fn q_and_k_that_share_heads() {
         part(3 * DIM - 1, 1),
         &format!("{words}; {SHARED}"),
     );
-    // The last head of K is the first of Q in the next token.
+    // The last head of K is the first head of Q in the next token.
     let words = "q is written and overlaps k, in 192 bytes from byte 48 of q";
     qk_refused(part(0, 3), part(3 * DIM, 4), &format!("{words}; {SHARED}"));
 }
@@ -150,7 +150,7 @@ fn q_and_k_that_share_heads() {
 fn q_and_k_with_ambiguous_strides() {
     const UNKNOWN: &str =
         "between one another they need equal strides in bytes, or a call of rope_rotate each";
-    // K has every seventh head of a row of six: no head of the first two of Q's.
+    // K has every seventh head of a row of six, and shares no head with the first two of Q.
     let k = part(3 * DIM, 1).strides([0, 7 * DIM, DIM]);
     let words = "q is written and overlaps k, in 176 bytes from byte 48 of q";
     qk_refused(part(0, 2), k, &format!("{words}; {UNKNOWN}"));
@@ -158,11 +158,11 @@ fn q_and_k_with_ambiguous_strides() {
 
 #[test]
 fn q_and_k_between_one_another() {
-    // Behind one another; Q, K and V of a packed row; K first; no K.
+    // One after another; Q, K and V of a packed row; K first; no K.
     qk_rotated(part(0, 6), part(LEN, 6));
     qk_rotated(part(0, 3), part(3 * DIM, 2));
     qk_rotated(part(2 * DIM, 4), part(0, 2));
-    // Heads-major: the heads of each lie one after another.
+    // Heads-major: the heads of each tensor lie one after another.
     let heads_major = [LEN, DIM, TOKENS * DIM];
     qk_rotated(
         part(0, 4).strides(heads_major),
@@ -173,7 +173,7 @@ fn q_and_k_between_one_another() {
     qk_rotated(part(0, 2).strides(strides), part(DIM, 2).strides(strides));
     let strides = [LEN, 2 * DIM, 2 * TOKENS * DIM];
     qk_rotated(part(0, 3).strides(strides), part(DIM, 3).strides(strides));
-    // One head of K in the gap after each head of Q's first, whatever the stride of its heads.
+    // One head of K in the gap after the first head of each of Q's tokens, for any stride of its heads.
     let strides = [0, ROW * DIM, usize::MAX];
     qk_rotated(
         part(0, 2).strides([LEN, ROW * DIM, 3 * DIM]),
@@ -197,7 +197,7 @@ fn source_and_target() {
         // SAFETY: the tensors lie in the memory, here and below.
         unsafe { rope_rotate_into(&PLAN, &y, &y, &rows()) }
     });
-    // Between one another.
+    // Interleaved.
     let words = "y is written and overlaps x, in 192 bytes from byte 0 of y; they must be disjoint; \
         rope_rotate rotates in place";
     refused(words, |memory| {
@@ -310,13 +310,13 @@ fn caches_and_scales() {
     });
 }
 
-/// What a call makes is apart from what it makes it of, and from what else it makes.
+/// The outputs of a call are disjoint from its inputs and from each other.
 #[test]
 fn results() {
     let mut frequencies = std::ptr::null_mut();
     let axes = rope_axes_text(DIM);
     let positions = rope_positions_range(0, 1);
-    // SAFETY: all of it is there, and freed once.
+    // SAFETY: all memory exists, and is freed once.
     unsafe {
         let made = rope_frequencies_new(&axes, 1e4, null(), &mut frequencies);
         assert_eq!(made, rope_status::Ok);
@@ -329,7 +329,7 @@ fn results() {
         );
         assert_eq!(rope_frequencies_free(frequencies), rope_status::Ok);
 
-        // The tokens of a rank, and how many there are, by the offsets of packed sequences.
+        // The tokens of a rank, and their number, by the offsets of packed sequences.
         let mut memory = [0_usize, 3, 8, 0];
         let (first, kind) = (memory.as_mut_ptr(), rope_positions_kind::StripedShard);
         let shard = rope_positions {
@@ -350,7 +350,7 @@ fn results() {
         }
 
         let json = r#"{"model_type": "llama", "head_dim": 64, "rope_theta": 10000.0}"#;
-        // Aligned as a pointer, which is checked before the overlap.
+        // Has the alignment of a pointer, which is checked before the overlap.
         #[repr(align(8))]
         struct Aligned(rope_plan);
         let mut plan = Aligned(PLAN);
