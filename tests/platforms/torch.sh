@@ -34,13 +34,24 @@ for line in "Requires-Dist: torch>=2.10" "Requires-Python: >=3.10" "Project-URL:
     grep -q "^$line" <<<"$metadata" || fail "the wheel's metadata has no line $line"
 done
 
-step "transformers 5.24.0"
+step "transformers 5.24.0, and its sources, which have the common tests"
 transformers=$temporary/transformers-5.24.0
 if [[ ! -d $transformers ]]; then
     rm -rf "$transformers.partial"
     "$python" -m pip install -q --disable-pip-version-check --target "$transformers.partial" transformers==5.24.0 \
         >>"$log" 2>&1 || unavailable "pip install transformers==5.24.0 failed"
     mv "$transformers.partial" "$transformers"
+fi
+sources=$temporary/transformers-sources
+if [[ ! -d $sources ]]; then
+    rm -rf "$sources.partial"
+    mkdir "$sources.partial"
+    "$python" -m pip download -q --disable-pip-version-check --no-deps --no-binary transformers -d "$sources.partial" \
+        transformers==5.24.0 >>"$log" 2>&1 || unavailable "pip download transformers==5.24.0 failed"
+    tar -xzf "$sources.partial"/transformers-5.24.0.tar.gz -C "$sources.partial" --strip-components 1
+    "$python" -m pip install -q --disable-pip-version-check --target "$sources.partial/needed" pytest parameterized \
+        >>"$log" 2>&1 || unavailable "pip install pytest parameterized failed"
+    mv "$sources.partial" "$sources"
 fi
 
 for version in "${versions[@]}"; do
@@ -59,6 +70,10 @@ for version in "${versions[@]}"; do
     tests env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$torch:$temporary/installed:$transformers" \
         LD_LIBRARY_PATH="$temporary/stubs-$version" "$python" tests/run.py
 done
+
+step "the common model tests of transformers"
+tests env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$torch:$temporary/installed:$transformers:$sources/needed" \
+    LD_LIBRARY_PATH="$temporary/stubs-$version" "$python" tests/common_models.py "$sources"
 
 step "as a runner of the bench"
 # Two pairings, two cases, three elements; `rotate_half` is of one pairing.

@@ -13,9 +13,12 @@
 //! | `attributes` | attributes that several operators have |
 //! | `tables` | tables of cos and sin, and position ids: the rows of a call |
 //! | `heads` | a tensor of rank 3 or 4 as batch, tokens, heads and channels |
+//! | `dialect` | Python's names for Rust's, in messages |
 //! | `rotation` | rotates heads by rows, on ONNX Runtime's threads |
 
 mod attributes;
+// A link to rope-torch's file.
+mod dialect;
 mod embedding;
 mod exact;
 mod heads;

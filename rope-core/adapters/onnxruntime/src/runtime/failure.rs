@@ -9,10 +9,6 @@ use rope_core::internals::Renamed;
 
 use super::Api;
 
-/// Python's names, which are those of rope-torch.
-#[path = "../../../torch/src/dialect.rs"]
-mod dialect;
-
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 /// Why a session is not made, or a call is not run.
@@ -34,7 +30,7 @@ impl From<rope_core::Error> for Failure {
     fn from(error: rope_core::Error) -> Self {
         let named = Renamed {
             text: error,
-            names: dialect::NAMES,
+            names: crate::dialect::NAMES,
         };
         invalid(named.to_string())
     }
