@@ -3,15 +3,18 @@
 //! | function | reader |
 //! |---|---|
 //! | [`in_stages`] | the suites, which compare fused calls with it; `rope-bench stages`, which measures the gain |
-//! | [`moving`] | the C API, whose `rope_rows` stores whether rows move keys |
-//! | [`check_query_and_key`] | the C API, which cannot borrow Q and K of one packed row at once |
+//! | [`moving`] | the C API, whose `rope_angles` says whether rows move keys |
+//! | [`over`] | the C API, whose prepared calls keep rows without their memory |
+//! | [`AnySource`], [`AnyTarget`], [`AnyAngles`] | the C API, which links one copy of a verb for all of them |
+//! | [`check_query_and_key`], [`check_query_and_key_by`] | the C API, which cannot borrow Q and K of one packed row at once |
 //! | [`tuned`], [`tuning`], [`TUNINGS`] | `rope-bench tune`, which measures other knobs; the suite `tuning` |
 //! | [`ERRORS`] | the C API and the suites `messages` and `refused`, whose lists name every error |
 //! | [`Renamed`] | the C API and rope-torch, whose messages name their own functions |
 
 use core::fmt;
 
-use crate::plan::Rope;
+use crate::plan::{self, Rope};
+pub use crate::plan::{AnyAngles, AnySource, AnyTarget};
 pub use crate::tuning::{Ahead, ROWS as TUNINGS, Tuning};
 use crate::{Error, Rows, Shape};
 
@@ -85,16 +88,32 @@ pub fn moving(rows: Rows<'_>) -> Rows<'_> {
     rows.moving()
 }
 
-/// Checks Q and K of these shapes against each other and the rows.
+/// Returns the rows over other values, as many and in the same order. Without `sin` they are the cos and then
+/// the sin of each row. A rotation by rows with fewer values panics.
+#[inline]
+pub fn over<'a>(rows: &Rows<'_>, cos: &'a [f32], sin: Option<&'a [f32]>) -> Rows<'a> {
+    rows.over(cos, sin)
+}
+
+/// Checks Q and K of these shapes against each other and against rows.
 ///
 /// # Errors
 ///
-/// The errors of [`Rope::rotate_qk`], except [`Error::RowMagnitude`].
-pub fn check_query_and_key(
+/// Those of [`Rope::rotate_qk`] but [`Error::RowMagnitude`].
+pub fn check_query_and_key_by(
     rope: &Rope,
     query: Shape,
     key: Shape,
     rows: &Rows<'_>,
 ) -> Result<(), Error> {
     rope.check_qk_shapes(query, key, rows)
+}
+
+/// Checks Q and K of these shapes against each other.
+///
+/// # Errors
+///
+/// [`Error::QueryKeyMismatch`] unless they differ in their heads only.
+pub fn check_query_and_key(query: Shape, key: Shape) -> Result<(), Error> {
+    plan::check_query_and_key(query, key)
 }

@@ -1,6 +1,5 @@
 //! A pass: a call after all checks, as passed to its executor. No later step can fail.
 
-pub(crate) mod threads;
 pub(crate) mod transform;
 pub(crate) mod walk;
 

@@ -4,6 +4,7 @@
 mod build;
 mod verbs;
 
+mod any;
 mod at;
 mod call;
 mod check;
@@ -16,17 +17,20 @@ mod outputs;
 mod parallel;
 mod plain;
 mod run;
+mod threads;
 mod window;
 
 use crate::describe::frequencies::RowsAt;
 use crate::describe::tensor::{Bytes, BytesMut};
 use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
-use crate::pass::threads::Threads;
 use crate::proof::Proof;
 use crate::tuning::Tuning;
 use crate::{Direction, Error, Pairing, Rows};
+use threads::Threads;
 
+pub use any::{AnyAngles, AnySource, AnyTarget};
 pub use call::Call;
+pub(crate) use check::check_query_and_key;
 pub use kinds::{Linear, LinearStages, Stages, WithStages};
 pub use operand::{Angles, NoRotation, Source, Target};
 pub use outputs::Output;

@@ -33,6 +33,8 @@ pub mod angles;
 pub mod backends;
 pub mod bodies;
 pub mod bounds;
+#[cfg(feature = "capi")]
+pub mod c;
 pub mod cache;
 pub mod chain;
 pub mod compare;

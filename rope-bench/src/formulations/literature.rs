@@ -25,7 +25,7 @@ pub struct Literature {
     pub pairing: &'static [Pairing],
     /// f32 moved, and operations, per rotated element.
     pub cost: fn(&Workload) -> (f64, f64),
-    /// Bytes of a table that does not stay in a cache.
+    /// The size in bytes of a table that does not stay in a cache.
     pub table: fn(&Workload) -> usize,
     /// Makes tables and temporaries.
     pub prepare: fn(&Case) -> Result<Box<dyn Runner>>,

@@ -3,7 +3,7 @@
 use crate::measuring::Time;
 use crate::results::CaseResult;
 
-/// From the fastest round to about the third quartile.
+/// The range from the fastest round to about the third quartile.
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
     pub low: f64,

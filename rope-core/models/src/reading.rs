@@ -656,7 +656,7 @@ impl<'c> Reading<'c> {
             (_, true) => asked,
             (_, false) => whole,
         };
-        // A factor that the code does not obey must agree with it.
+        // A factor that the code ignores must agree with it.
         if made != asked && !scaled {
             let key = "partial_rotary_factor";
             match (given(rope, key), given(self.config, key)) {

@@ -372,6 +372,19 @@ impl<'a> Rows<'a> {
         }
     }
 
+    /// Returns the rows, if they are not gathered, over other values.
+    #[inline]
+    pub(crate) fn over<'b>(&self, cos: &'b [f32], sin: Option<&'b [f32]>) -> Rows<'b> {
+        Rows {
+            values: match sin {
+                Some(sin) => RowValues::Apart(cos, sin),
+                None => RowValues::Joined(cos),
+            },
+            ids: None,
+            ..*self
+        }
+    }
+
     /// Refuses rows that would apply the attention factor twice to cached keys.
     #[inline]
     pub(crate) fn check_moves(&self) -> Result<(), Error> {

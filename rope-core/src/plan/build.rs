@@ -1,5 +1,6 @@
 //! Construction of a plan, and its settings.
 
+use super::threads::Threads;
 use super::window::WINDOW;
 use super::{Detour, Linear, Plain, Rope};
 use crate::kernel::rotation::RowFactors;
@@ -140,6 +141,12 @@ impl<S: Copy> Rope<S> {
 
     pub(crate) fn tuning(&self) -> &'static Tuning {
         self.tuning
+    }
+
+    /// The functions that run calls of a parallel plan on threads.
+    #[inline(always)]
+    pub(super) fn threads(&self) -> Option<&'static Threads> {
+        self.detour?.0.threads
     }
 
     /// Returns the instruction set and the tuning of this core.

@@ -107,7 +107,7 @@ impl<'a> Call<'a> {
             target,
             run: |call, runs| match &call.source {
                 Some(source) => {
-                    let target = &mut call.target;
+                    let (source, target) = (&source.operand(), &mut call.target.operand());
                     call.plan
                         .run_checked_between(&call.checked, source, target, runs)
                 }

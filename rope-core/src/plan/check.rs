@@ -364,7 +364,7 @@ impl<S> Rope<S> {
 
 /// Refuses Q and K that differ in more than their heads.
 #[inline]
-pub(super) fn check_query_and_key(query: Shape, key: Shape) -> Result<(), Error> {
+pub(crate) fn check_query_and_key(query: Shape, key: Shape) -> Result<(), Error> {
     let key = Shape {
         heads: query.heads,
         ..key

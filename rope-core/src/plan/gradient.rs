@@ -23,6 +23,7 @@
 //! on every backend, in every layout, and for every division of tokens among threads. Dividing heads or sequences that
 //! share a row would change the order, so a [`PairGradients`] splits by rows only.
 
+mod linear;
 mod parameters;
 mod reductions;
 mod sums;
@@ -34,7 +35,9 @@ pub(crate) use sums::SumFn;
 pub use wanted::Gradients;
 
 use core::ops::Range;
+use core::slice;
 
+use super::threads::RunSums;
 use crate::base::limits::MOST_CHANNELS;
 use crate::describe::rows::View;
 use crate::describe::tensor::{Bytes, BytesMut, Layout};
@@ -43,6 +46,7 @@ use crate::kernel::element::ElementKernels;
 use crate::kernel::elements::{BackwardFn, InPlaceKernels, OutOfPlaceKernels};
 use crate::kernel::gradient::{GradientLine, GradientTerm};
 use crate::kernel::line::SourceLine;
+use crate::pass::PartOfCall;
 use crate::pass::transform::Transform;
 use crate::pass::walk::{self, LineSpan, Prefetch, Walk};
 use crate::proof::Proof;
@@ -139,19 +143,20 @@ impl Rope {
         angles: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
         let (y_layout, layout) = (self.windowed(y.layout)?, self.windowed(tensor.layout)?);
-        let y = Bytes {
-            layout: &y_layout,
-            ..y
-        };
-        let mut dy = tensor.part(&layout);
-        let shape = dy.layout.shape();
+        let shape = layout.shape();
         let sharing = self.fit_in_place(shape, rows)?;
         let back = self.back()?;
-        let sequence_rows = angles.check([y.layout.shape(), shape])?;
+        let sequence_rows = angles.check([y_layout.shape(), shape])?;
         angles.check_pairs(rows)?;
         if shape.is_empty() {
             return Ok(());
         }
+        // A tensor whose heads lie outermost cannot be cut by the rows of its sums.
+        if self.threads().is_some() {
+            self.add_terms(sum, GradientTerm::Cross, [&y, &tensor.read()], angles)?;
+            return back.rotate_bytes(&mut tensor, rotate, rows);
+        }
+        let (y, mut dy) = (y.within(&y_layout), tensor.part(&layout));
         // One kernel does both if heads share their row and their sums.
         let (view, factors) = (rows.view(sharing), back.factors(rows.attention_factor()));
         let walk = Walk {
@@ -191,6 +196,15 @@ impl Rope {
         };
         walk::parts(shape, [1, chunk, shape.heads], each);
         Ok(())
+    }
+
+    /// Runs what adds to sums of a row for each token: on the threads of the plan, each with rows of its own.
+    fn on_rows(&self, tensor: &Bytes<'_>, sums: &mut [PairGradients<'_>], run: &RunSums<'_>) {
+        let shape = tensor.layout.shape();
+        match self.threads() {
+            None => run(PartOfCall::whole(shape), sums),
+            Some(threads) => (threads.sums)(self.tuning(), shape, tensor.size, sums, run),
+        }
     }
 
     /// Adds to gradients of angles, of factors, or of cos and sin: to the sums in a [`Gradients`], from its tensors,
@@ -276,41 +290,20 @@ impl Rope {
         if shape.is_empty() {
             return Ok(());
         }
-        let PairGradients {
-            heads: own,
-            pairs: channels,
-            ..
-        } = *cos;
-        let (proof, pairing, pairs) = (self.proof(), self.pairings().0, channels / 2);
-        let walk = Walk {
-            most: 1,
-            ..Walk::between([x.layout, g.layout], &View::NONE, None)
-        };
-        let head_dim = shape.head_dim;
-        staged::with_tile(2 * head_dim, &mut |tiles| {
-            let (first, second) = tiles.split_at_mut(head_dim);
-            let second = &mut second[..head_dim];
-            walk.run_dyn(&mut |span| {
-                staged::read_heads(proof, &span.source(x.bytes), element, head_dim, first);
-                staged::read_heads(proof, &span.written(g.bytes), element, head_dim, second);
-                let [sequence, token, head] = span.first;
-                let row = sequence * sequence_rows + token;
-                let at = (row * own + if own == 1 { 0 } else { head }) * channels;
-                let [cos, sin] =
-                    [&mut *cos.sums, &mut *sin.sums].map(|sums| &mut sums[at..][..channels]);
-                for pair in 0..pairs {
-                    let [i, j] = match pairing {
-                        Pairing::Half => [pair, pairs + pair],
-                        Pairing::Interleaved => [2 * pair, 2 * pair + 1],
-                    };
-                    let [xi, xj] = [i, j].map(|channel| f64::from(first[channel]));
-                    let [gi, gj] = [i, j].map(|channel| f64::from(second[channel]));
-                    cos[i] += xi * gi;
-                    sin[i] -= xj * gi;
-                    cos[j] += xj * gj;
-                    sin[j] += xi * gj;
-                }
-            });
+        let (proof, pairing) = (self.proof(), self.pairings().0);
+        let sums = &mut [cos.reborrow(), sin.reborrow()];
+        self.on_rows(&g, sums, &|part, sums| {
+            if let [cos, sin] = sums {
+                let layouts = [part.of_tensor(x.layout), part.of_tensor(g.layout)];
+                let tensors = [x.within(&layouts[0]), g.within(&layouts[1])];
+                add_channels(
+                    (proof, pairing),
+                    tensors,
+                    element,
+                    sequence_rows,
+                    [cos, sin],
+                );
+            }
         });
         Ok(())
     }
@@ -333,7 +326,7 @@ impl Rope {
         if shape.is_empty() {
             return Ok(());
         }
-        Terms {
+        let terms = Terms {
             sum: f32::SUMMED.0.of(self.pairings().1),
             proof: self.proof(),
             term: GradientTerm::Cross,
@@ -341,8 +334,18 @@ impl Rope {
             prefetch: Prefetch::NONE,
             first_row: 0,
             sequence_rows,
-        }
-        .add_transformed(transform, element, self.first_channel, angles);
+        };
+        self.on_rows(
+            dy,
+            slice::from_mut(&mut angles.reborrow()),
+            &|part, sums| {
+                let layouts = terms.layouts(&part);
+                for sums in sums {
+                    let terms = terms.within(&layouts);
+                    terms.add_transformed(transform, element, self.first_channel, sums);
+                }
+            },
+        );
         Ok(())
     }
 
@@ -362,7 +365,7 @@ impl Rope {
         if shape.is_empty() {
             return Ok(());
         }
-        Terms {
+        let terms = Terms {
             sum,
             proof: self.proof(),
             term,
@@ -370,13 +373,64 @@ impl Rope {
             prefetch: Prefetch::of(Access::Gradients, self.tuning(), shape, g.size),
             first_row: 0,
             sequence_rows,
-        }
-        .add(gradients);
+        };
+        self.on_rows(
+            &g,
+            slice::from_mut(&mut gradients.reborrow()),
+            &|part, sums| {
+                let layouts = terms.layouts(&part);
+                for sums in sums {
+                    terms.within(&layouts).add(sums);
+                }
+            },
+        );
         Ok(())
     }
 }
 
-/// The terms of two tensors, checked against their sums.
+/// Adds the gradients of cos and sin of full-width rows, channel by channel.
+fn add_channels(
+    (proof, pairing): (Proof, Pairing),
+    [x, g]: [Bytes<'_>; 2],
+    element: &'static OutOfPlaceKernels,
+    sequence_rows: usize,
+    [cos, sin]: [&mut PairGradients<'_>; 2],
+) {
+    let (own, channels) = (cos.heads, cos.pairs);
+    let walk = Walk {
+        most: 1,
+        ..Walk::between([x.layout, g.layout], &View::NONE, None)
+    };
+    let (head_dim, pairs) = (walk.shape.head_dim, channels / 2);
+    staged::with_tile(2 * head_dim, &mut |tiles| {
+        let (first, second) = tiles.split_at_mut(head_dim);
+        let second = &mut second[..head_dim];
+        walk.run_dyn(&mut |span| {
+            staged::read_heads(proof, &span.source(x.bytes), element, head_dim, first);
+            staged::read_heads(proof, &span.written(g.bytes), element, head_dim, second);
+            let [sequence, token, head] = span.first;
+            let row = sequence * sequence_rows + token;
+            let at = (row * own + if own == 1 { 0 } else { head }) * channels;
+            let [cos, sin] =
+                [&mut *cos.sums, &mut *sin.sums].map(|sums| &mut sums[at..][..channels]);
+            for pair in 0..pairs {
+                let [i, j] = match pairing {
+                    Pairing::Half => [pair, pairs + pair],
+                    Pairing::Interleaved => [2 * pair, 2 * pair + 1],
+                };
+                let [xi, xj] = [i, j].map(|channel| f64::from(first[channel]));
+                let [gi, gj] = [i, j].map(|channel| f64::from(second[channel]));
+                cos[i] += xi * gi;
+                sin[i] -= xj * gi;
+                cos[j] += xj * gj;
+                sin[j] += xi * gj;
+            }
+        });
+    });
+}
+
+/// Terms of two tensors, found to fit their sums.
+#[derive(Clone, Copy)]
 struct Terms<'a> {
     sum: SumFn,
     proof: Proof,
@@ -390,7 +444,24 @@ struct Terms<'a> {
     sequence_rows: usize,
 }
 
-impl Terms<'_> {
+impl<'a> Terms<'a> {
+    /// The layouts of both tensors in a part of the call.
+    fn layouts(&self, part: &PartOfCall) -> [Layout; 2] {
+        self.tensors.map(|(_, layout)| part.of_tensor(layout))
+    }
+
+    /// The terms of a part of both tensors.
+    fn within<'l>(&self, [x, g]: &'l [Layout; 2]) -> Terms<'l>
+    where
+        'a: 'l,
+    {
+        let [(x_bytes, _), (g_bytes, _)] = self.tensors;
+        Terms {
+            tensors: [(x_bytes, x), (g_bytes, g)],
+            ..*self
+        }
+    }
+
     /// Adds the terms, for each row in the order of its sequences and heads.
     fn add(&self, gradients: &mut PairGradients<'_>) {
         let [(x, x_layout), (g, g_layout)] = self.tensors;

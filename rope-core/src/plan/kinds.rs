@@ -4,15 +4,13 @@ use super::{Plain, Rope};
 use crate::describe::norm::{Norm, NormReach};
 use crate::describe::rows::{Rotation, RowSharing, View};
 use crate::describe::scale::Scale;
-use crate::describe::tensor::{Bytes, BytesMut};
-use crate::execute::choose;
+use crate::describe::tensor::Bytes;
 use crate::execute::ops;
 use crate::kernel::element::Element;
 use crate::kernel::elements::{NormRotateKernels, OutOfPlaceKernels};
-use crate::kernel::gradient::GradientTerm;
 use crate::pass::transform::Transform;
 use crate::pass::{PartOfCall, Pass, PassKernels, PassStages};
-use crate::plan::gradient::{Gradients, PairGradients, SumFn};
+use crate::plan::gradient::{Gradients, PairGradients};
 use crate::stages::{Hadamard, StageOrder};
 use crate::{Error, Rows, Tensor, TensorMut};
 
@@ -28,7 +26,7 @@ use crate::{Error, Rows, Tensor, TensorMut};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinearStages<'a> {
     scale: Option<Scale<'a>>,
-    transform: Option<Transform>,
+    pub(super) transform: Option<Transform>,
     rounds: bool,
 }
 
@@ -286,51 +284,6 @@ impl LowerLinear for LinearStages<'_> {
     ) -> Result<(), Error> {
         let (sum, tensors) = (E::SUMMED.0.of(rope.output), [&y.bytes(), &dy.bytes()]);
         rope.add_angles(tensors, E::OUT_OF_PLACE, sum, angles)
-    }
-}
-
-impl Rope<LinearStages<'_>> {
-    #[inline(never)]
-    fn backward_bytes(
-        &self,
-        (y, dy): (&Bytes<'_>, &mut BytesMut<'_>),
-        kernels: (&'static OutOfPlaceKernels, PassKernels),
-        sum: SumFn,
-        rows: &Rows<'_>,
-        angles: &mut PairGradients<'_>,
-    ) -> Result<(), Error> {
-        let shape = dy.layout.shape();
-        let windowed = self.windowed_shape(shape)?;
-        let sharing = self.with(Plain).fit_in_place(windowed, rows)?;
-        let back = self.back_with([y.layout.shape(), shape], rows, angles)?;
-        back.erased(&mut |back| {
-            shape.check_head_on_stack()?;
-            back.stages.check(shape)?;
-            back.check_direction(shape, rows)?;
-            self.add_angles([y, &dy.read()], kernels.0, sum, angles)?;
-            let rows = Some((rows, sharing));
-            let pass = &back.checked_pass(PartOfCall::whole(shape), kernels, rows);
-            choose::in_tensor(pass, dy, true);
-            Ok(())
-        })
-    }
-
-    /// Adds the gradients of the angles from tensors between the rotation and the transform: the factors of a scale
-    /// cancel.
-    fn add_angles(
-        &self,
-        tensors: [&Bytes<'_>; 2],
-        element: &'static OutOfPlaceKernels,
-        sum: SumFn,
-        angles: &mut PairGradients<'_>,
-    ) -> Result<(), Error> {
-        let plain = self.with(Plain);
-        match self.stages.transform {
-            None => plain.add_terms(sum, GradientTerm::Cross, tensors, angles),
-            Some(transform) => {
-                plain.transformed_angle_gradients(transform, tensors, element, angles)
-            }
-        }
     }
 }
 

@@ -208,6 +208,20 @@ impl Rope<Lowered<'_>> {
         if shape.is_empty() || outputs.iter().all(|output| output.angles.groups() == 0) {
             return Ok(());
         }
+        let source = &Operand::Tensor(x.tensor, x.element);
+        let checked = |angles| match self.checked(shape, (x.element, x.kernels), angles) {
+            Ok(checked) => checked,
+            Err(_) => unreachable!("angles are checked before a target is written"),
+        };
+        // Each target is cut where its own memory can be, so that no part of the source is common to all.
+        if self.threads().is_some() {
+            for output in outputs {
+                output.targets(&PartOfCall::whole(shape), &mut |angles, target| {
+                    self.run_checked_between(&checked(angles), source, target, true);
+                });
+            }
+            return Ok(());
+        }
         let bytes = (shape.heads.saturating_mul(shape.head_dim)).saturating_mul(x.tensor.size);
         let written = outputs.iter().map(Output::tensor_bytes);
         let written = written.fold(0, usize::saturating_add);
@@ -232,10 +246,10 @@ impl Rope<Lowered<'_>> {
             let source = &Operand::Tensor(x.tensor.within(&layout), x.element);
             for output in &mut *outputs {
                 output.targets(&part, &mut |angles, target| {
-                    let Ok(checked) = self.checked(shape, (x.element, x.kernels), angles) else {
-                        unreachable!("angles are checked before a target is written");
+                    let checked = Checked {
+                        streams,
+                        ..checked(angles)
                     };
-                    let checked = Checked { streams, ..checked };
                     self.passes(&checked, part, |pass| {
                         choose::out_of_place(pass, source, target, true)
                     });

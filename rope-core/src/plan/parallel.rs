@@ -6,14 +6,16 @@
 //! than on one.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
+use super::gradient::PairGradients;
+use super::threads::{RunSlots, RunSums, RunTensor, Threads};
 use super::{Detour, DetourFns, InPlaceTensor, Rope};
 use crate::describe::cache::SlotsTarget;
 use crate::describe::frequencies::RowsAt;
 use crate::describe::tensor::{Bytes, BytesMut, Layout};
 use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
 use crate::pass::PartOfCall;
-use crate::pass::threads::{RunSlots, RunTensor, Threads};
 use crate::tuning::Tuning;
 use crate::{Dimension, Error, Rows, Shape};
 
@@ -22,7 +24,11 @@ static THREADS: DetourFns = DetourFns {
     query_and_key,
     across,
     at: Some(at),
-    threads: Some(&Threads { tensor, slots }),
+    threads: Some(&Threads {
+        tensor,
+        slots,
+        sums,
+    }),
 };
 
 impl<S: Copy> Rope<S> {
@@ -156,6 +162,52 @@ fn slots(tuning: &Tuning, call: Shape, target: &mut SlotsTarget<'_>, run: &RunSl
         }
         run(part, &mut target);
     });
+}
+
+fn sums(
+    tuning: &Tuning,
+    call: Shape,
+    size: usize,
+    sums: &mut [PairGradients<'_>],
+    run: &RunSums<'_>,
+) {
+    let bytes = (call.elements().unwrap_or(usize::MAX)).saturating_mul(size);
+    let count = threads(tuning, bytes);
+    if count == 1 {
+        return run(PartOfCall::whole(call), sums);
+    }
+    // Sequences share their rows, or have one for each of their tokens.
+    let rows = sums.first().map_or(0, |sums| sums.shape()[0]);
+    let shared = rows == call.tokens;
+    let mut rest: Vec<_> = sums.iter_mut().map(PairGradients::reborrow).collect();
+    let mut share = |own: Range<usize>| {
+        let (mut row, mut parts) = (own.start, Vec::new());
+        while row < own.end {
+            let (sequence, token) = (row / call.tokens, row % call.tokens);
+            let tokens = (call.tokens - token).min(own.end - row);
+            let (origin, batch) = match shared {
+                true => ([0, token, 0], call.batch),
+                false => ([sequence, token, 0], 1),
+            };
+            let shape = Shape {
+                batch,
+                tokens,
+                ..call
+            };
+            let part = PartOfCall {
+                origin,
+                shape,
+                call,
+            };
+            let sums: Vec<_> = rest.iter_mut().map(|sums| sums.take_rows(tokens)).collect();
+            parts.push((part, sums));
+            row += tokens;
+        }
+        parts
+    };
+    let at = |thread: usize| (rows as u128 * thread as u128 / count as u128) as usize;
+    let shares = (0..count).map(|thread| share(at(thread)..at(thread + 1)));
+    on_threads(shares.collect(), |(part, mut sums)| run(part, &mut sums));
 }
 
 /// A part of a tensor.

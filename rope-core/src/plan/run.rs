@@ -14,7 +14,6 @@ use crate::describe::tensor::BytesMut;
 use crate::execute::choose;
 use crate::execute::lines;
 use crate::kernel::line::{Line, LineRows, MoreTokens, SourceLine};
-use crate::pass::threads::Threads;
 use crate::pass::{IoFormats, Operand, OperandMut, PartOfCall, Pass};
 
 /// The name of a call on threads; each of its parts has its own executor.
@@ -97,7 +96,7 @@ impl<'p> Rope<Lowered<'p>> {
             return Ok(());
         }
         self.or_with(other, |plan| {
-            plan.run_checked_between(checked, source, target, true);
+            plan.run_checked_between(checked, &source.operand(), &mut target.operand(), true);
         });
         Ok(())
     }
@@ -154,8 +153,8 @@ impl<'p> Rope<Lowered<'p>> {
     pub(super) fn run_checked_between(
         &self,
         checked: &Checked<'_>,
-        source: &SourceKind<'_>,
-        target: &mut TargetKind<'_>,
+        source: &Operand<'_>,
+        target: &mut OperandMut<'_, '_>,
         runs: bool,
     ) -> &'static str {
         let part = |of, source: &Operand<'_>, target: &mut OperandMut<'_, '_>| {
@@ -164,43 +163,36 @@ impl<'p> Rope<Lowered<'p>> {
             })
         };
         let Some(threads) = self.threads().filter(|_| runs) else {
-            let whole = PartOfCall::whole(checked.shape);
-            return part(whole, &source.operand(), &mut target.operand());
+            return part(PartOfCall::whole(checked.shape), source, target);
         };
         let part = |of: PartOfCall, target: &mut OperandMut<'_, '_>| {
             let layout;
-            let source = &match source.operand() {
+            let source = match source {
                 Operand::Tensor(x, element) => {
                     layout = of.of_tensor(x.layout);
-                    Operand::Tensor(x.within(&layout), element)
+                    &Operand::Tensor(x.within(&layout), element)
                 }
                 slots => slots,
             };
             part(of, source, target);
         };
         match target {
-            TargetKind::Tensor(y, element) => {
+            OperandMut::Tensor(y, element) => {
                 // The address of a slot is that of the first head of its token.
-                let of_tensor = matches!(source, SourceKind::Tensor(_));
+                let of_tensor = matches!(source, Operand::Tensor(..));
                 let by_heads = of_tensor && !self.stages.norms_tokens();
                 let element = *element;
                 (threads.tensor)(self.tuning, checked.shape, by_heads, y, &|of, y| {
                     part(of, &mut OperandMut::Tensor(y, element));
                 });
             }
-            TargetKind::Slots(slots) => {
+            OperandMut::Cache(slots) => {
                 (threads.slots)(self.tuning, checked.shape, slots, &|of, slots| {
                     part(of, &mut OperandMut::Cache(slots));
                 });
             }
         }
         ON_THREADS
-    }
-
-    /// Returns the functions that run calls of a parallel plan on threads.
-    #[inline(always)]
-    fn threads(&self) -> Option<&'static Threads> {
-        self.detour?.0.threads
     }
 
     /// Runs `run` with the plan, or with a copy that has other stages.

@@ -1,18 +1,23 @@
 //! C calls whose memories overlap or interleave: memories that share a byte are refused and left untouched, and
 //! disjoint memories are accepted.
 
-use std::mem::zeroed;
 use std::ptr::{null, null_mut};
 
 use rope::*;
 
 use crate::Source;
+use crate::c::{full_rows, in_slots, tensor_at, zero};
 
 const PLAN: rope_plan = rope_plan {
     pairing: rope_pairing::Half as i32,
     output_pairing: 0,
     direction: 0,
     backend: 0,
+    without_rounding: 0,
+    first_channel: 0,
+    norm: null(),
+    scale: null(),
+    hadamard: null(),
 };
 
 /// Bytes of an element, by the number of its type.
@@ -22,13 +27,8 @@ fn element(source: &mut Source<'_>) -> i32 {
     source.within(1, 3) as i32
 }
 
-fn zero<T: Copy>() -> T {
-    // SAFETY: all callers ask for structs of numbers and pointers.
-    unsafe { zeroed() }
-}
-
 /// Returns the byte range of each head of a tensor, relative to its first byte.
-fn heads(x: &rope_tensor_mut) -> impl Iterator<Item = std::ops::Range<usize>> {
+fn heads(x: &rope_operand) -> impl Iterator<Item = std::ops::Range<usize>> {
     let rope_layout {
         shape: [batch, tokens, heads, head_dim],
         strides: [batch_stride, token_stride, head_stride],
@@ -86,14 +86,12 @@ pub fn packed(source: &mut Source<'_>) -> Packed {
         strides[dimension] = stride;
         stride *= extent + source.one_of(&[0, 0, 0, 1]);
     }
-    let mut tensors = [0, 1].map(|which| rope_tensor_mut {
-        data: null_mut(),
-        len: 0,
-        element: elements[which],
-        layout: rope_layout {
+    let mut tensors = [0, 1].map(|which| {
+        let layout = rope_layout {
             shape: [batch, tokens, counts[which], head_dim],
             strides: strides.map(|stride| stride / sizes[which]),
-        },
+        };
+        tensor_at(null_mut(), 0, elements[which], layout)
     });
     let changed = source.once_in(4).then(|| source.below(3));
     if let Some(dimension) = changed {
@@ -195,6 +193,8 @@ struct Arena {
     words: Box<[u64; WORDS]>,
     next: usize,
     pieces: Vec<Piece>,
+    /// Whether pieces may lie over one another.
+    mixed: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -213,8 +213,9 @@ impl Piece {
 }
 
 impl Arena {
-    fn new() -> Self {
+    fn new(mixed: bool) -> Self {
         Arena {
+            mixed,
             words: Box::new([u64::from(CONTENT) << 32 | u64::from(CONTENT); WORDS]),
             next: 0,
             pieces: Vec::new(),
@@ -224,7 +225,7 @@ impl Arena {
     /// Returns a piece that mostly lies behind all others, and sometimes over or beside one of them.
     fn piece<T>(&mut self, source: &mut Source<'_>, len: usize, written: bool) -> *mut T {
         let bytes = len * size_of::<T>();
-        let start = if self.pieces.is_empty() || !source.once_in(6) {
+        let start = if !self.mixed || self.pieces.is_empty() || !source.once_in(6) {
             self.next
         } else {
             let other = source.one_of(&self.pieces);
@@ -250,19 +251,8 @@ impl Arena {
         self.piece(source, len, true)
     }
 
-    fn tensor(&mut self, source: &mut Source<'_>, element: i32, shape: [usize; 4]) -> rope_tensor {
-        let rope_tensor_mut {
-            data,
-            len,
-            element,
-            layout,
-        } = self.any_tensor(source, element, shape, false);
-        rope_tensor {
-            data,
-            len,
-            element,
-            layout,
-        }
+    fn tensor(&mut self, source: &mut Source<'_>, element: i32, shape: [usize; 4]) -> rope_operand {
+        self.any_tensor(source, element, shape, false)
     }
 
     fn tensor_mut(
@@ -270,7 +260,7 @@ impl Arena {
         source: &mut Source<'_>,
         element: i32,
         shape: [usize; 4],
-    ) -> rope_tensor_mut {
+    ) -> rope_operand {
         self.any_tensor(source, element, shape, true)
     }
 
@@ -280,22 +270,19 @@ impl Arena {
         element: i32,
         shape: [usize; 4],
         written: bool,
-    ) -> rope_tensor_mut {
+    ) -> rope_operand {
         let len = shape.iter().product();
         let bytes = len * SIZES[element as usize];
         let [_, tokens, heads, head_dim] = shape;
-        rope_tensor_mut {
-            data: self.piece::<u8>(source, bytes, written).cast(),
-            len,
-            element,
-            layout: rope_layout {
-                shape,
-                strides: [tokens * heads * head_dim, heads * head_dim, head_dim],
-            },
-        }
+        let layout = rope_layout {
+            shape,
+            strides: [tokens * heads * head_dim, heads * head_dim, head_dim],
+        };
+        let data = self.piece::<u8>(source, bytes, written).cast();
+        tensor_at(data, len, element, layout)
     }
 
-    fn rows(&mut self, source: &mut Source<'_>, tokens: usize, rotary_dim: usize) -> rope_rows {
+    fn rows(&mut self, source: &mut Source<'_>, tokens: usize, rotary_dim: usize) -> rope_angles {
         let len = tokens * rotary_dim;
         if source.once_in(2) {
             return rope_rows_joined(self.read(source, len), len, rotary_dim);
@@ -306,13 +293,18 @@ impl Arena {
     }
 
     /// Returns rows of cos and sin, or rows of channels.
-    fn any_rows(&mut self, source: &mut Source<'_>, tokens: usize, rotary_dim: usize) -> rope_rows {
+    fn any_rows(
+        &mut self,
+        source: &mut Source<'_>,
+        tokens: usize,
+        rotary_dim: usize,
+    ) -> rope_angles {
         if !source.once_in(4) {
             return self.rows(source, tokens, rotary_dim);
         }
         let len = tokens * rotary_dim;
         let (cos, sin) = (self.read(source, len), self.read(source, len));
-        rope_rows_full(cos, sin, tokens, rotary_dim)
+        full_rows(cos, sin, tokens, rotary_dim)
     }
 
     fn weights(&mut self, source: &mut Source<'_>, count: usize) -> rope_weights {
@@ -388,7 +380,7 @@ impl Arena {
 /// If a call accepts memories that share a written byte, writes to memories that it refuses, or refuses disjoint
 /// memories with ROPE_STATUS_MEMORY_OVERLAP.
 pub fn memories(source: &mut Source<'_>) {
-    let mut arena = Arena::new();
+    let mut arena = Arena::new(true);
     let arena = &mut arena;
     let call = source.below(CALLS);
     let before = arena.words.clone();
@@ -406,7 +398,7 @@ pub fn memories(source: &mut Source<'_>) {
     }
 }
 
-const CALLS: usize = 29;
+const CALLS: usize = 32;
 
 /// Makes frequencies of text, which the caller frees, and a position for each token.
 ///
@@ -442,13 +434,7 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
     let sums = [tokens, heads, dim / 2];
     let all = sums.iter().product();
     let mut norm = zero();
-    let mut chain = rope_chain {
-        plan: PLAN,
-        norm: null(),
-        scale: null(),
-        without_rounding: 0,
-        hadamard: zero(),
-    };
+    let (mut chain, mut hadamard) = (PLAN, zero::<rope_hadamard>());
     let mut scale: rope_scale = zero();
     // The stages of a chain, with a norm or without.
     let mut chained = |arena: &mut Arena, source: &mut Source<'_>, normed: bool| {
@@ -472,7 +458,8 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
             chain.scale = &raw const scale;
         }
         if source.once_in(2) {
-            chain.hadamard.block = dim;
+            hadamard.block = dim;
+            chain.hadamard = &raw const hadamard;
         }
         chain
     };
@@ -517,11 +504,11 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                 let chain = chained(arena, source, true);
                 let x = arena.tensor_mut(source, element, shape);
                 let rows = arena.any_rows(source, tokens, dim);
-                rope_chain_rotate(&chain, &x, &rows)
+                rope_rotate(&chain, &x, &rows)
             }
             4 => {
                 let chain = chained(arena, source, true);
-                rope_chain_run_stages(&chain, &arena.tensor_mut(source, element, shape))
+                rope_apply(&chain, &arena.tensor_mut(source, element, shape))
             }
             5 => {
                 let chain = chained(arena, source, true);
@@ -530,25 +517,25 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                     arena.tensor_mut(source, other, shape),
                 );
                 let rows = arena.any_rows(source, tokens, dim);
-                rope_chain_rotate_into(&chain, &x, &y, &rows)
+                rope_rotate_into(&chain, &x, &y, &rows)
             }
             6 => {
                 let chain = chained(arena, source, true);
                 let x = arena.tensor(source, element, shape);
                 let sums = arena.written(source, tokens * heads);
-                rope_chain_squares(&chain, &x, sums, tokens * heads)
+                rope_sum_of_squares(&chain, &x, sums, tokens * heads)
             }
             7 => {
                 let (chain, slots) = (chained(arena, source, true), listed(arena, source));
                 let x = arena.tensor(source, element, shape);
                 let cache = arena.cache(source, cached, true);
                 if source.once_in(2) {
-                    return rope_chain_copy_into_cache(&chain, &x, &cache, &slots);
+                    return rope_apply_into(&chain, &x, &in_slots(&cache, &slots));
                 }
                 let rows = arena.any_rows(source, tokens, dim);
-                rope_chain_rotate_into_cache(&chain, &x, &cache, &slots, &rows)
+                rope_rotate_into(&chain, &x, &in_slots(&cache, &slots), &rows)
             }
-            8 if source.once_in(2) => {
+            8 => {
                 let (chain, slots) = (chained(arena, source, true), listed(arena, source));
                 let x = arena.tensor(source, element, shape);
                 let y = arena.tensor_mut(source, other, shape);
@@ -557,51 +544,33 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                     arena.cache(source, cached, true),
                 );
                 let rows = [(); 3].map(|()| arena.rows(source, tokens, dim));
-                let output = |y, cache, rows| rope_output {
-                    y,
-                    cache,
-                    slots: &slots,
-                    rows,
-                    groups: 0,
-                };
+                let (first, second) = (in_slots(&first, &slots), in_slots(&second, &slots));
+                let output = |y, rows| rope_output { y, rows, groups: 0 };
                 let outputs = [
-                    output(null(), &first, &rows[0]),
-                    output(&y, null(), &rows[1]),
-                    output(null(), &second, &rows[2]),
+                    output(&first, &rows[0]),
+                    output(&y, &rows[1]),
+                    output(&second, &rows[2]),
                 ];
-                rope_chain_rotate_into_each(&chain, &x, outputs.as_ptr(), outputs.len())
-            }
-            8 => {
-                let (chain, slots) = (chained(arena, source, true), listed(arena, source));
-                let (k, v) = (
-                    arena.tensor(source, element, shape),
-                    arena.tensor(source, other, shape),
-                );
-                let (keys, values) = (
-                    arena.cache(source, cached, true),
-                    arena.cache(source, cached, true),
-                );
-                let rows = arena.any_rows(source, tokens, dim);
-                rope_chain_rotate_into_caches(&chain, &k, &keys, &v, &values, &slots, &rows)
+                rope_rotate_into_each(&chain, &x, outputs.as_ptr(), outputs.len())
             }
             9 => {
                 let (chain, slots) = (chained(arena, source, true), listed(arena, source));
                 let y = arena.tensor_mut(source, element, shape);
                 let cache = arena.cache(source, cached, false);
                 if source.once_in(2) {
-                    return rope_chain_copy_from_cache(&chain, &cache, &slots, &y);
+                    return rope_apply_into(&chain, &in_slots(&cache, &slots), &y);
                 }
                 let rows = arena.any_rows(source, tokens, dim);
-                rope_chain_rotate_from_cache(&chain, &cache, &slots, &y, &rows)
+                rope_rotate_into(&chain, &in_slots(&cache, &slots), &y, &rows)
             }
             10 => {
                 let (cache, slots) = (arena.cache(source, cached, true), listed(arena, source));
                 let rows = arena.rows(source, tokens, dim);
                 if linear {
                     let chain = chained(arena, source, false);
-                    return rope_chain_shift(&chain, &cache, &slots, &rows);
+                    return rope_rotate(&chain, &in_slots(&cache, &slots), &rows);
                 }
-                rope_shift(&PLAN, &cache, &slots, &rows)
+                rope_rotate(&PLAN, &in_slots(&cache, &slots), &rows)
             }
             11 => {
                 let (y, dy) = (
@@ -614,7 +583,7 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                 );
                 if linear {
                     let chain = chained(arena, source, false);
-                    return rope_chain_backward(&chain, &y, &dy, &rows, &angles);
+                    return rope_backward(&chain, &y, &dy, &rows, &angles);
                 }
                 rope_backward(&PLAN, &y, &dy, &rows, &angles)
             }
@@ -637,13 +606,35 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                 );
                 let first = arena.gradients(source, sums);
                 match call {
-                    13 => rope_angle_gradients(&PLAN, &x, &dy, &first),
-                    14 => rope_angle_gradients_of_input(&PLAN, &x, &dy, &first),
-                    15 => rope_factor_gradients(&PLAN, &x, &dy, &first),
+                    13 => rope_gradients(
+                        rope_gradient_kind::Angles as i32,
+                        &PLAN,
+                        &x,
+                        &dy,
+                        &first,
+                        null(),
+                    ),
+                    14 => rope_gradients(
+                        rope_gradient_kind::AnglesOfInput as i32,
+                        &PLAN,
+                        &x,
+                        &dy,
+                        &first,
+                        null(),
+                    ),
+                    15 => rope_gradients(
+                        rope_gradient_kind::Factors as i32,
+                        &PLAN,
+                        &x,
+                        &dy,
+                        &first,
+                        null(),
+                    ),
                     _ => {
                         let second = arena.gradients(source, sums);
-                        let call = source.one_of(&[rope_cos_sin_gradients, rope_channel_gradients]);
-                        call(&PLAN, &x, &dy, &first, &second)
+                        let kinds = [rope_gradient_kind::CosSin, rope_gradient_kind::Channels];
+                        let kind = source.one_of(&kinds) as i32;
+                        rope_gradients(kind, &PLAN, &x, &dy, &first, &second)
                     }
                 }
             }
@@ -678,11 +669,7 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
             }
             21 => {
                 let (fixed, gradients) = (arena.read(source, all), arena.written(source, all));
-                if source.once_in(2) {
-                    rope_gradients_to_logarithm(fixed, gradients, all)
-                } else {
-                    rope_gradients_to_ratio(fixed, gradients, all)
-                }
+                rope_gradients_to_ratio(fixed, gradients, all)
             }
             22 => {
                 let (fixed, gradients) = (arena.read(source, all), arena.read(source, all));
@@ -702,7 +689,12 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                 let (frequencies, positions) = text(arena, source, tokens, dim);
                 let storage = arena.written(source, tokens * dim);
                 let rows = arena.written(source, 1);
-                let status = rope_rows_fill(frequencies, &positions, storage, tokens * dim, rows);
+                let status = rope_rows_fill(
+                    &rope_angles_at(frequencies, &positions),
+                    storage,
+                    tokens * dim,
+                    rows,
+                );
                 assert_eq!(rope_frequencies_free(frequencies), rope_status::Ok);
                 status
             }
@@ -721,9 +713,75 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
             27 => {
                 let (frequencies, positions) = text(arena, source, tokens, dim);
                 let x = arena.tensor_mut(source, element, shape);
-                let status = rope_rotate_at(&PLAN, &x, frequencies, &positions);
+                let status = rope_rotate(&PLAN, &x, &rope_angles_at(frequencies, &positions));
                 assert_eq!(rope_frequencies_free(frequencies), rope_status::Ok);
                 status
+            }
+            28 => {
+                // Prepared in memory that is apart, and run in this one.
+                let (mut own, mut call) = (Arena::new(false), zero());
+                let own = &mut own;
+                let (x, rows) = (
+                    own.tensor_mut(source, element, shape),
+                    own.any_rows(source, tokens, dim),
+                );
+                let k = own.tensor_mut(source, element, shape);
+                let qk = source.once_in(2);
+                let status = if qk {
+                    rope_prepare_qk(&PLAN, &x, &k, &rows, &mut call)
+                } else {
+                    rope_prepare(&PLAN, &x, &rows, &mut call)
+                };
+                assert_eq!(status, rope_status::Ok);
+                let mut at: rope_call_memory = zero();
+                at.x = arena.tensor_mut(source, element, shape).data;
+                if qk {
+                    at.y = arena.tensor_mut(source, element, shape).data;
+                }
+                at.cos = arena.read(source, rows.len);
+                if !rows.sin.is_null() {
+                    at.sin = arena.read(source, rows.len);
+                }
+                rope_call_run_at(&call, &at)
+            }
+            29 | 30 => {
+                let (mut own, mut call) = (Arena::new(false), zero());
+                let own = &mut own;
+                let (chain, slots) = (chained(own, source, true), listed(own, source));
+                let x = own.tensor(source, element, shape);
+                let cache = own.cache(source, cached, true);
+                let rows = own.rows(source, tokens, dim);
+                let to = &in_slots(&cache, &slots);
+                let status = rope_prepare_into(&chain, &x, to, &rows, &mut call);
+                // What was chosen at random may overlap there too, or be a scale of -1.
+                if status != rope_status::Ok {
+                    assert!(
+                        own.overlap() || status == rope_status::Parameter,
+                        "{status:?}"
+                    );
+                    return rope_status::Ok;
+                }
+                let mut at: rope_call_memory = zero();
+                at.x = arena.tensor(source, element, shape).data;
+                at.y = arena.piece::<u8>(source, cache.bytes, true).cast();
+                if cache.scales_count > 0 {
+                    at.scales = arena.written(source, cache.scales_count);
+                }
+                let others = listed(arena, source);
+                at.slots = &others;
+                at.cos = arena.read(source, rows.len);
+                if !rows.sin.is_null() {
+                    at.sin = arena.read(source, rows.len);
+                }
+                let norm = &*chain.norm;
+                let element = |weights: rope_weights| SIZES[weights.element as usize];
+                let bytes = norm.weight.count * element(norm.weight);
+                at.weight = arena.read::<u8>(source, bytes).cast();
+                if norm.bias.count > 0 {
+                    let bytes = norm.bias.count * element(norm.bias);
+                    at.bias = arena.read::<u8>(source, bytes).cast();
+                }
+                rope_call_run_at(&call, &at)
             }
             _ => {
                 let kind = rope_positions_kind::StripedShard as i32;

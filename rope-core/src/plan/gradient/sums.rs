@@ -113,6 +113,28 @@ impl<'a> PairGradients<'a> {
         Ok((part(first, row), part(rest, rows - row)))
     }
 
+    /// The same sums, borrowed for as long as needed.
+    pub(crate) fn reborrow(&mut self) -> PairGradients<'_> {
+        PairGradients {
+            sums: self.sums,
+            ..*self
+        }
+    }
+
+    /// The sums of some of the rows.
+    #[cfg(feature = "rayon")]
+    pub(crate) fn take_rows(&mut self, count: usize) -> PairGradients<'a> {
+        let len = count * self.heads * self.pairs;
+        let (taken, rest) = core::mem::take(&mut self.sums).split_at_mut(len);
+        self.sums = rest;
+        self.rows -= count;
+        PairGradients {
+            sums: taken,
+            rows: count,
+            ..*self
+        }
+    }
+
     /// Checks the sums against two tensors; returns the rows from the first of one sequence to the first of the next.
     pub(crate) fn check(&self, shapes: [Shape; 2]) -> Result<usize, Error> {
         self.check_rotary_dim(shapes, 2 * self.pairs)
