@@ -196,7 +196,7 @@ fn what_does_not_fit_is_refused_before_any_thread_starts() {
     assert_eq!(bits(&got), bits(&x));
 }
 
-/// A plan that is told what is worth a thread: 1 KiB.
+/// Returns a plan with a minimum of 1 KiB for a thread.
 fn plain() -> Rope {
     let plain = Rope::new(Pairing::Half);
     static SMALL_PARTS: OnceLock<Tuning> = OnceLock::new();
@@ -229,7 +229,7 @@ const DIM: usize = 64;
 const HEADS: usize = 3;
 const TOKENS: usize = 75;
 
-/// Caches of each layout and format, with what a call writes into each.
+/// Returns the contents of caches of each layout and format after a call.
 fn into_caches(call: &mut dyn FnMut(&mut CacheMut<'_>)) -> Vec<Vec<u8>> {
     let paged = CacheLayout::nhd([11, 8, HEADS, DIM]).expect("valid");
     let one_block = CacheLayout::nhd([1, 88, HEADS, DIM]).expect("valid");

@@ -31,16 +31,16 @@ const PLACE: usize = ROPE_FREQUENCIES_HEAD + 5 * ROPE_FREQUENCIES_CHUNK;
 struct World {
     /// Overlapping tensors, rows, ids and lists.
     memory: Box<[f64; FLOATS / 2]>,
-    /// The storage of frequencies; each is in use by the handle beside it.
+    /// Memory for frequencies; the handle beside each place uses it.
     places: [(Box<[u8; PLACE]>, *mut rope_frequencies); PLACES],
     owned: Vec<*mut rope_frequencies>,
-    /// The same for mixed frequencies.
+    /// Memory and handle of mixed frequencies.
     mixed_place: (Box<[u8; PLACE]>, *mut rope_frequencies),
     mixed_owned: Vec<*mut rope_frequencies>,
     tables: Vec<*mut rope_table>,
-    /// A pointer that is no handle.
+    /// Memory that is no handle.
     garbage: Box<[[u64; 8]; 32]>,
-    /// The last rows that a call has described, if what they point to is still there.
+    /// The last rows that a call has described, while their memory exists.
     rows: Option<rope_angles>,
 }
 
@@ -82,7 +82,7 @@ pub fn calls(source: &mut Source<'_>) {
         assert_eq!(status, rope_status::Ok);
     }
     for frequencies in world.mixed_owned.drain(..) {
-        // SAFETY: frequencies that are freed once.
+        // SAFETY: the frequencies are freed once.
         let status = unsafe { rope_frequencies_free(frequencies) };
         assert_eq!(status, rope_status::Ok);
     }
@@ -185,7 +185,7 @@ const CALLS: &[Call] = &[
     Call::InitialOrGrid,
 ];
 
-/// A pointer to a struct: mostly to this one, otherwise null or misaligned.
+/// Returns a pointer to a struct: mostly to this one, otherwise null or misaligned.
 fn given<T>(source: &mut Source<'_>, value: &T) -> *const T {
     spoilt(source, (&raw const *value).cast_mut())
 }
@@ -419,7 +419,7 @@ impl World {
         let out = given_mut(source, &mut layout);
         if !source.once_in(5) {
             let order = choice!(source, rope_order);
-            // SAFETY: a struct, null, or misaligned.
+            // SAFETY: the pointer leads to a struct, is null, or is misaligned.
             let _ = unsafe { rope_layout_init(out, order, batch, tokens, heads, head_dim) };
         }
         layout
@@ -626,7 +626,7 @@ impl World {
                     let positions = self.positions(source);
                     let (mut made, mut len) = (null_mut(), 0);
                     let out = given_mut(source, &mut made);
-                    // What would only be a matter of the system's memory is not asked for.
+                    // Skips calls that would only test the system's memory.
                     match rope_rows_len(&rope_angles_at(frequencies, &positions), &mut len) {
                         rope_status::Ok if (1 << 20..usize::MAX / 8).contains(&len) => {
                             rope_status::Ok
@@ -1071,7 +1071,7 @@ impl World {
         (first.cast(), bytes / size_of::<T>())
     }
 
-    /// A tensor with a few heads of a few channels, so that what else is chosen fits it.
+    /// Returns a tensor with a few heads of a few channels, which the other arguments fit.
     fn near(&mut self, source: &mut Source<'_>) -> rope_operand {
         if source.once_in(16) {
             return self.tensor(source);
@@ -1147,7 +1147,7 @@ impl World {
         let counts = [rows, rows.saturating_mul(heads)];
         let all = [head_dim, heads.saturating_mul(head_dim)];
         let mut norm: rope_norm = zero();
-        // SAFETY: a struct.
+        // SAFETY: the pointer leads to a local struct.
         let _ = unsafe { rope_norm_init(&mut norm, choice!(source, rope_norm_formula)) };
         if source.once_in(8) {
             (norm.centered, norm.result) =
@@ -1367,12 +1367,12 @@ impl World {
         }
     }
 
-    /// A call that is prepared once, and runs once: where it was prepared or elsewhere, at memory that may be null,
-    /// misaligned, or over the other memory of the call.
+    /// Prepares a call and runs it once: at its own memory, or at memory that may be null, misaligned, or overlap the
+    /// call's other memory.
     ///
     /// # Safety
     ///
-    /// None besides that of the calls.
+    /// As for the C calls that it makes.
     unsafe fn prepared(&mut self, source: &mut Source<'_>) -> rope_status {
         let (x, mut y) = (self.near(source), self.near(source));
         (y.data, y.len) = self.part::<f32>(source, 1);
@@ -1407,17 +1407,17 @@ impl World {
             }
         };
         if status != rope_status::Ok {
-            // What was not prepared does not run.
-            // SAFETY: a call, which holds none.
+            // A call that was not prepared does not run.
+            // SAFETY: the struct of a call that was not prepared.
             assert_eq!(unsafe { rope_call_run(&call) }, rope_status::Handle);
             return status;
         }
         let copied = call;
         if source.once_in(3) {
-            // SAFETY: all that was prepared is there.
+            // SAFETY: the memory of the prepared call exists.
             return unsafe { rope_call_run(&copied) };
         }
-        // As much as was prepared is there, wherever it begins.
+        // Every place has as much memory as the prepared call needs.
         let (first, all) = (self.memory.as_mut_ptr(), size_of_val(&*self.memory));
         let place = |source: &mut Source<'_>, bytes: usize, own: *mut c_void| {
             let last = all.saturating_sub(bytes) / 8;
@@ -1479,11 +1479,11 @@ impl World {
             ..zero()
         };
         let memory = given(source, &memory);
-        // SAFETY: pointers are null, misaligned, or lead to as much as was prepared.
+        // SAFETY: pointers are null, misaligned, or lead to as much memory as the prepared call needs.
         unsafe { rope_call_run_at(&copied, memory) }
     }
 
-    /// Rows that move keys, in memory that is used for all.
+    /// Fills rows that move keys into memory that all calls use.
     ///
     /// # Safety
     ///
@@ -1523,7 +1523,7 @@ impl World {
         let (mut made, mut len) = (null_mut(), 0);
         // SAFETY: as for all calls.
         let status = unsafe { rope_rows_len(&rope_angles_at(frequencies, &to), &mut len) };
-        // What would only be a matter of the system's memory, or of time, is not asked for.
+        // Skips calls that would only test the system's memory, or take long.
         if status == rope_status::Ok && (1 << 14..usize::MAX / 8).contains(&len) {
             return rope_status::Ok;
         }
@@ -1811,7 +1811,7 @@ fn mixed_bytes(axes: usize, heads: usize, pairs: usize) -> usize {
 
 /// Mixed frequencies, their initial values, and grids.
 impl World {
-    /// Mixed frequencies that are there, mostly; those of a call, or else some that are always the same.
+    /// Returns mostly live mixed frequencies: of a previous call, or fixed ones.
     fn mixed(&mut self, source: &mut Source<'_>) -> *mut rope_frequencies {
         if self.mixed_owned.is_empty() && !source.once_in(8) {
             let values = [0.5_f32, 1.0, -0.25, 0.0];
@@ -1934,7 +1934,7 @@ impl World {
                     let index = source.below(self.mixed_owned.len());
                     rope_frequencies_free(self.mixed_owned.swap_remove(index))
                 }
-                // What is not to be freed.
+                // A handle that must not be freed.
                 0 => rope_frequencies_free(self.mixed_place.1),
                 1 => rope_frequencies_set_backend(frequencies, choice!(source, rope_backend)),
                 _ => {
@@ -1963,7 +1963,7 @@ impl World {
         let (mut made, mut len) = (null_mut(), 0);
         // SAFETY: as for all calls.
         let status = unsafe { rope_rows_len(&rope_angles_at(frequencies, &positions), &mut len) };
-        // What would only be a matter of the system's memory, or of time, is not asked for.
+        // Skips calls that would only test the system's memory, or take long.
         if status == rope_status::Ok && (1 << 16..usize::MAX / 8).contains(&len) {
             return rope_status::Ok;
         }
@@ -2022,7 +2022,7 @@ impl World {
     }
 }
 
-/// The stages that a chain points to.
+/// The operands that a chain points to.
 struct Stages {
     norm: rope_norm,
     scale: rope_scale,
@@ -2050,7 +2050,7 @@ impl Stages {
     }
 }
 
-/// A tensor to read, with its own layout or that of another.
+/// Returns a tensor for reading, with its own layout or the layout of another tensor.
 fn read_only(x: &rope_operand, other: &rope_operand, source: &mut Source<'_>) -> rope_operand {
     match source.once_in(2) {
         true => rope_operand {
