@@ -53,7 +53,7 @@ function flush_block(    name, key, kind) {
     if (!(key in section_of)) fail(name " of module " key " is in no section")
     used[key] = 1
     blocks++
-    text[blocks] = block
+    text[blocks] = (kind == "function") ? joined(shortened(block)) : beside(block)
     block_section[blocks] = section_of[key]
     block_rank[blocks] = (kind == "type") ? 0 : rank[key]
     block = ""
@@ -100,6 +100,78 @@ END {
                 if (block_section[i] == section && block_rank[i] == current) emit(text[i])
     }
     print "#ifdef __cplusplus\n} // extern \"C\"\n#endif\n\n#endif // ROPE_H"
+}
+
+# The comment of a function without its headings. What the top of the header says once is left out: that a call may be
+# made from any thread at any time, and that pointers are NULL or point to what they say.
+function shortened(block,    line, lines, i, out, part, paragraph) {
+    lines = split(block, line, "\n")
+    for (i = 1; i <= lines; i++) {
+        if (line[i] == "// # Threads") { out = closed(out, part, paragraph); part = "Threads"; paragraph = ""; i++ }
+        else if (line[i] == "// # Safety") { out = closed(out, part, paragraph); part = "Safety"; paragraph = ""; i++ }
+        else if (part != "" && line[i] ~ /^\/\/ /) paragraph = paragraph (paragraph == "" ? "" : " ") substr(line[i], 4)
+        else if (part != "" && line[i] == "//") { out = closed(out, part, paragraph); paragraph = "" }
+        else {
+            if (part != "") { out = closed(out, part, paragraph); part = paragraph = "" }
+            out = out line[i] (i < lines ? "\n" : "")
+        }
+    }
+    return out
+}
+
+# The paragraph of a heading, with an empty line before it.
+function closed(out, part, paragraph) {
+    if (part == "Threads") {
+        if (paragraph == "May be called from any thread at any time.") paragraph = ""
+        sub(/^May be called from any thread[.;,] /, "", paragraph)
+        if (paragraph != "") paragraph = "Threads: " paragraph
+    }
+    if (part == "Safety") {
+        sub(/^As rope_[a-z_]+(\.|, and )/, "", paragraph)
+        sub(/^Pointers(, also those in structs,)? are NULL or point to what they say, for the length of the call\.( |$)/, "", paragraph)
+        sub(/^`[a-z]+` is NULL or (of this library|points to a rope_[a-z]+)\.( |$)/, "", paragraph)
+    }
+    sub(/(\n\/\/)+\n$/, "\n", out)
+    return (paragraph == "") ? out : out (out == "" ? "" : "//\n") wrapped(paragraph)
+}
+
+# A prototype in as few lines of at most 120 columns as it takes.
+function joined(block,    at, prototype, rest, indent, out, cut) {
+    if (!match(block, /(^|\n)[a-z][^\n]*[ *]rope_[a-z0-9_]+\([^;]*;/)) return block
+    at = RSTART + (substr(block, RSTART, 1) == "\n")
+    prototype = substr(block, at, RSTART + RLENGTH - at)
+    rest = substr(block, RSTART + RLENGTH)
+    gsub(/\n */, " ", prototype)
+    indent = prototype; sub(/\(.*/, "(", indent); gsub(/./, " ", indent)
+    while (length(prototype) > 120) {
+        for (cut = 120; substr(prototype, cut + 1, 1) != " " || substr(prototype, cut, 1) != ","; ) cut--
+        out = out substr(prototype, 1, cut) "\n"
+        prototype = indent substr(prototype, cut + 2)
+    }
+    return substr(block, 1, at - 1) out prototype rest
+}
+
+# Comments of one line beside the member or the value that they are about, where both fit 120 columns.
+function beside(block,    line, lines, i, out, comment) {
+    lines = split(block, line, "\n")
+    for (i = 1; i <= lines; i++) {
+        comment = line[i]; sub(/^ +/, "", comment)
+        if (line[i] ~ /^  \/\/ / && line[i - 1] !~ /^  \/\// && line[i + 1] ~ /^  [A-Za-z].*[,;]$/ \
+            && length(line[i + 1]) + length(comment) + 2 <= 120) {
+            out = out line[i + 1] "  " comment "\n"; i++
+        } else out = out line[i] (i < lines ? "\n" : "")
+    }
+    return out
+}
+
+# A paragraph as comments of at most 120 columns.
+function wrapped(paragraph,    out, cut) {
+    while (length(paragraph) > 117) {
+        for (cut = 117; substr(paragraph, cut + 1, 1) != " "; ) cut--
+        out = out "// " substr(paragraph, 1, cut) "\n"
+        paragraph = substr(paragraph, cut + 2)
+    }
+    return out "// " paragraph "\n"
 }
 
 # A struct that a later section defines is declared first, as a prototype names it.

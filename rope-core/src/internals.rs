@@ -1,30 +1,33 @@
-//! What crates of this repository read and no other may: it changes without notice.
+//! Internals for the other crates of this repository, and for no others: they change without notice.
 //!
 //! | function | reader |
 //! |---|---|
 //! | [`in_stages`] | the suites, which compare fused calls with it; `rope-bench stages`, which measures the gain |
-//! | [`moving`] | the C API, whose `rope_rows` says whether rows move keys |
-//! | [`check_query_and_key`] | the C API, which cannot borrow Q and K of one packed row at once |
+//! | [`moving`] | the C API, whose `rope_angles` says whether rows move keys |
+//! | [`over`] | the C API, whose prepared calls keep rows without their memory |
+//! | [`AnySource`], [`AnyTarget`], [`AnyAngles`] | the C API, which links one copy of a verb for all of them |
+//! | [`check_query_and_key`], [`check_query_and_key_by`] | the C API, which cannot borrow Q and K of one packed row at once |
 //! | [`tuned`], [`tuning`], [`TUNINGS`] | `rope-bench tune`, which measures other knobs; the suite `tuning` |
 //! | [`ERRORS`] | the C API and the suites `messages` and `refused`, whose lists name every error |
 //! | [`Renamed`] | the C API and rope-torch, whose messages name their own functions |
 
 use core::fmt;
 
-use crate::plan::Rope;
+use crate::plan::{self, Rope};
+pub use crate::plan::{AnyAngles, AnySource, AnyTarget};
 pub use crate::tuning::{Ahead, ROWS as TUNINGS, Tuning};
 use crate::{Error, Rows, Shape};
 
 /// The names of all errors.
 pub const ERRORS: &[&str] = Error::NAMES;
 
-/// A message with the names of another language: each name of Rust in it is replaced by that language's.
+/// A message in which every Rust name is replaced by that of another language.
 #[derive(Clone, Copy, Debug)]
 pub struct Renamed<'a, T> {
     /// The message.
     pub text: T,
-    /// Pairs of a Rust name, or of a phrase with one, and what stands for it. Of two that begin at one place the first
-    /// counts.
+    /// Pairs of a Rust name, or of a phrase with one, and its replacement. If two match at one place, the first one
+    /// applies.
     pub names: &'a [(&'a str, &'a str)],
 }
 
@@ -35,7 +38,7 @@ impl<T: fmt::Display> fmt::Display for Renamed<'_, T> {
     }
 }
 
-/// Renames in each piece of text that is written. A name lies within one piece.
+/// A writer that renames in each piece of text. A name must lie within one piece.
 struct Renaming<'a, 'f> {
     f: &'a mut fmt::Formatter<'f>,
     names: &'a [(&'a str, &'a str)],
@@ -56,7 +59,7 @@ impl fmt::Write for Renaming<'_, '_> {
     }
 }
 
-/// Where a text has a name that is no part of a longer one.
+/// Finds a name that is not part of a longer one.
 fn find_word(text: &str, name: &str) -> Option<usize> {
     let joins = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(name)
@@ -64,37 +67,53 @@ fn find_word(text: &str, name: &str) -> Option<usize> {
         .find(|&at| !text[..at].ends_with(joins) && !text[at + name.len()..].starts_with(joins))
 }
 
-/// The same plan, whose stages run one after the other over a tile even where a fused kernel exists: the same bits,
-/// more slowly.
+/// Returns a plan whose stages run one after the other over a tile even if a fused kernel exists: the same bits, more
+/// slowly.
 pub fn in_stages<S: Copy>(rope: Rope<S>) -> Rope<S> {
     rope.in_stages()
 }
 
-/// The same plan with other knobs: the same bits, in another time.
+/// Returns a plan with another tuning: the same bits in another time.
 pub fn tuned<S: Copy>(rope: Rope<S>, tuning: &'static Tuning) -> Rope<S> {
     rope.tuned(tuning)
 }
 
-/// The knobs of a plan.
+/// Returns the tuning of a plan.
 pub fn tuning<S: Copy>(rope: &Rope<S>) -> &'static Tuning {
     rope.tuning()
 }
 
-/// Takes rows as those of [`Frequencies::shift_from`](crate::Frequencies::shift_from), for keys that stay in a cache.
+/// Marks rows as those of [`Frequencies::shift_from`](crate::Frequencies::shift_from), for cached keys.
 pub fn moving(rows: Rows<'_>) -> Rows<'_> {
     rows.moving()
 }
 
-/// Whether Q and K of these shapes fit each other and the rows.
+/// Returns the rows over other values, as many and in the same order. Without `sin` they are the cos and then
+/// the sin of each row. A rotation by rows with fewer values panics.
+#[inline]
+pub fn over<'a>(rows: &Rows<'_>, cos: &'a [f32], sin: Option<&'a [f32]>) -> Rows<'a> {
+    rows.over(cos, sin)
+}
+
+/// Checks Q and K of these shapes against each other and against rows.
 ///
 /// # Errors
 ///
 /// Those of [`Rope::rotate_qk`] but [`Error::RowMagnitude`].
-pub fn check_query_and_key(
+pub fn check_query_and_key_by(
     rope: &Rope,
     query: Shape,
     key: Shape,
     rows: &Rows<'_>,
 ) -> Result<(), Error> {
     rope.check_qk_shapes(query, key, rows)
+}
+
+/// Checks Q and K of these shapes against each other.
+///
+/// # Errors
+///
+/// [`Error::QueryKeyMismatch`] unless they differ in their heads only.
+pub fn check_query_and_key(query: Shape, key: Shape) -> Result<(), Error> {
+    plan::check_query_and_key(query, key)
 }

@@ -1,5 +1,6 @@
 //! A rotation spread over threads: the same bits, and nothing beside the tensor.
 
+use std::fmt::Debug;
 use std::sync::OnceLock;
 
 use half::bf16;
@@ -7,11 +8,13 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use rope_core::cache::{
     BlockFormat, Cache, CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout, ScalePlace,
 };
+use rope_core::gradient::{Gradients, PairGradients};
 use rope_core::internals::{Tuning, tuned, tuning};
 use rope_core::norm::{Norm, NormFormula, NormReach};
-use rope_core::stages::{Hadamard, Scale, WithStages};
+use rope_core::stages::{Hadamard, Linear, Scale, WithStages};
 use rope_core::{
-    Backend, Error, Frequencies, Layout, Pairing, Positions, Rope, Rows, Scaling, Tensor, TensorMut,
+    Backend, Error, Frequencies, Layout, Output, Pairing, Positions, Rope, Rows, Scaling, Tensor,
+    TensorMut,
 };
 use rope_tests::number::{Number, paint};
 use rope_tests::{Placed, Rotation, Source, Stored};
@@ -192,17 +195,22 @@ fn what_does_not_fit_is_refused_before_any_thread_starts() {
     assert_eq!(bits(&got), bits(&x));
 }
 
-/// Plans with every kind of stage, all of which are told what is worth a thread: 1 KiB.
-fn plans<'a>(weights: &'a [f32], factors: &'a [f32], sums: &'a [f32]) -> Vec<Plan<'a>> {
-    let norm = Norm::new(NormFormula::LLAMA, 1e-6);
-    let over_token = norm.weight(weights).with_reach(NormReach::Token);
+/// A plan that is told what is worth a thread: 1 KiB.
+fn plain() -> Rope {
     let plain = Rope::new(Pairing::Half);
     static SMALL_PARTS: OnceLock<Tuning> = OnceLock::new();
     let tuning = SMALL_PARTS.get_or_init(|| Tuning {
         thread_part: 1 << 10,
         ..*tuning(&plain)
     });
-    let plain = Plan::from(tuned(plain, tuning));
+    tuned(plain, tuning)
+}
+
+/// Plans with every kind of stage.
+fn plans<'a>(weights: &'a [f32], factors: &'a [f32], sums: &'a [f32]) -> Vec<Plan<'a>> {
+    let norm = Norm::new(NormFormula::LLAMA, 1e-6);
+    let over_token = norm.weight(weights).with_reach(NormReach::Token);
+    let plain = Plan::from(plain());
     vec![
         plain,
         plain.norm(norm.weight(&weights[..DIM])),
@@ -221,7 +229,7 @@ const HEADS: usize = 3;
 const TOKENS: usize = 75;
 
 /// Caches of each layout and format, with what a call writes into each.
-fn into_caches(call: &dyn Fn(&mut CacheMut<'_>)) -> Vec<Vec<u8>> {
+fn into_caches(call: &mut dyn FnMut(&mut CacheMut<'_>)) -> Vec<Vec<u8>> {
     let paged = CacheLayout::nhd([11, 8, HEADS, DIM]).expect("valid");
     let one_block = CacheLayout::nhd([1, 88, HEADS, DIM]).expect("valid");
     let by_heads = CacheLayout::hnd([11, HEADS, 8, DIM]).expect("valid");
@@ -294,16 +302,38 @@ fn every_operand() {
                     }
 
                     let caches = |plan: &Plan<'_>| {
-                        let ready = into_caches(&|cache| {
+                        let ready = into_caches(&mut |cache| {
                             let to = &mut cache.slots(&slots);
                             plan.rotate_into(&from, to, &rows).expect("it fits");
                         });
-                        let made = into_caches(&|cache| {
+                        let made = into_caches(&mut |cache| {
                             let to = &mut cache.slots(&slots);
                             plan.rotate_into(&from, to, made).expect("it fits");
                         });
                         [ready, made]
                     };
+                    let several = |plan: &Plan<'_>| {
+                        let mut tensor = vec![bf16::ZERO; x.len()];
+                        let mut groups = vec![0.0_f32; 2 * x.len()];
+                        let wide = [batch, tokens, 2 * HEADS, DIM];
+                        let caches = into_caches(&mut |cache| {
+                            let mut y = TensorMut::new(&mut tensor, layout).expect("valid");
+                            let mut z = TensorMut::new(&mut groups, wide).expect("valid");
+                            let of_groups =
+                                [rows.range(0..tokens), rows.range(TOKENS - tokens..TOKENS)];
+                            let of_groups = of_groups.map(|rows| rows.expect("they are inside"));
+                            let outputs = &mut [
+                                Output::tensor(&mut y, made),
+                                Output::head_groups(&mut z, &of_groups),
+                                Output::cache(cache, &slots, &rows),
+                            ];
+                            plan.rotate_into_each(&from, outputs).expect("they fit");
+                        });
+                        (bits(&tensor), bits(&groups), caches)
+                    };
+                    let got = pool.install(|| several(&parallel));
+                    assert!(got == several(&plan), "{plan:?}, {layout:?}, outputs");
+
                     let [ready, made] = pool.install(|| caches(&parallel));
                     assert_eq!(ready, caches(&plan)[0], "{plan:?}, {layout:?}");
                     assert_eq!(made, ready, "{plan:?}, {layout:?}");
@@ -321,7 +351,7 @@ fn every_operand() {
                 let to = &mut TensorMut::new(&mut y, [1, TOKENS, HEADS, DIM]).expect("valid");
                 let from = cached.slots(0..TOKENS as i64);
                 plan.rotate_into(&from, to, &rows).expect("it fits");
-                let caches = into_caches(&|cache| {
+                let caches = into_caches(&mut |cache| {
                     let to = &mut cache.slots(&slots);
                     plan.rotate_into(&from, to, &rows).expect("it fits");
                     let own = &mut cache.slots(3..3 + TOKENS as i64);
@@ -344,4 +374,105 @@ fn without_norm<'a>(plan: &Plan<'a>) -> Option<Plan<'a>> {
     let rows = Rows::new(&rows, [1, 2]).expect("a row");
     let refused = plan.rotate(&mut cache.slots(0..1), &rows);
     (refused != Err(Error::NormInCache)).then_some(*plan)
+}
+
+/// Sums of gradients on threads are those on one, and so is the tensor that comes back: of rows that sequences share or
+/// not, of sums that heads share or not, of plans that only rotate, scale, or transform.
+#[test]
+fn gradients() {
+    let source = &mut Source::random("parallel_gradients");
+    let factors: Vec<f32> = (0..TOKENS).map(|_| source.unit()).collect();
+    let transform = Hadamard::new(DIM).expect("a power of two");
+    for pool in pools() {
+        let plain = plain();
+        for plan in [plain, plain.window(16)] {
+            backward(source, &pool, plan, Some(plan));
+        }
+        backward(source, &pool, plain.scale(Scale::per_token(&factors)), None);
+        backward(source, &pool, plain.hadamard(transform), None);
+    }
+}
+
+/// The same of one plan; `plain` is the plan that has the verbs of a plain one.
+fn backward<S: Linear + Debug + Sync>(
+    source: &mut Source<'_>,
+    pool: &ThreadPool,
+    plan: Rope<S>,
+    plain: Option<Rope>,
+) {
+    let y: Vec<f32> = (0..TOKENS * HEADS * DIM).map(|_| source.unit()).collect();
+    let dy: Vec<f32> = y.iter().map(|_| source.unit()).collect();
+    let table: Vec<f32> = (0..TOKENS * 32).map(|_| source.unit()).collect();
+    for (batch, tokens, rows) in [
+        (1, TOKENS, TOKENS),
+        (3, TOKENS / 3, TOKENS),
+        (3, TOKENS / 3, TOKENS / 3),
+    ] {
+        let angles = Rows::new(&table[..rows * 32], [rows, 32]).expect("whole rows");
+        for (heads, layout) in [1, HEADS].into_iter().flat_map(|heads| {
+            let bshd = Layout::bshd([batch, tokens, HEADS, DIM]).expect("valid");
+            let bhsd = Layout::bhsd([batch, HEADS, tokens, DIM]).expect("valid");
+            [(heads, bshd), (heads, bhsd)]
+        }) {
+            let tensors @ [y, before] = [&y, &dy].map(|x| Tensor::new(x, layout).expect("valid"));
+            let run = |plan: Rope<S>| {
+                let (mut in_place, mut dx) = (dy.clone(), vec![bf16::ZERO; dy.len()]);
+                let mut sums = [(); 2].map(|()| vec![0.5; rows * heads * 16]);
+                let [mut a, mut b] = sums
+                    .each_mut()
+                    .map(|sums| PairGradients::new(sums, [rows, heads, 16]).expect("as many sums"));
+                let mut dy = TensorMut::new(&mut in_place, layout).expect("valid");
+                plan.backward(&y, &mut dy, &angles, &mut a)
+                    .expect("it fits");
+                let mut to = TensorMut::new(&mut dx, layout).expect("valid");
+                plan.backward_into(&y, &before, &mut to, &angles, &mut b)
+                    .expect("it fits");
+                (bits(&in_place), bits(&dx), sums)
+            };
+            let doing = format!("{plan:?}, {layout:?}, {rows} rows, {heads} heads of sums");
+            let (got, expected) = (pool.install(|| run(plan.parallel())), run(plan));
+            assert!(got.0 == expected.0, "dy in place, {doing}");
+            assert!(got.1 == expected.1, "dx, {doing}");
+            assert!(got.2 == expected.2, "sums, {doing}");
+            if let Some(plan) = plain {
+                let got = pool.install(|| other_sums(plan.parallel(), &tensors, [rows, heads]));
+                assert!(got == other_sums(plan, &tensors, [rows, heads]), "{doing}");
+            }
+        }
+    }
+}
+
+/// The sums of all gradients but those by the rotated tensor's angles.
+fn other_sums(
+    plan: Rope,
+    [x, dy]: &[Tensor<'_, f32>; 2],
+    [rows, heads]: [usize; 2],
+) -> Vec<Vec<f64>> {
+    let mut sums: Vec<_> = [16, 16, 16, 16, 32, 32]
+        .map(|pairs| vec![0.5; rows * heads * pairs])
+        .into();
+    let mut all: Vec<_> = sums
+        .iter_mut()
+        .map(|sums| {
+            let pairs = sums.len() / (rows * heads);
+            PairGradients::new(sums, [rows, heads, pairs]).expect("as many sums")
+        })
+        .collect();
+    let [factors, angles, cos, sin, cos_of_channels, sin_of_channels] = &mut all[..] else {
+        unreachable!("there are six");
+    };
+    for gradients in [
+        Gradients::Factors { y: x, dy, factors },
+        Gradients::AnglesOfInput { x, dx: dy, angles },
+        Gradients::CosSin { x, dy, cos, sin },
+        Gradients::Channels {
+            x,
+            dy,
+            cos: cos_of_channels,
+            sin: sin_of_channels,
+        },
+    ] {
+        plan.gradients(gradients).expect("they fit");
+    }
+    sums
 }

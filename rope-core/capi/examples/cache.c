@@ -50,22 +50,22 @@ static void fill(float *x, size_t len) {
     }
 }
 
-static rope_tensor_mut tensor(float *data, size_t heads) {
-    rope_tensor_mut made;
+static rope_operand tensor(float *data, size_t heads) {
+    rope_operand made;
     memset(&made, 0, sizeof made);
     made.data = data;
     made.len = TOKENS * heads * HEAD_DIM;
     made.element = ROPE_ELEMENT_F32;
-    MUST(rope_layout_bshd(&made.layout, 1, TOKENS, heads, HEAD_DIM));
+    MUST(rope_layout_init(&made.layout, ROPE_ORDER_BSHD, 1, TOKENS, heads, HEAD_DIM));
     return made;
 }
 
-static rope_tensor read_only(const rope_tensor_mut *x) {
-    rope_tensor made;
-    made.data = x->data;
-    made.len = x->len;
-    made.element = x->element;
-    made.layout = x->layout;
+/* Slots of a cache. */
+static rope_operand in_slots(const rope_cache *cache, const rope_slots *slots) {
+    rope_operand made;
+    memset(&made, 0, sizeof made);
+    made.cache = cache;
+    made.slots = slots;
     return made;
 }
 
@@ -118,22 +118,24 @@ int main(void) {
     static float expected[TOKENS * KV_HEADS * HEAD_DIM];
     static unsigned char before[PAGES * PAGE_BYTES];
     /* The sequence has pages 5 and 2; the last two tokens are padding. */
-    static const int64_t mapping[TOKENS] = {5 * PAGE, 5 * PAGE + 1, 5 * PAGE + 2, 5 * PAGE + 3, -1, -1};
+    static int64_t mapping[TOKENS] = {-1, -1, -1, -1, -1, -1};
+    static const int64_t slots_of_step[TOKENS] = {5 * PAGE, 5 * PAGE + 1, 5 * PAGE + 2, 5 * PAGE + 3, -1, -1};
     /* The first token keeps its place, the others move back by two positions. */
     static const int32_t deltas[TOKENS] = {0, -2, -2, -2, -2, -2};
-    rope_plan plan = {ROPE_PAIRING_HALF, 0, 0, 0};
-    rope_chain query, key;
+    rope_plan plan = {.pairing = ROPE_PAIRING_HALF};
+    rope_plan query, key;
+    rope_call rotate_q, write_k, write_v;
     rope_norm q_norm, k_norm;
     rope_cache key_cache = paged(keys, sizeof keys), value_cache = paged(values, sizeof values);
     rope_slots slots;
-    rope_tensor_mut q_heads = tensor(q, HEADS), k_heads = tensor(k, KV_HEADS), v_heads = tensor(v, KV_HEADS);
-    rope_tensor_mut back = tensor(read, KV_HEADS);
-    rope_tensor from_k = read_only(&k_heads), from_v = read_only(&v_heads);
+    rope_operand q_heads = tensor(q, HEADS), k_heads = tensor(k, KV_HEADS), v_heads = tensor(v, KV_HEADS);
+    rope_operand back = tensor(read, KV_HEADS), expected_heads = back;
     rope_axes axes = rope_axes_text(HEAD_DIM);
     rope_positions positions = rope_positions_range(0, TOKENS);
     rope_positions moved = rope_positions_per_token(deltas, TOKENS, ROPE_NUMBER_I32);
     rope_frequencies *frequencies = NULL;
-    rope_rows rows;
+    rope_angles at, rows;
+    rope_operand key_slots, value_slots;
     size_t i;
 
     fill(q, sizeof q / sizeof *q);
@@ -154,21 +156,30 @@ int main(void) {
     MUST(rope_frequencies_init(memory, sizeof memory, &axes, 1000000.0, NULL, &frequencies));
     q_norm = norm(q_weight);
     k_norm = norm(k_weight);
-    memset(&query, 0, sizeof query);
-    query.plan = plan;
+    query = plan;
     query.norm = &q_norm;
-    key = query;
+    key = plan;
     key.norm = &k_norm;
+    key_slots = in_slots(&key_cache, &slots);
+    value_slots = in_slots(&value_cache, &slots);
 
-    /* per step: rows for all layers; Q in place, K and V into their slots */
-    MUST(rope_rows_fill(frequencies, &positions, storage, sizeof storage / sizeof *storage, &rows));
-    MUST(rope_chain_rotate(&query, &q_heads, &rows));
+    /* once per number of tokens: the calls of a layer, which borrow the list of slots and the storage of the rows. What
+     * is wrong is found here, before anything is written. */
+    at = rope_angles_at(frequencies, &positions);
+    MUST(rope_rows_fill(&at, storage, sizeof storage / sizeof *storage, &rows));
+    MUST(rope_prepare(&query, &q_heads, &rows, &rotate_q));
+    MUST(rope_prepare_into(&key, &k_heads, &key_slots, &rows, &write_k));
+    MUST(rope_prepare_into(&plan, &v_heads, &value_slots, NULL, &write_v));
+
+    /* per step: rows for all layers and the slots of the tokens; Q in place, K and V into their slots */
+    memcpy(mapping, slots_of_step, sizeof mapping);
+    MUST(rope_call_run(&rotate_q));
+    MUST(rope_call_run(&write_k));
+    MUST(rope_call_run(&write_v));
     check_by_hand(q_before);
-    MUST(rope_chain_rotate_into_caches(&key, &from_k, &key_cache, &from_v, &value_cache, &slots, &rows));
 
     /* What attention reads: the values as they were, but for the three bits of their mantissa. */
-    query.norm = NULL;
-    MUST(rope_chain_copy_from_cache(&query, &value_cache, &slots, &back));
+    MUST(rope_apply_into(&plan, &value_slots, &back));
     for (i = 0; i < (size_t)4 * KV_HEADS * HEAD_DIM; i++) {
         EXPECT(fabsf(read[i] - v[i]) <= fabsf(v[i]) / 16.0f + 1e-3f);
     }
@@ -177,17 +188,20 @@ int main(void) {
 
     /* later: two tokens after the first have been dropped, and the keys move back */
     memcpy(before, keys, sizeof keys);
-    MUST(rope_rows_fill_shift(frequencies, &moved, moves, sizeof moves / sizeof *moves, &rows));
-    MUST(rope_shift(&plan, &key_cache, &slots, &rows));
+    at = rope_angles_at(frequencies, &moved);
+    at.moves = 1;
+    MUST(rope_rows_fill(&at, moves, sizeof moves / sizeof *moves, &rows));
+    MUST(rope_rotate(&plan, &key_slots, &rows));
     EXPECT(memcmp(keys + 5 * PAGE_BYTES, before + 5 * PAGE_BYTES, KV_HEADS * HEAD_DIM) == 0);
     EXPECT(memcmp(keys + 5 * PAGE_BYTES + KV_HEADS * HEAD_DIM, before + 5 * PAGE_BYTES + KV_HEADS * HEAD_DIM,
                   KV_HEADS * HEAD_DIM) != 0);
     /* They are what they would be at their new positions, but for two roundings to FP8. */
     positions.first = -2;
-    MUST(rope_rows_fill(frequencies, &positions, storage, sizeof storage / sizeof *storage, &rows));
-    MUST(rope_chain_copy_from_cache(&query, &key_cache, &slots, &back));
-    k_heads.data = expected;
-    MUST(rope_chain_rotate_into(&key, &from_k, &k_heads, &rows));
+    at = rope_angles_at(frequencies, &positions);
+    MUST(rope_rows_fill(&at, storage, sizeof storage / sizeof *storage, &rows));
+    MUST(rope_apply_into(&plan, &key_slots, &back));
+    expected_heads.data = expected;
+    MUST(rope_rotate_into(&key, &k_heads, &expected_heads, &rows));
     for (i = KV_HEADS * HEAD_DIM; i < (size_t)4 * KV_HEADS * HEAD_DIM; i++) {
         EXPECT(fabsf(read[i] - expected[i]) < 0.35f);
     }
@@ -195,11 +209,11 @@ int main(void) {
     /* A slot that the cache does not have is refused, and neither cache is touched. */
     memcpy(before, keys, sizeof keys);
     key_cache.layout.extents[0] = 5;
-    EXPECT(rope_chain_copy_into_cache(&key, &from_k, &key_cache, &slots) == ROPE_STATUS_SLOT);
+    EXPECT(rope_apply_into(&key, &k_heads, &key_slots) == ROPE_STATUS_SLOT);
     slots.slots.count -= 1;
-    EXPECT(rope_chain_copy_into_cache(&key, &from_k, &key_cache, &slots) == ROPE_STATUS_SLOT_COUNT);
+    EXPECT(rope_apply_into(&key, &k_heads, &key_slots) == ROPE_STATUS_SLOT_COUNT);
     key_cache.memory = k;
-    EXPECT(rope_chain_copy_into_cache(&key, &from_k, &key_cache, &slots) == ROPE_STATUS_MEMORY_OVERLAP);
+    EXPECT(rope_apply_into(&key, &k_heads, &key_slots) == ROPE_STATUS_MEMORY_OVERLAP);
     EXPECT(memcmp(keys, before, sizeof keys) == 0);
 
     printf("q[0..2]: %.9g %.9g, the first key's codes: %02x %02x\n", (double)q[0], (double)q[1],

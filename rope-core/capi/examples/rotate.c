@@ -37,13 +37,13 @@ static void expect(int holds, const char *what) {
 }
 #define EXPECT(condition) expect((condition), #condition)
 
-static rope_tensor_mut tensor(void *data, size_t len, int32_t element, size_t heads) {
-    rope_tensor_mut made;
+static rope_operand tensor(void *data, size_t len, int32_t element, size_t heads) {
+    rope_operand made;
     memset(&made, 0, sizeof made);
     made.data = data;
     made.len = len;
     made.element = element;
-    MUST(rope_layout_bshd(&made.layout, 1, TOKENS, heads, HEAD_DIM));
+    MUST(rope_layout_init(&made.layout, ROPE_ORDER_BSHD, 1, TOKENS, heads, HEAD_DIM));
     return made;
 }
 
@@ -61,24 +61,22 @@ static void on_the_heap(const rope_plan *plan, const rope_axes *axes, const rope
     static uint16_t cache[TOKENS * KV_HEADS * HEAD_DIM];
     rope_frequencies *frequencies = NULL;
     rope_table *table = NULL;
-    rope_rows rows;
+    rope_angles rows;
     rope_positions positions = rope_positions_range(START, TOKENS);
-    rope_tensor_mut query = tensor(q, sizeof q / sizeof *q, ROPE_ELEMENT_F32, HEADS);
-    rope_tensor_mut target = tensor(cache, sizeof cache / sizeof *cache, ROPE_ELEMENT_F16, KV_HEADS);
-    rope_tensor key;
+    rope_operand query = tensor(q, sizeof q / sizeof *q, ROPE_ELEMENT_F32, HEADS);
+    rope_operand target = tensor(cache, sizeof cache / sizeof *cache, ROPE_ELEMENT_F16, KV_HEADS);
+    rope_operand key = tensor(k, sizeof k / sizeof *k, ROPE_ELEMENT_F32, KV_HEADS);
+    rope_angles at;
 
     fill(k, sizeof k / sizeof *k);
     /* once per model */
     MUST(rope_frequencies_new(axes, 500000.0, scaling, &frequencies));
     /* once per forward step, shared by every layer, by Q and by K */
-    MUST(rope_table_new(frequencies, &positions, &table));
+    at = rope_angles_at(frequencies, &positions);
+    MUST(rope_table_new(&at, &table));
     MUST(rope_table_rows(table, &rows));
     /* per layer: Q in place, K into a cache of half precision */
     MUST(rope_rotate(plan, &query, &rows));
-    key.data = k;
-    key.len = sizeof k / sizeof *k;
-    key.element = ROPE_ELEMENT_F32;
-    key.layout = target.layout;
     MUST(rope_rotate_into(plan, &key, &target, &rows));
 
     MUST(rope_table_free(table));
@@ -106,23 +104,23 @@ static void from_config(void) {
 /* Without an allocator: static memory only. */
 static void without_an_allocator(const rope_plan *plan, const rope_axes *axes, const rope_scaling *scaling) {
     rope_frequencies *frequencies = NULL;
-    rope_rows rows;
+    rope_angles at, rows;
     rope_positions positions = rope_positions_range(START, TOKENS);
-    rope_tensor_mut query = tensor(q_again, sizeof q_again / sizeof *q_again, ROPE_ELEMENT_F32, HEADS);
+    rope_operand query = tensor(q_again, sizeof q_again / sizeof *q_again, ROPE_ELEMENT_F32, HEADS);
     rope_plan back = *plan;
     float before[HEAD_DIM];
 
-    EXPECT(rope_frequencies_bytes(HEAD_DIM) == sizeof memory);
     MUST(rope_frequencies_init(memory, sizeof memory, axes, 500000.0, scaling, &frequencies));
     /* without rows */
     memcpy(before, q_again, sizeof before);
-    MUST(rope_rotate_at(plan, &query, frequencies, &positions));
+    at = rope_angles_at(frequencies, &positions);
+    MUST(rope_rotate(plan, &query, &at));
     back.direction = ROPE_DIRECTION_INVERSE;
-    MUST(rope_rotate_at(&back, &query, frequencies, &positions));
+    MUST(rope_rotate(&back, &query, &at));
     EXPECT(fabsf(q_again[1] - before[1]) < 1e-6f);
     fill(q_again, sizeof q_again / sizeof *q_again);
     /* with rows */
-    MUST(rope_rows_fill(frequencies, &positions, storage, sizeof storage / sizeof *storage, &rows));
+    MUST(rope_rows_fill(&at, storage, sizeof storage / sizeof *storage, &rows));
     MUST(rope_rotate(plan, &query, &rows));
 }
 
@@ -137,9 +135,10 @@ static void check_by_hand(void) {
 
 /* A call that makes no sense is refused, and touches nothing. */
 static void refusals(const rope_plan *plan) {
-    rope_tensor_mut query = tensor(q, sizeof q / sizeof *q, ROPE_ELEMENT_F32, HEADS);
-    rope_rows rows = rope_rows_joined(storage, sizeof storage / sizeof *storage, HEAD_DIM);
-    rope_plan unset = {0, 0, 0, 0};
+    rope_operand query = tensor(q, sizeof q / sizeof *q, ROPE_ELEMENT_F32, HEADS);
+    rope_angles rows = rope_rows_joined(storage, sizeof storage / sizeof *storage, HEAD_DIM);
+    rope_plan unset = *plan;
+    unset.pairing = 0;
     EXPECT(rope_rotate(NULL, &query, &rows) == ROPE_STATUS_NULL);
     EXPECT(rope_rotate(&unset, &query, &rows) == ROPE_STATUS_UNKNOWN_VALUE);
     query.len -= 1;
@@ -154,13 +153,12 @@ static void refusals(const rope_plan *plan) {
 }
 
 int main(void) {
-    rope_plan plan = {ROPE_PAIRING_HALF, 0, 0, 0};
+    rope_plan plan = {.pairing = ROPE_PAIRING_HALF};
     rope_axes axes = rope_axes_text(HEAD_DIM);
     rope_scaling scaling;
 
     EXPECT(rope_version() / 1000 == ROPE_VERSION_MAJOR * 1000 + ROPE_VERSION_MINOR);
-    EXPECT(strcmp(rope_version_string(), ROPE_VERSION_STRING) == 0);
-    printf("rope %s, backend %s\n", rope_version_string(), rope_backend_name((int32_t)rope_backend_best()));
+    printf("rope %s, backend %s\n", ROPE_VERSION_STRING, rope_backend_name(ROPE_BACKEND_BEST));
 
     MUST(rope_scaling_init(&scaling, ROPE_SCALING_KIND_LLAMA3));
     scaling.factor = 8.0;

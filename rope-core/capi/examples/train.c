@@ -17,7 +17,7 @@ static int32_t patches[AXES * TOKENS];
 static float storage[ROPE_ROWS_LEN(TOKENS *HEADS, HEAD_DIM)];
 static unsigned char memory[ROPE_MIXED_FREQUENCIES_BYTES(AXES, HEADS, PAIRS)];
 
-static const rope_plan plan = {ROPE_PAIRING_HALF, 0, 0, 0};
+static const rope_plan plan = {.pairing = ROPE_PAIRING_HALF};
 static rope_positions positions;
 
 /* Ends the program if something went wrong, and says what. */
@@ -41,25 +41,26 @@ static void expect(int holds, const char *what) {
 }
 #define EXPECT(condition) expect((condition), #condition)
 
-static rope_tensor_mut tensor(float *data) {
-    rope_tensor_mut made;
+static rope_operand tensor(float *data) {
+    rope_operand made;
     memset(&made, 0, sizeof made);
     made.data = data;
     made.len = LEN;
     made.element = ROPE_ELEMENT_F32;
-    MUST(rope_layout_bshd(&made.layout, 1, TOKENS, HEADS, HEAD_DIM));
+    MUST(rope_layout_init(&made.layout, ROPE_ORDER_BSHD, 1, TOKENS, HEADS, HEAD_DIM));
     return made;
 }
 
 /* Rotates x into y by these frequencies, and leaves their rows in the storage. */
-static rope_rows rotate(const double *learned) {
+static rope_angles rotate(const double *learned) {
     rope_mixed_inverse inverse = {NULL, FREQUENCIES, ROPE_NUMBER_F64, AXES, HEADS, PAIRS};
-    rope_mixed_frequencies *frequencies = NULL;
-    rope_rows rows;
-    rope_tensor_mut rotated = tensor(y);
+    rope_frequencies *frequencies = NULL;
+    rope_angles at, rows;
+    rope_operand rotated = tensor(y);
     inverse.values = learned;
     MUST(rope_mixed_frequencies_init(memory, sizeof memory, &inverse, 1.0, ROPE_MIXED_ANGLE_EXACT, &frequencies));
-    MUST(rope_rows_fill_mixed(frequencies, &positions, storage, sizeof storage / sizeof *storage, &rows));
+    at = rope_angles_at(frequencies, &positions);
+    MUST(rope_rows_fill(&at, storage, sizeof storage / sizeof *storage, &rows));
     memcpy(y, x, sizeof x);
     MUST(rope_rotate(&plan, &rotated, &rows));
     return rows;
@@ -67,9 +68,8 @@ static rope_rows rotate(const double *learned) {
 
 /* Half of the squared distance of y from the target; adds to the gradient by the frequencies, if there is one. */
 static double loss(const double *learned, double *gradient) {
-    rope_rows rows = rotate(learned);
-    rope_tensor rotated;
-    rope_tensor_mut by_rotated = tensor(dy);
+    rope_angles rows = rotate(learned);
+    rope_operand rotated = tensor(y), by_rotated = tensor(dy);
     rope_pair_gradients angles = {NULL, TOKENS, HEADS, PAIRS};
     double total = 0.0;
     int i;
@@ -78,10 +78,6 @@ static double loss(const double *learned, double *gradient) {
         total += 0.5 * (double)dy[i] * (double)dy[i];
     }
     if (gradient != NULL) {
-        rotated.data = y;
-        rotated.len = LEN;
-        rotated.element = ROPE_ELEMENT_F32;
-        rotated.layout = by_rotated.layout;
         memset(sums, 0, sizeof sums);
         angles.sums = sums;
         /* dy becomes dx, which the layers before would go on with. */
@@ -167,16 +163,12 @@ int main(void) {
 
     /* Gradients of heads that the tensor does not have are refused, and nothing is added. */
     {
-        rope_tensor_mut by_rotated = tensor(dy);
-        rope_tensor rotated;
+        rope_operand rotated = tensor(y);
         rope_pair_gradients angles = {NULL, TOKENS, 3, PAIRS};
         static double other[TOKENS * 3 * PAIRS];
-        rotated.data = y;
-        rotated.len = LEN;
-        rotated.element = ROPE_ELEMENT_F32;
-        rotated.layout = by_rotated.layout;
         angles.sums = other;
-        EXPECT(rope_angle_gradients(&plan, &rotated, &rotated, &angles) == ROPE_STATUS_GRADIENT_HEADS);
+        EXPECT(rope_gradients(ROPE_GRADIENT_KIND_ANGLES, &plan, &rotated, &rotated, &angles, NULL)
+               == ROPE_STATUS_GRADIENT_HEADS);
         EXPECT(other[0] == 0.0);
     }
 

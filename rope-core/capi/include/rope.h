@@ -2,45 +2,52 @@
 //
 // Generated from the crate rope-capi by check-header.sh; not to be edited. SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Three nouns and a verb: a tensor (rope_tensor_mut), a plan (rope_plan: which channels are pairs, which way, on which
-// instruction set), rows (rope_rows: the cos and sin of each token), and rope_rotate. Without checks of statuses:
+// A call has four parts: a plan (rope_plan: pairing, direction, stages), a target and maybe a source (rope_operand: a
+// tensor, or slots of a cache), and angles (rope_angles: the cos and sin of each token, or frequencies at positions).
+// The verbs are rope_rotate, rope_rotate_into and their like. Without checks of statuses:
 //
 //     rope_axes axes = rope_axes_text(128);
-//     rope_plan plan = {ROPE_PAIRING_HALF, 0, 0, 0};
+//     rope_plan plan = {.pairing = ROPE_PAIRING_HALF};
 //     rope_frequencies *frequencies;                                    // once per model
 //     rope_frequencies_new(&axes, 500000.0, NULL, &frequencies);
 //     rope_positions positions = rope_positions_range(start, tokens);   // once per forward step
+//     rope_angles at = rope_angles_at(frequencies, &positions), rows;
 //     rope_table *table;
-//     rope_rows rows;
-//     rope_table_new(frequencies, &positions, &table);
+//     rope_table_new(&at, &table);
 //     rope_table_rows(table, &rows);
-//     rope_tensor_mut q = {q_data, q_len, ROPE_ELEMENT_F32, {{0}, {0}}};   // per layer
-//     rope_layout_bshd(&q.layout, batch, tokens, heads, 128);
+//     rope_operand q = {.data = q_data, .len = q_len, .element = ROPE_ELEMENT_F32};   // per layer
+//     rope_layout_init(&q.layout, ROPE_ORDER_BSHD, batch, tokens, heads, 128);
 //     rope_rotate(&plan, &q, &rows);
 //
-// A rope_chain is a plan with a norm, a scale and a Hadamard transform beside the rotation. It writes tensors, or the
-// slots of a rope_cache, in which rope_shift moves keys. rope_backward is the gradient of rope_rotate, by the tensor
-// and by the angles. rope_mixed_frequencies are those of which every head has its own on every axis.
+// What is not named is zero: every struct may be zeros but for the members that a call uses.
 //
-// The library allocates for handles: rope_frequencies, rope_mixed_frequencies, rope_table, rope_model; and while
-// rope_chain_rotate_into_each runs. All else is plain structs over the caller's memory. Firmware allocates nothing: it
-// has rope_frequencies_init, rope_rows_fill and rope_rotate_at. For a library that was built without std (without
-// the feature `models`), define ROPE_NO_STD (ROPE_NO_MODELS): this header then declares what the library has.
+// A call that is checked each time takes some 50 ns besides the rotation. An engine prepares it once per number of
+// tokens (rope_prepare, in a rope_call of its own), and runs it per layer (rope_call_run, rope_call_run_at).
+// rope_backward is the gradient of rope_rotate, by the tensor and by the angles.
+//
+// The library allocates for handles: rope_frequencies, rope_table, rope_model; and while rope_rotate_into_each runs.
+// All else is plain structs over the caller's memory. Firmware allocates nothing: it has rope_frequencies_init,
+// rope_rows_fill and rope_angles_at. For a library that was built without std (without the feature `models`), define
+// ROPE_NO_STD (ROPE_NO_MODELS): this header then declares what the library has.
 //
 // A call that can be refused returns a rope_status; ROPE_STATUS_OK is 0. It checks everything first, so that a refused
 // call has touched no tensor. It refuses null and misaligned pointers, lengths that no memory has, unknown values of
-// enumerations, and memory that would be written and read at once. The caller promises that pointers lead to memory
-// and that structs are filled in. No call unwinds, keeps a pointer to a struct, or has to be called first. The comment
-// of a call lists its statuses. Every call may also return ROPE_STATUS_INTERNAL: a bug of the library, caught.
+// enumerations, and memory that would be written and read at once. The caller promises that pointers lead to memory and
+// that structs are filled in: pointers, also those in structs, are NULL or point to what they say, for the length of
+// the call. No call unwinds, keeps a pointer to a struct, or has to be called first. The comment of a call lists its
+// statuses, and under "Threads" what other threads may do meanwhile (nothing is said where a call only reads its
+// arguments: it may be made from any thread at any time). Every call may also return ROPE_STATUS_INTERNAL: a bug of the
+// library, caught.
 //
 // Memory that is shared: what a call writes must be apart from everything else that it reads or writes, from the first
 // byte to the last. A tensor ends with the last element that its layout reaches, a cache with its `bytes`, a list with
 // its length; what is empty overlaps nothing. The rest is refused with ROPE_STATUS_MEMORY_OVERLAP, also a source and a
 // target between one another in a packed row. Q and K of a packed row may lie between one another: rope_rotate_qk.
 //
-// Sections, by task: Rotate tensors; Rows, the cos and sin of each token; Positions; Frequencies; Models, from
-// config.json and GGUF; A norm, a factor and a Hadamard transform in the same pass; KV caches; Gradients; Learned and
-// mixed frequencies; Instruction sets; Statuses and messages; Versions.
+// Sections, by task: Tensors and other operands; Plans and verbs; Several outputs of one read; Prepared calls; Angles,
+// the cos and sin of each token; Positions; Frequencies; Mixed frequencies; Models, from config.json and GGUF; Stages
+// of a plan, a norm, a factor and a Hadamard transform; KV caches; Gradients; Instruction sets; Statuses and messages;
+// Versions.
 
 #ifndef ROPE_H
 #define ROPE_H
@@ -81,7 +88,64 @@ extern "C" {
 // What a call returns: ROPE_STATUS_OK, or why it was refused ("Statuses" below).
 ROPE_ENUM_TYPE(rope_status);
 
-// ---- Rotate tensors ----
+// ---- Tensors and other operands ----
+
+// The type of a tensor's elements. The arithmetic is f32, and its result is rounded to the element once.
+enum rope_element ROPE_INT32_ENUM {
+  ROPE_ELEMENT_F32 = 1,  // IEEE single precision.
+  ROPE_ELEMENT_F16 = 2,  // IEEE half precision, 16 bits.
+  ROPE_ELEMENT_BF16 = 3,  // bfloat16, 16 bits.
+};
+ROPE_ENUM_TYPE(rope_element);
+
+// The order of a tensor's dimensions in memory, outermost first: B sequences, S tokens, H heads, D channels.
+enum rope_order ROPE_INT32_ENUM {
+  // PyTorch before the transpose, vLLM, FlashAttention. With one sequence also packed sequences (THD), each token of
+  // which has a row of its own (ROPE_POSITIONS_KIND_PACKED).
+  ROPE_ORDER_BSHD = 1,
+  ROPE_ORDER_BHSD = 2,  // PyTorch's attention, ONNX, KV caches.
+  ROPE_ORDER_SBHD = 3,  // Megatron.
+};
+ROPE_ENUM_TYPE(rope_order);
+
+// Where the elements of a tensor lie. The caller fills it in, or rope_layout_init does.
+//
+// A part of a tensor (K of a packed row of Q, K and V; the rotated window of a longer head) has the strides of the
+// whole and a smaller shape. Its `data` points to the first element of the part.
+typedef struct rope_layout {
+  // Sequences, tokens of a sequence, heads of a token, channels of a head. This order does not depend on the
+  // order in memory.
+  size_t shape[4];
+  size_t strides[3];  // Elements from one sequence, token and head to the next. The channels of a head are contiguous.
+} rope_layout;
+
+struct rope_cache;
+struct rope_slots;
+
+// What a call reads or writes: a tensor, or the slots of a cache. What is only read is not written: a pointer to
+// constants may be cast.
+//
+// In a tensor that is written, every index must have an element of its own. In one that is read elements may coincide
+// (a broadcast has a stride of zero).
+typedef struct rope_operand {
+  void *data;  // The first element of a tensor, aligned as its type is. Not used of a cache, as the next three.
+  size_t len;  // How many elements may be used from there on.
+  int32_t element;  // The type of the elements (`enum rope_element`).
+  struct rope_layout layout;  // Where the elements lie.
+  const struct rope_cache *cache;  // The cache; NULL: the operand is a tensor.
+  const struct rope_slots *slots;  // The slots in the cache, one for each token of each sequence. Not used of a tensor.
+} rope_operand;
+
+// Fills in the layout of a tensor without gaps, whose dimensions lie in memory in this order (`enum rope_order`). The
+// extents are always given as sequences, tokens, heads and channels.
+//
+// Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_UNKNOWN_VALUE,
+// ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED. The layout is untouched then.
+ROPE_NODISCARD
+rope_status rope_layout_init(struct rope_layout *layout, int32_t order, size_t batch, size_t tokens, size_t heads,
+                             size_t head_dim);
+
+// ---- Plans and verbs ----
 
 // Which two channels of a head form the pair that is rotated by one angle. Nothing in a tensor tells which pairing its
 // model was trained with.
@@ -97,8 +161,7 @@ ROPE_ENUM_TYPE(rope_pairing);
 
 // Which way a pair is rotated. R is the rotation by the angles of the rows, and A is their attention factor.
 enum rope_direction ROPE_INT32_ENUM {
-  // x <- A R x: rotates by the angles of the rows, and scales by their attention factor.
-  ROPE_DIRECTION_FORWARD = 0,
+  ROPE_DIRECTION_FORWARD = 0,  // x <- A R x: rotates by the angles of the rows, and scales by their attention factor.
   // x <- 1/A R^T x, which undoes FORWARD: rotates back, and divides by the attention factor.
   ROPE_DIRECTION_INVERSE = 1,
   // x <- A R^T x, the transpose of FORWARD: rotates back, and multiplies by the attention factor. For
@@ -108,100 +171,117 @@ enum rope_direction ROPE_INT32_ENUM {
 };
 ROPE_ENUM_TYPE(rope_direction);
 
-// The type of a tensor's elements. The arithmetic is f32, and its result is rounded to the element once.
-enum rope_element ROPE_INT32_ENUM {
-  // IEEE single precision.
-  ROPE_ELEMENT_F32 = 1,
-  // IEEE half precision, 16 bits.
-  ROPE_ELEMENT_F16 = 2,
-  // bfloat16, 16 bits.
-  ROPE_ELEMENT_BF16 = 3,
-};
-ROPE_ENUM_TYPE(rope_element);
+struct rope_norm;
+struct rope_scale;
+struct rope_hadamard;
 
-// A plan: pairing, direction, backend. It is a plain value, which every call looks up anew; that takes nanoseconds.
+// A plan: what happens to heads. It is a plain value, which every checked call looks up anew; that takes nanoseconds.
 //
-// A plan with everything but `pairing` at zero, {ROPE_PAIRING_HALF, 0, 0, 0}, rotates forward, keeps the pairing,
-// and takes the fastest backend.
+// A plan with everything but `pairing` at zero, {ROPE_PAIRING_HALF, 0, 0, 0, 0, 0, NULL, NULL, NULL}, rotates forward,
+// keeps the pairing, takes the fastest backend, and does nothing else. With stages it does all that stands between a
+// projection and the attention:
+//
+// read -> norm -> scale -> rotate -> norm -> scale -> transform -> write
+//
+// The norm and the scale stand on either side; the Hadamard transform is the last stage, and the first one of what is
+// read from a cache, which it undoes. Between the stages a value is a float; a norm, a scale and the plan say where it
+// is rounded to the element of what is read. With stages a head has at most 2048 channels. The bits are the same on
+// every backend.
 typedef struct rope_plan {
-  // Which channels of what is read are pairs (`enum rope_pairing`).
-  int32_t pairing;
+  int32_t pairing;  // Which channels of what is read are pairs (`enum rope_pairing`).
   // Which channels of what is written are pairs (`enum rope_pairing`); 0: the same as `pairing`. Only calls that
   // write other memory than they read can change the pairing.
   int32_t output_pairing;
-  // Which way pairs rotate (`enum rope_direction`).
-  int32_t direction;
-  // The instruction set (`enum rope_backend`).
-  int32_t backend;
+  int32_t direction;  // Which way pairs rotate (`enum rope_direction`).
+  int32_t backend;  // The instruction set (`enum rope_backend`).
+  // Other than 0: what follows the rotation (a norm, a scale, a transform, a quantized format) takes its float as it
+  // is. Otherwise that is rounded to the element of what is read first, which gives the bits of separate passes.
+  int32_t without_rounding;
+  // The first channel of a head that rotates (multi-head latent attention). Norms span the whole head.
+  size_t first_channel;
+  const struct rope_norm *norm;  // The norm; NULL: none.
+  const struct rope_scale *scale;  // The scale; NULL: none.
+  const struct rope_hadamard *hadamard;  // The Hadamard transform; NULL, or one of zeros: none.
 } rope_plan;
 
-// Where the elements of a tensor lie. The caller fills it in, or rope_layout_bshd, _bhsd, _sbhd or _thd does.
-//
-// A part of a tensor (K of a packed row of Q, K and V; the rotated window of a longer head) has the strides of the
-// whole and a smaller shape. Its `data` points to the first element of the part.
-typedef struct rope_layout {
-  // Sequences, tokens of a sequence, heads of a token, channels of a head. This order does not depend on the
-  // order in memory.
-  size_t shape[4];
-  // Elements from one sequence, token and head to the next. The channels of a head are contiguous.
-  size_t strides[3];
-} rope_layout;
+struct rope_angles;
 
-// A tensor to rotate, or to write a rotation to. Every index must have an element of its own.
-typedef struct rope_tensor_mut {
-  // The first element, aligned as its type is.
-  void *data;
-  // How many elements may be read and written from there on.
-  size_t len;
-  // The type of the elements (`enum rope_element`).
-  int32_t element;
-  // Where the elements lie.
-  struct rope_layout layout;
-} rope_tensor_mut;
-
-// A tensor to read. Elements may coincide (a broadcast has a stride of zero).
-typedef struct rope_tensor {
-  // The first element, aligned as its type is.
-  const void *data;
-  // How many elements may be read from there on.
-  size_t len;
-  // The type of the elements (`enum rope_element`).
-  int32_t element;
-  // Where the elements lie.
-  struct rope_layout layout;
-} rope_tensor;
-
-struct rope_rows;
-
-// Rotates the first `rotary_dim` channels of every head of a tensor, in place. The other channels stay as they are.
+// Runs a plan in place: rotates the channels from its `first_channel` on, `rotary_dim` of every head. The other
+// channels stay as they are, but for the plan's stages.
 //
 // Each of the three operations of x cos - y sin and x sin + y cos is rounded to a float by itself, and the result
 // is rounded to the element once: the same bits on every machine.
 //
-// Returns ROPE_STATUS_ROTARY_DIM_EXCEEDS_HEAD, ROPE_STATUS_ROW_COUNT, ROPE_STATUS_ROW_HEADS,
-// ROPE_STATUS_ROW_SEQUENCES, ROPE_STATUS_PAIRING_CHANGES_IN_PLACE; ROPE_STATUS_ROW_MAGNITUDE and
-// ROPE_STATUS_FULL_WIDTH_ROWS of ROPE_DIRECTION_INVERSE; ROPE_STATUS_BACKEND_UNAVAILABLE; ROPE_STATUS_SHAPE_OVERFLOW,
-// ROPE_STATUS_OUT_OF_BOUNDS, ROPE_STATUS_OVERLAP; ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_ROWS_LENGTH,
-// ROPE_STATUS_ROW_WIDTH, ROPE_STATUS_HALVES_DIFFER, ROPE_STATUS_HALVES_EQUAL, ROPE_STATUS_ROWS_PER_HEAD,
-// ROPE_STATUS_ATTENTION_FACTOR, ROPE_STATUS_POSITION_OUTSIDE_TABLE; ROPE_STATUS_ROTARY_DIM_ON_STACK of full-width rows
-// beyond 2048 channels; ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_UNKNOWN_VALUE,
-// ROPE_STATUS_MEMORY_OVERLAP. The tensor is untouched then.
+// In the slots of a cache it moves keys, one row for each slot: a context shift by rows with `moves`, or by any rows
+// whose attention factor is 1. A head is read as float, rotated, and rounded once to what the cache keeps; scales that
+// are made are made anew. A row that rotates by nothing leaves the bits of its slot. Cached keys have the scale
+// of their plan, which is not applied; a Hadamard transform is undone before the rotation, and done again after it.
 //
-// # Threads
+// Returns, of the operand: ROPE_STATUS_SHAPE_OVERFLOW, ROPE_STATUS_OUT_OF_BOUNDS, ROPE_STATUS_OVERLAP.
+// Of the plan: ROPE_STATUS_PAIRING_CHANGES_IN_PLACE, ROPE_STATUS_BACKEND_UNAVAILABLE; with stages
+// ROPE_STATUS_HEAD_DIM_ON_STACK for heads of more than 2048 channels, ROPE_STATUS_PARAMETER, ROPE_STATUS_COUNT,
+// ROPE_STATUS_WEIGHT_MISSING, ROPE_STATUS_WEIGHT_UNUSED, ROPE_STATUS_CENTERED_SUMS, ROPE_STATUS_HADAMARD_BLOCK,
+// ROPE_STATUS_HADAMARD_HEAD.
+// Of the angles: ROPE_STATUS_ROTARY_DIM_EXCEEDS_HEAD, ROPE_STATUS_ROW_COUNT, ROPE_STATUS_ROW_HEADS,
+// ROPE_STATUS_ROW_SEQUENCES, ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_ROWS_LENGTH, ROPE_STATUS_ROW_WIDTH,
+// ROPE_STATUS_HALVES_DIFFER, ROPE_STATUS_HALVES_EQUAL, ROPE_STATUS_ROWS_PER_HEAD, ROPE_STATUS_ATTENTION_FACTOR,
+// ROPE_STATUS_POSITION_OUTSIDE_TABLE; ROPE_STATUS_ROW_MAGNITUDE and ROPE_STATUS_FULL_WIDTH_ROWS of
+// ROPE_DIRECTION_INVERSE; ROPE_STATUS_ROTARY_DIM_ON_STACK; of frequencies at positions what rope_rows_len returns.
+// In a cache: ROPE_STATUS_CACHE_HEADS if it has other heads; ROPE_STATUS_SLOT_COUNT unless there is one slot for each
+// token of each sequence; ROPE_STATUS_SLOT, ROPE_STATUS_SLOT_OFFSET and ROPE_STATUS_PAGE_POSITION for one that
+// the cache, or its sequence, does not have; ROPE_STATUS_NEGATIVE_PAGE; ROPE_STATUS_OFFSETS for packed sequences whose
+// tokens do not follow one another; ROPE_STATUS_CACHE_LAYOUT and ROPE_STATUS_OUT_OF_BOUNDS for a layout that
+// makes no cache, or not one of this memory; ROPE_STATUS_STORAGE for too few scales; ROPE_STATUS_FULL_WIDTH_ROWS,
+// ROPE_STATUS_SHIFT_FACTOR for rows with an attention factor other than 1, which cached keys have already;
+// ROPE_STATUS_NOT_LINEAR for a plan with a norm.
+// Of all: ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_HANDLE,
+// ROPE_STATUS_MEMORY_OVERLAP. The operand is untouched then.
 //
-// May be called from any thread. No other thread may use the tensor's memory meanwhile, from its first element to
-// its last; others may read the rows. To spread one rotation over threads, give each thread its own tokens, or its
-// own heads of a heads-major tensor. The bits do not depend on the split.
-//
-// # Safety
-//
-// Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
+// Threads: No other thread may use the operand's memory meanwhile, of a tensor from its first element to its last;
+// others may read the angles. To spread one rotation over threads, give each thread its own tokens, or its own heads of
+// a heads-major tensor. The bits do not depend on the split.
 ROPE_NODISCARD
-rope_status rope_rotate(const struct rope_plan *plan,
-                        const struct rope_tensor_mut *x,
-                        const struct rope_rows *rows);
+rope_status rope_rotate(const struct rope_plan *plan, const struct rope_operand *x, const struct rope_angles *angles);
 
-// Rotates Q and K in place with the same rows. Both are checked before either is touched.
+// Runs a plan from a source into a target: from a tensor into another, whose element and pairing may differ; from a
+// tensor into the slots of a cache, keys as they are projected; out of a cache, keys that were cached before their
+// rotation; or from one cache into another. Copies the channels that do not rotate.
+//
+// Tensors have one shape; slots are one for each token of each sequence. A token with a negative slot is left out. Of
+// two tokens with one slot the later one stays. What is read from a cache is a float, so that nothing between the
+// stages is rounded; from one cache into another heads have the scale of their plan already.
+//
+// The two must not share memory, a tensor from its first element to its last (not even in one packed row), a cache
+// all of it.
+//
+// Returns ROPE_STATUS_SHAPE_MISMATCH, and what rope_rotate returns. The target is untouched then.
+//
+// Threads: No other thread may use the target's memory and scales meanwhile; others may read the source, the slots and
+// the angles.
+ROPE_NODISCARD
+rope_status rope_rotate_into(const struct rope_plan *plan, const struct rope_operand *x, const struct rope_operand *y,
+                             const struct rope_angles *angles);
+
+// Runs the stages of a plan in place, without the rotation: queries and keys of layers that norm and do not rotate;
+// heads of an attention's output, whose Hadamard transform is undone so. Heads in a cache stay as they are: they have
+// the stages already.
+//
+// Returns what rope_rotate returns, but for the angles.
+//
+// Threads: As rope_rotate.
+ROPE_NODISCARD
+rope_status rope_apply(const struct rope_plan *plan, const struct rope_operand *x);
+
+// As rope_rotate_into without the rotation: values, which are converted and written (and normed, in some models);
+// heads of a cache as float, half precision or bfloat16.
+//
+// Returns what rope_rotate_into returns, but for the angles. The target is untouched then.
+//
+// Threads: As rope_rotate_into.
+ROPE_NODISCARD
+rope_status rope_apply_into(const struct rope_plan *plan, const struct rope_operand *x, const struct rope_operand *y);
+
+// Runs a plan in Q and K, in place, by the same angles. Both are checked before either is touched.
 //
 // They may lie between one another in memory, as in a packed row of Q, K and V, in whatever order its dimensions are.
 // They must share no byte, and their strides must show it. These always do where Q and K have one element type, and
@@ -210,145 +290,161 @@ rope_status rope_rotate(const struct rope_plan *plan,
 // each stride. What is apart and refused because nothing shows it takes two calls of rope_rotate.
 //
 // Returns ROPE_STATUS_QUERY_KEY_MISMATCH unless the two differ in their heads (and elements) only,
-// ROPE_STATUS_MEMORY_OVERLAP if they share an element, and what rope_rotate returns.
+// ROPE_STATUS_MEMORY_OVERLAP if they share an element, ROPE_STATUS_OPERAND for a cache, and what rope_rotate returns.
 //
-// # Threads
-//
-// As rope_rotate.
-//
-// # Safety
-//
-// As rope_rotate.
+// Threads: As rope_rotate.
 ROPE_NODISCARD
-rope_status rope_rotate_qk(const struct rope_plan *plan,
-                           const struct rope_tensor_mut *q,
-                           const struct rope_tensor_mut *k,
-                           const struct rope_rows *rows);
+rope_status rope_rotate_qk(const struct rope_plan *plan, const struct rope_operand *q, const struct rope_operand *k,
+                           const struct rope_angles *angles);
 
-// Rotates one tensor into another, whose element and pairing may differ: a write into a KV cache. Copies the
-// channels after `rotary_dim`.
+// Writes the sums of squares that the norm of a plan takes of a tensor: one for each token of each sequence where it
+// is over the row, one for each head of those where it is over heads. Ranks that have some heads each add theirs up,
+// and give them to the `sums` of a rope_norm.
 //
-// The two must not share memory, from the first element to the last of each, not even in one packed row.
+// Returns ROPE_STATUS_NULL for a plan without a norm, ROPE_STATUS_STORAGE unless `len` is their number,
+// ROPE_STATUS_CENTERED_SUMS for a norm that is centered, ROPE_STATUS_HEAD_DIM_ON_STACK, ROPE_STATUS_OPERAND for a
+// cache, and what rope_apply returns. Nothing is written then.
 //
-// Returns ROPE_STATUS_SHAPE_MISMATCH, and what rope_rotate returns. The target is untouched then.
-//
-// # Threads
-//
-// May be called from any thread. No other thread may use the target's memory meanwhile, from its first element to
-// its last; others may read the source and the rows.
-//
-// # Safety
-//
-// As rope_rotate.
+// Threads: No other thread may use the sums meanwhile; others may read the tensor.
 ROPE_NODISCARD
-rope_status rope_rotate_into(const struct rope_plan *plan,
-                             const struct rope_tensor *x,
-                             const struct rope_tensor_mut *y,
-                             const struct rope_rows *rows);
+rope_status rope_sum_of_squares(const struct rope_plan *plan, const struct rope_operand *x, float *sums, size_t len);
 
-struct rope_frequencies;
+// ---- Several outputs of one read ----
+
+#if defined(ROPE_STD)
+// One target of rope_rotate_into_each, and its rows.
+typedef struct rope_output {
+  const struct rope_operand *y;  // What is written.
+  const struct rope_angles *rows;  // The rows: as many structs as there are groups.
+  // Groups of heads in a token of a tensor, one after the other, each with all heads of the source and rows of its
+  // own: vLLM's and sglang's `[tokens][5][heads][head_dim]` is a tensor of `5 * heads` heads in 5 groups. 0 and 1:
+  // one. Not used with a cache.
+  size_t groups;
+} rope_output;
+#endif
+
+#if defined(ROPE_STD)
+// Runs a plan from one tensor into several targets, tensors and caches, each by rows of its own: a call of
+// rope_rotate_into for each of the `count` outputs, which together read the source once. All of them are checked
+// before any is written. The five queries of Dual Chunk Attention, whose ids are `dual_chunk` of positions, are one
+// call.
+//
+// Targets must not overlap each other, the source or the rows, from the first byte to the last of each. Tensors that
+// lie between one another are groups of heads of one.
+//
+// Returns what rope_rotate_into returns, ROPE_STATUS_OPERAND for a source that is a cache, ROPE_STATUS_ANGLES for
+// frequencies at positions. No target is written then. The call allocates, and cannot report a lack of memory: the
+// process ends.
+//
+// Threads: As rope_rotate_into.
+ROPE_NODISCARD
+rope_status rope_rotate_into_each(const struct rope_plan *plan, const struct rope_operand *x,
+                                  const struct rope_output *outputs, size_t count);
+#endif
+
+// ---- Prepared calls ----
+
+// Bytes of a rope_call.
+#define ROPE_CALL_BYTES 2048
+
+// A prepared call, in the caller's storage: rope_prepare and its like fill it in, rope_call_run and rope_call_run_at
+// run it. It allocates nothing, has nothing to free, and may be copied by memcpy.
+//
+// It keeps what the structs of rope_prepare said, and no pointer to them, but for handles. It borrows the memory that
+// they led to: data of tensors, memory and scales of caches, cos and sin, ids, slots, positions, weights, factors, and
+// the frequencies. That has to be there whenever the call runs, unless rope_call_run_at names other memory for it; the
+// call reads what is there then. An engine writes new cos, sin and slots to the same arrays for each token, and calls
+// rope_call_run.
+typedef struct rope_call {
+  uint64_t words[256];  // For the library.
+} rope_call;
+
 struct rope_positions;
 
-// Rotates a tensor in place as rope_rotate does, and makes the rows of the positions itself, on the stack (8 KiB).
-// There are no rows to keep, and nothing is allocated. It takes as many positions as rope_rotate takes rows. The
-// bits are the same.
+// Memory of the same shapes as that which was prepared.
 //
-// Returns ROPE_STATUS_ROTARY_DIM_ON_STACK beyond 2048 rotated channels, and what rope_rotate and rope_rows_len
-// return. The tensor is untouched then.
-//
-// # Threads
-//
-// May be called from any thread. No other thread may use the tensor's memory meanwhile, from its first element to
-// its last; others may use the frequencies, but not change or free them.
-//
-// # Safety
-//
-// As rope_rotate.
-ROPE_NODISCARD
-rope_status rope_rotate_at(const struct rope_plan *plan,
-                           const struct rope_tensor_mut *x,
-                           const struct rope_frequencies *frequencies,
-                           const struct rope_positions *positions);
+// `x`, and `y` where the call has two operands, are required: NULL is refused. Any other member is NULL for the memory
+// that was prepared, and is not used by a call that has no such memory. Lengths, extents, strides and types are those
+// that were prepared.
+typedef struct rope_call_memory {
+  void *x;  // The data of the first operand, of a cache its memory: of the tensor in place, of Q, or of the source.
+  void *y;  // That of the second: of K, or of the target.
+  const float *cos;  // The cos of rows.
+  const float *sin;  // The sin of rows, where they are apart.
+  const void *ids;  // The ids of rows.
+  // Positions of the tokens, of frequencies at positions: as many, of any kind.
+  const struct rope_positions *positions;
+  // Slots of the cache: of the target, or of the source if that alone is a cache. As many, of any kind.
+  const struct rope_slots *slots;
+  float *scales;  // Scales of that cache, where they are made and lie apart.
+  const void *weight;  // Weights of the norm.
+  const void *bias;  // Biases of the norm.
+} rope_call_memory;
 
-// `[batch][tokens][heads][head_dim]` without gaps, the extents in this order: PyTorch before the transpose, vLLM,
-// FlashAttention. With `batch` 1 also packed sequences, `[tokens][heads][head_dim]`.
+// Checks rope_rotate, or with `angles` NULL rope_apply, and prepares it: rope_call_run runs it.
 //
-// Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
-// ROPE_STATUS_MISALIGNED.
+// A call that is prepared once per number of tokens, and runs in each layer, costs as much as the rotation itself.
 //
-// # Threads
+// Returns what rope_rotate returns, also of an operand's memory that overlaps what is read. `call` is untouched then,
+// and the operand always.
 //
-// May be called from any thread at any time.
-//
-// # Safety
-//
-// `layout` is NULL or points to a rope_layout.
+// Threads: No other thread may use the operand meanwhile, nor `call`; others may read the angles.
 ROPE_NODISCARD
-rope_status rope_layout_bshd(struct rope_layout *layout,
-                             size_t batch,
-                             size_t tokens,
-                             size_t heads,
-                             size_t head_dim);
+rope_status rope_prepare(const struct rope_plan *plan, const struct rope_operand *x, const struct rope_angles *angles,
+                         struct rope_call *call);
 
-// `[batch][heads][tokens][head_dim]` without gaps, the extents in this order: PyTorch's attention, ONNX, KV caches.
+// Checks rope_rotate_into, or with `angles` NULL rope_apply_into, and prepares it: rope_call_run runs it.
 //
-// Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
-// ROPE_STATUS_MISALIGNED.
+// Returns what rope_rotate_into returns. `call` is untouched then, and the target always.
 //
-// # Threads
-//
-// May be called from any thread at any time.
-//
-// # Safety
-//
-// `layout` is NULL or points to a rope_layout.
+// Threads: No other thread may use the target meanwhile, nor `call`; others may read the source, the slots and the
+// angles.
 ROPE_NODISCARD
-rope_status rope_layout_bhsd(struct rope_layout *layout,
-                             size_t batch,
-                             size_t heads,
-                             size_t tokens,
-                             size_t head_dim);
+rope_status rope_prepare_into(const struct rope_plan *plan, const struct rope_operand *x, const struct rope_operand *y,
+                              const struct rope_angles *angles, struct rope_call *call);
 
-// `[tokens][batch][heads][head_dim]` without gaps, the extents in this order: Megatron.
+// Checks rope_rotate_qk, and prepares it: rope_call_run runs it.
 //
-// Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
-// ROPE_STATUS_MISALIGNED.
+// Returns what rope_rotate_qk returns. `call` is untouched then, and Q and K always.
 //
-// # Threads
-//
-// May be called from any thread at any time.
-//
-// # Safety
-//
-// `layout` is NULL or points to a rope_layout.
+// Threads: As rope_prepare.
 ROPE_NODISCARD
-rope_status rope_layout_sbhd(struct rope_layout *layout,
-                             size_t tokens,
-                             size_t batch,
-                             size_t heads,
-                             size_t head_dim);
+rope_status rope_prepare_qk(const struct rope_plan *plan, const struct rope_operand *q, const struct rope_operand *k,
+                            const struct rope_angles *angles, struct rope_call *call);
 
-// `[tokens][heads][head_dim]` without gaps, the extents in this order: packed sequences of different lengths, as
-// FlashAttention's varlen functions and Transformer Engine's THD take them. The tensor has one sequence, and each of
-// its tokens a row of its own, whose positions are of the kind ROPE_POSITIONS_KIND_PACKED.
+// Runs a prepared call in the memory that was prepared.
 //
-// Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
-// ROPE_STATUS_MISALIGNED.
+// It trusts what was checked when it was prepared: that pointers are aligned and lead to memory of these lengths, and
+// that what is written is apart from what is read. It checks what may have changed since, and is cheap: ids of rows,
+// positions, and slots.
 //
-// # Threads
+// Returns ROPE_STATUS_HANDLE for storage that holds no prepared call; ROPE_STATUS_POSITION_OUTSIDE_TABLE,
+// ROPE_STATUS_SLOT and what else rope_rotate_into returns for ids, positions and slots. The target is untouched then.
 //
-// May be called from any thread at any time.
+// Threads: several at once, on one call or on copies of it, if they write memory of their own (rope_call_run_at). No
+// other thread may use the memory that is written meanwhile; others may read what is read.
 //
-// # Safety
-//
-// `layout` is NULL or points to a rope_layout.
+// `call` is NULL or points to a rope_call, or at least to as many bytes. All that a prepared call borrows is there.
 ROPE_NODISCARD
-rope_status rope_layout_thd(struct rope_layout *layout,
-                            size_t tokens,
-                            size_t heads,
-                            size_t head_dim);
+rope_status rope_call_run(const struct rope_call *call);
 
-// ---- Rows, the cos and sin of each token ----
+// Runs a prepared call in other memory of the same shapes: that of another layer, or of the next token. The call
+// itself stays as it was prepared.
+//
+// The caller promises that the memory is as long as that which was prepared. The call checks that pointers are not
+// NULL and are aligned, and that what is written shares no byte with what is read, and Q no element with K, as
+// rope_rotate, rope_rotate_into and rope_rotate_qk do; and what rope_call_run checks.
+//
+// Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP,
+// ROPE_STATUS_UNKNOWN_VALUE of slots and positions, and what rope_call_run returns. The target is untouched then.
+//
+// Threads: As rope_call_run.
+//
+// pointers in `memory` are NULL or point to as much as was prepared.
+ROPE_NODISCARD
+rope_status rope_call_run_at(const struct rope_call *call, const struct rope_call_memory *memory);
+
+// ---- Angles, the cos and sin of each token ----
 
 // Floats that rope_rows_fill needs for the rows of some tokens: a constant, for static memory.
 #define ROPE_ROWS_LEN(tokens, rotary_dim) ((size_t)(tokens) * (size_t)(rotary_dim))
@@ -358,27 +454,27 @@ rope_status rope_layout_thd(struct rope_layout *layout,
 typedef struct rope_table rope_table;
 #endif
 
-// The cos and sin of each token, `rotary_dim / 2` of each, already multiplied by the attention factor.
+struct rope_frequencies;
+
+// The angles of the tokens of a call: rows, or frequencies at positions.
 //
-// A rotation takes as many rows as a sequence has tokens (all sequences share them), or as many as there are tokens
+// A row is the cos and sin of a token, `rotary_dim / 2` of each, already multiplied by the attention factor. A
+// rotation takes as many rows as a sequence has tokens (all sequences share them), or as many as there are tokens
 // in the batch. With `ids` the values are a table, and the rows are those that the ids name, in the order of the
 // ids. Every call checks that each id names a row of the table.
 //
-// The heads of a token share its row, unless each has a row of its own (`heads`, rope_rows_strided): then a row of
-// these is those of all heads of a token, wherever rows are counted, and they rotate only tensors with that number of
-// heads.
+// The heads of a token share its row, unless each has a row of its own (`heads`, `layout`): then a row of these is
+// those of all heads of a token, wherever rows are counted, and they rotate only tensors with that number of heads.
 //
-// Filled in by the caller, or by rope_rows_joined, rope_rows_apart, rope_rows_strided, rope_rows_full, rope_rows_fill,
-// rope_table_rows.
-typedef struct rope_rows {
+// Rows are described by the caller, or by rope_rows_joined, rope_rows_apart, rope_rows_fill, rope_table_rows.
+// rope_angles_at describes frequencies at positions: a call then makes the rows itself, some tokens at a time, on the
+// stack (8 KiB), with the same bits; there are no rows to keep.
+typedef struct rope_angles {
   // The cos values. If `sin` is NULL, a row is `rotary_dim / 2` cos and then as many sin (vLLM's cache).
   const float *cos;
-  // The sin values; NULL: they lie after the cos of their row.
-  const float *sin;
-  // How many values `cos` points to, and `sin` as well: a whole number of rows.
-  size_t len;
-  // Channels that a row rotates.
-  size_t rotary_dim;
+  const float *sin;  // The sin values; NULL: they lie after the cos of their row.
+  size_t len;  // How many values `cos` points to, and `sin` as well: a whole number of rows.
+  size_t rotary_dim;  // Channels that a row rotates.
   // cos values of a row, where cos and sin are apart: `rotary_dim / 2`, or `rotary_dim` where each is kept twice,
   // the second half of a row like the first. Not used where they are joined.
   size_t width;
@@ -386,10 +482,8 @@ typedef struct rope_rows {
   // square, and refuses rows whose pairs have another magnitude, as those of xPos; rope_rows_invert makes the rows
   // that undo them.
   double attention_factor;
-  // Ids of rows; NULL: all rows, in order.
-  const void *ids;
-  // How many ids. Not used without ids.
-  size_t ids_count;
+  const void *ids;  // Ids of rows; NULL: all rows, in order.
+  size_t ids_count;  // How many ids. Not used without ids.
   // The type of the ids (ROPE_NUMBER_I32, ROPE_NUMBER_I64, ROPE_NUMBER_U32 or ROPE_NUMBER_U64). Not used without
   // ids.
   int32_t ids_number;
@@ -397,69 +491,76 @@ typedef struct rope_rows {
   // and 1: heads share their row. Not used with a layout.
   size_t heads;
   // Where cos and sin lie, each of them, if not row after row: the shape is sequences, tokens, heads and
-  // `rotary_dim / 2`. Dimensions that share their rows have an extent of 1 or a stride of 0. All zero: row after
-  // row.
+  // `rotary_dim / 2`, with any strides. Dimensions that share their rows have an extent of 1 or a stride of 0:
+  // ROPE_ORDER_BHSD with 1 sequence is how timm keeps them. All zero: row after row.
   struct rope_layout layout;
-  // Not 0: full-width rows (rope_rows_full). A row has a cos and a sin for each of its `rotary_dim` channels:
-  // `width` and the last extent of a layout are `rotary_dim`; joined, `2 * rotary_dim` values are a row.
+  // Not 0: full-width rows, with a cos and a sin for each of the `rotary_dim` channels: `width` and the last extent
+  // of a layout are `rotary_dim`; joined, `2 * rotary_dim` values are a row. For the channels `i` and `j` of a pair
+  // `x' = x cos[i] - y sin[i]` and `y' = y cos[j] + x sin[j]`: HunYuan-VL and V-JEPA 2, and kernels that index cos
+  // and sin by channel. In general that is no rotation: ROPE_DIRECTION_TRANSPOSE takes gradients back, and what
+  // needs an inverse, a shift or an angle is refused with ROPE_STATUS_FULL_WIDTH_ROWS.
   int32_t per_channel;
-  // Not 0: rows that move keys (rope_rows_fill_shift_from), whose `attention_factor` is what keys are multiplied by
-  // besides. rope_shift refuses other rows unless their `attention_factor` is 1.
+  // Not 0: rows that move keys in a cache. Of rows: their `attention_factor` is what keys are multiplied by besides;
+  // a rotation in a cache refuses other rows unless their `attention_factor` is 1. With frequencies and positions,
+  // for rope_rows_fill and rope_table_new: the rows of a context shift, by the positions as deltas or, with
+  // `old_frequencies`, from other frequencies and positions to these.
   int32_t moves;
-} rope_rows;
+  const struct rope_frequencies *frequencies;  // Frequencies, of which the call makes rows; NULL: rows.
+  const struct rope_positions *positions;  // The positions of the tokens. Not used of rows.
+  // The frequencies that keys were rotated with, if they move from others; NULL: they move by deltas.
+  const struct rope_frequencies *old_frequencies;
+  const struct rope_positions *old_positions;  // The positions of the keys then. Used with `old_frequencies` alone.
+} rope_angles;
+
+// Describes frequencies at the positions of the tokens. This call reads neither; the calls that the angles are given
+// to do. With ROPE_STATUS_ROTARY_DIM_ON_STACK they refuse frequencies of more than 2048 channels (of all heads
+// together, where each has its own, unless a plan without stages rotates a tensor in place).
+struct rope_angles rope_angles_at(const struct rope_frequencies *frequencies, const struct rope_positions *positions);
 
 // `len / rotary_dim` rows of `rotary_dim / 2` cos and then as many sin (vLLM's cache). This call reads no value;
 // the calls that the rows are given to do. They look at the last row: if it has the same values in both halves, it is
 // PyTorch's `cat((freqs, freqs), -1).cos()` without its sin, which goes to rope_rows_apart, and is refused with
 // ROPE_STATUS_HALVES_EQUAL. (Rows of one pair, and a last row whose values have one magnitude and are not all 1, as
 // zeros that are padding, are accepted.)
-//
-// # Threads
-//
-// May be called from any thread at any time.
-struct rope_rows rope_rows_joined(const float *values,
-                                  size_t len,
-                                  size_t rotary_dim);
+struct rope_angles rope_rows_joined(const float *values, size_t len, size_t rotary_dim);
 
 // Rows with cos and sin in arrays of their own, each of the shape `[rows, width]`. `width` is `rotary_dim / 2` where
 // each value is kept once (ONNX), and `rotary_dim` where it is kept twice, the second half of a row like the first
 // (PyTorch's `cat((freqs, freqs), -1)`). This call reads no value; the calls that the rows are given to do.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-struct rope_rows rope_rows_apart(const float *cos,
-                                 const float *sin,
-                                 size_t rows,
-                                 size_t width,
-                                 size_t rotary_dim);
+struct rope_angles rope_rows_apart(const float *cos, const float *sin, size_t rows, size_t width, size_t rotary_dim);
 
-// Rows with cos and sin in arrays of their own, of `len` values each, in which they lie as the layout says: its shape
-// is sequences, tokens, heads and `rotary_dim / 2`, with any strides. An extent of 1, or a stride of 0, is that of
-// what shares its rows: rope_layout_bhsd of `[1, heads, tokens, pairs]` is how timm keeps them. This call reads no
-// value; the calls that the rows are given to do.
+// Writes to `len` how many values (floats) the rows of frequencies at positions have: tokens times heads (those that
+// have frequencies of their own) times rotary_dim.
 //
-// # Threads
+// Returns ROPE_STATUS_POSITIONS_PER_AXIS, ROPE_STATUS_COORDINATE, ROPE_STATUS_OFFSETS, ROPE_STATUS_COUNT,
+// ROPE_STATUS_POSITION_RANGE; ROPE_STATUS_RANK and ROPE_STATUS_SHARD_TOKENS of a shard; ROPE_STATUS_PARAMETER and
+// ROPE_STATUS_AXES of `dual_chunk`; ROPE_STATUS_ROWS_TOO_LONG; of `old_frequencies` ROPE_STATUS_ROTARY_DIM for another
+// number of pairs, ROPE_STATUS_COUNT for another number of positions and ROPE_STATUS_NO_INTEGER for coordinates;
+// ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_HANDLE,
+// ROPE_STATUS_MEMORY_OVERLAP.
 //
-// May be called from any thread at any time.
-struct rope_rows rope_rows_strided(const float *cos,
-                                   const float *sin,
-                                   size_t len,
-                                   struct rope_layout layout);
+// Threads: others may use the frequencies meanwhile, but not change or free them.
+ROPE_NODISCARD
+rope_status rope_rows_len(const struct rope_angles *angles, size_t *len);
 
-// Full-width rows: cos and sin in arrays of their own, each of the shape `[rows, rotary_dim]`, a value for each
-// channel. For the channels `i` and `j` of a pair `x' = x cos[i] - y sin[i]` and `y' = y cos[j] + x sin[j]`:
-// HunYuan-VL and V-JEPA 2, and kernels that index cos and sin by channel. In general that is no rotation:
-// ROPE_DIRECTION_TRANSPOSE takes gradients back, and what needs an inverse, a shift or an angle is refused with
-// ROPE_STATUS_FULL_WIDTH_ROWS. This call reads no value; the calls that the rows are given to do.
+// Makes the rows of frequencies at positions in the caller's storage, and describes them in `rows`. The storage has
+// `len` floats; the call uses the first rope_rows_len of them, ROPE_ROWS_LEN(tokens * heads, rotary_dim), and
+// allocates nothing. cos and sin are the floats nearest to the exact values (of mixed frequencies with
+// ROPE_MIXED_ANGLE_EXACT).
 //
-// # Threads
+// With `moves` the rows move keys that lie in a cache (rope_rotate of its slots): those of the positions as deltas,
+// with a magnitude of 1, because the keys have the attention factor already; on several axes a token has a delta for
+// each. With `old_frequencies` and `old_positions` they take keys from these to the new ones: after dynamic NTK, YaRN
+// or LongRoPE have changed with the length of a sequence. An angle is the exact difference of the two; cos and sin are
+// multiplied by the new attention factor over the old.
 //
-// May be called from any thread at any time.
-struct rope_rows rope_rows_full(const float *cos,
-                                const float *sin,
-                                size_t rows,
-                                size_t rotary_dim);
+// Returns ROPE_STATUS_STORAGE if the storage is too short, and what rope_rows_len returns.
+//
+// Threads: others may use the frequencies meanwhile, but not change or free them.
+//
+// `storage` stays as long as the rows are used.
+ROPE_NODISCARD
+rope_status rope_rows_fill(const struct rope_angles *angles, float *storage, size_t len, struct rope_angles *rows);
 
 // Makes the rows that undo others with ROPE_DIRECTION_FORWARD, pair by pair, whatever their magnitudes (xPos), in the
 // caller's storage, and describes them in `inverted`: `cos / (cos^2 + sin^2)` and `-sin / (cos^2 + sin^2)`. The
@@ -471,105 +572,11 @@ struct rope_rows rope_rows_full(const float *cos,
 // ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP, and what rope_rotate returns for rows. The storage is untouched
 // then.
 //
-// # Threads
+// Threads: others may read the rows meanwhile.
 //
-// May be called from any thread; others may read the rows meanwhile.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call. `storage` stays as long as the inverted
-// rows are used.
+// `storage` stays as long as the inverted rows are used.
 ROPE_NODISCARD
-rope_status rope_rows_invert(const struct rope_rows *rows,
-                             float *storage,
-                             size_t len,
-                             struct rope_rows *inverted);
-
-// Writes to `len` how many values (floats) the rows of some positions have: the number of tokens times rotary_dim.
-//
-// Returns ROPE_STATUS_POSITIONS_PER_AXIS, ROPE_STATUS_COORDINATE, ROPE_STATUS_OFFSETS, ROPE_STATUS_COUNT,
-// ROPE_STATUS_POSITION_RANGE; ROPE_STATUS_RANK and ROPE_STATUS_SHARD_TOKENS of a shard; ROPE_STATUS_PARAMETER and
-// ROPE_STATUS_AXES of `dual_chunk`; ROPE_STATUS_ROWS_TOO_LONG, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL,
-// ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
-//
-// # Threads
-//
-// May be called from any thread; others may use the frequencies meanwhile, but not change or free them.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call.
-ROPE_NODISCARD
-rope_status rope_rows_len(const struct rope_frequencies *frequencies,
-                          const struct rope_positions *positions,
-                          size_t *len);
-
-// Makes the rows of some positions in the caller's storage, and describes them in `rows`. The storage has `len`
-// floats; the call uses the first rope_rows_len of them, and allocates nothing. cos and sin are the floats nearest
-// to the exact values.
-//
-// Returns ROPE_STATUS_STORAGE if the storage is too short, and what rope_rows_len returns.
-//
-// # Threads
-//
-// May be called from any thread; others may use the frequencies meanwhile, but not change or free them.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call. `storage` stays as long as the rows are
-// used.
-ROPE_NODISCARD
-rope_status rope_rows_fill(const struct rope_frequencies *frequencies,
-                           const struct rope_positions *positions,
-                           float *storage,
-                           size_t len,
-                           struct rope_rows *rows);
-
-// Makes the rows that move keys by `deltas`, for rope_shift, in the caller's storage: those of the deltas as
-// positions, with a magnitude of 1, because the keys have the attention factor already. On several axes a token has a
-// delta for each. ROPE_ROWS_LEN(tokens, rotary_dim) floats are needed.
-//
-// Returns what rope_rows_fill returns.
-//
-// # Threads
-//
-// As rope_rows_fill.
-//
-// # Safety
-//
-// As rope_rows_fill.
-ROPE_NODISCARD
-rope_status rope_rows_fill_shift(const struct rope_frequencies *frequencies,
-                                 const struct rope_positions *deltas,
-                                 float *storage,
-                                 size_t len,
-                                 struct rope_rows *rows);
-
-// Makes the rows that take keys from other frequencies and positions to these, for rope_shift, in the caller's
-// storage: after dynamic NTK, YaRN or LongRoPE have changed with the length of a sequence. `old` are the frequencies
-// that the keys were rotated with, `from` their positions then, `to` those they get. ROPE_ROWS_LEN(tokens, rotary_dim)
-// floats are needed.
-//
-// An angle is the exact difference of the two; cos and sin are multiplied by the new attention factor over the old.
-//
-// Returns ROPE_STATUS_ROTARY_DIM if the old frequencies have another number of pairs, ROPE_STATUS_COUNT if `from` and
-// `to` are not as many, ROPE_STATUS_NO_INTEGER for coordinates, and what rope_rows_fill returns.
-//
-// # Threads
-//
-// As rope_rows_fill.
-//
-// # Safety
-//
-// As rope_rows_fill.
-ROPE_NODISCARD
-rope_status rope_rows_fill_shift_from(const struct rope_frequencies *frequencies,
-                                      const struct rope_frequencies *old,
-                                      const struct rope_positions *from,
-                                      const struct rope_positions *to,
-                                      float *storage,
-                                      size_t len,
-                                      struct rope_rows *rows);
+rope_status rope_rows_invert(const struct rope_angles *rows, float *storage, size_t len, struct rope_angles *inverted);
 
 // Writes the additive sinusoidal encoding of the original Transformer from the same angles. Each row has
 // `rotary_dim` values: sin at the even channels, cos at the odd ones.
@@ -578,72 +585,18 @@ rope_status rope_rows_fill_shift_from(const struct rope_frequencies *frequencies
 // is the number of rows times rotary_dim, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH,
 // ROPE_STATUS_MEMORY_OVERLAP, and what rope_rotate returns for rows.
 //
-// # Threads
-//
-// May be called from any thread; others may read the rows meanwhile.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call.
+// Threads: others may read the rows meanwhile.
 ROPE_NODISCARD
-rope_status rope_sinusoidal(const struct rope_rows *rows,
-                            float *values,
-                            size_t len);
+rope_status rope_sinusoidal(const struct rope_angles *rows, float *values, size_t len);
 
 #if defined(ROPE_STD)
-// Makes the rows of some positions, on the heap. rope_table_free frees them.
+// Makes the rows of frequencies at positions on the heap, as rope_rows_fill does. rope_table_free frees them.
 //
 // Returns ROPE_STATUS_OUT_OF_MEMORY, and what rope_rows_len returns.
 //
-// # Threads
-//
-// May be called from any thread; others may use the frequencies meanwhile, but not change or free them.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call.
+// Threads: others may use the frequencies meanwhile, but not change or free them.
 ROPE_NODISCARD
-rope_status rope_table_new(const struct rope_frequencies *frequencies,
-                           const struct rope_positions *positions,
-                           struct rope_table **table);
-#endif
-
-#if defined(ROPE_STD)
-// Makes the rows of rope_rows_fill_shift on the heap. rope_table_free frees them.
-//
-// Returns ROPE_STATUS_OUT_OF_MEMORY, and what rope_rows_len returns.
-//
-// # Threads
-//
-// As rope_table_new.
-//
-// # Safety
-//
-// As rope_table_new.
-ROPE_NODISCARD
-rope_status rope_table_new_shift(const struct rope_frequencies *frequencies,
-                                 const struct rope_positions *deltas,
-                                 struct rope_table **table);
-#endif
-
-#if defined(ROPE_STD)
-// Makes the rows of rope_rows_fill_shift_from on the heap. rope_table_free frees them.
-//
-// Returns ROPE_STATUS_OUT_OF_MEMORY, and what rope_rows_fill_shift_from returns.
-//
-// # Threads
-//
-// As rope_table_new.
-//
-// # Safety
-//
-// As rope_table_new.
-ROPE_NODISCARD
-rope_status rope_table_new_shift_from(const struct rope_frequencies *frequencies,
-                                      const struct rope_frequencies *old,
-                                      const struct rope_positions *from,
-                                      const struct rope_positions *to,
-                                      struct rope_table **table);
+rope_status rope_table_new(const struct rope_angles *angles, struct rope_table **table);
 #endif
 
 #if defined(ROPE_STD)
@@ -652,16 +605,11 @@ rope_status rope_table_new_shift_from(const struct rope_frequencies *frequencies
 //
 // Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
 //
-// # Threads
+// Threads: others may use the table meanwhile, but not free it.
 //
-// May be called from any thread; others may use the table meanwhile, but not free it.
-//
-// # Safety
-//
-// `table` is NULL or of this library; `rows` is NULL or points to a rope_rows.
+// `table` is NULL or of this library; `rows` is NULL or points to a rope_angles.
 ROPE_NODISCARD
-rope_status rope_table_rows(const struct rope_table *table,
-                            struct rope_rows *rows);
+rope_status rope_table_rows(const struct rope_table *table, struct rope_angles *rows);
 #endif
 
 #if defined(ROPE_STD)
@@ -670,11 +618,7 @@ rope_status rope_table_rows(const struct rope_table *table,
 // Returns ROPE_STATUS_HANDLE for memory that holds no table, ROPE_STATUS_MISALIGNED. The library cannot tell
 // that a table was freed before.
 //
-// # Threads
-//
-// May be called from any thread; no other thread may use the table then or later.
-//
-// # Safety
+// Threads: no other thread may use the table then or later.
 //
 // `table` is NULL or of this library, and neither it nor its rows are used any more.
 rope_status rope_table_free(struct rope_table *table);
@@ -684,18 +628,12 @@ rope_status rope_table_free(struct rope_table *table);
 
 // The type of position ids, coordinates and inverse frequencies.
 enum rope_number ROPE_INT32_ENUM {
-  // int32_t
-  ROPE_NUMBER_I32 = 1,
-  // int64_t
-  ROPE_NUMBER_I64 = 2,
-  // uint32_t
-  ROPE_NUMBER_U32 = 3,
-  // float
-  ROPE_NUMBER_F32 = 4,
-  // double
-  ROPE_NUMBER_F64 = 5,
-  // uint64_t
-  ROPE_NUMBER_U64 = 6,
+  ROPE_NUMBER_I32 = 1,  // int32_t
+  ROPE_NUMBER_I64 = 2,  // int64_t
+  ROPE_NUMBER_U32 = 3,  // uint32_t
+  ROPE_NUMBER_F32 = 4,  // float
+  ROPE_NUMBER_F64 = 5,  // double
+  ROPE_NUMBER_U64 = 6,  // uint64_t
 };
 ROPE_ENUM_TYPE(rope_number);
 
@@ -704,12 +642,10 @@ enum rope_positions_kind ROPE_INT32_ENUM {
   // `count` consecutive positions from `first` on, the same on all axes. Mixed frequencies on several axes refuse
   // it, and all other kinds with one number per token.
   ROPE_POSITIONS_KIND_RANGE = 1,
-  // One number per token, the same on all axes.
-  ROPE_POSITIONS_KIND_PER_TOKEN = 2,
+  ROPE_POSITIONS_KIND_PER_TOKEN = 2,  // One number per token, the same on all axes.
   // All tokens' numbers on axis 0, then all on axis 1 (Hugging Face's [3, batch * tokens], ggml's).
   ROPE_POSITIONS_KIND_AXIS_MAJOR = 3,
-  // All numbers of token 0, then all of token 1.
-  ROPE_POSITIONS_KIND_TOKEN_MAJOR = 4,
+  ROPE_POSITIONS_KIND_TOKEN_MAJOR = 4,  // All numbers of token 0, then all of token 1.
   // Sequences packed one after another: the values are offsets, and sequence s has the tokens `values[s]`
   // to `values[s + 1]` (FlashAttention's cu_seqlens). Integers only.
   ROPE_POSITIONS_KIND_PACKED = 5,
@@ -731,79 +667,48 @@ ROPE_ENUM_TYPE(rope_positions_kind);
 // Which position id Dual Chunk Attention gives a token (Qwen2.5-1M). With `L = chunk_size - local_size`, at position
 // `p`:
 enum rope_dual_chunk_query ROPE_INT32_ENUM {
-  // `p mod L`: of queries beside keys of their own chunk, and of keys.
-  ROPE_DUAL_CHUNK_QUERY_INTRA = 1,
-  // `min(p mod L + L, chunk_size)`: of queries beside keys of the chunk before.
-  ROPE_DUAL_CHUNK_QUERY_SUCC = 2,
+  ROPE_DUAL_CHUNK_QUERY_INTRA = 1,  // `p mod L`: of queries beside keys of their own chunk, and of keys.
+  ROPE_DUAL_CHUNK_QUERY_SUCC = 2,  // `min(p mod L + L, chunk_size)`: of queries beside keys of the chunk before.
   // `min(2 L - 1, chunk_size)`: of queries beside keys of earlier chunks, all the same.
   ROPE_DUAL_CHUNK_QUERY_INTER = 3,
-  // `p mod L + L`: of the estimate for the chunk before.
-  ROPE_DUAL_CHUNK_QUERY_SUCC_CRITICAL = 4,
-  // `p mod L + chunk_size`: of the estimate for earlier chunks.
-  ROPE_DUAL_CHUNK_QUERY_INTER_CRITICAL = 5,
+  ROPE_DUAL_CHUNK_QUERY_SUCC_CRITICAL = 4,  // `p mod L + L`: of the estimate for the chunk before.
+  ROPE_DUAL_CHUNK_QUERY_INTER_CRITICAL = 5,  // `p mod L + chunk_size`: of the estimate for earlier chunks.
 };
 ROPE_ENUM_TYPE(rope_dual_chunk_query);
 
 // The position ids of Dual Chunk Attention, of integer positions. All zero: the positions themselves.
 typedef struct rope_dual_chunk {
-  // Which of them (`enum rope_dual_chunk_query`); 0: none.
-  int32_t query;
-  // Tokens of a chunk.
-  size_t chunk_size;
-  // Tokens at the end of a chunk that the next one has too.
-  size_t local_size;
+  int32_t query;  // Which of them (`enum rope_dual_chunk_query`); 0: none.
+  size_t chunk_size;  // Tokens of a chunk.
+  size_t local_size;  // Tokens at the end of a chunk that the next one has too.
 } rope_dual_chunk;
 
 // The positions of some tokens: integers, negative ones too, or real coordinates.
 typedef struct rope_positions {
-  // How they are listed (`enum rope_positions_kind`).
-  int32_t kind;
+  int32_t kind;  // How they are listed (`enum rope_positions_kind`).
   // The type of `values` and of `starts` (`enum rope_number`); floats are real-valued coordinates. Not used by
   // RANGE, nor by shards of one sequence.
   int32_t number;
-  // The numbers. Not used by RANGE; NULL for shards of one sequence.
-  const void *values;
-  // How many values; for RANGE how many positions, for shards of one sequence how many tokens it has.
-  size_t count;
-  // RANGE: the first position. Not used by others.
-  int64_t first;
+  const void *values;  // The numbers. Not used by RANGE; NULL for shards of one sequence.
+  size_t count;  // How many values; for RANGE how many positions, for shards of one sequence how many tokens it has.
+  int64_t first;  // RANGE: the first position. Not used by others.
   // PACKED: where each sequence starts counting, `count - 1` numbers; NULL: at 0. Not used by others.
   const void *starts;
-  // Shards: the rank, from 0. Not used by others.
-  size_t rank;
-  // Shards: how many ranks there are. Not used by others.
-  size_t ranks;
-  // The ids that Dual Chunk Attention makes of the positions. All zero: none.
-  struct rope_dual_chunk dual_chunk;
+  size_t rank;  // Shards: the rank, from 0. Not used by others.
+  size_t ranks;  // Shards: how many ranks there are. Not used by others.
+  struct rope_dual_chunk dual_chunk;  // The ids that Dual Chunk Attention makes of the positions. All zero: none.
 } rope_positions;
 
 // `count` positions from `first` on.
-//
-// # Threads
-//
-// May be called from any thread at any time.
 struct rope_positions rope_positions_range(int64_t first, size_t count);
 
 // One number per token: `count` of type `number` (`enum rope_number`). This call reads none of them; the calls that
 // the positions are given to do.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-struct rope_positions rope_positions_per_token(const void *values,
-                                               size_t count,
-                                               int32_t number);
+struct rope_positions rope_positions_per_token(const void *values, size_t count, int32_t number);
 
 // The tokens of rank `rank` of `ranks`, of one sequence of `tokens`: `kind` is one of the shards of
 // `enum rope_positions_kind`. Of packed sequences set `values`, `count` and `number` to their offsets.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-struct rope_positions rope_positions_shard(int32_t kind,
-                                           size_t tokens,
-                                           size_t rank,
-                                           size_t ranks);
+struct rope_positions rope_positions_shard(int32_t kind, size_t tokens, size_t rank, size_t ranks);
 
 // Writes which tokens a rank has, in its order: their indices in the sequence, or in the packed buffer. `tokens` has
 // room for `len` of them; `count` becomes how many there are. With `len` 0 it only counts.
@@ -811,19 +716,8 @@ struct rope_positions rope_positions_shard(int32_t kind,
 // Returns ROPE_STATUS_STORAGE if there is less room, ROPE_STATUS_UNKNOWN_VALUE for positions that are no shard,
 // ROPE_STATUS_RANK, ROPE_STATUS_SHARD_TOKENS, ROPE_STATUS_OFFSETS, ROPE_STATUS_NULL,
 // ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-//
-// # Safety
-//
-// Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
 ROPE_NODISCARD
-rope_status rope_shard_tokens(const struct rope_positions *positions,
-                              size_t *tokens,
-                              size_t len,
-                              size_t *count);
+rope_status rope_shard_tokens(const struct rope_positions *positions, size_t *tokens, size_t len, size_t *count);
 
 // ---- Frequencies ----
 
@@ -842,8 +736,7 @@ rope_status rope_shard_tokens(const struct rope_positions *positions,
 
 // Which angle a position has.
 enum rope_angle ROPE_INT32_ENUM {
-  // The exact product of position and frequency.
-  ROPE_ANGLE_EXACT = 0,
+  ROPE_ANGLE_EXACT = 0,  // The exact product of position and frequency.
   // What Hugging Face's models compute: position and inverse frequency as floats, their product rounded to a float,
   // and that taken as the angle.
   ROPE_ANGLE_HUGGING_FACE_F32 = 1,
@@ -852,8 +745,7 @@ ROPE_ENUM_TYPE(rope_angle);
 
 // Which axis of the positions drives which pair, and which frequency a pair takes.
 enum rope_axes_kind ROPE_INT32_ENUM {
-  // One axis over `rotary_dim` channels: text.
-  ROPE_AXES_KIND_TEXT = 1,
+  ROPE_AXES_KIND_TEXT = 1,  // One axis over `rotary_dim` channels: text.
   // M-RoPE in chunks over `rotary_dim`: `sections` (`count` of them) pairs of axis 0, of axis 1, ..; Qwen2-VL has
   // {16, 24, 24} of 128 channels. The sections of this kind and of the next three sum to the pairs of `rotary_dim`.
   ROPE_AXES_KIND_MROPE = 2,
@@ -861,14 +753,10 @@ enum rope_axes_kind ROPE_INT32_ENUM {
   ROPE_AXES_KIND_MROPE_INTERLEAVED = 3,
   // Height and width alternating, `rotary_dim` and `sections` {height, width, time}; ERNIE-4.5-VL has {22, 22, 20}.
   ROPE_AXES_KIND_MROPE_ALTERNATING = 4,
-  // Spread evenly, `rotary_dim` and three `sections`: openPangu.
-  ROPE_AXES_KIND_MROPE_SPREAD = 5,
-  // ggml's MROPE: `rotary_dim` and four `sections`.
-  ROPE_AXES_KIND_GGML_MROPE = 6,
-  // ggml's IMROPE: `rotary_dim` and four `sections`.
-  ROPE_AXES_KIND_GGML_IMROPE = 7,
-  // Base frequencies for each axis by itself: `sections` (`count` of them) pairs of each.
-  ROPE_AXES_KIND_PER_AXIS = 8,
+  ROPE_AXES_KIND_MROPE_SPREAD = 5,  // Spread evenly, `rotary_dim` and three `sections`: openPangu.
+  ROPE_AXES_KIND_GGML_MROPE = 6,  // ggml's MROPE: `rotary_dim` and four `sections`.
+  ROPE_AXES_KIND_GGML_IMROPE = 7,  // ggml's IMROPE: `rotary_dim` and four `sections`.
+  ROPE_AXES_KIND_PER_AXIS = 8,  // Base frequencies for each axis by itself: `sections` (`count` of them) pairs of each.
   // Images: two axes. Each has half of the pairs of `rotary_dim`, and base frequencies of its own. Qwen's vision
   // towers, DINOv3.
   ROPE_AXES_KIND_VISION = 9,
@@ -884,18 +772,12 @@ ROPE_ENUM_TYPE(rope_axes_kind);
 
 // How a model changes the frequencies base^(-2i/d). Each kind names the fields of rope_scaling that it reads.
 enum rope_scaling_kind ROPE_INT32_ENUM {
-  // Not at all.
-  ROPE_SCALING_KIND_DEFAULT = 0,
-  // Position interpolation: `factor`, ggml's `1 / freq_scale`.
-  ROPE_SCALING_KIND_LINEAR = 1,
-  // Hugging Face's dynamic: `factor`, `max_position_embeddings`, `length`.
-  ROPE_SCALING_KIND_DYNAMIC_NTK = 2,
-  // HunYuan's: `alpha`.
-  ROPE_SCALING_KIND_NTK_ALPHA = 3,
-  // kexue.fm/9706: `factor`.
-  ROPE_SCALING_KIND_NTK_FIXED = 4,
-  // kexue.fm/9706 with a mixed base: `factor`, `mixed_b`.
-  ROPE_SCALING_KIND_NTK_MIXED = 5,
+  ROPE_SCALING_KIND_DEFAULT = 0,  // Not at all.
+  ROPE_SCALING_KIND_LINEAR = 1,  // Position interpolation: `factor`, ggml's `1 / freq_scale`.
+  ROPE_SCALING_KIND_DYNAMIC_NTK = 2,  // Hugging Face's dynamic: `factor`, `max_position_embeddings`, `length`.
+  ROPE_SCALING_KIND_NTK_ALPHA = 3,  // HunYuan's: `alpha`.
+  ROPE_SCALING_KIND_NTK_FIXED = 4,  // kexue.fm/9706: `factor`.
+  ROPE_SCALING_KIND_NTK_MIXED = 5,  // kexue.fm/9706 with a mixed base: `factor`, `mixed_b`.
   // NTK by parts: `factor`, `original_context`, `ntk_factor`, `extrapolation_factor`.
   ROPE_SCALING_KIND_NTK_BY_PARTS = 6,
   // YaRN: `factor`, `original_context`, `beta_fast`, `beta_slow`, `untruncated`, `attention_factor`, `mscale`,
@@ -903,18 +785,12 @@ enum rope_scaling_kind ROPE_INT32_ENUM {
   ROPE_SCALING_KIND_YARN = 7,
   // LongRoPE: `short_factor`, `long_factor`, `count`, `original_context`, `length`, `factor`, `attention_factor`.
   ROPE_SCALING_KIND_LONG_ROPE = 8,
-  // Llama 3.1: `factor`, `low_freq_factor`, `high_freq_factor`, `original_context`.
-  ROPE_SCALING_KIND_LLAMA3 = 9,
-  // Gemma 4's full-attention layers: `partial_rotary_factor`, `factor`.
-  ROPE_SCALING_KIND_PROPORTIONAL = 10,
-  // ggml's rope_freqs: `freq_factors`, `count`.
-  ROPE_SCALING_KIND_FREQ_FACTORS = 11,
-  // A learned correction: `alphas`, `count`.
-  ROPE_SCALING_KIND_LEARNED = 12,
-  // Turns instead of radians: DINOv3.
-  ROPE_SCALING_KIND_TURNS = 13,
-  // Periods in geometric progression: `min_period`, `max_period`.
-  ROPE_SCALING_KIND_PERIODS = 14,
+  ROPE_SCALING_KIND_LLAMA3 = 9,  // Llama 3.1: `factor`, `low_freq_factor`, `high_freq_factor`, `original_context`.
+  ROPE_SCALING_KIND_PROPORTIONAL = 10,  // Gemma 4's full-attention layers: `partial_rotary_factor`, `factor`.
+  ROPE_SCALING_KIND_FREQ_FACTORS = 11,  // ggml's rope_freqs: `freq_factors`, `count`.
+  ROPE_SCALING_KIND_LEARNED = 12,  // A learned correction: `alphas`, `count`.
+  ROPE_SCALING_KIND_TURNS = 13,  // Turns instead of radians: DINOv3.
+  ROPE_SCALING_KIND_PERIODS = 14,  // Periods in geometric progression: `min_period`, `max_period`.
 };
 ROPE_ENUM_TYPE(rope_scaling_kind);
 
@@ -926,94 +802,57 @@ typedef struct rope_frequencies rope_frequencies;
 
 // The axes. Fields that a kind does not name are not read.
 typedef struct rope_axes {
-  // `enum rope_axes_kind`.
-  int32_t kind;
-  // Channels of a head that rotate; not read of PER_AXIS and GIVEN, whose lists name every pair.
-  size_t rotary_dim;
-  // Pairs of each section.
-  size_t sections[4];
-  // MROPE, PER_AXIS: how many sections, 1 to 4. GIVEN: how many pairs.
-  size_t count;
-  // GIVEN: the axis of every pair.
-  const uint8_t *given;
+  int32_t kind;  // `enum rope_axes_kind`.
+  size_t rotary_dim;  // Channels of a head that rotate; not read of PER_AXIS and GIVEN, whose lists name every pair.
+  size_t sections[4];  // Pairs of each section.
+  size_t count;  // MROPE, PER_AXIS: how many sections, 1 to 4. GIVEN: how many pairs.
+  const uint8_t *given;  // GIVEN: the axis of every pair.
 } rope_axes;
 
 // The parameters of a scaling, by their public names. A call does not read the fields that the kind does not name:
 // a struct of zeros will do, with the fields that count filled in. rope_scaling_init fills in the published values
 // as well.
 typedef struct rope_scaling {
-  // `enum rope_scaling_kind`.
-  int32_t kind;
+  int32_t kind;  // `enum rope_scaling_kind`.
   // YARN: other than 0 if the ends of the ramp are not rounded to whole pairs (`truncate: false`; gpt-oss).
   int32_t untruncated;
-  // How many times longer the context is.
-  double factor;
-  // The context before scaling.
-  uint64_t original_context;
-  // The context of the model.
-  uint64_t max_position_embeddings;
-  // The length of the sequence so far: the largest position plus one.
-  uint64_t length;
-  // LLAMA3: turns in the original context up to which a pair is slow. Published: 1.
-  double low_freq_factor;
-  // LLAMA3: turns in the original context from which a pair is fast. Published: 4.
-  double high_freq_factor;
+  double factor;  // How many times longer the context is.
+  uint64_t original_context;  // The context before scaling.
+  uint64_t max_position_embeddings;  // The context of the model.
+  uint64_t length;  // The length of the sequence so far: the largest position plus one.
+  double low_freq_factor;  // LLAMA3: turns in the original context up to which a pair is slow. Published: 1.
+  double high_freq_factor;  // LLAMA3: turns in the original context from which a pair is fast. Published: 4.
   // YARN: turns in the original context from which a pair is left as it is; 0 means the published 32.
   double beta_fast;
-  // YARN: turns in the original context up to which a pair is interpolated; 0 means the published 1.
-  double beta_slow;
-  // YARN, LONG_ROPE: what cos and sin are multiplied by; 0: computed.
-  double attention_factor;
-  // YARN.
-  double mscale;
-  // YARN.
-  double mscale_all_dim;
-  // NTK_ALPHA.
-  double alpha;
-  // NTK_MIXED.
-  double mixed_b;
-  // NTK_BY_PARTS. Published: 1.
-  double ntk_factor;
-  // NTK_BY_PARTS. Published: 1.
-  double extrapolation_factor;
-  // PROPORTIONAL: the part of the head that rotates, up to 1.
-  double partial_rotary_factor;
-  // PERIODS: the period of the first pair.
-  double min_period;
-  // PERIODS: the period of the last pair.
-  double max_period;
-  // LONG_ROPE: a divisor for each pair within the original context.
-  const double *short_factor;
-  // LONG_ROPE: a divisor for each pair beyond it.
-  const double *long_factor;
-  // LEARNED: the logarithm of a factor for each pair.
-  const double *alphas;
-  // FREQ_FACTORS: a divisor for each pair.
-  const float *freq_factors;
-  // How many numbers a list has: as many as there are pairs.
-  size_t count;
+  double beta_slow;  // YARN: turns in the original context up to which a pair is interpolated; 0 means the published 1.
+  double attention_factor;  // YARN, LONG_ROPE: what cos and sin are multiplied by; 0: computed.
+  double mscale;  // YARN.
+  double mscale_all_dim;  // YARN.
+  double alpha;  // NTK_ALPHA.
+  double mixed_b;  // NTK_MIXED.
+  double ntk_factor;  // NTK_BY_PARTS. Published: 1.
+  double extrapolation_factor;  // NTK_BY_PARTS. Published: 1.
+  double partial_rotary_factor;  // PROPORTIONAL: the part of the head that rotates, up to 1.
+  double min_period;  // PERIODS: the period of the first pair.
+  double max_period;  // PERIODS: the period of the last pair.
+  const double *short_factor;  // LONG_ROPE: a divisor for each pair within the original context.
+  const double *long_factor;  // LONG_ROPE: a divisor for each pair beyond it.
+  const double *alphas;  // LEARNED: the logarithm of a factor for each pair.
+  const float *freq_factors;  // FREQ_FACTORS: a divisor for each pair.
+  size_t count;  // How many numbers a list has: as many as there are pairs.
 } rope_scaling;
 
 // What rope_frequencies_describe tells of frequencies.
 typedef struct rope_frequencies_info {
-  // Channels of a head that rotate: two for each pair.
-  size_t rotary_dim;
-  // How many numbers a position has: 1 for text.
-  size_t axes;
-  // What cos and sin are multiplied by: 1 for most models.
-  double attention_factor;
+  size_t rotary_dim;  // Channels of a head that rotate: two for each pair.
+  size_t axes;  // How many numbers a position has: 1 for text.
+  size_t heads;  // Heads that have frequencies of their own (mixed ones); 1: heads share theirs.
+  double attention_factor;  // What cos and sin are multiplied by: 1 for most models.
   // What DeepSeek-V2 and V3 also multiply the scale of their softmax by: 1 for other models. The attention
   // applies it; the rotation does not.
   double softmax_factor;
+  int32_t angle;  // Which angle rows are made of (`enum rope_angle`, of mixed frequencies `enum rope_mixed_angle`).
 } rope_frequencies_info;
-
-// Bytes that are enough for rope_frequencies_init with `rotary_dim` channels, wherever the memory begins. It is
-// what the macro ROPE_FREQUENCIES_BYTES gives, but 0 beyond ROPE_ROTARY_DIM_MAX.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-size_t rope_frequencies_bytes(size_t rotary_dim);
 
 // Makes frequencies in the caller's memory, for a base (rope_theta) and a scaling; NULL: none. Allocates nothing.
 //
@@ -1025,21 +864,12 @@ size_t rope_frequencies_bytes(size_t rotary_dim);
 // ROPE_STATUS_SECTIONS, ROPE_STATUS_PARAMETER, ROPE_STATUS_COUNT, ROPE_STATUS_TOO_FAST, ROPE_STATUS_UNKNOWN_VALUE,
 // ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
 //
-// # Threads
+// Threads: no other thread may use the memory meanwhile.
 //
-// May be called from any thread; no other thread may use the memory meanwhile.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call. `memory` stays as long as the
-// frequencies are used.
+// `memory` stays as long as the frequencies are used.
 ROPE_NODISCARD
-rope_status rope_frequencies_init(void *memory,
-                                  size_t size,
-                                  const struct rope_axes *axes,
-                                  double base,
-                                  const struct rope_scaling *scaling,
-                                  struct rope_frequencies **frequencies);
+rope_status rope_frequencies_init(void *memory, size_t size, const struct rope_axes *axes, double base,
+                                  const struct rope_scaling *scaling, struct rope_frequencies **frequencies);
 
 // As rope_frequencies_init, from inverse frequencies (radians a position) of a model file or a training run. There
 // are `count` of type `number` (ROPE_NUMBER_F32 or ROPE_NUMBER_F64), one for each pair. The rows multiply cos and
@@ -1047,37 +877,19 @@ rope_status rope_frequencies_init(void *memory,
 //
 // Returns what rope_frequencies_init returns.
 //
-// # Threads
-//
-// May be called from any thread; no other thread may use the memory meanwhile.
-//
-// # Safety
-//
-// As rope_frequencies_init.
+// Threads: no other thread may use the memory meanwhile.
 ROPE_NODISCARD
-rope_status rope_frequencies_init_inverse(void *memory,
-                                          size_t size,
-                                          const struct rope_axes *axes,
-                                          const void *inverse,
-                                          size_t count,
-                                          int32_t number,
-                                          double attention_factor,
+rope_status rope_frequencies_init_inverse(void *memory, size_t size, const struct rope_axes *axes, const void *inverse,
+                                          size_t count, int32_t number, double attention_factor,
                                           struct rope_frequencies **frequencies);
 
 // Describes frequencies.
 //
 // Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
 //
-// # Threads
-//
-// May be called from any thread; others may use the frequencies meanwhile, but not change or free them.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call.
+// Threads: others may use the frequencies meanwhile, but not change or free them.
 ROPE_NODISCARD
-rope_status rope_frequencies_describe(const struct rope_frequencies *frequencies,
-                                      struct rope_frequencies_info *info);
+rope_status rope_frequencies_describe(const struct rope_frequencies *frequencies, struct rope_frequencies_info *info);
 
 // Writes the inverse frequency of every pair in radians a position, correctly rounded: `rotary_dim / 2` numbers.
 // `inverse` has room for `len`.
@@ -1085,29 +897,15 @@ rope_status rope_frequencies_describe(const struct rope_frequencies *frequencies
 // Returns ROPE_STATUS_STORAGE if `len` is too small, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH,
 // ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
 //
-// # Threads
-//
-// May be called from any thread; others may use the frequencies meanwhile, but not change or free them.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call.
+// Threads: others may use the frequencies meanwhile, but not change or free them.
 ROPE_NODISCARD
-rope_status rope_frequencies_inverse(const struct rope_frequencies *frequencies,
-                                     double *inverse,
-                                     size_t len);
+rope_status rope_frequencies_inverse(const struct rope_frequencies *frequencies, double *inverse, size_t len);
 
 // Sets which angle rows are made of (`enum rope_angle`). New frequencies have ROPE_ANGLE_EXACT.
 //
 // Returns ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_HANDLE.
 //
-// # Threads
-//
-// May be called from any thread; no other thread may use the frequencies meanwhile.
-//
-// # Safety
-//
-// `frequencies` is NULL or of this library.
+// Threads: no other thread may use the frequencies meanwhile.
 ROPE_NODISCARD
 rope_status rope_frequencies_set_angle(struct rope_frequencies *frequencies, int32_t angle);
 
@@ -1116,16 +914,9 @@ rope_status rope_frequencies_set_angle(struct rope_frequencies *frequencies, int
 // Returns ROPE_STATUS_BACKEND_UNAVAILABLE, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
 // ROPE_STATUS_HANDLE.
 //
-// # Threads
-//
-// May be called from any thread; no other thread may use the frequencies meanwhile.
-//
-// # Safety
-//
-// `frequencies` is NULL or of this library.
+// Threads: no other thread may use the frequencies meanwhile.
 ROPE_NODISCARD
-rope_status rope_frequencies_set_backend(struct rope_frequencies *frequencies,
-                                         int32_t backend);
+rope_status rope_frequencies_set_backend(struct rope_frequencies *frequencies, int32_t backend);
 
 #if defined(ROPE_STD)
 // Makes frequencies for a base (rope_theta) and a scaling; NULL: none. rope_frequencies_free frees them.
@@ -1133,18 +924,8 @@ rope_status rope_frequencies_set_backend(struct rope_frequencies *frequencies,
 // Returns ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_AXES, ROPE_STATUS_SECTIONS, ROPE_STATUS_PARAMETER,
 // ROPE_STATUS_COUNT, ROPE_STATUS_TOO_FAST, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
 // ROPE_STATUS_LENGTH, ROPE_STATUS_OUT_OF_MEMORY.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call.
 ROPE_NODISCARD
-rope_status rope_frequencies_new(const struct rope_axes *axes,
-                                 double base,
-                                 const struct rope_scaling *scaling,
+rope_status rope_frequencies_new(const struct rope_axes *axes, double base, const struct rope_scaling *scaling,
                                  struct rope_frequencies **frequencies);
 #endif
 
@@ -1154,20 +935,9 @@ rope_status rope_frequencies_new(const struct rope_axes *axes,
 // cos and sin by `attention_factor`; give 1 if the model has none.
 //
 // Returns what rope_frequencies_new returns.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call.
 ROPE_NODISCARD
-rope_status rope_frequencies_new_inverse(const struct rope_axes *axes,
-                                         const void *inverse,
-                                         size_t count,
-                                         int32_t number,
-                                         double attention_factor,
+rope_status rope_frequencies_new_inverse(const struct rope_axes *axes, const void *inverse, size_t count,
+                                         int32_t number, double attention_factor,
                                          struct rope_frequencies **frequencies);
 #endif
 
@@ -1178,38 +948,128 @@ rope_status rope_frequencies_new_inverse(const struct rope_axes *axes,
 // memory that holds no frequencies; ROPE_STATUS_MISALIGNED. The library cannot tell that a handle was freed
 // before.
 //
-// # Threads
-//
-// May be called from any thread; no other thread may use the frequencies then or later.
-//
-// # Safety
+// Threads: no other thread may use the frequencies then or later.
 //
 // `frequencies` is NULL or of this library, and is not used any more.
 rope_status rope_frequencies_free(struct rope_frequencies *frequencies);
 #endif
 
 // One axis over `rotary_dim` channels: text.
-//
-// # Threads
-//
-// May be called from any thread at any time.
 struct rope_axes rope_axes_text(size_t rotary_dim);
 
 // Fills in a scaling: its kind (`enum rope_scaling_kind`), the published value of each field that has one, and
 // zeros.
 //
 // Returns ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-//
-// # Safety
-//
-// `scaling` is NULL or points to a rope_scaling.
 ROPE_NODISCARD
-rope_status rope_scaling_init(struct rope_scaling *scaling,
-                              int32_t kind);
+rope_status rope_scaling_init(struct rope_scaling *scaling, int32_t kind);
+
+// ---- Mixed frequencies ----
+
+// The same for rope_mixed_frequencies_init.
+#define ROPE_MIXED_FREQUENCIES_BYTES(axes, heads, pairs) \
+    (ROPE_FREQUENCIES_HEAD + ROPE_FREQUENCIES_CHUNK * (size_t)(axes) * (size_t)(heads) * \
+     ((size_t)(pairs) / 8 + ((size_t)(pairs) % 8 != 0)))
+
+// Which angle a token's coordinates have on mixed axes.
+enum rope_mixed_angle ROPE_INT32_ENUM {
+  ROPE_MIXED_ANGLE_EXACT = 0,  // The exact sum of the products of coordinate and frequency.
+  // What timm and rope-vit compute: coordinates and inverse frequencies as floats, each product rounded to a float,
+  // and each sum, axis 0 first.
+  ROPE_MIXED_ANGLE_SUMMED_F32 = 1,
+};
+ROPE_ENUM_TYPE(rope_mixed_angle);
+
+#if defined(ROPE_MODELS)
+// Which axis of a grid is the row, named as torch.meshgrid and timm's `grid_indexing` name it.
+enum rope_grid_indexing ROPE_INT32_ENUM {
+  ROPE_GRID_INDEXING_XY = 1,  // Axis 0 is the column, axis 1 the row: the models of RoPE-ViT.
+  ROPE_GRID_INDEXING_IJ = 2,  // Axis 0 is the row, axis 1 the column.
+};
+ROPE_ENUM_TYPE(rope_grid_indexing);
+#endif
+
+// Inverse frequencies of mixed axes, in radians a unit of the coordinate: `[axes][heads][pairs]`, the order of timm's,
+// rope-vit's and Mochi's parameters. Negative ones rotate the other way, zeros stand still.
+typedef struct rope_mixed_inverse {
+  const void *values;  // The numbers, aligned as their type is.
+  size_t count;  // How many: `axes * heads * pairs`.
+  int32_t number;  // Their type: ROPE_NUMBER_F32 or ROPE_NUMBER_F64.
+  size_t axes;  // Numbers that make up a position, 1 to 4.
+  size_t heads;  // Heads that have frequencies of their own, all those of the tensor. 0 and 1: heads share theirs.
+  size_t pairs;  // Pairs of a head that rotate, half of rotary_dim.
+} rope_mixed_inverse;
+
+// Makes frequencies of which every pair has one on each axis, so that its angle is the sum of coordinate times
+// frequency over the axes, and each head has its own: RoPE-Mixed in timm and rope-vit, Mochi. They lie in the caller's
+// memory, as those of rope_frequencies_init, and are made anew where they are learned and have changed.
+// The rows multiply cos and sin by `attention_factor`; give 1 if the
+// model has none. `angle` is that of the rows (`enum rope_mixed_angle`). Allocates nothing.
+//
+// `memory` has `size` bytes, of any alignment; ROPE_MIXED_FREQUENCIES_BYTES(axes, heads, pairs) are enough. The
+// frequencies lie there: the caller neither moves nor reuses the memory as long as they are used, and has nothing to
+// free. What the memory held is lost, even if the call is refused.
+//
+// Returns ROPE_STATUS_STORAGE if the memory is too short, ROPE_STATUS_AXES unless there are 1 to 4,
+// ROPE_STATUS_ROTARY_DIM for no pairs or too many, ROPE_STATUS_COUNT unless there are `axes * heads * pairs` numbers,
+// ROPE_STATUS_PARAMETER, ROPE_STATUS_TOO_FAST, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
+// ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
+//
+// Threads: no other thread may use the memory meanwhile.
+//
+// `memory` stays as long as the frequencies are used.
+ROPE_NODISCARD
+rope_status rope_mixed_frequencies_init(void *memory, size_t size, const struct rope_mixed_inverse *inverse,
+                                        double attention_factor, int32_t angle, struct rope_frequencies **frequencies);
+
+#if defined(ROPE_STD)
+// Makes mixed frequencies, as rope_mixed_frequencies_init does. rope_frequencies_free frees them.
+//
+// Returns ROPE_STATUS_OUT_OF_MEMORY, and what rope_mixed_frequencies_init returns.
+ROPE_NODISCARD
+rope_status rope_mixed_frequencies_new(const struct rope_mixed_inverse *inverse, double attention_factor, int32_t angle,
+                                       struct rope_frequencies **frequencies);
+#endif
+
+#if defined(ROPE_MODELS)
+// Writes the frequencies that RoPE-Mixed starts from (init_random_2d_freqs in rope-vit and timm) to the first
+// `2 * heads * pairs` floats of `inverse`, which has `len`: `[2][heads][pairs]`.
+//
+// Pair k of the first half of a head has the magnitude theta^(-2k / pairs) and looks along the head's direction, an
+// angle in radians; the second half has the same magnitudes and looks a quarter turn further. The directions, one for
+// each head, are the caller's random numbers of type `number` (ROPE_NUMBER_F32 or ROPE_NUMBER_F64), published as
+// uniform in [0, 2 pi). Without directions (NULL) it is the axial start of rope-vit and timm (rotate=False): every
+// head has the direction 0, so that the first half of the pairs looks along axis 0 and the second along axis 1.
+//
+// Returns ROPE_STATUS_ROTARY_DIM unless `pairs` is even and at most half of ROPE_ROTARY_DIM_MAX, ROPE_STATUS_PARAMETER
+// for a theta that is not positive and for a direction beyond 2^20, ROPE_STATUS_TOO_FAST, ROPE_STATUS_STORAGE if `len`
+// is too small, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH,
+// ROPE_STATUS_MEMORY_OVERLAP. `inverse` is untouched then. The call allocates, and cannot report a lack of memory: the
+// process ends.
+//
+// Threads: No other thread may use `inverse` meanwhile.
+ROPE_NODISCARD
+rope_status rope_initial_mixed(double theta, const void *directions, size_t heads, int32_t number, size_t pairs,
+                               float *inverse, size_t len);
+#endif
+
+#if defined(ROPE_MODELS)
+// Writes the positions of an image's `rows` times `columns` patches to the first `2 * rows * columns` numbers of the
+// storage, which has `len` of type `number` (`enum rope_number`), and describes them in `positions`: all on axis 0,
+// then all on axis 1 (`indexing`, `enum rope_grid_indexing`). Patch `row * columns + column` is the token of that
+// number.
+//
+// Returns ROPE_STATUS_PARAMETER for more than 65535 rows or columns, ROPE_STATUS_STORAGE if `len` is too small,
+// ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
+// The storage is untouched then.
+//
+// Threads: No other thread may use the storage meanwhile.
+//
+// `storage` stays as long as the positions are used.
+ROPE_NODISCARD
+rope_status rope_grid_positions(int32_t indexing, size_t rows, size_t columns, void *storage, size_t len,
+                                int32_t number, struct rope_positions *positions);
+#endif
 
 // ---- Models, from config.json and GGUF ----
 
@@ -1225,8 +1085,7 @@ typedef struct rope_config {
   // The part of a composite model that is meant ("vision_config"); NULL: the text's. All texts of this struct end
   // with a NUL.
   const char *part;
-  // The model type, in place of the file's; NULL: the file's.
-  const char *model_type;
+  const char *model_type;  // The model type, in place of the file's; NULL: the file's.
   // The layer type that is meant ("full_attention", "sliding_attention"), where they differ; NULL: not said.
   const char *layer_type;
   // Keys of the file, separated by commas, that are not meant: the model's code counts as if they were not there;
@@ -1249,27 +1108,20 @@ typedef struct rope_config {
 #if defined(ROPE_MODELS)
 // How a layer of a model rotates its queries and keys.
 typedef struct rope_model_layer {
-  // Whether it rotates them: 1 or 0. If it does not, every other member is zero.
-  int32_t rotates;
-  // The number of its rotation for rope_model_frequencies. Layers with the same number share rows.
-  size_t rotation;
-  // The channels of a query's head.
-  size_t head_dim;
-  // The first of them that rotates: 0, but for multi-head latent attention and DeepSeek-V4.
-  size_t first;
-  // How many rotate, from that one on.
-  size_t rotary_dim;
+  int32_t rotates;  // Whether it rotates them: 1 or 0. If it does not, every other member is zero.
+  size_t rotation;  // The number of its rotation for rope_model_frequencies. Layers with the same number share rows.
+  size_t head_dim;  // The channels of a query's head.
+  size_t first;  // The first of them that rotates: 0, but for multi-head latent attention and DeepSeek-V4.
+  size_t rotary_dim;  // How many rotate, from that one on.
   // Parts of these channels that are paired by themselves: 1, or 2 for Gemma 4's vision tower. Each is a tensor of
-  // its own for a call, of `rotary_dim / windows` channels. Its rows are those of rope_rows_strided, half as many
+  // its own for a call, of `rotary_dim / windows` channels. Its rows have a layout, half as many
   // values a row, with the strides of the whole rows; the cos and sin of part `n` begin `n` times as many later.
   size_t windows;
   // The plan for tensors of these channels: `data` points to channel `first` of the caller's heads.
   struct rope_plan plan;
-  // Whether values are rotated as keys are: 1 or 0.
-  int32_t rotates_values;
-  // Whether the output of the attention is rotated back in the same channels: 1 or 0.
-  int32_t unrotates_output;
-  // Whether its rows are full-width (rope_rows_full): 1 or 0. Then the frequencies are those of the channels, and
+  int32_t rotates_values;  // Whether values are rotated as keys are: 1 or 0.
+  int32_t unrotates_output;  // Whether the output of the attention is rotated back in the same channels: 1 or 0.
+  // Whether its rows are full-width (`per_channel`): 1 or 0. Then the frequencies are those of the channels, and
   // the rows that rope_rows_fill makes of them become full-width by `per_channel = 1` and `rotary_dim` of this
   // layer.
   int32_t full_width;
@@ -1279,10 +1131,8 @@ typedef struct rope_model_layer {
 #if defined(ROPE_MODELS)
 // Bytes in the caller's memory: a file that was read, or mapped.
 typedef struct rope_bytes {
-  // The first of them; NULL: there are none.
-  const uint8_t *data;
-  // How many there are.
-  size_t length;
+  const uint8_t *data;  // The first of them; NULL: there are none.
+  size_t length;  // How many there are.
 } rope_bytes;
 #endif
 
@@ -1292,18 +1142,15 @@ typedef struct rope_gguf {
   // The other parts of a file that was split, in any order; NULL: none. They matter if the first part does not list
   // the tensor of factors.
   const struct rope_bytes *parts;
-  // How many of them there are.
-  size_t part_count;
+  size_t part_count;  // How many of them there are.
   // Keys of the file ("llama.rope.freq_scale"), separated by commas, that count as if they were not there; NULL:
   // none. The text ends with a NUL.
   const char *without;
   // The context of a sequence, which decides between rope_factors_long.weight and rope_factors_short.weight; 0: the
   // file's context_length.
   uint64_t context;
-  // Factors in place of those of the file's tensors; NULL: the file's.
-  const float *freq_factors;
-  // How many of them there are; 0 where `freq_factors` is not NULL: the model has none.
-  size_t freq_factor_count;
+  const float *freq_factors;  // Factors in place of those of the file's tensors; NULL: the file's.
+  size_t freq_factor_count;  // How many of them there are; 0 where `freq_factors` is not NULL: the model has none.
 } rope_gguf;
 #endif
 
@@ -1323,20 +1170,9 @@ typedef struct rope_gguf {
 // rotates others than the first; ROPE_STATUS_UTF8, ROPE_STATUS_MEMORY_OVERLAP if `plan` lies over `frequencies`, and
 // what rope_frequencies_new returns. The call cannot report a lack of memory: the process ends if the system
 // gives none for reading the text.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call.
 ROPE_NODISCARD
-rope_status rope_frequencies_from_config(const char *json,
-                                         size_t length,
-                                         const struct rope_config *config,
-                                         struct rope_frequencies **frequencies,
-                                         struct rope_plan *plan);
+rope_status rope_frequencies_from_config(const char *json, size_t length, const struct rope_config *config,
+                                         struct rope_frequencies **frequencies, struct rope_plan *plan);
 #endif
 
 #if defined(ROPE_MODELS)
@@ -1347,18 +1183,8 @@ rope_status rope_frequencies_from_config(const char *json,
 //
 // Returns what rope_frequencies_from_config returns, but for ROPE_STATUS_MODEL_HEAD. The call cannot report a lack of
 // memory: the process ends if the system gives none for reading the text.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call.
 ROPE_NODISCARD
-rope_status rope_model_from_config(const char *json,
-                                   size_t length,
-                                   const struct rope_config *config,
+rope_status rope_model_from_config(const char *json, size_t length, const struct rope_config *config,
                                    struct rope_model **model);
 #endif
 
@@ -1368,11 +1194,7 @@ rope_status rope_model_from_config(const char *json,
 // Returns ROPE_STATUS_HANDLE for memory that holds no model; ROPE_STATUS_MISALIGNED. The library cannot tell that a
 // handle was freed before.
 //
-// # Threads
-//
-// May be called from any thread; no other thread may use the model then or later.
-//
-// # Safety
+// Threads: no other thread may use the model then or later.
 //
 // `model` is NULL or of this library, and is not used any more.
 rope_status rope_model_free(struct rope_model *model);
@@ -1383,13 +1205,7 @@ rope_status rope_model_free(struct rope_model *model);
 //
 // Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
 //
-// # Threads
-//
-// May be called from any thread; others may use the model meanwhile, but not free it.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call.
+// Threads: others may use the model meanwhile, but not free it.
 ROPE_NODISCARD
 rope_status rope_model_layers(const struct rope_model *model, size_t *layers);
 #endif
@@ -1400,17 +1216,9 @@ rope_status rope_model_layers(const struct rope_model *model, size_t *layers);
 // Returns ROPE_STATUS_COUNT if the model has fewer layers; ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
 // ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
 //
-// # Threads
-//
-// May be called from any thread; others may use the model meanwhile, but not free it.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call.
+// Threads: others may use the model meanwhile, but not free it.
 ROPE_NODISCARD
-rope_status rope_model_describe_layer(const struct rope_model *model,
-                                      size_t index,
-                                      struct rope_model_layer *layer);
+rope_status rope_model_describe_layer(const struct rope_model *model, size_t index, struct rope_model_layer *layer);
 #endif
 
 #if defined(ROPE_MODELS)
@@ -1421,19 +1229,12 @@ rope_status rope_model_describe_layer(const struct rope_model *model,
 // Returns ROPE_STATUS_COUNT if there are no more; ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_HANDLE,
 // ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP. A text that does not fit is cut off at a character's end.
 //
-// # Threads
-//
-// May be called from any thread; others may use the model meanwhile, but not free it.
-//
-// # Safety
+// Threads: others may use the model meanwhile, but not free it.
 //
 // `buffer` has room for `size` bytes, and the other pointers are NULL or point to what they say, for the length of the
 // call.
 ROPE_NODISCARD
-rope_status rope_model_ignored(const struct rope_model *model,
-                               size_t index,
-                               char *buffer,
-                               size_t size,
+rope_status rope_model_ignored(const struct rope_model *model, size_t index, char *buffer, size_t size,
                                int32_t *significant);
 #endif
 
@@ -1444,16 +1245,9 @@ rope_status rope_model_ignored(const struct rope_model *model,
 // Returns ROPE_STATUS_COUNT if the model has fewer rotations; ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
 // ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP, ROPE_STATUS_OUT_OF_MEMORY.
 //
-// # Threads
-//
-// May be called from any thread; others may use the model meanwhile, but not free it.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call.
+// Threads: others may use the model meanwhile, but not free it.
 ROPE_NODISCARD
-rope_status rope_model_frequencies(const struct rope_model *model,
-                                   size_t rotation,
+rope_status rope_model_frequencies(const struct rope_model *model, size_t rotation,
                                    struct rope_frequencies **frequencies);
 #endif
 
@@ -1469,22 +1263,12 @@ rope_status rope_model_frequencies(const struct rope_model *model,
 // ROPE_STATUS_MISSING, ROPE_STATUS_INVALID, ROPE_STATUS_UNKNOWN, ROPE_STATUS_UNSUPPORTED (rope_error_detail tells the
 // key), ROPE_STATUS_UTF8, and what rope_frequencies_new returns. The call cannot report a lack of memory: the process
 // ends if the system gives none for reading the file.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call.
 ROPE_NODISCARD
-rope_status rope_model_from_gguf(const uint8_t *data,
-                                 size_t length,
-                                 const struct rope_gguf *gguf,
+rope_status rope_model_from_gguf(const uint8_t *data, size_t length, const struct rope_gguf *gguf,
                                  struct rope_model **model);
 #endif
 
-// ---- A norm, a factor and a Hadamard transform in the same pass ----
+// ---- Stages of a plan, a norm, a factor and a Hadamard transform ----
 
 // The formulas that models have, each named after the code whose bits it gives. T is the element of the tensor that
 // is read, r the reciprocal of the root mean square, m the mean, w the weights and b the biases.
@@ -1495,65 +1279,50 @@ enum rope_norm_formula ROPE_INT32_ENUM {
   // T(w (x r)): OLMo 2 and 3, gpt-oss, Gemma 3n and 4, whose values are normed without weights: with
   // `weighted` at 0.
   ROPE_NORM_FORMULA_OLMO2 = 2,
-  // T((x r) (1 + w)): Gemma 1 to 3, Qwen3-Next.
-  ROPE_NORM_FORMULA_GEMMA = 3,
-  // T(x r), without a weight: Llama 4, nanochat.
-  ROPE_NORM_FORMULA_LLAMA4 = 4,
+  ROPE_NORM_FORMULA_GEMMA = 3,  // T((x r) (1 + w)): Gemma 1 to 3, Qwen3-Next.
+  ROPE_NORM_FORMULA_LLAMA4 = 4,  // T(x r), without a weight: Llama 4, nanochat.
   // T(w ((x - m) r)), or T(w ((x - m) r) + b) with biases: Cohere, Command R, StableLM, Phi, Persimmon.
   ROPE_NORM_FORMULA_LAYER_NORM = 5,
-  // T(T(T((x - m) r) w) + b), weights and biases of each head: Chameleon.
-  ROPE_NORM_FORMULA_CHAMELEON = 6,
-  // x r w, which the rotation takes as it is: fused kernels of GPU libraries.
-  ROPE_NORM_FORMULA_ONCE = 7,
+  ROPE_NORM_FORMULA_CHAMELEON = 6,  // T(T(T((x - m) r) w) + b), weights and biases of each head: Chameleon.
+  ROPE_NORM_FORMULA_ONCE = 7,  // x r w, which the rotation takes as it is: fused kernels of GPU libraries.
 };
 ROPE_ENUM_TYPE(rope_norm_formula);
 
 // How the result of a norm is rounded.
 enum rope_norm_result ROPE_INT32_ENUM {
-  // Not at all: what comes next takes the float.
-  ROPE_NORM_RESULT_KEPT = 0,
-  // To the element of the tensor that is read.
-  ROPE_NORM_RESULT_ROUNDED = 1,
-  // To the wider type of that element and the weights', as PyTorch promotes a product.
-  ROPE_NORM_RESULT_PROMOTED = 2,
+  ROPE_NORM_RESULT_KEPT = 0,  // Not at all: what comes next takes the float.
+  ROPE_NORM_RESULT_ROUNDED = 1,  // To the element of the tensor that is read.
+  ROPE_NORM_RESULT_PROMOTED = 2,  // To the wider type of that element and the weights', as PyTorch promotes a product.
 };
 ROPE_ENUM_TYPE(rope_norm_result);
 
 // What a norm is taken over.
 enum rope_norm_reach ROPE_INT32_ENUM {
-  // Each head by itself.
-  ROPE_NORM_REACH_HEAD = 0,
-  // All heads of a token together: OLMo 2, OLMoE, MiniMax-M2.
-  ROPE_NORM_REACH_ROW = 1,
+  ROPE_NORM_REACH_HEAD = 0,  // Each head by itself.
+  ROPE_NORM_REACH_ROW = 1,  // All heads of a token together: OLMo 2, OLMoE, MiniMax-M2.
 };
 ROPE_ENUM_TYPE(rope_norm_reach);
 
 // How the squares of a norm are summed. Either order is the same on every backend.
 enum rope_norm_sum ROPE_INT32_ENUM {
-  // In float, in the order of PyTorch's `mean` on x86: the bits of the eager model.
-  ROPE_NORM_SUM_PYTORCH = 0,
-  // In double, in eight lanes, and the mean rounded to float once: nearer to the true mean.
-  ROPE_NORM_SUM_F64 = 1,
+  ROPE_NORM_SUM_PYTORCH = 0,  // In float, in the order of PyTorch's `mean` on x86: the bits of the eager model.
+  ROPE_NORM_SUM_F64 = 1,  // In double, in eight lanes, and the mean rounded to float once: nearer to the true mean.
 };
 ROPE_ENUM_TYPE(rope_norm_sum);
 
 // Whether a stage runs before the rotation or after it.
 enum rope_stage_order ROPE_INT32_ENUM {
-  // Before the rotation.
-  ROPE_STAGE_ORDER_BEFORE_ROTATION = 0,
-  // After it: the norms of HunYuan, Llama 4 and nanochat.
-  ROPE_STAGE_ORDER_AFTER_ROTATION = 1,
+  ROPE_STAGE_ORDER_BEFORE_ROTATION = 0,  // Before the rotation.
+  ROPE_STAGE_ORDER_AFTER_ROTATION = 1,  // After it: the norms of HunYuan, Llama 4 and nanochat.
 };
 ROPE_ENUM_TYPE(rope_stage_order);
 
 // What a factor belongs to: the tensor, a token or a head.
 enum rope_scale_kind ROPE_INT32_ENUM {
-  // The tensor: the same `factor` everywhere.
-  ROPE_SCALE_KIND_CONSTANT = 1,
+  ROPE_SCALE_KIND_CONSTANT = 1,  // The tensor: the same `factor` everywhere.
   // A token of a sequence: `factors` is `[batch][tokens]`. Mistral 4's, Llama 4's temperature.
   ROPE_SCALE_KIND_PER_TOKEN = 2,
-  // A head of a token: `factors` is `[batch][tokens][heads]`.
-  ROPE_SCALE_KIND_PER_TOKEN_AND_HEAD = 3,
+  ROPE_SCALE_KIND_PER_TOKEN_AND_HEAD = 3,  // A head of a token: `factors` is `[batch][tokens][heads]`.
 };
 ROPE_ENUM_TYPE(rope_scale_kind);
 
@@ -1562,8 +1331,7 @@ ROPE_ENUM_TYPE(rope_scale_kind);
 enum rope_hadamard_factor ROPE_INT32_ENUM {
   // After the butterflies: DeepSeek, fast_hadamard_transform, SGLang, executorch, QuaRot.
   ROPE_HADAMARD_FACTOR_LAST = 0,
-  // Before the butterflies: llama.cpp.
-  ROPE_HADAMARD_FACTOR_FIRST = 1,
+  ROPE_HADAMARD_FACTOR_FIRST = 1,  // Before the butterflies: llama.cpp.
 };
 ROPE_ENUM_TYPE(rope_hadamard_factor);
 
@@ -1575,19 +1343,15 @@ enum rope_hadamard_preset ROPE_INT32_ENUM {
   // llama.cpp's of quantized values and of the attention's output: blocks of 64 channels, multiplied first; none
   // where 64 does not divide the head.
   ROPE_HADAMARD_PRESET_LLAMA_CPP_VALUES = 2,
-  // The indexers of DeepSeek-V3.2 and V4 and of GLM: the whole head is one block.
-  ROPE_HADAMARD_PRESET_INDEXER = 3,
+  ROPE_HADAMARD_PRESET_INDEXER = 3,  // The indexers of DeepSeek-V3.2 and V4 and of GLM: the whole head is one block.
 };
 ROPE_ENUM_TYPE(rope_hadamard_preset);
 
 // The weights, or the biases, of a norm: `[head_dim]`, which all heads share, or `[heads][head_dim]`. Zeros: none.
 typedef struct rope_weights {
-  // The first of them, aligned as its type is.
-  const void *data;
-  // How many.
-  size_t count;
-  // Their type (`enum rope_element`).
-  int32_t element;
+  const void *data;  // The first of them, aligned as its type is.
+  size_t count;  // How many.
+  int32_t element;  // Their type (`enum rope_element`).
 } rope_weights;
 
 // A norm of queries or keys: what is summed, what it is multiplied with, and where results are rounded. Every
@@ -1596,227 +1360,78 @@ typedef struct rope_weights {
 // rope_norm_init fills in a formula; `eps` and what else the model has is then set. A struct of zeros multiplies a
 // head by the reciprocal of its root mean square, and rounds nothing.
 typedef struct rope_norm {
-  // Other than 0: the mean is taken off first, a layer norm.
-  int32_t centered;
+  int32_t centered;  // Other than 0: the mean is taken off first, a layer norm.
   // Other than 0: it multiplies by `weight`, and is refused without. 0: it has none, and is refused with some.
   int32_t weighted;
-  // Other than 0: the factor is 1 + w.
-  int32_t one_plus_weight;
-  // Other than 0: what was normed is rounded to the element before the weight.
-  int32_t rounds_normed;
+  int32_t one_plus_weight;  // Other than 0: the factor is 1 + w.
+  int32_t rounds_normed;  // Other than 0: what was normed is rounded to the element before the weight.
   // Other than 0: the product with the weight is rounded to the element before a bias is added.
   int32_t rounds_product;
-  // How the result is rounded (`enum rope_norm_result`).
-  int32_t result;
-  // What is added to the mean.
-  float eps;
-  // What it is multiplied with; zeros where `weighted` is 0.
-  struct rope_weights weight;
-  // What is added then; zeros: nothing.
-  struct rope_weights bias;
-  // What it is taken over (`enum rope_norm_reach`).
-  int32_t reach;
-  // On which side of the rotation it stands (`enum rope_stage_order`).
-  int32_t order;
-  // How squares are summed (`enum rope_norm_sum`).
-  int32_t sum;
+  int32_t result;  // How the result is rounded (`enum rope_norm_result`).
+  float eps;  // What is added to the mean.
+  struct rope_weights weight;  // What it is multiplied with; zeros where `weighted` is 0.
+  struct rope_weights bias;  // What is added then; zeros: nothing.
+  int32_t reach;  // What it is taken over (`enum rope_norm_reach`).
+  int32_t order;  // On which side of the rotation it stands (`enum rope_stage_order`).
+  int32_t sum;  // How squares are summed (`enum rope_norm_sum`).
   // Sums of squares that the caller has, where a row is split over ranks: one for each token of each sequence (of
-  // heads that are normed by themselves one for each head of those). rope_chain_squares makes those of a part.
+  // heads that are normed by themselves one for each head of those). rope_sum_of_squares makes those of a part.
   // NULL: they are made.
   const float *sums;
-  // How many sums. Not 0 where they are given.
-  size_t sums_count;
-  // Channels that each of them was summed over. Not used without sums.
-  size_t sums_width;
+  size_t sums_count;  // How many sums. Not 0 where they are given.
+  size_t sums_width;  // Channels that each of them was summed over. Not used without sums.
 } rope_norm;
 
 // A factor on queries or keys. On its side of the rotation it follows the norm.
 typedef struct rope_scale {
-  // What has a factor of its own (`enum rope_scale_kind`).
-  int32_t kind;
-  // CONSTANT: the factor. Not used by others.
-  float factor;
-  // The factors. Not used by CONSTANT.
-  const float *factors;
-  // How many factors. Not used by CONSTANT.
-  size_t count;
-  // On which side of the rotation it stands (`enum rope_stage_order`).
-  int32_t order;
-  // Other than 0: the product is not rounded to the element of the tensor that is read.
-  int32_t unrounded;
+  int32_t kind;  // What has a factor of its own (`enum rope_scale_kind`).
+  float factor;  // CONSTANT: the factor. Not used by others.
+  const float *factors;  // The factors. Not used by CONSTANT.
+  size_t count;  // How many factors. Not used by CONSTANT.
+  int32_t order;  // On which side of the rotation it stands (`enum rope_stage_order`).
+  int32_t unrounded;  // Other than 0: the product is not rounded to the element of the tensor that is read.
 } rope_scale;
 
 // A Hadamard transform of blocks of channels, in float: strides ascend, each operation is rounded by itself. It is its
 // own inverse. Zeros: none.
 typedef struct rope_hadamard {
-  // Channels of a block, a power of two from 2 to 2048 that divides a head; 0: there is no transform.
-  size_t block;
-  // Where it multiplies (`enum rope_hadamard_factor`).
-  int32_t factor;
+  size_t block;  // Channels of a block, a power of two from 2 to 2048 that divides a head; 0: there is no transform.
+  int32_t factor;  // Where it multiplies (`enum rope_hadamard_factor`).
 } rope_hadamard;
-
-// A plan with more stages than the rotation, all that stands between a projection and the attention:
-//
-// read -> norm -> scale -> rotate -> norm -> scale -> transform -> write
-//
-// The norm and the scale stand on either side; the Hadamard transform is the last stage, and the first one of what is
-// read from a cache, which it undoes. Between the stages a value is a float; a norm, a scale and the chain say where
-// it is rounded to the element of what is read. A head has at most 2048 channels. The bits are the same on every
-// backend.
-typedef struct rope_chain {
-  // The rotation.
-  struct rope_plan plan;
-  // The norm; NULL: none.
-  const struct rope_norm *norm;
-  // The scale; NULL: none.
-  const struct rope_scale *scale;
-  // Other than 0: what follows the rotation (a norm, a scale, a transform, a quantized format) takes its float as it
-  // is. Otherwise that is rounded to the element of what is read first, which gives the bits of separate passes.
-  int32_t without_rounding;
-  // The Hadamard transform; zeros: none.
-  struct rope_hadamard hadamard;
-} rope_chain;
-
-// Runs a chain in place.
-//
-// Returns ROPE_STATUS_HEAD_DIM_ON_STACK for heads of more than 2048 channels; ROPE_STATUS_PARAMETER,
-// ROPE_STATUS_COUNT, ROPE_STATUS_WEIGHT_MISSING, ROPE_STATUS_WEIGHT_UNUSED and ROPE_STATUS_CENTERED_SUMS for a norm or
-// a scale that does not fit; ROPE_STATUS_HADAMARD_BLOCK and ROPE_STATUS_HADAMARD_HEAD for a transform that does not;
-// and what rope_rotate returns. The tensor is untouched then.
-//
-// # Threads
-//
-// As rope_rotate.
-//
-// # Safety
-//
-// As rope_rotate.
-ROPE_NODISCARD
-rope_status rope_chain_rotate(const struct rope_chain *chain,
-                              const struct rope_tensor_mut *x,
-                              const struct rope_rows *rows);
-
-// Runs a chain in place without its rotation: queries and keys of layers that norm and do not rotate; heads of an
-// attention's output, whose Hadamard transform is undone so.
-//
-// Returns what rope_chain_rotate returns, but for the rows.
-//
-// # Threads
-//
-// As rope_rotate.
-//
-// # Safety
-//
-// As rope_rotate.
-ROPE_NODISCARD
-rope_status rope_chain_run_stages(const struct rope_chain *chain,
-                                  const struct rope_tensor_mut *x);
-
-// Runs a chain from one tensor into another, whose element and pairing may differ.
-//
-// The two must not share memory, from the first element to the last of each.
-//
-// Returns what rope_rotate_into and rope_chain_rotate return. The target is untouched then.
-//
-// # Threads
-//
-// As rope_rotate_into.
-//
-// # Safety
-//
-// As rope_rotate.
-ROPE_NODISCARD
-rope_status rope_chain_rotate_into(const struct rope_chain *chain,
-                                   const struct rope_tensor *x,
-                                   const struct rope_tensor_mut *y,
-                                   const struct rope_rows *rows);
-
-// Writes the sums of squares that the norm of a chain takes of a tensor: one for each token of each sequence where it
-// is over the row, one for each head of those where it is over heads. Ranks that have some heads each add theirs up,
-// and give them to the `sums` of a rope_norm.
-//
-// Returns ROPE_STATUS_NULL for a chain without a norm, ROPE_STATUS_STORAGE unless `len` is their number,
-// ROPE_STATUS_CENTERED_SUMS for a norm that is centered, ROPE_STATUS_HEAD_DIM_ON_STACK, and what rope_chain_rotate
-// returns but for the rows. Nothing is written then.
-//
-// # Threads
-//
-// May be called from any thread. No other thread may use the sums meanwhile; others may read the tensor.
-//
-// # Safety
-//
-// As rope_rotate.
-ROPE_NODISCARD
-rope_status rope_chain_squares(const struct rope_chain *chain,
-                               const struct rope_tensor *x,
-                               float *sums,
-                               size_t len);
 
 // Fills in a norm of each head, before the rotation, by a formula (`enum rope_norm_formula`), with an eps of 0. Unless
 // the formula has no weights, they are to be set.
 //
 // Returns ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-//
-// # Safety
-//
-// `norm` is NULL or points to a rope_norm.
 ROPE_NODISCARD
-rope_status rope_norm_init(struct rope_norm *norm,
-                           int32_t formula);
+rope_status rope_norm_init(struct rope_norm *norm, int32_t formula);
 
 // Fills in the transform that an engine applies to heads of `head_dim` channels (`enum rope_hadamard_preset`).
 //
 // Returns ROPE_STATUS_HADAMARD_BLOCK if the block would be longer than 2048 channels, or the indexer's head is no
 // power of two; ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED. The struct is untouched then.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-//
-// # Safety
-//
-// `hadamard` is NULL or points to a rope_hadamard.
 ROPE_NODISCARD
-rope_status rope_hadamard_init(struct rope_hadamard *hadamard,
-                               int32_t preset,
-                               size_t head_dim);
+rope_status rope_hadamard_init(struct rope_hadamard *hadamard, int32_t preset, size_t head_dim);
 
 // ---- KV caches ----
 
 // What a cache keeps. All codes round to nearest.
 enum rope_cache_format ROPE_INT32_ENUM {
-  // IEEE single precision.
-  ROPE_CACHE_FORMAT_F32 = 1,
-  // IEEE half precision.
-  ROPE_CACHE_FORMAT_F16 = 2,
-  // bfloat16.
-  ROPE_CACHE_FORMAT_BF16 = 3,
-  // Codes of FP8 E4M3FN up to 448; what is beyond becomes the largest.
-  ROPE_CACHE_FORMAT_E4M3 = 4,
-  // Codes of FP8 E5M2 as PyTorch converts; what is beyond becomes an infinity.
-  ROPE_CACHE_FORMAT_E5M2 = 5,
-  // Codes of FP8 E5M2 up to 57344; what is beyond becomes the largest. vLLM's.
-  ROPE_CACHE_FORMAT_E5M2_SATURATING = 6,
-  // Integers of 8 bits, ties to even: ONNX Runtime's.
-  ROPE_CACHE_FORMAT_INT8_EVEN = 7,
-  // Integers of 8 bits, ties away from zero: vLLM's Triton kernel.
-  ROPE_CACHE_FORMAT_INT8_AWAY = 8,
+  ROPE_CACHE_FORMAT_F32 = 1,  // IEEE single precision.
+  ROPE_CACHE_FORMAT_F16 = 2,  // IEEE half precision.
+  ROPE_CACHE_FORMAT_BF16 = 3,  // bfloat16.
+  ROPE_CACHE_FORMAT_E4M3 = 4,  // Codes of FP8 E4M3FN up to 448; what is beyond becomes the largest.
+  ROPE_CACHE_FORMAT_E5M2 = 5,  // Codes of FP8 E5M2 as PyTorch converts; what is beyond becomes an infinity.
+  ROPE_CACHE_FORMAT_E5M2_SATURATING = 6,  // Codes of FP8 E5M2 up to 57344; what is beyond becomes the largest. vLLM's.
+  ROPE_CACHE_FORMAT_INT8_EVEN = 7,  // Integers of 8 bits, ties to even: ONNX Runtime's.
+  ROPE_CACHE_FORMAT_INT8_AWAY = 8,  // Integers of 8 bits, ties away from zero: vLLM's Triton kernel.
   // ggml's blocks of 32 values in 34 bytes, by its reference formula. The layout counts values.
   ROPE_CACHE_FORMAT_Q8_0 = 9,
-  // ggml's Q4_0: 32 values in 18 bytes, likewise.
-  ROPE_CACHE_FORMAT_Q4_0 = 10,
-  // ggml's Q4_1: 32 values in 20 bytes.
-  ROPE_CACHE_FORMAT_Q4_1 = 11,
-  // ggml's Q5_0: 32 values in 22 bytes.
-  ROPE_CACHE_FORMAT_Q5_0 = 12,
-  // ggml's Q5_1: 32 values in 24 bytes.
-  ROPE_CACHE_FORMAT_Q5_1 = 13,
-  // ggml's IQ4_NL: 32 values in 18 bytes.
-  ROPE_CACHE_FORMAT_IQ4_NL = 14,
+  ROPE_CACHE_FORMAT_Q4_0 = 10,  // ggml's Q4_0: 32 values in 18 bytes, likewise.
+  ROPE_CACHE_FORMAT_Q4_1 = 11,  // ggml's Q4_1: 32 values in 20 bytes.
+  ROPE_CACHE_FORMAT_Q5_0 = 12,  // ggml's Q5_0: 32 values in 22 bytes.
+  ROPE_CACHE_FORMAT_Q5_1 = 13,  // ggml's Q5_1: 32 values in 24 bytes.
+  ROPE_CACHE_FORMAT_IQ4_NL = 14,  // ggml's IQ4_NL: 32 values in 18 bytes.
 };
 ROPE_ENUM_TYPE(rope_cache_format);
 
@@ -1828,30 +1443,23 @@ enum rope_cache_layout_kind ROPE_INT32_ENUM {
   ROPE_CACHE_LAYOUT_KIND_NHD = 1,
   // `extents` {blocks, H, N, D}: FlashInfer, TensorRT-LLM, OpenVINO; ONNX Runtime and candle (block = sequence).
   ROPE_CACHE_LAYOUT_KIND_HND = 2,
-  // `extents` {blocks, H, D, N}: vLLM's keys on CPUs, llama.cpp's transposed values.
-  ROPE_CACHE_LAYOUT_KIND_HDN = 3,
-  // `extents` {blocks, H, D / x, N, x}: vLLM's older keys, mistral.rs.
-  ROPE_CACHE_LAYOUT_KIND_HDNX = 4,
-  // `extents` {blocks, H, N / x, D, x}: interleaved values of vLLM and AITER.
-  ROPE_CACHE_LAYOUT_KIND_HNDX = 5,
-  // `extents` {blocks, N, H, D} in any order in memory: `strides`.
-  ROPE_CACHE_LAYOUT_KIND_STRIDED = 6,
+  ROPE_CACHE_LAYOUT_KIND_HDN = 3,  // `extents` {blocks, H, D, N}: vLLM's keys on CPUs, llama.cpp's transposed values.
+  ROPE_CACHE_LAYOUT_KIND_HDNX = 4,  // `extents` {blocks, H, D / x, N, x}: vLLM's older keys, mistral.rs.
+  ROPE_CACHE_LAYOUT_KIND_HNDX = 5,  // `extents` {blocks, H, N / x, D, x}: interleaved values of vLLM and AITER.
+  ROPE_CACHE_LAYOUT_KIND_STRIDED = 6,  // `extents` {blocks, N, H, D} in any order in memory: `strides`.
 };
 ROPE_ENUM_TYPE(rope_cache_layout_kind);
 
 // What numbers are scaled by before they are rounded to a code.
 enum rope_quant_scale_kind ROPE_INT32_ENUM {
-  // x / s; read as code * s: vLLM on GPUs, LMDeploy.
-  ROPE_QUANT_SCALE_KIND_DIVIDE = 1,
+  ROPE_QUANT_SCALE_KIND_DIVIDE = 1,  // x / s; read as code * s: vLLM on GPUs, LMDeploy.
   // x (1 / s), the reciprocal rounded; read as code * s: vLLM on CPUs, ONNX Runtime.
   ROPE_QUANT_SCALE_KIND_RECIPROCAL = 2,
-  // x s; read as code * (1 / s), the reciprocal rounded: FlashInfer, TensorRT-LLM.
-  ROPE_QUANT_SCALE_KIND_MULTIPLY = 3,
+  ROPE_QUANT_SCALE_KIND_MULTIPLY = 3,  // x s; read as code * (1 / s), the reciprocal rounded: FlashInfer, TensorRT-LLM.
   // Made for each token and head, s = max(largest |x| / largest code, `least`) and x (1 / s), and kept in the cache
   // as a float, `behind` bytes after the first code of its head.
   ROPE_QUANT_SCALE_KIND_MADE_INLINE = 4,
-  // Made likewise, and kept in the cache's `scales`.
-  ROPE_QUANT_SCALE_KIND_MADE_APART = 5,
+  ROPE_QUANT_SCALE_KIND_MADE_APART = 5,  // Made likewise, and kept in the cache's `scales`.
 };
 ROPE_ENUM_TYPE(rope_quant_scale_kind);
 
@@ -1859,8 +1467,7 @@ ROPE_ENUM_TYPE(rope_quant_scale_kind);
 enum rope_slots_kind ROPE_INT32_ENUM {
   // `slots` has the slot of each token, block * block_size + place: a runtime's slot mapping.
   ROPE_SLOTS_KIND_MAPPING = 1,
-  // `count` slots from `first` on.
-  ROPE_SLOTS_KIND_RANGE = 2,
+  ROPE_SLOTS_KIND_RANGE = 2,  // `count` slots from `first` on.
   // By the pages of each sequence (FlashInfer's CSR): token i is of sequence `sequences[i]` at `positions[i]`; the
   // pages of sequence s are `pages[starts[s]]` to `pages[starts[s + 1] - 1]`.
   ROPE_SLOTS_KIND_PAGES = 3,
@@ -1885,32 +1492,21 @@ ROPE_ENUM_TYPE(rope_slots_kind);
 // (s / block_size) block + (p / group) group_stride + (p % group) token + h head + (d / chunk) chunk_stride + (d %
 // chunk) channel
 typedef struct rope_cache_strides {
-  // From a block to the next.
-  size_t block;
-  // Slots of a group; all of a block where there are no groups.
-  size_t group;
-  // From a group of slots to the next.
-  size_t group_stride;
-  // From a slot of a group to the next.
-  size_t token;
-  // From a head to the next.
-  size_t head;
-  // Channels of a chunk; all of a head where they lie side by side.
-  size_t chunk;
-  // From a chunk of channels to the next.
-  size_t chunk_stride;
-  // From a channel of a chunk to the next.
-  size_t channel;
+  size_t block;  // From a block to the next.
+  size_t group;  // Slots of a group; all of a block where there are no groups.
+  size_t group_stride;  // From a group of slots to the next.
+  size_t token;  // From a slot of a group to the next.
+  size_t head;  // From a head to the next.
+  size_t chunk;  // Channels of a chunk; all of a head where they lie side by side.
+  size_t chunk_stride;  // From a chunk of channels to the next.
+  size_t channel;  // From a channel of a chunk to the next.
 } rope_cache_strides;
 
 // Where the elements of a cache lie. The caller fills it in.
 typedef struct rope_cache_layout {
-  // The order in memory (`enum rope_cache_layout_kind`).
-  int32_t kind;
-  // The extents, as the kind names them.
-  size_t extents[5];
-  // STRIDED: the strides. Not used by others.
-  struct rope_cache_strides strides;
+  int32_t kind;  // The order in memory (`enum rope_cache_layout_kind`).
+  size_t extents[5];  // The extents, as the kind names them.
+  struct rope_cache_strides strides;  // STRIDED: the strides. Not used by others.
   // The first channel of each head that the cache uses, and the one after its last: where keys and values, or
   // codes and a scale, lie one after another in a head. {0, 0}: all.
   size_t channels[2];
@@ -1918,16 +1514,11 @@ typedef struct rope_cache_layout {
 
 // The scale of a cache of codes. Fields that a kind does not name are not read.
 typedef struct rope_quant_scale {
-  // `enum rope_quant_scale_kind`.
-  int32_t kind;
-  // DIVIDE, RECIPROCAL, MULTIPLY: s of all heads, where `each` is NULL.
-  float same;
-  // DIVIDE, RECIPROCAL, MULTIPLY: s of each head; NULL: all have `same`.
-  const float *each;
-  // How many numbers `each` has: one for each head of the cache. 0 where it is NULL.
-  size_t each_count;
-  // MADE_INLINE, MADE_APART: the least scale; vLLM's is 1e-6.
-  float least;
+  int32_t kind;  // `enum rope_quant_scale_kind`.
+  float same;  // DIVIDE, RECIPROCAL, MULTIPLY: s of all heads, where `each` is NULL.
+  const float *each;  // DIVIDE, RECIPROCAL, MULTIPLY: s of each head; NULL: all have `same`.
+  size_t each_count;  // How many numbers `each` has: one for each head of the cache. 0 where it is NULL.
+  float least;  // MADE_INLINE, MADE_APART: the least scale; vLLM's is 1e-6.
   // MADE_INLINE: bytes from the first code of a head to its scale; head_dim for one directly after the codes.
   size_t behind;
   // MADE_APART: floats from the scales of a block, of a slot and of a head to the next ones. {block_size * heads,
@@ -1937,30 +1528,20 @@ typedef struct rope_quant_scale {
 
 // The keys, or the values, of a layer in a cache. Calls that only read it do not write its memory.
 typedef struct rope_cache {
-  // The first byte, aligned as an element is.
-  void *memory;
-  // How many bytes may be read and written from there on.
-  size_t bytes;
-  // What it keeps (`enum rope_cache_format`).
-  int32_t format;
-  // Where it lies.
-  struct rope_cache_layout layout;
-  // Codes: what they are scaled by. Not used by others.
-  struct rope_quant_scale scale;
-  // ROPE_QUANT_SCALE_KIND_MADE_APART: the scales. Not used by others.
-  float *scales;
-  // How many scales there are.
-  size_t scales_count;
+  void *memory;  // The first byte, aligned as an element is.
+  size_t bytes;  // How many bytes may be read and written from there on.
+  int32_t format;  // What it keeps (`enum rope_cache_format`).
+  struct rope_cache_layout layout;  // Where it lies.
+  struct rope_quant_scale scale;  // Codes: what they are scaled by. Not used by others.
+  float *scales;  // ROPE_QUANT_SCALE_KIND_MADE_APART: the scales. Not used by others.
+  size_t scales_count;  // How many scales there are.
 } rope_cache;
 
 // A list of integers.
 typedef struct rope_ids {
-  // The integers.
-  const void *values;
-  // How many.
-  size_t count;
-  // Their type (ROPE_NUMBER_I32, ROPE_NUMBER_I64, ROPE_NUMBER_U32 or ROPE_NUMBER_U64).
-  int32_t number;
+  const void *values;  // The integers.
+  size_t count;  // How many.
+  int32_t number;  // Their type (ROPE_NUMBER_I32, ROPE_NUMBER_I64, ROPE_NUMBER_U32 or ROPE_NUMBER_U64).
 } rope_ids;
 
 // The slot of each token, sequence by sequence. Fields that a kind does not name are not
@@ -1969,224 +1550,44 @@ typedef struct rope_ids {
 // A token with a negative slot, position or offset is skipped: nothing is written for it, and nothing read. A negative
 // page of a position that exists is refused. Of two tokens with one slot the later one stays.
 typedef struct rope_slots {
-  // How they are named (`enum rope_slots_kind`).
-  int32_t kind;
-  // MAPPING: the slot of each token.
-  struct rope_ids slots;
+  int32_t kind;  // How they are named (`enum rope_slots_kind`).
+  struct rope_ids slots;  // MAPPING: the slot of each token.
   // PAGES, TABLE, SEQUENCES: the position of each token in its sequence. PACKED_TABLE: that of the first token of
   // each sequence.
   struct rope_ids positions;
-  // PAGES: the pages of all sequences. TABLE, PACKED_TABLE: the table.
-  struct rope_ids pages;
+  struct rope_ids pages;  // PAGES: the pages of all sequences. TABLE, PACKED_TABLE: the table.
   // PAGES: where the pages of each sequence start, and where those of the last end. PACKED_TABLE: the same of the
   // tokens.
   struct rope_ids starts;
-  // PAGES: the sequence of each token.
-  struct rope_ids sequences;
-  // TABLE, PACKED_TABLE: pages of a sequence's line.
-  size_t width;
-  // RANGE: the first slot.
-  size_t first;
-  // RANGE: how many slots. OFFSETS: how many offsets.
-  size_t count;
-  // OFFSETS: the offset of each token.
-  const int64_t *offsets;
+  struct rope_ids sequences;  // PAGES: the sequence of each token.
+  size_t width;  // TABLE, PACKED_TABLE: pages of a sequence's line.
+  size_t first;  // RANGE: the first slot.
+  size_t count;  // RANGE: how many slots. OFFSETS: how many offsets.
+  const int64_t *offsets;  // OFFSETS: the offset of each token.
 } rope_slots;
 
-#if defined(ROPE_STD)
-// One target of rope_chain_rotate_into_each, and its rows.
-typedef struct rope_output {
-  // The tensor that is written; NULL: a cache.
-  const struct rope_tensor_mut *y;
-  // The cache that is written. Not used with a tensor.
-  const struct rope_cache *cache;
-  // The slots in the cache. Not used with a tensor.
-  const struct rope_slots *slots;
-  // The rows: as many structs as there are groups.
-  const struct rope_rows *rows;
-  // Groups of heads in a token of `y`, one after the other, each with all heads of the source and rows of its own:
-  // vLLM's and sglang's `[tokens][5][heads][head_dim]` is a tensor of `5 * heads` heads in 5 groups. 0 and 1: one.
-  // Not used with a cache.
-  size_t groups;
-} rope_output;
-#endif
-
-#if defined(ROPE_STD)
-// Runs a chain from one tensor into several targets, tensors and caches, each by rows of its own: a call of
-// rope_chain_rotate_into or rope_chain_rotate_into_cache for each of the `count` outputs, which together read the
-// source once. All of them are checked before any is written.
-//
-// Targets must not overlap each other, the source or the rows, from the first byte to the last of each.
-// Tensors that lie between one another are groups of heads of one.
-//
-// Returns what rope_chain_rotate_into and rope_chain_rotate_into_cache return. No target is written then. The call
-// allocates, and cannot report a lack of memory: the process ends.
-//
-// # Threads
-//
-// As rope_chain_rotate_into_cache.
-//
-// # Safety
-//
-// As rope_rotate.
-ROPE_NODISCARD
-rope_status rope_chain_rotate_into_each(const struct rope_chain *chain,
-                                        const struct rope_tensor *x,
-                                        const struct rope_output *outputs,
-                                        size_t count);
-#endif
-
-// Runs a chain from a tensor into the slots of a cache, one slot for each token of each sequence: keys as they are
-// projected, into a cache that may be paged and of another element or code.
-//
-// A token with a negative slot is left out. Of two tokens with one slot the later one stays. The memory of the cache,
-// all of it, must be apart from what is read.
-//
-// Returns ROPE_STATUS_CACHE_HEADS if the cache has other heads; ROPE_STATUS_SLOT_COUNT unless there is one slot for
-// each token of each sequence; ROPE_STATUS_SLOT, ROPE_STATUS_SLOT_OFFSET and ROPE_STATUS_PAGE_POSITION for one that
-// the cache, or its sequence, does not have; ROPE_STATUS_NEGATIVE_PAGE; ROPE_STATUS_OFFSETS for packed sequences whose
-// tokens do not follow one another; ROPE_STATUS_CACHE_LAYOUT and ROPE_STATUS_OUT_OF_BOUNDS for a layout that
-// makes no cache, or not one of this memory; ROPE_STATUS_STORAGE for too few scales; ROPE_STATUS_COUNT and
-// ROPE_STATUS_PARAMETER for scales that are given; and what rope_chain_rotate returns. The cache is untouched then.
-//
-// # Threads
-//
-// May be called from any thread. No other thread may use the cache's memory and scales meanwhile; others may read the
-// source, the slots and the rows.
-//
-// # Safety
-//
-// As rope_rotate.
-ROPE_NODISCARD
-rope_status rope_chain_rotate_into_cache(const struct rope_chain *chain,
-                                         const struct rope_tensor *x,
-                                         const struct rope_cache *cache,
-                                         const struct rope_slots *slots,
-                                         const struct rope_rows *rows);
-
-// As rope_chain_rotate_into_cache without the rotation: values, which are converted and written (and normed, in some
-// models).
-//
-// Returns what rope_chain_rotate_into_cache returns, but for the rows.
-//
-// # Threads
-//
-// As rope_chain_rotate_into_cache.
-//
-// # Safety
-//
-// As rope_rotate.
-ROPE_NODISCARD
-rope_status rope_chain_copy_into_cache(const struct rope_chain *chain,
-                                       const struct rope_tensor *x,
-                                       const struct rope_cache *cache,
-                                       const struct rope_slots *slots);
-
-// Writes keys and values of the same tokens into the same slots: keys through the chain, values converted alone. All
-// is checked before either cache is written.
-//
-// The two caches must not share memory, from the first byte to the last of each. Caches that lie between one another
-// take rope_chain_rotate_into_cache and rope_chain_copy_into_cache.
-//
-// Returns what rope_chain_rotate_into_cache returns for either.
-//
-// # Threads
-//
-// As rope_chain_rotate_into_cache.
-//
-// # Safety
-//
-// As rope_rotate.
-ROPE_NODISCARD
-rope_status rope_chain_rotate_into_caches(const struct rope_chain *chain,
-                                          const struct rope_tensor *k,
-                                          const struct rope_cache *keys,
-                                          const struct rope_tensor *v,
-                                          const struct rope_cache *values,
-                                          const struct rope_slots *slots,
-                                          const struct rope_rows *rows);
-
-// Runs a chain from a cache into a tensor, one slot for each token of each sequence: keys that were cached before
-// their rotation. What is read is a float, so that nothing between the stages is rounded. A token with a negative slot
-// is left out.
-//
-// Returns what rope_chain_rotate_into_cache returns. The tensor is untouched then.
-//
-// # Threads
-//
-// May be called from any thread. No other thread may use the tensor's memory meanwhile, from its first element to its
-// last; others may read the cache, the slots and the rows.
-//
-// # Safety
-//
-// As rope_rotate.
-ROPE_NODISCARD
-rope_status rope_chain_rotate_from_cache(const struct rope_chain *chain,
-                                         const struct rope_cache *cache,
-                                         const struct rope_slots *slots,
-                                         const struct rope_tensor_mut *y,
-                                         const struct rope_rows *rows);
-
-// As rope_chain_rotate_from_cache without the rotation: heads of a cache as float, half precision or bfloat16.
-//
-// Returns what rope_chain_rotate_into_cache returns, but for the rows. The tensor is untouched then.
-//
-// # Threads
-//
-// As rope_chain_rotate_from_cache.
-//
-// # Safety
-//
-// As rope_rotate.
-ROPE_NODISCARD
-rope_status rope_chain_copy_from_cache(const struct rope_chain *chain,
-                                       const struct rope_cache *cache,
-                                       const struct rope_slots *slots,
-                                       const struct rope_tensor_mut *y);
-
-// Rotates keys that lie in a cache, in place, one row for each slot: a context shift by the rows of
-// rope_rows_fill_shift.
-//
-// A head is read as float, rotated, and rounded once to what the cache keeps; scales that are made are made anew. A
-// row that rotates by nothing leaves the bits of its slot.
-//
-// Returns ROPE_STATUS_FULL_WIDTH_ROWS, ROPE_STATUS_SHIFT_FACTOR for rows with an attention factor other than 1, which
-// cached keys have already (rope_rows.moves), and what rope_chain_rotate_into_cache returns. The cache is untouched
-// then.
-//
-// # Threads
-//
-// As rope_chain_rotate_into_cache.
-//
-// # Safety
-//
-// As rope_rotate.
-ROPE_NODISCARD
-rope_status rope_shift(const struct rope_plan *plan,
-                       const struct rope_cache *cache,
-                       const struct rope_slots *slots,
-                       const struct rope_rows *rows);
-
-// As rope_shift, by a chain without a norm: keys that were cached with a Hadamard transform, which is undone before
-// the rotation and done again after it. A scale is not applied: cached keys have it, and it commutes with the
-// rotation.
-//
-// Returns ROPE_STATUS_NOT_LINEAR for a chain with a norm, and what rope_shift returns. The cache is untouched then.
-//
-// # Threads
-//
-// As rope_chain_rotate_into_cache.
-//
-// # Safety
-//
-// As rope_rotate.
-ROPE_NODISCARD
-rope_status rope_chain_shift(const struct rope_chain *chain,
-                             const struct rope_cache *cache,
-                             const struct rope_slots *slots,
-                             const struct rope_rows *rows);
-
 // ---- Gradients ----
+
+// What rope_gradients adds of two tensors that it reads: x is before the rotation, y after it; `a` has the plan's
+// output pairing if it is y, or the gradient by y, and its input pairing if it is x.
+enum rope_gradient_kind ROPE_INT32_ENUM {
+  // `a` is y and `b` the gradient by it: `y1 dy2 - y2 dy1`, the gradient of the angle of each pair, to `sums`.
+  ROPE_GRADIENT_KIND_ANGLES = 1,
+  // `a` is x and `b` the gradient by it: `x1 dx2 - x2 dx1`, the same number but for rounding.
+  ROPE_GRADIENT_KIND_ANGLES_OF_INPUT = 2,
+  // `a` is y and `b` the gradient by it: `y1 dy1 + y2 dy2`, the gradient of the logarithm of the factor of each
+  // pair: of what cos and sin of a row are multiplied by (an attention factor, or xPos, which has one for each
+  // pair).
+  ROPE_GRADIENT_KIND_FACTORS = 3,
+  // `a` is x and `b` the gradient by y: `x1 dy1 + x2 dy2` to `sums`, the gradient of the cos of each row, and
+  // `x1 dy2 - x2 dy1` to `sin`, that of its sin: rows that were given are parameters so.
+  ROPE_GRADIENT_KIND_COS_SIN = 4,
+  // The same of full-width rows: for the channels `i` and `j` of a pair `xi dyi` to that of `cos[i]`, `-xj dyi` to
+  // `sin[i]`, `xj dyj` to `cos[j]` and `xi dyj` to `sin[j]`. `sums` (of cos) and `sin` have a place for each
+  // channel: their `pairs` is the rotary_dim of the rows.
+  ROPE_GRADIENT_KIND_CHANNELS = 5,
+};
+ROPE_ENUM_TYPE(rope_gradient_kind);
 
 // Gradients of pairs, `[rows][heads][pairs]`: the sums of a backward pass, in doubles of the caller's.
 //
@@ -2198,184 +1599,62 @@ rope_status rope_chain_shift(const struct rope_chain *chain,
 // tokens of their own, each with the rows of its tokens. To deal out heads or sequences that share a row would change
 // the order.
 typedef struct rope_pair_gradients {
-  // The first of the sums; there are `rows * heads * pairs`.
-  double *sums;
-  // Tokens, or sequences times tokens.
-  size_t rows;
-  // Heads that have sums of their own, all those of the tensor. 0 and 1: heads share theirs.
-  size_t heads;
-  // Pairs of a head that rotate: half of the rotary_dim of the rows.
-  size_t pairs;
+  double *sums;  // The first of the sums; there are `rows * heads * pairs`.
+  size_t rows;  // Tokens, or sequences times tokens.
+  size_t heads;  // Heads that have sums of their own, all those of the tensor. 0 and 1: heads share theirs.
+  size_t pairs;  // Pairs of a head that rotate: half of the rotary_dim of the rows.
 } rope_pair_gradients;
 
-// The backward pass of rope_rotate: `dy`, the gradient by the rotated tensor `y`, becomes the gradient by the tensor
-// before, and `y1 dy2 - y2 dy1` is added to the gradient of the angle of each pair. `dy` becomes what
-// ROPE_DIRECTION_TRANSPOSE makes of it, bit for bit. Both tensors have one element and one shape.
+// The backward pass of rope_rotate, by a plan without a norm: `dy`, the gradient by the rotated tensor `y`, becomes
+// the gradient by the tensor before, and `y1 dy2 - y2 dy1` is added to the gradient of the angle of each pair. `dy`
+// becomes what ROPE_DIRECTION_TRANSPOSE makes of it, bit for bit. Both tensors have one element and one shape.
 //
-// Returns ROPE_STATUS_BACKWARD_DIRECTION unless the plan rotates forward, ROPE_STATUS_SHAPE_MISMATCH,
-// ROPE_STATUS_GRADIENT_HEADS, ROPE_STATUS_GRADIENT_SHAPE unless the gradients have as many pairs as the rows,
-// ROPE_STATUS_FULL_WIDTH_ROWS, ROPE_STATUS_UNKNOWN_VALUE for two elements, and what rope_rotate returns. Nothing is
-// touched then.
+// A scale and a Hadamard transform are transposed, in reverse order, and round where they do in the forward pass. With
+// a Hadamard transform the gradients of the angles are those of `y` and `dy` transformed back, in float.
 //
-// # Threads
+// Returns ROPE_STATUS_BACKWARD_DIRECTION unless the plan rotates forward, ROPE_STATUS_NOT_LINEAR for a plan with a
+// norm, ROPE_STATUS_SHAPE_MISMATCH, ROPE_STATUS_GRADIENT_HEADS, ROPE_STATUS_GRADIENT_SHAPE unless the gradients have
+// as many pairs as the rows, ROPE_STATUS_FULL_WIDTH_ROWS, ROPE_STATUS_UNKNOWN_VALUE for two elements,
+// ROPE_STATUS_OPERAND for a cache, ROPE_STATUS_ANGLES for frequencies at positions, and what rope_rotate returns.
+// Nothing is touched then.
 //
-// May be called from any thread. No other thread may use the memory of `dy` or of the sums meanwhile; others may read
-// `y` and the rows. The bits do not depend on how tokens are divided among threads.
-//
-// # Safety
-//
-// Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
+// Threads: No other thread may use the memory of `dy` or of the sums meanwhile; others may read `y` and the rows. The
+// bits do not depend on how tokens are divided among threads.
 ROPE_NODISCARD
-rope_status rope_backward(const struct rope_plan *plan,
-                          const struct rope_tensor *y,
-                          const struct rope_tensor_mut *dy,
-                          const struct rope_rows *rows,
-                          const struct rope_pair_gradients *angles);
+rope_status rope_backward(const struct rope_plan *plan, const struct rope_operand *y, const struct rope_operand *dy,
+                          const struct rope_angles *rows, const struct rope_pair_gradients *angles);
 
-// The backward pass of rope_chain_rotate, by a chain without a norm: as rope_backward, with the transposed stages in
-// reverse order, which round where they do in the forward pass. With a Hadamard transform the gradients of the angles
-// are those of `y` and `dy` transformed back, in float.
+// The backward pass of rope_rotate_into between tensors, by a plan without stages: as rope_backward, from `dy` into
+// `dx`, which may have another element. `y` and `dy` have one element and the plan's output pairing; `dx` has its
+// input pairing. All three have one shape.
 //
-// Returns ROPE_STATUS_NOT_LINEAR for a chain with a norm, and what rope_chain_rotate and rope_backward return. Nothing
-// is touched then.
+// Returns what rope_backward returns, but the pairing may change; ROPE_STATUS_NOT_LINEAR for a plan with stages.
+// Nothing is touched then.
 //
-// # Threads
-//
-// As rope_backward.
-//
-// # Safety
-//
-// As rope_backward.
+// Threads: No other thread may use the memory of `dx` or of the sums meanwhile; others may read `y`, `dy` and the rows.
 ROPE_NODISCARD
-rope_status rope_chain_backward(const struct rope_chain *chain,
-                                const struct rope_tensor *y,
-                                const struct rope_tensor_mut *dy,
-                                const struct rope_rows *rows,
-                                const struct rope_pair_gradients *angles);
+rope_status rope_backward_into(const struct rope_plan *plan, const struct rope_operand *y,
+                               const struct rope_operand *dy, const struct rope_operand *dx,
+                               const struct rope_angles *rows, const struct rope_pair_gradients *angles);
 
-// The backward pass of rope_rotate_into: as rope_backward, from `dy` into `dx`, which may have another element. `y`
-// and `dy` have one element and the plan's output pairing; `dx` has its input pairing. All three have one shape.
+// Adds gradients (`enum rope_gradient_kind`) of two tensors that are only read. They have one element and one shape.
+// `sin` is used by COS_SIN and CHANNELS, and may be NULL for others.
 //
-// Returns what rope_backward returns, but the pairing may change. Nothing is touched then.
-//
-// # Threads
-//
-// May be called from any thread. No other thread may use the memory of `dx` or of the sums meanwhile; others may read
-// `y`, `dy` and the rows.
-//
-// # Safety
-//
-// As rope_backward.
-ROPE_NODISCARD
-rope_status rope_backward_into(const struct rope_plan *plan,
-                               const struct rope_tensor *y,
-                               const struct rope_tensor *dy,
-                               const struct rope_tensor_mut *dx,
-                               const struct rope_rows *rows,
-                               const struct rope_pair_gradients *angles);
-
-// Adds `y1 dy2 - y2 dy1` to the gradient of the angle of each pair. `y` is the rotated tensor, and `dy` the gradient
-// by it; both are read only, have one element and one shape, and the plan's output pairing.
-//
-// Returns ROPE_STATUS_BACKWARD_DIRECTION unless the plan rotates forward, ROPE_STATUS_SHAPE_MISMATCH,
-// ROPE_STATUS_ROTARY_DIM_EXCEEDS_HEAD if the gradients have more pairs than a head, ROPE_STATUS_ROW_COUNT unless they
-// have a row for each token or one for each token of each sequence, ROPE_STATUS_GRADIENT_HEADS unless they have one
-// head or those of the tensors; ROPE_STATUS_BACKEND_UNAVAILABLE; ROPE_STATUS_SHAPE_OVERFLOW,
+// Returns ROPE_STATUS_BACKWARD_DIRECTION unless the plan rotates forward, ROPE_STATUS_NOT_LINEAR for one with stages,
+// ROPE_STATUS_SHAPE_MISMATCH, ROPE_STATUS_ROTARY_DIM_EXCEEDS_HEAD if the gradients have more pairs than a head,
+// ROPE_STATUS_ROW_COUNT unless they have a row for each token or one for each token of each sequence,
+// ROPE_STATUS_GRADIENT_HEADS unless they have one head or those of the tensors; of COS_SIN and CHANNELS
+// ROPE_STATUS_GRADIENT_PAIRING if the plan's pairing changes and ROPE_STATUS_GRADIENT_SHAPE unless `sums` and `sin`
+// have one shape; of CHANNELS ROPE_STATUS_ROTARY_DIM if they are none or odd, and ROPE_STATUS_HEAD_DIM_ON_STACK;
+// ROPE_STATUS_OPERAND for a cache, ROPE_STATUS_BACKEND_UNAVAILABLE, ROPE_STATUS_SHAPE_OVERFLOW,
 // ROPE_STATUS_OUT_OF_BOUNDS; ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_UNKNOWN_VALUE,
 // ROPE_STATUS_MEMORY_OVERLAP. Nothing is added then.
 //
-// # Threads
-//
-// May be called from any thread. No other thread may use the memory of the sums meanwhile; others may read the
-// tensors.
-//
-// # Safety
-//
-// Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
+// Threads: No other thread may use the memory of the sums meanwhile; others may read the tensors.
 ROPE_NODISCARD
-rope_status rope_angle_gradients(const struct rope_plan *plan,
-                                 const struct rope_tensor *y,
-                                 const struct rope_tensor *dy,
-                                 const struct rope_pair_gradients *angles);
-
-// The same from the other side: adds `x1 dx2 - x2 dx1`, the same number but for rounding. `x` is the tensor before the
-// rotation, and `dx` the gradient by it; both have the plan's input pairing.
-//
-// Returns what rope_angle_gradients returns.
-//
-// # Threads
-//
-// As rope_angle_gradients.
-//
-// # Safety
-//
-// As rope_angle_gradients.
-ROPE_NODISCARD
-rope_status rope_angle_gradients_of_input(const struct rope_plan *plan,
-                                          const struct rope_tensor *x,
-                                          const struct rope_tensor *dx,
-                                          const struct rope_pair_gradients *angles);
-
-// Adds `y1 dy1 + y2 dy2` to the gradient of the logarithm of the factor of each pair: of what cos and sin of a row are
-// multiplied by (an attention factor, or xPos, which has one for each pair).
-//
-// Returns what rope_angle_gradients returns.
-//
-// # Threads
-//
-// As rope_angle_gradients.
-//
-// # Safety
-//
-// As rope_angle_gradients.
-ROPE_NODISCARD
-rope_status rope_factor_gradients(const struct rope_plan *plan,
-                                  const struct rope_tensor *y,
-                                  const struct rope_tensor *dy,
-                                  const struct rope_pair_gradients *factors);
-
-// Adds `x1 dy1 + x2 dy2` to the gradient of the cos of each row, and `x1 dy2 - x2 dy1` to that of its sin: rows that
-// were given are parameters so. `x` is the tensor before the rotation, and `dy` the gradient by the one after it.
-//
-// Returns ROPE_STATUS_GRADIENT_PAIRING if the plan's pairing changes, and what rope_angle_gradients returns.
-// Nothing is added then.
-//
-// # Threads
-//
-// As rope_angle_gradients.
-//
-// # Safety
-//
-// As rope_angle_gradients.
-ROPE_NODISCARD
-rope_status rope_cos_sin_gradients(const struct rope_plan *plan,
-                                   const struct rope_tensor *x,
-                                   const struct rope_tensor *dy,
-                                   const struct rope_pair_gradients *cos,
-                                   const struct rope_pair_gradients *sin);
-
-// The gradients of full-width rows (rope_rows_full): for the channels `i` and `j` of a pair adds `xi dyi` to that of
-// `cos[i]`, `-xj dyi` to `sin[i]`, `xj dyj` to `cos[j]` and `xi dyj` to `sin[j]`. `x` is the tensor before the
-// rotation, and `dy` the gradient by the one after it. `cos` and `sin` have a place for each channel: their `pairs` is
-// the rotary_dim of the rows.
-//
-// Returns ROPE_STATUS_GRADIENT_PAIRING if the plan's pairing changes, ROPE_STATUS_GRADIENT_SHAPE unless `cos` and
-// `sin` have one shape, ROPE_STATUS_ROTARY_DIM if their channels are none or odd, ROPE_STATUS_HEAD_DIM_ON_STACK, and
-// what rope_angle_gradients returns. Nothing is added then.
-//
-// # Threads
-//
-// As rope_angle_gradients.
-//
-// # Safety
-//
-// As rope_angle_gradients.
-ROPE_NODISCARD
-rope_status rope_channel_gradients(const struct rope_plan *plan,
-                                   const struct rope_tensor *x,
-                                   const struct rope_tensor *dy,
-                                   const struct rope_pair_gradients *cos,
-                                   const struct rope_pair_gradients *sin);
+rope_status rope_gradients(int32_t kind, const struct rope_plan *plan, const struct rope_operand *a,
+                           const struct rope_operand *b, const struct rope_pair_gradients *sums,
+                           const struct rope_pair_gradients *sin);
 
 // Adds to `out` the gradient of the inverse frequencies, `[axes][heads][pairs]` with the heads of the gradients of
 // angles: of each the sum over rows of the position times the gradient, one row after the other, each product and
@@ -2386,18 +1665,10 @@ rope_status rope_channel_gradients(const struct rope_plan *plan,
 // each row, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_UNKNOWN_VALUE,
 // ROPE_STATUS_MEMORY_OVERLAP, and what rope_rows_len returns for positions. Nothing is added then.
 //
-// # Threads
-//
-// May be called from any thread. No other thread may use the sums or `out` meanwhile.
-//
-// # Safety
-//
-// Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
+// Threads: No other thread may use the sums or `out` meanwhile.
 ROPE_NODISCARD
 rope_status rope_pair_gradients_frequencies(const struct rope_pair_gradients *angles,
-                                            const struct rope_positions *positions,
-                                            size_t axes,
-                                            double *out,
+                                            const struct rope_positions *positions, size_t axes, double *out,
                                             size_t len);
 
 // Adds to `out` the gradient of the positions, `[rows][axes]`, where they are learned or computed: of each the sum
@@ -2409,660 +1680,179 @@ rope_status rope_pair_gradients_frequencies(const struct rope_pair_gradients *an
 // `rows * axes`, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP. Nothing is
 // added then.
 //
-// # Threads
-//
-// As rope_pair_gradients_frequencies.
-//
-// # Safety
-//
-// As rope_pair_gradients_frequencies.
+// Threads: As rope_pair_gradients_frequencies.
 ROPE_NODISCARD
-rope_status rope_pair_gradients_positions(const struct rope_pair_gradients *angles,
-                                          const double *inverse,
-                                          size_t count,
-                                          size_t axes,
-                                          double *out,
-                                          size_t len);
+rope_status rope_pair_gradients_positions(const struct rope_pair_gradients *angles, const double *inverse, size_t count,
+                                          size_t axes, double *out, size_t len);
 
-// Writes to `total` the sum of all, row by row, head by head, pair by pair: of rope_factor_gradients the gradient of
+// Writes to `total` the sum of all, row by row, head by head, pair by pair: of rope_gradients the gradient of
 // the logarithm of one attention factor.
 //
 // Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
 //
-// # Threads
-//
-// As rope_pair_gradients_frequencies.
-//
-// # Safety
-//
-// As rope_pair_gradients_frequencies.
+// Threads: As rope_pair_gradients_frequencies.
 ROPE_NODISCARD
-rope_status rope_pair_gradients_total(const struct rope_pair_gradients *gradients,
-                                      double *total);
+rope_status rope_pair_gradients_total(const struct rope_pair_gradients *gradients, double *total);
 
 // From the gradients of angles and of the logarithms of factors, adds to `cos` and `sin` those of the cos and sin of
 // each row, in the same shape: with `m = cos^2 + sin^2`, `(cos dlnA - sin dphi) / m` and `(sin dlnA + cos dphi) / m`.
-// With the tensor before the rotation at hand, rope_cos_sin_gradients has one rounding less and takes any row. `cos`
-// and `sin` have `len` numbers each. The four arrays are apart.
+// With the tensor before the rotation at hand, rope_gradients of ROPE_GRADIENT_KIND_COS_SIN has one rounding less and
+// takes any row. `cos` and `sin` have `len` numbers each. The four arrays are apart.
 //
 // Returns ROPE_STATUS_GRADIENT_SHAPE unless factors and rows have the shape of the angles' gradients,
 // ROPE_STATUS_STORAGE unless `len` is as many, ROPE_STATUS_FULL_WIDTH_ROWS, ROPE_STATUS_ROW_OF_ZEROS where cos and sin
 // are both zero, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP, and what
 // rope_rotate returns for rows. Nothing is added then.
 //
-// # Threads
-//
-// As rope_pair_gradients_frequencies; others may read the rows.
-//
-// # Safety
-//
-// As rope_pair_gradients_frequencies.
+// Threads: As rope_pair_gradients_frequencies; others may read the rows.
 ROPE_NODISCARD
 rope_status rope_pair_gradients_cos_sin(const struct rope_pair_gradients *angles,
-                                        const struct rope_pair_gradients *factors,
-                                        const struct rope_rows *rows,
-                                        double *cos,
-                                        double *sin,
-                                        size_t len);
+                                        const struct rope_pair_gradients *factors, const struct rope_angles *rows,
+                                        double *cos, double *sin, size_t len);
 
-// Of `f = exp(l)`, frequencies that are learned as logarithms, or of `f = f0 exp(alpha)`: makes the `count` gradients
-// by `l` or `alpha` of those by `f`, `dl = f df`.
+// Of `f = r f0`, frequencies that are learned as ratios to fixed ones: makes the `count` gradients by `r` of those by
+// `f`, `dr = f0 df`. With `f` in place of `f0` they are those by `l` of `f = exp(l)`, frequencies that are learned as
+// logarithms, or by `alpha` of `f = f0 exp(alpha)`.
 //
 // Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
 //
-// # Threads
-//
-// May be called from any thread. No other thread may use the gradients meanwhile; others may read the frequencies.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call.
+// Threads: No other thread may use the gradients meanwhile; others may read the frequencies.
 ROPE_NODISCARD
-rope_status rope_gradients_to_logarithm(const double *frequencies,
-                                        double *gradients,
-                                        size_t count);
-
-// Of `f = r f0`, frequencies that are learned as ratios to fixed ones: makes the `count` gradients by `r` of those by
-// `f`, `dr = f0 df`.
-//
-// Returns what rope_gradients_to_logarithm returns.
-//
-// # Threads
-//
-// As rope_gradients_to_logarithm.
-//
-// # Safety
-//
-// As rope_gradients_to_logarithm.
-ROPE_NODISCARD
-rope_status rope_gradients_to_ratio(const double *fixed,
-                                    double *gradients,
-                                    size_t count);
+rope_status rope_gradients_to_ratio(const double *frequencies, double *gradients, size_t count);
 
 // Of `f_i = b^(-i/count)`, frequencies that follow from a learned base: writes its gradient to `gradient`,
 // `db = sum of -(i / (count b)) f_i df_i`, pair by pair.
 //
-// Returns what rope_gradients_to_logarithm returns.
+// Returns what rope_gradients_to_ratio returns.
 //
-// # Threads
-//
-// As rope_gradients_to_logarithm; others may read the gradients too.
-//
-// # Safety
-//
-// As rope_gradients_to_logarithm.
+// Threads: As rope_gradients_to_ratio; others may read the gradients too.
 ROPE_NODISCARD
-rope_status rope_gradients_to_base(double base,
-                                   const double *frequencies,
-                                   const double *gradients,
-                                   size_t count,
+rope_status rope_gradients_to_base(double base, const double *frequencies, const double *gradients, size_t count,
                                    double *gradient);
-
-// ---- Learned and mixed frequencies ----
-
-// The same for rope_mixed_frequencies_init.
-#define ROPE_MIXED_FREQUENCIES_BYTES(axes, heads, pairs) \
-    (ROPE_FREQUENCIES_HEAD + ROPE_FREQUENCIES_CHUNK * (size_t)(axes) * (size_t)(heads) * \
-     ((size_t)(pairs) / 8 + ((size_t)(pairs) % 8 != 0)))
-
-// Which angle a token's coordinates have on mixed axes.
-enum rope_mixed_angle ROPE_INT32_ENUM {
-  // The exact sum of the products of coordinate and frequency.
-  ROPE_MIXED_ANGLE_EXACT = 0,
-  // What timm and rope-vit compute: coordinates and inverse frequencies as floats, each product rounded to a float,
-  // and each sum, axis 0 first.
-  ROPE_MIXED_ANGLE_SUMMED_F32 = 1,
-};
-ROPE_ENUM_TYPE(rope_mixed_angle);
-
-#if defined(ROPE_MODELS)
-// Which axis of a grid is the row, named as torch.meshgrid and timm's `grid_indexing` name it.
-enum rope_grid_indexing ROPE_INT32_ENUM {
-  // Axis 0 is the column, axis 1 the row: the models of RoPE-ViT.
-  ROPE_GRID_INDEXING_XY = 1,
-  // Axis 0 is the row, axis 1 the column.
-  ROPE_GRID_INDEXING_IJ = 2,
-};
-ROPE_ENUM_TYPE(rope_grid_indexing);
-#endif
-
-// Frequencies of which every pair has one on each axis, so that its angle is the sum of coordinate times frequency
-// over the axes, and each head has its own: RoPE-Mixed in timm and rope-vit, Mochi. A handle, made once, or once a
-// step where they are learned.
-//
-// rope_mixed_frequencies_new makes it on the heap; rope_mixed_frequencies_free frees it. rope_mixed_frequencies_init
-// makes it in the caller's memory.
-typedef struct rope_mixed_frequencies rope_mixed_frequencies;
-
-// Inverse frequencies of mixed axes, in radians a unit of the coordinate: `[axes][heads][pairs]`, the order of timm's,
-// rope-vit's and Mochi's parameters. Negative ones rotate the other way, zeros stand still.
-typedef struct rope_mixed_inverse {
-  // The numbers, aligned as their type is.
-  const void *values;
-  // How many: `axes * heads * pairs`.
-  size_t count;
-  // Their type: ROPE_NUMBER_F32 or ROPE_NUMBER_F64.
-  int32_t number;
-  // Numbers that make up a position, 1 to 4.
-  size_t axes;
-  // Heads that have frequencies of their own, all those of the tensor. 0 and 1: heads share theirs.
-  size_t heads;
-  // Pairs of a head that rotate, half of rotary_dim.
-  size_t pairs;
-} rope_mixed_inverse;
-
-// What rope_mixed_frequencies_describe tells of frequencies.
-typedef struct rope_mixed_frequencies_info {
-  // How many numbers a position has.
-  size_t axes;
-  // Heads that have frequencies of their own; 1: heads share theirs.
-  size_t heads;
-  // Channels of a head that rotate: two for each pair.
-  size_t rotary_dim;
-  // What cos and sin are multiplied by.
-  double attention_factor;
-  // Which angle rows are made of (`enum rope_mixed_angle`).
-  int32_t angle;
-} rope_mixed_frequencies_info;
-
-// Bytes that are enough for rope_mixed_frequencies_init, wherever the memory begins. It is what the macro
-// ROPE_MIXED_FREQUENCIES_BYTES gives, but 0 for more pairs than half of ROPE_ROTARY_DIM_MAX, and where there are more
-// bytes than size_t counts.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-size_t rope_mixed_frequencies_bytes(size_t axes,
-                                    size_t heads,
-                                    size_t pairs);
-
-// Makes mixed frequencies in the caller's memory. The rows multiply cos and sin by `attention_factor`; give 1 if the
-// model has none. `angle` is that of the rows (`enum rope_mixed_angle`). Allocates nothing.
-//
-// `memory` has `size` bytes, of any alignment; ROPE_MIXED_FREQUENCIES_BYTES(axes, heads, pairs) are enough. The
-// frequencies lie there: the caller neither moves nor reuses the memory as long as they are used, and has nothing to
-// free. What the memory held is lost, even if the call is refused.
-//
-// Returns ROPE_STATUS_STORAGE if the memory is too short, ROPE_STATUS_AXES unless there are 1 to 4,
-// ROPE_STATUS_ROTARY_DIM for no pairs or too many, ROPE_STATUS_COUNT unless there are `axes * heads * pairs` numbers,
-// ROPE_STATUS_PARAMETER, ROPE_STATUS_TOO_FAST, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
-// ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
-//
-// # Threads
-//
-// May be called from any thread; no other thread may use the memory meanwhile.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call. `memory` stays as long as the frequencies
-// are used.
-ROPE_NODISCARD
-rope_status rope_mixed_frequencies_init(void *memory,
-                                        size_t size,
-                                        const struct rope_mixed_inverse *inverse,
-                                        double attention_factor,
-                                        int32_t angle,
-                                        struct rope_mixed_frequencies **frequencies);
-
-// Describes mixed frequencies.
-//
-// Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
-//
-// # Threads
-//
-// May be called from any thread; others may use the frequencies meanwhile, but not change or free them.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call.
-ROPE_NODISCARD
-rope_status rope_mixed_frequencies_describe(const struct rope_mixed_frequencies *frequencies,
-                                            struct rope_mixed_frequencies_info *info);
-
-// Sets the backend that makes the rows (`enum rope_backend`). All backends make the same bits.
-//
-// Returns ROPE_STATUS_BACKEND_UNAVAILABLE, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
-// ROPE_STATUS_HANDLE.
-//
-// # Threads
-//
-// May be called from any thread; no other thread may use the frequencies meanwhile.
-//
-// # Safety
-//
-// `frequencies` is NULL or of this library.
-ROPE_NODISCARD
-rope_status rope_mixed_frequencies_set_backend(struct rope_mixed_frequencies *frequencies,
-                                               int32_t backend);
-
-// Writes to `len` how many values (floats) the rows of some positions have: tokens times heads (those that have
-// frequencies of their own) times rotary_dim.
-//
-// Returns what rope_rows_len returns.
-//
-// # Threads
-//
-// As rope_rows_len.
-//
-// # Safety
-//
-// As rope_rows_len.
-ROPE_NODISCARD
-rope_status rope_rows_len_mixed(const struct rope_mixed_frequencies *frequencies,
-                                const struct rope_positions *positions,
-                                size_t *len);
-
-// Makes the rows of some positions in the caller's storage, of each head where frequencies have several, and
-// describes them in `rows`. The storage has `len` floats; ROPE_ROWS_LEN(tokens * heads, rotary_dim) are needed.
-//
-// With ROPE_MIXED_ANGLE_EXACT cos and sin are the floats nearest to the exact values.
-//
-// Returns what rope_rows_fill returns.
-//
-// # Threads
-//
-// As rope_rows_fill.
-//
-// # Safety
-//
-// As rope_rows_fill.
-ROPE_NODISCARD
-rope_status rope_rows_fill_mixed(const struct rope_mixed_frequencies *frequencies,
-                                 const struct rope_positions *positions,
-                                 float *storage,
-                                 size_t len,
-                                 struct rope_rows *rows);
-
-// Rotates a tensor in place as rope_rotate_at does, with the rows of mixed frequencies, made on the stack. Rows of
-// each head take longer to make than the rotation: where frequencies stay the same, keep them (rope_rows_fill_mixed).
-//
-// Returns ROPE_STATUS_ROW_HEADS unless the frequencies are of one head or of the tensor's, and what rope_rotate_at
-// returns. The tensor is untouched then.
-//
-// # Threads
-//
-// As rope_rotate_at.
-//
-// # Safety
-//
-// As rope_rotate_at.
-ROPE_NODISCARD
-rope_status rope_rotate_at_mixed(const struct rope_plan *plan,
-                                 const struct rope_tensor_mut *x,
-                                 const struct rope_mixed_frequencies *frequencies,
-                                 const struct rope_positions *positions);
-
-#if defined(ROPE_STD)
-// Makes mixed frequencies, as rope_mixed_frequencies_init does. rope_mixed_frequencies_free frees them.
-//
-// Returns ROPE_STATUS_OUT_OF_MEMORY, and what rope_mixed_frequencies_init returns.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-//
-// # Safety
-//
-// Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
-ROPE_NODISCARD
-rope_status rope_mixed_frequencies_new(const struct rope_mixed_inverse *inverse,
-                                       double attention_factor,
-                                       int32_t angle,
-                                       struct rope_mixed_frequencies **frequencies);
-#endif
-
-#if defined(ROPE_STD)
-// Frees mixed frequencies that rope_mixed_frequencies_new has made. NULL is left alone.
-//
-// Returns ROPE_STATUS_HANDLE for those of rope_mixed_frequencies_init, whose memory is the caller's, and for
-// memory that holds none; ROPE_STATUS_MISALIGNED. The library cannot tell that a handle was freed before.
-//
-// # Threads
-//
-// May be called from any thread; no other thread may use the frequencies then or later.
-//
-// # Safety
-//
-// `frequencies` is NULL or of this library, and is not used any more.
-rope_status rope_mixed_frequencies_free(struct rope_mixed_frequencies *frequencies);
-#endif
-
-#if defined(ROPE_STD)
-// Makes the rows of rope_rows_fill_mixed on the heap. rope_table_free frees them.
-//
-// Returns ROPE_STATUS_OUT_OF_MEMORY, and what rope_rows_len returns.
-//
-// # Threads
-//
-// As rope_table_new.
-//
-// # Safety
-//
-// As rope_table_new.
-ROPE_NODISCARD
-rope_status rope_table_new_mixed(const struct rope_mixed_frequencies *frequencies,
-                                 const struct rope_positions *positions,
-                                 struct rope_table **table);
-#endif
-
-#if defined(ROPE_MODELS)
-// Writes the frequencies that RoPE-Mixed starts from (init_random_2d_freqs in rope-vit and timm) to the first
-// `2 * heads * pairs` floats of `inverse`, which has `len`: `[2][heads][pairs]`.
-//
-// Pair k of the first half of a head has the magnitude theta^(-2k / pairs) and looks along the head's direction, an
-// angle in radians; the second half has the same magnitudes and looks a quarter turn further. The directions, one for
-// each head, are the caller's random numbers of type `number` (ROPE_NUMBER_F32 or ROPE_NUMBER_F64), published as
-// uniform in [0, 2 pi).
-//
-// Returns ROPE_STATUS_ROTARY_DIM unless `pairs` is even and at most half of ROPE_ROTARY_DIM_MAX, ROPE_STATUS_PARAMETER
-// for a theta that is not positive and for a direction beyond 2^20, ROPE_STATUS_TOO_FAST, ROPE_STATUS_STORAGE if `len`
-// is too small, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH,
-// ROPE_STATUS_MEMORY_OVERLAP. `inverse` is untouched then. The call allocates, and cannot report a lack of memory: the
-// process ends.
-//
-// # Threads
-//
-// May be called from any thread. No other thread may use `inverse` meanwhile.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call.
-ROPE_NODISCARD
-rope_status rope_initial_mixed(double theta,
-                               const void *directions,
-                               size_t heads,
-                               int32_t number,
-                               size_t pairs,
-                               float *inverse,
-                               size_t len);
-#endif
-
-#if defined(ROPE_MODELS)
-// Writes the frequencies of rope-vit's and timm's axial start (rotate=False), as rope_initial_mixed does with the
-// direction 0 for all heads: the first half of the pairs looks along axis 0 and the second along axis 1.
-//
-// Returns what rope_initial_mixed returns.
-//
-// # Threads
-//
-// As rope_initial_mixed.
-//
-// # Safety
-//
-// As rope_initial_mixed.
-ROPE_NODISCARD
-rope_status rope_initial_axial(double theta,
-                               size_t heads,
-                               size_t pairs,
-                               float *inverse,
-                               size_t len);
-#endif
-
-#if defined(ROPE_MODELS)
-// Writes the positions of an image's `rows` times `columns` patches to the first `2 * rows * columns` numbers of the
-// storage, which has `len` of type `number` (`enum rope_number`), and describes them in `positions`: all on axis 0,
-// then all on axis 1 (`indexing`, `enum rope_grid_indexing`). Patch `row * columns + column` is the token of that
-// number.
-//
-// Returns ROPE_STATUS_PARAMETER for more than 65535 rows or columns, ROPE_STATUS_STORAGE if `len` is too small,
-// ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
-// The storage is untouched then.
-//
-// # Threads
-//
-// May be called from any thread. No other thread may use the storage meanwhile.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call. `storage` stays as long as the positions
-// are used.
-ROPE_NODISCARD
-rope_status rope_grid_positions(int32_t indexing,
-                                size_t rows,
-                                size_t columns,
-                                void *storage,
-                                size_t len,
-                                int32_t number,
-                                struct rope_positions *positions);
-#endif
 
 // ---- Instruction sets ----
 
 // An instruction set that the kernels are compiled for. All give the same bits; they differ in speed.
 enum rope_backend ROPE_INT32_ENUM {
-  // The fastest that this CPU can run.
-  ROPE_BACKEND_BEST = 0,
-  // Any target, without vectors.
-  ROPE_BACKEND_SCALAR = 1,
-  // Any target: 4 lanes of what the build's target has.
-  ROPE_BACKEND_PORTABLE = 2,
-  // 64-bit ARM: 4 lanes.
-  ROPE_BACKEND_NEON = 3,
-  // x86 with AVX2, FMA and F16C: 8 lanes.
-  ROPE_BACKEND_AVX2 = 4,
-  // x86 with AVX-512 F, BW, DQ, VL and VBMI2: 16 lanes.
-  ROPE_BACKEND_AVX512 = 5,
-  // x86 with all that AVX512 needs, and AVX512-BF16 and VBMI for bf16: 16 lanes.
-  ROPE_BACKEND_AVX512_BF16 = 6,
+  ROPE_BACKEND_BEST = 0,  // The fastest that this CPU can run.
+  ROPE_BACKEND_SCALAR = 1,  // Any target, without vectors.
+  ROPE_BACKEND_PORTABLE = 2,  // Any target: 4 lanes of what the build's target has.
+  ROPE_BACKEND_NEON = 3,  // 64-bit ARM: 4 lanes.
+  ROPE_BACKEND_AVX2 = 4,  // x86 with AVX2, FMA and F16C: 8 lanes.
+  ROPE_BACKEND_AVX512 = 5,  // x86 with AVX-512 F, BW, DQ, VL and VBMI2: 16 lanes.
+  ROPE_BACKEND_AVX512_BF16 = 6,  // x86 with all that AVX512 needs, and AVX512-BF16 and VBMI for bf16: 16 lanes.
 };
 ROPE_ENUM_TYPE(rope_backend);
 
 // 1 if this CPU, and this build of the library, can run a backend (`enum rope_backend`), otherwise 0. A number that
 // names no backend gives 0.
-//
-// # Threads
-//
-// May be called from any thread at any time.
 int32_t rope_backend_available(int32_t backend);
 
-// The fastest backend that this CPU can run. ROPE_BACKEND_BEST stands for it.
-//
-// # Threads
-//
-// May be called from any thread at any time. The first call of a process detects the CPU, which takes microseconds.
-rope_backend rope_backend_best(void);
-
-// The name of a backend in lower case; NULL for a number that names no backend. The text is static; do not free it.
-//
-// # Threads
-//
-// May be called from any thread at any time.
+// The name of a backend in lower case, of ROPE_BACKEND_BEST that of the fastest that this CPU can run; NULL for a
+// number that names no backend. The text is static; do not free it.
 const char *rope_backend_name(int32_t backend);
 
 // ---- Statuses and messages ----
 
 // What a call returns. A call that is refused has touched no tensor.
 enum rope_status ROPE_INT32_ENUM {
-  // Done.
-  ROPE_STATUS_OK = 0,
-  // A pointer is NULL where memory is needed.
-  ROPE_STATUS_NULL = 1,
-  // A pointer is not a multiple of the alignment of what it points to.
-  ROPE_STATUS_MISALIGNED = 2,
-  // A length is more than an address space can hold, or runs past its end.
-  ROPE_STATUS_LENGTH = 3,
-  // An integer names no value of its enumeration, or a value that has no meaning here.
-  ROPE_STATUS_UNKNOWN_VALUE = 4,
-  // Memory that a call writes overlaps other memory that it reads or writes.
-  ROPE_STATUS_MEMORY_OVERLAP = 5,
-  // A pointer is to no handle of this library, or to one of another kind than the call takes.
-  ROPE_STATUS_HANDLE = 6,
-  // The allocator has no memory.
-  ROPE_STATUS_OUT_OF_MEMORY = 7,
-  // A bug of the library, caught. The tensor that the call was writing may be half written.
-  ROPE_STATUS_INTERNAL = 8,
-  // Text is not UTF-8.
-  ROPE_STATUS_UTF8 = 9,
-  // A range of positions ends beyond 2^63.
-  ROPE_STATUS_POSITION_RANGE = 10,
-  // The index of the last element of a tensor does not fit size_t.
-  ROPE_STATUS_SHAPE_OVERFLOW = 20,
-  // A layout reaches past the memory of the tensor or cache.
-  ROPE_STATUS_OUT_OF_BOUNDS = 21,
-  // Two indices of a tensor that is written could name one element.
-  ROPE_STATUS_OVERLAP = 22,
-  // rotary_dim is odd, zero or too large, or the scaling or the axes need another.
-  ROPE_STATUS_ROTARY_DIM = 23,
-  // The rows rotate more channels than a head has.
+  ROPE_STATUS_OK = 0,  // Done.
+  ROPE_STATUS_NULL = 1,  // A pointer is NULL where memory is needed.
+  ROPE_STATUS_MISALIGNED = 2,  // A pointer is not a multiple of the alignment of what it points to.
+  ROPE_STATUS_LENGTH = 3,  // A length is more than an address space can hold, or runs past its end.
+  ROPE_STATUS_UNKNOWN_VALUE = 4,  // An integer names no value of its enumeration, or a value that has no meaning here.
+  ROPE_STATUS_MEMORY_OVERLAP = 5,  // Memory that a call writes overlaps other memory that it reads or writes.
+  ROPE_STATUS_HANDLE = 6,  // A pointer is to no handle of this library, or to one of another kind than the call takes.
+  ROPE_STATUS_OUT_OF_MEMORY = 7,  // The allocator has no memory.
+  ROPE_STATUS_INTERNAL = 8,  // A bug of the library, caught. The tensor that the call was writing may be half written.
+  ROPE_STATUS_UTF8 = 9,  // Text is not UTF-8.
+  ROPE_STATUS_POSITION_RANGE = 10,  // A range of positions ends beyond 2^63.
+  ROPE_STATUS_SHAPE_OVERFLOW = 20,  // The index of the last element of a tensor does not fit size_t.
+  ROPE_STATUS_OUT_OF_BOUNDS = 21,  // A layout reaches past the memory of the tensor or cache.
+  ROPE_STATUS_OVERLAP = 22,  // Two indices of a tensor that is written could name one element.
+  ROPE_STATUS_ROTARY_DIM = 23,  // rotary_dim is odd, zero or too large, or the scaling or the axes need another.
+  // The rows rotate more channels than a head has, from the first that rotates on.
   ROPE_STATUS_ROTARY_DIM_EXCEEDS_HEAD = 24,
-  // Values are not a whole number of rows.
-  ROPE_STATUS_ROWS_LENGTH = 25,
-  // A row of cos has neither a value for each pair nor each of them twice.
-  ROPE_STATUS_ROW_WIDTH = 26,
-  // Neither one row per token nor one per token of every sequence.
-  ROPE_STATUS_ROW_COUNT = 27,
-  // The number of rows is not a multiple of the number of heads.
-  ROPE_STATUS_ROWS_PER_HEAD = 65,
-  // Rows of each head are those of another number of heads.
-  ROPE_STATUS_ROW_HEADS = 66,
+  ROPE_STATUS_ROWS_LENGTH = 25,  // Values are not a whole number of rows.
+  ROPE_STATUS_ROW_WIDTH = 26,  // A row of cos has neither a value for each pair nor each of them twice.
+  ROPE_STATUS_ROW_COUNT = 27,  // Neither one row per token nor one per token of every sequence.
+  ROPE_STATUS_ROWS_PER_HEAD = 65,  // The number of rows is not a multiple of the number of heads.
+  ROPE_STATUS_ROW_HEADS = 66,  // Rows of each head are those of another number of heads.
   // Strided rows are those of other sequences, or they lie as sequences that are no table.
   ROPE_STATUS_ROW_SEQUENCES = 67,
   // ROPE_DIRECTION_INVERSE: a pair of the rows has another magnitude than the attention factor.
   ROPE_STATUS_ROW_MAGNITUDE = 68,
-  // No floats undo a pair of the rows.
-  ROPE_STATUS_NO_INVERSE = 69,
-  // An id names no row of the table.
-  ROPE_STATUS_POSITION_OUTSIDE_TABLE = 28,
-  // An attention factor is zero, infinite or not a number.
-  ROPE_STATUS_ATTENTION_FACTOR = 29,
-  // A plan that changes the pairing was to work in place.
-  ROPE_STATUS_PAIRING_CHANGES_IN_PLACE = 30,
-  // Source and target have different shapes.
-  ROPE_STATUS_SHAPE_MISMATCH = 31,
-  // Q and K differ in more than their heads.
-  ROPE_STATUS_QUERY_KEY_MISMATCH = 32,
-  // This CPU, or this build, lacks the instruction set.
-  ROPE_STATUS_BACKEND_UNAVAILABLE = 33,
-  // A base, factor or other number makes no sense.
-  ROPE_STATUS_PARAMETER = 34,
-  // A list with one number for each pair has another length.
-  ROPE_STATUS_COUNT = 35,
-  // Storage is too short.
-  ROPE_STATUS_STORAGE = 36,
-  // One position would rotate a pair by 32768 turns or more.
-  ROPE_STATUS_TOO_FAST = 37,
-  // The axes do not add up.
-  ROPE_STATUS_AXES = 38,
-  // Sections of M-RoPE do not sum to the pairs of rotary_dim.
-  ROPE_STATUS_SECTIONS = 70,
+  ROPE_STATUS_NO_INVERSE = 69,  // No floats undo a pair of the rows.
+  ROPE_STATUS_POSITION_OUTSIDE_TABLE = 28,  // An id names no row of the table.
+  ROPE_STATUS_ATTENTION_FACTOR = 29,  // An attention factor is zero, infinite or not a number.
+  ROPE_STATUS_PAIRING_CHANGES_IN_PLACE = 30,  // A plan that changes the pairing was to work in place.
+  ROPE_STATUS_SHAPE_MISMATCH = 31,  // Source and target have different shapes.
+  ROPE_STATUS_QUERY_KEY_MISMATCH = 32,  // Q and K differ in more than their heads.
+  ROPE_STATUS_BACKEND_UNAVAILABLE = 33,  // This CPU, or this build, lacks the instruction set.
+  ROPE_STATUS_PARAMETER = 34,  // A base, factor or other number makes no sense.
+  ROPE_STATUS_COUNT = 35,  // A list with one number for each pair has another length.
+  ROPE_STATUS_STORAGE = 36,  // Storage is too short.
+  ROPE_STATUS_TOO_FAST = 37,  // One position would rotate a pair by 32768 turns or more.
+  ROPE_STATUS_AXES = 38,  // The axes do not add up.
+  ROPE_STATUS_SECTIONS = 70,  // Sections of M-RoPE do not sum to the pairs of rotary_dim.
   // Positions are not one for each axis of a token: a list does not divide by the number of axes, or mixed
   // frequencies on several axes got one number per token.
   ROPE_STATUS_POSITIONS_PER_AXIS = 39,
-  // A coordinate is infinite or not a number.
-  ROPE_STATUS_COORDINATE = 40,
-  // Offsets of packed sequences do not start at 0, or fall.
-  ROPE_STATUS_OFFSETS = 41,
-  // Rows of more bytes than memory can have.
-  ROPE_STATUS_ROWS_TOO_LONG = 42,
-  // A row is longer than what rope_rotate_at keeps on the stack: more than 2048 values.
+  ROPE_STATUS_COORDINATE = 40,  // A coordinate is infinite or not a number.
+  ROPE_STATUS_OFFSETS = 41,  // Offsets of packed sequences do not start at 0, or fall.
+  ROPE_STATUS_ROWS_TOO_LONG = 42,  // Rows of more bytes than memory can have.
+  // A row is longer than what a call keeps on the stack that makes its rows: more than 2048 values.
   ROPE_STATUS_ROTARY_DIM_ON_STACK = 43,
-  // A configuration is not JSON, or not an object.
-  ROPE_STATUS_JSON = 44,
-  // A key of a configuration is missing, and has no known default.
-  ROPE_STATUS_MISSING = 45,
-  // A key of a configuration has a value of another type or outside of its range.
-  ROPE_STATUS_INVALID = 46,
-  // A name in a configuration stands for no known variant.
-  ROPE_STATUS_UNKNOWN = 47,
-  // A configuration has no part, or no type of layers, of the name that was chosen.
-  ROPE_STATUS_NO_SUCH = 75,
+  ROPE_STATUS_JSON = 44,  // A configuration is not JSON, or not an object.
+  ROPE_STATUS_MISSING = 45,  // A key of a configuration is missing, and has no known default.
+  ROPE_STATUS_INVALID = 46,  // A key of a configuration has a value of another type or outside of its range.
+  ROPE_STATUS_UNKNOWN = 47,  // A name in a configuration stands for no known variant.
+  ROPE_STATUS_NO_SUCH = 75,  // A configuration has no part, or no type of layers, of the name that was chosen.
   // The heads are not those that a plan of this model rotates: it rotates other channels than the first.
   ROPE_STATUS_MODEL_HEAD = 77,
-  // A configuration holds several answers, and none was chosen.
-  ROPE_STATUS_AMBIGUOUS = 48,
-  // A model rotates in a way that is not answered.
-  ROPE_STATUS_UNSUPPORTED = 49,
-  // Nothing of a model rotates, or nothing of what was asked for.
-  ROPE_STATUS_NOTHING_ROTATES = 84,
-  // A model has no rotation of its own, but its parts have, and none was chosen.
-  ROPE_STATUS_CHOOSE_PART = 85,
+  ROPE_STATUS_AMBIGUOUS = 48,  // A configuration holds several answers, and none was chosen.
+  ROPE_STATUS_UNSUPPORTED = 49,  // A model rotates in a way that is not answered.
+  ROPE_STATUS_NOTHING_ROTATES = 84,  // Nothing of a model rotates, or nothing of what was asked for.
+  ROPE_STATUS_CHOOSE_PART = 85,  // A model has no rotation of its own, but its parts have, and none was chosen.
   // A row of cos or sin that should keep each value twice, in two halves that are the same, does not.
   ROPE_STATUS_HALVES_DIFFER = 50,
   // The last row of joined cos and sin has the same values in both halves: it is `cat(freqs, freqs)` of cos or of
   // sin alone, which rope_rows_apart takes.
   ROPE_STATUS_HALVES_EQUAL = 71,
-  // A configuration has a key about the rotation that the model's code ignores.
-  ROPE_STATUS_UNREAD = 51,
-  // The strides of a cache make none, or not one for what it is to keep.
-  ROPE_STATUS_CACHE_LAYOUT = 52,
-  // The tensor and the cache have different heads.
-  ROPE_STATUS_CACHE_HEADS = 53,
-  // Not one slot for each token of each sequence.
-  ROPE_STATUS_SLOT_COUNT = 54,
-  // A slot or a page that the cache does not have.
-  ROPE_STATUS_SLOT = 55,
-  // From its offset a token would reach past the cache.
-  ROPE_STATUS_SLOT_OFFSET = 56,
-  // A position that its sequence has no page for, or a sequence that is not there.
-  ROPE_STATUS_PAGE_POSITION = 57,
-  // A head is longer than what is kept on the stack: more than 2048 channels.
-  ROPE_STATUS_HEAD_DIM_ON_STACK = 58,
-  // Full-width rows, which are no rotation, were given to an operation of rotations.
-  ROPE_STATUS_FULL_WIDTH_ROWS = 81,
-  // There is no such rank.
-  ROPE_STATUS_RANK = 82,
-  // Tokens that a shard cannot deal out evenly.
-  ROPE_STATUS_SHARD_TOKENS = 83,
-  // The page of a position that exists is negative.
-  ROPE_STATUS_NEGATIVE_PAGE = 86,
+  ROPE_STATUS_UNREAD = 51,  // A configuration has a key about the rotation that the model's code ignores.
+  ROPE_STATUS_CACHE_LAYOUT = 52,  // The strides of a cache make none, or not one for what it is to keep.
+  ROPE_STATUS_CACHE_HEADS = 53,  // The tensor and the cache have different heads.
+  ROPE_STATUS_SLOT_COUNT = 54,  // Not one slot for each token of each sequence.
+  ROPE_STATUS_SLOT = 55,  // A slot or a page that the cache does not have.
+  ROPE_STATUS_SLOT_OFFSET = 56,  // From its offset a token would reach past the cache.
+  ROPE_STATUS_PAGE_POSITION = 57,  // A position that its sequence has no page for, or a sequence that is not there.
+  ROPE_STATUS_HEAD_DIM_ON_STACK = 58,  // A head is longer than what is kept on the stack: more than 2048 channels.
+  ROPE_STATUS_FULL_WIDTH_ROWS = 81,  // Full-width rows, which are no rotation, were given to an operation of rotations.
+  ROPE_STATUS_RANK = 82,  // There is no such rank.
+  ROPE_STATUS_SHARD_TOKENS = 83,  // Tokens that a shard cannot deal out evenly.
+  ROPE_STATUS_NEGATIVE_PAGE = 86,  // The page of a position that exists is negative.
   // Rows with an attention factor, which cached keys have already, were given to a shift.
   ROPE_STATUS_SHIFT_FACTOR = 87,
-  // A norm whose formula has weights was given none.
-  ROPE_STATUS_WEIGHT_MISSING = 76,
-  // A norm whose formula has no weights was given some.
-  ROPE_STATUS_WEIGHT_UNUSED = 72,
-  // A norm that is centered was given sums.
-  ROPE_STATUS_CENTERED_SUMS = 59,
-  // A block of a Hadamard transform is no power of two from 2 to 2048.
-  ROPE_STATUS_HADAMARD_BLOCK = 78,
-  // The block of a Hadamard transform does not divide a head.
-  ROPE_STATUS_HADAMARD_HEAD = 79,
-  // A shift or a backward pass of a chain with a norm.
-  ROPE_STATUS_NOT_LINEAR = 80,
-  // Keys were to be moved between positions that are coordinates.
-  ROPE_STATUS_NO_INTEGER = 60,
-  // A backward pass of a plan that does not rotate forward.
-  ROPE_STATUS_BACKWARD_DIRECTION = 61,
-  // A plan that changes the pairing has no gradients of cos and sin.
-  ROPE_STATUS_GRADIENT_PAIRING = 73,
-  // Gradients have neither one head nor those of the tensor.
-  ROPE_STATUS_GRADIENT_HEADS = 62,
-  // Gradients have another shape than the rows, or than other gradients.
-  ROPE_STATUS_GRADIENT_SHAPE = 63,
-  // cos and sin of a row are both zero.
-  ROPE_STATUS_ROW_OF_ZEROS = 64,
-  // The bytes are no GGUF file, or do not have what its rotation depends on.
-  ROPE_STATUS_GGUF = 88,
-  // Refused by rope-core for a reason that this header has no name for.
-  ROPE_STATUS_REFUSED = 99,
+  ROPE_STATUS_WEIGHT_MISSING = 76,  // A norm whose formula has weights was given none.
+  ROPE_STATUS_WEIGHT_UNUSED = 72,  // A norm whose formula has no weights was given some.
+  ROPE_STATUS_CENTERED_SUMS = 59,  // A norm that is centered was given sums.
+  ROPE_STATUS_HADAMARD_BLOCK = 78,  // A block of a Hadamard transform is no power of two from 2 to 2048.
+  ROPE_STATUS_HADAMARD_HEAD = 79,  // The block of a Hadamard transform does not divide a head.
+  ROPE_STATUS_NOT_LINEAR = 80,  // A rotation in a cache, or a backward pass, of a plan with a norm.
+  ROPE_STATUS_NO_INTEGER = 60,  // Keys were to be moved between positions that are coordinates.
+  ROPE_STATUS_BACKWARD_DIRECTION = 61,  // A backward pass of a plan that does not rotate forward.
+  ROPE_STATUS_GRADIENT_PAIRING = 73,  // A plan that changes the pairing has no gradients of cos and sin.
+  ROPE_STATUS_GRADIENT_HEADS = 62,  // Gradients have neither one head nor those of the tensor.
+  ROPE_STATUS_GRADIENT_SHAPE = 63,  // Gradients have another shape than the rows, or than other gradients.
+  ROPE_STATUS_ROW_OF_ZEROS = 64,  // cos and sin of a row are both zero.
+  ROPE_STATUS_OPERAND = 89,  // An operand is a cache, and the call takes tensors.
+  ROPE_STATUS_ANGLES = 90,  // Angles are frequencies at positions, and the call takes rows.
+  ROPE_STATUS_GGUF = 88,  // The bytes are no GGUF file, or do not have what its rotation depends on.
+  ROPE_STATUS_REFUSED = 99,  // Refused by rope-core for a reason that this header has no name for.
 };
 
 // What a status (`enum rope_status`) means, in one sentence. For any other number it is a sentence about unknown
 // statuses. The text is static; do not free it.
-//
-// # Threads
-//
-// May be called from any thread at any time.
 const char *rope_error_message(int32_t status);
 
 #if defined(ROPE_STD)
@@ -3074,15 +1864,10 @@ const char *rope_error_message(int32_t status);
 //
 // Returns ROPE_STATUS_NULL, ROPE_STATUS_LENGTH.
 //
-// # Threads
-//
-// May be called from any thread at any time. Every thread has its own last refusal.
-//
-// # Safety
+// Threads: May be called from any thread at any time. Every thread has its own last refusal.
 //
 // `buffer` is NULL or points to `size` writable bytes.
-rope_status rope_error_detail(char *buffer,
-                              size_t size);
+rope_status rope_error_detail(char *buffer, size_t size);
 #endif
 
 // ---- Versions ----
@@ -3106,18 +1891,7 @@ rope_status rope_error_detail(char *buffer,
 //
 // Programs that link the shared library may compare it with the header's. The two fit if they have the same major
 // version and, before 1.0, the same minor version.
-//
-// # Threads
-//
-// May be called from any thread at any time.
 uint32_t rope_version(void);
-
-// The version of the library as text, "major.minor.patch". The text is static; do not free it.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-const char *rope_version_string(void);
 
 #ifdef __cplusplus
 } // extern "C"

@@ -6,7 +6,6 @@ use rope_core::cache::{
     BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales, QuantFormat,
     QuantScale, ScaleLayout, ScalePlace,
 };
-use rope_core::{Element, Error};
 
 use crate::failure::Failure;
 use crate::memory::{Plain, Region, Span, SpanMut, plain};
@@ -202,7 +201,7 @@ impl rope_quant_scale {
     /// # Safety
     ///
     /// `each` is null or points to the list, which nobody writes during `'a`.
-    unsafe fn scale<'a>(&self, name: &'static str) -> Result<(QuantScale<'a>, Region), Failure> {
+    unsafe fn scale<'a>(&self) -> Result<(QuantScale<'a>, Region), Failure> {
         let made = |at| QuantScale::Computed {
             least: self.least,
             at,
@@ -213,18 +212,18 @@ impl rope_quant_scale {
                 rope_quant_scale_kind::Reciprocal => QuantScale::Reciprocal,
                 rope_quant_scale_kind::Multiply => QuantScale::Multiply,
                 rope_quant_scale_kind::MadeInline => {
-                    return Ok((made(ScalePlace::Inline(self.behind)), NOTHING));
+                    return Ok((made(ScalePlace::Inline(self.behind)), Region::NONE));
                 }
                 rope_quant_scale_kind::MadeApart => {
                     let [block, token, head] = self.strides;
                     let place = ScaleLayout { block, token, head };
-                    return Ok((made(ScalePlace::Separate(place)), NOTHING));
+                    return Ok((made(ScalePlace::Separate(place)), Region::NONE));
                 }
             };
         if self.each.is_null() && self.each_count == 0 {
-            return Ok((given(HeadScales::Same(self.same)), NOTHING));
+            return Ok((given(HeadScales::Same(self.same)), Region::NONE));
         }
-        let each = Span::new(name, self.each, self.each_count)?;
+        let each = Span::new("cache.scale.each", self.each, self.each_count)?;
         // SAFETY: the caller promises it.
         let scales = HeadScales::Each(unsafe { each.get() });
         Ok((given(scales), each.region()))
@@ -252,242 +251,159 @@ pub struct rope_cache {
 }
 plain!(rope_cache);
 
-/// What messages call the parts of a cache.
-#[derive(Clone, Copy)]
-pub(crate) struct Names {
-    pub(crate) memory: &'static str,
-    scales: &'static str,
-    each: &'static str,
-}
+const MEMORY: &str = "cache.memory";
+const SCALES: &str = "cache.scales";
 
-macro_rules! names {
-    ($cache:literal) => {
-        Names {
-            memory: concat!($cache, ".memory"),
-            scales: concat!($cache, ".scales"),
-            each: concat!($cache, ".scale.each"),
-        }
-    };
-}
-
-impl Names {
-    pub(crate) const CACHE: Names = names!("cache");
-    pub(crate) const KEYS: Names = names!("keys");
-    pub(crate) const VALUES: Names = names!("values");
+impl rope_cache {
+    /// A copy of the struct, with what is known of it without its memory.
+    ///
+    /// # Safety
+    ///
+    /// The list that it names is null or there.
+    pub(crate) unsafe fn record(&self) -> Result<CacheRecord, Failure> {
+        let format = rope_cache_format::from_c(self.format)?;
+        let kept = match format {
+            rope_cache_format::F32 => Kept::F32,
+            rope_cache_format::F16 => Kept::F16,
+            rope_cache_format::Bf16 => Kept::Bf16,
+            rope_cache_format::E4m3 => Kept::Scaled(QuantFormat::E4m3),
+            rope_cache_format::E5m2 => Kept::Scaled(QuantFormat::E5m2),
+            rope_cache_format::E5m2Saturating => Kept::Scaled(QuantFormat::E5m2Saturating),
+            rope_cache_format::Int8Even => Kept::Scaled(QuantFormat::Int8Even),
+            rope_cache_format::Int8Away => Kept::Scaled(QuantFormat::Int8RoundAway),
+            rope_cache_format::Q8_0 => Kept::Blocks(BlockFormat::Q8_0),
+            rope_cache_format::Q4_0 => Kept::Blocks(BlockFormat::Q4_0),
+            rope_cache_format::Q4_1 => Kept::Blocks(BlockFormat::Q4_1),
+            rope_cache_format::Q5_0 => Kept::Blocks(BlockFormat::Q5_0),
+            rope_cache_format::Q5_1 => Kept::Blocks(BlockFormat::Q5_1),
+            rope_cache_format::Iq4Nl => Kept::Blocks(BlockFormat::IQ4_NL),
+        };
+        let scaled = matches!(kept, Kept::Scaled(_));
+        let apart = scaled && self.scale.kind == rope_quant_scale_kind::MadeApart as i32;
+        let record = CacheRecord {
+            memory: self.memory,
+            bytes: self.bytes,
+            layout: self.layout.layout()?,
+            kept,
+            scale: self.scale,
+            scales: self.scales,
+            scales_count: if apart { self.scales_count } else { 0 },
+        };
+        record.regions()?;
+        Ok(record)
+    }
 }
 
 /// How codes are made, or of which element a cache is.
-enum Format<'a> {
+#[derive(Clone, Copy)]
+enum Kept {
     F32,
     F16,
     Bf16,
-    Scaled(QuantFormat, QuantScale<'a>),
+    Scaled(QuantFormat),
     Blocks(&'static BlockFormat),
 }
 
-/// What a cache is, with nothing of its memory.
-struct Description<'a> {
+/// A cache that was checked by itself, without slices of its memory.
+#[derive(Clone, Copy)]
+pub(crate) struct CacheRecord {
+    memory: *mut c_void,
+    bytes: usize,
     layout: CacheLayout,
-    format: Format<'a>,
-    /// Given scales. Where there are any, none lie apart.
-    given: Region,
+    kept: Kept,
+    scale: rope_quant_scale,
+    scales: *mut f32,
     /// Scales that lie apart.
-    scales: usize,
+    scales_count: usize,
 }
 
-impl rope_cache {
+impl CacheRecord {
+    /// The same cache in other memory; null: scales where they are.
+    ///
     /// # Safety
     ///
-    /// As [`rope_quant_scale::scale`].
-    unsafe fn describe<'a>(&self, names: Names) -> Result<Description<'a>, Failure> {
-        let layout = self.layout.layout()?;
-        let without_scale = |format| Description {
-            layout,
-            format,
-            given: NOTHING,
-            scales: 0,
+    /// As [`rope_cache::record`].
+    pub(crate) unsafe fn at(&self, memory: *mut c_void, scales: *mut f32) -> Result<Self, Failure> {
+        let scales = if scales.is_null() {
+            self.scales
+        } else {
+            scales
         };
-        let blocks = |format| Ok(without_scale(Format::Blocks(format)));
-        let code = match rope_cache_format::from_c(self.format)? {
-            rope_cache_format::F32 => return Ok(without_scale(Format::F32)),
-            rope_cache_format::F16 => return Ok(without_scale(Format::F16)),
-            rope_cache_format::Bf16 => return Ok(without_scale(Format::Bf16)),
-            rope_cache_format::E4m3 => QuantFormat::E4m3,
-            rope_cache_format::E5m2 => QuantFormat::E5m2,
-            rope_cache_format::E5m2Saturating => QuantFormat::E5m2Saturating,
-            rope_cache_format::Int8Even => QuantFormat::Int8Even,
-            rope_cache_format::Int8Away => QuantFormat::Int8RoundAway,
-            rope_cache_format::Q8_0 => return blocks(BlockFormat::Q8_0),
-            rope_cache_format::Q4_0 => return blocks(BlockFormat::Q4_0),
-            rope_cache_format::Q4_1 => return blocks(BlockFormat::Q4_1),
-            rope_cache_format::Q5_0 => return blocks(BlockFormat::Q5_0),
-            rope_cache_format::Q5_1 => return blocks(BlockFormat::Q5_1),
-            rope_cache_format::Iq4Nl => return blocks(BlockFormat::IQ4_NL),
+        let record = CacheRecord {
+            memory,
+            scales,
+            ..*self
         };
-        // SAFETY: the caller promises it.
-        let (scale, given) = unsafe { self.scale.scale(names.each) }?;
-        let apart = matches!(
-            scale,
-            QuantScale::Computed {
-                at: ScalePlace::Separate(_),
-                ..
-            }
-        );
-        Ok(Description {
-            layout,
-            format: Format::Scaled(code, scale),
-            given,
-            scales: if apart { self.scales_count } else { 0 },
-        })
+        record.regions()?;
+        Ok(record)
     }
 
-    /// The bytes besides its memory that are read when it is written: given scales.
+    /// Elements of the memory.
+    fn span<E: Plain>(&self) -> Result<SpanMut<E>, Failure> {
+        SpanMut::new(MEMORY, self.memory.cast(), self.bytes / size_of::<E>())
+    }
+
+    /// The bytes of the memory and of its scales, and those of given scales.
+    pub(crate) fn regions(&self) -> Result<([Region; 2], Region), Failure> {
+        let memory = match self.kept {
+            Kept::F32 => self.span::<f32>()?.region(),
+            Kept::F16 => self.span::<half::f16>()?.region(),
+            Kept::Bf16 => self.span::<half::bf16>()?.region(),
+            Kept::Scaled(_) | Kept::Blocks(_) => self.span::<u8>()?.region(),
+        };
+        let scales = SpanMut::new(SCALES, self.scales, self.scales_count)?;
+        let given = match self.kept {
+            // SAFETY: the slice ends here.
+            Kept::Scaled(_) => unsafe { self.scale.scale() }?.1,
+            _ => Region::NONE,
+        };
+        Ok(([memory, scales.region()], given))
+    }
+
+    /// The cache to read.
     ///
     /// # Safety
     ///
-    /// As [`rope_cache::readable`].
-    pub(crate) unsafe fn given(&self, names: Names) -> Result<Region, Failure> {
+    /// All that it points to is there, and nobody writes it during `'a`.
+    pub(crate) unsafe fn read<'a>(&self) -> Result<Cache<'a>, Failure> {
         // SAFETY: the caller promises it.
-        Ok(unsafe { self.describe(names) }?.given)
-    }
-
-    /// The cache to read, and the bytes it is read from.
-    ///
-    /// # Safety
-    ///
-    /// Each pointer is null or points to what it says, which nobody writes during `'a`.
-    pub(crate) unsafe fn readable<'a>(
-        &self,
-        names: Names,
-    ) -> Result<(Cache<'a>, [Region; 3]), Failure> {
-        // SAFETY: the caller promises it.
-        let Description {
-            layout,
-            format,
-            given,
-            scales,
-        } = unsafe { self.describe(names) }?;
-        let name = names.memory;
-        let scales = Span::new(names.scales, self.scales.cast_const(), scales)?;
-        // SAFETY: the caller promises it, here and below.
-        let (cache, memory) = unsafe {
-            match format {
-                Format::F32 => self.elements::<f32>(name, layout),
-                Format::F16 => self.elements::<half::f16>(name, layout),
-                Format::Bf16 => self.elements::<half::bf16>(name, layout),
-                Format::Scaled(code, scale) => {
-                    let span = Span::new(name, self.memory.cast_const().cast(), self.bytes)?;
-                    let cache = Cache::quantized(span.get(), layout, code, scale, scales.get())?;
-                    Ok((cache, span.region()))
+        unsafe {
+            let layout = self.layout;
+            Ok(match self.kept {
+                Kept::F32 => Cache::new(self.span::<f32>()?.read(), layout),
+                Kept::F16 => Cache::new(self.span::<half::f16>()?.read(), layout),
+                Kept::Bf16 => Cache::new(self.span::<half::bf16>()?.read(), layout),
+                Kept::Scaled(code) => {
+                    let scales = SpanMut::new(SCALES, self.scales, self.scales_count)?.read();
+                    let (scale, _) = self.scale.scale()?;
+                    Cache::quantized(self.span()?.read(), layout, code, scale, scales)
                 }
-                Format::Blocks(format) => {
-                    let span = Span::new(name, self.memory.cast_const().cast(), self.bytes)?;
-                    Ok((Cache::blocks(span.get(), layout, format)?, span.region()))
-                }
-            }
-        }?;
-        Ok((cache, [memory, scales.region(), given]))
-    }
-
-    /// # Safety
-    ///
-    /// As [`rope_cache::readable`].
-    unsafe fn elements<'a, E: Element + Plain + 'a>(
-        &self,
-        name: &'static str,
-        layout: CacheLayout,
-    ) -> Result<(Cache<'a>, Region), Failure> {
-        let len = self.bytes / size_of::<E>();
-        let span = Span::<E>::new(name, self.memory.cast_const().cast(), len)?;
-        // SAFETY: the caller promises it.
-        Ok((Cache::new(unsafe { span.get() }, layout)?, span.region()))
-    }
-
-    /// The cache to write, if it shares no byte with what is read meanwhile; and the bytes it takes.
-    ///
-    /// The slices of its memory and of its scales exist only once each has been found apart from the other, from given
-    /// scales, and from all that is listed.
-    ///
-    /// # Safety
-    ///
-    /// Each pointer is null or points to what it says. During `'a` nobody writes what is read, and nobody reads or
-    /// writes what is written but through the regions that are listed.
-    pub(crate) unsafe fn writable<'a>(
-        &self,
-        names: Names,
-        read: &[&[Region]],
-    ) -> Result<(CacheMut<'a>, [Region; 3]), Failure> {
-        // SAFETY: the caller promises it.
-        let Description {
-            layout,
-            format,
-            given,
-            scales,
-        } = unsafe { self.describe(names) }?;
-        let name = names.memory;
-        let scales = SpanMut::new(names.scales, self.scales, scales)?;
-        let place = scales.region();
-        for read in read {
-            place.apart_from(read)?;
+                Kept::Blocks(format) => Cache::blocks(self.span()?.read(), layout, format),
+            }?)
         }
-        let apart = |memory: Region| -> Result<(), Failure> {
-            read.iter().try_for_each(|read| memory.apart_from(read))
-        };
-        let others = [given, place];
-        // SAFETY: the caller promises it, here and below. The memory, the scales and all that is read lie apart.
-        let (cache, memory) = unsafe {
-            match format {
-                Format::F32 => self.elements_mut::<f32>(name, layout, apart),
-                Format::F16 => self.elements_mut::<half::f16>(name, layout, apart),
-                Format::Bf16 => self.elements_mut::<half::bf16>(name, layout, apart),
-                Format::Scaled(code, scale) => {
-                    let (memory, region) = self.codes_mut(name, &others, apart)?;
-                    let scales = scales.get(&[])?;
-                    let cache = CacheMut::quantized(memory, layout, code, scale, scales)?;
-                    Ok((cache, region))
-                }
-                Format::Blocks(format) => {
-                    let (memory, region) = self.codes_mut(name, &others, apart)?;
-                    Ok((CacheMut::blocks(memory, layout, format)?, region))
-                }
-            }
-        }?;
-        Ok((cache, [memory, place, given]))
     }
 
+    /// The cache to write.
+    ///
     /// # Safety
     ///
-    /// As [`rope_cache::writable`].
-    unsafe fn codes_mut<'a>(
-        &self,
-        name: &'static str,
-        others: &[Region],
-        apart: impl Fn(Region) -> Result<(), Failure>,
-    ) -> Result<(&'a mut [u8], Region), Failure> {
-        let span = SpanMut::new(name, self.memory.cast(), self.bytes)?;
-        let region = span.region();
-        apart(region)?;
+    /// All that it points to is there. During `'a` nobody writes what is read, and nobody else uses what is written,
+    /// which is apart from all else.
+    pub(crate) unsafe fn write<'a>(&self) -> Result<CacheMut<'a>, Failure> {
         // SAFETY: the caller promises it.
-        Ok((unsafe { span.get(others) }?, region))
-    }
-
-    /// # Safety
-    ///
-    /// As [`rope_cache::writable`].
-    unsafe fn elements_mut<'a, E: Element + Plain + 'a>(
-        &self,
-        name: &'static str,
-        layout: CacheLayout,
-        apart: impl Fn(Region) -> Result<(), Failure>,
-    ) -> Result<(CacheMut<'a>, Region), Failure> {
-        let len = self.bytes / size_of::<E>();
-        let span = SpanMut::<E>::new(name, self.memory.cast(), len)?;
-        let region = span.region();
-        apart(region)?;
-        // SAFETY: the caller promises it.
-        let cache: Result<_, Error> = CacheMut::new(unsafe { span.get(&[]) }?, layout);
-        Ok((cache?, region))
+        unsafe {
+            let layout = self.layout;
+            Ok(match self.kept {
+                Kept::F32 => CacheMut::new(self.span::<f32>()?.get(&[])?, layout),
+                Kept::F16 => CacheMut::new(self.span::<half::f16>()?.get(&[])?, layout),
+                Kept::Bf16 => CacheMut::new(self.span::<half::bf16>()?.get(&[])?, layout),
+                Kept::Scaled(code) => {
+                    let scales = SpanMut::new(SCALES, self.scales, self.scales_count)?.get(&[])?;
+                    let (scale, _) = self.scale.scale()?;
+                    CacheMut::quantized(self.span()?.get(&[])?, layout, code, scale, scales)
+                }
+                Kept::Blocks(format) => CacheMut::blocks(self.span()?.get(&[])?, layout, format),
+            }?)
+        }
     }
 }
-
-const NOTHING: Region = Region::bytes("scale.each", 0, 0);

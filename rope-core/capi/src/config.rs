@@ -8,10 +8,10 @@ use rope_core::{Direction, Error};
 use rope_models::{Config, Model, Rotation};
 
 use crate::failure::Failure;
-use crate::frequencies::rope_frequencies;
+use crate::frequencies::{AnyFrequencies, rope_frequencies};
 use crate::handle::{Head, free, handle, own};
 use crate::memory::{Out, Region, Span, SpanMut, plain, read};
-use crate::names::{rope_direction, rope_pairing};
+use crate::names::rope_direction;
 use crate::plan::rope_plan;
 use crate::status::{rope_status, status_of};
 
@@ -182,16 +182,11 @@ pub unsafe extern "C" fn rope_frequencies_from_config(
                     }));
                 }
                 let (input, output) = rotation.pairing();
-                let plan = rope_plan {
-                    pairing: rope_pairing::from(input) as i32,
-                    output_pairing: rope_pairing::from(output) as i32,
-                    direction: 0,
-                    backend: 0,
-                };
+                let plan = rope_plan::forward(input.into(), output.into());
                 Some((place, plan))
             }
         };
-        let handle = own(made)?;
+        let handle = own(AnyFrequencies::Axes(made))?;
         // SAFETY: the caller's pointers.
         unsafe {
             out.write(handle);
@@ -228,7 +223,7 @@ pub struct rope_model_layer {
     /// How many rotate, from that one on.
     pub rotary_dim: usize,
     /// Parts of these channels that are paired by themselves: 1, or 2 for Gemma 4's vision tower. Each is a tensor of
-    /// its own for a call, of `rotary_dim / windows` channels. Its rows are those of rope_rows_strided, half as many
+    /// its own for a call, of `rotary_dim / windows` channels. Its rows have a layout, half as many
     /// values a row, with the strides of the whole rows; the cos and sin of part `n` begin `n` times as many later.
     pub windows: usize,
     /// The plan for tensors of these channels: `data` points to channel `first` of the caller's heads.
@@ -237,7 +232,7 @@ pub struct rope_model_layer {
     pub rotates_values: i32,
     /// Whether the output of the attention is rotated back in the same channels: 1 or 0.
     pub unrotates_output: i32,
-    /// Whether its rows are full-width (rope_rows_full): 1 or 0. Then the frequencies are those of the channels, and
+    /// Whether its rows are full-width (`per_channel`): 1 or 0. Then the frequencies are those of the channels, and
     /// the rows that rope_rows_fill makes of them become full-width by `per_channel = 1` and `rotary_dim` of this
     /// layer.
     pub full_width: i32,
@@ -365,10 +360,8 @@ pub unsafe extern "C" fn rope_model_describe_layer(
                 rotary_dim: window.len(),
                 windows: rotation.windows().count(),
                 plan: rope_plan {
-                    pairing: rope_pairing::from(input) as i32,
-                    output_pairing: rope_pairing::from(output) as i32,
                     direction: direction(rotation.direction()),
-                    backend: 0,
+                    ..rope_plan::forward(input.into(), output.into())
                 },
                 rotates_values: rotation.rotates_values().into(),
                 unrotates_output: rotation.unrotates_output().into(),
@@ -461,7 +454,7 @@ pub unsafe extern "C" fn rope_model_frequencies(
             given: rotations.len(),
             needed: rotation.saturating_add(1),
         })?;
-        let handle = own(found.frequencies().clone())?;
+        let handle = own(AnyFrequencies::Axes(found.frequencies().clone()))?;
         // SAFETY: the caller's pointer.
         unsafe { out.write(handle) };
         Ok(())
@@ -476,12 +469,7 @@ impl rope_model_layer {
         first: 0,
         rotary_dim: 0,
         windows: 0,
-        plan: rope_plan {
-            pairing: 0,
-            output_pairing: 0,
-            direction: 0,
-            backend: 0,
-        },
+        plan: rope_plan::NONE,
         rotates_values: 0,
         unrotates_output: 0,
         full_width: 0,

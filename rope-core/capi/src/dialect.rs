@@ -8,7 +8,7 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
     ("the slice has", "the memory has"),
     (
         "use Layout::bshd for a part of a larger slice",
-        "use rope_layout_bshd for a part of a larger memory",
+        "use rope_layout_init for a part of a larger memory",
     ),
     (
         "Positions::axis_major or Positions::token_major",
@@ -22,19 +22,21 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
     ("Direction::Inverse", "ROPE_DIRECTION_INVERSE"),
     ("Direction::Transpose", "ROPE_DIRECTION_TRANSPOSE"),
     ("rotate_into", "rope_rotate_into"),
-    ("a rotation in a cache", "rope_shift"),
     (
         "the attention factor of the rows is",
         "rows.attention_factor is",
     ),
-    ("Frequencies::shift", "rope_rows_fill_shift"),
-    ("Gradients::Channels", "rope_channel_gradients"),
-    ("Gradients::Angles", "rope_angle_gradients"),
-    ("Gradients::Factors", "rope_factor_gradients"),
+    (
+        "Frequencies::shift",
+        "rope_rows_fill with rope_angles.moves",
+    ),
+    ("Gradients::Channels", "ROPE_GRADIENT_KIND_CHANNELS"),
+    ("Gradients::Angles", "ROPE_GRADIENT_KIND_ANGLES"),
+    ("Gradients::Factors", "ROPE_GRADIENT_KIND_FACTORS"),
     ("PairGradients::cos_sin", "rope_pair_gradients_cos_sin"),
     ("Rows::from_cos_sin", "rope_rows_apart"),
     ("Rows::inverted", "rope_rows_invert"),
-    ("Rows::per_channel", "rope_rows.per_channel"),
+    ("Rows::per_channel", "rope_angles.per_channel"),
     ("Rows::sinusoidal", "rope_sinusoidal"),
     (
         "take the rows of one sequence by Rows::range",

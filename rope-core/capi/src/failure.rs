@@ -66,8 +66,14 @@ pub(crate) enum Failure {
         first: i64,
         count: usize,
     },
-    /// A chain with a norm, where a linear one is needed.
+    /// A plan with a norm, where a linear one is needed.
     NotLinear,
+    /// A cache, where a call takes tensors.
+    NotATensor {
+        name: &'static str,
+    },
+    /// Frequencies at positions, where a call takes rows.
+    NotRows,
 }
 
 impl Failure {
@@ -167,8 +173,14 @@ impl fmt::Display for Failure {
                  those channels alone",
                 end - first
             ),
-            Failure::NotLinear => f.write_str(
-                "chain.norm is given; a shift and a backward pass require a chain without a norm",
+            Failure::NotLinear => {
+                f.write_str("plan.norm is given; a backward pass requires a plan without a norm")
+            }
+            Failure::NotATensor { name } => {
+                write!(f, "{name}.cache is given; this call takes tensors")
+            }
+            Failure::NotRows => f.write_str(
+                "angles.frequencies is given; this call takes rows, which rope_rows_fill makes",
             ),
             Failure::PositionRange { first, count } => {
                 write!(

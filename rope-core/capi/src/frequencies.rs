@@ -2,13 +2,14 @@
 
 use core::ffi::c_void;
 
-use rope_core::axes::Axes;
+use rope_core::axes::{Axes, MixedFrequencies};
 use rope_core::{Error, Frequencies, FrequencyChunk, Scaling};
 
 use crate::axes::rope_axes;
 use crate::failure::Failure;
 use crate::handle::{Head, change, handle, init};
 use crate::memory::{Out, Region, Span, SpanMut, read};
+use crate::mixed::rope_mixed_angle;
 use crate::names::{FLOATS, rope_angle, rope_backend, rope_number};
 use crate::scaling::rope_scaling;
 use crate::status::{rope_status, status_of};
@@ -39,13 +40,16 @@ const _: () = {
 #[derive(Debug)]
 pub struct rope_frequencies {
     head: Head,
-    value: Frequencies<'static>,
+    value: AnyFrequencies,
 }
-handle!(
-    rope_frequencies,
-    Frequencies<'static>,
-    0x726f_7065_5f66_7271
-);
+handle!(rope_frequencies, AnyFrequencies, 0x726f_7065_5f66_7271);
+
+/// Frequencies of which each pair follows one axis, or mixed ones.
+#[derive(Clone, Debug)]
+pub(crate) enum AnyFrequencies {
+    Axes(Frequencies<'static>),
+    Mixed(MixedFrequencies<'static>),
+}
 
 /// What rope_frequencies_describe tells of frequencies.
 #[repr(C)]
@@ -55,14 +59,30 @@ pub struct rope_frequencies_info {
     pub rotary_dim: usize,
     /// How many numbers a position has: 1 for text.
     pub axes: usize,
+    /// Heads that have frequencies of their own (mixed ones); 1: heads share theirs.
+    pub heads: usize,
     /// What cos and sin are multiplied by: 1 for most models.
     pub attention_factor: f64,
     /// What DeepSeek-V2 and V3 also multiply the scale of their softmax by: 1 for other models. The attention
     /// applies it; the rotation does not.
     pub softmax_factor: f64,
+    /// Which angle rows are made of (`enum rope_angle`, of mixed frequencies `enum rope_mixed_angle`).
+    pub angle: i32,
 }
 
 /// The frequencies behind a handle, and the bytes they take.
+///
+/// # Safety
+///
+/// As [`value`](crate::handle::value).
+pub(crate) unsafe fn any_frequencies<'a>(
+    handle: *const rope_frequencies,
+) -> Result<(&'a AnyFrequencies, Region), Failure> {
+    // SAFETY: the caller promises it.
+    unsafe { crate::handle::value(handle) }
+}
+
+/// Frequencies of which each pair follows one axis.
 ///
 /// # Safety
 ///
@@ -71,8 +91,16 @@ pub(crate) unsafe fn frequencies<'a>(
     handle: *const rope_frequencies,
 ) -> Result<(&'a Frequencies<'static>, Region), Failure> {
     // SAFETY: the caller promises it.
-    unsafe { crate::handle::value(handle) }
+    match unsafe { any_frequencies(handle) }? {
+        (AnyFrequencies::Axes(frequencies), region) => Ok((frequencies, region)),
+        (AnyFrequencies::Mixed(_), _) => Err(MIXED),
+    }
 }
+
+const MIXED: Failure = Failure::Handle {
+    name: "frequencies",
+    required: "of frequencies on axes: it has mixed ones, which have no deltas, no angle to set and no list",
+};
 
 /// What frequencies are made of.
 enum FrequencyRecipe<'a> {
@@ -84,8 +112,8 @@ enum FrequencyRecipe<'a> {
 impl crate::handle::Recipe for FrequencyRecipe<'_> {
     type Handle = rope_frequencies;
 
-    fn make(&self, storage: &'static mut [FrequencyChunk]) -> Result<Frequencies<'static>, Error> {
-        match *self {
+    fn make(&self, storage: &'static mut [FrequencyChunk]) -> Result<AnyFrequencies, Error> {
+        Ok(AnyFrequencies::Axes(match *self {
             FrequencyRecipe::Base(axes, base, ref scaling) => {
                 Frequencies::new_in(storage, axes, base, scaling)
             }
@@ -95,7 +123,7 @@ impl crate::handle::Recipe for FrequencyRecipe<'_> {
             FrequencyRecipe::Doubles(axes, inverse, factor) => {
                 Frequencies::from_inverse_in(storage, axes, inverse, factor)
             }
-        }
+        }?))
     }
 }
 
@@ -152,20 +180,6 @@ unsafe fn inverse_recipe<'a>(
             other => Err(other.refused(FLOATS)),
         }
     }
-}
-
-/// Bytes that are enough for rope_frequencies_init with `rotary_dim` channels, wherever the memory begins. It is
-/// what the macro ROPE_FREQUENCIES_BYTES gives, but 0 beyond ROPE_ROTARY_DIM_MAX.
-///
-/// # Threads
-///
-/// May be called from any thread at any time.
-#[unsafe(no_mangle)]
-pub extern "C" fn rope_frequencies_bytes(rotary_dim: usize) -> usize {
-    if rotary_dim > ROPE_ROTARY_DIM_MAX {
-        return 0;
-    }
-    ROPE_FREQUENCIES_HEAD + ROPE_FREQUENCIES_CHUNK * FrequencyChunk::count(rotary_dim)
 }
 
 /// Makes frequencies in the caller's memory, for a base (rope_theta) and a scaling; NULL: none. Allocates nothing.
@@ -256,13 +270,25 @@ pub unsafe extern "C" fn rope_frequencies_describe(
     status_of(|| {
         let out = Out::new("info", info)?;
         // SAFETY: the caller promises it.
-        let (frequencies, region) = unsafe { self::frequencies(frequencies) }?;
+        let (frequencies, region) = unsafe { any_frequencies(frequencies) }?;
         Region::of("info", info).apart_from(&[region])?;
-        let info = rope_frequencies_info {
-            rotary_dim: frequencies.rotary_dim(),
-            axes: frequencies.axes(),
-            attention_factor: frequencies.attention_factor(),
-            softmax_factor: frequencies.softmax_factor(),
+        let info = match frequencies {
+            AnyFrequencies::Axes(frequencies) => rope_frequencies_info {
+                rotary_dim: frequencies.rotary_dim(),
+                axes: frequencies.axes(),
+                heads: 1,
+                attention_factor: frequencies.attention_factor(),
+                softmax_factor: frequencies.softmax_factor(),
+                angle: rope_angle::number(frequencies.angle()),
+            },
+            AnyFrequencies::Mixed(frequencies) => rope_frequencies_info {
+                rotary_dim: frequencies.rotary_dim(),
+                axes: frequencies.axes(),
+                heads: frequencies.heads(),
+                attention_factor: frequencies.attention_factor(),
+                softmax_factor: 1.0,
+                angle: rope_mixed_angle::number(frequencies.angle()),
+            },
         };
         // SAFETY: the caller's struct.
         unsafe { out.write(info) };
@@ -331,8 +357,12 @@ pub unsafe extern "C" fn rope_frequencies_set_angle(
         let angle = rope_angle::from_c(angle)?.angle();
         // SAFETY: the caller promises it.
         unsafe {
-            change(frequencies, |made: Frequencies<'static>| {
-                Ok(made.with_angle(angle))
+            self::frequencies(frequencies)?;
+            change(frequencies, |made| {
+                Ok(match made {
+                    AnyFrequencies::Axes(made) => AnyFrequencies::Axes(made.with_angle(angle)),
+                    mixed => mixed,
+                })
             })
         }
     })
@@ -360,8 +390,11 @@ pub unsafe extern "C" fn rope_frequencies_set_backend(
         let backend = named.unwrap_or_else(rope_core::Backend::best);
         // SAFETY: the caller promises it.
         unsafe {
-            change(frequencies, |made: Frequencies<'static>| {
-                made.backend(backend)
+            change(frequencies, |made| {
+                Ok(match made {
+                    AnyFrequencies::Axes(made) => AnyFrequencies::Axes(made.backend(backend)?),
+                    AnyFrequencies::Mixed(made) => AnyFrequencies::Mixed(made.backend(backend)?),
+                })
             })
         }
     })

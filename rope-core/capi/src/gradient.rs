@@ -1,19 +1,15 @@
 //! The backward pass: gradients of angles, factors, cos and sin, and what they are summed to.
 
-use rope_core::Rope;
-use rope_core::gradient::{
-    Gradients, PairGradients, convert_to_base, convert_to_logarithm, convert_to_ratio,
-};
+use rope_core::gradient::{Gradients, PairGradients, convert_to_base, convert_to_ratio};
 
-use crate::chain::rope_chain;
+use crate::angles::rope_angles;
 use crate::failure::Failure;
 use crate::memory::{Out, Region, Span, SpanMut, plain, read};
+use crate::names::lookup;
+use crate::operand::{TensorRecord, rope_operand, with_element};
 use crate::plan::rope_plan;
 use crate::positions::rope_positions;
-use crate::rotate::with_element;
-use crate::rows::{rope_rows, with_rows};
 use crate::status::{rope_status, status_of};
-use crate::tensor::{rope_tensor, rope_tensor_mut};
 
 /// Gradients of pairs, `[rows][heads][pairs]`: the sums of a backward pass, in doubles of the caller's.
 ///
@@ -72,25 +68,29 @@ impl rope_pair_gradients {
 }
 
 /// `ROPE_STATUS_UNKNOWN_VALUE` unless two tensors have one element.
-fn same_element(tensor: i32, gradient: i32) -> Result<(), Failure> {
-    if tensor == gradient {
+fn same_element(tensor: &TensorRecord, gradient: &TensorRecord) -> Result<(), Failure> {
+    if tensor.element == gradient.element {
         return Ok(());
     }
     Err(Failure::UnknownValue {
         what: "element of the gradient",
-        value: gradient,
+        value: gradient.element as i32,
         required: "that of the tensor that it is the gradient of",
     })
 }
 
-/// The backward pass of rope_rotate: `dy`, the gradient by the rotated tensor `y`, becomes the gradient by the tensor
-/// before, and `y1 dy2 - y2 dy1` is added to the gradient of the angle of each pair. `dy` becomes what
-/// ROPE_DIRECTION_TRANSPOSE makes of it, bit for bit. Both tensors have one element and one shape.
+/// The backward pass of rope_rotate, by a plan without a norm: `dy`, the gradient by the rotated tensor `y`, becomes
+/// the gradient by the tensor before, and `y1 dy2 - y2 dy1` is added to the gradient of the angle of each pair. `dy`
+/// becomes what ROPE_DIRECTION_TRANSPOSE makes of it, bit for bit. Both tensors have one element and one shape.
 ///
-/// Returns ROPE_STATUS_BACKWARD_DIRECTION unless the plan rotates forward, ROPE_STATUS_SHAPE_MISMATCH,
-/// ROPE_STATUS_GRADIENT_HEADS, ROPE_STATUS_GRADIENT_SHAPE unless the gradients have as many pairs as the rows,
-/// ROPE_STATUS_FULL_WIDTH_ROWS, ROPE_STATUS_UNKNOWN_VALUE for two elements, and what rope_rotate returns. Nothing is
-/// touched then.
+/// A scale and a Hadamard transform are transposed, in reverse order, and round where they do in the forward pass. With
+/// a Hadamard transform the gradients of the angles are those of `y` and `dy` transformed back, in float.
+///
+/// Returns ROPE_STATUS_BACKWARD_DIRECTION unless the plan rotates forward, ROPE_STATUS_NOT_LINEAR for a plan with a
+/// norm, ROPE_STATUS_SHAPE_MISMATCH, ROPE_STATUS_GRADIENT_HEADS, ROPE_STATUS_GRADIENT_SHAPE unless the gradients have
+/// as many pairs as the rows, ROPE_STATUS_FULL_WIDTH_ROWS, ROPE_STATUS_UNKNOWN_VALUE for two elements,
+/// ROPE_STATUS_OPERAND for a cache, ROPE_STATUS_ANGLES for frequencies at positions, and what rope_rotate returns.
+/// Nothing is touched then.
 ///
 /// # Threads
 ///
@@ -103,73 +103,35 @@ fn same_element(tensor: i32, gradient: i32) -> Result<(), Failure> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_backward(
     plan: *const rope_plan,
-    y: *const rope_tensor,
-    dy: *const rope_tensor_mut,
-    rows: *const rope_rows,
+    y: *const rope_operand,
+    dy: *const rope_operand,
+    rows: *const rope_angles,
     angles: *const rope_pair_gradients,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises all of it. The sums become a slice only apart from `y` and the rows, `dy` only
-        // apart from these and from the sums (see `memory`).
-        unsafe {
-            let rope = read("plan", plan)?.rope()?;
-            let (y, dy) = (read("y", y)?, read("dy", dy)?);
-            let angles = read("angles", angles)?;
-            with_rows(rows, &mut |rows, regions| {
-                same_element(y.element, dy.element)?;
-                let region = y.region("y")?;
-                let sums = angles.span("angles")?.region();
-                sums.apart_from(&regions)?;
-                let mut angles = angles.gradients("angles", &[region])?;
-                with_element!(dy.element, E => {
-                    let y = y.tensor::<E>("y")?;
-                    let mut dy = dy.tensor::<E>("dy", &[&regions, &[region, sums]])?;
-                    Ok(rope.backward(&y, &mut dy, rows, &mut angles)?)
-                })
-            })
-        }
-    })
-}
-
-/// The backward pass of rope_chain_rotate, by a chain without a norm: as rope_backward, with the transposed stages in
-/// reverse order, which round where they do in the forward pass. With a Hadamard transform the gradients of the angles
-/// are those of `y` and `dy` transformed back, in float.
-///
-/// Returns ROPE_STATUS_NOT_LINEAR for a chain with a norm, and what rope_chain_rotate and rope_backward return. Nothing
-/// is touched then.
-///
-/// # Threads
-///
-/// As rope_backward.
-///
-/// # Safety
-///
-/// As rope_backward.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rope_chain_backward(
-    chain: *const rope_chain,
-    y: *const rope_tensor,
-    dy: *const rope_tensor_mut,
-    rows: *const rope_rows,
-    angles: *const rope_pair_gradients,
-) -> rope_status {
-    status_of(|| {
-        // SAFETY: the caller promises all of it. The sums become a slice only apart from `y`, the rows and the chain's
+        // SAFETY: the caller promises all of it. The sums become a slice only apart from `y`, the rows and the plan's
         // factors, `dy` only apart from these and from the sums (see `memory`).
         unsafe {
-            let (chain, factors) = read("chain", chain)?.linear()?;
-            let (y, dy) = (read("y", y)?, read("dy", dy)?);
+            let plan = read("plan", plan)?.record()?;
+            let (y, dy) = (read("y", y)?.tensor("y")?, read("dy", dy)?.tensor("dy")?);
             let angles = read("angles", angles)?;
-            with_rows(rows, &mut |rows, regions| {
-                same_element(y.element, dy.element)?;
-                let region = y.region("y")?;
-                let sums = angles.span("angles")?.region();
-                sums.apart_from(&regions)?;
-                let mut angles = angles.gradients("angles", &[region, factors])?;
+            let rows = read("rows", rows)?.rows()?;
+            same_element(&y, &dy)?;
+            let (used, regions) = (plan.used()?, rows.regions());
+            let sums = angles.span("angles")?.region();
+            for read in [&used[..], &regions, &[y.region()]] {
+                sums.apart_from(read)?;
+                dy.region().apart_from(read)?;
+            }
+            dy.region().apart_from(&[sums])?;
+            let mut angles = angles.gradients("angles", &[])?;
+            rows.with(|rows| {
                 with_element!(dy.element, E => {
-                    let y = y.tensor::<E>("y")?;
-                    let mut dy = dy.tensor::<E>("dy", &[&regions, &[region, sums, factors]])?;
-                    Ok(chain.backward(&y, &mut dy, rows, &mut angles)?)
+                    let (y, mut dy) = (y.read::<E>()?, dy.write::<E>()?);
+                    Ok(match plan.stages {
+                        None => plan.rope.backward(&y, &mut dy, rows, &mut angles),
+                        Some(_) => plan.linear()?.backward(&y, &mut dy, rows, &mut angles),
+                    }?)
                 })
             })
         }
@@ -178,10 +140,12 @@ pub unsafe extern "C" fn rope_chain_backward(
 
 const IN_PLACE: &str = "they must be disjoint; rope_backward works in place";
 
-/// The backward pass of rope_rotate_into: as rope_backward, from `dy` into `dx`, which may have another element. `y`
-/// and `dy` have one element and the plan's output pairing; `dx` has its input pairing. All three have one shape.
+/// The backward pass of rope_rotate_into between tensors, by a plan without stages: as rope_backward, from `dy` into
+/// `dx`, which may have another element. `y` and `dy` have one element and the plan's output pairing; `dx` has its
+/// input pairing. All three have one shape.
 ///
-/// Returns what rope_backward returns, but the pairing may change. Nothing is touched then.
+/// Returns what rope_backward returns, but the pairing may change; ROPE_STATUS_NOT_LINEAR for a plan with stages.
+/// Nothing is touched then.
 ///
 /// # Threads
 ///
@@ -194,32 +158,35 @@ const IN_PLACE: &str = "they must be disjoint; rope_backward works in place";
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_backward_into(
     plan: *const rope_plan,
-    y: *const rope_tensor,
-    dy: *const rope_tensor,
-    dx: *const rope_tensor_mut,
-    rows: *const rope_rows,
+    y: *const rope_operand,
+    dy: *const rope_operand,
+    dx: *const rope_operand,
+    rows: *const rope_angles,
     angles: *const rope_pair_gradients,
 ) -> rope_status {
     status_of(|| {
         // SAFETY: the caller promises all of it. The sums become a slice only apart from `y`, `dy` and the rows, `dx`
         // only apart from these and from the sums (see `memory`).
         unsafe {
-            let rope = read("plan", plan)?.rope()?;
-            let (y, dy, dx) = (read("y", y)?, read("dy", dy)?, read("dx", dx)?);
+            let rope = read("plan", plan)?.record()?.bare()?;
+            let (y, dy) = (read("y", y)?.tensor("y")?, read("dy", dy)?.tensor("dy")?);
+            let dx = read("dx", dx)?.tensor("dx")?;
             let angles = read("angles", angles)?;
-            with_rows(rows, &mut |rows, regions| {
-                same_element(y.element, dy.element)?;
-                let (first, second) = (y.region("y")?, dy.region("dy")?);
-                let sums = angles.span("angles")?.region();
-                sums.apart_from(&regions)?;
-                let mut angles = angles.gradients("angles", &[first, second])?;
+            let rows = read("rows", rows)?.rows()?;
+            same_element(&y, &dy)?;
+            let sums = angles.span("angles")?.region();
+            for read in [&rows.regions()[..], &[dy.region(), y.region()]] {
+                sums.apart_from(read)?;
+                let apart = dx.region().apart_from(read);
+                apart.map_err(|refused| refused.between(["dx", "dy"], IN_PLACE))?;
+            }
+            dx.region().apart_from(&[sums])?;
+            let mut angles = angles.gradients("angles", &[])?;
+            rows.with(|rows| {
                 with_element!(dy.element, E => {
-                    let (y, dy) = (y.tensor::<E>("y")?, dy.tensor::<E>("dy")?);
+                    let (y, dy) = (y.read::<E>()?, dy.read::<E>()?);
                     with_element!(dx.element, O => {
-                        let others: [&[Region]; 2] = [&regions, &[second, first, sums]];
-                        let mut dx = dx
-                            .tensor::<O>("dx", &others)
-                            .map_err(|refused| refused.between(["dx", "dy"], IN_PLACE))?;
+                        let mut dx = dx.write::<O>()?;
                         Ok(rope.backward_into(&y, &dy, &mut dx, rows, &mut angles)?)
                     })
                 })
@@ -228,53 +195,39 @@ pub unsafe extern "C" fn rope_backward_into(
     })
 }
 
-/// What a call adds of two tensors that it reads.
-#[derive(Clone, Copy)]
-enum Terms {
-    AnglesOfOutput,
-    AnglesOfInput,
-    Factors,
+/// What rope_gradients adds of two tensors that it reads: x is before the rotation, y after it; `a` has the plan's
+/// output pairing if it is y, or the gradient by y, and its input pairing if it is x.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum rope_gradient_kind {
+    /// `a` is y and `b` the gradient by it: `y1 dy2 - y2 dy1`, the gradient of the angle of each pair, to `sums`.
+    Angles = 1,
+    /// `a` is x and `b` the gradient by it: `x1 dx2 - x2 dx1`, the same number but for rounding.
+    AnglesOfInput = 2,
+    /// `a` is y and `b` the gradient by it: `y1 dy1 + y2 dy2`, the gradient of the logarithm of the factor of each
+    /// pair: of what cos and sin of a row are multiplied by (an attention factor, or xPos, which has one for each
+    /// pair).
+    Factors = 3,
+    /// `a` is x and `b` the gradient by y: `x1 dy1 + x2 dy2` to `sums`, the gradient of the cos of each row, and
+    /// `x1 dy2 - x2 dy1` to `sin`, that of its sin: rows that were given are parameters so.
+    CosSin = 4,
+    /// The same of full-width rows: for the channels `i` and `j` of a pair `xi dyi` to that of `cos[i]`, `-xj dyi` to
+    /// `sin[i]`, `xj dyj` to `cos[j]` and `xi dyj` to `sin[j]`. `sums` (of cos) and `sin` have a place for each
+    /// channel: their `pairs` is the rotary_dim of the rows.
+    Channels = 5,
 }
+lookup!(rope_gradient_kind, "kind of gradients": Angles AnglesOfInput Factors CosSin Channels);
 
-/// Adds the terms of a tensor and of the gradient by it.
+/// Adds gradients (`enum rope_gradient_kind`) of two tensors that are only read. They have one element and one shape.
+/// `sin` is used by COS_SIN and CHANNELS, and may be NULL for others.
 ///
-/// # Safety
-///
-/// Pointers, also those in structs, are null or point to what they say, and nobody else uses the sums meanwhile.
-unsafe fn add(
-    terms: Terms,
-    plan: *const rope_plan,
-    (name, x): (&'static str, *const rope_tensor),
-    (gradient, dx): (&'static str, *const rope_tensor),
-    sums: *const rope_pair_gradients,
-) -> Result<(), Failure> {
-    // SAFETY: the caller promises all of it. The sums become a slice only apart from both tensors (see `memory`).
-    unsafe {
-        let rope: Rope = read("plan", plan)?.rope()?;
-        let (x, dx) = (read(name, x)?, read(gradient, dx)?);
-        let sums = read("gradients", sums)?;
-        same_element(x.element, dx.element)?;
-        let regions = [x.region(name)?, dx.region(gradient)?];
-        let mut sums = sums.gradients("gradients", &regions)?;
-        with_element!(x.element, E => {
-            let (x, dx) = (x.tensor::<E>(name)?, dx.tensor::<E>(gradient)?);
-            let (x, dx, sums) = (&x, &dx, &mut sums);
-            Ok(match terms {
-                Terms::AnglesOfOutput => rope.gradients(Gradients::Angles { y: x, dy: dx, angles: sums }),
-                Terms::AnglesOfInput => rope.gradients(Gradients::AnglesOfInput { x, dx, angles: sums }),
-                Terms::Factors => rope.gradients(Gradients::Factors { y: x, dy: dx, factors: sums }),
-            }?)
-        })
-    }
-}
-
-/// Adds `y1 dy2 - y2 dy1` to the gradient of the angle of each pair. `y` is the rotated tensor, and `dy` the gradient
-/// by it; both are read only, have one element and one shape, and the plan's output pairing.
-///
-/// Returns ROPE_STATUS_BACKWARD_DIRECTION unless the plan rotates forward, ROPE_STATUS_SHAPE_MISMATCH,
-/// ROPE_STATUS_ROTARY_DIM_EXCEEDS_HEAD if the gradients have more pairs than a head, ROPE_STATUS_ROW_COUNT unless they
-/// have a row for each token or one for each token of each sequence, ROPE_STATUS_GRADIENT_HEADS unless they have one
-/// head or those of the tensors; ROPE_STATUS_BACKEND_UNAVAILABLE; ROPE_STATUS_SHAPE_OVERFLOW,
+/// Returns ROPE_STATUS_BACKWARD_DIRECTION unless the plan rotates forward, ROPE_STATUS_NOT_LINEAR for one with stages,
+/// ROPE_STATUS_SHAPE_MISMATCH, ROPE_STATUS_ROTARY_DIM_EXCEEDS_HEAD if the gradients have more pairs than a head,
+/// ROPE_STATUS_ROW_COUNT unless they have a row for each token or one for each token of each sequence,
+/// ROPE_STATUS_GRADIENT_HEADS unless they have one head or those of the tensors; of COS_SIN and CHANNELS
+/// ROPE_STATUS_GRADIENT_PAIRING if the plan's pairing changes and ROPE_STATUS_GRADIENT_SHAPE unless `sums` and `sin`
+/// have one shape; of CHANNELS ROPE_STATUS_ROTARY_DIM if they are none or odd, and ROPE_STATUS_HEAD_DIM_ON_STACK;
+/// ROPE_STATUS_OPERAND for a cache, ROPE_STATUS_BACKEND_UNAVAILABLE, ROPE_STATUS_SHAPE_OVERFLOW,
 /// ROPE_STATUS_OUT_OF_BOUNDS; ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_UNKNOWN_VALUE,
 /// ROPE_STATUS_MEMORY_OVERLAP. Nothing is added then.
 ///
@@ -285,149 +238,61 @@ unsafe fn add(
 ///
 /// # Safety
 ///
-/// Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
+/// As rope_backward.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rope_angle_gradients(
+pub unsafe extern "C" fn rope_gradients(
+    kind: i32,
     plan: *const rope_plan,
-    y: *const rope_tensor,
-    dy: *const rope_tensor,
-    angles: *const rope_pair_gradients,
-) -> rope_status {
-    // SAFETY: the caller promises it.
-    status_of(|| unsafe { add(Terms::AnglesOfOutput, plan, ("y", y), ("dy", dy), angles) })
-}
-
-/// The same from the other side: adds `x1 dx2 - x2 dx1`, the same number but for rounding. `x` is the tensor before the
-/// rotation, and `dx` the gradient by it; both have the plan's input pairing.
-///
-/// Returns what rope_angle_gradients returns.
-///
-/// # Threads
-///
-/// As rope_angle_gradients.
-///
-/// # Safety
-///
-/// As rope_angle_gradients.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rope_angle_gradients_of_input(
-    plan: *const rope_plan,
-    x: *const rope_tensor,
-    dx: *const rope_tensor,
-    angles: *const rope_pair_gradients,
-) -> rope_status {
-    // SAFETY: the caller promises it.
-    status_of(|| unsafe { add(Terms::AnglesOfInput, plan, ("x", x), ("dx", dx), angles) })
-}
-
-/// Adds `y1 dy1 + y2 dy2` to the gradient of the logarithm of the factor of each pair: of what cos and sin of a row are
-/// multiplied by (an attention factor, or xPos, which has one for each pair).
-///
-/// Returns what rope_angle_gradients returns.
-///
-/// # Threads
-///
-/// As rope_angle_gradients.
-///
-/// # Safety
-///
-/// As rope_angle_gradients.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rope_factor_gradients(
-    plan: *const rope_plan,
-    y: *const rope_tensor,
-    dy: *const rope_tensor,
-    factors: *const rope_pair_gradients,
-) -> rope_status {
-    // SAFETY: the caller promises it.
-    status_of(|| unsafe { add(Terms::Factors, plan, ("y", y), ("dy", dy), factors) })
-}
-
-/// Adds `x1 dy1 + x2 dy2` to the gradient of the cos of each row, and `x1 dy2 - x2 dy1` to that of its sin: rows that
-/// were given are parameters so. `x` is the tensor before the rotation, and `dy` the gradient by the one after it.
-///
-/// Returns ROPE_STATUS_GRADIENT_PAIRING if the plan's pairing changes, and what rope_angle_gradients returns.
-/// Nothing is added then.
-///
-/// # Threads
-///
-/// As rope_angle_gradients.
-///
-/// # Safety
-///
-/// As rope_angle_gradients.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rope_cos_sin_gradients(
-    plan: *const rope_plan,
-    x: *const rope_tensor,
-    dy: *const rope_tensor,
-    cos: *const rope_pair_gradients,
+    a: *const rope_operand,
+    b: *const rope_operand,
+    sums: *const rope_pair_gradients,
     sin: *const rope_pair_gradients,
 ) -> rope_status {
-    // SAFETY: the caller promises it.
-    status_of(|| unsafe { add_cos_sin(false, plan, [x, dy], [cos, sin]) })
-}
-
-/// The gradients of full-width rows (rope_rows_full): for the channels `i` and `j` of a pair adds `xi dyi` to that of
-/// `cos[i]`, `-xj dyi` to `sin[i]`, `xj dyj` to `cos[j]` and `xi dyj` to `sin[j]`. `x` is the tensor before the
-/// rotation, and `dy` the gradient by the one after it. `cos` and `sin` have a place for each channel: their `pairs` is
-/// the rotary_dim of the rows.
-///
-/// Returns ROPE_STATUS_GRADIENT_PAIRING if the plan's pairing changes, ROPE_STATUS_GRADIENT_SHAPE unless `cos` and
-/// `sin` have one shape, ROPE_STATUS_ROTARY_DIM if their channels are none or odd, ROPE_STATUS_HEAD_DIM_ON_STACK, and
-/// what rope_angle_gradients returns. Nothing is added then.
-///
-/// # Threads
-///
-/// As rope_angle_gradients.
-///
-/// # Safety
-///
-/// As rope_angle_gradients.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rope_channel_gradients(
-    plan: *const rope_plan,
-    x: *const rope_tensor,
-    dy: *const rope_tensor,
-    cos: *const rope_pair_gradients,
-    sin: *const rope_pair_gradients,
-) -> rope_status {
-    // SAFETY: the caller promises it.
-    status_of(|| unsafe { add_cos_sin(true, plan, [x, dy], [cos, sin]) })
-}
-
-/// Adds the gradients of cos and sin, of pairs or of channels.
-///
-/// # Safety
-///
-/// Pointers, also those in structs, are null or point to what they say.
-unsafe fn add_cos_sin(
-    per_channel: bool,
-    plan: *const rope_plan,
-    [x, dy]: [*const rope_tensor; 2],
-    [cos, sin]: [*const rope_pair_gradients; 2],
-) -> Result<(), Failure> {
-    // SAFETY: the caller promises all of it. The sums become slices only apart from both tensors, and those of cos only
-    // apart from those of sin (see `memory`).
-    unsafe {
-        let rope = read("plan", plan)?.rope()?;
-        let (x, dy) = (read("x", x)?, read("dy", dy)?);
-        let (cos, sin) = (read("cos", cos)?, read("sin", sin)?);
-        same_element(x.element, dy.element)?;
-        let (first, second) = (x.region("x")?, dy.region("dy")?);
-        let third = sin.span("sin")?.region();
-        let mut cos = cos.gradients("cos", &[first, second, third])?;
-        let mut sin = sin.gradients("sin", &[first, second])?;
-        with_element!(x.element, E => {
-            let (x, dy) = (x.tensor::<E>("x")?, dy.tensor::<E>("dy")?);
-            let (x, dy, cos, sin) = (&x, &dy, &mut cos, &mut sin);
-            Ok(if per_channel {
-                rope.gradients(Gradients::Channels { x, dy, cos, sin })
-            } else {
-                rope.gradients(Gradients::CosSin { x, dy, cos, sin })
-            }?)
-        })
-    }
+    status_of(|| {
+        // SAFETY: the caller promises all of it. The sums become slices only apart from both tensors, and from one
+        // another (see `memory`).
+        unsafe {
+            let kind = rope_gradient_kind::from_c(kind)?;
+            let rope = read("plan", plan)?.record()?.bare()?;
+            let (a, b) = (read("a", a)?.tensor("a")?, read("b", b)?.tensor("b")?);
+            same_element(&a, &b)?;
+            let regions = [a.region(), b.region()];
+            let sums = read("sums", sums)?;
+            let two = matches!(
+                kind,
+                rope_gradient_kind::CosSin | rope_gradient_kind::Channels
+            );
+            let mut other = match two {
+                true => {
+                    let sin = read("sin", sin)?;
+                    sums.span("sums")?
+                        .region()
+                        .apart_from(&[sin.span("sin")?.region()])?;
+                    Some(sin.gradients("sin", &regions)?)
+                }
+                false => None,
+            };
+            let mut sums = sums.gradients("sums", &regions)?;
+            with_element!(a.element, E => {
+                let (a, b) = (&a.read::<E>()?, &b.read::<E>()?);
+                let sums = &mut sums;
+                let gradients = match (kind, &mut other) {
+                    (rope_gradient_kind::Factors, _) => Gradients::Factors { y: a, dy: b, factors: sums },
+                    (rope_gradient_kind::AnglesOfInput, _) => {
+                        Gradients::AnglesOfInput { x: a, dx: b, angles: sums }
+                    }
+                    (rope_gradient_kind::CosSin, Some(sin)) => {
+                        Gradients::CosSin { x: a, dy: b, cos: sums, sin }
+                    }
+                    (rope_gradient_kind::Channels, Some(sin)) => {
+                        Gradients::Channels { x: a, dy: b, cos: sums, sin }
+                    }
+                    _ => Gradients::Angles { y: a, dy: b, angles: sums },
+                };
+                Ok(rope.gradients(gradients)?)
+            })
+        }
+    })
 }
 
 /// Adds to `out` the gradient of the inverse frequencies, `[axes][heads][pairs]` with the heads of the gradients of
@@ -509,7 +374,7 @@ pub unsafe extern "C" fn rope_pair_gradients_positions(
     })
 }
 
-/// Writes to `total` the sum of all, row by row, head by head, pair by pair: of rope_factor_gradients the gradient of
+/// Writes to `total` the sum of all, row by row, head by head, pair by pair: of rope_gradients the gradient of
 /// the logarithm of one attention factor.
 ///
 /// Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
@@ -541,8 +406,8 @@ pub unsafe extern "C" fn rope_pair_gradients_total(
 
 /// From the gradients of angles and of the logarithms of factors, adds to `cos` and `sin` those of the cos and sin of
 /// each row, in the same shape: with `m = cos^2 + sin^2`, `(cos dlnA - sin dphi) / m` and `(sin dlnA + cos dphi) / m`.
-/// With the tensor before the rotation at hand, rope_cos_sin_gradients has one rounding less and takes any row. `cos`
-/// and `sin` have `len` numbers each. The four arrays are apart.
+/// With the tensor before the rotation at hand, rope_gradients of ROPE_GRADIENT_KIND_COS_SIN has one rounding less and
+/// takes any row. `cos` and `sin` have `len` numbers each. The four arrays are apart.
 ///
 /// Returns ROPE_STATUS_GRADIENT_SHAPE unless factors and rows have the shape of the angles' gradients,
 /// ROPE_STATUS_STORAGE unless `len` is as many, ROPE_STATUS_FULL_WIDTH_ROWS, ROPE_STATUS_ROW_OF_ZEROS where cos and sin
@@ -560,7 +425,7 @@ pub unsafe extern "C" fn rope_pair_gradients_total(
 pub unsafe extern "C" fn rope_pair_gradients_cos_sin(
     angles: *const rope_pair_gradients,
     factors: *const rope_pair_gradients,
-    rows: *const rope_rows,
+    rows: *const rope_angles,
     cos: *mut f64,
     sin: *mut f64,
     len: usize,
@@ -574,43 +439,28 @@ pub unsafe extern "C" fn rope_pair_gradients_cos_sin(
         // from the other three (see `memory`).
         unsafe {
             let (angles, factors) = (read("angles", angles)?, read("factors", factors)?);
-            read("rows", rows)?.with(|rows, regions| {
-                let sums = [
-                    angles.span("angles")?.region(),
-                    factors.span("factors")?.region(),
-                ];
-                let written = [cos.region(), sin.region()];
-                for region in sums.into_iter().chain(written) {
-                    region.apart_from(&regions)?;
-                }
-                let angles = angles.gradients("angles", &sums[1..])?;
-                let factors = factors.gradients("factors", &written)?;
-                let cos = cos.get(&[sums[0], written[1]])?;
-                let sin = sin.get(&sums[..1])?;
-                Ok(angles.cos_sin(&factors, rows, cos, sin)?)
-            })
+            let rows = read("rows", rows)?.rows()?;
+            let regions = rows.regions();
+            let sums = [
+                angles.span("angles")?.region(),
+                factors.span("factors")?.region(),
+            ];
+            let written = [cos.region(), sin.region()];
+            for region in sums.into_iter().chain(written) {
+                region.apart_from(&regions)?;
+            }
+            let angles = angles.gradients("angles", &sums[1..])?;
+            let factors = factors.gradients("factors", &written)?;
+            let cos = cos.get(&[sums[0], written[1]])?;
+            let sin = sin.get(&sums[..1])?;
+            rows.with(|rows| Ok(angles.cos_sin(&factors, rows, cos, sin)?))
         }
     })
 }
 
-/// Numbers to change, and as many to multiply them by.
-///
-/// # Safety
-///
-/// Pointers are null or point to `count` numbers each, and nobody else uses the gradients during `'a`.
-unsafe fn lists<'a>(
-    frequencies: *const f64,
-    gradients: *mut f64,
-    count: usize,
-) -> Result<(&'a [f64], &'a mut [f64]), Failure> {
-    let frequencies = Span::new("frequencies", frequencies, count)?;
-    let gradients = SpanMut::new("gradients", gradients, count)?;
-    // SAFETY: the caller promises it. The gradients become a slice only apart from the frequencies (see `memory`).
-    unsafe { Ok((frequencies.get(), gradients.get(&[frequencies.region()])?)) }
-}
-
-/// Of `f = exp(l)`, frequencies that are learned as logarithms, or of `f = f0 exp(alpha)`: makes the `count` gradients
-/// by `l` or `alpha` of those by `f`, `dl = f df`.
+/// Of `f = r f0`, frequencies that are learned as ratios to fixed ones: makes the `count` gradients by `r` of those by
+/// `f`, `dr = f0 df`. With `f` in place of `f0` they are those by `l` of `f = exp(l)`, frequencies that are learned as
+/// logarithms, or by `alpha` of `f = f0 exp(alpha)`.
 ///
 /// Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
 ///
@@ -622,41 +472,16 @@ unsafe fn lists<'a>(
 ///
 /// Pointers are NULL or point to what they say, for the length of the call.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rope_gradients_to_logarithm(
+pub unsafe extern "C" fn rope_gradients_to_ratio(
     frequencies: *const f64,
     gradients: *mut f64,
     count: usize,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises it.
-        let (frequencies, gradients) = unsafe { lists(frequencies, gradients, count) }?;
-        convert_to_logarithm(frequencies, gradients);
-        Ok(())
-    })
-}
-
-/// Of `f = r f0`, frequencies that are learned as ratios to fixed ones: makes the `count` gradients by `r` of those by
-/// `f`, `dr = f0 df`.
-///
-/// Returns what rope_gradients_to_logarithm returns.
-///
-/// # Threads
-///
-/// As rope_gradients_to_logarithm.
-///
-/// # Safety
-///
-/// As rope_gradients_to_logarithm.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rope_gradients_to_ratio(
-    fixed: *const f64,
-    gradients: *mut f64,
-    count: usize,
-) -> rope_status {
-    status_of(|| {
-        // SAFETY: the caller promises it.
-        let (fixed, gradients) = unsafe { lists(fixed, gradients, count) }?;
-        convert_to_ratio(fixed, gradients);
+        let frequencies = Span::new("frequencies", frequencies, count)?;
+        let gradients = SpanMut::new("gradients", gradients, count)?;
+        // SAFETY: the caller promises it. The gradients become a slice only apart from the frequencies (see `memory`).
+        unsafe { convert_to_ratio(frequencies.get(), gradients.get(&[frequencies.region()])?) };
         Ok(())
     })
 }
@@ -664,15 +489,15 @@ pub unsafe extern "C" fn rope_gradients_to_ratio(
 /// Of `f_i = b^(-i/count)`, frequencies that follow from a learned base: writes its gradient to `gradient`,
 /// `db = sum of -(i / (count b)) f_i df_i`, pair by pair.
 ///
-/// Returns what rope_gradients_to_logarithm returns.
+/// Returns what rope_gradients_to_ratio returns.
 ///
 /// # Threads
 ///
-/// As rope_gradients_to_logarithm; others may read the gradients too.
+/// As rope_gradients_to_ratio; others may read the gradients too.
 ///
 /// # Safety
 ///
-/// As rope_gradients_to_logarithm.
+/// As rope_gradients_to_ratio.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_gradients_to_base(
     base: f64,

@@ -38,7 +38,8 @@ impl rope_grid_indexing {
 /// Pair k of the first half of a head has the magnitude theta^(-2k / pairs) and looks along the head's direction, an
 /// angle in radians; the second half has the same magnitudes and looks a quarter turn further. The directions, one for
 /// each head, are the caller's random numbers of type `number` (ROPE_NUMBER_F32 or ROPE_NUMBER_F64), published as
-/// uniform in [0, 2 pi).
+/// uniform in [0, 2 pi). Without directions (NULL) it is the axial start of rope-vit and timm (rotate=False): every
+/// head has the direction 0, so that the first half of the pairs looks along axis 0 and the second along axis 1.
 ///
 /// Returns ROPE_STATUS_ROTARY_DIM unless `pairs` is even and at most half of ROPE_ROTARY_DIM_MAX, ROPE_STATUS_PARAMETER
 /// for a theta that is not positive and for a direction beyond 2^20, ROPE_STATUS_TOO_FAST, ROPE_STATUS_STORAGE if `len`
@@ -65,6 +66,11 @@ pub unsafe extern "C" fn rope_initial_mixed(
 ) -> rope_status {
     status_of(|| {
         let inverse = SpanMut::new("inverse", inverse, len)?;
+        if directions.is_null() && heads > 0 {
+            // SAFETY: the caller promises it.
+            let inverse = unsafe { inverse.get(&[]) }?;
+            return Ok(rope_models::initial_axial(theta, heads, pairs, inverse)?);
+        }
         // SAFETY: the caller promises it. `inverse` becomes a slice only apart from the directions (see `memory`).
         let (directions, inverse) = unsafe {
             let (directions, region) = Numbers::new("directions", directions, heads, number)?;
@@ -79,34 +85,6 @@ pub unsafe extern "C" fn rope_initial_mixed(
             }
         }
         Ok(())
-    })
-}
-
-/// Writes the frequencies of rope-vit's and timm's axial start (rotate=False), as rope_initial_mixed does with the
-/// direction 0 for all heads: the first half of the pairs looks along axis 0 and the second along axis 1.
-///
-/// Returns what rope_initial_mixed returns.
-///
-/// # Threads
-///
-/// As rope_initial_mixed.
-///
-/// # Safety
-///
-/// As rope_initial_mixed.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rope_initial_axial(
-    theta: f64,
-    heads: usize,
-    pairs: usize,
-    inverse: *mut f32,
-    len: usize,
-) -> rope_status {
-    status_of(|| {
-        let inverse = SpanMut::new("inverse", inverse, len)?;
-        // SAFETY: the caller promises it.
-        let inverse = unsafe { inverse.get(&[]) }?;
-        Ok(rope_models::initial_axial(theta, heads, pairs, inverse)?)
     })
 }
 

@@ -3,15 +3,13 @@
 //! Programs in C and C++ read `include/rope.h`, which is generated from this crate, and link `librope.a` or
 //! `librope.so`. `README.md` shows how.
 //!
-//! - What allocates is a handle: [`rope_frequencies`], [`rope_mixed_frequencies`], [`rope_table`] and
-//!   [`rope_model`].
-//! - Everything else is a plain struct over the caller's memory: [`rope_plan`], [`rope_tensor`], [`rope_rows`],
-//!   [`rope_positions`], [`rope_chain`], [`rope_cache`], [`rope_slots`], [`rope_pair_gradients`].
+//! - What allocates is a handle: [`rope_frequencies`], [`rope_table`] and [`rope_model`].
+//! - Everything else is a plain struct over the caller's memory: [`rope_plan`], [`rope_operand`] (a tensor, or slots of
+//!   a [`rope_cache`]), [`rope_angles`] (rows, or frequencies at positions), [`rope_positions`],
+//!   [`rope_pair_gradients`].
 //! - Firmware allocates nothing: it makes frequencies in memory of its own ([`rope_frequencies_init`]), and fills rows
 //!   where it needs them ([`rope_rows_fill`]).
-//! - The verbs, [`rope_rotate`], [`rope_rotate_qk`], [`rope_rotate_into`] and [`rope_rotate_at`], are the same for
-//!   both. So are those of a chain and a cache, [`rope_chain_rotate`], [`rope_chain_rotate_into_cache`], [`rope_shift`]
-//!   and their like.
+//! - The verbs are rope-core's, [`rope_rotate`] and its like. A prepared one is a [`rope_call`].
 //!
 //! # How a call is made safe
 //!
@@ -30,9 +28,10 @@
     reason = "types have the names that they have in C"
 )]
 
+mod angles;
 mod axes;
 mod cache;
-mod chain;
+mod call;
 #[cfg(feature = "models")]
 mod config;
 mod dialect;
@@ -49,23 +48,24 @@ mod memory;
 mod mixed;
 mod names;
 mod norm;
+mod operand;
 #[cfg(feature = "std")]
 mod outputs;
 mod packed;
 mod plan;
 mod positions;
-mod rotate;
 mod rows;
 mod scale;
 mod scaling;
 mod slots;
 mod status;
-mod tensor;
+mod verbs;
 mod version;
 
+pub use angles::*;
 pub use axes::*;
 pub use cache::*;
-pub use chain::*;
+pub use call::*;
 #[cfg(feature = "models")]
 pub use config::*;
 pub use frequencies::*;
@@ -78,17 +78,17 @@ pub use initial::*;
 pub use mixed::*;
 pub use names::*;
 pub use norm::*;
+pub use operand::*;
 #[cfg(feature = "std")]
 pub use outputs::*;
 pub use plan::*;
 pub use positions::*;
-pub use rotate::*;
 pub use rows::*;
 pub use scale::*;
 pub use scaling::*;
 pub use slots::*;
 pub use status::*;
-pub use tensor::*;
+pub use verbs::*;
 pub use version::*;
 
 /// A static library has to have a panic handler. No call is known to panic.

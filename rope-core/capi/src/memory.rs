@@ -8,8 +8,8 @@
 //! ([`Region::apart_from`]). Of several that are written, each is apart from those before it. What overlaps is refused
 //! with `ROPE_STATUS_MEMORY_OVERLAP`, and nothing is written. Slices that are read may share memory with one another.
 //!
-//! Regions reach from the first byte to the last. Only `rope_rotate_qk` takes tensors that lie between one another, and
-//! it has the slice of one at a time.
+//! Regions reach from the first byte to the last. Only `rope_rotate_qk` and `rope_prepare_qk` take tensors that lie
+//! between one another, and it has the slice of one at a time.
 
 use core::slice;
 
@@ -43,6 +43,9 @@ pub(crate) struct Region {
 }
 
 impl Region {
+    /// No bytes: they overlap nothing.
+    pub(crate) const NONE: Self = Region::bytes("", 0, 0);
+
     /// The bytes of a value; none for null.
     pub(crate) fn of<T>(name: &'static str, value: *const T) -> Self {
         Region {
@@ -78,11 +81,14 @@ impl Region {
     }
 
     /// `ROPE_STATUS_MEMORY_OVERLAP` if it shares a byte with one of the others.
+    #[inline]
     pub(crate) fn apart_from(self, others: &[Region]) -> Result<(), Failure> {
-        match others.iter().find(|other| self.overlaps(**other)) {
-            None => Ok(()),
-            Some(other) => Err(self.overlap(*other, "they must be disjoint")),
+        for other in others {
+            if self.overlaps(*other) {
+                return Err(self.overlap(*other, "they must be disjoint"));
+            }
         }
+        Ok(())
     }
 
     /// The refusal of what is written, and overlaps another.
@@ -118,11 +124,10 @@ impl<T: Plain> Span<T> {
         Ok(Span { name, first, len })
     }
 
-    /// The first `len` of them, if there are more.
+    /// As many in other memory.
     #[inline]
-    pub(crate) fn cut(self, len: usize) -> Self {
-        let len = len.min(self.len);
-        Span { len, ..self }
+    pub(crate) fn at(self, first: *const T) -> Result<Self, Failure> {
+        Span::new(self.name, first, self.len)
     }
 
     pub(crate) fn region(&self) -> Region {
@@ -136,12 +141,9 @@ impl<T: Plain> Span<T> {
     /// They are there, and nobody writes them during `'a`.
     #[inline]
     pub(crate) unsafe fn get<'a>(self) -> &'a [T] {
-        if self.len == 0 {
-            return &[];
-        }
         // SAFETY: `check` has seen that it is not null, aligned, and no longer than memory. The caller promises the
         // rest.
-        unsafe { slice::from_raw_parts(self.first, self.len) }
+        unsafe { elements(self.first, self.len) }
     }
 }
 
@@ -172,6 +174,25 @@ impl<T: Plain> SpanMut<T> {
         Region::bytes(self.name, self.first.addr(), self.len * size_of::<T>())
     }
 
+    /// The elements to read.
+    ///
+    /// # Safety
+    ///
+    /// They are there, and nobody writes them during `'a`.
+    #[inline]
+    pub(crate) unsafe fn read<'a>(self) -> &'a [T] {
+        let SpanMut { name, first, len } = self;
+        // SAFETY: the caller promises it.
+        unsafe {
+            Span {
+                name,
+                first: first.cast_const(),
+                len,
+            }
+            .get()
+        }
+    }
+
     /// The elements, if they share no byte with what is read meanwhile.
     ///
     /// # Safety
@@ -180,12 +201,37 @@ impl<T: Plain> SpanMut<T> {
     #[inline]
     pub(crate) unsafe fn get<'a>(self, read: &[Region]) -> Result<&'a mut [T], Failure> {
         self.region().apart_from(read)?;
-        if self.len == 0 {
-            return Ok(&mut []);
-        }
         // SAFETY: `check` has seen that it is not null, aligned, and no longer than memory; it is apart from what the
         // library reads. The caller promises the rest.
-        Ok(unsafe { slice::from_raw_parts_mut(self.first, self.len) })
+        Ok(unsafe { elements_mut(self.first, self.len) })
+    }
+}
+
+/// Elements of which a pointer and a length were checked before. (If there are none the pointer may be anything.)
+///
+/// # Safety
+///
+/// As [`Span::get`]; the pointer passed [`Span::new`].
+#[inline]
+pub(crate) unsafe fn elements<'a, T: Plain>(first: *const T, len: usize) -> &'a [T] {
+    match len {
+        0 => &[],
+        // SAFETY: the caller promises it.
+        _ => unsafe { slice::from_raw_parts(first, len) },
+    }
+}
+
+/// The same, to write.
+///
+/// # Safety
+///
+/// As [`elements`], and nobody else reads or writes them during `'a`.
+#[inline]
+pub(crate) unsafe fn elements_mut<'a, T: Plain>(first: *mut T, len: usize) -> &'a mut [T] {
+    match len {
+        0 => &mut [],
+        // SAFETY: the caller promises it.
+        _ => unsafe { slice::from_raw_parts_mut(first, len) },
     }
 }
 
@@ -231,6 +277,18 @@ pub(crate) unsafe fn read<T: Plain>(name: &'static str, value: *const T) -> Resu
     Ok(unsafe { value.read() })
 }
 
+/// A struct of the caller's, if it is there, where it is: for a look that ends before anything is written.
+///
+/// # Safety
+///
+/// As [`read`], and nobody writes it during `'a`.
+#[inline(always)]
+pub(crate) unsafe fn look<'a, T: Plain>(value: *const T) -> Option<&'a T> {
+    let there = !value.is_null() && value.is_aligned();
+    // SAFETY: neither null nor misaligned, and any bits are a `T`. The caller promises that it is there.
+    there.then(|| unsafe { &*value })
+}
+
 /// A place for one result, checked before anything is done.
 #[derive(Debug)]
 pub(crate) struct Out<T>(*mut T);
@@ -239,6 +297,12 @@ impl<T> Out<T> {
     pub(crate) fn new(name: &'static str, value: *mut T) -> Result<Self, Failure> {
         place(name, value)?;
         Ok(Out(value))
+    }
+
+    /// The same place for another type, which has room there.
+    pub(crate) fn cast<U>(self) -> Out<U> {
+        const { assert!(size_of::<U>() <= size_of::<T>() && align_of::<U>() <= align_of::<T>()) };
+        Out(self.0.cast())
     }
 
     /// Writes it.

@@ -106,6 +106,17 @@ pub enum rope_element {
 }
 lookup!(rope_element, "element": F32 F16 Bf16);
 
+impl rope_element {
+    /// Bytes of an element.
+    #[inline]
+    pub(crate) fn size(self) -> usize {
+        match self {
+            rope_element::F32 => 4,
+            rope_element::F16 | rope_element::Bf16 => 2,
+        }
+    }
+}
+
 /// The type of position ids, coordinates and inverse frequencies.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +137,15 @@ pub enum rope_number {
 lookup!(rope_number, "number": I32 I64 U32 F32 F64 U64);
 
 impl rope_number {
+    /// Bytes of a number.
+    #[inline]
+    pub(crate) fn size(self) -> usize {
+        match self {
+            rope_number::I32 | rope_number::U32 | rope_number::F32 => 4,
+            rope_number::I64 | rope_number::U64 | rope_number::F64 => 8,
+        }
+    }
+
     /// `ROPE_STATUS_UNKNOWN_VALUE`: numbers of this type are not what the call reads here.
     #[cold]
     pub(crate) fn refused(self, required: &'static str) -> Failure {
@@ -159,6 +179,12 @@ impl rope_angle {
             rope_angle::Exact => Angle::Exact,
             rope_angle::HuggingFaceF32 => Angle::HuggingFaceF32,
         }
+    }
+
+    /// The number of an angle.
+    pub(crate) fn number(angle: Angle) -> i32 {
+        let named = Self::ALL.iter().find(|named| named.angle() == angle);
+        named.map_or(-1, |named| *named as i32)
     }
 }
 
@@ -202,7 +228,11 @@ macro_rules! backends {
 
             fn name(self) -> &'static CStr {
                 match self {
-                    rope_backend::Best => c"best",
+                    rope_backend::Best => {
+                        let best = Backend::best();
+                        let own = |named: &&Self| named.backend() == Some(best);
+                        Self::ALL.iter().find(own).map_or(c"", |named| named.name())
+                    }
                     $(rope_backend::$name => {
                         const NAME: &str = Backend::$name.name();
                         const BYTES: [u8; NAME.len() + 1] = with_nul(NAME);
@@ -251,22 +281,8 @@ pub extern "C" fn rope_backend_available(backend: i32) -> i32 {
     available.into()
 }
 
-/// The fastest backend that this CPU can run. ROPE_BACKEND_BEST stands for it.
-///
-/// # Threads
-///
-/// May be called from any thread at any time. The first call of a process detects the CPU, which takes microseconds.
-#[unsafe(no_mangle)]
-pub extern "C" fn rope_backend_best() -> rope_backend {
-    let best = Some(Backend::best());
-    rope_backend::ALL
-        .iter()
-        .copied()
-        .find(|named| named.backend() == best)
-        .unwrap_or(rope_backend::Best)
-}
-
-/// The name of a backend in lower case; NULL for a number that names no backend. The text is static; do not free it.
+/// The name of a backend in lower case, of ROPE_BACKEND_BEST that of the fastest that this CPU can run; NULL for a
+/// number that names no backend. The text is static; do not free it.
 ///
 /// # Threads
 ///

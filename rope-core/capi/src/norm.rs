@@ -8,7 +8,8 @@ use rope_core::stages::StageOrder;
 use crate::failure::Failure;
 use crate::memory::{Out, Region, Span, plain};
 use crate::names::lookup;
-use crate::rotate::with_element;
+use crate::names::rope_element;
+use crate::operand::with_element;
 use crate::status::{rope_status, status_of};
 
 /// The formulas that models have, each named after the code whose bits it gives. T is the element of the tensor that
@@ -167,7 +168,7 @@ impl rope_weights {
         if self.data.is_null() && self.count == 0 {
             return Ok((None, Region::bytes(name, 0, 0)));
         }
-        with_element!(self.element, E => {
+        with_element!(rope_element::from_c(self.element)?, E => {
             let span = Span::<E>::new(name, self.data.cast(), self.count)?;
             // SAFETY: the caller promises it.
             Ok((Some(Weights::from(unsafe { span.get() })), span.region()))
@@ -208,7 +209,7 @@ pub struct rope_norm {
     /// How squares are summed (`enum rope_norm_sum`).
     pub sum: i32,
     /// Sums of squares that the caller has, where a row is split over ranks: one for each token of each sequence (of
-    /// heads that are normed by themselves one for each head of those). rope_chain_squares makes those of a part.
+    /// heads that are normed by themselves one for each head of those). rope_sum_of_squares makes those of a part.
     /// NULL: they are made.
     pub sums: *const f32,
     /// How many sums. Not 0 where they are given.

@@ -2,93 +2,83 @@
 
 use std::vec::Vec;
 
-use half::{bf16, f16};
 use rope_core::cache::{CacheMut, Slots};
-use rope_core::{Output, Rows, TensorMut};
+use rope_core::internals::AnyTarget;
+use rope_core::{Output, Rows};
 
-use crate::cache::{Names, rope_cache};
-use crate::chain::{chain, rope_chain};
-use crate::memory::{Region, Span, plain, read};
-use crate::names::rope_element;
-use crate::rotate::with_element;
-use crate::rows::rope_rows;
-use crate::slots::rope_slots;
+use crate::angles::{RowsRecord, rope_angles};
+use crate::failure::Failure;
+use crate::memory::{Span, plain, read};
+use crate::operand::{OperandRecord, rope_operand, with_element};
+use crate::plan::rope_plan;
 use crate::status::{rope_status, status_of};
-use crate::tensor::{rope_tensor, rope_tensor_mut};
 
-/// One target of rope_chain_rotate_into_each, and its rows.
+/// One target of rope_rotate_into_each, and its rows.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_output {
-    /// The tensor that is written; NULL: a cache.
-    pub y: *const rope_tensor_mut,
-    /// The cache that is written. Not used with a tensor.
-    pub cache: *const rope_cache,
-    /// The slots in the cache. Not used with a tensor.
-    pub slots: *const rope_slots,
+    /// What is written.
+    pub y: *const rope_operand,
     /// The rows: as many structs as there are groups.
-    pub rows: *const rope_rows,
-    /// Groups of heads in a token of `y`, one after the other, each with all heads of the source and rows of its own:
-    /// vLLM's and sglang's `[tokens][5][heads][head_dim]` is a tensor of `5 * heads` heads in 5 groups. 0 and 1: one.
-    /// Not used with a cache.
+    pub rows: *const rope_angles,
+    /// Groups of heads in a token of a tensor, one after the other, each with all heads of the source and rows of its
+    /// own: vLLM's and sglang's `[tokens][5][heads][head_dim]` is a tensor of `5 * heads` heads in 5 groups. 0 and 1:
+    /// one. Not used with a cache.
     pub groups: usize,
 }
 plain!(rope_output);
 
 impl rope_output {
-    /// The rows of its groups.
+    /// The target, and the rows of its groups.
     ///
     /// # Safety
     ///
-    /// `rows` is null or points to as many structs.
-    unsafe fn groups(&self) -> Result<Vec<rope_rows>, crate::failure::Failure> {
-        let count = if self.y.is_null() {
-            1
-        } else {
-            self.groups.max(1)
-        };
+    /// Pointers, also those in structs, are null or point to what they say.
+    unsafe fn records(&self) -> Result<(OperandRecord, Vec<RowsRecord>), Failure> {
         // SAFETY: the caller promises it.
-        Ok(unsafe { Span::new("rows", self.rows, count)?.get() }.to_vec())
+        unsafe {
+            let target = read("y", self.y)?.record("y")?;
+            let groups = match target {
+                OperandRecord::Tensor(_) => self.groups.max(1),
+                OperandRecord::Slots(_) => 1,
+            };
+            let rows = Span::new("rows", self.rows, groups)?.get().iter();
+            let rows: Result<_, _> = rows.map(|rows| rows.rows()).collect();
+            Ok((target, rows?))
+        }
     }
-}
-
-/// A target as the caller describes it.
-#[allow(clippy::large_enum_variant, reason = "a call has a few of them")]
-enum GivenTarget<'a> {
-    Tensor(rope_tensor_mut),
-    Cache(rope_cache, Slots<'a>),
 }
 
 /// A target as rope-core takes it.
 #[allow(clippy::large_enum_variant, reason = "a call has a few of them")]
-enum WritableTarget<'a> {
-    F32(TensorMut<'a, f32>),
-    F16(TensorMut<'a, f16>),
-    Bf16(TensorMut<'a, bf16>),
+enum Writable<'a> {
+    Tensor(AnyTarget<'a>),
     Cache(CacheMut<'a>, Slots<'a>),
 }
 
-/// Runs a chain from one tensor into several targets, tensors and caches, each by rows of its own: a call of
-/// rope_chain_rotate_into or rope_chain_rotate_into_cache for each of the `count` outputs, which together read the
-/// source once. All of them are checked before any is written.
+/// Runs a plan from one tensor into several targets, tensors and caches, each by rows of its own: a call of
+/// rope_rotate_into for each of the `count` outputs, which together read the source once. All of them are checked
+/// before any is written. The five queries of Dual Chunk Attention, whose ids are `dual_chunk` of positions, are one
+/// call.
 ///
-/// Targets must not overlap each other, the source or the rows, from the first byte to the last of each.
-/// Tensors that lie between one another are groups of heads of one.
+/// Targets must not overlap each other, the source or the rows, from the first byte to the last of each. Tensors that
+/// lie between one another are groups of heads of one.
 ///
-/// Returns what rope_chain_rotate_into and rope_chain_rotate_into_cache return. No target is written then. The call
-/// allocates, and cannot report a lack of memory: the process ends.
+/// Returns what rope_rotate_into returns, ROPE_STATUS_OPERAND for a source that is a cache, ROPE_STATUS_ANGLES for
+/// frequencies at positions. No target is written then. The call allocates, and cannot report a lack of memory: the
+/// process ends.
 ///
 /// # Threads
 ///
-/// As rope_chain_rotate_into_cache.
+/// As rope_rotate_into.
 ///
 /// # Safety
 ///
 /// As rope_rotate.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rope_chain_rotate_into_each(
-    chain: *const rope_chain,
-    x: *const rope_tensor,
+pub unsafe extern "C" fn rope_rotate_into_each(
+    plan: *const rope_plan,
+    x: *const rope_operand,
     outputs: *const rope_output,
     count: usize,
 ) -> rope_status {
@@ -96,74 +86,62 @@ pub unsafe extern "C" fn rope_chain_rotate_into_each(
         // SAFETY: the caller promises all of it. A target becomes a slice only apart from all that is read and from the
         // targets before it (see `memory`).
         unsafe {
-            let (chain, used) = self::chain(chain)?;
-            let x = read("x", x)?;
+            let plan = read("plan", plan)?.record()?;
+            let x = read("x", x)?.tensor("x")?;
             let outputs = Span::new("outputs", outputs, count)?.get().to_vec();
+            let records: Result<Vec<_>, _> =
+                outputs.iter().map(|output| output.records()).collect();
+            let records = records?;
 
-            // All structs, and the regions of all that is read.
-            let mut taken = Vec::from(used);
-            taken.push(x.region("x")?);
-            let (mut tables, mut groups, mut described) = (Vec::new(), Vec::new(), Vec::new());
-            for output in &outputs {
-                let given = output.groups()?;
-                groups.push(given.len());
-                for rows in given {
-                    let (table, ids, regions) = rows.table()?;
-                    tables.push((table, ids));
-                    taken.extend(regions);
+            let mut taken = Vec::from(plan.used()?);
+            taken.push(x.region());
+            for (target, rows) in &records {
+                taken.extend(target.regions()?.read);
+                taken.extend(rows.iter().flat_map(RowsRecord::regions));
+            }
+            for (target, _) in &records {
+                for written in target.regions()?.memory {
+                    written.apart_from(&taken)?;
+                    taken.push(written);
                 }
-                described.push(if output.y.is_null() {
-                    let cache = read("cache", output.cache)?;
-                    let (slots, listed) = read("slots", output.slots)?.slots()?;
-                    taken.push(cache.given(Names::CACHE)?);
-                    taken.extend(listed);
-                    GivenTarget::Cache(cache, slots)
-                } else {
-                    GivenTarget::Tensor(read("y", output.y)?)
-                });
             }
-            let mut rows = Vec::new();
-            for (table, ids) in &tables {
-                rows.push(match ids {
-                    Some(ids) => table.gather(*ids)?,
-                    None => table.clone(),
-                });
+            let mut tables: Vec<Vec<Rows<'_>>> = Vec::new();
+            for (_, rows) in &records {
+                tables.push(rows.iter().map(|rows| rows.table()).collect());
             }
-
+            let mut groups: Vec<Vec<Rows<'_>>> = Vec::new();
+            for ((_, rows), tables) in records.iter().zip(&tables) {
+                let mut own = Vec::new();
+                for (rows, table) in rows.iter().zip(tables) {
+                    own.push(match rows.ids()? {
+                        Some(ids) => table.gather(ids)?,
+                        None => table.clone(),
+                    });
+                }
+                groups.push(own);
+            }
             let mut targets = Vec::new();
-            for target in described {
+            for (target, _) in &records {
                 targets.push(match target {
-                    GivenTarget::Cache(cache, slots) => {
-                        let (cache, regions) = cache.writable(Names::CACHE, &[&taken])?;
-                        taken.extend(regions);
-                        WritableTarget::Cache(cache, slots)
-                    }
-                    GivenTarget::Tensor(y) => {
-                        let read: &[&[Region]] = &[&taken];
-                        let target = match rope_element::from_c(y.element)? {
-                            rope_element::F32 => WritableTarget::F32(y.tensor("y", read)?),
-                            rope_element::F16 => WritableTarget::F16(y.tensor("y", read)?),
-                            rope_element::Bf16 => WritableTarget::Bf16(y.tensor("y", read)?),
-                        };
-                        taken.push(y.region("y")?);
-                        target
+                    OperandRecord::Tensor(y) => Writable::Tensor(y.target()?),
+                    OperandRecord::Slots(y) => {
+                        Writable::Cache(y.cache.write()?, y.slots.slots()?.0)
                     }
                 });
             }
-            let mut left: &[Rows<'_>] = &rows;
             let mut outputs = Vec::new();
-            for (target, groups) in targets.iter_mut().zip(groups) {
-                let (own, rest) = left.split_at(groups);
-                left = rest;
-                outputs.push(match target {
-                    WritableTarget::F32(y) => Output::head_groups(y, own),
-                    WritableTarget::F16(y) => Output::head_groups(y, own),
-                    WritableTarget::Bf16(y) => Output::head_groups(y, own),
-                    WritableTarget::Cache(cache, slots) => Output::cache(cache, *slots, &own[0]),
+            for (target, own) in targets.iter_mut().zip(&groups) {
+                outputs.extend(match target {
+                    Writable::Tensor(AnyTarget::F32(y)) => Some(Output::head_groups(y, own)),
+                    Writable::Tensor(AnyTarget::F16(y)) => Some(Output::head_groups(y, own)),
+                    Writable::Tensor(AnyTarget::Bf16(y)) => Some(Output::head_groups(y, own)),
+                    Writable::Tensor(AnyTarget::Slots(_)) => None,
+                    Writable::Cache(cache, slots) => Some(Output::cache(cache, *slots, &own[0])),
                 });
             }
+            let plan = plan.with_stages()?;
             with_element!(x.element, E => {
-                Ok(chain.rotate_into_each(&x.tensor::<E>("x")?, &mut outputs)?)
+                Ok(plan.rotate_into_each(&x.read::<E>()?, &mut outputs)?)
             })
         }
     })

@@ -1,6 +1,6 @@
 //! Two tensors that lie between one another in one buffer: whether they share a byte.
 
-use crate::tensor::rope_layout;
+use crate::operand::rope_layout;
 
 /// Whether two tensors of one element type are parts of one packed row that is tokens-major, neither of them empty; the
 /// second begins `ahead` bytes after the first, or before it. [`Nest::sharing`] finds the same, and more, in 350 to 500

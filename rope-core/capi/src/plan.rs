@@ -1,15 +1,29 @@
-//! The plan.
+//! The plan: a rotation, and the stages beside it.
+
+use core::ffi::c_void;
 
 use rope_core::Rope;
+use rope_core::stages::{LinearStages, WithStages};
 
 use crate::failure::Failure;
-use crate::memory::plain;
+use crate::hadamard::rope_hadamard;
+use crate::memory::{Region, plain, read};
 use crate::names::{rope_backend, rope_direction, rope_pairing};
+use crate::norm::rope_norm;
+use crate::scale::rope_scale;
 
-/// A plan: pairing, direction, backend. It is a plain value, which every call looks up anew; that takes nanoseconds.
+/// A plan: what happens to heads. It is a plain value, which every checked call looks up anew; that takes nanoseconds.
 ///
-/// A plan with everything but `pairing` at zero, {ROPE_PAIRING_HALF, 0, 0, 0}, rotates forward, keeps the pairing,
-/// and takes the fastest backend.
+/// A plan with everything but `pairing` at zero, {ROPE_PAIRING_HALF, 0, 0, 0, 0, 0, NULL, NULL, NULL}, rotates forward,
+/// keeps the pairing, takes the fastest backend, and does nothing else. With stages it does all that stands between a
+/// projection and the attention:
+///
+/// read -> norm -> scale -> rotate -> norm -> scale -> transform -> write
+///
+/// The norm and the scale stand on either side; the Hadamard transform is the last stage, and the first one of what is
+/// read from a cache, which it undoes. Between the stages a value is a float; a norm, a scale and the plan say where it
+/// is rounded to the element of what is read. With stages a head has at most 2048 channels. The bits are the same on
+/// every backend.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_plan {
@@ -22,10 +36,46 @@ pub struct rope_plan {
     pub direction: i32,
     /// The instruction set (`enum rope_backend`).
     pub backend: i32,
+    /// Other than 0: what follows the rotation (a norm, a scale, a transform, a quantized format) takes its float as it
+    /// is. Otherwise that is rounded to the element of what is read first, which gives the bits of separate passes.
+    pub without_rounding: i32,
+    /// The first channel of a head that rotates (multi-head latent attention). Norms span the whole head.
+    pub first_channel: usize,
+    /// The norm; NULL: none.
+    pub norm: *const rope_norm,
+    /// The scale; NULL: none.
+    pub scale: *const rope_scale,
+    /// The Hadamard transform; NULL, or one of zeros: none.
+    pub hadamard: *const rope_hadamard,
 }
 plain!(rope_plan);
 
 impl rope_plan {
+    /// All zeros.
+    #[cfg(feature = "models")]
+    pub(crate) const NONE: Self = rope_plan {
+        pairing: 0,
+        output_pairing: 0,
+        direction: 0,
+        backend: 0,
+        without_rounding: 0,
+        first_channel: 0,
+        norm: core::ptr::null(),
+        scale: core::ptr::null(),
+        hadamard: core::ptr::null(),
+    };
+
+    /// A plan that rotates forward, and does nothing else.
+    #[cfg(feature = "models")]
+    pub(crate) fn forward(input: rope_pairing, output: rope_pairing) -> Self {
+        rope_plan {
+            pairing: input as i32,
+            output_pairing: output as i32,
+            ..rope_plan::NONE
+        }
+    }
+
+    /// The rotation.
     #[inline]
     pub(crate) fn rope(&self) -> Result<Rope, Failure> {
         let pairing = rope_pairing::from_c(self.pairing)?;
@@ -36,9 +86,211 @@ impl rope_plan {
         let rope = Rope::new(pairing.pairing())
             .output_pairing(output.pairing())
             .direction(rope_direction::from_c(self.direction)?.direction());
-        Ok(match rope_backend::from_c(self.backend)?.backend() {
+        let rope = match rope_backend::from_c(self.backend)?.backend() {
             None => rope,
             Some(backend) => rope.backend(backend)?,
+        };
+        Ok(match self.first_channel {
+            0 => rope,
+            first => rope.window(first),
         })
+    }
+
+    /// Whether the plan has no stages.
+    #[inline(always)]
+    pub(crate) fn is_bare(&self) -> bool {
+        let pointers = [
+            self.norm.cast::<u8>(),
+            self.scale.cast(),
+            self.hadamard.cast(),
+        ];
+        pointers.iter().all(|pointer| pointer.is_null()) && self.without_rounding == 0
+    }
+
+    /// A copy of the plan and of the structs that it points to.
+    ///
+    /// # Safety
+    ///
+    /// Each pointer is null or points to its struct.
+    #[inline]
+    pub(crate) unsafe fn record(&self) -> Result<PlanRecord, Failure> {
+        let rope = self.rope()?;
+        let stages = match self.is_bare() {
+            true => None,
+            // SAFETY: the caller promises it.
+            false => Some(unsafe { self.stages() }?),
+        };
+        Ok(PlanRecord { rope, stages })
+    }
+
+    /// # Safety
+    ///
+    /// As [`rope_plan::record`].
+    #[inline(never)]
+    unsafe fn stages(&self) -> Result<StagesRecord, Failure> {
+        // SAFETY: the caller promises it.
+        unsafe {
+            let stages = StagesRecord {
+                norm: optional("norm", self.norm)?,
+                scale: optional("scale", self.scale)?,
+                hadamard: optional("hadamard", self.hadamard)?,
+                without_rounding: self.without_rounding != 0,
+            };
+            // All numbers name something.
+            stages.used()?;
+            Ok(stages)
+        }
+    }
+}
+
+/// # Safety
+///
+/// The pointer is null or points to the struct.
+unsafe fn optional<T: crate::memory::Plain>(
+    name: &'static str,
+    value: *const T,
+) -> Result<Option<T>, Failure> {
+    match value.is_null() {
+        true => Ok(None),
+        // SAFETY: the caller promises it.
+        false => Ok(Some(unsafe { read(name, value) }?)),
+    }
+}
+
+/// A plan without pointers to structs: lists that its stages read are where they were.
+#[derive(Clone, Copy)]
+pub(crate) struct PlanRecord {
+    pub(crate) rope: Rope,
+    pub(crate) stages: Option<StagesRecord>,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct StagesRecord {
+    pub(crate) norm: Option<rope_norm>,
+    scale: Option<rope_scale>,
+    hadamard: Option<rope_hadamard>,
+    without_rounding: bool,
+}
+
+impl StagesRecord {
+    /// The bytes that the stages read.
+    pub(crate) fn used(&self) -> Result<[Region; 4], Failure> {
+        let mut regions = [Region::NONE; 4];
+        // SAFETY: the slices end here.
+        unsafe {
+            if let Some(scale) = &self.scale {
+                regions[3] = scale.scale()?.1;
+            }
+            if let Some(hadamard) = &self.hadamard {
+                hadamard.hadamard()?;
+            }
+            if let Some(norm) = &self.norm {
+                let (_, [weight, bias, sums]) = norm.norm()?;
+                [regions[0], regions[1], regions[2]] = [weight, bias, sums];
+            }
+        }
+        Ok(regions)
+    }
+
+    /// The stages but for the norm.
+    ///
+    /// # Safety
+    ///
+    /// The lists are there, and nobody writes them during `'a`.
+    unsafe fn without_norm<'a>(&self, rope: Rope) -> Result<Rope<LinearStages<'a>>, Failure> {
+        let mut plan = Rope::<LinearStages<'_>>::from(rope);
+        if let Some(scale) = &self.scale {
+            // SAFETY: the caller promises it.
+            plan = plan.scale(unsafe { scale.scale() }?.0);
+        }
+        if let Some(hadamard) = &self.hadamard
+            && let Some(hadamard) = hadamard.hadamard()?
+        {
+            plan = plan.hadamard(hadamard);
+        }
+        if self.without_rounding {
+            plan = plan.without_rounding();
+        }
+        Ok(plan)
+    }
+}
+
+impl PlanRecord {
+    /// The same plan with weights and biases elsewhere; null: where they are.
+    ///
+    /// # Safety
+    ///
+    /// Pointers are null or point to as many as the norm has.
+    pub(crate) unsafe fn at(
+        &self,
+        weight: *const c_void,
+        bias: *const c_void,
+    ) -> Result<Self, Failure> {
+        let mut record = *self;
+        if let Some(StagesRecord {
+            norm: Some(norm), ..
+        }) = &mut record.stages
+        {
+            if !weight.is_null() {
+                norm.weight.data = weight;
+            }
+            if !bias.is_null() {
+                norm.bias.data = bias;
+            }
+            // SAFETY: the slices end here.
+            unsafe { norm.norm() }?;
+        }
+        Ok(record)
+    }
+
+    /// The bytes that the stages read.
+    #[inline]
+    pub(crate) fn used(&self) -> Result<[Region; 4], Failure> {
+        match &self.stages {
+            None => Ok([Region::NONE; 4]),
+            Some(stages) => stages.used(),
+        }
+    }
+
+    /// The plan with all of its stages.
+    ///
+    /// # Safety
+    ///
+    /// The lists are there, and nobody writes them during `'a`.
+    #[inline(never)]
+    pub(crate) unsafe fn with_stages<'a>(&self) -> Result<Rope<WithStages<'a>>, Failure> {
+        let Some(stages) = &self.stages else {
+            return Ok(self.rope.into());
+        };
+        // SAFETY: the caller promises it.
+        unsafe {
+            let plan = Rope::<WithStages<'_>>::from(stages.without_norm(self.rope)?);
+            Ok(match &stages.norm {
+                None => plan,
+                Some(norm) => plan.norm(norm.norm()?.0),
+            })
+        }
+    }
+
+    /// The rotation of a plan without stages.
+    pub(crate) fn bare(&self) -> Result<Rope, Failure> {
+        match self.stages {
+            None => Ok(self.rope),
+            Some(_) => Err(Failure::NotLinear),
+        }
+    }
+
+    /// The plan, if it has no norm.
+    ///
+    /// # Safety
+    ///
+    /// As [`PlanRecord::with_stages`].
+    pub(crate) unsafe fn linear<'a>(&self) -> Result<Rope<LinearStages<'a>>, Failure> {
+        match &self.stages {
+            None => Ok(self.rope.into()),
+            Some(stages) if stages.norm.is_some() => Err(Failure::NotLinear),
+            // SAFETY: the caller promises it.
+            Some(stages) => unsafe { stages.without_norm(self.rope) },
+        }
     }
 }

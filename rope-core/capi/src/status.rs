@@ -42,7 +42,7 @@ pub enum rope_status {
     Overlap = 22,
     /// rotary_dim is odd, zero or too large, or the scaling or the axes need another.
     RotaryDim = 23,
-    /// The rows rotate more channels than a head has.
+    /// The rows rotate more channels than a head has, from the first that rotates on.
     RotaryDimExceedsHead = 24,
     /// Values are not a whole number of rows.
     RowsLength = 25,
@@ -93,7 +93,7 @@ pub enum rope_status {
     Offsets = 41,
     /// Rows of more bytes than memory can have.
     RowsTooLong = 42,
-    /// A row is longer than what rope_rotate_at keeps on the stack: more than 2048 values.
+    /// A row is longer than what a call keeps on the stack that makes its rows: more than 2048 values.
     RotaryDimOnStack = 43,
     /// A configuration is not JSON, or not an object.
     Json = 44,
@@ -156,7 +156,7 @@ pub enum rope_status {
     HadamardBlock = 78,
     /// The block of a Hadamard transform does not divide a head.
     HadamardHead = 79,
-    /// A shift or a backward pass of a chain with a norm.
+    /// A rotation in a cache, or a backward pass, of a plan with a norm.
     NotLinear = 80,
     /// Keys were to be moved between positions that are coordinates.
     NoInteger = 60,
@@ -170,6 +170,10 @@ pub enum rope_status {
     GradientShape = 63,
     /// cos and sin of a row are both zero.
     RowOfZeros = 64,
+    /// An operand is a cache, and the call takes tensors.
+    Operand = 89,
+    /// Angles are frequencies at positions, and the call takes rows.
+    Angles = 90,
     /// The bytes are no GGUF file, or do not have what its rotation depends on.
     Gguf = 88,
     /// Refused by rope-core for a reason that this header has no name for.
@@ -239,7 +243,7 @@ statuses! {
     OutOfBounds = c"a layout reaches past the memory of the tensor or cache": OutOfBounds CacheMemory,
     Overlap = c"strides let elements overlap that must be distinct": Overlap,
     RotaryDim = c"rotary_dim is odd, zero or too large, or not what the scaling or the axes need": RotaryDim,
-    RotaryDimExceedsHead = c"the rows rotate more channels than a head has": RotaryDimExceedsHead,
+    RotaryDimExceedsHead = c"the rows rotate more channels than a head has, or begin beyond it": RotaryDimExceedsHead Range,
     RowsLength = c"the values are not a whole number of rows": CosSinLength RowsShape,
     RowWidth = c"a row of cos has neither a value for each pair nor each of them twice": RowWidth,
     RowCount = c"neither one row per token nor one per token of every sequence": RowCount,
@@ -295,17 +299,19 @@ statuses! {
     CenteredSums = c"a norm that is centered takes no given sums": CenteredSums,
     HadamardBlock = c"a block of a Hadamard transform is no power of two from 2 to 2048": HadamardBlock,
     HadamardHead = c"the block of a Hadamard transform does not divide a head": HadamardHead,
-    NotLinear = c"a chain with a norm has neither a shift nor a backward pass": NormInCache,
+    NotLinear = c"a plan with a norm has neither a shift nor a backward pass": NormInCache,
     NoInteger = c"keys are moved between integer positions, not coordinates": NotAnInteger,
     BackwardDirection = c"a backward pass is that of a plan that rotates forward": BackwardDirection,
     GradientPairing = c"gradients of cos and sin require a plan with one pairing": GradientPairing,
     GradientHeads = c"gradients have one head, or those of the tensor": GradientHeads,
     GradientShape = c"gradients have the shape of the rows, and of other gradients": GradientShape,
+    Operand = c"the call takes tensors, and an operand is a cache",
+    Angles = c"the call takes rows, and the angles are frequencies at positions",
     RowOfZeros = c"cos and sin of a row are both zero": RowOfZeros,
     Gguf = c"the bytes are no GGUF file, or do not have what its rotation depends on"
         => GgufFile TensorData SplitFile,
     // No call of this API meets these.
-    Refused = c"refused": ShapeElements Range PartsInterleave AlreadyGathered RowRange
+    Refused = c"refused": ShapeElements PartsInterleave AlreadyGathered RowRange
         => FreqFactors Window,
 }
 
@@ -346,6 +352,8 @@ impl Failure {
             Failure::ModelHead { .. } => rope_status::ModelHead,
             Failure::PositionRange { .. } => rope_status::PositionRange,
             Failure::NotLinear => rope_status::NotLinear,
+            Failure::NotATensor { .. } => rope_status::Operand,
+            Failure::NotRows => rope_status::Angles,
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Which version this is.
 
-use core::ffi::{CStr, c_char};
-
 /// The major version of the header. It counts incompatible changes.
 pub const ROPE_VERSION_MAJOR: u32 = 0;
 
@@ -10,8 +8,6 @@ pub const ROPE_VERSION_MINOR: u32 = 1;
 
 /// The patch version of the header. It counts repairs.
 pub const ROPE_VERSION_PATCH: u32 = 0;
-
-const TEXT: &CStr = c"0.1.0";
 
 /// The version of the library: major * 1000000 + minor * 1000 + patch.
 ///
@@ -24,14 +20,4 @@ const TEXT: &CStr = c"0.1.0";
 #[unsafe(no_mangle)]
 pub extern "C" fn rope_version() -> u32 {
     ROPE_VERSION_MAJOR * 1_000_000 + ROPE_VERSION_MINOR * 1_000 + ROPE_VERSION_PATCH
-}
-
-/// The version of the library as text, "major.minor.patch". The text is static; do not free it.
-///
-/// # Threads
-///
-/// May be called from any thread at any time.
-#[unsafe(no_mangle)]
-pub extern "C" fn rope_version_string() -> *const c_char {
-    TEXT.as_ptr()
 }

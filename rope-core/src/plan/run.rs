@@ -1,4 +1,4 @@
-//! The way from a checked call to its passes and executors.
+//! From a checked call to its passes and executors.
 
 use super::Rope;
 use super::at::MakeFns;
@@ -14,15 +14,14 @@ use crate::describe::tensor::BytesMut;
 use crate::execute::choose;
 use crate::execute::lines;
 use crate::kernel::line::{Line, LineRows, MoreTokens, SourceLine};
-use crate::pass::threads::Threads;
 use crate::pass::{IoFormats, Operand, OperandMut, PartOfCall, Pass};
 
-/// The name of a call on threads, each part of which has its own executor.
+/// The name of a call on threads; each of its parts has its own executor.
 const ON_THREADS: &str = "parallel";
 
 impl<S: Lower> Rope<S> {
-    /// Runs the plan from a source into a target. (Not inlined: each pair of elements would have it, 6 KB of
-    /// librope.so.)
+    /// Runs the plan from a source into a target. Not inlined: each pair of elements would have a copy, 6 KB of
+    /// librope.so.
     #[inline(never)]
     pub(super) fn run_into(
         &self,
@@ -64,7 +63,7 @@ impl<'p> Rope<Lowered<'p>> {
         Ok(())
     }
 
-    /// Rotates heads that stay in the slots of a cache.
+    /// Rotates cached heads in their slots.
     #[inline(never)]
     pub(super) fn in_slots(
         &self,
@@ -97,7 +96,7 @@ impl<'p> Rope<Lowered<'p>> {
             return Ok(());
         }
         self.or_with(other, |plan| {
-            plan.run_checked_between(checked, source, target, true);
+            plan.run_checked_between(checked, &source.operand(), &mut target.operand(), true);
         });
         Ok(())
     }
@@ -116,7 +115,7 @@ impl<'p> Rope<Lowered<'p>> {
         match self.threads().filter(|_| runs) {
             None => part(PartOfCall::whole(checked.shape), x),
             Some(threads) => {
-                // A norm over all heads of a token needs them at once.
+                // A norm over all heads of a token reads them together.
                 let by_heads = !self.stages.norms_tokens();
                 (threads.tensor)(self.tuning, checked.shape, by_heads, x, &|of, x| {
                     part(of, x);
@@ -126,7 +125,7 @@ impl<'p> Rope<Lowered<'p>> {
         }
     }
 
-    /// The same in the slots of a cache.
+    /// Runs a checked call in the slots of a cache, if it `runs`; returns the name of its executor.
     #[inline(always)]
     pub(super) fn run_in_slots(
         &self,
@@ -149,13 +148,13 @@ impl<'p> Rope<Lowered<'p>> {
         }
     }
 
-    /// The same from a source into a target.
+    /// Runs a checked call from a source into a target, if it `runs`; returns the name of its executor.
     #[inline(always)]
     pub(super) fn run_checked_between(
         &self,
         checked: &Checked<'_>,
-        source: &SourceKind<'_>,
-        target: &mut TargetKind<'_>,
+        source: &Operand<'_>,
+        target: &mut OperandMut<'_, '_>,
         runs: bool,
     ) -> &'static str {
         let part = |of, source: &Operand<'_>, target: &mut OperandMut<'_, '_>| {
@@ -164,43 +163,36 @@ impl<'p> Rope<Lowered<'p>> {
             })
         };
         let Some(threads) = self.threads().filter(|_| runs) else {
-            let whole = PartOfCall::whole(checked.shape);
-            return part(whole, &source.operand(), &mut target.operand());
+            return part(PartOfCall::whole(checked.shape), source, target);
         };
         let part = |of: PartOfCall, target: &mut OperandMut<'_, '_>| {
             let layout;
-            let source = &match source.operand() {
+            let source = match source {
                 Operand::Tensor(x, element) => {
                     layout = of.of_tensor(x.layout);
-                    Operand::Tensor(x.within(&layout), element)
+                    &Operand::Tensor(x.within(&layout), element)
                 }
                 slots => slots,
             };
             part(of, source, target);
         };
         match target {
-            TargetKind::Tensor(y, element) => {
-                // A slot is where the first head of its token is.
-                let of_tensor = matches!(source, SourceKind::Tensor(_));
+            OperandMut::Tensor(y, element) => {
+                // The address of a slot is that of the first head of its token.
+                let of_tensor = matches!(source, Operand::Tensor(..));
                 let by_heads = of_tensor && !self.stages.norms_tokens();
                 let element = *element;
                 (threads.tensor)(self.tuning, checked.shape, by_heads, y, &|of, y| {
                     part(of, &mut OperandMut::Tensor(y, element));
                 });
             }
-            TargetKind::Slots(slots) => {
+            OperandMut::Cache(slots) => {
                 (threads.slots)(self.tuning, checked.shape, slots, &|of, slots| {
                     part(of, &mut OperandMut::Cache(slots));
                 });
             }
         }
         ON_THREADS
-    }
-
-    /// The functions that run calls of a parallel plan on threads.
-    #[inline(always)]
-    fn threads(&self) -> Option<&'static Threads> {
-        self.detour?.0.threads
     }
 
     /// Runs `run` with the plan, or with a copy that has other stages.
@@ -212,8 +204,8 @@ impl<'p> Rope<Lowered<'p>> {
         }
     }
 
-    /// Visits the passes of a part of a checked call: one, or where it makes rows itself, one for each block of them.
-    /// Returns what the last one returned.
+    /// Visits the passes of a part of a checked call: one, or one per block of rows if the call makes its rows. Returns
+    /// the result of the last one.
     #[inline(always)]
     pub(super) fn passes(
         &self,
@@ -233,8 +225,8 @@ impl<'p> Rope<Lowered<'p>> {
         })
     }
 
-    /// Rotates one token whose heads share a row into its slot by one kernel, if there is one: a line, for which
-    /// neither a pass nor a walk is built.
+    /// Rotates one token with a shared row into its slot by one kernel, if there is one: a single line, without a pass
+    /// or a walk.
     #[inline]
     fn rotate_token_into_slot(
         &self,
@@ -291,7 +283,7 @@ impl<'p> Rope<Lowered<'p>> {
         true
     }
 
-    /// Visits the passes of a call that makes its rows itself: one for each block of them.
+    /// Visits the passes of a call that makes its rows, one per block of them.
     #[inline(never)]
     fn made_passes(
         &self,

@@ -4,13 +4,13 @@
 //! memory. That is all that a caller is asked to promise, so everything else may be anything.
 
 use std::ffi::{CStr, c_char, c_void};
-use std::mem::zeroed;
 use std::ptr::{null, null_mut};
 
 use rope::*;
 
 use super::frequencies::number;
 use crate::Source;
+use crate::c::{full_rows, in_slots, moved_by, moved_from, strided_rows, tensor_at, zero};
 use crate::gguf::{File, Value};
 
 const FLOATS: usize = 2048;
@@ -31,17 +31,17 @@ const PLACE: usize = ROPE_FREQUENCIES_HEAD + 5 * ROPE_FREQUENCIES_CHUNK;
 struct World {
     /// Tensors, rows, ids and lists lie here, over one another.
     memory: Box<[f64; FLOATS / 2]>,
-    /// Where frequencies are placed; each is in use by the handle beside it.
+    /// The storage of frequencies; each is in use by the handle beside it.
     places: [(Box<[u8; PLACE]>, *mut rope_frequencies); PLACES],
     owned: Vec<*mut rope_frequencies>,
     /// The same for mixed frequencies.
-    mixed_place: (Box<[u8; PLACE]>, *mut rope_mixed_frequencies),
-    mixed_owned: Vec<*mut rope_mixed_frequencies>,
+    mixed_place: (Box<[u8; PLACE]>, *mut rope_frequencies),
+    mixed_owned: Vec<*mut rope_frequencies>,
     tables: Vec<*mut rope_table>,
-    /// What is no handle.
+    /// A pointer that is no handle.
     garbage: Box<[[u64; 8]; 32]>,
     /// The last rows that a call has described, if what they point to is still there.
-    rows: Option<rope_rows>,
+    rows: Option<rope_angles>,
 }
 
 /// Calls in any order: none crashes, each answers with a status that has a message, and what is refused leaves every
@@ -83,7 +83,7 @@ pub fn calls(source: &mut Source<'_>) {
     }
     for frequencies in world.mixed_owned.drain(..) {
         // SAFETY: frequencies that are freed once.
-        let status = unsafe { rope_mixed_frequencies_free(frequencies) };
+        let status = unsafe { rope_frequencies_free(frequencies) };
         assert_eq!(status, rope_status::Ok);
     }
     for frequencies in world.owned.drain(..) {
@@ -120,7 +120,7 @@ enum Call {
     ChainInto,
     Squares,
     IntoCache,
-    IntoCaches,
+    Prepared,
     IntoEach,
     FromCache,
     Shift,
@@ -167,7 +167,8 @@ const CALLS: &[Call] = &[
     Call::Squares,
     Call::IntoCache,
     Call::IntoCache,
-    Call::IntoCaches,
+    Call::Prepared,
+    Call::Prepared,
     Call::IntoEach,
     Call::FromCache,
     Call::Shift,
@@ -182,29 +183,6 @@ const CALLS: &[Call] = &[
     Call::MixedRows,
     Call::MixedAt,
     Call::InitialOrGrid,
-];
-
-type LayoutCall = unsafe extern "C" fn(*mut rope_layout, usize, usize, usize, usize) -> rope_status;
-
-/// rope_layout_thd, whose sequences are in its tokens.
-unsafe extern "C" fn packed(
-    layout: *mut rope_layout,
-    batch: usize,
-    tokens: usize,
-    heads: usize,
-    head_dim: usize,
-) -> rope_status {
-    // SAFETY: the pointer is as the caller has it.
-    unsafe { rope_layout_thd(layout, batch.wrapping_mul(tokens), heads, head_dim) }
-}
-
-/// All calls that fill in a layout, and none.
-const LAYOUTS: &[Option<LayoutCall>] = &[
-    Some(rope_layout_bshd),
-    Some(rope_layout_bhsd),
-    Some(rope_layout_sbhd),
-    Some(packed),
-    None,
 ];
 
 /// A pointer to a struct: mostly to this one, otherwise null or misaligned.
@@ -335,8 +313,7 @@ impl World {
     }
 
     fn scaling(&mut self, source: &mut Source<'_>) -> rope_scaling {
-        // SAFETY: numbers and pointers, of which zeros are values.
-        let mut scaling: rope_scaling = unsafe { zeroed() };
+        let mut scaling: rope_scaling = zero();
         let kind = choice!(source, rope_scaling_kind);
         // SAFETY: a struct.
         let _ = unsafe { rope_scaling_init(&mut scaling, kind) };
@@ -440,24 +417,21 @@ impl World {
             head_dim
         };
         let out = given_mut(source, &mut layout);
-        let _ = source.one_of(LAYOUTS).map(|make| {
+        if !source.once_in(5) {
+            let order = choice!(source, rope_order);
             // SAFETY: a struct, null, or misaligned.
-            unsafe { make(out, batch, tokens, heads, head_dim) }
-        });
+            let _ = unsafe { rope_layout_init(out, order, batch, tokens, heads, head_dim) };
+        }
         layout
     }
 
-    fn tensor(&mut self, source: &mut Source<'_>) -> rope_tensor_mut {
+    fn tensor(&mut self, source: &mut Source<'_>) -> rope_operand {
         let (data, len) = self.some::<f32>(source);
-        rope_tensor_mut {
-            data,
-            len,
-            element: choice!(source, rope_element),
-            layout: self.layout(source),
-        }
+        let element = choice!(source, rope_element);
+        tensor_at(data, len, element, self.layout(source))
     }
 
-    fn some_rows(&mut self, source: &mut Source<'_>) -> rope_rows {
+    fn some_rows(&mut self, source: &mut Source<'_>) -> rope_angles {
         let mut rows = match (self.rows, source.below(3)) {
             (Some(rows), 0 | 1) => rows,
             (_, 2) => {
@@ -469,7 +443,7 @@ impl World {
                     len => len.checked_div(width).unwrap_or(0),
                 };
                 if source.once_in(4) {
-                    rope_rows_full(cos.cast(), sin.cast(), rows, width)
+                    full_rows(cos.cast(), sin.cast(), rows, width)
                 } else {
                     rope_rows_apart(cos.cast(), sin.cast(), rows, width, rotary_dim)
                 }
@@ -483,7 +457,7 @@ impl World {
             let (cos, len) = self.some::<f32>(source);
             let (sin, room) = self.some::<f32>(source);
             let layout = self.layout(source);
-            rows = rope_rows_strided(cos.cast(), sin.cast(), both(len, room), layout);
+            rows = strided_rows(cos.cast(), sin.cast(), both(len, room), layout);
         }
         if source.once_in(3) {
             let (ids, count) = self.some::<i64>(source);
@@ -522,6 +496,12 @@ impl World {
             } else {
                 0
             },
+            first_channel: match source.below(16) {
+                1 => extent(source),
+                2 => 2,
+                _ => 0,
+            },
+            ..zero()
         }
     }
 
@@ -549,7 +529,11 @@ impl World {
                 Call::RotateAt => {
                     let (frequencies, positions) =
                         (self.frequencies(source), self.positions(source));
-                    rope_rotate_at(plan, q, frequencies, given(source, &positions))
+                    rope_rotate(
+                        plan,
+                        q,
+                        &rope_angles_at(frequencies, given(source, &positions)),
+                    )
                 }
                 Call::Init => self.place(source),
                 Call::New => {
@@ -608,7 +592,7 @@ impl World {
                 }
                 Call::Describe => {
                     let frequencies = self.frequencies(source);
-                    let mut info = zeroed();
+                    let mut info = zero();
                     let out = given_mut(source, &mut info);
                     let status = rope_frequencies_describe(frequencies, out);
                     if status == rope_status::Ok {
@@ -623,11 +607,10 @@ impl World {
                     let (frequencies, positions) =
                         (self.frequencies(source), self.positions(source));
                     let (storage, len) = self.some::<f32>(source);
-                    let mut rows = zeroed();
+                    let mut rows = zero();
                     let out = given_mut(source, &mut rows);
                     let status = rope_rows_fill(
-                        frequencies,
-                        given(source, &positions),
+                        &rope_angles_at(frequencies, given(source, &positions)),
                         storage.cast(),
                         len,
                         out,
@@ -644,13 +627,15 @@ impl World {
                     let (mut made, mut len) = (null_mut(), 0);
                     let out = given_mut(source, &mut made);
                     // What would only be a matter of the system's memory is not asked for.
-                    match rope_rows_len(frequencies, &positions, &mut len) {
+                    match rope_rows_len(&rope_angles_at(frequencies, &positions), &mut len) {
                         rope_status::Ok if (1 << 20..usize::MAX / 8).contains(&len) => {
                             rope_status::Ok
                         }
                         _ => {
-                            let status =
-                                rope_table_new(frequencies, given(source, &positions), out);
+                            let status = rope_table_new(
+                                &rope_angles_at(frequencies, given(source, &positions)),
+                                out,
+                            );
                             self.tables
                                 .extend((status == rope_status::Ok).then_some(made));
                             status
@@ -659,7 +644,7 @@ impl World {
                 }
                 Call::TableRows => {
                     let table = self.table(source);
-                    let mut rows = zeroed();
+                    let mut rows = zero();
                     let status = rope_table_rows(table, given_mut(source, &mut rows));
                     if status == rope_status::Ok {
                         self.rows = Some(rows);
@@ -688,13 +673,13 @@ impl World {
                         rope_shard_tokens(positions, tokens.cast(), room, out)
                     } else {
                         let out = given_mut(source, &mut len);
-                        rope_rows_len(frequencies, given(source, &positions), out)
+                        rope_rows_len(&rope_angles_at(frequencies, given(source, &positions)), out)
                     }
                 }
                 Call::Invert => {
                     let rows = self.some_rows(source);
                     let (storage, len) = self.some::<f32>(source);
-                    let mut inverted = zeroed();
+                    let mut inverted = zero();
                     let out = given_mut(source, &mut inverted);
                     let status = rope_rows_invert(given(source, &rows), storage.cast(), len, out);
                     if status == rope_status::Ok {
@@ -706,7 +691,7 @@ impl World {
                 Call::FillShift => self.fill_shift(source),
                 Call::TableShift => self.table_shift(source),
                 Call::NormInit => {
-                    let mut norm = zeroed();
+                    let mut norm = zero();
                     let out = given_mut(source, &mut norm);
                     rope_norm_init(out, choice!(source, rope_norm_formula))
                 }
@@ -717,9 +702,9 @@ impl World {
                     let rows = self.rows_for(source, x.layout.shape);
                     let (chain, x) = (given(source, &chain), given(source, &x));
                     if source.once_in(3) {
-                        rope_chain_run_stages(chain, x)
+                        rope_apply(chain, x)
                     } else {
-                        rope_chain_rotate(chain, x, given(source, &rows))
+                        rope_rotate(chain, x, given(source, &rows))
                     }
                 }
                 Call::ChainInto => {
@@ -732,7 +717,7 @@ impl World {
                     let chain = stages.chain(source);
                     let rows = self.rows_for(source, x.layout.shape);
                     let x = read_only(&x, &x, source);
-                    rope_chain_rotate_into(
+                    rope_rotate_into(
                         given(source, &chain),
                         given(source, &x),
                         given(source, &y),
@@ -749,7 +734,7 @@ impl World {
                     let needed = source.one_of(&[rows, rows.saturating_mul(heads), len]);
                     let len = at_most(len, needed);
                     let x = read_only(&x, &x, source);
-                    rope_chain_squares(given(source, &chain), given(source, &x), sums.cast(), len)
+                    rope_sum_of_squares(given(source, &chain), given(source, &x), sums.cast(), len)
                 }
                 Call::IntoCache => {
                     let x = self.near(source);
@@ -762,33 +747,12 @@ impl World {
                     let (chain, x) = (given(source, &chain), given(source, &x));
                     let (cache, slots) = (given(source, &cache), given(source, &slots));
                     if source.once_in(3) {
-                        rope_chain_copy_into_cache(chain, x, cache, slots)
+                        rope_apply_into(chain, x, &in_slots(cache, slots))
                     } else {
-                        rope_chain_rotate_into_cache(chain, x, cache, slots, given(source, &rows))
+                        rope_rotate_into(chain, x, &in_slots(cache, slots), given(source, &rows))
                     }
                 }
-                Call::IntoCaches => {
-                    let (x, mut v) = (self.near(source), self.near(source));
-                    if !source.once_in(4) {
-                        v.layout = x.layout;
-                    }
-                    let stages = self.stages(source, x.layout.shape);
-                    let chain = stages.chain(source);
-                    let keys = self.cache(source, x.layout.shape, [1, 2]);
-                    let values = self.cache(source, v.layout.shape, [7, 4]);
-                    let slots = self.slots(source, x.layout.shape);
-                    let rows = self.rows_for(source, x.layout.shape);
-                    let (x, v) = (read_only(&x, &x, source), read_only(&v, &v, source));
-                    rope_chain_rotate_into_caches(
-                        given(source, &chain),
-                        given(source, &x),
-                        given(source, &keys),
-                        given(source, &v),
-                        given(source, &values),
-                        given(source, &slots),
-                        given(source, &rows),
-                    )
-                }
+                Call::Prepared => self.prepared(source),
                 Call::IntoEach => {
                     let x = self.near(source);
                     let stages = self.stages(source, x.layout.shape);
@@ -803,14 +767,13 @@ impl World {
                     let slots = self.slots(source, x.layout.shape);
                     let rows = [(); 3].map(|()| self.rows_for(source, x.layout.shape));
                     let x = read_only(&x, &x, source);
+                    let to = in_slots(given(source, &cache), given(source, &slots));
                     let output = |source: &mut Source<'_>| rope_output {
                         y: if source.once_in(2) {
-                            null()
+                            given(source, &to)
                         } else {
                             given(source, &y)
                         },
-                        cache: given(source, &cache),
-                        slots: given(source, &slots),
                         rows: spoilt(source, rows.as_ptr().cast_mut()),
                         groups,
                     };
@@ -818,7 +781,7 @@ impl World {
                     let (chain, x) = (given(source, &chain), given(source, &x));
                     let count = source.below(3);
                     let outputs = spoilt(source, outputs.as_ptr().cast_mut());
-                    rope_chain_rotate_into_each(chain, x, outputs, count)
+                    rope_rotate_into_each(chain, x, outputs, count)
                 }
                 Call::FromCache => {
                     let y = self.near(source);
@@ -830,9 +793,9 @@ impl World {
                     let (chain, y) = (given(source, &chain), given(source, &y));
                     let (cache, slots) = (given(source, &cache), given(source, &slots));
                     if source.once_in(3) {
-                        rope_chain_copy_from_cache(chain, cache, slots, y)
+                        rope_apply_into(chain, &in_slots(cache, slots), y)
                     } else {
-                        rope_chain_rotate_from_cache(chain, cache, slots, y, given(source, &rows))
+                        rope_rotate_into(chain, &in_slots(cache, slots), y, given(source, &rows))
                     }
                 }
                 Call::Shift => {
@@ -840,18 +803,14 @@ impl World {
                     let shape = [1, batch.saturating_mul(tokens), heads, head_dim];
                     let cache = self.cache(source, shape, [1, 2]);
                     let stages = self.stages(source, shape);
-                    let chain = rope_chain {
+                    let chain = rope_plan {
                         norm: null(),
                         ..stages.chain(source)
                     };
                     let (slots, rows) = (self.slots(source, shape), self.rows_for(source, shape));
                     let (cache, slots) = (given(source, &cache), given(source, &slots));
                     let rows = given(source, &rows);
-                    if source.once_in(2) {
-                        rope_chain_shift(given(source, &chain), cache, slots, rows)
-                    } else {
-                        rope_shift(given(source, &chain.plan), cache, slots, rows)
-                    }
+                    rope_rotate(given(source, &chain), &in_slots(cache, slots), rows)
                 }
                 Call::Backward => self.backward(source),
                 Call::Terms => self.terms(source),
@@ -874,11 +833,10 @@ impl World {
                     let (frequencies, positions) = (self.mixed(source), self.positions(source));
                     let tokens = rope_positions_range(-2, x.layout.shape[1]);
                     let positions = if source.once_in(3) { positions } else { tokens };
-                    rope_rotate_at_mixed(
+                    rope_rotate(
                         plan,
                         given(source, &x),
-                        frequencies,
-                        given(source, &positions),
+                        &rope_angles_at(frequencies, given(source, &positions)),
                     )
                 }
                 Call::InitialOrGrid => self.initial_or_grid(source),
@@ -997,15 +955,7 @@ impl World {
         } else {
             given(source, &config)
         };
-        let (mut made, mut plan) = (
-            null_mut(),
-            rope_plan {
-                pairing: 0,
-                output_pairing: 0,
-                direction: 0,
-                backend: 0,
-            },
-        );
+        let (mut made, mut plan) = (null_mut(), zero::<rope_plan>());
         let out = given_mut(source, &mut made);
         let plan = given_mut(source, &mut plan);
         // SAFETY: as for all calls.
@@ -1022,7 +972,7 @@ impl World {
             {
                 let (mut count, mut frequencies) = (0, null_mut());
                 assert_eq!(rope_model_layers(model, &mut count), rope_status::Ok);
-                let mut layer = core::mem::zeroed();
+                let mut layer = zero();
                 let index = source.below(3);
                 let status = rope_model_describe_layer(model, index, &mut layer);
                 assert_eq!(status == rope_status::Ok, index < count);
@@ -1122,7 +1072,7 @@ impl World {
     }
 
     /// A tensor with a few heads of a few channels, so that what else is chosen fits it.
-    fn near(&mut self, source: &mut Source<'_>) -> rope_tensor_mut {
+    fn near(&mut self, source: &mut Source<'_>) -> rope_operand {
         if source.once_in(16) {
             return self.tensor(source);
         }
@@ -1133,15 +1083,11 @@ impl World {
             source.within(1, 2),
             source.one_of(&[2, 4, 8, 8, 32]),
         ];
-        rope_tensor_mut {
-            data,
-            len,
-            element: choice!(source, rope_element),
-            layout: rope_layout {
-                shape: [batch, tokens, heads, head_dim],
-                strides: [tokens * heads * head_dim, heads * head_dim, head_dim],
-            },
-        }
+        let layout = rope_layout {
+            shape: [batch, tokens, heads, head_dim],
+            strides: [tokens * heads * head_dim, heads * head_dim, head_dim],
+        };
+        tensor_at(data, len, choice!(source, rope_element), layout)
     }
 
     /// Rows for a tensor, mostly.
@@ -1149,7 +1095,7 @@ impl World {
         &mut self,
         source: &mut Source<'_>,
         [batch, tokens, heads, head_dim]: [usize; 4],
-    ) -> rope_rows {
+    ) -> rope_angles {
         let (values, room) = self.part::<f32>(source, 5);
         let rotary_dim = source.one_of(&[head_dim, head_dim, 2]);
         let rows = source.one_of(&[tokens, tokens, batch.saturating_mul(tokens)]);
@@ -1159,7 +1105,7 @@ impl World {
         // Of each head, now and then.
         let of_heads = if source.once_in(3) { heads } else { 1 };
         let needed = rows.saturating_mul(rotary_dim).saturating_mul(of_heads);
-        rope_rows {
+        rope_angles {
             heads: of_heads,
             ..rope_rows_joined(values.cast(), at_most(room, needed), rotary_dim)
         }
@@ -1173,16 +1119,14 @@ impl World {
         }
         rope_plan {
             pairing: source.within(1, 2) as i32,
-            output_pairing: 0,
             direction: source.below(3) as i32,
-            backend: 0,
+            ..zero()
         }
     }
 
     fn weights(&mut self, source: &mut Source<'_>, counts: [usize; 2]) -> rope_weights {
         if source.once_in(2) {
-            // SAFETY: numbers and a pointer, of which zeros are values.
-            return unsafe { zeroed() };
+            return zero();
         }
         let (data, count) = self.part::<f32>(source, 5);
         let [head, row] = counts;
@@ -1202,8 +1146,7 @@ impl World {
         let rows = batch.saturating_mul(tokens);
         let counts = [rows, rows.saturating_mul(heads)];
         let all = [head_dim, heads.saturating_mul(head_dim)];
-        // SAFETY: numbers and pointers, of which zeros are values.
-        let mut norm: rope_norm = unsafe { zeroed() };
+        let mut norm: rope_norm = zero();
         // SAFETY: a struct.
         let _ = unsafe { rope_norm_init(&mut norm, choice!(source, rope_norm_formula)) };
         if source.once_in(8) {
@@ -1303,8 +1246,7 @@ impl World {
         let mut layout = rope_cache_layout {
             kind,
             extents,
-            // SAFETY: numbers.
-            strides: unsafe { zeroed() },
+            strides: zero(),
             channels: [0, 0],
         };
         if source.once_in(2) {
@@ -1425,6 +1367,122 @@ impl World {
         }
     }
 
+    /// A call that is prepared once, and runs once: where it was prepared or elsewhere, at memory that may be null,
+    /// misaligned, or over the other memory of the call.
+    ///
+    /// # Safety
+    ///
+    /// None besides that of the calls.
+    unsafe fn prepared(&mut self, source: &mut Source<'_>) -> rope_status {
+        let (x, mut y) = (self.near(source), self.near(source));
+        (y.data, y.len) = self.part::<f32>(source, 1);
+        if !source.once_in(8) {
+            y.layout = x.layout;
+        }
+        let shape = x.layout.shape;
+        let stages = self.stages(source, shape);
+        let chain = match source.once_in(2) {
+            true => stages.plan,
+            false => stages.chain(source),
+        };
+        let (cache, slots) = (self.cache(source, shape, [1, 2]), self.slots(source, shape));
+        let (to, rows) = (in_slots(&cache, &slots), self.rows_for(source, shape));
+        let into_cache = source.once_in(2);
+        let second = if into_cache { &to } else { &y };
+        let angles = if source.once_in(8) {
+            null()
+        } else {
+            &raw const rows
+        };
+        let mut call: rope_call = zero();
+        let verb = source.below(3);
+        // SAFETY: as for all calls.
+        let status = unsafe {
+            let (plan, x) = (given(source, &chain), given(source, &x));
+            let out = given_mut(source, &mut call);
+            match verb {
+                0 => rope_prepare(plan, x, angles, out),
+                1 => rope_prepare_qk(plan, x, given(source, &y), angles, out),
+                _ => rope_prepare_into(plan, x, given(source, second), angles, out),
+            }
+        };
+        if status != rope_status::Ok {
+            // What was not prepared does not run.
+            // SAFETY: a call, which holds none.
+            assert_eq!(unsafe { rope_call_run(&call) }, rope_status::Handle);
+            return status;
+        }
+        let copied = call;
+        if source.once_in(3) {
+            // SAFETY: all that was prepared is there.
+            return unsafe { rope_call_run(&copied) };
+        }
+        // As much as was prepared is there, wherever it begins.
+        let (first, all) = (self.memory.as_mut_ptr(), size_of_val(&*self.memory));
+        let place = |source: &mut Source<'_>, bytes: usize, own: *mut c_void| {
+            let last = all.saturating_sub(bytes) / 8;
+            match source.below(12) {
+                0 => null_mut(),
+                1 => own.wrapping_byte_add(1),
+                2..6 => own,
+                _ => first.wrapping_add(source.below(last + 1)).cast(),
+            }
+        };
+        let other = self.slots(source, shape);
+        let in_second = verb == 2 && into_cache;
+        let second = if in_second {
+            cache.bytes
+        } else {
+            y.len.saturating_mul(4)
+        };
+        let second_at = if in_second { cache.memory } else { y.data };
+        let memory = rope_call_memory {
+            x: place(source, x.len.saturating_mul(4), x.data),
+            y: place(source, second, second_at),
+            cos: place(
+                source,
+                rows.len.saturating_mul(4),
+                rows.cos.cast_mut().cast(),
+            )
+            .cast(),
+            sin: place(
+                source,
+                rows.len.saturating_mul(4),
+                rows.sin.cast_mut().cast(),
+            )
+            .cast(),
+            ids: place(
+                source,
+                rows.ids_count.saturating_mul(8),
+                rows.ids.cast_mut(),
+            ),
+            slots: match source.below(4) {
+                0 => null(),
+                _ => given(source, &other),
+            },
+            scales: place(
+                source,
+                cache.scales_count.saturating_mul(4),
+                cache.scales.cast(),
+            )
+            .cast(),
+            weight: place(
+                source,
+                stages.norm.weight.count.saturating_mul(4),
+                stages.norm.weight.data.cast_mut(),
+            ),
+            bias: place(
+                source,
+                stages.norm.bias.count.saturating_mul(4),
+                stages.norm.bias.data.cast_mut(),
+            ),
+            ..zero()
+        };
+        let memory = given(source, &memory);
+        // SAFETY: pointers are null, misaligned, or lead to as much as was prepared.
+        unsafe { rope_call_run_at(&copied, memory) }
+    }
+
     /// Rows that move keys, in memory that is used for all.
     ///
     /// # Safety
@@ -1436,16 +1494,15 @@ impl World {
         let (storage, len) = self.some::<f32>(source);
         let storage = storage.cast();
         let (from, to) = (given(source, &from), given(source, &to));
-        // SAFETY: numbers and pointers, of which zeros are values.
-        let mut rows = unsafe { zeroed() };
+        let mut rows = zero();
         let out = given_mut(source, &mut rows);
         // SAFETY: as for all calls.
         let status = unsafe {
             if source.once_in(2) {
-                rope_rows_fill_shift(frequencies, to, storage, len, out)
+                rope_rows_fill(&moved_by(frequencies, to), storage, len, out)
             } else {
                 let from = if source.once_in(2) { to } else { from };
-                rope_rows_fill_shift_from(frequencies, old, from, to, storage, len, out)
+                rope_rows_fill(&moved_from(frequencies, old, from, to), storage, len, out)
             }
         };
         if status == rope_status::Ok {
@@ -1465,7 +1522,7 @@ impl World {
         let (from, to) = (self.positions(source), self.positions(source));
         let (mut made, mut len) = (null_mut(), 0);
         // SAFETY: as for all calls.
-        let status = unsafe { rope_rows_len(frequencies, &to, &mut len) };
+        let status = unsafe { rope_rows_len(&rope_angles_at(frequencies, &to), &mut len) };
         // What would only be a matter of the system's memory, or of time, is not asked for.
         if status == rope_status::Ok && (1 << 14..usize::MAX / 8).contains(&len) {
             return rope_status::Ok;
@@ -1475,10 +1532,10 @@ impl World {
         // SAFETY: as for all calls.
         let status = unsafe {
             if source.once_in(2) {
-                rope_table_new_shift(frequencies, to, out)
+                rope_table_new(&moved_by(frequencies, to), out)
             } else {
                 let from = if source.once_in(2) { to } else { from };
-                rope_table_new_shift_from(frequencies, old, from, to, out)
+                rope_table_new(&moved_from(frequencies, old, from, to), out)
             }
         };
         self.tables
@@ -1546,8 +1603,11 @@ impl World {
             self.gradients(source, shape, 6),
         );
         let stages = self.stages(source, shape);
-        let chain = rope_chain {
-            plan,
+        let chain = rope_plan {
+            pairing: plan.pairing,
+            output_pairing: plan.output_pairing,
+            direction: plan.direction,
+            backend: plan.backend,
             norm: if source.once_in(16) {
                 &stages.norm
             } else {
@@ -1563,7 +1623,7 @@ impl World {
             if source.once_in(2) {
                 rope_backward(plan, y, given(source, &dy), rows, angles)
             } else if source.once_in(2) {
-                rope_chain_backward(given(source, &chain), y, given(source, &dy), rows, angles)
+                rope_backward(given(source, &chain), y, given(source, &dy), rows, angles)
             } else {
                 let dy = read_only(&dy, &dy, source);
                 let (dy, dx) = (given(source, &dy), given(source, &dx));
@@ -1605,11 +1665,46 @@ impl World {
         // SAFETY: as for all calls.
         unsafe {
             match source.below(5) {
-                4 => rope_channel_gradients(plan, x, dy, first, second),
-                0 => rope_angle_gradients(plan, x, dy, first),
-                1 => rope_angle_gradients_of_input(plan, x, dy, first),
-                2 => rope_factor_gradients(plan, x, dy, first),
-                _ => rope_cos_sin_gradients(plan, x, dy, first, second),
+                4 => rope_gradients(
+                    rope_gradient_kind::Channels as i32,
+                    plan,
+                    x,
+                    dy,
+                    first,
+                    second,
+                ),
+                0 => rope_gradients(
+                    rope_gradient_kind::Angles as i32,
+                    plan,
+                    x,
+                    dy,
+                    first,
+                    null(),
+                ),
+                1 => rope_gradients(
+                    rope_gradient_kind::AnglesOfInput as i32,
+                    plan,
+                    x,
+                    dy,
+                    first,
+                    null(),
+                ),
+                2 => rope_gradients(
+                    rope_gradient_kind::Factors as i32,
+                    plan,
+                    x,
+                    dy,
+                    first,
+                    null(),
+                ),
+                _ => rope_gradients(
+                    rope_gradient_kind::CosSin as i32,
+                    plan,
+                    x,
+                    dy,
+                    first,
+                    second,
+                ),
             }
         }
     }
@@ -1695,9 +1790,8 @@ impl World {
         let count = both(room, more);
         // SAFETY: as for all calls.
         unsafe {
-            match source.below(3) {
-                0 => rope_gradients_to_logarithm(frequencies, gradients, count),
-                1 => rope_gradients_to_ratio(frequencies, gradients, count),
+            match source.below(2) {
+                0 => rope_gradients_to_ratio(frequencies, gradients, count),
                 _ => {
                     let (base, mut made) = (number(source), 0.0);
                     let out = given_mut(source, &mut made);
@@ -1708,13 +1802,17 @@ impl World {
     }
 }
 
-// A handle of the other kind has as many bytes as are looked at.
-const _: () = assert!(size_of::<rope_mixed_frequencies>() <= size_of::<rope_frequencies>());
+/// ROPE_MIXED_FREQUENCIES_BYTES, or more than any memory has.
+fn mixed_bytes(axes: usize, heads: usize, pairs: usize) -> usize {
+    let chunks = axes.saturating_mul(heads).saturating_mul(pairs.div_ceil(8));
+    let bytes = chunks.saturating_mul(ROPE_FREQUENCIES_CHUNK);
+    bytes.saturating_add(ROPE_FREQUENCIES_HEAD)
+}
 
 /// Mixed frequencies, what they start from, and grids.
 impl World {
     /// Mixed frequencies that are there, mostly; those of a call, or else some that are always the same.
-    fn mixed(&mut self, source: &mut Source<'_>) -> *mut rope_mixed_frequencies {
+    fn mixed(&mut self, source: &mut Source<'_>) -> *mut rope_frequencies {
         if self.mixed_owned.is_empty() && !source.once_in(8) {
             let values = [0.5_f32, 1.0, -0.25, 0.0];
             let inverse = rope_mixed_inverse {
@@ -1800,7 +1898,7 @@ impl World {
         let (memory, handle) = &mut self.mixed_place;
         *handle = null_mut();
         let shift = source.below(64);
-        let enough = rope_mixed_frequencies_bytes(axes, heads.max(1), pairs);
+        let enough = mixed_bytes(axes, heads.max(1), pairs);
         let size = match source.below(16) {
             1 => usize::MAX - source.below(64),
             2 => source.below(PLACE - shift),
@@ -1827,26 +1925,20 @@ impl World {
     /// None besides that of the calls.
     unsafe fn mixed_free_or_describe(&mut self, source: &mut Source<'_>) -> rope_status {
         let frequencies = self.mixed(source);
-        let mut info = rope_mixed_frequencies_info {
-            axes: 0,
-            heads: 0,
-            rotary_dim: 0,
-            attention_factor: 0.0,
-            angle: -1,
-        };
+        let mut info = zero::<rope_frequencies_info>();
         let out = given_mut(source, &mut info);
         // SAFETY: as for all calls.
         unsafe {
             match source.below(3) {
                 0 if !self.mixed_owned.is_empty() => {
                     let index = source.below(self.mixed_owned.len());
-                    rope_mixed_frequencies_free(self.mixed_owned.swap_remove(index))
+                    rope_frequencies_free(self.mixed_owned.swap_remove(index))
                 }
                 // What is not to be freed.
-                0 => rope_mixed_frequencies_free(self.mixed_place.1),
-                1 => rope_mixed_frequencies_set_backend(frequencies, choice!(source, rope_backend)),
+                0 => rope_frequencies_free(self.mixed_place.1),
+                1 => rope_frequencies_set_backend(frequencies, choice!(source, rope_backend)),
                 _ => {
-                    let status = rope_mixed_frequencies_describe(frequencies, out);
+                    let status = rope_frequencies_describe(frequencies, out);
                     if status == rope_status::Ok {
                         assert!(info.axes >= 1 && info.heads >= 1 && info.rotary_dim >= 2);
                         assert!(info.attention_factor > 0.0 && info.angle >= 0);
@@ -1870,7 +1962,7 @@ impl World {
         };
         let (mut made, mut len) = (null_mut(), 0);
         // SAFETY: as for all calls.
-        let status = unsafe { rope_rows_len_mixed(frequencies, &positions, &mut len) };
+        let status = unsafe { rope_rows_len(&rope_angles_at(frequencies, &positions), &mut len) };
         // What would only be a matter of the system's memory, or of time, is not asked for.
         if status == rope_status::Ok && (1 << 16..usize::MAX / 8).contains(&len) {
             return rope_status::Ok;
@@ -1879,18 +1971,18 @@ impl World {
         if source.once_in(2) {
             let out = given_mut(source, &mut made);
             // SAFETY: as for all calls.
-            let status = unsafe { rope_table_new_mixed(frequencies, positions, out) };
+            let status = unsafe { rope_table_new(&rope_angles_at(frequencies, positions), out) };
             self.tables
                 .extend((status == rope_status::Ok).then_some(made));
             return status;
         }
         let (storage, room) = self.some::<f32>(source);
         let storage = storage.cast();
-        // SAFETY: numbers and pointers, of which zeros are values.
-        let mut rows = unsafe { zeroed() };
+        let mut rows = zero();
         let out = given_mut(source, &mut rows);
         // SAFETY: as for all calls.
-        let status = unsafe { rope_rows_fill_mixed(frequencies, positions, storage, room, out) };
+        let status =
+            unsafe { rope_rows_fill(&rope_angles_at(frequencies, positions), storage, room, out) };
         if status == rope_status::Ok {
             assert!(rows.len == len && rows.len <= room && rows.cos == storage);
             self.rows = Some(rows);
@@ -1913,7 +2005,10 @@ impl World {
                     let heads = at_most(room, heads);
                     rope_initial_mixed(theta, directions, heads, number, pairs, storage.cast(), len)
                 }
-                1 => rope_initial_axial(theta, heads, pairs, storage.cast(), len),
+                1 => {
+                    let number = choice!(source, rope_number);
+                    rope_initial_mixed(theta, null(), heads, number, pairs, storage.cast(), len)
+                }
                 _ => {
                     let (rows, columns) = (extent(source), extent(source));
                     let indexing = choice!(source, rope_grid_indexing);
@@ -1927,7 +2022,7 @@ impl World {
     }
 }
 
-/// What a chain points to.
+/// The operands that a chain points to.
 struct Stages {
     norm: rope_norm,
     scale: rope_scale,
@@ -1936,9 +2031,8 @@ struct Stages {
 }
 
 impl Stages {
-    fn chain(&self, source: &mut Source<'_>) -> rope_chain {
-        rope_chain {
-            plan: self.plan,
+    fn chain(&self, source: &mut Source<'_>) -> rope_plan {
+        rope_plan {
             norm: if source.once_in(3) {
                 null()
             } else {
@@ -1950,22 +2044,20 @@ impl Stages {
                 given(source, &self.scale)
             },
             without_rounding: source.below(2) as i32,
-            hadamard: self.hadamard,
+            hadamard: given(source, &self.hadamard),
+            ..self.plan
         }
     }
 }
 
 /// A tensor to read, with its own layout or that of another.
-fn read_only(x: &rope_tensor_mut, other: &rope_tensor_mut, source: &mut Source<'_>) -> rope_tensor {
-    rope_tensor {
-        data: x.data,
-        len: x.len,
-        element: x.element,
-        layout: if source.once_in(2) {
-            other.layout
-        } else {
-            x.layout
+fn read_only(x: &rope_operand, other: &rope_operand, source: &mut Source<'_>) -> rope_operand {
+    match source.once_in(2) {
+        true => rope_operand {
+            layout: other.layout,
+            ..*x
         },
+        false => *x,
     }
 }
 

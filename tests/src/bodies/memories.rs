@@ -1,34 +1,34 @@
-//! C calls whose memories overlap, or lie between one another: what shares a byte is refused and untouched, and what is
-//! apart is not.
+//! C calls whose memories overlap or interleave: memories that share a byte are refused and left untouched, and
+//! disjoint memories are accepted.
 
-use std::mem::zeroed;
 use std::ptr::{null, null_mut};
 
 use rope::*;
 
 use crate::Source;
+use crate::c::{full_rows, in_slots, tensor_at, zero};
 
 const PLAN: rope_plan = rope_plan {
     pairing: rope_pairing::Half as i32,
     output_pairing: 0,
     direction: 0,
     backend: 0,
+    without_rounding: 0,
+    first_channel: 0,
+    norm: null(),
+    scale: null(),
+    hadamard: null(),
 };
 
-/// Bytes of an element, by its number.
+/// Bytes of an element, by the number of its type.
 const SIZES: [usize; 4] = [0, 4, 2, 2];
 
 fn element(source: &mut Source<'_>) -> i32 {
     source.within(1, 3) as i32
 }
 
-fn zero<T: Copy>() -> T {
-    // SAFETY: used for structs of numbers and pointers only.
-    unsafe { zeroed() }
-}
-
-/// The bytes of each head of a tensor, counted from the first.
-fn heads(x: &rope_tensor_mut) -> impl Iterator<Item = std::ops::Range<usize>> {
+/// Returns the byte range of each head of a tensor, relative to its first byte.
+fn heads(x: &rope_operand) -> impl Iterator<Item = std::ops::Range<usize>> {
     let rope_layout {
         shape: [batch, tokens, heads, head_dim],
         strides: [batch_stride, token_stride, head_stride],
@@ -44,26 +44,26 @@ fn heads(x: &rope_tensor_mut) -> impl Iterator<Item = std::ops::Range<usize>> {
     })
 }
 
-/// How often [`packed`] came to each end.
+/// Counts of the outcomes of [`packed`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Packed {
-    /// Q and K lie one after another.
+    /// Q and K lay one after another.
     pub apart: usize,
-    /// They lie between one another, and were rotated.
+    /// Q and K interleaved and were rotated.
     pub between: usize,
-    /// They share a byte.
+    /// Q and K shared a byte.
     pub shared: usize,
-    /// They share none, but their strides do not show it.
+    /// Q and K shared no byte, but their strides do not show it.
     pub unknown: usize,
 }
 
-/// Q and K in one buffer: parts of a packed row in any order of its dimensions, and what is left of that if K begins a
-/// head early, has other strides or another element, or is Q. Whether the two share a byte is looked up head by head.
+/// Places Q and K in one buffer: as parts of a packed row in any order of its dimensions, and with K one head early,
+/// with other strides, with another element type, or equal to Q. Finds shared bytes head by head.
 ///
 /// # Panics
 ///
-/// If a call takes what shares a byte, refuses what is apart, writes what it refuses, or rotates other bits than two
-/// calls of rope_rotate.
+/// If a call accepts memories that share a byte, refuses disjoint ones, writes to refused memory, or gives other bits
+/// than two calls of rope_rotate.
 pub fn packed(source: &mut Source<'_>) -> Packed {
     const MIDDLE: usize = 1 << 14;
     let [batch, tokens] = [source.within(1, 3), source.within(1, 3)];
@@ -76,7 +76,7 @@ pub fn packed(source: &mut Source<'_>) -> Packed {
     };
     let sizes = elements.map(|element| SIZES[element as usize]);
 
-    // A packed row of the heads of both, and maybe of V, with or without room after each extent.
+    // A packed row with the heads of Q and K, perhaps of V, with or without room after each extent.
     let row = counts[0] + counts[1] + source.below(3);
     let mut order = [(0, batch), (1, tokens), (2, row.max(1))];
     order.swap(0, source.below(3));
@@ -86,14 +86,12 @@ pub fn packed(source: &mut Source<'_>) -> Packed {
         strides[dimension] = stride;
         stride *= extent + source.one_of(&[0, 0, 0, 1]);
     }
-    let mut tensors = [0, 1].map(|which| rope_tensor_mut {
-        data: null_mut(),
-        len: 0,
-        element: elements[which],
-        layout: rope_layout {
+    let mut tensors = [0, 1].map(|which| {
+        let layout = rope_layout {
             shape: [batch, tokens, counts[which], head_dim],
             strides: strides.map(|stride| stride / sizes[which]),
-        },
+        };
+        tensor_at(null_mut(), 0, elements[which], layout)
     });
     let changed = source.once_in(4).then(|| source.below(3));
     if let Some(dimension) = changed {
@@ -116,7 +114,7 @@ pub fn packed(source: &mut Source<'_>) -> Packed {
         _ => counts[0] * head,
     };
     let ahead = ahead.next_multiple_of(4);
-    // K first, now and then.
+    // Sometimes K comes first.
     let starts = if source.once_in(3) {
         [MIDDLE + ahead, MIDDLE]
     } else {
@@ -158,7 +156,7 @@ pub fn packed(source: &mut Source<'_>) -> Packed {
             assert!(!shared, "rotated what is shared: {q:?} {k:?}");
             let mut expected = before;
             for x in place(&mut expected) {
-                // SAFETY: the tensors lie in this memory.
+                // SAFETY: the tensors lie in the memory.
                 let status = unsafe { rope_rotate(&PLAN, &x, &rows) };
                 assert_eq!(status, rope_status::Ok);
             }
@@ -169,7 +167,7 @@ pub fn packed(source: &mut Source<'_>) -> Packed {
                 ends.between += 1;
             }
         }
-        // Strides that were changed at random, or heads of a wider element, let K overlap itself.
+        // Randomly changed strides or wider elements may make K overlap itself.
         rope_status::Overlap => assert!(changed.is_some() || sizes[0] < sizes[1]),
         rope_status::MemoryOverlap => {
             assert!(!behind, "spans that are disjoint: {q:?} {k:?}");
@@ -187,14 +185,16 @@ pub fn packed(source: &mut Source<'_>) -> Packed {
 }
 
 const WORDS: usize = 1 << 11;
-/// -1 as a float: as an integer it is negative, so that a slot is skipped.
+/// -1 as a float; as an integer it is negative, and its slot is skipped.
 const CONTENT: u32 = 0xbf80_0000;
 
-/// Memory that is given out piece by piece.
+/// Memory that is handed out piece by piece.
 struct Arena {
     words: Box<[u64; WORDS]>,
     next: usize,
     pieces: Vec<Piece>,
+    /// Whether pieces may lie over one another.
+    mixed: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -213,18 +213,19 @@ impl Piece {
 }
 
 impl Arena {
-    fn new() -> Self {
+    fn new(mixed: bool) -> Self {
         Arena {
+            mixed,
             words: Box::new([u64::from(CONTENT) << 32 | u64::from(CONTENT); WORDS]),
             next: 0,
             pieces: Vec::new(),
         }
     }
 
-    /// A piece behind all others, mostly; or over one of them, or beside it.
+    /// Returns a piece that mostly lies behind all others, and sometimes over or beside one of them.
     fn piece<T>(&mut self, source: &mut Source<'_>, len: usize, written: bool) -> *mut T {
         let bytes = len * size_of::<T>();
-        let start = if self.pieces.is_empty() || !source.once_in(6) {
+        let start = if !self.mixed || self.pieces.is_empty() || !source.once_in(6) {
             self.next
         } else {
             let other = source.one_of(&self.pieces);
@@ -250,19 +251,8 @@ impl Arena {
         self.piece(source, len, true)
     }
 
-    fn tensor(&mut self, source: &mut Source<'_>, element: i32, shape: [usize; 4]) -> rope_tensor {
-        let rope_tensor_mut {
-            data,
-            len,
-            element,
-            layout,
-        } = self.any_tensor(source, element, shape, false);
-        rope_tensor {
-            data,
-            len,
-            element,
-            layout,
-        }
+    fn tensor(&mut self, source: &mut Source<'_>, element: i32, shape: [usize; 4]) -> rope_operand {
+        self.any_tensor(source, element, shape, false)
     }
 
     fn tensor_mut(
@@ -270,7 +260,7 @@ impl Arena {
         source: &mut Source<'_>,
         element: i32,
         shape: [usize; 4],
-    ) -> rope_tensor_mut {
+    ) -> rope_operand {
         self.any_tensor(source, element, shape, true)
     }
 
@@ -280,22 +270,19 @@ impl Arena {
         element: i32,
         shape: [usize; 4],
         written: bool,
-    ) -> rope_tensor_mut {
+    ) -> rope_operand {
         let len = shape.iter().product();
         let bytes = len * SIZES[element as usize];
         let [_, tokens, heads, head_dim] = shape;
-        rope_tensor_mut {
-            data: self.piece::<u8>(source, bytes, written).cast(),
-            len,
-            element,
-            layout: rope_layout {
-                shape,
-                strides: [tokens * heads * head_dim, heads * head_dim, head_dim],
-            },
-        }
+        let layout = rope_layout {
+            shape,
+            strides: [tokens * heads * head_dim, heads * head_dim, head_dim],
+        };
+        let data = self.piece::<u8>(source, bytes, written).cast();
+        tensor_at(data, len, element, layout)
     }
 
-    fn rows(&mut self, source: &mut Source<'_>, tokens: usize, rotary_dim: usize) -> rope_rows {
+    fn rows(&mut self, source: &mut Source<'_>, tokens: usize, rotary_dim: usize) -> rope_angles {
         let len = tokens * rotary_dim;
         if source.once_in(2) {
             return rope_rows_joined(self.read(source, len), len, rotary_dim);
@@ -305,14 +292,19 @@ impl Arena {
         rope_rows_apart(cos, sin, tokens, pairs, rotary_dim)
     }
 
-    /// The same, or rows of channels.
-    fn any_rows(&mut self, source: &mut Source<'_>, tokens: usize, rotary_dim: usize) -> rope_rows {
+    /// Returns rows of cos and sin, or rows of channels.
+    fn any_rows(
+        &mut self,
+        source: &mut Source<'_>,
+        tokens: usize,
+        rotary_dim: usize,
+    ) -> rope_angles {
         if !source.once_in(4) {
             return self.rows(source, tokens, rotary_dim);
         }
         let len = tokens * rotary_dim;
         let (cos, sin) = (self.read(source, len), self.read(source, len));
-        rope_rows_full(cos, sin, tokens, rotary_dim)
+        full_rows(cos, sin, tokens, rotary_dim)
     }
 
     fn weights(&mut self, source: &mut Source<'_>, count: usize) -> rope_weights {
@@ -335,7 +327,7 @@ impl Arena {
         }
     }
 
-    /// A cache of 8-bit codes with given scales or with its own, or of floats.
+    /// Returns a cache of 8-bit codes with given or stored scales, or a cache of floats.
     fn cache(
         &mut self,
         source: &mut Source<'_>,
@@ -371,7 +363,7 @@ impl Arena {
         cache
     }
 
-    /// Whether what is written overlaps anything.
+    /// Returns true if a written piece overlaps another one.
     fn overlap(&self) -> bool {
         let pairs = |(i, piece): (usize, &Piece)| {
             let mut others = self.pieces[..i].iter();
@@ -381,21 +373,21 @@ impl Arena {
     }
 }
 
-/// Any call that takes several memories, all of which are right but that they may overlap.
+/// Makes any call with several memories; its only possible fault is an overlap.
 ///
 /// # Panics
 ///
-/// If a call is not refused although a byte that it writes is in two memories, writes what it refuses, or is refused
-/// with ROPE_STATUS_MEMORY_OVERLAP although its memories are apart.
+/// If a call accepts memories that share a written byte, writes to memories that it refuses, or refuses disjoint
+/// memories with ROPE_STATUS_MEMORY_OVERLAP.
 pub fn memories(source: &mut Source<'_>) {
-    let mut arena = Arena::new();
+    let mut arena = Arena::new(true);
     let arena = &mut arena;
     let call = source.below(CALLS);
     let before = arena.words.clone();
-    // SAFETY: every pointer leads into the arena, which has as much memory as is said there.
+    // SAFETY: every pointer leads into the arena, and the arena has the stated memory there.
     let status = unsafe { call_with(arena, source, call) };
     let case = || format!("call {call}: {:?}", arena.pieces);
-    // A given scale of -1 is none, which one call sees before it has looked at all memories.
+    // A given scale of -1 is invalid; these calls may report it before they have compared all memories.
     let none = (7..=10).contains(&call) && status == rope_status::Parameter;
     if arena.overlap() {
         let refused = status == rope_status::MemoryOverlap || none;
@@ -406,13 +398,13 @@ pub fn memories(source: &mut Source<'_>) {
     }
 }
 
-const CALLS: usize = 29;
+const CALLS: usize = 32;
 
-/// Frequencies of text, which the caller frees, and a position for each token.
+/// Makes frequencies of text, which the caller frees, and a position for each token.
 ///
 /// # Safety
 ///
-/// None besides that of the calls.
+/// As for the C calls that it makes.
 unsafe fn text(
     arena: &mut Arena,
     source: &mut Source<'_>,
@@ -435,25 +427,19 @@ unsafe fn text(
 
 /// # Safety
 ///
-/// None besides that of the calls.
+/// As for the C calls that it makes.
 unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> rope_status {
     let (tokens, heads, dim) = (source.within(1, 3), source.within(1, 2), 8);
     let (shape, element, other) = ([1, tokens, heads, dim], element(source), element(source));
     let sums = [tokens, heads, dim / 2];
     let all = sums.iter().product();
     let mut norm = zero();
-    let mut chain = rope_chain {
-        plan: PLAN,
-        norm: null(),
-        scale: null(),
-        without_rounding: 0,
-        hadamard: zero(),
-    };
+    let (mut chain, mut hadamard) = (PLAN, zero::<rope_hadamard>());
     let mut scale: rope_scale = zero();
-    // What a chain reads, with a norm or without.
+    // The stages of a chain, with a norm or without.
     let mut chained = |arena: &mut Arena, source: &mut Source<'_>, normed: bool| {
         if normed {
-            // SAFETY: a struct.
+            // SAFETY: `norm` is a local struct.
             let status = unsafe { rope_norm_init(&mut norm, rope_norm_formula::Llama as i32) };
             assert_eq!(status, rope_status::Ok);
             norm.weight = arena.weights(source, dim);
@@ -472,7 +458,8 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
             chain.scale = &raw const scale;
         }
         if source.once_in(2) {
-            chain.hadamard.block = dim;
+            hadamard.block = dim;
+            chain.hadamard = &raw const hadamard;
         }
         chain
     };
@@ -487,7 +474,7 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
         ..zero()
     };
     let cached = [4, heads, dim];
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller upholds the contracts of the C calls.
     unsafe {
         match call {
             0 => {
@@ -517,11 +504,11 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                 let chain = chained(arena, source, true);
                 let x = arena.tensor_mut(source, element, shape);
                 let rows = arena.any_rows(source, tokens, dim);
-                rope_chain_rotate(&chain, &x, &rows)
+                rope_rotate(&chain, &x, &rows)
             }
             4 => {
                 let chain = chained(arena, source, true);
-                rope_chain_run_stages(&chain, &arena.tensor_mut(source, element, shape))
+                rope_apply(&chain, &arena.tensor_mut(source, element, shape))
             }
             5 => {
                 let chain = chained(arena, source, true);
@@ -530,25 +517,25 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                     arena.tensor_mut(source, other, shape),
                 );
                 let rows = arena.any_rows(source, tokens, dim);
-                rope_chain_rotate_into(&chain, &x, &y, &rows)
+                rope_rotate_into(&chain, &x, &y, &rows)
             }
             6 => {
                 let chain = chained(arena, source, true);
                 let x = arena.tensor(source, element, shape);
                 let sums = arena.written(source, tokens * heads);
-                rope_chain_squares(&chain, &x, sums, tokens * heads)
+                rope_sum_of_squares(&chain, &x, sums, tokens * heads)
             }
             7 => {
                 let (chain, slots) = (chained(arena, source, true), listed(arena, source));
                 let x = arena.tensor(source, element, shape);
                 let cache = arena.cache(source, cached, true);
                 if source.once_in(2) {
-                    return rope_chain_copy_into_cache(&chain, &x, &cache, &slots);
+                    return rope_apply_into(&chain, &x, &in_slots(&cache, &slots));
                 }
                 let rows = arena.any_rows(source, tokens, dim);
-                rope_chain_rotate_into_cache(&chain, &x, &cache, &slots, &rows)
+                rope_rotate_into(&chain, &x, &in_slots(&cache, &slots), &rows)
             }
-            8 if source.once_in(2) => {
+            8 => {
                 let (chain, slots) = (chained(arena, source, true), listed(arena, source));
                 let x = arena.tensor(source, element, shape);
                 let y = arena.tensor_mut(source, other, shape);
@@ -557,51 +544,33 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                     arena.cache(source, cached, true),
                 );
                 let rows = [(); 3].map(|()| arena.rows(source, tokens, dim));
-                let output = |y, cache, rows| rope_output {
-                    y,
-                    cache,
-                    slots: &slots,
-                    rows,
-                    groups: 0,
-                };
+                let (first, second) = (in_slots(&first, &slots), in_slots(&second, &slots));
+                let output = |y, rows| rope_output { y, rows, groups: 0 };
                 let outputs = [
-                    output(null(), &first, &rows[0]),
-                    output(&y, null(), &rows[1]),
-                    output(null(), &second, &rows[2]),
+                    output(&first, &rows[0]),
+                    output(&y, &rows[1]),
+                    output(&second, &rows[2]),
                 ];
-                rope_chain_rotate_into_each(&chain, &x, outputs.as_ptr(), outputs.len())
-            }
-            8 => {
-                let (chain, slots) = (chained(arena, source, true), listed(arena, source));
-                let (k, v) = (
-                    arena.tensor(source, element, shape),
-                    arena.tensor(source, other, shape),
-                );
-                let (keys, values) = (
-                    arena.cache(source, cached, true),
-                    arena.cache(source, cached, true),
-                );
-                let rows = arena.any_rows(source, tokens, dim);
-                rope_chain_rotate_into_caches(&chain, &k, &keys, &v, &values, &slots, &rows)
+                rope_rotate_into_each(&chain, &x, outputs.as_ptr(), outputs.len())
             }
             9 => {
                 let (chain, slots) = (chained(arena, source, true), listed(arena, source));
                 let y = arena.tensor_mut(source, element, shape);
                 let cache = arena.cache(source, cached, false);
                 if source.once_in(2) {
-                    return rope_chain_copy_from_cache(&chain, &cache, &slots, &y);
+                    return rope_apply_into(&chain, &in_slots(&cache, &slots), &y);
                 }
                 let rows = arena.any_rows(source, tokens, dim);
-                rope_chain_rotate_from_cache(&chain, &cache, &slots, &y, &rows)
+                rope_rotate_into(&chain, &in_slots(&cache, &slots), &y, &rows)
             }
             10 => {
                 let (cache, slots) = (arena.cache(source, cached, true), listed(arena, source));
                 let rows = arena.rows(source, tokens, dim);
                 if linear {
                     let chain = chained(arena, source, false);
-                    return rope_chain_shift(&chain, &cache, &slots, &rows);
+                    return rope_rotate(&chain, &in_slots(&cache, &slots), &rows);
                 }
-                rope_shift(&PLAN, &cache, &slots, &rows)
+                rope_rotate(&PLAN, &in_slots(&cache, &slots), &rows)
             }
             11 => {
                 let (y, dy) = (
@@ -614,7 +583,7 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                 );
                 if linear {
                     let chain = chained(arena, source, false);
-                    return rope_chain_backward(&chain, &y, &dy, &rows, &angles);
+                    return rope_backward(&chain, &y, &dy, &rows, &angles);
                 }
                 rope_backward(&PLAN, &y, &dy, &rows, &angles)
             }
@@ -637,13 +606,35 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                 );
                 let first = arena.gradients(source, sums);
                 match call {
-                    13 => rope_angle_gradients(&PLAN, &x, &dy, &first),
-                    14 => rope_angle_gradients_of_input(&PLAN, &x, &dy, &first),
-                    15 => rope_factor_gradients(&PLAN, &x, &dy, &first),
+                    13 => rope_gradients(
+                        rope_gradient_kind::Angles as i32,
+                        &PLAN,
+                        &x,
+                        &dy,
+                        &first,
+                        null(),
+                    ),
+                    14 => rope_gradients(
+                        rope_gradient_kind::AnglesOfInput as i32,
+                        &PLAN,
+                        &x,
+                        &dy,
+                        &first,
+                        null(),
+                    ),
+                    15 => rope_gradients(
+                        rope_gradient_kind::Factors as i32,
+                        &PLAN,
+                        &x,
+                        &dy,
+                        &first,
+                        null(),
+                    ),
                     _ => {
                         let second = arena.gradients(source, sums);
-                        let call = source.one_of(&[rope_cos_sin_gradients, rope_channel_gradients]);
-                        call(&PLAN, &x, &dy, &first, &second)
+                        let kinds = [rope_gradient_kind::CosSin, rope_gradient_kind::Channels];
+                        let kind = source.one_of(&kinds) as i32;
+                        rope_gradients(kind, &PLAN, &x, &dy, &first, &second)
                     }
                 }
             }
@@ -678,11 +669,7 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
             }
             21 => {
                 let (fixed, gradients) = (arena.read(source, all), arena.written(source, all));
-                if source.once_in(2) {
-                    rope_gradients_to_logarithm(fixed, gradients, all)
-                } else {
-                    rope_gradients_to_ratio(fixed, gradients, all)
-                }
+                rope_gradients_to_ratio(fixed, gradients, all)
             }
             22 => {
                 let (fixed, gradients) = (arena.read(source, all), arena.read(source, all));
@@ -702,7 +689,12 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                 let (frequencies, positions) = text(arena, source, tokens, dim);
                 let storage = arena.written(source, tokens * dim);
                 let rows = arena.written(source, 1);
-                let status = rope_rows_fill(frequencies, &positions, storage, tokens * dim, rows);
+                let status = rope_rows_fill(
+                    &rope_angles_at(frequencies, &positions),
+                    storage,
+                    tokens * dim,
+                    rows,
+                );
                 assert_eq!(rope_frequencies_free(frequencies), rope_status::Ok);
                 status
             }
@@ -721,9 +713,75 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
             27 => {
                 let (frequencies, positions) = text(arena, source, tokens, dim);
                 let x = arena.tensor_mut(source, element, shape);
-                let status = rope_rotate_at(&PLAN, &x, frequencies, &positions);
+                let status = rope_rotate(&PLAN, &x, &rope_angles_at(frequencies, &positions));
                 assert_eq!(rope_frequencies_free(frequencies), rope_status::Ok);
                 status
+            }
+            28 => {
+                // Prepared in memory that is apart, and run in this one.
+                let (mut own, mut call) = (Arena::new(false), zero());
+                let own = &mut own;
+                let (x, rows) = (
+                    own.tensor_mut(source, element, shape),
+                    own.any_rows(source, tokens, dim),
+                );
+                let k = own.tensor_mut(source, element, shape);
+                let qk = source.once_in(2);
+                let status = if qk {
+                    rope_prepare_qk(&PLAN, &x, &k, &rows, &mut call)
+                } else {
+                    rope_prepare(&PLAN, &x, &rows, &mut call)
+                };
+                assert_eq!(status, rope_status::Ok);
+                let mut at: rope_call_memory = zero();
+                at.x = arena.tensor_mut(source, element, shape).data;
+                if qk {
+                    at.y = arena.tensor_mut(source, element, shape).data;
+                }
+                at.cos = arena.read(source, rows.len);
+                if !rows.sin.is_null() {
+                    at.sin = arena.read(source, rows.len);
+                }
+                rope_call_run_at(&call, &at)
+            }
+            29 | 30 => {
+                let (mut own, mut call) = (Arena::new(false), zero());
+                let own = &mut own;
+                let (chain, slots) = (chained(own, source, true), listed(own, source));
+                let x = own.tensor(source, element, shape);
+                let cache = own.cache(source, cached, true);
+                let rows = own.rows(source, tokens, dim);
+                let to = &in_slots(&cache, &slots);
+                let status = rope_prepare_into(&chain, &x, to, &rows, &mut call);
+                // What was chosen at random may overlap there too, or be a scale of -1.
+                if status != rope_status::Ok {
+                    assert!(
+                        own.overlap() || status == rope_status::Parameter,
+                        "{status:?}"
+                    );
+                    return rope_status::Ok;
+                }
+                let mut at: rope_call_memory = zero();
+                at.x = arena.tensor(source, element, shape).data;
+                at.y = arena.piece::<u8>(source, cache.bytes, true).cast();
+                if cache.scales_count > 0 {
+                    at.scales = arena.written(source, cache.scales_count);
+                }
+                let others = listed(arena, source);
+                at.slots = &others;
+                at.cos = arena.read(source, rows.len);
+                if !rows.sin.is_null() {
+                    at.sin = arena.read(source, rows.len);
+                }
+                let norm = &*chain.norm;
+                let element = |weights: rope_weights| SIZES[weights.element as usize];
+                let bytes = norm.weight.count * element(norm.weight);
+                at.weight = arena.read::<u8>(source, bytes).cast();
+                if norm.bias.count > 0 {
+                    let bytes = norm.bias.count * element(norm.bias);
+                    at.bias = arena.read::<u8>(source, bytes).cast();
+                }
+                rope_call_run_at(&call, &at)
             }
             _ => {
                 let kind = rope_positions_kind::StripedShard as i32;

@@ -2,10 +2,10 @@
 //! have any arrangement; here are the usual slips, with the words of each refusal.
 
 use std::ffi::CStr;
-use std::mem::zeroed;
 use std::ptr::null;
 
 use rope::*;
+use rope_tests::c::{in_slots, tensor_at, zero};
 
 const TOKENS: usize = 3;
 /// Heads of a packed row.
@@ -17,14 +17,14 @@ const PLAN: rope_plan = rope_plan {
     output_pairing: 0,
     direction: 0,
     backend: 0,
+    without_rounding: 0,
+    first_channel: 0,
+    norm: null(),
+    scale: null(),
+    hadamard: null(),
 };
 /// Of the packed row, tokens-major.
 const STRIDES: [usize; 3] = [LEN, ROW * DIM, DIM];
-
-fn zero<T: Copy>() -> T {
-    // SAFETY: used for structs of numbers and pointers only.
-    unsafe { zeroed() }
-}
 
 fn detail() -> String {
     let mut text = [0_u8; 256];
@@ -58,26 +58,15 @@ impl Part {
         Part { strides, ..self }
     }
 
-    fn of(self, memory: &mut [f32]) -> rope_tensor_mut {
+    fn of(self, memory: &mut [f32]) -> rope_operand {
         let [_, token, head] = self.strides;
-        rope_tensor_mut {
-            data: memory.as_mut_ptr().wrapping_add(self.at).cast(),
-            len: (TOKENS - 1) * token + self.heads.saturating_sub(1) * head + DIM,
-            element: self.element as i32,
-            layout: rope_layout {
-                shape: [1, TOKENS, self.heads, DIM],
-                strides: self.strides,
-            },
-        }
-    }
-}
-
-fn read_only(x: &rope_tensor_mut) -> rope_tensor {
-    rope_tensor {
-        data: x.data,
-        len: x.len,
-        element: x.element,
-        layout: x.layout,
+        let layout = rope_layout {
+            shape: [1, TOKENS, self.heads, DIM],
+            strides: self.strides,
+        };
+        let len = (TOKENS - 1) * token + self.heads.saturating_sub(1) * head + DIM;
+        let data = memory.as_mut_ptr().wrapping_add(self.at).cast();
+        tensor_at(data, len, self.element as i32, layout)
     }
 }
 
@@ -89,7 +78,7 @@ const ROWS: [f32; TOKENS * DIM] = [
     0.5, 0.25, 0.75, -0.5, 0.125, 1.0, -0.75, 0.5, 1.0, 0.5, 0.25, 0.125,
 ];
 
-fn rows() -> rope_rows {
+fn rows() -> rope_angles {
     rope_rows_joined(ROWS.as_ptr(), ROWS.len(), DIM)
 }
 
@@ -206,26 +195,27 @@ fn source_and_target() {
     refused(words, |memory| {
         let y = q.of(memory);
         // SAFETY: the tensors lie in the memory, here and below.
-        unsafe { rope_rotate_into(&PLAN, &read_only(&y), &y, &rows()) }
+        unsafe { rope_rotate_into(&PLAN, &y, &y, &rows()) }
     });
     // Between one another.
     let words = "y is written and overlaps x, in 192 bytes from byte 0 of y; they must be disjoint; \
         rope_rotate rotates in place";
     refused(words, |memory| {
-        let (x, y) = (read_only(&q.of(memory)), k.of(memory));
+        let (x, y) = (q.of(memory), k.of(memory));
         // SAFETY: see above.
         unsafe { rope_rotate_into(&PLAN, &x, &y, &rows()) }
     });
     let words = "y is written and overlaps x, in 240 bytes from byte 0 of y; they must be disjoint; \
-        rope_chain_rotate works in place";
-    let chain = rope_chain {
-        plan: PLAN,
-        ..zero()
+        rope_rotate rotates in place";
+    let norm: rope_norm = zero();
+    let chain = rope_plan {
+        norm: &norm,
+        ..PLAN
     };
     refused(words, |memory| {
         let y = q.of(memory);
         // SAFETY: see above.
-        unsafe { rope_chain_rotate_into(&chain, &read_only(&y), &y, &rows()) }
+        unsafe { rope_rotate_into(&chain, &y, &y, &rows()) }
     });
     let mut sums = [0.0_f64; TOKENS * DIM / 2];
     let angles = rope_pair_gradients {
@@ -238,23 +228,32 @@ fn source_and_target() {
         rope_backward works in place";
     refused(words, |memory| {
         let (y, dx) = (part(LEN, 3).of(memory), q.of(memory));
-        let (y, dy) = (read_only(&y), read_only(&dx));
+        let (y, dy) = (y, dx);
         // SAFETY: see above.
         unsafe { rope_backward_into(&PLAN, &y, &dy, &dx, &rows(), &angles) }
     });
     let words =
         "dy is written and overlaps y, in 192 bytes from byte 0 of dy; they must be disjoint";
     refused(words, |memory| {
-        let (y, dy) = (read_only(&q.of(memory)), k.of(memory));
+        let (y, dy) = (q.of(memory), k.of(memory));
         // SAFETY: see above.
         unsafe { rope_backward(&PLAN, &y, &dy, &rows(), &angles) }
     });
     let words =
-        "cos is written and overlaps sin, in 48 bytes from byte 0 of cos; they must be disjoint";
+        "sums is written and overlaps sin, in 48 bytes from byte 0 of sums; they must be disjoint";
     refused(words, |memory| {
-        let x = read_only(&q.of(memory));
+        let x = q.of(memory);
         // SAFETY: see above.
-        unsafe { rope_cos_sin_gradients(&PLAN, &x, &x, &angles, &angles) }
+        unsafe {
+            rope_gradients(
+                rope_gradient_kind::CosSin as i32,
+                &PLAN,
+                &x,
+                &x,
+                &angles,
+                &angles,
+            )
+        }
     });
     assert!(sums == [0.0; TOKENS * DIM / 2]);
 }
@@ -264,10 +263,6 @@ fn caches_and_scales() {
     let slots = rope_slots {
         kind: rope_slots_kind::Range as i32,
         count: TOKENS,
-        ..zero()
-    };
-    let chain = rope_chain {
-        plan: PLAN,
         ..zero()
     };
     let cache = |memory: &mut [f32], at: usize| {
@@ -285,49 +280,33 @@ fn caches_and_scales() {
         cache.scales_count = 2 * TOKENS;
         cache
     };
-    let into = |memory: &mut [f32], shift: &dyn Fn(&mut rope_cache, &mut rope_cache)| {
-        let x = read_only(&part(LEN, 2).of(memory));
-        let (mut keys, mut values) = (cache(memory, 0), cache(memory, 16));
-        shift(&mut keys, &mut values);
+    let into = |memory: &mut [f32], spoil: &dyn Fn(&mut rope_cache)| {
+        let (x, mut cache) = (part(LEN, 2).of(memory), cache(memory, 0));
+        spoil(&mut cache);
         // SAFETY: all of it lies in the memory.
-        unsafe { rope_chain_rotate_into_caches(&chain, &x, &keys, &x, &values, &slots, &rows()) }
+        unsafe { rope_rotate_into(&PLAN, &x, &in_slots(&cache, &slots), &rows()) }
     };
-    let right = into(&mut memory(), &|_, _| ());
+    let right = into(&mut memory(), &|_| ());
     assert_eq!(right, rope_status::Ok, "{}", detail());
-    let words = "values.memory is written and overlaps keys.memory, in 8 bytes from byte 0 of values.memory; they \
-        must be disjoint; of caches between one another, rope_chain_rotate_into_cache and \
-        rope_chain_copy_into_cache take one each";
-    refused(words, |memory| {
-        into(memory, &|keys, values| {
-            values.memory = keys.memory.wrapping_byte_add(16);
-        })
-    });
-    let words = "values.scales is written and overlaps keys.scales, in 20 bytes from byte 0 of values.scales; they \
-        must be disjoint";
-    refused(words, |memory| {
-        into(memory, &|keys, values| {
-            values.scales = keys.scales.wrapping_add(1);
-        })
-    });
-    let words = "keys.memory is written and overlaps keys.scales, in 4 bytes from byte 20 of keys.memory; they must \
+    let words = "cache.scales is written and overlaps cache.memory, in 4 bytes from byte 0 of cache.scales; they must \
         be disjoint";
     refused(words, |memory| {
-        into(memory, &|keys, _| {
-            keys.scales = keys.memory.wrapping_byte_add(20).cast();
+        into(memory, &|cache| {
+            cache.scales = cache.memory.wrapping_byte_add(20).cast();
         })
     });
     let words = "cache.memory is written and overlaps x, in 24 bytes from byte 0 of cache.memory; they must be \
         disjoint";
     refused(words, |memory| {
-        let (x, cache) = (read_only(&part(0, 2).of(memory)), cache(memory, 50));
+        let (x, cache) = (part(0, 2).of(memory), cache(memory, 50));
         // SAFETY: all of it lies in the memory.
-        unsafe { rope_chain_copy_into_cache(&chain, &x, &cache, &slots) }
+        unsafe { rope_apply_into(&PLAN, &x, &in_slots(&cache, &slots)) }
     });
     let words = "y is written and overlaps cache.memory, in 24 bytes from byte 0 of y; they must be disjoint";
     refused(words, |memory| {
         let (y, cache) = (part(0, 2).of(memory), cache(memory, 0));
         // SAFETY: all of it lies in the memory.
-        unsafe { rope_chain_copy_from_cache(&chain, &cache, &slots, &y) }
+        unsafe { rope_apply_into(&PLAN, &in_slots(&cache, &slots), &y) }
     });
 }
 
@@ -341,7 +320,7 @@ fn results() {
     unsafe {
         let made = rope_frequencies_new(&axes, 1e4, null(), &mut frequencies);
         assert_eq!(made, rope_status::Ok);
-        let status = rope_table_new(frequencies, &positions, frequencies.cast());
+        let status = rope_table_new(&rope_angles_at(frequencies, &positions), frequencies.cast());
         assert_eq!(status, rope_status::MemoryOverlap);
         let text = detail();
         assert!(

@@ -1,4 +1,4 @@
-//! Chains, caches and shifts.
+//! Plans with stages, caches and shifts.
 
 use rope_core::cache::{
     BlockFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales, QuantFormat,
@@ -36,22 +36,36 @@ fn weights<E: Number>(values: &[E]) -> rope_weights {
     }
 }
 
-fn read_only(x: &rope_tensor_mut) -> rope_tensor {
-    rope_tensor {
-        data: x.data,
-        len: x.len,
-        element: x.element,
-        layout: x.layout,
+fn chain_of(norm: *const rope_norm, scale: *const rope_scale) -> rope_plan {
+    rope_plan {
+        norm,
+        scale,
+        ..plan(rope_pairing::Half)
     }
 }
 
-fn chain_of(norm: *const rope_norm, scale: *const rope_scale) -> rope_chain {
-    rope_chain {
-        plan: plan(rope_pairing::Half),
-        norm,
-        scale,
-        without_rounding: 0,
-        hadamard: zero(),
+/// Keys and values in one step: neither cache is written unless both calls are right.
+unsafe fn keys_and_values(
+    plan: *const rope_plan,
+    [k, v]: [*const rope_operand; 2],
+    [keys, values]: [*const rope_operand; 2],
+    rows: *const rope_angles,
+) -> rope_status {
+    let mut calls: [rope_call; 2] = zero();
+    let [first, second] = &mut calls;
+    let bare = super::plan(rope_pairing::Half);
+    // SAFETY: as the caller's.
+    unsafe {
+        let status = rope_prepare_into(plan, k, keys, rows, first);
+        if status != rope_status::Ok {
+            return status;
+        }
+        let status = rope_prepare_into(&bare, v, values, null(), second);
+        if status != rope_status::Ok {
+            return status;
+        }
+        assert_eq!(rope_call_run(first), rope_status::Ok);
+        rope_call_run(second)
     }
 }
 
@@ -345,7 +359,7 @@ fn chains_of_tensors_match_rope_core() {
                     if without_rounding == 1 {
                         chain = chain.without_rounding();
                     }
-                    let c_chain = rope_chain {
+                    let c_chain = rope_plan {
                         without_rounding,
                         ..chain_of(&c, &c_scale)
                     };
@@ -355,7 +369,7 @@ fn chains_of_tensors_match_rope_core() {
                     let mut got = x.clone();
                     let tensor_of = tensor(&mut got, SHAPE);
                     // SAFETY: what is passed is there.
-                    let status = unsafe { rope_chain_rotate(&c_chain, &tensor_of, &c_rows) };
+                    let status = unsafe { rope_rotate(&c_chain, &tensor_of, &c_rows) };
                     same(name, status, outcome);
                     assert_eq!(got, expected, "{name}");
 
@@ -365,7 +379,7 @@ fn chains_of_tensors_match_rope_core() {
                     let mut got = x.clone();
                     let tensor_of = tensor(&mut got, SHAPE);
                     // SAFETY: what is passed is there.
-                    let status = unsafe { rope_chain_run_stages(&c_chain, &tensor_of) };
+                    let status = unsafe { rope_apply(&c_chain, &tensor_of) };
                     same(name, status, outcome);
                     assert_eq!(got, expected, "{name}");
 
@@ -374,10 +388,10 @@ fn chains_of_tensors_match_rope_core() {
                     let source = Tensor::new(&x, SHAPE).expect("valid");
                     let outcome = chain.rotate_into(&source, &mut view, &rows);
                     let mut copy = x.clone();
-                    let from = read_only(&tensor(&mut copy, SHAPE));
+                    let from = tensor(&mut copy, SHAPE);
                     let to = tensor(&mut got, SHAPE);
                     // SAFETY: what is passed is there.
-                    let status = unsafe { rope_chain_rotate_into(&c_chain, &from, &to, &c_rows) };
+                    let status = unsafe { rope_rotate_into(&c_chain, &from, &to, &c_rows) };
                     same(name, status, outcome);
                     assert_eq!(got, expected, "{name}");
                 }
@@ -390,9 +404,9 @@ fn chains_of_tensors_match_rope_core() {
                 let tensor_of_x = Tensor::new(&x, SHAPE).expect("valid");
                 let outcome = rope.sum_of_squares(rust, &tensor_of_x, &mut expected);
                 let mut copy = x.clone();
-                let from = read_only(&tensor(&mut copy, SHAPE));
+                let from = tensor(&mut copy, SHAPE);
                 // SAFETY: what is passed is there.
-                let status = unsafe { rope_chain_squares(&c_chain, &from, got.as_mut_ptr(), len) };
+                let status = unsafe { rope_sum_of_squares(&c_chain, &from, got.as_mut_ptr(), len) };
                 same(name, status, outcome);
                 assert_eq!(got, expected, "{name}");
             }
@@ -407,11 +421,11 @@ fn chains_of_tensors_match_rope_core() {
         let mut got = x.clone();
         let view = tensor(&mut got, SHAPE);
         // SAFETY: what is passed is there.
-        let status = unsafe { rope_chain_rotate(&none, &view, &c_rows) };
+        let status = unsafe { rope_rotate(&none, &view, &c_rows) };
         assert_eq!((status, &got), (rope_status::Ok, &expected));
         let mut sums = [7.0];
         // SAFETY: what is passed is there.
-        let status = unsafe { rope_chain_squares(&none, &read_only(&view), sums.as_mut_ptr(), 1) };
+        let status = unsafe { rope_sum_of_squares(&none, &view, sums.as_mut_ptr(), 1) };
         assert_eq!((status, sums), (rope_status::Null, [7.0]));
         assert_eq!(detail(), "norm is null");
     }
@@ -480,7 +494,7 @@ fn transforms_match_rope_core() {
         let x = values::<E>(LEN);
         let mut copy = x.clone();
         let source = Tensor::new(&x, SHAPE).expect("valid");
-        let from = read_only(&tensor(&mut copy, SHAPE));
+        let from = tensor(&mut copy, SHAPE);
         let [first, last] = [HadamardFactor::First, HadamardFactor::Last];
         let factors = [(Factor::First, first), (Factor::Last, last)];
         let layout = CacheLayout::nhd([BLOCKS, BLOCK_SIZE, HEADS, HEAD_DIM]).expect("valid");
@@ -494,12 +508,13 @@ fn transforms_match_rope_core() {
             [(64, 0), (64, 1), (32, 0), (2, 1), (128, 0), (3, 0), (1, 1)]
         {
             for (c_factor, factor) in factors {
-                let c_chain = rope_chain {
+                let c_hadamard = rope_hadamard {
+                    block,
+                    factor: c_factor as i32,
+                };
+                let c_chain = rope_plan {
                     without_rounding,
-                    hadamard: rope_hadamard {
-                        block,
-                        factor: c_factor as i32,
-                    },
+                    hadamard: &c_hadamard,
                     ..chain_of(null(), &scale)
                 };
                 let plan = Hadamard::new(block).map(|hadamard| {
@@ -527,11 +542,11 @@ fn transforms_match_rope_core() {
                     }};
                 }
                 tensors!(view => |plan| plan.rotate(&mut view, &rows),
-                    view => rope_chain_rotate(&c_chain, &view, &c_rows));
+                    view => rope_rotate(&c_chain, &view, &c_rows));
                 tensors!(view => |plan| plan.apply(&mut view),
-                    view => rope_chain_run_stages(&c_chain, &view));
+                    view => rope_apply(&c_chain, &view));
                 tensors!(view => |plan| plan.rotate_into(&source, &mut view, &rows),
-                    view => rope_chain_rotate_into(&c_chain, &from, &view, &c_rows));
+                    view => rope_rotate_into(&c_chain, &from, &view, &c_rows));
                 let shape = [TOKENS, 1, 24];
                 let (mut sums, mut c_sums) = (vec![1.0; TOKENS * 24], vec![1.0; TOKENS * 24]);
                 tensors!(view => |plan| {
@@ -544,7 +559,7 @@ fn transforms_match_rope_core() {
                         heads: 1,
                         pairs: 24,
                     };
-                    rope_chain_backward(&c_chain, &from, &view, &c_rows, &angles)
+                    rope_backward(&c_chain, &from, &view, &c_rows, &angles)
                 });
                 assert_eq!(c_sums, sums, "{case}");
                 for format in [rope_cache_format::F32, rope_cache_format::E4m3] {
@@ -569,23 +584,23 @@ fn transforms_match_rope_core() {
                         }};
                     }
                     caches!(mut cache => |plan| plan.rotate_into(&source, &mut cache.slots(&MAPPING[..]), &rows),
-                        cache => rope_chain_rotate_into_cache(&c_chain, &from, &cache, &c_slots, &c_rows));
+                        cache => rope_rotate_into(&c_chain, &from, &in_slots(&cache, &c_slots), &c_rows));
                     caches!(mut cache => |plan| plan.apply_into(&source, &mut cache.slots(&MAPPING[..])),
-                        cache => rope_chain_copy_into_cache(&c_chain, &from, &cache, &c_slots));
+                        cache => rope_apply_into(&c_chain, &from, &in_slots(&cache, &c_slots)));
                     caches!(mut cache => |plan| plan.rotate(&mut cache.slots(&MAPPING[..]), &rows),
-                        cache => rope_chain_shift(&c_chain, &cache, &c_slots, &c_rows));
+                        cache => rope_rotate(&c_chain, &in_slots(&cache, &c_slots), &c_rows));
                     let (mut expected, mut got) = (x.clone(), x.clone());
                     let mut view = TensorMut::new(&mut expected, SHAPE).expect("valid");
                     let to = tensor(&mut got, SHAPE);
                     caches!(cache => |plan| plan.apply_into(&cache.as_cache().slots(&MAPPING[..]), &mut view),
-                        cache => rope_chain_copy_from_cache(&c_chain, &cache, &c_slots, &to));
+                        cache => rope_apply_into(&c_chain, &in_slots(&cache, &c_slots), &to));
                     // Codes of E4M3 may be NaN.
                     let text = |values: &[E]| format!("{values:?}");
                     assert_eq!(text(&got), text(&expected), "{case}");
                 }
                 // A norm is no part of what is taken back.
                 let norm: rope_norm = zero();
-                let normed = rope_chain {
+                let normed = rope_plan {
                     norm: &norm,
                     ..c_chain
                 };
@@ -598,20 +613,21 @@ fn transforms_match_rope_core() {
                 };
                 let view = tensor(&mut dy, SHAPE);
                 // SAFETY: what is passed is there.
-                let status =
-                    unsafe { rope_chain_backward(&normed, &from, &view, &c_rows, &angles) };
-                assert_eq!(status, rope_status::NotLinear);
+                let status = unsafe { rope_backward(&normed, &from, &view, &c_rows, &angles) };
+                let expected = plan.map_or(rope_status::HadamardBlock, |_| rope_status::NotLinear);
+                assert_eq!(status, expected);
                 assert!(dy == x && sums == [1.0; TOKENS * 24]);
-                let unknown = rope_chain {
-                    hadamard: rope_hadamard {
-                        factor: next(Factor::ALL, |factor| factor as i32),
-                        ..c_chain.hadamard
-                    },
+                let unknown = rope_hadamard {
+                    factor: next(Factor::ALL, |factor| factor as i32),
+                    ..c_hadamard
+                };
+                let unknown = rope_plan {
+                    hadamard: &unknown,
                     ..c_chain
                 };
                 let view = tensor(&mut dy, SHAPE);
                 // SAFETY: what is passed is there.
-                let status = unsafe { rope_chain_rotate(&unknown, &view, &c_rows) };
+                let status = unsafe { rope_rotate(&unknown, &view, &c_rows) };
                 assert_eq!(status, rope_status::UnknownValue);
                 assert!(dy == x);
             }
@@ -847,7 +863,7 @@ fn c_cache(
 fn a_quotient_is_no_product() {
     let x: Vec<f32> = (0..64).map(|i| 61.0 * (i as f32 - 31.5)).collect();
     let mut copy = x.clone();
-    let from = read_only(&tensor(&mut copy, [1, 1, 1, 64]));
+    let from = tensor(&mut copy, [1, 1, 1, 64]);
     let source = Tensor::new(&x, [1, 1, 1, 64]).expect("valid");
     let layout = CacheLayout::nhd([1, 1, 1, 64]).expect("valid");
     let c_layout = rope_cache_layout {
@@ -885,7 +901,7 @@ fn a_quotient_is_no_product() {
         };
         let cache = c_cache(&mut b, format, c_layout, c_scale, &mut []);
         // SAFETY: what is passed is there.
-        let status = unsafe { rope_chain_copy_into_cache(&chain, &from, &cache, &slots) };
+        let status = unsafe { rope_apply_into(&chain, &from, &in_slots(&cache, &slots)) };
         assert_eq!((status, b), (rope_status::Ok, a), "{kind:?}");
         all.push(b);
     }
@@ -929,7 +945,7 @@ fn caches_match_rope_core() {
     let x = values::<bf16>(LEN);
     let source = Tensor::new(&x, SHAPE).expect("valid");
     let mut copy = x.clone();
-    let from = read_only(&tensor(&mut copy, SHAPE));
+    let from = tensor(&mut copy, SHAPE);
     let c_slots = mapping();
     let mut written = 0;
 
@@ -960,19 +976,19 @@ fn caches_match_rope_core() {
                     }};
                 }
                 verb!(mut cache => chain.rotate_into(&source, &mut cache.slots(&MAPPING[..]), &rows),
-                    cache => rope_chain_rotate_into_cache(&c_chain, &from, &cache, &c_slots, &c_rows));
+                    cache => rope_rotate_into(&c_chain, &from, &in_slots(&cache, &c_slots), &c_rows));
                 verb!(mut cache => chain.apply_into(&source, &mut cache.slots(&MAPPING[..])),
-                    cache => rope_chain_copy_into_cache(&c_chain, &from, &cache, &c_slots));
+                    cache => rope_apply_into(&c_chain, &from, &in_slots(&cache, &c_slots)));
                 verb!(mut cache => rope.rotate(&mut cache.slots(&MAPPING[..]), &rows),
-                    cache => rope_shift(&c_chain.plan, &cache, &c_slots, &c_rows));
+                    cache => rope_rotate(&plan(rope_pairing::Half), &in_slots(&cache, &c_slots), &c_rows));
 
                 let (mut expected, mut got) = (values::<f16>(LEN), values::<f16>(LEN));
                 let mut view = TensorMut::new(&mut expected, SHAPE).expect("valid");
                 let to = tensor(&mut got, SHAPE);
                 verb!(cache => chain.rotate_into(&cache.as_cache().slots(&MAPPING[..]), &mut view, &rows),
-                    cache => rope_chain_rotate_from_cache(&c_chain, &cache, &c_slots, &to, &c_rows));
+                    cache => rope_rotate_into(&c_chain, &in_slots(&cache, &c_slots), &to, &c_rows));
                 verb!(cache => chain.apply_into(&cache.as_cache().slots(&MAPPING[..]), &mut view),
-                    cache => rope_chain_copy_from_cache(&c_chain, &cache, &c_slots, &to));
+                    cache => rope_apply_into(&c_chain, &in_slots(&cache, &c_slots), &to));
                 let bits = |x: &[f16]| -> Vec<u16> { x.iter().map(|x| x.to_bits()).collect() };
                 assert_eq!(bits(&got), bits(&expected), "{case}");
                 // Keys and values; the values in a plain cache.
@@ -997,8 +1013,8 @@ fn caches_match_rope_core() {
                         keys.run();
                         Ok(())
                     })
-                }, cache => rope_chain_rotate_into_caches(
-                    &c_chain, &from, &cache, &from, &c_values, &c_slots, &c_rows));
+                }, cache => keys_and_values(&c_chain, [&from, &from],
+                    [&in_slots(&cache, &c_slots), &in_slots(&c_values, &c_slots)], &c_rows));
                 assert_eq!(v, c_v, "{case}");
             }
         }
@@ -1015,7 +1031,7 @@ fn outputs_match_rope_core() {
     let c_rows = rope_rows_joined(table.as_ptr(), table.len(), 48);
     let ids: [u32; TOKENS] = core::array::from_fn(|token| (token * 3 % TOKENS) as u32);
     let other = rows.gather(&ids).expect("ids of the table");
-    let c_other = rope_rows {
+    let c_other = rope_angles {
         ids: ids.as_ptr().cast(),
         ids_count: TOKENS,
         ids_number: rope_number::U32 as i32,
@@ -1025,7 +1041,7 @@ fn outputs_match_rope_core() {
     let x = values::<bf16>(LEN);
     let source = Tensor::new(&x, SHAPE).expect("valid");
     let mut copy = x.clone();
-    let from = read_only(&tensor(&mut copy, SHAPE));
+    let from = tensor(&mut copy, SHAPE);
     let (c_chain, c_slots) = (chain_of(null(), null()), mapping());
     let mut wide = SHAPE;
     wide[2] *= 2;
@@ -1055,25 +1071,22 @@ fn outputs_match_rope_core() {
         layout: layouts()[0].1,
         ..zero()
     };
+    let to_slots = in_slots(&cache, &c_slots);
     let outputs = [
         rope_output {
             y: &to,
-            cache: null(),
-            slots: null(),
             rows: c_groups.as_ptr(),
             groups: 2,
         },
         rope_output {
-            y: null(),
-            cache: &cache,
-            slots: &c_slots,
+            y: &to_slots,
             rows: &c_other,
             groups: 0,
         },
     ];
     let call = |outputs: &[rope_output]| {
         // SAFETY: what is passed is there.
-        unsafe { rope_chain_rotate_into_each(&c_chain, &from, outputs.as_ptr(), outputs.len()) }
+        unsafe { rope_rotate_into_each(&c_chain, &from, outputs.as_ptr(), outputs.len()) }
     };
     assert_eq!(call(&outputs), rope_status::Ok, "{}", detail());
     assert!(c_y == y && c_z == z);
@@ -1081,15 +1094,15 @@ fn outputs_match_rope_core() {
     let [first, second] = outputs;
     let one_group = rope_output { groups: 1, ..first };
     let nowhere = rope_output {
-        cache: null(),
+        y: null(),
         ..second
     };
     let without_rows = rope_output {
         rows: null(),
         ..first
     };
-    let upon_source = rope_tensor_mut {
-        data: from.data.cast_mut(),
+    let upon_source = rope_operand {
+        data: from.data,
         element: rope_element::Bf16 as i32,
         ..tensor(&mut c_y[..LEN], SHAPE)
     };
@@ -1124,7 +1137,7 @@ fn slots_match_rope_core() {
     let x = values::<f32>(LEN);
     let source = Tensor::new(&x, SHAPE).expect("valid");
     let mut copy = x.clone();
-    let from = read_only(&tensor(&mut copy, SHAPE));
+    let from = tensor(&mut copy, SHAPE);
     let long = MAPPING.map(i64::from);
     let words: [u32; TOKENS] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
     let long_words = words.map(u64::from);
@@ -1292,7 +1305,7 @@ fn slots_match_rope_core() {
             &mut [],
         );
         // SAFETY: what is passed is there.
-        let status = unsafe { rope_chain_copy_into_cache(&c_chain, &from, &cache, &c_slots) };
+        let status = unsafe { rope_apply_into(&c_chain, &from, &in_slots(&cache, &c_slots)) };
         same(&format!("{slots:?}"), status, outcome);
         assert_eq!(a, b, "{slots:?}");
         assert_eq!(outcome.is_ok(), a.iter().any(|&x| x != 0), "{slots:?}");
@@ -1328,7 +1341,7 @@ fn shifts_match_rope_core() {
         )
     };
     let (c_deltas, c_from, c_to) = (listed(&deltas), listed(&from), listed(&to));
-    let same_rows = |got: &rope_rows, expected: &Rows<'_>| {
+    let same_rows = |got: &rope_angles, expected: &Rows<'_>| {
         assert_eq!((got.len, got.rotary_dim), (3 * 64, 64));
         assert_eq!(got.attention_factor, expected.attention_factor());
         for token in 0..3 {
@@ -1338,18 +1351,18 @@ fn shifts_match_rope_core() {
             assert_eq!(row, [cos, sin].concat());
         }
     };
-    let (mut rows, mut kept): (rope_rows, rope_rows) = (zero(), zero());
+    let (mut rows, mut kept): (rope_angles, rope_angles) = (zero(), zero());
     let mut table = null_mut();
     let mut storage = vec![7.0_f32; 200];
     let room = (storage.as_mut_ptr(), storage.len());
     // SAFETY: what is passed is there.
     unsafe {
         let expected = stretched.shift(&deltas).expect("valid");
-        let status = rope_rows_fill_shift(c_new.0, &c_deltas, room.0, room.1, &mut rows);
+        let status = rope_rows_fill(&moved_by(c_new.0, &c_deltas), room.0, room.1, &mut rows);
         assert_eq!(status, rope_status::Ok);
         same_rows(&rows, &expected);
         assert_eq!(rows.attention_factor, 1.0);
-        let status = rope_table_new_shift(c_new.0, &c_deltas, &mut table);
+        let status = rope_table_new(&moved_by(c_new.0, &c_deltas), &mut table);
         assert_eq!(status, rope_status::Ok);
         assert_eq!(rope_table_rows(table, &mut kept), rope_status::Ok);
         same_rows(&kept, &expected);
@@ -1357,13 +1370,13 @@ fn shifts_match_rope_core() {
 
         let expected = stretched.shift_from(&old, &from, &to).expect("valid");
         let fill = |old: *mut rope_frequencies, from, to, len, rows| {
-            rope_rows_fill_shift_from(c_new.0, old, from, to, room.0, len, rows)
+            rope_rows_fill(&moved_from(c_new.0, old, from, to), room.0, len, rows)
         };
         let status = fill(c_old.0, &c_from, &c_to, room.1, &mut rows);
         assert_eq!(status, rope_status::Ok);
         same_rows(&rows, &expected);
         assert!(rows.attention_factor > 1.0);
-        let status = rope_table_new_shift_from(c_new.0, c_old.0, &c_from, &c_to, &mut table);
+        let status = rope_table_new(&moved_from(c_new.0, c_old.0, &c_from, &c_to), &mut table);
         assert_eq!(status, rope_status::Ok);
         assert_eq!(rope_table_rows(table, &mut kept), rope_status::Ok);
         same_rows(&kept, &expected);
@@ -1384,7 +1397,7 @@ fn shifts_match_rope_core() {
             ..zero()
         };
         let chain = chain_of(null(), null());
-        let plan = chain.plan;
+        let plan = plan(rope_pairing::Half);
         let slots = rope_slots {
             kind: rope_slots_kind::Range as i32,
             count: 3,
@@ -1392,23 +1405,31 @@ fn shifts_match_rope_core() {
         };
         assert_eq!((rows.moves, kept.moves), (1, 1));
         let mut back = vec![0.0_f32; 3 * 64];
-        let mut undone: rope_rows = zero();
+        let mut undone: rope_angles = zero();
         let status = rope_rows_invert(&rows, back.as_mut_ptr(), back.len(), &mut undone);
         assert_eq!((status, undone.moves), (rope_status::Ok, 1));
-        assert_eq!(rope_shift(&plan, &cache, &slots, &rows), rope_status::Ok);
+        assert_eq!(
+            rope_rotate(&plan, &in_slots(&cache, &slots), &rows),
+            rope_status::Ok
+        );
         let square: f32 = keys[..64].iter().map(|x| x * x).sum();
         let expected = 64.0 * rows.attention_factor * rows.attention_factor;
         assert!((f64::from(square) / expected - 1.0).abs() < 1e-5);
-        let status = rope_chain_shift(&chain, &cache, &slots, &undone);
+        let status = rope_rotate(&chain, &in_slots(&cache, &slots), &undone);
         assert_eq!(status, rope_status::Ok);
         assert!(keys.iter().all(|x| (x - 1.0).abs() < 1e-5));
-        let mut of_positions: rope_rows = zero();
-        let status = rope_rows_fill(c_new.0, &c_from, room.0, room.1, &mut of_positions);
+        let mut of_positions: rope_angles = zero();
+        let status = rope_rows_fill(
+            &rope_angles_at(c_new.0, &c_from),
+            room.0,
+            room.1,
+            &mut of_positions,
+        );
         assert_eq!((status, of_positions.moves), (rope_status::Ok, 0));
         let before = keys;
         for refused in [
-            rope_shift(&plan, &cache, &slots, &of_positions),
-            rope_chain_shift(&chain, &cache, &slots, &of_positions),
+            rope_rotate(&plan, &in_slots(&cache, &slots), &of_positions),
+            rope_rotate(&chain, &in_slots(&cache, &slots), &of_positions),
         ] {
             assert_eq!(refused, rope_status::ShiftFactor);
         }
@@ -1416,14 +1437,14 @@ fn shifts_match_rope_core() {
             detail(),
             format!(
                 "rows.attention_factor is {}, but a shift requires 1, as cached keys have the factor already; make the \
-                 rows by rope_rows_fill_shift",
+                 rows by rope_rows_fill with rope_angles.moves",
                 of_positions.attention_factor
             )
         );
         assert_eq!(keys, before);
         of_positions.attention_factor = 1.0;
         assert_eq!(
-            rope_shift(&plan, &cache, &slots, &of_positions),
+            rope_rotate(&plan, &in_slots(&cache, &slots), &of_positions),
             rope_status::Ok
         );
         let filled = fill(c_old.0, &c_from, &c_to, room.1, &mut rows);
@@ -1463,19 +1484,22 @@ fn shifts_match_rope_core() {
             } else {
                 S::Misaligned
             };
-            assert_eq!(fill(wrong, &c_from, &c_to, 200, &mut rows), expected);
-            let status = rope_rows_fill_shift(wrong, &c_deltas, room.0, 200, &mut rows);
+            // Without old frequencies the positions are deltas.
+            if !wrong.is_null() {
+                assert_eq!(fill(wrong, &c_from, &c_to, 200, &mut rows), expected);
+            }
+            let status = rope_rows_fill(&moved_by(wrong, &c_deltas), room.0, 200, &mut rows);
             assert_eq!(status, expected);
             let (wrong, made) = (wrong.cast(), c_old.0);
             assert_eq!(fill(made, wrong, &c_to, 200, &mut rows), expected);
             assert_eq!(fill(made, &c_from, wrong, 200, &mut rows), expected);
             assert_eq!(fill(made, &c_from, &c_to, 200, wrong.cast()), expected);
-            let status = rope_rows_fill_shift(made, wrong, room.0, 200, &mut rows);
+            let status = rope_rows_fill(&moved_by(made, wrong), room.0, 200, &mut rows);
             assert_eq!(status, expected);
-            let status = rope_rows_fill_shift(made, &c_deltas, wrong.cast(), 200, &mut rows);
+            let status = rope_rows_fill(&moved_by(made, &c_deltas), wrong.cast(), 200, &mut rows);
             assert_eq!(status, expected);
         }
-        let status = rope_rows_fill_shift(c_new.0, &c_deltas, room.0, 100, &mut rows);
+        let status = rope_rows_fill(&moved_by(c_new.0, &c_deltas), room.0, 100, &mut rows);
         assert_eq!(status, S::Storage);
         assert_eq!((rows.cos, rows.len), (before.cos, before.len));
     }
@@ -1487,12 +1511,12 @@ fn shifts_match_rope_core() {
 struct Named {
     norm: rope_norm,
     scale: rope_scale,
-    k: rope_tensor,
-    v: rope_tensor,
+    k: rope_operand,
+    v: rope_operand,
     keys: rope_cache,
     values: rope_cache,
     slots: rope_slots,
-    rows: rope_rows,
+    rows: rope_angles,
 }
 
 /// What is null, misaligned, unknown, too long, in the way of something else, or refused by rope-core is refused, and
@@ -1502,10 +1526,7 @@ fn refusals_of_caches() {
     let table = table();
     let (weight, each) = (values::<f32>(HEAD_DIM), factors(TOKENS));
     let (mut k, mut v) = (values::<f32>(LEN), values::<f32>(LEN));
-    let (k, v) = (
-        read_only(&tensor(&mut k, SHAPE)),
-        read_only(&tensor(&mut v, SHAPE)),
-    );
+    let (k, v) = (tensor(&mut k, SHAPE), tensor(&mut v, SHAPE));
     let (mut keys, mut values) = (memory(), memory());
     let (mut key_scales, mut value_scales) = (vec![0.5; SCALES], vec![0.5; SCALES]);
     let apart = rope_quant_scale {
@@ -1540,15 +1561,9 @@ fn refusals_of_caches() {
         let chain = chain_of(&named.norm, &named.scale);
         // SAFETY: what is passed is there, or longer than memory.
         unsafe {
-            rope_chain_rotate_into_caches(
-                &chain,
-                &named.k,
-                &named.keys,
-                &named.v,
-                &named.values,
-                &named.slots,
-                &named.rows,
-            )
+            let keys = in_slots(&named.keys, &named.slots);
+            let values = in_slots(&named.values, &named.slots);
+            keys_and_values(&chain, [&named.k, &named.v], [&keys, &values], &named.rows)
         }
     };
     use rope_status as S;
@@ -1576,8 +1591,8 @@ fn refusals_of_caches() {
         refused(expected, &|n| {
             n.scale.factors = lost(n.scale.factors.cast()).cast()
         });
-        refused(expected, &|n| n.k.data = lost(n.k.data));
-        refused(expected, &|n| n.v.data = lost(n.v.data));
+        refused(expected, &|n| n.k.data = lost(n.k.data).cast_mut());
+        refused(expected, &|n| n.v.data = lost(n.v.data).cast_mut());
         refused(expected, &|n| {
             n.keys.scales = lost(n.keys.scales.cast()).cast_mut().cast()
         });
@@ -1638,29 +1653,20 @@ fn refusals_of_caches() {
     });
 
     // What is written is apart from all that is read or written besides.
-    refused(S::MemoryOverlap, &|n| n.values.memory = n.keys.memory);
-    refused(S::MemoryOverlap, &|n| n.values.scales = n.keys.scales);
+    refused(S::MemoryOverlap, &|n| n.v.data = n.values.memory);
+    refused(S::MemoryOverlap, &|n| n.norm.weight.data = n.keys.memory);
+    refused(S::MemoryOverlap, &|n| n.rows.cos = n.keys.memory.cast());
     refused(S::MemoryOverlap, &|n| {
-        n.values.scales = n.keys.memory.cast()
-    });
-    refused(S::MemoryOverlap, &|n| {
-        n.keys.scales = n.values.memory.cast()
+        n.values.scales = n.values.memory.cast()
     });
     refused(S::MemoryOverlap, &|n| n.keys.scales = n.keys.memory.cast());
     refused(S::MemoryOverlap, &|n| n.k.data = n.keys.memory);
-    refused(S::MemoryOverlap, &|n| n.k.data = n.values.memory);
-    refused(S::MemoryOverlap, &|n| n.v.data = n.keys.memory);
-    refused(S::MemoryOverlap, &|n| n.norm.weight.data = n.values.memory);
     refused(S::MemoryOverlap, &|n| n.scale.factors = n.keys.scales);
     refused(S::MemoryOverlap, &|n| n.slots.slots.values = n.keys.memory);
-    refused(S::MemoryOverlap, &|n| n.rows.cos = n.values.memory.cast());
-    for own in [true, false] {
-        refused(S::MemoryOverlap, &|n| {
-            n.values.scale.kind = rope_quant_scale_kind::Multiply as i32;
-            let memory = if own { n.values.memory } else { n.keys.memory };
-            (n.values.scale.each, n.values.scale.each_count) = (memory.cast(), HEADS);
-        });
-    }
+    refused(S::MemoryOverlap, &|n| {
+        n.values.scale.kind = rope_quant_scale_kind::Multiply as i32;
+        (n.values.scale.each, n.values.scale.each_count) = (n.values.memory.cast(), HEADS);
+    });
 
     // What rope-core refuses.
     refused(S::Parameter, &|n| n.norm.eps = f32::NAN);
@@ -1747,7 +1753,7 @@ fn refusals_of_chains() {
     let (mut x, mut y) = (floats(HEAD_DIM), floats(HEAD_DIM));
     let before = x.clone();
     let (view, out) = (tensor(&mut x, shape), tensor(&mut y, shape));
-    let from = read_only(&view);
+    let from = view;
     let table = floats(HEAD_DIM);
     let rows = rope_rows_joined(table.as_ptr(), HEAD_DIM, HEAD_DIM);
     let norm: rope_norm = rope_norm {
@@ -1772,97 +1778,92 @@ fn refusals_of_chains() {
     let plan = plan(rope_pairing::Half);
     let other_scale: rope_scale = zero();
     let mut sums = [7.0_f32];
-    each!(rope_chain_rotate(&raw const chain, &raw const view, &raw const rows;));
-    each!(rope_chain_run_stages(&raw const chain, &raw const view;));
-    each!(rope_chain_rotate_into(&raw const chain, &raw const from, &raw const out, &raw const rows;));
-    each!(rope_chain_squares(&raw const chain, &raw const from, sums.as_mut_ptr(); 1));
-    each!(rope_chain_rotate_into_cache(&raw const chain, &raw const from, &raw const cache, &raw const slots,
-        &raw const rows;));
-    each!(rope_chain_copy_into_cache(&raw const chain, &raw const from, &raw const cache, &raw const slots;));
-    each!(rope_chain_rotate_into_caches(&raw const chain, &raw const from, &raw const cache, &raw const from,
-        &raw const values, &raw const slots, &raw const rows;));
-    each!(rope_chain_rotate_from_cache(&raw const chain, &raw const cache, &raw const slots, &raw const out,
-        &raw const rows;));
-    each!(rope_chain_copy_from_cache(&raw const chain, &raw const cache, &raw const slots, &raw const out;));
-    each!(rope_shift(&raw const plan, &raw const cache, &raw const slots, &raw const rows;));
-    let each_rows = &raw const rows;
+    let (keys, in_cache) = (in_slots(&cache, &slots), in_slots(&values, &slots));
+    each!(rope_rotate(&raw const chain, &raw const view, &raw const rows;));
+    each!(rope_apply(&raw const chain, &raw const view;));
+    each!(rope_rotate_into(&raw const chain, &raw const from, &raw const keys, &raw const rows;));
+    each!(rope_rotate_into(&raw const chain, &raw const in_cache, &raw const out, &raw const rows;));
+    each!(rope_sum_of_squares(&raw const chain, &raw const from, sums.as_mut_ptr(); 1));
+    // The pointers of an operand.
+    unsafe fn shift(
+        plan: *const rope_plan,
+        cache: *const rope_cache,
+        slots: *const rope_slots,
+        rows: *const rope_angles,
+    ) -> rope_status {
+        match cache.is_null() {
+            // A tensor without data.
+            true => rope_status::Null,
+            // SAFETY: as the caller's.
+            false => unsafe { rope_rotate(plan, &in_slots(cache, slots), rows) },
+        }
+    }
+    each!(shift(&raw const plan, &raw const cache, &raw const slots, &raw const rows;));
     let output = rope_output {
         y: &raw const out,
-        cache: null(),
-        slots: null(),
-        rows: each_rows,
+        rows: &raw const rows,
         groups: 0,
     };
-    each!(rope_chain_rotate_into_each(&raw const chain, &raw const from, &raw const output; 1));
+    each!(rope_rotate_into_each(&raw const chain, &raw const from, &raw const output; 1));
     let linear = chain_of(null(), null());
-    each!(rope_chain_shift(&raw const linear, &raw const cache, &raw const slots, &raw const rows;));
 
     use rope_status as S;
     // SAFETY: pointers that are there, but for those that are misaligned.
     unsafe {
-        let odd = rope_chain {
+        let odd = rope_plan {
             norm: (&raw const norm).wrapping_byte_add(1),
             ..chain
         };
-        assert_eq!(rope_chain_rotate(&odd, &view, &rows), S::Misaligned);
+        assert_eq!(rope_rotate(&odd, &view, &rows), S::Misaligned);
         assert_eq!(
             detail(),
             "norm is misaligned; its address must be a multiple of 8"
         );
-        let odd = rope_chain {
+        let odd = rope_plan {
             scale: (&raw const other_scale).wrapping_byte_add(1),
             ..chain
         };
-        assert_eq!(rope_chain_rotate(&odd, &view, &rows), S::Misaligned);
+        assert_eq!(rope_rotate(&odd, &view, &rows), S::Misaligned);
 
         let own = rope_norm {
             weighted: 1,
             weight: weights(&x),
             ..norm
         };
-        let own = rope_chain {
+        let own = rope_plan {
             norm: &own,
             ..chain
         };
-        assert_eq!(rope_chain_rotate(&own, &view, &rows), S::MemoryOverlap);
+        assert_eq!(rope_rotate(&own, &view, &rows), S::MemoryOverlap);
         let bytes = 4 * HEAD_DIM;
         let words = format!("x is written and overlaps weight, in {bytes} bytes from byte 0 of x");
         assert_eq!(detail(), words + "; they must be disjoint");
-        assert_eq!(rope_chain_run_stages(&own, &view), S::MemoryOverlap);
-        let into = |chain, x, y, rows| rope_chain_rotate_into(chain, x, y, rows);
-        assert_eq!(into(&own, &read_only(&out), &view, &rows), S::MemoryOverlap);
+        assert_eq!(rope_apply(&own, &view), S::MemoryOverlap);
+        let into = |chain, x, y, rows| rope_rotate_into(chain, x, y, rows);
+        assert_eq!(into(&own, &out, &view, &rows), S::MemoryOverlap);
         assert_eq!(into(&chain, &from, &view, &rows), S::MemoryOverlap);
         let forgotten = rope_norm {
             weighted: 1,
             ..norm
         };
-        let forgotten = rope_chain {
+        let forgotten = rope_plan {
             norm: &forgotten,
             ..chain
         };
-        assert_eq!(
-            rope_chain_rotate(&forgotten, &view, &rows),
-            S::WeightMissing
-        );
+        assert_eq!(rope_rotate(&forgotten, &view, &rows), S::WeightMissing);
         let unused = rope_norm {
             weight: weights(&table),
             ..norm
         };
-        let unused = rope_chain {
+        let unused = rope_plan {
             norm: &unused,
             ..chain
         };
-        assert_eq!(rope_chain_rotate(&unused, &view, &rows), S::WeightUnused);
+        assert_eq!(rope_rotate(&unused, &view, &rows), S::WeightUnused);
         let in_the_way = rope_rows_joined(x.as_ptr(), HEAD_DIM, HEAD_DIM);
-        assert_eq!(
-            rope_chain_rotate(&chain, &view, &in_the_way),
-            S::MemoryOverlap
-        );
-        assert_eq!(
-            into(&chain, &read_only(&out), &view, &in_the_way),
-            S::MemoryOverlap
-        );
-        let squares = |chain, sums: *mut f32| rope_chain_squares(chain, &from, sums, 1);
+        assert_eq!(rope_rotate(&chain, &view, &in_the_way), S::MemoryOverlap);
+        assert_eq!(into(&chain, &out, &view, &in_the_way), S::MemoryOverlap);
+        let squares = |chain, sums: *mut f32| rope_sum_of_squares(chain, &from, sums, 1);
         assert_eq!(squares(&chain, view.data.cast()), S::MemoryOverlap);
         let given = rope_norm {
             sums: sums.as_ptr(),
@@ -1870,35 +1871,35 @@ fn refusals_of_chains() {
             sums_width: 1,
             ..norm
         };
-        let given = rope_chain {
+        let given = rope_plan {
             norm: &given,
             ..chain
         };
         assert_eq!(squares(&given, sums.as_mut_ptr()), S::MemoryOverlap);
 
-        let inside = rope_tensor_mut {
+        let inside = rope_operand {
             data: cache.memory,
             ..view
         };
-        let copied = rope_chain_copy_from_cache(&chain, &cache, &slots, &inside);
+        let copied = rope_apply_into(&chain, &in_slots(&cache, &slots), &inside);
         assert_eq!(copied, S::MemoryOverlap);
-        let rotated = rope_chain_rotate_from_cache(&chain, &cache, &slots, &inside, &rows);
+        let rotated = rope_rotate_into(&chain, &in_slots(&cache, &slots), &inside, &rows);
         assert_eq!(rotated, S::MemoryOverlap);
         let listed = rope_slots {
             kind: rope_slots_kind::Mapping as i32,
             slots: ids(&x[..1], rope_number::I32),
             ..zero()
         };
-        let copied = rope_chain_copy_from_cache(&chain, &cache, &listed, &view);
+        let copied = rope_apply_into(&chain, &in_slots(&cache, &listed), &view);
         assert_eq!(copied, S::MemoryOverlap);
-        let copied = rope_chain_copy_from_cache(&own, &cache, &slots, &view);
+        let copied = rope_apply_into(&own, &in_slots(&cache, &slots), &view);
         assert_eq!(copied, S::MemoryOverlap);
-        let rotated = rope_chain_rotate_from_cache(&chain, &cache, &slots, &view, &in_the_way);
+        let rotated = rope_rotate_into(&chain, &in_slots(&cache, &slots), &view, &in_the_way);
         assert_eq!(rotated, S::MemoryOverlap);
         let in_the_way = rope_rows_joined(cache.memory.cast(), HEAD_DIM, HEAD_DIM);
-        let shifted = rope_shift(&plan, &cache, &slots, &in_the_way);
+        let shifted = rope_rotate(&plan, &in_slots(&cache, &slots), &in_the_way);
         assert_eq!(shifted, S::MemoryOverlap);
-        let shifted = rope_chain_shift(&linear, &cache, &slots, &in_the_way);
+        let shifted = rope_rotate(&linear, &in_slots(&cache, &slots), &in_the_way);
         assert_eq!(shifted, S::MemoryOverlap);
         let inside = rope_scale {
             kind: rope_scale_kind::PerToken as i32,
@@ -1907,22 +1908,22 @@ fn refusals_of_chains() {
             ..zero()
         };
         let inside = chain_of(null(), &inside);
-        let shifted = rope_chain_shift(&inside, &cache, &slots, &rows);
+        let shifted = rope_rotate(&inside, &in_slots(&cache, &slots), &rows);
         assert_eq!(shifted, S::MemoryOverlap);
-        let shifted = rope_chain_shift(&chain, &cache, &slots, &rows);
+        let shifted = rope_rotate(&chain, &in_slots(&cache, &slots), &rows);
         assert_eq!(shifted, S::NotLinear);
         assert_eq!(
             detail(),
-            "chain.norm is given; a shift and a backward pass require a chain without a norm"
+            "the plan has a norm, which the keys of a cache have already; rotate them by a plan without it"
         );
         let listed = rope_slots {
             kind: rope_slots_kind::Mapping as i32,
             slots: ids(&memory[..1], rope_number::I32),
             ..zero()
         };
-        let shifted = rope_shift(&plan, &cache, &listed, &rows);
+        let shifted = rope_rotate(&plan, &in_slots(&cache, &listed), &rows);
         assert_eq!(shifted, S::MemoryOverlap);
-        let shifted = rope_chain_shift(&linear, &cache, &listed, &rows);
+        let shifted = rope_rotate(&linear, &in_slots(&cache, &listed), &rows);
         assert_eq!(shifted, S::MemoryOverlap);
     }
     assert_eq!((x, sums), (before, [7.0]));
@@ -1946,7 +1947,7 @@ fn offsets_and_ranges_at_the_ends() {
         ..zero()
     };
     let mut x = floats(8);
-    let from = read_only(&tensor(&mut x, [1, 1, 1, 8]));
+    let from = tensor(&mut x, [1, 1, 1, 8]);
     let mut memory = [0_u32; 6];
     let format = rope_cache_format::E5m2;
     let cache = c_cache(&mut memory, format, one, inline, &mut []);
@@ -1957,9 +1958,9 @@ fn offsets_and_ranges_at_the_ends() {
         count,
         ..zero()
     };
-    let copy = |from: &rope_tensor, cache: &rope_cache, slots: rope_slots| {
+    let copy = |from: &rope_operand, cache: &rope_cache, slots: rope_slots| {
         // SAFETY: what is passed is there.
-        unsafe { rope_chain_copy_into_cache(&chain, from, cache, &slots) }
+        unsafe { rope_apply_into(&chain, from, &in_slots(cache, &slots)) }
     };
     use rope_slots_kind::{Offsets, Range};
     let refused = copy(&from, &cache, slots(Offsets, &[13], 1));

@@ -10,12 +10,13 @@ const TOKENS: usize = SHAPE[1];
 const HEADS: usize = SHAPE[2];
 const PAIRS: usize = 24;
 
-fn view<E: Number>(x: &[E]) -> rope_tensor {
-    rope_tensor {
-        data: x.as_ptr().cast(),
+fn view<E: Number>(x: &[E]) -> rope_operand {
+    rope_operand {
+        data: x.as_ptr().cast_mut().cast(),
         len: x.len(),
         element: E::ELEMENT as i32,
         layout: layout(SHAPE),
+        ..zero()
     }
 }
 
@@ -100,18 +101,12 @@ fn the_gradients_match_rope_core() {
                 assert_eq!(status, rope_status::Ok);
                 assert_eq!((c_dx, got), (dx, expected));
 
-                type Terms = unsafe extern "C" fn(
-                    *const rope_plan,
-                    *const rope_tensor,
-                    *const rope_tensor,
-                    *const rope_pair_gradients,
-                ) -> rope_status;
-                let calls: [Terms; 3] = [
-                    rope_angle_gradients,
-                    rope_angle_gradients_of_input,
-                    rope_factor_gradients,
+                let kinds = [
+                    rope_gradient_kind::Angles,
+                    rope_gradient_kind::AnglesOfInput,
+                    rope_gradient_kind::Factors,
                 ];
-                for (call, c_call) in calls.into_iter().enumerate() {
+                for (call, kind) in kinds.into_iter().enumerate() {
                     let mut expected = begun(shape);
                     let gradients = &mut PairGradients::new(&mut expected, shape).expect("valid");
                     let (first, second) = (&tensor_y, &tensor_dy);
@@ -136,7 +131,10 @@ fn the_gradients_match_rope_core() {
                     let mut got = begun(shape);
                     let gradients = sums(&mut got, shape);
                     // SAFETY: what is passed is there.
-                    let status = unsafe { c_call(&into_plan, &view(&y), &view(&dy), &gradients) };
+                    let status = unsafe {
+                        let (a, b) = (&view(&y), &view(&dy));
+                        rope_gradients(kind as i32, &into_plan, a, b, &gradients, null())
+                    };
                     assert_eq!((status, got), (rope_status::Ok, expected), "call {call}");
                 }
 
@@ -152,7 +150,14 @@ fn the_gradients_match_rope_core() {
                 let (first, second) = (sums(&mut c_cos, shape), sums(&mut c_sin, shape));
                 // SAFETY: what is passed is there.
                 let status = unsafe {
-                    rope_cos_sin_gradients(&c_plan, &view(&y), &view(&dy), &first, &second)
+                    rope_gradients(
+                        rope_gradient_kind::CosSin as i32,
+                        &c_plan,
+                        &view(&y),
+                        &view(&dy),
+                        &first,
+                        &second,
+                    )
                 };
                 assert_eq!(status, rope_status::Ok);
                 assert_eq!((c_cos, c_sin), (cos, sin));
@@ -188,10 +193,38 @@ fn the_gradients_of_channels() {
     // SAFETY: what is passed is there.
     let got = unsafe {
         [
-            rope_channel_gradients(&c_plan, &x, &dy, &first, &second),
-            rope_channel_gradients(&c_plan, &x, &dy, &odd, &second),
-            rope_channel_gradients(&c_plan, &x, &dy, &first, &fewer),
-            rope_channel_gradients(&c_plan, &x, &dy, &first, &first),
+            rope_gradients(
+                rope_gradient_kind::Channels as i32,
+                &c_plan,
+                &x,
+                &dy,
+                &first,
+                &second,
+            ),
+            rope_gradients(
+                rope_gradient_kind::Channels as i32,
+                &c_plan,
+                &x,
+                &dy,
+                &odd,
+                &second,
+            ),
+            rope_gradients(
+                rope_gradient_kind::Channels as i32,
+                &c_plan,
+                &x,
+                &dy,
+                &first,
+                &fewer,
+            ),
+            rope_gradients(
+                rope_gradient_kind::Channels as i32,
+                &c_plan,
+                &x,
+                &dy,
+                &first,
+                &first,
+            ),
         ]
     };
     let expected = [
@@ -271,7 +304,7 @@ fn the_reductions_match_rope_core() {
     let (list, count) = (inverse.as_ptr(), inverse.len());
     // SAFETY: what is passed is there.
     unsafe {
-        let status = rope_gradients_to_logarithm(list, c_logarithms.as_mut_ptr(), count);
+        let status = rope_gradients_to_ratio(list, c_logarithms.as_mut_ptr(), count);
         assert_eq!(status, rope_status::Ok);
         let status = rope_gradients_to_ratio(list, c_ratios.as_mut_ptr(), count);
         assert_eq!(status, rope_status::Ok);
@@ -291,10 +324,10 @@ fn backward_refusals() {
     let before = (y.clone(), dy.clone(), angles.clone());
     struct Arguments {
         plan: rope_plan,
-        y: rope_tensor,
-        dy: rope_tensor_mut,
-        dx: rope_tensor_mut,
-        rows: rope_rows,
+        y: rope_operand,
+        dy: rope_operand,
+        dx: rope_operand,
+        rows: rope_angles,
         angles: rope_pair_gradients,
     }
     type Spoil<'a> = &'a dyn Fn(&mut Arguments);
@@ -302,15 +335,9 @@ fn backward_refusals() {
     let (right_y, right_dy) = (tensor(&mut y, SHAPE), tensor(&mut dy, SHAPE));
     let (right_dx, right_angles) = (tensor(&mut other, SHAPE), sums(&mut angles, shape));
     let spoil = |how: Spoil<'_>| {
-        let read_only = |x: &rope_tensor_mut| rope_tensor {
-            data: x.data,
-            len: x.len,
-            element: x.element,
-            layout: x.layout,
-        };
         let mut arguments = Arguments {
             plan: plan(rope_pairing::Half),
-            y: read_only(&right_y),
+            y: right_y,
             dy: right_dy,
             dx: right_dx,
             rows: rope_rows_joined(table.as_ptr(), table.len(), 2 * PAIRS),
@@ -328,9 +355,9 @@ fn backward_refusals() {
         // SAFETY: what is passed is there, or more is said than any memory holds.
         let status = unsafe { rope_backward(plan, y, dy, rows, angles) };
         // Where it is read only, `dy` may lie where `y` does.
-        if dy.data != y.data.cast_mut() {
+        if dy.data != y.data {
             // SAFETY: the same.
-            let into = unsafe { rope_backward_into(plan, y, &read_only(dy), dx, rows, angles) };
+            let into = unsafe { rope_backward_into(plan, y, dy, dx, rows, angles) };
             assert_eq!(into, status);
         }
         status
@@ -344,7 +371,7 @@ fn backward_refusals() {
             S::UnknownValue,
         ),
         (&|a| a.dy.data = null_mut(), S::Null),
-        (&|a| a.dy.data = a.y.data.cast_mut(), S::MemoryOverlap),
+        (&|a| a.dy.data = a.y.data, S::MemoryOverlap),
         (&|a| a.rows.len -= 1, S::RowsLength),
         (&|a| a.rows.cos = a.angles.sums.cast(), S::MemoryOverlap),
         (&|a| a.angles.sums = null_mut(), S::Null),
@@ -360,10 +387,7 @@ fn backward_refusals() {
         (&|a| a.angles.rows -= 1, S::RowCount),
         (&|a| a.angles.heads = 2, S::GradientHeads),
         (&|a| a.angles.pairs -= 1, S::GradientShape),
-        (
-            &|a| a.angles.sums = a.y.data.cast_mut().cast(),
-            S::MemoryOverlap,
-        ),
+        (&|a| a.angles.sums = a.y.data.cast(), S::MemoryOverlap),
     ];
     for (case, (how, expected)) in cases.into_iter().enumerate() {
         assert_eq!(spoil(how), expected, "case {case}: {}", detail());
@@ -394,10 +418,38 @@ fn refusals() {
     // SAFETY: what is passed is there, or more is said than any memory holds.
     let got = unsafe {
         [
-            rope_cos_sin_gradients(&changes, &y, &y, &cos, &sin),
-            rope_cos_sin_gradients(&c_plan, &y, &y, &cos, &cos),
-            rope_cos_sin_gradients(&c_plan, &y, &y, &cos, &fewer),
-            rope_angle_gradients(&c_plan, &y, &y, &fewer),
+            rope_gradients(
+                rope_gradient_kind::CosSin as i32,
+                &changes,
+                &y,
+                &y,
+                &cos,
+                &sin,
+            ),
+            rope_gradients(
+                rope_gradient_kind::CosSin as i32,
+                &c_plan,
+                &y,
+                &y,
+                &cos,
+                &cos,
+            ),
+            rope_gradients(
+                rope_gradient_kind::CosSin as i32,
+                &c_plan,
+                &y,
+                &y,
+                &cos,
+                &fewer,
+            ),
+            rope_gradients(
+                rope_gradient_kind::Angles as i32,
+                &c_plan,
+                &y,
+                &y,
+                &fewer,
+                null(),
+            ),
             rope_pair_gradients_frequencies(&cos, &too_many, 1, a_out, row),
             rope_pair_gradients_frequencies(&cos, &positions, 1, a_out, row - 1),
             rope_pair_gradients_frequencies(&cos, &positions, 1, cos.sums, row),
@@ -410,7 +462,7 @@ fn refusals() {
             rope_pair_gradients_cos_sin(&cos, &sin, &rows, a_out, b_out, len - 1),
             rope_pair_gradients_cos_sin(&cos, &cos, &rows, a_out, b_out, len),
             rope_pair_gradients_cos_sin(&cos, &sin, &rows, a_out, a_out, len),
-            rope_gradients_to_logarithm(a_out, a_out, 1),
+            rope_gradients_to_ratio(a_out, a_out, 1),
             rope_gradients_to_ratio(a_out, b_out, usize::MAX),
             rope_gradients_to_base(2.0, a_out, b_out, len, a_out),
         ]
@@ -461,20 +513,30 @@ fn pointers() {
     let (positions, list) = (&raw const positions, list.as_ptr());
     let (out, other) = (out.as_mut_ptr(), other.as_mut_ptr());
     each!(rope_backward(c_plan, y, dx, rows, a;));
-    let mut c_chain: rope_chain = zero();
-    // SAFETY: a plan that is there.
-    c_chain.plan = unsafe { *c_plan };
-    let c_chain = &raw const c_chain;
-    each!(rope_chain_backward(c_chain, y, dx, rows, a;));
     each!(rope_backward_into(c_plan, y, y, dx, rows, a;));
-    each!(rope_angle_gradients(c_plan, y, y, a;));
-    each!(rope_angle_gradients_of_input(c_plan, y, y, a;));
-    each!(rope_factor_gradients(c_plan, y, y, a;));
-    each!(rope_cos_sin_gradients(c_plan, y, y, a, b;));
-    each!(rope_channel_gradients(c_plan, y, y, a, b;));
+    unsafe fn one(
+        plan: *const rope_plan,
+        y: *const rope_operand,
+        dy: *const rope_operand,
+        sums: *const rope_pair_gradients,
+    ) -> rope_status {
+        // SAFETY: the caller promises it. The sums of sin are not used.
+        unsafe { rope_gradients(rope_gradient_kind::Angles as i32, plan, y, dy, sums, null()) }
+    }
+    unsafe fn two(
+        plan: *const rope_plan,
+        x: *const rope_operand,
+        dy: *const rope_operand,
+        cos: *const rope_pair_gradients,
+        sin: *const rope_pair_gradients,
+    ) -> rope_status {
+        // SAFETY: the caller promises it.
+        unsafe { rope_gradients(rope_gradient_kind::CosSin as i32, plan, x, dy, cos, sin) }
+    }
+    each!(one(c_plan, y, y, a;));
+    each!(two(c_plan, y, y, a, b;));
     each!(rope_pair_gradients_total(a, out;));
     each!(rope_pair_gradients_cos_sin(a, b, rows, out, other; len));
-    each!(rope_gradients_to_logarithm(list, out; row));
     each!(rope_gradients_to_ratio(list, out; row));
 
     // Those with numbers between the pointers.

@@ -1,0 +1,431 @@
+//! Prepared calls: checked once, run many times, in the memory that was prepared or in other memory.
+
+use core::ffi::c_void;
+
+use crate::angles::{AnglesRecord, rope_angles};
+use crate::failure::Failure;
+use crate::memory::{Out, Region, plain, read};
+use crate::operand::{OperandRecord, rope_operand};
+use crate::plan::{PlanRecord, rope_plan};
+use crate::positions::rope_positions;
+use crate::slots::rope_slots;
+use crate::status::{rope_status, status_of};
+use crate::verbs::{self, Mode, Parts, QueryKey, Together, Work, apart, call, query_and_key};
+
+/// Bytes of a rope_call.
+pub const ROPE_CALL_BYTES: usize = 2048;
+
+/// A prepared call, in the caller's storage: rope_prepare and its like fill it in, rope_call_run and rope_call_run_at
+/// run it. It allocates nothing, has nothing to free, and may be copied by memcpy.
+///
+/// It keeps what the structs of rope_prepare said, and no pointer to them, but for handles. It borrows the memory that
+/// they led to: data of tensors, memory and scales of caches, cos and sin, ids, slots, positions, weights, factors, and
+/// the frequencies. That has to be there whenever the call runs, unless rope_call_run_at names other memory for it; the
+/// call reads what is there then. An engine writes new cos, sin and slots to the same arrays for each token, and calls
+/// rope_call_run.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rope_call {
+    /// For the library.
+    pub words: [u64; 256],
+}
+plain!(rope_call);
+
+const _: () = assert!(size_of::<rope_call>() == ROPE_CALL_BYTES);
+
+impl core::fmt::Debug for rope_call {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("rope_call").finish_non_exhaustive()
+    }
+}
+
+/// Memory of the same shapes as that which was prepared.
+///
+/// `x`, and `y` where the call has two operands, are required: NULL is refused. Any other member is NULL for the memory
+/// that was prepared, and is not used by a call that has no such memory. Lengths, extents, strides and types are those
+/// that were prepared.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rope_call_memory {
+    /// The data of the first operand, of a cache its memory: of the tensor in place, of Q, or of the source.
+    pub x: *mut c_void,
+    /// That of the second: of K, or of the target.
+    pub y: *mut c_void,
+    /// The cos of rows.
+    pub cos: *const f32,
+    /// The sin of rows, where they are apart.
+    pub sin: *const f32,
+    /// The ids of rows.
+    pub ids: *const c_void,
+    /// Positions of the tokens, of frequencies at positions: as many, of any kind.
+    pub positions: *const rope_positions,
+    /// Slots of the cache: of the target, or of the source if that alone is a cache. As many, of any kind.
+    pub slots: *const rope_slots,
+    /// Scales of that cache, where they are made and lie apart.
+    pub scales: *mut f32,
+    /// Weights of the norm.
+    pub weight: *const c_void,
+    /// Biases of the norm.
+    pub bias: *const c_void,
+}
+plain!(rope_call_memory);
+
+/// What a rope_call holds.
+#[repr(C)]
+struct Record {
+    /// What tells a prepared call from other memory.
+    magic: u64,
+    verb: Verb,
+    plan: PlanRecord,
+    angles: AnglesRecord,
+    x: OperandRecord,
+    y: Option<OperandRecord>,
+}
+
+#[derive(Clone, Copy)]
+enum Verb {
+    InPlace,
+    Into,
+    QueryKey(Together),
+}
+
+const MAGIC: u64 = 0x726f_7065_5f63_616c;
+
+impl Record {
+    /// The record in a call.
+    ///
+    /// # Safety
+    ///
+    /// `call` is null or points to a rope_call, which nobody writes during `'a`.
+    #[inline]
+    unsafe fn of<'a>(call: *const rope_call) -> Result<&'a Record, Failure> {
+        crate::memory::place("call", call)?;
+        // SAFETY: neither null nor misaligned; any bits are a number. The caller promises that it is there.
+        if unsafe { (*call).words[0] } != MAGIC {
+            return Err(Failure::Handle {
+                name: "call",
+                required: "of rope_prepare, rope_prepare_into or rope_prepare_qk",
+            });
+        }
+        // SAFETY: `write` wrote it, and there is room for it.
+        Ok(unsafe { &*call.cast::<Record>() })
+    }
+
+    fn parts(&self) -> Parts<'_> {
+        Parts {
+            plan: &self.plan,
+            work: match (self.verb, &self.y) {
+                (Verb::Into, Some(y)) => Work::Into(&self.x, y),
+                _ => Work::InPlace(&self.x),
+            },
+            angles: &self.angles,
+        }
+    }
+
+    /// Runs the call, unless what it writes lies over `place`, where it is read from.
+    ///
+    /// # Safety
+    ///
+    /// As [`verbs::run`].
+    #[inline]
+    unsafe fn run(&self, place: Region) -> Result<(), Failure> {
+        if !matches!(self.verb, Verb::Into) {
+            self.x.written(place)?;
+        }
+        if let Some(y) = &self.y {
+            y.written(place)?;
+        }
+        // SAFETY: the caller promises it.
+        unsafe {
+            match (self.verb, &self.y) {
+                (Verb::QueryKey(together), Some(k)) => self.query_key(k).run(together),
+                _ => verbs::run(&self.parts(), Mode::Run),
+            }
+        }
+    }
+
+    fn query_key<'r>(&'r self, k: &'r OperandRecord) -> QueryKey<'r> {
+        QueryKey {
+            plan: &self.plan,
+            q: &self.x,
+            k,
+            angles: &self.angles,
+        }
+    }
+
+    /// Rotates one tensor, or Q and K that lie one after the other, in other memory by rows, if the call does no more:
+    /// without a copy of the record.
+    ///
+    /// # Safety
+    ///
+    /// As [`Record::run_at`].
+    #[inline]
+    unsafe fn rotate_at(&self, memory: &rope_call_memory) -> Option<Result<(), Failure>> {
+        let (None, AnglesRecord::Rows(rows), OperandRecord::Tensor(x)) =
+            (&self.plan.stages, &self.angles, &self.x)
+        else {
+            return None;
+        };
+        let second = match (self.verb, &self.y) {
+            (Verb::InPlace, _) => None,
+            (Verb::QueryKey(Together::Disjoint), Some(OperandRecord::Tensor(k))) => Some(k),
+            _ => return None,
+        };
+        let rows = rows.at(memory.cos, memory.sin, memory.ids);
+        let both = rows.and_then(|rows| {
+            let second = match second {
+                Some(k) => Some(k.at(memory.y)?),
+                None => None,
+            };
+            Ok((rows, x.at(memory.x)?, second))
+        });
+        let (rows, x, second) = match both {
+            Ok(both) => both,
+            Err(refused) => return Some(Err(refused)),
+        };
+        // SAFETY: the caller promises it. Tensors become slices only apart from the rows and from one another.
+        unsafe { verbs::rotate_apart(&self.plan.rope, &x, second.as_ref(), &rows) }
+    }
+
+    /// Runs the call in other memory.
+    ///
+    /// # Safety
+    ///
+    /// Pointers, also those in structs, are null or point to what they say, and nobody else uses what is written.
+    #[inline(never)]
+    unsafe fn run_at(&self, memory: &rope_call_memory) -> Result<(), Failure> {
+        // SAFETY: the caller promises it. What is written becomes a slice only apart from all that is read.
+        unsafe {
+            let slots = match memory.slots.is_null() {
+                true => None,
+                false => Some(read("slots", memory.slots)?),
+            };
+            let in_target = matches!(self.y, Some(OperandRecord::Slots(_)));
+            let of = |operand: &OperandRecord, data, own: bool| {
+                Ok::<_, Failure>(match operand {
+                    OperandRecord::Tensor(x) => OperandRecord::Tensor(x.at(data)?),
+                    OperandRecord::Slots(x) if own => {
+                        OperandRecord::Slots(x.at(data, slots, memory.scales)?)
+                    }
+                    OperandRecord::Slots(x) => {
+                        OperandRecord::Slots(x.at(data, None, core::ptr::null_mut())?)
+                    }
+                })
+            };
+            let plan;
+            let plan = match memory.weight.is_null() && memory.bias.is_null() {
+                true => &self.plan,
+                false => {
+                    plan = self.plan.at(memory.weight, memory.bias)?;
+                    &plan
+                }
+            };
+            let angles = match &self.angles {
+                AnglesRecord::Rows(rows) => {
+                    AnglesRecord::Rows(rows.at(memory.cos, memory.sin, memory.ids)?)
+                }
+                AnglesRecord::At(at) => AnglesRecord::At(at.at(memory.positions)?),
+                AnglesRecord::None => AnglesRecord::None,
+            };
+            let (x, angles) = (&of(&self.x, memory.x, !in_target)?, &angles);
+            let y;
+            let work = match (self.verb, &self.y) {
+                (Verb::InPlace, _) | (_, None) => Work::InPlace(x),
+                (_, Some(second)) => {
+                    y = of(second, memory.y, in_target)?;
+                    if let Verb::QueryKey(_) = self.verb {
+                        let both = QueryKey {
+                            plan,
+                            q: x,
+                            k: &y,
+                            angles,
+                        };
+                        return both.run(both.apart()?);
+                    }
+                    Work::Into(x, &y)
+                }
+            };
+            let parts = &Parts { plan, work, angles };
+            apart(parts)?;
+            verbs::run(parts, Mode::Run)
+        }
+    }
+}
+
+/// Checks rope_rotate, or with `angles` NULL rope_apply, and prepares it: rope_call_run runs it.
+///
+/// A call that is prepared once per number of tokens, and runs in each layer, costs as much as the rotation itself.
+///
+/// Returns what rope_rotate returns, also of an operand's memory that overlaps what is read. `call` is untouched then,
+/// and the operand always.
+///
+/// # Threads
+///
+/// May be called from any thread. No other thread may use the operand meanwhile, nor `call`; others may read the
+/// angles.
+///
+/// # Safety
+///
+/// Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_prepare(
+    plan: *const rope_plan,
+    x: *const rope_operand,
+    angles: *const rope_angles,
+    call: *mut rope_call,
+) -> rope_status {
+    // SAFETY: the caller promises it.
+    status_of(|| unsafe { prepare(plan, None, ("x", x), angles, call) })
+}
+
+/// Checks rope_rotate_into, or with `angles` NULL rope_apply_into, and prepares it: rope_call_run runs it.
+///
+/// Returns what rope_rotate_into returns. `call` is untouched then, and the target always.
+///
+/// # Threads
+///
+/// May be called from any thread. No other thread may use the target meanwhile, nor `call`; others may read the source,
+/// the slots and the angles.
+///
+/// # Safety
+///
+/// As rope_prepare.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_prepare_into(
+    plan: *const rope_plan,
+    x: *const rope_operand,
+    y: *const rope_operand,
+    angles: *const rope_angles,
+    call: *mut rope_call,
+) -> rope_status {
+    // SAFETY: the caller promises it.
+    status_of(|| unsafe { prepare(plan, Some(x), ("y", y), angles, call) })
+}
+
+/// # Safety
+///
+/// As [`rope_prepare`].
+unsafe fn prepare(
+    plan: *const rope_plan,
+    x: Option<*const rope_operand>,
+    y: (&'static str, *const rope_operand),
+    angles: *const rope_angles,
+    place: *mut rope_call,
+) -> Result<(), Failure> {
+    let out = Out::new("call", place)?.cast::<Record>();
+    let angles = (!angles.is_null()).then_some(angles);
+    // SAFETY: the caller promises it.
+    unsafe {
+        call(plan, x, y, angles, Mode::Check, |parts| {
+            let (verb, x, y) = match parts.work {
+                Work::InPlace(x) => (Verb::InPlace, *x, None),
+                Work::Into(x, y) => (Verb::Into, *x, Some(*y)),
+            };
+            out.write(Record {
+                magic: MAGIC,
+                verb,
+                plan: *parts.plan,
+                angles: parts.angles.clone(),
+                x,
+                y,
+            });
+        })
+    }
+}
+
+/// Checks rope_rotate_qk, and prepares it: rope_call_run runs it.
+///
+/// Returns what rope_rotate_qk returns. `call` is untouched then, and Q and K always.
+///
+/// # Threads
+///
+/// As rope_prepare.
+///
+/// # Safety
+///
+/// As rope_prepare.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_prepare_qk(
+    plan: *const rope_plan,
+    q: *const rope_operand,
+    k: *const rope_operand,
+    angles: *const rope_angles,
+    call: *mut rope_call,
+) -> rope_status {
+    status_of(|| {
+        let out = Out::new("call", call)?.cast::<Record>();
+        // SAFETY: the caller promises it.
+        unsafe {
+            query_and_key(plan, [q, k], angles, |both, together| {
+                both.check()?;
+                out.write(Record {
+                    magic: MAGIC,
+                    verb: Verb::QueryKey(together),
+                    plan: *both.plan,
+                    angles: both.angles.clone(),
+                    x: *both.q,
+                    y: Some(*both.k),
+                });
+                Ok(())
+            })
+        }
+    })
+}
+
+/// Runs a prepared call in the memory that was prepared.
+///
+/// It trusts what was checked when it was prepared: that pointers are aligned and lead to memory of these lengths, and
+/// that what is written is apart from what is read. It checks what may have changed since, and is cheap: ids of rows,
+/// positions, and slots.
+///
+/// Returns ROPE_STATUS_HANDLE for storage that holds no prepared call; ROPE_STATUS_POSITION_OUTSIDE_TABLE,
+/// ROPE_STATUS_SLOT and what else rope_rotate_into returns for ids, positions and slots. The target is untouched then.
+///
+/// # Threads
+///
+/// May be called from any thread, several at once, on one call or on copies of it, if they write memory of their own
+/// (rope_call_run_at). No other thread may use the memory that is written meanwhile; others may read what is read.
+///
+/// # Safety
+///
+/// `call` is NULL or points to a rope_call, or at least to as many bytes. All that a prepared call borrows is there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_call_run(call: *const rope_call) -> rope_status {
+    // SAFETY: the caller promises it.
+    status_of(|| unsafe { Record::of(call)?.run(Region::of("call", call)) })
+}
+
+/// Runs a prepared call in other memory of the same shapes: that of another layer, or of the next token. The call
+/// itself stays as it was prepared.
+///
+/// The caller promises that the memory is as long as that which was prepared. The call checks that pointers are not
+/// NULL and are aligned, and that what is written shares no byte with what is read, and Q no element with K, as
+/// rope_rotate, rope_rotate_into and rope_rotate_qk do; and what rope_call_run checks.
+///
+/// Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP,
+/// ROPE_STATUS_UNKNOWN_VALUE of slots and positions, and what rope_call_run returns. The target is untouched then.
+///
+/// # Threads
+///
+/// As rope_call_run.
+///
+/// # Safety
+///
+/// As rope_call_run, and pointers in `memory` are NULL or point to as much as was prepared.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_call_run_at(
+    call: *const rope_call,
+    memory: *const rope_call_memory,
+) -> rope_status {
+    status_of(|| {
+        // SAFETY: the caller promises it. What is written becomes a slice only apart from all that is read.
+        unsafe {
+            let record = Record::of(call)?;
+            let memory = read("memory", memory)?;
+            match record.rotate_at(&memory) {
+                Some(done) => done,
+                None => record.run_at(&memory),
+            }
+        }
+    })
+}

@@ -1,0 +1,403 @@
+//! Operands: a tensor, or slots of a cache.
+
+use core::ffi::c_void;
+
+use half::{bf16, f16};
+use rope_core::internals::{AnySource, AnyTarget};
+use rope_core::{Element, Error, Layout, Shape, Strides, Tensor, TensorMut};
+
+use crate::cache::{CacheRecord, rope_cache};
+use crate::failure::Failure;
+use crate::memory::{Out, Plain, Region, Span, elements, elements_mut, plain, read};
+use crate::names::{lookup, rope_element};
+use crate::slots::rope_slots;
+use crate::status::{rope_status, status_of};
+
+/// Runs a block with a name for the element type.
+macro_rules! with_element {
+    ($element:expr, $E:ident => $block:block) => {
+        match $element {
+            $crate::names::rope_element::F32 => {
+                type $E = f32;
+                $block
+            }
+            $crate::names::rope_element::F16 => {
+                type $E = half::f16;
+                $block
+            }
+            $crate::names::rope_element::Bf16 => {
+                type $E = half::bf16;
+                $block
+            }
+        }
+    };
+}
+pub(crate) use with_element;
+
+/// Where the elements of a tensor lie. The caller fills it in, or rope_layout_init does.
+///
+/// A part of a tensor (K of a packed row of Q, K and V; the rotated window of a longer head) has the strides of the
+/// whole and a smaller shape. Its `data` points to the first element of the part.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rope_layout {
+    /// Sequences, tokens of a sequence, heads of a token, channels of a head. This order does not depend on the
+    /// order in memory.
+    pub shape: [usize; 4],
+    /// Elements from one sequence, token and head to the next. The channels of a head are contiguous.
+    pub strides: [usize; 3],
+}
+plain!(rope_layout);
+
+impl rope_layout {
+    #[inline]
+    pub(crate) fn layout(&self) -> Result<Layout, Error> {
+        let [batch, token, head] = self.strides;
+        Layout::strided(self.shape, Strides { batch, token, head })
+    }
+}
+
+impl From<Layout> for rope_layout {
+    fn from(layout: Layout) -> Self {
+        let Shape {
+            batch,
+            tokens,
+            heads,
+            head_dim,
+        } = layout.shape();
+        let strides = layout.strides();
+        rope_layout {
+            shape: [batch, tokens, heads, head_dim],
+            strides: [strides.batch, strides.token, strides.head],
+        }
+    }
+}
+
+/// The order of a tensor's dimensions in memory, outermost first: B sequences, S tokens, H heads, D channels.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum rope_order {
+    /// PyTorch before the transpose, vLLM, FlashAttention. With one sequence also packed sequences (THD), each token of
+    /// which has a row of its own (ROPE_POSITIONS_KIND_PACKED).
+    Bshd = 1,
+    /// PyTorch's attention, ONNX, KV caches.
+    Bhsd = 2,
+    /// Megatron.
+    Sbhd = 3,
+}
+lookup!(rope_order, "order": Bshd Bhsd Sbhd);
+
+/// Fills in the layout of a tensor without gaps, whose dimensions lie in memory in this order (`enum rope_order`). The
+/// extents are always given as sequences, tokens, heads and channels.
+///
+/// Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_UNKNOWN_VALUE,
+/// ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED. The layout is untouched then.
+///
+/// # Threads
+///
+/// May be called from any thread at any time.
+///
+/// # Safety
+///
+/// `layout` is NULL or points to a rope_layout.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_layout_init(
+    layout: *mut rope_layout,
+    order: i32,
+    batch: usize,
+    tokens: usize,
+    heads: usize,
+    head_dim: usize,
+) -> rope_status {
+    status_of(|| {
+        let out = Out::new("layout", layout)?;
+        let layout = match rope_order::from_c(order)? {
+            rope_order::Bshd => Layout::bshd([batch, tokens, heads, head_dim]),
+            rope_order::Bhsd => Layout::bhsd([batch, heads, tokens, head_dim]),
+            rope_order::Sbhd => Layout::sbhd([tokens, batch, heads, head_dim]),
+        }?;
+        // SAFETY: the caller's struct.
+        unsafe { out.write(layout.into()) };
+        Ok(())
+    })
+}
+
+/// What a call reads or writes: a tensor, or the slots of a cache. What is only read is not written: a pointer to
+/// constants may be cast.
+///
+/// In a tensor that is written, every index must have an element of its own. In one that is read elements may coincide
+/// (a broadcast has a stride of zero).
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rope_operand {
+    /// The first element of a tensor, aligned as its type is. Not used of a cache, as the next three.
+    pub data: *mut c_void,
+    /// How many elements may be used from there on.
+    pub len: usize,
+    /// The type of the elements (`enum rope_element`).
+    pub element: i32,
+    /// Where the elements lie.
+    pub layout: rope_layout,
+    /// The cache; NULL: the operand is a tensor.
+    pub cache: *const rope_cache,
+    /// The slots in the cache, one for each token of each sequence. Not used of a tensor.
+    pub slots: *const rope_slots,
+}
+plain!(rope_operand);
+
+impl rope_operand {
+    /// The operand, checked by itself.
+    ///
+    /// # Safety
+    ///
+    /// `cache` and `slots` are null or point to their structs.
+    #[inline]
+    pub(crate) unsafe fn record(&self, name: &'static str) -> Result<OperandRecord, Failure> {
+        match self.cache.is_null() {
+            true => Ok(OperandRecord::Tensor(self.tensor(name)?)),
+            // SAFETY: the caller promises it.
+            false => Ok(OperandRecord::Slots(unsafe { self.slots() }?)),
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As [`rope_operand::record`].
+    #[inline(never)]
+    unsafe fn slots(&self) -> Result<SlotsRecord, Failure> {
+        // SAFETY: the caller promises it.
+        unsafe {
+            Ok(SlotsRecord {
+                cache: read("cache", self.cache)?.record()?,
+                slots: read("slots", self.slots)?,
+            })
+        }
+    }
+
+    /// The tensor, checked by itself.
+    #[inline(always)]
+    pub(crate) fn tensor(&self, name: &'static str) -> Result<TensorRecord, Failure> {
+        if !self.cache.is_null() {
+            return Err(Failure::NotATensor { name });
+        }
+        let element = rope_element::from_c(self.element)?;
+        let layout = self.layout.layout()?;
+        let (needed, len) = (layout.end(), self.len);
+        if needed > len {
+            return Err(Error::OutOfBounds { needed, len }.into());
+        }
+        let data = self.data;
+        with_element!(element, E => { Span::<E>::new(name, data.cast_const().cast(), len)?; });
+        Ok(TensorRecord {
+            name,
+            data,
+            element,
+            layout,
+        })
+    }
+}
+
+/// An operand that was checked by itself.
+#[derive(Clone, Copy)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "it lies in a rope_call, or on the stack of one"
+)]
+pub(crate) enum OperandRecord {
+    Tensor(TensorRecord),
+    Slots(SlotsRecord),
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct TensorRecord {
+    name: &'static str,
+    pub(crate) data: *mut c_void,
+    pub(crate) element: rope_element,
+    pub(crate) layout: Layout,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct SlotsRecord {
+    pub(crate) cache: CacheRecord,
+    pub(crate) slots: rope_slots,
+}
+
+impl TensorRecord {
+    /// The bytes that the layout reaches. Only these have to be apart from other memory: source and target may be parts
+    /// of one allocation.
+    #[inline]
+    pub(crate) fn region(&self) -> Region {
+        let bytes = self.layout.end() * self.element.size();
+        Region::bytes(self.name, self.data.addr(), bytes)
+    }
+
+    /// The same tensor in other memory.
+    #[inline]
+    pub(crate) fn at(&self, data: *mut c_void) -> Result<Self, Failure> {
+        let len = self.layout.end();
+        let name = self.name;
+        with_element!(self.element, E => { Span::<E>::new(name, data.cast_const().cast(), len)?; });
+        Ok(TensorRecord { data, ..*self })
+    }
+
+    /// The tensor to read.
+    ///
+    /// # Safety
+    ///
+    /// The elements are there, and nobody writes them during `'a`.
+    #[inline]
+    pub(crate) unsafe fn read<'a, E: Element + Plain>(&self) -> Result<Tensor<'a, E>, Failure> {
+        // SAFETY: the caller promises it.
+        let data = unsafe { elements(self.data.cast_const().cast(), self.layout.end()) };
+        Ok(Tensor::new(data, self.layout)?)
+    }
+
+    /// The tensor to write.
+    ///
+    /// # Safety
+    ///
+    /// The elements are there, and nobody else uses them during `'a`.
+    #[inline]
+    pub(crate) unsafe fn write<'a, E: Element + Plain>(&self) -> Result<TensorMut<'a, E>, Failure> {
+        // SAFETY: the caller promises it.
+        let data = unsafe { elements_mut(self.data.cast(), self.layout.end()) };
+        Ok(TensorMut::new(data, self.layout)?)
+    }
+
+    /// # Safety
+    ///
+    /// As [`TensorRecord::read`].
+    #[inline(never)]
+    unsafe fn source<'a>(&self) -> Result<AnySource<'a>, Failure> {
+        // SAFETY: the caller promises it.
+        unsafe {
+            Ok(match self.element {
+                rope_element::F32 => AnySource::F32(self.read::<f32>()?),
+                rope_element::F16 => AnySource::F16(self.read::<f16>()?),
+                rope_element::Bf16 => AnySource::Bf16(self.read::<bf16>()?),
+            })
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As [`TensorRecord::write`].
+    #[inline(never)]
+    pub(crate) unsafe fn target<'a>(&self) -> Result<AnyTarget<'a>, Failure> {
+        // SAFETY: the caller promises it.
+        unsafe {
+            Ok(match self.element {
+                rope_element::F32 => AnyTarget::F32(self.write::<f32>()?),
+                rope_element::F16 => AnyTarget::F16(self.write::<f16>()?),
+                rope_element::Bf16 => AnyTarget::Bf16(self.write::<bf16>()?),
+            })
+        }
+    }
+}
+
+impl OperandRecord {
+    /// The bytes of the operand's memory and scales, and those that are read for it.
+    pub(crate) fn regions(&self) -> Result<Used, Failure> {
+        match self {
+            OperandRecord::Tensor(x) => Ok(Used {
+                memory: [x.region(), Region::NONE],
+                read: [Region::NONE; 5],
+            }),
+            OperandRecord::Slots(x) => x.regions(),
+        }
+    }
+
+    /// `ROPE_STATUS_MEMORY_OVERLAP` if the memory of a target shares a byte with what is read.
+    #[inline]
+    pub(crate) fn written(&self, read: Region) -> Result<(), Failure> {
+        match self {
+            OperandRecord::Tensor(x) => x.region().apart_from(&[read]),
+            OperandRecord::Slots(x) => {
+                let ([memory, scales], _) = x.cache.regions()?;
+                memory.apart_from(&[read])?;
+                scales.apart_from(&[read])
+            }
+        }
+    }
+
+    /// Runs a call with the operand as its source.
+    ///
+    /// # Safety
+    ///
+    /// All that it points to is there, and nobody writes it meanwhile.
+    pub(crate) unsafe fn with_source<T>(
+        &self,
+        run: impl FnOnce(&AnySource<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        // SAFETY: the caller promises it.
+        unsafe {
+            match self {
+                OperandRecord::Tensor(x) => run(&x.source()?),
+                OperandRecord::Slots(x) => {
+                    let cache = x.cache.read()?;
+                    run(&AnySource::Slots(cache.slots(x.slots.slots()?.0)))
+                }
+            }
+        }
+    }
+
+    /// Runs a call with the operand as its target.
+    ///
+    /// # Safety
+    ///
+    /// All that it points to is there, and nobody else uses its memory and its scales meanwhile.
+    pub(crate) unsafe fn with_target<T>(
+        &self,
+        run: impl FnOnce(&mut AnyTarget<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        // SAFETY: the caller promises it.
+        unsafe {
+            match self {
+                OperandRecord::Tensor(x) => run(&mut x.target()?),
+                OperandRecord::Slots(x) => {
+                    let mut cache = x.cache.write()?;
+                    run(&mut AnyTarget::Slots(cache.slots(x.slots.slots()?.0)))
+                }
+            }
+        }
+    }
+}
+
+impl SlotsRecord {
+    /// The same slots, or others, of a cache in other memory.
+    ///
+    /// # Safety
+    ///
+    /// As [`rope_operand::record`].
+    pub(crate) unsafe fn at(
+        &self,
+        memory: *mut c_void,
+        slots: Option<rope_slots>,
+        scales: *mut f32,
+    ) -> Result<Self, Failure> {
+        Ok(SlotsRecord {
+            // SAFETY: the caller promises it.
+            cache: unsafe { self.cache.at(memory, scales) }?,
+            slots: slots.unwrap_or(self.slots),
+        })
+    }
+
+    #[inline(never)]
+    fn regions(&self) -> Result<Used, Failure> {
+        let (memory, given) = self.cache.regions()?;
+        // SAFETY: the slices of the lists end here.
+        let [a, b, c, d] = unsafe { self.slots.slots() }?.1;
+        Ok(Used {
+            memory,
+            read: [a, b, c, d, given],
+        })
+    }
+}
+
+/// The memory that an operand takes.
+pub(crate) struct Used {
+    /// What is written of a target: elements or codes, and scales.
+    pub(crate) memory: [Region; 2],
+    /// What is read besides: slots, and given scales.
+    pub(crate) read: [Region; 5],
+}
