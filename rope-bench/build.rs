@@ -1,11 +1,11 @@
-//! What a report says about its build: the compiler, the flags and the revision. And the C of a feature.
+//! Writes the compiler, the flags and the revision into the build, and compiles the C of a feature.
 
 use std::path::Path;
 use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    // Not always below `.git`: in a work tree of its own that is a file.
+    // Not always below `.git`: in a separate work tree that is a file.
     for name in ["HEAD", "logs/HEAD"] {
         let path = first_line("git", &["rev-parse", "--git-path", name]);
         if let Some(path) = path.filter(|path| Path::new(path).exists()) {
@@ -28,8 +28,8 @@ fn main() {
     set("ROPE_BENCH_CC", c);
 }
 
-/// Optimized in every profile, as what one measures against has to be; each product and sum rounded by itself. Returns
-/// the compiler and its version.
+/// Compiles the C loops, optimized in every profile as a reference must be, with each product and sum rounded by
+/// itself. Returns the compiler and its version.
 #[cfg(feature = "intrinsics")]
 fn intrinsics() -> Option<String> {
     const SOURCES: [&str; 2] = [

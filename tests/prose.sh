@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The phrases that made these texts hard to read stay out of what users see: READMEs, guides, doc comments, messages and
-# the C header. A line is a phrase to avoid, as a regular expression, and what to write instead. Spelling is American.
+# Finds phrases that made these texts hard to read, in texts, comments, messages and scripts. It is a help, not the
+# standard: CONTRIBUTING.md has that. A line is a phrase to avoid, as a regular expression, and what to write instead.
+# Spelling is American.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -27,15 +28,17 @@ all else that\b	everything else that
 (labell|modell|cancell|travell|signall)(ed|ing)\b	one l
 '
 
-# Lines that users see: all of a README, guide page or header, doc comments, and string literals.
-seen() {
-    git ls-files -z '*.md' '*.h' '*.rs' ':!tests/golden/*' ':!CHANGELOG.md' | xargs -0 awk '
-        FNR == 1 { code = 0; whole = FILENAME ~ /\.(md|h)$/ }
-        whole && /^ *```/ { code = !code }
-        whole ? !code : /^ *\/\/[\/!]/ || (/"/ && !/^ *\/\//) { print FILENAME ":" FNR ": " $0 }'
+# The lines of texts outside of code blocks, all comments, and string literals.
+read_lines() {
+    git ls-files -z '*.md' '*.h' '*.c' '*.cpp' '*.rs' '*.sh' '*.py' '*.toml' .ci ':!tests/golden/*' ':!tests/prose.sh' |
+        xargs -0 awk '
+        FNR == 1 { code = 0; text = FILENAME ~ /\.(md|h)$/; hash = FILENAME !~ /\.(md|h|c|cpp|rs)$/ }
+        text && /^ *```/ { code = !code }
+        text ? !code : hash ? /^ *#/ || /"/ : /^ *\/[\/*]/ || /^ \*/ || /[;{},)] *\/\/ / || /"/ {
+            print FILENAME ":" FNR ": " $0 }'
 }
 
-text=$(seen)
+text=$(read_lines)
 failed=0
 while IFS=$'\t' read -r phrase instead; do
     if [[ -z $phrase ]]; then continue; fi

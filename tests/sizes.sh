@@ -173,7 +173,7 @@ if [[ $(uname -m) == x86_64 ]]; then
     is frequencies-x86_64 $(($(linked "$program/made") - $(linked "$program/given")))
     is config-x86_64 $(($(linked "$program/config") - $(linked "$program/text")))
 fi
-# Who makes no frequencies links none of their code; `made` shows that it would be seen.
+# Programs without frequencies link none of their code; `made` shows that the search would find it.
 theirs='rope_core::(frequencies|kernel::sincos)::'
 [[ $(functions "$program/made" | grep -cE "$theirs") -ge 10 ]] || fail "no frequencies in $program/made"
 if functions "$program/given" | grep -E "$theirs"; then fail "these are in a program that makes no frequencies"; fi

@@ -1,5 +1,5 @@
 //! `cargo bench -p rope-bench`: all formulations in f32 in W1 to W5, then rope-core's backends in every element in the
-//! workloads that fit the caches. A group is a case, so that criterion's report puts them beside one another.
+//! workloads that fit the caches. A group is a case, so criterion's report shows its formulations side by side.
 
 #![allow(missing_docs, reason = "criterion's macros make public items")]
 
@@ -14,7 +14,7 @@ use rope_bench::threads::Team;
 use rope_bench::workloads::Workload;
 use rope_core::Pairing;
 
-/// Workloads beyond this are of memory, not of kernels.
+/// Workloads beyond this size measure memory, not kernels.
 const SECOND_CACHE: usize = 1 << 20;
 
 fn formulations(criterion: &mut Criterion) {

@@ -1,8 +1,8 @@
-//! How wrong cos and sin are, against the position: of rope-core, and of the ways that models are run with today.
+//! The errors of cos and sin by position: of rope-core, and of the methods of today's models.
 //!
-//! A level is a position, a power of two from 1 to 2^31. Below it lie the positions that are tried: all of them where
-//! they are few, and else as many right below the level as drawn at random from all. What counts is the largest
-//! distance of any cos or sin of any pair from the [reference](exact).
+//! A level is a position, a power of two from 1 to 2^31. The tried positions are below it: all of them if they are few;
+//! otherwise half directly below the level and half drawn at random. The result is the largest distance of any cos or
+//! sin of any pair from the [reference](exact).
 
 pub mod exact;
 pub mod methods;
@@ -15,15 +15,15 @@ use crate::results::{Accuracy, MethodErrors};
 use crate::threads::Team;
 use methods::{METHODS, MakeRow, Method};
 
-/// A model whose exact frequencies are on record.
+/// A model with recorded exact frequencies.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordedModel {
-    /// How the command line calls it, as [`models`](crate::models) does.
+    /// Its name on the command line, as in [`models`](crate::models).
     pub name: &'static str,
     /// `rope_theta`.
     pub base: f64,
     pub rotary_dim: usize,
-    /// How its frequencies are scaled: not at all, or as Llama 3.1's.
+    /// The scaling of its frequencies: none, or that of Llama 3.1.
     pub scaling: Scaling<'static>,
     pub table: &'static str,
 }
@@ -41,7 +41,7 @@ const SCALED: Scaling<'_> = Scaling::Llama3 {
 
 macro_rules! models {
     ($($name:literal $base:literal $rotary_dim:literal $scaling:ident $table:literal;)*) => {
-        /// The models there are.
+        /// The recorded models.
         pub const MODELS: &[RecordedModel] = &[$(RecordedModel {
             name: $name,
             base: $base,
@@ -59,11 +59,11 @@ models! {
     "gpt-neox-20b" 1e4  24 PLAIN  "gpt_neox_20b";
 }
 
-/// The models that are shown if the command line names none.
+/// The models shown by default.
 pub const USUAL: [&str; 2] = ["llama-2-7b", "llama-3.1-8b"];
 
 impl RecordedModel {
-    /// The model of that name.
+    /// Returns the model of that name.
     pub fn named(name: &str) -> Result<&'static RecordedModel> {
         let found = MODELS.iter().find(|model| model.name == name);
         found.with_context(|| {
@@ -79,23 +79,23 @@ impl RecordedModel {
         names.join(", ")
     }
 
-    /// What the command line's help says of the names.
+    /// Returns the help of the command line about the names.
     pub(crate) fn help() -> String {
         format!("Only these models: {}", RecordedModel::known())
     }
 
-    /// Pairs that rotate.
+    /// Returns the number of rotated pairs.
     pub fn pairs(&self) -> usize {
         self.rotary_dim / 2
     }
 
-    /// `round(2^128 * theta / 2 pi)` of every pair, from 400-bit arithmetic.
+    /// Returns `round(2^128 * theta / 2 pi)` of every pair, from 400-bit arithmetic.
     pub fn steps(&self) -> Result<Vec<u128>> {
         let parse = |word: &str| u128::from_str_radix(word, 16);
         File(self.table).bits("turn_step_u128", self.pairs(), parse)
     }
 
-    /// The inverse frequencies that PyTorch computes.
+    /// Returns the inverse frequencies of PyTorch.
     pub fn inverse_of_torch(&self) -> Result<Vec<f32>> {
         File(self.table).f32("inv_freq_hf_f32", self.pairs())
     }
@@ -110,12 +110,12 @@ impl RecordedModel {
     }
 }
 
-/// The positions of the levels: 2^0 to 2^31.
+/// Iterates over the positions of the levels: 2^0 to 2^31.
 pub fn levels() -> impl Iterator<Item = u32> {
     (0..32).map(|power| 1 << power)
 }
 
-/// The positions that are tried for a level, itself included: `most` of them at the most, the same on every machine.
+/// Returns the positions tried for a level, itself included: at most `most`, the same on every machine.
 pub fn positions(level: u32, most: u32) -> Vec<u32> {
     if level <= most {
         return (1..=level).collect();
@@ -131,7 +131,7 @@ pub fn positions(level: u32, most: u32) -> Vec<u32> {
     (level - near + 1..=level).chain(drawn).collect()
 }
 
-/// The errors of all methods at all levels. So many threads share the work.
+/// Computes the errors of all methods at all levels, on `threads` threads.
 pub fn accuracy(model: &RecordedModel, most: u32, threads: usize) -> Result<Accuracy> {
     ensure!(most >= 2, "{most} positions for each level: at least 2");
     let steps = model.steps()?;
@@ -150,7 +150,7 @@ pub fn accuracy(model: &RecordedModel, most: u32, threads: usize) -> Result<Accu
                 make(position, &mut row);
                 for (&(cos, sin), (exact_cos, exact_sin)) in row.iter().zip(&truth) {
                     for off in [f64::from(cos) - exact_cos, f64::from(sin) - exact_sin] {
-                        // `f64::max` would pass over a NaN.
+                        // `f64::max` would ignore a NaN.
                         let off = if off.is_nan() {
                             off
                         } else {

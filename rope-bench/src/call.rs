@@ -1,7 +1,7 @@
-//! What a call costs, and what each head costs: the time of one token against its heads, as a line.
+//! The costs of a call and of a head: a line through the times of one token by its heads.
 //!
-//! rope-core on every backend and the C loops run in the same rounds of [`Bench`](crate::run::Bench), which has checked
-//! what they compute. The line's intercept is the fixed cost of a call, its slope the loop's.
+//! rope-core on every backend and the C loops run in the same rounds of [`Bench`](crate::run::Bench), which checks
+//! their results. The line's intercept is the fixed cost of a call, its slope the loop's.
 
 use rope_core::{Backend, Pairing};
 
@@ -11,14 +11,14 @@ use crate::results::{CallCost, CaseResult, Measurement, formulations};
 use crate::selection::Planned;
 use crate::workloads::Workload;
 
-/// What the names of the C loops begin with.
+/// The prefix of the names of the C loops.
 pub const C: &str = "intrinsics/";
 
-/// What the names of calls of the C API begin with.
+/// The prefix of the names of calls of the C API.
 pub const CAPI: &str = "capi/";
 
-/// W3, W5 and W3n of the workloads, and those of a call, in each element and pairing; rope-core with rows that are
-/// ready, from Rust and from C, and C.
+/// Returns W3, W5 and W3n of the workloads, and those of a call, in each element and pairing, for rope-core with ready
+/// rows, from Rust and from C, and for C.
 pub fn plan<'a>(
     all: &'a [Box<dyn Formulation>],
     backends: &[Backend],
@@ -37,7 +37,7 @@ pub fn plan<'a>(
     };
     let mut workloads = Workload::single_calls();
     workloads.extend(Workload::standard().into_iter().filter(|standard| {
-        // The one step that is as short as a call, and the chunk.
+        // The step that is as short as a call, and the chunk.
         ["W3", "W5"].contains(&standard.name.as_str())
     }));
     workloads.push(Workload::normed());
@@ -55,18 +55,18 @@ pub fn plan<'a>(
     plan
 }
 
-/// The heads of a case of which there is one token in one tensor.
+/// Returns the heads of a case with one token in one tensor.
 pub fn heads(case: &CaseResult) -> Option<usize> {
     case.workload.strip_prefix('H')?.parse().ok()
 }
 
-/// The C loop of the instruction set of one of ours.
+/// Returns the C loop for the instruction set of one of our formulations.
 pub fn like(formulation: &str) -> Option<String> {
     let own = |prefix| formulation.strip_prefix(prefix)?.split('/').next();
     Some(format!("{C}{}", own(fused::PREFIX).or_else(|| own(CAPI))?))
 }
 
-/// A line for each formulation of each group of cases, through its times or its instructions.
+/// Returns a line for each formulation of each group of cases, through its times or its instructions.
 pub fn costs(cases: &[CaseResult], of: fn(&Measurement) -> Option<f64>) -> Vec<CallCost> {
     let mut costs: Vec<CallCost> = Vec::new();
     for group in cases.chunk_by(|a, b| a.group == b.group) {
@@ -88,8 +88,8 @@ pub fn costs(cases: &[CaseResult], of: fn(&Measurement) -> Option<f64>) -> Vec<C
     costs
 }
 
-/// Intercept and slope by Theil and Sen: the median of the slopes of all two points, and of what is left. A point that
-/// something disturbed moves neither.
+/// Fits intercept and slope by Theil and Sen: the median of the slopes of all pairs of points, and of the residuals. A
+/// disturbed point moves neither.
 fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let slopes = points.iter().enumerate().flat_map(|(index, a)| {
         let others = points[index + 1..].iter().filter(|b| b.0 != a.0);
@@ -126,7 +126,7 @@ mod tests {
             assert!((slope - 5.5).abs() <= slack, "{slope}");
         };
         near(&points, 1e-9);
-        // Least squares would take the intercept to 37 or below 0.
+        // Least squares would move the intercept to 37 or below 0.
         for disturbed in [0, 5, 11] {
             let kept = points[disturbed].1;
             points[disturbed].1 *= 1.5;

@@ -1,4 +1,4 @@
-//! A case: a workload of one element type in one pairing. What a table cell is about.
+//! A case: a workload of one element type in one pairing. The subject of a table cell.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::workloads::Workload;
 
-/// What the tensors are made of.
+/// The element of the tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 #[value(rename_all = "lowercase")]
@@ -20,10 +20,10 @@ pub enum Element {
 }
 
 impl Element {
-    /// All of them.
+    /// All elements.
     pub const ALL: [Element; 3] = [Element::F32, Element::Bf16, Element::F16];
 
-    /// The name in lower case, as the command line reads it.
+    /// Returns the name in lower case, as on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Element::F32 => "f32",
@@ -32,7 +32,7 @@ impl Element {
         }
     }
 
-    /// Bytes of one.
+    /// Returns the bytes per element.
     pub const fn size(self) -> usize {
         match self {
             Element::F32 => 4,
@@ -47,13 +47,13 @@ impl fmt::Display for Element {
     }
 }
 
-/// The types behind the names.
+/// The types of the elements.
 pub trait Float: rope_core::Element {
     /// Its name.
     const ELEMENT: Element;
-    /// To nearest, ties to even.
+    /// Rounds to nearest, ties to even.
     fn round(x: f32) -> Self;
-    /// Exactly.
+    /// Converts exactly.
     fn widen(self) -> f32;
 }
 
@@ -72,7 +72,7 @@ float! {
     f16, F16, f16::from_f32, f16::to_f32;
 }
 
-/// An expression with a name for the type behind an [`Element`].
+/// Evaluates an expression with a name for the type of an [`Element`].
 macro_rules! with_float {
     ($element:expr, $float:ident => $body:expr) => {
         match $element {
@@ -93,12 +93,12 @@ macro_rules! with_float {
 }
 pub(crate) use with_float;
 
-/// Where the buffer starts.
+/// The start of the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alignment {
     /// On a cache line.
     Line,
-    /// 16 bytes behind one, as allocators give it.
+    /// 16 bytes after one, as from allocators.
     Allocator,
 }
 
@@ -113,7 +113,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// From a cache line on, on one thread.
+    /// Creates a case that starts on a cache line, on one thread.
     pub fn new(workload: Workload, element: Element, pairing: Pairing) -> Self {
         Case {
             workload,
@@ -124,17 +124,17 @@ impl Case {
         }
     }
 
-    /// Bytes of the tensors.
+    /// Returns the bytes of the tensors.
     pub fn bytes(&self) -> usize {
         self.workload.elements() * self.element.size()
     }
 
-    /// Bytes of what rotates: what must be read and written at least.
+    /// Returns the bytes of the rotated channels: the least that must be read and written.
     pub fn rotated_bytes(&self) -> usize {
         self.workload.rotated() * self.element.size()
     }
 
-    /// What is common to the cases of one table: all but the workload.
+    /// Returns the description common to the cases of one table: everything but the workload.
     pub fn group(&self) -> String {
         let mut group = format!("{} {}", self.element, self.pairing);
         if self.alignment == Alignment::Allocator {
@@ -146,7 +146,7 @@ impl Case {
         group
     }
 
-    /// Channels of pair `i`, from the start of a head.
+    /// Returns the channels of pair `i`, from the start of a head.
     pub fn pair(&self, i: usize) -> (usize, usize) {
         match self.pairing {
             Pairing::Interleaved => (2 * i, 2 * i + 1),

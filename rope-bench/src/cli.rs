@@ -32,10 +32,10 @@ use crate::selection::{self, Planned, Selection};
 use crate::verification::verify;
 use crate::{call, tune, turns};
 
-/// Verifies rope-core on real data, and measures it and the formulations of the literature against the machine's limit.
+/// Verifies rope-core on real data, and measures it and the formulations of the literature against the machine's limit
 ///
-/// Without a command: verifies every backend on the Q and K of real models, then measures; and if no part was asked
-/// for, does what `rows` and `accuracy` do.
+/// Without a command: verifies every backend on the Q and K of real models, then measures. Without a selection of
+/// cases, it also runs `rows` and `accuracy`.
 #[derive(Debug, Parser)]
 #[command(name = "rope-bench", version, args_conflicts_with_subcommands = true)]
 struct Cli {
@@ -55,18 +55,18 @@ const POSITIONS: u32 = 4096;
 enum Command {
     /// Makes one self-contained page of one or several runs
     Report {
-        /// What `--json` wrote, or folders of it: rope-bench/records
+        /// Runs that `--json` wrote, or folders of them: rope-bench/records
         #[arg(required = true)]
         runs: Vec<PathBuf>,
         /// The page
         #[arg(short, long, value_name = "FILE", default_value = "report.html")]
         output: PathBuf,
     },
-    /// Measures this machine and keeps the run below rope-bench/records: as without a command, with more time
+    /// Measures this machine, with more time, and keeps the run below rope-bench/records
     ///
-    /// With --features intrinsics, C is measured beside it. A ratio whose passes do not agree is left out and listed.
+    /// --features intrinsics adds C. Ratios whose passes disagree are left out and listed.
     Record(Keep),
-    /// Engines by the geometric mean of their times over the roof, of each element and class of workloads
+    /// Ranks engines by the geometric mean of their times over the roof, per element and class of workloads
     Rank {
         /// Runs, or folders of them; of each machine the newest counts
         #[arg(default_value = "rope-bench/records")]
@@ -81,28 +81,27 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
-    /// Puts two runs side by side: two machines, or two commits
+    /// Compares two runs: two machines, or two commits
     ///
-    /// Two programs instead are measured by turns, pass for pass: the rope-bench of two commits. What disturbs the
-    /// machine then disturbs both, so that smaller differences can be told: compare old/rope-bench new/rope-bench --
-    /// --formulation fused.
+    /// Given two programs, alternates them, pass by pass. A disturbance of the machine then affects both, and smaller
+    /// differences are found: compare old/rope-bench new/rope-bench -- --formulation fused.
     Compare(Compare),
-    /// How wrong cos and sin are, against the position: rope-core's, and those that models are run with
+    /// Prints the error of cos and sin by position: rope-core's, and those of the code that runs models
     Accuracy {
         /// Only these models.
         #[arg(long, value_name = "NAME", value_delimiter = ',', default_values = USUAL, help = RecordedModel::help())]
         model: Vec<String>,
-        /// Positions that are tried for each level
+        /// Positions per level
         #[arg(long, value_name = "N", default_value_t = POSITIONS)]
         positions: u32,
         #[command(flatten)]
         output: Output,
     },
-    /// How long cos and sin take to make: on each backend, and with the platform's sinf and cosf
+    /// Measures the computation of cos and sin on each backend, beside the platform's sinf and cosf
     Rows(MakeRows),
-    /// What a fused chain of stages gains over its stages one after the other; nothing where the ratio is 1
+    /// Measures fused stages beside separate ones; a ratio of 1 is no gain
     Stages(Gain),
-    /// What one pass gains over several: norm, rotation, conversion and a write into a paged cache; shifts there
+    /// Measures one pass beside several: norm, rotation, conversion and the write into a paged cache; shifts there
     Cache {
         /// Instead, rows of f32 into blocks beside the quantizers of the program in this directory
         #[arg(long, value_name = "DIRECTORY")]
@@ -110,24 +109,24 @@ enum Command {
         #[command(flatten)]
         gain: Gain,
     },
-    /// What the gradient of the angles costs in a backward pass, beside the transpose alone
+    /// Measures the gradient of the angles in a backward pass, beside the transpose alone
     Backward(Gain),
-    /// What a call costs, and what a head: the time of one token of 1 to 40 heads as a line, beside plain C
+    /// Measures the fixed cost of a call and the cost per head: one token of 1 to 40 heads, beside plain C
     ///
-    /// C needs --features intrinsics.
+    /// C requires --features intrinsics.
     Call(CallCommand),
     /// Measures every knob of rope-core's table of cores on this machine, beside its other values
     ///
-    /// The table is rope-core/src/tuning.rs. The machine should do nothing else meanwhile.
+    /// The table is rope-core/src/tuning.rs. The machine should be idle otherwise.
     Tune(Tune),
     /// Counts the instructions of every measurement of a run, and adds them to its file: for emulated CPUs
     Instructions {
-        /// What `--json` wrote
+        /// The run that `--json` wrote
         run: PathBuf,
         /// The rope-bench that wrote it
         #[arg(long, value_name = "FILE")]
         program: String,
-        /// What counts: qemu-aarch64 -d in_asm,exec,nochain, or valgrind --tool=callgrind
+        /// The counting command: qemu-aarch64 -d in_asm,exec,nochain, or valgrind --tool=callgrind
         /// --callgrind-out-file=/dev/null
         #[arg(last = true, required = true, value_name = "COMMAND")]
         counter: Vec<String>,
@@ -140,7 +139,7 @@ enum Command {
         #[arg(long)]
         times: usize,
     },
-    /// Says what each formulation computes, and where it is from
+    /// Prints what each formulation computes, and its source
     List,
 }
 
@@ -203,7 +202,7 @@ struct Keep {
     selection: Selection,
     #[command(flatten)]
     patience: Patience,
-    /// Where records are kept
+    /// The folder of the records
     #[arg(long, value_name = "DIRECTORY", default_value = "rope-bench/records")]
     records: PathBuf,
     /// Says that this CPU is emulated, and by what: the record has no times
@@ -357,7 +356,7 @@ struct Tune {
     /// Half a minute for all knobs; fails if another value takes less than 0.8 of the time
     #[arg(long)]
     check: bool,
-    /// Where records are kept
+    /// The folder of the records
     #[arg(long, value_name = "DIRECTORY", default_value = "rope-bench/records")]
     records: PathBuf,
     /// Replaces a value of the table, to see whether it is found
@@ -421,7 +420,7 @@ impl Gain {
     }
 }
 
-/// How long a run takes, and what tests do to it.
+/// The length of a run, and options for tests.
 #[derive(Debug, Args)]
 struct Patience {
     /// Passes over all cases: with more of them, `compare` tells smaller differences apart
@@ -495,7 +494,7 @@ impl Patience {
     }
 }
 
-/// Where results go.
+/// The destination of results.
 #[derive(Debug, Args)]
 struct Output {
     /// Write the results as JSON; - is the standard output
@@ -511,7 +510,7 @@ impl Output {
         self.json.as_deref() == Some(Path::new("-"))
     }
 
-    /// For whoever watches.
+    /// Prints progress for a terminal.
     fn say(&self, text: &str) {
         let text = format!("{text}\n");
         if self.is_json_printed() {

@@ -1,26 +1,25 @@
-//! Two runs side by side: ratios first, how much of them is noise, and where the noise hides what was asked for.
+//! Compares two runs: ratios, their noise, and the lines in which the noise hides the requested difference.
 //!
-//! Two runs of one program differ, because a machine that others share is another machine a minute later, and because
-//! two processes differ. How far, the runs say themselves. The passes of a run lie apart in time, and each is a
-//! [process of its own](crate::passes): where the fastest ones agree, a time is what the code takes. And the roof's
-//! loops are the same code in any two runs: what they differ by, in this case and in all, the machine differs by. Two
-//! programs that are [measured by turns](crate::turns) meet the same machine.
-//! memcpy is none of these controls: between two buffers it takes 1.1 to 1.6 times as long in one process as in
-//! another, by where they lie. Nor are times divided by the roof's: where a tensor just fits a cache, the roof differs
-//! by a tenth between runs in which the rotations agree to 0.2 %.
+//! Two runs of one program differ, because a shared machine changes from minute to minute, and because two processes
+//! differ. The runs measure this themselves. The passes of a run are apart in time, and each is a [separate
+//! process](crate::passes): if the fastest ones agree, a time is that of the code. The roof's loops are the same code
+//! in any two runs, so their differences, in this case and in all, are the machine's. Two programs that
+//! [alternate](crate::turns) run on the same machine. memcpy is not such a control: between two buffers it takes 1.1 to
+//! 1.6 times as long in one process as in another, depending on their addresses. Nor are times divided by the roof's:
+//! if a tensor just fits a cache, the roof differs by a tenth between runs in which the rotations agree to 0.2 %.
 //!
-//! A ratio is then within its noise of the truth. It is a difference if 1 is not, and if the fastest passes of both
-//! together are all of one run; the code takes the same time if nothing as large as the difference that was asked for
-//! is; everything else cannot be told.
+//! A ratio is then within its noise of the truth. It is a difference if 1 is outside the noise, and if the fastest
+//! passes of both together all belong to one run. The code takes the same time if the noise excludes the requested
+//! difference. In all other cases the comparison is undecided.
 //!
-//! Standard errors of a few passes are small now and then by chance, and a table has many lines. The order of the
-//! passes has no such chance: of two runs with equal distributions the ten fastest passes are of one in 6 of 10,000
-//! lines.
+//! Standard errors of a few passes are sometimes small by chance, and a table has many lines. The order of the passes
+//! is less subject to chance: for two runs with equal distributions, the ten fastest passes belong to one run in 6 of
+//! 10,000 lines.
 //!
-//! All of that assumes the same machine for both. Two runs that were made one after the other on a machine that others
-//! used meanwhile show the others: nothing is told of them.
+//! All of this assumes the same machine for both. Two consecutive runs on a machine that others used meanwhile reflect
+//! the others, and stay undecided.
 //!
-//! Half of this file is tests: a verdict that noise can cause is worse than none, so each kind of noise is simulated.
+//! Half of this file is tests: a verdict caused by noise is worse than none, so each kind of noise is simulated.
 
 use std::f64::consts::SQRT_2;
 use std::fmt::Write;
@@ -31,30 +30,31 @@ use crate::measuring::{Time, least};
 use crate::report::table::{align, digits, load, texts, time};
 use crate::results::{CaseResult, Load, Measurement, Run};
 
-/// The difference that two runs are asked for, if nobody says another.
+/// The default of the requested difference.
 pub const DIFFERENCE: f64 = 0.05;
 
-/// No difference below this is called one: the same code at another address differs by as much.
+/// The least difference: the same code at another address differs by as much.
 const LEAST: f64 = 0.02;
 
-/// How many standard errors of the two times. (On a machine whose other users made half of all passes take 1.5 times as
-/// long, 24 passes by turns of one program slowed down by 5 % were told apart in 73 of 120 lines: all 72 of tensors in
-/// L1 and L2, and one of the 48 of 32 MiB. Without a slowdown no line differed. [`LEAD`] is younger.)
+/// Standard errors of the two times that count as noise. (On a machine whose other users made half of all passes take
+/// 1.5 times as long, 24 alternating passes of one program slowed down by 5 % were distinguished in 73 of 120 lines:
+/// all 72 of tensors in L1 and L2, and one of the 48 of 32 MiB. Without a slowdown no line differed. [`LEAD`] was added
+/// later.)
 const ERRORS: f64 = 2.0;
 
-/// A time is that of the fastest pass; for each so many passes that there are, of the one after it.
+/// A time is that of the fastest pass, or of the next one for every `PASSES` passes.
 const PASSES: usize = 12;
 
-/// So many of the fastest passes have to be of the faster run; of fewer passes, all.
+/// The number of fastest passes that must belong to the faster run; all if there are fewer.
 const LEAD: usize = 10;
 
-/// How many times what the roof's loops of a case differ by, in the mean.
+/// The noise of a case, in mean differences of its roof's loops.
 const OF_CASE: f64 = 2.0;
 
-/// How many times what half of the roof's loops of all cases stay within.
+/// The noise of all cases, in the median difference of the roof's loops.
 const OF_ALL: f64 = 1.5;
 
-/// What two measurements say about each other.
+/// The comparison of two measurements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
     /// The logarithm of B / A: below 0, B is faster.
@@ -63,14 +63,14 @@ pub struct Comparison {
     from: &'static str,
 }
 
-/// What two runs say of a line.
+/// The verdict on a line of two runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Faster,
     Slower,
-    /// They do not differ by as much as was asked for.
+    /// The difference is smaller than requested.
     Same,
-    /// They may, or may not.
+    /// Undecided.
     CannotTell,
 }
 
@@ -86,7 +86,7 @@ impl Verdict {
 }
 
 impl Comparison {
-    /// Of two times, with the noise of their case.
+    /// Compares two times, with the noise of their case.
     fn of(a: &Time, b: &Time, case: (f64, &'static str)) -> Self {
         let leads = leads(a.of_passes(), b.of_passes());
         let [a, b] = [a, b].map(Fast::of);
@@ -103,7 +103,7 @@ impl Comparison {
         Comparison { log, noise, from }
     }
 
-    /// Whether A and B differ, by more than nothing or by less than `difference`, a share.
+    /// Returns whether A and B differ, or differ by less than `difference`, a share.
     pub fn verdict(&self, difference: f64) -> Verdict {
         let Comparison { log, noise, .. } = *self;
         if log.abs() > noise {
@@ -116,7 +116,7 @@ impl Comparison {
     }
 }
 
-/// Whether the fastest passes of two runs are all of one.
+/// Returns true if the fastest passes of two runs all belong to one of them.
 fn leads(a: &[f64], b: &[f64]) -> bool {
     let ahead = |a: &[f64], b: &[f64]| {
         let fastest = least(b.iter().copied());
@@ -131,7 +131,7 @@ fn largest<const N: usize>(noises: [(f64, &'static str); N]) -> (f64, &'static s
     noises.into_iter().fold((0.0, ""), larger)
 }
 
-/// What something takes where nothing disturbs it.
+/// The undisturbed time of something.
 struct Fast {
     /// The logarithm of the time of one of the fastest passes.
     log: f64,
@@ -149,7 +149,7 @@ impl Fast {
             let error = time.median.ln() - log;
             return Fast { log, error };
         }
-        // By the bootstrap: of as many passes, drawn from these with replacement, each has a chance to have this rank.
+        // By the bootstrap: among as many passes drawn with replacement, each has a probability of this rank.
         let up_to = |index: usize| more_than(rank, count, index as f64 / count as f64);
         let chances = (0..count).map(|index| up_to(index + 1) - up_to(index));
         let squares = chances
@@ -160,7 +160,7 @@ impl Fast {
     }
 }
 
-/// The probability that of `count` draws more than `most` succeed, each with the probability `each`.
+/// Returns the probability that more than `most` of `count` draws succeed, each with the probability `each`.
 fn more_than(most: usize, count: usize, each: f64) -> f64 {
     let mut chosen = 1.0;
     let mut up_to = 0.0;
@@ -171,7 +171,7 @@ fn more_than(most: usize, count: usize, each: f64) -> f64 {
     1.0 - up_to
 }
 
-/// By how much the roof's loops differ in a case: logarithms.
+/// Returns the differences of the roof's loops in a case, as logarithms.
 fn controls(a: &CaseResult, b: &CaseResult) -> Vec<f64> {
     let roofs = a.roofs.iter().filter_map(|old| {
         let new = b.roofs.iter().find(|new| new.name == old.name)?;
@@ -180,11 +180,11 @@ fn controls(a: &CaseResult, b: &CaseResult) -> Vec<f64> {
     roofs.collect()
 }
 
-/// The noise of a case: what its measurements have in common.
+/// Returns the noise common to the measurements of a case.
 fn of_case(a: &CaseResult, b: &CaseResult, of_all: f64) -> (f64, &'static str) {
     let controls = controls(a, b);
     let mean = controls.iter().sum::<f64>() / controls.len().max(1) as f64;
-    // Passes that happen to agree are no proof where those beside them do not.
+    // Passes that agree by chance prove nothing if those of their neighbors do not.
     let times = [a, b].into_iter().flat_map(|case| {
         let roofs = case.roofs.iter().map(|roof| &roof.time);
         roofs.chain(case.measurements.iter().map(|measured| &measured.time))
@@ -204,15 +204,14 @@ fn quantile(mut values: Vec<f64>, share: f64) -> f64 {
     values.get(at).copied().unwrap_or(0.0)
 }
 
-/// A line of the table, or the roof's.
+/// A line of the table, or of the roof.
 struct Line<'a> {
     old: &'a CaseResult,
     new: &'a CaseResult,
     measured: Option<(&'a Measurement, &'a Measurement, Comparison)>,
 }
 
-/// The lines that two runs have in common, behind the roof of each case; of runs that did not meet the same machine
-/// nothing is told.
+/// Returns the common lines of two runs, after the roof of each case. If the machines differ, the lines stay undecided.
 fn lines<'a>(a: &'a Run, b: &'a Run, apart: bool) -> Vec<Line<'a>> {
     let pair = |old: &'a CaseResult| Some((old, b.cases.iter().find(|new| is_same(old, new))?));
     let pairs: Vec<_> = a.cases.iter().filter_map(pair).collect();
@@ -234,11 +233,11 @@ fn lines<'a>(a: &'a Run, b: &'a Run, apart: bool) -> Vec<Line<'a>> {
     lines
 }
 
-/// Whether a difference is one that can be asked for.
+/// Checks that a difference is in the valid range.
 ///
 /// # Errors
 ///
-/// It is not.
+/// The difference is out of range.
 pub fn check_difference(difference: f64) -> Result<()> {
     ensure!(
         difference > LEAST && difference < 1.0,
@@ -249,7 +248,7 @@ pub fn check_difference(difference: f64) -> Result<()> {
     Ok(())
 }
 
-/// The table of two runs and their names, asked for a difference. They were measured by turns, or one after the other.
+/// Returns the table of two named runs for a requested difference. They alternated, or ran one after the other.
 pub fn table(
     [(a_name, a), (b_name, b)]: [(&str, &Run); 2],
     difference: f64,
@@ -359,7 +358,7 @@ mod tests {
         let verdict = |a, b, case| Comparison::of(&time(a), &time(b), (case, "")).verdict(0.05);
         let quiet = [100.0, 100.4, 100.2, 109.0];
         let [slower, slightly] = [1.1, 1.01].map(|factor| quiet.map(|pass| factor * pass));
-        // A fastest pass that no other confirms; and 4 %, which is no 5 %, and may be nothing.
+        // A fastest pass that no other confirms; and 4 %, which is below 5 %, and possibly noise.
         let (unsettled, noisy) = ([100.0, 109.0, 109.0, 109.0], [104.0, 108.0, 108.0, 108.0]);
         for (a, b, case, expected) in [
             (quiet, slower, 0.0, Verdict::Slower),
@@ -376,14 +375,14 @@ mod tests {
         }
     }
 
-    /// Between 0 and 1.
+    /// Returns random numbers between 0 and 1.
     fn random() -> impl Iterator<Item = f64> {
         let values = crate::memory::values(1 << 18).into_iter();
         values.map(|value| 0.5 * (f64::from(value) + 1.0))
     }
 
-    /// A run of 100 cases with one formulation, `factor` times as slow. Each round takes longer than the code by a
-    /// random share: `noise` in the mean, and often nearly nothing, as on a machine that is sometimes another's.
+    /// Creates a run of 100 cases with one formulation, `factor` times as slow. Each round takes longer than the code
+    /// by a random share: `noise` in the mean, and often nearly nothing, as on a shared machine.
     fn run(random: &mut impl Iterator<Item = f64>, factor: f64, noise: f64) -> Run {
         let mut time = |code: f64| {
             let mut round = || code * (1.0 - noise * random.next().unwrap().ln());
@@ -407,7 +406,7 @@ mod tests {
         run
     }
 
-    /// How many lines are faster, slower, the same, and cannot be told.
+    /// Counts the lines that are faster, slower, the same, and undecided.
     fn verdicts(a: &Run, b: &Run) -> [usize; 4] {
         let lines = lines(a, b, false);
         let verdicts = lines.iter().filter_map(|line| line.measured);
@@ -425,15 +424,15 @@ mod tests {
             verdicts(&a, &run(&mut random, factor, noise))
         };
         for (factor, noise, most) in [
-            // Nothing there: nothing found, and it is known.
+            // No difference: none is found, and most lines are the same.
             (1.0, 0.02, [0, 0, 100, 5]),
             // A slowdown beyond the noise.
             (1.05, 0.02, [0, 100, 0, 5]),
             (1.1, 0.02, [0, 100, 0, 0]),
-            // Noise beyond it: it cannot be told, whether there is a slowdown or none.
+            // More noise than slowdown: undecided with and without a slowdown.
             (1.0, 1.0, [1, 2, 3, 100]),
             (1.05, 1.0, [1, 2, 3, 100]),
-            // Less than was asked for, and more than nothing: never the same for sure and never lost.
+            // Less than requested, but above zero: never certainly the same, and never lost.
             (1.05, 0.2, [2, 100, 2, 100]),
         ] {
             let found = counts(factor, noise);
@@ -484,12 +483,12 @@ mod tests {
         assert!(table([("a", &a), ("b", &none)], DIFFERENCE, true).is_err());
     }
 
-    /// Times of passes of one case: the code's, and what each pass of a busy machine adds.
+    /// Returns the times of the passes of one case: the code's, and the addition of each pass of a busy machine.
     fn passes(count: usize, code: f64, mut pass: impl FnMut() -> f64) -> Time {
         Time::of(&(0..count).map(|_| vec![code * pass()]).collect::<Vec<_>>())
     }
 
-    /// The last line of a run: the fastest of what was measured in all cases, and whose the machine was.
+    /// The last line of a run: the fastest formulation in all cases, and the load of the machine.
     #[test]
     fn a_run_ends_with_what_to_use() {
         let mut random = random();
@@ -519,8 +518,8 @@ mod tests {
         assert_eq!(conclusion(&run), "");
     }
 
-    /// Kinds of noise on which equal runs had verdicts, in 1 to 7 of 100 lines by their standard errors alone; and
-    /// passes that 6 and 24 of them have.
+    /// Kinds of noise for which equal runs had verdicts, in 1 to 7 of 100 lines by their standard errors alone; with 6
+    /// and 24 passes.
     #[test]
     fn equal_runs_under_noise_have_no_verdict() {
         let mut random = random();
@@ -535,7 +534,7 @@ mod tests {
                         match noise {
                             0 => 1.0 - u.ln(),
                             1 => (0.2 * normal).exp(),
-                            // Half of all passes meet somebody else, or nine of ten.
+                            // Half of all passes are disturbed, or nine of ten.
                             2 => (if u < 0.5 { 1.5 } else { 1.0 }) * (1.0 + 0.004 * v),
                             _ => (if u < 0.9 { 1.5 } else { 1.0 }) * (1.0 + 0.004 * v),
                         }
@@ -547,7 +546,7 @@ mod tests {
                 }
             }
         }
-        // By chance 6 of 10,000 lines of 24 passes are all of one run at first, and 22 of 6.
+        // By chance the fastest passes all belong to one run in 6 of 10,000 lines of 24 passes, and in 22 of 6 passes.
         assert!(verdicts <= 1, "{verdicts} of {lines} equal lines");
     }
 
@@ -567,7 +566,7 @@ mod tests {
         }
     }
 
-    /// Two runs of a machine that others used: one met them, and the other did not.
+    /// Two runs on a shared machine: one was disturbed, and the other was not.
     #[test]
     fn runs_of_a_busy_machine_one_after_the_other_have_no_verdict() {
         let mut random = random();

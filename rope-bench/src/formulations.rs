@@ -1,8 +1,8 @@
 //! The formulations of the literature. Each is one file below, and one line in [`all`].
 //!
-//! They are written as they were published: with the passes, the temporaries and the tables that their sources have,
-//! and with angles computed as their sources compute them. Two liberties are taken, both in their favor: temporaries
-//! are allocated once rather than in every call, and tables hold the rows that a workload asks for.
+//! They are written as published: with the passes, the temporaries, the tables and the angles of their sources. Two
+//! deviations favor them: temporaries are allocated once rather than in every call, and tables hold only the rows of a
+//! workload.
 
 #[cfg(feature = "intrinsics")]
 #[allow(unsafe_code, reason = "calls the C API")]
@@ -28,54 +28,54 @@ use crate::oracle::{self, Angle, Arithmetic};
 use crate::runners::Answer;
 use crate::workloads::Workload;
 
-/// A way to compute the rotation.
+/// A method to compute the rotation.
 pub trait Formulation: Send + Sync {
-    /// How the command line and the reports call it: `family` or `family/variant`.
+    /// Returns the name on the command line and in reports: `family` or `family/variant`.
     fn name(&self) -> String;
 
-    /// What it computes.
+    /// Returns the description.
     fn about(&self) -> About;
 
-    /// Whether it can compute a case, or why not.
+    /// Checks that it supports a case; the error is the reason.
     fn supports(&self, case: &Case) -> Result<(), String> {
         self.about().admits(case)
     }
 
-    /// Whether it belongs in a run that nobody narrowed down or asked to be full.
+    /// Returns true if it belongs in a run that is neither restricted nor full.
     fn is_usual(&self) -> bool {
         true
     }
 
-    /// What a case costs, by the formulation's own arithmetic. The default is one pass in place, with four products and
-    /// two sums for a pair.
+    /// Returns the cost of a case, by the formulation's own arithmetic. The default is one pass in place, with four
+    /// products and two sums per pair.
     fn cost(&self, case: &Case) -> Cost {
         Cost::per_element(case, 2.0, 3.0)
     }
 
-    /// Makes tables and temporaries, everything that a model makes once.
+    /// Makes tables and temporaries: everything that a model makes once.
     fn prepare(&self, case: &Case) -> Result<Box<dyn Runner>>;
 }
 
-/// What a formulation computes.
+/// The description of a formulation.
 #[derive(Clone, Debug)]
 pub struct About {
     pub summary: &'static str,
-    /// Where it was published, or who uses it.
+    /// The publication, or the users.
     pub source: &'static str,
     pub pairings: &'static [Pairing],
     pub elements: &'static [Element],
-    /// Whether some channels of a head may stay as they are.
+    /// True if some channels of a head may stay unrotated.
     pub partial: bool,
-    /// Whether threads may share the work.
+    /// True if threads may share the work.
     pub threads: bool,
     pub angle: Angle,
     pub arithmetic: Arithmetic,
-    /// How the source counts positions and pairs. The bench always counts both from 0.
+    /// The counting of positions and pairs in the source. The bench always counts both from 0.
     pub counting: &'static str,
 }
 
 impl About {
-    /// rope-core's arithmetic, all elements and pairings.
+    /// The description of rope-core's arithmetic, with all elements and pairings.
     pub(crate) const fn ours(source: &'static str, summary: &'static str) -> Self {
         About {
             summary,
@@ -90,7 +90,7 @@ impl About {
         }
     }
 
-    /// Whether it is written for such a case.
+    /// Checks that it is written for such a case.
     pub fn admits(&self, case: &Case) -> Result<(), String> {
         if case.workload.norms {
             return Err("not written for a norm before the rotation".into());
@@ -110,22 +110,22 @@ impl About {
         Ok(())
     }
 
-    /// The error that it stays below if it is right.
+    /// Returns the error bound of a correct result.
     pub fn limit(&self, case: &Case) -> f64 {
         oracle::limit(case, self.angle, self.arithmetic)
     }
 }
 
-/// What a case costs.
+/// The cost of a case.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
-    /// Bytes read and written, temporaries included, tables that stay in cache not.
+    /// Bytes read and written, with temporaries, without tables that stay in cache.
     pub bytes: f64,
     pub flops: f64,
 }
 
 impl Cost {
-    /// So many f32 moved, and operations done, for each element that rotates.
+    /// Returns the cost of `moved` f32 and `flops` operations per rotated element.
     pub(crate) fn per_element(case: &Case, moved: f64, flops: f64) -> Cost {
         let elements = case.workload.rotated() as f64;
         Cost {
@@ -137,21 +137,21 @@ impl Cost {
 
 /// A formulation ready to run a case.
 pub trait Runner {
-    /// Takes the tensors in `bytes` over, before a run and outside of its time, if it works in memory of its own only.
+    /// Copies the tensors in `bytes`, before a run and outside of its time, if it works only in its own memory.
     fn load(&mut self, _bytes: &[u8]) -> Result<()> {
         Ok(())
     }
 
-    /// Rotates the tensors, in `bytes` unless it loaded them, `times` times over.
+    /// Rotates the tensors `times` times, in `bytes` unless it loaded them.
     fn run(&mut self, bytes: &mut [u8], times: usize) -> Result<()>;
 
-    /// For a program of its own, instead of [`run`](Runner::run): it rotates what was loaded, the result comes into
-    /// `bytes`, and what it measured is returned.
+    /// Runs a separate program instead of [`run`](Runner::run): rotates the loaded tensors, writes the result into
+    /// `bytes`, and returns its measurement.
     fn outside(&mut self, _bytes: &mut [u8], _effort: Effort) -> Result<Option<Answer>> {
         Ok(None)
     }
 
-    /// Brings the result of the last run into `bytes`, if it is elsewhere.
+    /// Writes the result of the last run into `bytes`, if it is elsewhere.
     fn store(&self, _bytes: &mut [u8]) -> Result<()> {
         Ok(())
     }
@@ -179,12 +179,12 @@ pub fn all() -> Vec<Box<dyn Formulation>> {
     all
 }
 
-/// cos and sin of each row and pair, as PyTorch code makes them: frequency, angle, cos and sin all f32.
+/// Computes cos and sin of each row and pair as PyTorch code does: frequency, angle, cos and sin all f32.
 fn cos_sin_f32(workload: &Workload) -> impl Iterator<Item = (f32, f32)> {
     angles_f32(workload, workload.positions()).map(|angle| (angle.cos(), angle.sin()))
 }
 
-/// `outer(positions, 1 / base^(2 i / rotary_dim))` in f32.
+/// Computes `outer(positions, 1 / base^(2 i / rotary_dim))` in f32.
 fn angles_f32(workload: &Workload, positions: Vec<u32>) -> impl Iterator<Item = f32> {
     let dim = workload.rotary_dim as f32;
     let base = workload.base as f32;

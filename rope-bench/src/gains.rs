@@ -1,7 +1,7 @@
 //! The gain of one call over several, or its cost over another: [`stages`], [`cache`] and [`backward`] measure it.
 //!
-//! The several calls are rope-core's own, so that the ratio is what the passes cost, and nothing else. Both are first
-//! compared bit for bit.
+//! The several calls are rope-core's own, so the ratio is the cost of the passes alone. Both results are first compared
+//! bit for bit.
 
 pub mod backward;
 pub mod cache;
@@ -24,10 +24,10 @@ use crate::measuring::{Effort, Subject, measure};
 use crate::memory::{Memory, fill, values};
 
 const HEAD_DIM: usize = 128;
-/// Slots of a block.
+/// Slots per block.
 const BLOCK: usize = 16;
 
-/// One call, and the calls that it stands for.
+/// One call, and the calls that it replaces.
 #[derive(Clone, Debug)]
 pub struct Pass {
     pub name: String,
@@ -39,11 +39,11 @@ pub struct Pass {
     pub one: f64,
     /// Nanoseconds of the calls that it is compared with.
     pub other: f64,
-    /// Nanoseconds of the roof over the same bytes, where it works in place.
+    /// Nanoseconds of the roof over the same bytes, if the call is in place.
     pub roof: Option<f64>,
 }
 
-/// How a cache keeps its keys, and its scales.
+/// The storage format of a cache's keys, and its scales.
 #[derive(Clone, Copy, Debug)]
 enum Kept {
     Plain(Element),
@@ -55,7 +55,7 @@ enum Kept {
 const BF16: Kept = Kept::Plain(Element::Bf16);
 const E4M3: Kept = Kept::Given(QuantFormat::E4m3);
 
-/// A tensor of some tokens, its rows, and the slots of a paged cache where its tokens go.
+/// A tensor of some tokens, its rows, and the slots of its tokens in a paged cache.
 struct Calls {
     rope: Rope,
     tokens: usize,
@@ -70,7 +70,7 @@ impl Calls {
     fn new(rope: Rope, [tokens, heads]: [usize; 2], effort: Effort) -> Result<Self> {
         let frequencies = Frequencies::new(HEAD_DIM, 500_000.0, &Scaling::Default)?;
         let blocks = tokens.div_ceil(BLOCK).next_power_of_two();
-        // Blocks in an order of their own, as an allocator of pages leaves them.
+        // Blocks in a scattered order, as from an allocator of pages.
         let block = |token: usize| (token / BLOCK * 7 + 3) % blocks;
         let slot = |token: usize| (block(token) * BLOCK + token % BLOCK) as i64;
         Ok(Calls {
@@ -104,13 +104,13 @@ impl Calls {
         }
     }
 
-    /// Runs the subjects by turns; returns their shortest times.
+    /// Runs the subjects in alternation; returns their shortest times.
     fn measure(&self, subjects: &mut [Subject<'_>], bytes: &mut [u8]) -> Result<Vec<f64>> {
         let times = measure(subjects, bytes, self.effort)?;
         Ok(times.iter().map(|time| time.minimum).collect())
     }
 
-    /// Measures the first subject beside all others together.
+    /// Measures the first subject against all others together.
     fn beside(
         &self,
         name: impl Into<String>,
@@ -122,7 +122,7 @@ impl Calls {
         Ok(self.pass(name, beside, times[0], times[1..].iter().sum()))
     }
 
-    /// A cache in these bytes.
+    /// Returns a cache in these bytes.
     fn cache<'a>(
         &self,
         kept: Kept,
@@ -142,7 +142,7 @@ impl Calls {
         CacheMut::quantized(bytes, self.layout, code, scale, scales)
     }
 
-    /// A call with a cache in the bytes.
+    /// Returns a call with a cache in the bytes.
     fn on_cache<'a>(
         &'a self,
         kept: Kept,
@@ -156,7 +156,7 @@ impl Calls {
     }
 }
 
-/// A call with a tensor in the bytes.
+/// Returns a call with a tensor in the bytes.
 pub(crate) fn on_tensor<'a, E: Float>(
     shape: [usize; 4],
     call: impl Fn(&mut TensorMut<'_, E>) -> Result<(), Error> + 'a,
@@ -168,14 +168,14 @@ pub(crate) fn on_tensor<'a, E: Float>(
     })
 }
 
-/// So many bytes of random elements.
+/// Returns `len` random elements as bytes.
 fn filled<E: Float>(memory: &mut Memory, len: usize) -> &mut [u8] {
     let bytes = memory.slice(Alignment::Line, len * size_of::<E>());
     fill(bytes, E::ELEMENT, &values(len));
     bytes
 }
 
-/// Checks that the first subject leaves the bytes that the others leave together.
+/// Checks that the first subject and the others together produce the same bytes.
 fn agree(subjects: &mut [Subject<'_>], bytes: &mut [u8]) -> Result<()> {
     let mut memory = Memory::new(bytes.len());
     let apart = memory.slice(Alignment::Line, bytes.len());

@@ -1,4 +1,4 @@
-//! Q and K of real models, with the cos and sin that Hugging Face used and the result that PyTorch gave.
+//! Q and K of real models, with the cos and sin of Hugging Face and the result of PyTorch.
 //!
 //! Lines of `key value value ...`; numbers are bit patterns in hexadecimal; `#` starts a comment.
 
@@ -13,17 +13,17 @@ macro_rules! files {
     };
 }
 
-/// The files that the binary carries: name and text.
+/// The embedded files: name and text.
 pub const FILES: &[(&str, &str)] =
     files!("llama3_1_8b" "qwen3_8b" "qwen2_vl_7b_mrope" "gpt_neox_20b" "gptj_6b" "deepseek_v3");
 
-/// One file, read.
+/// A parsed file.
 #[derive(Debug)]
 pub struct Golden<'a> {
     pub name: &'a str,
-    /// How the model's channels pair.
+    /// The model's pairing.
     pub input: Pairing,
-    /// How its result is laid out.
+    /// The pairing of its result.
     pub output: Pairing,
     pub head_dim: usize,
     pub rotary_offset: usize,
@@ -62,12 +62,12 @@ impl<'a> Golden<'a> {
         })
     }
 
-    /// The heads of `q` or `k`.
+    /// Returns the heads of `q` or `k`.
     pub fn heads(&self, tensor: &str) -> Result<usize> {
         self.file.number(&format!("{tensor}_heads"))
     }
 
-    /// Q or K, `[token][head][head_dim]`: what went `in` as this element, or what came out of PyTorch as `hf` in f32.
+    /// Returns Q or K, `[token][head][head_dim]`: the input `in` as this element, or PyTorch's output `hf` in f32.
     pub fn values<E: Float>(&self, tensor: &str, what: &str) -> Result<Vec<E>> {
         let key = format!("{tensor}_{what}_{}", E::ELEMENT);
         let len = self.tokens * self.heads(tensor)? * self.head_dim;

@@ -1,8 +1,8 @@
-//! Instructions instead of times, where times mean nothing: on an emulated CPU.
+//! Counts instructions instead of times, for emulated CPUs, where times mean nothing.
 //!
-//! [`repeat`] is a program that runs one formulation in one case some times and does nothing else. [`count`] runs it
-//! under something that counts instructions, once and three times, and takes half the difference: what a call takes,
-//! without the start of the program and the making of tables.
+//! [`repeat`] runs one formulation in one case several times and does nothing else. [`count`] runs it under an
+//! instruction counter, once and three times, and returns half the difference: the instructions of a call, without the
+//! start of the program and the making of tables.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
@@ -19,11 +19,11 @@ use crate::selection::Selection;
 /// The command that runs [`repeat`].
 pub const REPEAT: &str = "repeat";
 
-/// Runs the formulation of that name in the one case that a selection leaves, `times` times.
+/// Runs the formulation of that name in the single selected case, `times` times.
 pub fn repeat(selection: &Selection, times: usize) -> Result<()> {
     let all = formulations::all();
     let plan = selection.plan(&all)?;
-    // A name may be a family's as well: complex, and complex/in-place.
+    // A name may also be that of a family: complex, and complex/in-place.
     let wanted =
         |formulation: &&dyn Formulation| selection.formulation.contains(&formulation.name());
     let found = plan.first().filter(|_| plan.len() == 1);
@@ -40,11 +40,11 @@ pub fn repeat(selection: &Selection, times: usize) -> Result<()> {
     runner.run(bytes, times)
 }
 
-/// Fills in the instructions of all measurements of a run that `program` made.
+/// Fills in the instructions of all measurements of a run made by `program`.
 ///
-/// `counter` is a command and its options, before the program: `qemu-aarch64 -d in_asm,exec,nochain`, which says the
-/// instructions of each block, and each time that it executes the block; or
-/// `valgrind --tool=callgrind --callgrind-out-file=/dev/null`, which says their sum.
+/// `counter` is a command and its options, before the program: `qemu-aarch64 -d in_asm,exec,nochain`, which prints the
+/// instructions of each block and each execution of a block; or `valgrind --tool=callgrind
+/// --callgrind-out-file=/dev/null`, which prints their sum.
 pub fn count(run: &mut Run, counter: &[String], program: &str) -> Result<()> {
     for case in &mut run.cases {
         for index in 0..case.measurements.len() {
@@ -63,9 +63,9 @@ pub fn count(run: &mut Run, counter: &[String], program: &str) -> Result<()> {
     Ok(())
 }
 
-/// What makes [`repeat`] do it.
+/// Returns the arguments of [`repeat`] for a measurement.
 fn arguments(case: &CaseResult, formulation: &str) -> Vec<String> {
-    // A free shape's name is the shape.
+    // The name of a free shape is the shape.
     let is_shape = case.workload.contains(',');
     let key = if is_shape { "--shape" } else { "--workload" };
     let [workload, element, pairing] = [&case.workload, &case.element, &case.pairing];
@@ -76,7 +76,7 @@ fn arguments(case: &CaseResult, formulation: &str) -> Vec<String> {
     line.split(' ').map(String::from).collect()
 }
 
-/// Instructions of a program from its start to its end.
+/// Returns the instructions of a program from its start to its end.
 fn executed(counter: &[String], program: &str, arguments: &[String], times: usize) -> Result<u64> {
     let [first, rest @ ..] = counter else {
         bail!("no command that counts instructions");
@@ -92,7 +92,7 @@ fn executed(counter: &[String], program: &str, arguments: &[String], times: usiz
         .spawn()
         .with_context(|| format!("cannot run {first}"))?;
     let said = child.stderr.take().context("its standard error is ours")?;
-    // Read beside the child: it says more than a pipe holds.
+    // Read concurrently: the child prints more than a pipe holds.
     let reader = thread::spawn(move || read(BufReader::new(said)));
     let status = child.wait()?;
     let Ok(said) = reader.join() else {
@@ -105,21 +105,21 @@ fn executed(counter: &[String], program: &str, arguments: &[String], times: usiz
     Ok(executed)
 }
 
-/// What a counter says.
+/// The output of a counter.
 #[derive(Debug, Default)]
 struct InstructionCounts {
     executed: u64,
-    /// The first lines about anything else.
+    /// The first unrecognized lines.
     others: Vec<String>,
 }
 
-/// Reads valgrind's sum; or QEMU's log, which has the instructions of a block when it is translated, a line each, and
-/// its address whenever it is executed.
+/// Parses valgrind's sum; or QEMU's log, which lists the instructions of a block when it is translated, one per line,
+/// and its address whenever it is executed.
 fn read(mut lines: impl BufRead) -> Result<InstructionCounts> {
     let mut said = InstructionCounts::default();
     // The instructions of each block, by the address of its first.
     let mut lengths: HashMap<u64, u64> = HashMap::new();
-    // The block whose instructions are being said, and how many of them were.
+    // The block being listed, and the number of its instructions so far.
     let (mut block, mut length) = (0, 0);
     let mut line = String::new();
     while lines.read_line(&mut line)? != 0 {
@@ -135,7 +135,7 @@ fn read(mut lines: impl BufRead) -> Result<InstructionCounts> {
                 block = address;
             }
             length += 1;
-            // In place of what it was, where the same block was translated before.
+            // Replaces the length of an earlier translation of the block.
             lengths.insert(block, length);
         } else if line.starts_with("IN:") {
             length = 0;
@@ -149,7 +149,7 @@ fn read(mut lines: impl BufRead) -> Result<InstructionCounts> {
     Ok(said)
 }
 
-/// The address in a line like `0x550283cc40:  d503201f  nop`.
+/// Returns the address in a line like `0x550283cc40:  d503201f  nop`.
 fn instruction(line: &str) -> Option<u64> {
     let (address, _) = line.strip_prefix("0x")?.split_once(':')?;
     hexadecimal(address)

@@ -1,12 +1,11 @@
-//! The formulations of rotary position embedding, side by side, against the machine's own limit.
+//! Compares the formulations of rotary position embedding with the machine's own limit.
 //!
 //! A [`Workload`](workloads::Workload) is tensors and positions. With an element and a pairing it is a
-//! [`Case`](cases::Case). A [`Formulation`](formulations::Formulation) computes a case; the [oracle] says whether it
-//! was right; [measuring] says how long it took, in the same rounds as the [roof], which is what the machine can do at
-//! all. [`results`] is the result of a run, and [`report`] and [`compare`] read it. Beside that, [accuracy] says
-//! how wrong cos and sin are, [rows] how long they take to make, [gains] what one call gains over several, and [call]
-//! the fixed cost of a call and the cost of a head; [instructions] are counted where a CPU is emulated.
-//! [`tune`] measures what rope-core's table of cores holds.
+//! [`Case`](cases::Case). A [`Formulation`](formulations::Formulation) computes a case; the [oracle] checks its result;
+//! [measuring] times it, in the same rounds as the [roof], the limit of the machine. [`results`] is the result of a
+//! run, which [`report`] and [`compare`] read. In addition, [accuracy] measures the errors of cos and sin, [rows] the
+//! time to make them, [gains] the gain of one call over several, and [call] the fixed cost of a call and the cost of a
+//! head; [instructions] are counted on emulated CPUs. [`tune`] measures rope-core's table of cores.
 #![allow(
     missing_docs,
     reason = "the library is the program's own; schema/run.json describes its output"

@@ -25,7 +25,7 @@ pub struct Machine {
     pub revision: String,
     pub backends: Vec<String>,
     pub pinned: bool,
-    /// What emulates the CPU, where something does: times then mean nothing.
+    /// The emulator of the CPU, if there is one: times then mean nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulator: Option<String>,
 }
@@ -54,7 +54,7 @@ impl Machine {
         }
     }
 
-    /// What a report opens with: a word, and what is said of it.
+    /// The opening of a report: words and their values.
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         let cores = count(self.cores, "core");
         let compiler = format!("{}, {} {}", self.compiler, self.target, self.flags);
@@ -76,7 +76,7 @@ impl Machine {
         facts
     }
 
-    /// What people call it: its microarchitecture, or what the CPU calls itself.
+    /// Its usual name: the microarchitecture, or the name that the CPU reports.
     pub fn name(&self) -> &str {
         self.microarchitecture.as_deref().unwrap_or(&self.cpu)
     }
@@ -94,7 +94,7 @@ impl Machine {
     }
 }
 
-/// By family and model, as AMD's and Intel's manuals list them.
+/// The name by family and model, as AMD's and Intel's manuals list them.
 #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
 fn microarchitecture() -> Option<&'static str> {
     let cpuid = raw_cpuid::CpuId::new();

@@ -1,12 +1,11 @@
-//! How long things take, on a machine that does other things too.
+//! Measures times on a machine with other load.
 //!
-//! Each round runs a batch of every subject of a case, in an order that changes from round to round. So a slow moment
-//! of the machine falls on no subject in particular, and no subject always finds what the same neighbor left in the
-//! caches. The minimum is what the code can do; median and spread say how far the machine let it.
+//! Each round runs a batch of every subject of a case, in an order that changes from round to round. A slow moment of
+//! the machine therefore affects no subject in particular, and no subject always finds the same neighbor's data in the
+//! caches. The minimum is the time of the code; median and spread show the disturbance.
 //!
-//! A machine that others share is slow for seconds at a time, and a case is measured in one. So cases are measured in
-//! passes, each of them over all cases, and in a process of its own: how far they lie apart says what a number is
-//! worth.
+//! A shared machine is slow for seconds at a time, and a case is measured in one. Cases are therefore measured in
+//! passes, each over all cases and in its own process: their spread shows the reliability of a number.
 
 use std::fmt;
 use std::hint::black_box;
@@ -16,31 +15,31 @@ use std::time::{Duration, Instant};
 use anyhow::{Error, Result, bail};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// Something to measure: does its work on the bytes, as many times as told.
+/// A subject of a measurement: repeats its work on the bytes the given number of times.
 pub type Subject<'a> = Box<dyn FnMut(&mut [u8], usize) -> Result<()> + 'a>;
 
-/// How much time to spend.
+/// The time to spend.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// A batch lasts at least this long, so that reading the clock does not show.
+    /// The least duration of a batch, which hides the cost of reading the clock.
     pub batch: Duration,
-    /// Time that a subject has in all rounds together.
+    /// The time of a subject in all rounds together.
     pub share: Duration,
-    /// Rounds in which every subject runs, however slow it is.
+    /// The rounds of every subject, however slow it is.
     pub rounds: usize,
-    /// Passes that the time and the rounds are divided into, where there are several cases.
+    /// The passes that divide the time and the rounds, if there are several cases.
     pub passes: usize,
 }
 
 impl Effort {
-    /// For a run of less than a minute. What a debug build takes is worth no time.
+    /// For a run of less than a minute. Times of a debug build are not worth more.
     pub const QUICK: Effort = Effort {
         batch: Duration::from_micros(50),
         share: Duration::from_millis(if cfg!(debug_assertions) { 1 } else { 60 }),
         rounds: 6,
         passes: 6,
     };
-    /// For numbers to publish.
+    /// For published numbers.
     pub const FULL: Effort = Effort {
         batch: Duration::from_micros(200),
         share: Duration::from_millis(300),
@@ -48,7 +47,7 @@ impl Effort {
         passes: 6,
     };
 
-    /// The same time in each of so many passes.
+    /// Sets the number of passes, with the same time in each.
     pub fn with_passes(self, passes: usize) -> Self {
         let pass = self.of_a_pass();
         Effort {
@@ -59,7 +58,7 @@ impl Effort {
         }
     }
 
-    /// What is spent in one of the passes.
+    /// Returns the effort of one pass.
     pub fn of_a_pass(self) -> Self {
         Effort {
             share: self.share / self.passes as u32,
@@ -80,12 +79,12 @@ pub struct Time {
     pub minimum: f64,
     #[serde(serialize_with = "rounded")]
     pub median: f64,
-    /// The distance between the first and the third quartile, in medians.
+    /// The distance between the first and the third quartile, relative to the median.
     #[serde(serialize_with = "rounded")]
     pub spread: f64,
-    /// Rounds; 0 where times mean nothing.
+    /// Rounds; 0 if times mean nothing.
     pub rounds: usize,
-    /// The fastest round of each pass; none where there was one pass.
+    /// The fastest round of each pass; empty if there was one pass.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
@@ -94,21 +93,21 @@ pub struct Time {
     pub passes: Vec<f64>,
 }
 
-/// The time of something over that of something else, measured in the same passes.
+/// The ratio of two times from the same passes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
-    /// Whose time it is divided by: `roof`, or a formulation.
+    /// The divisor: `roof`, or a formulation.
     pub over: String,
-    /// The middle one of the passes' ratios, each of the fastest rounds of one pass.
+    /// The median of the passes' ratios, each from the fastest rounds of one pass.
     #[serde(serialize_with = "rounded")]
     pub value: f64,
-    /// The distance between the first and the third quartile of the passes' ratios, in values.
+    /// The distance between the first and the third quartile of the passes' ratios, relative to the value.
     #[serde(serialize_with = "rounded")]
     pub spread: f64,
 }
 
 impl Ratio {
-    /// Of the fastest rounds of the same passes.
+    /// Computes the ratio from the fastest rounds of the same passes.
     pub fn of(over: &str, times: &[f64], others: &[f64]) -> Self {
         let ratios = times.iter().zip(others).map(|(time, other)| time / other);
         let mut ratios: Vec<f64> = ratios.collect();
@@ -122,24 +121,24 @@ impl Ratio {
     }
 }
 
-/// The first, second or third quartile of numbers in order.
+/// Returns the first, second or third quartile of sorted numbers.
 fn quartile(sorted: &[f64], quarters: usize) -> f64 {
     let at = (sorted.len().max(1) - 1) * quarters / 4;
     sorted.get(at).copied().unwrap_or(f64::NAN)
 }
 
-/// The least of some numbers, or infinity.
+/// Returns the least of some numbers, or infinity.
 pub(crate) fn least(values: impl IntoIterator<Item = f64>) -> f64 {
     values.into_iter().fold(f64::INFINITY, f64::min)
 }
 
-/// The geometric mean.
+/// Returns the geometric mean.
 pub(crate) fn mean(values: &[f64]) -> f64 {
     let logarithms: f64 = values.iter().map(|value| value.ln()).sum();
     (logarithms / values.len() as f64).exp()
 }
 
-/// Five digits are more than any of these numbers has.
+/// Rounds to five digits, which exceeds the precision of these numbers.
 fn five_digits(value: f64) -> f64 {
     format!("{value:.4e}").parse().unwrap_or(value)
 }
@@ -153,12 +152,12 @@ fn all_rounded<S: Serializer>(values: &[f64], serializer: S) -> Result<S::Ok, S:
 }
 
 impl Time {
-    /// Whether nothing was measured.
+    /// Returns true if nothing was measured.
     pub fn is_none(&self) -> bool {
         self.rounds == 0
     }
 
-    /// The fastest round of each pass.
+    /// Returns the fastest round of each pass.
     pub fn of_passes(&self) -> &[f64] {
         if self.passes.is_empty() {
             std::slice::from_ref(&self.minimum)
@@ -167,7 +166,7 @@ impl Time {
         }
     }
 
-    /// Of the rounds of all passes.
+    /// Computes the time from the rounds of all passes.
     pub fn of(passes: &[Samples]) -> Self {
         let mut samples = passes.concat();
         samples.sort_by(f64::total_cmp);
@@ -188,7 +187,7 @@ impl Time {
     }
 }
 
-/// Formulations that are made slower, to see whether [`compare`](crate::compare) finds it: `NAME=FACTOR`.
+/// Formulations that are slowed down to test [`compare`](crate::compare): `NAME=FACTOR`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SlowDown {
     formulation: String,
@@ -196,7 +195,7 @@ pub struct SlowDown {
 }
 
 impl SlowDown {
-    /// How many times as long a formulation takes, if it is the one, or of the family.
+    /// Returns the factor of a formulation, if it or its family is named.
     pub fn factor(&self, formulation: &str) -> Option<f64> {
         let behind = formulation.strip_prefix(&*self.formulation)?;
         (behind.is_empty() || behind.starts_with('/')).then_some(self.factor)
@@ -225,7 +224,7 @@ impl fmt::Display for SlowDown {
     }
 }
 
-/// Runs something, then waits until it has taken `factor` times as long.
+/// Runs something, then waits until `factor` times its duration has passed.
 pub fn slowed(factor: f64, run: impl FnOnce() -> Result<()>) -> Result<()> {
     let begin = Instant::now();
     run()?;
@@ -244,7 +243,7 @@ pub fn measure(
     Ok(samples.map(|samples| Time::of(&[samples])).collect())
 }
 
-/// The same, of which the rounds are wanted.
+/// Measures subjects against each other, in one pass; returns the rounds.
 pub fn sample(
     subjects: &mut [Subject<'_>],
     bytes: &mut [u8],
@@ -266,7 +265,7 @@ pub fn sample(
             }
             idle = false;
             let begin = Instant::now();
-            // The subject before has left its own data in the caches. One call that is not timed brings this subject's.
+            // The previous subject has left its data in the caches. One untimed call loads the data of this subject.
             subjects[who](bytes, 1)?;
             let batch = timed(&mut subjects[who], bytes, batches[who])?;
             samples[who].push(batch.as_nanos() as f64 / batches[who] as f64);
@@ -279,8 +278,8 @@ pub fn sample(
     Ok(samples)
 }
 
-/// The distance from one subject to the next in the order of a round. It has no divisor in common with their number, so
-/// that the order comes to each of them, and it changes from round to round, so that none always follows the same one.
+/// Returns the distance between consecutive subjects in the order of a round. It is coprime to their number, so the
+/// order reaches each of them, and it changes from round to round, so that the neighbors change.
 fn stride(round: usize, count: usize) -> usize {
     fn gcd(a: usize, b: usize) -> usize {
         if b == 0 { a } else { gcd(b, a % b) }
@@ -289,7 +288,7 @@ fn stride(round: usize, count: usize) -> usize {
     steps.find(|&step| gcd(step, count) == 1).unwrap_or(1)
 }
 
-/// Calls that a batch needs; the caches and the branch predictors learn on the way.
+/// Returns the calls that a batch needs; warms up caches and branch predictors.
 fn warm_up(subject: &mut Subject<'_>, bytes: &mut [u8], batch: Duration) -> Result<usize> {
     let mut times = 1;
     loop {

@@ -1,24 +1,24 @@
-//! The one buffer that everything works on, and what is in it.
+//! The shared buffer of all measurements, and its content.
 
 use crate::cases::{Alignment, Element, Float, with_float};
 
 const LINE: usize = 64;
 
-/// Bytes that start where they are told to.
+/// Bytes with a configurable start.
 #[derive(Debug)]
 pub struct Memory {
     bytes: Vec<u8>,
 }
 
 impl Memory {
-    /// Room for `len` bytes.
+    /// Allocates `len` bytes.
     pub fn new(len: usize) -> Self {
         Memory {
             bytes: vec![0; len + 2 * LINE],
         }
     }
 
-    /// `len` bytes, aligned as said.
+    /// Returns `len` bytes with an alignment.
     pub fn slice(&mut self, alignment: Alignment, len: usize) -> &mut [u8] {
         let start = self.bytes.as_ptr().align_offset(LINE)
             + match alignment {
@@ -29,7 +29,7 @@ impl Memory {
     }
 }
 
-/// Values in [-1, 1), none of them special: the same on every machine.
+/// Returns values in [-1, 1), none of them special: the same on every machine.
 pub fn values(len: usize) -> Vec<f32> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     (0..len)
@@ -37,7 +37,7 @@ pub fn values(len: usize) -> Vec<f32> {
             state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
-            // 24 bits, so that every value is exact.
+            // 24 bits, so every value is exact.
             ((state >> 40) as f32 + 0.5) / (1 << 23) as f32 - 1.0
         })
         .collect()

@@ -1,11 +1,11 @@
-//! The shapes of models that people run.
+//! The shapes of common models.
 
 use anyhow::{Context, Result};
 use rope_core::Pairing;
 
 use crate::workloads::Workload;
 
-/// What of a model matters here. Scaled frequencies change the rows, not the work: they are left out.
+/// The relevant parameters of a model. Scaled frequencies change the rows, not the work, and are omitted.
 #[derive(Clone, Copy, Debug)]
 pub struct Model {
     pub name: &'static str,
@@ -51,7 +51,7 @@ models! {
 }
 
 impl Model {
-    /// The model of that name.
+    /// Returns the model of that name.
     pub fn named(name: &str) -> Result<Model> {
         let found = MODELS.iter().find(|model| model.name == name);
         found.copied().with_context(|| {
@@ -60,7 +60,7 @@ impl Model {
         })
     }
 
-    /// Prefill, decode, and decode of many sequences.
+    /// Returns prefill, decode, and decode of many sequences.
     pub fn workloads(&self) -> Vec<Workload> {
         let new = |step: &str, about: &str, batch: usize, tokens: usize, starts: Vec<u32>| {
             let name = self.name;

@@ -1,7 +1,7 @@
-//! What the result should be: angles, cos, sin and the rotation in f64.
+//! The expected result: angles, cos, sin and the rotation in f64.
 //!
-//! At the positions and sizes of a bench that is exact enough to judge f32 by: an f64 angle below 2^15 is off by less
-//! than 2^-37, a thousandth of what f32 can tell. (The tests of rope-core have a better oracle, and larger positions.)
+//! At the positions and sizes of a bench this is exact enough to judge f32: an f64 angle below 2^15 is off by less than
+//! 2^-37, a thousandth of the resolution of f32. (The tests of rope-core have a better oracle, and larger positions.)
 
 use anyhow::{Result, ensure};
 use serde::Deserialize;
@@ -9,10 +9,10 @@ use serde::Deserialize;
 use crate::cases::{Case, Element, Float, with_float};
 use crate::workloads::Workload;
 
-/// What a norm adds to the mean of squares.
+/// The number that a norm adds to the mean of squares.
 pub const NORM_EPS: f32 = 1e-6;
 
-/// `base^(-2 i / rotary_dim)` for every pair.
+/// Returns `base^(-2 i / rotary_dim)` for every pair.
 pub fn frequencies(workload: &Workload) -> Vec<f64> {
     let dim = workload.rotary_dim;
     let exponents = (0..dim / 2).map(|i| -((2 * i) as f64) / dim as f64);
@@ -21,7 +21,7 @@ pub fn frequencies(workload: &Workload) -> Vec<f64> {
         .collect()
 }
 
-/// cos and sin of every row and pair.
+/// Returns cos and sin of every row and pair.
 pub fn rotations(workload: &Workload) -> Vec<(f64, f64)> {
     let frequencies = frequencies(workload);
     let positions = workload.positions().into_iter();
@@ -32,9 +32,9 @@ pub fn rotations(workload: &Workload) -> Vec<(f64, f64)> {
     angles.map(|angle| (angle.cos(), angle.sin())).collect()
 }
 
-/// How far a result is from the truth, in lengths of the pairs, at most.
+/// Returns the largest error of a result, relative to the lengths of the pairs.
 ///
-/// `input` is what was in the buffer before, as f32; `output` is what a formulation says.
+/// `input` is the former content of the buffer, as f32; `output` is the result of a formulation.
 pub fn error(case: &Case, rotations: &[(f64, f64)], input: &[f32], output: &[u8]) -> Result<f64> {
     fn error<E: Float>(
         case: &Case,
@@ -70,7 +70,7 @@ pub fn error(case: &Case, rotations: &[(f64, f64)], input: &[f32], output: &[u8]
                 let off = (u - (x * cos - y * sin)).abs();
                 let off = off.max((v - (x * sin + y * cos)).abs());
                 let off = off / x.hypot(y);
-                // `f64::max` would pass over a NaN.
+                // `f64::max` would ignore a NaN.
                 worst = worst.max(if off.is_nan() { f64::INFINITY } else { off });
             }
             passed &= (workload.rotary_dim..workload.head_dim)
@@ -82,17 +82,16 @@ pub fn error(case: &Case, rotations: &[(f64, f64)], input: &[f32], output: &[u8]
     with_float!(case.element, E => error::<E>(case, rotations, input, output))
 }
 
-/// The error that a right formulation stays below.
+/// Returns the error bound of a correct formulation.
 ///
-/// In f32 a formulation rounds two factors, two products and a sum; the limit leaves room for those that round more
-/// often. In 16 bits it rounds the result once more, to 8 or 11 bits, or every step to so few. Angles that were
-/// computed in f32 add their own error.
+/// In f32 a formulation rounds two factors, two products and a sum; the limit leaves room for additional roundings. In
+/// 16 bits it rounds the result once more, to 8 or 11 bits, or every step. Angles computed in f32 add their own error.
 pub fn limit(case: &Case, angle: Angle, arithmetic: Arithmetic) -> f64 {
     let unit = |bits: i32| 2.0_f64.powi(-bits);
     let element = match case.element {
         Element::F32 => unit(24),
         Element::Bf16 => unit(8),
-        // The smallest f16 are subnormal: pairs shorter than 2^-14 are rounded relative to that.
+        // The smallest f16 are subnormal: the rounding of pairs shorter than 2^-14 is relative to that.
         Element::F16 => unit(11) + 1e-4,
     };
     let arithmetic = match (arithmetic, case.element) {
@@ -100,18 +99,17 @@ pub fn limit(case: &Case, angle: Angle, arithmetic: Arithmetic) -> f64 {
         (Arithmetic::F32, Element::Bf16 | Element::F16) => element + 4.0 * unit(24),
         (Arithmetic::Element, _) => 4.0 * element,
     };
-    // A norm rounds its root and what it multiplies, and that to the element.
+    // A norm rounds its root, its factors and their product, and the result to the element.
     let arithmetic = arithmetic * if case.workload.norms { 3.0 } else { 1.0 };
     let largest = case.workload.positions().into_iter().max().unwrap_or(0);
     arithmetic
         + match angle {
             Angle::Exact => 0.0,
-            // The frequency and its product with the position are rounded, and the frequency's power is not exact
-            // either.
+            // The frequency and its product with the position are rounded, and the frequency's power is inexact too.
             Angle::F32 => (f64::from(largest) + 1.0) * 4.0 * unit(24),
             // The angle of pair i is the product of i ratios, each rounded, so it has i relative errors. It is also
-            // smaller by base^(2 i / rotary_dim). i over that is largest at i = rotary_dim / (2 ln base), where it is
-            // i / e.
+            // smaller by base^(2 i / rotary_dim). i over that is largest at i = rotary_dim / (2 ln base), where it is i
+            // / e.
             Angle::F32Iterated => {
                 let most = case.workload.rotary_dim as f64 / (2.0 * case.workload.base.ln());
                 (f64::from(largest) + 1.0) * (4.0 + 2.0 * most) * unit(24)
@@ -119,25 +117,25 @@ pub fn limit(case: &Case, angle: Angle, arithmetic: Arithmetic) -> f64 {
         }
 }
 
-/// How a formulation computes with cos and sin.
+/// The arithmetic of a formulation with cos and sin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arithmetic {
     /// In f32; the result is rounded to the element once.
     F32,
-    /// In the element: cos and sin are rounded to it, and so is every product and sum.
+    /// In the element: cos and sin are rounded to it, as is every product and sum.
     Element,
 }
 
-/// How a formulation computes its angles.
+/// The angles of a formulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Angle {
     /// Exactly, or in f64.
     Exact,
-    /// As the product of an f32 frequency and an f32 position: what PyTorch models do.
+    /// The product of an f32 frequency and an f32 position, as in PyTorch models.
     F32,
-    /// The angle of a pair is the f32 product of the angle of the pair before and a ratio: what ggml does.
+    /// The f32 product of the previous pair's angle and a ratio, as in ggml.
     #[serde(rename = "f32-iterated")]
     F32Iterated,
 }

@@ -1,8 +1,8 @@
-//! The passes of a run, each in a process of its own.
+//! The passes of a run, each in its own process.
 //!
-//! Two processes of one program differ: where the system puts code, stack and pages decides how they share caches and
-//! predictors, and a loop may take a tenth longer in one process than in the next, for as long as the process lives.
-//! Passes of one process would agree and both be wrong; passes of several show it as spread.
+//! Two processes of one program differ: the system's placement of code, stack and pages determines how they share
+//! caches and predictors. A loop may take a tenth longer in one process than in the next, for the life of the process.
+//! Passes of one process would agree and all be wrong; passes of several show it as spread.
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -17,10 +17,10 @@ use crate::run::CasePass;
 /// The option that makes a process one pass of a run: the pass's number, from 1.
 pub const OPTION: &str = "--pass";
 
-/// Starts this program again, with the arguments that it has.
+/// Starts this program again, with the same arguments.
 ///
-/// The thread that starts it was itself started before the program was bound to a core: a pass finds the cores that
-/// the run found.
+/// The starting thread was itself started before the program was bound to a core: a pass sees the same cores as the
+/// run.
 #[derive(Debug)]
 pub struct Passes {
     wanted: Sender<usize>,
@@ -28,7 +28,7 @@ pub struct Passes {
 }
 
 impl Passes {
-    /// The thread that will start them.
+    /// Creates the thread that will start them.
     pub fn prepare() -> Self {
         let (wanted, numbers) = mpsc::channel::<usize>();
         let (sender, started) = mpsc::channel();
@@ -51,11 +51,11 @@ impl Passes {
         Passes { wanted, started }
     }
 
-    /// Runs one pass; what it says of each case comes to `done` when it says it.
+    /// Runs one pass; calls `done` with each case as the pass reports it.
     ///
     /// # Errors
     ///
-    /// What stopped the pass.
+    /// The failure of the pass.
     pub fn run(&self, number: usize, mut done: impl FnMut(CasePass)) -> Result<()> {
         self.wanted.send(number)?;
         let mut child = self.started.recv()?.context("cannot start a pass")?;
@@ -76,11 +76,11 @@ impl Passes {
     }
 }
 
-/// Says what a pass measured of a case.
+/// Reports a pass's measurement of a case.
 ///
 /// # Errors
 ///
-/// Nobody reads it.
+/// No process reads it.
 pub fn say(case: &CasePass) -> Result<()> {
     let mut line = serde_json::to_vec(case)?;
     line.push(b'\n');

@@ -1,28 +1,28 @@
-//! How far a run is, and how long it will still take: a bar on the terminal, if there is one.
+//! The progress and the remaining time of a run: a bar on the terminal, if there is one.
 
 cfg_if::cfg_if! {
     if #[cfg(target_family = "wasm")] {
-        /// No terminal that could show it.
+        /// A progress without a terminal.
         #[derive(Debug)]
         pub struct Progress;
 
         impl Progress {
-            /// Nothing.
+            /// Does nothing.
             pub fn new(_: u64) -> Self {
                 Progress
             }
-            /// Nothing.
+            /// Does nothing.
             pub fn advance(&self, _: u64) {}
         }
     } else {
         use indicatif::{ProgressBar, ProgressStyle};
 
-        /// A bar that goes away with it.
+        /// A bar that disappears when dropped.
         #[derive(Debug)]
         pub struct Progress(ProgressBar);
 
         impl Progress {
-            /// So much to do.
+            /// Starts with the total amount of work.
             pub fn new(len: u64) -> Self {
                 let bar = ProgressBar::new(len);
                 let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {eta} left");
@@ -31,7 +31,7 @@ cfg_if::cfg_if! {
                     Err(_) => bar,
                 })
             }
-            /// So much is done.
+            /// Advances by the completed work.
             pub fn advance(&self, done: u64) {
                 self.0.inc(done);
             }

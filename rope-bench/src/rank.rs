@@ -35,12 +35,14 @@ const COLUMNS: [(&str, &str); 4] = [
     ("W4", "64 sequences"),
 ];
 
+/// The picture that [`splice`] draws, as rope-bench/README.md shows it.
+const PICTURE: &str = "![f32 on the newest machine: time over the roof](records/speed.svg)";
+
 /// Beside every rank.
 const CAUTION: &str = "\
-Times over the roof, 1.0 is the machine's limit; each number is the geometric mean over the newest record of each
-machine and the workloads of a class. A mean hides where an engine is slow, a roof is lower in a cache than in memory,
-and an engine marked * lacks some of the lines, so that it is compared by fewer. Read the tables of the machine you
-have.";
+Times over the roof: 1.0 is the machine's limit. Each number is the geometric mean over the newest record of each
+machine and the workloads of a class. An engine marked * lacks some of these lines, so its mean covers fewer. Means
+hide slow cases, and a roof is lower in a cache than in memory: decide by the tables of your own machine.";
 
 /// The newest run of each machine that has times, by the machines' names.
 pub fn newest(runs: Vec<(PathBuf, Run)>) -> Vec<Run> {
@@ -127,7 +129,7 @@ pub fn rank(runs: &[Run]) -> Result<String> {
         .map(|run| format!("- {}\n", machine(run)))
         .collect();
     let table = markdown(heading, rows);
-    Ok(format!("{table}\n{CAUTION}\n\n{machines}"))
+    Ok(format!("{table}\n{CAUTION}\n\n{PICTURE}\n\n{machines}"))
 }
 
 /// A table whose first column is bold where it is ours.
@@ -145,7 +147,7 @@ fn markdown<'a>(
     text
 }
 
-/// What was measured, when, and whose the machine was, on a line or two.
+/// The machine, the date, the commit and the load, on two lines.
 fn machine(run: &Run) -> String {
     let (name, caches) = (run.machine.name(), run.machine.caches.join(", "));
     let (date, revision, load) = (&run.date, &run.machine.revision, table::load(run));
@@ -177,7 +179,7 @@ fn is_refused(run: &Run, element: Element, workload: &str, of: &str) -> bool {
 
 /// The engines that the README shows in every element, and those that it shows in f32; `rank` has all.
 const COMPARED: [&str; 2] = [OURS, IN_C];
-const COMPARED_F32: [&str; 3] = ["complex/in-place", "rotate-half", "matrix/dense"];
+const COMPARED_F32: [&str; 2] = ["complex/in-place", "rotate-half"];
 
 /// The README's speed: each engine on every machine, one machine below the other.
 fn speed(runs: &[Run]) -> String {
@@ -191,16 +193,14 @@ fn speed(runs: &[Run]) -> String {
             for run in runs {
                 let name = format!("{engine} {element}, {}", run.machine.name());
                 let cells = COLUMNS.map(|(workload, _)| cell(run, element, workload, engine));
-                if cells.iter().all(Result::is_err) {
-                    if cells.contains(&Err(true)) {
-                        noisy.push(name);
-                    }
-                    continue;
+                let refused = cells.iter().zip(COLUMNS);
+                let refused = refused.filter(|(cell, _)| **cell == Err(true));
+                let refused: Vec<&str> = refused.map(|(_, (_, column))| column).collect();
+                if !refused.is_empty() {
+                    noisy.push(format!("{name} ({})", refused.join(", ")));
                 }
-                for (cell, (_, column)) in cells.iter().zip(COLUMNS) {
-                    if *cell == Err(true) {
-                        noisy.push(format!("{name}, {column}"));
-                    }
+                if cells.iter().all(Result::is_err) {
+                    continue;
                 }
                 let cells = cells.map(|cell| cell.unwrap_or_else(|_| "-".into()));
                 rows.push((name, cells.to_vec()));
@@ -211,13 +211,14 @@ fn speed(runs: &[Run]) -> String {
         String::new()
     } else {
         let percent = 100.0 * record::CLAIM;
-        let lines = noisy.iter().map(|line| format!("- {line}\n"));
-        let lines: String = lines.collect();
-        format!("Left out, because their passes differed by more than {percent} %:\n\n{lines}\n")
+        let lines = noisy.join("; ");
+        format!(
+            "<sub>Left out, because the passes differed by more than {percent} %: {lines}.</sub>\n\n"
+        )
     };
     let machines = runs.iter().map(|run| format!("- {}\n", machine(run)));
     format!(
-        "{}\n{left_out}![Time over the machine's limit of each engine](rope-bench/records/speed.svg)\n\n{}",
+        "{}\n{left_out}{}",
         markdown(COLUMNS.iter().map(|(_, name)| *name), rows.into_iter()),
         machines.collect::<String>()
     )

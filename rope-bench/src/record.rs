@@ -1,7 +1,7 @@
-//! Records: runs that are kept, as data, below `rope-bench/records`.
+//! Records: runs kept as data, below `rope-bench/records`.
 //!
-//! A record claims every ratio to within [`CLAIM`]. A machine that others share is no reason not to record: how much of
-//! it they had is in the record. What is refused, line by line, is a ratio whose passes do not agree that far.
+//! A record claims every ratio to within [`CLAIM`]. A shared machine may record: the load of others is part of the
+//! record. A ratio whose passes disagree by more is refused, line by line.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ use crate::report::files;
 use crate::results::{Load, Measurement, Record, Refused, Run};
 use crate::run::ROOF;
 
-/// The share that ratios are claimed to be right within. Two digits of a table claim about as much.
+/// The claimed accuracy of ratios. Two digits of a table claim about as much.
 pub const CLAIM: f64 = 0.1;
 
-/// What the machine had done at some moment.
+/// The machine's work up to some moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
     at: Instant,
@@ -27,16 +27,16 @@ pub struct Usage {
     own: f64,
 }
 
-/// Ticks of the clock in a second, in the files below: the same on every Linux that Rust runs on.
+/// Ticks of the clock per second, in the files below: the same on every Linux supported by Rust.
 const TICKS: f64 = 100.0;
 
 impl Usage {
-    /// Now; nothing where the system does not say.
+    /// Returns the current usage; `None` if the system does not report it.
     pub fn now() -> Option<Self> {
         let all = fs::read_to_string("/proc/stat").ok()?;
         let own = fs::read_to_string("/proc/self/stat").ok()?;
         let cpu: Vec<f64> = numbers(all.lines().next()?.strip_prefix("cpu ")?);
-        // The name of the program, in parentheses, may hold spaces. What its children took counts once they have ended.
+        // The name of the program, in parentheses, may contain spaces. Its children count once they have ended.
         let own: Vec<f64> = numbers(own.rsplit_once(')')?.1.get(2..)?);
         let [user, nice, system, _, _, interrupts, soft, stolen] = *cpu.get(..8)? else {
             return None;
@@ -49,7 +49,7 @@ impl Usage {
         })
     }
 
-    /// What others had of the machine since then.
+    /// Returns the load of others since then.
     pub fn until_now(self) -> Option<Load> {
         let now = Usage::now()?;
         let seconds = (now.at - self.at).as_secs_f64();
@@ -66,7 +66,7 @@ fn numbers(text: &str) -> Vec<f64> {
     words.map(|word| word.parse().unwrap_or(0.0)).collect()
 }
 
-/// Makes a run a record: leaves out what it cannot claim, and lists it.
+/// Converts a run to a record: removes ratios that it cannot claim, and lists them.
 pub fn refuse(run: &mut Run) {
     let mut refused = Vec::new();
     let mut is_kept = |[workload, group, formulation, over]: [&str; 4], spread: f64| {
@@ -113,7 +113,7 @@ pub fn refuse(run: &mut Run) {
     });
 }
 
-/// Leaves out what an emulated CPU does not have: instructions, predictions and verification stay.
+/// Removes everything that an emulated CPU lacks: instructions, predictions and verification stay.
 pub fn forget_times_if_emulated(run: &mut Run) {
     if run.machine.emulator.is_none() {
         return;
@@ -132,7 +132,7 @@ pub fn forget_times_if_emulated(run: &mut Run) {
     }
 }
 
-/// Writes a record where those of its machine are, and returns its path.
+/// Writes a record to the folder of its machine, and returns its path.
 ///
 /// # Errors
 ///
@@ -142,14 +142,14 @@ pub fn write(run: &Run, records: &Path) -> Result<PathBuf> {
     fs::create_dir_all(&folder)
         .with_context(|| format!("cannot make the directory {}", folder.display()))?;
     let path = folder.join(&run.date).with_extension("json");
-    // Nobody reads it line by line, and it stays in the repository for good.
+    // Compact: it is not read line by line, and stays in the repository.
     let mut text = serde_json::to_vec(run)?;
     text.push(b'\n');
     files::write(&path, &text)?;
     Ok(path)
 }
 
-/// Whether the working tree differs from its commit.
+/// Returns true if the working tree differs from its commit.
 pub fn has_changes() -> bool {
     let status = Command::new("git")
         .args(["status", "--porcelain", "--untracked-files=no"])

@@ -1,4 +1,4 @@
-//! What a run looks like: a table to read, a page to show, data to keep.
+//! The forms of a run: a table to read, a page to show, data to keep.
 
 pub mod answer;
 pub mod engines;

@@ -9,7 +9,7 @@ use crate::measuring::{Ratio, Time, least, rounded};
 use crate::report::table::distinct;
 use crate::verification::Verified;
 
-/// The mark of our JSON, and its version: another one wherever a key changes its name or its meaning.
+/// The mark of our JSON, and its version, which changes with the name or meaning of a key.
 pub const FORMAT: &str = "rope-bench 3";
 
 /// A run.
@@ -18,12 +18,12 @@ pub struct Run {
     pub format: String,
     pub date: String,
     pub machine: Machine,
-    /// What else the machine did meanwhile; nothing where the system does not say.
+    /// The load of others meanwhile; `None` if the system does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<Load>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<Record>,
-    /// Whether rope-core gave the right bits on the data of real models.
+    /// The results of rope-core on the data of real models.
     pub verification: Vec<Verified>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow_down: Option<String>,
@@ -38,7 +38,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// A run that has measured nothing yet.
+    /// Creates a run without measurements.
     pub fn new(machine: Machine) -> Self {
         Run {
             format: FORMAT.into(),
@@ -49,7 +49,7 @@ impl Run {
     }
 }
 
-/// What else a machine did while it measured.
+/// The load of others while a machine measured.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Load {
     #[serde(serialize_with = "rounded")]
@@ -59,20 +59,20 @@ pub struct Load {
 }
 
 impl Load {
-    /// Whether others had enough of the machine for times to be theirs too: 3 % of a core.
+    /// Returns true if others used the machine enough to affect times: 3 % of a core.
     pub fn is_shared(&self) -> bool {
         self.others + self.stolen > 0.03
     }
 }
 
-/// What makes a run a record.
+/// The properties of a record.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Record {
     pub claim: f64,
     pub refused: Vec<Refused>,
 }
 
-/// A ratio that a record has not.
+/// A ratio that a record does not claim.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Refused {
     pub workload: String,
@@ -92,7 +92,7 @@ pub struct Dispatch {
     pub with_tensor: Option<Time>,
 }
 
-/// All that was measured of a case.
+/// All measurements of a case.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CaseResult {
     /// [`Case::group`](crate::cases::Case::group): cases of one group make one table.
@@ -125,17 +125,17 @@ pub struct Measurement {
     pub formulation: String,
     #[serde(default, serialize_with = "rounded")]
     pub preparation: f64,
-    /// Nanoseconds; none where times mean nothing.
+    /// Nanoseconds; omitted if times mean nothing.
     #[serde(default, skip_serializing_if = "Time::is_none")]
     pub time: Time,
-    /// Its time over the roof's; of rope-core's own also over those of C and of libraries.
+    /// Its time over the roof's; for rope-core also over those of C and of libraries.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ratios: Vec<Ratio>,
     pub bytes: f64,
     pub flops: f64,
     #[serde(serialize_with = "rounded")]
     pub error: f64,
-    /// Instructions of a call, where they were counted.
+    /// Instructions of a call, if they were counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -143,36 +143,36 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    /// Time over the roof's: 1 is perfect.
+    /// Returns the time over the roof's: 1 is perfect.
     pub fn times_roof(&self) -> f64 {
         self.ratios.first().map_or(f64::NAN, |ratio| ratio.value)
     }
 }
 
 impl CaseResult {
-    /// What was measured of a formulation.
+    /// Returns the measurement of a formulation.
     pub fn measured(&self, formulation: &str) -> Option<&Measurement> {
         let mut measured = self.measurements.iter();
         measured.find(|measured| measured.formulation == formulation)
     }
 
-    /// Elements that a formulation rotates in a nanosecond.
+    /// Returns the elements that a formulation rotates per nanosecond.
     pub fn elements_per_ns(&self, measurement: &Measurement) -> f64 {
         self.elements as f64 / measurement.time.minimum
     }
 
-    /// Nanoseconds of the fastest scaling loop.
+    /// Returns the nanoseconds of the fastest scaling loop.
     pub fn roof(&self) -> f64 {
         least(self.roofs.iter().map(|roof| roof.time.minimum))
     }
 
-    /// Instructions for each element that rotates, where they were counted.
+    /// Returns the instructions per rotated element, if they were counted.
     pub fn instructions_per_element(&self, measurement: &Measurement) -> Option<f64> {
         Some(measurement.instructions? / self.elements as f64)
     }
 }
 
-/// The formulations of some cases, each once.
+/// Returns the formulations of some cases, each once.
 pub fn formulations<'a>(cases: impl IntoIterator<Item = &'a CaseResult>) -> Vec<&'a str> {
     let measured = cases.into_iter().flat_map(|case| &case.measurements);
     distinct(measured.map(|measurement| &*measurement.formulation))
@@ -199,7 +199,7 @@ pub struct Accuracy {
     pub methods: Vec<MethodErrors>,
 }
 
-/// A way to cos and sin, and how wrong it is.
+/// A method for cos and sin, and its errors.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct MethodErrors {
     pub name: String,
@@ -208,7 +208,7 @@ pub struct MethodErrors {
     pub errors: Vec<f64>,
 }
 
-/// How long rows take to make, alone and on the way into a rotation.
+/// The times to make rows, alone and within a rotation.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RowsResult {
     pub pairs: usize,
@@ -216,7 +216,7 @@ pub struct RowsResult {
     pub rotated: Vec<RotatedAt>,
 }
 
-/// So many rows by one maker.
+/// A number of rows by one maker.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Made {
     pub maker: String,
@@ -225,7 +225,7 @@ pub struct Made {
     pub ns_per_pair: f64,
 }
 
-/// A rotation with rows that are ready, and one that makes them.
+/// A rotation with ready rows, and one that makes them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RotatedAt {
     pub backend: String,
@@ -236,7 +236,7 @@ pub struct RotatedAt {
     pub ratio: f64,
 }
 
-/// The day in UTC.
+/// Returns the day in UTC.
 pub(crate) fn today() -> String {
     let now = humantime::format_rfc3339_seconds(SystemTime::now());
     now.to_string().chars().take("2026-01-31".len()).collect()

@@ -1,10 +1,9 @@
-//! The machine's own limit: every byte read, multiplied, and written back where it was.
+//! The machine's own limit: every byte read, multiplied, and written back in place.
 //!
-//! A rotation in place reads and writes each byte once and has some arithmetic on the way; a scaling by a constant
-//! reads and writes each byte once and has less. No rotation is faster, so this is what all of them are measured by.
-//! The same loop is compiled for several instruction sets, all of them are measured, and the fastest is the roof. Where
-//! several threads may work, each runs on all of them and on one alone: to wake a thread takes longer than to stream
-//! over what lies in the first caches.
+//! A rotation in place reads and writes each byte once, with some arithmetic between; a scaling by a constant does the
+//! same with less arithmetic. No rotation is faster, so it is the reference for all. The same loop is compiled for
+//! several instruction sets; all of them are measured, and the fastest is the roof. With several threads, each loop
+//! runs on all of them and on one alone: waking a thread takes longer than streaming over data in the first caches.
 
 use std::hint::black_box;
 
@@ -18,7 +17,7 @@ pub struct Roof {
 }
 
 impl Roof {
-    /// Those that this CPU can run.
+    /// Returns the roofs that this CPU can run.
     pub fn available() -> Vec<Roof> {
         let baseline = Roof {
             name: "baseline",
@@ -49,8 +48,8 @@ impl Roof {
         roofs
     }
 
-    /// Streams over the bytes `times` times, each thread of the team over its own. The constant is 1, which the
-    /// compiler is not told: whatever the bytes mean, they stay what they are.
+    /// Streams over the bytes `times` times, each thread of the team over its own part. The constant is 1, hidden from
+    /// the compiler, so the bytes keep their values.
     pub fn run(&self, bytes: &mut [u8], team: &Team, times: usize) {
         let x: &mut [f32] = bytemuck::cast_slice_mut(bytes);
         if team.threads() == 1 {
@@ -59,15 +58,15 @@ impl Roof {
             }
             return;
         }
-        // Whole cache lines, so that no two threads write the same.
+        // Whole cache lines, so that no two threads write the same one.
         let share = x.len().div_ceil(team.threads()).next_multiple_of(16);
         let mut shares: Vec<&mut [f32]> = x.chunks_mut(share).collect();
         team.each(&mut shares, times, |x| (self.scale)(x, black_box(1.0)));
     }
 }
 
-/// The other roof: copies the bytes elsewhere `times` times, each thread of the team its own part. It touches twice the
-/// memory, and has no arithmetic at all.
+/// Copies the bytes `times` times, each thread of the team its own part: the second roof. It touches twice the memory,
+/// without any arithmetic.
 pub fn copy(from: &[u8], to: &mut [u8], team: &Team, times: usize) {
     if team.threads() == 1 {
         for _ in 0..times {

@@ -1,8 +1,8 @@
-//! How long rows of cos and sin take to make, by the side of the platform's libm.
+//! Measures the time to make rows of cos and sin, against the platform's libm.
 //!
-//! libm gets the angle that models compute: `position as f32 * inverse frequency`, a wrong one from a few thousand
+//! libm computes the angle of models, `position as f32 * inverse frequency`, which is wrong from a few thousand
 //! positions on. rope-core's rows are correctly rounded at every position. All makers of one number of rows run in the
-//! same rounds, and so do the rotation with ready rows and the one that makes them.
+//! same rounds, as do the rotation with ready rows and the one that makes them.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -22,7 +22,7 @@ pub const LIBM: &str = "libm";
 /// Pairs of a row.
 pub const PAIRS: usize = 64;
 
-/// A table as a server makes it once: 131072 positions.
+/// A table that a server makes once: 131072 positions.
 pub const TABLE: usize = 131_072;
 
 /// Heads that share the rows in a rotation.
@@ -30,12 +30,12 @@ pub const HEADS: usize = 32;
 
 const HEAD_DIM: usize = 2 * PAIRS;
 const BASE: f64 = 500_000.0;
-/// The first position of all rows but the table's, which starts at 0: a text that goes on.
+/// The first position of all rows except the table's, which starts at 0: a text that continues.
 const FIRST: u32 = 4096;
 
-/// Numbers of rows that are measured.
+/// The measured numbers of rows.
 const MADE: [usize; 4] = [1, 16, 4096, TABLE];
-/// Numbers of tokens that are rotated: one of a decoding step, what fits a cache near the core, and a long prompt.
+/// The measured numbers of tokens: a decoding step, a size in a near cache, and a long prompt.
 const ROTATED: [usize; 3] = [1, 16, 2048];
 
 fn positions(tokens: usize) -> Range<u32> {
@@ -121,7 +121,7 @@ fn make(
     Ok(made.collect())
 }
 
-/// The loop that everybody writes.
+/// The common loop.
 fn by_libm(positions: Range<u32>, inverse: &[f32], rows: &mut [f32]) {
     for (position, row) in positions.zip(rows.chunks_exact_mut(2 * inverse.len())) {
         let (cos, sin) = row.split_at_mut(inverse.len());

@@ -1,5 +1,5 @@
-//! A run: what is measured, in which order, and what is checked before. criterion measures one function after the
-//! other; a ratio to the roof needs both in the same rounds, and in several processes.
+//! A run: its measurements, their order, and the checks before them. criterion measures one function after the other; a
+//! ratio to the roof needs both in the same rounds, and in several processes.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -20,7 +20,7 @@ use crate::roof::{self, Roof};
 use crate::selection::Planned;
 use crate::threads::Team;
 
-/// What ratios call the roof.
+/// The name of the roof in ratios.
 pub const ROOF: &str = "roof";
 
 /// Runs cases, one at a time, in one buffer.
@@ -34,17 +34,17 @@ pub struct Bench {
     slow_down: Option<SlowDown>,
 }
 
-/// What one pass says of a case.
+/// The result of one pass for a case.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct CasePass {
     roofs: Vec<String>,
-    /// In the first pass.
+    /// Filled in the first pass.
     formulations: Vec<Checked>,
     /// The rounds of the roofs, of the copy, of the formulations.
     samples: Vec<Samples>,
 }
 
-/// What the oracle says of a formulation in a case, and how long it took to prepare.
+/// The oracle's result for a formulation in a case, and the time of its preparation.
 #[derive(Debug, Serialize, Deserialize)]
 struct Checked {
     preparation: f64,
@@ -53,8 +53,7 @@ struct Checked {
 }
 
 impl Bench {
-    /// A buffer that is large enough for all cases of a plan. Of the effort a pass has its part; formulations may be
-    /// made slower.
+    /// Creates a buffer for all cases of a plan. A pass has its part of the effort; formulations may be slowed down.
     pub fn new(plan: &[Planned<'_>], effort: Effort, slow_down: Option<SlowDown>) -> Self {
         let most = |of: fn(&Case) -> usize| plan.iter().map(|(case, _)| of(case)).max();
         let bytes = most(Case::bytes).unwrap_or(0);
@@ -68,8 +67,8 @@ impl Bench {
         }
     }
 
-    /// Measures the formulations of each case against each other and the roof, case after case. In the first pass each
-    /// is checked against the oracle.
+    /// Measures the formulations of each case against each other and the roof, case by case. The first pass also checks
+    /// each against the oracle.
     pub fn pass(
         &mut self,
         plan: &[Planned<'_>],
@@ -96,7 +95,7 @@ impl Bench {
         let values = &values[..case.workload.elements()];
         let mut runners: Vec<(&dyn Formulation, Box<dyn Runner>)> = Vec::new();
         let mut rotations = None;
-        // Of each formulation that measured itself, in a program of its own.
+        // From each formulation that measured itself, in a separate program.
         let mut outside = Vec::new();
         memory::fill(bytes, case.element, values);
         for &formulation in chosen {
@@ -106,7 +105,7 @@ impl Bench {
             let preparation = begin.elapsed().as_nanos() as f64;
             runner.load(bytes).with_context(name)?;
             let answer = runner.outside(bytes, effort).with_context(name)?;
-            // Another process may err another time.
+            // Another process may fail at another time.
             if first || answer.is_some() {
                 if answer.is_none() {
                     runner.run(bytes, 1).with_context(name)?;
@@ -181,7 +180,7 @@ impl Bench {
     }
 }
 
-/// What the passes over a plan say of its cases together, of which each pass has the same.
+/// Combines the passes over a plan, which all have the same cases.
 pub fn results(plan: &[Planned<'_>], passes: &[Vec<CasePass>]) -> Vec<CaseResult> {
     let result = |(index, (case, chosen)): (usize, &Planned<'_>)| {
         let passes: Vec<&CasePass> = passes.iter().filter_map(|pass| pass.get(index)).collect();
@@ -237,7 +236,7 @@ fn result(case: &Case, chosen: &[&dyn Formulation], passes: &[&CasePass]) -> Cas
     result
 }
 
-/// What the fastest loop of the roof takes in each pass.
+/// Returns the time of the roof's fastest loop in each pass.
 pub(crate) fn fastest_roof(roofs: &[RoofResult]) -> Vec<f64> {
     let mut fastest: Vec<f64> = Vec::new();
     for roof in roofs {
@@ -250,7 +249,7 @@ pub(crate) fn fastest_roof(roofs: &[RoofResult]) -> Vec<f64> {
     fastest
 }
 
-/// rope-core over the C loop of the same instruction set, and over libraries.
+/// Adds the ratios of rope-core to the C loop of the same instruction set, and to libraries.
 fn add_ratios(measurements: &mut [Measurement]) {
     for index in 0..measurements.len() {
         let Kind::Own { backend } = Kind::of(&measurements[index].formulation) else {
@@ -270,8 +269,8 @@ fn add_ratios(measurements: &mut [Measurement]) {
     }
 }
 
-/// What a call costs before it rotates anything: the time of one pair, in a tensor that is ready and in one that is
-/// made for the call.
+/// Measures the cost of a call before it rotates anything: the time of one pair, in a ready tensor and in one made for
+/// the call.
 pub fn dispatch(backends: &[Backend], effort: Effort) -> Result<Vec<Dispatch>> {
     let row = [0.6, 0.8];
     let rows = Rows::new(&row, [1, 2])?;

@@ -1,8 +1,8 @@
-//! Formulations in programs of their own: `runners/PROTOCOL.md` says what they are told and what they answer.
+//! Formulations in separate programs: `runners/PROTOCOL.md` defines their requests and answers.
 //!
-//! A program is measured by itself, in a process of its own, in the passes of a run: the roof of the same pass is
-//! measured before or after it, not between its calls. Its values are looked at before its times are.
-//! The program is anybody's, so its description, its answer and its end are checked, which is most of this file.
+//! A program measures itself, in its own process, in the passes of a run. The roof of the same pass is measured before
+//! or after it, not between its calls. Its values are checked before its times. The program may be anyone's, so its
+//! description, its answer and its end are checked, which is most of this file.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -24,10 +24,10 @@ use crate::workloads::Order;
 /// The version of the protocol.
 const PROTOCOL: u32 = 1;
 
-/// Bytes of an answer, at most.
+/// The most bytes of an answer.
 const LONGEST: u64 = 16 << 20;
 
-/// What a runner's directory says of it: `runner.json`.
+/// The description in a runner's directory: `runner.json`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Description {
@@ -47,7 +47,7 @@ struct DescribedQuantizer {
     name: String,
     summary: String,
     source: String,
-    /// By the names of [`BlockFormat`](rope_core::cache::BlockFormat).
+    /// The names of [`BlockFormat`](rope_core::cache::BlockFormat).
     formats: Vec<String>,
 }
 
@@ -88,11 +88,11 @@ struct Program {
     timeout: Duration,
 }
 
-/// The formulations of the runner in a directory.
+/// Reads the formulations of the runner in a directory.
 ///
 /// # Errors
 ///
-/// There is no `runner.json`, or it does not say what the protocol asks for.
+/// There is no `runner.json`, or it does not follow the protocol.
 pub fn read(directory: &Path) -> Result<Vec<Box<dyn Formulation>>> {
     let (program, description) = described(directory)?;
     let formulations = description.formulations.into_iter();
@@ -118,16 +118,16 @@ fn described(directory: &Path) -> Result<(Program, Description)> {
 #[derive(Clone, Debug)]
 pub struct Quantizer {
     pub name: String,
-    /// The formats that it has, by the names of [`BlockFormat`](rope_core::cache::BlockFormat).
+    /// Its formats, by the names of [`BlockFormat`](rope_core::cache::BlockFormat).
     pub formats: Vec<String>,
     program: Program,
 }
 
-/// The quantizers of the runner in a directory.
+/// Reads the quantizers of the runner in a directory.
 ///
 /// # Errors
 ///
-/// There is no `runner.json`, or it does not say what the protocol asks for.
+/// There is no `runner.json`, or it does not follow the protocol.
 pub fn quantizers(directory: &Path) -> Result<Vec<Quantizer>> {
     let (program, description) = described(directory)?;
     let quantizers = description.quantizers.into_iter();
@@ -140,11 +140,11 @@ pub fn quantizers(directory: &Path) -> Result<Vec<Quantizer>> {
 }
 
 impl Quantizer {
-    /// Quantizes rows of so many elements, to `blocks`; the nanoseconds of the fastest of some calls.
+    /// Quantizes rows of `row` elements into `blocks`; returns the nanoseconds of the fastest of some calls.
     ///
     /// # Errors
     ///
-    /// The program's answer is not as the protocol says.
+    /// The program's answer does not follow the protocol.
     pub fn quantize(
         &self,
         format: &str,
@@ -173,7 +173,7 @@ impl Outside {
             orders: described.layouts,
             own_positions: described.own_positions,
             program,
-            // Read once in a process, and as long-lived as what is built in.
+            // Read once per process, and as long-lived as the built-in ones.
             about: About {
                 summary: described.summary.leak(),
                 source: described.source.leak(),
@@ -227,7 +227,7 @@ impl Formulation for Outside {
     }
 }
 
-/// What a program answers.
+/// The answer of a program.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Answer {
     pub version: String,
@@ -237,7 +237,7 @@ pub struct Answer {
     pub preparation: f64,
 }
 
-/// What it is told.
+/// The request to a program.
 #[derive(Serialize)]
 struct RunnerLine<'a, R> {
     protocol: u32,
@@ -315,7 +315,7 @@ impl Runner for PreparedRunner {
 }
 
 impl Program {
-    /// Asks, checks the answer, and reads the values into `bytes`.
+    /// Sends a request, checks the answer, and reads the values into `bytes`.
     fn answer(
         &self,
         request: impl Serialize,
@@ -333,7 +333,7 @@ impl Program {
             output: &output,
             request,
         };
-        // What an earlier pass left is no answer to this one.
+        // The output of an earlier pass is no answer to this one.
         let _ = fs::remove_file(&output);
         let line = self.ask(&serde_json::to_string(&line)?, files)?;
         let answer: Answer = serde_json::from_str(&line)
@@ -359,8 +359,8 @@ impl Program {
         Ok(answer)
     }
 
-    /// The first line of what the program says to a line. It has ended when this returns. Both are files: should the
-    /// program's own children keep a pipe open, nobody waits for them.
+    /// Returns the first line of the program's answer. The program has ended then. Both are files: if the program's own
+    /// children keep a pipe open, no process waits for them.
     fn ask(&self, request: &str, files: &TemporaryFiles) -> Result<String> {
         let [asked, said, log] = ["request", "answer", "log"].map(|name| files.path(name));
         fs::write(&asked, format!("{request}\n"))?;
@@ -402,7 +402,7 @@ impl Program {
     }
 }
 
-/// A directory of a runner's files, which goes with it.
+/// A directory of a runner's files, removed when dropped.
 struct TemporaryFiles(PathBuf);
 
 impl TemporaryFiles {

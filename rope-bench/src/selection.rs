@@ -1,4 +1,4 @@
-//! What to measure: the filters of the command line, as cases and formulations.
+//! The filters of the command line, as cases and formulations.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ pub struct Selection {
     pub threads: Option<usize>,
 }
 
-/// What the help says of a filter: the names that it knows.
+/// Returns the help of a filter: the names that it accepts.
 fn only(what: &str, names: &[impl fmt::Display]) -> String {
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
     format!("Only these {what}: {}", names.join(", "))
@@ -75,19 +75,19 @@ impl FromStr for FreeShape {
     }
 }
 
-/// What a filter names, or everything if it names nothing.
+/// Returns the named items of a filter, or everything if it names none.
 fn or_all<'a, T>(named: &'a [T], all: &'a [T]) -> &'a [T] {
     if named.is_empty() { all } else { named }
 }
 
-/// A case and what is measured in it.
+/// A case and its measured formulations.
 pub type Planned<'a> = (Case, Vec<&'a dyn Formulation>);
 
-/// The backends that the command line names, or all that this CPU can run if it names none.
+/// Returns the backends named on the command line, or all that this CPU can run if none is named.
 ///
 /// # Errors
 ///
-/// One of those named cannot run here.
+/// A named backend cannot run here.
 pub fn backends(named: &[Backend]) -> Result<Vec<Backend>> {
     if let Some(missing) = named.iter().find(|backend| !backend.is_available()) {
         let here: Vec<_> = Backend::available().map(Backend::name).collect();
@@ -102,7 +102,7 @@ pub fn backends(named: &[Backend]) -> Result<Vec<Backend>> {
 }
 
 impl Selection {
-    /// Whether only a part was asked for: some cases, or some formulations.
+    /// Returns true if only a part is selected: some cases, or some formulations.
     pub fn is_partial(&self) -> bool {
         let names = [&self.formulation, &self.workload, &self.model];
         names.iter().any(|names| !names.is_empty())
@@ -111,7 +111,7 @@ impl Selection {
             || self.threads.is_some()
     }
 
-    /// All formulations that are built in, and those of the runners.
+    /// Returns all built-in formulations, and those of the runners.
     pub fn all(&self) -> Result<Vec<Box<dyn Formulation>>> {
         let mut all = formulations::all();
         for directory in &self.runner {
@@ -128,7 +128,7 @@ impl Selection {
         Ok(all)
     }
 
-    /// The cases, and the formulations that can compute each. Cases of one table follow one another.
+    /// Returns the cases, each with the formulations that support it. Cases of one table are consecutive.
     pub fn plan<'a>(&self, all: &'a [Box<dyn Formulation>]) -> Result<Vec<Planned<'a>>> {
         let formulations = self.formulations(all)?;
         let most = 4 * std::thread::available_parallelism().map_or(1, usize::from);
@@ -238,7 +238,7 @@ impl Selection {
             Some(backend) => backends
                 .iter()
                 .any(|b| backend.split('/').any(|part| part == b.name())),
-            // Whoever asks for a backend does not ask for the others' formulations.
+            // A selected backend excludes the formulations of others.
             None => self.backend.is_empty() || !self.formulation.is_empty(),
         };
         let usual_only = !self.full && self.formulation.is_empty() && self.backend.is_empty();
@@ -249,7 +249,7 @@ impl Selection {
     }
 }
 
-/// All formulations and what they compute, as text.
+/// Returns all formulations and their descriptions, as text.
 pub fn list() -> String {
     let describe = |f: Box<dyn Formulation>| {
         let (name, about) = (f.name(), f.about());

@@ -16,7 +16,7 @@ pub struct Team {
 }
 
 impl Team {
-    /// A team of so many threads. A team of one starts none: the work stays on the calling thread.
+    /// Creates a team of `threads` threads. A team of one starts none: the work stays on the calling thread.
     pub fn new(threads: usize) -> Result<Self> {
         let pool = (threads > 1).then(|| {
             let builder = ThreadPoolBuilder::new().num_threads(threads);
@@ -27,13 +27,13 @@ impl Team {
         Ok(Team { pool, threads })
     }
 
-    /// How many they are.
+    /// Returns the number of threads.
     pub fn threads(&self) -> usize {
         self.threads
     }
 
-    /// Does something to every item, so many times, and waits for all each time. One of the threads hands the items
-    /// out and does the first itself: it wakes the others, and nobody waits to be woken to hand out.
+    /// Runs a function on every item, `times` times, and waits for all each time. One of the threads distributes the
+    /// items and runs the first itself: it wakes the others, and no thread is woken only to distribute.
     pub fn each<T: Send>(&self, items: &mut [T], times: usize, f: impl Fn(&mut T) + Sync) {
         let Some(pool) = &self.pool else {
             for _ in 0..times {
@@ -56,11 +56,11 @@ impl Team {
         });
     }
 
-    /// Runs code that shares its work through rayon, so that the threads of this team share it, and no others.
+    /// Runs code that shares its work through rayon on the threads of this team, and no others.
     pub fn within<R: Send>(&self, f: impl FnOnce() -> R + Send) -> Result<R> {
         thread_local! {
-            /// A pool of the calling thread alone. A thread can join one pool only and never leaves it, so each
-            /// keeps its own.
+            /// A pool of the calling thread alone. A thread can join only one pool and never leaves it, so each keeps
+            /// its own.
             static ALONE: OnceCell<ThreadPool> = const { OnceCell::new() };
         }
         if let Some(pool) = &self.pool {

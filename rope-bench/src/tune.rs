@@ -1,8 +1,8 @@
-//! The knobs of `rope-core/src/tuning.rs`, each measured on this machine beside its other values.
+//! Measures the knobs of `rope-core/src/tuning.rs` on this machine, each against its other values.
 //!
 //! A knob is a field of [`Tuning`] for one size of elements. Its values run in the same rounds, on the calls that it
-//! shows in ([`probes`]). The value of the table is kept unless another one takes clearly less time over all of them.
-//! A knob is one entry of `knobs!`, a fifth of this file.
+//! affects ([`probes`]). The value of the table is kept unless another one takes clearly less time over all of them. A
+//! knob is one entry of `knobs!`, a fifth of this file.
 
 pub mod probes;
 
@@ -29,14 +29,14 @@ use probes::{Call, Probe};
 pub struct Knob {
     pub name: &'static str,
     pub unit: &'static str,
-    /// The values that are measured; that of the table is measured too.
+    /// The measured values, in addition to that of the table.
     pub values: &'static [usize],
     pub probes: &'static [Probe],
     field: fn(&mut Tuning) -> &mut usize,
 }
 
 impl Knob {
-    /// Its value in a table.
+    /// Returns its value in a table.
     pub fn of(&self, mut tuning: Tuning) -> usize {
         *(self.field)(&mut tuning)
     }
@@ -66,7 +66,7 @@ const fn interleaved(probe: Probe) -> Probe {
     }
 }
 
-/// Tokens and heads: a decoding batch, what fits a second cache, and a prompt.
+/// Tokens and heads: a decoding batch, a size in a second-level cache, and a prompt.
 const SMALL: [usize; 2] = [16, 8];
 const MIDDLE: [usize; 2] = [64, 32];
 const LARGE: [usize; 2] = [2048, 32];
@@ -145,7 +145,7 @@ knobs! {
         [probe(Call::OutsidePool, F32, MIDDLE), probe(Call::OutsidePool, F32, [512, 32])];
 }
 
-/// The first line of a record, which counts up when a key changes its meaning.
+/// The mark of a record, whose number increases when a key changes its meaning.
 pub const FORMAT: &str = "rope-bench tuning 1";
 
 /// The measurements of one machine.
@@ -153,11 +153,11 @@ pub const FORMAT: &str = "rope-bench tuning 1";
 pub struct Tuned {
     pub format: String,
     pub date: String,
-    /// The core, as the table names it.
+    /// The name of the core in the table.
     pub core: String,
     pub cpu: String,
     pub revision: String,
-    /// Where the values come from, if `rope-bench tune` did not write them.
+    /// The origin of the values, if `rope-bench tune` did not write them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     pub knobs: Vec<Measured>,
@@ -181,7 +181,7 @@ pub struct Choice {
     pub value: u64,
     /// Its time over that of the chosen value, the geometric mean of all probes.
     pub ratio: f64,
-    /// Half the distance between the passes of the probe that agree least.
+    /// Half the spread of the probe whose passes agree least.
     pub noise: f64,
 }
 
@@ -196,18 +196,18 @@ pub enum Decision {
     CannotTell,
 }
 
-/// Differences below this are none.
+/// The least difference.
 pub const DIFFERENCE: f64 = 0.05;
 
 impl Measured {
-    /// The other value that takes the least time, if it takes less.
+    /// Returns the fastest other value, if it is faster.
     pub fn better(&self) -> Option<&Choice> {
         let others = self.others.iter();
         let best = others.min_by(|a, b| a.ratio.total_cmp(&b.ratio))?;
         (best.ratio < 1.0 - DIFFERENCE).then_some(best)
     }
 
-    /// Decides about the value of the table.
+    /// Returns the decision about the value of the table.
     pub fn decision(&self) -> Decision {
         match self.better() {
             None => Decision::Keep,
@@ -218,7 +218,7 @@ impl Measured {
         }
     }
 
-    /// The time of a value over that of the best one, if it was measured.
+    /// Returns the time of a value over that of the best one, if it was measured.
     pub fn over_best(&self, value: u64) -> Option<f64> {
         let others = self.others.iter();
         let best = least(others.clone().map(|other| other.ratio).chain([1.0]));
@@ -229,7 +229,7 @@ impl Measured {
     }
 }
 
-/// A value as records have it, the same on machines of all widths.
+/// Returns a value in the form of records, the same on machines of all widths.
 pub fn recorded(value: usize) -> u64 {
     if value == NEVER {
         u64::MAX
@@ -238,7 +238,7 @@ pub fn recorded(value: usize) -> u64 {
     }
 }
 
-/// `NAME=VALUE`: a value in place of that of the table.
+/// Parses `NAME=VALUE`: a value that replaces that of the table.
 pub fn set(text: &str) -> Result<(&'static Knob, usize)> {
     let Some((name, value)) = text.split_once('=') else {
         bail!("{text:?} is not KNOB=VALUE");
@@ -252,7 +252,7 @@ pub fn set(text: &str) -> Result<(&'static Knob, usize)> {
     Ok((knob(name)?, value))
 }
 
-/// The knob of that name.
+/// Returns the knob of that name.
 pub fn knob(name: &str) -> Result<&'static Knob> {
     let found = KNOBS.iter().find(|knob| knob.name == name);
     found.with_context(|| {
@@ -262,7 +262,7 @@ pub fn knob(name: &str) -> Result<&'static Knob> {
     })
 }
 
-/// Time for each value in a pass, and passes over all knobs: less for `--check`.
+/// Returns the time per value in a pass, and the passes over all knobs: less for `--check`.
 pub const fn effort(check: bool) -> Effort {
     Effort {
         batch: Duration::from_micros(100),
@@ -349,7 +349,7 @@ pub fn tune(
     })
 }
 
-/// A value beside the chosen one, which is the first.
+/// Compares a value with the chosen one, which is the first.
 fn choice(value: usize, at: usize, probes: &[Vec<Vec<Samples>>]) -> Choice {
     let fastest = |passes: &[Samples]| -> Vec<f64> {
         let passes = passes.iter();
@@ -372,7 +372,7 @@ fn choice(value: usize, at: usize, probes: &[Vec<Vec<Samples>>]) -> Choice {
     }
 }
 
-/// A size or a number of heads, as people read it.
+/// Formats a size or a number of heads.
 fn shown(value: u64, unit: &str) -> String {
     let [kib, mib] = [KIB, MIB].map(recorded);
     match unit {
@@ -383,7 +383,7 @@ fn shown(value: u64, unit: &str) -> String {
     }
 }
 
-/// The table of a person.
+/// Formats the table for a reader.
 pub fn table(tuned: &Tuned) -> String {
     let mut lines = vec![texts(["knob", "now", "others, time over now", "verdict"])];
     for knob in &tuned.knobs {
@@ -416,7 +416,7 @@ pub fn table(tuned: &Tuned) -> String {
     )
 }
 
-/// Where the record of a machine is.
+/// Returns the path of the record of a machine.
 pub fn path(records: &Path, machine: &Machine) -> PathBuf {
     records.join(machine.folder()).join(FILE)
 }
@@ -424,7 +424,7 @@ pub fn path(records: &Path, machine: &Machine) -> PathBuf {
 /// The name of a record of knobs, beside those of runs.
 pub const FILE: &str = "tuning.json";
 
-/// Writes a record where those of its machine are. Knobs that were not measured now keep what an older record says.
+/// Writes a record to the folder of its machine. Knobs without a new measurement keep that of an older record.
 ///
 /// # Errors
 ///
@@ -465,12 +465,12 @@ pub fn read(path: &Path) -> Result<Tuned> {
 /// Time of another value, over that of the table, below which `--check` fails.
 pub const GROSS: f64 = 0.8;
 
-/// Returns whether the table has a row for this core.
+/// Returns true if the table has a row for this core.
 pub fn has_row() -> bool {
     internals::tuning(&Rope::new(Pairing::Half)) != internals::TUNINGS[0]
 }
 
-/// The knobs whose value in the table loses by far, noise included.
+/// Returns the knobs whose value in the table loses by far, noise included.
 pub fn gross(tuned: &Tuned) -> Vec<&Measured> {
     let loses = |knob: &&Measured| {
         knob.better()

@@ -1,7 +1,7 @@
-//! Two programs measured by turns, pass for pass: rope-bench of two commits.
+//! Alternates two programs, pass by pass: the rope-bench of two commits.
 //!
-//! A machine that others share is another machine a minute later. Two programs that are measured one after the other
-//! differ by that; by turns, what slows one down slows the other down as often.
+//! A shared machine changes from minute to minute, which affects consecutive measurements. In alternation, both
+//! programs are slowed down equally often.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,11 +14,12 @@ use crate::report::files;
 use crate::results::{CaseResult, Load, Run};
 use crate::run::{ROOF, fastest_roof};
 
-/// Measures two programs, with the same arguments, and gives each one's passes as a run. The second may be made slower.
+/// Measures two programs with the same arguments, and returns the passes of each as a run. The second may be slowed
+/// down.
 ///
 /// # Errors
 ///
-/// What stopped a program, or that it measured something else in another pass.
+/// The failure of a program, or different measurements in different passes.
 pub fn measure(
     programs: [&Path; 2],
     passes: usize,
@@ -28,7 +29,7 @@ pub fn measure(
     let bar = Progress::new(2 * passes as u64);
     let mut runs = [Vec::new(), Vec::new()];
     for turn in 0..passes {
-        // Each goes first as often as the other.
+        // Each goes first equally often.
         for index in [turn % 2, (turn + 1) % 2] {
             let slow_down = slow_down.filter(|_| index == 1);
             runs[index].push(pass(programs[index], arguments, slow_down)?);
@@ -59,7 +60,7 @@ fn pass(program: &Path, arguments: &[String], slow_down: Option<&SlowDown>) -> R
     files::parse(&output.stdout, &format!("what {name} printed"))
 }
 
-/// One run of the passes of one program.
+/// Combines the passes of one program to a run.
 fn join(passes: &[Run]) -> Result<Run> {
     let mut run = passes.first().context("no pass")?.clone();
     ensure!(
@@ -92,7 +93,7 @@ fn join(passes: &[Run]) -> Result<Run> {
     Ok(run)
 }
 
-/// The names of all that was measured.
+/// Returns the names of all measurements.
 fn measured(run: &Run) -> Vec<[&str; 3]> {
     let mut names = Vec::new();
     for case in &run.cases {

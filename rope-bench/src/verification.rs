@@ -1,8 +1,8 @@
 //! Every backend on the Q and K of real models, bit for bit.
 //!
-//! f32 is compared with what PyTorch computed. bf16 and f16 are compared with the formula evaluated in f32 and rounded
-//! once (PyTorch rounds every step, which is worse). Where input and output pair alike the rotation is done in place
-//! and into another tensor; where they do not, only into another.
+//! f32 is compared with PyTorch's results. bf16 and f16 are compared with the formula evaluated in f32 and rounded once
+//! (PyTorch rounds every step, which is worse). If input and output have the same pairing, the rotation runs in place
+//! and into another tensor; otherwise only into another.
 
 use anyhow::Result;
 use rope_core::{Backend, Layout, Pairing, Rope, Rows, Tensor, TensorMut};
@@ -24,7 +24,7 @@ pub struct Verified {
     pub first: Option<String>,
 }
 
-/// Verifies these backends on all embedded files, and shows each model and backend as it is done.
+/// Verifies these backends on all embedded files, and shows each model and backend when it is done.
 pub fn verify(backends: &[Backend], mut show: impl FnMut(&[Verified])) -> Result<Vec<Verified>> {
     let mut lines = Vec::new();
     for (_, text) in FILES {
@@ -92,7 +92,7 @@ fn element<E: Float>(golden: &Golden<'_>, backend: Backend) -> Result<Verified> 
     Ok(line)
 }
 
-/// The formula, one pair at a time.
+/// Computes the formula, one pair at a time.
 fn plain<E: Float>(golden: &Golden<'_>, heads: usize, x: &[E]) -> Vec<E> {
     let (offset, pairs) = (golden.rotary_offset, golden.rotary_dim / 2);
     let channels = |pairing, i| match pairing {

@@ -1,4 +1,4 @@
-//! What is rotated: tensors of Q, and K where it matters, and a position for each token.
+//! Workloads: tensors of Q, and K if it matters, and a position for each token.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use rope_core::Layout;
 use serde::{Deserialize, Serialize};
 
-/// Which dimension lies outside in memory.
+/// The outer dimension in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Order {
     #[serde(rename = "bshd")]
@@ -18,33 +18,33 @@ pub enum Order {
 /// Tensors and positions.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    /// How the command line and the reports call it.
+    /// The name on the command line and in reports.
     pub name: String,
     pub about: String,
     pub batch: usize,
     pub tokens: usize,
     /// Heads of Q.
     pub heads: usize,
-    /// Heads of K, after Q and rotated in the same call. 0: Q only.
+    /// Heads of K, after Q and rotated in the same call; 0 for Q only.
     pub kv_heads: usize,
     pub head_dim: usize,
     pub rotary_dim: usize,
-    /// Whether Q and K are normed before they rotate, each head by itself: [`Workload::norm_weights`].
+    /// True if Q and K are normed before they rotate, each head by itself: [`Workload::norm_weights`].
     pub norms: bool,
     pub order: Order,
     pub base: f64,
-    /// Position of the first token of each sequence; one entry: all sequences share it.
+    /// Position of the first token of each sequence; a single entry is shared by all sequences.
     pub starts: Vec<u32>,
 }
 
-/// One tensor of a workload: where it lies in the buffer, and how.
+/// One tensor of a workload: its range in the buffer, and its layout.
 #[derive(Clone, Debug)]
 pub struct Part {
     pub range: Range<usize>,
     pub layout: Layout,
 }
 
-/// One head: the row of its token, and where its channels start in the buffer.
+/// One head: the row of its token, and the start of its channels in the buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
     pub row: usize,
@@ -52,7 +52,7 @@ pub struct Head {
 }
 
 impl Workload {
-    /// Tokens-major, all of each head rotating, from position 0.
+    /// Creates a tokens-major workload in which all channels rotate, from position 0.
     pub(crate) fn new(
         name: &str,
         about: &str,
@@ -74,7 +74,7 @@ impl Workload {
         }
     }
 
-    /// A shape from the command line: `[batch, tokens, heads, head_dim]`, tokens-major, from position 0.
+    /// Creates a shape from the command line: `[batch, tokens, heads, head_dim]`, tokens-major, from position 0.
     pub fn free(shape: [usize; 4]) -> Result<Self> {
         let [batch, tokens, heads, head_dim] = shape;
         let name = format!("{batch},{tokens},{heads},{head_dim}");
@@ -97,7 +97,7 @@ impl Workload {
         ))
     }
 
-    /// The five workloads that every report shows.
+    /// Returns the five workloads of every report.
     pub fn standard() -> Vec<Workload> {
         let new = Workload::new;
         let prompt = [1, 2048, 32, 128];
@@ -122,7 +122,7 @@ impl Workload {
         vec![w1, w2, w3, w4, w5]
     }
 
-    /// The standard ones, then those of a full run.
+    /// Returns the standard workloads, then those of a full run.
     pub fn all() -> Vec<Workload> {
         let mut all = Workload::standard();
         let about = "prefill of 4 sequences: 128 MiB of f32";
@@ -132,14 +132,14 @@ impl Workload {
         all
     }
 
-    /// Those that have a name: a full run's, then those of [`call`](crate::call).
+    /// Returns the workloads with a name: those of a full run, then those of [`call`](crate::call).
     pub fn named() -> Vec<Workload> {
         let mut named = Workload::all();
         named.extend(Workload::single_calls());
         named
     }
 
-    /// W3 as Qwen3 and Gemma 3 decode.
+    /// Returns W3 as Qwen3 and Gemma 3 decode.
     pub fn normed() -> Workload {
         Workload {
             kv_heads: 8,
@@ -153,8 +153,8 @@ impl Workload {
         }
     }
 
-    /// One token of 1 to 40 heads: the time of a call against its heads. And one pair, as a head and in a head of 128
-    /// channels.
+    /// Returns one token of 1 to 40 heads, for the time of a call by its heads; and one pair, as a head and in a head
+    /// of 128 channels.
     pub fn single_calls() -> Vec<Workload> {
         let call = |name: String, about: &str, heads: usize, head_dim: usize| Workload {
             starts: vec![4095],
@@ -171,8 +171,8 @@ impl Workload {
         calls
     }
 
-    /// The weights of the norms of Q and of K, one per channel of a head. They differ, and all have magnitude 1: a
-    /// tensor that is normed and rotated over and over keeps its length.
+    /// Returns the weights of the norms of Q and K, one per channel of a head. They differ, and all have magnitude 1: a
+    /// tensor that is normed and rotated repeatedly keeps its length.
     pub fn norm_weights(&self) -> [Vec<f32>; 2] {
         [3, 5].map(|every| {
             let weight = |channel| if channel % every == 0 { -1.0 } else { 1.0 };
@@ -180,12 +180,12 @@ impl Workload {
         })
     }
 
-    /// Where the 64 sequences of W4 are: at different lengths, the longest at 32 k.
+    /// Returns the positions of the 64 sequences of W4: of different lengths, the longest at 32 k.
     pub(crate) fn lengths() -> Vec<u32> {
         (0..64).map(|sequence| sequence * 509 + 17).collect()
     }
 
-    /// Head sizes other than 128, in the shape of W4.
+    /// Returns head sizes other than 128, in the shape of W4.
     pub fn head_sizes() -> Vec<Workload> {
         let like = |head_dim: usize, rotary_dim: usize| {
             let mut name = format!("W4d{head_dim}");
@@ -207,7 +207,7 @@ impl Workload {
         sizes
     }
 
-    /// Position of every row.
+    /// Returns the position of every row.
     pub fn positions(&self) -> Vec<u32> {
         let tokens = u32::try_from(self.tokens).unwrap_or(u32::MAX);
         self.starts
@@ -216,17 +216,17 @@ impl Workload {
             .collect()
     }
 
-    /// Elements of the tensors.
+    /// Returns the number of elements of the tensors.
     pub fn elements(&self) -> usize {
         self.batch * self.tokens * (self.heads + self.kv_heads) * self.head_dim
     }
 
-    /// Elements that rotate.
+    /// Returns the number of rotated elements.
     pub fn rotated(&self) -> usize {
         self.batch * self.tokens * (self.heads + self.kv_heads) * self.rotary_dim
     }
 
-    /// `[batch, tokens, heads, head_dim]` as text, with the heads of K.
+    /// Returns `[batch, tokens, heads, head_dim]` as text, with the heads of K.
     pub fn shape(&self) -> String {
         let mut heads = self.heads.to_string();
         if self.kv_heads > 0 {
@@ -238,7 +238,7 @@ impl Workload {
         )
     }
 
-    /// Q, and K if there is one.
+    /// Returns Q, and K if there is one.
     pub fn parts(&self) -> Result<Vec<Part>> {
         let mut parts = Vec::new();
         let mut start = 0;
@@ -259,7 +259,7 @@ impl Workload {
         Ok(parts)
     }
 
-    /// Every head, in the order of memory.
+    /// Visits every head, in the order of memory.
     pub fn each_head(&self, mut f: impl FnMut(Head)) {
         let (tokens, shared) = (self.tokens, self.starts.len() == 1);
         let mut at = 0;

@@ -1,4 +1,4 @@
-//! What accuracy is judged by, against the tables of the models: 400-bit values, and what PyTorch gave.
+//! Tests the judge of accuracy against the tables of the models: 400-bit values, and PyTorch's.
 
 use rope_bench::accuracy::{MODELS, RecordedModel, exact, levels, methods, positions};
 

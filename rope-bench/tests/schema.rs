@@ -1,4 +1,4 @@
-//! What rope-bench writes is what `schema/run.json` says, and so are the records.
+//! The output of rope-bench, and the records, match `schema/run.json`.
 
 mod shared;
 

@@ -1,8 +1,8 @@
 //! Positions with more than one axis: images, video, and frequencies that mix the axes.
 //!
-//! [`Axes`] assigns each pair of channels one axis, by a rule that a model defines. The result is a
-//! [`Frequencies`](crate::Frequencies) as for text, with a position per axis. [`MixedFrequencies`] have an angle that
-//! depends on all axes at once, for each pair of each head.
+//! [`Axes`] assigns one axis to each pair of channels, by the rule of a model. The result is a
+//! [`Frequencies`](crate::Frequencies) as for text, with one position per axis. In [`MixedFrequencies`] the angle
+//! depends on all axes at once, separately for each pair of each head.
 //!
 //! ```
 //! # #[cfg(feature = "alloc")] {

@@ -1,4 +1,4 @@
-//! Shapes, names, limits, errors and 128-bit numbers, which every other layer uses.
+//! Shapes, names, limits, errors and 128-bit numbers: used by every other layer.
 
 pub(crate) mod backend;
 pub(crate) mod direction;

@@ -1,6 +1,6 @@
 //! The parts of a call: tensors, caches, positions, frequencies and rows, and the stages beside a rotation.
 
-// Before those that add methods to their types: rustdoc shows the methods of a type by module.
+// The inherent methods of these modules come first: rustdoc lists the methods of a type by module.
 pub(crate) mod frequencies;
 pub(crate) mod rows;
 

@@ -1,18 +1,18 @@
-//! A page per task, most of them with a whole program; and [what the words mean](words).
+//! A page per task, most of them with a whole program, and a [glossary](words).
 //!
-//! | you have, or want | page |
+//! | task | page |
 //! |---|---|
 //! | Llama, Qwen, Gemma, .. from a `config.json` or a GGUF file; DeepSeek's MLA | the guide of the crate `rope-models` |
-//! | to know which two channels rotate together; gibberish after the first tokens | [`choosing_a_pairing`] |
+//! | find out which two channels rotate together; gibberish after the first tokens | [`choosing_a_pairing`] |
 //! | weights of one pairing for a kernel of another | [`porting_weights`] |
 //! | a packed QKV projection | [`packed_qkv`] |
 //! | a KV cache, paged or not, of 16 or 8 bits; offsets, context shift | [`kv_cache`] |
 //! | norm, rotation, conversion and the write into a cache in one call | [`one_pass`] |
 //! | several outputs of one read; Dual Chunk Attention (Qwen2.5-1M) | [`dual_chunk`] |
 //! | M-RoPE (Qwen-VL), images, video; several axes | [`several_axes`] |
-//! | cos and sin already, from PyTorch, ONNX or vLLM | [`given_rows`] |
-//! | training: gradients, of frequencies too | [`training`] |
-//! | learned or mixed frequencies, rows of each head; which papers and models have them | [`learned`] |
+//! | given cos and sin, from PyTorch, ONNX or vLLM | [`given_rows`] |
+//! | training: gradients, including those of frequencies | [`training`] |
+//! | learned or mixed frequencies, rows per head; their papers and models | [`learned`] |
 //! | several threads; continuous batching | [`threads`] |
 //! | several devices: context, sequence and tensor parallelism, disaggregated prefill | [`ranks`] |
 //! | a model in ONNX Runtime | [`onnx_runtime`] |
@@ -20,14 +20,14 @@
 //! | firmware; no allocator, no std, no f64 in hardware | [`embedded`] |
 //! | C and C++; CMake; C and Rust in one program | [`from_c`] |
 //!
-//! The programs are the package's `examples`: each prints what it does, and asserts what it claims. In a clone of the
+//! The programs are the package's `examples`. Each prints its steps, and asserts its claims. In a clone of the
 //! repository:
 //!
 //! ```console
 //! $ cargo run -p rope-core --example kv_cache
 //! ```
 
-/// A page, and the programs that it ends with, which the tests run.
+/// Defines a page, and the programs at its end, which the tests run.
 macro_rules! page {
     ($name:ident, $text:literal, $($program:literal),+) => {
         #[doc = include_str!($text)]

@@ -1,4 +1,4 @@
-//! What crates of this repository read and no other may: it changes without notice.
+//! Internals for the other crates of this repository, and for no others: they change without notice.
 //!
 //! | function | reader |
 //! |---|---|
@@ -24,13 +24,13 @@ use crate::{Error, Layout, Rows, Shape};
 /// The names of all errors.
 pub const ERRORS: &[&str] = Error::NAMES;
 
-/// A message with the names of another language: each name of Rust in it is replaced by that language's.
+/// A message in which every Rust name is replaced by that of another language.
 #[derive(Clone, Copy, Debug)]
 pub struct Renamed<'a, T> {
     /// The message.
     pub text: T,
-    /// Pairs of a Rust name, or of a phrase with one, and what stands for it. Of two that begin at one place the first
-    /// counts.
+    /// Pairs of a Rust name, or of a phrase with one, and its replacement. If two match at one place, the first one
+    /// applies.
     pub names: &'a [(&'a str, &'a str)],
 }
 
@@ -41,7 +41,7 @@ impl<T: fmt::Display> fmt::Display for Renamed<'_, T> {
     }
 }
 
-/// Renames in each piece of text that is written. A name lies within one piece.
+/// A writer that renames in each piece of text. A name must lie within one piece.
 struct Renaming<'a, 'f> {
     f: &'a mut fmt::Formatter<'f>,
     names: &'a [(&'a str, &'a str)],
@@ -62,7 +62,7 @@ impl fmt::Write for Renaming<'_, '_> {
     }
 }
 
-/// Where a text has a name that is no part of a longer one.
+/// Finds a name that is not part of a longer one.
 fn find_word(text: &str, name: &str) -> Option<usize> {
     let joins = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(name)
@@ -70,28 +70,28 @@ fn find_word(text: &str, name: &str) -> Option<usize> {
         .find(|&at| !text[..at].ends_with(joins) && !text[at + name.len()..].starts_with(joins))
 }
 
-/// The same plan, whose stages run one after the other over a tile even where a fused kernel exists: the same bits,
-/// more slowly.
+/// Returns a plan whose stages run one after the other over a tile even if a fused kernel exists: the same bits, more
+/// slowly.
 pub fn in_stages<S: Copy>(rope: Rope<S>) -> Rope<S> {
     rope.in_stages()
 }
 
-/// The same plan with other knobs: the same bits, in another time.
+/// Returns a plan with another tuning: the same bits in another time.
 pub fn tuned<S: Copy>(rope: Rope<S>, tuning: &'static Tuning) -> Rope<S> {
     rope.tuned(tuning)
 }
 
-/// The knobs of a plan.
+/// Returns the tuning of a plan.
 pub fn tuning<S: Copy>(rope: &Rope<S>) -> &'static Tuning {
     rope.tuning()
 }
 
-/// Takes rows as those of [`Frequencies::shift_from`](crate::Frequencies::shift_from), for keys that stay in a cache.
+/// Marks rows as those of [`Frequencies::shift_from`](crate::Frequencies::shift_from), for cached keys.
 pub fn moving(rows: Rows<'_>) -> Rows<'_> {
     rows.moving()
 }
 
-/// The same rows over other values, which are as many and in the same order: where `sin` is `None`, the cos and then
+/// Returns the rows over other values, as many and in the same order. Without `sin` they are the cos and then
 /// the sin of each row. A rotation by rows with fewer values panics.
 #[inline]
 pub fn over<'a>(rows: &Rows<'_>, cos: &'a [f32], sin: Option<&'a [f32]>) -> Rows<'a> {

@@ -1,12 +1,11 @@
-//! What runs inside a backend: code written once, and compiled for each instruction set, in this crate and nowhere
-//! else.
+//! The code inside a backend: written once, and compiled for each instruction set, in this crate and nowhere else.
 //!
-//! A rotation goes through these files from top to bottom: [`elements`] is the list of what is compiled for an element,
-//! [`mod@line`] the loop over the heads of a line, [`pairs`] finds the members of pairs in a head, [`rotation`] is the
-//! arithmetic with cos and sin in registers. [`norm`] has the sums and products of a norm, and [`normed`] what norms on
-//! the way. [`full`] rotates by rows with an angle for each channel, [`hadamard`] transforms blocks of f32.
-//! [`quantize`] has the kernels of codes of 8 bits, which read [`values`] of any element; [`gradient`] those that sum
-//! gradients, and [`backward`] those that sum and rotate them at once.
+//! A rotation uses these files from top to bottom: [`elements`] lists the kernels of each element, [`mod@line`] is the
+//! loop over the heads of a line, [`pairs`] locates the members of pairs in a head, and [`rotation`] is the arithmetic
+//! with cos and sin in registers. [`norm`] has the sums and products of a norm, and [`normed`] norms fused with a
+//! rotation. [`full`] rotates by rows with one angle per channel, and [`hadamard`] transforms blocks of f32.
+//! [`quantize`] has the kernels of 8-bit codes, which read [`values`] of any element. [`gradient`] sums gradients, and
+//! [`backward`] sums and rotates them at once.
 
 pub(crate) mod backward;
 pub(crate) mod element;

@@ -2,28 +2,27 @@
 //!
 //! Attention compares a query at position `m` with a key at position `n`. If each pair of channels `(x, y)` of both is
 //! rotated by an angle proportional to its position,
-//!
 //! ```text
 //! x' = x cos(p w) - y sin(p w)        p the position, w the pair's inverse frequency, base^(-2i/d)
 //! y' = x sin(p w) + y cos(p w)
 //! ```
 //!
 //! their dot product depends on `m - n` alone, because rotations compose (Su et al., *RoFormer*, arXiv:2104.09864).
-//! This crate does that, and nothing else: exactly, with the same bits on any machine. The [guide] has a page per
-//! task with a whole program (packed QKV, KV caches, M-RoPE, training, threads, firmware), and the
-//! [words](guide::words) that are used here. What rotates in a model is in its `config.json` or its GGUF file, which
-//! the crate `rope-models` reads: this one knows no model.
+//! This crate implements that rotation and nothing else: exactly, with the same bits on any machine. The [guide] has a
+//! page per task with a whole program (packed QKV, KV caches, M-RoPE, training, threads, firmware), and a
+//! [glossary](guide::words). The rotation of a model is described by its `config.json` or its GGUF file; the crate
+//! `rope-models` reads both. This crate contains no model.
 //!
 //! # Three nouns, one verb
 //!
 //! - A **tensor**: [`Tensor`] or [`TensorMut`], a strided view `[batch, tokens, heads, head_dim]` of a slice of `f32`,
-//!   [`half::f16`] or [`half::bf16`], checked once when it is made.
-//! - A **pairing**: [`Pairing::Half`] or [`Pairing::Interleaved`], which two channels rotate together.
-//! - **Rows**: [`Rows`], the cos and sin of each token. A table is rows, and so are the rows of one forward
-//!   step, of images with two axes and of models with any scaling. [`Frequencies`] and [`Positions`] make them; slices
-//!   that a runtime has already will do as well.
+//!   [`half::f16`] or [`half::bf16`], checked once at construction.
+//! - A **pairing**: [`Pairing::Half`] or [`Pairing::Interleaved`], the two channels that rotate together.
+//! - **Rows**: [`Rows`], the cos and sin of each token. A table is rows, as are the rows of one forward step, of images
+//!   with two axes and of models with any scaling. [`Frequencies`] and [`Positions`] make them; slices of a runtime
+//!   work as well.
 //!
-//! The verb is [`Rope::rotate`], of a plan that was made once: [`Rope`] holds the pairing, the [`Direction`], and the
+//! The verb is [`Rope::rotate`]. A [`Rope`] is a plan, made once: it holds the pairing, the [`Direction`], and the
 //! proof that this CPU has the instruction set of its [`Backend`].
 //!
 //! ```
@@ -48,20 +47,19 @@
 //! # Ok::<(), rope_core::Error>(())
 //! ```
 //!
-//! Without an allocator the same calls take the caller's storage ([`Frequencies::new_in`], [`Frequencies::rows_in`]),
-//! and a call makes the rows itself, on the stack, by [`Frequencies::at`].
+//! Without an allocator the same calls use the caller's storage ([`Frequencies::new_in`], [`Frequencies::rows_in`]).
+//! With [`Frequencies::at`] a call makes the rows itself, on the stack.
 //!
 //! # Exact
 //!
 //! **The angle.** The angle of position `p` is `p * step` modulo one turn, with the integer `step` within one unit of
 //! `2^128 w / 2 pi`, from integer arithmetic. Range reduction is a wrapping multiplication: exact at position 7, at
-//! four billion, and at negative ones. cos and sin are the f32 nearest to the true values. (The product `p * w` as f32,
-//! which is what is common, is wrong by 8e-3 at position 131,071 and by 6e-2 at a million.)
+//! four billion, and at negative positions. cos and sin are the f32 nearest to the true values. (The common product `p
+//! * w` in f32 is wrong by 8e-3 at position 131,071 and by 6e-2 at a million.)
 //!
-//! **The rotation.** Each output is two products and a sum, each rounded by itself, and rounded to the element once.
-//! There is one right f32 answer, and every backend, tail, split and thread count gives it: bit for bit the same on
-//! every machine, and what eager PyTorch gives from the same cos and sin. Only which NaN comes out of a NaN is not
-//! promised.
+//! **The rotation.** Each output is two products and a sum, each rounded by itself, and then rounded to the element
+//! once. There is one right f32 answer, and every backend, tail, split and thread count gives it: the same bits on
+//! every machine, and those of eager PyTorch from the same cos and sin. Only the payload of a NaN is not specified.
 //!
 //! # How it is built
 //!
@@ -74,7 +72,7 @@
 //! - `alloc` (default): frequencies and rows that own their memory.
 //! - `rayon`: `Rope::parallel`, for calls on threads. Needs std.
 //!
-//! No feature changes a speed or selects a backend; detection needs no std. In debug builds rotations are as slow as
+//! No feature changes the speed or selects a backend; detection needs no std. In debug builds rotations are as slow as
 //! all unoptimized code, unless the profile optimizes this crate: `[profile.dev.package.rope-core] opt-level = 3`.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -86,7 +84,7 @@ extern crate alloc;
 #[cfg(any(test, feature = "rayon"))]
 extern crate std;
 
-// Plans first: rustdoc shows the methods of a type by module.
+// Plans come first: rustdoc lists the methods of a type by module.
 mod describe;
 mod plan;
 
@@ -107,12 +105,12 @@ mod simd;
 pub mod stages;
 mod tuning;
 
-/// The package's README, compiled. (The workspace's is compiled in the crate of the tests.)
+/// The package's README, compiled. The crate of the tests compiles the README of the workspace.
 #[cfg(all(doctest, feature = "alloc"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// The crate whose `f16` and `bf16` tensors are made of, in the version that this one takes.
+/// The crate of the tensor elements `f16` and `bf16`, in the version that this crate uses.
 pub use half;
 
 pub use base::backend::Backend;
@@ -132,7 +130,7 @@ pub use kernel::sincos::chunk::FrequencyChunk;
 pub use plan::gradient;
 pub use plan::{Angles, Call, NoRotation, Output, Rope, Source, Target};
 
-/// Threads may share all of it. Auto traits are not in `public-api.txt`, so a lost one would go unnoticed.
+/// Asserts that threads may share every public type. `public-api.txt` has no auto traits, and would miss a lost one.
 const _: () = {
     use axes::{Axes, MixedAngle, MixedFrequencies};
     use cache::{Cache, CacheMut, Slots};

@@ -1,4 +1,4 @@
-//! A pass: a call whose every argument has been checked, as its executor gets it. Nothing fails from here on.
+//! A pass: a call after all checks, as passed to its executor. No later step can fail.
 
 pub(crate) mod transform;
 pub(crate) mod walk;
@@ -24,15 +24,15 @@ use crate::proof::Proof;
 use crate::tuning::Tuning;
 use crate::{Layout, Pairing, Shape};
 
-/// A checked call, lowered: the stages that heads go through.
+/// A checked call, lowered: the stages of its heads.
 ///
 /// ```text
 /// read -> transform -> norm -> scale -> rotate -> norm -> scale -> transform -> write
 /// ```
 ///
-/// A [`Transform`] stands first where it is undone: in heads that come from a cache, and in gradients.
+/// A [`Transform`] is the first stage if it is undone: for heads from a cache, and in gradients.
 ///
-/// Between two stages a value is f32, or was rounded to the element of what is read, as the plan says.
+/// Between two stages a value is f32, or rounded to the element of the source, as the plan determines.
 pub(crate) struct Pass<'a> {
     pub(crate) proof: Proof,
     pub(crate) tuning: &'static Tuning,
@@ -40,9 +40,9 @@ pub(crate) struct Pass<'a> {
     pub(crate) element: &'static OutOfPlaceKernels,
     pub(crate) kernels: PassKernels,
     pub(crate) shape: Shape,
-    /// The sequences and the tokens that run: all of them ([`Shape::whole`]), or some.
+    /// The sequences and the tokens that run: all ([`Shape::whole`]), or some.
     pub(crate) part: [Range<usize>; 2],
-    /// The part of the call whose operands it has.
+    /// The part of the call that its operands cover.
     pub(crate) of: PartOfCall,
     /// The stages beside the rotation, if there are any.
     pub(crate) stages: Option<&'a PassStages<'a>>,
@@ -57,11 +57,11 @@ pub(crate) struct Pass<'a> {
     pub(crate) streams: bool,
 }
 
-/// The part of a call that a thread runs: the operands are narrowed to it. What a call has for each of its tokens or
-/// heads is not, and is found by their indices in the call.
+/// The part of a call that a thread runs. The operands are narrowed to it. Data per token or head of the call is not
+/// narrowed, and is indexed by the call's indices.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PartOfCall {
-    /// The first sequence, the first token and the first head.
+    /// The first sequence, token and head.
     pub(crate) origin: [usize; 3],
     /// The shape of the part.
     pub(crate) shape: Shape,
@@ -70,7 +70,7 @@ pub(crate) struct PartOfCall {
 }
 
 impl PartOfCall {
-    /// All of a call.
+    /// Returns the part that is the whole call.
     #[inline(always)]
     pub(crate) fn whole(call: Shape) -> Self {
         PartOfCall {
@@ -80,7 +80,7 @@ impl PartOfCall {
         }
     }
 
-    /// The same part of a tensor of the call.
+    /// Returns the part's layout in a tensor of the call.
     pub(crate) fn of_tensor(&self, layout: &Layout) -> Layout {
         let [batch, token, head] = self.origin;
         layout.part_of([
@@ -90,31 +90,31 @@ impl PartOfCall {
         ])
     }
 
-    /// The token in the call, counted over its sequences, and the head.
+    /// Returns the token, counted over the sequences of the call, and the head.
     pub(crate) fn index(&self, [batch, token, head]: [usize; 3]) -> [usize; 2] {
         let [first_batch, first_token, first_head] = self.origin;
         let token = (first_batch + batch) * self.call.tokens + first_token + token;
         [token, first_head + head]
     }
 
-    /// Slots of the call, from those of the part on.
+    /// Returns the slots of the call from the part's first token on.
     fn slots<'s>(&self, slots: InSlots<'s>) -> InSlots<'s> {
         let [first, _] = self.index([0; 3]);
         InSlots { first, ..slots }
     }
 }
 
-/// The kernels of the element that is read, as far as a call can use them: a program links those that it names.
+/// The kernels of the source's element that a call can use: a program links those that it names.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct PassKernels {
-    /// Those that rotate in place.
+    /// The kernels that rotate in place.
     pub(crate) in_place: Option<&'static InPlaceKernels>,
-    /// Those that norm and rotate in place.
+    /// The kernels that norm and rotate in place.
     pub(crate) normed: Option<&'static NormRotateKernels>,
 }
 
 impl PassKernels {
-    /// The kernels of a norm, and none in place.
+    /// Creates the kernels of a norm, without in-place kernels.
     pub(crate) fn normed(normed: Option<&'static NormRotateKernels>) -> Self {
         PassKernels {
             in_place: None,
@@ -123,7 +123,7 @@ impl PassKernels {
     }
 }
 
-/// A norm and the rotation after it that kernels run on heads in place.
+/// A norm followed by a rotation, as one kernel runs them on heads in place.
 #[derive(Clone, Copy)]
 pub(crate) struct NormRotate<'a> {
     pub(crate) norm: Norm<'a>,
@@ -136,17 +136,17 @@ pub(crate) struct PassStages<'a> {
     pub(crate) norm: Option<Norm<'a>>,
     pub(crate) scale: Option<Scale<'a>>,
     pub(crate) transform: Option<Transform>,
-    /// The functions that run them over a tile.
+    /// The functions that run the stages over a tile.
     pub(crate) ops: &'static Ops,
 }
 
-/// Norms and scales as operations on a tile: by reference, so that programs whose plans have neither link neither.
+/// Norms and scales as operations on a tile. A reference, so that programs whose plans have neither link neither.
 #[derive(Debug)]
 pub(crate) struct Ops {
-    /// Runs the stages of a place on the heads of a line, which lie in a tile, with room beside it; by the factors of a
+    /// Runs the stages of one side on the heads of a line in a tile, with scratch beside it, and with the factors of a
     /// norm over the token, if there is one.
     pub(crate) run: RunStages,
-    /// The factors of a norm over all heads of the token that a line begins.
+    /// Computes the factors of a norm over all heads of the token at the start of a line.
     pub(crate) row_factors: RowFactorsOf,
 }
 
@@ -174,13 +174,13 @@ impl<'a> PassStages<'a> {
         self.scale.is_some() || self.transform.is_some()
     }
 
-    /// The transform, if it is the only one.
+    /// Returns the transform if it is the only stage.
     pub(crate) fn only_transform(&self) -> Option<Transform> {
         let alone = self.norm.is_none() && self.scale.is_none();
         self.transform.filter(|_| alone)
     }
 
-    /// Returns `true` if a stage stands on this side of the rotation.
+    /// Returns `true` if a stage runs on this side of the rotation.
     pub(crate) fn stand_at(&self, place: StageOrder) -> bool {
         self.norm.is_some_and(|norm| norm.order == place)
             || self.scale.is_some_and(|scale| scale.order == place)
@@ -191,7 +191,7 @@ impl<'a> PassStages<'a> {
     }
 }
 
-/// The elements and the pairings of a rotation from one place to another.
+/// The elements and the pairings of an out-of-place rotation.
 #[derive(Clone, Copy)]
 pub(crate) struct IoFormats {
     pub(crate) source: &'static OutOfPlaceKernels,
@@ -201,13 +201,13 @@ pub(crate) struct IoFormats {
 }
 
 impl IoFormats {
-    /// The one kernel that does it all, if there is one.
+    /// Returns the one kernel for these formats, if it exists.
     pub(crate) fn fused(self) -> Option<OutOfPlaceFn> {
         self.source.fused(self.input, self.target, self.output)
     }
 }
 
-/// The source of a call that is not in place.
+/// The source of an out-of-place call.
 pub(crate) enum Operand<'s> {
     Tensor(Bytes<'s>, &'static OutOfPlaceKernels),
     Cache(&'s Cache<'s>, &'s Slots<'s>),
@@ -220,17 +220,17 @@ pub(crate) enum OperandMut<'t, 'm> {
 }
 
 impl<'a> Pass<'a> {
-    /// The norm, if there is one.
+    /// Returns the norm.
     pub(crate) fn norm(&self) -> Option<Norm<'a>> {
         self.stages?.norm
     }
 
-    /// The scale, if there is one.
+    /// Returns the scale.
     pub(crate) fn scale(&self) -> Option<Scale<'a>> {
         self.stages?.scale
     }
 
-    /// The transform, if there is one.
+    /// Returns the transform.
     pub(crate) fn transform(&self) -> Option<Transform> {
         self.stages?.transform
     }
@@ -241,7 +241,7 @@ impl<'a> Pass<'a> {
         input != output
     }
 
-    /// The rows of the rotation, or those that rotate nothing.
+    /// Returns the rows of the rotation, or rows without pairs.
     pub(crate) fn rows(&self) -> &View<'a> {
         match &self.rotation {
             Some(rotation) => &rotation.rows,
@@ -249,12 +249,12 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The first channel that rotates.
+    /// Returns the first rotated channel.
     pub(crate) fn first_channel(&self) -> usize {
         self.rotation.as_ref().map_or(0, |it| it.first_channel)
     }
 
-    /// The pairings that are read and written.
+    /// Returns the pairings of input and output.
     pub(crate) fn pairings(&self) -> [Pairing; 2] {
         match &self.rotation {
             Some(rotation) => [rotation.input, rotation.output],
@@ -262,12 +262,12 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The direction's factors on cos and sin.
+    /// Returns the direction's factors on cos and sin.
     pub(crate) fn rotation_factors(&self) -> Option<&RowFactors> {
         self.rotation.as_ref()?.factors.as_ref()
     }
 
-    /// The rotation from one element to another.
+    /// Returns the formats of a rotation from one element to another.
     pub(crate) fn ends(
         &self,
         source: &'static OutOfPlaceKernels,
@@ -282,7 +282,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The walk over the heads of a target, and of the source if there is one.
+    /// Returns the walk over the heads of a target, and of the source if there is one.
     pub(crate) fn walk<'w>(
         &'w self,
         source: Option<&Operand<'w>>,
@@ -300,7 +300,7 @@ impl<'a> Pass<'a> {
         self.walk_of(order, source, target)
     }
 
-    /// The walk over the heads of two tensors, which are not asked for their kind of places every line.
+    /// Returns the walk over the heads of two tensors. It does not branch on the kind of places per line.
     pub(crate) fn walk_between<'w>(
         &'w self,
         source: &'w Layout,
@@ -309,7 +309,7 @@ impl<'a> Pass<'a> {
         self.walk_of(Order::of(Some(source), target), source, target)
     }
 
-    /// The walk over the heads of a tensor and over their slots.
+    /// Returns the walk over the heads of a tensor and their slots.
     pub(crate) fn walk_into_slots<'w>(
         &'w self,
         source: &'w Layout,
@@ -340,8 +340,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The norm and the rotation after it that kernels run on heads in place: of short heads, each by itself, with
-    /// weights that they share.
+    /// Returns the norm and the rotation after it if in-place kernels run both: short heads, normed by themselves, with
+    /// shared weights.
     pub(crate) fn norm_rotate(&self) -> Option<NormRotate<'a>> {
         let (norm, kernels) = (self.norm()?, self.kernels.normed?);
         let head_dim = self.shape.head_dim;
@@ -355,7 +355,7 @@ impl<'a> Pass<'a> {
         (fused && norm.sum == NormSum::PyTorch && alone).then_some(NormRotate { norm, kernels })
     }
 
-    /// The element of the values after the stages of a side: f32 after a norm whose weights promote its result.
+    /// Returns the element of the values after the stages of a side: f32 after a norm whose weights promote its result.
     pub(crate) fn flowing(&self, place: StageOrder) -> &'static OutOfPlaceKernels {
         let passed =
             |norm: Norm<'_>| norm.order == StageOrder::BeforeRotation || norm.order == place;
@@ -365,7 +365,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Some of the weights, the first of which is at `start`, as f32.
+    /// Converts some of the weights to f32, from index `start` on.
     pub(crate) fn widen(
         &self,
         weights: Weights<'_>,
@@ -390,7 +390,7 @@ impl<'a> Pass<'a> {
             && (norm.weight.is_some_and(other) || norm.bias.is_some_and(other))
     }
 
-    /// The element that the result of a norm is rounded to.
+    /// Returns the element that the result of a norm is rounded to.
     pub(crate) fn result(&self, norm: Norm<'_>) -> &'static OutOfPlaceKernels {
         match norm.formula.result {
             NormResult::Kept => f32::OUT_OF_PLACE,
@@ -428,7 +428,7 @@ impl Addresses for Places<'_> {
 }
 
 impl<'s> Operand<'s> {
-    /// Where heads of a part of a call lie.
+    /// Returns the places of the heads of a part of a call.
     fn places(&self, part: &PartOfCall) -> Places<'s> {
         match self {
             Operand::Tensor(x, _) => Places::Strided(x.layout),
@@ -438,7 +438,7 @@ impl<'s> Operand<'s> {
         }
     }
 
-    /// Its memory.
+    /// Returns the memory.
     pub(crate) fn memory(&self) -> &'s [u8] {
         match self {
             Operand::Tensor(x, _) => x.bytes,
@@ -446,7 +446,7 @@ impl<'s> Operand<'s> {
         }
     }
 
-    /// Its heads.
+    /// Returns the heads.
     pub(crate) fn heads(&self) -> CacheHeads<'_> {
         match self {
             Operand::Tensor(x, element) => CacheHeads::Lines(x.bytes, element),
@@ -456,7 +456,7 @@ impl<'s> Operand<'s> {
 }
 
 impl<'t, 'm> OperandMut<'t, 'm> {
-    /// Where heads of a part of a call lie.
+    /// Returns the places of the heads of a part of a call.
     fn places(&self, part: &PartOfCall) -> Places<'t> {
         match self {
             OperandMut::Tensor(y, _) => Places::Strided(y.layout),
@@ -464,7 +464,7 @@ impl<'t, 'm> OperandMut<'t, 'm> {
         }
     }
 
-    /// Its heads, to read.
+    /// Returns the heads, for reading.
     pub(crate) fn heads(&self) -> CacheHeads<'_> {
         match self {
             OperandMut::Tensor(y, element) => CacheHeads::Lines(y.bytes, element),
@@ -472,7 +472,7 @@ impl<'t, 'm> OperandMut<'t, 'm> {
         }
     }
 
-    /// Its heads.
+    /// Returns the heads, for writing.
     pub(crate) fn heads_mut(&mut self) -> CacheHeadsMut<'_, 'm> {
         match self {
             OperandMut::Tensor(y, element) => CacheHeadsMut::Lines(y.bytes, element),
@@ -480,7 +480,7 @@ impl<'t, 'm> OperandMut<'t, 'm> {
         }
     }
 
-    /// Its memory.
+    /// Returns the memory.
     pub(crate) fn memory_mut(&mut self) -> &mut [u8] {
         match self {
             OperandMut::Tensor(y, _) => y.bytes,
@@ -488,7 +488,7 @@ impl<'t, 'm> OperandMut<'t, 'm> {
         }
     }
 
-    /// Returns `true` if it stores codes.
+    /// Returns `true` if the target stores codes.
     pub(crate) fn is_coded(&self) -> bool {
         match self {
             OperandMut::Tensor(..) => false,
@@ -497,7 +497,7 @@ impl<'t, 'm> OperandMut<'t, 'm> {
     }
 }
 
-/// Both ends of a pass that may be in place.
+/// The source, if not in place, and the target of a pass.
 pub(crate) struct Operands<'o, 't, 'm> {
     pub(crate) source: Option<&'o Operand<'o>>,
     pub(crate) target: &'o mut OperandMut<'t, 'm>,

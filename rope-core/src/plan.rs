@@ -1,6 +1,6 @@
 //! The plan: pairing, direction, instruction set, and the stages beside the rotation.
 
-// The first one has the constructor and the verbs: rustdoc shows the methods of a type by module.
+// The modules of the constructor and the verbs come first: rustdoc lists the methods of a type by module.
 mod build;
 mod verbs;
 
@@ -35,10 +35,9 @@ pub use kinds::{Linear, LinearStages, Stages, WithStages};
 pub use operand::{Angles, NoRotation, Source, Target};
 pub use outputs::Output;
 
-/// A plan: a pairing, a direction, a backend, and the stages around the rotation; chosen once and used for every
-/// layer.
+/// A plan: a pairing, a direction, a backend, and the stages around the rotation. Made once and used for every layer.
 ///
-/// Copying it costs nothing, and it can be shared by threads. `S` is the kind of the plan:
+/// A plan is `Copy`, and threads can share it. `S` is the kind of the plan:
 ///
 /// | | is | has |
 /// |---|---|---|
@@ -68,16 +67,15 @@ pub struct Rope<S = Plain> {
     direction: Direction,
     proof: Proof,
     tuning: &'static Tuning,
-    /// Whether what is fused runs stage by stage all the same.
+    /// True if fused stages run one after the other all the same.
     staged: bool,
-    /// The first channel that rotates.
+    /// The first rotated channel.
     first_channel: usize,
     detour: Option<Detour>,
     stages: S,
 }
 
-/// What a plan with a window, or on threads, does instead of the plain ways: by reference, so that programs without
-/// either do not link it.
+/// The functions of a plan with a window, or on threads. A reference, so that programs without either do not link them.
 #[derive(Clone, Copy, Debug)]
 struct Detour(&'static DetourFns);
 
@@ -111,7 +109,7 @@ type DetourAcross = fn(
 /// A tensor, and the kernels that rotate it in place.
 type InPlaceTensor<'t, 'b> = (&'t mut BytesMut<'b>, &'static InPlaceKernels);
 
-/// A plan without stages: the rotation alone.
+/// The stages of a plan that only rotates: none.
 ///
 /// ```
 /// use rope_core::stages::Plain;

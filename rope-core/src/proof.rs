@@ -1,4 +1,4 @@
-//! What proves that a CPU has an instruction set, and enters it.
+//! The proof that a CPU has an instruction set, which is also the entry to it.
 
 use crate::Error;
 use crate::base::backend::{Backend, backends};
@@ -8,13 +8,13 @@ use crate::tuning::Tuning;
     target_feature = "sse2"
 )))]
 use crate::tuning::UNKNOWN;
-// And the proofs, by the names of their backends.
+// The proofs, by the names of their backends.
 use crate::simd::*;
 
 macro_rules! proofs {
     ($(#[cfg($cfg:meta)] { $($(#[doc = $doc:literal])+ $name:ident = $text:literal,)+ })+) => {
         impl Backend {
-            /// The proof that this CPU can run it, if it can.
+            /// Returns the proof that this CPU can run the backend, if it can.
             pub(crate) fn prove(self) -> Option<Proof> {
                 match self {
                     $($(
@@ -27,7 +27,7 @@ macro_rules! proofs {
             }
         }
 
-        /// A backend that this CPU can run: exists only through [`Backend::prove`].
+        /// A backend that this CPU can run. Made only by [`Backend::prove`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Proof {
             $($(
@@ -55,7 +55,7 @@ macro_rules! proofs {
                 }
             }
 
-            /// Whether stores can bypass the caches.
+            /// Returns true if stores can bypass the caches.
             pub(crate) fn streams(self) -> bool {
                 match self {
                     $($(
@@ -65,8 +65,8 @@ macro_rules! proofs {
                 }
             }
 
-            /// The first backend, from this one on, that has a whole group for so many pairs: the others would leave
-            /// all of them to it. Asked once a call.
+            /// Returns the widest backend, at most `self`, whose group fits `pairs`: a wider one would pass all pairs
+            /// on to it. Called once per call.
             pub(crate) fn fitting(self, pairs: usize) -> Self {
                 match self {
                     $($(
@@ -93,22 +93,22 @@ macro_rules! proofs {
     };
 }
 
-// What is not compiled in on a target has no proof there.
+// Backends that are not compiled for a target have no proof there.
 backends!(proofs);
 
 impl Backend {
-    /// Whether this CPU, and this build, can run it.
+    /// Returns true if this CPU, and this build, can run the backend.
     pub fn is_available(self) -> bool {
         self.prove().is_some()
     }
 
-    /// The proof that this CPU can run it, or the error that it cannot.
+    /// Returns the proof that this CPU can run the backend, or the error that it cannot.
     pub(crate) fn required(self) -> Result<Proof, Error> {
         self.prove()
             .ok_or(Error::BackendUnavailable { backend: self })
     }
 
-    /// The backends that this CPU can run, the fastest first.
+    /// Iterates over the backends that this CPU can run, the fastest first.
     pub fn available() -> impl Iterator<Item = Backend> {
         Backend::ALL
             .iter()
@@ -116,13 +116,13 @@ impl Backend {
             .filter(|backend| backend.is_available())
     }
 
-    /// The fastest backend that this CPU can run.
+    /// Returns the fastest backend that this CPU can run.
     pub fn best() -> Backend {
         Proof::best().backend()
     }
 }
 
-/// From how many pairs on an instruction set leaves not all to the narrower one: those of a group.
+/// Returns the fewest pairs that fill a group.
 const fn leaves<S: Simd>() -> usize {
     if S::LANES > 1 { 2 * S::LANES } else { 0 }
 }
@@ -136,7 +136,7 @@ impl Proof {
     }
 }
 
-/// The knobs of this core.
+/// Returns the tuning of this core.
 pub(crate) fn tuning() -> &'static Tuning {
     cfg_if::cfg_if! {
         if #[cfg(all(any(target_arch = "x86", target_arch = "x86_64"), target_feature = "sse2"))] {

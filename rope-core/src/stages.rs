@@ -1,7 +1,7 @@
-//! What a plan does beside the rotation: norms, scales and Hadamard transforms of the same heads, in the same call.
+//! The stages of a plan beside the rotation: norms, scales and Hadamard transforms of the same heads, in the same call.
 //!
 //! [`Rope::norm`](crate::Rope::norm), [`Rope::scale`](crate::Rope::scale) and [`Rope::hadamard`](crate::Rope::hadamard)
-//! add a stage. A stage stands before the rotation or after it ([`StageOrder`]); the transform is always the last one.
+//! add a stage. A stage runs before the rotation or after it ([`StageOrder`]); the transform is always the last one.
 //!
 //! ```
 //! use rope_core::norm::{Norm, NormFormula};
@@ -23,8 +23,8 @@
 //! # Ok::<(), rope_core::Error>(())
 //! ```
 //!
-//! The type of a plan is the kind of its stages: `Rope<Plain>` rotates; `Rope<LinearStages>` scales or transforms as
-//! well, and still has gradients and shifts of cached keys; `Rope<WithStages>` has a norm, and neither of them.
+//! The type of a plan is the kind of its stages. `Rope<Plain>` rotates. `Rope<LinearStages>` also scales or transforms,
+//! and still supports gradients and shifts of cached keys. `Rope<WithStages>` has a norm, and supports neither.
 
 pub use crate::base::stage_order::StageOrder;
 pub use crate::describe::hadamard::{Hadamard, HadamardFactor};

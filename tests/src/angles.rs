@@ -1,4 +1,4 @@
-//! cos and sin of tokens, and the ways to store them and to pick them out of a table.
+//! cos and sin of tokens, the ways to store them, and the ways to select them from a table.
 
 use std::ops::Range;
 
@@ -7,37 +7,37 @@ use rope_core::Rows;
 use crate::number::Temper;
 use crate::{Placed, Source};
 
-/// cos and sin of some tokens: plain data, without rope-core's idea of it.
+/// cos and sin of tokens as plain data, without types of rope-core.
 #[derive(Clone, Debug)]
 pub struct Angles {
-    /// How many tokens.
+    /// Number of rows.
     pub rows: usize,
-    /// How many heads have a row each; 1 where all share one.
+    /// Number of heads with rows of their own; 1 if the heads share a row.
     pub heads: usize,
-    /// Of each, in a row.
+    /// Pairs of a row.
     pub pairs: usize,
     /// `[row][head][pair]`.
     pub cos: Vec<f32>,
     /// `[row][head][pair]`.
     pub sin: Vec<f32>,
-    /// What cos and sin are said to be multiplied by.
+    /// The attention factor that cos and sin are declared to contain.
     pub attention_factor: f64,
 }
 
 impl Angles {
-    /// Rows of one kind, which is the source's choice: mostly rotations, but the definition holds for any numbers.
+    /// Returns rows of one kind, chosen by the source: mostly rotations, but the definition holds for any numbers.
     pub fn any(source: &mut Source<'_>, rows: usize, pairs: usize) -> Self {
         Angles::of_heads(source, [rows, 1], pairs)
     }
 
-    /// The same for a number of heads.
+    /// Returns rows of one kind for a number of heads.
     pub fn of_heads(source: &mut Source<'_>, [rows, heads]: [usize; 2], pairs: usize) -> Self {
         let kind = source.below(8);
         let attention_factor = match kind {
             3 => 1.0,
             _ => source.one_of(&[1.0, 1.0, 1.138_629_436_111_989, -0.3, 1e-10]),
         };
-        // Seldom the rows do not have the factor that they are said to have, which their inverse is refused for.
+        // Sometimes the rows lack the declared factor; their inverse is then refused.
         let magnitude = if source.once_in(6) {
             1.0
         } else {
@@ -59,7 +59,7 @@ impl Angles {
                 ((magnitude * cos) as f32, (magnitude * sin) as f32)
             }),
         };
-        // Joined, a last row whose cos and sin are all the same is refused.
+        // Joined rows are refused if the cos and the sin of the last row are all equal.
         let first = cos.len().saturating_sub(pairs);
         let bits = |value: &f32| value.to_bits();
         if cos[first..]
@@ -80,14 +80,14 @@ impl Angles {
         }
     }
 
-    /// cos and sin of a pair of a head.
+    /// Returns cos and sin of a pair of a head.
     pub fn get(&self, row: usize, head: usize, pair: usize) -> (f32, f32) {
         let head = if self.heads == 1 { 0 } else { head };
         let at = (row * self.heads + head) * self.pairs + pair;
         (self.cos[at], self.sin[at])
     }
 
-    /// Other rows of these.
+    /// Returns the rows with these indices.
     fn pick(&self, rows: &[usize]) -> Self {
         let row_len = self.heads * self.pairs;
         let gather = |values: &[f32]| {
@@ -105,53 +105,53 @@ impl Angles {
     }
 }
 
-/// How rows are kept, and how they are picked.
+/// A storage of rows, and a selection from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
-    /// How the table is kept.
+    /// Storage of the table.
     pub table: Table,
-    /// What is taken from it.
+    /// Selection from the table.
     pub pick: Pick,
 }
 
-/// How a table is kept.
+/// The storage of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Table {
     /// `[cos | sin]`, borrowed.
     Joined,
     /// `[cos | sin]`, owned.
     Owned,
-    /// cos and sin apart, each value once.
+    /// Separate cos and sin, each value once.
     Apart,
-    /// cos and sin apart, each value twice, in two halves of a row.
+    /// Separate cos and sin, each value twice, in the two halves of a row.
     Twice,
-    /// cos and sin apart, with any strides of sequences, tokens and heads.
+    /// Separate cos and sin with any strides of sequences, tokens and heads.
     Strided,
 }
 
-/// What is taken from a table.
+/// A selection from a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pick {
-    /// All of it.
+    /// All rows.
     All,
-    /// A range.
+    /// A range of rows.
     Range,
-    /// Ids.
+    /// Ids of type i32.
     I32,
-    /// Ids.
+    /// Ids of type i64.
     I64,
-    /// Ids.
+    /// Ids of type u32.
     U32,
-    /// Ids.
+    /// Ids of type u64.
     U64,
-    /// Ids.
+    /// Ids of type usize.
     Usize,
-    /// Ids of a range, and a range of those ids.
+    /// Ids into a range of rows, and a range of those ids.
     RangeOfIdsOfRange,
 }
 
 impl Form {
-    /// All of them but for the strided ones, which are as many as there are layouts.
+    /// Returns all forms except the strided ones, of which there are as many as layouts.
     pub fn all() -> impl Iterator<Item = Form> {
         use {Pick::*, Table::*};
         [Joined, Owned, Apart, Twice].into_iter().flat_map(|table| {
@@ -160,19 +160,19 @@ impl Form {
         })
     }
 
-    /// The source's choice.
+    /// Returns a form chosen by the source.
     pub fn any(source: &mut Source<'_>) -> Form {
         let forms: Vec<Form> = Form::all().collect();
         source.one_of(&forms)
     }
 }
 
-/// Rows as they are stored somewhere, and what they should be.
+/// Stored rows, and the values that they must have.
 #[derive(Debug)]
 pub struct Stored {
-    /// What the rows should be.
+    /// Values of the rows.
     pub angles: Angles,
-    /// How they are stored.
+    /// Form of the storage.
     pub form: Form,
     table: (Vec<f32>, Vec<f32>),
     stride: usize,
@@ -182,13 +182,13 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// Rows in any form.
+    /// Returns rows in any form.
     pub fn any(source: &mut Source<'_>, rows: usize, pairs: usize) -> Self {
         let form = Form::any(source);
         Stored::new(source, rows, pairs, form)
     }
 
-    /// Rows in any form for tensors of a shape: shared by sequences, by heads, by both, or by neither.
+    /// Returns rows in any form for tensors of a shape: shared by sequences, by heads, by both, or by neither.
     pub fn for_shape(source: &mut Source<'_>, shape: [usize; 4], pairs: usize) -> Self {
         let [batch, tokens, heads, _] = shape;
         let batch = if source.once_in(2) { 1 } else { batch };
@@ -200,7 +200,7 @@ impl Stored {
         Stored::of_heads(source, [batch * tokens, heads], pairs, form)
     }
 
-    /// Rows of any values, with any strides.
+    /// Returns rows of any values with any strides.
     pub fn strided(source: &mut Source<'_>, extents: [usize; 3], pairs: usize) -> Self {
         let [batch, tokens, heads] = extents;
         let place = Placed::any(source, [batch, tokens, heads, pairs]);
@@ -208,7 +208,7 @@ impl Stored {
         Stored::placed(angles, place)
     }
 
-    /// These rows, each where it is placed: of the shape `[batch, tokens, heads, pairs]`.
+    /// Returns these rows with a layout of the shape `[batch, tokens, heads, pairs]`.
     pub fn placed(angles: Angles, place: Placed) -> Self {
         let [_, tokens, _, pairs] = place.view.shape;
         let mut table = (vec![f32::NAN; place.len], vec![f32::NAN; place.len]);
@@ -232,12 +232,12 @@ impl Stored {
         }
     }
 
-    /// Rows of any values in this form.
+    /// Returns rows of any values in a form.
     pub fn new(source: &mut Source<'_>, rows: usize, pairs: usize, form: Form) -> Self {
         Stored::of_heads(source, [rows, 1], pairs, form)
     }
 
-    /// The same for a number of heads.
+    /// Returns rows of any values in a form, for a number of heads.
     pub fn of_heads(
         source: &mut Source<'_>,
         [rows, heads]: [usize; 2],
@@ -252,7 +252,7 @@ impl Stored {
         Stored::pick(source, angles, before..before + rows, form)
     }
 
-    /// All of these rows, joined.
+    /// Returns all of these rows, joined.
     pub fn plain(angles: Angles) -> Self {
         let form = Form {
             table: Table::Joined,
@@ -280,7 +280,7 @@ impl Stored {
                 Table::Apart | Table::Strided => sin.extend(values(&all.sin)),
                 Table::Twice => {
                     sin.extend(values(&all.sin));
-                    // Of the second halves the last is compared with its first, and no other is read.
+                    // Only the last of the second halves is compared with its first half; the others are not read.
                     if row + 1 == rows {
                         cos.extend(values(&all.cos));
                         sin.extend(values(&all.sin));
@@ -290,7 +290,7 @@ impl Stored {
                 }
             }
         }
-        // `ids` are rows of the table; `range` what is taken of it, or of them.
+        // `ids` are rows of the table; `range` selects from the table, or from the ids.
         let (range, ids, picked): (_, _, Vec<usize>) = match form.pick {
             Pick::All | Pick::Range => (range.clone(), Vec::new(), range.collect()),
             Pick::I32 | Pick::I64 | Pick::U32 | Pick::U64 | Pick::Usize => {
@@ -319,22 +319,22 @@ impl Stored {
         }
     }
 
-    /// The rows as rope-core takes them.
+    /// Calls `f` with the rows in rope-core's form.
     ///
     /// # Panics
     ///
-    /// If it does not.
+    /// If rope-core refuses them.
     pub fn with<T>(&self, f: impl FnOnce(&Rows<'_>) -> T) -> T {
         let (mut f, mut result) = (Some(f), None);
         self.visit(&mut |rows| result = f.take().map(|f| f(rows)));
         result.expect("they were visited")
     }
 
-    /// Calls `f` once, with the rows. Compiled once: a copy for each closure was half of this library's code.
+    /// Calls `f` once with the rows. Compiled once: a copy for each closure was half of this library's code.
     fn visit(&self, f: &mut dyn FnMut(&Rows<'_>)) {
         let (cos, sin) = &self.table;
         let rotary_dim = 2 * self.angles.pairs;
-        // Strided rows have no stride of their own.
+        // Strided rows have no row stride.
         let shape = [cos.len().checked_div(self.stride).unwrap_or(0), self.stride];
         let table = match self.form.table {
             Table::Joined => Rows::new(cos, shape),

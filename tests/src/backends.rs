@@ -1,25 +1,25 @@
-//! Which instruction sets run, and which are expected to.
+//! The available and the expected instruction sets.
 
 use std::io::Write;
 
 use rope_core::Backend;
 
-/// The environment variable with the names of the backends that must run, separated by commas.
+/// Environment variable with the names of the backends that must be available, separated by commas.
 pub const VARIABLE: &str = "ROPE_EXPECT";
 
-/// Writes a line that is seen whether or not the test fails: libtest captures what the macros print, not this.
+/// Writes a line that is visible even if the test passes; libtest captures only the output of macros.
 pub fn say(line: &str) {
-    // Nobody to tell if it fails.
+    // A failure cannot be reported.
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
-/// The names of the backends that run, the fastest first.
+/// Returns the names of the available backends, the fastest first.
 pub fn running() -> String {
     let names: Vec<&str> = Backend::available().map(Backend::name).collect();
     names.join(",")
 }
 
-/// The backends that `list` names and that cannot run here.
+/// Returns the backends that `list` names and that are not available.
 ///
 /// # Panics
 ///

@@ -1,4 +1,4 @@
-//! Whole tests from a source of choices: suites call them in a loop, fuzz targets with their bytes.
+//! Whole tests from a source of choices. Suites call them in a loop, fuzz targets with the fuzzer's bytes.
 //!
 //! [`targets`] has a function for each fuzz target; [`TARGETS`] lists them.
 
@@ -42,12 +42,12 @@ pub use tensor::tensor;
 
 use crate::Source;
 
-/// What each fuzz target does with the fuzzer's bytes: the file of the target calls the function of its name, and so do
-/// the suites that replay its corpus.
+/// The functions of the fuzz targets. A target's file calls the function of its name with the fuzzer's bytes, and the
+/// suites replay its corpus through the same function.
 pub mod targets {
     use crate::Source;
 
-    /// Rotations, by all backends.
+    /// Tests rotations on all backends.
     pub fn rotate(bytes: &[u8]) {
         let source = &mut Source::bytes(bytes);
         if source.once_in(4) {
@@ -57,7 +57,7 @@ pub mod targets {
         }
     }
 
-    /// Norms, scales and rotations, into several targets too, by all backends.
+    /// Tests norms, scales and rotations on all backends, also into several targets.
     pub fn chain(bytes: &[u8]) {
         let source = &mut Source::bytes(bytes);
         if source.once_in(6) {
@@ -67,34 +67,34 @@ pub mod targets {
         }
     }
 
-    /// Tensors into caches, and caches into tensors.
+    /// Tests tensors into caches, and caches into tensors.
     pub fn cache(bytes: &[u8]) {
         super::cache(&mut Source::bytes(bytes));
     }
 
-    /// Keys that lie in caches, moved.
+    /// Tests moves of cached keys.
     pub fn shift(bytes: &[u8]) {
         super::shift(&mut Source::bytes(bytes));
     }
 
-    /// Backward passes.
+    /// Tests backward passes.
     pub fn gradient(bytes: &[u8]) {
         super::gradient(&mut Source::bytes(bytes));
     }
 
-    /// Shapes, strides and sub-tensors; and rows made of slices.
+    /// Tests shapes, strides and sub-tensors, and rows made of slices.
     pub fn tensor(bytes: &[u8]) {
         let source = &mut Source::bytes(bytes);
         super::tensor(source);
         super::rows(source);
     }
 
-    /// Axes, bases, scalings, GGUF keys.
+    /// Tests axes, bases, scalings and GGUF keys.
     pub fn frequencies(bytes: &[u8]) {
         super::frequencies(&mut Source::bytes(bytes));
     }
 
-    /// Rows of frequencies, mixed ones too, at positions.
+    /// Tests rows of frequencies and of mixed frequencies at positions.
     pub fn rows(bytes: &[u8]) {
         let source = &mut Source::bytes(bytes);
         if source.once_in(16) {
@@ -108,17 +108,17 @@ pub mod targets {
         }
     }
 
-    /// Configurations in JSON.
+    /// Tests configurations in JSON.
     pub fn config(bytes: &[u8]) {
         super::config(bytes);
     }
 
-    /// GGUF files.
+    /// Tests GGUF files.
     pub fn gguf(bytes: &[u8]) {
         super::gguf(bytes);
     }
 
-    /// The C API.
+    /// Tests the C API.
     #[cfg(feature = "capi")]
     pub fn capi(bytes: &[u8]) {
         super::calls(&mut Source::bytes(bytes));
@@ -127,7 +127,7 @@ pub mod targets {
     }
 }
 
-/// A name, and what takes the bytes.
+/// The name of a fuzz target, and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All fuzz targets. `tests/corpus.rs` compares the list with the files of `fuzz/`.
@@ -146,7 +146,7 @@ pub const TARGETS: &[Target] = &[
     ("capi", targets::capi),
 ];
 
-/// Small as a rule, huge now and then.
+/// Returns a number that is mostly small and sometimes huge.
 fn number_of_any_size(source: &mut Source<'_>) -> usize {
     match source.below(24) {
         0 => usize::MAX - source.below(3),

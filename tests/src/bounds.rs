@@ -1,55 +1,58 @@
-//! What a result may be off by: each number once, with where it comes from. Everything else is compared bit for bit.
+//! Error limits of the suites, each number once and with its source. Everything else is compared bit for bit.
 //!
-//! `u` is half a unit in the last place of 1, `|v|` the length of a pair. Two kinds of numbers must not be confused. A
-//! *bound* follows from the arithmetic and holds for any input; suites ask it of random ones. A *figure* is what a
-//! fixed sample or the golden models gave, rounded up; it tells when accuracy gets worse long before a bound is broken.
+//! `u` is half a unit in the last place of 1, and `|v|` is the length of a pair. There are two kinds of limits. A
+//! *bound* follows from the arithmetic and holds for any input; suites test it with random input. A *figure* is the
+//! error measured on a fixed sample or on the golden models, rounded up; it shows a loss of accuracy long before a
+//! bound is broken.
 
 use crate::Number;
 
-/// A step, in units of 2^-128 turn, of a pair with that many turns a position: 1 up to a radian, in proportion above.
-/// The logarithm, the exponential and the scaling are each good to some 2^-127 of their results. (Found: 1 up to a
-/// radian, 4 up to a turn, 6 up to four turns.)
+/// Returns the bound of a step, in units of 2^-128 turn, for a pair with that many turns per position: 1 up to a
+/// radian, in proportion above. The logarithm, the exponential and the scaling are each good to some 2^-127 of their
+/// results. (Found: 1 up to a radian, 4 up to a turn, 6 up to four turns.)
 pub fn step(turns: f64) -> u128 {
     1 + (6.0 * turns.abs()) as u128
 }
 
-/// The same of `Scaling::Periods` up to a radian, whose exponent is the difference of two logarithms (found: 2.1).
+/// The bound of a step of `Scaling::Periods` up to a radian; its exponent is the difference of two logarithms (found:
+/// 2.1).
 pub const PERIODS_STEP: u128 = 3;
 
-/// The part of the steps of golden models that are the nearest to the exact ones, at least. A figure (found: 470 of
-/// 480).
+/// The least part of the golden models' steps that are nearest to the exact ones. A figure (found: 470 of 480).
 pub const NEAREST_STEPS: f64 = 0.97;
 
-/// A pair in f32, in u |v|, for any input: products (the square root of 2), sum (1), cos and sin (the square root of
-/// 1/2).
+/// The error of a pair in f32, in u |v|, for any input: products (the square root of 2), sum (1), cos and sin (the
+/// square root of 1/2).
 pub const F32_PAIR: f64 = 3.13;
 
-/// How far a rotation of an element type may be from the exact one.
+/// Error limits of rotations of one element type.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// `u`: 2^-24, 2^-8, 2^-11.
+    /// `u` of f32, bf16 and f16: 2^-24, 2^-8, 2^-11.
     pub u: f64,
-    /// An output of a golden model, in u |v|. f32: a figure (found: 2.29) below the bound of 2.75 for cos and sin that
-    /// are correctly rounded and not longer than 1. 16 bits: one rounding, and a hundredth of one for the f32
-    /// arithmetic.
+    /// The error of an output of a golden model, in u |v|. f32: a figure (found: 2.29) below the bound of 2.75, which
+    /// holds for cos and sin that are correctly rounded and not longer than 1. 16 bits: one rounding, and a hundredth
+    /// of one for the f32 arithmetic.
     pub output: f64,
-    /// The root mean square of those errors, in u |v|. A figure.
+    /// The root mean square of the output errors, in u |v|. A figure.
     pub output_rms: f64,
-    /// The part of the outputs of golden models that are correctly rounded, at least. A figure.
+    /// The least part of the golden models' outputs that are correctly rounded. A figure.
     pub correctly_rounded: f64,
-    /// A pair for any input, in u |v|: [`F32_PAIR`], or as `output`.
+    /// The error of a pair for any input, in u |v|: [`F32_PAIR`], or `output` for 16 bits.
     pub pair: f64,
-    /// The length of a pair, relative: a figure of the sample (f32), or the bound, which is `u` and what f32 adds.
+    /// The relative error of a pair's length: a figure of the sample for f32; for 16 bits the bound, `u` and the error
+    /// of the f32 arithmetic.
     pub norm: f64,
-    /// A pair that was rotated there and back, over its length; the same with an attention factor, whose inverse square
-    /// is rounded, and its products with cos and sin. Figures of the sample (f32); bounds otherwise.
+    /// The error of a pair that was rotated there and back, over its length, without and with an attention factor. With
+    /// one, the inverse square of the factor and its products with cos and sin are rounded too. Figures of the sample
+    /// for f32; bounds for 16 bits.
     pub round_trip: [f64; 2],
-    /// A score of two vectors against that of their distance, over the product of their lengths. A figure of the
-    /// sample.
+    /// The error of a score of two vectors against the score at their distance, over the product of their lengths. A
+    /// figure of the sample.
     pub score: f64,
 }
 
-/// Those of an element type.
+/// Returns the limits of an element type.
 pub fn of<E: Number>() -> Bounds {
     match E::NAME {
         "f32" => Bounds {
@@ -86,8 +89,8 @@ pub fn of<E: Number>() -> Bounds {
     }
 }
 
-/// How far the squared magnitude of a pair may be, relatively, for an inverse by the attention factor: `(1 + u)^2 - 1`
-/// with the unit `u` of f16 for any numbers, and of bf16 for those that are bf16; and a little for what f32 adds.
+/// Returns the relative tolerance of a pair's squared magnitude for an inverse by the attention factor: `(1 + u)^2 -
+/// 1`, with the unit `u` of bf16 for bf16 numbers and of f16 for all others, and a little for the f32 arithmetic.
 pub fn squared_magnitude(cos: f32, sin: f32) -> f32 {
     if [cos, sin]
         .iter()

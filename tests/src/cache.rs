@@ -1,5 +1,4 @@
-//! Caches: where a channel of a slot lies, which slot a token has, and what is kept there, from the formulas of the
-//! documentation.
+//! Caches from the formulas of the documentation: the places of channels, the slots of tokens, and the kept values.
 
 use rope_core::cache::{
     BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales, QuantFormat,
@@ -11,16 +10,16 @@ use crate::number::{paint, values};
 use crate::quantize::{self, Factor};
 use crate::{Number, Source};
 
-/// Where the elements of a cache lie, in the harness's own words and arithmetic.
+/// The layout of a cache in the harness's own words and arithmetic.
 #[derive(Clone, Copy, Debug)]
 pub struct Paged {
-    /// Blocks, slots of a block, heads, channels.
+    /// Blocks, slots of a block, heads and channels.
     pub shape: CacheShape,
-    /// In elements.
+    /// Strides, in elements.
     pub strides: CacheStrides,
-    /// Of the first element.
+    /// Index of the first element.
     pub offset: usize,
-    /// The same for the crate.
+    /// The crate's layout of the same cache.
     pub layout: CacheLayout,
 }
 
@@ -36,7 +35,7 @@ impl Paged {
         paged
     }
 
-    /// The index of the first channel of the first head of a slot.
+    /// Returns the index of the first channel of a slot's first head.
     pub fn slot(&self, slot: usize) -> usize {
         let (block, place) = (slot / self.shape.block_size, slot % self.shape.block_size);
         let group = self.strides.group;
@@ -46,7 +45,7 @@ impl Paged {
             + place % group * self.strides.token
     }
 
-    /// From there to a channel of a head.
+    /// Returns the distance from a slot's first channel to a channel of a head.
     pub fn channel(&self, head: usize, channel: usize) -> usize {
         let chunk = self.strides.chunk;
         head * self.strides.head
@@ -54,12 +53,12 @@ impl Paged {
             + channel % chunk * self.strides.channel
     }
 
-    /// Slots in all.
+    /// Returns the number of slots.
     pub fn slots(&self) -> usize {
         self.shape.blocks * self.shape.block_size
     }
 
-    /// Elements from the first of a slot to after its last.
+    /// Returns the elements from the first to the last of a slot.
     pub fn extent(&self) -> usize {
         let CacheShape {
             heads, head_dim, ..
@@ -69,13 +68,13 @@ impl Paged {
         last.map_or(0, |last| last + 1)
     }
 
-    /// Elements from the first of the memory to after the last of all slots.
+    /// Returns the elements from the start of the memory to the last one of all slots.
     pub fn end(&self) -> usize {
         let last = (0..self.slots()).map(|slot| self.slot(slot)).max();
         last.map_or(self.offset, |last| last + self.extent())
     }
 
-    /// Any layout. `unit` divides all strides, and the channels lie side by side, if it is more than 1.
+    /// Returns any layout. `unit` divides all strides; a unit above 1 places the channels side by side.
     pub fn any(
         source: &mut Source<'_>,
         blocks: usize,
@@ -174,7 +173,7 @@ impl Paged {
         Paged::new(layout.expect("a small cache"), shape, strides, offset)
     }
 
-    /// Heads of `long` bytes, of which the first are codes.
+    /// Returns a layout of heads of `long` bytes that begin with their codes.
     pub fn inline(
         source: &mut Source<'_>,
         blocks: usize,
@@ -207,7 +206,7 @@ impl Paged {
         Paged::new(layout.expect("a small cache"), shape, strides, 0)
     }
 
-    /// The same in bytes of blocks, which 32 values are kept in.
+    /// Returns the layout in bytes of blocks of 32 values.
     pub fn in_blocks(&self, format: &BlockFormat) -> Self {
         let bytes = |values: usize| values / 32 * format.bytes();
         let mut paged = *self;
@@ -227,7 +226,7 @@ impl Paged {
     }
 }
 
-/// Strides in any order, with gaps, all multiples of `unit`.
+/// Returns strides in any order and with gaps, all multiples of `unit`.
 fn strided(source: &mut Source<'_>, shape: CacheShape, unit: usize) -> CacheStrides {
     let CacheShape {
         blocks,
@@ -250,7 +249,7 @@ fn strided(source: &mut Source<'_>, shape: CacheShape, unit: usize) -> CacheStri
         blocks,
     ];
     let mut order = [0, 1, 2, 3, 4, 5];
-    // Where blocks of 32 values are the unit, channels come first.
+    // Blocks of 32 values need the channels innermost.
     let first = usize::from(unit > 1);
     for i in (first + 1..6).rev() {
         order.swap(i, first + source.below(i + 1 - first));
@@ -280,22 +279,22 @@ fn strided(source: &mut Source<'_>, shape: CacheShape, unit: usize) -> CacheStri
     }
 }
 
-/// Where a token lies: its slot, or the index of its first element; or nowhere.
+/// The place of a token: its slot or the index of its first element, or `None`.
 pub type StageOrder = Option<Found>;
 
-/// Where a token was found.
+/// The place of a token that has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The index of its first element.
+    /// Index of the token's first element.
     pub element: usize,
-    /// Its slot, unless the element was given.
+    /// Slot of the token, unless the element was given.
     pub slot: Option<usize>,
 }
 
-/// Which slots tokens have, and how that is said.
+/// The slots of tokens, and the form in which the crate receives them.
 #[derive(Clone, Debug)]
 pub struct Located {
-    /// Of each token of each sequence.
+    /// The place of each token of each sequence.
     pub places: Vec<StageOrder>,
     form: SlotForm,
 }
@@ -316,7 +315,7 @@ enum SlotForm {
     Offsets(Vec<i64>),
 }
 
-/// Makes pages that no token needs negative, some of them.
+/// Makes some of the unused pages negative.
 fn pad(source: &mut Source<'_>, table: &mut [i64], needed: &[bool]) {
     for (page, _) in table.iter_mut().zip(needed).filter(|(_, needed)| !**needed) {
         if source.once_in(2) {
@@ -326,7 +325,7 @@ fn pad(source: &mut Source<'_>, table: &mut [i64], needed: &[bool]) {
 }
 
 impl Located {
-    /// In any form. Slots are skipped and come twice.
+    /// Returns slots in any form; some are skipped, some come twice.
     pub fn any(
         source: &mut Source<'_>,
         paged: &Paged,
@@ -371,7 +370,7 @@ impl Located {
                 }
             }
             5 if count <= slots => {
-                // The first ones may be negative.
+                // The first slots may be negative.
                 let skipped = source.below(3).min(count);
                 let first = match source.once_in(3) {
                     true => -(skipped as i64),
@@ -444,7 +443,7 @@ impl Located {
                         true => left,
                         false => source.below(left.min(room) + 1),
                     };
-                    // What does not fit the pages lies before the first position, and is skipped.
+                    // Tokens that do not fit the pages lie before the first position and are skipped.
                     let start = source.below(room + 1) as i64 - more as i64;
                     for position in start..start + more as i64 {
                         let position = usize::try_from(position).ok();
@@ -505,7 +504,7 @@ impl Located {
         Located { places, form }
     }
 
-    /// These slots, as integers of 64 bits.
+    /// Returns the given slots as 64-bit integers.
     pub fn mapping(paged: &Paged, slots: &[i64]) -> Self {
         let found = |&slot: &i64| {
             let slot = usize::try_from(slot).ok()?;
@@ -520,7 +519,7 @@ impl Located {
         }
     }
 
-    /// The same for the crate.
+    /// Returns the slots in the crate's form.
     pub fn given(&self) -> Slots<'_> {
         match &self.form {
             SlotForm::I32(ids) => Slots::from(ids),
@@ -550,21 +549,21 @@ impl Located {
     }
 }
 
-/// What scales a code.
+/// The scale of a code.
 #[derive(Clone, Debug)]
 pub enum Scaling {
-    /// `x / s`, a scale for all heads or for each.
+    /// `x / s`, with one scale for all heads or one for each.
     Divide(Vec<f32>),
     /// `x (1 / s)`
     Reciprocal(Vec<f32>),
     /// `x m`
     Multiply(Vec<f32>),
-    /// Made for each token and head, never below this.
+    /// A scale made for each token and head, never below the given one.
     Made(f32, ScalePlace),
 }
 
 impl Scaling {
-    /// Any, for a cache.
+    /// Returns any scaling for a cache.
     pub fn any(source: &mut Source<'_>, paged: &Paged) -> Self {
         let CacheShape {
             block_size, heads, ..
@@ -594,7 +593,7 @@ impl Scaling {
         }
     }
 
-    /// The same for the crate.
+    /// Returns the scaling in the crate's form.
     pub fn given(&self) -> QuantScale<'_> {
         fn heads(scales: &[f32]) -> HeadScales<'_> {
             match scales {
@@ -610,7 +609,7 @@ impl Scaling {
         }
     }
 
-    /// Scales that have to lie apart.
+    /// Returns the number of scales that lie apart from the codes.
     pub fn apart(&self, paged: &Paged) -> usize {
         match self {
             Scaling::Made(_, ScalePlace::Separate(place)) => {
@@ -630,12 +629,12 @@ impl Scaling {
     }
 }
 
-/// A cache in plain memory, and what the definition does to it.
+/// A cache in plain memory with the definition's reads and writes.
 pub trait Kept: Clone {
-    /// Whether it keeps codes, and not elements.
+    /// True if the cache keeps codes, false if it keeps elements.
     const CODED: bool;
 
-    /// Where its channels lie.
+    /// Returns the layout of the cache.
     fn paged(&self) -> &Paged;
 
     /// Writes the heads of a token.
@@ -644,32 +643,32 @@ pub trait Kept: Clone {
     /// Reads the heads of a token.
     fn read(&self, found: Found) -> Vec<Vec<f32>>;
 
-    /// The same cache for the crate, to read.
+    /// Calls a function with the crate's view of the cache for reading.
     fn with<T>(&self, f: impl FnOnce(&Cache<'_>) -> T) -> T;
 
-    /// And to write.
+    /// Calls a function with the crate's view of the cache for writing.
     fn with_mut<T>(&mut self, f: impl FnOnce(&mut CacheMut<'_>) -> T) -> T;
 
-    /// Demands this cache's bits of another.
+    /// Asserts that another cache has the bits of this one.
     fn compare(&self, got: &Self, doing: &str);
 
-    /// What slots need to know: whether scales are found by them, and how many elements there are for their heads.
+    /// Returns whether slots locate scales, and the number of elements for their heads.
     fn reach(&self) -> (bool, usize);
 }
 
 /// A cache of elements.
 #[derive(Clone, Debug)]
 pub struct Elements<E> {
-    /// Where they lie.
+    /// Layout of the elements.
     pub paged: Paged,
     /// The memory.
     pub values: Vec<E>,
-    /// Whether an element was computed, so that a NaN may be any NaN.
+    /// True for each computed element, whose NaN may be any NaN.
     pub computed: Vec<bool>,
 }
 
 impl<E: Number> Elements<E> {
-    /// A cache of these elements.
+    /// Returns a cache of the given elements.
     pub fn new(paged: Paged, values: Vec<E>) -> Self {
         Elements {
             computed: vec![false; values.len()],
@@ -678,7 +677,7 @@ impl<E: Number> Elements<E> {
         }
     }
 
-    /// Any, with heads in it if it is to be `read`.
+    /// Returns any cache, with heads in it if it is to be `read`.
     pub fn any(source: &mut Source<'_>, blocks: usize, heads: [usize; 2], read: bool) -> Self {
         let paged = Paged::any(source, blocks, heads, 1);
         let len = paged.end() + source.below(40);
@@ -749,27 +748,27 @@ impl<E: Number> Kept for Elements<E> {
     }
 }
 
-/// How numbers become codes.
+/// The encoding of numbers as codes.
 #[derive(Clone, Debug)]
 pub enum Encoding {
-    /// A code of 8 bits, and its scale.
+    /// An 8-bit code and its scale.
     Scaled(QuantFormat, Scaling),
-    /// Blocks of 32 with a scale each.
+    /// Blocks of 32 codes with a scale each.
     Blocks(&'static BlockFormat),
 }
 
 /// A cache of codes, in plain memory.
 #[derive(Clone, Debug)]
 pub struct Coded {
-    /// Where the codes lie; bytes of blocks, if it is made of them.
+    /// Layout of the codes; of the bytes of blocks, if the codes are kept in blocks.
     pub paged: Paged,
-    /// Which codes.
+    /// Encoding of the codes.
     pub encoding: Encoding,
     /// The memory.
     pub bytes: Vec<u8>,
-    /// Whether a byte is a code that was computed, so that a NaN may be any NaN.
+    /// True for each byte of a computed code, whose NaN may be any NaN.
     pub computed: Vec<bool>,
-    /// The scales that lie apart.
+    /// Scales that lie apart from the codes.
     pub scales: Vec<f32>,
 }
 
@@ -781,7 +780,7 @@ fn of(scales: &[f32], head: usize) -> f32 {
 }
 
 impl Coded {
-    /// A cache of these bytes and scales.
+    /// Returns a cache of the given bytes and scales.
     pub fn new(paged: Paged, encoding: Encoding, bytes: Vec<u8>, scales: Vec<f32>) -> Self {
         Coded {
             computed: vec![false; bytes.len()],
@@ -798,7 +797,8 @@ impl Coded {
         slot / size * place.block + slot % size * place.token + head * place.head
     }
 
-    /// Any, with codes in it if it is to be `read`. Heads of whole blocks of 32 channels may be made of these.
+    /// Returns any cache, with codes in it if it is to be `read`. Heads of whole blocks of 32 channels may use block
+    /// formats.
     pub fn any(source: &mut Source<'_>, blocks: usize, [heads, head_dim]: [usize; 2]) -> Self {
         if head_dim.is_multiple_of(32) && source.once_in(3) {
             let format = source.one_of(&BlockFormat::ALL);
@@ -809,7 +809,7 @@ impl Coded {
         }
         let code = source.one_of(&QuantFormat::ALL);
         if source.once_in(4) {
-            // The scale after the codes of its head, upon nothing.
+            // The scale behind the codes of its head.
             let (least, behind) = (1e-6, head_dim + source.below(4));
             let paged = Paged::inline(source, blocks, [heads, head_dim], behind + 4);
             let scaling = Scaling::Made(least, ScalePlace::Inline(behind));

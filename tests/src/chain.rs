@@ -1,4 +1,4 @@
-//! What a chain gives, a token at a time, from its definition: norm, scale, rotation, transform, and what is rounded
+//! The results of a chain for one token, from its definition: norm, scale, rotation, transform, and the roundings
 //! between them.
 
 use rope_core::stages::StageOrder;
@@ -9,30 +9,30 @@ use crate::norm::{ElementKind, Norm};
 use crate::oracle::{directed, rotate};
 use crate::{Angles, Expected, Number, Rotation, Source, View};
 
-/// A scale.
+/// A scale stage.
 #[derive(Clone, Debug)]
 pub struct Scale {
-    /// What is multiplied with.
+    /// Factors of the scale.
     pub factors: Factors,
-    /// Where it stands.
+    /// Position of the scale in the chain.
     pub order: StageOrder,
-    /// Whether the product is rounded.
+    /// True if the product is rounded.
     pub rounds: bool,
 }
 
 /// The factors of a scale.
 #[derive(Clone, Debug)]
 pub enum Factors {
-    /// One for all.
+    /// One factor for all elements.
     Constant(f32),
-    /// One for each token.
+    /// One factor for each token.
     Tokens(Vec<f32>),
-    /// One for each head of each token.
+    /// One factor for each head of each token.
     Heads(Vec<f32>),
 }
 
 impl Scale {
-    /// A random scale for a tensor of this many tokens, in all sequences together, and heads.
+    /// Returns a random scale for a tensor of this many tokens, over all sequences, and heads.
     pub fn any(source: &mut Source<'_>, tokens: usize, heads: usize) -> Self {
         let factors =
             |source: &mut Source<'_>, len| (0..len).map(|_| 2.0 * source.unit()).collect();
@@ -47,7 +47,7 @@ impl Scale {
         }
     }
 
-    /// The same for the crate.
+    /// Returns the scale in the crate's form.
     pub fn given(&self) -> rope_core::stages::Scale<'_> {
         let scale = match &self.factors {
             Factors::Constant(factor) => rope_core::stages::Scale::constant(*factor),
@@ -63,16 +63,16 @@ impl Scale {
     }
 }
 
-/// Stages around a rotation.
+/// The stages around a rotation.
 #[derive(Clone, Debug)]
 pub struct Chain {
-    /// The norm.
+    /// Norm stage.
     pub norm: Option<Norm>,
-    /// The scale.
+    /// Scale stage.
     pub scale: Option<Scale>,
-    /// The Hadamard transform, at the end.
+    /// Hadamard transform at the end.
     pub hadamard: Option<Hadamard>,
-    /// Whether what the rotation gives is rounded before another stage, or a code.
+    /// True if the rotation's result is rounded before another stage or before a code.
     pub rounds: bool,
 }
 
@@ -80,7 +80,7 @@ pub struct Chain {
 pub type Rotated<'a> = (Rotation, &'a Angles);
 
 impl Chain {
-    /// Nothing but the rotation.
+    /// The chain of the rotation alone.
     pub const ALONE: Chain = Chain {
         norm: None,
         scale: None,
@@ -88,7 +88,7 @@ impl Chain {
         rounds: true,
     };
 
-    /// Random stages for a tensor of this many tokens, in all sequences together, and heads.
+    /// Returns random stages for a tensor of this many tokens, over all sequences, and heads.
     pub fn any(source: &mut Source<'_>, tokens: usize, heads: usize, head_dim: usize) -> Self {
         Chain {
             norm: (!source.once_in(4)).then(|| Norm::any(source, tokens, heads, head_dim)),
@@ -101,7 +101,7 @@ impl Chain {
         }
     }
 
-    /// The same for the crate.
+    /// Returns the chain in the crate's form.
     pub fn given(
         &self,
         rotation: Rotation,
@@ -126,7 +126,7 @@ impl Chain {
         }
     }
 
-    /// The norm and the scale for the crate.
+    /// Returns the norm and the scale in the crate's form.
     pub fn stages(
         &self,
     ) -> (
@@ -139,8 +139,8 @@ impl Chain {
         )
     }
 
-    /// The heads of a token behind all stages. `kind` is what they were read as, `token` counts those of all sequences,
-    /// `row` is that of the angles, and `coded` says whether they will be codes.
+    /// Returns the heads of a token after all stages. `kind` is the type in which they were read, `token` counts the
+    /// tokens of all sequences, `row` is the row of the angles, and `coded` is true if they become codes.
     pub fn heads(
         &self,
         (kind, coded): (ElementKind, bool),
@@ -173,8 +173,8 @@ impl Chain {
         heads
     }
 
-    /// Heads whose transform is undone before all other stages, and those stages: of what comes from a cache, and of
-    /// gradients.
+    /// Undoes the transform of heads before all other stages, then applies those stages: the chain of heads from a
+    /// cache and of gradients.
     pub fn undone(&self, kind: ElementKind, mut heads: Vec<Vec<f32>>) -> (Chain, Vec<Vec<f32>>) {
         for head in &mut heads {
             if let Some(hadamard) = self.hadamard {
@@ -191,7 +191,7 @@ impl Chain {
         (rest, heads)
     }
 
-    /// The norm and the scale of a side of the rotation; says what the values are made of after them.
+    /// Applies the norm and the scale on one side of the rotation; returns the type of the values after them.
     fn beside(
         &self,
         place: StageOrder,
@@ -223,7 +223,7 @@ impl Chain {
     }
 }
 
-/// A head by the definition of the rotation, in f32.
+/// Rotates a head by the definition, in f32.
 fn rotated_head(
     rotation: Rotation,
     angles: &Angles,
@@ -245,7 +245,7 @@ fn rotated_head(
     rotated
 }
 
-/// The heads of a token of a tensor.
+/// Returns the heads of a token of a tensor.
 pub fn heads_of<E: Number>(x: &[E], view: &View, [batch, token]: [usize; 2]) -> Vec<Vec<f32>> {
     let [_, _, heads, head_dim] = view.shape;
     let head = |head| {
@@ -255,7 +255,7 @@ pub fn heads_of<E: Number>(x: &[E], view: &View, [batch, token]: [usize; 2]) -> 
     (0..heads).map(head).collect()
 }
 
-/// What `y` must hold when the heads of its tokens are given: `None` leaves a token as it is.
+/// Returns the elements that `y` must hold, from the heads of its tokens; `None` leaves a token unchanged.
 pub fn written<O: Number>(
     y: &[O],
     view: &View,
@@ -279,7 +279,7 @@ pub fn written<O: Number>(
     expected
 }
 
-/// The row of a token: one for each token of a sequence, or one for each of each sequence.
+/// Returns the row of a token: one row per token of a sequence, or one per token of each sequence.
 pub fn row_of(angles: &Angles, [_, tokens, ..]: [usize; 4], [batch, token]: [usize; 2]) -> usize {
     if angles.rows == tokens {
         token

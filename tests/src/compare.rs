@@ -4,22 +4,21 @@ use std::fmt::Display;
 
 use crate::{Expected, Number, View};
 
-/// Elements that are compared at once.
+/// Elements of one byte-wise comparison.
 const PART: usize = 64;
 
-/// Demands the bits of every element of a buffer: those of the tensor, and those around it. A NaN that was computed
-/// may be any NaN.
+/// Asserts the bits of every element of a buffer, in the tensor and around it. A computed NaN may be any NaN.
 ///
 /// # Panics
 ///
-/// At the first one that differs, with what was being done (`doing`), its index, and both bits.
+/// At the first element that differs; the message has the operation (`doing`), the index and both bits.
 pub fn compare<E: Number>(got: &[E], expected: &Expected<E>, view: &View, doing: &dyn Display) {
     assert_eq!(got.len(), expected.values.len());
     let right = |index: usize| {
         let (got, wanted) = (got[index], expected.values[index]);
         got.bits() == wanted.bits() || expected.computed[index] && got.is_nan() && wanted.is_nan()
     };
-    // As bytes first: one by one, elements that are equal were a third of the suites' time.
+    // Compares bytes first: comparing equal elements one by one took a third of the suites' time.
     let parts = got.chunks(PART).zip(expected.values.chunks(PART));
     let wrong = parts.enumerate().find_map(|(part, (got, wanted))| {
         if bytemuck::cast_slice::<E, u8>(got) == bytemuck::cast_slice::<E, u8>(wanted) {

@@ -1,5 +1,4 @@
-//! cos and sin of a multiple of a turn, in 128-bit fixed point, and their roundings to f32. Shares no code with
-//! rope-core.
+//! cos and sin of a multiple of a turn in 128-bit fixed point, rounded to f32. Shares no code with rope-core.
 
 use rope_core::Frequency;
 
@@ -12,12 +11,12 @@ pub enum Coordinate {
     Real(f64),
 }
 
-/// The f32 nearest to a number; two where the arithmetic here cannot tell which.
+/// The f32 nearest to a number; two candidates if the error of this arithmetic spans a tie.
 #[derive(Clone, Copy, Debug)]
 pub struct Nearest([f32; 2]);
 
 impl Nearest {
-    /// Whether it is this one. Of a zero the sign may be any.
+    /// Returns true if `got` is a candidate. A zero may have any sign.
     pub fn is(self, got: f32) -> bool {
         self.0
             .iter()
@@ -25,17 +24,17 @@ impl Nearest {
     }
 }
 
-/// cos and sin of `coordinate * frequency`, times a positive factor.
+/// Returns cos and sin of `coordinate * frequency`, times a positive factor.
 pub fn cos_sin(coordinate: Coordinate, frequency: Frequency, factor: f64) -> (Nearest, Nearest) {
     cos_sin_of_turns(product(coordinate, frequency), factor)
 }
 
-/// cos and sin of the sum of some `coordinate * frequency`, times a positive factor. Coordinates are multiples of
-/// 2^-111, and no more than four.
+/// Returns cos and sin of the sum of at most four `coordinate * frequency`, times a positive factor. Coordinates must
+/// be multiples of 2^-111.
 ///
 /// # Panics
 ///
-/// For a coordinate that is no such multiple.
+/// If a coordinate is no such multiple.
 pub fn cos_sin_of_sum(
     terms: impl Iterator<Item = (Coordinate, Frequency)>,
     factor: f64,
@@ -67,18 +66,19 @@ pub fn cos_sin_of_sum(
     cos_sin_of_turns((false, sum, SCALE as i32), factor)
 }
 
-/// The turns of a coordinate: the sign, and what times 2^-scale is their magnitude.
+/// Returns the turns of a coordinate: the sign, the magnitude as an integer, and `scale`; the magnitude is multiplied
+/// with 2^-scale.
 fn product(coordinate: Coordinate, frequency: Frequency) -> (bool, Wide, i32) {
     let (negative, mantissa, exponent) = match coordinate {
         Coordinate::Integer(at) => (at < 0, at.unsigned_abs(), 0),
         Coordinate::Real(at) => {
             let (mantissa, exponent) = parts(at.abs());
-            // Digits that are zero are not there.
+            // Drops trailing zero digits.
             let zeros = mantissa.trailing_zeros() % 64;
             (at < 0.0, mantissa >> zeros, exponent + zeros as i32)
         }
     };
-    // Turns of one unit are `whole + step * 2^-128`.
+    // A coordinate of 1 turns by `whole + step * 2^-128`.
     let (whole, step) = (i32::from(frequency.whole_turns()), frequency.step());
     let turns = Wide {
         high: whole.unsigned_abs().into(),
@@ -97,7 +97,7 @@ fn product(coordinate: Coordinate, frequency: Frequency) -> (bool, Wide, i32) {
     )
 }
 
-/// cos and sin of `product * 2^-scale` turns, times a positive factor.
+/// Returns cos and sin of `product * 2^-scale` turns, times a positive factor.
 fn cos_sin_of_turns(
     (negative, product, scale): (bool, Wide, i32),
     factor: f64,
@@ -107,7 +107,7 @@ fn cos_sin_of_turns(
         1..256 => product.low_bits(scale as u32),
         _ => product,
     };
-    // The nearest quarter turn, and what is left.
+    // The nearest quarter turn, and the rest.
     let (quarter, rest, below) = if scale < 1 {
         (0, Wide::ZERO, false)
     } else if scale < 240 {
@@ -145,7 +145,7 @@ fn cos_sin_of_turns(
     (cos.nearest(), sin.nearest())
 }
 
-/// Of `rest * 2^exponent` quarter turns, half a one at most.
+/// Returns cos and sin of `rest * 2^exponent` quarter turns, at most half a quarter turn.
 fn cos_sin_of_rest(rest: Wide, exponent: i32) -> (Binary, Binary) {
     if rest == Wide::ZERO {
         let one = Binary {
@@ -158,13 +158,13 @@ fn cos_sin_of_rest(rest: Wide, exponent: i32) -> (Binary, Binary) {
     }
     let shift = rest.leading_zeros();
     let quarters = rest.shl(shift).high;
-    // pi / 2 = HALF_PI * 2^-127, and what is cut off from `quarters` is 128 - shift bits long.
+    // pi / 2 = HALF_PI * 2^-127; 128 - shift bits of `quarters` are cut off.
     let mut radians = high_product(quarters, HALF_PI);
     let mut exponent = exponent + 129 - shift as i32;
     let shift = radians.leading_zeros();
     radians <<= shift;
     exponent -= shift as i32;
-    // Now the angle is `radians * 2^exponent`, below 1: the exponent is -128 or less.
+    // The angle is `radians * 2^exponent`, below 1: the exponent is -128 or less.
     let point = (-128 - exponent) as u32;
     let fixed = radians.checked_shr(point).unwrap_or(0);
     let square = high_product(fixed, fixed);
@@ -187,18 +187,18 @@ fn cos_sin_of_rest(rest: Wide, exponent: i32) -> (Binary, Binary) {
     (cos, sin)
 }
 
-/// One, with 127 bits behind the point.
+/// One, with 127 fraction bits.
 const ONE: u128 = 1 << 127;
-/// Half of pi, with 127 bits behind the point.
+/// Half of pi, with 127 fraction bits.
 const HALF_PI: u128 = 0xc90f_daa2_2168_c234_c4c6_628b_80dc_1cd1;
 
-/// `(-1)^negative * mantissa * 2^exponent`, within 2^-112 of itself.
+/// `(-1)^negative * mantissa * 2^exponent`, with a relative error of at most 2^-112.
 #[derive(Clone, Copy, Debug)]
 struct Binary {
     negative: bool,
     mantissa: u128,
     exponent: i32,
-    /// Within nothing.
+    /// True if the number has no error.
     exact: bool,
 }
 
@@ -210,7 +210,7 @@ impl Binary {
         }
     }
 
-    /// Both numbers are brought to the top of their 128 bits first.
+    /// Multiplies with a factor; both mantissas are shifted to the top of their 128 bits first.
     fn times(self, (factor, factor_exponent): (u64, i32)) -> Self {
         let (factor, shift) = (u128::from(factor), self.mantissa.leading_zeros() % 128);
         let factor_shift = factor.leading_zeros() % 128;
@@ -247,7 +247,7 @@ impl Binary {
                 1_u128 << (shift - 1),
             ),
             128 => (0, mantissa, 1 << 127),
-            // Below half of a unit, but perhaps not by more than the error.
+            // Below half a unit, but perhaps by less than the error.
             129 if mantissa.wrapping_neg() <= error => return self.signed([0.0, value(1)]),
             _ => return self.signed([0.0; 2]),
         };
@@ -265,7 +265,7 @@ impl Binary {
     }
 }
 
-/// The mantissa and exponent of a number that is finite and not negative.
+/// Returns the mantissa and the exponent of a number that is finite and not negative.
 fn parts(value: f64) -> (u64, i32) {
     let bits = value.to_bits();
     let (fraction, exponent) = (bits & ((1 << 52) - 1), (bits >> 52 & 0x7ff) as i32);
@@ -275,7 +275,7 @@ fn parts(value: f64) -> (u64, i32) {
     }
 }
 
-/// 256 bits.
+/// A 256-bit integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Wide {
     high: u128,
@@ -346,7 +346,7 @@ impl Wide {
         }
     }
 
-    /// Without the bits beyond 256.
+    /// Multiplies and drops the bits beyond 256.
     fn times(self, factor: u64) -> Wide {
         let low = wide_product(self.low, factor.into());
         Wide {

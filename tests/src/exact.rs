@@ -1,11 +1,11 @@
-//! Angles in fixed point and rotations in f64: what the f32 arithmetic approximates.
+//! Angles in fixed point and rotations in f64, the references for the f32 arithmetic.
 
 use std::f64::consts::TAU;
 
 use crate::Number;
 
-/// cos and sin of `position * step`, where `step` is a turn per position, times 2^128. The product wraps at whole
-/// turns, so that the only errors are those of f64, some 2^-52.
+/// Returns cos and sin of `position * step`; `step` is in units of 2^-128 turn per position. The product wraps at whole
+/// turns, and the only errors are the roundings of f64, some 2^-52.
 pub fn cos_sin(position: i64, step: u128) -> (f64, f64) {
     let turn = step.wrapping_mul(position as i128 as u128) as i128;
     // A signed fraction of a turn, times 2^128.
@@ -13,7 +13,7 @@ pub fn cos_sin(position: i64, step: u128) -> (f64, f64) {
     (angle.cos(), angle.sin())
 }
 
-/// Whether no neighbor of a value is nearer to a number, which is known but for `slack`.
+/// Returns true if no neighbor of `value` is nearer to a number that is known to within `slack`.
 pub fn is_nearest<E: Number>(value: E, exact: f64, slack: f64) -> bool {
     let off = |bits: u32| (f64::from(E::from_bits(bits).to_f32()) - exact).abs();
     let bits = value.bits();
@@ -23,7 +23,7 @@ pub fn is_nearest<E: Number>(value: E, exact: f64, slack: f64) -> bool {
         .all(|there| there.is_nan() || off(bits) <= there + slack)
 }
 
-/// The rotation of a pair.
+/// Rotates a pair.
 pub fn rotate((x, y): (f64, f64), (cos, sin): (f64, f64)) -> (f64, f64) {
     (x * cos - y * sin, x * sin + y * cos)
 }

@@ -1,27 +1,27 @@
-//! Full-width rows, by the definition: a cos and a sin for each channel of a pair.
+//! Full-width rows from the definition: a cos and a sin for each channel of a pair.
 
 use rope_core::{Direction, Layout, Pairing, Rows, Strides};
 
 use crate::number::values;
 use crate::{Expected, Number, Rotation, Source, View};
 
-/// Rows with `rotary_dim` cos and as many sin each.
+/// Rows with `rotary_dim` cos and `rotary_dim` sin each.
 #[derive(Clone, Debug)]
 pub struct FullRows {
-    /// Each cos, row by row; those of the heads of a row one after the other.
+    /// The cos values, row by row; the heads of a row lie one after the other.
     pub cos: Vec<f32>,
-    /// Each sin.
+    /// The sin values, in the same order.
     pub sin: Vec<f32>,
-    /// How many.
+    /// Number of rows.
     pub rows: usize,
-    /// How many heads have their own; 1 where they share one.
+    /// Number of heads with values of their own; 1 if the heads share a row.
     pub heads: usize,
-    /// The channels that they rotate.
+    /// Number of rotated channels.
     pub rotary_dim: usize,
 }
 
 impl FullRows {
-    /// Any values.
+    /// Returns rows of any values.
     pub fn any(source: &mut Source<'_>, [rows, heads]: [usize; 2], rotary_dim: usize) -> Self {
         let len = rows * heads * rotary_dim;
         let [cos, sin] = [(); 2].map(|()| values(source, len));
@@ -34,12 +34,11 @@ impl FullRows {
         }
     }
 
-    /// Calls `f` with them: in slices of their own, or as rows of `[cos | sin]` that a layout leads to; and perhaps
-    /// found by ids.
+    /// Calls `f` with the rows: in two slices or as joined rows of `[cos | sin]`, and directly or selected by ids.
     ///
     /// # Panics
     ///
-    /// If they are refused.
+    /// If the crate refuses the rows.
     pub fn with<T>(&self, [joined, gathered]: [bool; 2], f: impl FnOnce(&Rows<'_>) -> T) -> T {
         let &FullRows {
             rows,
@@ -72,14 +71,14 @@ impl FullRows {
         }
     }
 
-    /// The cos and the sin of a channel.
+    /// Returns the cos and the sin of a channel.
     pub fn get(&self, row: usize, head: usize, channel: usize) -> [f32; 2] {
         let head = if self.heads == 1 { 0 } else { head };
         let at = (row * self.heads + head) * self.rotary_dim + channel;
         [self.cos[at], self.sin[at]]
     }
 
-    /// The row of a token.
+    /// Returns the row of a token.
     fn row(&self, [batch, tokens, _, _]: [usize; 4], sequence: usize, token: usize) -> usize {
         if self.rows == tokens {
             token
@@ -90,7 +89,7 @@ impl FullRows {
     }
 }
 
-/// The channels of a pair.
+/// Returns the channels of a pair.
 fn members(pairing: Pairing, pairs: usize, pair: usize) -> [usize; 2] {
     match pairing {
         Pairing::Interleaved => [2 * pair, 2 * pair + 1],
@@ -98,7 +97,7 @@ fn members(pairing: Pairing, pairs: usize, pair: usize) -> [usize; 2] {
     }
 }
 
-/// What `y` must hold when `x` has been rotated into it, forward or by the transpose.
+/// Returns the elements that `y` must hold after the rotation of `x`, forward or transposed.
 pub fn rotated<I: Number, O: Number>(
     rotation: Rotation,
     rows: &FullRows,
@@ -110,7 +109,7 @@ pub fn rotated<I: Number, O: Number>(
         computed: vec![false; y.len()],
     };
     let (head_dim, pairs) = (from.shape[3], rows.rotary_dim / 2);
-    // The channels of a row are those of the tensor before the rotation.
+    // The rows use the channels of the tensor before the rotation.
     let of_rows = match rotation.direction {
         Direction::Forward => rotation.input,
         _ => rotation.output,

@@ -1,28 +1,28 @@
-//! Tensors that lie in memory in any way that a [`Layout`] can say.
+//! Tensors with every memory layout that a [`Layout`] can describe.
 
 use rope_core::Layout;
 
 use crate::Source;
 
-/// Where the elements of a tensor lie, in the harness's own words and arithmetic.
+/// The places of a tensor's elements in the harness's own words and arithmetic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
     /// `[batch, tokens, heads, head_dim]`.
     pub shape: [usize; 4],
-    /// From a sequence, a token, a head to the next.
+    /// Strides of sequences, tokens and heads, in elements.
     pub strides: [usize; 3],
     /// Index of the first element.
     pub offset: usize,
 }
 
 impl View {
-    /// Index of an element in the buffer.
+    /// Returns the index of an element in the buffer.
     pub fn index(&self, [batch, token, head, channel]: [usize; 4]) -> usize {
         let [per_batch, per_token, per_head] = self.strides;
         self.offset + batch * per_batch + token * per_token + head * per_head + channel
     }
 
-    /// One past the last index; the offset if there are no elements.
+    /// Returns one past the last index, or the offset if the tensor is empty.
     pub fn end(&self) -> usize {
         if self.shape.contains(&0) {
             return self.offset;
@@ -30,14 +30,14 @@ impl View {
         self.index(self.shape.map(|extent| extent - 1)) + 1
     }
 
-    /// The heads, as `[batch, token, head]`.
+    /// Returns the heads, as `[batch, token, head]`.
     pub fn heads(&self) -> impl Iterator<Item = [usize; 3]> + use<> {
         let [batch, tokens, heads, _] = self.shape;
         (0..batch * tokens * heads)
             .map(move |i| [i / (tokens * heads), i / heads % tokens, i % heads])
     }
 
-    /// The element that lies at an index of the buffer, if there is one.
+    /// Returns the element at an index of the buffer, if there is one.
     pub fn find(&self, index: usize) -> Option<[usize; 4]> {
         self.heads().find_map(|[batch, token, head]| {
             let first = self.index([batch, token, head, 0]);
@@ -48,19 +48,19 @@ impl View {
     }
 }
 
-/// A tensor of a buffer: the layout under test, and what it should mean.
+/// A tensor in a buffer: the layout under test, and its meaning.
 #[derive(Clone, Copy, Debug)]
 pub struct Placed {
-    /// Where the elements are, as far as the harness is concerned.
+    /// The places of the elements.
     pub view: View,
-    /// The same for the crate.
+    /// The crate's layout of the tensor.
     pub layout: Layout,
-    /// Length of the buffer: as much as is needed, or more.
+    /// Length of the buffer; it may exceed the end of the tensor.
     pub len: usize,
 }
 
 impl Placed {
-    /// Pairs a layout with what it should mean, and checks that it does.
+    /// Pairs a layout with its meaning and compares the two.
     ///
     /// # Panics
     ///
@@ -85,20 +85,20 @@ impl Placed {
         }
     }
 
-    /// `[batch][tokens][heads][head_dim]`, nothing around it.
+    /// Returns `[batch][tokens][heads][head_dim]` without margins.
     pub fn bshd(shape: [usize; 4]) -> Self {
         let layout = Layout::bshd(shape).expect("a small shape");
         Placed::new(layout, dense(shape, [0, 1, 2]), 0)
     }
 
-    /// `[batch][heads][tokens][head_dim]`, nothing around it.
+    /// Returns `[batch][heads][tokens][head_dim]` without margins.
     pub fn bhsd(shape: [usize; 4]) -> Self {
         let [batch, tokens, heads, head_dim] = shape;
         let layout = Layout::bhsd([batch, heads, tokens, head_dim]).expect("a small shape");
         Placed::new(layout, dense(shape, [0, 2, 1]), 0)
     }
 
-    /// Any of the ways below.
+    /// Returns a tensor from any constructor below.
     pub fn any(source: &mut Source<'_>, shape: [usize; 4]) -> Self {
         match source.below(6) {
             0 => Placed::bshd(shape),
@@ -110,7 +110,7 @@ impl Placed {
         }
     }
 
-    /// One of the layouts that have a name, perhaps with something after it.
+    /// Returns one of the named layouts, perhaps with a margin after it.
     pub fn dense(source: &mut Source<'_>, shape: [usize; 4]) -> Self {
         let margin = source.below(9);
         let [batch, tokens, heads, head_dim] = shape;
@@ -124,7 +124,7 @@ impl Placed {
         Placed::new(layout.expect("a small shape"), dense(shape, order), margin)
     }
 
-    /// Some heads of rows that hold more: Q, K or V of a packed row.
+    /// Returns some heads of longer rows: Q, K or V of a packed row.
     pub fn packed(source: &mut Source<'_>, shape: [usize; 4]) -> Self {
         let [batch, tokens, heads, head_dim] = shape;
         let (before, after) = (source.below(4), source.below(4));
@@ -142,7 +142,7 @@ impl Placed {
         Placed::new(layout, view, after * head_dim)
     }
 
-    /// Some channels of longer heads.
+    /// Returns some channels of longer heads.
     pub fn window(source: &mut Source<'_>, shape: [usize; 4]) -> Self {
         let [batch, tokens, heads, head_dim] = shape;
         let (before, after) = (source.below(70), source.below(9));
@@ -162,7 +162,7 @@ impl Placed {
         Placed::new(layout, view, after)
     }
 
-    /// Any order of the dimensions, with gaps anywhere and something on either side.
+    /// Returns any order of the dimensions, with gaps between them and margins on both sides.
     pub fn strided(source: &mut Source<'_>, shape: [usize; 4]) -> Self {
         let mut order = [0, 1, 2];
         for i in (1..3).rev() {
@@ -172,7 +172,7 @@ impl Placed {
         let mut span = shape[3];
         for dimension in order.into_iter().rev() {
             if shape[dimension] == 1 && source.once_in(2) {
-                // The stride of a single index may be anything.
+                // The stride of an extent of 1 may be anything.
                 strides[dimension] = source.below(2 * span + 2);
                 continue;
             }
@@ -209,7 +209,7 @@ impl Placed {
     }
 }
 
-/// Without gaps, the dimensions nested in this order.
+/// Returns a view without gaps whose dimensions are nested in this order.
 fn dense(shape: [usize; 4], order: [usize; 3]) -> View {
     let mut strides = [0; 3];
     let mut span = shape[3];

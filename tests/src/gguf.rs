@@ -1,5 +1,5 @@
-//! GGUF files, written from their definition (`docs/gguf.md` of ggml): a header, keys with values, a list of tensors,
-//! and from the next multiple of the alignment on what the tensors hold.
+//! Writer of GGUF files from their definition (`docs/gguf.md` of ggml): a header, keys with values, a list of tensors,
+//! and the data of the tensors from the next multiple of the alignment on.
 
 /// A value of a key.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,22 +22,22 @@ pub enum Value {
 }
 
 impl Value {
-    /// A text.
+    /// Returns a text.
     pub fn text(text: &str) -> Self {
         Value::Text(text.into())
     }
 
-    /// An array of values of one type.
+    /// Returns an array of values of one type.
     ///
     /// # Panics
     ///
-    /// If there are none.
+    /// If the array is empty.
     pub fn array(values: impl IntoIterator<Item = Value>) -> Self {
         let values: Vec<Value> = values.into_iter().collect();
         Value::Array(values[0].kind(), values)
     }
 
-    /// The number of its type.
+    /// Returns the number of the value's type.
     pub fn kind(&self) -> u32 {
         match self {
             Value::U8(_) => 0,
@@ -57,23 +57,23 @@ impl Value {
     }
 }
 
-/// A file in the making.
+/// A file under construction.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// 2 or 3.
+    /// Version of the format, 2 or 3.
     pub version: u32,
-    /// The byte order of numbers.
+    /// True for big-endian numbers.
     pub big_endian: bool,
-    /// Of the tensors' data. It is a key of its own where it is not 32.
+    /// Alignment of the tensors' data, in bytes. Values other than 32 are written as a key.
     pub alignment: usize,
     /// Keys and values.
     pub keys: Vec<(String, Value)>,
-    /// Names, and the numbers that they hold.
+    /// Names and numbers of the tensors.
     pub tensors: Vec<(String, Vec<f32>)>,
 }
 
 impl File {
-    /// A file of version 3, in little-endian order.
+    /// Returns a file of version 3 in little-endian order.
     pub fn new(keys: &[(&str, Value)], tensors: &[(&str, &[f32])]) -> Self {
         let keys = keys
             .iter()
@@ -125,7 +125,7 @@ impl File {
         }
     }
 
-    /// The file up to the list of tensors, of which each has a place in the data that begins after it.
+    /// Returns the file up to the end of the tensor list; the data of the tensors begins after it.
     pub fn header(&self) -> Vec<u8> {
         let mut keys = self.keys.clone();
         if self.alignment != 32 {
@@ -153,7 +153,7 @@ impl File {
         made
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the file.
     pub fn write(&self) -> Vec<u8> {
         let mut made = self.header();
         for (_, values) in &self.tensors {

@@ -1,5 +1,5 @@
-//! Reference data: files of `key value value ..` lines with numbers as hexadecimal bits. `golden/README.md` says what
-//! is in them.
+//! Reference data: files of `key value value ..` lines with numbers as hexadecimal bits. `golden/README.md` describes
+//! their contents.
 
 use std::fs;
 use std::io::Write;
@@ -9,18 +9,18 @@ use std::str::FromStr;
 use half::{bf16, f16};
 use rope_core::Pairing;
 
-/// A file.
+/// A golden file.
 #[derive(Debug)]
 pub struct Golden {
-    /// Its name, without the extension.
+    /// Name of the file without the extension.
     pub name: String,
     file: String,
     text: String,
 }
 
-/// A type that the files hold.
+/// A type of the files' values.
 pub trait Bits: Sized {
-    /// From hexadecimal digits.
+    /// Parses hexadecimal digits.
     fn parse(digits: &str) -> Option<Self>;
 }
 
@@ -42,7 +42,7 @@ bits! {
     u128: u128, |x| x;
 }
 
-/// Where golden data is: in `ROPE_GOLDEN`, a changed copy (`tests/tools/blind.py`), or beside this crate.
+/// Returns the path of a golden file: in `ROPE_GOLDEN`, a changed copy (`tests/tools/blind.py`), or beside this crate.
 fn path(file: &str) -> PathBuf {
     let folder = std::env::var_os("ROPE_GOLDEN").map(PathBuf::from);
     folder
@@ -50,7 +50,7 @@ fn path(file: &str) -> PathBuf {
         .join(file)
 }
 
-/// Appends to the file `ROPE_GOLDEN_READS` what a test reads: `tests/tools/blind.py` runs no others.
+/// Appends the key that a test reads to the file `ROPE_GOLDEN_READS`; `tests/tools/blind.py` runs only these tests.
 fn record(file: &str, key: &str) {
     let Some(log) = std::env::var_os("ROPE_GOLDEN_READS") else {
         return;
@@ -60,11 +60,11 @@ fn record(file: &str, key: &str) {
         .expect("a file that can be appended to");
 }
 
-/// The text of a file, by its place in `golden/`.
+/// Returns the text of a file, by its path in `golden/`.
 ///
 /// # Panics
 ///
-/// If it cannot be read.
+/// If the file cannot be read.
 pub fn read(file: &str) -> String {
     record(file, "*");
     text(file)
@@ -75,11 +75,11 @@ fn text(file: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The lines of a file that are no comments, as words.
+/// Returns the lines of a file without comments, split into words.
 ///
 /// # Panics
 ///
-/// If it cannot be read.
+/// If the file cannot be read.
 pub fn lines(file: &str) -> Vec<Vec<String>> {
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
     let text = read(file);
@@ -87,7 +87,7 @@ pub fn lines(file: &str) -> Vec<Vec<String>> {
     lines.map(words).collect()
 }
 
-/// The next of splitmix64, which some files make their data by.
+/// Returns the next number of splitmix64, the generator of the data of some files.
 pub fn splitmix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -95,21 +95,21 @@ pub fn splitmix(state: &mut u64) -> u64 {
     z ^ z >> 31
 }
 
-/// A number in hexadecimal bits.
+/// Parses a number in hexadecimal bits.
 ///
 /// # Panics
 ///
-/// If it is something else.
+/// If the word is something else.
 pub fn hex<T: Bits>(word: &str) -> T {
     T::parse(word).unwrap_or_else(|| panic!("{word:?}"))
 }
 
 impl Golden {
-    /// A file, by its place in `golden/`.
+    /// Returns a file, by its path in `golden/`.
     ///
     /// # Panics
     ///
-    /// If it cannot be read.
+    /// If the file cannot be read.
     pub fn file(file: &str) -> Golden {
         let name = Path::new(file).file_stem().unwrap_or_default();
         Golden {
@@ -119,11 +119,11 @@ impl Golden {
         }
     }
 
-    /// All files of a folder of `golden/`, by name.
+    /// Returns all files of a folder of `golden/`, sorted by name.
     ///
     /// # Panics
     ///
-    /// If it cannot be read.
+    /// If a file cannot be read.
     pub fn all(folder: &str) -> Vec<Golden> {
         let path = path(folder);
         let entries =
@@ -139,11 +139,11 @@ impl Golden {
         files.iter().map(|file| Golden::file(file)).collect()
     }
 
-    /// What follows a key, of one word or several, if the file has it.
+    /// Returns the text after a key of one or several words, if the file has the key.
     ///
     /// # Panics
     ///
-    /// If the key comes twice.
+    /// If the key occurs twice.
     pub fn find(&self, key: &str) -> Option<&str> {
         let mut found = self
             .text
@@ -155,7 +155,7 @@ impl Golden {
         Some(values)
     }
 
-    /// What follows a key.
+    /// Returns the text after a key.
     ///
     /// # Panics
     ///
@@ -165,29 +165,29 @@ impl Golden {
             .unwrap_or_else(|| panic!("{}: no {key}", self.name))
     }
 
-    /// The numbers after a key, which are hexadecimal bits.
+    /// Returns the numbers after a key, given as hexadecimal bits.
     ///
     /// # Panics
     ///
-    /// If there is something else.
+    /// If the file has no such key, or something else after it.
     pub fn bits<T: Bits>(&self, key: &str) -> Vec<T> {
         self.each(key, T::parse)
     }
 
-    /// The numbers after a key, which are decimal.
+    /// Returns the decimal numbers after a key.
     ///
     /// # Panics
     ///
-    /// If there is something else.
+    /// If the file has no such key, or something else after it.
     pub fn decimals<T: FromStr>(&self, key: &str) -> Vec<T> {
         self.each(key, |word| word.parse().ok())
     }
 
-    /// The one decimal number after a key.
+    /// Returns the single decimal number after a key.
     ///
     /// # Panics
     ///
-    /// If there is something else.
+    /// If the file has no such key, or something else after it.
     pub fn decimal(&self, key: &str) -> usize {
         match self.decimals(key)[..] {
             [number] => number,
@@ -204,7 +204,7 @@ impl Golden {
             .collect()
     }
 
-    /// The bits of all cos and then all sin of a kind (`cr`, `hf`, ..) at a position, in a table.
+    /// Returns the bits of all cos and then all sin of a kind (`cr`, `hf`, ..) at a position of a table.
     pub fn row(&self, kind: &str, position: i64) -> Option<Vec<u32>> {
         let half = |function| {
             let words = self.find(&format!("{function}_{kind} {position}"))?;
@@ -213,7 +213,7 @@ impl Golden {
         Some(half("cos")?.chain(half("sin")?).collect())
     }
 
-    /// The pairing of input and output.
+    /// Returns the pairings of input and output.
     ///
     /// # Panics
     ///
@@ -229,7 +229,7 @@ impl Golden {
         }
     }
 
-    /// cos and sin of the exact angles, as `[token][pair]`, times the attention factor, in f64.
+    /// Returns cos and sin of the exact angles times the attention factor, as `[token][pair]`, in f64.
     pub fn exact_angles(&self) -> Vec<(f64, f64)> {
         let steps: Vec<u128> = self.bits("turn_step_u128");
         let axes: Vec<usize> = self.decimals("pair_axis");

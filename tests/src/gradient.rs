@@ -1,10 +1,10 @@
-//! What the gradients of pairs are, from their definition: one sum of doubles for each, term by term.
+//! Gradients of pairs from their definition: one sum of doubles for each pair, term by term.
 
 use rope_core::Pairing;
 
 use crate::{Number, View};
 
-/// What is added for a pair.
+/// The term that is added for a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Term {
     /// `x1 g2 - x2 g1`.
@@ -15,7 +15,7 @@ pub enum Term {
 
 /// Adds the terms of two tensors to sums `[rows, heads, pairs]`: sequence by sequence, token by token, head by head.
 ///
-/// A product of two of the elements is exact in a double, and a term is rounded once.
+/// A product of two elements is exact in a double, and a term is rounded once.
 pub fn add<E: Number>(
     term: Term,
     pairing: Pairing,

@@ -1,25 +1,25 @@
-//! Buffers that touch an unreadable page: one element too far is the end of the process.
+//! Buffers beside an unreadable page: an access one element too far ends the process.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 use std::slice;
 
-/// On which side the buffer touches the unreadable page.
+/// The side of the buffer at the unreadable page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edge {
-    /// The page ends where the buffer begins.
+    /// The page ends at the start of the buffer.
     Before,
-    /// The page begins where the buffer ends.
+    /// The page begins at the end of the buffer.
     After,
 }
 
 impl Edge {
-    /// Both.
+    /// Both edges.
     pub const ALL: [Edge; 2] = [Edge::Before, Edge::After];
 }
 
-/// A slice in pages of its own, between two unreadable ones.
+/// A slice in its own pages, between two unreadable ones.
 pub struct Guarded<E> {
     first: NonNull<E>,
     len: usize,
@@ -28,11 +28,11 @@ pub struct Guarded<E> {
 }
 
 impl<E: Copy> Guarded<E> {
-    /// Copies values to where they touch the unreadable page.
+    /// Copies values to the edge of an unreadable page.
     ///
     /// # Panics
     ///
-    /// If the system gives no memory.
+    /// If the system has no memory.
     pub fn new(values: &[E], edge: Edge) -> Self {
         let page = page_size();
         let size = size_of_val(values);
@@ -51,7 +51,7 @@ impl<E: Copy> Guarded<E> {
         };
         assert_ne!(map, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
         for guard in [0, page + inner] {
-            // SAFETY: a page of the mapping, which nothing points into yet.
+            // SAFETY: a page of the mapping; no pointer into it exists yet.
             let refused = unsafe { libc::mprotect(map.byte_add(guard), page, libc::PROT_NONE) };
             assert_eq!(refused, 0, "{}", std::io::Error::last_os_error());
         }
@@ -59,8 +59,8 @@ impl<E: Copy> Guarded<E> {
             Edge::Before => page,
             Edge::After => page + inner - size,
         };
-        // SAFETY: `start` is inside the mapping. It is a multiple of the size of an element from a page boundary, so
-        // that it is aligned, and `size` bytes from it are readable and writable.
+        // SAFETY: `start` is inside the mapping. Its distance from a page boundary is a multiple of the element size,
+        // it is aligned, and the `size` bytes from it are readable and writable.
         let first = unsafe {
             let first = map.byte_add(start).cast::<E>();
             ptr::copy_nonoverlapping(values.as_ptr(), first, values.len());
@@ -79,21 +79,21 @@ impl<E> Deref for Guarded<E> {
     type Target = [E];
 
     fn deref(&self) -> &[E] {
-        // SAFETY: `new` has put `len` elements there, and the mapping lives as long as `self`.
+        // SAFETY: `new` has written `len` elements there, and the mapping lives as long as `self`.
         unsafe { slice::from_raw_parts(self.first.as_ptr(), self.len) }
     }
 }
 
 impl<E> DerefMut for Guarded<E> {
     fn deref_mut(&mut self) -> &mut [E] {
-        // SAFETY: as above, and `self` is borrowed for as long as the slice.
+        // SAFETY: as above, and the slice borrows `self` mutably.
         unsafe { slice::from_raw_parts_mut(self.first.as_ptr(), self.len) }
     }
 }
 
 impl<E> Drop for Guarded<E> {
     fn drop(&mut self) {
-        // SAFETY: the mapping that `new` made; every slice of it has borrowed `self`.
+        // SAFETY: unmaps the mapping of `new`; every slice of it borrows `self`.
         unsafe { libc::munmap(self.map.as_ptr(), self.bytes) };
     }
 }
@@ -107,7 +107,7 @@ impl<E> fmt::Debug for Guarded<E> {
 }
 
 fn page_size() -> usize {
-    // SAFETY: asks the system for a constant.
+    // SAFETY: sysconf takes no pointers.
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     usize::try_from(size).expect("a page size")
 }

@@ -1,4 +1,4 @@
-//! A Hadamard transform, from its definition: butterflies of ascending strides, each operation rounded to f32.
+//! The Hadamard transform from its definition: butterflies of ascending strides, each operation rounded to f32.
 
 use rope_core::stages::HadamardFactor;
 
@@ -9,16 +9,16 @@ use crate::Source;
 pub struct Hadamard {
     /// Channels of a block.
     pub block: usize,
-    /// Whether the factor is multiplied before the butterflies.
+    /// True if the factor is multiplied before the butterflies.
     pub first: bool,
 }
 
 impl Hadamard {
-    /// A random one for heads of this many channels; none where no block fits.
+    /// Returns a random transform for heads of this many channels, or `None` if no block fits.
     pub fn any(source: &mut Source<'_>, head_dim: usize) -> Option<Self> {
         let most = head_dim.trailing_zeros().min(11) as usize;
         (most > 0).then(|| Hadamard {
-            // The longest is what is used most.
+            // The longest block is the most common one in practice.
             block: match source.once_in(3) {
                 true => 1 << most,
                 false => 1 << source.within(1, most),
@@ -27,7 +27,7 @@ impl Hadamard {
         })
     }
 
-    /// The same for the crate.
+    /// Returns the transform in the crate's form.
     pub fn given(&self) -> rope_core::stages::Hadamard {
         let factor = match self.first {
             true => HadamardFactor::First,
@@ -40,7 +40,8 @@ impl Hadamard {
     /// Transforms a head.
     pub fn apply(&self, head: &mut [f32]) {
         assert_eq!(head.len() % self.block, 0);
-        // The square root of a power of two is rounded once as f64, and once more: 24 of its 53 bits decide.
+        // The square root of a power of two is rounded in f64 and then to f32; the second rounding depends on 24 of 53
+        // bits.
         let factor = (1.0 / (self.block as f64).sqrt()) as f32;
         for block in head.chunks_mut(self.block) {
             if self.first {

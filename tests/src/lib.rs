@@ -1,30 +1,30 @@
-//! The test harness of rope-core: everything that the suites in `tests/` and the fuzz targets share.
+//! The test harness of rope-core, shared by the suites in `tests/` and the fuzz targets.
 //!
-//! The rotation has one right answer, so nothing here knows a tolerance. A test makes a case from a [`Source`] of
-//! choices, asks the [`oracle`] what every element of the buffer must be afterwards, rotates on every backend, and
-//! compares bits.
+//! Most rotations have one right answer, and the harness compares them without a tolerance. A test makes a case from a
+//! [`Source`] of choices, asks the [`oracle`] for every element of the buffer after the rotation, rotates on every
+//! backend, and compares bits.
 //!
 //! - [`seed`]: the one number that a run depends on
-//! - [`source`]: where choices come from, a seed or the bytes of a fuzzer
+//! - [`source`]: the choices of a test, from a seed or from the bytes of a fuzzer
 //! - [`number`]: the element types as bits, with conversions of their own, and their special values
-//! - [`generator`]: tensors that lie in memory in any way
-//! - [`angles`]: rows, and the ways to store and to pick them
-//! - [`oracle`]: what must come out, from the definition
-//! - [`chain`], [`norm`], [`mod@cache`], [`quantize`]: the same of norms, scales, caches and codes of 8 bits
-//! - [`gradient`]: the same of a backward pass
-//! - [`full`]: the same of full-width rows
-//! - [`mod@compare`]: bits, and a message that says where
+//! - [`generator`]: tensors in any memory layout
+//! - [`angles`]: rows, and the ways to store and to select them
+//! - [`oracle`]: the results of rotations from the definition
+//! - [`chain`], [`norm`], [`mod@cache`], [`quantize`]: the results of stages, norms, caches and 8-bit codes
+//! - [`gradient`]: the results of a backward pass
+//! - [`full`]: the results of full-width rows
+//! - [`mod@compare`]: comparison of bits
 //! - [`run`]: one case on all backends
-//! - [`bodies`]: a whole test from a source, for loops and for fuzz targets
+//! - [`bodies`]: whole tests from a source, for loops and for fuzz targets
 //! - [`guard`]: buffers beside an unreadable page
 //! - [`golden`]: reference data
 //! - [`gguf`]: GGUF files
-//! - [`bounds`]: what a result may be off by
+//! - [`bounds`]: error limits
 //! - [`exact`]: angles and rotations in f64
-//! - [`correctly_rounded`]: cos and sin in 128-bit integers, the f32 nearest to them
-//! - [`backends`]: which instruction sets run, and which are expected to
+//! - [`correctly_rounded`]: cos and sin in 128-bit integers, rounded to the nearest f32
+//! - [`backends`]: the available and the expected instruction sets
 
-/// The workspace's README, compiled. (That of rope-core's package is compiled there.)
+/// The workspace's README, compiled. (The README of rope-core's package is compiled in rope-core.)
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! What a norm gives, from its formula, a row of heads at a time.
+//! The results of a norm from its formula, for the heads of one token.
 
 use half::{bf16, f16};
 use rope_core::norm::{NormFormula, NormReach, NormResult, NormSum, Weights};
@@ -7,10 +7,10 @@ use rope_core::stages::StageOrder;
 use crate::number::values;
 use crate::{Number, Source};
 
-/// An element type, where it is chosen at run time.
+/// An element type chosen at run time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElementKind {
-    /// Which rounds nothing.
+    /// Single precision, without further rounding.
     F32,
     /// IEEE binary16.
     F16,
@@ -19,11 +19,11 @@ pub enum ElementKind {
 }
 
 impl ElementKind {
-    /// That of a type.
+    /// Returns the kind of an element type.
     ///
     /// # Panics
     ///
-    /// If it is unknown.
+    /// If the type is unknown.
     pub fn of<E: Number>() -> ElementKind {
         match E::NAME {
             "f32" => ElementKind::F32,
@@ -33,7 +33,7 @@ impl ElementKind {
         }
     }
 
-    /// Rounds to it, and takes it back.
+    /// Rounds to the type and converts back to f32.
     pub fn round(self, x: f32) -> f32 {
         match self {
             ElementKind::F32 => x,
@@ -46,16 +46,16 @@ impl ElementKind {
 /// Weights or biases.
 #[derive(Clone, Debug)]
 pub enum List {
-    /// In single precision.
+    /// Values in single precision.
     F32(Vec<f32>),
-    /// In IEEE binary16.
+    /// Values in IEEE binary16.
     F16(Vec<f16>),
-    /// In bfloat16.
+    /// Values in bfloat16.
     Bf16(Vec<bf16>),
 }
 
 impl List {
-    /// So many, of any type.
+    /// Returns `len` values of any type.
     pub fn any(source: &mut Source<'_>, len: usize) -> Self {
         match source.below(3) {
             0 => List::F32(values(source, len)),
@@ -72,7 +72,7 @@ impl List {
         }
     }
 
-    /// That of a channel of a head: all heads have the same ones, or each its own.
+    /// Returns the value of a channel of a head; the heads share one list, or each has its own.
     fn of(&self, head: usize, head_dim: usize, channel: usize) -> f32 {
         let len = match self {
             List::F32(list) => list.len(),
@@ -91,7 +91,7 @@ impl List {
         }
     }
 
-    /// The same for the crate.
+    /// Returns the list in the crate's form.
     pub fn given(&self) -> Weights<'_> {
         match self {
             List::F32(list) => list.into(),
@@ -104,26 +104,26 @@ impl List {
 /// A norm.
 #[derive(Clone, Debug)]
 pub struct Norm {
-    /// Which sums, and what is rounded.
+    /// Formula of the norm.
     pub formula: NormFormula,
-    /// What is added to the mean.
+    /// Number added to the mean.
     pub eps: f32,
-    /// What is multiplied with.
+    /// Weights, if the formula has them.
     pub weight: Option<List>,
-    /// What is added.
+    /// Biases, if the formula has them.
     pub bias: Option<List>,
-    /// What it is taken over.
+    /// Elements of one mean: a head or all heads of a token.
     pub reach: NormReach,
-    /// Where it stands.
+    /// Position of the norm in the chain.
     pub order: StageOrder,
-    /// How it sums.
+    /// Order and precision of the sum.
     pub sum: NormSum,
-    /// Sums that come from elsewhere, and their width.
+    /// Given sums, and their width.
     pub given: Option<(Vec<f32>, usize)>,
 }
 
 impl Norm {
-    /// Any norm of so many tokens and heads.
+    /// Returns any norm for a number of tokens and heads.
     pub fn any(source: &mut Source<'_>, tokens: usize, heads: usize, head_dim: usize) -> Self {
         const NAMED: [NormFormula; 7] = [
             NormFormula::LLAMA,
@@ -178,7 +178,7 @@ impl Norm {
         }
     }
 
-    /// The same for the crate.
+    /// Returns the norm in the crate's form.
     pub fn given(&self) -> rope_core::norm::Norm<'_> {
         let mut norm = rope_core::norm::Norm::new(self.formula, self.eps)
             .with_reach(self.reach)
@@ -196,7 +196,7 @@ impl Norm {
         norm
     }
 
-    /// The same with weights where the formula has none, or without where it has some; and the refusal.
+    /// Returns the norm with weights that the formula lacks, or without the weights that it needs; and the error.
     pub fn weights_amiss(&self, head_dim: usize) -> (rope_core::norm::Norm<'_>, rope_core::Error) {
         let mut norm = rope_core::norm::Norm::new(self.formula, self.eps).with_reach(self.reach);
         let error = match self.formula.weighted {
@@ -209,7 +209,7 @@ impl Norm {
         (norm, error)
     }
 
-    /// Norms the heads of a token, which is the so-many-th of all sequences, and says what the results are.
+    /// Norms the heads of a token, numbered over all sequences; returns the type of the results.
     pub fn apply(&self, kind: ElementKind, token: usize, heads: &mut [Vec<f32>]) -> ElementKind {
         let formula = self.formula;
         let other = |list: &Option<List>| list.as_ref().is_some_and(|list| list.kind() != kind);
@@ -262,7 +262,7 @@ impl Norm {
         if promotes { ElementKind::F32 } else { kind }
     }
 
-    /// The mean (0 unless it is taken off) and the mean square.
+    /// Returns the mean (0 unless the formula subtracts it) and the mean square.
     fn moments(&self, row: &[f32]) -> (f32, f32) {
         if !self.formula.centered {
             return (0.0, mean(self.sum, row, 0.0));
@@ -275,7 +275,7 @@ impl Norm {
     }
 }
 
-/// The mean of the squares of the differences to a center.
+/// Returns the mean of the squared differences from a center.
 fn mean(sum: NormSum, row: &[f32], center: f32) -> f32 {
     match sum {
         NormSum::PyTorch => sum_of_squares(row.iter().map(|&x| x - center)) / row.len() as f32,
@@ -286,18 +286,18 @@ fn mean(sum: NormSum, row: &[f32], center: f32) -> f32 {
     }
 }
 
-/// The sum of the squares of a row in PyTorch's order.
+/// Returns the sum of the squares of a row in PyTorch's order.
 pub fn sum_of_squares(row: impl Iterator<Item = f32>) -> f32 {
     let squares: Vec<f32> = row.map(|x| x * x).collect();
     pytorch_sum(&squares)
 }
 
-/// Exact products, eight sums side by side, one after the other at the end, and one rounding of the mean.
+/// Returns the mean of exact products: eight lanes in f64, added one after the other, and one rounding at the end.
 fn wide_mean(terms: impl Iterator<Item = f64>, len: usize) -> f32 {
     (wide_sum(terms) / len as f64) as f32
 }
 
-/// A sum in f64: term `i` to lane `i mod 8`, the lanes one after the other.
+/// Returns a sum in f64: term `i` goes to lane `i mod 8`, and the lanes are added one after the other.
 pub fn wide_sum(terms: impl Iterator<Item = f64>) -> f64 {
     let mut lanes = [0.0; 8];
     for (index, term) in terms.enumerate() {
@@ -306,8 +306,9 @@ pub fn wide_sum(terms: impl Iterator<Item = f64>) -> f64 {
     lanes.iter().fold(0.0, |sum, lane| sum + lane)
 }
 
-/// The order of `vectorized_inner_sum` of PyTorch's `SumKernel.cpp` with eight lanes: four vectors side by side, in a
-/// cascade of four levels; what is left of vectors; the four into one; what is left of numbers, then the lanes.
+/// Returns a sum in the order of `vectorized_inner_sum` of PyTorch's `SumKernel.cpp` with eight lanes: four vectors
+/// side by side in a cascade of four levels; the remaining vectors; the four vectors into one; the remaining numbers,
+/// then the lanes.
 fn pytorch_sum(terms: &[f32]) -> f32 {
     let vectors = terms.len() / 8;
     let blocks = vectors / 4;

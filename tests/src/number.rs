@@ -1,4 +1,4 @@
-//! The element types as bits, with conversions of their own, and the values that are hard to get right.
+//! The element types as bits, with conversions of their own, and their special values.
 
 use std::fmt::Debug;
 
@@ -9,25 +9,25 @@ use crate::Source;
 
 /// An element type as the harness sees it.
 pub trait Number: Element + Debug {
-    /// Its name in messages.
+    /// Name of the type in messages.
     const NAME: &'static str;
 
-    /// Bits of the values that are hard to get right.
+    /// Bits of the special values.
     const SPECIAL: &'static [u32];
 
-    /// The bits.
+    /// Returns the bits.
     fn bits(self) -> u32;
 
-    /// The value of the low bits.
+    /// Returns the value of the low bits.
     fn from_bits(bits: u32) -> Self;
 
-    /// Exactly.
+    /// Converts to f32 exactly.
     fn to_f32(self) -> f32;
 
-    /// Rounded to nearest, ties to even.
+    /// Rounds an f32 to nearest, ties to even.
     fn from_f32(x: f32) -> Self;
 
-    /// Whether it is not a number.
+    /// Returns true for a NaN.
     fn is_nan(self) -> bool {
         self.to_f32().is_nan()
     }
@@ -133,23 +133,23 @@ impl Number for bf16 {
     }
 }
 
-/// What the values of a tensor are like.
+/// The distribution of a tensor's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Temper {
-    /// Between -4 and 4, every bit of the significand at random.
+    /// Between -4 and 4, with every bit of the significand at random.
     Ordinary,
-    /// The same, one in eight special.
+    /// Ordinary values, one in eight replaced by a special value.
     Spiked,
-    /// Of any magnitude that is finite.
+    /// Any finite magnitude.
     Wide,
-    /// Any bits at all.
+    /// Any bits.
     Wild,
-    /// f32 that lie in the middle between two bf16 or two f16.
+    /// f32 values midway between two bf16 or two f16 values.
     Ties,
 }
 
 impl Temper {
-    /// All of them.
+    /// All tempers.
     pub const ALL: [Temper; 5] = [
         Temper::Ordinary,
         Temper::Spiked,
@@ -158,7 +158,7 @@ impl Temper {
         Temper::Ties,
     ];
 
-    /// A value.
+    /// Returns a value of this temper.
     pub fn value<E: Number>(self, source: &mut Source<'_>) -> E {
         match self {
             Temper::Spiked if source.once_in(8) => special(source),
@@ -186,18 +186,18 @@ impl Temper {
     }
 }
 
-/// One of the hard values.
+/// Returns one of the special values.
 pub fn special<E: Number>(source: &mut Source<'_>) -> E {
     E::from_bits(source.one_of(E::SPECIAL))
 }
 
-/// Values of one temper, which is the source's choice.
+/// Returns values of one temper, chosen by the source.
 pub fn values<E: Number>(source: &mut Source<'_>, len: usize) -> Vec<E> {
     let temper = source.one_of(&Temper::ALL);
     (0..len).map(|_| temper.value(source)).collect()
 }
 
-/// Any bits: what a buffer holds before it is written.
+/// Returns any bits, the contents of a buffer before it is written.
 pub fn paint<E: Number>(source: &mut Source<'_>, len: usize) -> Vec<E> {
     (0..len).map(|_| E::from_bits(source.word())).collect()
 }

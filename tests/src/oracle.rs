@@ -1,27 +1,27 @@
-//! What must come out, written per element from the definition. Shares no code with the kernels.
+//! The results of a rotation, element by element from the definition. Shares no code with the kernels.
 
 use rope_core::{Backend, Direction, Error, Pairing, Rope};
 
 use crate::{Angles, Number, View, bounds};
 
-/// Which rotation.
+/// A rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rotation {
-    /// Which channels of the source are a pair.
+    /// Pairing of the input.
     pub input: Pairing,
-    /// Where they go.
+    /// Pairing of the output.
     pub output: Pairing,
-    /// Which way.
+    /// Direction of the rotation.
     pub direction: Direction,
 }
 
 impl Rotation {
-    /// All that keep the pairing: the ones that work in place.
+    /// Returns all rotations that keep the pairing and work in place.
     pub fn in_place() -> impl Iterator<Item = Rotation> {
         Rotation::all().filter(|rotation| rotation.input == rotation.output)
     }
 
-    /// All.
+    /// Returns all rotations.
     pub fn all() -> impl Iterator<Item = Rotation> {
         Pairing::ALL.into_iter().flat_map(|input| {
             Pairing::ALL.into_iter().flat_map(move |output| {
@@ -34,7 +34,7 @@ impl Rotation {
         })
     }
 
-    /// Forward, the pairing kept.
+    /// Returns the forward rotation that keeps the pairing.
     pub fn forward(pairing: Pairing) -> Rotation {
         Rotation {
             input: pairing,
@@ -43,7 +43,7 @@ impl Rotation {
         }
     }
 
-    /// The same, or its transpose where the rows have no inverse.
+    /// Returns this rotation, or its transpose if it is an inverse and the rows have none.
     pub fn allowed(self, angles: &Angles) -> Rotation {
         let direction = match refusal(self.direction, angles, [1; 4]) {
             Some(_) => Direction::Transpose,
@@ -52,7 +52,7 @@ impl Rotation {
         Rotation { direction, ..self }
     }
 
-    /// Its plan on a backend.
+    /// Returns the plan of the rotation on a backend.
     ///
     /// # Panics
     ///
@@ -66,18 +66,18 @@ impl Rotation {
     }
 }
 
-/// What a buffer must hold after a rotation.
+/// The elements that a buffer must hold after a rotation.
 #[derive(Clone, Debug)]
 pub struct Expected<O> {
-    /// Every element, the ones around the tensor included.
+    /// Every element of the buffer, in the tensor and around it.
     pub values: Vec<O>,
-    /// Which of them come from arithmetic or a conversion, so that a NaN may be any NaN. The others are bits that
-    /// were copied, or left alone.
+    /// True for each element that comes from arithmetic or a conversion, whose NaN may be any NaN. All other elements
+    /// were copied or left unchanged.
     pub computed: Vec<bool>,
 }
 
-/// What a rotation of a tensor of this shape is refused for: an inverse is not there where a pair has another magnitude
-/// than the attention factor, or none.
+/// Returns the error of a rotation of a tensor of this shape, if it must be refused. Rows have no inverse if a pair's
+/// magnitude differs from the attention factor, or if a pair has none.
 pub fn refusal(direction: Direction, angles: &Angles, shape: [usize; 4]) -> Option<Error> {
     if direction != Direction::Inverse || shape.contains(&0) {
         return None;
@@ -105,19 +105,19 @@ pub fn refusal(direction: Direction, angles: &Angles, shape: [usize; 4]) -> Opti
     None
 }
 
-/// Demands that a call was refused if it had to be.
+/// Asserts that a call was refused if, and only if, it had to be.
 ///
 /// # Panics
 ///
-/// If it was not, or was and should not have been.
+/// If the result differs from the expected refusal.
 #[track_caller]
 pub fn answered(result: Result<(), Error>, refusal: Option<Error>) {
-    // As text, in which a NaN is as good as another.
+    // Compared as text, in which all NaNs are equal.
     assert_eq!(format!("{:?}", result.err()), format!("{refusal:?}"));
 }
 
-/// What `y`, painted as it is, must hold when `x` has been rotated into it, or was refused to be. In place they are the
-/// same.
+/// Returns the elements that `y`, painted before, must hold after the rotation of `x`, or after its refusal. In place
+/// `x` and `y` are the same.
 pub fn rotated<I: Number, O: Number>(
     rotation: Rotation,
     angles: &Angles,
@@ -131,7 +131,7 @@ pub fn rotated<I: Number, O: Number>(
     };
     let [batch, tokens, _, head_dim] = from.shape;
     let pairs = angles.pairs;
-    // Either one row per token, for all sequences, or one per token of each.
+    // Either one row per token, shared by all sequences, or one per token of each sequence.
     let rows_of_a_sequence = if angles.rows == tokens { 0 } else { tokens };
     assert!(angles.rows == tokens || angles.rows == batch * tokens);
     if refusal(rotation.direction, angles, from.shape).is_some() {
@@ -168,12 +168,12 @@ pub fn rotated<I: Number, O: Number>(
     expected
 }
 
-/// The definition. Every operation is an f32, rounded by itself.
+/// Rotates a pair by the definition. Every operation is rounded to f32.
 pub fn rotate(x: f32, y: f32, cos: f32, sin: f32) -> (f32, f32) {
     (x * cos - y * sin, x * sin + y * cos)
 }
 
-/// cos and sin of a pair, as the direction makes use of them.
+/// Returns cos and sin of a pair as the direction uses them.
 pub(crate) fn directed(
     direction: Direction,
     angles: &Angles,

@@ -1,9 +1,9 @@
-//! Codes of 8 bits, one number at a time, from their definitions: OCP FP8, integers; and ggml's blocks.
+//! 8-bit codes from their definitions, one number at a time: OCP FP8, integers, and ggml's blocks.
 
 use half::f16;
 use rope_core::cache::{BlockFormat, QuantFormat};
 
-/// What a number is multiplied with, or divided by, before it is rounded to a code.
+/// The factor or divisor of a number before it is rounded to a code.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Factor {
     /// `x / s`
@@ -12,15 +12,15 @@ pub enum Factor {
     Multiply(f32),
 }
 
-/// A format of floating-point numbers of 8 bits.
+/// A format of 8-bit floating-point numbers.
 struct Float {
-    /// Bits of the significand behind the point.
+    /// Fraction bits of the significand.
     fraction: u32,
     /// Exponent of the least normal number.
     least: i32,
-    /// The code of the largest finite number.
+    /// Code of the largest finite number.
     largest: u8,
-    /// The code that what is larger becomes.
+    /// Code of larger numbers.
     beyond: u8,
 }
 
@@ -42,7 +42,7 @@ fn float(code: QuantFormat) -> Option<Float> {
     })
 }
 
-/// The largest magnitude that a code has, which a scale is made for.
+/// Returns the largest magnitude of a code; a made scale maps to it.
 pub fn largest(code: QuantFormat) -> f32 {
     match float(code) {
         Some(format) => decode(code, format.largest),
@@ -50,11 +50,11 @@ pub fn largest(code: QuantFormat) -> f32 {
     }
 }
 
-/// The code of a number that has been scaled.
+/// Returns the code of a scaled number.
 ///
 /// # Panics
 ///
-/// If the code is unknown.
+/// If the format is unknown.
 pub fn encode(code: QuantFormat, x: f32) -> u8 {
     let integer = |rounded: f32| {
         if rounded.is_nan() {
@@ -65,7 +65,7 @@ pub fn encode(code: QuantFormat, x: f32) -> u8 {
     };
     match code {
         QuantFormat::Int8Even => integer(x.round_ties_even()),
-        // The sum is rounded to f32, so that 0.49999997 becomes 1.
+        // The sum is rounded to f32: 0.49999997 becomes 1.
         QuantFormat::Int8RoundAway => integer((x + 0.5_f32.copysign(x)).trunc()),
         _ => {
             let format = float(code).expect("a code of the harness");
@@ -79,10 +79,10 @@ fn magnitude(format: &Float, x: f64) -> u8 {
     if x.is_nan() {
         return NAN;
     }
-    // The exponent of the f64, which every f32 but 0 has as a normal number.
+    // Exponent of the f64, in which every f32 but 0 is normal.
     let exponent = (x.to_bits() >> 52) as i32 - 1023;
     let exponent = exponent.clamp(format.least, 127);
-    // Steps of the last place at that exponent, exact but for the rounding; a carry gives the next exponent.
+    // Steps of the last place at that exponent, exact before the rounding; a carry moves to the next exponent.
     let steps = (x * 2f64.powi(format.fraction as i32 - exponent)).round_ties_even();
     let code = steps + f64::from((exponent - format.least) << format.fraction);
     if code > f64::from(format.largest) {
@@ -92,7 +92,7 @@ fn magnitude(format: &Float, x: f64) -> u8 {
     }
 }
 
-/// The number of a code.
+/// Returns the number of a code.
 pub fn decode(code: QuantFormat, bits: u8) -> f32 {
     let Some(format) = float(code) else {
         return f32::from(bits as i8);
@@ -113,12 +113,12 @@ pub fn decode(code: QuantFormat, bits: u8) -> f32 {
     if bits & 0x80 == 0 { value } else { -value }
 }
 
-/// Whether two codes are one number, or each a NaN: what the sign of a computed NaN is depends on the machine.
+/// Returns true if two codes are one number or both NaN; the sign of a computed NaN depends on the machine.
 pub fn same(code: QuantFormat, a: u8, b: u8) -> bool {
     a == b || float(code).is_some() && decode(code, a).is_nan() && decode(code, b).is_nan()
 }
 
-/// The codes of a head.
+/// Returns the codes of a head.
 pub fn encode_head(code: QuantFormat, factor: Factor, values: &[f32]) -> Vec<u8> {
     let scaled = |x: &f32| match factor {
         Factor::Divide(scale) => x / scale,
@@ -127,14 +127,14 @@ pub fn encode_head(code: QuantFormat, factor: Factor, values: &[f32]) -> Vec<u8>
     values.iter().map(|x| encode(code, scaled(x))).collect()
 }
 
-/// The scale that is made for a head: its largest magnitude gets the largest code. NaNs are left out.
+/// Returns the scale made for a head: its largest magnitude, without NaNs, maps to the largest code.
 pub fn made(code: QuantFormat, least: f32, values: &[f32]) -> f32 {
     let magnitudes = values.iter().map(|x| x.abs()).filter(|x| !x.is_nan());
     (magnitudes.fold(0.0, f32::max) / largest(code)).max(least)
 }
 
-/// A block of ggml's Q8_0, by `quantize_row_q8_0_ref`. What C leaves open: a NaN becomes 0, and what is beyond the
-/// integers the nearest of them.
+/// Returns a block of ggml's Q8_0 by `quantize_row_q8_0_ref`. Where C leaves the result open, a NaN becomes 0 and
+/// numbers beyond the integers become the nearest one.
 pub fn encode_q8_0(values: &[f32; 32]) -> [u8; 34] {
     let magnitudes = values.iter().map(|x| x.abs()).filter(|x| !x.is_nan());
     let scale = magnitudes.fold(0.0, f32::max) / 127.0;
@@ -143,19 +143,19 @@ pub fn encode_q8_0(values: &[f32; 32]) -> [u8; 34] {
     let (head, codes) = block.split_at_mut(2);
     head.copy_from_slice(&f16::from_f32(scale).to_le_bytes());
     for (code, x) in codes.iter_mut().zip(values) {
-        // `round` takes halves away from zero; `as` saturates and makes 0 of a NaN.
+        // `round` rounds halves away from zero; `as` saturates and turns a NaN into 0.
         *code = (x * reciprocal).round() as i8 as u8;
     }
     block
 }
 
-/// The numbers of such a block.
+/// Returns the numbers of a Q8_0 block.
 pub fn decode_q8_0(block: &[u8; 34]) -> [f32; 32] {
     let scale = f16::from_le_bytes([block[0], block[1]]).to_f32();
     std::array::from_fn(|index| f32::from(block[2 + index] as i8) * scale)
 }
 
-/// A block of one of ggml's formats.
+/// Returns a block of one of ggml's formats.
 ///
 /// # Panics
 ///
@@ -172,7 +172,7 @@ pub fn encode_block(format: &BlockFormat, values: &[f32; 32]) -> Vec<u8> {
     }
 }
 
-/// The numbers of a block.
+/// Returns the numbers of a block.
 ///
 /// # Panics
 ///
@@ -202,17 +202,17 @@ pub fn decode_block(format: &BlockFormat, block: &[u8]) -> Vec<f32> {
     }
 }
 
-/// The values of the codes of IQ4_NL.
+/// The values of IQ4_NL codes.
 const IQ4_NL: [i8; 16] = [
     -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113,
 ];
 
-/// f16 numbers and codes as bytes: fifth bits, then halves of bytes.
+/// Returns f16 numbers and codes as bytes: the fifth bits, then the half bytes.
 fn block(numbers: &[f32], codes: &[u8], fifth: bool) -> Vec<u8> {
     let mut bytes: Vec<u8> = numbers
         .iter()
         .flat_map(|number| match number.is_nan() {
-            // x86's own NaN.
+            // x86's default NaN.
             true => 0xfe00_u16.to_le_bytes(),
             false => f16::from_f32(*number).to_le_bytes(),
         })
@@ -228,7 +228,7 @@ fn block(numbers: &[f32], codes: &[u8], fifth: bool) -> Vec<u8> {
     bytes
 }
 
-/// A number without its fraction; 0 where C does not define that.
+/// Returns a number without its fraction; 0 where C leaves the result undefined.
 fn whole(x: f32) -> u8 {
     if (0.0..256.0).contains(&x) {
         x as u8

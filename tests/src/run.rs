@@ -63,7 +63,7 @@ pub fn into<I: Number, O: Number>(
     });
 }
 
-/// What is being done, for the message.
+/// The current operation, for the message.
 struct Doing<'a> {
     backend: Backend,
     elements: (&'static str, Option<&'static str>),

@@ -1,4 +1,4 @@
-//! What a run's random choices depend on: a seed, and how many are made.
+//! The seed and the number of a run's random choices.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -22,8 +22,8 @@ pub fn seed() -> u64 {
     })
 }
 
-/// How often a body makes random choices: `times`, or as many fewer as `ROPE_FEWER` says. An emulator takes 25 times as
-/// long, and its choices are the first of those that this machine makes with the same seed.
+/// The number of random choices of a body: `times`, or as many fewer as `ROPE_FEWER` says. An emulator takes 25 times
+/// as long, and its choices are the first of those that this machine makes with the same seed.
 ///
 /// # Panics
 ///

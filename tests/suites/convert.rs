@@ -67,7 +67,8 @@ impl<I: Number> Head<I> {
         y[self.first..].iter().step_by(self.step)
     }
 
-    /// Whether these bits are where the values are, without a branch or a step that would be one value at a time.
+    /// Returns `true` if these bits are where the values are, without a branch or a step that would be one value at a
+    /// time.
     fn has_bits<O: Number>(&self, y: &[O], expected: &[O]) -> bool {
         if self.step == 1 {
             let bytes = cast_slice::<O, u8>;

@@ -387,7 +387,7 @@ fn parts_have_the_types_that_their_class_gives_them() {
         r#"{{"model_type": "ministral3", {shape}, "text_config": {{"model_type": "ministral3", "head_dim": 32}}}}"#
     ));
     assert_eq!(ministral.rotation().map(|own| own.head_dim()), Ok(128));
-    // The keys of the original Kimi-K2.5 are not those of its class.
+    // The original Kimi-K2.5 has other keys than its class.
     let vision = r#"{"model_type": "kimi_k25", "vision_config": {"model_type": "", "hidden_size": 1152,
         "num_attention_heads": 16, "vt_hidden_size": 512, "vt_num_attention_heads": 8}}"#;
     let vision = read(vision).with_part("vision_config");

@@ -1342,7 +1342,7 @@ fn memory_of_caches() {
     refused(short, error, &["96", "95"]);
     let short = CacheMut::quantized(&mut bytes[..95], layout(), code, divide, &mut []);
     refused(short, error, &["96", "95"]);
-    // With the scales of its heads behind their codes.
+    // With scales after the codes of each head.
     let long = CacheLayout::nhd([2, 3, 2, 12])
         .and_then(|layout| layout.channels(0..8))
         .expect("a small cache");

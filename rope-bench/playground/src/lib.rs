@@ -1,4 +1,5 @@
-//! What the playground of rope-bench's report computes. Numbers in, a number out: no memory is shared with the page.
+//! The computations of the playground in rope-bench's report. Numbers in, a number out: no memory is shared with the
+//! page.
 //!
 //! `rotary_dim` is even and at most [`MOST`]; a parameter that rope-core refuses gives NaN.
 #![no_std]
@@ -10,16 +11,16 @@ use rope_core::{Error, Frequencies, FrequencyChunk, Pairing, Rope, Scaling, Tens
 /// The most channels of a head.
 const MOST: usize = 256;
 
-/// The distances of [`fill_scores`]: from 0 to one less.
+/// The number of distances of [`fill_scores`], from 0.
 const DISTANCES: usize = 2080;
 
-/// Tokens that rotate in one call.
+/// Tokens per rotation.
 const TOKENS: usize = 32;
 
-/// What [`fill_scores`] leaves for [`score_at`], as bits. In safe code atomics are the memory that outlives a call.
+/// The results of [`fill_scores`] for [`score_at`], as bits. In safe code, atomics are memory that outlives a call.
 static SCORES: [AtomicU64; DISTANCES] = [const { AtomicU64::new(0) }; DISTANCES];
 
-/// What is asked of the frequencies of a model.
+/// Calls a function with the frequencies of a model.
 fn with<T>(
     rotary_dim: u32,
     base: f64,
@@ -31,7 +32,7 @@ fn with<T>(
     ask(&frequencies)
 }
 
-/// One value of the row of a position: its cosines, then its sines.
+/// Returns one value of the row of a position: its cosines, then its sines.
 fn row(rotary_dim: u32, base: f64, position: i32, index: usize) -> f32 {
     let mut storage = [0.0; MOST];
     let value = with(rotary_dim, base, |frequencies| {
@@ -43,19 +44,19 @@ fn row(rotary_dim: u32, base: f64, position: i32, index: usize) -> f32 {
     }
 }
 
-/// The cosine of a pair's angle at a position.
+/// Returns the cosine of a pair's angle at a position.
 #[unsafe(no_mangle)]
 pub extern "C" fn cosine(rotary_dim: u32, base: f64, position: i32, pair: u32) -> f32 {
     row(rotary_dim, base, position, pair as usize)
 }
 
-/// The sine of a pair's angle at a position.
+/// Returns the sine of a pair's angle at a position.
 #[unsafe(no_mangle)]
 pub extern "C" fn sine(rotary_dim: u32, base: f64, position: i32, pair: u32) -> f32 {
     row(rotary_dim, base, position, (rotary_dim / 2 + pair) as usize)
 }
 
-/// The angle between one position and the next, in radians.
+/// Returns the angle between one position and the next, in radians.
 #[unsafe(no_mangle)]
 pub extern "C" fn inverse_frequency(rotary_dim: u32, base: f64, pair: u32) -> f64 {
     let value = with(rotary_dim, base, |frequencies| {
@@ -67,19 +68,19 @@ pub extern "C" fn inverse_frequency(rotary_dim: u32, base: f64, pair: u32) -> f6
     value.unwrap_or(f64::NAN)
 }
 
-/// The attention score of q at position `m` and k at position `n`: their product, over the number of channels.
+/// Returns the attention score of q at position `m` and k at position `n`: their product over the number of channels.
 ///
-/// With seed 0 all channels of q and k are 1; with another q and k are the random vectors of that seed, the same for
-/// all positions.
+/// With seed 0 all channels of q and k are 1. With another seed q and k are its random vectors, the same for all
+/// positions.
 #[unsafe(no_mangle)]
 pub extern "C" fn score(rotary_dim: u32, base: f64, m: i32, n: i32, seed: u32) -> f64 {
     rotated_score(rotary_dim, base, m, n, seed).unwrap_or(f64::NAN)
 }
 
-/// Computes [`score`] for every distance below the number that it returns, which is 0 if rope-core refuses a parameter:
-/// q at that distance from k at position 0 or, `backwards`, k from q.
+/// Computes [`score`] for every distance below the returned number, which is 0 if rope-core refuses a parameter: q at
+/// that distance from k at position 0 or, `backwards`, k from q.
 ///
-/// The frequencies are made once and tokens rotate together: in Node 3.5 ms, where as many calls of [`score`] take 350.
+/// Makes the frequencies once and rotates tokens together: 3.5 ms in Node, where as many calls of [`score`] take 350.
 #[unsafe(no_mangle)]
 pub extern "C" fn fill_scores(rotary_dim: u32, base: f64, seed: u32, backwards: bool) -> u32 {
     match rotated_scores(rotary_dim as usize, base, seed, backwards) {
@@ -88,7 +89,7 @@ pub extern "C" fn fill_scores(rotary_dim: u32, base: f64, seed: u32, backwards: 
     }
 }
 
-/// The score at a distance, of the last [`fill_scores`]; 0 before the first.
+/// Returns the score at a distance, from the last [`fill_scores`]; 0 before the first.
 #[unsafe(no_mangle)]
 pub extern "C" fn score_at(distance: u32) -> f64 {
     let score = SCORES.get(distance as usize);
@@ -97,7 +98,7 @@ pub extern "C" fn score_at(distance: u32) -> f64 {
     })
 }
 
-/// The score of the same q and k without a rotation.
+/// Returns the score of the same q and k without a rotation.
 #[unsafe(no_mangle)]
 pub extern "C" fn score_without(rotary_dim: u32, seed: u32) -> f64 {
     let (q, k) = vectors(seed);
@@ -119,7 +120,7 @@ fn rotated_score(rotary_dim: u32, base: f64, m: i32, n: i32, seed: u32) -> Resul
 
 fn rotated_scores(channels: usize, base: f64, seed: u32, backwards: bool) -> Result<(), Error> {
     let (q, k) = vectors(seed);
-    // A rotation by no angle leaves a vector as it is.
+    // A rotation by a zero angle keeps a vector.
     let (moved, fixed) = if backwards { (k, q) } else { (q, k) };
     let mut storage = [0.0; MOST * TOKENS];
     with(channels as u32, base, |frequencies| {
@@ -160,7 +161,7 @@ fn scaled_product(q: &[f32], k: &[f32]) -> f64 {
     product / q.len() as f64
 }
 
-/// q and k: ones, or uniform between -1 and 1, k leaning towards q so that there is something to attend to.
+/// Returns q and k: ones, or uniform between -1 and 1, with k leaning towards q for a visible score.
 fn vectors(seed: u32) -> ([f32; MOST], [f32; MOST]) {
     if seed == 0 {
         return ([1.0; MOST], [1.0; MOST]);

@@ -1,4 +1,4 @@
-"""RoPE in PyTorch: as transformers writes it, eager and compiled, and by rope-torch."""
+"""RoPE in PyTorch: as transformers writes it, eager and compiled, as vLLM writes it, compiled, and by rope-torch."""
 
 import sys
 
@@ -21,6 +21,15 @@ def apply_rotary_pos_emb(tensors, cos, sin):
     return [x * cos + rotate_half(x) * sin for x in tensors]
 
 
+def forward_static(tensors, cos, sin):
+    """vLLM's ApplyRotaryEmb, of any number of tensors; cos and sin have each value once."""
+    results = []
+    for x in tensors:
+        x1, x2 = torch.chunk(x, 2, dim=-1)
+        results.append(torch.cat((x1 * cos - x2 * sin, x2 * cos + x1 * sin), dim=-1))
+    return results
+
+
 def prepare(request, arrays):
     torch.set_num_threads(request["threads"])
     dtype = DTYPES[request["element"]]
@@ -39,10 +48,12 @@ def prepare(request, arrays):
         else:
             call = lambda: [rope_kernels.rotate(tensors[0], cos, sin, **how)]
     else:
-        doubled = torch.cat((angles, angles), dim=-1).unsqueeze(2 if request["layout"] == "bshd" else 1)
-        cos, sin = doubled.cos().to(dtype), doubled.sin().to(dtype)
-        rotate = apply_rotary_pos_emb
-        if formulation == "pytorch/compile":
+        of_vllm = formulation == "pytorch/vllm-compile"
+        given = angles if of_vllm else torch.cat((angles, angles), dim=-1)
+        given = given.unsqueeze(2 if request["layout"] == "bshd" else 1)
+        cos, sin = given.cos().to(dtype), given.sin().to(dtype)
+        rotate = forward_static if of_vllm else apply_rotary_pos_emb
+        if formulation != "pytorch/eager":
             rotate = torch.compile(rotate, fullgraph=True, dynamic=False)
             rotate(tensors, cos, sin)
         call = lambda: rotate(tensors, cos, sin)

@@ -1,7 +1,7 @@
-//! The ways to cos and sin, each as its users compute it.
+//! The methods for cos and sin, each as its users compute it.
 //!
-//! cos and sin themselves are those of the platform's libm, where the original has its own (PyTorch's SLEEF, for one):
-//! a unit in the last place, 6e-8, that all the errors which matter here are far above.
+//! cos and sin themselves are those of the platform's libm, even if the original has its own (PyTorch's SLEEF, for
+//! one). This differs by a unit in the last place, 6e-8, far below all relevant errors.
 
 use anyhow::Result;
 use half::bf16;
@@ -9,10 +9,10 @@ use rope_core::{Frequencies, Scaling};
 
 use super::{LLAMA3, RecordedModel};
 
-/// Makes (cos, sin) of every pair at a position.
+/// Computes (cos, sin) of every pair at a position.
 pub type MakeRow = Box<dyn Fn(u32, &mut [(f32, f32)]) + Send + Sync>;
 
-/// A way to cos and sin.
+/// A method for cos and sin.
 #[derive(Clone, Copy, Debug)]
 pub struct Method {
     pub name: &'static str,
@@ -21,7 +21,7 @@ pub struct Method {
     pub prepare: fn(&RecordedModel) -> Result<MakeRow>,
 }
 
-/// All of them, ours first.
+/// All methods, ours first.
 pub const METHODS: &[Method] = &[
     Method {
         name: "rope-core",
@@ -55,7 +55,7 @@ pub const METHODS: &[Method] = &[
     },
 ];
 
-/// What this is all about.
+/// The method of rope-core.
 fn rope_core_rows(model: &RecordedModel) -> Result<MakeRow> {
     let frequencies = Frequencies::new(model.rotary_dim, model.base, &model.scaling)?;
     Ok(Box::new(move |position, row| {
@@ -67,13 +67,13 @@ fn rope_core_rows(model: &RecordedModel) -> Result<MakeRow> {
                     *to = (*cos, *sin);
                 }
             }
-            // Found out by whoever compares.
+            // The comparison detects the NaN.
             None => row.fill((f32::NAN, f32::NAN)),
         }
     }))
 }
 
-/// `freqs = inv_freq @ position_ids.float()`, then `freqs.cos()` and `freqs.sin()`.
+/// Computes `freqs = inv_freq @ position_ids.float()`, then `freqs.cos()` and `freqs.sin()`.
 fn f32_angle(model: &RecordedModel) -> Result<MakeRow> {
     let inverse = model.inverse_of_torch()?;
     Ok(Box::new(move |position, row| {
@@ -85,8 +85,8 @@ fn f32_angle(model: &RecordedModel) -> Result<MakeRow> {
     }))
 }
 
-/// `theta_scale = powf(freq_base, -2.0f / n_dims)`; each angle is the one before times that, divided by the pair's
-/// `freq_factors` where the model has them.
+/// Computes `theta_scale = powf(freq_base, -2.0f / n_dims)`; each angle is the previous one times that, divided by the
+/// pair's `freq_factors` if the model has them.
 fn iterated_multiply(model: &RecordedModel) -> Result<MakeRow> {
     let theta_scale = (model.base as f32).powf(-2.0 / model.rotary_dim as f32);
     let factors = freq_factors(model);
@@ -100,12 +100,13 @@ fn iterated_multiply(model: &RecordedModel) -> Result<MakeRow> {
     }))
 }
 
-/// The factor, the low and the high frequency's factor, and the original context of a model that has Llama 3's scaling.
+/// Returns the factor, the low and the high frequency's factor, and the original context of a model with Llama 3's
+/// scaling.
 fn llama3(model: &RecordedModel) -> Option<[f64; 4]> {
     matches!(model.scaling, Scaling::Llama3 { .. }).then_some(LLAMA3)
 }
 
-/// As llama.cpp's convert_hf_to_gguf.py computes them, in f32, for the tensor `rope_freqs.weight`; 1 without scaling.
+/// Computes the tensor `rope_freqs.weight` as llama.cpp's convert_hf_to_gguf.py does, in f32; 1 without scaling.
 fn freq_factors(model: &RecordedModel) -> Vec<f32> {
     let dim = model.rotary_dim as f32;
     let factor = |pair: usize| {
@@ -127,7 +128,8 @@ fn freq_factors(model: &RecordedModel) -> Vec<f32> {
     (0..model.pairs()).map(factor).collect()
 }
 
-/// `Tensor::arange(..).to_dtype(bf16)` times `inv_freq.to_dtype(bf16)`, then `.cos()` and `.sin()` of the bf16.
+/// Computes `Tensor::arange(..).to_dtype(bf16)` times `inv_freq.to_dtype(bf16)`, then `.cos()` and `.sin()` of the
+/// bf16.
 fn bf16_angle(model: &RecordedModel) -> Result<MakeRow> {
     let round = |x: f32| bf16::from_f32(x).to_f32();
     let inverse: Vec<f32> = model.inverse_of_torch()?.into_iter().map(round).collect();
@@ -140,7 +142,7 @@ fn bf16_angle(model: &RecordedModel) -> Result<MakeRow> {
     }))
 }
 
-/// Everything in f64 but the result.
+/// Computes everything in f64 except the result.
 fn f64_angle(model: &RecordedModel) -> Result<MakeRow> {
     let dim = model.rotary_dim as f64;
     let frequency = |pair: usize| {
@@ -157,7 +159,7 @@ fn f64_angle(model: &RecordedModel) -> Result<MakeRow> {
     }))
 }
 
-/// Hugging Face's `_compute_llama3_parameters`, in f64.
+/// Computes Hugging Face's `_compute_llama3_parameters`, in f64.
 fn scale([factor, low, high, context]: [f64; 4], frequency: f64) -> f64 {
     let wavelength = std::f64::consts::TAU / frequency;
     if wavelength < context / high {

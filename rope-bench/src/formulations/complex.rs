@@ -1,7 +1,7 @@
 //! Complex numbers: a pair is a number, a rotation is a product.
 //!
-//! Llama's reference code: `view_as_complex(x.float().reshape(*, -1, 2)) * polar(ones, outer(t, freqs))`, and the
-//! result viewed as real again. The paper's own derivation (eq. 12) is this formulation.
+//! Llama's reference code: `view_as_complex(x.float().reshape(*, -1, 2)) * polar(ones, outer(t, freqs))`, with the
+//! result viewed as real again. It is also the paper's own derivation (eq. 12).
 
 use std::hint::black_box;
 
@@ -13,7 +13,7 @@ use super::literature::{Literature, by_heads};
 use super::{Runner, angles_f32};
 use crate::workloads::Workload;
 
-/// With a result of its own, as published.
+/// Into a new result, as published.
 pub const COMPLEX: Literature = Literature {
     name: "complex",
     summary: "pairs viewed as complex numbers, times polar(1, angle)",
@@ -33,7 +33,7 @@ pub const COMPLEX: Literature = Literature {
     },
 };
 
-/// Where it is, as `x *= freqs_cis` would.
+/// In place, as `x *= freqs_cis` would.
 pub const IN_PLACE: Literature = Literature {
     name: "complex/in-place",
     summary: "pairs viewed as complex numbers, multiplied in place",
@@ -46,7 +46,7 @@ pub const IN_PLACE: Literature = Literature {
     ..COMPLEX
 };
 
-/// `freqs_cis`.
+/// Returns `freqs_cis`.
 fn table(workload: &Workload) -> Vec<Complex32> {
     angles_f32(workload, workload.positions())
         .map(|angle| Complex32::from_polar(1.0, angle))

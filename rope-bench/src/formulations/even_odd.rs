@@ -1,11 +1,11 @@
-//! Even and odd: elementwise products of the even channels and the odd ones, each taken with a stride of two.
+//! Even and odd: elementwise products of the even and of the odd channels, each read with a stride of two.
 //!
 //! ```text
 //! y[0::2] = x[0::2] cos - x[1::2] sin
 //! y[1::2] = x[0::2] sin + x[1::2] cos
 //! ```
 //!
-//! torchtune and RoFormer's own code are of this form (they stack the two results, which is the strided write).
+//! torchtune and RoFormer's own code have this form (they stack the two results, which is the strided write).
 
 use rope_core::Pairing;
 

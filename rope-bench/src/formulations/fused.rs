@@ -1,5 +1,5 @@
-//! rope-core, on each backend: one pass in place, cos and sin in registers while the heads of a token pass; and the
-//! same after a norm of Q and of K, each with weights of its own, as in Qwen3 and Gemma 3.
+//! rope-core on each backend: one pass in place, with cos and sin in registers during all heads of a token; and the
+//! same after norms of Q and K, each with separate weights, as in Qwen3 and Gemma 3.
 
 use std::hint::black_box;
 
@@ -178,7 +178,7 @@ impl<E: Float> Runner for Prepared<E> {
             (Way::OnTheFly, None) => repeat(times, q, |q| {
                 rope.rotate(*q, &self.frequencies.at(positions))
             }),
-            // Q and K share the rows that are made.
+            // Q and K share the rows of the call.
             (Way::OnTheFly, Some(k)) => repeat(times, (q, k), |(q, k)| {
                 let rows = self.frequencies.rows_in(positions, storage)?;
                 rope.rotate_qk(q, k, &rows)
@@ -204,7 +204,7 @@ impl<E: Float> Runner for Prepared<E> {
     }
 }
 
-/// Calls `rotate` some times.
+/// Calls `rotate` `times` times.
 fn repeat<T>(
     times: usize,
     mut tensors: T,

@@ -1,17 +1,17 @@
-//! rope-core's arithmetic in C: a loop of intrinsics, by hand, for each instruction set, element and pairing. How far
-//! rope-core is from them is what one text for all kernels costs.
+//! rope-core's arithmetic in C: a handwritten loop of intrinsics for each instruction set, element and pairing. The
+//! distance of rope-core from them is the cost of one text for all kernels.
 //!
 //! The feature `intrinsics` builds `intrinsics.c` with the machine's C compiler, gcc or clang, optimized in every
-//! profile. `intrinsics/avx512bf16`, `intrinsics/avx512` and `intrinsics/avx2` use what rope-core's backends of these
-//! names use (the first one VBMI besides, which every such CPU has), `intrinsics/neon` that of 64-bit ARM; each is
-//! offered where the CPU has it. Rows are made beforehand, by rope-core. The results are rope-core's to the bit, which
-//! a test compares.
+//! profile. `intrinsics/avx512bf16`, `intrinsics/avx512` and `intrinsics/avx2` use the instructions of rope-core's
+//! backends of these names (the first one also VBMI, which every such CPU has), and `intrinsics/neon` those of 64-bit
+//! ARM. Each is available if the CPU supports it. rope-core makes the rows in advance. The results equal rope-core's to
+//! the bit, as a test checks.
 //!
 //! ```text
 //! cargo run --release -p rope-bench --features intrinsics -- --formulation fused,intrinsics
 //! ```
 //!
-//! This file alone calls that C, on tensors and rows whose extents it has checked.
+//! Only this file calls that C, on tensors and rows whose extents it has checked.
 
 use std::ffi::{c_uint, c_void};
 
@@ -54,11 +54,11 @@ unsafe extern "C" {
 /// Channels of the heads of [`hadamard`].
 pub const HADAMARD: usize = 128;
 
-/// The Hadamard transform of `hadamard.c`, of heads of [`HADAMARD`] channels side by side, if this CPU has one.
+/// Returns the Hadamard transform of `hadamard.c`, of contiguous heads of [`HADAMARD`] channels, if this CPU has one.
 pub fn hadamard() -> Option<fn(&mut [f32])> {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: the CPU has what it is compiled for, and the heads lie in the slice.
+        // SAFETY: the CPU has the instructions that it is compiled for, and the heads lie in the slice.
         return Some(|x| unsafe { rope_bench_hadamard_avx2(x.as_mut_ptr(), x.len() / HADAMARD) });
     }
     #[cfg(target_arch = "aarch64")]
@@ -68,7 +68,7 @@ pub fn hadamard() -> Option<fn(&mut [f32])> {
     None
 }
 
-/// The most pairs of which the C file has room for a row.
+/// The most pairs of a row in the C file.
 const MOST_PAIRS: usize = 4096;
 
 /// The loops for one instruction set.
@@ -81,12 +81,12 @@ struct Intrinsics {
 impl Intrinsics {
     fn rotation(self, element: Element, pairing: Pairing) -> Rotate {
         let pairing = c_uint::from(pairing == Pairing::Interleaved);
-        // SAFETY: both are numbers that the C file knows: the elements are in its order.
+        // SAFETY: both numbers are valid in the C file: the elements are in its order.
         unsafe { (self.choose)(element as c_uint, pairing) }
     }
 }
 
-/// One for each instruction set that this CPU has, the widest first.
+/// Returns one formulation for each instruction set of this CPU, the widest first.
 pub fn all() -> Vec<Box<dyn Formulation>> {
     available()
         .into_iter()
@@ -95,7 +95,7 @@ pub fn all() -> Vec<Box<dyn Formulation>> {
         .collect()
 }
 
-/// What the functions are compiled for, and whether the CPU has it.
+/// Returns the functions by instruction set, and whether the CPU has it.
 #[cfg(target_arch = "x86_64")]
 fn available() -> [(bool, &'static str, Choose); 3] {
     use std::arch::is_x86_feature_detected as has;
@@ -111,13 +111,13 @@ fn available() -> [(bool, &'static str, Choose); 3] {
     ]
 }
 
-/// Every 64-bit ARM has NEON.
+/// Returns the functions of NEON, which every 64-bit ARM has.
 #[cfg(target_arch = "aarch64")]
 fn available() -> [(bool, &'static str, Choose); 1] {
     [(true, "intrinsics/neon", rope_bench_neon)]
 }
 
-/// The C file has nothing for other machines.
+/// Returns no functions: the C file supports no other machines.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn available() -> [(bool, &'static str, Choose); 0] {
     []
@@ -158,7 +158,7 @@ impl Formulation for Intrinsics {
         let mut calls = Vec::new();
         for Part { range, layout } in workload.parts()? {
             let (shape, strides) = (layout.shape(), layout.strides());
-            // Sequences of one token at positions of their own are tokens.
+            // Sequences of one token at separate positions are tokens.
             let [batch, tokens, token_stride] = match shape.tokens {
                 1 if !shared => [1, shape.batch, strides.batch],
                 tokens => [shape.batch, tokens, strides.token],
@@ -184,7 +184,7 @@ impl Formulation for Intrinsics {
     }
 }
 
-/// The arguments of a call: where the tensor and its rows begin, its shape, and its strides.
+/// The arguments of a call: the start of the tensor and its rows, its shape, and its strides.
 struct Arguments {
     x: usize,
     row: usize,
@@ -212,10 +212,10 @@ impl Runner for PreparedIntrinsics {
         let rows = self.rows.as_ptr();
         for _ in 0..times {
             for call in &self.calls {
-                // SAFETY: the CPU has what the function is compiled for, or the formulation would not exist. The tensor
-                // lies in `bytes`, where the workload has put it: `bytes` has the length of the case and its elements'
-                // alignment, and is borrowed for as long as this takes. `prepare` has made a row for each token, of no
-                // more pairs than a head has; `supports` lets no longer row through than there is room for.
+                // SAFETY: the CPU has the instructions that the function is compiled for, or the formulation would not
+                // exist. The tensor lies in `bytes`, at the workload's place: `bytes` has the length of the case and
+                // its elements' alignment, and is borrowed during the call. `prepare` has made a row for each token,
+                // with at most the pairs of a head; `supports` refuses longer rows than the C file has room for.
                 unsafe {
                     (self.rotate)(
                         start.wrapping_add(call.x * size).cast(),
@@ -267,7 +267,8 @@ mod tests {
                     let mut x = input.clone();
                     let Strides { token, head, .. } = layout.strides();
                     let (start, rows) = (x.as_mut_ptr().cast(), rows.as_ptr());
-                    // SAFETY: the CPU has what it is compiled for; the tensor is `x`, with a row for each token.
+                    // SAFETY: the CPU has the instructions that it is compiled for; the tensor is `x`, with a row for
+                    // each token.
                     unsafe { rotate(start, rows, tokens, heads, pairs, token, head) };
                     for (i, (x, expected)) in x.iter().zip(&expected).enumerate() {
                         let same =

@@ -1,5 +1,5 @@
-//! What the formulations of the literature have in common: f32 on one thread, angles in f32, and, but for one, a result
-//! of its own.
+//! The common part of the formulations of the literature: f32 on one thread, angles in f32, and, with one exception, a
+//! separate result.
 
 use std::hint::black_box;
 
@@ -11,7 +11,7 @@ use crate::cases::{Case, Element};
 use crate::oracle::{Angle, Arithmetic};
 use crate::workloads::{Head, Workload};
 
-/// Tables beyond this are not worth the wait.
+/// The largest table, in bytes: beyond it the wait is too long.
 const LARGEST_TABLE: usize = 1 << 30;
 
 /// A formulation of the literature.
@@ -20,12 +20,12 @@ pub struct Literature {
     pub name: &'static str,
     pub summary: &'static str,
     pub source: &'static str,
-    /// How the source counts positions and pairs.
+    /// The counting of positions and pairs in the source.
     pub counting: &'static str,
     pub pairing: &'static [Pairing],
-    /// f32 moved, and operations done, for each element that rotates.
+    /// f32 moved, and operations, per rotated element.
     pub cost: fn(&Workload) -> (f64, f64),
-    /// Bytes of a table that does not stay in a cache.
+    /// The size in bytes of a table that does not stay in a cache.
     pub table: fn(&Workload) -> usize,
     /// Makes tables and temporaries.
     pub prepare: fn(&Case) -> Result<Box<dyn Runner>>,
@@ -80,7 +80,7 @@ struct OutOfPlace<F> {
     rotate: F,
 }
 
-/// A runner of a rotation that reads its first argument and writes its second.
+/// Returns a runner of a rotation that reads its first argument and writes its second.
 pub(super) fn out_of_place<F>(case: &Case, rotate: F) -> Result<Box<dyn Runner>>
 where
     F: FnMut(&[f32], &mut [f32]) -> Result<()> + 'static,
@@ -103,7 +103,7 @@ impl<F: FnMut(&[f32], &mut [f32]) -> Result<()>> Runner for OutOfPlace<F> {
     }
 }
 
-/// A rotation head by head, by the row of its token in a table.
+/// Returns a rotation head by head, by the row of its token in a table.
 pub(super) fn by_heads<T: 'static>(
     case: &Case,
     table: Vec<T>,

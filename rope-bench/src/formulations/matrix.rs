@@ -1,6 +1,6 @@
-//! Matrices: the rotation of a head is a block-diagonal matrix, so multiply by it.
+//! Matrices: the rotation of a head is a product with a block-diagonal matrix.
 //!
-//! Three forms: [`DENSE`] multiplies by the whole `[d, d]` matrix, zeros and all; [`BLOCKS`] keeps only the 2 x 2
+//! Three forms: [`DENSE`] multiplies by the whole `[d, d]` matrix with its zeros; [`BLOCKS`] keeps only the 2 x 2
 //! blocks; [`SIGN`] spreads each pair over four values by a constant matrix of signs and weighs them.
 
 use std::hint::black_box;
@@ -13,7 +13,7 @@ use super::cos_sin_f32;
 use super::literature::{Literature, by_heads, out_of_place};
 use crate::workloads::{Part, Workload};
 
-/// `R[context, d, d]`, a matrix product for each token.
+/// `R[context, d, d]`, a matrix product per token.
 pub const DENSE: Literature = Literature {
     name: "matrix/dense",
     summary: "a dense d x d matrix for each position, multiplied with all heads of the token (gemm)",
@@ -85,7 +85,7 @@ pub const SIGN: Literature = Literature {
     summary: "pairs times a 2 x 4 matrix of signs, weighed by cos and sin, summed in pairs",
     source: "tracel-ai/burn, rope_encoding.rs: RotaryEncoding",
     counting: "positions and pairs from 0, with a start for a KV cache",
-    // The product of matrices: 1 read, 2 written, 6 operations for each of 2 values an element (its zeros are
+    // The product of matrices: 1 read, 2 written, 6 operations for each of 2 values per element (its zeros are
     // multiplied too: 2 products and a sum each); the weights: 2 read, 2 written; the sums: 2 read, 1 written.
     cost: |_| (10.0, 6.0 + 2.0 + 1.0),
     table: |_| 0,

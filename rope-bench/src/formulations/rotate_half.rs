@@ -1,9 +1,8 @@
-//! Rotate-half: `x * cos + rotate_half(x) * sin`, in whole tensors.
+//! Rotate-half: `x * cos + rotate_half(x) * sin`, on whole tensors.
 //!
-//! GPT-NeoX, and Hugging Face's code for nearly every model since. Each step is a pass over the whole tensor with a
-//! temporary of its own: the half-rotated copy, the two products, and their sum. cos and sin are kept twice,
-//! `cat(freqs, freqs)`, in a table of all positions; a step that follows a KV cache reads it from the cache's length
-//! on.
+//! GPT-NeoX, and Hugging Face's code for nearly every model since. Each step is a pass over the whole tensor with its
+//! own temporary: the half-rotated copy, the two products, and their sum. cos and sin are stored twice, `cat(freqs,
+//! freqs)`, in a table of all positions; a step after a KV cache reads it from the cache's length on.
 
 use std::hint::black_box;
 
@@ -55,7 +54,7 @@ pub const ROTATE_HALF: Literature = Literature {
     },
 };
 
-/// `cat(-x2, x1)`.
+/// Computes `cat(-x2, x1)`.
 fn rotate_half(x: &[f32], rotated: &mut [f32], dim: usize) {
     for (x, rotated) in x.chunks_exact(dim).zip(rotated.chunks_exact_mut(dim)) {
         let (x1, x2) = x.split_at(dim / 2);
@@ -67,7 +66,7 @@ fn rotate_half(x: &[f32], rotated: &mut [f32], dim: usize) {
     }
 }
 
-/// `x * table[positions]`, the same for all heads of a token.
+/// Computes `x * table[positions]`, the same for all heads of a token.
 fn multiply(x: &[f32], table: &[f32], product: &mut [f32], positions: &[u32], workload: &Workload) {
     let dim = workload.head_dim;
     workload.each_head(|head| {

@@ -1,5 +1,5 @@
-//! The cost of the angles' gradient in a backward pass: over the transpose alone, which is all that other kernels
-//! compute, and over two calls, one for the gradient and one for the transpose.
+//! The cost of the angles' gradient in a backward pass: relative to the transpose alone, which is all that other
+//! kernels compute, and to two calls, one for the gradient and one for the transpose.
 
 use std::hint::black_box;
 
@@ -35,7 +35,7 @@ pub fn passes(backend: Backend, effort: Effort) -> Result<Vec<Pass>> {
 }
 
 impl Calls {
-    /// The gradient of the result lies in front of the sums of the angles' gradients.
+    /// The gradient of the result precedes the sums of the angles' gradients.
     fn backward<E: Float>(&self, name: &str, layout: Layout) -> Result<[Pass; 2]> {
         let (len, of_sums) = (self.len(), [self.tokens, 1, HEAD_DIM / 2]);
         let gradients = len * size_of::<E>();

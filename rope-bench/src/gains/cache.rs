@@ -16,7 +16,7 @@ use crate::roof::Roof;
 use crate::runners::Quantizer;
 use crate::threads::Team;
 
-/// Codes that caches are measured with.
+/// Codes of measured caches.
 const CODES: [(&str, Kept); 8] = [
     ("e4m3", E4M3),
     ("int8, scale made", Kept::Made(QuantFormat::Int8RoundAway)),
@@ -28,7 +28,7 @@ const CODES: [(&str, Kept); 8] = [
     ("iq4_nl", Kept::Blocks(BlockFormat::IQ4_NL)),
 ];
 
-/// Measures all of them.
+/// Measures all passes.
 pub fn passes(backend: Backend, effort: Effort) -> Result<Vec<Pass>> {
     let rope = Rope::new(Pairing::Half).backend(backend)?;
     let calls = |shape| Calls::new(rope, shape, effort);
@@ -58,7 +58,7 @@ pub fn passes(backend: Backend, effort: Effort) -> Result<Vec<Pass>> {
     Ok(passes)
 }
 
-/// Measures the quantizers of runners beside ours.
+/// Measures the quantizers of runners against ours.
 pub fn quantizers(backend: Backend, effort: Effort, quantizers: &[Quantizer]) -> Result<Vec<Pass>> {
     ensure!(!quantizers.is_empty(), "the runner has no quantizer");
     let rope = Rope::new(Pairing::Half).backend(backend)?;
@@ -108,7 +108,7 @@ impl Calls {
         values.map(bf16::from_f32).collect()
     }
 
-    /// bf16 into a paged cache, beside a tensor of the same bytes.
+    /// Measures bf16 into a paged cache against a tensor of the same bytes.
     fn paged(&self) -> Result<Pass> {
         let x = self.keys();
         let source = Tensor::new(&x, self.shape())?;
@@ -129,8 +129,8 @@ impl Calls {
         )
     }
 
-    /// bf16 into a paged cache of codes: beside one of bf16, beside one of E4M3, and beside a rotation in place and a
-    /// conversion.
+    /// Measures bf16 into a paged cache of codes: against a cache of bf16, against one of E4M3, and against an in-place
+    /// rotation and a conversion.
     fn coded(&self, name: &str, kept: Kept) -> Result<[Pass; 3]> {
         let x = self.keys();
         let mut rotated = x.clone();
@@ -161,14 +161,14 @@ impl Calls {
         ])
     }
 
-    /// Turns keys of a cache in place.
+    /// Rotates keys of a cache in place.
     fn shifts(&self, kept: Kept) -> Subject<'_> {
         self.on_cache(kept, |cache| {
             self.rope.rotate(&mut cache.slots(&self.slots), &self.rows)
         })
     }
 
-    /// Shifts beside a rotation of a tensor.
+    /// Measures shifts against a rotation of a tensor.
     fn shift<E: Float>(&self) -> Result<Pass> {
         let mut memory = Memory::new(self.layout.end() * size_of::<E>());
         let bytes = filled::<E>(&mut memory, self.layout.end());
@@ -180,7 +180,7 @@ impl Calls {
         self.beside(name, "rotate", &mut subjects, bytes)
     }
 
-    /// Shifts of E4M3, beside bf16 in memory of its own.
+    /// Measures shifts of E4M3 against bf16 in separate memory.
     fn shift_codes(&self) -> Result<Pass> {
         let len = self.layout.end();
         let (mut codes, mut keys) = (Memory::new(len), Memory::new(2 * len));

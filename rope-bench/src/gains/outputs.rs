@@ -1,4 +1,4 @@
-//! Several outputs of one read, beside a call for each: the five queries of Dual Chunk Attention.
+//! Several outputs of one read, against one call per output: the five queries of Dual Chunk Attention.
 
 use anyhow::Result;
 use half::bf16;
@@ -12,7 +12,7 @@ use crate::memory::Memory;
 const OUTPUTS: usize = 5;
 
 impl Calls {
-    /// bf16 into five tensors, and into five groups of heads side by side, in one call and in five.
+    /// Measures bf16 into five tensors, and into five adjacent groups of heads, in one call and in five.
     pub(super) fn outputs(&self) -> Result<[Pass; 2]> {
         Ok([self.outputs_in(false)?, self.outputs_in(true)?])
     }

@@ -1,6 +1,6 @@
-//! Rows of f32 into blocks, without a rotation, beside the quantizers of [runners](crate::runners).
+//! Rows of f32 into blocks, without a rotation, against the quantizers of [runners](crate::runners).
 //!
-//! Both write the same bytes but for rare ones, which is checked, each in a process of its own, in turns.
+//! Both write the same bytes with rare exceptions, which is checked. Each runs in its own process, in alternation.
 
 use anyhow::{Context, Result, ensure};
 use rope_core::cache::BlockFormat;
@@ -12,15 +12,15 @@ use crate::cases::Alignment;
 use crate::memory::{Memory, values};
 use crate::runners::Quantizer;
 
-/// Of so many bytes one may differ. rope-core follows ggml's plain code. A compiler that fuses its products with its
-/// sums, and ggml's own vectors for Q8_0, give a value halfway between two codes the other one.
+/// One byte of this number may differ. rope-core follows ggml's plain code. A compiler that fuses its products with its
+/// sums, and ggml's own vectors for Q8_0, round a value halfway between two codes to the other one.
 const MAY_DIFFER: usize = 10_000;
 
 /// Turns of both.
 const TURNS: usize = 4;
 
 impl Calls {
-    /// In every format that the quantizer has.
+    /// Measures every format of the quantizer.
     pub(super) fn quantizers(&self, quantizer: &Quantizer) -> Result<Vec<Pass>> {
         let formats = BlockFormat::ALL.into_iter();
         let known = formats.filter(|format| quantizer.formats.iter().any(|of| of == format.name()));

@@ -1,8 +1,8 @@
 //! The gain of a fused chain over its separate stages: the reason for each entry of the list of
 //! `rope-core/src/kernel/elements.rs`.
 //!
-//! Both rotate one tensor into another, a cache, in the same rounds. Where a chain is not fused they are the same code,
-//! and the ratio says how far two measurements of one thing differ.
+//! Both rotate one tensor into another, a cache, in the same rounds. If a chain is not fused they are the same code,
+//! and the ratio shows the difference between two measurements of one thing.
 
 use anyhow::Result;
 use rope_core::internals::in_stages;
@@ -13,7 +13,7 @@ use crate::cases::{Alignment, Element, Float, with_float};
 use crate::measuring::Effort;
 use crate::memory::Memory;
 
-/// A decoding step; what fits the second cache; and a prompt that fits none.
+/// A decoding step; a size that fits the second-level cache; and a prompt that fits none.
 const SHAPES: [[usize; 2]; 3] = [[1, 32], [16, 32], [2048, 32]];
 
 /// Measures every chain.

@@ -1,4 +1,4 @@
-//! A Hadamard transform in place, beside the same butterflies in C intrinsics.
+//! A Hadamard transform in place, against the same butterflies in C intrinsics.
 
 use anyhow::Result;
 use rope_core::stages::Hadamard;
@@ -11,7 +11,7 @@ use crate::memory::Memory;
 const _: () = assert!(HEAD_DIM == intrinsics::HADAMARD);
 
 impl Calls {
-    /// f32 heads in the first cache, where this CPU has a loop in C.
+    /// Measures f32 heads in the first-level cache, if this CPU has a loop in C.
     pub(super) fn transform(&self) -> Result<Option<Pass>> {
         let Some(in_c) = intrinsics::hadamard() else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! What the page opens with: which formulation and which library takes how many times the machine's limit.
+//! The opening of the page: each formulation and library, as multiples of the machine's limit.
 
 use maud::{Markup, html};
 
@@ -12,7 +12,7 @@ use crate::report::table::{count, digits, distinct};
 use crate::report::titles::Titled;
 use crate::results::CaseResult;
 
-/// The workloads that answer for all: what a model does token by token, for many users at once, and with a prompt.
+/// The representative workloads: a model token by token, for many users at once, and with a prompt.
 const SHOWN: [&str; 3] = ["W3", "W4", "W1"];
 
 /// An engine in a workload.
@@ -23,12 +23,12 @@ struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// In roofs.
+    /// Returns the range in roofs.
     fn range(&self) -> Range {
         Range::of(&self.taken.measurement.time, self.taken.case.roof())
     }
 
-    /// Bold if it cannot be told from the fastest one.
+    /// Returns the bar, bold if it overlaps the fastest one.
     fn bar(&self, fastest: Range) -> Bar {
         let Taken {
             case, measurement, ..
@@ -45,7 +45,7 @@ impl Entry<'_> {
     }
 }
 
-/// The picture, and its numbers in words. Nothing if no run has times.
+/// Returns the picture, and its numbers in words; empty if no run has times.
 pub fn answer(runs: &[Titled]) -> Markup {
     let elements = distinct(timed(runs).map(|(_, case)| case.element.as_str()));
     let Some((first, others)) = elements.split_first() else {
@@ -83,7 +83,7 @@ struct Row<'a> {
     cells: Vec<Option<f64>>,
 }
 
-/// Every engine on every machine, by element and workload: the darker, the farther from the limit.
+/// Returns every engine on every machine, by element and workload: the darker, the farther from the limit.
 fn matrix(runs: &[Titled], elements: &[&str]) -> Markup {
     let workloads = distinct(timed(runs).map(|(_, case)| case.workload.as_str()));
     let of = |element| workloads.iter().map(move |&workload| (element, workload));
@@ -128,15 +128,15 @@ fn matrix(runs: &[Titled], elements: &[&str]) -> Markup {
     }
 }
 
-/// A share of the color: nothing at the limit, all of it at a hundred times the limit.
+/// Returns a share of the color: none at the limit, all of it at a hundred times the limit.
 fn shade(times: f64) -> String {
     let share = (times.ln() / 100.0_f64.ln()).clamp(0.0, 1.0);
     format!("--share:{:.0}%", 60.0 * share)
 }
 
-/// Nothing can be faster than the roof. Where something seems to be, something else ran while the roof was measured.
+/// Returns a note if a time is below the roof's, which can only mean a disturbed measurement of the roof.
 fn disturbed(runs: &[Titled]) -> Markup {
-    /// What the clock and the alignment of a loop may do.
+    /// The tolerance for the clock and the alignment of a loop.
     const TOLERANCE: f64 = 0.95;
     let is_disturbed =
         |case: &CaseResult| case.measurements.iter().any(|m| m.times_roof() < TOLERANCE);
@@ -156,7 +156,7 @@ fn disturbed(runs: &[Titled]) -> Markup {
     }
 }
 
-/// A panel for each workload.
+/// Returns a panel for each workload.
 fn picture(runs: &[Titled], element: &str) -> Markup {
     let workloads = distinct(timed(runs).map(|(_, case)| case.workload.as_str()));
     let known = SHOWN.into_iter().filter(|name| workloads.contains(name));
@@ -182,7 +182,7 @@ fn picture(runs: &[Titled], element: &str) -> Markup {
     }
 }
 
-/// `1.03 times the limit`, of rope-core in each run that has it.
+/// Returns `1.03 times the limit`, for rope-core in each run that has it.
 fn headline(entries: &[Entry<'_>]) -> Markup {
     let own = entries.iter().filter(|entry| entry.taken.engine == OURS);
     let mut own: Vec<_> = own.collect();
@@ -198,7 +198,7 @@ fn headline(entries: &[Entry<'_>]) -> Markup {
     }
 }
 
-/// The roof of each run, as its fastest entry met it, then the entries.
+/// Returns the roof of each run, as its fastest entry met it, then the entries.
 fn bars(entries: &[Entry<'_>]) -> Vec<Bar> {
     let mut letters: Vec<&str> = Vec::new();
     let mut bars: Vec<Bar> = Vec::new();
@@ -217,7 +217,7 @@ fn bars(entries: &[Entry<'_>]) -> Vec<Bar> {
     bars
 }
 
-/// The engines, but rope-core with rows made in the call: the fastest engine first, its runs one after the other.
+/// Returns the engines, without rope-core with rows made in the call: the fastest engine first, its runs in sequence.
 fn entries<'a>(runs: &'a [Titled], workload: &str, element: &str) -> Vec<Entry<'a>> {
     let mut entries: Vec<Entry<'a>> = Vec::new();
     for run in runs {
@@ -242,7 +242,7 @@ fn entries<'a>(runs: &'a [Titled], workload: &str, element: &str) -> Vec<Entry<'
     sorted
 }
 
-/// Cases whose times mean something: those of one thread that begin at a cache line, or what comes next to that.
+/// Returns cases with meaningful times: those on one thread that begin at a cache line, or the nearest to that.
 fn timed(runs: &[Titled]) -> impl Iterator<Item = (&Titled, &CaseResult)> {
     let runs = runs.iter().filter(|run| run.run.machine.emulator.is_none());
     let cases = runs.flat_map(|run| run.run.cases.iter().map(move |case| (run, case)));

@@ -1,7 +1,7 @@
-//! Which engine a formulation is, and what each engine takes in a workload.
+//! The engine of a formulation, and the times of each engine in a workload.
 //!
-//! An engine is rope-core with the backend that it chooses, its kernels in C, a formulation of the literature, or a
-//! library. In a workload it counts in the pairing that suits it best: not all have both.
+//! An engine is rope-core with its chosen backend, its kernels in C, a formulation of the literature, or a library. In
+//! a workload its best pairing counts: not all have both.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub const ON_THE_FLY: &str = "rope-core, rows in the call";
 /// rope-core's kernels in C.
 pub const IN_C: &str = "the same kernel in C";
 
-/// Which engine a formulation is; nothing for a backend that the machine would not choose.
+/// Returns the engine of a formulation; `None` for a backend that the machine would not choose.
 pub fn engine<'a>(run: &Run, formulation: &'a str) -> Option<&'a str> {
     let best = run.machine.backends.first();
     let chosen = |backend: &str| best.is_none_or(|best| best == backend);
@@ -30,26 +30,26 @@ pub fn engine<'a>(run: &Run, formulation: &'a str) -> Option<&'a str> {
     }
 }
 
-/// What an engine takes in a workload.
+/// The time of an engine in a workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Taken<'a> {
     pub engine: &'a str,
-    /// The case in the pairing that suits it best.
+    /// The case in its best pairing.
     pub case: &'a CaseResult,
     /// Its fastest formulation there.
     pub measurement: &'a Measurement,
-    /// The time over the roof of its fastest formulation in the other pairing, if it has that.
+    /// The ratio of its fastest formulation to the roof in the other pairing, if it has that.
     pub high: f64,
 }
 
 impl Taken<'_> {
-    /// Time over roof.
+    /// Returns the time over the roof.
     pub fn low(&self) -> f64 {
         self.measurement.times_roof()
     }
 }
 
-/// The engines of cases that differ in their pairing only.
+/// Returns the engines of cases that differ only in their pairing.
 pub fn taken<'a>(run: &Run, cases: impl Iterator<Item = &'a CaseResult>) -> Vec<Taken<'a>> {
     let mut all: Vec<Taken<'a>> = Vec::new();
     for case in cases {

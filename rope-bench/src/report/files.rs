@@ -1,4 +1,4 @@
-//! Reading and writing reports: a file is either there whole or not there.
+//! Reads and writes reports: a file is either complete or missing.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::results::{FORMAT, Run};
 use crate::tune;
 
-/// Writes under a temporary name beside the target, and renames when all of it is on the disk.
+/// Writes under a temporary name beside the target, and renames when everything is on the disk.
 pub fn write(path: &Path, contents: &[u8]) -> Result<()> {
     let fail = || format!("cannot write {}", path.display());
     if is_device(path) {
@@ -23,7 +23,7 @@ pub fn write(path: &Path, contents: &[u8]) -> Result<()> {
     fs::rename(&unfinished.0, path).with_context(fail)
 }
 
-/// Whether a file could be written there: asked before a run, not after it.
+/// Checks that a file can be written, before a run instead of after it.
 pub fn check_writable(path: &Path) -> Result<()> {
     let name = path.display();
     ensure!(!path.is_dir(), "cannot write {name}: it is a directory");
@@ -50,7 +50,7 @@ pub fn read(path: &Path) -> Result<Run> {
     parse(&text, &name.to_string())
 }
 
-/// A run of its JSON, which has a name.
+/// Parses the JSON of a named run.
 pub fn parse(text: &[u8], name: &str) -> Result<Run> {
     let value: serde_json::Value =
         serde_json::from_slice(text).with_context(|| format!("{name} is not JSON"))?;
@@ -64,7 +64,7 @@ pub fn parse(text: &[u8], name: &str) -> Result<Run> {
     serde_json::from_value(value).with_context(|| format!("{name} is damaged"))
 }
 
-/// Whether a file begins as the JSON of a run does; a program does not.
+/// Returns true if a file begins as the JSON of a run does; a program does not.
 pub fn is_run(path: &Path) -> Result<bool> {
     let mut first = [0];
     File::open(path)
@@ -73,7 +73,7 @@ pub fn is_run(path: &Path) -> Result<bool> {
     Ok(first == *b"{")
 }
 
-/// Reads several runs, and says from which files. A folder stands for the `.json` files in it and below, by name.
+/// Reads several runs, with their files. A folder stands for the `.json` files in it and below, by name.
 pub fn read_all(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Run)>> {
     let mut runs = Vec::new();
     for path in paths {
@@ -96,7 +96,7 @@ pub fn read_all(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Run)>> {
     Ok(runs)
 }
 
-/// The runs below a folder: its `.json` files, but for records of knobs.
+/// Collects the runs below a folder: its `.json` files, except records of knobs.
 pub fn recorded(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     let fail = || format!("cannot read {}", folder.display());
     for entry in fs::read_dir(folder).with_context(fail)? {
@@ -110,24 +110,24 @@ pub fn recorded(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// A run as JSON.
+/// Returns a run as JSON.
 pub fn json(run: &Run) -> Result<Vec<u8>> {
     let mut text = serde_json::to_vec_pretty(run)?;
     text.push(b'\n');
     Ok(text)
 }
 
-/// A pipe, a terminal or the like: nothing that a file should replace.
+/// Returns true for a pipe, a terminal or the like, which a file must not replace.
 fn is_device(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
 }
 
-/// A file that goes away unless it was renamed.
+/// A file that is removed unless it was renamed.
 struct Unfinished(PathBuf);
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // After the rename there is nothing left to remove.
+        // After the rename there is nothing to remove.
         let _ = fs::remove_file(&self.0);
     }
 }
@@ -138,7 +138,7 @@ fn temporary(path: &Path) -> Result<PathBuf> {
     };
     let mut name = name.to_owned();
     if !cfg!(target_family = "wasm") {
-        // So that two runs do not share it. WebAssembly has no processes.
+        // Separates concurrent runs. WebAssembly has no processes.
         name.push(format!(".{}", std::process::id()));
     }
     name.push(".partial");

@@ -1,4 +1,4 @@
-//! One page that holds everything: no network, and no script but the playground's.
+//! A self-contained page: no network, and no script but the playground's.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::rows::LIBM;
 
 const STYLE: &str = include_str!("style.css");
 
-/// The page.
+/// Returns the page.
 pub fn page(runs: &[Titled]) -> String {
     let page = html! {
         (DOCTYPE)
@@ -39,7 +39,7 @@ pub fn page(runs: &[Titled]) -> String {
     page.into_string() + "\n"
 }
 
-/// What the page says, of which machine.
+/// Returns the title, with the machine.
 fn title(runs: &[Titled]) -> String {
     let what = "Rotary position embedding against the";
     if let [one] = runs {
@@ -49,13 +49,13 @@ fn title(runs: &[Titled]) -> String {
     format!("{what} machine's limit: {}", names.join(", "))
 }
 
-/// A heading that a link can name: where a run is one of several, with its letter.
+/// Returns a heading with an anchor; with its letter if there are several runs.
 fn heading(id: &str, says: &Markup) -> Markup {
     let id = id.to_lowercase().replace([' ', ',', '/'], "-");
     html! { span id=(id) { (says) " " a.permalink href={ "#" (id) } { "#" } } }
 }
 
-/// The sections of a run. Of one that is alone every case is drawn, with all of its numbers.
+/// Returns the sections of a run. For a single run every case is drawn, with all of its numbers.
 fn one(titled: &Titled, is_alone: bool) -> Markup {
     let run = &titled.run;
     let id = |part: &str| format!("{} {part}", titled.letter).trim().to_owned();
@@ -74,7 +74,7 @@ fn one(titled: &Titled, is_alone: bool) -> Markup {
         }
         @for group in svg::groups(&run.cases) {
             h3 { (heading(&id(&group[0].group), &html! { (group[0].group) })) }
-            // Where times mean nothing they are not shown.
+            // Times without meaning are not shown.
             @if is_emulated { (instructions(group)) } @else if is_alone { (times(group)) } @else {
                 (rectangle(&table::speeds(group)))
             }
@@ -83,7 +83,7 @@ fn one(titled: &Titled, is_alone: bool) -> Markup {
     }
 }
 
-/// Where the numbers come from.
+/// Returns the origin of the numbers.
 fn facts(run: &Run) -> Markup {
     let values: usize = run.verification.iter().map(|line| line.values).sum();
     let wrong: usize = run.verification.iter().map(|line| line.wrong).sum();
@@ -109,7 +109,7 @@ fn facts(run: &Run) -> Markup {
     }
 }
 
-/// The cases of a group: bars, numbers.
+/// Returns the cases of a group: bars, numbers.
 fn times(group: &[CaseResult]) -> Markup {
     let names = group.iter().flat_map(|case| &case.measurements);
     html! {
@@ -157,7 +157,7 @@ fn numbers(group: &[CaseResult]) -> Markup {
     rectangle(&rows)
 }
 
-/// A table: its heading, then its rows.
+/// Returns a table: its heading, then its rows.
 fn rectangle(rows: &[Vec<String>]) -> Markup {
     html! {
         div.wide { table { @for (index, row) in rows.iter().enumerate() {
@@ -166,7 +166,7 @@ fn rectangle(rows: &[Vec<String>]) -> Markup {
     }
 }
 
-/// What an emulated run has instead of times.
+/// Returns the instructions of an emulated run, instead of times.
 fn instructions(group: &[CaseResult]) -> Markup {
     let rows = table::counted(group);
     html! {
@@ -179,7 +179,7 @@ fn instructions(group: &[CaseResult]) -> Markup {
     }
 }
 
-/// How long cos and sin take to make.
+/// Returns the times to make cos and sin.
 fn makers(rows: &RowsResult) -> Markup {
     html! {
         h3 { "Making cos and sin" }
@@ -199,7 +199,7 @@ fn makers(rows: &RowsResult) -> Markup {
     }
 }
 
-/// How wrong cos and sin are, by the first run that says it: the same on every machine.
+/// Returns the errors of cos and sin, from the first run that has them: the same on every machine.
 fn errors(runs: &[Titled]) -> Markup {
     let mut models = runs.iter().map(|run| run.run.accuracy.as_slice());
     let models: &[Accuracy] = models.find(|of| !of.is_empty()).unwrap_or_default();

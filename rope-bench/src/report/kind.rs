@@ -1,17 +1,17 @@
-//! Whose a formulation is, by its name: plots give each kind a look of its own.
+//! The kind of a formulation, by its name: plots give each kind its own look.
 
 use maud::{Markup, html};
 
 use crate::formulations::fused;
 
-/// Whose a formulation is.
+/// The kind of a formulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind<'a> {
-    /// rope-core's, with rows that are ready.
+    /// rope-core's, with ready rows.
     Own {
         backend: &'a str,
     },
-    /// rope-core's, with rows that are made in the call.
+    /// rope-core's, with rows made in the call.
     OnTheFly {
         backend: &'a str,
     },
@@ -27,7 +27,7 @@ pub enum Kind<'a> {
 const LITERATURE: [&str; 4] = ["complex", "even-odd", "rotate-half", "matrix"];
 
 impl<'a> Kind<'a> {
-    /// The kind of a formulation.
+    /// Returns the kind of a formulation.
     pub fn of(formulation: &'a str) -> Self {
         if let Some(own) = formulation.strip_prefix(fused::PREFIX) {
             return match own.split_once('/') {
@@ -49,7 +49,7 @@ impl<'a> Kind<'a> {
         }
     }
 
-    /// The classes of the style: one for the kind, one for the color.
+    /// Returns the classes of the style: one for the kind, one for the color.
     pub fn class(self) -> String {
         match self {
             Kind::Own { backend } => format!("own {backend}"),
@@ -60,7 +60,7 @@ impl<'a> Kind<'a> {
         }
     }
 
-    /// What a legend says.
+    /// Returns the text of the legend.
     fn says(self) -> String {
         match self {
             Kind::Own { backend } => format!("rope-core, {backend}"),
@@ -72,14 +72,14 @@ impl<'a> Kind<'a> {
     }
 }
 
-/// The family of a formulation, or the library.
+/// Returns the family of a formulation, or the library.
 pub fn family(formulation: &str) -> &str {
     formulation
         .split_once('/')
         .map_or(formulation, |(family, _)| family)
 }
 
-/// A sample of each look that occurs, and what it means.
+/// Returns a sample of each look that occurs, with its meaning.
 pub fn legend<'a>(formulations: impl IntoIterator<Item = &'a str>) -> Markup {
     let mut looks: Vec<(String, String)> = Vec::new();
     for formulation in formulations {

@@ -1,7 +1,6 @@
 //! Two positions, the planes of the pairs, and the attention score: rope-core as WebAssembly inside the page.
 //!
-//! `playground.wasm` is built from `rope-bench/playground` by `tests/platforms/report.sh`, which also says when it is
-//! stale.
+//! `tests/platforms/report.sh` builds `playground.wasm` from `rope-bench/playground`, and reports when it is stale.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,10 +10,10 @@ const WASM: &[u8] = include_bytes!("playground.wasm");
 const HTML: &str = include_str!("playground.html");
 const SCRIPT: &str = include_str!("playground.js");
 
-/// What the page's style needs besides.
+/// The additional style of the page.
 pub const STYLE: &str = include_str!("playground.css");
 
-/// The section, its data and its script.
+/// Returns the section, its data and its script.
 pub fn section() -> Markup {
     html! {
         (PreEscaped(HTML))

@@ -1,19 +1,19 @@
-//! How long something took, in roofs: a range, so that what only noise tells apart does not look apart.
+//! A time in roofs as a range, so that differences within the noise do not look like differences.
 
 use crate::measuring::Time;
 use crate::results::CaseResult;
 
-/// From the fastest round to about the third quartile.
+/// The range from the fastest round to about the third quartile.
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
     pub low: f64,
-    /// Three of four rounds were faster, about: a run keeps how far apart the quartiles are, not where they lie, and
-    /// they are taken to lie at equal distances from the median.
+    /// About the third quartile: a run stores the distance of the quartiles, not their values, and they are assumed at
+    /// equal distances from the median.
     pub high: f64,
 }
 
 impl Range {
-    /// Of the time of something, in units of so many nanoseconds.
+    /// Returns the range of a time, in units of `unit` nanoseconds.
     pub fn of(time: &Time, unit: f64) -> Self {
         Range {
             low: time.minimum / unit,
@@ -21,13 +21,13 @@ impl Range {
         }
     }
 
-    /// Whether some rounds of both took the same time.
+    /// Returns true if some rounds of both took the same time.
     pub fn overlaps(self, other: Range) -> bool {
         self.low <= other.high && other.low <= self.high
     }
 }
 
-/// Nanoseconds of a case's roof.
+/// Returns the nanoseconds of a case's roof.
 pub fn roof(case: &CaseResult) -> Range {
     let none = Range {
         low: f64::NAN,
@@ -39,7 +39,7 @@ pub fn roof(case: &CaseResult) -> Range {
         .unwrap_or(none)
 }
 
-/// For each measurement of a case, whether it cannot be told from the fastest one: their rounds overlap.
+/// Returns for each measurement of a case whether its rounds overlap those of the fastest one.
 pub fn firsts(case: &CaseResult) -> Vec<bool> {
     let ranges = case.measurements.iter().map(|of| Range::of(&of.time, 1.0));
     let fastest = ranges.clone().min_by(|a, b| a.low.total_cmp(&b.low));

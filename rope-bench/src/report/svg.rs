@@ -1,7 +1,7 @@
-//! Plots, drawn as SVG: light or dark as the reader's system is, legible without colors, and with the numbers in them.
+//! Plots as SVG: light or dark by the reader's system, legible without colors, and with the numbers in them.
 //!
-//! Every plot is a card of one width, which is what a phone has. Larger screens put cards side by side instead of
-//! stretching them, so type has the same size everywhere.
+//! Every plot is a card with the width of a phone. Larger screens put cards side by side instead of stretching them, so
+//! type has the same size everywhere.
 
 pub mod bars;
 pub mod errors;
@@ -14,16 +14,16 @@ use crate::report::range::{self, Range};
 use crate::report::table::{digits, time};
 use crate::results::{CaseResult, Measurement};
 
-/// What the plots and the page share.
+/// The common style of the plots and the page.
 pub const STYLE: &str = include_str!("svg/style.css");
 
 /// Units of a card's width: about the pixels of a phone.
 pub const WIDTH: f64 = 350.0;
 
-/// Lines that one plot can tell apart.
+/// The most distinguishable lines in one plot.
 pub const COLOURS: usize = 5;
 
-/// A plot: its frame, and what it is called.
+/// Returns a plot: its frame and its title.
 fn card(title: &str, height: f64, content: &Markup) -> Markup {
     html! {
         svg xmlns="http://www.w3.org/2000/svg" viewBox={ "0 0 " (WIDTH) " " (height.ceil()) } role="img"
@@ -34,12 +34,12 @@ fn card(title: &str, height: f64, content: &Markup) -> Markup {
     }
 }
 
-/// Tenths of a unit are enough.
+/// Rounds to tenths of a unit.
 fn round(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 
-/// A plot as a file: with its style, and a background.
+/// Returns a plot as a file: with its style, and a background.
 pub fn standalone(plot: &Markup) -> String {
     let style =
         html! { style { (PreEscaped(STYLE)) "svg{background:var(--paper)}" } }.into_string();
@@ -49,12 +49,12 @@ pub fn standalone(plot: &Markup) -> String {
     }
 }
 
-/// Cases of one group one after another.
+/// Iterates over the groups of consecutive cases.
 pub fn groups(cases: &[CaseResult]) -> impl Iterator<Item = &[CaseResult]> {
     cases.chunk_by(|a, b| a.group == b.group)
 }
 
-/// The bar of the roof itself.
+/// Returns the bar of the roof itself.
 pub fn roof(case: &CaseResult) -> Bar {
     Bar {
         name: "the roof".into(),
@@ -71,7 +71,7 @@ pub fn roof(case: &CaseResult) -> Bar {
     }
 }
 
-/// The bar of a formulation in a case: bold if it cannot be told from the fastest one.
+/// Returns the bar of a formulation in a case: bold if it overlaps the fastest one.
 pub fn bar(case: &CaseResult, m: &Measurement, is_first: bool) -> Bar {
     let Range { low, high } = Range::of(&m.time, case.roof());
     let (name, roofs, call) = (&m.formulation, digits(m.times_roof()), time(m.time.minimum));
@@ -95,7 +95,7 @@ pub fn bar(case: &CaseResult, m: &Measurement, is_first: bool) -> Bar {
     }
 }
 
-/// How many times the roof each formulation takes in a case.
+/// Returns the multiples of the roof of each formulation in a case.
 pub fn bars(case: &CaseResult) -> Markup {
     let firsts = range::firsts(case).into_iter();
     let measured = case.measurements.iter().zip(firsts);

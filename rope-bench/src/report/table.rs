@@ -1,4 +1,4 @@
-//! Tables for a terminal. comfy-table aligns them; what stands in their cells is here, for the commands and for the
+//! Tables for a terminal. comfy-table aligns them; the content of their cells is here, for the commands and for the
 //! page.
 
 use std::fmt::Write;
@@ -17,7 +17,7 @@ use crate::results::{
 use crate::rows::LIBM;
 use crate::verification::Verified;
 
-/// The head of a report: where the numbers come from.
+/// Returns the head of a report: the origin of the numbers.
 pub fn machine(machine: &Machine) -> String {
     let mut text = String::new();
     for (key, value) in machine.facts() {
@@ -29,7 +29,7 @@ pub fn machine(machine: &Machine) -> String {
     text
 }
 
-/// The elements of one model on one backend: a line, and one more for each that is wrong.
+/// Returns the elements of one model on one backend: a line, and one more for each error.
 pub fn verified(elements: &[Verified]) -> String {
     let Some(first) = elements.first() else {
         return String::new();
@@ -55,14 +55,14 @@ fn wrong(number: usize, none: &str) -> String {
     }
 }
 
-/// The sum of the verification.
+/// Returns the sum of the verification.
 pub fn verification(lines: &[Verified]) -> String {
     let values: usize = lines.iter().map(|line| line.values).sum();
     let verdict = wrong(lines.iter().map(|line| line.wrong).sum(), "every bit right");
     format!("{values} values compared: {verdict}\n")
 }
 
-/// Where a record is, what it refused, and whose the machine was.
+/// Returns the path of a record, its refusals, and the load of the machine.
 pub fn record(run: &Run, path: &Path) -> String {
     let measured = run.cases.iter().flat_map(|case| &case.measurements);
     let kept: usize = measured.map(|measurement| measurement.ratios.len()).sum();
@@ -87,7 +87,7 @@ pub fn record(run: &Run, path: &Path) -> String {
     text + &load(run) + "\n"
 }
 
-/// Whose the machine was meanwhile.
+/// Returns the load of the machine.
 pub fn load(run: &Run) -> String {
     match &run.load {
         None => "What else the machine did is not known.".into(),
@@ -102,15 +102,15 @@ pub fn load(run: &Run) -> String {
     }
 }
 
-/// The last line of a run: what to use, how near to the limit it is, and whose the machine was. Nothing if nothing was
-/// measured.
+/// Returns the last line of a run: the recommendation, its distance from the limit, and the load of the machine. Empty
+/// if nothing was measured.
 pub fn conclusion(run: &Run) -> String {
     let named = formulations(&run.cases).into_iter().map(|name| {
         let measured = run.cases.iter().filter_map(|case| case.measured(name));
         (name, measured.map(Measurement::times_roof).collect())
     });
     let named: Vec<(&str, Vec<f64>)> = named.collect();
-    // What admits fewer cases is no answer for all.
+    // A formulation that supports fewer cases is no recommendation for all.
     let most = named.iter().map(|(_, times)| times.len()).max();
     let of_all = named.iter().filter(|(_, times)| Some(times.len()) == most);
     let best = of_all.min_by(|(_, a), (_, b)| mean(a).total_cmp(&mean(b)));
@@ -124,7 +124,7 @@ pub fn conclusion(run: &Run) -> String {
     )
 }
 
-/// What a call costs.
+/// Returns the costs of a call.
 pub fn dispatch(lines: &[Dispatch]) -> String {
     let cost = |line: &Dispatch| {
         let made = line.with_tensor.as_ref();
@@ -138,13 +138,13 @@ pub fn dispatch(lines: &[Dispatch]) -> String {
     )
 }
 
-/// Cases that differ in their workload only, side by side: five fit a terminal.
+/// Returns cases that differ only in their workload, side by side: five fit a terminal.
 pub fn cases(cases: &[CaseResult]) -> String {
     let tables = cases.chunks(5).map(|cases| align(&speeds(cases)));
     tables.collect::<Vec<_>>().join("\n")
 }
 
-/// The rows of such a table: its heading, the limits, then the formulations.
+/// Returns the rows of such a table: its heading, the limits, then the formulations.
 pub fn speeds(cases: &[CaseResult]) -> Vec<Vec<String>> {
     let group = cases.first().map_or("", |first| &*first.group);
     let head = |case: &CaseResult| format!("{} {}", case.workload, case.shape);
@@ -173,7 +173,7 @@ pub fn speeds(cases: &[CaseResult]) -> Vec<Vec<String>> {
     rows
 }
 
-/// A row for each formulation of some cases, with a cell for each case.
+/// Returns a row for each formulation of some cases, with a cell for each case.
 fn by_formulation<'a>(
     heading: &str,
     cases: impl Iterator<Item = &'a CaseResult> + Clone,
@@ -192,7 +192,7 @@ fn by_formulation<'a>(
     rows
 }
 
-/// The cost of a call and of a head, ours and C's: a table for each group of cases.
+/// Returns the costs of a call and of a head, ours and C's: a table for each group of cases.
 pub fn calls(cases: &[CaseResult], costs: &[CallCost]) -> String {
     let mut text = String::from(
         "One token of 1 to 40 heads of 128 channels: the time of a call as a line over the heads. / C: over the C loop of the\n\
@@ -214,7 +214,7 @@ pub fn calls(cases: &[CaseResult], costs: &[CallCost]) -> String {
     text
 }
 
-/// Nanoseconds of each number of heads.
+/// Returns the nanoseconds by number of heads.
 fn by_heads(group: &[CaseResult]) -> Vec<Vec<String>> {
     let cases = group.iter().filter(|case| call::heads(case).is_some());
     let digits = |_: &_, m: &Measurement| Some(digits(m.time.minimum));
@@ -225,7 +225,7 @@ fn by_heads(group: &[CaseResult]) -> Vec<Vec<String>> {
     rows
 }
 
-/// The rows of such a table: its heading, then the formulations.
+/// Returns the rows of such a table: its heading, then the formulations.
 fn calls_of(group: &[CaseResult], costs: &[CallCost]) -> Vec<Vec<String>> {
     const ALONE: [&str; 5] = ["P2", "P128", "W3", "W5", "W3n"];
     let time_of = |workload: &str, formulation: &str| {
@@ -243,7 +243,7 @@ fn calls_of(group: &[CaseResult], costs: &[CallCost]) -> Vec<Vec<String>> {
             let c = c.as_deref().and_then(|c| time_of(workload, c));
             row.extend(beside(time_of(workload, name), c, time));
         }
-        // There is no C with a norm.
+        // C has no norm.
         row.pop();
         rows.push(row);
     }
@@ -253,7 +253,7 @@ fn calls_of(group: &[CaseResult], costs: &[CallCost]) -> Vec<Vec<String>> {
 /// The columns of [`cost_cells`].
 const LINE: [&str; 5] = ["a call", "/ C", "a head", "/ C", "off by"];
 
-/// Instructions for each element that rotates: a table for every group of cases in which they were counted.
+/// Returns the instructions per rotated element: a table for every group of cases in which they were counted.
 pub fn instructions(run: &Run) -> String {
     let mut text = String::from("Instructions for each element that rotates\n");
     for group in run.cases.chunk_by(|a, b| a.group == b.group) {
@@ -277,7 +277,7 @@ pub fn instructions(run: &Run) -> String {
     text
 }
 
-/// Intercept and slope of a line, each over C's, and how far the line is off.
+/// Returns intercept and slope of a line, each over C's, and the residual of the line.
 fn cost_cells(
     costs: &[CallCost],
     group: &str,
@@ -299,13 +299,13 @@ fn cost_cells(
     cells
 }
 
-/// A number, and its ratio to another one.
+/// Returns a number, and its ratio to another one.
 fn beside(ours: Option<f64>, other: Option<f64>, unit: fn(f64) -> String) -> [String; 2] {
     let ratio = ours.zip(other).map(|(ours, other)| ours / other);
     [or_empty(ours, unit), or_empty(ratio, digits)]
 }
 
-/// The rows of such a table: its heading, then the formulations.
+/// Returns the rows of such a table: its heading, then the formulations.
 pub fn counted(group: &[CaseResult]) -> Vec<Vec<String>> {
     let heading = group.first().map_or("", |case| &*case.group);
     by_formulation(heading, group.iter(), |case, measured| {
@@ -313,7 +313,7 @@ pub fn counted(group: &[CaseResult]) -> Vec<Vec<String>> {
     })
 }
 
-/// The errors of all methods at every level, or at those that `is_shown`.
+/// Returns the errors of all methods at every level, or at those that `is_shown`.
 pub fn errors(accuracy: &Accuracy, is_shown: impl Fn(u32) -> bool) -> Vec<Vec<String>> {
     let methods = || accuracy.methods.iter();
     let mut rows = vec![row(
@@ -331,7 +331,7 @@ pub fn errors(accuracy: &Accuracy, is_shown: impl Fn(u32) -> bool) -> Vec<Vec<St
     rows
 }
 
-/// How wrong cos and sin of a model are.
+/// Returns the errors of cos and sin of a model.
 pub fn accuracy(accuracy: &Accuracy) -> String {
     const POWERS: [u32; 15] = [0, 4, 8, 10, 12, 14, 15, 16, 17, 18, 20, 23, 24, 27, 31];
     let rows = errors(accuracy, |level| POWERS.contains(&level.ilog2()));
@@ -339,7 +339,7 @@ pub fn accuracy(accuracy: &Accuracy) -> String {
     format!("The largest error of any cos or sin: {model}, {about}\n{rows}")
 }
 
-/// What the columns of [`accuracy`] are.
+/// Returns the meaning of the columns of [`accuracy`].
 pub fn methods(accuracy: &Accuracy) -> String {
     let mut text = String::new();
     for method in &accuracy.methods {
@@ -357,12 +357,12 @@ pub fn methods(accuracy: &Accuracy) -> String {
     text
 }
 
-/// `1 row`, `16 rows`.
+/// Returns `1 row`, `16 rows`.
 pub fn count(number: usize, of: &str) -> String {
     format!("{number} {of}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Passes, what they are measured beside, and the ratio.
+/// Returns passes, their references, and the ratios.
 pub fn passes(backend: Backend, passes: &[Pass]) -> String {
     let heading = "|tokens|heads|one call|beside||ratio|times roof";
     let mut lines = vec![texts(heading.split('|'))];
@@ -384,7 +384,7 @@ pub fn passes(backend: Backend, passes: &[Pass]) -> String {
     )
 }
 
-/// How long cos and sin take to make.
+/// Returns the times to make cos and sin.
 pub fn rows(result: &RowsResult) -> String {
     let mut text = format!(
         "Rows of {} pairs; x: how many times faster than the platform's sinf and cosf of f32 angles ({LIBM})\n{}",
@@ -402,7 +402,7 @@ pub fn rows(result: &RowsResult) -> String {
     text
 }
 
-/// Rows alone: of each maker, for each number of tokens.
+/// Returns rows alone: by maker and number of tokens.
 pub fn made(result: &RowsResult) -> Vec<Vec<String>> {
     let find = |maker: &str, tokens| {
         let mut all = result.made.iter();
@@ -426,7 +426,7 @@ pub fn made(result: &RowsResult) -> Vec<Vec<String>> {
     lines
 }
 
-/// Rotations with rows that are made on the way and with ready ones: of each backend, for each number of tokens.
+/// Returns rotations with rows made in the call and with ready ones: by backend and number of tokens.
 pub fn rotated(result: &RowsResult) -> Vec<Vec<String>> {
     let tokens = distinct(result.rotated.iter().map(|rotated| rotated.tokens));
     let heading = tokens.iter().map(|&tokens| count(tokens, "token"));
@@ -447,7 +447,7 @@ pub fn rotated(result: &RowsResult) -> Vec<Vec<String>> {
     lines
 }
 
-/// Each once, in their order.
+/// Returns each item once, in order.
 pub fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     let mut found = Vec::new();
     for one in all {
@@ -458,29 +458,29 @@ pub fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     found
 }
 
-/// Cells of a heading.
+/// Returns the cells of a heading.
 pub fn texts<'a>(cells: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     cells.into_iter().map(String::from).collect()
 }
 
-/// A cell that may be empty.
+/// Returns a cell that may be empty.
 fn or_empty<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
     value.map_or_else(String::new, text)
 }
 
-/// A row of a table: what it is about, and its cells.
+/// Returns a row of a table: its name, and its cells.
 pub fn row(name: impl Into<String>, cells: impl IntoIterator<Item = String>) -> Vec<String> {
     std::iter::once(name.into()).chain(cells).collect()
 }
 
-/// Elements in a nanosecond, time, and time in roofs.
+/// Returns elements per nanosecond, time, and time in roofs.
 fn cell(case: &CaseResult, nanoseconds: f64, times_roof: Option<f64>) -> String {
     let times_roof = or_empty(times_roof, digits);
     let speed = digits(case.elements as f64 / nanoseconds);
     format!("{speed} {:>7} {times_roof:>5}", time(nanoseconds))
 }
 
-/// Nanoseconds in the unit that suits them.
+/// Formats nanoseconds in a suitable unit.
 pub fn time(nanoseconds: f64) -> String {
     match nanoseconds {
         ns if ns < 1e3 => format!("{} ns", digits(ns)),
@@ -489,7 +489,7 @@ pub fn time(nanoseconds: f64) -> String {
     }
 }
 
-/// Three digits.
+/// Formats three digits.
 pub fn digits(value: f64) -> String {
     match value {
         value if value < 9.995 => format!("{value:.2}"),
@@ -498,7 +498,7 @@ pub fn digits(value: f64) -> String {
     }
 }
 
-/// Columns under one another: the first to the left, the others to the right.
+/// Aligns columns: the first to the left, the others to the right.
 pub fn align(rows: &[Vec<String>]) -> String {
     let mut table = Table::new();
     table

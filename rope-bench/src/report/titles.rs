@@ -1,4 +1,4 @@
-//! What tells runs apart on a page: a letter, a file, a machine.
+//! The titles of runs on a page: a letter, a file, a machine.
 
 use std::path::PathBuf;
 
@@ -7,15 +7,15 @@ use crate::results::Run;
 /// A run with a title.
 #[derive(Clone, Debug)]
 pub struct Titled {
-    /// A, B, and so on where there are several; nothing for a single one.
+    /// A, B, and so on if there are several; empty for a single one.
     pub letter: String,
-    /// The file it was read from, without `.json`.
+    /// The file of the run, without `.json`.
     pub file: String,
     pub run: Run,
 }
 
 impl Titled {
-    /// Titles for runs that were read from files.
+    /// Returns titles for runs that were read from files.
     pub fn all(runs: Vec<(PathBuf, Run)>) -> Vec<Titled> {
         let is_one = runs.len() == 1;
         let titled = runs
@@ -32,13 +32,13 @@ impl Titled {
         titled.collect()
     }
 
-    /// `A before`, or the file alone.
+    /// Returns `A before`, or the file alone.
     pub fn short(&self) -> String {
         format!("{} {}", self.letter, self.file).trim().to_owned()
     }
 }
 
-/// A to Z, then A2.
+/// Returns A to Z, then A2.
 fn letter(index: usize) -> String {
     let letter = char::from(b'A' + (index % 26) as u8);
     match index / 26 {

@@ -1,4 +1,4 @@
-//! Calls that a knob shows in. Every probe runs the same call with several tables of knobs, in the same rounds.
+//! Calls that a knob affects. Every probe runs the same call with several tables of knobs, in the same rounds.
 
 use std::cell::RefCell;
 use std::hint::black_box;
@@ -50,7 +50,7 @@ pub enum Call {
     Codes,
     /// Rotates a gradient back and sums the terms of its angles.
     Backward,
-    /// The same, heads-major.
+    /// Rotates a gradient back and sums the terms of its angles, heads-major.
     BackwardByHead,
     /// Sums the terms of the angles alone.
     Gradients,
@@ -58,12 +58,12 @@ pub enum Call {
     Outputs,
     /// Rotates in place on all threads, from a thread of the pool.
     InPool,
-    /// The same from another thread.
+    /// Rotates in place on all threads, from a thread outside the pool.
     OutsidePool,
 }
 
 impl Call {
-    /// The layout of the tensor that is read.
+    /// Returns the layout of the source.
     fn layout(self, shape: [usize; 4]) -> Result<Layout, rope_core::Error> {
         let [batch, tokens, heads, head_dim] = shape;
         match self {
@@ -79,7 +79,7 @@ impl Call {
 }
 
 impl Probe {
-    /// Nanoseconds of a call in the rounds of one pass, for each table.
+    /// Returns the nanoseconds of a call in the rounds of one pass, for each table.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ impl Probe {
     ) -> Result<Vec<Samples>> {
         let frequencies = Frequencies::new(HEAD_DIM, 500_000.0, &Scaling::Default)?;
         let rows = frequencies.rows(4096..4096 + self.tokens as u32)?;
-        // Of packed tensors two of three heads rotate.
+        // In packed tensors two of three heads rotate.
         let source = self.tokens * self.heads / 2 * 3 * HEAD_DIM * size_of::<E>();
         let target = source
             * if self.call == Call::Outputs {

@@ -7,7 +7,7 @@
 
 #include <rope.h>
 
-/* Four new tokens behind 100 that are cached, in rows of [tokens, heads, head_dim]. */
+/*/* Four new tokens after 100 cached ones, in rows of [tokens, heads, head_dim]. */
 enum { LAYERS = 3, TOKENS = 4, HEADS = 32, KV_HEADS = 8, HEAD_DIM = 128, START = 100, SLOTS = 256 };
 
 static float q[LAYERS][TOKENS * HEADS * HEAD_DIM], k[LAYERS][TOKENS * KV_HEADS * HEAD_DIM];

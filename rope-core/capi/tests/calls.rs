@@ -1793,7 +1793,7 @@ fn configurations() {
     let deepseek =
         br#"{"model_type": "deepseek_v3", "qk_rope_head_dim": 64, "rope_theta": 10000.0}"#;
     let mut made: rope_plan = zero();
-    // Channels 128..192 of whole heads rotate, which a plan cannot say.
+    // Channels 128..192 of whole heads rotate, which a plan cannot express.
     let of = |head_dim| rope_config { head_dim, ..zero() };
     for given in [0, 192, 128, 63] {
         for plan in [null_mut(), &raw mut made] {

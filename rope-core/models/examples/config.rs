@@ -1,8 +1,8 @@
 //! Rotates the queries and keys of a Llama 3.1 from its `config.json`.
 //!
-//! The file gives for each layer its rotation, or says that it has none: frequencies with their scaling, the pairing,
-//! and which channels rotate. A first step rotates a prompt, a second one the next token: the rows of a step serve
-//! every layer with that rotation, and a token gets the same bits in whatever step it is rotated.
+//! The file describes the rotation of each layer, or none: frequencies with their scaling, the pairing, and the rotated
+//! channels. A first step rotates a prompt, a second one the next token. The rows of a step serve every layer with that
+//! rotation, and a token gets the same bits in any step.
 //!
 //! `cargo run -p rope-models --example config`
 
@@ -23,12 +23,12 @@ const KV_HEADS: usize = 8;
 pub(crate) fn main() -> Result<(), Error> {
     // once per model
     let model = Config::from_json(CONFIG)?.model()?;
-    // Keys that the model's code ignores, though they are about the rotation. This file has none.
+    // Keys about the rotation that the model's code ignores. This file has none.
     for key in model.ignored() {
         println!("ignored: {key}");
     }
     let layers = model.layers()?;
-    // A Llama has one rotation for all layers; a model with sliding windows may have two, and rows of each.
+    // A Llama has one rotation for all layers; a model with sliding windows may have two, each with its rows.
     let [rotation] = layers.rotations() else {
         panic!("a Llama has one rotation");
     };
@@ -46,7 +46,7 @@ pub(crate) fn main() -> Result<(), Error> {
     for layer in layers.iter() {
         // Some models have layers that do not rotate; this one has none.
         assert_eq!(layer.rotation, Some(rotation));
-        // what the projections would have given, the same for every token
+        // the output of the projections, the same for every token
         let mut q = vec![0.5_f32; 4 * HEADS * head_dim];
         let mut k = vec![0.25_f32; 4 * KV_HEADS * head_dim];
         let (untouched_q, untouched_k) = (q.clone(), k.clone());
@@ -55,13 +55,13 @@ pub(crate) fn main() -> Result<(), Error> {
             &mut TensorMut::new(&mut k, [1, 4, KV_HEADS, head_dim])?,
             &prompt,
         )?;
-        // Position 0 turns nothing; all others do.
+        // Position 0 rotates nothing; all others do.
         assert_eq!(q[..HEADS * head_dim], untouched_q[..HEADS * head_dim]);
         assert_ne!(k[KV_HEADS * head_dim..], untouched_k[KV_HEADS * head_dim..]);
 
         let mut q = vec![0.5_f32; HEADS * head_dim];
         rope.rotate(&mut TensorMut::new(&mut q, [1, 1, HEADS, head_dim])?, &next)?;
-        // The same token, had the prompt been one longer.
+        // The same token in a prompt that is one token longer.
         let mut longer = vec![0.5_f32; 5 * HEADS * head_dim];
         let rows = frequencies.rows(0..5)?;
         rope.rotate(

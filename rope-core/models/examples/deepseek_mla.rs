@@ -1,10 +1,10 @@
-//! Rotates what DeepSeek-V3's latent attention rotates: 64 channels of each query head, and one key for all heads.
+//! Rotates DeepSeek-V3's latent attention: 64 channels of each query head, and one key for all heads.
 //!
-//! A query head has 192 channels, of which the last 64 are rotated where they lie. The keys' 64 rotated channels come
-//! behind the 512 of the latent in one row of the projection, once for all heads, and go into a cache of their own. The
-//! weights pair neighbors; Hugging Face's code writes halves, and so does this program, for Q and K alike. The
-//! configuration says all of that: a `Rotation` rotates the right channels of whole heads. (A runtime that keeps
-//! interleaved pairs makes a `Rope` of its own, and then Q needs no copy. Scores are the same.)
+//! A query head has 192 channels, of which the last 64 rotate in place. The keys' 64 rotated channels follow the 512 of
+//! the latent in one row of the projection, once for all heads, and go into a separate cache. The weights pair
+//! neighbors; Hugging Face's code writes halves, and so does this program, for Q and K alike. The configuration
+//! describes all of this: a `Rotation` rotates the right channels of whole heads. (A runtime that keeps interleaved
+//! pairs makes its own `Rope`, and then Q needs no copy. Scores are the same.)
 //!
 //! `cargo run -p rope-models --example deepseek_mla`
 
@@ -25,7 +25,7 @@ const HEADS: usize = 16;
 /// Channels of a query head that do not rotate, and that do.
 const NOPE: usize = 128;
 const ROPE: usize = 64;
-/// Channels of the latent, in front of the key's rotated ones.
+/// Channels of the latent, before the key's rotated ones.
 const LATENT: usize = 512;
 
 pub(crate) fn main() -> Result<(), Error> {
@@ -41,7 +41,7 @@ pub(crate) fn main() -> Result<(), Error> {
     let softmax_scale = ((NOPE + ROPE) as f64).powf(-0.5) * frequencies.softmax_factor();
     println!("scale of the softmax: {softmax_scale:.6}");
 
-    // what the projections would have given
+    // the output of the projections
     let values = |len: usize| (0..len).map(|i| bf16::from_f32((i % 41) as f32 / 41.0 - 0.5));
     let q: Vec<bf16> = values(TOKENS * HEADS * (NOPE + ROPE)).collect();
     let latent_and_key: Vec<bf16> = values(TOKENS * (LATENT + ROPE)).collect();
@@ -62,7 +62,7 @@ pub(crate) fn main() -> Result<(), Error> {
         assert_ne!(head[NOPE..], untouched[NOPE..]);
     }
 
-    // K: one head, of the rotating channels alone, from its place behind the latent into the cache.
+    // K: one head with only the rotating channels, from its place after the latent into the cache.
     let key = Layout::bshd([1, TOKENS, 1, LATENT + ROPE])?.channels(LATENT..LATENT + ROPE)?;
     let mut cache = vec![bf16::ZERO; TOKENS * ROPE];
     rotation.rotate_into(
@@ -71,7 +71,7 @@ pub(crate) fn main() -> Result<(), Error> {
         &rows,
     )?;
 
-    // Half out is a common permutation of both: in place and interleaved, the same numbers lie elsewhere.
+    // Half output is a common permutation of both: in place and interleaved, the same numbers have other places.
     let window = Layout::bshd(heads)?.channels(rotation.window())?;
     let mut interleaved = q;
     Rope::new(Pairing::Interleaved)

@@ -1,8 +1,8 @@
-//! Finds out how another program rotates, from queries before and after.
+//! Finds the convention of another program from queries before and after its rotation.
 //!
-//! Ported weights give gibberish when pairing, window or direction are another program's. Print the queries of one
-//! layer and a few tokens in that program, before and after its rotation, and ask. Here the program is a function that
-//! keeps to itself what it does: it takes the last 64 of 96 channels, reads neighbors and writes halves, as
+//! Ported weights produce gibberish if pairing, window or direction differ from the original program's. Print the
+//! queries of one layer and a few tokens in that program, before and after its rotation, and compare. Here the program
+//! is a function with a hidden convention: it rotates the last 64 of 96 channels, reads neighbors and writes halves, as
 //! DeepSeek-V3 does.
 //!
 //! `cargo run -p rope-models --example explain`
@@ -17,7 +17,7 @@ const SHAPE: [usize; 4] = [1, TOKENS, HEADS, HEAD_DIM];
 /// The position of the first token: at 0 nothing rotates.
 const START: usize = 20;
 
-/// A program that somebody else wrote.
+/// A program with an unknown convention.
 fn their_rotation(x: &[f32]) -> Vec<f32> {
     let mut y = x.to_vec();
     for (head, (x, y)) in x.chunks(HEAD_DIM).zip(y.chunks_mut(HEAD_DIM)).enumerate() {
@@ -46,7 +46,7 @@ pub(crate) fn main() -> Result<(), Error> {
         .collect();
     let after = their_rotation(&before);
 
-    // The frequencies are what the model's configuration says of 64 channels.
+    // The frequencies of the model's configuration for 64 channels.
     let frequencies = Frequencies::new(64, 10_000.0, &Scaling::Default)?;
     let rows = frequencies.rows(START..START + TOKENS)?;
     let found = ask(&before, &after, &rows)?;
@@ -56,7 +56,7 @@ pub(crate) fn main() -> Result<(), Error> {
     describe(&convention);
     assert_eq!(convention.window(), 32..96);
 
-    // With the wrong base no rotation explains it, and at position 0 each does.
+    // With the wrong base no rotation explains it, and at position 0 every rotation does.
     let wrong = Frequencies::new(64, 500_000.0, &Scaling::Default)?;
     let found = ask(&before, &after, &wrong.rows(START..START + TOKENS)?)?;
     assert!(

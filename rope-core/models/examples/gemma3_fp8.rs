@@ -1,7 +1,7 @@
-//! Gemma 3 into a paged cache of FP8: keys are normed, rotated, rounded to bf16 and to E4M3 in one call.
+//! Gemma 3 into a paged cache of FP8: one call norms and rotates keys, and rounds them to bf16 and to E4M3.
 //!
-//! Five of six layers have a sliding window and a base of 10,000, the sixth sees all tokens and has a base of 1,000,000
-//! and linear scaling: a step makes rows of each. Queries and keys have norms with weights of their own.
+//! Five of six layers have a sliding window and a base of 10,000; the sixth has full attention, a base of 1,000,000 and
+//! linear scaling: a step makes rows of each. Queries and keys have norms with separate weights.
 //!
 //! `cargo run -p rope-models --example gemma3_fp8`
 
@@ -26,7 +26,7 @@ pub(crate) struct Pages {
     pub(crate) scale: f32,
 }
 
-/// One layer's step: `q` is `[tokens, heads, head_dim]` and rotates in place, `k` and `v` are `[tokens, kv_heads,
+/// Runs one layer's step: `q` is `[tokens, heads, head_dim]` and rotates in place; `k` and `v` are `[tokens, kv_heads,
 /// head_dim]` and go into the slots of the pages.
 pub(crate) fn step(
     rope: Rope,
@@ -79,7 +79,7 @@ pub(crate) fn main() -> Result<(), Error> {
         })
         .collect();
 
-    // A step of three tokens at positions 1000..1003, whose slots lie on two pages.
+    // A step of three tokens at positions 1000..1003, whose slots are on two pages.
     let slots = [
         2 * PAGE_SIZE as i64 + 14,
         2 * PAGE_SIZE as i64 + 15,
@@ -120,7 +120,7 @@ pub(crate) fn main() -> Result<(), Error> {
                 .iter()
                 .all(|&slot| of_slot(&pages.keys, slot).iter().any(|&code| code != 0))
         );
-        // Nothing but the slots was written.
+        // Only the slots were written.
         let written = pages.keys.iter().filter(|&&code| code != 0).count();
         assert!(written <= slots.len() * KV_HEADS * HEAD_DIM);
     }

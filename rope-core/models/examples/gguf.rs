@@ -1,20 +1,20 @@
 //! A program for GGUF files: the rotation that llama.cpp computes, from the bytes of the file.
 //!
-//! `cargo run -p rope-models --example gguf -- MODEL.gguf` shows what the file says of each layer. Without a file the
-//! keys and the tensor are the program's own, as if another parser had read them.
+//! `cargo run -p rope-models --example gguf -- MODEL.gguf` prints each layer of a file. Without a file the program has
+//! its own keys and tensor, as from another parser.
 //!
-//! The converter permutes a Llama's projections, so that the pairs that Hugging Face's code has in two halves are
-//! neighbors in the file. Scores are the same: the rotation of permuted heads is the permuted rotation.
+//! The converter permutes a Llama's projections, so that pairs in two halves in Hugging Face's code are neighbors in
+//! the file. Scores are the same: the rotation of permuted heads is the permuted rotation.
 
 use rope_core::{Pairing, TensorMut};
 use rope_models::{Error, Gguf, GgufValue, Model, Rotation};
 
-/// A file's bytes, which a program may have mapped: only the header is read, and the tensor of factors if there is one.
+/// Reads a file's bytes, possibly mapped: only the header, and the tensor of factors if there is one.
 pub(crate) fn file(bytes: &[u8]) -> Result<Model, Error> {
     Gguf::from_bytes(bytes)?.model()
 }
 
-/// One line a layer.
+/// Prints one line per layer.
 fn show(model: &Model) -> Result<(), Error> {
     println!("{}", model.name());
     for layer in model.layers()?.iter() {
@@ -33,7 +33,7 @@ fn show(model: &Model) -> Result<(), Error> {
     Ok(())
 }
 
-/// What another parser has read: the keys that begin with `general.` or `llama.`, and `rope_freqs.weight`.
+/// Reads the result of another parser: the keys that begin with `general.` or `llama.`, and `rope_freqs.weight`.
 pub(crate) fn model(
     keys: &[(&str, GgufValue<'_>)],
     rope_freqs: Option<&[f32]>,
@@ -41,7 +41,7 @@ pub(crate) fn model(
     Gguf::new(keys)?.with_freq_factors(rope_freqs).model()
 }
 
-/// The keys of a Llama 2 or 3 with heads of 128 channels.
+/// Returns the keys of a Llama 2 or 3 with heads of 128 channels.
 pub(crate) fn llama_keys(base: f64) -> [(&'static str, GgufValue<'static>); 6] {
     [
         ("general.architecture", GgufValue::Text("llama")),
@@ -69,7 +69,7 @@ pub(crate) fn rotate(
     )
 }
 
-/// What the converter does to each head: channel `i` of the first half, then channel `i` of the second.
+/// Permutes each head as the converter does: channel `i` of the first half, then channel `i` of the second.
 pub(crate) fn permuted(heads: &[f32], head_dim: usize) -> Vec<f32> {
     let pairs_of = |head: &[f32]| -> Vec<f32> {
         let (first, second) = head.split_at(head_dim / 2);
@@ -87,8 +87,8 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
         show(&file(&std::fs::read(path)?)?)?;
         return Ok(());
     }
-    // A Llama 3.1 has its scaling in a tensor and no key that names it: the keys alone have no answer until the program
-    // has looked for the tensor.
+    // A Llama 3.1 has its scaling in a tensor that no key names: the keys alone give no result until the program has
+    // looked for the tensor.
     let keys = llama_keys(500_000.0);
     let untold = Gguf::new(&keys)?.model()?;
     let error = untold.rotation().expect_err("the tensor may be there");
@@ -104,7 +104,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
         (Pairing::Interleaved, Pairing::Interleaved)
     );
 
-    // The same model in Hugging Face's layout, whose heads have not been permuted.
+    // The same model in Hugging Face's layout, with heads that are not permuted.
     let half = rope_core::Rope::new(Pairing::Half);
     let numbers = |heads: usize| -> Vec<f32> {
         (0..3 * heads * 128)

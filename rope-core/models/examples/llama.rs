@@ -1,7 +1,7 @@
 //! A Llama's prefill and decode with a KV cache, from its `config.json`.
 //!
-//! Each step rotates the queries in place and writes the rotated keys, and the values, into a layer's cache behind the
-//! tokens that it holds. A prompt in one step and the same tokens one by one give the same attention, bit for bit.
+//! Each step rotates the queries in place, and writes the rotated keys and the values into a layer's cache, after its
+//! tokens. A prompt in one step and the same tokens one by one give the same attention, bit for bit.
 //!
 //! `cargo run -p rope-models --example llama`
 
@@ -39,7 +39,7 @@ impl KvCache {
     }
 }
 
-/// One layer's step, between the projections and the scores: `q` is `[tokens, heads, head_dim]`, `k` and `v` are
+/// Runs one layer's step, between the projections and the scores: `q` is `[tokens, heads, head_dim]`, `k` and `v` are
 /// `[tokens, kv_heads, head_dim]`, and the rows are those of the tokens' positions.
 pub(crate) fn step(
     rotation: &Rotation,
@@ -66,7 +66,7 @@ pub(crate) fn step(
     Ok(())
 }
 
-/// Causal attention in plain code, of queries that are the last tokens in the cache.
+/// Computes causal attention in plain code, for queries that are the last tokens in the cache.
 fn attend(cache: &KvCache, q: &[f32], [heads, head_dim]: [usize; 2]) -> Vec<f32> {
     let capacity = cache.layout.shape().block_size;
     let kv_heads = cache.layout.shape().heads;
@@ -108,12 +108,12 @@ pub(crate) fn main() -> Result<(), Error> {
     let layers = model.layers()?;
     let head_dim = model.rotation()?.head_dim();
 
-    // what the projections would have given
+    // the output of the projections
     let numbers = |heads: usize, seed: usize| -> Vec<f32> {
         let number = |i: usize| (i * 7919 % 1009 + seed) as f32 / 1009.0 - 0.5;
         (0..TOKENS * heads * head_dim).map(number).collect()
     };
-    // Whatever the steps are, the sum is the number of tokens: a prompt alone, prefill and decode, one by one.
+    // The steps always sum to the number of tokens: a prompt alone, prefill and decode, one by one.
     let mut outputs = Vec::new();
     for steps in [&[TOKENS][..], &[4, 1, 1], &[1; TOKENS]] {
         let mut caches = Vec::new();

@@ -1,7 +1,7 @@
 //! Qwen2.5-VL: the position ids of a prompt with an image, and the rotation of its queries and keys.
 //!
-//! A patch of the image has a time, a row and a column; a token of text has one position on all three axes, after the
-//! largest one of what stands before it. The model's `config.json` gives which pairs of channels follow which axis.
+//! A patch of the image has a time, a row and a column. A token of text has one position on all three axes, after the
+//! largest one before it. The model's `config.json` assigns pairs of channels to axes.
 //!
 //! `cargo run -p rope-models --example qwen2_5_vl`
 
@@ -27,7 +27,7 @@ enum Part {
     },
 }
 
-/// The ids of all tokens, `[tokens, 3]`, and the position of the next token of text.
+/// Returns the ids of all tokens, `[tokens, 3]`, and the position of the next token of text.
 fn position_ids(parts: &[Part]) -> (Vec<[i64; 3]>, i64) {
     let (mut ids, mut next) = (Vec::new(), 0);
     for &part in parts {
@@ -79,7 +79,7 @@ pub(crate) fn main() -> Result<(), Error> {
         Part::Text { tokens: 2 },
     ];
     let (ids, next) = position_ids(&parts);
-    // The image takes 4 positions, its longer side, and not 12.
+    // The image spans 4 positions, its longer side, and not 12.
     assert_eq!((ids.len(), next), (5 + 12 + 2, 5 + 4 + 2));
     assert_eq!((ids[5], ids[16], ids[17]), ([5; 3], [5, 7, 8], [9; 3]));
 
@@ -87,11 +87,11 @@ pub(crate) fn main() -> Result<(), Error> {
     let mut k = vec![1.0_f32; ids.len() * 4 * head_dim];
     rotate(rotation, &ids, &mut q, &mut k)?;
 
-    // The next token, decoded: one id for three axes, since it is text.
+    // The next token, decoded: one id for three axes, because it is text.
     let mut decoded = vec![1.0_f32; 4 * head_dim];
     let mut query = vec![1.0_f32; 28 * head_dim];
     rotate(rotation, &[[next; 3]], &mut query, &mut decoded)?;
-    // It is what the same token is in a longer prompt.
+    // It equals the same token in a longer prompt.
     let mut longer = ids.clone();
     longer.push([next; 3]);
     let mut q = vec![1.0_f32; longer.len() * 28 * head_dim];

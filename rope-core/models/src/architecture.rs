@@ -1,40 +1,40 @@
-//! The architectures of GGUF files, by llama.cpp's code: the table `architectures.rs`, one row an architecture.
+//! The architectures of GGUF files, by llama.cpp's code. The table is `architectures.rs`, one row per architecture.
 //!
 //! A row starts from [`NORM`] or [`NEOX`], which rotate all layers alike, and names the fields in which its
-//! architecture differs. An architecture that is not there is refused by name.
+//! architecture differs. An architecture without a row is refused by name.
 
-/// What llama.cpp computes for an architecture.
+/// The rotation that llama.cpp computes for an architecture.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ArchitectureRow {
-    /// How channels are paired and axes dealt out: its `llama_model_rope_type`.
+    /// The pairing and the axes: its `llama_model_rope_type`.
     pub(crate) rope: Rope,
-    /// Which layers have a sliding window.
+    /// The layers with a sliding window.
     pub(crate) windows: Windows,
-    /// In which files.
+    /// The files in which they have it.
     pub(crate) windows_if: WindowsIf,
-    /// The base and the scaling of those layers.
+    /// The base and the scaling of these layers.
     pub(crate) local: Local,
-    /// They rotate `rope.dimension_count_swa` channels (elsewhere layer 0 decides for all).
+    /// These layers rotate `rope.dimension_count_swa` channels (elsewhere layer 0 decides for all).
     pub(crate) own_dim: bool,
     /// The other layers rotate half of `rope.dimension_count`.
     pub(crate) halved: bool,
-    /// Which layers rotate.
+    /// The layers that rotate.
     pub(crate) rotates: RotatedLayers,
-    /// Which of these do not, by their number.
+    /// The exceptions among them, by number.
     pub(crate) skips: Skips,
-    /// Which layers have no queries and keys.
+    /// The layers without queries and keys.
     pub(crate) recurrent: Recurrent,
-    /// In which layers a tensor of factors counts: `rope_freqs`, `rope_factors_long` or `rope_factors_short`.
+    /// The layers that use a tensor of factors: `rope_freqs`, `rope_factors_long` or `rope_factors_short`.
     pub(crate) factors: Factors,
-    /// The tensors of factors are the long and the short ones, whatever the scaling's type.
+    /// The factors are the long and the short ones, whatever the type of the scaling.
     pub(crate) long_short: bool,
-    /// What is particular about its YaRN.
+    /// The variant of its YaRN.
     pub(crate) yarn: Yarns,
     /// `rope.scaling.alpha` changes the base.
     pub(crate) alpha: bool,
     /// The whole head, base 10000, no scaling.
     pub(crate) fixed: bool,
-    /// What the file describes with this key above 0 was not read.
+    /// The key whose positive value describes code that has not been read.
     pub(crate) refuses: Option<&'static str>,
 }
 
@@ -57,13 +57,13 @@ pub(crate) const NORM: ArchitectureRow = ArchitectureRow {
     refuses: None,
 };
 
-/// The same in halves.
+/// All layers alike, in halves.
 pub(crate) const NEOX: ArchitectureRow = ArchitectureRow {
     rope: Rope::Neox,
     ..NORM
 };
 
-/// How an architecture pairs the channels and deals out the axes.
+/// The pairing and the axes of an architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rope {
     /// Interleaved pairs.
@@ -72,32 +72,32 @@ pub(crate) enum Rope {
     Neox,
     /// Halves, four axes by sections.
     Mrope,
-    /// The same, interleaved sections.
+    /// Halves, four axes by interleaved sections.
     Imrope,
-    /// By `rope.dimension_sections`, if the file has two of them.
+    /// Interleaved pairs, or `Mrope` if the file has two `rope.dimension_sections`.
     NormOrMrope,
-    /// The same.
+    /// Halves, or `Mrope` if the file has two `rope.dimension_sections`.
     NeoxOrMrope,
     /// No layer rotates.
     None,
-    /// It is not answered here, and why.
+    /// Not supported here, with the reason.
     Refused(&'static str),
 }
 
-/// Which layers have a sliding window, where the file has no `attention.sliding_window_pattern`.
+/// The layers with a sliding window in a file without `attention.sliding_window_pattern`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Windows {
-    /// None, whatever the file says.
+    /// None, regardless of the file.
     None,
-    /// All but the last of each so many.
+    /// All but the last of every `n`.
     LastOf(usize),
-    /// All but the first of each so many.
+    /// All but the first of every `n`.
     FirstOf(usize),
-    /// The file has to say it.
+    /// The file must specify them.
     File,
 }
 
-/// In which files layers have a sliding window.
+/// The files whose layers have a sliding window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WindowsIf {
     Always,
@@ -112,80 +112,80 @@ pub(crate) enum WindowsIf {
 /// The base and the scaling of layers with a sliding window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Local {
-    /// Those of the other layers.
+    /// The base and the scaling of the other layers.
     AsOthers,
     /// The base `rope.freq_base_swa`, if there is one, and the scaling of the others.
     Own,
-    /// The same without the scaling.
+    /// The base as in `Own`, without scaling.
     Unscaled,
-    /// The same without the scaling, and 10000 where there is no `rope.freq_base_swa`.
+    /// The base `rope.freq_base_swa`, or 10000, without scaling.
     TenThousand,
-    /// The base of the others, without scaling and attention factor.
+    /// The base of the other layers, without scaling and attention factor.
     Plain,
-    /// `rope.freq_base_swa`, if there is one, without scaling and attention factor.
+    /// The base as in `Own`, without scaling and attention factor.
     OwnPlain,
 }
 
-/// Which layers rotate.
+/// The layers that rotate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RotatedLayers {
     All,
-    /// Those with a sliding window.
+    /// Layers with a sliding window.
     Sliding,
-    /// Those with a sliding window, and the first `leading_dense_block_count`.
+    /// Layers with a sliding window, and the first `leading_dense_block_count`.
     SlidingOrLead,
-    /// Those with a sliding window, and all where no layer has one.
+    /// Layers with a sliding window, or all if no layer has one.
     SlidingOrAll,
-    /// Those that `attention.rope_pattern` lists, or all.
+    /// Layers listed by `attention.rope_pattern`, or all.
     Listed,
     /// All, unless `rope.scaling.finetuned` is false.
     Switched,
-    /// All of a model of 32 layers, none of one of 40.
+    /// All of a model of 32 layers, none of a model of 40.
     Only7b,
 }
 
-/// Which layers do not rotate, by their number.
+/// The layers that do not rotate, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Skips {
     None,
-    /// The last of each so many; of Llama 4 without windows the last layer.
+    /// The last of every `n`; in Llama 4 without windows, the last layer.
     LastOf(usize),
-    /// The first of each so many, of files with windows.
+    /// The first of every `n`, in files with windows.
     FirstOf(usize),
 }
 
-/// Which layers have no queries and keys.
+/// The layers without queries and keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recurrent {
     None,
-    /// Those with an `attention.head_count_kv` of 0.
+    /// Layers with an `attention.head_count_kv` of 0.
     NoKeys,
-    /// Those of `attention.recurrent_layers`, or all but each so many (`full_attention_interval`).
+    /// Layers in `attention.recurrent_layers`, or all but every `full_attention_interval`-th, or `n`-th.
     ExceptEvery(usize),
 }
 
-/// In which layers a tensor of factors counts.
+/// The layers that use a tensor of factors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Factors {
     None,
     All,
-    /// In those without a sliding window.
+    /// Layers without a sliding window.
     Full,
-    /// The same, and the file does not load without one.
+    /// Layers without a sliding window; the file does not load without a tensor.
     FullNeeded,
 }
 
-/// What is particular about an architecture's YaRN.
+/// The variant of an architecture's YaRN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Yarns {
     Usual,
-    /// `yarn_beta_fast` and `yarn_beta_slow` count; the first is 8 where it is missing.
+    /// `yarn_beta_fast` and `yarn_beta_slow` count; the default of the first is 8.
     Grok,
-    /// They count, and `yarn_log_multiplier` as it is.
+    /// `yarn_beta_fast` and `yarn_beta_slow` count, and `yarn_log_multiplier` without a factor.
     Mistral3,
-    /// `yarn_log_multiplier` counts ten times, on the scale of the softmax, and cancels the attention factor.
+    /// `yarn_log_multiplier` counts ten times, scales the softmax, and cancels the attention factor.
     Deepseek2,
-    /// The same, but only if it counts 1.
+    /// As `Deepseek2`, but only if the multiplier counts 1.
     Deepseek,
     /// The scale of the softmax has a factor that no variant expresses.
     Refused,
@@ -196,7 +196,7 @@ impl ArchitectureRow {
         !matches!(self.rope, Rope::None | Rope::Refused(_))
     }
 
-    /// Whether all its layers rotate, and alike.
+    /// Returns true if all layers rotate, and alike.
     pub(crate) fn all_layers_alike(&self) -> bool {
         self.windows == Windows::None
             && self.rotates == RotatedLayers::All

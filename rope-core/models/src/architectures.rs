@@ -1,14 +1,13 @@
-//! What llama.cpp computes for each architecture of GGUF files, one row each, in alphabetical order.
+//! The rotation that llama.cpp computes for each architecture of GGUF files, one row each, in alphabetical order.
 //!
-//! Read from llama.cpp as the crate llama-cpp-sys-2 0.1.161 has it: what every architecture shares in
-//! src/llama-model.cpp (`load_hparams`, `load_swa_pattern`, `get_rope_factors`, `llama_model_rope_type`),
+//! Derived from llama.cpp in the version of the crate llama-cpp-sys-2 0.1.161. The code shared by all architectures is
+//! in src/llama-model.cpp (`load_hparams`, `load_swa_pattern`, `get_rope_factors`, `llama_model_rope_type`),
 //! src/llama-context.cpp (the constructor: scaling and attention factor) and src/llama-graph.cpp (`llm_graph_context`:
-//! one number of channels, that of layer 0, for all); the rest of a row in src/models, in the file of the
-//! architecture's name or of that beside the row (`load_arch_hparams`, `load_arch_tensors`, and the calls of
+//! one number of channels, that of layer 0, for all layers). The rest of a row is in src/models, in the file named
+//! after the architecture or named beside the row (`load_arch_hparams`, `load_arch_tensors`, and the calls of
 //! `ggml_rope_ext` in the graph).
 //!
-//! A row is `"architecture" = BASE { what differs from it };`. The fields and their values are explained in
-//! `architecture.rs`.
+//! A row is `"architecture" = BASE { differences };`. `architecture.rs` documents the fields and their values.
 
 use crate::architecture::*;
 
@@ -17,7 +16,7 @@ macro_rules! rows {
         pub(crate) static ROWS: &[(&str, ArchitectureRow)] =
             &[$(($name, ArchitectureRow { $($($field: $value,)+)? ..$base })),+];
 
-        /// Their names, for the documentation.
+        /// Concatenates the names, for the documentation.
         macro_rules! architecture_names {
             () => { concat!($("`", $name, "` "),+) };
         }

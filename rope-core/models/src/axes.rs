@@ -1,5 +1,5 @@
-//! How a model arranges its frequencies: which one of a set of base frequencies each pair takes, and which axis of the
-//! positions drives it. Read from the `recomposition_frequencies` of each class.
+//! The arrangement of a model's frequencies: the base frequency and the axis of each pair. Derived from the
+//! `recomposition_frequencies` of each class.
 
 use crate::error::{Result, missing, must_be};
 use crate::json::{Object, counts, given, invalid};
@@ -8,11 +8,11 @@ use alloc::vec::Vec;
 use rope_core::axes::Axes;
 use rope_core::{Frequencies, Scaling};
 
-/// How the pairs of a head, or the channels of full-width rows, lie over its axes.
+/// The arrangement of the pairs of a head, or the channels of full-width rows, over the axes.
 pub(crate) enum Arrangement {
-    /// As rope-core has it.
+    /// An arrangement of rope-core.
     Known(Axes<'static>),
-    /// One set of base frequencies, and for each pair, or channel, its place in the set and its axis.
+    /// One set of base frequencies, and for each pair, or channel, its index in the set and its axis.
     Given {
         set_dim: usize,
         axes: usize,
@@ -21,9 +21,9 @@ pub(crate) enum Arrangement {
 }
 
 impl Arrangement {
-    /// The arrangement over that many channels. A model of video uses fewer, if they do not divide by three.
+    /// Creates the arrangement over `rotary_dim` channels. A video model uses fewer if they do not divide by three.
     pub(crate) fn new(axes: AxesOf, rope: &Object, rotary_dim: usize) -> Result<Self> {
-        // As rope-core says it of all others: here a list is made for the pairs before it is asked.
+        // Checked here as in rope-core, because a list of the pairs is made before rope-core checks it.
         if rotary_dim > 65536 {
             return Err(rope_core::Error::RotaryDim {
                 rotary_dim,
@@ -86,7 +86,7 @@ impl Arrangement {
                 })
             }
             AxesOf::ChannelSections => {
-                // `cat(f, f)` is cut into pieces of twice a section, one after the other.
+                // The code splits `cat(f, f)` into pieces of twice a section.
                 let sections = channel_sections(rope, pairs)?;
                 Self::given(rotary_dim, sections.len(), 2 * pairs, &|channel| {
                     let (mut axis, mut end) = (0, 2 * sections[0]);
@@ -111,7 +111,7 @@ impl Arrangement {
         })
     }
 
-    /// A set of base frequencies over that many channels, and what takes them where.
+    /// Creates a set of base frequencies over `set_dim` channels, with the index and axis of each pair or channel.
     #[inline(never)]
     fn given(
         set_dim: usize,
@@ -142,7 +142,7 @@ impl Arrangement {
     }
 }
 
-/// HunYuan-VL's sections, as many as axes, which cover the pairs.
+/// Returns HunYuan-VL's sections, as many as axes, which cover the pairs.
 #[inline(never)]
 fn channel_sections(rope: &Object, pairs: usize) -> Result<Vec<usize>> {
     let key = "mrope_section";
@@ -158,7 +158,7 @@ fn channel_sections(rope: &Object, pairs: usize) -> Result<Vec<usize>> {
     list.ok_or_else(|| invalid(key, own, "a count of pairs for each axis, all of a head"))
 }
 
-/// The sections of M-RoPE, the file's or the class's.
+/// Returns the sections of M-RoPE, from the file or the class.
 fn sections(rope: &Object, default: [u8; 3]) -> Result<[usize; 3]> {
     let Some(own) = given(rope, "mrope_section") else {
         return Ok(default.map(usize::from));

@@ -1,11 +1,10 @@
-//! A Hugging Face `config.json`: which part of it is meant, and the row of its model type.
+//! A Hugging Face `config.json`: the part to read, and the row of its model type.
 //!
-//! A configuration says less than it seems to. Its parameters live under `rope_parameters` or `rope_scaling`, flat or
-//! nested by layer type; what equals the default of the model's class is omitted; how channels are paired, which layers
-//! rotate at all and which keys are read is written nowhere but in the model's code. What is missing here is taken from
-//! a table of model types (`types/rows.rs`), never from a guess: where the table has no answer, neither has the caller.
-//! And a key that says something, and that the model's code does not read, is refused by its name: either the file or
-//! the code is not what its author means.
+//! A configuration is incomplete. Its parameters are under `rope_parameters` or `rope_scaling`, flat or nested by layer
+//! type. Values that equal the defaults of the model's class are omitted. The pairing, the layers that rotate and the
+//! keys that are read are only in the model's code. Missing values come from a table of model types (`types/rows.rs`),
+//! never from a guess: if the table has none, the caller gets an error. A meaningful key that the model's code does not
+//! read is refused by name: either the file or the code differs from its author's intent.
 
 use crate::error::{Error, Refusal, Result, beginning, listed, missing, still};
 use crate::ignored::Notes;
@@ -38,19 +37,18 @@ use rope_core::axes::Axes;
 /// # Ok::<(), rope_models::Error>(())
 /// ```
 ///
-/// [`Config::model`] has the answers. Which model types are known, and what is known of them, is in the
-/// [guide](crate::guide::models).
+/// [`Config::model`] returns the results. The [guide](crate::guide::models) lists the known model types.
 ///
-/// # When it refuses
+/// # Refusals
 ///
-/// A wrong rotation still produces text, so nothing here is guessed. There is a way out where the caller knows more
-/// than the file: [`Config::with_model_type`] reads it by the rules of another type; [`Config::lenient`] answers as the
-/// model's code does where the file has a key about the rotation that the code ignores; [`Config::without`] leaves out
-/// a key that is not meant; [`Config::frequencies_over`] takes base and scaling alone from the file of a model that is
-/// not known here, and leaves all that the table would have said to the caller.
+/// A wrong rotation still produces text, so no value is guessed. A caller that knows more than the file has these
+/// options: [`Config::with_model_type`] reads it by the rules of another type; [`Config::lenient`] follows the model's
+/// code if the file has a key about the rotation that the code ignores; [`Config::without`] removes an unintended key;
+/// [`Config::frequencies_over`] reads only base and scaling, for an unknown model, and leaves the rest of the table to
+/// the caller.
 ///
-/// What the model's own code answers, this answers with the same values, unless the file says something else about the
-/// rotation. [`Model::ignored`] lists what the file says and the code ignores.
+/// If the model's own code computes a rotation, the result has the same values, unless the file states another
+/// rotation. [`Model::ignored`] lists the keys of the file that the code ignores.
 #[derive(Clone, Debug)]
 pub struct Config {
     root: Object,
@@ -62,14 +60,14 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads the file's text: JSON as Python writes it, with `Infinity`, `NaN` and integers of any length. Numbers that
-    /// the rotation depends on have to be finite.
+    /// Parses the text of the file: JSON as Python writes it, with `Infinity`, `NaN` and integers of any length.
+    /// Numbers that affect the rotation must be finite.
     ///
-    /// It needs the default feature `config`, and with it the standard library.
+    /// Requires the default feature `config`, and with it the standard library.
     ///
     /// # Errors
     ///
-    /// [`Error::Json`] if it is not a JSON object.
+    /// [`Error::Json`] if the text is not a JSON object.
     #[cfg(feature = "config")]
     pub fn from_json(text: &str) -> Result<Self, Error> {
         match crate::json::parse(text)? {
@@ -89,9 +87,9 @@ impl Config {
         }
     }
 
-    /// The part of a composite model that is meant: `vision_config`, say, or `thinker_config.text_config` for one
-    /// within another. Without it a file that has a `text_config` is read there, or where its class has the text
-    /// model. A part that the file leaves out is the one that the class of the whole makes.
+    /// Selects a part of a composite model: `vision_config`, say, or `thinker_config.text_config` for a nested one. By
+    /// default a file with a `text_config` is read there, or at the text model of its class. If the file omits the
+    /// part, it is the one that the class of the whole creates.
     #[must_use]
     pub fn with_part(self, key: &str) -> Self {
         Self {
@@ -100,7 +98,7 @@ impl Config {
         }
     }
 
-    /// The model type, in place of the file's `model_type`: the caller vouches that the model does what that one does.
+    /// Overrides the file's `model_type`: the caller guarantees that the model behaves like that type.
     #[must_use]
     pub fn with_model_type(self, model_type: &str) -> Self {
         Self {
@@ -109,7 +107,7 @@ impl Config {
         }
     }
 
-    /// The layer type that is meant (`full_attention`, `sliding_attention`, ..), where they differ.
+    /// Selects the layer type (`full_attention`, `sliding_attention`, ..), for models whose layers differ.
     #[must_use]
     pub fn with_layer_type(self, layer_type: &str) -> Self {
         Self {
@@ -118,7 +116,7 @@ impl Config {
         }
     }
 
-    /// The length of the sequence, the largest position plus one, on which dynamic NTK and LongRoPE depend.
+    /// Sets the length of the sequence, the largest position plus one, on which dynamic NTK and LongRoPE depend.
     #[must_use]
     pub fn with_length(self, length: u64) -> Self {
         Self {
@@ -127,8 +125,8 @@ impl Config {
         }
     }
 
-    /// Answers as the model's code does, where the file has a key about the rotation that the code ignores and that
-    /// says something else. Otherwise such a key is an error, [`Error::Unread`]. [`Model::ignored`] lists these keys.
+    /// Follows the model's code if the file has a key about the rotation that the code ignores and that states another
+    /// one. By default such a key is an error, [`Error::Unread`]. [`Model::ignored`] lists these keys.
     ///
     /// ```
     /// use rope_models::Config;
@@ -151,8 +149,8 @@ impl Config {
         }
     }
 
-    /// The file as if this key were nowhere in it, or not at this path (`rope_scaling.factor`): the caller knows that
-    /// it is not meant. What the model's code does without it counts then.
+    /// Removes this key everywhere in the file, or at this path (`rope_scaling.factor`), if the caller knows that it is
+    /// unintended. The model's code then applies without it.
     ///
     /// ```
     /// use rope_models::Config;
@@ -174,14 +172,14 @@ impl Config {
         self
     }
 
-    /// What the file says, by the code of its model type.
+    /// Reads the file by the code of its model type.
     ///
     /// # Errors
     ///
     /// [`Error::Unknown`] or [`Error::Missing`] for `model_type`; [`Error::NothingRotates`] for a type that does not
-    /// rotate, [`Error::Unsupported`] for one that is refused, and [`Error::ChoosePart`] for one whose parts rotate;
-    /// [`Error::NoSuch`] for the part that [`Config::with_part`] names; [`Error::Ambiguous`] and [`Error::Invalid`] for
-    /// the parameters of the rotation. What else is refused, the questions of the [`Model`] refuse.
+    /// rotate; [`Error::Unsupported`] for a type that is refused; [`Error::ChoosePart`] for a type whose parts rotate;
+    /// [`Error::NoSuch`] for the part named by [`Config::with_part`]; [`Error::Ambiguous`] and [`Error::Invalid`] for
+    /// the parameters of the rotation. The methods of [`Model`] return all other errors.
     pub fn model(&self) -> Result<Model, Error> {
         let file = self.completed();
         let place = file.place()?;
@@ -191,16 +189,16 @@ impl Config {
         Ok(Model::of_config(reading, self.layer_type.as_deref()))
     }
 
-    /// The frequencies over these axes by the base and the scaling of the file alone: the way out for a model that is
-    /// not known here, whose axes, rotated channels, pairing and layers the caller knows.
+    /// Computes the frequencies over these axes from the base and the scaling of the file alone: for an unknown model
+    /// whose axes, rotated channels, pairing and layers the caller knows.
     ///
-    /// The file has to name its base (`rope_theta`).
+    /// The file must have a base (`rope_theta`).
     ///
     /// # Errors
     ///
-    /// [`Error::Missing`] and [`Error::Invalid`] for the keys of the base and of the scaling; [`Error::Unknown`] for a
-    /// `rope_type` that is not known here; [`Error::NoSuch`] for a layer type without parameters, and for a part that
-    /// the file does not have; those of [`Frequencies::new`].
+    /// [`Error::Missing`] and [`Error::Invalid`] for the keys of the base and of the scaling; [`Error::Unknown`] for an
+    /// unknown `rope_type`; [`Error::NoSuch`] for a layer type without parameters, and for a part that the file does
+    /// not have; and the errors of [`Frequencies::new`].
     pub fn frequencies_over<'x>(
         &self,
         axes: impl Into<Axes<'x>>,
@@ -217,7 +215,7 @@ impl Config {
         )?)
     }
 
-    /// Where in the file the rotating model is described.
+    /// Locates the description of the rotating model in the file.
     #[inline(never)]
     fn place(&self) -> Result<Place<'_>> {
         let mut place = Place {
@@ -225,7 +223,7 @@ impl Config {
             parts: Vec::new(),
         };
         let Some(path) = &self.part else {
-            // A type without parts reads the whole file.
+            // A type without parts is read from the whole file.
             let name = own_type(&self.root);
             let found = name.and_then(model_type);
             let whole = matches!(found, Some((_, Type::Rotating(_) | Type::Still)));
@@ -257,8 +255,7 @@ impl Config {
         Ok(place)
     }
 
-    /// The file with the part that is asked for, or with its text model, where it leaves them to the class of the
-    /// whole.
+    /// Completes the file: adds the requested part, or its text model, if the file leaves it to the class of the whole.
     #[inline(never)]
     fn completed(&self) -> Cow<'_, Self> {
         let Some(whole) = own_type(&self.root).filter(|_| self.model_type.is_none()) else {
@@ -298,8 +295,8 @@ impl Config {
         Cow::Owned(made)
     }
 
-    /// The row of the model's type. A part has the type that the class of the whole gives it, or names its own; one
-    /// without, or with that of the whole model, as older files have it, is named by the whole and the part.
+    /// Returns the row of the model's type. A part has the type given by the class of the whole, or names its own. A
+    /// part without a type, or with the type of the whole as in older files, is named by the whole and the part.
     #[inline(never)]
     fn row(&self, place: &Place<'_>) -> Result<(&'static str, Row)> {
         let mut name = own_type(&self.root).map(String::from);
@@ -324,7 +321,7 @@ impl Config {
         if let Some(other) = instead(name, object) {
             (name, found) = model_type(other).ok_or_else(|| missing("model_type"))?;
         }
-        // Composite models whose text model lies flat in the file.
+        // Composite models whose text model is flat in the file.
         if let Type::Composite(Some(text)) = found
             && self.part.is_none()
         {
@@ -339,8 +336,8 @@ impl Config {
 
 pub(crate) const TEXT: &str = "text_config";
 
-/// Whether a file of a composite describes a model by other parts than its class has, or by sizes beside them: older
-/// files do. A part that is not there is no omission then.
+/// Returns true if a composite's file has other parts than its class, or sizes beside them, as older files do. A
+/// missing part is then not an omission.
 fn has_parts_or_sizes(object: &Object, name: &str) -> bool {
     let sizes = "hidden_size num_hidden_layers num_attention_heads";
     object.iter().any(|(key, value)| match value {
@@ -349,14 +346,14 @@ fn has_parts_or_sizes(object: &Object, name: &str) -> bool {
     })
 }
 
-/// A part of a file, and the way there.
+/// A part of a file, and its path.
 pub(crate) struct Place<'c> {
     root: &'c Object,
     parts: Vec<&'c str>,
 }
 
 impl<'c> Place<'c> {
-    /// The part itself, and what is above it, with their paths.
+    /// Returns the part itself and the objects above it, with their paths.
     pub(crate) fn objects(&self) -> Vec<(String, &'c Object)> {
         let (mut path, mut object) = (String::new(), self.root);
         let mut made = alloc::vec![(path.clone(), object)];
@@ -388,7 +385,7 @@ fn own_type(object: &Object) -> Option<&str> {
     own.filter(|own| !own.is_empty())
 }
 
-/// The type of a part, if it has one of its own or the type of the whole is known.
+/// Returns the type of a part, if it names one or the type of the whole is known.
 #[inline(never)]
 fn type_of_part(whole: Option<&str>, part: &str, object: &Object) -> Option<String> {
     let own = own_type(object);
@@ -404,7 +401,7 @@ fn type_of_part(whole: Option<&str>, part: &str, object: &Object) -> Option<Stri
     })
 }
 
-/// The refusal of a composite: the parts of its file that rotate, or that none does.
+/// Returns the error for a composite: the parts of its file that rotate, or that none does.
 #[cold]
 #[inline(never)]
 fn choose_part(name: &'static str, object: &Object) -> Refusal {
@@ -419,7 +416,7 @@ fn choose_part(name: &'static str, object: &Object) -> Refusal {
     let mut any = !found.is_empty();
     for part in parts(name) {
         if let Some(own) = rotates(name, part) {
-            // A part that holds parts is no answer by itself.
+            // A part that holds parts is no result by itself.
             let whole = matches!(model_type(own), Some((_, Type::Composite(_))));
             any |= !whole || parts(own).any(|part| rotates(own, part).is_some());
             if part.key == TEXT && !whole && !object.contains_key(TEXT) {
@@ -442,7 +439,7 @@ fn choose_part(name: &'static str, object: &Object) -> Refusal {
     .into()
 }
 
-/// The paths of the parts that rotate, by the types that they have in the file.
+/// Collects the paths of the parts that rotate, by their types in the file.
 fn rotating_parts(whole: Option<&str>, object: &Object, path: &str, found: &mut Vec<String>) {
     for (key, value) in object.iter() {
         let Value::Object(part) = value else { continue };
@@ -456,14 +453,14 @@ fn rotating_parts(whole: Option<&str>, object: &Object, path: &str, found: &mut 
         match model_type(&name) {
             Some((_, Type::Rotating(_) | Type::Refused(_))) => found.push(path),
             Some((_, Type::Still)) => {}
-            // What is not known may have parts that are.
+            // An unknown part may have known parts.
             _ if path.split('.').count() < 4 => rotating_parts(Some(&name), part, &path, found),
             _ => {}
         }
     }
 }
 
-/// Removes the key at that path, if it is one.
+/// Removes the key at a path, if it exists.
 fn remove_at(object: &mut Object, path: &str) {
     object.remove(path);
     let mut names = Vec::new();
@@ -483,7 +480,8 @@ fn remove_at(object: &mut Object, path: &str) {
     }
 }
 
-/// Of a part that an object does not have: the parts that it has are its objects with a type, or named as parts are.
+/// Returns the error for a missing part. The parts of an object are its objects with a type, or with the name of a
+/// part.
 #[cold]
 fn no_such_part(part: &str, missing: &str, object: &Object) -> Refusal {
     let mut parts = Vec::new();

@@ -1,15 +1,15 @@
-//! Every way a file can be refused: an error is one entry of the list below.
+//! The errors of this crate: each is one entry of the list below.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::String;
 use core::fmt::{self, Write};
 
-/// What reading a file returns within this crate.
+/// The result of reading a file within this crate.
 pub(crate) type Result<T, E = Refusal> = core::result::Result<T, E>;
 
-/// Makes of one list the errors, their messages and their names: `Variant { fields } => what writes the message`, in
-/// which `$f` is the formatter and the fields have their names.
+/// Defines the errors, their messages and their names from one list: `Variant { fields } => expression that writes the
+/// message`, with `$f` as the formatter and the fields by name.
 macro_rules! errors {
     ($f:ident =>
         $(
@@ -17,12 +17,12 @@ macro_rules! errors {
             $name:ident { $($(#[doc = $field_doc:literal])+ $field:ident: $type:ty,)+ } => $message:expr,
         )+
     ) => {
-        /// Why a file was not read, or a tensor not rotated. A refused call has written nothing.
+        /// The reason why a file was not read, or a tensor not rotated. A refused call has written nothing.
         #[derive(Clone, Debug, PartialEq)]
         #[non_exhaustive]
         pub enum Error {
-            /// What rope-core refuses: numbers of a file that no frequencies are made of, and tensors and rows that do
-            /// not fit each other.
+            /// An error of rope-core: numbers of a file that are invalid for frequencies, and tensors and rows that do
+            /// not match.
             Rope(rope_core::Error),
             $(
                 $(#[doc = $doc])+
@@ -31,8 +31,8 @@ macro_rules! errors {
         }
 
         impl Error {
-            /// The names of all errors but [`Error::Rope`]. A translation of errors into another language holds its
-            /// list to this one.
+            /// The names of all errors except [`Error::Rope`]. Tests compare translations of errors into another
+            /// language with it.
             #[doc(hidden)]
             pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),+];
         }
@@ -49,14 +49,14 @@ macro_rules! errors {
 }
 
 errors! { f =>
-    /// [`Rotation::rotate`](crate::Rotation::rotate) and the like: the heads have neither the model's channels nor its
-    /// rotating ones.
+    /// [`Rotation::rotate`](crate::Rotation::rotate) and the like: the heads have neither the model's channels nor only
+    /// its rotating ones.
     ModelHead {
-        /// Channels of a head of the tensor.
+        /// Channels per head of the tensor.
         given: usize,
-        /// Channels of the model's heads.
+        /// Channels per head of the model.
         head_dim: usize,
-        /// The first of them that rotates, and the one after the last.
+        /// The first rotated channel, and the one after the last.
         window: (usize, usize),
     } => {
         let &(first, end) = window;
@@ -67,14 +67,14 @@ errors! { f =>
             end - first
         )
     },
-    /// [`Rotation::rope`](crate::Rotation::rope): the channels of a head are paired in several parts, each by itself. A
+    /// [`Rotation::rope`](crate::Rotation::rope): the channels of a head form several parts, each paired by itself. A
     /// plan has one.
     Window {
-        /// Channels of the model's heads.
+        /// Channels per head of the model.
         head_dim: usize,
-        /// The first of them that rotates, and the one after the last.
+        /// The first rotated channel, and the one after the last.
         window: (usize, usize),
-        /// Parts of these that are paired by themselves.
+        /// Separately paired parts of the window.
         parts: usize,
     } => {
         let &(first, end) = window;
@@ -86,11 +86,11 @@ errors! { f =>
     },
     /// [`Config::from_json`](crate::Config::from_json): the text is not JSON, or not an object.
     Json {
-        /// The line of the first error, from 1; 0 when the text is JSON but no object.
+        /// The line of the first error, from 1; 0 if the text is JSON but not an object.
         line: usize,
         /// Its column.
         column: usize,
-        /// Whether the text ends there, before the object does.
+        /// True if the text ends there, before the object does.
         ends_early: bool,
     } => match (*line, *ends_early) {
         (0, _) => f.write_str("the configuration is JSON, but not an object ({..})"),
@@ -100,7 +100,7 @@ errors! { f =>
         ),
         _ => write!(f, "the configuration is not JSON from line {line}, column {column}"),
     },
-    /// A key that is needed and has no known default is not there.
+    /// A required key without a known default is missing.
     Missing {
         /// The key.
         key: Cow<'static, str>,
@@ -109,22 +109,22 @@ errors! { f =>
     Invalid {
         /// The key.
         key: Cow<'static, str>,
-        /// The beginning of its value; empty where no value by itself is wrong.
+        /// The beginning of its value; empty if no single value is wrong.
         value: String,
-        /// What it has to be.
+        /// The requirement.
         required: &'static str,
     } => match value.as_str() {
         "" => write!(f, "{key} must be {required}"),
         value => write!(f, "{key} is {value}, but must be {required}"),
     },
-    /// A name that stands for no known variant. The value may be perfectly good; rotating by a guess would not be.
+    /// A name of an unknown variant. The value may be valid, but the rotation would be a guess.
     Unknown {
         /// The key.
         key: Cow<'static, str>,
         /// The beginning of its value.
         value: String,
-        /// The values that are known, if they are few; of `model_type` the one by whose rules such files can be read,
-        /// if the code of both was compared; of the keys of GGUF files the nearest one, if one is near.
+        /// The known values, if they are few. For `model_type`, the type whose rules apply, if the code of both was
+        /// compared. For keys of GGUF files, the nearest one, if one is near.
         known: &'static str,
     } => {
         write!(f, "{key} is {value:?}, which is not known here")?;
@@ -146,21 +146,21 @@ errors! { f =>
             _ => Ok(()),
         }
     },
-    /// [`Config`](crate::Config): the file has nothing of the name that the caller chose.
+    /// [`Config`](crate::Config): the file has nothing of the name selected by the caller.
     NoSuch {
-        /// What was chosen.
+        /// The kind of the selection.
         key: &'static str,
         /// The beginning of the name.
         given: String,
-        /// The names that there are, separated by commas (the beginning of the list); empty if there are none.
+        /// The existing names, separated by commas (the beginning of the list); empty if there are none.
         known: String,
     } => match known.as_str() {
         "" => write!(f, "{key} is {given:?}, but the file has none to choose from; leave it out"),
         known => write!(f, "{key} is {given:?}, which the file does not have; it has: {known}"),
     },
-    /// [`Config`](crate::Config): a key about the rotation that the code of the model does not read, or overrides: it
-    /// would rotate otherwise than the file states. [`Config::lenient`](crate::Config::lenient) answers as the code
-    /// does, [`Config::without`](crate::Config::without) leaves the key out.
+    /// [`Config`](crate::Config): the model's code does not read a key about the rotation, or overrides it. It would
+    /// rotate otherwise than the file states. [`Config::lenient`](crate::Config::lenient) follows the code,
+    /// [`Config::without`](crate::Config::without) removes the key.
     Unread {
         /// The beginning of the key's path, its names joined by dots.
         key: String,
@@ -176,27 +176,27 @@ errors! { f =>
         }
         f.write_str(" (Config::lenient answers as the code does, Config::without leaves the key out)")
     },
-    /// The file holds several answers, and the caller did not say which one is wanted.
+    /// The file has several results, and the caller must select one.
     Ambiguous {
-        /// What to choose by.
+        /// The selector.
         key: &'static str,
         /// The choices, separated by commas (the beginning of the list).
         choices: String,
     } => write!(f, "{key} must be chosen from: {choices}"),
-    /// The model rotates in a way that is known and is not answered: not pairs by angles proportional to the position,
-    /// or not by one rotation for all that was asked, or its own code fails. Or its norm is not one that
-    /// [`NormFormula`](rope_core::norm::NormFormula) says.
+    /// The model's rotation is known but not supported: pairs do not rotate by angles proportional to the position, one
+    /// rotation does not cover the request, or the model's own code fails. Or its norm has no
+    /// [`NormFormula`](rope_core::norm::NormFormula).
     Unsupported {
         /// The model's type, or the architecture of a GGUF file.
         model: &'static str,
-        /// What the model does.
+        /// The model's behavior.
         what: &'static str,
     } => write!(f, "{model}: {what}"),
-    /// Nothing rotates: neither the model's queries nor its keys, or not those that were asked for.
+    /// Nothing rotates: neither the model's queries nor its keys, or not the requested ones.
     NothingRotates {
         /// The model's type, or the architecture of a GGUF file.
         model: &'static str,
-        /// What it does instead.
+        /// The model's behavior instead.
         what: &'static str,
     } => write!(f, "{model}: {what}"),
     /// [`Config`](crate::Config): the model has no rotation of its own, but its parts have.
@@ -205,8 +205,8 @@ errors! { f =>
         model: &'static str,
         /// The parts of the file that rotate, separated by commas (the beginning of the list); empty if there are none.
         parts: String,
-        /// The type of the text model, if it rotates and is no part of the file: its keys may lie flat in it. Otherwise
-        /// empty.
+        /// The type of the text model, if it rotates and is not a part of the file: its keys may be flat in it. Empty
+        /// otherwise.
         text: &'static str,
     } => {
         write!(f, "{model}: it holds parts that rotate in their own ways; ")?;
@@ -224,7 +224,7 @@ errors! { f =>
         }
     },
     /// [`Gguf`](crate::Gguf): files of this architecture may have a tensor of factors on their frequencies, and the
-    /// caller has not told whether this one has it.
+    /// caller has not specified whether this one has.
     FreqFactors {
         /// The architecture.
         architecture: &'static str,
@@ -235,36 +235,35 @@ errors! { f =>
         "a file of the architecture {architecture} may have the tensor {tensor}; pass its values to \
          Gguf::with_freq_factors, or None if the file has none"
     ),
-    /// [`Gguf::from_bytes`](crate::Gguf::from_bytes): the bytes are no GGUF file, or end before its list of tensors
-    /// does.
+    /// [`Gguf::from_bytes`](crate::Gguf::from_bytes): the bytes are not a GGUF file, or end before its list of tensors.
     GgufFile {
-        /// Where the file is wrong, in bytes.
+        /// The offset of the error, in bytes.
         at: usize,
-        /// What is wrong there.
+        /// The error there.
         what: &'static str,
     } => write!(f, "the GGUF file is wrong from byte {at}: {what}"),
-    /// [`Gguf::from_bytes`](crate::Gguf::from_bytes): the bytes end before a tensor of factors does, which the rotation
+    /// [`Gguf::from_bytes`](crate::Gguf::from_bytes): the bytes end before a tensor of factors that the rotation
     /// depends on.
     TensorData {
         /// The tensor's name.
         tensor: &'static str,
-        /// Where it ends, in bytes.
+        /// The offset of the tensor's end, in bytes.
         end: u64,
-        /// The bytes that were given.
+        /// The number of bytes.
         given: u64,
     } => write!(
         f,
         "the tensor {tensor} ends at byte {end} of the GGUF file, and {given} bytes were given: give the file as far as \
          there, or pass the tensor's values to Gguf::with_freq_factors"
     ),
-    /// [`Gguf::from_bytes`](crate::Gguf::from_bytes): the parts of a split file that were given do not list a tensor of
-    /// factors, which the rotation depends on, and others may.
+    /// [`Gguf::from_bytes`](crate::Gguf::from_bytes): the given parts of a split file do not list a tensor of factors
+    /// that the rotation depends on, and others may.
     SplitFile {
         /// The tensor's name.
         tensor: &'static str,
-        /// How many parts were given.
+        /// The number of given parts.
         given: usize,
-        /// How many there are.
+        /// The number of all parts.
         count: u64,
     } => write!(
         f,
@@ -273,7 +272,7 @@ errors! { f =>
     ),
 }
 
-/// The key of [`Error::Unknown`] for a key itself.
+/// The key of [`Error::Unknown`] if a key itself is unknown.
 pub(crate) const GGUF_KEY: &str = "a key of the GGUF file";
 
 impl core::error::Error for Error {
@@ -291,8 +290,7 @@ impl From<rope_core::Error> for Error {
     }
 }
 
-/// An error on its way out of the reading of a file: a pointer, where each function between would move the 64 bytes of
-/// an [`Error`].
+/// An error within the crate: a pointer, because functions on the way out would move the 64 bytes of an [`Error`].
 #[derive(Clone, PartialEq)]
 pub(crate) struct Refusal(Box<Error>);
 
@@ -340,28 +338,28 @@ impl From<&Refusal> for Error {
     }
 }
 
-/// Of a key that is needed.
+/// Returns the error for a missing key.
 #[cold]
 #[inline(never)]
 pub(crate) fn missing(key: impl Into<Cow<'static, str>>) -> Refusal {
     Error::Missing { key: key.into() }.into()
 }
 
-/// Of what a model does, or what its own code cannot do.
+/// Returns the error for an unsupported behavior of a model, or a failure of its own code.
 #[cold]
 #[inline(never)]
 pub(crate) fn unsupported(model: &'static str, what: &'static str) -> Refusal {
     Error::Unsupported { model, what }.into()
 }
 
-/// Of what does not rotate.
+/// Returns the error for a model that does not rotate.
 #[cold]
 #[inline(never)]
 pub(crate) fn still(model: &'static str, what: &'static str) -> Refusal {
     Error::NothingRotates { model, what }.into()
 }
 
-/// Of a key whose value is wrong, though not by itself.
+/// Returns the error for a key whose value is wrong in combination.
 #[cold]
 #[inline(never)]
 pub(crate) fn must_be(key: impl Into<Cow<'static, str>>, required: &'static str) -> Refusal {
@@ -374,7 +372,7 @@ pub(crate) fn must_be(key: impl Into<Cow<'static, str>>, required: &'static str)
     .into()
 }
 
-/// Of a key whose value is not what it has to be.
+/// Returns the error for a key whose value is wrong.
 #[cold]
 #[inline(never)]
 pub(crate) fn out_of_range(
@@ -391,14 +389,14 @@ pub(crate) fn out_of_range(
     .into()
 }
 
-/// The most bytes of a file that an error quotes.
+/// The most bytes of a file quoted in an error.
 const QUOTED: usize = 80;
 
-/// The beginning of what something is written as.
+/// Formats the beginning of a value.
 pub(crate) fn quoted(value: fmt::Arguments<'_>) -> String {
     struct Quotation(String);
     impl Write for Quotation {
-        /// Takes what fits, and never fails: of an error the writer of a JSON value makes a panic.
+        /// Appends as much as fits, and never fails: the writer of a JSON value panics on an error.
         fn write_str(&mut self, text: &str) -> fmt::Result {
             let room = QUOTED.saturating_sub(self.0.len());
             self.0.push_str(&text[..text.floor_char_boundary(room)]);
@@ -410,12 +408,12 @@ pub(crate) fn quoted(value: fmt::Arguments<'_>) -> String {
     quotation.0
 }
 
-/// The beginning of a text, cut at a character's end.
+/// Returns the beginning of a text, cut between characters.
 pub(crate) fn beginning(text: &str) -> String {
     quoted(format_args!("{text}"))
 }
 
-/// The beginning of a list of names.
+/// Returns the beginning of a list of names.
 pub(crate) fn listed(names: &[&str]) -> String {
     let mut list = String::new();
     for (index, name) in names.iter().enumerate() {
@@ -428,7 +426,7 @@ pub(crate) fn listed(names: &[&str]) -> String {
     beginning(&list)
 }
 
-/// Of a parameter of a file that has to be positive.
+/// Checks that a parameter of a file is positive.
 pub(crate) fn positive(name: &'static str, value: f64) -> Result<f64> {
     match value.is_finite() && value > 0.0 {
         true => Ok(value),

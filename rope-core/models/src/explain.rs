@@ -1,36 +1,35 @@
-//! Which rotation made `after` of `before`: what to ask when ported weights produce gibberish.
+//! Finds the rotation from `before` to `after`, for ported weights that produce gibberish.
 //!
-//! Pairing, window and direction are conventions of the code that a model was trained with, and nothing in a tensor
-//! names them. But a few tokens of queries before and after their rotation, taken from a program that runs the model,
-//! leave no doubt: every rotation that this crate can make is tried, and the distance between what it gives and what
-//! was seen is measured. It is slow and plain arithmetic in f64, for some dozens of heads; nothing else uses it.
+//! Pairing, window and direction are conventions of the code that a model was trained with, and no tensor contains
+//! them. A few tokens of queries before and after their rotation, from a program that runs the model, determine them:
+//! every rotation of this crate is tried, and the distance between its result and the observed heads is measured. This
+//! is slow and plain arithmetic in f64, for some dozens of heads; no other code uses it.
 //!
-//! # When a rotation explains what was seen
+//! # Criteria
 //!
-//! - *Near enough*: it gives what was seen up to [`TOLERANCE`] of its length. A model that computes in bf16 rounds cos,
-//!   sin, two products and a sum to 8 bits: each output is off by at most 3 * 2^-9 of the two products, that is by
-//!   2^-6.9 of the pair's length. What other code does to f32 is far below (1e-4 at position 4096 for an f32 angle).
-//! - *Alone*: every other rotation, and none at all, is at least [`SEPARATION`] times as far away, and as far as that
-//!   from what bf16 can show ([`RESOLUTION`]). Independent errors add up in squares over all channels, so that of two
-//!   rotations the wrong one is as far off as the two are apart. Near position 0, or where few channels rotate by
-//!   little, they are not apart: then the data says too little.
+//! - *Near enough*: the rotation reproduces the observed heads up to [`TOLERANCE`] of their length. A model in bf16
+//!   rounds cos, sin, two products and a sum to 8 bits: each output is off by at most 3 * 2^-9 of the two products, or
+//!   2^-6.9 of the pair's length. The errors of f32 code are far below (1e-4 at position 4096 for an f32 angle).
+//! - *Alone*: every other rotation, and none at all, is at least [`SEPARATION`] times as far away, and as far from the
+//!   resolution of bf16 ([`RESOLUTION`]). Independent errors add up in squares over all channels, so a wrong rotation
+//!   is as far off as the two rotations are apart. Near position 0, or if few channels rotate by little, they are not
+//!   apart: then the data is insufficient.
 
 use core::ops::Range;
 
 use rope_core::{Direction, Element, Error, Pairing, Rope, Rows, Shape, Tensor};
 
-/// How far what a rotation gives may be from what was seen, relative to the length of that.
+/// The largest distance of a result from the observed heads, relative to their length.
 const TOLERANCE: f64 = 1.0 / 64.0;
 
-/// How many times as far away the next best explanation has to be.
+/// The least ratio of the next best distance to the best.
 const SEPARATION: f64 = 4.0;
 
-/// What is nearer than this, relative to the length of what was seen, is as good as there: one rounding to bf16, which
-/// the values may have gone through, whatever they are kept in. A rotation that bf16 does not show is not ruled out by
-/// values that did not change.
+/// The least significant distance, relative to the length of the observed heads: one rounding to bf16, which the values
+/// may have undergone in any storage. Unchanged values do not rule out a rotation below the resolution of bf16.
 const RESOLUTION: f64 = 1.0 / 512.0;
 
-/// How code rotates heads: all that a tensor does not say.
+/// The convention by which code rotates heads, which no tensor contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Convention {
     input: Pairing,
@@ -41,22 +40,23 @@ pub struct Convention {
 }
 
 impl Convention {
-    /// The pairing of what goes in and of what comes out. Of two channels, where they are the same, half.
+    /// Returns the pairing of input and output. With two channels the pairings are the same, and this returns half.
     pub fn pairing(&self) -> (Pairing, Pairing) {
         (self.input, self.output)
     }
 
-    /// The channels of a head that rotate.
+    /// Returns the rotated channels of a head.
     pub fn window(&self) -> Range<usize> {
         self.offset..self.offset + self.rotary_dim
     }
 
-    /// Forward or back. Without an attention factor inverse and transpose are the same, and called transpose.
+    /// Returns the direction. Without an attention factor, inverse and transpose are the same, and this returns
+    /// transpose.
     pub fn direction(&self) -> Direction {
         self.direction
     }
 
-    /// The plan: for the channels of the window, [`Layout::channels`](rope_core::Layout::channels).
+    /// Returns the plan, for the channels of the window ([`Layout::channels`](rope_core::Layout::channels)).
     pub fn rope(&self) -> Rope {
         Rope::new(self.input)
             .output_pairing(self.output)
@@ -64,39 +64,39 @@ impl Convention {
     }
 }
 
-/// What [`explain`] found.
+/// The result of [`explain`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Explanation {
-    /// This rotation and no other.
+    /// Exactly this rotation.
     Rotation(Convention),
     /// Nothing rotated, as in layers without position.
     Unrotated,
-    /// Too little data: two explanations are equally good. `None` is that nothing rotated.
+    /// Insufficient data: two explanations are equally good. `None` stands for no rotation.
     Ambiguous {
         /// The best.
         first: Option<Convention>,
         /// The next best.
         second: Option<Convention>,
     },
-    /// None does: other frequencies or positions, another rotary_dim, a permutation of the channels, or a step between
-    /// that is no rotation (a norm, a scale).
+    /// No explanation: other frequencies or positions, another rotary_dim, a permutation of the channels, or an
+    /// intermediate step that is not a rotation (a norm, a scale).
     Unexplained {
-        /// What comes nearest; `None` is that nothing rotated.
+        /// The nearest; `None` stands for no rotation.
         nearest: Option<Convention>,
-        /// The squared distance from what was seen, relative to the squared length of that: 1 is as far as 0 would be.
-        /// NaN if there was one.
+        /// The squared distance from the observed heads, relative to their squared length: 1 is the distance of zeros.
+        /// NaN if a value was NaN.
         apart: f64,
     },
 }
 
-/// Says which pairing, which window of a head and which direction explain `after`, if `before` was rotated by `rows`.
+/// Finds the pairing, the window of a head and the direction that explain `after`, if `before` was rotated by `rows`.
 ///
 /// The shapes are `[batch, tokens, heads, head_dim]`, of queries or keys before and after the rotation, with one row
-/// for each token or one for each token of each sequence. The window has as many channels as the rows rotate; it may
-/// begin anywhere. A few tokens at positions of ten and more are plenty.
+/// per token or one per token of each sequence. The window has as many channels as the rows rotate, and may begin
+/// anywhere. A few tokens at positions from ten on suffice.
 ///
-/// It answers the same on every machine, takes any values, and does no more than `4 * 3 * (head_dim - rotary_dim + 1)`
+/// The result is the same on every machine, for any values, after at most `4 * 3 * (head_dim - rotary_dim + 1)`
 /// rotations in plain code.
 ///
 /// ```
@@ -118,8 +118,8 @@ pub enum Explanation {
 ///
 /// # Errors
 ///
-/// [`Error::ShapeMismatch`] if the shapes differ, [`Error::RotaryDimExceedsHead`] if the rows rotate more channels than
-/// a head has, [`Error::RowCount`] unless there is one row per token or one per token of every sequence,
+/// [`Error::ShapeMismatch`] if the shapes differ; [`Error::RotaryDimExceedsHead`] if the rows rotate more channels than
+/// a head has; [`Error::RowCount`] unless there is one row per token or one per token of every sequence;
 /// [`Error::RowHeads`] and [`Error::RowSequences`] as [`Rope::rotate`](rope_core::Rope::rotate).
 pub fn explain<I, O>(
     before: &Tensor<'_, I>,
@@ -148,7 +148,7 @@ where
     Ok(seen.explanation())
 }
 
-/// A channel of a head that is there.
+/// Returns a channel of an existing head.
 fn value<E: Element + Into<f32>>(x: &Tensor<'_, E>, head: HeadIndex, channel: usize) -> f64 {
     let channels = x.head(head).unwrap_or_default();
     channels
@@ -162,7 +162,7 @@ type HeadIndex = [usize; 3];
 /// cos and sin of a token.
 type CosSin<'r> = (&'r [f32], &'r [f32]);
 
-/// What was seen, whatever its elements.
+/// The observed heads, of any element.
 struct Seen<'a> {
     shape: Shape,
     before: &'a dyn Fn(HeadIndex, usize) -> f64,
@@ -172,7 +172,7 @@ struct Seen<'a> {
 
 impl Seen<'_> {
     fn explanation(&self) -> Explanation {
-        // With a NaN among the values nothing is nearer than anything.
+        // With a NaN among the values, no distance is smaller than another.
         let mut best = (None, self.apart(None));
         let mut next = (None, f64::INFINITY);
         for convention in self.conventions() {
@@ -206,7 +206,7 @@ impl Seen<'_> {
         }
     }
 
-    /// All that can be told apart, the usual ones first.
+    /// Iterates over all distinguishable conventions, the usual ones first.
     fn conventions(&self) -> impl Iterator<Item = Convention> {
         let rotary_dim = self.rows.rotary_dim();
         let offsets = 0..self.shape.head_dim + 1 - rotary_dim;
@@ -231,7 +231,7 @@ impl Seen<'_> {
         })
     }
 
-    /// The squared distance of what a rotation gives from what was seen.
+    /// Returns the squared distance of a rotation's result from the observed heads.
     fn apart(&self, convention: Option<Convention>) -> f64 {
         let window = convention.map_or(0..0, |convention| convention.window());
         self.sum(&|head, (cos, sin)| {
@@ -257,7 +257,7 @@ impl Seen<'_> {
         })
     }
 
-    /// The sum over all heads of a number, which may depend on cos and sin.
+    /// Sums a number over all heads; it may depend on cos and sin.
     fn sum(&self, of: &dyn Fn(HeadIndex, CosSin<'_>) -> f64) -> f64 {
         let Shape {
             batch,
@@ -265,7 +265,7 @@ impl Seen<'_> {
             heads,
             ..
         } = self.shape;
-        // One row for each token of all sequences, or of each.
+        // One row per token, shared by all sequences or not.
         let stride = if self.rows.len() == tokens { 0 } else { tokens };
         let mut sum = 0.0;
         for batch in 0..batch {
@@ -283,7 +283,7 @@ impl Seen<'_> {
 }
 
 impl Convention {
-    /// The two channels of a pair.
+    /// Returns the two channels of a pair.
     fn members(&self, pairing: Pairing, pair: usize) -> [usize; 2] {
         let pairs = self.rotary_dim / 2;
         [pair, pair + pairs].map(|channel| {
@@ -291,7 +291,7 @@ impl Convention {
         })
     }
 
-    /// What cos and sin are multiplied by, and the sign of sin besides.
+    /// Returns the factor on cos and sin, and the sign of sin.
     fn factors(&self, attention_factor: f64) -> (f64, f64) {
         match self.direction {
             Direction::Forward => (1.0, 1.0),

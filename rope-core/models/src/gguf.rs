@@ -1,11 +1,11 @@
-//! The keys of a GGUF file that concern its rotary embedding read into layers, frequencies and a pairing, or a refusal.
+//! Reads the keys of a GGUF file about its rotary embedding into layers, frequencies and a pairing, or refuses them.
 //!
-//! The keys are llama.cpp's (`docs/gguf.md`, `src/llama-arch.cpp`), and so are their meanings, which differ by
-//! architecture: which layers have a sliding window and what is other there, which do not rotate, which keys and
-//! tensors count at all, and how channels are paired, which is not always how the original model does (converters
-//! permute Llama's weights to interleaved pairs). `architectures.rs` says it of each. What llama.cpp computes is
-//! answered, also where it passes over a key; what has no equivalent here is refused. `gguf/file.rs` reads the keys
-//! and the tensors of factors from the bytes of a file; or the caller has them.
+//! The keys are llama.cpp's (`docs/gguf.md`, `src/llama-arch.cpp`). Their meaning differs by architecture: the layers
+//! with a sliding window and their differences, the layers that do not rotate, the keys and tensors that count, and the
+//! pairing, which may differ from the original model's (converters permute Llama's weights to interleaved pairs).
+//! `architectures.rs` has a row for each. The results are those of llama.cpp, even if it ignores a key; behavior
+//! without an equivalent here is refused. `gguf/file.rs` reads the keys and the tensors of factors from the bytes of a
+//! file; otherwise the caller provides them.
 
 mod file;
 
@@ -29,7 +29,7 @@ use file::{FREQS, FilePart, FileValue, LONG, SHORT, TENSORS, invalid};
 use rope_core::axes::Axes;
 use rope_core::{Direction, Frequencies, Pairing, Scaling, Yarn};
 
-/// A value of a GGUF file, of the kinds that the keys here have.
+/// A value of a GGUF file, of the kinds of the relevant keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum GgufValue<'a> {
@@ -45,12 +45,13 @@ pub enum GgufValue<'a> {
     Integers(&'a [i32]),
     /// An array of booleans.
     Bools(&'a [bool]),
-    /// What no key about the rotation has: an array of anything else, or of more entries than a model may have layers.
+    /// A value that no key about the rotation has: any other array, or one with more entries than a model may have
+    /// layers.
     Others,
 }
 
 impl fmt::Display for GgufValue<'_> {
-    /// As it would stand in a JSON text.
+    /// Formats the value as in a JSON text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             GgufValue::Integer(value) => write!(f, "{value}"),
@@ -64,10 +65,10 @@ impl fmt::Display for GgufValue<'_> {
     }
 }
 
-/// What a GGUF file says of its rotary embedding: its keys, and for some models a tensor of factors.
+/// The rotary embedding of a GGUF file: its keys, and for some models a tensor of factors.
 ///
-/// [`Gguf::from_bytes`] reads a file, and [`Gguf::new`] takes keys and values that another parser has read.
-/// [`Gguf::model`] has the answers.
+/// [`Gguf::from_bytes`] reads a file, and [`Gguf::new`] uses the keys and values of another parser. [`Gguf::model`]
+/// returns the results.
 ///
 /// ```
 /// use rope_core::Pairing;
@@ -90,13 +91,13 @@ impl fmt::Display for GgufValue<'_> {
 /// # Ok::<(), rope_models::Error>(())
 /// ```
 ///
-/// Keys do not tell whether a file has a tensor of factors. Without a file, an architecture that may have one (`freqs`
-/// in the table) has no frequencies until [`Gguf::with_freq_factors`] was told: without it Llama 3.1 and later would
-/// rotate as Llama 3.0 does, and still produce text.
+/// No key tells whether a file has a tensor of factors. Without a file, an architecture that may have one (`freqs` in
+/// the table) has no frequencies until [`Gguf::with_freq_factors`] specifies it: Llama 3.1 and later would otherwise
+/// rotate as Llama 3.0, and still produce text.
 ///
 /// # The architectures
 ///
-/// Those that llama.cpp has. One that it rotates in a way that has no plan here is refused with the reason.
+/// The architectures of llama.cpp. Those whose rotation has no plan here are refused with the reason.
 ///
 #[doc = crate::architectures::architecture_names!()]
 #[derive(Clone, Debug)]
@@ -105,11 +106,11 @@ pub struct Gguf<'a> {
     architecture: &'a str,
     /// The tensors of the file, if there is one.
     file: Option<Tensors>,
-    /// The tensor of factors, or that there is none; `None` as long as the caller has told neither.
+    /// The tensor of factors, or its absence; `None` until the caller specifies it.
     factors: Option<Option<&'a [f32]>>,
     /// The context of a sequence.
     context: Option<u64>,
-    /// Keys that count as if they were not there.
+    /// Keys that count as missing.
     without: Vec<&'a str>,
 }
 
@@ -130,18 +131,18 @@ impl Keys<'_> {
     }
 }
 
-/// What the parts of a file that were given list.
+/// The tensors listed by the given parts of a file.
 #[derive(Clone, Debug)]
 struct Tensors {
-    /// The values of those of [`TENSORS`] that are there, or why they cannot be read.
+    /// The values of the [`TENSORS`] that exist, or why they cannot be read.
     values: [Option<Result<Vec<f32>>>; 3],
     /// The numbers of the parts.
     parts: Vec<u64>,
-    /// How many there are.
+    /// The number of all parts.
     count: u64,
 }
 
-/// The keys under `ARCHITECTURE.rope.` that llama.cpp has; each architecture reads some of them.
+/// llama.cpp's keys under `ARCHITECTURE.rope.`; each architecture reads some of them.
 const ROPE_KEYS: [&str; 17] = [
     "rope.dimension_count",
     "rope.dimension_count_swa",
@@ -162,28 +163,28 @@ const ROPE_KEYS: [&str; 17] = [
     "rope.scaling.yarn_beta_slow",
 ];
 
-/// What layers with attention differ by.
+/// The kinds of layers with attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Full,
     Sliding,
 }
 
-/// What one layer does: `None` without queries and keys.
+/// The attention of one layer: `None` without queries and keys.
 #[derive(Clone, Copy, Debug)]
 struct Attention {
     kind: Kind,
     rotates: bool,
 }
 
-/// The numbers of one kind of layers.
+/// The parameters of one kind of layers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Numbers {
     rotary_dim: usize,
     base: f64,
     scaled: bool,
     attention_factor: bool,
-    /// A tensor of factors counts.
+    /// True if a tensor of factors counts.
     factors: bool,
 }
 
@@ -195,10 +196,10 @@ struct Architecture {
 }
 
 impl<'a> Gguf<'a> {
-    /// Reads a file's bytes, of version 2 or 3 in either byte order: a memory map of the file, for example.
+    /// Reads the bytes of a file, of version 2 or 3 in either byte order: for example, a memory map of the file.
     ///
-    /// It reads the header, the keys and the list of tensors, and of the tensors' data `rope_freqs.weight`,
-    /// `rope_factors_long.weight` and `rope_factors_short.weight`. The bytes after those may be left out.
+    /// Reads the header, the keys and the list of tensors, and of the tensors' data `rope_freqs.weight`,
+    /// `rope_factors_long.weight` and `rope_factors_short.weight`. The bytes after those may be omitted.
     ///
     /// ```
     /// use rope_models::Gguf;
@@ -226,16 +227,16 @@ impl<'a> Gguf<'a> {
     /// # Ok::<(), rope_models::Error>(())
     /// ```
     ///
-    /// Of a file that was split (`split.count` above 1) it takes the first part, and [`Gguf::with_part`] the others.
-    /// They matter if the first one does not list the tensor of factors.
+    /// For a split file (`split.count` above 1), pass the first part, and the others to [`Gguf::with_part`]. The others
+    /// matter if the first part does not list the tensor of factors.
     ///
     /// # Errors
     ///
-    /// [`Error::GgufFile`] if it is no such file, or ends before its list of tensors does. [`Error::Missing`] without
-    /// `general.architecture`; [`Error::Invalid`] if it is no text, for an alignment that is no power of two, and for
-    /// another part of a file than the first.
+    /// [`Error::GgufFile`] if the bytes are not such a file, or end before its list of tensors; [`Error::Missing`]
+    /// without `general.architecture`; [`Error::Invalid`] if it is not a text, for an alignment that is not a power of
+    /// two, and for a part other than the first.
     ///
-    /// A tensor that cannot be read is an error of the answers that depend on it ([`Gguf::model`]).
+    /// A tensor that cannot be read is an error of the results that depend on it ([`Gguf::model`]).
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, Error> {
         let part = FilePart::read(bytes)?;
         if part.number != 0 {
@@ -261,7 +262,7 @@ impl<'a> Gguf<'a> {
         )
     }
 
-    /// Takes another part of a file that was split, in any order.
+    /// Adds another part of a split file, in any order.
     ///
     /// ```
     /// use rope_models::{Error, Gguf};
@@ -275,7 +276,7 @@ impl<'a> Gguf<'a> {
     /// # Errors
     ///
     /// [`Error::GgufFile`] as [`Gguf::from_bytes`]; [`Error::Invalid`] for a part of another file (`split.count`), for
-    /// one that was given before (`split.no`), and where the first part was not read by [`Gguf::from_bytes`].
+    /// a repeated part (`split.no`), and if [`Gguf::from_bytes`] did not read the first part.
     pub fn with_part(mut self, bytes: &[u8]) -> Result<Self, Error> {
         let part = FilePart::read(bytes)?;
         let Some(file) = &mut self.file else {
@@ -296,13 +297,13 @@ impl<'a> Gguf<'a> {
         Ok(self)
     }
 
-    /// Takes keys and values that another parser has read: all keys of the file; or `general.architecture` with those
-    /// under the architecture's `rope.` and `attention.` and its `block_count`, `nextn_predict_layers`,
-    /// `context_length`, `embedding_length`, `leading_dense_block_count` and `full_attention_interval`.
+    /// Uses the keys and values of another parser: all keys of the file; or `general.architecture` with the keys under
+    /// the architecture's `rope.` and `attention.` and its `block_count`, `nextn_predict_layers`, `context_length`,
+    /// `embedding_length`, `leading_dense_block_count` and `full_attention_interval`.
     ///
     /// # Errors
     ///
-    /// [`Error::Missing`] without `general.architecture`, [`Error::Invalid`] if it is no text.
+    /// [`Error::Missing`] without `general.architecture`; [`Error::Invalid`] if it is not a text.
     pub fn new(pairs: &'a [(&'a str, GgufValue<'a>)]) -> Result<Self, Error> {
         let key = "general.architecture";
         let architecture = pairs.iter().find(|(name, _)| *name == key);
@@ -333,10 +334,10 @@ impl<'a> Gguf<'a> {
         }
     }
 
-    /// The tensor `rope_freqs.weight`, or for LongRoPE the one of `rope_factors_short.weight` and
-    /// `rope_factors_long.weight` that the context asks for (llama.cpp takes the long one where the context of a
-    /// sequence is above `rope.scaling.original_context_length`); `None` if the file has none of them. Architectures
-    /// that never have one need not be told, and it counts in place of the tensors of [`Gguf::from_bytes`].
+    /// Sets the tensor `rope_freqs.weight`, or for LongRoPE the one of `rope_factors_short.weight` and
+    /// `rope_factors_long.weight` that the context requires (llama.cpp uses the long one if the context of a sequence
+    /// is above `rope.scaling.original_context_length`); `None` if the file has none of them. Not required for
+    /// architectures that never have one. Overrides the tensors of [`Gguf::from_bytes`].
     #[must_use]
     pub fn with_freq_factors(self, factors: Option<&'a [f32]>) -> Self {
         Self {
@@ -345,8 +346,8 @@ impl<'a> Gguf<'a> {
         }
     }
 
-    /// The context of a sequence, which decides between `rope_factors_long.weight` and `rope_factors_short.weight` of
-    /// [`Gguf::from_bytes`]. Without it that is the file's `context_length`, as in llama.cpp with an `n_ctx` of 0.
+    /// Sets the context of a sequence, which selects `rope_factors_long.weight` or `rope_factors_short.weight` of
+    /// [`Gguf::from_bytes`]. The default is the file's `context_length`, as in llama.cpp with an `n_ctx` of 0.
     #[must_use]
     pub fn with_context(self, context: u64) -> Self {
         Self {
@@ -355,15 +356,15 @@ impl<'a> Gguf<'a> {
         }
     }
 
-    /// The file as if it did not have this key (`llama.rope.freq_scale`, say): the caller knows that it is not meant.
+    /// Removes this key (`llama.rope.freq_scale`, say), if the caller knows that it is unintended.
     #[must_use]
     pub fn without(mut self, key: &'a str) -> Self {
         self.without.push(key);
         self
     }
 
-    /// What the file says, read once: the same answers as those of a `config.json`, layer by layer, in a value that
-    /// needs the file no longer. What takes a [`Model`], as the adapters do, takes one of a GGUF file.
+    /// Reads the file once, with the same results as a `config.json`, layer by layer, in a value independent of the
+    /// file. Every function of a [`Model`], as in the adapters, accepts that of a GGUF file.
     ///
     /// ```
     /// use rope_core::Pairing;
@@ -382,20 +383,20 @@ impl<'a> Gguf<'a> {
     /// # Ok::<(), rope_models::Error>(())
     /// ```
     ///
-    /// Its pairing is that of the file's tensors, which converters may have permuted. The keys say nothing of norms:
+    /// The pairing is that of the file's tensors, which converters may have permuted. The keys do not describe norms:
     /// [`Model::norm`] is [`Error::Unsupported`].
     ///
     /// # Errors
     ///
-    /// [`Error::Unknown`] for an architecture that is not known here, and for a key under its `rope.` that llama.cpp
-    /// does not have ([`Gguf::without`]); [`Error::Unsupported`] for an architecture that is refused.
+    /// [`Error::Unknown`] for an unknown architecture, and for a key under its `rope.` that llama.cpp does not have
+    /// ([`Gguf::without`]); [`Error::Unsupported`] for an architecture that is refused.
     ///
-    /// [`Model::layers`] and [`Model::rotation`] have errors of their own: [`Error::Missing`], [`Error::Invalid`] and
-    /// [`Error::Unknown`] for the keys that they follow from (`block_count`, those of a head's channels, of the base,
-    /// of the scaling and of the sections), and for the tensor of factors; [`Error::FreqFactors`] if the keys of
-    /// [`Gguf::new`] may come with one and [`Gguf::with_freq_factors`] was not told; [`Error::TensorData`] and
-    /// [`Error::SplitFile`] if the bytes of [`Gguf::from_bytes`] do not have it; [`Error::Unsupported`] where no layer
-    /// rotates; [`Error::Ambiguous`] for the rotation of layers that differ; those of [`Frequencies::new`].
+    /// [`Model::layers`] and [`Model::rotation`] have further errors: [`Error::Missing`], [`Error::Invalid`] and
+    /// [`Error::Unknown`] for their keys (`block_count`, those of a head's channels, of the base, of the scaling and of
+    /// the sections), and for the tensor of factors; [`Error::FreqFactors`] if the keys of [`Gguf::new`] may come with
+    /// a tensor and [`Gguf::with_freq_factors`] was not called; [`Error::TensorData`] and [`Error::SplitFile`] if the
+    /// bytes of [`Gguf::from_bytes`] do not contain it; [`Error::Unsupported`] if no layer rotates;
+    /// [`Error::Ambiguous`] for the rotation of layers that differ; and the errors of [`Frequencies::new`].
     pub fn model(&self) -> Result<Model, Error> {
         let architecture = self.known()?;
         let norm = unsupported(
@@ -411,8 +412,8 @@ impl<'a> Gguf<'a> {
         ))
     }
 
-    /// The layers with their rotations, of which there are at most two. Those of multi-token prediction, after the
-    /// others, are not among them.
+    /// Reads the layers with their rotations, at most two. Excludes the layers of multi-token prediction, which follow
+    /// the others.
     fn read_layers(&self, architecture: Architecture, norm: Refusal) -> Result<Layers> {
         let differ = !architecture.row.all_layers_alike();
         let mut kinds: Vec<Kind> = Vec::new();
@@ -441,7 +442,7 @@ impl<'a> Gguf<'a> {
         Ok(Layers::of_parts(all, rotations, Err(norm)))
     }
 
-    /// The rotation of the layers of a kind, or of all layers.
+    /// Reads the rotation of one kind of layers, or of all layers.
     fn read_rotation(&self, kind: Option<Kind>) -> Result<Rotation> {
         let (architecture, numbers) = self.numbers(kind)?;
         let frequencies = self.frequencies(architecture, numbers)?;
@@ -488,7 +489,7 @@ impl<'a> Gguf<'a> {
             output: pairing,
             direction: Direction::Forward,
             head_dim,
-            // Of latent attention the last channels rotate.
+            // In latent attention the last channels rotate.
             offset: if latent { rest } else { 0 },
             values: false,
             turned_back: false,
@@ -497,7 +498,7 @@ impl<'a> Gguf<'a> {
         })
     }
 
-    /// The pairing that the file's tensors are in.
+    /// Returns the pairing of the file's tensors.
     fn pairing(&self, architecture: Architecture) -> Result<Pairing> {
         Ok(match self.rope_type(architecture)? {
             Rope::Norm => Pairing::Interleaved,
@@ -505,7 +506,7 @@ impl<'a> Gguf<'a> {
         })
     }
 
-    /// The axes: four for the multimodal architectures, else one.
+    /// Returns the axes: four for the multimodal architectures, otherwise one.
     fn axes(&self, architecture: Architecture, rotary_dim: usize) -> Result<Axes<'static>> {
         let over_sections = match self.rope_type(architecture)? {
             Rope::Mrope => Axes::ggml_mrope,
@@ -518,7 +519,7 @@ impl<'a> Gguf<'a> {
         Ok(over_sections(rotary_dim, sections))
     }
 
-    /// The frequencies, as llama.cpp computes them from the file alone.
+    /// Computes the frequencies as llama.cpp does, from the file alone.
     fn frequencies(
         &self,
         architecture: Architecture,
@@ -535,7 +536,7 @@ impl<'a> Gguf<'a> {
         Ok(frequencies.with_attention_factor(factor)?)
     }
 
-    /// The architecture's line of the table, unless it is refused.
+    /// Returns the architecture's row of the table, unless it is refused.
     fn known(&self) -> Result<Architecture> {
         let found = ROWS.iter().find(|(name, _)| *name == self.architecture);
         let (name, row) = found.ok_or_else(|| Error::Unknown {
@@ -565,9 +566,9 @@ impl<'a> Gguf<'a> {
         Ok(Architecture { name, row })
     }
 
-    /// The type of rope, without those that depend on the file.
+    /// Returns the rope type, resolved for the file.
     fn rope_type(&self, architecture: Architecture) -> Result<Rope> {
-        // Sections count if there are two.
+        // Sections count if there are at least two.
         let by_sections = |without| {
             let sections = self.sections()?;
             let several = sections.is_some_and(|[first, second, ..]| first > 0 && second > 0);
@@ -600,7 +601,7 @@ impl<'a> Gguf<'a> {
         }
     }
 
-    /// How many layers there are, without those of multi-token prediction.
+    /// Returns the number of layers, without those of multi-token prediction.
     fn layer_count(&self) -> Result<usize> {
         // llama.cpp's LLAMA_MAX_LAYERS.
         const MOST: usize = 512;
@@ -614,7 +615,7 @@ impl<'a> Gguf<'a> {
         }
     }
 
-    /// What a layer does; `None` if it has no queries and keys.
+    /// Returns the attention of a layer; `None` if it has no queries and keys.
     fn attention(&self, architecture: Architecture, index: usize) -> Result<Option<Attention>> {
         if self.recurrent(architecture, index)? {
             return Ok(None);
@@ -645,7 +646,7 @@ impl<'a> Gguf<'a> {
         }
     }
 
-    /// Whether some layers have a sliding window.
+    /// Returns true if some layers have a sliding window.
     fn windowed(&self, architecture: Architecture) -> Result<bool> {
         let window = || self.whole("attention.sliding_window");
         Ok(match architecture.row.windows_if {
@@ -657,7 +658,7 @@ impl<'a> Gguf<'a> {
         })
     }
 
-    /// Whether the layer has a sliding window.
+    /// Returns true if the layer has a sliding window.
     fn slides(&self, architecture: Architecture, index: usize) -> Result<bool> {
         let windows = architecture.row.windows;
         if windows == Windows::None || !self.windowed(architecture)? {
@@ -683,7 +684,7 @@ impl<'a> Gguf<'a> {
         Ok(every == 0 || index % every != full)
     }
 
-    /// Whether layers of this number and kind rotate, but for those that are skipped.
+    /// Returns true if layers of this number and kind rotate, except those that are skipped.
     fn rotates(&self, architecture: Architecture, index: usize, sliding: bool) -> Result<bool> {
         Ok(match architecture.row.rotates {
             RotatedLayers::Sliding => sliding,
@@ -709,7 +710,7 @@ impl<'a> Gguf<'a> {
         })
     }
 
-    /// Whether the layer is one of those by whose number it does not rotate.
+    /// Returns true if the layer is skipped by its number.
     fn skipped(&self, architecture: Architecture, index: usize) -> Result<bool> {
         Ok(match architecture.row.skips {
             Skips::None => false,
@@ -728,7 +729,7 @@ impl<'a> Gguf<'a> {
         })
     }
 
-    /// The numbers of the layers of a kind, or of all layers.
+    /// Returns the parameters of one kind of layers, or of all layers.
     fn numbers(&self, kind: Option<Kind>) -> Result<(Architecture, Numbers)> {
         let architecture = self.known()?;
         if !architecture.row.rotates() {
@@ -819,7 +820,7 @@ impl<'a> Gguf<'a> {
         Ok(if sliding { own.unwrap_or(all) } else { others })
     }
 
-    /// The channels of a key's head in the first layer.
+    /// Returns the channels of a key's head in the first layer.
     fn head_dim(&self) -> Result<usize> {
         if let Some(dim) = self.count("attention.key_length")? {
             return Ok(dim);
@@ -835,17 +836,17 @@ impl<'a> Gguf<'a> {
         }
     }
 
-    /// The scaling, and the factor on its attention factor.
+    /// Returns the scaling, and a factor on its attention factor.
     fn scaling(&self, architecture: Architecture, numbers: Numbers) -> Result<(Scaling<'_>, f64)> {
         if architecture.row.fixed {
             return Ok((Scaling::Default, 1.0));
         }
         let factor = match self.number("rope.scaling.factor")? {
             Some(factor) => Some(factor),
-            // The key's first name.
+            // The old name of the key.
             None => self.number("rope.scale_linear")?,
         };
-        // A factor of 0 is none, and one of 1 does nothing.
+        // A factor of 0 stands for none, and a factor of 1 has no effect.
         let factor = factor.filter(|&factor| factor != 0.0 && factor != 1.0);
         let key = "rope.scaling.type";
         let kind = match self.find(key) {
@@ -885,7 +886,7 @@ impl<'a> Gguf<'a> {
             (_, None, Some(factors), None) => Scaling::FreqFactors { factors },
             ("linear", Some(factor), None, None) => Scaling::Linear { factor },
             ("yarn", Some(factor), None, None) => Scaling::Yarn(self.yarn(architecture, factor)?),
-            // The exponent has the channels of the head, and these have to be those that rotate.
+            // The exponent contains the channels of the head, all of which must rotate.
             (_, None, None, Some(alpha)) if self.head_dim()? == numbers.rotary_dim => {
                 Scaling::NtkAlpha { alpha }
             }
@@ -905,7 +906,7 @@ impl<'a> Gguf<'a> {
         Ok((scaling, attention_factor))
     }
 
-    /// The tensor of factors, where the layer reads one.
+    /// Returns the tensor of factors, if the layer reads one.
     fn factors(
         &self,
         architecture: Architecture,
@@ -953,7 +954,7 @@ impl<'a> Gguf<'a> {
         };
         match given {
             None if needed => Err(missing(tensor)),
-            // The tensor is as long as the widest layers need, and others take its first entries.
+            // The tensor covers the widest layers; others read its first entries.
             Some(all) if architecture.row.halved => {
                 Ok(Some(all.get(..numbers.rotary_dim / 2).unwrap_or(all)))
             }
@@ -961,7 +962,7 @@ impl<'a> Gguf<'a> {
         }
     }
 
-    /// The tensor of factors that llama.cpp takes of those that a file lists (`get_rope_factors`).
+    /// Selects the tensor of factors of a file as llama.cpp does (`get_rope_factors`).
     fn listed<'f>(&self, file: &'f Tensors, by_context: bool) -> Result<Option<&'f [f32]>> {
         let complete = file.parts.len() as u64 >= file.count;
         let [_, long, short] = &file.values;
@@ -1000,7 +1001,7 @@ impl<'a> Gguf<'a> {
         }
     }
 
-    /// DeepSeek's models scale their softmax by the attention factor and the logarithm of the scaling, squared.
+    /// Refuses DeepSeek's scale of the softmax, the square of the attention factor with the logarithm of the scaling.
     fn refuse_softmax_scales(
         &self,
         architecture: Architecture,
@@ -1028,7 +1029,7 @@ impl<'a> Gguf<'a> {
         }
     }
 
-    /// Grok's files may set what others leave to the type of the scaling.
+    /// Refuses settings of Grok's files that contradict the type of the scaling.
     fn refuse_grok(&self, kind: &str) -> Result<()> {
         let meant = if kind == "yarn" { 1.0 } else { 0.0 };
         let key = "rope.scaling.yarn_ext_factor";
@@ -1077,7 +1078,7 @@ impl<'a> Gguf<'a> {
             }
         }
         if let Yarns::Deepseek2 | Yarns::Deepseek = own {
-            // A tenth of mscale_all_dim as an f32. Undone in f32 as by llama.cpp, where a tenth of one comes out as one
+            // A tenth of mscale_all_dim as an f32. Inverted in f32 as by llama.cpp, where a tenth of one becomes one
             // again.
             let tenth = multiplier.ok_or_else(|| self.missing(key))? as f32;
             let mscale = f64::from(tenth / 0.1);
@@ -1092,20 +1093,20 @@ impl<'a> Gguf<'a> {
         Ok(yarn)
     }
 
-    /// The name of a key without the architecture, if it is the architecture's.
+    /// Returns the name of a key without the architecture, if it belongs to it.
     fn own<'k>(&self, key: &'k str) -> Option<&'k str> {
         let own = key.strip_prefix(self.architecture)?.strip_prefix('.')?;
         (!self.without.contains(&key)).then_some(own)
     }
 
-    /// The value under the architecture's key of that name.
+    /// Returns the value of the architecture's key.
     fn find(&self, key: &str) -> Option<GgufValue<'_>> {
         let mut keys = self.keys.iter();
         let found = keys.find(|(name, _)| self.own(name) == Some(key));
         found.map(|(_, value)| value)
     }
 
-    /// The architecture's key of that name.
+    /// Returns the full name of the architecture's key.
     #[cold]
     #[inline(never)]
     fn full(&self, key: &str) -> String {
@@ -1124,7 +1125,7 @@ impl<'a> Gguf<'a> {
         out_of_range(self.full(key), format_args!("{value}"), required)
     }
 
-    /// The entry of a layer in a list, or the one value for all layers.
+    /// Returns the entry of a layer in a list, or the one value for all layers.
     fn at_layer(&self, key: &'static str, index: usize) -> Result<Option<i64>> {
         let entry = match self.find(key) {
             None => return Ok(None),
@@ -1156,7 +1157,7 @@ impl<'a> Gguf<'a> {
         }
     }
 
-    /// A count that may be 0.
+    /// Returns a count that may be 0.
     fn whole(&self, key: &'static str) -> Result<Option<usize>> {
         match self.find(key) {
             Some(GgufValue::Integer(0)) => Ok(Some(0)),

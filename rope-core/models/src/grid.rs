@@ -2,7 +2,7 @@
 
 use rope_core::Error;
 
-/// Which axis of a grid is the row, named as `torch.meshgrid` and timm's `grid_indexing` name it.
+/// The order of the axes of a grid, named as in `torch.meshgrid` and timm's `grid_indexing`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GridIndexing {
     /// Axis 0 is the column, axis 1 the row: the models of RoPE-ViT.
@@ -12,10 +12,10 @@ pub enum GridIndexing {
 }
 
 impl GridIndexing {
-    /// The positions of `[rows, columns]` patches, all on axis 0 and then all on axis 1, for
-    /// [`Positions::axis_major`](rope_core::Positions::axis_major) or, of real numbers,
+    /// Computes the positions of `[rows, columns]` patches, all on axis 0 and then all on axis 1, for
+    /// [`Positions::axis_major`](rope_core::Positions::axis_major) or, with real numbers,
     /// [`Positions::real_axis_major`](rope_core::Positions::real_axis_major). Patch `row * columns + column` is the
-    /// token of that number. The first `2 * rows * columns` elements of the storage are used and returned.
+    /// token of that number. Uses and returns the first `2 * rows * columns` elements of the storage.
     ///
     /// ```
     /// use rope_models::GridIndexing;

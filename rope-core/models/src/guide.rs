@@ -1,13 +1,13 @@
 //! A page per task, most of them with a whole program.
 //!
-//! | you have, or want | page |
+//! | task | page |
 //! |---|---|
 //! | Llama, Qwen, Gemma, .. from a `config.json` or a GGUF file | [`from_config`] |
 //! | a layer of an engine: Llama with a KV cache, Qwen2.5-VL with an image, Gemma 3 into FP8 pages | [`in_an_engine`] |
-//! | to know which models are read, and which are refused and why | [`models`] |
-//! | to rotate what is refused by name: Gemma 4's vision tower, audio encoders, LightGlue | [`refused`] |
+//! | find out which models are read, and which are refused and why | [`models`] |
+//! | rotate models that are refused by name: Gemma 4's vision tower, audio encoders, LightGlue | [`refused`] |
 //! | DeepSeek's MLA; a window of a head | [`deepseek_mla`] |
-//! | to find out what a program does, from its heads; gibberish after the first tokens | [`from_heads`] |
+//! | find the convention of a program from its heads; gibberish after the first tokens | [`from_heads`] |
 //!
 //! The programs are the package's `examples`. In a clone of the repository:
 //!
@@ -15,9 +15,9 @@
 //! $ cargo run -p rope-models --example config
 //! ```
 //!
-//! Everything after the file is in [rope-core's guide](rope_core::guide).
+//! [rope-core's guide](rope_core::guide) covers everything after the file.
 
-/// A page, and the programs that it ends with, which the tests run.
+/// Defines a page, and the programs at its end, which the tests run.
 macro_rules! page {
     ($name:ident, $text:literal, $($program:literal),+) => {
         #[doc = include_str!($text)]

@@ -1,4 +1,4 @@
-//! What a file says of the rotation and the code of its model ignores.
+//! Keys about the rotation that the code of a model ignores.
 
 use crate::error::{Error, Refusal, Result, beginning, quoted};
 use crate::json::{Object, Value};
@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::fmt;
 
-/// A key of a file that is about the rotation, and that the code of the file's model does not read:
+/// A key of a file about the rotation that the code of its model does not read:
 /// [`Model::ignored`](crate::Model::ignored).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -16,10 +16,10 @@ pub struct Ignored {
     pub path: String,
     /// The beginning of its value.
     pub value: String,
-    /// Whether it says something else about the rotation than the code does. Such a key is an error, unless
-    /// [`Config::lenient`](crate::Config::lenient) was chosen.
+    /// True if it states another rotation than the code computes. Such a key is an error, unless
+    /// [`Config::lenient`](crate::Config::lenient) was set.
     pub significant: bool,
-    /// Why it counts for nothing.
+    /// The reason why it is ignored.
     pub reason: &'static str,
     /// The nearest key that is read; empty if none is near.
     pub(crate) nearest: &'static str,
@@ -34,16 +34,16 @@ impl fmt::Display for Ignored {
 const NEUTRAL: &str = "it changes nothing, as the model's code does the same without it";
 const SIGNIFICANT: &str = "the model's code does not read it, and rotates otherwise than it says";
 
-/// The ignored keys of a file, as they are found. Reading goes on with what the model's code does; what is asked of the
-/// file fails afterwards, if one of them is significant.
+/// The ignored keys of a file, collected while reading. Reading follows the model's code; a result then fails if it
+/// depends on a significant key.
 pub(crate) struct Notes<'c> {
-    /// The part that is read.
+    /// The part being read.
     config: &'c Object,
     /// Its path, with a dot at the end.
     prefix: String,
     lenient: bool,
     found: RefCell<Vec<Ignored>>,
-    /// The first significant one of the answer that is being made.
+    /// The first significant key of the current result.
     first: Cell<Option<usize>>,
 }
 
@@ -68,7 +68,7 @@ impl<'c> Notes<'c> {
         self.note(path, value, neutral, nearest);
     }
 
-    /// Notes a key of the rope parameters, wherever in the file they were found.
+    /// Notes a key of the rope parameters, wherever they are in the file.
     pub(crate) fn inside(&self, key: &str, value: &Value, neutral: bool, nearest: &'static str) {
         let mut path = self.prefix.clone();
         let sets = ["rope_scaling", "rope_parameters"];
@@ -115,12 +115,12 @@ impl<'c> Notes<'c> {
         }
     }
 
-    /// The first significant key so far.
+    /// Returns the first significant key so far.
     pub(crate) fn so_far(&self) -> Option<usize> {
         self.first.get()
     }
 
-    /// An answer, or the refusal of the first significant key that it depends on; `before` is one from before.
+    /// Returns a result, or the refusal of the first significant key that it depends on; `before` is an earlier one.
     #[inline(never)]
     pub(crate) fn settle<T>(
         &self,

@@ -1,19 +1,18 @@
-//! What learned frequencies start from, as published.
+//! Published initial values of learned frequencies.
 
 use alloc::vec::Vec;
 use rope_core::{Error, Frequencies, Positions, Scaling};
 
-/// The frequencies that RoPE-Mixed starts from (`init_random_2d_freqs` in rope-vit and timm), `[2, heads, pairs]`, for
-/// [`MixedFrequencies::new`](rope_core::axes::MixedFrequencies::new).
+/// Computes the initial frequencies of RoPE-Mixed (`init_random_2d_freqs` in rope-vit and timm), `[2, heads, pairs]`,
+/// for [`MixedFrequencies::new`](rope_core::axes::MixedFrequencies::new).
 ///
-/// Pair `k` of the first half of a head has the magnitude `theta^(-2k / pairs)` and looks along the head's direction,
-/// an angle in radians: `cos(direction)` of the magnitude on axis 0, `sin(direction)` on axis 1. The second half has
-/// the same magnitudes and looks a quarter turn further. Directions are the caller's random numbers, published as
-/// uniform in `[0, 2 pi)`, one for each head; for the blocks of a model one after the other, one for each head of each.
+/// Pair `k` of the first half of a head has the magnitude `theta^(-2k / pairs)` and points in the head's direction, an
+/// angle in radians: `cos(direction)` of the magnitude on axis 0, `sin(direction)` on axis 1. The second half has the
+/// same magnitudes and points a quarter turn further. Directions are the caller's random numbers, published as uniform
+/// in `[0, 2 pi)`, one per head; for several blocks of a model in sequence, one per head of each.
 ///
 /// Each frequency is the f32 nearest to the product of the exact cos or sin and the magnitude, correctly rounded to
-/// f64. What rope-vit and timm compute differs from it by up to 2e-7. The first `2 * heads * pairs` numbers of
-/// `inverse` are used.
+/// f64. The values of rope-vit and timm differ by up to 2e-7. Uses the first `2 * heads * pairs` numbers of `inverse`.
 ///
 /// ```
 /// use rope_core::axes::MixedFrequencies;
@@ -34,8 +33,8 @@ use rope_core::{Error, Frequencies, Positions, Scaling};
 ///
 /// # Errors
 ///
-/// [`Error::RotaryDim`] unless `pairs` is even, [`Error::Parameter`] for a `theta` that is not positive,
-/// [`Error::ListEntry`] for a direction beyond 2^20, [`Error::Storage`] if `inverse` is too short, and
+/// [`Error::RotaryDim`] unless `pairs` is even; [`Error::Parameter`] for a `theta` that is not positive;
+/// [`Error::ListEntry`] for a direction beyond 2^20; [`Error::Storage`] if `inverse` is too short; and
 /// [`Error::TurnsPerPosition`] for a `theta` so far below 1 that a magnitude is above 205887. `inverse` is untouched
 /// then.
 pub fn initial_mixed<T: Copy + Into<f64>>(
@@ -56,8 +55,7 @@ pub fn initial_mixed<T: Copy + Into<f64>>(
     }
     let half = pairs / 2;
     for (k, magnitude) in magnitudes.iter().enumerate() {
-        // A row for each direction: its cos and sin times the magnitude, rounded once. All that could be refused has
-        // been checked.
+        // A row per direction: its cos and sin times the magnitude, rounded once. All refusals have been checked.
         let unit = Frequencies::from_inverse(2, &[1.0], magnitude.inverse())?;
         let rows = unit.rows(Positions::real(&directions))?;
         for head in 0..heads {
@@ -71,13 +69,13 @@ pub fn initial_mixed<T: Copy + Into<f64>>(
     Ok(())
 }
 
-/// The frequencies of rope-vit's and timm's axial start (`rotate=False`), `[2, heads, pairs]`: [`initial_mixed`] with
-/// the direction 0 for all heads, so that the first half of the pairs looks along axis 0 and the second along axis 1.
-/// (Theirs has the cosine of a rounded quarter turn, 4e-8, where this has zero.)
+/// Computes the initial frequencies of rope-vit's and timm's axial variant (`rotate=False`), `[2, heads, pairs]`:
+/// [`initial_mixed`] with direction 0 for all heads. The first half of the pairs points along axis 0 and the second
+/// along axis 1. (The originals have the cosine of a rounded quarter turn, 4e-8, where this has zero.)
 ///
 /// # Errors
 ///
-/// Those of [`initial_mixed`].
+/// The errors of [`initial_mixed`].
 pub fn initial_axial(
     theta: f64,
     heads: usize,
@@ -97,7 +95,7 @@ pub fn initial_axial(
     Ok(())
 }
 
-/// How fast the pairs of half a head rotate at first, whatever their direction.
+/// Returns the initial magnitudes of the pairs of half a head.
 fn magnitudes(theta: f64, pairs: usize) -> Result<Frequencies<'static>, Error> {
     if !(theta.is_finite() && theta > 0.0) {
         return Err(Error::Parameter {
@@ -115,7 +113,7 @@ fn magnitudes(theta: f64, pairs: usize) -> Result<Frequencies<'static>, Error> {
     }
 }
 
-/// The numbers of both axes.
+/// Returns the numbers of both axes.
 fn axes(heads: usize, pairs: usize, inverse: &mut [f32]) -> Result<[&mut [f32]; 2], Error> {
     let (given, each) = (inverse.len(), heads.saturating_mul(pairs));
     let needed = each.saturating_mul(2);
@@ -127,7 +125,7 @@ fn axes(heads: usize, pairs: usize, inverse: &mut [f32]) -> Result<[&mut [f32]; 
     Ok(inverse.split_at_mut(each).into())
 }
 
-/// A direction within which a quarter turn is known well enough.
+/// Checks that a direction is small enough for an accurate quarter turn.
 fn checked(index: usize, direction: f64) -> Result<(), Error> {
     match direction.abs() <= f64::from(1 << 20) {
         true => Ok(()),

@@ -1,7 +1,7 @@
-//! JSON as Python's `json` writes it, and values of a configuration file by their keys. `null` counts as nothing, as it
-//! does in the models' code.
+//! JSON as Python's `json` writes it, and values of a configuration file by key. `null` counts as missing, as in the
+//! models' code.
 //!
-//! Nothing in the reading of files is in a hurry, and errors are large: what stands in several places is not inlined.
+//! Reading files is not hot, and errors are large: shared code is not inlined.
 
 #[cfg(feature = "config")]
 use crate::error::Error;
@@ -31,7 +31,7 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// A number that is finite.
+    /// Returns the number if it is finite.
     pub(crate) fn as_f64(&self) -> Option<f64> {
         match self {
             Self::Number(number) if number.is_finite() => Some(*number),
@@ -39,7 +39,7 @@ impl Value {
         }
     }
 
-    /// A whole number, also where it is written as a float.
+    /// Returns the number if it is whole, including floats.
     #[inline(never)]
     pub(crate) fn as_u64(&self) -> Option<u64> {
         let number = self.as_f64()?;
@@ -124,8 +124,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// Keys and values in their order in the file. A key that stands there twice has its first place and its last value,
-/// as in Python.
+/// Keys and values in the order of the file. A repeated key has its first place and its last value, as in Python.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Object(Vec<(String, Value)>);
 
@@ -199,11 +198,11 @@ impl Object {
     }
 }
 
-/// The value that a text is, as Python's `json` reads it.
+/// Parses a text as Python's `json` does.
 ///
 /// # Errors
 ///
-/// [`Error::Json`] if it is not JSON, or too deep for a parser that calls itself (200 levels).
+/// [`Error::Json`] if the text is not JSON, or nested too deeply for a recursive parser (200 levels).
 #[cfg(feature = "config")]
 pub(crate) fn parse(text: &str) -> Result<Value> {
     let mut parser = Jiter::new(text.as_bytes()).with_allow_inf_nan();
@@ -225,7 +224,7 @@ pub(crate) fn parse(text: &str) -> Result<Value> {
     })?)
 }
 
-/// The value that begins with `first`, within `depth` lists and objects.
+/// Parses the value that begins with `first`, within `depth` lists and objects.
 #[cfg(feature = "config")]
 fn read(parser: &mut Jiter<'_>, first: Peek, depth: usize) -> JiterResult<Value> {
     let inside = |parser: &mut Jiter<'_>, first| match depth < 200 {
@@ -263,7 +262,7 @@ fn read(parser: &mut Jiter<'_>, first: Peek, depth: usize) -> JiterResult<Value>
     })
 }
 
-/// Of entries with the same key the first place and the last value.
+/// Merges entries with the same key: the first place and the last value.
 #[cfg(feature = "config")]
 fn last_of_equal(mut entries: Vec<(String, Value)>) -> Object {
     let keys = entries.iter().enumerate();
@@ -288,20 +287,20 @@ fn last_of_equal(mut entries: Vec<(String, Value)>) -> Object {
     Object(entries)
 }
 
-/// Of a value that is not what it has to be.
+/// Returns the error for an invalid value.
 #[cold]
 #[inline(never)]
 pub(crate) fn invalid(key: &'static str, value: &Value, required: &'static str) -> Refusal {
     out_of_range(key, format_args!("{value}"), required)
 }
 
-/// The value under a key that is not null.
+/// Returns the value of a key, unless it is null.
 #[inline(never)]
 pub(crate) fn given<'o>(object: &'o Object, key: &str) -> Option<&'o Value> {
     object.get(key).filter(|value| !value.is_null())
 }
 
-/// The number under a key.
+/// Returns the number of a key.
 #[inline(never)]
 pub(crate) fn number(object: &Object, key: &'static str) -> Result<Option<f64>> {
     given(object, key)
@@ -314,7 +313,7 @@ pub(crate) fn number(object: &Object, key: &'static str) -> Result<Option<f64>> 
         .transpose()
 }
 
-/// The length under a key.
+/// Returns the length of a key.
 #[inline(never)]
 pub(crate) fn length(object: &Object, key: &'static str) -> Result<Option<u64>> {
     given(object, key)
@@ -326,7 +325,7 @@ pub(crate) fn length(object: &Object, key: &'static str) -> Result<Option<u64>> 
         .transpose()
 }
 
-/// A number of channels, heads or layers.
+/// Returns a number of channels, heads or layers.
 #[inline(never)]
 pub(crate) fn count(object: &Object, key: &'static str) -> Result<Option<usize>> {
     match length(object, key)? {
@@ -340,7 +339,7 @@ pub(crate) fn count(object: &Object, key: &'static str) -> Result<Option<usize>>
     }
 }
 
-/// The list of numbers under a key; what is true or false counts as 1 or 0.
+/// Returns the list of numbers of a key; booleans count as 1 or 0.
 #[inline(never)]
 pub(crate) fn numbers(object: &Object, key: &'static str) -> Result<Option<Vec<f64>>> {
     let Some(value) = given(object, key) else {
@@ -355,7 +354,7 @@ pub(crate) fn numbers(object: &Object, key: &'static str) -> Result<Option<Vec<f
     Ok(Some(made))
 }
 
-/// A list of whole numbers, if it is one.
+/// Returns a list of whole numbers, if the value is one.
 #[inline(never)]
 pub(crate) fn counts(value: &Value) -> Option<Vec<usize>> {
     let mut made = Vec::new();
@@ -365,7 +364,7 @@ pub(crate) fn counts(value: &Value) -> Option<Vec<usize>> {
     Some(made)
 }
 
-/// What is true or false under a key.
+/// Returns the boolean of a key.
 #[inline(never)]
 pub(crate) fn flag(object: &Object, key: &'static str) -> Result<Option<bool>> {
     given(object, key)
@@ -377,7 +376,7 @@ pub(crate) fn flag(object: &Object, key: &'static str) -> Result<Option<bool>> {
         .transpose()
 }
 
-/// The object under a key.
+/// Returns the object of a key.
 #[inline(never)]
 pub(crate) fn object<'o>(object: &'o Object, key: &'static str) -> Result<Option<&'o Object>> {
     given(object, key)
@@ -402,7 +401,7 @@ mod tests {
         }
     }
 
-    /// Each value is what Python's `json.loads` returns for the text, as a float.
+    /// Each value equals that of Python's `json.loads`, as a float.
     #[test]
     fn numbers_are_those_of_python() {
         for (text, expected) in [
@@ -416,7 +415,7 @@ mod tests {
             ("1.7976931348623157e308", f64::MAX),
             ("1e22", 1e22),
             ("1e23", 1e23),
-            // Halfway between two f64: the even one. The digits of an integer are as many as they may be.
+            // Halfway between two f64: the even one. Integers may have any number of digits.
             ("9007199254740993", 9007199254740992.0),
             ("9007199254740995", 9007199254740996.0),
             (
@@ -514,7 +513,7 @@ mod tests {
         }
     }
 
-    /// Line and column of the first byte that is wrong, or the end of the text.
+    /// Errors have the line and column of the first wrong byte, or of the end of the text.
     #[test]
     fn errors_are_where_the_text_is_wrong() {
         for (text, line, column, ends_early) in [

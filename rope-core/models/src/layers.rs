@@ -1,4 +1,4 @@
-//! The layers of a model: of which type each is, and its rotation or none.
+//! The layers of a model: their types, and their rotations.
 
 use crate::error::{Error, Refusal, Result, beginning, listed as list_of, missing, must_be};
 use crate::json::{Object, Value, count, flag, given, invalid, length, numbers};
@@ -16,7 +16,7 @@ use rope_core::{
     TensorMut,
 };
 
-/// How a model rotates its queries and keys in some of its layers: all that its code does.
+/// The rotation of queries and keys in some layers of a model: everything that its code does.
 ///
 /// ```
 /// use rope_core::{Tensor, TensorMut};
@@ -38,9 +38,9 @@ use rope_core::{
 /// # Ok::<(), rope_models::Error>(())
 /// ```
 ///
-/// A rotation is more than frequencies and a pairing only where [`Rotation::window`] does not begin with the first
-/// channel or has several parts ([`Rotation::windows`]), or where one of [`Rotation::direction`],
-/// [`Rotation::rotates_values`] and [`Rotation::unrotates_output`] is `true` for those.
+/// A rotation is more than frequencies and a pairing only if [`Rotation::window`] does not begin with the first channel
+/// or has several parts ([`Rotation::windows`]), if [`Rotation::direction`] is not forward, or if
+/// [`Rotation::rotates_values`] or [`Rotation::unrotates_output`] is `true`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rotation {
     pub(crate) frequencies: Frequencies<'static>,
@@ -51,30 +51,30 @@ pub struct Rotation {
     pub(crate) offset: usize,
     pub(crate) values: bool,
     pub(crate) turned_back: bool,
-    /// Parts of the window that are paired by themselves.
+    /// Separately paired parts of the window.
     pub(crate) windows: usize,
     pub(crate) full_width: bool,
 }
 
 impl Rotation {
-    /// The frequencies, over the axes of the model: one for each pair, or one for each channel if the rows are
-    /// full-width ([`Rotation::is_full_width`]).
+    /// Returns the frequencies over the axes of the model: one per pair, or one per channel for full-width rows
+    /// ([`Rotation::is_full_width`]).
     pub fn frequencies(&self) -> &Frequencies<'static> {
         &self.frequencies
     }
 
-    /// Whether the two channels of a pair have angles of their own: HunYuan-VL and V-JEPA 2. Then the frequencies are
-    /// those of the channels, and their rows are made [`Rows::per_channel`], as [`Rotation::rows`] does.
+    /// Returns true if the two channels of a pair have different angles: HunYuan-VL and V-JEPA 2. The frequencies are
+    /// then those of channels, and their rows are made [`Rows::per_channel`], as in [`Rotation::rows`].
     pub fn is_full_width(&self) -> bool {
         self.full_width
     }
 
-    /// The rows of some positions, which the model's heads rotate by: those of [`Rotation::frequencies`], full-width if
-    /// the model's are.
+    /// Computes the rows of some positions for the model's heads: those of [`Rotation::frequencies`], full-width if the
+    /// model's are.
     ///
     /// # Errors
     ///
-    /// Those of [`Frequencies::rows`].
+    /// The errors of [`Frequencies::rows`].
     pub fn rows<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Rows<'static>, Error> {
         let rows = self.frequencies.rows(positions)?;
         match self.full_width {
@@ -83,32 +83,32 @@ impl Rotation {
         }
     }
 
-    /// The frequencies alone.
+    /// Returns the frequencies alone.
     #[must_use]
     pub fn into_frequencies(self) -> Frequencies<'static> {
         self.frequencies
     }
 
-    /// The pairing of what goes in and of what comes out. They differ for DeepSeek-V3 and the models that took its
-    /// code, which read interleaved pairs and write halves.
+    /// Returns the pairing of input and output. They differ for DeepSeek-V3 and models derived from it, which read
+    /// interleaved pairs and write halves.
     pub fn pairing(&self) -> (Pairing, Pairing) {
         (self.input, self.output)
     }
 
-    /// [`Direction::Transpose`] for nanochat, which rotates by the negated angle; [`Direction::Forward`] for all
-    /// others.
+    /// Returns [`Direction::Transpose`] for nanochat, which rotates by the negated angle, and [`Direction::Forward`]
+    /// for all other models.
     pub fn direction(&self) -> Direction {
         self.direction
     }
 
-    /// The channels of a query's head as the attention sees it; for multi-head latent attention those of both parts
+    /// Returns the channels of a query's head in the attention; for multi-head latent attention the sum of both parts
     /// (192 for DeepSeek-V3).
     pub fn head_dim(&self) -> usize {
         self.head_dim
     }
 
-    /// The channels of a head that rotate: from the first one for most models, the last ones for multi-head latent
-    /// attention (where they are a tensor of their own before they are put there) and for DeepSeek-V4.
+    /// Returns the rotated channels of a head: from the first one for most models, the last ones for multi-head latent
+    /// attention (where they are a separate tensor before) and for DeepSeek-V4.
     pub fn window(&self) -> Range<usize> {
         let frequencies = self.frequencies.rotary_dim();
         let rotary_dim = match self.full_width {
@@ -118,9 +118,9 @@ impl Rotation {
         self.offset..self.offset + rotary_dim
     }
 
-    /// The parts of [`Rotation::window`] that are paired by themselves, and of each the pairs of the rows that rotate
-    /// it ([`Rows::pairs`]): all of both for most models; for Gemma 4's vision tower the two halves of a head, of which
-    /// each follows an axis of its own.
+    /// Iterates over the separately paired parts of [`Rotation::window`], each with the pairs of the rows that rotate
+    /// it ([`Rows::pairs`]). One part for most models; for Gemma 4's vision tower the two halves of a head, each with
+    /// its own axis.
     ///
     /// ```
     /// use rope_models::Config;
@@ -135,7 +135,7 @@ impl Rotation {
         self.windows_from(self.offset)
     }
 
-    /// The same where the first channel that rotates is another one of the tensor's.
+    /// Iterates over the parts of the window for another first channel.
     fn windows_from(
         &self,
         start: usize,
@@ -148,12 +148,12 @@ impl Rotation {
         })
     }
 
-    /// Whether the values are rotated as the keys are: RoFormer's option `rotary_value`, and CLVP.
+    /// Returns true if the values rotate as the keys do: RoFormer's option `rotary_value`, and CLVP.
     pub fn rotates_values(&self) -> bool {
         self.values
     }
 
-    /// Whether the output of the attention is rotated back, in the window: DeepSeek-V4, whose values are its rotated
+    /// Returns true if the window of the attention's output is rotated back: DeepSeek-V4, whose values are its rotated
     /// keys.
     pub fn unrotates_output(&self) -> bool {
         self.turned_back
@@ -162,16 +162,15 @@ impl Rotation {
     /// Rotates the channels of every head that the model rotates ([`Rotation::window`]), in place; the others stay as
     /// they are.
     ///
-    /// A head has all channels of the model's ([`Rotation::head_dim`]), or those alone that rotate: multi-head latent
-    /// attention has them as tensors of their own before it puts them together.
+    /// A head has all channels of the model ([`Rotation::head_dim`]), or only the rotating ones: in multi-head latent
+    /// attention they are separate tensors before they are combined.
     ///
     /// # Errors
     ///
-    /// [`Error::ModelHead`] if the heads are neither; [`Error::RotaryDim`](rope_core::Error::RotaryDim) if the rows
-    /// rotate another number of channels than the window has;
-    /// [`Error::PairingChangesInPlace`](rope_core::Error::PairingChangesInPlace) for models that change the pairing
-    /// ([`Rotation::pairing`]), which [`Rotation::rotate_into`] does; those of [`Rope::rotate`]. The tensor is
-    /// untouched then.
+    /// [`Error::ModelHead`] for heads of another size; [`Error::RotaryDim`](rope_core::Error::RotaryDim) if the width
+    /// of the rows differs from the window; [`Error::PairingChangesInPlace`](rope_core::Error::PairingChangesInPlace)
+    /// for models that change the pairing ([`Rotation::pairing`]), for which [`Rotation::rotate_into`] exists; and the
+    /// errors of [`Rope::rotate`]. The tensor is untouched then.
     pub fn rotate<E: Element>(
         &self,
         x: &mut TensorMut<'_, E>,
@@ -181,7 +180,7 @@ impl Rotation {
         if self.windows == 1 {
             return Ok(rope.rotate(&mut from_channel(x, from)?, rows)?);
         }
-        // What refuses one of the windows refuses the first.
+        // An error of any window is one of the first.
         for (channels, pairs) in self.windows_from(from) {
             let mut window = x.reborrow().narrow(Dimension::Channels, channels)?;
             rope.rotate(&mut window, &rows.pairs(pairs)?)?;
@@ -189,11 +188,12 @@ impl Rotation {
         Ok(())
     }
 
-    /// Rotates Q and K in place, with the same rows: [`Rotation::rotate`] twice, checked before either is touched.
+    /// Rotates Q and K in place by the same rows: [`Rotation::rotate`] twice, with both checked before either is
+    /// touched.
     ///
     /// # Errors
     ///
-    /// Those of [`Rotation::rotate`] and [`Rope::rotate_qk`].
+    /// The errors of [`Rotation::rotate`] and [`Rope::rotate_qk`].
     pub fn rotate_qk<Q: Element, K: Element>(
         &self,
         q: &mut TensorMut<'_, Q>,
@@ -216,14 +216,13 @@ impl Rotation {
         Ok(())
     }
 
-    /// Rotates one tensor into another, whose element type may differ; the channels that do not rotate are copied, as
+    /// Rotates one tensor into another, possibly of another element type; copies the channels that do not rotate, as
     /// bits if the element stays the same.
     ///
     /// # Errors
     ///
-    /// Those of [`Rotation::rotate`], but the pairing may change;
-    /// [`Error::ShapeMismatch`](rope_core::Error::ShapeMismatch) if the two have different shapes. The target is
-    /// untouched then.
+    /// The errors of [`Rotation::rotate`], but the pairing may change; and
+    /// [`Error::ShapeMismatch`](rope_core::Error::ShapeMismatch) if the shapes differ. The target is untouched then.
     pub fn rotate_into<I: Element, O: Element>(
         &self,
         x: &Tensor<'_, I>,
@@ -237,7 +236,7 @@ impl Rotation {
         for (channels, pairs) in self.windows_from(from) {
             let rows = rows.pairs(pairs)?;
             if channels.start == from {
-                // It copies the others, too.
+                // Copies the other channels, too.
                 rope.window(from).rotate_into(x, y, &rows)?;
                 continue;
             }
@@ -248,8 +247,8 @@ impl Rotation {
         Ok(())
     }
 
-    /// The first channel of a tensor's heads that rotates, if the heads are those of the model and the rows as wide as
-    /// its window.
+    /// Returns the first rotated channel of a tensor's heads, if the heads are the model's and the rows match its
+    /// window.
     fn first_rotated(&self, layout: &Layout, rows: &Rows<'_>) -> Result<usize> {
         let (given, window) = (layout.shape().head_dim, self.window());
         let from = if given == self.head_dim {
@@ -274,9 +273,9 @@ impl Rotation {
         }
     }
 
-    /// The plan for whole heads of the model, in every verb: the pairing, the direction and the window
-    /// ([`Rope::window`]), with the best backend of this machine. In multi-head latent attention the channels that
-    /// rotate are a tensor of their own before they are put into heads; its plan is this one with `window(0)`.
+    /// Returns the plan for whole heads of the model, in every verb: the pairing, the direction and the window
+    /// ([`Rope::window`]), with the best backend of this machine. In multi-head latent attention the rotating channels
+    /// are a separate tensor before they are combined into heads; its plan is this one with `window(0)`.
     ///
     /// ```
     /// use rope_core::{Pairing, Rope};
@@ -291,8 +290,8 @@ impl Rotation {
     ///
     /// # Errors
     ///
-    /// [`Error::Window`] where [`Rotation::window`] has several parts ([`Rotation::windows`]), as in Gemma 4's vision
-    /// tower. [`Rotation::rotate`], [`Rotation::rotate_qk`] and [`Rotation::rotate_into`] rotate each by itself.
+    /// [`Error::Window`] if [`Rotation::window`] has several parts ([`Rotation::windows`]), as in Gemma 4's vision
+    /// tower. [`Rotation::rotate`], [`Rotation::rotate_qk`] and [`Rotation::rotate_into`] rotate each part by itself.
     pub fn rope(&self) -> Result<Rope, Error> {
         if self.windows != 1 {
             let window = self.window();
@@ -305,7 +304,7 @@ impl Rotation {
         Ok(self.plan().window(self.offset))
     }
 
-    /// The plan of one part of the window.
+    /// Returns the plan of one part of the window.
     fn plan(&self) -> Rope {
         Rope::new(self.input)
             .output_pairing(self.output)
@@ -313,7 +312,7 @@ impl Rotation {
     }
 }
 
-/// The channels of a tensor's heads from that one on.
+/// Selects the channels of a tensor's heads from one on.
 fn from_channel<'x, E: Element>(
     x: &'x mut TensorMut<'_, E>,
     from: usize,
@@ -322,7 +321,7 @@ fn from_channel<'x, E: Element>(
     Ok(x.reborrow().narrow(Dimension::Channels, from..head_dim)?)
 }
 
-/// The layers of a model, in their order.
+/// The layers of a model, in order.
 ///
 /// ```
 /// use rope_models::Config;
@@ -344,7 +343,7 @@ pub struct Layers {
     /// The type of each layer, and the index of its rotation.
     layers: Vec<(Option<String>, Option<usize>)>,
     rotations: Vec<Rotation>,
-    /// The norm and the layers that have it, or why it cannot be said, which no rotation depends on.
+    /// The norm and its layers, or the reason why it is unknown; no rotation depends on it.
     norm: Result<Option<(ModelNorm, NormedLayers)>>,
 }
 
@@ -354,17 +353,17 @@ pub struct Layers {
 pub struct Layer<'l> {
     /// Its number, from 0.
     pub index: usize,
-    /// Its type (`full_attention`, `sliding_attention`, `linear_attention`, ..), where the model has types of layers.
+    /// Its type (`full_attention`, `sliding_attention`, `linear_attention`, ..), if the model has types of layers.
     pub layer_type: Option<&'l str>,
     /// Its rotation; `None` if its queries and keys are not rotated, or if it has none.
     pub rotation: Option<&'l Rotation>,
-    /// The index of its rotation in [`Layers::rotations`], and so of its rows among those that were made of each.
+    /// The index of its rotation in [`Layers::rotations`], and of its rows if a program makes rows for each.
     pub rotation_index: Option<usize>,
     pub(crate) norm: Result<Option<ModelNorm>, &'l Refusal>,
 }
 
 impl Layer<'_> {
-    /// The norm of its queries and keys, whether or not they rotate; `None` if they have none, or if it has no queries
+    /// Returns the norm of its queries and keys, whether or not they rotate; `None` without a norm, or without queries
     /// and keys.
     ///
     /// ```
@@ -386,14 +385,14 @@ impl Layer<'_> {
     ///
     /// # Errors
     ///
-    /// Those of [`Model::norm`](crate::Model::norm), but for those of the layer type and of layers that differ.
+    /// The errors of [`Model::norm`](crate::Model::norm), except those of the layer type and of layers that differ.
     pub fn norm(&self) -> Result<Option<ModelNorm>, Error> {
         self.norm.map_err(Error::from)
     }
 }
 
 impl Layers {
-    /// Of what another reader found: the type of each layer and the place of its rotation.
+    /// Creates the layers from another reader: the type of each layer and the index of its rotation.
     pub(crate) fn of_parts(
         layers: Vec<(Option<String>, Option<usize>)>,
         rotations: Vec<Rotation>,
@@ -441,17 +440,17 @@ impl Layers {
         Ok(made)
     }
 
-    /// How many layers there are.
+    /// Returns the number of layers.
     pub fn len(&self) -> usize {
         self.layers.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no layers.
     pub fn is_empty(&self) -> bool {
         self.layers.is_empty()
     }
 
-    /// The layer with that number.
+    /// Returns the layer with that number.
     pub fn get(&self, index: usize) -> Option<Layer<'_>> {
         let (layer_type, rotation) = self.layers.get(index)?;
         let layer_type = layer_type.as_deref();
@@ -471,23 +470,23 @@ impl Layers {
         })
     }
 
-    /// One layer after the other.
+    /// Iterates over the layers.
     pub fn iter(&self) -> impl Iterator<Item = Layer<'_>> {
         (0..self.len()).filter_map(|index| self.get(index))
     }
 
-    /// The rotations that occur, each once: whoever makes rows makes one set for each.
+    /// Returns the distinct rotations: a program makes one set of rows for each.
     pub fn rotations(&self) -> &[Rotation] {
         &self.rotations
     }
 }
 
-/// Layers of these types have no queries and keys.
+/// Returns false for layer types without queries and keys.
 pub(crate) fn has_attention(kind: &str) -> bool {
     !words::has("linear_attention conv moe mlp recurrent", kind)
 }
 
-/// Of a list with an entry for each layer that has more or fewer.
+/// Returns the error for a list with one entry per layer that has another length.
 pub(crate) fn count_of(name: &'static str, given: usize, needed: usize) -> Refusal {
     Error::Rope(rope_core::Error::Count {
         name,
@@ -497,10 +496,10 @@ pub(crate) fn count_of(name: &'static str, given: usize, needed: usize) -> Refus
     .into()
 }
 
-/// The most layers that a file may ask for.
+/// The most layers that a file may have.
 const MOST: usize = 1 << 16;
 
-/// The types of the layers, from the file or by the rule of the class; empty if there is neither.
+/// Returns the types of the layers, from the file or by the rule of the class; empty if there is neither.
 pub(crate) fn kinds<'c>(reading: &Reading<'c>) -> Result<Vec<&'c str>> {
     let count = reading.layer_count()?;
     if count.is_some_and(|count| count > MOST) {
@@ -518,7 +517,7 @@ pub(crate) fn kinds<'c>(reading: &Reading<'c>) -> Result<Vec<&'c str>> {
                     }
                 }
             }
-            // The layers that predict further tokens are listed after the others.
+            // The list continues with the layers that predict further tokens.
             LayerTypes::Rules(_) if matches!(reading.row.parameters, Form::FirstLayers) => {
                 let further = count_or_none(config, "num_nextn_predict_layers")?;
                 if count.is_some_and(|count| kinds.len() == count + further) {
@@ -530,7 +529,7 @@ pub(crate) fn kinds<'c>(reading: &Reading<'c>) -> Result<Vec<&'c str>> {
         if let Some(needed) = count.filter(|&count| count != kinds.len()) {
             return Err(count_of("layer_types", kinds.len(), needed));
         }
-        // The code of these makes the last layer one of full attention.
+        // The code of these classes makes the last layer one of full attention.
         if let (Head::Global(..), Some(last)) = (reading.row.head, kinds.last_mut())
             && *last != FULL
         {
@@ -565,7 +564,7 @@ pub(crate) fn kinds<'c>(reading: &Reading<'c>) -> Result<Vec<&'c str>> {
     Ok(made)
 }
 
-/// A number of layers that may be 0.
+/// Returns a number of layers that may be 0.
 pub(crate) fn count_or_none(config: &Object, key: &'static str) -> Result<usize> {
     match length(config, key)? {
         None => Ok(0),
@@ -574,11 +573,11 @@ pub(crate) fn count_or_none(config: &Object, key: &'static str) -> Result<usize>
     }
 }
 
-/// Every how manieth of Cohere's dense first layers has full attention.
+/// The key of the period of full attention in Cohere's dense first layers.
 pub(crate) const PREFIX_PATTERN: &str = "prefix_dense_sliding_window_pattern";
 
-/// What dots3.note calls full attention: an indexed one, unless `use_dsa` says otherwise. Files that have keys by layer
-/// are of today, and mean what they say.
+/// Returns the meaning of full attention in dots3.note: an indexed one, unless `use_dsa` states otherwise. Files with
+/// keys per layer are recent, and literal.
 fn full_attention(config: &Object) -> Result<Option<&'static str>> {
     Ok(match flag(config, "use_dsa")? {
         Some(true) => Some(INDEXED),
@@ -587,7 +586,7 @@ fn full_attention(config: &Object) -> Result<Option<&'static str>> {
     })
 }
 
-/// The types that the file lists, by their names of today.
+/// Returns the types listed by the file, by their current names.
 #[inline(never)]
 fn listed(config: &Object) -> Result<Option<Vec<&str>>> {
     let key = match given(config, "layer_types") {
@@ -611,7 +610,7 @@ fn listed(config: &Object) -> Result<Option<Vec<&str>>> {
     Ok(Some(made))
 }
 
-/// The type of one layer by the rules of its class.
+/// Returns the type of one layer by the rules of its class.
 #[inline(never)]
 fn by_rule(reading: &Reading<'_>, index: usize, layers: usize) -> Result<&'static str> {
     let config = reading.config;
@@ -688,7 +687,7 @@ fn by_rule(reading: &Reading<'_>, index: usize, layers: usize) -> Result<&'stati
     Err(unknown())
 }
 
-/// Whether a rule is for the layer with that index.
+/// Returns true if a rule applies to the layer with that index.
 #[inline(never)]
 fn holds_at(reading: &Reading<'_>, when: When, index: usize, layers: usize) -> Result<bool> {
     let by = |key: Key, period: u8| -> Result<usize> {
@@ -718,7 +717,7 @@ fn holds_at(reading: &Reading<'_>, when: When, index: usize, layers: usize) -> R
     })
 }
 
-/// The choices of a layer type, for a refusal.
+/// Returns the error that lists the layer types to choose from.
 #[cold]
 #[inline(never)]
 pub(crate) fn ambiguous(kinds: &[&str]) -> Refusal {
@@ -729,7 +728,7 @@ pub(crate) fn ambiguous(kinds: &[&str]) -> Refusal {
     .into()
 }
 
-/// Of a type that no layer has: those that there are, the nearest first.
+/// Returns the error for a type that no layer has: lists the existing types, the nearest first.
 #[cold]
 #[inline(never)]
 pub(crate) fn no_such_type(chosen: &str, kinds: &[&str]) -> Refusal {
@@ -743,7 +742,7 @@ pub(crate) fn no_such_type(chosen: &str, kinds: &[&str]) -> Refusal {
     .into()
 }
 
-/// Of a type of layers without parameters, where others have some.
+/// Returns the error for a type of layers without parameters, if others have some.
 #[cold]
 #[inline(never)]
 pub(crate) fn no_such_parameters(kind: &str, kinds: &[&str]) -> Refusal {
@@ -757,7 +756,7 @@ pub(crate) fn no_such_parameters(kind: &str, kinds: &[&str]) -> Refusal {
 
 const LAYER_TYPE: &str = "layer_type (Config::with_layer_type)";
 
-/// Each of these once, in alphabetical order.
+/// Returns each item once, in alphabetical order.
 #[inline(never)]
 fn each_once<'k>(kinds: &[&'k str]) -> Vec<&'k str> {
     let mut seen: Vec<&str> = Vec::new();

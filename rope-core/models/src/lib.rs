@@ -1,10 +1,9 @@
-//! Which rotary position embedding a model has: the files that describe a model, read into what
-//! [`rope_core`] rotates with.
+//! The rotary position embedding of a model: reads the files that describe a model into the types of [`rope_core`].
 //!
-//! A `config.json` ([`Config`]) leaves most of it to the code of the model's class, which a table has by model type. A
-//! GGUF file ([`Gguf`]) leaves the pairing, the axes and what layers differ by to llama.cpp, which another table has by
-//! architecture. Both end in what rope-core knows: [`Frequencies`](rope_core::Frequencies) and a
-//! [`Pairing`](rope_core::Pairing), for each layer.
+//! A `config.json` ([`Config`]) leaves most of the rotation to the code of the model's class; a table has it by model
+//! type. A GGUF file ([`Gguf`]) leaves the pairing, the axes and the differences of layers to llama.cpp; another table
+//! has them by architecture. Both result in [`Frequencies`](rope_core::Frequencies) and a
+//! [`Pairing`](rope_core::Pairing) of rope-core, per layer.
 //!
 //! ```
 //! use rope_core::TensorMut;
@@ -26,19 +25,19 @@
 //! # Ok::<(), rope_models::Error>(())
 //! ```
 //!
-//! What the model's own code answers, this answers with the same values. What cannot be answered rightly is refused,
-//! with the key and the reason: a wrong rotation still produces text. A key about the rotation that the code ignores is
-//! refused too, unless it changes nothing: [`Config::lenient`] answers as the code does, and [`Model::ignored`] lists
-//! such keys.
+//! If the model's own code computes a rotation, this crate returns the same values. It refuses everything else, with
+//! the key and the reason, because a wrong rotation still produces text. A key about the rotation that the code ignores
+//! is refused too, unless it changes nothing: [`Config::lenient`] follows the code, and [`Model::ignored`] lists such
+//! keys.
 //!
-//! [`explain`](explain()) needs no file: from heads before and after their rotation it finds what a program does.
-//! [`initial_mixed`] and [`initial_axial`] are what the learned frequencies of vision transformers start from, and
-//! [`GridIndexing`] has the positions of their patches.
+//! [`explain`](explain()) needs no file: it finds the convention of a program from heads before and after their
+//! rotation. [`initial_mixed`] and [`initial_axial`] are the initial values of the learned frequencies of vision
+//! transformers, and [`GridIndexing`] computes the positions of their patches.
 //!
 //! The [guide] has a page per task, and [the model types](guide::models).
 //!
-//! The crate is `no_std` and needs an allocator. The default feature `config` is [`Config::from_json`], whose parser of
-//! JSON needs `std`.
+//! The crate is `no_std` and needs an allocator. The default feature `config` adds [`Config::from_json`], whose JSON
+//! parser needs `std`.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
@@ -48,11 +47,11 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-// A configuration goes through these files: `config.rs` finds the part that is meant and the row of its type
-// (`types.rs`), `parameters.rs` makes out the rope parameters as transformers does, `reading.rs` puts the two together,
-// `axes.rs` arranges the frequencies over the axes, `layers.rs` says which layers there are, `norms.rs` how their
-// queries and keys are normed, `ignored.rs` collects what the code ignores, and `model.rs` holds the answers. `json.rs`
-// has the values.
+// A configuration passes through these files: `config.rs` selects the part and the row of its type (`types.rs`),
+// `parameters.rs` determines the rope parameters as transformers does, `reading.rs` combines the two, `axes.rs`
+// arranges the frequencies over the axes, `layers.rs` determines the layers, `norms.rs` the norms of their queries and
+// keys, `ignored.rs` collects the keys that the code ignores, and `model.rs` holds the results. `json.rs` has the
+// values.
 mod architecture;
 mod architectures;
 mod axes;
@@ -90,7 +89,7 @@ pub use layers::{Layer, Layers, Rotation};
 pub use model::Model;
 pub use norms::{ModelNorm, NormWeights};
 
-/// Threads may share all of it. Auto traits are not in `public-api.txt`, so a lost one would go unnoticed.
+/// Asserts that threads may share every public type. `public-api.txt` has no auto traits, and would miss a lost one.
 const _: () = {
     const fn shared<T: Send + Sync>() {}
     shared::<(

@@ -1,4 +1,4 @@
-//! What a file says of its model, whichever kind of file it was.
+//! The results of reading a file of any kind.
 
 use crate::error::{Error, Refusal, Result, missing, still, unsupported};
 use crate::ignored::Ignored;
@@ -8,7 +8,7 @@ use crate::reading::Reading;
 use crate::types::Rotates;
 use alloc::vec::Vec;
 
-/// How a model rotates and norms its queries and keys: what was read from its file, once.
+/// The rotations and norms of a model's queries and keys, read once from its file.
 ///
 /// ```
 /// use rope_core::Pairing;
@@ -25,8 +25,8 @@ use alloc::vec::Vec;
 /// # Ok::<(), rope_models::Error>(())
 /// ```
 ///
-/// A loader goes over [`Model::layers`]; [`Model::rotation`] is for models whose layers are all alike, and refuses the
-/// others. An answer that a file does not have is refused when it is asked for, and the others are given.
+/// A loader iterates over [`Model::layers`]. [`Model::rotation`] is for models whose layers are all alike, and is an
+/// error for the others. A method fails only if the file lacks its own result.
 #[derive(Clone, Debug)]
 pub struct Model {
     name: &'static str,
@@ -39,7 +39,7 @@ pub struct Model {
 impl Model {
     pub(crate) fn of_config(reading: Reading<'_>, layer_type: Option<&str>) -> Self {
         let notes = &reading.notes;
-        // What the parameters leave out concerns the rotation, and no norm.
+        // A key missing from the parameters affects the rotation, and no norm.
         let before = notes.so_far();
         let layers = notes.settle(before, || Layers::read(&reading));
         let norm = notes.settle(None, || norm(&reading, layer_type, &layers));
@@ -53,7 +53,7 @@ impl Model {
         }
     }
 
-    /// Of what another reader found; `norm` is why it says nothing of norms.
+    /// Creates a model from another reader; `norm` is the reason why norms are unknown.
     pub(crate) fn of_parts(
         name: &'static str,
         layers: Result<Layers>,
@@ -69,14 +69,14 @@ impl Model {
         }
     }
 
-    /// Its model type, or the architecture of a GGUF file.
+    /// Returns the model type, or the architecture of a GGUF file.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// What the file says of the rotation, and of the norm, that the model's code ignores: of each key the path, the
-    /// value and the reason. Those that say something else than the code does are [`Ignored::significant`], and errors
-    /// unless [`Config::lenient`](crate::Config::lenient) was chosen. Of a GGUF file there are none.
+    /// Returns the keys of the file about the rotation and the norm that the model's code ignores, each with path,
+    /// value and reason. Those that contradict the code are [`Ignored::significant`], and errors unless
+    /// [`Config::lenient`](crate::Config::lenient) was set. Empty for a GGUF file.
     ///
     /// ```
     /// use rope_models::Config;
@@ -94,37 +94,36 @@ impl Model {
         &self.ignored
     }
 
-    /// The layers: of which type each is, and its rotation or none.
+    /// Returns the layers, with their types and rotations.
     ///
     /// # Errors
     ///
-    /// Those of [`Model::rotation`] but for those of the layer type, which does not matter here; [`Error::Missing`] for
-    /// `num_hidden_layers`; [`Error::Count`](rope_core::Error::Count) and [`Error::Invalid`] for lists with an entry
-    /// for each layer.
+    /// The errors of [`Model::rotation`], except those of the layer type, which is irrelevant here; [`Error::Missing`]
+    /// for `num_hidden_layers`; [`Error::Count`](rope_core::Error::Count) and [`Error::Invalid`] for lists with one
+    /// entry per layer.
     pub fn layers(&self) -> Result<&Layers, Error> {
         self.layers.as_ref().map_err(Error::from)
     }
 
-    /// The rotation of the layers that have attention, or of those of the layer type that was chosen
+    /// Returns the rotation of the layers with attention, or of the selected layer type
     /// ([`Config::with_layer_type`](crate::Config::with_layer_type)), if it is the same for all of them.
     ///
     /// # Errors
     ///
-    /// [`Error::Missing`] for keys that it follows from; [`Error::Unknown`] for a `rope_type` that is not known here;
-    /// [`Error::Unread`] for a key with a meaning that the model's code ignores
-    /// ([`Config::lenient`](crate::Config::lenient)); [`Error::Invalid`] for values of another type;
-    /// [`Error::Ambiguous`] where layers differ and no type was chosen, and where the file says two things;
-    /// [`Error::NoSuch`] for a layer type that the file does not have; [`Error::NothingRotates`] where nothing does;
-    /// [`Error::Unsupported`] where layers differ by more than their type, and where the model's own code fails (each
-    /// with its reason);
-    /// [`Error::RotaryDim`](rope_core::Error::RotaryDim), [`Error::Count`](rope_core::Error::Count) and those of
-    /// [`Frequencies::new`](rope_core::Frequencies::new) for numbers that do not fit.
+    /// [`Error::Missing`] for required keys; [`Error::Unknown`] for an unknown `rope_type`; [`Error::Unread`] for a
+    /// meaningful key that the model's code ignores ([`Config::lenient`](crate::Config::lenient)); [`Error::Invalid`]
+    /// for values of another type; [`Error::Ambiguous`] if layers differ and no type was selected, and if the file
+    /// contradicts itself; [`Error::NoSuch`] for a layer type that the file does not have; [`Error::NothingRotates`] if
+    /// nothing does; [`Error::Unsupported`] if layers differ by more than their type, and if the model's own code fails
+    /// (each with its reason); [`Error::RotaryDim`](rope_core::Error::RotaryDim),
+    /// [`Error::Count`](rope_core::Error::Count) and the errors of [`Frequencies::new`](rope_core::Frequencies::new)
+    /// for numbers that do not match.
     pub fn rotation(&self) -> Result<&Rotation, Error> {
         self.rotation.as_ref().map_err(Error::from)
     }
 
-    /// The norm of queries and keys in the layers that have attention, or in those of the layer type that was chosen,
-    /// if it is the same for all of them; `None` if they are not normed. [`Layer::norm`](crate::Layer::norm) says it of
+    /// Returns the norm of queries and keys in the layers with attention, or in those of the selected layer type, if it
+    /// is the same for all of them; `None` if they are not normed. [`Layer::norm`](crate::Layer::norm) returns that of
     /// one layer.
     ///
     /// ```
@@ -150,10 +149,10 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// [`Error::Unsupported`] for a norm that [`NormFormula`](rope_core::norm::NormFormula) has no constant for, and
-    /// where layers differ; [`Error::Invalid`] for the values of its keys; [`Error::Unread`] for a key that says
-    /// something of it and that the model's code does not read; those of [`Model::rotation`] for the layer type that
-    /// was chosen, and those of [`Model::layers`] for Llama 4 and Llama 3.2 Vision, whose layers differ.
+    /// [`Error::Unsupported`] for a norm without a constant in [`NormFormula`](rope_core::norm::NormFormula), and if
+    /// layers differ; [`Error::Invalid`] for the values of its keys; [`Error::Unread`] for a key about it that the
+    /// model's code does not read; the errors of [`Model::rotation`] for the selected layer type; and those of
+    /// [`Model::layers`] for Llama 4 and Llama 3.2 Vision, whose layers differ.
     pub fn norm(&self) -> Result<Option<ModelNorm>, Error> {
         self.norm.as_ref().map_err(Error::from).copied()
     }
@@ -188,7 +187,7 @@ fn rotation(reading: &Reading<'_>, chosen: Option<&str>) -> Result<Rotation> {
         }
     }
     let difference = match first {
-        // Parameters by the type of layers may say the same for all of them.
+        // Parameters by the type of layers may be the same for all of them.
         Some(Some(_)) if !same && chosen.is_none() && !reading.by_number() => {
             return agreeing(reading, &kinds);
         }
@@ -214,14 +213,14 @@ fn rotation(reading: &Reading<'_>, chosen: Option<&str>) -> Result<Rotation> {
     }
 }
 
-/// The types of layers, and those that have parameters.
+/// Returns the types of layers, and those that have parameters.
 fn with_parameters<'k>(reading: &'k Reading<'_>, kinds: &[&'k str]) -> Vec<&'k str> {
     let mut all = reading.parameters.kinds();
     all.extend_from_slice(kinds);
     all
 }
 
-/// The types of layers that are asked for, or the model's; `None` where they have no type.
+/// Returns the requested types of layers, or the model's; `None` if layers have no type.
 #[inline(never)]
 fn candidates<'k>(
     reading: &'k Reading<'_>,
@@ -257,7 +256,7 @@ fn candidates<'k>(
     }
 }
 
-/// The rotation of layers whose types have parameters of their own, if all say the same.
+/// Returns the rotation of layers whose types have separate parameters, if all agree.
 #[inline(never)]
 fn agreeing(reading: &Reading<'_>, kinds: &[&str]) -> Result<Rotation> {
     let refusal = || ambiguous(&with_parameters(reading, kinds));
@@ -298,7 +297,7 @@ fn norm(
         Some((norm, NormedLayers::All)) => Ok(Some(norm)),
         Some((norm, _)) => {
             let layers = layers.as_ref().map_err(Refusal::clone)?;
-            // They have this one or none.
+            // Each layer has this rotation or none.
             let mut first = None;
             for layer in layers.iter() {
                 let meant = chosen.is_none() || layer.layer_type == chosen;

@@ -1,13 +1,13 @@
-//! The known name that is nearest to one that is not known: what was meant, mostly.
+//! The known name nearest to an unknown one, which is mostly the intended one.
 
-/// Bytes of a name that are compared. No known name is as long.
+/// The most compared bytes of a name. No known name is as long.
 const MOST: usize = 64;
 
-/// The nearest of some names by edit distance, unless more than a third of its bytes differ.
+/// Returns the nearest of some names by edit distance, unless more than a third of its bytes differ.
 pub(crate) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> &'n str {
     let (mut found, mut least) = ("", usize::MAX);
     for known in known {
-        // Each byte that one name has more is a difference.
+        // Each additional byte of a name is a difference.
         let longer = name.len().min(MOST).abs_diff(known.len());
         if longer >= least || 3 * longer > known.len() {
             continue;
@@ -20,7 +20,7 @@ pub(crate) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> &
     found
 }
 
-/// Levenshtein's.
+/// Returns the Levenshtein distance.
 #[inline(never)]
 pub(crate) fn distance(one: &[u8], other: &[u8]) -> usize {
     let (one, other) = (&one[..one.len().min(MOST)], &other[..other.len().min(MOST)]);
@@ -40,11 +40,11 @@ pub(crate) fn distance(one: &[u8], other: &[u8]) -> usize {
     row[other.len()]
 }
 
-/// Sorts names by their distance from one that is not among them, and by the alphabet.
+/// Sorts names by their distance from a missing one, then alphabetically.
 #[cold]
 #[inline(never)]
 pub(crate) fn sort_nearest(names: &mut [&str], missing: &str) {
-    // They are a handful, and a sort of the standard library is 5 KB of every program that reads a file.
+    // There are few names, and the standard library's sort adds 5 KB to every program that reads a file.
     let key = |name: &str| distance(name.as_bytes(), missing.as_bytes());
     for end in 1..names.len() {
         let (least, mut place) = (key(names[end]), end);

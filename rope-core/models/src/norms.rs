@@ -10,35 +10,35 @@ use rope_core::stages::StageOrder;
 /// The norm of a model's queries and keys, without its weights: [`Model::norm`](crate::Model::norm) and
 /// [`Layer::norm`](crate::Layer::norm).
 ///
-/// Queries and keys have weights of their own, in the same shape. A norm of latents, which multi-head latent attention
-/// has, is none of queries or keys. Nor is what else the model's code multiplies queries by; the table names it
+/// Queries and keys have separate weights, in the same shape. Norms of latents in multi-head latent attention are not
+/// included, nor are other factors of the model's code on queries; the table names them
 /// ([guide](crate::guide::models)).
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ModelNorm {
-    /// The norm, to which the caller adds the weights ([`Norm::weight`]) and the biases ([`Norm::bias`]).
+    /// The norm, without weights ([`Norm::weight`]) and biases ([`Norm::bias`]).
     pub norm: Norm<'static>,
-    /// Which weights it has.
+    /// Its weights.
     pub weights: NormWeights,
-    /// Whether it has biases, in the shape of the weights.
+    /// True if it has biases, in the shape of the weights.
     pub bias: bool,
-    /// Whether each head of the values is normed too, by the same formula and with the same eps, without weights:
-    /// Gemma 3n and 4.
+    /// True if each head of the values is normed too, by the same formula and with the same eps, without weights: Gemma
+    /// 3n and 4.
     pub values: bool,
 }
 
-/// Which weights the norm of a model's queries and keys has.
+/// The weights of the norm of a model's queries and keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NormWeights {
     /// None: Llama 4, nanochat.
     None,
-    /// `[head_dim]`, which all heads share.
+    /// `[head_dim]`, shared by all heads.
     Shared,
     /// `[heads, head_dim]`: norms over all heads of a token, and those of Cohere, StableLM and Chameleon.
     PerHead,
 }
 
-/// Which of the layers that have queries and keys norm them.
+/// The layers with queries and keys that norm them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum NormedLayers {
     All,
@@ -47,7 +47,7 @@ pub(crate) enum NormedLayers {
 }
 
 impl NormedLayers {
-    /// Whether a layer with attention is one of them.
+    /// Returns true if a layer with attention is one of them.
     pub(crate) fn holds(self, rotates: bool) -> bool {
         match self {
             NormedLayers::All => true,
@@ -57,7 +57,7 @@ impl NormedLayers {
     }
 }
 
-/// A formula, its weights, and whether it has biases.
+/// Returns a formula, its weights, and whether it has biases.
 fn formula(formula: Formula) -> Option<(NormFormula, NormWeights, bool)> {
     use NormWeights::{PerHead, Shared};
     Some(match formula {
@@ -72,7 +72,7 @@ fn formula(formula: Formula) -> Option<(NormFormula, NormWeights, bool)> {
     })
 }
 
-/// The norm of queries and keys, and in which layers it is.
+/// Reads the norm of queries and keys, and its layers.
 #[inline(never)]
 pub(crate) fn read(reading: &Reading<'_>) -> Result<Option<(ModelNorm, NormedLayers)>> {
     let normed = normed(reading)?;
@@ -104,7 +104,7 @@ pub(crate) fn read(reading: &Reading<'_>) -> Result<Option<(ModelNorm, NormedLay
     Ok(Some((found, own.layers)))
 }
 
-/// Whether there is a norm. A key that says otherwise, and that the model's code does not read, is refused.
+/// Returns true if there is a norm. Refuses a contradicting key that the model's code does not read.
 fn normed(reading: &Reading<'_>) -> Result<bool> {
     let (own, config) = (reading.row.norm, reading.config);
     let normed = match own.and_then(|own| own.switch) {
@@ -125,7 +125,7 @@ fn normed(reading: &Reading<'_>) -> Result<bool> {
     Ok(normed)
 }
 
-/// What is added to the mean. A null is not an omission.
+/// Returns the number added to the mean. A null is not an omission.
 fn eps(reading: &Reading<'_>, own: &QkNorm) -> Result<f32> {
     let config = reading.config;
     let usual = "rms_norm_eps";
@@ -142,7 +142,7 @@ fn eps(reading: &Reading<'_>, own: &QkNorm) -> Result<f32> {
             .ok_or_else(|| invalid(key, value, "a number that is finite and not negative"))?,
         None => own.eps.into(),
     };
-    // Where eps is fixed, the usual key is that of other norms.
+    // If eps is fixed, the usual key is that of other norms.
     let free = own.eps_key == Eps::Fixed || keys.contains(&Some(usual));
     let ignored = given(config, usual).filter(|_| !free);
     let said = |value: &Value| value.as_f64().map(|other| other as f32);
@@ -152,7 +152,7 @@ fn eps(reading: &Reading<'_>, own: &QkNorm) -> Result<f32> {
     Ok(eps as f32)
 }
 
-/// Whether it is taken over all heads of a token.
+/// Returns true if the norm covers all heads of a token.
 fn over_row(config: &Object, reach: Reach) -> Result<bool> {
     let (key, [row, default]) = match reach {
         Reach::Head => return Ok(false),

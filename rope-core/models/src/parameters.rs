@@ -1,6 +1,6 @@
-//! The rope parameters of a file, as transformers makes them out (`modeling_rope_utils.py`, and the
-//! `convert_rope_params_to_dict` of classes that have their own): which object counts, what stands in it for which
-//! type of layers, and what is put into it from the keys beside it.
+//! The rope parameters of a file, determined as in transformers (`modeling_rope_utils.py`, and the
+//! `convert_rope_params_to_dict` of classes with their own): the object that counts, its entry for each type of layers,
+//! and the keys beside it that are merged into it.
 
 use crate::error::{Refusal, Result, unsupported};
 use crate::ignored::Notes;
@@ -14,11 +14,11 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug)]
 pub(crate) struct Parameters {
     values: Object,
-    /// The values are objects, one for each type of layer.
+    /// True if the values are objects, one per type of layer.
     pub(crate) by_layer: bool,
-    /// They are the file's, and not the class's.
+    /// True if they come from the file, not from the class.
     pub(crate) in_file: bool,
-    /// The names of the file's sets of parameters that count for nothing.
+    /// The names of the file's parameter sets that do not count.
     pub(crate) ignored: Vec<&'static str>,
 }
 
@@ -31,7 +31,7 @@ impl Parameters {
     ) -> Result<Self> {
         let (new_name, old_name) = ("rope_parameters", "rope_scaling");
         let (new, old) = (object(config, new_name)?, object(config, old_name)?);
-        // Empty ones are none.
+        // Empty sets count as none.
         let own = |set: Option<&'_ Object>| set.is_some_and(|set| !set.is_empty());
         let old = old.filter(|old| !old.is_empty());
         let in_file = new.or(old).is_some();
@@ -112,7 +112,7 @@ impl Parameters {
         Ok(parameters)
     }
 
-    /// Notes what stands beside the objects of types of layers: it is read from there.
+    /// Notes keys beside the objects of layer types: nothing reads them there.
     #[inline(never)]
     fn check(&self, notes: &Notes<'_>) -> Result<()> {
         if !self.by_layer {
@@ -123,13 +123,13 @@ impl Parameters {
             if value.is_object() || value.is_null() || key == "truncate" {
                 continue;
             }
-            // transformers writes some of these itself, and reads none of them again.
+            // transformers writes some of these keys itself, and never reads them.
             let said = objects().all(|own| {
                 own.contains_key(key) || (key == "rope_type" && own.contains_key("type"))
             });
             notes.inside(key, value, said && objects().next().is_some(), "");
         }
-        // The ends of YaRN's ramp are looked for beside the types of layers only.
+        // The switch of YaRN's rounding is read only beside the types of layers.
         let outer = self.truncate()?;
         for own in objects() {
             if let Some(own) = own.get("truncate") {
@@ -139,18 +139,18 @@ impl Parameters {
         Ok(())
     }
 
-    /// Whether the ends of YaRN's ramp are rounded.
+    /// Returns true if the ends of YaRN's ramp are rounded.
     pub(crate) fn truncate(&self) -> Result<bool> {
         Ok(flag(&self.values, "truncate")?.unwrap_or(true))
     }
 
-    /// The types of layers that there are parameters for.
+    /// Returns the types of layers with parameters.
     #[inline(never)]
     pub(crate) fn kinds(&self) -> Vec<&str> {
         let mut kinds = Vec::new();
         for (key, value) in self.values.iter() {
             let is_type = value.is_object() || value.is_null();
-            // These two are no types of layers.
+            // These two are not types of layers.
             if self.by_layer && is_type && !words::has("main compress", key) {
                 kinds.push(key);
             }
@@ -158,14 +158,14 @@ impl Parameters {
         kinds
     }
 
-    /// The parameters of that type of layers; `None` where they are null.
+    /// Returns the parameters of a type of layers; `None` if they are null.
     #[inline(never)]
     pub(crate) fn of(&self, kind: Option<&str>) -> Result<Option<&Object>> {
         if !self.by_layer {
             return Ok(Some(&self.values));
         }
         let label = match kind {
-            // DeepSeek-V4 labels its parameters by what the layers do.
+            // DeepSeek-V4 labels its parameters by the function of the layers.
             Some(kind) if self.values.contains_key("compress") => Some(match kind {
                 SLIDING => "main",
                 _ => "compress",
@@ -187,7 +187,7 @@ pub(crate) const FULL: &str = "full_attention";
 pub(crate) const SLIDING: &str = "sliding_attention";
 pub(crate) const INDEXED: &str = "indexed_attention";
 
-/// The first InternLM's object `rotary`, in the words of today. Its older files have none, and their code scales
+/// Returns the object `rotary` of the first InternLM in current terms. Its older files have none, and their code scales
 /// nothing.
 #[inline(never)]
 fn of_rotary(config: &Object) -> Result<Object> {
@@ -219,8 +219,8 @@ fn of_rotary(config: &Object) -> Result<Object> {
     Ok(made)
 }
 
-/// Step 3.5's: the file's objects by type of layers, if there are all of them, and `true`; or what its lists have for
-/// the first layer of each type.
+/// Returns Step 3.5's parameters: the file's objects by type of layers, if all exist, and `true`; otherwise the entries
+/// of its lists for the first layer of each type.
 #[inline(never)]
 fn of_first_layers(
     config: &Object,
@@ -273,10 +273,10 @@ fn of_first_layers(
     Ok((made, false))
 }
 
-/// The objects of full-attention and of sliding-window layers, made or completed from an older file's one scaling.
+/// Fills the objects of full-attention and sliding-window layers from the single scaling of an older file.
 #[inline(never)]
 fn older(values: &mut Object, old: Option<&Object>, form: Form, notes: &Notes<'_>) {
-    // It is one for all layers; objects in it are read by nobody.
+    // It applies to all layers; no code reads objects in it.
     for (key, value) in old.into_iter().flat_map(Object::iter) {
         if let Value::Object(own) = value {
             notes.inside(key, value, own.is_empty(), "");
@@ -288,7 +288,7 @@ fn older(values: &mut Object, old: Option<&Object>, form: Form, notes: &Notes<'_
             own.insert("rope_type", Value::Text("default".into()));
             values.insert(kind, Value::Object(own));
         }
-        // What older files scale is the full-attention layers.
+        // The scaling of older files applies to full-attention layers.
         if let (Some(old), Some(Value::Object(own))) = (old, values.get_mut(kind))
             && (kind == FULL || matches!(form, Form::OlderAllScaled(_)))
         {
@@ -303,11 +303,11 @@ fn older(values: &mut Object, old: Option<&Object>, form: Form, notes: &Notes<'_
     }
 }
 
-/// Completes what the file has by the parameters of the class, or takes these.
+/// Completes the file's parameters with those of the class, or uses the latter.
 #[inline(never)]
 fn complete(values: &mut Object, form: Form, config: &Object, found: bool) {
     let mut own = class_parameters(form);
-    // A base beside the parameters counts before those of the class.
+    // A base beside the parameters overrides those of the class.
     if given(config, "rope_theta").is_some() {
         own.values_mut()
             .filter_map(Value::as_object_mut)
@@ -319,7 +319,7 @@ fn complete(values: &mut Object, form: Form, config: &Object, found: bool) {
     }
 }
 
-/// The parameters of a file that has none.
+/// Returns the parameters of a file without any.
 #[inline(never)]
 fn class_parameters(form: Form) -> Object {
     let mut made = Object::new();
@@ -336,7 +336,7 @@ fn class_parameters(form: Form) -> Object {
     made
 }
 
-/// The class's own parameters as they would stand in a file.
+/// Returns the class's own parameters as a file would have them.
 #[inline(never)]
 fn of_class(own: &Defaults) -> Object {
     let (theta, partial) = (own.theta, own.partial);
@@ -383,7 +383,7 @@ fn of_class(own: &Defaults) -> Object {
     found
 }
 
-/// What the class has for a type of layers, where the file's parameters for it leave a key out.
+/// Fills keys that the file's parameters for a type of layers omit, from the class.
 #[inline(never)]
 fn fill(values: &mut Object, own: &Object) {
     for (kind, defaults) in own.iter() {
@@ -397,9 +397,9 @@ fn fill(values: &mut Object, own: &Object) {
     }
 }
 
-/// DeepSeek-V4's two sets: `main` for layers with a sliding window, which are not scaled, and `compress` for the
-/// others, whose base is a key of its own and whose YaRN has no attention factor. Only a file that has both has its
-/// own, and reads one base for both.
+/// Returns DeepSeek-V4's two sets: `main` for layers with a sliding window, which are not scaled, and `compress` for
+/// the others, with a separate key for the base and YaRN without an attention factor. Only a file with both sets
+/// provides them, and then one base applies to both.
 #[inline(never)]
 fn compressed(config: &Object, mut values: Object, notes: &Notes<'_>) -> Result<Object> {
     let names = ["main", "compress"];
@@ -417,7 +417,7 @@ fn compressed(config: &Object, mut values: Object, notes: &Notes<'_>) -> Result<
         None => count(config, "qk_rope_head_dim")?.map_or(0.125, |dim| dim as f64 / head),
     };
     if names.map(|name| values.get(name).is_some_and(Value::is_object)) == [true, true] {
-        // The functions of scalings complete the sets, those of the default do not.
+        // The functions of scalings complete the sets; that of the default does not.
         let mut usual = beside.unwrap_or(1.0);
         let mut own_bases = [None; 2];
         for (place, name) in names.into_iter().enumerate() {
@@ -445,7 +445,7 @@ fn compressed(config: &Object, mut values: Object, notes: &Notes<'_>) -> Result<
         compress.insert_missing("attention_factor", Value::Number(1.0));
     }
     let mut main = Object::new();
-    // Whatever stands there under these names.
+    // The file's values under these names do not count.
     for (key, value, other) in [("rope_theta", bases[1], bases[0]), (part, counted, counted)] {
         if let Some(own) = given(&compress, key) {
             notes.inside(key, own, own.as_f64() == Some(value), "");
@@ -459,7 +459,7 @@ fn compressed(config: &Object, mut values: Object, notes: &Notes<'_>) -> Result<
     Ok(made)
 }
 
-/// `rope_type`, or `type` as it was called.
+/// Returns `rope_type`, or `type`, its old name.
 #[inline(never)]
 pub(crate) fn rope_type(rope: &Object) -> Result<&str> {
     let text = |key: &'static str| {
@@ -470,7 +470,8 @@ pub(crate) fn rope_type(rope: &Object) -> Result<&str> {
     Ok(text("rope_type")?.or(text("type")?).unwrap_or("default"))
 }
 
-/// The keys that a type of scaling reads, beside `rope_type`, `type`, `rope_theta` and `partial_rotary_factor`.
+/// Returns the keys that a type of scaling reads, besides `rope_type`, `type`, `rope_theta` and
+/// `partial_rotary_factor`.
 pub(crate) fn keys_read(kind: &str) -> &'static str {
     match kind {
         "linear" | "dynamic" | "proportional" => "factor",
@@ -487,7 +488,7 @@ pub(crate) fn keys_read(kind: &str) -> &'static str {
     }
 }
 
-/// Keys that no rotation depends on: what a length was before, and what scales the queries of some models. Those that
-/// are read whatever the type of scaling is are the first ones.
+/// Keys that no rotation depends on: former lengths, and scales of some models' queries. The first ones are read for
+/// every type of scaling.
 pub(crate) const IRRELEVANT: &str = "rope_type type rope_theta partial_rotary_factor original_max_position_embeddings \
     max_position_embeddings llama_4_scaling_beta finetuned";

@@ -1,4 +1,4 @@
-//! One configuration read by one row of the table: for a type of layers (or one layer) its rotation, or none.
+//! Reads a configuration by its row of the table: for a type of layers (or one layer), its rotation or none.
 
 use crate::config::{Place, TEXT};
 use crate::error::{
@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use rope_core::axes::Axes;
 use rope_core::{Direction, Frequencies, LongRope, Pairing, Scaling, Yarn};
 
-/// A configuration, the row of its model type, and what the caller chose.
+/// A configuration, the row of its model type, and the caller's choices.
 pub(crate) struct Reading<'c> {
     pub(crate) config: &'c Object,
     /// The model type.
@@ -25,30 +25,30 @@ pub(crate) struct Reading<'c> {
     pub(crate) parameters: Parameters,
     sizes: Sizes,
     length: Option<u64>,
-    /// What stands above the part that is read, with its paths.
+    /// The objects above the part that is read, with their paths.
     above: Vec<(String, &'c Object)>,
     pub(crate) notes: Notes<'c>,
 }
 
-/// What single layers change, by their numbers.
+/// The key of the changes of single layers, by number.
 const PER_LAYER: &str = "per_layer_config";
 
-/// The entry of a layer in a list with one for each.
+/// Returns the entry of a layer in a list with one entry per layer.
 fn entry(key: Key, list: &[f64], index: usize) -> Result<f64> {
     let own = list.get(index).copied();
     own.ok_or_else(|| count_of(key.name(), list.len(), index + 1))
 }
 
-/// What makes the rotation of one layer another than that of the next.
+/// The differences between the rotations of layers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct LayerVariant<'k, 'c> {
-    /// The type of the layer, where parameters or heads depend on it.
+    /// The type of the layer, if parameters or heads depend on it.
     pub(crate) kind: Option<&'k str>,
-    /// The keys that `per_layer_config` has for the layer, where heads depend on it.
+    /// The keys of `per_layer_config` for the layer, if heads depend on it.
     own: Option<&'c Object>,
-    /// The base, where each layer has its own.
+    /// The base, if each layer has its own.
     base: Option<f64>,
-    /// Whether the scaling is left out.
+    /// True if the scaling is omitted.
     unscaled: bool,
 }
 
@@ -105,12 +105,12 @@ impl<'c> Reading<'c> {
         unsupported(self.name, what)
     }
 
-    /// Of a partial rotation that the class has no code for.
+    /// Returns the error for a partial rotation without code in the class.
     fn fails(&self) -> Refusal {
         self.unsupported("this partial rotation fails in the model's own code")
     }
 
-    /// The rotation of the layers of that type, or of the layer with that index; `None` if they stand still.
+    /// Returns the difference of the layers of a type, or of the layer with an index; `None` if they do not rotate.
     #[inline(never)]
     pub(crate) fn difference<'k>(
         &self,
@@ -167,7 +167,7 @@ impl<'c> Reading<'c> {
                     if own == 0.0 {
                         return Ok(None);
                     }
-                    // The code looks only whether the number is zero.
+                    // The code only compares the number with zero.
                     let rope = self.parameters.of(None)?;
                     let rope = rope.ok_or_else(|| missing(key_name))?;
                     if self.base(rope, None)? != own
@@ -190,7 +190,7 @@ impl<'c> Reading<'c> {
                     return Ok(None);
                 }
             }
-            // Without an attention there is nothing to rotate; all others rotate alike.
+            // Layers without an attention do not rotate; all others rotate alike.
             Rotates::Blocks => match layer {
                 Some((index, _)) if !self.block_attends(index)? => return Ok(None),
                 _ => {}
@@ -217,7 +217,7 @@ impl<'c> Reading<'c> {
         }))
     }
 
-    /// Whether the attention of a block of DeciLM's is one, and neither left out nor a matrix.
+    /// Returns true if the attention of a DeciLM block exists and is not a matrix.
     fn block_attends(&self, index: usize) -> Result<bool> {
         let key = "block_configs";
         let list = given(self.config, key).ok_or_else(|| missing(key))?;
@@ -234,7 +234,7 @@ impl<'c> Reading<'c> {
         Ok(!is("no_op")? && !is("replace_with_linear")?)
     }
 
-    /// Whether a layer of Cohere's is dense, and all dense ones rotate.
+    /// Returns true if a Cohere layer is dense, and all dense layers rotate.
     fn is_dense_and_forced(&self, layer: Option<(usize, usize)>) -> Result<bool> {
         let forced = count(self.config, PREFIX_PATTERN)?.unwrap_or(1) == 1;
         let Some((index, layers)) = layer.filter(|_| forced) else {
@@ -251,7 +251,7 @@ impl<'c> Reading<'c> {
         }
     }
 
-    /// Whether the layer with that number rotates, for models that name the layers without rotation.
+    /// Returns true if the layer with that number rotates, for models that list layers without rotation.
     pub(crate) fn rotates_by_number(&self, index: usize) -> Result<bool> {
         let Rotates::ExceptEvery(every) = self.row.rotates else {
             return Ok(true);
@@ -266,7 +266,7 @@ impl<'c> Reading<'c> {
         }
     }
 
-    /// Whether layers differ by more than their type, so that only a layer's number tells its rotation.
+    /// Returns true if layers differ by more than their type, so that the rotation depends on the layer's number.
     pub(crate) fn by_number(&self) -> bool {
         let by_type = [
             Rotates::All,
@@ -280,7 +280,8 @@ impl<'c> Reading<'c> {
             || matches!(self.config_by_layer(), Ok(Some(_)))
     }
 
-    /// What single layers change, where their heads may depend on it: `save_pretrained` writes the layers that differ.
+    /// Returns the changes of single layers if their heads may depend on them: `save_pretrained` writes the layers that
+    /// differ.
     fn config_by_layer(&self) -> Result<Option<&'c Object>> {
         match self.row.head {
             Head::Global(..)
@@ -292,7 +293,7 @@ impl<'c> Reading<'c> {
         }
     }
 
-    /// Refuses what stands there under anything but a layer's number, and keys that the code reads once for all layers.
+    /// Refuses names there that are not a layer's number, and keys that the code reads once for all layers.
     fn check_numbers(&self) -> Result<()> {
         let Some(all) = object(self.config, PER_LAYER)? else {
             return Ok(());
@@ -327,7 +328,7 @@ impl<'c> Reading<'c> {
         Ok(())
     }
 
-    /// The keys that stand there for one layer; of numbers that are equal the last counts.
+    /// Returns the keys there for one layer; of equal numbers the last counts.
     fn own_keys(&self, all: &'c Object, index: usize) -> Option<&'c Object> {
         let own = all
             .iter()
@@ -335,14 +336,14 @@ impl<'c> Reading<'c> {
         own.last()?.1.as_object()
     }
 
-    /// The types of the layers, in their order; empty if the model has no types of layers.
+    /// Returns the types of the layers, in order; empty if the model has no types of layers.
     pub(crate) fn kinds(&self) -> Result<Vec<&'c str>> {
         kinds(self)
     }
 
-    /// How many layers there are.
+    /// Returns the number of layers.
     pub(crate) fn layer_count(&self) -> Result<Option<usize>> {
-        // Their types count layers, too.
+        // The types of the layers count them, too.
         let of_class = match given(self.config, "layer_types") {
             Some(_) => 0,
             None => self.sizes.depth.into(),
@@ -350,7 +351,7 @@ impl<'c> Reading<'c> {
         self.dimension("num_hidden_layers", self.row.depth, of_class)
     }
 
-    /// The same, or as many as the file has types for.
+    /// Returns the number of layers, or that of the types in the file.
     pub(crate) fn layers(&self, kinds: &[&str]) -> Result<usize> {
         match self.layer_count()? {
             Some(layers) => Ok(layers),
@@ -359,7 +360,8 @@ impl<'c> Reading<'c> {
         }
     }
 
-    /// A number of the model's shape, by its usual key or by the one that this class calls it, or that of the class.
+    /// Returns a number of the model's shape, by its usual key, by the key of this class, or by the default of the
+    /// class.
     #[inline(never)]
     fn dimension(&self, usual: &'static str, name: Name, default: usize) -> Result<Option<usize>> {
         let (other, times) = match name {
@@ -406,7 +408,7 @@ impl<'c> Reading<'c> {
         let width = self.dimension(key, self.row.width, self.sizes.width.into())?;
         let width = width.ok_or_else(|| missing(key))?;
         let heads = self.heads()?;
-        // The models' code divides and rounds down, or refuses; no published model has a rest.
+        // The models' code rounds the quotient down, or refuses it; no published model has a remainder.
         if width % heads != 0 {
             return Err(out_of_range(
                 key,
@@ -417,7 +419,7 @@ impl<'c> Reading<'c> {
         Ok(width / heads)
     }
 
-    /// The rotating and the other channels of multi-head latent attention.
+    /// Returns the rotating and the other channels of multi-head latent attention.
     #[inline(never)]
     fn latent(&self, kind: Option<&str>, layer: Option<&Object>) -> Result<Option<(usize, usize)>> {
         let Head::Latent {
@@ -456,7 +458,7 @@ impl<'c> Reading<'c> {
         Ok(Some((rotating, still)))
     }
 
-    /// The channels of a head that the rotary part of the code goes by, and those that are left before the window.
+    /// Returns the channels of a head for the rotary code, without those before the window.
     pub(crate) fn head_dim(&self, kind: Option<&str>, layer: Option<&Object>) -> Result<usize> {
         if let Some((rotating, _)) = self.latent(kind, layer)? {
             return Ok(rotating);
@@ -472,7 +474,7 @@ impl<'c> Reading<'c> {
                     .or(other)
                     .map_or_else(|| Ok(2 * self.width_over_heads()?), Ok);
             }
-            // Gemma 4's full-attention layers have heads of another size, which is a key of the file, or of the layer.
+            // Heads of Gemma 4's full-attention layers have another size, which is a key of the file, or of the layer.
             Head::Global(default, _) if self.config_by_layer()?.is_some() => {
                 let of_layer = layer.map(|own| count(own, "head_dim")).transpose()?;
                 (
@@ -485,7 +487,7 @@ impl<'c> Reading<'c> {
                 return Ok(own.unwrap_or(default.into()));
             }
             Head::Global(default, _) | Head::Or(default) => (own?, Some(default)),
-            // A null is no number of channels, and no width over heads.
+            // A null is not a number of channels, and does not stand for the width over the heads.
             Head::KeyOr(key, default) => {
                 let key = key.name();
                 return match (self.config.contains_key(key), own?) {
@@ -493,7 +495,7 @@ impl<'c> Reading<'c> {
                         let made = count(self.config, key)?;
                         Ok(self.only(made.ok_or_else(|| missing(key))?, own))
                     }
-                    // To some of these the usual key is another name of theirs.
+                    // For some of these types the usual key is an alias.
                     (false, Some(own)) if own != usize::from(default) => Err(missing(key)),
                     (false, _) => Ok(default.into()),
                 };
@@ -509,12 +511,12 @@ impl<'c> Reading<'c> {
         }
     }
 
-    /// The width over the heads, which a `head_dim` of the file does not change.
+    /// Returns the width over the heads, which a `head_dim` of the file does not change.
     fn quotient(&self, own: Option<usize>) -> Result<usize> {
         Ok(self.only(self.width_over_heads()?, own))
     }
 
-    /// The channels of a head, which a `head_dim` of the file does not change.
+    /// Returns the channels of a head, which a `head_dim` of the file does not change.
     fn only(&self, made: usize, own: Option<usize>) -> usize {
         if let (Some(own), Some(value)) = (own, self.config.get("head_dim")) {
             self.notes.beside("head_dim", value, own == made, "");
@@ -522,7 +524,7 @@ impl<'c> Reading<'c> {
         made
     }
 
-    /// A number that may stand in the parameters or beside them, where the one inside counts.
+    /// Returns a number that may be in the parameters or beside them; the one inside counts.
     fn inside_or_beside(
         &self,
         rope: &Object,
@@ -531,7 +533,7 @@ impl<'c> Reading<'c> {
     ) -> Result<Option<f64>> {
         let (own, other) = (number(rope, inside)?, number(self.config, beside)?);
         if let (Some(own), Some(other), Some(value)) = (own, other, self.config.get(beside)) {
-            // Beside types of layers it speaks of full attention.
+            // Beside types of layers, it applies to full attention.
             let full = self.parameters.of(Some(FULL)).ok().flatten();
             let full = full.and_then(|full| full.get(inside)?.as_f64());
             let full = full.filter(|_| self.parameters.by_layer);
@@ -552,7 +554,8 @@ impl<'c> Reading<'c> {
         Ok(width / rate.saturating_mul(heads).max(1))
     }
 
-    /// The part of the head that the file asks to rotate, whether or not the code obeys it; `None` if it says nothing.
+    /// Returns the rotated part of the head according to the file, whether or not the code obeys it; `None` if it has
+    /// none.
     #[inline(never)]
     fn partial(&self, rope: &Object, head_dim: usize) -> Result<Option<f64>> {
         let inside = "partial_rotary_factor";
@@ -567,7 +570,7 @@ impl<'c> Reading<'c> {
             Part::Channels(_) => None,
             Part::Clvp => self.inside_or_beside(rope, inside, inside)?,
         };
-        // The class puts it into its own parameters, and not into those that `rope_scaling` replaces them by.
+        // The class writes it into its own parameters, but not into those of `rope_scaling`, which replace them.
         let replaced = given(self.config, "rope_scaling")
             .and_then(Value::as_object)
             .is_some_and(|old| !old.is_empty());
@@ -575,7 +578,7 @@ impl<'c> Reading<'c> {
             (true, Some((rotating, rest))) => rotating as f64 / (rotating + rest) as f64,
             _ => return Ok(partial),
         };
-        // One beside them counts for nothing then.
+        // A key beside them does not count then.
         if let (None, Some(beside)) = (given(rope, inside), given(self.config, inside)) {
             let same = beside.as_f64() == Some(whole);
             self.notes.beside(inside, beside, same, "");
@@ -584,7 +587,7 @@ impl<'c> Reading<'c> {
         Ok(partial.or(Some(whole)))
     }
 
-    /// The part of the head in a file that does not say it.
+    /// Returns the default of the rotated part of the head.
     fn usual_part(&self, scaled: bool) -> f64 {
         match self.row.part {
             Part::Unscaled(_) if scaled => 1.0,
@@ -596,7 +599,7 @@ impl<'c> Reading<'c> {
         }
     }
 
-    /// Whether the parameters of latent attention speak of both parts of its heads.
+    /// Returns true if the parameters of latent attention cover both parts of its heads.
     fn both_parts(&self) -> bool {
         matches!(
             self.row.head,
@@ -607,7 +610,7 @@ impl<'c> Reading<'c> {
         )
     }
 
-    /// Whether layers with a window have latent attention of another shape.
+    /// Returns true if layers with a window have latent attention of another shape.
     fn of_windows(&self) -> bool {
         matches!(
             self.row.head,
@@ -618,7 +621,7 @@ impl<'c> Reading<'c> {
         )
     }
 
-    /// How many channels of the head rotate.
+    /// Returns the number of rotated channels of the head.
     #[inline(never)]
     fn rotary_dim(&self, rope: &Object, scaled: bool, head_dim: usize) -> Result<usize> {
         match self.row.part {
@@ -629,7 +632,7 @@ impl<'c> Reading<'c> {
             Part::Channels(default) => {
                 return even(self.number_or("rotary_dim", default.into())?, head_dim);
             }
-            // The class puts the part that its keys make into the parameters, whatever stands there.
+            // The class overwrites the part in the parameters with the one from its keys.
             _ if self.of_windows() => {
                 return match rope_type(rope)? {
                     "proportional" => Err(self.fails()),
@@ -638,7 +641,7 @@ impl<'c> Reading<'c> {
             }
             _ => {}
         }
-        // Some count the other channels of latent attention among the head's, and undo it by the partial factor.
+        // Some count the other channels of latent attention as part of the head, and compensate by the partial factor.
         let whole = match self.latent(None, None)? {
             Some((rotating, rest)) if self.both_parts() => rotating + rest,
             _ => head_dim,
@@ -653,7 +656,7 @@ impl<'c> Reading<'c> {
             (_, true) => asked,
             (_, false) => whole,
         };
-        // A factor that the code does not obey has to say what it does.
+        // A factor that the code ignores must agree with it.
         if made != asked && !scaled {
             let key = "partial_rotary_factor";
             match (given(rope, key), given(self.config, key)) {
@@ -673,7 +676,7 @@ impl<'c> Reading<'c> {
         even(made, head_dim)
     }
 
-    /// The base of layers with a window, where they have one of their own in this file.
+    /// Returns the separate base of layers with a window, if this file has one.
     fn base_of_windows(&self) -> Option<Base> {
         match self.row.parameters {
             Form::OfWindows(_) if self.parameters.in_file => None,
@@ -682,7 +685,7 @@ impl<'c> Reading<'c> {
         }
     }
 
-    /// The base of that type of layers.
+    /// Returns the base of that type of layers.
     #[inline(never)]
     fn base(&self, rope: &Object, kind: Option<&str>) -> Result<f64> {
         let base = match self.base_of_windows() {
@@ -694,7 +697,7 @@ impl<'c> Reading<'c> {
             Base::Or(base) => (self.inside_or_beside(rope, inside, inside)?, base),
             Base::OrWithin(base, most) => {
                 let found = self.inside_or_beside(rope, inside, inside)?;
-                // Code of a longer context has a base of its own.
+                // The code for a longer context has a separate base.
                 match found.is_some() || self.context()? <= most.into() {
                     true => (found, base),
                     false => return Err(missing(inside)),
@@ -719,7 +722,7 @@ impl<'c> Reading<'c> {
         Ok(found.unwrap_or(default.into()))
     }
 
-    /// The rotation of the layers that differ in this.
+    /// Returns the rotation of the layers with this difference.
     pub(crate) fn rotation(&self, layer: &LayerVariant<'_, '_>) -> Result<Rotation> {
         let (row, kind) = (&self.row, layer.kind);
         let rope = self
@@ -853,7 +856,7 @@ impl<'c> Reading<'c> {
         }
     }
 
-    /// The frequencies for the length of the sequence. It has to be known where two lengths have two answers.
+    /// Returns the frequencies for the length of the sequence, which is required if the result depends on it.
     fn by_length(
         &self,
         scaling: &str,
@@ -872,7 +875,7 @@ impl<'c> Reading<'c> {
         }
     }
 
-    /// The scaling, its lists kept by the caller.
+    /// Returns the scaling; the caller stores its lists.
     fn scaling<'l>(
         &self,
         name: &str,
@@ -943,7 +946,7 @@ impl<'c> Reading<'c> {
         };
         let mut attention_factor = number(rope, "attention_factor")?;
         if self.row.rope_types == RopeTypes::PhiMoe {
-            // The class has a factor for each list, and takes the short list whatever the length.
+            // The class has one factor per list, and always uses the short list.
             let key = match length > original_context {
                 true => "long_mscale",
                 false => "short_mscale",
@@ -998,7 +1001,7 @@ impl<'c> Reading<'c> {
             None => None,
         };
         match (usual, own, other) {
-            // Which of them counts depends on when the class reads them.
+            // The order in which the class reads them determines which of them counts.
             (Some(usual), Some(own), Some(other)) if usual != own => Err(Error::Ambiguous {
                 key,
                 choices: beginning(other.name()),
@@ -1013,7 +1016,7 @@ impl<'c> Reading<'c> {
         }
     }
 
-    /// The context of the original training; a key beside the parameters counts before the one inside.
+    /// Returns the context of the original training; a key beside the parameters overrides the one inside.
     fn original(&self, rope: &Object) -> Result<u64> {
         let key = "original_max_position_embeddings";
         let default = match self.row.rope_types {
@@ -1075,7 +1078,7 @@ impl<'c> Reading<'c> {
         }
     }
 
-    /// Whether a type of scaling is none.
+    /// Returns true if a type of scaling stands for none.
     fn is_plain(&self, value: &Value) -> bool {
         match value.as_str() {
             Some("default") => true,
@@ -1085,7 +1088,7 @@ impl<'c> Reading<'c> {
         }
     }
 
-    /// Notes keys about the rotation that this model does not read: beside the parameters, in a set of them that does
+    /// Notes keys about the rotation that this model does not read: beside the parameters, in a parameter set that does
     /// not count, and above the part.
     fn check_beside(&self, facts: &Facts<'_>) -> Result<()> {
         let read = self.read_keys();
@@ -1108,7 +1111,7 @@ impl<'c> Reading<'c> {
         for (path, object) in &self.above {
             let text = object.get(TEXT).and_then(Value::as_object);
             let name = object.get("model_type").and_then(Value::as_str);
-            // They are the text model's, or read by the class of the whole.
+            // They belong to the text model, or the class of the whole reads them.
             let others = match (name.and_then(model_type), text) {
                 (Some((_, Type::Rotating(_) | Type::Refused(_))), _) => true,
                 (_, Some(text)) => !self.is_within(text),
@@ -1142,13 +1145,13 @@ impl<'c> Reading<'c> {
         Ok(())
     }
 
-    /// Whether the part that is read is that object, or a part of it.
+    /// Returns true if the part that is read is that object, or within it.
     fn is_within(&self, object: &Object) -> bool {
         let mut above = self.above.iter().map(|(_, own)| *own);
         core::ptr::eq(object, self.config) || above.any(|own| core::ptr::eq(own, object))
     }
 
-    /// Whether a set of parameters that does not count says what is done anyway.
+    /// Returns true if a parameter set that does not count agrees with the code.
     fn set_agrees(&self, facts: &Facts<'_>, set: &Object) -> Result<bool> {
         for (key, value) in set.iter() {
             let neutral = match key {
@@ -1171,7 +1174,7 @@ impl<'c> Reading<'c> {
         Ok(true)
     }
 
-    /// Whether a key that is not read says what is done anyway.
+    /// Returns true if a key that is not read agrees with the code.
     fn agrees(&self, facts: &Facts<'_>, key: &str, value: &Value) -> Result<bool> {
         let interleaved = self.pairing().0 == Pairing::Interleaved;
         let number = value.as_f64();
@@ -1200,7 +1203,7 @@ impl<'c> Reading<'c> {
             } else if is("layer_rope_theta") {
                 all(facts.base)
             } else if is("attn_rotary_emb rotary_dim qk_rope_head_dim") {
-                // A part of 0 channels is no latent attention.
+                // A part of 0 channels stands for no latent attention.
                 number == Some(facts.rotary_dim as f64)
                     || key == "qk_rope_head_dim" && number == Some(0.0)
             } else if is("global_head_dim kv_channels head_dim") {
@@ -1213,10 +1216,10 @@ impl<'c> Reading<'c> {
                         || partial == Some(part)
                 })
             } else if is("rope_interleave rope_interleaved rope_gptj rotary_emb_interleaved") {
-                // The last two are GPT-J's pairing, in files of Cohere's and in its own.
+                // The last two are GPT-J's pairing, in Cohere's files and in its own.
                 value.as_bool() == Some(interleaved)
             } else if is(SWITCHES) {
-                // Whether the model rotates at all.
+                // Switches of the whole rotation.
                 value.as_bool() == Some(true)
             } else if is("position_embedding_type position_embeddings_type") {
                 match value.as_str() {
@@ -1227,10 +1230,10 @@ impl<'c> Reading<'c> {
             } else if is("use_mrope") {
                 value.as_bool() == Some(false) || self.row.axes.has_sections()
             } else if words::any_within("scale scaling factor ratio", key) && number == Some(1.0) {
-                // Nothing is scaled.
+                // A factor of 1 scales nothing.
                 true
             } else if is("no_rope_layers") {
-                // Each layer rotates.
+                // Every layer rotates.
                 all(1.0)
             } else {
                 is_neutral(key, value)
@@ -1238,7 +1241,7 @@ impl<'c> Reading<'c> {
         )
     }
 
-    /// Whether a key is about the rotation by its name.
+    /// Returns true if the name of a key is about the rotation.
     fn is_about(&self, key: &str) -> bool {
         !words::has(OF_OTHERS, key)
             && (words::any_within(ROTARY, key)
@@ -1247,8 +1250,8 @@ impl<'c> Reading<'c> {
                     .any(|list| words::has(list, key)))
     }
 
-    /// What a key that is not read means, if it is about the rotation: itself, or a key that is read and that its name
-    /// differs from by at most two letters.
+    /// Returns the meaning of an unread key about the rotation: itself, or a key that is read and differs by at most
+    /// two letters.
     fn meaning<'k>(&self, key: &'k str, read: &[&'static str]) -> Option<&'k str>
     where
         'static: 'k,
@@ -1265,7 +1268,7 @@ impl<'c> Reading<'c> {
         meant.or(self.is_about(key).then_some(key))
     }
 
-    /// The keys beside the parameters that the code of this model reads.
+    /// Returns the keys beside the parameters that the code of this model reads.
     #[inline(never)]
     fn read_keys(&self) -> Vec<&'static str> {
         let row = self.row;
@@ -1359,7 +1362,7 @@ impl<'c> Reading<'c> {
     }
 }
 
-/// What the answer for a type of layers goes by.
+/// The values that determine the result for a type of layers.
 struct Facts<'r> {
     rope: &'r Object,
     scaling: &'r str,
@@ -1368,7 +1371,7 @@ struct Facts<'r> {
     rotary_dim: usize,
 }
 
-/// Whether a composite's code fails by rope parameters of its own, which it checks and does not use.
+/// Returns true if a composite's code fails on its own rope parameters, which it checks and does not use.
 fn fails_above(above: &Object, set: &Object) -> bool {
     let needed = match rope_type(set) {
         Ok("linear" | "dynamic") => "factor",
@@ -1388,19 +1391,19 @@ fn fails_above(above: &Object, set: &Object) -> bool {
     }
 }
 
-/// What is asked for where two lengths have two answers.
+/// The name of the required choice if two lengths give different results.
 const LENGTH: &str = "the length of the sequence (Config::with_length)";
 
 /// A length beyond every context.
 const LONG: u64 = 1 << 40;
 
-/// The layer of that number, as Python reads it.
+/// Parses the number of a layer as Python does.
 fn layer_number(name: &str) -> Option<usize> {
     let digits = name.bytes().all(|byte| byte.is_ascii_digit());
     name.parse().ok().filter(|_| digits)
 }
 
-/// Whether a value says nothing by itself under that key.
+/// Returns true if a value has no meaning by itself under that key.
 fn is_neutral(key: &str, value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => key != "truncate",
@@ -1416,7 +1419,7 @@ fn is_neutral(key: &str, value: &Value) -> bool {
     }
 }
 
-/// The keys of sets of parameters.
+/// The keys of parameter sets.
 const SETS: &str = "rope_scaling rope_parameters";
 
 /// Keys of the shape, beside the parameters, that the code of all classes reads, by this name or another.
@@ -1427,7 +1430,7 @@ const READ_BY_ALL: &str = "hidden_size num_attention_heads num_hidden_layers hea
 const READ_ONCE: &str = "head_dim hidden_size max_position_embeddings original_max_position_embeddings layer_types \
     qk_rope_head_dim qk_nope_head_dim num_hidden_layers";
 
-/// Keys of the part of a head that rotates.
+/// Keys of the rotated part of a head.
 const PARTS: &str =
     "rotary_emb_fraction rope_pct rope_percent rotary_pct rotary_percent partial_rotary_factor";
 
@@ -1435,20 +1438,20 @@ const PARTS: &str =
 const SWITCHES: &str = "rotary use_rope use_rotary use_rotary_emb use_rotary_embedding use_rotary_embeddings \
     use_rotary_pos_emb use_rotary_position_embeddings";
 
-/// Keys that other models read, and that say nothing without their code.
+/// Keys that other models read, and that have no meaning without their code.
 const OF_SOME: &str = "rope_local_base_freq local_rope_theta global_rope_theta compress_rope_theta swa_rope_theta \
     layer_rope_theta no_rope_layers no_rope_layer_interval rope_scaling_layers partial_rotary_factors use_mem_rope \
     rotary_value global_head_dim kv_channels mrope_section xdrope_section alibi use_alibi use_dynamic_ntk \
     position_encoding_2d position_embedding_type position_embeddings_type";
 
-/// What the names of keys about a rotation have in them.
+/// Parts of the names of keys about a rotation.
 const ROTARY: &str = "rope rotary theta";
 
-/// Keys whose names sound like the rotation's, and that say something else.
+/// Keys whose names resemble those of the rotation, with another meaning.
 const OF_OTHERS: &str = "original_rope indexer_rope_interleave relation_bias_theta memory_attention_rope_feat_sizes \
     memory_attention_rope_k_sizes memory_attention_rope_dropout v_head_dim";
 
-/// The first Qwen's alpha: 1 within the context, and one less than a power of two from there on.
+/// Returns the first Qwen's alpha: 1 within the context, and one less than a power of two beyond it.
 fn growing_alpha(length: f64, context: f64) -> f64 {
     let mut power = 1.0;
     while power * context < length {
@@ -1468,7 +1471,7 @@ fn even(rotary_dim: usize, head_dim: usize) -> Result<usize> {
     }
 }
 
-/// The types of scaling that are known, for a refusal too.
+/// The known types of scaling, also for an error.
 const TYPES: &str = "default, linear, dynamic, yarn, longrope, llama3, proportional";
 
 fn known_type(name: &str) -> Result<&str> {
@@ -1483,7 +1486,7 @@ fn known_type(name: &str) -> Result<&str> {
     .into())
 }
 
-/// `int(dim * partial)`, the product rounded to a double as in the models' code.
+/// Computes `int(dim * partial)`, with the product rounded to f64 as in the models' code.
 fn part_of(dim: usize, partial: f64) -> Result<usize> {
     let product = positive("partial_rotary_factor", partial)? * dim as f64;
     match product < 4_294_967_296.0 {
@@ -1496,7 +1499,7 @@ fn part_of(dim: usize, partial: f64) -> Result<usize> {
     }
 }
 
-/// The frequencies over given axes, from the base and the scaling of a file whose model is not known.
+/// Computes the frequencies over given axes, from the base and the scaling of a file of an unknown model.
 pub(crate) fn over(
     place: &Place<'_>,
     layer_type: Option<&str>,

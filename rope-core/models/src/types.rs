@@ -1,7 +1,7 @@
-//! What a configuration file leaves to the model's code, by model type.
+//! The behavior of the models' code that a configuration file omits, by model type.
 //!
-//! The types that rotate are rows of a table (`types/rows.rs`, kept as `types/columns.rs` says), whose fields are the
-//! enums and numbers of `types/row.rs`; the others are names with a reason (`types/others.rs`). A type that is in
+//! Types that rotate are rows of a table (`types/rows.rs`, stored as described in `types/columns.rs`), whose fields are
+//! the enums and numbers of `types/row.rs`. Other types are names with a reason (`types/others.rs`). A type that is in
 //! neither is refused by name.
 
 use crate::error::{Result, still, unsupported};
@@ -22,14 +22,14 @@ pub(crate) use sizes::{Sizes, otherwise, sizes_of};
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Type {
     Rotating(Row),
-    /// Its parts have types of their own; of the text model in it, where that may lie flat in the file.
+    /// Its parts have types of their own; the field is that of the text model, if it may be flat in the file.
     Composite(Option<&'static str>),
     Still,
-    /// It rotates in a way that is not answered here.
+    /// Its rotation is not supported here.
     Refused(&'static str),
 }
 
-/// The type of that name and the name as the table has it.
+/// Returns the type of that name, and the name in the table.
 pub(crate) fn model_type(name: &str) -> Option<(&'static str, Type)> {
     let name = words::after(others::ALIASES, name).unwrap_or(name);
     let of = |names: &'static str| names.split_ascii_whitespace().find(|known| *known == name);
@@ -46,18 +46,18 @@ pub(crate) fn model_type(name: &str) -> Option<(&'static str, Type)> {
     Some((name, Type::Composite(words::after(others::FLAT, name))))
 }
 
-/// The known type that rotates alike, for a refusal: only where the code of both was compared.
+/// Returns the known type with the same rotation, for an error: only if the code of both was compared.
 #[cold]
 pub(crate) fn alike(name: &str) -> &'static str {
     words::after(others::ALIKE, name).unwrap_or_default()
 }
 
-/// The key of a composite's text model, where it is not `text_config`.
+/// Returns the key of a composite's text model, if it is not `text_config`.
 pub(crate) fn text_part(composite: &str) -> Option<&'static str> {
     words::after(others::TEXTS, composite)
 }
 
-/// The type by whose class the file is read, where that depends on what it says.
+/// Returns the type whose class reads the file, if that depends on its content.
 pub(crate) fn instead(name: &str, config: &Object) -> Option<&'static str> {
     let says = |key, wanted: f64| match config.get(key) {
         Some(Value::Bool(own)) => f64::from(u8::from(*own)) == wanted,
@@ -69,7 +69,7 @@ pub(crate) fn instead(name: &str, config: &Object) -> Option<&'static str> {
     found.map(|(.., other)| *other)
 }
 
-/// The name of a part without what names of parts end with.
+/// Returns the name of a part without the endings of part names.
 pub(crate) fn stem(part: &str) -> &str {
     let mut part = part;
     while let Some(shorter) = part.strip_suffix("_config") {
@@ -82,13 +82,13 @@ pub(crate) fn stem(part: &str) -> &str {
 #[derive(Clone, Copy)]
 pub(crate) struct PartOf {
     pub(crate) key: &'static str,
-    /// The class makes it of its type, whatever the file calls it.
+    /// True if the class fixes its type, regardless of the file.
     pub(crate) fixed: bool,
     named: &'static str,
 }
 
 impl PartOf {
-    /// The type of the part.
+    /// Returns the type of the part.
     #[inline(never)]
     pub(crate) fn name(&self, whole: &str) -> String {
         match self.named {
@@ -99,13 +99,13 @@ impl PartOf {
     }
 }
 
-/// The type that is named by a whole and one of its parts.
+/// Returns the type named by a whole and one of its parts.
 #[inline(never)]
 pub(crate) fn derived(whole: &str, part: &str) -> String {
     [whole, "_", stem(part)].concat()
 }
 
-/// The type with that name that has parts, and what is said of them.
+/// Returns the type with that name and its description of parts.
 #[inline(never)]
 fn with_parts(name: &str) -> Option<(&'static str, &'static str)> {
     others::PARTS.split(';').find_map(|line| {
@@ -115,7 +115,7 @@ fn with_parts(name: &str) -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// The parts of a composite.
+/// Iterates over the parts of a composite.
 pub(crate) fn parts(whole: &str) -> impl Iterator<Item = PartOf> {
     let (_, parts) = with_parts(whole).unwrap_or_default();
     parts.split_ascii_whitespace().filter_map(|part| {
@@ -135,13 +135,13 @@ pub(crate) fn parts(whole: &str) -> impl Iterator<Item = PartOf> {
     })
 }
 
-/// The part of a composite with that key.
+/// Returns the part of a composite with that key.
 #[inline(never)]
 pub(crate) fn part_of(whole: &str, key: &str) -> Option<PartOf> {
     parts(whole).find(|part| part.key == key)
 }
 
-/// The row of that type, if it rotates; else the refusal. Of a composite it is another.
+/// Returns the row of that type if it rotates, and otherwise the error. Composites have a separate error.
 pub(crate) fn row_of(name: &'static str, found: Type) -> Result<Row> {
     match found {
         Type::Rotating(row) => Ok(row),
@@ -276,7 +276,7 @@ mod tests {
         }
     }
 
-    /// The guide's lists are made from the table; `UPDATE=1` writes them.
+    /// The guide's lists are generated from the table; `UPDATE=1` writes them.
     #[test]
     fn the_guide_has_the_types() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/guide/models.md");

@@ -1,14 +1,14 @@
-//! Lists of words as one text each. In a program that may lie anywhere in memory an array takes 40 bytes a word besides
-//! the letters: a pointer, a length, and what the loader relocates the pointer by.
+//! Lists of words, each stored as one text. In a position-independent program an array takes 40 bytes per word besides
+//! the letters: a pointer, a length, and a relocation.
 
-/// Whether a list, which may have commas, has that word.
+/// Returns true if a list, which may have commas, contains the word.
 #[inline(never)]
 pub(crate) fn has(list: &str, word: &str) -> bool {
     let mut words = list.as_bytes().split(|byte| b" ,".contains(byte));
     !word.is_empty() && words.any(|own| own == word.as_bytes())
 }
 
-/// The word of a list with that number; there has to be one.
+/// Returns the word of a list at an index, which must exist.
 #[inline(never)]
 pub(crate) fn nth(list: &'static str, number: usize) -> &'static str {
     let word = list.split_ascii_whitespace().nth(number);
@@ -16,17 +16,17 @@ pub(crate) fn nth(list: &'static str, number: usize) -> &'static str {
     word.unwrap_or_default()
 }
 
-/// The other word of the line of a list that begins with that one.
+/// Returns the other word of the line that begins with this one.
 #[inline(never)]
 pub(crate) fn after(list: &'static str, word: &str) -> Option<&'static str> {
     let mut pairs = list.lines().filter_map(|line| line.split_once(' '));
     pairs.find_map(|(own, other)| (own == word).then_some(other))
 }
 
-/// Whether a name has one of the words within it.
+/// Returns true if a name contains one of the words.
 #[inline(never)]
 pub(crate) fn any_within(list: &str, name: &str) -> bool {
-    // `str::contains` brings a search that is linear whatever it searches, and 2 KB.
+    // `str::contains` links a linear-time search of 2 KB.
     list.split_ascii_whitespace().any(|word| {
         let mut parts = name.as_bytes().windows(word.len());
         parts.any(|part| part == word.as_bytes())

@@ -5,12 +5,13 @@ use core::str::FromStr;
 
 use crate::base::names::{Name, UnknownName};
 
-/// Calls a macro with the list of backends: under the conditions of their files in `simd.rs`, names and texts.
+/// Calls a macro with the list of backends: the conditions of their files in `simd.rs`, their names and texts.
 macro_rules! backends {
     ($with:ident) => {
         $with! {
             #[cfg(all(any(target_arch = "x86", target_arch = "x86_64"), target_feature = "sse2"))] {
-                /// x86 with all that [`Avx512`](Backend::Avx512) requires, and AVX512-BF16 and VBMI for bf16: 16 lanes.
+                /// x86 with everything that [`Avx512`](Backend::Avx512) requires, and AVX512-BF16 and VBMI for bf16: 16
+                /// lanes.
                 Avx512Bf16 = "avx512bf16",
                 /// x86 with AVX-512 F, BW, DQ, VL and VBMI2: 16 lanes.
                 Avx512 = "avx512",
@@ -22,7 +23,7 @@ macro_rules! backends {
                 Neon = "neon",
             }
             #[cfg(all())] {
-                /// Any target, through `wide`: 4 lanes of what the build's target has (SSE2, NEON, simd128, or none).
+                /// Any target, through `wide`: 4 lanes of the build target's vectors (SSE2, NEON, simd128, or none).
                 Portable = "portable",
                 /// Any target, in plain Rust.
                 Scalar = "scalar",
@@ -36,8 +37,8 @@ macro_rules! names {
     ($(#[cfg($cfg:meta)] { $($(#[doc = $doc:literal])+ $name:ident = $text:literal,)+ })+) => {
         /// An instruction set that the kernels are compiled for.
         ///
-        /// All give the same bits; they differ in speed. Every name exists on every machine, and naming one proves
-        /// nothing: [`Backend::is_available`] tells whether this CPU can run it.
+        /// All backends give the same bits; they differ in speed. Every name exists on every machine, and naming a
+        /// backend proves nothing: [`Backend::is_available`] returns whether this CPU can run it.
         ///
         /// ```
         /// use rope_core::{Backend, Pairing, Rope};
@@ -60,7 +61,7 @@ macro_rules! names {
 
             const NAMES: &'static str = concat!($($($text, " "),+),+);
 
-            /// The name in lower case, as [`FromStr`] reads it.
+            /// Returns the name in lower case, as parsed by [`FromStr`].
             pub const fn name(self) -> &'static str {
                 match self {
                     $($(Backend::$name => $text,)+)+
@@ -80,7 +81,7 @@ impl fmt::Display for Backend {
 impl FromStr for Backend {
     type Err = UnknownName;
 
-    /// Reads [`Backend::name`].
+    /// Parses [`Backend::name`].
     ///
     /// # Errors
     ///

@@ -1,11 +1,11 @@
-//! Which way pairs are rotated.
+//! The direction of a rotation.
 
 use core::fmt;
 use core::str::FromStr;
 
 use crate::base::names::{Name, UnknownName};
 
-/// Which way a pair is rotated. With `R` the rotation by the angles of the rows, and `A` their attention factor:
+/// The direction of a rotation. With `R` the rotation by the angles of the rows, and `A` their attention factor:
 ///
 /// ```text
 /// Forward    x <- A R x
@@ -13,29 +13,28 @@ use crate::base::names::{Name, UnknownName};
 /// Inverse    x <- 1/A R^T x    undoes Forward
 /// ```
 ///
-/// A plan reads its pairing and writes its output pairing in every direction. Where the two differ, the plan that takes
-/// back what `Rope::new(a).output_pairing(b)` did is `Rope::new(b).output_pairing(a)` with one of the last two
-/// directions; [`Rope::backward`](crate::Rope::backward) exchanges them by itself.
+/// In every direction a plan reads its input pairing and writes its output pairing. If they differ, the inverse or
+/// transpose of `Rope::new(a).output_pairing(b)` is `Rope::new(b).output_pairing(a)` with that direction;
+/// [`Rope::backward`](crate::Rope::backward) exchanges the pairings itself.
 ///
-/// Where `A` is 1, the default of rows, the last two are the same. Where pairs have magnitudes of their own, as in
+/// With `A` = 1, the default of rows, `Transpose` and `Inverse` are the same. If pairs have different magnitudes, as in
 /// xPos, `Transpose` holds, `Inverse` is refused, and [`Rows::inverted`](crate::Rows::inverted) undoes `Forward`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Direction {
     /// Rotates by the angles of the rows, and scales by their attention factor.
     #[default]
     Forward,
-    /// Undoes [`Forward`](Direction::Forward): rotates back, and divides by the attention factor. To undo the
-    /// rotation of an attention output, and to move cached keys back by the rows of
+    /// Undoes [`Forward`](Direction::Forward): rotates back, and divides by the attention factor. For an attention
+    /// output that was rotated, and to move cached keys back by the rows of
     /// [`Frequencies::shift`](crate::Frequencies::shift).
     ///
-    /// cos and sin are multiplied by `1/A^2` as f32, one rounding, before use. So `cos^2 + sin^2` has to be `A^2`.
-    /// Given rows are looked through at every call, and refused
-    /// ([`Error::RowMagnitude`](crate::Error::RowMagnitude)) if a pair is not as near to it as tables of 16 bits are:
-    /// relatively within 2^-7 + 2^-15 where both are bf16, and 2^-10 + 2^-20 where they are not. Rows that
-    /// [`Frequencies`](crate::Frequencies) made need no look.
+    /// cos and sin are first multiplied by `1/A^2` as f32, one rounding; this requires `cos^2 + sin^2 = A^2`. Every
+    /// call checks given rows, and returns [`Error::RowMagnitude`](crate::Error::RowMagnitude) if a pair is further off
+    /// than tables of 16 bits are: relatively 2^-7 + 2^-15 if both values are bf16, and 2^-10 + 2^-20 otherwise. Rows
+    /// made by [`Frequencies`](crate::Frequencies) skip the check.
     Inverse,
     /// The transpose of [`Forward`](Direction::Forward): rotates back, and multiplies by the attention factor. For
-    /// backpropagation; of a plan with another output pairing see [above](Direction).
+    /// backpropagation; for a plan with another output pairing see [above](Direction).
     Transpose,
 }
 
@@ -43,7 +42,7 @@ impl Direction {
     /// All directions.
     pub const ALL: [Direction; 3] = [Direction::Forward, Direction::Inverse, Direction::Transpose];
 
-    /// The name in lower case, as [`FromStr`] reads it.
+    /// Returns the name in lower case, as parsed by [`FromStr`].
     pub const fn name(self) -> &'static str {
         match self {
             Direction::Forward => "forward",
@@ -62,7 +61,7 @@ impl fmt::Display for Direction {
 impl FromStr for Direction {
     type Err = UnknownName;
 
-    /// Reads [`Direction::name`].
+    /// Parses [`Direction::name`].
     ///
     /// # Errors
     ///

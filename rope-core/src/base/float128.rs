@@ -1,20 +1,20 @@
-//! Floats of 128 significant bits in software, from integer arithmetic alone: no `libm`, no hardware float. (IEEE's
+//! Floats with 128 significant bits in software, from integer arithmetic alone: no `libm`, no hardware float. (IEEE
 //! binary128 has 113.)
 //!
-//! A frequency is kept as the part of a full turn that one position adds, so that the angle of any position is a
-//! wrapping multiplication. For that to be exact far from the start the step needs more digits than an `f64` has, and
-//! it must be the same on every machine. The oracle needs both for cos and sin. [`Float128`] has the handful of
-//! operations that the two need.
+//! A frequency is stored as the fraction of a turn per position, so that the angle of any position is a wrapping
+//! multiplication. To be exact far from the start, the step needs more digits than an `f64` has, and it must be the
+//! same on every machine. The oracle has the same needs for cos and sin. [`Float128`] has the few operations that both
+//! use.
 //!
-//! Errors: every operation is good to about 2^-127 of its result (`log2`: 2^-126 absolute), which leaves the steps of
-//! all published models within one unit of 2^-128 turn (`describe/frequencies.rs` has the figures).
+//! Errors: every operation is within about 2^-127 of its result (`log2`: 2^-126 absolute). The steps of all published
+//! models are thus within one unit of 2^-128 turn (`describe/frequencies.rs` has the figures).
 
 use core::cmp::Ordering;
 
 /// `(-1)^negative * mantissa * 2^exponent`; the mantissa is zero or has its top bit set.
 ///
-/// There are no infinities and no NaN: what outgrows the exponent stays at the largest value, what falls below it is
-/// zero. Both are far outside of what can be a frequency, so the conversion to a step refuses or rounds them.
+/// There are no infinities and no NaN: overflow saturates at the largest value, underflow is zero. Both are far outside
+/// the range of frequencies, and the conversion to a step refuses or rounds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Float128 {
     negative: bool,
@@ -22,10 +22,10 @@ pub(crate) struct Float128 {
     mantissa: u128,
 }
 
-/// Far beyond any exponent that two `f64` parameters can reach, and far below what could overflow `i64` sums.
+/// Beyond any exponent that two `f64` parameters can reach, and far below an overflow of `i64` sums.
 const EXPONENT_LIMIT: i64 = 1 << 40;
 
-/// `1 / k!` in units of 2^-127. The next one would be zero.
+/// `1 / k!` in units of 2^-127. The next term would be zero.
 const INVERSE_FACTORIALS: [u128; 34] = {
     let mut table = [1 << 127; 34];
     let (mut k, mut factorial) = (1, 1);
@@ -53,7 +53,7 @@ impl Float128 {
         }
     }
 
-    /// Brings the mantissa's top bit up and the exponent into its limits.
+    /// Normalizes the mantissa, and clamps the exponent.
     #[inline(never)]
     pub(crate) fn new(negative: bool, mantissa: u128, exponent: i64) -> Self {
         let shift = mantissa.leading_zeros();
@@ -64,7 +64,7 @@ impl Float128 {
         )
     }
 
-    /// Brings the exponent into its limits; the mantissa is zero or has its top bit set.
+    /// Clamps the exponent. The mantissa must be zero or have its top bit set.
     #[inline]
     pub(crate) fn normal(negative: bool, mantissa: u128, exponent: i64) -> Self {
         if mantissa == 0 || exponent < -EXPONENT_LIMIT {
@@ -84,13 +84,13 @@ impl Float128 {
         }
     }
 
-    /// Sign, mantissa and exponent: the value is `(-1)^negative * mantissa * 2^exponent`, and the mantissa of what is
-    /// not zero has its top bit set.
+    /// Returns sign, mantissa and exponent: the value is `(-1)^negative * mantissa * 2^exponent`. A nonzero mantissa
+    /// has its top bit set.
     pub(crate) fn parts(self) -> (bool, u128, i64) {
         (self.negative, self.mantissa, self.exponent)
     }
 
-    /// The exact value of a finite float. Infinities and NaN count as zero.
+    /// Converts a finite float exactly. Infinities and NaN become zero.
     #[inline(never)]
     pub(crate) fn from_f64(value: f64) -> Self {
         let bits = value.to_bits();
@@ -102,17 +102,17 @@ impl Float128 {
         }
     }
 
-    /// The exact value of an integer.
+    /// Converts an integer exactly.
     pub(crate) fn from_u64(value: u64) -> Self {
         Self::new(false, u128::from(value), 0)
     }
 
-    /// The exact value of an integer.
+    /// Converts an integer exactly.
     pub(crate) fn from_i64(value: i64) -> Self {
         Self::new(value < 0, u128::from(value.unsigned_abs()), 0)
     }
 
-    /// A part of two integers.
+    /// Returns the quotient of two integers.
     #[inline(never)]
     pub(crate) fn ratio(numerator: u64, denominator: u64) -> Self {
         Self::from_u64(numerator) / Self::from_u64(denominator)
@@ -122,7 +122,8 @@ impl Float128 {
         Self::from_i64(whole) + Self::new(false, fraction, -128)
     }
 
-    /// The whole part, rounded down, and the fraction in units of 2^-128, rounded to nearest. `None` from 2^62 up.
+    /// Returns the whole part, rounded down, and the fraction in units of 2^-128, rounded to nearest. `None` from 2^62
+    /// up.
     #[inline(never)]
     pub(crate) fn to_fixed(self) -> Option<(i64, u128)> {
         let shift = self.exponent + 128;
@@ -150,17 +151,17 @@ impl Float128 {
         })
     }
 
-    /// The nearest `f64`, ties to even.
+    /// Rounds to the nearest `f64`, ties to even.
     pub(crate) fn to_f64(self) -> f64 {
         f64::from_bits(u64::from(self.negative) << 63 | self.round(53, 1023))
     }
 
-    /// The nearest `f32`, ties to even. Zero is `+0`.
+    /// Rounds to the nearest `f32`, ties to even. Zero is `+0`.
     pub(crate) fn to_f32(self) -> f32 {
         f32::from_bits(u32::from(self.negative) << 31 | self.round(24, 127) as u32)
     }
 
-    /// The bits, without the sign, of the nearest value in the IEEE format of `digits` significant bits.
+    /// Returns the bits, without the sign, of the nearest value in the IEEE format of `digits` significant bits.
     #[inline(never)]
     fn round(self, digits: u32, bias: i64) -> u64 {
         let leading = self.exponent + 127;
@@ -168,7 +169,7 @@ impl Float128 {
         if leading > bias {
             return ((2 * bias + 1) as u64) << (digits - 1);
         }
-        // Below the lowest normal exponent a float keeps fewer digits. 129 bits dropped leave less than half a unit.
+        // Below the smallest normal exponent a float has fewer digits. Dropping 129 bits leaves less than half a unit.
         let dropped = 128 - digits + (lowest - leading).clamp(0, i64::from(digits) + 1) as u32;
         let kept = self.mantissa.checked_shr(dropped).unwrap_or(0) as u64;
         let rest = if dropped > 128 {
@@ -176,9 +177,9 @@ impl Float128 {
         } else {
             self.mantissa << (128 - dropped)
         };
-        // A tie goes up from an odd number only.
+        // Ties round up from odd numbers only.
         let up = u64::from(rest > (1 << 127) - u128::from(kept & 1));
-        // The leading one of a normal significand adds itself to the exponent field, and so does a carry.
+        // The leading one of a normal significand increments the exponent field, and so does a carry.
         ((((leading.max(lowest) + bias - 1) as u64) << (digits - 1)) + kept + up)
             * u64::from(self.mantissa != 0)
     }
@@ -187,7 +188,7 @@ impl Float128 {
         self.mantissa == 0
     }
 
-    /// The logarithm to base 2 of a positive value: one binary digit per squaring.
+    /// Returns the logarithm to base 2 of a positive value: one binary digit per squaring.
     #[inline(never)]
     pub(crate) fn log2(self) -> Self {
         let (mut square, mut fraction) = (self.mantissa, 0u128);
@@ -204,7 +205,7 @@ impl Float128 {
         Self::from_fixed(self.exponent + 127, fraction)
     }
 
-    /// Two to the power of this value: the Taylor series of `exp` over the fraction.
+    /// Returns two to the power of this value: the Taylor series of `exp` over the fraction.
     #[inline(never)]
     pub(crate) fn exp2(self) -> Self {
         let Some((whole, fraction)) = self.to_fixed() else {
@@ -226,30 +227,30 @@ impl Float128 {
         )
     }
 
-    /// The natural logarithm of a positive value.
+    /// Returns the natural logarithm of a positive value.
     #[inline(never)]
     pub(crate) fn ln(self) -> Self {
         self.log2() * Self::LN_2
     }
 
-    /// The natural exponential.
+    /// Returns the natural exponential.
     pub(crate) fn exp(self) -> Self {
         (self / Self::LN_2).exp2()
     }
 
-    /// This positive value to a real power.
+    /// Raises a positive value to a real power.
     #[inline(never)]
     pub(crate) fn pow(self, exponent: Self) -> Self {
         (self.log2() * exponent).exp2()
     }
 
-    /// The largest integer that is not above this value.
+    /// Rounds down to an integer.
     pub(crate) fn floor(self) -> Self {
         self.to_fixed()
             .map_or(self, |(whole, _)| Self::from_fixed(whole, 0))
     }
 
-    /// The smallest integer that is not below this value.
+    /// Rounds up to an integer.
     pub(crate) fn ceil(self) -> Self {
         -(-self).floor()
     }
@@ -259,12 +260,12 @@ impl Float128 {
     }
 }
 
-/// The upper half of a 256-bit product.
+/// Returns the upper half of a 256-bit product.
 pub(crate) fn mul_high(a: u128, b: u128) -> u128 {
     a.carrying_mul(b, 0).1
 }
 
-/// The upper half of a 256-bit product, rounded to nearest.
+/// Returns the upper half of a 256-bit product, rounded to nearest.
 fn mul_high_rounded(a: u128, b: u128) -> u128 {
     let (low, high) = a.carrying_mul(b, 0);
     high + (low >> 127)
@@ -336,7 +337,7 @@ impl core::ops::Mul for Float128 {
     #[inline(never)]
     fn mul(self, other: Self) -> Self {
         let (low, high) = self.mantissa.carrying_mul(other.mantissa, 0);
-        // Mantissas in [2^127, 2^128) give a high half in [2^126, 2^128): at most one bit comes up from the low half.
+        // Mantissas in [2^127, 2^128) give a high half in [2^126, 2^128): at most one bit carries up from the low half.
         let (mantissa, exponent) = match high >> 127 {
             1 => (high, 128),
             _ => (high << 1 | low >> 127, 127),
@@ -351,7 +352,7 @@ impl core::ops::Mul for Float128 {
 
 impl core::ops::Div for Float128 {
     type Output = Self;
-    /// Binary long division. Callers have refused zero divisors; should one slip through, the answer is the largest
+    /// Divides by binary long division. Callers refuse zero divisors; if one slips through, the result is the largest
     /// value, never a panic.
     #[inline(never)]
     fn div(self, other: Self) -> Self {
@@ -359,7 +360,7 @@ impl core::ops::Div for Float128 {
         if other.is_zero() {
             return Self::new(negative, u128::MAX, EXPONENT_LIMIT + 1);
         }
-        // With the first digit before the point, 127 follow it.
+        // If the first digit is before the point, 127 follow it.
         let shift = u32::from(self.mantissa < other.mantissa);
         let (mut rest, mut carry) = (
             self.mantissa << shift,
@@ -391,7 +392,7 @@ mod tests {
         Float128::from_f64(value)
     }
 
-    /// The largest value: what outgrows the exponent stays there.
+    /// Returns the largest value, at which overflow saturates.
     fn largest() -> Float128 {
         real(2.0).pow(real(1e30))
     }
@@ -413,7 +414,7 @@ mod tests {
             largest + Float128::ONE,
             Float128::ONE / Float128::ZERO,
             largest.floor(),
-            // The fixed form of the exponent holds 2^61, and not 2^62.
+            // The fixed-point form of the exponent holds 2^61, but not 2^62.
             real(2.0_f64.powi(61)).exp2(),
             real(2.0_f64.powi(62)).exp2(),
         ] {
@@ -450,7 +451,7 @@ mod tests {
         assert_eq!(power(-1).to_fixed(), Some((0, 1 << 127)));
         assert_eq!((-power(-1)).to_fixed(), Some((-1, 1 << 127)));
         assert_eq!(power(-128).to_fixed(), Some((0, 1)));
-        // Half a unit is rounded up, less than that down.
+        // Half a unit rounds up, less than half down.
         assert_eq!(power(-129).to_fixed(), Some((0, 1)));
         assert_eq!(power(-130).to_fixed(), Some((0, 0)));
         assert_eq!((-power(0)).to_fixed(), Some((-1, 0)));
@@ -458,7 +459,7 @@ mod tests {
 
     #[test]
     fn floats() {
-        // Every exponent, with the shortest significands and those at a tie of f32.
+        // Every exponent, with the shortest significands, and those at a tie of f32.
         for exponent in 0..0x7ff_u64 {
             for fraction in [
                 0,

@@ -1,7 +1,7 @@
-//! Sizes that memory on the stack has.
+//! Sizes of buffers on the stack.
 
-/// Channels of the largest head that a cache may have.
+/// The most channels of a head in a cache, or in a tile.
 pub(crate) const MOST_CHANNELS: usize = 2048;
 
-/// Heads that are written in one call at most.
+/// The most heads of one call to a kernel that writes codes.
 pub(crate) const MOST_HEADS: usize = 64;

@@ -1,9 +1,9 @@
-//! Names that a caller gave, and what is said of one that nothing has.
+//! Names given by a caller, and the error for unknown ones.
 
 use core::fmt;
 
-/// [`FromStr`](core::str::FromStr) of [`Pairing`](crate::Pairing), [`Backend`](crate::Backend) or
-/// [`Direction`](crate::Direction): nothing has that name.
+/// The error of [`FromStr`](core::str::FromStr) for [`Pairing`](crate::Pairing), [`Backend`](crate::Backend) or
+/// [`Direction`](crate::Direction): an unknown name.
 ///
 /// ```
 /// let error = "diagonal".parse::<rope_core::Pairing>().expect_err("no pairing");
@@ -12,7 +12,7 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnknownName {
-    /// What was being read.
+    /// The kind of name.
     pub kind: &'static str,
     /// The beginning of the text.
     pub name: Name,
@@ -29,7 +29,7 @@ impl fmt::Display for UnknownName {
 
 impl core::error::Error for UnknownName {}
 
-/// A name that a caller gave, kept without an allocator: its first 80 bytes.
+/// A name given by a caller, stored without an allocator: its first 80 bytes.
 ///
 /// ```
 /// let error = "diagonal".parse::<rope_core::Pairing>().expect_err("no pairing");
@@ -42,27 +42,27 @@ pub struct Name {
 }
 
 impl Name {
-    /// No text.
+    /// The empty name.
     pub(crate) const EMPTY: Self = Self {
         bytes: [0; 80],
         length: 0,
     };
 
-    /// The beginning of `text`, cut at a character's end.
+    /// Stores the beginning of `text`, cut between characters.
     pub(crate) fn new(text: &str) -> Self {
         let mut name = Self::EMPTY;
         let _ = fmt::Write::write_str(&mut name, text);
         name
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         core::str::from_utf8(&self.bytes[..usize::from(self.length)]).unwrap_or_default()
     }
 }
 
 impl fmt::Write for Name {
-    /// Takes what fits, and never fails.
+    /// Appends as much of the text as fits; never fails.
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let start = usize::from(self.length);
         let taken = &text.as_bytes()[..text.floor_char_boundary(self.bytes.len() - start)];

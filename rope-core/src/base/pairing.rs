@@ -1,11 +1,11 @@
-//! Which two channels of a head rotate together.
+//! The pairing of the channels of a head.
 
 use core::fmt;
 use core::str::FromStr;
 
 use crate::base::names::{Name, UnknownName};
 
-/// Which two channels of a head form the pair that is rotated by one angle.
+/// The pairing of the channels of a head: which two rotate by one angle.
 ///
 /// With `n = rotary_dim / 2` pairs, pair `i` is
 ///
@@ -14,8 +14,8 @@ use crate::base::names::{Name, UnknownName};
 /// Half          channels i and i + n        x0 x1 x2 .. y0 y1 y2 .. | rest
 /// ```
 ///
-/// The two give the same attention scores for weights that were permuted to match, and garbage for
-/// weights that were not: nothing in a tensor tells which one its model was trained with.
+/// Both give the same attention scores if the weights are permuted to match, and garbage otherwise. Nothing in a tensor
+/// tells which pairing its model was trained with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pairing {
     /// `(2i, 2i + 1)`: GPT-J, Llama as Meta published it, GLM up to GLM-4, Cohere; ggml's `NORMAL`, ONNX's
@@ -30,10 +30,10 @@ impl Pairing {
     /// Both pairings.
     pub const ALL: [Pairing; 2] = [Pairing::Interleaved, Pairing::Half];
 
-    /// Which channel of a head with pairs `other` holds what channel `channel` of a head with these pairs holds: the
-    /// permutation of the rows of a Q or K projection that ports weights from `other` to this pairing.
+    /// Returns the channel of a head with pairing `other` that corresponds to channel `channel` of a head with this
+    /// pairing: the permutation of the rows of a Q or K projection that ports weights from `other` to this pairing.
     ///
-    /// Channels from `rotary_dim` on are not rotated, and stay. An odd `rotary_dim` counts as the even number below it.
+    /// Channels from `rotary_dim` on are not rotated, and stay. An odd `rotary_dim` is rounded down to an even one.
     ///
     /// ```
     /// use rope_core::Pairing::{Half, Interleaved};
@@ -55,7 +55,7 @@ impl Pairing {
         }
     }
 
-    /// The name in lower case, as [`FromStr`] reads it.
+    /// Returns the name in lower case, as parsed by [`FromStr`].
     pub const fn name(self) -> &'static str {
         match self {
             Pairing::Interleaved => "interleaved",
@@ -73,7 +73,7 @@ impl fmt::Display for Pairing {
 impl FromStr for Pairing {
     type Err = UnknownName;
 
-    /// Reads [`Pairing::name`].
+    /// Parses [`Pairing::name`].
     ///
     /// # Errors
     ///

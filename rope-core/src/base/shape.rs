@@ -3,7 +3,7 @@
 use core::fmt;
 use core::ops::Range;
 
-/// The extents of a tensor, always in this order whatever the order in memory.
+/// The extents of a tensor, in this order for every order in memory.
 ///
 /// ```
 /// use rope_core::Shape;
@@ -16,16 +16,16 @@ use core::ops::Range;
 pub struct Shape {
     /// Sequences.
     pub batch: usize,
-    /// Tokens of a sequence.
+    /// Tokens per sequence.
     pub tokens: usize,
-    /// Heads of a token.
+    /// Heads per token.
     pub heads: usize,
-    /// Channels of a head.
+    /// Channels per head.
     pub head_dim: usize,
 }
 
 impl Shape {
-    /// Elements in all, or `None` beyond `usize::MAX`.
+    /// Returns the number of elements, or `None` if it exceeds `usize::MAX`.
     pub fn elements(self) -> Option<usize> {
         if self.is_empty() {
             return Some(0);
@@ -41,12 +41,12 @@ impl Shape {
         self.batch == 0 || self.tokens == 0 || self.heads == 0 || self.head_dim == 0
     }
 
-    /// All sequences and all tokens.
+    /// Returns the ranges of all sequences and all tokens.
     pub(crate) fn whole(self) -> [Range<usize>; 2] {
         [0..self.batch, 0..self.tokens]
     }
 
-    /// The first dimension in which two shapes differ, and its extents in this one and in the other.
+    /// Returns the first dimension in which two shapes differ, with its extents in this shape and in the other.
     pub fn difference(self, other: Shape) -> Option<(Dimension, usize, usize)> {
         use Dimension::{Batch, Channels, Heads, Tokens};
         [Batch, Tokens, Heads, Channels]
@@ -55,7 +55,7 @@ impl Shape {
             .find(|(_, own, other)| own != other)
     }
 
-    /// The extent in a dimension.
+    /// Returns the extent of a dimension.
     pub(crate) fn extent(self, dimension: Dimension) -> usize {
         match dimension {
             Dimension::Batch => self.batch,
@@ -65,7 +65,7 @@ impl Shape {
         }
     }
 
-    /// The same shape with another extent in a dimension.
+    /// Sets the extent of a dimension.
     pub(crate) fn with_extent(mut self, dimension: Dimension, extent: usize) -> Self {
         match dimension {
             Dimension::Batch => self.batch = extent,
@@ -77,7 +77,7 @@ impl Shape {
     }
 }
 
-/// `[batch, tokens, heads, head_dim]`.
+/// Creates the shape `[batch, tokens, heads, head_dim]`.
 impl From<[usize; 4]> for Shape {
     fn from([batch, tokens, heads, head_dim]: [usize; 4]) -> Self {
         Shape {
@@ -115,11 +115,11 @@ impl fmt::Display for Shape {
 pub enum Dimension {
     /// Sequences.
     Batch,
-    /// Tokens of a sequence.
+    /// Tokens per sequence.
     Tokens,
-    /// Heads of a token.
+    /// Heads per token.
     Heads,
-    /// Channels of a head.
+    /// Channels per head.
     Channels,
 }
 

@@ -1,6 +1,6 @@
-//! Where a stage stands.
+//! The order of a stage and the rotation.
 
-/// Whether a stage runs before the rotation or after it.
+/// The order of a stage and the rotation.
 ///
 /// ```
 /// use rope_core::norm::{Norm, NormFormula};
@@ -14,6 +14,6 @@ pub enum StageOrder {
     /// Before the rotation.
     #[default]
     BeforeRotation,
-    /// After it: the norms of HunYuan, Llama 4 and nanochat.
+    /// After the rotation: the norms of HunYuan, Llama 4 and nanochat.
     AfterRotation,
 }

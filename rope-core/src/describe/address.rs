@@ -1,23 +1,24 @@
-//! Where tokens lie in memory: in a tensor, or in the slots of a cache.
+//! Addresses of tokens: in a tensor, or in the slots of a cache.
 
 use crate::describe::tensor::Layout;
 
-/// Where the heads of tokens lie.
+/// The addresses of tokens and their heads.
 pub(crate) trait Addresses: Copy {
-    /// The place of a token, or nothing where the pass leaves it out. (Inlined, because what a call returns through
-    /// memory is copied in larger pieces than it was written in, which waits for all stores of the line before.)
+    /// Returns the place of a token, or `None` for a token that the pass skips. Implementations are inlined: a result
+    /// returned through memory is copied in larger pieces than it was written in, and such a load waits for every store
+    /// of the line before it.
     fn token(&self, batch: usize, token: usize) -> Option<Located>;
 
-    /// From a head to those that follow.
+    /// Returns the distances between heads.
     fn steps(&self) -> Steps;
 }
 
-/// Where a token lies.
+/// The place of a token.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Located {
     /// Index of the first element of its first head.
     pub(crate) element: usize,
-    /// Index of the scale of its first head, where scales lie apart.
+    /// Index of the scale of its first head, where scales lie apart from codes.
     pub(crate) scale: usize,
 }
 
@@ -28,7 +29,7 @@ impl Located {
     };
 }
 
-/// The source of a call that may be in place.
+/// The source of a call that is in place (`None`) or out of place.
 impl<A: Addresses> Addresses for Option<A> {
     #[inline(always)]
     fn token(&self, batch: usize, token: usize) -> Option<Located> {
@@ -47,7 +48,7 @@ impl<A: Addresses> Addresses for Option<A> {
     }
 }
 
-/// The source of a call in place.
+/// The source of an in-place call.
 impl Addresses for () {
     #[inline(always)]
     fn token(&self, _: usize, _: usize) -> Option<Located> {
@@ -81,13 +82,13 @@ impl Addresses for &Layout {
     }
 }
 
-/// Elements from a head to those that follow.
+/// Distances between heads, in elements.
 #[derive(Clone, Copy)]
 pub(crate) struct Steps {
-    /// To the next one of its token.
+    /// To the next head of the token.
     pub(crate) head: usize,
-    /// To the same one of the next token, where other elements lie between tokens; 0 where none do, and where tokens
-    /// lie anywhere.
+    /// To the same head of the next token, if other elements lie between tokens; 0 if none do, and for tokens that lie
+    /// anywhere.
     pub(crate) over_gap: usize,
 }
 

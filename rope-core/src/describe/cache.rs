@@ -1,7 +1,7 @@
 //! KV caches as the destination or the source of a call: tokens lie in slots, and heads may be quantized.
 //!
-//! A [`CacheLayout`] is where the channels of a slot lie, [`Slots`] which slot a token has, and a [`CacheMut`] of the
-//! caller's memory what a head is stored as: an element type, an 8-bit format with scales, or blocks of ggml.
+//! A [`CacheLayout`] describes where the channels of a slot lie. [`Slots`] maps tokens to slots. A [`CacheMut`] adds
+//! the caller's memory and the storage format of a head: an element type, an 8-bit format with scales, or ggml blocks.
 //!
 //! ```
 //! use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale};
@@ -51,7 +51,7 @@ use crate::proof::Proof;
 use crate::{Error, Shape};
 pub(crate) use slots::{InSlots, SlotRange};
 
-/// The keys, or the values, of a layer in a cache, to read.
+/// The keys, or the values, of one layer in a cache, for reading.
 ///
 /// ```
 /// use rope_core::cache::{Cache, CacheLayout};
@@ -72,7 +72,7 @@ pub struct Cache<'a> {
     stored: Stored<'a>,
 }
 
-/// The keys, or the values, of a layer in a cache, to write.
+/// The keys, or the values, of one layer in a cache, for writing.
 ///
 /// ```
 /// use rope_core::cache::{CacheLayout, CacheMut};
@@ -91,54 +91,54 @@ pub struct CacheMut<'a> {
     stored: Stored<'a>,
 }
 
-/// Slots of a cache that a call writes.
+/// The slots of a cache that a call writes.
 pub(crate) struct SlotsTarget<'t> {
     memory: &'t mut [u8],
     scales: &'t mut [f32],
     pub(crate) stored: &'t Stored<'t>,
     pub(crate) slots: &'t Slots<'t>,
-    /// Elements, or bytes, of the whole cache.
+    /// Length of the whole cache, in elements or bytes.
     len: usize,
-    /// The slots that the memory has.
+    /// The slots in `memory`.
     range: SlotRange,
 }
 
-/// How a cache keeps its heads.
+/// The storage of heads in a cache.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stored<'a> {
     pub(crate) layout: CacheLayout,
     pub(crate) format: Format<'a>,
 }
 
-/// What a cache is made of.
+/// The unit of storage of a cache.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Format<'a> {
     Element(&'static OutOfPlaceKernels, &'static InPlaceKernels),
     Codes(Codes<'a>),
 }
 
-/// How codes are made: by kernels that the cache's constructor names, so that a program links those of its formats.
+/// The encoding of a head. The constructor of the cache names the kernels, so a program links only its own formats.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Codes<'a> {
     Scaled(&'static quantize::QuantKernels, QuantScale<'a>),
     Blocks(&'static BlockFormat),
 }
 
-/// The heads of an operand, to read.
+/// The heads of an operand, for reading.
 pub(crate) enum CacheHeads<'h> {
-    /// Elements whose channels lie side by side.
+    /// Elements, with the channels of a head contiguous.
     Lines(&'h [u8], &'static OutOfPlaceKernels),
-    /// What a cache keeps otherwise.
+    /// Any other storage.
     Kept(Kept<'h>),
 }
 
-/// The same, to write.
+/// The heads of an operand, for writing.
 pub(crate) enum CacheHeadsMut<'h, 'm> {
     Lines(&'h mut [u8], &'static OutOfPlaceKernels),
     Kept(&'h mut SlotsTarget<'m>),
 }
 
-/// Heads of a cache that are codes, or whose channels lie apart.
+/// Heads of a cache that are codes, or whose channels are not contiguous.
 pub(crate) struct Kept<'h> {
     memory: &'h [u8],
     scales: &'h [f32],
@@ -146,7 +146,7 @@ pub(crate) struct Kept<'h> {
 }
 
 impl<'a> Cache<'a> {
-    /// A cache of plain elements.
+    /// Creates a cache of plain elements.
     ///
     /// # Errors
     ///
@@ -161,11 +161,11 @@ impl<'a> Cache<'a> {
         })
     }
 
-    /// A cache of codes of 8 bits; strides count bytes. `scales` are those that lie apart, or empty.
+    /// Creates a cache of 8-bit codes; strides count bytes. `scales` holds the separate scales, and is empty otherwise.
     ///
     /// # Errors
     ///
-    /// Those of [`CacheMut::quantized`].
+    /// The errors of [`CacheMut::quantized`].
     #[inline(always)]
     pub fn quantized(
         memory: &'a [u8],
@@ -183,11 +183,11 @@ impl<'a> Cache<'a> {
         })
     }
 
-    /// A cache of ggml's blocks. The layout counts values.
+    /// Creates a cache of ggml blocks. The layout counts values.
     ///
     /// # Errors
     ///
-    /// Those of [`CacheMut::blocks`].
+    /// The errors of [`CacheMut::blocks`].
     pub fn blocks(
         memory: &'a [u8],
         layout: CacheLayout,
@@ -201,7 +201,7 @@ impl<'a> Cache<'a> {
         })
     }
 
-    /// Where the elements lie.
+    /// Returns the layout.
     pub fn layout(&self) -> &CacheLayout {
         &self.stored.layout
     }
@@ -210,29 +210,29 @@ impl<'a> Cache<'a> {
         &self.stored
     }
 
-    /// Elements, or bytes, that there are.
+    /// Returns the length of the cache, in elements or bytes.
     pub(crate) fn len(&self) -> usize {
         self.memory.len() / self.stored.size()
     }
 
-    /// Its memory.
+    /// Returns the memory.
     pub(crate) fn memory(&self) -> &'a [u8] {
         self.memory
     }
 
-    /// Its heads.
+    /// Returns the heads.
     pub(crate) fn heads(&self) -> CacheHeads<'_> {
         self.stored.heads(self.memory, self.scales)
     }
 
-    /// Where the tokens of a tensor lie in it.
+    /// Returns the addresses of the tokens of a tensor.
     pub(crate) fn in_slots<'s>(&self, slots: &'s Slots<'s>, tokens: usize) -> InSlots<'s> {
         self.stored.in_slots(slots, self.len(), tokens)
     }
 }
 
 impl Kept<'_> {
-    /// Reads consecutive heads of a slot as f32. `side` has room for a head, which is gathered there.
+    /// Reads consecutive heads of a slot as f32. `side` has room for one head, gathered there if channels lie apart.
     pub(crate) fn read(
         &self,
         proof: Proof,
@@ -265,7 +265,7 @@ impl Kept<'_> {
         }
     }
 
-    /// What the codes of a head are multiplied with.
+    /// Returns the factor that decodes the codes of a head.
     fn scale(&self, scale: QuantScale<'_>, at: Located, head: usize) -> f32 {
         match scale {
             QuantScale::Divide(scales) | QuantScale::Reciprocal(scales) => scales.of(head),
@@ -286,7 +286,7 @@ impl Kept<'_> {
 }
 
 impl<'a> CacheMut<'a> {
-    /// A cache of plain elements.
+    /// Creates a cache of plain elements.
     ///
     /// # Errors
     ///
@@ -301,14 +301,14 @@ impl<'a> CacheMut<'a> {
         })
     }
 
-    /// A cache of codes of 8 bits; strides count bytes. `scales` are those that lie apart, or empty.
+    /// Creates a cache of 8-bit codes; strides count bytes. `scales` holds the separate scales, and is empty otherwise.
     ///
     /// # Errors
     ///
     /// [`Error::CacheMemory`] if the layout, with its inline scales, reaches past the slice; [`Error::Storage`] if
-    /// there are fewer scales apart than the layout has; [`Error::CacheLayout`] if an inline scale lies upon codes or
-    /// its head is not made of channels side by side; [`Error::Parameter`], [`Error::ListEntry`] and [`Error::Count`]
-    /// for given scales that are not finite and above zero, or not one for each head.
+    /// `scales` is shorter than the layout requires; [`Error::CacheLayout`] if an inline scale overlaps codes, or if
+    /// its head has channels that are not contiguous; [`Error::Parameter`], [`Error::ListEntry`] and [`Error::Count`]
+    /// if given scales are not finite and above zero, or if their number differs from the heads.
     #[inline(always)]
     pub fn quantized(
         memory: &'a mut [u8],
@@ -326,13 +326,13 @@ impl<'a> CacheMut<'a> {
         })
     }
 
-    /// A cache of ggml's blocks: 32 channels side by side are a block of [`BlockFormat::bytes`]. The layout counts
-    /// values; the cache makes bytes of whole blocks of it.
+    /// Creates a cache of ggml blocks: 32 contiguous channels are one block of [`BlockFormat::bytes`]. The layout
+    /// counts values; the cache converts it to bytes.
     ///
     /// # Errors
     ///
     /// [`Error::CacheMemory`] if the layout reaches past the slice; [`Error::CacheLayout`] unless the channels of a
-    /// head lie side by side and head_dim, all strides and the first channel are multiples of 32.
+    /// head are contiguous and head_dim, all strides and the first channel are multiples of 32.
     pub fn blocks(
         memory: &'a mut [u8],
         layout: CacheLayout,
@@ -346,12 +346,12 @@ impl<'a> CacheMut<'a> {
         })
     }
 
-    /// Where the elements lie.
+    /// Returns the layout.
     pub fn layout(&self) -> &CacheLayout {
         &self.stored.layout
     }
 
-    /// The same cache, to read.
+    /// Borrows the cache for reading.
     pub fn as_cache(&self) -> Cache<'_> {
         Cache {
             memory: self.memory,
@@ -360,7 +360,7 @@ impl<'a> CacheMut<'a> {
         }
     }
 
-    /// The same cache for a shorter time.
+    /// Borrows the cache for a shorter time.
     pub fn reborrow(&mut self) -> CacheMut<'_> {
         CacheMut {
             memory: self.memory,
@@ -371,17 +371,17 @@ impl<'a> CacheMut<'a> {
 }
 
 impl<'t> SlotsTarget<'t> {
-    /// Whether heads of this shape fit the cache, and each token has a slot there or none.
+    /// Checks that heads of this shape fit the cache, and that each token has a slot or is skipped.
     pub(crate) fn check(&self, shape: Shape) -> Result<(), Error> {
         self.stored.check(shape, self.slots, self.len)
     }
 
-    /// Its heads, to read.
+    /// Returns the heads, for reading.
     pub(crate) fn heads(&self) -> CacheHeads<'_> {
         self.stored.heads(self.memory, self.scales)
     }
 
-    /// Its heads.
+    /// Returns the heads, for writing.
     pub(crate) fn heads_mut(&mut self) -> CacheHeadsMut<'_, 't> {
         match self.stored.lines() {
             Some(element) => CacheHeadsMut::Lines(self.memory, element),
@@ -389,12 +389,12 @@ impl<'t> SlotsTarget<'t> {
         }
     }
 
-    /// Its memory.
+    /// Returns the memory.
     pub(crate) fn memory_mut(&mut self) -> &mut [u8] {
         self.memory
     }
 
-    /// Where the tokens of a tensor lie in it.
+    /// Returns the addresses of the tokens of a tensor.
     #[inline]
     pub(crate) fn in_slots(&self, tokens: usize) -> InSlots<'t> {
         InSlots {
@@ -403,7 +403,7 @@ impl<'t> SlotsTarget<'t> {
         }
     }
 
-    /// Writes heads of a slot that are no lines, from f32. `side` has room for a head, which is scattered from there.
+    /// Writes heads that are not lines, from f32. `side` has room for one head, scattered from there.
     pub(crate) fn write(
         &mut self,
         proof: Proof,
@@ -428,7 +428,7 @@ impl<'t> SlotsTarget<'t> {
         }
     }
 
-    /// Room for a head beside those whose channels lie apart, which [`SlotsTarget::write_codes`] scatters.
+    /// Returns scratch for one head if channels are not contiguous; [`SlotsTarget::write_codes`] scatters it.
     pub(crate) fn side<'s>(&self, room: &'s mut Option<[u8; MOST_CHANNELS]>) -> &'s mut [u8] {
         if self.stored.layout.contiguous() {
             &mut []
@@ -437,8 +437,8 @@ impl<'t> SlotsTarget<'t> {
         }
     }
 
-    /// Encodes values as the consecutive heads of a slot, and of those that follow it ([`Stored::joins_tokens`]): the
-    /// index of the first, and their number.
+    /// Encodes values as consecutive heads: the index of the first head, and their number. The heads are in one slot,
+    /// or continue in the slots after it ([`Stored::joins_tokens`]).
     pub(crate) fn write_codes(
         &mut self,
         proof: Proof,
@@ -465,7 +465,7 @@ impl<'t> SlotsTarget<'t> {
                     continue;
                 }
             };
-            // Not cleared where nothing is made.
+            // Uninitialized unless scales are computed.
             let mut made;
             let factors = match scale {
                 QuantScale::Divide(scales) => ScaleFactors::Divide(scales.of_heads(head, count)),
@@ -500,7 +500,7 @@ impl<'t> SlotsTarget<'t> {
         }
     }
 
-    /// Stores the scales that were computed for consecutive heads.
+    /// Stores the scales computed for consecutive heads.
     #[inline]
     fn keep_scales(&mut self, place: ScalePlace, at: Located, head: usize, scales: &[f32]) {
         let layout = &self.stored.layout;
@@ -519,8 +519,8 @@ impl<'t> SlotsTarget<'t> {
         }
     }
 
-    /// Writes consecutive heads of a slot: the index of the first, and their number. `write` fills their bytes, channel
-    /// after channel; where the layout puts channels elsewhere, they are scattered from `side`.
+    /// Writes consecutive heads of a slot: the index of the first head, and their number. `write` fills their bytes in
+    /// channel order. If the layout separates channels, they are scattered from `side`.
     #[inline(always)]
     fn put(
         &mut self,
@@ -606,7 +606,7 @@ impl<'a> Stored<'a> {
         })
     }
 
-    /// The element of heads that are lines, if they are.
+    /// Returns the element kernels if heads are lines of elements.
     fn lines(&self) -> Option<&'static OutOfPlaceKernels> {
         match self.format {
             Format::Element(element, _) if self.layout.contiguous() => Some(element),
@@ -626,7 +626,7 @@ impl<'a> Stored<'a> {
         )
     }
 
-    /// Bytes of an element.
+    /// Returns the size of an element in bytes.
     pub(crate) fn size(&self) -> usize {
         match self.format {
             Format::Element(element, _) => element.size,
@@ -634,7 +634,7 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Channels of a head, as values.
+    /// Returns head_dim in values.
     pub(crate) fn head_dim(&self) -> usize {
         match self.format {
             Format::Codes(Codes::Blocks(BlockFormat { values, bytes, .. })) => {
@@ -644,7 +644,7 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// The shape of so many slots.
+    /// Returns the shape of `tokens` slots.
     pub(crate) fn shape(&self, tokens: usize) -> Shape {
         Shape {
             batch: 1,
@@ -654,7 +654,7 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Where its scales lie, if they lie apart.
+    /// Returns the layout of separate scales.
     fn scales(&self) -> Option<ScaleLayout> {
         match self.format {
             Format::Codes(Codes::Scaled(
@@ -668,7 +668,7 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Where the tokens of a tensor lie in a cache of so many elements.
+    /// Returns the addresses of the tokens of a tensor in a cache of `len` elements.
     fn in_slots<'s>(&self, slots: &'s Slots<'s>, len: usize, tokens: usize) -> InSlots<'s> {
         InSlots {
             slots,
@@ -681,7 +681,7 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// How many heads are read or written in one call, of so many.
+    /// Returns the number of heads, at most `heads`, that one call reads or writes.
     fn run(&self, heads: usize, reading: bool) -> usize {
         if self.beside() && (!reading || self.alike()) {
             heads.clamp(1, MOST_HEADS)
@@ -690,12 +690,12 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Whether the heads of a token lie one after the other.
+    /// Returns true if the heads of a token are contiguous.
     fn beside(&self) -> bool {
         self.layout.contiguous() && self.layout.strides.head == self.layout.shape.head_dim
     }
 
-    /// Whether nothing of a head depends on its index.
+    /// Returns true if the encoding of a head does not depend on its index.
     fn alike(&self) -> bool {
         match self.format {
             Format::Element(..) | Format::Codes(Codes::Blocks(_)) => true,
@@ -703,12 +703,12 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Whether heads of several tokens, one after the other, are written as those of one.
+    /// Returns true if one call can write contiguous heads of several tokens.
     pub(crate) fn joins_tokens(&self) -> bool {
         self.beside() && self.alike()
     }
 
-    /// Whether a tensor's heads fit the cache, and each of its tokens has a place there or none.
+    /// Checks that the heads of a tensor fit the cache, and that each token has a slot or is skipped.
     pub(crate) fn check(&self, shape: Shape, slots: &Slots<'_>, len: usize) -> Result<(), Error> {
         let (heads, head_dim) = (self.layout.shape.heads, self.head_dim());
         if (shape.heads, shape.head_dim) != (heads, head_dim) {
@@ -719,7 +719,7 @@ impl<'a> Stored<'a> {
                 cache_head_dim: head_dim,
             });
         }
-        // An offset has to leave room for a scale behind its codes.
+        // An offset must leave room for the scale after the codes.
         let wider;
         let layout = match self.format {
             Format::Codes(Codes::Scaled(
@@ -739,7 +739,7 @@ impl<'a> Stored<'a> {
     }
 }
 
-/// Bytes of the layout, and of the memory.
+/// Checks that the memory (`given` bytes) holds the layout (`needed` bytes).
 fn inside(needed: usize, given: usize) -> Result<(), Error> {
     if needed > given {
         return Err(Error::CacheMemory { needed, given });

@@ -2,8 +2,8 @@
 
 use crate::Error;
 
-/// Dual Chunk Attention (Qwen2.5-1M; arXiv:2402.17463): a query is rotated to five positions, by how far the chunk of
-/// the key is from its own; a key to one. With `L = chunk_size - local_size`, of the token at position `p`:
+/// Dual Chunk Attention (Qwen2.5-1M; arXiv:2402.17463) rotates a query to five positions, by the distance between its
+/// chunk and that of the key, and a key to one. With `L = chunk_size - local_size`, for the token at position `p`:
 ///
 /// | | position id | for keys |
 /// |---|---|---|
@@ -13,8 +13,8 @@ use crate::Error;
 /// | `SuccCritical` | `p mod L + L` | of the chunk before, to estimate which matter |
 /// | `InterCritical` | `p mod L + chunk_size` | of earlier chunks, to estimate which matter |
 ///
-/// [`Rope::rotate_into_each`](crate::Rope::rotate_into_each) writes all five with one read of the query. `Inter` is one
-/// id for all tokens: its row is [`Rows::repeated`](crate::Rows::repeated).
+/// [`Rope::rotate_into_each`](crate::Rope::rotate_into_each) writes all five and reads the query once. `Inter` is the
+/// same id for all tokens: its row is [`Rows::repeated`](crate::Rows::repeated).
 ///
 /// ```
 /// use rope_core::dual_chunk::{DualChunk, DualChunkQuery};
@@ -34,7 +34,7 @@ pub struct DualChunk {
     local_size: u32,
 }
 
-/// Which of the five positions of a query.
+/// The five positions of a query.
 ///
 /// ```
 /// use rope_core::dual_chunk::{DualChunk, DualChunkQuery};
@@ -46,20 +46,20 @@ pub struct DualChunk {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DualChunkQuery {
-    /// Beside keys of its own chunk; keys have this one too.
+    /// For keys of the same chunk, and for the keys themselves.
     Intra,
-    /// Beside keys of the chunk before.
+    /// For keys of the previous chunk.
     Succ,
-    /// Beside keys of earlier chunks.
+    /// For keys of earlier chunks.
     Inter,
     /// `Succ` without its bound.
     SuccCritical,
-    /// `Inter` of each token.
+    /// `Inter` per token.
     InterCritical,
 }
 
 impl DualChunkQuery {
-    /// All of them, in the order in which vLLM and sglang write them side by side.
+    /// All five, in the order in which vLLM and sglang write them side by side.
     pub const ALL: [DualChunkQuery; 5] = [
         DualChunkQuery::Intra,
         DualChunkQuery::Succ,
@@ -70,7 +70,7 @@ impl DualChunkQuery {
 }
 
 impl DualChunk {
-    /// Chunks of `chunk_size` tokens, the last `local_size` of which the next chunk has too.
+    /// Creates chunks of `chunk_size` tokens, of which the last `local_size` overlap the next chunk.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ impl DualChunk {
         }
     }
 
-    /// The position id of a token.
+    /// Returns the position id of a token.
     pub fn id(self, query: DualChunkQuery, position: i64) -> i64 {
         let chunk = i64::from(self.chunk_size);
         let len = chunk - i64::from(self.local_size);
@@ -109,7 +109,7 @@ impl DualChunk {
     }
 }
 
-/// How positions become ids. The function is a pointer, so that programs without such ids do not link it.
+/// The mapping from positions to ids. A function pointer: programs without such ids do not link it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChunkIds {
     chunks: DualChunk,
@@ -118,7 +118,7 @@ pub(crate) struct ChunkIds {
 }
 
 impl ChunkIds {
-    /// The ids of a query.
+    /// Creates the mapping for one position of a query.
     pub(crate) fn new(chunks: DualChunk, query: DualChunkQuery) -> Self {
         ChunkIds {
             chunks,
@@ -127,17 +127,17 @@ impl ChunkIds {
         }
     }
 
-    /// The id of the token at a position.
+    /// Returns the id of the token at a position.
     pub(crate) fn of(self, position: i64) -> i64 {
         (self.id)(self.chunks, self.query, position)
     }
 
-    /// The id of the first of `count` consecutive positions, if their ids follow one another.
+    /// Returns the id of the first of `count` consecutive positions, if their ids are consecutive.
     pub(crate) fn consecutive(self, first: i64, count: usize) -> Option<i64> {
         let last = first
             .checked_add(i64::try_from(count).ok()?)?
             .checked_sub(1)?;
-        // From a token to the next an id rises by at most one: these rise by one each, or the last is too low.
+        // The id rises by at most one per token: either every step is one, or the last id is too low.
         let ids = [first, last].map(|position| self.of(position));
         (ids[1] - ids[0] == last - first).then_some(ids[0])
     }

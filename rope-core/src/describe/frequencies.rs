@@ -1,24 +1,23 @@
-//! The frequencies of a model: for every pair how far one position rotates it, and which axis of the positions does.
+//! The frequencies of a model: for each pair, its rotation per position and the axis of the positions it follows.
 //!
-//! All that scaling, partial rotation over layers, multimodal axes and configuration files have to say about a model
-//! ends here, in one step and one axis a pair and one factor for all. What makes rows of cos and sin out of it knows
-//! nothing of where it came from.
+//! Scaling, partial rotation, multimodal axes and configuration files all reduce to this: one step and one axis per
+//! pair, and one factor for all pairs. The code that makes rows of cos and sin reads nothing else.
 //!
 //! # The step
 //!
-//! A pair with the inverse frequency `w` (radians a position) rotates by `T = w / 2 pi` turns a position. `T` is kept
-//! as whole turns and a fraction in units of 2^-128 turn, within one unit of the exact one. The phase of an integer
-//! position `p` is `p * fraction` modulo 2^128: a wrapping multiplication, exact for negative positions and far ones,
-//! in which whole turns vanish. A real-valued position does not make them vanish (half of one turn is half a turn), so
-//! they are kept; no published text model has any, while DINOv3's first period is exactly one.
+//! A pair with the inverse frequency `w` (radians per position) rotates by `T = w / 2 pi` turns per position. `T` is
+//! stored as whole turns and a fraction in units of 2^-128 turn, within one unit of the exact value. The phase of an
+//! integer position `p` is `p * fraction` modulo 2^128: a wrapping multiplication, exact for negative and distant
+//! positions, in which whole turns vanish. They do not vanish for a real-valued position (half of one turn is half a
+//! turn), so whole turns are stored too. No published text model has any; DINOv3's first period is exactly one.
 //!
-//! A [`Float128`] has 128 bits, so a step is not always the nearest one: of 480 steps of published models 470 are, and
-//! 10 are the next above. Of 32,647 steps of random bases up to 2^31 over up to 320 channels 1,455 were a neighbor of
-//! the nearest, and the worst was 0.83 units off. Rounding each correctly would take 256 bits throughout; a unit moves
-//! the angle of position 2^63 by 2^-65 turn. Where one position is more than a radian, as only coordinates have it, a
-//! step is off in proportion: by up to 6 units where it is four turns.
+//! A [`Float128`] has 128 bits, so a step is not always the nearest one. Of 480 steps of published models, 470 are the
+//! nearest and 10 the next above. Of 32,647 steps of random bases up to 2^31 over up to 320 channels, 1,455 were a
+//! neighbor of the nearest, at worst 0.83 units off. Correct rounding would need 256 bits throughout; one unit moves
+//! the angle of position 2^63 by 2^-65 turn. If one position is more than a radian, as with coordinates, the error
+//! grows in proportion: up to 6 units at four turns.
 
-// The first one has the constructors: rustdoc shows the methods of a type by module.
+// The module of the constructors comes first: rustdoc lists the methods of a type by module.
 mod construct;
 
 pub(crate) mod axes;
@@ -44,12 +43,12 @@ use crate::proof::Proof;
 use axes::Assignment;
 use scaling::BaseFrequencies;
 
-/// Which angle a position has.
+/// The definition of the angle of a position.
 ///
 /// ```
 /// use rope_core::{Angle, Frequencies, Scaling};
 ///
-/// // The bits that a model saw in training, with an angle that is wrong by 6e-2 at a million.
+/// // The bits that a model saw in training, from an angle that is wrong by 6e-2 at a million.
 /// let frequencies = Frequencies::new(128, 500_000.0, &Scaling::Default)?;
 /// assert_eq!(frequencies.angle(), Angle::Exact);
 /// let trained = frequencies.with_angle(Angle::HuggingFaceF32);
@@ -61,19 +60,19 @@ pub enum Angle {
     /// The exact product of position and frequency.
     #[default]
     Exact,
-    /// What Hugging Face's models compute: position and inverse frequency as `f32`, their product rounded to `f32`,
-    /// and that taken as the angle. It is wrong by 8e-3 at 128k positions and by 6e-2 at a million; it is what such
-    /// a model was trained and evaluated with. For the same bits take the inverse frequencies from the model as well
-    /// ([`Frequencies::from_inverse`]): its own are up to 4 units in the last place off the correctly rounded ones.
+    /// The angle of Hugging Face's models: position and inverse frequency as `f32`, and their product rounded to `f32`.
+    /// It is wrong by 8e-3 at 128k positions and by 6e-2 at a million, but such a model was trained and evaluated with
+    /// it. For the same bits, pass the model's own inverse frequencies to [`Frequencies::from_inverse`]: they are up to
+    /// 4 units in the last place off the correctly rounded ones.
     HuggingFaceF32,
 }
 
-/// The frequencies of all pairs of a head and the factor on cos and sin: all that the rows are made of.
+/// The frequencies of all pairs of a head, and the factor on cos and sin: the input for rows.
 ///
-/// Made once for a model (or a layer type, where they differ). With an allocator [`Frequencies::new`] owns its pairs;
-/// without, [`Frequencies::new_in`] keeps them in storage of the caller's.
+/// Made once per model, or per layer type if layers differ. With an allocator, [`Frequencies::new`] owns the pairs;
+/// without one, [`Frequencies::new_in`] keeps them in the caller's storage.
 ///
-/// `{:?}` describes them in a line; `{:#?}` lists all pairs.
+/// `{:?}` prints one line; `{:#?}` lists all pairs.
 ///
 /// ```
 /// use rope_core::{Frequencies, Scaling};
@@ -89,7 +88,7 @@ pub struct Frequencies<'a> {
     chunks: FrequencyChunks<'a>,
     pairs: usize,
     axes: usize,
-    /// [`FrequencyChunk::reach`].
+    /// See [`FrequencyChunk::reach`].
     reach: f64,
     attention_factor: f64,
     softmax_factor: f64,
@@ -135,13 +134,13 @@ impl fmt::Debug for Frequencies<'_> {
     }
 }
 
-/// So many values, all zero. (The system's zeroed pages: a table is written once, not twice.)
+/// Allocates `values` zeros. The pages come zeroed from the system, so a table is written once, not twice.
 #[cfg(feature = "alloc")]
 fn zeros(values: usize) -> Result<alloc::vec::Vec<f32>> {
     bytemuck::allocation::try_zeroed_vec(values).map_err(|()| out_of_memory::<f32>(values))
 }
 
-/// So many chunks of pairs that stand still.
+/// Allocates `count` chunks of pairs that do not rotate.
 #[cfg(feature = "alloc")]
 fn empty_chunks(count: usize) -> Result<alloc::vec::Vec<FrequencyChunk>> {
     let mut chunks = alloc::vec::Vec::new();
@@ -159,7 +158,7 @@ fn out_of_memory<T>(count: usize) -> Error {
     }
 }
 
-/// The first chunks of the storage, as many as are needed, emptied.
+/// Returns the first `needed` chunks of the storage, cleared.
 fn fitting(storage: &mut [FrequencyChunk], needed: usize) -> Result<&mut [FrequencyChunk]> {
     let given = storage.len();
     let chunks = storage.get_mut(..needed).ok_or(Error::Storage {
@@ -171,7 +170,7 @@ fn fitting(storage: &mut [FrequencyChunk], needed: usize) -> Result<&mut [Freque
     Ok(chunks)
 }
 
-/// Computes the frequencies of all pairs; what it returns has everything but the chunks.
+/// Computes the frequencies of all pairs. Returns frequencies without chunks, for the caller to add.
 fn make(
     chunks: &mut [FrequencyChunk],
     axes: Axes<'_>,
@@ -194,7 +193,7 @@ fn make(
     })
 }
 
-/// Takes the frequencies of all pairs from their inverse; what it returns has everything but the chunks.
+/// Converts inverse frequencies to those of all pairs. Returns frequencies without chunks, for the caller to add.
 fn take<T: Copy + Into<f64>>(
     chunks: &mut [FrequencyChunk],
     axes: Axes<'_>,

@@ -4,10 +4,10 @@ use crate::Error;
 use crate::base::limits::MOST_CHANNELS;
 use crate::kernel::hadamard::Blocks;
 
-/// A Hadamard transform of the heads of a tensor: a stage of a plan ([`Rope::hadamard`](crate::Rope::hadamard)), which
+/// A Hadamard transform of the heads of a tensor: a stage of a plan ([`Rope::hadamard`](crate::Rope::hadamard)). It
 /// spreads outliers over a block of channels before a cache quantizes them.
 ///
-/// A head is cut into blocks of `n` channels, a power of two. With `c` the f32 nearest to `1 / sqrt(n)`, a block is
+/// A head is divided into blocks of `n` channels, a power of two. With `c` the f32 nearest to `1 / sqrt(n)`, a block is
 /// transformed in f32 by butterflies of ascending strides, each operation rounded by itself:
 ///
 /// ```text
@@ -16,8 +16,8 @@ use crate::kernel::hadamard::Blocks;
 /// ```
 ///
 /// and multiplied by `c` before the butterflies or after them ([`HadamardFactor`]). The matrix is symmetric and its own
-/// inverse, so that `q . k` stays what it was if queries and keys are both transformed, and a transformed value is
-/// undone by transforming the attention's output ([`Rope::apply`](crate::Rope::apply)).
+/// inverse. Transforming both queries and keys therefore keeps `q . k`, and transforming the attention's output undoes
+/// the transform of values ([`Rope::apply`](crate::Rope::apply)).
 ///
 /// ```
 /// use rope_core::stages::Hadamard;
@@ -37,8 +37,8 @@ pub struct Hadamard {
     factor: HadamardFactor,
 }
 
-/// Where a [`Hadamard`] transform multiplies by `1 / sqrt(n)`. Where `n` is a power of four the results are the same,
-/// overflow and subnormal numbers apart; for other blocks they differ in the last bits.
+/// The place of the factor `1 / sqrt(n)` of a [`Hadamard`] transform. If `n` is a power of four, both give the same
+/// results, except for overflow and subnormal numbers; for other blocks they differ in the last bits.
 ///
 /// ```
 /// use rope_core::stages::{Hadamard, HadamardFactor};
@@ -57,7 +57,7 @@ pub enum HadamardFactor {
 }
 
 impl Hadamard {
-    /// Transforms blocks of `block` channels, and multiplies by `1 / sqrt(block)` last.
+    /// Creates a transform of blocks of `block` channels that multiplies by `1 / sqrt(block)` last.
     ///
     /// # Errors
     ///
@@ -72,10 +72,10 @@ impl Hadamard {
         })
     }
 
-    /// What llama.cpp does to queries and to quantized keys: the largest block of 64, 128, 256 .. channels that divides
-    /// the head, multiplied first; `None` where 64 does not divide `head_dim`. llama.cpp rounds nothing between the
-    /// rotation, the transform and the cache ([`WithStages::without_rounding`](crate::Rope::without_rounding), for
-    /// tensors of 16 bits).
+    /// Returns llama.cpp's transform of queries and quantized keys: the largest block of 64, 128, 256 .. channels that
+    /// divides the head, multiplied first; `None` if 64 does not divide `head_dim`. llama.cpp rounds nothing between
+    /// the rotation, the transform and the cache ([`WithStages::without_rounding`](crate::Rope::without_rounding), for
+    /// 16-bit tensors).
     ///
     /// # Errors
     ///
@@ -90,8 +90,8 @@ impl Hadamard {
         }
     }
 
-    /// What llama.cpp does to quantized values, and to the attention's output: blocks of 64 channels, multiplied first;
-    /// `None` where they do not divide `head_dim`.
+    /// Returns llama.cpp's transform of quantized values and of the attention's output: blocks of 64 channels,
+    /// multiplied first; `None` if 64 does not divide `head_dim`.
     pub const fn llama_cpp_values(head_dim: usize) -> Option<Self> {
         if head_dim == 0 || !head_dim.is_multiple_of(64) {
             return None;
@@ -102,7 +102,8 @@ impl Hadamard {
         })
     }
 
-    /// What the indexers of DeepSeek-V3.2 and V4 and of GLM do to queries and keys: the whole head is one block.
+    /// Returns the transform of queries and keys in the indexers of DeepSeek-V3.2 and V4 and of GLM: the head is one
+    /// block.
     ///
     /// # Errors
     ///
@@ -111,18 +112,18 @@ impl Hadamard {
         Hadamard::new(head_dim)
     }
 
-    /// Multiplies first or last.
+    /// Sets the place of the factor.
     #[must_use]
     pub const fn factor(self, factor: HadamardFactor) -> Self {
         Hadamard { factor, ..self }
     }
 
-    /// Channels of a block.
+    /// Returns the number of channels per block.
     pub const fn block(&self) -> usize {
         self.block
     }
 
-    /// As the kernel runs it, with the f32 nearest to `1 / sqrt(block)`.
+    /// Returns the transform as the kernel runs it, with the f32 nearest to `1 / sqrt(block)`.
     pub(crate) fn blocks(&self) -> Blocks {
         let log = self.block.trailing_zeros();
         let root = if log.is_multiple_of(2) {

@@ -1,10 +1,10 @@
-//! Lists of numbers, in the types that runtimes keep them in.
+//! Lists of numbers, in the types of the runtimes.
 
 use crate::Error;
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
 
-/// Position ids in one of the integer types that runtimes keep them in.
+/// Position ids in one of the integer types of the runtimes.
 ///
 /// ```
 /// use rope_core::{Frequencies, Ids, Positions, Scaling};
@@ -33,7 +33,7 @@ pub enum Ids<'a> {
 }
 
 impl Ids<'_> {
-    /// How many.
+    /// Returns the number of ids.
     pub fn len(&self) -> usize {
         match self {
             Ids::I32(ids) => ids.len(),
@@ -44,17 +44,17 @@ impl Ids<'_> {
         }
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no ids.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Id `index`, if there is one; beyond `i64` it wraps.
+    /// Returns id `index`, or `None` if it is out of range; ids beyond `i64` wrap.
     pub fn get(&self, index: usize) -> Option<i64> {
         (index < self.len()).then(|| self.at(index))
     }
 
-    /// An id that is there.
+    /// Returns an existing id.
     #[inline]
     pub(crate) fn at(&self, index: usize) -> i64 {
         match self {
@@ -67,7 +67,7 @@ impl Ids<'_> {
     }
 }
 
-/// An integer type in which runtimes keep ids: `i32`, `i64`, `u32`, `u64` or `usize`. Sealed.
+/// An integer type of ids in the runtimes: `i32`, `i64`, `u32`, `u64` or `usize`. Sealed.
 ///
 /// ```
 /// use rope_core::{Error, Id, Rows};
@@ -86,7 +86,7 @@ impl Ids<'_> {
 )]
 pub trait Id: ListedId {}
 
-/// How a type of ids is listed.
+/// Conversion of a slice of one integer type to [`Ids`].
 pub trait ListedId: Copy + PartialOrd {
     #[doc(hidden)]
     fn list(ids: &[Self]) -> Ids<'_>;
@@ -165,7 +165,7 @@ coordinates!(F32 f32, F64 f64);
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Coordinates<'a> {
-    /// Single precision; exact from there on.
+    /// Single precision, exact from there on.
     F32(&'a [f32]),
     /// Double precision.
     F64(&'a [f64]),
@@ -187,7 +187,7 @@ impl Coordinates<'_> {
     }
 }
 
-/// Whether offsets of sequences start at 0 and never fall.
+/// Checks that offsets of sequences start at 0 and never fall.
 pub(crate) fn check_offsets(offsets: Ids<'_>) -> Result<(), Error> {
     let mut before = 0;
     for index in 0..offsets.len() {
@@ -200,7 +200,7 @@ pub(crate) fn check_offsets(offsets: Ids<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The sequence of a token that is there: the last that starts at or before it.
+/// Returns the sequence of an existing token: the last that starts at or before it.
 pub(crate) fn sequence_of(offsets: Ids<'_>, token: i64) -> usize {
     let (mut low, mut high) = (0, offsets.len() - 1);
     while high - low > 1 {

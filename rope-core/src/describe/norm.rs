@@ -1,7 +1,7 @@
-//! The norms that many models apply to Q and K beside the rotation: RMS norms and layer norms.
+//! Norms that many models apply to Q and K with the rotation: RMS norms and layer norms.
 //!
-//! A [`Norm`] is a [stage](crate::stages) of a plan. Its [`NormFormula`] is what is summed, which weights multiply
-//! the result, and where results are rounded to the element type: models differ in all three.
+//! A [`Norm`] is a [stage](crate::stages) of a plan. Its [`NormFormula`] defines the sum, the weights, and the rounding
+//! of results to the element type: models differ in all three.
 //!
 //! ```
 //! use rope_core::norm::{Norm, NormFormula};
@@ -28,18 +28,18 @@ use crate::kernel::elements::{ElementType, OutOfPlaceKernels, elements};
 
 /// A norm of queries or keys: a stage of a plan ([`Rope::norm`](crate::Rope::norm)).
 ///
-/// With `T` the element of the tensor that is read, `x` a head (or the heads of a token, [`NormReach`]) as f32 and `w`
-/// the weights,
+/// With `T` the element of the source tensor, `x` a head (or the heads of a token, [`NormReach`]) as f32, and `w` the
+/// weights,
 ///
 /// ```text
 /// root mean square   r = 1 / sqrt(mean(x^2) + eps)             y = x r w     or x r (1 + w), or x r
 /// centered            m = mean(x), v = mean((x - m)^2)          y = (x - m) r w + b, r = 1 / sqrt(v + eps)
 /// ```
 ///
-/// every operation rounded to f32 by itself. A [`NormFormula`] selects one, and which results are rounded to `T`
-/// on the way: models differ in it, and it shows in a quarter of the bits of bf16.
+/// with every operation rounded to f32 by itself. A [`NormFormula`] selects the formula, and the intermediate results
+/// that are rounded to `T`: models differ, and it shows in a quarter of the bits of bf16.
 ///
-/// The mean is a sum in one fixed order on every backend ([`NormSum`]), divided once.
+/// The mean is a sum in one fixed order on every backend ([`NormSum`]), with one division.
 ///
 /// ```
 /// use rope_core::norm::{Norm, NormFormula};
@@ -51,7 +51,8 @@ use crate::kernel::elements::{ElementType, OutOfPlaceKernels, elements};
 /// let llama4 = Norm::new(NormFormula::LLAMA4, 1e-5);
 /// ```
 ///
-/// A norm whose formula has weights is refused without them: a forgotten `q_norm.weight` still produces text.
+/// A plan refuses a norm without the weights of its formula: a model with a forgotten `q_norm.weight` still produces
+/// text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Norm<'a> {
     pub(crate) formula: NormFormula,
@@ -64,8 +65,8 @@ pub struct Norm<'a> {
     pub(crate) given: Option<GivenSums<'a>>,
 }
 
-/// Which sums a norm takes, and which of its results are rounded to the element of the tensor that is read. The
-/// constants have the names of the code whose bits they give.
+/// The formula of a norm: its sums, and the results that are rounded to the element of the source tensor. The constants
+/// have the names of the code whose bits they reproduce.
 ///
 /// ```
 /// use rope_core::norm::{Norm, NormFormula};
@@ -77,21 +78,21 @@ pub struct Norm<'a> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NormFormula {
-    /// Whether the mean is taken off first: a layer norm.
+    /// Subtracts the mean first: a layer norm.
     pub centered: bool,
-    /// Whether it multiplies by weights, which [`Norm::weight`] has to give then.
+    /// Multiplies by weights, which [`Norm::weight`] must then provide.
     pub weighted: bool,
-    /// Whether the factor is `1 + w`, formed in f32.
+    /// Uses the factor `1 + w`, formed in f32.
     pub one_plus_weight: bool,
-    /// Whether `x r` is rounded to the element before the weight.
+    /// Rounds `x r` to the element before the weight.
     pub rounds_normed: bool,
-    /// Whether the product with the weight is rounded to the element before a bias is added.
+    /// Rounds the product with the weight to the element before a bias is added.
     pub rounds_product: bool,
-    /// How the result of the norm is rounded.
+    /// The rounding of the result.
     pub result: NormResult,
 }
 
-/// How the result of a norm is rounded.
+/// The rounding of the result of a norm.
 ///
 /// ```
 /// use rope_core::norm::{NormFormula, NormResult};
@@ -102,12 +103,12 @@ pub struct NormFormula {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NormResult {
-    /// Not at all: what comes next takes the f32.
+    /// None: the next stage receives the f32.
     Kept,
-    /// To the element of the tensor that is read.
+    /// To the element of the source tensor.
     Rounded,
-    /// To the wider type of that element and the weights', as PyTorch promotes a product: weights of f32 (or of another
-    /// type of 16 bits than the element) keep the f32.
+    /// To the wider of that element and the type of the weights, as PyTorch promotes a product: weights of f32 (or of
+    /// another 16-bit type than the element) keep the f32.
     Promoted,
 }
 
@@ -122,7 +123,7 @@ impl NormFormula {
         rounds_product: false,
         result: NormResult::Promoted,
     };
-    /// `T(w (x r))`, one rounding: OLMo 2 and 3, gpt-oss, and Gemma 3n and 4, whose values are normed without weights
+    /// `T(w (x r))`, one rounding: OLMo 2 and 3, gpt-oss, and Gemma 3n and 4, which normalize values without weights
     /// ([`Norm::without_weight`]).
     pub const OLMO2: Self = Self {
         rounds_normed: false,
@@ -134,34 +135,34 @@ impl NormFormula {
         one_plus_weight: true,
         ..Self::OLMO2
     };
-    /// `T(x r)`, without a weight: Llama 4's `Llama4TextL2Norm` (a root mean square in spite of its name), nanochat.
+    /// `T(x r)`, without a weight: Llama 4's `Llama4TextL2Norm` (a root mean square despite its name), nanochat.
     pub const LLAMA4: Self = Self {
         weighted: false,
         ..Self::OLMO2
     };
-    /// `T(w ((x - m) r))`, or `T(w ((x - m) r) + b)` with biases: Cohere and Command R, whose bits these are; StableLM,
-    /// Phi and Persimmon, which call PyTorch's `nn.LayerNorm`. That sums by another algorithm (Welford's) and with
-    /// fused operations: within `7 * 2^-24` of the row's largest magnitude.
+    /// `T(w ((x - m) r))`, or `T(w ((x - m) r) + b)` with biases: the bits of Cohere and Command R. Also for StableLM,
+    /// Phi and Persimmon, which call PyTorch's `nn.LayerNorm`. PyTorch sums by Welford's algorithm and with fused
+    /// operations; this differs by at most `7 * 2^-24` of the largest magnitude of the row.
     pub const LAYER_NORM: Self = Self {
         centered: true,
         ..Self::OLMO2
     };
-    /// `T(T(T((x - m) r) w) + b)`, with weights and biases of each head, eps 1e-5: Chameleon. As near to it as
+    /// `T(T(T((x - m) r) w) + b)`, with weights and biases per head, eps 1e-5: Chameleon, within the bound of
     /// [`LAYER_NORM`](Self::LAYER_NORM).
     pub const CHAMELEON: Self = Self {
         centered: true,
         rounds_product: true,
         ..Self::LLAMA
     };
-    /// `x r w` in f32, which the rotation takes as it is: one rounding in all, as the fused kernels of GPU libraries
-    /// have it (vLLM's and TensorRT-LLM's `fused_qk_norm_rope`).
+    /// `x r w` in f32, passed unrounded to the rotation: one rounding in all, as in the fused kernels of GPU libraries
+    /// (vLLM's and TensorRT-LLM's `fused_qk_norm_rope`).
     pub const ONCE: Self = Self {
         result: NormResult::Kept,
         ..Self::OLMO2
     };
 }
 
-/// What a norm is taken over.
+/// The channels that a norm covers.
 ///
 /// ```
 /// use rope_core::norm::{Norm, NormFormula, NormReach};
@@ -180,7 +181,7 @@ pub enum NormReach {
     Token,
 }
 
-/// Sums that the caller has: `sums[row] / width` is the mean square.
+/// Sums computed by the caller: `sums[row] / width` is the mean square.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct GivenSums<'a> {
     pub(crate) sums: &'a [f32],
@@ -189,7 +190,7 @@ pub(crate) struct GivenSums<'a> {
 
 macro_rules! weights {
     ($($Type:ident: $E:ty [$($fused:tt)*];)+) => {
-        /// The weights, or the biases, of a norm: `[head_dim]`, which all heads share, or `[heads, head_dim]`.
+        /// The weights, or the biases, of a norm: `[head_dim]`, shared by all heads, or `[heads, head_dim]`.
         ///
         /// ```
         /// use rope_core::half::bf16;
@@ -206,7 +207,7 @@ macro_rules! weights {
         }
 
         impl<'a> Weights<'a> {
-            /// What they are, and their bytes.
+            /// Returns the element kernels and the bytes.
             pub(crate) fn bytes(self) -> (&'static OutOfPlaceKernels, &'a [u8]) {
                 match self {
                     $(Weights::$Type(values) => (<$E>::OUT_OF_PLACE, bytemuck::cast_slice(values)),)+
@@ -246,8 +247,8 @@ impl Weights<'_> {
 }
 
 impl<'a> Norm<'a> {
-    /// A norm of each head, before the rotation. `eps` is added to the mean, in f32. Unless the formula has no weights
-    /// ([`NormFormula::weighted`]), they are to follow ([`Norm::weight`]).
+    /// Creates a norm per head, before the rotation. `eps` is added to the mean, in f32. Unless the formula has no
+    /// weights ([`NormFormula::weighted`]), [`Norm::weight`] must follow.
     pub const fn new(formula: NormFormula, eps: f32) -> Self {
         Norm {
             formula,
@@ -261,7 +262,7 @@ impl<'a> Norm<'a> {
         }
     }
 
-    /// Multiplies by these weights, `[head_dim]` or `[heads, head_dim]`.
+    /// Sets the weights, `[head_dim]` or `[heads, head_dim]`.
     #[must_use]
     pub fn weight(self, weight: impl Into<Weights<'a>>) -> Self {
         Norm {
@@ -270,7 +271,7 @@ impl<'a> Norm<'a> {
         }
     }
 
-    /// Multiplies by no weights, whatever the formula.
+    /// Removes the weights, whatever the formula.
     #[must_use]
     pub const fn without_weight(self) -> Self {
         Norm {
@@ -283,7 +284,7 @@ impl<'a> Norm<'a> {
         }
     }
 
-    /// Adds these biases, `[head_dim]` or `[heads, head_dim]`.
+    /// Sets the biases, `[head_dim]` or `[heads, head_dim]`.
     #[must_use]
     pub fn bias(self, bias: impl Into<Weights<'a>>) -> Self {
         Norm {
@@ -292,29 +293,29 @@ impl<'a> Norm<'a> {
         }
     }
 
-    /// Is taken over a head, or over all heads of a token.
+    /// Sets the reach: a head, or all heads of a token.
     #[must_use]
     pub const fn with_reach(self, reach: NormReach) -> Self {
         Norm { reach, ..self }
     }
 
-    /// Runs before the rotation, or after it.
+    /// Sets the order: before the rotation, or after it.
     #[must_use]
     pub const fn with_order(self, order: StageOrder) -> Self {
         Norm { order, ..self }
     }
 
-    /// How it sums the squares.
+    /// Sets the order of summation.
     #[must_use]
     pub const fn sum(self, sum: NormSum) -> Self {
         Norm { sum, ..self }
     }
 
-    /// Takes the sums of the squares from the caller, where a row is split over ranks: one for each token
-    /// of each sequence (of heads that are normed by themselves one for each head of those), and `width`, the channels
-    /// that were summed. `Rope::sum_of_squares` computes the sums of a part.
+    /// Sets sums of squares computed by the caller, for rows split over ranks: one sum per token of each sequence (per
+    /// head of each token if heads are normed by themselves), and `width`, the number of summed channels.
+    /// `Rope::sum_of_squares` computes the sums of a part.
     ///
-    /// A norm that is centered takes none.
+    /// A plan refuses given sums for a centered norm.
     #[must_use]
     pub const fn with_sum_of_squares(self, sums: &'a [f32], width: usize) -> Self {
         Norm {
@@ -323,27 +324,27 @@ impl<'a> Norm<'a> {
         }
     }
 
-    /// The formula.
+    /// Returns the formula.
     pub const fn formula(&self) -> NormFormula {
         self.formula
     }
 
-    /// What is added to the mean.
+    /// Returns the number added to the mean.
     pub const fn eps(&self) -> f32 {
         self.eps
     }
 
-    /// What it is taken over.
+    /// Returns the reach.
     pub const fn reach(&self) -> NormReach {
         self.reach
     }
 
-    /// Where it stands.
+    /// Returns the order.
     pub const fn order(&self) -> StageOrder {
         self.order
     }
 
-    /// Whether it fits a tensor of that many rows (tokens of all sequences), heads and channels.
+    /// Checks the norm against a tensor of this many rows (tokens of all sequences), heads and channels.
     pub(crate) fn check(&self, rows: usize, heads: usize, head_dim: usize) -> Result<(), Error> {
         if !(self.eps >= 0.0 && self.eps.is_finite()) {
             return Err(Error::Parameter {

@@ -1,4 +1,4 @@
-//! Where tokens are: the numbers that frequencies make angles of.
+//! Positions of tokens: the numbers that frequencies turn into angles.
 
 use crate::Error;
 use crate::describe::dual_chunk::{ChunkIds, DualChunk, DualChunkQuery};
@@ -6,7 +6,7 @@ use crate::describe::ids::{Coordinates, Ids, check_offsets, sequence_of};
 use crate::describe::shard::ShardTokens;
 use crate::kernel::sincos::AxisPosition;
 
-/// The positions of some tokens, on one axis or on several.
+/// The positions of tokens, on one axis or several.
 ///
 /// ```
 /// use rope_core::Positions;
@@ -20,19 +20,19 @@ use crate::kernel::sincos::AxisPosition;
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 ///
-/// An integer is one token, a range (`a..b` or `a..=b`) is one token after the other, and a list of integers (a slice,
-/// an array or a `Vec`, by reference) has one id per token; the integers are `i32`, `i64`, `u32`, `u64` or `usize`. A
-/// range that ends before it starts has no tokens, as everywhere in Rust: a call for tokens that have none refuses it
-/// by their number. Integers beyond `i64` wrap, as they do in the 64 bits of every other library.
+/// An integer is one token; a range (`a..b` or `a..=b`) is consecutive tokens; a list of integers (a slice, an array or
+/// a `Vec`, by reference) has one id per token. The integers are `i32`, `i64`, `u32`, `u64` or `usize`. A range that
+/// ends before it starts has no tokens, as everywhere in Rust; a call with tokens refuses it by their number. Integers
+/// beyond `i64` wrap, as they do in the 64 bits of every other library.
 ///
-/// On several axes one number per token is the same on all of them: text among images. [`MixedFrequencies`] belong to
-/// images alone, and refuse it.
+/// On several axes, one number per token applies to all of them: text among images. [`MixedFrequencies`] are for images
+/// alone, and refuse it.
 ///
 /// [`MixedFrequencies`]: crate::axes::MixedFrequencies
 #[derive(Clone, Copy, Debug)]
 pub struct Positions<'a>(PositionSource<'a>);
 
-/// What takes positions: [`Positions`], or an integer, a range or a list that makes them.
+/// Conversion to [`Positions`], from an integer, a range or a list.
 ///
 /// ```
 /// use rope_core::{Error, Frequencies, IntoPositions, Rows, Scaling};
@@ -52,7 +52,7 @@ pub struct Positions<'a>(PositionSource<'a>);
             `Positions::axis_major` or `Positions::token_major`"
 )]
 pub trait IntoPositions<'a> {
-    /// The positions.
+    /// Returns the positions.
     fn into_positions(self) -> Positions<'a>;
 }
 
@@ -66,12 +66,12 @@ where
     }
 }
 
-/// What the caller gave.
+/// The positions as given by the caller.
 #[derive(Clone, Copy, Debug)]
 enum PositionSource<'a> {
-    /// An integer per token, the same on all axes; and what it becomes, if the tokens are numbered by chunks.
+    /// One integer per token, the same on all axes, and the mapping to ids if tokens are numbered by chunks.
     Tokens(TokenPositions<'a>, Option<ChunkIds>),
-    /// One per axis and token.
+    /// One integer per axis and token.
     PerAxis { ids: Ids<'a>, order: AxisOrder },
     /// Real numbers.
     Coordinates {
@@ -80,25 +80,25 @@ enum PositionSource<'a> {
     },
 }
 
-/// An integer per token.
+/// One integer per token.
 #[derive(Clone, Copy, Debug)]
 enum TokenPositions<'a> {
-    /// From the first on, one after the other.
+    /// Consecutive positions.
     Range { first: i64, len: usize },
     /// A list.
     Ids(Ids<'a>),
-    /// One after the other, from 0 or from a start, in each sequence; sequence `s` has the tokens
+    /// Consecutive positions from 0, or from a start, in each sequence; sequence `s` has the tokens
     /// `offsets[s]..offsets[s + 1]`.
     Packed {
         offsets: Ids<'a>,
         starts: Option<Ids<'a>>,
     },
-    /// Those of a rank.
+    /// The tokens of a rank.
     Shard(ShardTokens<'a>),
 }
 
 impl TokenPositions<'_> {
-    /// How many.
+    /// Returns the number of tokens.
     fn len(&self) -> usize {
         match self {
             TokenPositions::Range { len, .. } => *len,
@@ -109,7 +109,7 @@ impl TokenPositions<'_> {
         }
     }
 
-    /// That of a token that is there.
+    /// Returns the position of an existing token.
     fn at(&self, token: usize) -> i64 {
         match self {
             TokenPositions::Range { first, .. } => first.wrapping_add(token as i64),
@@ -119,7 +119,7 @@ impl TokenPositions<'_> {
         }
     }
 
-    /// The first of `count` from `token` on, if they follow one another.
+    /// Returns the first of `count` positions from `token` on, if they are consecutive.
     fn consecutive(&self, token: usize, count: usize) -> Option<i64> {
         match self {
             TokenPositions::Shard(tokens) => tokens.consecutive(token, count),
@@ -129,22 +129,22 @@ impl TokenPositions<'_> {
     }
 }
 
-/// How a list has several axes.
+/// The order of a list on several axes.
 #[derive(Clone, Copy, Debug)]
 enum AxisOrder {
-    /// A token has one coordinate, the same on all axes.
+    /// One coordinate per token, the same on all axes.
     OneAxis,
-    /// All tokens' coordinates on axis 0, then all on axis 1.
+    /// All coordinates on axis 0, then all on axis 1.
     AxisMajor,
     /// All coordinates of token 0, then all of token 1.
     TokenMajor,
 }
 
-/// Makes positions or slots of an integer and of ranges, by `consecutive` of the list.
+/// Implements conversions from integers and ranges to positions or slots, through `consecutive` of the list.
 macro_rules! from_integers {
     ($list:ident: $($int:ty),*) => {
         $(
-            /// One token.
+            /// Creates a list of one token.
             impl From<$int> for $list<'_> {
                 fn from(first: $int) -> Self {
                     $list::consecutive(first as i128, 1)
@@ -152,7 +152,7 @@ macro_rules! from_integers {
             }
         )*
 
-        /// One after the other; an empty range, or one that ends before it starts, has none.
+        /// Creates consecutive values; an empty range, or one that ends before it starts, has none.
         impl<T: $crate::Id> From<core::ops::Range<T>> for $list<'_> {
             fn from(range: core::ops::Range<T>) -> Self {
                 let (first, end) = (range.start.wide(), range.end.wide());
@@ -160,7 +160,7 @@ macro_rules! from_integers {
             }
         }
 
-        /// One after the other, the last included; a range that ends before it starts has none.
+        /// Creates consecutive values, the last included; a range that ends before it starts has none.
         impl<T: $crate::Id> From<core::ops::RangeInclusive<T>> for $list<'_> {
             fn from(range: core::ops::RangeInclusive<T>) -> Self {
                 let (first, last) = (range.start().wide(), range.end().wide());
@@ -194,7 +194,7 @@ impl<'a> From<ShardTokens<'a>> for Positions<'a> {
 }
 
 impl<'a> Positions<'a> {
-    /// More positions than a machine can count are as many as it can: no tensor has so many tokens either.
+    /// Creates consecutive positions. A count beyond `usize` saturates: no tensor has as many tokens either.
     fn consecutive(first: i128, len: u64) -> Self {
         let (first, len) = (first as i64, usize::try_from(len).unwrap_or(usize::MAX));
         Positions(PositionSource::Tokens(
@@ -203,7 +203,8 @@ impl<'a> Positions<'a> {
         ))
     }
 
-    /// Ids on several axes: all tokens' on axis 0, then all on axis 1 (Hugging Face's `[3, batch * tokens]`, ggml's).
+    /// Creates ids on several axes: all tokens on axis 0, then all on axis 1 (Hugging Face's `[3, batch * tokens]`,
+    /// ggml).
     pub fn axis_major(ids: impl Into<Ids<'a>>) -> Self {
         Positions(PositionSource::PerAxis {
             ids: ids.into(),
@@ -211,7 +212,7 @@ impl<'a> Positions<'a> {
         })
     }
 
-    /// Ids on several axes: all of token 0, then all of token 1.
+    /// Creates ids on several axes: all axes of token 0, then all of token 1.
     pub fn token_major(ids: impl Into<Ids<'a>>) -> Self {
         Positions(PositionSource::PerAxis {
             ids: ids.into(),
@@ -219,8 +220,8 @@ impl<'a> Positions<'a> {
         })
     }
 
-    /// Sequences packed one after another, each counted from 0: sequence `s` has the tokens `offsets[s]..offsets[s +
-    /// 1]` (FlashAttention's `cu_seqlens`).
+    /// Creates the positions of packed sequences, each counted from 0: sequence `s` has the tokens
+    /// `offsets[s]..offsets[s + 1]` (FlashAttention's `cu_seqlens`).
     ///
     /// # Errors
     ///
@@ -229,11 +230,11 @@ impl<'a> Positions<'a> {
         Positions::packed_sequences(offsets.into(), None)
     }
 
-    /// As [`Positions::packed`], with sequence `s` counted from `starts[s]`: the tokens that its cache holds already.
+    /// Creates the positions of packed sequences with sequence `s` counted from `starts[s]`, the tokens in its cache.
     ///
     /// # Errors
     ///
-    /// Those of [`Positions::packed`], and [`Error::Count`] unless there is one start per sequence.
+    /// The errors of [`Positions::packed`], and [`Error::Count`] unless there is one start per sequence.
     pub fn packed_from(
         offsets: impl Into<Ids<'a>>,
         starts: impl Into<Ids<'a>>,
@@ -241,7 +242,7 @@ impl<'a> Positions<'a> {
         Positions::packed_sequences(offsets.into(), Some(starts.into()))
     }
 
-    /// As Dual Chunk Attention numbers them.
+    /// Converts positions to ids of Dual Chunk Attention.
     fn in_chunks(self, ids: ChunkIds) -> Result<Self, Error> {
         match self.0 {
             PositionSource::Tokens(tokens, None) => {
@@ -269,7 +270,7 @@ impl<'a> Positions<'a> {
         Ok(Positions(PositionSource::Tokens(packed, None)))
     }
 
-    /// Real-valued coordinates, one per token.
+    /// Creates real-valued coordinates, one per token.
     pub fn real(coordinates: impl Into<Coordinates<'a>>) -> Self {
         Positions(PositionSource::Coordinates {
             coordinates: coordinates.into(),
@@ -277,7 +278,7 @@ impl<'a> Positions<'a> {
         })
     }
 
-    /// Real-valued coordinates on several axes: all tokens' on axis 0, then all on axis 1.
+    /// Creates real-valued coordinates on several axes: all tokens on axis 0, then all on axis 1.
     pub fn real_axis_major(coordinates: impl Into<Coordinates<'a>>) -> Self {
         Positions(PositionSource::Coordinates {
             coordinates: coordinates.into(),
@@ -285,7 +286,7 @@ impl<'a> Positions<'a> {
         })
     }
 
-    /// Real-valued coordinates on several axes: all of token 0, then all of token 1 (DINOv3's patches).
+    /// Creates real-valued coordinates on several axes: all axes of token 0, then all of token 1 (DINOv3's patches).
     pub fn real_token_major(coordinates: impl Into<Coordinates<'a>>) -> Self {
         Positions(PositionSource::Coordinates {
             coordinates: coordinates.into(),
@@ -293,7 +294,7 @@ impl<'a> Positions<'a> {
         })
     }
 
-    /// How many they are on one axis.
+    /// Returns the number of positions on one axis.
     pub(crate) fn len(&self) -> usize {
         match self.0 {
             PositionSource::Tokens(tokens, _) => tokens.len(),
@@ -302,13 +303,13 @@ impl<'a> Positions<'a> {
         }
     }
 
-    /// How many sequences they are of, if these are packed one after another.
+    /// Returns the number of packed sequences, or `None` if positions are not packed.
     pub(crate) fn packed_len(&self) -> Option<usize> {
         self.offsets()
             .map(|offsets| offsets.len().saturating_sub(1))
     }
 
-    /// The packed sequence of a token that is there.
+    /// Returns the packed sequence of an existing token.
     pub(crate) fn sequence(&self, token: usize) -> Option<usize> {
         let token = match self.0 {
             PositionSource::Tokens(TokenPositions::Shard(tokens), _) => tokens.token(token)?,
@@ -325,7 +326,7 @@ impl<'a> Positions<'a> {
         }
     }
 
-    /// Whether there is a number in memory for each token.
+    /// Returns true if memory holds a number for each token.
     pub(crate) fn is_list(&self) -> bool {
         !matches!(
             self.0,
@@ -338,7 +339,7 @@ impl<'a> Positions<'a> {
         )
     }
 
-    /// The position of a token that is there, on one axis: [`Error::NotAnInteger`] for a coordinate.
+    /// Returns the position of an existing token on one axis, or [`Error::NotAnInteger`] for a coordinate.
     pub(crate) fn integer(&self, token: usize) -> Result<i64, Error> {
         match self.0 {
             PositionSource::Tokens(tokens, ids) => {
@@ -352,8 +353,8 @@ impl<'a> Positions<'a> {
         }
     }
 
-    /// [`Positions::on`] axes that are mixed: a number per token, the same on all axes, would put all tokens on a
-    /// diagonal, where no model has them.
+    /// Resolves positions ([`Positions::on`]) on mixed axes. Refuses one number per token for all axes: it would put
+    /// all tokens on a diagonal, and no model does so.
     pub(crate) fn on_each(self, axes: usize) -> Result<ResolvedPositions<'a>, Error> {
         let one_per_token = match self.0 {
             PositionSource::Tokens(..) => true,
@@ -367,10 +368,10 @@ impl<'a> Positions<'a> {
         self.on(axes)
     }
 
-    /// Checks the positions against the axes they are for, and gives them an index.
+    /// Checks the positions against their axes, and makes them indexable.
     ///
-    /// [`Error::PositionsPerAxis`] if a list for several axes does not divide by their number, [`Error::Coordinate`]
-    /// for a coordinate that is not finite.
+    /// Returns [`Error::PositionsPerAxis`] if a list for several axes does not divide by their number, and
+    /// [`Error::Coordinate`] for a coordinate that is not finite.
     pub(crate) fn on(self, axes: usize) -> Result<ResolvedPositions<'a>, Error> {
         let divided = |given: usize, order| match order {
             AxisOrder::OneAxis => Ok(given),
@@ -403,8 +404,8 @@ impl<'a> Positions<'a> {
 }
 
 impl DualChunk {
-    /// The position ids of tokens at these positions, one integer per token: a range, a list, packed sequences or the
-    /// tokens of a rank. No list of ids is made.
+    /// Returns the position ids of tokens at these positions, one integer per token: a range, a list, packed sequences
+    /// or the tokens of a rank. Makes no list of ids.
     ///
     /// # Errors
     ///
@@ -420,7 +421,7 @@ impl DualChunk {
     }
 }
 
-/// Positions that fit their axes.
+/// Positions that match their axes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResolvedPositions<'a> {
     source: PositionSource<'a>,
@@ -433,7 +434,7 @@ impl ResolvedPositions<'_> {
         self.tokens
     }
 
-    /// The first position of so many tokens from one on, if they follow one another on all axes.
+    /// Returns the first position of `count` tokens from `token` on, if they are consecutive on all axes.
     pub(crate) fn consecutive(&self, token: usize, count: usize) -> Option<i64> {
         match self.source {
             PositionSource::Tokens(tokens, ids) => {
@@ -444,7 +445,7 @@ impl ResolvedPositions<'_> {
         }
     }
 
-    /// The first of them, if they are coordinates.
+    /// Returns the first coordinate, if positions are coordinates.
     pub(crate) fn first_coordinate(&self) -> Option<f64> {
         match self.source {
             PositionSource::Coordinates { coordinates, .. } if coordinates.len() > 0 => {
@@ -462,7 +463,7 @@ impl ResolvedPositions<'_> {
         }
     }
 
-    /// Where a token is on an axis.
+    /// Returns the position of a token on an axis.
     pub(crate) fn at(&self, token: usize, axis: usize) -> AxisPosition {
         AxisPosition::Integer(match self.source {
             PositionSource::Tokens(tokens, ids) => {
@@ -477,7 +478,7 @@ impl ResolvedPositions<'_> {
     }
 }
 
-/// The position of a token of packed sequences: its sequence is the last that starts at or before it.
+/// Returns the position of a token of packed sequences. Its sequence is the last that starts at or before it.
 fn packed(offsets: Ids<'_>, starts: Option<Ids<'_>>, token: usize) -> i64 {
     let sequence = sequence_of(offsets, token as i64);
     let start = starts.map_or(0, |starts| starts.at(sequence));

@@ -1,5 +1,5 @@
-//! Rows: the cos and sin of each token. A table of all positions, the rows of one forward step and rows made on the
-//! fly are one type, and the kernel reads nothing else.
+//! Rows: the cos and sin of each token. A table of all positions, the rows of one forward step and rows computed within
+//! a call share one type, the only one that the kernel reads.
 
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
@@ -16,14 +16,13 @@ mod view;
 
 pub(crate) use view::{FullHeads, FullWidth, Rotation, RowSharing, View};
 
-/// The cos and sin of each token, `rotary_dim / 2` of each, as f32 and already multiplied by the attention factor.
+/// The cos and sin of each token: `rotary_dim / 2` of each, as f32, with the attention factor already applied.
 ///
-/// A rotation takes as many rows as a sequence has tokens (all sequences share them), or as many as there are
-/// tokens in the batch (`batch * tokens`, the sequence by sequence).
+/// A rotation accepts one row per token of a sequence (all sequences share them), or `batch * tokens` rows,
+/// sequence-major.
 ///
-/// The heads of a token share its row, unless each has a row of its own ([`Rows::with_heads`], [`Rows::strided`]). Then
-/// the rows of all heads of a token count as one row, and a rotation takes them only for tensors with this number of
-/// heads.
+/// The heads of a token share its row, unless each has its own ([`Rows::with_heads`], [`Rows::strided`]). The rows of
+/// all heads of a token then count as one, and a rotation accepts them only for tensors with this number of heads.
 ///
 /// ```
 /// use rope_core::Rows;
@@ -37,25 +36,25 @@ pub(crate) use view::{FullHeads, FullWidth, Rotation, RowSharing, View};
 pub struct Rows<'a> {
     values: RowValues<'a>,
     pairs: usize,
-    /// What rotates by full-width rows, if these are: values of a row are then those of its channels.
+    /// The code that rotates by full-width rows, if these are. Such a row has one value per channel.
     full: Option<&'static FullWidth>,
-    /// Values from a row to that of the next token.
+    /// Values from the row of one token to that of the next.
     stride: usize,
-    /// Heads that have a row each; 1 where all share one.
+    /// Heads with a separate row; 1 if all share one.
     heads: usize,
-    /// Values from the row of a head to that of the next.
+    /// Values from the row of one head to that of the next.
     head_stride: usize,
-    /// Where not all rows are at equal distances.
+    /// The distance of sequences, if not all rows are at equal distances.
     sequences: Option<SequenceStride>,
     ids: Option<Ids<'a>>,
-    /// The first of the ids in use; rows are used from their first value on.
+    /// The first id in use; the values of the rows start at the first row in use.
     first_id: usize,
-    /// The rows or ids in use.
+    /// The number of rows, or ids, in use.
     len: usize,
     attention_factor: f64,
-    /// Whether every pair is known to have the attention factor as its magnitude.
+    /// True if the magnitude of every pair is known to be the attention factor.
     uniform: bool,
-    /// Whether they move keys, by a factor that the keys do not have yet ([`Frequencies::shift_from`]).
+    /// True if the rows move keys by a factor that the keys do not have yet ([`Frequencies::shift_from`]).
     ///
     /// [`Frequencies::shift_from`]: crate::Frequencies::shift_from
     moves: bool,
@@ -70,37 +69,37 @@ enum RowValues<'a> {
     Apart(&'a [f32], &'a [f32]),
 }
 
-/// Rows of several sequences of several tokens each, where a sequence does not begin one row after the previous one.
+/// The distance of sequences of several tokens, if a sequence does not start one row after the previous one.
 #[derive(Clone, Copy)]
 struct SequenceStride {
     count: usize,
     tokens: usize,
-    /// Values from one to the next.
+    /// Values from one sequence to the next.
     stride: usize,
 }
 
 impl<'a> Rows<'a> {
-    /// A tensor of the shape `[rows, rotary_dim]`, in each row `rotary_dim / 2` cos, then as many sin (vLLM's cache).
+    /// Views a tensor `[rows, rotary_dim]`; each row has `rotary_dim / 2` cos, then as many sin (vLLM's cache).
     ///
-    /// PyTorch's `cat((freqs, freqs), -1).cos()` has the same shape and no sin: it goes to [`Rows::from_cos_sin`], with
-    /// its sin. To tell, this looks at the last row, and refuses it if both halves are the same. Rows of one pair, and
-    /// a last row whose values have one magnitude and are not all 1 (zeros, which are padding, or every pair turned by
-    /// 45 degrees), are accepted.
+    /// PyTorch's `cat((freqs, freqs), -1).cos()` has the same shape and no sin: pass it to [`Rows::from_cos_sin`] with
+    /// its sin. To tell them apart, the constructor refuses values whose last row has equal halves. It accepts rows of
+    /// one pair, and a last row whose values have one magnitude and are not all 1 (zeros, which are padding, or every
+    /// pair rotated by 45 degrees).
     ///
     /// # Errors
     ///
-    /// [`Error::RotaryDim`] if `rotary_dim` is zero or odd, [`Error::RowsShape`] unless the slice has
-    /// `rows * rotary_dim` values, [`Error::HalvesEqual`] if the last row has the same values in both halves.
+    /// [`Error::RotaryDim`] if `rotary_dim` is zero or odd; [`Error::RowsShape`] unless the slice has `rows *
+    /// rotary_dim` values; [`Error::HalvesEqual`] if the halves of the last row are equal.
     pub fn new(values: &'a [f32], [rows, rotary_dim]: [usize; 2]) -> Result<Self, Error> {
         check_joined(values, [rows, rotary_dim])?;
         Ok(Rows::computed(values, rotary_dim))
     }
 
-    /// As [`Rows::new`], owning its memory.
+    /// Creates rows that own their memory; see [`Rows::new`].
     ///
     /// # Errors
     ///
-    /// Those of [`Rows::new`].
+    /// The errors of [`Rows::new`].
     #[cfg(feature = "alloc")]
     pub fn from_vec(
         values: Vec<f32>,
@@ -110,32 +109,32 @@ impl<'a> Rows<'a> {
         Ok(Rows::computed_vec(values, rotary_dim))
     }
 
-    /// The rows that this crate has computed, a whole number of them, by angles that may be any.
+    /// Views a whole number of rows that this crate computed. Skips the checks of angles.
     #[inline]
     pub(crate) fn computed(values: &'a [f32], rotary_dim: usize) -> Self {
         let rows = values.len().checked_div(rotary_dim).unwrap_or(0);
         Rows::all(RowValues::Joined(values), rotary_dim / 2, rotary_dim, rows)
     }
 
-    /// As [`Rows::computed`], owning its memory.
+    /// Creates computed rows ([`Rows::computed`]) that own their memory.
     #[cfg(feature = "alloc")]
     pub(crate) fn computed_vec(values: Vec<f32>, rotary_dim: usize) -> Rows<'static> {
         let rows = values.len().checked_div(rotary_dim).unwrap_or(0);
         Rows::all(RowValues::Owned(values), rotary_dim / 2, rotary_dim, rows)
     }
 
-    /// cos and sin in slices of their own, as tensors of the shape `[rows, width]`: `width` is `rotary_dim / 2` where
-    /// each value is kept once (ONNX), and `rotary_dim` where it is kept twice, the second half of a row like the first
-    /// (PyTorch's `cat((freqs, freqs), -1)`; the first half is read).
+    /// Views cos and sin in separate slices, as tensors `[rows, width]`. `width` is `rotary_dim / 2` if each value is
+    /// stored once (ONNX), and `rotary_dim` if each is stored twice, with equal halves of a row (PyTorch's `cat((freqs,
+    /// freqs), -1)`; the first half is read).
     ///
-    /// A value that is kept twice in a row (`repeat_interleave(2)`) is neither: take every second one. To tell, this
-    /// looks at the last row of those that keep their values twice.
+    /// Values repeated one by one (`repeat_interleave(2)`) are neither: pass every second value. To tell them apart,
+    /// the constructor checks the last row if values are stored twice.
     ///
     /// # Errors
     ///
-    /// [`Error::RotaryDim`] if `rotary_dim` is zero or odd, [`Error::RowWidth`] for another width,
-    /// [`Error::CosSinLength`] if the slices differ in length, [`Error::RowsShape`] unless they have `rows * width`
-    /// values, [`Error::HalvesDiffer`] if the last row should keep its values twice and does not.
+    /// [`Error::RotaryDim`] if `rotary_dim` is zero or odd; [`Error::RowWidth`] for another width;
+    /// [`Error::CosSinLength`] if the slices differ in length; [`Error::RowsShape`] unless they have `rows * width`
+    /// values; [`Error::HalvesDiffer`] if the last row should store its values twice and does not.
     pub fn from_cos_sin(
         cos: &'a [f32],
         sin: &'a [f32],
@@ -166,10 +165,9 @@ impl<'a> Rows<'a> {
         Ok(Rows::all(RowValues::Apart(cos, sin), pairs, width, rows))
     }
 
-    /// cos and sin as they lie in memory, of the shape `[batch, tokens, heads, rotary_dim / 2]` with any strides: a row
-    /// for each head of each token of each sequence. Dimensions that share their rows have an extent of 1 or a stride
-    /// of 0: then there is one head, or one sequence. A shape is the whole of each slice; a [`Layout`](crate::Layout)
-    /// may cover a part.
+    /// Views strided cos and sin of shape `[batch, tokens, heads, rotary_dim / 2]`: one row per head, token and
+    /// sequence. Sequences, or heads, that share rows have an extent of 1 or a stride of 0, and count as one. A shape
+    /// covers each whole slice; a [`Layout`](crate::Layout) may cover a part.
     ///
     /// ```
     /// use rope_core::{Layout, Rows};
@@ -186,9 +184,10 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::RotaryDim`] if a row has no pairs, [`Error::RowsPerHead`] if there are no heads,
-    /// [`Error::ShapeOverflow`] if an index, or the number of rows, would not fit `usize`, [`Error::OutOfBounds`] if
-    /// a layout reaches past either slice, [`Error::ShapeElements`] if a shape has more or fewer elements than either.
+    /// [`Error::RotaryDim`] if a row has no pairs; [`Error::RowsPerHead`] if there are no heads;
+    /// [`Error::ShapeOverflow`] if an index, or the number of rows, does not fit `usize`; [`Error::OutOfBounds`] if a
+    /// layout reaches past either slice; [`Error::ShapeElements`] if a shape and either slice have different numbers of
+    /// elements.
     pub fn strided(cos: &'a [f32], sin: &'a [f32], layout: impl IntoLayout) -> Result<Self, Error> {
         layout.into_layout(sin.len())?;
         let layout = layout.into_layout(cos.len())?;
@@ -200,7 +199,7 @@ impl<'a> Rows<'a> {
             ..
         } = shape;
         self::pairs(pairs.checked_mul(2).ok_or(overflow)?)?;
-        // What is shared has one index.
+        // A shared dimension counts as one index.
         let batch = if strides.batch == 0 {
             shape.batch.min(1)
         } else {
@@ -217,9 +216,9 @@ impl<'a> Rows<'a> {
             return Err(Error::RowsPerHead { rows, heads });
         }
         let rows = batch.checked_mul(tokens).ok_or(overflow)?;
-        // Where there are no rows, the first would begin anywhere.
+        // Without rows, the offset may be anywhere.
         let [cos, sin] = [cos, sin].map(|values| values.get(layout.offset()..).unwrap_or_default());
-        // A single token of each sequence, or sequences one after another, are rows at equal distances.
+        // One token per sequence, or contiguous sequences, are rows at equal distances.
         let stride = if tokens == 1 {
             strides.batch
         } else {
@@ -239,7 +238,7 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// Full-width rows of cos and sin, `[rows, rotary_dim]` each.
+    /// Views full-width rows of cos and sin, `[rows, rotary_dim]` each.
     pub(crate) fn wide(
         (cos, sin): (&'a [f32], &'a [f32]),
         [rows, rotary_dim]: [usize; 2],
@@ -257,7 +256,7 @@ impl<'a> Rows<'a> {
         Rows::all(apart, rotary_dim, rotary_dim, rows).widened(full)
     }
 
-    /// The same rows, each of whose values is that of a channel.
+    /// Converts rows to full-width rows, with one value per channel.
     pub(crate) fn widened(self, full: &'static FullWidth) -> Result<Self, Error> {
         self.check_rotates("Rows::per_channel")?;
         let (rotary_dim, limit) = (self.pairs, MOST_CHANNELS);
@@ -290,8 +289,8 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Takes the rows as rows per head: `heads` of them that follow one another belong to the heads of one
-    /// token, `[tokens, heads, rotary_dim]`. From then on a token's count as one row.
+    /// Groups rows by head: `heads` consecutive rows belong to the heads of one token, `[tokens, heads, rotary_dim]`,
+    /// and count as one row from then on.
     ///
     /// ```
     /// use rope_core::Rows;
@@ -304,9 +303,9 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::RowsPerHead`] if `heads` is zero, or the rows are not a whole number of tokens; of rows that are no
-    /// longer one after the other, [`Error::AlreadyGathered`] if they were gathered by id, [`Error::RowSequences`] and
-    /// [`Error::RowHeads`] if they lie as sequences or each head has its own already.
+    /// [`Error::RowsPerHead`] if `heads` is zero, or the rows are not a whole number of tokens. For rows that are not
+    /// contiguous: [`Error::AlreadyGathered`] if they were gathered by id, [`Error::RowSequences`] if their sequences
+    /// are apart, and [`Error::RowHeads`] if each head has its own already.
     pub fn with_heads(self, heads: usize) -> Result<Self, Error> {
         if self.ids.is_some() {
             return Err(Error::AlreadyGathered);
@@ -325,10 +324,10 @@ impl<'a> Rows<'a> {
         Ok(self.of_heads(heads))
     }
 
-    /// The same of rows at equal distances, a whole number of tokens.
+    /// Groups rows at equal distances by head. Requires a whole number of tokens.
     pub(crate) fn of_heads(self, heads: usize) -> Self {
         Rows {
-            // More than there are values is the stride of no token but the first.
+            // A saturated stride exceeds the values: then there is one token, and the stride is unused.
             stride: self.stride.saturating_mul(heads),
             heads,
             head_stride: if heads == 1 { 0 } else { self.stride },
@@ -337,13 +336,13 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Says by which factor the cos and sin are scaled (YaRN, LongRoPE), for [`Direction::Inverse`] to divide by its
-    /// square, and for a rotation of keys that stay in a cache to refuse the rows unless it is 1. The values themselves
-    /// stay as they are. Rows that a caller gives have the factor 1 until this says another.
+    /// Sets the factor by which cos and sin are scaled (YaRN, LongRoPE), without changing the values.
+    /// [`Direction::Inverse`] divides by its square, and a rotation of keys in a cache refuses rows with a factor other
+    /// than 1. The factor of given rows is 1 by default.
     ///
     /// # Errors
     ///
-    /// [`Error::AttentionFactor`] if it is zero, infinite or not a number.
+    /// [`Error::AttentionFactor`] if the factor is zero, infinite or NaN.
     ///
     /// [`Direction::Inverse`]: crate::Direction::Inverse
     pub fn with_attention_factor(mut self, factor: f64) -> Result<Self, Error> {
@@ -356,7 +355,7 @@ impl<'a> Rows<'a> {
         Ok(self)
     }
 
-    /// As [`Rows::with_attention_factor`], of rows whose every pair was made with that magnitude.
+    /// Sets the attention factor ([`Rows::with_attention_factor`]) of rows whose every pair has it as magnitude.
     pub(crate) fn of_magnitude(self, factor: f64) -> Result<Self, Error> {
         let rows = self.with_attention_factor(factor)?;
         Ok(Rows {
@@ -365,7 +364,7 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// Takes them as rows that move keys, whatever their attention factor.
+    /// Marks the rows as moving keys, whatever their attention factor.
     pub(crate) fn moving(self) -> Self {
         Rows {
             moves: true,
@@ -373,7 +372,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// The same rows, if they are not gathered, over other values.
+    /// Returns the rows, if they are not gathered, over other values.
     #[inline]
     pub(crate) fn over<'b>(&self, cos: &'b [f32], sin: Option<&'b [f32]>) -> Rows<'b> {
         Rows {
@@ -386,7 +385,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Refuses rows that would apply the attention factor to keys that have it already.
+    /// Refuses rows that would apply the attention factor twice to cached keys.
     #[inline]
     pub(crate) fn check_moves(&self) -> Result<(), Error> {
         self.check_rotates("a rotation in a cache")?;
@@ -397,13 +396,13 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    /// The rows with these position ids, in their order, taking these rows as the table of positions `0..len`. Where
-    /// each head has its own rows, an id stands for the rows of all heads of a token. Nothing is copied.
+    /// Selects the rows of these position ids, in order, from a table of positions `0..len`. If each head has its own
+    /// rows, an id selects the rows of all heads of a token. Copies nothing.
     ///
     /// # Errors
     ///
-    /// [`Error::PositionOutsideTable`] if an id has no row, [`Error::AlreadyGathered`] if these rows were gathered by
-    /// id, [`Error::RowSequences`] if they lie as sequences that are no table.
+    /// [`Error::PositionOutsideTable`] if an id has no row; [`Error::AlreadyGathered`] if the rows were gathered by id;
+    /// [`Error::RowSequences`] if their sequences are apart and form no table.
     pub fn gather<'b>(&'b self, ids: impl Into<Ids<'b>>) -> Result<Rows<'b>, Error> {
         if self.ids.is_some() {
             return Err(Error::AlreadyGathered);
@@ -411,7 +410,7 @@ impl<'a> Rows<'a> {
         self.at_equal_distances()?;
         let ids = ids.into();
         let rows = self.len();
-        // Once here, so that the kernel need not look again.
+        // Checked here once, so the kernel need not.
         for index in 0..ids.len() {
             let id = ids.at(index);
             if usize::try_from(id).is_ok_and(|id| id < rows) {
@@ -428,12 +427,12 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// The rows `range`: a few tokens, or one sequence.
+    /// Selects the rows `range`: a few tokens, or one sequence.
     ///
     /// # Errors
     ///
-    /// [`Error::RowRange`] if the range is not inside the rows, [`Error::RowSequences`] if they lie as sequences of
-    /// which it is neither whole ones nor a part of one.
+    /// [`Error::RowRange`] if the range exceeds the rows; [`Error::RowSequences`] if sequences are apart and the range
+    /// is neither whole sequences nor a part of one.
     pub fn range(&self, range: Range<usize>) -> Result<Rows<'_>, Error> {
         let Range { start, end } = range;
         if start > end || end > self.len() {
@@ -464,7 +463,7 @@ impl<'a> Rows<'a> {
                 sequence * all.stride + token * self.stride
             }
         };
-        // The end of all rows may lie beyond the last value.
+        // The end of all rows may exceed the last value.
         let [cos, sin] = [cos, sin].map(|values| values.get(begin..).unwrap_or_default());
         Ok(Rows {
             values: RowValues::Apart(cos, sin),
@@ -475,8 +474,8 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// The rows of a range of the pairs, for channels of a head that are paired by themselves: Gemma 4's vision tower
-    /// rotates each half of a head as a head of its own, by one half of the pairs. Nothing is copied.
+    /// Selects a range of the pairs, for channels of a head that are paired separately: Gemma 4's vision tower rotates
+    /// each half of a head as a separate head, by one half of the pairs. Copies nothing.
     ///
     /// ```
     /// use rope_core::Rows;
@@ -487,8 +486,7 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::RotaryDim`] if the range is empty, or beyond the pairs of the rows; [`Error::FullWidthRows`] for
-    /// full-width rows.
+    /// [`Error::RotaryDim`] if the range is empty or exceeds the pairs; [`Error::FullWidthRows`] for full-width rows.
     pub fn pairs(&self, range: Range<usize>) -> Result<Rows<'_>, Error> {
         self.check_rotates("Rows::pairs")?;
         if range.is_empty() || range.end > self.pairs {
@@ -506,9 +504,8 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// Row `index` for `tokens` tokens, which share it: Dual Chunk Attention
-    /// ([`DualChunk`](crate::dual_chunk::DualChunk)) has one position for all queries beside keys of earlier chunks.
-    /// Nothing is copied.
+    /// Repeats row `index` for `tokens` tokens: in Dual Chunk Attention ([`DualChunk`](crate::dual_chunk::DualChunk))
+    /// all queries share one position for keys of earlier chunks. Copies nothing.
     ///
     /// ```
     /// use rope_core::Rows;
@@ -521,7 +518,7 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::RowRange`] if `index` is not below [`Rows::len`].
+    /// [`Error::RowRange`] unless `index` is below [`Rows::len`].
     pub fn repeated(&self, index: usize, tokens: usize) -> Result<Rows<'_>, Error> {
         let rows = self.len();
         if index >= rows {
@@ -545,7 +542,7 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// Demands that each row lies at the same distance from the previous one.
+    /// Checks that all rows are at equal distances.
     fn at_equal_distances(&self) -> Result<(), Error> {
         match self.sequences {
             Some(SequenceStride { count, tokens, .. }) => Err(Error::RowSequences {
@@ -556,24 +553,24 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// How many rows: of rows of each head, of how many tokens.
+    /// Returns the number of rows; for rows per head, the number of tokens.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// How many heads have a row each: 1 where all heads share one.
+    /// Returns the number of heads with a separate row; 1 if all heads share one.
     #[inline]
     pub fn heads(&self) -> usize {
         self.heads
     }
 
-    /// cos values of a row, and sin values: one for each pair, or for each channel of full-width rows.
+    /// Returns the number of cos (or sin) values of a row: one per pair, or one per channel of full-width rows.
     fn width(&self) -> usize {
         view::width(self.pairs, self.full)
     }
 
-    /// Whether the two channels of a pair have angles of their own ([`Rows::full`], [`Rows::per_channel`]).
+    /// Returns true if the two channels of a pair have different angles ([`Rows::full`], [`Rows::per_channel`]).
     #[inline]
     pub fn is_full_width(&self) -> bool {
         self.full.is_some()
@@ -588,42 +585,42 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Channels that a row rotates: twice its pairs.
+    /// Returns the number of channels that a row rotates, twice its pairs.
     #[inline]
     pub fn rotary_dim(&self) -> usize {
         2 * self.pairs
     }
 
-    /// The factor that cos and sin are scaled by; 1 by default.
+    /// Returns the factor that cos and sin are scaled by; 1 by default.
     #[inline]
     pub fn attention_factor(&self) -> f64 {
         self.attention_factor
     }
 
-    /// The cos and the sin of row `index`, if there is one; of the first head where each has its own. A full-width row
-    /// has one of each for each channel.
+    /// Returns the cos and sin of row `index`, or `None` if it is out of range. Returns those of the first head if each
+    /// has its own. A full-width row has one value per channel.
     pub fn row(&self, index: usize) -> Option<(&[f32], &[f32])> {
         self.row_of(index, 0)
     }
 
-    /// The cos and the sin of a head's row `index`, if there is one. All heads have the row that they share.
+    /// Returns the cos and sin of a head in row `index`, or `None` if it is out of range. Heads may share a row.
     pub fn row_of(&self, index: usize, head: usize) -> Option<(&[f32], &[f32])> {
         let there = index < self.len() && (head < self.heads || self.heads == 1);
         there.then(|| self.at(index, head))
     }
 
-    /// The same where it is there.
+    /// Returns the cos and sin of an existing row.
     pub(crate) fn at(&self, index: usize, head: usize) -> (&[f32], &[f32]) {
         let (sharing, batch, token) = self.place(index);
         self.view(sharing).row(batch, token, head)
     }
 
-    /// The sequence and the token of a row that is there, and whose the rows are to be found so.
+    /// Returns the sequence and the token of an existing row, and the sharing by which to look it up.
     fn place(&self, index: usize) -> (RowSharing, usize, usize) {
         match self.sequences {
             Some(SequenceStride { tokens, .. }) => {
@@ -634,19 +631,19 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// The rows that undo these with [`Direction::Forward`], pair by pair, whatever their magnitudes: `cos / (cos^2 +
-    /// sin^2)` and `-sin / (cos^2 + sin^2)` in f64, rounded once. They are made in the caller's storage, of which the
-    /// first `len * heads * rotary_dim` values are used.
+    /// Computes the rows that undo these with [`Direction::Forward`], pair by pair, whatever their magnitudes: `cos /
+    /// (cos^2 + sin^2)` and `-sin / (cos^2 + sin^2)` in f64, rounded once. Uses the first `len * heads * rotary_dim`
+    /// values of the caller's storage.
     ///
-    /// Where every pair has the attention factor as its magnitude, [`Direction::Inverse`] undoes the rows themselves.
-    /// The pairs of xPos have other magnitudes, as each grows or decays at a rate of its own.
+    /// If the magnitude of every pair is the attention factor, [`Direction::Inverse`] undoes the rows without this
+    /// call. The pairs of xPos have other magnitudes: each grows or decays at its own rate.
     ///
     /// # Errors
     ///
-    /// [`Error::FullWidthRows`] of full-width rows, [`Error::Storage`] if the storage is too short,
-    /// [`Error::RowsTooLong`] for more values than a slice can have, [`Error::NoInverse`] if a pair has none in f32 (of
-    /// 0 and 0, or of what is not finite), [`Error::AttentionFactor`] if the attention factor has none. The storage is
-    /// untouched then.
+    /// [`Error::FullWidthRows`] for full-width rows; [`Error::Storage`] if the storage is too short;
+    /// [`Error::RowsTooLong`] for more values than a slice can have; [`Error::NoInverse`] if a pair has no inverse in
+    /// f32 (both values are 0, or one is not finite); [`Error::AttentionFactor`] if the attention factor has no
+    /// inverse. The storage is untouched then.
     ///
     /// [`Direction::Forward`]: crate::Direction::Forward
     /// [`Direction::Inverse`]: crate::Direction::Inverse
@@ -654,13 +651,13 @@ impl<'a> Rows<'a> {
         self.invert(storage)
     }
 
-    /// The additive sinusoidal encoding of the original Transformer from the same angles: for each row `PE(2i) = sin`,
-    /// `PE(2i + 1) = cos`, `rotary_dim` values. With `Frequencies::new(d_model, 10_000.0, ..)` these are the values of
-    /// Vaswani et al., *Attention Is All You Need*, arXiv:1706.03762, section 3.5, correctly rounded.
+    /// Computes the additive sinusoidal encoding of the original Transformer from the same angles: for each row `PE(2i)
+    /// = sin`, `PE(2i + 1) = cos`, `rotary_dim` values. With `Frequencies::new(d_model, 10_000.0, ..)` these are the
+    /// values of Vaswani et al., *Attention Is All You Need*, arXiv:1706.03762, section 3.5, correctly rounded.
     ///
     /// # Errors
     ///
-    /// [`Error::FullWidthRows`] of full-width rows, [`Error::RowHeads`] of rows of each head, [`Error::Storage`] unless
+    /// [`Error::FullWidthRows`] for full-width rows; [`Error::RowHeads`] for rows per head; [`Error::Storage`] unless
     /// `out` has exactly `len * rotary_dim` values; it is untouched then.
     pub fn sinusoidal(&self, out: &mut [f32]) -> Result<(), Error> {
         self.check_rotates("Rows::sinusoidal")?;
@@ -668,7 +665,7 @@ impl<'a> Rows<'a> {
             let (rows, heads) = (self.heads, 1);
             return Err(Error::RowHeads { rows, heads });
         }
-        // Rows that coincide may be more than memory holds.
+        // Rows that coincide may exceed memory when written out.
         let (given, needed) = (out.len(), self.len().saturating_mul(self.rotary_dim()));
         if given != needed {
             return Err(Error::Storage {
@@ -686,7 +683,7 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    /// All cos and all sin. In joined rows the sin slice starts at the first sin, so it is shorter.
+    /// Returns all cos and all sin. In joined rows the sin slice starts at the first sin, so it is shorter.
     #[inline(always)]
     fn slices(&self) -> (&[f32], &[f32]) {
         match &self.values {
@@ -710,7 +707,7 @@ impl fmt::Debug for Rows<'_> {
     }
 }
 
-/// The pairs of so many rotated channels.
+/// Returns the number of pairs of `rotary_dim` channels.
 fn pairs(rotary_dim: usize) -> Result<usize, Error> {
     if rotary_dim == 0 || !rotary_dim.is_multiple_of(2) {
         return Err(Error::RotaryDim {
@@ -721,7 +718,7 @@ fn pairs(rotary_dim: usize) -> Result<usize, Error> {
     Ok(rotary_dim / 2)
 }
 
-/// Checks that `len` values are those of a shape.
+/// Checks that a slice of `len` values has the shape.
 fn check_shape(len: usize, [rows, width]: [usize; 2]) -> Result<(), Error> {
     if rows.checked_mul(width) != Some(len) {
         return Err(Error::RowsShape { len, rows, width });
@@ -729,7 +726,7 @@ fn check_shape(len: usize, [rows, width]: [usize; 2]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks the shape of joined rows, and that the last is not one of PyTorch's, which keep each value twice.
+/// Checks the shape of joined rows, and refuses PyTorch's rows, which store each value twice.
 fn check_joined(values: &[f32], [rows, width]: [usize; 2]) -> Result<(), Error> {
     let pairs = pairs(width)?;
     check_shape(values.len(), [rows, width])?;
@@ -741,7 +738,7 @@ fn check_joined(values: &[f32], [rows, width]: [usize; 2]) -> Result<(), Error> 
     if !cos.iter().zip(sin).all(equal) {
         return Ok(());
     }
-    // Of one magnitude are padding, and pairs that all turn by 45 degrees; but ones are the cos of position 0.
+    // Equal magnitudes are padding, or pairs that all rotate by 45 degrees; but ones are the cos of position 0.
     let magnitude = |cos: &f32| cos.abs().to_bits();
     let first = cos.first().map_or(0, magnitude);
     let is_one = |cos: &f32| cos.to_bits() == 1_f32.to_bits();

@@ -1,12 +1,12 @@
-//! A factor on queries or keys, beside their rotation.
+//! A factor on queries or keys, applied with their rotation.
 
 use crate::Error;
 use crate::base::stage_order::StageOrder;
 
 /// A factor on the heads of a tensor: a stage of a plan ([`Rope::scale`](crate::Rope::scale)).
 ///
-/// Mistral 4's per token after the rotation, a temperature for each token and head, the query's `1 / sqrt(head_dim)`.
-/// On its side of the rotation it follows the norm.
+/// Covers Mistral 4's factor per token after the rotation, a temperature per token and head, and the query's `1 /
+/// sqrt(head_dim)`. On its side of the rotation it follows the norm.
 ///
 /// ```
 /// use rope_core::stages::{Scale, StageOrder};
@@ -27,24 +27,24 @@ pub struct Scale<'a> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Factors<'a> {
     Constant(f32),
-    /// One for each token of each sequence.
+    /// One factor per token of each sequence.
     Tokens(&'a [f32]),
-    /// One for each head of those.
+    /// One factor per head of each token.
     Heads(&'a [f32]),
 }
 
 impl<'a> Scale<'a> {
-    /// The same factor everywhere, before the rotation.
+    /// Creates a constant factor, applied before the rotation.
     pub const fn constant(factor: f32) -> Self {
         Scale::new(Factors::Constant(factor))
     }
 
-    /// A factor for each token of each sequence, `[batch, tokens]`, before the rotation.
+    /// Creates factors per token of each sequence, `[batch, tokens]`, applied before the rotation.
     pub const fn per_token(factors: &'a [f32]) -> Self {
         Scale::new(Factors::Tokens(factors))
     }
 
-    /// A factor for each head of each token, `[batch, tokens, heads]`, before the rotation.
+    /// Creates factors per head of each token, `[batch, tokens, heads]`, applied before the rotation.
     pub const fn per_token_and_head(factors: &'a [f32]) -> Self {
         Scale::new(Factors::Heads(factors))
     }
@@ -57,14 +57,13 @@ impl<'a> Scale<'a> {
         }
     }
 
-    /// Runs before the rotation, or after it.
+    /// Sets the order: before the rotation, or after it.
     #[must_use]
     pub const fn with_order(self, order: StageOrder) -> Self {
         Scale { order, ..self }
     }
 
-    /// Passes the f32 of the product to the next stage: without this it is rounded to the element of the tensor that
-    /// is read.
+    /// Passes the f32 product to the next stage, instead of rounding it to the element of the source tensor.
     #[must_use]
     pub const fn without_rounding(self) -> Self {
         Scale {
@@ -73,7 +72,7 @@ impl<'a> Scale<'a> {
         }
     }
 
-    /// Whether it runs before the rotation or after it.
+    /// Returns the order: before the rotation, or after it.
     pub const fn order(&self) -> StageOrder {
         self.order
     }
@@ -94,7 +93,7 @@ impl<'a> Scale<'a> {
         Ok(())
     }
 
-    /// The factor of a head; `row` is the token among those of all sequences.
+    /// Returns the factor of a head; `row` is the token among those of all sequences.
     pub(crate) fn of(&self, row: usize, head: usize, heads: usize) -> f32 {
         match self.factors {
             Factors::Constant(factor) => factor,

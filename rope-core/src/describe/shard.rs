@@ -1,4 +1,4 @@
-//! Which tokens each rank holds under context parallelism, and their positions.
+//! The tokens of each rank under context parallelism, and their positions.
 //!
 //! ```
 //! use rope_core::shard::{Shard, ShardKind};
@@ -20,7 +20,7 @@
 use crate::Error;
 use crate::describe::ids::{Ids, check_offsets, sequence_of};
 
-/// How the tokens of a sequence are divided among ranks. With `R` ranks and `n` tokens, rank `r` holds
+/// The assignment of the tokens of a sequence to ranks. With `R` ranks and `n` tokens, rank `r` holds
 ///
 /// | | tokens | used by |
 /// |---|---|---|
@@ -29,7 +29,7 @@ use crate::describe::ids::{Ids, check_offsets, sequence_of};
 /// | `UnevenZigzag` | the same of any `n`: the first `n mod 2R` chunks are a token longer | sglang's `zigzag` |
 /// | `Striped` | `r, r + R, r + 2R, ..` | Striped Attention, ring-flash-attn's `stripe`, sglang's `interleave` |
 ///
-/// Zigzag and stripes give each rank as much work under a causal mask.
+/// Zigzag and stripes balance the work of the ranks under a causal mask.
 ///
 /// ```
 /// use rope_core::shard::{Shard, ShardKind};
@@ -43,15 +43,15 @@ use crate::describe::ids::{Ids, check_offsets, sequence_of};
 pub enum ShardKind {
     /// One piece.
     Contiguous,
-    /// A piece of the first half, and its mirror image in the second.
+    /// A piece of the first half, and its mirror image in the second half.
     Zigzag,
-    /// The same of any number of tokens.
+    /// `Zigzag` for any number of tokens.
     UnevenZigzag,
     /// Every `R`-th token.
     Striped,
 }
 
-/// One rank's part of sequences: its tokens and their positions, which need no list.
+/// The part of sequences that one rank holds: its tokens and their positions, without a list.
 ///
 /// ```
 /// use rope_core::shard::{Shard, ShardKind};
@@ -72,7 +72,7 @@ pub struct Shard {
     ranks: u32,
 }
 
-/// The tokens of one rank, in its order. They are [`Positions`](crate::Positions) wherever those are taken.
+/// The tokens of one rank, in its order. Converts to [`Positions`](crate::Positions).
 ///
 /// ```
 /// use rope_core::shard::{Shard, ShardKind};
@@ -93,18 +93,18 @@ pub struct ShardTokens<'a> {
 
 #[derive(Clone, Copy, Debug)]
 enum ShardSequences<'a> {
-    /// One, with its number of tokens.
+    /// One sequence, with its number of tokens.
     One(u64),
     /// Sequence `s` has the tokens `offsets[s]..offsets[s + 1]`.
     Packed(Ids<'a>),
 }
 
 impl Shard {
-    /// The part of rank `rank` of `ranks`.
+    /// Creates the part of rank `rank` of `ranks`.
     ///
     /// # Errors
     ///
-    /// [`Error::Rank`] unless `rank` is below `ranks`, and that at most 2^32 - 1.
+    /// [`Error::Rank`] unless `rank` is below `ranks`, and `ranks` at most 2^32 - 1.
     pub fn new(kind: ShardKind, rank: usize, ranks: usize) -> Result<Self, Error> {
         match (u32::try_from(rank), u32::try_from(ranks)) {
             (Ok(own), Ok(all)) if own < all => Ok(Shard {
@@ -116,11 +116,12 @@ impl Shard {
         }
     }
 
-    /// Its tokens of one sequence of `tokens`, whose positions are their indices.
+    /// Returns the rank's tokens of one sequence of `tokens`. Positions equal token indices.
     ///
     /// # Errors
     ///
-    /// [`Error::ShardTokens`] if the kind demands a multiple of the ranks, or of twice as many, and it is none.
+    /// [`Error::ShardTokens`] if the kind requires a multiple of the ranks, or of twice the ranks, and `tokens` is
+    /// none.
     pub fn tokens(self, tokens: usize) -> Result<ShardTokens<'static>, Error> {
         self.check(0, tokens as u64)?;
         let tokens = tokens as u64;
@@ -131,14 +132,14 @@ impl Shard {
         })
     }
 
-    /// Its tokens of sequences packed one after the other, each counted from 0: sequence `s` has the tokens
+    /// Returns the rank's tokens of packed sequences, each counted from 0: sequence `s` has the tokens
     /// `offsets[s]..offsets[s + 1]` (FlashAttention's `cu_seqlens`).
     ///
-    /// - `Contiguous` and `Striped` deal out the packed buffer as a whole, whatever the sequences.
-    /// - `Zigzag` deals out each sequence, one after the other, each of a multiple of `2R` tokens: the offsets are
-    ///   those of padded sequences (Megatron-LM's `cu_seqlens_padded`). Positions of padding go on.
+    /// - `Contiguous` and `Striped` divide the packed buffer as a whole, regardless of sequences.
+    /// - `Zigzag` divides each sequence by itself; each must have a multiple of `2R` tokens: the offsets are those
+    ///   of padded sequences (Megatron-LM's `cu_seqlens_padded`). Positions continue through the padding.
     /// - `UnevenZigzag` needs no padding: first the early chunks of all sequences, then the late ones of all (sglang).
-    ///   To find a token takes a step per sequence; the others take a binary search.
+    ///   Finding a token takes a step per sequence; the other kinds use a binary search.
     ///
     /// # Errors
     ///
@@ -168,7 +169,7 @@ impl Shard {
         })
     }
 
-    /// Whether so many tokens of a sequence can be dealt out.
+    /// Checks that `tokens` tokens of a sequence can be divided.
     fn check(self, sequence: usize, tokens: u64) -> Result<(), Error> {
         let multiple = match self.kind {
             ShardKind::Contiguous => u64::from(self.ranks),
@@ -185,7 +186,7 @@ impl Shard {
         Ok(())
     }
 
-    /// How many tokens of a sequence it has.
+    /// Returns the number of the rank's tokens of a sequence.
     fn len_of(self, tokens: u64) -> u64 {
         let (rank, ranks) = (u64::from(self.rank), u64::from(self.ranks));
         match self.kind {
@@ -198,7 +199,7 @@ impl Shard {
         }
     }
 
-    /// The first tokens and the lengths of its two chunks of a sequence.
+    /// Returns the first token and the length of both chunks of a sequence.
     fn chunks(self, tokens: u64) -> [(u64, u64); 2] {
         let (rank, all) = (u64::from(self.rank), 2 * u64::from(self.ranks));
         let (least, longer) = (tokens / all, tokens % all);
@@ -208,7 +209,7 @@ impl Shard {
         })
     }
 
-    /// A token of a sequence that is dealt out by itself.
+    /// Returns a token of a sequence that is divided by itself.
     fn token_of(self, tokens: u64, index: u64) -> u64 {
         let (rank, ranks) = (u64::from(self.rank), u64::from(self.ranks));
         match self.kind {
@@ -227,48 +228,48 @@ impl Shard {
 }
 
 impl<'a> ShardTokens<'a> {
-    /// How many.
+    /// Returns the number of tokens.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no tokens.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The token that is the rank's `index`-th: its index in the sequence, or in the packed buffer (the padded one, for
-    /// `Zigzag`). It is the index of each token to send to the rank, and of the place of each that comes back.
+    /// Returns the rank's token `index`: its index in the sequence, or in the packed buffer (the padded one for
+    /// `Zigzag`). Use it to scatter tokens to ranks and to gather results.
     pub fn token(&self, index: usize) -> Option<usize> {
         (index < self.len).then(|| self.at(index).0 as usize)
     }
 
-    /// Its position.
+    /// Returns the position of the rank's token `index`.
     pub fn position(&self, index: usize) -> Option<i64> {
         (index < self.len).then(|| self.position_at(index))
     }
 
-    /// All tokens, as [`ShardTokens::token`] numbers them.
+    /// Iterates over all tokens, as numbered by [`ShardTokens::token`].
     pub fn iter(&self) -> impl ExactSizeIterator<Item = usize> + use<'a> {
         let tokens = *self;
         (0..self.len).map(move |index| tokens.at(index).0 as usize)
     }
 
-    /// The position of one that is there.
+    /// Returns the position of an existing token.
     pub(crate) fn position_at(&self, index: usize) -> i64 {
         self.at(index).1 as i64
     }
 
-    /// The first position of so many from one on, if they follow one another.
+    /// Returns the first position of `count` tokens from `index` on, if they are consecutive.
     pub(crate) fn consecutive(&self, index: usize, count: usize) -> Option<i64> {
         let last = index.checked_add(count)?.checked_sub(1)?;
         let one = matches!(self.sequences, ShardSequences::One(_)) && last < self.len;
-        // Of one sequence positions ascend.
+        // Positions ascend within one sequence.
         let first = one.then(|| self.position_at(index))?;
         (self.position_at(last) - first == count as i64 - 1).then_some(first)
     }
 
-    /// The offsets of the sequences, if they are packed.
+    /// Returns the offsets of packed sequences.
     pub(crate) fn offsets(&self) -> Option<Ids<'a>> {
         match self.sequences {
             ShardSequences::One(_) => None,
@@ -276,7 +277,7 @@ impl<'a> ShardTokens<'a> {
         }
     }
 
-    /// The token and the position of one that is there.
+    /// Returns the token and the position at an index in range.
     fn at(&self, index: usize) -> (u64, u64) {
         let (shard, index) = (self.shard, index as u64);
         let offsets = match self.sequences {
@@ -292,7 +293,7 @@ impl<'a> ShardTokens<'a> {
                 (token, token - begin(offsets, find(offsets, token)))
             }
             ShardKind::Zigzag => {
-                // A rank has as large a part of each sequence.
+                // All ranks have equal parts of each sequence.
                 let ranks = u64::from(shard.ranks);
                 let sequence = find(offsets, index * ranks);
                 let first = begin(offsets, sequence);
@@ -318,17 +319,17 @@ impl<'a> ShardTokens<'a> {
     }
 }
 
-/// Where a sequence begins.
+/// Returns the first token of a sequence.
 fn begin(offsets: Ids<'_>, sequence: usize) -> u64 {
     offsets.at(sequence) as u64
 }
 
-/// How many tokens a sequence has.
+/// Returns the number of tokens of a sequence.
 fn length(offsets: Ids<'_>, sequence: usize) -> u64 {
     begin(offsets, sequence + 1) - begin(offsets, sequence)
 }
 
-/// How many tokens all have.
+/// Returns the number of tokens of all sequences.
 fn last(offsets: Ids<'_>) -> u64 {
     match offsets.len() {
         0 => 0,
@@ -336,7 +337,7 @@ fn last(offsets: Ids<'_>) -> u64 {
     }
 }
 
-/// The sequence of a token that is there.
+/// Returns the sequence of an existing token.
 fn find(offsets: Ids<'_>, token: u64) -> usize {
     sequence_of(offsets, token as i64)
 }

@@ -1,4 +1,4 @@
-//! Strided views of four dimensions, `[batch, tokens, heads, head_dim]`, checked once when they are made.
+//! Strided views of four dimensions, `[batch, tokens, heads, head_dim]`, checked once at construction.
 
 use core::fmt;
 use core::ops::Range;
@@ -7,7 +7,7 @@ use crate::base::limits::MOST_CHANNELS;
 use crate::{Dimension, Element, Error, Shape};
 
 impl Shape {
-    /// Refuses a target of another shape than the source.
+    /// Refuses a target whose shape differs from the source.
     #[inline]
     pub(crate) fn check_same(self, target: Shape) -> Result<(), Error> {
         match self == target {
@@ -38,7 +38,7 @@ impl Shape {
     }
 }
 
-/// Elements from one index of a dimension to the next. The channels of a head are contiguous.
+/// Distances between the indices of each dimension, in elements. The channels of a head are contiguous.
 ///
 /// ```
 /// use rope_core::Layout;
@@ -50,11 +50,11 @@ impl Shape {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Strides {
-    /// From a sequence to the next.
+    /// From one sequence to the next.
     pub batch: usize,
-    /// From a token to the next.
+    /// From one token to the next.
     pub token: usize,
-    /// From a head to the next.
+    /// From one head to the next.
     pub head: usize,
 }
 
@@ -64,10 +64,10 @@ impl fmt::Display for Strides {
     }
 }
 
-/// Where the elements of a tensor lie in a slice: shape, strides, and the index of the first.
+/// The layout of a tensor in a slice: shape, strides, and the index of the first element.
 ///
-/// A constructor takes the extents in the order of its name, which is the order in memory (and in PyTorch's
-/// `tensor.shape`). [`Layout::shape`] has them in one order for all.
+/// Each constructor takes the extents in the order of its name, the order in memory (and in PyTorch's `tensor.shape`).
+/// [`Layout::shape`] returns them in the same order for all.
 ///
 /// ```text
 /// bshd  [batch, tokens, heads, head_dim]   tokens-major: PyTorch before the transpose, vLLM, FlashAttention
@@ -76,7 +76,7 @@ impl fmt::Display for Strides {
 /// thd   [tokens, heads, head_dim]          packed sequences; batch is 1
 /// ```
 ///
-/// Sub-tensors come from [`narrow`](Layout::narrow) and its short forms:
+/// [`narrow`](Layout::narrow) and its short forms select sub-tensors:
 ///
 /// ```
 /// use rope_core::Layout;
@@ -93,67 +93,66 @@ pub struct Layout {
     shape: Shape,
     strides: Strides,
     offset: usize,
-    /// One past the last index; `offset` where the tensor is empty.
+    /// One past the last index; `offset` if the tensor is empty.
     end: usize,
-    /// Whether every index has an element of its own. This field and the next follow from the others.
+    /// True if no two indices name one element. Derived from the fields above, as is the next field.
     disjoint: bool,
-    /// Whether the heads of a token are nearer to each other than the tokens of a head, so that a line is a token.
+    /// True if the heads of a token are nearer to each other than the tokens of a head. Then a line is a token.
     tokens_major: bool,
 }
 
 impl Layout {
-    /// Any strides, in elements.
+    /// Creates a layout from any strides, in elements.
     ///
     /// # Errors
     ///
-    /// [`Error::StrideOverflow`] if an index would not fit `usize`.
+    /// [`Error::StrideOverflow`] if an index does not fit `usize`.
     pub fn strided(shape: impl Into<Shape>, strides: Strides) -> Result<Self, Error> {
         Layout::checked(shape.into(), strides)
     }
 
-    /// `[batch, tokens, heads, head_dim]`, in memory as well, without gaps. (A [`Shape`] has the same order.)
+    /// Creates the contiguous layout `[batch, tokens, heads, head_dim]`, the order of [`Shape`].
     ///
     /// # Errors
     ///
-    /// [`Error::ShapeOverflow`] if an index or a stride would not fit `usize`.
+    /// [`Error::ShapeOverflow`] if an index or a stride does not fit `usize`.
     pub fn bshd(extents: impl Into<Shape>) -> Result<Self, Error> {
         use Dimension::{Batch, Heads, Tokens};
         Layout::dense(extents.into(), [Batch, Tokens, Heads])
     }
 
-    /// `[batch, heads, tokens, head_dim]`, in memory as well, without gaps.
+    /// Creates the contiguous layout `[batch, heads, tokens, head_dim]`.
     ///
     /// # Errors
     ///
-    /// [`Error::ShapeOverflow`] if an index or a stride would not fit `usize`.
+    /// [`Error::ShapeOverflow`] if an index or a stride does not fit `usize`.
     pub fn bhsd([batch, heads, tokens, head_dim]: [usize; 4]) -> Result<Self, Error> {
         use Dimension::{Batch, Heads, Tokens};
         let shape = Shape::from([batch, tokens, heads, head_dim]);
         Layout::dense(shape, [Batch, Heads, Tokens])
     }
 
-    /// `[tokens, batch, heads, head_dim]`, in memory as well, without gaps.
+    /// Creates the contiguous layout `[tokens, batch, heads, head_dim]`.
     ///
     /// # Errors
     ///
-    /// [`Error::ShapeOverflow`] if an index or a stride would not fit `usize`.
+    /// [`Error::ShapeOverflow`] if an index or a stride does not fit `usize`.
     pub fn sbhd([tokens, batch, heads, head_dim]: [usize; 4]) -> Result<Self, Error> {
         use Dimension::{Batch, Heads, Tokens};
         let shape = Shape::from([batch, tokens, heads, head_dim]);
         Layout::dense(shape, [Tokens, Batch, Heads])
     }
 
-    /// `[tokens, heads, head_dim]`, in memory as well, without gaps: sequences packed one after another, each token
-    /// with its own row.
+    /// Creates the contiguous layout `[tokens, heads, head_dim]`: packed sequences, with one row per token.
     ///
     /// # Errors
     ///
-    /// [`Error::ShapeOverflow`] if an index or a stride would not fit `usize`.
+    /// [`Error::ShapeOverflow`] if an index or a stride does not fit `usize`.
     pub fn thd([tokens, heads, head_dim]: [usize; 3]) -> Result<Self, Error> {
         Layout::bshd([1, tokens, heads, head_dim])
     }
 
-    /// Without gaps, the dimensions in this order in memory, the longest stride first.
+    /// Creates a contiguous layout with the dimensions in this order, the longest stride first.
     #[inline(always)]
     fn dense(shape: Shape, order: [Dimension; 3]) -> Result<Self, Error> {
         let mut strides = Strides {
@@ -174,14 +173,14 @@ impl Layout {
             }
             stride = fits.checked_mul(shape.extent(dimension));
         }
-        // The number of elements, also where there are none, is the end.
+        // The number of elements, which may be zero, is the end.
         match stride {
             Some(end) => Ok(Layout::from_checked(shape, strides, 0, end, true)),
             None => Err(Error::ShapeOverflow { shape }),
         }
     }
 
-    /// The rest of what a layout knows follows from these.
+    /// Creates a layout and derives its remaining fields.
     #[inline(always)]
     fn from_checked(
         shape: Shape,
@@ -225,35 +224,35 @@ impl Layout {
         }
     }
 
-    /// The extents.
+    /// Returns the extents.
     #[inline]
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// The strides, in elements.
+    /// Returns the strides, in elements.
     #[inline]
     pub fn strides(&self) -> Strides {
         self.strides
     }
 
-    /// Index of the first element.
+    /// Returns the index of the first element.
     #[inline]
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// Elements that a slice must have at least.
+    /// Returns the fewest elements of a slice with this layout.
     #[inline]
     pub fn end(&self) -> usize {
         self.end
     }
 
-    /// The part whose index along `dimension` is in `range`.
+    /// Selects the indices `range` of `dimension`.
     ///
     /// # Errors
     ///
-    /// [`Error::Range`] if the range is not inside the dimension.
+    /// [`Error::Range`] if the range exceeds the dimension.
     pub fn narrow(self, dimension: Dimension, range: Range<usize>) -> Result<Self, Error> {
         let Range { start, end } = range;
         let extent = self.shape.extent(dimension);
@@ -268,7 +267,7 @@ impl Layout {
         Ok(self.part(dimension, range))
     }
 
-    /// [`Layout::narrow`] to a range that is inside the dimension.
+    /// Selects a range ([`Layout::narrow`]) that is inside the dimension.
     pub(crate) fn part(self, dimension: Dimension, range: Range<usize>) -> Self {
         let Range { start, end } = range;
         let shape = self.shape.with_extent(dimension, end - start);
@@ -278,7 +277,7 @@ impl Layout {
             Dimension::Heads => self.strides.head,
             Dimension::Channels => 1,
         };
-        // An empty part stays where it is: `start` may be one past the last index, and its place beyond the slice.
+        // An empty part keeps the offset: `start` may be one past the last index, and its element beyond the slice.
         let offset = if shape.is_empty() {
             self.offset
         } else {
@@ -290,55 +289,55 @@ impl Layout {
             let [batch, token, head] = [shape.batch - 1, shape.tokens - 1, shape.heads - 1];
             layout.end = layout.head(batch, token, head) + shape.head_dim;
         }
-        // A part of what does not overlap does not either.
+        // A part of a layout without overlaps has none.
         layout.disjoint = self.disjoint || layout.first_overlap().is_none();
         layout
     }
 
-    /// Some sequences, tokens and heads, by ranges that are inside their dimensions.
+    /// Selects sequences, tokens and heads by ranges inside their dimensions.
     pub(crate) fn part_of(self, [batch, tokens, heads]: [Range<usize>; 3]) -> Self {
         self.part(Dimension::Batch, batch)
             .part(Dimension::Tokens, tokens)
             .part(Dimension::Heads, heads)
     }
 
-    /// Sequences `range`.
+    /// Selects the sequences `range`.
     ///
     /// # Errors
     ///
-    /// Those of [`Layout::narrow`].
+    /// The errors of [`Layout::narrow`].
     pub fn batch(self, range: Range<usize>) -> Result<Self, Error> {
         self.narrow(Dimension::Batch, range)
     }
 
-    /// Tokens `range` of every sequence.
+    /// Selects the tokens `range` of every sequence.
     ///
     /// # Errors
     ///
-    /// Those of [`Layout::narrow`].
+    /// The errors of [`Layout::narrow`].
     pub fn tokens(self, range: Range<usize>) -> Result<Self, Error> {
         self.narrow(Dimension::Tokens, range)
     }
 
-    /// Heads `range` of every token: Q, K or V of a packed row.
+    /// Selects the heads `range` of every token: Q, K or V of a packed row.
     ///
     /// # Errors
     ///
-    /// Those of [`Layout::narrow`].
+    /// The errors of [`Layout::narrow`].
     pub fn heads(self, range: Range<usize>) -> Result<Self, Error> {
         self.narrow(Dimension::Heads, range)
     }
 
-    /// Channels `range` of every head: the window that is rotated where it does not start at channel 0.
+    /// Selects the channels `range` of every head: the rotated window, if it does not start at channel 0.
     ///
     /// # Errors
     ///
-    /// Those of [`Layout::narrow`].
+    /// The errors of [`Layout::narrow`].
     pub fn channels(self, range: Range<usize>) -> Result<Self, Error> {
         self.narrow(Dimension::Channels, range)
     }
 
-    /// Indices `..at` of a dimension, which are not more than it has, and the rest.
+    /// Splits a dimension at an index within its extent.
     pub(crate) fn split(self, dimension: Dimension, at: usize) -> (Self, Self) {
         let extent = self.shape.extent(dimension);
         (
@@ -347,7 +346,7 @@ impl Layout {
         )
     }
 
-    /// Whether so many indices are not more than a dimension has.
+    /// Checks that a dimension has at least `at` indices.
     fn check_split(&self, dimension: Dimension, at: usize) -> Result<(), Error> {
         let extent = self.shape.extent(dimension);
         if at > extent {
@@ -361,8 +360,8 @@ impl Layout {
         Ok(())
     }
 
-    /// [`Layout::split`] of a layout and the slice that it is of, where the second part begins: each part gets a slice,
-    /// and the second counts from its own.
+    /// Splits the layout ([`Layout::split`]) and its slice. Each part has its own slice; the offset of the second is
+    /// relative to it. Also returns the start of the second part.
     pub(crate) fn split_slice(
         self,
         dimension: Dimension,
@@ -382,7 +381,7 @@ impl Layout {
         Ok((first, second, begin))
     }
 
-    /// The three strided dimensions, the one with the shortest stride first.
+    /// Returns the three strided dimensions, the shortest stride first.
     #[inline]
     fn by_stride(&self) -> [(Dimension, usize, usize); 3] {
         let Layout { shape, strides, .. } = *self;
@@ -391,7 +390,7 @@ impl Layout {
             (Dimension::Tokens, shape.tokens, strides.token),
             (Dimension::Batch, shape.batch, strides.batch),
         ];
-        // By hand: core alone has no stable sort.
+        // Sorted by hand: core has no stable sort.
         for (i, j) in [(0, 1), (1, 2), (0, 1)] {
             if dimensions[i].2 > dimensions[j].2 {
                 dimensions.swap(i, j);
@@ -400,8 +399,8 @@ impl Layout {
         dimensions
     }
 
-    /// The dimension along which a tensor splits into two parts that do not interleave: the longest stride among
-    /// those with more than one index.
+    /// Returns the dimension that splits a tensor into two parts which do not interleave: the longest stride among
+    /// dimensions with more than one index.
     #[cfg(feature = "rayon")]
     pub(crate) fn outermost(&self) -> Option<(Dimension, usize)> {
         let longest = self
@@ -412,9 +411,9 @@ impl Layout {
         longest.map(|(dimension, extent, _)| (dimension, extent))
     }
 
-    /// The dimension with the shortest stride that lets elements overlap, and that stride. Requires that the dimensions
-    /// nest: each stride steps over all that the shorter strides reach. (Strides that keep elements apart without
-    /// nesting exist; no library makes such tensors.)
+    /// Returns the dimension with the shortest stride that lets elements overlap, and that stride. Requires nested
+    /// dimensions: each stride steps over the reach of all shorter ones. (Other strides can keep elements apart too; no
+    /// library makes such tensors.)
     fn first_overlap(&self) -> Option<(Dimension, usize)> {
         if self.shape.is_empty() {
             return None;
@@ -425,14 +424,14 @@ impl Layout {
                 if stride < span {
                     return Some((dimension, stride));
                 }
-                // Cannot overflow: it is at most `end`.
+                // No overflow: at most `end`.
                 span += (extent - 1) * stride;
             }
         }
         None
     }
 
-    /// Whether every index has an element of its own.
+    /// Checks that no two indices name one element.
     #[inline]
     fn check_disjoint(&self) -> Result<(), Error> {
         if self.disjoint {
@@ -442,7 +441,7 @@ impl Layout {
         }
     }
 
-    /// Whether the heads of each token have elements of their own. Then they are no more than the slice has.
+    /// Checks that the heads of a token do not overlap, which also bounds their number by the slice.
     pub(crate) fn check_heads_disjoint(&self) -> Result<(), Error> {
         let (stride, needed) = (self.strides.head, self.shape.head_dim);
         if self.shape.heads > 1 && stride < needed {
@@ -467,8 +466,8 @@ impl Layout {
         }
     }
 
-    /// The least stride above a dimension's own with which it nests among the others, as they are: inside one of them
-    /// that has room for it, or around all.
+    /// Returns the smallest stride, above its own, with which a dimension nests among the others: inside one that has
+    /// room for it, or around all.
     fn least_stride(&self, dimension: Dimension, own: usize) -> usize {
         let extent = self.shape.extent(dimension);
         let mut span = self.shape.head_dim;
@@ -481,7 +480,7 @@ impl Layout {
             if span > own && fits {
                 break;
             }
-            // Cannot overflow: it is at most `end`.
+            // No overflow: at most `end`.
             span += (other - 1) * stride;
         }
         span
@@ -498,13 +497,13 @@ impl Layout {
         Ok(())
     }
 
-    /// Whether the heads of a token lie nearer to each other than the tokens of a head, so that a line is a token.
+    /// Returns true if the heads of a token are nearer to each other than the tokens of a head. Then a line is a token.
     #[inline(always)]
     pub(crate) fn is_tokens_major(&self) -> bool {
         self.tokens_major
     }
 
-    /// Index of the first channel of a head.
+    /// Returns the index of the first channel of a head.
     #[inline(always)]
     pub(crate) fn head(&self, batch: usize, token: usize, head: usize) -> usize {
         // No overflow: `end` is beyond the index of the last head.
@@ -515,7 +514,7 @@ impl Layout {
     }
 }
 
-/// Of strides that lead beyond all indices: names the dimension that reaches farthest.
+/// Returns the error for strides that overflow. Names the dimension with the largest reach.
 #[cold]
 fn overflow(shape: Shape, strides: Strides) -> Error {
     let mut farthest = (Dimension::Channels, shape.head_dim, 1);
@@ -537,8 +536,8 @@ fn overflow(shape: Shape, strides: Strides) -> Error {
     }
 }
 
-/// What [`Tensor::new`] and [`TensorMut::new`] take: a [`Layout`], which may cover a part of the slice; or a [`Shape`]
-/// or `[batch, tokens, heads, head_dim]`, which is the whole slice in the order of [`Layout::bshd`].
+/// The argument of [`Tensor::new`] and [`TensorMut::new`]: a [`Layout`], which may cover a part of the slice, or a
+/// [`Shape`] or `[batch, tokens, heads, head_dim]`, which covers the whole slice in the order of [`Layout::bshd`].
 ///
 /// ```
 /// use rope_core::{Layout, Shape, Tensor};
@@ -557,12 +556,12 @@ fn overflow(shape: Shape, strides: Strides) -> Error {
     note = "for other orders see `Layout::bhsd`, `Layout::sbhd`, `Layout::thd`, and for any strides `Layout::strided`"
 )]
 pub trait IntoLayout: Copy {
-    /// The layout of a slice of `len` elements.
+    /// Returns the layout for a slice of `len` elements.
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfBounds`] if a [`Layout`] reaches past the slice; [`Error::ShapeElements`] if a shape has more or
-    /// fewer elements than the slice, [`Error::ShapeOverflow`] if an index or a stride would not fit `usize`.
+    /// [`Error::OutOfBounds`] if a [`Layout`] reaches past the slice; [`Error::ShapeElements`] if a shape and the slice
+    /// have different numbers of elements; [`Error::ShapeOverflow`] if an index or a stride does not fit `usize`.
     fn into_layout(self, len: usize) -> Result<Layout, Error>;
 }
 
@@ -578,7 +577,7 @@ impl IntoLayout for Shape {
     #[inline]
     fn into_layout(self, len: usize) -> Result<Layout, Error> {
         let layout = Layout::bshd(self)?;
-        // Without gaps the end is the number of elements.
+        // Without gaps, the end is the number of elements.
         if layout.end != len {
             return Err(Error::ShapeElements { shape: self, len });
         }
@@ -593,7 +592,7 @@ impl IntoLayout for [usize; 4] {
     }
 }
 
-/// A tensor to read.
+/// A tensor for reading.
 ///
 /// ```
 /// use rope_core::Tensor;
@@ -610,34 +609,34 @@ pub struct Tensor<'a, E> {
 }
 
 impl<'a, E: Element> Tensor<'a, E> {
-    /// Views `data` through `layout`: a [`Layout`], which may cover a part of the slice; or a [`Shape`] or `[batch,
-    /// tokens, heads, head_dim]`, which is the whole slice in the order of [`Layout::bshd`].
-    /// Elements may coincide (a broadcast has a stride of zero).
+    /// Views `data` through `layout`: a [`Layout`], which may cover a part of the slice, or a [`Shape`] or `[batch,
+    /// tokens, heads, head_dim]`, which covers the whole slice in the order of [`Layout::bshd`]. Elements may coincide
+    /// (a broadcast has a stride of zero).
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfBounds`] if a layout reaches past the slice, [`Error::ShapeElements`] if a shape has more or fewer
-    /// elements than the slice, [`Error::ShapeOverflow`] if an index of a shape would not fit `usize`.
+    /// [`Error::OutOfBounds`] if a layout reaches past the slice; [`Error::ShapeElements`] if a shape and the slice
+    /// have different numbers of elements; [`Error::ShapeOverflow`] if an index of a shape does not fit `usize`.
     pub fn new(data: &'a [E], layout: impl IntoLayout) -> Result<Self, Error> {
         let layout = layout.into_layout(data.len())?;
         Ok(Tensor { data, layout })
     }
 
-    /// Where the elements lie.
+    /// Returns the layout.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// The extents.
+    /// Returns the extents.
     pub fn shape(&self) -> Shape {
         self.layout.shape
     }
 
-    /// Indices `..at` of a dimension, and the rest.
+    /// Splits a dimension into the indices `..at` and the rest.
     ///
     /// # Errors
     ///
-    /// [`Error::Range`] if `at` is beyond the dimension.
+    /// [`Error::Range`] if `at` exceeds the dimension.
     pub fn split_at(self, dimension: Dimension, at: usize) -> Result<(Self, Self), Error> {
         self.layout.check_split(dimension, at)?;
         let (first, second) = self.layout.split(dimension, at);
@@ -653,24 +652,24 @@ impl<'a, E: Element> Tensor<'a, E> {
         ))
     }
 
-    /// The part whose index along `dimension` is in `range`, as [`Layout::narrow`].
+    /// Selects the indices `range` of `dimension`, as [`Layout::narrow`].
     ///
     /// # Errors
     ///
-    /// [`Error::Range`] if the range is not inside the dimension.
+    /// [`Error::Range`] if the range exceeds the dimension.
     pub fn narrow(self, dimension: Dimension, range: Range<usize>) -> Result<Self, Error> {
         let layout = self.layout.narrow(dimension, range)?;
         Ok(Tensor { layout, ..self })
     }
 
-    /// The channels of a head, `[batch, token, head]`, if there is one.
+    /// Returns the channels of head `[batch, token, head]`, or `None` if an index is out of range.
     pub fn head(&self, [batch, token, head]: [usize; 3]) -> Option<&'a [E]> {
         let shape = self.layout.shape;
         if batch >= shape.batch || token >= shape.tokens || head >= shape.heads {
             return None;
         }
         match shape.head_dim {
-            // Heads of no channels may lie anywhere.
+            // Heads without channels may have any index.
             0 => Some(&[]),
             len => self.data[self.layout.head(batch, token, head)..].get(..len),
         }
@@ -694,7 +693,7 @@ impl<E> fmt::Debug for Tensor<'_, E> {
     }
 }
 
-/// A tensor to rotate, or to write a rotation to. Every index has an element of its own.
+/// A tensor for in-place rotation, or as a target. No two indices name one element.
 ///
 /// ```
 /// use rope_core::{Layout, TensorMut};
@@ -713,7 +712,7 @@ pub struct TensorMut<'a, E> {
 }
 
 impl<'a, E: Element> TensorMut<'a, E> {
-    /// Views `data` through `layout`, as [`Tensor::new`] does: a shape is the whole slice, a [`Layout`] may cover a
+    /// Views `data` through `layout`, as [`Tensor::new`]: a shape covers the whole slice, a [`Layout`] may cover a
     /// part.
     ///
     /// ```
@@ -729,24 +728,24 @@ impl<'a, E: Element> TensorMut<'a, E> {
     ///
     /// # Errors
     ///
-    /// Those of [`Tensor::new`], and [`Error::Overlap`] if two indices could name one element.
+    /// The errors of [`Tensor::new`], and [`Error::Overlap`] if two indices could name one element.
     pub fn new(data: &'a mut [E], layout: impl IntoLayout) -> Result<Self, Error> {
         let layout = layout.into_layout(data.len())?;
         layout.check_disjoint()?;
         Ok(TensorMut { data, layout })
     }
 
-    /// Where the elements lie.
+    /// Returns the layout.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// The extents.
+    /// Returns the extents.
     pub fn shape(&self) -> Shape {
         self.layout.shape
     }
 
-    /// The same tensor for a shorter time.
+    /// Borrows the tensor for a shorter time.
     pub fn reborrow(&mut self) -> TensorMut<'_, E> {
         TensorMut {
             data: self.data,
@@ -754,7 +753,7 @@ impl<'a, E: Element> TensorMut<'a, E> {
         }
     }
 
-    /// The same tensor, to read.
+    /// Borrows the tensor for reading.
     pub fn as_tensor(&self) -> Tensor<'_, E> {
         Tensor {
             data: self.data,
@@ -762,8 +761,8 @@ impl<'a, E: Element> TensorMut<'a, E> {
         }
     }
 
-    /// The part whose index along `dimension` is in `range`, as [`Layout::narrow`]: `tensor.reborrow().narrow(..)` is
-    /// one for a shorter time.
+    /// Selects the indices `range` of `dimension`, as [`Layout::narrow`]. `tensor.reborrow().narrow(..)` keeps the
+    /// tensor.
     ///
     /// ```
     /// use rope_core::{Dimension, Error, Pairing, Rope, Rows, TensorMut};
@@ -779,26 +778,26 @@ impl<'a, E: Element> TensorMut<'a, E> {
     ///
     /// # Errors
     ///
-    /// [`Error::Range`] if the range is not inside the dimension.
+    /// [`Error::Range`] if the range exceeds the dimension.
     pub fn narrow(self, dimension: Dimension, range: Range<usize>) -> Result<Self, Error> {
         let layout = self.layout.narrow(dimension, range)?;
         Ok(TensorMut { layout, ..self })
     }
 
-    /// Indices `..at` of a dimension, and the rest, to be rotated on two threads: the bits do not depend on it.
-    /// The dimension with the longest stride always splits.
+    /// Splits a dimension into the indices `..at` and the rest, for two threads: the bits do not depend on it. The
+    /// dimension with the longest stride always splits.
     ///
-    /// The Q and K of a packed row are no such parts. They need not be apart: [`Layout::heads`] of both is one tensor
-    /// ([the guide](crate::guide::packed_qkv)).
+    /// Q and K of a packed row interleave. They need no split: [`Layout::heads`] of both is one tensor ([the
+    /// guide](crate::guide::packed_qkv)).
     ///
     /// # Errors
     ///
-    /// [`Error::Range`] if `at` is beyond the dimension, [`Error::PartsInterleave`] if the parts interleave in memory,
-    /// as the heads of several tokens of a tokens-major tensor do.
+    /// [`Error::Range`] if `at` exceeds the dimension; [`Error::PartsInterleave`] if the parts interleave in memory, as
+    /// the heads of several tokens of a tokens-major tensor do.
     pub fn split_at(self, dimension: Dimension, at: usize) -> Result<(Self, Self), Error> {
         self.layout.check_split(dimension, at)?;
         let (first, second, begin) = self.layout.split_slice(dimension, at)?;
-        // Beside a tensor without elements there may be none at all.
+        // The slice of a tensor without elements may be shorter.
         let (low, high) = self.data.split_at_mut(begin.min(self.data.len()));
         Ok((
             TensorMut {
@@ -812,7 +811,7 @@ impl<'a, E: Element> TensorMut<'a, E> {
         ))
     }
 
-    /// The tensor, to read.
+    /// Returns the tensor without its type, for reading.
     #[inline]
     pub(crate) fn bytes(&self) -> Bytes<'_> {
         Bytes {
@@ -840,18 +839,18 @@ impl<E> fmt::Debug for TensorMut<'_, E> {
     }
 }
 
-/// A [`Tensor`] without its type, for what is compiled once for all elements: its kernels know what it is made of.
+/// A [`Tensor`] without its type, for code that is compiled once for all elements. Its kernels determine the element.
 #[derive(Clone, Copy)]
 pub(crate) struct Bytes<'a> {
     pub(crate) bytes: &'a [u8],
-    /// Bytes of an element.
+    /// Bytes per element.
     pub(crate) size: usize,
-    /// In elements.
+    /// The layout, in elements.
     pub(crate) layout: &'a Layout,
 }
 
 impl<'a> Bytes<'a> {
-    /// A part of it.
+    /// Selects a part, by a layout within it.
     pub(crate) fn within<'p>(&self, layout: &'p Layout) -> Bytes<'p>
     where
         'a: 'p,
@@ -863,9 +862,9 @@ impl<'a> Bytes<'a> {
 /// A [`TensorMut`] without its type.
 pub(crate) struct BytesMut<'a> {
     pub(crate) bytes: &'a mut [u8],
-    /// Bytes of an element.
+    /// Bytes per element.
     pub(crate) size: usize,
-    /// In elements.
+    /// The layout, in elements.
     pub(crate) layout: &'a Layout,
 }
 
@@ -884,14 +883,14 @@ impl<'a> BytesMut<'a> {
 }
 
 impl BytesMut<'_> {
-    /// The memory up to the end of the last head. The length is computed: LLVM copies a stored slice by one load of 16
-    /// bytes, which waits for the two stores that wrote it, and for all stores before them.
+    /// Returns the memory up to the end of the last head. The length is computed: LLVM copies a stored slice by one
+    /// 16-byte load, which waits for the two stores that wrote it and for all stores before them.
     #[inline(always)]
     pub(crate) fn memory(&mut self) -> &mut [u8] {
         &mut self.bytes[..self.layout.end() * self.size]
     }
 
-    /// The tensor for a shorter time.
+    /// Borrows the tensor for a shorter time.
     #[cfg(feature = "rayon")]
     pub(crate) fn reborrow(&mut self) -> BytesMut<'_> {
         BytesMut {
@@ -901,7 +900,7 @@ impl BytesMut<'_> {
         }
     }
 
-    /// The tensor, to read.
+    /// Borrows the tensor for reading.
     pub(crate) fn read(&self) -> Bytes<'_> {
         Bytes {
             bytes: self.bytes,
@@ -910,7 +909,7 @@ impl BytesMut<'_> {
         }
     }
 
-    /// A part of the tensor, by a layout narrowed from its own.
+    /// Selects a part, by a layout narrowed from that of the tensor.
     pub(crate) fn part<'p>(&'p mut self, layout: &'p Layout) -> BytesMut<'p> {
         BytesMut {
             bytes: self.bytes,

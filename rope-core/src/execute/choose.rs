@@ -1,22 +1,22 @@
-//! Which executor runs a pass. All executors compute the same bits; they differ in speed.
+//! Chooses the executor of a pass. All executors compute the same bits; they differ in speed.
 //!
 //! | executor | runs | passes |
 //! |---|---|---|
 //! | `nothing` | | an empty shape; in place neither a rotation nor another stage |
 //! | `coded` | a quantizer per run of heads | neither a rotation nor another stage, from a tensor into a quantized format |
-//! | `copied` | a copy per line | neither a rotation nor another stage, and one element at both ends |
-//! | `fused` | a kernel per line | a rotation alone, of elements and pairings with a kernel of their own; any in place |
-//! | `streamed` | a kernel per line, into a tile that is written past the caches | the same from one tensor into another, several of which are larger than caches |
-//! | `normed` | two kernels per line, three where not all channels rotate | a norm of heads before their rotation, in place in a tensor |
+//! | `copied` | a copy per line | neither a rotation nor another stage, and the same element at both ends |
+//! | `fused` | a kernel per line | a rotation alone, if its elements and pairings have a kernel; any in place |
+//! | `streamed` | a kernel per line, into a tile that is written past the caches | the same, into one of several tensors that exceed the caches |
+//! | `normed` | two kernels per line, three if not all channels rotate | a norm of heads before their rotation, in place in a tensor |
 //! | `copied-normed` | a copy, then `normed` | the same, from a tensor to lines of the same element |
-//! | `tiled` | a tile of the source's element | a rotation, after such a norm or none, from a tensor into a quantized format, where the tile loses nothing |
+//! | `tiled` | a tile of the source's element | a rotation, after such a norm or none, from a tensor into a quantized format, if the tile loses nothing |
 //! | `transformed` | a kernel per line of contiguous heads | a Hadamard transform alone, of f32 in place in a tensor |
 //! | `staged` | a tile of f32, stage by stage | everything |
 //!
-//! Full-width rows and windows run `staged`; a plain plan rotates f32 in place by full-width rows where it lies
+//! Full-width rows and windows run `staged`. A plain plan rotates f32 by full-width rows in place, without a tile
 //! (`execute/full.rs`), and windows of tensors as tensors (`plan/window.rs`).
 //!
-//! Elements of a cache are lines where the channels of a head lie side by side.
+//! Elements of a cache are lines if the channels of a head are contiguous.
 
 use crate::describe::cache::{CacheHeads, Format};
 use crate::describe::tensor::BytesMut;
@@ -81,7 +81,7 @@ pub(crate) fn in_tensor(pass: &Pass<'_>, x: &mut BytesMut<'_>, runs: bool) -> &'
     }
 }
 
-/// The same in the slots of a cache.
+/// Runs a pass in place in the slots of a cache, if it `runs`; returns the name of its executor.
 #[inline(never)]
 pub(crate) fn in_slots(
     pass: &Pass<'_>,
@@ -99,7 +99,8 @@ pub(crate) fn in_slots(
     }
 }
 
-/// The same from one place to another. (Inlined, each of three callers has what runs all executors, 7 to 10 KB.)
+/// Runs a pass out of place, if it `runs`; returns the name of its executor. Not inlined: each of three callers would
+/// have a copy of the calls to all executors, 7 to 10 KB.
 #[inline(never)]
 pub(crate) fn out_of_place(
     pass: &Pass<'_>,

@@ -1,4 +1,4 @@
-//! Heads that are quantized where they are read: values, to which nothing is done before.
+//! Quantization without another stage: values go from a tensor into a quantized format directly.
 
 use crate::base::limits::MOST_HEADS;
 use crate::describe::address::Located;
@@ -8,21 +8,21 @@ use crate::kernel::elements::OutOfPlaceKernels;
 use crate::kernel::values::Values;
 use crate::pass::Pass;
 
-/// Heads that lie one after the other where they are read and where they are written.
+/// Heads that are contiguous in the source and in the target.
 struct Run {
-    /// The slot of the token of the first, and its index.
+    /// The slot of the first head's token, and the index of the head.
     token: Located,
     head: usize,
     count: usize,
-    /// Indices of the first one where it is read, and of what follows the last one at both ends.
+    /// The source index of the first head, and the index after the last head at both ends.
     start: usize,
     end: [usize; 2],
 }
 
-/// From a tensor into a quantized format.
+/// Quantizes heads of a tensor into a quantized format.
 ///
-/// The heads of several tokens are quantized together where they lie side by side at both ends: to begin costs as much
-/// as a head of Q8_0.
+/// The heads of several tokens go together if they are contiguous at both ends: the fixed cost of a call is that of one
+/// head of Q8_0.
 pub(crate) fn run(
     pass: &Pass<'_>,
     (x, element): (Bytes<'_>, &'static OutOfPlaceKernels),

@@ -1,5 +1,5 @@
-//! Full-width rows: f32 in place where it lies, everything else in a tile. The rows refer to what is here, so that
-//! programs without such rows do not link it; that is why their constructors are here too.
+//! Full-width rows: f32 tensors rotate in place, everything else in a tile. Rows refer to this module, so programs
+//! without such rows do not link it; therefore their constructors are here too.
 
 use super::staged;
 use crate::describe::rows::{FullHeads, FullWidth, Rotation};
@@ -16,20 +16,20 @@ use crate::{Error, Pairing, Rows};
 static FULL_WIDTH: FullWidth = FullWidth { in_place, tile };
 
 impl<'a> Rows<'a> {
-    /// Full-width rows: a cos and a sin for each channel, as tensors of the shape `[rows, rotary_dim]`. For the
-    /// channels `i` and `j` of a pair
+    /// Views full-width rows: one cos and one sin per channel, as tensors `[rows, rotary_dim]`. For the channels `i`
+    /// and `j` of a pair
     ///
     /// ```text
     /// x' = x cos[i] - y sin[i]        y' = y cos[j] + x sin[j]
     /// ```
     ///
-    /// with the roundings of any other rotation; where both have the same cos and sin, its very bits. HunYuan-VL and
-    /// V-JEPA 2 rotate so, and kernels that index cos and sin by channel. Channels are counted in the tensor before the
-    /// rotation.
+    /// with the roundings of any other rotation. If both channels have the same cos and sin, the bits are those of
+    /// other rows. HunYuan-VL and V-JEPA 2 rotate in this way, as do kernels that index cos and sin by channel. Channel
+    /// indices refer to the tensor before the rotation.
     ///
-    /// In general that is no rotation: [`Direction::Transpose`](crate::Direction::Transpose) takes gradients back, but
-    /// [`Direction::Inverse`](crate::Direction::Inverse), shifts and gradients of angles are refused. f32 in place is
-    /// rotated where it lies; everything else runs over a tile of f32.
+    /// In general this is not a rotation. [`Direction::Transpose`](crate::Direction::Transpose) computes gradients, but
+    /// [`Direction::Inverse`](crate::Direction::Inverse), shifts and gradients of angles are refused. f32 tensors
+    /// rotate in place; everything else runs over a tile of f32.
     ///
     /// ```
     /// use rope_core::{Pairing, Rope, Rows, TensorMut};
@@ -43,21 +43,21 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::RotaryDim`] if `rotary_dim` is zero or odd, [`Error::RotaryDimOnStack`] beyond 2048,
-    /// [`Error::CosSinLength`] if the slices differ in length, [`Error::RowsShape`] unless they have `rows *
+    /// [`Error::RotaryDim`] if `rotary_dim` is zero or odd; [`Error::RotaryDimOnStack`] beyond 2048;
+    /// [`Error::CosSinLength`] if the slices differ in length; [`Error::RowsShape`] unless they have `rows *
     /// rotary_dim` values.
     pub fn full(cos: &'a [f32], sin: &'a [f32], shape: [usize; 2]) -> Result<Self, Error> {
         Rows::wide((cos, sin), shape, &FULL_WIDTH)
     }
 
-    /// Takes each value of a row for a channel, not for a pair: rows of `n` pairs become full-width
-    /// rows ([`Rows::full`]) that rotate `n` channels. So [`Frequencies::arranged`](crate::Frequencies::arranged) gives
-    /// each channel a frequency and an axis, and [`Rows::strided`] reads full-width rows of any layout.
+    /// Converts rows of `n` pairs to full-width rows ([`Rows::full`]) that rotate `n` channels: each value of a row
+    /// belongs to a channel, not to a pair. [`Frequencies::arranged`](crate::Frequencies::arranged) can thus assign a
+    /// frequency and an axis to each channel, and [`Rows::strided`] reads full-width rows of any layout.
     ///
     /// # Errors
     ///
-    /// [`Error::RotaryDim`] if there are not two of them for each pair, [`Error::RotaryDimOnStack`] for more than 2048
-    /// channels, [`Error::FullWidthRows`] if they are full-width already.
+    /// [`Error::RotaryDim`] if the number of pairs is odd; [`Error::RotaryDimOnStack`] for more than 2048 channels;
+    /// [`Error::FullWidthRows`] if the rows are full-width already.
     pub fn per_channel(self) -> Result<Self, Error> {
         self.widened(&FULL_WIDTH)
     }
@@ -118,7 +118,7 @@ fn tile(
     } = shape;
     let pairs = rows.pairs;
     let mut heads = tile;
-    // The channels of a row are those of the tensor before the rotation: a transpose ends there.
+    // The channels of a row are those of the tensor before the rotation, which is the output of a transpose.
     let transposed = rotation.factors.is_some();
     if moves {
         let side = &mut side[..heads.len()];
@@ -141,7 +141,7 @@ fn tile(
     moves
 }
 
-/// The line of heads that follow one another.
+/// Returns the line of contiguous heads.
 fn line<'l>(heads: &'l mut [f32], shape: FullHeads<'l>) -> Line<'l> {
     let FullHeads {
         rows,
@@ -160,7 +160,7 @@ fn line<'l>(heads: &'l mut [f32], shape: FullHeads<'l>) -> Line<'l> {
     }
 }
 
-/// Copies a head whose pairing was this one into the other.
+/// Copies a head from this pairing to the other.
 fn reorder(input: Pairing, pairs: usize, from: &[f32], to: &mut [f32]) {
     to[2 * pairs..].copy_from_slice(&from[2 * pairs..]);
     for pair in 0..pairs {

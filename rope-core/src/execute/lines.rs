@@ -1,4 +1,4 @@
-//! Rotations, and copies, line by line in memory.
+//! Rotations and copies, line by line in memory.
 
 use core::ops::Range;
 
@@ -21,11 +21,11 @@ pub(crate) fn copy(
     target: &mut OperandMut<'_, '_>,
     ends: IoFormats,
 ) {
-    // There are no pairs, so that all channels are copied.
+    // Without pairs, all channels are copied.
     rotate(pass, source, target, ends, |_, _, _| {});
 }
 
-/// Rotates heads that are lines at both ends by one kernel.
+/// Rotates heads by one kernel, with lines at both ends.
 pub(crate) fn rotate(
     pass: &Pass<'_>,
     source: &Operand<'_>,
@@ -44,7 +44,7 @@ pub(crate) fn rotate(
     }
 }
 
-/// Rotates heads from one memory into another by a kernel; what does not rotate is copied.
+/// Rotates heads from one memory into another by a kernel, and copies the channels that do not rotate.
 #[inline(never)]
 pub(crate) fn rotate_lines<S: Addresses, T: Addresses>(
     (proof, tuning): (Proof, &Tuning),
@@ -68,7 +68,7 @@ pub(crate) fn rotate_lines<S: Addresses, T: Addresses>(
     });
 }
 
-/// Rotates a line by a kernel; what does not rotate is copied.
+/// Rotates a line by a kernel, and copies the channels that do not rotate.
 #[inline]
 pub(crate) fn rotate_line(
     proof: Proof,
@@ -86,8 +86,8 @@ pub(crate) fn rotate_line(
     }
 }
 
-/// Copies the channels after the pairs: as bits where the element stays the same, not even a NaN changes; otherwise
-/// rounded from f32, which all kernels read that convert.
+/// Copies the channels after the pairs: as bits if the element stays the same, so that not even a NaN changes;
+/// otherwise rounded from f32, as in all kernels that convert.
 #[inline(never)]
 pub(super) fn copy_unrotated(
     proof: Proof,
@@ -109,7 +109,7 @@ pub(super) fn copy_channels(
     channels: Range<usize>,
 ) {
     let (first, len) = (channels.start, channels.len());
-    // To copy nothing takes 20 ns a head (Zen 3), half as long as to rotate it.
+    // An empty copy takes 20 ns per head (Zen 3), half as long as the rotation.
     if len == 0 {
         return;
     }
@@ -144,7 +144,7 @@ pub(crate) fn in_tensor(pass: &Pass<'_>, x: &mut BytesMut<'_>, kernels: &InPlace
     );
 }
 
-/// Rotates heads of a cache in place that are lines.
+/// Rotates heads of a cache in place, if they are lines.
 pub(crate) fn in_slots(pass: &Pass<'_>, target: &mut OperandMut<'_, '_>, kernels: &InPlaceKernels) {
     let kernel = kernels.0.of(pass.pairings()[0]);
     let walk = pass.walk(None, target);
@@ -177,7 +177,7 @@ pub(crate) fn rotate_in_place(
     });
 }
 
-/// Rotates the heads of one token, which share a row, in place: a line, and so no walk.
+/// Rotates the heads of one token, with a shared row, in place: a single line, without a walk.
 #[inline(always)]
 pub(crate) fn rotate_token(
     (proof, tuning): (Proof, &Tuning),

@@ -1,4 +1,4 @@
-//! A norm and the rotation after it, in place, in one kernel; from one place to another heads are copied first.
+//! A norm and the rotation after it, in place, in one kernel. Out of place, heads are copied first.
 
 use crate::describe::address::Addresses;
 use crate::describe::tensor::{Bytes, BytesMut};
@@ -12,7 +12,7 @@ use crate::pass::{NormRotate, Operand, OperandMut, Pass};
 use crate::proof::Proof;
 use crate::tuning::Access;
 
-/// The kernels of a norm and the rotation after it, with what they need.
+/// The kernels of a norm and the rotation after it, with their arguments.
 pub(super) struct FusedNorm<'w> {
     proof: Proof,
     element: ElementType,
@@ -24,7 +24,7 @@ pub(super) struct FusedNorm<'w> {
     rounds_product: bool,
 }
 
-/// Weights as f32, on cache lines of their own.
+/// Weights as f32, aligned to cache lines.
 #[repr(align(64))]
 pub(super) struct NormWeights([f32; TOO_LONG]);
 
@@ -35,7 +35,7 @@ impl NormWeights {
 }
 
 impl<'w> FusedNorm<'w> {
-    /// Heads of a line at most.
+    /// The most heads of a line.
     pub(super) const MOST: usize = ROOTS;
 
     pub(super) fn new(
@@ -47,7 +47,7 @@ impl<'w> FusedNorm<'w> {
         if let Some(given) = norm.weight {
             pass.widen(given, norm.formula.one_plus_weight, 0, weights);
             for weight in &mut *weights {
-                // Rounding to bf16 takes no other.
+                // The rounding to bf16 requires the NaN of arithmetic.
                 if weight.is_nan() {
                     *weight = f32::NAN;
                 }
@@ -65,7 +65,7 @@ impl<'w> FusedNorm<'w> {
         }
     }
 
-    /// Norms and rotates a line, whose squares are prefetched so many elements ahead.
+    /// Norms and rotates a line. The squares are prefetched `ahead` elements in advance.
     pub(super) fn run(&self, line: &mut Line<'_>, ahead: usize, roots: &mut [f32; ROOTS]) {
         let heads = SourceLine {
             memory: line.memory,
@@ -95,7 +95,7 @@ impl<'w> FusedNorm<'w> {
     }
 }
 
-/// In place in a tensor.
+/// Norms and rotates heads of a tensor in place.
 pub(crate) fn in_place(pass: &Pass<'_>, x: &mut BytesMut<'_>, norm: NormRotate<'_>) {
     let mut weights = NormWeights::ones();
     let norm = FusedNorm::new(pass, norm, &mut weights);
@@ -123,7 +123,7 @@ pub(crate) fn in_place(pass: &Pass<'_>, x: &mut BytesMut<'_>, norm: NormRotate<'
     });
 }
 
-/// From a tensor to where heads are lines of the same element.
+/// Copies heads of a tensor to lines of the same element, and norms and rotates them there.
 pub(crate) fn copied(
     pass: &Pass<'_>,
     x: Bytes<'_>,
@@ -134,7 +134,7 @@ pub(crate) fn copied(
     let norm = FusedNorm::new(pass, norm, &mut weights);
     let mut roots = [0.0; ROOTS];
     let walk = Walk {
-        // As many as the first cache holds, beside where they came from.
+        // The first-level cache holds as many heads, beside their source.
         most: CHUNK,
         ..pass.walk(Some(&Operand::Tensor(x, pass.element)), target)
     };
@@ -146,7 +146,7 @@ pub(crate) fn copied(
     });
 }
 
-/// Copies the heads of a line, elements of `size` bytes, from those of a source.
+/// Copies the heads of a line from a source, elements of `size` bytes.
 pub(super) fn copy_heads(source: &SourceLine<'_>, line: &mut Line<'_>, size: usize) {
     let contiguous = source.step == line.head_dim && line.step == line.head_dim;
     let (calls, heads) = if contiguous {

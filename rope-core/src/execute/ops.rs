@@ -1,5 +1,5 @@
-//! Norms, scales and transforms as operations on a tile, and the sums that a norm takes over more than a head, or by a
-//! rule that is not fused.
+//! Norms, scales and transforms as operations on a tile, and the sums of norms that no fused kernel computes: over all
+//! heads of a token, or in another order.
 
 use super::staged::{Channels, read_lines, with_tile};
 use crate::Shape;
@@ -18,7 +18,7 @@ use crate::pass::transform::Transform;
 use crate::pass::walk::{LineSpan, Order, Prefetch, Walk};
 use crate::pass::{Operands, Ops, Pass, PassStages};
 
-/// The stages of a pass, if it has any, with what runs them.
+/// Returns the stages of a pass, if there are any, with the functions that run them.
 pub(crate) fn stages<'a>(
     norm: Option<Norm<'a>>,
     scale: Option<Scale<'a>>,
@@ -32,10 +32,10 @@ pub(crate) fn stages<'a>(
     })
 }
 
-/// What runs norms, scales and transforms.
+/// The functions that run norms, scales and transforms.
 static OPS: Ops = Ops { run, row_factors };
 
-/// Runs the stages of a place on the heads in a tile.
+/// Runs the stages of one side on the heads in a tile.
 fn run(
     pass: &Pass<'_>,
     &PassStages {
@@ -66,7 +66,7 @@ fn run(
     }
 }
 
-/// The factors of a norm over all heads of a token, the first of which a line begins with.
+/// Computes the factors of a norm over all heads of a token, the first of which begins a line.
 pub(super) fn row_factors(
     pass: &Pass<'_>,
     norm: Norm<'_>,
@@ -91,11 +91,11 @@ pub(super) fn row_factors(
     })
 }
 
-/// Reads the heads of a line into a tile, with room beside it.
+/// Reads the heads of a line into a tile, with scratch beside it.
 type ReadHeads<'r> = dyn Fn(&LineSpan<'_>, &mut [f32], &mut [f32]) + 'r;
 
 impl Pass<'_> {
-    /// Transforms the heads of a tile, if that is the first stage.
+    /// Transforms the heads of a tile, if the transform is the first stage.
     pub(super) fn transform_first(&self, tile: &mut [f32], side: &mut [f32]) {
         if let Some(transform) = self.transform().filter(|it| it.first) {
             transform.run(self.proof, tile);
@@ -167,7 +167,7 @@ impl Pass<'_> {
         self.round(result, tile, side);
     }
 
-    /// The factors of a norm, of each head of a tile.
+    /// Computes the factors of a norm for each head of a tile.
     #[inline(never)]
     fn head_factors(
         &self,
@@ -227,7 +227,7 @@ impl Pass<'_> {
         });
     }
 
-    /// The weights of the heads of a line as f32: where they are, or beside the tile.
+    /// Returns the weights of the heads of a line as f32: in place, or converted beside the tile.
     #[inline(never)]
     fn per_channel<'w>(
         &self,
@@ -257,7 +257,7 @@ impl Pass<'_> {
         PerChannel { values, step }
     }
 
-    /// The sums of squares that a norm takes of a tensor, of each head or of each row.
+    /// Computes the sums of squares of a tensor for a norm, per head or per row.
     pub(crate) fn squares(
         &self,
         (x, element): (&Bytes<'_>, &'static OutOfPlaceKernels),
@@ -299,7 +299,7 @@ impl Pass<'_> {
         });
     }
 
-    /// The factors of a norm by its sums and how many terms they have.
+    /// Computes the factors of a norm from its sums and the number of their terms.
     fn factors(
         &self,
         norm: Norm<'_>,
@@ -320,7 +320,7 @@ impl Pass<'_> {
         factors
     }
 
-    /// The factors of a norm by its mean, and that of its squares.
+    /// Computes the factors of a norm from the mean, and the mean of squares.
     #[inline(never)]
     fn root(&self, norm: Norm<'_>, [mean, square]: [f32; 2], factors: &mut NormFactors) {
         let eps = norm.eps;
@@ -350,7 +350,7 @@ impl Pass<'_> {
         });
     }
 
-    /// A sum over heads of a token, as they are where the norm stands.
+    /// Sums over the heads of a token, with their values at the norm.
     fn sum(
         &self,
         read: &ReadHeads<'_>,
@@ -362,7 +362,7 @@ impl Pass<'_> {
     ) -> f64 {
         let head_dim = self.shape.head_dim;
         let mut sum = Sum::new(heads.count * head_dim, norm.sum);
-        // Blocks of terms reach over heads: what fills none waits for the next head.
+        // Blocks of terms cross heads: the terms of an incomplete block wait for the next head.
         let mut waiting = [0.0_f32; LANES];
         let mut held = 0;
         for index in 0..heads.count {

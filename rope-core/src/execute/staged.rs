@@ -1,12 +1,12 @@
-//! The stages of a pass, one after the other, over a tile of f32 that stays in the first cache: what runs every pass.
+//! Runs every pass: its stages, one after the other, over a tile of f32 that stays in the first-level cache.
 //!
 //! ```text
 //! read -> transform -> norm -> scale -> rotate -> norm -> scale -> transform -> write
 //! ```
 //!
-//! A call has one tile, and beside it as much for what a stage needs: heads whose pairing changes, words to round to,
-//! weights as f32, channels that lie apart. Heads are whole in the tile. Where elements are rotated and no more, a head
-//! may be longer than the tile, which then takes some of its pairs at a time.
+//! A call has one tile, and a scratch buffer of the same size for the stages: heads whose pairing changes, words to
+//! round to, weights as f32, channels that lie apart. The tile holds whole heads. If a call only rotates elements, a
+//! head may be longer than the tile, which then holds some of its pairs at a time.
 
 use super::lines::copy_channels;
 use crate::Pairing;
@@ -23,22 +23,21 @@ use crate::pass::{Operand, OperandMut, Operands, Pass};
 use crate::proof::Proof;
 use crate::stages::StageOrder;
 
-/// Values of the heads in a tile: the longest head, and so many of 128 channels that a call for each stage costs
-/// little.
+/// Values in a tile: the longest head, or enough heads of 128 channels to amortize a call per stage.
 const TILE: usize = MOST_CHANNELS;
 
-/// The same for a call with few heads.
+/// Values in the tile of a call with few heads.
 const SMALL_TILE: usize = 512;
 
 /// The most heads of a tile.
 const HEADS: usize = MOST_HEADS;
 const _: () = assert!(HEADS == ROOTS);
 
-/// On cache lines of its own: a vector that crosses two costs twice as much.
+/// Values aligned to cache lines: a vector across two lines costs twice as much.
 #[repr(align(64))]
 struct F32Tile<const LEN: usize>([f32; LEN]);
 
-/// Runs something with a tile of so many values, if not of more: to clear 8 KiB takes as long as to rotate ten heads.
+/// Calls `run` with the smallest tile of at least `len` values: clearing 8 KiB takes as long as rotating ten heads.
 pub(crate) fn with_tile(len: usize, run: &mut dyn FnMut(&mut [f32])) {
     #[inline(never)]
     fn cleared<const LEN: usize>(run: &mut dyn FnMut(&mut [f32])) {
@@ -66,7 +65,7 @@ pub(crate) fn run(pass: &Pass<'_>, source: Option<&Operand<'_>>, target: &mut Op
         }
         _ => None,
     };
-    // Channels that do not rotate stay bits where the element does.
+    // Channels that do not rotate keep their bits if the element stays the same.
     let kept = match lines {
         Some([source, target]) if pass.stages.is_none() && source.is(target) => Some(source),
         _ => None,
@@ -124,7 +123,7 @@ pub(crate) fn run(pass: &Pass<'_>, source: Option<&Operand<'_>>, target: &mut Op
 }
 
 impl Pass<'_> {
-    /// Heads that are longer than the tile, which are rotated and no more: some pairs of one at a time.
+    /// Rotates heads that are longer than the tile, some pairs of one head at a time.
     fn run_long(
         &self,
         operands: &mut Operands<'_, '_, '_>,
@@ -161,8 +160,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Channels of the heads of a line, as they are read and as they are written, through all stages; with the place in
-    /// the tile of the first that rotates.
+    /// Runs all stages on some channels of the heads of a line, by their ranges in source and target; `first` is the
+    /// place in the tile of the first rotated channel.
     fn run_part(
         &self,
         operands: &mut Operands<'_, '_, '_>,
@@ -196,7 +195,7 @@ impl Pass<'_> {
         }
         if let Some(stages) = self.stages {
             (stages.ops.run)(self, stages, after, span, row, tile, side);
-            // What codes are made of is rounded as after any other stage.
+            // The input of a quantizer is rounded as after any other stage.
             let transformed = stages.transform.is_some_and(|transform| transform.last);
             if transformed && self.rounds && operands.target.is_coded() {
                 self.round(self.flowing(after), tile, side);
@@ -205,7 +204,7 @@ impl Pass<'_> {
         operands.write(self.proof, span, written, tile, side);
     }
 
-    /// Rounds values to an element, and takes them back; on the way they are words beside the tile.
+    /// Rounds values to an element and back, with the words in scratch beside the tile.
     #[inline(never)]
     pub(super) fn round(
         &self,
@@ -221,8 +220,8 @@ impl Pass<'_> {
         (element.to_f32)(self.proof, bytes, values);
     }
 
-    /// Rotates the heads of a line in a tile, or beside it, where the pairing changes. Returns where they are, and what
-    /// is beside them. `first` is the first channel that rotates, of a head in the tile.
+    /// Rotates the heads of a line in the tile, or into the scratch beside it if the pairing changes. Returns the
+    /// heads, and the unused one of both. `first` is the first rotated channel of a head in the tile.
     pub(super) fn rotate<'t>(
         &self,
         span: &LineSpan<'_>,
@@ -272,18 +271,18 @@ impl Pass<'_> {
     }
 }
 
-/// The channels of each head that are in a tile: one run of them, or two.
+/// The channels of each head that are in a tile: one run, or two.
 #[derive(Clone, Copy)]
 pub(super) struct Channels {
     starts: [usize; 2],
-    /// Channels of a run.
+    /// Channels per run.
     len: usize,
-    /// Of all runs.
+    /// Channels of all runs.
     width: usize,
 }
 
 impl Channels {
-    /// One run.
+    /// Creates one run.
     pub(super) fn run(start: usize, len: usize) -> Self {
         Channels {
             starts: [start; 2],
@@ -292,7 +291,7 @@ impl Channels {
         }
     }
 
-    /// Those of some pairs, of all that a head has.
+    /// Creates the runs of some pairs of a head.
     fn of_pairs(pairing: Pairing, all: usize, first: usize, count: usize) -> Self {
         match pairing {
             Pairing::Half => Channels {
@@ -304,7 +303,7 @@ impl Channels {
         }
     }
 
-    /// How many heads of so many values are one call: those beside each other.
+    /// Returns the number of heads per call of `values` values: all if heads are contiguous.
     fn together(self, step: usize, values: usize) -> usize {
         if step == self.len && step == self.width {
             values / self.width
@@ -355,7 +354,7 @@ pub(super) fn read_lines(
 }
 
 impl Operands<'_, '_, '_> {
-    /// Reads channels of the heads of a line; of heads that are no lines all.
+    /// Reads channels of the heads of a line; heads that are not lines are read whole.
     pub(super) fn read(
         &self,
         proof: Proof,
@@ -385,7 +384,7 @@ impl Operands<'_, '_, '_> {
         }
     }
 
-    /// Undoes `read`, where heads are written.
+    /// Writes channels of the heads of a line: the reverse of `read`.
     fn write(
         &mut self,
         proof: Proof,

@@ -1,5 +1,5 @@
-//! A rotation from one tensor into another that is in no cache when it is read again: into a tile, which is written
-//! past the caches.
+//! Rotates one tensor into another that exceeds the caches: each line goes into a tile, which is written past the
+//! caches.
 
 use super::lines::copy_unrotated;
 use super::staged::with_tile;
@@ -10,8 +10,8 @@ use crate::pass::{IoFormats, Pass};
 use crate::simd::stream::Stream;
 use crate::tuning::Access;
 
-/// f32 of the tile. (A bf16 tensor of `[1, 2048, 32, 128]` into five, beside calls of `rotate_into`, on Zen 3: 4 KiB
-/// 0.65, 2 KiB 0.73, 8 KiB 0.69.)
+/// f32 values in the tile. Measured on Zen 3, a bf16 tensor of `[1, 2048, 32, 128]` into five, relative to calls of
+/// `rotate_into`: 4 KiB 0.65, 2 KiB 0.73, 8 KiB 0.69.
 const TILE: usize = 1024;
 
 /// Bytes of the tile.

@@ -1,8 +1,8 @@
-//! Over a tile of the element that is read: heads are rotated into it, or copied and normed there, by the kernels of
-//! lines, and quantized from it.
+//! Runs a pass over a tile of the source's element: line kernels rotate heads into it, or norm and rotate copies in it;
+//! the quantizer reads the tile.
 //!
-//! The tile loses nothing where what is quantized is rounded to that element first, or the element is f32; so the bits
-//! are those of the stages.
+//! The tile loses nothing if the input of the quantizer is rounded to that element anyway, or if the element is f32.
+//! The bits are therefore those of the stages.
 
 use super::lines::copy_unrotated;
 use super::normed::{FusedNorm, NormWeights, copy_heads};
@@ -17,30 +17,31 @@ use crate::pass::walk::Prefetch;
 use crate::pass::{NormRotate, Pass};
 use crate::tuning::Access;
 
-/// Bytes of a tile: the longest head of 16 bits. To clear it takes as long as to rotate four heads, once a call.
+/// Bytes of a tile: the longest head of 16-bit elements. Clearing it takes as long as rotating four heads, once per
+/// call.
 const TILE: usize = 2 * MOST_CHANNELS;
 
-/// On cache lines of its own: a vector that crosses two costs twice as much.
+/// Bytes aligned to cache lines: a vector across two lines costs twice as much.
 #[repr(align(64))]
 struct ByteTile([u8; TILE]);
 
-/// How heads come to where they are quantized.
+/// The work on heads before their quantization.
 pub(crate) enum Way<'a> {
-    /// Into the tile, by the kernel of a rotation.
+    /// Rotates into the tile.
     Rotate(OutOfPlaceFn),
-    /// Copied into the tile, and normed and rotated there.
+    /// Copies into the tile, and norms and rotates there.
     NormRotate(NormRotate<'a>),
 }
 
 /// Returns `true` if the tile keeps the bits of the stages: a head fits it, and its element is f32, or the element that
-/// values are rounded to before they are quantized.
+/// values are rounded to before quantization.
 pub(crate) fn is_exact(pass: &Pass<'_>, element: &OutOfPlaceKernels) -> bool {
     let rounds = |norm| pass.rounds && !pass.promotes(norm);
     let exact = element.is(f32::OUT_OF_PLACE) || pass.norm().map_or(pass.rounds, rounds);
     exact && pass.shape.head_dim * element.size <= TILE
 }
 
-/// From a tensor into a quantized format.
+/// Runs a pass from a tensor into a quantized format.
 pub(crate) fn run(
     pass: &Pass<'_>,
     (x, element): (Bytes<'_>, &'static OutOfPlaceKernels),

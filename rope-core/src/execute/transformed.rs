@@ -1,4 +1,4 @@
-//! A Hadamard transform of a tensor of f32, in place and no more: where the heads are.
+//! Runs a Hadamard transform alone, on a tensor of f32 in place, without a tile.
 
 use crate::describe::rows::View;
 use crate::describe::tensor::BytesMut;
@@ -6,7 +6,7 @@ use crate::pass::Pass;
 use crate::pass::transform::Transform;
 use crate::pass::walk::Walk;
 
-/// In place in a tensor.
+/// Transforms the heads of a tensor in place.
 pub(crate) fn in_place(pass: &Pass<'_>, x: &mut BytesMut<'_>, transform: Transform) {
     let head_dim = pass.shape.head_dim;
     Walk::in_place(pass.tuning, x.layout, x.size, &View::NONE, None).run_dyn(&mut |span| {

@@ -1,18 +1,18 @@
-//! The backward pass of a line whose heads share a row: each head's terms are added, and its gradient is rotated back,
-//! while it is in registers.
+//! The backward pass of a line whose heads share a row: adds each head's terms, and rotates its gradient back, while it
+//! is in registers.
 //!
-//! The sums of a group stay in registers while heads pass, as do its cos and sin. They are added as [`AddTerms`] adds
-//! them, and heads are rotated as [`RotateLine`] rotates them, so the bits are those of the two kernels one after the
-//! other. What fills no group, and a row with a NaN that the instruction set would round wrongly, is left to those two.
+//! The sums of a group stay in registers during all heads, as do its cos and sin. They are added as in [`AddTerms`],
+//! and heads rotate as in [`RotateLine`], so the bits are those of the two kernels in sequence. Incomplete groups, and
+//! rows with a NaN that the instruction set would round wrongly, are left to those two.
 //!
-//! Each group is a pass over heads: over all of a line, or over a few where the tensors are large. Those the next group
-//! finds in the first cache, and the first prefetches heads that come later.
+//! Each group is a pass over heads: over all of a line, or over a few if the tensors are large. The next group finds
+//! those heads in the first-level cache, and the first group prefetches later heads.
 //!
-//! What bounds it, counted and measured with AVX-512 on a Zen 5, heads of 128 channels in the first cache: doubles. Of
-//! f32, a head is 32 conversions of 0.8 cycles, 26 cycles; 34 are measured, and 10 for the transpose alone. Of bf16,
-//! whose products are made in f32, a group is 60 vector instructions, 15 cycles at best; 21 are measured, and 9 for the
-//! transpose. (To add by the pipes that multiply, with `a * 1 + b`, takes 1 to 6 % longer of bf16.) Out of the caches
-//! three streams move where the transpose has two.
+//! The limit, counted and measured with AVX-512 on Zen 5 for heads of 128 channels in the first-level cache, is f64.
+//! For f32, a head is 32 conversions of 0.8 cycles, 26 cycles; 34 are measured, and 10 for the transpose alone. For
+//! bf16, whose products are exact in f32, a group is 60 vector instructions, 15 cycles at best; 21 are measured, and 9
+//! for the transpose. (Adding on the multiplier ports, as `a * 1 + b`, takes 1 to 6 % longer for bf16.) Beyond the
+//! caches three streams move where the transpose has two.
 
 use core::marker::PhantomData;
 use core::ops::Range;
@@ -24,7 +24,8 @@ use super::rotation::{self, AngleVectors, ConstOrder, LaneOrder, with_order};
 use crate::simd::element::Convert;
 use crate::simd::{InstructionSet, Kernel, SimdSums};
 
-/// Rotates a line of gradients in place, and adds `y1 dy2 - y2 dy1` to the sums of its pairs, which all heads share.
+/// A kernel that rotates a line of gradients in place, and adds `y1 dy2 - y2 dy1` to the sums of its pairs, shared by
+/// all heads.
 pub(crate) struct BackwardLine<'l, 'a, E, P> {
     /// The rotated tensor.
     y: &'l SourceLine<'l>,
@@ -88,16 +89,16 @@ impl<E: Convert, P: PairLayout> Kernel for BackwardLine<'_, '_, E, P> {
 }
 
 impl<E: Convert, P: PairLayout> BackwardLine<'_, '_, E, P> {
-    /// How many heads are a few: 2 KiB, if they have 128 channels. (Passes of so many, and what they ask for, take 0.65
-    /// to 0.85 of the time of passes over all heads in `[1, 2048, 32, 128]`, and 0.3 to 0.75 with AVX2.)
+    /// The heads of a partial pass: 2 KiB at 128 channels. (With prefetching, partial passes take 0.65 to 0.85 of the
+    /// time of passes over all heads in `[1, 2048, 32, 128]`, and 0.3 to 0.75 with AVX2.)
     const SOME: usize = 16 / size_of::<E::Bits>();
 
-    /// The order of a group's lanes.
+    /// Returns the order of a group's lanes.
     const fn lane_order<S: SimdSums>() -> LaneOrder {
         LaneOrder::of::<S, P>(E::EVEN_ODD, size_of::<E::Bits>(), true)
     }
 
-    /// All whole groups of all heads. Returns the next pair.
+    /// Processes all whole groups of all heads. Returns the next pair.
     #[inline(always)]
     fn passes<S: SimdSums, O: ConstOrder>(
         s: S,
@@ -124,7 +125,7 @@ impl<E: Convert, P: PairLayout> BackwardLine<'_, '_, E, P> {
         from
     }
 
-    /// A group of some heads.
+    /// Processes a group of some heads.
     #[inline(always)]
     fn pass<S: SimdSums, O: ConstOrder>(
         s: S,

@@ -1,4 +1,4 @@
-//! Element types, as the crates of users see them.
+//! Element types, as other crates see them.
 
 use bytemuck::Pod;
 
@@ -7,14 +7,14 @@ use crate::kernel::elements::{
     OutOfPlaceKernels,
 };
 
-/// A type that tensors are made of: `f32`, [`half::f16`] or [`half::bf16`].
+/// The element type of a tensor: `f32`, [`half::f16`] or [`half::bf16`].
 ///
-/// Whatever the element, the arithmetic is f32, and its result is rounded to the element once, to nearest, ties to
-/// even. Converting up is exact.
+/// The arithmetic is f32 for every element, and its result is rounded to the element once, to nearest, ties to even.
+/// Converting up is exact.
 ///
-/// Special values: infinities, subnormals and the sign of zero are kept by both conversions (nothing is flushed), and
-/// what rounds beyond the largest finite value becomes an infinity. A NaN stays a NaN; which one is not promised,
-/// because instruction sets differ in the payload they pass on.
+/// Special values: both conversions keep infinities, subnormals (nothing is flushed) and the sign of zero. A value that
+/// rounds beyond the largest finite one becomes an infinity. A NaN stays a NaN; its payload is not specified, because
+/// instruction sets pass on different ones.
 ///
 /// ```
 /// use rope_core::{Element, Error, Pairing, Rope, Rows, TensorMut, half::bf16};
@@ -34,7 +34,7 @@ use crate::kernel::elements::{
 )]
 pub trait Element: ElementKernels {}
 
-/// An element as its users' crates see it: the kernels that this crate has compiled for it. Sealed.
+/// The kernels that this crate has compiled for an element, for other crates. Sealed.
 pub trait ElementKernels: Pod + Send + Sync {
     #[doc(hidden)]
     const TYPE: ElementType;

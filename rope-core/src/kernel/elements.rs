@@ -1,18 +1,17 @@
-//! The elements, and which kernels are compiled for each: one table.
+//! The elements, and the kernels compiled for each: one table.
 //!
-//! A rotation out of place reads an element of a pairing, rotates, and writes an element of a pairing. Those in the
-//! table do it in registers, in one kernel for each backend. Every other combination runs its stages one after the
-//! other ([`staged`](crate::execute::staged)), which gives the same bits. A combination belongs in the table if it runs
-//! all day and `rope-bench stages` says that the tile would cost it something: into a cache of the same element, which
-//! every element has without a line; from f32 into a cache of 16 bits; f32 from one pairing to the other, which is the
-//! middle stage of every other change of pairing; and bf16 from interleaved to half, which is what DeepSeek's models
-//! run.
+//! An out-of-place rotation reads one element and pairing, rotates, and writes another. The combinations in the table
+//! do so in registers, in one kernel per backend. Every other combination runs its stages in sequence
+//! ([`staged`](crate::execute::staged)), with the same bits. A combination belongs in the table if it is common and
+//! `rope-bench stages` shows a cost of the tile: into a cache of the same element, which every element has without a
+//! line; from f32 into a 16-bit cache; f32 from one pairing to the other, which is the middle stage of every other
+//! change of pairing; and bf16 from interleaved to half, for DeepSeek's models.
 //!
-//! The kernels are compiled in this crate, once. A user's crate names the statics of its elements, and what it does not
-//! name the linker leaves out.
+//! The kernels are compiled once, in this crate. Another crate names the statics of its elements, and the linker drops
+//! the others.
 
-/// Calls a macro with all elements: the variant of an enumeration, the type, by a path that is one everywhere, and into
-/// what else than itself it is rotated by one kernel.
+/// Calls a macro with all elements: the variant of an enumeration, the type as a path valid everywhere, and the other
+/// elements that one kernel rotates it into.
 macro_rules! elements {
     ($read:ident) => {
         $read! {
@@ -41,7 +40,7 @@ use crate::proof::Proof;
 use crate::simd::element::Convert;
 use crate::simd::slices::{FromF32, ToF32};
 
-/// Rotates a line in place, and the tokens after it.
+/// Rotates a line in place, with the tokens after it.
 pub(crate) type InPlaceFn = fn(Proof, &mut Line<'_>);
 
 /// Rotates heads of a source into a line.
@@ -53,7 +52,7 @@ pub(crate) type NormRotateFn = fn(Proof, &mut Line<'_>, &LineNorm<'_>);
 /// Adds the terms of a line to the sums of its angles.
 pub(crate) type GradientFn = fn(Proof, &mut GradientLine<'_>);
 
-/// Takes gradients of a line back, and adds the terms of its angles, which its heads share.
+/// Rotates gradients of a line back, and adds the terms of its angles, which its heads share.
 pub(crate) type BackwardFn = fn(Proof, &SourceLine<'_>, &mut [f64], &mut Line<'_>);
 
 /// One kernel for each pairing.
@@ -85,38 +84,38 @@ pub struct NormRotateKernels {
     pub(crate) rest: fn(Proof, &mut Line<'_>, &LineNorm<'_>, usize),
 }
 
-/// The kernels of an element whose gradients are summed.
+/// The kernels that sum gradients of an element.
 #[derive(Debug)]
 pub struct GradientKernels(pub(crate) PerPairing<GradientFn>);
 
-/// The kernels of an element whose gradients are taken back and summed at once.
+/// The kernels that rotate gradients of an element back and sum them at once.
 #[derive(Debug)]
 pub struct BackwardKernels(pub(crate) PerPairing<BackwardFn>);
 
-/// The kernels of an element that is read, or written, in a tensor of its own.
+/// The kernels of an element in the source or target of an out-of-place call.
 #[derive(Debug)]
 pub struct OutOfPlaceKernels {
-    /// Bytes of an element.
+    /// Bytes per element.
     pub(crate) size: usize,
     fused: &'static [FusedKernels],
     pub(crate) to_f32: fn(Proof, &[u8], &mut [f32]),
     pub(crate) from_f32: fn(Proof, &[f32], &mut [u8]),
-    /// What a kernel of any element reads.
+    /// The element type, for kernels of any element.
     pub(crate) element: ElementType,
 }
 
-/// A rotation into another tensor in one kernel, in the list of the element that is read.
+/// An out-of-place rotation in one kernel, in the list of the source's element.
 #[derive(Debug)]
 struct FusedKernels {
     input: Pairing,
-    /// What it writes.
+    /// The element of the target.
     element: ElementType,
     output: Pairing,
     kernel: OutOfPlaceFn,
 }
 
 impl OutOfPlaceKernels {
-    /// The kernel into another element, if there is one.
+    /// Returns the kernel into another element, if there is one.
     pub(crate) fn fused(
         &self,
         input: Pairing,
@@ -129,13 +128,13 @@ impl OutOfPlaceKernels {
         found.map(|fused| fused.kernel)
     }
 
-    /// Whether both are of the same element.
+    /// Returns true if both have the same element.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.element == other.element
     }
 }
 
-/// The stage of f32 of a rotation that has no kernel of its own.
+/// The f32 stage of a rotation without a kernel of its own.
 #[derive(Clone, Copy)]
 pub(crate) enum RotateF32 {
     InPlace(InPlaceFn),
@@ -177,8 +176,8 @@ fn normed<E: Convert, P: PairLayout>(proof: Proof, line: &mut Line<'_>, norm: &L
     proof.run(RotateLine::<Same<E, P>, _>::new((), line, norm));
 }
 
-/// The kernels of an element: a static, which is compiled here for all who name it. The unit tests name none, and with
-/// constants, which are compiled where they are named, build in a third of the time.
+/// Defines the kernels of an element: a static, compiled here for all crates that name it. The unit tests name none;
+/// with constants instead, which are compiled where they are named, they build in a third of the time.
 macro_rules! kernels {
     ($Kernels:ident $fields:tt) => {{
         #[cfg(not(test))]
@@ -191,14 +190,14 @@ macro_rules! kernels {
 
 macro_rules! compiled {
     ($($Type:ident: $E:ty [$($P:ident => $O:ty as $Q:ident),* $(,)?];)+) => {
-        /// An element where it is known when a program runs.
+        /// An element type at run time.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum ElementType {
             $($Type,)+
         }
 
         impl ElementType {
-            /// Its kernels out of place; those of every element are linked with it.
+            /// Returns the out-of-place kernels. A program that calls this links those of every element.
             pub(crate) fn out_of_place(self) -> &'static OutOfPlaceKernels {
                 match self {
                     $(ElementType::$Type => <$E>::OUT_OF_PLACE,)+

@@ -1,12 +1,12 @@
-//! Full-width rows: a pair `(i, j)` has a cos and a sin for each of its two channels.
+//! Full-width rows: a pair `(i, j)` has one cos and one sin per channel.
 //!
 //! ```text
 //! x' = x cos[i] - y sin[i]        y' = y cos[j] + x sin[j]
 //! ```
 //!
-//! It runs on f32, in place: in a tensor, or in the tile of the other elements. A row is read anew for each head, four
-//! vectors for each two of values: with AVX2 on Zen, 1.8 to 2.0 times the time of ordinary rows in the first cache, and
-//! 1.1 beyond the caches. Keeping rows in registers would take a second copy of the loop over a line.
+//! Runs on f32, in place: in a tensor, or in the tile of other elements. A row is loaded again for each head, four
+//! vectors for every two of values: with AVX2 on Zen, 1.8 to 2.0 times the time of ordinary rows in the first-level
+//! cache, and 1.1 beyond the caches. Keeping rows in registers would require a second copy of the loop over a line.
 
 use bytemuck::cast_slice_mut;
 
@@ -44,7 +44,7 @@ impl Kernel for FullLine<'_, '_> {
         let rows = *line.rows;
         let pairs = rows.pairs;
         let end = pairs - (pairs - from) % S::LANES;
-        // Of the directions, only the transpose has factors.
+        // Among the directions, only the transpose has factors.
         let transposed = rows.factors.is_some();
         let values: &mut [f32] = cast_slice_mut(line.memory);
         for index in 0..line.heads {
@@ -116,7 +116,7 @@ fn unzip<S: Simd>(s: S, [a, b]: [S::Chunk<f32>; 2]) -> [S::F32; 2] {
     s.unzip([s.load_f32(a), s.load_f32(b)])
 }
 
-/// `(x c0 - y s0, y c1 + x s1)`, or `(x c0 + y s1, y c1 - x s0)`, its transpose.
+/// Computes `(x c0 - y s0, y c1 + x s1)`, or its transpose, `(x c0 + y s1, y c1 - x s0)`.
 #[inline(always)]
 fn rotate<S: Simd>(
     s: S,

@@ -1,10 +1,10 @@
-//! The stage of a backward pass that sums gradients: for each pair `x1 g2 - x2 g1` of two tensors, or `x1 g1 + x2 g2`,
-//! is added to a double.
+//! The gradient stage of a backward pass: for each pair, adds `x1 g2 - x2 g1` of two tensors, or `x1 g1 + x2 g2`, to an
+//! f64.
 //!
-//! The product of two f32 is exact in a double (48 of 53 bits), so a term is rounded once, and once more when it is
-//! added. Lanes are pairs: no sum goes across lanes, and each has the order in which its heads come. So all instruction
-//! sets give the same bits, and whether a product is fused with what follows makes no difference; nor does it whether
-//! elements of 16 bits are multiplied as f32, where the product is one.
+//! The product of two f32 is exact in f64 (48 of 53 bits), so a term is rounded once, and once more when it is added.
+//! Lanes are pairs: no sum crosses lanes, and each has the order of its heads. All instruction sets therefore give the
+//! same bits, whether or not a product is fused with the next operation, and whether or not 16-bit elements, whose
+//! products are exact in f32, are multiplied there.
 
 use core::marker::PhantomData;
 
@@ -25,20 +25,20 @@ pub(crate) struct GradientLine<'a> {
     pub(crate) pairs: usize,
     pub(crate) term: GradientTerm,
     pub(crate) sums: &'a mut [f64],
-    /// Sums from one head to the next: 0 where all add to the same.
+    /// Sums from one head to the next: 0 if all heads add to the same.
     pub(crate) sums_step: usize,
 }
 
-/// What is added for a pair `(x1, x2)` of one tensor and `(g1, g2)` of the other.
+/// The term of a pair `(x1, x2)` of one tensor and `(g1, g2)` of the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GradientTerm {
-    /// `x1 g2 - x2 g1`: what the angle of the pair changes.
+    /// `x1 g2 - x2 g1`: the gradient of the pair's angle.
     Cross,
-    /// `x1 g1 + x2 g2`: what its magnitude changes.
+    /// `x1 g1 + x2 g2`: the gradient of its magnitude.
     Dot,
 }
 
-/// Adds the terms of a line of elements `E`, from a pair on.
+/// A kernel that adds the terms of a line of elements `E`, from a pair on.
 pub(crate) struct AddTerms<'l, 'a, E, P> {
     line: &'l mut GradientLine<'a>,
     from: usize,
@@ -83,7 +83,7 @@ impl<E: Convert, P: PairLayout> Kernel for AddTerms<'_, '_, E, P> {
 }
 
 impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
-    /// A group of all heads, whose sums stay in registers where the heads share them.
+    /// Adds the terms of a group of all heads. The sums stay in registers if the heads share them.
     #[inline(always)]
     fn group<S: SimdSums, const DOT: bool>(s: S, line: &mut GradientLine<'_>, from: usize) {
         let GradientLine {
@@ -99,7 +99,7 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
         let prefetches = const { S::PREFETCHES_HEADS } && from == 0 && g.ahead != 0;
         let len = const { 2 * S::LANES };
         assert!(P::has(head_dim, pairs, from, len));
-        // Heads that share their sums are one run; those with sums of their own are runs of one.
+        // Heads with shared sums are one run; heads with separate sums are runs of one.
         let run = if sums_step == 0 { heads } else { 1 };
         let mut head = 0;
         while head < heads {
@@ -121,7 +121,7 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
         }
     }
 
-    /// The sums of a group, in the order of lanes that its terms have.
+    /// Loads the sums of a group, in the lane order of its terms.
     #[inline(always)]
     pub(super) fn load<S: SimdSums>(s: S, places: &[S::Chunk<f64>]) -> [S::Wide; 2] {
         let [first, second] = [s.load_wide(places[0]), s.load_wide(places[1])];
@@ -141,7 +141,7 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
         [first, second]
     }
 
-    /// Undoes `load`.
+    /// Stores the sums of a group: the inverse of `load`.
     #[inline(always)]
     pub(super) fn store<S: SimdSums>(s: S, sums: [S::Wide; 2], places: &mut [S::Chunk<f64>]) {
         let [mut first, mut second] = sums;
@@ -160,8 +160,8 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
         [places[0], places[1]] = [s.store_wide(first), s.store_wide(second)];
     }
 
-    /// Adds the terms of a group of a head, by the shortest way there is for the element. `a` and `b` are the members
-    /// of `x` of the first half of the group, `c` and `d` those of the second; `e` to `h` are those of `g`.
+    /// Adds the terms of a group of a head, by the shortest way for the element. `a` and `b` are the members of `x` in
+    /// the first half of the group, `c` and `d` those in the second; `e` to `h` are the members of `g`.
     #[inline(always)]
     pub(super) fn add<S: SimdSums, const DOT: bool>(
         s: S,
@@ -178,7 +178,7 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
         }
         let ([[a, c], [b, d]], [[e, g], [f, h]]) = (Self::read(s, x), Self::read(s, g));
         if const { !DOT } {
-            // Half as many numbers become doubles.
+            // Converts half as many numbers to f64.
             let products = [s.mul(a, f), s.mul(b, e), s.mul(c, h), s.mul(d, g)];
             if const { matches!(E::PRODUCTS, Products::All) } || !s.any_not_normal(products) {
                 let [p, q, r, t] = products;
@@ -212,18 +212,17 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
         }
     }
 
-    /// Whether elements become doubles while they are loaded: those of 32 bits.
+    /// True if elements are converted to f64 as they are loaded: 32-bit elements.
     const WIDE: bool = matches!(E::PRODUCTS, Products::Few);
 
-    /// Whether pairs are in the order that taking alternating doubles apart leaves.
+    /// True if pairs have the order that unzipping alternating f64 leaves.
     const UNZIPPED: bool = Self::WIDE && P::ALTERNATING;
 
-    /// Whether a group's even pairs come before its odd ones: where elements are read so for less, and their members do
-    /// not alternate already. Then, as where they are unzipped, it is sums that are put in order, once for all heads
-    /// that share them.
+    /// True if a group's even pairs precede its odd ones: if the element loads cheaper in this order, and its members
+    /// do not alternate. The sums are then reordered once for all heads that share them, as for unzipped pairs.
     const EVEN_ODD: bool = E::EVEN_ODD && !P::ALTERNATING;
 
-    /// The first and the second members of the first half of a group, and those of the second, as doubles.
+    /// Loads the first and second members of the first half of a group, and of the second half, as f64.
     #[inline(always)]
     fn read_wide<S: SimdSums>(s: S, [x, y]: [VectorPair<S, E::Bits>; 2]) -> [[S::Wide; 2]; 2] {
         let ([a, b], [c, d]) = (E::read_wide(s, x), E::read_wide(s, y));
@@ -234,7 +233,7 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
         }
     }
 
-    /// The first members of a group, and the second ones.
+    /// Loads the first members of a group, and the second ones.
     #[inline(always)]
     fn read<S: SimdSums>(s: S, [a, b]: [VectorPair<S, E::Bits>; 2]) -> [[S::F32; 2]; 2] {
         if const { P::ALTERNATING && E::EVEN_ODD } {
@@ -253,7 +252,7 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
         }
     }
 
-    /// The loop as it is written down: the definition.
+    /// The definition: the loop without vectors.
     #[inline(always)]
     fn plain(line: &mut GradientLine<'_>, from: usize) {
         let (x, g) = (SourceHeads::<E>::of(&line.x), SourceHeads::<E>::of(&line.g));

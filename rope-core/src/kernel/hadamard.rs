@@ -1,26 +1,27 @@
-//! A Hadamard transform of blocks of f32 that lie one after the other.
+//! A Hadamard transform of contiguous blocks of f32.
 //!
-//! The result is a fixed tree of roundings: strides ascend. Values of different blocks, and of one stride, do not meet;
-//! so eight vectors go through all strides that they hold in registers, and the longer strides are passes over memory,
-//! two strides at a time. (AVX2, 128 channels: two halves of eight registers take 0.6 of the time of 16, which spill.)
+//! The result is a fixed tree of roundings: strides ascend. Values of different blocks, or of the same stride, never
+//! meet. Eight vectors therefore complete all strides within them in registers; the longer strides are passes over
+//! memory, two strides at a time. (AVX2, 128 channels: two halves of eight registers take 0.6 of the time of 16, which
+//! spill.)
 
 use crate::simd::{InstructionSet, Kernel, Simd};
 
-/// Vectors that are in registers.
+/// Vectors in registers.
 const GROUP: usize = 8;
 
 /// The blocks of a transform.
 #[derive(Clone, Copy)]
 pub(crate) struct Blocks {
-    /// Channels of a block.
+    /// Channels per block.
     pub(crate) len: usize,
-    /// The factor.
+    /// The factor, `1 / sqrt(len)`.
     pub(crate) scale: f32,
-    /// Whether it multiplies before the butterflies, not after them.
+    /// True if the factor multiplies before the butterflies, not after them.
     pub(crate) multiplies_first: bool,
 }
 
-/// Transforms all blocks of some heads, whose channels are a multiple of a block.
+/// A kernel that transforms all blocks of some heads, whose channels are a multiple of a block.
 pub(crate) struct HadamardKernel<'a> {
     heads: &'a mut [f32],
     blocks: Blocks,
@@ -61,7 +62,7 @@ impl Kernel for HadamardKernel<'_> {
     }
 }
 
-/// The strides of a block that are in eight vectors.
+/// Transforms the strides of a block within eight vectors.
 #[inline(always)]
 fn in_registers<S: Simd>(
     s: S,
@@ -128,7 +129,7 @@ fn in_registers<S: Simd>(
     ];
 }
 
-/// The longer strides of a block.
+/// Transforms the longer strides of a block.
 #[inline(always)]
 fn in_memory<S: Simd>(s: S, block: &mut [S::Chunk<f32>], last: bool, scale: S::F32) {
     let mut stride = GROUP;
@@ -199,7 +200,7 @@ fn multiplied<S: Simd>(s: S, v: [S::F32; GROUP], scale: S::F32) -> [S::F32; GROU
     ]
 }
 
-/// The loop as it is written down: the definition.
+/// The definition: the loop without vectors.
 #[inline(always)]
 fn plain(heads: &mut [f32], blocks: Blocks) {
     let (block, scale) = (blocks.len, blocks.scale);

@@ -9,16 +9,15 @@
 //! }
 //! ```
 //!
-//! is all there is to it, and [`RotateLine::plain`] is just that. What the other two loops change, and why:
+//! is the whole algorithm, and [`RotateLine::plain`] is exactly that. The other two loops differ as follows:
 //!
-//! - *Vectors.* A group, two vectors of pairs, is rotated at a time. Two, because elements of 16 bits come in twos: one
+//! - *Vectors.* One group, two vectors of pairs, is rotated at a time. Two, because 16-bit elements come in twos: one
 //!   register of them is two of f32.
-//! - *cos and sin stay in registers* while the heads of a token pass ([`RotateLine::shared`]): as many groups as the
-//!   registers take, with a pass over the heads for each so many. (Read anew for each head, a rotation in cache takes
-//!   twice as long.) Where each head has a row of its own there is nothing to keep ([`RotateLine::each`]).
-//! - *What fills no group* is left to the next narrower instruction set: a call of its kernel, with the pair to begin
-//!   at.
-//! - *Heads that come later are prefetched* at the distance that the walk gives, if it gives one.
+//! - *cos and sin stay in registers* during all heads of a token ([`RotateLine::shared`]): as many groups as fit the
+//!   registers, with one pass over the heads for each such set. (Loading them again per head doubles the time of a
+//!   rotation in cache.) If each head has its own row, nothing is kept ([`RotateLine::each`]).
+//! - *Incomplete groups* are left to the next narrower instruction set: a call of its kernel, from a pair on.
+//! - *Later heads are prefetched* at the distance that the walk sets, if it sets one.
 
 use core::hint::{black_box, cold_path};
 use core::marker::PhantomData;
@@ -37,25 +36,25 @@ use crate::simd::{InstructionSet, Kernel, Scalar, Simd};
 
 /// Heads at equal distances, and their rows. Every index in it has been checked against the tensor.
 pub(crate) struct Line<'a> {
-    /// The destination's elements as bytes: a line has no type, its kernel has.
+    /// The target's elements as bytes: a line has no type, but its kernel has.
     pub(crate) memory: &'a mut [u8],
     /// Index of the first head.
     pub(crate) at: usize,
     /// Elements from one head to the next.
     pub(crate) step: usize,
-    /// How many heads.
+    /// The number of heads.
     pub(crate) heads: usize,
-    /// Channels of a head.
+    /// Channels per head.
     pub(crate) head_dim: usize,
-    /// Their rows: one copy of them serves all lines of a call.
+    /// The rows of the heads. One copy serves all lines of a call.
     pub(crate) rows: &'a LineRows<'a>,
-    /// Elements from a head to the one that is prefetched while it is processed, wrapping; 0 for none.
+    /// Elements from a head to the one that is prefetched with it, wrapping; 0 for none.
     pub(crate) ahead: usize,
-    /// Tokens after that of the line, which a rotation in place rotates with it.
+    /// Tokens after that of the line, which an in-place rotation includes.
     pub(crate) more: &'a MoreTokens<'a>,
 }
 
-/// Heads at equal distances that a kernel reads only, as many as its line has.
+/// Heads at equal distances that a kernel only reads, as many as in its line.
 #[derive(Clone, Copy)]
 pub(crate) struct SourceLine<'a> {
     /// The elements as bytes.
@@ -64,7 +63,7 @@ pub(crate) struct SourceLine<'a> {
     pub(crate) at: usize,
     /// Elements from one head to the next.
     pub(crate) step: usize,
-    /// Elements from a head to the one that is prefetched while it is processed, wrapping; 0 for none.
+    /// Elements from a head to the one that is prefetched with it, wrapping; 0 for none.
     pub(crate) ahead: usize,
 }
 
@@ -73,20 +72,20 @@ pub(crate) struct SourceLine<'a> {
 pub(crate) struct LineRows<'a> {
     pub(crate) cos: &'a [f32],
     pub(crate) sin: &'a [f32],
-    /// Values of a row in either.
+    /// Values of a row in each of cos and sin.
     pub(crate) pairs: usize,
     pub(crate) starts: Starts<'a>,
-    /// `None` where cos and sin are taken as they are. A reference, because two f32 that a walk writes and a kernel
-    /// reads as eight bytes wait for all stores in flight.
+    /// The factors on cos and sin, or `None` for 1. A reference: two f32 written by a walk and read by a kernel as
+    /// eight bytes wait for all stores in flight.
     pub(crate) factors: Option<&'a RowFactors>,
 }
 
-/// Tokens that follow the one of a line: their heads lie at the same distances, and share a row each.
+/// Tokens after that of a line: their heads lie at the same distances, and share one row per token.
 #[derive(Clone, Copy)]
 pub(crate) struct MoreTokens<'a> {
-    /// Where the row of each starts.
+    /// The start of each token's row.
     pub(crate) starts: &'a [usize],
-    /// Elements from a token to the next.
+    /// Elements from one token to the next.
     pub(crate) step: usize,
 }
 
@@ -97,17 +96,17 @@ impl MoreTokens<'_> {
     };
 }
 
-/// Where rows start, in cos and in sin.
+/// The starts of rows, in cos and in sin.
 #[derive(Clone, Copy)]
 pub(crate) enum Starts<'a> {
-    /// The row that all heads share.
+    /// The start of the row that all heads share.
     Shared(usize),
-    /// The row of each head.
+    /// The start of each head's row.
     Each(&'a [usize]),
 }
 
 impl<'a> LineRows<'a> {
-    /// cos and sin of the row that starts there.
+    /// Returns cos and sin of the row at `start`.
     #[inline(always)]
     pub(super) fn row(&self, start: usize) -> [&'a [f32]; 2] {
         [
@@ -117,10 +116,10 @@ impl<'a> LineRows<'a> {
     }
 }
 
-/// What a kernel reads and writes: elements `I` of pairing `P`, elements `O` of pairing `Q`.
+/// The ends of a kernel: reads elements `I` of pairing `P`, writes elements `O` of pairing `Q`.
 ///
-/// In place and out of place are one text but two kernels: one that decides at run time where to read compiles the
-/// arithmetic twice all the same, and takes 12 more instructions a head.
+/// In place and out of place share one text but are two kernels. A single kernel that selects the source at run time
+/// would compile the arithmetic twice as well, and takes 12 more instructions per head.
 pub(crate) trait Route {
     /// `true` if the kernel writes the heads that it reads.
     const IN_PLACE: bool;
@@ -130,22 +129,22 @@ pub(crate) trait Route {
     type O: Convert;
     type Q: PairLayout;
 
-    /// What a kernel gets beside its line: the source, or nothing in place.
+    /// The argument of a kernel beside its line: the source, or nothing in place.
     type SourceLine<'s>: Copy;
-    /// The heads of the source, as the elements they are.
+    /// The heads of the source as elements.
     type Heads<'h>: Copy;
     /// The groups of a head of the source.
     type Groups<'c, S: Simd>: Copy;
 
     fn heads<'h>(source: Self::SourceLine<'h>) -> Self::Heads<'h>;
 
-    /// Elements from one head to the next.
+    /// Returns the elements from one head to the next.
     fn step(heads: Self::Heads<'_>) -> usize;
 
-    /// Elements from a head to the one that is prefetched with it; 0 for none.
+    /// Returns the elements from a head to the one that is prefetched with it; 0 for none.
     fn ahead(heads: Self::Heads<'_>) -> usize;
 
-    /// Of the head that begins there.
+    /// Returns the groups of the head at `start`.
     fn groups<'c, S: Simd>(
         heads: Self::Heads<'c>,
         start: usize,
@@ -153,14 +152,14 @@ pub(crate) trait Route {
         groups: [usize; 3],
     ) -> Self::Groups<'c, S>;
 
-    /// A group as it is stored.
+    /// Loads a group in storage format.
     fn get<S: Simd>(
         source: Self::Groups<'_, S>,
         target: &GroupsMut<'_, S, Self>,
         i: usize,
     ) -> [VectorPair<S, Bits<Self::I>>; 2];
 
-    /// One vector of pairs of a group, as it is stored.
+    /// Loads one vector of pairs of a group in storage format.
     fn get_half<S: Simd>(
         source: Self::Groups<'_, S>,
         target: &GroupsMut<'_, S, Self>,
@@ -168,7 +167,8 @@ pub(crate) trait Route {
         half: usize,
     ) -> VectorPair<S, Bits<Self::I>>;
 
-    /// Prefetches what the source says for the head that begins there, which may lie before the line if `back` is set.
+    /// Prefetches for the head at `start` at the source's distance. The result may lie before the line if `back` is
+    /// set.
     fn prefetch<S: Simd>(s: S, heads: Self::Heads<'_>, start: usize, head_dim: usize, back: bool);
 
     /// Rotates a head, from a pair on, by the definition.
@@ -184,11 +184,11 @@ pub(crate) trait Route {
 /// The bits of an element.
 pub(super) type Bits<E> = <E as Convert>::Bits;
 
-/// Groups of a head of the destination.
+/// The groups of a head of the target.
 pub(super) type GroupsMut<'c, S, R> =
     <<R as Route>::Q as PairLayout>::GroupsMut<'c, VectorPair<S, Bits<<R as Route>::O>>>;
 
-/// A row for the definition: its cos and sin from the first pair on that is rotated.
+/// A row for the definition: its cos and sin from the first rotated pair on.
 pub(crate) struct PlainRow<'r> {
     pairs: usize,
     from: usize,
@@ -197,7 +197,7 @@ pub(crate) struct PlainRow<'r> {
     factors: RowFactors,
 }
 
-/// In place.
+/// The route of an in-place kernel.
 pub(crate) struct Same<E, P>(PhantomData<(E, P)>);
 
 impl<E: Convert, P: PairLayout> Route for Same<E, P> {
@@ -291,7 +291,7 @@ impl<E: Convert, P: PairLayout> Route for Same<E, P> {
     }
 }
 
-/// Out of place. Nothing stands before the rotation there.
+/// The route of an out-of-place kernel. It has no norm before the rotation.
 pub(crate) struct Other<I, P, O, Q>(PhantomData<(I, P, O, Q)>);
 
 impl<I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Route for Other<I, P, O, Q> {
@@ -394,10 +394,10 @@ impl<I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Route for Other<I, P,
     }
 }
 
-/// The heads of a source, as the elements they are.
+/// The heads of a source as elements.
 pub(crate) struct SourceHeads<'h, E: Convert> {
     before: &'h [E::Bits],
-    /// From the first head on: one addition less for each.
+    /// From the first head on: saves one addition per head.
     elements: &'h [E::Bits],
     step: usize,
     pub(super) ahead: usize,
@@ -429,13 +429,13 @@ impl<'h, E: Convert> SourceHeads<'h, E> {
         &self.elements[index * self.step..][..head_dim]
     }
 
-    /// Prefetches the head that lies `ahead` of one. The step of a single head may be any number.
+    /// Prefetches the head `ahead` of head `index`. The step of a single head may be any number.
     #[inline(always)]
     pub(super) fn prefetch<S: Simd>(self, s: S, index: usize, head_dim: usize, back: bool) {
         self.prefetch_from(s, index.wrapping_mul(self.step), head_dim, back);
     }
 
-    /// The same of the head that begins there.
+    /// Prefetches for the head at `start`.
     #[inline(always)]
     fn prefetch_from<S: Simd>(self, s: S, start: usize, head_dim: usize, back: bool) {
         let before = if back { self.before } else { &[] };
@@ -444,7 +444,7 @@ impl<'h, E: Convert> SourceHeads<'h, E> {
     }
 }
 
-/// Rotates the pairs of a line, and of the tokens after it, from a given pair to the last.
+/// A kernel that rotates the pairs of a line, and of the tokens after it, from a given pair to the last.
 pub(crate) struct RotateLine<'l, 'a, R: Route, N = ()> {
     source: R::SourceLine<'l>,
     line: &'l mut Line<'a>,
@@ -518,7 +518,7 @@ impl<R: Route, N: Prologue> Kernel for RotateLine<'_, '_, R, N> {
                     Self::each::<S, O>(s, &mut heads, rows, starts, from, prologue)
                 });
             }
-            // The narrower instruction set takes the whole line, and it or the next checks every NaN.
+            // The narrower instruction set rotates the whole line, and it or the next one checks every NaN.
             _ => {}
         }
         if from < pairs {
@@ -528,11 +528,11 @@ impl<R: Route, N: Prologue> Kernel for RotateLine<'_, '_, R, N> {
 }
 
 impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
-    /// A line of several tokens ([`MoreTokens`]) is rotated in place, without a norm.
+    /// True if a line may have several tokens ([`MoreTokens`]): in place, without a norm.
     const MORE_TOKENS: bool = R::IN_PLACE && !N::NORMS;
 
-    /// Whether elements are read as even and odd ones: where both ends like it, unless their own order costs less.
-    /// Those of alternating members are the members.
+    /// Returns true if elements are read as even and odd: if both ends support it, unless in-order widening costs less.
+    /// The even and odd elements of alternating pairs are their members.
     const fn even_odd<S: Simd>() -> bool {
         !N::NORMS
             && R::I::EVEN_ODD
@@ -540,17 +540,17 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
             && (R::P::ALTERNATING || !R::Q::ALTERNATING && !S::WIDENS_IN_ORDER)
     }
 
-    /// Whether they are written so too: where they lie as they did.
+    /// Returns true if elements are also written as even and odd: if their order stays the same.
     const fn writes_even_odd<S: Simd>() -> bool {
         Self::even_odd::<S>() && R::P::ALTERNATING == R::Q::ALTERNATING
     }
 
-    /// The order of a group's lanes, by whether heads share their row.
+    /// Returns the lane order of a group, by whether heads share their row.
     const fn lane_order<S: Simd>(shared: bool) -> LaneOrder {
         LaneOrder::of::<S, R::P>(Self::even_odd::<S>(), size_of::<Bits<R::O>>(), shared)
     }
 
-    /// Whether a row has a NaN that the instruction set would round wrongly.
+    /// Returns true if a row has a NaN that the instruction set would round wrongly.
     #[inline(always)]
     pub(super) fn nan_in<S: Simd>(s: S, [cos, sin]: [&[f32]; 2]) -> bool {
         if const { !(Self::writes_even_odd::<S>() && S::NARROWS_ARITHMETIC_NAN) } {
@@ -563,7 +563,7 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
         s.any_nan(sum)
     }
 
-    /// The same of the rows of a line.
+    /// Returns true if any row of a line has such a NaN.
     #[inline(always)]
     fn nan_in_any<S: Simd>(s: S, rows: &LineRows<'_>, starts: &[usize]) -> bool {
         let mut found = false;
@@ -575,23 +575,25 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
         found
     }
 
-    /// Pairs in a group.
+    /// Returns the pairs in a group.
     const fn group<S: Simd>() -> usize {
         2 * S::LANES
     }
 
-    /// Groups whose cos and sin fit the registers. A group more is read from the stack: with AVX2 two groups of doubled
-    /// ones take 1.04 times as long for 16 tokens of 8 heads of f32 on Zen 3, and in some runs 1.5 times.
+    /// Returns the number of groups whose cos and sin fit the registers. One more group is read from the stack: with
+    /// AVX2, two groups of doubled cos and sin take 1.04 times as long for 16 tokens of 8 heads of f32 on Zen 3, and in
+    /// some runs 1.5 times.
     const fn most<S: Simd>() -> usize {
         match Self::lane_order::<S>(true) {
-            // What norms as well waits for its arithmetic, not for cos and sin, and is a quarter as large so.
+            // A kernel with a norm waits for its arithmetic, not for cos and sin, and is a quarter as large with one
+            // group.
             _ if N::NORMS => 1,
             LaneOrder::Doubled => S::DOUBLED_GROUPS,
             _ => S::GROUPS,
         }
     }
 
-    /// The loop as it is written down: one lane, any number of pairs. The definition that all backends agree with.
+    /// The definition: one lane, any number of pairs. All backends agree with it.
     #[inline(always)]
     fn plain(
         heads: &mut Heads<'_, '_, R>,
@@ -609,7 +611,7 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
                     Starts::Each(starts) => starts[index],
                 };
                 let [cos, sin] = rows.row(start);
-                // Cut before it is walked through: to skip inside the loop keeps the compiler from vectorizing it.
+                // Sliced before the loop: skipping inside it keeps the compiler from vectorizing.
                 let row = &PlainRow {
                     pairs: rows.pairs,
                     from,
@@ -630,7 +632,8 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
         }
     }
 
-    /// All whole groups, from a pair on, of the heads of a token, whose row starts there. Returns the next pair.
+    /// Rotates all whole groups, from a pair on, of the heads of a token, whose row begins at `start`. Returns the next
+    /// pair.
     #[inline(always)]
     fn token<S: Simd, O: ConstOrder>(
         s: S,
@@ -640,8 +643,8 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
         mut from: usize,
         prologue: N,
     ) -> usize {
-        // A copy, which lies in registers: what a reference leads to is read anew after every store. For each token,
-        // because over all of them it would take the registers of the loop over heads.
+        // A copy, which stays in registers: the target of a reference is loaded again after every store. One copy per
+        // token, because a copy for all tokens would take the registers of the loop over heads.
         let rows = &{ *rows };
         let (row, factors) = (rows.row(start), rows.factors);
         if const { Self::most::<S>() >= 4 } {
@@ -660,7 +663,7 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
         from
     }
 
-    /// `G` groups, from a pair on, of all heads, with the row that they share. Returns the next pair.
+    /// Rotates `G` groups, from a pair on, of all heads by their shared row. Returns the next pair.
     #[inline(always)]
     fn shared<S: Simd, O: ConstOrder, const G: usize>(
         s: S,
@@ -673,7 +676,7 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
         let (pairs, len) = (cos.len(), G * Self::group::<S>());
         let cos = S::chunks(&cos[from..][..len]).as_chunks().0;
         let sin = S::chunks(&sin[from..][..len]).as_chunks().0;
-        // By hand, as below. Those beyond `G` are never read.
+        // Unrolled by hand, as below. Vectors beyond `G` are never read.
         const { assert!(G == 1 || G == 2 || G == 4) };
         let first = AngleVectors::<S, O>::load(s, cos[0], sin[0], factors);
         let mut angles = [first, first, first, first];
@@ -694,8 +697,8 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
                 heads.prefetch(s, head, false);
             }
             let mut groups = heads.groups(s, &prologue, head, [pairs, from, G]);
-            // By hand: a loop that may call something (what is rare, in 16 bits) the compiler does not unroll, and
-            // keeps cos and sin in memory for it.
+            // Unrolled by hand: the compiler does not unroll a loop with a possible call (the rare cases of 16 bits),
+            // and keeps cos and sin in memory for it.
             groups.rotate(s, 0, &angles[0]);
             if const { G > 1 } {
                 groups.rotate(s, 1, &angles[1]);
@@ -710,14 +713,14 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
                 break;
             }
             head.starts[0] = head.starts[0].wrapping_add(R::step(heads.source));
-            // Not an index, whose panic prints two numbers: to keep them takes two instructions a head.
+            // Not an index, whose panic prints two numbers: keeping them takes two instructions per head.
             let rest = take(&mut heads.elements).get_mut(heads.step..);
             heads.elements = rest.expect("all heads are inside");
         }
         from + len
     }
 
-    /// All whole groups, from a pair on, of all heads, each with its own row. Returns the next pair.
+    /// Rotates all whole groups, from a pair on, of all heads, each by its own row. Returns the next pair.
     #[inline(always)]
     fn each<S: Simd, O: ConstOrder>(
         s: S,
@@ -739,7 +742,7 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
             let sin = &S::chunks(&sin[from..][..pairs]).as_chunks().0[..len];
             let next = heads.next(head);
             let mut groups = heads.groups(s, &prologue, head, [rows.pairs, from, len]);
-            // A loop for each, so that nothing is asked for each group; all else is one text for both.
+            // One loop per case, so that no group branches; the rest is one text for both.
             if let Some(factors) = rows.factors {
                 for i in 0..len {
                     let angles = AngleVectors::<S, O>::load(s, cos[i], sin[i], Some(factors));
@@ -757,13 +760,13 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
     }
 }
 
-/// A head of a line: which one, and where it begins. Starts are added up from head to head: multiplied, the number they
-/// are multiplied with is read from the stack, and waits there for the stores of the heads before (39 ns, not 35, of 8
-/// heads of f32 on Zen 4).
+/// A head of a line: its index and its start. Starts are added up from head to head. With a multiplication, the factor
+/// is loaded from the stack and waits there for the stores of the previous heads (39 ns instead of 35, for 8 heads of
+/// f32 on Zen 4).
 #[derive(Clone, Copy)]
 pub(super) struct Head {
     index: usize,
-    /// In the source, where there is one, and in the destination.
+    /// In the source, if there is one, and in the target.
     starts: [usize; 2],
 }
 
@@ -774,11 +777,11 @@ impl Head {
     };
 }
 
-/// The heads of a line, as the elements they are.
+/// The heads of a line as elements.
 pub(super) struct Heads<'s, 'h, R: Route> {
     source: R::Heads<'s>,
     before: &'h [Bits<R::O>],
-    /// From the first head on: one addition less for each.
+    /// From the first head on: saves one addition per head.
     elements: &'h mut [Bits<R::O>],
     step: usize,
     len: usize,
@@ -801,8 +804,8 @@ impl<'s, 'h, R: Route> Heads<'s, 'h, R> {
         }
     }
 
-    /// Every head has these pairs, where it is read and where it is written: the plan has seen to it. Checked before
-    /// the loop over heads, so that the compiler need not check each.
+    /// Checks that every head has these pairs, in the source and in the target, as the plan guarantees. Runs before the
+    /// loop over heads, so that the compiler need not check each.
     #[inline(always)]
     pub(super) fn check(&self, pairs: usize, from: usize, len: usize) {
         assert!(
@@ -811,7 +814,7 @@ impl<'s, 'h, R: Route> Heads<'s, 'h, R> {
         );
     }
 
-    /// Those of a token, whose first begins there.
+    /// Returns the heads of a token, the first of which begins at `place`.
     #[inline(always)]
     fn of_token(&mut self, place: usize) -> Heads<'s, '_, R> {
         Heads {
@@ -820,7 +823,7 @@ impl<'s, 'h, R: Route> Heads<'s, 'h, R> {
         }
     }
 
-    /// One of the heads.
+    /// Returns the head at `index`.
     #[inline(always)]
     pub(super) fn at(&self, index: usize) -> Head {
         let steps = [R::step(self.source), self.step];
@@ -830,7 +833,7 @@ impl<'s, 'h, R: Route> Heads<'s, 'h, R> {
         }
     }
 
-    /// The head after one. The step of a single head may be any number.
+    /// Returns the head after `head`. The step of a single head may be any number.
     #[inline(always)]
     fn next(&self, head: Head) -> Head {
         let [source, target] = head.starts;
@@ -843,8 +846,8 @@ impl<'s, 'h, R: Route> Heads<'s, 'h, R> {
         }
     }
 
-    /// Prefetches what the line and its source say for one of the heads, which may lie before the line if `back` is
-    /// set.
+    /// Prefetches for one of the heads at the distances of the line and its source. The result may lie before the line
+    /// if `back` is set.
     #[inline(always)]
     pub(super) fn prefetch<S: Simd>(&self, s: S, head: Head, back: bool) {
         if const { !S::PREFETCHES } {
@@ -883,7 +886,7 @@ impl<'s, 'h, R: Route> Heads<'s, 'h, R> {
     }
 }
 
-/// Groups of a head, where they are read, if that is another place, and where they are written.
+/// The groups of a head, in the target, and in the source if it is another place.
 pub(super) struct HeadGroups<'s, 'c, S: Simd, R: Route, N: Prologue> {
     norm: N::Head<'c, S, R::P>,
     source: R::Groups<'s, S>,
@@ -891,7 +894,7 @@ pub(super) struct HeadGroups<'s, 'c, S: Simd, R: Route, N: Prologue> {
 }
 
 impl<S: Simd, R: Route, N: Prologue> HeadGroups<'_, '_, S, R, N> {
-    /// Reads a group, norms it, rotates it, writes it: all stages of a chain, in registers.
+    /// Reads a group, norms it, rotates it and writes it: all stages of a chain, in registers.
     #[inline(always)]
     pub(super) fn rotate<O: ConstOrder>(&mut self, s: S, i: usize, angles: &AngleVectors<S, O>) {
         if const { Self::WRITES_HALVES } {
@@ -901,7 +904,7 @@ impl<S: Simd, R: Route, N: Prologue> HeadGroups<'_, '_, S, R, N> {
         }
         let [a, b] = R::get::<S>(self.source, &self.target, i);
         let group = if const { O::EVEN_ODD } {
-            // No norm: its weights are in the order of the channels.
+            // Without a norm: its weights are in the order of the channels.
             [R::I::read_even_odd(s, a), R::I::read_even_odd(s, b)]
         } else {
             let group = [R::I::read(s, a), R::I::read(s, b)];
@@ -910,7 +913,7 @@ impl<S: Simd, R: Route, N: Prologue> HeadGroups<'_, '_, S, R, N> {
         let mut rotated = angles.rotate(s, group);
         if const { R::P::ALTERNATING && !R::Q::ALTERNATING } {
             rotated = if const { O::EVEN_ODD } {
-                // Even and odd elements are apart already.
+                // Even and odd elements are already separate.
                 let [[x0, y0], [x1, y1]] = rotated;
                 [[x0, x1], [y0, y1]]
             } else {
@@ -930,14 +933,14 @@ impl<S: Simd, R: Route, N: Prologue> HeadGroups<'_, '_, S, R, N> {
 }
 
 impl<S: Simd, R: Route, N: Prologue> HeadGroups<'_, '_, S, R, N> {
-    /// Whether half a group is written before the next is read: of f32, whose vectors convert one by one.
+    /// True if half a group is written before the next half is read: for f32, whose vectors convert one by one.
     const WRITES_HALVES: bool = S::WRITES_HALVES
         && !N::NORMS
         && R::P::ALTERNATING == R::Q::ALTERNATING
         && size_of::<Bits<R::I>>() == 4
         && size_of::<Bits<R::O>>() == 4;
 
-    /// Reads a group, norms it, writes it.
+    /// Reads a group, norms it and writes it.
     #[inline(always)]
     pub(super) fn norm(&mut self, s: S, i: usize) {
         let [a, b] = R::get::<S>(self.source, &self.target, i);
@@ -946,7 +949,7 @@ impl<S: Simd, R: Route, N: Prologue> HeadGroups<'_, '_, S, R, N> {
         R::Q::set(&mut self.target, i, R::O::write(s, normed));
     }
 
-    /// Reads one vector of pairs, rotates it, writes it.
+    /// Reads one vector of pairs, rotates it and writes it.
     #[inline(always)]
     fn rotate_half<O: ConstOrder>(
         &mut self,
@@ -962,8 +965,8 @@ impl<S: Simd, R: Route, N: Prologue> HeadGroups<'_, '_, S, R, N> {
 }
 
 /// Prefetches the cache lines of some elements, clipped to memory. They begin at an index of the second slice, or, if
-/// that wraps, in the first, which lies before it. A loop of few instructions: what it costs, it costs for each head,
-/// also where the caches have it all.
+/// it wraps, in the first slice, which lies before it. A loop of few instructions, because every head pays for it, even
+/// if the caches hold everything.
 #[inline(always)]
 fn prefetch<S: Simd, T: Pod>(s: S, [before, elements]: [&[T]; 2], start: usize, len: usize) {
     if const { !S::PREFETCHES } {
@@ -976,8 +979,8 @@ fn prefetch<S: Simd, T: Pod>(s: S, [before, elements]: [&[T]; 2], start: usize, 
             .unwrap_or_default(),
     };
     let elements = &elements[..len.min(elements.len())];
-    // A step that the compiler does not know: else it unrolls the loop eight times in each of a hundred kernels, which
-    // makes the crate a tenth larger, and nothing faster.
+    // The compiler must not know the step: it would unroll the loop eight times in each of a hundred kernels, which
+    // makes the crate a tenth larger and nothing faster.
     let step = black_box(const { 64 / size_of::<T>() });
     let mut at = 0;
     while let Some(element) = elements.get(at) {

@@ -2,24 +2,24 @@
 //!
 //! # The order of a sum
 //!
-//! That of PyTorch's `mean` in the last dimension on x86 (`aten/native/cpu/SumKernel.cpp`, `row_sum` of eight lanes,
-//! four at a time), so that the bits are those of the eager model. Of `n` terms, each rounded to f32:
+//! The order is that of PyTorch's `mean` over the last dimension on x86 (`aten/native/cpu/SumKernel.cpp`, `row_sum` of
+//! eight lanes, four at a time), which gives the bits of the eager model. For `n` terms, each rounded to f32:
 //!
 //! ```text
-//! 32 lanes: term i goes to lane i mod 32, as far as whole blocks of 32 reach
+//! 32 lanes: term i goes to lane i mod 32, for all whole blocks of 32
 //!     (from 512 terms on in a cascade of four levels, each a sum of the one below over `step` blocks)
 //! whole eights of the rest: to lanes 0 to 7
 //! lanes 8 to 15, then 16 to 23, then 24 to 31 are added to lanes 0 to 7
-//! what is left, one after the other, from 0 on; then lanes 0 to 7, one after the other
+//! the remaining terms, one after the other, from 0 on; then lanes 0 to 7, one after the other
 //! ```
 //!
 //! 32 lanes are two registers of AVX-512, four of AVX2, eight of NEON: every backend keeps the same partial sums. The
-//! fold at the end is serial, 8 additions; heads wait for it side by side, because the sums of all heads of a tile are
+//! final fold is serial, 8 additions. The folds of several heads overlap, because the sums of all heads of a tile are
 //! computed before the first is used.
 
 use crate::simd::{InstructionSet, Kernel, Simd};
 
-/// How the squares of a norm are summed: in one fixed order, so that the bits are the same on every backend.
+/// The order of a norm's sum of squares: fixed, so that every backend returns the same bits.
 ///
 /// ```
 /// use rope_core::norm::{Norm, NormFormula, NormSum};
@@ -30,25 +30,26 @@ use crate::simd::{InstructionSet, Kernel, Simd};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum NormSum {
     /// In f32, in the order of PyTorch's `mean` on x86 (`aten/native/cpu/SumKernel.cpp`, eight lanes): the bits of the
-    /// eager model. (PyTorch sums fewer than eight numbers otherwise; here they are summed one after the other.)
+    /// eager model. (PyTorch has another order for fewer than eight numbers, which are summed one after the other
+    /// here.)
     #[default]
     PyTorch,
-    /// In f64, in eight lanes, differences to a mean too, and the mean rounded to f32 once: nearer to the true mean
-    /// (0.5 ulp for 3.4).
+    /// In f64, in eight lanes, including differences to a mean; the mean is rounded to f32 once. Nearer to the true
+    /// mean (0.5 ulp instead of 3.4).
     F64,
 }
 
-/// What is summed.
+/// The terms of a sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Term {
     Value,
     Square,
-    /// Of the difference to the mean.
+    /// The square of the difference to the mean.
     Deviation,
 }
 
 impl Term {
-    /// The term of a value.
+    /// Returns the term of a value.
     #[inline(always)]
     fn of(self, value: f32, mean: f32) -> f32 {
         match self {
@@ -59,16 +60,16 @@ impl Term {
     }
 }
 
-/// A sum in the fixed order, taken in pieces.
+/// A sum in the fixed order, computed in pieces.
 #[derive(Clone)]
 pub(crate) struct Sum {
     order: NormSum,
     levels: [[f32; LANES]; LEVELS],
-    /// Blocks that were added.
+    /// Blocks added so far.
     done: usize,
-    /// Blocks of a sum of the first level, as a power of two.
+    /// Blocks in a sum of the first level, as a power of two.
     step: u32,
-    /// The same for [`NormSum::F64`].
+    /// The lanes of [`NormSum::F64`].
     lanes: [f64; 8],
 }
 
@@ -78,7 +79,7 @@ pub(crate) const LANES: usize = 32;
 const LEVELS: usize = 4;
 
 impl Sum {
-    /// A sum of `terms` terms.
+    /// Starts a sum of `terms` terms.
     #[inline(always)]
     pub(crate) fn new(terms: usize, order: NormSum) -> Self {
         let blocks = terms / LANES;
@@ -97,7 +98,7 @@ impl Sum {
         }
     }
 
-    /// Adds whole blocks, the next ones.
+    /// Adds the next whole blocks.
     #[inline(always)]
     fn add<S: InstructionSet>(&mut self, s: S, term: Term, values: &[f32], mean: f32) {
         if self.order == NormSum::F64 {
@@ -109,7 +110,7 @@ impl Sum {
         while !blocks.is_empty() {
             let until = step - self.done % step;
             let (now, later) = blocks.split_at(until.min(blocks.len()));
-            // The only loop that is worth a text for each term.
+            // The only loop worth a copy per term.
             let lanes = self.levels[0];
             self.levels[0] = match term {
                 Term::Value => add_blocks(s, Term::Value, lanes, now, mean),
@@ -131,7 +132,7 @@ impl Sum {
         }
     }
 
-    /// The sum, with the terms that are left, fewer than a block.
+    /// Returns the sum, with the remaining terms, fewer than a block.
     #[inline(always)]
     fn finish<S: InstructionSet>(self, s: S, term: Term, rest: &[f32], mean: f32) -> f64 {
         if self.order == NormSum::F64 {
@@ -155,7 +156,7 @@ fn add_lanes(sum: &mut [f32; LANES], other: &[f32; LANES]) {
     }
 }
 
-/// Blocks added to 32 lanes, which stay in registers. The term is to be a constant.
+/// Adds blocks to 32 lanes, which stay in registers. The term must be a constant.
 #[inline(always)]
 fn add_blocks<S: InstructionSet>(
     s: S,
@@ -192,7 +193,7 @@ fn add_blocks<S: InstructionSet>(
     lanes
 }
 
-/// The end of the sum: 32 lanes, and the terms after the blocks.
+/// Finishes the sum: 32 lanes, and the terms after the blocks.
 #[inline(always)]
 fn fold<S: InstructionSet>(
     s: S,
@@ -207,7 +208,7 @@ fn fold<S: InstructionSet>(
         .fold(tail, |sum, lane| sum + lane)
 }
 
-/// Adds whole eights of the rest to the first lanes, and returns the sum of what is left.
+/// Adds whole eights of the rest to the first lanes, and returns the sum of the remaining terms.
 #[inline(always)]
 pub(crate) fn add_rest(term: Term, lanes: &mut [f32; LANES], rest: &[f32], mean: f32) -> f32 {
     let (eights, tail) = rest.as_chunks::<8>();
@@ -220,8 +221,8 @@ pub(crate) fn add_rest(term: Term, lanes: &mut [f32; LANES], rest: &[f32], mean:
         .fold(0.0, |sum, value| sum + term.of(*value, mean))
 }
 
-/// 32 lanes to eight. In the vectors of the instruction set, or of the next narrower one: the compiler takes this apart
-/// into 24 additions of one lane.
+/// Folds 32 lanes to eight, in vectors of the instruction set or the next narrower one: without them the compiler
+/// splits this into 24 additions of one lane.
 #[inline(always)]
 pub(crate) fn fold_lanes<S: InstructionSet>(s: S, lanes: &[f32; LANES]) -> [f32; 8] {
     if const { S::LANES > 8 } {
@@ -239,8 +240,8 @@ pub(crate) fn fold_lanes<S: InstructionSet>(s: S, lanes: &[f32; LANES]) -> [f32;
     sum
 }
 
-/// In f64: term `i` in lane `i mod 8`. A block is a multiple of eight, so pieces keep the order. Compiled once for all
-/// backends: it is not for its speed that it is asked for.
+/// Sums in f64: term `i` in lane `i mod 8`. A block is a multiple of eight, so pieces keep the order. Compiled once for
+/// all backends, because its speed does not matter.
 #[inline(never)]
 fn wide_sum(term: Term, mut lanes: [f64; 8], values: &[f32], mean: f32) -> [f64; 8] {
     let wide = |value: f32| match term {
@@ -248,8 +249,8 @@ fn wide_sum(term: Term, mut lanes: [f64; 8], values: &[f32], mean: f32) -> [f64;
         // Exact: 48 bits.
         Term::Square => f64::from(value) * f64::from(value),
         Term::Deviation => {
-            // The difference in f64 too. (The square of an f32 difference is one instruction on s390x, MDEBR, which
-            // QEMU computes wrongly.)
+            // The difference is in f64 too. (QEMU computes MDEBR, the s390x instruction for the square of an f32
+            // difference, wrongly.)
             let deviation = f64::from(value) - f64::from(mean);
             deviation * deviation
         }
@@ -266,7 +267,7 @@ fn wide_sum(term: Term, mut lanes: [f64; 8], values: &[f32], mean: f32) -> [f64;
     lanes
 }
 
-/// What a norm multiplies with: the mean that is taken off first (0 where none is), and the reciprocal root.
+/// The factors of a norm: the mean to subtract (0 for none), and the reciprocal root.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NormFactors {
     pub(crate) mean: f32,
@@ -290,13 +291,13 @@ impl NormFactors {
     }
 }
 
-/// How many roots are taken at most: a multiple of every vector's lanes.
+/// The most roots per call: a multiple of every vector's lanes.
 pub(crate) const ROOTS: usize = 64;
 
-/// `1 / sqrt(sum / terms + eps)` of the first few of some sums, in place: each of the four operations rounded, as
-/// PyTorch's CPU code has it. A NaN is the one that arithmetic makes, so that no payload depends on the machine.
+/// Computes `1 / sqrt(sum / terms + eps)` of the first `len` sums, in place: each of the four operations rounded, as in
+/// PyTorch's CPU code. A NaN becomes the NaN of arithmetic, so that no payload depends on the machine.
 ///
-/// In vectors, because a quotient or a root of many numbers takes as long as that of one.
+/// Uses vectors: their quotient or root takes as long as that of one number.
 #[inline(always)]
 pub(crate) fn roots<S: Simd>(s: S, sums: &mut [f32; ROOTS], len: usize, terms: f32, eps: f32) {
     let (terms, eps, one) = (s.splat(terms), s.splat(eps), s.splat(1.0));
@@ -310,7 +311,7 @@ pub(crate) fn roots<S: Simd>(s: S, sums: &mut [f32; ROOTS], len: usize, terms: f
     }
 }
 
-/// A sum divided once: in f32, or in f64 and rounded.
+/// Divides a sum once: in f32, or in f64 and rounded.
 #[inline(always)]
 pub(crate) fn mean(sum: f64, terms: usize, order: NormSum) -> f32 {
     match order {
@@ -319,13 +320,13 @@ pub(crate) fn mean(sum: f64, terms: usize, order: NormSum) -> f32 {
     }
 }
 
-/// Adds whole blocks to a sum that is taken in pieces; and the rest, if they are the last.
+/// A kernel that adds whole blocks to a sum in pieces, and the rest after the last piece.
 pub(crate) struct AddToSum<'a> {
     pub(crate) sum: &'a mut Sum,
     pub(crate) values: &'a [f32],
     pub(crate) term: Term,
     pub(crate) mean: f32,
-    /// Takes the sum when these are the last values.
+    /// Receives the sum after the last values.
     pub(crate) total: Option<&'a mut f64>,
 }
 
@@ -348,7 +349,7 @@ impl Kernel for AddToSum<'_> {
     }
 }
 
-/// `1 / sqrt(square + eps)` of sums that come from elsewhere.
+/// A kernel for `1 / sqrt(square + eps)` of given sums.
 pub(crate) struct RootOf<'a> {
     pub(crate) mean: f32,
     pub(crate) square: f32,
@@ -363,7 +364,7 @@ impl Kernel for RootOf<'_> {
     }
 }
 
-/// What is done to each channel of consecutive heads.
+/// An operation on each channel of consecutive heads.
 pub(crate) struct Scaled<'a> {
     pub(crate) heads: &'a mut [f32],
     pub(crate) head_dim: usize,
@@ -373,23 +374,23 @@ pub(crate) struct Scaled<'a> {
 /// An operation on each channel.
 #[derive(Clone, Copy)]
 pub(crate) enum Channelwise<'a> {
-    /// `(x - mean) root`, the factors of each head.
+    /// `(x - mean) root`, with factors per head.
     Norm(&'a [NormFactors]),
-    /// `x root w`: both products without a stop between them.
+    /// `x root w`: both products in one pass.
     NormTimes(&'a [NormFactors], PerChannel<'a>),
     /// `x w`
     Times(PerChannel<'a>),
     /// `x + b`
     Plus(PerChannel<'a>),
-    /// `x c`, a factor for each head.
+    /// `x c`, with a factor per head.
     TimesEach(&'a [f32]),
 }
 
-/// A value for each channel, of all heads or of each.
+/// A value per channel, for all heads or for each.
 #[derive(Clone, Copy)]
 pub(crate) struct PerChannel<'a> {
     pub(crate) values: &'a [f32],
-    /// 0, or channels from a head to the next.
+    /// 0, or channels from one head to the next.
     pub(crate) step: usize,
 }
 

@@ -1,8 +1,9 @@
-//! A norm fused with the rotation after it: a head is read from memory once, and both products are done in registers
-//! on the way to the rotation.
+//! A norm fused with the rotation after it: a head is read from memory once, and both products are computed in
+//! registers before the rotation.
 //!
-//! The sums of all heads of a line come first ([`LineRoots`]), side by side, because each ends in some hundred cycles
-//! of waiting: eight additions, a root, two quotients. The heads are in the first cache when they are read again.
+//! The sums of all heads of a line come first ([`LineRoots`]), side by side, because each ends in a latency of some
+//! hundred cycles: eight additions, a root, two quotients. The heads are in the first-level cache when they are read
+//! again.
 
 use core::marker::PhantomData;
 
@@ -13,7 +14,7 @@ use super::pairs::{Interleaved, PairLayout, VectorPair};
 use crate::simd::element::Convert;
 use crate::simd::{InstructionSet, Kernel, Simd};
 
-/// Channels of a head from which on a sum is a cascade, and a norm is not fused.
+/// Channels of a head from which a sum is a cascade, and a norm is not fused.
 pub(crate) const TOO_LONG: usize = 512;
 
 /// The norm of a line.
@@ -21,17 +22,17 @@ pub(crate) const TOO_LONG: usize = 512;
 pub(crate) struct LineNorm<'a> {
     /// The reciprocal root of each head.
     pub(crate) roots: &'a [f32],
-    /// For each channel of a head; without a NaN but the one that arithmetic makes.
+    /// A weight per channel of a head. The only NaN is that of arithmetic.
     pub(crate) weights: &'a [f32],
-    /// Whether the normed value is rounded to the element before the weight.
+    /// True if the normed value is rounded to the element before the weight.
     pub(crate) rounds_normed: bool,
-    /// Whether the product is.
+    /// True if the product is rounded to the element.
     pub(crate) rounds_product: bool,
 }
 
-/// What stands before the rotation of a line: a norm, or nothing.
+/// The stage before the rotation of a line: a norm, or nothing.
 pub(crate) trait Prologue: Copy {
-    /// Whether there is one. Its weights are in the order of the channels, so the elements are read so too.
+    /// True if there is a norm. Its weights are in channel order, so elements are read in this order too.
     const NORMS: bool;
 
     /// The norm of one head of the line.
@@ -47,7 +48,7 @@ pub(crate) trait Prologue: Copy {
         groups: [usize; 3],
     ) -> Self::Head<'n, S, P>;
 
-    /// Norms a group, whose elements are in their own order.
+    /// Norms a group, whose elements are in order.
     fn apply<E: Convert, S: Simd, P: PairLayout>(
         head: &Self::Head<'_, S, P>,
         s: S,
@@ -110,7 +111,7 @@ impl Prologue for &LineNorm<'_> {
 }
 
 impl LineNorm<'_> {
-    /// A channel of a head.
+    /// Norms a channel of a head.
     #[inline(always)]
     pub(crate) fn channel<E: Convert>(&self, head: usize, channel: usize, x: f32) -> f32 {
         let rounded = |x: f32, rounds: bool| if rounds { E::to_f32(E::from_f32(x)) } else { x };
@@ -118,7 +119,7 @@ impl LineNorm<'_> {
         rounded(normed * self.weights[channel], self.rounds_product)
     }
 
-    /// What a head of the line is multiplied with, from a pair on.
+    /// Returns the factors of a head of the line, from a pair on.
     #[inline(always)]
     pub(crate) fn head<'n, S: Simd, P: PairLayout>(
         &'n self,
@@ -145,7 +146,7 @@ pub(crate) struct HeadNorm<'n, S: Simd, P: PairLayout> {
 }
 
 impl<S: Simd, P: PairLayout> HeadNorm<'_, S, P> {
-    /// Norms a group, whose elements are in their own order.
+    /// Norms a group, whose elements are in order.
     #[inline(always)]
     pub(crate) fn apply<E: Convert>(
         &self,
@@ -174,7 +175,7 @@ impl<S: Simd, P: PairLayout> HeadNorm<'_, S, P> {
     }
 }
 
-/// Norms the channels of each head that do not rotate: those from `from` on.
+/// A kernel that norms the channels of each head that do not rotate, from `from` on.
 pub(crate) struct NormRest<'l, 'a, 'n, E> {
     pub(crate) line: &'l mut Line<'a>,
     pub(crate) norm: &'n LineNorm<'n>,
@@ -204,7 +205,7 @@ impl<E: Convert> Kernel for NormRest<'_, '_, '_, E> {
             }
             return;
         }
-        // Neighbors as pairs: two vectors of them are a group, and four of channels.
+        // Neighbors form pairs: two vectors of them are a group, which is four vectors of channels.
         let groups = (head_dim - from) / const { 4 * S::LANES };
         let (pair, pairs) = (from / 2, groups * const { 2 * S::LANES });
         heads.check(0, pair, pairs);
@@ -226,8 +227,8 @@ impl<E: Convert> Kernel for NormRest<'_, '_, '_, E> {
     }
 }
 
-/// The reciprocal roots of the heads of a line: sums of squares in the order of [`norm`](super::norm), of heads that
-/// are not [`TOO_LONG`], at most [`ROOTS`] of them. One kernel for all elements, with one branch on them.
+/// A kernel for the reciprocal roots of the heads of a line: sums of squares in the order of [`norm`](super::norm), of
+/// heads below [`TOO_LONG`], at most [`ROOTS`] of them. One kernel for all elements, with one branch on the element.
 pub(crate) struct LineRoots<'a> {
     pub(crate) element: ElementType,
     pub(crate) heads: &'a SourceLine<'a>,
@@ -240,7 +241,8 @@ pub(crate) struct LineRoots<'a> {
 impl Kernel for LineRoots<'_> {
     #[inline(always)]
     fn run<S: InstructionSet>(mut self, s: S) {
-        // First the vectors of all heads, then the serial ends of their sums, then the roots: each waits for nothing.
+        // First the vectors of all heads, then the serial ends of their sums, then the roots: no step waits for its own
+        // result.
         let mut eights = [[0.0_f32; 8]; ROOTS];
         self.squares(s, &mut eights);
         for (sum, eight) in self.roots.iter_mut().zip(&eights).take(self.len) {
@@ -265,7 +267,8 @@ macro_rules! squares {
 elements!(squares);
 
 impl LineRoots<'_> {
-    /// The sums of squares of the heads: eight lanes of each, and of what fills no eight in the place of its root.
+    /// Computes the sums of squares of the heads: eight lanes each, and the rest below eight values in the place of its
+    /// root.
     #[inline(always)]
     fn squares_of<E: Convert, S: InstructionSet>(&mut self, s: S, eights: &mut [[f32; 8]; ROOTS]) {
         let heads = SourceHeads::<E>::of(self.heads);
@@ -289,7 +292,7 @@ impl LineRoots<'_> {
     }
 }
 
-/// The squares of whole blocks in 32 lanes, which stay in registers.
+/// Sums the squares of whole blocks in 32 lanes, which stay in registers.
 #[inline(always)]
 fn block_squares<E: Convert, S: Simd>(s: S, blocks: &[[E::Bits; LANES]]) -> [f32; LANES] {
     let mut lanes = [0.0; LANES];

@@ -1,29 +1,29 @@
-//! Where the two members of a pair lie in a head: a pairing as a type.
+//! The places of the two members of a pair in a head: a pairing as a type.
 
 use bytemuck::Pod;
 
 use crate::simd::Simd;
 
-/// Two vectors, as they lie in memory.
+/// Two vectors in storage format.
 pub(crate) type VectorPair<S, T> = [<S as Simd>::Chunk<T>; 2];
 
 /// A [`Pairing`](crate::Pairing) that a kernel is compiled for.
 ///
-/// A group is two vectors of pairs, so two doubles of elements. Groups are cut out of a head together, so that their
-/// loop has constant bounds where their number is a constant, and no checks.
+/// A group is two vectors of pairs, so two doubles of elements. A head is split into groups at once: if their number is
+/// a constant, their loop has constant bounds and no checks.
 pub(crate) trait PairLayout {
-    /// Whether first and second members alternate in memory. If not, the first double of a group has the first members,
-    /// and the second double the second.
+    /// True if first and second members alternate in memory. Otherwise the first double of a group has the first
+    /// members, and the second double the second members.
     const ALTERNATING: bool;
 
     type Groups<'a, D: 'a>: Copy;
     type GroupsMut<'a, D: 'a>;
 
-    /// Whether a head of `head_dim` channels and `pairs` pairs has `len` pairs from pair `at` on. Asked once before the
-    /// loop over heads, so that the compiler need not ask for each.
+    /// Returns true if a head of `head_dim` channels and `pairs` pairs has `len` pairs from pair `at` on. Called once
+    /// before the loop over heads, so that the compiler need not check each head.
     fn has(head_dim: usize, pairs: usize, at: usize, len: usize) -> bool;
 
-    /// `len` groups, from pair `at` of a head with `pairs` pairs.
+    /// Returns `len` groups, from pair `at` of a head with `pairs` pairs.
     fn groups<S: Simd, T: Pod>(
         head: &[T],
         pairs: usize,
@@ -31,7 +31,7 @@ pub(crate) trait PairLayout {
         len: usize,
     ) -> Self::Groups<'_, VectorPair<S, T>>;
 
-    /// The same, to write.
+    /// Returns the groups for writing.
     fn groups_mut<S: Simd, T: Pod>(
         head: &mut [T],
         pairs: usize,
@@ -39,19 +39,19 @@ pub(crate) trait PairLayout {
         len: usize,
     ) -> Self::GroupsMut<'_, VectorPair<S, T>>;
 
-    /// The place to write as the place to read.
+    /// Returns the groups for reading.
     fn reread<'r, D>(groups: &'r Self::GroupsMut<'_, D>) -> Self::Groups<'r, D>;
 
     fn get<D: Copy>(groups: Self::Groups<'_, D>, i: usize) -> [D; 2];
 
     fn set<D>(groups: &mut Self::GroupsMut<'_, D>, i: usize, group: [D; 2]);
 
-    /// Half a group: one vector of pairs, and both its members, as two vectors.
+    /// Loads half a group: one vector of pairs, as two vectors.
     fn get_half<V: Copy>(groups: Self::Groups<'_, [V; 2]>, i: usize, half: usize) -> [V; 2];
 
     fn set_half<V>(groups: &mut Self::GroupsMut<'_, [V; 2]>, i: usize, half: usize, xy: [V; 2]);
 
-    /// The channels of the two members of a pair.
+    /// Returns the channels of the two members of a pair.
     fn members(pairs: usize, pair: usize) -> [usize; 2];
 
     /// Replaces the pairs of a head, from a given one to the last, by a function of them, cos and sin.
@@ -64,7 +64,7 @@ pub(crate) trait PairLayout {
     );
 }
 
-/// `(i, i + pairs)`.
+/// The pairs `(i, i + pairs)`.
 pub(crate) struct Half;
 
 impl PairLayout for Half {
@@ -150,8 +150,8 @@ impl PairLayout for Half {
         [pair, pair + pairs]
     }
 
-    /// Not inlined: in the loop over heads the compiler would ask of all heads together whether the members overlap,
-    /// which they do, and not vectorize.
+    /// Not inlined: within the loop over heads the compiler would compare the members of all heads for overlap, find
+    /// one, and not vectorize.
     #[inline(never)]
     fn replace<T: Pod>(
         head: &mut [T],
@@ -170,7 +170,7 @@ impl PairLayout for Half {
     }
 }
 
-/// `(2i, 2i + 1)`.
+/// The pairs `(2i, 2i + 1)`.
 pub(crate) struct Interleaved;
 
 impl PairLayout for Interleaved {
@@ -256,7 +256,7 @@ impl PairLayout for Interleaved {
 mod tests {
     use super::*;
 
-    /// `has` is true exactly if both members of every pair are in the head and, where it is split, in their halves.
+    /// `has` is true exactly if both members of every pair are in the head and, in a split head, in their halves.
     #[test]
     fn pairs_of_a_head() {
         for case in 0..10_usize.pow(4) {

@@ -1,4 +1,4 @@
-//! Codes of 8 bits, which caches are made of: f32 to codes, and codes to f32, of channels that lie side by side.
+//! 8-bit codes of caches: f32 to codes, and codes to f32, of contiguous channels.
 //!
 //! | code | rounding | beyond its largest | NaN |
 //! |---|---|---|---|
@@ -7,15 +7,15 @@
 //! | [`E5M2_SATURATING`] | to nearest, ties to even | saturates, infinities too | `0x7f`, with its sign |
 //! | [`INT8_EVEN`] | to nearest, ties to even | saturates at -128 and 127 | 0 |
 //! | [`INT8_AWAY`], as vLLM | half is added in f32, the fraction dropped | saturates at -128 and 127 | 0 |
-//! | Q8_0 of ggml, by its reference | to nearest, ties away from zero | cannot be | 0 |
+//! | Q8_0 of ggml, by its reference | to nearest, ties away from zero | impossible | 0 |
 //!
-//! Its formats of 4 and 5 bits are in [`ggml`].
+//! ggml's formats of 4 and 5 bits are in [`ggml`].
 //!
-//! With AVX-512, 64 codes of E4M3 are 46 vector instructions: 11.5 cycles of a Zen 5, which issues four in each at
-//! best, and 16 are measured. The rotation of as many channels of bf16 takes 11.
+//! With AVX-512, 64 codes of E4M3 are 46 vector instructions: 11.5 cycles on Zen 5, which issues four per cycle at
+//! best, and 16 are measured. Rotating as many channels of bf16 takes 11.
 //!
-//! A value is multiplied or divided in f32, which rounds, and then rounded to the code. The one-lane definitions stand
-//! in `simd/convert.rs`.
+//! A value is multiplied or divided in f32, which rounds, and then rounded to the code. The one-lane definitions are in
+//! `simd/convert.rs`.
 
 mod formats;
 mod ggml;
@@ -34,7 +34,7 @@ use crate::simd::convert::{
 };
 use crate::simd::{InstructionSet, Kernel, SimdQuant};
 
-/// Some heads of equal length, and where their codes go, as many.
+/// Some heads of equal length, and the targets of their codes.
 #[derive(Debug)]
 pub(crate) struct Encoding<'a> {
     pub(crate) values: Values<'a>,
@@ -42,13 +42,13 @@ pub(crate) struct Encoding<'a> {
     pub(crate) codes: &'a mut [u8],
 }
 
-/// What values are multiplied with, or divided by, in one f32 operation, before they are rounded to codes: one number
-/// for all heads, or one for each.
+/// The scales of values, applied in one f32 multiplication or division before rounding to codes: one for all heads, or
+/// one per head.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ScaleFactors<'a> {
     Multiply(&'a [f32]),
     Divide(&'a [f32]),
-    /// Multiplied with the reciprocals, which are rounded.
+    /// Multiplies by the reciprocals, which are rounded.
     Reciprocal(&'a [f32]),
 }
 
@@ -61,7 +61,7 @@ impl ScaleFactors<'_> {
         numbers.len()
     }
 
-    /// That of a head, and whether it divides.
+    /// Returns the scale of a head, and whether to divide by it.
     #[inline(always)]
     fn of(self, head: usize) -> (f32, bool) {
         match self {
@@ -72,22 +72,22 @@ impl ScaleFactors<'_> {
     }
 }
 
-/// A code of 8 bits: its kernels.
+/// The kernels of an 8-bit code.
 #[derive(Debug)]
 pub(crate) struct QuantKernels {
-    /// The largest magnitude that it has on both sides of zero.
+    /// The largest magnitude on both sides of zero.
     pub(crate) largest: f32,
-    /// Values, by their factors, to codes. A reference, because what is copied in larger pieces than it was written in
-    /// waits for all stores in flight.
+    /// Encodes values by their factors. The argument is a reference: a struct copied in larger pieces than it was
+    /// written in waits for all stores in flight.
     pub(crate) encode: fn(Proof, &mut Encoding<'_>),
-    /// Scales for heads of equal length.
+    /// Computes the scales of heads of equal length.
     pub(crate) make_scales: fn(Proof, &mut ScaleRequest<'_>),
-    /// Codes to as many values times a scale, one f32 product each.
+    /// Decodes codes to as many values, each an f32 product with the scale.
     pub(crate) decode: fn(Proof, &[u8], f32, &mut [f32]),
 }
 
 impl QuantKernels {
-    /// Of codes of a kind, and what makes them: [`encode`] with one of the kind.
+    /// Creates the kernels of format `C`; `encode` is [`encode`] with a value of `C`.
     const fn new<C: Convert8>(encode: fn(Proof, &mut Encoding<'_>)) -> Self {
         QuantKernels {
             largest: C::LARGEST,
@@ -105,15 +105,16 @@ impl QuantKernels {
     }
 }
 
-/// A format of blocks of 32 channels, each of which has its scale: how large a block is, and its kernels.
+/// A format of blocks of 32 channels, each with its scale: the size of a block, and its kernels.
 ///
-/// All are ggml's, by the reference formulas of its `ggml-quants.c` (`quantize_row_*_ref`), which its CPU backend and
-/// its CUDA kernels compute too; every f32 operation is rounded by itself. Low and high half of byte `j` of the codes
-/// are the channels `j` and `j + 16`.
+/// All formats are ggml's, by the reference formulas of its `ggml-quants.c` (`quantize_row_*_ref`), which its CPU
+/// backend and its CUDA kernels compute too; every f32 operation is rounded by itself. The low and high halves of byte
+/// `j` of the codes are the channels `j` and `j + 16`.
 ///
-/// What ggml leaves undefined has one answer here, with the same bits on every backend. NaNs are left out of the
-/// scale. A NaN gets code 0, which reads as a finite number; in IQ4_NL it makes the scale 0, as in ggml's code. A block
-/// with an infinity reads as NaN; only the infinities of Q4_0 and Q5_0 stay infinities, all with the sign of the first.
+/// Results that ggml leaves undefined are defined here, with the same bits on every backend. The scale ignores NaNs. A
+/// NaN has code 0, which decodes to a finite number; in IQ4_NL it makes the scale 0, as in ggml's code. A block with an
+/// infinity decodes to NaN, except that the infinities of Q4_0 and Q5_0 stay infinities, all with the sign of the
+/// first.
 ///
 /// ```
 /// use rope_core::cache::{BlockFormat, CacheLayout, CacheMut};
@@ -126,30 +127,30 @@ impl QuantKernels {
 /// ```
 pub struct BlockFormat {
     name: &'static str,
-    /// What a layout must be.
+    /// The requirement on a layout.
     pub(crate) required: &'static str,
-    /// Values of a block.
+    /// Values per block.
     pub(crate) values: usize,
-    /// Its bytes.
+    /// Bytes per block.
     pub(crate) bytes: usize,
-    /// Whole blocks of values to blocks.
+    /// Encodes whole blocks of values.
     pub(crate) encode: fn(Proof, Values<'_>, &mut [u8]),
-    /// Blocks to values.
+    /// Decodes blocks.
     pub(crate) decode: fn(Proof, &[u8], &mut [f32]),
 }
 
 impl BlockFormat {
-    /// The name in lower case.
+    /// Returns the name in lower case.
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Values of a block.
+    /// Returns the number of values per block.
     pub const fn values(&self) -> usize {
         self.values
     }
 
-    /// Bytes of a block.
+    /// Returns the number of bytes per block.
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -161,7 +162,7 @@ impl fmt::Debug for BlockFormat {
     }
 }
 
-/// What the layout of a cache must be for a format.
+/// States the requirement of a format on the layout of a cache.
 macro_rules! required {
     ($format:literal) => {
         concat!(
@@ -172,7 +173,7 @@ macro_rules! required {
 }
 use required;
 
-/// ggml's: the distance of its codes, as IEEE binary16, and the codes.
+/// ggml's Q8_0: the distance of its codes, as IEEE binary16, and the codes.
 pub(crate) static Q8_0: BlockFormat = BlockFormat {
     name: "q8_0",
     required: required!("Q8_0"),
@@ -182,13 +183,13 @@ pub(crate) static Q8_0: BlockFormat = BlockFormat {
     decode: decode_q8_0,
 };
 
-/// The float of 8 bits with 3 mantissa bits and no infinities.
+/// The 8-bit float with 3 mantissa bits and no infinities.
 pub(crate) static E4M3: QuantKernels =
     QuantKernels::new::<E4m3>(|proof, encoding| encode(proof, encoding, E4m3));
-/// The float of 8 bits with 2 mantissa bits.
+/// The 8-bit float with 2 mantissa bits.
 pub(crate) static E5M2: QuantKernels =
     QuantKernels::new::<E5m2>(|proof, encoding| encode(proof, encoding, E5m2 { most: 0x7c }));
-/// The same, of which infinities are not made.
+/// The 8-bit float with 2 mantissa bits that saturates instead of making infinities.
 pub(crate) static E5M2_SATURATING: QuantKernels =
     QuantKernels::new::<E5m2>(|proof, encoding| encode(proof, encoding, E5m2 { most: 0x7b }));
 /// Integers, ties to even.
@@ -198,16 +199,16 @@ pub(crate) static INT8_EVEN: QuantKernels =
 pub(crate) static INT8_AWAY: QuantKernels =
     QuantKernels::new::<Int8>(|proof, encoding| encode(proof, encoding, Int8 { away: true }));
 
-/// A code as a kernel sees it.
+/// An 8-bit code, as used by a kernel.
 trait Convert8: Copy {
-    /// The largest magnitude that it has on both sides of zero.
+    /// The largest magnitude on both sides of zero.
     const LARGEST: f32;
 
-    /// Four vectors of values to codes.
+    /// Encodes four vectors of values.
     fn write<S: SimdQuant>(self, s: S, x: [S::F32; 4]) -> [S::Chunk<u8>; 4];
-    /// A value rounded to its code.
+    /// Encodes one value.
     fn round(self, x: f32) -> u8;
-    /// The value of a code, exactly.
+    /// Decodes one code, exactly.
     fn to_f32(x: u8) -> f32;
 }
 
@@ -235,7 +236,7 @@ impl Convert8 for E4m3 {
 
 #[derive(Clone, Copy)]
 struct E5m2 {
-    /// The code of the largest number, or that of the infinity.
+    /// The code of the largest number, or of infinity.
     most: u32,
 }
 
@@ -260,7 +261,7 @@ impl Convert8 for E5m2 {
 
 #[derive(Clone, Copy)]
 struct Int8 {
-    /// Whether halves are rounded away from zero, and not to even.
+    /// True if halves are rounded away from zero instead of to even.
     away: bool,
 }
 
@@ -291,7 +292,7 @@ impl Convert8 for Int8 {
     }
 }
 
-/// Values to codes.
+/// Encodes values.
 fn encode<C: Convert8>(proof: Proof, encoding: &mut Encoding<'_>, code: C) {
     proof.run(Encode { encoding, code });
 }
@@ -393,15 +394,15 @@ impl<C: Convert8> Encode<'_, '_, C> {
     }
 }
 
-/// Scales for heads of equal length, NaNs left out: `max(largest |x| / largest, least)` of each.
+/// Computes scales of heads of equal length, ignoring NaNs: `max(largest |x| / largest, least)` per head.
 ///
-/// All of them first, and in a kernel of their own: codes that wait for the scale of their head, which takes as long as
-/// they do, would be all that the CPU looks ahead.
+/// All scales come first, in a separate kernel. Computing a scale takes as long as its codes, and codes that wait for
+/// it would fill the CPU's reorder window.
 pub(crate) fn make_scales(proof: Proof, making: &mut ScaleRequest<'_>) {
     proof.run(MakeScales(making));
 }
 
-/// What scales are made of, and where they go.
+/// The input and output of a computation of scales.
 #[derive(Debug)]
 pub(crate) struct ScaleRequest<'a> {
     pub(crate) values: Values<'a>,
@@ -430,7 +431,7 @@ impl Kernel for MakeScales<'_, '_> {
     }
 }
 
-/// Codes to values.
+/// A kernel that decodes codes.
 struct Decode<'a, C> {
     source: &'a [u8],
     scale: f32,
@@ -453,14 +454,14 @@ impl<C: Convert8> Kernel for Decode<'_, C> {
 pub(crate) const Q8_0_VALUES: usize = BLOCK;
 pub(crate) const Q8_0_BYTES: usize = 2 + Q8_0_VALUES;
 
-/// Blocks of values to blocks of ggml's Q8_0, by `quantize_row_q8_0_ref` of its ggml-quants.c. What the formula leaves
-/// undefined, a code of a NaN or beyond 127, is 0 or saturates; the largest of a block is found without its NaNs.
+/// Encodes blocks of values as ggml's Q8_0, by `quantize_row_q8_0_ref` of its ggml-quants.c. Results that the formula
+/// leaves undefined are 0 for a NaN, and saturate beyond 127; the largest magnitude of a block ignores NaNs.
 pub(crate) fn encode_q8_0(proof: Proof, source: Values<'_>, target: &mut [u8]) {
     debug_assert!(source.len().is_multiple_of(Q8_0_VALUES));
     proof.run(EncodeQ8_0 { source, target });
 }
 
-/// Blocks of Q8_0 to values.
+/// Decodes blocks of Q8_0.
 pub(crate) fn decode_q8_0(proof: Proof, source: &[u8], target: &mut [f32]) {
     debug_assert!(source.len().is_multiple_of(Q8_0_BYTES));
     proof.run(DecodeQ8_0 { source, target });
@@ -471,14 +472,14 @@ struct EncodeQ8_0<'a> {
     target: &'a mut [u8],
 }
 
-/// Blocks of which all scales are made before their codes. Codes that wait for the scale of their block, which takes as
-/// long as they do, would be all that the CPU looks ahead; and of several the divisions are of vectors.
+/// Blocks whose scales are computed before their codes. Computing a scale takes as long as its codes, and codes that
+/// wait for it would fill the CPU's reorder window. Several scales also divide in vectors.
 const RUN: usize = 32;
 
 impl Kernel for EncodeQ8_0<'_> {
     #[inline(always)]
     fn run<S: InstructionSet>(self, s: S) {
-        // Four vectors are two blocks of 16 lanes, one of 8, half a one of 4.
+        // Four vectors are two blocks with 16 lanes, one with 8, half a one with 4.
         let together = const { (4 * S::LANES).div_ceil(Q8_0_VALUES) };
         let blocks = self.target.as_chunks_mut::<Q8_0_BYTES>().0;
         let len = blocks.len().min(self.source.len() / Q8_0_VALUES);
@@ -491,7 +492,7 @@ impl Kernel for EncodeQ8_0<'_> {
             values = next;
         }
         if !rest.is_empty() {
-            // With zeros after it, which become a block that is discarded.
+            // Padded with zeros to a block that is discarded.
             let (mut padded, mut both) = ([0.0; 2 * Q8_0_VALUES], [[0; Q8_0_BYTES]; 2]);
             let done = (len - rest.len()) * Q8_0_VALUES;
             self.source
@@ -504,7 +505,7 @@ impl Kernel for EncodeQ8_0<'_> {
 }
 
 impl EncodeQ8_0<'_> {
-    /// At most [`RUN`] blocks of values; `next` are those after them.
+    /// Encodes at most [`RUN`] blocks of values; `next` are the values after them.
     #[inline(always)]
     fn run_of<S: InstructionSet>(
         s: S,
@@ -514,8 +515,8 @@ impl EncodeQ8_0<'_> {
     ) {
         let (mut distances, mut factors) = ([0.0; RUN], [0.0; RUN]);
         values.block_magnitudes(s, &mut distances);
-        // While codes are made nothing else would be read. (Zen 3, f32 of 2048 tokens of 8 heads: 0.87 to 0.9 of the
-        // time, and of 64 tokens as long. Of 16 bits the CPU's own prefetcher keeps up.)
+        // Encoding reads no other memory, so the next values are prefetched. (Zen 3, f32 of 2048 tokens of 8 heads:
+        // 0.87 to 0.9 of the time; of 64 tokens no change. For 16 bits the CPU's prefetcher keeps up.)
         if let Values::F32(next) = next {
             let next = &next[..next.len().min(RUN * Q8_0_VALUES)];
             for line in next.as_chunks::<16>().0 {
@@ -531,7 +532,7 @@ impl EncodeQ8_0<'_> {
             };
         }
         let scales = (&factors, &halves(s, &distances));
-        // Of f32 without a look at the element of each block, which takes 0.86 of the time.
+        // For f32 without a branch on the element of each block, which takes 0.86 of the time.
         match values {
             Values::F32(_) if const { S::LANES >= 8 } => {
                 Self::codes(s, values.blocks(), scales, blocks);
@@ -540,7 +541,7 @@ impl EncodeQ8_0<'_> {
         }
     }
 
-    /// The codes of at most [`RUN`] blocks, by what their values are multiplied with, behind their distances.
+    /// Writes the codes of at most [`RUN`] blocks, by the factors of their values, after their distances.
     #[inline(always)]
     fn codes<S: SimdQuant>(
         s: S,
@@ -577,10 +578,10 @@ impl EncodeQ8_0<'_> {
     }
 }
 
-/// Numbers of some blocks as IEEE binary16.
+/// Converts the numbers of some blocks to IEEE binary16.
 #[inline(always)]
 fn halves<S: SimdQuant>(s: S, numbers: &[f32; RUN]) -> [u16; RUN] {
-    // Two vectors at a time, and these are at least two.
+    // Two vectors at a time, which these are at least.
     const { assert!(RUN.is_multiple_of(2 * S::LANES)) };
     let mut halves = [0; RUN];
     let from = S::chunks(numbers).as_chunks::<2>().0;

@@ -1,11 +1,11 @@
-//! The stage that rotates: its arithmetic, and cos and sin in registers, in the order in which the elements come.
+//! The rotation stage: its arithmetic, and cos and sin in registers, in the order of the elements.
 
 use core::marker::PhantomData;
 
 use super::pairs::PairLayout;
 use crate::simd::Simd;
 
-/// `(x, y) <- (x cos - y sin, x sin + y cos)`: two products and a sum or difference, each rounded by itself.
+/// Computes `(x, y) <- (x cos - y sin, x sin + y cos)`: two products and a sum or difference, each rounded by itself.
 #[inline(always)]
 pub(crate) fn rotate<S: Simd>(s: S, [x, y]: [S::F32; 2], cos: S::F32, sin: S::F32) -> [S::F32; 2] {
     [
@@ -14,14 +14,14 @@ pub(crate) fn rotate<S: Simd>(s: S, [x, y]: [S::F32; 2], cos: S::F32, sin: S::F3
     ]
 }
 
-/// The same for alternating members, `x y x y ..`, with each cos twice and each sin as `-sin sin`. A difference is the
-/// sum with what was negated, and sums commute: these are the bits of [`rotate`].
+/// Rotates alternating members, `x y x y ..`, with each cos twice and each sin as `-sin sin`. A difference is a sum
+/// with the negated operand, and sums commute: the bits are those of [`rotate`].
 #[inline(always)]
 fn rotate_alternating<S: Simd>(s: S, xy: S::F32, cos: S::F32, sin: S::F32) -> S::F32 {
     s.add(s.mul(xy, cos), s.mul(s.swap(xy), sin))
 }
 
-/// What the direction of a rotation makes of its rows.
+/// The factors of a direction on cos and sin.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct RowFactors {
     pub(crate) cos: f32,
@@ -29,28 +29,27 @@ pub(crate) struct RowFactors {
 }
 
 impl RowFactors {
-    /// Those of a rotation that needs none.
+    /// The factors of a rotation without scaling.
     pub(crate) const UNSCALED: RowFactors = RowFactors { cos: 1.0, sin: 1.0 };
 }
 
-/// How the elements of a group come, and so how its arithmetic wants cos and sin.
+/// The lane order of a group's elements, which determines the order of cos and sin.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LaneOrder {
-    /// First members in one double, second members in the other, in their own order.
+    /// First members in one double, second members in the other, in order.
     Apart,
-    /// The same, but each double as even and odd elements.
+    /// First and second members in separate doubles, each as even and odd elements.
     ApartEvenOdd,
-    /// Even and odd elements, which are first and second members in their own order.
+    /// Even and odd elements, which are first and second members in order.
     EvenOdd,
-    /// First and second members alternate; they are unzipped.
+    /// First and second members alternate, and are unzipped.
     Unzipped,
-    /// First and second members alternate, and stay so: two lanes of cos and of sin a pair.
+    /// First and second members alternate, and stay so: two lanes of cos and of sin per pair.
     Doubled,
 }
 
 impl LaneOrder {
-    /// The order of a pairing, of elements of some bytes. cos and sin are doubled where many heads share them:
-    /// otherwise it does not pay.
+    /// Returns the order for a pairing and an element size. cos and sin are doubled only if many heads share them.
     pub(crate) const fn of<S: Simd, P: PairLayout>(
         even_odd: bool,
         bytes: usize,
@@ -66,12 +65,12 @@ impl LaneOrder {
     }
 }
 
-/// A [`LaneOrder`] as a type. rustc drops the code of the other orders. With a value, LLVM inlines all five into each
+/// A [`LaneOrder`] as a type: rustc drops the code of the other orders. With a value, LLVM inlines all five into each
 /// kernel before it drops four, which takes a quarter of the time of its passes.
 pub(crate) trait ConstOrder {
     const ORDER: LaneOrder;
 
-    /// Whether elements are read as even and odd ones.
+    /// True if elements are read as even and odd.
     const EVEN_ODD: bool = matches!(Self::ORDER, LaneOrder::ApartEvenOdd | LaneOrder::EvenOdd);
 }
 
@@ -88,7 +87,7 @@ macro_rules! orders {
 }
 orders!(Apart, ApartEvenOdd, EvenOdd, Unzipped, Doubled);
 
-/// An expression that names a constant order by its type.
+/// Evaluates an expression that names a constant order by its type.
 macro_rules! with_order {
     ($order:expr, $O:ident => $e:expr) => {
         if const { matches!($order, LaneOrder::Apart) } {
@@ -111,7 +110,7 @@ macro_rules! with_order {
 }
 pub(super) use with_order;
 
-/// cos and sin of a group, in registers. The second of each two differs from the first if the order is doubled only.
+/// cos and sin of a group, in registers. The two vectors of each pair differ only if the order is doubled.
 pub(crate) struct AngleVectors<S: Simd, O> {
     cos: [[S::F32; 2]; 2],
     sin: [[S::F32; 2]; 2],
@@ -128,7 +127,7 @@ impl<S: Simd, O> Clone for AngleVectors<S, O> {
 impl<S: Simd, O> Copy for AngleVectors<S, O> {}
 
 impl<S: Simd, O: ConstOrder> AngleVectors<S, O> {
-    /// Of two vectors of cos, and two of sin. A product with 1 or -1 is exact.
+    /// Loads two vectors of cos and two of sin. A product with 1 or -1 is exact.
     #[inline(always)]
     pub(crate) fn load(
         s: S,
@@ -199,21 +198,21 @@ fn to_deinterleaved<S: Simd>(s: S, [a, b]: [S::F32; 2]) -> [S::F32; 2] {
     [s.to_deinterleaved(a), s.to_deinterleaved(b)]
 }
 
-/// The even and the odd lanes of two vectors, in their own order.
+/// Returns the even and the odd lanes of two vectors, in order.
 #[inline(always)]
 pub(crate) fn even_odd<S: Simd>(s: S, ab: [S::F32; 2]) -> [S::F32; 2] {
     let [even, odd] = s.unzip(ab);
     [s.undo_deinterleaved(even), s.undo_deinterleaved(odd)]
 }
 
-/// Takes first and second members that alternate apart: the pairing of a rotated group changes on the way.
+/// Separates alternating first and second members, to change the pairing of a rotated group.
 #[inline(always)]
 pub(crate) fn deinterleave<S: Simd>(s: S, [a, b]: [[S::F32; 2]; 2]) -> [[S::F32; 2]; 2] {
     let ([x0, y0], [x1, y1]) = (even_odd(s, a), even_odd(s, b));
     [[x0, x1], [y0, y1]]
 }
 
-/// Undoes `deinterleave`.
+/// Interleaves first and second members: the inverse of `deinterleave`.
 #[inline(always)]
 pub(crate) fn interleave<S: Simd>(s: S, [x, y]: [[S::F32; 2]; 2]) -> [[S::F32; 2]; 2] {
     let ([x0, x1], [y0, y1]) = (to_deinterleaved(s, x), to_deinterleaved(s, y));

@@ -2,28 +2,27 @@
 //!
 //! # How
 //!
-//! 1. *Reduce.* With `4 step = high + low`, two doubles, the whole quarter turns `k` of `x * 4 step` are rounded off by
-//!    adding and subtracting `1.5 * 2^52`, which leaves `r = x high - k + x low`, within half a quarter turn. Four
-//!    operations with a fused multiply-add; `mul_sub` gives the same bits without one.
-//! 2. *Evaluate.* `sin = r P(r^2)` and `cos = Q(r^2)` in doubles, the attention factor multiplied into the
-//!    coefficients, so that it is rounded with the value and costs nothing. The low bits of `k` exchange them and set
-//!    their signs.
-//! 3. *Round, and doubt.* A double whose error cannot cross a midpoint of f32 numbers rounds to the right f32 (Ziv). A
-//!    pair with a value too near to one, or with a remainder too small to be trusted, goes to the [`oracle`]: one in
-//!    350 000. Of all positions below 2^20 and 64 frequencies of the bases 1e4, 5e5 and 1e6, 196, 158 and 188 of 2^26
-//!    pairs were in doubt, and 3, 6 and 2 of them would have been rounded wrongly.
+//! 1. *Reduce.* With `4 step = high + low`, two f64, the whole quarter turns `k` of `x * 4 step` are rounded off by
+//!    adding and subtracting `1.5 * 2^52`. The remainder is `r = x high - k + x low`, within half a quarter turn. This
+//!    takes four operations with a fused multiply-add; `mul_sub` gives the same bits without one.
+//! 2. *Evaluate.* `sin = r P(r^2)` and `cos = Q(r^2)` in f64. The attention factor is multiplied into the coefficients,
+//!    so it is rounded with the value and costs nothing. The low bits of `k` exchange sin and cos and set their signs.
+//! 3. *Round, and doubt.* An f64 whose error cannot cross a midpoint of f32 numbers rounds to the right f32 (Ziv). A
+//!    pair with a value too near to a midpoint, or with a remainder too small to be trusted, goes to the [`oracle`]:
+//!    one in 350 000. Over all positions below 2^20 and 64 frequencies of the bases 1e4, 5e5 and 1e6, 196, 158 and 188
+//!    of 2^26 pairs were in doubt, and 3, 6 and 2 of them would have been rounded wrongly.
 //!
-//! Positions that follow one another take two thirds of the time: [`consecutive`]. Angles that are sums over several
-//! axes: [`mixed`].
+//! Consecutive positions take two thirds of the time: [`consecutive`]. For angles that are sums over several axes see
+//! [`mixed`].
 //!
-//! What is rounded correctly has one value, so all backends give the same bits although some fuse and some do not.
+//! A correctly rounded result has one value, so all backends give the same bits although only some fuse operations.
 //!
-//! A chunk takes 37 vector operations with AVX-512 and 105 with AVX2. Making a [`FrequencyChunk`] takes 5 ns a pair,
-//! several times as long as a pair of a row, so frequencies keep chunks, not steps.
+//! A chunk takes 37 vector operations with AVX-512 and 105 with AVX2. Making a [`FrequencyChunk`] takes 5 ns per pair,
+//! several times as long as a pair of a row, so frequencies store chunks, not steps.
 //!
 //! # Error
 //!
-//! In units in the last place of the double, `ulp`; `|x * 4 step| <= 2^34` is what [`FrequencyChunk::reach`] sees to.
+//! In units in the last place of the f64, `ulp`. [`FrequencyChunk::reach`] ensures `|x * 4 step| <= 2^34`.
 //!
 //! | source | sin | cos |
 //! |---|---|---|
@@ -36,9 +35,9 @@
 //! | found in 3 million random cases, fused and not | 42 | 2 |
 //! | doubted within ([`DOUBT`]) | 128 | 128 |
 //!
-//! A remainder below 2^-20 of a quarter turn is doubted unless `k = 0`, when nothing cancels and every error is
+//! A remainder below 2^-20 of a quarter turn is in doubt unless `k = 0`, when nothing cancels and every error is
 //! relative. Results are normal f32 numbers by the limits in [`FrequencyChunk`], [`SinCosPolynomials`] and
-//! [`AxisPosition`]; what breaks them becomes a NaN in the fast path, which is always doubted.
+//! [`AxisPosition`]. A value beyond them becomes a NaN in the fast path, which is always in doubt.
 
 pub(crate) mod chunk;
 pub(crate) mod consecutive;
@@ -53,19 +52,19 @@ use self::oracle::{RADIAN, Remainder};
 use crate::proof::Proof;
 use crate::simd::{InstructionSet, Kernel, Scalar, SimdF64};
 
-/// Values this near to a midpoint of f32 numbers, in units in the last place of a double, go to the oracle: one in
-/// 2^21.
+/// Values within this distance of a midpoint of f32 numbers, in units in the last place of an f64, go to the oracle:
+/// one in 2^21.
 const DOUBT: u64 = 128;
-/// The least square of a remainder (in quarter turns) from which whole quarter turns were subtracted.
+/// The least square of a remainder (in quarter turns) after whole quarter turns were subtracted.
 const LEAST_SQUARE: f64 = 1.0 / (1_u64 << 40) as f64;
-/// `1.5 * 2^52`: adding it rounds to an integer, whose low bits are then the low bits of the double.
+/// `1.5 * 2^52`: adding it rounds to an integer, whose low bits become the low bits of the f64.
 const ROUND: f64 = (3_u64 << 51) as f64;
 
-/// cos and sin of a remainder in quarter turns, `factor * Q(r^2)` and `factor * r P(r^2)`.
+/// Polynomials for cos and sin of a remainder in quarter turns, `factor * Q(r^2)` and `factor * r P(r^2)`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SinCosPolynomials {
     factor: f64,
-    /// Whether the fast path may have it.
+    /// True if the fast path supports the factor.
     usual: bool,
     cos: [f64; 7],
     sin: [f64; 6],
@@ -91,8 +90,8 @@ impl SinCosPolynomials {
         0xbecd_d67b_b581_21ec,
     ];
 
-    /// `factor` times cos and sin. A factor beyond 2^-20 ..= 2^100, where results might not be normal, takes the slow
-    /// path.
+    /// Creates the polynomials of `factor` times cos and sin. A factor outside 2^-20 ..= 2^100, where results might not
+    /// be normal, takes the slow path.
     pub(crate) fn new(factor: f64) -> Self {
         Self {
             factor,
@@ -102,13 +101,13 @@ impl SinCosPolynomials {
         }
     }
 
-    /// How far the fast path may go of what the frequencies allow: nowhere with an unusual factor.
+    /// Returns the reach of the fast path within that of the frequencies: none with an unusual factor.
     #[inline(always)]
     fn reach(&self, of_frequencies: f64) -> f64 {
         if self.usual { of_frequencies } else { -1.0 }
     }
 
-    /// The coefficients in vectors, which is where a loop needs them.
+    /// Returns the coefficients in vectors, for a loop.
     #[inline(always)]
     fn splat<S: SimdF64>(&self, s: S) -> SinCosVectors<S> {
         let [c0, c1, c2, c3, c4, c5, c6] = self.cos;
@@ -143,7 +142,7 @@ struct SinCosVectors<S: SimdF64> {
 }
 
 impl<S: SimdF64> SinCosVectors<S> {
-    /// cos and sin of `x * (high + low)` quarter turns, and whether some lane is in doubt.
+    /// Returns cos and sin of `x * (high + low)` quarter turns, and whether any lane is in doubt.
     #[inline(always)]
     fn at(&self, s: S, x: S::F64, high: S::F64, low: S::F64) -> (S::F64, S::F64, bool) {
         let rounded = s.mul_add(x, high, s.splat_f64(ROUND));
@@ -156,7 +155,7 @@ impl<S: SimdF64> SinCosVectors<S> {
         (cos, sin, doubt)
     }
 
-    /// cos and sin of a remainder, which comes with its square.
+    /// Returns cos and sin of a remainder, given with its square.
     #[inline(always)]
     fn evaluate(&self, s: S, r: S::F64, square: S::F64) -> (S::F64, S::F64) {
         let [c0, c1, c2, c3, c4, c5, c6] = self.cos;
@@ -166,24 +165,24 @@ impl<S: SimdF64> SinCosVectors<S> {
             cos = s.mul_add(cos, square, c);
             sin = s.mul_add(sin, square, d);
         }
-        // Adding zero makes the sine of -0 +0, as everywhere.
+        // Adding zero turns the sine of -0 into +0, as everywhere.
         (cos, s.mul_add(sin, r, s.splat_f64(0.0)))
     }
 }
 
-/// How a coordinate and a pair give an angle. Kernels that are given a constant are compiled for it; others ask.
+/// The definition of the angle of a coordinate and a pair. Kernels with a constant are compiled for it; others branch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RowAngle {
-    /// The product of coordinate and step, exactly.
+    /// The exact product of coordinate and step.
     Exact,
-    /// The angle as Hugging Face's code has it: the f32 nearest to `position * inverse frequency`, in radians. Its cos
-    /// and sin are rounded to f32, and once more after multiplication by the attention factor. Positions are to be
-    /// given as f32 values.
+    /// The angle of Hugging Face's code: the f32 nearest to `position * inverse frequency`, in radians. Its cos and sin
+    /// are rounded to f32, and once more after multiplication by the attention factor. Positions must be f32 values.
     HuggingFace { factor: f32 },
 }
 
 impl RowAngle {
-    /// The factors of the angle in quarter turns: a coordinate, and the quarter turns of one unit of it, high and low.
+    /// Returns the factors of the angle in quarter turns: a coordinate, and the quarter turns of its unit, high and
+    /// low.
     #[inline(always)]
     fn quarters<S: SimdF64>(
         self,
@@ -200,14 +199,14 @@ impl RowAngle {
             ],
             RowAngle::HuggingFace { .. } => {
                 let (high, low) = const { quarters(RADIAN) };
-                // 24 bits times 24 bits are exact in a double.
+                // 24 bits times 24 bits are exact in f64.
                 let radians = s.round_to_f32(s.mul_f64(x, s.load_f64(&chunk.inverse_f32, part)));
                 [radians, s.splat_f64(high), s.splat_f64(low)]
             }
         }
     }
 
-    /// The same angle for the oracle.
+    /// Returns the angle for the oracle.
     fn remainder(self, at: AxisPosition, chunk: &FrequencyChunk, lane: usize) -> Remainder {
         match self {
             RowAngle::Exact => Remainder::new(at, chunk.step[lane]),
@@ -219,26 +218,27 @@ impl RowAngle {
     }
 }
 
-/// Rows `[cos of all pairs | sin of all pairs]` to be filled, one per token.
+/// The generation of rows `[cos of all pairs | sin of all pairs]`, one per token.
 pub(crate) struct MakeRows<'a> {
     pub(crate) angle: RowAngle,
     pub(crate) chunks: &'a [FrequencyChunk],
-    /// [`FrequencyChunk::reach`] of the chunks.
+    /// The [`FrequencyChunk::reach`] of the chunks.
     pub(crate) reach: f64,
-    /// Pairs in a row: all of the chunks but the unused places of the last.
+    /// Pairs in a row: all of the chunks, except the unused places of the last.
     pub(crate) pairs: usize,
     pub(crate) polynomials: &'a SinCosPolynomials,
     pub(crate) axes: usize,
-    /// Where a token is on an axis.
+    /// Returns the position of a token on an axis.
     pub(crate) positions: &'a dyn Fn(usize, usize) -> AxisPosition,
     pub(crate) rows: &'a mut [f32],
 }
 
-/// Tokens whose rows a kernel makes at a time.
+/// Tokens per call of a kernel.
 const TOKENS: usize = 8;
 
 impl MakeRows<'_> {
-    /// Fills the rows. Kernels see doubles alone; what they doubt is made again here, in code that is compiled once.
+    /// Fills the rows. Kernels compute f64 alone; pairs in doubt are computed again here, in code that is compiled
+    /// once.
     pub(crate) fn run(self, proof: Proof) {
         let Self {
             angle,
@@ -252,7 +252,7 @@ impl MakeRows<'_> {
         }
         let reach = polynomials.reach(self.reach);
         for (index, rows) in self.rows.chunks_mut(TOKENS * 2 * pairs).enumerate() {
-            // An axis that is not there is never chosen.
+            // Missing axes are never selected.
             let mut x = [[f64::NAN; 4]; TOKENS];
             let tokens = rows.len() / (2 * pairs);
             let at = |token, axis| (self.positions)(index * TOKENS + token, axis);
@@ -295,7 +295,7 @@ impl MakeRows<'_> {
     }
 }
 
-/// The product that follows where angles are f32.
+/// Multiplies rows by the factor after the rounding of their f32 angles.
 fn scale(rows: &mut [f32], factor: f32) {
     for value in rows {
         *value *= factor;
@@ -308,15 +308,15 @@ struct TokenBlock<'a> {
     chunks: &'a [FrequencyChunk],
     pairs: usize,
     polynomials: &'a SinCosPolynomials,
-    /// Where each token is, on each axis, for the fast path.
+    /// The position of each token on each axis, for the fast path.
     x: &'a [[f64; 4]],
     rows: &'a mut [f32],
-    /// A bit for each token that has a pair in doubt.
+    /// One bit per token that has a pair in doubt.
     doubted: &'a mut u32,
 }
 
-/// The same with exact angles, one axis and whole chunks, which is usual and worth a kernel that asks nothing: another
-/// axis makes 1.2 to 1.3 times of its time with AVX-512 and AVX2.
+/// A block with exact angles, one axis and whole chunks: the usual case, in a kernel without branches. Another axis
+/// takes 1.2 to 1.3 times as long with AVX-512 and AVX2.
 struct Usual<'a>(TokenBlock<'a>);
 
 impl Kernel for TokenBlock<'_> {
@@ -367,7 +367,7 @@ impl TokenBlock<'_> {
     }
 }
 
-/// cos and sin of a chunk of pairs, and whether any of them is in doubt.
+/// Computes cos and sin of a chunk of pairs; returns whether any of them is in doubt.
 #[inline(always)]
 fn make<S: SimdF64, const ONE_AXIS: bool>(
     s: S,
@@ -394,7 +394,7 @@ fn make<S: SimdF64, const ONE_AXIS: bool>(
     doubt
 }
 
-/// The same row once more, one pair after the other.
+/// Computes a row again, one pair after the other.
 #[cold]
 #[inline(never)]
 fn make_again(
@@ -413,9 +413,9 @@ fn make_again(
     }
 }
 
-/// cos and sin of a pair, by the oracle if they are in doubt.
+/// Returns cos and sin of a pair, from the oracle if they are in doubt.
 ///
-/// Operations that are not fused may doubt what fused ones do not, and the other way round. What either trusts is
+/// Unfused operations may doubt values that fused ones do not, and the other way round. A value that either trusts is
 /// right.
 #[inline(never)]
 fn again(

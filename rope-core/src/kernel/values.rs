@@ -1,5 +1,5 @@
-//! Values that a kernel reads as f32, of an element that is known when it runs: where a kernel for each element would
-//! be three times the code, and is no faster than a branch that always goes the same way.
+//! Values that a kernel converts to f32, of an element known at run time. A kernel per element would triple the code,
+//! and is no faster than a branch that always goes the same way.
 
 use core::hint::black_box;
 use core::ops::Range;
@@ -14,14 +14,14 @@ use crate::simd::{InstructionSet, Simd, SimdQuant};
 
 macro_rules! values {
     ($($Type:ident: $E:ty [$($fused:tt)*];)+) => {
-        /// Elements side by side, as they are.
+        /// Contiguous elements in storage format.
         #[derive(Clone, Copy, Debug)]
         pub(crate) enum Values<'a> {
             $($Type(&'a [<$E as Convert>::Bits]),)+
         }
 
         impl<'a> Values<'a> {
-            /// Of bytes.
+            /// Casts bytes to values.
             #[inline(always)]
             pub(crate) fn of(element: ElementType, bytes: &'a [u8]) -> Self {
                 match element {
@@ -36,7 +36,7 @@ macro_rules! values {
                 }
             }
 
-            /// Some of them.
+            /// Returns a part of the values.
             #[inline(always)]
             pub(crate) fn part(self, range: Range<usize>) -> Self {
                 match self {
@@ -44,7 +44,7 @@ macro_rules! values {
                 }
             }
 
-            /// The whole blocks of four vectors.
+            /// Returns the whole blocks of four vectors.
             #[inline(always)]
             pub(crate) fn blocks<S: SimdQuant>(self) -> Blocks<'a, S> {
                 match self {
@@ -52,7 +52,7 @@ macro_rules! values {
                 }
             }
 
-            /// The whole pairs of vectors.
+            /// Returns the whole pairs of vectors.
             #[inline(always)]
             pub(crate) fn pairs<S: Simd>(self) -> VectorPairs<'a, S> {
                 match self {
@@ -60,7 +60,7 @@ macro_rules! values {
                 }
             }
 
-            /// The lanes of the largest magnitude of each of the first blocks ([`together`]), NaNs left out.
+            /// Returns, per lane, the largest magnitude of each of the first blocks ([`together`]), ignoring NaNs.
             #[inline(always)]
             fn magnitude_lanes<S: SimdQuant>(self, s: S) -> [S::F32; 4] {
                 match self {
@@ -79,7 +79,7 @@ macro_rules! values {
                 }
             }
 
-            /// All of them as f32; of two lengths the shorter counts.
+            /// Converts all values to f32; the shorter of both lengths counts.
             #[inline(always)]
             pub(crate) fn widen<S: InstructionSet>(self, s: S, target: &mut [f32]) {
                 let len = self.len().min(target.len());
@@ -104,7 +104,7 @@ macro_rules! values {
                 }
             }
 
-            /// Whether a block comes as even and odd elements, of each two vectors.
+            /// Returns true if a block is loaded as even and odd elements of each two vectors.
             #[inline(always)]
             pub(crate) fn even_odd(self) -> bool {
                 S::INTERLEAVES_CODES
@@ -113,7 +113,7 @@ macro_rules! values {
                     }
             }
 
-            /// A block as f32.
+            /// Loads a block as f32.
             #[inline(always)]
             pub(crate) fn load(self, s: S, index: usize) -> [S::F32; 4] {
                 let ([a, b], [c, d]) = match self {
@@ -143,7 +143,7 @@ macro_rules! values {
         }
 
         impl<S: Simd> VectorPairs<'_, S> {
-            /// A pair as f32, in the order of its elements.
+            /// Loads a pair as f32, in the order of its elements.
             #[inline(always)]
             pub(crate) fn load(self, s: S, index: usize) -> [S::F32; 2] {
                 match self {
@@ -151,7 +151,7 @@ macro_rules! values {
                 }
             }
 
-            /// A pair as f32, in an order that costs least to read.
+            /// Loads a pair as f32, in the cheapest order.
             #[inline(always)]
             pub(crate) fn load_in_any_order(self, s: S, index: usize) -> [S::F32; 2] {
                 match self {
@@ -165,16 +165,16 @@ macro_rules! values {
 }
 elements!(values);
 
-/// Values of a block of ggml's formats.
+/// Values in a block of ggml's formats.
 pub(crate) const BLOCK: usize = 32;
 
-/// How many blocks have their largest lanes found together: not those of four lanes, which are so few.
+/// Returns the number of blocks whose largest lanes are found together: 1 with four lanes, which are few.
 const fn together<S: Simd>() -> usize {
     if S::LANES < 8 { 1 } else { 4 }
 }
 
-/// The vectors of each block. Of four lanes the compiler does not know how many, and unrolls no loop over them to twice
-/// the code.
+/// Returns the vectors of each block. With four lanes their number is hidden from the compiler, which would unroll
+/// loops over them to twice the code.
 #[inline(always)]
 fn blocks_of<E: Convert, S: Simd>(values: &[E::Bits]) -> ChunksExact<'_, S::Chunk<E::Bits>> {
     let vectors = const { BLOCK / S::LANES };
@@ -185,7 +185,7 @@ fn blocks_of<E: Convert, S: Simd>(values: &[E::Bits]) -> ChunksExact<'_, S::Chun
     })
 }
 
-/// The lanes of the largest magnitude of a block; 0 of none.
+/// Returns the largest magnitude of a block per lane; 0 without a block.
 #[inline(always)]
 fn magnitude<E: Convert, S: SimdQuant>(s: S, block: Option<&[S::Chunk<E::Bits>]>) -> S::F32 {
     let mut largest = s.splat(0.0);
@@ -199,7 +199,7 @@ fn magnitude<E: Convert, S: SimdQuant>(s: S, block: Option<&[S::Chunk<E::Bits>]>
 }
 
 impl Values<'_> {
-    /// The largest magnitude of each block, NaNs left out.
+    /// Computes the largest magnitude of each block, ignoring NaNs.
     #[inline(always)]
     pub(crate) fn block_magnitudes<S: InstructionSet>(self, s: S, largest: &mut [f32]) {
         let together = const { together::<S>() };
@@ -216,11 +216,11 @@ impl Values<'_> {
         }
     }
 
-    /// The largest magnitude, NaNs left out; 0 of none.
+    /// Returns the largest magnitude, ignoring NaNs; 0 without values.
     #[inline(always)]
     pub(crate) fn largest_magnitude<S: InstructionSet>(self, s: S) -> f32 {
         let blocks = self.blocks::<S>();
-        // Four at a time: each waits for its own.
+        // Four at a time, because each waits for its own chain.
         let zero = s.splat(0.0);
         let mut lanes = [zero, zero, zero, zero];
         for index in 0..blocks.len() {
@@ -234,7 +234,7 @@ impl Values<'_> {
         s.max_lane(s.max_magnitude(s.max_magnitude(a, b), s.max_magnitude(c, d)))
     }
 
-    /// Values that fill no block as one, with zeros after them.
+    /// Loads an incomplete block, padded with zeros.
     #[inline(always)]
     pub(crate) fn padded<S: InstructionSet>(self, s: S) -> [S::F32; 4] {
         let mut values = [0.0; MOST_OF_BLOCK];
@@ -243,7 +243,7 @@ impl Values<'_> {
     }
 }
 
-/// Values of the largest block.
+/// Values in the largest block.
 pub(crate) const MOST_OF_BLOCK: usize = 64;
 
 #[inline(always)]
@@ -261,6 +261,6 @@ fn max_magnitudes<S: SimdQuant>(
 }
 
 impl<S: SimdQuant> Blocks<'_, S> {
-    /// Values of a block.
+    /// Values in a block.
     pub(crate) const LEN: usize = 4 * S::LANES;
 }

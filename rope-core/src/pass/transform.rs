@@ -8,15 +8,15 @@ use crate::proof::Proof;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transform {
     pub(crate) hadamard: Hadamard,
-    /// What runs it over the blocks of heads: by reference, so that programs whose plans have none do not link it.
+    /// The kernel over the blocks of heads. A pointer, so that programs without transforms do not link it.
     pub(crate) kernel: TransformFn,
-    /// Whether it is the first stage.
+    /// True if it is the first stage.
     pub(crate) first: bool,
-    /// Whether it is the last stage.
+    /// True if it is the last stage.
     pub(crate) last: bool,
 }
 
-/// Transforms blocks that lie one after the other.
+/// Transforms contiguous blocks.
 pub(crate) type TransformFn = fn(Proof, Hadamard, &mut [f32]);
 
 impl PartialEq for Transform {
@@ -28,7 +28,7 @@ impl PartialEq for Transform {
 }
 
 impl Transform {
-    /// At the end of a plan.
+    /// Creates a transform as the last stage of a plan.
     pub(crate) fn new(hadamard: Hadamard) -> Self {
         Transform {
             hadamard,
@@ -40,7 +40,7 @@ impl Transform {
         }
     }
 
-    /// At the beginning instead, where it is undone.
+    /// Makes it the first stage instead, which undoes a transform.
     pub(crate) fn undone(self) -> Self {
         Transform {
             first: true,
@@ -49,7 +49,7 @@ impl Transform {
         }
     }
 
-    /// Transforms whole heads, one after the other.
+    /// Transforms whole contiguous heads.
     pub(crate) fn run(&self, proof: Proof, heads: &mut [f32]) {
         (self.kernel)(proof, self.hadamard, heads);
     }

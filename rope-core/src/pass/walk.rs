@@ -1,18 +1,17 @@
-//! The walk: in which order a pass visits its heads, as lines; and how far ahead they are prefetched. It holds no
-//! memory, and is compiled once per executor.
+//! The walk: the order in which a pass visits its heads, as lines, and the prefetch distance. It accesses no memory,
+//! and is compiled once per executor.
 //!
-//! Tensors are read in their own order, and cos and sin as rarely as possible:
+//! Tensors are read in memory order, and cos and sin as rarely as possible:
 //!
-//! - *tokens-major*: a line is a token, all of whose heads share a row, which stays in registers while they pass; where
-//!   each head has a row of its own, [`CHUNK`] of its heads. Heads in the slots of a cache are walked so, whatever
-//!   their layout;
-//! - *heads-major*: a line is one head of [`CHUNK`] tokens, each with its own row. All heads of a chunk come one after
-//!   the other, so that its rows stay in the first cache; and because that breaks the streams which the CPU's own
-//!   prefetcher follows, the same tokens of the next head are prefetched while these are rotated.
+//! - *tokens-major*: a line is a token, whose heads share a row that stays in registers. If each head has its own row,
+//!   a line is [`CHUNK`] heads of a token. Heads in the slots of a cache have this order in every layout;
+//! - *heads-major*: a line is one head of [`CHUNK`] tokens, each with its own row. All heads of a chunk follow one
+//!   another, which keeps its rows in the first-level cache. This breaks the streams that the CPU's prefetcher follows,
+//!   so the same tokens of the next head are prefetched meanwhile.
 //!
-//! Where other elements lie between tokens, as those of K and V between the queries of a packed tensor, the same head
-//! of the next token is prefetched. Otherwise a rotation into another tensor prefetches nothing. Above a size that
-//! depends on the core (`tuning.rs`), heads-major tensors go head after head.
+//! If other elements lie between tokens, as K and V do between the queries of a packed tensor, the same head of the
+//! next token is prefetched. Otherwise a rotation into another tensor prefetches nothing. Above a size that depends on
+//! the core (`tuning.rs`), heads-major tensors go head by head.
 
 use core::ops::Range;
 
@@ -24,14 +23,14 @@ use crate::kernel::line::{Line, LineRows, MoreTokens, SourceLine, Starts};
 use crate::kernel::rotation::RowFactors;
 use crate::tuning::{Access, Tuning, of_size};
 
-/// Heads of a line that have a row each: tokens, in a heads-major tensor. (Measured on a core with 2 MiB of
+/// The most heads of a line with separate rows: tokens, in a heads-major tensor. Measured on a core with 2 MiB of
 /// second-level cache, `[1, 32, 2048, 128]`, times over the machine's limit: 16 tokens with the next head prefetched
-/// 1.03, without 1.04 to 1.14; 64 and 256 tokens with it 1.2; whole heads 1.33 to 1.44.)
+/// 1.03, without 1.04 to 1.14; 64 and 256 tokens with prefetch 1.2; whole heads 1.33 to 1.44.
 pub(crate) const CHUNK: usize = 16;
 
-/// Visits a tensor in parts of at most `most` sequences, tokens and heads, and of one at least: each by the ranges of
-/// its indices, the heads of a chunk of tokens one after the other. (A long `visit` is given as `dyn`: inlined it has a
-/// copy for each first and each later range.)
+/// Visits a tensor in parts of at least one, and at most `most`, sequences, tokens and heads: each as ranges of
+/// indices, the heads of a chunk of tokens in sequence. Pass a long `visit` as `dyn`: inlined it has a copy for each
+/// first and each later range.
 pub(crate) fn parts(shape: Shape, most: [usize; 3], mut visit: impl FnMut([Range<usize>; 3])) {
     let ranges = |extent: usize, most: usize| {
         let starts = (0..extent).step_by(most.max(1));
@@ -47,7 +46,7 @@ pub(crate) fn parts(shape: Shape, most: [usize; 3], mut visit: impl FnMut([Range
 }
 
 impl Steps {
-    /// To the one that is prefetched with it.
+    /// Returns the distance to the head that is prefetched with it.
     #[inline(always)]
     pub(crate) fn ahead(self, prefetch: Prefetch) -> usize {
         if prefetch.over_gaps && self.over_gap > 0 {
@@ -58,14 +57,14 @@ impl Steps {
     }
 }
 
-/// How far ahead heads are prefetched. An instruction set that gains nothing from it leaves it out.
+/// The prefetch distance of heads. Instruction sets that gain nothing from it skip it.
 #[derive(Clone, Copy)]
 pub(crate) struct Prefetch {
-    /// By how many heads, where a line is the heads of a token; 0 for none.
+    /// The distance in heads, if a line is the heads of a token; 0 for none.
     pub(crate) heads: usize,
-    /// Whether by a token instead, where other elements lie between tokens.
+    /// True if the distance is one token instead, because other elements lie between tokens.
     pub(crate) over_gaps: bool,
-    /// Whether the next line is prefetched where a line is a head of some tokens.
+    /// True if the next line is prefetched, if a line is one head of some tokens.
     pub(crate) next_line: bool,
 }
 
@@ -76,22 +75,23 @@ impl Prefetch {
         next_line: false,
     };
 
-    /// What the core gains from, for an access to a tensor of this shape whose elements have `size` bytes.
+    /// Returns the distance that pays on the core, for an access to a tensor of this shape with elements of `size`
+    /// bytes.
     #[inline(always)]
     pub(crate) fn of(access: Access, tuning: &Tuning, shape: Shape, size: usize) -> Self {
         let bytes = bytes(shape, size);
         Prefetch {
             heads: tuning.ahead(access, size, bytes),
-            // Where Q and K lie packed with others, the CPU's own prefetcher begins anew at every token, and what lies
-            // some heads ahead is not of this tensor.
+            // If Q and K are packed with other heads, the CPU's prefetcher restarts at every token, and the elements
+            // some heads ahead belong to another tensor.
             over_gaps: tuning.over_gaps(access, size, bytes),
             next_line: access != Access::Another && bytes > tuning.next_line_above,
         }
     }
 }
 
-/// Bytes of a tensor. The number wraps for a tensor whose elements coincide and that is larger than memory, which costs
-/// time only.
+/// Returns the bytes of a tensor. The number wraps for a tensor whose elements coincide and that exceeds memory, which
+/// only costs time.
 #[inline(always)]
 fn bytes(shape: Shape, size: usize) -> usize {
     [shape.tokens, shape.heads, shape.head_dim, size]
@@ -99,28 +99,28 @@ fn bytes(shape: Shape, size: usize) -> usize {
         .fold(shape.batch, usize::wrapping_mul)
 }
 
-/// In which order heads come.
+/// The order of heads.
 #[derive(Clone, Copy)]
 pub(crate) enum Order {
     /// A line has heads of one token.
     TokensMajor {
-        /// Whether the sequences of a token come one after the other.
+        /// True if the sequences of a token follow one another.
         batch_inside: bool,
     },
     /// A line has one head of some tokens.
     HeadsMajor {
-        /// Elements from a token to the next, where heads are read and where they are written.
+        /// Elements from one token to the next, in the source and in the target.
         token_steps: [usize; 2],
     },
 }
 
 impl Order {
-    /// The order of slots, and of whatever takes all heads of a token together.
+    /// The order of slots, and of executors that process all heads of a token together.
     pub(crate) const BY_TOKEN: Self = Order::TokensMajor {
         batch_inside: false,
     };
 
-    /// The order of a tensor that is written, beside one that is read.
+    /// Returns the order for a target tensor, and a source tensor if there is one.
     #[inline(always)]
     pub(crate) fn of(source: Option<&Layout>, target: &Layout) -> Self {
         let strides = target.strides();
@@ -136,41 +136,41 @@ impl Order {
     }
 }
 
-/// A walk over all heads of a pass, whose every index has been checked.
+/// A walk over all heads of a pass. Every index has been checked.
 #[derive(Clone, Copy)]
 pub(crate) struct Walk<'a, S, T> {
-    /// Its sequences and tokens are those before which the walk ends.
+    /// The end of the walk is the end of its sequences and tokens.
     pub(crate) shape: Shape,
-    /// The first sequence and the first token that it visits.
+    /// The first sequence and token of the walk.
     pub(crate) first: [usize; 2],
     pub(crate) order: Order,
-    /// Where heads are read, if not where they are written; or beside it.
+    /// The places of the source, if it is not the target, or in addition to it.
     pub(crate) source: S,
-    /// Where heads are written.
+    /// The places of the target.
     pub(crate) target: T,
     pub(crate) rows: &'a View<'a>,
     pub(crate) factors: Option<&'a RowFactors>,
-    /// Heads of a line at most; heads-major, and of heads with rows of their own, no more than [`CHUNK`].
+    /// The most heads of a line; at most [`CHUNK`] for heads-major tensors and for heads with separate rows.
     pub(crate) most: usize,
     pub(crate) prefetch: Prefetch,
-    /// Whether, heads-major, all tokens of a head come before the next head: then nothing is prefetched.
+    /// True if all tokens of a head precede the next head, in a heads-major tensor; nothing is prefetched then.
     pub(crate) by_head: bool,
 }
 
-/// Heads at equal distances: where a line of them lies.
+/// A line: heads at equal distances.
 #[derive(Clone, Copy)]
 pub(crate) struct LineSpan<'s> {
-    /// The sequence, the token and the head of the first.
+    /// The sequence, token and head of the first.
     pub(crate) first: [usize; 3],
-    /// How many.
+    /// The number of heads.
     pub(crate) count: usize,
-    /// Whether they are one head of consecutive tokens.
+    /// True if the heads are one head of consecutive tokens.
     pub(crate) along_tokens: bool,
-    /// Where the first one's token lies, where it is read and where it is written.
+    /// The place of the first head's token, in the source and in the target.
     pub(crate) tokens: [Located; 2],
     /// Indices of the first head.
     pub(crate) at: [usize; 2],
-    /// Elements from a head to the next.
+    /// Elements from one head to the next.
     pub(crate) steps: [usize; 2],
     /// Elements from a head to the one that is prefetched with it.
     pub(crate) ahead: [usize; 2],
@@ -179,7 +179,7 @@ pub(crate) struct LineSpan<'s> {
 }
 
 impl LineSpan<'_> {
-    /// The sequence, the token and the head of one of them.
+    /// Returns the sequence, token and head of one of them.
     pub(crate) fn index(&self, head: usize) -> [usize; 3] {
         let [batch, token, first] = self.first;
         if self.along_tokens {
@@ -189,7 +189,7 @@ impl LineSpan<'_> {
         }
     }
 
-    /// The line in the memory that is written.
+    /// Returns the line in the target's memory.
     #[inline(always)]
     pub(crate) fn line<'l>(&'l self, memory: &'l mut [u8]) -> Line<'l> {
         Line {
@@ -204,7 +204,7 @@ impl LineSpan<'_> {
         }
     }
 
-    /// The line in a tile, where heads lie one after the other, from a channel on.
+    /// Returns the line in a tile, where heads are contiguous, from a channel on.
     #[inline(always)]
     pub(crate) fn line_in_tile<'l>(&'l self, tile: &'l mut [u8], first: usize) -> Line<'l> {
         Line {
@@ -219,7 +219,7 @@ impl LineSpan<'_> {
         }
     }
 
-    /// The heads in the memory that is written, to read.
+    /// Returns the heads in the target's memory, for reading.
     #[inline(always)]
     pub(crate) fn written<'l>(&self, memory: &'l [u8]) -> SourceLine<'l> {
         SourceLine {
@@ -230,7 +230,7 @@ impl LineSpan<'_> {
         }
     }
 
-    /// The same heads in the memory that is read.
+    /// Returns the heads in the source's memory.
     #[inline(always)]
     pub(crate) fn source<'l>(&self, memory: &'l [u8]) -> SourceLine<'l> {
         SourceLine {
@@ -243,7 +243,7 @@ impl LineSpan<'_> {
 }
 
 impl<'a> Walk<'a, (), &'a Layout> {
-    /// Over a tensor that is rotated in place, of elements of `size` bytes.
+    /// Creates the walk of an in-place rotation, over elements of `size` bytes.
     #[inline(always)]
     pub(crate) fn in_place(
         tuning: &Tuning,
@@ -269,8 +269,8 @@ impl<'a> Walk<'a, (), &'a Layout> {
 }
 
 impl Walk<'_, (), &Layout> {
-    /// Visits all lines, where heads share rows those of up to [`CHUNK`] tokens at once: a call for each token would
-    /// cost a third of the time of 8 heads of f32.
+    /// Visits all lines; if heads share rows, up to [`CHUNK`] tokens at once. A call per token would cost a third of
+    /// the time of 8 heads of f32.
     #[inline(always)]
     pub(crate) fn run_with_tokens(&self, mut line: impl FnMut(&LineSpan<'_>, &MoreTokens<'_>)) {
         let batch_inside = match self.order {
@@ -317,7 +317,7 @@ impl Walk<'_, (), &Layout> {
 }
 
 impl<'a> Walk<'a, &'a Layout, &'a Layout> {
-    /// Over two tensors.
+    /// Creates the walk over two tensors.
     #[inline(always)]
     pub(crate) fn between(
         [source, target]: [&'a Layout; 2],
@@ -341,7 +341,7 @@ impl<'a> Walk<'a, &'a Layout, &'a Layout> {
 }
 
 impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
-    /// The same over some of its sequences and tokens.
+    /// Narrows the walk to some of its sequences and tokens.
     #[inline(always)]
     pub(crate) fn within(self, [batch, tokens]: &[Range<usize>; 2]) -> Self {
         Walk {
@@ -355,8 +355,7 @@ impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
         }
     }
 
-    /// The same in the order of a rotation into another tensor, of elements of `size` bytes. Nothing is prefetched but
-    /// over gaps.
+    /// Sets the order of a rotation into another tensor, of elements of `size` bytes. Prefetches over gaps only.
     #[inline(always)]
     pub(crate) fn into_another(self, tuning: &Tuning, size: usize) -> Self {
         let above = of_size(tuning.by_head_into_another_above, size);
@@ -370,7 +369,7 @@ impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
     /// Visits all lines.
     #[inline(always)]
     pub(crate) fn run(&self, mut line: impl FnMut(&LineSpan<'_>)) {
-        // Of its other extents, which may be huge, an empty tensor has no elements to walk.
+        // An empty tensor has no elements, but its other extents may be huge.
         if self.shape.is_empty() {
             return;
         }
@@ -382,14 +381,13 @@ impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
         }
     }
 
-    /// The same, compiled once for each kind of places: for executors that do so much with a line that a call more does
-    /// not count.
+    /// Visits all lines, compiled once per kind of places: for executors whose work per line outweighs a call.
     #[inline(never)]
     pub(crate) fn run_dyn(&self, line: &mut dyn FnMut(&LineSpan<'_>)) {
         self.run(line);
     }
 
-    /// Heads of its longest line.
+    /// Returns the number of heads of the longest line.
     pub(crate) fn longest(&self) -> usize {
         let heads = match self.order {
             Order::TokensMajor { .. } => self.shape.heads,
@@ -398,7 +396,7 @@ impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
         heads.min(self.most)
     }
 
-    /// Whether the heads of a line share a row.
+    /// Returns true if the heads of a line share a row.
     pub(crate) fn shares_rows(&self) -> bool {
         matches!(self.order, Order::TokensMajor { .. }) && self.rows.head_stride().is_none()
     }
@@ -408,7 +406,7 @@ impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
         [self.source.steps(), self.target.steps()]
     }
 
-    /// Lines of the heads of a token, with the row that they share.
+    /// Visits lines of the heads of a token, with their shared row.
     #[inline(always)]
     fn tokens(&self, batch_inside: bool, mut line: impl FnMut(&LineSpan<'_>)) {
         let Shape {
@@ -426,7 +424,7 @@ impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
         };
         let ahead = self.steps().map(|steps| steps.ahead(self.prefetch));
         let steps = self.steps().map(|steps| steps.head);
-        // Written once: of a line only its start.
+        // Written once: a line changes only its start.
         let mut rows = self.rows.line_rows(Starts::Shared(0), self.factors);
         for i in outer {
             for j in inner.clone() {
@@ -461,8 +459,8 @@ impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
         }
     }
 
-    /// Each head with its own row: a line is a head of some tokens, or some heads of a token, so much that a call more
-    /// does not count. Takes a copy, so that the walk above stays in registers.
+    /// Visits lines of heads with separate rows: a head of some tokens, or some heads of a token. Each is enough work
+    /// to outweigh a call. `self` is a copy, so that the walk above stays in registers.
     #[inline(never)]
     fn each(self, line: &mut dyn FnMut(&LineSpan<'_>)) {
         let Shape {
@@ -499,7 +497,7 @@ impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
                     } else if self.by_head || head == 0 {
                         *start = self.rows.head_start([batch, token + index, head]);
                     } else {
-                        // Of ids the table is not read again for every head.
+                        // Does not read the table of ids again for every head.
                         *start = self.rows.next_head(*start);
                     }
                 }

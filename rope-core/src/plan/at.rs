@@ -1,4 +1,4 @@
-//! Rows that a call makes itself: a block of tokens at a time, on the stack.
+//! Rows made within a call: a block of tokens at a time, on the stack.
 
 use core::ops::Range;
 
@@ -16,19 +16,19 @@ use crate::{Error, Rope, Shape};
 /// Values of the rows that a call keeps at a time.
 const STACK: usize = 2048;
 
-/// The same for a call with few rows: two of 128 channels.
+/// Values for a call with few rows: two of 128 channels.
 const SMALL_STACK: usize = 256;
 
-/// Aligned to a cache line: a vector load that crosses two costs twice as much.
+/// Values aligned to a cache line: a vector load across two lines costs twice as much.
 #[repr(align(64))]
 struct StackRows<const LEN: usize>([f32; LEN]);
 
-/// The functions that make rows: a call refers to them, so that programs with ready rows do not link them.
+/// The functions that make rows. A call refers to them, so that programs with ready rows do not link them.
 pub(super) struct MakeFns {
     /// Checks frequencies at positions against the heads of a pass.
     pub(super) check: fn(&RowsAt<'_>, Shape) -> Result<RowSharing, Error>,
     pub(super) tokens: fn(&RowsAt<'_>) -> Result<usize, Error>,
-    /// Makes the rows, which have been checked, and visits block after block.
+    /// Makes the checked rows, and visits block after block.
     pub(super) each: fn(&RowsAt<'_>, &PartOfCall, &mut VisitRows<'_>),
 }
 
@@ -41,10 +41,10 @@ pub(super) static MAKE: MakeFns = MakeFns {
     },
 };
 
-/// A visitor of the rows of a block: with how sequences share them, and the sequences, tokens and heads of the block.
+/// A visitor of the rows of a block. Receives the sharing of rows, and the sequences, tokens and heads of the block.
 pub(super) type VisitRows<'v> = dyn FnMut(&Rows<'_>, RowSharing, [Range<usize>; 3]) + 'v;
 
-/// Rows that are made on the way, found to fit the tensor.
+/// Rows to be made within a call, checked against the tensor.
 #[derive(Clone, Copy)]
 pub(crate) struct RowsToMake<'a> {
     frequencies: &'a (dyn FillRows + Sync),
@@ -83,7 +83,7 @@ impl<'a> RowsToMake<'a> {
         })
     }
 
-    /// The same for a pass, whose parts have all heads of a token.
+    /// Checks frequencies at positions for a pass, whose parts have all heads of a token.
     fn of_whole_tokens(at: &RowsAt<'a>, shape: Shape) -> Result<Self, Error> {
         let rows = RowsToMake::new(at, shape, check)?;
         let (rotary_dim, limit) = (rows.kind.rotary_dim, STACK / rows.kind.heads.max(1));
@@ -97,14 +97,14 @@ impl<'a> RowsToMake<'a> {
         self.kind.attention_factor
     }
 
-    /// Makes the rows of a tensor, or of the part of one that begins at a sequence, a token and a head, and visits
-    /// block after block.
+    /// Makes the rows of a tensor, or of a part that begins at a sequence, a token and a head, and visits block after
+    /// block.
     pub(crate) fn each(&self, shape: Shape, origin: [usize; 3], visit: &mut VisitRows<'_>) {
         if shape.is_empty() {
             return;
         }
         let kind = &self.kind;
-        // A decoding step has few rows; to clear the large block would cost as much as to make them.
+        // A decoding step has few rows; clearing the large block would cost as much as making them.
         if self.positions.tokens() * kind.heads * kind.rotary_dim <= SMALL_STACK {
             self.blocks(shape, origin, &mut StackRows([0.0; SMALL_STACK]).0, visit);
         } else {
@@ -112,7 +112,7 @@ impl<'a> RowsToMake<'a> {
         }
     }
 
-    /// Not inlined: each stack would have it, 4 KB.
+    /// Not inlined: each stack size would have a copy of 4 KB.
     #[inline(never)]
     fn blocks(
         &self,
@@ -129,14 +129,14 @@ impl<'a> RowsToMake<'a> {
         } = *self;
         let rotary_dim = kind.rotary_dim;
         let fitting = values.len() / rotary_dim;
-        // Heads that share a row go together; of those with rows of their own as many as have room.
+        // Heads that share a row go together; heads with separate rows go as many at a time as have room.
         let (heads, row_heads) = match kind.heads {
             1 => (shape.heads, 1),
             _ => (fitting, shape.heads.min(fitting)),
         };
         let fitting = fitting / row_heads;
-        // Sequences that share their rows go together; of those with rows of their own as many as have room, if all of
-        // their tokens are here, so that their rows follow one another.
+        // Sequences that share rows go together. Sequences with separate rows go as many at a time as have room, if all
+        // of their tokens are in this part: then their rows are contiguous.
         let sequences = match sharing {
             RowSharing::AllSequences => shape.batch,
             RowSharing::EachSequence { tokens } if tokens == shape.tokens => fitting / tokens,

@@ -1,4 +1,4 @@
-//! A plan: how it is made, and what is set on it.
+//! Construction of a plan, and its settings.
 
 use super::threads::Threads;
 use super::window::WINDOW;
@@ -9,9 +9,9 @@ use crate::tuning::Tuning;
 use crate::{Backend, Direction, Error, Pairing};
 
 impl Rope {
-    /// A plan that rotates forward, with the fastest backend of this CPU.
+    /// Creates a plan that rotates forward, with the fastest backend of this CPU.
     ///
-    /// The first plan of a process detects the CPU, which takes microseconds; later plans reuse the answer.
+    /// The first plan of a process detects the CPU, which takes microseconds; later plans reuse the result.
     pub fn new(pairing: Pairing) -> Self {
         Rope {
             input: pairing,
@@ -27,12 +27,12 @@ impl Rope {
     }
 }
 
-/// The rotation's part of a plan, of every kind.
+/// The settings of the rotation, for every kind of plan.
 impl<S: Copy> Rope<S> {
-    /// Writes another pairing than it reads: for [`Rope::rotate_into`] only.
+    /// Sets the pairing of the output, for [`Rope::rotate_into`] only.
     ///
-    /// Interleaved in and half out is what DeepSeek-V3 and the models that took its code compute in Hugging Face's
-    /// code.
+    /// Interleaved input and half output is what Hugging Face's code computes for DeepSeek-V3 and the models derived
+    /// from it.
     pub fn output_pairing(self, pairing: Pairing) -> Self {
         Rope {
             output: pairing,
@@ -40,9 +40,9 @@ impl<S: Copy> Rope<S> {
         }
     }
 
-    /// Rotates the channels of a head from this one on, as many as the rows are wide. The others stay as they are, or
-    /// are copied, as bits if the element stays the same. A norm, a scale and a transform are of the whole head. The
-    /// window begins with channel 0 until this says another.
+    /// Sets the first rotated channel of a head; the width of the rows determines the last. The other channels stay as
+    /// they are, or are copied, as bits if the element stays the same. A norm, a scale and a transform cover the whole
+    /// head. The default is channel 0.
     ///
     /// In multi-head latent attention the last channels of a head rotate:
     ///
@@ -58,8 +58,8 @@ impl<S: Copy> Rope<S> {
     /// # Ok::<(), Error>(())
     /// ```
     ///
-    /// A call is refused with [`Error::Range`] if a head has no such channel. Plain rotations of tensors are as fast as
-    /// of a window at channel 0; all others run stage by stage.
+    /// A call returns [`Error::Range`] if a head has no such channel. Plain rotations of tensors are as fast as at
+    /// channel 0; all other calls run stage by stage.
     pub fn window(self, first_channel: usize) -> Self {
         let window = Some(Detour(&WINDOW));
         let detour = match self.detour.filter(|&it| Some(it) != window) {
@@ -73,12 +73,12 @@ impl<S: Copy> Rope<S> {
         }
     }
 
-    /// Rotates this way.
+    /// Sets the direction.
     pub fn direction(self, direction: Direction) -> Self {
         Rope { direction, ..self }
     }
 
-    /// Runs on this backend.
+    /// Sets the backend.
     ///
     /// # Errors
     ///
@@ -90,8 +90,8 @@ impl<S: Copy> Rope<S> {
         })
     }
 
-    /// Runs the stages of a plan one after the other, over a tile, also where they are fused: the same bits, more
-    /// slowly. It shows what fusing gains, and that both agree.
+    /// Runs the stages of a plan one after the other, over a tile, even if they can be fused: the same bits, more
+    /// slowly. Shows the gain of fusing, and that both agree.
     pub(crate) fn in_stages(self) -> Self {
         Rope {
             staged: true,
@@ -99,12 +99,12 @@ impl<S: Copy> Rope<S> {
         }
     }
 
-    /// The pairings of what is read and of what is written.
+    /// Returns the pairings of the input and the output.
     pub(crate) fn pairings(&self) -> (Pairing, Pairing) {
         (self.input, self.output)
     }
 
-    /// The same plan with other stages, or none.
+    /// Returns the plan with other stages, or none.
     pub(crate) fn with<T>(&self, stages: T) -> Rope<T> {
         let Rope {
             input,
@@ -149,30 +149,30 @@ impl<S: Copy> Rope<S> {
         self.detour?.0.threads
     }
 
-    /// The instruction set and the knobs of this core.
+    /// Returns the instruction set and the tuning of this core.
     pub(crate) fn core(&self) -> (Proof, &'static Tuning) {
         (self.proof, self.tuning)
     }
 
-    /// The same plan with other knobs.
+    /// Sets the tuning.
     pub(crate) fn tuned(self, tuning: &'static Tuning) -> Self {
         Rope { tuning, ..self }
     }
 
-    /// The direction's factors on cos and sin of rows with an attention factor.
+    /// Returns the factors of the direction on cos and sin of rows with an attention factor.
     pub(crate) fn factors(&self, attention_factor: f64) -> Option<RowFactors> {
         self.direction.factors(attention_factor)
     }
 
-    /// The backend that runs.
+    /// Returns the backend of the plan.
     pub fn backend_in_use(&self) -> Backend {
         self.proof.backend()
     }
 }
 
 impl<S: Linear> Rope<S> {
-    /// The plan that takes gradients back, of one that rotates forward: its transpose, from its output pairing to its
-    /// input pairing.
+    /// Returns the plan of the backward pass of a forward plan: its transpose, from its output pairing to its input
+    /// pairing.
     pub(crate) fn back(&self) -> Result<Self, Error> {
         let Rope {
             input,

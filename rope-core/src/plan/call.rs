@@ -1,4 +1,4 @@
-//! Calls that are checked now and run later.
+//! Calls that are checked first and run later.
 
 use core::fmt;
 
@@ -10,14 +10,14 @@ use crate::Error;
 use crate::describe::cache::SlotsTarget;
 use crate::describe::tensor::BytesMut;
 
-/// A call that was checked: what [`Rope::prepare`] and [`Rope::prepare_into`] return. It borrows its operands, its
-/// angles and its plan until it runs.
+/// A checked call: the result of [`Rope::prepare`] and [`Rope::prepare_into`]. It borrows its operands, its angles and
+/// its plan until it runs.
 ///
 /// ```
 /// use rope_core::norm::{Norm, NormFormula};
 /// use rope_core::{Error, Pairing, Rope, Rows, TensorMut};
 ///
-/// // Qwen3 norms Q and K by weights of their own. Neither is touched unless both calls are right.
+/// // Qwen3 norms Q and K by separate weights. Neither is touched unless both calls are right.
 /// let rope = Rope::new(Pairing::Half);
 /// let norm = Norm::new(NormFormula::LLAMA, 1e-6);
 /// let (query_weights, key_weights) = ([1.0_f32; 64], [0.5_f32; 64]);
@@ -40,7 +40,7 @@ pub struct Call<'a> {
     checked: Checked<'a>,
     source: Option<SourceKind<'a>>,
     target: TargetKind<'a>,
-    /// The function that runs it: a pointer, so that a program links the executors of its own operands.
+    /// The function that runs the call. A pointer, so that a program links the executors of its own operands.
     run: RunCall,
 }
 
@@ -48,7 +48,7 @@ pub struct Call<'a> {
 type RunCall = fn(&mut Call<'_>, bool) -> &'static str;
 
 impl<'a> Call<'a> {
-    /// Checks a call in place in a tensor.
+    /// Checks an in-place call on a tensor.
     #[inline(never)]
     pub(super) fn in_tensor(
         plan: Rope<Lowered<'a>>,
@@ -69,7 +69,7 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Checks a call in place in the slots of a cache.
+    /// Checks an in-place call on the slots of a cache.
     #[inline(never)]
     pub(super) fn in_slots(
         plan: Rope<Lowered<'a>>,
@@ -121,7 +121,7 @@ impl<'a> Call<'a> {
         (self.run)(&mut self, true);
     }
 
-    /// The executor that the call has: the suite `implementations` asserts it.
+    /// Returns the name of the executor of the call, for the suite `implementations`.
     #[doc(hidden)]
     pub fn implementation(mut self) -> &'static str {
         (self.run)(&mut self, false)

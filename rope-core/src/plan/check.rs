@@ -1,4 +1,4 @@
-//! The checks of a call: operands, angles and stages fit each other. A call that fails here has touched nothing.
+//! The checks of a call: operands, angles and stages must match. A call that fails here has written nothing.
 
 use super::Rope;
 use super::erased::{AnglesKind, SourceKind, TargetKind};
@@ -12,14 +12,14 @@ use crate::kernel::elements::OutOfPlaceKernels;
 use crate::pass::{PassKernels, PassStages};
 use crate::{Dimension, Direction, Error, Shape};
 
-/// The element that a pass reads, and its kernels.
+/// The element of the source of a pass, and its kernels.
 pub(super) type ReadKernels = (&'static OutOfPlaceKernels, PassKernels);
 
 /// A checked call without its plan and its operands.
 pub(super) struct Checked<'a> {
     pub(super) shape: Shape,
     pub(super) kernels: ReadKernels,
-    /// The angles, if it rotates, and how sequences share their rows.
+    /// The angles of a rotation, and how sequences share their rows.
     pub(super) angles: Option<(AnglesKind<'a>, RowSharing)>,
     pub(super) skips_identity: bool,
     pub(super) streams: bool,
@@ -31,7 +31,7 @@ impl<'a> Checked<'a> {
         self.angles.is_some()
     }
 
-    /// Rows that were made before the call.
+    /// Returns the rows that were made before the call.
     pub(super) fn rows(&self) -> Option<(&'a Rows<'a>, RowSharing)> {
         match self.angles {
             Some((AnglesKind::Rows(rows), sharing)) => Some((rows, sharing)),
@@ -60,12 +60,12 @@ impl Rope {
         Ok(sharing)
     }
 
-    /// Checks Q and K of these shapes against each other and the rows, for callers that cannot borrow both at once.
-    /// Only the check of the direction is left to [`Rope::rotate_qk`].
+    /// Checks Q and K of these shapes against each other and the rows, for callers that cannot borrow Q and K together.
+    /// Only [`Rope::rotate_qk`] checks the direction.
     ///
     /// # Errors
     ///
-    /// Those of [`Rope::rotate_qk`] but [`Error::RowMagnitude`].
+    /// The errors of [`Rope::rotate_qk`], except [`Error::RowMagnitude`].
     pub(crate) fn check_qk_shapes(
         &self,
         query: Shape,
@@ -90,7 +90,7 @@ impl Rope {
         rows: &Rows<'_>,
     ) -> Result<RowSharing, Error> {
         let sharing = self.fit_qk(query, key, rows)?;
-        // Either may have no heads.
+        // Q or K may have no heads.
         let heads = query.heads.max(key.heads);
         self.check_direction(Shape { heads, ..query }, rows)?;
         Ok(sharing)
@@ -108,7 +108,7 @@ impl Rope {
         Ok(sharing)
     }
 
-    /// Checks two tensors whose window rotates, and the rows; returns the rows as the window sees them.
+    /// Checks two tensors with a window against the rows; returns the rows for the window.
     pub(super) fn check_windows<'r>(
         &self,
         source: Shape,
@@ -133,7 +133,7 @@ impl Rope {
 }
 
 impl<'p> Rope<Lowered<'p>> {
-    /// Checks a call in place in a tensor.
+    /// Checks an in-place call on a tensor.
     #[inline(always)]
     pub(super) fn check_in_tensor<'a>(
         &self,
@@ -150,8 +150,8 @@ impl<'p> Rope<Lowered<'p>> {
         Ok(checked)
     }
 
-    /// Checks a call in place in the slots of a cache; returns the stages that run there. Without angles nothing
-    /// changes: cached heads have the stages of their plan already.
+    /// Checks an in-place call on the slots of a cache; returns the stages that run. Without angles nothing changes:
+    /// cached heads already have the stages of their plan.
     #[inline(always)]
     pub(super) fn check_in_slots<'a>(
         &self,
@@ -196,7 +196,7 @@ impl<'p> Rope<Lowered<'p>> {
         Ok((checked, shifted))
     }
 
-    /// Checks a call from a source into a target; returns the stages that run, unless they are the plan's.
+    /// Checks a call from a source into a target; returns the stages that run, if they differ from the plan's.
     #[inline(always)]
     pub(super) fn check_into<'a>(
         &self,
@@ -259,7 +259,7 @@ impl<'p> Rope<Lowered<'p>> {
         }
     }
 
-    /// A call of heads of this shape, if the angles fit them.
+    /// Returns the checked call on heads of this shape, if the angles match.
     #[inline(always)]
     pub(super) fn checked<'a>(
         &self,
@@ -315,7 +315,7 @@ impl Lowered<'_> {
 }
 
 impl<S> Rope<S> {
-    /// Checks that the direction can use the rows. Last of all checks: it reads every row.
+    /// Checks that the rows support the direction. The last of all checks, because it reads every row.
     #[inline]
     pub(crate) fn check_direction(&self, shape: Shape, rows: &Rows<'_>) -> Result<(), Error> {
         if self.direction == Direction::Inverse && !shape.is_empty() {
@@ -324,7 +324,7 @@ impl<S> Rope<S> {
         Ok(())
     }
 
-    /// The channels of heads from the first that rotates on.
+    /// Returns the layout from the first rotated channel on.
     #[inline(never)]
     pub(crate) fn windowed(&self, layout: &Layout) -> Result<Layout, Error> {
         match self.first_channel {
@@ -333,7 +333,7 @@ impl<S> Rope<S> {
         }
     }
 
-    /// The same of a shape.
+    /// Returns the shape from the first rotated channel on.
     #[inline]
     pub(crate) fn windowed_shape(&self, shape: Shape) -> Result<Shape, Error> {
         let (first, head_dim) = (self.first_channel, shape.head_dim);
@@ -351,7 +351,7 @@ impl<S> Rope<S> {
         })
     }
 
-    /// Refuses a plan in place that changes the pairing.
+    /// Refuses an in-place plan that changes the pairing.
     #[inline]
     fn check_same_pairing(&self) -> Result<(), Error> {
         let Rope { input, output, .. } = *self;

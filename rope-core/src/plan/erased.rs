@@ -1,4 +1,4 @@
-//! Operands and angles without their types: what the traits of `operand.rs` lower to.
+//! Type-erased operands and angles: the results of lowering in `operand.rs`.
 
 use core::fmt;
 
@@ -12,7 +12,7 @@ use crate::kernel::element::Element;
 use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
 use crate::pass::{Operand, OperandMut, PassKernels};
 
-/// A source without its type.
+/// A type-erased source.
 #[derive(Clone, Copy)]
 pub struct SourceOf<'s>(pub(super) SourceKind<'s>);
 
@@ -22,7 +22,7 @@ pub(super) enum SourceKind<'s> {
     Slots(&'s Cache<'s>, &'s Slots<'s>),
 }
 
-/// The tensor that a pass reads, with its kernels.
+/// The source tensor of a pass, with its kernels.
 #[derive(Clone, Copy)]
 pub(super) struct PassSource<'x> {
     pub(super) tensor: Bytes<'x>,
@@ -31,7 +31,7 @@ pub(super) struct PassSource<'x> {
 }
 
 impl<'x> PassSource<'x> {
-    /// The tensor with the kernels that plans of kind `S` name.
+    /// Combines a tensor with the kernels that plans of kind `S` name.
     #[inline(always)]
     pub(super) fn of<E: Element, S: Lower>(tensor: Bytes<'x>) -> Self {
         PassSource {
@@ -42,7 +42,7 @@ impl<'x> PassSource<'x> {
     }
 }
 
-/// A target without its type.
+/// A type-erased target.
 pub struct TargetOf<'t>(pub(super) TargetKind<'t>);
 
 pub(super) enum TargetKind<'t> {
@@ -51,7 +51,7 @@ pub(super) enum TargetKind<'t> {
 }
 
 impl<'s> SourceKind<'s> {
-    /// The source, as a pass reads it.
+    /// Returns the source as the operand of a pass.
     pub(super) fn operand(&self) -> Operand<'s> {
         match *self {
             SourceKind::Tensor(PassSource {
@@ -63,7 +63,7 @@ impl<'s> SourceKind<'s> {
 }
 
 impl<'t> TargetKind<'t> {
-    /// The target, as a pass writes it.
+    /// Returns the target as the operand of a pass.
     pub(super) fn operand(&mut self) -> OperandMut<'_, 't> {
         match self {
             TargetKind::Tensor(y, element) => OperandMut::Tensor(y, element),
@@ -72,7 +72,7 @@ impl<'t> TargetKind<'t> {
     }
 }
 
-/// Angles without their type, if a call rotates.
+/// Type-erased angles, if the call rotates.
 #[derive(Clone, Copy)]
 pub struct AnglesOf<'a>(pub(super) Option<AnglesKind<'a>>);
 

@@ -1,7 +1,7 @@
-//! The backward pass: gradients of what a rotation is made of, in doubles, added up in one order everywhere.
+//! The backward pass: gradients of the parts of a rotation, in f64, summed in one order everywhere.
 //!
 //! With `y = A R x` for a pair, `A` the factor on cos and sin and `R` the rotation by the angle `phi`, and `dx`, `dy`
-//! the gradients of a loss by `x` and `y`:
+//! the gradients of a loss with respect to `x` and `y`:
 //!
 //! ```text
 //! dx      = A R^T dy                                     the transpose; Direction::Transpose
@@ -10,18 +10,18 @@
 //! d cos   = x1 dy1 + x2 dy2        d sin = x1 dy2 - x2 dy1
 //! ```
 //!
-//! Full-width rows have no angle, but as many cos and sin as channels ([`Gradients::Channels`]).
+//! Full-width rows have no angle, but one cos and one sin per channel ([`Gradients::Channels`]).
 //!
-//! The angle's gradient needs what attention keeps anyway, the rotated tensor, so the rotation may be in place. Most
-//! frameworks' fused kernels give `dx` alone, and silently treat frequencies as constants.
+//! The gradient of the angle needs only the rotated tensor, which attention keeps anyway, so the rotation may be in
+//! place. The fused kernels of most frameworks compute `dx` alone, and silently treat frequencies as constants.
 //!
 //! # Order
 //!
-//! A sum begins with what its place holds. To it are added, one after the other, the terms of all that shares the
-//! row: sequence by sequence where they share it, and in each head by head where heads do; then those of the next call
-//! (Q first, then K). A term is one difference of two exact products, rounded once. So a sum has the same bits on every
-//! backend and in every layout, and however the tokens are divided among threads. To divide heads that share a
-//! row, or sequences that do, would change the order: a [`PairGradients`] can be split by rows only.
+//! A sum starts with the value in its place. Added to it, one by one, are the terms of everything that shares the row:
+//! sequence by sequence if sequences share it, and in each, head by head if heads do; then the terms of the next call
+//! (Q first, then K). A term is one difference of two exact products, rounded once. A sum therefore has the same bits
+//! on every backend, in every layout, and for every division of tokens among threads. Dividing heads or sequences that
+//! share a row would change the order, so a [`PairGradients`] splits by rows only.
 
 mod linear;
 mod parameters;
@@ -55,17 +55,19 @@ use crate::tuning::Access;
 use crate::{Element, Error, Pairing, Rope, Rows, Shape, Tensor, TensorMut};
 
 impl<S: Linear> Rope<S> {
-    /// The backward pass of [`Rope::rotate`]: `dy`, the gradient by the rotated tensor `y`, becomes the gradient by the
-    /// tensor before, `A R^T dy`; and `y1 dy2 - y2 dy1` is added to the gradient of the angle of each pair.
+    /// Computes the backward pass of [`Rope::rotate`]: `dy`, the gradient of the rotated tensor `y`, becomes the
+    /// gradient of the tensor before, `A R^T dy`; and `y1 dy2 - y2 dy1` is added to the gradient of the angle of each
+    /// pair.
     ///
-    /// `dy` becomes what [`Direction::Transpose`](crate::Direction::Transpose) makes of it, bit for bit. With a scale
-    /// or a Hadamard transform the transposed stages run in reverse order, and round where they do in the forward pass.
-    /// The angles' gradients have the rounding of `y` and `dy` as they are stored, and no other but that of the sums
-    /// ([order](crate::gradient#order)); with a transform they belong to `y` and `dy` transformed back, in f32.
+    /// `dy` becomes the result of [`Direction::Transpose`](crate::Direction::Transpose), bit for bit. With a scale or a
+    /// Hadamard transform, the transposed stages run in reverse order, and round where they do in the forward pass. The
+    /// gradients of the angles have the rounding of `y` and `dy` as stored, and that of the sums
+    /// ([order](crate::gradient#order)), and no other. With a transform they belong to `y` and `dy` transformed back,
+    /// in f32.
     ///
     /// # Errors
     ///
-    /// Those of [`Rope::rotate`] and of [`Gradients::Angles`], and [`Error::GradientShape`] unless the gradients
+    /// The errors of [`Rope::rotate`] and of [`Gradients::Angles`], and [`Error::GradientShape`] unless the gradients
     /// have as many pairs as the rows. Nothing is touched then.
     pub fn backward<E: Element>(
         &self,
@@ -77,13 +79,13 @@ impl<S: Linear> Rope<S> {
         S::backward(self, y, dy, rows, angles)
     }
 
-    /// The backward pass of [`Rope::rotate_into`]: as [`Rope::backward`], from `dy` into `dx`, which may have another
-    /// element, and has the plan's input pairing where `y` and `dy` have its output pairing.
+    /// Computes the backward pass of [`Rope::rotate_into`]: as [`Rope::backward`], from `dy` into `dx`. `dx` may have
+    /// another element, and has the plan's input pairing; `y` and `dy` have its output pairing.
     ///
     /// # Errors
     ///
-    /// Those of [`Rope::backward`], but the pairing may change; and [`Error::ShapeMismatch`] unless all three have one
-    /// shape. Nothing is touched then.
+    /// The errors of [`Rope::backward`], but the pairing may change; and [`Error::ShapeMismatch`] unless all three have
+    /// the same shape. Nothing is touched then.
     pub fn backward_into<E: Element, O: Element>(
         &self,
         y: &Tensor<'_, E>,
@@ -97,7 +99,7 @@ impl<S: Linear> Rope<S> {
         S::angle_gradients(self, y, dy, angles)
     }
 
-    /// The plan that takes gradients back, if the sums fit two tensors and the rows.
+    /// Returns the plan of the backward pass, if the sums match two tensors and the rows.
     #[inline(never)]
     pub(crate) fn back_with(
         &self,
@@ -114,7 +116,7 @@ impl<S: Linear> Rope<S> {
 }
 
 impl Rope {
-    /// The backward pass of a rotation alone: sums and rotation of a chunk while it is in the caches.
+    /// Runs the backward pass of a plain rotation: sums and rotates each chunk while it is in the caches.
     pub(crate) fn backward_together<E: Element>(
         &self,
         y: &Tensor<'_, E>,
@@ -155,7 +157,7 @@ impl Rope {
             return back.rotate_bytes(&mut tensor, rotate, rows);
         }
         let (y, mut dy) = (y.within(&y_layout), tensor.part(&layout));
-        // One kernel does both where heads share their row and their sums.
+        // One kernel does both if heads share their row and their sums.
         let (view, factors) = (rows.view(sharing), back.factors(rows.attention_factor()));
         let walk = Walk {
             prefetch: Prefetch::of(Access::Backward, self.tuning(), shape, dy.size),
@@ -172,7 +174,7 @@ impl Rope {
             return Ok(());
         }
         let token_bytes = shape.heads * shape.head_dim * dy.size;
-        // Where heads lie outermost, a line is as many tokens of a head.
+        // If heads are outermost, a line has up to `CHUNK` tokens of a head.
         let chunk = (self.tuning().backward_part / token_bytes).max(walk::CHUNK);
         let prefetch = Prefetch::of(Access::Gradients, self.tuning(), shape, dy.size);
         let each: &mut dyn FnMut(_) = &mut |[batch, tokens, heads]: [Range<usize>; 3]| {
@@ -205,19 +207,20 @@ impl Rope {
         }
     }
 
-    /// Adds to gradients of angles, of factors, or of cos and sin: to the sums that a [`Gradients`] names, from the
-    /// tensors that it names, which are read only.
+    /// Adds to gradients of angles, of factors, or of cos and sin: to the sums in a [`Gradients`], from its tensors,
+    /// which are only read.
     ///
     /// # Errors
     ///
-    /// [`Error::BackwardDirection`] unless the plan rotates forward, [`Error::ShapeMismatch`] unless both tensors have
-    /// one shape, [`Error::RotaryDimExceedsHead`] if the gradients have more pairs than a head, [`Error::RowCount`]
-    /// unless they have a row for each token or one for each token of each sequence, [`Error::GradientHeads`] unless
-    /// they have one head or those of the tensors. [`Gradients::CosSin`] and [`Gradients::Channels`]:
-    /// [`Error::GradientPairing`] if the plan's pairing changes. [`Gradients::Channels`]: [`Error::GradientShape`]
-    /// unless `cos` and `sin` have one shape, [`Error::RotaryDim`] unless they have two channels for each pair, and at
-    /// least two; [`Error::HeadDimOnStack`] for heads of more than 2048 channels. Nothing is added then.
-    // Inlined where the variant is known, so that a program links the sums that it names.
+    /// [`Error::BackwardDirection`] unless the plan rotates forward; [`Error::ShapeMismatch`] unless both tensors have
+    /// the same shape; [`Error::RotaryDimExceedsHead`] if the gradients have more pairs than a head;
+    /// [`Error::RowCount`] unless they have one row per token, or one per token of each sequence;
+    /// [`Error::GradientHeads`] unless they have one head or those of the tensors. [`Gradients::CosSin`] and
+    /// [`Gradients::Channels`]: [`Error::GradientPairing`] if the plan's pairing changes. [`Gradients::Channels`]:
+    /// [`Error::GradientShape`] unless `cos` and `sin` have the same shape; [`Error::RotaryDim`] unless they have two
+    /// channels per pair, and at least two; [`Error::HeadDimOnStack`] for heads of more than 2048 channels. Nothing is
+    /// added then.
+    // Inlined: if the variant is a constant, a program links only its sums.
     #[inline(always)]
     pub fn gradients<E: Element>(&self, gradients: Gradients<'_, '_, '_, E>) -> Result<(), Error> {
         let (input, output) = self.pairings();
@@ -305,7 +308,7 @@ impl Rope {
         Ok(())
     }
 
-    /// The same of two tensors that are transformed back first, in f32.
+    /// Adds the angle gradients of two tensors that are first transformed back, in f32.
     #[inline(never)]
     pub(crate) fn transformed_angle_gradients(
         &self,
@@ -432,12 +435,12 @@ struct Terms<'a> {
     sum: SumFn,
     proof: Proof,
     term: GradientTerm,
-    /// The elements of both as bytes, and where they lie.
+    /// The elements of both as bytes, and their layouts.
     tensors: [(&'a [u8], &'a Layout); 2],
     prefetch: Prefetch,
     /// The row of the first token.
     first_row: usize,
-    /// From one sequence's first row to the next one's.
+    /// Rows from the first of one sequence to the first of the next.
     sequence_rows: usize,
 }
 
@@ -459,7 +462,7 @@ impl<'a> Terms<'a> {
         }
     }
 
-    /// Adds them, for each row in the order of its sequences and heads.
+    /// Adds the terms, for each row in the order of its sequences and heads.
     fn add(&self, gradients: &mut PairGradients<'_>) {
         let [(x, x_layout), (g, g_layout)] = self.tensors;
         Walk {
@@ -472,7 +475,7 @@ impl<'a> Terms<'a> {
         });
     }
 
-    /// The same of heads that are transformed first, in two tiles of f32, and rotate from a channel on.
+    /// Adds the terms of heads that are first transformed, in two tiles of f32, and rotate from a channel on.
     fn add_transformed(
         &self,
         transform: Transform,
@@ -511,7 +514,7 @@ impl<'a> Terms<'a> {
         });
     }
 
-    /// Heads of two tensors, and their sums.
+    /// Returns a line: the heads of two tensors, and their sums.
     #[inline(always)]
     fn line<'l>(
         &self,

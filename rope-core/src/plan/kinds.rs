@@ -1,4 +1,4 @@
-//! The kinds of plans: a rotation alone, and with a norm, a scale or a transform beside it.
+//! The kinds of plans: a rotation alone, or with a norm, a scale or a transform.
 
 use super::{Plain, Rope};
 use crate::describe::norm::{Norm, NormReach};
@@ -14,15 +14,15 @@ use crate::plan::gradient::{Gradients, PairGradients};
 use crate::stages::{Hadamard, StageOrder};
 use crate::{Error, Rows, Tensor, TensorMut};
 
-/// A plan with a [`Scale`], a [`Hadamard`] transform, or both. It is linear: it has a backward pass, and rotates keys
-/// that stay in a cache.
+/// A plan with a [`Scale`], a [`Hadamard`] transform, or both. It is linear: it has a backward pass, and rotates cached
+/// keys in place.
 ///
 /// ```text
 /// source -> scale -> rotation -> scale -> transform -> destination
 /// ```
 ///
-/// What comes from a cache is transformed back first, and not at the end. A shift does both: it dequantizes,
-/// transforms, rotates, transforms and quantizes.
+/// Heads from a cache are transformed back first, and not at the end. A shift does both: it dequantizes, transforms,
+/// rotates, transforms and quantizes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinearStages<'a> {
     scale: Option<Scale<'a>>,
@@ -30,19 +30,19 @@ pub struct LinearStages<'a> {
     rounds: bool,
 }
 
-/// A plan with a [`Norm`], a [`Scale`], a [`Hadamard`] transform, or several: all that stands between a projection and
-/// the attention, in one call.
+/// A plan with any of a [`Norm`], a [`Scale`] and a [`Hadamard`] transform: all work between a projection and the
+/// attention, in one call.
 ///
 /// ```text
 /// source -> norm -> scale -> rotation -> norm -> scale -> transform -> destination
 /// ```
 ///
-/// The norm and the scale each stand on one side of the rotation, or are absent; the transform is the last stage, and
-/// the first one of what comes from a cache, which it undoes. The source is a tensor or a
-/// [`Cache`](crate::cache::Cache); the destination is the same tensor, another one, or a
-/// [`CacheMut`](crate::cache::CacheMut) of any format. Between two stages a value is f32; the norm, the scale and the
-/// plan determine where it is rounded to the source's element, as a model does that runs one after the other. The bits
-/// are the same on every backend.
+/// The norm and the scale each run on one side of the rotation, if present. The transform is the last stage; for heads
+/// from a cache it is the first, and undoes the transform there. The source is a tensor or a
+/// [`Cache`](crate::cache::Cache). The destination is the same tensor, another one, or a
+/// [`CacheMut`](crate::cache::CacheMut) of any format. Between two stages a value is f32. The norm, the scale and the
+/// plan determine where it is rounded to the element of the source, as in a model that runs the stages one by one.
+/// Every backend returns the same bits.
 ///
 /// ```
 /// # #[cfg(feature = "alloc")] {
@@ -59,46 +59,46 @@ pub struct LinearStages<'a> {
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 ///
-/// A head has at most 2048 channels. Where a program decides at run time which stages there are, it begins with none:
+/// A head has at most 2048 channels. A program that selects the stages at run time starts with none:
 /// `Rope<WithStages>::from(rope)`.
 ///
 /// # What is fast
 ///
-/// All calls give the bits of one stage after the other. What runs them depends on the stages:
+/// Every call returns the bits of one stage after the other. The stages determine the code that runs:
 ///
 /// | call | how it runs |
 /// |---|---|
 /// | no stages | as [`Rope::rotate`] and [`Rope::rotate_into`] of a plain plan |
-/// | a norm per head, then the rotation of all channels, in place | each head is read once, in one kernel |
-/// | the same into a tensor or slots of the same element | heads are copied, and normed where they are written |
+/// | a norm per head, then the rotation of all channels, in place | one kernel reads each head once |
+/// | the same into a tensor or slots of the same element | copies heads, and runs that kernel on the copies |
 /// | a rotation, after such a norm or none, into a quantized format | over a tile of the element, then quantized |
-/// | a transform alone, of f32 in place | where the heads are |
+/// | a transform alone, of f32 in place | in place, without a tile |
 /// | everything else | one stage after the other, over a tile of f32 |
 ///
-/// Such a norm has fewer than 512 channels, weights that all heads share or none, and neither a mean nor a bias; it
-/// sums in PyTorch's order. A tile is quantized unless it would round: after [`Rope::without_rounding`], or a norm
-/// whose weights promote its result to f32.
+/// Such a norm has fewer than 512 channels, weights shared by all heads or none, and neither a mean nor a bias; it sums
+/// in PyTorch's order. The tile of the element is used unless it would round: after [`Rope::without_rounding`], or a
+/// norm whose weights promote its result to f32.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WithStages<'a> {
     norm: Option<Norm<'a>>,
     linear: LinearStages<'a>,
 }
 
-/// What a plan does beside its rotation: [`Plain`], [`LinearStages`] or [`WithStages`]. Sealed.
+/// The stages of a plan beside its rotation: [`Plain`], [`LinearStages`] or [`WithStages`]. Sealed.
 ///
 /// ```
 /// use rope_core::stages::Stages;
 /// use rope_core::{Error, Rope, Rows, TensorMut};
 ///
-/// // Rotates with whatever stages a layer has.
+/// // Rotates with the stages of any layer.
 /// fn keys<S: Stages>(rope: &Rope<S>, k: &mut [f32], rows: &Rows<'_>) -> Result<(), Error> {
 ///     rope.rotate(&mut TensorMut::new(k, [1, 1, 2, 64])?, rows)
 /// }
 /// ```
 pub trait Stages: Lower {}
 
-/// The [`Stages`] that are linear maps, which have a transpose: [`Plain`] and [`LinearStages`]. A norm is not one of
-/// them, so this does not compile:
+/// The [`Stages`] that are linear maps, and have a transpose: [`Plain`] and [`LinearStages`]. A norm is not linear;
+/// this does not compile:
 ///
 /// ```compile_fail,E0599
 /// # use rope_core::gradient::PairGradients;
@@ -124,7 +124,7 @@ impl Stages for WithStages<'_> {}
 impl Linear for Plain {}
 impl Linear for LinearStages<'_> {}
 
-/// The stages of any plan, as passes have them: a plan without any names nothing that runs them.
+/// The stages of any plan, as passes store them. A plan without stages names no code that runs them.
 #[derive(Clone, Copy, Debug)]
 pub struct Lowered<'a> {
     pub(super) stages: Option<PassStages<'a>>,
@@ -138,7 +138,7 @@ impl<'a> Lowered<'a> {
         norm.is_some_and(|norm| norm.reach == NormReach::Token && norm.given.is_none())
     }
 
-    /// With the transform first, which undoes it: heads come from a cache.
+    /// Moves the transform to the front, where it undoes the transform of heads from a cache.
     pub(super) fn undone(mut self) -> Self {
         if let Some(stages) = &mut self.stages {
             stages.transform = stages.transform.map(Transform::undone);
@@ -146,8 +146,8 @@ impl<'a> Lowered<'a> {
         self
     }
 
-    /// Those of heads that stay in caches, which have the norm and the scale already: what has to be undone, and done
-    /// again.
+    /// Returns the stages for cached heads, which already have the norm and the scale: the transform, undone before the
+    /// rotation and repeated after it.
     pub(super) fn shifted(mut self) -> Result<Self, Error> {
         if let Some(stages) = &mut self.stages {
             if stages.norm.is_some() {
@@ -162,24 +162,24 @@ impl<'a> Lowered<'a> {
         Ok(self)
     }
 
-    /// Returns `true` if there are none.
+    /// Returns `true` if there are no stages.
     pub(super) fn is_empty(&self) -> bool {
         self.stages.is_none()
     }
 }
 
-/// How a plan of a kind is lowered.
+/// The lowering of a kind of plan.
 pub trait Lower: Copy {
     #[doc(hidden)]
     fn lowered(&self) -> Lowered<'_>;
 
-    /// The kernels of norms, in programs that have norms.
+    /// Returns the kernels of norms, in programs that have norms.
     #[doc(hidden)]
     fn normed<E: Element>() -> Option<&'static NormRotateKernels> {
         None
     }
 
-    /// The plan, if it rotates and no more: that has no pass to lower to, which would be most of its fixed cost.
+    /// Returns the plan if it only rotates: it skips the pass, which would be most of its fixed cost.
     #[doc(hidden)]
     #[inline(always)]
     fn plain(_: &Rope<Self>) -> Option<&Rope> {
@@ -187,13 +187,13 @@ pub trait Lower: Copy {
     }
 }
 
-/// How a linear plan is taken back.
+/// The transpose of a linear plan.
 pub trait LowerLinear: Lower {
-    /// The stages that take a gradient back: in reverse order.
+    /// Returns the stages that take a gradient back: in reverse order.
     #[doc(hidden)]
     fn transposed(&self) -> Self;
 
-    /// The gradients of the angles alone.
+    /// Adds the gradients of the angles alone.
     #[doc(hidden)]
     fn angle_gradients<E: Element>(
         rope: &Rope<Self>,
@@ -359,15 +359,15 @@ impl Rope {
         Rope::<LinearStages<'_>>::from(self).hadamard(hadamard)
     }
 
-    /// Computes the sums of squares that a norm needs of a tensor before its rotation, one per token of each sequence
-    /// where the norm is over the token, one per head of each token where it is over heads. Ranks that hold some of the
-    /// heads add theirs up, and pass them to [`Norm::with_sum_of_squares`].
+    /// Computes the sums of squares of a tensor for a norm before the rotation: one per token of each sequence for a
+    /// norm over the token, one per head of each token for a norm over heads. Ranks that hold some of the heads add up
+    /// their sums, and pass them to [`Norm::with_sum_of_squares`].
     ///
     /// # Errors
     ///
-    /// [`Error::Storage`] unless `sums` has exactly as many; [`Error::HeadDimOnStack`], [`Error::CenteredSums`] for a
-    /// centered norm, and [`Error::Overlap`] if a norm over tokens is given heads that share elements: a token has
-    /// each of its elements once.
+    /// [`Error::Storage`] unless `sums` has exactly this length; [`Error::HeadDimOnStack`]; [`Error::CenteredSums`] for
+    /// a centered norm; and [`Error::Overlap`] for a norm over tokens whose heads share elements: each element of a
+    /// token counts once.
     pub fn sum_of_squares<E: Element>(
         &self,
         norm: Norm<'_>,
@@ -422,7 +422,7 @@ impl Rope {
 }
 
 impl<'a> Rope<LinearStages<'a>> {
-    /// Adds a norm, which stands before the scale on its side of the rotation.
+    /// Adds a norm, which runs before the scale on its side of the rotation.
     pub fn norm(self, norm: Norm<'a>) -> Rope<WithStages<'a>> {
         Rope::<WithStages<'_>>::from(self).norm(norm)
     }
@@ -439,7 +439,7 @@ impl<'a> Rope<LinearStages<'a>> {
         self
     }
 
-    /// Passes the f32 of the rotation to the stage after it, as [`Rope<WithStages>::without_rounding`] does.
+    /// Passes the f32 of the rotation to the next stage, as [`Rope<WithStages>::without_rounding`].
     pub fn without_rounding(mut self) -> Self {
         self.stages.rounds = false;
         self
@@ -453,7 +453,7 @@ impl<'a> Rope<WithStages<'a>> {
         self
     }
 
-    /// Sets the scale, which stands after the norm on its side of the rotation.
+    /// Sets the scale, which runs after the norm on its side of the rotation.
     pub fn scale(mut self, scale: Scale<'a>) -> Self {
         self.stages.linear.scale = Some(scale);
         self
@@ -465,12 +465,13 @@ impl<'a> Rope<WithStages<'a>> {
         self
     }
 
-    /// Passes the f32 of the rotation, and of a Hadamard transform, to what follows: a norm, a scale, the transform, a
-    /// quantized format. Otherwise it is rounded to the source's element first, which gives the bits of separate steps.
+    /// Passes the f32 of the rotation, and of a Hadamard transform, to the next stage: a norm, a scale, the transform,
+    /// or a quantized format. By default it is first rounded to the element of the source, which gives the bits of
+    /// separate steps.
     ///
-    /// A destination of f32, f16 or bf16 that directly follows takes the f32 either way, and rounds it once. A scale or
-    /// a norm that comes last rounds its own result to the source's element before the destination does, unless it is
-    /// told not to ([`Scale::without_rounding`], [`NormResult::Kept`](crate::norm::NormResult::Kept)).
+    /// A destination of f32, f16 or bf16 directly after the rotation receives the f32 either way, and rounds it once. A
+    /// final scale or norm rounds its own result to the element of the source before the destination does, unless it is
+    /// set not to ([`Scale::without_rounding`], [`NormResult::Kept`](crate::norm::NormResult::Kept)).
     pub fn without_rounding(mut self) -> Self {
         self.stages.linear.rounds = false;
         self
@@ -483,7 +484,7 @@ impl Rope<Lowered<'_>> {
         self.stages.stages.is_some()
     }
 
-    /// The rotation of a pass by these rows.
+    /// Returns the rotation of a pass by these rows.
     #[inline]
     pub(super) fn rotation<'r>(&self, rows: View<'r>, attention_factor: f64) -> Rotation<'r> {
         Rotation {
@@ -495,7 +496,7 @@ impl Rope<Lowered<'_>> {
         }
     }
 
-    /// The pass of a call whose arguments have been checked. (In a `Result` it would be copied.)
+    /// Returns the pass of a checked call. Not a `Result`, which would copy the pass.
     pub(super) fn checked_pass<'s>(
         &'s self,
         of: PartOfCall,
@@ -517,7 +518,7 @@ impl Rope<Lowered<'_>> {
             }),
             rounds: self.stages.rounds,
             skips_identity: false,
-            // No other kernel knows full-width rows, or a window.
+            // No other kernel supports full-width rows, or a window.
             staged: self.staged
                 || self.first_channel > 0
                 || rows.is_some_and(|(rows, _)| rows.is_full_width()),
@@ -527,9 +528,9 @@ impl Rope<Lowered<'_>> {
 }
 
 impl<S: Lower> Rope<S> {
-    /// Calls `run` with the plan without the type of its stages, on which no pass depends. One copy for each kind of
-    /// plan: inlined there was one for each verb and element, 20 KB of librope.so; and what a call returns through
-    /// memory waits for its stores, 15 ns.
+    /// Calls `run` with the plan without the type of its stages, on which no pass depends. One copy per kind of plan:
+    /// inlined there was one per verb and element, 20 KB of librope.so, and a result through memory waits for its
+    /// stores, 15 ns.
     #[inline(never)]
     pub(super) fn erased<T>(
         &self,
@@ -539,7 +540,7 @@ impl<S: Lower> Rope<S> {
     }
 }
 
-/// The kernels of a plan that works in place.
+/// Returns the kernels of an in-place plan.
 pub(super) fn in_place<E: Element, S: Lower>() -> (&'static OutOfPlaceKernels, PassKernels) {
     let kernels = PassKernels {
         in_place: Some(E::IN_PLACE),

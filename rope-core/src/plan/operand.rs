@@ -1,4 +1,4 @@
-//! The parts of a call beside its plan: what heads are read from, what they are written to, and the angles.
+//! The operands of a call beside its plan: the source, the target, and the angles.
 
 use super::at::MAKE;
 use super::call::Call;
@@ -13,7 +13,7 @@ use crate::kernel::element::Element;
 use crate::pass::PassKernels;
 use crate::{Error, Rows, Tensor, TensorMut};
 
-/// The heads that a call reads: a [`Tensor`], a [`TensorMut`] or the slots of a cache
+/// The source of a call: a [`Tensor`], a [`TensorMut`] or the slots of a cache
 /// ([`Cache::slots`](crate::cache::Cache::slots)). Sealed.
 ///
 /// ```compile_fail,E0277
@@ -30,7 +30,7 @@ use crate::{Error, Rows, Tensor, TensorMut};
 )]
 pub trait Source: LowerSource {}
 
-/// The heads that a call writes, or rotates in place: a [`TensorMut`] or the slots of a cache
+/// The target of a call, or the heads that it rotates in place: a [`TensorMut`] or the slots of a cache
 /// ([`CacheMut::slots`](crate::cache::CacheMut::slots)). Sealed.
 ///
 /// ```compile_fail,E0277
@@ -47,7 +47,7 @@ pub trait Source: LowerSource {}
 )]
 pub trait Target: LowerTarget {}
 
-/// The cos and sin of the tokens of a call: [`Rows`], or frequencies at positions, of which the call makes rows itself
+/// The angles of a call: [`Rows`], or frequencies at positions, from which the call makes rows
 /// ([`Frequencies::at`](crate::Frequencies::at), [`MixedFrequencies::at`](crate::axes::MixedFrequencies::at)). Sealed.
 ///
 /// ```compile_fail,E0277
@@ -72,7 +72,7 @@ impl Angles for Rows<'_> {}
 impl Angles for RowsAt<'_> {}
 impl Angles for NoRotation {}
 
-/// The angles of a call that does not rotate: [`Rope::prepare_into`] with it checks what [`Rope::apply_into`] does.
+/// The angles of a call that does not rotate. With them, [`Rope::prepare_into`] prepares [`Rope::apply_into`].
 ///
 /// ```
 /// use rope_core::cache::{CacheLayout, CacheMut};
@@ -97,13 +97,13 @@ impl Angles for NoRotation {}
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NoRotation;
 
-/// How a source is lowered.
+/// The lowering of a source.
 pub trait LowerSource {
     #[doc(hidden)]
     fn source<S: Lower>(&self) -> SourceOf<'_>;
 }
 
-/// How a target is lowered.
+/// The lowering of a target.
 pub trait LowerTarget {
     #[doc(hidden)]
     fn target(&mut self) -> TargetOf<'_>;
@@ -116,11 +116,11 @@ pub trait LowerTarget {
     #[doc(hidden)]
     fn apply<S: Stages>(&mut self, rope: &Rope<S>) -> Result<(), Error>;
 
-    /// Rotates in place, and no more.
+    /// Rotates in place by a plain plan.
     #[doc(hidden)]
     fn rotate(&mut self, rope: &Rope, angles: &impl Angles) -> Result<(), Error>;
 
-    /// Checks a call in place.
+    /// Checks an in-place call.
     #[doc(hidden)]
     fn prepare<'a, S: Stages>(
         &'a mut self,
@@ -129,12 +129,12 @@ pub trait LowerTarget {
     ) -> Result<Call<'a>, Error>;
 }
 
-/// How angles are lowered.
+/// The lowering of angles.
 pub trait LowerAngles {
     #[doc(hidden)]
     fn angles(&self) -> AnglesOf<'_>;
 
-    /// Rotates a tensor in place, and no more.
+    /// Rotates a tensor in place by a plain plan.
     #[doc(hidden)]
     fn rotate(&self, rope: &Rope, tensor: TensorOf<'_>) -> Result<(), Error>;
 }

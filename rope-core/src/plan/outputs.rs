@@ -1,4 +1,4 @@
-//! Several outputs of one read: a tensor goes through the plan into several targets, each by angles of its own.
+//! Several outputs of one read: a plan writes one source tensor into several targets, each with its own angles.
 
 use core::fmt;
 use core::ops::Range;
@@ -69,7 +69,7 @@ enum OutputTarget<'a> {
 }
 
 impl<'a> Output<'a> {
-    /// A tensor, as [`Rope::rotate_into`] writes it.
+    /// Creates an output to a tensor, as in [`Rope::rotate_into`].
     pub fn tensor<E: Element>(y: &'a mut TensorMut<'_, E>, angles: &'a impl Angles) -> Self {
         Output {
             target: OutputTarget::Tensor(y.bytes_mut(), E::OUT_OF_PLACE),
@@ -77,9 +77,9 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// A tensor with all heads of the source several times, beside one another in each token: one group after the
-    /// other, each by its own rows. `[tokens, 5, heads, head_dim]` of vLLM's and sglang's Dual Chunk Attention is
-    /// `[1, tokens, 5 * heads, head_dim]` here.
+    /// Creates an output to a tensor that holds all heads of the source several times, side by side in each token: one
+    /// group per rows in `rows`. `[tokens, 5, heads, head_dim]` of vLLM's and sglang's Dual Chunk Attention is `[1,
+    /// tokens, 5 * heads, head_dim]` here.
     pub fn head_groups<E: Element>(y: &'a mut TensorMut<'_, E>, rows: &'a [Rows<'_>]) -> Self {
         Output {
             target: OutputTarget::Tensor(y.bytes_mut(), E::OUT_OF_PLACE),
@@ -87,7 +87,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// The slots of a cache, as [`Rope::rotate_into`] writes them.
+    /// Creates an output to the slots of a cache, as in [`Rope::rotate_into`].
     pub fn cache(
         cache: &'a mut CacheMut<'_>,
         slots: impl IntoSlots<'a>,
@@ -110,7 +110,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Bytes of a target tensor, from its first element to its last.
+    /// Returns the bytes of a target tensor from its first element to its last.
     fn tensor_bytes(&self) -> usize {
         match &self.target {
             OutputTarget::Tensor(y, _) => y.bytes.len(),
@@ -118,7 +118,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Visits the target of each group of heads, with its angles: the part of it that is a part of the call.
+    /// Visits the target of each group of heads, with its angles: the part of it that belongs to a part of the call.
     fn targets(
         &mut self,
         part: &PartOfCall,
@@ -153,13 +153,12 @@ impl fmt::Debug for Output<'_> {
 }
 
 impl<S: Stages> Rope<S> {
-    /// Rotates one tensor into several targets, tensors and caches, each by angles of its own: a call of
-    /// [`Rope::rotate_into`] for each, which together read the source once. All targets
-    /// are checked before any is written.
+    /// Rotates one tensor into several targets, tensors and caches, each with its own angles: one [`Rope::rotate_into`]
+    /// per target, which together read the source once. All targets are checked before any is written.
     ///
-    /// The targets take turns: some tokens of the source go into each of them while the caches hold them, then the next
-    /// tokens. Tensors that are together larger than the caches are written past them, on cores that gain from it. The
-    /// stages of the plan run for each target.
+    /// The targets alternate: a few tokens of the source go into each target while they are in the CPU's caches, then
+    /// the next tokens follow. On cores that gain from it, tensors that together exceed the CPU's caches are written
+    /// past them. The stages of the plan run per target.
     ///
     /// ```
     /// use rope_core::{Output, Pairing, Rope, Rows, Tensor, TensorMut};
@@ -181,8 +180,7 @@ impl<S: Stages> Rope<S> {
     ///
     /// # Errors
     ///
-    /// Those of [`Rope::rotate_into`], for the first target that has one. No target is
-    /// written then.
+    /// The errors of [`Rope::rotate_into`], for the first target that has one. No target is written then.
     pub fn rotate_into_each<I: Element>(
         &self,
         x: &Tensor<'_, I>,
@@ -206,7 +204,7 @@ impl Rope<Lowered<'_>> {
                 self.check_stages(&self.stages, &checked, in_tensors)?;
             }
         }
-        // A source whose elements coincide may have more tokens than a loop that writes nothing ever ends over.
+        // A source whose elements coincide may have too many tokens for a loop, even one that writes nothing.
         if shape.is_empty() || outputs.iter().all(|output| output.angles.groups() == 0) {
             return Ok(());
         }
@@ -232,7 +230,7 @@ impl Rope<Lowered<'_>> {
             true => self.tuning.streamed_part,
             false => self.tuning.output_part,
         };
-        // A line of a heads-major tensor has as many tokens.
+        // A line of a heads-major tensor has up to `CHUNK` tokens.
         let most = (part / bytes).max(CHUNK);
         let each: &mut dyn FnMut(_) = &mut |[batch, tokens, _]: [Range<usize>; 3]| {
             let part = PartOfCall {

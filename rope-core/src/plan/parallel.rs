@@ -1,9 +1,9 @@
-//! Calls spread over rayon's threads: a part of the target's memory for each. Tensors are cut along their longest
-//! stride, caches between their blocks.
+//! Calls on rayon's threads: each thread writes a part of the target. Tensors are cut along their longest stride,
+//! caches between their blocks.
 //!
-//! The first part is run by the thread that calls, which so waits for one other thread to wake, and not for two. There
-//! are no more parts than threads: with smaller ones, for whoever is done first to take, `[1, 64, 32, 128]` of f32 took
-//! longer on two threads than on one.
+//! The calling thread runs the first part: on two threads it waits for one thread to wake, not for two. There are no
+//! more parts than threads. With smaller parts and work stealing, `[1, 64, 32, 128]` of f32 took longer on two threads
+//! than on one.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -35,17 +35,13 @@ impl<S: Copy> Rope<S> {
     /// Runs calls on the threads of the current rayon pool: each rotates, or writes, a part of the target. The bits are
     /// the same.
     ///
-    /// A tensor is cut along the dimension that lies outermost in its memory; a cache between its blocks, or between
-    /// the slots of its only one, so that of two tokens with one slot the later one stays; sums of gradients between
-    /// their rows. One thread runs what cannot be cut: caches whose blocks interleave, slots by
-    /// [`offsets`](crate::cache::Slots::offsets), heads outermost under a norm over all heads of a token; and
-    /// [`Rope::sum_of_squares`].
+    /// A tensor is cut along the outermost dimension of its memory, a cache between its blocks, or between the slots of
+    /// its only block. If two tokens have the same slot, the later one stays. Calls that cannot be cut run on one
+    /// thread: caches whose blocks interleave, slots by [`offsets`](crate::cache::Slots::offsets), and a norm over all
+    /// heads of a token if heads are outermost. So do calls with several outputs, and those of gradients.
     ///
-    /// The outputs of [`Rope::rotate_into_each`] are cut one after the other, and read the source once each.
-    ///
-    /// What is too small to gain from a second thread stays on this one: less than 512 KiB where the caller is a thread
-    /// of the pool (within `ThreadPool::install`, say), and less than 4 MiB where it is not, and has to wait for those
-    /// that it wakes.
+    /// Small calls stay on the calling thread: less than 512 KiB if it belongs to the pool (within
+    /// `ThreadPool::install`, say), and less than 4 MiB otherwise, because it must wait for the threads that it wakes.
     ///
     /// ```
     /// use rope_core::{Error, Pairing, Rope, Rows, TensorMut};
@@ -122,7 +118,7 @@ fn across(
     Ok(())
 }
 
-/// Rows that the call makes: where heads lie outermost in memory, each thread makes the rows of its heads.
+/// Runs a call that makes its rows. If heads are outermost in memory, each thread makes the rows of its heads.
 fn at(
     rope: &Rope,
     mut x: BytesMut<'_>,
@@ -159,7 +155,7 @@ fn slots(tuning: &Tuning, call: Shape, target: &mut SlotsTarget<'_>, run: &RunSl
     let parts = parts.into_iter().map(|part| Vec::from([part])).collect();
     on_threads(parts, |(mut target, tokens)| {
         let mut part = PartOfCall::whole(call);
-        // Of several sequences each part may have tokens anywhere.
+        // With several sequences a part may have tokens of any of them.
         if call.batch == 1 {
             part.origin[1] = tokens.start;
             part.shape.tokens = tokens.len();
@@ -216,19 +212,19 @@ fn sums(
 
 /// A part of a tensor.
 struct Part<'a> {
-    /// Which of the tensors of the call.
+    /// Index of the tensor in the call.
     tensor: usize,
     /// `true` if the heads of a token may be in several parts.
     by_heads: bool,
     bytes: &'a mut [u8],
     size: usize,
     layout: Layout,
-    /// The first sequence, the first token and the first head.
+    /// The first sequence, token and head.
     origin: [usize; 3],
 }
 
 impl<'a> Part<'a> {
-    /// All of a tensor.
+    /// Creates the part that is all of a tensor.
     fn of(target: BytesMut<'a>) -> Self {
         Part {
             tensor: 0,
@@ -248,7 +244,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// The part of a call of this shape that writes it.
+    /// Returns the part of a call of this shape that writes the part of the tensor.
     fn of_call(&self, call: Shape) -> PartOfCall {
         PartOfCall {
             origin: self.origin,
@@ -257,7 +253,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Cuts it in so many parts, as even as its indices allow, in fewer if there are not so many.
+    /// Cuts the part into `parts` parts, as even as its indices allow, or fewer if it has fewer indices.
     fn cut(self, parts: usize, into: &mut Vec<Self>) {
         let (dimension, extent) = match self.layout.outermost() {
             Some((Dimension::Heads, _)) if !self.by_heads => return into.push(self),
@@ -294,7 +290,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Cuts tensors in a part of each for every thread, and runs them.
+/// Cuts tensors into one part of each per thread, and runs them.
 fn spread<'a, const N: usize>(
     tuning: &Tuning,
     tensors: [Part<'a>; N],
@@ -323,20 +319,20 @@ fn spread<'a, const N: usize>(
     on_threads(shares, run);
 }
 
-/// How many threads gain from so many bytes.
+/// Returns the number of threads that pays for this many bytes.
 fn threads(tuning: &Tuning, bytes: usize) -> usize {
     let least = match rayon::current_thread_index() {
         Some(_) => tuning.thread_part,
         None => tuning.thread_part_outside,
     };
-    // To ask for the number of threads starts them.
+    // Asking rayon for the number of threads starts them.
     match bytes / least {
         0 | 1 => 1,
         most => most.min(rayon::current_num_threads()),
     }
 }
 
-/// Runs the share of each thread, the first one on this.
+/// Runs the share of each thread, the first one on the calling thread.
 fn on_threads<T: Send>(shares: Vec<Vec<T>>, run: impl Fn(T) + Sync) {
     let run_share = |share: Vec<T>| share.into_iter().for_each(&run);
     let mut shares = shares.into_iter();

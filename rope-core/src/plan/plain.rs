@@ -1,4 +1,4 @@
-//! Plain rotations of tensors: no pass is built, which would be most of the cost of a small call.
+//! Plain rotations of tensors. They skip the pass, which would be most of the cost of a small call.
 
 use super::{Detour, Rope};
 use crate::describe::rows::{Rotation, View};
@@ -12,7 +12,7 @@ use crate::pass::{IoFormats, Operand, OperandMut, PartOfCall, Pass, PassKernels}
 use crate::{Direction, Error, Rows};
 
 impl Direction {
-    /// The factors on cos and sin of rows with an attention factor.
+    /// Returns the factors on cos and sin of rows with an attention factor.
     #[inline]
     pub(super) fn factors(self, attention_factor: f64) -> Option<RowFactors> {
         match self {
@@ -99,8 +99,8 @@ impl Rope {
         Ok(())
     }
 
-    /// The row of a plain call: one token, one row, forward, nothing that could be refused. Every other call is checked
-    /// in full; that costs more instructions than the rotation of a few heads.
+    /// Returns the row of a plain call on one token with one row, forward, if no check can fail. Every other call is
+    /// checked in full, which takes more instructions than the rotation of a few heads.
     #[inline(always)]
     fn row_of_a_token<'r, const N: usize>(
         &self,

@@ -1,4 +1,4 @@
-//! The way from a checked call to its passes and executors.
+//! From a checked call to its passes and executors.
 
 use super::Rope;
 use super::at::MakeFns;
@@ -16,12 +16,12 @@ use crate::execute::lines;
 use crate::kernel::line::{Line, LineRows, MoreTokens, SourceLine};
 use crate::pass::{IoFormats, Operand, OperandMut, PartOfCall, Pass};
 
-/// The name of a call on threads, each part of which has its own executor.
+/// The name of a call on threads; each of its parts has its own executor.
 const ON_THREADS: &str = "parallel";
 
 impl<S: Lower> Rope<S> {
-    /// Runs the plan from a source into a target. (Not inlined: each pair of elements would have it, 6 KB of
-    /// librope.so.)
+    /// Runs the plan from a source into a target. Not inlined: each pair of elements would have a copy, 6 KB of
+    /// librope.so.
     #[inline(never)]
     pub(super) fn run_into(
         &self,
@@ -63,7 +63,7 @@ impl<'p> Rope<Lowered<'p>> {
         Ok(())
     }
 
-    /// Rotates heads that stay in the slots of a cache.
+    /// Rotates cached heads in their slots.
     #[inline(never)]
     pub(super) fn in_slots(
         &self,
@@ -115,7 +115,7 @@ impl<'p> Rope<Lowered<'p>> {
         match self.threads().filter(|_| runs) {
             None => part(PartOfCall::whole(checked.shape), x),
             Some(threads) => {
-                // A norm over all heads of a token needs them at once.
+                // A norm over all heads of a token reads them together.
                 let by_heads = !self.stages.norms_tokens();
                 (threads.tensor)(self.tuning, checked.shape, by_heads, x, &|of, x| {
                     part(of, x);
@@ -125,7 +125,7 @@ impl<'p> Rope<Lowered<'p>> {
         }
     }
 
-    /// The same in the slots of a cache.
+    /// Runs a checked call in the slots of a cache, if it `runs`; returns the name of its executor.
     #[inline(always)]
     pub(super) fn run_in_slots(
         &self,
@@ -148,7 +148,7 @@ impl<'p> Rope<Lowered<'p>> {
         }
     }
 
-    /// The same from a source into a target.
+    /// Runs a checked call from a source into a target, if it `runs`; returns the name of its executor.
     #[inline(always)]
     pub(super) fn run_checked_between(
         &self,
@@ -178,7 +178,7 @@ impl<'p> Rope<Lowered<'p>> {
         };
         match target {
             OperandMut::Tensor(y, element) => {
-                // A slot is where the first head of its token is.
+                // The address of a slot is that of the first head of its token.
                 let of_tensor = matches!(source, Operand::Tensor(..));
                 let by_heads = of_tensor && !self.stages.norms_tokens();
                 let element = *element;
@@ -204,8 +204,8 @@ impl<'p> Rope<Lowered<'p>> {
         }
     }
 
-    /// Visits the passes of a part of a checked call: one, or where it makes rows itself, one for each block of them.
-    /// Returns what the last one returned.
+    /// Visits the passes of a part of a checked call: one, or one per block of rows if the call makes its rows. Returns
+    /// the result of the last one.
     #[inline(always)]
     pub(super) fn passes(
         &self,
@@ -225,8 +225,8 @@ impl<'p> Rope<Lowered<'p>> {
         })
     }
 
-    /// Rotates one token whose heads share a row into its slot by one kernel, if there is one: a line, for which
-    /// neither a pass nor a walk is built.
+    /// Rotates one token with a shared row into its slot by one kernel, if there is one: a single line, without a pass
+    /// or a walk.
     #[inline]
     fn rotate_token_into_slot(
         &self,
@@ -283,7 +283,7 @@ impl<'p> Rope<Lowered<'p>> {
         true
     }
 
-    /// Visits the passes of a call that makes its rows itself: one for each block of them.
+    /// Visits the passes of a call that makes its rows, one per block of them.
     #[inline(never)]
     fn made_passes(
         &self,

@@ -1,5 +1,5 @@
-//! Calls on threads: each thread runs a part of the call on its part of the target's memory. Pointers lead to what cuts
-//! the target and starts the threads, so that only programs whose plans are parallel link it.
+//! Calls on threads: each thread runs a part of the call on its part of the target's memory. Function pointers reach
+//! the code that cuts the target and starts the threads, so that only programs with parallel plans link it.
 
 use super::gradient::PairGradients;
 use crate::Shape;
@@ -8,7 +8,7 @@ use crate::describe::tensor::BytesMut;
 use crate::pass::PartOfCall;
 use crate::tuning::Tuning;
 
-/// The functions that cut the target of a call of a shape, and run the parts.
+/// The functions that cut the target of a call, and run the parts.
 #[derive(Debug)]
 pub(super) struct Threads {
     /// The flag is `true` if the heads of a token may be in several parts.
@@ -21,7 +21,7 @@ pub(super) struct Threads {
 /// Runs a part of a call on its part of a tensor.
 pub(super) type RunTensor<'r> = dyn Fn(PartOfCall, &mut BytesMut<'_>) + Sync + 'r;
 
-/// The same on its part of a cache.
+/// Runs a part of a call on its part of a cache.
 pub(super) type RunSlots<'r> = dyn Fn(PartOfCall, &mut SlotsTarget<'_>) + Sync + 'r;
 
 /// Adds the tokens of a part to the sums of their rows.

@@ -11,42 +11,43 @@ use crate::{Error, TensorMut};
 impl<S: Stages> Rope<S> {
     /// Rotates the first `rotary_dim` channels of every head, in place; the others stay as they are.
     ///
-    /// Each output is the f32 that `x cos - y sin` or `x sin + y cos` gives when each of the three operations is
-    /// rounded by itself, then rounded to the element: the same bits on every backend. With `v` the length of the pair
-    /// and `u = 2^-24`, an f32 output is within `2 u v` of the exact rotation by the row's cos and sin.
+    /// Each output is `x cos - y sin` or `x sin + y cos` in f32, each of the three operations rounded by itself, then
+    /// rounded to the element: the same bits on every backend. With `v` the length of the pair and `u = 2^-24`, an f32
+    /// output is within `2 u v` of the exact rotation by the row's cos and sin.
     ///
-    /// # Keys that stay in a cache
+    /// # Cached keys
     ///
-    /// The slots of a cache are rotated in place by the rows of [`Frequencies::shift`](crate::Frequencies::shift), one
-    /// for each slot: a context shift.
+    /// A context shift rotates the slots of a cache in place, by the rows of
+    /// [`Frequencies::shift`](crate::Frequencies::shift), one per slot.
     ///
-    /// A head is read as f32, rotated, and rounded once to the cache's format; scales that are computed are computed
-    /// anew. A row that is the identity (every cos 1, every sin 0) leaves the bits of its slot, so that tokens which do
-    /// not move keep theirs. Where each head has a row of its own, those of all heads have to be.
+    /// A head is read as f32, rotated, and rounded once to the format of the cache; computed scales are recomputed. If
+    /// the row of a slot is the identity (every cos 1, every sin 0), the slot keeps its bits: a token that does not
+    /// move does not change. With rows per head, the rows of all heads must be the identity.
     ///
-    /// Cached keys have the model's attention factor, so rows with one are refused: those of
+    /// Cached keys already have the model's attention factor, so rows with a factor are refused: the
     /// [`Frequencies::rows`](crate::Frequencies::rows) of a YaRN model would apply it twice. Given rows have the factor
-    /// 1 unless [`Rows::with_attention_factor`](crate::Rows::with_attention_factor) says another. The rows of
+    /// 1 unless [`Rows::with_attention_factor`](crate::Rows::with_attention_factor) sets another. The rows of
     /// [`Frequencies::shift_from`](crate::Frequencies::shift_from) have the quotient of two factors, which is applied.
     ///
-    /// Cached keys have the plan's norm too, so plans with a norm are refused. A scale is not applied: it commutes with
-    /// the rotation. A Hadamard transform does not: it is undone before the rotation, and done again after it.
+    /// Cached keys also have the plan's norm, so plans with a norm are refused. A scale is not applied: it commutes
+    /// with the rotation. A Hadamard transform does not commute: it is undone before the rotation and repeated after
+    /// it.
     ///
     /// # Errors
     ///
-    /// [`Error::RotaryDimExceedsHead`] if the rows rotate more channels than a head has, [`Error::RowCount`] unless
-    /// there is one row per token or one per token of every sequence, [`Error::RowHeads`] if rows of each head are
-    /// those of another number of heads, [`Error::RowSequences`] if strided rows are those of other sequences,
+    /// [`Error::RotaryDimExceedsHead`] if the rows rotate more channels than a head has; [`Error::RowCount`] unless
+    /// there is one row per token, or one per token of every sequence; [`Error::RowHeads`] if rows per head are for
+    /// another number of heads; [`Error::RowSequences`] if strided rows are for other sequences;
     /// [`Error::RowMagnitude`] if the direction is [`Direction::Inverse`](crate::Direction::Inverse) and given rows are
-    /// no rotations times their attention factor, [`Error::PairingChangesInPlace`] if the plan's output pairing is
-    /// another than its input pairing.
+    /// not rotations times their attention factor; [`Error::PairingChangesInPlace`] if the plan's output pairing
+    /// differs from its input pairing.
     ///
-    /// Of frequencies at positions: [`Error::RotaryDimOnStack`] for rows of more than 2048 channels (of all heads
-    /// together, where each has its own, unless a plain plan rotates a tensor); [`Error::PositionsPerAxis`] and
+    /// For frequencies at positions: [`Error::RotaryDimOnStack`] for rows of more than 2048 channels (of all heads
+    /// together if each has its own, unless a plain plan rotates a tensor); [`Error::PositionsPerAxis`] and
     /// [`Error::Coordinate`] as [`Frequencies::rows`](crate::Frequencies::rows).
     ///
-    /// In a cache: [`Error::FullWidthRows`] of full-width rows, [`Error::ShiftFactor`] of an attention factor other
-    /// than 1, [`Error::NormInCache`] of a plan with a norm, and those of [`Rope::rotate_into`] a cache.
+    /// In a cache: [`Error::FullWidthRows`] for full-width rows; [`Error::ShiftFactor`] for an attention factor other
+    /// than 1; [`Error::NormInCache`] for a plan with a norm; and the errors of [`Rope::rotate_into`] a cache.
     ///
     /// The target is untouched then.
     #[inline]
@@ -57,17 +58,17 @@ impl<S: Stages> Rope<S> {
         }
     }
 
-    /// Rotates Q and K, in place, with the same rows: [`Rope::rotate`] twice, checked before either is touched.
+    /// Rotates Q and K in place by the same rows: [`Rope::rotate`] twice, with both checked before either is written.
     ///
-    /// Rows per head have to have the heads of either; where Q has more heads than K, each is rotated by itself, with
-    /// its own rows.
+    /// Rows per head must match the heads of both. If Q has more heads than K, rotate each by itself, with its own
+    /// rows.
     ///
-    /// They are two slices. Where they lie in one, as a packed QKV projection writes them, [`Rope::rotate`] takes both
-    /// at once, as one tensor of their heads ([the guide](crate::guide::packed_qkv)).
+    /// Q and K are two slices. If they are in one, as a packed QKV projection writes them, [`Rope::rotate`] rotates
+    /// both at once, as one tensor of their heads ([the guide](crate::guide::packed_qkv)).
     ///
     /// # Errors
     ///
-    /// Those of [`Rope::rotate`], and [`Error::QueryKeyMismatch`] unless the two differ in their heads only.
+    /// The errors of [`Rope::rotate`], and [`Error::QueryKeyMismatch`] unless Q and K differ in their heads only.
     pub fn rotate_qk<Q: Element, K: Element>(
         &self,
         q: &mut TensorMut<'_, Q>,
@@ -86,29 +87,29 @@ impl<S: Stages> Rope<S> {
         }
     }
 
-    /// Rotates a source into a target: a tensor into another, whose element type and pairing may differ; keys as they
-    /// are projected, into the slots of a cache, which may be paged and of another element or a quantized format; or
-    /// keys that were cached before their rotation, into a tensor or another cache.
+    /// Rotates a source into a target. The source is a tensor, or cached keys that are not rotated yet. The target is a
+    /// tensor, possibly of another element and pairing, or the slots of a cache, possibly paged and of another element
+    /// or a quantized format.
     ///
-    /// The channels after `rotary_dim` are copied; as bits, if the element stays the same. Slots are one for each token
-    /// of each sequence. A token with a negative slot is left out. Of two tokens with one slot the later one stays.
+    /// The channels after `rotary_dim` are copied, as bits if the element stays the same. Slots are one per token of
+    /// each sequence. A token with a negative slot is skipped. If two tokens have the same slot, the later one stays.
     ///
-    /// What comes from a cache is read as f32, so nothing between the stages is rounded. A Hadamard transform is the
-    /// first stage there, and undoes the transform of the cached heads. From one cache into another each slot is a
-    /// token of one sequence; heads have the scale of their plan already, and a transform is undone before the rotation
-    /// and done again after it.
+    /// Heads from a cache are read as f32, so nothing between the stages is rounded. A Hadamard transform is then the
+    /// first stage, and undoes the transform of the cached heads. From one cache into another, each slot is a token of
+    /// one sequence. Such heads already have the scale of their plan; a transform is undone before the rotation and
+    /// repeated after it.
     ///
     /// # Errors
     ///
-    /// [`Error::ShapeMismatch`] if two tensors have different shapes; those of [`Rope::rotate`] about rows and
+    /// [`Error::ShapeMismatch`] if two tensors have different shapes; the errors of [`Rope::rotate`] about rows and
     /// positions.
     ///
-    /// Of slots: [`Error::HeadDimOnStack`]; [`Error::CacheHeads`] if the cache has other heads; [`Error::SlotCount`]
-    /// unless there is one slot for each token of each sequence; [`Error::Slot`], [`Error::SlotOffset`] and
-    /// [`Error::PagePosition`] for one that the cache, or its sequence, does not have; [`Error::Page`] and
+    /// For slots: [`Error::HeadDimOnStack`]; [`Error::CacheHeads`] if the cache has other heads; [`Error::SlotCount`]
+    /// unless there is one slot per token of each sequence; [`Error::Slot`], [`Error::SlotOffset`] and
+    /// [`Error::PagePosition`] for a slot that the cache, or its sequence, does not have; [`Error::Page`] and
     /// [`Error::NegativePage`]; [`Error::Count`] for page tables of another length; [`Error::CacheLayout`] for
-    /// [`Slots::offsets`](crate::cache::Slots::offsets) where scales are found by slot. From one cache into another:
-    /// [`Error::NormInCache`] of a plan with a norm.
+    /// [`Slots::offsets`](crate::cache::Slots::offsets) if scales are addressed by slot. From one cache into another:
+    /// [`Error::NormInCache`] for a plan with a norm.
     ///
     /// The target is untouched then.
     #[inline]
@@ -130,35 +131,35 @@ impl<S: Stages> Rope<S> {
         }
     }
 
-    /// Runs the stages in place without the rotation: queries and keys of layers that norm and do not rotate; heads of
-    /// an attention's output, whose Hadamard transform is undone so. A plain plan has none, and changes nothing. Heads
-    /// in the slots of a cache have the stages already, and stay as they are.
+    /// Runs the stages in place without the rotation: for queries and keys of layers that norm and do not rotate, and
+    /// for the attention's output, to undo the Hadamard transform of values. A plain plan has no stages, and changes
+    /// nothing. Heads in the slots of a cache already have the stages, and stay as they are.
     ///
     /// # Errors
     ///
-    /// Those of [`Rope::rotate`] but for the rows'.
+    /// The errors of [`Rope::rotate`], except those of rows.
     pub fn apply(&self, x: &mut impl Target) -> Result<(), Error> {
         x.apply(self)
     }
 
-    /// Runs the stages from a source into a target without the rotation: values, which are converted and written (and
-    /// normed, in some models); heads of a cache as f32, f16 or bf16.
+    /// Runs the stages from a source into a target without the rotation: for values, which are converted and written
+    /// (and normed in some models), and for cached heads, to read them as f32, f16 or bf16.
     ///
     /// # Errors
     ///
-    /// Those of [`Rope::rotate_into`] but for the rows'.
+    /// The errors of [`Rope::rotate_into`], except those of rows.
     pub fn apply_into(&self, x: &impl Source, y: &mut impl Target) -> Result<(), Error> {
         self.run_into(x.source::<Plain>().0, y.target().0, None)
     }
 
-    /// Checks [`Rope::rotate`], and returns it as a [`Call`] that cannot fail: so several calls run all or none. With
-    /// [`NoRotation`](crate::NoRotation) for angles it is [`Rope::apply`].
+    /// Checks [`Rope::rotate`], and returns it as a [`Call`] that cannot fail, so that several calls run all or none.
+    /// With the angles [`NoRotation`](crate::NoRotation) it is [`Rope::apply`].
     ///
-    /// Verbs themselves do not go through a `Call`, which costs some 100 ns more.
+    /// The verbs themselves make no `Call`, which costs some 100 ns more.
     ///
     /// # Errors
     ///
-    /// Those of [`Rope::rotate`].
+    /// The errors of [`Rope::rotate`].
     pub fn prepare<'a>(
         &'a self,
         x: &'a mut impl Target,
@@ -167,10 +168,10 @@ impl<S: Stages> Rope<S> {
         x.prepare(self, angles.angles())
     }
 
-    /// Checks [`Rope::rotate_into`], and returns it as a [`Call`] that cannot fail. With
-    /// [`NoRotation`](crate::NoRotation) for angles it is [`Rope::apply_into`].
+    /// Checks [`Rope::rotate_into`], and returns it as a [`Call`] that cannot fail. With the angles
+    /// [`NoRotation`](crate::NoRotation) it is [`Rope::apply_into`].
     ///
-    /// Slots and made rows that are temporaries have to be bound to a name first, as everything that the call borrows:
+    /// The call borrows its operands. Bind slots and made rows that are temporaries to a name first:
     ///
     /// ```
     /// use rope_core::cache::{CacheLayout, CacheMut};
@@ -188,7 +189,7 @@ impl<S: Stages> Rope<S> {
     ///
     /// # Errors
     ///
-    /// Those of [`Rope::rotate_into`].
+    /// The errors of [`Rope::rotate_into`].
     pub fn prepare_into<'a>(
         &'a self,
         x: &'a impl Source,

@@ -1,4 +1,4 @@
-//! Plain rotations of tensors whose channels rotate from another on than the first.
+//! Plain rotations of tensors with a window that does not start at the first channel.
 
 use super::{DetourFns, InPlaceTensor, Rope};
 use crate::describe::rows::View;
@@ -50,7 +50,7 @@ fn across(
 }
 
 impl Rope {
-    /// Rotates one tensor into another from the first channel of the window on; the channels before it are copied.
+    /// Rotates one tensor into another from the first channel of the window on; copies the channels before it.
     #[inline(never)]
     pub(crate) fn run_windowed(
         &self,

@@ -1,4 +1,4 @@
-//! The machine: how it starts, its serial port, and how it ends.
+//! The emulated machine: its start, its serial port, and its end.
 
 use core::arch::{asm, global_asm};
 use core::fmt;
@@ -11,7 +11,7 @@ const DATA: u16 = 0x3f8;
 const LINE_CONTROL: u16 = DATA + 3;
 const LINE_STATUS: u16 = DATA + 5;
 
-/// The first serial port, which the emulator writes to a file.
+/// The first serial port; the emulator writes its output to a file.
 pub struct Serial;
 
 impl fmt::Write for Serial {
@@ -26,7 +26,7 @@ impl fmt::Write for Serial {
     }
 }
 
-/// Ends the emulator, when all that was said is out.
+/// Waits for the serial port to send all bytes, then ends the emulator.
 pub fn shut_down() -> ! {
     while read_port(LINE_STATUS) & 1 << 6 == 0 {}
     loop {
@@ -37,7 +37,7 @@ pub fn shut_down() -> ! {
 }
 
 fn write_port(port: u16, value: u8) {
-    // SAFETY: the ports are a serial port and the emulator's own, which touch no memory.
+    // SAFETY: the ports belong to a serial port and to the emulator; neither touches memory.
     unsafe { asm!("out dx, al", in("dx") port, in("al") value, options(nomem, nostack)) }
 }
 
@@ -54,7 +54,7 @@ fn panic(info: &PanicInfo<'_>) -> ! {
     shut_down()
 }
 
-// What the compiler and `core` ask of a C library.
+// Functions of a C library that the compiler and `core` call.
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, len: usize) -> *mut u8 {
@@ -68,11 +68,11 @@ unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, len: usize) -> *mut u8
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, len: usize) -> *mut u8 {
     if to.cast_const() <= from {
-        // SAFETY: the caller's promise; from the first byte on, none is overwritten before it is read.
+        // SAFETY: the caller's promise; a forward copy reads each byte before it overwrites it.
         return unsafe { memcpy(to, from, len) };
     }
     for index in (0..len).rev() {
-        // SAFETY: the caller's promise. A volatile write is no call of this function.
+        // SAFETY: the caller's promise. A volatile write cannot become a call of this function.
         unsafe { to.add(index).write_volatile(*from.add(index)) };
     }
     to
@@ -108,6 +108,6 @@ unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, len: usize) -> i32 {
     unsafe { memcmp(a, b, len) }
 }
 
-/// `core` was compiled to unwind, and names it; a panic ends here before.
+/// `core` was compiled to unwind and refers to this function; a panic ends before it could be called.
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() {}

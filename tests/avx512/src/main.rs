@@ -1,7 +1,7 @@
-//! The AVX-512 kernels of rope-core beside its AVX2 kernels, for machines that have no AVX-512.
+//! Comparison of rope-core's AVX-512 kernels with its AVX2 kernels, for machines without AVX-512.
 //!
-//! Boots on an emulated CPU that has both, runs calls on each backend and compares all bytes that they wrote. That
-//! those of AVX2 are right is what the suites say. `tests/platforms/avx512.sh` builds and starts it.
+//! Boots on an emulated CPU with both instruction sets, makes calls on each backend and compares all bytes that they
+//! wrote. The suites test the AVX2 kernels. `tests/platforms/avx512.sh` builds and starts this program.
 #![no_std]
 #![no_main]
 
@@ -23,7 +23,7 @@ use rope_core::{
 
 /// Values of the largest tensor.
 const MOST: usize = 4 * 12 * 256;
-/// `[tokens, heads, head_dim]`: around the lanes of a vector, a group and a block.
+/// `[tokens, heads, head_dim]`, around the lanes of a vector, a group and a block.
 const SHAPES: [[usize; 3]; 8] = [
     [1, 1, 32],
     [1, 3, 32],
@@ -72,7 +72,7 @@ extern "C" fn main() -> ! {
     shut_down()
 }
 
-/// A call on a backend, which writes to memory.
+/// A call on a backend that writes to the given memory.
 type Call<'c> = &'c mut dyn FnMut(Backend, &mut [u8]) -> Result<(), Error>;
 
 struct Checks<'m> {
@@ -103,7 +103,7 @@ impl Checks<'_> {
         Ok(())
     }
 
-    /// All calls on tensors of that shape.
+    /// Makes all calls on tensors of one shape.
     fn shape(
         &mut self,
         shape: [usize; 3],
@@ -138,8 +138,8 @@ impl Checks<'_> {
         self.element(shape, half, &rows, norm, random)
     }
 
-    /// All calls on tensors of an element. A rotation makes NaNs of any bits of NaNs and infinities; a copy into a
-    /// cache has one answer for them, so that the second tensor has some.
+    /// Makes all calls on tensors of one element type. A rotation of NaNs and infinities gives NaNs of any bits; a copy
+    /// into a cache has one answer for them, and the second tensor therefore has some.
     fn element<E: Element + Pod>(
         &mut self,
         shape: [usize; 3],
@@ -211,7 +211,7 @@ impl Checks<'_> {
                 let mut cache = format.cache_mut(memory, layout)?;
                 rope(backend)?.apply_into(&wild, &mut cache.slots(slots))
             })?;
-            // Any bytes are codes; a block whose numbers are any is a NaN now and then.
+            // Any bytes are codes; in a block of any bytes a number is sometimes a NaN.
             let mut codes = [0; 2 * MOST];
             for code in &mut codes {
                 *code = random.next() as u8;
@@ -240,7 +240,7 @@ fn tensor_of<E: Element + Pod>(
     )
 }
 
-/// What a cache is made of.
+/// The format of a cache.
 #[derive(Clone, Copy)]
 enum Format {
     Codes(QuantFormat),
@@ -276,7 +276,7 @@ impl Random {
         self.0
     }
 
-    /// A value in [-1, 1); some have few bits, and are often as large as others of their block.
+    /// Returns a value in [-1, 1); some values have few bits and often equal others of their block in magnitude.
     fn value(&mut self) -> f32 {
         let number = self.next();
         let value = (number >> 40) as f32 / (1 << 23) as f32 - 1.0;
@@ -287,7 +287,7 @@ impl Random {
         }
     }
 
-    /// A special value, now and then.
+    /// Returns a special value once in a while.
     fn special(&mut self) -> Option<f32> {
         const VALUES: [f32; 12] = [
             f32::NAN,

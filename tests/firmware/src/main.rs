@@ -1,7 +1,7 @@
-//! rope-core on a Cortex-M4F: no allocator, one model's frequencies and one row in static memory.
+//! rope-core on a Cortex-M4F: no allocator, the frequencies of one model and one row in static memory.
 //!
-//! Rotates, compares bits with golden values, tells what that takes of memory and time, and ends the emulator with a
-//! code. `tests/platforms/firmware.sh` builds and runs it.
+//! Rotates, compares bits with golden values, prints the costs in memory and time, and ends the emulator with a code.
+//! `tests/platforms/firmware.sh` builds and runs it.
 #![no_std]
 #![no_main]
 
@@ -14,7 +14,7 @@ use rope_core::{
 };
 
 mod golden {
-    //! Golden values, by `build.rs`.
+    //! Golden values, written by `build.rs`.
     include!(concat!(env!("OUT_DIR"), "/golden.rs"));
 }
 mod print;
@@ -30,7 +30,7 @@ const PAIRS: usize = HEAD_DIM / 2;
 const HEADS: usize = QUERIES.len() / HEAD_DIM;
 const SHAPE: [usize; 4] = [1, 1, HEADS, HEAD_DIM];
 
-/// Llama 3.1's.
+/// Base of Llama 3.1.
 const BASE: f64 = 500_000.0;
 const SCALING: Scaling<'_> = Scaling::Llama3 {
     factor: 8.0,
@@ -41,7 +41,7 @@ const SCALING: Scaling<'_> = Scaling::Llama3 {
 
 #[entry]
 fn main() -> ! {
-    // Static memory. The attribute makes `&mut` of it, once.
+    // Static memory. The attribute turns it into a `&mut`, once.
     static mut BLOCKS: [FrequencyChunk; FrequencyChunk::count(HEAD_DIM)] =
         [FrequencyChunk::EMPTY; FrequencyChunk::count(HEAD_DIM)];
     static mut ROW: [f32; HEAD_DIM] = [0.0; HEAD_DIM];
@@ -68,7 +68,7 @@ fn main() -> ! {
     loop {}
 }
 
-/// What may go wrong; a line has been printed.
+/// A failure whose message has been printed.
 struct Failure;
 
 impl From<Error> for Failure {
@@ -78,7 +78,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// Compares with the golden values, and tells how many comparisons there were.
+/// Compares with the golden values and returns the number of comparisons.
 fn test(blocks: &mut [FrequencyChunk], row: &mut [f32], x: &mut [f32]) -> Result<u32, Failure> {
     let mut passed = 0;
     let mut check = |name: &str, fine: bool| {
@@ -100,14 +100,14 @@ fn test(blocks: &mut [FrequencyChunk], row: &mut [f32], x: &mut [f32]) -> Result
     check("cos_is_correctly_rounded", same(cos, &COS))?;
     check("sin_is_correctly_rounded", same(sin, &SIN))?;
 
-    // Per layer: with the cos and sin that the golden file was made with.
+    // Per layer: with the cos and sin of the golden file.
     let (cos, sin) = (COS_GIVEN.map(f32::from_bits), SIN_GIVEN.map(f32::from_bits));
     let given = Rows::from_cos_sin(&cos, &sin, [cos.len() / PAIRS, PAIRS], HEAD_DIM)?;
     set(x);
     rope.rotate(&mut TensorMut::new(&mut *x, SHAPE)?, &given)?;
     check("heads_rotated_as_in_hugging_face", same(x, &ROTATED))?;
 
-    // With cos and sin of the crate's own: made before, or on the way.
+    // With the crate's own cos and sin, made before the rotation or during it.
     set(x);
     rope.rotate(&mut TensorMut::new(&mut *x, SHAPE)?, &rows)?;
     let mut other = QUERIES.map(f32::from_bits);
@@ -154,7 +154,7 @@ fn costs(blocks: &mut [FrequencyChunk], row: &mut [f32], x: &mut [f32]) -> Resul
             .text(" bytes of stack")
             .end();
     };
-    // Results were looked at by `test`.
+    // `test` has checked the results.
     cost("the frequencies of a model, 64 pairs", &mut || {
         let _ = Frequencies::new_in(blocks, HEAD_DIM, BASE, &SCALING);
     });
@@ -162,7 +162,7 @@ fn costs(blocks: &mut [FrequencyChunk], row: &mut [f32], x: &mut [f32]) -> Resul
     cost("a row of 64 pairs", &mut || {
         let _ = frequencies.rows_in(&[POSITION], row);
     });
-    // Beyond the reach of the doubles.
+    // A position too large for doubles.
     cost("a row of 64 pairs by integers alone", &mut || {
         let _ = frequencies.rows_in(&[i64::MAX], row);
     });

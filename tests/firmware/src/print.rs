@@ -1,8 +1,8 @@
-//! Text without `core::fmt`, which would be larger than all the rest.
+//! Output without `core::fmt`, which would be larger than the rest of the program.
 
 use cortex_m_semihosting::hio;
 
-/// A line that is being written to the emulator's output.
+/// A line under construction on the emulator's output.
 pub struct Line(Option<hio::HostStream>);
 
 impl Line {
@@ -11,16 +11,16 @@ impl Line {
         Line(hio::hstdout().ok()).text(text)
     }
 
-    /// Goes on.
+    /// Appends a text.
     pub fn text(mut self, text: &str) -> Self {
         if let Some(out) = &mut self.0 {
-            // Nobody to tell if it fails.
+            // A failure cannot be reported.
             let _ = out.write_all(text.as_bytes());
         }
         self
     }
 
-    /// Goes on with a number in decimal.
+    /// Appends a number in decimal.
     pub fn number(self, mut number: u32) -> Self {
         let mut digits = [0; 10];
         let mut first = digits.len();
@@ -35,7 +35,7 @@ impl Line {
         self.text(str::from_utf8(&digits[first..]).unwrap_or_default())
     }
 
-    /// Ends it.
+    /// Ends the line.
     pub fn end(self) {
         self.text("\n");
     }

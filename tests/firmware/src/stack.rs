@@ -1,22 +1,22 @@
-//! How deep a call's stack is: what lies below the stack pointer is painted first.
+//! The stack depth of a call: the memory below the stack pointer is painted before the call.
 
 use core::arch::asm;
 use core::ptr;
 
 const PAINT: u32 = 0x5eed_5eed;
-/// More than is used, and less than there is.
+/// Painted bytes: more than a call uses, and less than the stack has.
 const DEPTH: u32 = 64 << 10;
-/// For the painter's own frame.
+/// Bytes for the painter's own frame.
 const FRAME: u32 = 64;
 
-/// Bytes of stack that a call takes.
+/// Returns the bytes of stack that a call uses.
 #[inline(never)]
 pub fn used(work: impl FnOnce()) -> u32 {
     let top = pointer();
     paint(top);
     work();
     let mut at = top - DEPTH;
-    // SAFETY: stack, which `paint` wrote.
+    // SAFETY: stack memory that `paint` has written.
     while at < top && unsafe { ptr::read_volatile(at as *const u32) } == PAINT {
         at += 4;
     }
@@ -27,8 +27,8 @@ pub fn used(work: impl FnOnce()) -> u32 {
 fn paint(top: u32) {
     let mut at = top - DEPTH;
     while at < pointer() - FRAME {
-        // SAFETY: between the static memory, some kilobytes of four megabytes, and the stack pointer is memory that
-        // nothing uses.
+        // SAFETY: nothing uses the memory between the static data, some kilobytes of four megabytes, and the stack
+        // pointer.
         unsafe { ptr::write_volatile(at as *mut u32, PAINT) };
         at += 4;
     }

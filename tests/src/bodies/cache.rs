@@ -1,4 +1,4 @@
-//! Caches: written from tensors, read into them, and turned where they are.
+//! Caches: written from tensors, read into tensors, and rotated in place.
 
 use rope_core::internals::moving;
 use rope_core::{Backend, Error, NoRotation, Tensor, TensorMut};
@@ -14,8 +14,8 @@ use crate::{
     oracle,
 };
 
-/// Any chain from a tensor into any cache, or from a cache into a tensor: the bits of the definition on every backend,
-/// and nothing else written.
+/// Tests any chain from a tensor into any cache, or from a cache into a tensor: every backend gives the bits of the
+/// definition and writes nothing else.
 ///
 /// # Panics
 ///
@@ -30,7 +30,7 @@ pub fn cache(source: &mut Source<'_>) {
     }
 }
 
-/// Keys in any cache, moved by any rows.
+/// Tests keys in any cache, moved by any rows.
 ///
 /// # Panics
 ///
@@ -96,7 +96,7 @@ pub(super) fn located<K: Kept>(source: &mut Source<'_>, cache: &K, shape: [usize
     Located::any(source, cache.paged(), [batch, tokens], cache.reach())
 }
 
-/// What a cache must hold when the heads of a tensor went through a chain into its slots.
+/// Returns the cache that results when the heads of a tensor go through a chain into its slots.
 pub(super) fn filled<I: Number, K: Kept>(
     before: &K,
     slots: &Located,
@@ -168,7 +168,7 @@ fn into<I: Number, K: Kept>(
     }
 }
 
-/// Keys into a cache of codes, or of elements, and values into another, in one call.
+/// Writes keys into one cache and values into another in one call; each cache keeps codes or elements.
 fn into_both<I: Number, O: Number>(source: &mut Source<'_>) {
     let (shape, rotary_dim) = shape(source);
     if rotary_dim == 0 {
@@ -193,7 +193,7 @@ fn into_both<I: Number, O: Number>(source: &mut Source<'_>) {
     let rotation = source.one_of(&Rotation::all().collect::<Vec<_>>());
     let keys = elements::<O>(source, shape, false);
     let mut with_values = codes(source, values_shape);
-    // The same slots in both: as many blocks of as many.
+    // Both caches have the same slots: equal numbers of blocks, and of slots per block.
     let slots = keys.paged.slots();
     while with_values.paged.slots() > slots {
         with_values = Coded::any(source, 1, [values_shape[2], values_shape[3]]);
@@ -301,8 +301,8 @@ fn shifted<K: Kept>(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usiz
     let tokens = shape[1];
     let rotation = source.one_of(&Rotation::in_place().collect::<Vec<_>>());
     let slots = Located::any(source, cache.paged(), [1, tokens], cache.reach());
-    // Tokens at any elements may lie between one another. A shift would read what another has written, of which a NaN
-    // may be any NaN.
+    // Tokens at given elements may interleave. A shift would read elements that another token has written, in which a
+    // NaN may be any NaN.
     let given = |found: &&Found| found.slot.is_none();
     let mut given = slots.places.iter().flatten().filter(given);
     if given
@@ -313,7 +313,7 @@ fn shifted<K: Kept>(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usiz
     }
     let heads = cache.paged().shape.heads;
     let mut rows = Stored::for_shape(source, [1, tokens, heads, shape[3]], rotary_dim / 2);
-    // Rows that move keys apply their factor, others are refused unless it is 1.
+    // Rows that move keys apply their factor; other rows are refused unless it is 1.
     let moves = source.once_in(3);
     if source.once_in(2) {
         rows.angles.attention_factor = 1.0;
@@ -334,7 +334,7 @@ fn shifted<K: Kept>(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usiz
         let angles = &rows.angles;
         let row =
             (0..angles.heads).flat_map(|head| (0..angles.pairs).map(move |pair| [head, pair]));
-        // An identity row leaves the bits.
+        // An identity row keeps the bits.
         if refusal.is_some()
             || row
                 .clone()
@@ -354,7 +354,7 @@ fn shifted<K: Kept>(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usiz
         let mut got = cache.clone();
         let result = got.with_mut(|cache| {
             let plan = rotation.plan(backend);
-            // Cached keys are scaled already.
+            // Cached keys already contain the scale.
             let scale = rope_core::stages::Scale::constant(3.0);
             let hadamard = chain.hadamard.map(|hadamard| hadamard.given());
             rows.with(|rows| {

@@ -31,14 +31,14 @@ const PLACE: usize = ROPE_FREQUENCIES_HEAD + 5 * ROPE_FREQUENCIES_CHUNK;
 struct World {
     /// Tensors, rows, ids and lists lie here, over one another.
     memory: Box<[f64; FLOATS / 2]>,
-    /// Where frequencies are placed; each is in use by the handle beside it.
+    /// The storage of frequencies; each is in use by the handle beside it.
     places: [(Box<[u8; PLACE]>, *mut rope_frequencies); PLACES],
     owned: Vec<*mut rope_frequencies>,
     /// The same for mixed frequencies.
     mixed_place: (Box<[u8; PLACE]>, *mut rope_frequencies),
     mixed_owned: Vec<*mut rope_frequencies>,
     tables: Vec<*mut rope_table>,
-    /// What is no handle.
+    /// A pointer that is no handle.
     garbage: Box<[[u64; 8]; 32]>,
     /// The last rows that a call has described, if what they point to is still there.
     rows: Option<rope_angles>,
@@ -2022,7 +2022,7 @@ impl World {
     }
 }
 
-/// What a chain points to.
+/// The operands that a chain points to.
 struct Stages {
     norm: rope_norm,
     scale: rope_scale,

@@ -11,7 +11,7 @@ use crate::{
     element_pair_functions, oracle,
 };
 
-/// Any chain over any tensor: the bits of the definition on every backend, and nothing else written.
+/// Tests any chain over any tensor: every backend gives the bits of the definition and writes nothing else.
 ///
 /// # Panics
 ///
@@ -37,12 +37,12 @@ pub fn chain(source: &mut Source<'_>) {
     }
 }
 
-/// A shape, and channels that rotate; none where a head has one.
+/// Returns a shape and a number of rotating channels, or `None` for heads of one channel.
 pub(super) fn shape(source: &mut Source<'_>) -> ([usize; 4], usize) {
     let head_dim = match source.below(16) {
         0..4 => source.one_of(&[32, 64, 72, 80, 96, 128, 160, 256]),
         4..8 => source.within(1, 300),
-        // Where a sum is a cascade, and where a tile holds one head.
+        // Heads long enough for a cascaded sum, and for a tile of one head.
         8 => source.one_of(&[511, 512, 520, 544, 1030, 2048]),
         _ => source.within(1, 70),
     };
@@ -53,16 +53,16 @@ pub(super) fn shape(source: &mut Source<'_>) -> ([usize; 4], usize) {
     let most = if source.once_in(6) { 20 } else { 4 };
     let (batch, tokens) = (source.within(1, 2), source.within(1, most));
     let heads = match source.below(12) {
-        // More than a tile, or a line of a fused kernel, holds.
+        // More tokens than a tile or a line of a fused kernel holds.
         0 => source.within(1, 150),
         _ => source.within(1, 5),
     };
-    // Work for a machine without optimizations: the definition is plain code.
+    // Bounds the work of a build without optimizations: the definition is plain code.
     let heads = heads.min(1 + 8000 / (batch * tokens * head_dim));
     ([batch, tokens, heads, head_dim], rotary_dim)
 }
 
-/// A shape whose heads have a pair that rotates, and how many channels do.
+/// Returns a shape whose heads have a rotating pair, and the number of rotating channels.
 pub(super) fn rotating_shape(source: &mut Source<'_>) -> ([usize; 4], usize) {
     let (mut shape, rotary_dim) = shape(source);
     shape[3] = shape[3].max(2);
@@ -73,7 +73,7 @@ pub(super) fn rows(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usize
     Stored::for_shape(source, shape, rotary_dim / 2)
 }
 
-/// What a rotation by these rows is refused for.
+/// Returns the error of a rotation by these rows, if it must be refused.
 pub(super) fn refusal(
     rotation: Rotation,
     rows: Option<&Stored>,
@@ -124,7 +124,7 @@ fn in_place<E: Number>(source: &mut Source<'_>) {
     }
 }
 
-/// What the tensor must hold then, unless the call is refused.
+/// Returns the elements that the tensor must hold after an accepted call.
 fn expected_in_place<E: Number>(
     chain: &Chain,
     rotation: Rotation,
@@ -147,7 +147,7 @@ fn expected_in_place<E: Number>(
     })
 }
 
-/// Q and K by two plans: both, or neither.
+/// Rotates Q and K by two plans: prepares both calls before it runs either.
 fn both<S: Stages, T: Stages, Q: Number, K: Number>(
     (q_plan, q): (&Rope<S>, &mut TensorMut<'_, Q>),
     (k_plan, k): (&Rope<T>, &mut TensorMut<'_, K>),
@@ -159,12 +159,12 @@ fn both<S: Stages, T: Stages, Q: Number, K: Number>(
     Ok(())
 }
 
-/// Q and K: each with stages of its own, or both with the same.
+/// Tests a call for Q and K, with separate stages or with common ones.
 fn query_and_key<Q: Number, K: Number>(source: &mut Source<'_>) {
     let (shape, rotary_dim) = rotating_shape(source);
     let [batch, tokens, heads, head_dim] = shape;
     let rows = rows(source, shape, rotary_dim);
-    // Rows of each head have to be those of both.
+    // Rows with a head axis need as many heads as each tensor.
     let key_heads = match rows.angles.heads {
         1 => source.within(1, 3),
         _ => heads,
@@ -178,7 +178,7 @@ fn query_and_key<Q: Number, K: Number>(source: &mut Source<'_>) {
         false => Chain {
             scale: None,
             rounds: true,
-            // The same for both.
+            // Q and K share the transform.
             hadamard: query.hadamard,
             ..Chain::any(source, batch * tokens, key_heads, head_dim)
         },
@@ -193,7 +193,7 @@ fn query_and_key<Q: Number, K: Number>(source: &mut Source<'_>) {
         let (mut got_q, mut got_k) = (q.clone(), k.clone());
         let mut q = TensorMut::new(&mut got_q, to_q.layout).expect("a valid tensor");
         let mut k = TensorMut::new(&mut got_k, to_k.layout).expect("a valid tensor");
-        // Refused for K alone: Q is untouched.
+        // The call is refused because of K alone; Q is untouched.
         if let Some(norm) = &key.norm {
             let (refused, error) = norm.weights_amiss(head_dim);
             let (q_plan, k_plan) = (rotation.plan(backend), rotation.plan(backend).norm(refused));
@@ -253,7 +253,7 @@ fn across<I: Number, O: Number>(source: &mut Source<'_>) {
     }
 }
 
-/// The sums that ranks exchange.
+/// Tests the sums of squares that ranks exchange.
 fn squares<E: Number>(source: &mut Source<'_>) {
     let (shape, _) = shape(source);
     let [batch, tokens, heads, head_dim] = shape;

@@ -1,4 +1,4 @@
-//! Configurations of any text.
+//! Configurations from any text.
 
 use std::fmt::Write;
 
@@ -8,20 +8,20 @@ use rope_models::{Config, Error, Layers, ModelNorm, Rotation};
 
 use crate::Source;
 
-/// What a test wants to know of a file whose model it needs for nothing else.
+/// Shortcuts for tests that ask a file one question and need its model for nothing else.
 #[expect(clippy::missing_errors_doc, reason = "those of the model")]
 pub trait Questions {
-    /// The rotation of all layers.
+    /// Returns the rotation of all layers.
     fn rotation(&self) -> Result<Rotation, Error>;
-    /// The layers.
+    /// Returns the layers.
     fn layers(&self) -> Result<Layers, Error>;
-    /// The norm of all layers.
+    /// Returns the norm of all layers.
     fn norm(&self) -> Result<Option<ModelNorm>, Error>;
-    /// The frequencies of the rotation.
+    /// Returns the frequencies of the rotation.
     fn frequencies(&self) -> Result<Frequencies<'static>, Error> {
         Ok(self.rotation()?.into_frequencies())
     }
-    /// Its pairing.
+    /// Returns the pairing of the rotation.
     fn pairing(&self) -> Result<(Pairing, Pairing), Error> {
         Ok(self.rotation()?.pairing())
     }
@@ -41,12 +41,12 @@ impl Questions for Config {
     }
 }
 
-/// Any bytes: a JSON text if they begin with a brace, otherwise choices from which one with the keys of real
-/// configurations is made. Nothing panics; what comes out is finite, or refused.
+/// Reads any bytes: a JSON text if they begin with a brace, otherwise choices that make a configuration with the keys
+/// of real ones. Asserts that nothing panics and that every accepted answer is finite.
 ///
 /// # Panics
 ///
-/// If that is not so.
+/// If an assertion fails.
 pub fn config(bytes: &[u8]) {
     if let [b'{', ..] = bytes {
         if let Ok(text) = core::str::from_utf8(bytes) {
@@ -58,7 +58,7 @@ pub fn config(bytes: &[u8]) {
     made_config(&mut source);
 }
 
-/// A configuration with the keys of real ones, and values of any kind.
+/// Reads a configuration with the keys of real ones and values of any kind.
 ///
 /// # Panics
 ///
@@ -101,7 +101,7 @@ fn check(text: &str, source: &mut Source<'_>) {
             let whole = own.path.len() < 80 && !text.contains('\\');
             assert!(!whole || named(&own.path), "{text}: {own}");
         }
-        // What is answered strictly is answered leniently, and alike.
+        // An answer of the strict reader equals the answer of the lenient one.
         if let Ok(rotation) = model.rotation() {
             let lenient = config.clone().lenient().rotation();
             assert_eq!(lenient.as_ref(), Ok(rotation), "{text}");
@@ -141,7 +141,7 @@ fn check(text: &str, source: &mut Source<'_>) {
     let _ = config.frequencies_over(Axes::from(2 * source.below(200)));
 }
 
-/// A head of the model, of its rotating channels, or of another size, which is refused.
+/// Asserts that heads of the model and of its rotating channels rotate, and that other sizes are refused.
 fn rotates_in_its_window(rotation: &Rotation, source: &mut Source<'_>) {
     let (head_dim, window) = (rotation.head_dim(), rotation.window());
     if head_dim > 1024 {
@@ -174,10 +174,11 @@ fn rotates_in_its_window(rotation: &Rotation, source: &mut Source<'_>) {
     }
 }
 
-/// What is accepted has a model type, and each key that says something about a rotation is obeyed, or refused unless it
-/// says what counts anyway: with two different numbers under it a file is not accepted twice with the same answer.
+/// Asserts that an accepted text has a model type and that each key about a rotation is obeyed or refused, unless the
+/// key repeats a number that counts anyway: with two different numbers under one key, a file is not accepted twice with
+/// the same answer.
 fn nothing_is_dropped(text: &str, source: &mut Source<'_>) {
-    // Of a composite file the root's keys are not read.
+    // The keys of the root of a composite file are not read.
     let open = text
         .trim_end()
         .strip_suffix('}')
@@ -201,13 +202,13 @@ fn nothing_is_dropped(text: &str, source: &mut Source<'_>) {
             read(r#""rope_none_such": 1"#).is_none(),
             "{text}: a key that nothing reads"
         );
-        // Of so few pairs a part is the same for many factors, and none is turned for any base.
+        // With so few pairs, many factors give the same part, and no pair may turn for any base.
         if turning(&rotation) < 16 {
             return;
         }
     }
     let key = source.one_of(&OBEYED);
-    // The base of DeepSeek-V4's layers with a window, of which its class has none where the file names no layers.
+    // The base of DeepSeek-V4's layers with a window; its class has no such layers where the file names none.
     if key == "rope_theta" && text.contains("deepseek_v4") {
         return;
     }
@@ -225,13 +226,13 @@ fn nothing_is_dropped(text: &str, source: &mut Source<'_>) {
     );
 }
 
-/// Pairs that a position turns.
+/// Returns the number of pairs that a position turns.
 fn turning(rotation: &Rotation) -> usize {
     let pairs = rotation.frequencies().iter();
     pairs.filter(|pair| pair.inverse() > 0.0).count()
 }
 
-/// Keys beside the parameters that say something about the rotation of some model, each with a number.
+/// Keys beside the rope parameters that affect the rotation of some model, each with a number.
 const OBEYED: [&str; 14] = [
     "rope_theta",
     "partial_rotary_factor",
@@ -351,7 +352,7 @@ fn object(source: &mut Source<'_>, text: &mut String, depth: usize) {
             text.push(',');
         }
         let key = source.one_of(&KEYS);
-        // A String takes everything.
+        // Writing to a String never fails.
         let _ = write!(text, "\"{key}\":");
         let nests = key.ends_with("_config")
             || key.ends_with("_attention")

@@ -5,11 +5,11 @@ use rope_core::{Frequencies, Positions, Scaling};
 
 use crate::Source;
 
-/// Chunks of any size and any positions: the ids of the definition, one by one, and the rows of their list.
+/// Tests chunks of any size and any positions: each id and the rows of the list of ids follow the definition.
 ///
 /// # Panics
 ///
-/// If an id or a row is another.
+/// If an id or a row differs.
 pub fn dual_chunk(source: &mut Source<'_>) {
     let chunk = match source.below(4) {
         0 => source.within(1, u32::MAX as usize),

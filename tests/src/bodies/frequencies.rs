@@ -1,4 +1,4 @@
-//! Parameters of any value.
+//! Frequencies of any parameters.
 
 use std::fmt::Display;
 
@@ -8,12 +8,12 @@ use rope_models::{Gguf, GgufValue};
 
 use crate::Source;
 
-/// Any axes, base and scaling, or any GGUF keys: nothing panics; what is not refused is finite, the same in the
-/// caller's storage, and makes rows that are rotations.
+/// Tests any axes, base and scaling, or any GGUF keys: nothing panics, and accepted frequencies are finite, are equal
+/// in the caller's storage, and make rows that are rotations.
 ///
 /// # Panics
 ///
-/// If that is not so.
+/// If an assertion fails.
 pub fn frequencies(source: &mut Source<'_>) {
     if source.once_in(4) {
         return gguf(source);
@@ -45,7 +45,7 @@ fn check<E: Display>(
 ) {
     let made = match made {
         Ok(made) => made,
-        // Refused for a reason that can be told.
+        // The error's text can be formatted.
         Err(error) => {
             assert!(!error.to_string().is_empty());
             let _ = in_storage(&mut [FrequencyChunk::EMPTY; 4]);
@@ -102,7 +102,7 @@ fn check<E: Display>(
     }
 }
 
-/// Lists of one number for each pair, or not quite.
+/// Lists of one number per pair, or of a slightly different length.
 struct Lists {
     singles: Vec<f32>,
     doubles: Vec<f64>,
@@ -124,7 +124,7 @@ impl Lists {
 
 type MakeAxes = for<'a> fn(&mut Source<'_>, [usize; 4], &'a [u8]) -> Axes<'a>;
 
-/// All ways to make axes; text's, which are the most usual, twice.
+/// All constructors of axes; text, the most usual one, is listed twice.
 const AXES: &[MakeAxes] = &[
     |source, [a, ..], _| Axes::mrope(covered(source, &[a]), [a]),
     |source, [a, b, c, _], _| Axes::mrope(covered(source, &[a, b, c]), [a, b, c]),
@@ -147,7 +147,7 @@ const AXES: &[MakeAxes] = &[
     text,
 ];
 
-/// The channels that sections are the pairs of, or any number, which is refused.
+/// Returns the channels of the pairs of the sections, or any number, which is refused.
 fn covered(source: &mut Source<'_>, sections: &[usize]) -> usize {
     if source.once_in(8) {
         return size(source);
@@ -167,7 +167,7 @@ fn axes<'a>(source: &mut Source<'_>, given: &'a [u8]) -> Axes<'a> {
     source.one_of(AXES)(source, numbers, given)
 }
 
-/// What a scaling is made of.
+/// The numbers of a scaling.
 struct Numbers {
     numbers: [f64; 4],
     lengths: [u64; 2],
@@ -176,7 +176,7 @@ struct Numbers {
 
 type MakeScaling = for<'a> fn(&mut Source<'_>, &Numbers, &'a Lists) -> Scaling<'a>;
 
-/// All kinds of scaling; YaRN, which reads the most numbers, three times.
+/// All kinds of scaling; YaRN reads the most numbers and is listed three times.
 const SCALINGS: &[MakeScaling] = &[
     |_,
      &Numbers {
@@ -296,7 +296,7 @@ fn scaling<'a>(source: &mut Source<'_>, lists: &'a Lists) -> Scaling<'a> {
     source.one_of(SCALINGS)(source, &numbers, lists)
 }
 
-/// A number that a configuration might hold, and now and then any f64 there is.
+/// Returns a number that a configuration might hold, and sometimes any f64.
 pub(super) fn number(source: &mut Source<'_>) -> f64 {
     match source.below(12) {
         0 => f64::from_bits(source.wide() as u64),
@@ -319,7 +319,7 @@ pub(super) fn number(source: &mut Source<'_>) -> f64 {
     }
 }
 
-/// Small as a rule, huge now and then.
+/// Returns a size that is mostly small and sometimes huge.
 fn size(source: &mut Source<'_>) -> usize {
     match source.below(32) {
         0 => usize::MAX - source.below(3),
@@ -341,7 +341,7 @@ fn length(source: &mut Source<'_>) -> u64 {
 
 type MakeGgufValue = for<'a> fn(&mut Source<'_>, &'a [i32]) -> Option<GgufValue<'a>>;
 
-/// Values of all types, and none.
+/// GGUF values of all types, and a missing value.
 const GGUF_VALUES: &[MakeGgufValue] = &[
     small_integer,
     small_integer,
@@ -372,7 +372,7 @@ fn float<'a>(source: &mut Source<'_>, _: &'a [i32]) -> Option<GgufValue<'a>> {
     Some(GgufValue::Float(number(source)))
 }
 
-/// Architectures of GGUF files that differ in what they read, and one that is not known.
+/// Architectures of GGUF files that read different keys, and an unknown one.
 pub(super) const ARCHITECTURES: [&str; 20] = [
     "llama",
     "qwen2vl",
@@ -396,7 +396,7 @@ pub(super) const ARCHITECTURES: [&str; 20] = [
     "none such",
 ];
 
-/// Their keys.
+/// Keys of these architectures.
 pub(super) const KEYS: [&str; 26] = [
     "rope.dimension_count",
     "rope.freq_base",
@@ -426,7 +426,7 @@ pub(super) const KEYS: [&str; 26] = [
     "rope.scaling.alpha",
 ];
 
-/// Keys of a GGUF file, with values of any type.
+/// Tests keys of a GGUF file with values of any type.
 fn gguf(source: &mut Source<'_>) {
     let architecture = source.one_of(&ARCHITECTURES);
     let names: Vec<String> = KEYS.map(|key| format!("{architecture}.{key}")).to_vec();
@@ -442,13 +442,13 @@ fn gguf(source: &mut Source<'_>) {
     match source.below(3) {
         0 => gguf = gguf.with_freq_factors(Some(&lists.singles)),
         1 => gguf = gguf.with_freq_factors(None),
-        // Refused, if there may be such a tensor.
+        // The file is refused if it may have such a tensor.
         _ => {}
     }
     answers(source, &gguf);
 }
 
-/// What a file says of its layers and of their rotation, if it is not refused.
+/// Returns the layers and the rotation of a file, unless it is refused.
 pub(super) fn answers(source: &mut Source<'_>, gguf: &Gguf<'_>) {
     let model = match gguf.model() {
         Ok(model) => model,

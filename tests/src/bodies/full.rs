@@ -10,8 +10,8 @@ use crate::{
     Number, Placed, Rotation, Source, compare, element_functions, element_pair_functions, oracle,
 };
 
-/// Any full-width rows on any tensor: the bits of the definition on every backend, and nothing else written; and their
-/// gradients.
+/// Tests any full-width rows on any tensor, and their gradients: every backend gives the bits of the definition and
+/// writes nothing else.
 ///
 /// # Panics
 ///
@@ -37,7 +37,7 @@ pub fn full_width(source: &mut Source<'_>) {
     }
 }
 
-/// What a call is refused for: there is no inverse.
+/// Returns the error of a call, if it must be refused: full-width rows have no inverse.
 fn refusal(rotation: Rotation, shape: [usize; 4]) -> Option<Error> {
     let refused = rotation.direction == Direction::Inverse && !shape.contains(&0);
     refused.then_some(Error::FullWidthRows {

@@ -1,4 +1,4 @@
-//! Rows of any frequencies at any positions.
+//! Rows from any frequencies and positions.
 
 use rope_core::axes::{Axes, MixedAngle, MixedFrequencies};
 use rope_core::{
@@ -8,11 +8,11 @@ use rope_core::{
 use crate::Source;
 use crate::correctly_rounded::{Coordinate, cos_sin, cos_sin_of_sum};
 
-/// Any frequencies and positions: every backend gives the same bits, and they are the f32 nearest to the exact values.
+/// Tests any frequencies and positions: every backend gives the same bits, the f32 values nearest to the exact ones.
 ///
 /// # Panics
 ///
-/// If that is not so.
+/// If a bit is wrong.
 pub fn generated_rows(source: &mut Source<'_>) {
     let axes = if source.once_in(2) {
         1
@@ -108,12 +108,12 @@ pub fn generated_rows(source: &mut Source<'_>) {
     }
 }
 
-/// Any mixed frequencies and positions: every backend gives the same bits, also on the stack; and where the definition
-/// can say it, they are the f32 nearest to the exact values.
+/// Tests any mixed frequencies and positions: every backend gives the same bits, also for rows on the stack. Where the
+/// definition has an exact value, the rows are the nearest f32 values.
 ///
 /// # Panics
 ///
-/// If that is not so.
+/// If a bit is wrong.
 pub fn mixed_rows(source: &mut Source<'_>) {
     let [axes, heads, pairs] = [
         source.within(1, 4),
@@ -132,7 +132,7 @@ pub fn mixed_rows(source: &mut Source<'_>) {
     let tokens = source.within(1, 4);
     let placed = ListedPositions::any(source, tokens, axes);
     let (positions, tokens) = (placed.positions(), placed.at.len());
-    // One number per token would put all of them on the diagonal.
+    // A single number per token would place every token on the diagonal.
     if axes > 1 && !placed.is_per_axis() {
         let given = tokens;
         assert_eq!(
@@ -163,7 +163,7 @@ pub fn mixed_rows(source: &mut Source<'_>) {
         let rows = frequencies.rows(positions).expect("positions");
         on_the_stack(&frequencies.at(positions), &rows, heads);
     }
-    // What the definition takes.
+    // The coordinate in the definition's own type.
     let exact = |at: &Coordinate| match *at {
         Coordinate::Integer(_) => true,
         Coordinate::Real(at) => (at * 2.0_f64.powi(111)).fract() == 0.0,
@@ -191,7 +191,7 @@ pub fn mixed_rows(source: &mut Source<'_>) {
     }
 }
 
-/// A call makes the same rows.
+/// Asserts that a call makes the same rows on the stack.
 fn on_the_stack(at: &RowsAt<'_>, rows: &Rows<'_>, heads: usize) {
     let (tokens, head_dim) = (rows.len(), rows.rotary_dim());
     let len = tokens * heads * head_dim;
@@ -231,7 +231,7 @@ fn inverse(source: &mut Source<'_>) -> f64 {
     }
 }
 
-/// Positions as they are listed, and what they should mean.
+/// Positions as a list, and the coordinates that the list means.
 #[derive(Debug)]
 struct ListedPositions {
     /// `[token][axis]`.
@@ -263,7 +263,7 @@ enum Order {
 
 type MakePlaced = fn(&mut Source<'_>, tokens: usize, axes: usize, Order) -> ListedPositions;
 
-/// All kinds of lists; f64 twice, as the widest.
+/// All kinds of lists; f64, the widest, is listed twice.
 const LISTS: &[MakePlaced] = &[
     |source, tokens, _, _| ListedPositions::range(source, tokens),
     |source, tokens, _, _| ListedPositions::inclusive(source, tokens),
@@ -284,7 +284,7 @@ const LISTS: &[MakePlaced] = &[
     },
     |source, tokens, axes, order| {
         let number = |s: &mut Source<'_>| integer(s) as u64;
-        // Beyond i64 they wrap.
+        // Values beyond i64 wrap.
         let coordinate = |at: u64| Coordinate::Integer(at as i64);
         ListedPositions::listed(source, tokens, axes, order, number, coordinate, Listed::U64)
     },
@@ -329,7 +329,7 @@ impl ListedPositions {
     fn inclusive(source: &mut Source<'_>, tokens: usize) -> Self {
         let ListedPositions { at, listed } = ListedPositions::range(source, tokens);
         match listed {
-            // Of none the last is before the first.
+            // The last position of an empty range is before the first.
             Listed::Range(first, end) if end > i64::MIN => ListedPositions {
                 at,
                 listed: Listed::Inclusive(first, end - 1),
@@ -338,7 +338,7 @@ impl ListedPositions {
         }
     }
 
-    /// One token where there is to be one, and otherwise a range.
+    /// Returns a single token if one is asked for, and otherwise a range.
     fn one(source: &mut Source<'_>, tokens: usize) -> Self {
         let ListedPositions { at, listed } = ListedPositions::range(source, tokens);
         match listed {
@@ -463,7 +463,7 @@ impl ListedPositions {
     }
 }
 
-/// What is not finite becomes zero: it would be refused.
+/// Replaces values that are not finite, which would be refused, by zero.
 fn finite<T: Copy + Default>(value: T, coordinate: impl Fn(T) -> Coordinate) -> T {
     match coordinate(value) {
         Coordinate::Real(at) if !at.is_finite() => T::default(),

@@ -1,4 +1,4 @@
-//! GGUF files of any bytes.
+//! GGUF files from any bytes.
 
 use rope_models::{Error, Gguf};
 
@@ -6,12 +6,12 @@ use super::frequencies::{ARCHITECTURES, KEYS, answers};
 use crate::Source;
 use crate::gguf::{File, Value};
 
-/// Any bytes: a file if they begin as one, otherwise choices from which one with the keys of real files is made, of
-/// which some bytes are others afterwards. Nothing panics; what comes out is finite, or refused.
+/// Reads any bytes: a file if they begin as one, otherwise choices that make a file with the keys of real ones, in
+/// which some bytes are then changed. Asserts that nothing panics and that every accepted answer is finite.
 ///
 /// # Panics
 ///
-/// If that is not so.
+/// If an assertion fails.
 pub fn gguf(bytes: &[u8]) {
     let source = &mut Source::bytes(bytes);
     match bytes {
@@ -20,7 +20,7 @@ pub fn gguf(bytes: &[u8]) {
     }
 }
 
-/// A file with the keys of real ones, and values of any type.
+/// Returns a file with the keys of real ones and values of any type.
 ///
 /// # Panics
 ///

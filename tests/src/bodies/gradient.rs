@@ -12,8 +12,8 @@ use crate::norm::ElementKind;
 use crate::number::values;
 use crate::{Number, Placed, Rotation, Source, Stored, compare, element_functions, oracle};
 
-/// A backward pass of any tensor: the sums of the definition, bit for bit, on every backend; and the gradient of the
-/// tensor is what the transpose makes of it.
+/// Tests a backward pass of any tensor: every backend gives the sums of the definition bit for bit, and the tensor's
+/// gradient is the transposed rotation of its input.
 ///
 /// # Panics
 ///
@@ -27,7 +27,7 @@ fn any<E: Number>(source: &mut Source<'_>) {
     let (shape, stored) = shape_and_rows(source);
     let [batch, tokens, heads, _] = shape;
     let pairs = stored.angles.pairs;
-    // Sums may be shared where rows are not, and the other way round.
+    // Sums and rows are shared between sequences independently of each other.
     let rows = source.one_of(&[tokens, batch * tokens]);
     let shape_of_sums = [rows, source.one_of(&[1, heads]), pairs];
     let [from, to] = [Placed::any(source, shape), Placed::any(source, shape)];
@@ -97,8 +97,8 @@ fn any<E: Number>(source: &mut Source<'_>) {
     );
 }
 
-/// The backward pass of a plan with a scale, a transform, or both: the stages back in reverse order, and the same sums;
-/// with a transform those of both tensors transformed back.
+/// Tests the backward pass of a plan with a scale, a transform, or both: the stages are undone in reverse order, and
+/// the sums stay the same; with a transform they are the sums of both tensors transformed back.
 fn linear<E: Number>(
     source: &mut Source<'_>,
     stored: &Stored,
@@ -186,7 +186,7 @@ fn linear<E: Number>(
         );
         same(&sums, cross, &doing);
         compare(&got, &expected, &to.view, &doing);
-        // Out of place, once more.
+        // Repeats the call out of place.
         let (mut sums, mut got) = (before.to_vec(), dy.to_vec());
         let read = Tensor::new(dy, to.layout).expect("a valid tensor");
         let mut g = TensorMut::new(&mut got, to.layout).expect("a valid tensor");
@@ -199,7 +199,7 @@ fn linear<E: Number>(
     }
 }
 
-/// Bits, unless both are no numbers.
+/// Asserts equal bits, or NaN on both sides.
 fn same(got: &[f64], expected: &[f64], doing: &str) {
     assert_eq!(got.len(), expected.len());
     for (index, (got, expected)) in got.iter().zip(expected).enumerate() {

@@ -1,5 +1,5 @@
-//! C calls whose memories overlap, or lie between one another: what shares a byte is refused and untouched, and what is
-//! apart is not.
+//! C calls whose memories overlap or interleave: memories that share a byte are refused and left untouched, and
+//! disjoint memories are accepted.
 
 use std::ptr::{null, null_mut};
 
@@ -20,14 +20,14 @@ const PLAN: rope_plan = rope_plan {
     hadamard: null(),
 };
 
-/// Bytes of an element, by its number.
+/// Bytes of an element, by the number of its type.
 const SIZES: [usize; 4] = [0, 4, 2, 2];
 
 fn element(source: &mut Source<'_>) -> i32 {
     source.within(1, 3) as i32
 }
 
-/// The bytes of each head of a tensor, counted from the first.
+/// Returns the byte range of each head of a tensor, relative to its first byte.
 fn heads(x: &rope_operand) -> impl Iterator<Item = std::ops::Range<usize>> {
     let rope_layout {
         shape: [batch, tokens, heads, head_dim],
@@ -44,26 +44,26 @@ fn heads(x: &rope_operand) -> impl Iterator<Item = std::ops::Range<usize>> {
     })
 }
 
-/// How often [`packed`] came to each end.
+/// Counts of the outcomes of [`packed`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Packed {
-    /// Q and K lie one after another.
+    /// Q and K lay one after another.
     pub apart: usize,
-    /// They lie between one another, and were rotated.
+    /// Q and K interleaved and were rotated.
     pub between: usize,
-    /// They share a byte.
+    /// Q and K shared a byte.
     pub shared: usize,
-    /// They share none, but their strides do not show it.
+    /// Q and K shared no byte, but their strides do not show it.
     pub unknown: usize,
 }
 
-/// Q and K in one buffer: parts of a packed row in any order of its dimensions, and what is left of that if K begins a
-/// head early, has other strides or another element, or is Q. Whether the two share a byte is looked up head by head.
+/// Places Q and K in one buffer: as parts of a packed row in any order of its dimensions, and with K one head early,
+/// with other strides, with another element type, or equal to Q. Finds shared bytes head by head.
 ///
 /// # Panics
 ///
-/// If a call takes what shares a byte, refuses what is apart, writes what it refuses, or rotates other bits than two
-/// calls of rope_rotate.
+/// If a call accepts memories that share a byte, refuses disjoint ones, writes to refused memory, or gives other bits
+/// than two calls of rope_rotate.
 pub fn packed(source: &mut Source<'_>) -> Packed {
     const MIDDLE: usize = 1 << 14;
     let [batch, tokens] = [source.within(1, 3), source.within(1, 3)];
@@ -76,7 +76,7 @@ pub fn packed(source: &mut Source<'_>) -> Packed {
     };
     let sizes = elements.map(|element| SIZES[element as usize]);
 
-    // A packed row of the heads of both, and maybe of V, with or without room after each extent.
+    // A packed row with the heads of Q and K, perhaps of V, with or without room after each extent.
     let row = counts[0] + counts[1] + source.below(3);
     let mut order = [(0, batch), (1, tokens), (2, row.max(1))];
     order.swap(0, source.below(3));
@@ -114,7 +114,7 @@ pub fn packed(source: &mut Source<'_>) -> Packed {
         _ => counts[0] * head,
     };
     let ahead = ahead.next_multiple_of(4);
-    // K first, now and then.
+    // Sometimes K comes first.
     let starts = if source.once_in(3) {
         [MIDDLE + ahead, MIDDLE]
     } else {
@@ -156,7 +156,7 @@ pub fn packed(source: &mut Source<'_>) -> Packed {
             assert!(!shared, "rotated what is shared: {q:?} {k:?}");
             let mut expected = before;
             for x in place(&mut expected) {
-                // SAFETY: the tensors lie in this memory.
+                // SAFETY: the tensors lie in the memory.
                 let status = unsafe { rope_rotate(&PLAN, &x, &rows) };
                 assert_eq!(status, rope_status::Ok);
             }
@@ -167,7 +167,7 @@ pub fn packed(source: &mut Source<'_>) -> Packed {
                 ends.between += 1;
             }
         }
-        // Strides that were changed at random, or heads of a wider element, let K overlap itself.
+        // Randomly changed strides or wider elements may make K overlap itself.
         rope_status::Overlap => assert!(changed.is_some() || sizes[0] < sizes[1]),
         rope_status::MemoryOverlap => {
             assert!(!behind, "spans that are disjoint: {q:?} {k:?}");
@@ -185,10 +185,10 @@ pub fn packed(source: &mut Source<'_>) -> Packed {
 }
 
 const WORDS: usize = 1 << 11;
-/// -1 as a float: as an integer it is negative, so that a slot is skipped.
+/// -1 as a float; as an integer it is negative, and its slot is skipped.
 const CONTENT: u32 = 0xbf80_0000;
 
-/// Memory that is given out piece by piece.
+/// Memory that is handed out piece by piece.
 struct Arena {
     words: Box<[u64; WORDS]>,
     next: usize,
@@ -222,7 +222,7 @@ impl Arena {
         }
     }
 
-    /// A piece behind all others, mostly; or over one of them, or beside it.
+    /// Returns a piece that mostly lies behind all others, and sometimes over or beside one of them.
     fn piece<T>(&mut self, source: &mut Source<'_>, len: usize, written: bool) -> *mut T {
         let bytes = len * size_of::<T>();
         let start = if !self.mixed || self.pieces.is_empty() || !source.once_in(6) {
@@ -292,7 +292,7 @@ impl Arena {
         rope_rows_apart(cos, sin, tokens, pairs, rotary_dim)
     }
 
-    /// The same, or rows of channels.
+    /// Returns rows of cos and sin, or rows of channels.
     fn any_rows(
         &mut self,
         source: &mut Source<'_>,
@@ -327,7 +327,7 @@ impl Arena {
         }
     }
 
-    /// A cache of 8-bit codes with given scales or with its own, or of floats.
+    /// Returns a cache of 8-bit codes with given or stored scales, or a cache of floats.
     fn cache(
         &mut self,
         source: &mut Source<'_>,
@@ -363,7 +363,7 @@ impl Arena {
         cache
     }
 
-    /// Whether what is written overlaps anything.
+    /// Returns true if a written piece overlaps another one.
     fn overlap(&self) -> bool {
         let pairs = |(i, piece): (usize, &Piece)| {
             let mut others = self.pieces[..i].iter();
@@ -373,21 +373,21 @@ impl Arena {
     }
 }
 
-/// Any call that takes several memories, all of which are right but that they may overlap.
+/// Makes any call with several memories; its only possible fault is an overlap.
 ///
 /// # Panics
 ///
-/// If a call is not refused although a byte that it writes is in two memories, writes what it refuses, or is refused
-/// with ROPE_STATUS_MEMORY_OVERLAP although its memories are apart.
+/// If a call accepts memories that share a written byte, writes to memories that it refuses, or refuses disjoint
+/// memories with ROPE_STATUS_MEMORY_OVERLAP.
 pub fn memories(source: &mut Source<'_>) {
     let mut arena = Arena::new(true);
     let arena = &mut arena;
     let call = source.below(CALLS);
     let before = arena.words.clone();
-    // SAFETY: every pointer leads into the arena, which has as much memory as is said there.
+    // SAFETY: every pointer leads into the arena, and the arena has the stated memory there.
     let status = unsafe { call_with(arena, source, call) };
     let case = || format!("call {call}: {:?}", arena.pieces);
-    // A given scale of -1 is none, which one call sees before it has looked at all memories.
+    // A given scale of -1 is invalid; these calls may report it before they have compared all memories.
     let none = (7..=10).contains(&call) && status == rope_status::Parameter;
     if arena.overlap() {
         let refused = status == rope_status::MemoryOverlap || none;
@@ -400,11 +400,11 @@ pub fn memories(source: &mut Source<'_>) {
 
 const CALLS: usize = 32;
 
-/// Frequencies of text, which the caller frees, and a position for each token.
+/// Makes frequencies of text, which the caller frees, and a position for each token.
 ///
 /// # Safety
 ///
-/// None besides that of the calls.
+/// As for the C calls that it makes.
 unsafe fn text(
     arena: &mut Arena,
     source: &mut Source<'_>,
@@ -427,7 +427,7 @@ unsafe fn text(
 
 /// # Safety
 ///
-/// None besides that of the calls.
+/// As for the C calls that it makes.
 unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> rope_status {
     let (tokens, heads, dim) = (source.within(1, 3), source.within(1, 2), 8);
     let (shape, element, other) = ([1, tokens, heads, dim], element(source), element(source));
@@ -436,10 +436,10 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
     let mut norm = zero();
     let (mut chain, mut hadamard) = (PLAN, zero::<rope_hadamard>());
     let mut scale: rope_scale = zero();
-    // What a chain reads, with a norm or without.
+    // The stages of a chain, with a norm or without.
     let mut chained = |arena: &mut Arena, source: &mut Source<'_>, normed: bool| {
         if normed {
-            // SAFETY: a struct.
+            // SAFETY: `norm` is a local struct.
             let status = unsafe { rope_norm_init(&mut norm, rope_norm_formula::Llama as i32) };
             assert_eq!(status, rope_status::Ok);
             norm.weight = arena.weights(source, dim);
@@ -474,7 +474,7 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
         ..zero()
     };
     let cached = [4, heads, dim];
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller upholds the contracts of the C calls.
     unsafe {
         match call {
             0 => {

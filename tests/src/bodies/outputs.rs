@@ -1,4 +1,4 @@
-//! Several outputs of one read.
+//! Several outputs of one input.
 
 use rope_core::{Backend, Error, Output, Rows, Tensor, TensorMut};
 
@@ -12,8 +12,8 @@ use crate::{
     Expected, Number, Placed, Rotation, Source, Stored, compare, element_pair_functions, oracle,
 };
 
-/// Any tensor through any chain into any targets, tensors and caches: the bits of the definition in each on every
-/// backend, and nothing else written.
+/// Tests any tensor through any chain into any targets, tensors and caches: every backend gives the bits of the
+/// definition in each target and writes nothing else.
 ///
 /// # Panics
 ///
@@ -22,14 +22,14 @@ pub fn outputs(source: &mut Source<'_>) {
     source.one_of(element_pair_functions!(into_each: fn(&mut Source<'_>)))(source);
 }
 
-/// A tensor that is written, with rows for each of its groups of heads.
+/// A target tensor, with rows for each of its groups of heads.
 struct InTensor<O> {
     place: Placed,
     before: Vec<O>,
     rows: Vec<Stored>,
 }
 
-/// A cache that is written.
+/// A target cache.
 struct InCache<K> {
     before: K,
     slots: Located,
@@ -50,7 +50,7 @@ impl<O: Number> InTensor<O> {
         }
     }
 
-    /// What it must hold then.
+    /// Returns the values that the target must hold after the call.
     fn expected<I: Number>(
         &self,
         chain: &Chain,
@@ -123,7 +123,7 @@ fn into_each<I: Number, O: Number>(source: &mut Source<'_>) {
     let kept = InCache::any(source, shape, rotary_dim, kept);
     let coded: Coded = codes(source, shape);
     let coded = InCache::any(source, shape, rotary_dim, coded);
-    // Which of them, in which order.
+    // Any subset of the targets in any order.
     let mut order = vec![0, 1, 2, 3];
     for end in (1..4).rev() {
         order.swap(end, source.below(end + 1));
@@ -131,7 +131,7 @@ fn into_each<I: Number, O: Number>(source: &mut Source<'_>) {
     order.truncate(source.below(5));
 
     let refused_by = |rows: &Stored| refusal(rotation, Some(rows), shape);
-    // The last target has other heads: then no other is written either.
+    // The last target has another head count; the call must then write no target.
     let misfit = source.once_in(8);
     let error = order.iter().find_map(|target| match target {
         0 => first.rows.iter().find_map(refused_by),
@@ -197,7 +197,7 @@ fn into_each<I: Number, O: Number>(source: &mut Source<'_>) {
     }
 }
 
-/// What a target of one more head is refused for.
+/// Returns the error for a target with one head too many.
 fn mismatch(heads: usize) -> Error {
     Error::ShapeMismatch {
         dimension: rope_core::Dimension::Heads,
@@ -206,7 +206,7 @@ fn mismatch(heads: usize) -> Error {
     }
 }
 
-/// Calls with the rows of all.
+/// Calls a function with the rows of all targets.
 fn with_all<T>(
     stored: &[Stored],
     made: &mut Vec<Rows<'_>>,

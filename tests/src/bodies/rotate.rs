@@ -5,7 +5,7 @@ use crate::{
     Number, Placed, Rotation, Source, Stored, element_functions, element_pair_functions, run,
 };
 
-/// Any rotation of any tensor: the bits of the oracle on every backend, and nothing else written.
+/// Tests any rotation of any tensor: every backend gives the bits of the oracle and writes nothing else.
 ///
 /// # Panics
 ///
@@ -37,7 +37,7 @@ fn rotate_into<I: Number, O: Number>(source: &mut Source<'_>, rotation: Rotation
     run::into(rotation, &rows, (&x, &from), (&y, &to));
 }
 
-/// A shape of some thousand elements at most, perhaps empty, and rows that fit it.
+/// Returns a shape of at most some thousand elements, perhaps empty, and matching rows.
 pub(super) fn shape_and_rows(source: &mut Source<'_>) -> ([usize; 4], Stored) {
     let head_dim = match source.below(4) {
         0 => source.one_of(&[64, 72, 80, 96, 112, 128, 160, 192, 256]),
@@ -50,16 +50,16 @@ pub(super) fn shape_and_rows(source: &mut Source<'_>) -> ([usize; 4], Stored) {
     };
     let extent = |source: &mut Source<'_>, last: usize| {
         let extent = source.below(last + 1);
-        // Seldom nothing.
+        // Empty extents are rare.
         if extent == 0 && !source.once_in(8) {
             1
         } else {
             extent
         }
     };
-    // More than one block of tokens, now and then.
+    // Sometimes more than one block of tokens.
     let most = if source.once_in(4) { 40 } else { 5 };
-    // More heads than one line has, where each has its row.
+    // Sometimes more heads than one line has, each with its own row.
     let most_heads = if source.once_in(8) { 20 } else { 4 };
     let (batch, tokens) = (extent(source, 3), extent(source, most));
     let heads = extent(source, most_heads);

@@ -1,4 +1,4 @@
-//! Rows made of slices, ranges of rows, and rows by ids.
+//! Rows from slices, ranges of rows, and rows selected by ids.
 
 use rope_core::{Error, Rows};
 
@@ -6,11 +6,11 @@ use super::number_of_any_size;
 use crate::Source;
 use crate::number::paint;
 
-/// Any slices as rows, and any ids and ranges of them: nothing panics, and what is accepted is what was given.
+/// Tests any slices as rows, and any ids and ranges of them: nothing panics, and accepted rows hold the given values.
 ///
 /// # Panics
 ///
-/// If that is not so.
+/// If an assertion fails.
 pub fn rows(source: &mut Source<'_>) {
     let mut cos: Vec<f32> = paint(source, 40);
     let sin: Vec<f32> = paint(source, 40);
@@ -23,7 +23,7 @@ pub fn rows(source: &mut Source<'_>) {
     let rotary_dim = number_of_any_size(source);
     let joined = source.once_in(2);
     let pairs = rotary_dim / 2;
-    // PyTorch's cos, which keeps each value twice, is no row of cos and sin.
+    // PyTorch's cos keeps each value twice and is no joined row of cos and sin.
     if joined && rotary_dim <= len && source.once_in(4) {
         let last = len - rotary_dim;
         cos.copy_within(last..last + pairs, len - pairs);
@@ -49,7 +49,7 @@ pub fn rows(source: &mut Source<'_>) {
         let last = &values[(count - 1) * stride..];
         bits(&last[..pairs]).eq(bits(&last[pairs..]))
     };
-    // Padding, and pairs that all turn by 45 degrees, have one magnitude.
+    // Padding, and pairs that all turn by 45 degrees, have one common magnitude.
     let alike = |values: &[f32]| {
         let mut others = values.windows(2);
         values.iter().any(|value| *value != 1.0)

@@ -1,15 +1,15 @@
-//! Tokens dealt out to ranks.
+//! Tokens distributed over ranks.
 
 use rope_core::shard::{Shard, ShardKind};
 use rope_core::{Error, Ids, Positions};
 
 use crate::Source;
 
-/// Any number of tokens, ranks and sequences: the lists of the definitions, token by token.
+/// Tests any number of tokens, ranks and sequences: the lists equal the definitions token by token.
 ///
 /// # Panics
 ///
-/// If a token or a position is another.
+/// If a token or a position differs.
 pub fn shards(source: &mut Source<'_>) {
     let kinds = [
         ShardKind::Contiguous,
@@ -79,7 +79,7 @@ fn compare(
     let _: Positions<'_> = got.into();
 }
 
-/// The token and the position of each that a rank has, for all ranks; sequences are where they begin, and their length.
+/// Returns the tokens of every rank with their positions; `sequences` are pairs of first token and length.
 fn dealt(
     kind: ShardKind,
     ranks: usize,
@@ -97,7 +97,7 @@ fn dealt(
         let each = sequences.iter();
         each.flat_map(|&(first, len)| (0..len).map(move |at| (first + at, at)))
     };
-    // The 2 R chunks of a sequence, the first ones a token longer.
+    // The 2 R chunks of a sequence; the first ones are a token longer.
     let chunks = |&(first, len): &(usize, usize)| {
         let mut tokens = (0..len).map(move |at| (first + at, at));
         let of = |chunk: usize| len / (2 * ranks) + usize::from(chunk < len % (2 * ranks));

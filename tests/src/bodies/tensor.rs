@@ -6,8 +6,8 @@ use super::number_of_any_size;
 use crate::Source;
 use crate::number::paint;
 
-/// Any shape, strides and sub-tensors, sane or not: nothing panics; what is accepted lies in the slice, its elements
-/// apart, and can be split, rotated and copied.
+/// Tests any shape, strides and sub-tensors, valid or not: nothing panics, and the elements of an accepted layout lie
+/// in the slice, are distinct, and can be split, rotated and copied.
 ///
 /// # Panics
 ///
@@ -42,7 +42,7 @@ pub fn tensor(source: &mut Source<'_>) {
     }
 }
 
-/// A shape is a whole slice: of neither more elements nor fewer.
+/// Asserts that a shape covers a whole slice, of neither more elements nor fewer.
 fn check_whole(shape: Shape, data: &mut [f32]) {
     let len = data.len();
     let of = |len: usize| match Layout::bshd(shape) {
@@ -110,7 +110,7 @@ fn tensor_mut(source: &mut Source<'_>, mut tensor: TensorMut<'_, f32>) {
     }
 }
 
-/// No two elements are in one place, and none is outside.
+/// Asserts that no two elements share a place and that no element lies outside the slice.
 fn check_apart(layout: &Layout, len: usize) {
     let (shape, strides) = (layout.shape(), layout.strides());
     if layout.end() == layout.offset() {
@@ -133,7 +133,7 @@ fn check_apart(layout: &Layout, len: usize) {
     }
 }
 
-/// The end is one past the last element, and the elements are as many as there are indices.
+/// Asserts that the end is one past the last element and that there are as many elements as indices.
 fn check_layout(layout: &Layout) {
     let shape = layout.shape();
     if extents(shape).contains(&0) {
@@ -149,7 +149,7 @@ fn check_layout(layout: &Layout) {
     assert_eq!(shape.elements(), product(shape), "{layout:?}");
 }
 
-/// A layout that is refused for its size is too large.
+/// Asserts that a layout refused for its size is too large.
 fn check_overflow(error: Error, shape: [usize; 4], strides: Strides) {
     match error {
         Error::StrideOverflow { .. } => {
@@ -165,7 +165,7 @@ fn extents(shape: Shape) -> [usize; 4] {
     [shape.batch, shape.tokens, shape.heads, shape.head_dim]
 }
 
-/// Elements from the first to the last, if there are any.
+/// Returns the elements from the first to the last, 0 for an empty shape.
 fn reach(shape: Shape, strides: Strides) -> u128 {
     let steps = [strides.batch, strides.token, strides.head, 1];
     let last = extents(shape)
@@ -175,7 +175,7 @@ fn reach(shape: Shape, strides: Strides) -> u128 {
     last.fold(1, u128::saturating_add)
 }
 
-/// Of the extents that are not zero.
+/// Returns the product of the extents that are not zero.
 fn product(shape: Shape) -> Option<usize> {
     extents(shape)
         .into_iter()
@@ -185,7 +185,7 @@ fn product(shape: Shape) -> Option<usize> {
 
 type MakeLayout = fn([usize; 4], Strides) -> Result<Layout, Error>;
 
-/// All ways to make a layout; that of any strides twice.
+/// All constructors of layouts; the one with free strides is listed twice.
 const LAYOUTS: &[MakeLayout] = &[
     |shape, _| Layout::bshd(shape),
     |[batch, tokens, heads, head_dim], _| Layout::bhsd([batch, heads, tokens, head_dim]),

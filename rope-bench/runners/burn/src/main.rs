@@ -1,7 +1,7 @@
 //! burn-nn's `RotaryEncoding`, on the CPU backend Flex.
 //!
-//! Every call multiplies the whole tensor by a constant matrix of signs, the product by a table of cos and sin, and
-//! sums pairs of the result: three tensors, two of them twice as large as x, allocated in every call.
+//! Every call multiplies the whole tensor by a constant matrix of signs, multiplies the product by a table of cos and
+//! sin, and sums pairs of the result: three tensors, two of them twice as large as x, allocated in every call.
 
 use std::hint::black_box;
 
@@ -52,7 +52,7 @@ fn prepare(request: &Request, parts: Vec<Part>) -> Result<Burn> {
 
 impl Prepared for Burn {
     fn call(&mut self) -> Result<()> {
-        // Freed first, so that the next ones can take their place.
+        // Freed first, so that the next outputs can reuse the memory.
         self.outputs.clear();
         for x in &self.inputs {
             let output = self.encoding.apply(black_box(x).clone(), self.start);

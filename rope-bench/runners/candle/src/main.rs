@@ -1,7 +1,7 @@
 //! candle-nn's `rotary_emb`, on the CPU.
 //!
-//! Every call allocates its result. cos and sin have the element's type, as the models of candle-transformers make
-//! them, and so does all arithmetic: in 16 bits every product and every sum is rounded.
+//! Every call allocates its result. cos and sin have the element's type, as in candle-transformers, and so does all
+//! arithmetic: in 16 bits every product and every sum is rounded.
 
 use std::hint::black_box;
 
@@ -20,7 +20,7 @@ struct Candle {
     outputs: Vec<Tensor>,
 }
 
-/// `[tokens, pairs]`, and `[batch, tokens, pairs]` if the sequences are at positions of their own: all in f32.
+/// Returns `[tokens, pairs]`, or `[batch, tokens, pairs]` if sequences have separate positions: all in f32.
 fn angles(request: &Request) -> candle_core::Result<Tensor> {
     let dim = request.head_dim;
     let frequency = |i: usize| 1.0 / (request.base as f32).powf(i as f32 / dim as f32);
@@ -49,7 +49,7 @@ fn prepare(request: &Request, parts: Vec<Part>) -> Result<Candle> {
         "candle/rope-thd" => rotary_emb::rope_thd,
         other => bail!("no formulation {other}"),
     };
-    // One token lies the same way in both layouts, and `rope-thd` takes it as `bshd`.
+    // One token has the same order in both layouts, and `rope-thd` reads it as `bshd`.
     let is_thd = request.formulation == "candle/rope-thd";
     let dtype: DType = request.element.parse()?;
     let angles = angles(request)?;
@@ -72,7 +72,7 @@ fn prepare(request: &Request, parts: Vec<Part>) -> Result<Candle> {
 
 impl Prepared for Candle {
     fn call(&mut self) -> Result<()> {
-        // Freed first, so that the next ones can take their place.
+        // Freed first, so that the next outputs can reuse the memory.
         self.outputs.clear();
         for x in &self.inputs {
             let output = (self.function)(black_box(x), &self.cos, &self.sin)?;

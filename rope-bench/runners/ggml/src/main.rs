@@ -1,8 +1,9 @@
 //! ggml's CPU operator, `ggml_rope_ext_inplace`, from the llama.cpp sources in the crate `llama-cpp-sys-2`.
 //!
-//! A graph with one operator for Q and one for K is built once; what is timed is `ggml_graph_compute`, which makes cos
-//! and sin of each token again in every operator. ggml has no kernel of its own for it: what the C++ compiler may use
-//! decides. `CFLAGS=-march=native CXXFLAGS=-march=native` lets it use all of this CPU, as llama.cpp's own build does.
+//! A graph with one operator for Q and one for K is built once. The timed call is `ggml_graph_compute`, which
+//! recomputes cos and sin of each token in every operator. ggml has no vector kernel for it, so its speed depends on
+//! the C++ compiler. `CFLAGS=-march=native CXXFLAGS=-march=native` enables all of this CPU, as llama.cpp's own build
+//! does.
 
 use std::any::Any;
 use std::ffi::c_void;
@@ -19,7 +20,7 @@ const NEOX: i32 = 2;
 struct Graph {
     graph: NonNull<c::ggml_cgraph>,
     plan: c::ggml_cplan,
-    // What the others point into.
+    // The targets of the pointers in the other fields.
     data: Vec<Vec<u8>>,
     _pool: Pool,
     _context: Context,
@@ -28,7 +29,7 @@ struct Graph {
 }
 
 impl Graph {
-    /// Of operators that read the inputs and write the data.
+    /// Creates a graph of operators that read the inputs and write the data.
     fn new(
         context: Context,
         graph: NonNull<c::ggml_cgraph>,
@@ -72,7 +73,7 @@ fn prepare(request: &Request, parts: Vec<Part>) -> Result<Graph> {
         rotary_dim,
         ..
     } = request;
-    // Where the tokens of all sequences lie one after another they are one sequence, as in a batch of llama.cpp.
+    // Contiguous tokens of all sequences are one sequence, as in a batch of llama.cpp.
     let is_flat = request.layout == "bshd" || tokens == 1;
     let (tokens, batch) = if is_flat {
         (tokens * batch, 1)
@@ -88,7 +89,7 @@ fn prepare(request: &Request, parts: Vec<Part>) -> Result<Graph> {
     if is_flat && request.positions.len() == 1 {
         positions = positions.repeat(request.batch);
     }
-    // ggml ends the process where an assertion of its own fails.
+    // ggml ends the process if one of its assertions fails.
     ensure!(
         positions.len() == tokens,
         "ggml's sequences share their positions where heads are major"
@@ -99,7 +100,7 @@ fn prepare(request: &Request, parts: Vec<Part>) -> Result<Graph> {
     );
     let context = Context::new(1 + 2 * parts.len())?;
     let ids = context.tensor(c::GGML_TYPE_I32, [positions.len(), 1, 1, 1])?;
-    // SAFETY: the tensor was just made. Its data is read by `call` only, while the graph keeps the positions.
+    // SAFETY: the tensor was just made. Only `call` reads its data, while the graph keeps the positions.
     unsafe { (*ids.as_ptr()).data = positions.as_mut_ptr().cast() };
     let graph = context.graph()?;
     let mut data = Vec::new();
@@ -112,13 +113,13 @@ fn prepare(request: &Request, parts: Vec<Part>) -> Result<Graph> {
         };
         let mut bytes = part.bytes;
         let start: *mut c_void = bytes.as_mut_ptr().cast();
-        // SAFETY: the tensor was just made, and nobody else holds it. With these strides its extents are the part's.
+        // SAFETY: the tensor was just made, with no other owner. With these strides its extents are the part's.
         unsafe {
             (*x.as_ptr()).nb =
                 [1, head, token, heads * tokens * head_dim].map(|stride| stride * size);
             (*x.as_ptr()).data = start;
         }
-        // SAFETY: all tensors are of this context, and what ggml asserts was checked above.
+        // SAFETY: all tensors are of this context, and ggml's assertions were checked above.
         let result = NonNull::new(unsafe {
             c::ggml_rope_ext_inplace(
                 context.0.as_ptr(),
@@ -127,7 +128,7 @@ fn prepare(request: &Request, parts: Vec<Part>) -> Result<Graph> {
                 ptr::null_mut(),
                 i32::try_from(rotary_dim)?,
                 mode,
-                // Of the YaRN parameters the first factor, 0, says that the others do not matter.
+                // The first factor of the YaRN parameters, 0, disables the others.
                 0,
                 request.base as f32,
                 1.0,
@@ -156,7 +157,7 @@ fn prepare(request: &Request, parts: Vec<Part>) -> Result<Graph> {
 
 impl Prepared for Graph {
     fn call(&mut self) -> Result<()> {
-        // SAFETY: the graph is as it was planned, with tensors inside of `data` and with the plan's own work space.
+        // SAFETY: the graph is the planned one, with tensors inside of `data` and with the plan's own work space.
         let status = unsafe { c::ggml_graph_compute(self.graph.as_ptr(), &mut self.plan) };
         ensure!(
             status == c::GGML_STATUS_SUCCESS,
@@ -170,7 +171,7 @@ impl Prepared for Graph {
     }
 }
 
-/// Rows, and the function that ggml's CPU backend writes rows of a quantized cache with.
+/// Rows, and the function by which ggml's CPU backend writes rows of a quantized cache.
 struct Quantizer {
     from_float: unsafe extern "C" fn(*const f32, *mut c_void, i64),
     rows: Vec<f32>,
@@ -223,7 +224,7 @@ fn quantize(request: &Quantization, bytes: Vec<u8>) -> Result<Box<dyn Prepared>>
     }
 }
 
-/// The operator that writes a cache: rows of f32 by the index of each.
+/// Returns the operator that writes a cache: rows of f32 by their indices.
 fn set_rows(
     mut rows: Vec<f32>,
     row: usize,
@@ -237,8 +238,8 @@ fn set_rows(
     let source = context.tensor(c::GGML_TYPE_F32, [row, count, 1, 1])?;
     let ids = context.tensor(c::GGML_TYPE_I64, [count, 1, 1, 1])?;
     let graph = context.graph()?;
-    // SAFETY: the tensors were just made, with extents for which ggml asserts nothing else; their data is used by
-    // `call` only, while the graph keeps it. A view of the cache has the cache's data.
+    // SAFETY: the tensors were just made, with extents without further assertions in ggml. Only `call` uses their data,
+    // while the graph keeps it. A view of the cache has the cache's data.
     unsafe {
         (*cache.as_ptr()).data = blocks.as_mut_ptr().cast();
         (*source.as_ptr()).data = rows.as_mut_ptr().cast();
@@ -268,7 +269,7 @@ impl Prepared for Quantizer {
         let size = self.blocks.len() / rows.len();
         let blocks = self.blocks.chunks_exact_mut(size);
         for (row, blocks) in rows.zip(blocks) {
-            // SAFETY: a row of whole blocks, and as many bytes as ggml says that they have.
+            // SAFETY: a row of whole blocks, and their number of bytes according to ggml.
             unsafe { (self.from_float)(row.as_ptr(), blocks.as_mut_ptr().cast(), self.row as i64) };
         }
         Ok(())
@@ -279,36 +280,36 @@ impl Prepared for Quantizer {
     }
 }
 
-/// Where tensors and graph live; not their data.
+/// The memory of tensors and graph, without their data.
 struct Context(NonNull<c::ggml_context>);
 
 impl Context {
     fn new(tensors: usize) -> Result<Self> {
-        // SAFETY: these only add sizes up.
+        // SAFETY: these only add sizes.
         let (tensor, graph) = unsafe { (c::ggml_tensor_overhead(), c::ggml_graph_overhead()) };
         let parameters = c::ggml_init_params {
             mem_size: tensors * tensor + graph,
             mem_buffer: ptr::null_mut(),
             no_alloc: true,
         };
-        // SAFETY: with no buffer given it allocates its own.
+        // SAFETY: without a given buffer it allocates its own.
         let context = NonNull::new(unsafe { c::ggml_init(parameters) });
         Ok(Context(context.context("ggml cannot make a context")?))
     }
 
-    /// A tensor without data: extents from the innermost outwards.
+    /// Creates a tensor without data: extents from the innermost outwards.
     fn tensor(&self, kind: c::ggml_type, extents: [usize; 4]) -> Result<NonNull<c::ggml_tensor>> {
         let [Ok(a), Ok(b), Ok(c), Ok(d)] = extents.map(i64::try_from) else {
             bail!("an extent is too large for ggml");
         };
-        // SAFETY: the context was made with room for all tensors that are asked for.
+        // SAFETY: the context was made with room for all requested tensors.
         let tensor = unsafe { c::ggml_new_tensor_4d(self.0.as_ptr(), kind, a, b, c, d) };
         NonNull::new(tensor).context("ggml has no room for a tensor")
     }
 
-    /// The one that it has room for.
+    /// Creates the graph, for which the context has room.
     fn graph(&self) -> Result<NonNull<c::ggml_cgraph>> {
-        // SAFETY: the context is there.
+        // SAFETY: the context exists.
         let graph = NonNull::new(unsafe { c::ggml_new_graph(self.0.as_ptr()) });
         graph.context("ggml has no room for a graph")
     }

@@ -1,5 +1,4 @@
-//! What runners in Rust have in common: they read the request, time their calls and answer. `../PROTOCOL.md` has the
-//! rules.
+//! The common part of runners in Rust: reads the request, times the calls and answers. `../PROTOCOL.md` has the rules.
 
 use std::fs;
 use std::io;
@@ -9,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-/// The line in: what a call is, and how it is measured.
+/// The input line: the definition of a call, and of its measurement.
 #[derive(Deserialize)]
 struct Line {
     protocol: u32,
@@ -29,7 +28,7 @@ enum Either {
     Quantize(Quantization),
 }
 
-/// Rows to be quantized: the keys of the request.
+/// Rows to quantize: the keys of the request.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Quantization {
     pub quantizer: String,
@@ -57,28 +56,28 @@ pub struct Request {
 /// Q or K.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// Its heads.
+    /// The number of heads.
     pub heads: usize,
-    /// Its extents in the order of memory.
+    /// The extents, in the order of memory.
     pub shape: [usize; 4],
-    /// Its elements, in the machine's byte order.
+    /// The elements, in the machine's byte order.
     pub bytes: Vec<u8>,
 }
 
-/// What is ready to run.
+/// A prepared call.
 pub trait Prepared {
-    /// One call, as users make it, of Q and K.
+    /// Runs one call, as users make it, on Q and K.
     ///
     /// # Errors
     ///
-    /// The library's.
+    /// The library's errors.
     fn call(&mut self) -> Result<()>;
 
-    /// What the last call made: Q before K, as the input was laid out, or the blocks of all rows.
+    /// Returns the result of the last call: Q before K, in the layout of the input, or the blocks of all rows.
     ///
     /// # Errors
     ///
-    /// The library's.
+    /// The library's errors.
     fn values(&self) -> Result<Vec<u8>>;
 }
 
@@ -105,15 +104,15 @@ impl Request {
     }
 }
 
-/// Quantizes rows, which are the bytes of f32.
+/// Quantizes rows, given as the bytes of f32.
 pub type Quantize = fn(&Quantization, Vec<u8>) -> Result<Box<dyn Prepared>>;
 
-/// Reads the request from the standard input, and answers. `package` is the library's name in `lock`, a Cargo.lock,
-/// which knows its version. `rotate` makes what a model makes once; not all libraries `quantize`.
+/// Reads the request from the standard input, and answers. `package` is the library's name in `lock`, a Cargo.lock with
+/// its version. `rotate` prepares everything that a model makes once; not all libraries `quantize`.
 ///
 /// # Errors
 ///
-/// The request is none of this protocol, or `rotate`, `quantize` or what they prepared fails.
+/// The request does not follow this protocol, or `rotate`, `quantize` or the prepared call fails.
 pub fn answer<R: Prepared + 'static>(
     package: &str,
     lock: &str,
@@ -149,7 +148,7 @@ fn version<'a>(package: &str, lock: &'a str) -> Option<&'a str> {
     Some(entry.split_once('"')?.0)
 }
 
-/// Nanoseconds of a call in each batch.
+/// Returns the nanoseconds of a call in each batch.
 fn measure(line: &Line, mut call: impl FnMut() -> Result<()>) -> Result<Vec<f64>> {
     let mut batch = |calls: u32| {
         let begin = Instant::now();

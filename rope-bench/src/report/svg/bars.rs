@@ -7,32 +7,32 @@ use super::{WIDTH, card, round};
 /// One bar.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// Stands above it, to the left.
+    /// The text above the bar, to the left.
     pub name: String,
-    /// Stands above it, to the right.
+    /// The text above the bar, to the right.
     pub value: String,
     pub class: String,
-    /// Where the solid part ends.
+    /// The end of the solid part.
     pub low: f64,
-    /// Where the pale part ends.
+    /// The end of the pale part.
     pub high: f64,
     pub is_first: bool,
-    /// What a pointer that rests on it is told.
+    /// The tooltip.
     pub about: String,
 }
 
-/// What a bar takes, with its name.
+/// The height of a bar with its name.
 const ROW: f64 = 31.0;
 
-/// Where the first one begins.
+/// The top of the first bar.
 const TOP: f64 = 34.0;
 
-/// How high a card of such bars is.
+/// Returns the height of a card with these bars.
 pub fn height(bars: &[Bar]) -> f64 {
     TOP + ROW * bars.len() as f64
 }
 
-/// A tick of the ruler, of which there are 5: it ends at 5 roofs, or as far as half of the bars reach.
+/// Returns the distance of the 5 ticks of the ruler: it ends at 5 roofs, or at the reach of half of the bars.
 fn tick(bars: &[Bar]) -> f64 {
     let mut ends: Vec<f64> = bars.iter().map(|bar| bar.low).collect();
     ends.sort_by(f64::total_cmp);
@@ -41,7 +41,7 @@ fn tick(bars: &[Bar]) -> f64 {
     ticks.find(|tick| half <= 5.0 * tick).unwrap_or(200.0)
 }
 
-/// The card: how many times the roof everything takes.
+/// Draws the card: the multiples of the roof.
 pub fn draw(title: &str, bars: &[Bar]) -> Markup {
     let (bottom, tick) = (height(bars), tick(bars));
     let most = 5.0 * tick;
@@ -52,7 +52,7 @@ pub fn draw(title: &str, bars: &[Bar]) -> Markup {
         bottom,
         &html! {
             text.soft x="0" y="11" { "time / roof: shorter is faster, 1 is the machine's limit" }
-            // The lines of the ruler are dashed so that they cross the bars and leave the names alone.
+            // The lines of the ruler are dashed: they cross the bars and skip the names.
             @for (at, anchor) in ["start", "middle", "middle", "middle", "middle", "end"].iter().enumerate() {
                 @let value = tick * at as f64;
                 line.grid x1=(x(value)) x2=(x(value)) y1=(TOP + 15.0) y2=(bottom) stroke-dasharray=(dashes) {}

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::{COLOURS, WIDTH, card, round};
 use crate::results::Accuracy;
 
-/// The axes: a value, and what stands beside it.
+/// The axes: a value, and its label.
 const POSITIONS: [(f64, &str); 6] = [
     (1.0, "1"),
     (1024.0, "1 k"),
@@ -22,27 +22,27 @@ const RIGHT: f64 = WIDTH - 2.0;
 const TOP: f64 = 22.0;
 const BOTTOM: f64 = 250.0;
 
-/// Where a position lies.
+/// Returns the place of a position.
 fn x(position: f64) -> f64 {
     round(LEFT + part((1.0, POSITIONS[5].0), position) * (RIGHT - LEFT))
 }
 
-/// Where an error lies.
+/// Returns the place of an error.
 fn y(error: f64) -> f64 {
     round(BOTTOM - part((5e-9, 4.0), error) * (BOTTOM - TOP))
 }
 
-/// How far along an axis, whose ends are given, a value lies, from 0 to 1; values beyond it lie on its ends.
+/// Returns the place of a value along an axis with these ends, from 0 to 1; values beyond it are clamped.
 fn part((low, high): (f64, f64), value: f64) -> f64 {
     ((value / low).ln() / (high / low).ln()).clamp(0.0, 1.0)
 }
 
-/// Lines, their numbers, and the names of both axes.
+/// Returns the lines, their numbers, and the names of both axes.
 fn grid() -> Markup {
     html! {
         @for (position, label) in POSITIONS {
             line.grid x1=(x(position)) x2=(x(position)) y1=(TOP) y2=(BOTTOM) {}
-            // The last one stays on the card.
+            // The last label stays on the card.
             text.soft.(if x(position) + 12.0 > WIDTH { "end" } else { "middle" }) x=(x(position)) y=(BOTTOM + 16.0) {
                 (label)
             }
@@ -56,9 +56,9 @@ fn grid() -> Markup {
     }
 }
 
-/// The errors of a model.
+/// Returns the errors of a model.
 pub fn errors(accuracy: &Accuracy) -> Markup {
-    /// The level that the legend quotes: a context that is advertised today.
+    /// The level quoted in the legend: an advertised context of today.
     const QUOTED: u32 = 1 << 17;
     const LINE: f64 = 19.0;
     let legend = BOTTOM + 56.0;
@@ -68,7 +68,7 @@ pub fn errors(accuracy: &Accuracy) -> Markup {
     let height = legend + LINE * accuracy.methods.len() as f64 - 8.0;
     let content = html! {
         (grid())
-        // The first method is ours, and drawn over the others.
+        // The first method is ours, drawn over the others.
         @for (index, method) in accuracy.methods.iter().enumerate().rev() {
             @let points = accuracy.levels.iter().zip(&method.errors)
                 .map(|(&level, &error)| format!("{},{}", x(f64::from(level)), y(error)));

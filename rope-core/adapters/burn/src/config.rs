@@ -1,4 +1,4 @@
-//! The configuration of the module: burn-nn's, with a pairing and a part of the head besides.
+//! The configuration of the module: burn-nn's, with a pairing and a partial rotation.
 
 use alloc::vec::Vec;
 
@@ -12,7 +12,7 @@ use rope_core::{Frequencies, Pairing, Scaling};
 use crate::encoding::or_panic;
 use crate::{Error, RotaryEncoding};
 
-/// What a [`RotaryEncoding`] is made of. The names are burn-nn's, whose configuration files are read as well.
+/// The configuration of a [`RotaryEncoding`]. The names are burn-nn's, whose configuration files can be read.
 ///
 /// ```
 /// use burn::tensor::Device;
@@ -35,17 +35,17 @@ use crate::{Error, RotaryEncoding};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(crate = "burn_core::serde")]
 pub struct RotaryEncodingConfig {
-    /// How many positions the rows are made of once. (Those of other positions are made when they are asked for.)
+    /// The number of positions whose rows are made in advance. (Rows of other positions are made on demand.)
     pub max_sequence_length: usize,
-    /// The channels of a head: the last dimension of what is rotated.
+    /// The channels of a head: the last dimension of a rotated tensor.
     pub d_model: usize,
     /// The base of the frequencies, `rope_theta`; 10,000 by default.
     #[serde(default = "default_theta")]
     pub theta: f64,
-    /// Which two channels rotate together; interleaved by default, as in burn-nn.
+    /// The pairing; interleaved by default, as in burn-nn.
     #[serde(default = "default_pairing", with = "pairing_by_name")]
     pub pairing: Pairing,
-    /// How many channels of a head rotate, the first ones; all by default.
+    /// The number of rotated channels of a head, the first ones; all by default.
     #[serde(default)]
     pub rotary_dim: Option<usize>,
 }
@@ -53,7 +53,7 @@ pub struct RotaryEncodingConfig {
 impl Config for RotaryEncodingConfig {}
 
 impl RotaryEncodingConfig {
-    /// All channels of a head of `d_model`, interleaved, with a base of 10,000.
+    /// Creates the configuration for all channels of a head of `d_model`, interleaved, with a base of 10,000.
     pub fn new(max_sequence_length: usize, d_model: usize) -> Self {
         RotaryEncodingConfig {
             max_sequence_length,
@@ -64,50 +64,49 @@ impl RotaryEncodingConfig {
         }
     }
 
-    /// With this base.
+    /// Sets the base.
     #[must_use]
     pub fn with_theta(self, theta: impl Into<f64>) -> Self {
         let theta = theta.into();
         RotaryEncodingConfig { theta, ..self }
     }
 
-    /// With this pairing.
+    /// Sets the pairing.
     #[must_use]
     pub fn with_pairing(self, pairing: Pairing) -> Self {
         RotaryEncodingConfig { pairing, ..self }
     }
 
-    /// Rotates this number of channels.
+    /// Sets the number of rotated channels.
     #[must_use]
     pub fn with_rotary_dim(self, rotary_dim: Option<usize>) -> Self {
         RotaryEncodingConfig { rotary_dim, ..self }
     }
 
-    /// The module, without scaling, as burn's own configurations make theirs.
+    /// Creates the module, without scaling, as burn's own configurations do.
     ///
     /// # Panics
     ///
-    /// With the message of the error that [`RotaryEncodingConfig::try_init`] returns.
+    /// With the message of the error of [`RotaryEncodingConfig::try_init`].
     pub fn init(&self, device: &Device) -> RotaryEncoding {
         or_panic(self.try_init(device))
     }
 
-    /// [`RotaryEncodingConfig::init`], which does not panic.
+    /// Creates the module ([`RotaryEncodingConfig::init`]) without panics.
     ///
     /// # Errors
     ///
-    /// Those of [`RotaryEncodingConfig::init_with_scaling`].
+    /// The errors of [`RotaryEncodingConfig::init_with_scaling`].
     pub fn try_init(&self, device: &Device) -> Result<RotaryEncoding, Error> {
         self.init_with_scaling(&Scaling::Default, device)
     }
 
-    /// The module with a published scaling, by the names of its parameters.
+    /// Creates the module with a published scaling, by the names of its parameters.
     ///
     /// # Errors
     ///
-    /// [`Error::Rope`], with those of [`Frequencies::new`]; with [`rope_core::Error::RotaryDimExceedsHead`] if more
-    /// channels should rotate than a head has; with [`rope_core::Error::RowsTooLong`] for more positions than memory
-    /// has.
+    /// [`Error::Rope`] with the errors of [`Frequencies::new`]; with [`rope_core::Error::RotaryDimExceedsHead`] if more
+    /// channels rotate than a head has; with [`rope_core::Error::RowsTooLong`] for more positions than fit memory.
     pub fn init_with_scaling(
         &self,
         scaling: &Scaling<'_>,
@@ -117,13 +116,13 @@ impl RotaryEncodingConfig {
         self.init_with_frequencies(frequencies, device)
     }
 
-    /// The module with inverse frequencies that a function makes of the unscaled ones, `[pairs]`, in radians a
-    /// position: burn-nn's way to scale. They are read once, and taken for constants.
+    /// Creates the module with inverse frequencies that a function computes from the unscaled ones, `[pairs]`, in
+    /// radians per position: burn-nn's way to scale. They are read once, as constants.
     ///
     /// # Errors
     ///
-    /// Those of [`RotaryEncodingConfig::init_with_scaling`], and of [`Frequencies::from_inverse`] for what the function
-    /// returned; [`Error::Frequencies`] if that is not `f32`.
+    /// The errors of [`RotaryEncodingConfig::init_with_scaling`], and of [`Frequencies::from_inverse`] for the result
+    /// of the function; [`Error::Frequencies`] if that is not `f32`.
     pub fn init_with_frequency_scaling(
         &self,
         scaling: impl Fn(Tensor<1>) -> Tensor<1>,
@@ -141,11 +140,11 @@ impl RotaryEncodingConfig {
         self.init_with_frequencies(Frequencies::from_inverse(rotated, inverse, 1.0)?, device)
     }
 
-    /// The module with rope-core's frequencies, which have their base and their scaling: `theta` is not used.
+    /// Creates the module with rope-core's frequencies, which include base and scaling: `theta` is not used.
     ///
     /// # Errors
     ///
-    /// [`Error::RotaryDim`] if `rotary_dim` is said and is another than theirs, and [`Error::Rope`] with
+    /// [`Error::RotaryDim`] if `rotary_dim` is set and differs from theirs; [`Error::Rope`] with
     /// [`rope_core::Error::RotaryDimExceedsHead`] and [`rope_core::Error::RowsTooLong`] as
     /// [`RotaryEncodingConfig::init_with_scaling`].
     pub fn init_with_frequencies(
@@ -169,7 +168,7 @@ impl RotaryEncodingConfig {
         }
     }
 
-    /// Channels that rotate.
+    /// Returns the number of rotated channels.
     fn rotated(&self) -> usize {
         self.rotary_dim.unwrap_or(self.d_model)
     }
@@ -183,7 +182,7 @@ fn default_pairing() -> Pairing {
     Pairing::Interleaved
 }
 
-/// A pairing in a file: its name.
+/// A pairing in a file, by name.
 mod pairing_by_name {
     use alloc::string::String;
 

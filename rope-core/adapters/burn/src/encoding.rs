@@ -10,15 +10,15 @@ use rope_core::{Frequencies, IntoPositions, Pairing, Positions};
 
 use crate::{Error, RotaryRows, rotate};
 
-/// A rotary position encoding: frequencies, a pairing, and the rows of a window of positions, made once.
+/// A rotary position encoding: frequencies, a pairing, and the rows of a window of positions, made in advance.
 ///
 /// [`forward`](RotaryEncoding::forward), [`apply`](RotaryEncoding::apply), [`shift`](RotaryEncoding::shift) and
-/// [`reset`](RotaryEncoding::reset) are burn-nn's methods, and panic where burn-nn does, with the words of [`Error`].
-/// What burn-nn does not have returns a `Result`. A position outside the window is no error: its rows are made for the
-/// call. All angles are exact.
+/// [`reset`](RotaryEncoding::reset) are burn-nn's methods, and panic where burn-nn does, with the message of [`Error`].
+/// All other methods return a `Result`. A position outside the window is no error: its rows are made for the call. All
+/// angles are exact.
 ///
-/// It has no parameters: as in burn-nn, nothing is saved with a record and nothing is trained. Frequencies that are
-/// learned go through [`RotaryRows::new`] and [`rotate`].
+/// The module has no parameters: as in burn-nn, nothing is saved with a record and nothing is trained. For learned
+/// frequencies use [`RotaryRows::new`] and [`rotate`].
 ///
 /// ```
 /// use burn::tensor::{Device, Distribution, Tensor};
@@ -38,7 +38,7 @@ use crate::{Error, RotaryRows, rotate};
 #[derive(Module, Debug)]
 #[module(custom_display)]
 pub struct RotaryEncoding {
-    /// `[1, 1, max_sequence_length, pairs]`, from `window` on.
+    /// `[1, 1, max_sequence_length, pairs]`, from position `window` on.
     cos: Tensor<4>,
     sin: Tensor<4>,
     window: usize,
@@ -67,7 +67,7 @@ impl ModuleDisplay for RotaryEncoding {
 }
 
 impl RotaryEncoding {
-    /// Of any frequencies, over heads of `d_model` channels: the first ones of them rotate.
+    /// Creates the module from any frequencies, over heads of `d_model` channels, the first of which rotate.
     pub(crate) fn new(
         frequencies: Frequencies<'static>,
         pairing: Pairing,
@@ -95,14 +95,13 @@ impl RotaryEncoding {
         })
     }
 
-    /// What a model's `config.json` says, read by [`rope_models::Config`].
+    /// Creates the module from a model's `config.json`, read by [`rope_models::Config`].
     ///
     /// # Errors
     ///
     /// [`Error::Rotation`] if the model changes the pairing, rotates channels that are not the first ones of a head,
     /// rotates back, has full-width rows, pairs parts of a head by themselves, or rotates more than queries and keys;
-    /// [`Error::Rope`] with
-    /// [`rope_core::Error::RowsTooLong`] for more positions than memory has.
+    /// [`Error::Rope`] with [`rope_core::Error::RowsTooLong`] for more positions than fit memory.
     #[cfg(feature = "models")]
     pub fn from_rotation(
         rotation: &rope_models::Rotation,
@@ -146,12 +145,13 @@ impl RotaryEncoding {
         )
     }
 
-    /// The module of each layer of a model, in their order; `None` for those that do not rotate. Layers that rotate
+    /// Creates the module of each layer of a model, in order; `None` for layers that do not rotate. Layers that rotate
     /// alike share their rows.
     ///
     /// # Errors
     ///
-    /// [`Error::Model`] with those of [`rope_models::Model::layers`], and those of [`RotaryEncoding::from_rotation`].
+    /// [`Error::Model`] with the errors of [`rope_models::Model::layers`], and those of
+    /// [`RotaryEncoding::from_rotation`].
     #[cfg(feature = "models")]
     pub fn of_layers(
         model: &rope_models::Model,
@@ -186,17 +186,17 @@ impl RotaryEncoding {
     ///
     /// # Panics
     ///
-    /// With the words of [`RotaryEncoding::try_apply`].
+    /// With the message of the error of [`RotaryEncoding::try_apply`].
     pub fn apply<const D: usize>(&self, x: Tensor<D>, start: usize) -> Tensor<D> {
         or_panic(self.try_apply(x, start))
     }
 
-    /// [`RotaryEncoding::apply`], which does not panic.
+    /// Rotates a tensor ([`RotaryEncoding::apply`]) without panics.
     ///
     /// # Errors
     ///
-    /// [`Error::HeadDim`] if the last dimension of `x` is not `d_model`, [`Error::Position`] if a position does not fit
-    /// `usize`, and those of [`rotate`].
+    /// [`Error::HeadDim`] if the last dimension of `x` is not `d_model`; [`Error::Position`] if a position does not fit
+    /// `usize`; and the errors of [`rotate`].
     pub fn try_apply<const D: usize>(
         &self,
         x: Tensor<D>,
@@ -207,14 +207,14 @@ impl RotaryEncoding {
         rotate(x, &rows, self.pairing)
     }
 
-    /// Rotates a tensor `[.., tokens, d_model]` at these positions, which the window does not move: one for each
-    /// token, the same in all sequences, or one for each token of each sequence, one sequence after the other.
+    /// Rotates a tensor `[.., tokens, d_model]` at these positions, independently of the window: one per token, the
+    /// same in all sequences, or one per token of each sequence, sequence by sequence.
     ///
-    /// Layers that share positions share their rows: [`RotaryEncoding::rows`], [`rotate`].
+    /// Layers with common positions can share rows: [`RotaryEncoding::rows`], [`rotate`].
     ///
     /// # Errors
     ///
-    /// [`Error::HeadDim`] if the last dimension of `x` is not `d_model`, and those of [`RotaryRows::at`] and of
+    /// [`Error::HeadDim`] if the last dimension of `x` is not `d_model`, and the errors of [`RotaryRows::at`] and of
     /// [`rotate`].
     pub fn apply_at<'p, const D: usize>(
         &self,
@@ -228,11 +228,11 @@ impl RotaryEncoding {
         rotate(x, &rows, self.pairing)
     }
 
-    /// The rows of these positions, for as many sequences: what [`rotate`] takes.
+    /// Computes the rows of these positions, for this number of sequences, as the argument of [`rotate`].
     ///
     /// # Errors
     ///
-    /// Those of [`RotaryRows::at`].
+    /// The errors of [`RotaryRows::at`].
     pub fn rows<'p>(
         &self,
         positions: impl IntoPositions<'p>,
@@ -241,12 +241,12 @@ impl RotaryEncoding {
         RotaryRows::at(&self.frequencies, positions, sequences, &self.cos.device())
     }
 
-    /// As [`RotaryEncoding::rows`], for positions in a tensor: `[tokens]` for all sequences alike, or `[batch,
-    /// tokens]`; with frequencies on several axes (M-RoPE) `[axes, tokens]` or `[axes, batch, tokens]`.
+    /// Computes the rows ([`RotaryEncoding::rows`]) of positions in a tensor: `[tokens]` for all sequences alike, or
+    /// `[batch, tokens]`; with frequencies on several axes (M-RoPE) `[axes, tokens]` or `[axes, batch, tokens]`.
     ///
     /// # Errors
     ///
-    /// [`Error::PositionsShape`] for another shape, and those of [`RotaryRows::at`].
+    /// [`Error::PositionsShape`] for another shape, and the errors of [`RotaryRows::at`].
     pub fn rows_at<const D: usize>(&self, positions: Tensor<D, Int>) -> Result<RotaryRows, Error> {
         let (dims, axes) = (positions.dims(), self.frequencies.axes());
         let of_tokens = match dims.split_first() {
@@ -268,7 +268,7 @@ impl RotaryEncoding {
         self.rows(Positions::axis_major(&ids), sequences)
     }
 
-    /// Moves the window, so that it begins at position `start`. (In burn-nn it moves forward only.)
+    /// Moves the window to begin at position `start`. (In burn-nn it moves only forward.)
     ///
     /// # Panics
     ///
@@ -296,22 +296,22 @@ impl RotaryEncoding {
         }
     }
 
-    /// The frequencies.
+    /// Returns the frequencies.
     pub fn frequencies(&self) -> &Frequencies<'static> {
         &self.frequencies
     }
 
-    /// The pairing.
+    /// Returns the pairing.
     pub fn pairing(&self) -> Pairing {
         self.pairing
     }
 
-    /// How many positions the window has.
+    /// Returns the number of positions in the window.
     pub fn max_sequence_length(&self) -> usize {
         self.cos.dims()[2]
     }
 
-    /// Batch and tokens of a tensor of heads of `d_model` channels.
+    /// Returns batch and tokens of a tensor with heads of `d_model` channels.
     fn check<const D: usize>(&self, x: &Tensor<D>) -> Result<(usize, usize), Error> {
         let dims = x.dims();
         let [.., tokens, given] = dims[..] else {
@@ -325,7 +325,7 @@ impl RotaryEncoding {
         Ok((batch, tokens))
     }
 
-    /// The rows of `tokens` tokens from `start` of the window on: a part of it, or made for the call.
+    /// Returns the rows of `tokens` tokens from `start` of the window on: a part of it, or made for the call.
     fn window_rows(&self, start: usize, tokens: usize) -> Result<RotaryRows, Error> {
         let end = start.checked_add(tokens);
         if end.is_some_and(|end| end <= self.max_sequence_length()) {
@@ -340,7 +340,7 @@ impl RotaryEncoding {
     }
 }
 
-/// burn-nn's signatures have no room for an error.
+/// Unwraps a result: burn-nn's signatures have no room for an error.
 pub(crate) fn or_panic<T>(result: Result<T, Error>) -> T {
     result.unwrap_or_else(|error| panic!("RotaryEncoding: {error}"))
 }

@@ -1,4 +1,4 @@
-//! Every way a call of this crate can be refused.
+//! The errors of this crate.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -6,13 +6,13 @@ use core::fmt;
 
 use burn_core::tensor::{DType, Device};
 
-/// Why a call was refused. Nothing was rotated then.
+/// The reason why a call was refused. Nothing was rotated then.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
-    /// What rope-core refused: parameters of frequencies, positions, or rows that rotate more channels than a head has.
+    /// An error of rope-core: parameters of frequencies, positions, or rows that rotate more channels than a head has.
     Rope(rope_core::Error),
-    /// What rope-models refused: a model's file without an answer for each layer.
+    /// An error of rope-models: a model's file without a rotation for each layer.
     #[cfg(feature = "models")]
     Model(rope_models::Error),
     /// [`RotaryRows::new`](crate::RotaryRows::new): cos and sin differ in shape.
@@ -22,8 +22,8 @@ pub enum Error {
         /// The shape of sin.
         sin: [usize; 4],
     },
-    /// [`RotaryRows::new`](crate::RotaryRows::new): cos or sin are not `f32`. In 16 bits they would be wrong by more
-    /// than the rotation rounds.
+    /// [`RotaryRows::new`](crate::RotaryRows::new): cos or sin are not `f32`. In 16 bits their error would exceed the
+    /// rounding of the rotation.
     RowsType {
         /// The type refused.
         dtype: DType,
@@ -33,10 +33,10 @@ pub enum Error {
     Sequences {
         /// Rows.
         rows: usize,
-        /// Sequences that they should be of.
+        /// Sequences that they should divide into.
         sequences: usize,
     },
-    /// [`RotaryEncoding::rows_at`](crate::RotaryEncoding::rows_at): positions of another shape than `[tokens]` or
+    /// [`RotaryEncoding::rows_at`](crate::RotaryEncoding::rows_at): positions of a shape other than `[tokens]` or
     /// `[batch, tokens]`, after the axes if there are several.
     PositionsShape {
         /// The shape of the positions.
@@ -44,12 +44,12 @@ pub enum Error {
         /// The axes of the frequencies.
         axes: usize,
     },
-    /// [`rotate`](crate::rotate): the tensor has less than two dimensions.
+    /// [`rotate`](crate::rotate): the tensor has fewer than two dimensions.
     Dimensions {
-        /// How many it has.
+        /// The number of its dimensions.
         dimensions: usize,
     },
-    /// [`rotate`](crate::rotate): the elements of the tensor are no floating-point numbers that tensors compute with.
+    /// [`rotate`](crate::rotate): the elements of the tensor are not floating-point numbers.
     TensorType {
         /// The type refused.
         dtype: DType,
@@ -68,8 +68,8 @@ pub enum Error {
         /// The device of the tensor.
         x: Box<Device>,
     },
-    /// `norm_rotate` and `rotate_into_caches`: a tensor that these do not take, of another backend, with autodiff, or
-    /// of another type.
+    /// `norm_rotate` and `rotate_into_caches`: an unsupported tensor, of another backend, with autodiff, or of another
+    /// type.
     #[cfg(feature = "flex")]
     Fused {
         /// The tensor.
@@ -77,13 +77,13 @@ pub enum Error {
         /// Its type.
         dtype: DType,
     },
-    /// `read_caches`: the result would be more than memory holds.
+    /// `read_caches`: the result would exceed memory.
     #[cfg(feature = "flex")]
     Memory {
-        /// `[batch, heads, tokens, head_dim]` of it.
+        /// The shape `[batch, heads, tokens, head_dim]` of the result.
         shape: [usize; 4],
     },
-    /// [`RotaryEncoding`](crate::RotaryEncoding): the last dimension of the tensor is another than the module's.
+    /// [`RotaryEncoding`](crate::RotaryEncoding): the last dimension of the tensor differs from the module's.
     HeadDim {
         /// The last dimension of the tensor.
         given: usize,
@@ -94,28 +94,28 @@ pub enum Error {
     Position {
         /// The first position of the window.
         window: usize,
-        /// The position in the window of the first token, or how many positions the window has.
+        /// The position in the window of the first token, or the number of positions of the window.
         start: usize,
     },
     /// [`RotaryEncodingConfig::init_with_frequencies`](crate::RotaryEncodingConfig::init_with_frequencies): the
     /// frequencies rotate another number of channels than the configuration.
     RotaryDim {
-        /// Channels that the frequencies rotate.
+        /// Channels of the frequencies.
         frequencies: usize,
-        /// Channels that the configuration says.
+        /// Channels of the configuration.
         config: usize,
     },
     /// [`RotaryEncodingConfig::init_with_frequency_scaling`](crate::RotaryEncodingConfig::init_with_frequency_scaling):
-    /// what the function returned cannot be read as `f32`.
+    /// the result of the function is not `f32`.
     Frequencies {
-        /// The type that it returned.
+        /// The type of the result.
         dtype: DType,
     },
     /// [`RotaryEncoding::from_rotation`](crate::RotaryEncoding::from_rotation): the model's rotation is more than
     /// frequencies and one pairing of the first channels of a head.
     #[cfg(feature = "models")]
     Rotation {
-        /// What it is besides.
+        /// The additional behavior.
         what: &'static str,
     },
 }

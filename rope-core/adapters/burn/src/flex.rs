@@ -1,4 +1,4 @@
-//! rope-core on the tensors of Flex: the same memory, seen as what rope-core rotates.
+//! rope-core on the tensors of Flex, which share the memory.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -10,12 +10,12 @@ use burn_core::tensor::{DType, Element as BurnElement, TensorData, bf16, f16};
 use rope_core::gradient::{Gradients, PairGradients};
 use rope_core::{Element, Layout, Rope, Rows, Strides, Tensor, TensorMut};
 
-/// Whether rope-core has kernels for elements of this type.
+/// Returns true if rope-core has kernels for elements of this type.
 pub(crate) fn rotates(dtype: DType) -> bool {
     matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
 }
 
-/// Calls a function for the type of a tensor's elements, which is one that [`rotates`].
+/// Calls a function for the type of a tensor's elements, which [`rotates`] accepts.
 macro_rules! for_element {
     ($tensor:expr, $function:ident($($argument:expr),*)) => {
         match $tensor.dtype() {
@@ -32,12 +32,12 @@ pub(crate) mod cache;
 pub(crate) mod norm;
 pub(crate) mod operation;
 
-/// Rotates `x`, of two to four dimensions, by cos and sin of shape `[sequences, heads, tokens, pairs]`: in place where
-/// it can be, and else into memory of its own.
+/// Rotates `x`, of two to four dimensions, by cos and sin of shape `[sequences, heads, tokens, pairs]`: in place if
+/// possible, and otherwise into new memory.
 ///
 /// # Panics
 ///
-/// If they do not fit, which [`rotate`](crate::rotate) has checked.
+/// If they do not match, which [`rotate`](crate::rotate) has checked.
 pub(crate) fn rotate(x: FlexTensor, cos: &FlexTensor, sin: &FlexTensor, rope: Rope) -> FlexTensor {
     let [cos, sin] = alike(cos, sin);
     let rotated = rows_of(&cos, &sin)
@@ -59,8 +59,8 @@ fn rotate_elements<E: Element + BurnElement>(
     each_element::<E>(x, in_place, across)
 }
 
-/// What one of two functions makes of a tensor that is [`readable`]: in place if that is the only handle of its memory,
-/// and else into memory of its own.
+/// Applies one of two functions to a [`readable`] tensor: in place if it is the only handle of its memory, and
+/// otherwise into new memory.
 fn each_element<E: Element + BurnElement>(
     mut x: FlexTensor,
     in_place: impl FnOnce(&mut TensorMut<'_, E>) -> Result<(), rope_core::Error>,
@@ -70,7 +70,7 @@ fn each_element<E: Element + BurnElement>(
     let start = x.layout().start_offset();
     let own = x.try_storage_mut::<E>();
     let own = own.map(|storage| storage.get_mut(start..).unwrap_or_default());
-    // What broadcasts has elements that coincide, and is refused.
+    // A broadcast tensor has elements that coincide, and is refused.
     if let Some(Ok(mut target)) = own.map(|elements| TensorMut::new(elements, layout)) {
         in_place(&mut target)?;
         return Ok(x);
@@ -84,8 +84,8 @@ fn each_element<E: Element + BurnElement>(
     Ok(y)
 }
 
-/// The gradients of cos and sin, of the shape `[sequences, heads, tokens, pairs]` that these have: sums over all that
-/// shares them, of `x`, the tensor before the rotation, and of `dy`, the gradient by the one after it.
+/// Returns the gradients of cos and sin, of their shape `[sequences, heads, tokens, pairs]`: sums over everything that
+/// shares them, from `x`, the tensor before the rotation, and `dy`, the gradient of the one after it.
 ///
 /// # Panics
 ///
@@ -124,8 +124,8 @@ fn sum_elements<E: Element + BurnElement>(
     Ok(sums.map(|sums| sums.into_iter().map(|sum| sum as f32).collect()))
 }
 
-/// The tensor itself if rope-core can read it where it lies, and else a copy that it can: strides are not negative, and
-/// channels are contiguous.
+/// Returns the tensor itself if rope-core can read it, and otherwise a copy: strides must not be negative, and channels
+/// must be contiguous.
 fn readable(x: FlexTensor) -> FlexTensor {
     let strides = x.layout().strides();
     if strides.iter().all(|&stride| stride >= 0) && strides.last() == Some(&1) {
@@ -134,7 +134,7 @@ fn readable(x: FlexTensor) -> FlexTensor {
     x.to_contiguous()
 }
 
-/// cos and sin with the same strides.
+/// Returns cos and sin with the same strides.
 fn alike(cos: &FlexTensor, sin: &FlexTensor) -> [FlexTensor; 2] {
     let [a, b] = [cos.clone(), sin.clone()].map(readable);
     if a.layout().strides() == b.layout().strides() {
@@ -143,18 +143,18 @@ fn alike(cos: &FlexTensor, sin: &FlexTensor) -> [FlexTensor; 2] {
     [a, b].map(|tensor| tensor.to_contiguous())
 }
 
-/// Rows that lie in cos and sin.
+/// Views cos and sin as rows.
 fn rows_of<'a>(cos: &'a FlexTensor, sin: &'a FlexTensor) -> Result<Rows<'a>, rope_core::Error> {
     Rows::strided(elements(cos), elements(sin), layout(cos)?)
 }
 
-/// The elements from the first one on; none, if a tensor has none.
+/// Returns the elements from the first one on; none if the tensor is empty.
 fn elements<E: Element + BurnElement>(x: &FlexTensor) -> &[E] {
     let start = x.layout().start_offset();
     x.storage().get(start..).unwrap_or_default()
 }
 
-/// Extent and stride of each dimension, `[batch, heads, tokens, head_dim]`, of a tensor of two to four.
+/// Returns extent and stride of each dimension, `[batch, heads, tokens, head_dim]`, of a tensor of two to four.
 fn extents(x: &FlexTensor) -> [(usize, usize); 4] {
     let (shape, strides) = (x.layout().shape(), x.layout().strides());
     let of = |dimension: usize| (shape[dimension], strides[dimension].unsigned_abs());
@@ -165,7 +165,7 @@ fn extents(x: &FlexTensor) -> [(usize, usize); 4] {
     }
 }
 
-/// Where the elements of a tensor that is [`readable`] lie, from its first one on.
+/// Returns the layout of a [`readable`] tensor, from its first element on.
 fn layout(x: &FlexTensor) -> Result<Layout, rope_core::Error> {
     let [
         (batch, sequence),

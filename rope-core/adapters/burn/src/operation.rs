@@ -1,5 +1,5 @@
-//! The operation: what is asked of it is checked here, once; then rope-core rotates what lies on Flex, and burn's
-//! tensor operations what lies elsewhere.
+//! The operation: its arguments are checked here, once; then rope-core rotates tensors on Flex, and burn's tensor
+//! operations all others.
 
 #[cfg(feature = "flex")]
 use core::ops::ControlFlow;
@@ -14,15 +14,15 @@ use crate::{Error, RotaryRows, tensor_operations};
 /// Rotates `x`, of shape `[.., tokens, head_dim]`, by rows: the first `rows.rotary_dim()` channels of every head. The
 /// others pass through.
 ///
-/// The first dimension of three or more is the batch, and what lies between it and the tokens are heads: `[batch,
+/// The first dimension of three or more is the batch, and dimensions between it and the tokens are heads: `[batch,
 /// heads, tokens, head_dim]`, `[batch, tokens, head_dim]`, `[tokens, head_dim]`.
 ///
-/// On Flex rope-core rotates `f32`, `f16` and `bf16`: with the strides of `x` (`swap_dims` costs no copy; strides that
-/// are negative, and channels that are not contiguous, cost one), and in place where `x` is the only handle of its
-/// memory. Elsewhere, and for other types, a few tensor operations give the same numbers. The arithmetic is that of
+/// On Flex rope-core rotates `f32`, `f16` and `bf16`: with the strides of `x` (`swap_dims` costs no copy; negative
+/// strides and channels that are not contiguous cost one), and in place if `x` is the only handle of its memory. On
+/// other backends, and for other types, a few tensor operations compute the same numbers. The arithmetic is that of
 /// `f32` (of `f64` for `f64`), whatever the type of `x`.
 ///
-/// Gradients flow to `x`, and to cos and sin where they are tracked; on Flex the latter are summed in `f64`.
+/// Gradients flow to `x`, and to cos and sin if they are tracked; on Flex the latter are summed in `f64`.
 ///
 /// ```
 /// use burn::tensor::{Device, Distribution, Tensor};
@@ -40,10 +40,10 @@ use crate::{Error, RotaryRows, tensor_operations};
 ///
 /// # Errors
 ///
-/// [`Error::Dimensions`] if `x` has less than two, [`Error::TensorType`] for quantized elements, [`Error::RowsShape`]
-/// if the rows have other sequences, heads or tokens, [`Error::Rope`]
-/// ([`rope_core::Error::RotaryDimExceedsHead`]) if they rotate more channels than a head has, [`Error::Device`] if
-/// they are on another device.
+/// [`Error::Dimensions`] if `x` has fewer than two dimensions; [`Error::TensorType`] for quantized elements;
+/// [`Error::RowsShape`] if the rows have other sequences, heads or tokens; [`Error::Rope`]
+/// ([`rope_core::Error::RotaryDimExceedsHead`]) if they rotate more channels than a head has; [`Error::Device`] if they
+/// are on another device.
 ///
 /// # Panics
 ///
@@ -64,7 +64,7 @@ pub fn rotate<const D: usize>(
     Ok(tensor_operations::rotate(x.reshape(shape), cos, sin, pairing).reshape(dims))
 }
 
-/// The shape `[batch, heads, tokens, head_dim]` of a tensor that fits the rows.
+/// Returns the shape `[batch, heads, tokens, head_dim]` of a tensor that matches the rows.
 pub(crate) fn check<const D: usize>(x: &Tensor<D>, rows: &RotaryRows) -> Result<[usize; 4], Error> {
     let (dims, dtype) = (x.dims(), x.dtype());
     if !matches!(

@@ -9,8 +9,8 @@ use crate::Error;
 
 /// The cos and sin of each token, `[sequences, heads, tokens, pairs]` of each, as `f32`.
 ///
-/// Rows of one sequence serve all sequences of the rotated tensor, and rows of one head all its heads, as tensors
-/// broadcast. Channels that rotate are twice the pairs; the others of a head pass through.
+/// Rows of one sequence serve all sequences of the rotated tensor, and rows of one head all its heads, by broadcasting.
+/// Twice as many channels rotate as there are pairs; the others of a head pass through.
 ///
 /// ```
 /// use burn::tensor::Device;
@@ -32,9 +32,9 @@ pub struct RotaryRows {
 }
 
 impl RotaryRows {
-    /// cos and sin that there are already, or that were computed from parameters: [`rotate`](crate::rotate) sends back
-    /// their gradients. (Angles that are products of `f32` are as wrong as any: large positions want
-    /// [`RotaryRows::at`].)
+    /// Creates rows from given cos and sin, or from ones computed from parameters, whose gradients
+    /// [`rotate`](crate::rotate) returns. (Angles that are products of `f32` have their usual errors: use
+    /// [`RotaryRows::at`] for large positions.)
     ///
     /// ```
     /// use burn::tensor::{Device, Tensor};
@@ -55,7 +55,7 @@ impl RotaryRows {
     ///
     /// # Errors
     ///
-    /// [`Error::CosSinShape`] if the two differ in shape, [`Error::RowsType`] if they are not `f32`, [`Error::Rope`]
+    /// [`Error::CosSinShape`] if the two differ in shape; [`Error::RowsType`] if they are not `f32`; [`Error::Rope`]
     /// ([`rope_core::Error::RotaryDim`]) if they have no pairs.
     pub fn new(cos: Tensor<4>, sin: Tensor<4>) -> Result<Self, Error> {
         let shape = cos.dims();
@@ -82,15 +82,15 @@ impl RotaryRows {
         Ok(RotaryRows { cos, sin })
     }
 
-    /// The rows of these positions, exact: the same for all sequences (`sequences` is 1), or for each sequence, one
-    /// after the other.
+    /// Computes the exact rows of these positions: the same for all sequences (`sequences` is 1), or for each sequence
+    /// in turn.
     ///
-    /// Positions are a range, a list of integers, or what else [`rope_core::Positions`] takes; frequencies are
+    /// Positions are a range, a list of integers, or any [`rope_core::Positions`]; frequencies are
     /// [`rope_core::Frequencies`] of any scaling and any axes.
     ///
     /// # Errors
     ///
-    /// [`Error::Rope`] with those of [`rope_core::Frequencies::rows`], and those of [`RotaryRows::from_rows`].
+    /// [`Error::Rope`] with the errors of [`rope_core::Frequencies::rows`], and those of [`RotaryRows::from_rows`].
     pub fn at<'p>(
         frequencies: &Frequencies<'_>,
         positions: impl IntoPositions<'p>,
@@ -100,12 +100,12 @@ impl RotaryRows {
         RotaryRows::from_rows(&frequencies.rows(positions)?, sequences, device)
     }
 
-    /// rope-core's rows, of any kind: of a table, gathered, or one for each head.
+    /// Converts rope-core's rows of any kind: of a table, gathered, or one per head.
     ///
     /// # Errors
     ///
-    /// [`Error::Sequences`] unless the rows are as many for each of `sequences`, [`Error::Rope`]
-    /// ([`rope_core::Error::RowsTooLong`]) for more than memory can be asked for.
+    /// [`Error::Sequences`] unless the rows divide evenly into `sequences`; [`Error::Rope`]
+    /// ([`rope_core::Error::RowsTooLong`]) if they exceed memory.
     pub fn from_rows(rows: &Rows<'_>, sequences: usize, device: &Device) -> Result<Self, Error> {
         let (len, heads, pairs) = (rows.len(), rows.heads(), rows.rotary_dim() / 2);
         if sequences == 0 || !len.is_multiple_of(sequences) {
@@ -114,7 +114,7 @@ impl RotaryRows {
                 sequences,
             });
         }
-        // Rows that coincide may be more than memory holds.
+        // Rows that coincide may exceed memory when written out.
         let (tokens, rotary_dim) = (len, 2 * pairs);
         let count = len
             .checked_mul(heads)
@@ -138,27 +138,27 @@ impl RotaryRows {
         })
     }
 
-    /// The cos of each, `[sequences, heads, tokens, pairs]`.
+    /// Returns the cos of each, `[sequences, heads, tokens, pairs]`.
     pub fn cos(&self) -> &Tensor<4> {
         &self.cos
     }
 
-    /// The sin of each.
+    /// Returns the sin of each, `[sequences, heads, tokens, pairs]`.
     pub fn sin(&self) -> &Tensor<4> {
         &self.sin
     }
 
-    /// `[sequences, heads, tokens, pairs]`.
+    /// Returns `[sequences, heads, tokens, pairs]`.
     pub fn dims(&self) -> [usize; 4] {
         self.cos.dims()
     }
 
-    /// Channels that a row rotates: twice its pairs.
+    /// Returns the number of channels that a row rotates, twice its pairs.
     pub fn rotary_dim(&self) -> usize {
         2 * self.dims()[3]
     }
 
-    /// Those of `tokens` tokens from `start` on.
+    /// Selects the rows of `tokens` tokens from `start` on.
     pub(crate) fn narrow(&self, start: usize, tokens: usize) -> Self {
         RotaryRows {
             cos: self.cos.clone().narrow(2, start, tokens),

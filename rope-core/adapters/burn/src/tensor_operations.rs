@@ -1,12 +1,12 @@
-//! The rotation as burn's tensor operations, for every device but Flex and for every type that rope-core has no kernel
-//! for: each product and each sum rounded by itself, in `f32` (in `f64` for `f64`), as rope-core rounds them.
+//! The rotation as burn's tensor operations, for every device but Flex and for every type without a kernel in
+//! rope-core: each product and each sum rounded by itself, in `f32` (in `f64` for `f64`), as in rope-core.
 
 use alloc::vec;
 
 use burn_core::tensor::{DType, Tensor};
 use rope_core::Pairing;
 
-/// Rotates `x`, of shape `[batch, heads, tokens, head_dim]`, by cos and sin that fit it.
+/// Rotates `x`, of shape `[batch, heads, tokens, head_dim]`, by matching cos and sin.
 pub(crate) fn rotate(x: Tensor<4>, cos: Tensor<4>, sin: Tensor<4>, pairing: Pairing) -> Tensor<4> {
     let dtype = x.dtype();
     let arithmetic = match dtype {
@@ -50,7 +50,7 @@ mod tests {
     use burn::tensor::{DType, Device, Distribution, Tensor};
     use rope_core::Pairing;
 
-    /// What another backend does with 16 bits is what rope-core does: f32, and one rounding.
+    /// Other backends compute 16-bit elements as rope-core does: in f32, with one rounding.
     #[test]
     fn elements_of_16_bits_have_the_bits_of_rope_core() {
         let device = Device::flex();

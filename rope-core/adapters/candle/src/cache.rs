@@ -1,4 +1,4 @@
-//! Keys, rotated, and values into two tensors that are a KV cache, and out of them.
+//! Writes keys, rotated, and values into two tensors that form a KV cache, and reads them.
 
 use std::cell::RefCell;
 
@@ -18,7 +18,7 @@ use crate::tensor::{
     with_elements,
 };
 
-/// What the tensors of a KV cache keep.
+/// The storage format of the tensors of a KV cache.
 ///
 /// ```
 /// use rope_candle::CacheFormat;
@@ -31,13 +31,13 @@ use crate::tensor::{
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub enum CacheFormat {
-    /// Elements of the cache's type, f32, bf16 or f16, whatever that of K and V is.
+    /// Elements of the cache's type, f32, bf16 or f16, whatever the type of K and V.
     #[default]
     Elements,
-    /// Codes of 8 bits in tensors of u8, of `x / scale`; the scales are those of the keys and of the values.
+    /// 8-bit codes of `x / scale` in tensors of u8; the scales are those of the keys and of the values.
     Quantized(QuantFormat, [f32; 2]),
-    /// ggml's blocks of 32 channels, with their scales, in tensors of u8, whose last dimension counts bytes:
-    /// `head_dim / 32 * format.bytes()`.
+    /// ggml's blocks of 32 channels, with their scales, in tensors of u8, whose last dimension counts bytes: `head_dim
+    /// / 32 * format.bytes()`.
     Blocks(&'static BlockFormat),
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn write(
             bail!("{name} is tracked, and a write into a cache has no gradient; detach it");
         }
     }
-    // candle locks a storage for who writes it.
+    // candle locks a storage while it is written.
     for (read, written) in [(0, 2), (1, 2), (0, 3), (1, 3), (3, 2)] {
         if share_storage(tensors[read].1, tensors[written].1) {
             let [read, written] = [read, written].map(|index| tensors[index].0);
@@ -154,18 +154,18 @@ fn read_elements<E: Element + WithDType>(
     };
     let layout = order.layout(&Layout::contiguous(&dims))?;
     let mut target = TensorMut::new(&mut elements, layout).map_err(refused)?;
-    // Without its rotation a plan is what else it does: nothing.
+    // A plan without a rotation runs only its stages: this one has none.
     let rope = Rope::new(Pairing::Half);
     rope.apply_into(&cache.slots(slots), &mut target)
         .map_err(refused)?;
     Tensor::from_vec(elements, dims.to_vec(), &Device::Cpu)
 }
 
-/// Where a cache lies in a tensor's memory, from its offset on, in elements or values.
+/// Returns the layout of a cache in a tensor's memory, from its offset on, in elements or values.
 fn place(name: &str, layout: &Layout, order: Order, format: CacheFormat) -> Result<CacheLayout> {
     let [blocks, block_size, heads, width] = order.extents(layout)?;
     let Strides { batch, token, head } = order.strides(layout)?;
-    // Of blocks the tensor has bytes, and a layout values.
+    // The tensor of a cache of blocks counts bytes, and a layout values.
     let (values, bytes) = match format {
         CacheFormat::Blocks(format) => (format.values(), format.bytes()),
         _ => (1, 1),
@@ -198,7 +198,7 @@ fn place(name: &str, layout: &Layout, order: Order, format: CacheFormat) -> Resu
     CacheLayout::strided(shape, strides).map_err(refused)
 }
 
-/// The cache in a tensor's memory, to write; `index` is that of its scale.
+/// Returns the cache in a tensor's memory, for writing; `index` is that of its scale.
 fn cache_mut<'a>(
     (name, storage, layout): (&str, &'a mut CpuStorage, &Layout),
     order: Order,
@@ -227,7 +227,7 @@ fn not_codes(name: &str) -> Error {
     Error::msg(format!("{name} must be u8 for codes and blocks"))
 }
 
-/// Lends a tensor's storage, which candle lends to operations alone.
+/// Borrows a tensor's storage, which candle lends only to operations.
 fn borrow_mut(
     tensor: &Tensor,
     write: impl FnMut(&mut CpuStorage, &Layout) -> Result<()>,

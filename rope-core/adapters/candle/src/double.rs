@@ -1,11 +1,11 @@
-//! f64, which rope-core does not rotate: candle's own tensor operations, and so their gradients.
+//! f64, which rope-core does not support: candle's own tensor operations, with their gradients.
 
 use candle_core::{D, DType, Result, Tensor};
 use rope_core::Pairing;
 
 use crate::tensor::Order;
 
-/// The rotated tensor; the tables were found to fit.
+/// Returns the rotated tensor. The tables have been checked.
 pub(crate) fn rotated(
     xs: &Tensor,
     tables: [&Tensor; 2],

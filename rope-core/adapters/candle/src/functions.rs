@@ -10,45 +10,45 @@ use crate::{double, gradient};
 
 /// Rotates `[batch, heads, tokens, head_dim]` by tables of cos and sin; a pair is channels `i` and `i + head_dim / 2`.
 ///
-/// It takes the place of `candle_nn::rotary_emb::rope`:
+/// Replaces `candle_nn::rotary_emb::rope`:
 ///
-/// - `xs` is f32, bf16, f16 or f64, of any strides: no `.contiguous()` is needed. (It is copied if the *channels* of a
-///   head are not adjacent.) The result is contiguous.
-/// - `cos` and `sin` are `[tokens or more, head_dim / 2]`, or `[batch, tokens or more, head_dim / 2]` where sequences
-///   are at positions of their own; in f32 or in the type of `xs`, of any strides.
+/// - `xs` is f32, bf16, f16 or f64, with any strides: no `.contiguous()` is needed. (It is copied if the *channels* of
+///   a head are not adjacent.) The result is contiguous.
+/// - `cos` and `sin` are `[tokens or more, head_dim / 2]`, or `[batch, tokens or more, head_dim / 2]` if sequences have
+///   separate positions; in f32 or in the type of `xs`, with any strides.
 /// - Each output of f32, bf16 or f16 is two products and a sum in f32, each rounded by itself, and then rounded to the
-///   type of `xs`: in f32 candle's bits, in 16 bits one rounding where candle has three. f64 is rotated by candle's
-///   tensor operations.
+///   type of `xs`: in f32 candle's bits, in 16 bits one rounding where candle has three. f64 uses candle's tensor
+///   operations.
 /// - Gradients reach `xs`, `cos` and `sin`, whichever are tracked. Those of `cos` and `sin` are summed over heads and
-///   sequences in f64, in an order that no machine changes.
+///   sequences in f64, in the same order on every machine.
 ///
-/// Tables of 16 bits are what many models make. They are taken as they are, widened to f32 at every call, and they cost
-/// accuracy that no rotation gives back: a cos is off by up to 2^-9 in bf16 and 2^-12 in f16 where an f32 is off by
-/// 2^-25. If the *angles* were formed in bf16 as well, which has not every integer beyond 256, the tables are wrong
-/// altogether. [`Rotary::rows`](crate::Rotary::rows) makes tables in f32.
+/// Many models make tables of 16 bits. They are accepted, widened to f32 at every call, and cost accuracy that no
+/// rotation restores: a cos is off by up to 2^-9 in bf16 and 2^-12 in f16, where an f32 is off by 2^-25. If the
+/// *angles* were formed in bf16 as well, which skips integers beyond 256, the tables are wrong altogether.
+/// [`Rotary::rows`](crate::Rotary::rows) makes tables in f32.
 ///
 /// # Errors
 ///
-/// In words, if shapes or types do not fit each other, or a tensor does not lie on the CPU.
+/// A message, if shapes or types do not match, or a tensor is not on the CPU.
 pub fn rope(xs: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
     rotated(xs, [cos, sin], "rope", Pairing::Half, Order::HeadsMajor)
 }
 
-/// As [`rope`], of channels `2 i` and `2 i + 1`: in the place of `candle_nn::rotary_emb::rope_i`.
+/// Rotates as [`rope`], with channels `2 i` and `2 i + 1` as a pair. Replaces `candle_nn::rotary_emb::rope_i`.
 ///
 /// # Errors
 ///
-/// Those of [`rope`].
+/// The errors of [`rope`].
 pub fn rope_i(xs: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
     let interleaved = Pairing::Interleaved;
     rotated(xs, [cos, sin], "rope-i", interleaved, Order::HeadsMajor)
 }
 
-/// As [`rope`], of `[batch, tokens, heads, head_dim]`: in the place of `candle_nn::rotary_emb::rope_thd`.
+/// Rotates as [`rope`], for `[batch, tokens, heads, head_dim]`. Replaces `candle_nn::rotary_emb::rope_thd`.
 ///
 /// # Errors
 ///
-/// Those of [`rope`].
+/// The errors of [`rope`].
 pub fn rope_thd(xs: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
     rotated(
         xs,
@@ -77,7 +77,7 @@ fn rotated(
     with_adjacent_channels(xs)?.apply_op3(cos, sin, ByTables { name, rotation })
 }
 
-/// A rotation by tables, as candle records it.
+/// A rotation by tables, as an operation of candle.
 struct ByTables {
     name: &'static str,
     rotation: Rotation,

@@ -1,4 +1,4 @@
-//! The gradients of tables: of cos and sin that are parameters, or computed from some.
+//! The gradients of tables: of cos and sin that are parameters, or computed from parameters.
 
 use candle_core::{CpuStorage, Device, Result, Storage, Tensor, bail};
 use rope_core::gradient::{Gradients, PairGradients};
@@ -6,8 +6,8 @@ use rope_core::gradient::{Gradients, PairGradients};
 use crate::rotation::Rotation;
 use crate::tensor::{from_offset, refused, unsupported};
 
-/// The gradients of a loss by cos and by sin, of those that are tracked, with their shapes and types. `xs` is the
-/// tensor before the rotation, `gradient` that of the loss by the tensor after it.
+/// Returns the gradients of cos and sin, of those that are tracked, with their shapes and types. `xs` is the tensor
+/// before the rotation, `gradient` that of the tensor after it.
 pub(crate) fn of_tables(
     rotation: &Rotation,
     tensors: [&Tensor; 2],
@@ -35,7 +35,7 @@ pub(crate) fn of_tables(
         }
         let mut dims = table.dims().to_vec();
         let along = dims.len() - 2;
-        // Rows after those of the tokens were not used.
+        // Rows after those of the tokens are unused.
         let unused = std::mem::replace(&mut dims[along], tokens) - tokens;
         Tensor::from_vec(sums, dims, &Device::Cpu)?
             .pad_with_zeros(along, 0, unused)?

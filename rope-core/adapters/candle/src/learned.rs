@@ -1,4 +1,4 @@
-//! Tables of frequencies that are trained.
+//! Tables of trained frequencies.
 
 use candle_core::{CpuStorage, CustomOp1, DType, Device, Layout, Result, Shape, Tensor, bail};
 use rope_core::Frequencies;
@@ -7,12 +7,11 @@ use rope_core::gradient::PairGradients;
 use crate::positions::Positions;
 use crate::tensor::{on_cpu, refused};
 
-/// cos and sin, `[tokens, pairs]` in f32, of inverse frequencies that are trained: `[pairs]`, in f32 or f64, in
-/// radians.
+/// Returns cos and sin, `[tokens, pairs]` in f32, of trained inverse frequencies: `[pairs]`, in f32 or f64, in radians.
 ///
-/// Angles are exact products of the positions, as [`Rotary::rows_at`](crate::Rotary::rows_at) takes them on one axis,
-/// and the present frequencies. [`rope`](crate::rope) and its like pass gradients to the tables, which all layers may
-/// share, and the tables pass them on: `df = sum over tokens of p (cos dsin - sin dcos)`, in f64.
+/// Angles are exact products of the positions, in the form of [`Rotary::rows_at`](crate::Rotary::rows_at) on one axis,
+/// and the current frequencies. [`rope`](crate::rope) and its variants pass gradients to the tables, which all layers
+/// may share, and the tables pass them on: `df = sum over tokens of p (cos dsin - sin dcos)`, in f64.
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor, Var};
@@ -32,7 +31,7 @@ use crate::tensor::{on_cpu, refused};
 ///
 /// # Errors
 ///
-/// In words, if frequencies or positions have another shape or type or do not lie on the CPU; and those of
+/// A message, if frequencies or positions have another shape or type or are not on the CPU; and the errors of
 /// [`Frequencies::from_inverse`] and [`Frequencies::rows`].
 pub fn learned_tables(frequencies: &Tensor, positions: &Tensor) -> Result<(Tensor, Tensor)> {
     on_cpu("frequencies", frequencies)?;
@@ -42,7 +41,7 @@ pub fn learned_tables(frequencies: &Tensor, positions: &Tensor) -> Result<(Tenso
     Ok((tables.get(0)?, tables.get(1)?))
 }
 
-/// `[2, tokens, pairs]` of `[pairs]`.
+/// The operation from `[pairs]` to `[2, tokens, pairs]`.
 struct LearnedTables {
     positions: Positions,
 }

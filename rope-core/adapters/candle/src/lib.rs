@@ -1,11 +1,11 @@
 //! Rotary position embedding (RoPE) for candle: the kernels of [`rope_core`] on candle's tensors.
 //!
 //! - [`rope`], [`rope_i`] and [`rope_thd`] have the signatures of `candle_nn::rotary_emb`: a model changes one `use`
-//!   line. They take any strides, f32 tables for bf16 and f16, and give gradients, of x as of cos and sin.
-//! - [`Rotary`] has what candle's functions lack: frequencies of a `config.json`, exact angles, positions of each
-//!   sequence and on several axes, a part of a head, Q and K in one call, in place; a norm in the same pass, and keys
-//!   and values into the slots of a KV cache, quantized or not.
-//! - [`learned_tables`] makes cos and sin of frequencies that are trained.
+//!   line. They support any strides, f32 tables for bf16 and f16, and gradients of x, cos and sin.
+//! - [`Rotary`] adds to candle's functions: frequencies of a `config.json`, exact angles, positions of each sequence
+//!   and on several axes, partial rotation, Q and K in one call, in place; a norm in the same pass, and keys and values
+//!   into the slots of a KV cache, quantized or not.
+//! - [`learned_tables`] makes cos and sin of trained frequencies.
 //!
 //! ```
 //! use candle_core::{DType, Device, Tensor};
@@ -28,25 +28,25 @@
 //! # Ok::<(), candle_core::Error>(())
 //! ```
 //!
-//! # What is promised
+//! # Guarantees
 //!
-//! What rope-core promises: given the same cos and sin, f32 has the bits of candle's own functions; bf16 and f16 are
-//! rotated in f32 and rounded once, where candle's own round every product and every sum; angles of [`Rotary`] are
-//! exact at any position. What is refused is a `candle_core::Error` in rope-core's words or in those here, and has
+//! Those of rope-core. Given the same cos and sin, f32 has the bits of candle's own functions. bf16 and f16 are rotated
+//! in f32 and rounded once, where candle rounds every product and every sum. Angles of [`Rotary`] are exact at any
+//! position. A refused call returns a `candle_core::Error` with a message of rope-core or of this crate, and has
 //! touched nothing.
 //!
-//! # Where it runs
+//! # Devices and types
 //!
-//! On tensors of the CPU, in f32, bf16 and f16. f64 goes through candle's tensor operations in the three functions, and
-//! is refused elsewhere. Tensors of another device are refused, and the error names it.
+//! Tensors of the CPU, in f32, bf16 and f16. The three functions also support f64 through candle's tensor operations;
+//! it is refused elsewhere. Tensors of another device are refused, and the error names it.
 //!
-//! # How it is built
+//! # Structure
 //!
-//! `tensor.rs` reads a candle tensor as a rope-core one, `rotation.rs` is a plan that rotates it, into a new tensor or
-//! in place. What it rotates by are rows: of tables (`tables.rs`), or of frequencies (`rotary.rs`, `positions.rs`).
-//! `functions.rs` is the operation by tables with its gradients (`gradient.rs`), `rotary.rs` that by rows, `learned.rs`
-//! makes tables that have gradients themselves, `double.rs` is f64. `norm.rs` is a norm whose weights are a tensor,
-//! `cache.rs` writes into two tensors that are a cache.
+//! `tensor.rs` views a candle tensor as a rope-core one. `rotation.rs` is a plan that rotates it, into a new tensor or
+//! in place, by rows: of tables (`tables.rs`), or of frequencies (`rotary.rs`, `positions.rs`). `functions.rs` is the
+//! operation by tables with its gradients (`gradient.rs`), `rotary.rs` the operation by rows. `learned.rs` makes tables
+//! with gradients, `double.rs` is f64, `norm.rs` is a norm whose weights are a tensor, and `cache.rs` writes into two
+//! tensors that form a cache.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
 #![deny(clippy::missing_errors_doc)]
@@ -68,7 +68,7 @@ mod tensor;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// The crate whose frequencies, positions and rows this one takes, in the version that it takes.
+/// The crate of the frequencies, positions and rows, in the version that this crate uses.
 pub use rope_core;
 /// The crate that reads models' files.
 pub use rope_models;

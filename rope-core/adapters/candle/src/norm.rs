@@ -11,7 +11,7 @@ use crate::tensor::{on_cpu, with_elements};
 #[derive(Clone, Debug)]
 pub(crate) struct TensorNorm {
     norm: Norm<'static>,
-    /// A copy, of which no tensor that is rotated in place can be a view.
+    /// A copy, so that no tensor rotated in place can be a view of it.
     weight: Option<Arc<CpuStorage>>,
 }
 

@@ -2,7 +2,7 @@
 
 use candle_core::{DType, Result, Tensor, bail};
 
-/// The positions of tokens, on one axis or on several, out of a tensor.
+/// The positions of tokens, on one axis or several, from a tensor.
 #[derive(Clone, Debug)]
 pub(crate) struct Positions {
     values: Values,
@@ -16,7 +16,7 @@ enum Values {
 }
 
 impl Positions {
-    /// Of one axis in any shape; of several `[axes, ..]`.
+    /// Reads positions on one axis in any shape, or on several axes in `[axes, ..]`.
     pub(crate) fn new(tensor: &Tensor, axes: usize) -> Result<Self> {
         if axes > 1 && tensor.dims().first() != Some(&axes) {
             bail!(
@@ -38,7 +38,7 @@ impl Positions {
         Ok(Positions { values, axes })
     }
 
-    /// How many tokens have them.
+    /// Returns the number of tokens.
     pub(crate) fn tokens(&self) -> usize {
         let values = match &self.values {
             Values::Ids(ids) => ids.len(),

@@ -19,9 +19,9 @@ use crate::tensor::{Order, on_cpu, refused, share_storage, unsupported, with_adj
 
 /// The rotary embedding of a model, or of the layers that share one.
 ///
-/// It has the frequencies and says which channels of a head are pairs. Tensors are `[batch, heads, tokens, head_dim]`
-/// unless [`Rotary::order`] says otherwise, in f32, bf16 or f16, of any strides. Frequencies of fewer channels than a
-/// head has rotate the first ones, and the others pass.
+/// It holds the frequencies and the pairing. Tensors are `[batch, heads, tokens, head_dim]` unless [`Rotary::order`]
+/// sets another order, in f32, bf16 or f16, with any strides. Frequencies of fewer channels than a head rotate the
+/// first ones, and the others pass.
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor};
@@ -30,7 +30,7 @@ use crate::tensor::{Order, on_cpu, refused, share_storage, unsupported, with_adj
 ///
 /// // 32 of the 128 channels of a head
 /// let rotary = Rotary::new(Frequencies::new(32, 10_000.0, &Scaling::Default)?, Pairing::Half);
-/// // two sequences of one token, at positions of their own
+/// // two sequences of one token, at separate positions
 /// let rows = rotary.rows(&[17_u32, 90_000])?;
 /// let x = Tensor::ones((2, 8, 1, 128), DType::F32, &Device::Cpu)?;
 /// let y = rotary.rotate(&x, &rows)?;
@@ -41,17 +41,18 @@ use crate::tensor::{Order, on_cpu, refused, share_storage, unsupported, with_adj
 #[must_use]
 pub struct Rotary {
     frequencies: Arc<Frequencies<'static>>,
-    /// Whether they are those of channels, whose rows are full-width.
+    /// True if the frequencies are those of channels, whose rows are full-width.
     full_width: bool,
     rotation: Rotation,
 }
 
-/// cos and sin for the tokens of one forward step, in f32: all layers share them, and so do Q and K. A clone is cheap.
+/// The cos and sin of the tokens of one forward step, in f32: all layers share them, and so do Q and K. A clone is
+/// cheap.
 #[derive(Clone, Debug)]
 pub struct Rows(Arc<rope_core::Rows<'static>>);
 
 impl Rotary {
-    /// Of frequencies with any scaling or axes, and a pairing.
+    /// Creates an embedding from frequencies with any scaling or axes, and a pairing.
     pub fn new(frequencies: Frequencies<'static>, pairing: Pairing) -> Self {
         Rotary {
             frequencies: Arc::new(frequencies),
@@ -60,24 +61,24 @@ impl Rotary {
         }
     }
 
-    /// Of the text of a model's `config.json`, if all its layers rotate in one way. (If they do not:
-    /// [`Rotary::of_layers`].)
+    /// Creates an embedding from the text of a model's `config.json`, if all its layers rotate alike; otherwise see
+    /// [`Rotary::of_layers`].
     ///
     /// # Errors
     ///
-    /// As [`Config::from_json`] and [`rope_models::Model::rotation`].
+    /// The errors of [`Config::from_json`] and [`rope_models::Model::rotation`].
     pub fn from_config(json: &str) -> Result<Self> {
         let model = Config::from_json(json).and_then(|config| config.model());
         let model = model.map_err(refused)?;
         Ok(model.rotation().map_err(refused)?.clone().into())
     }
 
-    /// Of each layer of a model, in their order; `None` for those that do not rotate. Layers that rotate alike share
-    /// their frequencies, and may share rows: any of them makes the rows of all.
+    /// Creates the embedding of each layer of a model, in order; `None` for layers that do not rotate. Layers that
+    /// rotate alike share their frequencies, and may share rows made by any of them.
     ///
     /// # Errors
     ///
-    /// As [`rope_models::Model::layers`].
+    /// The errors of [`rope_models::Model::layers`].
     pub fn of_layers(model: &rope_models::Model) -> Result<Vec<Option<Self>>> {
         let layers = model.layers().map_err(refused)?;
         let rotations = layers.rotations().iter();
@@ -90,15 +91,15 @@ impl Rotary {
         Ok(layers.iter().map(of_layer).collect())
     }
 
-    /// Takes tensors of this order.
+    /// Sets the order of the dimensions.
     pub fn order(mut self, order: Order) -> Self {
         self.rotation.order = order;
         self
     }
 
-    /// Norms each tensor before or after its rotation, in the same pass: [`Norm`] has the formula, eps, reach and
-    /// order, and `weight`, `[head_dim]` or `[heads, head_dim]` in f32, bf16 or f16, is copied. Q and K have weights of
-    /// their own, so a layer has a `Rotary` for each; clones share their frequencies, and any of them makes the rows.
+    /// Adds a norm of each tensor before or after its rotation, in the same pass. [`Norm`] has the formula, eps, reach
+    /// and order. `weight`, `[head_dim]` or `[heads, head_dim]` in f32, bf16 or f16, is copied. Q and K have separate
+    /// weights, so a layer has a `Rotary` for each; clones share their frequencies, and any of them makes the rows.
     ///
     /// ```
     /// use candle_core::{DType, Device, Tensor};
@@ -115,28 +116,28 @@ impl Rotary {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// A norm has no gradient here: [`Rotary::rotate`] refuses a tracked tensor then.
+    /// The norm has no gradient: [`Rotary::rotate`] then refuses a tracked tensor.
     ///
     /// # Errors
     ///
-    /// In words, if the weight has another type, is tracked, or does not lie on the CPU. Whether there are as many
-    /// weights as channels is known with the first tensor, as [`rope_core::Rope::rotate`] says.
+    /// A message, if the weight has another type, is tracked, or is not on the CPU. The number of weights is checked
+    /// with the first tensor, as in [`rope_core::Rope::rotate`].
     pub fn norm(mut self, norm: Norm<'static>, weight: Option<&Tensor>) -> Result<Self> {
         self.rotation.norm = Some(TensorNorm::new(norm, weight)?);
         Ok(self)
     }
 
-    /// The frequencies.
+    /// Returns the frequencies.
     pub fn frequencies(&self) -> &Frequencies<'static> {
         &self.frequencies
     }
 
-    /// The rows of some tokens: of a range of positions or one id for each token, which all sequences share; or of all
-    /// sequences, one after the other, with as many tokens as the batch has. Angles are exact.
+    /// Computes the rows of some tokens: of a range of positions or one id per token, shared by all sequences; or of
+    /// all sequences in turn, with as many tokens as the batch. Angles are exact.
     ///
     /// # Errors
     ///
-    /// As [`Frequencies::rows`].
+    /// The errors of [`Frequencies::rows`].
     pub fn rows<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Rows> {
         let rows = self.frequencies.rows(positions).map_err(refused)?;
         let rows = match self.full_width {
@@ -146,23 +147,24 @@ impl Rotary {
         Ok(rows.into())
     }
 
-    /// As [`Rotary::rows`], of positions in a tensor, read in its order: integers of any type, or real numbers in f32
-    /// or f64. It is `[tokens]` or `[batch, tokens]`; `[axes, tokens]` or `[axes, batch, tokens]` if the frequencies
-    /// are on several axes (M-RoPE).
+    /// Computes the rows ([`Rotary::rows`]) of positions in a tensor, read in its order: integers of any type, or real
+    /// numbers in f32 or f64. It is `[tokens]` or `[batch, tokens]`; `[axes, tokens]` or `[axes, batch, tokens]` if the
+    /// frequencies have several axes (M-RoPE).
     ///
     /// # Errors
     ///
-    /// In words, if the tensor has another type or its first dimension is not the axes; and those of [`Rotary::rows`].
+    /// A message, if the tensor has another type or its first dimension is not the axes; and the errors of
+    /// [`Rotary::rows`].
     pub fn rows_at(&self, positions: &Tensor) -> Result<Rows> {
         self.rows(Positions::new(positions, self.frequencies.axes())?.as_core())
     }
 
-    /// The rotated tensor, contiguous. A gradient reaches `x`.
+    /// Returns the rotated tensor, contiguous. A gradient reaches `x`.
     ///
     /// # Errors
     ///
-    /// In words: those of [`rope_core::Rope::rotate_into`]; if `x` has not four dimensions or another type, or does not
-    /// lie on the CPU; after [`Rotary::norm`], if `x` is tracked, or its channels rotate in several parts.
+    /// A message: the errors of [`rope_core::Rope::rotate_into`]; if `x` does not have four dimensions or a supported
+    /// type, or is not on the CPU; after [`Rotary::norm`], if `x` is tracked, or its channels rotate in several parts.
     pub fn rotate(&self, x: &Tensor, rows: &Rows) -> Result<Tensor> {
         on_cpu("x", x)?;
         if self.rotation.norm.is_some() && x.track_op() {
@@ -175,36 +177,36 @@ impl Rotary {
         with_adjacent_channels(x)?.apply_op1(ByRows { rotation, rows })
     }
 
-    /// The rotated Q and K.
+    /// Returns the rotated Q and K.
     ///
     /// # Errors
     ///
-    /// Those of [`Rotary::rotate`]; in words after [`Rotary::norm`], which belongs to one of them.
+    /// The errors of [`Rotary::rotate`]; and a message after [`Rotary::norm`], which belongs to one of them.
     pub fn rotate_qk(&self, q: &Tensor, k: &Tensor, rows: &Rows) -> Result<(Tensor, Tensor)> {
         self.check_without_norm()?;
         Ok((self.rotate(q, rows)?, self.rotate(k, rows)?))
     }
 
-    /// Rotates a tensor where it lies, of any strides. What shares its storage (a view, a clone) sees it rotated, so it
-    /// is for a tensor that the caller alone has, as a projection's result; nothing is recorded for a backward pass.
+    /// Rotates a tensor in place, with any strides. Tensors that share its storage (views, clones) change too: use it
+    /// for a tensor without other handles, such as a projection's result. Nothing is recorded for a backward pass.
     ///
     /// # Errors
     ///
-    /// In words: those of [`rope_core::Rope::rotate`]; if a gradient of `x` is tracked, which would be wrong then; if
-    /// it has not four dimensions, another type, or elements that coincide; if the channels of a head are not adjacent;
-    /// if it does not lie on the CPU. `x` is untouched then.
+    /// A message: the errors of [`rope_core::Rope::rotate`]; if a gradient of `x` is tracked, which would be wrong; if
+    /// it does not have four dimensions or a supported type, or has elements that coincide; if the channels of a head
+    /// are not adjacent; if it is not on the CPU. `x` is untouched then.
     pub fn rotate_in_place(&self, x: &Tensor, rows: &Rows) -> Result<()> {
         self.check_in_place("x", x)?;
         let (rotation, rows) = (&self.rotation, &*rows.0);
         x.inplace_op1(&InPlace { rotation, rows })
     }
 
-    /// Rotates Q and K where they lie: two tensors, or two windows of one that have nothing in common. Both are checked
-    /// before either is touched.
+    /// Rotates Q and K in place: two tensors, or two windows of one without common elements. Both are checked before
+    /// either is touched.
     ///
     /// # Errors
     ///
-    /// Those of [`Rotary::rotate_in_place`]; if the two differ in more than their heads; if they are known to have
+    /// The errors of [`Rotary::rotate_in_place`]; if the two differ in more than their heads; if they are known to have
     /// elements in common; after [`Rotary::norm`], which belongs to one of them.
     pub fn rotate_qk_in_place(&self, q: &Tensor, k: &Tensor, rows: &Rows) -> Result<()> {
         self.check_without_norm()?;
@@ -228,17 +230,17 @@ impl Rotary {
         self.rotate_in_place(k, rows)
     }
 
-    /// Rotates `k`, after a norm if there is [one](Rotary::norm), and writes it and `v` into the slots of a KV cache:
-    /// two tensors, written where they lie. Views of them see it, and nothing is recorded for a backward pass.
+    /// Rotates `k`, after a [norm](Rotary::norm) if there is one, and writes it and `v` into the slots of a KV cache:
+    /// two tensors, written in place. Views of them change too, and nothing is recorded for a backward pass.
     ///
     /// `k` and `v` are `[batch, heads, tokens, head_dim]`, and each cache `[blocks, heads, block_size, head_dim]`; or
-    /// with the middle two the other way, as [`Rotary::order`] says. (`transpose(1, 2)` is a view of a cache that has
-    /// another order than the tensors.) The channels of a head are adjacent; other strides are any.
+    /// with the middle two exchanged, by [`Rotary::order`]. (`transpose(1, 2)` is a view of a cache in another order
+    /// than the tensors.) The channels of a head must be adjacent; other strides are arbitrary.
     ///
-    /// `slots` has one for each token of each sequence, `block * block_size + place`, and a negative one is left out:
-    /// a slice or `Vec` of integers (of a tensor, what `to_vec1` gives), a range, an integer, or page tables
-    /// ([`Slots::table`](rope_core::cache::Slots::table), [`Slots::sequences`](rope_core::cache::Slots::sequences),
-    /// where a block is a sequence).
+    /// `slots` has one slot per token of each sequence, `block * block_size + place`; a negative one is skipped. It is
+    /// a slice or `Vec` of integers (for a tensor, the result of `to_vec1`), a range, an integer, or page tables
+    /// ([`Slots::table`](rope_core::cache::Slots::table), [`Slots::sequences`](rope_core::cache::Slots::sequences) with
+    /// one block per sequence).
     ///
     /// ```
     /// use candle_core::{DType, Device, Tensor};
@@ -262,8 +264,8 @@ impl Rotary {
     ///
     /// # Errors
     ///
-    /// In words: those of [`rope_core::Rope::rotate_into`]; if a tensor is tracked (detach it), has not four
-    /// dimensions, or does not lie on the CPU; if a cache does not have the type of its format, or shares its storage
+    /// A message: the errors of [`rope_core::Rope::rotate_into`]; if a tensor is tracked (detach it), does not have
+    /// four dimensions, or is not on the CPU; if a cache does not have the type of its format, or shares its storage
     /// with another tensor of the call; if the channels of a head rotate in several parts. Both caches are untouched
     /// then.
     pub fn rotate_into_caches<'s>(
@@ -285,16 +287,16 @@ impl Rotary {
         )
     }
 
-    /// Reads the keys and the values in some slots of a KV cache, as tensors for candle's operations:
-    /// `[batch, heads, tokens, head_dim]`, or as [`Rotary::order`] says, in f32, bf16 or f16.
+    /// Reads the keys and the values in some slots of a KV cache, as tensors for candle's operations: `[batch, heads,
+    /// tokens, head_dim]`, or by [`Rotary::order`], in f32, bf16 or f16.
     ///
-    /// `slots` are as for [`Rotary::rotate_into_caches`], `tokens` for each of `batch` sequences, and a negative one
+    /// `slots` are those of [`Rotary::rotate_into_caches`], `tokens` for each of `batch` sequences; a negative one
     /// gives zeros.
     ///
     /// # Errors
     ///
-    /// In words: those of [`rope_core::Rope::apply_into`]; if a cache is tracked, has not four dimensions or the
-    /// type of its format, or does not lie on the CPU; if `dtype` is another.
+    /// A message: the errors of [`rope_core::Rope::apply_into`]; if a cache is tracked, does not have four dimensions
+    /// or the type of its format, or is not on the CPU; if `dtype` is not supported.
     pub fn read_caches<'s>(
         &self,
         (keys, values): (&Tensor, &Tensor),
@@ -317,7 +319,7 @@ impl Rotary {
         Ok(())
     }
 
-    /// What does not depend on the rows; `[batch, tokens, heads, head_dim]`.
+    /// Checks everything that does not depend on the rows; returns `[batch, tokens, heads, head_dim]`.
     fn check_in_place(&self, name: &str, x: &Tensor) -> Result<[usize; 4]> {
         on_cpu(name, x)?;
         if x.track_op() {
@@ -334,8 +336,8 @@ impl Rotary {
     }
 }
 
-/// Whether two tensors are known to have elements in common; candle cannot tell of all windows that lie between one
-/// another.
+/// Returns true if two tensors are known to have elements in common; candle cannot detect this for all interleaved
+/// windows.
 fn coincide(x: &Tensor, y: &Tensor) -> bool {
     share_storage(x, y)
         && matches!(
@@ -345,7 +347,7 @@ fn coincide(x: &Tensor, y: &Tensor) -> bool {
 }
 
 impl From<rope_models::Rotation> for Rotary {
-    /// Of what a configuration says of a layer.
+    /// Converts the rotation of a layer in a configuration.
     fn from(rotation: rope_models::Rotation) -> Self {
         let (input, output) = rotation.pairing();
         let model = ModelHeads {
@@ -369,12 +371,12 @@ impl From<rope_models::Rotation> for Rotary {
 }
 
 impl Rows {
-    /// cos and sin as tensors of f32, `[tokens, pairs]` each: for [`rope`](crate::rope), and for models that keep
-    /// tables.
+    /// Returns cos and sin as tensors of f32, `[tokens, pairs]` each: for [`rope`](crate::rope), and for models that
+    /// keep tables.
     ///
     /// # Errors
     ///
-    /// In words, if each head has rows of its own, or if the rows are full-width.
+    /// A message, if each head has its own rows, or if the rows are full-width.
     pub fn cos_sin(&self) -> Result<(Tensor, Tensor)> {
         let (tokens, pairs) = (self.0.len(), self.0.rotary_dim() / 2);
         if self.0.heads() > 1 {
@@ -394,13 +396,13 @@ impl Rows {
 }
 
 impl From<rope_core::Rows<'static>> for Rows {
-    /// Rows that were made elsewhere: of mixed axes, of each head, of a shift.
+    /// Converts rows of rope-core: of mixed axes, of each head, of a shift.
     fn from(rows: rope_core::Rows<'static>) -> Self {
         Rows(Arc::new(rows))
     }
 }
 
-/// A rotation by rows, as candle records it.
+/// A rotation by rows, as an operation of candle.
 struct ByRows {
     rotation: Rotation,
     rows: Rows,

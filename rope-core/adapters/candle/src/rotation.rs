@@ -1,4 +1,4 @@
-//! A rotation of a storage by rows: into a new one, or in place.
+//! A rotation of a storage by rows: into a new storage, or in place.
 
 use std::ops::Range;
 
@@ -9,20 +9,20 @@ use rope_core::{Direction, Element, Pairing, Rope, Rows, Tensor, TensorMut};
 use crate::norm::TensorNorm;
 use crate::tensor::{Order, from_offset, refused, with_elements};
 
-/// What rotates, and how.
+/// The parameters of a rotation.
 #[derive(Clone, Debug)]
 pub(crate) struct Rotation {
     pub(crate) input: Pairing,
     pub(crate) output: Pairing,
     pub(crate) direction: Direction,
     pub(crate) order: Order,
-    /// The heads of a model, where a configuration says what they are.
+    /// The heads of a model, if a configuration describes them.
     pub(crate) model: Option<ModelHeads>,
-    /// What heads are normed by in the same call.
+    /// The norm in the same call.
     pub(crate) norm: Option<TensorNorm>,
 }
 
-/// Channels of a head that are paired by themselves, and the pairs of the rows for them, none for all.
+/// Channels of a head that are paired by themselves, and their pairs of the rows; `None` for all pairs.
 type Part = (Range<usize>, Option<Range<usize>>);
 
 /// The heads of a model.
@@ -30,14 +30,14 @@ type Part = (Range<usize>, Option<Range<usize>>);
 pub(crate) struct ModelHeads {
     /// Channels of a head.
     pub(crate) head_dim: usize,
-    /// Those that rotate.
+    /// The rotated channels.
     pub(crate) window: Range<usize>,
-    /// The parts of them that are paired by themselves, and the pairs of the rows for each.
+    /// The separately paired parts of them, and the pairs of the rows for each.
     pub(crate) parts: Vec<(Range<usize>, Range<usize>)>,
 }
 
 impl Rotation {
-    /// Forward, from the first channel on.
+    /// Creates a forward rotation from the first channel on.
     pub(crate) fn new(pairing: Pairing) -> Self {
         Rotation {
             input: pairing,
@@ -49,7 +49,7 @@ impl Rotation {
         }
     }
 
-    /// What takes gradients back, if there is such a rotation. (That of the inverse divides by the square of the
+    /// Returns the rotation of gradients, if there is one. (That of the inverse would divide by the square of the
     /// attention factor, forward.)
     pub(crate) fn transposed(&self) -> Option<Self> {
         let direction = match self.direction {
@@ -74,8 +74,8 @@ impl Rotation {
         plan
     }
 
-    /// What one call each rotates of heads with `given` channels: of the model's whole heads, or of the rotating
-    /// channels alone, which are another tensor of a model.
+    /// Returns the part that each call rotates, for heads with `given` channels: the model's whole heads, or only the
+    /// rotating channels, which are a separate tensor in some models.
     fn parts(&self, given: usize) -> Result<Vec<Part>> {
         let Some(ModelHeads {
             head_dim,
@@ -113,7 +113,7 @@ impl Rotation {
             .is_none_or(|model| model.parts.len() == 1)
     }
 
-    /// The plan of heads with `given` channels that rotate in one part, as norms and caches take them.
+    /// Returns the plan for heads with `given` channels that rotate in one part, for norms and caches.
     pub(crate) fn whole(&self, what: &str, given: usize) -> Result<Rope> {
         match &self.parts(given)?[..] {
             [(channels, _)] => Ok(self.plan().window(channels.start)),
@@ -127,7 +127,7 @@ impl Rotation {
         }
     }
 
-    /// The rotated tensor, contiguous.
+    /// Returns the rotated tensor, contiguous.
     pub(crate) fn rotated(
         &self,
         storage: &CpuStorage,
@@ -162,7 +162,7 @@ impl Rotation {
             return Ok(E::to_cpu_storage_owned(rotated));
         }
         let parts = self.parts(head_dim)?;
-        // The channels around them, too.
+        // Copies the other channels, too.
         let mut copy = E::to_cpu_storage_owned(rotated);
         storage.copy_strided_src(&mut copy, 0, layout)?;
         rotated = E::cpu_storage_data(copy)?;
@@ -210,7 +210,7 @@ impl Rotation {
     }
 }
 
-/// A rotation in place, as candle runs it.
+/// An in-place rotation, as an operation of candle.
 pub(crate) struct InPlace<'a> {
     pub(crate) rotation: &'a Rotation,
     pub(crate) rows: &'a Rows<'a>,

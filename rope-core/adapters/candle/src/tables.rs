@@ -1,4 +1,4 @@
-//! Tables of cos and sin, as tensors: which shapes fit, and how they become rows of f32.
+//! Tables of cos and sin as tensors: their valid shapes, and their conversion to rows of f32.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use rope_core::{Rows, Strides};
 
 use crate::tensor::{Order, from_offset, on_cpu, refused, with_elements};
 
-/// Whether tables fit a tensor: `[tokens or more, head_dim / 2]`, or the same for each sequence.
+/// Checks tables against a tensor: `[tokens or more, head_dim / 2]`, or one of these per sequence.
 pub(crate) fn check(xs: &Tensor, cos: &Tensor, sin: &Tensor, order: Order) -> Result<()> {
     for (name, tensor) in [("xs", xs), ("cos", cos), ("sin", sin)] {
         on_cpu(name, tensor)?;
@@ -43,7 +43,7 @@ pub(crate) fn check(xs: &Tensor, cos: &Tensor, sin: &Tensor, order: Order) -> Re
     Ok(())
 }
 
-/// The rows of some tokens of both tables: borrowed where they are f32, copied where they are not.
+/// The rows of some tokens of both tables: borrowed if they are f32, otherwise copied.
 pub(crate) struct Tables<'a> {
     cos: Cow<'a, [f32]>,
     sin: Cow<'a, [f32]>,
@@ -51,7 +51,7 @@ pub(crate) struct Tables<'a> {
 }
 
 impl<'a> Tables<'a> {
-    /// The first rows of both, one for each token; checked before.
+    /// Creates the first rows of both, one per token. The tables have been checked.
     pub(crate) fn new(
         (cos, cos_layout): (&'a CpuStorage, &Layout),
         (sin, sin_layout): (&'a CpuStorage, &Layout),
@@ -86,7 +86,7 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// Where the first rows of a table lie.
+/// The place of the first rows of a table.
 #[derive(PartialEq)]
 struct Place {
     /// Sequences, tokens, pairs.
@@ -108,7 +108,7 @@ impl Place {
         Ok(Place { extents, strides })
     }
 
-    /// As rows of one head.
+    /// Returns the shape as rows of one head.
     fn shape(&self) -> [usize; 4] {
         let [sequences, tokens, pairs] = self.extents;
         [sequences, tokens, 1, pairs]
@@ -130,7 +130,7 @@ impl Place {
     }
 }
 
-/// The first rows of a table of any strides as f32, without gaps.
+/// Converts the first rows of a table with any strides to contiguous f32.
 fn widened(storage: &CpuStorage, layout: &Layout, tokens: usize) -> Result<Vec<f32>> {
     let place = Place::of(layout, tokens)?;
     with_elements!(storage, values => Ok(place.gathered(from_offset(values, layout))))

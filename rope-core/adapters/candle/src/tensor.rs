@@ -1,20 +1,20 @@
-//! candle's tensors as rope-core reads them.
+//! candle's tensors as views of rope-core.
 
 use candle_core::{DType, Error, Layout, Result, Tensor, bail};
 use rope_core::Strides;
 
-/// Which two dimensions of four are the heads and the tokens.
+/// The order of heads and tokens in the four dimensions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// `[batch, heads, tokens, head_dim]`, as `rope` and `rope_i` have it.
+    /// `[batch, heads, tokens, head_dim]`, the order of `rope` and `rope_i`.
     #[default]
     HeadsMajor,
-    /// `[batch, tokens, heads, head_dim]`, as `rope_thd` and the projections have it.
+    /// `[batch, tokens, heads, head_dim]`, the order of `rope_thd` and of projections.
     TokensMajor,
 }
 
 impl Order {
-    /// Four numbers, one for each dimension of a tensor, as `[batch, tokens, heads, head_dim]`.
+    /// Reorders four numbers, one per dimension of a tensor, to `[batch, tokens, heads, head_dim]`.
     pub(crate) fn sorted([batch, second, third, head_dim]: [usize; 4], order: Self) -> [usize; 4] {
         match order {
             Order::HeadsMajor => [batch, third, second, head_dim],
@@ -22,18 +22,18 @@ impl Order {
         }
     }
 
-    /// `[batch, tokens, heads, head_dim]` of a tensor.
+    /// Returns the extents `[batch, tokens, heads, head_dim]` of a tensor.
     pub(crate) fn extents(self, layout: &Layout) -> Result<[usize; 4]> {
         let (batch, second, third, head_dim) = layout.shape().dims4()?;
         Ok(Order::sorted([batch, second, third, head_dim], self))
     }
 
-    /// Where the elements lie, from the layout's offset on.
+    /// Returns rope-core's layout, from the offset of candle's layout on.
     pub(crate) fn layout(self, layout: &Layout) -> Result<rope_core::Layout> {
         rope_core::Layout::strided(self.extents(layout)?, self.strides(layout)?).map_err(refused)
     }
 
-    /// The strides of a tensor whose heads have adjacent channels.
+    /// Returns the strides of a tensor whose heads have adjacent channels.
     pub(crate) fn strides(self, layout: &Layout) -> Result<Strides> {
         let strides: [usize; 4] = layout.stride().try_into().map_err(Error::debug)?;
         let [batch, token, head, channel] = Order::sorted(strides, self);
@@ -46,7 +46,7 @@ impl Order {
     }
 }
 
-/// The tensor, copied if the channels of its heads are not adjacent.
+/// Returns the tensor, copied if the channels of its heads are not adjacent.
 pub(crate) fn with_adjacent_channels(x: &Tensor) -> Result<Tensor> {
     match x.stride().last() {
         Some(1) | None => Ok(x.clone()),
@@ -54,17 +54,17 @@ pub(crate) fn with_adjacent_channels(x: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// The elements from the layout's offset on.
+/// Returns the elements from the layout's offset on.
 pub(crate) fn from_offset<'a, E>(elements: &'a [E], layout: &Layout) -> &'a [E] {
     elements.get(layout.start_offset()..).unwrap_or_default()
 }
 
-/// Whether two tensors are views of one storage.
+/// Returns true if two tensors are views of one storage.
 pub(crate) fn share_storage(x: &Tensor, y: &Tensor) -> bool {
     std::ptr::eq(&*x.storage_and_layout().0, &*y.storage_and_layout().0)
 }
 
-/// Whether a tensor lies where rope-core can read it.
+/// Checks that a tensor is on the CPU.
 pub(crate) fn on_cpu(name: &str, x: &Tensor) -> Result<()> {
     if !x.device().is_cpu() {
         bail!(
@@ -75,7 +75,7 @@ pub(crate) fn on_cpu(name: &str, x: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// What rope-core refuses, as candle's error.
+/// Converts an error of rope-core to candle's.
 pub(crate) fn refused(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::wrap(error)
 }
@@ -87,7 +87,7 @@ pub(crate) fn unsupported(dtype: DType) -> Error {
     ))
 }
 
-/// `$body` with `$x` as the elements of a storage, of the types that rope-core rotates.
+/// Evaluates `$body` with `$x` as the elements of a storage, for the types of rope-core.
 macro_rules! with_elements {
     ($storage:expr, $x:ident => $body:expr) => {
         match $storage {

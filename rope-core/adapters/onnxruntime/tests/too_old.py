@@ -1,4 +1,4 @@
-"""A version that lacks what the library requires says so."""
+"""An ONNX Runtime that is too old is refused with an error."""
 
 import onnxruntime
 

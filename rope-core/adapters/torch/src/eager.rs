@@ -7,26 +7,99 @@ use rope_core::{Direction, Element, Layout, Pairing, Rows, Shape};
 use crate::plan::Plan;
 use crate::shim::{Dtype, Failure, Plain, Result, Tensor};
 
-/// An element with its rounding, to nearest even.
-pub(crate) trait Number: Element + Plain + Into<f32> {
-    fn rounded(value: f32) -> Self;
+/// An element with its conversions, which have no branches, so that a loop of them is vector code. A value is rounded
+/// to nearest even; a NaN becomes some NaN.
+pub(crate) trait Number: Element + Plain {
+    fn widened(self) -> f32;
+
+    fn narrowed(value: f32) -> Self;
+
+    /// The nearest value of the element: as `narrowed` and `widened`, in a word of one size.
+    fn rounded(value: f32) -> f32;
 }
 
 impl Number for f32 {
-    fn rounded(value: f32) -> Self {
+    #[inline(always)]
+    fn widened(self) -> f32 {
+        self
+    }
+
+    #[inline(always)]
+    fn narrowed(value: f32) -> Self {
+        value
+    }
+
+    #[inline(always)]
+    fn rounded(value: f32) -> f32 {
         value
     }
 }
 
 impl Number for bf16 {
-    fn rounded(value: f32) -> Self {
-        bf16::from_f32(value)
+    #[inline(always)]
+    fn widened(self) -> f32 {
+        f32::from_bits(u32::from(self.to_bits()) << 16)
+    }
+
+    #[inline(always)]
+    fn narrowed(value: f32) -> Self {
+        bf16::from_bits((Self::rounded(value).to_bits() >> 16) as u16)
+    }
+
+    #[inline(always)]
+    fn rounded(value: f32) -> f32 {
+        let bits = value.to_bits();
+        let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) & 0xffff_0000;
+        let quiet = 0x7fc0_0000;
+        f32::from_bits(if value.is_nan() { quiet } else { rounded })
     }
 }
 
 impl Number for f16 {
-    fn rounded(value: f32) -> Self {
-        f16::from_f32(value)
+    #[inline(always)]
+    fn widened(self) -> f32 {
+        let bits = u32::from(self.to_bits());
+        // The exponents of both types differ by 112; f16's subnormals are subnormals before the product, too.
+        let value = f32::from_bits((bits & 0x7fff) << 13) * f32::from_bits((127 + 112) << 23);
+        let special = f32::from_bits(0x7f80_0000 | (bits & 0x3ff) << 13);
+        let magnitude = if bits & 0x7c00 == 0x7c00 {
+            special
+        } else {
+            value
+        };
+        f32::from_bits(magnitude.to_bits() | (bits & 0x8000) << 16)
+    }
+
+    #[inline(always)]
+    fn narrowed(value: f32) -> Self {
+        let rounded = Self::rounded(value);
+        // Exact, as is `widened`.
+        let small = (rounded.abs() * f32::from_bits((127 - 112) << 23)).to_bits() >> 13;
+        let special = if rounded.is_nan() { 0x7e00 } else { 0x7c00 };
+        let magnitude = if rounded.is_finite() { small } else { special };
+        f16::from_bits((magnitude | rounded.to_bits() >> 16 & 0x8000) as u16)
+    }
+
+    #[inline(always)]
+    fn rounded(value: f32) -> f32 {
+        let magnitude = value.abs();
+        let bits = magnitude.to_bits();
+        let normal = f32::from_bits(bits.wrapping_add(0xfff + (bits >> 13 & 1)) & !0x1fff);
+        // Next to 0.5 a float has f16's least step.
+        let subnormal = (magnitude + 0.5) - 0.5;
+        let least_normal = f32::from_bits((127 - 14) << 23);
+        let finite = if magnitude < least_normal {
+            subnormal
+        } else {
+            normal
+        };
+        let bounded = if magnitude >= 65520.0 {
+            f32::INFINITY
+        } else {
+            finite
+        };
+        let kept = if value.is_nan() { f32::NAN } else { bounded };
+        f32::from_bits(kept.to_bits() & 0x7fff_ffff | value.to_bits() & 0x8000_0000)
     }
 }
 
@@ -103,30 +176,104 @@ pub(crate) fn rotate<E: Number>(
     rows: &Rows<'_>,
 ) -> Result<()> {
     let pairs = rows.rotary_dim() / 2;
-    let channels = |pairing: Pairing, pair: usize| match pairing {
-        Pairing::Half => (pair, pair + pairs),
-        Pairing::Interleaved => (2 * pair, 2 * pair + 1),
-    };
-    let sign = if plan.direction == Direction::Forward {
-        1.0
-    } else {
-        -1.0
-    };
-    let mut before = vec![E::rounded(0.0); 2 * pairs];
-    for (first, row, head) in heads(layout, rows) {
+    let mut room = vec![0.0; 3 * pairs];
+    for (start, row, head) in heads(layout, rows) {
         let (cos, sin) = rows
             .row_of(row, head)
             .ok_or_else(|| Failure::new("a row is missing"))?;
-        let rotated = &mut x[first..][..2 * pairs];
-        before.copy_from_slice(rotated);
-        for (pair, (cos, sin)) in cos.iter().zip(sin).enumerate() {
-            let (from, into) = (channels(plan.input, pair), channels(plan.output, pair));
-            let (x1, x2): (f32, f32) = (before[from.0].into(), before[from.1].into());
-            let sin = sign * sin;
-            let product = |a: f32, b: f32| -> f32 { E::rounded(a * b).into() };
-            rotated[into.0] = E::rounded(product(x1, *cos) + product(-x2, sin));
-            rotated[into.1] = E::rounded(product(x2, *cos) + product(x1, sin));
-        }
+        rotate_head(&mut x[start..][..2 * pairs], [cos, sin], plan, &mut room);
     }
     Ok(())
+}
+
+/// `rotate_head_here` as code for AVX2, where the CPU has it.
+fn rotate_head<E: Number>(head: &mut [E], row: [&[f32]; 2], plan: &Plan, room: &mut [f32]) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx2")]
+        fn with_avx2<E: Number>(head: &mut [E], row: [&[f32]; 2], plan: &Plan, room: &mut [f32]) {
+            rotate_head_here(head, row, plan, room);
+        }
+        if std::arch::is_x86_feature_detected!("avx2") {
+            // SAFETY: the CPU has AVX2.
+            return unsafe { with_avx2(head, row, plan, room) };
+        }
+    }
+    rotate_head_here(head, row, plan, room);
+}
+
+#[inline(always)]
+fn rotate_head_here<E: Number>(
+    head: &mut [E],
+    [cos, sin]: [&[f32]; 2],
+    plan: &Plan,
+    room: &mut [f32],
+) {
+    let pairs = cos.len();
+    let (first, rest) = room.split_at_mut(pairs);
+    let (second, sines) = rest.split_at_mut(pairs);
+    let sign = match plan.direction {
+        Direction::Forward => 1.0,
+        _ => -1.0,
+    };
+    for (own, sin) in sines.iter_mut().zip(sin) {
+        *own = sign * sin;
+    }
+    widen(head, plan.input, first, second);
+    turn::<E>(first, second, cos, sines);
+    narrow(first, second, head, plan.output);
+}
+
+#[inline(always)]
+fn widen<E: Number>(head: &[E], pairing: Pairing, first: &mut [f32], second: &mut [f32]) {
+    match pairing {
+        Pairing::Half => {
+            let (x, y) = head.split_at(first.len());
+            for (wide, x) in first.iter_mut().zip(x) {
+                *wide = x.widened();
+            }
+            for (wide, y) in second.iter_mut().zip(y) {
+                *wide = y.widened();
+            }
+        }
+        Pairing::Interleaved => {
+            let (channels, _) = head.as_chunks::<2>();
+            for ((first, second), [x, y]) in first.iter_mut().zip(second).zip(channels) {
+                (*first, *second) = (x.widened(), y.widened());
+            }
+        }
+    }
+}
+
+/// Two products and a sum for each channel, each rounded.
+#[inline(always)]
+fn turn<E: Number>(first: &mut [f32], second: &mut [f32], cos: &[f32], sin: &[f32]) {
+    let pairs = first.len();
+    let (second, cos, sin) = (&mut second[..pairs], &cos[..pairs], &sin[..pairs]);
+    for pair in 0..pairs {
+        let (x, y, cos, sin) = (first[pair], second[pair], cos[pair], sin[pair]);
+        first[pair] = E::rounded(x * cos) + E::rounded(-y * sin);
+        second[pair] = E::rounded(y * cos) + E::rounded(x * sin);
+    }
+}
+
+#[inline(always)]
+fn narrow<E: Number>(first: &[f32], second: &[f32], head: &mut [E], pairing: Pairing) {
+    match pairing {
+        Pairing::Half => {
+            let (x, y) = head.split_at_mut(first.len());
+            for (x, wide) in x.iter_mut().zip(first) {
+                *x = E::narrowed(*wide);
+            }
+            for (y, wide) in y.iter_mut().zip(second) {
+                *y = E::narrowed(*wide);
+            }
+        }
+        Pairing::Interleaved => {
+            let (channels, _) = head.as_chunks_mut::<2>();
+            for ((first, second), [x, y]) in first.iter().zip(second).zip(channels) {
+                (*x, *y) = (E::narrowed(*first), E::narrowed(*second));
+            }
+        }
+    }
 }

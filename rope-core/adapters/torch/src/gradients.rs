@@ -75,7 +75,7 @@ fn placed(name: &'static str, table: &Tensor, plan: &Plan, sums: &[f64]) -> Resu
     with_elements!(gradient, E => {
         let values = gradient.elements_mut::<E>([])?;
         for (index, sum) in place.indices().zip(sums) {
-            values[index] = E::rounded(*sum as f32);
+            values[index] = E::narrowed(*sum as f32);
         }
         Ok(())
     })?;

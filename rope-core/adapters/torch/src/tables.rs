@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use rope_core::{Error, Layout, Rows, Strides};
 
+use crate::eager::Number;
 use crate::plan::{Plan, Width};
 use crate::shim::{Dtype, Failure, RawTensor, Result, Tensor};
 use crate::tensor::with_elements;
@@ -268,37 +269,60 @@ impl Place {
         }
     }
 
-    /// Of each value, in the order of the extents.
+    /// The index of each value, in the order of the extents.
     pub(crate) fn indices(&self) -> impl Iterator<Item = usize> + use<> {
+        let ([.., pairs], [.., of_pair]) = (self.extents, self.strides);
+        self.row_indices()
+            .flat_map(move |row| (0..pairs).map(move |pair| row + pair * of_pair))
+    }
+
+    /// The index of each row's first value.
+    fn row_indices(&self) -> impl Iterator<Item = usize> + use<> {
         // Without a value no time goes into the other extents, which may be any.
-        let [batch, tokens, heads, pairs] = match self.is_empty() {
+        let [batch, tokens, heads, _] = match self.is_empty() {
             true => [0; 4],
             false => self.extents,
         };
-        let [of_batch, of_token, of_head, of_pair] = self.strides;
-        let rows = (0..batch).flat_map(move |sequence| {
+        let [of_batch, of_token, of_head, _] = self.strides;
+        (0..batch).flat_map(move |sequence| {
             (0..tokens).flat_map(move |token| {
                 (0..heads).map(move |head| sequence * of_batch + token * of_token + head * of_head)
             })
-        });
-        rows.flat_map(move |row| (0..pairs).map(move |pair| row + pair * of_pair))
+        })
     }
 
     /// The rows of a table that ids name.
-    fn rows<E: Copy + Into<f32>>(&self, values: &[E], ids: &[i64]) -> Result<Vec<f32>> {
+    fn rows<E: Number>(&self, values: &[E], ids: &[i64]) -> Result<Vec<f32>> {
         let [_, rows, _, pairs] = self.extents;
-        let [_, of_row, _, of_pair] = self.strides;
         let mut gathered = Vec::with_capacity(ids.len() * pairs);
         for (index, &id) in ids.iter().enumerate() {
             let Some(row) = usize::try_from(id).ok().filter(|row| *row < rows) else {
                 return Err(Error::PositionOutsideTable { index, id, rows }.into());
             };
-            gathered.extend((0..pairs).map(|pair| values[row * of_row + pair * of_pair].into()));
+            self.widen(values, row * self.strides[1], &mut gathered);
         }
         Ok(gathered)
     }
 
-    fn gathered<E: Copy + Into<f32>>(&self, values: &[E]) -> Vec<f32> {
-        self.indices().map(|index| values[index].into()).collect()
+    fn gathered<E: Number>(&self, values: &[E]) -> Vec<f32> {
+        let mut gathered = Vec::with_capacity(product(&self.extents).unwrap_or(0));
+        for row in self.row_indices() {
+            self.widen(values, row, &mut gathered);
+        }
+        gathered
+    }
+
+    /// Appends the row that begins at an index, as f32.
+    fn widen<E: Number>(&self, values: &[E], row: usize, into: &mut Vec<f32>) {
+        let ([.., pairs], [.., of_pair]) = (self.extents, self.strides);
+        match of_pair {
+            1 => into.extend(values[row..][..pairs].iter().map(|value| value.widened())),
+            2 if pairs > 0 => {
+                let (twice, last) = values[row..][..2 * pairs - 1].as_chunks::<2>();
+                into.extend(twice.iter().map(|[value, _]| value.widened()));
+                into.extend(last.iter().map(|value| value.widened()));
+            }
+            _ => into.extend((0..pairs).map(|pair| values[row + pair * of_pair].widened())),
+        }
     }
 }

@@ -109,7 +109,11 @@ class ByConfiguration(unittest.TestCase):
         x = torch.randn(2, 4, 3, 32, requires_grad=True)
         rotation.rotate(x, positions).backward(torch.ones(2, 4, 3, 32))
         ones = torch.ones(2, 4, 3, 32)
-        same(self, x.grad, rope_kernels.rotate(ones, *rotation.rows(positions), direction="transpose"))
+        wanted = rope_kernels.rotate(ones, *rotation.rows(positions), direction="transpose")
+        same(self, x.grad, wanted)
+        leaf = torch.randn(2, 4, 3, 32, requires_grad=True)
+        rotation.rotate_(1 * leaf, positions).backward(ones)
+        same(self, leaf.grad, wanted)
         self.assertTrue(has_its_derivatives(
             lambda x: rotation.rotate(x, positions), (torch.randn(2, 1, 3, 32, requires_grad=True),)))
 
@@ -174,7 +178,7 @@ class ByConfiguration(unittest.TestCase):
             ("config must be", lambda: torch.ops.rope_kernels.rotate_by_config(x, x, torch.arange(3))),
             ("layout, and", lambda: torch.ops.rope_kernels.rotate_by_config(x, rotation.config, torch.arange(3), 1)),
             ("pairs is 5", lambda: torch.ops.rope_kernels.config_rows(rotation.config, torch.arange(3), 5)),
-            ("use rotate", lambda: rotation.rotate_(torch.ones(1, 4, 3, 32, requires_grad=True), torch.arange(3))),
+            ("leaf", lambda: rotation.rotate_(torch.ones(1, 4, 3, 32, requires_grad=True), torch.arange(3))),
         ):
             with self.assertRaisesRegex(RuntimeError, message):
                 call()

@@ -1,5 +1,6 @@
 """Rotations by rows: bits against rope-core's golden data and against eager PyTorch; refusals; fuzzed calls."""
 
+import itertools
 import random
 import unittest
 
@@ -81,6 +82,22 @@ class Eager(unittest.TestCase):
                 target.copy_(x)
                 same(self, around, base, f"{what}: written beside the tensor")
 
+    def test_every_element_rounded_as_eager(self):
+        torch.manual_seed(SEED)
+        every = torch.arange(-(1 << 15), 1 << 15).to(torch.int16)
+        for dtype, pairing in itertools.product((torch.bfloat16, torch.float16), ("half", "interleaved")):
+            x = every.view(dtype)[torch.randperm(1 << 16)].view(1, 1, -1, 64)
+            rows = torch.randn(2, x.shape[2], 32) * 2.0 ** torch.randint(-20, 2, (2, x.shape[2], 32))
+            cos, sin = rows.to(dtype)
+            repeat = "halves" if pairing == "half" else "pairs"
+            full = [torch.cat((t, t), -1) if pairing == "half" else t.repeat_interleave(2, -1) for t in (cos, sin)]
+            wanted = eager(x, *full, pairing)
+            for ours in (rope_kernels.rotate(x, *full, repeat=repeat, pairing=pairing, rounding="eager"),
+                         rope_kernels.rotate_(x.clone(), cos, sin, pairing=pairing, rounding="eager")):
+                self.assertTrue(torch.equal(ours.isnan(), wanted.isnan()))
+                # A NaN is any NaN.
+                same(self, ours.nan_to_num(nan=7.0), wanted.nan_to_num(nan=7.0), f"{dtype} {pairing}")
+
     def test_packed_queries_and_keys(self):
         torch.manual_seed(SEED)
         packed = torch.randn(2, 5, 6, 8)
@@ -136,7 +153,6 @@ class Refused(unittest.TestCase):
             self.refuses("cos is .* but sin is", call, x, cos, sin[:4])
             self.refuses("must be \\[batch", call, x[0, 0], cos, sin)
             self.refuses("dimensions", call, x[None, None], cos, sin)
-            self.refuses("float64", call, x.double(), cos, sin)
             self.refuses("operators rotate float32", call, x.long(), cos, sin)
             self.refuses("operators rotate float32", call, x.bool(), cos, sin)
             self.refuses("each value twice", call, x, torch.rand(5, 8), torch.rand(5, 8), repeat="halves")
@@ -144,6 +160,12 @@ class Refused(unittest.TestCase):
             self.refuses("even", call, x, torch.ones(5, 7), torch.ones(5, 7), repeat="halves")
             self.refuses("magnitude|attention", call, x, 2 * cos, sin, direction="inverse")
             self.refuses("pairing is", call, x, cos, sin, pairing="other", error=ValueError)
+        complex_rows = torch.polar(cos, sin)
+        for call in (lambda *rows: rope_kernels.rotate(x, *rows), lambda *rows: rope_kernels.rotate_(x, *rows),
+                     lambda *rows: rope_kernels.rotate_qk(x, x, *rows), lambda *rows: rope_kernels.rotate_qk_(x, x, *rows)):
+            self.refuses("freqs_cis.real, freqs_cis.imag", call, complex_rows, error=TypeError)
+            self.refuses("sin is missing", call, cos, error=TypeError)
+            self.refuses("operators rotate float32", call, complex_rows, complex_rows)
         self.refuses("plan is", torch.ops.rope_kernels.rotate, x, cos, sin, plan=12)
         self.refuses("one type", rope_kernels.rotate_, x.bfloat16(), cos, sin, rounding="eager")
         self.refuses("pairing", rope_kernels.rotate_, x, cos, sin, output_pairing="interleaved")

@@ -11,7 +11,7 @@ import torch
 import rope_kernels
 from support import SEED
 
-MODULES = sys.argv[1:] or ["rotations", "gradients", "compiled", "operators", "models", "distributed"]
+MODULES = sys.argv[1:] or ["rotations", "gradients", "derivatives", "compiled", "operators", "plugin", "models", "distributed"]
 
 if __name__ == "__main__":
     print(f"seed {SEED}, torch {torch.__version__}, {rope_kernels.__file__}")

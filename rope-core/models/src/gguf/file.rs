@@ -1,31 +1,31 @@
 //! The bytes of a GGUF file: its keys, and its tensors of factors.
 //!
 //! A file is a header (magic, version, two counts), keys with values, a list of tensors, and from the next multiple of
-//! the alignment on the tensors' data. A text is its length and its bytes, an array the type of its elements, their
-//! number and the elements. Numbers of version 2 and 3 have the byte order of the machine that wrote the file; the
-//! version, which is small, tells which.
+//! the alignment on the tensors' data. A text is its length and its bytes; an array is the type of its elements, their
+//! number and the elements. Numbers of version 2 and 3 have the byte order of the machine that wrote the file, which
+//! the version, a small number, reveals.
 //!
-//! Nothing is allocated by a number of the file: what is kept is at most [`MOST_KEYS`] keys, lists of at most
-//! [`MOST_ENTRIES`] entries, and factors that are there.
+//! No allocation depends on a number in the file: the reader stores at most [`MOST_KEYS`] keys, lists of at most
+//! [`MOST_ENTRIES`] entries, and existing factors.
 
 use super::GgufValue;
 use crate::error::{Error, Refusal, Result, out_of_range};
 use alloc::vec::Vec;
 
-/// Keys of a file besides those of its tokenizer. Real files have some dozens.
+/// The most keys of a file, without those of its tokenizer. Real files have some dozens.
 const MOST_KEYS: usize = 4096;
-/// Entries of a list: one for each layer, and llama.cpp has at most 512 layers.
+/// The most entries of a list: one per layer, and llama.cpp has at most 512 layers.
 const MOST_ENTRIES: u64 = 512;
-/// Entries of a tensor of factors, one for each pair.
+/// The most entries of a tensor of factors, one per pair.
 const MOST_FACTORS: u64 = 1 << 16;
-/// Arrays within each other. llama.cpp has none.
+/// The deepest nesting of arrays. llama.cpp has none.
 const DEEPEST: u32 = 8;
 
 pub(super) const NUMBER: &str = "split.no";
 pub(super) const COUNT: &str = "split.count";
 const ALIGNMENT: &str = "general.alignment";
 
-/// The tensors that are read, whose indices are those of [`FilePart::tensors`].
+/// The indices of the tensors in [`FilePart::tensors`].
 pub(super) const FREQS: usize = 0;
 pub(super) const LONG: usize = 1;
 pub(super) const SHORT: usize = 2;
@@ -57,19 +57,19 @@ impl FileValue<'_> {
 #[derive(Clone, Debug)]
 pub(super) struct FilePart<'a> {
     pub(super) keys: Vec<(&'a str, FileValue<'a>)>,
-    /// The number of the part, from 0, and how many there are.
+    /// The number of the part, from 0, and the number of all parts.
     pub(super) number: u64,
     pub(super) count: u64,
-    /// The values of those of [`TENSORS`] that the part lists, or why they cannot be read.
+    /// The values of the [`TENSORS`] that the part lists, or why they cannot be read.
     pub(super) tensors: [Option<Result<Vec<f32>>>; 3],
 }
 
-/// Of a key that every file may have.
+/// Returns the error for the value of a general key.
 pub(super) fn invalid(key: &'static str, value: GgufValue<'_>, required: &'static str) -> Refusal {
     out_of_range(key, format_args!("{value}"), required)
 }
 
-/// A tensor of the list.
+/// A tensor in the list of a file.
 struct Listed {
     dimensions: u32,
     entries: Option<u64>,
@@ -77,7 +77,7 @@ struct Listed {
     offset: u64,
 }
 
-/// Where a file is read.
+/// A reader of a file.
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -89,8 +89,8 @@ impl<'a> FilePart<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::GgufFile`] with the place where the bytes stop being a file; [`Error::Invalid`] for the alignment, and
-    /// for the keys that a part has.
+    /// [`Error::GgufFile`] with the offset at which the bytes stop being a file; [`Error::Invalid`] for the alignment,
+    /// and for the keys of a part.
     pub(super) fn read(bytes: &'a [u8]) -> Result<Self> {
         let mut reader = Reader {
             bytes,
@@ -100,7 +100,7 @@ impl<'a> FilePart<'a> {
         if reader.take(4)? != b"GGUF" {
             return Err(wrong(0, "it does not begin with the letters GGUF"));
         }
-        // A version that is a multiple of 2^16 is a small one in the other order.
+        // A version that is a multiple of 2^16 is a small number in the other byte order.
         let version = reader.take(4)?;
         reader.big_endian = version[..2] == [0, 0];
         if let 1 | 0 | 4.. = number(version, reader.big_endian) {
@@ -228,7 +228,7 @@ impl<'a> Reader<'a> {
         self.take(len)
     }
 
-    /// The value of that type.
+    /// Reads a value of a type.
     fn value(&mut self, kind: u32, depth: u32) -> Result<FileValue<'a>> {
         Ok(FileValue::Plain(match kind {
             TEXT => match core::str::from_utf8(self.text()?) {
@@ -243,8 +243,8 @@ impl<'a> Reader<'a> {
         }))
     }
 
-    /// Lists of integers and of booleans, if they have no more entries than there may be layers. Of others no more
-    /// is kept than that they are there.
+    /// Reads an array. Stores lists of integers and of booleans if they have at most as many entries as layers are
+    /// possible; for other arrays it stores only that they exist.
     fn array(&mut self, depth: u32) -> Result<FileValue<'a>> {
         let start = self.at;
         let (kind, len) = (self.u32()?, self.u64()?);
@@ -284,7 +284,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The bytes of a value of that type, which is neither a text nor an array.
+    /// Returns the bytes of a value of a scalar type.
     fn size_of(&self, kind: u32) -> Result<u64> {
         match kind {
             U8 | I8 | BOOL => Ok(1),
@@ -310,7 +310,7 @@ const U64: u32 = 10;
 const I64: u32 = 11;
 const F64: u32 = 12;
 
-/// A number of at most 8 bytes.
+/// Converts at most 8 bytes to a number.
 fn number(bytes: &[u8], big_endian: bool) -> u64 {
     let add = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
     match big_endian {
@@ -319,7 +319,7 @@ fn number(bytes: &[u8], big_endian: bool) -> u64 {
     }
 }
 
-/// The value with those bits, of a type that [`Reader::size_of`] knows.
+/// Converts bits to a value of a type known to [`Reader::size_of`].
 fn scalar(kind: u32, bits: u64) -> GgufValue<'static> {
     match kind {
         I8 => GgufValue::Integer((bits as i8).into()),

@@ -1,15 +1,15 @@
-//! How the rows of the table are kept. A row names two or three of its fields, so each field is a column: the numbers
-//! of the rows that name it, and what they say. Whole rows would be 30 KB of each program that reads a `config.json`;
-//! the columns are 7.
+//! The storage of the table. A row names two or three of its fields, so each field is a column: the numbers of the rows
+//! that name it, and their values. Whole rows would take 30 KB of each program that reads a `config.json`; the columns
+//! take 7.
 
-/// Makes the struct of a row, and [`Row::at`](super::Row::at), which puts one together.
+/// Defines the struct of a row, and [`Row::at`](super::Row::at), which assembles one.
 macro_rules! row {
     ($(#[$doc:meta])* Row { $($(#[$field_doc:meta])* $field:ident: $type:ty,)+ }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         pub(crate) struct Row { $($(#[$field_doc])* pub(crate) $field: $type,)+ }
 
-        /// The fields that a row names.
+        /// The fields named by a row.
         #[derive(Clone, Copy)]
         pub(super) struct Named { $(pub(super) $field: Option<$type>,)+ }
 
@@ -18,7 +18,7 @@ macro_rules! row {
         }
 
         impl Row {
-            /// The row with that number.
+            /// Assembles the row with that number.
             #[inline(never)]
             pub(super) fn at(number: usize) -> Self {
                 let base = BASES[number].row();
@@ -52,7 +52,7 @@ macro_rules! row {
                 }
             }
 
-            /// The same from the table itself.
+            /// Assembles the row from the table itself.
             #[cfg(test)]
             pub(super) fn as_named(number: usize) -> Self {
                 let (named, base) = (NAMED[number], BASES[number].row());
@@ -62,7 +62,7 @@ macro_rules! row {
     };
 }
 
-/// Makes an enum of the constants that rows start from.
+/// Defines an enum of the constants that rows start from.
 macro_rules! bases {
     ($($base:ident)+) => {
         #[derive(Clone, Copy)]
@@ -85,7 +85,7 @@ macro_rules! bases {
 
 pub(super) use {bases, row};
 
-/// Where a column has that row.
+/// Returns the index of a row in a column.
 #[inline(never)]
 pub(super) fn place(rows: &[u16], number: usize) -> Option<usize> {
     rows.iter().position(|&row| usize::from(row) == number)

@@ -1,7 +1,7 @@
-//! The model types of transformers that do not rotate by a row: composites, those without a rotation, and those that
-//! are refused. The names are text, as a list of this many would be more pointers than letters.
+//! The model types of transformers without a row: composites, types without a rotation, and types that are refused. The
+//! names are text, because an array of them would consist mostly of pointers.
 
-/// Types that are not transformers': their files name code that lies beside them.
+/// Types outside of transformers: their files name code beside them.
 #[cfg(test)]
 pub(crate) const OWN_CODE: &str = "\
 baichuan chatglm deepseek deepseek_ref deepseek_vl_v2 falcon_perception flux hunyuan internlm internlm2 internvl_chat
@@ -9,7 +9,7 @@ kimi_k2 llava_llama mimo minicpm minicpmo minicpmv minimax_m3 minimax_text_01 mo
 phi-msft phi3_v phi3small phi4 phi4mm qwen rwkv5 rwkv6 wan xverse yuan
 ";
 
-/// Composites whose text model lies under another key than `text_config`.
+/// Composites whose text model has another key than `text_config`.
 pub(crate) const TEXTS: &str = "\
 deepseek_vl_v2 language_config
 internvl_chat llm_config
@@ -17,7 +17,7 @@ llava_llama llm_cfg
 multi_modality language_config
 ";
 
-/// Types, a key with a number or a flag, and the type by whose class a file with that value is read.
+/// Types, a key with a number or a flag, and the type whose class reads files with that value.
 pub(crate) const INSTEAD: &[(&str, &str, f64, &str)] = &[
     ("deepseek_vl_v2_language", "use_mla", 0.0, "llama"),
     ("minicpmo", "version", 2.6, "qwen2"),
@@ -25,17 +25,17 @@ pub(crate) const INSTEAD: &[(&str, &str, f64, &str)] = &[
     ("minicpmv", "version", 4.0, "llama"),
 ];
 
-/// Types that are not known here, and the known one by whose rules their files can be read: the code of both was
-/// compared. A name that is only near is no hint: `deepseek` is no `deepseek_v2`.
+/// Unknown types, each with the known type whose rules apply to its files: the code of both was compared. A similar
+/// name is no hint: `deepseek` is not `deepseek_v2`.
 pub(crate) const ALIKE: &str = "\
 llava_mistral mistral
 mixformer-sequential phi-msft
 ";
 
-/// Composites and their parts, and the parts of a few other types: `part=type` where the class makes the part of that
-/// type, whatever the file calls it, and `part~type` where the part's own type counts before that one. The frequent
-/// parts are the letters of `types::parts`. A type that begins with `_` has the name of the whole before it, and one
-/// that is left out is the name of the whole and that of the part.
+/// Composites and their parts, and the parts of a few other types. `part=type` if the class makes the part of that
+/// type, regardless of the file; `part~type` if the part's own type overrides it. Frequent parts are the letters of
+/// `types::parts`. A type that begins with `_` is prefixed with the name of the whole; an omitted type is the name of
+/// the whole and that of the part.
 pub(crate) const PARTS: &str = "\
 aimv2: v=_vision_model t=_text_model;
 align: v=_vision_model t=_text_model;
@@ -295,7 +295,7 @@ xcodec2: semantic_model_config~wav2vec2-bert;
 zoedepth: b~beit;
 ";
 
-/// Other names that a file may have for a type.
+/// Other names of types in files.
 pub(crate) const ALIASES: &str = "\
 EvollaModel evolla
 deepseek_ref deepseek_v4
@@ -307,7 +307,7 @@ phi4 phi3
 qwen3_asr_text qwen3
 ";
 
-/// Composites whose text model may lie flat in the file, and its type.
+/// Composites whose text model may be flat in the file, and its type.
 pub(crate) const FLAT: &str = "\
 dots3_note dots3_note_text
 fuyu persimmon
@@ -318,8 +318,8 @@ qwen2_5_vl qwen2_5_vl_text
 qwen2_vl qwen2_vl_text
 ";
 
-/// Pairs of a type and why it is refused; where the caller finds the program that rotates it is said with each, but for
-/// those `without` one.
+/// Defines pairs of a type and the reason of its refusal; adds the reference to a program that rotates it, except for
+/// types `without` one.
 macro_rules! refused {
     ($($name:literal: $why:literal $($without:ident)?,)+) => {
         &[$(($name, refused!(why $why $($without)?))),+]
@@ -328,7 +328,7 @@ macro_rules! refused {
     (why $why:literal) => { concat!($why, " (guide::refused has a program that rotates it)") };
 }
 
-/// Types that rotate in a way that is not answered here, and why.
+/// Types whose rotation is not supported here, with the reason.
 pub(crate) const REFUSED: &[(&str, &str)] = refused! {
     "dory": "its files list attention and MLPs as layers of their own",
     "efficientloftr": "the whole hidden vector rotates, across its heads",

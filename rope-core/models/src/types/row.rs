@@ -1,14 +1,14 @@
-//! The row of a model type: what the code of its class does, in enums and numbers.
+//! The row of a model type: the behavior of its class, in enums and numbers.
 //!
-//! A row starts from [`HALF`] or another of the constants below, which is what Llama's code does but for the pairing,
-//! and names the fields in which its class differs.
+//! A row starts from [`HALF`] or another of the constants below, and names the fields in which its class differs. They
+//! describe Llama's code, except for the pairing.
 
 use super::columns::{bases, place, row};
 use super::rows::{BASES, NAMED};
 use crate::norms::NormedLayers;
 use crate::words;
 
-/// Makes an enum of names that stand in files, spelled as they stand there.
+/// Defines an enum of names in files, with their spelling.
 macro_rules! names {
     ($(#[$doc:meta])* $name:ident: $($variant:ident)+) => {
         $(#[$doc])*
@@ -54,59 +54,59 @@ names! {
 bases!(HALF INTERLEAVED DEEPSEEK PARTIAL VISION QWEN_VISION);
 
 row! {
-    /// What the class of a model type does.
+    /// The behavior of the class of a model type.
     Row {
-        /// How channels are paired.
+        /// The pairing of channels.
         pairs: Pairs,
 
-        /// The width of the model: `hidden_size`.
+        /// The key of the width of the model: `hidden_size`.
         width: Name,
-        /// The heads of a layer: `num_attention_heads`.
+        /// The key of the heads of a layer: `num_attention_heads`.
         heads: Name,
-        /// The layers: `num_hidden_layers`.
+        /// The key of the layers: `num_hidden_layers`.
         depth: Name,
-        /// The context, which some scalings depend on: `max_position_embeddings`.
+        /// The key of the context, which some scalings depend on: `max_position_embeddings`.
         context: Name,
         /// The channels of a head.
         head: Head,
 
-        /// How many channels of the head the file asks to rotate.
+        /// The rotated part of the head according to the file.
         part: Part,
         /// The class's own frequencies obey [`Row::part`], not only those of a scaling.
         obeys: bool,
-        /// Which channels its code can rotate.
+        /// The channels that its code can rotate.
         window: Window,
-        /// Whether values rotate too.
+        /// The rotation of values.
         values: Values,
 
         /// The base of the frequencies.
         base: Base,
-        /// Where the parameters of the rotation are.
+        /// The place of the rotation's parameters.
         parameters: Form,
-        /// Which `rope_type`s the class knows, and what they mean.
+        /// The `rope_type`s of the class, and their meaning.
         rope_types: RopeTypes,
         /// The frequencies count turns of coordinates in -1..1.
         turns: bool,
         /// YaRN's `mscale_all_dim` is squared onto the scale of the softmax.
         softmax: bool,
-        /// How pairs take frequencies and axes.
+        /// The frequencies and axes of pairs.
         axes: AxesOf,
 
         /// The types of the layers of a file without `layer_types`.
         layers: LayerTypes,
-        /// Which layers rotate.
+        /// The layers that rotate.
         rotates: Rotates,
-        /// The layers that the scaling is for, where the file lists them; all without the list.
+        /// The layers that are scaled, if the file lists them; all without the list.
         scaled_layers: Option<Key>,
-        /// Which files rotate.
+        /// The files that rotate.
         condition: Condition,
 
-        /// A key of published files that its code never reads, whatever it says.
+        /// A key of published files that its code never reads, whatever its value.
         ignores: Option<Key>,
-        /// A key that the class has with this number by default, and never reads.
+        /// A key that the class has with this default number, and never reads.
         idle: Option<(Key, u16)>,
 
-        /// The norm of queries and keys; those of latents are not here.
+        /// The norm of queries and keys, not of latents.
         norm: Option<QkNorm>,
     }
 }
@@ -138,13 +138,13 @@ pub(crate) const HALF: Row = Row {
     norm: None,
 };
 
-/// The same in interleaved pairs.
+/// Llama in interleaved pairs.
 pub(crate) const INTERLEAVED: Row = Row {
     pairs: Pairs::Interleaved,
     ..HALF
 };
 
-/// DeepSeek-V3: latent attention whose rotating channels, the last of a head, are interleaved and come out as halves.
+/// DeepSeek-V3: latent attention whose rotating channels, the last of a head, are interleaved and become halves.
 pub(crate) const DEEPSEEK: Row = Row {
     pairs: Pairs::InterleavedToHalf,
     head: latent(128, 64),
@@ -152,14 +152,14 @@ pub(crate) const DEEPSEEK: Row = Row {
     ..HALF
 };
 
-/// GLM: the first channels of a head rotate, as many as `partial_rotary_factor` says.
+/// GLM: the first channels of a head rotate, by `partial_rotary_factor`.
 pub(crate) const PARTIAL: Row = Row {
     obeys: true,
     window: Window::Part,
     ..HALF
 };
 
-/// A vision tower: a row and a column, in halves, of heads that are a quotient.
+/// A vision tower: a row and a column, in halves, with heads of the width over their number.
 pub(crate) const VISION: Row = Row {
     head: Head::Quotient,
     axes: AxesOf::Vision,
@@ -168,14 +168,14 @@ pub(crate) const VISION: Row = Row {
     ..HALF
 };
 
-/// Qwen2-VL's vision tower and those that took its code: the same by other keys.
+/// Qwen2-VL's vision tower and those derived from it: other keys.
 pub(crate) const QWEN_VISION: Row = Row {
     heads: Name::Or(Key::num_heads),
     depth: Name::Or(Key::depth),
     ..VISION
 };
 
-/// How channels are paired.
+/// The pairing of channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pairs {
     Half,
@@ -184,22 +184,22 @@ pub(crate) enum Pairs {
     Interleaved,
     /// Interleaved in, halves out.
     InterleavedToHalf,
-    /// The same; halves in too if `rope_interleave` is false.
+    /// As `InterleavedToHalf`; halves in too if `rope_interleave` is false.
     InterleavedToHalfOrHalf,
 }
 
 /// The key of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Name {
-    /// The usual one.
+    /// The usual key.
     Usual,
-    /// Another one that says the same; both may be there.
+    /// Another key with the same meaning; both may exist.
     Or(Key),
-    /// This one, and never the usual.
+    /// This key, and never the usual one.
     Only(Key),
-    /// Twice what this one says: of layers that have two attentions each.
+    /// Twice the value of this key, for layers with two attentions each.
     Twice(Key),
-    /// The sum of these: of two kinds of layers, one after the other.
+    /// The sum of these keys, for two consecutive kinds of layers.
     Sum(Key, Key),
     /// None: the class has no such number.
     Absent,
@@ -210,43 +210,43 @@ pub(crate) enum Name {
 pub(crate) enum Head {
     /// `head_dim`, or the width over the heads.
     Usual,
-    /// The same; the class's dynamic NTK, YaRN and LongRoPE fail without a `head_dim`.
+    /// As `Usual`; the class's dynamic NTK, YaRN and LongRoPE fail without a `head_dim`.
     Unset,
-    /// `head_dim`, or this many.
+    /// `head_dim`, or this number.
     Or(u16),
     /// `head_dim`; the code fails without it.
     Given,
-    /// This key, or this many.
+    /// This key, or this number.
     KeyOr(Key, u16),
     /// Always the width over the heads; a file whose `head_dim` differs is refused.
     Quotient,
-    /// The same, but what rotates goes by `head_dim`, if the file has one.
+    /// As `Quotient`, but the rotation follows `head_dim` if the file has one.
     QuotientApart,
     /// `head_dim`, or `attention_head_dim`, or twice the width over the heads.
     TwiceQuotient,
-    /// `head_dim`, or this many; in full-attention layers `global_head_dim`, or that many.
+    /// `head_dim`, or the first number; in full-attention layers `global_head_dim`, or the second.
     Global(u16, u16),
     /// Latent attention: `qk_nope_head_dim` and, after it, `qk_rope_head_dim`, which alone rotates.
     Latent {
         still: u16,
         rotating: u16,
-        /// What else stands for them.
+        /// Deviations of its keys.
         quirk: Latent,
     },
-    /// That of the memory attention, `memory_attention_*`.
+    /// The channels of the memory attention, `memory_attention_*`.
     Memory,
 }
 
-/// What is particular about the keys of latent attention.
+/// Deviations in the keys of latent attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Latent {
     Usual,
     /// `head_dim` is another name of `qk_rope_head_dim`.
     HeadDimRotates,
-    /// The parameters speak of both parts, and their partial factor singles out the rotating one.
+    /// The parameters cover both parts, and their partial factor selects the rotating one.
     FactorOfBoth,
-    /// Layers with a window have keys of their own: `swa_qk_nope_head_dim`, or 192, and `swa_qk_rope_head_dim`, or the
-    /// rest of `swa_head_dim`, or of 256.
+    /// Layers with a window have separate keys: `swa_qk_nope_head_dim`, or 192, and `swa_qk_rope_head_dim`, or the rest
+    /// of `swa_head_dim`, or of 256.
     OfWindows,
 }
 
@@ -258,7 +258,7 @@ pub(crate) const fn latent(still: u16, rotating: u16) -> Head {
     }
 }
 
-/// How many channels of the head the file asks to rotate.
+/// The rotated part of the head according to the file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Part {
     /// A part of the head: `partial_rotary_factor` of the parameters, or this key, or this number.
@@ -267,7 +267,7 @@ pub(crate) enum Part {
     Count(Key, f64),
     /// `partial_rotary_factor` of the parameters, or this number.
     Inside(f64),
-    /// `partial_rotary_factor` of the parameters, or this number where nothing is scaled, and 1 where something is.
+    /// `partial_rotary_factor` of the parameters, or this number without a scaling, and 1 with one.
     Unscaled(f64),
     /// A number of channels: `rotary_dim`, or this one.
     Channels(u16),
@@ -275,22 +275,22 @@ pub(crate) enum Part {
     Clvp,
 }
 
-/// Which channels the code of a class can rotate.
+/// The channels that the code of a class can rotate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Window {
     /// The whole head; the code fails with fewer.
     Whole,
     /// The first channels.
     Part,
-    /// The first channels, and only as many as the factor says.
+    /// The first channels, exactly as many as the factor states.
     ExactPart,
     /// The last channels, and the attention's output is rotated back.
     End,
-    /// Both halves of the head, each of which is paired by itself.
+    /// Both halves of the head, each paired by itself.
     Halves,
 }
 
-/// Whether values rotate as keys do.
+/// The rotation of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Values {
     Plain,
@@ -302,43 +302,44 @@ pub(crate) enum Values {
 /// The base of the frequencies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Base {
-    /// `rope_theta` of the parameters or beside them, or this.
+    /// `rope_theta` of the parameters or beside them, or this number.
     Or(u32),
-    /// The same, but the second only in files whose context is at most so long.
+    /// As `Or`, but the number applies only to files whose context is at most this long.
     OrWithin(u32, u16),
     /// `rope_theta` of the parameters, or this key, or this number.
     KeyOr(Key, u32),
-    /// `rope_theta` of the parameters, or this.
+    /// `rope_theta` of the parameters, or this number.
     InsideOr(u32),
     /// `rope_theta` of the parameters; the code fails without it.
     Inside,
-    /// This, times the key's number.
+    /// This number, times that of the key.
     Times(Key, u32),
-    /// This, whatever the file says.
+    /// This number, regardless of the file.
     Fixed(u32),
 }
 
-/// Where the parameters of the rotation are.
+/// The place of the rotation's parameters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Form {
     /// One object, or none.
     Flat,
     /// One object, or these parameters.
     FlatOr(&'static Defaults),
-    /// An object for each type of layers.
+    /// One object per type of layers.
     ByLayerType,
-    /// An object for each type of layers, or these; `None` is a null.
+    /// One object per type of layers, or these; `None` is a null.
     ByLayerTypeOr(&'static ByType),
-    /// The same, and what the file's objects leave out is taken from these too.
+    /// As `ByLayerTypeOr`, and keys that the file's objects omit come from these too.
     ByLayerTypeFilled(&'static ByType),
-    /// The same, made from older files: what they scale is full-attention layers, and this is the base of the others.
+    /// As `ByLayerTypeOr`, converted from older files: their scaling applies to full-attention layers, and this is the
+    /// base of the others.
     Older(Base),
-    /// The same, but what they scale is all layers.
+    /// As `Older`, but the scaling applies to all layers.
     OlderAllScaled(Base),
-    /// An object for each type of layers, or one for all; without any, the base of layers with a window is this.
+    /// One object per type of layers, or one for all; without any, this is the base of layers with a window.
     OfWindows(Base),
-    /// An object for each type of layers, or what the file's lists say of the first layer of each type; an older file
-    /// scales full-attention layers.
+    /// One object per type of layers, or the entries of the file's lists for the first layer of each type; an older
+    /// file scales full-attention layers.
     FirstLayers,
     /// DeepSeek-V4's two sets, main and compress.
     Compressed,
@@ -353,7 +354,7 @@ pub(crate) enum Form {
 /// The parameters of two types of layers.
 pub(crate) type ByType = [(LayerType, Option<Defaults>); 2];
 
-/// The parameters of a file that has none.
+/// The parameters of a file without any.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Defaults {
     pub(crate) theta: Option<f64>,
@@ -361,7 +362,7 @@ pub(crate) struct Defaults {
     pub(crate) scaling: Scaled,
 }
 
-/// The scaling of a file that has none.
+/// The scaling of a file without any.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Scaled {
     None,
@@ -399,7 +400,7 @@ pub(crate) const fn partial(base: f64, part: f64) -> Defaults {
     }
 }
 
-/// The base, and the part of the pairs that rotate at all.
+/// The base, and the part of the pairs that rotates at all.
 pub(crate) const fn proportional(base: f64, part: f64) -> Defaults {
     Defaults {
         scaling: Scaled::Proportional,
@@ -407,42 +408,43 @@ pub(crate) const fn proportional(base: f64, part: f64) -> Defaults {
     }
 }
 
-/// Which types of scaling a class knows.
+/// The types of scaling of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RopeTypes {
-    /// Those of transformers.
+    /// All of transformers.
     Usual,
-    /// `default` alone.
+    /// Only `default`.
     Default,
-    /// Those of images: `default` and `axial` alone.
+    /// Only those of images: `default` and `axial`.
     Images,
     /// The usual ones; `mrope` means `default`.
     Mrope,
     /// The usual ones; `dynamic` with an alpha is NTK with that alpha.
     Alpha,
-    /// `default` and `longrope` alone, which `su` and `yarn` mean too; the original context of a file that has none.
+    /// Only `default` and `longrope`, with the aliases `su` and `yarn`; the number is the default of the original
+    /// context.
     LongRope(u16),
     /// The usual ones; `deepseek_yarn` means `yarn`.
     DeepseekYarn,
-    /// `default`, `linear` and `dynamic` alone.
+    /// Only `default`, `linear` and `dynamic`.
     Older,
-    /// The same and `longrope`, whose list is chosen by the context if that is longer than the sequence.
+    /// As `Older`, and `longrope`, whose list depends on the context if that is longer than the sequence.
     MiniCpm,
-    /// `default` and `longrope`, also called `su`; `yarn` is `longrope` with YaRN's attention factor. The original
-    /// context of a file that has none.
+    /// `default` and `longrope`, also called `su`; `yarn` is `longrope` with YaRN's attention factor. The number is the
+    /// default of the original context.
     SuOrYarn(u16),
-    /// `default` alone; how the class scales is not known here.
+    /// Only `default`; the scaling of the class is unknown here.
     Unscaled,
-    /// `dynamic` with an alpha alone: without one the class rounds its frequencies to bf16.
+    /// Only `dynamic` with an alpha: without one the class rounds its frequencies to bf16.
     AlphaAlone,
-    /// `default`; unless `use_dynamic_ntk` is false, NTK by an alpha that grows with the length.
+    /// `default`; unless `use_dynamic_ntk` is false, NTK with an alpha that grows with the length.
     GrowingAlpha,
-    /// `default` and `longrope` with `short_mscale` and `long_mscale`, by the short list whatever the length (a defect
-    /// of transformers by the looks of it: the long list is never used).
+    /// `default` and `longrope` with `short_mscale` and `long_mscale`, always by the short list (apparently a defect of
+    /// transformers: the long list is never used).
     PhiMoe,
 }
 
-/// How pairs take frequencies and axes: see `axes.rs`. Numbers are the sections of a file without any.
+/// The frequencies and axes of pairs: see `axes.rs`. Numbers are the default sections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AxesOf {
     /// One axis.
@@ -452,23 +454,23 @@ pub(crate) enum AxesOf {
     MropeAlternating([u8; 3]),
     Vision,
     Pixtral,
-    /// Each axis a third of the channels.
+    /// A third of the channels for each axis.
     Three,
-    /// FLUX: 16 channels for the place in a list of images, and 56 each for row and column.
+    /// FLUX: 16 channels for the index in a list of images, and 56 each for row and column.
     Flux,
     /// WAN: time, row and column.
     Wan,
     RowsAndColumns,
     ColumnsFirst,
     ColumnsAndRows,
-    /// Full-width rows: each channel takes its axis from the file's sections (HunYuan-VL).
+    /// Full-width rows: each channel has its axis from the file's sections (HunYuan-VL).
     ChannelSections,
-    /// Full-width rows: three windows of channels, one an axis (V-JEPA 2).
+    /// Full-width rows: three windows of channels, one per axis (V-JEPA 2).
     ChannelWindows,
 }
 
 impl AxesOf {
-    /// Whether the file may have sections.
+    /// Returns true if the file may have sections.
     pub(crate) fn has_sections(self) -> bool {
         matches!(
             self,
@@ -476,7 +478,7 @@ impl AxesOf {
         )
     }
 
-    /// Whether the two channels of a pair have frequencies and axes of their own.
+    /// Returns true if the two channels of a pair have different frequencies and axes.
     pub(crate) fn is_full_width(self) -> bool {
         matches!(self, Self::ChannelSections | Self::ChannelWindows)
     }
@@ -487,71 +489,71 @@ impl AxesOf {
 pub(crate) enum LayerTypes {
     /// There are none.
     Unknown,
-    /// The code fails without them.
+    /// Required: the code fails without them.
     Needed,
-    /// The first of these whose condition holds.
+    /// The type of the first rule whose condition holds.
     Rules(&'static [(LayerType, When)]),
-    /// Full attention in the layers that the key lists, the next type in the others; without the key the last one.
+    /// Full attention in the layers that the key lists, and the second type in the others; without the key, the third.
     Listed(Key, LayerType, LayerType),
-    /// The first type in the layers for which the key lists 1, the other in those with 0.
+    /// The first type in layers for which the key lists 1, the second in layers with 0.
     Flags(Key, LayerType, LayerType),
     /// Llama 4's: chunked attention in the layers that rotate.
     Chunked,
     /// RecurrentGemma's `block_types`.
     Blocks,
-    /// By a pattern in the first `first_k_dense_replace` layers, and by one that begins anew in the others.
+    /// A pattern in the first `first_k_dense_replace` layers, and another that restarts in the others.
     DensePrefix,
     /// Sliding windows in three of four layers from the third on; full attention is an indexed one without `use_dsa`.
     SparseOrWindow,
 }
 
-/// For which layers a rule is.
+/// The layers of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
     Always,
-    /// The last of each so many.
+    /// The last of every `n`.
     Every(u8),
-    /// The last of each so many as the key says, or this number.
+    /// The last of every `n`, by the key or this number.
     EveryBy(Key, u8),
-    /// The same, counted from the end.
+    /// As `Every`, counted from the end.
     EveryFromEnd(u8),
-    /// Those whose index divided by the first leaves the second.
+    /// Layers whose index modulo the first number is the second.
     Modulo(u8, u8),
-    /// The same; the key counts before the first number.
+    /// As `Modulo`; the key overrides the first number.
     ModuloBy(Key, u8, u8),
-    /// So many at the beginning.
+    /// The first `n` layers.
     First(u8),
     /// The last layer.
     Last,
-    /// These.
+    /// These layers.
     In([u8; 9]),
 }
 
-/// Which layers rotate.
+/// The layers that rotate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rotates {
     All,
-    /// Those with a sliding window.
+    /// Layers with a sliding window.
     Sliding,
-    /// Those with a sliding window, or all if `sliding_window` is null.
+    /// Layers with a sliding window, or all if `sliding_window` is null.
     SlidingOrAll,
-    /// Those with a sliding window, and dense ones if all dense layers of the prefix have full attention.
+    /// Layers with a sliding window, and dense ones if all dense layers of the prefix have full attention.
     SlidingOrDense,
-    /// Those whose type has parameters that are not null.
+    /// Layers whose type has parameters that are not null.
     Parametrized,
     /// All but each Nth (`no_rope_layer_interval`), or by `no_rope_layers`.
     ExceptEvery(u8),
-    /// All by the base that this key lists for each, but for those with 0.
+    /// All but those with 0, by the base that this key lists per layer.
     ByBase(Key),
-    /// All but those for which this key lists 0; without it all but each fourth from the end.
+    /// All but those for which this key lists 0; without it, all but each fourth from the end.
     Nonzero(Key),
     /// All but those that this key lists, or these.
     Except(Key, LayerRun),
-    /// Those whose `block_configs` has an attention.
+    /// Layers whose `block_configs` has an attention.
     Blocks,
 }
 
-/// Some layers: the first, and every so many from it on.
+/// A range of layers: the first, and every `n`-th from it on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LayerRun {
     pub(crate) first: u8,
@@ -566,19 +568,19 @@ impl LayerRun {
     }
 }
 
-/// Which files of a type rotate.
+/// The files of a type that rotate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
     Always,
-    /// Those in which this key has this value.
+    /// Files in which this key has this value.
     If(Key, Word),
-    /// Those in which this key is true.
+    /// Files in which this key is true.
     IfTrue(Key),
-    /// Those in which this key is not true.
+    /// Files in which this key is not true.
     Unless(Key),
-    /// Baichuan's of 7B, which alone have `max_position_embeddings`; those of 13B, of 40 heads, have ALiBi.
+    /// Baichuan's files of 7B, which alone have `max_position_embeddings`; those of 13B, with 40 heads, have ALiBi.
     Baichuan,
-    /// Those in which this key is not false.
+    /// Files in which this key is not false.
     UnlessFalse(Key),
 }
 
@@ -587,23 +589,23 @@ pub(crate) enum Condition {
 pub(crate) struct QkNorm {
     /// Its formula.
     pub(crate) formula: Formula,
-    /// What is added to the mean in a file without any of the keys.
+    /// The default of the number added to the mean.
     pub(crate) eps: f32,
-    /// Where it stands in a file.
+    /// The key of that number.
     pub(crate) eps_key: Eps,
-    /// Over which channels it is.
+    /// The channels that it covers.
     pub(crate) reach: Reach,
-    /// It stands after the rotation.
+    /// True if it runs after the rotation.
     pub(crate) after: bool,
-    /// It is there if this key is true, or if this is.
+    /// The switch of the norm: a key, and its default.
     pub(crate) switch: Option<(Key, bool)>,
     /// The layers that have it.
     pub(crate) layers: NormedLayers,
-    /// Values are normed too, without weights.
+    /// True if values are normed too, without weights.
     pub(crate) values: bool,
 }
 
-/// A norm of each head, before the rotation, in all layers.
+/// Returns a norm of each head, before the rotation, in all layers.
 pub(crate) const fn norm(formula: Formula, eps: f32) -> QkNorm {
     QkNorm {
         formula,
@@ -634,23 +636,23 @@ pub(crate) enum Formula {
     Other,
 }
 
-/// Where a file has what a norm adds to the mean.
+/// The key of the number that a norm adds to the mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Eps {
-    /// Nowhere: it is fixed.
+    /// None: the number is fixed.
     Fixed,
     Key(Key),
-    /// Under the first of these that the file has.
+    /// The first of these keys that the file has.
     KeyOr(Key, Key),
 }
 
-/// Over which channels a norm is.
+/// The channels that a norm covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
     /// Each head.
     Head,
     /// All heads of a token.
     Row,
-    /// All heads if the key has the first value, each head if it has the second, which it has where it is missing.
+    /// All heads if the key has the first value, each head if it has the second, which is the default.
     RowIf(Key, [Word; 2]),
 }

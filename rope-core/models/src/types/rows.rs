@@ -1,20 +1,20 @@
-//! The model types of transformers 5.24.0 that rotate, one row each, in alphabetical order: what their classes do, read
-//! from `configuration_*.py` and `modeling_*.py` of the type, and held to that code by running it.
+//! The model types of transformers 5.24.0 that rotate, one row each, in alphabetical order: the behavior of their
+//! classes, derived from `configuration_*.py` and `modeling_*.py` of the type, and tested by running that code.
 //!
-//! A row is `"model_type" = BASE { what differs from it };`. The fields, their values and the bases are explained in
-//! `row.rs`. A type of another project that transformers reads by a class of its own has that class's row.
-//! Some types are not transformers': their files name code that lies beside them (`auto_map`), which their rows are of
-//! (`others::OWN_CODE`). `tests/golden/published/README.md` says where that code was read.
+//! A row is `"model_type" = BASE { differences };`. `row.rs` documents the fields, their values and the bases. A type
+//! of another project that transformers reads by its own class has the row of that class. Some types are not
+//! transformers': their files name code beside them (`auto_map`), which their rows describe (`others::OWN_CODE`).
+//! `tests/golden/published/README.md` lists the sources of that code.
 //!
-//! # Types that surprise
+//! # Surprising types
 //!
-//! `minimax` and `minimax_m3_vl_text` do not read `rotary_dim`, which `minimax_m2` obeys: whether the weights want it
-//! is not known. Indexers of sparse attention may pair otherwise than the attention; they are not here. `llama4`,
-//! `ministral3` and `mistral4` scale queries by position besides, `muse_glimmer_text` and `muse_spark_text` multiply
-//! them by a number after the norm, `timesfm2_5` by learned factors. `deepseek_v4` rounds r for queries, and `zaya`
-//! divides by a norm that is not below a bound. Llama 4's vision tower counts rows and columns from 1, and its axis 0
-//! is the column. `xverse` is code of several versions, of which some change the base beyond the file's context: what
-//! is here is the rotation within it. `internlm` has a later version that does so too, in files with `rotary`.
+//! `minimax` and `minimax_m3_vl_text` do not read `rotary_dim`, which `minimax_m2` obeys; the intent of the weights is
+//! unknown. Indexers of sparse attention may pair otherwise than the attention; they are not included. `llama4`,
+//! `ministral3` and `mistral4` also scale queries by position, `muse_glimmer_text` and `muse_spark_text` multiply them
+//! by a number after the norm, and `timesfm2_5` by learned factors. `deepseek_v4` rounds r for queries, and `zaya`
+//! divides by a norm with a lower bound. Llama 4's vision tower counts rows and columns from 1, and its axis 0 is the
+//! column. `xverse` has code of several versions, some of which change the base beyond the file's context: the row is
+//! the rotation within it. A later version of `internlm` does so too, for files with `rotary`.
 
 use super::row::LayerType::*;
 use super::row::LayerTypes::Rules;
@@ -49,12 +49,12 @@ macro_rules! rows {
     };
 }
 
-/// The model types, in the order of their rows.
+/// Iterates over the model types, in the order of their rows.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     NAMES.split_ascii_whitespace()
 }
 
-/// The model type of that name and its row.
+/// Returns the model type of that name and its row.
 pub(super) fn named(name: &str) -> Option<(&'static str, Row)> {
     let (number, name) = names().enumerate().find(|(_, known)| *known == name)?;
     Some((name, Row::at(number)))

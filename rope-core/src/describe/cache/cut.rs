@@ -1,4 +1,4 @@
-//! A cache in parts that share no memory, each with some of its slots: what threads write at the same time.
+//! Splits a cache into parts that share no memory, for threads that write at the same time.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -7,11 +7,11 @@ use super::slots::Found;
 use super::{CacheShape, Codes, Format, QuantScale, ScalePlace, SlotRange, SlotsTarget};
 use crate::describe::cache::CacheLayout;
 
-/// A part of a cache, and the first and the last of the tokens in it.
+/// A part of a cache, and the range from the first to the last of its tokens.
 pub(crate) type PartOfCache<'t> = (SlotsTarget<'t>, Range<usize>);
 
 impl<'t> SlotsTarget<'t> {
-    /// The same slots for a shorter time.
+    /// Borrows the slots for a shorter time.
     pub(crate) fn reborrow(&mut self) -> SlotsTarget<'_> {
         SlotsTarget {
             memory: self.memory,
@@ -21,8 +21,8 @@ impl<'t> SlotsTarget<'t> {
     }
 
     /// Cuts the cache into at most `parts` parts with about equally many of `tokens` tokens. Cuts lie between blocks,
-    /// or between the slots of a cache with one block, so tokens with the same slot stay together, in their order.
-    /// Caches whose blocks interleave, and tokens with elements instead of slots, give one part.
+    /// or between the slots of a cache with one block. Tokens with the same slot therefore stay together, in order. A
+    /// cache whose blocks interleave, and tokens addressed by element, give one part.
     pub(crate) fn cut(self, parts: usize, tokens: usize) -> Vec<PartOfCache<'t>> {
         let Some(unit) = self.slots_of_a_unit() else {
             return Vec::from([(self, 0..tokens)]);
@@ -36,7 +36,7 @@ impl<'t> SlotsTarget<'t> {
                 Some(Found::Element(_)) => return Vec::from([(self, 0..tokens)]),
             }
         }
-        // Each part walks its tokens in their own order.
+        // Each part visits its tokens in their order.
         found.sort_unstable();
         let (mut cut, mut rest) = (Vec::with_capacity(parts), self);
         let mut begin = 0;
@@ -62,8 +62,8 @@ impl<'t> SlotsTarget<'t> {
         cut
     }
 
-    /// The slots between two places to cut: those of a block, or 1 in a cache with one block. `None` if the memory of
-    /// neighbors interleaves.
+    /// Returns the number of slots between two possible cuts: a block, or 1 in a cache with one block. `None` if the
+    /// memory of neighbors interleaves.
     fn slots_of_a_unit(&self) -> Option<usize> {
         let CacheLayout { shape, strides, .. } = self.stored.layout;
         let (layout, separate) = match self.stored.format {
@@ -96,7 +96,7 @@ impl<'t> SlotsTarget<'t> {
         (apart && !grouped).then_some(1)
     }
 
-    /// The slots before one, and those from it on.
+    /// Splits into the slots before `slot`, and the slots from `slot` on.
     fn split_at(self, slot: usize) -> (Self, Self) {
         let SlotRange {
             first,

@@ -1,11 +1,11 @@
-//! Where the channels of a head lie in a cache, by its slot.
+//! The layout of a cache: from slot, head and channel to element.
 
 use super::quant::{QuantFormat, ScaleLayout, ScalePlace};
 use crate::Error;
 use crate::kernel::element::Element;
 use crate::kernel::quantize::BlockFormat;
 
-/// Where the elements of a KV cache lie: blocks (pages) of slots, each slot with the heads of one token.
+/// The layout of a KV cache: blocks (pages) of slots, each slot with the heads of one token.
 ///
 /// Channel `d` of head `h` in slot `s`, which is place `p = s mod block_size` of block `s / block_size`, is element
 ///
@@ -14,9 +14,9 @@ use crate::kernel::quantize::BlockFormat;
 ///     + h head + (d / chunk) chunk_stride + (d mod chunk) channel
 /// ```
 ///
-/// which covers the caches of all engines but two. The constructors are named after the order in memory, as engines do:
-/// `N` the slots of a block, `H` heads, `D` channels, `x` what is left of the dimension before it that was divided. A
-/// cache that is not paged has one block, or one for each sequence.
+/// This formula covers the caches of all engines but two. The constructors follow the order in memory, in the letters
+/// of the engines: `N` the slots of a block, `H` heads, `D` channels, `x` the inner part of a divided dimension. A
+/// cache without pages has one block, or one per sequence.
 ///
 /// ```text
 /// nhd   [blocks, N, H, D]           FlashInfer, vLLM, SGLang (N = 1), llama.cpp's rows, TensorRT
@@ -26,7 +26,7 @@ use crate::kernel::quantize::BlockFormat;
 /// hndx  [blocks, H, N / x, D, x]    interleaved values of vLLM and AITER
 /// ```
 ///
-/// Strides count elements of the cache: bytes where it keeps codes of 8 bits.
+/// Strides count elements of the cache: bytes in a cache of 8-bit codes.
 ///
 /// ```
 /// use rope_core::cache::CacheLayout;
@@ -44,8 +44,8 @@ pub struct CacheLayout {
     pub(crate) offset: usize,
 }
 
-/// What a cache stores, for [`CacheLayout::bytes`]: elements, codes of 8 bits ([`QuantFormat`], with a [`ScalePlace`]
-/// where scales are made), or blocks ([`BlockFormat`]).
+/// The storage format of a cache, for [`CacheLayout::bytes`]: elements, 8-bit codes ([`QuantFormat`], with a
+/// [`ScalePlace`] if scales are computed), or blocks ([`BlockFormat`]).
 ///
 /// ```
 /// use rope_core::cache::{CacheFormat, CacheLayout};
@@ -59,9 +59,9 @@ pub struct CacheFormat(Unit);
 
 #[derive(Clone, Copy, Debug)]
 enum Unit {
-    /// Bytes of an element, or of a code.
+    /// Bytes of an element or code.
     Element(usize),
-    /// Codes, with a scale so many bytes after the first one of a head.
+    /// Codes, with a scale this many bytes after the first code of a head.
     WithScale(usize),
     Blocks(&'static BlockFormat),
 }
@@ -74,14 +74,14 @@ impl CacheFormat {
 }
 
 impl From<QuantFormat> for CacheFormat {
-    /// Codes alone: their scales are given, or lie apart.
+    /// Codes alone: their scales are given, or separate.
     fn from(_: QuantFormat) -> Self {
         CacheFormat(Unit::Element(1))
     }
 }
 
 impl From<(QuantFormat, ScalePlace)> for CacheFormat {
-    /// Codes, and the scales that are made for them if these are inline.
+    /// Codes, with their computed scales if these are inline.
     fn from((format, place): (QuantFormat, ScalePlace)) -> Self {
         match place {
             ScalePlace::Inline(behind) => CacheFormat(Unit::WithScale(behind)),
@@ -118,7 +118,7 @@ pub struct CacheShape {
 }
 
 impl CacheShape {
-    /// Slots in all, as many as can be counted.
+    /// Returns the number of slots, saturating.
     pub(crate) fn slots(self) -> usize {
         self.blocks.saturating_mul(self.block_size)
     }
@@ -141,31 +141,31 @@ impl CacheShape {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CacheStrides {
-    /// From a block to the next.
+    /// From one block to the next.
     pub block: usize,
-    /// Slots of a group; all of a block where there are no groups.
+    /// Slots of a group; the whole block if there are no groups.
     pub group: usize,
-    /// From a group of slots to the next.
+    /// From one group of slots to the next.
     pub group_stride: usize,
-    /// From a slot of a group to the next.
+    /// From one slot of a group to the next.
     pub token: usize,
-    /// From a head to the next.
+    /// From one head to the next.
     pub head: usize,
-    /// Channels of a chunk; all of a head where they lie side by side.
+    /// Channels of a chunk; the whole head if its channels are contiguous.
     pub chunk: usize,
-    /// From a chunk of channels to the next.
+    /// From one chunk of channels to the next.
     pub chunk_stride: usize,
-    /// From a channel of a chunk to the next.
+    /// From one channel of a chunk to the next.
     pub channel: usize,
 }
 
 impl CacheLayout {
-    /// Any strides.
+    /// Creates a layout from any strides.
     ///
     /// # Errors
     ///
-    /// [`Error::CacheLayout`] if the group or the chunk has no members, if an index would not fit `usize`, or if two
-    /// indices could name one element.
+    /// [`Error::CacheLayout`] if a group or chunk is empty, if an index does not fit `usize`, or if two indices could
+    /// name the same element.
     pub fn strided(shape: CacheShape, strides: CacheStrides) -> Result<Self, Error> {
         CacheLayout {
             shape,
@@ -175,11 +175,11 @@ impl CacheLayout {
         .checked()
     }
 
-    /// `[blocks, block_size, heads, head_dim]`.
+    /// Creates the layout `[blocks, block_size, heads, head_dim]`.
     ///
     /// # Errors
     ///
-    /// Those of [`CacheLayout::strided`].
+    /// The errors of [`CacheLayout::strided`].
     pub fn nhd([blocks, block_size, heads, head_dim]: [usize; 4]) -> Result<Self, Error> {
         let shape = CacheShape {
             blocks,
@@ -198,11 +198,11 @@ impl CacheLayout {
         )
     }
 
-    /// `[blocks, heads, block_size, head_dim]`.
+    /// Creates the layout `[blocks, heads, block_size, head_dim]`.
     ///
     /// # Errors
     ///
-    /// Those of [`CacheLayout::strided`].
+    /// The errors of [`CacheLayout::strided`].
     pub fn hnd([blocks, heads, block_size, head_dim]: [usize; 4]) -> Result<Self, Error> {
         let shape = CacheShape {
             blocks,
@@ -221,20 +221,20 @@ impl CacheLayout {
         )
     }
 
-    /// `[blocks, heads, head_dim, block_size]`: the channels of a token lie apart.
+    /// Creates the layout `[blocks, heads, head_dim, block_size]`: the channels of a token lie apart.
     ///
     /// # Errors
     ///
-    /// Those of [`CacheLayout::strided`].
+    /// The errors of [`CacheLayout::strided`].
     pub fn hdn([blocks, heads, head_dim, block_size]: [usize; 4]) -> Result<Self, Error> {
         CacheLayout::hdnx([blocks, heads, head_dim, block_size, 1])
     }
 
-    /// `[blocks, heads, head_dim / x, block_size, x]`: `x` channels of a token lie side by side.
+    /// Creates the layout `[blocks, heads, head_dim / x, block_size, x]`: `x` channels of a token are contiguous.
     ///
     /// # Errors
     ///
-    /// Those of [`CacheLayout::strided`].
+    /// The errors of [`CacheLayout::strided`].
     pub fn hdnx([blocks, heads, chunks, block_size, x]: [usize; 5]) -> Result<Self, Error> {
         let head_dim = product([chunks, x])?;
         let shape = CacheShape {
@@ -256,11 +256,11 @@ impl CacheLayout {
         )
     }
 
-    /// `[blocks, heads, block_size / x, head_dim, x]`: each channel of `x` tokens side by side.
+    /// Creates the layout `[blocks, heads, block_size / x, head_dim, x]`: one channel of `x` tokens is contiguous.
     ///
     /// # Errors
     ///
-    /// Those of [`CacheLayout::strided`].
+    /// The errors of [`CacheLayout::strided`].
     pub fn hndx([blocks, heads, groups, head_dim, x]: [usize; 5]) -> Result<Self, Error> {
         let block_size = product([groups, x])?;
         let shape = CacheShape {
@@ -286,11 +286,11 @@ impl CacheLayout {
         )
     }
 
-    /// Channels `start..end` of each head: where keys and values lie one after another, or a scale after the codes.
+    /// Selects the channels `start..end` of each head, for heads that hold keys and values, or codes and a scale.
     ///
     /// # Errors
     ///
-    /// [`Error::CacheLayout`] unless they are channels of a head, whose channels lie side by side.
+    /// [`Error::CacheLayout`] if the range exceeds the head, or if the channels of a head are not contiguous.
     pub fn channels(mut self, range: core::ops::Range<usize>) -> Result<Self, Error> {
         if range.start > range.end || range.end > self.shape.head_dim {
             return Err(Error::CacheLayout {
@@ -308,17 +308,17 @@ impl CacheLayout {
         Ok(self)
     }
 
-    /// The extents.
+    /// Returns the extents.
     pub fn shape(&self) -> CacheShape {
         self.shape
     }
 
-    /// The strides, in elements.
+    /// Returns the strides, in elements.
     pub fn strides(&self) -> CacheStrides {
         self.strides
     }
 
-    /// Bytes that a cache with this layout must have at least, by what it stores.
+    /// Returns the fewest bytes of a cache with this layout and storage format.
     ///
     /// ```
     /// use rope_core::cache::{BlockFormat, CacheFormat, CacheLayout, QuantFormat, ScalePlace};
@@ -336,8 +336,8 @@ impl CacheLayout {
     ///
     /// # Errors
     ///
-    /// [`Error::CacheLayout`] for a layout that the format cannot have ([`CacheMut::quantized`], [`CacheMut::blocks`]),
-    /// and for more bytes than `usize` counts.
+    /// [`Error::CacheLayout`] if the format does not support the layout ([`CacheMut::quantized`],
+    /// [`CacheMut::blocks`]), or if the size exceeds `usize`.
     ///
     /// [`CacheMut::quantized`]: super::CacheMut::quantized
     /// [`CacheMut::blocks`]: super::CacheMut::blocks
@@ -349,7 +349,7 @@ impl CacheLayout {
         }
     }
 
-    /// Elements that a cache must have at least: the index after the last of all slots.
+    /// Returns the fewest elements of a cache with this layout: one past the largest index.
     pub fn end(&self) -> usize {
         if self.shape.is_empty() {
             return self.offset;
@@ -363,12 +363,12 @@ impl CacheLayout {
         self.offset + slot + self.head_extent()
     }
 
-    /// Whether the channels of a head lie side by side.
+    /// Returns true if the channels of a head are contiguous.
     pub(crate) fn contiguous(&self) -> bool {
         self.strides.channel == 1 && self.strides.chunk >= self.shape.head_dim
     }
 
-    /// Elements from the first of a slot to after its last.
+    /// Returns the elements from the first of a slot to one past its last.
     pub(crate) fn head_extent(&self) -> usize {
         let CacheShape {
             heads, head_dim, ..
@@ -386,7 +386,7 @@ impl CacheLayout {
         (heads - 1) * head + last(head_dim, [chunk, chunk_stride, channel]) + 1
     }
 
-    /// The first element of a slot that there is.
+    /// Returns the first element of an existing slot.
     pub(crate) fn slot(&self, slot: usize) -> usize {
         let CacheStrides {
             block,
@@ -404,13 +404,13 @@ impl CacheLayout {
         start + grouped(place, [group, group_stride, token])
     }
 
-    /// The index of the first scale of a slot, where scales lie apart.
+    /// Returns the index of the first separate scale of a slot.
     pub(crate) fn scale(&self, place: ScaleLayout, slot: usize) -> usize {
         let (block, token) = (slot / self.shape.block_size, slot % self.shape.block_size);
         block * place.block + token * place.token
     }
 
-    /// Collects the channels of a head, elements of `size` bytes, from its first one on.
+    /// Gathers the channels of a head, elements of `size` bytes, from its first element on.
     pub(crate) fn gather(&self, source: &[u8], size: usize, head: &mut [u8]) {
         match size {
             1 => self.gather_elements::<1>(source, head),
@@ -419,7 +419,7 @@ impl CacheLayout {
         }
     }
 
-    /// Undoes `gather`.
+    /// Scatters the channels of a head: the inverse of `gather`.
     pub(crate) fn scatter(&self, head: &[u8], size: usize, target: &mut [u8]) {
         match size {
             1 => self.scatter_elements::<1>(head, target),
@@ -448,14 +448,14 @@ impl CacheLayout {
         }
     }
 
-    /// The same with heads of more channels, which lie side by side.
+    /// Widens each head to `head_dim` contiguous channels.
     pub(crate) fn widened(mut self, head_dim: usize) -> Result<Self, Error> {
         self.shape.head_dim = head_dim;
         self.strides.chunk = head_dim;
         self.checked()
     }
 
-    /// The same with a scale so many bytes after the first code of each head, as four more channels.
+    /// Widens each head by four channels: a scale `behind` bytes after its first code.
     pub(crate) fn with_scale(self, behind: usize) -> Result<Self, Error> {
         let required = "of heads with their channels side by side, and room for a scale after them";
         let width = behind
@@ -466,7 +466,7 @@ impl CacheLayout {
         wider.ok_or(Error::CacheLayout { required })
     }
 
-    /// The same in bytes of blocks.
+    /// Converts the layout from values to bytes of blocks.
     pub(crate) fn in_blocks(self, format: &BlockFormat) -> Result<Self, Error> {
         let blocks = self.of_whole_blocks(format.values, format.bytes);
         blocks.ok_or(Error::CacheLayout {
@@ -474,7 +474,7 @@ impl CacheLayout {
         })
     }
 
-    /// The same in bytes of blocks which `values` channels have `bytes` of, if all of it is made of such blocks.
+    /// Converts the layout to bytes, `bytes` per `values` channels, if it consists of whole blocks.
     fn of_whole_blocks(mut self, values: usize, bytes: usize) -> Option<Self> {
         if !self.contiguous() {
             return None;
@@ -518,7 +518,7 @@ impl CacheLayout {
                 required: "of groups and chunks with at least one member",
             });
         }
-        // A chunk of more channels than there are is one of all.
+        // A chunk wider than the head is the whole head.
         let (group, chunk) = (group.max(1), chunk.clamp(1, head_dim.max(1)));
         (self.strides.group, self.strides.chunk) = (group, chunk);
         let mut dimensions = [
@@ -530,7 +530,7 @@ impl CacheLayout {
             (block, blocks),
         ];
         dimensions.sort_unstable();
-        // Each stride has to step over all that the shorter ones reach; the last is the whole extent.
+        // Each stride must step over the reach of all shorter ones. The final reach is the extent.
         let mut reached = 1_usize;
         for (stride, extent) in dimensions {
             if extent > 1 {
@@ -550,7 +550,8 @@ impl CacheLayout {
 }
 
 impl CacheStrides {
-    /// Those of slots without groups and heads whose channels lie side by side; block and head are to be filled in.
+    /// Creates the strides of slots without groups and heads with contiguous channels; the caller fills in block and
+    /// head.
     fn ungrouped(block_size: usize, token: usize, head_dim: usize) -> Self {
         CacheStrides {
             block: 0,
@@ -569,14 +570,14 @@ const TOO_LARGE: Error = Error::CacheLayout {
     required: "of indices that fit usize",
 };
 
-/// The index of a member where `group` members lie `stride` apart and the groups `group_stride`.
+/// Returns the index of a member: `stride` within a group of `group` members, `group_stride` between groups.
 #[inline]
 fn grouped(member: usize, [group, group_stride, stride]: [usize; 3]) -> usize {
     member / group * group_stride + member % group * stride
 }
 
-/// The greatest such index of so many members, at least one: in the last group, which may have fewer, or at the end of
-/// the one before.
+/// Returns the largest index ([`grouped`]) among `members` members, at least one. It is in the last group, which may be
+/// shorter, or at the end of the group before it.
 fn last(members: usize, groups: [usize; 3]) -> usize {
     let before = ((members - 1) / groups[0] * groups[0]).checked_sub(1);
     let before = before.map_or(0, |member| grouped(member, groups));

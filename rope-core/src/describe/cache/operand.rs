@@ -1,11 +1,11 @@
-//! Slots of a cache, as the operand of a call.
+//! Slots of a cache as the operand of a call.
 
 use core::fmt;
 
 use super::{Cache, CacheMut, IntoSlots, SlotRange, Slots, SlotsTarget, Stored};
 use crate::{Error, Shape};
 
-/// Slots of a [`Cache`], to read: the source of a call. Made by [`Cache::slots`].
+/// Slots of a [`Cache`], for reading: the source of a call. Made by [`Cache::slots`].
 ///
 /// ```
 /// use rope_core::cache::{Cache, CacheLayout};
@@ -25,7 +25,7 @@ pub struct CacheSlots<'c> {
     pub(crate) slots: Slots<'c>,
 }
 
-/// Slots of a [`CacheMut`], to write, or to rotate in place: the target of a call. Made by [`CacheMut::slots`].
+/// Slots of a [`CacheMut`], for writing or for in-place rotation: the target of a call. Made by [`CacheMut::slots`].
 ///
 /// ```
 /// use rope_core::cache::{CacheLayout, CacheMut};
@@ -45,7 +45,7 @@ pub struct CacheSlotsMut<'c> {
 }
 
 impl Cache<'_> {
-    /// Slots to read, one for each token of each sequence.
+    /// Returns the slots to read, one per token of each sequence.
     pub fn slots<'c, 's: 'c>(&'c self, slots: impl IntoSlots<'s>) -> CacheSlots<'c> {
         CacheSlots {
             cache: self,
@@ -55,8 +55,8 @@ impl Cache<'_> {
 }
 
 impl CacheMut<'_> {
-    /// Slots to write, or to rotate in place, one for each token of each sequence. The cache is reborrowed: it can be
-    /// used again when the slots are dropped.
+    /// Returns the slots to write, or to rotate in place, one per token of each sequence. The slots borrow the cache
+    /// until they are dropped.
     #[inline]
     pub fn slots<'c, 's: 'c>(&'c mut self, slots: impl IntoSlots<'s>) -> CacheSlotsMut<'c> {
         CacheSlotsMut {
@@ -69,7 +69,7 @@ impl CacheMut<'_> {
 }
 
 impl CacheSlotsMut<'_> {
-    /// Whether heads of this shape fit the cache, and each token has a slot there or none.
+    /// Checks that heads of this shape fit the cache, and that each token has a slot or is skipped.
     pub(crate) fn check(&self, shape: Shape) -> Result<(), Error> {
         let len = self.memory.len() / self.stored.size();
         self.stored.check(shape, &self.slots, len)
@@ -77,7 +77,7 @@ impl CacheSlotsMut<'_> {
 }
 
 impl CacheSlotsMut<'_> {
-    /// The same for as long as a call, by reference.
+    /// Borrows the slots as the target of one call.
     #[inline]
     pub(crate) fn target(&mut self) -> SlotsTarget<'_> {
         SlotsTarget {

@@ -1,4 +1,4 @@
-//! Codes of 8 bits that a cache may keep, and what scales them.
+//! 8-bit codes of a cache, and their scales.
 
 use core::slice;
 
@@ -6,9 +6,9 @@ use crate::Error;
 use crate::base::error::list_index;
 use crate::kernel::quantize;
 
-/// A code of 8 bits for a number.
+/// An 8-bit number format.
 ///
-/// All round to nearest. NaN has a code in the two floating-point formats, and is 0 as an integer.
+/// All round to nearest. NaN has a code in the floating-point formats; the integer formats encode it as 0.
 ///
 /// ```
 /// use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale};
@@ -21,22 +21,21 @@ use crate::kernel::quantize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum QuantFormat {
-    /// FP8 E4M3FN (OCP): up to 448, ties to even. What is beyond, infinities too, becomes the largest; NaN becomes
-    /// 0x7f. PyTorch's since 2.12, vLLM's, CUDA's.
+    /// FP8 E4M3FN (OCP): up to 448, ties to even. Larger magnitudes and infinities saturate at 448; NaN becomes 0x7f.
+    /// Used by PyTorch since 2.12, vLLM and CUDA.
     E4m3,
-    /// FP8 E5M2 (OCP), ties to even, as PyTorch converts: from 61440 on an infinity, NaN is 0x7f.
+    /// FP8 E5M2 (OCP), ties to even, as PyTorch converts: 61440 and above become infinity, NaN is 0x7f.
     E5m2,
-    /// FP8 E5M2 which saturates at 57344, infinities too: vLLM's and CUDA's.
+    /// FP8 E5M2 that saturates at 57344, infinities too. Used by vLLM and CUDA.
     E5m2Saturating,
-    /// An integer from -128 to 127, ties to even: ONNX Runtime's.
+    /// An integer from -128 to 127, ties to even. Used by ONNX Runtime.
     Int8Even,
-    /// An integer from -128 to 127 as vLLM's Triton kernel rounds it: 0.5 is added in f32 away from zero, and the
-    /// fraction cut off.
+    /// An integer from -128 to 127, rounded as in vLLM's Triton kernel: adds 0.5 in f32 away from zero, and truncates.
     Int8RoundAway,
 }
 
 impl QuantFormat {
-    /// All codes.
+    /// All formats.
     pub const ALL: [QuantFormat; 5] = [
         QuantFormat::E4m3,
         QuantFormat::E5m2,
@@ -45,7 +44,7 @@ impl QuantFormat {
         QuantFormat::Int8RoundAway,
     ];
 
-    /// The name in lower case.
+    /// Returns the name in lower case.
     pub const fn name(self) -> &'static str {
         match self {
             QuantFormat::E4m3 => "e4m3",
@@ -56,8 +55,8 @@ impl QuantFormat {
         }
     }
 
-    /// Inlined into the caller's crate through the constructors of caches: of a code that is known there, the program
-    /// links the kernels of no other.
+    /// Returns the kernels of the format. Inlined into the caller's crate through the constructors of caches: if the
+    /// format is a constant there, the program links its kernels alone.
     #[inline(always)]
     pub(crate) fn kernels(self) -> &'static quantize::QuantKernels {
         match self {
@@ -70,10 +69,10 @@ impl QuantFormat {
     }
 }
 
-/// What numbers are scaled by before they are rounded to a code, in f32.
+/// The scale applied to numbers, in f32, before they are rounded to a code.
 ///
-/// A quotient, a product with the reciprocal and a product with a given multiplier differ in the last bit; engines do
-/// each.
+/// A quotient, a product with the reciprocal and a product with a given multiplier differ in the last bit. Engines use
+/// all three.
 ///
 /// ```
 /// use rope_core::cache::{QuantScale, ScaleLayout, ScalePlace};
@@ -87,24 +86,24 @@ impl QuantFormat {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum QuantScale<'a> {
-    /// `x / s`; read as `code * s`: vLLM on GPUs, LMDeploy.
+    /// `x / s`; decodes as `code * s`. Used by vLLM on GPUs and LMDeploy.
     Divide(HeadScales<'a>),
-    /// `x (1 / s)`, the reciprocal rounded; read as `code * s`: vLLM on CPUs, ONNX Runtime.
+    /// `x (1 / s)` with the reciprocal rounded; decodes as `code * s`. Used by vLLM on CPUs and ONNX Runtime.
     Reciprocal(HeadScales<'a>),
-    /// `x m`; read as `code * (1 / m)`, the reciprocal rounded: FlashInfer, TensorRT-LLM.
+    /// `x m`; decodes as `code * (1 / m)` with the reciprocal rounded. Used by FlashInfer and TensorRT-LLM.
     Multiply(HeadScales<'a>),
-    /// Computed for each token and head: `s = max(largest |x| / largest code, least)` and `x (1 / s)`; `s` is kept in
-    /// the cache: vLLM's scales per token and head, whose `least` is 1e-6. (The largest code is 448, 57344 or 127.)
-    /// NaNs are left out of the largest magnitude.
+    /// Computed per token and head: `s = max(largest |x| / largest code, least)` and `x (1 / s)`. The cache stores `s`.
+    /// The largest code is 448, 57344 or 127; NaNs do not count as a magnitude. Used by vLLM's scales per token and
+    /// head, with `least` 1e-6.
     Computed {
         /// The least scale.
         least: f32,
-        /// Where each scale is kept.
+        /// The place of each scale.
         at: ScalePlace,
     },
 }
 
-/// A given scale: one for all heads, or one for each.
+/// A given scale: one for all heads, or one per head.
 ///
 /// ```
 /// use rope_core::cache::QuantScale;
@@ -115,9 +114,9 @@ pub enum QuantScale<'a> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum HeadScales<'a> {
-    /// For all heads.
+    /// One scale for all heads.
     Same(f32),
-    /// For each head.
+    /// One scale per head.
     Each(&'a [f32]),
 }
 
@@ -154,7 +153,7 @@ impl HeadScales<'_> {
         }
     }
 
-    /// Those of some heads that there are: one for all, or one for each.
+    /// Returns the scales of `count` heads from `head` on: one for all, or one per head.
     pub(crate) fn of_heads(&self, head: usize, count: usize) -> &[f32] {
         match self {
             HeadScales::Same(scale) => slice::from_ref(scale),
@@ -196,7 +195,7 @@ impl HeadScales<'_> {
 }
 
 impl QuantScale<'_> {
-    /// Whether all heads have the same.
+    /// Returns true if all heads share one scale.
     pub(crate) fn is_same(self) -> bool {
         matches!(
             self,
@@ -223,7 +222,7 @@ impl QuantScale<'_> {
     }
 }
 
-/// Where the scales are kept that are computed for each token and head.
+/// The place of scales that are computed per token and head.
 ///
 /// ```
 /// use rope_core::cache::{QuantScale, ScalePlace};
@@ -234,15 +233,15 @@ impl QuantScale<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ScalePlace {
-    /// In the cache, as an f32 that many bytes after the first code of its head: `head_dim` for one directly after the
-    /// codes.
+    /// In the cache, as an f32 at this distance, in bytes, from the first code of its head: `head_dim` places it
+    /// directly after the codes.
     Inline(usize),
-    /// In a slice of their own, given beside the cache.
+    /// In a separate slice, passed with the cache.
     Separate(ScaleLayout),
 }
 
-/// Where the scales of a cache lie in their slice: scale of head `h` in slot `s` is element `(s / block_size) block +
-/// (s mod block_size) token + h head`.
+/// The layout of separate scales: the scale of head `h` in slot `s` is element `(s / block_size) block + (s mod
+/// block_size) token + h head` of their slice.
 ///
 /// ```
 /// use rope_core::cache::ScaleLayout;
@@ -253,16 +252,16 @@ pub enum ScalePlace {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ScaleLayout {
-    /// From a block to the next.
+    /// From one block to the next.
     pub block: usize,
-    /// From a slot to the next.
+    /// From one slot to the next.
     pub token: usize,
-    /// From a head to the next.
+    /// From one head to the next.
     pub head: usize,
 }
 
 impl ScaleLayout {
-    /// `[blocks, block_size, heads]`.
+    /// Creates the layout `[blocks, block_size, heads]`.
     pub fn nh(block_size: usize, heads: usize) -> Self {
         ScaleLayout {
             block: block_size.saturating_mul(heads),
@@ -271,7 +270,7 @@ impl ScaleLayout {
         }
     }
 
-    /// `[blocks, heads, block_size]`.
+    /// Creates the layout `[blocks, heads, block_size]`.
     pub fn hn(block_size: usize, heads: usize) -> Self {
         ScaleLayout {
             block: block_size.saturating_mul(heads),

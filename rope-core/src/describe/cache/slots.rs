@@ -1,4 +1,4 @@
-//! Which slot of a cache each token has.
+//! The slot of each token in a cache.
 
 use core::ops::Range;
 
@@ -8,12 +8,11 @@ use crate::describe::address::{Addresses, Located, Steps};
 use crate::describe::positions::from_integers;
 use crate::{Error, Ids, IntoPositions, Positions, Shape};
 
-/// The slot of each token, sequence by sequence. A token with a negative slot, or at a negative position, is skipped:
-/// nothing is written for it, and nothing read. A negative page of a position that exists is an error.
+/// The slot of each token, sequence by sequence. A token with a negative slot or position is skipped: it is neither
+/// read nor written. A negative page of a position in use is an error.
 ///
-/// A list of integers by reference has slots (`block * block_size + place`, a runtime's slot mapping); a range has
-/// slots that follow one another; an integer is the slot of one token. Two tokens may have one slot: the later one is
-/// what stays.
+/// A list of integers by reference holds slots (`block * block_size + place`, a runtime's slot mapping). A range holds
+/// consecutive slots. An integer is the slot of a single token. Two tokens may have the same slot; the later one stays.
 ///
 /// ```
 /// use rope_core::Positions;
@@ -34,7 +33,7 @@ use crate::{Error, Ids, IntoPositions, Positions, Shape};
 #[derive(Clone, Copy, Debug)]
 pub struct Slots<'a>(SlotSource<'a>);
 
-/// What takes slots: [`Slots`], or an integer, a range or a list that makes them.
+/// Conversion to [`Slots`], from an integer, a range or a list.
 ///
 /// ```
 /// use rope_core::cache::{CacheMut, IntoSlots};
@@ -51,7 +50,7 @@ pub struct Slots<'a>(SlotSource<'a>);
             block for each sequence through `Slots::sequences`"
 )]
 pub trait IntoSlots<'a> {
-    /// The slots.
+    /// Returns the slots.
     fn into_slots(self) -> Slots<'a>;
 }
 
@@ -87,34 +86,34 @@ enum SlotSource<'a> {
     Offsets(&'a [i64]),
 }
 
-/// The place that the caller gives a token.
+/// The place of a token as given by the caller.
 pub(super) enum Found {
     Slot(usize),
     Element(usize),
 }
 
-/// The slots of the tokens of a tensor, which have been checked, in a cache.
+/// The checked slots of the tokens of a tensor, as addresses in a cache.
 #[derive(Clone, Copy)]
 pub(crate) struct InSlots<'a> {
     pub(crate) slots: &'a Slots<'a>,
     pub(crate) layout: CacheLayout,
-    /// The places of separate scales.
+    /// The layout of separate scales.
     pub(crate) scales: Option<ScaleLayout>,
-    /// Elements of the cache.
+    /// Length of the cache, in elements.
     pub(crate) len: usize,
-    /// Tokens of a sequence.
+    /// Tokens per sequence.
     pub(crate) tokens: usize,
-    /// Index of the first token, of a part of a call.
+    /// Index of the first token, in a part of a call.
     pub(crate) first: usize,
     pub(crate) memory: SlotRange,
 }
 
-/// Slots of a cache whose memory a thread has.
+/// The slots of a cache that one thread may access.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlotRange {
     pub(crate) first: usize,
     pub(crate) count: usize,
-    /// The element, and the scale, with which the memory begins.
+    /// The first element, and the first scale, of the memory.
     pub(crate) element: usize,
     pub(crate) scale: usize,
 }
@@ -130,7 +129,7 @@ impl SlotRange {
 }
 
 impl InSlots<'_> {
-    /// Returns the place that the caller gives a token, or `None` for a token that is skipped.
+    /// Returns the place of a token, or `None` if it is skipped.
     #[inline(always)]
     pub(super) fn found(&self, index: usize) -> Option<Found> {
         let slot = match self.slots.0 {
@@ -153,7 +152,7 @@ impl Addresses for InSlots<'_> {
     fn token(&self, batch: usize, token: usize) -> Option<Located> {
         let slot = match self.found(self.first + batch * self.tokens + token)? {
             Found::Slot(slot) => slot,
-            // Such tokens have no scales apart.
+            // Tokens addressed by element have no separate scales.
             Found::Element(element) => return Some(Located { element, scale: 0 }),
         };
         let SlotRange {
@@ -179,9 +178,9 @@ impl Addresses for InSlots<'_> {
 }
 
 impl<'a> Slots<'a> {
-    /// By the pages of each sequence, as FlashInfer keeps them (CSR): token `i` is of sequence `sequences[i]` at
-    /// `positions[i]`; the pages of sequence `s` are `pages[starts[s]..starts[s + 1]]`. A negative position is skipped;
-    /// the page of any other must not be negative.
+    /// Slots by the pages of each sequence, as in FlashInfer (CSR): token `i` belongs to sequence `sequences[i]` at
+    /// `positions[i]`; the pages of sequence `s` are `pages[starts[s]..starts[s + 1]]`. A token at a negative position
+    /// is skipped; the page of any other token must not be negative.
     pub fn pages(
         pages: impl Into<Ids<'a>>,
         starts: impl Into<Ids<'a>>,
@@ -196,19 +195,19 @@ impl<'a> Slots<'a> {
         })
     }
 
-    /// By a table `[sequences, width]` of pages, a line for each sequence of the tensor, and the positions of the
-    /// tokens, as [`Frequencies::rows`](crate::Frequencies::rows) takes them: of a sequence, which all share, or of
-    /// each. A negative position is skipped. Only pages that no position needs may be negative, as the padding of
-    /// shorter lines.
+    /// Slots by a table of pages `[sequences, width]`, one line per sequence of the tensor, and the positions of the
+    /// tokens as in [`Frequencies::rows`](crate::Frequencies::rows): one sequence shared by all, or one per sequence. A
+    /// token at a negative position is skipped. A page may be negative only if no position uses it, as in the padding
+    /// of shorter lines.
     ///
-    /// Positions of packed sequences ([`Positions::packed_from`], [`Shard::packed`](crate::shard::Shard::packed)) are
-    /// for a tensor of one batch: the table has a line for each packed sequence.
+    /// Positions of packed sequences ([`Positions::packed_from`], [`Shard::packed`](crate::shard::Shard::packed))
+    /// require a tensor of one batch: the table has one line per packed sequence.
     ///
     /// ```
     /// use rope_core::Positions;
     /// use rope_core::cache::Slots;
     ///
-    /// // `cu_seqlens`, and the tokens that the cache holds of each sequence: a prompt of 4 tokens beside a decode step
+    /// // `cu_seqlens`, and the cached tokens of each sequence: a prompt of 4 tokens beside a decode step
     /// let positions = Positions::packed_from(&[0_i32, 4, 5], &[0_i32, 70])?;
     /// let slots = Slots::table(&[3_i32, -1, /* */ 0, 8], [2, 2], positions); // pages of 64 slots
     /// # Ok::<(), rope_core::Error>(())
@@ -225,20 +224,20 @@ impl<'a> Slots<'a> {
         })
     }
 
-    /// One block for each sequence of the tensor, and the positions of the tokens in it, as
-    /// [`Frequencies::rows`](crate::Frequencies::rows) takes them: `start..start + tokens`, which all sequences share,
-    /// or a list with one of each token of each sequence; of packed sequences, in a tensor of one batch, each has a
-    /// block. ONNX Runtime's and candle's caches. A negative position is skipped.
+    /// Slots with one block per sequence of the tensor, and the positions of the tokens in it as in
+    /// [`Frequencies::rows`](crate::Frequencies::rows): `start..start + tokens`, shared by all sequences, or a list
+    /// with one position per token of each sequence. In a tensor of one batch, each packed sequence has a block. The
+    /// caches of ONNX Runtime and candle. A token at a negative position is skipped.
     pub fn sequences(positions: impl IntoPositions<'a>) -> Self {
         Slots(SlotSource::Sequences(positions.into_positions()))
     }
 
-    /// The index of each token's first element, for a cache that [`CacheLayout`] cannot describe.
+    /// Slots by the index of each token's first element, for a cache that [`CacheLayout`] cannot describe.
     pub fn offsets(offsets: &'a [i64]) -> Self {
         Slots(SlotSource::Offsets(offsets))
     }
 
-    /// What is beyond `i64` is beyond every cache, and not negative.
+    /// Clamps a range to `i64`: a larger first slot exceeds every cache, and is not negative.
     fn consecutive(first: i128, len: u64) -> Self {
         Slots(SlotSource::Range {
             first: i64::try_from(first).unwrap_or(i64::MAX),
@@ -246,13 +245,13 @@ impl<'a> Slots<'a> {
         })
     }
 
-    /// Checks that each token has memory.
+    /// Returns true if the length of the slots is bounded by a list in memory.
     fn is_listed(&self) -> bool {
         match self.0 {
             SlotSource::Table { positions, .. } | SlotSource::Sequences(positions) => {
                 positions.is_list()
             }
-            // A range has been checked already; pages list the sequence of each token.
+            // The caller checks a range; pages list the sequence of each token.
             _ => true,
         }
     }
@@ -270,7 +269,7 @@ impl<'a> Slots<'a> {
 
     /// Checks that every token of a tensor has a slot of the cache, or is skipped.
     ///
-    /// `len`: elements of the cache. `by_slot`: whether something else of the cache is found by the slot.
+    /// `len`: elements of the cache. `by_slot`: other data of the cache is addressed by slot too.
     pub(crate) fn check(
         &self,
         shape: Shape,
@@ -280,7 +279,7 @@ impl<'a> Slots<'a> {
     ) -> Result<(), Error> {
         let Shape { batch, tokens, .. } = shape;
         let (given, needed) = (self.len(), batch.saturating_mul(tokens));
-        // Packed sequences are apart already.
+        // Packed sequences have separate pages.
         let shared = match self.0 {
             SlotSource::Table { positions, .. } | SlotSource::Sequences(positions) => {
                 positions.packed_len().is_none()
@@ -327,7 +326,7 @@ impl<'a> Slots<'a> {
             });
         }
         if let SlotSource::Range { first, .. } = self.0 {
-            // The first that is not there, without a look at each: tokens without elements may be any number.
+            // Computes the first missing slot without a loop: tokens without elements may be any number.
             let index = (cache.shape.slots() as i128 - i128::from(first)).max(0);
             if let Ok(index) = usize::try_from(index)
                 && index < given
@@ -336,13 +335,13 @@ impl<'a> Slots<'a> {
             }
             return Ok(());
         }
-        // Without elements, tokens may be any number, and so may positions that are no list.
+        // Without elements, tokens may be any number, and so may positions that are not a list.
         if shape.elements() == Some(0) && !self.is_listed() {
             return Ok(());
         }
         let slots = i64::try_from(cache.shape.slots()).unwrap_or(i64::MAX);
         for index in 0..needed {
-            // What a list says needs no more than a look, unless it is wrong.
+            // Fast path: ids are usually valid.
             let listed = match self.0 {
                 SlotSource::Mapping(ids) => ids.at(index) < slots,
                 _ => false,
@@ -449,14 +448,14 @@ struct Paged {
     index: usize,
     position: i64,
     sequence: i64,
-    /// Slots of a page.
+    /// Slots per page.
     size: usize,
     /// Pages of the cache.
     pages: usize,
 }
 
 impl Paged {
-    /// Its slot by the pages of its sequence, a range of a list; negative where it is skipped.
+    /// Returns the slot by the pages of the sequence (a range of a list); negative if the token is skipped.
     fn slot(&self, line: Option<(Ids<'_>, Range<usize>)>) -> Result<i64, Error> {
         let &Paged {
             index,
@@ -497,7 +496,7 @@ impl Paged {
     }
 }
 
-/// The sequence and the position of token `index` of all sequences, which may have the same positions.
+/// Returns the sequence and position of token `index`, counted over all sequences, which may share their positions.
 fn found_in(positions: Positions<'_>, index: usize, tokens: usize) -> Result<(usize, i64), Error> {
     let (sequence, token) = match positions.sequence(index) {
         Some(sequence) => (sequence, index),
@@ -507,7 +506,7 @@ fn found_in(positions: Positions<'_>, index: usize, tokens: usize) -> Result<(us
     Ok((sequence, positions.integer(token)?))
 }
 
-/// The slot of a position in a block. What is beyond `i64` is beyond every cache.
+/// Returns the slot of a position in a block. Slots beyond `i64` exceed every cache.
 fn slot_of(block: i64, position: i64, block_size: usize) -> i64 {
     let size = block_size.max(1) as i64;
     block.saturating_mul(size).saturating_add(position % size)

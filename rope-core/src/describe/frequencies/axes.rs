@@ -1,38 +1,38 @@
-//! Which axis of the positions drives which pair.
+//! The axis of the positions for each pair.
 //!
-//! Text has one axis. Images have two, video and multimodal decoders have three or four, and each pair of a head
-//! follows one of them. The models differ in how they deal the pairs out, and in whether all axes share one set of base
-//! frequencies (pair `j` has the frequency `base^(-2j/d)` whatever its axis) or each axis has a set of its own.
+//! Text has one axis. Images have two; video and multimodal decoders have three or four. Each pair of a head follows
+//! one axis. Models differ in the assignment of pairs, and in the base frequencies: all axes share one set (pair `j`
+//! has the frequency `base^(-2j/d)` on any axis), or each axis has its own set.
 //!
 //! # What is not here
 //!
-//! Two layouts in use rotate the two members of a pair by different angles. That is no rotation: it keeps neither the
-//! length of a vector nor the dependence on relative positions, and needs cos and sin tables of full width.
+//! Two published layouts rotate the two members of a pair by different angles. This is not a rotation: it keeps neither
+//! the length of a vector nor the dependence on relative positions, and needs cos and sin tables of full width.
 //! * V-JEPA 2 (Hugging Face `vjepa2`, `rotate_queries_or_keys`) pairs neighbors but tiles the frequencies
 //!   `[f0..fn, f0..fn]`.
-//! * HunYuan-VL in Hugging Face 5.23 cuts the duplicated table by twice the sections, so that a pair may take its two
-//!   angles from two axes. vLLM's `xdrope.py` cuts the table of pairs instead: that is [`Axes::mrope`] with four
-//!   sections. The two disagree; compare with the checkpoint before trusting either.
+//! * HunYuan-VL in Hugging Face 5.23 cuts the duplicated table at twice the sections, so a pair may have its two angles
+//!   from two axes. vLLM's `xdrope.py` cuts the table of pairs instead: that is [`Axes::mrope`] with four sections. The
+//!   two disagree; compare with the checkpoint before trusting either.
 
 use crate::Error;
 
-/// How many axes a position can have.
+/// The most axes of a position.
 pub(crate) const MAX_AXES: usize = 4;
 
-/// The largest number of rotated channels. Far above any model (512), and low enough that a mistaken number costs
-/// milliseconds instead of the machine's memory.
+/// The most rotated channels. Far above any model (512), and low enough that a mistaken number costs milliseconds
+/// instead of the machine's memory.
 pub(crate) const MAX_ROTARY_DIM: usize = 65536;
 
-/// Which axis drives which pair, and which base frequency a pair takes.
+/// The axis and the base frequency of each pair.
 ///
-/// A plain `rotary_dim` converts to text's single axis, so `Frequencies::new(128, ..)` needs none of this. What a
-/// layout requires of its numbers is checked by [`Frequencies::new`](crate::Frequencies::new).
+/// A plain `rotary_dim` converts to the single axis of text, so `Frequencies::new(128, ..)` needs no `Axes`.
+/// [`Frequencies::new`](crate::Frequencies::new) checks the numbers of a layout.
 ///
-/// Sections are counts of pairs, as the models' `mrope_section` are. Those of M-RoPE must sum to the pairs of
-/// `rotary_dim`: fewer would leave channels unrotated and change every frequency. A model that rotates a part of its
-/// head passes the size of that part (GLM-4V: 64 of 128 channels, `[8, 12, 12]`).
+/// Sections count pairs, as the models' `mrope_section` does. Sections of M-RoPE must sum to the pairs of `rotary_dim`:
+/// fewer would leave channels unrotated and change every frequency. For a model that rotates a part of its head, pass
+/// the size of that part (GLM-4V: 64 of 128 channels, `[8, 12, 12]`).
 ///
-/// Axes are numbered in the order in which the positions list them: time, height, width for the decoders.
+/// Axes have the order of the positions: time, height, width for the decoders.
 ///
 /// ```
 /// use rope_core::axes::Axes;
@@ -49,7 +49,7 @@ pub(crate) const MAX_ROTARY_DIM: usize = 65536;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Axes<'a>(Scheme<'a>);
 
-/// An arrangement for each constructor of [`Axes`], by its name; several share [`Scheme::PerAxis`].
+/// One arrangement per constructor of [`Axes`], by its name; several constructors share [`Scheme::PerAxis`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scheme<'a> {
     Text {
@@ -93,7 +93,7 @@ enum Scheme<'a> {
     },
 }
 
-/// What one pair takes: the axis of its positions, and the index of its base frequency.
+/// The axis of the positions and the base frequency of one pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Assignment {
     pub(crate) pair: usize,
@@ -102,19 +102,18 @@ pub(crate) struct Assignment {
 }
 
 impl From<usize> for Axes<'_> {
-    /// One axis over this many rotated channels: text.
+    /// Creates one axis over `rotary_dim` rotated channels: text.
     fn from(rotary_dim: usize) -> Self {
         Self(Scheme::Text { rotary_dim })
     }
 }
 
 impl<'a> Axes<'a> {
-    /// M-RoPE in chunks: the first `sections[0]` pairs follow axis 0, the next `sections[1]` axis 1, and so on; one set
-    /// of base frequencies over all of them. Up to four sections.
+    /// M-RoPE in chunks: the first `sections[0]` pairs follow axis 0, the next `sections[1]` axis 1, and so on, up to
+    /// four sections. All share one set of base frequencies.
     ///
-    /// Qwen2-VL, Qwen2.5-VL and Qwen2.5-Omni (`[16, 24, 24]`, Hugging Face `qwen2_vl`), GLM-4V and GLM-OCR
-    /// (`[8, 12, 12]` over the rotated half of the head, interleaved pairs, `glm4v`), HunYuan-VL's XD-RoPE as vLLM has
-    /// it.
+    /// Qwen2-VL, Qwen2.5-VL and Qwen2.5-Omni (`[16, 24, 24]`, Hugging Face `qwen2_vl`), GLM-4V and GLM-OCR (`[8, 12,
+    /// 12]` over the rotated half of the head, interleaved pairs, `glm4v`), and HunYuan-VL's XD-RoPE as in vLLM.
     ///
     /// ```
     /// use rope_core::axes::Axes;
@@ -134,9 +133,9 @@ impl<'a> Axes<'a> {
         })
     }
 
-    /// Interleaved M-RoPE, `[time, height, width]`: of the pairs `j`, those with `j % 3 == 1` below three times the
-    /// height's section follow the height, those with `j % 3 == 2` below three times the width's follow the width, all
-    /// others time; one set of base frequencies. `THWTHW..TT`.
+    /// Interleaved M-RoPE, `[time, height, width]`: pairs `j` with `j % 3 == 1` below three times the height section
+    /// follow the height, pairs with `j % 3 == 2` below three times the width section follow the width, and all others
+    /// time. All share one set of base frequencies. `THWTHW..TT`.
     ///
     /// Qwen3-VL and Qwen3-Omni (`[24, 20, 20]`), Qwen3.5 (`[11, 11, 10]`): Hugging Face `qwen3_vl`,
     /// `apply_interleaved_mrope`.
@@ -147,12 +146,12 @@ impl<'a> Axes<'a> {
         })
     }
 
-    /// M-RoPE with height and width alternating, `[height, width, time]`: of the first `height + width` pairs the even
-    /// ones follow the height (axis 1), the odd ones the width (axis 2), and the rest time (axis 0); one set of base
-    /// frequencies. The two sections must be equal.
+    /// M-RoPE with alternating height and width, `[height, width, time]`: of the first `height + width` pairs the even
+    /// ones follow the height (axis 1) and the odd ones the width (axis 2); the rest follow time (axis 0). All share
+    /// one set of base frequencies. The two sections must be equal.
     ///
-    /// ERNIE-4.5-VL (`[22, 22, 20]`, interleaved pairs, Hugging Face `ernie4_5_vl_moe`) and Bailing, whose own list is
-    /// in the order time, height, width (vLLM `bailing_mrope.py`).
+    /// ERNIE-4.5-VL (`[22, 22, 20]`, interleaved pairs, Hugging Face `ernie4_5_vl_moe`) and Bailing, whose list has the
+    /// order time, height, width (vLLM `bailing_mrope.py`).
     pub const fn mrope_alternating(rotary_dim: usize, sections: [usize; 3]) -> Self {
         Self(Scheme::MropeAlternating {
             rotary_dim,
@@ -160,8 +159,9 @@ impl<'a> Axes<'a> {
         })
     }
 
-    /// M-RoPE spread evenly, `[time, height, width]`: each pair goes to the axis that has been served least for its
-    /// section, never twice in a row while another is left, and the last pair to time; one set of base frequencies.
+    /// M-RoPE spread evenly, `[time, height, width]`: each pair goes to the axis with the smallest served fraction of
+    /// its section, never to the same axis twice in a row if another has pairs left, and the last pair to time. All
+    /// share one set of base frequencies.
     ///
     /// openPangu (vLLM `mrope_interleaved.py`, `get_mrope_interleaved_id_list`).
     pub const fn mrope_spread(rotary_dim: usize, sections: [usize; 3]) -> Self {
@@ -172,7 +172,7 @@ impl<'a> Axes<'a> {
     }
 
     /// ggml's `GGML_ROPE_TYPE_MROPE`, sections `[time, height, width, extra]`: chunks as in [`Axes::mrope`], repeated
-    /// when the sections do not cover the head.
+    /// if the sections do not cover the head.
     pub const fn ggml_mrope(rotary_dim: usize, sections: [usize; 4]) -> Self {
         Self(Scheme::GgmlMrope {
             rotary_dim,
@@ -181,8 +181,8 @@ impl<'a> Axes<'a> {
     }
 
     /// ggml's `GGML_ROPE_TYPE_IMROPE`, sections `[time, height, width, extra]`: as [`Axes::mrope_interleaved`], but the
-    /// pairs left over follow the extra axis 3 instead of time. llama.cpp gives 0 on that axis, so that two pairs of
-    /// Qwen3-VL (61 and 62 of 64) stand still there and rotate in Hugging Face.
+    /// remaining pairs follow the extra axis 3 instead of time. llama.cpp passes 0 on that axis: two pairs of Qwen3-VL
+    /// (61 and 62 of 64) do not rotate there, and rotate in Hugging Face.
     pub const fn ggml_imrope(rotary_dim: usize, sections: [usize; 4]) -> Self {
         Self(Scheme::GgmlImrope {
             rotary_dim,
@@ -190,9 +190,9 @@ impl<'a> Axes<'a> {
         })
     }
 
-    /// Base frequencies for each axis by itself: the first `pairs[0]` pairs follow axis 0 with the frequencies of a
-    /// head of `2 * pairs[0]` channels, the next `pairs[1]` axis 1 with the frequencies of `2 * pairs[1]`, and so on.
-    /// Up to four axes.
+    /// Separate base frequencies per axis: the first `pairs[0]` pairs follow axis 0 with the frequencies of a head of
+    /// `2 * pairs[0]` channels, the next `pairs[1]` axis 1 with the frequencies of `2 * pairs[1]`, and so on, up to
+    /// four axes.
     pub const fn per_axis<const N: usize>(pairs: [usize; N]) -> Self {
         const { assert!(N >= 1 && N <= MAX_AXES, "one to four axes") };
         let sections = widen(pairs);
@@ -209,15 +209,14 @@ impl<'a> Axes<'a> {
         })
     }
 
-    /// Images: two axes, half of the pairs and base frequencies for each. [`Axes::per_axis`] over `[rotary_dim / 4;
-    /// 2]`.
+    /// Images: two axes, each with half of the pairs and its own base frequencies. [`Axes::per_axis`] over `[rotary_dim
+    /// / 4; 2]`.
     ///
     /// The vision towers of Qwen2-VL to Qwen3-VL, Kimi and GLM-4V (axes height, width; half-split pairs), ggml's
-    /// `GGML_ROPE_TYPE_VISION`, SAM 2 and EdgeTAM (axes x, y; interleaved pairs), Llama 4 (axes `column + 1`,
-    /// `row + 1`; interleaved pairs, class token at 0), DINOv3 (with
-    /// [`Scaling::Turns`](crate::Scaling::Turns) and real-valued coordinates), and Gemma 4. Gemma 4's pairs are
-    /// half-split within each axis' half of the head: its first half is a head of its own that follows the height, its
-    /// second half one that follows the width.
+    /// `GGML_ROPE_TYPE_VISION`, SAM 2 and EdgeTAM (axes x, y; interleaved pairs), Llama 4 (axes `column + 1`, `row +
+    /// 1`; interleaved pairs, class token at 0), DINOv3 (with [`Scaling::Turns`](crate::Scaling::Turns) and real-valued
+    /// coordinates), and Gemma 4. Gemma 4's pairs are half-split within each axis' half of the head: rotate its first
+    /// half as a head that follows the height, and its second half as a head that follows the width.
     pub const fn vision(rotary_dim: usize) -> Self {
         Self(Scheme::PerAxis {
             rotary_dim,
@@ -226,14 +225,14 @@ impl<'a> Axes<'a> {
         })
     }
 
-    /// Pixtral's images: one set of base frequencies over the whole head, the even ones for the height (axis 0, the
-    /// first half of the pairs), its odd ones for the width (axis 1, the second half). Hugging Face `pixtral`; Mistral
-    /// 3's vision tower.
+    /// Pixtral's images: one set of base frequencies over the whole head. The even ones follow the height (axis 0, the
+    /// first half of the pairs), the odd ones the width (axis 1, the second half). Hugging Face `pixtral`; Mistral 3's
+    /// vision tower.
     pub const fn pixtral(rotary_dim: usize) -> Self {
         Self(Scheme::Pixtral { rotary_dim })
     }
 
-    /// WAN's video, axes time, height, width with base frequencies for each: height and width take `head_dim / 6`
+    /// WAN's video, axes time, height, width with base frequencies for each: height and width have `head_dim / 6`
     /// pairs, time the rest (44, 42 and 42 channels of 128).
     pub const fn wan(head_dim: usize) -> Self {
         let side = head_dim / 6;
@@ -250,7 +249,7 @@ impl<'a> Axes<'a> {
         Self(Scheme::Given { axes })
     }
 
-    /// Whether the numbers can be dealt out, and over how many pairs.
+    /// Checks the numbers; returns the pairs that they cover.
     pub(crate) fn pairs(&self) -> Result<usize, Error> {
         let sum = |sections: &[usize]| {
             sections
@@ -344,7 +343,7 @@ impl<'a> Axes<'a> {
         }
     }
 
-    /// How many numbers a position has.
+    /// Returns the number of axes.
     pub(crate) fn count(&self) -> usize {
         match &self.0 {
             Scheme::Text { .. } => 1,
@@ -358,7 +357,7 @@ impl<'a> Axes<'a> {
         }
     }
 
-    /// The pairs of each set of base frequencies, in the order of the pairs. They add up to [`Axes::pairs`].
+    /// Returns the pairs of each set of base frequencies, in the order of the pairs. They sum to [`Axes::pairs`].
     pub(crate) fn pairs_of_sets(&self, pairs: usize) -> [usize; MAX_AXES] {
         match self.0 {
             Scheme::PerAxis { sections, .. } => sections,
@@ -374,7 +373,7 @@ impl<'a> Axes<'a> {
         }
     }
 
-    /// What each of the pairs takes, in order. Only for axes that [`Axes::pairs`] accepts.
+    /// Returns the assignment of each pair, in order. Requires axes that [`Axes::pairs`] accepts.
     pub(crate) fn assignments(self, pairs: usize) -> Assignments<'a> {
         Assignments {
             scheme: self.0,
@@ -386,13 +385,13 @@ impl<'a> Axes<'a> {
     }
 }
 
-/// [`Axes::assignments`]: a type of its own, because the adapters of iterators were 4 KB of machine code.
+/// The iterator of [`Axes::assignments`]. A separate type: iterator adapters took 4 KB of machine code.
 pub(crate) struct Assignments<'a> {
     scheme: Scheme<'a>,
     pairs: usize,
-    /// The next one.
+    /// The next pair.
     pair: usize,
-    /// The pairs that each axis has, and the axis of the pair before, of [`Axes::mrope_spread`].
+    /// State of [`Axes::mrope_spread`]: the pairs placed on each axis, and the axis of the previous pair.
     placed: [usize; 3],
     last: Option<usize>,
 }
@@ -425,7 +424,7 @@ impl Iterator for Assignments<'_> {
                 sections: [time, height, width],
                 ..
             } => {
-                // Time's last pair is the last of all.
+                // The last of all pairs is time's.
                 let axis = if pair + 1 == self.pairs {
                     0
                 } else {
@@ -470,7 +469,7 @@ impl Iterator for Assignments<'_> {
     }
 }
 
-/// The `rotary_dim` of M-RoPE, whose sections have to cover it. One that no head has is refused by [`Axes::pairs`].
+/// Returns the `rotary_dim` that M-RoPE's sections must cover. [`Axes::pairs`] refuses one that no head has.
 fn covered(rotary_dim: usize, sections: &[usize]) -> Result<usize, Error> {
     let pairs = sections
         .iter()
@@ -488,7 +487,7 @@ fn covered(rotary_dim: usize, sections: &[usize]) -> Result<usize, Error> {
     Ok(rotary_dim)
 }
 
-/// The section that an index falls into, and its place there.
+/// Returns the section of an index, and its place there.
 fn section(sections: &[usize; MAX_AXES], mut index: usize) -> (usize, usize) {
     for (axis, &length) in sections.iter().enumerate() {
         if index < length {
@@ -499,10 +498,10 @@ fn section(sections: &[usize; MAX_AXES], mut index: usize) -> (usize, usize) {
     (MAX_AXES - 1, index)
 }
 
-/// The axis with pairs left that has had the smallest part of them, and is not `last` if another one will do.
+/// Returns the axis with the smallest placed fraction and pairs left, not `last` if another one is possible.
 fn least_served(counts: [usize; 3], placed: [usize; 3], last: Option<usize>) -> usize {
     let open = |axis: &usize| placed[*axis] < counts[*axis];
-    // Compared crosswise, in integers; the first of equals wins.
+    // Cross-multiplies fractions to compare them in integers; the first of equals wins.
     let least = |a: usize, b: usize| {
         if placed[b] * counts[a] < placed[a] * counts[b] {
             b

@@ -1,4 +1,4 @@
-//! How frequencies are made, what is set on them, and what they report.
+//! Constructors, settings and getters of frequencies.
 
 use super::axes::Axes;
 #[cfg(feature = "alloc")]
@@ -13,9 +13,9 @@ use crate::kernel::sincos::chunk::FrequencyChunk;
 
 #[cfg(feature = "alloc")]
 impl Frequencies<'static> {
-    /// The frequencies of `axes` (a plain number is text's single axis over that many rotated channels) for a base
-    /// (`rope_theta`) and a scaling. Any positive base is taken, because the formula is defined for it: 1 gives all
-    /// pairs the same frequency, and less than 1 makes later pairs the faster ones.
+    /// Computes the frequencies of `axes` for a base (`rope_theta`) and a scaling. A plain number is the single axis of
+    /// text over that many rotated channels. Any positive base is valid: with 1 all pairs have the same frequency, and
+    /// below 1 later pairs are faster.
     ///
     /// ```
     /// use rope_core::axes::Axes;
@@ -35,10 +35,10 @@ impl Frequencies<'static> {
     ///
     /// # Errors
     ///
-    /// [`Error::RotaryDim`] for a number of channels that `axes` or the scaling cannot rotate, [`Error::Axes`] for axes
-    /// that do not add up, [`Error::Parameter`] and [`Error::ListEntry`] for a number that makes no sense,
-    /// [`Error::Count`] for a list of another length than the pairs (of one set of base frequencies),
-    /// [`Error::TurnsPerPosition`] for a pair with 32768 turns a position or more, and [`Error::OutOfMemory`].
+    /// [`Error::RotaryDim`] for a number of channels that `axes` or the scaling cannot rotate; [`Error::Axes`] for axes
+    /// that do not add up; [`Error::Parameter`] and [`Error::ListEntry`] for a number out of range; [`Error::Count`]
+    /// for a list whose length differs from the pairs (of one set of base frequencies); [`Error::TurnsPerPosition`] for
+    /// a pair with 32768 turns per position or more; and [`Error::OutOfMemory`].
     pub fn new<'x>(axes: impl Into<Axes<'x>>, base: f64, scaling: &Scaling<'_>) -> Result<Self> {
         let axes = axes.into();
         let mut storage = empty_chunks(FrequencyChunk::count(2 * axes.pairs()?))?;
@@ -49,9 +49,9 @@ impl Frequencies<'static> {
         })
     }
 
-    /// The frequencies given by a model file or learned: one inverse frequency (radians a position) for each pair, in
-    /// `f32`, `f64` or whatever else converts to `f64`, exact from there on. Negative ones rotate the other way, zeros
-    /// stand still. cos and sin are multiplied by `attention_factor`; 1.0 where there is none.
+    /// Creates frequencies from a model file or learned parameters: one inverse frequency (radians per position) for
+    /// each pair, in `f32`, `f64` or any type that converts to `f64`, and exact from there on. Negative ones rotate the
+    /// other way; zeros do not rotate. cos and sin are multiplied by `attention_factor`: 1.0 for a model without one.
     ///
     /// ```
     /// use rope_core::Frequencies;
@@ -64,9 +64,9 @@ impl Frequencies<'static> {
     ///
     /// # Errors
     ///
-    /// [`Error::RotaryDim`] and [`Error::Axes`] as [`Frequencies::new`], [`Error::Count`] unless there is one number
-    /// for each pair, [`Error::ListEntry`] for one that is not finite, [`Error::Parameter`] for an attention factor
-    /// that is not positive, [`Error::TurnsPerPosition`] for a pair with 32768 turns a position or more, and
+    /// [`Error::RotaryDim`] and [`Error::Axes`] as [`Frequencies::new`]; [`Error::Count`] unless there is one number
+    /// per pair; [`Error::ListEntry`] for a number that is not finite; [`Error::Parameter`] for an attention factor
+    /// that is not positive; [`Error::TurnsPerPosition`] for a pair with 32768 turns per position or more; and
     /// [`Error::OutOfMemory`].
     pub fn from_inverse<'x, T: Copy + Into<f64>>(
         axes: impl Into<Axes<'x>>,
@@ -84,12 +84,11 @@ impl Frequencies<'static> {
 }
 
 impl<'a> Frequencies<'a> {
-    /// [`Frequencies::new`] in the caller's storage, of which the first
-    /// [`FrequencyChunk::count`] elements are used.
+    /// Computes [`Frequencies::new`] in the caller's storage. Uses its first [`FrequencyChunk::count`] elements.
     ///
     /// # Errors
     ///
-    /// Those of [`Frequencies::new`], and [`Error::Storage`] if the storage is too short.
+    /// The errors of [`Frequencies::new`], and [`Error::Storage`] if the storage is too short.
     pub fn new_in<'x>(
         storage: &'a mut [FrequencyChunk],
         axes: impl Into<Axes<'x>>,
@@ -105,12 +104,12 @@ impl<'a> Frequencies<'a> {
         })
     }
 
-    /// [`Frequencies::from_inverse`] in the caller's storage, of which the first
-    /// [`FrequencyChunk::count`] elements are used.
+    /// Computes [`Frequencies::from_inverse`] in the caller's storage. Uses its first [`FrequencyChunk::count`]
+    /// elements.
     ///
     /// # Errors
     ///
-    /// Those of [`Frequencies::from_inverse`], and [`Error::Storage`] if the storage is too short.
+    /// The errors of [`Frequencies::from_inverse`], and [`Error::Storage`] if the storage is too short.
     pub fn from_inverse_in<'x, T: Copy + Into<f64>>(
         storage: &'a mut [FrequencyChunk],
         axes: impl Into<Axes<'x>>,
@@ -126,13 +125,13 @@ impl<'a> Frequencies<'a> {
         })
     }
 
-    /// The same frequencies with another notion of the angle.
+    /// Sets the definition of the angle.
     #[must_use]
     pub fn with_angle(self, angle: Angle) -> Self {
         Self { angle, ..self }
     }
 
-    /// The same frequencies with another backend for the rows: the same bits, another speed.
+    /// Sets the backend that computes rows: the same bits at another speed.
     ///
     /// # Errors
     ///
@@ -144,7 +143,7 @@ impl<'a> Frequencies<'a> {
         })
     }
 
-    /// The same frequencies with another attention factor ([`Frequencies::attention_factor`]).
+    /// Sets the attention factor ([`Frequencies::attention_factor`]).
     ///
     /// # Errors
     ///
@@ -156,8 +155,8 @@ impl<'a> Frequencies<'a> {
         })
     }
 
-    /// The same frequencies with another softmax factor, which is reported and nothing else
-    /// ([`Frequencies::softmax_factor`]): 1.0 for a model whose attention has none, whatever its scaling.
+    /// Sets the softmax factor, which is only reported ([`Frequencies::softmax_factor`]): 1.0 for a model whose
+    /// attention has none, whatever its scaling.
     ///
     /// # Errors
     ///
@@ -169,8 +168,8 @@ impl<'a> Frequencies<'a> {
         })
     }
 
-    /// Pairs taken from these: for each new pair the index of a pair here and the axis of the positions that rotates
-    /// it, of `axes` in all. A pair may be taken for several axes, or not at all: what no [`Axes`] arranges.
+    /// Selects pairs: for each new pair, the index of a pair here and the axis (of `axes`) that it follows. A pair may
+    /// serve several axes, or none. Covers arrangements that no [`Axes`] has.
     ///
     /// ```
     /// use rope_core::{Frequencies, Scaling};
@@ -231,34 +230,34 @@ impl<'a> Frequencies<'a> {
         })
     }
 
-    /// Which angle the rows are made of.
+    /// Returns the definition of the angle.
     pub fn angle(&self) -> Angle {
         self.angle
     }
 
-    /// Iterates over the frequencies of the pairs, in their order.
+    /// Iterates over the frequencies of the pairs, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Frequency> + '_ {
         (0..self.pairs).map(|pair| Frequency::from_entry(self.chunks[pair / 8].get(pair % 8)))
     }
 
-    /// How many channels of a head rotate: two for each pair.
+    /// Returns the number of rotated channels of a head, two per pair.
     pub fn rotary_dim(&self) -> usize {
         2 * self.pairs
     }
 
-    /// How many numbers a position has: 1 for text, 2 for images, 3 or 4 for video and multimodal decoders.
+    /// Returns the number of axes of a position: 1 for text, 2 for images, 3 or 4 for video and multimodal decoders.
     pub fn axes(&self) -> usize {
         self.axes
     }
 
-    /// What cos and sin are multiplied by (YaRN's and LongRoPE's `attention_factor`): 1.0 for most models.
+    /// Returns the factor on cos and sin (YaRN's and LongRoPE's `attention_factor`): 1.0 for most models.
     pub fn attention_factor(&self) -> f64 {
         self.attention_factor
     }
 
-    /// What DeepSeek-V2 and V3 multiply the scale of their softmax by, beside the attention factor: YaRN's magnitude
-    /// scaling for `mscale_all_dim`, squared. It is reported for the attention to apply and is no part of the rotation;
-    /// 1.0 without `mscale_all_dim`.
+    /// Returns the factor of DeepSeek-V2 and V3 on the scale of the softmax, beside the attention factor: the square of
+    /// YaRN's magnitude scaling for `mscale_all_dim`. The attention must apply it; it is no part of the rotation. 1.0
+    /// without `mscale_all_dim`.
     pub fn softmax_factor(&self) -> f64 {
         self.softmax_factor
     }

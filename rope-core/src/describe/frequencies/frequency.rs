@@ -4,7 +4,7 @@ use crate::base::error::{Error, Result};
 use crate::base::float128::Float128;
 use crate::kernel::sincos::chunk::{Entry, Step};
 
-/// How far one position rotates one pair, and which axis of the positions does.
+/// The rotation of one pair per position, and the axis of the positions it follows.
 ///
 /// ```
 /// use rope_core::{Frequencies, Scaling};
@@ -24,8 +24,8 @@ pub struct Frequency {
 }
 
 impl Frequency {
-    /// The turns and the inverse frequency belong together. Both are passed because one that was given is exact, and
-    /// computed back from the other it would not be.
+    /// Creates a frequency from its turns and inverse frequency, which must correspond. The caller passes both: a given
+    /// one is exact, and one recomputed from the other would not be.
     pub(super) fn new(pair: usize, turns: Float128, inverse: Float128, axis: u8) -> Result<Self> {
         let fits = turns
             .to_fixed()
@@ -43,7 +43,7 @@ impl Frequency {
         })
     }
 
-    /// As a chunk keeps it.
+    /// Converts to the entry of a chunk.
     pub(super) fn entry(self) -> Entry {
         Entry {
             step: Step::new(self.whole, self.fraction),
@@ -53,7 +53,7 @@ impl Frequency {
         }
     }
 
-    /// The pair that a chunk keeps.
+    /// Converts from the entry of a chunk.
     pub(super) fn from_entry(entry: Entry) -> Self {
         let (whole, fraction) = entry.step.whole_and_fraction();
         Self {
@@ -65,30 +65,32 @@ impl Frequency {
         }
     }
 
-    /// The turns of one position without whole turns, in units of 2^-128 turn: what an integer position is multiplied
-    /// by, wrapping. It is within one unit of the exact value where the inverse frequency is at most 1 (within three
+    /// Returns the turns per position without whole turns, in units of 2^-128 turn: the wrapping multiplier of an
+    /// integer position. It is within one unit of the exact value if the inverse frequency is at most 1 (within three
     /// for [`Scaling::Periods`](crate::Scaling::Periods)), and in proportion above.
     pub const fn step(&self) -> u128 {
         self.fraction
     }
 
-    /// The whole turns of one position, rounded down: all turns are `whole_turns() + step() * 2^-128`. 0 in every
-    /// published text model. Only real-valued positions need them.
+    /// Returns the whole turns per position, rounded down: all turns are `whole_turns() + step() * 2^-128`. 0 in every
+    /// published text model; only real-valued positions need them.
     pub const fn whole_turns(&self) -> i16 {
         self.whole
     }
 
-    /// The inverse frequency in radians a position, correctly rounded (of the exact formula, or as it was given).
+    /// Returns the inverse frequency in radians per position, correctly rounded from the exact formula or the given
+    /// value.
     pub const fn inverse(&self) -> f64 {
         self.inverse
     }
 
-    /// The inverse frequency in radians a position, correctly rounded to `f32` at once (not by way of the `f64`).
+    /// Returns the inverse frequency in radians per position, correctly rounded to `f32` in one step, not through the
+    /// `f64`.
     pub const fn inverse_f32(&self) -> f32 {
         self.inverse_f32
     }
 
-    /// The axis of the positions that rotates this pair, 0 to 3.
+    /// Returns the axis of the positions that rotates this pair, 0 to 3.
     pub const fn axis(&self) -> usize {
         self.axis as usize
     }

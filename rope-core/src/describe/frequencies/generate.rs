@@ -1,4 +1,4 @@
-//! From frequencies and positions to rows: which generator runs, and where its rows go.
+//! From frequencies and positions to rows: selects the generator and the storage.
 
 #[cfg(feature = "alloc")]
 use super::zeros;
@@ -10,21 +10,22 @@ use crate::kernel::sincos::{MakeRows, RowAngle, SinCosPolynomials};
 use crate::{Error, IntoPositions, Rows};
 
 impl Frequencies<'_> {
-    /// The rows of these positions: `[cos | sin]` of `position * frequency`, times the attention factor, each the f32
-    /// nearest to the exact value: 0.5 ulp at every integer position from -2^63 to 2^63, and for every finite
-    /// coordinate. The same bits on every backend. (Beyond 2^32 turns a slower path makes them. Of a coordinate so near
-    /// to zero that a sine is its angle, and that half-way between two f32, it is either of the two.)
+    /// Computes the rows of these positions: `[cos | sin]` of `position * frequency`, times the attention factor. Each
+    /// value is the f32 nearest to the exact one (0.5 ulp) at every integer position from -2^63 to 2^63, and for every
+    /// finite coordinate. Every backend returns the same bits. Beyond 2^32 turns a slower path computes them. If a
+    /// coordinate is so near to zero that the sine equals the angle, and the angle is half-way between two f32, the
+    /// sine is either of the two.
     ///
-    /// With [`Angle::HuggingFaceF32`] the angle is the f32 that Hugging Face's code takes, and the rest is exact:
-    /// within 1 ulp of what it computes (2 where an attention factor enlarges its errors).
+    /// With [`Angle::HuggingFaceF32`] the angle is the f32 of Hugging Face's code, and the rest is exact: within 1 ulp
+    /// of its results (2 if an attention factor enlarges its errors).
     ///
-    /// The rows of positions `0..n` are a table, for [`Rows::gather`].
+    /// The rows of positions `0..n` form a table for [`Rows::gather`].
     ///
     /// # Errors
     ///
-    /// [`Error::PositionsPerAxis`] for a list of positions that does not divide among the axes, [`Error::Coordinate`]
-    /// for a coordinate that is not finite, [`Error::RowsTooLong`] for more values than a slice can have,
-    /// [`Error::OutOfMemory`] for more than the allocator has.
+    /// [`Error::PositionsPerAxis`] for a list of positions that does not divide among the axes; [`Error::Coordinate`]
+    /// for a coordinate that is not finite; [`Error::RowsTooLong`] for more values than a slice can have;
+    /// [`Error::OutOfMemory`] if the allocation fails.
     #[cfg(feature = "alloc")]
     pub fn rows<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Rows<'static>, Error> {
         let positions = positions.into_positions().on(self.axes())?;
@@ -33,11 +34,11 @@ impl Frequencies<'_> {
         Rows::computed_vec(values, self.rotary_dim()).of_magnitude(self.attention_factor())
     }
 
-    /// As [`Frequencies::rows`], in the caller's storage, of which the first `tokens * rotary_dim` values are used.
+    /// Computes [`Frequencies::rows`] in the caller's storage. Uses its first `tokens * rotary_dim` values.
     ///
     /// # Errors
     ///
-    /// Those of [`Frequencies::rows`], and [`Error::Storage`] if the storage is too short; it is untouched then.
+    /// The errors of [`Frequencies::rows`], and [`Error::Storage`] if the storage is too short; it is untouched then.
     pub fn rows_in<'p, 'r>(
         &self,
         positions: impl IntoPositions<'p>,
@@ -55,7 +56,7 @@ impl Frequencies<'_> {
     }
 
     pub(super) fn values(&self, positions: &ResolvedPositions<'_>) -> Result<usize, Error> {
-        // More bytes than that no slice has.
+        // The most values that a slice can have.
         const MOST: usize = isize::MAX as usize / size_of::<f32>();
         let (tokens, rotary_dim) = (positions.tokens(), self.rotary_dim());
         tokens
@@ -64,7 +65,7 @@ impl Frequencies<'_> {
             .ok_or(Error::RowsTooLong { tokens, rotary_dim })
     }
 
-    /// Fills as many rows as fit, from a token on.
+    /// Fills as many rows as fit, from token `first` on.
     pub(crate) fn fill(&self, positions: &ResolvedPositions<'_>, first: usize, rows: &mut [f32]) {
         if let Some(first) = positions.consecutive(first, rows.len() / self.rotary_dim().max(1))
             && self.angle == Angle::Exact

@@ -1,5 +1,4 @@
-//! Mixed axes: frequencies of which every pair has one on each axis, so that its angle is a sum, and each head has its
-//! own.
+//! Mixed axes: each pair has a frequency on every axis, its angle is their sum, and each head has its own.
 
 mod generate;
 
@@ -15,7 +14,7 @@ use crate::kernel::sincos::chunk::FrequencyChunk;
 use crate::proof::Proof;
 use crate::{Backend, Error};
 
-/// Which angle a token's coordinates have on mixed axes.
+/// The definition of the angle of a token on mixed axes.
 ///
 /// ```
 /// use rope_core::axes::{MixedAngle, MixedFrequencies};
@@ -33,18 +32,18 @@ pub enum MixedAngle {
     /// The exact sum of the products of coordinate and frequency.
     #[default]
     Exact,
-    /// What timm and rope-vit compute: coordinates and inverse frequencies as `f32`, each product rounded to `f32`, and
-    /// each sum, axis 0 first. An angle that `f32` cannot hold counts as zero.
+    /// The angle of timm and rope-vit: coordinates and inverse frequencies as `f32`, each product rounded to `f32`,
+    /// then each sum, axis 0 first. An angle that overflows `f32` counts as zero.
     SummedF32,
 }
 
 /// Frequencies of shape `[axes, heads, pairs]`: the angle of a pair is the sum over the axes of coordinate times
-/// frequency. Where [`Frequencies`](crate::Frequencies) has one axis for each pair and one set of pairs for all heads,
-/// here every pair follows all axes, and every head has pairs of its own: RoPE-Mixed in timm and rope-vit, Mochi, and,
-/// with zeros in the right places, whatever has fixed axes by the head (HDiT) or learned ones.
+/// frequency. [`Frequencies`](crate::Frequencies) has one axis per pair and one set of pairs for all heads; here every
+/// pair follows all axes, and every head has its own pairs. Covers RoPE-Mixed in timm and rope-vit, Mochi, and, with
+/// zeros in the right places, axes fixed per head (HDiT) or learned.
 ///
-/// Made once, or once a step where the frequencies are learned. With an allocator [`MixedFrequencies::new`] owns its
-/// frequencies; without, [`MixedFrequencies::new_in`] keeps them in storage of the caller's.
+/// Made once, or once per step if the frequencies are learned. With an allocator, [`MixedFrequencies::new`] owns the
+/// frequencies; without one, [`MixedFrequencies::new_in`] keeps them in the caller's storage.
 ///
 /// ```
 /// # #[cfg(feature = "alloc")] {
@@ -69,7 +68,7 @@ pub enum MixedAngle {
 ///
 /// # Prefix tokens
 ///
-/// A class token and registers have no place in the image, and no rotation. Rotate only the tokens after them:
+/// A class token and registers have no place in the image and no rotation. Rotate only the tokens after them:
 /// [`Layout::tokens`](crate::Layout::tokens) of `prefix..tokens`.
 #[derive(Clone, PartialEq)]
 pub struct MixedFrequencies<'a> {
@@ -78,7 +77,7 @@ pub struct MixedFrequencies<'a> {
     axes: usize,
     heads: usize,
     pairs: usize,
-    /// [`FrequencyChunk::reach`].
+    /// See [`FrequencyChunk::reach`].
     reach: f64,
     attention_factor: f64,
     angle: MixedAngle,
@@ -87,18 +86,18 @@ pub struct MixedFrequencies<'a> {
 
 #[cfg(feature = "alloc")]
 impl MixedFrequencies<'static> {
-    /// The frequencies of `[axes, heads, pairs]` from their inverse (radians a unit of the coordinate), in that order,
-    /// which is that of timm's, rope-vit's and Mochi's parameters (of one layer of timm's `[axes, depth, heads,
-    /// pairs]`). They are `f32`, `f64` or whatever else converts to `f64`, and exact from there on. Negative ones
-    /// rotate the other way, zeros stand still. One head is all heads'. cos and sin are multiplied by
-    /// `attention_factor`; 1.0 where there is none.
+    /// Creates frequencies from inverse frequencies `[axes, heads, pairs]` (radians per unit of the coordinate). This
+    /// is the order of timm's, rope-vit's and Mochi's parameters (one layer of timm's `[axes, depth, heads, pairs]`).
+    /// The numbers are `f32`, `f64` or any type that converts to `f64`, and exact from there on. Negative ones rotate
+    /// the other way; zeros do not rotate. All heads share the frequencies if there is one head. cos and sin are
+    /// multiplied by `attention_factor`: 1.0 for a model without one.
     ///
     /// # Errors
     ///
-    /// [`Error::Axes`] unless there are 1 to 4 axes, [`Error::Parameter`] without heads and for an attention factor
-    /// that is not positive, [`Error::RotaryDim`] for no pairs or more than 32768, [`Error::Count`] unless there are
-    /// `axes * heads * pairs` numbers, [`Error::ListEntry`] for one that is not finite, [`Error::TurnsPerPosition`] for
-    /// a pair with 32768 turns a unit or more, and [`Error::OutOfMemory`].
+    /// [`Error::Axes`] unless there are 1 to 4 axes; [`Error::Parameter`] without heads, and for an attention factor
+    /// that is not positive; [`Error::RotaryDim`] for no pairs or more than 32768; [`Error::Count`] unless there are
+    /// `axes * heads * pairs` numbers; [`Error::ListEntry`] for a number that is not finite;
+    /// [`Error::TurnsPerPosition`] for a pair with 32768 turns per unit or more; and [`Error::OutOfMemory`].
     pub fn new<T: Copy + Into<f64>>(
         inverse: &[T],
         shape: [usize; 3],
@@ -115,18 +114,17 @@ impl MixedFrequencies<'static> {
 }
 
 impl<'a> MixedFrequencies<'a> {
-    /// Blocks that frequencies of `[axes, heads, pairs]` need.
+    /// Returns the number of chunks for frequencies of `[axes, heads, pairs]`.
     pub const fn chunks([axes, heads, pairs]: [usize; 3]) -> usize {
         axes.saturating_mul(heads)
             .saturating_mul(FrequencyChunk::count(pairs.saturating_mul(2)))
     }
 
-    /// [`MixedFrequencies::new`] in the caller's storage, of which the first [`MixedFrequencies::chunks`] elements are
-    /// used.
+    /// Creates [`MixedFrequencies::new`] in the caller's storage. Uses its first [`MixedFrequencies::chunks`] elements.
     ///
     /// # Errors
     ///
-    /// Those of [`MixedFrequencies::new`], and [`Error::Storage`] if the storage is too short.
+    /// The errors of [`MixedFrequencies::new`], and [`Error::Storage`] if the storage is too short.
     pub fn new_in<T: Copy + Into<f64>>(
         storage: &'a mut [FrequencyChunk],
         inverse: &[T],
@@ -142,13 +140,13 @@ impl<'a> MixedFrequencies<'a> {
         })
     }
 
-    /// The same frequencies with another notion of the angle.
+    /// Sets the definition of the angle.
     #[must_use]
     pub fn with_angle(self, angle: MixedAngle) -> Self {
         Self { angle, ..self }
     }
 
-    /// The same frequencies with another backend for the rows: the same bits, another speed.
+    /// Sets the backend that computes rows: the same bits at another speed.
     ///
     /// # Errors
     ///
@@ -160,32 +158,32 @@ impl<'a> MixedFrequencies<'a> {
         })
     }
 
-    /// Which angle the rows are made of.
+    /// Returns the definition of the angle.
     pub fn angle(&self) -> MixedAngle {
         self.angle
     }
 
-    /// How many numbers a position has.
+    /// Returns the number of axes of a position.
     pub fn axes(&self) -> usize {
         self.axes
     }
 
-    /// How many heads have frequencies of their own; 1 where all heads share them.
+    /// Returns the number of heads with separate frequencies; 1 if all heads share them.
     pub fn heads(&self) -> usize {
         self.heads
     }
 
-    /// How many channels of a head rotate: two for each pair.
+    /// Returns the number of rotated channels of a head, two per pair.
     pub fn rotary_dim(&self) -> usize {
         2 * self.pairs
     }
 
-    /// What cos and sin are multiplied by.
+    /// Returns the factor on cos and sin.
     pub fn attention_factor(&self) -> f64 {
         self.attention_factor
     }
 
-    /// What an axis adds to the angle of a head's pair, if there are such.
+    /// Returns the frequency of a pair of a head on one axis, or `None` if an index is out of range.
     pub fn frequency(&self, axis: usize, head: usize, pair: usize) -> Option<Frequency> {
         if axis >= self.axes || head >= self.heads || pair >= self.pairs {
             return None;
@@ -212,12 +210,12 @@ impl fmt::Debug for MixedFrequencies<'_> {
     }
 }
 
-/// The chunk of a pair on an axis. What is multiplied is within the chunks.
+/// Returns the index of the chunk of a pair on an axis. The indices must be in range.
 fn index([axes, _, pairs]: [usize; 3], axis: usize, head: usize, pair: usize) -> usize {
     (head * pairs.div_ceil(8) + pair / 8) * axes + axis
 }
 
-/// Refuses shapes that no frequencies have, and frequencies that are not as many.
+/// Refuses invalid shapes, and lists whose length does not match.
 #[inline(never)]
 fn check(given: usize, [axes, heads, pairs]: [usize; 3]) -> Result<()> {
     if axes == 0 || axes > MAX_AXES {
@@ -249,7 +247,7 @@ fn check(given: usize, [axes, heads, pairs]: [usize; 3]) -> Result<()> {
     Ok(())
 }
 
-/// Takes frequencies that [`check`] has let pass; what it returns has everything but the chunks.
+/// Converts inverse frequencies that passed [`check`]. Returns frequencies without chunks, for the caller to add.
 fn take<T: Copy + Into<f64>>(
     chunks: &mut [FrequencyChunk],
     inverse: &[T],
@@ -273,7 +271,7 @@ fn take<T: Copy + Into<f64>>(
     })
 }
 
-/// Puts number `at` of the list where it belongs.
+/// Stores number `at` of the list in its chunk.
 #[inline(never)]
 fn set(chunks: &mut [FrequencyChunk], shape: [usize; 3], at: usize, inverse: f64) -> Result<()> {
     let [_, heads, pairs] = shape;

@@ -1,11 +1,11 @@
-//! How frequencies are stretched for contexts longer than the ones a model was trained on: one function a variant.
+//! Frequency scaling for contexts longer than those of training: one function per variant.
 //!
 //! Notation: `d` the rotated channels, `i` a pair, `b` the base, `s` the factor, `L` the original context, `w_i =
 //! b^(-2i/d)` the unscaled inverse frequency. All of it is computed on turns (`w_i / 2 pi`) in [`Float128`]s: every
 //! parameter counts as the exact value of its number, and the results are the same on every machine.
 //!
-//! Nothing here is in a hurry, and [`Float128`]s are large: neither the rules nor what stands in several of them is
-//! inlined, which keeps the whole file at 21 KB of machine code where it was 68.
+//! This code is not hot, and [`Float128`] operations are large. The rules and their shared parts are therefore not
+//! inlined, which reduces the file from 68 KB of machine code to 21 KB.
 
 use super::axes::{Assignment, Assignments};
 use super::frequency::Frequency;
@@ -13,10 +13,10 @@ use crate::base::error::Result;
 use crate::base::float128::Float128;
 use crate::{Error, FrequencyChunk};
 
-/// How the frequencies `b^(-2i/d)` of a model are changed, by the public names of the parameters.
+/// A scaling of the frequencies `b^(-2i/d)` of a model, with the published names of the parameters.
 ///
-/// Numbers have to be finite, factors and lengths positive; anything else is refused by
-/// [`Frequencies::new`](crate::Frequencies::new) with the parameter's name.
+/// Numbers must be finite, factors and lengths positive; [`Frequencies::new`](crate::Frequencies::new) refuses others
+/// and names the parameter.
 ///
 /// ```
 /// use rope_core::{Frequencies, Scaling, Yarn};
@@ -31,20 +31,20 @@ use crate::{Error, FrequencyChunk};
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Scaling<'a> {
-    /// None: `w_i = b^(-2i/d)`. Su et al., RoFormer, arXiv:2104.09864.
+    /// No scaling: `w_i = b^(-2i/d)`. Su et al., RoFormer, arXiv:2104.09864.
     #[default]
     Default,
 
     /// Position interpolation: `w_i / s`. Chen et al., arXiv:2306.15595; Hugging Face `linear`.
     Linear {
-        /// `s`, how many times longer the context is: 4 for a context of 4 times the length. ggml's `freq_scale` is
-        /// `1 / s`, 0.25 there. A factor below 1 is legal, and spreads positions.
+        /// `s`, the ratio of the longer context to the original: 4 for 4 times the length. ggml's `freq_scale` is `1 /
+        /// s`, here 0.25. A factor below 1 is valid, and spreads positions.
         factor: f64,
     },
 
     /// NTK-aware scaling of the base with the length of the sequence: `b' = b (s n / M - (s - 1))^(d/(d-2))`, `n` the
-    /// larger of `length` and `M`. Hugging Face `dynamic`, which makes the frequencies anew as a sequence grows; vLLM
-    /// stays at `n = s M`. Needs `d > 2`.
+    /// larger of `length` and `M`. Hugging Face `dynamic` recomputes the frequencies as a sequence grows; vLLM stays at
+    /// `n = s M`. Requires `d > 2`.
     DynamicNtk {
         /// `s`.
         factor: f64,
@@ -55,7 +55,7 @@ pub enum Scaling<'a> {
     },
 
     /// NTK-aware scaling with a given alpha: `b' = b alpha^(d/(d-2))`. HunYuan (vLLM `dynamic_ntk_alpha_rope.py`,
-    /// Hugging Face `ntk_alpha`). With alpha = `s` it is the first, static NTK-aware scaling. Needs `d > 2`.
+    /// Hugging Face `ntk_alpha`). With alpha = `s` it is the first, static NTK-aware scaling. Requires `d > 2`.
     NtkAlpha {
         /// alpha.
         alpha: f64,
@@ -76,42 +76,43 @@ pub enum Scaling<'a> {
         mixed_b: f64,
     },
 
-    /// NTK by parts, YaRN's predecessor: linear interpolation for slow pairs, a larger base for those between, no
-    /// change for fast ones. jquesnelle/yarn `LlamaPartNTKScaledRotaryEmbedding.py`. Needs `d > 2` and `b > 1`.
+    /// NTK by parts, YaRN's predecessor: linear interpolation for slow pairs, a larger base for pairs between, no
+    /// change for fast pairs. jquesnelle/yarn `LlamaPartNTKScaledRotaryEmbedding.py`. Requires `d > 2` and `b > 1`.
     NtkByParts {
         /// `s`.
         factor: f64,
         /// `L`.
         original_context: u64,
-        /// How much of the larger base to take, 0 to 1; published as 1.
+        /// The weight of the larger base, 0 to 1; published as 1.
         ntk_factor: f64,
-        /// How much of the fast pairs to leave as they are, 0 to 1; published as 1.
+        /// The weight of unchanged fast pairs, 0 to 1; published as 1.
         extrapolation_factor: f64,
     },
 
-    /// YaRN: slow pairs interpolated, fast pairs left, a ramp between, and an attention factor. Needs `b > 1`.
+    /// YaRN: interpolates slow pairs, keeps fast pairs, blends between, and adds an attention factor. Requires `b > 1`.
     Yarn(Yarn),
 
-    /// LongRoPE: a searched divisor for every pair, one list for sequences within the original context and one beyond.
+    /// LongRoPE: a searched divisor per pair, one list for sequences within the original context and one for longer
+    /// ones.
     LongRope(LongRope<'a>),
 
-    /// Llama 3.1: pairs with fewer than `low_freq_factor` turns in the original context are interpolated, those with
-    /// more than `high_freq_factor` left, the ones between blended. Hugging Face `llama3`. Llama 4 has both limits
-    /// equal: nothing is blended.
+    /// Llama 3.1: interpolates pairs with fewer than `low_freq_factor` turns in the original context, keeps pairs with
+    /// more than `high_freq_factor`, and blends between. Hugging Face `llama3`. In Llama 4 both limits are equal, and
+    /// nothing is blended.
     Llama3 {
         /// `s`; 8 in Llama 3.1.
         factor: f64,
         /// Turns in the original context up to which a pair is slow; 1 in Llama 3.1.
         low_freq_factor: f64,
-        /// Turns from which it is fast, not below the former; 4 in Llama 3.1.
+        /// Turns from which a pair is fast, at least `low_freq_factor`; 4 in Llama 3.1.
         high_freq_factor: f64,
         /// `L`; 8192 in Llama 3.1.
         original_context: u64,
     },
 
     /// Gemma 4's full-attention layers: the first `floor(partial d / 2)` pairs rotate with the frequencies of the whole
-    /// head, `w_i / s`; the others stand still. Hugging Face `proportional`. Not the same as rotating a part of the
-    /// head: pairs and frequencies belong to all `d` channels.
+    /// head, `w_i / s`; the others do not rotate. Hugging Face `proportional`. This differs from a partial rotation of
+    /// the head: pairs and frequencies belong to all `d` channels.
     Proportional {
         /// The part of the head that rotates, up to 1.
         partial_rotary_factor: f64,
@@ -119,28 +120,28 @@ pub enum Scaling<'a> {
         factor: f64,
     },
 
-    /// ggml's tensor `rope_freqs`: `w_i / factors[i]`, one for each pair. Llama 3.1's and LongRoPE's scaling travel
-    /// this way in GGUF files.
+    /// ggml's tensor `rope_freqs`: `w_i / factors[i]`, one factor per pair. GGUF files store the scaling of Llama 3.1
+    /// and LongRoPE in this form.
     FreqFactors {
         /// The divisors, not zero.
         factors: &'a [f32],
     },
 
-    /// A learned correction: `w_i exp(alphas[i])`, one for each pair. Mistral Large 4 (Hugging Face `mistral_large4`).
-    /// For frequencies that are learned or stored as such see
+    /// A learned correction: `w_i exp(alphas[i])`, one per pair. Mistral Large 4 (Hugging Face `mistral_large4`). For
+    /// frequencies that are themselves learned or stored see
     /// [`Frequencies::from_inverse`](crate::Frequencies::from_inverse).
     Learned {
         /// The logarithms of the factors.
         alphas: &'a [f64],
     },
 
-    /// The base counts turns instead of radians: `2 pi b^(-2i/d)`, that is a period of `b^(2i/d)`. DINOv3's image
-    /// coordinates in [-1, 1] (base 100, [`Axes::vision`](crate::axes::Axes::vision); facebookresearch/dinov3
+    /// The base counts turns instead of radians: `2 pi b^(-2i/d)`, a period of `b^(2i/d)`. DINOv3's image coordinates
+    /// in [-1, 1] (base 100, [`Axes::vision`](crate::axes::Axes::vision); facebookresearch/dinov3
     /// `rope_position_encoding.py`).
     Turns,
 
-    /// Periods in geometric progression from `min_period` to `max_period`, both included, in place of the base (which
-    /// is not used): `2 pi / (min (max/min)^(i/(d/2-1)))`. DINOv3's other parameters. Needs `d > 2`.
+    /// Periods in geometric progression from `min_period` to `max_period`, both included: `2 pi / (min
+    /// (max/min)^(i/(d/2-1)))`. The base is unused. DINOv3's other parameters. Requires `d > 2`.
     Periods {
         /// The period of the first pair.
         min_period: f64,
@@ -151,10 +152,10 @@ pub enum Scaling<'a> {
 
 /// The parameters of YaRN: Peng et al., arXiv:2309.00071; Hugging Face `yarn`.
 ///
-/// `Yarn { truncate: false, ..Yarn::new(32.0, 4096) }` names what differs from the published defaults.
+/// `Yarn { truncate: false, ..Yarn::new(32.0, 4096) }` overrides the published defaults by name.
 ///
-/// llama.cpp's own formula is reached through `attention_factor`; so is TeleChat 3's, whose magnitude scaling has the
-/// coefficient 0.07 in place of 0.1 (vLLM `telechat3_scaling_rope.py`).
+/// `attention_factor` reproduces llama.cpp's formula, and TeleChat 3's, whose magnitude scaling has the coefficient
+/// 0.07 instead of 0.1 (vLLM `telechat3_scaling_rope.py`).
 ///
 /// ```
 /// use rope_core::{Frequencies, Scaling, Yarn};
@@ -166,29 +167,29 @@ pub enum Scaling<'a> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Yarn {
-    /// `s`. Where a configuration has none, the context over the original context. ggml's `freq_scale` is `1 / s`. A
-    /// factor below 1 is legal.
+    /// `s`; for a configuration without one, the context over the original context. ggml's `freq_scale` is `1 / s`. A
+    /// factor below 1 is valid.
     pub factor: f64,
     /// `L`, the context before scaling.
     pub original_context: u64,
-    /// Turns in the original context from which a pair is left as it is; 32. 0 means the default, as in Hugging Face.
+    /// Turns in the original context from which a pair is kept; 32. 0 means the default, as in Hugging Face.
     pub beta_fast: f64,
-    /// Turns up to which it is interpolated; 1. 0 means the default.
+    /// Turns up to which a pair is interpolated; 1. 0 means the default.
     pub beta_slow: f64,
-    /// Whether the ends of the ramp are rounded to whole pairs; true. gpt-oss has false.
+    /// Rounds the ends of the ramp to whole pairs; true. gpt-oss has false.
     pub truncate: bool,
-    /// What cos and sin are multiplied by; it replaces everything that would be computed.
+    /// The factor on cos and sin; replaces every computed one.
     pub attention_factor: Option<f64>,
-    /// With `mscale_all_dim`, the attention factor is the ratio of their magnitude scalings (`0.1 m ln s + 1`); with
-    /// one of the two at 0 it is `0.1 ln s + 1`. 0 by default.
+    /// With `mscale_all_dim`, the attention factor is the ratio of their magnitude scalings (`0.1 m ln s + 1`); if
+    /// either is 0, it is `0.1 ln s + 1`. 0 by default.
     pub mscale: f64,
-    /// See `mscale`. DeepSeek-V2 and V3 multiply the softmax scale by the square of its magnitude scaling besides:
+    /// See `mscale`. DeepSeek-V2 and V3 also multiply the softmax scale by the square of its magnitude scaling:
     /// [`Frequencies::softmax_factor`](crate::Frequencies::softmax_factor).
     pub mscale_all_dim: f64,
 }
 
 impl Yarn {
-    /// The published defaults around the two numbers that have none.
+    /// Returns the published defaults for a factor and an original context, which have none.
     pub const fn new(factor: f64, original_context: u64) -> Self {
         Self {
             factor,
@@ -223,19 +224,19 @@ impl Yarn {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LongRope<'a> {
-    /// The divisors within the original context, one for each pair.
+    /// The divisors within the original context, one per pair.
     pub short_factor: &'a [f64],
-    /// The divisors beyond it, one for each pair.
+    /// The divisors beyond it, one per pair.
     pub long_factor: &'a [f64],
     /// `L`, the context of the original training.
     pub original_context: u64,
-    /// The length of the sequence, the largest position plus one: above `original_context` the long list counts. The
-    /// whole batch has to switch at once, and keys in a cache keep the list they were rotated with.
+    /// The length of the sequence: the largest position plus one. Above `original_context` the long list applies. The
+    /// whole batch must switch at once, and cached keys keep the list that rotated them.
     pub length: u64,
     /// `s`, `max_position_embeddings` over `original_context`. Only the attention factor depends on it.
     pub factor: f64,
-    /// What cos and sin are multiplied by, in place of `sqrt(1 + ln s / ln L)` (1 for `s <= 1`). Phi-3.5-MoE gives
-    /// `short_mscale` and `long_mscale` here.
+    /// The factor on cos and sin, instead of `sqrt(1 + ln s / ln L)` (1 for `s <= 1`). For Phi-3.5-MoE: its
+    /// `short_mscale` or `long_mscale`.
     pub attention_factor: Option<f64>,
 }
 
@@ -247,7 +248,7 @@ pub(crate) struct BaseFrequencies {
 }
 
 impl BaseFrequencies {
-    /// Of `pairs` pairs, for a base that is finite and positive.
+    /// Creates the frequencies of `pairs` pairs, for a finite and positive base.
     pub(crate) fn new(pairs: usize, base: Float128) -> Self {
         Self {
             dim: 2 * pairs as u64,
@@ -259,14 +260,14 @@ impl BaseFrequencies {
         (self.dim / 2) as usize
     }
 
-    /// The turns a position of pair `i`: `b^(-2i/d) / 2 pi`.
+    /// Returns the turns per position of pair `i`: `b^(-2i/d) / 2 pi`.
     #[inline(never)]
     fn turns(self) -> impl Fn(usize) -> Float128 {
         let per_pair = self.log2_base * Float128::ratio(2, self.dim);
         move |i| (-(per_pair * Float128::from_u64(i as u64))).exp2() * Float128::INVERSE_TWO_PI
     }
 
-    /// Those of the base times `x^(d/(d-2))`, which slows the last pair down by `x` and leaves the first as it is.
+    /// Multiplies the base by `x^(d/(d-2))`: slows the last pair by `x` and keeps the first.
     #[inline(never)]
     fn ntk(self, x: Float128) -> Result<Self> {
         match self.dim {
@@ -281,15 +282,15 @@ impl BaseFrequencies {
         }
     }
 
-    /// The pair, as a real number, that makes `turns` turns in the original context.
+    /// Returns the pair, as a real number, that makes `turns` turns in the original context.
     #[inline(never)]
     fn pair_of(self, turns: Float128, original_context: Float128) -> Float128 {
         let ratio = original_context * Float128::INVERSE_TWO_PI / turns;
         ratio.log2() * Float128::from_u64(self.dim) / (self.log2_base + self.log2_base)
     }
 
-    /// YaRN's ramp over the pairs: 1 for those faster than `fast` turns in the original context, 0 for those slower
-    /// than `slow`.
+    /// Returns YaRN's ramp over the pairs: 1 for pairs faster than `fast` turns in the original context, 0 for pairs
+    /// slower than `slow`.
     #[inline(never)]
     fn ramp(
         self,
@@ -297,7 +298,7 @@ impl BaseFrequencies {
         context: Float128,
         truncate: bool,
     ) -> Result<impl Fn(usize) -> Float128> {
-        // Where the base is not above 1 later pairs are not slower, and there is no pair to find.
+        // Without a base above 1 later pairs are not slower, and the ramp has no ends.
         if self.log2_base <= Float128::ZERO {
             let value = self.log2_base.exp2().to_f64();
             return Err(Error::Parameter {
@@ -311,7 +312,7 @@ impl BaseFrequencies {
             (low, high) = (low.floor(), high.ceil());
         }
         low = low.max(Float128::ZERO);
-        // The limit is d - 1 in the reference, though the pairs end at d/2 - 1. It sets the slope where it applies.
+        // The limit is d - 1 in the reference, although the pairs end at d/2 - 1. If it applies, it sets the slope.
         high = high.min(Float128::from_u64(self.dim - 1));
         if low == high {
             high = high + Float128::from_f64(0.001);
@@ -325,7 +326,7 @@ impl BaseFrequencies {
     }
 }
 
-/// The two factors of a scaling that are no frequencies.
+/// The two factors of a scaling beside the frequencies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScalingFactors {
     /// On cos and sin.
@@ -335,7 +336,7 @@ pub(crate) struct ScalingFactors {
 }
 
 impl Scaling<'_> {
-    /// Writes the scaled frequencies of one base to its pairs, which are the next assignments.
+    /// Writes the scaled frequencies of one base to its pairs, the next assignments.
     #[inline(never)]
     pub(crate) fn write(
         &self,
@@ -398,8 +399,8 @@ impl Scaling<'_> {
         }
     }
 
-    /// What cos and sin are multiplied by, and what the model multiplies its softmax scale by besides. Every scaling is
-    /// named, so that a new one does not compile until its factors are decided.
+    /// Returns the factor on cos and sin, and the model's factor on its softmax scale. The match is exhaustive: a new
+    /// scaling does not compile without its factors.
     pub(crate) fn factors(&self) -> Result<ScalingFactors> {
         let none = ScalingFactors {
             attention: 1.0,
@@ -431,7 +432,7 @@ impl Scaling<'_> {
     }
 }
 
-/// The pairs of one base, and where their frequencies go.
+/// The pairs of one base, and the target of their frequencies.
 struct Targets<'a, 'x> {
     assignments: &'a mut Assignments<'x>,
     pairs: usize,
@@ -439,8 +440,7 @@ struct Targets<'a, 'x> {
 }
 
 impl Targets<'_, '_> {
-    /// Gives every pair the turns that `rule` has for its assignment. Compiled once: for each rule by itself it was
-    /// 59 KB.
+    /// Writes the turns that `rule` returns for each pair. Compiled once: one copy per rule took 59 KB.
     #[inline(never)]
     fn write(&mut self, rule: &dyn Fn(usize) -> Float128) -> Result<()> {
         for Assignment { pair, axis, index } in self.assignments.take(self.pairs) {
@@ -470,7 +470,7 @@ fn dynamic_ntk(
 ) -> Result<impl Fn(usize) -> Float128> {
     let factor = positive("factor", factor)?;
     let longest = length_of("max_position_embeddings", longest, 1)?;
-    // s n / M - (s - 1), written so that it is exactly 1 up to n = M.
+    // s n / M - (s - 1), in a form that is exactly 1 up to n = M.
     let beyond = (Float128::from_u64(length) - longest).max(Float128::ZERO);
     Ok(base.ntk(Float128::ONE + factor * beyond / longest)?.turns())
 }
@@ -565,7 +565,7 @@ fn yarn(base: BaseFrequencies, yarn: &Yarn) -> Result<impl Fn(usize) -> Float128
     })
 }
 
-/// Hugging Face `_compute_yarn_parameters`: `attention_factor` replaces; `mscale` counts only with `mscale_all_dim`.
+/// Hugging Face `_compute_yarn_parameters`: `attention_factor` overrides; `mscale` counts only with `mscale_all_dim`.
 #[inline(never)]
 fn yarn_attention_factor(yarn: &Yarn) -> Result<f64> {
     if let Some(given) = yarn.attention_factor {
@@ -580,7 +580,7 @@ fn yarn_attention_factor(yarn: &Yarn) -> Result<f64> {
         true => magnitude(factor, Float128::ONE),
         false => magnitude(factor, mscale) / magnitude(factor, all_dim),
     };
-    // A negative mscale can bring the magnitude to zero and below.
+    // A negative mscale can make the magnitude zero or negative.
     attention_factor(magnitude.to_f64())
 }
 
@@ -638,8 +638,8 @@ fn longrope_attention_factor(long: &LongRope<'_>) -> Result<f64> {
         .to_f64())
 }
 
-/// Hugging Face `_compute_llama3_parameters`. Its wavelengths `2 pi / w_i` against `L / low` and `L / high` are turns
-/// in the original context here.
+/// Hugging Face `_compute_llama3_parameters`. Its comparison of wavelengths `2 pi / w_i` with `L / low` and `L / high`
+/// is one of turns in the original context here.
 #[inline(never)]
 fn llama3(
     base: BaseFrequencies,
@@ -675,8 +675,8 @@ fn llama3(
     })
 }
 
-/// Hugging Face `_compute_proportional_rope_parameters`: `int(partial * head_dim // 2)` pairs, the product rounded to a
-/// double as there.
+/// Hugging Face `_compute_proportional_rope_parameters`: `int(partial * head_dim // 2)` pairs, with the product rounded
+/// to a double as in the original.
 #[inline(never)]
 fn proportional(
     base: BaseFrequencies,
@@ -749,7 +749,7 @@ fn periods(
     Ok(move |i| (-(least + step * Float128::from_u64(i as u64))).exp2())
 }
 
-/// `a` at 0, `b` at 1, the straight line between.
+/// Interpolates linearly between `a` at 0 and `b` at 1.
 #[inline(never)]
 fn blend(a: Float128, b: Float128, at: Float128) -> Float128 {
     if at == Float128::ONE {
@@ -759,7 +759,7 @@ fn blend(a: Float128, b: Float128, at: Float128) -> Float128 {
     }
 }
 
-/// A number that is neither infinite nor NaN.
+/// Converts a number, or refuses it if it is infinite or NaN.
 #[inline(never)]
 pub(crate) fn finite(name: &'static str, value: f64) -> Result<Float128> {
     match value.is_finite() {
@@ -772,7 +772,7 @@ pub(crate) fn finite(name: &'static str, value: f64) -> Result<Float128> {
     }
 }
 
-/// A number that is finite and above zero.
+/// Converts a number, or refuses it unless it is finite and above zero.
 #[inline(never)]
 pub(crate) fn positive(name: &'static str, value: f64) -> Result<Float128> {
     match value.is_finite() && value > 0.0 {
@@ -785,7 +785,7 @@ pub(crate) fn positive(name: &'static str, value: f64) -> Result<Float128> {
     }
 }
 
-/// A factor whose products with cos and sin are finite f32.
+/// Checks that the products of a factor with cos and sin are finite f32.
 #[inline(never)]
 pub(crate) fn attention_factor(value: f64) -> Result<f64> {
     match value > 0.0 && value <= f64::from(f32::MAX) {
@@ -822,7 +822,7 @@ fn length_of(name: &'static str, value: u64, least: u64) -> Result<Float128> {
     }
 }
 
-/// One good number for each pair.
+/// Checks that a list has one valid number per pair.
 fn each_pair(
     name: &'static str,
     base: BaseFrequencies,

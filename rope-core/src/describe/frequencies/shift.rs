@@ -1,4 +1,4 @@
-//! The rows that move keys which are rotated already: by a delta, or from old frequencies and positions to new ones.
+//! Rows that move rotated keys: by a delta, or from old frequencies and positions to new ones.
 
 #[cfg(feature = "alloc")]
 use super::zeros;
@@ -10,23 +10,23 @@ use crate::kernel::sincos::oracle::{Remainder, cos_sin};
 use crate::{Error, IntoPositions, Rows};
 
 impl Frequencies<'_> {
-    /// The rows that move keys by `deltas`, for [`Rope::rotate`](crate::Rope::rotate): the rows of the deltas as
-    /// positions, with a magnitude of 1, because the keys have the attention factor already. On several axes a token
-    /// has a delta for each.
+    /// Computes the rows that move rotated keys by `deltas`, for [`Rope::rotate`](crate::Rope::rotate): the rows of the
+    /// deltas as positions, with magnitude 1, because the keys already have the attention factor. On several axes a
+    /// token has one delta per axis.
     ///
     /// # Errors
     ///
-    /// Those of [`Frequencies::rows`].
+    /// The errors of [`Frequencies::rows`].
     #[cfg(feature = "alloc")]
     pub fn shift<'p>(&self, deltas: impl IntoPositions<'p>) -> Result<Rows<'static>, Error> {
         self.of_magnitude_one().rows(deltas)
     }
 
-    /// As [`Frequencies::shift`], in the caller's storage, of which the first `tokens * rotary_dim` values are used.
+    /// Computes [`Frequencies::shift`] in the caller's storage. Uses its first `tokens * rotary_dim` values.
     ///
     /// # Errors
     ///
-    /// Those of [`Frequencies::rows_in`].
+    /// The errors of [`Frequencies::rows_in`].
     pub fn shift_in<'p, 'r>(
         &self,
         deltas: impl IntoPositions<'p>,
@@ -35,18 +35,17 @@ impl Frequencies<'_> {
         self.of_magnitude_one().rows_in(deltas, storage)
     }
 
-    /// The rows that take keys from other frequencies and positions to these: after dynamic NTK, YaRN or LongRoPE have
-    /// changed with the length of a sequence. `old` are the frequencies that the keys were rotated with, `from` their
-    /// positions then, `to` those they get.
+    /// Computes the rows that move keys from other frequencies and positions to these, for dynamic NTK, YaRN or
+    /// LongRoPE whose frequencies changed with the length of a sequence. `old` are the frequencies that rotated the
+    /// keys, `from` their old positions, `to` their new ones.
     ///
-    /// An angle is the exact difference `to * new - from * old`, in turns; cos and sin are taken of the difference
-    /// times the new attention factor over the old, correctly rounded. Each pair takes 0.2 microseconds.
+    /// An angle is the exact difference `to * new - from * old`, in turns. Its cos and sin, times the new attention
+    /// factor over the old, are correctly rounded. Each pair takes 0.2 microseconds.
     ///
     /// # Errors
     ///
-    /// Those of [`Frequencies::rows`]; [`Error::RotaryDim`] if the old frequencies have another number of pairs,
-    /// [`Error::Count`] if `from` and `to` are not as many, and [`Error::NotAnInteger`] for positions that are
-    /// coordinates.
+    /// The errors of [`Frequencies::rows`]; [`Error::RotaryDim`] if the numbers of pairs differ; [`Error::Count`] if
+    /// the lengths of `from` and `to` differ; and [`Error::NotAnInteger`] for positions that are coordinates.
     #[cfg(feature = "alloc")]
     pub fn shift_from<'p>(
         &self,
@@ -62,12 +61,12 @@ impl Frequencies<'_> {
             .map(Rows::moving)
     }
 
-    /// As [`Frequencies::shift_from`], in the caller's storage, of which the first `tokens * rotary_dim` values are
-    /// used.
+    /// Computes [`Frequencies::shift_from`] in the caller's storage. Uses its first `tokens * rotary_dim` values.
     ///
     /// # Errors
     ///
-    /// Those of [`Frequencies::shift_from`], and [`Error::Storage`] if the storage is too short; it is untouched then.
+    /// The errors of [`Frequencies::shift_from`], and [`Error::Storage`] if the storage is too short; it is untouched
+    /// then.
     pub fn shift_from_in<'p, 'r>(
         &self,
         old: &Frequencies<'_>,
@@ -138,7 +137,7 @@ impl Frequencies<'_> {
     }
 }
 
-/// Keys on their way from some frequencies and positions to others.
+/// A change of frequencies and positions of keys.
 struct Moves<'m> {
     old: &'m Frequencies<'m>,
     new: &'m Frequencies<'m>,
@@ -158,7 +157,7 @@ impl Moves<'_> {
                     let entry = frequencies.chunks[pair / 8].get(pair % 8);
                     let (_, fraction) = entry.step.whole_and_fraction();
                     match positions.at(token, entry.axis.into()) {
-                        // Whole turns vanish, of the product as of the step.
+                        // Whole turns vanish, from the product as from the step.
                         AxisPosition::Integer(position) => fraction.wrapping_mul(position as u128),
                         AxisPosition::Coordinate(_) => 0,
                     }

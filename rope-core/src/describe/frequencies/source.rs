@@ -1,4 +1,4 @@
-//! Rows that a call makes itself: frequencies of either kind at positions.
+//! Rows computed within a call: frequencies of either kind at positions.
 
 use core::fmt;
 use core::ops::Range;
@@ -7,14 +7,14 @@ use super::mixed::MixedFrequencies;
 use crate::describe::positions::ResolvedPositions;
 use crate::{Error, Frequencies, IntoPositions, Positions};
 
-/// Frequencies at positions: the angles of a call that makes the rows itself, a block of tokens at a time, on the stack
-/// (8 KiB; 17 for heads of at most 64 channels). No table and no allocator is needed.
+/// Frequencies at positions: angles whose rows the call computes itself, a block of tokens at a time, on the stack (8
+/// KiB; 17 KiB for heads of at most 64 channels). Needs no table and no allocator.
 ///
-/// Made by [`Frequencies::at`] and [`MixedFrequencies::at`](crate::axes::MixedFrequencies::at). There are as many
-/// positions as rows would have to be: one per token, or one per token of every sequence. The bits equal those of rows
-/// that were made before. With 32 heads a call takes little longer than with ready rows; with few, ready rows that
-/// several layers share are faster. Rows of each head take longer to make than the rotation: where frequencies stay the
-/// same, keep them.
+/// Made by [`Frequencies::at`] and [`MixedFrequencies::at`](crate::axes::MixedFrequencies::at). The number of positions
+/// must be that of rows: one per token, or one per token of every sequence. The bits equal those of rows made in
+/// advance. With 32 heads a call takes little longer than with ready rows. With few heads, ready rows shared by several
+/// layers are faster. Rows per head take longer to compute than the rotation: keep them if the frequencies do not
+/// change.
 ///
 /// ```
 /// # #[cfg(feature = "alloc")] {
@@ -29,7 +29,7 @@ use crate::{Error, Frequencies, IntoPositions, Positions};
 /// ```
 #[derive(Clone, Copy)]
 pub struct RowsAt<'a> {
-    /// A pointer to the functions of one kind: a program that names one kind links no other.
+    /// A trait object, so that a program links only the kinds of frequencies that it names.
     pub(crate) frequencies: &'a (dyn FillRows + Sync),
     pub(crate) positions: Positions<'a>,
 }
@@ -39,7 +39,7 @@ impl RowsAt<'_> {
         self.frequencies.kind().attention_factor
     }
 
-    /// Refuses rows that would apply the attention factor to keys that have it already.
+    /// Refuses rows that would apply the attention factor twice to cached keys.
     pub(crate) fn check_moves(&self) -> Result<(), Error> {
         match self.attention_factor() {
             1.0 => Ok(()),
@@ -57,7 +57,7 @@ impl fmt::Debug for RowsAt<'_> {
 }
 
 impl Frequencies<'_> {
-    /// These frequencies at positions, as the angles of a call: the rows are made on the way.
+    /// Combines the frequencies with positions, as the angles of a call that computes the rows itself.
     pub fn at<'a, 'p: 'a>(&'a self, positions: impl IntoPositions<'p>) -> RowsAt<'a> {
         RowsAt {
             frequencies: self,
@@ -67,7 +67,7 @@ impl Frequencies<'_> {
 }
 
 impl MixedFrequencies<'_> {
-    /// These frequencies at positions, as the angles of a call: the rows are made on the way, for each head.
+    /// Combines the frequencies with positions, as the angles of a call that computes the rows of each head itself.
     pub fn at<'a, 'p: 'a>(&'a self, positions: impl IntoPositions<'p>) -> RowsAt<'a> {
         RowsAt {
             frequencies: self,
@@ -76,16 +76,16 @@ impl MixedFrequencies<'_> {
     }
 }
 
-/// The rows that frequencies make.
+/// The shape of the rows that frequencies make.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RowKind {
-    /// Heads that have rows of their own, or 1.
+    /// Heads with separate rows, or 1.
     pub(crate) heads: usize,
     pub(crate) rotary_dim: usize,
     pub(crate) attention_factor: f64,
 }
 
-/// Frequencies of either kind, as a call needs them.
+/// Frequencies of either kind, as used by a call.
 pub(crate) trait FillRows {
     fn kind(&self) -> RowKind;
     /// Checks positions against the axes.

@@ -1,4 +1,4 @@
-//! Rows beside a tensor: whether they fit it, and as the kernel finds them.
+//! Rows checked against a tensor, and converted to the kernel's view.
 
 use super::view::{RowSharing, View, row_start};
 use super::{Rows, SequenceStride};
@@ -6,7 +6,7 @@ use crate::kernel::line::{LineRows, Starts};
 use crate::{Error, Shape};
 
 impl Rows<'_> {
-    /// What the kernel reads.
+    /// Returns the rows as the kernel reads them.
     #[inline]
     pub(crate) fn view(&self, sharing: RowSharing) -> View<'_> {
         let (cos, sin) = self.slices();
@@ -30,8 +30,8 @@ impl Rows<'_> {
         }
     }
 
-    /// The row, if there is one and all heads share it: no [`View`] is made for that. (Inlined: see
-    /// [`Addresses`](crate::describe::address::Addresses).)
+    /// Returns the row if it is the only one and all heads share it: such a call makes no [`View`]. Inlined for the
+    /// reason of [`Addresses`](crate::describe::address::Addresses).
     #[inline(always)]
     pub(crate) fn only(&self) -> Option<LineRows<'_>> {
         if (self.len, self.heads) != (1, 1) || self.full.is_some() || self.sequences.is_some() {
@@ -47,7 +47,7 @@ impl Rows<'_> {
         })
     }
 
-    /// Whether rows of each head are those of the heads of a tensor.
+    /// Checks that rows per head match the heads of a tensor.
     #[inline]
     pub(crate) fn check_heads(&self, shape: Shape) -> Result<(), Error> {
         let (rows, heads) = (self.heads, shape.heads);
@@ -57,7 +57,7 @@ impl Rows<'_> {
         Ok(())
     }
 
-    /// The same, and whether rows that lie as sequences are those of the sequences of the tensor.
+    /// Checks heads, and that sequences of rows that are apart match the sequences of the tensor.
     #[inline]
     pub(crate) fn check_places(&self, shape: Shape, sharing: RowSharing) -> Result<(), Error> {
         self.check_heads(shape)?;
@@ -71,20 +71,20 @@ impl Rows<'_> {
         }
     }
 
-    /// Whether these rows are for tensors of that shape: the checks of [`Rope::rotate`](crate::Rope::rotate) that do
-    /// not depend on the plan.
+    /// Checks these rows against tensors of that shape: the checks of [`Rope::rotate`](crate::Rope::rotate) that do not
+    /// depend on the plan.
     ///
     /// # Errors
     ///
-    /// [`Error::RotaryDimExceedsHead`] if they rotate more channels than a head has, [`Error::RowCount`] unless there
-    /// is one row per token or one per token of every sequence, [`Error::RowHeads`] if there are rows for another
-    /// number of heads, [`Error::RowSequences`] if strided rows are for other sequences.
+    /// [`Error::RotaryDimExceedsHead`] if rows rotate more channels than a head has; [`Error::RowCount`] unless there
+    /// is one row per token, or one per token of every sequence; [`Error::RowHeads`] if rows are for another number of
+    /// heads; [`Error::RowSequences`] if strided rows are for other sequences.
     pub fn check_shape(&self, shape: impl Into<Shape>) -> Result<(), Error> {
         fit(shape.into(), self).map(drop)
     }
 }
 
-/// Whether given rows fit two tensors, and whose they are.
+/// Checks rows against two tensors; returns how sequences share them.
 #[inline]
 pub(crate) fn fit_across(
     source: Shape,
@@ -95,7 +95,7 @@ pub(crate) fn fit_across(
     fit(source, rows)
 }
 
-/// Whether given rows fit a tensor, and whose they are.
+/// Checks rows against a tensor; returns how sequences share them.
 #[inline]
 pub(crate) fn fit(shape: Shape, rows: &Rows<'_>) -> Result<RowSharing, Error> {
     let sharing = check(shape, rows.rotary_dim(), rows.len())?;
@@ -103,7 +103,7 @@ pub(crate) fn fit(shape: Shape, rows: &Rows<'_>) -> Result<RowSharing, Error> {
     Ok(sharing)
 }
 
-/// Whether the rows fit the tensor, and whose they are.
+/// Checks the number and width of rows against a tensor; returns how sequences share them.
 #[inline]
 pub(crate) fn check(shape: Shape, rotary_dim: usize, rows: usize) -> Result<RowSharing, Error> {
     let Shape {

@@ -1,15 +1,14 @@
-//! What undoes rows: the check that one factor does, and the rows that do where each pair has a magnitude of its own.
+//! The inverse of rows: the check that one factor undoes all pairs, and the inverse of each pair otherwise.
 
 use super::Rows;
 use crate::Error;
 
-/// How far, relatively, the squared magnitude of a pair may be from the square of the attention factor: as far as cos
-/// and sin bring it that were rounded to f16, by 2^-11 each: `(1 + 2^-11)^2 - 1 = 2^-10 + 2^-22`, with some room for
-/// the f32 that were rounded. Rows of xPos are further off one position from the center, by `5 * 2^-10` in their first
-/// pair.
+/// The relative tolerance between the squared magnitude of a pair and the square of the attention factor. It covers cos
+/// and sin rounded to f16, by 2^-11 each: `(1 + 2^-11)^2 - 1 = 2^-10 + 2^-22`, with some room for the rounding to f32.
+/// Rows of xPos exceed it one position from the center, by `5 * 2^-10` in their first pair.
 const TOLERANCE: f32 = 1.0 / 1024.0 + 1.0 / 1_048_576.0;
 
-/// The same where cos and sin are bf16, as published runtimes keep their tables: by 2^-8 each, `2^-7 + 2^-16`.
+/// The tolerance for cos and sin in bf16, as published runtimes store their tables: by 2^-8 each, `2^-7 + 2^-16`.
 const TOLERANCE_BF16: f32 = 1.0 / 128.0 + 1.0 / 32_768.0;
 
 /// A pair of a row.
@@ -27,7 +26,7 @@ impl Pair {
         cos * cos + sin * sin
     }
 
-    /// The cos and sin that undo it.
+    /// Returns the cos and sin of the inverse.
     fn inverse(&self) -> [f32; 2] {
         let square = self.squared_magnitude();
         let undoes = |value: f32| (f64::from(value) / square) as f32;
@@ -35,18 +34,18 @@ impl Pair {
     }
 }
 
-/// Whether a pair can be a rotation times a factor, rounded as tables are. In f32, which is exact enough, and which
-/// small machines have.
+/// Returns true if a pair can be a rotation times a factor, rounded as tables are. Computed in f32, which is exact
+/// enough and available on small machines.
 fn has_magnitude(cos: f32, sin: f32, factor: f32) -> bool {
     let bf16 = (cos.to_bits() | sin.to_bits()) & 0xffff == 0;
     let tolerance = if bf16 { TOLERANCE_BF16 } else { TOLERANCE };
     let (cos, sin) = (cos / factor, sin / factor);
-    // A NaN is near to nothing.
+    // NaN compares false.
     (cos * cos + sin * sin - 1.0).abs() <= tolerance
 }
 
 impl Rows<'_> {
-    /// Demands that the attention factor is the magnitude of every pair, as one factor for all undoes no others.
+    /// Checks that the attention factor is the magnitude of every pair: one factor undoes no others.
     #[inline(never)]
     pub(crate) fn check_magnitudes(&self) -> Result<(), Error> {
         self.check_rotates("Direction::Inverse")?;
@@ -54,7 +53,7 @@ impl Rows<'_> {
             return Ok(());
         }
         let factor = self.attention_factor;
-        // Plain loops: what every program that rotates links is small.
+        // Plain loops keep this code small: every program that rotates links it.
         for row in 0..self.len() {
             for head in 0..self.heads {
                 let (cos, sin) = self.at(row, head);
@@ -75,7 +74,7 @@ impl Rows<'_> {
         Ok(())
     }
 
-    /// All pairs, in the order of rows, heads and pairs.
+    /// Iterates over all pairs, in the order of rows, heads and pairs.
     fn all_pairs(&self) -> impl Iterator<Item = Pair> {
         let rows = (0..self.len()).flat_map(|row| (0..self.heads).map(move |head| (row, head)));
         rows.flat_map(|(row, head)| {
@@ -93,7 +92,7 @@ impl Rows<'_> {
         })
     }
 
-    /// [`Rows::inverted`].
+    /// Implements [`Rows::inverted`].
     pub(super) fn invert<'o>(&self, storage: &'o mut [f32]) -> Result<Rows<'o>, Error> {
         self.check_rotates("Rows::inverted")?;
         let rotary_dim = self.rotary_dim();

@@ -1,24 +1,24 @@
-//! The formats of blocks, by their names.
+//! The block formats, by name.
 
 use super::{BlockFormat, Q8_0, ggml};
 
 impl BlockFormat {
-    /// 34 bytes: an f16 `d = largest |x| / 127`, and 32 integers of 8 bits `x (1 / d)`, halves away from zero. (ggml's
-    /// own SIMD paths round this one otherwise, each in its way.)
+    /// 34 bytes: an f16 `d = largest |x| / 127`, and 32 8-bit integers `x (1 / d)`, halves away from zero. (ggml's own
+    /// SIMD code paths each round this format differently.)
     pub const Q8_0: &'static BlockFormat = &Q8_0;
     /// 18 bytes: an f16 `d = m / -8`, where `m` is the first value of the largest magnitude, and 16 bytes of codes;
-    /// read as `(code - 8) d`.
+    /// decodes as `(code - 8) d`.
     pub const Q4_0: &'static BlockFormat = &ggml::Q4_0;
-    /// 20 bytes: an f16 `d = (max - min) / 15`, an f16 `min`, and 16 bytes of codes; read as `code d + min`.
+    /// 20 bytes: an f16 `d = (max - min) / 15`, an f16 `min`, and 16 bytes of codes; decodes as `code d + min`.
     pub const Q4_1: &'static BlockFormat = &ggml::Q4_1;
-    /// 22 bytes: an f16 `d = m / -16` as in Q4_0, 4 bytes of fifth bits, and 16 bytes of codes; read as `(code - 16)
+    /// 22 bytes: an f16 `d = m / -16` as in Q4_0, 4 bytes of fifth bits, and 16 bytes of codes; decodes as `(code - 16)
     /// d`.
     pub const Q5_0: &'static BlockFormat = &ggml::Q5_0;
-    /// 24 bytes: an f16 `d = (max - min) / 31`, an f16 `min`, 4 bytes of fifth bits, and 16 bytes of codes; read as
+    /// 24 bytes: an f16 `d = (max - min) / 31`, an f16 `min`, 4 bytes of fifth bits, and 16 bytes of codes; decodes as
     /// `code d + min`.
     pub const Q5_1: &'static BlockFormat = &ggml::Q5_1;
-    /// 18 bytes: an f16 `d`, and 16 bytes of codes, which are places in a table of 16 integers from -127 to 113; read
-    /// as `d table[code]`. `d` has the least squared error, weighted by the squares of the values.
+    /// 18 bytes: an f16 `d`, and 16 bytes of codes, which index a table of 16 integers from -127 to 113; decodes as `d
+    /// table[code]`. `d` has the least squared error, weighted by the squares of the values.
     pub const IQ4_NL: &'static BlockFormat = &ggml::IQ4_NL;
 
     /// All formats.

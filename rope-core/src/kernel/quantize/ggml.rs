@@ -1,4 +1,4 @@
-//! ggml's blocks of 4 and 5 bits: their definitions, one block at a time in plain code, and the vectors that give the
+//! ggml's blocks of 4 and 5 bits: their definitions, one block at a time in plain code, and the vector code with the
 //! same bits.
 //!
 //! | format | the f16 before the codes | code, in f32, its fraction dropped | value |
@@ -7,10 +7,10 @@
 //! | Q4_1, Q5_1 | d = (max - min) / 15, 31; min | `(x - min) (1 / d) + 0.5`, at most 15, 31 | `code d + min` |
 //! | IQ4_NL | d of the least squares | the place of the nearest to `x (-127 / m)` in a table | `d table[code]` |
 //!
-//! `m` is the first value of the largest magnitude. Codes are made by the d that is not rounded to f16. A definition
-//! runs on the scalar backend, and on the others for blocks whose bits depend on the order of their channels: where a
-//! zero is the smallest value. In Q4_0 and Q5_0 the largest magnitude has both signs in some of a hundred blocks of
-//! bf16; only the d is made by the definition then. IQ4_NL ([`nonlinear`]) takes channels in their order everywhere.
+//! `m` is the first value of the largest magnitude. Codes use the `d` before its rounding to f16. The scalar backend
+//! runs the definition. The others run it for blocks whose bits depend on the order of their channels: if a zero is the
+//! smallest value. In Q4_0 and Q5_0 the largest magnitude has both signs in several of a hundred blocks of bf16; only
+//! `d` comes from the definition then. IQ4_NL ([`nonlinear`]) processes channels in order everywhere.
 
 mod block;
 mod nonlinear;
@@ -57,12 +57,12 @@ const fn format<B: BlockCodes>(name: &'static str, required: &'static str) -> Bl
     }
 }
 
-/// What is known of a block before its codes are made.
+/// The parameters of a block, computed before its codes.
 #[derive(Clone, Copy)]
 struct BlockScale {
     /// The smallest and the largest value.
     bounds: [f32; 2],
-    /// What channels are multiplied with.
+    /// The factor of channels.
     by: f32,
     /// The distance and the smallest value as IEEE binary16.
     halves: [u16; 2],
@@ -92,7 +92,7 @@ impl<B: BlockCodes> Kernel for EncodeBlocks<'_, B> {
     }
 }
 
-/// Out of the loop of a kernel.
+/// Runs the definition, outside the loop of a kernel.
 #[cold]
 #[inline(never)]
 fn defined<B: BlockCodes>(x: &[f32; VALUES], block: &mut [u8]) {
@@ -112,34 +112,34 @@ impl<B: BlockCodes> Kernel for DecodeBlocks<'_, B> {
         let values = self.target.as_chunks_mut::<VALUES>().0;
         for (block, values) in self.source.chunks_exact(B::BYTES).zip(values) {
             B::decode(block, values);
-            // The compiler would go on to 16 blocks at once, whose values it then has to sort: eight times the code,
-            // and on AVX-512 up to three times as long.
+            // Without this the compiler would process 16 blocks at once and then sort their values: eight times the
+            // code, and with AVX-512 up to three times as long.
             black_box(());
         }
     }
 }
 
-/// Codes at equal distances: of `BITS`, around zero or above the smallest value of the block (`OFFSET`).
+/// Codes of `BITS` bits at equal distances: around zero, or above the smallest value of the block (`OFFSET`).
 struct LinearCodes<const BITS: u32, const OFFSET: bool>;
 
 impl<const BITS: u32, const OFFSET: bool> LinearCodes<BITS, OFFSET> {
     /// The largest code.
     const MOST: u8 = (1 << BITS) - 1;
-    /// The code of zero, of codes around it.
+    /// The code of zero, if codes are around zero.
     const ZERO: i8 = if OFFSET { 0 } else { 1 << (BITS - 1) };
-    /// Before the fraction is dropped.
+    /// The offset added before truncation.
     const ADDED: f32 = Self::ZERO as f32 + 0.5;
     /// Bytes of the numbers before the codes.
     const NUMBERS: usize = if OFFSET { 4 } else { 2 };
 
-    /// From where on the smallest and the largest value of a block are searched.
+    /// The initial values of the search for the smallest and the largest value.
     const BOUNDS: [f32; 2] = if OFFSET {
         [f32::MAX, -f32::MAX]
     } else {
         [0.0; 2]
     };
 
-    /// What the codes are made by, of the smallest and the largest value.
+    /// Returns the distance of codes, from the smallest and the largest value.
     #[inline(always)]
     fn distance([min, max]: [f32; 2]) -> f32 {
         if OFFSET {
@@ -149,7 +149,7 @@ impl<const BITS: u32, const OFFSET: bool> LinearCodes<BITS, OFFSET> {
         }
     }
 
-    /// At most [`RUN`] blocks by vectors, of the values of the first and those after it.
+    /// Encodes at most [`RUN`] blocks by vectors, from the values of block `first` on.
     #[inline(always)]
     fn encode_run<S: SimdQuant>(s: S, source: VectorPairs<'_, S>, first: usize, blocks: &mut [u8]) {
         let pairs = const { VALUES / 2 / S::LANES };
@@ -193,7 +193,7 @@ impl<const BITS: u32, const OFFSET: bool> LinearCodes<BITS, OFFSET> {
         }
     }
 
-    /// A block by vectors, from a pair of them on; `false` for one of which only the definition knows the bits.
+    /// Encodes a block by vectors, from a pair of them on; returns `false` if only the definition has its bits.
     #[inline(always)]
     fn encode_block<S: SimdQuant>(
         s: S,
@@ -206,7 +206,7 @@ impl<const BITS: u32, const OFFSET: bool> LinearCodes<BITS, OFFSET> {
             return false;
         }
         let (mut by, [mut half_distance, half_min]) = (scale.by, scale.halves);
-        // `distance` is 0 then, which one comparison of integers tells of nearly all others.
+        // `distance` is 0 then, and one integer comparison excludes nearly all other blocks.
         if !OFFSET && half_distance << 1 == 0 && has_both_signs([min, max]) {
             (by, half_distance) = Self::by_first(&values_at(s, source, at), max);
         }
@@ -232,8 +232,7 @@ impl<const BITS: u32, const OFFSET: bool> LinearCodes<BITS, OFFSET> {
         true
     }
 
-    /// What channels are multiplied with, and the distance as IEEE binary16, by the first value of the largest
-    /// magnitude.
+    /// Returns the factor of channels, and the distance as IEEE binary16, by the first value of the largest magnitude.
     #[cold]
     #[inline(never)]
     fn by_first(x: &[f32; VALUES], largest: f32) -> (f32, u16) {
@@ -262,7 +261,7 @@ impl<const BITS: u32, const OFFSET: bool> BlockCodes for LinearCodes<BITS, OFFSE
         }
         let code = |x: f32| {
             let from_min = if OFFSET { x - min } else { x };
-            // `as` makes 0 of a NaN.
+            // `as` converts NaN to 0.
             ((from_min * by + Self::ADDED) as u8).min(Self::MOST)
         };
         pack::<BITS, _>(
@@ -296,10 +295,10 @@ impl<const BITS: u32, const OFFSET: bool> BlockCodes for LinearCodes<BITS, OFFSE
     }
 }
 
-/// The first of the smallest values and of the largest ones, NaNs left out, by integers.
+/// Returns the first of the smallest and of the largest values, ignoring NaNs, by integer comparison.
 #[inline(always)]
 fn bounds(x: &[f32; VALUES]) -> [f32; 2] {
-    // Both zeros are 0.
+    // Both zeros compare as 0.
     let order = |x: f32| {
         let magnitude = (x.to_bits() & 0x7fff_ffff).cast_signed();
         if x.is_sign_negative() {
@@ -325,22 +324,22 @@ fn bounds(x: &[f32; VALUES]) -> [f32; 2] {
     [min, max]
 }
 
-/// The value of the largest magnitude, of a smallest value of at most 0 and a largest one of at least 0; 0 if that has
-/// both signs.
+/// Returns the value of the largest magnitude, from a smallest value of at most 0 and a largest one of at least 0; 0 if
+/// both signs have it.
 #[inline(always)]
 fn largest([min, max]: [f32; 2]) -> f32 {
     let low = if max < -min { min } else { 0.0 };
     if max > -min { max } else { low }
 }
 
-/// Whether the largest magnitude has both signs: the first of them counts.
+/// Returns true if the largest magnitude occurs with both signs, where the first one counts.
 #[inline(always)]
 fn has_both_signs([min, max]: [f32; 2]) -> bool {
     max == -min && max != 0.0
 }
 
-/// What channels are multiplied with. Where that is no finite number every product is infinite or a NaN, and the codes
-/// of both are 0 in ggml on x86: all become NaNs.
+/// Returns the factor of channels. If it is not finite, every product is infinite or NaN, whose codes are 0 in ggml on
+/// x86: all become NaN.
 #[inline(always)]
 fn reciprocal(d: f32) -> f32 {
     let by = 1.0 / d;
@@ -367,7 +366,7 @@ mod tests {
     use crate::Backend;
     use crate::simd::NONLINEAR;
 
-    /// A block by vectors, and whether they know its bits.
+    /// A kernel that encodes a block by vectors, and returns whether they have its bits.
     struct ByVectors<'a, const BITS: u32, const OFFSET: bool> {
         x: &'a [f32; VALUES],
         block: &'a mut [u8],
@@ -430,7 +429,7 @@ mod tests {
         by_vectors::<5, true>(&x, false);
     }
 
-    /// Blocks as caches have them, and those whose bits a formula of another order would not have.
+    /// Blocks as in caches, and blocks for which a formula in another order has other bits.
     fn blocks() -> Vec<[f32; VALUES]> {
         let mut state = 1_u32;
         let mut blocks: Vec<[f32; VALUES]> = (0..67)

@@ -9,17 +9,16 @@ fn proofs() -> impl Iterator<Item = Proof> {
     Backend::ALL.iter().filter_map(|backend| backend.prove())
 }
 
-/// The definition of a float of 8 bits: the magnitudes that it has, in the order of their codes, and the codes of what
-/// has none.
+/// The definition of an 8-bit float: its magnitudes in the order of their codes, and the codes of other values.
 struct Float8 {
     numbers: Vec<f64>,
     beyond: u8,
-    /// The magnitude that rounds to it, if it is an infinity.
+    /// The magnitude from which values round to infinity, if the format has one.
     infinity: Option<f64>,
 }
 
 impl Float8 {
-    /// With `mantissa` bits of mantissa, exponents from `1 - bias` on, and so many codes that are numbers.
+    /// Creates a format of `mantissa` bits, exponents from `1 - bias` on, and `numbers` codes that are numbers.
     fn new(mantissa: i32, bias: i32, numbers: u8) -> Self {
         let number = |code: u8| {
             let (exponent, fraction) = (
@@ -52,7 +51,7 @@ impl Float8 {
         }
     }
 
-    /// The code that is nearest; of two, the even one.
+    /// Returns the nearest code; the even one of two.
     fn code(&self, x: f32) -> u8 {
         let sign = if x.is_sign_negative() { 0x80 } else { 0 };
         let magnitude = f64::from(x.abs());
@@ -75,7 +74,7 @@ impl Float8 {
         sign | code
     }
 
-    /// Numbers where the code changes or may be wrong, with both signs.
+    /// Returns numbers at which the code changes, or is likely wrong, with both signs.
     fn boundaries(&self) -> Vec<f32> {
         let end = self.infinity.unwrap_or(480.0);
         let mut all = vec![
@@ -107,21 +106,21 @@ impl Float8 {
     }
 }
 
-/// What saturates, ties to even.
+/// Encodes with saturation, ties to even.
 fn int8_even(x: f32) -> u8 {
     (x.round_ties_even() as i8).cast_unsigned()
 }
 
-/// Triton's `_reshape_cache_per_token_head` of vLLM: a half is added in f32.
+/// Encodes as Triton's `_reshape_cache_per_token_head` of vLLM: adds a half in f32.
 fn int8_away(x: f32) -> u8 {
     let sum = if x >= 0.0 { x + 0.5 } else { x - 0.5 };
     (sum.clamp(-128.0, 127.0).trunc() as i8).cast_unsigned()
 }
 
-/// What a number is in a code.
+/// The definition of a code.
 type Definition = Box<dyn Fn(f32) -> u8>;
 
-/// Each code with its definition.
+/// Returns each code with its definition.
 fn codes() -> [(&'static str, &'static QuantKernels, Definition); 5] {
     let [e4m3, e5m2, saturating] = [Float8::e4m3(), Float8::e5m2(), Float8::e5m2_saturating()];
     [
@@ -137,7 +136,7 @@ fn codes() -> [(&'static str, &'static QuantKernels, Definition); 5] {
     ]
 }
 
-/// Random bits, by splitmix64.
+/// Random bits by splitmix64.
 struct SplitMix(u64);
 
 impl SplitMix {
@@ -148,7 +147,7 @@ impl SplitMix {
         ((z ^ (z >> 31)) >> 32) as u32
     }
 
-    /// Numbers of any size, or ordinary ones among which are ties, zeros, and what is special.
+    /// Returns numbers of any size, or ordinary ones mixed with ties, zeros and special values.
     fn values(&mut self, len: usize) -> Vec<f32> {
         let special = [
             0.0,
@@ -229,7 +228,7 @@ fn codes_are_the_nearest_where_they_change() {
     }
 }
 
-/// One in `stride` of all numbers, in blocks.
+/// Checks one in `stride` of all numbers, in blocks.
 fn every(stride: usize) {
     const BLOCK: usize = 1 << 16;
     let all = codes();
@@ -240,12 +239,12 @@ fn every(stride: usize) {
             .map(|index| f32::from_bits((index * stride as u64) as u32))
             .collect();
         for (name, code, define) in &all {
-            // All numbers go through the floats of 8 bits in the suite `cache`, against a definition of its own.
+            // The suite `cache` checks the 8-bit floats on all numbers, against its own definition.
             if stride == 1 && !name.starts_with("int8") {
                 continue;
             }
             let ends = [values[0], values[values.len() - 1]].map(define);
-            // Definitions are monotonic, and only a block with an infinity has NaNs and others.
+            // Definitions are monotonic, and only a block with an infinity has NaNs and other values.
             let wanted = if stride == 1 && ends[0] == ends[1] {
                 vec![ends[0]; values.len()]
             } else {
@@ -283,7 +282,7 @@ fn what_is_encoded_is_the_f32_product_or_quotient() {
                 let inverses: Vec<u8> = values.iter().map(|x| define(x * (1.0 / by))).collect();
                 let quotients: Vec<u8> = values.iter().map(|x| define(x / by)).collect();
                 for proof in proofs() {
-                    // The sign of a NaN that arithmetic makes is not promised.
+                    // The sign of a NaN of arithmetic is not specified.
                     let same = |factors: ScaleFactors<'_>, wanted: &[u8]| {
                         let found = encode(code, proof, &values, factors);
                         found.iter().zip(wanted).all(|(found, wanted)| {
@@ -367,7 +366,7 @@ fn codes_without_room_are_not_written() {
     );
 }
 
-/// `f32::max` may take a signaling NaN for the larger.
+/// Returns the largest magnitude. `f32::max` may treat a signaling NaN as larger.
 fn largest(values: &[f32]) -> f32 {
     let numbers = values.iter().filter(|x| !x.is_nan());
     numbers.fold(0.0, |largest, x| largest.max(x.abs()))
@@ -413,7 +412,7 @@ fn heads_have_factors_of_their_own() {
     }
 }
 
-/// With a number of heads.
+/// Returns the magnitudes of `HEADS` heads.
 fn magnitudes<const HEADS: usize>(proof: Proof, heads: &[f32]) -> [f32; HEADS] {
     scales(proof, Values::F32(heads), 1.0, 0.0)
 }
@@ -437,7 +436,7 @@ fn scales<const HEADS: usize>(
     scales
 }
 
-/// Words as values of both elements of 16 bits, and what each is as f32.
+/// Returns words as values of both 16-bit elements, each with its f32 values.
 fn of_16_bits(words: &[u16]) -> [(&'static str, Values<'_>, Vec<f32>); 2] {
     let bf16 = words
         .iter()
@@ -451,12 +450,12 @@ fn of_16_bits(words: &[u16]) -> [(&'static str, Values<'_>, Vec<f32>); 2] {
     ]
 }
 
-/// Each word of 16 bits in each lane, by what is done to an f32.
+/// Each 16-bit word in each lane has the code of its f32.
 #[test]
 fn codes_of_all_elements_of_16_bits_match_their_f32() {
     let mut words: Vec<u16> = (0..=u16::MAX).collect();
     for lane in 0..64 {
-        // Each lane of the largest block sees all words in turn; the smaller ones see them sooner.
+        // Each lane of the largest block meets all words in turn; smaller blocks meet them sooner.
         words.rotate_left(1);
         let factor = [1.0, 0.37, 3e5, 1e-30][lane % 4];
         for (element, values, as_f32) in of_16_bits(&words) {
@@ -483,7 +482,7 @@ fn elements_of_16_bits_are_read_at_any_length() {
     ];
     for len in 0..200 {
         let mut words: Vec<u16> = (0..2 * len).map(|_| random.bits() as u16).collect();
-        // Ordinary numbers of both, between which something special lies anywhere.
+        // Ordinary numbers of both elements, with special values at any place.
         if len % 2 == 0 {
             words
                 .iter_mut()
@@ -554,7 +553,7 @@ fn the_largest_magnitude_leaves_nans_out() {
     }
 }
 
-/// `quantize_row_q8_0_ref` of ggml-quants.c, with what it leaves undefined.
+/// Encodes by `quantize_row_q8_0_ref` of ggml-quants.c, with definitions for the cases that it leaves undefined.
 fn q8_0(values: &[f32]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for block in values.chunks(Q8_0_VALUES) {
@@ -583,7 +582,7 @@ fn q8_0_is_the_reference_of_ggml() {
             }
         }
         if round % 4 == 1 {
-            // Around the least number that has an inverse, and the least of f16.
+            // Around the smallest number that has an inverse, and the smallest of f16.
             let size = [1e-44, 1e-36, 4e-6, 1e-2, 1e7][round / 4 % 5];
             values.iter_mut().for_each(|x| *x *= size);
         }

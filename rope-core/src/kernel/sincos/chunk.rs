@@ -1,20 +1,20 @@
-//! Eight frequencies, laid out as the row generator reads them.
+//! Eight frequencies, in the layout of the row generator.
 
 /// The angle of one unit of a coordinate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// Whether it rotates the other way.
+    /// True if it rotates the other way.
     pub(crate) negative: bool,
-    /// Whole turns, which matter to coordinates that are not integers.
+    /// Whole turns, which affect only coordinates that are not integers.
     pub(crate) whole: u32,
-    /// Units of 2^-128 turn.
+    /// The fraction in units of 2^-128 turn.
     pub(crate) fraction: u128,
 }
 
 impl Step {
-    /// The step of `whole` turns, which are rounded down, and a fraction.
+    /// Creates the step of `whole` turns, rounded down, and a fraction.
     pub(crate) fn new(whole: i16, fraction: u128) -> Self {
-        // A negative step has its magnitude in what is missing to zero.
+        // The magnitude of a negative step is its distance to zero.
         let (negative, whole, fraction) = match (whole < 0, fraction) {
             (false, _) => (false, whole.unsigned_abs(), fraction),
             (true, 0) => (true, whole.unsigned_abs(), 0),
@@ -27,7 +27,7 @@ impl Step {
         }
     }
 
-    /// What [`Step::new`] was given.
+    /// Returns the arguments of [`Step::new`].
     pub(crate) fn whole_and_fraction(self) -> (i16, u128) {
         let whole = self.whole as i16;
         match self.negative {
@@ -40,21 +40,21 @@ impl Step {
     }
 }
 
-/// What a chunk keeps of a frequency.
+/// One frequency of a chunk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) step: Step,
-    /// In radians, correctly rounded.
+    /// The inverse frequency in radians, correctly rounded.
     pub(crate) inverse: f64,
     pub(crate) inverse_f32: f32,
     pub(crate) axis: u8,
 }
 
-/// The frequencies of eight pairs: an element of the storage that [`Frequencies::new_in`] takes, of which
-/// [`FrequencyChunk::count`] are needed.
+/// The frequencies of eight pairs: an element of the storage of [`Frequencies::new_in`], which needs
+/// [`FrequencyChunk::count`] of them.
 ///
-/// What the row generator wants of a step is derived when the chunk is made, because it takes several times as long as
-/// to make a row of it (5 ns a pair).
+/// The generator's form of a step is computed once per chunk, because this takes several times as long as a row (5 ns
+/// per pair).
 ///
 /// [`Frequencies::new_in`]: crate::Frequencies::new_in
 ///
@@ -76,14 +76,14 @@ pub struct FrequencyChunk {
     /// The inverse frequencies as f32, in f64 for the generator of
     /// [`Angle::HuggingFaceF32`](crate::Angle::HuggingFaceF32).
     pub(crate) inverse_f32: [f64; 8],
-    /// The axis of each pair, as [`SimdF64::pick`](crate::simd::SimdF64::pick) wants it.
+    /// The axis of each pair, as the index of [`SimdF64::pick`](crate::simd::SimdF64::pick).
     pub(crate) axis: [[u32; 2]; 8],
     /// The steps themselves, for the oracle. Unused places have step zero.
     pub(crate) step: [Step; 8],
     inverse: [f64; 8],
 }
 
-/// `high` and `low` follow from the step, and may be NaN.
+/// Compares without `high` and `low`: they follow from the step, and may be NaN.
 impl PartialEq for FrequencyChunk {
     fn eq(&self, other: &Self) -> bool {
         let frequencies = |chunk: &Self| (chunk.step, chunk.axis, chunk.inverse, chunk.inverse_f32);
@@ -92,7 +92,7 @@ impl PartialEq for FrequencyChunk {
 }
 
 impl FrequencyChunk {
-    /// Eight pairs that stand still.
+    /// Eight pairs that do not rotate.
     pub const EMPTY: FrequencyChunk = FrequencyChunk {
         high: [0.0; 8],
         low: [0.0; 8],
@@ -106,7 +106,7 @@ impl FrequencyChunk {
         inverse: [0.0; 8],
     };
 
-    /// Blocks that frequencies of `rotary_dim` channels need.
+    /// Returns the number of chunks for frequencies of `rotary_dim` channels.
     pub const fn count(rotary_dim: usize) -> usize {
         rotary_dim.div_ceil(16)
     }
@@ -129,8 +129,8 @@ impl FrequencyChunk {
         }
     }
 
-    /// The largest coordinate with which the generator's fast path stays within 2^32 turns (or 2^32 radians, which is
-    /// less).
+    /// Returns the largest coordinate with which the generator's fast path stays within 2^32 turns (or 2^32 radians,
+    /// which is less).
     pub(crate) fn reach(chunks: &[Self]) -> f64 {
         let most = chunks
             .iter()
@@ -140,8 +140,8 @@ impl FrequencyChunk {
     }
 }
 
-/// Four steps as the sum of two doubles, within 2^-106 of the step: `(NaN, NaN)` for steps below 2^-50, which might
-/// give an f32 that is not normal.
+/// Returns four steps as the sum of two f64, within 2^-106 of the step, or `(NaN, NaN)` for steps below 2^-50, which
+/// might give an f32 that is not normal.
 pub(crate) const fn quarters(step: Step) -> (f64, f64) {
     let Step {
         negative,

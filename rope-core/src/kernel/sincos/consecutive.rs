@@ -1,17 +1,17 @@
-//! Rows of positions one after the other, by the addition theorem: a table, a prompt.
+//! Rows of consecutive positions, by the addition theorem: for a table or a prompt.
 //!
-//! With the cos and sin of an anchor `a` and of an offset `b` in doubles,
+//! With the cos and sin of an anchor `a` and of an offset `b` in f64,
 //!
-//! `cos(a + b) = cos a cos b - sin a sin b`, `sin(a + b) = sin a cos b + cos a sin b`:
+//! `cos(a + b) = cos a cos b - sin a sin b`, `sin(a + b) = sin a cos b + cos a sin b`
 //!
-//! four operations where [`sincos`](super) takes 37. An anchor serves [`SPAN`] rows; the offsets `0..`[`SPAN`] of a
-//! chunk serve all anchors. What can round to two f32 numbers within [`ERROR`] is made again by the usual way, so the
-//! rows are those of [`MakeRows`](super::MakeRows), bit for bit.
+//! take four operations where [`sincos`](super) takes 37. An anchor serves [`SPAN`] rows; the offsets `0..`[`SPAN`] of
+//! a chunk serve all anchors. A value that could round to two f32 numbers within [`ERROR`] is computed again in the
+//! usual way. The rows are therefore those of [`MakeRows`](super::MakeRows), bit for bit.
 //!
 //! # Error
 //!
-//! Absolute, in 2^-53 times the factor; of the cos and sin of an angle one is above 0.707 and within 7 units of the
-//! exact value, the other below it and within 60 (see [`sincos`](super)).
+//! Errors are absolute, in 2^-53 times the factor. Of the cos and sin of an angle, one is above 0.707 and within 7
+//! units of the exact value, the other below 0.707 and within 60 (see [`sincos`](super)).
 //!
 //! | source | |
 //! |---|---|
@@ -22,35 +22,34 @@
 //! | sum | 134 |
 //! | doubted within ([`ERROR`]) | 160 |
 //!
-//! One lane in 2^15 or so is in doubt, but more where an angle is small: a slow chunk goes the usual way.
+//! About one lane in 2^15 is in doubt, but more if an angle is small: a slow chunk takes the usual way.
 
 use super::chunk::{FrequencyChunk, power_of_two};
 use super::{AxisPosition, RowAngle, SinCosPolynomials, SinCosVectors, again, make};
 use crate::simd::{InstructionSet, Kernel, SimdF64};
 
-/// The least rows for which this is worth it: 16 take 1.07 times as long as the usual way (AVX-512), 32 take 0.83
-/// times.
+/// The fewest rows for which this pays: 16 take 1.07 times as long as the usual way (AVX-512), 32 take 0.83 times.
 pub(crate) const LEAST: usize = 32;
 
 /// Rows that share an anchor.
 const SPAN: usize = 8;
-/// Blocks whose offsets are kept at a time: 8 KiB of stack.
+/// Chunks whose offsets are kept at a time: 8 KiB of stack.
 const KEPT: usize = 8;
-/// Rows that are finished before the next: 256 KiB with 64 pairs, which stay in a second-level cache while chunks pass
-/// that are not kept together.
+/// Rows that are completed before the next: 256 KiB with 64 pairs, which stay in a second-level cache during all groups
+/// of kept chunks.
 const BLOCK: usize = 512;
-/// Of a value with factor 1.
+/// The error bound of a value with factor 1.
 pub(super) const ERROR: f64 = 160.0 * power_of_two(-53);
-/// The least by which all of a chunk must rotate from one position to the next, in quarter turns. With less than 2^-24
-/// it has sines below 2^-14 for a thousand positions, of which one in a hundred is in doubt.
+/// The least rotation of every pair of a chunk per position, in quarter turns. With less than 2^-24, sines stay below
+/// 2^-14 for a thousand positions, and one in a hundred of them is in doubt.
 const LEAST_TURN: f64 = power_of_two(-24);
 
-/// Fills rows `[cos of all pairs | sin of all pairs]` of the positions from the first on, the same on all axes.
+/// The generation of rows `[cos of all pairs | sin of all pairs]` of consecutive positions, the same on all axes.
 #[derive(Debug)]
 pub(crate) struct MakeConsecutive<'a> {
-    /// All places are used: the pairs of a row are a multiple of eight.
+    /// The chunks. All places are used: the pairs of a row are a multiple of eight.
     pub(crate) chunks: &'a [FrequencyChunk],
-    /// [`FrequencyChunk::reach`] of the chunks.
+    /// The [`FrequencyChunk::reach`] of the chunks.
     pub(crate) reach: f64,
     pub(crate) polynomials: &'a SinCosPolynomials,
     pub(crate) first: i64,
@@ -106,15 +105,15 @@ impl Kernel for MakeConsecutive<'_> {
     }
 }
 
-/// cos and sin of the offsets of chunks. On cache lines of their own, because what straddles two is read twice.
+/// cos and sin of the offsets of chunks. Aligned to cache lines, because a load across two reads both.
 #[repr(align(64))]
 struct Offsets {
     cos_sin: [[CosSin; SPAN]; KEPT],
-    /// Whether all pairs of a chunk rotate by [`LEAST_TURN`] or more.
+    /// True if all pairs of a chunk rotate by at least [`LEAST_TURN`].
     fast: [bool; KEPT],
 }
 
-/// Of the pairs of a chunk.
+/// cos and sin of the pairs of a chunk.
 type CosSin = [[f64; 8]; 2];
 
 impl Offsets {
@@ -128,7 +127,7 @@ impl Offsets {
         for (fast, chunk) in self.fast.iter_mut().zip(chunks) {
             *fast = chunk.high.iter().all(|turn| turn.abs() >= LEAST_TURN);
         }
-        // One loop over chunks and offsets: one over the offsets of a chunk is written out eight times, 2 KB.
+        // One loop over chunks and offsets: a separate loop over the offsets of a chunk is unrolled eight times, 2 KB.
         for (index, [cos, sin]) in self.cos_sin.as_flattened_mut().iter_mut().enumerate() {
             let Some(chunk) = chunks.get(index / SPAN) else {
                 break;
@@ -153,9 +152,9 @@ impl Offsets {
 #[derive(Clone, Copy)]
 struct Group<'a> {
     chunk: &'a FrequencyChunk,
-    /// Its place among the cosines of a row, and among the sines.
+    /// Its index among the cosines of a row, and among the sines.
     index: usize,
-    /// Blocks of cosines in a row.
+    /// Chunks of cosines in a row.
     width: usize,
     polynomials: &'a SinCosPolynomials,
     first: i64,
@@ -163,7 +162,7 @@ struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// The places of the cosines and of the sines in a row.
+    /// Returns the places of the cosines and of the sines in a row.
     #[inline(always)]
     fn places(self, row: &mut [[f32; 8]]) -> [&mut [f32; 8]; 2] {
         let (cos, sin) = row.split_at_mut(self.width);
@@ -189,14 +188,14 @@ impl Group<'_> {
             let minus_sin_a = s.sub_f64(s.splat_f64(0.0), sin_a);
             let mut rows = &mut *rows;
             for [cos_b, sin_b] in offsets {
-                // Splitting costs a subtraction. The iterators over chunks divide, and zipped with another multiply.
+                // Splitting costs a subtraction. Iterators over chunks divide, and multiply if zipped.
                 let Some((row, rest)) = rows.split_at_mut_checked(2 * self.width) else {
                     break;
                 };
                 rows = rest;
                 let [cos, sin] = self.places(row);
                 let (cos_b, sin_b) = (s.load_f64(cos_b, part), s.load_f64(sin_b, part));
-                // The lower ends of the intervals, and from there the upper ones.
+                // The lower ends of the intervals; the upper ends follow from them.
                 let c = s.mul_add(cos_a, cos_b, s.mul_add(minus_sin_a, sin_b, below));
                 let n = s.mul_add(sin_a, cos_b, s.mul_add(cos_a, sin_b, below));
                 s.store_as_f32(c, cos, part);
@@ -211,7 +210,7 @@ impl Group<'_> {
         }
     }
 
-    /// As [`MakeRows`](super::MakeRows) does it.
+    /// Computes the rows as [`MakeRows`](super::MakeRows) does.
     #[inline(always)]
     fn one_by_one<S: SimdF64>(self, s: S, vectors: &SinCosVectors<S>, rows: &mut [[f32; 8]]) {
         let mut doubt = false;
@@ -226,7 +225,7 @@ impl Group<'_> {
         }
     }
 
-    /// Makes the doubted lanes again.
+    /// Computes the lanes in doubt again.
     #[cold]
     #[inline(never)]
     fn again(self, doubt: u32, rows: &mut [[f32; 8]]) {

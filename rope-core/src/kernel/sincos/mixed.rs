@@ -1,21 +1,21 @@
-//! Rows of mixed axes: every pair has a step on every axis, and its angle is the sum over the axes.
+//! Rows of mixed axes: each pair has a step on every axis, and its angle is the sum over the axes.
 //!
 //! # How
 //!
-//! 1. *Reduce.* Of each axis the product `x * high` is taken as the sum of two doubles, rounded and what the rounding
-//!    lost, both exact. The whole quarter turns of the first are subtracted exactly. The sum of what is left is kept as
-//!    two doubles too (Knuth), and whole quarter turns are subtracted from it once more. So nothing is rounded before
-//!    the large parts have canceled, and an angle that is small because two axes cancel is as good as any other.
-//! 2. *Evaluate, round, doubt*: as [`sincos`](super), with the same polynomials.
+//! 1. *Reduce.* Per axis, the product `x * high` is the exact sum of two f64: the rounded product, and its rounding
+//!    error. The whole quarter turns of the first are subtracted exactly. The sum of the remainders is kept as two f64
+//!    too (Knuth), and whole quarter turns are subtracted from it once more. Nothing is rounded before the large parts
+//!    have canceled, so an angle that is small because two axes cancel is as accurate as any other.
+//! 2. *Evaluate, round, doubt*: as in [`sincos`](super), with the same polynomials.
 //!
-//! An axis that adds nothing, because its coordinate or its step is zero, changes no bit of the sum and makes nothing
-//! doubtful: grids have a row and a column of zeros, and frequencies of fixed axes have more zeros than others.
+//! An axis with a zero coordinate or step adds nothing: it changes no bit of the sum and causes no doubt. Grids have a
+//! row and a column of zeros, and frequencies of fixed axes have mostly zeros.
 //!
-//! A chunk of two axes takes 62 operations where that of a single one takes 37.
+//! A chunk of two axes takes 62 operations; one of a single axis takes 37.
 //!
 //! # Error
 //!
-//! `p` is the sum over the axes of `|x * 4 step|`, of which each is 2^34 at most; `r` the remainder in quarter turns.
+//! `p` is the sum over the axes of `|x * 4 step|`, each at most 2^34; `r` the remainder in quarter turns.
 //!
 //! | source | absolute |
 //! |---|---|
@@ -25,13 +25,13 @@
 //! | six sums of low parts, of 1.5 * 2^-51 p at most, each rounded | 36 * 2^-106 p |
 //! | sum | 42 * 2^-106 p |
 //!
-//! A remainder is doubted unless `r^2 >= 2^-100` times the sum of the squares of `x * 4 step`, which is `p^2 / 4` or
-//! more: so `r >= 2^-51 p`, and the error is 42 * 2^-55 of `r`, 11 units in the last place of its sine. The rounding of
-//! `r` itself adds one. Where [`sincos`](super) has 8 for the reduction this has 12, and 64 in all where [`DOUBT`] is
-//! 128. A cosine is off by 1.2 times the error of `r`, less than a unit.
+//! A remainder is in doubt unless `r^2 >= 2^-100` times the sum of the squares of `x * 4 step`, which is at least `p^2
+//! / 4`. Therefore `r >= 2^-51 p`, and the error is 42 * 2^-55 of `r`, 11 units in the last place of its sine. The
+//! rounding of `r` itself adds one. The reduction is thus 12 units where [`sincos`](super) has 8, and the total 64,
+//! with [`DOUBT`] at 128. A cosine is off by 1.2 times the error of `r`, less than a unit.
 //!
-//! With `p` up to 2^10 that doubts remainders below 2^-41; with 2^36 it doubts those below 2^-15. Results are normal
-//! f32 numbers, because a remainder below 2^-100 is doubted as well unless all products are zero.
+//! With `p` up to 2^10, remainders below 2^-41 are in doubt; with 2^36, those below 2^-15. Results are normal f32
+//! numbers, because a remainder below 2^-100 is in doubt as well unless all products are zero.
 
 use super::chunk::{FrequencyChunk, power_of_two, quarters};
 use super::oracle::{self, RADIAN, Remainder};
@@ -40,30 +40,30 @@ use super::{DOUBT, ROUND, RowAngle, SinCosPolynomials, SinCosVectors, scale};
 use crate::proof::Proof;
 use crate::simd::{InstructionSet, Kernel, Scalar, SimdF64};
 
-/// Of the sum of the squares of all products: the least square of a remainder.
+/// The least square of a remainder, relative to the sum of the squares of all products.
 const LEAST_RELATIVE: f64 = power_of_two(-100);
-/// The least square of a remainder whose products are not all zero.
+/// The least square of a remainder if not all products are zero.
 const LEAST_SQUARE: f64 = power_of_two(-200);
 
-/// What a token's coordinates and a pair's steps make the angle of. The chunks are those of eight pairs, one for each
+/// The definition of the angle of a token's coordinates and a pair's steps. The chunks hold eight pairs, one chunk per
 /// axis.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum MixedSum {
-    /// Exactly the sum.
+    /// The exact sum.
     Exact,
     /// The angle in f32 and in radians: each product rounded, and each sum, axis 0 first. Its cos and sin are rounded,
-    /// and once more after multiplication by the attention factor. Positions are to be given as f32 values.
+    /// and once more after multiplication by the attention factor. Positions must be f32 values.
     ///
-    /// Two numbers of 24 bits have their product in a double exactly. Their sum is rounded to a double first, which
-    /// moves no sum across a midpoint of f32 numbers, because 53 bits are twice 24 and two more (Figueroa).
+    /// The product of two 24-bit numbers is exact in f64. Their sum is rounded to f64 first, which moves no sum across
+    /// a midpoint of f32 numbers, because 53 is at least two times 24 plus two (Figueroa).
     ///
-    /// An angle is 2^36 quarter turns at most in the fast path, four times what [`RowAngle::HuggingFace`] lets through:
-    /// the reduction's 6 units in the last place become 24, and the sum 78.
+    /// An angle is at most 2^36 quarter turns in the fast path, four times the limit of [`RowAngle::HuggingFace`]: the
+    /// 6 units in the last place of the reduction become 24, and the sum 78.
     F32 { factor: f32 },
 }
 
 impl MixedSum {
-    /// cos and sin, and whether some lane is in doubt.
+    /// Computes cos and sin; returns whether any lane is in doubt.
     #[inline(always)]
     fn cos_sin<S: SimdF64>(
         self,
@@ -79,7 +79,7 @@ impl MixedSum {
             return polynomials.at(s, radians, s.splat_f64(high), s.splat_f64(low));
         }
         let first = reduce(s, &chunks[0], x[0], part);
-        // What is left of all axes is `sum + low`.
+        // The remainder of all axes is `sum + low`.
         let (mut sum, mut low, mut whole) = (first.rest, first.below, first.whole);
         let mut squares = s.mul_f64(first.product, first.product);
         for (chunk, &x) in chunks.iter().zip(x).skip(1) {
@@ -104,7 +104,7 @@ impl MixedSum {
         (cos, sin, doubt)
     }
 
-    /// The same angle for the oracle.
+    /// Returns the angle for the oracle.
     fn remainder(self, at: &[AxisPosition], chunks: &[FrequencyChunk], lane: usize) -> Remainder {
         match self {
             MixedSum::Exact => {
@@ -123,9 +123,9 @@ impl MixedSum {
     }
 }
 
-/// The quarter turns of one axis: `whole + rest + below`. All but the last of its digits are exact.
+/// The quarter turns of one axis: `whole + rest + below`. All digits but the last are exact.
 struct Reduced<F> {
-    /// Rounded to a double.
+    /// The product, rounded to f64.
     product: F,
     whole: F,
     rest: F,
@@ -146,7 +146,7 @@ fn reduce<S: SimdF64>(s: S, chunk: &FrequencyChunk, x: f64, part: usize) -> Redu
     }
 }
 
-/// The sum in radians and f32.
+/// Returns the sum in radians as f32.
 #[inline(always)]
 fn radians<S: SimdF64>(s: S, x: &[f64; 4], chunks: &[FrequencyChunk], part: usize) -> S::F64 {
     let mut radians = s.splat_f64(0.0);
@@ -157,13 +157,13 @@ fn radians<S: SimdF64>(s: S, x: &[f64; 4], chunks: &[FrequencyChunk], part: usiz
     radians
 }
 
-/// `a + b`, rounded once.
+/// Returns `a + b`, rounded once.
 #[inline(always)]
 fn add<S: SimdF64>(s: S, a: S::F64, b: S::F64) -> S::F64 {
     s.mul_add(a, s.splat_f64(1.0), b)
 }
 
-/// `a + b`, and what its rounding lost (Knuth).
+/// Returns `a + b`, and its rounding error (Knuth).
 #[inline(always)]
 fn exact_sum<S: SimdF64>(s: S, a: S::F64, b: S::F64) -> (S::F64, S::F64) {
     let sum = add(s, a, b);
@@ -172,29 +172,30 @@ fn exact_sum<S: SimdF64>(s: S, a: S::F64, b: S::F64) -> (S::F64, S::F64) {
     (sum, add(s, s.sub_f64(a, of_a), s.sub_f64(b, of_b)))
 }
 
-/// Rows `[cos of all pairs | sin of all pairs]` to be filled, one per token and head, a token's heads one after the
-/// other.
+/// The generation of rows `[cos of all pairs | sin of all pairs]`, one per token and head, with the heads of a token in
+/// sequence.
 pub(crate) struct MakeMixedRows<'a> {
     pub(crate) sum: MixedSum,
-    /// `[head][eight pairs][axis]`.
+    /// The frequencies, `[head][eight pairs][axis]`.
     pub(crate) chunks: &'a [FrequencyChunk],
-    /// [`FrequencyChunk::reach`] of the chunks, or of more.
+    /// The [`FrequencyChunk::reach`] of the chunks, or of more.
     pub(crate) reach: f64,
     pub(crate) axes: usize,
     pub(crate) heads: usize,
-    /// Pairs of a head: all of its chunks but the unused places of the last.
+    /// Pairs of a head: all of its chunks, except the unused places of the last.
     pub(crate) pairs: usize,
     pub(crate) polynomials: &'a SinCosPolynomials,
-    /// Where a token is on an axis.
+    /// Returns the position of a token on an axis.
     pub(crate) positions: &'a dyn Fn(usize, usize) -> AxisPosition,
     pub(crate) rows: &'a mut [f32],
 }
 
-/// Rows that a kernel makes at a time.
+/// Rows per call of a kernel.
 const ROWS: usize = 32;
 
 impl MakeMixedRows<'_> {
-    /// Fills the rows. Kernels see doubles alone; what they doubt is made again here, in code that is compiled once.
+    /// Fills the rows. Kernels compute f64 alone; pairs in doubt are computed again here, in code that is compiled
+    /// once.
     pub(crate) fn run(self, proof: Proof) {
         let Self {
             sum,
@@ -275,15 +276,15 @@ struct RowBlock<'a> {
     first_head: usize,
     pairs: usize,
     polynomials: &'a SinCosPolynomials,
-    /// Where the token of each row is, on each axis, for the fast path.
+    /// The position of each row's token on each axis, for the fast path.
     x: &'a [[f64; 4]],
     rows: &'a mut [f32],
-    /// A bit for each row that has a pair in doubt.
+    /// One bit per row that has a pair in doubt.
     doubted: &'a mut u32,
 }
 
-/// The same of a single axis, which has no sum: it takes no longer than rows that all heads share. As a sum of one it
-/// would take 1.2 to 1.3 times as long.
+/// A block with a single axis, without a sum: it takes no longer than rows that all heads share. As a sum of one term
+/// it would take 1.2 to 1.3 times as long.
 struct OneAxis<'a>(RowBlock<'a>);
 
 impl Kernel for RowBlock<'_> {
@@ -322,7 +323,7 @@ impl RowBlock<'_> {
             let chunks = chunks[head * of_head..][..of_head].chunks_exact(axes);
             let mut doubt = false;
             let (cos, sin) = row.split_at_mut(pairs);
-            // The last eight may be fewer: one text for both, because it is long.
+            // The last chunk may have fewer pairs: one text for both cases, because it is long.
             for ((cos, sin), chunks) in cos.chunks_mut(8).zip(sin.chunks_mut(8)).zip(chunks) {
                 let (mut c, mut n) = ([0.0; 8], [0.0; 8]);
                 doubt |= if ONE_AXIS {
@@ -348,7 +349,7 @@ impl RowBlock<'_> {
     }
 }
 
-/// cos and sin of eight pairs, and whether any of them is in doubt.
+/// Computes cos and sin of eight pairs; returns whether any of them is in doubt.
 #[inline(always)]
 fn make<S: SimdF64>(
     s: S,
@@ -369,8 +370,8 @@ fn make<S: SimdF64>(
     doubt
 }
 
-/// The same row once more, one pair after the other, by the oracle where it is in doubt. What fused operations doubt
-/// others may trust, and the other way round; what either trusts is right.
+/// Computes a row again, one pair after the other, by the oracle if a pair is in doubt. Unfused operations may doubt
+/// values that fused ones trust, and the other way round; a value that either trusts is right.
 #[cold]
 #[inline(never)]
 fn make_again(

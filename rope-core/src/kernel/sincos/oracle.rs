@@ -1,44 +1,44 @@
 //! cos and sin of a coordinate times a step, correctly rounded to f32, in 128-bit integers.
 //!
-//! Slow (0.12 microseconds) and simple: it answers what the fast path cannot be sure of, it is the reference of every
-//! test, and it is the same on every machine because no operation in it rounds in a way that a machine could choose.
+//! Slow (0.12 microseconds) and simple. The oracle decides the values in doubt of the fast path, and is the reference
+//! of every test. It is the same on every machine, because none of its operations depends on a rounding of the machine.
 //!
 //! # Why the result is correctly rounded
 //!
-//! [`Remainder::new`] is exact for integer coordinates and within 2^-127 relative otherwise, [`Remainder::sum`] as it
-//! says. Every later step truncates once in the 128th bit. Summed over the two Taylor series (bounds at
-//! [`cos_sin_times`]) the result before rounding is within `2^8` units of its 128th bit, and an f32 keeps 24 of those
-//! bits. So the rounding is certain unless the 104 bits below it lie within `2^8` of a midpoint.
+//! [`Remainder::new`] is exact for integer coordinates and within 2^-127 relative otherwise; [`Remainder::sum`] states
+//! its own bound. Every later step truncates once in the 128th bit. Summed over the two Taylor series (bounds at
+//! [`cos_sin_times`]), the result before rounding is within `2^8` units of its 128th bit, and an f32 keeps 24 of those
+//! bits. The rounding is therefore certain unless the 104 bits below them lie within `2^8` of a midpoint.
 //!
-//! - *On* a midpoint they never lie. cos and sin of a rational part of a turn are irrational, but for multiples of a
+//! - *On* a midpoint is impossible. cos and sin of a rational part of a turn are irrational, except for multiples of a
 //!   quarter and of a twelfth (Niven). A phase is a binary fraction, so a twelfth does not occur, and multiples of a
-//!   quarter are answered exactly.
-//! - *Near* a midpoint they lie with a chance of 2^-94. Among all positions up to 2^32 of a million different steps one
-//!   expects 2^-41 such values.
-//! - One kind of value is near a midpoint by construction. For a real coordinate very near to zero the sine of the
-//!   angle is the angle itself, and that can be a midpoint in radians: coordinate `2^-60`, frequency `1 + 2^-24`. The
-//!   oracle gives one of the two neighbors then, on every machine the same.
+//!   quarter are computed exactly.
+//! - *Near* a midpoint has a probability of 2^-94. Among all positions up to 2^32 of a million different steps, 2^-41
+//!   such values are expected.
+//! - One kind of value is near a midpoint by construction. For a real coordinate very near to zero, the sine of the
+//!   angle is the angle itself, which can be a midpoint in radians: coordinate `2^-60`, frequency `1 + 2^-24`. The
+//!   oracle then returns one of the two neighbors, the same on every machine.
 
 use super::chunk::Step;
 use super::position::AxisPosition;
 use crate::base::float128::{Float128, mul_high};
 
-/// An angle as a number of quarter turns and what remains of it, at most an eighth of a turn.
+/// An angle as a number of quarter turns and a remainder, at most an eighth of a turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Remainder {
-    /// Quarter turns; the low two bits count.
+    /// Quarter turns modulo 4, in the low two bits.
     quarters: u8,
-    /// In turns.
+    /// The remainder in turns.
     rest: Float128,
 }
 
 impl Remainder {
-    /// The angle of `position * step`, exact but for what lies below the 128 highest bits of the remainder. A position
+    /// Returns the angle of `position * step`, exact except below the 128 highest bits of the remainder. A position
     /// that is not finite counts as zero.
     pub(crate) fn new(position: AxisPosition, step: Step) -> Self {
         let (negative, product, exponent) = product(position, step);
         let (quarters, rest, unit) = if exponent < -128 {
-            // A position below 2^-64 and a step below 2^32: no quarter turn.
+            // A position below 2^-64 and a step below 2^32 make no quarter turn.
             (0, (false, product), exponent - 128)
         } else {
             let (quarters, rest) = product.shl((exponent + 128) as u32).quarter_turns();
@@ -47,15 +47,15 @@ impl Remainder {
         Self::normal(negative, quarters, rest, unit)
     }
 
-    /// The sum of some angles, one or more. It is exact but for what lies
-    /// below the 128 highest bits of the remainder where positions are integers, or coordinates that are a multiple of
-    /// 2^-128; of what others add, the part below 2^-256 turn is cut off.
+    /// Returns the sum of one or more angles. It is exact except below the 128 highest bits of the remainder, if
+    /// positions are integers, or coordinates that are multiples of 2^-128. Contributions of other coordinates are cut
+    /// off below 2^-256 turn.
     #[inline(never)]
     pub(crate) fn sum(angles: impl Iterator<Item = (AxisPosition, Step)> + Clone) -> Self {
         let mut others = angles
             .clone()
             .filter(|&(position, step)| position.value() != 0.0 && step != Step::default());
-        // A single angle may be as small as it likes.
+        // A single angle may be arbitrarily small.
         if let (Some((position, step)), None) = (others.next(), others.next()) {
             return Self::new(position, step);
         }
@@ -68,7 +68,7 @@ impl Remainder {
             if negative {
                 sum.sub(turns)
             } else {
-                // Whole turns fall off the top.
+                // Whole turns overflow at the top.
                 sum.sub(U256::ZERO.sub(turns))
             }
         });
@@ -76,7 +76,7 @@ impl Remainder {
         Self::normal(false, quarters, rest, -256)
     }
 
-    /// Of an angle or its opposite: quarter turns, and a rest with a sign, in units of `2^unit` turns.
+    /// Normalizes an angle or its opposite: quarter turns, and a signed rest in units of `2^unit` turns.
     #[inline(always)]
     fn normal(negative: bool, quarters: u8, (minus, rest): (bool, U256), unit: i64) -> Self {
         let zeros = rest.leading_zeros();
@@ -95,7 +95,7 @@ impl Remainder {
     }
 }
 
-/// The sign and the magnitude of `position * step`, in units of 2^(exponent - 128) turns, and the exponent.
+/// Returns the sign and the magnitude of `position * step`, in units of 2^(exponent - 128) turns, and the exponent.
 #[inline(always)]
 fn product(position: AxisPosition, step: Step) -> (bool, U256, i64) {
     let (negative, mantissa, exponent) = match position {
@@ -117,13 +117,13 @@ fn product(position: AxisPosition, step: Step) -> (bool, U256, i64) {
 
 #[cfg(test)]
 impl Remainder {
-    /// The remainder is below `2^exponent` turns and at least half of that.
+    /// Returns the exponent: the remainder is below `2^exponent` turns and at least half of that.
     pub(crate) fn exponent(self) -> i64 {
         self.rest.parts().2 + 128
     }
 }
 
-/// Only what a [`Remainder`] needs.
+/// A 256-bit integer with the operations of a [`Remainder`].
 #[derive(Clone, Copy, Debug)]
 struct U256 {
     high: u128,
@@ -174,7 +174,7 @@ impl U256 {
         }
     }
 
-    /// Of turns in units of 2^-256: the quarter turns, and the sign and magnitude of what is left.
+    /// Splits turns in units of 2^-256 into quarter turns, and the sign and magnitude of the rest.
     #[inline(always)]
     fn quarter_turns(self) -> (u8, (bool, Self)) {
         let rounded = ((self.high >> 125) + 1) >> 1;
@@ -196,32 +196,32 @@ impl U256 {
     }
 }
 
-/// `(cos, sin)` of an angle, times `factor`, each correctly rounded to f32.
+/// Returns `(cos, sin)` of an angle, times `factor`, each correctly rounded to f32.
 #[inline]
 pub(crate) fn cos_sin(angle: Remainder, factor: f64) -> (f32, f32) {
     cos_sin_by(angle, Float128::from_f64(factor))
 }
 
-/// The same with a factor of 128 bits.
+/// Returns `(cos, sin)` of an angle, times a factor of 128 bits, each correctly rounded to f32.
 #[inline(never)]
 pub(crate) fn cos_sin_by(angle: Remainder, factor: Float128) -> (f32, f32) {
     let (cos, sin) = cos_sin_times(angle, factor);
     (to_f32(cos), to_f32(sin))
 }
 
-/// The turns in a radian, within 2^-129. f32 angles from 1 to 2^32 stay 2^-31 of a turn away from all quarter turns,
-/// those to 2^48 stay 2^-32 away (`tests::radians` goes through them all), so the remainders are right within 2^-66 and
-/// 2^-49 of themselves.
+/// The turns in a radian, within 2^-129. f32 angles from 1 to 2^32 are at least 2^-31 of a turn away from all quarter
+/// turns, and angles to 2^48 at least 2^-32 (`tests::radians` checks them all). Their remainders are therefore right
+/// within 2^-66 and 2^-49 of themselves.
 pub(crate) const RADIAN: Step = Step {
     negative: false,
     whole: 0,
     fraction: 0x28BE_60DB_9391_054A_7F09_D5F4_7D4D_3770,
 };
 
-/// What [`cos_sin_times`] may be off by, in units of the 128th bit.
+/// The error bound of [`cos_sin_times`], in units of the 128th bit.
 const ERROR: u128 = 1 << 8;
 
-/// `(cos, sin)` of an angle, times `factor`, within [`ERROR`] units of the 128th bit.
+/// Returns `(cos, sin)` of an angle, times `factor`, within [`ERROR`] units of the 128th bit.
 ///
 /// With `a` the remainder in radians (at most pi/4) and `z = a^2`, both in units of 2^-128: the constant pi/4, its
 /// product and a real coordinate's remainder cost 3 units in `a`, hence 4 in `z`. A Horner step adds a truncated
@@ -240,8 +240,8 @@ fn cos_sin_times(angle: Remainder, factor: Float128) -> (Float128, Float128) {
                 .unwrap_or(0),
         };
         let (cos, sin) = series(square);
-        // A cosine above 1 - 2^-88 counts as that: both times a factor of 53 bits lie below the factor and above every
-        // midpoint that is below it, and a factor on a midpoint is rounded down for certain.
+        // A cosine above 1 - 2^-88 is replaced by that value. Times a factor of 53 bits, both lie below the factor and
+        // above every midpoint below it, and a factor on a midpoint certainly rounds down.
         let cos = 0_u128.wrapping_sub(mul_high(square, cos).max(1 << 40));
         let sin = radians - mul_high(radians, mul_high(square, sin));
         (
@@ -267,8 +267,8 @@ const COS: [u128; TERMS] = inverse_factorials(1 << 127, 2);
 /// `1/3!, 1/5!, ..` in units of 2^-128.
 const SIN: [u128; TERMS] = inverse_factorials((1 << 127) / 3, 3);
 
-/// `1 / n!, 1 / (n + 2)!, ..` in units of 2^-128, rounded down, from the first of them. (The floor of a quotient of a
-/// floor is the floor of the quotient.)
+/// Returns `1 / n!, 1 / (n + 2)!, ..` in units of 2^-128, rounded down, from the first of them. (The floor of a
+/// quotient of a floor is the floor of the quotient.)
 const fn inverse_factorials(first: u128, mut n: u128) -> [u128; TERMS] {
     let mut terms = [first; TERMS];
     let mut i = 1;
@@ -280,8 +280,8 @@ const fn inverse_factorials(first: u128, mut n: u128) -> [u128; TERMS] {
     terms
 }
 
-/// `1/2! - z (1/4! - z (1/6! - ..))` and `1/3! - z (1/5! - z (1/7! - ..))`, side by side because each step of either
-/// waits for the one before.
+/// Returns `1/2! - z (1/4! - z (1/6! - ..))` and `1/3! - z (1/5! - z (1/7! - ..))`, computed side by side because each
+/// step of either waits for the one before.
 #[inline(never)]
 fn series(z: u128) -> (u128, u128) {
     let terms = COS.iter().zip(&SIN).rev();
@@ -290,12 +290,12 @@ fn series(z: u128) -> (u128, u128) {
     })
 }
 
-/// The nearest f32, of two equally near ones the even one.
+/// Rounds to the nearest f32, ties to even.
 fn to_f32(value: Float128) -> f32 {
-    // An exact midpoint is a factor alone, 53 bits long. The tests meet no other one, nor anything near.
+    // Only a factor alone, 53 bits long, is an exact midpoint. The tests find no other midpoint, nor a value near one.
     if cfg!(test) {
         let (_, mantissa, exponent) = value.parts();
-        // A normal f32 drops 104 bits, of which a midpoint has the first.
+        // A normal f32 drops 104 bits, the first of which is set in a midpoint.
         let certain = if exponent >= -253 {
             (mantissa << 24).abs_diff(1 << 127) > ERROR << 24
         } else {
@@ -310,7 +310,7 @@ fn to_f32(value: Float128) -> f32 {
     value.to_f32()
 }
 
-/// The same rounded to f64 (zero has no sign), as a test wants it.
+/// Returns `(cos, sin)` of an angle rounded to f64, for tests (zero has no sign).
 #[cfg(test)]
 pub(crate) fn cos_sin_f64(angle: Remainder, factor: f64) -> (f64, f64) {
     let (cos, sin) = cos_sin_times(angle, Float128::from_f64(factor));
@@ -341,7 +341,7 @@ mod tests {
         (x.high, x.low)
     }
 
-    /// By any number of bits: what as many shifts by one give.
+    /// A shift by any number of bits equals as many shifts by one.
     #[test]
     fn shifts() {
         for x in SOME {
@@ -373,7 +373,7 @@ mod tests {
         assert_eq!(U256::ZERO.leading_zeros(), 256);
     }
 
-    /// Quarter turns and the rest are the angle again, and the rest is an eighth of a turn at most.
+    /// Quarter turns and the rest sum to the angle, and the rest is at most an eighth of a turn.
     #[test]
     fn quarters_and_rest() {
         for x in SOME {

@@ -1,17 +1,17 @@
-//! Where a token is.
+//! The position of a token.
 
 use super::chunk::power_of_two;
 
-/// Where a token is on one axis.
+/// The position of a token on one axis.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum AxisPosition {
     Integer(i64),
-    /// Finite.
+    /// A finite coordinate.
     Coordinate(f64),
 }
 
 impl AxisPosition {
-    /// The nearest double.
+    /// Returns the nearest f64.
     #[inline(always)]
     pub(crate) fn value(self) -> f64 {
         match self {
@@ -20,8 +20,8 @@ impl AxisPosition {
         }
     }
 
-    /// The position for the fast path, or NaN if that must not have it: beyond `reach` (integers that are no doubles
-    /// are), or so small that its sine might not be a normal f32.
+    /// Returns the position for the fast path, or NaN if it takes the slow path: beyond `reach` (as all integers that
+    /// are not f64 are), or so small that its sine might not be a normal f32.
     #[inline(always)]
     pub(super) fn within(self, reach: f64) -> f64 {
         const LEAST: f64 = power_of_two(-40);

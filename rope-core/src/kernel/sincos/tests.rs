@@ -1,7 +1,7 @@
-//! The oracle against golden data, and the generator against the oracle on every backend.
+//! Tests of the oracle against golden data, and of the generator against the oracle on every backend.
 //!
-//! Golden data is what only these tests can read: phases, which no frequency and position give. Rows of models are
-//! compared through the public functions, in the crate of the tests, the oracle's among them.
+//! The golden data here is phases, which no frequency and position produce, so only unit tests can use them. The crate
+//! of the tests compares rows of models, also with the oracle's, through the public functions.
 
 extern crate std;
 
@@ -17,12 +17,12 @@ use super::*;
 use crate::proof::Proof;
 use crate::{Backend, Frequencies, Scaling};
 
-/// The backends that run here, the fastest first.
+/// Returns the backends available here, the fastest first.
 pub(super) fn backends() -> Vec<Proof> {
     Backend::available().filter_map(Backend::prove).collect()
 }
 
-/// Integers and real numbers as positions.
+/// Positions as integers or real numbers.
 trait At: Copy {
     fn at(self) -> AxisPosition;
 }
@@ -47,7 +47,7 @@ pub(super) fn step(fraction: u128) -> Step {
     }
 }
 
-/// The frequencies of eight pairs.
+/// Returns the frequencies of eight pairs.
 fn chunk(pairs: &[(Step, u8)]) -> FrequencyChunk {
     let mut chunk = FrequencyChunk::EMPTY;
     for (lane, &(step, axis)) in pairs.iter().enumerate() {
@@ -63,7 +63,7 @@ fn chunks(steps: &[Step]) -> Vec<FrequencyChunk> {
     pairs.chunks(8).map(chunk).collect()
 }
 
-/// The rows of some positions, one after the other.
+/// Returns the rows of some positions.
 fn rows<C: At>(backend: Proof, steps: &[Step], factor: f64, positions: &[C]) -> Vec<f32> {
     let chunks = chunks(steps);
     let mut rows = vec![f32::NAN; 2 * steps.len() * positions.len()];
@@ -81,7 +81,7 @@ fn rows<C: At>(backend: Proof, steps: &[Step], factor: f64, positions: &[C]) -> 
     rows
 }
 
-/// The same rows, if they are consecutive.
+/// Returns the rows of consecutive positions, computed by the addition theorem.
 fn consecutive_rows(
     backend: Proof,
     steps: &[Step],
@@ -106,7 +106,7 @@ fn by_oracle(position: impl At, step: Step, factor: f64) -> (u32, u32) {
     (cos.to_bits(), sin.to_bits())
 }
 
-/// The angle that Hugging Face's models compute, on all backends and by the oracle.
+/// The angle of Hugging Face's models, on all backends and by the oracle.
 #[test]
 fn hugging_face_angles() {
     let positions = [
@@ -160,11 +160,11 @@ fn hugging_face_angles() {
     }
 }
 
-/// Raw phases: a step of that phase at position 1, as f32 and (the oracle's digits) as f64.
+/// Raw phases: the step of each phase at position 1, as f32 and (to the oracle's digits) as f64.
 #[test]
 fn phases() {
     let mut count = 0;
-    // A changed copy: tests/tools/blind.py.
+    // Replaced by a modified copy in tests/tools/blind.py.
     let text = env::var("ROPE_GOLDEN").map_or(include_str!("phases_u128.txt").into(), |folder| {
         std::fs::read_to_string(folder + "/phases_u128.txt").expect("the phases")
     });
@@ -183,7 +183,7 @@ fn phases() {
             } else {
                 golden
             };
-            // Zeroes have no sign here.
+            // Zeros have no sign here.
             let golden = if golden << 1 == 0 { 0 } else { golden };
             assert_eq!(made, golden, "{phase:032x}");
         }
@@ -202,11 +202,11 @@ fn phases() {
     assert_eq!(count, 1228);
 }
 
-/// A linear congruential generator of 128 bits, high half out.
+/// A linear congruential generator of 128 bits that returns the high half.
 pub(super) struct Random(u128);
 
 impl Random {
-    /// Another one each time, unless `ROPE_SEED` says which. A test that fails shows it.
+    /// Seeds at random, or from `ROPE_SEED`. A failing test prints the seed.
     pub(super) fn new() -> Self {
         let seed: u64 = match env::var("ROPE_SEED") {
             Ok(seed) => seed.parse().unwrap(),
@@ -249,7 +249,7 @@ fn agree<C: At + core::fmt::Debug>(steps: &[Step], factor: f64, positions: &[C])
     }
 }
 
-/// Steps, positions, factors and real coordinates of every size, and the ugly ones.
+/// Steps, positions, factors and real coordinates of every size, and special ones.
 #[test]
 fn random() {
     let mut random = Random::new();
@@ -292,7 +292,7 @@ fn random() {
             _ => f64::from_bits(0x3ff0_0000_0000_0000 | random.next() >> 12),
         };
         agree(&steps, factor, &positions);
-        // From a turn on, up to 2^32 of them.
+        // Steps from one turn up to 2^32 turns.
         for wide in &mut steps[n / 2..] {
             wide.whole = (random.next() >> (32 + random.next() % 32)) as u32;
         }
@@ -317,12 +317,12 @@ fn random() {
     }
 }
 
-/// Coordinates and steps whose product is a whole number of units, so that its phase is known.
+/// Coordinates and steps whose product is a whole number of units, with a known phase.
 #[test]
 fn real_coordinates() {
     let mut random = Random::new();
     for _ in 0..if cfg!(debug_assertions) { 300 } else { 10_000 } {
-        // k / 2^bits, times whole turns and a fraction in units of 2^-64, that is 109 bits in all.
+        // k / 2^bits, times whole turns and a fraction in units of 2^-64: 109 bits in all.
         let (k, bits) = (random.next() as i32, (random.next() % 21) as u32);
         let (whole, fraction) = ((random.next() >> 49) as u32, random.next());
         let negative = random.next() & 1 == 1;
@@ -345,7 +345,7 @@ fn real_coordinates() {
     }
 }
 
-/// A step the other way has the same cosine and the opposite sine.
+/// A negated step has the same cosine and the opposite sine.
 #[test]
 fn negative_steps() {
     let mut random = Random::new();
@@ -379,7 +379,7 @@ fn negative_steps() {
     }
 }
 
-/// Each pair takes the coordinate of its axis.
+/// Each pair uses the coordinate of its axis.
 #[test]
 fn axes() {
     for backend in backends() {
@@ -411,7 +411,7 @@ fn axes() {
     }
 }
 
-/// [`Scalar`] with fused operations: the doubles that AVX2, AVX-512 and NEON have.
+/// [`Scalar`] with fused operations, as AVX2, AVX-512 and NEON have in f64.
 #[derive(Clone, Copy)]
 pub(super) struct Fused;
 
@@ -424,7 +424,7 @@ impl SimdF64 for Fused {
     fn mul_sub(self, a: f64, b: f64, c: f64) -> f64 {
         let once = a.mul_add(b, -c);
         let unfused = Scalar.mul_sub(a, b, c);
-        // Which NaN is not promised: ARM's has another sign.
+        // The payload of a NaN is not specified: ARM's has another sign.
         assert!(once.to_bits() == unfused.to_bits() || once.is_nan() && unfused.is_nan());
         once
     }
@@ -469,14 +469,14 @@ impl SimdF64 for Fused {
     }
 }
 
-/// Random cases of a measurement of errors.
+/// Random cases of an error measurement.
 pub(super) const ROUNDS: u32 = if cfg!(debug_assertions) {
     20_000
 } else {
     3_000_000
 };
 
-/// The error of the doubles before rounding, in units in their last place, against the bound of 60 and 7 of the module.
+/// The error of the f64 values before rounding, in units in their last place, against the module's bounds of 60 and 7.
 #[test]
 fn error() {
     fn measure<S: SimdF64<F64 = f64>>(s: S, rounds: u32) -> [f64; 2] {
@@ -498,7 +498,7 @@ fn error() {
             let exact = cos_sin_f64(Remainder::new(position.at(), step), factor);
             for (made, exact) in [(cos, exact.0), (sin, exact.1)] {
                 let ulps = made.to_bits().abs_diff(exact.to_bits()) as f64;
-                // The sine's polynomial gives what is below half a square root of two.
+                // The polynomial of the sine computes values below half a square root of two.
                 let worst = &mut worst
                     [usize::from(made.abs() < 1.00001 * core::f64::consts::FRAC_1_SQRT_2 * factor)];
                 *worst = worst.max(ulps);
@@ -515,8 +515,8 @@ fn error() {
     }
 }
 
-/// The addition theorem gives the bits of the usual way: steps that turn fast, slowly, backwards or not at all, from
-/// anywhere.
+/// The addition theorem gives the bits of the usual way: for steps that rotate fast, slowly, backwards or not at all,
+/// from any position.
 #[test]
 fn consecutive_positions() {
     let mut random = Random::new();
@@ -536,7 +536,7 @@ fn consecutive_positions() {
             0 => i64::MAX - (random.next() % 300) as i64,
             1 => -(random.next() as i64 & 0xff),
             2 => 0,
-            // Around where the fast path ends.
+            // Around the end of the fast path.
             3 => (1 << 32) - (random.next() % 1200) as i64,
             _ => random.next() as i64 >> (31 + random.next() % 32),
         };
@@ -558,7 +558,7 @@ fn consecutive_positions() {
     }
 }
 
-/// An angle beside others that are zero is as exact as by itself, however small: nothing of it is cut off.
+/// An angle summed with zero angles is as exact as by itself, however small: no bits are cut off.
 #[test]
 fn sums_of_one_angle() {
     let zero = [
@@ -585,7 +585,7 @@ fn sums_of_one_angle() {
     assert_eq!(nothing, (1_f64.to_bits(), 0));
 }
 
-/// The error of sums of angles, in 2^-53, against the bound of 134 of the module.
+/// The error of sums of angles, in 2^-53, against the module's bound of 134.
 #[test]
 fn error_of_sums() {
     fn measure<S: SimdF64<F64 = f64>>(s: S, rounds: u32) -> f64 {
@@ -615,8 +615,8 @@ fn error_of_sums() {
     }
 }
 
-/// Every position below 2^20, 64 frequencies of three bases, every backend against the oracle.
-/// `cargo test --release -- --ignored exhaustive --nocapture`; about a minute.
+/// Every position below 2^20, 64 frequencies of three bases, on every backend against the oracle. Takes about a minute:
+/// `cargo test --release -- --ignored exhaustive --nocapture`.
 #[test]
 #[ignore = "a minute"]
 fn exhaustive() {
@@ -668,7 +668,7 @@ fn exhaustive() {
     }
 }
 
-/// Random positions to 2^32 and random steps, the best backend against the oracle.
+/// Random positions to 2^32 and random steps, on the best backend against the oracle.
 #[test]
 #[ignore = "half a minute"]
 fn far() {
@@ -697,7 +697,7 @@ fn far() {
     println!("{values} values equal");
 }
 
-/// How near f32 angles in radians come to quarter turns.
+/// The least distance of f32 angles in radians to quarter turns.
 #[test]
 #[ignore = "ten seconds"]
 fn radians() {
@@ -720,7 +720,7 @@ fn radians() {
     }
 }
 
-/// The steps of a model with 64 pairs.
+/// Returns the steps of a model with 64 pairs.
 fn model_frequencies(base: f64) -> Vec<Step> {
     let chunks = &mut [FrequencyChunk::EMPTY; 8];
     let frequencies = Frequencies::new_in(chunks, 128, base, &Scaling::Default).unwrap();

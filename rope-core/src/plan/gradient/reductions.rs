@@ -1,21 +1,21 @@
-//! What gradients of pairs are summed to: frequencies, positions, cos and sin, and a factor of all.
+//! Reductions of the gradients of pairs: to frequencies, positions, cos and sin, and one common factor.
 
 use super::PairGradients;
 use crate::{Error, IntoPositions, Rows};
 
 impl PairGradients<'_> {
-    /// Adds the gradient of the inverse frequencies, `[axes, heads, pairs]` with the heads of these gradients: of each
-    /// `sum over rows of position[row, axis] * dphi[row, head, pair]`, one row after the other, each product and each
-    /// sum rounded to `f64`.
+    /// Adds to the gradient of the inverse frequencies, `[axes, heads, pairs]` with the heads of these gradients: `sum
+    /// over rows of position[row, axis] * dphi[row, head, pair]`, row by row, with each product and each sum rounded to
+    /// `f64`.
     ///
-    /// Where each pair follows one axis, its gradient is the gradient of its axis. A pair whose frequency is zero has
-    /// one, as all others. A position beyond 2^53 counts as the nearest `f64`.
+    /// If each pair follows one axis, its gradient is the one of that axis. A pair with frequency zero has a gradient
+    /// too. A position beyond 2^53 counts as the nearest `f64`.
     ///
     /// # Errors
     ///
-    /// [`Error::PositionsPerAxis`] and [`Error::Coordinate`] as [`Frequencies::rows`](crate::Frequencies::rows),
-    /// [`Error::Count`] unless there is a position for each row, [`Error::Storage`] unless `out` has that shape.
-    /// Nothing is added then.
+    /// [`Error::PositionsPerAxis`] and [`Error::Coordinate`] as [`Frequencies::rows`](crate::Frequencies::rows);
+    /// [`Error::Count`] unless there is one position per row; [`Error::Storage`] unless `out` has that shape. Nothing
+    /// is added then.
     pub fn frequencies<'p>(
         &self,
         positions: impl IntoPositions<'p>,
@@ -47,13 +47,14 @@ impl PairGradients<'_> {
         Ok(())
     }
 
-    /// Adds the gradient of the positions, `[rows, axes]`, where they are learned or computed: of each `sum over heads
-    /// and pairs of inverse[axis, head, pair] * dphi[row, head, pair]`, head by head and in each pair by pair. The
-    /// inverse frequencies, in radians, are `[axes, heads, pairs]` with the heads of these gradients.
+    /// Adds to the gradient of learned or computed positions, `[rows, axes]`: `sum over heads and pairs of
+    /// inverse[axis, head, pair] * dphi[row, head, pair]`, head by head, and in each pair by pair. The inverse
+    /// frequencies, in radians, are `[axes, heads, pairs]` with the heads of these gradients.
     ///
     /// # Errors
     ///
-    /// [`Error::Count`] unless `inverse` has that shape, [`Error::Storage`] unless `out` has. Nothing is added then.
+    /// [`Error::Count`] unless `inverse` has that shape; [`Error::Storage`] unless `out` has its shape. Nothing is
+    /// added then.
     pub fn positions(&self, inverse: &[f64], axes: usize, out: &mut [f64]) -> Result<(), Error> {
         let [rows, heads, pairs] = self.shape();
         let row = heads * pairs;
@@ -82,7 +83,7 @@ impl PairGradients<'_> {
         Ok(())
     }
 
-    /// The sum of all, row by row, head by head, pair by pair: of [`Gradients::Factors`] the gradient of the
+    /// Returns the total sum, row by row, head by head, pair by pair: for [`Gradients::Factors`], the gradient of the
     /// logarithm of one attention factor.
     ///
     /// [`Gradients::Factors`]: super::Gradients::Factors
@@ -90,21 +91,21 @@ impl PairGradients<'_> {
         self.sums().iter().fold(0.0, |sum, gradient| sum + gradient)
     }
 
-    /// From the gradients of angles (these) and of the logarithms of factors, computes the gradients of the cos and sin
-    /// of each row, in the same shape: with `m = cos^2 + sin^2`
+    /// Adds to the gradients of the cos and sin of each row, in the same shape, from the gradients of angles (these)
+    /// and of the logarithms of factors: with `m = cos^2 + sin^2`
     ///
     /// ```text
     /// d cos = (cos dlnA - sin dphi) / m        d sin = (sin dlnA + cos dphi) / m
     /// ```
     ///
-    /// They are added to `cos` and `sin`. With the tensor before the rotation at hand, [`Gradients::CosSin`] has one
-    /// rounding less and takes any row.
+    /// The results are added to `cos` and `sin`. If the tensor before the rotation is at hand, [`Gradients::CosSin`]
+    /// has one rounding less and supports any row.
     ///
     /// # Errors
     ///
-    /// [`Error::FullWidthRows`] of full-width rows, [`Error::GradientShape`] unless `factors` and the rows have the
-    /// shape of these, [`Error::Storage`] unless `cos` and `sin` have as many places, [`Error::RowOfZeros`] where cos
-    /// and sin are both zero. Nothing is added then.
+    /// [`Error::FullWidthRows`] for full-width rows; [`Error::GradientShape`] unless `factors` and the rows have the
+    /// shape of these gradients; [`Error::Storage`] unless `cos` and `sin` have it too; [`Error::RowOfZeros`] if cos
+    /// and sin of a pair are both zero. Nothing is added then.
     ///
     /// [`Gradients::CosSin`]: super::Gradients::CosSin
     pub fn cos_sin(

@@ -7,10 +7,10 @@ use crate::kernel::gradient::GradientLine;
 use crate::proof::Proof;
 use crate::{Error, Rows, Shape};
 
-/// Gradients of pairs, `[rows, heads or 1, pairs]`: the sums of a backward pass, in `f64` of the caller's.
+/// Gradients of pairs, `[rows, heads or 1, pairs]`: the sums of a backward pass, in the caller's `f64` storage.
 ///
-/// There is a row for each token, which all sequences share, or one for each token of each sequence; and one head for
-/// all, or each has its own. Calls add to what is there: begin with zeros, or with what other layers have added.
+/// There is one row per token, shared by all sequences, or one per token of each sequence; and one head for all, or
+/// each has its own. Calls add to the values in place: start with zeros, or with the sums of other layers.
 ///
 /// ```
 /// use rope_core::gradient::PairGradients;
@@ -25,7 +25,7 @@ use crate::{Error, Rows, Shape};
 /// let mut q: Vec<f32> = (0..24).map(|i| (i as f32).sin()).collect();
 /// rope.rotate(&mut TensorMut::new(&mut q, shape)?, &rows)?;
 ///
-/// // .. the gradient of the loss by the rotated tensor comes back, and becomes that by the tensor before:
+/// // .. the gradient of the rotated tensor arrives, and becomes the gradient of the tensor before:
 /// let mut dq: Vec<f32> = (0..24).map(|i| (i as f32).cos()).collect();
 /// let mut sums = vec![0.0; tokens * head_dim / 2];
 /// let mut angles = PairGradients::new(&mut sums, [tokens, 1, head_dim / 2])?;
@@ -44,17 +44,17 @@ pub struct PairGradients<'a> {
 }
 
 impl<'a> PairGradients<'a> {
-    /// Sums of that shape, `[rows, heads or 1, pairs]`, in this order in memory.
+    /// Views sums of shape `[rows, heads or 1, pairs]`, in this order in memory.
     ///
     /// # Errors
     ///
-    /// [`Error::Storage`] unless there is exactly one for each row, head and pair; also where one extent is zero and
-    /// the others are more than memory has.
+    /// [`Error::Storage`] unless there is exactly one sum per row, head and pair; also if one extent is zero and the
+    /// product of the others exceeds `usize`.
     pub fn new(
         sums: &'a mut [f64],
         [rows, heads, pairs]: [usize; 3],
     ) -> Result<PairGradients<'a>, Error> {
-        // Channels are counted later, and extents are multiplied in other orders.
+        // Later code counts channels, and multiplies the extents in other orders.
         let channels = rows.max(1).saturating_mul(heads.max(1));
         let channels = channels.saturating_mul(pairs.max(1)).checked_mul(2);
         let needed = channels.map_or(usize::MAX, |_| rows * heads * pairs);
@@ -73,17 +73,18 @@ impl<'a> PairGradients<'a> {
         })
     }
 
-    /// `[rows, heads, pairs]`.
+    /// Returns `[rows, heads, pairs]`.
     pub fn shape(&self) -> [usize; 3] {
         [self.rows, self.heads, self.pairs]
     }
 
-    /// All sums.
+    /// Returns all sums.
     pub fn sums(&self) -> &[f64] {
         self.sums
     }
 
-    /// The rows up to one, and the rest: for threads, each with its own tokens. By heads it does not split.
+    /// Splits the sums into the rows before `row` and the rest, for threads with separate tokens. Heads cannot be
+    /// split.
     ///
     /// # Errors
     ///
@@ -134,12 +135,12 @@ impl<'a> PairGradients<'a> {
         }
     }
 
-    /// Checks the sums against two tensors; returns the rows from one sequence's first to the next one's.
+    /// Checks the sums against two tensors; returns the rows from the first of one sequence to the first of the next.
     pub(crate) fn check(&self, shapes: [Shape; 2]) -> Result<usize, Error> {
         self.check_rotary_dim(shapes, 2 * self.pairs)
     }
 
-    /// The same of sums of channels.
+    /// Checks sums of channels against two tensors, as [`PairGradients::check`].
     pub(super) fn check_channels(&self, shapes: [Shape; 2]) -> Result<usize, Error> {
         let rotary_dim = self.pairs;
         if rotary_dim == 0 || !rotary_dim.is_multiple_of(2) {
@@ -151,7 +152,7 @@ impl<'a> PairGradients<'a> {
         self.check_rotary_dim(shapes, rotary_dim)
     }
 
-    /// Checks that the sums have this shape, whose last extent has a name of its own.
+    /// Checks the shape of the sums; the error names the last extent `last`.
     pub(super) fn check_shape(&self, shape: [usize; 3], last: &'static str) -> Result<(), Error> {
         let extents = self.shape().into_iter().zip(shape);
         for (what, (given, needed)) in ["rows", "heads", last].into_iter().zip(extents) {

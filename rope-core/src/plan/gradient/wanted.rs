@@ -1,14 +1,14 @@
-//! The sums that a call adds to, with the tensors whose terms they are.
+//! The sums of a gradient call, with the tensors of their terms.
 
 use core::fmt;
 
 use super::PairGradients;
 use crate::Tensor;
 
-/// The sums that [`Rope::gradients`](crate::Rope::gradients) adds to, and the two tensors they are computed from.
+/// The sums that [`Rope::gradients`](crate::Rope::gradients) adds to, and the two tensors of their terms.
 ///
-/// `x` is the tensor before the rotation and `y` the one after it; `dx` and `dy` are the gradients of the loss by them.
-/// `x` and `dx` have the plan's input pairing, `y` and `dy` its output pairing.
+/// `x` is the tensor before the rotation and `y` the one after it; `dx` and `dy` are their gradients of the loss. `x`
+/// and `dx` have the plan's input pairing, `y` and `dy` its output pairing.
 ///
 /// ```
 /// use rope_core::gradient::{Gradients, PairGradients};
@@ -23,7 +23,7 @@ use crate::Tensor;
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 ///
-/// The views of two sums may have two lifetimes (`'s`, `'t`), as those that a function receives have.
+/// The views of two sums may have two lifetimes (`'s`, `'t`), as the arguments of a function have.
 pub enum Gradients<'a, 's, 't, E> {
     /// Adds `y1 dy2 - y2 dy1` to the gradient of the angle of each pair.
     Angles {
@@ -34,7 +34,7 @@ pub enum Gradients<'a, 's, 't, E> {
         /// The gradients of the angles.
         angles: &'a mut PairGradients<'s>,
     },
-    /// Adds `x1 dx2 - x2 dx1` to the gradient of the angle of each pair: the number of [`Gradients::Angles`] but for
+    /// Adds `x1 dx2 - x2 dx1` to the gradient of the angle of each pair: equal to [`Gradients::Angles`] except for
     /// rounding.
     AnglesOfInput {
         /// The tensor before the rotation.
@@ -45,7 +45,7 @@ pub enum Gradients<'a, 's, 't, E> {
         angles: &'a mut PairGradients<'s>,
     },
     /// Adds `y1 dy1 + y2 dy2` to the gradient of the logarithm of the factor of each pair. A factor multiplies cos and
-    /// sin of a row: an attention factor, or xPos, which has one for each pair.
+    /// sin of a row: an attention factor, or the factor of xPos, one per pair.
     Factors {
         /// The rotated tensor.
         y: &'a Tensor<'a, E>,
@@ -55,7 +55,7 @@ pub enum Gradients<'a, 's, 't, E> {
         factors: &'a mut PairGradients<'s>,
     },
     /// Adds `x1 dy1 + x2 dy2` to the gradient of the cos of each row, and `x1 dy2 - x2 dy1` to the gradient of its sin,
-    /// where given rows are parameters. The pairing must not change. ([`PairGradients::cos_sin`] needs no `x`.)
+    /// for given rows that are parameters. The pairing must not change. ([`PairGradients::cos_sin`] needs no `x`.)
     CosSin {
         /// The tensor before the rotation.
         x: &'a Tensor<'a, E>,
@@ -66,11 +66,10 @@ pub enum Gradients<'a, 's, 't, E> {
         /// The gradients of sin.
         sin: &'a mut PairGradients<'t>,
     },
-    /// The gradients of full-width rows ([`Rows::full`](crate::Rows::full)): for the channels `i` and `j` of a pair,
-    /// adds `xi dyi` to the gradient of `cos[i]`, `-xj dyi` to that of `sin[i]`, `xj dyj` to `cos[j]` and `xi dyj` to
-    /// `sin[j]`. The sums are `[rows, heads or 1, rotary_dim]`, with a place for each channel instead of one for each
-    /// pair. The pairing must not change. ([`Direction::Transpose`](crate::Direction::Transpose) computes `dx` from
-    /// `dy`.)
+    /// Adds to the gradients of full-width rows ([`Rows::full`](crate::Rows::full)): for the channels `i` and `j` of a
+    /// pair, `xi dyi` to `cos[i]`, `-xj dyi` to `sin[i]`, `xj dyj` to `cos[j]` and `xi dyj` to `sin[j]`. The sums are
+    /// `[rows, heads or 1, rotary_dim]`, one per channel instead of one per pair. The pairing must not change.
+    /// ([`Direction::Transpose`](crate::Direction::Transpose) computes `dx` from `dy`.)
     Channels {
         /// The tensor before the rotation.
         x: &'a Tensor<'a, E>,

@@ -1,5 +1,5 @@
-//! The least that rotates: rows that were made elsewhere, f32, one pairing. It is here for its size, and runs so that
-//! what is measured is known to work; `tests/sizes.sh` and `tests/platforms/firmware.sh` build it.
+//! The smallest program that rotates: given rows, f32, one pairing. Its size is measured, and it runs to show that the
+//! measured code works; `tests/sizes.sh` and `tests/platforms/firmware.sh` build it.
 #![no_std]
 #![no_main]
 
@@ -15,7 +15,7 @@ const HEAD_DIM: usize = 64;
 
 #[entry]
 fn main() -> ! {
-    // Static memory. The attribute makes `&mut` of it, once.
+    // Static memory. The attribute turns it into a `&mut`, once.
     static mut QUERY: [f32; HEADS * HEAD_DIM] = [0.0; HEADS * HEAD_DIM];
     static mut ROW: [f32; HEAD_DIM] = [0.0; HEAD_DIM];
 

@@ -1,5 +1,5 @@
-//! The backward pass: the gradient of x is the gradient of the result, rotated back, so nothing of x is kept for it.
-//! Those of cos and sin need x, which is kept where they are asked for.
+//! The backward pass: the gradient of x is the gradient of the result, rotated back, which needs nothing of x. The
+//! gradients of cos and sin need x, which is kept if they are tracked.
 
 use burn_core::backend::autodiff::Autodiff;
 use burn_core::backend::autodiff::checkpoint::base::Checkpointer;
@@ -48,12 +48,12 @@ impl<C: CheckpointStrategy> RotaryOperation for Autodiff<Flex, C> {
 #[derive(Debug)]
 struct Rotary;
 
-/// What it keeps.
+/// The state of the step.
 #[derive(Clone, Debug)]
 struct State {
     cos: FlexTensor,
     sin: FlexTensor,
-    /// x, if cos or sin have gradients.
+    /// x, if cos or sin are tracked.
     input: Option<FlexTensor>,
     rope: Rope,
 }

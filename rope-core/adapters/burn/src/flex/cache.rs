@@ -1,4 +1,4 @@
-//! Keys, rotated, and values into two tensors that are a KV cache, and out of them.
+//! Writes keys, rotated, and values into two tensors that form a KV cache, and reads them.
 
 use alloc::vec::Vec;
 
@@ -20,7 +20,7 @@ use super::norm::{on_flex, with_rows};
 use super::{elements, extents, layout, readable, rotates};
 use crate::{Error, RotaryRows, operation};
 
-/// What the tensors of a KV cache keep.
+/// The storage format of the tensors of a KV cache.
 ///
 /// ```
 /// use rope_burn::CacheFormat;
@@ -33,10 +33,10 @@ use crate::{Error, RotaryRows, operation};
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub enum CacheFormat {
-    /// Elements of the cache's type, `f32`, `f16` or `bf16`, whatever that of K and V is.
+    /// Elements of the cache's type, `f32`, `f16` or `bf16`, whatever the type of K and V.
     #[default]
     Elements,
-    /// Codes of 8 bits in tensors of [`DType::U8`], of `x / scale`; the scales are those of the keys and of the values.
+    /// 8-bit codes of `x / scale` in tensors of [`DType::U8`]; the scales are those of the keys and of the values.
     Quantized(QuantFormat, [f32; 2]),
     /// ggml's blocks of 32 channels, with their scales, in tensors of [`DType::U8`], whose last dimension counts bytes:
     /// `head_dim / 32 * format.bytes()`.
@@ -44,7 +44,7 @@ pub enum CacheFormat {
 }
 
 impl CacheFormat {
-    /// Whether it is kept in tensors of this type.
+    /// Returns true if tensors of this type have the format.
     fn keeps(self, dtype: DType) -> bool {
         match self {
             CacheFormat::Elements => rotates(dtype),
@@ -54,14 +54,14 @@ impl CacheFormat {
 }
 
 /// Rotates `k`, after a norm if there is one, writes it and `v` into the slots of a KV cache, and returns the cache's
-/// keys and values. What has no other handle is written where it lies; otherwise a copy is.
+/// keys and values. A cache without other handles is written in place; otherwise a copy is.
 ///
-/// `k` and `v` are `[batch, heads, tokens, head_dim]`, and each cache `[blocks, heads, block_size, head_dim]`. A cache
-/// with its middle dimensions the other way is given, and returned, with `swap_dims(1, 2)`, which copies nothing.
+/// `k` and `v` are `[batch, heads, tokens, head_dim]`, and each cache `[blocks, heads, block_size, head_dim]`. For a
+/// cache with the middle dimensions exchanged, pass and use `swap_dims(1, 2)`, which copies nothing.
 ///
-/// `slots` has one for each token of each sequence, `block * block_size + place`, and a negative one is left out: a
-/// slice or `Vec` of integers (of a tensor, what its data has), a range, an integer, or page tables ([`Slots::table`];
-/// [`Slots::sequences`], where a block is a sequence).
+/// `slots` has one slot per token of each sequence, `block * block_size + place`; a negative one is skipped. It is a
+/// slice or `Vec` of integers (for a tensor, its data), a range, an integer, or page tables ([`Slots::table`];
+/// [`Slots::sequences`] with one block per sequence).
 ///
 /// On Flex only, and without a gradient.
 ///
@@ -87,10 +87,10 @@ impl CacheFormat {
 ///
 /// # Errors
 ///
-/// Those of [`rotate`](crate::rotate) for `k`; [`Error::Fused`] if a tensor does not lie on Flex, is on a device with
-/// autodiff, or does not have a type of its format; [`Error::Rope`] with those of
-/// [`rope_core::Rope::rotate_into`] and of [`CacheMut`], and with [`rope_core::Error::CacheLayout`] for a last
-/// dimension that is not one of whole blocks. Nothing is written then; other handles of the caches have what they had.
+/// The errors of [`rotate`](crate::rotate) for `k`; [`Error::Fused`] if a tensor is not on Flex, is on a device with
+/// autodiff, or does not have a type of its format; [`Error::Rope`] with the errors of [`rope_core::Rope::rotate_into`]
+/// and of [`CacheMut`], and with [`rope_core::Error::CacheLayout`] if the last dimension is not whole blocks. Nothing
+/// is written then; other handles of the caches are unchanged.
 pub fn rotate_into_caches<'s, C>(
     (k, keys): (Tensor<4>, Tensor<4, C>),
     (v, values): (Tensor<4>, Tensor<4, C>),
@@ -152,15 +152,15 @@ fn write_both<V: Element + BurnElement>(
 /// Reads the keys and the values in some slots of a KV cache, as tensors `[batch, heads, tokens, head_dim]` in `f32`,
 /// `f16` or `bf16`.
 ///
-/// `slots` are as for [`rotate_into_caches`], `tokens` for each of `batch` sequences, and a negative one gives zeros.
-/// The cache is borrowed, so that the next write is in place.
+/// `slots` are those of [`rotate_into_caches`], `tokens` for each of `batch` sequences; a negative one gives zeros. The
+/// cache is borrowed, so the next write is in place.
 ///
 /// # Errors
 ///
-/// [`Error::Fused`] if a cache does not lie on Flex, is on a device with autodiff, or does not have a type of its
-/// format, and for another `dtype`; [`Error::Memory`] for more slots than memory holds; [`Error::Rope`] with those of
-/// [`rope_core::Rope::apply_into`] and of [`Cache`], and with [`rope_core::Error::CacheLayout`] for a last
-/// dimension that is not one of whole blocks.
+/// [`Error::Fused`] if a cache is not on Flex, is on a device with autodiff, or does not have a type of its format, and
+/// for another `dtype`; [`Error::Memory`] for more slots than fit memory; [`Error::Rope`] with the errors of
+/// [`rope_core::Rope::apply_into`] and of [`Cache`], and with [`rope_core::Error::CacheLayout`] if the last dimension
+/// is not whole blocks.
 pub fn read_caches<'s, C>(
     (keys, values): (&Tensor<4, C>, &Tensor<4, C>),
     format: CacheFormat,
@@ -216,7 +216,7 @@ fn read_elements<E: Element + BurnElement>(
     }
     values.resize(count, E::from_elem(0.0));
     let mut target = TensorMut::new(&mut values, Layout::bhsd(shape)?)?;
-    // Without its rotation a plan is what else it does: nothing.
+    // A plan without a rotation runs only its stages: this one has none.
     Rope::new(Pairing::Half).apply_into(&cache.slots(slots), &mut target)?;
     Ok(FlexTensor::from_data(TensorData::new(values, shape)))
 }
@@ -228,7 +228,7 @@ fn elements_cache<E: Element + BurnElement>(
     Cache::new(elements::<E>(x), place)
 }
 
-/// Where a cache lies in a tensor's memory, from its first element on, in elements or values.
+/// Returns the layout of a cache in a tensor's memory, from its first element on, in elements or values.
 fn place(x: &FlexTensor, format: CacheFormat) -> Result<CacheLayout, Error> {
     let [
         (blocks, block),
@@ -236,7 +236,7 @@ fn place(x: &FlexTensor, format: CacheFormat) -> Result<CacheLayout, Error> {
         (block_size, token),
         (width, _),
     ] = extents(x);
-    // Of blocks the tensor has bytes, and a layout values.
+    // The tensor of a cache of blocks counts bytes, and a layout values.
     let (per_block, bytes) = match format {
         CacheFormat::Blocks(format) => (format.values(), format.bytes()),
         _ => (1, 1),
@@ -268,7 +268,7 @@ fn place(x: &FlexTensor, format: CacheFormat) -> Result<CacheLayout, Error> {
     Ok(CacheLayout::strided(shape, strides)?)
 }
 
-/// The cache in a tensor's memory, to write; `index` is that of its scale.
+/// Returns the cache in a tensor's memory, for writing; `index` is that of its scale.
 fn cache_mut(x: &mut FlexTensor, format: CacheFormat, index: usize) -> Result<CacheMut<'_>, Error> {
     let place = place(x, format)?;
     Ok(match format {
@@ -290,7 +290,7 @@ fn elements_cache_mut<E: Element + BurnElement>(
     CacheMut::new(elements, place)
 }
 
-/// The bytes from the first one on, in memory that no other handle has.
+/// Returns the bytes from the first one on, in memory without other handles.
 fn codes(x: &mut FlexTensor) -> &mut [u8] {
     let start = x.layout().start_offset();
     x.storage_mut::<u8>().get_mut(start..).unwrap_or_default()

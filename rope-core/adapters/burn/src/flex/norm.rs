@@ -11,9 +11,9 @@ use super::{alike, each_element, readable, rotates, rows_of};
 use crate::{Error, RotaryRows, operation};
 
 /// Norms `x`, of shape `[.., tokens, head_dim]`, and rotates it by rows, in one pass: [`rotate`](crate::rotate) after
-/// the norm of a model, whose formula, eps, reach and order rope-core's [`Norm`] has, and its weights.
+/// the norm of a model. rope-core's [`Norm`] has its formula, eps, reach, order and weights.
 ///
-/// On Flex only, and without a gradient. Elsewhere, and in training, call a norm of burn's and then
+/// Flex only, and without a gradient. On other backends, and in training, call a norm of burn and then
 /// [`rotate`](crate::rotate).
 ///
 /// ```
@@ -37,8 +37,8 @@ use crate::{Error, RotaryRows, operation};
 ///
 /// # Errors
 ///
-/// Those of [`rotate`](crate::rotate); [`Error::Fused`] if a tensor does not lie on Flex, is on a device with autodiff,
-/// or `x` is not `f32`, `f16` or `bf16`; [`Error::Rope`] with those of [`rope_core::Rope::rotate`] for a norm.
+/// The errors of [`rotate`](crate::rotate); [`Error::Fused`] if a tensor is not on Flex, is on a device with autodiff,
+/// or `x` is not `f32`, `f16` or `bf16`; [`Error::Rope`] with the errors of [`rope_core::Rope::rotate`] for a norm.
 pub fn norm_rotate<const D: usize>(
     x: Tensor<D>,
     norm: Norm<'_>,
@@ -47,7 +47,7 @@ pub fn norm_rotate<const D: usize>(
 ) -> Result<Tensor<D>, Error> {
     let (shape, dims) = (operation::check(&x, rows)?, x.dims());
     let rope = Rope::new(pairing).norm(norm);
-    // What has no more dimensions than rope-core keeps its own: to reshape what is strided is to copy it.
+    // Up to four dimensions, as in rope-core, are kept: reshaping a strided tensor copies it.
     let x = match D {
         ..=4 => on_flex("x", x, rotates)?,
         _ => on_flex("x", x.reshape(shape), rotates)?,
@@ -82,7 +82,7 @@ pub(super) fn with_rows<T>(
     run(&rows_of(&cos, &sin)?)
 }
 
-/// The tensor of Flex, whose gradients are not tracked.
+/// Returns the tensor of Flex, without tracked gradients.
 pub(super) fn on_flex<const D: usize, K>(
     name: &'static str,
     tensor: Tensor<D, K>,

@@ -1,4 +1,4 @@
-//! The operation on Flex: found by the tensor's backend, and run by burn's dispatch, with or without autodiff.
+//! The operation on Flex: selected by the tensor's backend, and run by burn's dispatch, with or without autodiff.
 
 use core::ops::ControlFlow;
 
@@ -11,9 +11,9 @@ use rope_core::{Pairing, Rope};
 
 use crate::{RotaryRows, flex};
 
-/// Rotates `x` if it lies on Flex, with an element that rope-core rotates; otherwise gives it back.
+/// Rotates `x` if it is on Flex, with an element of rope-core; otherwise returns it.
 ///
-/// `x` and the rows fit; `shape` is `[batch, heads, tokens, head_dim]`.
+/// `x` and the rows must match; `shape` is `[batch, heads, tokens, head_dim]`.
 pub(crate) fn rotate<const D: usize>(
     x: Tensor<D>,
     shape: [usize; 4],
@@ -25,7 +25,7 @@ pub(crate) fn rotate<const D: usize>(
     if !(is_on_flex(&x.kind) && flex::rotates(dtype)) {
         return ControlFlow::Continue(Tensor::from_dispatch(x));
     }
-    // What has no more dimensions than rope-core keeps its own: to reshape what is strided is to copy it.
+    // Up to four dimensions, as in rope-core, are kept: reshaping a strided tensor copies it.
     let x = match D {
         ..=4 => x,
         _ => Tensor::<D>::from_dispatch(x).reshape(shape).into_dispatch(),
@@ -39,7 +39,7 @@ pub(crate) fn rotate<const D: usize>(
     })
 }
 
-/// Whether a tensor lies on Flex, with or without autodiff.
+/// Returns true if a tensor is on Flex, with or without autodiff.
 fn is_on_flex(kind: &DispatchTensorKind) -> bool {
     match kind {
         DispatchTensorKind::Autodiff(inner) => is_on_flex(inner),
@@ -47,10 +47,10 @@ fn is_on_flex(kind: &DispatchTensorKind) -> bool {
     }
 }
 
-/// What Flex and its autodiff do.
+/// The operation of Flex and its autodiff.
 #[backend_extension(Flex, Autodiff)]
 pub(crate) trait RotaryOperation: Backend {
-    /// `x` of two to four dimensions, rotated by cos and sin that fit it.
+    /// Rotates `x`, of two to four dimensions, by matching cos and sin.
     fn rotary(
         x: FloatTensor<Self>,
         cos: FloatTensor<Self>,

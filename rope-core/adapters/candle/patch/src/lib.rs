@@ -4,10 +4,10 @@
 //!
 //! ```toml
 //! [dependencies]
-//! candle-nn = { git = "https://github.com/rope-rs/rope", version = "=0.11.99" }
+//! candle-nn = { path = "../rope/rope-core/adapters/candle/patch", version = "=0.11.99" }
 //!
 //! [patch.crates-io]
-//! candle-nn = { git = "https://github.com/rope-rs/rope", version = "=0.11.99" }
+//! candle-nn = { path = "../rope/rope-core/adapters/candle/patch", version = "=0.11.99" }
 //! ```
 //!
 //! and whatever it depends on, candle-transformers first of all, then calls these three functions. Everything else is

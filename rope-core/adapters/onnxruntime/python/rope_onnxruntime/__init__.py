@@ -9,6 +9,7 @@
 
 from pathlib import Path
 
+__version__ = "0.1.0"
 __all__ = ["library_path", "register"]
 
 
@@ -18,9 +19,9 @@ def library_path() -> str:
     for name in ("librope_onnxruntime.so", "librope_onnxruntime.dylib", "rope_onnxruntime.dll"):
         if (folder / name).is_file():
             return str(folder / name)
-    raise FileNotFoundError(f"{folder} has no library; install the wheel, or build it with backend.py")
+    raise FileNotFoundError(f"{folder} has no library; install the wheel, or build it with pip")
 
 
-def register(session_options) -> None:
+def register(session_options: "onnxruntime.SessionOptions") -> None:  # noqa: F821
     """Adds the operators to the options of a session: once, or the session is refused."""
     session_options.register_custom_ops_library(library_path())

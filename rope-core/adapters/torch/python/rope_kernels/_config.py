@@ -4,11 +4,12 @@ import json
 import struct
 
 import torch
+from torch import Tensor
 
 from . import _gradients
 from ._library import ops
-from ._plan import INPUT, OUTPUT, TOKENS_MAJOR, TRANSPOSE, plan
-from ._rotate import written
+from ._plan import INPUT, OUTPUT, TOKENS_MAJOR, TRANSPOSE, Layout, Repeat, plan
+from ._rotate import refuse_other_pairing, written
 
 
 class NothingRotates(RuntimeError):
@@ -36,8 +37,10 @@ class Rotation:
     """
 
     def __init__(
-        self, config, *, layer_type=None, part=None, model_type=None, length=None, lenient=False, layer=None
-    ):
+        self, config: "str | dict | transformers.PreTrainedConfig", *, layer_type: str | None = None,  # noqa: F821
+        part: str | None = None, model_type: str | None = None, length: int | None = None, lenient: bool = False,
+        layer: int | None = None,
+    ):  # fmt: skip
         if hasattr(config, "to_json_string"):
             config = config.to_json_string()
         elif not isinstance(config, str):
@@ -51,37 +54,36 @@ class Rotation:
         except RuntimeError as error:
             kind = int(ops.config_refusal(self.config))
             raise (RuntimeError, NothingRotates, ChoosePart, IgnoredKey)[kind](str(error)) from None
-        bits, self.head_dim, first, end, self.axes, full_width, factor = numbers
+        self.bits, self.head_dim, first, end, self.axes, full_width, factor = numbers
         self.window = range(first, end)
         self.is_full_width = bool(full_width)
         self.attention_factor = struct.unpack("d", struct.pack("q", factor))[0]
-        self.pairing = "interleaved" if bits & INPUT else "half"
-        self.output_pairing = "interleaved" if bits & OUTPUT else "half"
-        self.direction = "transpose" if bits & TRANSPOSE else "forward"
+        self.pairing = "interleaved" if self.bits & INPUT else "half"
+        self.output_pairing = "interleaved" if self.bits & OUTPUT else "half"
+        self.direction = "transpose" if self.bits & TRANSPOSE else "forward"
 
     @property
-    def ignored(self):
+    def ignored(self) -> list[tuple[str, str, str, bool]]:
         """The keys about the rotation that the file has and the model's code ignores: of each its path, its value, the
         reason, and whether it says something else than the code does."""
         fields = bytes(ops.config_ignored(self.config).tolist()).decode().split("\0")[:-1]
         each = zip(*[iter(fields)] * 4)
         return [(path, value, reason, significant == "1") for path, value, reason, significant in each]
 
-    def rows(self, positions, repeat="none"):
+    def rows(self, positions: Tensor, repeat: Repeat = "none") -> tuple[Tensor, Tensor]:
         """cos and sin of positions (`[tokens]`, `[batch, tokens]`, or `[axes, batch, tokens]`) in float32: `[.., rotary_dim
         / 2]`, or with each value twice, as `plan` says. The angles are exact at any position."""
         return ops.config_rows(self.config, positions, len(self.window) // 2, plan(repeat=repeat))
 
-    def rotate(self, x, positions, layout="bhsd"):
+    def rotate(self, x: Tensor, positions: Tensor, layout: Layout = "bhsd") -> Tensor:
         """A new tensor: x rotated at these positions. Its heads are the model's, or the channels that rotate alone."""
-        bits = plan(layout=layout) & TOKENS_MAJOR
-        if _gradients.needed(x):
-            return _gradients.RotateByConfig.apply(x, self.config, positions, bits)
-        return ops.rotate_by_config(x, self.config, positions, bits)
+        return _gradients.rotated_by_config(x, self, positions, plan(layout=layout) & TOKENS_MAJOR)
 
-    def rotate_(self, x, positions, layout="bhsd"):
-        """Rotates x in place, and returns it; without gradients."""
-        if _gradients.needed(x):
-            raise RuntimeError("x requires a gradient; use rotate")
-        ops.rotate_by_config_(x, self.config, positions, plan(layout=layout) & TOKENS_MAJOR)
-        return written(x)
+    def rotate_(self, x: Tensor, positions: Tensor, layout: Layout = "bhsd") -> Tensor:
+        """Rotates x in place, and returns it."""
+        bits = plan(layout=layout) & TOKENS_MAJOR
+        if not _gradients.by_copy(x):
+            ops.rotate_by_config_(x, self.config, positions, bits)
+            return written(x)
+        refuse_other_pairing(self.bits)
+        return x.copy_(self.rotate(x, positions, layout))

@@ -1,18 +1,23 @@
-"""Gradients of rotations. A rotation is linear in the tensor, and linear in its rows:
+"""Derivatives of rotations. A rotation is linear in the tensor, and linear in its rows:
 
     y = R(cos, sin) x        dx = R(cos, sin)^T dy        dcos, dsin = sums over x and dy, linear in both again
 
-so two functions are enough for gradients of any order. They are used only where a gradient is needed: a Function costs
-as much as ten operators.
+so two functions are enough for gradients of any order, and for tangents: that of y is R(cos, sin) of the tangent of x,
+and the rotation of x by the tangents of cos and sin. They are used only where a derivative is needed: a Function costs
+as much as ten operators. Forward mode and the transformations of torch.func need a Function of another form, which
+costs more: `_Transformed`.
 """
 
 import torch
 from torch import distributed
-from torch.autograd import Function
+from torch.autograd import Function, forward_ad
 from torch.nn.functional import pad
 
+from . import _reference
+from ._batched import folded, of_one_example, unfolded
 from ._library import ops
 from ._plan import EAGER, HALVES, INPUT, INVERSE, OUTPUT, PAIRS, TOKENS_MAJOR, TRANSPOSE, transposed
+from ._reference import once
 
 
 # By their overload: to find the only one of each costs a twentieth of a call.
@@ -28,29 +33,73 @@ def needed(*tensors):
     return False
 
 
-def once(cos, sin, bits):
-    """Tables that have each value once, and the plan for them. A value's gradient goes to the first of its two places,
-    the only one that is read."""
-    if bits & HALVES:
-        return cos[..., : cos.shape[-1] // 2], sin[..., : sin.shape[-1] // 2], bits & ~HALVES
-    if bits & PAIRS:
-        return cos[..., ::2], sin[..., ::2], bits & ~PAIRS
-    return cos, sin, bits
+def transformed():
+    """Whether tensors may have tangents, or be those of a transformation of torch.func."""
+    return _level() >= 0 or _in_functorch()
+
+
+@torch.compiler.assume_constant_result
+def _level():
+    """A trace reads the level itself too early, and guards it."""
+    return forward_ad._current_level
+
+
+_in_functorch = torch._C._are_functorch_transforms_active
+
+
+def by_copy(*tensors):
+    """Whether a rotation in place is a copy of a rotation, which has every derivative."""
+    return any(x.dtype is torch.float64 for x in tensors) or needed(*tensors) or transformed()
+
+
+def refuse(sentence, *tensors):
+    """Raises what has no derivatives and no batches, where one of the tensors would have some."""
+    if needed(*tensors):
+        raise RuntimeError(sentence)
+    if transformed():
+        for tensor in tensors:
+            of_functorch = _in_functorch() and torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+            if of_functorch or forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None:
+                raise RuntimeError(sentence)
 
 
 def _rotate(x, cos, sin, ids, bits, factor):
+    if x.dtype is torch.float64:
+        _reference.check(x, cos, sin, ids, bits, factor)
+        return _reference.rotate(x, cos, sin, ids, bits, factor)
     if ids is None:
         return _ROTATE(x, cos, sin, bits, factor)
     return _ROTATE_AT(x, cos, sin, ids, bits, factor)
 
 
 def _rotate_qk(q, k, cos, sin, ids, bits, factor):
+    if q.dtype is torch.float64 or k.dtype is torch.float64:
+        return tuple(_rotate(x, cos, sin, ids, bits, factor) for x in (q, k))
     if ids is None:
         return _ROTATE_QK(q, k, cos, sin, bits, factor)
     return _ROTATE_QK_AT(q, k, cos, sin, ids, bits, factor)
 
 
+def check_qk(q, k, cos, sin, ids, bits, factor):
+    """Refuses what a rotation of both in place refuses."""
+    q, k, cos, sin = (of_one_example(tensor) for tensor in (q, k, cos, sin))
+    if q.dtype is torch.float64 and k.dtype is torch.float64:
+        # Where the elements lie decides; twice as many of half the size lie at the same places.
+        q, k, cos, sin = q.view(torch.float32), k.view(torch.float32), cos.float(), sin.float()
+    if ids is None:
+        ops.check_qk(q, k, cos, sin, bits, factor)
+    else:
+        ops.check_qk_at(q, k, cos, sin, of_one_example(ids), bits, factor)
+
+
 def rotated(x, cos, sin, ids, bits, factor, group=None):
+    if transformed():
+        if group is not None:
+            raise RuntimeError("a group has gradients alone, no tangents and no transformations: leave group out")
+        if torch.compiler.is_compiling():
+            # A trace forgets the tangents of a Function.
+            return _reference.rotate(x, cos, sin, ids, bits, factor)
+        return _Transformed.apply(x, cos, sin, ids, (bits, factor))
     if not needed(x, cos, sin):
         return _rotate(x, cos, sin, ids, bits, factor)
     cos, sin, ids, bits = _rows(cos, sin, ids, bits, group)
@@ -58,6 +107,8 @@ def rotated(x, cos, sin, ids, bits, factor, group=None):
 
 
 def rotated_qk(q, k, cos, sin, ids, bits, factor, group=None):
+    if transformed():
+        return tuple(rotated(x, cos, sin, ids, bits, factor, group) for x in (q, k))
     if not needed(q, k, cos, sin):
         return _rotate_qk(q, k, cos, sin, ids, bits, factor)
     cos, sin, ids, bits = _rows(cos, sin, ids, bits, group)
@@ -97,6 +148,8 @@ def _of_tables(x, dy, cos, bits, factor, group):
     """The gradients by cos and sin."""
     if group is not None:
         x, dy = _of_all_heads(x, dy, cos, bits, group)
+    if x.dtype is torch.float64 or transformed():
+        return _reference.table_gradients(x, dy, cos, bits, factor)
     scale = factor**-2 if bits & INVERSE and factor != 1.0 else 1.0
     if bool(bits & INPUT) != bool(bits & OUTPUT):
         # The sums need one pairing: that of the input.
@@ -130,6 +183,16 @@ def _with_pairing(y, rotary_dim, interleaved):
     else:
         pairs = torch.cat((pairs[..., ::2], pairs[..., 1::2]), -1)
     return torch.cat((pairs, rest), -1)
+
+
+def _by_rows_alone(x, cos, sin, ids, bits, factor):
+    """A rotation by rows that need not be cos and sin, such as their tangents: channels that do not rotate are 0, and
+    an inverse divides by the square of the factor."""
+    if bits & INVERSE:
+        bits ^= INVERSE | TRANSPOSE
+        cos, sin = cos / factor**2, sin / factor**2
+    y, rotary_dim = rotated(x, cos, sin, ids, bits & ~EAGER, 1.0), 2 * cos.shape[-1]
+    return pad(y.narrow(-1, 0, rotary_dim), (0, x.shape[-1] - rotary_dim))
 
 
 class _Rotate(Function):
@@ -196,6 +259,67 @@ class RotateInPlace(Function):
         return _back(dy, cos, sin, ids, *ctx.how), None, None, None, None, None
 
 
+class _Transformed(Function):
+    """A rotation with all derivatives, also forward, and batches of `torch.vmap`."""
+
+    @staticmethod
+    def forward(x, cos, sin, ids, how):
+        return _rotate(x, cos, sin, ids, *how)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, cos, sin, ids, ctx.how = inputs
+        ctx.set_materialize_grads(False)
+        _, of_cos, of_sin = ctx.needs_input_grad[:3]
+        ctx.save_for_backward(cos, sin, ids, x if of_cos or of_sin else None)
+        ctx.save_for_forward(cos, sin, ids, x)
+
+    @staticmethod
+    def backward(ctx, dy):
+        if dy is None:
+            return (None,) * 5
+        cos, sin, ids, x = ctx.saved_tensors
+        bits, factor = ctx.how
+        of_x, of_cos, of_sin = ctx.needs_input_grad[:3]
+        dx = _back(dy, cos, sin, ids, bits, factor) if of_x else None
+        if x is None:
+            return dx, None, None, None, None
+        first, _, bits = _checked_once(cos, sin, bits)
+        rows = first if ids is None else first[ids]
+        tables = _of_tables(x, dy, rows, bits, factor, None)
+        if ids is not None:
+            tables = (torch.zeros_like(first).index_put((ids,), table, accumulate=True) for table in tables)
+        of_cos, of_sin = (_in_first_places(table, ctx.how[0]) for table in tables)
+        return dx, of_cos, of_sin, None, None
+
+    @staticmethod
+    def jvp(ctx, x_tangent, cos_tangent, sin_tangent, *_):
+        cos, sin, ids, x = ctx.saved_tensors
+        bits, factor = ctx.how
+        tangents = []
+        if x_tangent is not None:
+            tangents.append(rotated(x_tangent, cos, sin, ids, bits, factor))
+        if cos_tangent is not None or sin_tangent is not None:
+            rows = [torch.zeros_like(cos) if rows is None else rows for rows in (cos_tangent, sin_tangent)]
+            *rows, bits = _checked_once(*rows, bits)
+            tangents.append(_by_rows_alone(x, *rows, ids, bits, factor))
+        return sum(tangents[1:], tangents[0]) if tangents else None
+
+    @staticmethod
+    def vmap(info, in_dims, x, cos, sin, ids, how):
+        rank = x.dim() - (in_dims[0] is not None)
+        y = rotated(*folded(info.batch_size, in_dims, x, cos, sin, ids), *how)
+        return unfolded(y, info.batch_size, rank), 0
+
+
+def _in_first_places(table, bits):
+    if bits & HALVES:
+        return pad(table, (0, table.shape[-1]))
+    if bits & PAIRS:
+        return torch.stack((table, torch.zeros_like(table)), -1).reshape(*table.shape[:-1], 2 * table.shape[-1])
+    return table
+
+
 class _TableGradients(Function):
     @staticmethod
     def forward(ctx, x, dy, cos, bits):
@@ -207,32 +331,41 @@ class _TableGradients(Function):
     def backward(ctx, of_cos, of_sin):
         x, dy = ctx.saved_tensors
         of_x, of_dy = ctx.needs_input_grad[:2]
-        rotary_dim = 2 * of_cos.shape[-1]
-
-        def turned(tensor, bits):
-            # Channels that do not rotate are in no sum.
-            y = rotated(tensor, of_cos, of_sin, None, bits, 1.0)
-            return pad(y[..., :rotary_dim], (0, tensor.shape[-1] - rotary_dim))
-
         return (
-            turned(dy, transposed(ctx.bits)) if of_x else None,
-            turned(x, ctx.bits) if of_dy else None,
+            _by_rows_alone(dy, of_cos, of_sin, None, transposed(ctx.bits), 1.0) if of_x else None,
+            _by_rows_alone(x, of_cos, of_sin, None, ctx.bits, 1.0) if of_dy else None,
             None,
             None,
         )
 
 
-class RotateByConfig(Function):
+def rotated_by_config(x, rotation, positions, bits):
+    if not transformed() and x.dtype is not torch.float64:
+        if needed(x):
+            return _RotateByConfig.apply(x, rotation, positions, bits)
+        return ops.rotate_by_config(x, rotation.config, positions, bits)
+    if rotation.is_full_width:
+        raise RuntimeError(
+            "the channels of a pair have angles of their own in this model: such rotations have gradients, but no "
+            "float64, no tangents and no transformations of torch.func"
+        )
+    first = rotation.window.start if x.shape[-1] == rotation.head_dim else 0
+    if x.shape[-1] not in (rotation.head_dim, len(rotation.window)):
+        return ops.rotate_by_config(x.float(), rotation.config, positions, bits)  # Which refuses it.
+    rotation_bits = transposed(rotation.bits) if bits & TRANSPOSE else rotation.bits
+    rows = rotation.rows(positions)
+    y = rotated(x[..., first:], *rows, None, rotation_bits | bits & TOKENS_MAJOR, 1.0)
+    return torch.cat((x[..., :first], y), -1) if first else y
+
+
+class _RotateByConfig(Function):
     @staticmethod
-    def forward(ctx, x, config, positions, bits):
-        ctx.save_for_backward(config, positions)
-        ctx.bits = bits
-        return ops.rotate_by_config(x, config, positions, bits)
+    def forward(ctx, x, rotation, positions, bits):
+        ctx.save_for_backward(positions)
+        ctx.how = rotation, bits
+        return ops.rotate_by_config(x, rotation.config, positions, bits)
 
     @staticmethod
     def backward(ctx, dy):
-        config, positions = ctx.saved_tensors
-        bits = ctx.bits ^ TRANSPOSE
-        if needed(dy):
-            return RotateByConfig.apply(dy, config, positions, bits), None, None, None
-        return ops.rotate_by_config(dy, config, positions, bits), None, None, None
+        (positions,), (rotation, bits) = ctx.saved_tensors, ctx.how
+        return rotated_by_config(dy, rotation, positions, bits ^ TRANSPOSE), None, None, None

@@ -1,6 +1,14 @@
 """How an operator rotates, as one integer; its bits are those of `src/plan.rs`."""
 
 import itertools
+from typing import Literal
+
+# What an editor shows of the words.
+Pairing = Literal["half", "interleaved"]
+Direction = Literal["forward", "transpose", "inverse"]
+Layout = Literal["bhsd", "bshd"]
+Repeat = Literal["none", "halves", "pairs"]
+Rounding = Literal["once", "eager"]
 
 INPUT, OUTPUT, TRANSPOSE, INVERSE, TOKENS_MAJOR, HALVES, PAIRS, EAGER = (1 << bit for bit in range(8))
 
@@ -36,7 +44,10 @@ _PLANS = {
 }
 
 
-def plan(pairing="half", direction="forward", layout="bhsd", repeat="none", rounding="once", output_pairing=None):
+def plan(
+    pairing: Pairing = "half", direction: Direction = "forward", layout: Layout = "bhsd", repeat: Repeat = "none",
+    rounding: Rounding = "once", output_pairing: Pairing | None = None,
+) -> int:  # fmt: skip
     """The integer that the operators take for how they rotate.
 
     pairing: "half" pairs channels (i, i + rotary_dim / 2), "interleaved" (2i, 2i + 1); output_pairing: another one for

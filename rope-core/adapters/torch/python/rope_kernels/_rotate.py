@@ -1,36 +1,59 @@
 """Rotations by rows of cos and sin, with gradients."""
 
 import torch
+from torch import Tensor
 
 from . import _gradients
 from ._library import ops
-from ._plan import plan
+from ._plan import INPUT, OUTPUT, Direction, Layout, Pairing, Repeat, Rounding, plan
 
 
-def rotate(x, cos, sin, *, ids=None, attention_factor=1.0, group=None, **how):
+def rotate(
+    x: Tensor, cos: Tensor, sin: Tensor = None, *, ids: Tensor | None = None, attention_factor: float = 1.0,
+    group: "torch.distributed.ProcessGroup | None" = None, pairing: Pairing = "half",
+    direction: Direction = "forward", layout: Layout = "bhsd", repeat: Repeat = "none", rounding: Rounding = "once",
+    output_pairing: Pairing | None = None,
+) -> Tensor:  # fmt: skip
     """A new tensor: x rotated by rows of cos and sin, or by those rows of a table that ids name, one for each token
-    (`[tokens]` or `[batch, tokens]`). `how` is what `plan` takes. Gradients of x, cos and sin, of any order; of a table
-    with repeated values they are added to the first of two.
+    (`[tokens]` or `[batch, tokens]`). The words are those of `plan`. Derivatives by x, cos and sin, of any order,
+    backward and forward, and the transformations of torch.func; gradients of a table with repeated values are added to
+    the first of two. float64 is computed in float64, by PyTorch's operators.
 
     group: a group of torch.distributed whose ranks have the heads of one rotation among them, in their order and each
     as many. Gradients of cos and sin, which all these heads share, are then sums over all of them, on every rank and
     with the bits of a single process; the backward pass gathers x and its gradient for them, and is of first order."""
-    return _gradients.rotated(x, cos, sin, ids, plan(**how), attention_factor, group)
+    if sin is None:
+        _refuse_without_sin(cos)
+    bits = plan(pairing, direction, layout, repeat, rounding, output_pairing)
+    return _gradients.rotated(x, cos, sin, ids, bits, attention_factor, group)
 
 
-def rotate_qk(q, k, cos, sin, *, ids=None, attention_factor=1.0, group=None, **how):
+def rotate_qk(
+    q: Tensor, k: Tensor, cos: Tensor, sin: Tensor = None, *, ids: Tensor | None = None, attention_factor: float = 1.0,
+    group: "torch.distributed.ProcessGroup | None" = None, pairing: Pairing = "half",
+    direction: Direction = "forward", layout: Layout = "bhsd", repeat: Repeat = "none", rounding: Rounding = "once",
+    output_pairing: Pairing | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """`rotate` of queries and keys, by the same rows."""
-    return _gradients.rotated_qk(q, k, cos, sin, ids, plan(**how), attention_factor, group)
+    if sin is None:
+        _refuse_without_sin(cos)
+    bits = plan(pairing, direction, layout, repeat, rounding, output_pairing)
+    return _gradients.rotated_qk(q, k, cos, sin, ids, bits, attention_factor, group)
 
 
-def rotate_(x, cos, sin, *, ids=None, attention_factor=1.0, **how):
-    """Rotates x in place, and returns it. Gradients of x only: those of cos and sin need what was overwritten."""
-    bits = plan(**how)
-    if _gradients.needed(x, cos, sin):
+def rotate_(
+    x: Tensor, cos: Tensor, sin: Tensor = None, *, ids: Tensor | None = None, attention_factor: float = 1.0,
+    pairing: Pairing = "half", direction: Direction = "forward", layout: Layout = "bhsd", repeat: Repeat = "none",
+    rounding: Rounding = "once", output_pairing: Pairing | None = None,
+) -> Tensor:  # fmt: skip
+    """Rotates x in place, and returns it. Gradients of x only: those of cos and sin need what was overwritten. Tangents
+    of all three."""
+    if sin is None:
+        _refuse_without_sin(cos)
+    bits = plan(pairing, direction, layout, repeat, rounding, output_pairing)
+    if _gradients.by_copy(x, cos, sin):
         _refuse_table_gradients(cos, sin, "rotate")
-        if torch.compiler.is_compiling():
-            return x.copy_(_gradients.rotated(x, cos, sin, ids, bits, attention_factor))
-        return _gradients.RotateInPlace.apply(x, cos, sin, ids, bits, attention_factor)
+        return _rotate_by_copy(x, cos, sin, ids, bits, attention_factor)
     if ids is None:
         ops.rotate_(x, cos, sin, bits, attention_factor)
     else:
@@ -38,28 +61,44 @@ def rotate_(x, cos, sin, *, ids=None, attention_factor=1.0, **how):
     return written(x)
 
 
-def rotate_qk_(q, k, cos, sin, *, ids=None, attention_factor=1.0, **how):
+def rotate_qk_(
+    q: Tensor, k: Tensor, cos: Tensor, sin: Tensor = None, *, ids: Tensor | None = None, attention_factor: float = 1.0,
+    pairing: Pairing = "half", direction: Direction = "forward", layout: Layout = "bhsd", repeat: Repeat = "none",
+    rounding: Rounding = "once", output_pairing: Pairing | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """`rotate_` of queries and keys, checked before either is touched; returns both.
 
     Views of one packed projection are fine; Q and K that are known to share heads are refused.
     """
-    bits = plan(**how)
-    if _gradients.needed(q, k, cos, sin):
+    if sin is None:
+        _refuse_without_sin(cos)
+    bits = plan(pairing, direction, layout, repeat, rounding, output_pairing)
+    if _gradients.by_copy(q, k, cos, sin):
         _refuse_table_gradients(cos, sin, "rotate_qk")
         # Each rotates by a function of its own, as autograd has none for two views of one tensor. A trace has no memory
         # that they could share.
         if not torch.compiler.is_compiling():
             with torch.no_grad():
-                if ids is None:
-                    ops.check_qk(q, k, cos, sin, bits, attention_factor)
-                else:
-                    ops.check_qk_at(q, k, cos, sin, ids, bits, attention_factor)
-        return tuple(rotate_(x, cos, sin, ids=ids, attention_factor=attention_factor, **how) for x in (q, k))
+                _gradients.check_qk(q, k, cos, sin, ids, bits, attention_factor)
+        return tuple(_rotate_by_copy(x, cos, sin, ids, bits, attention_factor) for x in (q, k))
     if ids is None:
         ops.rotate_qk_(q, k, cos, sin, bits, attention_factor)
     else:
         ops.rotate_qk_at_(q, k, cos, sin, ids, bits, attention_factor)
     return written(q), written(k)
+
+
+def _rotate_by_copy(x, cos, sin, ids, bits, factor):
+    """In place with derivatives, or in float64."""
+    if x.dtype is torch.float64 or _gradients.transformed() or torch.compiler.is_compiling():
+        refuse_other_pairing(bits)
+        return x.copy_(_gradients.rotated(x, cos, sin, ids, bits, factor))
+    return _gradients.RotateInPlace.apply(x, cos, sin, ids, bits, factor)
+
+
+def refuse_other_pairing(bits):
+    if bool(bits & INPUT) != bool(bits & OUTPUT):
+        raise RuntimeError("output_pairing is another one than pairing, which x in place cannot have; use rotate")
 
 
 def written(x):
@@ -68,6 +107,15 @@ def written(x):
     if not torch.compiler.is_compiling() and not x.is_inference():
         torch.autograd.graph.increment_version(x)
     return x
+
+
+def _refuse_without_sin(cos):
+    if isinstance(cos, torch.Tensor) and cos.is_complex():
+        raise TypeError(
+            "cos is complex and sin is missing; pass the real part as cos and the imaginary part as sin "
+            '(freqs_cis.real, freqs_cis.imag), usually with pairing="interleaved"'
+        )
+    raise TypeError("sin is missing; pass cos and sin")
 
 
 def _refuse_table_gradients(cos, sin, instead):

@@ -1,11 +1,19 @@
-"""Norms before a rotation, and writes into caches after it, in one pass. They have no gradients."""
+"""Norms before a rotation, and writes into caches after it, in one pass. They have no derivatives."""
+
+from typing import Literal
 
 import torch
+from torch import Tensor
 
 from . import _gradients
 from ._library import ops
-from ._plan import choice, plan
+from ._plan import Direction, Layout, Pairing, Repeat, Rounding, choice, plan
 from ._rotate import written
+
+Formula = Literal["llama", "olmo2", "gemma", "llama4", "chameleon", "layer_norm", "once"]
+Over = Literal["head", "row"]
+Order = Literal["before", "after"]
+Format = Literal["elements", "e4m3", "int8", "int8_away", "q8_0", "q4_0"]
 
 _FORMULAS = {
     name: index
@@ -21,14 +29,20 @@ def _norm(formula, over, order):
     return choice("formula", _FORMULAS, formula) | choice("over", _REACHES, over) | choice("order", _ORDERS, order)
 
 
-def _refuse_gradients(*tensors):
-    if _gradients.needed(*tensors):
-        raise RuntimeError("norms and caches have no gradients here; call them within torch.no_grad()")
+def _refuse_derivatives(*tensors):
+    _gradients.refuse(
+        "norms and caches have no gradients, no tangents and no transformations of torch.func; call them within "
+        "torch.no_grad(), with tensors that have no tangent",
+        *tensors,
+    )
 
 
 def norm_rotate_qk_(
-    q, k, q_weight, k_weight, cos, sin, *, eps=1e-6, formula="llama", over="head", order="before", **how
-):
+    q: Tensor, k: Tensor, q_weight: Tensor | None, k_weight: Tensor | None, cos: Tensor, sin: Tensor, *,
+    eps: float = 1e-6, formula: Formula = "llama", over: Over = "head", order: Order = "before",
+    pairing: Pairing = "half", direction: Direction = "forward", layout: Layout = "bhsd", repeat: Repeat = "none",
+    rounding: Rounding = "once", output_pairing: Pairing | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Norms the heads of Q and of K, each with its weights (`[head_dim]` or `[heads, head_dim]`; None: without), and
     rotates them, in place; returns both.
 
@@ -36,16 +50,21 @@ def norm_rotate_qk_(
     "chameleon", "layer_norm", or "once", which rounds only the result. over: a "head", or all heads of a token ("row").
     order: "before" the rotation or "after" it.
     """
-    _refuse_gradients(q, k, *(weight for weight in (q_weight, k_weight) if weight is not None))
+    _refuse_derivatives(q, k, cos, sin, *(weight for weight in (q_weight, k_weight) if weight is not None))
+    how = plan(pairing, direction, layout, repeat, rounding, output_pairing)
     weights = [q.new_empty(0) if weight is None else weight for weight in (q_weight, k_weight)]
-    ops.norm_rotate_qk_(q, k, *weights, cos, sin, eps, _norm(formula, over, order), plan(**how))
+    ops.norm_rotate_qk_(q, k, *weights, cos, sin, eps, _norm(formula, over, order), how)
     return written(q), written(k)
 
 
 def rotate_into_caches(
-    k, v, cos, sin, key_cache, value_cache, slots, *, weight=None, eps=1e-6, formula=None, over="head", order="before",
-    format="elements", key_scale=1.0, value_scale=1.0, cache_layout="nhd", **how
-):
+    k: Tensor, v: Tensor, cos: Tensor, sin: Tensor, key_cache: Tensor, value_cache: Tensor, slots: Tensor, *,
+    weight: Tensor | None = None, eps: float = 1e-6, formula: Formula | None = None, over: Over = "head",
+    order: Order = "before", format: Format = "elements", key_scale: Tensor | float = 1.0,
+    value_scale: Tensor | float = 1.0, cache_layout: Literal["nhd", "hnd"] = "nhd", pairing: Pairing = "half",
+    direction: Direction = "forward", layout: Layout = "bhsd", repeat: Repeat = "none", rounding: Rounding = "once",
+    output_pairing: Pairing | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Rotates the keys, after a norm if there is a formula, and writes them and the values into a paged cache.
 
     slots: one for each token, `block * block_size + place`; a negative one is skipped. format: "elements" of the
@@ -57,7 +76,7 @@ def rotate_into_caches(
     cache_layout: "nhd" is [blocks, block_size, heads, head_dim], "hnd" [blocks, heads, block_size, head_dim]; the last
     dimension of blocks counts bytes.
     """
-    _refuse_gradients(k, v, cos, sin)
+    _refuse_derivatives(k, v, cos, sin, key_cache, value_cache, slots)
     number = -1 if formula is None else _norm(formula, over, order)
     code = choice("format", _FORMATS, format) | choice("cache_layout", _CACHE_LAYOUTS, cache_layout)
     scales = [
@@ -66,6 +85,6 @@ def rotate_into_caches(
     ]
     ops.rotate_into_caches(
         k, v, cos, sin, key_cache, value_cache, *scales, slots, torch.empty(0) if weight is None else weight, eps,
-        number, code, plan(**how)
+        number, code, plan(pairing, direction, layout, repeat, rounding, output_pairing)
     )  # fmt: skip
     return written(key_cache), written(value_cache)

@@ -10,44 +10,23 @@ import inspect
 import itertools
 import sys
 import weakref
-from typing import NamedTuple
+from typing import TypeVar
 
 import torch
 
-from . import _gradients
 from ._config import Rotation
-from ._plan import plan
+from ._formulas import NOT_OURS, formula_of, functions_of, replacement
+from ._plan import Rounding
 
+Model = TypeVar("Model", bound=torch.nn.Module)
 
-class _Formula(NamedTuple):
-    """A function that rotates: its arguments, and what it does with them."""
-
-    arguments: str  # "qk": (q, k, cos, sin, unsqueeze_dim=1); "vision": (q, k, cos, sin); "gptj": (x, sin, cos)
-    pairing: str
-    output_pairing: str
-    repeat: str  # What it expects of cos and sin.
-    partial: bool  # Whether channels beyond those of cos pass.
-    upcasts: bool  # Whether 16-bit tensors are rotated in f32.
-    returns: str  # "promoted": the type of x * cos; "kept": that of x.
-
-
-_FORMULAS = [
-    _Formula(arguments, *pairings, repeat, partial, upcasts, returns)
-    for arguments in ("qk", "vision", "gptj")
-    for pairings in (("half", "half"), ("interleaved", "interleaved"), ("interleaved", "half"))
-    for repeat in ("halves", "pairs", "none")
-    for partial in (True, False)
-    for upcasts, returns in ((False, "promoted"), (False, "kept"), (True, "kept"))
-]
-_NAMES = ("apply_rotary_pos_emb", "apply_rotary_pos_emb_vision", "apply_rotary_pos_emb_interleave")
-_ELEMENTS = (torch.float32, torch.bfloat16, torch.float16)
-
-# Modules with replaced functions: {module's name: {function's name: what was there}}, and the models that use them.
+# Modules with replaced functions: {module's name: {(owner, function's name): what was there}}, and the models that use
+# them. The owner is the module, or a class of it.
 _replaced = {}
 _users = {}
 
 
-def enable(model, *, rounding="once", exact=False):
+def enable(model: Model, *, rounding: Rounding = "once", exact: bool = False) -> Model:
     """Rotates queries and keys of the model by rope_kernels, and returns it. Other models of the same modeling module
     in this process are rotated so too.
 
@@ -61,39 +40,40 @@ def enable(model, *, rounding="once", exact=False):
         raise ValueError(f"rounding is {rounding!r}; it must be one of once, eager")
     functions = {}
     for module in _modules(model):
-        for name in _NAMES:
-            function = getattr(sys.modules[module], name, None)
-            if function is None:
-                continue
+        for owner, name, function in functions_of(sys.modules[module]):
             original = getattr(function, "replaces", function)
-            formula = _formula_of(original)
+            formula = formula_of(original)
             if formula is None:
                 raise RuntimeError(f"{module}.{name} has no formula that is known; rope_kernels does not replace it")
-            functions[module, name] = _replacement(original, formula, rounding)
+            functions[module, owner, name] = replacement(original, formula, rounding)
+    for module in _modules(model):
+        for name, reason in NOT_OURS.items():
+            if not functions and hasattr(sys.modules[module], name):
+                raise RuntimeError(f"{module}.{name} {reason}; rope_kernels does not replace it")
     if not functions:
         raise RuntimeError(f"{type(model).__name__} has no function that rotates and is known; nothing is replaced")
     rotaries = dict(_rotary_modules(model))
     for rotary in rotaries:
-        of_it = (function for (module, _), function in functions.items() if module == type(rotary).__module__)
+        of_it = (function for (module, *_), function in functions.items() if module == type(rotary).__module__)
         _check_repeated(rotary, [function.formula for function in of_it])
     forwards = {rotary: _exact_forward(rotary, config) for rotary, config in rotaries.items()} if exact else {}
     if exact:
-        for module in {module for module, _ in functions} - {type(rotary).__module__ for rotary in rotaries}:
+        for module in {module for module, *_ in functions} - {type(rotary).__module__ for rotary in rotaries}:
             raise RuntimeError(
                 f"{type(model).__name__} has no rotary module of {module}: it does not rotate, or by cos and sin that "
                 "are made elsewhere; exact must be False"
             )
     disable(model)
-    for (module, name), function in functions.items():
-        _replaced.setdefault(module, {}).setdefault(name, function.replaces)
-        setattr(sys.modules[module], name, function)
+    for (module, owner, name), function in functions.items():
+        _replaced.setdefault(module, {}).setdefault((owner, name), function.replaces)
+        _set(owner, name, function)
         _users.setdefault(module, weakref.WeakSet()).add(model)
     for rotary, forward in forwards.items():
         rotary.forward = forward
     return model
 
 
-def disable(model):
+def disable(model: Model) -> Model:
     """Undoes `enable`: the functions of its modules are transformers' own, unless another model is enabled that uses
     them. Returns the model."""
     for rotary, _ in _rotary_modules(model):
@@ -103,9 +83,13 @@ def disable(model):
         _users[module].discard(model)
         if not _users[module]:
             del _users[module]
-            for name, function in _replaced.pop(module).items():
-                setattr(sys.modules[module], name, function)
+            for (owner, name), function in _replaced.pop(module).items():
+                _set(owner, name, function)
     return model
+
+
+def _set(owner, name, function):
+    setattr(owner, name, staticmethod(function) if inspect.isclass(owner) else function)
 
 
 def _modules(model):
@@ -113,139 +97,6 @@ def _modules(model):
     parts = (part for part in model.modules() if hasattr(getattr(part, "config", None), "model_type"))
     modules = (type(part).__module__ for part in parts)
     return [module for module in dict.fromkeys(modules) if module in sys.modules]
-
-
-def _how(formula, rounding, layout):
-    return plan(
-        pairing=formula.pairing, output_pairing=formula.output_pairing, repeat=formula.repeat, layout=layout,
-        rounding=rounding,
-    )  # fmt: skip
-
-
-def _fits(formula, x, cos, sin):
-    """Whether the kernels give what the function would."""
-    width = cos.shape[-1] * (2 if formula.repeat == "none" else 1)
-    return (
-        x.device.type == cos.device.type == "cpu"
-        and x.dtype in _ELEMENTS
-        and cos.dtype in _ELEMENTS
-        and cos.dtype == sin.dtype
-        and cos.shape == sin.shape
-        and (x.shape[-1] == width or formula.partial and x.shape[-1] > width)
-        # Otherwise the result has another type than x.
-        and (formula.returns == "kept" or x.dtype in (torch.float32, cos.dtype))
-    )
-
-
-def _replacement(original, formula, rounding):
-    """A function with the arguments of the original, which it is called with where the kernels do not fit."""
-    bits = {
-        (layout, mode): _how(formula, mode, layout) for layout in ("bhsd", "bshd") for mode in ("once", "eager")
-    }
-
-    def rounded(x, cos):
-        return "once" if formula.upcasts or x.dtype != cos.dtype else rounding
-
-    if formula.arguments == "gptj":
-
-        def apply(tensor, sin, cos):
-            if tensor.dim() == 4 and cos.dim() == 3 and _fits(formula, tensor, cos, sin):
-                return _gradients.rotated(tensor, cos, sin, None, bits["bshd", rounded(tensor, cos)], 1.0)
-            return original(tensor, sin, cos)
-
-    elif formula.arguments == "vision":
-
-        def apply(q, k, cos, sin):
-            if q.dim() == k.dim() == cos.dim() + 1 and all(_fits(formula, x, cos, sin) for x in (q, k)):
-                return _gradients.rotated_qk(q, k, cos, sin, None, bits["bshd", rounded(q, cos)], 1.0)
-            return original(q, k, cos, sin)
-
-    else:
-
-        def apply(q, k, cos, sin, *args, unsqueeze_dim=1, **others):
-            if (
-                not args and not others and unsqueeze_dim in (1, 2) and q.dtype == k.dtype
-                and q.dim() == k.dim() == 4 and cos.dim() == 3 and all(_fits(formula, x, cos, sin) for x in (q, k))
-            ):  # fmt: skip
-                layout = "bhsd" if unsqueeze_dim == 1 else "bshd"
-                return _gradients.rotated_qk(q, k, cos, sin, None, bits[layout, rounded(q, cos)], 1.0)
-            return original(q, k, cos, sin, *args, unsqueeze_dim=unsqueeze_dim, **others)
-
-    apply.replaces = original
-    apply.formula = formula
-    return apply
-
-
-def _formula_of(function):
-    """The formula whose bits the function's results are, or None."""
-    try:
-        parameters = list(inspect.signature(function).parameters)
-    except (TypeError, ValueError):
-        return None
-    if parameters[:4] == ["q", "k", "cos", "sin"] and "unsqueeze_dim" in parameters:
-        arguments = "qk"
-    elif parameters == ["q", "k", "cos", "sin"]:
-        arguments = "vision"
-    elif parameters == ["tensor", "sin", "cos"]:
-        arguments = "gptj"
-    else:
-        return None
-    for formula in _FORMULAS:
-        if formula.arguments == arguments and _matches(function, formula):
-            return formula
-    return None
-
-
-def _matches(function, formula):
-    generator = torch.Generator().manual_seed(0)
-
-    def random(*shape, dtype=torch.float32):
-        return torch.randn(shape, generator=generator).to(dtype)
-
-    def outcome(call):
-        try:
-            results = call()
-            return results if isinstance(results, tuple) else (results,)
-        except (RuntimeError, TypeError):
-            return None
-
-    kinds = [(torch.float32, torch.float32), (torch.bfloat16, torch.bfloat16), (torch.bfloat16, torch.float32)]
-    for dtype, table_dtype in kinds:
-        for head_dim in (8, 12):
-            angle = random(*([2, 3] if formula.arguments != "vision" else [3]), 4)
-            twice = {"none": lambda t: t, "halves": lambda t: torch.cat((t, t), -1),
-                     "pairs": lambda t: t.repeat_interleave(2, -1)}[formula.repeat]
-            cos, sin = (twice(t).to(table_dtype) for t in (angle.cos(), angle.sin()))
-            for unsqueeze_dim in (1, 2) if formula.arguments == "qk" else (2,):
-                shape = (2, 5, 3, head_dim) if unsqueeze_dim == 1 else (2, 3, 5, head_dim)
-                if formula.arguments == "vision":
-                    shape = shape[1:]
-                q, k = random(*shape, dtype=dtype), random(*shape, dtype=dtype)
-                args = {"qk": (q, k, cos, sin), "vision": (q, k, cos, sin), "gptj": (q, sin, cos)}[formula.arguments]
-                named = {"unsqueeze_dim": unsqueeze_dim} if formula.arguments == "qk" else {}
-                wanted = outcome(lambda: function(*args, **named))
-                if wanted is None:
-                    # More channels than cos has are an error of formulas without a part that passes.
-                    if head_dim == 8 or formula.partial:
-                        return False
-                    continue
-                if not _fits(formula, q, cos, sin):
-                    if head_dim != 8 and not formula.partial:
-                        return False
-                    # The types of the results say which formula it is, if the kernels do not.
-                    if any((x.dtype == dtype) != (formula.returns == "kept") for x in wanted):
-                        return False
-                    continue
-
-                def unused(*args, **named):
-                    raise RuntimeError("the kernels were to fit")
-
-                ours = outcome(lambda: _replacement(unused, formula, "eager")(*args, **named))
-                if ours is None or len(ours) != len(wanted):
-                    return False
-                if not all(x.dtype == y.dtype and torch.equal(x, y) for x, y in zip(ours, wanted)):
-                    return False
-    return True
 
 
 def _rotary_modules(part, config=None):

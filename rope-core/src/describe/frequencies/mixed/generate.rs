@@ -14,23 +14,23 @@ use crate::kernel::sincos::mixed::{MakeMixedRows, MixedSum};
 use crate::{Error, IntoPositions, Rows};
 
 impl MixedFrequencies<'_> {
-    /// cos and sin of these positions for every head, `[tokens, heads, [cos of all pairs | sin of all pairs]]`, times
-    /// the attention factor.
+    /// Computes cos and sin of these positions for every head, `[tokens, heads, [cos of all pairs | sin of all
+    /// pairs]]`, times the attention factor.
     ///
-    /// With [`MixedAngle::Exact`] each is the f32 nearest to the exact value of the sum: at every integer position from
-    /// -2^63 to 2^63, and for coordinates that are a multiple of 2^-128 (all of 2^-75 and more are; what others add
-    /// below 2^-256 turn is cut off). The same bits on every backend. (Beyond 2^32 turns on an axis a slower path makes
-    /// them. Of an angle so near to zero that it is its own sine, and half-way between two f32, the sine is either of
-    /// the two.)
+    /// With [`MixedAngle::Exact`] each value is the f32 nearest to the exact value of the sum: at every integer
+    /// position from -2^63 to 2^63, and for coordinates that are a multiple of 2^-128 (all of 2^-75 and more are;
+    /// contributions of others below 2^-256 turn are cut off). Every backend returns the same bits. Beyond 2^32 turns
+    /// on an axis a slower path computes them. If an angle is so near to zero that it equals its sine, and it is
+    /// half-way between two f32, the sine is either of the two.
     ///
-    /// With [`MixedAngle::SummedF32`] the angle is the f32 that timm and rope-vit take, and the rest is exact to angles
-    /// of 2^48 radians: within 1 ulp of what they compute.
+    /// With [`MixedAngle::SummedF32`] the angle is the f32 of timm and rope-vit, and the rest is exact for angles up to
+    /// 2^48 radians: within 1 ulp of their results.
     ///
     /// # Errors
     ///
-    /// [`Error::PositionsPerAxis`] for positions that are not one per axis of each token, [`Error::Coordinate`] for a
-    /// coordinate that is not finite, [`Error::RowsTooLong`] for more values than a slice can have,
-    /// [`Error::OutOfMemory`] for more than the allocator has.
+    /// [`Error::PositionsPerAxis`] unless there is one position per axis of each token; [`Error::Coordinate`] for a
+    /// coordinate that is not finite; [`Error::RowsTooLong`] for more values than a slice can have;
+    /// [`Error::OutOfMemory`] if the allocation fails.
     #[cfg(feature = "alloc")]
     pub fn values<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Vec<f32>, Error> {
         let positions = positions.into_positions().on_each(self.axes)?;
@@ -39,12 +39,13 @@ impl MixedFrequencies<'_> {
         Ok(values)
     }
 
-    /// As [`MixedFrequencies::values`], in the caller's storage, of which the first `tokens * heads * rotary_dim`
-    /// values are used and returned.
+    /// Computes [`MixedFrequencies::values`] in the caller's storage. Uses and returns its first `tokens * heads *
+    /// rotary_dim` values.
     ///
     /// # Errors
     ///
-    /// Those of [`MixedFrequencies::values`], and [`Error::Storage`] if the storage is too short; it is untouched then.
+    /// The errors of [`MixedFrequencies::values`], and [`Error::Storage`] if the storage is too short; it is untouched
+    /// then.
     pub fn values_in<'p, 'r>(
         &self,
         positions: impl IntoPositions<'p>,
@@ -61,24 +62,25 @@ impl MixedFrequencies<'_> {
         Ok(values)
     }
 
-    /// The rows of these positions, of each head where frequencies have several: [`MixedFrequencies::values`], as a
-    /// rotation takes them.
+    /// Computes the rows of these positions, per head if frequencies have several: [`MixedFrequencies::values`] as the
+    /// operand of a rotation.
     ///
     /// # Errors
     ///
-    /// Those of [`MixedFrequencies::values`].
+    /// The errors of [`MixedFrequencies::values`].
     #[cfg(feature = "alloc")]
     pub fn rows<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Rows<'static>, Error> {
         let values = self.values(positions)?;
         self.of_heads(Rows::computed_vec(values, self.rotary_dim()))
     }
 
-    /// As [`MixedFrequencies::rows`], in the caller's storage, of which the first `tokens * heads * rotary_dim` values
-    /// are used.
+    /// Computes [`MixedFrequencies::rows`] in the caller's storage. Uses its first `tokens * heads * rotary_dim`
+    /// values.
     ///
     /// # Errors
     ///
-    /// Those of [`MixedFrequencies::rows`], and [`Error::Storage`] if the storage is too short; it is untouched then.
+    /// The errors of [`MixedFrequencies::rows`], and [`Error::Storage`] if the storage is too short; it is untouched
+    /// then.
     pub fn rows_in<'p, 'r>(
         &self,
         positions: impl IntoPositions<'p>,
@@ -94,7 +96,7 @@ impl MixedFrequencies<'_> {
     }
 
     fn count(&self, positions: &ResolvedPositions<'_>) -> Result<usize, Error> {
-        // More bytes than that no slice has.
+        // The most values that a slice can have.
         const MOST: usize = isize::MAX as usize / size_of::<f32>();
         let (rows, rotary_dim) = (
             positions.tokens().saturating_mul(self.heads),
@@ -109,7 +111,7 @@ impl MixedFrequencies<'_> {
             })
     }
 
-    /// Fills as many rows as fit, from a token on, of some of the heads: `[token, head, [cos | sin]]`.
+    /// Fills as many rows as fit, from a token on, of some heads: `[token, head, [cos | sin]]`.
     pub(crate) fn fill(
         &self,
         positions: &ResolvedPositions<'_>,
@@ -127,7 +129,7 @@ impl MixedFrequencies<'_> {
                     factor: self.attention_factor as f32,
                 },
                 1.0,
-                // A position of timm's is an f32: 2^24 + 1 becomes 2^24.
+                // Positions in timm are f32: 2^24 + 1 becomes 2^24.
                 &|token, axis| AxisPosition::Coordinate((at(token, axis).value() as f32).into()),
             ),
         };
@@ -152,7 +154,7 @@ mod tests {
     use super::*;
     use crate::Positions;
 
-    /// Some tokens of some heads are what all of them have in their places.
+    /// A fill of some tokens and heads equals that part of a fill of all.
     #[test]
     fn a_part_of_the_rows() {
         let [axes, heads, pairs, tokens] = [2, 5, 11, 40];

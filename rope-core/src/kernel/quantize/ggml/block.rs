@@ -1,27 +1,27 @@
-//! Blocks of ggml as their kernels see them: what each format defines, and what formats have in common.
+//! The block formats of ggml as a trait, and their common parts.
 
 use crate::kernel::values::VectorPairs;
 use crate::simd::SimdQuant;
 
-/// Values of a block.
+/// Values per block.
 pub(super) const VALUES: usize = 32;
 
-/// A format as its kernels see it. Blocks are slices of [`BlockCodes::BYTES`].
+/// A block format. Blocks are slices of [`BlockCodes::BYTES`].
 pub(super) trait BlockCodes {
     /// Bytes of a block.
     const BYTES: usize;
 
-    /// The definition.
+    /// Encodes a block by the definition.
     fn define(x: &[f32; VALUES], block: &mut [u8]);
 
-    /// The same of some blocks by vectors.
+    /// Encodes some blocks by vectors.
     fn encode<S: SimdQuant>(s: S, source: VectorPairs<'_, S>, blocks: &mut [u8]);
 
-    /// The values of a block.
+    /// Decodes a block.
     fn decode(block: &[u8], values: &mut [f32; VALUES]);
 }
 
-/// The values of a block, from a pair of vectors on.
+/// Loads the values of a block, from a pair of vectors on.
 #[inline(always)]
 pub(super) fn values_at<S: SimdQuant>(
     s: S,
@@ -37,7 +37,8 @@ pub(super) fn values_at<S: SimdQuant>(
     x
 }
 
-/// The first value of the largest magnitude, NaNs left out; 0 of none. By integers, as `scalar::max_magnitude`.
+/// Returns the first value of the largest magnitude, ignoring NaNs; 0 if there is none. By integers, as
+/// `scalar::max_magnitude`.
 #[inline(always)]
 pub(super) fn first_largest(x: &[f32; VALUES]) -> f32 {
     let (mut largest, mut value) = (0, 0.0);
@@ -50,8 +51,8 @@ pub(super) fn first_largest(x: &[f32; VALUES]) -> f32 {
     value
 }
 
-/// Codes, of whose lowest bytes only `BITS` may be set, to their bytes: the fifth bits, if there are any, as one number
-/// before the halves of bytes.
+/// Packs codes, of whose lowest bytes only `BITS` bits may be set: the fifth bits, if there are any, as one number,
+/// then the halves of bytes.
 #[inline(always)]
 pub(super) fn pack<const BITS: u32, S: SimdQuant>(s: S, codes: &[i32; VALUES], bytes: &mut [u8]) {
     let (low, high) = codes.split_at(VALUES / 2);
@@ -64,7 +65,7 @@ pub(super) fn pack<const BITS: u32, S: SimdQuant>(s: S, codes: &[i32; VALUES], b
     }
 }
 
-/// Undoes `pack`.
+/// Unpacks codes: the inverse of `pack`.
 #[inline(always)]
 pub(super) fn unpack<const BITS: u32>(bytes: &[u8]) -> [u8; VALUES] {
     let fifths = const { BITS as usize - 4 } * 4;

@@ -1,9 +1,9 @@
-//! IQ4_NL: the code of a channel is the place of the value nearest to `x (-127 / m)` in a table of 16, and d has the
-//! least squared error, by two sums over the channels in their order.
+//! IQ4_NL: the code of a channel is the index of the value nearest to `x (-127 / m)` in a table of 16, and `d` has the
+//! least squared error, from two sums over the channels in order.
 //!
-//! The order of the sums decides what a lane is: a block. A vector then adds one channel of as many blocks, and the
-//! sums of a block never cross lanes. (Where lanes were channels, each block waited for 64 additions of one lane, and
-//! read its 32 values from a table by scalar loads.)
+//! The order of the sums makes each lane a block. A vector then adds one channel of as many blocks, and the sums of a
+//! block never cross lanes. (With channels as lanes, each block waited for 64 additions of one lane, and read its 32
+//! values from a table by scalar loads.)
 //!
 //! Vector instructions for one channel of 16 blocks with AVX-512, and of 8 with AVX2:
 //!
@@ -14,9 +14,9 @@
 //! | product, code by four comparisons, value | 14 | 17 |
 //! | terms and sums | 6 | 6 |
 //! | codes to words | 1.5 | 2 |
-//! | for a value | 2.1 | 4.4 |
+//! | per value | 2.1 | 4.4 |
 //!
-//! Fifteen comparisons and as many additions would be 1.9 and 3.8 for a value, without the table.
+//! Fifteen comparisons and as many additions would be 1.9 and 3.8 per value, without the table.
 
 use core::slice;
 
@@ -28,28 +28,28 @@ use crate::kernel::values::VectorPairs;
 use crate::simd::convert::{f16_to_f32, f32_to_f16};
 use crate::simd::{NONLINEAR, Scalar, SimdQuant};
 
-/// The format.
+/// The IQ4_NL format.
 pub(super) struct Nonlinear;
 
 /// The most lanes of a vector.
 const MOST_LANES: usize = 16;
 
-/// Blocks without a larger magnitude are zeros.
+/// The least magnitude: blocks below it are zeros.
 const LEAST: f32 = 1e-15;
 
-/// What channels are multiplied with, by the first value of the largest magnitude.
+/// Returns the factor of channels, from the first value of the largest magnitude.
 #[inline(always)]
 fn factor(largest: f32) -> f32 {
     1.0 / (largest / f32::from(NONLINEAR[0]))
 }
 
-/// d, by the sums of the products of channels and values, and of the squares of values.
+/// Returns `d`, from the sums of the products of channels and values, and of the squares of values.
 #[inline(always)]
 fn distance(dot: f32, square: f32) -> f32 {
     if square > 0.0 { dot / square } else { 0.0 }
 }
 
-/// d as IEEE binary16; a NaN as x86 makes it, which has no other sign anywhere.
+/// Returns `d` as IEEE binary16. A NaN is that of x86, with its sign, on every machine.
 #[inline(always)]
 fn half(distance: f32, half: u16) -> u16 {
     const NAN: u16 = 0xfe00;
@@ -129,10 +129,10 @@ impl BlockCodes for Nonlinear {
 }
 
 impl Nonlinear {
-    /// The codes of a block in each lane, four channels of a vector in each row; of each block the first value of the
-    /// largest magnitude, and its d.
+    /// Computes the codes of one block per lane, four channels per row of `channels`; and per block the first value of
+    /// the largest magnitude, and its `d`.
     ///
-    /// Each vector of codes has those of every fourth block.
+    /// Each vector of codes holds every fourth block.
     #[inline(always)]
     fn encode_lanes<S: SimdQuant>(
         s: S,
@@ -145,7 +145,7 @@ impl Nonlinear {
         let mut largest = [zero; 2];
         for (four, channels) in channels.iter_mut().enumerate() {
             for (row, vector) in channels.iter_mut().enumerate() {
-                // Each four lanes from a block.
+                // Four lanes from each block.
                 let mut lanes = S::Chunk::<f32>::zeroed();
                 let quarters = cast_slice_mut(slice::from_mut(&mut lanes)).as_chunks_mut();
                 for (quarter, lanes) in quarters.0.iter_mut().enumerate() {

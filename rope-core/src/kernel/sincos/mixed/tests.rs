@@ -1,4 +1,4 @@
-//! The oracle of sums against phases that are known, and the generator against the oracle on every backend.
+//! Tests of the oracle's sums against known phases, and of the generator against the oracle on every backend.
 
 extern crate std;
 
@@ -10,7 +10,7 @@ use super::super::oracle::{cos_sin, cos_sin_f64};
 use super::super::tests::{Fused, ROUNDS, Random, backends, step};
 use super::*;
 
-/// What an axis adds: a coordinate and a step.
+/// A coordinate and a step: the term of an axis.
 type AxisTerm = (AxisPosition, Step);
 
 /// Frequencies of several heads, `steps[head][pair][axis]`.
@@ -57,7 +57,7 @@ impl Case {
         rows
     }
 
-    /// Demands the oracle's bits of every backend.
+    /// Asserts that every backend has the oracle's bits.
     fn agrees(&self) {
         let mut expected = Vec::new();
         for at in &self.at {
@@ -156,8 +156,8 @@ fn sums_of_integers() {
     }
 }
 
-/// Coordinates of 31 bits, `k / 2^20`, and steps in units of 2^-64 turn: the sum of the products in units of 2^-84 turn
-/// is an integer.
+/// Coordinates of 31 bits, `k / 2^20`, and steps in units of 2^-64 turn: the sum of the products is an integer in units
+/// of 2^-84 turn.
 #[test]
 fn sums_of_reals() {
     let mut random = Random::new();
@@ -186,7 +186,7 @@ fn sums_of_reals() {
     }
 }
 
-/// What one axis adds alone has no bits cut off, however small.
+/// A single term has no bits cut off, however small.
 #[test]
 fn a_sum_of_one_is_the_one() {
     for x in [1e-300, -3e-200, 5e-324, 1e-30] {
@@ -202,7 +202,7 @@ fn a_sum_of_one_is_the_one() {
     }
 }
 
-/// Steps, positions, factors and real coordinates of every size, and the ugly ones; a factor of 2^-30 leaves all of it
+/// Steps, positions, factors and real coordinates of every size, and special ones; a factor of 2^-30 leaves all of them
 /// to the oracle.
 #[test]
 fn random() {
@@ -233,7 +233,7 @@ fn random() {
     }
 }
 
-/// Three axes that nearly cancel, or two, at positions that a grid or a video has and at far ones.
+/// Returns three axes, or two, that nearly cancel, at positions of a grid or a video and at distant ones.
 fn cancelling(random: &mut Random) -> ([f64; 3], [Step; 3]) {
     let (mut x, mut steps, mut sum) = ([0.0, 0.0, 1.0], [Step::default(); 3], 0_u128);
     for axis in 0..1 + random.next() as usize % 2 {
@@ -277,8 +277,8 @@ fn cancellation() {
     }
 }
 
-/// The error of the doubles before rounding, in units in their last place, against the bound of 64 (and the cosine's 7
-/// of a single axis), of what is not in doubt.
+/// The error of the f64 values that are not in doubt, before rounding, in units in their last place, against the bound
+/// of 64 (and for the cosine 7, as for a single axis).
 #[test]
 fn error() {
     fn measure<S: SimdF64<F64 = f64>>(s: S) -> [f64; 2] {
@@ -298,7 +298,7 @@ fn error() {
             let exact = cos_sin_f64(MixedSum::Exact.remainder(&at, &chunks, 0), 1.0);
             for (made, exact) in [(cos, exact.0), (sin, exact.1)] {
                 let ulps = made.to_bits().abs_diff(exact.to_bits()) as f64;
-                // The sine's polynomial gives what is below half a square root of two.
+                // The polynomial of the sine computes values below half a square root of two.
                 let worst = &mut worst
                     [usize::from(made.abs() < 1.00001 * core::f64::consts::FRAC_1_SQRT_2)];
                 *worst = worst.max(ulps);
@@ -315,8 +315,8 @@ fn error() {
     }
 }
 
-/// How many pairs go to the oracle: as few as of one axis, on grids with their rows and columns of zeros, with
-/// frequencies of which some are zero.
+/// As few pairs go to the oracle as with one axis: on grids with their rows and columns of zeros, and with some zero
+/// frequencies.
 #[test]
 fn few_are_doubted() {
     let mut random = Random::new();
@@ -343,7 +343,7 @@ fn few_are_doubted() {
     assert!(doubted <= 3 + pairs / 100_000);
 }
 
-/// timm's angles, on all backends: each product and each sum an f32.
+/// timm's angles on all backends: each product and each sum in f32.
 #[test]
 fn f32_angles() {
     let mut random = Random::new();

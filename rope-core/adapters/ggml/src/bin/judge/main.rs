@@ -134,7 +134,7 @@ impl Judge {
         }
     }
 
-    /// Whether ggml's scheduler gives the operator to this backend, between two of the CPU.
+    /// Returns `true` if ggml's scheduler gives the operator to this backend, between two of the CPU.
     fn is_scheduled(&self) -> bool {
         let parameters = c::ggml_init_params {
             mem_size: 1 << 16,

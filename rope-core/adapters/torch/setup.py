@@ -1,0 +1,85 @@
+"""Builds the library by cargo, as a plain shared library beside the package's Python files. Both adapters have this file.
+
+The library has no Python ABI, so a wheel is for every Python 3. A source distribution has the crates of the repository
+that the library depends on, in `crates`.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import sys
+import tomllib
+
+from setuptools import setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_ext import build_ext
+from setuptools.command.sdist import sdist
+from setuptools_rust import Binding, RustExtension
+
+HERE = pathlib.Path(__file__).resolve().parent
+CARGO = tomllib.loads((HERE / "Cargo.toml").read_text())
+LIBRARY = CARGO["lib"]["name"]
+PACKAGE = next((HERE / "python").glob("*/__init__.py")).parent.name
+NAMES = {"linux": "lib{}.so", "darwin": "lib{}.dylib", "win32": "{}.dll"}
+# Where the crates are: in the repository, or in a source distribution.
+CRATES = {"rope-core": "../..", "rope-core/models": "../../models"}
+
+
+class BuildLibrary(build_ext):
+    def run(self):
+        if shutil.which("cargo") is None:
+            rust = CARGO["package"]["rust-version"]
+            sys.exit(f"{PACKAGE} is built by cargo, which is not on PATH: install Rust {rust} or newer (rustup.rs)")
+        super().run()
+
+    def get_ext_filename(self, name):
+        """A name without a tag of Python."""
+        folder, _, library = name.rpartition(".")
+        return os.path.join(*folder.split("."), NAMES[sys.platform].format(library))
+
+
+class WheelOfEveryPython(bdist_wheel):
+    def get_tag(self):
+        return "py3", "none", super().get_tag()[2]
+
+
+class SourcesWithCrates(sdist):
+    def make_release_tree(self, base, files):
+        super().make_release_tree(base, files)
+        base = pathlib.Path(base)
+        in_repository = not (HERE / "crates").exists()
+        root = HERE.parents[2] if in_repository else HERE / "crates"
+        for crate in CRATES:
+            # What a package of it has.
+            patterns = tomllib.loads((root / crate / "Cargo.toml").read_text())["package"]["include"]
+            for path in (path for pattern in ["/Cargo.toml", *patterns] for path in (root / crate).glob(pattern[1:])):
+                target = base / "crates" / path.relative_to(root)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                (shutil.copytree if path.is_dir() else shutil.copyfile)(path, target)
+        workspace = (root / "Cargo.toml").read_text()
+        members = f"members = {list(CRATES)}".replace("'", '"')
+        workspace = re.sub(r"(?ms)^(members|exclude) = \[.*?\]\n", "", workspace)
+        (base / "crates/Cargo.toml").write_text(workspace.replace("[workspace]", f"[workspace]\n{members}", 1))
+        # A link to the original, which would change, too.
+        manifest = base / "Cargo.toml"
+        text = manifest.read_text()
+        for crate, path in CRATES.items():
+            text = text.replace(f'path = "{path}"', f'path = "crates/{crate}"')
+        manifest.unlink()
+        manifest.write_text(text)
+
+
+setup(
+    rust_extensions=[
+        RustExtension(
+            f"{PACKAGE}.{LIBRARY}",
+            binding=Binding.NoBinding,
+            # Features only by `ROPE_FEATURES`: what is published has none.
+            features=os.environ.get("ROPE_FEATURES", "").split(),
+            args=["--locked"],
+            debug=False,
+        )
+    ],
+    cmdclass={"bdist_wheel": WheelOfEveryPython, "build_ext": BuildLibrary, "sdist": SourcesWithCrates},
+)
