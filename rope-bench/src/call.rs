@@ -14,11 +14,11 @@ use crate::workloads::Workload;
 /// The prefix of the names of the C loops.
 pub const C: &str = "intrinsics/";
 
-/// The beginning of the names of calls of the C API.
+/// The prefix of the names of calls of the C API.
 pub const CAPI: &str = "capi/";
 
 /// Returns W3, W5 and W3n of the workloads, and those of a call, in each element and pairing, for rope-core with ready
-/// rows, from Rust and from C, and for plain C.
+/// rows, from Rust and from C, and for C.
 pub fn plan<'a>(
     all: &'a [Box<dyn Formulation>],
     backends: &[Backend],

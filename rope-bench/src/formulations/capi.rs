@@ -1,5 +1,5 @@
-//! rope-core's rotation from C, as an engine links it: calls of `rope-capi` that check their structs each time, and calls
-//! that were prepared once. Both give the bits of [`fused`](super::fused).
+//! rope-core's rotation from C, as an engine links it: calls of `rope-capi` that check their structs each time, and
+//! calls that were prepared once. Both give the bits of [`fused`](super::fused).
 //!
 //! This file alone calls the C API, on a buffer whose extents it has checked.
 
@@ -91,7 +91,7 @@ impl Formulation for Capi {
             };
             (part.range.start * case.element.size(), operand)
         });
-        Ok(Box::new(Calls {
+        Ok(Box::new(CapiRunner {
             prepared: self.prepared,
             bytes: case.bytes(),
             plan,
@@ -103,7 +103,7 @@ impl Formulation for Capi {
     }
 }
 
-struct Calls {
+struct CapiRunner {
     prepared: bool,
     bytes: usize,
     plan: rope_plan,
@@ -116,7 +116,7 @@ struct Calls {
     call: Option<(*mut u8, rope_call)>,
 }
 
-impl Runner for Calls {
+impl Runner for CapiRunner {
     fn run(&mut self, bytes: &mut [u8], times: usize) -> Result<()> {
         ensure!(bytes.len() == self.bytes, "a buffer of another case");
         let start = bytes.as_mut_ptr();
