@@ -93,8 +93,9 @@ const LANGUAGES: &[Language] = &[
     },
 ];
 
-/// Names outside these languages: PyTorch's, ggml's, and fields that only `Debug` writes.
+/// Names outside these languages: an assembler's, PyTorch's, ggml's, and fields that only `Debug` writes.
 const ELSEWHERE: &[&str] = &[
+    "arch_extension",
     "repeat_interleave",
     "Q8_0",
     "q4_0",
