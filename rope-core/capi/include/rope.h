@@ -185,8 +185,7 @@ struct rope_hadamard;
 //
 // The norm and the scale stand on either side; the Hadamard transform is the last stage, and the first one of what is
 // read from a cache, which it undoes. Between the stages a value is a float; a norm, a scale and the plan say where it
-// is rounded to the element of what is read. With stages a head has at most 2048 channels. The bits are the same on
-// every backend.
+// is rounded to the element of what is read. With stages a head has at most 2048 channels.
 typedef struct rope_plan {
   int32_t pairing;  // Which channels of what is read are pairs (`enum rope_pairing`).
   // Which channels of what is written are pairs (`enum rope_pairing`); 0: the same as `pairing`. Only calls that
@@ -326,8 +325,7 @@ typedef struct rope_output {
 #if defined(ROPE_STD)
 // Runs a plan from one tensor into several targets, tensors and caches, each by rows of its own: a call of
 // rope_rotate_into for each of the `count` outputs, which together read the source once. All of them are checked
-// before any is written. The five queries of Dual Chunk Attention, whose ids are `dual_chunk` of positions, are one
-// call.
+// before any is written. Dual Chunk Attention's five queries, whose ids are `dual_chunk` of positions, are one call.
 //
 // Targets must not overlap each other, the source or the rows, from the first byte to the last of each. Tensors that
 // lie between one another are groups of heads of one.

@@ -22,8 +22,7 @@ use crate::scale::rope_scale;
 ///
 /// The norm and the scale stand on either side; the Hadamard transform is the last stage, and the first one of what is
 /// read from a cache, which it undoes. Between the stages a value is a float; a norm, a scale and the plan say where it
-/// is rounded to the element of what is read. With stages a head has at most 2048 channels. The bits are the same on
-/// every backend.
+/// is rounded to the element of what is read. With stages a head has at most 2048 channels.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_plan {
