@@ -1,5 +1,16 @@
 //! The kernels that a backend of lines alone has, as a list: the formats that the elements' table rotates in one step.
 
+/// The bytes of elements.
+macro_rules! bytes {
+    (f32 * $n:expr) => {
+        4 * $n
+    };
+    ($E:ident * $n:expr) => {
+        2 * $n
+    };
+}
+pub(crate) use bytes;
+
 /// Makes the kernels of a backend, and what finds them. `$kernel` is a macro that makes one: of a name, the formats of
 /// both ends, and whether they are the `same` memory or the target is an `other`. Those are all that the elements'
 /// table (`kernel/elements.rs`) asks for; every other rotation is the narrower instruction set's.

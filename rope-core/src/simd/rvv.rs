@@ -23,7 +23,7 @@ use core::arch::asm;
 
 use super::Portable;
 use super::cpu_riscv;
-use super::line_kernels::line_kernels;
+use super::line_kernels::{bytes, line_kernels};
 use super::shared_heads::HeadAddresses;
 
 /// Exists only where the CPU, and its operating system, has V.
@@ -195,16 +195,6 @@ macro_rules! shift {
     };
     ($E:ident Interleaved) => {
         "2"
-    };
-}
-
-/// The bytes of elements.
-macro_rules! bytes {
-    (f32 * $n:expr) => {
-        4 * $n
-    };
-    ($E:ident * $n:expr) => {
-        2 * $n
     };
 }
 

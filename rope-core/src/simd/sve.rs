@@ -23,7 +23,7 @@
 
 use core::arch::asm;
 
-use super::line_kernels::line_kernels;
+use super::line_kernels::{bytes, line_kernels};
 use super::neon::Neon;
 use super::shared_heads::HeadAddresses;
 
@@ -339,16 +339,6 @@ macro_rules! advance {
     };
     ($E:ident Interleaved) => {
         "2"
-    };
-}
-
-/// The bytes of elements.
-macro_rules! bytes {
-    (f32 * $n:expr) => {
-        4 * $n
-    };
-    ($E:ident * $n:expr) => {
-        2 * $n
     };
 }
 

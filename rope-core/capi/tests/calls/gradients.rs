@@ -190,43 +190,17 @@ fn the_gradients_of_channels() {
     let odd = rope_pair_gradients { pairs: 1, ..first };
     let fewer = rope_pair_gradients { heads: 1, ..second };
     let (x, dy) = (view(&x), view(&dy));
-    // SAFETY: what is passed is there.
-    let got = unsafe {
-        [
-            rope_gradients(
-                rope_gradient_kind::Channels as i32,
-                &c_plan,
-                &x,
-                &dy,
-                &first,
-                &second,
-            ),
-            rope_gradients(
-                rope_gradient_kind::Channels as i32,
-                &c_plan,
-                &x,
-                &dy,
-                &odd,
-                &second,
-            ),
-            rope_gradients(
-                rope_gradient_kind::Channels as i32,
-                &c_plan,
-                &x,
-                &dy,
-                &first,
-                &fewer,
-            ),
-            rope_gradients(
-                rope_gradient_kind::Channels as i32,
-                &c_plan,
-                &x,
-                &dy,
-                &first,
-                &first,
-            ),
-        ]
-    };
+    let sums = [
+        (&first, &second),
+        (&odd, &second),
+        (&first, &fewer),
+        (&first, &first),
+    ];
+    let kind = rope_gradient_kind::Channels as i32;
+    let got = sums.map(|(cos, sin)| {
+        // SAFETY: what is passed is there.
+        unsafe { rope_gradients(kind, &c_plan, &x, &dy, cos, sin) }
+    });
     let expected = [
         rope_status::Ok,
         rope_status::GradientShape,

@@ -89,13 +89,8 @@ impl<'a> PairGradients<'a> {
     /// # Errors
     ///
     /// [`Error::RowRange`] if `row` is beyond the rows.
-    pub fn split_at(self, row: usize) -> Result<(PairGradients<'a>, PairGradients<'a>), Error> {
-        let PairGradients {
-            sums,
-            rows,
-            heads,
-            pairs,
-        } = self;
+    pub fn split_at(mut self, row: usize) -> Result<(PairGradients<'a>, PairGradients<'a>), Error> {
+        let rows = self.rows;
         if row > rows {
             return Err(Error::RowRange {
                 start: row,
@@ -103,14 +98,8 @@ impl<'a> PairGradients<'a> {
                 rows,
             });
         }
-        let (first, rest) = sums.split_at_mut(row * heads * pairs);
-        let part = |sums, rows| PairGradients {
-            sums,
-            rows,
-            heads,
-            pairs,
-        };
-        Ok((part(first, row), part(rest, rows - row)))
+        let first = self.take_rows(row);
+        Ok((first, self))
     }
 
     /// The same sums, borrowed for as long as needed.
@@ -122,7 +111,6 @@ impl<'a> PairGradients<'a> {
     }
 
     /// The sums of some of the rows.
-    #[cfg(feature = "rayon")]
     pub(crate) fn take_rows(&mut self, count: usize) -> PairGradients<'a> {
         let len = count * self.heads * self.pairs;
         let (taken, rest) = core::mem::take(&mut self.sums).split_at_mut(len);
