@@ -110,7 +110,7 @@ struct CapiRunner {
     /// Q, and K if there is one, and where they begin in the buffer.
     operands: Vec<(usize, rope_operand)>,
     angles: rope_angles,
-    /// What the angles point to.
+    /// The values of the rows that the angles point to.
     _rows: Vec<f32>,
     /// The prepared call, and the buffer that it is for.
     call: Option<(*mut u8, rope_call)>,

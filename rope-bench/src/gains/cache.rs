@@ -75,7 +75,7 @@ pub fn quantizers(backend: Backend, effort: Effort, quantizers: &[Quantizer]) ->
 impl Calls {
     /// Norm and rotation in place, in one call and in two.
     fn norm<E: Float>(&self) -> Result<Pass> {
-        // Of magnitude 1, which a repeated norm keeps.
+        // The magnitude is 1: a norm that runs again keeps it.
         let weight = |i| E::round(if i % 3 == 0 { -1.0 } else { 1.0 });
         let weights: Vec<E> = (0..HEAD_DIM).map(weight).collect();
         let norm = Norm::new(NormFormula::LLAMA, 1e-6).weight(&weights);

@@ -127,7 +127,7 @@ struct Unfinished(PathBuf);
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // After the rename there is nothing to remove.
+        // The rename has moved the file: nothing is left to remove.
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -122,8 +122,8 @@ pub unsafe extern "C" fn rope_layout_init(
     })
 }
 
-/// What a call reads or writes: a tensor, or the slots of a cache. What is only read is not written: a pointer to
-/// constants may be cast.
+/// An operand of a call: a tensor, or the slots of a cache. Sources are never written: a pointer to constants may
+/// be cast.
 ///
 /// In a tensor that is written, every index must have an element of its own. In one that is read elements may coincide
 /// (a broadcast has a stride of zero).

@@ -1,9 +1,9 @@
 //! The calls as C makes them: a right call gives rope-core's bits, a wrong one its status.
 
 use std::ffi::{CStr, c_char, c_void};
-use std::mem::zeroed;
 use std::ptr::{null, null_mut};
 
+use c::{full_rows, in_slots, moved_by, moved_from, strided_rows, tensor_at, zero};
 use half::{bf16, f16};
 use rope::*;
 use rope_core::axes::Axes;
@@ -60,74 +60,15 @@ fn layout(shape: [usize; 4]) -> rope_layout {
     layout
 }
 
-fn zero<T: Copy>() -> T {
-    // SAFETY: used for structs of numbers and pointers only.
-    unsafe { zeroed() }
-}
-
 fn tensor<E: Number>(x: &mut [E], shape: [usize; 4]) -> rope_operand {
-    rope_operand {
-        data: x.as_mut_ptr().cast(),
-        len: x.len(),
-        element: E::ELEMENT as i32,
-        layout: layout(shape),
-        cache: null(),
-        slots: null(),
-    }
-}
-
-/// Slots of a cache.
-fn in_slots(cache: *const rope_cache, slots: *const rope_slots) -> rope_operand {
-    rope_operand {
-        cache,
-        slots,
-        ..zero()
-    }
+    let (data, element) = (x.as_mut_ptr().cast(), E::ELEMENT as i32);
+    tensor_at(data, x.len(), element, layout(shape))
 }
 
 fn plan(pairing: rope_pairing) -> rope_plan {
     rope_plan {
         pairing: pairing as i32,
         ..zero()
-    }
-}
-
-/// The rows that move keys by deltas.
-fn moved_by(frequencies: *const rope_frequencies, deltas: *const rope_positions) -> rope_angles {
-    rope_angles {
-        moves: 1,
-        ..rope_angles_at(frequencies, deltas)
-    }
-}
-
-/// The rows that take keys from other frequencies and positions.
-fn moved_from(
-    frequencies: *const rope_frequencies,
-    old_frequencies: *const rope_frequencies,
-    old_positions: *const rope_positions,
-    positions: *const rope_positions,
-) -> rope_angles {
-    rope_angles {
-        old_frequencies,
-        old_positions,
-        ..moved_by(frequencies, positions)
-    }
-}
-
-/// Rows that lie as a layout says.
-fn strided_rows(cos: *const f32, sin: *const f32, len: usize, layout: rope_layout) -> rope_angles {
-    rope_angles {
-        layout,
-        len,
-        ..rope_rows_apart(cos, sin, 0, 0, 2 * layout.shape[3])
-    }
-}
-
-/// Full-width rows.
-fn full_rows(cos: *const f32, sin: *const f32, rows: usize, rotary_dim: usize) -> rope_angles {
-    rope_angles {
-        per_channel: 1,
-        ..rope_rows_apart(cos, sin, rows, rotary_dim, rotary_dim)
     }
 }
 
@@ -164,6 +105,9 @@ macro_rules! each {
     };
 }
 
+#[path = "../../../tests/src/c.rs"]
+#[allow(unreachable_pub, reason = "the harness of the suites exports them")]
+mod c;
 #[path = "../src/dialect.rs"]
 mod dialect;
 
