@@ -8,32 +8,19 @@
 
 use core::panic::PanicInfo;
 
-use rope_core::{
-    Backend, Error, Frequencies, FrequencyChunk, Pairing, Rope, Rows, Scaling, TensorMut,
-};
+use rope_core::{Backend, Error, Frequencies, FrequencyChunk, Pairing, Rope, Rows, TensorMut};
 
 mod golden {
     //! Golden values, by `build.rs`.
     include!(concat!(env!("OUT_DIR"), "/golden.rs"));
 }
 mod machine;
+#[path = "../../firmware/src/model.rs"]
+mod model;
 
 use golden::{COS, COS_GIVEN, POSITION, QUERIES, ROTATED, SIN, SIN_GIVEN};
 use machine::{end, instructions, number, text};
-
-const HEAD_DIM: usize = 128;
-const PAIRS: usize = HEAD_DIM / 2;
-const HEADS: usize = QUERIES.len() / HEAD_DIM;
-const SHAPE: [usize; 4] = [1, 1, HEADS, HEAD_DIM];
-
-/// Llama 3.1's.
-const BASE: f64 = 500_000.0;
-const SCALING: Scaling<'_> = Scaling::Llama3 {
-    factor: 8.0,
-    low_freq_factor: 1.0,
-    high_freq_factor: 4.0,
-    original_context: 8192,
-};
+use model::{BASE, HEAD_DIM, PAIRS, SCALING, SHAPE};
 
 /// Where the startup code ends.
 #[unsafe(no_mangle)]

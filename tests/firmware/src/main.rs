@@ -10,34 +10,22 @@ use core::panic::PanicInfo;
 use cortex_m_rt::entry;
 use cortex_m_semihosting::debug::{self, EXIT_FAILURE, EXIT_SUCCESS};
 use rope_core::{
-    Backend, Direction, Error, Frequencies, FrequencyChunk, Pairing, Rope, Rows, Scaling, TensorMut,
+    Backend, Direction, Error, Frequencies, FrequencyChunk, Pairing, Rope, Rows, TensorMut,
 };
 
 mod golden {
     //! Golden values, written by `build.rs`.
     include!(concat!(env!("OUT_DIR"), "/golden.rs"));
 }
+mod model;
 mod print;
 mod stack;
 mod time;
 
 use golden::{COS, COS_GIVEN, POSITION, QUERIES, ROTATED, SIN, SIN_GIVEN};
+use model::{BASE, HEAD_DIM, HEADS, PAIRS, SCALING, SHAPE};
 use print::Line;
 use time::Clock;
-
-const HEAD_DIM: usize = 128;
-const PAIRS: usize = HEAD_DIM / 2;
-const HEADS: usize = QUERIES.len() / HEAD_DIM;
-const SHAPE: [usize; 4] = [1, 1, HEADS, HEAD_DIM];
-
-/// Base of Llama 3.1.
-const BASE: f64 = 500_000.0;
-const SCALING: Scaling<'_> = Scaling::Llama3 {
-    factor: 8.0,
-    low_freq_factor: 1.0,
-    high_freq_factor: 4.0,
-    original_context: 8192,
-};
 
 #[entry]
 fn main() -> ! {
