@@ -3,6 +3,7 @@
 use half::bf16;
 use rope_core::axes::MixedFrequencies;
 use rope_core::cache::{BlockFormat, Cache, CacheLayout, CacheMut, QuantFormat, QuantScale};
+use rope_core::error::{CacheError, PlanError, RowsError, ShapeError};
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::stages::{Hadamard, Scale, StageOrder, WithStages};
 use rope_core::{
@@ -425,10 +426,10 @@ fn what_stays_in_a_cache_is_refused() {
     let factor = scaled.attention_factor();
     assert_eq!(
         rope.rotate(&mut keys.slots(0..3), &scaled.at(0..3)),
-        Err(Error::ShiftFactor { factor })
+        Err(Error::Cache(CacheError::ShiftFactor { factor }))
     );
     let plain = frequencies(DIM);
-    let refused = Err(Error::NormInCache);
+    let refused = Err(Error::Plan(PlanError::NormInCache));
     assert_eq!(
         normed.rotate(&mut keys.slots(0..3), &plain.at(0..3)),
         refused
@@ -442,12 +443,12 @@ fn what_stays_in_a_cache_is_refused() {
     assert!(matches!(
         rope.window(DIM + 1)
             .rotate(&mut keys.slots(0..3), &plain.at(0..3)),
-        Err(Error::Range { .. })
+        Err(Error::Shape(ShapeError::Range { .. }))
     ));
     assert!(matches!(
         rope.window(1)
             .rotate(&mut keys.slots(0..3), &plain.at(0..3)),
-        Err(Error::RotaryDimExceedsHead { .. })
+        Err(Error::Rows(RowsError::RotaryDimExceedsHead { .. }))
     ));
     assert_eq!(rope.apply(&mut keys.slots(0..3)), Ok(()));
     assert_eq!(memory, before);
