@@ -4,6 +4,7 @@ use half::bf16;
 use rope_core::axes::MixedFrequencies;
 use rope_core::cache::{BlockFormat, Cache, CacheLayout, CacheMut, QuantFormat, QuantScale};
 use rope_core::error::{CacheError, PlanError, RowsError, ShapeError};
+use rope_core::gradient::PairGradients;
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::stages::{Hadamard, Scale, StageOrder, WithStages};
 use rope_core::{
@@ -375,6 +376,53 @@ fn windows_are_those_of_narrower_tensors() {
     let values: Vec<f32> = (0..TOKENS * 64).map(|_| source.unit()).collect();
     let full = Rows::full(&values, &values, [TOKENS, 64]).expect("it fits");
     of::<f32>(source, &full);
+}
+
+/// The gradients of a plan with a window and a transform are those of the window alone in tensors that were transformed
+/// before.
+#[test]
+fn gradients_of_a_window_beside_a_transform() {
+    const FROM: usize = 32;
+    let source = &mut Source::random("operands::gradients_of_a_window_beside_a_transform");
+    let shape = [1, TOKENS, HEADS, DIM];
+    let rows = frequencies(64).rows(5..5 + TOKENS).expect("positions");
+    let hadamard = Hadamard::new(64).expect("a power of two");
+    for pairing in Pairing::ALL {
+        let rope = Rope::new(pairing);
+        let [y, dy] = [(); 2].map(|()| heads::<f32>(source, TOKENS));
+        let transformed = |x: &[f32]| {
+            let mut x = x.to_vec();
+            let mut tensor = TensorMut::new(&mut x, shape).expect("valid");
+            rope.hadamard(hadamard).apply(&mut tensor).expect("it fits");
+            x
+        };
+        let sums = |of: &mut dyn FnMut(&mut PairGradients<'_>)| {
+            let mut sums = vec![0.0; TOKENS * 32];
+            of(&mut PairGradients::new(&mut sums, [TOKENS, 1, 32]).expect("as many sums"));
+            sums
+        };
+
+        let [from, mut expected] = [transformed(&y), transformed(&dy)];
+        let channels = FROM..DIM;
+        let from = Tensor::new(&from, shape).expect("valid");
+        let from = from.narrow(Dimension::Channels, channels.clone());
+        let to = TensorMut::new(&mut expected, shape).expect("valid");
+        let mut to = to.narrow(Dimension::Channels, channels).expect("channels");
+        let expected_sums = sums(&mut |angles| {
+            rope.backward(&from.expect("channels"), &mut to, &rows, angles)
+                .expect("it fits");
+        });
+
+        let mut got = dy.clone();
+        let got_sums = sums(&mut |angles| {
+            let y = Tensor::new(&y, shape).expect("valid");
+            let mut dy = TensorMut::new(&mut got, shape).expect("valid");
+            let plan = rope.window(FROM).hadamard(hadamard);
+            plan.backward(&y, &mut dy, &rows, angles).expect("it fits");
+        });
+        assert_eq!(bytes(&got), bytes(&expected));
+        assert_eq!(got_sums, expected_sums);
+    }
 }
 
 #[test]

@@ -395,6 +395,7 @@ fn gradients() {
         }
         backward(source, &pool, plain.scale(Scale::per_token(&factors)), None);
         backward(source, &pool, plain.hadamard(transform), None);
+        backward(source, &pool, plain.window(16).hadamard(transform), None);
     }
 }
 

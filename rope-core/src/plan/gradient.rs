@@ -513,7 +513,9 @@ impl<'a> Terms<'a> {
                         ahead: 0,
                     }
                 });
-                (self.sum)(self.proof, &mut self.line(span, [x, g], gradients));
+                let mut line = self.line(span, [x, g], gradients);
+                line.head_dim = head_dim - first;
+                (self.sum)(self.proof, &mut line);
             });
         });
     }
