@@ -711,7 +711,7 @@ fn frequencies_match_those_given() {
     for (axis, head, pair) in indices([axes, heads, pairs]) {
         let frequency = made.frequency(axis, head, pair).expect("a pair");
         let given = inverse[(axis * heads + head) * pairs + pair];
-        assert_eq!((frequency.inverse(), frequency.axis()), (given, axis));
+        assert_eq!((frequency.inverse, frequency.axis), (given, axis));
     }
     for (axis, head, pair) in [(3, 0, 0), (0, 4, 0), (0, 0, 11)] {
         assert_eq!(made.frequency(axis, head, pair), None);

@@ -1251,8 +1251,9 @@ fn unknown_name() {
         let pairings = Pairing::ALL.map(Pairing::name);
         let error = name.parse::<Pairing>().expect_err("a refusal");
         assert!(
-            matches!(error, UnknownName { kind: "pairing", name: n, known, .. } if known == names(&pairings) && n.as_str() == name)
+            matches!(error, UnknownName { kind: "pairing", known, .. } if known == names(&pairings))
         );
+        assert!(error.to_string().contains(&format!("pairing {name:?};")));
         refused(
             name.parse::<Pairing>(),
             error,
@@ -1262,8 +1263,9 @@ fn unknown_name() {
         let directions = Direction::ALL.map(Direction::name);
         let error = name.parse::<Direction>().expect_err("a refusal");
         assert!(
-            matches!(error, UnknownName { kind: "direction", name: n, known, .. } if known == names(&directions) && n.as_str() == name)
+            matches!(error, UnknownName { kind: "direction", known, .. } if known == names(&directions))
         );
+        assert!(error.to_string().contains(&format!("direction {name:?};")));
         refused(
             name.parse::<Direction>(),
             error,

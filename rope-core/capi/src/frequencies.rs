@@ -331,7 +331,7 @@ pub unsafe extern "C" fn rope_frequencies_inverse(
         // SAFETY: the caller promises it. The numbers become a slice only apart from the frequencies (see `memory`).
         let inverse = unsafe { inverse.cut(needed).get(&[region]) }?;
         for (to, pair) in inverse.iter_mut().zip(frequencies.iter()) {
-            *to = pair.inverse();
+            *to = pair.inverse;
         }
         Ok(())
     })

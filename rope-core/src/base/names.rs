@@ -26,7 +26,7 @@ macro_rules! named {
                 all.find(|value| value.name() == name)
                     .ok_or($crate::UnknownName {
                         kind: $kind,
-                        name: $crate::Name::new(name),
+                        name: $crate::base::names::Name::new(name),
                         known: $known,
                     })
             }
@@ -48,7 +48,7 @@ pub struct UnknownName {
     /// The kind of name.
     pub kind: &'static str,
     /// The beginning of the text.
-    pub name: Name,
+    pub(crate) name: Name,
     /// The names that exist.
     pub known: &'static str,
 }
@@ -63,13 +63,8 @@ impl fmt::Display for UnknownName {
 impl core::error::Error for UnknownName {}
 
 /// A name given by a caller, stored without an allocator: its first 80 bytes.
-///
-/// ```
-/// let error = "diagonal".parse::<rope_core::Pairing>().expect_err("no pairing");
-/// assert_eq!(error.name.as_str(), "diagonal");
-/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Name {
+pub(crate) struct Name {
     bytes: [u8; 80],
     length: u8,
 }
@@ -88,7 +83,7 @@ impl Name {
     }
 
     /// Returns the text.
-    pub fn as_str(&self) -> &str {
+    fn as_str(&self) -> &str {
         core::str::from_utf8(&self.bytes[..usize::from(self.length)]).unwrap_or_default()
     }
 }

@@ -531,10 +531,6 @@ impl IntoLayout for [usize; 4] {}
 pub trait LayoutOf: Copy {
     /// Returns the layout for a slice of `len` elements.
     #[doc(hidden)]
-    #[expect(
-        clippy::missing_errors_doc,
-        reason = "the errors are those of `Tensor::new`"
-    )]
     fn layout_of(self, len: usize) -> Result<Layout, Error>;
 }
 
