@@ -2,14 +2,14 @@
 
 use core::ffi::c_void;
 
-use rope_core::internals::{AnyAngles, moving, over};
-use rope_core::{Error, Ids, Rows, RowsAt};
+use rope_core::internals::{AnyAngles, RawRows, TokenHeads, moving, over, token_heads};
+use rope_core::{Error, Ids, Rope, Rows, RowsAt};
 
 use crate::failure::Failure;
 use crate::frequencies::{AnyFrequencies, any_frequencies, rope_frequencies};
 use crate::memory::{Region, Span, plain, read};
 use crate::names::rope_number;
-use crate::operand::rope_layout;
+use crate::operand::{TensorRecord, rope_layout, with_element};
 use crate::positions::{ids, rope_positions};
 
 /// The angles of the tokens of a call: rows, or frequencies at positions.
@@ -136,7 +136,7 @@ impl rope_angles {
     /// # Safety
     ///
     /// Each pointer is null or points to what it says.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn record(&self) -> Result<AnglesRecord, Failure> {
         match self.frequencies.is_null() {
             // SAFETY: the caller promises it.
@@ -146,43 +146,32 @@ impl rope_angles {
         }
     }
 
-    /// Rows of which nothing is said but where their cos and sin are, and the bytes of these.
+    /// Rows that are no more than their cos and sin; `None` also if their memory is refused.
     ///
     /// # Safety
     ///
     /// Each pointer is null or points to what it says, which nobody writes during `'a`.
     #[inline(always)]
-    pub(crate) unsafe fn bare<'a>(&self) -> Option<Result<(Rows<'a>, [Region; 2]), Failure>> {
-        let listed = !(self.frequencies.is_null() && self.ids.is_null());
+    pub(crate) unsafe fn raw<'a>(&self) -> Option<RawRows<'a>> {
+        let lists = !(self.frequencies.is_null() && self.ids.is_null());
         let placed = self.heads > 1 || self.layout.shape != [0; 4];
         let marked = self.per_channel | self.moves != 0 || self.attention_factor != 1.0;
-        if listed || placed || marked {
+        if lists || placed || marked {
             return None;
         }
-        // SAFETY: the caller promises it.
-        Some(unsafe { self.bare_rows() })
-    }
-
-    /// # Safety
-    ///
-    /// As [`rope_angles::bare`].
-    #[inline(always)]
-    unsafe fn bare_rows<'a>(&self) -> Result<(Rows<'a>, [Region; 2]), Failure> {
-        let (len, rotary_dim) = (self.len, self.rotary_dim);
-        let cos = Span::new("cos", self.cos, len)?;
-        // SAFETY: the caller promises it.
-        let values = unsafe { cos.get() };
-        if self.sin.is_null() {
-            let rows = len.checked_div(rotary_dim).unwrap_or(0);
-            let rows = Rows::new(values, [rows, rotary_dim])?;
-            return Ok((rows, [cos.region(), Region::NONE]));
-        }
-        let sin = Span::new("sin", self.sin, len)?;
-        let rows = len.checked_div(self.width).unwrap_or(0);
-        // SAFETY: the caller promises it.
-        let rows =
-            Rows::from_cos_sin(values, unsafe { sin.get() }, [rows, self.width], rotary_dim)?;
-        Ok((rows, [cos.region(), sin.region()]))
+        let cos = Span::new("cos", self.cos, self.len).ok()?;
+        let (sin, width) = match self.sin.is_null() {
+            true => (None, self.rotary_dim),
+            false => (Some(Span::new("sin", self.sin, self.len).ok()?), self.width),
+        };
+        Some(RawRows {
+            // SAFETY: the caller promises it.
+            cos: unsafe { cos.get() },
+            // SAFETY: the same.
+            sin: sin.map(|sin| unsafe { sin.get() }),
+            rotary_dim: self.rotary_dim,
+            width,
+        })
     }
 
     /// Rows, checked by themselves.
@@ -228,7 +217,10 @@ impl rope_angles {
             0 => table,
             _ => table.per_channel()?,
         };
-        let table = table.with_attention_factor(self.attention_factor)?;
+        let table = match self.attention_factor {
+            1.0 => table,
+            factor => table.with_attention_factor(factor)?,
+        };
         let table = match self.moves {
             0 => table,
             _ => moving(table),
@@ -316,6 +308,19 @@ impl RowsRecord {
         };
         let sin = self.sin.map_or(Region::NONE, |sin| sin.region());
         [self.cos.region(), sin, ids]
+    }
+
+    /// The heads of a plain call on one token, if this is its row.
+    pub(crate) fn token_heads(&self, rope: &Rope, x: &TensorRecord) -> Option<TokenHeads> {
+        if self.listed.is_some() {
+            return None;
+        }
+        with_element!(x.element, E => { token_heads::<E>(rope, &x.layout, &self.rows) })
+    }
+
+    /// The cos, and the sin unless they lie after them.
+    pub(crate) fn spans(&self) -> (Span<f32>, Option<Span<f32>>) {
+        (self.cos, self.sin)
     }
 
     /// The same rows in other memory; null: where they are.

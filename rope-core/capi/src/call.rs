@@ -2,9 +2,11 @@
 
 use core::ffi::c_void;
 
+use rope_core::internals::TokenHeads;
+
 use crate::angles::{AnglesRecord, rope_angles};
 use crate::failure::Failure;
-use crate::memory::{Out, Region, plain, read};
+use crate::memory::{Out, Region, Span, elements_mut, look, plain, read};
 use crate::operand::{OperandRecord, rope_operand};
 use crate::plan::{PlanRecord, rope_plan};
 use crate::positions::rope_positions;
@@ -75,6 +77,8 @@ plain!(rope_call_memory);
 struct Record {
     /// What tells a prepared call from other memory.
     magic: u64,
+    /// The call, if it is no more than this.
+    token: Option<Token>,
     verb: Verb,
     plan: PlanRecord,
     angles: AnglesRecord,
@@ -87,6 +91,114 @@ enum Verb {
     InPlace,
     Into,
     QueryKey(Together),
+}
+
+/// A plain rotation of one token by one row, of one tensor or of Q and K one after the other: it runs without the rest
+/// of its record.
+#[derive(Clone, Copy)]
+struct Token {
+    x: Heads,
+    k: Option<Heads>,
+    cos: Span<f32>,
+    sin: Option<Span<f32>>,
+}
+
+#[derive(Clone, Copy)]
+struct Heads {
+    heads: TokenHeads,
+    data: *mut c_void,
+    /// The bytes of an element.
+    size: usize,
+}
+
+impl Heads {
+    #[inline(always)]
+    fn region(&self, data: *mut c_void) -> Region {
+        Region::bytes("", data.addr(), self.heads.bytes())
+    }
+
+    /// Whether memory is neither null nor misaligned, and has an end.
+    #[inline(always)]
+    fn fit(&self, data: *mut c_void) -> bool {
+        let end = data.addr().checked_add(self.heads.bytes());
+        !data.is_null() && data.addr() & (self.size - 1) == 0 && end.is_some()
+    }
+}
+
+impl Token {
+    /// The call, if it is no more than this.
+    fn new(
+        plan: &PlanRecord,
+        x: &OperandRecord,
+        k: Option<&OperandRecord>,
+        angles: &AnglesRecord,
+    ) -> Option<Self> {
+        let (AnglesRecord::Rows(rows), None) = (angles, &plan.stages) else {
+            return None;
+        };
+        let heads = |x: &OperandRecord| match x {
+            OperandRecord::Tensor(x) => Some(Heads {
+                heads: rows.token_heads(&plan.rope, x)?,
+                data: x.data,
+                size: x.element.size(),
+            }),
+            OperandRecord::Slots(_) => None,
+        };
+        let k = match k {
+            None => None,
+            Some(k) => Some(heads(k)?),
+        };
+        let (cos, sin) = rows.spans();
+        let x = heads(x)?;
+        Some(Token { x, k, cos, sin })
+    }
+
+    /// Runs the call in its memory or in other memory, unless that is refused, or written over `place`.
+    ///
+    /// # Safety
+    ///
+    /// As [`Record::run_at`].
+    #[inline(always)]
+    unsafe fn run(&self, memory: Option<&rope_call_memory>, place: Region) -> Option<()> {
+        let (x, k) = (&self.x, self.k.as_ref());
+        let mut data = (x.data, k.map_or(x.data, |k| k.data));
+        let (mut cos, mut sin) = (self.cos, self.sin);
+        if let Some(memory) = memory {
+            data = (memory.x, memory.y);
+            if !x.fit(data.0) || k.is_some_and(|k| !k.fit(data.1)) {
+                return None;
+            }
+            if !memory.cos.is_null() {
+                cos = cos.at(memory.cos).ok()?;
+            }
+            if let Some(here) = sin
+                && !memory.sin.is_null()
+            {
+                sin = Some(here.at(memory.sin).ok()?);
+            }
+        }
+        let written = x.region(data.0);
+        let second = k.map_or(Region::NONE, |k| k.region(data.1));
+        let apart = |read: Region| !written.overlaps(read) && !second.overlaps(read);
+        let moved = memory.is_some();
+        let read = [cos.region(), sin.map_or(Region::NONE, |sin| sin.region())];
+        if !apart(place)
+            || moved && (written.overlaps(second) || !apart(read[0]) || !apart(read[1]))
+        {
+            return None;
+        }
+        // SAFETY: the caller promises it. What is written is apart from what is read.
+        unsafe {
+            let (cos, sin) = (cos.get(), sin.map(|sin| sin.get()));
+            let memory = elements_mut(data.0.cast(), written.len());
+            x.heads.rotate(memory, cos, sin);
+            if let Some(k) = k {
+                let memory = elements_mut(data.1.cast(), second.len());
+                k.heads.rotate(memory, cos, sin);
+            }
+        }
+        Some(())
+    }
 }
 
 const MAGIC: u64 = 0x726f_7065_5f63_616c;
@@ -127,7 +239,7 @@ impl Record {
     /// # Safety
     ///
     /// As [`verbs::run`].
-    #[inline]
+    #[inline(never)]
     unsafe fn run(&self, place: Region) -> Result<(), Failure> {
         if !matches!(self.verb, Verb::Into) {
             self.x.written(place)?;
@@ -151,48 +263,6 @@ impl Record {
             k,
             angles: &self.angles,
         }
-    }
-
-    /// Rotates one tensor, or Q and K that lie one after the other, in other memory by rows, if the call does no more:
-    /// without a copy of the record.
-    ///
-    /// # Safety
-    ///
-    /// As [`Record::run_at`].
-    #[inline]
-    unsafe fn rotate_at(
-        &self,
-        memory: &rope_call_memory,
-        place: Region,
-    ) -> Option<Result<(), Failure>> {
-        let (None, AnglesRecord::Rows(rows), OperandRecord::Tensor(x)) =
-            (&self.plan.stages, &self.angles, &self.x)
-        else {
-            return None;
-        };
-        let second = match (self.verb, &self.y) {
-            (Verb::InPlace, _) => None,
-            (Verb::QueryKey(Together::Disjoint), Some(OperandRecord::Tensor(k))) => Some(k),
-            _ => return None,
-        };
-        let rows = rows.at(memory.cos, memory.sin, memory.ids);
-        let both = rows.and_then(|rows| {
-            let second = match second {
-                Some(k) => Some(k.at(memory.y)?),
-                None => None,
-            };
-            let x = x.at(memory.x)?;
-            for written in [Some(&x), second.as_ref()].into_iter().flatten() {
-                written.region().apart_from(&[place])?;
-            }
-            Ok((rows, x, second))
-        });
-        let (rows, x, second) = match both {
-            Ok(both) => both,
-            Err(refused) => return Some(Err(refused)),
-        };
-        // SAFETY: the caller promises it. Tensors become slices only apart from the rows and from one another.
-        unsafe { verbs::rotate_apart(&self.plan.rope, &x, second.as_ref(), &rows) }
     }
 
     /// Runs the call in other memory.
@@ -329,15 +399,17 @@ unsafe fn prepare(
     // SAFETY: the caller promises it.
     unsafe {
         call(plan, x, y, angles, Mode::Check, |parts| {
-            let (verb, x, y) = match parts.work {
-                Work::InPlace(x) => (Verb::InPlace, *x, None),
-                Work::Into(x, y) => (Verb::Into, *x, Some(*y)),
+            let (plan, angles) = (parts.plan, parts.angles);
+            let (verb, token, x, y) = match parts.work {
+                Work::InPlace(x) => (Verb::InPlace, Token::new(plan, x, None, angles), *x, None),
+                Work::Into(x, y) => (Verb::Into, None, *x, Some(*y)),
             };
             out.write(Record {
                 magic: MAGIC,
+                token,
                 verb,
-                plan: *parts.plan,
-                angles: parts.angles.clone(),
+                plan: *plan,
+                angles: angles.clone(),
                 x,
                 y,
             });
@@ -370,8 +442,13 @@ pub unsafe extern "C" fn rope_prepare_qk(
         unsafe {
             query_and_key(plan, [q, k], angles, |both, together| {
                 both.check()?;
+                let token = match together {
+                    Together::Disjoint => Token::new(both.plan, both.q, Some(both.k), both.angles),
+                    Together::Between => None,
+                };
                 out.write(Record {
                     magic: MAGIC,
+                    token,
                     verb: Verb::QueryKey(together),
                     plan: *both.plan,
                     angles: both.angles.clone(),
@@ -404,7 +481,17 @@ pub unsafe extern "C" fn rope_prepare_qk(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_call_run(call: *const rope_call) -> rope_status {
     // SAFETY: the caller promises it.
-    status_of(|| unsafe { Record::of(call)?.run(Region::of("call", call)) })
+    status_of(|| unsafe {
+        let (record, place) = (Record::of(call)?, Region::of("call", call));
+        match record
+            .token
+            .as_ref()
+            .and_then(|token| token.run(None, place))
+        {
+            Some(()) => Ok(()),
+            None => record.run(place),
+        }
+    })
 }
 
 /// Runs a prepared call in other memory of the same shapes: that of another layer, or of the next token. The call
@@ -432,14 +519,15 @@ pub unsafe extern "C" fn rope_call_run_at(
     status_of(|| {
         // SAFETY: the caller promises it. What is written becomes a slice only apart from all that is read.
         unsafe {
-            let record = Record::of(call)?;
-            let memory = read("memory", memory)?;
             // The record is read while the target is written.
-            let place = Region::of("call", call);
-            match record.rotate_at(&memory, place) {
-                Some(done) => done,
-                None => record.run_at(&memory, place),
+            let (record, place) = (Record::of(call)?, Region::of("call", call));
+            if let Some(token) = &record.token
+                && let Ok(memory) = look("memory", memory)
+                && token.run(Some(memory), place).is_some()
+            {
+                return Ok(());
             }
+            record.run_at(&read("memory", memory)?, place)
         }
     })
 }

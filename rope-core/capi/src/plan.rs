@@ -2,8 +2,9 @@
 
 use core::ffi::c_void;
 
-use rope_core::Rope;
+use rope_core::internals;
 use rope_core::stages::{LinearStages, WithStages};
+use rope_core::{Backend, Pairing, Rope};
 
 use crate::failure::Failure;
 use crate::hadamard::rope_hadamard;
@@ -75,24 +76,35 @@ impl rope_plan {
     }
 
     /// The rotation.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn rope(&self) -> Result<Rope, Failure> {
         let pairing = rope_pairing::from_c(self.pairing)?;
         let output = match self.output_pairing {
             0 => pairing,
             other => rope_pairing::from_c(other)?,
         };
-        let rope = Rope::new(pairing.pairing())
+        let direction = rope_direction::from_c(self.direction)?.direction();
+        let backend = rope_backend::from_c(self.backend)?.backend();
+        let rope = internals::rope(pairing.pairing(), backend)?
             .output_pairing(output.pairing())
-            .direction(rope_direction::from_c(self.direction)?.direction());
-        let rope = match rope_backend::from_c(self.backend)?.backend() {
-            None => rope,
-            Some(backend) => rope.backend(backend)?,
-        };
+            .direction(direction);
         Ok(match self.first_channel {
             0 => rope,
             first => rope.window(first),
         })
+    }
+
+    /// The pairing and the backend, if they are all that the plan says; `None` also if it is refused.
+    #[inline(always)]
+    pub(crate) fn plain(&self) -> Option<(Pairing, Option<Backend>)> {
+        let keeps = self.output_pairing == 0 || self.output_pairing == self.pairing;
+        let forward = self.direction == rope_direction::Forward as i32;
+        if !(keeps && forward && self.first_channel == 0 && self.is_bare()) {
+            return None;
+        }
+        let pairing = rope_pairing::from_c(self.pairing).ok()?;
+        let backend = rope_backend::from_c(self.backend).ok()?;
+        Some((pairing.pairing(), backend.backend()))
     }
 
     /// Whether the plan has no stages.
@@ -111,7 +123,7 @@ impl rope_plan {
     /// # Safety
     ///
     /// Each pointer is null or points to its struct.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn record(&self) -> Result<PlanRecord, Failure> {
         let rope = self.rope()?;
         let stages = match self.is_bare() {

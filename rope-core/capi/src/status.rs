@@ -362,15 +362,16 @@ impl Failure {
 /// ends in the handler.)
 #[inline]
 pub(crate) fn status_of(call: impl FnOnce() -> Result<(), Failure>) -> rope_status {
-    #[cfg(feature = "std")]
-    let result = std::panic::catch_unwind(core::panic::AssertUnwindSafe(call))
-        .unwrap_or(Err(Failure::Internal));
-    #[cfg(not(feature = "std"))]
-    let result = call();
-    match result {
+    // The status crosses the boundary of unwinding: a refusal would be copied there.
+    let status = || match call() {
         Ok(()) => rope_status::Ok,
         Err(failure) => refused(failure),
-    }
+    };
+    #[cfg(feature = "std")]
+    return std::panic::catch_unwind(core::panic::AssertUnwindSafe(status))
+        .unwrap_or_else(|_| refused(Failure::Internal));
+    #[cfg(not(feature = "std"))]
+    status()
 }
 
 #[cold]
