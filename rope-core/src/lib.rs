@@ -90,6 +90,7 @@ mod plan;
 
 pub mod axes;
 mod base;
+pub mod error;
 mod execute;
 pub mod guide;
 #[doc(hidden)]

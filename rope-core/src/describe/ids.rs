@@ -1,6 +1,7 @@
 //! Lists of numbers, in the types of the runtimes.
 
 use crate::Error;
+use crate::error::PositionsError;
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
 
@@ -193,7 +194,7 @@ pub(crate) fn check_offsets(offsets: Ids<'_>) -> Result<(), Error> {
     for index in 0..offsets.len() {
         let offset = offsets.at(index);
         if offset < before || (index == 0 && offset != 0) || usize::try_from(offset).is_err() {
-            return Err(Error::Offsets { index, offset });
+            return Err(Error::Positions(PositionsError::Offsets { index, offset }));
         }
         before = offset;
     }

@@ -23,6 +23,7 @@ pub use crate::kernel::norm::NormSum;
 
 use crate::Error;
 use crate::base::stage_order::StageOrder;
+use crate::error::PlanError;
 use crate::kernel::element::{Element, ElementKernels};
 use crate::kernel::elements::{ElementType, OutOfPlaceKernels, elements};
 
@@ -354,10 +355,10 @@ impl<'a> Norm<'a> {
             });
         }
         match (self.formula.weighted, self.weight) {
-            (true, None) => return Err(Error::WeightMissing { needed: head_dim }),
+            (true, None) => return Err(Error::Plan(PlanError::WeightMissing { needed: head_dim })),
             (false, Some(weight)) => {
                 let given = weight.len();
-                return Err(Error::WeightUnused { given });
+                return Err(Error::Plan(PlanError::WeightUnused { given }));
             }
             _ => {}
         }
@@ -379,7 +380,7 @@ impl<'a> Norm<'a> {
         }
         if let Some(GivenSums { sums, width }) = self.given {
             if self.formula.centered {
-                return Err(Error::CenteredSums);
+                return Err(Error::Plan(PlanError::CenteredSums));
             }
             if width == 0 {
                 return Err(Error::Parameter {

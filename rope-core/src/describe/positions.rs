@@ -4,6 +4,7 @@ use crate::Error;
 use crate::describe::dual_chunk::{ChunkIds, DualChunk, DualChunkQuery};
 use crate::describe::ids::{Coordinates, Ids, check_offsets, sequence_of};
 use crate::describe::shard::ShardTokens;
+use crate::error::{FrequenciesError, PositionsError};
 use crate::kernel::sincos::AxisPosition;
 
 /// The positions of tokens, on one axis or several.
@@ -225,7 +226,7 @@ impl<'a> Positions<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Offsets`] unless the offsets start at 0 and never fall.
+    /// [`PositionsError::Offsets`] unless the offsets start at 0 and never fall.
     pub fn packed(offsets: impl Into<Ids<'a>>) -> Result<Self, Error> {
         Positions::packed_sequences(offsets.into(), None)
     }
@@ -248,9 +249,9 @@ impl<'a> Positions<'a> {
             PositionSource::Tokens(tokens, None) => {
                 Ok(Positions(PositionSource::Tokens(tokens, Some(ids))))
             }
-            _ => Err(Error::Axes {
+            _ => Err(Error::Frequencies(FrequenciesError::Axes {
                 required: "one, with an integer per token, for Dual Chunk Attention",
-            }),
+            })),
         }
     }
 
@@ -339,7 +340,7 @@ impl<'a> Positions<'a> {
         )
     }
 
-    /// Returns the position of an existing token on one axis, or [`Error::NotAnInteger`] for a coordinate.
+    /// Returns the position of an existing token on one axis, or [`PositionsError::NotAnInteger`] for a coordinate.
     pub(crate) fn integer(&self, token: usize) -> Result<i64, Error> {
         match self.0 {
             PositionSource::Tokens(tokens, ids) => {
@@ -347,9 +348,11 @@ impl<'a> Positions<'a> {
                 Ok(ids.map_or(position, |ids| ids.of(position)))
             }
             PositionSource::PerAxis { ids, .. } => Ok(ids.at(token)),
-            PositionSource::Coordinates { coordinates, .. } => Err(Error::NotAnInteger {
-                value: coordinates.get(token),
-            }),
+            PositionSource::Coordinates { coordinates, .. } => {
+                Err(Error::Positions(PositionsError::NotAnInteger {
+                    value: coordinates.get(token),
+                }))
+            }
         }
     }
 
@@ -363,15 +366,15 @@ impl<'a> Positions<'a> {
         };
         if axes > 1 && one_per_token {
             let given = self.len();
-            return Err(Error::PositionsPerAxis { given, axes });
+            return Err(Error::Positions(PositionsError::PerAxis { given, axes }));
         }
         self.on(axes)
     }
 
     /// Checks the positions against their axes, and makes them indexable.
     ///
-    /// Returns [`Error::PositionsPerAxis`] if a list for several axes does not divide by their number, and
-    /// [`Error::Coordinate`] for a coordinate that is not finite.
+    /// Returns [`PositionsError::PerAxis`] if a list for several axes does not divide by their number, and
+    /// [`PositionsError::Coordinate`] for a coordinate that is not finite.
     pub(crate) fn on(self, axes: usize) -> Result<ResolvedPositions<'a>, Error> {
         let divided = |given: usize, order| match order {
             AxisOrder::OneAxis => Ok(given),
@@ -379,7 +382,7 @@ impl<'a> Positions<'a> {
                 Ok(given / axes)
             }
             AxisOrder::AxisMajor | AxisOrder::TokenMajor => {
-                Err(Error::PositionsPerAxis { given, axes })
+                Err(Error::Positions(PositionsError::PerAxis { given, axes }))
             }
         };
         let tokens = match self.0 {
@@ -389,7 +392,10 @@ impl<'a> Positions<'a> {
                 for index in 0..coordinates.len() {
                     let value = coordinates.get(index);
                     if !value.is_finite() {
-                        return Err(Error::Coordinate { index, value });
+                        return Err(Error::Positions(PositionsError::Coordinate {
+                            index,
+                            value,
+                        }));
                     }
                 }
                 divided(coordinates.len(), order)?
@@ -409,7 +415,7 @@ impl DualChunk {
     ///
     /// # Errors
     ///
-    /// [`Error::Axes`] for positions on several axes and for real numbers.
+    /// [`FrequenciesError::Axes`] for positions on several axes and for real numbers.
     pub fn positions<'p>(
         self,
         query: DualChunkQuery,

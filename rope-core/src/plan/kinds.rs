@@ -5,6 +5,7 @@ use crate::describe::norm::{Norm, NormReach};
 use crate::describe::rows::{Rotation, RowSharing, View};
 use crate::describe::scale::Scale;
 use crate::describe::tensor::Bytes;
+use crate::error::PlanError;
 use crate::execute::ops;
 use crate::kernel::element::Element;
 use crate::kernel::elements::{NormRotateKernels, OutOfPlaceKernels};
@@ -151,7 +152,7 @@ impl<'a> Lowered<'a> {
     pub(super) fn shifted(mut self) -> Result<Self, Error> {
         if let Some(stages) = &mut self.stages {
             if stages.norm.is_some() {
-                return Err(Error::NormInCache);
+                return Err(Error::Plan(PlanError::NormInCache));
             }
             stages.scale = None;
             match &mut stages.transform {
@@ -365,9 +366,10 @@ impl Rope {
     ///
     /// # Errors
     ///
-    /// [`Error::Storage`] unless `sums` has exactly this length; [`Error::HeadDimOnStack`]; [`Error::CenteredSums`] for
-    /// a centered norm; and [`Error::Overlap`] for a norm over tokens whose heads share elements: each element of a
-    /// token counts once.
+    /// [`Error::Storage`] unless `sums` has exactly this length;
+    /// [`ShapeError::HeadDimOnStack`](crate::error::ShapeError::HeadDimOnStack); [`PlanError::CenteredSums`] for a
+    /// centered norm; and [`ShapeError::Overlap`](crate::error::ShapeError::Overlap) for a norm over tokens whose heads
+    /// share elements: each element of a token counts once.
     pub fn sum_of_squares<E: Element>(
         &self,
         norm: Norm<'_>,
@@ -387,7 +389,7 @@ impl Rope {
         let shape = x.layout.shape();
         shape.check_head_on_stack()?;
         if norm.formula.centered {
-            return Err(Error::CenteredSums);
+            return Err(Error::Plan(PlanError::CenteredSums));
         }
         let rows = shape.batch.saturating_mul(shape.tokens);
         let each = if norm.reach == NormReach::Token {

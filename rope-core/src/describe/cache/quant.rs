@@ -3,7 +3,7 @@
 use core::slice;
 
 use crate::Error;
-use crate::base::error::list_index;
+use crate::base::error::saturated;
 use crate::kernel::quantize;
 
 /// An 8-bit number format.
@@ -183,7 +183,7 @@ impl HeadScales<'_> {
                 match scales.iter().position(|&scale| wrong(scale)) {
                     Some(index) => Err(Error::ListEntry {
                         name: "scales",
-                        index: list_index(index),
+                        index: saturated(index),
                         value: scales[index].into(),
                         required,
                     }),

@@ -4,8 +4,10 @@ use core::ops::Range;
 
 use super::layout::CacheLayout;
 use super::quant::ScaleLayout;
+use crate::base::error::saturated;
 use crate::describe::address::{Addresses, Located, Steps};
 use crate::describe::positions::from_integers;
+use crate::error::{CacheError, SlotsError};
 use crate::{Error, Ids, IntoPositions, Positions, Shape};
 
 /// The slot of each token, sequence by sequence. A token with a negative slot or position is skipped: it is neither
@@ -287,11 +289,11 @@ impl<'a> Slots<'a> {
             _ => false,
         };
         if given != needed && !(shared && given == tokens) {
-            return Err(Error::SlotCount {
+            return Err(Error::Slots(SlotsError::Count {
                 slots: given,
                 tokens,
                 batch,
-            });
+            }));
         }
         if let SlotSource::Pages { sequences, .. } = self.0
             && sequences.len() != needed
@@ -321,9 +323,9 @@ impl<'a> Slots<'a> {
             }
         }
         if by_slot && matches!(self.0, SlotSource::Offsets(_)) {
-            return Err(Error::CacheLayout {
+            return Err(Error::Cache(CacheError::Layout {
                 required: "addressed by slots, because its scales lie apart",
-            });
+            }));
         }
         if let SlotSource::Range { first, .. } = self.0 {
             // Computes the first missing slot without a loop: tokens without elements may be any number.
@@ -403,11 +405,11 @@ impl<'a> Slots<'a> {
             SlotSource::Sequences(positions) => {
                 let (sequence, position) = found_in(positions, index, tokens)?;
                 if position >= size as i64 {
-                    return Err(Error::PagePosition {
+                    return Err(Error::Slots(SlotsError::PagePosition {
                         index,
                         position,
                         sequence: sequence as i64,
-                    });
+                    }));
                 }
                 match position {
                     ..0 => position,
@@ -422,12 +424,12 @@ impl<'a> Slots<'a> {
                 let element = usize::try_from(offset).unwrap_or(usize::MAX);
                 let extent = cache.head_extent();
                 if element > len || extent > len - element {
-                    return Err(Error::SlotOffset {
+                    return Err(Error::Slots(SlotsError::Offset {
                         index,
                         offset,
                         extent,
                         len,
-                    });
+                    }));
                 }
                 return Ok(Some(Found::Element(element)));
             }
@@ -438,7 +440,7 @@ impl<'a> Slots<'a> {
         let slots = cache.shape.slots();
         match usize::try_from(slot).ok().filter(|&slot| slot < slots) {
             Some(slot) => Ok(Some(Found::Slot(slot))),
-            None => Err(Error::Slot { index, slot, slots }),
+            None => Err(Error::Slots(SlotsError::Slot { index, slot, slots })),
         }
     }
 }
@@ -473,24 +475,26 @@ impl Paged {
             list.get(at).filter(|_| at < range.end)
         });
         match block {
-            None => Err(Error::PagePosition {
+            None => Err(Error::Slots(SlotsError::PagePosition {
                 index,
                 position,
                 sequence,
-            }),
-            Some(block @ ..0) => Err(Error::NegativePage {
-                index,
+            })),
+            Some(block @ ..0) => Err(Error::Slots(SlotsError::NegativePage {
+                index: saturated(index),
                 position,
                 sequence,
                 page,
                 block,
-            }),
-            Some(block) if block.cast_unsigned() >= pages as u64 => Err(Error::Page {
-                index,
-                position,
-                page: block,
-                pages,
-            }),
+            })),
+            Some(block) if block.cast_unsigned() >= pages as u64 => {
+                Err(Error::Slots(SlotsError::Page {
+                    index,
+                    position,
+                    page: block,
+                    pages,
+                }))
+            }
             Some(block) => Ok(slot_of(block, position, size)),
         }
     }

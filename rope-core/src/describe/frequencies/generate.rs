@@ -4,6 +4,7 @@
 use super::zeros;
 use super::{Angle, Frequencies};
 use crate::describe::positions::ResolvedPositions;
+use crate::error::FrequenciesError;
 use crate::kernel::sincos::AxisPosition;
 use crate::kernel::sincos::consecutive::{self, MakeConsecutive};
 use crate::kernel::sincos::{MakeRows, RowAngle, SinCosPolynomials};
@@ -23,9 +24,10 @@ impl Frequencies<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::PositionsPerAxis`] for a list of positions that does not divide among the axes; [`Error::Coordinate`]
-    /// for a coordinate that is not finite; [`Error::RowsTooLong`] for more values than a slice can have;
-    /// [`Error::OutOfMemory`] if the allocation fails.
+    /// [`PositionsError::PerAxis`](crate::error::PositionsError::PerAxis) for a list of positions that does not divide
+    /// among the axes; [`PositionsError::Coordinate`](crate::error::PositionsError::Coordinate) for a coordinate that
+    /// is not finite; [`FrequenciesError::RowsTooLong`] for more values than a slice can have; [`Error::OutOfMemory`]
+    /// if the allocation fails.
     #[cfg(feature = "alloc")]
     pub fn rows<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Rows<'static>, Error> {
         let positions = positions.into_positions().on(self.axes())?;
@@ -62,7 +64,10 @@ impl Frequencies<'_> {
         tokens
             .checked_mul(rotary_dim)
             .filter(|&values| values <= MOST)
-            .ok_or(Error::RowsTooLong { tokens, rotary_dim })
+            .ok_or(Error::Frequencies(FrequenciesError::RowsTooLong {
+                tokens,
+                rotary_dim,
+            }))
     }
 
     /// Fills as many rows as fit, from token `first` on.
