@@ -40,7 +40,7 @@ pub struct rope_angles {
     /// cos values of a row, where cos and sin are apart: `rotary_dim / 2`, or `rotary_dim` where each is kept twice,
     /// the second half of a row like the first. Not used where they are joined.
     pub width: usize,
-    /// What cos and sin are multiplied by (YaRN, LongRoPE): 1 for most models. ROPE_DIRECTION_INVERSE divides by its
+    /// The factor on cos and sin (YaRN, LongRoPE): 1 for most models. ROPE_DIRECTION_INVERSE divides by its
     /// square, and refuses rows whose pairs have another magnitude, as those of xPos; rope_rows_invert makes the rows
     /// that undo them.
     pub attention_factor: f64,
@@ -61,10 +61,10 @@ pub struct rope_angles {
     /// Not 0: full-width rows, with a cos and a sin for each of the `rotary_dim` channels: `width` and the last extent
     /// of a layout are `rotary_dim`; joined, `2 * rotary_dim` values are a row. For the channels `i` and `j` of a pair
     /// `x' = x cos[i] - y sin[i]` and `y' = y cos[j] + x sin[j]`: HunYuan-VL and V-JEPA 2, and kernels that index cos
-    /// and sin by channel. In general that is no rotation: ROPE_DIRECTION_TRANSPOSE takes gradients back, and what
-    /// needs an inverse, a shift or an angle is refused with ROPE_STATUS_FULL_WIDTH_ROWS.
+    /// and sin by channel. In general that is no rotation: ROPE_DIRECTION_TRANSPOSE takes gradients back, but inverses,
+    /// shifts and gradients of angles are refused with ROPE_STATUS_FULL_WIDTH_ROWS.
     pub per_channel: i32,
-    /// Not 0: rows that move keys in a cache. Of rows: their `attention_factor` is what keys are multiplied by besides;
+    /// Not 0: rows that move keys in a cache. Of rows: keys are also multiplied by their `attention_factor`;
     /// a rotation in a cache refuses other rows unless their `attention_factor` is 1. With frequencies and positions,
     /// for rope_rows_fill and rope_table_new: the rows of a context shift, by the positions as deltas or, with
     /// `old_frequencies`, from other frequencies and positions to these.

@@ -20,10 +20,10 @@ pub const ROPE_CALL_BYTES: usize = 2048;
 /// A prepared call, in the caller's storage: rope_prepare and its like fill it in, rope_call_run and rope_call_run_at
 /// run it. It allocates nothing, has nothing to free, and may be copied by memcpy.
 ///
-/// It keeps what the structs of rope_prepare said, and no pointer to them, but for handles. It borrows the memory that
-/// they led to: data of tensors, memory and scales of caches, cos and sin, ids, slots, positions, weights, factors, and
-/// the frequencies. That has to be there whenever the call runs, unless rope_call_run_at names other memory for it; the
-/// call reads what is there then. An engine writes new cos, sin and slots to the same arrays for each token, and calls
+/// It copies the structs of rope_prepare and keeps no pointer to them, except to handles. It borrows their memory:
+/// data of tensors, memory and scales of caches, cos and sin, ids, slots, positions, weights, factors, and the
+/// frequencies. This memory must exist whenever the call runs, unless rope_call_run_at names other memory. The call
+/// reads it anew: an engine writes the cos, sin and slots of the next token to the same arrays, and calls
 /// rope_call_run.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -41,17 +41,17 @@ impl core::fmt::Debug for rope_call {
     }
 }
 
-/// Memory of the same shapes as that which was prepared.
+/// Other memory for a prepared call, of the same shapes.
 ///
-/// `x`, and `y` where the call has two operands, are required: NULL is refused. Any other member is NULL for the memory
-/// that was prepared, and is not used by a call that has no such memory. Lengths, extents, strides and types are those
-/// that were prepared.
+/// `x`, and `y` of a call with two operands, are required: NULL is refused. Any other member may be NULL, for the
+/// prepared memory; a call without such memory ignores it. Lengths, extents, strides and types stay as they were
+/// prepared.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_call_memory {
     /// The data of the first operand, of a cache its memory: of the tensor in place, of Q, or of the source.
     pub x: *mut c_void,
-    /// That of the second: of K, or of the target.
+    /// The data of the second operand: of K, or of the target.
     pub y: *mut c_void,
     /// The cos of rows.
     pub cos: *const f32,
@@ -72,10 +72,10 @@ pub struct rope_call_memory {
 }
 plain!(rope_call_memory);
 
-/// What a rope_call holds.
+/// The content of a rope_call.
 #[repr(C)]
 struct Record {
-    /// What tells a prepared call from other memory.
+    /// The mark of a prepared call.
     magic: u64,
     /// The call, if it is no more than this.
     token: Option<Token>,
@@ -117,7 +117,7 @@ impl Heads {
         Region::bytes("", data.addr(), self.heads.bytes())
     }
 
-    /// Whether memory is neither null nor misaligned, and has an end.
+    /// Returns `true` for memory that is neither null nor misaligned, and has an end.
     #[inline(always)]
     fn fit(&self, data: *mut c_void) -> bool {
         let end = data.addr().checked_add(self.heads.bytes());
@@ -336,10 +336,9 @@ impl Record {
 
 /// Checks rope_rotate, or with `angles` NULL rope_apply, and prepares it: rope_call_run runs it.
 ///
-/// A call that is prepared once per number of tokens, and runs in each layer, costs as much as the rotation itself.
+/// A prepared call of one token costs as much as the rotation itself. Prepare it once per number of tokens.
 ///
-/// Returns what rope_rotate returns, also of an operand's memory that overlaps what is read. `call` is untouched then,
-/// and the operand always.
+/// Returns the statuses of rope_rotate. `call` is untouched unless the status is ROPE_STATUS_OK; the operand always is.
 ///
 /// # Threads
 ///
@@ -463,17 +462,17 @@ pub unsafe extern "C" fn rope_prepare_qk(
 
 /// Runs a prepared call in the memory that was prepared.
 ///
-/// It trusts what was checked when it was prepared: that pointers are aligned and lead to memory of these lengths, and
-/// that what is written is apart from what is read. It checks what may have changed since, and is cheap: ids of rows,
-/// positions, and slots.
+/// It trusts the checks of the preparation: pointers are aligned and lead to memory of these lengths, and the target
+/// shares no byte with memory that the call reads. It checks ids of rows, positions and slots again, because an engine
+/// may have changed them.
 ///
-/// Returns ROPE_STATUS_HANDLE for storage that holds no prepared call; ROPE_STATUS_POSITION_OUTSIDE_TABLE,
-/// ROPE_STATUS_SLOT and what else rope_rotate_into returns for ids, positions and slots. The target is untouched then.
+/// Returns ROPE_STATUS_HANDLE for storage that holds no prepared call, and the statuses of rope_rotate_into for ids,
+/// positions and slots, as ROPE_STATUS_POSITION_OUTSIDE_TABLE and ROPE_STATUS_SLOT. The target is untouched then.
 ///
 /// # Threads
 ///
 /// May be called from any thread, several at once, on one call or on copies of it, if they write memory of their own
-/// (rope_call_run_at). No other thread may use the memory that is written meanwhile; others may read what is read.
+/// (rope_call_run_at). No other thread may use the target meanwhile; others may read the memory that the call reads.
 ///
 /// # Safety
 ///
@@ -497,9 +496,9 @@ pub unsafe extern "C" fn rope_call_run(call: *const rope_call) -> rope_status {
 /// Runs a prepared call in other memory of the same shapes: that of another layer, or of the next token. The call
 /// itself stays as it was prepared.
 ///
-/// The caller promises that the memory is as long as that which was prepared. The call checks that pointers are not
-/// NULL and are aligned, and that what is written shares no byte with what is read, and Q no element with K, as
-/// rope_rotate, rope_rotate_into and rope_rotate_qk do; and what rope_call_run checks.
+/// The caller promises that the memory is as long as the prepared memory. The call checks that pointers are not NULL,
+/// that they are aligned, that the target shares no byte with memory that the call reads, and that Q and K share no
+/// element, as the checked calls do. It also makes the checks of rope_call_run.
 ///
 /// Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP,
 /// ROPE_STATUS_UNKNOWN_VALUE of slots and positions, and what rope_call_run returns. The target is untouched then.

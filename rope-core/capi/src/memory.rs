@@ -3,9 +3,9 @@
 //! # No two slices of overlapping memory
 //!
 //! C lets the memories of a call overlap; two Rust slices of which one is mutable must not. Each call holds to one
-//! order: it reads the caller's structs ([`look`], [`read`]), then takes the [`Region`] of everything that it reads or writes,
-//! and makes a mutable slice ([`SpanMut::get`]) only once that is apart from the regions of all the others
-//! ([`Region::apart_from`]). Of several that are written, each is apart from those before it. What overlaps is refused
+//! order: it reads the caller's structs ([`look`], [`read`]), then takes the [`Region`] of everything that it reads or
+//! writes, and makes a mutable slice ([`SpanMut::get`]) only once that is apart from the regions of all the others
+//! ([`Region::apart_from`]). Of several that are written, each is apart from those before it. An overlap is refused
 //! with `ROPE_STATUS_MEMORY_OVERLAP`, and nothing is written. Slices that are read may share memory with one another.
 //!
 //! Regions reach from the first byte to the last. Only `rope_rotate_qk` and `rope_prepare_qk` take tensors that lie
@@ -60,7 +60,7 @@ impl Region {
         Region { name, start, bytes }
     }
 
-    /// Whether it shares a byte with another.
+    /// Returns `true` if it shares a byte with another.
     #[inline]
     pub(crate) fn overlaps(self, other: Region) -> bool {
         // Neither end overflows: `check` has seen to that for spans, and values lie in memory. So one of the two begins

@@ -470,8 +470,8 @@ impl SlotsRecord {
 
 /// The memory that an operand takes.
 pub(crate) struct Used {
-    /// What is written of a target: elements or codes, and scales.
+    /// The written memory of a target: elements or codes, and scales.
     pub(crate) memory: [Region; 2],
-    /// What is read besides: slots, and given scales.
+    /// The memory that is read besides: slots, and given scales.
     pub(crate) read: [Region; 5],
 }

@@ -13,7 +13,7 @@ use crate::names::{rope_backend, rope_direction, rope_pairing};
 use crate::norm::rope_norm;
 use crate::scale::rope_scale;
 
-/// A plan: what happens to heads. It is a plain value, which every checked call looks up anew; that takes nanoseconds.
+/// A plan: the rotation of heads and its stages. It is a plain value, which every checked call reads anew.
 ///
 /// A plan with everything but `pairing` at zero, {ROPE_PAIRING_HALF, 0, 0, 0, 0, 0, NULL, NULL, NULL}, rotates forward,
 /// keeps the pairing, takes the fastest backend, and does nothing else. With stages it does all that stands between a
@@ -21,23 +21,23 @@ use crate::scale::rope_scale;
 ///
 /// read -> norm -> scale -> rotate -> norm -> scale -> transform -> write
 ///
-/// The norm and the scale stand on either side; the Hadamard transform is the last stage, and the first one of what is
-/// read from a cache, which it undoes. Between the stages a value is a float; a norm, a scale and the plan say where it
-/// is rounded to the element of what is read. With stages a head has at most 2048 channels.
+/// The norm and the scale stand on either side. The Hadamard transform is the last stage; heads from a cache are
+/// transformed back first. Between the stages a value is a float; a norm, a scale and the plan say where it is rounded
+/// to the element of the source. With stages a head has at most 2048 channels.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_plan {
-    /// Which channels of what is read are pairs (`enum rope_pairing`).
+    /// The pairs of the source (`enum rope_pairing`).
     pub pairing: i32,
-    /// Which channels of what is written are pairs (`enum rope_pairing`); 0: the same as `pairing`. Only calls that
-    /// write other memory than they read can change the pairing.
+    /// The pairs of the target (`enum rope_pairing`); 0: the same as `pairing`. Only a call with a source and a target
+    /// can change the pairing.
     pub output_pairing: i32,
-    /// Which way pairs rotate (`enum rope_direction`).
+    /// The direction in which pairs rotate (`enum rope_direction`).
     pub direction: i32,
     /// The instruction set (`enum rope_backend`).
     pub backend: i32,
-    /// Other than 0: what follows the rotation (a norm, a scale, a transform, a quantized format) takes its float as it
-    /// is. Otherwise that is rounded to the element of what is read first, which gives the bits of separate passes.
+    /// Other than 0: the stage after the rotation (a norm, a scale, a transform, a quantized format) takes its float as
+    /// it is. Otherwise the float is first rounded to the element of the source, with the bits of separate passes.
     pub without_rounding: i32,
     /// The first channel of a head that rotates (multi-head latent attention). Norms span the whole head.
     pub first_channel: usize,
@@ -107,7 +107,7 @@ impl rope_plan {
         Some((pairing.pairing(), backend.backend()))
     }
 
-    /// Whether the plan has no stages.
+    /// Returns `true` if the plan has no stages.
     #[inline(always)]
     pub(crate) fn is_bare(&self) -> bool {
         let pointers = [

@@ -30,7 +30,7 @@ pub(crate) enum Work<'p> {
     Into(&'p OperandRecord, &'p OperandRecord),
 }
 
-/// What is done with a call.
+/// The two uses of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Run,
@@ -40,7 +40,7 @@ pub(crate) enum Mode {
 
 const IN_PLACE: &str = "they must be disjoint; rope_rotate rotates in place";
 
-/// `ROPE_STATUS_MEMORY_OVERLAP` unless what is written shares no byte with all else.
+/// `ROPE_STATUS_MEMORY_OVERLAP` unless the target shares no byte with all else.
 #[inline]
 pub(crate) fn apart(parts: &Parts<'_>) -> Result<(), Failure> {
     if let (Work::InPlace(OperandRecord::Tensor(x)), None) = (parts.work, &parts.plan.stages) {
@@ -221,7 +221,7 @@ unsafe fn raw(
     Some(x)
 }
 
-/// What is done with the parts of a call that has run.
+/// Drops the parts of a call that has run.
 fn ignore(_: &Parts<'_>) {}
 
 /// The plan, the operands and the angles of a call, whose target is apart from all else.
@@ -329,8 +329,8 @@ pub unsafe extern "C" fn rope_rotate(
 /// rotation; or from one cache into another. Copies the channels that do not rotate.
 ///
 /// Tensors have one shape; slots are one for each token of each sequence. A token with a negative slot is left out. Of
-/// two tokens with one slot the later one stays. What is read from a cache is a float, so that nothing between the
-/// stages is rounded; from one cache into another heads have the scale of their plan already.
+/// two tokens with one slot the later one stays. Heads from a cache are floats, so that nothing between the stages is
+/// rounded; from one cache into another heads have the scale of their plan already.
 ///
 /// The two must not share memory, a tensor from its first element to its last (not even in one packed row), a cache
 /// all of it.
@@ -357,7 +357,7 @@ pub unsafe extern "C" fn rope_rotate_into(
 }
 
 /// Runs the stages of a plan in place, without the rotation: queries and keys of layers that norm and do not rotate;
-/// heads of an attention's output, whose Hadamard transform is undone so. Heads in a cache stay as they are: they have
+/// heads of an attention's output, whose Hadamard transform it undoes. Heads in a cache stay as they are: they have
 /// the stages already.
 ///
 /// Returns what rope_rotate returns, but for the angles.
@@ -584,8 +584,8 @@ pub(crate) unsafe fn query_and_key(
 /// They may lie between one another in memory, as in a packed row of Q, K and V, in whatever order its dimensions are.
 /// They must share no byte, and their strides must show it. These always do where Q and K have one element type, and
 /// equal strides along each dimension of which both have more than one index. Other strides do if one tensor lies in a
-/// gap of the other: of the longest stride, what does not repeat with it must be no longer than it, and so on within
-/// each stride. What is apart and refused because nothing shows it takes two calls of rope_rotate.
+/// gap of the other: the part that does not repeat with the longest stride must be no longer than it, and so on within
+/// each stride. If Q and K share no byte and are refused all the same, use two calls of rope_rotate.
 ///
 /// Returns ROPE_STATUS_QUERY_KEY_MISMATCH unless the two differ in their heads (and elements) only,
 /// ROPE_STATUS_MEMORY_OVERLAP if they share an element, ROPE_STATUS_OPERAND for a cache, and what rope_rotate returns.
