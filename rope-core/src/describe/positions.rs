@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::describe::dual_chunk::{ChunkIds, DualChunk, DualChunkQuery};
-use crate::describe::ids::{Coordinates, Ids, check_offsets, sequence_of};
+use crate::describe::ids::{Coordinates, GivenIntegers, Ids, Integers, check_offsets, sequence_of};
 use crate::describe::shard::ShardTokens;
 use crate::error::{FrequenciesError, PositionsError};
 use crate::kernel::sincos::AxisPosition;
@@ -52,20 +52,10 @@ pub struct Positions<'a>(PositionSource<'a>);
     note = "integers are i32, i64, u32, u64 or usize; real numbers go through `Positions::real`, and several axes through \
             `Positions::axis_major` or `Positions::token_major`"
 )]
-pub trait IntoPositions<'a> {
-    /// Returns the positions.
-    fn into_positions(self) -> Positions<'a>;
-}
+pub trait IntoPositions<'a>: Into<Positions<'a>> {}
 
 #[diagnostic::do_not_recommend]
-impl<'a, T> IntoPositions<'a> for T
-where
-    Positions<'a>: From<T>,
-{
-    fn into_positions(self) -> Positions<'a> {
-        self.into()
-    }
-}
+impl<'a, T: Into<Positions<'a>>> IntoPositions<'a> for T {}
 
 /// The positions as given by the caller.
 #[derive(Clone, Copy, Debug)]
@@ -141,49 +131,17 @@ enum AxisOrder {
     TokenMajor,
 }
 
-/// Implements conversions from integers and ranges to positions or slots, through `consecutive` of the list.
-macro_rules! from_integers {
-    ($list:ident: $($int:ty),*) => {
-        $(
-            /// Creates a list of one token.
-            impl From<$int> for $list<'_> {
-                fn from(first: $int) -> Self {
-                    $list::consecutive(first as i128, 1)
-                }
-            }
-        )*
-
-        /// Creates consecutive values; an empty range, or one that ends before it starts, has none.
-        impl<T: $crate::Id> From<core::ops::Range<T>> for $list<'_> {
-            fn from(range: core::ops::Range<T>) -> Self {
-                let (first, end) = (range.start.wide(), range.end.wide());
-                $list::consecutive(first, (end - first).max(0) as u64)
-            }
-        }
-
-        /// Creates consecutive values, the last included; a range that ends before it starts has none.
-        impl<T: $crate::Id> From<core::ops::RangeInclusive<T>> for $list<'_> {
-            fn from(range: core::ops::RangeInclusive<T>) -> Self {
-                let (first, last) = (range.start().wide(), range.end().wide());
-                let len = if range.is_empty() { 0 } else { ((last - first) as u64).saturating_add(1) };
-                $list::consecutive(first, len)
-            }
-        }
-    };
-}
-pub(crate) use from_integers;
-from_integers!(Positions: i32, i64, u32, u64, usize);
-
-/// One id per token.
-impl<'a, T> From<T> for Positions<'a>
-where
-    Ids<'a>: From<T>,
-{
-    fn from(ids: T) -> Self {
-        Positions(PositionSource::Tokens(
-            TokenPositions::Ids(ids.into()),
-            None,
-        ))
+/// One position per token. A count beyond `usize` saturates: no tensor has as many tokens either.
+impl<'a, I: Integers<'a>> From<I> for Positions<'a> {
+    fn from(integers: I) -> Self {
+        let tokens = match integers.given() {
+            GivenIntegers::Ids(ids) => TokenPositions::Ids(ids),
+            GivenIntegers::Range { first, len } => TokenPositions::Range {
+                first: first as i64,
+                len: usize::try_from(len).unwrap_or(usize::MAX),
+            },
+        };
+        Positions(PositionSource::Tokens(tokens, None))
     }
 }
 
@@ -195,15 +153,6 @@ impl<'a> From<ShardTokens<'a>> for Positions<'a> {
 }
 
 impl<'a> Positions<'a> {
-    /// Creates consecutive positions. A count beyond `usize` saturates: no tensor has as many tokens either.
-    fn consecutive(first: i128, len: u64) -> Self {
-        let (first, len) = (first as i64, usize::try_from(len).unwrap_or(usize::MAX));
-        Positions(PositionSource::Tokens(
-            TokenPositions::Range { first, len },
-            None,
-        ))
-    }
-
     /// Creates ids on several axes: all tokens on axis 0, then all on axis 1 (Hugging Face's `[3, batch * tokens]`,
     /// ggml).
     pub fn axis_major(ids: impl Into<Ids<'a>>) -> Self {
@@ -421,9 +370,7 @@ impl DualChunk {
         query: DualChunkQuery,
         positions: impl IntoPositions<'p>,
     ) -> Result<Positions<'p>, Error> {
-        positions
-            .into_positions()
-            .in_chunks(ChunkIds::new(self, query))
+        positions.into().in_chunks(ChunkIds::new(self, query))
     }
 }
 

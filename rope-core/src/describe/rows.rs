@@ -191,8 +191,8 @@ impl<'a> Rows<'a> {
     /// if a layout reaches past either slice; [`Error::ShapeElements`] if a shape and either slice have different
     /// numbers of elements.
     pub fn strided(cos: &'a [f32], sin: &'a [f32], layout: impl IntoLayout) -> Result<Self, Error> {
-        layout.into_layout(sin.len())?;
-        let layout = layout.into_layout(cos.len())?;
+        layout.layout_of(sin.len())?;
+        let layout = layout.layout_of(cos.len())?;
         let (shape, strides) = (layout.shape(), layout.strides());
         let overflow = Error::Shape(ShapeError::Overflow { shape });
         let Shape {

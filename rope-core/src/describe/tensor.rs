@@ -576,27 +576,34 @@ fn overflow(shape: Shape, strides: Strides) -> Error {
     note = "four extents of `usize` are a tokens-major tensor without gaps",
     note = "for other orders see `Layout::bhsd`, `Layout::sbhd`, `Layout::thd`, and for any strides `Layout::strided`"
 )]
-pub trait IntoLayout: Copy {
+pub trait IntoLayout: LayoutOf {}
+
+impl IntoLayout for Layout {}
+impl IntoLayout for Shape {}
+impl IntoLayout for [usize; 4] {}
+
+/// The layout that a caller gives.
+pub trait LayoutOf: Copy {
     /// Returns the layout for a slice of `len` elements.
-    ///
-    /// # Errors
-    ///
-    /// [`ShapeError::OutOfBounds`] if a [`Layout`] reaches past the slice; [`Error::ShapeElements`] if a shape and the
-    /// slice have different numbers of elements; [`ShapeError::Overflow`] if an index or a stride does not fit `usize`.
-    fn into_layout(self, len: usize) -> Result<Layout, Error>;
+    #[doc(hidden)]
+    #[expect(
+        clippy::missing_errors_doc,
+        reason = "the errors are those of `Tensor::new`"
+    )]
+    fn layout_of(self, len: usize) -> Result<Layout, Error>;
 }
 
-impl IntoLayout for Layout {
+impl LayoutOf for Layout {
     #[inline]
-    fn into_layout(self, len: usize) -> Result<Layout, Error> {
+    fn layout_of(self, len: usize) -> Result<Layout, Error> {
         self.check_inside(len)?;
         Ok(self)
     }
 }
 
-impl IntoLayout for Shape {
+impl LayoutOf for Shape {
     #[inline]
-    fn into_layout(self, len: usize) -> Result<Layout, Error> {
+    fn layout_of(self, len: usize) -> Result<Layout, Error> {
         let layout = Layout::bshd(self)?;
         // Without gaps, the end is the number of elements.
         if layout.end != len {
@@ -606,10 +613,10 @@ impl IntoLayout for Shape {
     }
 }
 
-impl IntoLayout for [usize; 4] {
+impl LayoutOf for [usize; 4] {
     #[inline]
-    fn into_layout(self, len: usize) -> Result<Layout, Error> {
-        Shape::from(self).into_layout(len)
+    fn layout_of(self, len: usize) -> Result<Layout, Error> {
+        Shape::from(self).layout_of(len)
     }
 }
 
@@ -639,7 +646,7 @@ impl<'a, E: Element> Tensor<'a, E> {
     /// [`ShapeError::OutOfBounds`] if a layout reaches past the slice; [`Error::ShapeElements`] if a shape and the
     /// slice have different numbers of elements; [`ShapeError::Overflow`] if an index of a shape does not fit `usize`.
     pub fn new(data: &'a [E], layout: impl IntoLayout) -> Result<Self, Error> {
-        let layout = layout.into_layout(data.len())?;
+        let layout = layout.layout_of(data.len())?;
         Ok(Tensor { data, layout })
     }
 
@@ -751,7 +758,7 @@ impl<'a, E: Element> TensorMut<'a, E> {
     ///
     /// The errors of [`Tensor::new`], and [`ShapeError::Overlap`] if two indices could name one element.
     pub fn new(data: &'a mut [E], layout: impl IntoLayout) -> Result<Self, Error> {
-        let layout = layout.into_layout(data.len())?;
+        let layout = layout.layout_of(data.len())?;
         layout.check_disjoint()?;
         Ok(TensorMut { data, layout })
     }

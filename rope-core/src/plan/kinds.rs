@@ -323,6 +323,59 @@ impl WithStages<'_> {
     };
 }
 
+/// The addition of a stage to a plan.
+pub trait AddStages<'a>: Lower {
+    /// The stages with a scale or a transform: [`WithStages`] if there is a norm, otherwise [`LinearStages`].
+    type Linear: Stages;
+
+    #[doc(hidden)]
+    fn with(self, set: impl FnOnce(&mut LinearStages<'a>)) -> Self::Linear;
+
+    #[doc(hidden)]
+    fn with_norm(self) -> WithStages<'a>;
+}
+
+impl<'a> AddStages<'a> for Plain {
+    type Linear = LinearStages<'a>;
+
+    fn with(self, set: impl FnOnce(&mut LinearStages<'a>)) -> LinearStages<'a> {
+        LinearStages::NONE.with(set)
+    }
+
+    fn with_norm(self) -> WithStages<'a> {
+        WithStages::NONE
+    }
+}
+
+impl<'a> AddStages<'a> for LinearStages<'a> {
+    type Linear = Self;
+
+    fn with(mut self, set: impl FnOnce(&mut LinearStages<'a>)) -> Self {
+        set(&mut self);
+        self
+    }
+
+    fn with_norm(self) -> WithStages<'a> {
+        WithStages {
+            norm: None,
+            linear: self,
+        }
+    }
+}
+
+impl<'a> AddStages<'a> for WithStages<'a> {
+    type Linear = Self;
+
+    fn with(mut self, set: impl FnOnce(&mut LinearStages<'a>)) -> Self {
+        set(&mut self.linear);
+        self
+    }
+
+    fn with_norm(self) -> WithStages<'a> {
+        self
+    }
+}
+
 impl From<Rope> for Rope<WithStages<'_>> {
     fn from(rope: Rope) -> Self {
         rope.with(WithStages::NONE)
@@ -331,10 +384,7 @@ impl From<Rope> for Rope<WithStages<'_>> {
 
 impl<'a> From<Rope<LinearStages<'a>>> for Rope<WithStages<'a>> {
     fn from(rope: Rope<LinearStages<'a>>) -> Self {
-        rope.with(WithStages {
-            linear: rope.stages,
-            ..WithStages::NONE
-        })
+        rope.with(rope.stages.with_norm())
     }
 }
 
@@ -345,21 +395,6 @@ impl From<Rope> for Rope<LinearStages<'_>> {
 }
 
 impl Rope {
-    /// Adds a norm.
-    pub fn norm(self, norm: Norm<'_>) -> Rope<WithStages<'_>> {
-        Rope::<WithStages<'_>>::from(self).norm(norm)
-    }
-
-    /// Adds a scale.
-    pub fn scale(self, scale: Scale<'_>) -> Rope<LinearStages<'_>> {
-        Rope::<LinearStages<'_>>::from(self).scale(scale)
-    }
-
-    /// Adds a Hadamard transform after the rotation.
-    pub fn hadamard<'a>(self, hadamard: Hadamard) -> Rope<LinearStages<'a>> {
-        Rope::<LinearStages<'_>>::from(self).hadamard(hadamard)
-    }
-
     /// Computes the sums of squares of a tensor for a norm before the rotation: one per token of each sequence for a
     /// norm over the token, one per head of each token for a norm over heads. Ranks that hold some of the heads add up
     /// their sums, and pass them to [`Norm::with_sum_of_squares`].
@@ -423,48 +458,33 @@ impl Rope {
     }
 }
 
-impl<'a> Rope<LinearStages<'a>> {
-    /// Adds a norm, which runs before the scale on its side of the rotation.
-    pub fn norm(self, norm: Norm<'a>) -> Rope<WithStages<'a>> {
-        Rope::<WithStages<'_>>::from(self).norm(norm)
-    }
-
-    /// Sets the scale.
-    pub fn scale(mut self, scale: Scale<'a>) -> Self {
-        self.stages.scale = Some(scale);
-        self
-    }
-
-    /// Sets the Hadamard transform, the last stage.
-    pub fn hadamard(mut self, hadamard: Hadamard) -> Self {
-        self.stages.transform = Some(Transform::new(hadamard));
-        self
-    }
-
-    /// Passes the f32 of the rotation to the next stage, as [`Rope<WithStages>::without_rounding`].
-    pub fn without_rounding(mut self) -> Self {
-        self.stages.rounds = false;
-        self
-    }
-}
-
-impl<'a> Rope<WithStages<'a>> {
-    /// Sets the norm.
-    pub fn norm(mut self, norm: Norm<'a>) -> Self {
-        self.stages.norm = Some(norm);
-        self
+impl<S: Stages> Rope<S> {
+    /// Sets the norm, which runs before the scale on its side of the rotation.
+    pub fn norm<'a>(self, norm: Norm<'a>) -> Rope<WithStages<'a>>
+    where
+        S: AddStages<'a>,
+    {
+        self.with(WithStages {
+            norm: Some(norm),
+            ..self.stages.with_norm()
+        })
     }
 
     /// Sets the scale, which runs after the norm on its side of the rotation.
-    pub fn scale(mut self, scale: Scale<'a>) -> Self {
-        self.stages.linear.scale = Some(scale);
-        self
+    pub fn scale<'a>(self, scale: Scale<'a>) -> Rope<S::Linear>
+    where
+        S: AddStages<'a>,
+    {
+        self.with(self.stages.with(|stages| stages.scale = Some(scale)))
     }
 
     /// Sets the Hadamard transform, the last stage.
-    pub fn hadamard(mut self, hadamard: Hadamard) -> Self {
-        self.stages.linear.transform = Some(Transform::new(hadamard));
-        self
+    pub fn hadamard<'a>(self, hadamard: Hadamard) -> Rope<S::Linear>
+    where
+        S: AddStages<'a>,
+    {
+        let transform = Some(Transform::new(hadamard));
+        self.with(self.stages.with(|stages| stages.transform = transform))
     }
 
     /// Passes the f32 of the rotation, and of a Hadamard transform, to the next stage: a norm, a scale, the transform,
@@ -474,9 +494,11 @@ impl<'a> Rope<WithStages<'a>> {
     /// A destination of f32, f16 or bf16 directly after the rotation receives the f32 either way, and rounds it once. A
     /// final scale or norm rounds its own result to the element of the source before the destination does, unless it is
     /// set not to ([`Scale::without_rounding`], [`NormResult::Kept`](crate::norm::NormResult::Kept)).
-    pub fn without_rounding(mut self) -> Self {
-        self.stages.linear.rounds = false;
-        self
+    pub fn without_rounding<'a>(self) -> Rope<S::Linear>
+    where
+        S: AddStages<'a>,
+    {
+        self.with(self.stages.with(|stages| stages.rounds = false))
     }
 }
 

@@ -6,7 +6,7 @@ use super::layout::CacheLayout;
 use super::quant::ScaleLayout;
 use crate::base::error::saturated;
 use crate::describe::address::{Addresses, Located, Steps};
-use crate::describe::positions::from_integers;
+use crate::describe::ids::{GivenIntegers, Integers};
 use crate::error::{CacheError, SlotsError};
 use crate::{Error, Ids, IntoPositions, Positions, Shape};
 
@@ -51,20 +51,10 @@ pub struct Slots<'a>(SlotSource<'a>);
     note = "integers are i32, i64, u32, u64 or usize; page tables go through `Slots::pages` or `Slots::table`, and a \
             block for each sequence through `Slots::sequences`"
 )]
-pub trait IntoSlots<'a> {
-    /// Returns the slots.
-    fn into_slots(self) -> Slots<'a>;
-}
+pub trait IntoSlots<'a>: Into<Slots<'a>> {}
 
 #[diagnostic::do_not_recommend]
-impl<'a, T> IntoSlots<'a> for T
-where
-    Slots<'a>: From<T>,
-{
-    fn into_slots(self) -> Slots<'a> {
-        self.into()
-    }
-}
+impl<'a, T: Into<Slots<'a>>> IntoSlots<'a> for T {}
 
 #[derive(Clone, Copy, Debug)]
 enum SlotSource<'a> {
@@ -193,7 +183,7 @@ impl<'a> Slots<'a> {
             pages: pages.into(),
             starts: starts.into(),
             sequences: sequences.into(),
-            positions: positions.into_positions(),
+            positions: positions.into(),
         })
     }
 
@@ -222,7 +212,7 @@ impl<'a> Slots<'a> {
         Slots(SlotSource::Table {
             table: table.into(),
             shape: [sequences, width],
-            positions: positions.into_positions(),
+            positions: positions.into(),
         })
     }
 
@@ -231,20 +221,12 @@ impl<'a> Slots<'a> {
     /// with one position per token of each sequence. In a tensor of one batch, each packed sequence has a block. The
     /// caches of ONNX Runtime and candle. A token at a negative position is skipped.
     pub fn sequences(positions: impl IntoPositions<'a>) -> Self {
-        Slots(SlotSource::Sequences(positions.into_positions()))
+        Slots(SlotSource::Sequences(positions.into()))
     }
 
     /// Slots by the index of each token's first element, for a cache that [`CacheLayout`] cannot describe.
     pub fn offsets(offsets: &'a [i64]) -> Self {
         Slots(SlotSource::Offsets(offsets))
-    }
-
-    /// Clamps a range to `i64`: a larger first slot exceeds every cache, and is not negative.
-    fn consecutive(first: i128, len: u64) -> Self {
-        Slots(SlotSource::Range {
-            first: i64::try_from(first).unwrap_or(i64::MAX),
-            len: usize::try_from(len).unwrap_or(usize::MAX),
-        })
     }
 
     /// Returns true if the length of the slots is bounded by a list in memory.
@@ -516,13 +498,15 @@ fn slot_of(block: i64, position: i64, block_size: usize) -> i64 {
     block.saturating_mul(size).saturating_add(position % size)
 }
 
-from_integers!(Slots: i32, i64, u32, u64, usize);
-
-impl<'a, T> From<T> for Slots<'a>
-where
-    Ids<'a>: From<T>,
-{
-    fn from(slots: T) -> Self {
-        Slots(SlotSource::Mapping(slots.into()))
+/// One slot per token. Ranges are clamped to `i64`: a larger first slot exceeds every cache, and is not negative.
+impl<'a, I: Integers<'a>> From<I> for Slots<'a> {
+    fn from(integers: I) -> Self {
+        Slots(match integers.given() {
+            GivenIntegers::Ids(ids) => SlotSource::Mapping(ids),
+            GivenIntegers::Range { first, len } => SlotSource::Range {
+                first: i64::try_from(first).unwrap_or(i64::MAX),
+                len: usize::try_from(len).unwrap_or(usize::MAX),
+            },
+        })
     }
 }

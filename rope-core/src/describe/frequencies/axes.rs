@@ -119,12 +119,13 @@ impl<'a> Axes<'a> {
     ///
     /// ```
     /// use rope_core::axes::Axes;
+    /// use rope_core::error::FrequenciesError;
     /// use rope_core::{Error, Frequencies, Scaling};
     ///
     /// assert!(Frequencies::new(Axes::mrope(128, [16, 24, 24]), 1e6, &Scaling::Default).is_ok());
     /// // 60 pairs, where 128 channels are 64
     /// let typo = Frequencies::new(Axes::mrope(128, [16, 24, 20]), 1e6, &Scaling::Default);
-    /// assert!(matches!(typo, Err(FrequenciesError::Sections { .. })));
+    /// assert!(matches!(typo, Err(Error::Frequencies(FrequenciesError::Sections { .. }))));
     /// ```
     pub const fn mrope<const N: usize>(rotary_dim: usize, sections: [usize; N]) -> Self {
         const { assert!(N >= 1 && N <= MAX_AXES, "one to four sections") };

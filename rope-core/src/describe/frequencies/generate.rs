@@ -30,7 +30,7 @@ impl Frequencies<'_> {
     /// if the allocation fails.
     #[cfg(feature = "alloc")]
     pub fn rows<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Rows<'static>, Error> {
-        let positions = positions.into_positions().on(self.axes())?;
+        let positions = positions.into().on(self.axes())?;
         let mut values = zeros(self.values(&positions)?)?;
         self.fill(&positions, 0, &mut values);
         Rows::computed_vec(values, self.rotary_dim()).of_magnitude(self.attention_factor())
@@ -46,7 +46,7 @@ impl Frequencies<'_> {
         positions: impl IntoPositions<'p>,
         storage: &'r mut [f32],
     ) -> Result<Rows<'r>, Error> {
-        let positions = positions.into_positions().on(self.axes())?;
+        let positions = positions.into().on(self.axes())?;
         let (given, needed) = (storage.len(), self.values(&positions)?);
         let values = storage.get_mut(..needed).ok_or(Error::Storage {
             what: "values of storage",

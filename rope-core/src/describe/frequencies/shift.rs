@@ -114,8 +114,8 @@ impl Frequencies<'_> {
                 required: "the same in the old frequencies as in the new",
             }));
         }
-        let from = from.into_positions().on(old.axes())?;
-        let to = to.into_positions().on(self.axes())?;
+        let from = from.into().on(old.axes())?;
+        let to = to.into().on(self.axes())?;
         let (given, needed) = (from.tokens(), to.tokens());
         if given != needed {
             return Err(Error::Count {

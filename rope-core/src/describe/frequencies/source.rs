@@ -62,7 +62,7 @@ impl Frequencies<'_> {
     pub fn at<'a, 'p: 'a>(&'a self, positions: impl IntoPositions<'p>) -> RowsAt<'a> {
         RowsAt {
             frequencies: self,
-            positions: positions.into_positions(),
+            positions: positions.into(),
         }
     }
 }
@@ -72,7 +72,7 @@ impl MixedFrequencies<'_> {
     pub fn at<'a, 'p: 'a>(&'a self, positions: impl IntoPositions<'p>) -> RowsAt<'a> {
         RowsAt {
             frequencies: self,
-            positions: positions.into_positions(),
+            positions: positions.into(),
         }
     }
 }

@@ -24,7 +24,7 @@ impl PairGradients<'_> {
         axes: usize,
         out: &mut [f64],
     ) -> Result<(), Error> {
-        let positions = positions.into_positions().on(axes.max(1))?;
+        let positions = positions.into().on(axes.max(1))?;
         let [rows, heads, pairs] = self.shape();
         if positions.tokens() != rows {
             return Err(Error::Count {

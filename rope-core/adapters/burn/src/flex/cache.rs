@@ -116,7 +116,7 @@ where
     with_rows(rows, |rows| {
         let mut keys = cache_mut(&mut keys, format, 0)?;
         let mut values = cache_mut(&mut values, format, 1)?;
-        let slots = slots.into_slots();
+        let slots = slots.into();
         let caches = [keys.slots(slots), values.slots(slots)];
         let (k, v) = (readable(k), readable(v));
         for_element!(k, write(&k, &v, caches, (&rope, rows)))
@@ -172,7 +172,7 @@ pub fn read_caches<'s, C>(
 where
     C: Basic + BackendPrimitive<Flex, Primitive = FlexTensor>,
 {
-    let (tokens, slots) = ([batch, tokens], slots.into_slots());
+    let (tokens, slots) = ([batch, tokens], slots.into());
     let read = |name, cache: &Tensor<4, C>, index| {
         let cache = readable(on_flex(name, cache.clone(), |dtype| format.keeps(dtype))?);
         let cache = (&cache, format, index);

@@ -35,7 +35,7 @@ impl MixedFrequencies<'_> {
     /// allocation fails.
     #[cfg(feature = "alloc")]
     pub fn values<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Vec<f32>, Error> {
-        let positions = positions.into_positions().on_each(self.axes)?;
+        let positions = positions.into().on_each(self.axes)?;
         let mut values = zeros(self.count(&positions)?)?;
         self.fill(&positions, 0, 0..self.heads, &mut values);
         Ok(values)
@@ -53,7 +53,7 @@ impl MixedFrequencies<'_> {
         positions: impl IntoPositions<'p>,
         storage: &'r mut [f32],
     ) -> Result<&'r mut [f32], Error> {
-        let positions = positions.into_positions().on_each(self.axes)?;
+        let positions = positions.into().on_each(self.axes)?;
         let (given, needed) = (storage.len(), self.count(&positions)?);
         let values = storage.get_mut(..needed).ok_or(Error::Storage {
             what: "values of storage",
