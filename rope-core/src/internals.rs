@@ -17,7 +17,7 @@
 use core::fmt;
 
 use crate::describe::tensor::BytesMut;
-pub use crate::execute::lines::TokenHeads;
+pub use crate::execute::lines::{TokenHeads, TokenRow};
 use crate::kernel::element::Element;
 use crate::plan::{self, Rope};
 pub use crate::plan::{AnyAngles, AnySource, AnyTarget, InPlace, RawRows, RawTensor, rotate_raw};

@@ -189,12 +189,12 @@ impl Token {
         }
         // SAFETY: the caller promises it. What is written is apart from what is read.
         unsafe {
-            let (cos, sin) = (cos.get(), sin.map(|sin| sin.get()));
+            let row = x.heads.row(cos.get(), sin.map(|sin| sin.get()));
             let memory = elements_mut(data.0.cast(), written.len());
-            x.heads.rotate(memory, cos, sin);
+            x.heads.rotate(memory, &row);
             if let Some(k) = k {
                 let memory = elements_mut(data.1.cast(), second.len());
-                k.heads.rotate(memory, cos, sin);
+                k.heads.rotate(memory, &row);
             }
         }
         Some(())

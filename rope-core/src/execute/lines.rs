@@ -194,6 +194,13 @@ pub struct TokenHeads {
     ahead: usize,
 }
 
+/// The row of a token.
+#[allow(
+    missing_debug_implementations,
+    reason = "it lives for the length of a call"
+)]
+pub struct TokenRow<'a>(LineRows<'a>);
+
 impl TokenHeads {
     /// Returns the heads of a layout, unless there are none.
     #[inline(always)]
@@ -249,13 +256,17 @@ impl TokenHeads {
         self.bytes
     }
 
-    /// Rotates the heads by a row, whose sin lie after its cos unless they are given. It panics if the memory or the
-    /// row is too short.
+    /// Returns their row, whose sin lie after its cos unless they are given. It panics if there are too few.
     #[inline(always)]
-    pub fn rotate(&self, memory: &mut [u8], cos: &[f32], sin: Option<&[f32]>) {
+    pub fn row<'a>(&self, cos: &'a [f32], sin: Option<&'a [f32]>) -> TokenRow<'a> {
         let (cos, after) = cos.split_at(self.pairs);
-        let row = LineRows::shared(cos, &sin.unwrap_or(after)[..self.pairs]);
-        self.run(memory, &row);
+        TokenRow(LineRows::shared(cos, &sin.unwrap_or(after)[..self.pairs]))
+    }
+
+    /// Rotates the heads by their row.
+    #[inline(always)]
+    pub fn rotate(&self, memory: &mut [u8], row: &TokenRow<'_>) {
+        self.run(memory, &row.0);
     }
 
     #[inline(always)]
