@@ -1205,7 +1205,7 @@ fn a_rotation_applies_its_window() {
         assert_eq!(input != output, changes, "{model_type}");
         let rows = rotation.frequencies().rows(40..43).expect("rows");
         let window = Layout::bshd(SHAPE)
-            .and_then(|layout| layout.channels(128..192))
+            .and_then(|layout| layout.narrow(Dimension::Channels, 128..192))
             .expect("a window");
         let rope = Rope::new(input).output_pairing(output);
         let mut expected = x.clone();

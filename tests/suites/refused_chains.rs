@@ -1003,8 +1003,7 @@ fn tables_of_packed_sequences() {
             assert_eq!(tokens.len(), 6);
             let table = [1_i64, 3, 0, /* */ 2, 3, -1];
             let mut slots = Vec::new();
-            for index in 0..6 {
-                let token = tokens.token(index).expect("a token");
+            for (index, token) in tokens.iter().enumerate() {
                 let (line, position) = if token < 8 {
                     (0, token)
                 } else {

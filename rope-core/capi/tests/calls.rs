@@ -8,8 +8,8 @@ use half::{bf16, f16};
 use rope::*;
 use rope_core::axes::Axes;
 use rope_core::{
-    Backend, Direction, Element, Frequencies, Layout, LongRope, Pairing, Positions, Rope, Rows,
-    Scaling, Tensor, TensorMut, Yarn,
+    Backend, Dimension, Direction, Element, Frequencies, Layout, LongRope, Pairing, Positions,
+    Rope, Rows, Scaling, Tensor, TensorMut, Yarn,
 };
 
 const SHAPE: [usize; 4] = [2, 5, 3, 64];
@@ -1346,7 +1346,7 @@ fn q_and_k_of_packed_rows() {
     let mut expected = x.clone();
     let whole = Layout::bshd([1, tokens, heads, head_dim]).expect("valid");
     for part in [0..3, 3..5] {
-        let layout = whole.heads(part).expect("valid");
+        let layout = whole.narrow(Dimension::Heads, part).expect("valid");
         let mut view = TensorMut::new(&mut expected, layout).expect("valid");
         Rope::new(Pairing::Half)
             .rotate(&mut view, &rows)

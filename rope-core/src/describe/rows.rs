@@ -3,9 +3,9 @@
 
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
-use core::fmt;
 use core::ops::Range;
 
+use crate::base::debug::debug;
 use crate::base::limits::MOST_CHANNELS;
 use crate::describe::tensor::IntoLayout;
 use crate::error::{CacheError, FrequenciesError, RowsError, ShapeError};
@@ -706,17 +706,14 @@ impl<'a> Rows<'a> {
     }
 }
 
-impl fmt::Debug for Rows<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rows")
-            .field("len", &self.len())
-            .field("heads", &self.heads)
-            .field("rotary_dim", &self.rotary_dim())
-            .field("gathered", &self.ids.is_some())
-            .field("attention_factor", &self.attention_factor)
-            .finish_non_exhaustive()
-    }
-}
+debug!(
+    Rows<'_>,
+    |rows| len: rows.len(),
+    heads: rows.heads,
+    rotary_dim: rows.rotary_dim(),
+    gathered: rows.ids.is_some(),
+    attention_factor: rows.attention_factor
+);
 
 /// Returns the number of pairs of `rotary_dim` channels.
 #[inline]

@@ -3,6 +3,7 @@
 use core::fmt;
 use core::ops::Range;
 
+use crate::base::debug::debug;
 use crate::base::limits::MOST_CHANNELS;
 use crate::error::ShapeError;
 use crate::{Dimension, Element, Error, Shape};
@@ -77,15 +78,15 @@ impl fmt::Display for Strides {
 /// thd   [tokens, heads, head_dim]          packed sequences; batch is 1
 /// ```
 ///
-/// [`narrow`](Layout::narrow) and its short forms select sub-tensors:
+/// [`narrow`](Layout::narrow) selects sub-tensors:
 ///
 /// ```
-/// use rope_core::Layout;
+/// use rope_core::{Dimension, Layout};
 /// // K of a packed row of 32 Q, 8 K and 8 V heads:
-/// let k = Layout::bshd([1, 16, 48, 128])?.heads(32..40)?;
+/// let k = Layout::bshd([1, 16, 48, 128])?.narrow(Dimension::Heads, 32..40)?;
 /// assert_eq!(k.offset(), 32 * 128);
 /// // the rotated 64 channels after the 128 others of DeepSeek's heads:
-/// let q = Layout::bshd([1, 16, 128, 192])?.channels(128..192)?;
+/// let q = Layout::bshd([1, 16, 128, 192])?.narrow(Dimension::Channels, 128..192)?;
 /// assert_eq!(q.shape().head_dim, 64);
 /// # Ok::<(), rope_core::Error>(())
 /// ```
@@ -320,42 +321,6 @@ impl Layout {
         self.part(Dimension::Batch, batch)
             .part(Dimension::Tokens, tokens)
             .part(Dimension::Heads, heads)
-    }
-
-    /// Selects the sequences `range`.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Layout::narrow`].
-    pub fn batch(self, range: Range<usize>) -> Result<Self, Error> {
-        self.narrow(Dimension::Batch, range)
-    }
-
-    /// Selects the tokens `range` of every sequence.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Layout::narrow`].
-    pub fn tokens(self, range: Range<usize>) -> Result<Self, Error> {
-        self.narrow(Dimension::Tokens, range)
-    }
-
-    /// Selects the heads `range` of every token: Q, K or V of a packed row.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Layout::narrow`].
-    pub fn heads(self, range: Range<usize>) -> Result<Self, Error> {
-        self.narrow(Dimension::Heads, range)
-    }
-
-    /// Selects the channels `range` of every head: the rotated window, if it does not start at channel 0.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Layout::narrow`].
-    pub fn channels(self, range: Range<usize>) -> Result<Self, Error> {
-        self.narrow(Dimension::Channels, range)
     }
 
     /// Splits a dimension at an index within its extent.
@@ -713,13 +678,7 @@ impl<'a, E: Element> Tensor<'a, E> {
     }
 }
 
-impl<E> fmt::Debug for Tensor<'_, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tensor")
-            .field("layout", &self.layout)
-            .finish_non_exhaustive()
-    }
-}
+debug!([E] Tensor<'_, E>, |tensor| layout: tensor.layout);
 
 /// A tensor for in-place rotation, or as a target. No two indices name one element.
 ///
@@ -744,13 +703,14 @@ impl<'a, E: Element> TensorMut<'a, E> {
     /// part.
     ///
     /// ```
-    /// use rope_core::{Error, Layout, TensorMut};
+    /// use rope_core::{Dimension, Error, Layout, TensorMut};
     /// let mut q = vec![0.0_f32; 5 * 32 * 128];
     /// // 8 heads on the memory of 32
     /// let error = TensorMut::new(&mut q, [1, 5, 8, 128]).unwrap_err();
     /// assert!(matches!(error, Error::ShapeElements { len: 20480, .. }));
     /// // the first 8 heads of each token
-    /// TensorMut::new(&mut q, Layout::bshd([1, 5, 32, 128])?.heads(0..8)?)?;
+    /// let first = Layout::bshd([1, 5, 32, 128])?.narrow(Dimension::Heads, 0..8)?;
+    /// TensorMut::new(&mut q, first)?;
     /// # Ok::<(), Error>(())
     /// ```
     ///
@@ -815,8 +775,8 @@ impl<'a, E: Element> TensorMut<'a, E> {
     /// Splits a dimension into the indices `..at` and the rest, for two threads: the bits do not depend on it. The
     /// dimension with the longest stride always splits.
     ///
-    /// Q and K of a packed row interleave. They need no split: [`Layout::heads`] of both is one tensor ([the
-    /// guide](crate::guide::packed_qkv)).
+    /// Q and K of a packed row interleave. They need no split: [`Layout::narrow`] to the heads of both is one tensor
+    /// ([the guide](crate::guide::packed_qkv)).
     ///
     /// # Errors
     ///
@@ -859,13 +819,7 @@ impl<'a, E: Element> TensorMut<'a, E> {
     }
 }
 
-impl<E> fmt::Debug for TensorMut<'_, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TensorMut")
-            .field("layout", &self.layout)
-            .finish_non_exhaustive()
-    }
-}
+debug!([E] TensorMut<'_, E>, |tensor| layout: tensor.layout);
 
 /// A [`Tensor`] without its type, for code that is compiled once for all elements. Its kernels determine the element.
 #[derive(Clone, Copy)]
