@@ -497,7 +497,7 @@ fn one_token() {
                 assert_eq!(run_at(&call, &at), S::Ok, "{}", detail());
                 assert!(x == expected(&second));
                 x.clone_from_slice(&start);
-                let mut refused = |spoil: fn(&mut rope_call_memory), status| {
+                let refused = |spoil: fn(&mut rope_call_memory), status| {
                     let mut spoilt = at;
                     spoil(&mut spoilt);
                     assert_eq!(run_at(&call, &spoilt), status);
