@@ -62,6 +62,8 @@ cfg_if::cfg_if! {
         fn vector_bytes() -> Option<usize> {
             use core::sync::atomic::{AtomicU16, Ordering};
 
+            use super::linux::sve_bytes;
+
             /// The bytes, or `ABSENT`; 0 is not asked yet.
             static FOUND: AtomicU16 = AtomicU16::new(0);
             const ABSENT: u16 = 1;
@@ -81,9 +83,7 @@ cfg_if::cfg_if! {
                         options(nostack),
                     );
                 }
-                // The lower half is the length; an error is negative.
-                let bytes = u16::try_from(status & 0xffff).unwrap_or(ABSENT);
-                found = if status > 0 { bytes } else { ABSENT };
+                found = sve_bytes(status).unwrap_or(ABSENT);
                 FOUND.store(found, Ordering::Relaxed);
             }
             (found != ABSENT).then_some(found.into())
