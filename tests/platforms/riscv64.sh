@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # 64-bit RISC-V under qemu-user, with vectors of four lengths and with none: the suites of what `rvv` computes itself,
-# the fuzz bodies at the shortest and the longest, and the bench, which verifies every value. A CPU may fill the elements
-# that an instruction leaves out with ones or keep them; both CPUs are emulated.
+# the fuzz bodies at the shortest and the longest, and the bench, which verifies every value. A CPU may fill elements
+# that an instruction leaves out with ones, or keep them; both kinds are emulated.
 source "$(dirname "$0")/common.sh"
 
 debian_toolchain gcc-riscv64-linux-gnu libc6-dev-riscv64-cross qemu-user

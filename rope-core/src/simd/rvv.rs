@@ -16,8 +16,8 @@
 //! A NaN that arithmetic returns is always the canonical one, so that no rounding can carry it into an infinity.
 //! Conversions of f16 need nothing beyond V: Zvfhmin, which has them, is younger than V.
 //!
-//! Registers: `v8` and `v12` the members of the pairs, `v4` cos, `v16` sin, `v20` and `v24` the rotated members. Elements
-//! of 16 bits are loaded into and stored from `v20` and `v22`.
+//! Registers: `v8` and `v12` the members of the pairs, `v4` cos, `v16` sin, `v20` and `v24` the rotated members.
+//! Elements of 16 bits are loaded into and stored from `v20` and `v22`.
 
 use core::arch::asm;
 
