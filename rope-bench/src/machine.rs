@@ -1,4 +1,4 @@
-//! Which machine and which build the numbers belong to.
+//! The machine and the build that the numbers belong to.
 
 use rope_core::Backend;
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This one. Binds the thread to a core.
+    /// Describes this machine, and binds the thread to a core.
     pub fn this(emulator: Option<String>) -> Self {
         // Asked first: it counts the cores that the thread may use.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -81,16 +81,18 @@ impl Machine {
         self.microarchitecture.as_deref().unwrap_or(&self.cpu)
     }
 
-    /// The folder of its records: the name in lower case with dashes, and `emulated` if it is.
+    /// The folder of its records, in lower case with dashes: its name; if it is emulated, architecture and emulator.
     pub fn folder(&self) -> String {
-        let name = self.name().to_lowercase();
-        let mut words: Vec<&str> = name.split(|c: char| !c.is_alphanumeric()).collect();
-        if self.emulator.is_some() {
-            words.push(&self.architecture);
-            words.push("emulated");
-        }
-        words.retain(|word| !word.is_empty());
-        words.join("-")
+        let name = match &self.emulator {
+            Some(emulator) => format!("{} {emulator}", self.architecture),
+            None => self.name().to_owned(),
+        };
+        let name = name.to_lowercase();
+        let words = name.split(|c: char| !c.is_alphanumeric());
+        words
+            .filter(|word| !word.is_empty())
+            .collect::<Vec<_>>()
+            .join("-")
     }
 }
 

@@ -100,10 +100,6 @@ pub fn refuse(run: &mut Run) {
     if let Some(rows) = &mut run.rows {
         let made = &mut rows.made;
         made.retain(|made| is_kept(["rows", "", &made.maker, ""], made.time.spread));
-        rows.rotated.retain(|one| {
-            let spread = one.rotate.spread.max(one.rotate_at.spread);
-            is_kept(["rotate_at", "", &one.backend, "rotate"], spread)
-        });
     }
     let dispatch = &mut run.dispatch;
     dispatch.retain(|line| is_kept(["a call", "", &line.backend, ""], line.time.spread));

@@ -10,18 +10,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use rope_core::internals::{self, Tuning};
 use rope_core::{Backend, Pairing, Rope};
 use serde::{Deserialize, Serialize};
 
 use crate::cases::Element;
 use crate::machine::{self, Machine};
-use crate::measuring::{Effort, Samples, least};
+use crate::measuring::{Effort, Samples, least, sorted};
 use crate::progress::Progress;
 use crate::report::files;
 use crate::report::table::{align, digits, texts};
 use crate::results::today;
+use crate::selection::named;
 use probes::{Call, Probe};
 
 /// A field of the table, for one size of elements.
@@ -238,28 +239,9 @@ pub fn recorded(value: usize) -> u64 {
     }
 }
 
-/// Parses `NAME=VALUE`: a value that replaces that of the table.
-pub fn set(text: &str) -> Result<(&'static Knob, usize)> {
-    let Some((name, value)) = text.split_once('=') else {
-        bail!("{text:?} is not KNOB=VALUE");
-    };
-    let value = match value {
-        "never" => NEVER,
-        value => value
-            .parse()
-            .with_context(|| format!("{value:?} is no number"))?,
-    };
-    Ok((knob(name)?, value))
-}
-
 /// Returns the knob of that name.
 pub fn knob(name: &str) -> Result<&'static Knob> {
-    let found = KNOBS.iter().find(|knob| knob.name == name);
-    found.with_context(|| {
-        let names: Vec<_> = KNOBS.iter().map(|knob| knob.name).collect();
-        let names = names.join(", ");
-        format!("no knob is called {name:?}; there are {names}")
-    })
+    named(KNOBS, "knob", name, |knob| knob.name)
 }
 
 /// Returns the time per value in a pass, and the passes over all knobs: less for `--check`.
@@ -272,7 +254,7 @@ pub const fn effort(check: bool) -> Effort {
     }
 }
 
-/// Measures knobs on this machine, on one backend; `wrong` replaces values of the table.
+/// Measures knobs on this machine, on one backend.
 ///
 /// # Errors
 ///
@@ -281,7 +263,6 @@ pub fn tune(
     machine: &Machine,
     knobs: &[&'static Knob],
     backend: Backend,
-    wrong: &[(&Knob, usize)],
     effort: Effort,
 ) -> Result<Tuned> {
     // The pool's threads would stay on the core of the thread that starts them.
@@ -289,10 +270,7 @@ pub fn tune(
     pool.start_handler(machine::pin_to)
         .build_global()
         .context("the threads were started before")?;
-    let mut base = *internals::tuning(&Rope::new(Pairing::Half));
-    for (knob, value) in wrong {
-        *(knob.field)(&mut base) = *value;
-    }
+    let base = *internals::tuning(&Rope::new(Pairing::Half));
     let plans: Vec<(&Knob, Vec<usize>, Vec<&'static Tuning>)> = knobs
         .iter()
         .map(|&knob| {
@@ -359,8 +337,7 @@ fn choice(value: usize, at: usize, probes: &[Vec<Vec<Samples>>]) -> Choice {
     for values in probes {
         let (other, chosen) = (fastest(&values[at]), fastest(&values[0]));
         let pairs = other.iter().zip(&chosen);
-        let mut ratios: Vec<f64> = pairs.map(|(other, chosen)| other / chosen).collect();
-        ratios.sort_by(f64::total_cmp);
+        let ratios = sorted(pairs.map(|(other, chosen)| other / chosen));
         let [first, middle, last] = [0, ratios.len() / 2, ratios.len() - 1].map(|at| ratios[at]);
         logarithms += middle.ln();
         noise = noise.max(0.5 * (last - first));
@@ -470,11 +447,10 @@ pub fn has_row() -> bool {
     internals::tuning(&Rope::new(Pairing::Half)) != internals::TUNINGS[0]
 }
 
-/// Returns the knobs whose value in the table loses by far, noise included.
-pub fn gross(tuned: &Tuned) -> Vec<&Measured> {
-    let loses = |knob: &&Measured| {
-        knob.better()
-            .is_some_and(|best| best.ratio + best.noise < GROSS)
-    };
-    tuned.knobs.iter().filter(loses).collect()
+/// Returns the names of the knobs whose value in the table loses by far, noise included.
+pub fn gross(tuned: &Tuned) -> Vec<&str> {
+    let loses = |best: &Choice| best.ratio + best.noise < GROSS;
+    let gross = tuned.knobs.iter();
+    let gross = gross.filter(|knob| knob.better().is_some_and(loses));
+    gross.map(|knob| knob.knob.as_str()).collect()
 }

@@ -1,4 +1,4 @@
-//! The READMEs' tables and the picture are what the records say.
+//! The tables and the picture of the texts match the records.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ fn texts_are_what_the_records_say() {
     rank::splice(&root, true).unwrap();
 }
 
-/// A run of a CPU of this name in which every formulation takes its number of roofs in W1 and W3.
+/// Returns a run of a named CPU, with the same times over the roof in W1 and W3.
 fn run(cpu: &str, date: &str, formulations: &[(&str, f64)]) -> Run {
     let mut run = Run::new(Machine::this(None));
     run.machine.microarchitecture = Some(cpu.into());
@@ -68,8 +68,8 @@ fn the_newest_record_of_each_machine_is_ranked() {
         run("New", "2026-01-15", &new),
     ];
     let named = runs.into_iter().map(|run| (run.date.clone().into(), run));
-    let named = named.collect();
-    let newest = rank::newest(named);
+    let named: Vec<_> = named.collect();
+    let newest = rank::newest(&named, false);
     let dates: Vec<_> = newest.iter().map(|run| &*run.date).collect();
     assert_eq!(dates, ["2026-01-15", "2026-02-01"]);
     let text = rank::rank(&newest).unwrap();
@@ -126,7 +126,7 @@ fn an_engine_with_fewer_lines_is_marked() {
         run("Two", "2026-01-01", &lines),
     );
     one.cases[1].measurements.truncate(1);
-    let text = rank::rank(&[one, two]).unwrap();
+    let text = rank::rank(&[&one, &two]).unwrap();
     assert!(text.contains("| complex | 2.00 | 2.00* | - |"), "{text}");
     assert!(rank::rank(&[]).is_err());
 }

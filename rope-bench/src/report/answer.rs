@@ -58,7 +58,6 @@ pub fn answer(runs: &[Titled]) -> Markup {
              is what a machine takes to multiply the same bytes in place by a constant: every byte read once and \
              written once."
         }
-        (disturbed(runs))
         (matrix(runs, &elements))
         p {
             "A bar is solid up to the fastest round, and pale up to about the third quartile of the rounds: where \
@@ -132,28 +131,6 @@ fn matrix(runs: &[Titled], elements: &[&str]) -> Markup {
 fn shade(times: f64) -> String {
     let share = (times.ln() / 100.0_f64.ln()).clamp(0.0, 1.0);
     format!("--share:{:.0}%", 60.0 * share)
-}
-
-/// Returns a note if a time is below the roof's, which can only mean a disturbed measurement of the roof.
-fn disturbed(runs: &[Titled]) -> Markup {
-    /// The tolerance for the clock and the alignment of a loop.
-    const TOLERANCE: f64 = 0.95;
-    let is_disturbed =
-        |case: &CaseResult| case.measurements.iter().any(|m| m.times_roof() < TOLERANCE);
-    let cases = timed(runs).filter(|(_, case)| is_disturbed(case));
-    let name = |(run, case): (&Titled, &CaseResult)| {
-        format!("{} {} {}", run.letter, case.workload, case.group)
-    };
-    let cases: Vec<String> = cases.map(name).collect();
-    html! {
-        @if let Some(first) = cases.first() {
-            p.warn {
-                "The machine was busy: in " (cases.len()) " of " (timed(runs).count()) " cases, " (first.trim()) " the \
-                 first of them, a formulation was faster than the roof, which cannot be. What is said there of time \
-                 over roof is too small: measure again."
-            }
-        }
-    }
 }
 
 /// Returns a panel for each workload.

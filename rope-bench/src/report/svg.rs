@@ -6,7 +6,7 @@
 pub mod bars;
 pub mod errors;
 
-use maud::{Markup, PreEscaped, html};
+use maud::{Markup, html};
 
 use self::bars::Bar;
 use crate::report::kind::Kind;
@@ -21,7 +21,7 @@ pub const STYLE: &str = include_str!("svg/style.css");
 pub const WIDTH: f64 = 350.0;
 
 /// The most distinguishable lines in one plot.
-pub const COLOURS: usize = 5;
+pub const COLORS: usize = 5;
 
 /// Returns a plot: its frame and its title.
 fn card(title: &str, height: f64, content: &Markup) -> Markup {
@@ -37,21 +37,6 @@ fn card(title: &str, height: f64, content: &Markup) -> Markup {
 /// Rounds to tenths of a unit.
 fn round(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
-}
-
-/// Returns a plot as a file: with its style, and a background.
-pub fn standalone(plot: &Markup) -> String {
-    let style =
-        html! { style { (PreEscaped(STYLE)) "svg{background:var(--paper)}" } }.into_string();
-    match plot.0.find('>') {
-        Some(end) => format!("{}{style}{}", &plot.0[..=end], &plot.0[end + 1..]),
-        None => String::new(),
-    }
-}
-
-/// Iterates over the groups of consecutive cases.
-pub fn groups(cases: &[CaseResult]) -> impl Iterator<Item = &[CaseResult]> {
-    cases.chunk_by(|a, b| a.group == b.group)
 }
 
 /// Returns the bar of the roof itself.
@@ -87,23 +72,10 @@ pub fn bar(case: &CaseResult, m: &Measurement, is_first: bool) -> Bar {
              {:.1} %, error {:.0e}",
             case.pairing,
             digits(high),
-            digits(case.elements_per_ns(m)),
+            digits(case.elements as f64 / m.time.minimum),
             time(m.time.median),
             100.0 * m.time.spread,
             m.error
         ),
     }
-}
-
-/// Returns the multiples of the roof of each formulation in a case.
-pub fn bars(case: &CaseResult) -> Markup {
-    let firsts = range::firsts(case).into_iter();
-    let measured = case.measurements.iter().zip(firsts);
-    let mut bars = vec![roof(case)];
-    bars.extend(measured.map(|(m, is_first)| bar(case, m, is_first)));
-    let title = format!(
-        "{} {}, {}: time over roof of each formulation",
-        case.workload, case.shape, case.group
-    );
-    bars::draw(&title, &bars)
 }
