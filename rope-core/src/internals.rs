@@ -21,8 +21,7 @@ pub use crate::plan::{AnyAngles, AnySource, AnyTarget};
 pub use crate::tuning::{Ahead, ROWS as TUNINGS, Tuning};
 use crate::{Error, Layout, Rows, Shape};
 
-/// The names of all errors.
-pub const ERRORS: &[&str] = Error::NAMES;
+pub use crate::base::error::NAMES as ERRORS;
 
 /// A message in which every Rust name is replaced by that of another language.
 #[derive(Clone, Copy, Debug)]
@@ -133,7 +132,7 @@ pub fn rotate_qk<E: Element>(
 ///
 /// # Errors
 ///
-/// Those of [`Rope::rotate_qk`] but [`Error::RowMagnitude`].
+/// Those of [`Rope::rotate_qk`] but [`RowsError::Magnitude`](crate::error::RowsError::Magnitude).
 pub fn check_query_and_key_by(
     rope: &Rope,
     query: Shape,
@@ -147,7 +146,7 @@ pub fn check_query_and_key_by(
 ///
 /// # Errors
 ///
-/// [`Error::QueryKeyMismatch`] unless they differ in their heads only.
+/// [`ShapeError::QueryKeyMismatch`](crate::error::ShapeError::QueryKeyMismatch) unless they differ in their heads only.
 pub fn check_query_and_key(query: Shape, key: Shape) -> Result<(), Error> {
     plan::check_query_and_key(query, key)
 }

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::base::backend::{Backend, backends};
+use crate::error::PlanError;
 use crate::tuning::Tuning;
 #[cfg(not(all(
     any(target_arch = "x86", target_arch = "x86_64"),
@@ -111,7 +112,7 @@ impl Backend {
     /// Returns the proof that this CPU can run the backend, or the error that it cannot.
     pub(crate) fn required(self) -> Result<Proof, Error> {
         self.prove()
-            .ok_or(Error::BackendUnavailable { backend: self })
+            .ok_or(Error::Plan(PlanError::BackendUnavailable { backend: self }))
     }
 
     /// Iterates over the backends that this CPU can run, the fastest first.

@@ -5,6 +5,7 @@ use crate::refused::untouched;
 use half::bf16;
 use rope_core::axes::Axes;
 use rope_core::cache::{CacheLayout, CacheMut};
+use rope_core::error::{PlanError, RowsError, ShapeError};
 use rope_core::norm::{NormFormula, NormReach};
 use rope_core::stages::StageOrder;
 use rope_core::{
@@ -1240,7 +1241,10 @@ fn a_rotation_applies_its_window() {
         let mut of_k = TensorMut::new(&mut k, [2, 3, 1, 64]).expect("valid");
         let in_place = rotation.rotate(&mut of_q, &rows);
         if changes {
-            let error = Error::from(rope_core::Error::PairingChangesInPlace { input, output });
+            let error = Error::from(rope_core::Error::Plan(PlanError::PairingChangesInPlace {
+                input,
+                output,
+            }));
             assert_eq!(rotation.rotate_qk(&mut of_q, &mut of_k, &rows), in_place);
             assert_eq!(in_place, Err(error));
             assert!(same_bits(&q, &x));
@@ -1302,10 +1306,10 @@ fn a_rotation_refuses_other_heads() {
         window: (128, 192),
     };
     let dim = || {
-        Error::from(rope_core::Error::RotaryDim {
+        Error::from(rope_core::Error::Rows(RowsError::RotaryDim {
             rotary_dim: 32,
             required: "that of the model's rows (Rotation::rows)",
-        })
+        }))
     };
     for (head_dim, rows, error) in [
         (128, &rows, head(128)),
@@ -1334,11 +1338,11 @@ fn a_rotation_refuses_other_heads() {
     untouched::<f32>(128, |data| {
         let from = Tensor::new(&x, [1, 1, 2, 192]).expect("valid");
         let mut tensor = TensorMut::new(data, [1, 1, 2, 64]).expect("valid");
-        let error = rope_core::Error::ShapeMismatch {
+        let error = rope_core::Error::Shape(ShapeError::Mismatch {
             dimension: Dimension::Channels,
             source: 192,
             target: 64,
-        };
+        });
         let into = rotation.rotate_into(&from, &mut tensor, &rows);
         assert_eq!(into, Err(error.into()));
     });
@@ -1349,12 +1353,12 @@ fn a_rotation_refuses_other_heads() {
         let into = rotation.rotate_into(&from, &mut tensor, &two);
         assert!(matches!(
             into,
-            Err(Error::Rope(rope_core::Error::RowCount { .. }))
+            Err(Error::Rope(rope_core::Error::Rows(RowsError::Count { .. })))
         ));
         let in_place = rotation.rotate(&mut tensor, &two);
         assert!(matches!(
             in_place,
-            Err(Error::Rope(rope_core::Error::RowCount { .. }))
+            Err(Error::Rope(rope_core::Error::Rows(RowsError::Count { .. })))
         ));
     });
 }

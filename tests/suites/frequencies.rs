@@ -3,6 +3,7 @@
 use crate::models::frequencies;
 use crate::rows::one_set_of_64_pairs;
 use rope_core::axes::Axes;
+use rope_core::error::{FrequenciesError, RowsError, ShapeError};
 use rope_core::{
     Dimension, Error, Frequencies, Frequency, FrequencyChunk, LongRope, Scaling, Yarn,
 };
@@ -687,26 +688,26 @@ fn debug_is_a_line_and_all_pairs_at_length() {
 fn rotary_dim_is_refused() {
     for dim in [0, 1, 127, 65538] {
         let required = "even and between 2 and 65536";
-        let error = Error::RotaryDim {
+        let error = Error::Rows(RowsError::RotaryDim {
             rotary_dim: dim,
             required,
-        };
+        });
         let text = format!("rotary_dim is {dim}, but must be {required}");
         refused(Frequencies::new(dim, 1e4, &Scaling::Default), error, &text);
     }
-    let error = Error::RotaryDim {
+    let error = Error::Rows(RowsError::RotaryDim {
         rotary_dim: 2,
         required: "above 2 for NTK scaling",
-    };
+    });
     refused(
         Frequencies::new(2, 1e4, &Scaling::NtkAlpha { alpha: 2.0 }),
         error,
         "rotary_dim is 2, but must be above 2 for NTK scaling",
     );
-    let error = Error::RotaryDim {
+    let error = Error::Rows(RowsError::RotaryDim {
         rotary_dim: 66,
         required: "a multiple of 4 for two axes",
-    };
+    });
     refused(
         Frequencies::new(Axes::pixtral(66), 1e4, &Scaling::Default),
         error,
@@ -873,26 +874,26 @@ fn short_storage_is_refused() {
 #[test]
 fn arrangements_and_factors_are_refused() {
     let set = Frequencies::new(8, 1e4, &Scaling::Default).expect("valid");
-    let axes = Error::Axes {
+    let axes = Error::Frequencies(FrequenciesError::Axes {
         required: "1 to 4, and each pair on one of them",
-    };
+    });
     let text = "the axes must be 1 to 4, and each pair on one of them";
     refused(set.arranged(5, &[(0, 0)]), axes, text);
     refused(set.arranged(0, &[(0, 0)]), axes, text);
     refused(set.arranged(2, &[(0, 1), (1, 2)]), axes, text);
-    let error = Error::Range {
+    let error = Error::Shape(ShapeError::Range {
         dimension: Dimension::Channels,
         start: 8,
         end: 10,
         extent: 8,
-    };
+    });
     let text = "range 8..10 of channels is not inside 0..8";
     refused(set.arranged(1, &[(3, 0), (4, 0)]), error, text);
     for (pairs, rotary_dim) in [(0, 0), (32769, 65538)] {
-        let error = Error::RotaryDim {
+        let error = Error::Rows(RowsError::RotaryDim {
             rotary_dim,
             required: "even and between 2 and 65536",
-        };
+        });
         let text = format!("rotary_dim is {rotary_dim}, but must be even and between 2 and 65536");
         refused(set.arranged(1, &vec![(0, 0); pairs]), error, &text);
     }
@@ -923,10 +924,10 @@ fn arrangements_and_factors_are_refused() {
 
 #[test]
 fn pairs_that_turn_too_fast_are_refused() {
-    let error = Error::TurnsPerPosition {
+    let error = Error::Frequencies(FrequenciesError::TurnsPerPosition {
         pair: 1,
         inverse: 1e150,
-    };
+    });
     refused(
         Frequencies::new(4, 1e-300, &Scaling::Default),
         error,
@@ -934,7 +935,13 @@ fn pairs_that_turn_too_fast_are_refused() {
     );
     for inverse in [206_000.0, -206_000.0] {
         let made = Frequencies::from_inverse(2, &[inverse], 1.0);
-        assert_eq!(made, Err(Error::TurnsPerPosition { pair: 0, inverse }));
+        assert_eq!(
+            made,
+            Err(Error::Frequencies(FrequenciesError::TurnsPerPosition {
+                pair: 0,
+                inverse
+            }))
+        );
     }
 }
 
@@ -958,15 +965,18 @@ fn axes_that_do_not_add_up_are_refused() {
     ] {
         let text = format!("the axes must be {required}");
         let made = Frequencies::new(axes, 1e4, &Scaling::Default);
-        refused(made, Error::Axes { required }, &text);
+        refused(
+            made,
+            Error::Frequencies(FrequenciesError::Axes { required }),
+            &text,
+        );
     }
     // The largest rotary_dim has valid sections; a larger one has none.
     for (rotary_dim, largest) in [(65536, true), (65538, false)] {
         let made = Frequencies::new(Axes::mrope(rotary_dim, [1, 1, 1]), 1e4, &Scaling::Default);
         let error = made.map(drop).expect_err("sections of three pairs");
-        let sections = matches!(error, Error::Sections { .. });
-        let given =
-            matches!(error, Error::RotaryDim { rotary_dim: given, .. } if given == rotary_dim);
+        let sections = matches!(error, Error::Frequencies(FrequenciesError::Sections { .. }));
+        let given = matches!(error, Error::Rows(RowsError::RotaryDim { rotary_dim: given, .. }) if given == rotary_dim);
         assert_eq!((sections, given), (largest, !largest), "{error}");
     }
     // Pairs without a section would not rotate and would change the frequencies of all others.
@@ -980,11 +990,11 @@ fn axes_that_do_not_add_up_are_refused() {
         let refused = |axes: Axes<'_>, sections: &[usize], sum: usize, doubled: usize| {
             let mut named = [0; 4];
             named[..sections.len()].copy_from_slice(sections);
-            let error = Error::Sections {
+            let error = Error::Frequencies(FrequenciesError::Sections {
                 sections: named,
                 axes: sections.len() as u8,
                 rotary_dim: 128,
-            };
+            });
             let text = format!(
                 "the sections {sections:?} of M-RoPE sum to {sum} pairs, but rotary_dim 128 has 64; where the other \
                  channels stand still, rotary_dim is {doubled}"
@@ -1017,11 +1027,17 @@ fn axes_that_do_not_add_up_are_refused() {
             1e4,
             &Scaling::Default,
         );
-        assert!(matches!(made, Err(Error::RotaryDim { .. })));
+        assert!(matches!(
+            made,
+            Err(Error::Rows(RowsError::RotaryDim { .. }))
+        ));
     }
     for axes in [&[][..], &[0; 32769]] {
         let made = Frequencies::new(Axes::given(axes), 1e4, &Scaling::Default);
-        assert!(matches!(made, Err(Error::RotaryDim { .. })));
+        assert!(matches!(
+            made,
+            Err(Error::Rows(RowsError::RotaryDim { .. }))
+        ));
     }
 }
 
@@ -1039,10 +1055,10 @@ fn axes_with_more_pairs_than_are_counted_are_refused() {
         assert!(
             matches!(
                 made,
-                Err(Error::RotaryDim {
+                Err(Error::Rows(RowsError::RotaryDim {
                     rotary_dim: usize::MAX,
                     ..
-                })
+                }))
             ),
             "{axes:?}: {made:?}"
         );

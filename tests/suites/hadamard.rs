@@ -3,6 +3,7 @@
 
 use half::{bf16, f16};
 use rope_core::cache::{CacheLayout, CacheMut};
+use rope_core::error::PlanError;
 use rope_core::internals::in_stages;
 use rope_core::stages::{Hadamard, HadamardFactor, LinearStages};
 use rope_core::{Backend, Frequencies, Layout, Rope, Rows, Scaling, Tensor, TensorMut};
@@ -286,7 +287,7 @@ fn presets() {
         assert_eq!(Hadamard::llama_cpp_keys(head_dim), Ok(keys.map(first)));
         assert_eq!(Hadamard::llama_cpp_values(head_dim), values.map(first));
     }
-    let error = rope_core::Error::HadamardBlock { block: 4096 };
+    let error = rope_core::Error::Plan(PlanError::HadamardBlock { block: 4096 });
     assert_eq!(Hadamard::llama_cpp_keys(4096), Err(error));
     assert_eq!(
         Hadamard::indexer(128),

@@ -2,6 +2,7 @@
 
 use crate::models::{bits, frequencies};
 use rope_core::axes::{Axes, MixedFrequencies};
+use rope_core::error::{FrequenciesError, PlanError, PositionsError};
 use rope_core::{
     Angle, Backend, Error, Frequencies, FrequencyChunk, Ids, Positions, Rows, Scaling,
 };
@@ -499,7 +500,13 @@ fn ranges() {
     same((5_i64..=4).into(), &[]);
     // Such a length exceeds usize; the largest usize is given.
     let all = frequencies.rows_in(i64::MIN..i64::MAX, &mut []);
-    assert!(matches!(all, Err(Error::RowsTooLong { .. })), "{all:?}");
+    assert!(
+        matches!(
+            all,
+            Err(Error::Frequencies(FrequenciesError::RowsTooLong { .. }))
+        ),
+        "{all:?}"
+    );
 }
 
 /// Long ranges are made differently from ids, by adding angles. The bits are the same on every backend.
@@ -903,7 +910,10 @@ fn unavailable_backends_are_refused() {
         if backend.is_available() {
             made.expect("an available backend");
         } else {
-            assert_eq!(made, Err(Error::BackendUnavailable { backend }));
+            assert_eq!(
+                made,
+                Err(Error::Plan(PlanError::BackendUnavailable { backend }))
+            );
         }
     }
 }
@@ -920,7 +930,7 @@ fn refused<T: std::fmt::Debug>(result: Result<T, Error>, error: Error, text: &st
 fn numbers_that_do_not_divide_among_the_axes_are_refused() {
     let qwen = Frequencies::new(Axes::mrope(128, [16, 24, 24]), 1e6, &Scaling::Default);
     let qwen = qwen.expect("frequencies");
-    let error = Error::PositionsPerAxis { given: 7, axes: 3 };
+    let error = Error::Positions(PositionsError::PerAxis { given: 7, axes: 3 });
     let text = "7 positions are not one per axis for each token on 3 axes; give those of all axes to Positions::axis_major or \
          Positions::token_major";
     for positions in [
@@ -943,7 +953,7 @@ fn coordinates_that_are_not_finite_are_refused() {
             "coordinate 2 is -inf, which is not finite",
         ),
     ] {
-        let error = Error::Coordinate { index: 2, value };
+        let error = Error::Positions(PositionsError::Coordinate { index: 2, value });
         refused(
             plain().rows(Positions::real(&[0.0, 1.0, value])),
             error,
@@ -955,7 +965,9 @@ fn coordinates_that_are_not_finite_are_refused() {
     let nan = plain()
         .rows(Positions::real(&[f32::NAN]))
         .expect_err("a refusal");
-    assert!(matches!(nan, Error::Coordinate { index: 0, value } if value.is_nan()));
+    assert!(
+        matches!(nan, Error::Positions(PositionsError::Coordinate { index: 0, value }) if value.is_nan())
+    );
 }
 
 #[test]
@@ -966,7 +978,7 @@ fn offsets_that_fall_are_refused() {
         (&[0, 5, 4], 2, 4),
         (&[0, 5, -1], 2, -1),
     ] {
-        let error = Error::Offsets { index, offset };
+        let error = Error::Positions(PositionsError::Offsets { index, offset });
         let text = format!("offset {index} is {offset}; offsets start at 0 and never fall");
         refused(Positions::packed(offsets), error, &text);
     }
@@ -985,7 +997,7 @@ fn more_rows_than_memory_has_are_refused() {
     let frequencies = plain();
     let huge = Positions::packed(&[0, isize::MAX as i64]).expect("offsets");
     let (tokens, rotary_dim) = (isize::MAX as usize, 128);
-    let error = Error::RowsTooLong { tokens, rotary_dim };
+    let error = Error::Frequencies(FrequenciesError::RowsTooLong { tokens, rotary_dim });
     assert_eq!(frequencies.rows(huge).expect_err("a refusal"), error);
     assert_eq!(
         frequencies.rows_in(huge, &mut []).expect_err("a refusal"),
@@ -993,6 +1005,6 @@ fn more_rows_than_memory_has_are_refused() {
     );
     // A number of values that usize counts, and more bytes than a slice can have.
     let tokens = usize::MAX / 128;
-    let error = Error::RowsTooLong { tokens, rotary_dim };
+    let error = Error::Frequencies(FrequenciesError::RowsTooLong { tokens, rotary_dim });
     assert_eq!(frequencies.rows(0..tokens).expect_err("a refusal"), error);
 }

@@ -3,6 +3,7 @@
 //! differ in magnitude.
 
 use half::{bf16, f16};
+use rope_core::error::RowsError;
 use rope_core::gradient::{Gradients, PairGradients};
 use rope_core::internals::in_stages;
 use rope_core::norm::{Norm, NormFormula};
@@ -482,10 +483,10 @@ fn rows_at_equal_distances_are_a_table() {
                 assert!(rows.clone().with_heads(count).is_ok(), "{doing}");
             }
             (
-                Err(Error::RowSequences {
+                Err(Error::Rows(RowsError::Sequences {
                     sequences,
                     tokens: of,
-                }),
+                })),
                 None,
             ) => {
                 assert_eq!((sequences, of), (batch, tokens), "{doing}");
@@ -555,12 +556,12 @@ fn inverted_rows_undo_xpos() {
             assert!(
                 matches!(
                     result,
-                    Err(Error::RowMagnitude {
+                    Err(Error::Rows(RowsError::Magnitude {
                         row: 0,
                         head: 0,
                         pair: 0,
                         ..
-                    })
+                    }))
                 ),
                 "{result:?}"
             );
@@ -654,7 +655,7 @@ fn the_inverse_takes_tables_that_were_rounded() {
                 .expect("a factor");
             let result = inverse.rotate(&mut tensor, &other);
             assert!(
-                matches!(result, Err(Error::RowMagnitude { .. })),
+                matches!(result, Err(Error::Rows(RowsError::Magnitude { .. }))),
                 "{result:?}"
             );
         }
@@ -672,12 +673,12 @@ fn the_inverse_takes_tables_that_were_rounded() {
     };
     assert!(matches!(
         rotate(0),
-        Err(Error::RowMagnitude { pair: 0, .. })
+        Err(Error::Rows(RowsError::Magnitude { pair: 0, .. }))
     ));
     assert_eq!(rotate(1), Ok(()));
     assert!(matches!(
         rotate(2),
-        Err(Error::RowMagnitude { pair: 0, .. })
+        Err(Error::Rows(RowsError::Magnitude { pair: 0, .. }))
     ));
 }
 

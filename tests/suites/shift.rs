@@ -6,6 +6,7 @@ use std::f64::consts::TAU;
 use half::{bf16, f16};
 use rope_core::axes::Axes;
 use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout, ScalePlace};
+use rope_core::error::CacheError;
 use rope_core::stages::Scale;
 use rope_core::{
     Backend, Error, Frequencies, Pairing, Positions, Rope, Rows, Scaling, TensorMut, Yarn,
@@ -415,7 +416,7 @@ fn rows_with_an_attention_factor_do_not_move_keys() {
     let old = yarn(4.0);
     let factor = old.attention_factor();
     let positions = [-7_i64, 5, 1000];
-    let refused = Err(Error::ShiftFactor { factor });
+    let refused = Err(Error::Cache(CacheError::ShiftFactor { factor }));
     let rows = old.rows(&positions).expect("positions");
     assert_eq!(moved(&rows), refused);
     let gathered = rows.gather(&[2_u32, 0, 1]).expect("rows");
@@ -425,9 +426,9 @@ fn rows_with_an_attention_factor_do_not_move_keys() {
     assert_eq!(moved(&rows.repeated(1, ROWS).expect("a row")), refused);
     let mut storage = [0.0; 2 * ROWS];
     let back = rows.inverted(&mut storage).expect("an inverse");
-    let error = Error::ShiftFactor {
+    let error = Error::Cache(CacheError::ShiftFactor {
         factor: back.attention_factor(),
-    };
+    });
     assert_eq!(moved(&back), Err(error));
     have_square(&old.shift(&positions).expect("deltas"), 2.0);
 

@@ -2,6 +2,7 @@
 
 use core::ffi::c_void;
 
+use rope_core::error::RowsError;
 use rope_core::internals::{AnyAngles, moving, over};
 use rope_core::{Error, Ids, Rows, RowsAt};
 
@@ -121,7 +122,7 @@ impl rope_angles {
         if Some(rows.rotary_dim()) == self.values() {
             Ok(rows)
         } else {
-            Err(Error::RowWidth { width, rotary_dim })
+            Err(Error::Rows(RowsError::Width { width, rotary_dim }))
         }
     }
 
@@ -198,10 +199,10 @@ impl rope_angles {
         let cos = Span::new("cos", self.cos, self.len)?;
         let strided = self.layout.shape != [0; 4];
         // Those of pairs, of which full-width rows have as many as channels.
-        let values_of_a_row = self.values().ok_or(Error::RotaryDim {
+        let values_of_a_row = self.values().ok_or(Error::Rows(RowsError::RotaryDim {
             rotary_dim: self.rotary_dim,
             required: "even and at most 2048 of full-width rows",
-        })?;
+        }))?;
         let (table, sin) = if self.sin.is_null() && !strided {
             // SAFETY: the caller promises it.
             let values = unsafe { cos.get() };

@@ -3,6 +3,7 @@
 use core::ffi::c_void;
 
 use half::{bf16, f16};
+use rope_core::error::ShapeError;
 use rope_core::internals::{AnySource, AnyTarget};
 use rope_core::{Element, Error, Layout, Shape, Strides, Tensor, TensorMut};
 
@@ -184,7 +185,7 @@ impl rope_operand {
         let layout = self.layout.layout()?;
         let (needed, len) = (layout.end(), self.len);
         if needed > len {
-            return Err(Error::OutOfBounds { needed, len }.into());
+            return Err(Error::Shape(ShapeError::OutOfBounds { needed, len }).into());
         }
         let data = self.data;
         with_element!(element, E => { Span::<E>::new(name, data.cast_const().cast(), len)?; });

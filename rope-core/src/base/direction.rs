@@ -29,9 +29,9 @@ pub enum Direction {
     /// [`Frequencies::shift`](crate::Frequencies::shift).
     ///
     /// cos and sin are first multiplied by `1/A^2` as f32, one rounding; this requires `cos^2 + sin^2 = A^2`. Every
-    /// call checks given rows, and returns [`Error::RowMagnitude`](crate::Error::RowMagnitude) if a pair is further off
-    /// than tables of 16 bits are: relatively 2^-7 + 2^-15 if both values are bf16, and 2^-10 + 2^-20 otherwise. Rows
-    /// made by [`Frequencies`](crate::Frequencies) skip the check.
+    /// call checks given rows, and returns [`RowsError::Magnitude`](crate::error::RowsError::Magnitude) if a pair is
+    /// further off than tables of 16 bits are: relatively 2^-7 + 2^-15 if both values are bf16, and 2^-10 + 2^-20
+    /// otherwise. Rows made by [`Frequencies`](crate::Frequencies) skip the check.
     Inverse,
     /// The transpose of [`Forward`](Direction::Forward): rotates back, and multiplies by the attention factor. For
     /// backpropagation; for a plan with another output pairing see [above](Direction).

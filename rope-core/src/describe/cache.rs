@@ -42,6 +42,7 @@ use core::fmt;
 
 use crate::base::limits::{MOST_CHANNELS, MOST_HEADS};
 use crate::describe::address::Located;
+use crate::error::CacheError;
 use crate::kernel::element::Element;
 use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
 use crate::kernel::quantize::{self, Encoding, ScaleFactors, ScaleRequest};
@@ -150,7 +151,7 @@ impl<'a> Cache<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::CacheMemory`] if the layout reaches past the slice.
+    /// [`CacheError::Memory`] if the layout reaches past the slice.
     pub fn new<E: Element>(memory: &'a [E], layout: CacheLayout) -> Result<Self, Error> {
         let stored = Stored::elements::<E>(layout, size_of_val(memory))?;
         let memory = bytemuck::cast_slice(memory);
@@ -290,7 +291,7 @@ impl<'a> CacheMut<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::CacheMemory`] if the layout reaches past the slice.
+    /// [`CacheError::Memory`] if the layout reaches past the slice.
     pub fn new<E: Element>(memory: &'a mut [E], layout: CacheLayout) -> Result<Self, Error> {
         let stored = Stored::elements::<E>(layout, size_of_val(memory))?;
         let memory = bytemuck::cast_slice_mut(memory);
@@ -305,8 +306,8 @@ impl<'a> CacheMut<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::CacheMemory`] if the layout, with its inline scales, reaches past the slice; [`Error::Storage`] if
-    /// `scales` is shorter than the layout requires; [`Error::CacheLayout`] if an inline scale overlaps codes, or if
+    /// [`CacheError::Memory`] if the layout, with its inline scales, reaches past the slice; [`Error::Storage`] if
+    /// `scales` is shorter than the layout requires; [`CacheError::Layout`] if an inline scale overlaps codes, or if
     /// its head has channels that are not contiguous; [`Error::Parameter`], [`Error::ListEntry`] and [`Error::Count`]
     /// if given scales are not finite and above zero, or if their number differs from the heads.
     #[inline(always)]
@@ -331,7 +332,7 @@ impl<'a> CacheMut<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::CacheMemory`] if the layout reaches past the slice; [`Error::CacheLayout`] unless the channels of a
+    /// [`CacheError::Memory`] if the layout reaches past the slice; [`CacheError::Layout`] unless the channels of a
     /// head are contiguous and head_dim, all strides and the first channel are multiples of 32.
     pub fn blocks(
         memory: &'a mut [u8],
@@ -712,12 +713,12 @@ impl<'a> Stored<'a> {
     pub(crate) fn check(&self, shape: Shape, slots: &Slots<'_>, len: usize) -> Result<(), Error> {
         let (heads, head_dim) = (self.layout.shape.heads, self.head_dim());
         if (shape.heads, shape.head_dim) != (heads, head_dim) {
-            return Err(Error::CacheHeads {
+            return Err(Error::Cache(CacheError::Heads {
                 heads: shape.heads,
                 head_dim: shape.head_dim,
                 cache_heads: heads,
                 cache_head_dim: head_dim,
-            });
+            }));
         }
         // An offset must leave room for the scale after the codes.
         let wider;
@@ -742,7 +743,7 @@ impl<'a> Stored<'a> {
 /// Checks that the memory (`given` bytes) holds the layout (`needed` bytes).
 fn inside(needed: usize, given: usize) -> Result<(), Error> {
     if needed > given {
-        return Err(Error::CacheMemory { needed, given });
+        return Err(Error::Cache(CacheError::Memory { needed, given }));
     }
     Ok(())
 }

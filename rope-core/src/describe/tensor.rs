@@ -4,6 +4,7 @@ use core::fmt;
 use core::ops::Range;
 
 use crate::base::limits::MOST_CHANNELS;
+use crate::error::ShapeError;
 use crate::{Dimension, Element, Error, Shape};
 
 impl Shape {
@@ -21,7 +22,7 @@ impl Shape {
     pub(crate) fn check_head_on_stack(self) -> Result<(), Error> {
         let (head_dim, limit) = (self.head_dim, MOST_CHANNELS);
         if head_dim > limit {
-            return Err(Error::HeadDimOnStack { head_dim, limit });
+            return Err(Error::Shape(ShapeError::HeadDimOnStack { head_dim, limit }));
         }
         Ok(())
     }
@@ -30,11 +31,11 @@ impl Shape {
     fn mismatch(self, target: Shape) -> Error {
         let (dimension, source, target) =
             self.difference(target).unwrap_or((Dimension::Batch, 0, 0));
-        Error::ShapeMismatch {
+        Error::Shape(ShapeError::Mismatch {
             dimension,
             source,
             target,
-        }
+        })
     }
 }
 
@@ -106,7 +107,7 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// [`Error::StrideOverflow`] if an index does not fit `usize`.
+    /// [`ShapeError::StrideOverflow`] if an index does not fit `usize`.
     pub fn strided(shape: impl Into<Shape>, strides: Strides) -> Result<Self, Error> {
         Layout::checked(shape.into(), strides)
     }
@@ -115,7 +116,7 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// [`Error::ShapeOverflow`] if an index or a stride does not fit `usize`.
+    /// [`ShapeError::Overflow`] if an index or a stride does not fit `usize`.
     pub fn bshd(extents: impl Into<Shape>) -> Result<Self, Error> {
         use Dimension::{Batch, Heads, Tokens};
         Layout::dense(extents.into(), [Batch, Tokens, Heads])
@@ -125,7 +126,7 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// [`Error::ShapeOverflow`] if an index or a stride does not fit `usize`.
+    /// [`ShapeError::Overflow`] if an index or a stride does not fit `usize`.
     pub fn bhsd([batch, heads, tokens, head_dim]: [usize; 4]) -> Result<Self, Error> {
         use Dimension::{Batch, Heads, Tokens};
         let shape = Shape::from([batch, tokens, heads, head_dim]);
@@ -136,7 +137,7 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// [`Error::ShapeOverflow`] if an index or a stride does not fit `usize`.
+    /// [`ShapeError::Overflow`] if an index or a stride does not fit `usize`.
     pub fn sbhd([tokens, batch, heads, head_dim]: [usize; 4]) -> Result<Self, Error> {
         use Dimension::{Batch, Heads, Tokens};
         let shape = Shape::from([batch, tokens, heads, head_dim]);
@@ -147,7 +148,7 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// [`Error::ShapeOverflow`] if an index or a stride does not fit `usize`.
+    /// [`ShapeError::Overflow`] if an index or a stride does not fit `usize`.
     pub fn thd([tokens, heads, head_dim]: [usize; 3]) -> Result<Self, Error> {
         Layout::bshd([1, tokens, heads, head_dim])
     }
@@ -163,7 +164,7 @@ impl Layout {
         let mut stride = Some(shape.head_dim);
         for dimension in order.into_iter().rev() {
             let Some(fits) = stride else {
-                return Err(Error::ShapeOverflow { shape });
+                return Err(Error::Shape(ShapeError::Overflow { shape }));
             };
             match dimension {
                 Dimension::Batch => strides.batch = fits,
@@ -176,7 +177,7 @@ impl Layout {
         // The number of elements, which may be zero, is the end.
         match stride {
             Some(end) => Ok(Layout::from_checked(shape, strides, 0, end, true)),
-            None => Err(Error::ShapeOverflow { shape }),
+            None => Err(Error::Shape(ShapeError::Overflow { shape })),
         }
     }
 
@@ -252,17 +253,17 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// [`Error::Range`] if the range exceeds the dimension.
+    /// [`ShapeError::Range`] if the range exceeds the dimension.
     pub fn narrow(self, dimension: Dimension, range: Range<usize>) -> Result<Self, Error> {
         let Range { start, end } = range;
         let extent = self.shape.extent(dimension);
         if start > end || end > extent {
-            return Err(Error::Range {
+            return Err(Error::Shape(ShapeError::Range {
                 dimension,
                 start,
                 end,
                 extent,
-            });
+            }));
         }
         Ok(self.part(dimension, range))
     }
@@ -350,12 +351,12 @@ impl Layout {
     fn check_split(&self, dimension: Dimension, at: usize) -> Result<(), Error> {
         let extent = self.shape.extent(dimension);
         if at > extent {
-            return Err(Error::Range {
+            return Err(Error::Shape(ShapeError::Range {
                 dimension,
                 start: 0,
                 end: at,
                 extent,
-            });
+            }));
         }
         Ok(())
     }
@@ -373,7 +374,7 @@ impl Layout {
             return Ok((first, second, self.end));
         }
         if first.end > second.offset {
-            return Err(Error::PartsInterleave { dimension });
+            return Err(Error::Shape(ShapeError::PartsInterleave { dimension }));
         }
         let begin = second.offset;
         second.end -= begin;
@@ -445,11 +446,11 @@ impl Layout {
     pub(crate) fn check_heads_disjoint(&self) -> Result<(), Error> {
         let (stride, needed) = (self.strides.head, self.shape.head_dim);
         if self.shape.heads > 1 && stride < needed {
-            return Err(Error::Overlap {
+            return Err(Error::Shape(ShapeError::Overlap {
                 dimension: Dimension::Heads,
                 stride,
                 needed,
-            });
+            }));
         }
         Ok(())
     }
@@ -457,11 +458,11 @@ impl Layout {
     #[cold]
     fn overlap(&self) -> Result<(), Error> {
         match self.first_overlap() {
-            Some((dimension, stride)) => Err(Error::Overlap {
+            Some((dimension, stride)) => Err(Error::Shape(ShapeError::Overlap {
                 dimension,
                 stride,
                 needed: self.least_stride(dimension, stride),
-            }),
+            })),
             None => Ok(()),
         }
     }
@@ -489,10 +490,10 @@ impl Layout {
     #[inline]
     pub(crate) fn check_inside(&self, len: usize) -> Result<(), Error> {
         if self.end > len && !self.shape.is_empty() {
-            return Err(Error::OutOfBounds {
+            return Err(Error::Shape(ShapeError::OutOfBounds {
                 needed: self.end,
                 len,
-            });
+            }));
         }
         Ok(())
     }
@@ -529,11 +530,11 @@ fn overflow(shape: Shape, strides: Strides) -> Error {
         }
     }
     let (dimension, extent, stride) = farthest;
-    Error::StrideOverflow {
+    Error::Shape(ShapeError::StrideOverflow {
         dimension,
         extent,
         stride,
-    }
+    })
 }
 
 /// The argument of [`Tensor::new`] and [`TensorMut::new`]: a [`Layout`], which may cover a part of the slice, or a
@@ -555,27 +556,34 @@ fn overflow(shape: Shape, strides: Strides) -> Error {
     note = "four extents of `usize` are a tokens-major tensor without gaps",
     note = "for other orders see `Layout::bhsd`, `Layout::sbhd`, `Layout::thd`, and for any strides `Layout::strided`"
 )]
-pub trait IntoLayout: Copy {
+pub trait IntoLayout: LayoutOf {}
+
+impl IntoLayout for Layout {}
+impl IntoLayout for Shape {}
+impl IntoLayout for [usize; 4] {}
+
+/// The layout that a caller gives.
+pub trait LayoutOf: Copy {
     /// Returns the layout for a slice of `len` elements.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::OutOfBounds`] if a [`Layout`] reaches past the slice; [`Error::ShapeElements`] if a shape and the slice
-    /// have different numbers of elements; [`Error::ShapeOverflow`] if an index or a stride does not fit `usize`.
-    fn into_layout(self, len: usize) -> Result<Layout, Error>;
+    #[doc(hidden)]
+    #[expect(
+        clippy::missing_errors_doc,
+        reason = "the errors are those of `Tensor::new`"
+    )]
+    fn layout_of(self, len: usize) -> Result<Layout, Error>;
 }
 
-impl IntoLayout for Layout {
+impl LayoutOf for Layout {
     #[inline]
-    fn into_layout(self, len: usize) -> Result<Layout, Error> {
+    fn layout_of(self, len: usize) -> Result<Layout, Error> {
         self.check_inside(len)?;
         Ok(self)
     }
 }
 
-impl IntoLayout for Shape {
+impl LayoutOf for Shape {
     #[inline]
-    fn into_layout(self, len: usize) -> Result<Layout, Error> {
+    fn layout_of(self, len: usize) -> Result<Layout, Error> {
         let layout = Layout::bshd(self)?;
         // Without gaps, the end is the number of elements.
         if layout.end != len {
@@ -585,10 +593,10 @@ impl IntoLayout for Shape {
     }
 }
 
-impl IntoLayout for [usize; 4] {
+impl LayoutOf for [usize; 4] {
     #[inline]
-    fn into_layout(self, len: usize) -> Result<Layout, Error> {
-        Shape::from(self).into_layout(len)
+    fn layout_of(self, len: usize) -> Result<Layout, Error> {
+        Shape::from(self).layout_of(len)
     }
 }
 
@@ -615,10 +623,10 @@ impl<'a, E: Element> Tensor<'a, E> {
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfBounds`] if a layout reaches past the slice; [`Error::ShapeElements`] if a shape and the slice
-    /// have different numbers of elements; [`Error::ShapeOverflow`] if an index of a shape does not fit `usize`.
+    /// [`ShapeError::OutOfBounds`] if a layout reaches past the slice; [`Error::ShapeElements`] if a shape and the
+    /// slice have different numbers of elements; [`ShapeError::Overflow`] if an index of a shape does not fit `usize`.
     pub fn new(data: &'a [E], layout: impl IntoLayout) -> Result<Self, Error> {
-        let layout = layout.into_layout(data.len())?;
+        let layout = layout.layout_of(data.len())?;
         Ok(Tensor { data, layout })
     }
 
@@ -636,7 +644,7 @@ impl<'a, E: Element> Tensor<'a, E> {
     ///
     /// # Errors
     ///
-    /// [`Error::Range`] if `at` exceeds the dimension.
+    /// [`ShapeError::Range`] if `at` exceeds the dimension.
     pub fn split_at(self, dimension: Dimension, at: usize) -> Result<(Self, Self), Error> {
         self.layout.check_split(dimension, at)?;
         let (first, second) = self.layout.split(dimension, at);
@@ -656,7 +664,7 @@ impl<'a, E: Element> Tensor<'a, E> {
     ///
     /// # Errors
     ///
-    /// [`Error::Range`] if the range exceeds the dimension.
+    /// [`ShapeError::Range`] if the range exceeds the dimension.
     pub fn narrow(self, dimension: Dimension, range: Range<usize>) -> Result<Self, Error> {
         let layout = self.layout.narrow(dimension, range)?;
         Ok(Tensor { layout, ..self })
@@ -728,9 +736,9 @@ impl<'a, E: Element> TensorMut<'a, E> {
     ///
     /// # Errors
     ///
-    /// The errors of [`Tensor::new`], and [`Error::Overlap`] if two indices could name one element.
+    /// The errors of [`Tensor::new`], and [`ShapeError::Overlap`] if two indices could name one element.
     pub fn new(data: &'a mut [E], layout: impl IntoLayout) -> Result<Self, Error> {
-        let layout = layout.into_layout(data.len())?;
+        let layout = layout.layout_of(data.len())?;
         layout.check_disjoint()?;
         Ok(TensorMut { data, layout })
     }
@@ -778,7 +786,7 @@ impl<'a, E: Element> TensorMut<'a, E> {
     ///
     /// # Errors
     ///
-    /// [`Error::Range`] if the range exceeds the dimension.
+    /// [`ShapeError::Range`] if the range exceeds the dimension.
     pub fn narrow(self, dimension: Dimension, range: Range<usize>) -> Result<Self, Error> {
         let layout = self.layout.narrow(dimension, range)?;
         Ok(TensorMut { layout, ..self })
@@ -792,8 +800,8 @@ impl<'a, E: Element> TensorMut<'a, E> {
     ///
     /// # Errors
     ///
-    /// [`Error::Range`] if `at` exceeds the dimension; [`Error::PartsInterleave`] if the parts interleave in memory, as
-    /// the heads of several tokens of a tokens-major tensor do.
+    /// [`ShapeError::Range`] if `at` exceeds the dimension; [`ShapeError::PartsInterleave`] if the parts interleave in
+    /// memory, as the heads of several tokens of a tokens-major tensor do.
     pub fn split_at(self, dimension: Dimension, at: usize) -> Result<(Self, Self), Error> {
         self.layout.check_split(dimension, at)?;
         let (first, second, begin) = self.layout.split_slice(dimension, at)?;

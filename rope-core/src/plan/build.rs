@@ -3,6 +3,7 @@
 use super::threads::Threads;
 use super::window::WINDOW;
 use super::{Detour, Linear, Plain, Rope};
+use crate::error::GradientError;
 use crate::kernel::rotation::RowFactors;
 use crate::proof::{self, Proof};
 use crate::tuning::Tuning;
@@ -58,8 +59,8 @@ impl<S: Copy> Rope<S> {
     /// # Ok::<(), Error>(())
     /// ```
     ///
-    /// A call returns [`Error::Range`] if a head has no such channel. Plain rotations of tensors are as fast as at
-    /// channel 0; all other calls run stage by stage.
+    /// A call returns [`ShapeError::Range`](crate::error::ShapeError::Range) if a head has no such channel. Plain
+    /// rotations of tensors are as fast as at channel 0; all other calls run stage by stage.
     pub fn window(self, first_channel: usize) -> Self {
         let window = Some(Detour(&WINDOW));
         let detour = match self.detour.filter(|&it| Some(it) != window) {
@@ -82,7 +83,8 @@ impl<S: Copy> Rope<S> {
     ///
     /// # Errors
     ///
-    /// [`Error::BackendUnavailable`] if this CPU, or this build, cannot run it.
+    /// [`PlanError::BackendUnavailable`](crate::error::PlanError::BackendUnavailable) if this CPU, or this build,
+    /// cannot run it.
     pub fn backend(self, backend: Backend) -> Result<Self, Error> {
         Ok(Rope {
             proof: backend.required()?,
@@ -182,7 +184,7 @@ impl<S: Linear> Rope<S> {
             ..
         } = *self;
         if direction != Direction::Forward {
-            return Err(Error::BackwardDirection { direction });
+            return Err(Error::Gradient(GradientError::Direction { direction }));
         }
         Ok(Rope {
             input: output,

@@ -1,5 +1,6 @@
 //! Caches: written from tensors, read into tensors, and rotated in place.
 
+use rope_core::error::CacheError;
 use rope_core::internals::moving;
 use rope_core::{Backend, Error, NoRotation, Tensor, TensorMut};
 
@@ -319,7 +320,7 @@ fn shifted<K: Kept>(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usiz
         rows.angles.attention_factor = 1.0;
     }
     let refusal = match rows.angles.attention_factor {
-        factor if factor != 1.0 && !moves => Some(Error::ShiftFactor { factor }),
+        factor if factor != 1.0 && !moves => Some(Error::Cache(CacheError::ShiftFactor { factor })),
         _ => refusal(rotation, Some(&rows), [1, tokens, heads, shape[3]]),
     };
     let chain = Chain {

@@ -1,5 +1,6 @@
 //! Several outputs of one input.
 
+use rope_core::error::ShapeError;
 use rope_core::{Backend, Error, Output, Rows, Tensor, TensorMut};
 
 use super::cache::{codes, elements, filled, located};
@@ -199,11 +200,11 @@ fn into_each<I: Number, O: Number>(source: &mut Source<'_>) {
 
 /// Returns the error for a target with one head too many.
 fn mismatch(heads: usize) -> Error {
-    Error::ShapeMismatch {
+    Error::Shape(ShapeError::Mismatch {
         dimension: rope_core::Dimension::Heads,
         source: heads,
         target: heads + 1,
-    }
+    })
 }
 
 /// Calls a function with the rows of all targets.

@@ -1,5 +1,6 @@
 //! Tokens distributed over ranks.
 
+use rope_core::error::ShardError;
 use rope_core::shard::{Shard, ShardKind};
 use rope_core::{Error, Ids, Positions};
 
@@ -45,10 +46,10 @@ pub fn shards(source: &mut Source<'_>) {
         compare(shard.packed(Ids::I64(&offsets)), packed.as_ref(), rank);
     }
     let beyond = ranks + source.below(3);
-    let error = Error::Rank {
+    let error = Error::Shard(ShardError::Rank {
         rank: beyond,
         ranks,
-    };
+    });
     assert_eq!(Shard::new(kind, beyond, ranks), Err(error));
 }
 
@@ -87,11 +88,11 @@ fn dealt(
     sequences: &[(usize, usize)],
 ) -> Result<Vec<Vec<(usize, usize)>>, Error> {
     let refused = |sequence, tokens, multiple| {
-        Err(Error::ShardTokens {
+        Err(Error::Shard(ShardError::Tokens {
             sequence,
             tokens,
             multiple,
-        })
+        }))
     };
     let each = || {
         let each = sequences.iter();

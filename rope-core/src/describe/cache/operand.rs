@@ -49,7 +49,7 @@ impl Cache<'_> {
     pub fn slots<'c, 's: 'c>(&'c self, slots: impl IntoSlots<'s>) -> CacheSlots<'c> {
         CacheSlots {
             cache: self,
-            slots: slots.into_slots(),
+            slots: slots.into(),
         }
     }
 }
@@ -63,7 +63,7 @@ impl CacheMut<'_> {
             memory: self.memory,
             scales: self.scales,
             stored: &self.stored,
-            slots: slots.into_slots(),
+            slots: slots.into(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::base::error::{Error, Result};
 use crate::base::float128::Float128;
+use crate::error::FrequenciesError;
 use crate::kernel::sincos::chunk::{Entry, Step};
 
 /// The rotation of one pair per position, and the axis of the positions it follows.
@@ -30,10 +31,11 @@ impl Frequency {
         let fits = turns
             .to_fixed()
             .and_then(|(whole, fraction)| Some((i16::try_from(whole).ok()?, fraction)));
-        let (whole, fraction) = fits.ok_or(Error::TurnsPerPosition {
-            pair,
-            inverse: inverse.to_f64(),
-        })?;
+        let (whole, fraction) =
+            fits.ok_or(Error::Frequencies(FrequenciesError::TurnsPerPosition {
+                pair,
+                inverse: inverse.to_f64(),
+            }))?;
         Ok(Self {
             fraction,
             inverse: inverse.to_f64(),

@@ -10,6 +10,7 @@ use super::empty_chunks;
 use super::{Frequency, FrequencyChunks, fitting, scaling};
 use crate::base::error::Result;
 use crate::base::float128::Float128;
+use crate::error::{FrequenciesError, RowsError};
 use crate::kernel::sincos::chunk::FrequencyChunk;
 use crate::proof::Proof;
 use crate::{Backend, Error};
@@ -94,10 +95,11 @@ impl MixedFrequencies<'static> {
     ///
     /// # Errors
     ///
-    /// [`Error::Axes`] unless there are 1 to 4 axes; [`Error::Parameter`] without heads, and for an attention factor
-    /// that is not positive; [`Error::RotaryDim`] for no pairs or more than 32768; [`Error::Count`] unless there are
-    /// `axes * heads * pairs` numbers; [`Error::ListEntry`] for a number that is not finite;
-    /// [`Error::TurnsPerPosition`] for a pair with 32768 turns per unit or more; and [`Error::OutOfMemory`].
+    /// [`FrequenciesError::Axes`] unless there are 1 to 4 axes; [`Error::Parameter`] without heads, and for an
+    /// attention factor that is not positive; [`RowsError::RotaryDim`] for no pairs or more than 32768;
+    /// [`Error::Count`] unless there are `axes * heads * pairs` numbers; [`Error::ListEntry`] for a number that is not
+    /// finite; [`FrequenciesError::TurnsPerPosition`] for a pair with 32768 turns per unit or more; and
+    /// [`Error::OutOfMemory`].
     pub fn new<T: Copy + Into<f64>>(
         inverse: &[T],
         shape: [usize; 3],
@@ -150,7 +152,8 @@ impl<'a> MixedFrequencies<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::BackendUnavailable`] if this CPU, or this build, cannot run it.
+    /// [`PlanError::BackendUnavailable`](crate::error::PlanError::BackendUnavailable) if this CPU, or this build,
+    /// cannot run it.
     pub fn backend(self, backend: Backend) -> Result<Self> {
         Ok(Self {
             proof: backend.required()?,
@@ -219,9 +222,9 @@ fn index([axes, _, pairs]: [usize; 3], axis: usize, head: usize, pair: usize) ->
 #[inline(never)]
 fn check(given: usize, [axes, heads, pairs]: [usize; 3]) -> Result<()> {
     if axes == 0 || axes > MAX_AXES {
-        return Err(Error::Axes {
+        return Err(Error::Frequencies(FrequenciesError::Axes {
             required: "1 to 4 where they are mixed",
-        });
+        }));
     }
     if heads == 0 {
         return Err(Error::Parameter {
@@ -231,10 +234,10 @@ fn check(given: usize, [axes, heads, pairs]: [usize; 3]) -> Result<()> {
         });
     }
     if pairs == 0 || pairs > MAX_ROTARY_DIM / 2 {
-        return Err(Error::RotaryDim {
+        return Err(Error::Rows(RowsError::RotaryDim {
             rotary_dim: pairs.saturating_mul(2),
             required: "even and between 2 and 65536",
-        });
+        }));
     }
     let needed = heads.saturating_mul(axes * pairs);
     if given != needed {

@@ -5,6 +5,7 @@ use core::ops::Range;
 
 use super::mixed::MixedFrequencies;
 use crate::describe::positions::ResolvedPositions;
+use crate::error::CacheError;
 use crate::{Error, Frequencies, IntoPositions, Positions};
 
 /// Frequencies at positions: angles whose rows the call computes itself, a block of tokens at a time, on the stack (8
@@ -43,7 +44,7 @@ impl RowsAt<'_> {
     pub(crate) fn check_moves(&self) -> Result<(), Error> {
         match self.attention_factor() {
             1.0 => Ok(()),
-            factor => Err(Error::ShiftFactor { factor }),
+            factor => Err(Error::Cache(CacheError::ShiftFactor { factor })),
         }
     }
 }
@@ -61,7 +62,7 @@ impl Frequencies<'_> {
     pub fn at<'a, 'p: 'a>(&'a self, positions: impl IntoPositions<'p>) -> RowsAt<'a> {
         RowsAt {
             frequencies: self,
-            positions: positions.into_positions(),
+            positions: positions.into(),
         }
     }
 }
@@ -71,7 +72,7 @@ impl MixedFrequencies<'_> {
     pub fn at<'a, 'p: 'a>(&'a self, positions: impl IntoPositions<'p>) -> RowsAt<'a> {
         RowsAt {
             frequencies: self,
-            positions: positions.into_positions(),
+            positions: positions.into(),
         }
     }
 }
