@@ -223,7 +223,11 @@ macro_rules! kernel {
         kernel!(@$place $name $I $P $O $Q,);
     };
     (@same $name:ident $I:ident $P:ident $O:ident $Q:ident, $($constants:tt)*) => {
-        kernel!(@asm $name heads $I $P $O $Q {""} { store!("p", $O $Q) } {""} {""} $($constants)*);
+        // `tests/platforms/cycles.py` finds the loop by this comment.
+        kernel!(@asm $name heads $I $P $O $Q
+            { concat!("/* in place: ", stringify!($I), " ", stringify!($P), " */") }
+            { store!("p", $O $Q) } {""} {""} $($constants)*
+        );
     };
     (@other $name:ident $I:ident $P:ident $O:ident $Q:ident, $($constants:tt)*) => {
         kernel!(@asm $name heads $I $P $O $Q

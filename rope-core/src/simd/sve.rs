@@ -345,7 +345,11 @@ macro_rules! advance {
 /// Makes a kernel that rotates heads of one format into another, in the same memory or into another.
 macro_rules! kernel {
     ($name:ident: $I:ident $P:ident => $O:ident $Q:ident, same) => {
-        kernel!(@asm $name heads $I $P $O $Q {""} { store!("p", $O $Q) } {""} {""});
+        // `tests/platforms/cycles.py` finds the loop by this comment.
+        kernel!(@asm $name heads $I $P $O $Q
+            { concat!("/* in place: ", stringify!($I), " ", stringify!($P), " */") }
+            { store!("p", $O $Q) } {""} {""}
+        );
     };
     ($name:ident: $I:ident $P:ident => $O:ident $Q:ident, other) => {
         kernel!(@asm $name heads $I $P $O $Q
