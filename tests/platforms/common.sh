@@ -104,9 +104,9 @@ aarch64_on() {
     echo "qemu-aarch64 -cpu $1 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=/usr/aarch64-linux-gnu/lib"
 }
 
-# released here | TARGET [OPTION ..]: rope-core as it is released. $core is the library, whose machine code sizes.sh measures,
-# $assembly what cycles.py reads: one file, as the profile makes one unit. `here` is the one in the libraries that
-# install.sh puts below $installed; the others are built by Debian's toolchain.
+# released here | TARGET [OPTION ..]: rope-core as it is released. $core is the library, whose machine code sizes.sh
+# measures, $assembly what cycles.py reads: one file, as the profile makes one unit. `here` is the one in the libraries
+# that install.sh puts below $installed; the others are built by Debian's toolchain.
 installed=$root/target/platforms/released/prefix
 released() {
     local target=$1 flags=(--emit asm -C symbol-mangling-version=v0) directory=$CARGO_TARGET_DIR
