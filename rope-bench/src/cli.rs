@@ -195,37 +195,24 @@ pub fn run() -> Result<()> {
 #[derive(Debug, Args)]
 struct Keep {
     #[command(flatten)]
-    selection: Selection,
-    #[command(flatten)]
-    patience: Patience,
+    measure: Measure,
     /// The folder of the records
     #[arg(long, value_name = "DIRECTORY", default_value = "rope-bench/records")]
     records: PathBuf,
-    /// Marks this CPU as emulated, and by what; the record then has no times
-    #[arg(long, value_name = "NAME")]
-    emulated_by: Option<String>,
 }
 
 impl Keep {
     /// Measures, and writes what can be claimed of it.
     fn run(self) -> Result<()> {
-        let measure = Measure {
-            selection: self.selection,
-            patience: self.patience,
-            output: Output {
-                json: None,
-                emulated_by: self.emulated_by,
-            },
-        };
-        let mut run = measure.run(true)?;
+        let mut run = self.measure.run(true)?;
         if record::has_changes() {
             run.machine.revision += " with changes";
         }
         record::forget_times_if_emulated(&mut run);
         record::refuse(&mut run);
         let path = record::write(&run, &self.records)?;
-        print(&table::record(&run, &path));
-        Ok(())
+        self.measure.output.say(&table::record(&run, &path));
+        self.measure.output.write(run)
     }
 }
 
@@ -339,9 +326,6 @@ struct Tune {
     /// Only these knobs
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     knob: Vec<String>,
-    /// The backend of rope-core; the fastest one by default
-    #[arg(long, value_name = "NAME")]
-    backend: Option<Backend>,
     /// Writes a record of the measurements
     #[arg(long, conflicts_with = "check")]
     write: bool,
@@ -361,10 +345,9 @@ impl Tune {
             knobs = named.collect::<Result<_>>()?;
         }
         let (check, effort) = (self.check, tune::effort(self.check));
-        let backend = self.backend.unwrap_or_else(Backend::best);
         let mut run = Run::new(Machine::this(None));
         let usage = Usage::now();
-        let tuned = tune::tune(&run.machine, &knobs, backend, effort)?;
+        let tuned = tune::tune(&run.machine, &knobs, effort)?;
         run.load = usage.and_then(Usage::until_now);
         print(&format!("{}\n{}\n", tune::table(&tuned), table::load(&run)));
         if check {
@@ -494,15 +477,12 @@ impl Output {
 
     /// Prints progress for a terminal.
     fn say(&self, text: &str) {
-        let text = format!("{text}\n");
-        if self.is_json_printed() {
+        match self.json {
+            None => print(&format!("{text}\n")),
             // A table on the standard output would spoil JSON there.
-            let _ = io::stderr().lock().write_all(text.as_bytes());
-        } else if self.json.is_none() {
-            print(&text);
-        } else {
-            // Even if nobody reads the table to its end, the file is wanted.
-            let _ = io::stdout().lock().write_all(text.as_bytes());
+            Some(_) if self.is_json_printed() => eprintln!("{text}"),
+            // The file is wanted even if nobody reads the table to its end.
+            Some(_) => drop(writeln!(io::stdout(), "{text}")),
         }
     }
 

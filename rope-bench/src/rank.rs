@@ -12,6 +12,7 @@ use maud::{PreEscaped, html};
 use crate::cases::Element;
 use crate::measuring;
 use crate::record;
+use crate::report::counts::{Counts, counts};
 use crate::report::engines::{self, IN_C, OURS, Taken};
 use crate::report::files;
 use crate::report::kind::Kind;
@@ -262,6 +263,19 @@ fn bar(taken: &Taken<'_>) -> Bar {
     }
 }
 
+/// The instructions of each backend on emulated CPUs: a table for each workload.
+fn instructions(runs: &[&Run]) -> String {
+    let tables = counts(runs).into_iter().map(|Counts { case, table }| {
+        let heading = table[0][1..].iter().map(String::as_str);
+        let rows = table[1..]
+            .iter()
+            .map(|row| (row[0].clone(), row[1..].to_vec()));
+        let table = markdown(heading, rows);
+        format!("{}, {}:\n\n{table}", case.workload, case.about)
+    });
+    tables.collect::<Vec<_>>().join("\n")
+}
+
 /// Writes what records say into the texts and the picture below `root`, or reports which of them differ.
 ///
 /// # Errors
@@ -271,9 +285,15 @@ pub fn splice(root: &Path, check: bool) -> Result<()> {
     let records = root.join("rope-bench/records");
     let all = files::read_all(std::slice::from_ref(&records))?;
     let runs = newest(&all, false);
+    let instructions = instructions(&newest(&all, true));
     let mut made = vec![
         spliced(&root.join("README.md"), "speed", &speed(&runs))?,
         spliced(&root.join("rope-bench/README.md"), "rank", &rank(&runs)?)?,
+        spliced(
+            &root.join("rope-core/MEASUREMENTS.md"),
+            "instructions",
+            &instructions,
+        )?,
     ];
     if let Some(last) = runs.iter().max_by(|a, b| a.date.cmp(&b.date)) {
         made.push((records.join("speed.svg"), picture(last)));

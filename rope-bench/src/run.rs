@@ -172,11 +172,11 @@ impl Bench {
 
 /// Combines the passes over a plan, which all have the same cases.
 pub fn results(plan: &[Planned<'_>], passes: &[Vec<CasePass>]) -> Vec<CaseResult> {
-    let result = |(index, (case, chosen)): (usize, &Planned<'_>)| {
+    let results = plan.iter().enumerate().map(|(index, (case, chosen))| {
         let passes: Vec<&CasePass> = passes.iter().filter_map(|pass| pass.get(index)).collect();
         result(case, chosen, &passes)
-    };
-    plan.iter().enumerate().map(result).collect()
+    });
+    results.collect()
 }
 
 fn result(case: &Case, chosen: &[&dyn Formulation], passes: &[&CasePass]) -> CaseResult {

@@ -8,8 +8,9 @@ use clap::Args;
 use rope_core::{Backend, Pairing};
 
 use crate::cases::{Alignment, Case, Element};
-use crate::formulations::{self, Formulation, fused};
+use crate::formulations::{self, Formulation};
 use crate::models::Model;
+use crate::report::kind::{Kind, family};
 use crate::runners;
 use crate::workloads::Workload;
 
@@ -208,7 +209,6 @@ impl Selection {
         all: &'a [Box<dyn Formulation>],
     ) -> Result<Vec<&'a dyn Formulation>> {
         let backends = backends(&self.backend)?;
-        let family = |name: &str| name.split('/').next().unwrap_or_default().to_owned();
         let names: Vec<_> = all.iter().map(|f| f.name()).collect();
         for wanted in &self.formulation {
             if !names
@@ -225,13 +225,12 @@ impl Selection {
             let mut named = self.formulation.iter();
             self.formulation.is_empty() || named.any(|f| f == name || *f == family(name))
         };
-        let ours = [fused::PREFIX, fused::NORMED];
-        let runs = |name: &str| match ours.iter().find_map(|ours| name.strip_prefix(ours)) {
-            Some(backend) => backends
-                .iter()
-                .any(|b| backend.split('/').any(|part| part == b.name())),
+        let runs = |name: &str| match Kind::of(name) {
+            Kind::Own { backend } | Kind::OnTheFly { backend } => {
+                backends.iter().any(|known| known.name() == backend)
+            }
             // A selected backend excludes the formulations of others.
-            None => self.backend.is_empty() || !self.formulation.is_empty(),
+            _ => self.backend.is_empty() || !self.formulation.is_empty(),
         };
         let usual_only = !self.full && self.formulation.is_empty() && self.backend.is_empty();
         let chosen = |f: &&dyn Formulation| {

@@ -254,17 +254,12 @@ pub const fn effort(check: bool) -> Effort {
     }
 }
 
-/// Measures knobs on this machine, on one backend.
+/// Measures knobs on the fastest backend of this machine.
 ///
 /// # Errors
 ///
 /// The errors of rope-core.
-pub fn tune(
-    machine: &Machine,
-    knobs: &[&'static Knob],
-    backend: Backend,
-    effort: Effort,
-) -> Result<Tuned> {
+pub fn tune(machine: &Machine, knobs: &[&'static Knob], effort: Effort) -> Result<Tuned> {
     // The pool's threads would stay on the core of the thread that starts them.
     let pool = rayon::ThreadPoolBuilder::new().num_threads(machine.cores);
     pool.start_handler(machine::pin_to)
@@ -295,7 +290,7 @@ pub fn tune(
     for _ in 0..effort.passes {
         for ((knob, _, tunings), samples) in plans.iter().zip(&mut samples) {
             for (probe, samples) in knob.probes.iter().zip(samples) {
-                let pass = probe.run(backend, tunings, effort)?;
+                let pass = probe.run(Backend::best(), tunings, effort)?;
                 ensure!(pass.len() == samples.len(), "a value has no time");
                 for (samples, pass) in samples.iter_mut().zip(pass) {
                     samples.push(pass);
@@ -413,12 +408,7 @@ pub fn write(mut tuned: Tuned, path: &Path) -> Result<()> {
         let kept: Vec<Measured> = older.knobs.into_iter().filter(is_new).collect();
         tuned.knobs.extend(kept);
     }
-    let folder = path.parent().context("a record is in a folder")?;
-    fs::create_dir_all(folder)
-        .with_context(|| format!("cannot make the directory {}", folder.display()))?;
-    let mut text = serde_json::to_vec_pretty(&tuned)?;
-    text.push(b'\n');
-    files::write(path, &text)
+    files::keep(path, serde_json::to_vec_pretty(&tuned)?)
 }
 
 /// Reads a record.

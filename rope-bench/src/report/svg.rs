@@ -9,10 +9,9 @@ pub mod errors;
 use maud::{Markup, html};
 
 use self::bars::Bar;
-use crate::report::kind::Kind;
-use crate::report::range::{self, Range};
+use crate::report::range;
 use crate::report::table::{digits, time};
-use crate::results::{CaseResult, Measurement};
+use crate::results::CaseResult;
 
 /// The common style of the plots and the page.
 pub const STYLE: &str = include_str!("svg/style.css");
@@ -52,30 +51,6 @@ pub fn roof(case: &CaseResult) -> Bar {
             "The machine's limit: {}, {} elements/ns",
             time(case.roof()),
             digits(case.elements as f64 / case.roof())
-        ),
-    }
-}
-
-/// Returns the bar of a formulation in a case: bold if it overlaps the fastest one.
-pub fn bar(case: &CaseResult, m: &Measurement, is_first: bool) -> Bar {
-    let Range { low, high } = Range::of(&m.time, case.roof());
-    let (name, roofs, call) = (&m.formulation, digits(m.times_roof()), time(m.time.minimum));
-    Bar {
-        name: name.clone(),
-        value: format!("{roofs} roofs, {call}"),
-        class: Kind::of(name).class(),
-        low,
-        high,
-        is_first,
-        about: format!(
-            "{name}, {} pairs: {roofs} times the roof, slower rounds {}, {call}, {} elements/ns; median {}, spread \
-             {:.1} %, error {:.0e}",
-            case.pairing,
-            digits(high),
-            digits(case.elements as f64 / m.time.minimum),
-            time(m.time.median),
-            100.0 * m.time.spread,
-            m.error
         ),
     }
 }
