@@ -188,7 +188,7 @@ show "a program that reads a config.json" "$program/config"
 
 debian_toolchain
 step "rope-core for aarch64"
-released aarch64
+released "$aarch64"
 is rope-core-aarch64 "$(code "$core")"
 show "rope-core for aarch64" "$core"
 

@@ -3,18 +3,18 @@
 use crate::Error;
 use crate::base::backend::{Backend, backends};
 use crate::error::PlanError;
-#[cfg(all(
-    target_arch = "aarch64",
-    target_feature = "neon",
-    target_endian = "little"
-))]
-use crate::tuning::SVE_VECTOR_BYTES;
 use crate::tuning::Tuning;
 #[cfg(not(all(
     any(target_arch = "x86", target_arch = "x86_64"),
     target_feature = "sse2"
 )))]
 use crate::tuning::UNKNOWN;
+#[cfg(all(
+    target_arch = "aarch64",
+    target_feature = "neon",
+    target_endian = "little"
+))]
+use crate::tuning::sve_pays;
 // The proofs, by the names of their backends.
 use crate::simd::*;
 
@@ -145,7 +145,7 @@ impl Proof {
                 target_feature = "neon",
                 target_endian = "little"
             ))]
-            Proof::Sve(sve) => sve.vector_bytes() >= SVE_VECTOR_BYTES,
+            Proof::Sve(sve) => sve_pays(sve.vector_bytes()),
             _ => true,
         }
     }
