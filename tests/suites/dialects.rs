@@ -44,6 +44,7 @@ const LANGUAGES: &[Language] = &[
         vocabulary: concat!(
             include_str!("../../rope-core/adapters/torch/src/operators.rs"),
             include_str!("../../rope-core/adapters/torch/src/shim.rs"),
+            include_str!("../../rope-core/adapters/torch/src/shim/tangents.rs"),
             "float8_e4m3fn",
             include_str!("../../rope-core/adapters/torch/python/rope_kernels/_config.py"),
             include_str!("../../rope-core/adapters/torch/python/rope_kernels/_plan.py"),
