@@ -82,6 +82,14 @@ fn rows() -> rope_angles {
     rope_rows_joined(ROWS.as_ptr(), ROWS.len(), DIM)
 }
 
+const DISJOINT: &str = "they must be disjoint";
+
+fn text(written: &str, other: &str, bytes: usize, at: usize, way_out: &str) -> String {
+    format!(
+        "{written} is written and overlaps {other}, in {bytes} bytes from byte {at} of {written}; {way_out}"
+    )
+}
+
 /// Asserts that a call is refused with these words and writes nothing.
 #[track_caller]
 fn refused(words: &str, call: impl FnOnce(&mut [f32]) -> rope_status) {
@@ -93,8 +101,8 @@ fn refused(words: &str, call: impl FnOnce(&mut [f32]) -> rope_status) {
 }
 
 #[track_caller]
-fn qk_refused(q: Part, k: Part, words: &str) {
-    refused(words, |memory| {
+fn qk_refused(q: Part, k: Part, bytes: usize, at: usize, way_out: &str) {
+    refused(&text("q", "k", bytes, at, way_out), |memory| {
         let (q, k) = (q.of(memory), k.of(memory));
         // SAFETY: the tensors lie in the memory.
         unsafe { rope_rotate_qk(&PLAN, &q, &k, &rows()) }
@@ -123,100 +131,83 @@ fn qk_rotated(q: Part, k: Part) {
 fn q_and_k_that_share_heads() {
     const SHARED: &str =
         "they must share no element: in a packed row K begins after the heads of Q";
-    // Q is K.
-    let words = "q is written and overlaps k, in 240 bytes from byte 0 of q";
-    qk_refused(part(0, 3), part(0, 3), &format!("{words}; {SHARED}"));
-    // K begins one head after Q.
-    let words = "q is written and overlaps k, in 224 bytes from byte 16 of q";
-    qk_refused(part(0, 3), part(DIM, 3), &format!("{words}; {SHARED}"));
-    // Fewer heads in the same memory.
-    let words = "q is written and overlaps k, in 208 bytes from byte 0 of q";
-    qk_refused(part(0, 3), part(0, 1), &format!("{words}; {SHARED}"));
-    // K of a packed row begins one head too early, or one element.
-    let words = "q is written and overlaps k, in 224 bytes from byte 32 of q";
-    qk_refused(part(0, 4), part(2 * DIM, 2), &format!("{words}; {SHARED}"));
-    let words = "q is written and overlaps k, in 208 bytes from byte 44 of q";
-    qk_refused(
-        part(0, 4),
-        part(3 * DIM - 1, 1),
-        &format!("{words}; {SHARED}"),
-    );
-    // The last head of K is the first head of Q in the next token.
-    let words = "q is written and overlaps k, in 192 bytes from byte 48 of q";
-    qk_refused(part(0, 3), part(3 * DIM, 4), &format!("{words}; {SHARED}"));
-}
-
-#[test]
-fn q_and_k_with_ambiguous_strides() {
-    const UNKNOWN: &str =
-        "between one another they need equal strides in bytes, or a call of rope_rotate each";
+    for (q, k, bytes, at) in [
+        // Q is K.
+        (part(0, 3), part(0, 3), 240, 0),
+        // K begins one head after Q.
+        (part(0, 3), part(DIM, 3), 224, 16),
+        // Fewer heads in the same memory.
+        (part(0, 3), part(0, 1), 208, 0),
+        // K of a packed row begins one head too early, or one element.
+        (part(0, 4), part(2 * DIM, 2), 224, 32),
+        (part(0, 4), part(3 * DIM - 1, 1), 208, 44),
+        // The last head of K is the first head of Q in the next token.
+        (part(0, 3), part(3 * DIM, 4), 192, 48),
+    ] {
+        qk_refused(q, k, bytes, at, SHARED);
+    }
     // K has every seventh head of a row of six, and shares no head with the first two of Q.
     let k = part(3 * DIM, 1).strides([0, 7 * DIM, DIM]);
-    let words = "q is written and overlaps k, in 176 bytes from byte 48 of q";
-    qk_refused(part(0, 2), k, &format!("{words}; {UNKNOWN}"));
+    let ambiguous =
+        "between one another they need equal strides in bytes, or a call of rope_rotate each";
+    qk_refused(part(0, 2), k, 176, 48, ambiguous);
 }
 
 #[test]
 fn q_and_k_between_one_another() {
-    // One after another; Q, K and V of a packed row; K first; no K.
-    qk_rotated(part(0, 6), part(LEN, 6));
-    qk_rotated(part(0, 3), part(3 * DIM, 2));
-    qk_rotated(part(2 * DIM, 4), part(0, 2));
-    // Heads-major: the heads of each tensor lie one after another.
     let heads_major = [LEN, DIM, TOKENS * DIM];
-    qk_rotated(
-        part(0, 4).strides(heads_major),
-        part(4 * TOKENS * DIM, 2).strides(heads_major),
-    );
-    // Heads of Q, K and V beside each other, tokens-major and heads-major.
-    let strides = [LEN, ROW * DIM, 3 * DIM];
-    qk_rotated(part(0, 2).strides(strides), part(DIM, 2).strides(strides));
-    let strides = [LEN, 2 * DIM, 2 * TOKENS * DIM];
-    qk_rotated(part(0, 3).strides(strides), part(DIM, 3).strides(strides));
-    // One head of K in the gap after the first head of each of Q's tokens, for any stride of its heads.
-    let strides = [0, ROW * DIM, usize::MAX];
-    qk_rotated(
-        part(0, 2).strides([LEN, ROW * DIM, 3 * DIM]),
-        part(DIM, 1).strides(strides),
-    );
+    let beside = [LEN, ROW * DIM, 3 * DIM];
+    let beside_heads_major = [LEN, 2 * DIM, 2 * TOKENS * DIM];
+    let any_head_stride = [0, ROW * DIM, usize::MAX];
     // K of 16 bits has equal strides in bytes.
-    let k = Part {
+    let bf16 = Part {
         element: rope_element::Bf16,
         ..part(4 * DIM, 2).strides(STRIDES.map(|stride| 2 * stride))
     };
-    qk_rotated(part(0, 4), k);
+    for (q, k) in [
+        // One after another; Q, K and V of a packed row; K first; no K.
+        (part(0, 6), part(LEN, 6)),
+        (part(0, 3), part(3 * DIM, 2)),
+        (part(2 * DIM, 4), part(0, 2)),
+        // Heads-major: the heads of each tensor lie one after another.
+        (
+            part(0, 4).strides(heads_major),
+            part(4 * TOKENS * DIM, 2).strides(heads_major),
+        ),
+        // Heads of Q, K and V beside each other, tokens-major and heads-major.
+        (part(0, 2).strides(beside), part(DIM, 2).strides(beside)),
+        (
+            part(0, 3).strides(beside_heads_major),
+            part(DIM, 3).strides(beside_heads_major),
+        ),
+        // One head of K in the gap after the first head of each of Q's tokens, for any stride of its heads.
+        (
+            part(0, 2).strides(beside),
+            part(DIM, 1).strides(any_head_stride),
+        ),
+        (part(0, 4), bf16),
+    ] {
+        qk_rotated(q, k);
+    }
 }
 
 #[test]
 fn source_and_target() {
     let (q, k) = (part(0, 3), part(3 * DIM, 3));
-    let words = "y is written and overlaps x, in 240 bytes from byte 0 of y; they must be disjoint; \
-        rope_rotate rotates in place";
-    refused(words, |memory| {
-        let y = q.of(memory);
-        // SAFETY: the tensors lie in the memory, here and below.
-        unsafe { rope_rotate_into(&PLAN, &y, &y, &rows()) }
-    });
-    // Interleaved.
-    let words = "y is written and overlaps x, in 192 bytes from byte 0 of y; they must be disjoint; \
-        rope_rotate rotates in place";
-    refused(words, |memory| {
-        let (x, y) = (q.of(memory), k.of(memory));
-        // SAFETY: see above.
-        unsafe { rope_rotate_into(&PLAN, &x, &y, &rows()) }
-    });
-    let words = "y is written and overlaps x, in 240 bytes from byte 0 of y; they must be disjoint; \
-        rope_rotate rotates in place";
     let norm: rope_norm = zero();
     let chain = rope_plan {
         norm: &norm,
         ..PLAN
     };
-    refused(words, |memory| {
-        let y = q.of(memory);
-        // SAFETY: see above.
-        unsafe { rope_rotate_into(&chain, &y, &y, &rows()) }
-    });
+    // The same heads, interleaved heads, and a plan with a norm.
+    for (plan, from, to, bytes) in [(PLAN, q, q, 240), (PLAN, q, k, 192), (chain, q, q, 240)] {
+        let way_out = "they must be disjoint; rope_rotate rotates in place";
+        refused(&text("y", "x", bytes, 0, way_out), |memory| {
+            let (x, y) = (from.of(memory), to.of(memory));
+            // SAFETY: the tensors lie in the memory, here and below.
+            unsafe { rope_rotate_into(&plan, &x, &y, &rows()) }
+        });
+    }
     let mut sums = [0.0_f64; TOKENS * DIM / 2];
     let angles = rope_pair_gradients {
         sums: sums.as_mut_ptr(),
@@ -224,36 +215,22 @@ fn source_and_target() {
         heads: 1,
         pairs: DIM / 2,
     };
-    let words = "dx is written and overlaps dy, in 240 bytes from byte 0 of dx; they must be disjoint; \
-        rope_backward works in place";
-    refused(words, |memory| {
+    let way_out = "they must be disjoint; rope_backward works in place";
+    refused(&text("dx", "dy", 240, 0, way_out), |memory| {
         let (y, dx) = (part(LEN, 3).of(memory), q.of(memory));
         let (y, dy) = (y, dx);
         // SAFETY: see above.
         unsafe { rope_backward_into(&PLAN, &y, &dy, &dx, &rows(), &angles) }
     });
-    let words =
-        "dy is written and overlaps y, in 192 bytes from byte 0 of dy; they must be disjoint";
-    refused(words, |memory| {
+    refused(&text("dy", "y", 192, 0, DISJOINT), |memory| {
         let (y, dy) = (q.of(memory), k.of(memory));
         // SAFETY: see above.
         unsafe { rope_backward(&PLAN, &y, &dy, &rows(), &angles) }
     });
-    let words =
-        "sums is written and overlaps sin, in 48 bytes from byte 0 of sums; they must be disjoint";
-    refused(words, |memory| {
-        let x = q.of(memory);
+    refused(&text("sums", "sin", 48, 0, DISJOINT), |memory| {
+        let (x, kind) = (q.of(memory), rope_gradient_kind::CosSin as i32);
         // SAFETY: see above.
-        unsafe {
-            rope_gradients(
-                rope_gradient_kind::CosSin as i32,
-                &PLAN,
-                &x,
-                &x,
-                &angles,
-                &angles,
-            )
-        }
+        unsafe { rope_gradients(kind, &PLAN, &x, &x, &angles, &angles) }
     });
     assert!(sums == [0.0; TOKENS * DIM / 2]);
 }
@@ -288,22 +265,20 @@ fn caches_and_scales() {
     };
     let right = into(&mut memory(), &|_| ());
     assert_eq!(right, rope_status::Ok, "{}", detail());
-    let words = "cache.scales is written and overlaps cache.memory, in 4 bytes from byte 0 of cache.scales; they must \
-        be disjoint";
-    refused(words, |memory| {
-        into(memory, &|cache| {
-            cache.scales = cache.memory.wrapping_byte_add(20).cast();
-        })
-    });
-    let words = "cache.memory is written and overlaps x, in 24 bytes from byte 0 of cache.memory; they must be \
-        disjoint";
-    refused(words, |memory| {
+    refused(
+        &text("cache.scales", "cache.memory", 4, 0, DISJOINT),
+        |memory| {
+            into(memory, &|cache| {
+                cache.scales = cache.memory.wrapping_byte_add(20).cast();
+            })
+        },
+    );
+    refused(&text("cache.memory", "x", 24, 0, DISJOINT), |memory| {
         let (x, cache) = (part(0, 2).of(memory), cache(memory, 50));
         // SAFETY: all of it lies in the memory.
         unsafe { rope_apply_into(&PLAN, &x, &in_slots(&cache, &slots)) }
     });
-    let words = "y is written and overlaps cache.memory, in 24 bytes from byte 0 of y; they must be disjoint";
-    refused(words, |memory| {
+    refused(&text("y", "cache.memory", 24, 0, DISJOINT), |memory| {
         let (y, cache) = (part(0, 2).of(memory), cache(memory, 0));
         // SAFETY: all of it lies in the memory.
         unsafe { rope_apply_into(&PLAN, &in_slots(&cache, &slots), &y) }
@@ -322,11 +297,8 @@ fn results() {
         assert_eq!(made, rope_status::Ok);
         let status = rope_table_new(&rope_angles_at(frequencies, &positions), frequencies.cast());
         assert_eq!(status, rope_status::MemoryOverlap);
-        let text = detail();
-        assert!(
-            text.starts_with("table is written and overlaps frequencies, in 8 bytes"),
-            "{text}"
-        );
+        let words = "table is written and overlaps frequencies, in 8 bytes";
+        assert!(detail().starts_with(words), "{}", detail());
         assert_eq!(rope_frequencies_free(frequencies), rope_status::Ok);
 
         // The tokens of a rank, and their number, by the offsets of packed sequences.
