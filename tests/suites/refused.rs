@@ -753,16 +753,11 @@ fn no_inverse() {
 
 #[test]
 fn backend_unavailable() {
-    for &backend in Backend::ALL
-        .iter()
-        .filter(|backend| !backend.is_available())
-    {
+    let missing = |backend: &&Backend| !backend.is_available();
+    for &backend in Backend::ALL.iter().filter(missing) {
+        let refusal = Rope::new(Pairing::Half).backend(backend);
         let error = error::backend_unavailable(backend);
-        refused_with(
-            Rope::new(Pairing::Half).backend(backend),
-            error,
-            &[backend.name()],
-        );
+        refused_with(refusal, error, &[backend.name()]);
     }
 }
 

@@ -4,8 +4,8 @@
 use half::bf16;
 use rope_core::axes::Axes;
 use rope_core::cache::{
-    BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales,
-    IntoSlots, QuantFormat, QuantScale, ScaleLayout, ScalePlace, Slots,
+    BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, CacheStrides, HeadScales, IntoSlots,
+    QuantFormat, QuantScale, ScaleLayout, ScalePlace, Slots,
 };
 use rope_core::error::{CacheError, SlotsError};
 use rope_core::norm::{Norm, NormFormula, NormReach};
@@ -480,14 +480,15 @@ fn tables_of_packed_sequences() {
 
     // The tokens of a rank, of packed sequences.
     for (kind, rank) in [
-        ShardKind::Zigzag,
-        ShardKind::UnevenZigzag,
-        ShardKind::Striped,
-        ShardKind::Contiguous,
-    ]
-    .into_iter()
-    .flat_map(|kind| [(kind, 0), (kind, 1)])
-    {
+        (ShardKind::Zigzag, 0),
+        (ShardKind::Zigzag, 1),
+        (ShardKind::UnevenZigzag, 0),
+        (ShardKind::UnevenZigzag, 1),
+        (ShardKind::Striped, 0),
+        (ShardKind::Striped, 1),
+        (ShardKind::Contiguous, 0),
+        (ShardKind::Contiguous, 1),
+    ] {
         let shard = Shard::new(kind, rank, 2).expect("a rank");
         let tokens = shard.packed(&[0_u32, 8, 12]).expect("whole chunks");
         assert_eq!(tokens.len(), 6);
@@ -597,12 +598,7 @@ fn heads_of_caches() {
 
 #[test]
 fn layouts_of_caches() {
-    let shape = CacheShape {
-        blocks: 2,
-        block_size: 4,
-        heads: 3,
-        head_dim: 8,
-    };
+    let shape = nhd([2, 4, 3, 8]).shape();
     let good = || CacheStrides {
         block: 96,
         group: 2,
@@ -791,17 +787,23 @@ fn scales_of_caches() {
 
 #[test]
 fn blocks_of_ggml() {
-    const REQUIRED: &str =
-        "of heads with their channels side by side, and strides that are multiples of 32, for ";
-    for (name, format) in [
-        ("Q8_0", BlockFormat::Q8_0),
-        ("Q4_0", BlockFormat::Q4_0),
-        ("Q4_1", BlockFormat::Q4_1),
-        ("Q5_0", BlockFormat::Q5_0),
-        ("Q5_1", BlockFormat::Q5_1),
-        ("IQ4_NL", BlockFormat::IQ4_NL),
+    macro_rules! required {
+        ($name:literal) => {
+            concat!(
+                "of heads with their channels side by side, and strides that are multiples of 32, for ",
+                $name
+            )
+        };
+    }
+    for (required, format) in [
+        (required!("Q8_0"), BlockFormat::Q8_0),
+        (required!("Q4_0"), BlockFormat::Q4_0),
+        (required!("Q4_1"), BlockFormat::Q4_1),
+        (required!("Q5_0"), BlockFormat::Q5_0),
+        (required!("Q5_1"), BlockFormat::Q5_1),
+        (required!("IQ4_NL"), BlockFormat::IQ4_NL),
     ] {
-        let error = error::cache_layout(format!("{REQUIRED}{name}").leak());
+        let error = error::cache_layout(required);
         let needed = 4 * format.bytes;
         let mut bytes = vec![0x5a_u8; needed];
         let whole = nhd([1, 2, 1, 64]);
@@ -893,24 +895,13 @@ fn shifts() {
     let four = || Positions::axis_major(&[0_i64; 4]);
     let many = || Positions::from(0..usize::MAX / 8);
     let real_error = error::not_an_integer(1.5);
-    let required = "the same in the old frequencies as in the new";
+    let other_dim = error::rotary_dim(6, "the same in the old frequencies as in the new");
+    let other_count = error::count("from", 2, 3);
     let too_long = error::rows_too_long(usize::MAX / 8, 8);
     let storage = &mut [7.0_f32; 24];
     for (new, old, from, to, error) in [
-        (
-            &new,
-            &old,
-            integers(),
-            integers(),
-            error::rotary_dim(6, required),
-        ),
-        (
-            &new,
-            &new,
-            (0..2).into(),
-            integers(),
-            error::count("from", 2, 3),
-        ),
+        (&new, &old, integers(), integers(), other_dim),
+        (&new, &new, (0..2).into(), integers(), other_count),
         (&new, &new, real(), integers(), real_error),
         (&new, &new, integers(), real(), real_error),
         (&three, &three, four(), four(), error::per_axis(4, 3)),
