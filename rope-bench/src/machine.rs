@@ -76,18 +76,17 @@ impl Machine {
         facts
     }
 
-    /// Its usual name: the microarchitecture, or the name that the CPU reports.
+    /// Its usual name: the emulator, the microarchitecture, or the name that the CPU reports.
     pub fn name(&self) -> &str {
-        self.microarchitecture.as_deref().unwrap_or(&self.cpu)
+        let name = self.emulator.as_ref().or(self.microarchitecture.as_ref());
+        name.unwrap_or(&self.cpu)
     }
 
-    /// The folder of its records, in lower case with dashes: its name; if it is emulated, architecture and emulator.
+    /// The folder of its records, in lower case with dashes: its name, after the architecture if it is emulated.
     pub fn folder(&self) -> String {
-        let name = match &self.emulator {
-            Some(emulator) => format!("{} {emulator}", self.architecture),
-            None => self.name().to_owned(),
-        };
-        let name = name.to_lowercase();
+        let is_emulated = self.emulator.is_some();
+        let architecture = if is_emulated { &*self.architecture } else { "" };
+        let name = format!("{architecture} {}", self.name()).to_lowercase();
         let words = name.split(|c: char| !c.is_alphanumeric());
         words
             .filter(|word| !word.is_empty())

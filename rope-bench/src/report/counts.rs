@@ -32,7 +32,7 @@ pub fn counts<'a>(runs: &[&'a Run]) -> Vec<Counts<'a>> {
                 };
                 let cells: Vec<Option<f64>> = groups.iter().map(cell).collect();
                 if cells.iter().any(Option::is_some) {
-                    let cpu = run.machine.emulator.as_deref().unwrap_or(&run.machine.cpu);
+                    let cpu = run.machine.name();
                     let cells = cells
                         .into_iter()
                         .map(|cell| cell.map_or_else(String::new, digits));
