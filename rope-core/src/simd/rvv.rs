@@ -226,7 +226,11 @@ macro_rules! kernel {
         // `tests/platforms/cycles.py` finds the loop by this comment.
         kernel!(@asm $name heads $I $P $O $Q
             { concat!("/* in place: ", stringify!($I), " ", stringify!($P), " */") }
-            { store!("p", $O $Q) } {""} {""} $($constants)*
+            { store!("p", $O $Q) } {""} {""}
+            // The last head is known by its address: heads that are written lie apart.
+            { "add {h}, {x}, {last}" } { "bne {p}, {h}, 3b" }
+            last = in(reg) heads.heads.wrapping_mul(heads.source_step),
+            $($constants)*
         );
     };
     (@other $name:ident $I:ident $P:ident $O:ident $Q:ident, $($constants:tt)*) => {
@@ -235,6 +239,8 @@ macro_rules! kernel {
             { concat!(second!($Q), store!("r", $O $Q)) }
             { "add {r}, {r}, {target_step}" }
             { concat!("slli {q}, {vl}, ", shift!($O $Q), "\n add {y}, {y}, {q}") }
+            { "mv {h}, {heads}" } { "addi {h}, {h}, -1\n bnez {h}, 3b" }
+            heads = in(reg) heads.heads,
             r = out(reg) _,
             y = inout(reg) heads.target => _,
             target_step = in(reg) heads.target_step,
@@ -244,7 +250,8 @@ macro_rules! kernel {
     };
     (
         @asm $name:ident $heads:ident $I:ident $P:ident $O:ident $Q:ident
-        { $($first:tt)* } { $($store:tt)* } { $($next:tt)* } { $($advance:tt)* } $($operands:tt)*
+        { $($first:tt)* } { $($store:tt)* } { $($next:tt)* } { $($advance:tt)* }
+        { $($count:tt)* } { $($again:tt)* } $($operands:tt)*
     ) => {
         /// # Safety
         ///
@@ -263,7 +270,8 @@ macro_rules! kernel {
                     "2: vsetvli {vl}, {left}, e32, m4, ta, ma",
                     "vle32.v v4, ({cos})\n vfmul.vf v4, v4, ft0",
                     "vle32.v v16, ({sin})\n vfmul.vf v16, v16, ft1",
-                    "mv {h}, {heads}\n mv {p}, {x}",
+                    $($count)*,
+                    "mv {p}, {x}",
                     $($first)*,
                     "3:",
                     load!($I $P),
@@ -273,7 +281,7 @@ macro_rules! kernel {
                     $($store)*,
                     "add {p}, {p}, {step}",
                     $($next)*,
-                    "addi {h}, {h}, -1\n bnez {h}, 3b",
+                    $($again)*,
                     "slli {q}, {vl}, 2\n add {cos}, {cos}, {q}\n add {sin}, {sin}, {q}",
                     concat!("slli {q}, {vl}, ", shift!($I $P), "\n add {x}, {x}, {q}"),
                     $($advance)*,
@@ -287,7 +295,6 @@ macro_rules! kernel {
                     cos = inout(reg) $heads.cos => _,
                     sin = inout(reg) $heads.sin => _,
                     x = inout(reg) $heads.source => _,
-                    heads = in(reg) $heads.heads,
                     step = in(reg) $heads.source_step,
                     between = in(reg) bytes!($I * $heads.pairs),
                     $($operands)*
