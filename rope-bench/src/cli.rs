@@ -14,6 +14,8 @@ use crate::accuracy::{self, MODELS, RecordedModel, USUAL};
 use crate::cases::Element;
 use crate::compare;
 use crate::formulations;
+#[cfg(feature = "intrinsics")]
+use crate::gains::prepared;
 use crate::gains::{Pass, backward, cache, stages};
 use crate::instructions;
 use crate::machine::{self, Machine};
@@ -316,6 +318,12 @@ impl CallCommand {
             self.patience.cases(run, &plan, processes, *full, |_| {})?;
             run.calls = call::costs(&run.cases, |measured| Some(measured.time.minimum));
             output.say(&table::calls(&run.cases, &run.calls));
+            #[cfg(feature = "intrinsics")]
+            if self.element.contains(&Element::Bf16) && self.pairing.contains(&Pairing::Half) {
+                let backend = backends.first().copied().unwrap_or(Backend::best());
+                let passes = prepared::passes(backend, effort(*full))?;
+                output.say(&table::passes(backend, &passes));
+            }
             Ok(())
         })
     }

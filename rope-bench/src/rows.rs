@@ -80,7 +80,7 @@ fn make(
         }));
     }
     let pairs = frequencies.iter().take(1).flat_map(|of| of.1.iter());
-    let inverse: Vec<f32> = pairs.map(|pair| pair.inverse_f32()).collect();
+    let inverse: Vec<f32> = pairs.map(|pair| pair.inverse_f32).collect();
     names.push(LIBM);
     subjects.push(Box::new(move |bytes, times| {
         for _ in 0..times {

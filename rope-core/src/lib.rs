@@ -117,7 +117,7 @@ pub use half;
 pub use base::backend::Backend;
 pub use base::direction::Direction;
 pub use base::error::{Error, ErrorKind};
-pub use base::names::{Name, UnknownName};
+pub use base::names::UnknownName;
 pub use base::pairing::Pairing;
 pub use base::shape::{Dimension, Shape};
 pub use describe::frequencies::{Angle, Frequencies, Frequency, LongRope, RowsAt, Scaling, Yarn};

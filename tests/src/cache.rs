@@ -208,7 +208,7 @@ impl Paged {
 
     /// Returns the layout in bytes of blocks of 32 values.
     pub fn in_blocks(&self, format: &BlockFormat) -> Self {
-        let bytes = |values: usize| values / 32 * format.bytes();
+        let bytes = |values: usize| values / 32 * format.bytes;
         let mut paged = *self;
         paged.shape.head_dim = bytes(self.shape.head_dim);
         let strides = &mut paged.strides;
@@ -895,7 +895,7 @@ impl Kept for Coded {
             let (code, scaling) = match &self.encoding {
                 Encoding::Scaled(code, scaling) => (code, scaling),
                 Encoding::Blocks(format) => {
-                    let blocks = bytes.chunks_exact(format.bytes());
+                    let blocks = bytes.chunks_exact(format.bytes);
                     return blocks
                         .flat_map(|block| quantize::decode_block(format, block))
                         .collect();

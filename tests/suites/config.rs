@@ -34,10 +34,10 @@ fn golden_configurations_give_the_golden_frequencies() {
             "{name}"
         );
 
-        let inverse: Vec<f64> = frequencies.iter().map(|pair| pair.inverse()).collect();
+        let inverse: Vec<f64> = frequencies.iter().map(|pair| pair.inverse).collect();
         assert_eq!(inverse, table.bits::<f64>("inv_freq_exact_f64"), "{name}");
         for (pair, step) in frequencies.iter().zip(table.bits::<u128>("turn_step_u128")) {
-            assert!(pair.step().abs_diff(step) <= 64, "{name}");
+            assert!(pair.step.abs_diff(step) <= 64, "{name}");
         }
         let factor = file["attention_factor_exact_f64"].as_f64();
         assert_eq!(Some(frequencies.attention_factor()), factor, "{name}");
@@ -70,7 +70,7 @@ fn golden_configurations_give_the_golden_axes() {
     let mut several = 0;
     for golden in Golden::all("apply") {
         let frequencies = config(&config_file(&golden.name)).frequencies().unwrap();
-        let axes: Vec<usize> = frequencies.iter().map(|pair| pair.axis()).collect();
+        let axes: Vec<usize> = frequencies.iter().map(|pair| pair.axis).collect();
         assert_eq!(
             axes,
             golden.decimals::<usize>("pair_axis"),
@@ -403,7 +403,7 @@ fn composite_models_are_read_in_parts() {
     let expected = of_formula(Axes::vision(64), 100.0, &Scaling::Turns).unwrap();
     assert_eq!(dino, expected);
     let first = dino.iter().next().unwrap();
-    assert_eq!((first.whole_turns(), first.step()), (1, 0));
+    assert_eq!((first.whole_turns, first.step), (1, 0));
 }
 
 #[test]
@@ -1205,7 +1205,7 @@ fn a_rotation_applies_its_window() {
         assert_eq!(input != output, changes, "{model_type}");
         let rows = rotation.frequencies().rows(40..43).expect("rows");
         let window = Layout::bshd(SHAPE)
-            .and_then(|layout| layout.channels(128..192))
+            .and_then(|layout| layout.narrow(Dimension::Channels, 128..192))
             .expect("a window");
         let rope = Rope::new(input).output_pairing(output);
         let mut expected = x.clone();

@@ -3,7 +3,8 @@
 
 use rope_core::error::{RowsError, ShapeError};
 use rope_core::{
-    Direction, Element, Error, Frequencies, Layout, Pairing, Rope, Rows, Scaling, Tensor, TensorMut,
+    Dimension, Direction, Element, Error, Frequencies, Layout, Pairing, Rope, Rows, Scaling,
+    Tensor, TensorMut,
 };
 use rope_models::{Convention, Explanation, explain};
 use rope_tests::number::{self, Number};
@@ -49,7 +50,7 @@ fn case<I: Number, O: Number>(
     let mut after = before.clone();
     let window = offset..offset + rows.rotary_dim();
     let layout = Layout::bshd(shape)
-        .and_then(|layout| layout.channels(window))
+        .and_then(|layout| layout.narrow(Dimension::Channels, window))
         .unwrap();
     Rope::new(input)
         .output_pairing(output)

@@ -17,10 +17,10 @@ fn not_nearest(name: &str, frequencies: &Frequencies<'_>, golden: &[u128]) -> us
     assert_eq!(frequencies.iter().len(), golden.len(), "{name}");
     let pairs = frequencies.iter().zip(golden);
     let apart = pairs.filter(|(pair, golden)| {
-        assert_eq!(pair.whole_turns(), 0, "{name}");
-        let distance = pair.step().abs_diff(**golden);
+        assert_eq!(pair.whole_turns, 0, "{name}");
+        let distance = pair.step.abs_diff(**golden);
         assert!(
-            distance <= bounds::step(pair.inverse() / TAU),
+            distance <= bounds::step(pair.inverse / TAU),
             "{name}: {distance}"
         );
         distance != 0
@@ -40,14 +40,14 @@ fn steps_of_periods() {
     };
     let frequencies = Frequencies::new(58, 1.0, &periods).expect("sane parameters");
     let pair = frequencies.iter().nth(13).expect("a pair");
-    assert!(pair.inverse() < 1.0);
+    assert!(pair.inverse < 1.0);
     let exact = 49_787_614_268_896_801_699_369_503_654_316_817_445_u128;
-    let distance = pair.step().abs_diff(exact);
+    let distance = pair.step.abs_diff(exact);
     assert!((2..=bounds::PERIODS_STEP).contains(&distance), "{distance}");
 }
 
 fn inverse(frequencies: &Frequencies<'_>) -> (Vec<f64>, Vec<f32>) {
-    let both = |pair: Frequency| (pair.inverse(), pair.inverse_f32());
+    let both = |pair: Frequency| (pair.inverse, pair.inverse_f32);
     frequencies.iter().map(both).unzip()
 }
 
@@ -127,8 +127,8 @@ fn compare(name: &str, frequencies: &Frequencies<'_>, every: usize) {
         .collect();
     let pairs: Vec<Frequency> = frequencies.iter().step_by(every).collect();
     assert_eq!(pairs.len(), turns.len(), "{name}");
-    let f64s: Vec<f64> = pairs.iter().map(Frequency::inverse).collect();
-    let f32s: Vec<f32> = pairs.iter().map(Frequency::inverse_f32).collect();
+    let f64s: Vec<f64> = pairs.iter().map(|pair| pair.inverse).collect();
+    let f32s: Vec<f32> = pairs.iter().map(|pair| pair.inverse_f32).collect();
     assert_eq!(
         f64s,
         golden.bits::<f64>(&format!("{name}.inverse_f64")),
@@ -147,15 +147,15 @@ fn compare(name: &str, frequencies: &Frequencies<'_>, every: usize) {
     );
     for (pair, &(whole, fraction)) in pairs.iter().zip(&turns) {
         // A fraction next to a whole turn may be rounded to either side of it.
-        let step = pair.step();
-        let distance = match pair.whole_turns() - whole {
+        let step = pair.step;
+        let distance = match pair.whole_turns - whole {
             0 => step.abs_diff(fraction),
             1 if step < fraction => step.wrapping_sub(fraction),
             -1 if step > fraction => fraction.wrapping_sub(step),
             turns => panic!("{name}: {turns} turns apart"),
         };
         assert!(
-            distance <= bounds::step(pair.inverse() / TAU),
+            distance <= bounds::step(pair.inverse / TAU),
             "{name}: {distance}"
         );
     }
@@ -289,13 +289,13 @@ fn given_frequencies_come_back_as_given() {
     ];
     let frequencies = Frequencies::from_inverse(2 * given.len(), &given, 1.0).unwrap();
     for (pair, given) in frequencies.iter().zip(given) {
-        assert_eq!(pair.inverse().to_bits(), given.to_bits());
+        assert_eq!(pair.inverse.to_bits(), given.to_bits());
         assert_eq!(
-            pair.inverse_f32().to_bits(),
+            pair.inverse_f32.to_bits(),
             (given as f32).to_bits(),
             "{given:e}"
         );
-        let turns = f64::from(pair.whole_turns()) + pair.step() as f64 / 2f64.powi(128);
+        let turns = f64::from(pair.whole_turns) + pair.step as f64 / 2f64.powi(128);
         let back = turns * std::f64::consts::TAU;
         assert!((back - given).abs() <= 1e-10, "{given:e}: {back:e}");
     }
@@ -333,7 +333,7 @@ fn zero_means_the_default_in_yarn() {
 fn equal_betas_without_rounding_divide_the_pairs_in_two() {
     let of = |scaling: &Scaling<'_>| -> Vec<f64> {
         let made = Frequencies::new(128, 1e6, scaling).expect("sane parameters");
-        made.iter().map(|pair| pair.inverse()).collect()
+        made.iter().map(|pair| pair.inverse).collect()
     };
     let plain = of(&Scaling::Default);
     for beta in [2.0, 10.0, 100.0] {
@@ -368,7 +368,7 @@ fn longrope_switches_by_length() {
             attention_factor: None,
         });
         let frequencies = Frequencies::new(64, 1e4, &scaling).unwrap();
-        frequencies.iter().next().map(|pair| pair.inverse())
+        frequencies.iter().next().map(|pair| pair.inverse)
     };
     assert_eq!(
         [0, 4096, 4097].map(first),
@@ -380,7 +380,7 @@ fn longrope_switches_by_length() {
 fn one_set_on_several_axes_has_plain_frequencies() {
     let steps = |axes| -> Vec<u128> {
         let frequencies = Frequencies::new(axes, 1e6, &Scaling::Default).unwrap();
-        frequencies.iter().map(|pair| pair.step()).collect()
+        frequencies.iter().map(|pair| pair.step).collect()
     };
     let one_of_three = Axes::given(&[2; 64]);
     for axes in one_set_of_64_pairs().into_iter().chain([one_of_three]) {
@@ -392,7 +392,7 @@ fn one_set_on_several_axes_has_plain_frequencies() {
 fn axes_are_dealt_out_as_published() {
     let letters = |axes: Axes<'_>| -> String {
         let frequencies = Frequencies::new(axes, 1e6, &Scaling::Default).unwrap();
-        let letter = |pair: Frequency| ['T', 'H', 'W', 'e'][pair.axis()];
+        let letter = |pair: Frequency| ['T', 'H', 'W', 'e'][pair.axis];
         frequencies.iter().map(letter).collect()
     };
     // Derived from vLLM's get_mrope_interleaved_id_list.
@@ -432,7 +432,7 @@ fn the_callers_storage_does_as_well() {
     Frequencies::new_in(&mut storage, 144, 5e5, &Scaling::Default).unwrap();
     let borrowed = Frequencies::new_in(&mut storage, 100, 1e4, &Scaling::Default).unwrap();
     assert_eq!(borrowed, made);
-    let given: Vec<f64> = made.iter().map(|pair| pair.inverse()).collect();
+    let given: Vec<f64> = made.iter().map(|pair| pair.inverse).collect();
     let mut storage = [FrequencyChunk::EMPTY; 7];
     let borrowed = Frequencies::from_inverse_in(&mut storage, 100, &given, 1.0).unwrap();
     assert_eq!(
@@ -531,7 +531,7 @@ fn no_number_panics_or_hangs() {
             accepted += 1;
             let factor = frequencies.attention_factor();
             assert!(factor > 0.0 && factor.is_finite());
-            assert!(frequencies.iter().all(|pair| pair.inverse().is_finite()));
+            assert!(frequencies.iter().all(|pair| pair.inverse.is_finite()));
             // Accepted frequencies make rows.
             let rows = frequencies.rows(&positions).unwrap();
             let (cos, sin) = rows.row(4).unwrap();
@@ -585,7 +585,7 @@ fn no_axes_panic_or_hang() {
                     if let Ok(made) =
                         Frequencies::new_in(&mut storage, axes, 1e4, &Scaling::Default)
                     {
-                        assert!(made.iter().all(|pair| pair.axis() < made.axes()));
+                        assert!(made.iter().all(|pair| pair.axis < made.axes()));
                         let mut rows = [0.0; 128];
                         made.rows_in(0..1, &mut rows).unwrap();
                     }
@@ -678,7 +678,7 @@ fn debug_is_a_line_and_all_pairs_at_length() {
     ] {
         assert!(line.contains(part), "{part}: {line}");
     }
-    assert_eq!(format!("{llama:#?}").matches("whole: 0").count(), 64);
+    assert_eq!(format!("{llama:#?}").matches("whole_turns: 0").count(), 64);
     // The first of one pair is also the last.
     let one = Frequencies::from_inverse(2, &[0.25], 1.0).expect("good frequencies");
     assert!(format!("{one:?}").contains("last_inverse: 0.25"), "{one:?}");

@@ -502,7 +502,9 @@ fn backward<E: Number + Bits>(passed: &Passed<'_, E>, rope: Rope, angles: &[f64]
                 1 => 0..side.heads,
                 _ => row_head..row_head + 1,
             };
-            let layout = layout.heads(heads.clone()).expect("those heads");
+            let layout = layout
+                .narrow(Dimension::Heads, heads.clone())
+                .expect("those heads");
             let y = Tensor::new(&side.y, layout).expect("a valid tensor");
             let mut written = side.dy.clone();
             let mut dy = TensorMut::new(&mut written, layout).expect("a valid tensor");

@@ -6,7 +6,7 @@ use rope_core::cache::{CacheLayout, CacheMut};
 use rope_core::error::PlanError;
 use rope_core::internals::in_stages;
 use rope_core::stages::{Hadamard, HadamardFactor, LinearStages};
-use rope_core::{Backend, Frequencies, Layout, Rope, Rows, Scaling, Tensor, TensorMut};
+use rope_core::{Backend, Dimension, Frequencies, Layout, Rope, Rows, Scaling, Tensor, TensorMut};
 use rope_tests::golden::{Bits, Golden};
 use rope_tests::{Number, Source, each_element};
 
@@ -46,7 +46,8 @@ fn transformed<E: Number>(
     for (to, from) in apart.chunks_mut(head_dim + 1).zip(x.chunks(head_dim)) {
         to[..head_dim].copy_from_slice(from);
     }
-    let layout = Layout::bshd([1, 1, heads, head_dim + 1]).and_then(|it| it.channels(0..head_dim));
+    let layout = Layout::bshd([1, 1, heads, head_dim + 1])
+        .and_then(|it| it.narrow(Dimension::Channels, 0..head_dim));
     let layout = layout.expect("a small layout");
     let mut tensor = TensorMut::new(&mut apart, layout).expect("a valid tensor");
     plan.apply(&mut tensor).expect("a block that fits");

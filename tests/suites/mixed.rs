@@ -5,7 +5,8 @@ use half::bf16;
 use rope_core::axes::{Axes, MixedAngle, MixedFrequencies};
 use rope_core::error::{FrequenciesError, PositionsError, RowsError};
 use rope_core::{
-    Backend, Error, Frequencies, FrequencyChunk, Layout, Pairing, Positions, Rope, Rows, TensorMut,
+    Backend, Dimension, Error, Frequencies, FrequencyChunk, Layout, Pairing, Positions, Rope, Rows,
+    TensorMut,
 };
 use rope_models::{GridIndexing, initial_axial, initial_mixed};
 use rope_tests::correctly_rounded::{Coordinate, cos_sin_of_sum};
@@ -67,7 +68,9 @@ fn rotated<E: Number + Bits>(
             let of_head = rows.chunks_exact(rotary_dim).skip(head).step_by(heads);
             let values = of_head.flatten().copied().collect();
             let rows = Rows::from_vec(values, [tokens, rotary_dim]).expect("whole rows");
-            let one = layout.heads(head..head + 1).expect("a head");
+            let one = layout
+                .narrow(Dimension::Heads, head..head + 1)
+                .expect("a head");
             let mut x = TensorMut::new(&mut x, one).expect("a layout that fits");
             rope.rotate(&mut x, &rows).expect("rows that fit");
         }
@@ -708,7 +711,7 @@ fn frequencies_match_those_given() {
     for (axis, head, pair) in indices([axes, heads, pairs]) {
         let frequency = made.frequency(axis, head, pair).expect("a pair");
         let given = inverse[(axis * heads + head) * pairs + pair];
-        assert_eq!((frequency.inverse(), frequency.axis()), (given, axis));
+        assert_eq!((frequency.inverse, frequency.axis), (given, axis));
     }
     for (axis, head, pair) in [(3, 0, 0), (0, 4, 0), (0, 0, 11)] {
         assert_eq!(made.frequency(axis, head, pair), None);
@@ -728,7 +731,9 @@ fn prefix_tokens_are_left_alone() {
     let x: Vec<f32> = (0..tokens * 16).map(|_| source.unit()).collect();
     let mut y = x.clone();
     let layout = Layout::bshd([1, tokens, 1, 16]).expect("a small shape");
-    let patches = layout.tokens(prefix..tokens).expect("tokens");
+    let patches = layout
+        .narrow(Dimension::Tokens, prefix..tokens)
+        .expect("tokens");
     let mut patches = TensorMut::new(&mut y, patches).expect("a layout that fits");
     Rope::new(Pairing::Interleaved)
         .rotate(&mut patches, &rows)

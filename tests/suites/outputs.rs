@@ -8,8 +8,8 @@ use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::shard::{Shard, ShardKind};
 use rope_core::stages::{Scale, WithStages};
 use rope_core::{
-    Backend, Error, Frequencies, Layout, Output, Pairing, Positions, Rope, Rows, Scaling, Strides,
-    Tensor, TensorMut,
+    Backend, Dimension, Error, Frequencies, Layout, Output, Pairing, Positions, Rope, Rows,
+    Scaling, Strides, Tensor, TensorMut,
 };
 use rope_tests::golden::{Bits, Golden, lines};
 use rope_tests::{Number, Source, bodies, each_element, seed};
@@ -167,7 +167,8 @@ fn large_tensors() {
 
                         let mut each = vec![zero; before + layout.end() + 100];
                         for (group, rows) in rows.iter().enumerate() {
-                            let own = layout.heads(group * heads..(group + 1) * heads);
+                            let own =
+                                layout.narrow(Dimension::Heads, group * heads..(group + 1) * heads);
                             let target = TensorMut::new(&mut each[before..], own.expect("heads"));
                             rope.rotate_into(&x, &mut target.expect("valid"), rows)
                                 .expect("it fits");

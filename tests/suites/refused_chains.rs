@@ -1003,8 +1003,7 @@ fn tables_of_packed_sequences() {
             assert_eq!(tokens.len(), 6);
             let table = [1_i64, 3, 0, /* */ 2, 3, -1];
             let mut slots = Vec::new();
-            for index in 0..6 {
-                let token = tokens.token(index).expect("a token");
+            for (index, token) in tokens.iter().enumerate() {
                 let (line, position) = if token < 8 {
                     (0, token)
                 } else {
@@ -1296,7 +1295,7 @@ fn bytes_of_layouts() {
     };
     for format in BlockFormat::ALL {
         let bytes = nhd.bytes(format).expect("whole blocks");
-        assert_eq!(bytes, values / 32 * format.bytes());
+        assert_eq!(bytes, values / 32 * format.bytes);
         assert!(CacheMut::blocks(&mut memory[..bytes], nhd, format).is_ok());
         let refused = CacheMut::blocks(&mut memory[..bytes - 1], nhd, format).err();
         assert_eq!(refused, Some(short(bytes)));
@@ -1516,7 +1515,7 @@ fn blocks_of_ggml() {
 
 fn blocks_of(required: &'static str, name: &str, format: &'static BlockFormat) {
     let error = Error::Cache(CacheError::Layout { required });
-    let needed = 4 * format.bytes();
+    let needed = 4 * format.bytes;
     let mut bytes = vec![0x5a_u8; needed];
     let words = ["32", name];
     let whole = CacheLayout::nhd([1, 2, 1, 64]).expect("a small cache");
@@ -1554,7 +1553,7 @@ fn blocks_of(required: &'static str, name: &str, format: &'static BlockFormat) {
     for layout in [huge, far] {
         // Blocks of fewer bytes than values always fit.
         let blocks = layout.shape().head_dim / 32;
-        match blocks.checked_mul(format.bytes()) {
+        match blocks.checked_mul(format.bytes) {
             None => refused(CacheMut::blocks(&mut bytes, layout, format), error, &words),
             Some(_) => assert!(CacheMut::blocks(&mut bytes, layout, format).is_err()),
         }

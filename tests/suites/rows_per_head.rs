@@ -181,7 +181,7 @@ fn alone<E: Number>(source: &mut Source<'_>, heads: usize, sequences: usize) {
         for (head, rows) in heads_alone.iter().enumerate() {
             let layout = place
                 .layout
-                .heads(head..head + 1)
+                .narrow(Dimension::Heads, head..head + 1)
                 .expect("a head that is there");
             expected = rows.with(|rows| rotate(rope, &expected, layout, rows));
         }
@@ -699,7 +699,8 @@ fn gradients_of_rows_of_each_head() {
     let rope = Rope::new(Pairing::Half);
     let gradients = |rows: &Rows<'_>, head: Option<usize>| {
         let heads_here = head.map_or(0..heads, |head| head..head + 1);
-        let layout = Layout::bshd(shape).and_then(|layout| layout.heads(heads_here.clone()));
+        let layout = Layout::bshd(shape)
+            .and_then(|layout| layout.narrow(Dimension::Heads, heads_here.clone()));
         let layout = layout.expect("heads that are there");
         let of = [tokens, heads_here.len(), pairs];
         let len = of.iter().product();

@@ -13,7 +13,7 @@ use rope_core::internals::ERRORS;
 use crate::failure::Failure;
 use crate::names::lookup;
 
-/// What a call returns. A call that is refused has touched no tensor.
+/// The result of a call. A refused call has touched no tensor.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -117,7 +117,7 @@ pub enum rope_status {
     Ambiguous = 48,
     /// A model rotates in a way that is not answered.
     Unsupported = 49,
-    /// Nothing of a model rotates, or nothing of what was asked for.
+    /// Nothing of a model rotates, or nothing of the chosen part or layers.
     NothingRotates = 84,
     /// A model has no rotation of its own, but its parts have, and none was chosen.
     ChoosePart = 85,
@@ -140,7 +140,7 @@ pub enum rope_status {
     SlotOffset = 56,
     /// A position that its sequence has no page for, or a sequence that is not there.
     PagePosition = 57,
-    /// A head is longer than what is kept on the stack: more than 2048 channels.
+    /// A head does not fit the stack: it has more than 2048 channels.
     HeadDimOnStack = 58,
     /// Full-width rows, which are no rotation, were given to an operation of rotations.
     FullWidthRows = 81,
@@ -341,7 +341,7 @@ statuses! {
         => FreqFactors Window,
 }
 
-/// What a status (`enum rope_status`) means, in one sentence. For any other number it is a sentence about unknown
+/// Returns the meaning of a status (`enum rope_status`) in one sentence, for any other number a sentence about unknown
 /// statuses. The text is static; do not free it.
 ///
 /// # Threads
@@ -388,15 +388,16 @@ impl Failure {
 /// ends in the handler.)
 #[inline]
 pub(crate) fn status_of(call: impl FnOnce() -> Result<(), Failure>) -> rope_status {
-    #[cfg(feature = "std")]
-    let result = std::panic::catch_unwind(core::panic::AssertUnwindSafe(call))
-        .unwrap_or(Err(Failure::Internal));
-    #[cfg(not(feature = "std"))]
-    let result = call();
-    match result {
+    // The status crosses the boundary of unwinding: a refusal would be copied there.
+    let status = || match call() {
         Ok(()) => rope_status::Ok,
         Err(failure) => refused(failure),
-    }
+    };
+    #[cfg(feature = "std")]
+    return std::panic::catch_unwind(core::panic::AssertUnwindSafe(status))
+        .unwrap_or_else(|_| refused(Failure::Internal));
+    #[cfg(not(feature = "std"))]
+    status()
 }
 
 #[cold]

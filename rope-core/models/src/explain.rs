@@ -57,7 +57,7 @@ impl Convention {
         self.direction
     }
 
-    /// Returns the plan, for the channels of the window ([`Layout::channels`](rope_core::Layout::channels)).
+    /// Returns the plan, for the channels of the window ([`Layout::narrow`](rope_core::Layout::narrow)).
     pub fn rope(&self) -> Rope {
         Rope::new(self.input)
             .output_pairing(self.output)

@@ -57,7 +57,7 @@ pub fn initial_mixed<T: Copy + Into<f64>>(
     let half = pairs / 2;
     for (k, magnitude) in magnitudes.iter().enumerate() {
         // A row per direction: its cos and sin times the magnitude, rounded once. All refusals have been checked.
-        let unit = Frequencies::from_inverse(2, &[1.0], magnitude.inverse())?;
+        let unit = Frequencies::from_inverse(2, &[1.0], magnitude.inverse)?;
         let rows = unit.rows(Positions::real(&directions))?;
         for head in 0..heads {
             if let Some(([cos], [sin])) = rows.row(head) {
@@ -88,7 +88,7 @@ pub fn initial_axial(
     let half = pairs / 2;
     for (x, y) in x.chunks_exact_mut(pairs).zip(y.chunks_exact_mut(pairs)) {
         for (k, magnitude) in magnitudes.iter().enumerate() {
-            let magnitude = magnitude.inverse_f32();
+            let magnitude = magnitude.inverse_f32;
             (x[k], x[k + half]) = (magnitude, 0.0);
             (y[k], y[k + half]) = (0.0, magnitude);
         }

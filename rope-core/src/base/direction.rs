@@ -1,9 +1,6 @@
 //! The direction of a rotation.
 
-use core::fmt;
-use core::str::FromStr;
-
-use crate::base::names::{Name, UnknownName};
+use crate::base::names::named;
 
 /// The direction of a rotation. With `R` the rotation by the angles of the rows, and `A` their attention factor:
 ///
@@ -42,7 +39,7 @@ impl Direction {
     /// All directions.
     pub const ALL: [Direction; 3] = [Direction::Forward, Direction::Inverse, Direction::Transpose];
 
-    /// Returns the name in lower case, as parsed by [`FromStr`].
+    /// Returns the name in lower case, as parsed by [`FromStr`](core::str::FromStr).
     pub const fn name(self) -> &'static str {
         match self {
             Direction::Forward => "forward",
@@ -52,28 +49,4 @@ impl Direction {
     }
 }
 
-impl fmt::Display for Direction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Direction {
-    type Err = UnknownName;
-
-    /// Parses [`Direction::name`].
-    ///
-    /// # Errors
-    ///
-    /// [`UnknownName`] for any other text.
-    fn from_str(name: &str) -> Result<Self, UnknownName> {
-        Direction::ALL
-            .into_iter()
-            .find(|direction| direction.name() == name)
-            .ok_or(UnknownName {
-                kind: "direction",
-                name: Name::new(name),
-                known: "forward, inverse, transpose",
-            })
-    }
-}
+named!(Direction, "direction", "forward, inverse, transpose");

@@ -38,8 +38,7 @@ pub use operand::{CacheSlots, CacheSlotsMut};
 pub use quant::{HeadScales, QuantFormat, QuantScale, ScaleLayout, ScalePlace};
 pub use slots::{IntoSlots, Slots};
 
-use core::fmt;
-
+use crate::base::debug::debug;
 use crate::base::limits::{MOST_CHANNELS, MOST_HEADS};
 use crate::describe::address::Located;
 use crate::error::CacheError;
@@ -748,18 +747,6 @@ fn inside(needed: usize, given: usize) -> Result<(), Error> {
     Ok(())
 }
 
-impl fmt::Debug for Cache<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cache")
-            .field("layout", &self.stored.layout)
-            .finish_non_exhaustive()
-    }
-}
+debug!(Cache<'_>, |cache| layout: cache.stored.layout);
 
-impl fmt::Debug for CacheMut<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CacheMut")
-            .field("layout", &self.stored.layout)
-            .finish_non_exhaustive()
-    }
-}
+debug!(CacheMut<'_>, |cache| layout: cache.stored.layout);

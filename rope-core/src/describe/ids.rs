@@ -36,7 +36,7 @@ pub enum Ids<'a> {
 
 impl Ids<'_> {
     /// Returns the number of ids.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Ids::I32(ids) => ids.len(),
             Ids::I64(ids) => ids.len(),
@@ -47,12 +47,12 @@ impl Ids<'_> {
     }
 
     /// Returns true if there are no ids.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Returns id `index`, or `None` if it is out of range; ids beyond `i64` wrap.
-    pub fn get(&self, index: usize) -> Option<i64> {
+    pub(crate) fn get(&self, index: usize) -> Option<i64> {
         (index < self.len()).then(|| self.at(index))
     }
 

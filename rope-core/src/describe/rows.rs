@@ -3,9 +3,9 @@
 
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
-use core::fmt;
 use core::ops::Range;
 
+use crate::base::debug::debug;
 use crate::base::limits::MOST_CHANNELS;
 use crate::describe::tensor::IntoLayout;
 use crate::error::{CacheError, FrequenciesError, RowsError, ShapeError};
@@ -91,6 +91,7 @@ impl<'a> Rows<'a> {
     ///
     /// [`RowsError::RotaryDim`] if `rotary_dim` is zero or odd; [`RowsError::Shape`] unless the slice has `rows *
     /// rotary_dim` values; [`RowsError::HalvesEqual`] if the halves of the last row are equal.
+    #[inline]
     pub fn new(values: &'a [f32], [rows, rotary_dim]: [usize; 2]) -> Result<Self, Error> {
         check_joined(values, [rows, rotary_dim])?;
         Ok(Rows::computed(values, rotary_dim))
@@ -275,6 +276,7 @@ impl<'a> Rows<'a> {
         })
     }
 
+    #[inline]
     fn all<'b>(values: RowValues<'b>, pairs: usize, stride: usize, rows: usize) -> Rows<'b> {
         Rows {
             values,
@@ -704,19 +706,17 @@ impl<'a> Rows<'a> {
     }
 }
 
-impl fmt::Debug for Rows<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rows")
-            .field("len", &self.len())
-            .field("heads", &self.heads)
-            .field("rotary_dim", &self.rotary_dim())
-            .field("gathered", &self.ids.is_some())
-            .field("attention_factor", &self.attention_factor)
-            .finish_non_exhaustive()
-    }
-}
+debug!(
+    Rows<'_>,
+    |rows| len: rows.len(),
+    heads: rows.heads,
+    rotary_dim: rows.rotary_dim(),
+    gathered: rows.ids.is_some(),
+    attention_factor: rows.attention_factor
+);
 
 /// Returns the number of pairs of `rotary_dim` channels.
+#[inline]
 fn pairs(rotary_dim: usize) -> Result<usize, Error> {
     if rotary_dim == 0 || !rotary_dim.is_multiple_of(2) {
         return Err(Error::Rows(RowsError::RotaryDim {
@@ -728,6 +728,7 @@ fn pairs(rotary_dim: usize) -> Result<usize, Error> {
 }
 
 /// Checks that a slice of `len` values has the shape.
+#[inline]
 fn check_shape(len: usize, [rows, width]: [usize; 2]) -> Result<(), Error> {
     if rows.checked_mul(width) != Some(len) {
         return Err(Error::Rows(RowsError::Shape { len, rows, width }));
@@ -736,9 +737,20 @@ fn check_shape(len: usize, [rows, width]: [usize; 2]) -> Result<(), Error> {
 }
 
 /// Checks the shape of joined rows, and refuses PyTorch's rows, which store each value twice.
+#[inline]
 fn check_joined(values: &[f32], [rows, width]: [usize; 2]) -> Result<(), Error> {
     let pairs = pairs(width)?;
     check_shape(values.len(), [rows, width])?;
+    // The first pair of the last row usually decides.
+    let last = values.len().wrapping_sub(width);
+    match (values.get(last), values.get(last.wrapping_add(pairs))) {
+        (Some(cos), Some(sin)) if cos.to_bits() != sin.to_bits() => Ok(()),
+        _ => check_halves(values, [rows, width], pairs),
+    }
+}
+
+#[inline(never)]
+fn check_halves(values: &[f32], [rows, width]: [usize; 2], pairs: usize) -> Result<(), Error> {
     let (cos, sin) = match values.rchunks_exact(width).next() {
         Some(last) if pairs > 1 => last.split_at(pairs),
         _ => return Ok(()),

@@ -240,9 +240,8 @@ impl<'a> ShardTokens<'a> {
         self.len == 0
     }
 
-    /// Returns the rank's token `index`: its index in the sequence, or in the packed buffer (the padded one for
-    /// `Zigzag`). Use it to scatter tokens to ranks and to gather results.
-    pub fn token(&self, index: usize) -> Option<usize> {
+    /// Returns the rank's token `index`.
+    pub(crate) fn token(&self, index: usize) -> Option<usize> {
         (index < self.len).then(|| self.at(index).0 as usize)
     }
 
@@ -251,7 +250,8 @@ impl<'a> ShardTokens<'a> {
         (index < self.len).then(|| self.position_at(index))
     }
 
-    /// Iterates over all tokens, as numbered by [`ShardTokens::token`].
+    /// Iterates over the indices of the tokens: in the sequence, or in the packed buffer (the padded one for `Zigzag`).
+    /// They scatter tokens to ranks and gather results.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = usize> + use<'a> {
         let tokens = *self;
         (0..self.len).map(move |index| tokens.at(index).0 as usize)

@@ -3,6 +3,7 @@
 use core::fmt;
 use core::ops::Range;
 
+use crate::base::debug::debug;
 use crate::base::limits::MOST_CHANNELS;
 use crate::error::ShapeError;
 use crate::{Dimension, Element, Error, Shape};
@@ -77,15 +78,15 @@ impl fmt::Display for Strides {
 /// thd   [tokens, heads, head_dim]          packed sequences; batch is 1
 /// ```
 ///
-/// [`narrow`](Layout::narrow) and its short forms select sub-tensors:
+/// [`narrow`](Layout::narrow) selects sub-tensors:
 ///
 /// ```
-/// use rope_core::Layout;
+/// use rope_core::{Dimension, Layout};
 /// // K of a packed row of 32 Q, 8 K and 8 V heads:
-/// let k = Layout::bshd([1, 16, 48, 128])?.heads(32..40)?;
+/// let k = Layout::bshd([1, 16, 48, 128])?.narrow(Dimension::Heads, 32..40)?;
 /// assert_eq!(k.offset(), 32 * 128);
 /// // the rotated 64 channels after the 128 others of DeepSeek's heads:
-/// let q = Layout::bshd([1, 16, 128, 192])?.channels(128..192)?;
+/// let q = Layout::bshd([1, 16, 128, 192])?.narrow(Dimension::Channels, 128..192)?;
 /// assert_eq!(q.shape().head_dim, 64);
 /// # Ok::<(), rope_core::Error>(())
 /// ```
@@ -108,8 +109,13 @@ impl Layout {
     /// # Errors
     ///
     /// [`ShapeError::StrideOverflow`] if an index does not fit `usize`.
+    #[inline]
     pub fn strided(shape: impl Into<Shape>, strides: Strides) -> Result<Self, Error> {
-        Layout::checked(shape.into(), strides)
+        let shape = shape.into();
+        match Layout::of_a_token(shape, strides) {
+            Some(layout) => Ok(layout),
+            None => Layout::checked(shape, strides),
+        }
     }
 
     /// Creates the contiguous layout `[batch, tokens, heads, head_dim]`, the order of [`Shape`].
@@ -200,6 +206,21 @@ impl Layout {
         }
     }
 
+    /// Returns the layout of the heads of one token that do not overlap: a third of the instructions of
+    /// [`Layout::checked`].
+    #[inline(always)]
+    fn of_a_token(shape: Shape, strides: Strides) -> Option<Self> {
+        let one_token = shape.batch == 1 && shape.tokens == 1;
+        let apart = shape.heads == 1 || strides.head >= shape.head_dim;
+        if !one_token || !apart || shape.is_empty() {
+            return None;
+        }
+        let last = (shape.heads - 1).checked_mul(strides.head)?;
+        let end = last.checked_add(shape.head_dim)?;
+        Some(Layout::from_checked(shape, strides, 0, end, true))
+    }
+
+    #[inline(never)]
     fn checked(shape: Shape, strides: Strides) -> Result<Self, Error> {
         let end = if shape.is_empty() {
             Some(0)
@@ -302,42 +323,6 @@ impl Layout {
             .part(Dimension::Heads, heads)
     }
 
-    /// Selects the sequences `range`.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Layout::narrow`].
-    pub fn batch(self, range: Range<usize>) -> Result<Self, Error> {
-        self.narrow(Dimension::Batch, range)
-    }
-
-    /// Selects the tokens `range` of every sequence.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Layout::narrow`].
-    pub fn tokens(self, range: Range<usize>) -> Result<Self, Error> {
-        self.narrow(Dimension::Tokens, range)
-    }
-
-    /// Selects the heads `range` of every token: Q, K or V of a packed row.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Layout::narrow`].
-    pub fn heads(self, range: Range<usize>) -> Result<Self, Error> {
-        self.narrow(Dimension::Heads, range)
-    }
-
-    /// Selects the channels `range` of every head: the rotated window, if it does not start at channel 0.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Layout::narrow`].
-    pub fn channels(self, range: Range<usize>) -> Result<Self, Error> {
-        self.narrow(Dimension::Channels, range)
-    }
-
     /// Splits a dimension at an index within its extent.
     pub(crate) fn split(self, dimension: Dimension, at: usize) -> (Self, Self) {
         let extent = self.shape.extent(dimension);
@@ -434,7 +419,7 @@ impl Layout {
 
     /// Checks that no two indices name one element.
     #[inline]
-    fn check_disjoint(&self) -> Result<(), Error> {
+    pub(crate) fn check_disjoint(&self) -> Result<(), Error> {
         if self.disjoint {
             Ok(())
         } else {
@@ -566,10 +551,6 @@ impl IntoLayout for [usize; 4] {}
 pub trait LayoutOf: Copy {
     /// Returns the layout for a slice of `len` elements.
     #[doc(hidden)]
-    #[expect(
-        clippy::missing_errors_doc,
-        reason = "the errors are those of `Tensor::new`"
-    )]
     fn layout_of(self, len: usize) -> Result<Layout, Error>;
 }
 
@@ -693,13 +674,7 @@ impl<'a, E: Element> Tensor<'a, E> {
     }
 }
 
-impl<E> fmt::Debug for Tensor<'_, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tensor")
-            .field("layout", &self.layout)
-            .finish_non_exhaustive()
-    }
-}
+debug!([E] Tensor<'_, E>, |tensor| layout: tensor.layout);
 
 /// A tensor for in-place rotation, or as a target. No two indices name one element.
 ///
@@ -724,13 +699,14 @@ impl<'a, E: Element> TensorMut<'a, E> {
     /// part.
     ///
     /// ```
-    /// use rope_core::{Error, Layout, TensorMut};
+    /// use rope_core::{Dimension, Error, Layout, TensorMut};
     /// let mut q = vec![0.0_f32; 5 * 32 * 128];
     /// // 8 heads on the memory of 32
     /// let error = TensorMut::new(&mut q, [1, 5, 8, 128]).unwrap_err();
     /// assert!(matches!(error, Error::ShapeElements { len: 20480, .. }));
     /// // the first 8 heads of each token
-    /// TensorMut::new(&mut q, Layout::bshd([1, 5, 32, 128])?.heads(0..8)?)?;
+    /// let first = Layout::bshd([1, 5, 32, 128])?.narrow(Dimension::Heads, 0..8)?;
+    /// TensorMut::new(&mut q, first)?;
     /// # Ok::<(), Error>(())
     /// ```
     ///
@@ -795,8 +771,8 @@ impl<'a, E: Element> TensorMut<'a, E> {
     /// Splits a dimension into the indices `..at` and the rest, for two threads: the bits do not depend on it. The
     /// dimension with the longest stride always splits.
     ///
-    /// Q and K of a packed row interleave. They need no split: [`Layout::heads`] of both is one tensor ([the
-    /// guide](crate::guide::packed_qkv)).
+    /// Q and K of a packed row interleave. They need no split: [`Layout::narrow`] to the heads of both is one tensor
+    /// ([the guide](crate::guide::packed_qkv)).
     ///
     /// # Errors
     ///
@@ -839,13 +815,7 @@ impl<'a, E: Element> TensorMut<'a, E> {
     }
 }
 
-impl<E> fmt::Debug for TensorMut<'_, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TensorMut")
-            .field("layout", &self.layout)
-            .finish_non_exhaustive()
-    }
-}
+debug!([E] TensorMut<'_, E>, |tensor| layout: tensor.layout);
 
 /// A [`Tensor`] without its type, for code that is compiled once for all elements. Its kernels determine the element.
 #[derive(Clone, Copy)]

@@ -14,11 +14,24 @@ impl Rope {
     ///
     /// The first plan of a process detects the CPU, which takes microseconds; later plans reuse the result.
     pub fn new(pairing: Pairing) -> Self {
+        Rope::by(pairing, Proof::best())
+    }
+
+    /// Creates a plan for a backend, or for the fastest one.
+    pub(crate) fn on(pairing: Pairing, backend: Option<Backend>) -> Result<Self, Error> {
+        Ok(match backend {
+            None => Rope::new(pairing),
+            Some(backend) => Rope::by(pairing, backend.required()?),
+        })
+    }
+
+    #[inline(always)]
+    fn by(pairing: Pairing, proof: Proof) -> Self {
         Rope {
             input: pairing,
             output: pairing,
             direction: Direction::Forward,
-            proof: Proof::best(),
+            proof,
             tuning: proof::tuning(),
             staged: false,
             first_channel: 0,

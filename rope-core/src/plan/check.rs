@@ -330,7 +330,7 @@ impl<S> Rope<S> {
     pub(crate) fn windowed(&self, layout: &Layout) -> Result<Layout, Error> {
         match self.first_channel {
             0 => Ok(*layout),
-            first => layout.channels(first..layout.shape().head_dim),
+            first => layout.narrow(Dimension::Channels, first..layout.shape().head_dim),
         }
     }
 

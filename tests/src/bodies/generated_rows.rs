@@ -99,7 +99,7 @@ pub fn generated_rows(source: &mut Source<'_>) {
     for (token, at) in placed.at.iter().enumerate() {
         let (cos, sin) = rows.row(token).expect("a row for each");
         for ((frequency, cos), sin) in frequencies.iter().zip(cos).zip(sin) {
-            let at = at[frequency.axis()];
+            let at = at[frequency.axis];
             let (right_cos, right_sin) = cos_sin(at, frequency, factor);
             assert!(
                 right_cos.is(*cos) && right_sin.is(*sin),

@@ -131,7 +131,7 @@ impl RotaryEncodingConfig {
     ) -> Result<RotaryEncoding, Error> {
         let rotated = self.rotated();
         let frequencies = Frequencies::new(rotated, self.theta, &Scaling::Default)?;
-        let inverse: Vec<f32> = frequencies.iter().map(|pair| pair.inverse_f32()).collect();
+        let inverse: Vec<f32> = frequencies.iter().map(|pair| pair.inverse_f32).collect();
         let data = TensorData::new(inverse, [frequencies.iter().len()]);
         let scaled = scaling(Tensor::from_data(data, (device, DType::F32))).into_data();
         let dtype = scaled.dtype();

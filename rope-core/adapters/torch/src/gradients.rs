@@ -3,7 +3,7 @@
 use rope_core::Rope;
 use rope_core::gradient::{Gradients, PairGradients};
 
-use crate::eager::Number;
+use crate::number::Number;
 use crate::plan::{Plan, Width};
 use crate::shim::{Failure, RawTensor, Result, Tensor};
 use crate::tables::{Place, check_room, product};

@@ -2,14 +2,16 @@
 //! library, without C++ and without Python's ABI, for every torch from 2.10 on.
 //!
 //! A call goes from an entry point in [`operators`] through [`shim::run`] to the file that has the
-//! operator's name. `unsafe` code is in [`shim`], and one call for AVX2 in [`eager`].
+//! operator's name. `unsafe` code is in [`shim`] and [`convert`].
 
 mod caches;
 mod config;
+mod convert;
 mod dialect;
 mod eager;
 mod gradients;
 mod norms;
+mod number;
 mod operators;
 mod parallel;
 mod plan;

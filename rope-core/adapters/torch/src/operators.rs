@@ -164,6 +164,7 @@ const PROBES: &[(&str, Entry)] = &[];
 
 /// Registers the operators; Python calls it once. Returns 0, or 1 if libtorch refused, which has printed the reason.
 #[unsafe(no_mangle)]
-extern "C" fn rope_kernels_register() -> i32 {
-    i32::from(register(c"rope_kernels", &[OPERATORS, PROBES].concat()).is_err())
+extern "C" fn rope_kernels_register(only_stable: i32) -> i32 {
+    let operators = [OPERATORS, PROBES].concat();
+    i32::from(register(c"rope_kernels", &operators, only_stable != 0).is_err())
 }

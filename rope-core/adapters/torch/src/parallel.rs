@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use rope_core::stages::Stages;
-use rope_core::{Dimension, Element, Rope, Rows, Tensor, TensorMut};
+use rope_core::{Dimension, Element, Layout, Rope, Rows, Tensor, TensorMut};
 
 use crate::shim::{Result, parallel, threads};
 
@@ -20,13 +20,13 @@ pub(crate) fn rotate<E: Element, S: Stages + Sync>(
     rows: &Rows<'_>,
     along: &[Dimension],
 ) -> Result<()> {
-    let Some((dimension, parts)) = cut(&x, rows, along) else {
+    let Some((dimension, parts)) = cut::<E>(x.layout(), rows, along) else {
         let mut x = x;
         return Ok(rope.rotate(&mut x, rows)?);
     };
     let parts = split(x, dimension, &parts)?;
     parallel(parts, |(mut part, range)| {
-        let rows = rows_of(rows, &part, dimension, range)?;
+        let rows = rows_of(rows, part.shape().tokens, dimension, range)?;
         Ok(rope.rotate(&mut part, &rows)?)
     })
 }
@@ -38,13 +38,13 @@ pub(crate) fn rotate_into<E: Element>(
     y: TensorMut<'_, E>,
     rows: &Rows<'_>,
 ) -> Result<()> {
-    let Some((dimension, parts)) = cut(&y, rows, &ANY) else {
+    let Some((dimension, parts)) = cut::<E>(y.layout(), rows, &ANY) else {
         let mut y = y;
         return Ok(rope.rotate_into(&x, &mut y, rows)?);
     };
     let parts = split(y, dimension, &parts)?;
     parallel(parts, |(mut part, range)| {
-        let rows = rows_of(rows, &part, dimension, range.clone())?;
+        let rows = rows_of(rows, part.shape().tokens, dimension, range.clone())?;
         let x = x.narrow(dimension, range)?;
         Ok(rope.rotate_into(&x, &mut part, &rows)?)
     })
@@ -52,12 +52,12 @@ pub(crate) fn rotate_into<E: Element>(
 
 /// How to cut a tensor, if it is large enough: into these ranges of the dimension with the longest stride, which has to
 /// be one of `along`.
-fn cut<E: Element>(
-    x: &TensorMut<'_, E>,
+pub(crate) fn cut<E>(
+    layout: &Layout,
     rows: &Rows<'_>,
     along: &[Dimension],
 ) -> Option<(Dimension, Vec<Range<usize>>)> {
-    let (shape, strides) = (x.shape(), x.layout().strides());
+    let (shape, strides) = (layout.shape(), layout.strides());
     let bytes = shape.elements()?.checked_mul(size_of::<E>())?;
     let most = bytes / LEAST_PART;
     if most < 2 {
@@ -103,14 +103,13 @@ fn split<'a, E: Element>(
     Ok(parts)
 }
 
-/// The rows of a part.
-fn rows_of<'a, E: Element>(
+/// The rows of a part with so many tokens.
+pub(crate) fn rows_of<'a>(
     rows: &'a Rows<'a>,
-    part: &TensorMut<'_, E>,
+    tokens: usize,
     dimension: Dimension,
     range: Range<usize>,
 ) -> Result<Rows<'a>> {
-    let tokens = part.shape().tokens;
     Ok(match dimension {
         Dimension::Tokens => rows.range(range)?,
         Dimension::Batch if rows.len() != tokens => {

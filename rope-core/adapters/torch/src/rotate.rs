@@ -6,7 +6,9 @@ use rope_core::{Error, Rows, TensorMut};
 use crate::plan::Plan;
 use crate::shim::{RawTensor, Result, Tensor};
 use crate::tables::{RawRows, with_rows};
-use crate::tensor::{check_apart, extents, layout, like, with_adjacent_channels, with_elements};
+use crate::tensor::{
+    check_apart, extents, layout, like, with_adjacent_channels, with_elements, with_short_elements,
+};
 use crate::{eager, parallel};
 
 /// `rope_kernels::rotate` and `rotate_at`
@@ -86,17 +88,19 @@ pub(crate) fn rotated(
     let source = layout(x, plan)?;
     let mut y = like(name, x)?;
     let target = layout(&y, plan)?;
+    let read = [x].into_iter().chain(tables.iter().copied());
+    if eager::applies(x, plan) {
+        eager::check(x, plan, tables)?;
+        with_short_elements!(x, E => {
+            let (from, into) = (x.elements::<E>()?, y.elements_mut::<E>(read)?);
+            eager::rotate(Some((from, source)), into, target, plan, rows)
+        })?;
+        return Ok(y);
+    }
     with_elements!(x, E => {
-        let from = x.elements::<E>()?;
-        let into = y.elements_mut::<E>([x].iter().chain(tables).copied())?;
-        if eager::applies(x, plan) {
-            eager::check(x, plan, tables)?;
-            eager::copy(from, source, into, target, rows);
-            eager::rotate(into, target, plan, rows)
-        } else {
-            let x = rope_core::Tensor::new(from, source)?;
-            parallel::rotate_into(&plan.rope().window(first), x, TensorMut::new(into, target)?, rows)
-        }
+        let (from, into) = (x.elements::<E>()?, y.elements_mut::<E>(read)?);
+        let x = rope_core::Tensor::new(from, source)?;
+        parallel::rotate_into(&plan.rope().window(first), x, TensorMut::new(into, target)?, rows)
     })?;
     Ok(y)
 }
@@ -138,12 +142,14 @@ pub(crate) fn rotate_where_it_lies(
     rows: &Rows<'_>,
     first: usize,
 ) -> Result<()> {
-    let (target, eager) = (layout(x, plan)?, eager::applies(x, plan));
+    let target = layout(x, plan)?;
+    if eager::applies(x, plan) {
+        return with_short_elements!(x, E => {
+            eager::rotate(None, x.elements_mut::<E>([])?, target, plan, rows)
+        });
+    }
     with_elements!(x, E => {
         let values = x.elements_mut::<E>([])?;
-        if eager {
-            return eager::rotate(values, target, plan, rows);
-        }
         parallel::rotate(&plan.rope().window(first), TensorMut::new(values, target)?, rows, &parallel::ANY)
     })
 }

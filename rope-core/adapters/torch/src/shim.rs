@@ -3,6 +3,8 @@
 //! Handles that libtorch passes to a kernel are valid and owned by the kernel. What else the unsafe blocks rely on is
 //! checked right before each of them.
 
+mod tangents;
+
 use std::any::Any;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::fmt;
@@ -76,6 +78,14 @@ mod sys {
         ) -> i32;
         pub(super) fn aoti_torch_copy_(tensor: Handle, source: Handle, non_blocking: i32) -> i32;
         pub(super) fn aoti_torch_delete_tensor_object(tensor: Handle) -> i32;
+        pub(super) fn aoti_torch_new_tensor_handle(tensor: Handle, copy: *mut Handle) -> i32;
+        pub(super) fn aoti_torch_is_defined(tensor: Handle, defined: *mut bool) -> i32;
+        pub(super) fn torch_call_dispatcher(
+            name: *const c_char,
+            overload: *const c_char,
+            stack: *mut u64,
+            version: u64,
+        ) -> i32;
         pub(super) fn torch_get_num_threads(threads: *mut u32) -> i32;
         pub(super) fn torch_parallel_for(
             begin: i64,
@@ -304,6 +314,7 @@ impl Tensor {
         if handle.is_null() {
             return Err(Failure::new(format!("{name} is no tensor")));
         }
+        tangents::refuse(&raw, name)?;
         // SAFETY: here and in the calls of libtorch below the handle is valid: `raw` owns it.
         let device = written("get_device_type", |p| unsafe {
             sys::aoti_torch_get_device_type(handle, p)
@@ -631,8 +642,16 @@ pub(crate) fn parallel<P: Send>(
     }
 }
 
-/// Registers operators: schemas without the namespace, and the kernels for the CPU.
-pub(crate) fn register(namespace: &CStr, operators: &[(&str, Entry)]) -> Result<()> {
+/// Registers operators: schemas without the namespace, and the kernels for the CPU. Tensors with tangents are refused by
+/// the stable interface alone, or sooner.
+pub(crate) fn register(
+    namespace: &CStr,
+    operators: &[(&str, Entry)],
+    only_stable: bool,
+) -> Result<()> {
+    if !only_stable {
+        tangents::find_shortcut();
+    }
     let (file, key) = (c"rope-torch", c"CPU");
     let (mut definitions, mut kernels) = (std::ptr::null_mut(), std::ptr::null_mut());
     // SAFETY: here and below strings end with a zero, and handles are those that libtorch has made. The libraries are

@@ -6,7 +6,7 @@ use std::ops::Range;
 use rope_core::error::RowsError;
 use rope_core::{Error, Layout, Rows, Strides};
 
-use crate::eager::Number;
+use crate::number::Number;
 use crate::plan::{Plan, Width};
 use crate::shim::{Dtype, Failure, RawTensor, Result, Tensor};
 use crate::tensor::with_elements;

@@ -159,4 +159,21 @@ macro_rules! with_elements {
         }
     };
 }
-pub(crate) use with_elements;
+
+/// The same of 16-bit elements.
+macro_rules! with_short_elements {
+    ($x:expr, $E:ident => $body:expr) => {
+        match $x.dtype() {
+            $crate::shim::Dtype::Bfloat16 => {
+                type $E = rope_core::half::bf16;
+                $body
+            }
+            $crate::shim::Dtype::Float16 => {
+                type $E = rope_core::half::f16;
+                $body
+            }
+            _ => Err($crate::tensor::unsupported(&$x)),
+        }
+    };
+}
+pub(crate) use {with_elements, with_short_elements};

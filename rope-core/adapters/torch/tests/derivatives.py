@@ -2,6 +2,10 @@
 
 import functools
 import itertools
+import os
+import pathlib
+import subprocess
+import sys
 import unittest
 import warnings
 
@@ -25,6 +29,11 @@ def twice(table, repeat):
 def tensors(*shape, pairs=4, dtype=torch.float32):
     x, angle = torch.randn(*shape, 8).to(dtype), torch.randn(shape[-1], pairs, dtype=torch.float64)
     return x, angle.cos().to(dtype), angle.sin().to(dtype)
+
+
+def scripted(x):
+    rows = torch.ones(x.size(-2), x.size(-1) // 2)
+    return torch.ops.rope_kernels.rotate(x, rows, rows, 0, 1.0)
 
 
 class Float64(unittest.TestCase):
@@ -335,6 +344,21 @@ class Transformed(unittest.TestCase):
             torch._dynamo.reset()
             ours = torch.compile(function, backend="aot_eager", fullgraph=True)(x, tangent)
             self.assertLess((ours - function(x, tangent)).abs().max().item(), 1e-6)
+        # What was traced without tangents is not called with them.
+        torch._dynamo.reset()
+        compiled = torch.compile(rotate, backend="aot_eager")
+        for _ in range(2):
+            same(self, compiled(x), rotate(x))
+            with forward_ad.dual_level():
+                primal, of_it = forward_ad.unpack_dual(compiled(forward_ad.make_dual(x, tangent)))
+            self.assertLess((of_it - rotate(tangent)).abs().max().item(), 1e-6)
+
+    def test_refused_by_the_stable_interface_alone(self):
+        run = str(pathlib.Path(__file__).with_name("run.py"))
+        tests = ["derivatives.Transformed.test_refused", "derivatives.Forward.test_of_the_tensor"]
+        environment = os.environ | {"ROPE_KERNELS_STABLE": "1"}
+        result = subprocess.run([sys.executable, run, *tests], env=environment, capture_output=True, text=True)
+        self.assertIn("test result: ok. 2 passed", result.stdout, result.stderr)
 
     def test_refused(self):
         x, cos, sin = tensors(1, 2, 3)
@@ -365,6 +389,24 @@ class Transformed(unittest.TestCase):
         for call in calls["norms and caches have no"]:
             with forward_ad.dual_level(), self.assertRaisesRegex(RuntimeError, "no tangents"):
                 call(forward_ad.make_dual(x, x))
+        # The operators themselves are below autograd, where torch has no word for tangents.
+        calls["has a tangent"] = [
+            *calls.pop("has no derivatives"),
+            lambda x: ops.rotate(x, cos, sin), lambda x: ops.rotate_at(x, cos, sin, slots),
+            lambda x: ops.rotate_qk(x, x, cos, sin), lambda x: ops.rotate_qk_at(x, x, cos, sin, slots),
+            lambda x: ops.rotate(x[:, :1], cos, sin), lambda x: ops.rotate(torch.ones(2, 3, 8), x[0, 0, :, :4], sin),
+            torch.no_grad()(lambda x: ops.rotate(x, cos, sin)),
+            torch.jit.script(scripted), torch.compile(lambda x: ops.rotate(x, cos, sin), backend="aot_eager"),
+        ]
+        for call in calls["has a tangent"]:
+            # Of leaves with gradients torch 2.10 compiles a function that has no tangents at all.
+            for requires_grad in (False, True)[: 1 if call is calls["has a tangent"][-1] else 2]:
+                leaf = x.clone().requires_grad_(requires_grad)
+                with forward_ad.dual_level(), self.assertRaisesRegex(Exception, "has a tangent .torch.autograd.forward_ad"):
+                    call(forward_ad.make_dual(leaf, x))
+        for call in calls["has a tangent"][-4:]:
+            with forward_ad.dual_level():
+                same(self, call(forward_ad.make_dual(x, x).detach()), call(x))
         with forward_ad.dual_level():
             # Tensors without a tangent are rotated as ever.
             rope_kernels.norm_rotate_qk_(x.clone(), x.clone(), weight, weight, cos, sin)

@@ -85,10 +85,12 @@ class Eager(unittest.TestCase):
     def test_every_element_rounded_as_eager(self):
         torch.manual_seed(SEED)
         every = torch.arange(-(1 << 15), 1 << 15).to(torch.int16)
-        for dtype, pairing in itertools.product((torch.bfloat16, torch.float16), ("half", "interleaved")):
+        # 32 pairs fill registers, and 21 do not; rows of numbers, and of every element, with infinities and NaNs.
+        for dtype, pairing, pairs, of_all in itertools.product(
+                (torch.bfloat16, torch.float16), ("half", "interleaved"), (32, 21), (False, True)):
             x = every.view(dtype)[torch.randperm(1 << 16)].view(1, 1, -1, 64)
-            rows = torch.randn(2, x.shape[2], 32) * 2.0 ** torch.randint(-20, 2, (2, x.shape[2], 32))
-            cos, sin = rows.to(dtype)
+            rows = torch.randn(2, x.shape[2], pairs) * 2.0 ** torch.randint(-20, 2, (2, x.shape[2], pairs))
+            cos, sin = every.view(dtype)[torch.randint(1 << 16, rows.shape)] if of_all else rows.to(dtype)
             repeat = "halves" if pairing == "half" else "pairs"
             full = [torch.cat((t, t), -1) if pairing == "half" else t.repeat_interleave(2, -1) for t in (cos, sin)]
             wanted = eager(x, *full, pairing)
@@ -96,7 +98,9 @@ class Eager(unittest.TestCase):
                          rope_kernels.rotate_(x.clone(), cos, sin, pairing=pairing, rounding="eager")):
                 self.assertTrue(torch.equal(ours.isnan(), wanted.isnan()))
                 # A NaN is any NaN.
-                same(self, ours.nan_to_num(nan=7.0), wanted.nan_to_num(nan=7.0), f"{dtype} {pairing}")
+                infinite = dict(nan=7.0, posinf=torch.inf, neginf=-torch.inf)
+                what = f"{dtype} {pairing} {pairs} {of_all}"
+                same(self, ours.nan_to_num(**infinite), wanted.nan_to_num(**infinite), what)
 
     def test_packed_queries_and_keys(self):
         torch.manual_seed(SEED)
@@ -122,19 +126,20 @@ class Eager(unittest.TestCase):
 
     def test_threads_change_no_bit(self):
         torch.manual_seed(SEED)
-        x, angle = torch.randn(2, 1024, 8, 64), torch.randn(2, 1024, 32)
-        before = torch.get_num_threads()
-        try:
-            for layout, x in (("bshd", x), ("bhsd", x.transpose(1, 2).contiguous())):
-                results = []
+        every, angle = torch.randn(2, 1024, 8, 64), torch.randn(2, 1024, 32)
+        self.addCleanup(torch.set_num_threads, torch.get_num_threads())
+        for dtype, sequences, layout in itertools.product((torch.float32, torch.bfloat16), (1, 2), ("bshd", "bhsd")):
+            x = every[:sequences].to(dtype)
+            x = x if layout == "bshd" else x.transpose(1, 2).contiguous()
+            rows = angle[:sequences].cos().to(dtype), angle[:sequences].sin().to(dtype)
+            for rounding in ("once", "eager"):
+                how, results = dict(layout=layout, rounding=rounding), []
                 for threads in (1, 2, 3):
                     torch.set_num_threads(threads)
-                    results.append(rope_kernels.rotate(x, angle.cos(), angle.sin(), layout=layout))
-                    results.append(rope_kernels.rotate_(x.clone(), angle.cos(), angle.sin(), layout=layout))
+                    results.append(rope_kernels.rotate(x, *rows, **how))
+                    results.append(rope_kernels.rotate_(x.clone(), *rows, **how))
                 for result in results[1:]:
-                    same(self, result, results[0], layout)
-        finally:
-            torch.set_num_threads(before)
+                    same(self, result, results[0], f"{dtype} {sequences} {how}")
 
 
 class Refused(unittest.TestCase):

@@ -60,7 +60,7 @@ impl Frequencies<'static> {
     ///
     /// let inv_freq: [f32; 4] = [1.0, 0.1, 0.01, 0.001];
     /// let frequencies = Frequencies::from_inverse(8, &inv_freq, 1.0)?;
-    /// assert_eq!(frequencies.iter().nth(1).map(|pair| pair.inverse_f32()), Some(0.1));
+    /// assert_eq!(frequencies.iter().nth(1).map(|pair| pair.inverse_f32), Some(0.1));
     /// # Ok::<(), rope_core::Error>(())
     /// ```
     ///
@@ -180,7 +180,7 @@ impl<'a> Frequencies<'a> {
     /// // Two axes that share a set of two frequencies, the column (axis 1) first.
     /// let set = Frequencies::new(4, 100.0, &Scaling::Default)?;
     /// let frequencies = set.arranged(2, &[(0, 1), (1, 1), (0, 0), (1, 0)])?;
-    /// let pairs = frequencies.iter().map(|pair| (pair.inverse(), pair.axis()));
+    /// let pairs = frequencies.iter().map(|pair| (pair.inverse, pair.axis));
     /// assert_eq!(pairs.collect::<Vec<_>>(), [(1.0, 1), (0.1, 1), (1.0, 0), (0.1, 0)]);
     /// # Ok::<(), rope_core::Error>(())
     /// ```

@@ -2,12 +2,11 @@
 
 mod generate;
 
-use core::fmt;
-
 use super::axes::{MAX_AXES, MAX_ROTARY_DIM};
 #[cfg(feature = "alloc")]
 use super::empty_chunks;
 use super::{Frequency, FrequencyChunks, fitting, scaling};
+use crate::base::debug::debug;
 use crate::base::error::Result;
 use crate::base::float128::Float128;
 use crate::error::{FrequenciesError, RowsError};
@@ -70,7 +69,7 @@ pub enum MixedAngle {
 /// # Prefix tokens
 ///
 /// A class token and registers have no place in the image and no rotation. Rotate only the tokens after them:
-/// [`Layout::tokens`](crate::Layout::tokens) of `prefix..tokens`.
+/// [`Layout::narrow`](crate::Layout::narrow) to the tokens `prefix..tokens`.
 #[derive(Clone, PartialEq)]
 pub struct MixedFrequencies<'a> {
     /// `[head][eight pairs][axis]`.
@@ -200,18 +199,15 @@ impl<'a> MixedFrequencies<'a> {
     }
 }
 
-impl fmt::Debug for MixedFrequencies<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MixedFrequencies")
-            .field("axes", &self.axes)
-            .field("heads", &self.heads)
-            .field("rotary_dim", &self.rotary_dim())
-            .field("angle", &self.angle)
-            .field("attention_factor", &self.attention_factor)
-            .field("backend", &self.proof.backend())
-            .finish_non_exhaustive()
-    }
-}
+debug!(
+    MixedFrequencies<'_>,
+    |frequencies| axes: frequencies.axes,
+    heads: frequencies.heads,
+    rotary_dim: frequencies.rotary_dim(),
+    angle: frequencies.angle,
+    attention_factor: frequencies.attention_factor,
+    backend: frequencies.proof.backend()
+);
 
 /// Returns the index of the chunk of a pair on an axis. The indices must be in range.
 fn index([axes, _, pairs]: [usize; 3], axis: usize, head: usize, pair: usize) -> usize {

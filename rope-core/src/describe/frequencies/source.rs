@@ -1,9 +1,9 @@
 //! Rows computed within a call: frequencies of either kind at positions.
 
-use core::fmt;
 use core::ops::Range;
 
 use super::mixed::MixedFrequencies;
+use crate::base::debug::debug;
 use crate::describe::positions::ResolvedPositions;
 use crate::error::CacheError;
 use crate::{Error, Frequencies, IntoPositions, Positions};
@@ -49,13 +49,7 @@ impl RowsAt<'_> {
     }
 }
 
-impl fmt::Debug for RowsAt<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RowsAt")
-            .field("positions", &self.positions)
-            .finish_non_exhaustive()
-    }
-}
+debug!(RowsAt<'_>, |rows| positions: rows.positions);
 
 impl Frequencies<'_> {
     /// Combines the frequencies with positions, as the angles of a call that computes the rows itself.

@@ -1,7 +1,6 @@
 //! The sums of a backward pass.
 
-use core::fmt;
-
+use crate::base::debug::debug;
 use crate::describe::rows::fit::check;
 use crate::error::{GradientError, RowsError};
 use crate::kernel::gradient::GradientLine;
@@ -180,13 +179,7 @@ impl<'a> PairGradients<'a> {
     }
 }
 
-impl fmt::Debug for PairGradients<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PairGradients")
-            .field("shape", &self.shape())
-            .finish_non_exhaustive()
-    }
-}
+debug!(PairGradients<'_>, |sums| shape: sums.shape());
 
 /// Adds a term of a line.
 pub(crate) type SumFn = fn(Proof, &mut GradientLine<'_>);

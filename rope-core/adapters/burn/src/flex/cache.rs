@@ -40,7 +40,7 @@ pub enum CacheFormat {
     /// 8-bit codes of `x / scale` in tensors of [`DType::U8`]; the scales are those of the keys and of the values.
     Quantized(QuantFormat, [f32; 2]),
     /// ggml's blocks of 32 channels, with their scales, in tensors of [`DType::U8`], whose last dimension counts bytes:
-    /// `head_dim / 32 * format.bytes()`.
+    /// `head_dim / 32 * format.bytes`.
     Blocks(&'static BlockFormat),
 }
 
@@ -239,7 +239,7 @@ fn place(x: &FlexTensor, format: CacheFormat) -> Result<CacheLayout, Error> {
     ] = extents(x);
     // The tensor of a cache of blocks counts bytes, and a layout values.
     let (per_block, bytes) = match format {
-        CacheFormat::Blocks(format) => (format.values(), format.bytes()),
+        CacheFormat::Blocks(format) => (format.values, format.bytes),
         _ => (1, 1),
     };
     let counts = [width, block, token, head];

@@ -35,12 +35,12 @@ def needed(*tensors):
 
 def transformed():
     """Whether tensors may have tangents, or be those of a transformation of torch.func."""
-    return _level() >= 0 or _in_functorch()
+    # A trace guards the level that it reads, which is that before the traced function; `_level` reads the present one.
+    return forward_ad._current_level >= 0 or _level() >= 0 or _in_functorch()
 
 
 @torch.compiler.assume_constant_result
 def _level():
-    """A trace reads the level itself too early, and guards it."""
     return forward_ad._current_level
 
 
@@ -82,7 +82,7 @@ def _rotate_qk(q, k, cos, sin, ids, bits, factor):
 
 def check_qk(q, k, cos, sin, ids, bits, factor):
     """Refuses what a rotation of both in place refuses."""
-    q, k, cos, sin = (of_one_example(tensor) for tensor in (q, k, cos, sin))
+    q, k, cos, sin = (of_one_example(tensor).detach() for tensor in (q, k, cos, sin))
     if q.dtype is torch.float64 and k.dtype is torch.float64:
         # Where the elements lie decides; twice as many of half the size lie at the same places.
         q, k, cos, sin = q.view(torch.float32), k.view(torch.float32), cos.float(), sin.float()
