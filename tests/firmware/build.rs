@@ -1,4 +1,4 @@
-//! OperandAddresses the memory map in the linker's search path and writes golden values as constants.
+//! Places the memory map in the linker's search path and writes golden values as constants.
 
 use std::path::PathBuf;
 use std::{env, fs};
