@@ -7,11 +7,12 @@
 pub mod exact;
 pub mod methods;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use rope_core::Scaling;
 
 use crate::golden::File;
 use crate::results::{Accuracy, MethodErrors};
+use crate::selection::named;
 use crate::threads::Team;
 use methods::{METHODS, MakeRow, Method};
 
@@ -65,23 +66,7 @@ pub const USUAL: [&str; 2] = ["llama-2-7b", "llama-3.1-8b"];
 impl RecordedModel {
     /// Returns the model of that name.
     pub fn named(name: &str) -> Result<&'static RecordedModel> {
-        let found = MODELS.iter().find(|model| model.name == name);
-        found.with_context(|| {
-            let known = RecordedModel::known();
-            format!(
-                "no exact frequencies of a model {name:?} on record; there are those of {known}"
-            )
-        })
-    }
-
-    fn known() -> String {
-        let names: Vec<_> = MODELS.iter().map(|model| model.name).collect();
-        names.join(", ")
-    }
-
-    /// Returns the help of the command line about the names.
-    pub(crate) fn help() -> String {
-        format!("Only these models: {}", RecordedModel::known())
+        named(MODELS, "recorded model", name, |model| model.name)
     }
 
     /// Returns the number of rotated pairs.

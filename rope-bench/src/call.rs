@@ -47,7 +47,7 @@ pub fn plan<'a>(
             plan.extend(workloads.iter().cloned().map(|workload| {
                 let case = Case::new(workload, element, pairing);
                 let able = all.iter().map(|formulation| &**formulation);
-                let able = able.filter(|f| is_shown(&f.name()) && f.supports(&case).is_ok());
+                let able = able.filter(|f| is_shown(&f.name()) && f.supports(&case));
                 (case.clone(), able.collect())
             }));
         }

@@ -10,14 +10,16 @@ use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand};
 use rope_core::{Backend, Pairing};
 
-use crate::accuracy::{self, RecordedModel, USUAL};
+use crate::accuracy::{self, MODELS, RecordedModel, USUAL};
 use crate::cases::Element;
 use crate::compare;
 use crate::formulations;
+#[cfg(feature = "intrinsics")]
+use crate::gains::prepared;
 use crate::gains::{Pass, backward, cache, stages};
 use crate::instructions;
 use crate::machine::{self, Machine};
-use crate::measuring::{Effort, SlowDown};
+use crate::measuring::Effort;
 use crate::passes::{self, Passes};
 use crate::progress::Progress;
 use crate::rank;
@@ -62,25 +64,19 @@ enum Command {
         #[arg(short, long, value_name = "FILE", default_value = "report.html")]
         output: PathBuf,
     },
-    /// Measures this machine, with more time, and keeps the run below rope-bench/records
+    /// Measures this machine longer and writes a record below rope-bench/records
     ///
     /// --features intrinsics adds C. Ratios whose passes disagree are left out and listed.
     Record(Keep),
     /// Ranks engines by the geometric mean of their times over the roof, per element and class of workloads
     Rank {
-        /// Runs, or folders of them; of each machine the newest counts
+        /// Runs, or folders of them; the newest of each machine counts
         #[arg(default_value = "rope-bench/records")]
         runs: Vec<PathBuf>,
     },
-    /// Writes what the records say into README.md, rope-bench/README.md and rope-bench/records/speed.svg
-    Splice {
-        /// The repository
-        #[arg(long, value_name = "DIRECTORY", default_value = ".")]
-        root: PathBuf,
-        /// Writes nothing, and fails if something would be written
-        #[arg(long)]
-        check: bool,
-    },
+    /// Writes the tables of README.md, rope-bench/README.md and rope-core/MEASUREMENTS.md, and
+    /// rope-bench/records/speed.svg, from the records
+    Splice,
     /// Compares two runs: two machines, or two commits
     ///
     /// Given two programs, alternates them, pass by pass. A disturbance of the machine then affects both, and smaller
@@ -89,7 +85,7 @@ enum Command {
     /// Prints the error of cos and sin by position: rope-core's, and those of the code that runs models
     Accuracy {
         /// Only these models.
-        #[arg(long, value_name = "NAME", value_delimiter = ',', default_values = USUAL, help = RecordedModel::help())]
+        #[arg(long, value_name = "NAME", value_delimiter = ',', default_values = USUAL, help = selection::only("models", MODELS.iter().map(|model| model.name)))]
         model: Vec<String>,
         /// Positions per level
         #[arg(long, value_name = "N", default_value_t = POSITIONS)]
@@ -103,7 +99,7 @@ enum Command {
     Stages(Gain),
     /// Measures one pass beside several: norm, rotation, conversion and the write into a paged cache; shifts there
     Cache {
-        /// Instead, rows of f32 into blocks beside the quantizers of the program in this directory
+        /// Measures f32 rows into blocks instead, beside the quantizers of the runner in this directory
         #[arg(long, value_name = "DIRECTORY")]
         runner: Vec<PathBuf>,
         #[command(flatten)]
@@ -160,8 +156,10 @@ pub fn run() -> Result<()> {
             }
         }
         Command::Record(keep) => keep.run()?,
-        Command::Rank { runs } => print(&rank::rank(&rank::newest(files::read_all(&runs)?))?),
-        Command::Splice { root, check } => rank::splice(&root, check)?,
+        Command::Rank { runs } => {
+            print(&rank::rank(&rank::newest(&files::read_all(&runs)?, false))?)
+        }
+        Command::Splice => rank::splice(Path::new("."), false)?,
         Command::Compare(compare) => compare.run()?,
         Command::Accuracy {
             model,
@@ -199,55 +197,39 @@ pub fn run() -> Result<()> {
 #[derive(Debug, Args)]
 struct Keep {
     #[command(flatten)]
-    selection: Selection,
-    #[command(flatten)]
-    patience: Patience,
+    measure: Measure,
     /// The folder of the records
     #[arg(long, value_name = "DIRECTORY", default_value = "rope-bench/records")]
     records: PathBuf,
-    /// Says that this CPU is emulated, and by what: the record has no times
-    #[arg(long, value_name = "NAME")]
-    emulated_by: Option<String>,
 }
 
 impl Keep {
     /// Measures, and writes what can be claimed of it.
     fn run(self) -> Result<()> {
-        let measure = Measure {
-            selection: self.selection,
-            patience: self.patience,
-            output: Output {
-                json: None,
-                emulated_by: self.emulated_by,
-            },
-        };
-        let mut run = measure.run(true)?;
+        let mut run = self.measure.run(true)?;
         if record::has_changes() {
             run.machine.revision += " with changes";
         }
         record::forget_times_if_emulated(&mut run);
         record::refuse(&mut run);
         let path = record::write(&run, &self.records)?;
-        print(&table::record(&run, &path));
-        Ok(())
+        self.measure.output.say(&table::record(&run, &path));
+        self.measure.output.write(run)
     }
 }
 
 #[derive(Debug, Args)]
 struct Compare {
-    /// The run to compare with, or the program
+    /// The baseline: a run or a program
     before: PathBuf,
-    /// The run to compare, or the program
+    /// The run or the program that is compared with it
     after: PathBuf,
-    /// The difference that is asked for: lines whose noise could hide it are counted apart
+    /// The difference to detect; lines whose noise could hide it are counted separately
     #[arg(long, value_name = "PERCENT", default_value_t = 100.0 * compare::DIFFERENCE)]
     difference: f64,
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..), help = format!("Passes of each program [default: {TURNS}]"))]
     passes: Option<u16>,
-    /// Makes a formulation or a family slower in the second program: fused=1.05
-    #[arg(long, value_name = "NAME=FACTOR", hide = true)]
-    slow_down: Option<SlowDown>,
-    /// Arguments of the programs: those of a run, or of `call`
+    /// Arguments of both programs: those of a run, or of `call`
     #[arg(last = true)]
     arguments: Vec<String>,
 }
@@ -258,17 +240,16 @@ impl Compare {
         compare::check_difference(difference)?;
         let paths = [&*self.before, &*self.after];
         let are_runs = [files::is_run(paths[0])?, files::is_run(paths[1])?];
-        let slow_down = self.slow_down.as_ref();
         let runs = match are_runs {
             [true, true] => {
-                if self.passes.is_some() || slow_down.is_some() || !self.arguments.is_empty() {
-                    bail!("what is to be measured is said of two programs, not of two runs");
+                if self.passes.is_some() || !self.arguments.is_empty() {
+                    bail!("--passes and arguments are those of two programs; these are two runs");
                 }
                 [files::read(paths[0])?, files::read(paths[1])?]
             }
             [false, false] => {
                 let passes = self.passes.map_or(TURNS, usize::from);
-                turns::measure(paths, passes, &self.arguments, slow_down)?
+                turns::measure(paths, passes, &self.arguments)?
             }
             _ => bail!("two runs or two programs can be compared: one is a run, the other is not"),
         };
@@ -284,10 +265,10 @@ struct MakeRows {
     /// Only these backends of rope-core
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     backend: Vec<Backend>,
-    /// No more tokens than this
+    /// The most tokens
     #[arg(long, value_name = "N", default_value_t = rows::TABLE)]
     most: usize,
-    /// More time for each number
+    /// Measures each number longer
     #[arg(long)]
     full: bool,
     #[command(flatten)]
@@ -313,7 +294,7 @@ struct CallCommand {
     /// Only these pairings
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_values_t = Pairing::ALL)]
     pairing: Vec<Pairing>,
-    /// More time for each number
+    /// Measures each number longer
     #[arg(long)]
     full: bool,
     #[command(flatten)]
@@ -337,6 +318,12 @@ impl CallCommand {
             self.patience.cases(run, &plan, processes, *full, |_| {})?;
             run.calls = call::costs(&run.cases, |measured| Some(measured.time.minimum));
             output.say(&table::calls(&run.cases, &run.calls));
+            #[cfg(feature = "intrinsics")]
+            if self.element.contains(&Element::Bf16) && self.pairing.contains(&Pairing::Half) {
+                let backend = backends.first().copied().unwrap_or(Backend::best());
+                let passes = prepared::passes(backend, effort(*full))?;
+                output.say(&table::passes(backend, &passes));
+            }
             Ok(())
         })
     }
@@ -347,21 +334,15 @@ struct Tune {
     /// Only these knobs
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     knob: Vec<String>,
-    /// This backend of rope-core; the fastest if none is named
-    #[arg(long, value_name = "NAME")]
-    backend: Option<Backend>,
-    /// Keeps what was measured as a record
+    /// Writes a record of the measurements
     #[arg(long, conflicts_with = "check")]
     write: bool,
-    /// Half a minute for all knobs; fails if another value takes less than 0.8 of the time
+    /// Measures for half a minute; fails if another value takes less than 0.8 of the time
     #[arg(long)]
     check: bool,
     /// The folder of the records
     #[arg(long, value_name = "DIRECTORY", default_value = "rope-bench/records")]
     records: PathBuf,
-    /// Replaces a value of the table, to see whether it is found
-    #[arg(long, value_name = "KNOB=VALUE", hide = true, conflicts_with = "write")]
-    wrong: Vec<String>,
 }
 
 impl Tune {
@@ -371,18 +352,14 @@ impl Tune {
             let named = self.knob.iter().map(|name| tune::knob(name));
             knobs = named.collect::<Result<_>>()?;
         }
-        let wrong = self.wrong.iter().map(|set| tune::set(set));
-        let wrong = wrong.collect::<Result<Vec<_>>>()?;
         let (check, effort) = (self.check, tune::effort(self.check));
-        let backend = self.backend.unwrap_or_else(Backend::best);
         let mut run = Run::new(Machine::this(None));
         let usage = Usage::now();
-        let tuned = tune::tune(&run.machine, &knobs, backend, &wrong, effort)?;
+        let tuned = tune::tune(&run.machine, &knobs, effort)?;
         run.load = usage.and_then(Usage::until_now);
         print(&format!("{}\n{}\n", tune::table(&tuned), table::load(&run)));
         if check {
-            let gross = tune::gross(&tuned);
-            let names: Vec<&str> = gross.iter().map(|knob| &*knob.knob).collect();
+            let names = tune::gross(&tuned);
             let no_row = "; the table has no row for this core";
             let row = if tune::has_row() { "" } else { no_row };
             let less = "takes less than 0.8 of the time";
@@ -403,10 +380,10 @@ impl Tune {
 /// Measures what one call gains over several, on one backend.
 #[derive(Debug, Args)]
 struct Gain {
-    /// This backend of rope-core; the fastest if none is named
+    /// The backend of rope-core; the fastest one by default
     #[arg(long, value_name = "NAME")]
     backend: Option<Backend>,
-    /// More time for each number
+    /// Measures each number longer
     #[arg(long)]
     full: bool,
 }
@@ -420,16 +397,13 @@ impl Gain {
     }
 }
 
-/// The length of a run, and options for tests.
+/// The length of a run.
 #[derive(Debug, Args)]
 struct Patience {
-    /// Passes over all cases: with more of them, `compare` tells smaller differences apart
+    /// Passes over all cases; with more of them, `compare` detects smaller differences
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     passes: Option<u16>,
-    /// Makes a formulation or a family slower, to see whether `compare` finds it: fused=1.05
-    #[arg(long, value_name = "NAME=FACTOR", hide = true)]
-    slow_down: Option<SlowDown>,
-    /// Runs this pass only, and says what it measured to the process that started it
+    /// Runs this pass only, and prints its measurements for the process that started it
     #[arg(long, value_name = "N", hide = true)]
     pass: Option<usize>,
 }
@@ -452,7 +426,6 @@ impl Patience {
     ) -> Result<()> {
         let effort = self.effort(full);
         let bar = Progress::new((plan.len() * effort.passes) as u64);
-        run.slow_down = self.slow_down.as_ref().map(ToString::to_string);
         let mut passes = Vec::new();
         for number in 1..=effort.passes {
             let mut measured = Vec::new();
@@ -478,11 +451,11 @@ impl Patience {
     }
 
     fn bench(&self, plan: &[Planned<'_>], full: bool) -> Bench {
-        Bench::new(plan, self.effort(full), self.slow_down.clone())
+        Bench::new(plan, self.effort(full))
     }
 
-    /// Where this process is a pass of a run, this is all it does. Otherwise it may start such processes, before it is
-    /// bound to a core.
+    /// Runs the pass and ends the process, if it is a pass of a run. Otherwise prepares to start such processes, before
+    /// this one is bound to a core.
     fn processes(&self, plan: &[Planned<'_>], full: bool) -> Result<Option<Passes>> {
         let Some(number) = self.pass else {
             return Ok((!cfg!(target_family = "wasm")).then(Passes::prepare));
@@ -500,7 +473,7 @@ struct Output {
     /// Write the results as JSON; - is the standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Says that this CPU is emulated, and by what: reports then do not take times for times
+    /// Marks this CPU as emulated, and by what; times are then left out
     #[arg(long, value_name = "NAME")]
     emulated_by: Option<String>,
 }
@@ -512,19 +485,16 @@ impl Output {
 
     /// Prints progress for a terminal.
     fn say(&self, text: &str) {
-        let text = format!("{text}\n");
-        if self.is_json_printed() {
+        match self.json {
+            None => print(&format!("{text}\n")),
             // A table on the standard output would spoil JSON there.
-            let _ = io::stderr().lock().write_all(text.as_bytes());
-        } else if self.json.is_none() {
-            print(&text);
-        } else {
-            // Even if nobody reads the table to its end, the file is wanted.
-            let _ = io::stdout().lock().write_all(text.as_bytes());
+            Some(_) if self.is_json_printed() => eprintln!("{text}"),
+            // The file is wanted even if nobody reads the table to its end.
+            Some(_) => drop(writeln!(io::stdout(), "{text}")),
         }
     }
 
-    /// Says so before the first minute is spent if nothing can be written.
+    /// Fails before anything is measured if the file cannot be written.
     fn check(&self) -> Result<()> {
         if let Some(path) = self.json.as_deref().filter(|_| !self.is_json_printed()) {
             files::check_writable(path)?;
@@ -568,7 +538,7 @@ struct Measure {
 impl Measure {
     fn run(&self, full: bool) -> Result<Run> {
         let (selection, output) = (&self.selection, &self.output);
-        // Whatever can be wrong with the request is said before the first minute is spent.
+        // An error in the request is reported before anything is measured.
         let all = selection.all()?;
         let backends = selection::backends(&selection.backend)?;
         let plan = selection.plan(&all)?;
@@ -591,9 +561,9 @@ impl Measure {
         output.say(&table::dispatch(&run.dispatch));
 
         output.say(
-        "elements/ns and time of a call in the fastest round, time / roof in the middle pass; the roof multiplies the same\n\
-         bytes in place by a constant, memcpy copies them elsewhere; error: the largest distance from the exact rotation, in\n\
-         lengths of the pair; prepared in: what tables, temporaries and plans took to make, at most, outside of the time of a call",
+        "elements/ns and the time of a call are those of the fastest round, time / roof that of the middle pass. The roof\n\
+         multiplies the same bytes in place by a constant; memcpy copies them elsewhere. error: the largest distance from\n\
+         the exact rotation, in lengths of the pair. prepared in: the longest preparation, which no call includes",
     );
         self.patience
             .cases(&mut run, &plan, processes.as_ref(), full, |results| {

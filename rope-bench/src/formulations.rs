@@ -17,8 +17,6 @@ pub mod literature;
 pub mod matrix;
 pub mod rotate_half;
 
-use std::fmt;
-
 use anyhow::Result;
 use rope_core::Pairing;
 
@@ -36,20 +34,14 @@ pub trait Formulation: Send + Sync {
     /// Returns the description.
     fn about(&self) -> About;
 
-    /// Checks that it supports a case; the error is the reason.
-    fn supports(&self, case: &Case) -> Result<(), String> {
+    /// Returns true if it computes a case.
+    fn supports(&self, case: &Case) -> bool {
         self.about().admits(case)
     }
 
     /// Returns true if it belongs in a run that is neither restricted nor full.
     fn is_usual(&self) -> bool {
         true
-    }
-
-    /// Returns the cost of a case, by the formulation's own arithmetic. The default is one pass in place, with four
-    /// products and two sums per pair.
-    fn cost(&self, case: &Case) -> Cost {
-        Cost::per_element(case, 2.0, 3.0)
     }
 
     /// Makes tables and temporaries: everything that a model makes once.
@@ -90,48 +82,19 @@ impl About {
         }
     }
 
-    /// Checks that it is written for such a case.
-    pub fn admits(&self, case: &Case) -> Result<(), String> {
-        if case.workload.norms {
-            return Err("not written for a norm before the rotation".into());
-        }
-        if !self.pairings.contains(&case.pairing) {
-            return Err(format!("not written for {} pairs", case.pairing));
-        }
-        if !self.elements.contains(&case.element) {
-            return Err(format!("not written for {}", case.element));
-        }
-        if !self.partial && case.workload.rotary_dim != case.workload.head_dim {
-            return Err("not written for heads of which only a part rotates".into());
-        }
-        if !self.threads && case.threads > 1 {
-            return Err("not written for several threads".into());
-        }
-        Ok(())
+    /// Returns true if it is written for such a case, which has no norm.
+    pub fn admits(&self, case: &Case) -> bool {
+        let workload = &case.workload;
+        !workload.norms
+            && self.pairings.contains(&case.pairing)
+            && self.elements.contains(&case.element)
+            && (self.partial || workload.rotary_dim == workload.head_dim)
+            && (self.threads || case.threads == 1)
     }
 
     /// Returns the error bound of a correct result.
     pub fn limit(&self, case: &Case) -> f64 {
         oracle::limit(case, self.angle, self.arithmetic)
-    }
-}
-
-/// The cost of a case.
-#[derive(Clone, Copy, Debug)]
-pub struct Cost {
-    /// Bytes read and written, with temporaries, without tables that stay in cache.
-    pub bytes: f64,
-    pub flops: f64,
-}
-
-impl Cost {
-    /// Returns the cost of `moved` f32 and `flops` operations per rotated element.
-    pub(crate) fn per_element(case: &Case, moved: f64, flops: f64) -> Cost {
-        let elements = case.workload.rotated() as f64;
-        Cost {
-            bytes: moved * elements * case.element.size() as f64,
-            flops: flops * elements,
-        }
     }
 }
 
@@ -154,12 +117,6 @@ pub trait Runner {
     /// Writes the result of the last run into `bytes`, if it is elsewhere.
     fn store(&self, _bytes: &mut [u8]) -> Result<()> {
         Ok(())
-    }
-}
-
-impl fmt::Debug for dyn Runner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Runner")
     }
 }
 

@@ -6,6 +6,9 @@
 pub mod backward;
 pub mod cache;
 mod outputs;
+#[cfg(feature = "intrinsics")]
+#[allow(unsafe_code, reason = "calls the C API")]
+pub mod prepared;
 mod quantizers;
 pub mod stages;
 #[cfg(feature = "intrinsics")]

@@ -1,4 +1,4 @@
-//! Which machine and which build the numbers belong to.
+//! The machine and the build that the numbers belong to.
 
 use rope_core::Backend;
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This one. Binds the thread to a core.
+    /// Describes this machine, and binds the thread to a core.
     pub fn this(emulator: Option<String>) -> Self {
         // Asked first: it counts the cores that the thread may use.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -76,21 +76,22 @@ impl Machine {
         facts
     }
 
-    /// Its usual name: the microarchitecture, or the name that the CPU reports.
+    /// Its usual name: the emulator, the microarchitecture, or the name that the CPU reports.
     pub fn name(&self) -> &str {
-        self.microarchitecture.as_deref().unwrap_or(&self.cpu)
+        let name = self.emulator.as_ref().or(self.microarchitecture.as_ref());
+        name.unwrap_or(&self.cpu)
     }
 
-    /// The folder of its records: the name in lower case with dashes, and `emulated` if it is.
+    /// The folder of its records, in lower case with dashes: its name, after the architecture if it is emulated.
     pub fn folder(&self) -> String {
-        let name = self.name().to_lowercase();
-        let mut words: Vec<&str> = name.split(|c: char| !c.is_alphanumeric()).collect();
-        if self.emulator.is_some() {
-            words.push(&self.architecture);
-            words.push("emulated");
-        }
-        words.retain(|word| !word.is_empty());
-        words.join("-")
+        let is_emulated = self.emulator.is_some();
+        let architecture = if is_emulated { &*self.architecture } else { "" };
+        let name = format!("{architecture} {}", self.name()).to_lowercase();
+        let words = name.split(|c: char| !c.is_alphanumeric());
+        words
+            .filter(|word| !word.is_empty())
+            .collect::<Vec<_>>()
+            .join("-")
     }
 }
 

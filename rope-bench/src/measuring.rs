@@ -7,12 +7,10 @@
 //! A shared machine is slow for seconds at a time, and a case is measured in one. Cases are therefore measured in
 //! passes, each over all cases and in its own process: their spread shows the reliability of a number.
 
-use std::fmt;
 use std::hint::black_box;
-use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use anyhow::{Error, Result, bail};
+use anyhow::Result;
 use serde::{Deserialize, Serialize, Serializer};
 
 /// A subject of a measurement: repeats its work on the bytes the given number of times.
@@ -109,9 +107,7 @@ pub struct Ratio {
 impl Ratio {
     /// Computes the ratio from the fastest rounds of the same passes.
     pub fn of(over: &str, times: &[f64], others: &[f64]) -> Self {
-        let ratios = times.iter().zip(others).map(|(time, other)| time / other);
-        let mut ratios: Vec<f64> = ratios.collect();
-        ratios.sort_by(f64::total_cmp);
+        let ratios = sorted(times.iter().zip(others).map(|(time, other)| time / other));
         let at = |quarters| quartile(&ratios, quarters);
         Ratio {
             over: over.into(),
@@ -119,6 +115,13 @@ impl Ratio {
             spread: (at(3) - at(1)) / at(2),
         }
     }
+}
+
+/// Returns numbers in ascending order.
+pub(crate) fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    values
 }
 
 /// Returns the first, second or third quartile of sorted numbers.
@@ -168,8 +171,7 @@ impl Time {
 
     /// Computes the time from the rounds of all passes.
     pub fn of(passes: &[Samples]) -> Self {
-        let mut samples = passes.concat();
-        samples.sort_by(f64::total_cmp);
+        let samples = sorted(passes.concat());
         let at = |quarters| quartile(&samples, quarters);
         Time {
             minimum: at(0),
@@ -185,52 +187,6 @@ impl Time {
             },
         }
     }
-}
-
-/// Formulations that are slowed down to test [`compare`](crate::compare): `NAME=FACTOR`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SlowDown {
-    formulation: String,
-    factor: f64,
-}
-
-impl SlowDown {
-    /// Returns the factor of a formulation, if it or its family is named.
-    pub fn factor(&self, formulation: &str) -> Option<f64> {
-        let behind = formulation.strip_prefix(&*self.formulation)?;
-        (behind.is_empty() || behind.starts_with('/')).then_some(self.factor)
-    }
-}
-
-impl FromStr for SlowDown {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let parts = text.split_once('=');
-        let parts = parts.and_then(|(name, factor)| Some((name, factor.parse().ok()?)));
-        match parts {
-            Some((name, factor)) if (1.0..=100.0).contains(&factor) => Ok(SlowDown {
-                formulation: name.into(),
-                factor,
-            }),
-            _ => bail!("{text:?} is not NAME=FACTOR with a factor of 1 to 100"),
-        }
-    }
-}
-
-impl fmt::Display for SlowDown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}={}", self.formulation, self.factor)
-    }
-}
-
-/// Runs something, then waits until `factor` times its duration has passed.
-pub fn slowed(factor: f64, run: impl FnOnce() -> Result<()>) -> Result<()> {
-    let begin = Instant::now();
-    run()?;
-    let until = begin.elapsed().mul_f64(factor);
-    while begin.elapsed() < until {}
-    Ok(())
 }
 
 /// Measures subjects against each other, in one pass.

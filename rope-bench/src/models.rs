@@ -1,8 +1,9 @@
 //! The shapes of common models.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use rope_core::Pairing;
 
+use crate::selection::named;
 use crate::workloads::Workload;
 
 /// The relevant parameters of a model. Scaled frequencies change the rows, not the work, and are omitted.
@@ -53,11 +54,7 @@ models! {
 impl Model {
     /// Returns the model of that name.
     pub fn named(name: &str) -> Result<Model> {
-        let found = MODELS.iter().find(|model| model.name == name);
-        found.copied().with_context(|| {
-            let known: Vec<_> = MODELS.iter().map(|model| model.name).collect();
-            format!("no model {name:?}; known are {}", known.join(", "))
-        })
+        named(MODELS, "model", name, |model| model.name).copied()
     }
 
     /// Returns prefill, decode, and decode of many sequences.

@@ -12,18 +12,11 @@ use crate::workloads::Workload;
 /// The number that a norm adds to the mean of squares.
 pub const NORM_EPS: f32 = 1e-6;
 
-/// Returns `base^(-2 i / rotary_dim)` for every pair.
-pub fn frequencies(workload: &Workload) -> Vec<f64> {
-    let dim = workload.rotary_dim;
-    let exponents = (0..dim / 2).map(|i| -((2 * i) as f64) / dim as f64);
-    exponents
-        .map(|exponent| workload.base.powf(exponent))
-        .collect()
-}
-
-/// Returns cos and sin of every row and pair.
+/// Returns cos and sin of every row and pair, of frequencies `base^(-2 i / rotary_dim)`.
 pub fn rotations(workload: &Workload) -> Vec<(f64, f64)> {
-    let frequencies = frequencies(workload);
+    let dim = workload.rotary_dim;
+    let frequency = |i| workload.base.powf(-((2 * i) as f64) / dim as f64);
+    let frequencies: Vec<f64> = (0..dim / 2).map(frequency).collect();
     let positions = workload.positions().into_iter();
     let angles = positions.flat_map(|position| {
         let frequencies = frequencies.iter();

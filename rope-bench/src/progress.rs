@@ -1,46 +1,38 @@
-//! The progress and the remaining time of a run: a bar on the terminal, if there is one.
+//! The progress and the remaining time of a run.
 
-cfg_if::cfg_if! {
-    if #[cfg(target_family = "wasm")] {
-        /// A progress without a terminal.
-        #[derive(Debug)]
-        pub struct Progress;
+/// A bar on the terminal, if there is one, which disappears when dropped. WebAssembly has none.
+#[derive(Debug)]
+pub struct Progress {
+    #[cfg(not(target_family = "wasm"))]
+    bar: indicatif::ProgressBar,
+}
 
-        impl Progress {
-            /// Does nothing.
-            pub fn new(_: u64) -> Self {
-                Progress
-            }
-            /// Does nothing.
-            pub fn advance(&self, _: u64) {}
+impl Progress {
+    /// Starts with the total amount of work.
+    #[cfg_attr(target_family = "wasm", allow(unused_variables, reason = "no bar"))]
+    pub fn new(len: u64) -> Self {
+        Progress {
+            #[cfg(not(target_family = "wasm"))]
+            bar: {
+                let style = "{bar:30} {percent:>3} %  {eta} left";
+                let style = indicatif::ProgressStyle::with_template(style);
+                let style = style.unwrap_or_else(|_| indicatif::ProgressStyle::default_bar());
+                indicatif::ProgressBar::new(len).with_style(style)
+            },
         }
-    } else {
-        use indicatif::{ProgressBar, ProgressStyle};
+    }
 
-        /// A bar that disappears when dropped.
-        #[derive(Debug)]
-        pub struct Progress(ProgressBar);
+    /// Advances by the completed work.
+    #[cfg_attr(target_family = "wasm", allow(unused_variables, reason = "no bar"))]
+    pub fn advance(&self, done: u64) {
+        #[cfg(not(target_family = "wasm"))]
+        self.bar.inc(done);
+    }
+}
 
-        impl Progress {
-            /// Starts with the total amount of work.
-            pub fn new(len: u64) -> Self {
-                let bar = ProgressBar::new(len);
-                let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {eta} left");
-                Progress(match style {
-                    Ok(style) => bar.with_style(style),
-                    Err(_) => bar,
-                })
-            }
-            /// Advances by the completed work.
-            pub fn advance(&self, done: u64) {
-                self.0.inc(done);
-            }
-        }
-
-        impl Drop for Progress {
-            fn drop(&mut self) {
-                self.0.finish_and_clear();
-            }
-        }
+#[cfg(not(target_family = "wasm"))]
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
     }
 }

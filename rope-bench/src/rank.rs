@@ -7,15 +7,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use maud::{Markup, PreEscaped, html};
+use maud::{PreEscaped, html};
 
 use crate::cases::Element;
 use crate::measuring;
 use crate::record;
+use crate::report::counts::{Counts, counts};
 use crate::report::engines::{self, IN_C, OURS, Taken};
 use crate::report::files;
 use crate::report::kind::Kind;
-use crate::report::svg::bars::{Bar, draw, height};
+use crate::report::svg::bars::{Bar, content, height};
 use crate::report::svg::{self, WIDTH};
 use crate::report::table::{self, digits, distinct};
 use crate::results::Run;
@@ -44,16 +45,16 @@ Times over the roof: 1.0 is the machine's limit. Each number is the geometric me
 machine and the workloads of a class. An engine marked * lacks some of these lines, so its mean covers fewer. Means
 hide slow cases, and a roof is lower in a cache than in memory: decide by the tables of your own machine.";
 
-/// The newest run of each machine that has times, by the machines' names.
-pub fn newest(runs: Vec<(PathBuf, Run)>) -> Vec<Run> {
-    let mut newest: BTreeMap<String, Run> = BTreeMap::new();
+/// Returns the newest run of each machine, real or emulated, in the order of their names.
+pub fn newest(runs: &[(PathBuf, Run)], emulated: bool) -> Vec<&Run> {
+    let mut newest: BTreeMap<String, &Run> = BTreeMap::new();
     for (_, run) in runs {
-        let machine = run.machine.folder();
-        let known = newest.get(&machine).map(|known| known.date.as_str());
-        if run.machine.emulator.is_none() && known.is_none_or(|date| *date <= *run.date) {
-            newest.insert(machine, run);
+        let best = newest.entry(run.machine.folder()).or_insert(run);
+        if best.date <= run.date {
+            *best = run;
         }
     }
+    newest.retain(|_, run| run.machine.emulator.is_some() == emulated);
     newest.into_values().collect()
 }
 
@@ -67,7 +68,7 @@ fn taken<'a>(run: &'a Run, element: Element, workload: &str) -> Vec<Taken<'a>> {
 }
 
 /// The geometric mean of an engine's lines in a class, and how many there are; nothing if there is none.
-fn mean(runs: &[Run], element: Element, workloads: &[&str], engine: &str) -> Option<(f64, usize)> {
+fn mean(runs: &[&Run], element: Element, workloads: &[&str], engine: &str) -> Option<(f64, usize)> {
     let lines = runs.iter().flat_map(|run| {
         let taken = workloads
             .iter()
@@ -79,9 +80,10 @@ fn mean(runs: &[Run], element: Element, workloads: &[&str], engine: &str) -> Opt
 }
 
 /// All engines of all runs, the fastest first: by their f32 lines, whichever they have.
-fn engines(runs: &[Run]) -> Vec<&str> {
+fn engines<'a>(runs: &[&'a Run]) -> Vec<&'a str> {
     let standard: Vec<&str> = CLASSES.iter().flat_map(|class| class.1).copied().collect();
-    let taken = |run| {
+    let taken = |run: &&'a Run| {
+        let run = *run;
         standard
             .iter()
             .flat_map(move |name| taken(run, Element::F32, name))
@@ -100,7 +102,7 @@ fn engines(runs: &[Run]) -> Vec<&str> {
 /// # Errors
 ///
 /// None of the runs has times of a standard workload.
-pub fn rank(runs: &[Run]) -> Result<String> {
+pub fn rank(runs: &[&Run]) -> Result<String> {
     let engines = engines(runs);
     ensure!(!engines.is_empty(), "no run has times of W1 to W5 in f32");
     let mut columns = Vec::new();
@@ -182,10 +184,7 @@ const COMPARED: [&str; 2] = [OURS, IN_C];
 const COMPARED_F32: [&str; 2] = ["complex/in-place", "rotate-half"];
 
 /// The README's speed: each engine on every machine, one machine below the other.
-fn speed(runs: &[Run]) -> String {
-    if runs.is_empty() {
-        return "No machine has a record yet.\n".into();
-    }
+fn speed(runs: &[&Run]) -> String {
     let (mut rows, mut noisy) = (Vec::new(), Vec::new());
     for element in Element::ALL {
         let in_f32 = COMPARED_F32.iter().filter(|_| element == Element::F32);
@@ -228,7 +227,7 @@ fn speed(runs: &[Run]) -> String {
 fn picture(run: &Run) -> String {
     const GAP: f64 = 20.0;
     const CAPTION: f64 = 22.0;
-    let engines = engines(std::slice::from_ref(run));
+    let engines = engines(std::slice::from_ref(&run));
     let cards = COLUMNS.map(|(workload, name)| {
         let taken = taken(run, Element::F32, workload);
         let find = |engine: &&str| taken.iter().find(|taken| taken.engine == *engine);
@@ -238,22 +237,17 @@ fn picture(run: &Run) -> String {
     let (wide, tall) = (WIDTH + GAP, heights.fold(0.0, f64::max) + CAPTION + GAP);
     let all = html! {
         svg xmlns="http://www.w3.org/2000/svg" viewBox={ "0 0 " (2.0 * wide + GAP) " " (2.0 * tall + GAP) } role="img" {
+            style { (PreEscaped(svg::STYLE)) "svg{background:var(--paper)}" }
             title { "f32 on " (run.machine.name()) ": time over the machine's limit" }
             @for (index, (name, bars)) in cards.iter().enumerate() {
                 g transform={ "translate(" (GAP + wide * (index % 2) as f64) " " (GAP + tall * (index / 2) as f64) ")" } {
                     text.first x="0" y="12" { (name) }
-                    g transform={ "translate(0 " (CAPTION) ")" } { (sized(&draw(name, bars), height(bars))) }
+                    g transform={ "translate(0 " (CAPTION) ")" } { (content(bars)) }
                 }
             }
         }
     };
-    svg::standalone(&all) + "\n"
-}
-
-/// A card inside a drawing has to say how large it is.
-fn sized(card: &Markup, height: f64) -> Markup {
-    let sized = format!("<svg width=\"{WIDTH}\" height=\"{height}\" ");
-    PreEscaped(card.0.replacen("<svg ", &sized, 1))
+    all.into_string() + "\n"
 }
 
 fn bar(taken: &Taken<'_>) -> Bar {
@@ -269,24 +263,37 @@ fn bar(taken: &Taken<'_>) -> Bar {
     }
 }
 
-/// Puts what records say into the texts and the picture below `root`, or says which of them differ.
+/// The instructions of each backend on emulated CPUs: a table for each workload.
+fn instructions(runs: &[&Run]) -> String {
+    let tables = counts(runs).into_iter().map(|Counts { case, table }| {
+        let heading = table[0][1..].iter().map(String::as_str);
+        let rows = table[1..]
+            .iter()
+            .map(|row| (row[0].clone(), row[1..].to_vec()));
+        let table = markdown(heading, rows);
+        format!("{}, {}:\n\n{table}", case.workload, case.about)
+    });
+    tables.collect::<Vec<_>>().join("\n")
+}
+
+/// Writes what records say into the texts and the picture below `root`, or reports which of them differ.
 ///
 /// # Errors
 ///
 /// A text has no place for it, a file cannot be read or written, or `check` is true and one differs.
 pub fn splice(root: &Path, check: bool) -> Result<()> {
     let records = root.join("rope-bench/records");
-    let mut found = Vec::new();
-    files::recorded(&records, &mut found)?;
-    let runs = if found.is_empty() {
-        Vec::new()
-    } else {
-        newest(files::read_all(std::slice::from_ref(&records))?)
-    };
-    let rank = rank(&runs).unwrap_or_else(|_| "No machine has a record yet.\n".into());
+    let all = files::read_all(std::slice::from_ref(&records))?;
+    let runs = newest(&all, false);
+    let instructions = instructions(&newest(&all, true));
     let mut made = vec![
         spliced(&root.join("README.md"), "speed", &speed(&runs))?,
-        spliced(&root.join("rope-bench/README.md"), "rank", &rank)?,
+        spliced(&root.join("rope-bench/README.md"), "rank", &rank(&runs)?)?,
+        spliced(
+            &root.join("rope-core/MEASUREMENTS.md"),
+            "instructions",
+            &instructions,
+        )?,
     ];
     if let Some(last) = runs.iter().max_by(|a, b| a.date.cmp(&b.date)) {
         made.push((records.join("speed.svg"), picture(last)));

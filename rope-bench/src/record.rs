@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::measuring::{Ratio, Time};
 use crate::report::files;
@@ -100,10 +100,6 @@ pub fn refuse(run: &mut Run) {
     if let Some(rows) = &mut run.rows {
         let made = &mut rows.made;
         made.retain(|made| is_kept(["rows", "", &made.maker, ""], made.time.spread));
-        rows.rotated.retain(|one| {
-            let spread = one.rotate.spread.max(one.rotate_at.spread);
-            is_kept(["rotate_at", "", &one.backend, "rotate"], spread)
-        });
     }
     let dispatch = &mut run.dispatch;
     dispatch.retain(|line| is_kept(["a call", "", &line.backend, ""], line.time.spread));
@@ -138,14 +134,10 @@ pub fn forget_times_if_emulated(run: &mut Run) {
 ///
 /// The file cannot be written.
 pub fn write(run: &Run, records: &Path) -> Result<PathBuf> {
-    let folder = records.join(run.machine.folder());
-    fs::create_dir_all(&folder)
-        .with_context(|| format!("cannot make the directory {}", folder.display()))?;
-    let path = folder.join(&run.date).with_extension("json");
+    let path = records.join(run.machine.folder()).join(&run.date);
+    let path = path.with_extension("json");
     // Compact: it is not read line by line, and stays in the repository.
-    let mut text = serde_json::to_vec(run)?;
-    text.push(b'\n');
-    files::write(&path, &text)?;
+    files::keep(&path, serde_json::to_vec(run)?)?;
     Ok(path)
 }
 

@@ -1,6 +1,7 @@
 //! The forms of a run: a table to read, a page to show, data to keep.
 
 pub mod answer;
+pub mod counts;
 pub mod engines;
 pub mod files;
 pub mod html;

@@ -25,8 +25,6 @@ pub struct Run {
     pub record: Option<Record>,
     /// The results of rope-core on the data of real models.
     pub verification: Vec<Verified>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub slow_down: Option<String>,
     pub dispatch: Vec<Dispatch>,
     pub cases: Vec<CaseResult>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -131,8 +129,6 @@ pub struct Measurement {
     /// Its time over the roof's; for rope-core also over those of C and of libraries.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ratios: Vec<Ratio>,
-    pub bytes: f64,
-    pub flops: f64,
     #[serde(serialize_with = "rounded")]
     pub error: f64,
     /// Instructions of a call, if they were counted.
@@ -154,11 +150,6 @@ impl CaseResult {
     pub fn measured(&self, formulation: &str) -> Option<&Measurement> {
         let mut measured = self.measurements.iter();
         measured.find(|measured| measured.formulation == formulation)
-    }
-
-    /// Returns the elements that a formulation rotates per nanosecond.
-    pub fn elements_per_ns(&self, measurement: &Measurement) -> f64 {
-        self.elements as f64 / measurement.time.minimum
     }
 
     /// Returns the nanoseconds of the fastest scaling loop.
@@ -208,12 +199,11 @@ pub struct MethodErrors {
     pub errors: Vec<f64>,
 }
 
-/// The times to make rows, alone and within a rotation.
+/// The times to make rows.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RowsResult {
     pub pairs: usize,
     pub made: Vec<Made>,
-    pub rotated: Vec<RotatedAt>,
 }
 
 /// A number of rows by one maker.
@@ -223,17 +213,6 @@ pub struct Made {
     pub tokens: usize,
     pub time: Time,
     pub ns_per_pair: f64,
-}
-
-/// A rotation with ready rows, and one that makes them.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct RotatedAt {
-    pub backend: String,
-    pub tokens: usize,
-    pub heads: usize,
-    pub rotate: Time,
-    pub rotate_at: Time,
-    pub ratio: f64,
 }
 
 /// Returns the day in UTC.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::cases::{Alignment, Case, Element};
 use crate::formulations::{Formulation, Runner};
 use crate::gains::on_tensor;
-use crate::measuring::{Effort, Ratio, Samples, SlowDown, Subject, Time, measure, sample, slowed};
+use crate::measuring::{Effort, Ratio, Samples, Subject, Time, measure, sample};
 use crate::memory::{self, Memory};
 use crate::oracle;
 use crate::report::kind::Kind;
@@ -31,7 +31,6 @@ pub struct Bench {
     values: Vec<f32>,
     roofs: Vec<Roof>,
     effort: Effort,
-    slow_down: Option<SlowDown>,
 }
 
 /// The result of one pass for a case.
@@ -53,8 +52,8 @@ struct Checked {
 }
 
 impl Bench {
-    /// Creates a buffer for all cases of a plan. A pass has its part of the effort; formulations may be slowed down.
-    pub fn new(plan: &[Planned<'_>], effort: Effort, slow_down: Option<SlowDown>) -> Self {
+    /// Creates a buffer for all cases of a plan. A pass has its part of the effort.
+    pub fn new(plan: &[Planned<'_>], effort: Effort) -> Self {
         let most = |of: fn(&Case) -> usize| plan.iter().map(|(case, _)| of(case)).max();
         let bytes = most(Case::bytes).unwrap_or(0);
         Bench {
@@ -63,7 +62,6 @@ impl Bench {
             values: memory::values(most(|case| case.workload.elements()).unwrap_or(0)),
             roofs: Roof::available(),
             effort: effort.of_a_pass(),
-            slow_down,
         }
     }
 
@@ -81,19 +79,18 @@ impl Bench {
 
     /// Measures a case once. The formulations are prepared for each pass.
     fn case(&mut self, case: &Case, chosen: &[&dyn Formulation], first: bool) -> Result<CasePass> {
-        let effort = self.effort;
         let mut checked = Vec::new();
         let Bench {
             memory,
             copy,
             values,
             roofs,
-            slow_down,
-            ..
+            effort,
         } = self;
+        let effort = *effort;
         let bytes = memory.slice(case.alignment, case.bytes());
         let values = &values[..case.workload.elements()];
-        let mut runners: Vec<(&dyn Formulation, Box<dyn Runner>)> = Vec::new();
+        let mut runners: Vec<Box<dyn Runner>> = Vec::new();
         let mut rotations = None;
         // From each formulation that measured itself, in a separate program.
         let mut outside = Vec::new();
@@ -130,7 +127,7 @@ impl Bench {
                 memory::fill(bytes, case.element, values);
             }
             if answer.is_none() {
-                runners.push((formulation, runner));
+                runners.push(runner);
             }
             outside.push(answer.map(|answer| answer.samples));
         }
@@ -158,15 +155,8 @@ impl Bench {
             roof::copy(&bytes[..rotated], copy, &teams[0], times);
             Ok(())
         }));
-        for (formulation, runner) in &mut runners {
-            let slow_down = slow_down.as_ref();
-            let factor = slow_down.and_then(|slow_down| slow_down.factor(&formulation.name()));
-            subjects.push(match factor {
-                Some(factor) => {
-                    Box::new(move |bytes, times| slowed(factor, || runner.run(bytes, times)))
-                }
-                None => Box::new(|bytes, times| runner.run(bytes, times)),
-            });
+        for runner in &mut runners {
+            subjects.push(Box::new(|bytes, times| runner.run(bytes, times)));
         }
         let mut samples = sample(&mut subjects, bytes, effort)?;
         let mut inside = samples.split_off(names.len() + 1).into_iter();
@@ -182,11 +172,11 @@ impl Bench {
 
 /// Combines the passes over a plan, which all have the same cases.
 pub fn results(plan: &[Planned<'_>], passes: &[Vec<CasePass>]) -> Vec<CaseResult> {
-    let result = |(index, (case, chosen)): (usize, &Planned<'_>)| {
+    let results = plan.iter().enumerate().map(|(index, (case, chosen))| {
         let passes: Vec<&CasePass> = passes.iter().filter_map(|pass| pass.get(index)).collect();
         result(case, chosen, &passes)
-    };
-    plan.iter().enumerate().map(result).collect()
+    });
+    results.collect()
 }
 
 fn result(case: &Case, chosen: &[&dyn Formulation], passes: &[&CasePass]) -> CaseResult {
@@ -219,13 +209,10 @@ fn result(case: &Case, chosen: &[&dyn Formulation], passes: &[&CasePass]) -> Cas
     let roof = fastest_roof(&result.roofs);
     for (index, (formulation, checked)) in chosen.iter().zip(checked).enumerate() {
         let time = time(copy + 1 + index);
-        let cost = formulation.cost(case);
         result.measurements.push(Measurement {
             formulation: formulation.name(),
             preparation: checked.preparation,
             ratios: vec![Ratio::of(ROOF, time.of_passes(), &roof)],
-            bytes: cost.bytes,
-            flops: cost.flops,
             error: checked.error,
             instructions: None,
             version: checked.version.clone(),

@@ -36,19 +36,7 @@ struct Description {
     timeout: u64,
     formulations: Vec<Described>,
     #[serde(default)]
-    quantizers: Vec<DescribedQuantizer>,
-}
-
-/// A program that quantizes rows of f32 to the blocks of a cache.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "summary and source are read by people")]
-struct DescribedQuantizer {
-    name: String,
-    summary: String,
-    source: String,
-    /// The names of [`BlockFormat`](rope_core::cache::BlockFormat).
-    formats: Vec<String>,
+    quantizers: Vec<Quantizer>,
 }
 
 fn two_minutes() -> u64 {
@@ -81,7 +69,7 @@ struct Outside {
     program: Program,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Program {
     command: Vec<String>,
     directory: PathBuf,
@@ -115,11 +103,15 @@ fn described(directory: &Path) -> Result<(Program, Description)> {
 }
 
 /// A program that quantizes rows of f32 to the blocks of a cache.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Quantizer {
     pub name: String,
+    pub summary: String,
+    pub source: String,
     /// Its formats, by the names of [`BlockFormat`](rope_core::cache::BlockFormat).
     pub formats: Vec<String>,
+    #[serde(skip)]
     program: Program,
 }
 
@@ -130,13 +122,11 @@ pub struct Quantizer {
 /// There is no `runner.json`, or it does not follow the protocol.
 pub fn quantizers(directory: &Path) -> Result<Vec<Quantizer>> {
     let (program, description) = described(directory)?;
-    let quantizers = description.quantizers.into_iter();
-    let quantizers = quantizers.map(|DescribedQuantizer { name, formats, .. }| Quantizer {
-        name,
-        formats,
-        program: program.clone(),
-    });
-    Ok(quantizers.collect())
+    let mut quantizers = description.quantizers;
+    for quantizer in &mut quantizers {
+        quantizer.program = program.clone();
+    }
+    Ok(quantizers)
 }
 
 impl Quantizer {
@@ -204,17 +194,13 @@ impl Formulation for Outside {
         self.about.clone()
     }
 
-    fn supports(&self, case: &Case) -> Result<(), String> {
-        if case.alignment != Alignment::Line {
-            return Err("a program has memory of its own".into());
-        }
-        if case.workload.tokens > 1 && !self.orders.contains(&case.workload.order) {
-            return Err("written for the other order of heads and tokens".into());
-        }
-        if case.workload.starts.len() > 1 && !self.own_positions {
-            return Err("all its sequences start at the same position".into());
-        }
-        self.about.admits(case)
+    /// A program has memory of its own. With one token both orders are the same.
+    fn supports(&self, case: &Case) -> bool {
+        let workload = &case.workload;
+        case.alignment == Alignment::Line
+            && (workload.tokens == 1 || self.orders.contains(&workload.order))
+            && (workload.starts.len() == 1 || self.own_positions)
+            && self.about.admits(case)
     }
 
     fn prepare(&self, case: &Case) -> Result<Box<dyn Runner>> {

@@ -2,22 +2,22 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 
-use anyhow::{Context, Error, Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use rope_core::{Backend, Pairing};
 
 use crate::cases::{Alignment, Case, Element};
-use crate::formulations::{self, Formulation, fused};
+use crate::formulations::{self, Formulation};
 use crate::models::Model;
+use crate::report::kind::{Kind, family};
 use crate::runners;
 use crate::workloads::Workload;
 
 /// Filters. What is not filtered is measured.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Selection {
-    /// Everything: larger than the caches, other head sizes, misaligned, on several threads; more time for each number
+    /// Also tensors beyond the caches, other head sizes, misaligned tensors and threads; measures each number longer
     #[arg(long)]
     pub full: bool,
     /// Only these formulations, by name or family: fused, complex, even-odd, rotate-half, matrix, ..
@@ -30,18 +30,18 @@ pub struct Selection {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub element: Vec<Element>,
     /// Only these pairings.
-    #[arg(long, value_name = "NAME", value_delimiter = ',', help = only("pairings", &Pairing::ALL))]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', help = only("pairings", Pairing::ALL))]
     pub pairing: Vec<Pairing>,
     /// Only these workloads.
-    #[arg(long, value_name = "NAME", value_delimiter = ',', help = only("workloads", &names(&Workload::named())))]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', help = only("workloads", Workload::named().iter().map(|of| &of.name)))]
     pub workload: Vec<String>,
     /// A workload of this shape instead: batch,tokens,heads,head_dim
-    #[arg(long, value_name = "B,T,H,D")]
-    pub shape: Vec<FreeShape>,
+    #[arg(long, value_name = "B,T,H,D", value_parser = shape)]
+    pub shape: Vec<[usize; 4]>,
     /// The workloads of this model instead, in its own pairing: llama-3.1-8b, qwen3-0.6b, deepseek-v3, ..
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub model: Vec<String>,
-    /// Also the formulations of the program in this directory: runners/PROTOCOL.md
+    /// Also the formulations of the runner in this directory: runners/PROTOCOL.md
     #[arg(long, value_name = "DIRECTORY")]
     pub runner: Vec<PathBuf>,
     /// Threads that share each rotation
@@ -50,29 +50,31 @@ pub struct Selection {
 }
 
 /// Returns the help of a filter: the names that it accepts.
-fn only(what: &str, names: &[impl fmt::Display]) -> String {
-    let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+pub(crate) fn only(what: &str, names: impl IntoIterator<Item = impl fmt::Display>) -> String {
+    let names: Vec<String> = names.into_iter().map(|name| name.to_string()).collect();
     format!("Only these {what}: {}", names.join(", "))
 }
 
-fn names(workloads: &[Workload]) -> Vec<&str> {
-    let names = workloads.iter().map(|workload| workload.name.as_str());
-    names.collect()
+/// Returns the item of that name, in any case; the error lists all names.
+pub(crate) fn named<'a, T>(
+    all: &'a [T],
+    kind: &str,
+    name: &str,
+    of: impl Fn(&T) -> &str,
+) -> Result<&'a T> {
+    let found = all.iter().find(|item| of(item).eq_ignore_ascii_case(name));
+    found.with_context(|| {
+        let known: Vec<&str> = all.iter().map(of).collect();
+        format!("no {kind} {name:?}; known are {}", known.join(", "))
+    })
 }
 
-/// `batch,tokens,heads,head_dim`.
-#[derive(Clone, Copy, Debug)]
-pub struct FreeShape([usize; 4]);
-
-impl FromStr for FreeShape {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let extents = text.split([',', 'x']).map(|extent| extent.trim().parse());
-        let extents: Vec<usize> = extents.collect::<Result<_, _>>().unwrap_or_default();
-        let shape = extents.try_into().ok().map(FreeShape);
-        shape.context("not four numbers: batch,tokens,heads,head_dim")
-    }
+/// Parses `batch,tokens,heads,head_dim`.
+fn shape(text: &str) -> Result<[usize; 4]> {
+    let extents = text.split([',', 'x']).map(|extent| extent.trim().parse());
+    let extents: Vec<usize> = extents.collect::<Result<_, _>>().unwrap_or_default();
+    let shape = extents.try_into().ok();
+    shape.context("not four numbers: batch,tokens,heads,head_dim")
 }
 
 /// Returns the named items of a filter, or everything if it names none.
@@ -152,7 +154,7 @@ impl Selection {
                             threads,
                         };
                         let able = formulations.iter().copied();
-                        let able = able.filter(|f| f.supports(&case).is_ok()).collect();
+                        let able = able.filter(|f| f.supports(&case)).collect();
                         (case, able)
                     }));
                 }
@@ -165,7 +167,7 @@ impl Selection {
         }
         let pairings = or_all(&self.pairing, &Pairing::ALL);
         if !self.shape.is_empty() {
-            let shapes = self.shape.iter().map(|shape| Workload::free(shape.0));
+            let shapes = self.shape.iter().map(|&shape| Workload::free(shape));
             let shapes = shapes.collect::<Result<Vec<_>>>()?;
             add(&shapes, Alignment::Line, threads, pairings);
         }
@@ -198,16 +200,7 @@ impl Selection {
             };
             return Ok(chosen());
         }
-        let find = |name: &String| {
-            let mut all = known.iter();
-            let found = all
-                .find(|workload| workload.name.eq_ignore_ascii_case(name))
-                .cloned();
-            found.with_context(|| {
-                let known = names(&known).join(", ");
-                format!("no workload {name:?}; known are {known}")
-            })
-        };
+        let find = |name: &String| named(&known, "workload", name, |of| &of.name).cloned();
         self.workload.iter().map(find).collect()
     }
 
@@ -216,7 +209,6 @@ impl Selection {
         all: &'a [Box<dyn Formulation>],
     ) -> Result<Vec<&'a dyn Formulation>> {
         let backends = backends(&self.backend)?;
-        let family = |name: &str| name.split('/').next().unwrap_or_default().to_owned();
         let names: Vec<_> = all.iter().map(|f| f.name()).collect();
         for wanted in &self.formulation {
             if !names
@@ -233,13 +225,12 @@ impl Selection {
             let mut named = self.formulation.iter();
             self.formulation.is_empty() || named.any(|f| f == name || *f == family(name))
         };
-        let ours = [fused::PREFIX, fused::NORMED];
-        let runs = |name: &str| match ours.iter().find_map(|ours| name.strip_prefix(ours)) {
-            Some(backend) => backends
-                .iter()
-                .any(|b| backend.split('/').any(|part| part == b.name())),
+        let runs = |name: &str| match Kind::of(name) {
+            Kind::Own { backend } | Kind::OnTheFly { backend } => {
+                backends.iter().any(|known| known.name() == backend)
+            }
             // A selected backend excludes the formulations of others.
-            None => self.backend.is_empty() || !self.formulation.is_empty(),
+            _ => self.backend.is_empty() || !self.formulation.is_empty(),
         };
         let usual_only = !self.full && self.formulation.is_empty() && self.backend.is_empty();
         let chosen = |f: &&dyn Formulation| {

@@ -1,6 +1,5 @@
 //! A team of threads, each bound to a core of its own.
 
-use std::cell::OnceCell;
 use std::hint::black_box;
 
 use anyhow::{Context, Result};
@@ -56,24 +55,11 @@ impl Team {
         });
     }
 
-    /// Runs code that shares its work through rayon on the threads of this team, and no others.
-    pub fn within<R: Send>(&self, f: impl FnOnce() -> R + Send) -> Result<R> {
-        thread_local! {
-            /// A pool of the calling thread alone. A thread can join only one pool and never leaves it, so each keeps
-            /// its own.
-            static ALONE: OnceCell<ThreadPool> = const { OnceCell::new() };
+    /// Runs code that shares its work through rayon on the threads of this team.
+    pub fn within<R: Send>(&self, f: impl FnOnce() -> R + Send) -> R {
+        match &self.pool {
+            Some(pool) => pool.install(f),
+            None => f(),
         }
-        if let Some(pool) = &self.pool {
-            return Ok(pool.install(f));
-        }
-        ALONE.with(|alone| {
-            if alone.get().is_none() {
-                let builder = ThreadPoolBuilder::new().num_threads(1);
-                let pool = builder.use_current_thread().build();
-                let pool = pool.context("this thread cannot work alone")?;
-                let _ = alone.set(pool);
-            }
-            Ok(alone.get().context("made above")?.install(f))
-        })
     }
 }

@@ -10,18 +10,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use rope_core::internals::{self, Tuning};
 use rope_core::{Backend, Pairing, Rope};
 use serde::{Deserialize, Serialize};
 
 use crate::cases::Element;
 use crate::machine::{self, Machine};
-use crate::measuring::{Effort, Samples, least};
+use crate::measuring::{Effort, Samples, least, sorted};
 use crate::progress::Progress;
 use crate::report::files;
 use crate::report::table::{align, digits, texts};
 use crate::results::today;
+use crate::selection::named;
 use probes::{Call, Probe};
 
 /// A field of the table, for one size of elements.
@@ -238,28 +239,9 @@ pub fn recorded(value: usize) -> u64 {
     }
 }
 
-/// Parses `NAME=VALUE`: a value that replaces that of the table.
-pub fn set(text: &str) -> Result<(&'static Knob, usize)> {
-    let Some((name, value)) = text.split_once('=') else {
-        bail!("{text:?} is not KNOB=VALUE");
-    };
-    let value = match value {
-        "never" => NEVER,
-        value => value
-            .parse()
-            .with_context(|| format!("{value:?} is no number"))?,
-    };
-    Ok((knob(name)?, value))
-}
-
 /// Returns the knob of that name.
 pub fn knob(name: &str) -> Result<&'static Knob> {
-    let found = KNOBS.iter().find(|knob| knob.name == name);
-    found.with_context(|| {
-        let names: Vec<_> = KNOBS.iter().map(|knob| knob.name).collect();
-        let names = names.join(", ");
-        format!("no knob is called {name:?}; there are {names}")
-    })
+    named(KNOBS, "knob", name, |knob| knob.name)
 }
 
 /// Returns the time per value in a pass, and the passes over all knobs: less for `--check`.
@@ -272,27 +254,18 @@ pub const fn effort(check: bool) -> Effort {
     }
 }
 
-/// Measures knobs on this machine, on one backend; `wrong` replaces values of the table.
+/// Measures knobs on the fastest backend of this machine.
 ///
 /// # Errors
 ///
 /// The errors of rope-core.
-pub fn tune(
-    machine: &Machine,
-    knobs: &[&'static Knob],
-    backend: Backend,
-    wrong: &[(&Knob, usize)],
-    effort: Effort,
-) -> Result<Tuned> {
+pub fn tune(machine: &Machine, knobs: &[&'static Knob], effort: Effort) -> Result<Tuned> {
     // The pool's threads would stay on the core of the thread that starts them.
     let pool = rayon::ThreadPoolBuilder::new().num_threads(machine.cores);
     pool.start_handler(machine::pin_to)
         .build_global()
         .context("the threads were started before")?;
-    let mut base = *internals::tuning(&Rope::new(Pairing::Half));
-    for (knob, value) in wrong {
-        *(knob.field)(&mut base) = *value;
-    }
+    let base = *internals::tuning(&Rope::new(Pairing::Half));
     let plans: Vec<(&Knob, Vec<usize>, Vec<&'static Tuning>)> = knobs
         .iter()
         .map(|&knob| {
@@ -317,7 +290,7 @@ pub fn tune(
     for _ in 0..effort.passes {
         for ((knob, _, tunings), samples) in plans.iter().zip(&mut samples) {
             for (probe, samples) in knob.probes.iter().zip(samples) {
-                let pass = probe.run(backend, tunings, effort)?;
+                let pass = probe.run(Backend::best(), tunings, effort)?;
                 ensure!(pass.len() == samples.len(), "a value has no time");
                 for (samples, pass) in samples.iter_mut().zip(pass) {
                     samples.push(pass);
@@ -359,8 +332,7 @@ fn choice(value: usize, at: usize, probes: &[Vec<Vec<Samples>>]) -> Choice {
     for values in probes {
         let (other, chosen) = (fastest(&values[at]), fastest(&values[0]));
         let pairs = other.iter().zip(&chosen);
-        let mut ratios: Vec<f64> = pairs.map(|(other, chosen)| other / chosen).collect();
-        ratios.sort_by(f64::total_cmp);
+        let ratios = sorted(pairs.map(|(other, chosen)| other / chosen));
         let [first, middle, last] = [0, ratios.len() / 2, ratios.len() - 1].map(|at| ratios[at]);
         logarithms += middle.ln();
         noise = noise.max(0.5 * (last - first));
@@ -436,12 +408,7 @@ pub fn write(mut tuned: Tuned, path: &Path) -> Result<()> {
         let kept: Vec<Measured> = older.knobs.into_iter().filter(is_new).collect();
         tuned.knobs.extend(kept);
     }
-    let folder = path.parent().context("a record is in a folder")?;
-    fs::create_dir_all(folder)
-        .with_context(|| format!("cannot make the directory {}", folder.display()))?;
-    let mut text = serde_json::to_vec_pretty(&tuned)?;
-    text.push(b'\n');
-    files::write(path, &text)
+    files::keep(path, serde_json::to_vec_pretty(&tuned)?)
 }
 
 /// Reads a record.
@@ -470,11 +437,10 @@ pub fn has_row() -> bool {
     internals::tuning(&Rope::new(Pairing::Half)) != internals::TUNINGS[0]
 }
 
-/// Returns the knobs whose value in the table loses by far, noise included.
-pub fn gross(tuned: &Tuned) -> Vec<&Measured> {
-    let loses = |knob: &&Measured| {
-        knob.better()
-            .is_some_and(|best| best.ratio + best.noise < GROSS)
-    };
-    tuned.knobs.iter().filter(loses).collect()
+/// Returns the names of the knobs whose value in the table loses by far, noise included.
+pub fn gross(tuned: &Tuned) -> Vec<&str> {
+    let loses = |best: &Choice| best.ratio + best.noise < GROSS;
+    let gross = tuned.knobs.iter();
+    let gross = gross.filter(|knob| knob.better().is_some_and(loses));
+    gross.map(|knob| knob.knob.as_str()).collect()
 }

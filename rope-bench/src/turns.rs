@@ -8,31 +8,24 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::measuring::{Ratio, SlowDown, Time};
+use crate::measuring::{Ratio, Time};
 use crate::progress::Progress;
 use crate::report::files;
 use crate::results::{CaseResult, Load, Run};
 use crate::run::{ROOF, fastest_roof};
 
-/// Measures two programs with the same arguments, and returns the passes of each as a run. The second may be slowed
-/// down.
+/// Measures two programs with the same arguments, and returns the passes of each as a run.
 ///
 /// # Errors
 ///
 /// The failure of a program, or different measurements in different passes.
-pub fn measure(
-    programs: [&Path; 2],
-    passes: usize,
-    arguments: &[String],
-    slow_down: Option<&SlowDown>,
-) -> Result<[Run; 2]> {
+pub fn measure(programs: [&Path; 2], passes: usize, arguments: &[String]) -> Result<[Run; 2]> {
     let bar = Progress::new(2 * passes as u64);
     let mut runs = [Vec::new(), Vec::new()];
     for turn in 0..passes {
         // Each goes first equally often.
         for index in [turn % 2, (turn + 1) % 2] {
-            let slow_down = slow_down.filter(|_| index == 1);
-            runs[index].push(pass(programs[index], arguments, slow_down)?);
+            runs[index].push(pass(programs[index], arguments)?);
             bar.advance(1);
         }
     }
@@ -40,17 +33,14 @@ pub fn measure(
     Ok([join(&before)?, join(&after)?])
 }
 
-fn pass(program: &Path, arguments: &[String], slow_down: Option<&SlowDown>) -> Result<Run> {
+fn pass(program: &Path, arguments: &[String]) -> Result<Run> {
     let name = program.display();
-    let mut command = Command::new(program);
-    command
+    let output = Command::new(program)
         .args(arguments)
-        .args(["--passes", "1", "--json", "-"]);
-    if let Some(slow_down) = slow_down {
-        command.args(["--slow-down", &slow_down.to_string()]);
-    }
-    let output = command.stdin(Stdio::null()).output();
-    let output = output.with_context(|| format!("cannot start {name}"))?;
+        .args(["--passes", "1", "--json", "-"])
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot start {name}"))?;
     let errors = String::from_utf8_lossy(&output.stderr);
     ensure!(
         output.status.success(),

@@ -5,7 +5,7 @@
 //! and into another tensor; otherwise only into another.
 
 use anyhow::Result;
-use rope_core::{Backend, Layout, Pairing, Rope, Rows, Tensor, TensorMut};
+use rope_core::{Backend, Dimension, Layout, Pairing, Rope, Rows, Tensor, TensorMut};
 use serde::{Deserialize, Serialize};
 
 use crate::cases::{Element, Float};
@@ -63,7 +63,7 @@ fn element<E: Float>(golden: &Golden<'_>, backend: Backend) -> Result<Verified> 
             Element::Bf16 | Element::F16 => plain(golden, heads, &x),
         };
         let layout = Layout::bshd([1, golden.tokens, heads, dim])?;
-        let layout = layout.channels(golden.rotary_offset..dim)?;
+        let layout = layout.narrow(Dimension::Channels, golden.rotary_offset..dim)?;
         let mut compare = |way: &str, result: &[E]| {
             for (index, (result, expected)) in result.iter().zip(&expected).enumerate() {
                 line.values += 1;

@@ -134,9 +134,7 @@ impl Workload {
 
     /// Returns the workloads with a name: those of a full run, then those of [`call`](crate::call).
     pub fn named() -> Vec<Workload> {
-        let mut named = Workload::all();
-        named.extend(Workload::single_calls());
-        named
+        [Workload::all(), Workload::single_calls()].concat()
     }
 
     /// Returns W3 as Qwen3 and Gemma 3 decode.

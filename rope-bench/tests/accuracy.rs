@@ -2,7 +2,7 @@
 
 use rope_bench::accuracy::{MODELS, RecordedModel, exact, levels, methods, positions};
 
-/// (position, values of all pairs) of the lines with this key.
+/// Returns the position and the values of all pairs, of each line with this key.
 fn lines(model: &RecordedModel, key: &str) -> Vec<(u32, Vec<f32>)> {
     let lines = model.table.lines().filter_map(|line| {
         let (position, values) = line.strip_prefix(key)?.strip_prefix(' ')?.split_once(' ')?;

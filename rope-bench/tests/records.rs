@@ -1,11 +1,14 @@
-//! The READMEs' tables and the picture are what the records say.
+//! The tables and the picture of the texts match the records.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
+use rope_bench::cases::Element;
 use rope_bench::machine::Machine;
 use rope_bench::measuring::{Ratio, Time};
 use rope_bench::results::{CaseResult, Measurement, Record, Run};
-use rope_bench::{rank, record};
+use rope_bench::{rank, record, report};
+use rope_core::{Backend, Pairing};
 
 #[test]
 fn texts_are_what_the_records_say() {
@@ -13,7 +16,7 @@ fn texts_are_what_the_records_say() {
     rank::splice(&root, true).unwrap();
 }
 
-/// A run of a CPU of this name in which every formulation takes its number of roofs in W1 and W3.
+/// Returns a run of a named CPU, with the same times over the roof in W1 and W3.
 fn run(cpu: &str, date: &str, formulations: &[(&str, f64)]) -> Run {
     let mut run = Run::new(Machine::this(None));
     run.machine.microarchitecture = Some(cpu.into());
@@ -68,8 +71,8 @@ fn the_newest_record_of_each_machine_is_ranked() {
         run("New", "2026-01-15", &new),
     ];
     let named = runs.into_iter().map(|run| (run.date.clone().into(), run));
-    let named = named.collect();
-    let newest = rank::newest(named);
+    let named: Vec<_> = named.collect();
+    let newest = rank::newest(&named, false);
     let dates: Vec<_> = newest.iter().map(|run| &*run.date).collect();
     assert_eq!(dates, ["2026-01-15", "2026-02-01"]);
     let text = rank::rank(&newest).unwrap();
@@ -126,7 +129,62 @@ fn an_engine_with_fewer_lines_is_marked() {
         run("Two", "2026-01-01", &lines),
     );
     one.cases[1].measurements.truncate(1);
-    let text = rank::rank(&[one, two]).unwrap();
+    let text = rank::rank(&[&one, &two]).unwrap();
     assert!(text.contains("| complex | 2.00 | 2.00* | - |"), "{text}");
     assert!(rank::rank(&[]).is_err());
+}
+
+/// 32 heads at 256 bits: the bounds of f32 half, and of 16-bit elements.
+const BOUNDS: [(&str, f64, f64); 2] = [("rvv", 0.3, 0.9), ("sve", 0.9, 2.0)];
+
+#[test]
+fn instructions_are_counted_for_every_kernel_of_arm_and_risc_v() {
+    let records = Path::new(env!("CARGO_MANIFEST_DIR")).join("records");
+    let runs = report::files::read_all(&[records]).unwrap().into_iter();
+    let emulated = runs
+        .map(|(_, run)| run)
+        .filter(|run| run.machine.emulator.is_some());
+    let (mut found, mut bounded) = (BTreeSet::new(), 0);
+    for run in emulated {
+        for case in &run.cases {
+            for measured in &case.measurements {
+                let kernel = [&case.workload, &case.group, &measured.formulation].map(Clone::clone);
+                let count = case.instructions_per_element(measured);
+                let count = count.unwrap_or_else(|| panic!("{kernel:?} was not counted"));
+                for (backend, of_f32, of_16_bits) in BOUNDS {
+                    if run
+                        .machine
+                        .folder()
+                        .ends_with(&format!("256-bit-{backend}"))
+                        && case.workload == "H32"
+                    {
+                        let most = if case.element == "f32" {
+                            of_f32
+                        } else {
+                            of_16_bits
+                        };
+                        assert!(count <= most, "{kernel:?}: {count}");
+                        bounded += 1;
+                    }
+                }
+                found.insert(kernel);
+            }
+        }
+    }
+    let mut expected = BTreeSet::new();
+    for backend in Backend::ALL
+        .iter()
+        .filter(|of| !of.name().starts_with("avx"))
+    {
+        for group in Element::ALL
+            .iter()
+            .flat_map(|of| Pairing::ALL.map(|by| format!("{of} {by}")))
+        {
+            let kernel =
+                |workload: &str| [workload.into(), group.clone(), format!("fused/{backend}")];
+            expected.extend(["H32", "W3"].map(kernel));
+        }
+    }
+    assert_eq!(found, expected);
+    assert_eq!(bounded, 12);
 }

@@ -1,4 +1,4 @@
-//! Programs that rotate rightly or wrongly, as runners: shell scripts.
+//! Shell scripts as runners, right ones and wrong ones.
 #![cfg(unix)]
 
 mod shared;

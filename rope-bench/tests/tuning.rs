@@ -1,4 +1,4 @@
-//! The table of cores is what was measured: `rope-core/src/tuning.rs` beside `rope-bench/records/CORE/tuning.json`.
+//! The table of cores matches its records: `rope-core/src/tuning.rs` and `rope-bench/records/CORE/tuning.json`.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ fn row(core: &str) -> Option<&'static Tuning> {
     TUNINGS.iter().copied().find(|row| row.core == core)
 }
 
-/// A value loses by no more than differences that are none, and the noise of its record.
+/// Returns the loss that a value may have: the least difference, and the noise of its record.
 fn margin(measured: &Measured) -> f64 {
     let noise = measured.others.iter().map(|choice| choice.noise);
     1.0 + DIFFERENCE + noise.fold(0.0, f64::max)

@@ -10,7 +10,7 @@ use half::bf16;
 use rope_core::cache::{CacheLayout, CacheMut};
 use rope_core::dual_chunk::{DualChunk, DualChunkQuery};
 use rope_core::{
-    Error, Frequencies, Layout, Output, Pairing, Rope, Rows, Scaling, Tensor, TensorMut,
+    Dimension, Error, Frequencies, Layout, Output, Pairing, Rope, Rows, Scaling, Tensor, TensorMut,
 };
 
 const HEADS: usize = 4;
@@ -57,7 +57,7 @@ pub(crate) fn main() -> Result<(), Error> {
         let mut apart = vec![bf16::ZERO; q.len()];
         let mut target = TensorMut::new(&mut apart, [1, TOKENS, HEADS, HEAD_DIM])?;
         rope.rotate_into(&queries, &mut target, rows)?;
-        let heads = layout.heads(group * HEADS..(group + 1) * HEADS)?;
+        let heads = layout.narrow(Dimension::Heads, group * HEADS..(group + 1) * HEADS)?;
         let written = Tensor::new(&five, heads)?;
         for token in 0..TOKENS {
             for head in 0..HEADS {

@@ -6,7 +6,7 @@
 //! `cargo run -p rope-core --example kv_cache`
 
 use half::bf16;
-use rope_core::{Error, Frequencies, Layout, Pairing, Rope, Scaling, Tensor, TensorMut};
+use rope_core::{Dimension, Error, Frequencies, Layout, Pairing, Rope, Scaling, Tensor, TensorMut};
 
 const HEADS: usize = 8;
 const KV_HEADS: usize = 2;
@@ -37,7 +37,7 @@ pub(crate) fn main() -> Result<(), Error> {
         )?;
         rope.rotate_into(
             &Tensor::new(&k, shape)?,
-            &mut TensorMut::new(&mut cache, slots.tokens(filled.clone())?)?,
+            &mut TensorMut::new(&mut cache, slots.narrow(Dimension::Tokens, filled.clone())?)?,
             &rows,
         )?;
 

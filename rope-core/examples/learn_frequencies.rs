@@ -115,7 +115,7 @@ impl Random {
         let mut inverse = vec![0.0; AXES * HEADS * PAIRS];
         for (k, magnitude) in magnitudes.iter().enumerate() {
             // cos and sin by the crate: those of a platform's library differ.
-            let unit = Frequencies::from_inverse(2, &[1.0], magnitude.inverse())?;
+            let unit = Frequencies::from_inverse(2, &[1.0], magnitude.inverse)?;
             let rows = unit.rows(Positions::real(&directions))?;
             for head in 0..HEADS {
                 let Some(([cos], [sin])) = rows.row(head) else {

@@ -6,7 +6,7 @@
 //! `cargo run -p rope-core --example packed_qkv`
 
 use half::bf16;
-use rope_core::{Error, Frequencies, Layout, Pairing, Rope, Scaling, TensorMut};
+use rope_core::{Dimension, Error, Frequencies, Layout, Pairing, Rope, Scaling, TensorMut};
 
 const TOKENS: usize = 6;
 const HEADS: usize = 8;
@@ -26,7 +26,7 @@ pub(crate) fn main() -> Result<(), Error> {
 
     // Q and K in one call
     let mut qkv = projected.clone();
-    let queries_and_keys = packed.heads(0..HEADS + KV_HEADS)?;
+    let queries_and_keys = packed.narrow(Dimension::Heads, 0..HEADS + KV_HEADS)?;
     rope.rotate(&mut TensorMut::new(&mut qkv, queries_and_keys)?, &rows)?;
 
     // V has its bits, and Q and K have changed.
@@ -42,7 +42,7 @@ pub(crate) fn main() -> Result<(), Error> {
     let mut apart = projected.clone();
     for heads in [0..HEADS, HEADS..HEADS + KV_HEADS] {
         rope.rotate(
-            &mut TensorMut::new(&mut apart, packed.heads(heads)?)?,
+            &mut TensorMut::new(&mut apart, packed.narrow(Dimension::Heads, heads)?)?,
             &rows,
         )?;
     }

@@ -1,6 +1,7 @@
 //! Shapes, names, limits, errors and 128-bit numbers: used by every other layer.
 
 pub(crate) mod backend;
+pub(crate) mod debug;
 pub(crate) mod direction;
 pub(crate) mod error;
 pub(crate) mod float128;

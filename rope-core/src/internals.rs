@@ -4,7 +4,9 @@
 //! |---|---|
 //! | [`in_stages`] | the suites, which compare fused calls with it; `rope-bench stages`, which measures the gain |
 //! | [`moving`] | the C API, whose `rope_angles` says whether rows move keys |
-//! | [`rotate`], [`rotate_qk`] | the C API, which keeps layouts in prepared calls |
+//! | [`rotate`], [`rotate_qk`], [`token_heads`] | the C API, which keeps layouts in prepared calls |
+//! | [`rotate_raw`] | the C API, whose checked calls make no plan, layout and rows |
+//! | [`rope`] | the C API, whose plans name their backend |
 //! | [`over`] | the C API, whose prepared calls keep rows without their memory |
 //! | [`AnySource`], [`AnyTarget`], [`AnyAngles`] | the C API, which links one copy of a verb for all of them |
 //! | [`check_query_and_key`], [`check_query_and_key_by`] | the C API, which cannot borrow Q and K of one packed row at once |
@@ -15,14 +17,14 @@
 use core::fmt;
 
 use crate::describe::tensor::BytesMut;
+pub use crate::execute::lines::{TokenHeads, TokenRow};
 use crate::kernel::element::Element;
 use crate::plan::{self, Rope};
-pub use crate::plan::{AnyAngles, AnySource, AnyTarget};
+pub use crate::plan::{AnyAngles, AnySource, AnyTarget, InPlace, RawRows, RawTensor, rotate_raw};
 pub use crate::tuning::{Ahead, ROWS as TUNINGS, Tuning};
-use crate::{Error, Layout, Rows, Shape};
+use crate::{Backend, Error, Layout, Pairing, Rows, Shape};
 
-/// The names of all errors.
-pub const ERRORS: &[&str] = Error::NAMES;
+pub use crate::base::error::NAMES as ERRORS;
 
 /// A message in which every Rust name is replaced by that of another language.
 #[derive(Clone, Copy, Debug)]
@@ -129,11 +131,30 @@ pub fn rotate_qk<E: Element>(
     rope.rotate_qk_bytes((&mut q, E::IN_PLACE), (&mut k, E::IN_PLACE), rows)
 }
 
+/// Returns a plain call on one token by one row, without its memory and the values of the row; `None` if
+/// [`Rope::rotate`] would do more, or refuse. Ids of rows are not kept.
+pub fn token_heads<E: Element>(
+    rope: &Rope,
+    layout: &Layout,
+    rows: &Rows<'_>,
+) -> Option<TokenHeads> {
+    rope.token_heads(layout, size_of::<E>(), E::IN_PLACE, rows)
+}
+
+/// Returns a plan for a backend, or for the fastest one.
+///
+/// # Errors
+///
+/// Those of [`Rope::backend`].
+pub fn rope(pairing: Pairing, backend: Option<Backend>) -> Result<Rope, Error> {
+    Rope::on(pairing, backend)
+}
+
 /// Checks Q and K of these shapes against each other and against rows.
 ///
 /// # Errors
 ///
-/// Those of [`Rope::rotate_qk`] but [`Error::RowMagnitude`].
+/// Those of [`Rope::rotate_qk`] but [`RowsError::Magnitude`](crate::error::RowsError::Magnitude).
 pub fn check_query_and_key_by(
     rope: &Rope,
     query: Shape,
@@ -147,7 +168,7 @@ pub fn check_query_and_key_by(
 ///
 /// # Errors
 ///
-/// [`Error::QueryKeyMismatch`] unless they differ in their heads only.
+/// [`ShapeError::QueryKeyMismatch`](crate::error::ShapeError::QueryKeyMismatch) unless they differ in their heads only.
 pub fn check_query_and_key(query: Shape, key: Shape) -> Result<(), Error> {
     plan::check_query_and_key(query, key)
 }

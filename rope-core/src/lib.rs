@@ -90,6 +90,7 @@ mod plan;
 
 pub mod axes;
 mod base;
+pub mod error;
 mod execute;
 pub mod guide;
 #[doc(hidden)]
@@ -116,11 +117,11 @@ pub use half;
 pub use base::backend::Backend;
 pub use base::direction::Direction;
 pub use base::error::{Error, ErrorKind};
-pub use base::names::{Name, UnknownName};
+pub use base::names::UnknownName;
 pub use base::pairing::Pairing;
 pub use base::shape::{Dimension, Shape};
 pub use describe::frequencies::{Angle, Frequencies, Frequency, LongRope, RowsAt, Scaling, Yarn};
-pub use describe::ids::{Coordinates, Id, Ids};
+pub use describe::ids::{Coordinates, Id, Ids, List};
 pub use describe::positions::{IntoPositions, Positions};
 pub use describe::rows::Rows;
 pub use describe::tensor::{IntoLayout, Layout, Strides, Tensor, TensorMut};

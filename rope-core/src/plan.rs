@@ -16,6 +16,7 @@ mod outputs;
 #[cfg(feature = "rayon")]
 mod parallel;
 mod plain;
+mod raw;
 mod run;
 mod threads;
 mod window;
@@ -34,6 +35,7 @@ pub(crate) use check::check_query_and_key;
 pub use kinds::{Linear, LinearStages, Stages, WithStages};
 pub use operand::{Angles, NoRotation, Source, Target};
 pub use outputs::Output;
+pub use raw::{InPlace, RawRows, RawTensor, rotate_raw};
 
 /// A plan: a pairing, a direction, a backend, and the stages around the rotation. Made once and used for every layer.
 ///

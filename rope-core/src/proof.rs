@@ -2,18 +2,19 @@
 
 use crate::Error;
 use crate::base::backend::{Backend, backends};
-#[cfg(all(
-    target_arch = "aarch64",
-    target_feature = "neon",
-    target_endian = "little"
-))]
-use crate::tuning::SVE_VECTOR_BYTES;
+use crate::error::PlanError;
 use crate::tuning::Tuning;
 #[cfg(not(all(
     any(target_arch = "x86", target_arch = "x86_64"),
     target_feature = "sse2"
 )))]
 use crate::tuning::UNKNOWN;
+#[cfg(all(
+    target_arch = "aarch64",
+    target_feature = "neon",
+    target_endian = "little"
+))]
+use crate::tuning::sve_pays;
 // The proofs, by the names of their backends.
 use crate::simd::*;
 
@@ -111,7 +112,7 @@ impl Backend {
     /// Returns the proof that this CPU can run the backend, or the error that it cannot.
     pub(crate) fn required(self) -> Result<Proof, Error> {
         self.prove()
-            .ok_or(Error::BackendUnavailable { backend: self })
+            .ok_or(Error::Plan(PlanError::BackendUnavailable { backend: self }))
     }
 
     /// Iterates over the backends that this CPU can run, the fastest first.
@@ -144,7 +145,7 @@ impl Proof {
                 target_feature = "neon",
                 target_endian = "little"
             ))]
-            Proof::Sve(sve) => sve.vector_bytes() >= SVE_VECTOR_BYTES,
+            Proof::Sve(sve) => sve_pays(sve.vector_bytes()),
             _ => true,
         }
     }

@@ -7,6 +7,8 @@ pub(crate) mod convert;
 mod double;
 pub(crate) mod element;
 mod instruction_set;
+#[cfg(any(test, target_arch = "aarch64", target_arch = "riscv64"))]
+mod linux;
 mod portable;
 mod quant;
 mod scalar;

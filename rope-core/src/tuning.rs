@@ -195,13 +195,15 @@ static EMERALD_RAPIDS: Tuning = Tuning {
     ..EARLIER
 };
 
-/// The smallest vector with which SVE is preferred to NEON, in bytes. Vectors of 16 bytes are NEON's, which keeps more
-/// of cos and sin in registers and has kernels of everything else.
+/// Returns true if SVE is preferred to NEON. With vectors of 16 bytes, NEON keeps more of cos and sin in registers and
+/// has kernels of everything else.
 #[cfg_attr(
     not(target_arch = "aarch64"),
     allow(dead_code, reason = "only 64-bit ARM has both")
 )]
-pub(crate) const SVE_VECTOR_BYTES: usize = 32;
+pub(crate) fn sve_pays(vector_bytes: usize) -> bool {
+    vector_bytes >= 32
+}
 
 /// All rows, each at the index that `Tuning::row_of_x86` returns for its core.
 pub static ROWS: [&Tuning; 6] = [

@@ -1,4 +1,4 @@
-//! Places the memory map in the linker's search path and writes golden values as constants.
+//! OperandAddresses the memory map in the linker's search path and writes golden values as constants.
 
 use std::path::PathBuf;
 use std::{env, fs};

@@ -104,12 +104,12 @@ aarch64_on() {
     echo "qemu-aarch64 -cpu $1 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=/usr/aarch64-linux-gnu/lib"
 }
 
-# released here | aarch64: rope-core as it is released. $core is the library, whose machine code sizes.sh measures,
-# $assembly what cycles.py reads: one file, as the profile makes one unit. `here` is the one in the libraries that
-# install.sh puts below $installed; the others are built by Debian's toolchain.
+# released here | TARGET [OPTION ..]: rope-core as it is released. $core is the library, whose machine code sizes.sh
+# measures, $assembly what cycles.py reads: one file, as the profile makes one unit. `here` is the one in the libraries
+# that install.sh puts below $installed; the others are built by Debian's toolchain.
 installed=$root/target/platforms/released/prefix
 released() {
-    local target=${aarch64:-} flags=(--emit asm -C symbol-mangling-version=v0) directory=$CARGO_TARGET_DIR
+    local target=$1 flags=(--emit asm -C symbol-mangling-version=v0) directory=$CARGO_TARGET_DIR
     if [[ $1 == here ]]; then
         target=$(rustc -vV | sed -n 's/^host: //p') directory=${installed%/*}
         if [[ $target == x86_64-* ]]; then flags+=(-C llvm-args=--x86-asm-syntax=intel); fi
@@ -117,7 +117,7 @@ released() {
             tests rope-core/capi/install.sh "$installed"
     else
         CARGO_PROFILE_RELEASE_DEBUG=0 tests cargo rustc --release -p rope-core --lib --no-default-features \
-            --features alloc --target "$target" -- "${flags[@]}"
+            --features alloc --target "$@" -- "${flags[@]}"
     fi
     # Other builds leave libraries beside it, but no assembly.
     assembly=$(ls -t "$directory/$target"/release/deps/rope_core-*.s | sed -n 1p)

@@ -15,6 +15,9 @@ are not kept in registers, and if they are a part of a head. Constants and the f
 several ways the one that rotates the most elements is meant, then the one with the most loops around it, as what is
 left over when all whole passes are done stands outside; then the shortest, as compilers put what is rare out of the
 way.
+
+The scalable backends are assembly, which marks its loops over heads by comments. An iteration rotates more elements
+with longer vectors; the table counts those of 128 bits.
 """
 import argparse
 import json
@@ -24,26 +27,35 @@ import subprocess
 HEAD_DIM = 128
 # The most ways through a loop that are looked at, and how often llvm-mca plays one.
 WAYS, ITERATIONS = 4000, 1000
-# Backends, the fastest first, and targets. Without vectors, `portable` runs the scalar loops.
+# Backends, the fastest first, and targets. Without vectors, `portable` runs the scalar loops; those of RISC-V are not
+# looked at.
 ARCHITECTURES = {
     "x86_64": ("avx512bf16 avx512 avx2 portable scalar", "x86_64-unknown-linux-gnu"),
-    "aarch64": ("neon portable scalar", "aarch64-unknown-linux-gnu"),
+    "aarch64": ("sve neon portable scalar", "aarch64-unknown-linux-gnu"),
+    "riscv64": ("rvv", "riscv64-unknown-linux-gnu"),
     "thumbv7em": ("scalar", "thumbv7em-none-eabihf"),
 }
-# Name, LLVM's name, architecture, the first backend that it runs, how the units of a model of its own are called.
-# Skylake-X has no VBMI2, which the backend `avx512` needs.
+# Scalable backends, and the elements of an iteration with vectors of 128 bits.
+SCALABLE = {"sve": 16, "rvv": 32}
+# Name, LLVM's name, architecture, the first backend that it runs, how the units of a model of its own are called, and
+# the bits of scalable vectors. Skylake-X has no VBMI2, which the backend `avx512` needs.
 CPUS = [
     ("Sapphire Rapids", "sapphirerapids", "x86_64", "avx512bf16", "SPR"),
     ("Zen 5", "znver5", "x86_64", "avx512bf16", "Zn5"),
     ("Zen 4", "znver4", "x86_64", "avx512bf16", "Zn4"),
     ("Zen 3", "znver3", "x86_64", "avx2", "Zn3"),
     ("Skylake-X", "skylake-avx512", "x86_64", "avx2", "SKX"),
-    ("Neoverse V2", "neoverse-v2", "aarch64", "neon", "V2"),
+    ("Neoverse V1", "neoverse-v1", "aarch64", "sve", "V1", 256),
+    ("Neoverse V2", "neoverse-v2", "aarch64", "sve", "V2", 128),
+    ("A64FX", "a64fx", "aarch64", "sve", "A64FX", 512),
     ("Neoverse N1", "neoverse-n1", "aarch64", "neon", "N1"),
     ("Apple M1", "apple-m1", "aarch64", "neon", "M1"),
     ("Cortex-A76", "cortex-a76", "aarch64", "neon", "A76"),
     ("Cortex-A53", "cortex-a53", "aarch64", "neon", "A53"),
     ("Cortex-M4", "cortex-m4", "thumbv7em", "scalar", "M4"),
+    ("SiFive P670", "sifive-p670", "riscv64", "rvv", "SiFiveP600", 128),
+    ("SiFive X390", "sifive-x390", "riscv64", "rvv", "VLEN1024X300SiFive7", 1024),
+    ("SpacemiT X60", "spacemit-x60", "riscv64", "rvv", "SMX60", 256),
 ]
 ELEMENTS = {"f32": 4, "bf16": 2, "f16": 2}
 # Control never passes these: jumps that are always taken, and exits. It comes back after calls.
@@ -66,6 +78,16 @@ def functions(text):
                 found[alias.strip()] = found[of.strip()]
         elif line and (line.endswith(":") or not line.startswith(".")):
             lines.append(" ".join(line.split()))
+    return found
+
+
+def assembled(text):
+    """The loops of kernels in assembly that rotate in place, by element and pairing."""
+    found = {}
+    marked = re.finditer(r"in place: (\w+) (\w+)\s+(\.L\w+):(.*?\s\3)\n", text, re.S)
+    for element, pairing, _, loop in (match.groups() for match in marked):
+        lines = [" ".join(re.split("#\\s|//", line)[0].split()) for line in loop.splitlines()]
+        found[element, pairing.lower()] = [line for line in lines if line and not line.startswith(".")]
     return found
 
 
@@ -220,7 +242,9 @@ def play(mca, architecture, cpu, loops):
     """The first unit of a CPU's model and the cycles of each loop, or None if llvm-mca does not know the CPU."""
     text = ".intel_syntax noprefix\n" if architecture == "x86_64" else ""
     # Older versions know no other sign of a comment.
-    text += "".join(f"# LLVM-MCA-BEGIN {i}\n{code}\n# LLVM-MCA-END {i}\n" for i, code in enumerate(loops))
+    # What `vsetvli` set before the loop.
+    state = "# LLVM-MCA-RISCV-LMUL M4\n# LLVM-MCA-RISCV-SEW E32\n" if architecture == "riscv64" else ""
+    text += "".join(f"# LLVM-MCA-BEGIN {i}\n{state}{code}\n# LLVM-MCA-END {i}\n" for i, code in enumerate(loops))
     triple = ARCHITECTURES[architecture][1]
     options = [f"-mtriple={triple}", f"-mcpu={cpu}", f"-iterations={ITERATIONS}", "--json"]
     command = [mca, *options, "-instruction-info=0", "-resource-pressure=0", "-"]
@@ -258,7 +282,8 @@ def measured(bench):
 def predict(architecture, path, mca, listing, here):
     """Prints a table of an architecture; returns it, how many loops were found, and the notes below the table."""
     with open(path) as file:
-        found = functions(file.read())
+        text = file.read()
+    found, marked = functions(text), assembled(text)
     rotations = [symbol for symbol in found if "RotateLine" in symbol]
     filt = mca.replace("llvm-mca", "llvm-cxxfilt")
     names = subprocess.run([filt], input="\n".join(rotations), capture_output=True, text=True, check=True).stdout
@@ -272,6 +297,8 @@ def predict(architecture, path, mca, listing, here):
             # `avx512bf16` is the same as `avx512`, but for bf16.
             for backend in backends if element == "bf16" else [of for of in backends if of != "avx512bf16"]:
                 loop, problem = None, "no such function"
+                if backend in SCALABLE and (element, pairing) in marked:
+                    loop = SCALABLE[backend], marked[element, pairing], (0, 0)
                 for lines in kernels.get((backend, element, pairing), []):
                     try:
                         loop = loop or hot(lines, ELEMENTS[element], backend == "scalar")
@@ -288,7 +315,7 @@ def predict(architecture, path, mca, listing, here):
         elements, way, stack = loop or (0, [], (0, 0))
         kept = f"{stack[0]} {stack[1]}" if any(stack) else ""
         table.append([name, f"{elements} in {len(way)}" if loop else "not found", kept])
-    for name, cpu, of, first, own in CPUS:
+    for name, cpu, of, first, own, *bits in CPUS:
         able = backends[backends.index(first):] if of == architecture else []
         ours = [row for row in rows if row[0] in able and row[2]]
         if not ours:
@@ -301,7 +328,10 @@ def predict(architecture, path, mca, listing, here):
         if not unit.startswith(own):
             notes.append(f"* {name}: no model of its own; played on that whose units are called {unit}")
         table[0].append(name if unit.startswith(own) else name + "*")
-        of_loops = {row[1]: count / row[2][0] for row, count in zip(ours, cycles)}
+        longer = {backend: bits[0] / 128 for backend in SCALABLE if bits}
+        of_loops = {
+            row[1]: count / (row[2][0] * longer.get(row[0], 1)) for row, count in zip(ours, cycles)
+        }
         for line in table[1:]:
             line.append(f"{of_loops[line[0]]:.3f}" if line[0] in of_loops else "")
     if here[0] == architecture:

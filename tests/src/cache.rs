@@ -208,7 +208,7 @@ impl Paged {
 
     /// Returns the layout in bytes of blocks of 32 values.
     pub fn in_blocks(&self, format: &BlockFormat) -> Self {
-        let bytes = |values: usize| values / 32 * format.bytes();
+        let bytes = |values: usize| values / 32 * format.bytes;
         let mut paged = *self;
         paged.shape.head_dim = bytes(self.shape.head_dim);
         let strides = &mut paged.strides;
@@ -293,7 +293,7 @@ pub struct Found {
 
 /// The slots of tokens, and the form in which the crate receives them.
 #[derive(Clone, Debug)]
-pub struct Located {
+pub struct TokenAddress {
     /// The place of each token of each sequence.
     pub places: Vec<StageOrder>,
     form: SlotForm,
@@ -324,7 +324,7 @@ fn pad(source: &mut Source<'_>, table: &mut [i64], needed: &[bool]) {
     }
 }
 
-impl Located {
+impl TokenAddress {
     /// Returns slots in any form; some are skipped, some come twice.
     pub fn any(
         source: &mut Source<'_>,
@@ -501,7 +501,7 @@ impl Located {
                 SlotForm::Usize(ids.collect())
             }
         };
-        Located { places, form }
+        TokenAddress { places, form }
     }
 
     /// Returns the given slots as 64-bit integers.
@@ -513,7 +513,7 @@ impl Located {
                 slot: Some(slot),
             })
         };
-        Located {
+        TokenAddress {
             places: slots.iter().map(found).collect(),
             form: SlotForm::I64(slots.to_vec()),
         }
@@ -895,7 +895,7 @@ impl Kept for Coded {
             let (code, scaling) = match &self.encoding {
                 Encoding::Scaled(code, scaling) => (code, scaling),
                 Encoding::Blocks(format) => {
-                    let blocks = bytes.chunks_exact(format.bytes());
+                    let blocks = bytes.chunks_exact(format.bytes);
                     return blocks
                         .flat_map(|block| quantize::decode_block(format, block))
                         .collect();

@@ -79,7 +79,7 @@ fn product(coordinate: Coordinate, frequency: Frequency) -> (bool, Wide, i32) {
         }
     };
     // A coordinate of 1 turns by `whole + step * 2^-128`.
-    let (whole, step) = (i32::from(frequency.whole_turns()), frequency.step());
+    let (whole, step) = (i32::from(frequency.whole_turns), frequency.step);
     let turns = Wide {
         high: whole.unsigned_abs().into(),
         low: 0,

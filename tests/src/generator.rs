@@ -1,5 +1,6 @@
 //! Tensors with every memory layout that a [`Layout`] can describe.
 
+use rope_core::Dimension;
 use rope_core::Layout;
 
 use crate::Source;
@@ -130,7 +131,7 @@ impl Placed {
         let (before, after) = (source.below(4), source.below(4));
         let whole = [batch, tokens, before + heads + after, head_dim];
         let layout = Layout::bshd(whole)
-            .and_then(|layout| layout.heads(before..before + heads))
+            .and_then(|layout| layout.narrow(Dimension::Heads, before..before + heads))
             .expect("heads that are there");
         let mut view = dense(whole, [0, 1, 2]);
         view.shape = shape;
@@ -154,7 +155,7 @@ impl Placed {
             (Layout::bhsd(whole), [0, 2, 1])
         };
         let layout = whole_layout
-            .and_then(|layout| layout.channels(before..before + head_dim))
+            .and_then(|layout| layout.narrow(Dimension::Channels, before..before + head_dim))
             .expect("channels that are there");
         let mut view = dense(whole, order);
         view.shape = shape;
@@ -198,7 +199,7 @@ impl Placed {
                 head: strides[2],
             },
         )
-        .and_then(|layout| layout.channels(offset..offset + head_dim))
+        .and_then(|layout| layout.narrow(Dimension::Channels, offset..offset + head_dim))
         .expect("a small shape");
         let view = View {
             shape,

@@ -1,6 +1,7 @@
 //! The results of a norm from its formula, for the heads of one token.
 
 use half::{bf16, f16};
+use rope_core::error::PlanError;
 use rope_core::norm::{NormFormula, NormReach, NormResult, NormSum, Weights};
 use rope_core::stages::StageOrder;
 
@@ -200,10 +201,10 @@ impl Norm {
     pub fn weights_amiss(&self, head_dim: usize) -> (rope_core::norm::Norm<'_>, rope_core::Error) {
         let mut norm = rope_core::norm::Norm::new(self.formula, self.eps).with_reach(self.reach);
         let error = match self.formula.weighted {
-            true => rope_core::Error::WeightMissing { needed: head_dim },
+            true => rope_core::Error::Plan(PlanError::WeightMissing { needed: head_dim }),
             false => {
                 norm = norm.weight(&[1.0_f32; 3]);
-                rope_core::Error::WeightUnused { given: 3 }
+                rope_core::Error::Plan(PlanError::WeightUnused { given: 3 })
             }
         };
         (norm, error)

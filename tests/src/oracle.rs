@@ -1,5 +1,6 @@
 //! The results of a rotation, element by element from the definition. Shares no code with the kernels.
 
+use rope_core::error::RowsError;
 use rope_core::{Backend, Direction, Error, Pairing, Rope};
 
 use crate::{Angles, Number, View, bounds};
@@ -90,14 +91,14 @@ pub fn refusal(direction: Direction, angles: &Angles, shape: [usize; 4]) -> Opti
                 let (c, s) = (cos / factor as f32, sin / factor as f32);
                 let off = (c * c + s * s - 1.0).abs();
                 if off.is_nan() || off > bounds::squared_magnitude(cos, sin) {
-                    return Some(Error::RowMagnitude {
+                    return Some(Error::Rows(RowsError::Magnitude {
                         row,
                         head,
-                        pair,
+                        pair: pair as u32,
                         cos,
                         sin,
                         factor,
-                    });
+                    }));
                 }
             }
         }

@@ -161,7 +161,7 @@ pub fn decode_q8_0(block: &[u8; 34]) -> [f32; 32] {
 ///
 /// If the format is unknown.
 pub fn encode_block(format: &BlockFormat, values: &[f32; 32]) -> Vec<u8> {
-    match format.name() {
+    match format.name {
         "q8_0" => encode_q8_0(values).to_vec(),
         "q4_0" => encode_around_zero(values, 8),
         "q5_0" => encode_around_zero(values, 16),
@@ -191,7 +191,7 @@ pub fn decode_block(format: &BlockFormat, block: &[u8]) -> Vec<f32> {
         };
         (0..32).map(|channel| value(code(channel))).collect()
     };
-    match format.name() {
+    match format.name {
         "q8_0" => decode_q8_0(block.try_into().expect("a block")).to_vec(),
         "q4_0" => values(2, false, &|code| (f32::from(code) - 8.0) * d),
         "q5_0" => values(2, true, &|code| (f32::from(code) - 16.0) * d),

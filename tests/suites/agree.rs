@@ -8,7 +8,7 @@ use rope_tests::{
     each_element_pair, oracle, run, seed,
 };
 
-/// Places a shape, without gaps or anywhere.
+/// OperandAddresses a shape, without gaps or anywhere.
 fn place(source: &mut Source<'_>, shape: [usize; 4]) -> Placed {
     Placed::any(source, shape)
 }

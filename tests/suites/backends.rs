@@ -1,5 +1,6 @@
 //! The available instruction sets.
 
+use rope_core::error::PlanError;
 use rope_core::{Backend, Error, Pairing, Rope};
 use rope_tests::backends::{self, VARIABLE, missing, running, say};
 
@@ -56,7 +57,10 @@ fn a_plan_uses_the_backend_that_it_was_given() {
         if backend.is_available() {
             assert_eq!(plan.map(|plan| plan.backend_in_use()), Ok(backend));
         } else {
-            assert_eq!(plan, Err(Error::BackendUnavailable { backend }));
+            assert_eq!(
+                plan,
+                Err(Error::Plan(PlanError::BackendUnavailable { backend }))
+            );
         }
     }
 }

@@ -7,7 +7,9 @@ use rope_core::cache::{
     ScaleLayout, ScalePlace, Slots,
 };
 use rope_core::stages::WithStages;
-use rope_core::{Backend, Frequencies, Layout, Pairing, Rope, Rows, Scaling, Tensor, TensorMut};
+use rope_core::{
+    Backend, Dimension, Frequencies, Layout, Pairing, Rope, Rows, Scaling, Tensor, TensorMut,
+};
 use rope_tests::golden::{self, Bits, Golden};
 use rope_tests::{Number, Source, each_element, number, quantize};
 
@@ -902,7 +904,8 @@ fn tokens_are_written_as_one_by_one() {
         |token| (token / 8 * 13 + token % 8) % 80,
     ];
     let all = Layout::bshd([1, tokens, heads, head_dim]);
-    let packed = Layout::bshd([1, tokens, heads + 1, head_dim]).and_then(|it| it.heads(0..heads));
+    let packed = Layout::bshd([1, tokens, heads + 1, head_dim])
+        .and_then(|it| it.narrow(Dimension::Heads, 0..heads));
     let by_heads = Layout::bhsd([1, heads, tokens, head_dim]);
     let each = [0.5, 0.25, 2.0];
     let made = QuantScale::Computed {
@@ -930,7 +933,9 @@ fn tokens_are_written_as_one_by_one() {
                 for backend in Backend::available() {
                     let together = [(layout, slots.clone())].into_iter();
                     let one_by_one = slots.iter().enumerate().map(|(token, &slot)| {
-                        let token = layout.tokens(token..token + 1).expect("a token");
+                        let token = layout
+                            .narrow(Dimension::Tokens, token..token + 1)
+                            .expect("a token");
                         (token, vec![slot])
                     });
                     let got = kept.copied(in_cache, backend, together, &values);

@@ -172,7 +172,7 @@ fn rotations(config: &Config) -> Result<BTreeMap<String, Rotation>, Error> {
 /// Returns true if a rotation has these inverse frequencies and this factor; over several axes in any order.
 fn same(rotation: &Rotation, theirs: &[f64], factor: f64) -> Result<(), String> {
     let frequencies = rotation.frequencies();
-    let ours: Vec<f64> = frequencies.iter().map(|pair| pair.inverse()).collect();
+    let ours: Vec<f64> = frequencies.iter().map(|pair| pair.inverse).collect();
     let near = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-6 * b.abs();
     let all = |a: &[f64], b: &[f64]| a.iter().all(|a| b.iter().any(|b| near((a, b))));
     let same = ours.len() == theirs.len() && ours.iter().zip(theirs).all(near);

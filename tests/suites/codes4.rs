@@ -25,7 +25,7 @@ fn bytes(file: &Golden, key: &str) -> Vec<u8> {
 fn formats() -> impl Iterator<Item = &'static BlockFormat> {
     BlockFormat::ALL
         .into_iter()
-        .filter(|format| format.bytes() < 32)
+        .filter(|format| format.bytes < 32)
 }
 
 /// Returns a cache of one head for each token, side by side.
@@ -40,7 +40,7 @@ fn encoded<E: Number>(
     format: &'static BlockFormat,
 ) -> Vec<u8> {
     let count = x.len() / head_dim;
-    let mut bytes = vec![0x5a; x.len() / 32 * format.bytes()];
+    let mut bytes = vec![0x5a; x.len() / 32 * format.bytes];
     let mut cache =
         CacheMut::blocks(&mut bytes, heads(count, head_dim), format).expect("a cache that fits");
     let x = Tensor::new(x, [1, count, 1, head_dim]).expect("a valid tensor");
@@ -56,7 +56,7 @@ fn decoded(
     head_dim: usize,
     format: &'static BlockFormat,
 ) -> Vec<f32> {
-    let count = bytes.len() / format.bytes() * 32 / head_dim;
+    let count = bytes.len() / format.bytes * 32 / head_dim;
     let cache = Cache::blocks(bytes, heads(count, head_dim), format).expect("a cache that fits");
     let mut y = vec![0.5; count * head_dim];
     let mut tensor = TensorMut::new(&mut y, [1, count, 1, head_dim]).expect("a valid tensor");
@@ -71,7 +71,7 @@ fn of_ggml<E: Number + Bits>(file: &Golden) {
     let e = E::NAME;
     let x: Vec<E> = file.bits(&format!("x_{e}"));
     for format in formats() {
-        let name = format.name();
+        let name = format.name;
         let expected = bytes(file, &format!("{name}_{e}"));
         let values: Vec<f32> = file.bits(&format!("{name}_dequant_{e}"));
         assert_eq!(x.len(), values.len());
@@ -91,7 +91,7 @@ fn of_ggml<E: Number + Bits>(file: &Golden) {
             .flat_map(|block| quantize::encode_block(format, block))
             .collect();
         same_blocks(&got, &expected, format, &format!("the harness, {name}"));
-        let blocks = expected.chunks_exact(format.bytes());
+        let blocks = expected.chunks_exact(format.bytes);
         let got: Vec<f32> = blocks
             .flat_map(|block| quantize::decode_block(format, block))
             .collect();
@@ -101,9 +101,7 @@ fn of_ggml<E: Number + Bits>(file: &Golden) {
 
 fn same_blocks(got: &[u8], expected: &[u8], format: &BlockFormat, doing: &str) {
     assert_eq!(got.len(), expected.len(), "{doing}");
-    let blocks = got
-        .chunks(format.bytes())
-        .zip(expected.chunks(format.bytes()));
+    let blocks = got.chunks(format.bytes).zip(expected.chunks(format.bytes));
     for (index, (got, expected)) in blocks.enumerate() {
         assert!(
             got == expected,
@@ -164,7 +162,7 @@ fn rotated<E: Number + Bits>() {
             ] {
                 // For f32 both orders are the same.
                 let order = if e == "f32" { "NB" } else { order };
-                let key = format!("{order}_{}_{e}", format.name());
+                let key = format!("{order}_{}_{e}", format.name);
                 let expected = bytes(&file, &key);
                 let mut got = vec![0x5a; expected.len()];
                 let mut cache = CacheMut::blocks(&mut got, layout, format).expect("whole blocks");
@@ -199,7 +197,7 @@ fn slots_of_llama_cpp() {
     let layout = CacheLayout::nhd([blocks, block_size, heads, head_dim]).expect("a small cache");
     let mut compared = 0;
     for format in formats() {
-        let key = format!("{}_rows", format.name());
+        let key = format!("{}_rows", format.name);
         if file.find(&key).is_none() {
             continue;
         }
@@ -222,7 +220,7 @@ fn slots_of_llama_cpp() {
 fn nans_and_infinities() {
     for backend in Backend::available() {
         for format in formats() {
-            let name = format.name();
+            let name = format.name;
             let through = |x: &[f32; 32]| {
                 let bytes = encoded(backend, x, 32, format);
                 assert_eq!(
@@ -288,7 +286,7 @@ fn any_block() {
             let expected = quantize::encode_block(format, &x);
             let values = quantize::decode_block(format, &expected);
             for backend in Backend::available() {
-                let doing = format!("{backend}, {} of {x:?}", format.name());
+                let doing = format!("{backend}, {} of {x:?}", format.name);
                 same_blocks(&encoded(backend, &x, 32, format), &expected, format, &doing);
                 alike(&decoded(backend, &expected, 32, format), &values, &doing);
             }
@@ -307,7 +305,7 @@ fn a_second_time_changes_nothing() {
                 let once = encoded(backend, &x, 32, format);
                 let values = decoded(backend, &once, 32, format);
                 let twice = encoded(backend, &values, 32, format);
-                assert_eq!(once, twice, "{backend}, {}", format.name());
+                assert_eq!(once, twice, "{backend}, {}", format.name);
             }
         }
     }

@@ -5,6 +5,7 @@ use crate::refused::untouched;
 use half::bf16;
 use rope_core::axes::Axes;
 use rope_core::cache::{CacheLayout, CacheMut};
+use rope_core::error::{PlanError, RowsError, ShapeError};
 use rope_core::norm::{NormFormula, NormReach};
 use rope_core::stages::StageOrder;
 use rope_core::{
@@ -33,10 +34,10 @@ fn golden_configurations_give_the_golden_frequencies() {
             "{name}"
         );
 
-        let inverse: Vec<f64> = frequencies.iter().map(|pair| pair.inverse()).collect();
+        let inverse: Vec<f64> = frequencies.iter().map(|pair| pair.inverse).collect();
         assert_eq!(inverse, table.bits::<f64>("inv_freq_exact_f64"), "{name}");
         for (pair, step) in frequencies.iter().zip(table.bits::<u128>("turn_step_u128")) {
-            assert!(pair.step().abs_diff(step) <= 64, "{name}");
+            assert!(pair.step.abs_diff(step) <= 64, "{name}");
         }
         let factor = file["attention_factor_exact_f64"].as_f64();
         assert_eq!(Some(frequencies.attention_factor()), factor, "{name}");
@@ -69,7 +70,7 @@ fn golden_configurations_give_the_golden_axes() {
     let mut several = 0;
     for golden in Golden::all("apply") {
         let frequencies = config(&config_file(&golden.name)).frequencies().unwrap();
-        let axes: Vec<usize> = frequencies.iter().map(|pair| pair.axis()).collect();
+        let axes: Vec<usize> = frequencies.iter().map(|pair| pair.axis).collect();
         assert_eq!(
             axes,
             golden.decimals::<usize>("pair_axis"),
@@ -402,7 +403,7 @@ fn composite_models_are_read_in_parts() {
     let expected = of_formula(Axes::vision(64), 100.0, &Scaling::Turns).unwrap();
     assert_eq!(dino, expected);
     let first = dino.iter().next().unwrap();
-    assert_eq!((first.whole_turns(), first.step()), (1, 0));
+    assert_eq!((first.whole_turns, first.step), (1, 0));
 }
 
 #[test]
@@ -1204,7 +1205,7 @@ fn a_rotation_applies_its_window() {
         assert_eq!(input != output, changes, "{model_type}");
         let rows = rotation.frequencies().rows(40..43).expect("rows");
         let window = Layout::bshd(SHAPE)
-            .and_then(|layout| layout.channels(128..192))
+            .and_then(|layout| layout.narrow(Dimension::Channels, 128..192))
             .expect("a window");
         let rope = Rope::new(input).output_pairing(output);
         let mut expected = x.clone();
@@ -1240,7 +1241,10 @@ fn a_rotation_applies_its_window() {
         let mut of_k = TensorMut::new(&mut k, [2, 3, 1, 64]).expect("valid");
         let in_place = rotation.rotate(&mut of_q, &rows);
         if changes {
-            let error = Error::from(rope_core::Error::PairingChangesInPlace { input, output });
+            let error = Error::from(rope_core::Error::Plan(PlanError::PairingChangesInPlace {
+                input,
+                output,
+            }));
             assert_eq!(rotation.rotate_qk(&mut of_q, &mut of_k, &rows), in_place);
             assert_eq!(in_place, Err(error));
             assert!(same_bits(&q, &x));
@@ -1302,10 +1306,10 @@ fn a_rotation_refuses_other_heads() {
         window: (128, 192),
     };
     let dim = || {
-        Error::from(rope_core::Error::RotaryDim {
+        Error::from(rope_core::Error::Rows(RowsError::RotaryDim {
             rotary_dim: 32,
             required: "that of the model's rows (Rotation::rows)",
-        })
+        }))
     };
     for (head_dim, rows, error) in [
         (128, &rows, head(128)),
@@ -1334,11 +1338,11 @@ fn a_rotation_refuses_other_heads() {
     untouched::<f32>(128, |data| {
         let from = Tensor::new(&x, [1, 1, 2, 192]).expect("valid");
         let mut tensor = TensorMut::new(data, [1, 1, 2, 64]).expect("valid");
-        let error = rope_core::Error::ShapeMismatch {
+        let error = rope_core::Error::Shape(ShapeError::Mismatch {
             dimension: Dimension::Channels,
             source: 192,
             target: 64,
-        };
+        });
         let into = rotation.rotate_into(&from, &mut tensor, &rows);
         assert_eq!(into, Err(error.into()));
     });
@@ -1349,12 +1353,12 @@ fn a_rotation_refuses_other_heads() {
         let into = rotation.rotate_into(&from, &mut tensor, &two);
         assert!(matches!(
             into,
-            Err(Error::Rope(rope_core::Error::RowCount { .. }))
+            Err(Error::Rope(rope_core::Error::Rows(RowsError::Count { .. })))
         ));
         let in_place = rotation.rotate(&mut tensor, &two);
         assert!(matches!(
             in_place,
-            Err(Error::Rope(rope_core::Error::RowCount { .. }))
+            Err(Error::Rope(rope_core::Error::Rows(RowsError::Count { .. })))
         ));
     });
 }

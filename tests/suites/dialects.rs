@@ -44,6 +44,7 @@ const LANGUAGES: &[Language] = &[
         vocabulary: concat!(
             include_str!("../../rope-core/adapters/torch/src/operators.rs"),
             include_str!("../../rope-core/adapters/torch/src/shim.rs"),
+            include_str!("../../rope-core/adapters/torch/src/shim/tangents.rs"),
             "float8_e4m3fn",
             include_str!("../../rope-core/adapters/torch/python/rope_kernels/_config.py"),
             include_str!("../../rope-core/adapters/torch/python/rope_kernels/_plan.py"),
@@ -96,6 +97,7 @@ const LANGUAGES: &[Language] = &[
 /// Names outside these languages: an assembler's, PyTorch's, ggml's, and fields that only `Debug` writes.
 const ELSEWHERE: &[&str] = &[
     "arch_extension",
+    "aten::_unpack_dual",
     "repeat_interleave",
     "Q8_0",
     "q4_0",

@@ -1,8 +1,10 @@
 //! The rotation between heads before and after: found for every pairing, window, direction and element, and never
 //! guessed.
 
+use rope_core::error::{RowsError, ShapeError};
 use rope_core::{
-    Direction, Element, Error, Frequencies, Layout, Pairing, Rope, Rows, Scaling, Tensor, TensorMut,
+    Dimension, Direction, Element, Error, Frequencies, Layout, Pairing, Rope, Rows, Scaling,
+    Tensor, TensorMut,
 };
 use rope_models::{Convention, Explanation, explain};
 use rope_tests::number::{self, Number};
@@ -48,7 +50,7 @@ fn case<I: Number, O: Number>(
     let mut after = before.clone();
     let window = offset..offset + rows.rotary_dim();
     let layout = Layout::bshd(shape)
-        .and_then(|layout| layout.channels(window))
+        .and_then(|layout| layout.narrow(Dimension::Channels, window))
         .unwrap();
     Rope::new(input)
         .output_pairing(output)
@@ -332,19 +334,22 @@ fn shapes_that_do_not_fit_are_refused() {
         explain(&Tensor::new(&x, source)?, &Tensor::new(&x, target)?, &rows)
     };
     let refused = ask([1, 2, 2, 16], [1, 2, 4, 8]);
-    assert!(matches!(refused, Err(Error::ShapeMismatch { .. })));
+    assert!(matches!(
+        refused,
+        Err(Error::Shape(ShapeError::Mismatch { .. }))
+    ));
     let refused = ask([1, 2, 2, 4], [1, 2, 2, 4]);
-    let error = Error::RotaryDimExceedsHead {
+    let error = Error::Rows(RowsError::RotaryDimExceedsHead {
         rotary_dim: 8,
         head_dim: 4,
-    };
+    });
     assert_eq!(refused, Err(error));
     let refused = ask([1, 3, 2, 8], [1, 3, 2, 8]);
-    let error = Error::RowCount {
+    let error = Error::Rows(RowsError::Count {
         rows: 2,
         tokens: 3,
         batch: 1,
-    };
+    });
     assert_eq!(refused, Err(error));
 }
 

@@ -3,6 +3,7 @@
 use crate::models::frequencies;
 use crate::rows::one_set_of_64_pairs;
 use rope_core::axes::Axes;
+use rope_core::error::{FrequenciesError, RowsError, ShapeError};
 use rope_core::{
     Dimension, Error, Frequencies, Frequency, FrequencyChunk, LongRope, Scaling, Yarn,
 };
@@ -16,10 +17,10 @@ fn not_nearest(name: &str, frequencies: &Frequencies<'_>, golden: &[u128]) -> us
     assert_eq!(frequencies.iter().len(), golden.len(), "{name}");
     let pairs = frequencies.iter().zip(golden);
     let apart = pairs.filter(|(pair, golden)| {
-        assert_eq!(pair.whole_turns(), 0, "{name}");
-        let distance = pair.step().abs_diff(**golden);
+        assert_eq!(pair.whole_turns, 0, "{name}");
+        let distance = pair.step.abs_diff(**golden);
         assert!(
-            distance <= bounds::step(pair.inverse() / TAU),
+            distance <= bounds::step(pair.inverse / TAU),
             "{name}: {distance}"
         );
         distance != 0
@@ -39,14 +40,14 @@ fn steps_of_periods() {
     };
     let frequencies = Frequencies::new(58, 1.0, &periods).expect("sane parameters");
     let pair = frequencies.iter().nth(13).expect("a pair");
-    assert!(pair.inverse() < 1.0);
+    assert!(pair.inverse < 1.0);
     let exact = 49_787_614_268_896_801_699_369_503_654_316_817_445_u128;
-    let distance = pair.step().abs_diff(exact);
+    let distance = pair.step.abs_diff(exact);
     assert!((2..=bounds::PERIODS_STEP).contains(&distance), "{distance}");
 }
 
 fn inverse(frequencies: &Frequencies<'_>) -> (Vec<f64>, Vec<f32>) {
-    let both = |pair: Frequency| (pair.inverse(), pair.inverse_f32());
+    let both = |pair: Frequency| (pair.inverse, pair.inverse_f32);
     frequencies.iter().map(both).unzip()
 }
 
@@ -126,8 +127,8 @@ fn compare(name: &str, frequencies: &Frequencies<'_>, every: usize) {
         .collect();
     let pairs: Vec<Frequency> = frequencies.iter().step_by(every).collect();
     assert_eq!(pairs.len(), turns.len(), "{name}");
-    let f64s: Vec<f64> = pairs.iter().map(Frequency::inverse).collect();
-    let f32s: Vec<f32> = pairs.iter().map(Frequency::inverse_f32).collect();
+    let f64s: Vec<f64> = pairs.iter().map(|pair| pair.inverse).collect();
+    let f32s: Vec<f32> = pairs.iter().map(|pair| pair.inverse_f32).collect();
     assert_eq!(
         f64s,
         golden.bits::<f64>(&format!("{name}.inverse_f64")),
@@ -146,15 +147,15 @@ fn compare(name: &str, frequencies: &Frequencies<'_>, every: usize) {
     );
     for (pair, &(whole, fraction)) in pairs.iter().zip(&turns) {
         // A fraction next to a whole turn may be rounded to either side of it.
-        let step = pair.step();
-        let distance = match pair.whole_turns() - whole {
+        let step = pair.step;
+        let distance = match pair.whole_turns - whole {
             0 => step.abs_diff(fraction),
             1 if step < fraction => step.wrapping_sub(fraction),
             -1 if step > fraction => fraction.wrapping_sub(step),
             turns => panic!("{name}: {turns} turns apart"),
         };
         assert!(
-            distance <= bounds::step(pair.inverse() / TAU),
+            distance <= bounds::step(pair.inverse / TAU),
             "{name}: {distance}"
         );
     }
@@ -288,13 +289,13 @@ fn given_frequencies_come_back_as_given() {
     ];
     let frequencies = Frequencies::from_inverse(2 * given.len(), &given, 1.0).unwrap();
     for (pair, given) in frequencies.iter().zip(given) {
-        assert_eq!(pair.inverse().to_bits(), given.to_bits());
+        assert_eq!(pair.inverse.to_bits(), given.to_bits());
         assert_eq!(
-            pair.inverse_f32().to_bits(),
+            pair.inverse_f32.to_bits(),
             (given as f32).to_bits(),
             "{given:e}"
         );
-        let turns = f64::from(pair.whole_turns()) + pair.step() as f64 / 2f64.powi(128);
+        let turns = f64::from(pair.whole_turns) + pair.step as f64 / 2f64.powi(128);
         let back = turns * std::f64::consts::TAU;
         assert!((back - given).abs() <= 1e-10, "{given:e}: {back:e}");
     }
@@ -332,7 +333,7 @@ fn zero_means_the_default_in_yarn() {
 fn equal_betas_without_rounding_divide_the_pairs_in_two() {
     let of = |scaling: &Scaling<'_>| -> Vec<f64> {
         let made = Frequencies::new(128, 1e6, scaling).expect("sane parameters");
-        made.iter().map(|pair| pair.inverse()).collect()
+        made.iter().map(|pair| pair.inverse).collect()
     };
     let plain = of(&Scaling::Default);
     for beta in [2.0, 10.0, 100.0] {
@@ -367,7 +368,7 @@ fn longrope_switches_by_length() {
             attention_factor: None,
         });
         let frequencies = Frequencies::new(64, 1e4, &scaling).unwrap();
-        frequencies.iter().next().map(|pair| pair.inverse())
+        frequencies.iter().next().map(|pair| pair.inverse)
     };
     assert_eq!(
         [0, 4096, 4097].map(first),
@@ -379,7 +380,7 @@ fn longrope_switches_by_length() {
 fn one_set_on_several_axes_has_plain_frequencies() {
     let steps = |axes| -> Vec<u128> {
         let frequencies = Frequencies::new(axes, 1e6, &Scaling::Default).unwrap();
-        frequencies.iter().map(|pair| pair.step()).collect()
+        frequencies.iter().map(|pair| pair.step).collect()
     };
     let one_of_three = Axes::given(&[2; 64]);
     for axes in one_set_of_64_pairs().into_iter().chain([one_of_three]) {
@@ -391,7 +392,7 @@ fn one_set_on_several_axes_has_plain_frequencies() {
 fn axes_are_dealt_out_as_published() {
     let letters = |axes: Axes<'_>| -> String {
         let frequencies = Frequencies::new(axes, 1e6, &Scaling::Default).unwrap();
-        let letter = |pair: Frequency| ['T', 'H', 'W', 'e'][pair.axis()];
+        let letter = |pair: Frequency| ['T', 'H', 'W', 'e'][pair.axis];
         frequencies.iter().map(letter).collect()
     };
     // Derived from vLLM's get_mrope_interleaved_id_list.
@@ -431,7 +432,7 @@ fn the_callers_storage_does_as_well() {
     Frequencies::new_in(&mut storage, 144, 5e5, &Scaling::Default).unwrap();
     let borrowed = Frequencies::new_in(&mut storage, 100, 1e4, &Scaling::Default).unwrap();
     assert_eq!(borrowed, made);
-    let given: Vec<f64> = made.iter().map(|pair| pair.inverse()).collect();
+    let given: Vec<f64> = made.iter().map(|pair| pair.inverse).collect();
     let mut storage = [FrequencyChunk::EMPTY; 7];
     let borrowed = Frequencies::from_inverse_in(&mut storage, 100, &given, 1.0).unwrap();
     assert_eq!(
@@ -530,7 +531,7 @@ fn no_number_panics_or_hangs() {
             accepted += 1;
             let factor = frequencies.attention_factor();
             assert!(factor > 0.0 && factor.is_finite());
-            assert!(frequencies.iter().all(|pair| pair.inverse().is_finite()));
+            assert!(frequencies.iter().all(|pair| pair.inverse.is_finite()));
             // Accepted frequencies make rows.
             let rows = frequencies.rows(&positions).unwrap();
             let (cos, sin) = rows.row(4).unwrap();
@@ -584,7 +585,7 @@ fn no_axes_panic_or_hang() {
                     if let Ok(made) =
                         Frequencies::new_in(&mut storage, axes, 1e4, &Scaling::Default)
                     {
-                        assert!(made.iter().all(|pair| pair.axis() < made.axes()));
+                        assert!(made.iter().all(|pair| pair.axis < made.axes()));
                         let mut rows = [0.0; 128];
                         made.rows_in(0..1, &mut rows).unwrap();
                     }
@@ -677,7 +678,7 @@ fn debug_is_a_line_and_all_pairs_at_length() {
     ] {
         assert!(line.contains(part), "{part}: {line}");
     }
-    assert_eq!(format!("{llama:#?}").matches("whole: 0").count(), 64);
+    assert_eq!(format!("{llama:#?}").matches("whole_turns: 0").count(), 64);
     // The first of one pair is also the last.
     let one = Frequencies::from_inverse(2, &[0.25], 1.0).expect("good frequencies");
     assert!(format!("{one:?}").contains("last_inverse: 0.25"), "{one:?}");
@@ -687,26 +688,26 @@ fn debug_is_a_line_and_all_pairs_at_length() {
 fn rotary_dim_is_refused() {
     for dim in [0, 1, 127, 65538] {
         let required = "even and between 2 and 65536";
-        let error = Error::RotaryDim {
+        let error = Error::Rows(RowsError::RotaryDim {
             rotary_dim: dim,
             required,
-        };
+        });
         let text = format!("rotary_dim is {dim}, but must be {required}");
         refused(Frequencies::new(dim, 1e4, &Scaling::Default), error, &text);
     }
-    let error = Error::RotaryDim {
+    let error = Error::Rows(RowsError::RotaryDim {
         rotary_dim: 2,
         required: "above 2 for NTK scaling",
-    };
+    });
     refused(
         Frequencies::new(2, 1e4, &Scaling::NtkAlpha { alpha: 2.0 }),
         error,
         "rotary_dim is 2, but must be above 2 for NTK scaling",
     );
-    let error = Error::RotaryDim {
+    let error = Error::Rows(RowsError::RotaryDim {
         rotary_dim: 66,
         required: "a multiple of 4 for two axes",
-    };
+    });
     refused(
         Frequencies::new(Axes::pixtral(66), 1e4, &Scaling::Default),
         error,
@@ -873,26 +874,26 @@ fn short_storage_is_refused() {
 #[test]
 fn arrangements_and_factors_are_refused() {
     let set = Frequencies::new(8, 1e4, &Scaling::Default).expect("valid");
-    let axes = Error::Axes {
+    let axes = Error::Frequencies(FrequenciesError::Axes {
         required: "1 to 4, and each pair on one of them",
-    };
+    });
     let text = "the axes must be 1 to 4, and each pair on one of them";
     refused(set.arranged(5, &[(0, 0)]), axes, text);
     refused(set.arranged(0, &[(0, 0)]), axes, text);
     refused(set.arranged(2, &[(0, 1), (1, 2)]), axes, text);
-    let error = Error::Range {
+    let error = Error::Shape(ShapeError::Range {
         dimension: Dimension::Channels,
         start: 8,
         end: 10,
         extent: 8,
-    };
+    });
     let text = "range 8..10 of channels is not inside 0..8";
     refused(set.arranged(1, &[(3, 0), (4, 0)]), error, text);
     for (pairs, rotary_dim) in [(0, 0), (32769, 65538)] {
-        let error = Error::RotaryDim {
+        let error = Error::Rows(RowsError::RotaryDim {
             rotary_dim,
             required: "even and between 2 and 65536",
-        };
+        });
         let text = format!("rotary_dim is {rotary_dim}, but must be even and between 2 and 65536");
         refused(set.arranged(1, &vec![(0, 0); pairs]), error, &text);
     }
@@ -923,10 +924,10 @@ fn arrangements_and_factors_are_refused() {
 
 #[test]
 fn pairs_that_turn_too_fast_are_refused() {
-    let error = Error::TurnsPerPosition {
+    let error = Error::Frequencies(FrequenciesError::TurnsPerPosition {
         pair: 1,
         inverse: 1e150,
-    };
+    });
     refused(
         Frequencies::new(4, 1e-300, &Scaling::Default),
         error,
@@ -934,7 +935,13 @@ fn pairs_that_turn_too_fast_are_refused() {
     );
     for inverse in [206_000.0, -206_000.0] {
         let made = Frequencies::from_inverse(2, &[inverse], 1.0);
-        assert_eq!(made, Err(Error::TurnsPerPosition { pair: 0, inverse }));
+        assert_eq!(
+            made,
+            Err(Error::Frequencies(FrequenciesError::TurnsPerPosition {
+                pair: 0,
+                inverse
+            }))
+        );
     }
 }
 
@@ -958,15 +965,18 @@ fn axes_that_do_not_add_up_are_refused() {
     ] {
         let text = format!("the axes must be {required}");
         let made = Frequencies::new(axes, 1e4, &Scaling::Default);
-        refused(made, Error::Axes { required }, &text);
+        refused(
+            made,
+            Error::Frequencies(FrequenciesError::Axes { required }),
+            &text,
+        );
     }
     // The largest rotary_dim has valid sections; a larger one has none.
     for (rotary_dim, largest) in [(65536, true), (65538, false)] {
         let made = Frequencies::new(Axes::mrope(rotary_dim, [1, 1, 1]), 1e4, &Scaling::Default);
         let error = made.map(drop).expect_err("sections of three pairs");
-        let sections = matches!(error, Error::Sections { .. });
-        let given =
-            matches!(error, Error::RotaryDim { rotary_dim: given, .. } if given == rotary_dim);
+        let sections = matches!(error, Error::Frequencies(FrequenciesError::Sections { .. }));
+        let given = matches!(error, Error::Rows(RowsError::RotaryDim { rotary_dim: given, .. }) if given == rotary_dim);
         assert_eq!((sections, given), (largest, !largest), "{error}");
     }
     // Pairs without a section would not rotate and would change the frequencies of all others.
@@ -980,11 +990,11 @@ fn axes_that_do_not_add_up_are_refused() {
         let refused = |axes: Axes<'_>, sections: &[usize], sum: usize, doubled: usize| {
             let mut named = [0; 4];
             named[..sections.len()].copy_from_slice(sections);
-            let error = Error::Sections {
+            let error = Error::Frequencies(FrequenciesError::Sections {
                 sections: named,
                 axes: sections.len() as u8,
                 rotary_dim: 128,
-            };
+            });
             let text = format!(
                 "the sections {sections:?} of M-RoPE sum to {sum} pairs, but rotary_dim 128 has 64; where the other \
                  channels stand still, rotary_dim is {doubled}"
@@ -1017,11 +1027,17 @@ fn axes_that_do_not_add_up_are_refused() {
             1e4,
             &Scaling::Default,
         );
-        assert!(matches!(made, Err(Error::RotaryDim { .. })));
+        assert!(matches!(
+            made,
+            Err(Error::Rows(RowsError::RotaryDim { .. }))
+        ));
     }
     for axes in [&[][..], &[0; 32769]] {
         let made = Frequencies::new(Axes::given(axes), 1e4, &Scaling::Default);
-        assert!(matches!(made, Err(Error::RotaryDim { .. })));
+        assert!(matches!(
+            made,
+            Err(Error::Rows(RowsError::RotaryDim { .. }))
+        ));
     }
 }
 
@@ -1039,10 +1055,10 @@ fn axes_with_more_pairs_than_are_counted_are_refused() {
         assert!(
             matches!(
                 made,
-                Err(Error::RotaryDim {
+                Err(Error::Rows(RowsError::RotaryDim {
                     rotary_dim: usize::MAX,
                     ..
-                })
+                }))
             ),
             "{axes:?}: {made:?}"
         );

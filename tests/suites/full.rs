@@ -3,6 +3,7 @@
 
 use half::bf16;
 use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale};
+use rope_core::error::{FrequenciesError, GradientError, RowsError};
 use rope_core::gradient::{Gradients, PairGradients};
 use rope_core::norm::{Norm, NormFormula};
 use rope_core::{
@@ -353,7 +354,7 @@ fn refusals() {
     assert!(rows.is_full_width());
     assert_eq!((rows.len(), rows.rotary_dim()), (tokens, head_dim));
     assert_eq!(rows.row(2), Some((&cos[..head_dim], &sin[..head_dim])));
-    let refused = |operation| Error::FullWidthRows { operation };
+    let refused = |operation| Error::Rows(RowsError::FullWidth { operation });
     let plan = Rope::new(Pairing::Half);
     let mut x = vec![1.0_f32; tokens * head_dim];
     let shape = [1, tokens, 1, head_dim];
@@ -395,17 +396,32 @@ fn refusals() {
 
     let odd = Rows::full(&cos[..9], &sin[..9], [3, 3]).map(drop);
     assert!(
-        matches!(odd, Err(Error::RotaryDim { rotary_dim: 3, .. })),
+        matches!(
+            odd,
+            Err(Error::Rows(RowsError::RotaryDim { rotary_dim: 3, .. }))
+        ),
         "{odd:?}"
     );
     let long = vec![0.0_f32; 2050];
     let (rotary_dim, limit) = (2050, 2048);
     let result = Rows::full(&long, &long, [1, 2050]).map(drop);
-    assert_eq!(result, Err(Error::RotaryDimOnStack { rotary_dim, limit }));
+    assert_eq!(
+        result,
+        Err(Error::Frequencies(FrequenciesError::RotaryDimOnStack {
+            rotary_dim,
+            limit
+        }))
+    );
     let result = Rows::full(&cos, &sin[1..], [tokens, head_dim]).map(drop);
-    assert_eq!(result, Err(Error::CosSinLength { cos: 24, sin: 23 }));
+    assert_eq!(
+        result,
+        Err(Error::Rows(RowsError::CosSinLength { cos: 24, sin: 23 }))
+    );
     let result = Rows::full(&cos, &sin, [tokens, head_dim - 2]).map(drop);
-    assert!(matches!(result, Err(Error::RowsShape { .. })), "{result:?}");
+    assert!(
+        matches!(result, Err(Error::Rows(RowsError::Shape { .. }))),
+        "{result:?}"
+    );
 }
 
 /// Gradients of channels are refused before anything is added.
@@ -425,30 +441,30 @@ fn refused_gradients() {
     };
     let plan = Rope::new(Pairing::Half);
     for rotary_dim in [0, 1, 7] {
-        let error = Error::RotaryDim {
+        let error = Error::Rows(RowsError::RotaryDim {
             rotary_dim,
             required: "even and at least 2",
-        };
+        });
         check(plan, [[3, 1, rotary_dim]; 2], error);
     }
-    let error = Error::RotaryDimExceedsHead {
+    let error = Error::Rows(RowsError::RotaryDimExceedsHead {
         rotary_dim: 10,
         head_dim: 8,
-    };
+    });
     check(plan, [[3, 1, 10]; 2], error);
-    let error = Error::GradientShape {
+    let error = Error::Gradient(GradientError::Shape {
         what: "channels",
         given: 6,
         needed: 8,
-    };
+    });
     check(plan, [[3, 1, 8], [3, 1, 6]], error);
-    let error = Error::GradientPairing {
+    let error = Error::Gradient(GradientError::Pairing {
         input: Pairing::Half,
         output: Pairing::Interleaved,
-    };
+    });
     let changes = plan.output_pairing(Pairing::Interleaved);
     check(changes, [[3, 1, 8]; 2], error);
     let direction = Direction::Inverse;
-    let error = Error::BackwardDirection { direction };
+    let error = Error::Gradient(GradientError::Direction { direction });
     check(plan.direction(direction), [[3, 1, 8]; 2], error);
 }

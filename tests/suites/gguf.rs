@@ -1158,7 +1158,7 @@ fn same(made: &Frequencies<'_>, expected: &Frequencies<'_>) -> Result<(), String
     if !made.iter().eq(expected.iter()) {
         let first = |frequencies: &Frequencies<'_>| {
             let mut pairs = frequencies.iter();
-            (pairs.len(), pairs.nth(1).map(|pair| pair.inverse()))
+            (pairs.len(), pairs.nth(1).map(|pair| pair.inverse))
         };
         return Err(format!("pairs {:?} for {:?}", first(made), first(expected)));
     }

@@ -12,6 +12,7 @@
 
 use half::{bf16, f16};
 use rope_core::axes::MixedFrequencies;
+use rope_core::error::{GradientError, PositionsError, RowsError, ShapeError};
 use rope_core::gradient::{
     Gradients, PairGradients, convert_to_base, convert_to_logarithm, convert_to_ratio,
 };
@@ -501,7 +502,9 @@ fn backward<E: Number + Bits>(passed: &Passed<'_, E>, rope: Rope, angles: &[f64]
                 1 => 0..side.heads,
                 _ => row_head..row_head + 1,
             };
-            let layout = layout.heads(heads.clone()).expect("those heads");
+            let layout = layout
+                .narrow(Dimension::Heads, heads.clone())
+                .expect("those heads");
             let y = Tensor::new(&side.y, layout).expect("a valid tensor");
             let mut written = side.dy.clone();
             let mut dy = TensorMut::new(&mut written, layout).expect("a valid tensor");
@@ -920,7 +923,7 @@ fn refused_calls_touch_nothing() {
             rope.backward_into(y, &dy, &mut dx, rows, &mut angles),
             Err(error)
         );
-        if !matches!(error, Error::GradientShape { .. }) {
+        if !matches!(error, Error::Gradient(GradientError::Shape { .. })) {
             let mut other = before.clone();
             let mut other = PairGradients::new(&mut other, of_sums).expect("their shape");
             for call in 0..5 {
@@ -959,7 +962,7 @@ fn refused_calls_touch_nothing() {
     };
     let fits = [3, 1, 4];
     for direction in [Direction::Transpose, Direction::Inverse] {
-        let error = Error::BackwardDirection { direction };
+        let error = Error::Gradient(GradientError::Direction { direction });
         refused(
             rope.direction(direction),
             &y,
@@ -970,11 +973,11 @@ fn refused_calls_touch_nothing() {
         );
     }
     let other = [2, 3, 2, 16];
-    let error = Error::ShapeMismatch {
+    let error = Error::Shape(ShapeError::Mismatch {
         dimension: Dimension::Heads,
         source: 2,
         target: shape[2],
-    };
+    });
     refused(
         rope,
         &tensor(&values, other),
@@ -984,10 +987,10 @@ fn refused_calls_touch_nothing() {
         &["heads is 2"],
     );
     for heads in [0, 2, 5] {
-        let error = Error::GradientHeads {
+        let error = Error::Gradient(GradientError::Heads {
             gradients: heads,
             heads: 4,
-        };
+        });
         refused(
             rope,
             &y,
@@ -998,11 +1001,11 @@ fn refused_calls_touch_nothing() {
         );
     }
     for count in [0, 2, 5, 7] {
-        let error = Error::RowCount {
+        let error = Error::Rows(RowsError::Count {
             rows: count,
             tokens: 3,
             batch: 2,
-        };
+        });
         refused(
             rope,
             &y,
@@ -1012,25 +1015,25 @@ fn refused_calls_touch_nothing() {
             &[&count.to_string(), "3"],
         );
     }
-    let error = Error::RotaryDimExceedsHead {
+    let error = Error::Rows(RowsError::RotaryDimExceedsHead {
         rotary_dim: 10,
         head_dim: 8,
-    };
+    });
     refused(rope, &y, [3, 4, 5], &rows, error, &["10", "8"]);
     let narrow = Rows::new(&table[..18], [3, 6]).expect("three rows");
-    let error = Error::GradientShape {
+    let error = Error::Gradient(GradientError::Shape {
         what: "pairs",
         given: 4,
         needed: 3,
-    };
+    });
     refused(rope, &y, [6, 4, 4], &narrow, error, &["4 pairs", "3"]);
 
     // In place the pairing must stay, and also for products of inputs and outputs.
     let changes = rope.output_pairing(Pairing::Interleaved);
-    let error = Error::GradientPairing {
+    let error = Error::Gradient(GradientError::Pairing {
         input: Pairing::Half,
         output: Pairing::Interleaved,
-    };
+    });
     let mut sums = [vec![0.0; 12], vec![0.0; 12]];
     let [cos, sin] = &mut sums;
     let mut cos = PairGradients::new(cos, fits).expect("their shape");
@@ -1112,11 +1115,11 @@ fn refused_reductions_touch_nothing() {
         .split_at(3);
     assert_eq!(
         split.map(drop),
-        Err(Error::RowRange {
+        Err(Error::Rows(RowsError::Range {
             start: 3,
             end: 2,
             rows: 2
-        })
+        }))
     );
 
     let gradients = PairGradients::new(&mut sums, [2, 3, 4]).expect("their shape");
@@ -1142,16 +1145,16 @@ fn refused_reductions_touch_nothing() {
         Err(storage("numbers of out", 12, usize::MAX))
     );
     let ragged = Positions::axis_major(&[1_i64, 2, 3]);
-    let error = Error::PositionsPerAxis { given: 3, axes: 2 };
+    let error = Error::Positions(PositionsError::PerAxis { given: 3, axes: 2 });
     assert_eq!(frequencies(ragged, 2, 24), Err(error));
     let infinite = [0.0, f64::INFINITY];
     let refusal = frequencies(Positions::real(&infinite), 1, 12);
     assert_eq!(
         refusal,
-        Err(Error::Coordinate {
+        Err(Error::Positions(PositionsError::Coordinate {
             index: 1,
             value: f64::INFINITY
-        })
+        }))
     );
     assert_eq!(frequencies((0..2).into(), 0, 0), Ok(()));
 
@@ -1178,10 +1181,12 @@ fn refused_reductions_touch_nothing() {
         let factors = PairGradients::new(&mut others, shape).expect("their shape");
         gradients.cos_sin(&factors, rows, &mut cos[..len], &mut sin)
     };
-    let shapes = |what, given, needed| Error::GradientShape {
-        what,
-        given,
-        needed,
+    let shapes = |what, given, needed| {
+        Error::Gradient(GradientError::Shape {
+            what,
+            given,
+            needed,
+        })
     };
     assert_eq!(cos_sin([2, 4, 3], &rows, 24), Err(shapes("heads", 3, 4)));
     let one = Rows::new(&table[..8], [1, 8]).expect("a row");
@@ -1193,7 +1198,7 @@ fn refused_reductions_touch_nothing() {
     let mut table = table;
     [table[10], table[14]] = [0.0, -0.0];
     let rows = Rows::new(&table, [2, 8]).expect("two rows");
-    let zeros = |row, head| Error::RowOfZeros { row, head, pair: 2 };
+    let zeros = |row, head| Error::Gradient(GradientError::RowOfZeros { row, head, pair: 2 });
     assert_eq!(cos_sin([2, 3, 4], &rows, 24), Err(zeros(1, 0)));
     let mut table: [f32; 48] = core::array::from_fn(|i| 1.0 + i as f32);
     [table[42], table[46]] = [0.0, -0.0];

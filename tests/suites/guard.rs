@@ -271,7 +271,7 @@ fn cache_of_codes(source: &mut Source<'_>, shape: [usize; 4], rows: &GuardedRows
         }
         if head_dim.is_multiple_of(32) {
             for format in BlockFormat::ALL {
-                let len = layout.end() / 32 * format.bytes();
+                let len = layout.end() / 32 * format.bytes;
                 let mut memory = Guarded::new(&bytes(len), edge);
                 through(&mut CacheMut::blocks(&mut memory, layout, format).expect("whole blocks"));
             }

@@ -3,9 +3,10 @@
 
 use half::{bf16, f16};
 use rope_core::cache::{CacheLayout, CacheMut};
+use rope_core::error::PlanError;
 use rope_core::internals::in_stages;
 use rope_core::stages::{Hadamard, HadamardFactor, LinearStages};
-use rope_core::{Backend, Frequencies, Layout, Rope, Rows, Scaling, Tensor, TensorMut};
+use rope_core::{Backend, Dimension, Frequencies, Layout, Rope, Rows, Scaling, Tensor, TensorMut};
 use rope_tests::golden::{Bits, Golden};
 use rope_tests::{Number, Source, each_element};
 
@@ -45,7 +46,8 @@ fn transformed<E: Number>(
     for (to, from) in apart.chunks_mut(head_dim + 1).zip(x.chunks(head_dim)) {
         to[..head_dim].copy_from_slice(from);
     }
-    let layout = Layout::bshd([1, 1, heads, head_dim + 1]).and_then(|it| it.channels(0..head_dim));
+    let layout = Layout::bshd([1, 1, heads, head_dim + 1])
+        .and_then(|it| it.narrow(Dimension::Channels, 0..head_dim));
     let layout = layout.expect("a small layout");
     let mut tensor = TensorMut::new(&mut apart, layout).expect("a valid tensor");
     plan.apply(&mut tensor).expect("a block that fits");
@@ -286,7 +288,7 @@ fn presets() {
         assert_eq!(Hadamard::llama_cpp_keys(head_dim), Ok(keys.map(first)));
         assert_eq!(Hadamard::llama_cpp_values(head_dim), values.map(first));
     }
-    let error = rope_core::Error::HadamardBlock { block: 4096 };
+    let error = rope_core::Error::Plan(PlanError::HadamardBlock { block: 4096 });
     assert_eq!(Hadamard::llama_cpp_keys(4096), Err(error));
     assert_eq!(
         Hadamard::indexer(128),

@@ -657,7 +657,7 @@ fn factors_below_one_are_answered() {
     };
     let inverse = |config: &Config| -> Vec<f64> {
         let made = config.frequencies().expect("frequencies");
-        made.iter().map(|pair| pair.inverse()).collect()
+        made.iter().map(|pair| pair.inverse).collect()
     };
     let close = |ours: &[f64], theirs: &[f64]| {
         assert_eq!(ours.len(), theirs.len());

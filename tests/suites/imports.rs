@@ -18,7 +18,10 @@ const LAYERS: [(&str, &[&str]); 8] = [
     ("pass", &["pass"]),
     ("execute", &["execute"]),
     ("plan", &["plan"]),
-    ("crate", &["axes", "guide", "internals", "lib", "stages"]),
+    (
+        "crate",
+        &["axes", "error", "guide", "internals", "lib", "stages"],
+    ),
 ];
 
 /// The circles; each is one definition in several files.
@@ -57,22 +60,36 @@ fn tokens(text: &str) -> Vec<&str> {
         .split_once("#[cfg(test)]\nmod tests")
         .unwrap_or((text, ""));
     let mut tokens = Vec::new();
-    for line in code.lines() {
-        let mut rest = line.split("//").next().unwrap_or_default().trim_start();
-        while let Some(first) = rest.chars().next() {
-            let word = rest
-                .find(|c: char| !c.is_alphanumeric() && c != '_')
-                .unwrap_or(rest.len());
-            let len = match word {
-                0 if rest.starts_with("::") => 2,
-                0 => first.len_utf8(),
-                len => len,
-            };
+    let mut rest = code.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let word = rest
+            .find(|c: char| !c.is_alphanumeric() && c != '_')
+            .unwrap_or(rest.len());
+        let (len, is_code) = match word {
+            0 if rest.starts_with("//") => (rest.find('\n').unwrap_or(rest.len()), false),
+            0 if rest.starts_with("'\"'") => (3, false),
+            0 if first == '"' => (string(rest), false),
+            0 if rest.starts_with("::") => (2, true),
+            0 => (first.len_utf8(), true),
+            len => (len, true),
+        };
+        if is_code {
             tokens.push(&rest[..len]);
-            rest = rest[len..].trim_start();
         }
+        rest = rest[len..].trim_start();
     }
     tokens
+}
+
+/// The length of the string literal at the start of a text.
+fn string(text: &str) -> usize {
+    let mut escaped = true;
+    let end = text.find(|c: char| {
+        let ends = c == '"' && !escaped;
+        escaped = c == '\\' && !escaped;
+        ends
+    });
+    end.expect("a string ends") + 1
 }
 
 /// Reads the tree of a `use` after its keyword. Calls `found` with each path, which ends in `*` for a glob, and with

@@ -22,7 +22,7 @@ fn near(rotation: &rope_models::Rotation, theirs: &[f32]) {
     assert_eq!(pairs.len(), theirs.len());
     for (pair, theirs) in pairs.zip(theirs) {
         let theirs = f64::from(*theirs);
-        let ours = pair.inverse();
+        let ours = pair.inverse;
         assert!((ours - theirs).abs() <= 1e-6 * theirs, "{ours} {theirs}");
     }
 }
@@ -213,7 +213,7 @@ fn full_attention_of_older_files_is_indexed() {
             .frequencies()
             .iter()
             .nth(1);
-        base.expect("a pair").inverse()
+        base.expect("a pair").inverse
     };
     let pairs = 32.0_f64;
     for (keys, base) in [

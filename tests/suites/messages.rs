@@ -3,6 +3,10 @@
 
 use std::fmt::{Debug, Display};
 
+use rope_core::error::{
+    CacheError, FrequenciesError, GradientError, PlanError, PositionsError, RowsError, ShapeError,
+    ShardError, SlotsError,
+};
 use rope_core::internals::ERRORS;
 use rope_core::{Backend, Dimension, Direction, Error, ErrorKind, Pairing, Shape};
 use rope_models::{Config, Error as ModelError, Gguf, GgufValue};
@@ -14,10 +18,10 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
     let (most, longest) = (usize::MAX, isize::MAX);
     let words: &[(Error, &str)] = &[
         (
-            Error::OutOfBounds {
+            Error::Shape(ShapeError::OutOfBounds {
                 needed: 48,
                 len: 47,
-            },
+            }),
             "the layout needs 48 elements, the slice has 47",
         ),
         (
@@ -43,219 +47,219 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
             "shape [1, 2, 3, 8] has 48 elements, but the slice has 47",
         ),
         (
-            Error::Overlap {
+            Error::Shape(ShapeError::Overlap {
                 dimension: Dimension::Tokens,
                 stride: 15,
                 needed: 16,
-            },
+            }),
             "stride 15 of tokens lets elements overlap that must be distinct; it must be at least 16",
         ),
         (
-            Error::Range {
+            Error::Shape(ShapeError::Range {
                 dimension: Dimension::Heads,
                 start: 2,
                 end: 9,
                 extent: 4,
-            },
+            }),
             "range 2..9 of heads is not inside 0..4",
         ),
         (
-            Error::PartsInterleave {
+            Error::Shape(ShapeError::PartsInterleave {
                 dimension: Dimension::Channels,
-            },
+            }),
             "the parts of a split along channels interleave in memory; split the dimension with the largest stride \
              first",
         ),
         (
-            Error::RotaryDim {
+            Error::Rows(RowsError::RotaryDim {
                 rotary_dim: 3,
                 required: "even and at least 2",
-            },
+            }),
             "rotary_dim is 3, but must be even and at least 2",
         ),
         (
-            Error::RotaryDimExceedsHead {
+            Error::Rows(RowsError::RotaryDimExceedsHead {
                 rotary_dim: 10,
                 head_dim: 8,
-            },
+            }),
             "rotary_dim 10 exceeds head_dim 8",
         ),
         (
-            Error::CosSinLength { cos: 8, sin: 6 },
+            Error::Rows(RowsError::CosSinLength { cos: 8, sin: 6 }),
             "8 cos values beside 6 sin values",
         ),
         (
-            Error::RowWidth {
+            Error::Rows(RowsError::Width {
                 width: 5,
                 rotary_dim: 8,
-            },
+            }),
             "rows of 5 cos are not for rotary_dim 8: they have 4 (each kept once) or 8 (each kept twice, `cat(freqs, \
              freqs)`)",
         ),
         (
-            Error::RowsShape {
+            Error::Rows(RowsError::Shape {
                 len: 16,
                 rows: 3,
                 width: 4,
-            },
+            }),
             "shape [3, 4] has 12 values, but the slice has 16, which is [4, 4]",
         ),
         (
-            Error::RowsShape {
+            Error::Rows(RowsError::Shape {
                 len: 9,
                 rows: 2,
                 width: 4,
-            },
+            }),
             "shape [2, 4] has 8 values, but the slice has 9",
         ),
         (
-            Error::HalvesEqual { row: 2, width: 8 },
+            Error::Rows(RowsError::HalvesEqual { row: 2, width: 8 }),
             "row 2 has the same 4 values in both of its halves, so it is `cat(freqs, freqs)` of cos or of sin alone, \
              not cos and then sin; give both to Rows::from_cos_sin",
         ),
         (
-            Error::HalvesDiffer { row: 2, pair: 1 },
+            Error::Rows(RowsError::HalvesDiffer { row: 2, pair: 1 }),
             "row 2 has another value for pair 1 in its second half than in its first, so it is not `cat(freqs, \
              freqs)`; of `repeat_interleave(2)` take every second value",
         ),
         (
-            Error::RowCount {
+            Error::Rows(RowsError::Count {
                 rows: 7,
                 tokens: 3,
                 batch: 2,
-            },
+            }),
             "the number of rows is 7; for batch 2 and 3 tokens it must be 3 (one per token, for all sequences) or 6 (one \
              per token of each sequence)",
         ),
         (
-            Error::RowCount {
+            Error::Rows(RowsError::Count {
                 rows: 7,
                 tokens: 3,
                 batch: 1,
-            },
+            }),
             "the number of rows is 7; for batch 1 and 3 tokens it must be 3, one per token",
         ),
         (
-            Error::RowsPerHead { rows: 12, heads: 5 },
+            Error::Rows(RowsError::PerHead { rows: 12, heads: 5 }),
             "the number of rows is 12, which is not a multiple of 5 heads",
         ),
         (
-            Error::RowHeads { rows: 3, heads: 2 },
+            Error::Rows(RowsError::Heads { rows: 3, heads: 2 }),
             "the rows are per head, for 3 heads, but 2 heads are required",
         ),
         (
-            Error::RowSequences {
+            Error::Rows(RowsError::Sequences {
                 sequences: 2,
                 tokens: 3,
-            },
+            }),
             "the rows are laid out for 2 sequences of 3 tokens, and rotate tensors of that shape; for others take the rows of \
              one sequence by Rows::range",
         ),
         (
-            Error::RowMagnitude {
+            Error::Rows(RowsError::Magnitude {
                 row: 1,
                 head: 2,
                 pair: 3,
                 cos: 0.5,
                 sin: 0.25,
                 factor: 4.0,
-            },
+            }),
             "pair 3 of row 1 (head 2) has cos 0.5 and sin 0.25, whose magnitude is not the attention factor 4 that \
              Direction::Inverse divides by; use Rows::inverted",
         ),
         (
-            Error::NoInverse {
+            Error::Rows(RowsError::NoInverse {
                 row: 1,
                 head: 2,
                 pair: 3,
                 cos: 0.0,
                 sin: -0.0,
-            },
+            }),
             "pair 3 of row 1 (head 2) has cos 0.0 and sin -0.0; no cos and sin in f32 undo it",
         ),
         (
-            Error::PositionOutsideTable {
+            Error::Rows(RowsError::PositionOutsideTable {
                 index: 2,
                 id: -7,
                 rows: 5,
-            },
+            }),
             "position id -7 (at index 2) is outside the table's 0..5",
         ),
         (
-            Error::AlreadyGathered,
+            Error::Rows(RowsError::AlreadyGathered),
             "the rows are gathered by id already; gather them from the table, once",
         ),
         (
-            Error::RowRange {
+            Error::Rows(RowsError::Range {
                 start: 2,
                 end: 6,
                 rows: 5,
-            },
+            }),
             "rows 2..6 are not inside 0..5",
         ),
         (
-            Error::AttentionFactor { factor: -0.0 },
+            Error::Rows(RowsError::AttentionFactor { factor: -0.0 }),
             "the attention factor is -0; it must be finite and not zero",
         ),
         (
-            Error::PairingChangesInPlace {
+            Error::Plan(PlanError::PairingChangesInPlace {
                 input: Pairing::Interleaved,
                 output: Pairing::Half,
-            },
+            }),
             "the plan reads interleaved pairs and its output_pairing is half, which no call in place can change; use one \
              that writes another tensor, as rotate_into, or leave out output_pairing",
         ),
         (
-            Error::BackwardDirection {
+            Error::Gradient(GradientError::Direction {
                 direction: Direction::Inverse,
-            },
+            }),
             "a backward pass requires a plan with Direction::Forward, but its direction is inverse",
         ),
         (
-            Error::GradientPairing {
+            Error::Gradient(GradientError::Pairing {
                 input: Pairing::Interleaved,
                 output: Pairing::Half,
-            },
+            }),
             "gradients of cos and sin require a plan with one pairing, but its input pairing is interleaved and its \
              output_pairing half; use Gradients::Angles, Gradients::Factors and PairGradients::cos_sin",
         ),
         (
-            Error::GradientHeads {
+            Error::Gradient(GradientError::Heads {
                 gradients: 3,
                 heads: 4,
-            },
+            }),
             "the gradients have 3 heads, the tensor has 4; give one for all heads, or one per head",
         ),
         (
-            Error::GradientShape {
+            Error::Gradient(GradientError::Shape {
                 what: "pairs",
                 given: 5,
                 needed: 13,
-            },
+            }),
             "the gradients have 5 pairs, but 13 are required",
         ),
         (
-            Error::RowOfZeros {
+            Error::Gradient(GradientError::RowOfZeros {
                 row: 1,
                 head: 2,
                 pair: 3,
-            },
+            }),
             "cos and sin of pair 3 of row 1 (head 2) are both zero; one must not be",
         ),
         (
-            Error::ShapeMismatch {
+            Error::Shape(ShapeError::Mismatch {
                 dimension: Dimension::Heads,
                 source: 5,
                 target: 17,
-            },
+            }),
             "source and target must have one shape, but heads is 5 in the source and 17 in the target",
         ),
         (
-            Error::QueryKeyMismatch {
+            Error::Shape(ShapeError::QueryKeyMismatch {
                 dimension: Dimension::Channels,
                 query: 7,
                 key: 19,
-            },
+            }),
             "Q and K may differ in their heads alone, but channels is 7 in Q and 19 in K",
         ),
         (
@@ -313,195 +317,195 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
              name ends with `_in` (rows_in), which takes the caller's storage",
         ),
         (
-            Error::CacheMemory {
+            Error::Cache(CacheError::Memory {
                 needed: 69632,
                 given: 18,
-            },
+            }),
             "the layout of the cache needs 69632 bytes, the memory has 18",
         ),
         (
-            Error::TurnsPerPosition {
+            Error::Frequencies(FrequenciesError::TurnsPerPosition {
                 pair: 3,
                 inverse: 3e5,
-            },
+            }),
             "the inverse frequency of pair 3 is 300000.0; its magnitude must be below 205887.4, which is 32768 turns \
              per position",
         ),
         (
-            Error::Axes {
+            Error::Frequencies(FrequenciesError::Axes {
                 required: "as many as 4",
-            },
+            }),
             "the axes must be as many as 4",
         ),
         (
-            Error::Sections {
+            Error::Frequencies(FrequenciesError::Sections {
                 sections: [16, 24, 20, 0],
                 axes: 3,
                 rotary_dim: 128,
-            },
+            }),
             "the sections [16, 24, 20] of M-RoPE sum to 60 pairs, but rotary_dim 128 has 64; where the other channels \
              stand still, rotary_dim is 120",
         ),
         (
-            Error::PositionsPerAxis { given: 7, axes: 3 },
+            Error::Positions(PositionsError::PerAxis { given: 7, axes: 3 }),
             "7 positions are not one per axis for each token on 3 axes; give those of all axes to Positions::axis_major \
              or Positions::token_major",
         ),
         (
-            Error::NotAnInteger { value: 0.5 },
+            Error::Positions(PositionsError::NotAnInteger { value: 0.5 }),
             "the coordinate 0.5 is not an integer; shifts and slots need integer positions",
         ),
         (
-            Error::Coordinate {
+            Error::Positions(PositionsError::Coordinate {
                 index: 3,
                 value: f64::INFINITY,
-            },
+            }),
             "coordinate 3 is inf, which is not finite",
         ),
         (
-            Error::Offsets {
+            Error::Positions(PositionsError::Offsets {
                 index: 3,
                 offset: 4,
-            },
+            }),
             "offset 3 is 4; offsets start at 0 and never fall",
         ),
         (
-            Error::RotaryDimOnStack {
+            Error::Frequencies(FrequenciesError::RotaryDimOnStack {
                 rotary_dim: 1026,
                 limit: 1024,
-            },
+            }),
             "rotary_dim is 1026; rows that are computed on the stack have at most 1024 channels",
         ),
         (
-            Error::CacheLayout {
+            Error::Cache(CacheError::Layout {
                 required: "of indices that fit usize",
-            },
+            }),
             "the layout of a cache must be of indices that fit usize",
         ),
         (
-            Error::CacheHeads {
+            Error::Cache(CacheError::Heads {
                 heads: 2,
                 head_dim: 3,
                 cache_heads: 5,
                 cache_head_dim: 7,
-            },
+            }),
             "the tensor has 2 heads of 3 channels, the cache 5 of 7",
         ),
         (
-            Error::SlotCount {
+            Error::Slots(SlotsError::Count {
                 slots: 7,
                 tokens: 3,
                 batch: 2,
-            },
+            }),
             "the number of slots is 7; for batch 2 and 3 tokens it must be 6, one per token of each sequence, negative \
              where nothing is written",
         ),
         (
-            Error::Slot {
+            Error::Slots(SlotsError::Slot {
                 index: 1,
                 slot: 9,
                 slots: 6,
-            },
+            }),
             "slot 9 (of token 1) is outside the cache's 0..6",
         ),
         (
-            Error::SlotOffset {
+            Error::Slots(SlotsError::Offset {
                 index: 3,
                 offset: 81,
                 extent: 16,
                 len: 96,
-            },
+            }),
             "offset 81 (of token 3) leaves no room for the 16 of its heads in the cache's 96; offsets count elements, and \
              bytes where the cache has codes",
         ),
         (
-            Error::PagePosition {
+            Error::Slots(SlotsError::PagePosition {
                 index: 5,
                 position: 6,
                 sequence: 1,
-            },
+            }),
             "position 6 (of token 5) is beyond the pages of sequence 1",
         ),
         (
-            Error::Page {
+            Error::Slots(SlotsError::Page {
                 index: 3,
                 position: 40,
                 page: 9,
                 pages: 4,
-            },
+            }),
             "page 9 (of token 3, at position 40) is outside the cache's 0..4",
         ),
         (
-            Error::NegativePage {
+            Error::Slots(SlotsError::NegativePage {
                 index: 5,
                 position: 70,
                 sequence: 1,
                 page: 4,
                 block: -2,
-            },
+            }),
             "page 4 of sequence 1 is -2, but position 70 (of token 5) is in it; a token is skipped by a negative \
              position",
         ),
         (
-            Error::ShiftFactor { factor: 1.25 },
+            Error::Cache(CacheError::ShiftFactor { factor: 1.25 }),
             "the attention factor of the rows is 1.25, but a shift requires 1, as cached keys have the factor already; \
              make the rows by Frequencies::shift",
         ),
         (
-            Error::NormInCache,
+            Error::Plan(PlanError::NormInCache),
             "the plan has a norm, which the keys of a cache have already; rotate them by a plan without it",
         ),
         (
-            Error::HeadDimOnStack {
+            Error::Shape(ShapeError::HeadDimOnStack {
                 head_dim: 2049,
                 limit: 2048,
-            },
+            }),
             "head_dim is 2049; a norm, a scale and a cache take heads of at most 2048 channels",
         ),
         (
-            Error::WeightMissing { needed: 128 },
+            Error::Plan(PlanError::WeightMissing { needed: 128 }),
             "the norm's formula has weights, but none were given; give 128 (or 128 per head) to Norm::weight, or call \
              Norm::without_weight",
         ),
         (
-            Error::WeightUnused { given: 128 },
+            Error::Plan(PlanError::WeightUnused { given: 128 }),
             "the norm's formula has no weights, but 128 were given; leave them out, or use a formula that is \
              `weighted`",
         ),
         (
-            Error::FullWidthRows {
+            Error::Rows(RowsError::FullWidth {
                 operation: "a rotation in a cache",
-            },
+            }),
             "a rotation in a cache requires rows with one angle per pair, but these are full-width: they have one per channel, \
              which is no rotation; Direction::Transpose takes gradients back, and Gradients::Channels sums those \
              of cos and sin",
         ),
         (
-            Error::Rank { rank: 4, ranks: 3 },
+            Error::Shard(ShardError::Rank { rank: 4, ranks: 3 }),
             "rank is 4; it must be below ranks (3), and ranks at most 4294967295",
         ),
         (
-            Error::ShardTokens {
+            Error::Shard(ShardError::Tokens {
                 sequence: 2,
                 tokens: 10,
                 multiple: 8,
-            },
+            }),
             "sequence 2 has 10 tokens, but a shard of this kind requires a multiple of 8; pad it, or use \
              ShardKind::UnevenZigzag or ShardKind::Striped",
         ),
         (
-            Error::HadamardBlock { block: 96 },
+            Error::Plan(PlanError::HadamardBlock { block: 96 }),
             "block is 96; a Hadamard block must be a power of two from 2 to 2048",
         ),
         (
-            Error::HadamardHead {
+            Error::Plan(PlanError::HadamardHead {
                 block: 64,
                 head_dim: 80,
-            },
+            }),
             "block is 64; a Hadamard block must divide head_dim (80), and the largest power of two that does is 16",
         ),
         (
-            Error::CenteredSums,
+            Error::Plan(PlanError::CenteredSums),
             "a centered norm needs the mean, and takes no sums of squares",
         ),
     ];
@@ -513,19 +517,19 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
     let backends: Vec<&str> = Backend::available().map(Backend::name).collect();
     cases.extend([
         (
-            Error::ShapeOverflow { shape },
+            Error::Shape(ShapeError::Overflow { shape }),
             format!("shape [2, 3, 5, 7] has indices or strides beyond usize::MAX ({most})"),
         ),
         (
-            Error::StrideOverflow { dimension: Dimension::Tokens, extent: 3, stride: 13 },
+            Error::Shape(ShapeError::StrideOverflow { dimension: Dimension::Tokens, extent: 3, stride: 13 }),
             format!("stride 13 of tokens, with the extent 3, leads to indices beyond usize::MAX ({most})"),
         ),
         (
-            Error::BackendUnavailable { backend: Backend::Scalar },
+            Error::Plan(PlanError::BackendUnavailable { backend: Backend::Scalar }),
             format!("backend scalar is not available here; there are: {}", backends.join(" ")),
         ),
         (
-            Error::RowsTooLong { tokens: 5, rotary_dim: 4 },
+            Error::Frequencies(FrequenciesError::RowsTooLong { tokens: 5, rotary_dim: 4 }),
             format!("5 rows of 4 values are more than isize::MAX ({longest}) bytes"),
         ),
     ]);
@@ -763,23 +767,30 @@ pub(crate) fn cases_of_models() -> Vec<(ModelError, String)> {
         .collect()
 }
 
-/// Asserts that each error has its text, and that each name has an error.
-fn have_their_sentences<E: Debug + Display>(cases: &[(E, String)], names: &[&str]) {
+/// Asserts that each error has its text, and that each name has an error; with a name comes the group that holds it.
+fn have_their_sentences<'n, E: Debug + Display>(
+    cases: &[(E, String)],
+    names: impl IntoIterator<Item = (&'n str, &'n str)>,
+) {
     let wrong: Vec<String> = cases
         .iter()
         .filter(|(error, sentence)| error.to_string() != *sentence)
         .map(|(error, sentence)| format!("{error}\n  instead of\n{sentence}\n"))
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    for name in names {
+    for (group, name) in names {
+        let shown = match group {
+            "" => name.to_string(),
+            _ => format!("{group}({name}"),
+        };
         let of_name = |(error, _): &(E, String)| {
             let rest = format!("{error:?}");
-            rest.strip_prefix(name)
+            rest.strip_prefix(&shown)
                 .is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
         };
         assert!(
             cases.iter().any(of_name),
-            "no case has the sentence of Error::{name}"
+            "no case has the sentence of {shown}"
         );
     }
 }
@@ -791,48 +802,69 @@ fn each_error_has_its_sentence() {
         unknown.to_string(),
         "unknown direction \"sse\"; there are: forward, inverse, transpose"
     );
-    have_their_sentences(&cases(), ERRORS);
-    have_their_sentences(&cases_of_models(), ModelError::NAMES);
+    let of_group = |&(group, names): &(&'static str, &'static [&str])| {
+        names.iter().map(move |&name| (group, name))
+    };
+    have_their_sentences(&cases(), ERRORS.iter().flat_map(of_group));
+    have_their_sentences(
+        &cases_of_models(),
+        ModelError::NAMES.iter().map(|&name| ("", name)),
+    );
 }
 
 /// Errors show their fields as `derive` writes them.
 #[test]
 fn errors_show_their_fields() {
-    let error = Error::CosSinLength { cos: 1, sin: 2 };
+    let error = RowsError::CosSinLength { cos: 1, sin: 2 };
     assert_eq!(format!("{error:?}"), "CosSinLength { cos: 1, sin: 2 }");
+    let error = Error::Rows(error);
+    assert_eq!(
+        format!("{error:?}"),
+        "Rows(CosSinLength { cos: 1, sin: 2 })"
+    );
     assert_eq!(
         format!("{error:#?}"),
-        "CosSinLength {\n    cos: 1,\n    sin: 2,\n}"
+        "Rows(\n    CosSinLength {\n        cos: 1,\n        sin: 2,\n    },\n)"
     );
-    assert_eq!(format!("{:?}", Error::AlreadyGathered), "AlreadyGathered");
+    let gathered = Error::Rows(RowsError::AlreadyGathered);
+    assert_eq!(format!("{gathered:?}"), "Rows(AlreadyGathered)");
 }
 
 /// Each kind has an error, and each kind can occur in a caller's program.
 #[test]
 fn each_error_has_a_kind() {
     let errors = [
-        (Error::CosSinLength { cos: 1, sin: 2 }, ErrorKind::Shape),
-        (Error::AttentionFactor { factor: 0.0 }, ErrorKind::Value),
         (
-            Error::PositionOutsideTable {
+            Error::Rows(RowsError::CosSinLength { cos: 1, sin: 2 }),
+            ErrorKind::Shape,
+        ),
+        (
+            Error::Rows(RowsError::AttentionFactor { factor: 0.0 }),
+            ErrorKind::Value,
+        ),
+        (
+            Error::Rows(RowsError::PositionOutsideTable {
                 index: 0,
                 id: 9,
                 rows: 9,
-            },
+            }),
             ErrorKind::Index,
         ),
-        (Error::AlreadyGathered, ErrorKind::Operation),
         (
-            Error::HeadDimOnStack {
+            Error::Rows(RowsError::AlreadyGathered),
+            ErrorKind::Operation,
+        ),
+        (
+            Error::Shape(ShapeError::HeadDimOnStack {
                 head_dim: 4096,
                 limit: 2048,
-            },
+            }),
             ErrorKind::Capacity,
         ),
         (
-            Error::BackendUnavailable {
+            Error::Plan(PlanError::BackendUnavailable {
                 backend: Backend::Scalar,
-            },
+            }),
             ErrorKind::Backend,
         ),
     ];

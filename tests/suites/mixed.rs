@@ -3,8 +3,10 @@
 
 use half::bf16;
 use rope_core::axes::{Axes, MixedAngle, MixedFrequencies};
+use rope_core::error::{FrequenciesError, PositionsError, RowsError};
 use rope_core::{
-    Backend, Error, Frequencies, FrequencyChunk, Layout, Pairing, Positions, Rope, Rows, TensorMut,
+    Backend, Dimension, Error, Frequencies, FrequencyChunk, Layout, Pairing, Positions, Rope, Rows,
+    TensorMut,
 };
 use rope_models::{GridIndexing, initial_axial, initial_mixed};
 use rope_tests::correctly_rounded::{Coordinate, cos_sin_of_sum};
@@ -66,7 +68,9 @@ fn rotated<E: Number + Bits>(
             let of_head = rows.chunks_exact(rotary_dim).skip(head).step_by(heads);
             let values = of_head.flatten().copied().collect();
             let rows = Rows::from_vec(values, [tokens, rotary_dim]).expect("whole rows");
-            let one = layout.heads(head..head + 1).expect("a head");
+            let one = layout
+                .narrow(Dimension::Heads, head..head + 1)
+                .expect("a head");
             let mut x = TensorMut::new(&mut x, one).expect("a layout that fits");
             rope.rotate(&mut x, &rows).expect("rows that fit");
         }
@@ -707,7 +711,7 @@ fn frequencies_match_those_given() {
     for (axis, head, pair) in indices([axes, heads, pairs]) {
         let frequency = made.frequency(axis, head, pair).expect("a pair");
         let given = inverse[(axis * heads + head) * pairs + pair];
-        assert_eq!((frequency.inverse(), frequency.axis()), (given, axis));
+        assert_eq!((frequency.inverse, frequency.axis), (given, axis));
     }
     for (axis, head, pair) in [(3, 0, 0), (0, 4, 0), (0, 0, 11)] {
         assert_eq!(made.frequency(axis, head, pair), None);
@@ -727,7 +731,9 @@ fn prefix_tokens_are_left_alone() {
     let x: Vec<f32> = (0..tokens * 16).map(|_| source.unit()).collect();
     let mut y = x.clone();
     let layout = Layout::bshd([1, tokens, 1, 16]).expect("a small shape");
-    let patches = layout.tokens(prefix..tokens).expect("tokens");
+    let patches = layout
+        .narrow(Dimension::Tokens, prefix..tokens)
+        .expect("tokens");
     let mut patches = TensorMut::new(&mut y, patches).expect("a layout that fits");
     Rope::new(Pairing::Interleaved)
         .rotate(&mut patches, &rows)
@@ -752,7 +758,7 @@ fn positions_of_text_are_refused_on_several_axes() {
         (Positions::real(&coordinates), 196),
         (Positions::packed(&[0_u32, 4, 7]).expect("offsets"), 7),
     ] {
-        let error = Error::PositionsPerAxis { given, axes: 2 };
+        let error = Error::Positions(PositionsError::PerAxis { given, axes: 2 });
         let mut storage = [7.0_f32; 196 * 2 * 4];
         assert_eq!(two.values(positions), Err(error));
         assert_eq!(two.rows(positions).err(), Some(error));
@@ -785,7 +791,10 @@ fn refusals() {
     };
     for axes in [0, 5, usize::MAX] {
         let error = refused(&[1.0; 5], [axes, 1, 1], 1.0);
-        assert!(matches!(error, Error::Axes { .. }), "{error}");
+        assert!(
+            matches!(error, Error::Frequencies(FrequenciesError::Axes { .. })),
+            "{error}"
+        );
     }
     let error = refused(&[], [2, 0, 4], 1.0);
     assert!(
@@ -794,7 +803,9 @@ fn refusals() {
     );
     for (pairs, rotary_dim) in [(0, 0), (32769, 65538), (usize::MAX, usize::MAX)] {
         let error = refused(&[], [1, 1, pairs], 1.0);
-        assert!(matches!(error, Error::RotaryDim { rotary_dim: r, .. } if r == rotary_dim));
+        assert!(
+            matches!(error, Error::Rows(RowsError::RotaryDim { rotary_dim: r, .. }) if r == rotary_dim)
+        );
     }
     for (given, shape, needed) in [
         (7, [2, 2, 2], 8),
@@ -826,7 +837,10 @@ fn refusals() {
     }
     let error = refused(&[1.0, 1.0, 1.0, -205888.0], [2, 1, 2], 1.0);
     let inverse = -205888.0;
-    assert_eq!(error, Error::TurnsPerPosition { pair: 1, inverse });
+    assert_eq!(
+        error,
+        Error::Frequencies(FrequenciesError::TurnsPerPosition { pair: 1, inverse })
+    );
     for factor in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let error = refused(&[1.0], [1, 1, 1], factor);
         assert!(matches!(
@@ -849,12 +863,18 @@ fn refusals() {
 
     let two = mixed(&[0.5_f32; 8], [2, 2, 2]);
     let error = two.values(Positions::axis_major(&[1_i64, 2, 3]));
-    assert_eq!(error, Err(Error::PositionsPerAxis { given: 3, axes: 2 }));
+    assert_eq!(
+        error,
+        Err(Error::Positions(PositionsError::PerAxis {
+            given: 3,
+            axes: 2
+        }))
+    );
     let error = two.values(Positions::real_token_major(&[1.0, f64::INFINITY]));
-    let expected = Error::Coordinate {
+    let expected = Error::Positions(PositionsError::Coordinate {
         index: 1,
         value: f64::INFINITY,
-    };
+    });
     assert_eq!(error, Err(expected));
     let mut storage = [7.0_f32; 15];
     let diagonal = Positions::axis_major(&[0_i64, 1, 0, 1]);
@@ -873,7 +893,10 @@ fn refusals() {
     let error = one.values_in(0..tokens, &mut storage);
     assert!(matches!(
         error,
-        Err(Error::RowsTooLong { rotary_dim: 4, .. })
+        Err(Error::Frequencies(FrequenciesError::RowsTooLong {
+            rotary_dim: 4,
+            ..
+        }))
     ));
     let error = two.rows_in(diagonal, &mut storage).err();
     assert_eq!(
@@ -899,7 +922,7 @@ fn refusals() {
     }
     for pairs in [0, 3, 32770, usize::MAX] {
         let error = initial(10.0, &[1.0], pairs);
-        let Error::RotaryDim { rotary_dim, .. } = error else {
+        let Error::Rows(RowsError::RotaryDim { rotary_dim, .. }) = error else {
             panic!("{pairs} pairs: {error}");
         };
         assert_eq!(rotary_dim, pairs.saturating_mul(2));

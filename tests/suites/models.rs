@@ -1,7 +1,7 @@
 //! The models of the golden tables: their configurations, and their frequencies from the parameters given here.
 
 use rope_core::axes::Axes;
-use rope_core::{Frequencies, Layout, LongRope, Pairing, Rows, Scaling, Yarn};
+use rope_core::{Dimension, Frequencies, Layout, LongRope, Pairing, Rows, Scaling, Yarn};
 use rope_models::Config;
 use rope_tests::golden::{self, Golden};
 use rope_tests::{Number, Placed, Source, View};
@@ -167,7 +167,9 @@ pub(crate) fn placed(file: &Golden, tensor: &str) -> Placed {
         strides: [tokens * heads * head_dim, heads * head_dim, head_dim],
         offset,
     };
-    let layout = whole.channels(offset..head_dim).expect("channels");
+    let layout = whole
+        .narrow(Dimension::Channels, offset..head_dim)
+        .expect("channels");
     Placed::new(layout, view, 0)
 }
 

@@ -3,6 +3,8 @@
 use half::bf16;
 use rope_core::axes::MixedFrequencies;
 use rope_core::cache::{BlockFormat, Cache, CacheLayout, CacheMut, QuantFormat, QuantScale};
+use rope_core::error::{CacheError, PlanError, RowsError, ShapeError};
+use rope_core::gradient::PairGradients;
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::stages::{Hadamard, Scale, StageOrder, WithStages};
 use rope_core::{
@@ -376,6 +378,53 @@ fn windows_are_those_of_narrower_tensors() {
     of::<f32>(source, &full);
 }
 
+/// The gradients of a plan with a window and a transform are those of the window alone in tensors that were transformed
+/// before.
+#[test]
+fn gradients_of_a_window_beside_a_transform() {
+    const FROM: usize = 32;
+    let source = &mut Source::random("operands::gradients_of_a_window_beside_a_transform");
+    let shape = [1, TOKENS, HEADS, DIM];
+    let rows = frequencies(64).rows(5..5 + TOKENS).expect("positions");
+    let hadamard = Hadamard::new(64).expect("a power of two");
+    for pairing in Pairing::ALL {
+        let rope = Rope::new(pairing);
+        let [y, dy] = [(); 2].map(|()| heads::<f32>(source, TOKENS));
+        let transformed = |x: &[f32]| {
+            let mut x = x.to_vec();
+            let mut tensor = TensorMut::new(&mut x, shape).expect("valid");
+            rope.hadamard(hadamard).apply(&mut tensor).expect("it fits");
+            x
+        };
+        let sums = |of: &mut dyn FnMut(&mut PairGradients<'_>)| {
+            let mut sums = vec![0.0; TOKENS * 32];
+            of(&mut PairGradients::new(&mut sums, [TOKENS, 1, 32]).expect("as many sums"));
+            sums
+        };
+
+        let [from, mut expected] = [transformed(&y), transformed(&dy)];
+        let channels = FROM..DIM;
+        let from = Tensor::new(&from, shape).expect("valid");
+        let from = from.narrow(Dimension::Channels, channels.clone());
+        let to = TensorMut::new(&mut expected, shape).expect("valid");
+        let mut to = to.narrow(Dimension::Channels, channels).expect("channels");
+        let expected_sums = sums(&mut |angles| {
+            rope.backward(&from.expect("channels"), &mut to, &rows, angles)
+                .expect("it fits");
+        });
+
+        let mut got = dy.clone();
+        let got_sums = sums(&mut |angles| {
+            let y = Tensor::new(&y, shape).expect("valid");
+            let mut dy = TensorMut::new(&mut got, shape).expect("valid");
+            let plan = rope.window(FROM).hadamard(hadamard);
+            plan.backward(&y, &mut dy, &rows, angles).expect("it fits");
+        });
+        assert_eq!(bytes(&got), bytes(&expected));
+        assert_eq!(got_sums, expected_sums);
+    }
+}
+
 #[test]
 fn stages_beside_a_window_are_of_whole_heads() {
     const FROM: usize = 64;
@@ -425,10 +474,10 @@ fn what_stays_in_a_cache_is_refused() {
     let factor = scaled.attention_factor();
     assert_eq!(
         rope.rotate(&mut keys.slots(0..3), &scaled.at(0..3)),
-        Err(Error::ShiftFactor { factor })
+        Err(Error::Cache(CacheError::ShiftFactor { factor }))
     );
     let plain = frequencies(DIM);
-    let refused = Err(Error::NormInCache);
+    let refused = Err(Error::Plan(PlanError::NormInCache));
     assert_eq!(
         normed.rotate(&mut keys.slots(0..3), &plain.at(0..3)),
         refused
@@ -442,12 +491,12 @@ fn what_stays_in_a_cache_is_refused() {
     assert!(matches!(
         rope.window(DIM + 1)
             .rotate(&mut keys.slots(0..3), &plain.at(0..3)),
-        Err(Error::Range { .. })
+        Err(Error::Shape(ShapeError::Range { .. }))
     ));
     assert!(matches!(
         rope.window(1)
             .rotate(&mut keys.slots(0..3), &plain.at(0..3)),
-        Err(Error::RotaryDimExceedsHead { .. })
+        Err(Error::Rows(RowsError::RotaryDimExceedsHead { .. }))
     ));
     assert_eq!(rope.apply(&mut keys.slots(0..3)), Ok(()));
     assert_eq!(memory, before);

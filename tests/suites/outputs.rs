@@ -3,12 +3,13 @@
 use half::{bf16, f16};
 use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale};
 use rope_core::dual_chunk::{DualChunk, DualChunkQuery};
+use rope_core::error::{FrequenciesError, RowsError, ShapeError, SlotsError};
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::shard::{Shard, ShardKind};
 use rope_core::stages::{Scale, WithStages};
 use rope_core::{
-    Backend, Error, Frequencies, Layout, Output, Pairing, Positions, Rope, Rows, Scaling, Strides,
-    Tensor, TensorMut,
+    Backend, Dimension, Error, Frequencies, Layout, Output, Pairing, Positions, Rope, Rows,
+    Scaling, Strides, Tensor, TensorMut,
 };
 use rope_tests::golden::{Bits, Golden, lines};
 use rope_tests::{Number, Source, bodies, each_element, seed};
@@ -166,7 +167,8 @@ fn large_tensors() {
 
                         let mut each = vec![zero; before + layout.end() + 100];
                         for (group, rows) in rows.iter().enumerate() {
-                            let own = layout.heads(group * heads..(group + 1) * heads);
+                            let own =
+                                layout.narrow(Dimension::Heads, group * heads..(group + 1) * heads);
                             let target = TensorMut::new(&mut each[before..], own.expect("heads"));
                             rope.rotate_into(&x, &mut target.expect("valid"), rows)
                                 .expect("it fits");
@@ -221,25 +223,27 @@ fn refusals() {
         );
     };
     let pair = [rows.clone(), rows.clone()];
-    let mismatch = |source| Error::ShapeMismatch {
-        dimension: rope_core::Dimension::Heads,
-        source,
-        target: 4,
+    let mismatch = |source| {
+        Error::Shape(ShapeError::Mismatch {
+            dimension: rope_core::Dimension::Heads,
+            source,
+            target: 4,
+        })
     };
     check(&pair[..1], &[0, 1, 2, 3], &rows, mismatch(2));
     check(&[], &[0, 1, 2, 3], &rows, mismatch(0));
-    let few_rows = Error::RowCount {
+    let few_rows = Error::Rows(RowsError::Count {
         rows: 3,
         tokens: 4,
         batch: 1,
-    };
+    });
     check(&[rows.clone(), few.clone()], &[0, 1, 2, 3], &rows, few_rows);
     check(&pair, &[0, 1, 2, 3], &few, few_rows);
-    let slot = Error::Slot {
+    let slot = Error::Slots(SlotsError::Slot {
         index: 3,
         slot: 4,
         slots: 4,
-    };
+    });
     check(&pair, &[0, 1, 2, 4], &rows, slot);
     // No targets, and an empty source.
     assert_eq!(rope.rotate_into_each(&tensor, &mut []), Ok(()));
@@ -301,11 +305,11 @@ fn repeated_rows() {
             turned(&table.gather(&list).expect("ids"))
         );
     }
-    let outside = Error::RowRange {
+    let outside = Error::Rows(RowsError::Range {
         start: 12,
         end: 13,
         rows: 12,
-    };
+    });
     assert_eq!(table.repeated(12, 1).map(drop), Err(outside));
     assert!(table.repeated(usize::MAX, 1).is_err());
     assert_eq!(table.repeated(0, 0).map(|rows| rows.len()), Ok(0));
@@ -402,7 +406,10 @@ fn positions_of_dual_chunk_attention() {
         .expect("one axis");
     for positions in [several, Positions::real(&[0.5_f32]), twice] {
         let refused = chunks.positions(DualChunkQuery::Intra, positions).map(drop);
-        assert_eq!(refused, Err(Error::Axes { required }));
+        assert_eq!(
+            refused,
+            Err(Error::Frequencies(FrequenciesError::Axes { required }))
+        );
     }
 }
 

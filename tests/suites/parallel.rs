@@ -8,6 +8,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use rope_core::cache::{
     BlockFormat, Cache, CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout, ScalePlace,
 };
+use rope_core::error::{PlanError, RowsError};
 use rope_core::gradient::{Gradients, PairGradients};
 use rope_core::internals::{Tuning, tuned, tuning};
 use rope_core::norm::{Norm, NormFormula, NormReach};
@@ -191,7 +192,10 @@ fn what_does_not_fit_is_refused_before_any_thread_starts() {
         rope.rotate_into(&source_tensor, &mut tensor, &rows),
         rope.rotate(&mut tensor, &frequencies.at(0..599)),
     ] {
-        assert!(matches!(result, Err(Error::RowCount { .. })), "{result:?}");
+        assert!(
+            matches!(result, Err(Error::Rows(RowsError::Count { .. }))),
+            "{result:?}"
+        );
     }
     assert_eq!(bits(&got), bits(&x));
 }
@@ -374,7 +378,7 @@ fn without_norm<'a>(plan: &Plan<'a>) -> Option<Plan<'a>> {
     let rows = [0.0; 2];
     let rows = Rows::new(&rows, [1, 2]).expect("a row");
     let refused = plan.rotate(&mut cache.slots(0..1), &rows);
-    (refused != Err(Error::NormInCache)).then_some(*plan)
+    (refused != Err(Error::Plan(PlanError::NormInCache))).then_some(*plan)
 }
 
 /// Sums of gradients on threads are those on one, and so is the tensor that comes back: of rows that sequences share or
@@ -391,6 +395,7 @@ fn gradients() {
         }
         backward(source, &pool, plain.scale(Scale::per_token(&factors)), None);
         backward(source, &pool, plain.hadamard(transform), None);
+        backward(source, &pool, plain.window(16).hadamard(transform), None);
     }
 }
 

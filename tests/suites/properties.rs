@@ -156,7 +156,7 @@ fn the_inverse_undoes() {
 /// returns the worst error, and the worst error of a pair in units of u.
 fn scores<E: Number>(source: &mut Source<'_>, pairing: Pairing) -> (f64, f64) {
     let frequencies = llama();
-    let steps: Vec<u128> = frequencies.iter().map(|pair| pair.step()).collect();
+    let steps: Vec<u128> = frequencies.iter().map(|pair| pair.step).collect();
     let x = Heads::<E>::any(source, pairing);
     let ids: Vec<i64> = (0..TOKENS).map(|_| source.word().into()).collect();
     let y = x.rotated(&frequencies, &ids, Direction::Forward);

@@ -207,8 +207,8 @@ fn same(rotation: &Rotation, truth: &Value) -> Result<(), String> {
     let frequencies = rotation.frequencies();
     for pair in frequencies.iter() {
         // Axes may have the same frequencies.
-        if frequencies.axes() == 1 || !ours.contains(&pair.inverse()) {
-            ours.push(pair.inverse());
+        if frequencies.axes() == 1 || !ours.contains(&pair.inverse) {
+            ours.push(pair.inverse);
         }
     }
     let factor = frequencies.attention_factor();

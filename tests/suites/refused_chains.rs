@@ -7,6 +7,9 @@ use rope_core::cache::{
     BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales,
     IntoSlots, QuantFormat, QuantScale, ScaleLayout, ScalePlace, Slots,
 };
+use rope_core::error::{
+    CacheError, FrequenciesError, PlanError, PositionsError, RowsError, ShapeError, SlotsError,
+};
 use rope_core::gradient::PairGradients;
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::shard::{Shard, ShardKind};
@@ -132,9 +135,9 @@ fn parameters_of_norms() {
 #[test]
 fn weights_of_norms() {
     let one = [1.0_f32; 16];
-    let missing = Error::WeightMissing { needed: 8 };
+    let missing = Error::Plan(PlanError::WeightMissing { needed: 8 });
     let words = ["8", "per head", "weight", "without_weight"];
-    let unused = |given| Error::WeightUnused { given };
+    let unused = |given| Error::Plan(PlanError::WeightUnused { given });
     for formula in [
         NormFormula::LLAMA,
         NormFormula::OLMO2,
@@ -210,7 +213,7 @@ fn given_sums() {
     let centered = Norm::new(NormFormula::LAYER_NORM, 1e-6).without_weight();
     each_verb(
         ROPE().norm(centered.with_sum_of_squares(&sums[..12], 8)),
-        Error::CenteredSums,
+        Error::Plan(PlanError::CenteredSums),
         &["centered", "sums"],
     );
     // The requested sums.
@@ -220,7 +223,7 @@ fn given_sums() {
         let squares = |norm, sums: &mut [f32]| ROPE().sum_of_squares(norm, &x, sums);
         refused(
             squares(centered, &mut sums[..12]),
-            Error::CenteredSums,
+            Error::Plan(PlanError::CenteredSums),
             &["centered"],
         );
         for (reach, needed) in [(NormReach::Token, 6), (NormReach::Head, 12)] {
@@ -247,11 +250,11 @@ fn given_sums() {
                 head: stride,
             };
             let layout = Layout::strided([1, 1, heads, 4], strides).expect("it can be read");
-            let error = Error::Overlap {
+            let error = Error::Shape(ShapeError::Overlap {
                 dimension: Dimension::Heads,
                 stride,
                 needed: 4,
-            };
+            });
             let x = [1.0_f32; LEN];
             let x = Tensor::new(&x, layout).expect("valid");
             refused(
@@ -319,7 +322,7 @@ fn factors_of_scales() {
 fn blocks_of_transforms() {
     for block in [0, 1, 3, 96, 2049, 4096, usize::MAX, 1 << (usize::BITS - 1)] {
         let refusal = Hadamard::new(block);
-        let error = Error::HadamardBlock { block };
+        let error = Error::Plan(PlanError::HadamardBlock { block });
         assert_eq!(refusal, Err(error));
         assert!(
             error.to_string().contains(&block.to_string()) && error.to_string().contains("2048")
@@ -327,10 +330,10 @@ fn blocks_of_transforms() {
         assert_eq!(Hadamard::indexer(block), Err(error));
     }
     let sixteen = Hadamard::new(16).expect("a power of two");
-    let error = Error::HadamardHead {
+    let error = Error::Plan(PlanError::HadamardHead {
         block: 16,
         head_dim: 8,
-    };
+    });
     let words = ["16", "8"];
     each_verb(ROPE().hadamard(sixteen), error, &words);
     let norm = Norm::new(NormFormula::LLAMA4, 1e-6);
@@ -364,10 +367,10 @@ fn blocks_of_transforms() {
 
 #[test]
 fn head_dim_on_stack() {
-    let error = Error::HeadDimOnStack {
+    let error = Error::Shape(ShapeError::HeadDimOnStack {
         head_dim: 2049,
         limit: 2048,
-    };
+    });
     let words = ["2049", "2048"];
     let chain = ROPE().norm(Norm::new(NormFormula::LLAMA4, 1e-6));
     let shape = [1, 1, 1, 2049];
@@ -410,16 +413,16 @@ fn rows_and_shapes() {
     untouched::<f32>(LEN, |data| {
         let x = [1.0_f32; LEN];
         let x = Tensor::new(&x, SHAPE).expect("valid");
-        let error = Error::RotaryDimExceedsHead {
+        let error = Error::Rows(RowsError::RotaryDimExceedsHead {
             rotary_dim: 10,
             head_dim: 8,
-        };
+        });
         let wide = Rows::new(&NUMBERS[..30], [3, 10]).expect("whole rows");
-        let count = Error::RowCount {
+        let count = Error::Rows(RowsError::Count {
             rows: 4,
             tokens: 3,
             batch: 2,
-        };
+        });
         let four = Rows::new(&NUMBERS[..32], [4, 8]).expect("whole rows");
         for (rows, error, words) in [(wide, error, ["10", "8"]), (four, count, ["4", "3"])] {
             let mut tensor = TensorMut::new(data, SHAPE).expect("valid");
@@ -447,10 +450,10 @@ fn rows_and_shapes() {
             &["10", "8"],
         );
         let changes = ROPE().output_pairing(Pairing::Interleaved);
-        let error = Error::PairingChangesInPlace {
+        let error = Error::Plan(PlanError::PairingChangesInPlace {
             input: Pairing::Half,
             output: Pairing::Interleaved,
-        };
+        });
         let rows = Rows::new(&NUMBERS[..48], [6, 8]).expect("whole rows");
         let words = ["half", "interleaved"];
         refused(
@@ -461,11 +464,11 @@ fn rows_and_shapes() {
         let mut tensor = TensorMut::new(data, SHAPE).expect("valid");
         let chain = changes.norm(Norm::new(NormFormula::LLAMA4, 1e-6));
         refused(chain.rotate(&mut tensor, &rows), error, &words);
-        let error = Error::ShapeMismatch {
+        let error = Error::Shape(ShapeError::Mismatch {
             dimension: Dimension::Heads,
             source: 2,
             target: 1,
-        };
+        });
         let mut tensor = TensorMut::new(&mut data[..48], [2, 3, 1, 8]).expect("valid");
         refused(
             chain.rotate_into(&x, &mut tensor, &rows),
@@ -488,21 +491,21 @@ fn keys_and_values() {
             // Values that do not fit are found before the keys are written.
             for shape in [[1, 5, 1, 8], [2, 3, 1, 8]] {
                 let v = Tensor::new(&x[..shape.iter().product()], shape).expect("valid");
-                let error = Error::CacheHeads {
+                let error = Error::Cache(CacheError::Heads {
                     heads: 1,
                     head_dim: 8,
                     cache_heads: 2,
                     cache_head_dim: 8,
-                };
+                });
                 let refusal = both(&chain, (&k, &mut keys), (&v, &mut values), &SLOTS, &rows);
                 refused(refusal, error, &["1", "2"]);
             }
             let v = Tensor::new(&x[..80], [1, 5, 2, 8]).expect("valid");
-            let error = Error::SlotCount {
+            let error = Error::Slots(SlotsError::Count {
                 slots: 6,
                 tokens: 5,
                 batch: 1,
-            };
+            });
             let refusal = both(&chain, (&k, &mut keys), (&v, &mut values), &SLOTS, &rows);
             refused(refusal, error, &["6", "5"]);
         });
@@ -511,11 +514,11 @@ fn keys_and_values() {
             let small = CacheLayout::nhd([1, 1, 2, 8]).expect("a small cache");
             let mut keys = CacheMut::new(keys, layout()).expect("a cache that fits");
             let mut values = CacheMut::new(values, small).expect("a cache that fits");
-            let error = Error::Slot {
+            let error = Error::Slots(SlotsError::Slot {
                 index: 1,
                 slot: 1,
                 slots: 1,
-            };
+            });
             let refusal = both(&ROPE(), (&k, &mut keys), (&k, &mut values), &SLOTS, &rows);
             refused(refusal, error, &["1", "the cache's 0..1"]);
         });
@@ -572,7 +575,10 @@ fn each_cache_verb(slots: Slots<'_>, error: Error, words: &[&str]) {
             refused(refusal, error, words);
         });
         // A shift has one sequence.
-        let one_sequence = matches!(error, Error::Slot { .. } | Error::SlotOffset { .. });
+        let one_sequence = matches!(
+            error,
+            Error::Slots(SlotsError::Slot { .. }) | Error::Slots(SlotsError::Offset { .. })
+        );
         if one_sequence {
             refused(ROPE().rotate(&mut cache.slots(slots), &each), error, words);
         }
@@ -590,10 +596,12 @@ fn each_cache_verb(slots: Slots<'_>, error: Error, words: &[&str]) {
 
 #[test]
 fn slots() {
-    let count = |slots| Error::SlotCount {
-        slots,
-        tokens: 3,
-        batch: 2,
+    let count = |slots| {
+        Error::Slots(SlotsError::Count {
+            slots,
+            tokens: 3,
+            batch: 2,
+        })
     };
     for len in [0, 5] {
         let words = [&*len.to_string(), "3", "2"];
@@ -602,10 +610,12 @@ fn slots() {
         each_cache_verb(Slots::offsets(&SLOTS[..len]), count(len), &words);
         each_cache_verb(Slots::sequences(&SLOTS[..len]), count(len), &words);
     }
-    let slot = |index, slot| Error::Slot {
-        index,
-        slot,
-        slots: 6,
+    let slot = |index, slot| {
+        Error::Slots(SlotsError::Slot {
+            index,
+            slot,
+            slots: 6,
+        })
     };
     // The last slot.
     let mut slots = [0, -1, 2, 3, -7, 6];
@@ -642,11 +652,13 @@ fn slots() {
 
 #[test]
 fn slot_offsets() {
-    let offset = |index, offset| Error::SlotOffset {
-        index,
-        offset,
-        extent: 16,
-        len: LEN,
+    let offset = |index, offset| {
+        Error::Slots(SlotsError::Offset {
+            index,
+            offset,
+            extent: 16,
+            len: LEN,
+        })
     };
     for wrong in [81, 96, 97, i64::MAX] {
         let offsets = [0, 80, -1, wrong, 16, 32];
@@ -670,12 +682,12 @@ fn offsets_and_scales() {
         let inline = made(ScalePlace::Inline(8));
         let mut cache = CacheMut::quantized(&mut bytes, long, QuantFormat::E4m3, inline, &mut [])
             .expect("fits");
-        let error = Error::SlotOffset {
+        let error = Error::Slots(SlotsError::Offset {
             index: 0,
             offset,
             extent: 24,
             len: 40,
-        };
+        });
         let slots = [offset];
         let words = [&*offset.to_string(), "24", "40"];
         let slots = Slots::offsets(&slots);
@@ -695,9 +707,9 @@ fn offsets_and_scales() {
 
     let (mut bytes, mut scales) = (vec![0x5a_u8; 40], [7.0_f32; 2]);
     let apart = made(ScalePlace::Separate(ScaleLayout::nh(1, 2)));
-    let error = Error::CacheLayout {
+    let error = Error::Cache(CacheError::Layout {
         required: "addressed by slots, because its scales lie apart",
-    };
+    });
     let nhd = CacheLayout::nhd([1, 1, 2, 8]).expect("a small cache");
     let mut cache =
         CacheMut::quantized(&mut bytes, nhd, QuantFormat::E4m3, apart, &mut scales).expect("fits");
@@ -717,10 +729,12 @@ fn offsets_and_scales() {
 
 #[test]
 fn page_positions() {
-    let page = |index, position, sequence| Error::PagePosition {
-        index,
-        position,
-        sequence,
+    let page = |index, position, sequence| {
+        Error::Slots(SlotsError::PagePosition {
+            index,
+            position,
+            sequence,
+        })
     };
     // Two sequences, of one page and of two; three slots per page.
     let (pages, starts) = ([1_i32, 0, 1], [0_i32, 1, 3]);
@@ -776,12 +790,12 @@ fn page_positions() {
         let pages = [number];
         let positions = [position; 6];
         let slots = Slots::pages(&pages, &[0_i64, 1], &[0_i32; 6], &positions);
-        let error = Error::Page {
+        let error = Error::Slots(SlotsError::Page {
             index: 0,
             position,
             page: number,
             pages: 2,
-        };
+        });
         let words = [&*format!("page {number}"), "the cache's 0..2"];
         each_cache_verb(slots, error, &words);
     }
@@ -822,12 +836,12 @@ fn page_positions() {
         let x = [1.0_f32; LEN];
         let x = Tensor::new(&x, SHAPE).expect("valid");
         let slots = Slots::table(&[0_i64, 2, 0, 0], [2, 2], &[3_i64, 0, 0, 0, 0, 0]);
-        let error = Error::Page {
+        let error = Error::Slots(SlotsError::Page {
             index: 0,
             position: 3,
             page: 2,
             pages: 2,
-        };
+        });
         let refusal = ROPE().rotate_into(&x, &mut cache.slots(slots), &rows());
         refused(
             refusal,
@@ -846,11 +860,11 @@ fn page_positions() {
         let mut cache = CacheMut::new(data, one).expect("a cache that fits");
         let x = [1.0_f32; LEN];
         let x = Tensor::new(&x, SHAPE).expect("valid");
-        let error = Error::Slot {
+        let error = Error::Slots(SlotsError::Slot {
             index: 3,
             slot: 3,
             slots: 3,
-        };
+        });
         let slots = Slots::sequences(&[0_i64; 6]);
         refused(
             ROPE().rotate_into(&x, &mut cache.slots(slots), &rows()),
@@ -864,12 +878,14 @@ fn page_positions() {
 /// token in any page, and pages that no token needs may be negative.
 #[test]
 fn negative_pages() {
-    let page = |index, position, sequence, page, block| Error::NegativePage {
-        index,
-        position,
-        sequence,
-        page,
-        block,
+    let page = |index, position, sequence, page, block| {
+        Error::Slots(SlotsError::NegativePage {
+            index,
+            position,
+            sequence,
+            page,
+            block,
+        })
     };
     // Two sequences of two pages of three slots; the last page is padding.
     let table = [0_i64, 1, -1, -9];
@@ -878,13 +894,13 @@ fn negative_pages() {
         ([0, 1, 5, -1, -1, 4], page(5, 4, 1, 1, -9)),
         ([0, 1, 5, 2, 4, -1], page(3, 2, 1, 0, -1)),
     ] {
-        let Error::NegativePage {
+        let Error::Slots(SlotsError::NegativePage {
             index,
             position,
             sequence,
             page,
             block,
-        } = error
+        }) = error
         else {
             unreachable!()
         };
@@ -987,8 +1003,7 @@ fn tables_of_packed_sequences() {
             assert_eq!(tokens.len(), 6);
             let table = [1_i64, 3, 0, /* */ 2, 3, -1];
             let mut slots = Vec::new();
-            for index in 0..6 {
-                let token = tokens.token(index).expect("a token");
+            for (index, token) in tokens.iter().enumerate() {
                 let (line, position) = if token < 8 {
                     (0, token)
                 } else {
@@ -1014,29 +1029,29 @@ fn tables_of_packed_sequences() {
     assert_eq!(written(PACKED, slots), Err(count(6, 4)));
     let three = Positions::packed(&[0, 1, 3]).expect("offsets");
     let slots = Slots::table(&table, [3, 2], three);
-    let error = Error::SlotCount {
+    let error = Error::Slots(SlotsError::Count {
         slots: 3,
         tokens: 3,
         batch: 2,
-    };
+    });
     assert_eq!(written(SHAPE, slots), Err(error));
     let late = Positions::packed_from(&offsets, &[0, 9, 2]).expect("offsets");
     let slots = Slots::table(&table, [3, 2], late);
-    let error = Error::NegativePage {
+    let error = Error::Slots(SlotsError::NegativePage {
         index: 4,
         position: 2,
         sequence: 2,
         page: 0,
         block: -1,
-    };
+    });
     assert_eq!(written(PACKED, slots), Err(error));
     let beyond = Positions::packed_from(&offsets, &[0, 9, 5]).expect("offsets");
     let slots = Slots::table(&table, [3, 2], beyond);
-    let error = Error::PagePosition {
+    let error = Error::Slots(SlotsError::PagePosition {
         index: 5,
         position: 6,
         sequence: 2,
-    };
+    });
     assert_eq!(written(PACKED, slots), Err(error));
 }
 
@@ -1066,7 +1081,7 @@ fn integers_are_slots() {
             assert_eq!(written(&x, cells, 2 as $int..=4), three);
             assert_eq!(written(&x[..16], cells, 5 as $int), one);
             // One slot too many, or two tokens more than slots.
-            let slot = |index, slot| Err(Error::Slot { index, slot, slots: 6 });
+            let slot = |index, slot| Err(Error::Slots(SlotsError::Slot { index, slot, slots: 6 }));
             assert_eq!(written(&x, cells, 4 as $int..7), slot(2, 6));
             assert_eq!(written(&x, cells, 4 as $int..=6), slot(2, 6));
             assert_eq!(written(&x[..16], cells, 6 as $int), slot(0, 6));
@@ -1074,7 +1089,7 @@ fn integers_are_slots() {
             let far = i64::try_from(most).unwrap_or(i64::MAX);
             assert_eq!(written(&x[..16], cells, most), slot(0, far));
             assert_eq!(written(&x[..32], cells, most - 1..=most), slot(0, far - i64::from(far != i64::MAX || most as u64 == far as u64)));
-            let count = |slots| Err(Error::SlotCount { slots, tokens: 3, batch: 1 });
+            let count = |slots| Err(Error::Slots(SlotsError::Count { slots, tokens: 3, batch: 1 }));
             assert_eq!(written(&x, cells, 2 as $int..2), count(0));
             assert_eq!(written(&x, cells, 5 as $int), count(1));
         )*};
@@ -1088,11 +1103,11 @@ fn integers_are_slots() {
     assert_eq!(written(&x, cells, i64::MIN..i64::MIN + 3), Ok([0.0; CELLS]));
     assert_eq!(written(&x[..16], cells, -7), Ok([0.0; CELLS]));
     let few = CacheLayout::nhd([1, 1, 2, 8]).expect("a small cache");
-    let error = Error::Slot {
+    let error = Error::Slots(SlotsError::Slot {
         index: 2,
         slot: 1,
         slots: 1,
-    };
+    });
     assert_eq!(written(&x, few, -1..2), Err(error));
 }
 
@@ -1115,12 +1130,12 @@ fn lists_are_scales() {
 fn heads_of_caches() {
     for (shape, words) in [([2, 3, 1, 8], ["1", "2"]), ([2, 3, 2, 6], ["6", "8"])] {
         let [.., heads, head_dim] = shape;
-        let error = Error::CacheHeads {
+        let error = Error::Cache(CacheError::Heads {
             heads,
             head_dim,
             cache_heads: 2,
             cache_head_dim: 8,
-        };
+        });
         let rows = Rows::new(&NUMBERS[..12], [3, 4]).expect("three rows");
         untouched::<f32>(LEN, |data| {
             let other = [1.0_f32; LEN];
@@ -1150,23 +1165,23 @@ fn heads_of_caches() {
     let mut cache = CacheMut::blocks(&mut bytes, blocks, BlockFormat::Q8_0).expect("whole blocks");
     let x = [1.0_f32; 68];
     let x = Tensor::new(&x, [1, 1, 1, 68]).expect("valid");
-    let error = Error::CacheHeads {
+    let error = Error::Cache(CacheError::Heads {
         heads: 1,
         head_dim: 68,
         cache_heads: 1,
         cache_head_dim: 64,
-    };
+    });
     let refusal = ROPE().apply_into(&x, &mut cache.slots(0..1));
     refused(refusal, error, &["68", "64"]);
     assert_eq!(bytes, [0x5a; 68]);
 }
 
-const OVERLAP: Error = Error::CacheLayout {
+const OVERLAP: Error = Error::Cache(CacheError::Layout {
     required: "of strides with which no two indices name one element",
-};
-const TOO_LARGE: Error = Error::CacheLayout {
+});
+const TOO_LARGE: Error = Error::Cache(CacheError::Layout {
     required: "of indices that fit usize",
-};
+});
 
 #[test]
 fn layouts_of_caches() {
@@ -1187,9 +1202,9 @@ fn layouts_of_caches() {
         channel: 1,
     };
     assert!(CacheLayout::strided(shape, good).is_ok());
-    let no_members = Error::CacheLayout {
+    let no_members = Error::Cache(CacheError::Layout {
         required: "of groups and chunks with at least one member",
-    };
+    });
     for strides in [
         CacheStrides { group: 0, ..good },
         CacheStrides { chunk: 0, ..good },
@@ -1245,18 +1260,18 @@ fn layouts_of_caches() {
     assert!(CacheLayout::nhd([1, 1, 1, big]).is_ok());
 
     let nhd = CacheLayout::nhd([1, 1, 2, 8]).expect("a small cache");
-    let outside = Error::CacheLayout {
+    let outside = Error::Cache(CacheError::Layout {
         required: "narrowed to channels that a head has",
-    };
+    });
     #[expect(clippy::reversed_empty_ranges, reason = "that is what is refused")]
     let backwards = 4..2;
     for range in [0..9, 9..9, backwards, 0..usize::MAX] {
         refused(nhd.channels(range), outside, &["channels that a head has"]);
     }
     let hdn = CacheLayout::hdn([1, 1, 8, 4]).expect("a small cache");
-    let apart = Error::CacheLayout {
+    let apart = Error::Cache(CacheError::Layout {
         required: "one whose heads have their channels side by side, to be narrowed to some of them",
-    };
+    });
     refused(hdn.channels(0..4), apart, &["side by side"]);
 }
 
@@ -1272,13 +1287,15 @@ fn bytes_of_layouts() {
         Ok(2 * values)
     );
     let mut memory = vec![0_u8; 4 * values];
-    let short = |bytes: usize| Error::CacheMemory {
-        needed: bytes,
-        given: bytes - 1,
+    let short = |bytes: usize| {
+        Error::Cache(CacheError::Memory {
+            needed: bytes,
+            given: bytes - 1,
+        })
     };
     for format in BlockFormat::ALL {
         let bytes = nhd.bytes(format).expect("whole blocks");
-        assert_eq!(bytes, values / 32 * format.bytes());
+        assert_eq!(bytes, values / 32 * format.bytes);
         assert!(CacheMut::blocks(&mut memory[..bytes], nhd, format).is_ok());
         let refused = CacheMut::blocks(&mut memory[..bytes - 1], nhd, format).err();
         assert_eq!(refused, Some(short(bytes)));
@@ -1305,39 +1322,39 @@ fn bytes_of_layouts() {
         }
         assert!(matches!(
             nhd.bytes((code, inline)),
-            Err(Error::CacheLayout { .. })
+            Err(Error::Cache(CacheError::Layout { .. }))
         ));
     }
     // 65 channels make no blocks, and the bytes of so many elements exceed usize.
     let odd = CacheLayout::nhd([2, 3, 2, 65]).expect("a small cache");
     assert!(matches!(
         odd.bytes(BlockFormat::Q8_0),
-        Err(Error::CacheLayout { .. })
+        Err(Error::Cache(CacheError::Layout { .. }))
     ));
     let huge = CacheLayout::nhd([usize::MAX / 2, 1, 1, 1]).expect("indices that fit");
     assert!(matches!(
         huge.bytes(CacheFormat::element::<f32>()),
-        Err(Error::CacheLayout { .. })
+        Err(Error::Cache(CacheError::Layout { .. }))
     ));
 }
 
 #[test]
 fn memory_of_caches() {
     untouched::<f32>(95, |data| {
-        let error = Error::CacheMemory {
+        let error = Error::Cache(CacheError::Memory {
             needed: 384,
             given: 380,
-        };
+        });
         refused(Cache::new(&*data, layout()), error, &["384 bytes", "380"]);
         refused(CacheMut::new(data, layout()), error, &["384 bytes", "380"]);
     });
     let mut bytes = [0x5a_u8; 96];
     let code = QuantFormat::E4m3;
     let divide = QuantScale::Divide(HeadScales::Same(1.0));
-    let error = Error::CacheMemory {
+    let error = Error::Cache(CacheError::Memory {
         needed: 96,
         given: 95,
-    };
+    });
     let short = Cache::quantized(&bytes[..95], layout(), code, divide, &[]);
     refused(short, error, &["96", "95"]);
     let short = CacheMut::quantized(&mut bytes[..95], layout(), code, divide, &mut []);
@@ -1351,16 +1368,16 @@ fn memory_of_caches() {
         at: ScalePlace::Inline(behind),
     };
     let mut bytes = [0x5a_u8; 144];
-    let error = Error::CacheMemory {
+    let error = Error::Cache(CacheError::Memory {
         needed: 144,
         given: 143,
-    };
+    });
     let short = CacheMut::quantized(&mut bytes[..143], long, code, inline(8), &mut []);
     refused(short, error, &["144", "143"]);
     assert!(CacheMut::quantized(&mut bytes, long, code, inline(8), &mut []).is_ok());
     // Over codes of its head, or of the next one; beyond all memory; with channels that are not adjacent.
     let required = "of heads with their channels side by side, and room for a scale after them";
-    let error = Error::CacheLayout { required };
+    let error = Error::Cache(CacheError::Layout { required });
     for behind in [0, 7, 9, usize::MAX - 4, usize::MAX] {
         let cache = CacheMut::quantized(&mut bytes, long, code, inline(behind), &mut []);
         refused(cache, error, &["room for a scale"]);
@@ -1497,8 +1514,8 @@ fn blocks_of_ggml() {
 }
 
 fn blocks_of(required: &'static str, name: &str, format: &'static BlockFormat) {
-    let error = Error::CacheLayout { required };
-    let needed = 4 * format.bytes();
+    let error = Error::Cache(CacheError::Layout { required });
+    let needed = 4 * format.bytes;
     let mut bytes = vec![0x5a_u8; needed];
     let words = ["32", name];
     let whole = CacheLayout::nhd([1, 2, 1, 64]).expect("a small cache");
@@ -1513,7 +1530,7 @@ fn blocks_of(required: &'static str, name: &str, format: &'static BlockFormat) {
         refused(Cache::blocks(&bytes, layout, format), error, &words);
         refused(CacheMut::blocks(&mut bytes, layout, format), error, &words);
     }
-    let error_of = |given| Error::CacheMemory { needed, given };
+    let error_of = |given| Error::Cache(CacheError::Memory { needed, given });
     refused(
         Cache::blocks(&bytes[..needed - 1], whole, format),
         error_of(needed - 1),
@@ -1536,7 +1553,7 @@ fn blocks_of(required: &'static str, name: &str, format: &'static BlockFormat) {
     for layout in [huge, far] {
         // Blocks of fewer bytes than values always fit.
         let blocks = layout.shape().head_dim / 32;
-        match blocks.checked_mul(format.bytes()) {
+        match blocks.checked_mul(format.bytes) {
             None => refused(CacheMut::blocks(&mut bytes, layout, format), error, &words),
             Some(_) => assert!(CacheMut::blocks(&mut bytes, layout, format).is_err()),
         }
@@ -1611,10 +1628,10 @@ fn shifts() {
     let frequencies =
         |axes: Axes<'_>| Frequencies::new(axes, 1e4, &Scaling::Default).expect("sane parameters");
     let (new, old) = (frequencies(Axes::from(8)), frequencies(Axes::from(6)));
-    let error = Error::RotaryDim {
+    let error = Error::Rows(RowsError::RotaryDim {
         rotary_dim: 6,
         required: "the same in the old frequencies as in the new",
-    };
+    });
     let storage = &mut [7.0_f32; 24];
     refused(new.shift_from(&old, 0..3, 0..3), error, &["6"]);
     refused(new.shift_from_in(&old, 0..3, 0..3, storage), error, &["6"]);
@@ -1630,7 +1647,7 @@ fn shifts() {
         &["from", "2", "3"],
     );
     let real = [1.5_f32, 2.0, 3.0];
-    let error = Error::NotAnInteger { value: 1.5 };
+    let error = Error::Positions(PositionsError::NotAnInteger { value: 1.5 });
     refused(
         new.shift_from(&new, Positions::real(&real), 0..3),
         error,
@@ -1656,7 +1673,7 @@ fn shifts() {
     refused(new.shift_in(0..3, &mut storage[..23]), error, &["23", "24"]);
     assert_eq!(storage, &[7.0; 24]);
     let three = frequencies(Axes::mrope(8, [1, 1, 2]));
-    let error = Error::PositionsPerAxis { given: 4, axes: 3 };
+    let error = Error::Positions(PositionsError::PerAxis { given: 4, axes: 3 });
     let four = [0_i64; 4];
     refused(
         three.shift(Positions::axis_major(&four)),
@@ -1669,10 +1686,10 @@ fn shifts() {
         Positions::axis_major(&four),
     );
     refused(refusal, error, &["4", "3"]);
-    let error = Error::RowsTooLong {
+    let error = Error::Frequencies(FrequenciesError::RowsTooLong {
         tokens: usize::MAX / 8,
         rotary_dim: 8,
-    };
+    });
     let many = || Positions::from(0..usize::MAX / 8);
     refused(new.shift(many()), error, &["8"]);
     refused(new.shift_from(&new, many(), many()), error, &["8"]);
@@ -1680,11 +1697,11 @@ fn shifts() {
     let rows = new.shift(0..3).expect("deltas");
     untouched::<f32>(LEN, |data| {
         let mut cache = CacheMut::new(data, layout()).expect("a cache that fits");
-        let error = Error::SlotCount {
+        let error = Error::Slots(SlotsError::Count {
             slots: 2,
             tokens: 3,
             batch: 1,
-        };
+        });
         refused(
             ROPE().rotate(&mut cache.slots(0..2), &rows),
             error,
@@ -1723,14 +1740,16 @@ fn positions_of_slots() {
         from_zero
     );
 
-    let beyond = Error::PagePosition {
+    let beyond = Error::Slots(SlotsError::PagePosition {
         index: 2,
         position: 5,
         sequence: 0,
-    };
+    });
     assert_eq!(written(Slots::sequences(3..6)), Err(beyond));
     let coordinates = Positions::real(&[0.5_f32; 6]);
-    let refusal = Err(Error::NotAnInteger { value: 0.5 });
+    let refusal = Err(Error::Positions(PositionsError::NotAnInteger {
+        value: 0.5,
+    }));
     assert_eq!(written(Slots::sequences(coordinates)), refusal);
     assert_eq!(written(Slots::table(&table, [2, 1], coordinates)), refusal);
     assert_eq!(

@@ -1,6 +1,7 @@
 //! Rows made on the stack, a block of tokens at a time: the bits of rows made before the call.
 
 use rope_core::axes::{Axes, MixedFrequencies};
+use rope_core::error::{FrequenciesError, PlanError, PositionsError, RowsError};
 use rope_core::{
     Backend, Direction, Error, Frequencies, FrequencyChunk, Pairing, Positions, Rope, Rows,
     Scaling, TensorMut, Yarn,
@@ -157,7 +158,10 @@ fn rotate_at_refuses_other_heads() {
         let mut tensor = TensorMut::new(&mut x, [1, 5, heads, 8]).expect("a tensor");
         let refusal = Rope::new(Pairing::Half)
             .rotate(&mut tensor, &frequencies.at(Positions::axis_major(&ids)));
-        assert_eq!(refusal, Err(Error::RowHeads { rows: 3, heads }));
+        assert_eq!(
+            refusal,
+            Err(Error::Rows(RowsError::Heads { rows: 3, heads }))
+        );
         assert!(x.iter().all(|x| *x == 1.0));
     }
 }
@@ -208,7 +212,10 @@ fn rotate_at_refuses_and_writes_nothing() {
         };
     let error = refused(half, &wide, (0..3).into(), 2050);
     let (rotary_dim, limit) = (2050, 2048);
-    assert_eq!(error, Error::RotaryDimOnStack { rotary_dim, limit });
+    assert_eq!(
+        error,
+        Error::Frequencies(FrequenciesError::RotaryDimOnStack { rotary_dim, limit })
+    );
     let text = "rotary_dim is 2050; rows that are computed on the stack have at most 2048 channels";
     assert_eq!(error.to_string(), text);
 
@@ -216,27 +223,36 @@ fn rotate_at_refuses_and_writes_nothing() {
     let (rows, tokens, batch) = (4, 3, 2);
     assert_eq!(
         error,
-        Error::RowCount {
+        Error::Rows(RowsError::Count {
             rows,
             tokens,
             batch
-        }
+        })
     );
     let error = refused(half, &vision, (0..3).into(), 62);
     let (rotary_dim, head_dim) = (64, 62);
     assert_eq!(
         error,
-        Error::RotaryDimExceedsHead {
+        Error::Rows(RowsError::RotaryDimExceedsHead {
             rotary_dim,
             head_dim
-        }
+        })
     );
     let error = refused(half, &vision, Positions::axis_major(&[0_i32; 7]), 64);
-    assert_eq!(error, Error::PositionsPerAxis { given: 7, axes: 2 });
+    assert_eq!(
+        error,
+        Error::Positions(PositionsError::PerAxis { given: 7, axes: 2 })
+    );
     let value = f64::INFINITY;
     let error = refused(half, &vision, Positions::real(&[0.0, 0.0, value]), 64);
-    assert_eq!(error, Error::Coordinate { index: 2, value });
+    assert_eq!(
+        error,
+        Error::Positions(PositionsError::Coordinate { index: 2, value })
+    );
     let (input, output) = (Pairing::Half, Pairing::Interleaved);
     let error = refused(half.output_pairing(output), &vision, (0..3).into(), 64);
-    assert_eq!(error, Error::PairingChangesInPlace { input, output });
+    assert_eq!(
+        error,
+        Error::Plan(PlanError::PairingChangesInPlace { input, output })
+    );
 }

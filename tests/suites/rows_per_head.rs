@@ -3,6 +3,7 @@
 //! differ in magnitude.
 
 use half::{bf16, f16};
+use rope_core::error::RowsError;
 use rope_core::gradient::{Gradients, PairGradients};
 use rope_core::internals::in_stages;
 use rope_core::norm::{Norm, NormFormula};
@@ -180,7 +181,7 @@ fn alone<E: Number>(source: &mut Source<'_>, heads: usize, sequences: usize) {
         for (head, rows) in heads_alone.iter().enumerate() {
             let layout = place
                 .layout
-                .heads(head..head + 1)
+                .narrow(Dimension::Heads, head..head + 1)
                 .expect("a head that is there");
             expected = rows.with(|rows| rotate(rope, &expected, layout, rows));
         }
@@ -482,10 +483,10 @@ fn rows_at_equal_distances_are_a_table() {
                 assert!(rows.clone().with_heads(count).is_ok(), "{doing}");
             }
             (
-                Err(Error::RowSequences {
+                Err(Error::Rows(RowsError::Sequences {
                     sequences,
                     tokens: of,
-                }),
+                })),
                 None,
             ) => {
                 assert_eq!((sequences, of), (batch, tokens), "{doing}");
@@ -555,12 +556,12 @@ fn inverted_rows_undo_xpos() {
             assert!(
                 matches!(
                     result,
-                    Err(Error::RowMagnitude {
+                    Err(Error::Rows(RowsError::Magnitude {
                         row: 0,
                         head: 0,
                         pair: 0,
                         ..
-                    })
+                    }))
                 ),
                 "{result:?}"
             );
@@ -654,7 +655,7 @@ fn the_inverse_takes_tables_that_were_rounded() {
                 .expect("a factor");
             let result = inverse.rotate(&mut tensor, &other);
             assert!(
-                matches!(result, Err(Error::RowMagnitude { .. })),
+                matches!(result, Err(Error::Rows(RowsError::Magnitude { .. }))),
                 "{result:?}"
             );
         }
@@ -672,12 +673,12 @@ fn the_inverse_takes_tables_that_were_rounded() {
     };
     assert!(matches!(
         rotate(0),
-        Err(Error::RowMagnitude { pair: 0, .. })
+        Err(Error::Rows(RowsError::Magnitude { pair: 0, .. }))
     ));
     assert_eq!(rotate(1), Ok(()));
     assert!(matches!(
         rotate(2),
-        Err(Error::RowMagnitude { pair: 0, .. })
+        Err(Error::Rows(RowsError::Magnitude { pair: 0, .. }))
     ));
 }
 
@@ -698,7 +699,8 @@ fn gradients_of_rows_of_each_head() {
     let rope = Rope::new(Pairing::Half);
     let gradients = |rows: &Rows<'_>, head: Option<usize>| {
         let heads_here = head.map_or(0..heads, |head| head..head + 1);
-        let layout = Layout::bshd(shape).and_then(|layout| layout.heads(heads_here.clone()));
+        let layout = Layout::bshd(shape)
+            .and_then(|layout| layout.narrow(Dimension::Heads, heads_here.clone()));
         let layout = layout.expect("heads that are there");
         let of = [tokens, heads_here.len(), pairs];
         let len = of.iter().product();

@@ -1,6 +1,7 @@
 //! Tokens distributed over ranks: results of the frameworks' own functions, the definitions, and whole rotations in
 //! parts.
 
+use rope_core::error::{PositionsError, ShardError};
 use rope_core::shard::{Shard, ShardKind, ShardTokens};
 use rope_core::{Frequencies, Pairing, Positions, Rope, Scaling, TensorMut};
 use rope_tests::golden::lines;
@@ -157,32 +158,32 @@ fn processes() {
 fn refusals() {
     use rope_core::Error;
     for (rank, ranks) in [(0, 0), (2, 2), (usize::MAX, 4), (0, usize::MAX)] {
-        let error = Error::Rank { rank, ranks };
+        let error = Error::Shard(ShardError::Rank { rank, ranks });
         if usize::BITS > 32 || ranks < usize::MAX {
             assert_eq!(Shard::new(ShardKind::Striped, rank, ranks), Err(error));
         }
     }
     let shard = Shard::new(ShardKind::Zigzag, 1, 4).expect("a rank");
     let (sequence, tokens, multiple) = (0, 12, 8);
-    let error = Error::ShardTokens {
+    let error = Error::Shard(ShardError::Tokens {
         sequence,
         tokens,
         multiple,
-    };
+    });
     assert_eq!(shard.tokens(12).map(drop), Err(error));
-    let error = Error::ShardTokens {
+    let error = Error::Shard(ShardError::Tokens {
         sequence: 1,
         tokens,
         multiple,
-    };
+    });
     assert_eq!(shard.packed(&[0_i32, 16, 28]).map(drop), Err(error));
     let falls = shard.packed(&[0_i32, 16, 8]).map(drop);
     assert_eq!(
         falls,
-        Err(Error::Offsets {
+        Err(Error::Positions(PositionsError::Offsets {
             index: 2,
             offset: 8
-        })
+        }))
     );
     // The largest number of ranks; most of them have no token.
     let most = u32::MAX as usize;

@@ -6,6 +6,7 @@ use std::f64::consts::TAU;
 use half::{bf16, f16};
 use rope_core::axes::Axes;
 use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout, ScalePlace};
+use rope_core::error::CacheError;
 use rope_core::stages::Scale;
 use rope_core::{
     Backend, Error, Frequencies, Pairing, Positions, Rope, Rows, Scaling, TensorMut, Yarn,
@@ -180,8 +181,8 @@ fn steps(file: &Golden, prefix: &str, frequencies: &Frequencies<'_>) {
     let pairs = frequencies.iter().count();
     assert_eq!([steps.len(), inverse.len()], [pairs; 2], "{}", file.name);
     for ((pair, step), inverse) in frequencies.iter().zip(steps).zip(inverse) {
-        assert_eq!(pair.inverse().to_bits(), inverse.to_bits(), "{}", file.name);
-        let off = pair.step().abs_diff(step);
+        assert_eq!(pair.inverse.to_bits(), inverse.to_bits(), "{}", file.name);
+        let off = pair.step.abs_diff(step);
         assert!(off <= bounds::step(inverse / TAU), "{}: {off}", file.name);
     }
 }
@@ -237,7 +238,7 @@ fn keys_move_by_deltas() {
         let rows = frequencies.shift(positions()).expect("deltas");
         same_rows(&rows, &file, ["cos_cr_delta", "sin_cr_delta"]);
         steps(&file, "", &frequencies);
-        let pair_axes: Vec<usize> = frequencies.iter().map(|pair| pair.axis()).collect();
+        let pair_axes: Vec<usize> = frequencies.iter().map(|pair| pair.axis).collect();
         assert_eq!(pair_axes, file.decimals::<usize>("pair_axis"), "{name}");
         let ids = axis_ids(&file, "positions", count);
         let there: Vec<i64> = ids
@@ -415,7 +416,7 @@ fn rows_with_an_attention_factor_do_not_move_keys() {
     let old = yarn(4.0);
     let factor = old.attention_factor();
     let positions = [-7_i64, 5, 1000];
-    let refused = Err(Error::ShiftFactor { factor });
+    let refused = Err(Error::Cache(CacheError::ShiftFactor { factor }));
     let rows = old.rows(&positions).expect("positions");
     assert_eq!(moved(&rows), refused);
     let gathered = rows.gather(&[2_u32, 0, 1]).expect("rows");
@@ -425,9 +426,9 @@ fn rows_with_an_attention_factor_do_not_move_keys() {
     assert_eq!(moved(&rows.repeated(1, ROWS).expect("a row")), refused);
     let mut storage = [0.0; 2 * ROWS];
     let back = rows.inverted(&mut storage).expect("an inverse");
-    let error = Error::ShiftFactor {
+    let error = Error::Cache(CacheError::ShiftFactor {
         factor: back.attention_factor(),
-    };
+    });
     assert_eq!(moved(&back), Err(error));
     have_square(&old.shift(&positions).expect("deltas"), 2.0);
 

@@ -1,6 +1,7 @@
 //! The bits do not depend on the division of a rotation.
 
 use half::bf16;
+use rope_core::error::ShapeError;
 use rope_core::{Backend, Dimension, Error, Rope, Rows, Tensor, TensorMut};
 use rope_tests::number::{paint, values};
 use rope_tests::{Number, Placed, Rotation, Source, Stored, compare, each_element, oracle};
@@ -107,7 +108,10 @@ fn divide<E: Number>(
                 + divide(source, rope, second, rest, rows, of)
         }
         Err(error) => {
-            assert_eq!(error, Error::PartsInterleave { dimension });
+            assert_eq!(
+                error,
+                Error::Shape(ShapeError::PartsInterleave { dimension })
+            );
             assert_ne!(
                 longest.map(|(_, longest)| longest),
                 Some(dimension),
@@ -192,7 +196,10 @@ fn into_another_tensor() {
                 let (mut y1, mut y2) = match target.split_at(dimension, at) {
                     Ok(parts) => parts,
                     Err(error) => {
-                        assert_eq!(error, Error::PartsInterleave { dimension });
+                        assert_eq!(
+                            error,
+                            Error::Shape(ShapeError::PartsInterleave { dimension })
+                        );
                         break;
                     }
                 };
@@ -252,11 +259,15 @@ fn parts_that_interleave_are_refused() {
         assert!(split(outer, 1).is_ok());
         assert_eq!(
             split(middle, 1),
-            Err(Error::PartsInterleave { dimension: middle })
+            Err(Error::Shape(ShapeError::PartsInterleave {
+                dimension: middle
+            }))
         );
         assert_eq!(
             split(inner, 1),
-            Err(Error::PartsInterleave { dimension: inner })
+            Err(Error::Shape(ShapeError::PartsInterleave {
+                dimension: inner
+            }))
         );
         for (dimension, extent) in [
             (Dimension::Batch, 2),

@@ -63,7 +63,7 @@ pub extern "C" fn inverse_frequency(rotary_dim: u32, base: f64, pair: u32) -> f6
         Ok(frequencies
             .iter()
             .nth(pair as usize)
-            .map_or(f64::NAN, |pair| pair.inverse()))
+            .map_or(f64::NAN, |pair| pair.inverse))
     });
     value.unwrap_or(f64::NAN)
 }

@@ -1,7 +1,7 @@
 //! rope-core's rotation from C, as an engine links it: calls of `rope-capi` that check their structs each time, and
 //! calls that were prepared once. Both give the bits of [`fused`](super::fused).
 //!
-//! This file alone calls the C API, on a buffer whose extents it has checked.
+//! It calls the C API on a buffer whose extents it has checked.
 
 use std::ffi::CStr;
 use std::ptr::{null, null_mut};
@@ -31,6 +31,17 @@ pub fn all() -> impl Iterator<Item = Box<dyn Formulation>> {
     Backend::available().flat_map(move |backend| [of(backend, false), of(backend, true)])
 }
 
+/// Returns the number of a backend.
+pub(crate) fn backend(backend: Backend) -> i32 {
+    let is = |named: &&rope_backend| {
+        let name = rope_backend_name(**named as i32);
+        // SAFETY: static text.
+        unsafe { CStr::from_ptr(name) }.to_bytes() == backend.name().as_bytes()
+    };
+    let named = rope_backend::ALL[1..].iter().find(is);
+    named.map_or(0, |named| *named as i32)
+}
+
 impl Formulation for Capi {
     fn name(&self) -> String {
         let kind = if self.prepared { "prepared" } else { "checked" };
@@ -55,12 +66,6 @@ impl Formulation for Capi {
         let positions = workload.positions();
         let mut rows = vec![0.0; positions.len() * workload.rotary_dim];
         frequencies.rows_in(&positions, &mut rows)?;
-        let name = |backend: &&rope_backend| {
-            let name = rope_backend_name(**backend as i32);
-            // SAFETY: static text.
-            unsafe { CStr::from_ptr(name) }.to_bytes() == self.backend.name().as_bytes()
-        };
-        let backend = rope_backend::ALL[1..].iter().find(name);
         let plan = rope_plan {
             pairing: match case.pairing {
                 Pairing::Half => rope_pairing::Half as i32,
@@ -68,7 +73,7 @@ impl Formulation for Capi {
             },
             output_pairing: 0,
             direction: 0,
-            backend: backend.map_or(0, |backend| *backend as i32),
+            backend: backend(self.backend),
             without_rounding: 0,
             first_channel: 0,
             norm: null(),

@@ -20,7 +20,6 @@ pub const COMPLEX: Literature = Literature {
     source: "meta-llama/llama, model.py: precompute_freqs_cis, apply_rotary_emb",
     counting: "positions and pairs from 0",
     pairing: &[Pairing::Interleaved],
-    cost: |_| (2.0, 3.0),
     table: |_| 0,
     prepare: |case| {
         by_heads(case, table(&case.workload), |row, x, y| {

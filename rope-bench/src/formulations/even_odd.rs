@@ -19,7 +19,6 @@ pub const EVEN_ODD: Literature = Literature {
     source: "ZhuiyiTechnology/roformer; meta-pytorch/torchtune, position_embeddings.py",
     counting: "positions and pairs from 0 in the code; the paper (arXiv:2104.09864) counts both from 1",
     pairing: &[Pairing::Interleaved],
-    cost: |_| (2.0, 3.0),
     table: |_| 0,
     prepare: |case| {
         let pairs = case.workload.head_dim / 2;

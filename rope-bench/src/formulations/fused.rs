@@ -7,7 +7,7 @@ use anyhow::{Result, bail, ensure};
 use rope_core::norm::{Norm, NormFormula};
 use rope_core::{Backend, Error, Frequencies, Rope, Rows, Scaling, TensorMut};
 
-use super::{About, Cost, Formulation, Runner};
+use super::{About, Formulation, Runner};
 use crate::cases::{Case, Float, with_float};
 use crate::oracle::NORM_EPS;
 use crate::threads::Team;
@@ -113,25 +113,16 @@ impl Formulation for Fused {
         }
     }
 
-    fn supports(&self, case: &Case) -> Result<(), String> {
-        if self.way == Way::OnTheFly && case.threads > 1 {
-            return Err("one thread makes the rows".into());
-        }
-        if self.norms() && !case.workload.norms {
-            return Err("written for a norm before the rotation".into());
-        }
+    fn supports(&self, case: &Case) -> bool {
+        // Norms are its own, and one thread makes the rows.
+        let is_shared = self.way == Way::OnTheFly && case.threads > 1;
         let mut rotation = case.clone();
-        rotation.workload.norms &= !self.norms();
-        self.about().admits(&rotation)
+        rotation.workload.norms = false;
+        case.workload.norms == self.norms() && !is_shared && self.about().admits(&rotation)
     }
 
     fn is_usual(&self) -> bool {
         self.way != Way::OnTheFly || self.backend == Backend::best()
-    }
-
-    fn cost(&self, case: &Case) -> Cost {
-        // A norm takes four operations (a square, its sum, the products with root and weight), a rotation three.
-        Cost::per_element(case, 2.0, if self.norms() { 7.0 } else { 3.0 })
     }
 
     fn prepare(&self, case: &Case) -> Result<Box<dyn Runner>> {
@@ -172,7 +163,7 @@ impl<E: Float> Runner for Prepared<E> {
                 };
                 match self.team.threads() {
                     1 => rotate(rope),
-                    _ => self.team.within(|| rotate(rope.parallel()))?,
+                    _ => self.team.within(|| rotate(rope.parallel())),
                 }
             }
             (Way::OnTheFly, None) => repeat(times, q, |q| {

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use anyhow::Result;
 use rope_core::Pairing;
 
-use super::{About, Cost, Formulation, Runner};
+use super::{About, Formulation, Runner};
 use crate::cases::{Case, Element};
 use crate::oracle::{Angle, Arithmetic};
 use crate::workloads::{Head, Workload};
@@ -23,8 +23,6 @@ pub struct Literature {
     /// The counting of positions and pairs in the source.
     pub counting: &'static str,
     pub pairing: &'static [Pairing],
-    /// f32 moved, and operations, per rotated element.
-    pub cost: fn(&Workload) -> (f64, f64),
     /// The size in bytes of a table that does not stay in a cache.
     pub table: fn(&Workload) -> usize,
     /// Makes tables and temporaries.
@@ -50,23 +48,8 @@ impl Formulation for Literature {
         }
     }
 
-    fn supports(&self, case: &Case) -> Result<(), String> {
-        self.about().admits(case)?;
-        match (self.table)(&case.workload) {
-            bytes if bytes > LARGEST_TABLE => {
-                Err(format!("its table would take {} MiB", bytes >> 20))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn cost(&self, case: &Case) -> Cost {
-        let (moved, flops) = (self.cost)(&case.workload);
-        let Cost { bytes, flops } = Cost::per_element(case, moved, flops);
-        Cost {
-            bytes: bytes + (self.table)(&case.workload) as f64,
-            flops,
-        }
+    fn supports(&self, case: &Case) -> bool {
+        self.about().admits(case) && (self.table)(&case.workload) <= LARGEST_TABLE
     }
 
     fn prepare(&self, case: &Case) -> Result<Box<dyn Runner>> {

@@ -21,7 +21,6 @@ pub const DENSE: Literature = Literature {
     counting: "positions from 0; the tutorials put the paper's 2(i-1)/d, meant for i from 1, into loops \
                from 0, and rotate every pair too fast by base^(2/d): corrected here",
     pairing: &[Pairing::Interleaved],
-    cost: |workload| (2.0, 2.0 * workload.head_dim as f64),
     table: |workload| 4 * workload.positions().len() * workload.head_dim * workload.head_dim,
     prepare: |case| {
         let workload = &case.workload;
@@ -62,7 +61,6 @@ pub const BLOCKS: Literature = Literature {
     summary: "the 2 x 2 blocks of the matrix, one for each pair of each position",
     source: "black-forest-labs/flux, math.py: rope, apply_rope",
     counting: "positions and pairs from 0",
-    cost: |_| (2.0, 3.0),
     table: |_| 0,
     prepare: |case| {
         let blocks = cos_sin_f32(&case.workload).map(|(cos, sin)| [[cos, -sin], [sin, cos]]);
@@ -85,9 +83,6 @@ pub const SIGN: Literature = Literature {
     summary: "pairs times a 2 x 4 matrix of signs, weighed by cos and sin, summed in pairs",
     source: "tracel-ai/burn, rope_encoding.rs: RotaryEncoding",
     counting: "positions and pairs from 0, with a start for a KV cache",
-    // The product of matrices: 1 read, 2 written, 6 operations for each of 2 values per element (its zeros are
-    // multiplied too: 2 products and a sum each); the weights: 2 read, 2 written; the sums: 2 read, 1 written.
-    cost: |_| (10.0, 6.0 + 2.0 + 1.0),
     table: |_| 0,
     prepare: |case| {
         let workload: Workload = case.workload.clone();

@@ -19,8 +19,6 @@ pub const ROTATE_HALF: Literature = Literature {
     source: "huggingface/transformers: apply_rotary_pos_emb; EleutherAI/gpt-neox",
     counting: "positions and pairs from 0; a step starts at the length of the KV cache",
     pairing: &[Pairing::Half],
-    // The copy: 1 read, 1 write; the products: 2 and 2; the sum: 2 and 1. Negation, two products, a sum.
-    cost: |_| (9.0, 3.5),
     table: |_| 0,
     prepare: |case| {
         let workload = case.workload.clone();

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use half::bf16;
-use rope_core::{Error, Frequencies, Layout, Output, Rows, Scaling, Tensor, TensorMut};
+use rope_core::{Dimension, Error, Frequencies, Layout, Output, Rows, Scaling, Tensor, TensorMut};
 
 use super::{Calls, HEAD_DIM, Pass, agree};
 use crate::cases::Alignment;
@@ -44,7 +44,7 @@ impl Calls {
             rows.iter().enumerate().try_for_each(|(output, rows)| {
                 let mut y = if side_by_side {
                     let heads = output * self.heads..(output + 1) * self.heads;
-                    TensorMut::new(values, whole.heads(heads)?)?
+                    TensorMut::new(values, whole.narrow(Dimension::Heads, heads)?)?
                 } else {
                     TensorMut::new(&mut values[output * len..][..len], self.shape())?
                 };

@@ -23,16 +23,16 @@ impl Calls {
     /// Measures every format of the quantizer.
     pub(super) fn quantizers(&self, quantizer: &Quantizer) -> Result<Vec<Pass>> {
         let formats = BlockFormat::ALL.into_iter();
-        let known = formats.filter(|format| quantizer.formats.iter().any(|of| of == format.name()));
+        let known = formats.filter(|format| quantizer.formats.iter().any(|of| of == format.name));
         let passes = known.map(|format| {
             let pass = self.quantized(quantizer, format);
-            pass.with_context(|| format!("{} to {}", quantizer.name, format.name()))
+            pass.with_context(|| format!("{} to {}", quantizer.name, format.name))
         });
         passes.collect()
     }
 
     fn quantized(&self, quantizer: &Quantizer, format: &'static BlockFormat) -> Result<Pass> {
-        let name = format.name();
+        let name = format.name;
         let x = values(self.len());
         let source = Tensor::new(&x, self.shape())?;
         let chain = Rope::<WithStages<'_>>::from(self.rope);
@@ -41,7 +41,7 @@ impl Calls {
         let room = 2 * self.layout.end();
         let mut memory = Memory::new(room);
         let bytes = memory.slice(Alignment::Line, room);
-        let mut theirs = vec![0; self.len() / format.values() * format.bytes()];
+        let mut theirs = vec![0; self.len() / format.values * format.bytes];
         let mut ours = [self.on_cache(Kept::Blocks(format), |cache| {
             chain.apply_into(&source, &mut cache.slots(&slots))
         })];

@@ -1,5 +1,7 @@
 //! The opening of the page: each formulation and library, as multiples of the machine's limit.
 
+use std::collections::BTreeMap;
+
 use maud::{Markup, html};
 
 use crate::measuring::mean;
@@ -7,8 +9,8 @@ use crate::report::engines::{self, ON_THE_FLY, OURS, Taken};
 use crate::report::kind::{Kind, legend};
 use crate::report::range::Range;
 use crate::report::svg::bars::{Bar, draw};
-use crate::report::svg::{bar, roof};
-use crate::report::table::{count, digits, distinct};
+use crate::report::svg::roof;
+use crate::report::table::{count, digits, distinct, time};
 use crate::report::titles::Titled;
 use crate::results::CaseResult;
 
@@ -30,17 +32,32 @@ impl Entry<'_> {
 
     /// Returns the bar, bold if it overlaps the fastest one.
     fn bar(&self, fastest: Range) -> Bar {
-        let Taken {
-            case, measurement, ..
-        } = self.taken;
-        let name = match Kind::of(&measurement.formulation) {
+        let (case, m, range) = (self.taken.case, self.taken.measurement, self.range());
+        let kind = Kind::of(&m.formulation);
+        let name = match kind {
             Kind::Own { backend } => format!("rope-core {backend}"),
             Kind::Intrinsics { backend } => format!("C {backend}"),
-            _ => measurement.formulation.clone(),
+            _ => m.formulation.clone(),
         };
+        let (roofs, call) = (digits(m.times_roof()), time(m.time.minimum));
         Bar {
             name: format!("{} {name}", self.run.letter).trim().to_owned(),
-            ..bar(case, measurement, self.range().overlaps(fastest))
+            value: format!("{roofs} roofs, {call}"),
+            class: kind.class(),
+            low: range.low,
+            high: range.high,
+            is_first: range.overlaps(fastest),
+            about: format!(
+                "{}, {} pairs: {roofs} times the roof, slower rounds {}, {call}, {} elements/ns; median {}, spread \
+                 {:.1} %, error {:.0e}",
+                m.formulation,
+                case.pairing,
+                digits(range.high),
+                digits(case.elements as f64 / m.time.minimum),
+                time(m.time.median),
+                100.0 * m.time.spread,
+                m.error
+            ),
         }
     }
 }
@@ -58,7 +75,6 @@ pub fn answer(runs: &[Titled]) -> Markup {
              is what a machine takes to multiply the same bytes in place by a constant: every byte read once and \
              written once."
         }
-        (disturbed(runs))
         (matrix(runs, &elements))
         p {
             "A bar is solid up to the fastest round, and pale up to about the third quartile of the rounds: where \
@@ -76,34 +92,25 @@ pub fn answer(runs: &[Titled]) -> Markup {
     }
 }
 
-/// An engine on a machine, and its time over the roof in each column.
-struct Row<'a> {
-    run: &'a Titled,
-    engine: &'a str,
-    cells: Vec<Option<f64>>,
-}
-
-/// Returns every engine on every machine, by element and workload: the darker, the farther from the limit.
+/// Returns every engine of every run, by element and workload: the darker, the farther from the limit.
 fn matrix(runs: &[Titled], elements: &[&str]) -> Markup {
     let workloads = distinct(timed(runs).map(|(_, case)| case.workload.as_str()));
     let of = |element| workloads.iter().map(move |&workload| (element, workload));
     let columns: Vec<(&str, &str)> = elements.iter().flat_map(|&element| of(element)).collect();
-    let mut rows: Vec<Row<'_>> = Vec::new();
+    // The times of each engine of each run, by column.
+    let mut rows: BTreeMap<String, Vec<Option<f64>>> = BTreeMap::new();
     for (column, (element, workload)) in columns.iter().enumerate() {
         for Entry { run, taken } in entries(runs, workload, element) {
-            let engine = taken.engine;
-            let is_same = |row: &Row<'_>| row.engine == engine && row.run.letter == run.letter;
-            let known = rows.iter().position(is_same);
-            let row = known.unwrap_or_else(|| {
-                let cells = vec![None; columns.len()];
-                rows.push(Row { run, engine, cells });
-                rows.len() - 1
-            });
-            rows[row].cells[column] = Some(taken.low());
+            let name = format!("{} {}", run.letter, taken.engine);
+            let cells = rows
+                .entry(name)
+                .or_insert_with(|| vec![None; columns.len()]);
+            cells[column] = Some(taken.low());
         }
     }
-    let of = |row: &Row<'_>| mean(&row.cells.iter().flatten().copied().collect::<Vec<_>>());
-    rows.sort_by(|a, b| of(a).total_cmp(&of(b)));
+    let mut rows: Vec<_> = rows.into_iter().collect();
+    let of = |cells: &[Option<f64>]| mean(&cells.iter().flatten().copied().collect::<Vec<_>>());
+    rows.sort_by(|(_, a), (_, b)| of(a).total_cmp(&of(b)));
     html! {
         p.soft { @for workload in &workloads {
             @if let Some((_, case)) = timed(runs).find(|(_, case)| case.workload == *workload) {
@@ -117,9 +124,9 @@ fn matrix(runs: &[Titled], elements: &[&str]) -> Markup {
         div.wide { table.matrix {
             tr { th {} @for element in elements { th.element colspan=(workloads.len()) { (element) } } }
             tr { th { "times the roof" } @for (_, workload) in &columns { th { (workload) } } }
-            @for row in &rows { tr {
-                td { (row.run.letter) " " (row.engine) }
-                @for cell in &row.cells { @match cell {
+            @for (name, cells) in &rows { tr {
+                td { (name) }
+                @for cell in cells { @match cell {
                     Some(times) => td style=(shade(*times)) { (digits(*times)) },
                     None => td {},
                 } }
@@ -132,28 +139,6 @@ fn matrix(runs: &[Titled], elements: &[&str]) -> Markup {
 fn shade(times: f64) -> String {
     let share = (times.ln() / 100.0_f64.ln()).clamp(0.0, 1.0);
     format!("--share:{:.0}%", 60.0 * share)
-}
-
-/// Returns a note if a time is below the roof's, which can only mean a disturbed measurement of the roof.
-fn disturbed(runs: &[Titled]) -> Markup {
-    /// The tolerance for the clock and the alignment of a loop.
-    const TOLERANCE: f64 = 0.95;
-    let is_disturbed =
-        |case: &CaseResult| case.measurements.iter().any(|m| m.times_roof() < TOLERANCE);
-    let cases = timed(runs).filter(|(_, case)| is_disturbed(case));
-    let name = |(run, case): (&Titled, &CaseResult)| {
-        format!("{} {} {}", run.letter, case.workload, case.group)
-    };
-    let cases: Vec<String> = cases.map(name).collect();
-    html! {
-        @if let Some(first) = cases.first() {
-            p.warn {
-                "The machine was busy: in " (cases.len()) " of " (timed(runs).count()) " cases, " (first.trim()) " the \
-                 first of them, a formulation was faster than the roof, which cannot be. What is said there of time \
-                 over roof is too small: measure again."
-            }
-        }
-    }
 }
 
 /// Returns a panel for each workload.

@@ -34,6 +34,14 @@ pub fn check_writable(path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Writes a line of JSON, and makes its folder.
+pub fn keep(path: &Path, mut json: Vec<u8>) -> Result<()> {
+    let folder = path.parent().context("a record is in a folder")?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    json.push(b'\n');
+    write(path, &json)
+}
+
 /// Writes to a file, or to the standard output for `-`.
 pub fn write_or_print(path: &Path, contents: &[u8]) -> Result<()> {
     if path.as_os_str() != "-" {

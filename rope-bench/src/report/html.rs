@@ -4,14 +4,13 @@ use std::collections::BTreeSet;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use crate::measuring::Time;
 use crate::report::answer::answer;
-use crate::report::kind::legend;
+use crate::report::counts;
 use crate::report::playground;
 use crate::report::svg;
-use crate::report::table::{self, digits, time};
+use crate::report::table::{self, time};
 use crate::report::titles::Titled;
-use crate::results::{Accuracy, CaseResult, RowsResult, Run};
+use crate::results::{Accuracy, RowsResult, Run};
 use crate::rows::LIBM;
 
 const STYLE: &str = include_str!("style.css");
@@ -30,8 +29,9 @@ pub fn page(runs: &[Titled]) -> String {
             body {
                 h1 { (title(runs)) }
                 (answer(runs))
+                (counts::section(&runs.iter().map(|run| &run.run).collect::<Vec<_>>()))
                 (errors(runs))
-                @for run in runs { (one(run, runs.len() == 1)) }
+                @for run in runs { (one(run)) }
                 (playground::section())
             }
         }
@@ -49,33 +49,20 @@ fn title(runs: &[Titled]) -> String {
     format!("{what} machine's limit: {}", names.join(", "))
 }
 
-/// Returns a heading with an anchor; with its letter if there are several runs.
-fn heading(id: &str, says: &Markup) -> Markup {
-    let id = id.to_lowercase().replace([' ', ',', '/'], "-");
-    html! { span id=(id) { (says) " " a.permalink href={ "#" (id) } { "#" } } }
-}
-
-/// Returns the sections of a run. For a single run every case is drawn, with all of its numbers.
-fn one(titled: &Titled, is_alone: bool) -> Markup {
+/// Returns the sections of a run.
+fn one(titled: &Titled) -> Markup {
     let run = &titled.run;
-    let id = |part: &str| format!("{} {part}", titled.letter).trim().to_owned();
     let is_emulated = run.machine.emulator.is_some();
     html! {
-        h2 { (heading(&id("machine"), &html! { (titled.short()) ": " (run.machine.name()) })) }
+        h2 { (titled.short()) ": " (run.machine.name()) }
         @if let Some(emulator) = &run.machine.emulator {
-            p.warn { "Emulated by " (emulator) ": its times mean nothing and are not shown." }
+            p.warn { "Emulated by " (emulator) ": checked; its times mean nothing and are not shown." }
         }
         (facts(run))
-        @if !is_alone && !is_emulated && !run.cases.is_empty() {
-            p.soft {
-                "In each cell elements in a nanosecond, time of a call, and time over the roof. A page of this run alone \
-                 has more."
-            }
-        }
-        @for group in svg::groups(&run.cases) {
-            h3 { (heading(&id(&group[0].group), &html! { (group[0].group) })) }
-            // Times without meaning are not shown.
-            @if is_emulated { (instructions(group)) } @else if is_alone { (times(group)) } @else {
+        @if !is_emulated && !run.cases.is_empty() {
+            p.soft { "In each cell elements in a nanosecond, time of a call, and time over the roof." }
+            @for group in run.cases.chunk_by(|a, b| a.group == b.group) {
+                h3 { (group[0].group) }
                 (rectangle(&table::speeds(group)))
             }
         }
@@ -109,73 +96,12 @@ fn facts(run: &Run) -> Markup {
     }
 }
 
-/// Returns the cases of a group: bars, numbers.
-fn times(group: &[CaseResult]) -> Markup {
-    let names = group.iter().flat_map(|case| &case.measurements);
-    html! {
-        (legend(names.map(|m| m.formulation.as_str())))
-        p.soft { "Bold: cannot be told from the fastest, as its rounds overlap with those of the fastest." }
-        div.cards { @for case in group {
-            figure { (caption(case)) (svg::bars(case)) }
-        } }
-        details { summary { "Numbers, " (group[0].group) } (numbers(group)) }
-    }
-}
-
-fn caption(case: &CaseResult) -> Markup {
-    html! { figcaption { b { (case.workload) } " " span.soft { (case.shape) "; " (case.about) } } }
-}
-
-fn numbers(group: &[CaseResult]) -> Markup {
-    let heading =
-        "workload, formulation|elements/ns|GB/s|call|median|spread|time / roof|error|prepared in";
-    let mut rows = vec![table::texts(heading.split('|'))];
-    for case in group {
-        let line = |name: &str, bytes: f64, of: &Time, times_roof: f64| {
-            vec![
-                format!("{} {name}", case.workload),
-                digits(case.elements as f64 / of.minimum),
-                digits(bytes / of.minimum),
-                time(of.minimum),
-                time(of.median),
-                format!("{:.1} %", 100.0 * of.spread),
-                digits(times_roof),
-            ]
-        };
-        rows.extend(case.copy.iter().map(|copy| {
-            let times_roof = copy.minimum / case.roof();
-            let mut row = line("memcpy", 2.0 * case.bytes as f64, copy, times_roof);
-            row.extend(table::texts(["", ""]));
-            row
-        }));
-        rows.extend(case.measurements.iter().map(|m| {
-            let mut row = line(&m.formulation, m.bytes, &m.time, m.times_roof());
-            row.extend([format!("{:.1e}", m.error), time(m.preparation)]);
-            row
-        }));
-    }
-    rectangle(&rows)
-}
-
 /// Returns a table: its heading, then its rows.
-fn rectangle(rows: &[Vec<String>]) -> Markup {
+pub(super) fn rectangle(rows: &[Vec<String>]) -> Markup {
     html! {
         div.wide { table { @for (index, row) in rows.iter().enumerate() {
             tr { @for cell in row { @if index == 0 { th { (cell) } } @else { td { (cell) } } } }
         } } }
-    }
-}
-
-/// Returns the instructions of an emulated run, instead of times.
-fn instructions(group: &[CaseResult]) -> Markup {
-    let rows = table::counted(group);
-    html! {
-        @if rows.len() < 2 {
-            p.soft { "Checked; instructions were not counted." }
-        } @else {
-            p { "Instructions for each element that rotates: fewer are better." }
-            (rectangle(&rows))
-        }
     }
 }
 
@@ -189,13 +115,6 @@ fn makers(rows: &RowsResult) -> Markup {
              models compute."
         }
         (rectangle(&table::made(rows)))
-        @if let Some(first) = rows.rotated.first() {
-            p {
-                "Rotating " (first.heads) " heads with rows that are made on the way and with ready ones: the ratio, and both \
-                 times."
-            }
-            (rectangle(&table::rotated(rows)))
-        }
     }
 }
 
@@ -207,7 +126,7 @@ fn errors(runs: &[Titled]) -> Markup {
         return html! {};
     };
     html! {
-        h2 { (heading("accuracy", &html! { "Error against position" })) }
+        h2 { "Error against position" }
         p {
             "The largest error of any cos or sin among up to " (first.positions) " positions of each level. The \
              reference is off by less than " (format!("{:.0e}", first.reference_error)) "."

@@ -39,14 +39,6 @@ pub fn roof(case: &CaseResult) -> Range {
         .unwrap_or(none)
 }
 
-/// Returns for each measurement of a case whether its rounds overlap those of the fastest one.
-pub fn firsts(case: &CaseResult) -> Vec<bool> {
-    let ranges = case.measurements.iter().map(|of| Range::of(&of.time, 1.0));
-    let fastest = ranges.clone().min_by(|a, b| a.low.total_cmp(&b.low));
-    let is_first = |range: Range| fastest.is_some_and(|fastest| range.overlaps(fastest));
-    ranges.map(is_first).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,13 +6,12 @@
 pub mod bars;
 pub mod errors;
 
-use maud::{Markup, PreEscaped, html};
+use maud::{Markup, html};
 
 use self::bars::Bar;
-use crate::report::kind::Kind;
-use crate::report::range::{self, Range};
+use crate::report::range;
 use crate::report::table::{digits, time};
-use crate::results::{CaseResult, Measurement};
+use crate::results::CaseResult;
 
 /// The common style of the plots and the page.
 pub const STYLE: &str = include_str!("svg/style.css");
@@ -21,7 +20,7 @@ pub const STYLE: &str = include_str!("svg/style.css");
 pub const WIDTH: f64 = 350.0;
 
 /// The most distinguishable lines in one plot.
-pub const COLOURS: usize = 5;
+pub const COLORS: usize = 5;
 
 /// Returns a plot: its frame and its title.
 fn card(title: &str, height: f64, content: &Markup) -> Markup {
@@ -39,21 +38,6 @@ fn round(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 
-/// Returns a plot as a file: with its style, and a background.
-pub fn standalone(plot: &Markup) -> String {
-    let style =
-        html! { style { (PreEscaped(STYLE)) "svg{background:var(--paper)}" } }.into_string();
-    match plot.0.find('>') {
-        Some(end) => format!("{}{style}{}", &plot.0[..=end], &plot.0[end + 1..]),
-        None => String::new(),
-    }
-}
-
-/// Iterates over the groups of consecutive cases.
-pub fn groups(cases: &[CaseResult]) -> impl Iterator<Item = &[CaseResult]> {
-    cases.chunk_by(|a, b| a.group == b.group)
-}
-
 /// Returns the bar of the roof itself.
 pub fn roof(case: &CaseResult) -> Bar {
     Bar {
@@ -69,41 +53,4 @@ pub fn roof(case: &CaseResult) -> Bar {
             digits(case.elements as f64 / case.roof())
         ),
     }
-}
-
-/// Returns the bar of a formulation in a case: bold if it overlaps the fastest one.
-pub fn bar(case: &CaseResult, m: &Measurement, is_first: bool) -> Bar {
-    let Range { low, high } = Range::of(&m.time, case.roof());
-    let (name, roofs, call) = (&m.formulation, digits(m.times_roof()), time(m.time.minimum));
-    Bar {
-        name: name.clone(),
-        value: format!("{roofs} roofs, {call}"),
-        class: Kind::of(name).class(),
-        low,
-        high,
-        is_first,
-        about: format!(
-            "{name}, {} pairs: {roofs} times the roof, slower rounds {}, {call}, {} elements/ns; median {}, spread \
-             {:.1} %, error {:.0e}",
-            case.pairing,
-            digits(high),
-            digits(case.elements_per_ns(m)),
-            time(m.time.median),
-            100.0 * m.time.spread,
-            m.error
-        ),
-    }
-}
-
-/// Returns the multiples of the roof of each formulation in a case.
-pub fn bars(case: &CaseResult) -> Markup {
-    let firsts = range::firsts(case).into_iter();
-    let measured = case.measurements.iter().zip(firsts);
-    let mut bars = vec![roof(case)];
-    bars.extend(measured.map(|(m, is_first)| bar(case, m, is_first)));
-    let title = format!(
-        "{} {}, {}: time over roof of each formulation",
-        case.workload, case.shape, case.group
-    );
-    bars::draw(&title, &bars)
 }

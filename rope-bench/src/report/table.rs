@@ -11,6 +11,7 @@ use crate::call;
 use crate::gains::Pass;
 use crate::machine::Machine;
 use crate::measuring::mean;
+use crate::report::counts::counts;
 use crate::results::{
     Accuracy, CallCost, CaseResult, Dispatch, Measurement, Record, RowsResult, Run, formulations,
 };
@@ -253,15 +254,12 @@ fn calls_of(group: &[CaseResult], costs: &[CallCost]) -> Vec<Vec<String>> {
 /// The columns of [`cost_cells`].
 const LINE: [&str; 5] = ["a call", "/ C", "a head", "/ C", "off by"];
 
-/// Returns the instructions per rotated element: a table for every group of cases in which they were counted.
+/// Returns the instructions per rotated element: a table for each workload in which they were counted.
 pub fn instructions(run: &Run) -> String {
     let mut text = String::from("Instructions for each element that rotates\n");
-    for group in run.cases.chunk_by(|a, b| a.group == b.group) {
-        let rows = counted(group);
-        if rows.len() > 1 {
-            text.push('\n');
-            text += &align(&rows);
-        }
+    for counts in counts(&[run]) {
+        text.push('\n');
+        text += &align(&counts.table);
     }
     let costs = call::costs(&run.cases, |measured| measured.instructions);
     if !costs.is_empty() {
@@ -303,14 +301,6 @@ fn cost_cells(
 fn beside(ours: Option<f64>, other: Option<f64>, unit: fn(f64) -> String) -> [String; 2] {
     let ratio = ours.zip(other).map(|(ours, other)| ours / other);
     [or_empty(ours, unit), or_empty(ratio, digits)]
-}
-
-/// Returns the rows of such a table: its heading, then the formulations.
-pub fn counted(group: &[CaseResult]) -> Vec<Vec<String>> {
-    let heading = group.first().map_or("", |case| &*case.group);
-    by_formulation(heading, group.iter(), |case, measured| {
-        case.instructions_per_element(measured).map(digits)
-    })
 }
 
 /// Returns the errors of all methods at every level, or at those that `is_shown`.
@@ -386,23 +376,14 @@ pub fn passes(backend: Backend, passes: &[Pass]) -> String {
 
 /// Returns the times to make cos and sin.
 pub fn rows(result: &RowsResult) -> String {
-    let mut text = format!(
+    format!(
         "Rows of {} pairs; x: how many times faster than the platform's sinf and cosf of f32 angles ({LIBM})\n{}",
         result.pairs,
         align(&made(result))
-    );
-    if let Some(first) = result.rotated.first() {
-        let (heads, channels) = (first.heads, 2 * result.pairs);
-        let _ = write!(
-            text,
-            "\nRotating {heads} heads of {channels} channels, f32, with rows made on the way and with ready rows\n{}",
-            align(&rotated(result))
-        );
-    }
-    text
+    )
 }
 
-/// Returns rows alone: by maker and number of tokens.
+/// Returns rows by maker and number of tokens.
 pub fn made(result: &RowsResult) -> Vec<Vec<String>> {
     let find = |maker: &str, tokens| {
         let mut all = result.made.iter();
@@ -422,27 +403,6 @@ pub fn made(result: &RowsResult) -> Vec<Vec<String>> {
             })
         };
         lines.push(row(maker, tokens.iter().map(cell)));
-    }
-    lines
-}
-
-/// Returns rotations with rows made in the call and with ready ones: by backend and number of tokens.
-pub fn rotated(result: &RowsResult) -> Vec<Vec<String>> {
-    let tokens = distinct(result.rotated.iter().map(|rotated| rotated.tokens));
-    let heading = tokens.iter().map(|&tokens| count(tokens, "token"));
-    let mut lines = vec![row("made / ready", heading)];
-    for backend in distinct(result.rotated.iter().map(|rotated| &*rotated.backend)) {
-        let of = result
-            .rotated
-            .iter()
-            .filter(|rotated| rotated.backend == backend);
-        lines.push(row(
-            backend,
-            of.map(|rotated| {
-                let [at, ready] = [&rotated.rotate_at, &rotated.rotate].map(|of| time(of.minimum));
-                format!("{} {at:>7} {ready:>7}", digits(rotated.ratio))
-            }),
-        ));
     }
     lines
 }

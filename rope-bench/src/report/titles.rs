@@ -7,7 +7,7 @@ use crate::results::Run;
 /// A run with a title.
 #[derive(Clone, Debug)]
 pub struct Titled {
-    /// A, B, and so on if there are several; empty for a single one.
+    /// A to Z, then numbers, if there are several; empty for a single one.
     pub letter: String,
     /// The file of the run, without `.json`.
     pub file: String,
@@ -38,19 +38,7 @@ impl Titled {
     }
 }
 
-/// Returns A to Z, then A2.
 fn letter(index: usize) -> String {
-    let letter = char::from(b'A' + (index % 26) as u8);
-    match index / 26 {
-        0 => letter.to_string(),
-        more => format!("{letter}{}", more + 1),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn letters_do_not_end() {
-        assert_eq!([0, 25, 26, 53].map(super::letter), ["A", "Z", "A2", "B3"]);
-    }
+    let letter = ('A'..='Z').nth(index);
+    letter.map_or_else(|| index.to_string(), String::from)
 }

@@ -9,7 +9,8 @@ use rope_core::gradient::{Gradients, PairGradients};
 use rope_core::internals::{Tuning, tuned};
 use rope_core::norm::{Norm, NormFormula};
 use rope_core::{
-    Backend, Frequencies, Layout, Output, Pairing, Rope, Rows, Scaling, Tensor, TensorMut,
+    Backend, Dimension, Frequencies, Layout, Output, Pairing, Rope, Rows, Scaling, Tensor,
+    TensorMut,
 };
 
 use crate::cases::{Alignment, Element, Float, with_float};
@@ -71,7 +72,8 @@ impl Call {
                 Layout::bhsd([batch, heads, tokens, head_dim])
             }
             Call::Packed | Call::PackedInto => {
-                Layout::bshd([batch, tokens, heads / 2 * 3, head_dim])?.heads(0..heads)
+                Layout::bshd([batch, tokens, heads / 2 * 3, head_dim])?
+                    .narrow(Dimension::Heads, 0..heads)
             }
             _ => Layout::bshd(shape),
         }

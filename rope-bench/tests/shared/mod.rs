@@ -1,4 +1,4 @@
-//! The program, run in a directory of its own, so that its arguments are words.
+//! Runs the program in a directory of its own, so that its arguments are words.
 #![allow(dead_code, reason = "not every suite calls all")]
 
 use std::fs;
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// An empty directory.
+/// Creates an empty directory.
 pub(crate) fn directory(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&path);
@@ -24,7 +24,7 @@ pub(crate) fn rope_bench_in(directory: &Path, line: &str) -> Output {
         .unwrap()
 }
 
-/// The output of a command line that must succeed.
+/// Returns the output of a command line that must succeed.
 pub(crate) fn printed(directory: &Path, line: &str) -> String {
     let output = rope_bench_in(directory, line);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -32,7 +32,7 @@ pub(crate) fn printed(directory: &Path, line: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The JSON of a command line.
+/// Returns the JSON of a command line.
 pub(crate) fn json_of(line: &str) -> Value {
     serde_json::from_str(&printed(Path::new("."), &format!("{line} --json -"))).unwrap()
 }

@@ -19,10 +19,10 @@
 //     rope_layout_init(&q.layout, ROPE_ORDER_BSHD, batch, tokens, heads, 128);
 //     rope_rotate(&plan, &q, &rows);
 //
-// What is not named is zero: every struct may be zeros but for the members that a call uses.
+// Members that are not named are zero: every struct may be zeros but for the members that a call uses.
 //
-// A call that is checked each time takes some 50 ns besides the rotation. An engine prepares it once per number of
-// tokens (rope_prepare, in a rope_call of its own), and runs it per layer (rope_call_run, rope_call_run_at).
+// A checked call takes some 10 ns besides a plain rotation of tensors, and up to 600 ns with stages and caches. An
+// engine prepares it once per number of tokens (rope_prepare), and runs it per layer (rope_call_run, rope_call_run_at).
 // rope_backward is the gradient of rope_rotate, by the tensor and by the angles.
 //
 // The library allocates for handles: rope_frequencies, rope_table, rope_model; and while rope_rotate_into_each runs.
@@ -35,14 +35,14 @@
 // enumerations, and memory that would be written and read at once. The caller promises that pointers lead to memory and
 // that structs are filled in: pointers, also those in structs, are NULL or point to what they say, for the length of
 // the call. No call unwinds, keeps a pointer to a struct, or has to be called first. The comment of a call lists its
-// statuses, and under "Threads" what other threads may do meanwhile (nothing is said where a call only reads its
-// arguments: it may be made from any thread at any time). Every call may also return ROPE_STATUS_INTERNAL: a bug of the
+// statuses. Its paragraph "Threads" limits other threads during the call; a call without one only reads its
+// arguments, and may be made from any thread at any time. Every call may also return ROPE_STATUS_INTERNAL: a bug of the
 // library, caught.
 //
-// Memory that is shared: what a call writes must be apart from everything else that it reads or writes, from the first
-// byte to the last. A tensor ends with the last element that its layout reaches, a cache with its `bytes`, a list with
-// its length; what is empty overlaps nothing. The rest is refused with ROPE_STATUS_MEMORY_OVERLAP, also a source and a
-// target between one another in a packed row. Q and K of a packed row may lie between one another: rope_rotate_qk.
+// Shared memory: the target of a call must share no byte with other memory that the call reads or writes, from the
+// first byte to the last. A tensor ends with the last element that its layout reaches, a cache with its `bytes`, a list
+// with its length; empty memory overlaps nothing. Any other call is refused with ROPE_STATUS_MEMORY_OVERLAP, also with
+// a source and a target between one another in a packed row. Q and K may lie so: rope_rotate_qk.
 //
 // Sections, by task: Tensors and other operands; Plans and verbs; Several outputs of one read; Prepared calls; Angles,
 // the cos and sin of each token; Positions; Frequencies; Mixed frequencies; Models, from config.json and GGUF; Stages
@@ -85,7 +85,7 @@ enum rope_status ROPE_INT32_ENUM;
 #ifdef __cplusplus
 extern "C" {
 #endif
-// What a call returns: ROPE_STATUS_OK, or why it was refused ("Statuses" below).
+// The result of a call: ROPE_STATUS_OK, or the reason of its refusal ("Statuses" below).
 ROPE_ENUM_TYPE(rope_status);
 
 // ---- Tensors and other operands ----
@@ -166,7 +166,7 @@ enum rope_direction ROPE_INT32_ENUM {
   ROPE_DIRECTION_INVERSE = 1,
   // x <- A R^T x, the transpose of FORWARD: rotates back, and multiplies by the attention factor. For
   // backpropagation. The same as INVERSE where A is 1. A plan reads its pairing and writes its output pairing in
-  // every direction: what takes back a plan that changes the pairing has the two exchanged.
+  // every direction: to undo a plan that changes the pairing, exchange the two.
   ROPE_DIRECTION_TRANSPOSE = 2,
 };
 ROPE_ENUM_TYPE(rope_direction);
@@ -175,7 +175,7 @@ struct rope_norm;
 struct rope_scale;
 struct rope_hadamard;
 
-// A plan: what happens to heads. It is a plain value, which every checked call looks up anew; that takes nanoseconds.
+// A plan: the rotation of heads and its stages. It is a plain value, which every checked call reads anew.
 //
 // A plan with everything but `pairing` at zero, {ROPE_PAIRING_HALF, 0, 0, 0, 0, 0, NULL, NULL, NULL}, rotates forward,
 // keeps the pairing, takes the fastest backend, and does nothing else. With stages it does all that stands between a
@@ -183,18 +183,18 @@ struct rope_hadamard;
 //
 // read -> norm -> scale -> rotate -> norm -> scale -> transform -> write
 //
-// The norm and the scale stand on either side; the Hadamard transform is the last stage, and the first one of what is
-// read from a cache, which it undoes. Between the stages a value is a float; a norm, a scale and the plan say where it
-// is rounded to the element of what is read. With stages a head has at most 2048 channels.
+// The norm and the scale stand on either side. The Hadamard transform is the last stage; heads from a cache are
+// transformed back first. Between the stages a value is a float; a norm, a scale and the plan say where it is rounded
+// to the element of the source. With stages a head has at most 2048 channels.
 typedef struct rope_plan {
-  int32_t pairing;  // Which channels of what is read are pairs (`enum rope_pairing`).
-  // Which channels of what is written are pairs (`enum rope_pairing`); 0: the same as `pairing`. Only calls that
-  // write other memory than they read can change the pairing.
+  int32_t pairing;  // The pairs of the source (`enum rope_pairing`).
+  // The pairs of the target (`enum rope_pairing`); 0: the same as `pairing`. Only a call with a source and a target
+  // can change the pairing.
   int32_t output_pairing;
-  int32_t direction;  // Which way pairs rotate (`enum rope_direction`).
+  int32_t direction;  // The direction in which pairs rotate (`enum rope_direction`).
   int32_t backend;  // The instruction set (`enum rope_backend`).
-  // Other than 0: what follows the rotation (a norm, a scale, a transform, a quantized format) takes its float as it
-  // is. Otherwise that is rounded to the element of what is read first, which gives the bits of separate passes.
+  // Other than 0: the stage after the rotation (a norm, a scale, a transform, a quantized format) takes its float as
+  // it is. Otherwise the float is first rounded to the element of the source, with the bits of separate passes.
   int32_t without_rounding;
   // The first channel of a head that rotates (multi-head latent attention). Norms span the whole head.
   size_t first_channel;
@@ -247,8 +247,8 @@ rope_status rope_rotate(const struct rope_plan *plan, const struct rope_operand 
 // rotation; or from one cache into another. Copies the channels that do not rotate.
 //
 // Tensors have one shape; slots are one for each token of each sequence. A token with a negative slot is left out. Of
-// two tokens with one slot the later one stays. What is read from a cache is a float, so that nothing between the
-// stages is rounded; from one cache into another heads have the scale of their plan already.
+// two tokens with one slot the later one stays. Heads from a cache are floats, so that nothing between the stages is
+// rounded; from one cache into another heads have the scale of their plan already.
 //
 // The two must not share memory, a tensor from its first element to its last (not even in one packed row), a cache
 // all of it.
@@ -262,7 +262,7 @@ rope_status rope_rotate_into(const struct rope_plan *plan, const struct rope_ope
                              const struct rope_angles *angles);
 
 // Runs the stages of a plan in place, without the rotation: queries and keys of layers that norm and do not rotate;
-// heads of an attention's output, whose Hadamard transform is undone so. Heads in a cache stay as they are: they have
+// heads of an attention's output, whose Hadamard transform it undoes. Heads in a cache stay as they are: they have
 // the stages already.
 //
 // Returns what rope_rotate returns, but for the angles.
@@ -285,8 +285,8 @@ rope_status rope_apply_into(const struct rope_plan *plan, const struct rope_oper
 // They may lie between one another in memory, as in a packed row of Q, K and V, in whatever order its dimensions are.
 // They must share no byte, and their strides must show it. These always do where Q and K have one element type, and
 // equal strides along each dimension of which both have more than one index. Other strides do if one tensor lies in a
-// gap of the other: of the longest stride, what does not repeat with it must be no longer than it, and so on within
-// each stride. What is apart and refused because nothing shows it takes two calls of rope_rotate.
+// gap of the other: the part that does not repeat with the longest stride must be no longer than it, and so on within
+// each stride. If Q and K share no byte and are refused all the same, use two calls of rope_rotate.
 //
 // Returns ROPE_STATUS_QUERY_KEY_MISMATCH unless the two differ in their heads (and elements) only,
 // ROPE_STATUS_MEMORY_OVERLAP if they share an element, ROPE_STATUS_OPERAND for a cache, and what rope_rotate returns.
@@ -313,7 +313,7 @@ rope_status rope_sum_of_squares(const struct rope_plan *plan, const struct rope_
 #if defined(ROPE_STD)
 // One target of rope_rotate_into_each, and its rows.
 typedef struct rope_output {
-  const struct rope_operand *y;  // What is written.
+  const struct rope_operand *y;  // The target.
   const struct rope_angles *rows;  // The rows: as many structs as there are groups.
   // Groups of heads in a token of a tensor, one after the other, each with all heads of the source and rows of its
   // own: vLLM's and sglang's `[tokens][5][heads][head_dim]` is a tensor of `5 * heads` heads in 5 groups. 0 and 1:
@@ -348,10 +348,10 @@ rope_status rope_rotate_into_each(const struct rope_plan *plan, const struct rop
 // A prepared call, in the caller's storage: rope_prepare and its like fill it in, rope_call_run and rope_call_run_at
 // run it. It allocates nothing, has nothing to free, and may be copied by memcpy.
 //
-// It keeps what the structs of rope_prepare said, and no pointer to them, but for handles. It borrows the memory that
-// they led to: data of tensors, memory and scales of caches, cos and sin, ids, slots, positions, weights, factors, and
-// the frequencies. That has to be there whenever the call runs, unless rope_call_run_at names other memory for it; the
-// call reads what is there then. An engine writes new cos, sin and slots to the same arrays for each token, and calls
+// It copies the structs of rope_prepare and keeps no pointer to them, except to handles. It borrows their memory:
+// data of tensors, memory and scales of caches, cos and sin, ids, slots, positions, weights, factors, and the
+// frequencies. This memory must exist whenever the call runs, unless rope_call_run_at names other memory. The call
+// reads it anew: an engine writes the cos, sin and slots of the next token to the same arrays, and calls
 // rope_call_run.
 typedef struct rope_call {
   uint64_t words[256];  // For the library.
@@ -359,14 +359,14 @@ typedef struct rope_call {
 
 struct rope_positions;
 
-// Memory of the same shapes as that which was prepared.
+// Other memory for a prepared call, of the same shapes.
 //
-// `x`, and `y` where the call has two operands, are required: NULL is refused. Any other member is NULL for the memory
-// that was prepared, and is not used by a call that has no such memory. Lengths, extents, strides and types are those
-// that were prepared.
+// `x`, and `y` of a call with two operands, are required: NULL is refused. Any other member may be NULL, for the
+// prepared memory; a call without such memory ignores it. Lengths, extents, strides and types stay as they were
+// prepared.
 typedef struct rope_call_memory {
   void *x;  // The data of the first operand, of a cache its memory: of the tensor in place, of Q, or of the source.
-  void *y;  // That of the second: of K, or of the target.
+  void *y;  // The data of the second operand: of K, or of the target.
   const float *cos;  // The cos of rows.
   const float *sin;  // The sin of rows, where they are apart.
   const void *ids;  // The ids of rows.
@@ -381,10 +381,9 @@ typedef struct rope_call_memory {
 
 // Checks rope_rotate, or with `angles` NULL rope_apply, and prepares it: rope_call_run runs it.
 //
-// A call that is prepared once per number of tokens, and runs in each layer, costs as much as the rotation itself.
+// A prepared call of one token costs as much as the rotation itself. Prepare it once per number of tokens.
 //
-// Returns what rope_rotate returns, also of an operand's memory that overlaps what is read. `call` is untouched then,
-// and the operand always.
+// Returns the statuses of rope_rotate. `call` is untouched unless the status is ROPE_STATUS_OK; the operand always is.
 //
 // Threads: No other thread may use the operand meanwhile, nor `call`; others may read the angles.
 ROPE_NODISCARD
@@ -412,15 +411,15 @@ rope_status rope_prepare_qk(const struct rope_plan *plan, const struct rope_oper
 
 // Runs a prepared call in the memory that was prepared.
 //
-// It trusts what was checked when it was prepared: that pointers are aligned and lead to memory of these lengths, and
-// that what is written is apart from what is read. It checks what may have changed since, and is cheap: ids of rows,
-// positions, and slots.
+// It trusts the checks of the preparation: pointers are aligned and lead to memory of these lengths, and the target
+// shares no byte with memory that the call reads. It checks ids of rows, positions and slots again, because an engine
+// may have changed them.
 //
-// Returns ROPE_STATUS_HANDLE for storage that holds no prepared call; ROPE_STATUS_POSITION_OUTSIDE_TABLE,
-// ROPE_STATUS_SLOT and what else rope_rotate_into returns for ids, positions and slots. The target is untouched then.
+// Returns ROPE_STATUS_HANDLE for storage that holds no prepared call, and the statuses of rope_rotate_into for ids,
+// positions and slots, as ROPE_STATUS_POSITION_OUTSIDE_TABLE and ROPE_STATUS_SLOT. The target is untouched then.
 //
 // Threads: several at once, on one call or on copies of it, if they write memory of their own (rope_call_run_at). No
-// other thread may use the memory that is written meanwhile; others may read what is read.
+// other thread may use the target meanwhile; others may read the memory that the call reads.
 //
 // `call` is NULL or points to a rope_call, or at least to as many bytes. All that a prepared call borrows is there.
 ROPE_NODISCARD
@@ -429,9 +428,9 @@ rope_status rope_call_run(const struct rope_call *call);
 // Runs a prepared call in other memory of the same shapes: that of another layer, or of the next token. The call
 // itself stays as it was prepared.
 //
-// The caller promises that the memory is as long as that which was prepared. The call checks that pointers are not
-// NULL and are aligned, and that what is written shares no byte with what is read, and Q no element with K, as
-// rope_rotate, rope_rotate_into and rope_rotate_qk do; and what rope_call_run checks.
+// The caller promises that the memory is as long as the prepared memory. The call checks that pointers are not NULL,
+// that they are aligned, that the target shares no byte with memory that the call reads, and that Q and K share no
+// element, as the checked calls do. It also makes the checks of rope_call_run.
 //
 // Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP,
 // ROPE_STATUS_UNKNOWN_VALUE of slots and positions, and what rope_call_run returns. The target is untouched then.
@@ -476,7 +475,7 @@ typedef struct rope_angles {
   // cos values of a row, where cos and sin are apart: `rotary_dim / 2`, or `rotary_dim` where each is kept twice,
   // the second half of a row like the first. Not used where they are joined.
   size_t width;
-  // What cos and sin are multiplied by (YaRN, LongRoPE): 1 for most models. ROPE_DIRECTION_INVERSE divides by its
+  // The factor on cos and sin (YaRN, LongRoPE): 1 for most models. ROPE_DIRECTION_INVERSE divides by its
   // square, and refuses rows whose pairs have another magnitude, as those of xPos; rope_rows_invert makes the rows
   // that undo them.
   double attention_factor;
@@ -495,10 +494,10 @@ typedef struct rope_angles {
   // Not 0: full-width rows, with a cos and a sin for each of the `rotary_dim` channels: `width` and the last extent
   // of a layout are `rotary_dim`; joined, `2 * rotary_dim` values are a row. For the channels `i` and `j` of a pair
   // `x' = x cos[i] - y sin[i]` and `y' = y cos[j] + x sin[j]`: HunYuan-VL and V-JEPA 2, and kernels that index cos
-  // and sin by channel. In general that is no rotation: ROPE_DIRECTION_TRANSPOSE takes gradients back, and what
-  // needs an inverse, a shift or an angle is refused with ROPE_STATUS_FULL_WIDTH_ROWS.
+  // and sin by channel. In general that is no rotation: ROPE_DIRECTION_TRANSPOSE takes gradients back, but inverses,
+  // shifts and gradients of angles are refused with ROPE_STATUS_FULL_WIDTH_ROWS.
   int32_t per_channel;
-  // Not 0: rows that move keys in a cache. Of rows: their `attention_factor` is what keys are multiplied by besides;
+  // Not 0: rows that move keys in a cache. Of rows: keys are also multiplied by their `attention_factor`;
   // a rotation in a cache refuses other rows unless their `attention_factor` is 1. With frequencies and positions,
   // for rope_rows_fill and rope_table_new: the rows of a context shift, by the positions as deltas or, with
   // `old_frequencies`, from other frequencies and positions to these.
@@ -566,9 +565,9 @@ rope_status rope_rows_fill(const struct rope_angles *angles, float *storage, siz
 // rotary_dim.
 //
 // Returns ROPE_STATUS_STORAGE if the storage is too short, ROPE_STATUS_ROWS_TOO_LONG, ROPE_STATUS_NO_INVERSE for a
-// pair of zeros or of what is not finite, ROPE_STATUS_FULL_WIDTH_ROWS, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
-// ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP, and what rope_rotate returns for rows. The storage is untouched
-// then.
+// pair of zeros or with a value that is not finite, ROPE_STATUS_FULL_WIDTH_ROWS, ROPE_STATUS_NULL,
+// ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP, and what rope_rotate returns for rows. The
+// storage is untouched then.
 //
 // Threads: others may read the rows meanwhile.
 //
@@ -735,7 +734,7 @@ rope_status rope_shard_tokens(const struct rope_positions *positions, size_t *to
 // Which angle a position has.
 enum rope_angle ROPE_INT32_ENUM {
   ROPE_ANGLE_EXACT = 0,  // The exact product of position and frequency.
-  // What Hugging Face's models compute: position and inverse frequency as floats, their product rounded to a float,
+  // The angle of Hugging Face's models: position and inverse frequency as floats, their product rounded to a float,
   // and that taken as the angle.
   ROPE_ANGLE_HUGGING_FACE_F32 = 1,
 };
@@ -840,13 +839,13 @@ typedef struct rope_scaling {
   size_t count;  // How many numbers a list has: as many as there are pairs.
 } rope_scaling;
 
-// What rope_frequencies_describe tells of frequencies.
+// The properties of frequencies, as rope_frequencies_describe writes them.
 typedef struct rope_frequencies_info {
   size_t rotary_dim;  // Channels of a head that rotate: two for each pair.
   size_t axes;  // How many numbers a position has: 1 for text.
   size_t heads;  // Heads that have frequencies of their own (mixed ones); 1: heads share theirs.
-  double attention_factor;  // What cos and sin are multiplied by: 1 for most models.
-  // What DeepSeek-V2 and V3 also multiply the scale of their softmax by: 1 for other models. The attention
+  double attention_factor;  // The factor on cos and sin: 1 for most models.
+  // The factor of DeepSeek-V2 and V3 on the scale of their softmax: 1 for other models. The attention
   // applies it; the rotation does not.
   double softmax_factor;
   int32_t angle;  // Which angle rows are made of (`enum rope_angle`, of mixed frequencies `enum rope_mixed_angle`).
@@ -855,8 +854,8 @@ typedef struct rope_frequencies_info {
 // Makes frequencies in the caller's memory, for a base (rope_theta) and a scaling; NULL: none. Allocates nothing.
 //
 // `memory` has `size` bytes, of any alignment; ROPE_FREQUENCIES_BYTES(rotary_dim) are enough. The frequencies lie
-// there: the caller neither moves nor reuses the memory as long as they are used, and has nothing to free. What the
-// memory held is lost, even if the call is refused.
+// there: the caller neither moves nor reuses the memory as long as they are used, and has nothing to free. The
+// earlier content of the memory is lost, even if the call is refused.
 //
 // Returns ROPE_STATUS_STORAGE if the memory is too short, ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_AXES,
 // ROPE_STATUS_SECTIONS, ROPE_STATUS_PARAMETER, ROPE_STATUS_COUNT, ROPE_STATUS_TOO_FAST, ROPE_STATUS_UNKNOWN_VALUE,
@@ -972,7 +971,7 @@ rope_status rope_scaling_init(struct rope_scaling *scaling, int32_t kind);
 // Which angle a token's coordinates have on mixed axes.
 enum rope_mixed_angle ROPE_INT32_ENUM {
   ROPE_MIXED_ANGLE_EXACT = 0,  // The exact sum of the products of coordinate and frequency.
-  // What timm and rope-vit compute: coordinates and inverse frequencies as floats, each product rounded to a float,
+  // The angle of timm and rope-vit: coordinates and inverse frequencies as floats, each product rounded to a float,
   // and each sum, axis 0 first.
   ROPE_MIXED_ANGLE_SUMMED_F32 = 1,
 };
@@ -1006,7 +1005,7 @@ typedef struct rope_mixed_inverse {
 //
 // `memory` has `size` bytes, of any alignment; ROPE_MIXED_FREQUENCIES_BYTES(axes, heads, pairs) are enough. The
 // frequencies lie there: the caller neither moves nor reuses the memory as long as they are used, and has nothing to
-// free. What the memory held is lost, even if the call is refused.
+// free. The earlier content of the memory is lost, even if the call is refused.
 //
 // Returns ROPE_STATUS_STORAGE if the memory is too short, ROPE_STATUS_AXES unless there are 1 to 4,
 // ROPE_STATUS_ROTARY_DIM for no pairs or too many, ROPE_STATUS_COUNT unless there are `axes * heads * pairs` numbers,
@@ -1078,7 +1077,7 @@ typedef struct rope_model rope_model;
 #endif
 
 #if defined(ROPE_MODELS)
-// What a config.json leaves open. A member at zero leaves it open too.
+// The answers to questions that a config.json leaves open. A member at zero leaves its question open too.
 typedef struct rope_config {
   // The part of a composite model that is meant ("vision_config"); NULL: the text's. All texts of this struct end
   // with a NUL.
@@ -1135,7 +1134,7 @@ typedef struct rope_bytes {
 #endif
 
 #if defined(ROPE_MODELS)
-// What a GGUF file leaves open. A member at zero leaves it open too.
+// The answers to questions that a GGUF file leaves open. A member at zero leaves its question open too.
 typedef struct rope_gguf {
   // The other parts of a file that was split, in any order; NULL: none. They matter if the first part does not list
   // the tensor of factors.
@@ -1254,7 +1253,7 @@ rope_status rope_model_frequencies(const struct rope_model *model, size_t rotati
 // rope_model_free frees the model, which needs the bytes no longer.
 //
 // Header, keys and the list of tensors are read, and of the tensors' data rope_freqs.weight, rope_factors_long.weight
-// and rope_factors_short.weight; what comes after them may be left out. Of a file that was split, `data` is the first
+// and rope_factors_short.weight; the bytes after them may be left out. Of a file that was split, `data` is the first
 // part. `gguf` says what the file leaves open; NULL says nothing.
 //
 // Returns ROPE_STATUS_GGUF if the bytes are no such file, or end before what the rotation depends on;
@@ -1288,13 +1287,13 @@ ROPE_ENUM_TYPE(rope_norm_formula);
 
 // How the result of a norm is rounded.
 enum rope_norm_result ROPE_INT32_ENUM {
-  ROPE_NORM_RESULT_KEPT = 0,  // Not at all: what comes next takes the float.
+  ROPE_NORM_RESULT_KEPT = 0,  // Not at all: the next stage takes the float.
   ROPE_NORM_RESULT_ROUNDED = 1,  // To the element of the tensor that is read.
   ROPE_NORM_RESULT_PROMOTED = 2,  // To the wider type of that element and the weights', as PyTorch promotes a product.
 };
 ROPE_ENUM_TYPE(rope_norm_result);
 
-// What a norm is taken over.
+// The values that a norm covers.
 enum rope_norm_reach ROPE_INT32_ENUM {
   ROPE_NORM_REACH_HEAD = 0,  // Each head by itself.
   ROPE_NORM_REACH_ROW = 1,  // All heads of a token together: OLMo 2, OLMoE, MiniMax-M2.
@@ -1315,7 +1314,7 @@ enum rope_stage_order ROPE_INT32_ENUM {
 };
 ROPE_ENUM_TYPE(rope_stage_order);
 
-// What a factor belongs to: the tensor, a token or a head.
+// The owner of a factor: the tensor, a token or a head.
 enum rope_scale_kind ROPE_INT32_ENUM {
   ROPE_SCALE_KIND_CONSTANT = 1,  // The tensor: the same `factor` everywhere.
   // A token of a sequence: `factors` is `[batch][tokens]`. Mistral 4's, Llama 4's temperature.
@@ -1352,24 +1351,23 @@ typedef struct rope_weights {
   int32_t element;  // Their type (`enum rope_element`).
 } rope_weights;
 
-// A norm of queries or keys: what is summed, what it is multiplied with, and where results are rounded. Every
-// operation is rounded to a float by itself.
+// A norm of queries or keys: its sum, its factors, and its rounding. Every operation is rounded to a float by itself.
 //
-// rope_norm_init fills in a formula; `eps` and what else the model has is then set. A struct of zeros multiplies a
-// head by the reciprocal of its root mean square, and rounds nothing.
+// rope_norm_init fills in a formula; then the caller sets `eps` and the weights. A struct of zeros multiplies a head
+// by the reciprocal of its root mean square, and rounds nothing.
 typedef struct rope_norm {
   int32_t centered;  // Other than 0: the mean is taken off first, a layer norm.
   // Other than 0: it multiplies by `weight`, and is refused without. 0: it has none, and is refused with some.
   int32_t weighted;
   int32_t one_plus_weight;  // Other than 0: the factor is 1 + w.
-  int32_t rounds_normed;  // Other than 0: what was normed is rounded to the element before the weight.
+  int32_t rounds_normed;  // Other than 0: the normed value is rounded to the element before the weight.
   // Other than 0: the product with the weight is rounded to the element before a bias is added.
   int32_t rounds_product;
   int32_t result;  // How the result is rounded (`enum rope_norm_result`).
-  float eps;  // What is added to the mean.
-  struct rope_weights weight;  // What it is multiplied with; zeros where `weighted` is 0.
-  struct rope_weights bias;  // What is added then; zeros: nothing.
-  int32_t reach;  // What it is taken over (`enum rope_norm_reach`).
+  float eps;  // The number that is added to the mean.
+  struct rope_weights weight;  // The weights; zeros where `weighted` is 0.
+  struct rope_weights bias;  // The biases, which are added last; zeros: none.
+  int32_t reach;  // The values that it covers (`enum rope_norm_reach`).
   int32_t order;  // On which side of the rotation it stands (`enum rope_stage_order`).
   int32_t sum;  // How squares are summed (`enum rope_norm_sum`).
   // Sums of squares that the caller has, where a row is split over ranks: one for each token of each sequence (of
@@ -1382,7 +1380,7 @@ typedef struct rope_norm {
 
 // A factor on queries or keys. On its side of the rotation it follows the norm.
 typedef struct rope_scale {
-  int32_t kind;  // What has a factor of its own (`enum rope_scale_kind`).
+  int32_t kind;  // The owners of the factors (`enum rope_scale_kind`).
   float factor;  // CONSTANT: the factor. Not used by others.
   const float *factors;  // The factors. Not used by CONSTANT.
   size_t count;  // How many factors. Not used by CONSTANT.
@@ -1413,14 +1411,14 @@ rope_status rope_hadamard_init(struct rope_hadamard *hadamard, int32_t preset, s
 
 // ---- KV caches ----
 
-// What a cache keeps. All codes round to nearest.
+// The format of the values in a cache. All codes round to nearest.
 enum rope_cache_format ROPE_INT32_ENUM {
   ROPE_CACHE_FORMAT_F32 = 1,  // IEEE single precision.
   ROPE_CACHE_FORMAT_F16 = 2,  // IEEE half precision.
   ROPE_CACHE_FORMAT_BF16 = 3,  // bfloat16.
-  ROPE_CACHE_FORMAT_E4M3 = 4,  // Codes of FP8 E4M3FN up to 448; what is beyond becomes the largest.
-  ROPE_CACHE_FORMAT_E5M2 = 5,  // Codes of FP8 E5M2 as PyTorch converts; what is beyond becomes an infinity.
-  ROPE_CACHE_FORMAT_E5M2_SATURATING = 6,  // Codes of FP8 E5M2 up to 57344; what is beyond becomes the largest. vLLM's.
+  ROPE_CACHE_FORMAT_E4M3 = 4,  // Codes of FP8 E4M3FN up to 448; larger values become the largest.
+  ROPE_CACHE_FORMAT_E5M2 = 5,  // Codes of FP8 E5M2 as PyTorch converts; larger values become infinities.
+  ROPE_CACHE_FORMAT_E5M2_SATURATING = 6,  // Codes of FP8 E5M2 up to 57344; larger values become the largest. vLLM's.
   ROPE_CACHE_FORMAT_INT8_EVEN = 7,  // Integers of 8 bits, ties to even: ONNX Runtime's.
   ROPE_CACHE_FORMAT_INT8_AWAY = 8,  // Integers of 8 bits, ties away from zero: vLLM's Triton kernel.
   // ggml's blocks of 32 values in 34 bytes, by its reference formula. The layout counts values.
@@ -1434,7 +1432,7 @@ enum rope_cache_format ROPE_INT32_ENUM {
 ROPE_ENUM_TYPE(rope_cache_format);
 
 // The order of a cache in memory, outermost first: N the slots of a block (page), H the heads, D the channels of a
-// head, x what is left of the dimension before it that was divided. A cache that is not paged has one block, or one
+// head, x the rest of the dimension before it, which was divided. A cache that is not paged has one block, or one
 // for each sequence.
 enum rope_cache_layout_kind ROPE_INT32_ENUM {
   // `extents` {blocks, N, H, D}: FlashInfer, vLLM, SGLang (N = 1), llama.cpp's rows, TensorRT.
@@ -1448,7 +1446,7 @@ enum rope_cache_layout_kind ROPE_INT32_ENUM {
 };
 ROPE_ENUM_TYPE(rope_cache_layout_kind);
 
-// What numbers are scaled by before they are rounded to a code.
+// The scale of numbers before they are rounded to a code.
 enum rope_quant_scale_kind ROPE_INT32_ENUM {
   ROPE_QUANT_SCALE_KIND_DIVIDE = 1,  // x / s; read as code * s: vLLM on GPUs, LMDeploy.
   // x (1 / s), the reciprocal rounded; read as code * s: vLLM on CPUs, ONNX Runtime.
@@ -1528,7 +1526,7 @@ typedef struct rope_quant_scale {
 typedef struct rope_cache {
   void *memory;  // The first byte, aligned as an element is.
   size_t bytes;  // How many bytes may be read and written from there on.
-  int32_t format;  // What it keeps (`enum rope_cache_format`).
+  int32_t format;  // The format (`enum rope_cache_format`).
   struct rope_cache_layout layout;  // Where it lies.
   struct rope_quant_scale scale;  // Codes: what they are scaled by. Not used by others.
   float *scales;  // ROPE_QUANT_SCALE_KIND_MADE_APART: the scales. Not used by others.
@@ -1566,7 +1564,7 @@ typedef struct rope_slots {
 
 // ---- Gradients ----
 
-// What rope_gradients adds of two tensors that it reads: x is before the rotation, y after it; `a` has the plan's
+// The sums of rope_gradients over two tensors `a` and `b`: x is before the rotation, y after it; `a` has the plan's
 // output pairing if it is y, or the gradient by y, and its input pairing if it is x.
 enum rope_gradient_kind ROPE_INT32_ENUM {
   // `a` is y and `b` the gradient by it: `y1 dy2 - y2 dy1`, the gradient of the angle of each pair, to `sums`.
@@ -1589,8 +1587,8 @@ ROPE_ENUM_TYPE(rope_gradient_kind);
 
 // Gradients of pairs, `[rows][heads][pairs]`: the sums of a backward pass, in doubles of the caller's.
 //
-// There is a row for each token, which all sequences share, or one for each token of each sequence. Calls add to what
-// is there: begin with zeros, or with what other layers have added.
+// There is a row for each token, which all sequences share, or one for each token of each sequence. Calls add to
+// the sums: begin with zeros, or with the sums of other layers.
 //
 // The order of a sum is fixed: sequence by sequence where they share a row, in each head by head where heads do, then
 // the next call (Q first, then K). So the bits are the same on every backend and in every layout, and threads may have
@@ -1754,7 +1752,7 @@ const char *rope_backend_name(int32_t backend);
 
 // ---- Statuses and messages ----
 
-// What a call returns. A call that is refused has touched no tensor.
+// The result of a call. A refused call has touched no tensor.
 enum rope_status ROPE_INT32_ENUM {
   ROPE_STATUS_OK = 0,  // Done.
   ROPE_STATUS_NULL = 1,  // A pointer is NULL where memory is needed.
@@ -1812,7 +1810,7 @@ enum rope_status ROPE_INT32_ENUM {
   ROPE_STATUS_MODEL_HEAD = 77,
   ROPE_STATUS_AMBIGUOUS = 48,  // A configuration holds several answers, and none was chosen.
   ROPE_STATUS_UNSUPPORTED = 49,  // A model rotates in a way that is not answered.
-  ROPE_STATUS_NOTHING_ROTATES = 84,  // Nothing of a model rotates, or nothing of what was asked for.
+  ROPE_STATUS_NOTHING_ROTATES = 84,  // Nothing of a model rotates, or nothing of the chosen part or layers.
   ROPE_STATUS_CHOOSE_PART = 85,  // A model has no rotation of its own, but its parts have, and none was chosen.
   // A row of cos or sin that should keep each value twice, in two halves that are the same, does not.
   ROPE_STATUS_HALVES_DIFFER = 50,
@@ -1826,7 +1824,7 @@ enum rope_status ROPE_INT32_ENUM {
   ROPE_STATUS_SLOT = 55,  // A slot or a page that the cache does not have.
   ROPE_STATUS_SLOT_OFFSET = 56,  // From its offset a token would reach past the cache.
   ROPE_STATUS_PAGE_POSITION = 57,  // A position that its sequence has no page for, or a sequence that is not there.
-  ROPE_STATUS_HEAD_DIM_ON_STACK = 58,  // A head is longer than what is kept on the stack: more than 2048 channels.
+  ROPE_STATUS_HEAD_DIM_ON_STACK = 58,  // A head does not fit the stack: it has more than 2048 channels.
   ROPE_STATUS_FULL_WIDTH_ROWS = 81,  // Full-width rows, which are no rotation, were given to an operation of rotations.
   ROPE_STATUS_RANK = 82,  // There is no such rank.
   ROPE_STATUS_SHARD_TOKENS = 83,  // Tokens that a shard cannot deal out evenly.
@@ -1851,7 +1849,7 @@ enum rope_status ROPE_INT32_ENUM {
   ROPE_STATUS_REFUSED = 99,  // Refused by rope-core for a reason that this header has no name for.
 };
 
-// What a status (`enum rope_status`) means, in one sentence. For any other number it is a sentence about unknown
+// Returns the meaning of a status (`enum rope_status`) in one sentence, for any other number a sentence about unknown
 // statuses. The text is static; do not free it.
 const char *rope_error_message(int32_t status);
 

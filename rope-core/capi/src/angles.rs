@@ -2,14 +2,15 @@
 
 use core::ffi::c_void;
 
-use rope_core::internals::{AnyAngles, moving, over};
-use rope_core::{Error, Ids, Rows, RowsAt};
+use rope_core::error::RowsError;
+use rope_core::internals::{AnyAngles, RawRows, TokenHeads, moving, over, token_heads};
+use rope_core::{Error, Ids, Rope, Rows, RowsAt};
 
 use crate::failure::Failure;
 use crate::frequencies::{AnyFrequencies, any_frequencies, rope_frequencies};
 use crate::memory::{Region, Span, plain, read};
 use crate::names::rope_number;
-use crate::operand::rope_layout;
+use crate::operand::{TensorRecord, rope_layout, with_element};
 use crate::positions::{ids, rope_positions};
 
 /// The angles of the tokens of a call: rows, or frequencies at positions.
@@ -39,7 +40,7 @@ pub struct rope_angles {
     /// cos values of a row, where cos and sin are apart: `rotary_dim / 2`, or `rotary_dim` where each is kept twice,
     /// the second half of a row like the first. Not used where they are joined.
     pub width: usize,
-    /// What cos and sin are multiplied by (YaRN, LongRoPE): 1 for most models. ROPE_DIRECTION_INVERSE divides by its
+    /// The factor on cos and sin (YaRN, LongRoPE): 1 for most models. ROPE_DIRECTION_INVERSE divides by its
     /// square, and refuses rows whose pairs have another magnitude, as those of xPos; rope_rows_invert makes the rows
     /// that undo them.
     pub attention_factor: f64,
@@ -60,10 +61,10 @@ pub struct rope_angles {
     /// Not 0: full-width rows, with a cos and a sin for each of the `rotary_dim` channels: `width` and the last extent
     /// of a layout are `rotary_dim`; joined, `2 * rotary_dim` values are a row. For the channels `i` and `j` of a pair
     /// `x' = x cos[i] - y sin[i]` and `y' = y cos[j] + x sin[j]`: HunYuan-VL and V-JEPA 2, and kernels that index cos
-    /// and sin by channel. In general that is no rotation: ROPE_DIRECTION_TRANSPOSE takes gradients back, and what
-    /// needs an inverse, a shift or an angle is refused with ROPE_STATUS_FULL_WIDTH_ROWS.
+    /// and sin by channel. In general that is no rotation: ROPE_DIRECTION_TRANSPOSE takes gradients back, but inverses,
+    /// shifts and gradients of angles are refused with ROPE_STATUS_FULL_WIDTH_ROWS.
     pub per_channel: i32,
-    /// Not 0: rows that move keys in a cache. Of rows: their `attention_factor` is what keys are multiplied by besides;
+    /// Not 0: rows that move keys in a cache. Of rows: keys are also multiplied by their `attention_factor`;
     /// a rotation in a cache refuses other rows unless their `attention_factor` is 1. With frequencies and positions,
     /// for rope_rows_fill and rope_table_new: the rows of a context shift, by the positions as deltas or, with
     /// `old_frequencies`, from other frequencies and positions to these.
@@ -121,7 +122,7 @@ impl rope_angles {
         if Some(rows.rotary_dim()) == self.values() {
             Ok(rows)
         } else {
-            Err(Error::RowWidth { width, rotary_dim })
+            Err(Error::Rows(RowsError::Width { width, rotary_dim }))
         }
     }
 
@@ -136,7 +137,7 @@ impl rope_angles {
     /// # Safety
     ///
     /// Each pointer is null or points to what it says.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn record(&self) -> Result<AnglesRecord, Failure> {
         match self.frequencies.is_null() {
             // SAFETY: the caller promises it.
@@ -146,43 +147,32 @@ impl rope_angles {
         }
     }
 
-    /// Rows of which nothing is said but where their cos and sin are, and the bytes of these.
+    /// Rows that are no more than their cos and sin; `None` also if their memory is refused.
     ///
     /// # Safety
     ///
     /// Each pointer is null or points to what it says, which nobody writes during `'a`.
     #[inline(always)]
-    pub(crate) unsafe fn bare<'a>(&self) -> Option<Result<(Rows<'a>, [Region; 2]), Failure>> {
-        let listed = !(self.frequencies.is_null() && self.ids.is_null());
+    pub(crate) unsafe fn raw<'a>(&self) -> Option<RawRows<'a>> {
+        let lists = !(self.frequencies.is_null() && self.ids.is_null());
         let placed = self.heads > 1 || self.layout.shape != [0; 4];
         let marked = self.per_channel | self.moves != 0 || self.attention_factor != 1.0;
-        if listed || placed || marked {
+        if lists || placed || marked {
             return None;
         }
-        // SAFETY: the caller promises it.
-        Some(unsafe { self.bare_rows() })
-    }
-
-    /// # Safety
-    ///
-    /// As [`rope_angles::bare`].
-    #[inline(always)]
-    unsafe fn bare_rows<'a>(&self) -> Result<(Rows<'a>, [Region; 2]), Failure> {
-        let (len, rotary_dim) = (self.len, self.rotary_dim);
-        let cos = Span::new("cos", self.cos, len)?;
-        // SAFETY: the caller promises it.
-        let values = unsafe { cos.get() };
-        if self.sin.is_null() {
-            let rows = len.checked_div(rotary_dim).unwrap_or(0);
-            let rows = Rows::new(values, [rows, rotary_dim])?;
-            return Ok((rows, [cos.region(), Region::NONE]));
-        }
-        let sin = Span::new("sin", self.sin, len)?;
-        let rows = len.checked_div(self.width).unwrap_or(0);
-        // SAFETY: the caller promises it.
-        let rows =
-            Rows::from_cos_sin(values, unsafe { sin.get() }, [rows, self.width], rotary_dim)?;
-        Ok((rows, [cos.region(), sin.region()]))
+        let cos = Span::new("cos", self.cos, self.len).ok()?;
+        let (sin, width) = match self.sin.is_null() {
+            true => (None, self.rotary_dim),
+            false => (Some(Span::new("sin", self.sin, self.len).ok()?), self.width),
+        };
+        Some(RawRows {
+            // SAFETY: the caller promises it.
+            cos: unsafe { cos.get() },
+            // SAFETY: the same.
+            sin: sin.map(|sin| unsafe { sin.get() }),
+            rotary_dim: self.rotary_dim,
+            width,
+        })
     }
 
     /// Rows, checked by themselves.
@@ -198,10 +188,10 @@ impl rope_angles {
         let cos = Span::new("cos", self.cos, self.len)?;
         let strided = self.layout.shape != [0; 4];
         // Those of pairs, of which full-width rows have as many as channels.
-        let values_of_a_row = self.values().ok_or(Error::RotaryDim {
+        let values_of_a_row = self.values().ok_or(Error::Rows(RowsError::RotaryDim {
             rotary_dim: self.rotary_dim,
             required: "even and at most 2048 of full-width rows",
-        })?;
+        }))?;
         let (table, sin) = if self.sin.is_null() && !strided {
             // SAFETY: the caller promises it.
             let values = unsafe { cos.get() };
@@ -228,7 +218,10 @@ impl rope_angles {
             0 => table,
             _ => table.per_channel()?,
         };
-        let table = table.with_attention_factor(self.attention_factor)?;
+        let table = match self.attention_factor {
+            1.0 => table,
+            factor => table.with_attention_factor(factor)?,
+        };
         let table = match self.moves {
             0 => table,
             _ => moving(table),
@@ -316,6 +309,19 @@ impl RowsRecord {
         };
         let sin = self.sin.map_or(Region::NONE, |sin| sin.region());
         [self.cos.region(), sin, ids]
+    }
+
+    /// The heads of a plain call on one token, if this is its row.
+    pub(crate) fn token_heads(&self, rope: &Rope, x: &TensorRecord) -> Option<TokenHeads> {
+        if self.listed.is_some() {
+            return None;
+        }
+        with_element!(x.element, E => { token_heads::<E>(rope, &x.layout, &self.rows) })
+    }
+
+    /// The cos, and the sin unless they lie after them.
+    pub(crate) fn spans(&self) -> (Span<f32>, Option<Span<f32>>) {
+        (self.cos, self.sin)
     }
 
     /// The same rows in other memory; null: where they are.

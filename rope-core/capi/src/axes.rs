@@ -2,6 +2,7 @@
 
 use rope_core::Error;
 use rope_core::axes::Axes;
+use rope_core::error::FrequenciesError;
 
 use crate::failure::Failure;
 use crate::memory::{Region, Span, plain};
@@ -82,7 +83,8 @@ impl rope_axes {
     pub(crate) unsafe fn axes<'a>(&self) -> Result<(Axes<'a>, Region), Failure> {
         let [a, b, c, d] = self.sections;
         let mut region = Region::bytes("given", 0, 0);
-        let sections = |required| Failure::Core(Error::Axes { required });
+        let sections =
+            |required| Failure::Core(Error::Frequencies(FrequenciesError::Axes { required }));
         let axes = match rope_axes_kind::from_c(self.kind)? {
             rope_axes_kind::Text => Axes::from(self.rotary_dim),
             rope_axes_kind::Mrope => match self.count {

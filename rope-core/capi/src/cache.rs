@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::memory::{Plain, Region, Span, SpanMut, plain};
 use crate::names::lookup;
 
-/// What a cache keeps. All codes round to nearest.
+/// The format of the values in a cache. All codes round to nearest.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_cache_format {
@@ -21,11 +21,11 @@ pub enum rope_cache_format {
     F16 = 2,
     /// bfloat16.
     Bf16 = 3,
-    /// Codes of FP8 E4M3FN up to 448; what is beyond becomes the largest.
+    /// Codes of FP8 E4M3FN up to 448; larger values become the largest.
     E4m3 = 4,
-    /// Codes of FP8 E5M2 as PyTorch converts; what is beyond becomes an infinity.
+    /// Codes of FP8 E5M2 as PyTorch converts; larger values become infinities.
     E5m2 = 5,
-    /// Codes of FP8 E5M2 up to 57344; what is beyond becomes the largest. vLLM's.
+    /// Codes of FP8 E5M2 up to 57344; larger values become the largest. vLLM's.
     E5m2Saturating = 6,
     /// Integers of 8 bits, ties to even: ONNX Runtime's.
     Int8Even = 7,
@@ -48,7 +48,7 @@ lookup!(rope_cache_format, "format of a cache":
     F32 F16 Bf16 E4m3 E5m2 E5m2Saturating Int8Even Int8Away Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Iq4Nl);
 
 /// The order of a cache in memory, outermost first: N the slots of a block (page), H the heads, D the channels of a
-/// head, x what is left of the dimension before it that was divided. A cache that is not paged has one block, or one
+/// head, x the rest of the dimension before it, which was divided. A cache that is not paged has one block, or one
 /// for each sequence.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,7 +157,7 @@ impl rope_cache_layout {
     }
 }
 
-/// What numbers are scaled by before they are rounded to a code.
+/// The scale of numbers before they are rounded to a code.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_quant_scale_kind {
@@ -238,7 +238,7 @@ pub struct rope_cache {
     pub memory: *mut c_void,
     /// How many bytes may be read and written from there on.
     pub bytes: usize,
-    /// What it keeps (`enum rope_cache_format`).
+    /// The format (`enum rope_cache_format`).
     pub format: i32,
     /// Where it lies.
     pub layout: rope_cache_layout,

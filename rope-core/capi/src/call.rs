@@ -2,9 +2,11 @@
 
 use core::ffi::c_void;
 
+use rope_core::internals::TokenHeads;
+
 use crate::angles::{AnglesRecord, rope_angles};
 use crate::failure::Failure;
-use crate::memory::{Out, Region, plain, read};
+use crate::memory::{Out, Region, Span, elements_mut, look, plain, read};
 use crate::operand::{OperandRecord, rope_operand};
 use crate::plan::{PlanRecord, rope_plan};
 use crate::positions::rope_positions;
@@ -18,10 +20,10 @@ pub const ROPE_CALL_BYTES: usize = 2048;
 /// A prepared call, in the caller's storage: rope_prepare and its like fill it in, rope_call_run and rope_call_run_at
 /// run it. It allocates nothing, has nothing to free, and may be copied by memcpy.
 ///
-/// It keeps what the structs of rope_prepare said, and no pointer to them, but for handles. It borrows the memory that
-/// they led to: data of tensors, memory and scales of caches, cos and sin, ids, slots, positions, weights, factors, and
-/// the frequencies. That has to be there whenever the call runs, unless rope_call_run_at names other memory for it; the
-/// call reads what is there then. An engine writes new cos, sin and slots to the same arrays for each token, and calls
+/// It copies the structs of rope_prepare and keeps no pointer to them, except to handles. It borrows their memory:
+/// data of tensors, memory and scales of caches, cos and sin, ids, slots, positions, weights, factors, and the
+/// frequencies. This memory must exist whenever the call runs, unless rope_call_run_at names other memory. The call
+/// reads it anew: an engine writes the cos, sin and slots of the next token to the same arrays, and calls
 /// rope_call_run.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -39,17 +41,17 @@ impl core::fmt::Debug for rope_call {
     }
 }
 
-/// Memory of the same shapes as that which was prepared.
+/// Other memory for a prepared call, of the same shapes.
 ///
-/// `x`, and `y` where the call has two operands, are required: NULL is refused. Any other member is NULL for the memory
-/// that was prepared, and is not used by a call that has no such memory. Lengths, extents, strides and types are those
-/// that were prepared.
+/// `x`, and `y` of a call with two operands, are required: NULL is refused. Any other member may be NULL, for the
+/// prepared memory; a call without such memory ignores it. Lengths, extents, strides and types stay as they were
+/// prepared.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_call_memory {
     /// The data of the first operand, of a cache its memory: of the tensor in place, of Q, or of the source.
     pub x: *mut c_void,
-    /// That of the second: of K, or of the target.
+    /// The data of the second operand: of K, or of the target.
     pub y: *mut c_void,
     /// The cos of rows.
     pub cos: *const f32,
@@ -70,11 +72,13 @@ pub struct rope_call_memory {
 }
 plain!(rope_call_memory);
 
-/// What a rope_call holds.
+/// The content of a rope_call.
 #[repr(C)]
 struct Record {
-    /// What tells a prepared call from other memory.
+    /// The mark of a prepared call.
     magic: u64,
+    /// The call, if it is no more than this.
+    token: Option<Token>,
     verb: Verb,
     plan: PlanRecord,
     angles: AnglesRecord,
@@ -87,6 +91,114 @@ enum Verb {
     InPlace,
     Into,
     QueryKey(Together),
+}
+
+/// A plain rotation of one token by one row, of one tensor or of Q and K one after the other: it runs without the rest
+/// of its record.
+#[derive(Clone, Copy)]
+struct Token {
+    x: Heads,
+    k: Option<Heads>,
+    cos: Span<f32>,
+    sin: Option<Span<f32>>,
+}
+
+#[derive(Clone, Copy)]
+struct Heads {
+    heads: TokenHeads,
+    data: *mut c_void,
+    /// The bytes of an element.
+    size: usize,
+}
+
+impl Heads {
+    #[inline(always)]
+    fn region(&self, data: *mut c_void) -> Region {
+        Region::bytes("", data.addr(), self.heads.bytes())
+    }
+
+    /// Returns `true` for memory that is neither null nor misaligned, and has an end.
+    #[inline(always)]
+    fn fit(&self, data: *mut c_void) -> bool {
+        let end = data.addr().checked_add(self.heads.bytes());
+        !data.is_null() && data.addr() & (self.size - 1) == 0 && end.is_some()
+    }
+}
+
+impl Token {
+    /// The call, if it is no more than this.
+    fn new(
+        plan: &PlanRecord,
+        x: &OperandRecord,
+        k: Option<&OperandRecord>,
+        angles: &AnglesRecord,
+    ) -> Option<Self> {
+        let (AnglesRecord::Rows(rows), None) = (angles, &plan.stages) else {
+            return None;
+        };
+        let heads = |x: &OperandRecord| match x {
+            OperandRecord::Tensor(x) => Some(Heads {
+                heads: rows.token_heads(&plan.rope, x)?,
+                data: x.data,
+                size: x.element.size(),
+            }),
+            OperandRecord::Slots(_) => None,
+        };
+        let k = match k {
+            None => None,
+            Some(k) => Some(heads(k)?),
+        };
+        let (cos, sin) = rows.spans();
+        let x = heads(x)?;
+        Some(Token { x, k, cos, sin })
+    }
+
+    /// Runs the call in its memory or in other memory, unless that is refused, or written over `place`.
+    ///
+    /// # Safety
+    ///
+    /// As [`Record::run_at`].
+    #[inline(always)]
+    unsafe fn run(&self, memory: Option<&rope_call_memory>, place: Region) -> Option<()> {
+        let (x, k) = (&self.x, self.k.as_ref());
+        let mut data = (x.data, k.map_or(x.data, |k| k.data));
+        let (mut cos, mut sin) = (self.cos, self.sin);
+        if let Some(memory) = memory {
+            data = (memory.x, memory.y);
+            if !x.fit(data.0) || k.is_some_and(|k| !k.fit(data.1)) {
+                return None;
+            }
+            if !memory.cos.is_null() {
+                cos = cos.at(memory.cos).ok()?;
+            }
+            if let Some(here) = sin
+                && !memory.sin.is_null()
+            {
+                sin = Some(here.at(memory.sin).ok()?);
+            }
+        }
+        let written = x.region(data.0);
+        let second = k.map_or(Region::NONE, |k| k.region(data.1));
+        let apart = |read: Region| !written.overlaps(read) && !second.overlaps(read);
+        let moved = memory.is_some();
+        let read = [cos.region(), sin.map_or(Region::NONE, |sin| sin.region())];
+        if !apart(place)
+            || moved && (written.overlaps(second) || !apart(read[0]) || !apart(read[1]))
+        {
+            return None;
+        }
+        // SAFETY: the caller promises it. What is written is apart from what is read.
+        unsafe {
+            let row = x.heads.row(cos.get(), sin.map(|sin| sin.get()));
+            let memory = elements_mut(data.0.cast(), written.len());
+            x.heads.rotate(memory, &row);
+            if let Some(k) = k {
+                let memory = elements_mut(data.1.cast(), second.len());
+                k.heads.rotate(memory, &row);
+            }
+        }
+        Some(())
+    }
 }
 
 const MAGIC: u64 = 0x726f_7065_5f63_616c;
@@ -127,7 +239,7 @@ impl Record {
     /// # Safety
     ///
     /// As [`verbs::run`].
-    #[inline]
+    #[inline(never)]
     unsafe fn run(&self, place: Region) -> Result<(), Failure> {
         if !matches!(self.verb, Verb::Into) {
             self.x.written(place)?;
@@ -151,48 +263,6 @@ impl Record {
             k,
             angles: &self.angles,
         }
-    }
-
-    /// Rotates one tensor, or Q and K that lie one after the other, in other memory by rows, if the call does no more:
-    /// without a copy of the record.
-    ///
-    /// # Safety
-    ///
-    /// As [`Record::run_at`].
-    #[inline]
-    unsafe fn rotate_at(
-        &self,
-        memory: &rope_call_memory,
-        place: Region,
-    ) -> Option<Result<(), Failure>> {
-        let (None, AnglesRecord::Rows(rows), OperandRecord::Tensor(x)) =
-            (&self.plan.stages, &self.angles, &self.x)
-        else {
-            return None;
-        };
-        let second = match (self.verb, &self.y) {
-            (Verb::InPlace, _) => None,
-            (Verb::QueryKey(Together::Disjoint), Some(OperandRecord::Tensor(k))) => Some(k),
-            _ => return None,
-        };
-        let rows = rows.at(memory.cos, memory.sin, memory.ids);
-        let both = rows.and_then(|rows| {
-            let second = match second {
-                Some(k) => Some(k.at(memory.y)?),
-                None => None,
-            };
-            let x = x.at(memory.x)?;
-            for written in [Some(&x), second.as_ref()].into_iter().flatten() {
-                written.region().apart_from(&[place])?;
-            }
-            Ok((rows, x, second))
-        });
-        let (rows, x, second) = match both {
-            Ok(both) => both,
-            Err(refused) => return Some(Err(refused)),
-        };
-        // SAFETY: the caller promises it. Tensors become slices only apart from the rows and from one another.
-        unsafe { verbs::rotate_apart(&self.plan.rope, &x, second.as_ref(), &rows) }
     }
 
     /// Runs the call in other memory.
@@ -266,10 +336,9 @@ impl Record {
 
 /// Checks rope_rotate, or with `angles` NULL rope_apply, and prepares it: rope_call_run runs it.
 ///
-/// A call that is prepared once per number of tokens, and runs in each layer, costs as much as the rotation itself.
+/// A prepared call of one token costs as much as the rotation itself. Prepare it once per number of tokens.
 ///
-/// Returns what rope_rotate returns, also of an operand's memory that overlaps what is read. `call` is untouched then,
-/// and the operand always.
+/// Returns the statuses of rope_rotate. `call` is untouched unless the status is ROPE_STATUS_OK; the operand always is.
 ///
 /// # Threads
 ///
@@ -329,15 +398,17 @@ unsafe fn prepare(
     // SAFETY: the caller promises it.
     unsafe {
         call(plan, x, y, angles, Mode::Check, |parts| {
-            let (verb, x, y) = match parts.work {
-                Work::InPlace(x) => (Verb::InPlace, *x, None),
-                Work::Into(x, y) => (Verb::Into, *x, Some(*y)),
+            let (plan, angles) = (parts.plan, parts.angles);
+            let (verb, token, x, y) = match parts.work {
+                Work::InPlace(x) => (Verb::InPlace, Token::new(plan, x, None, angles), *x, None),
+                Work::Into(x, y) => (Verb::Into, None, *x, Some(*y)),
             };
             out.write(Record {
                 magic: MAGIC,
+                token,
                 verb,
-                plan: *parts.plan,
-                angles: parts.angles.clone(),
+                plan: *plan,
+                angles: angles.clone(),
                 x,
                 y,
             });
@@ -370,8 +441,13 @@ pub unsafe extern "C" fn rope_prepare_qk(
         unsafe {
             query_and_key(plan, [q, k], angles, |both, together| {
                 both.check()?;
+                let token = match together {
+                    Together::Disjoint => Token::new(both.plan, both.q, Some(both.k), both.angles),
+                    Together::Between => None,
+                };
                 out.write(Record {
                     magic: MAGIC,
+                    token,
                     verb: Verb::QueryKey(together),
                     plan: *both.plan,
                     angles: both.angles.clone(),
@@ -386,17 +462,17 @@ pub unsafe extern "C" fn rope_prepare_qk(
 
 /// Runs a prepared call in the memory that was prepared.
 ///
-/// It trusts what was checked when it was prepared: that pointers are aligned and lead to memory of these lengths, and
-/// that what is written is apart from what is read. It checks what may have changed since, and is cheap: ids of rows,
-/// positions, and slots.
+/// It trusts the checks of the preparation: pointers are aligned and lead to memory of these lengths, and the target
+/// shares no byte with memory that the call reads. It checks ids of rows, positions and slots again, because an engine
+/// may have changed them.
 ///
-/// Returns ROPE_STATUS_HANDLE for storage that holds no prepared call; ROPE_STATUS_POSITION_OUTSIDE_TABLE,
-/// ROPE_STATUS_SLOT and what else rope_rotate_into returns for ids, positions and slots. The target is untouched then.
+/// Returns ROPE_STATUS_HANDLE for storage that holds no prepared call, and the statuses of rope_rotate_into for ids,
+/// positions and slots, as ROPE_STATUS_POSITION_OUTSIDE_TABLE and ROPE_STATUS_SLOT. The target is untouched then.
 ///
 /// # Threads
 ///
 /// May be called from any thread, several at once, on one call or on copies of it, if they write memory of their own
-/// (rope_call_run_at). No other thread may use the memory that is written meanwhile; others may read what is read.
+/// (rope_call_run_at). No other thread may use the target meanwhile; others may read the memory that the call reads.
 ///
 /// # Safety
 ///
@@ -404,15 +480,25 @@ pub unsafe extern "C" fn rope_prepare_qk(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_call_run(call: *const rope_call) -> rope_status {
     // SAFETY: the caller promises it.
-    status_of(|| unsafe { Record::of(call)?.run(Region::of("call", call)) })
+    status_of(|| unsafe {
+        let (record, place) = (Record::of(call)?, Region::of("call", call));
+        match record
+            .token
+            .as_ref()
+            .and_then(|token| token.run(None, place))
+        {
+            Some(()) => Ok(()),
+            None => record.run(place),
+        }
+    })
 }
 
 /// Runs a prepared call in other memory of the same shapes: that of another layer, or of the next token. The call
 /// itself stays as it was prepared.
 ///
-/// The caller promises that the memory is as long as that which was prepared. The call checks that pointers are not
-/// NULL and are aligned, and that what is written shares no byte with what is read, and Q no element with K, as
-/// rope_rotate, rope_rotate_into and rope_rotate_qk do; and what rope_call_run checks.
+/// The caller promises that the memory is as long as the prepared memory. The call checks that pointers are not NULL,
+/// that they are aligned, that the target shares no byte with memory that the call reads, and that Q and K share no
+/// element, as the checked calls do. It also makes the checks of rope_call_run.
 ///
 /// Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP,
 /// ROPE_STATUS_UNKNOWN_VALUE of slots and positions, and what rope_call_run returns. The target is untouched then.
@@ -432,14 +518,15 @@ pub unsafe extern "C" fn rope_call_run_at(
     status_of(|| {
         // SAFETY: the caller promises it. What is written becomes a slice only apart from all that is read.
         unsafe {
-            let record = Record::of(call)?;
-            let memory = read("memory", memory)?;
             // The record is read while the target is written.
-            let place = Region::of("call", call);
-            match record.rotate_at(&memory, place) {
-                Some(done) => done,
-                None => record.run_at(&memory, place),
+            let (record, place) = (Record::of(call)?, Region::of("call", call));
+            if let Some(token) = &record.token
+                && let Ok(memory) = look("memory", memory)
+                && token.run(Some(memory), place).is_some()
+            {
+                return Ok(());
             }
+            record.run_at(&read("memory", memory)?, place)
         }
     })
 }

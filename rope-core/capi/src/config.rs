@@ -15,7 +15,7 @@ use crate::names::rope_direction;
 use crate::plan::rope_plan;
 use crate::status::{rope_status, status_of};
 
-/// What a config.json leaves open. A member at zero leaves it open too.
+/// The answers to questions that a config.json leaves open. A member at zero leaves its question open too.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_config {

@@ -36,7 +36,7 @@ pub(crate) enum Failure {
     MemoryOverlap {
         written: &'static str,
         other: &'static str,
-        /// What the spans of the two share, and where in what is written it begins.
+        /// The bytes that the two spans share, and their start in the written one.
         bytes: usize,
         at: usize,
         required: &'static str,

@@ -51,7 +51,7 @@ pub(crate) enum AnyFrequencies {
     Mixed(MixedFrequencies<'static>),
 }
 
-/// What rope_frequencies_describe tells of frequencies.
+/// The properties of frequencies, as rope_frequencies_describe writes them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_frequencies_info {
@@ -61,9 +61,9 @@ pub struct rope_frequencies_info {
     pub axes: usize,
     /// Heads that have frequencies of their own (mixed ones); 1: heads share theirs.
     pub heads: usize,
-    /// What cos and sin are multiplied by: 1 for most models.
+    /// The factor on cos and sin: 1 for most models.
     pub attention_factor: f64,
-    /// What DeepSeek-V2 and V3 also multiply the scale of their softmax by: 1 for other models. The attention
+    /// The factor of DeepSeek-V2 and V3 on the scale of their softmax: 1 for other models. The attention
     /// applies it; the rotation does not.
     pub softmax_factor: f64,
     /// Which angle rows are made of (`enum rope_angle`, of mixed frequencies `enum rope_mixed_angle`).
@@ -102,7 +102,7 @@ const MIXED: Failure = Failure::Handle {
     required: "of frequencies on axes: it has mixed ones, which have no deltas, no angle to set and no list",
 };
 
-/// What frequencies are made of.
+/// The parameters of frequencies.
 enum FrequencyRecipe<'a> {
     Base(Axes<'a>, f64, Scaling<'a>),
     Singles(Axes<'a>, &'a [f32], f64),
@@ -185,8 +185,8 @@ unsafe fn inverse_recipe<'a>(
 /// Makes frequencies in the caller's memory, for a base (rope_theta) and a scaling; NULL: none. Allocates nothing.
 ///
 /// `memory` has `size` bytes, of any alignment; ROPE_FREQUENCIES_BYTES(rotary_dim) are enough. The frequencies lie
-/// there: the caller neither moves nor reuses the memory as long as they are used, and has nothing to free. What the
-/// memory held is lost, even if the call is refused.
+/// there: the caller neither moves nor reuses the memory as long as they are used, and has nothing to free. The
+/// earlier content of the memory is lost, even if the call is refused.
 ///
 /// Returns ROPE_STATUS_STORAGE if the memory is too short, ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_AXES,
 /// ROPE_STATUS_SECTIONS, ROPE_STATUS_PARAMETER, ROPE_STATUS_COUNT, ROPE_STATUS_TOO_FAST, ROPE_STATUS_UNKNOWN_VALUE,
@@ -331,7 +331,7 @@ pub unsafe extern "C" fn rope_frequencies_inverse(
         // SAFETY: the caller promises it. The numbers become a slice only apart from the frequencies (see `memory`).
         let inverse = unsafe { inverse.cut(needed).get(&[region]) }?;
         for (to, pair) in inverse.iter_mut().zip(frequencies.iter()) {
-            *to = pair.inverse();
+            *to = pair.inverse;
         }
         Ok(())
     })

@@ -22,7 +22,7 @@ pub struct rope_bytes {
 }
 plain!(rope_bytes);
 
-/// What a GGUF file leaves open. A member at zero leaves it open too.
+/// The answers to questions that a GGUF file leaves open. A member at zero leaves its question open too.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_gguf {
@@ -48,7 +48,7 @@ plain!(rope_gguf);
 /// rope_model_free frees the model, which needs the bytes no longer.
 ///
 /// Header, keys and the list of tensors are read, and of the tensors' data rope_freqs.weight, rope_factors_long.weight
-/// and rope_factors_short.weight; what comes after them may be left out. Of a file that was split, `data` is the first
+/// and rope_factors_short.weight; the bytes after them may be left out. Of a file that was split, `data` is the first
 /// part. `gguf` says what the file leaves open; NULL says nothing.
 ///
 /// Returns ROPE_STATUS_GGUF if the bytes are no such file, or end before what the rotation depends on;

@@ -13,8 +13,8 @@ use crate::status::{rope_status, status_of};
 
 /// Gradients of pairs, `[rows][heads][pairs]`: the sums of a backward pass, in doubles of the caller's.
 ///
-/// There is a row for each token, which all sequences share, or one for each token of each sequence. Calls add to what
-/// is there: begin with zeros, or with what other layers have added.
+/// There is a row for each token, which all sequences share, or one for each token of each sequence. Calls add to
+/// the sums: begin with zeros, or with the sums of other layers.
 ///
 /// The order of a sum is fixed: sequence by sequence where they share a row, in each head by head where heads do, then
 /// the next call (Q first, then K). So the bits are the same on every backend and in every layout, and threads may have
@@ -195,7 +195,7 @@ pub unsafe extern "C" fn rope_backward_into(
     })
 }
 
-/// What rope_gradients adds of two tensors that it reads: x is before the rotation, y after it; `a` has the plan's
+/// The sums of rope_gradients over two tensors `a` and `b`: x is before the rotation, y after it; `a` has the plan's
 /// output pairing if it is y, or the gradient by y, and its input pairing if it is x.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

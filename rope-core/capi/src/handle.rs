@@ -10,13 +10,13 @@ use crate::memory::{Out, Region, SpanMut, empty_chunks, place};
 /// The alignment of every handle.
 pub(crate) const ALIGNMENT: usize = align_of::<FrequencyChunk>();
 
-/// What every handle begins with, for the library.
+/// The first bytes of every handle, for the library.
 #[derive(Debug)]
 pub(crate) struct Head {
     magic: u64,
     /// Bytes of the handle and of the chunks after it.
     bytes: usize,
-    /// Whether the handle is on the heap.
+    /// True if the handle is on the heap.
     #[cfg(feature = "std")]
     owned: bool,
 }
@@ -27,11 +27,11 @@ pub(crate) struct Head {
 ///
 /// `head` points into the handle, whose alignment is [`ALIGNMENT`].
 pub(crate) unsafe trait Handle: Sized {
-    /// What it holds.
+    /// Its content.
     type Value;
     /// The number that tells this kind from other memory.
     const MAGIC: u64;
-    /// What calls name the argument.
+    /// The name of the argument in calls.
     const NAME: &'static str = "frequencies";
 
     fn new(head: Head, value: Self::Value) -> Self;
@@ -100,7 +100,7 @@ macro_rules! handle {
 }
 pub(crate) use handle;
 
-/// What a handle holds, and the bytes that it takes.
+/// The content of a handle, and its bytes.
 ///
 /// # Safety
 ///
@@ -155,7 +155,7 @@ where
     Ok(())
 }
 
-/// What frequencies are made of.
+/// The parameters of frequencies.
 pub(crate) trait Recipe {
     type Handle: Handle;
 

@@ -3,9 +3,9 @@
 //! # No two slices of overlapping memory
 //!
 //! C lets the memories of a call overlap; two Rust slices of which one is mutable must not. Each call holds to one
-//! order: it copies the caller's structs ([`read`]), then takes the [`Region`] of everything that it reads or writes,
-//! and makes a mutable slice ([`SpanMut::get`]) only once that is apart from the regions of all the others
-//! ([`Region::apart_from`]). Of several that are written, each is apart from those before it. What overlaps is refused
+//! order: it reads the caller's structs ([`look`], [`read`]), then takes the [`Region`] of everything that it reads or
+//! writes, and makes a mutable slice ([`SpanMut::get`]) only once that is apart from the regions of all the others
+//! ([`Region::apart_from`]). Of several that are written, each is apart from those before it. An overlap is refused
 //! with `ROPE_STATUS_MEMORY_OVERLAP`, and nothing is written. Slices that are read may share memory with one another.
 //!
 //! Regions reach from the first byte to the last. Only `rope_rotate_qk` and `rope_prepare_qk` take tensors that lie
@@ -60,14 +60,13 @@ impl Region {
         Region { name, start, bytes }
     }
 
-    /// Whether it shares a byte with another.
+    /// Returns `true` if it shares a byte with another.
     #[inline]
     pub(crate) fn overlaps(self, other: Region) -> bool {
-        // Neither end overflows: `check` has seen to that for spans, and values lie in memory.
-        self.bytes != 0
-            && other.bytes != 0
-            && self.start < other.start.saturating_add(other.bytes)
-            && other.start < self.start.saturating_add(self.bytes)
+        // Neither end overflows: `check` has seen to that for spans, and values lie in memory. So one of the two begins
+        // within the other, and the distance is otherwise too long, or wraps.
+        let begins = |a: Region, b: Region| b.start.wrapping_sub(a.start) < a.bytes;
+        self.bytes != 0 && other.bytes != 0 && (begins(self, other) || begins(other, self))
     }
 
     /// How many bytes another begins after it, or before it. Of two that overlap it is a number that fits.
@@ -272,21 +271,23 @@ pub(crate) fn place<T>(name: &'static str, value: *const T) -> Result<(), Failur
 /// A pointer that is not null points to a `T`.
 #[inline]
 pub(crate) unsafe fn read<T: Plain>(name: &'static str, value: *const T) -> Result<T, Failure> {
-    place(name, value)?;
-    // SAFETY: neither null nor misaligned, and any bits are a `T`. The caller promises that it is there.
-    Ok(unsafe { value.read() })
+    // SAFETY: the caller promises it.
+    unsafe { look(name, value) }.copied()
 }
 
-/// A struct of the caller's, if it is there, where it is: for a look that ends before anything is written.
+/// A struct of the caller's where it is, for a look that ends before anything is written.
 ///
 /// # Safety
 ///
 /// As [`read`], and nobody writes it during `'a`.
 #[inline(always)]
-pub(crate) unsafe fn look<'a, T: Plain>(value: *const T) -> Option<&'a T> {
-    let there = !value.is_null() && value.is_aligned();
+pub(crate) unsafe fn look<'a, T: Plain>(
+    name: &'static str,
+    value: *const T,
+) -> Result<&'a T, Failure> {
+    place(name, value)?;
     // SAFETY: neither null nor misaligned, and any bits are a `T`. The caller promises that it is there.
-    there.then(|| unsafe { &*value })
+    Ok(unsafe { &*value })
 }
 
 /// A place for one result, checked before anything is done.

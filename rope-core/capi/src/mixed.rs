@@ -18,7 +18,7 @@ use crate::status::{rope_status, status_of};
 pub enum rope_mixed_angle {
     /// The exact sum of the products of coordinate and frequency.
     Exact = 0,
-    /// What timm and rope-vit compute: coordinates and inverse frequencies as floats, each product rounded to a float,
+    /// The angle of timm and rope-vit: coordinates and inverse frequencies as floats, each product rounded to a float,
     /// and each sum, axis 0 first.
     SummedF32 = 1,
 }
@@ -59,7 +59,7 @@ pub struct rope_mixed_inverse {
 }
 plain!(rope_mixed_inverse);
 
-/// What mixed frequencies are made of.
+/// The parameters of mixed frequencies.
 struct MixedRecipe<'a> {
     numbers: Numbers<'a>,
     shape: [usize; 3],
@@ -149,7 +149,7 @@ unsafe fn recipe<'a>(
 ///
 /// `memory` has `size` bytes, of any alignment; ROPE_MIXED_FREQUENCIES_BYTES(axes, heads, pairs) are enough. The
 /// frequencies lie there: the caller neither moves nor reuses the memory as long as they are used, and has nothing to
-/// free. What the memory held is lost, even if the call is refused.
+/// free. The earlier content of the memory is lost, even if the call is refused.
 ///
 /// Returns ROPE_STATUS_STORAGE if the memory is too short, ROPE_STATUS_AXES unless there are 1 to 4,
 /// ROPE_STATUS_ROTARY_DIM for no pairs or too many, ROPE_STATUS_COUNT unless there are `axes * heads * pairs` numbers,

@@ -77,7 +77,7 @@ pub enum rope_direction {
     Inverse = 1,
     /// x <- A R^T x, the transpose of FORWARD: rotates back, and multiplies by the attention factor. For
     /// backpropagation. The same as INVERSE where A is 1. A plan reads its pairing and writes its output pairing in
-    /// every direction: what takes back a plan that changes the pairing has the two exchanged.
+    /// every direction: to undo a plan that changes the pairing, exchange the two.
     Transpose = 2,
 }
 lookup!(rope_direction, "direction": Forward Inverse Transpose);
@@ -167,7 +167,7 @@ pub(crate) const FLOATS: &str = "ROPE_NUMBER_F32 or ROPE_NUMBER_F64";
 pub enum rope_angle {
     /// The exact product of position and frequency.
     Exact = 0,
-    /// What Hugging Face's models compute: position and inverse frequency as floats, their product rounded to a float,
+    /// The angle of Hugging Face's models: position and inverse frequency as floats, their product rounded to a float,
     /// and that taken as the angle.
     HuggingFaceF32 = 1,
 }

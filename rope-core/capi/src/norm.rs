@@ -55,7 +55,7 @@ impl rope_norm_formula {
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_norm_result {
-    /// Not at all: what comes next takes the float.
+    /// Not at all: the next stage takes the float.
     Kept = 0,
     /// To the element of the tensor that is read.
     Rounded = 1,
@@ -84,7 +84,7 @@ impl From<NormResult> for rope_norm_result {
     }
 }
 
-/// What a norm is taken over.
+/// The values that a norm covers.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_norm_reach {
@@ -176,11 +176,10 @@ impl rope_weights {
     }
 }
 
-/// A norm of queries or keys: what is summed, what it is multiplied with, and where results are rounded. Every
-/// operation is rounded to a float by itself.
+/// A norm of queries or keys: its sum, its factors, and its rounding. Every operation is rounded to a float by itself.
 ///
-/// rope_norm_init fills in a formula; `eps` and what else the model has is then set. A struct of zeros multiplies a
-/// head by the reciprocal of its root mean square, and rounds nothing.
+/// rope_norm_init fills in a formula; then the caller sets `eps` and the weights. A struct of zeros multiplies a head
+/// by the reciprocal of its root mean square, and rounds nothing.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_norm {
@@ -190,19 +189,19 @@ pub struct rope_norm {
     pub weighted: i32,
     /// Other than 0: the factor is 1 + w.
     pub one_plus_weight: i32,
-    /// Other than 0: what was normed is rounded to the element before the weight.
+    /// Other than 0: the normed value is rounded to the element before the weight.
     pub rounds_normed: i32,
     /// Other than 0: the product with the weight is rounded to the element before a bias is added.
     pub rounds_product: i32,
     /// How the result is rounded (`enum rope_norm_result`).
     pub result: i32,
-    /// What is added to the mean.
+    /// The number that is added to the mean.
     pub eps: f32,
-    /// What it is multiplied with; zeros where `weighted` is 0.
+    /// The weights; zeros where `weighted` is 0.
     pub weight: rope_weights,
-    /// What is added then; zeros: nothing.
+    /// The biases, which are added last; zeros: none.
     pub bias: rope_weights,
-    /// What it is taken over (`enum rope_norm_reach`).
+    /// The values that it covers (`enum rope_norm_reach`).
     pub reach: i32,
     /// On which side of the rotation it stands (`enum rope_stage_order`).
     pub order: i32,

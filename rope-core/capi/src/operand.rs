@@ -3,7 +3,8 @@
 use core::ffi::c_void;
 
 use half::{bf16, f16};
-use rope_core::internals::{AnySource, AnyTarget};
+use rope_core::error::ShapeError;
+use rope_core::internals::{AnySource, AnyTarget, RawTensor};
 use rope_core::{Element, Error, Layout, Shape, Strides, Tensor, TensorMut};
 
 use crate::cache::{CacheRecord, rope_cache};
@@ -151,7 +152,7 @@ impl rope_operand {
     /// # Safety
     ///
     /// `cache` and `slots` are null or point to their structs.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn record(&self, name: &'static str) -> Result<OperandRecord, Failure> {
         match self.cache.is_null() {
             true => Ok(OperandRecord::Tensor(self.tensor(name)?)),
@@ -174,6 +175,40 @@ impl rope_operand {
         }
     }
 
+    /// A tensor that is not empty, without a layout. `None` also for an operand that is refused.
+    #[inline(always)]
+    pub(crate) fn raw(&self, size: usize) -> Option<RawRecord> {
+        let [batch, tokens, heads, head_dim] = self.layout.shape;
+        let [batch_stride, token_stride, head_stride] = self.layout.strides;
+        let reach = |extent: usize, stride| extent.checked_sub(1)?.checked_mul(stride);
+        let last = reach(batch, batch_stride)?
+            .checked_add(reach(tokens, token_stride)?)?
+            .checked_add(reach(heads, head_stride)?)?;
+        let end = last.checked_add(head_dim)?;
+        let (data, bytes) = (self.data, self.len.checked_mul(size)?);
+        let fits = end <= self.len && bytes <= isize::MAX as usize;
+        let aligned = !data.is_null() && data.addr() & (size - 1) == 0;
+        let is_tensor = self.cache.is_null() && head_dim > 0;
+        if !fits || !aligned || !is_tensor || data.addr().checked_add(bytes).is_none() {
+            return None;
+        }
+        Some(RawRecord {
+            data,
+            region: Region::bytes("", data.addr(), end * size),
+            shape: Shape {
+                batch,
+                tokens,
+                heads,
+                head_dim,
+            },
+            strides: Strides {
+                batch: batch_stride,
+                token: token_stride,
+                head: head_stride,
+            },
+        })
+    }
+
     /// The tensor, checked by itself.
     #[inline(always)]
     pub(crate) fn tensor(&self, name: &'static str) -> Result<TensorRecord, Failure> {
@@ -184,7 +219,7 @@ impl rope_operand {
         let layout = self.layout.layout()?;
         let (needed, len) = (layout.end(), self.len);
         if needed > len {
-            return Err(Error::OutOfBounds { needed, len }.into());
+            return Err(Error::Shape(ShapeError::OutOfBounds { needed, len }).into());
         }
         let data = self.data;
         with_element!(element, E => { Span::<E>::new(name, data.cast_const().cast(), len)?; });
@@ -214,6 +249,32 @@ pub(crate) struct TensorRecord {
     pub(crate) data: *mut c_void,
     pub(crate) element: rope_element,
     pub(crate) layout: Layout,
+}
+
+/// A tensor whose memory was checked.
+pub(crate) struct RawRecord {
+    data: *mut c_void,
+    /// The bytes that the layout reaches.
+    pub(crate) region: Region,
+    shape: Shape,
+    strides: Strides,
+}
+
+impl RawRecord {
+    /// The tensor to write.
+    ///
+    /// # Safety
+    ///
+    /// As [`TensorRecord::data_mut`].
+    #[inline(always)]
+    pub(crate) unsafe fn tensor<'a>(&self) -> RawTensor<'a> {
+        RawTensor {
+            // SAFETY: the caller promises it.
+            memory: unsafe { elements_mut(self.data.cast(), self.region.len()) },
+            shape: self.shape,
+            strides: self.strides,
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -409,8 +470,8 @@ impl SlotsRecord {
 
 /// The memory that an operand takes.
 pub(crate) struct Used {
-    /// What is written of a target: elements or codes, and scales.
+    /// The written memory of a target: elements or codes, and scales.
     pub(crate) memory: [Region; 2],
-    /// What is read besides: slots, and given scales.
+    /// The memory that is read besides: slots, and given scales.
     pub(crate) read: [Region; 5],
 }

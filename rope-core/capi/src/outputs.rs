@@ -17,7 +17,7 @@ use crate::status::{rope_status, status_of};
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_output {
-    /// What is written.
+    /// The target.
     pub y: *const rope_operand,
     /// The rows: as many structs as there are groups.
     pub rows: *const rope_angles,

@@ -2,9 +2,9 @@
 
 use crate::operand::rope_layout;
 
-/// Whether two tensors of one element type are parts of one packed row that is tokens-major, neither of them empty; the
-/// second begins `ahead` bytes after the first, or before it. [`Nest::sharing`] finds the same, and more, in 350 to 500
-/// instructions.
+/// Returns `true` if two tensors of one element type, neither empty, are parts of one packed row that is tokens-major;
+/// the second begins `ahead` bytes after the first, or before it. [`Nest::sharing`] finds the same, and more, in 350 to
+/// 500 instructions.
 #[inline]
 pub(crate) fn of_one_row(
     first: &rope_layout,
@@ -30,7 +30,7 @@ pub(crate) fn of_one_row(
     at < stride && width(first) <= at && at + width(second) <= stride
 }
 
-/// What is known of two tensors, the worse the later.
+/// The relation of two tensors, the worse the later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Sharing {
     /// No byte is of both.
@@ -101,7 +101,7 @@ impl Nest {
         (inside, first.reach)
     }
 
-    /// Whether it shares a byte with another that begins `ahead` bytes after it, or before it.
+    /// The relation to another tensor that begins `ahead` bytes after it, or before it.
     ///
     /// The answer is `Unknown` only if the longest stride of one is shorter than the other's, but not its span.
     pub(crate) fn sharing(self, other: Nest, ahead: isize) -> Sharing {

@@ -2,8 +2,9 @@
 
 use core::ffi::c_void;
 
-use rope_core::Rope;
+use rope_core::internals;
 use rope_core::stages::{LinearStages, WithStages};
+use rope_core::{Backend, Pairing, Rope};
 
 use crate::failure::Failure;
 use crate::hadamard::rope_hadamard;
@@ -12,7 +13,7 @@ use crate::names::{rope_backend, rope_direction, rope_pairing};
 use crate::norm::rope_norm;
 use crate::scale::rope_scale;
 
-/// A plan: what happens to heads. It is a plain value, which every checked call looks up anew; that takes nanoseconds.
+/// A plan: the rotation of heads and its stages. It is a plain value, which every checked call reads anew.
 ///
 /// A plan with everything but `pairing` at zero, {ROPE_PAIRING_HALF, 0, 0, 0, 0, 0, NULL, NULL, NULL}, rotates forward,
 /// keeps the pairing, takes the fastest backend, and does nothing else. With stages it does all that stands between a
@@ -20,23 +21,23 @@ use crate::scale::rope_scale;
 ///
 /// read -> norm -> scale -> rotate -> norm -> scale -> transform -> write
 ///
-/// The norm and the scale stand on either side; the Hadamard transform is the last stage, and the first one of what is
-/// read from a cache, which it undoes. Between the stages a value is a float; a norm, a scale and the plan say where it
-/// is rounded to the element of what is read. With stages a head has at most 2048 channels.
+/// The norm and the scale stand on either side. The Hadamard transform is the last stage; heads from a cache are
+/// transformed back first. Between the stages a value is a float; a norm, a scale and the plan say where it is rounded
+/// to the element of the source. With stages a head has at most 2048 channels.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_plan {
-    /// Which channels of what is read are pairs (`enum rope_pairing`).
+    /// The pairs of the source (`enum rope_pairing`).
     pub pairing: i32,
-    /// Which channels of what is written are pairs (`enum rope_pairing`); 0: the same as `pairing`. Only calls that
-    /// write other memory than they read can change the pairing.
+    /// The pairs of the target (`enum rope_pairing`); 0: the same as `pairing`. Only a call with a source and a target
+    /// can change the pairing.
     pub output_pairing: i32,
-    /// Which way pairs rotate (`enum rope_direction`).
+    /// The direction in which pairs rotate (`enum rope_direction`).
     pub direction: i32,
     /// The instruction set (`enum rope_backend`).
     pub backend: i32,
-    /// Other than 0: what follows the rotation (a norm, a scale, a transform, a quantized format) takes its float as it
-    /// is. Otherwise that is rounded to the element of what is read first, which gives the bits of separate passes.
+    /// Other than 0: the stage after the rotation (a norm, a scale, a transform, a quantized format) takes its float as
+    /// it is. Otherwise the float is first rounded to the element of the source, with the bits of separate passes.
     pub without_rounding: i32,
     /// The first channel of a head that rotates (multi-head latent attention). Norms span the whole head.
     pub first_channel: usize,
@@ -75,27 +76,38 @@ impl rope_plan {
     }
 
     /// The rotation.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn rope(&self) -> Result<Rope, Failure> {
         let pairing = rope_pairing::from_c(self.pairing)?;
         let output = match self.output_pairing {
             0 => pairing,
             other => rope_pairing::from_c(other)?,
         };
-        let rope = Rope::new(pairing.pairing())
+        let direction = rope_direction::from_c(self.direction)?.direction();
+        let backend = rope_backend::from_c(self.backend)?.backend();
+        let rope = internals::rope(pairing.pairing(), backend)?
             .output_pairing(output.pairing())
-            .direction(rope_direction::from_c(self.direction)?.direction());
-        let rope = match rope_backend::from_c(self.backend)?.backend() {
-            None => rope,
-            Some(backend) => rope.backend(backend)?,
-        };
+            .direction(direction);
         Ok(match self.first_channel {
             0 => rope,
             first => rope.window(first),
         })
     }
 
-    /// Whether the plan has no stages.
+    /// The pairing and the backend, if they are all that the plan says; `None` also if it is refused.
+    #[inline(always)]
+    pub(crate) fn plain(&self) -> Option<(Pairing, Option<Backend>)> {
+        let keeps = self.output_pairing == 0 || self.output_pairing == self.pairing;
+        let forward = self.direction == rope_direction::Forward as i32;
+        if !(keeps && forward && self.first_channel == 0 && self.is_bare()) {
+            return None;
+        }
+        let pairing = rope_pairing::from_c(self.pairing).ok()?;
+        let backend = rope_backend::from_c(self.backend).ok()?;
+        Some((pairing.pairing(), backend.backend()))
+    }
+
+    /// Returns `true` if the plan has no stages.
     #[inline(always)]
     pub(crate) fn is_bare(&self) -> bool {
         let pointers = [
@@ -111,7 +123,7 @@ impl rope_plan {
     /// # Safety
     ///
     /// Each pointer is null or points to its struct.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn record(&self) -> Result<PlanRecord, Failure> {
         let rope = self.rope()?;
         let stages = match self.is_bare() {

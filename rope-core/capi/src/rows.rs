@@ -50,14 +50,14 @@ pub extern "C" fn rope_rows_apart(
     }
 }
 
-/// What rows are made of.
+/// The parameters of rows.
 #[derive(Clone, Copy)]
 enum RowRecipe<'a> {
     /// The positions of tokens.
     At(&'a Frequencies<'static>, Positions<'a>),
     /// The same on mixed axes.
     AtMixed(&'a MixedFrequencies<'static>, Positions<'a>),
-    /// What keys move by.
+    /// The distances that keys move by.
     Shift(&'a Frequencies<'static>, Positions<'a>),
     /// The frequencies and positions that keys have, and those they get.
     ShiftFrom {
@@ -126,7 +126,7 @@ impl<'a> RowRecipe<'a> {
     }
 }
 
-/// What rows that were made are, but for their values.
+/// The description of rows without their values.
 #[derive(Clone, Copy, Debug)]
 struct RowsMade {
     len: usize,
@@ -242,9 +242,9 @@ pub unsafe extern "C" fn rope_rows_fill(
 /// rotary_dim.
 ///
 /// Returns ROPE_STATUS_STORAGE if the storage is too short, ROPE_STATUS_ROWS_TOO_LONG, ROPE_STATUS_NO_INVERSE for a
-/// pair of zeros or of what is not finite, ROPE_STATUS_FULL_WIDTH_ROWS, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
-/// ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP, and what rope_rotate returns for rows. The storage is untouched
-/// then.
+/// pair of zeros or with a value that is not finite, ROPE_STATUS_FULL_WIDTH_ROWS, ROPE_STATUS_NULL,
+/// ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP, and what rope_rotate returns for rows. The
+/// storage is untouched then.
 ///
 /// # Threads
 ///
@@ -334,7 +334,7 @@ mod heap {
     }
     handle!(rope_table, Table, 0x726f_7065_5f74_626c, "table");
 
-    /// What a table holds.
+    /// The content of a table.
     #[derive(Debug)]
     pub(crate) struct Table {
         values: Vec<f32>,

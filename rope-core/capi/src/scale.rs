@@ -7,7 +7,7 @@ use crate::memory::{Region, Span, plain};
 use crate::names::lookup;
 use crate::norm::rope_stage_order;
 
-/// What a factor belongs to: the tensor, a token or a head.
+/// The owner of a factor: the tensor, a token or a head.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_scale_kind {
@@ -24,7 +24,7 @@ lookup!(rope_scale_kind, "kind of scale": Constant PerToken PerTokenAndHead);
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_scale {
-    /// What has a factor of its own (`enum rope_scale_kind`).
+    /// The owners of the factors (`enum rope_scale_kind`).
     pub kind: i32,
     /// CONSTANT: the factor. Not used by others.
     pub factor: f32,

@@ -3,11 +3,17 @@
 use core::ffi::{CStr, c_char};
 
 use rope_core::Error;
+use rope_core::error::{
+    CacheError as Cache, FrequenciesError as Frequencies, GradientError as Gradient,
+    PlanError as Plan, PositionsError as Positions, RowsError as Rows, ShapeError as Shape,
+    ShardError as Shard, SlotsError as Slots,
+};
+use rope_core::internals::ERRORS;
 
 use crate::failure::Failure;
 use crate::names::lookup;
 
-/// What a call returns. A call that is refused has touched no tensor.
+/// The result of a call. A refused call has touched no tensor.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -111,7 +117,7 @@ pub enum rope_status {
     Ambiguous = 48,
     /// A model rotates in a way that is not answered.
     Unsupported = 49,
-    /// Nothing of a model rotates, or nothing of what was asked for.
+    /// Nothing of a model rotates, or nothing of the chosen part or layers.
     NothingRotates = 84,
     /// A model has no rotation of its own, but its parts have, and none was chosen.
     ChoosePart = 85,
@@ -134,7 +140,7 @@ pub enum rope_status {
     SlotOffset = 56,
     /// A position that its sequence has no page for, or a sequence that is not there.
     PagePosition = 57,
-    /// A head is longer than what is kept on the stack: more than 2048 channels.
+    /// A head does not fit the stack: it has more than 2048 channels.
     HeadDimOnStack = 58,
     /// Full-width rows, which are no rotation, were given to an operation of rotations.
     FullWidthRows = 81,
@@ -185,7 +191,7 @@ pub enum rope_status {
 /// The enumeration above is written out because cbindgen reads it, and it expands no macro. The compiler holds the
 /// list to the enumeration, and to the errors of both crates.
 macro_rules! statuses {
-    ($($status:ident = $message:literal $(: $($error:ident)+)? $(=> $($of_model:ident)+)?,)+) => {
+    ($($status:ident = $message:literal $(: $($error:ident $(:: $of_group:ident)?)+)? $(=> $($of_model:ident)+)?,)+) => {
         lookup!(rope_status, "status": $($status)+);
 
         impl rope_status {
@@ -197,7 +203,7 @@ macro_rules! statuses {
 
             fn of_core(error: Error) -> Self {
                 match error {
-                    $($($(Error::$error { .. } => rope_status::$status,)+)?)+
+                    $($($(of_error!($error $($of_group)?) => rope_status::$status,)+)?)+
                     // The compiler asks for this because `Error` may grow. The assertion below refuses to compile when
                     // it has.
                     _ => rope_status::Refused,
@@ -216,7 +222,7 @@ macro_rules! statuses {
 
         // The list names every error. (Of one that it names twice, the compiler says that an arm is unreachable.)
         const _: () = assert!(
-            [$($($(stringify!($error)),+,)?)+].len() == rope_core::internals::ERRORS.len(),
+            [$($($(stringify!($error)),+,)?)+].len() == number_of_errors(),
             "an error of rope-core has no status: give it one in the list below"
         );
         #[cfg(feature = "models")]
@@ -225,6 +231,26 @@ macro_rules! statuses {
             "an error of rope-models has no status: give it one in the list below"
         );
     };
+}
+
+/// The pattern of an error: `of_error!(Storage)`, or with its group `of_error!(Rows Count)`.
+macro_rules! of_error {
+    ($error:ident) => {
+        Error::$error { .. }
+    };
+    ($group:ident $error:ident) => {
+        Error::$group($group::$error { .. })
+    };
+}
+
+/// The number of rope-core's errors.
+const fn number_of_errors() -> usize {
+    let (mut number, mut i) = (0, 0);
+    while i < ERRORS.len() {
+        number += ERRORS[i].1.len();
+        i += 1;
+    }
+    number
 }
 
 statuses! {
@@ -239,36 +265,36 @@ statuses! {
     Internal = c"an internal error: please report it",
     Utf8 = c"text is not UTF-8",
     PositionRange = c"a range of positions ends beyond 2^63",
-    ShapeOverflow = c"the index of a tensor's last element does not fit size_t": ShapeOverflow StrideOverflow,
-    OutOfBounds = c"a layout reaches past the memory of the tensor or cache": OutOfBounds CacheMemory,
-    Overlap = c"strides let elements overlap that must be distinct": Overlap,
-    RotaryDim = c"rotary_dim is odd, zero or too large, or not what the scaling or the axes need": RotaryDim,
-    RotaryDimExceedsHead = c"the rows rotate more channels than a head has, or begin beyond it": RotaryDimExceedsHead Range,
-    RowsLength = c"the values are not a whole number of rows": CosSinLength RowsShape,
-    RowWidth = c"a row of cos has neither a value for each pair nor each of them twice": RowWidth,
-    RowCount = c"neither one row per token nor one per token of every sequence": RowCount,
-    RowsPerHead = c"the number of rows is not a multiple of the number of heads": RowsPerHead,
-    RowHeads = c"rows of each head are those of another number of heads": RowHeads,
-    RowSequences = c"strided rows are those of other sequences, or no table": RowSequences,
-    RowMagnitude = c"a pair of the rows has another magnitude than the attention factor": RowMagnitude,
-    NoInverse = c"no floats undo a pair of the rows": NoInverse,
-    PositionOutsideTable = c"a position id names no row of the table": PositionOutsideTable,
-    AttentionFactor = c"an attention factor is zero, infinite or not a number": AttentionFactor,
-    PairingChangesInPlace = c"in place the pairing cannot change": PairingChangesInPlace,
-    ShapeMismatch = c"source and target have different shapes": ShapeMismatch,
-    QueryKeyMismatch = c"Q and K differ in more than their heads": QueryKeyMismatch,
-    BackendUnavailable = c"this CPU, or this build, lacks the instruction set": BackendUnavailable,
+    ShapeOverflow = c"the index of a tensor's last element does not fit size_t": Shape::Overflow Shape::StrideOverflow,
+    OutOfBounds = c"a layout reaches past the memory of the tensor or cache": Shape::OutOfBounds Cache::Memory,
+    Overlap = c"strides let elements overlap that must be distinct": Shape::Overlap,
+    RotaryDim = c"rotary_dim is odd, zero or too large, or not what the scaling or the axes need": Rows::RotaryDim,
+    RotaryDimExceedsHead = c"the rows rotate more channels than a head has, or begin beyond it": Rows::RotaryDimExceedsHead Shape::Range,
+    RowsLength = c"the values are not a whole number of rows": Rows::CosSinLength Rows::Shape,
+    RowWidth = c"a row of cos has neither a value for each pair nor each of them twice": Rows::Width,
+    RowCount = c"neither one row per token nor one per token of every sequence": Rows::Count,
+    RowsPerHead = c"the number of rows is not a multiple of the number of heads": Rows::PerHead,
+    RowHeads = c"rows of each head are those of another number of heads": Rows::Heads,
+    RowSequences = c"strided rows are those of other sequences, or no table": Rows::Sequences,
+    RowMagnitude = c"a pair of the rows has another magnitude than the attention factor": Rows::Magnitude,
+    NoInverse = c"no floats undo a pair of the rows": Rows::NoInverse,
+    PositionOutsideTable = c"a position id names no row of the table": Rows::PositionOutsideTable,
+    AttentionFactor = c"an attention factor is zero, infinite or not a number": Rows::AttentionFactor,
+    PairingChangesInPlace = c"in place the pairing cannot change": Plan::PairingChangesInPlace,
+    ShapeMismatch = c"source and target have different shapes": Shape::Mismatch,
+    QueryKeyMismatch = c"Q and K differ in more than their heads": Shape::QueryKeyMismatch,
+    BackendUnavailable = c"this CPU, or this build, lacks the instruction set": Plan::BackendUnavailable,
     Parameter = c"a base, factor or other number makes no sense": Parameter ListEntry,
     Count = c"a list with one number for each pair (or sequence) has another length": Count,
     Storage = c"the storage is too short": Storage,
-    TooFast = c"one position would rotate a pair by 32768 turns or more": TurnsPerPosition,
-    Axes = c"the axes do not add up": Axes,
-    Sections = c"the sections of M-RoPE do not sum to the pairs of rotary_dim": Sections,
-    PositionsPerAxis = c"positions are not one for each axis of a token": PositionsPerAxis,
-    Coordinate = c"a coordinate is infinite or not a number": Coordinate,
-    Offsets = c"offsets of packed sequences do not start at 0, or fall": Offsets,
-    RowsTooLong = c"rows of more bytes than memory can have": RowsTooLong,
-    RotaryDimOnStack = c"a row is longer than what is kept on the stack": RotaryDimOnStack,
+    TooFast = c"one position would rotate a pair by 32768 turns or more": Frequencies::TurnsPerPosition,
+    Axes = c"the axes do not add up": Frequencies::Axes,
+    Sections = c"the sections of M-RoPE do not sum to the pairs of rotary_dim": Frequencies::Sections,
+    PositionsPerAxis = c"positions are not one for each axis of a token": Positions::PerAxis,
+    Coordinate = c"a coordinate is infinite or not a number": Positions::Coordinate,
+    Offsets = c"offsets of packed sequences do not start at 0, or fall": Positions::Offsets,
+    RowsTooLong = c"rows of more bytes than memory can have": Frequencies::RowsTooLong,
+    RotaryDimOnStack = c"a row is longer than what is kept on the stack": Frequencies::RotaryDimOnStack,
     Json = c"a configuration is not a JSON object" => Json,
     Missing = c"a key of a configuration is missing, and has no known default" => Missing,
     Invalid = c"a key of a configuration has a value that it cannot have" => Invalid,
@@ -279,43 +305,43 @@ statuses! {
     Unsupported = c"the model rotates in a way that is not answered" => Unsupported,
     NothingRotates = c"nothing of the model rotates" => NothingRotates,
     ChoosePart = c"the model has parts that rotate, and none was chosen" => ChoosePart,
-    HalvesDiffer = c"a row that should keep each value twice has two halves that differ": HalvesDiffer,
-    HalvesEqual = c"a row of cos and sin has the same values in both of its halves": HalvesEqual,
+    HalvesDiffer = c"a row that should keep each value twice has two halves that differ": Rows::HalvesDiffer,
+    HalvesEqual = c"a row of cos and sin has the same values in both of its halves": Rows::HalvesEqual,
     Unread = c"a key of a configuration is not obeyed by the model's code" => Unread,
-    CacheLayout = c"the strides of a cache make none, or not one for what it is to keep": CacheLayout,
-    CacheHeads = c"the heads of the tensor and of the cache differ in number or channels": CacheHeads,
-    SlotCount = c"not one slot for each token of each sequence": SlotCount,
-    Slot = c"a slot or a page is outside the cache": Slot Page,
-    SlotOffset = c"from its offset a token would reach past the cache": SlotOffset,
-    PagePosition = c"a position is beyond the pages of its sequence": PagePosition,
-    NegativePage = c"the page of a position that exists is negative": NegativePage,
-    HeadDimOnStack = c"a head is longer than what is kept on the stack": HeadDimOnStack,
-    FullWidthRows = c"full-width rows are no rotation": FullWidthRows,
-    ShiftFactor = c"cached keys have the attention factor that the rows of a shift have": ShiftFactor,
-    Rank = c"there is no such rank": Rank,
-    ShardTokens = c"the tokens of a sequence cannot be divided evenly among the ranks": ShardTokens,
-    WeightMissing = c"the norm's formula has weights, and none were given": WeightMissing,
-    WeightUnused = c"the norm's formula has no weights, and some were given": WeightUnused,
-    CenteredSums = c"a norm that is centered takes no given sums": CenteredSums,
-    HadamardBlock = c"a block of a Hadamard transform is no power of two from 2 to 2048": HadamardBlock,
-    HadamardHead = c"the block of a Hadamard transform does not divide a head": HadamardHead,
-    NotLinear = c"a plan with a norm has neither a shift nor a backward pass": NormInCache,
-    NoInteger = c"keys are moved between integer positions, not coordinates": NotAnInteger,
-    BackwardDirection = c"a backward pass is that of a plan that rotates forward": BackwardDirection,
-    GradientPairing = c"gradients of cos and sin require a plan with one pairing": GradientPairing,
-    GradientHeads = c"gradients have one head, or those of the tensor": GradientHeads,
-    GradientShape = c"gradients have the shape of the rows, and of other gradients": GradientShape,
+    CacheLayout = c"the strides of a cache make none, or not one for what it is to keep": Cache::Layout,
+    CacheHeads = c"the heads of the tensor and of the cache differ in number or channels": Cache::Heads,
+    SlotCount = c"not one slot for each token of each sequence": Slots::Count,
+    Slot = c"a slot or a page is outside the cache": Slots::Slot Slots::Page,
+    SlotOffset = c"from its offset a token would reach past the cache": Slots::Offset,
+    PagePosition = c"a position is beyond the pages of its sequence": Slots::PagePosition,
+    NegativePage = c"the page of a position that exists is negative": Slots::NegativePage,
+    HeadDimOnStack = c"a head is longer than what is kept on the stack": Shape::HeadDimOnStack,
+    FullWidthRows = c"full-width rows are no rotation": Rows::FullWidth,
+    ShiftFactor = c"cached keys have the attention factor that the rows of a shift have": Cache::ShiftFactor,
+    Rank = c"there is no such rank": Shard::Rank,
+    ShardTokens = c"the tokens of a sequence cannot be divided evenly among the ranks": Shard::Tokens,
+    WeightMissing = c"the norm's formula has weights, and none were given": Plan::WeightMissing,
+    WeightUnused = c"the norm's formula has no weights, and some were given": Plan::WeightUnused,
+    CenteredSums = c"a norm that is centered takes no given sums": Plan::CenteredSums,
+    HadamardBlock = c"a block of a Hadamard transform is no power of two from 2 to 2048": Plan::HadamardBlock,
+    HadamardHead = c"the block of a Hadamard transform does not divide a head": Plan::HadamardHead,
+    NotLinear = c"a plan with a norm has neither a shift nor a backward pass": Plan::NormInCache,
+    NoInteger = c"keys are moved between integer positions, not coordinates": Positions::NotAnInteger,
+    BackwardDirection = c"a backward pass is that of a plan that rotates forward": Gradient::Direction,
+    GradientPairing = c"gradients of cos and sin require a plan with one pairing": Gradient::Pairing,
+    GradientHeads = c"gradients have one head, or those of the tensor": Gradient::Heads,
+    GradientShape = c"gradients have the shape of the rows, and of other gradients": Gradient::Shape,
     Operand = c"the call takes tensors, and an operand is a cache",
     Angles = c"the call takes rows, and the angles are frequencies at positions",
-    RowOfZeros = c"cos and sin of a row are both zero": RowOfZeros,
+    RowOfZeros = c"cos and sin of a row are both zero": Gradient::RowOfZeros,
     Gguf = c"the bytes are no GGUF file, or do not have what its rotation depends on"
         => GgufFile TensorData SplitFile,
     // No call of this API meets these.
-    Refused = c"refused": ShapeElements PartsInterleave AlreadyGathered RowRange
+    Refused = c"refused": ShapeElements Shape::PartsInterleave Rows::AlreadyGathered Rows::Range
         => FreqFactors Window,
 }
 
-/// What a status (`enum rope_status`) means, in one sentence. For any other number it is a sentence about unknown
+/// Returns the meaning of a status (`enum rope_status`) in one sentence, for any other number a sentence about unknown
 /// statuses. The text is static; do not free it.
 ///
 /// # Threads
@@ -362,15 +388,16 @@ impl Failure {
 /// ends in the handler.)
 #[inline]
 pub(crate) fn status_of(call: impl FnOnce() -> Result<(), Failure>) -> rope_status {
-    #[cfg(feature = "std")]
-    let result = std::panic::catch_unwind(core::panic::AssertUnwindSafe(call))
-        .unwrap_or(Err(Failure::Internal));
-    #[cfg(not(feature = "std"))]
-    let result = call();
-    match result {
+    // The status crosses the boundary of unwinding: a refusal would be copied there.
+    let status = || match call() {
         Ok(()) => rope_status::Ok,
         Err(failure) => refused(failure),
-    }
+    };
+    #[cfg(feature = "std")]
+    return std::panic::catch_unwind(core::panic::AssertUnwindSafe(status))
+        .unwrap_or_else(|_| refused(Failure::Internal));
+    #[cfg(not(feature = "std"))]
+    status()
 }
 
 #[cold]

@@ -1,15 +1,16 @@
 //! The verbs: each reads its structs, finds what is written apart from all else, and calls rope-core's verb.
 
 use rope_core::internals::{
-    AnyAngles, AnySource, AnyTarget, check_query_and_key, check_query_and_key_by,
+    AnyAngles, AnySource, AnyTarget, RawRows, check_query_and_key, check_query_and_key_by,
 };
 use rope_core::stages::WithStages;
 use rope_core::{Rope, Rows, internals};
 
 use crate::angles::{AnglesRecord, RowsRecord, rope_angles};
 use crate::failure::Failure;
-use crate::memory::{Region, SpanMut, look, read};
-use crate::operand::{OperandRecord, TensorRecord, rope_operand, with_element};
+use crate::memory::{Region, SpanMut, look};
+use crate::names::rope_element;
+use crate::operand::{OperandRecord, RawRecord, TensorRecord, rope_operand, with_element};
 use crate::packed::{Nest, Sharing, of_one_row};
 use crate::plan::{PlanRecord, rope_plan};
 use crate::status::{rope_status, status_of};
@@ -29,7 +30,7 @@ pub(crate) enum Work<'p> {
     Into(&'p OperandRecord, &'p OperandRecord),
 }
 
-/// What is done with a call.
+/// The two uses of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Run,
@@ -39,7 +40,7 @@ pub(crate) enum Mode {
 
 const IN_PLACE: &str = "they must be disjoint; rope_rotate rotates in place";
 
-/// `ROPE_STATUS_MEMORY_OVERLAP` unless what is written shares no byte with all else.
+/// `ROPE_STATUS_MEMORY_OVERLAP` unless the target shares no byte with all else.
 #[inline]
 pub(crate) fn apart(parts: &Parts<'_>) -> Result<(), Failure> {
     if let (Work::InPlace(OperandRecord::Tensor(x)), None) = (parts.work, &parts.plan.stages) {
@@ -162,88 +163,66 @@ fn into(
     }?)
 }
 
-/// Rotates tensors in place, if a call does no more than that, by rows of which nothing is said but where they are: no
-/// record is made, and no struct is moved. `then` gets the plan, the rows, and the bytes that they are read from.
+/// Rotates a tensor, or Q and K one after the other, in place by rows, if the structs say no more and nothing is
+/// refused: no record is made, and no struct is moved. Otherwise it has done nothing: [`call`] runs the call, or finds
+/// why not.
 ///
 /// # Safety
 ///
 /// As [`call`].
 #[inline(always)]
-unsafe fn bare(
-    plan: *const rope_plan,
-    angles: *const rope_angles,
-    then: impl FnOnce(&Rope, &Rows<'_>, &[Region; 2]) -> Option<Result<(), Failure>>,
-) -> Option<Result<(), Failure>> {
-    // SAFETY: the caller promises it. The references end before a tensor is written, which may lie over the structs.
-    unsafe {
-        let (plan, angles) = (look(plan)?, look(angles)?);
-        if !plan.is_bare() {
-            return None;
-        }
-        let rows = angles.bare()?;
-        let rope = match plan.rope() {
-            Ok(rope) => rope,
-            Err(refused) => return Some(Err(refused)),
-        };
-        match rows {
-            Ok((rows, read)) => then(&rope, &rows, &read),
-            Err(refused) => Some(Err(refused)),
-        }
-    }
-}
-
-/// Rotates one.
-///
-/// # Safety
-///
-/// As [`call`].
-#[inline(always)]
-unsafe fn rotate_bare(
+unsafe fn rotate_raw(
     plan: *const rope_plan,
     x: *const rope_operand,
+    k: Option<*const rope_operand>,
     angles: *const rope_angles,
-) -> Option<Result<(), Failure>> {
-    // SAFETY: the caller promises it. The tensor becomes a slice only apart from the rows.
+) -> Option<()> {
+    // SAFETY: the caller promises it. The references to structs end before a tensor becomes a slice, which may lie over
+    // them; it does so only apart from the rows and from the other tensor.
     unsafe {
-        bare(plan, angles, |rope, rows, read| {
-            let given = look(x).filter(|x| x.cache.is_null())?;
-            Some(given.tensor("x").and_then(|x| {
-                x.region().apart_from(read)?;
-                with_element!(x.element, E => {
-                    Ok(internals::rotate(rope, x.data_mut::<E>(), &x.layout, rows)?)
-                })
-            }))
-        })
+        let plan = look("plan", plan).ok()?.plain()?;
+        let rows = &look("angles", angles).ok()?.raw()?;
+        let element = rope_element::from_c(look("x", x).ok()?.element).ok()?;
+        let kernels = with_element!(element, E => { internals::InPlace::of::<E>() });
+        let x = raw(x, element, rows)?;
+        let Some(k) = k else {
+            return internals::rotate_raw(plan, kernels, &mut [x.tensor()], rows).ok();
+        };
+        let k = raw(k, element, rows)?;
+        if x.region.overlaps(k.region) {
+            return None;
+        }
+        internals::rotate_raw(plan, kernels, &mut [x.tensor(), k.tensor()], rows).ok()
     }
 }
 
-/// Rotates Q and K, if they lie one after the other and have one element.
+/// A tensor of this element that shares no byte with the rows.
 ///
 /// # Safety
 ///
 /// As [`call`].
 #[inline(always)]
-unsafe fn rotate_both(
-    plan: *const rope_plan,
-    [q, k]: [*const rope_operand; 2],
-    angles: *const rope_angles,
-) -> Option<Result<(), Failure>> {
-    // SAFETY: the caller promises it. The tensors become slices only apart from the rows and from one another.
-    unsafe {
-        bare(plan, angles, |rope, rows, read| {
-            let tensor = |x: *const rope_operand| look(x).filter(|x| x.cache.is_null());
-            let (q, k) = match (tensor(q)?.tensor("q"), tensor(k)?.tensor("k")) {
-                (Ok(q), Ok(k)) => (q, k),
-                (Err(refused), _) | (_, Err(refused)) => return Some(Err(refused)),
-            };
-            if q.region().overlaps(k.region()) || q.element != k.element {
-                return None;
-            }
-            let apart = q.region().apart_from(read).and(k.region().apart_from(read));
-            Some(apart.and_then(|()| run_both(rope, [&q, &k], rows)))
-        })
+unsafe fn raw(
+    x: *const rope_operand,
+    element: rope_element,
+    rows: &RawRows<'_>,
+) -> Option<RawRecord> {
+    // SAFETY: the caller promises it.
+    let x = unsafe { look("x", x) }.ok()?;
+    if x.element != element as i32 {
+        return None;
     }
+    let x = x.raw(element.size())?;
+    let read = |values: &[f32]| Region::bytes("", values.as_ptr().addr(), size_of_val(values));
+    if x.region.overlaps(read(rows.cos)) || rows.sin.is_some_and(|sin| x.region.overlaps(read(sin)))
+    {
+        return None;
+    }
+    Some(x)
 }
+
+/// Drops the parts of a call that has run.
+fn ignore(_: &Parts<'_>) {}
 
 /// The plan, the operands and the angles of a call, whose target is apart from all else.
 ///
@@ -251,7 +230,7 @@ unsafe fn rotate_both(
 ///
 /// Pointers, also those in structs, are null or point to what they say. With `mode` [`Mode::Run`] nobody else uses what
 /// is written.
-#[inline]
+#[inline(never)]
 pub(crate) unsafe fn call(
     plan: *const rope_plan,
     x: Option<*const rope_operand>,
@@ -262,19 +241,19 @@ pub(crate) unsafe fn call(
 ) -> Result<(), Failure> {
     // SAFETY: the caller promises it. What is written becomes a slice only apart from all that is read (see `memory`).
     unsafe {
-        let plan = read("plan", plan)?.record()?;
-        let target = read(name, y)?.record(name)?;
+        let plan = look("plan", plan)?.record()?;
+        let target = look(name, y)?.record(name)?;
         let source;
         let work = match x {
             None => Work::InPlace(&target),
             Some(x) => {
-                source = read("x", x)?.record("x")?;
+                source = look("x", x)?.record("x")?;
                 Work::Into(&source, &target)
             }
         };
         let angles = match angles {
             None => AnglesRecord::None,
-            Some(angles) => read("angles", angles)?.record()?,
+            Some(angles) => look("angles", angles)?.record()?,
         };
         let parts = &Parts {
             plan: &plan,
@@ -337,9 +316,9 @@ pub unsafe extern "C" fn rope_rotate(
     status_of(|| {
         // SAFETY: the caller promises it.
         unsafe {
-            match rotate_bare(plan, x, angles) {
-                Some(done) => done,
-                None => call(plan, None, ("x", x), Some(angles), Mode::Run, |_| {}),
+            match rotate_raw(plan, x, None, angles) {
+                Some(()) => Ok(()),
+                None => call(plan, None, ("x", x), Some(angles), Mode::Run, ignore),
             }
         }
     })
@@ -350,8 +329,8 @@ pub unsafe extern "C" fn rope_rotate(
 /// rotation; or from one cache into another. Copies the channels that do not rotate.
 ///
 /// Tensors have one shape; slots are one for each token of each sequence. A token with a negative slot is left out. Of
-/// two tokens with one slot the later one stays. What is read from a cache is a float, so that nothing between the
-/// stages is rounded; from one cache into another heads have the scale of their plan already.
+/// two tokens with one slot the later one stays. Heads from a cache are floats, so that nothing between the stages is
+/// rounded; from one cache into another heads have the scale of their plan already.
 ///
 /// The two must not share memory, a tensor from its first element to its last (not even in one packed row), a cache
 /// all of it.
@@ -374,11 +353,11 @@ pub unsafe extern "C" fn rope_rotate_into(
     angles: *const rope_angles,
 ) -> rope_status {
     // SAFETY: the caller promises it.
-    status_of(|| unsafe { call(plan, Some(x), ("y", y), Some(angles), Mode::Run, |_| {}) })
+    status_of(|| unsafe { call(plan, Some(x), ("y", y), Some(angles), Mode::Run, ignore) })
 }
 
 /// Runs the stages of a plan in place, without the rotation: queries and keys of layers that norm and do not rotate;
-/// heads of an attention's output, whose Hadamard transform is undone so. Heads in a cache stay as they are: they have
+/// heads of an attention's output, whose Hadamard transform it undoes. Heads in a cache stay as they are: they have
 /// the stages already.
 ///
 /// Returns what rope_rotate returns, but for the angles.
@@ -393,7 +372,7 @@ pub unsafe extern "C" fn rope_rotate_into(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_apply(plan: *const rope_plan, x: *const rope_operand) -> rope_status {
     // SAFETY: the caller promises it.
-    status_of(|| unsafe { call(plan, None, ("x", x), None, Mode::Run, |_| {}) })
+    status_of(|| unsafe { call(plan, None, ("x", x), None, Mode::Run, ignore) })
 }
 
 /// As rope_rotate_into without the rotation: values, which are converted and written (and normed, in some models);
@@ -415,7 +394,7 @@ pub unsafe extern "C" fn rope_apply_into(
     y: *const rope_operand,
 ) -> rope_status {
     // SAFETY: the caller promises it.
-    status_of(|| unsafe { call(plan, Some(x), ("y", y), None, Mode::Run, |_| {}) })
+    status_of(|| unsafe { call(plan, Some(x), ("y", y), None, Mode::Run, ignore) })
 }
 
 /// Q and K that were checked by themselves.
@@ -552,35 +531,6 @@ unsafe fn run_both(
     }
 }
 
-/// Rotates a tensor, or two that lie one after the other and have one element, if they are apart from the rows.
-///
-/// # Safety
-///
-/// As [`run`].
-#[inline]
-pub(crate) unsafe fn rotate_apart(
-    rope: &Rope,
-    x: &TensorRecord,
-    second: Option<&TensorRecord>,
-    rows: &RowsRecord,
-) -> Option<Result<(), Failure>> {
-    let read = rows.regions();
-    let Some(k) = second else {
-        let apart = x.region().apart_from(&read);
-        // SAFETY: the caller promises it.
-        return Some(apart.and_then(|()| unsafe { rotate_tensor(rope, x, rows) }));
-    };
-    if x.region().overlaps(k.region()) || x.element != k.element {
-        return None;
-    }
-    let apart = x
-        .region()
-        .apart_from(&read)
-        .and(k.region().apart_from(&read));
-    // SAFETY: the caller promises it.
-    Some(apart.and_then(|()| unsafe { rows.with(|rows| run_both(rope, [x, k], rows)) }))
-}
-
 /// `ROPE_STATUS_MEMORY_OVERLAP` unless two tensors that are no parts of one row share no element.
 #[cold]
 fn between(
@@ -615,9 +565,9 @@ pub(crate) unsafe fn query_and_key(
 ) -> Result<(), Failure> {
     // SAFETY: the caller promises it.
     unsafe {
-        let plan = read("plan", plan)?.record()?;
-        let (q, k) = (read("q", q)?.record("q")?, read("k", k)?.record("k")?);
-        let angles = read("angles", angles)?.record()?;
+        let plan = look("plan", plan)?.record()?;
+        let (q, k) = (look("q", q)?.record("q")?, look("k", k)?.record("k")?);
+        let angles = look("angles", angles)?.record()?;
         let both = &QueryKey {
             plan: &plan,
             q: &q,
@@ -634,8 +584,8 @@ pub(crate) unsafe fn query_and_key(
 /// They may lie between one another in memory, as in a packed row of Q, K and V, in whatever order its dimensions are.
 /// They must share no byte, and their strides must show it. These always do where Q and K have one element type, and
 /// equal strides along each dimension of which both have more than one index. Other strides do if one tensor lies in a
-/// gap of the other: of the longest stride, what does not repeat with it must be no longer than it, and so on within
-/// each stride. What is apart and refused because nothing shows it takes two calls of rope_rotate.
+/// gap of the other: the part that does not repeat with the longest stride must be no longer than it, and so on within
+/// each stride. If Q and K share no byte and are refused all the same, use two calls of rope_rotate.
 ///
 /// Returns ROPE_STATUS_QUERY_KEY_MISMATCH unless the two differ in their heads (and elements) only,
 /// ROPE_STATUS_MEMORY_OVERLAP if they share an element, ROPE_STATUS_OPERAND for a cache, and what rope_rotate returns.
@@ -657,10 +607,10 @@ pub unsafe extern "C" fn rope_rotate_qk(
     status_of(|| {
         // SAFETY: the caller promises it.
         unsafe {
-            if let Some(done) = rotate_both(plan, [q, k], angles) {
-                return done;
+            match rotate_raw(plan, q, Some(k), angles) {
+                Some(()) => Ok(()),
+                None => query_and_key(plan, [q, k], angles, |both, together| both.run(together)),
             }
-            query_and_key(plan, [q, k], angles, |both, together| both.run(together))
         }
     })
 }
@@ -691,10 +641,10 @@ pub unsafe extern "C" fn rope_sum_of_squares(
         // SAFETY: the caller promises all of it. The sums become a slice only apart from `x` and from what the plan is
         // read from (see `memory`).
         unsafe {
-            let plan = read("plan", plan)?.record()?;
+            let plan = look("plan", plan)?.record()?;
             let norm = plan.stages.and_then(|stages| stages.norm);
             let (norm, _) = norm.ok_or(Failure::Null { name: "norm" })?.norm()?;
-            let x = read("x", x)?.tensor("x")?;
+            let x = look("x", x)?.tensor("x")?;
             let sums = SpanMut::new("sums", sums, len)?;
             sums.region().apart_from(&plan.used()?)?;
             let sums = sums.get(&[x.region()])?;

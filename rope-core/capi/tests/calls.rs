@@ -8,8 +8,8 @@ use half::{bf16, f16};
 use rope::*;
 use rope_core::axes::Axes;
 use rope_core::{
-    Backend, Direction, Element, Frequencies, Layout, LongRope, Pairing, Positions, Rope, Rows,
-    Scaling, Tensor, TensorMut, Yarn,
+    Backend, Dimension, Direction, Element, Frequencies, Layout, LongRope, Pairing, Positions,
+    Rope, Rows, Scaling, Tensor, TensorMut, Yarn,
 };
 
 const SHAPE: [usize; 4] = [2, 5, 3, 64];
@@ -335,7 +335,7 @@ fn every_scaling_matches_rope_core() {
             ..c
         };
         let expected = Frequencies::new(64, 100.0, &scaling).expect("valid");
-        let inverse: Vec<f64> = expected.iter().map(|pair| pair.inverse()).collect();
+        let inverse: Vec<f64> = expected.iter().map(|pair| pair.inverse).collect();
         let (mut got, mut info, mut made) = ([0.0; 32], zero(), null_mut());
         // SAFETY: what is passed is there.
         unsafe {
@@ -570,7 +570,7 @@ fn frequencies_match_rope_core() {
     ];
     for (c_scaling, scaling) in cases {
         let expected = Frequencies::new(64, 10_000.0, &scaling).expect("valid");
-        let inverse: Vec<f64> = expected.iter().map(|pair| pair.inverse()).collect();
+        let inverse: Vec<f64> = expected.iter().map(|pair| pair.inverse).collect();
         let mut memory = vec![0_u8; frequencies_bytes(64) + 1];
         let (mut placed, mut owned) = (null_mut(), null_mut());
         // SAFETY: what is passed is there.
@@ -643,7 +643,7 @@ fn inverse_frequencies_match_rope_core() {
                 assert_eq!((info.rotary_dim, info.attention_factor), (8, 1.25));
                 let status = rope_frequencies_inverse(made, got.as_mut_ptr(), 4);
                 assert_eq!(status, rope_status::Ok);
-                assert!(expected.iter().map(|pair| pair.inverse()).eq(got));
+                assert!(expected.iter().map(|pair| pair.inverse).eq(got));
             }
             assert_eq!(rope_frequencies_free(owned), rope_status::Ok);
         }
@@ -1346,7 +1346,7 @@ fn q_and_k_of_packed_rows() {
     let mut expected = x.clone();
     let whole = Layout::bshd([1, tokens, heads, head_dim]).expect("valid");
     for part in [0..3, 3..5] {
-        let layout = whole.heads(part).expect("valid");
+        let layout = whole.narrow(Dimension::Heads, part).expect("valid");
         let mut view = TensorMut::new(&mut expected, layout).expect("valid");
         Rope::new(Pairing::Half)
             .rotate(&mut view, &rows)
@@ -1867,7 +1867,7 @@ fn models_are_read_layer_by_layer() {
             assert_eq!(status, rope_status::Ok, "{}", detail());
             assert_eq!(rope_frequencies_free(frequencies), rope_status::Ok);
         }
-        let pairs = rotation.frequencies().iter().map(|pair| pair.inverse());
+        let pairs = rotation.frequencies().iter().map(|pair| pair.inverse);
         assert!(pairs.eq(inverse), "layer {}", layer.index);
     }
     let (mut own, mut frequencies): (rope_model_layer, *mut rope_frequencies) =
@@ -2005,7 +2005,7 @@ fn models_are_read_from_gguf_files() {
         let factors = [factor; 32];
         let scaling = Scaling::FreqFactors { factors: &factors };
         let made = Frequencies::new(64, 1e4, &scaling).expect("frequencies");
-        Ok(made.iter().map(|pair| pair.inverse()).collect::<Vec<f64>>())
+        Ok(made.iter().map(|pair| pair.inverse).collect::<Vec<f64>>())
     };
     let keys = [
         ("general.architecture", Err("llama")),

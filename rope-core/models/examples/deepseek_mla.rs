@@ -9,7 +9,7 @@
 //! `cargo run -p rope-models --example deepseek_mla`
 
 use half::bf16;
-use rope_core::{Layout, Pairing, Rope, Tensor, TensorMut};
+use rope_core::{Dimension, Layout, Pairing, Rope, Tensor, TensorMut};
 use rope_models::{Config, Error};
 
 const CONFIG: &str = r#"{
@@ -63,7 +63,8 @@ pub(crate) fn main() -> Result<(), Error> {
     }
 
     // K: one head with only the rotating channels, from its place after the latent into the cache.
-    let key = Layout::bshd([1, TOKENS, 1, LATENT + ROPE])?.channels(LATENT..LATENT + ROPE)?;
+    let key = Layout::bshd([1, TOKENS, 1, LATENT + ROPE])?
+        .narrow(Dimension::Channels, LATENT..LATENT + ROPE)?;
     let mut cache = vec![bf16::ZERO; TOKENS * ROPE];
     rotation.rotate_into(
         &Tensor::new(&latent_and_key, key)?,
@@ -72,7 +73,7 @@ pub(crate) fn main() -> Result<(), Error> {
     )?;
 
     // Half output is a common permutation of both: in place and interleaved, the same numbers have other places.
-    let window = Layout::bshd(heads)?.channels(rotation.window())?;
+    let window = Layout::bshd(heads)?.narrow(Dimension::Channels, rotation.window())?;
     let mut interleaved = q;
     Rope::new(Pairing::Interleaved)
         .rotate(&mut TensorMut::new(&mut interleaved, window)?, &rows)?;

@@ -6,6 +6,7 @@ use crate::json::{Object, counts, given, invalid};
 use crate::types::AxesOf;
 use alloc::vec::Vec;
 use rope_core::axes::Axes;
+use rope_core::error::RowsError;
 use rope_core::{Frequencies, Scaling};
 
 /// The arrangement of the pairs of a head, or the channels of full-width rows, over the axes.
@@ -25,19 +26,19 @@ impl Arrangement {
     pub(crate) fn new(axes: AxesOf, rope: &Object, rotary_dim: usize) -> Result<Self> {
         // Checked here as in rope-core, because a list of the pairs is made before rope-core checks it.
         if rotary_dim > 65536 {
-            return Err(rope_core::Error::RotaryDim {
+            return Err(rope_core::Error::Rows(RowsError::RotaryDim {
                 rotary_dim,
                 required: "even and between 2 and 65536",
-            }
+            })
             .into());
         }
         let pairs = rotary_dim / 2;
         let two = || match rotary_dim % 4 {
             0 => Ok(pairs / 2),
-            _ => Err(rope_core::Error::RotaryDim {
+            _ => Err(rope_core::Error::Rows(RowsError::RotaryDim {
                 rotary_dim,
                 required: "a multiple of 4 for two axes",
-            }),
+            })),
         };
         Ok(match axes {
             AxesOf::Text => Self::Known(Axes::from(rotary_dim)),

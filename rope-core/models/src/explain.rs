@@ -17,6 +17,7 @@
 
 use core::ops::Range;
 
+use rope_core::error::ShapeError;
 use rope_core::{Direction, Element, Error, Pairing, Rope, Rows, Shape, Tensor};
 
 /// The largest distance of a result from the observed heads, relative to their length.
@@ -56,7 +57,7 @@ impl Convention {
         self.direction
     }
 
-    /// Returns the plan, for the channels of the window ([`Layout::channels`](rope_core::Layout::channels)).
+    /// Returns the plan, for the channels of the window ([`Layout::narrow`](rope_core::Layout::narrow)).
     pub fn rope(&self) -> Rope {
         Rope::new(self.input)
             .output_pairing(self.output)
@@ -118,9 +119,11 @@ pub enum Explanation {
 ///
 /// # Errors
 ///
-/// [`Error::ShapeMismatch`] if the shapes differ; [`Error::RotaryDimExceedsHead`] if the rows rotate more channels than
-/// a head has; [`Error::RowCount`] unless there is one row per token or one per token of every sequence;
-/// [`Error::RowHeads`] and [`Error::RowSequences`] as [`Rope::rotate`](rope_core::Rope::rotate).
+/// [`ShapeError::Mismatch`] if the shapes differ;
+/// [`RowsError::RotaryDimExceedsHead`](rope_core::error::RowsError::RotaryDimExceedsHead) if the rows rotate more
+/// channels than a head has; [`RowsError::Count`](rope_core::error::RowsError::Count) unless there is one row per token
+/// or one per token of every sequence; [`RowsError::Heads`](rope_core::error::RowsError::Heads) and
+/// [`RowsError::Sequences`](rope_core::error::RowsError::Sequences) as [`Rope::rotate`](rope_core::Rope::rotate).
 pub fn explain<I, O>(
     before: &Tensor<'_, I>,
     after: &Tensor<'_, O>,
@@ -132,11 +135,11 @@ where
 {
     let (source, target) = (before.shape(), after.shape());
     if let Some((dimension, source, target)) = source.difference(target) {
-        return Err(Error::ShapeMismatch {
+        return Err(Error::Shape(ShapeError::Mismatch {
             dimension,
             source,
             target,
-        });
+        }));
     }
     rows.check_shape(source)?;
     let seen = Seen {

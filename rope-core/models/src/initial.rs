@@ -1,6 +1,7 @@
 //! Published initial values of learned frequencies.
 
 use alloc::vec::Vec;
+use rope_core::error::RowsError;
 use rope_core::{Error, Frequencies, Positions, Scaling};
 
 /// Computes the initial frequencies of RoPE-Mixed (`init_random_2d_freqs` in rope-vit and timm), `[2, heads, pairs]`,
@@ -33,10 +34,10 @@ use rope_core::{Error, Frequencies, Positions, Scaling};
 ///
 /// # Errors
 ///
-/// [`Error::RotaryDim`] unless `pairs` is even; [`Error::Parameter`] for a `theta` that is not positive;
-/// [`Error::ListEntry`] for a direction beyond 2^20; [`Error::Storage`] if `inverse` is too short; and
-/// [`Error::TurnsPerPosition`] for a `theta` so far below 1 that a magnitude is above 205887. `inverse` is untouched
-/// then.
+/// [`RowsError::RotaryDim`] unless `pairs` is even; [`Error::Parameter`] for a
+/// `theta` that is not positive; [`Error::ListEntry`] for a direction beyond 2^20; [`Error::Storage`] if `inverse` is
+/// too short; and [`FrequenciesError::TurnsPerPosition`](rope_core::error::FrequenciesError::TurnsPerPosition) for a
+/// `theta` so far below 1 that a magnitude is above 205887. `inverse` is untouched then.
 pub fn initial_mixed<T: Copy + Into<f64>>(
     theta: f64,
     directions: &[T],
@@ -56,7 +57,7 @@ pub fn initial_mixed<T: Copy + Into<f64>>(
     let half = pairs / 2;
     for (k, magnitude) in magnitudes.iter().enumerate() {
         // A row per direction: its cos and sin times the magnitude, rounded once. All refusals have been checked.
-        let unit = Frequencies::from_inverse(2, &[1.0], magnitude.inverse())?;
+        let unit = Frequencies::from_inverse(2, &[1.0], magnitude.inverse)?;
         let rows = unit.rows(Positions::real(&directions))?;
         for head in 0..heads {
             if let Some(([cos], [sin])) = rows.row(head) {
@@ -87,7 +88,7 @@ pub fn initial_axial(
     let half = pairs / 2;
     for (x, y) in x.chunks_exact_mut(pairs).zip(y.chunks_exact_mut(pairs)) {
         for (k, magnitude) in magnitudes.iter().enumerate() {
-            let magnitude = magnitude.inverse_f32();
+            let magnitude = magnitude.inverse_f32;
             (x[k], x[k + half]) = (magnitude, 0.0);
             (y[k], y[k + half]) = (0.0, magnitude);
         }
@@ -106,10 +107,10 @@ fn magnitudes(theta: f64, pairs: usize) -> Result<Frequencies<'static>, Error> {
     }
     match pairs {
         2..=32768 if pairs.is_multiple_of(2) => Frequencies::new(pairs, theta, &Scaling::Default),
-        _ => Err(Error::RotaryDim {
+        _ => Err(Error::Rows(RowsError::RotaryDim {
             rotary_dim: pairs.saturating_mul(2),
             required: "a multiple of 4 between 4 and 65536",
-        }),
+        })),
     }
 }
 

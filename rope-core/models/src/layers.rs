@@ -11,6 +11,7 @@ use crate::words;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
+use rope_core::error::RowsError;
 use rope_core::{
     Dimension, Direction, Element, Frequencies, IntoPositions, Layout, Pairing, Rope, Rows, Tensor,
     TensorMut,
@@ -167,10 +168,11 @@ impl Rotation {
     ///
     /// # Errors
     ///
-    /// [`Error::ModelHead`] for heads of another size; [`Error::RotaryDim`](rope_core::Error::RotaryDim) if the width
-    /// of the rows differs from the window; [`Error::PairingChangesInPlace`](rope_core::Error::PairingChangesInPlace)
-    /// for models that change the pairing ([`Rotation::pairing`]), for which [`Rotation::rotate_into`] exists; and the
-    /// errors of [`Rope::rotate`]. The tensor is untouched then.
+    /// [`Error::ModelHead`] for heads of another size; [`RowsError::RotaryDim`]
+    /// if the width of the rows differs from the window;
+    /// [`PlanError::PairingChangesInPlace`](rope_core::error::PlanError::PairingChangesInPlace) for models that change
+    /// the pairing ([`Rotation::pairing`]), for which [`Rotation::rotate_into`] exists; and the errors of
+    /// [`Rope::rotate`]. The tensor is untouched then.
     pub fn rotate<E: Element>(
         &self,
         x: &mut TensorMut<'_, E>,
@@ -222,7 +224,8 @@ impl Rotation {
     /// # Errors
     ///
     /// The errors of [`Rotation::rotate`], but the pairing may change; and
-    /// [`Error::ShapeMismatch`](rope_core::Error::ShapeMismatch) if the shapes differ. The target is untouched then.
+    /// [`ShapeError::Mismatch`](rope_core::error::ShapeError::Mismatch) if the shapes differ. The target is untouched
+    /// then.
     pub fn rotate_into<I: Element, O: Element>(
         &self,
         x: &Tensor<'_, I>,
@@ -264,11 +267,13 @@ impl Rotation {
             .into());
         };
         match rows.rotary_dim() {
-            rotary_dim if rotary_dim != window.len() => Err(rope_core::Error::RotaryDim {
-                rotary_dim,
-                required: "that of the model's rows (Rotation::rows)",
+            rotary_dim if rotary_dim != window.len() => {
+                Err(rope_core::Error::Rows(RowsError::RotaryDim {
+                    rotary_dim,
+                    required: "that of the model's rows (Rotation::rows)",
+                })
+                .into())
             }
-            .into()),
             _ => Ok(from),
         }
     }

@@ -115,7 +115,7 @@ impl Model {
     /// for values of another type; [`Error::Ambiguous`] if layers differ and no type was selected, and if the file
     /// contradicts itself; [`Error::NoSuch`] for a layer type that the file does not have; [`Error::NothingRotates`] if
     /// nothing does; [`Error::Unsupported`] if layers differ by more than their type, and if the model's own code fails
-    /// (each with its reason); [`Error::RotaryDim`](rope_core::Error::RotaryDim),
+    /// (each with its reason); [`RowsError::RotaryDim`](rope_core::error::RowsError::RotaryDim),
     /// [`Error::Count`](rope_core::Error::Count) and the errors of [`Frequencies::new`](rope_core::Frequencies::new)
     /// for numbers that do not match.
     pub fn rotation(&self) -> Result<&Rotation, Error> {

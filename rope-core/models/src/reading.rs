@@ -14,6 +14,7 @@ use crate::words;
 use alloc::string::String;
 use alloc::vec::Vec;
 use rope_core::axes::Axes;
+use rope_core::error::RowsError;
 use rope_core::{Direction, Frequencies, LongRope, Pairing, Scaling, Yarn};
 
 /// A configuration, the row of its model type, and the caller's choices.
@@ -1463,10 +1464,10 @@ fn growing_alpha(length: f64, context: f64) -> f64 {
 fn even(rotary_dim: usize, head_dim: usize) -> Result<usize> {
     match rotary_dim {
         2.. if rotary_dim.is_multiple_of(2) && rotary_dim <= head_dim => Ok(rotary_dim),
-        _ => Err(Error::Rope(rope_core::Error::RotaryDim {
+        _ => Err(Error::Rope(rope_core::Error::Rows(RowsError::RotaryDim {
             rotary_dim,
             required: "even, above 0, and not above head_dim",
-        })
+        }))
         .into()),
     }
 }

@@ -1,9 +1,6 @@
 //! The registry of instruction sets: a backend is one line here, its token in `simd.rs`, and one file in `simd/`.
 
-use core::fmt;
-use core::str::FromStr;
-
-use crate::base::names::{Name, UnknownName};
+use crate::base::names::named;
 
 /// Calls a macro with the list of backends: the conditions of their files in `simd.rs`, their names and texts.
 macro_rules! backends {
@@ -69,7 +66,7 @@ macro_rules! names {
 
             const NAMES: &'static str = concat!($($($text, " "),+),+);
 
-            /// Returns the name in lower case, as parsed by [`FromStr`].
+            /// Returns the name in lower case, as parsed by [`FromStr`](core::str::FromStr).
             pub const fn name(self) -> &'static str {
                 match self {
                     $($(Backend::$name => $text,)+)+
@@ -80,29 +77,4 @@ macro_rules! names {
 }
 backends!(names);
 
-impl fmt::Display for Backend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Backend {
-    type Err = UnknownName;
-
-    /// Parses [`Backend::name`].
-    ///
-    /// # Errors
-    ///
-    /// [`UnknownName`] for any other text.
-    fn from_str(name: &str) -> Result<Self, UnknownName> {
-        Backend::ALL
-            .iter()
-            .copied()
-            .find(|backend| backend.name() == name)
-            .ok_or(UnknownName {
-                kind: "backend",
-                name: Name::new(name),
-                known: Backend::NAMES.trim_ascii_end(),
-            })
-    }
-}
+named!(Backend, "backend", Backend::NAMES.trim_ascii_end());

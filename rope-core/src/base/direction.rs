@@ -1,9 +1,6 @@
 //! The direction of a rotation.
 
-use core::fmt;
-use core::str::FromStr;
-
-use crate::base::names::{Name, UnknownName};
+use crate::base::names::named;
 
 /// The direction of a rotation. With `R` the rotation by the angles of the rows, and `A` their attention factor:
 ///
@@ -29,9 +26,9 @@ pub enum Direction {
     /// [`Frequencies::shift`](crate::Frequencies::shift).
     ///
     /// cos and sin are first multiplied by `1/A^2` as f32, one rounding; this requires `cos^2 + sin^2 = A^2`. Every
-    /// call checks given rows, and returns [`Error::RowMagnitude`](crate::Error::RowMagnitude) if a pair is further off
-    /// than tables of 16 bits are: relatively 2^-7 + 2^-15 if both values are bf16, and 2^-10 + 2^-20 otherwise. Rows
-    /// made by [`Frequencies`](crate::Frequencies) skip the check.
+    /// call checks given rows, and returns [`RowsError::Magnitude`](crate::error::RowsError::Magnitude) if a pair is
+    /// further off than tables of 16 bits are: relatively 2^-7 + 2^-15 if both values are bf16, and 2^-10 + 2^-20
+    /// otherwise. Rows made by [`Frequencies`](crate::Frequencies) skip the check.
     Inverse,
     /// The transpose of [`Forward`](Direction::Forward): rotates back, and multiplies by the attention factor. For
     /// backpropagation; for a plan with another output pairing see [above](Direction).
@@ -42,7 +39,7 @@ impl Direction {
     /// All directions.
     pub const ALL: [Direction; 3] = [Direction::Forward, Direction::Inverse, Direction::Transpose];
 
-    /// Returns the name in lower case, as parsed by [`FromStr`].
+    /// Returns the name in lower case, as parsed by [`FromStr`](core::str::FromStr).
     pub const fn name(self) -> &'static str {
         match self {
             Direction::Forward => "forward",
@@ -52,28 +49,4 @@ impl Direction {
     }
 }
 
-impl fmt::Display for Direction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Direction {
-    type Err = UnknownName;
-
-    /// Parses [`Direction::name`].
-    ///
-    /// # Errors
-    ///
-    /// [`UnknownName`] for any other text.
-    fn from_str(name: &str) -> Result<Self, UnknownName> {
-        Direction::ALL
-            .into_iter()
-            .find(|direction| direction.name() == name)
-            .ok_or(UnknownName {
-                kind: "direction",
-                name: Name::new(name),
-                known: "forward, inverse, transpose",
-            })
-    }
-}
+named!(Direction, "direction", "forward, inverse, transpose");

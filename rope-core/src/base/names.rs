@@ -2,6 +2,39 @@
 
 use core::fmt;
 
+/// Implements `Display` and `FromStr` of an enum by its `ALL` and its `name`.
+macro_rules! named {
+    ($type:ident, $kind:literal, $known:expr) => {
+        #[automatically_derived]
+        impl core::fmt::Display for $type {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        #[automatically_derived]
+        impl core::str::FromStr for $type {
+            type Err = $crate::UnknownName;
+
+            /// Parses the name.
+            ///
+            /// # Errors
+            ///
+            /// [`UnknownName`](crate::UnknownName) for any other text.
+            fn from_str(name: &str) -> Result<Self, $crate::UnknownName> {
+                let mut all = $type::ALL.iter().copied();
+                all.find(|value| value.name() == name)
+                    .ok_or($crate::UnknownName {
+                        kind: $kind,
+                        name: $crate::base::names::Name::new(name),
+                        known: $known,
+                    })
+            }
+        }
+    };
+}
+pub(crate) use named;
+
 /// The error of [`FromStr`](core::str::FromStr) for [`Pairing`](crate::Pairing), [`Backend`](crate::Backend) or
 /// [`Direction`](crate::Direction): an unknown name.
 ///
@@ -15,7 +48,7 @@ pub struct UnknownName {
     /// The kind of name.
     pub kind: &'static str,
     /// The beginning of the text.
-    pub name: Name,
+    pub(crate) name: Name,
     /// The names that exist.
     pub known: &'static str,
 }
@@ -30,45 +63,28 @@ impl fmt::Display for UnknownName {
 impl core::error::Error for UnknownName {}
 
 /// A name given by a caller, stored without an allocator: its first 80 bytes.
-///
-/// ```
-/// let error = "diagonal".parse::<rope_core::Pairing>().expect_err("no pairing");
-/// assert_eq!(error.name.as_str(), "diagonal");
-/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Name {
+pub(crate) struct Name {
     bytes: [u8; 80],
     length: u8,
 }
 
 impl Name {
-    /// The empty name.
-    pub(crate) const EMPTY: Self = Self {
-        bytes: [0; 80],
-        length: 0,
-    };
-
     /// Stores the beginning of `text`, cut between characters.
     pub(crate) fn new(text: &str) -> Self {
-        let mut name = Self::EMPTY;
-        let _ = fmt::Write::write_str(&mut name, text);
+        let mut name = Self {
+            bytes: [0; 80],
+            length: 0,
+        };
+        let taken = &text.as_bytes()[..text.floor_char_boundary(name.bytes.len())];
+        name.bytes[..taken.len()].copy_from_slice(taken);
+        name.length = taken.len() as u8;
         name
     }
 
     /// Returns the text.
-    pub fn as_str(&self) -> &str {
+    fn as_str(&self) -> &str {
         core::str::from_utf8(&self.bytes[..usize::from(self.length)]).unwrap_or_default()
-    }
-}
-
-impl fmt::Write for Name {
-    /// Appends as much of the text as fits; never fails.
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let start = usize::from(self.length);
-        let taken = &text.as_bytes()[..text.floor_char_boundary(self.bytes.len() - start)];
-        self.bytes[start..start + taken.len()].copy_from_slice(taken);
-        self.length += taken.len() as u8;
-        Ok(())
     }
 }
 

@@ -1,9 +1,6 @@
 //! The pairing of the channels of a head.
 
-use core::fmt;
-use core::str::FromStr;
-
-use crate::base::names::{Name, UnknownName};
+use crate::base::names::named;
 
 /// The pairing of the channels of a head: which two rotate by one angle.
 ///
@@ -55,7 +52,7 @@ impl Pairing {
         }
     }
 
-    /// Returns the name in lower case, as parsed by [`FromStr`].
+    /// Returns the name in lower case, as parsed by [`FromStr`](core::str::FromStr).
     pub const fn name(self) -> &'static str {
         match self {
             Pairing::Interleaved => "interleaved",
@@ -64,28 +61,4 @@ impl Pairing {
     }
 }
 
-impl fmt::Display for Pairing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Pairing {
-    type Err = UnknownName;
-
-    /// Parses [`Pairing::name`].
-    ///
-    /// # Errors
-    ///
-    /// [`UnknownName`] for any other text.
-    fn from_str(name: &str) -> Result<Self, UnknownName> {
-        Pairing::ALL
-            .into_iter()
-            .find(|pairing| pairing.name() == name)
-            .ok_or(UnknownName {
-                kind: "pairing",
-                name: Name::new(name),
-                known: "interleaved, half",
-            })
-    }
-}
+named!(Pairing, "pairing", "interleaved, half");

@@ -38,10 +38,10 @@ pub use operand::{CacheSlots, CacheSlotsMut};
 pub use quant::{HeadScales, QuantFormat, QuantScale, ScaleLayout, ScalePlace};
 pub use slots::{IntoSlots, Slots};
 
-use core::fmt;
-
+use crate::base::debug::debug;
 use crate::base::limits::{MOST_CHANNELS, MOST_HEADS};
-use crate::describe::address::Located;
+use crate::describe::address::TokenAddress;
+use crate::error::CacheError;
 use crate::kernel::element::Element;
 use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
 use crate::kernel::quantize::{self, Encoding, ScaleFactors, ScaleRequest};
@@ -49,7 +49,7 @@ use crate::kernel::values::Values;
 use crate::proof::Proof;
 
 use crate::{Error, Shape};
-pub(crate) use slots::{InSlots, SlotRange};
+pub(crate) use slots::{SlotAddresses, SlotRange};
 
 /// The keys, or the values, of one layer in a cache, for reading.
 ///
@@ -150,7 +150,7 @@ impl<'a> Cache<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::CacheMemory`] if the layout reaches past the slice.
+    /// [`CacheError::Memory`] if the layout reaches past the slice.
     pub fn new<E: Element>(memory: &'a [E], layout: CacheLayout) -> Result<Self, Error> {
         let stored = Stored::elements::<E>(layout, size_of_val(memory))?;
         let memory = bytemuck::cast_slice(memory);
@@ -226,7 +226,7 @@ impl<'a> Cache<'a> {
     }
 
     /// Returns the addresses of the tokens of a tensor.
-    pub(crate) fn in_slots<'s>(&self, slots: &'s Slots<'s>, tokens: usize) -> InSlots<'s> {
+    pub(crate) fn in_slots<'s>(&self, slots: &'s Slots<'s>, tokens: usize) -> SlotAddresses<'s> {
         self.stored.in_slots(slots, self.len(), tokens)
     }
 }
@@ -236,7 +236,7 @@ impl Kept<'_> {
     pub(crate) fn read(
         &self,
         proof: Proof,
-        at: Located,
+        at: TokenAddress,
         first_head: usize,
         values: &mut [f32],
         side: &mut [u8],
@@ -266,7 +266,7 @@ impl Kept<'_> {
     }
 
     /// Returns the factor that decodes the codes of a head.
-    fn scale(&self, scale: QuantScale<'_>, at: Located, head: usize) -> f32 {
+    fn scale(&self, scale: QuantScale<'_>, at: TokenAddress, head: usize) -> f32 {
         match scale {
             QuantScale::Divide(scales) | QuantScale::Reciprocal(scales) => scales.of(head),
             QuantScale::Multiply(scales) => 1.0 / scales.of(head),
@@ -290,7 +290,7 @@ impl<'a> CacheMut<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::CacheMemory`] if the layout reaches past the slice.
+    /// [`CacheError::Memory`] if the layout reaches past the slice.
     pub fn new<E: Element>(memory: &'a mut [E], layout: CacheLayout) -> Result<Self, Error> {
         let stored = Stored::elements::<E>(layout, size_of_val(memory))?;
         let memory = bytemuck::cast_slice_mut(memory);
@@ -305,8 +305,8 @@ impl<'a> CacheMut<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::CacheMemory`] if the layout, with its inline scales, reaches past the slice; [`Error::Storage`] if
-    /// `scales` is shorter than the layout requires; [`Error::CacheLayout`] if an inline scale overlaps codes, or if
+    /// [`CacheError::Memory`] if the layout, with its inline scales, reaches past the slice; [`Error::Storage`] if
+    /// `scales` is shorter than the layout requires; [`CacheError::Layout`] if an inline scale overlaps codes, or if
     /// its head has channels that are not contiguous; [`Error::Parameter`], [`Error::ListEntry`] and [`Error::Count`]
     /// if given scales are not finite and above zero, or if their number differs from the heads.
     #[inline(always)]
@@ -331,7 +331,7 @@ impl<'a> CacheMut<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::CacheMemory`] if the layout reaches past the slice; [`Error::CacheLayout`] unless the channels of a
+    /// [`CacheError::Memory`] if the layout reaches past the slice; [`CacheError::Layout`] unless the channels of a
     /// head are contiguous and head_dim, all strides and the first channel are multiples of 32.
     pub fn blocks(
         memory: &'a mut [u8],
@@ -396,8 +396,8 @@ impl<'t> SlotsTarget<'t> {
 
     /// Returns the addresses of the tokens of a tensor.
     #[inline]
-    pub(crate) fn in_slots(&self, tokens: usize) -> InSlots<'t> {
-        InSlots {
+    pub(crate) fn in_slots(&self, tokens: usize) -> SlotAddresses<'t> {
+        SlotAddresses {
             memory: self.range,
             ..self.stored.in_slots(self.slots, self.len, tokens)
         }
@@ -407,7 +407,7 @@ impl<'t> SlotsTarget<'t> {
     pub(crate) fn write(
         &mut self,
         proof: Proof,
-        at: Located,
+        at: TokenAddress,
         first_head: usize,
         values: &[f32],
         side: &mut [u8],
@@ -443,7 +443,7 @@ impl<'t> SlotsTarget<'t> {
         &mut self,
         proof: Proof,
         codes: Codes<'_>,
-        at: Located,
+        at: TokenAddress,
         [first_head, heads]: [usize; 2],
         values: Values<'_>,
         side: &mut [u8],
@@ -502,7 +502,7 @@ impl<'t> SlotsTarget<'t> {
 
     /// Stores the scales computed for consecutive heads.
     #[inline]
-    fn keep_scales(&mut self, place: ScalePlace, at: Located, head: usize, scales: &[f32]) {
+    fn keep_scales(&mut self, place: ScalePlace, at: TokenAddress, head: usize, scales: &[f32]) {
         let layout = &self.stored.layout;
         match place {
             ScalePlace::Inline(behind) => {
@@ -524,7 +524,7 @@ impl<'t> SlotsTarget<'t> {
     #[inline(always)]
     fn put(
         &mut self,
-        at: Located,
+        at: TokenAddress,
         [head, count]: [usize; 2],
         side: &mut [u8],
         write: impl FnOnce(&mut [u8]),
@@ -669,8 +669,8 @@ impl<'a> Stored<'a> {
     }
 
     /// Returns the addresses of the tokens of a tensor in a cache of `len` elements.
-    fn in_slots<'s>(&self, slots: &'s Slots<'s>, len: usize, tokens: usize) -> InSlots<'s> {
-        InSlots {
+    fn in_slots<'s>(&self, slots: &'s Slots<'s>, len: usize, tokens: usize) -> SlotAddresses<'s> {
+        SlotAddresses {
             slots,
             layout: self.layout,
             scales: self.scales(),
@@ -712,12 +712,12 @@ impl<'a> Stored<'a> {
     pub(crate) fn check(&self, shape: Shape, slots: &Slots<'_>, len: usize) -> Result<(), Error> {
         let (heads, head_dim) = (self.layout.shape.heads, self.head_dim());
         if (shape.heads, shape.head_dim) != (heads, head_dim) {
-            return Err(Error::CacheHeads {
+            return Err(Error::Cache(CacheError::Heads {
                 heads: shape.heads,
                 head_dim: shape.head_dim,
                 cache_heads: heads,
                 cache_head_dim: head_dim,
-            });
+            }));
         }
         // An offset must leave room for the scale after the codes.
         let wider;
@@ -742,23 +742,11 @@ impl<'a> Stored<'a> {
 /// Checks that the memory (`given` bytes) holds the layout (`needed` bytes).
 fn inside(needed: usize, given: usize) -> Result<(), Error> {
     if needed > given {
-        return Err(Error::CacheMemory { needed, given });
+        return Err(Error::Cache(CacheError::Memory { needed, given }));
     }
     Ok(())
 }
 
-impl fmt::Debug for Cache<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cache")
-            .field("layout", &self.stored.layout)
-            .finish_non_exhaustive()
-    }
-}
+debug!(Cache<'_>, |cache| layout: cache.stored.layout);
 
-impl fmt::Debug for CacheMut<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CacheMut")
-            .field("layout", &self.stored.layout)
-            .finish_non_exhaustive()
-    }
-}
+debug!(CacheMut<'_>, |cache| layout: cache.stored.layout);

@@ -122,7 +122,7 @@ impl fmt::Debug for Frequencies<'_> {
         if every_pair {
             return fields.field("pairs", &Pairs(self)).finish();
         }
-        let mut inverse = self.iter().map(|pair| pair.inverse());
+        let mut inverse = self.iter().map(|pair| pair.inverse);
         let first = inverse.next();
         fields
             .field("first_inverse", &first.unwrap_or_default())

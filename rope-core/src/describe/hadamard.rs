@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::base::limits::MOST_CHANNELS;
+use crate::error::PlanError;
 use crate::kernel::hadamard::Blocks;
 
 /// A Hadamard transform of the heads of a tensor: a stage of a plan ([`Rope::hadamard`](crate::Rope::hadamard)). It
@@ -61,10 +62,10 @@ impl Hadamard {
     ///
     /// # Errors
     ///
-    /// [`Error::HadamardBlock`] unless `block` is a power of two from 2 to 2048.
+    /// [`PlanError::HadamardBlock`] unless `block` is a power of two from 2 to 2048.
     pub const fn new(block: usize) -> Result<Self, Error> {
         if !block.is_power_of_two() || block < 2 || block > MOST_CHANNELS {
-            return Err(Error::HadamardBlock { block });
+            return Err(Error::Plan(PlanError::HadamardBlock { block }));
         }
         Ok(Hadamard {
             block,
@@ -79,7 +80,7 @@ impl Hadamard {
     ///
     /// # Errors
     ///
-    /// [`Error::HadamardBlock`] if the block is longer than 2048 channels.
+    /// [`PlanError::HadamardBlock`] if the block is longer than 2048 channels.
     pub const fn llama_cpp_keys(head_dim: usize) -> Result<Option<Self>, Error> {
         if head_dim == 0 || !head_dim.is_multiple_of(64) {
             return Ok(None);
@@ -107,7 +108,7 @@ impl Hadamard {
     ///
     /// # Errors
     ///
-    /// [`Error::HadamardBlock`] unless `head_dim` is a power of two from 2 to 2048.
+    /// [`PlanError::HadamardBlock`] unless `head_dim` is a power of two from 2 to 2048.
     pub const fn indexer(head_dim: usize) -> Result<Self, Error> {
         Hadamard::new(head_dim)
     }
@@ -141,7 +142,7 @@ impl Hadamard {
     pub(crate) fn check(&self, head_dim: usize) -> Result<(), Error> {
         let block = self.block;
         if !head_dim.is_multiple_of(block) {
-            return Err(Error::HadamardHead { block, head_dim });
+            return Err(Error::Plan(PlanError::HadamardHead { block, head_dim }));
         }
         Ok(())
     }

@@ -1,8 +1,10 @@
 //! Lists of numbers, in the types of the runtimes.
 
 use crate::Error;
+use crate::error::PositionsError;
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
+use core::ops::{Range, RangeInclusive};
 
 /// Position ids in one of the integer types of the runtimes.
 ///
@@ -34,7 +36,7 @@ pub enum Ids<'a> {
 
 impl Ids<'_> {
     /// Returns the number of ids.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Ids::I32(ids) => ids.len(),
             Ids::I64(ids) => ids.len(),
@@ -45,12 +47,12 @@ impl Ids<'_> {
     }
 
     /// Returns true if there are no ids.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Returns id `index`, or `None` if it is out of range; ids beyond `i64` wrap.
-    pub fn get(&self, index: usize) -> Option<i64> {
+    pub(crate) fn get(&self, index: usize) -> Option<i64> {
         (index < self.len()).then(|| self.at(index))
     }
 
@@ -107,44 +109,132 @@ macro_rules! ids {
                 self as i128
             }
         }
+        impl<'a> Integers<'a> for $number {
+            fn given(self) -> GivenIntegers<'a> {
+                GivenIntegers::Range { first: self as i128, len: 1 }
+            }
+        }
     )*};
 }
 ids!(I32 i32, I64 i64, U32 u32, U64 u64, Usize usize);
 
-impl<'a, T: Id> From<&'a [T]> for Ids<'a> {
-    fn from(ids: &'a [T]) -> Self {
-        T::list(ids)
+impl<'a, L: List<'a, Item: Id>> From<L> for Ids<'a> {
+    fn from(list: L) -> Self {
+        L::Item::list(list.slice())
     }
 }
 
-impl<'a, T: Id, const N: usize> From<&'a [T; N]> for Ids<'a> {
-    fn from(ids: &'a [T; N]) -> Self {
-        T::list(ids)
+/// A list by reference: a slice, an array or a `Vec`. Sealed.
+///
+/// ```
+/// use rope_core::{Id, List, Positions};
+///
+/// fn positions<'a>(ids: impl List<'a, Item: Id>) -> Positions<'a> {
+///     ids.into()
+/// }
+/// let (array, vector) = ([3_u32, 4], vec![3_i64, 4]);
+/// let lists = [positions(&array), positions(&array[..]), positions(&vector)];
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no list",
+    label = "lists are `&[T]`, `&[T; N]` and `&Vec<T>`"
+)]
+pub trait List<'a>: Listed<'a> {}
+
+/// Conversion of a list to a slice.
+pub trait Listed<'a> {
+    /// The type of the elements.
+    type Item: 'a;
+
+    #[doc(hidden)]
+    fn slice(self) -> &'a [Self::Item];
+}
+
+macro_rules! lists {
+    ($($(#[$attribute:meta])* [$($generics:tt)*] $list:ty),*) => {$(
+        $(#[$attribute])*
+        impl<'a, T, $($generics)*> List<'a> for &'a $list {}
+        $(#[$attribute])*
+        impl<'a, T, $($generics)*> Listed<'a> for &'a $list {
+            type Item = T;
+
+            fn slice(self) -> &'a [T] {
+                self
+            }
+        }
+    )*};
+}
+lists!([] [T], [const N: usize] [T; N], #[cfg(feature = "alloc")] [] Vec<T>);
+
+/// Integers as a caller gives them: one, a range, or a list.
+pub trait Integers<'a> {
+    #[doc(hidden)]
+    fn given(self) -> GivenIntegers<'a>;
+}
+
+/// What [`Integers`] are.
+#[derive(Clone, Copy, Debug)]
+pub enum GivenIntegers<'a> {
+    /// Consecutive integers.
+    Range {
+        /// The first one.
+        first: i128,
+        /// Their number.
+        len: u64,
+    },
+    /// A list.
+    Ids(Ids<'a>),
+}
+
+impl<'a> Integers<'a> for Ids<'a> {
+    fn given(self) -> GivenIntegers<'a> {
+        GivenIntegers::Ids(self)
     }
 }
 
-#[cfg(feature = "alloc")]
-impl<'a, T: Id> From<&'a Vec<T>> for Ids<'a> {
-    fn from(ids: &'a Vec<T>) -> Self {
-        T::list(ids)
+impl<'a, L: List<'a, Item: Id>> Integers<'a> for L {
+    fn given(self) -> GivenIntegers<'a> {
+        GivenIntegers::Ids(self.into())
     }
+}
+
+/// Consecutive integers; an empty range, or one that ends before it starts, has none.
+impl<'a, T: Id> Integers<'a> for Range<T> {
+    fn given(self) -> GivenIntegers<'a> {
+        let (first, end) = (self.start.wide(), self.end.wide());
+        let len = (end - first).max(0) as u64;
+        GivenIntegers::Range { first, len }
+    }
+}
+
+/// Consecutive integers, the last included; a range that ends before it starts has none.
+impl<'a, T: Id> Integers<'a> for RangeInclusive<T> {
+    fn given(self) -> GivenIntegers<'a> {
+        let (first, last) = (self.start().wide(), self.end().wide());
+        let len = match self.is_empty() {
+            true => 0,
+            false => ((last - first) as u64).saturating_add(1),
+        };
+        GivenIntegers::Range { first, len }
+    }
+}
+
+impl<'a, L: List<'a, Item: ListedCoordinate>> From<L> for Coordinates<'a> {
+    fn from(list: L) -> Self {
+        L::Item::list(list.slice())
+    }
+}
+
+/// Conversion of a slice of one type of real numbers to [`Coordinates`].
+pub trait ListedCoordinate: Sized {
+    #[doc(hidden)]
+    fn list(values: &[Self]) -> Coordinates<'_>;
 }
 
 macro_rules! coordinates {
     ($($variant:ident $number:ty),*) => {$(
-        impl<'a> From<&'a [$number]> for Coordinates<'a> {
-            fn from(values: &'a [$number]) -> Self {
-                Coordinates::$variant(values)
-            }
-        }
-        impl<'a, const N: usize> From<&'a [$number; N]> for Coordinates<'a> {
-            fn from(values: &'a [$number; N]) -> Self {
-                Coordinates::$variant(values)
-            }
-        }
-        #[cfg(feature = "alloc")]
-        impl<'a> From<&'a Vec<$number>> for Coordinates<'a> {
-            fn from(values: &'a Vec<$number>) -> Self {
+        impl ListedCoordinate for $number {
+            fn list(values: &[Self]) -> Coordinates<'_> {
                 Coordinates::$variant(values)
             }
         }
@@ -193,7 +283,7 @@ pub(crate) fn check_offsets(offsets: Ids<'_>) -> Result<(), Error> {
     for index in 0..offsets.len() {
         let offset = offsets.at(index);
         if offset < before || (index == 0 && offset != 0) || usize::try_from(offset).is_err() {
-            return Err(Error::Offsets { index, offset });
+            return Err(Error::Positions(PositionsError::Offsets { index, offset }));
         }
         before = offset;
     }

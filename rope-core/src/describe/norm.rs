@@ -23,6 +23,8 @@ pub use crate::kernel::norm::NormSum;
 
 use crate::Error;
 use crate::base::stage_order::StageOrder;
+use crate::describe::ids::List;
+use crate::error::PlanError;
 use crate::kernel::element::{Element, ElementKernels};
 use crate::kernel::elements::{ElementType, OutOfPlaceKernels, elements};
 
@@ -215,29 +217,16 @@ macro_rules! weights {
             }
         }
 
-        impl<'a, E: Element> From<&'a [E]> for Weights<'a> {
-            fn from(values: &'a [E]) -> Self {
-                match E::TYPE {
-                    $(ElementType::$Type => Weights::$Type(bytemuck::cast_slice(values)),)+
+        impl<'a, L: List<'a, Item: Element>> From<L> for Weights<'a> {
+            fn from(list: L) -> Self {
+                match L::Item::TYPE {
+                    $(ElementType::$Type => Weights::$Type(bytemuck::cast_slice(list.slice())),)+
                 }
             }
         }
     };
 }
 elements!(weights);
-
-impl<'a, E: Element, const N: usize> From<&'a [E; N]> for Weights<'a> {
-    fn from(values: &'a [E; N]) -> Self {
-        Weights::from(&values[..])
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl<'a, E: Element> From<&'a alloc::vec::Vec<E>> for Weights<'a> {
-    fn from(values: &'a alloc::vec::Vec<E>) -> Self {
-        Weights::from(&values[..])
-    }
-}
 
 impl Weights<'_> {
     pub(crate) fn len(self) -> usize {
@@ -354,10 +343,10 @@ impl<'a> Norm<'a> {
             });
         }
         match (self.formula.weighted, self.weight) {
-            (true, None) => return Err(Error::WeightMissing { needed: head_dim }),
+            (true, None) => return Err(Error::Plan(PlanError::WeightMissing { needed: head_dim })),
             (false, Some(weight)) => {
                 let given = weight.len();
-                return Err(Error::WeightUnused { given });
+                return Err(Error::Plan(PlanError::WeightUnused { given }));
             }
             _ => {}
         }
@@ -379,7 +368,7 @@ impl<'a> Norm<'a> {
         }
         if let Some(GivenSums { sums, width }) = self.given {
             if self.formula.centered {
-                return Err(Error::CenteredSums);
+                return Err(Error::Plan(PlanError::CenteredSums));
             }
             if width == 0 {
                 return Err(Error::Parameter {

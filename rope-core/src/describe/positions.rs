@@ -2,8 +2,9 @@
 
 use crate::Error;
 use crate::describe::dual_chunk::{ChunkIds, DualChunk, DualChunkQuery};
-use crate::describe::ids::{Coordinates, Ids, check_offsets, sequence_of};
+use crate::describe::ids::{Coordinates, GivenIntegers, Ids, Integers, check_offsets, sequence_of};
 use crate::describe::shard::ShardTokens;
+use crate::error::{FrequenciesError, PositionsError};
 use crate::kernel::sincos::AxisPosition;
 
 /// The positions of tokens, on one axis or several.
@@ -51,20 +52,10 @@ pub struct Positions<'a>(PositionSource<'a>);
     note = "integers are i32, i64, u32, u64 or usize; real numbers go through `Positions::real`, and several axes through \
             `Positions::axis_major` or `Positions::token_major`"
 )]
-pub trait IntoPositions<'a> {
-    /// Returns the positions.
-    fn into_positions(self) -> Positions<'a>;
-}
+pub trait IntoPositions<'a>: Into<Positions<'a>> {}
 
 #[diagnostic::do_not_recommend]
-impl<'a, T> IntoPositions<'a> for T
-where
-    Positions<'a>: From<T>,
-{
-    fn into_positions(self) -> Positions<'a> {
-        self.into()
-    }
-}
+impl<'a, T: Into<Positions<'a>>> IntoPositions<'a> for T {}
 
 /// The positions as given by the caller.
 #[derive(Clone, Copy, Debug)]
@@ -140,49 +131,17 @@ enum AxisOrder {
     TokenMajor,
 }
 
-/// Implements conversions from integers and ranges to positions or slots, through `consecutive` of the list.
-macro_rules! from_integers {
-    ($list:ident: $($int:ty),*) => {
-        $(
-            /// Creates a list of one token.
-            impl From<$int> for $list<'_> {
-                fn from(first: $int) -> Self {
-                    $list::consecutive(first as i128, 1)
-                }
-            }
-        )*
-
-        /// Creates consecutive values; an empty range, or one that ends before it starts, has none.
-        impl<T: $crate::Id> From<core::ops::Range<T>> for $list<'_> {
-            fn from(range: core::ops::Range<T>) -> Self {
-                let (first, end) = (range.start.wide(), range.end.wide());
-                $list::consecutive(first, (end - first).max(0) as u64)
-            }
-        }
-
-        /// Creates consecutive values, the last included; a range that ends before it starts has none.
-        impl<T: $crate::Id> From<core::ops::RangeInclusive<T>> for $list<'_> {
-            fn from(range: core::ops::RangeInclusive<T>) -> Self {
-                let (first, last) = (range.start().wide(), range.end().wide());
-                let len = if range.is_empty() { 0 } else { ((last - first) as u64).saturating_add(1) };
-                $list::consecutive(first, len)
-            }
-        }
-    };
-}
-pub(crate) use from_integers;
-from_integers!(Positions: i32, i64, u32, u64, usize);
-
-/// One id per token.
-impl<'a, T> From<T> for Positions<'a>
-where
-    Ids<'a>: From<T>,
-{
-    fn from(ids: T) -> Self {
-        Positions(PositionSource::Tokens(
-            TokenPositions::Ids(ids.into()),
-            None,
-        ))
+/// One position per token. A count beyond `usize` saturates: no tensor has as many tokens either.
+impl<'a, I: Integers<'a>> From<I> for Positions<'a> {
+    fn from(integers: I) -> Self {
+        let tokens = match integers.given() {
+            GivenIntegers::Ids(ids) => TokenPositions::Ids(ids),
+            GivenIntegers::Range { first, len } => TokenPositions::Range {
+                first: first as i64,
+                len: usize::try_from(len).unwrap_or(usize::MAX),
+            },
+        };
+        Positions(PositionSource::Tokens(tokens, None))
     }
 }
 
@@ -194,15 +153,6 @@ impl<'a> From<ShardTokens<'a>> for Positions<'a> {
 }
 
 impl<'a> Positions<'a> {
-    /// Creates consecutive positions. A count beyond `usize` saturates: no tensor has as many tokens either.
-    fn consecutive(first: i128, len: u64) -> Self {
-        let (first, len) = (first as i64, usize::try_from(len).unwrap_or(usize::MAX));
-        Positions(PositionSource::Tokens(
-            TokenPositions::Range { first, len },
-            None,
-        ))
-    }
-
     /// Creates ids on several axes: all tokens on axis 0, then all on axis 1 (Hugging Face's `[3, batch * tokens]`,
     /// ggml).
     pub fn axis_major(ids: impl Into<Ids<'a>>) -> Self {
@@ -225,7 +175,7 @@ impl<'a> Positions<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Offsets`] unless the offsets start at 0 and never fall.
+    /// [`PositionsError::Offsets`] unless the offsets start at 0 and never fall.
     pub fn packed(offsets: impl Into<Ids<'a>>) -> Result<Self, Error> {
         Positions::packed_sequences(offsets.into(), None)
     }
@@ -248,9 +198,9 @@ impl<'a> Positions<'a> {
             PositionSource::Tokens(tokens, None) => {
                 Ok(Positions(PositionSource::Tokens(tokens, Some(ids))))
             }
-            _ => Err(Error::Axes {
+            _ => Err(Error::Frequencies(FrequenciesError::Axes {
                 required: "one, with an integer per token, for Dual Chunk Attention",
-            }),
+            })),
         }
     }
 
@@ -339,7 +289,7 @@ impl<'a> Positions<'a> {
         )
     }
 
-    /// Returns the position of an existing token on one axis, or [`Error::NotAnInteger`] for a coordinate.
+    /// Returns the position of an existing token on one axis, or [`PositionsError::NotAnInteger`] for a coordinate.
     pub(crate) fn integer(&self, token: usize) -> Result<i64, Error> {
         match self.0 {
             PositionSource::Tokens(tokens, ids) => {
@@ -347,9 +297,11 @@ impl<'a> Positions<'a> {
                 Ok(ids.map_or(position, |ids| ids.of(position)))
             }
             PositionSource::PerAxis { ids, .. } => Ok(ids.at(token)),
-            PositionSource::Coordinates { coordinates, .. } => Err(Error::NotAnInteger {
-                value: coordinates.get(token),
-            }),
+            PositionSource::Coordinates { coordinates, .. } => {
+                Err(Error::Positions(PositionsError::NotAnInteger {
+                    value: coordinates.get(token),
+                }))
+            }
         }
     }
 
@@ -363,15 +315,15 @@ impl<'a> Positions<'a> {
         };
         if axes > 1 && one_per_token {
             let given = self.len();
-            return Err(Error::PositionsPerAxis { given, axes });
+            return Err(Error::Positions(PositionsError::PerAxis { given, axes }));
         }
         self.on(axes)
     }
 
     /// Checks the positions against their axes, and makes them indexable.
     ///
-    /// Returns [`Error::PositionsPerAxis`] if a list for several axes does not divide by their number, and
-    /// [`Error::Coordinate`] for a coordinate that is not finite.
+    /// Returns [`PositionsError::PerAxis`] if a list for several axes does not divide by their number, and
+    /// [`PositionsError::Coordinate`] for a coordinate that is not finite.
     pub(crate) fn on(self, axes: usize) -> Result<ResolvedPositions<'a>, Error> {
         let divided = |given: usize, order| match order {
             AxisOrder::OneAxis => Ok(given),
@@ -379,7 +331,7 @@ impl<'a> Positions<'a> {
                 Ok(given / axes)
             }
             AxisOrder::AxisMajor | AxisOrder::TokenMajor => {
-                Err(Error::PositionsPerAxis { given, axes })
+                Err(Error::Positions(PositionsError::PerAxis { given, axes }))
             }
         };
         let tokens = match self.0 {
@@ -389,7 +341,10 @@ impl<'a> Positions<'a> {
                 for index in 0..coordinates.len() {
                     let value = coordinates.get(index);
                     if !value.is_finite() {
-                        return Err(Error::Coordinate { index, value });
+                        return Err(Error::Positions(PositionsError::Coordinate {
+                            index,
+                            value,
+                        }));
                     }
                 }
                 divided(coordinates.len(), order)?
@@ -409,15 +364,13 @@ impl DualChunk {
     ///
     /// # Errors
     ///
-    /// [`Error::Axes`] for positions on several axes and for real numbers.
+    /// [`FrequenciesError::Axes`] for positions on several axes and for real numbers.
     pub fn positions<'p>(
         self,
         query: DualChunkQuery,
         positions: impl IntoPositions<'p>,
     ) -> Result<Positions<'p>, Error> {
-        positions
-            .into_positions()
-            .in_chunks(ChunkIds::new(self, query))
+        positions.into().in_chunks(ChunkIds::new(self, query))
     }
 }
 

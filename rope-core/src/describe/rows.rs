@@ -3,11 +3,12 @@
 
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
-use core::fmt;
 use core::ops::Range;
 
+use crate::base::debug::debug;
 use crate::base::limits::MOST_CHANNELS;
 use crate::describe::tensor::IntoLayout;
+use crate::error::{CacheError, FrequenciesError, RowsError, ShapeError};
 use crate::{Error, Ids, Shape};
 
 pub(crate) mod fit;
@@ -88,8 +89,9 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::RotaryDim`] if `rotary_dim` is zero or odd; [`Error::RowsShape`] unless the slice has `rows *
-    /// rotary_dim` values; [`Error::HalvesEqual`] if the halves of the last row are equal.
+    /// [`RowsError::RotaryDim`] if `rotary_dim` is zero or odd; [`RowsError::Shape`] unless the slice has `rows *
+    /// rotary_dim` values; [`RowsError::HalvesEqual`] if the halves of the last row are equal.
+    #[inline]
     pub fn new(values: &'a [f32], [rows, rotary_dim]: [usize; 2]) -> Result<Self, Error> {
         check_joined(values, [rows, rotary_dim])?;
         Ok(Rows::computed(values, rotary_dim))
@@ -132,9 +134,9 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::RotaryDim`] if `rotary_dim` is zero or odd; [`Error::RowWidth`] for another width;
-    /// [`Error::CosSinLength`] if the slices differ in length; [`Error::RowsShape`] unless they have `rows * width`
-    /// values; [`Error::HalvesDiffer`] if the last row should store its values twice and does not.
+    /// [`RowsError::RotaryDim`] if `rotary_dim` is zero or odd; [`RowsError::Width`] for another width;
+    /// [`RowsError::CosSinLength`] if the slices differ in length; [`RowsError::Shape`] unless they have `rows * width`
+    /// values; [`RowsError::HalvesDiffer`] if the last row should store its values twice and does not.
     pub fn from_cos_sin(
         cos: &'a [f32],
         sin: &'a [f32],
@@ -143,14 +145,14 @@ impl<'a> Rows<'a> {
     ) -> Result<Self, Error> {
         let pairs = pairs(rotary_dim)?;
         if width != pairs && width != rotary_dim {
-            return Err(Error::RowWidth { width, rotary_dim });
+            return Err(Error::Rows(RowsError::Width { width, rotary_dim }));
         }
         let len = cos.len();
         if len != sin.len() {
-            return Err(Error::CosSinLength {
+            return Err(Error::Rows(RowsError::CosSinLength {
                 cos: len,
                 sin: sin.len(),
-            });
+            }));
         }
         check_shape(len, [rows, width])?;
         for values in [cos, sin] {
@@ -159,7 +161,7 @@ impl<'a> Rows<'a> {
             let bits = |(a, b): (&f32, &f32)| a.to_bits() != b.to_bits();
             if let Some(pair) = first.iter().zip(second).position(bits) {
                 let row = rows - 1;
-                return Err(Error::HalvesDiffer { row, pair });
+                return Err(Error::Rows(RowsError::HalvesDiffer { row, pair }));
             }
         }
         Ok(Rows::all(RowValues::Apart(cos, sin), pairs, width, rows))
@@ -184,15 +186,15 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::RotaryDim`] if a row has no pairs; [`Error::RowsPerHead`] if there are no heads;
-    /// [`Error::ShapeOverflow`] if an index, or the number of rows, does not fit `usize`; [`Error::OutOfBounds`] if a
-    /// layout reaches past either slice; [`Error::ShapeElements`] if a shape and either slice have different numbers of
-    /// elements.
+    /// [`RowsError::RotaryDim`] if a row has no pairs; [`RowsError::PerHead`] if there are no heads;
+    /// [`ShapeError::Overflow`] if an index, or the number of rows, does not fit `usize`; [`ShapeError::OutOfBounds`]
+    /// if a layout reaches past either slice; [`Error::ShapeElements`] if a shape and either slice have different
+    /// numbers of elements.
     pub fn strided(cos: &'a [f32], sin: &'a [f32], layout: impl IntoLayout) -> Result<Self, Error> {
-        layout.into_layout(sin.len())?;
-        let layout = layout.into_layout(cos.len())?;
+        layout.layout_of(sin.len())?;
+        let layout = layout.layout_of(cos.len())?;
         let (shape, strides) = (layout.shape(), layout.strides());
-        let overflow = Error::ShapeOverflow { shape };
+        let overflow = Error::Shape(ShapeError::Overflow { shape });
         let Shape {
             tokens,
             head_dim: pairs,
@@ -213,7 +215,7 @@ impl<'a> Rows<'a> {
         };
         if heads == 0 {
             let rows = shape.batch.saturating_mul(tokens);
-            return Err(Error::RowsPerHead { rows, heads });
+            return Err(Error::Rows(RowsError::PerHead { rows, heads }));
         }
         let rows = batch.checked_mul(tokens).ok_or(overflow)?;
         // Without rows, the offset may be anywhere.
@@ -246,10 +248,10 @@ impl<'a> Rows<'a> {
     ) -> Result<Self, Error> {
         let len = cos.len();
         if len != sin.len() {
-            return Err(Error::CosSinLength {
+            return Err(Error::Rows(RowsError::CosSinLength {
                 cos: len,
                 sin: sin.len(),
-            });
+            }));
         }
         check_shape(len, [rows, rotary_dim])?;
         let apart = RowValues::Apart(cos, sin);
@@ -262,7 +264,10 @@ impl<'a> Rows<'a> {
         let (rotary_dim, limit) = (self.pairs, MOST_CHANNELS);
         let pairs = pairs(rotary_dim)?;
         if rotary_dim > limit {
-            return Err(Error::RotaryDimOnStack { rotary_dim, limit });
+            return Err(Error::Frequencies(FrequenciesError::RotaryDimOnStack {
+                rotary_dim,
+                limit,
+            }));
         }
         Ok(Rows {
             pairs,
@@ -271,6 +276,7 @@ impl<'a> Rows<'a> {
         })
     }
 
+    #[inline]
     fn all<'b>(values: RowValues<'b>, pairs: usize, stride: usize, rows: usize) -> Rows<'b> {
         Rows {
             values,
@@ -303,23 +309,23 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::RowsPerHead`] if `heads` is zero, or the rows are not a whole number of tokens. For rows that are not
-    /// contiguous: [`Error::AlreadyGathered`] if they were gathered by id, [`Error::RowSequences`] if their sequences
-    /// are apart, and [`Error::RowHeads`] if each head has its own already.
+    /// [`RowsError::PerHead`] if `heads` is zero, or the rows are not a whole number of tokens. For rows that are not
+    /// contiguous: [`RowsError::AlreadyGathered`] if they were gathered by id, [`RowsError::Sequences`] if their
+    /// sequences are apart, and [`RowsError::Heads`] if each head has its own already.
     pub fn with_heads(self, heads: usize) -> Result<Self, Error> {
         if self.ids.is_some() {
-            return Err(Error::AlreadyGathered);
+            return Err(Error::Rows(RowsError::AlreadyGathered));
         }
         self.at_equal_distances()?;
         let rows = self.len();
         if self.heads > 1 {
-            return Err(Error::RowHeads {
+            return Err(Error::Rows(RowsError::Heads {
                 rows: self.heads,
                 heads,
-            });
+            }));
         }
         if heads == 0 || !rows.is_multiple_of(heads) {
-            return Err(Error::RowsPerHead { rows, heads });
+            return Err(Error::Rows(RowsError::PerHead { rows, heads }));
         }
         Ok(self.of_heads(heads))
     }
@@ -342,12 +348,12 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::AttentionFactor`] if the factor is zero, infinite or NaN.
+    /// [`RowsError::AttentionFactor`] if the factor is zero, infinite or NaN.
     ///
     /// [`Direction::Inverse`]: crate::Direction::Inverse
     pub fn with_attention_factor(mut self, factor: f64) -> Result<Self, Error> {
         if !factor.is_finite() || factor == 0.0 {
-            return Err(Error::AttentionFactor { factor });
+            return Err(Error::Rows(RowsError::AttentionFactor { factor }));
         }
         self.attention_factor = factor;
         self.uniform = false;
@@ -391,7 +397,7 @@ impl<'a> Rows<'a> {
         self.check_rotates("a rotation in a cache")?;
         let factor = self.attention_factor;
         if factor != 1.0 && !self.moves {
-            return Err(Error::ShiftFactor { factor });
+            return Err(Error::Cache(CacheError::ShiftFactor { factor }));
         }
         Ok(())
     }
@@ -401,11 +407,11 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::PositionOutsideTable`] if an id has no row; [`Error::AlreadyGathered`] if the rows were gathered by id;
-    /// [`Error::RowSequences`] if their sequences are apart and form no table.
+    /// [`RowsError::PositionOutsideTable`] if an id has no row; [`RowsError::AlreadyGathered`] if the rows were
+    /// gathered by id; [`RowsError::Sequences`] if their sequences are apart and form no table.
     pub fn gather<'b>(&'b self, ids: impl Into<Ids<'b>>) -> Result<Rows<'b>, Error> {
         if self.ids.is_some() {
-            return Err(Error::AlreadyGathered);
+            return Err(Error::Rows(RowsError::AlreadyGathered));
         }
         self.at_equal_distances()?;
         let ids = ids.into();
@@ -416,7 +422,11 @@ impl<'a> Rows<'a> {
             if usize::try_from(id).is_ok_and(|id| id < rows) {
                 continue;
             }
-            return Err(Error::PositionOutsideTable { index, id, rows });
+            return Err(Error::Rows(RowsError::PositionOutsideTable {
+                index,
+                id,
+                rows,
+            }));
         }
         let (cos, sin) = self.slices();
         Ok(Rows {
@@ -431,16 +441,16 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::RowRange`] if the range exceeds the rows; [`Error::RowSequences`] if sequences are apart and the range
-    /// is neither whole sequences nor a part of one.
+    /// [`RowsError::Range`] if the range exceeds the rows; [`RowsError::Sequences`] if sequences are apart and the
+    /// range is neither whole sequences nor a part of one.
     pub fn range(&self, range: Range<usize>) -> Result<Rows<'_>, Error> {
         let Range { start, end } = range;
         if start > end || end > self.len() {
-            return Err(Error::RowRange {
+            return Err(Error::Rows(RowsError::Range {
                 start,
                 end,
                 rows: self.len(),
-            });
+            }));
         }
         let (len, (cos, sin)) = (end - start, self.slices());
         let (mut first_id, mut sequences) = (self.first_id, None);
@@ -486,14 +496,15 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::RotaryDim`] if the range is empty or exceeds the pairs; [`Error::FullWidthRows`] for full-width rows.
+    /// [`RowsError::RotaryDim`] if the range is empty or exceeds the pairs; [`RowsError::FullWidth`] for full-width
+    /// rows.
     pub fn pairs(&self, range: Range<usize>) -> Result<Rows<'_>, Error> {
         self.check_rotates("Rows::pairs")?;
         if range.is_empty() || range.end > self.pairs {
-            return Err(Error::RotaryDim {
+            return Err(Error::Rows(RowsError::RotaryDim {
                 rotary_dim: 2 * range.len(),
                 required: "twice the pairs of a range within the rows (Rows::pairs)",
-            });
+            }));
         }
         let (cos, sin) = self.slices();
         let [cos, sin] = [cos, sin].map(|values| values.get(range.start..).unwrap_or_default());
@@ -518,15 +529,15 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::RowRange`] unless `index` is below [`Rows::len`].
+    /// [`RowsError::Range`] unless `index` is below [`Rows::len`].
     pub fn repeated(&self, index: usize, tokens: usize) -> Result<Rows<'_>, Error> {
         let rows = self.len();
         if index >= rows {
-            return Err(Error::RowRange {
+            return Err(Error::Rows(RowsError::Range {
                 start: index,
                 end: index.saturating_add(1),
                 rows,
-            });
+            }));
         }
         let (sharing, batch, token) = self.place(index);
         let begin = self.view(sharing).start(batch, token);
@@ -545,10 +556,10 @@ impl<'a> Rows<'a> {
     /// Checks that all rows are at equal distances.
     fn at_equal_distances(&self) -> Result<(), Error> {
         match self.sequences {
-            Some(SequenceStride { count, tokens, .. }) => Err(Error::RowSequences {
+            Some(SequenceStride { count, tokens, .. }) => Err(Error::Rows(RowsError::Sequences {
                 sequences: count,
                 tokens,
-            }),
+            })),
             None => Ok(()),
         }
     }
@@ -580,7 +591,7 @@ impl<'a> Rows<'a> {
     #[inline]
     pub(crate) fn check_rotates(&self, operation: &'static str) -> Result<(), Error> {
         if self.full.is_some() {
-            return Err(Error::FullWidthRows { operation });
+            return Err(Error::Rows(RowsError::FullWidth { operation }));
         }
         Ok(())
     }
@@ -640,10 +651,10 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::FullWidthRows`] for full-width rows; [`Error::Storage`] if the storage is too short;
-    /// [`Error::RowsTooLong`] for more values than a slice can have; [`Error::NoInverse`] if a pair has no inverse in
-    /// f32 (both values are 0, or one is not finite); [`Error::AttentionFactor`] if the attention factor has no
-    /// inverse. The storage is untouched then.
+    /// [`RowsError::FullWidth`] for full-width rows; [`Error::Storage`] if the storage is too short;
+    /// [`FrequenciesError::RowsTooLong`] for more values than a slice can have; [`RowsError::NoInverse`] if a pair has
+    /// no inverse in f32 (both values are 0, or one is not finite); [`RowsError::AttentionFactor`] if the attention
+    /// factor has no inverse. The storage is untouched then.
     ///
     /// [`Direction::Forward`]: crate::Direction::Forward
     /// [`Direction::Inverse`]: crate::Direction::Inverse
@@ -657,13 +668,13 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::FullWidthRows`] for full-width rows; [`Error::RowHeads`] for rows per head; [`Error::Storage`] unless
+    /// [`RowsError::FullWidth`] for full-width rows; [`RowsError::Heads`] for rows per head; [`Error::Storage`] unless
     /// `out` has exactly `len * rotary_dim` values; it is untouched then.
     pub fn sinusoidal(&self, out: &mut [f32]) -> Result<(), Error> {
         self.check_rotates("Rows::sinusoidal")?;
         if self.heads > 1 {
             let (rows, heads) = (self.heads, 1);
-            return Err(Error::RowHeads { rows, heads });
+            return Err(Error::Rows(RowsError::Heads { rows, heads }));
         }
         // Rows that coincide may exceed memory when written out.
         let (given, needed) = (out.len(), self.len().saturating_mul(self.rotary_dim()));
@@ -695,41 +706,51 @@ impl<'a> Rows<'a> {
     }
 }
 
-impl fmt::Debug for Rows<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rows")
-            .field("len", &self.len())
-            .field("heads", &self.heads)
-            .field("rotary_dim", &self.rotary_dim())
-            .field("gathered", &self.ids.is_some())
-            .field("attention_factor", &self.attention_factor)
-            .finish_non_exhaustive()
-    }
-}
+debug!(
+    Rows<'_>,
+    |rows| len: rows.len(),
+    heads: rows.heads,
+    rotary_dim: rows.rotary_dim(),
+    gathered: rows.ids.is_some(),
+    attention_factor: rows.attention_factor
+);
 
 /// Returns the number of pairs of `rotary_dim` channels.
+#[inline]
 fn pairs(rotary_dim: usize) -> Result<usize, Error> {
     if rotary_dim == 0 || !rotary_dim.is_multiple_of(2) {
-        return Err(Error::RotaryDim {
+        return Err(Error::Rows(RowsError::RotaryDim {
             rotary_dim,
             required: "even and at least 2",
-        });
+        }));
     }
     Ok(rotary_dim / 2)
 }
 
 /// Checks that a slice of `len` values has the shape.
+#[inline]
 fn check_shape(len: usize, [rows, width]: [usize; 2]) -> Result<(), Error> {
     if rows.checked_mul(width) != Some(len) {
-        return Err(Error::RowsShape { len, rows, width });
+        return Err(Error::Rows(RowsError::Shape { len, rows, width }));
     }
     Ok(())
 }
 
 /// Checks the shape of joined rows, and refuses PyTorch's rows, which store each value twice.
+#[inline]
 fn check_joined(values: &[f32], [rows, width]: [usize; 2]) -> Result<(), Error> {
     let pairs = pairs(width)?;
     check_shape(values.len(), [rows, width])?;
+    // The first pair of the last row usually decides.
+    let last = values.len().wrapping_sub(width);
+    match (values.get(last), values.get(last.wrapping_add(pairs))) {
+        (Some(cos), Some(sin)) if cos.to_bits() != sin.to_bits() => Ok(()),
+        _ => check_halves(values, [rows, width], pairs),
+    }
+}
+
+#[inline(never)]
+fn check_halves(values: &[f32], [rows, width]: [usize; 2], pairs: usize) -> Result<(), Error> {
     let (cos, sin) = match values.rchunks_exact(width).next() {
         Some(last) if pairs > 1 => last.split_at(pairs),
         _ => return Ok(()),
@@ -746,5 +767,5 @@ fn check_joined(values: &[f32], [rows, width]: [usize; 2]) -> Result<(), Error> 
         return Ok(());
     }
     let row = rows - 1;
-    Err(Error::HalvesEqual { row, width })
+    Err(Error::Rows(RowsError::HalvesEqual { row, width }))
 }

@@ -72,11 +72,6 @@ impl<'a> Scale<'a> {
         }
     }
 
-    /// Returns the order: before the rotation, or after it.
-    pub const fn order(&self) -> StageOrder {
-        self.order
-    }
-
     pub(crate) fn check(&self, rows: usize, heads: usize) -> Result<(), Error> {
         let (given, needed) = match self.factors {
             Factors::Constant(_) => return Ok(()),

@@ -19,6 +19,7 @@
 
 use crate::Error;
 use crate::describe::ids::{Ids, check_offsets, sequence_of};
+use crate::error::ShardError;
 
 /// The assignment of the tokens of a sequence to ranks. With `R` ranks and `n` tokens, rank `r` holds
 ///
@@ -104,7 +105,7 @@ impl Shard {
     ///
     /// # Errors
     ///
-    /// [`Error::Rank`] unless `rank` is below `ranks`, and `ranks` at most 2^32 - 1.
+    /// [`ShardError::Rank`] unless `rank` is below `ranks`, and `ranks` at most 2^32 - 1.
     pub fn new(kind: ShardKind, rank: usize, ranks: usize) -> Result<Self, Error> {
         match (u32::try_from(rank), u32::try_from(ranks)) {
             (Ok(own), Ok(all)) if own < all => Ok(Shard {
@@ -112,7 +113,7 @@ impl Shard {
                 rank: own,
                 ranks: all,
             }),
-            _ => Err(Error::Rank { rank, ranks }),
+            _ => Err(Error::Shard(ShardError::Rank { rank, ranks })),
         }
     }
 
@@ -120,7 +121,7 @@ impl Shard {
     ///
     /// # Errors
     ///
-    /// [`Error::ShardTokens`] if the kind requires a multiple of the ranks, or of twice the ranks, and `tokens` is
+    /// [`ShardError::Tokens`] if the kind requires a multiple of the ranks, or of twice the ranks, and `tokens` is
     /// none.
     pub fn tokens(self, tokens: usize) -> Result<ShardTokens<'static>, Error> {
         self.check(0, tokens as u64)?;
@@ -143,7 +144,8 @@ impl Shard {
     ///
     /// # Errors
     ///
-    /// [`Error::Offsets`] unless the offsets start at 0 and never fall, [`Error::ShardTokens`] as [`Shard::tokens`].
+    /// [`PositionsError::Offsets`](crate::error::PositionsError::Offsets) unless the offsets start at 0 and never fall,
+    /// [`ShardError::Tokens`] as [`Shard::tokens`].
     pub fn packed<'a>(self, offsets: impl Into<Ids<'a>>) -> Result<ShardTokens<'a>, Error> {
         let offsets = offsets.into();
         check_offsets(offsets)?;
@@ -177,11 +179,11 @@ impl Shard {
             ShardKind::UnevenZigzag | ShardKind::Striped => 1,
         };
         if !tokens.is_multiple_of(multiple) {
-            return Err(Error::ShardTokens {
+            return Err(Error::Shard(ShardError::Tokens {
                 sequence,
                 tokens: tokens as usize,
                 multiple: usize::try_from(multiple).unwrap_or(usize::MAX),
-            });
+            }));
         }
         Ok(())
     }
@@ -238,9 +240,8 @@ impl<'a> ShardTokens<'a> {
         self.len == 0
     }
 
-    /// Returns the rank's token `index`: its index in the sequence, or in the packed buffer (the padded one for
-    /// `Zigzag`). Use it to scatter tokens to ranks and to gather results.
-    pub fn token(&self, index: usize) -> Option<usize> {
+    /// Returns the rank's token `index`.
+    pub(crate) fn token(&self, index: usize) -> Option<usize> {
         (index < self.len).then(|| self.at(index).0 as usize)
     }
 
@@ -249,7 +250,8 @@ impl<'a> ShardTokens<'a> {
         (index < self.len).then(|| self.position_at(index))
     }
 
-    /// Iterates over all tokens, as numbered by [`ShardTokens::token`].
+    /// Iterates over the indices of the tokens: in the sequence, or in the packed buffer (the padded one for `Zigzag`).
+    /// They scatter tokens to ranks and gather results.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = usize> + use<'a> {
         let tokens = *self;
         (0..self.len).map(move |index| tokens.at(index).0 as usize)

@@ -3,7 +3,9 @@
 use core::fmt;
 use core::ops::Range;
 
+use crate::base::debug::debug;
 use crate::base::limits::MOST_CHANNELS;
+use crate::error::ShapeError;
 use crate::{Dimension, Element, Error, Shape};
 
 impl Shape {
@@ -21,7 +23,7 @@ impl Shape {
     pub(crate) fn check_head_on_stack(self) -> Result<(), Error> {
         let (head_dim, limit) = (self.head_dim, MOST_CHANNELS);
         if head_dim > limit {
-            return Err(Error::HeadDimOnStack { head_dim, limit });
+            return Err(Error::Shape(ShapeError::HeadDimOnStack { head_dim, limit }));
         }
         Ok(())
     }
@@ -30,11 +32,11 @@ impl Shape {
     fn mismatch(self, target: Shape) -> Error {
         let (dimension, source, target) =
             self.difference(target).unwrap_or((Dimension::Batch, 0, 0));
-        Error::ShapeMismatch {
+        Error::Shape(ShapeError::Mismatch {
             dimension,
             source,
             target,
-        }
+        })
     }
 }
 
@@ -76,15 +78,15 @@ impl fmt::Display for Strides {
 /// thd   [tokens, heads, head_dim]          packed sequences; batch is 1
 /// ```
 ///
-/// [`narrow`](Layout::narrow) and its short forms select sub-tensors:
+/// [`narrow`](Layout::narrow) selects sub-tensors:
 ///
 /// ```
-/// use rope_core::Layout;
+/// use rope_core::{Dimension, Layout};
 /// // K of a packed row of 32 Q, 8 K and 8 V heads:
-/// let k = Layout::bshd([1, 16, 48, 128])?.heads(32..40)?;
+/// let k = Layout::bshd([1, 16, 48, 128])?.narrow(Dimension::Heads, 32..40)?;
 /// assert_eq!(k.offset(), 32 * 128);
 /// // the rotated 64 channels after the 128 others of DeepSeek's heads:
-/// let q = Layout::bshd([1, 16, 128, 192])?.channels(128..192)?;
+/// let q = Layout::bshd([1, 16, 128, 192])?.narrow(Dimension::Channels, 128..192)?;
 /// assert_eq!(q.shape().head_dim, 64);
 /// # Ok::<(), rope_core::Error>(())
 /// ```
@@ -106,16 +108,21 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// [`Error::StrideOverflow`] if an index does not fit `usize`.
+    /// [`ShapeError::StrideOverflow`] if an index does not fit `usize`.
+    #[inline]
     pub fn strided(shape: impl Into<Shape>, strides: Strides) -> Result<Self, Error> {
-        Layout::checked(shape.into(), strides)
+        let shape = shape.into();
+        match Layout::of_a_token(shape, strides) {
+            Some(layout) => Ok(layout),
+            None => Layout::checked(shape, strides),
+        }
     }
 
     /// Creates the contiguous layout `[batch, tokens, heads, head_dim]`, the order of [`Shape`].
     ///
     /// # Errors
     ///
-    /// [`Error::ShapeOverflow`] if an index or a stride does not fit `usize`.
+    /// [`ShapeError::Overflow`] if an index or a stride does not fit `usize`.
     pub fn bshd(extents: impl Into<Shape>) -> Result<Self, Error> {
         use Dimension::{Batch, Heads, Tokens};
         Layout::dense(extents.into(), [Batch, Tokens, Heads])
@@ -125,7 +132,7 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// [`Error::ShapeOverflow`] if an index or a stride does not fit `usize`.
+    /// [`ShapeError::Overflow`] if an index or a stride does not fit `usize`.
     pub fn bhsd([batch, heads, tokens, head_dim]: [usize; 4]) -> Result<Self, Error> {
         use Dimension::{Batch, Heads, Tokens};
         let shape = Shape::from([batch, tokens, heads, head_dim]);
@@ -136,7 +143,7 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// [`Error::ShapeOverflow`] if an index or a stride does not fit `usize`.
+    /// [`ShapeError::Overflow`] if an index or a stride does not fit `usize`.
     pub fn sbhd([tokens, batch, heads, head_dim]: [usize; 4]) -> Result<Self, Error> {
         use Dimension::{Batch, Heads, Tokens};
         let shape = Shape::from([batch, tokens, heads, head_dim]);
@@ -147,7 +154,7 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// [`Error::ShapeOverflow`] if an index or a stride does not fit `usize`.
+    /// [`ShapeError::Overflow`] if an index or a stride does not fit `usize`.
     pub fn thd([tokens, heads, head_dim]: [usize; 3]) -> Result<Self, Error> {
         Layout::bshd([1, tokens, heads, head_dim])
     }
@@ -163,7 +170,7 @@ impl Layout {
         let mut stride = Some(shape.head_dim);
         for dimension in order.into_iter().rev() {
             let Some(fits) = stride else {
-                return Err(Error::ShapeOverflow { shape });
+                return Err(Error::Shape(ShapeError::Overflow { shape }));
             };
             match dimension {
                 Dimension::Batch => strides.batch = fits,
@@ -176,7 +183,7 @@ impl Layout {
         // The number of elements, which may be zero, is the end.
         match stride {
             Some(end) => Ok(Layout::from_checked(shape, strides, 0, end, true)),
-            None => Err(Error::ShapeOverflow { shape }),
+            None => Err(Error::Shape(ShapeError::Overflow { shape })),
         }
     }
 
@@ -199,6 +206,21 @@ impl Layout {
         }
     }
 
+    /// Returns the layout of the heads of one token that do not overlap: a third of the instructions of
+    /// [`Layout::checked`].
+    #[inline(always)]
+    fn of_a_token(shape: Shape, strides: Strides) -> Option<Self> {
+        let one_token = shape.batch == 1 && shape.tokens == 1;
+        let apart = shape.heads == 1 || strides.head >= shape.head_dim;
+        if !one_token || !apart || shape.is_empty() {
+            return None;
+        }
+        let last = (shape.heads - 1).checked_mul(strides.head)?;
+        let end = last.checked_add(shape.head_dim)?;
+        Some(Layout::from_checked(shape, strides, 0, end, true))
+    }
+
+    #[inline(never)]
     fn checked(shape: Shape, strides: Strides) -> Result<Self, Error> {
         let end = if shape.is_empty() {
             Some(0)
@@ -252,17 +274,17 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// [`Error::Range`] if the range exceeds the dimension.
+    /// [`ShapeError::Range`] if the range exceeds the dimension.
     pub fn narrow(self, dimension: Dimension, range: Range<usize>) -> Result<Self, Error> {
         let Range { start, end } = range;
         let extent = self.shape.extent(dimension);
         if start > end || end > extent {
-            return Err(Error::Range {
+            return Err(Error::Shape(ShapeError::Range {
                 dimension,
                 start,
                 end,
                 extent,
-            });
+            }));
         }
         Ok(self.part(dimension, range))
     }
@@ -301,42 +323,6 @@ impl Layout {
             .part(Dimension::Heads, heads)
     }
 
-    /// Selects the sequences `range`.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Layout::narrow`].
-    pub fn batch(self, range: Range<usize>) -> Result<Self, Error> {
-        self.narrow(Dimension::Batch, range)
-    }
-
-    /// Selects the tokens `range` of every sequence.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Layout::narrow`].
-    pub fn tokens(self, range: Range<usize>) -> Result<Self, Error> {
-        self.narrow(Dimension::Tokens, range)
-    }
-
-    /// Selects the heads `range` of every token: Q, K or V of a packed row.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Layout::narrow`].
-    pub fn heads(self, range: Range<usize>) -> Result<Self, Error> {
-        self.narrow(Dimension::Heads, range)
-    }
-
-    /// Selects the channels `range` of every head: the rotated window, if it does not start at channel 0.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Layout::narrow`].
-    pub fn channels(self, range: Range<usize>) -> Result<Self, Error> {
-        self.narrow(Dimension::Channels, range)
-    }
-
     /// Splits a dimension at an index within its extent.
     pub(crate) fn split(self, dimension: Dimension, at: usize) -> (Self, Self) {
         let extent = self.shape.extent(dimension);
@@ -350,12 +336,12 @@ impl Layout {
     fn check_split(&self, dimension: Dimension, at: usize) -> Result<(), Error> {
         let extent = self.shape.extent(dimension);
         if at > extent {
-            return Err(Error::Range {
+            return Err(Error::Shape(ShapeError::Range {
                 dimension,
                 start: 0,
                 end: at,
                 extent,
-            });
+            }));
         }
         Ok(())
     }
@@ -373,7 +359,7 @@ impl Layout {
             return Ok((first, second, self.end));
         }
         if first.end > second.offset {
-            return Err(Error::PartsInterleave { dimension });
+            return Err(Error::Shape(ShapeError::PartsInterleave { dimension }));
         }
         let begin = second.offset;
         second.end -= begin;
@@ -433,7 +419,7 @@ impl Layout {
 
     /// Checks that no two indices name one element.
     #[inline]
-    fn check_disjoint(&self) -> Result<(), Error> {
+    pub(crate) fn check_disjoint(&self) -> Result<(), Error> {
         if self.disjoint {
             Ok(())
         } else {
@@ -445,11 +431,11 @@ impl Layout {
     pub(crate) fn check_heads_disjoint(&self) -> Result<(), Error> {
         let (stride, needed) = (self.strides.head, self.shape.head_dim);
         if self.shape.heads > 1 && stride < needed {
-            return Err(Error::Overlap {
+            return Err(Error::Shape(ShapeError::Overlap {
                 dimension: Dimension::Heads,
                 stride,
                 needed,
-            });
+            }));
         }
         Ok(())
     }
@@ -457,11 +443,11 @@ impl Layout {
     #[cold]
     fn overlap(&self) -> Result<(), Error> {
         match self.first_overlap() {
-            Some((dimension, stride)) => Err(Error::Overlap {
+            Some((dimension, stride)) => Err(Error::Shape(ShapeError::Overlap {
                 dimension,
                 stride,
                 needed: self.least_stride(dimension, stride),
-            }),
+            })),
             None => Ok(()),
         }
     }
@@ -489,10 +475,10 @@ impl Layout {
     #[inline]
     pub(crate) fn check_inside(&self, len: usize) -> Result<(), Error> {
         if self.end > len && !self.shape.is_empty() {
-            return Err(Error::OutOfBounds {
+            return Err(Error::Shape(ShapeError::OutOfBounds {
                 needed: self.end,
                 len,
-            });
+            }));
         }
         Ok(())
     }
@@ -529,11 +515,11 @@ fn overflow(shape: Shape, strides: Strides) -> Error {
         }
     }
     let (dimension, extent, stride) = farthest;
-    Error::StrideOverflow {
+    Error::Shape(ShapeError::StrideOverflow {
         dimension,
         extent,
         stride,
-    }
+    })
 }
 
 /// The argument of [`Tensor::new`] and [`TensorMut::new`]: a [`Layout`], which may cover a part of the slice, or a
@@ -555,27 +541,30 @@ fn overflow(shape: Shape, strides: Strides) -> Error {
     note = "four extents of `usize` are a tokens-major tensor without gaps",
     note = "for other orders see `Layout::bhsd`, `Layout::sbhd`, `Layout::thd`, and for any strides `Layout::strided`"
 )]
-pub trait IntoLayout: Copy {
+pub trait IntoLayout: LayoutOf {}
+
+impl IntoLayout for Layout {}
+impl IntoLayout for Shape {}
+impl IntoLayout for [usize; 4] {}
+
+/// The layout that a caller gives.
+pub trait LayoutOf: Copy {
     /// Returns the layout for a slice of `len` elements.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::OutOfBounds`] if a [`Layout`] reaches past the slice; [`Error::ShapeElements`] if a shape and the slice
-    /// have different numbers of elements; [`Error::ShapeOverflow`] if an index or a stride does not fit `usize`.
-    fn into_layout(self, len: usize) -> Result<Layout, Error>;
+    #[doc(hidden)]
+    fn layout_of(self, len: usize) -> Result<Layout, Error>;
 }
 
-impl IntoLayout for Layout {
+impl LayoutOf for Layout {
     #[inline]
-    fn into_layout(self, len: usize) -> Result<Layout, Error> {
+    fn layout_of(self, len: usize) -> Result<Layout, Error> {
         self.check_inside(len)?;
         Ok(self)
     }
 }
 
-impl IntoLayout for Shape {
+impl LayoutOf for Shape {
     #[inline]
-    fn into_layout(self, len: usize) -> Result<Layout, Error> {
+    fn layout_of(self, len: usize) -> Result<Layout, Error> {
         let layout = Layout::bshd(self)?;
         // Without gaps, the end is the number of elements.
         if layout.end != len {
@@ -585,10 +574,10 @@ impl IntoLayout for Shape {
     }
 }
 
-impl IntoLayout for [usize; 4] {
+impl LayoutOf for [usize; 4] {
     #[inline]
-    fn into_layout(self, len: usize) -> Result<Layout, Error> {
-        Shape::from(self).into_layout(len)
+    fn layout_of(self, len: usize) -> Result<Layout, Error> {
+        Shape::from(self).layout_of(len)
     }
 }
 
@@ -615,10 +604,10 @@ impl<'a, E: Element> Tensor<'a, E> {
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfBounds`] if a layout reaches past the slice; [`Error::ShapeElements`] if a shape and the slice
-    /// have different numbers of elements; [`Error::ShapeOverflow`] if an index of a shape does not fit `usize`.
+    /// [`ShapeError::OutOfBounds`] if a layout reaches past the slice; [`Error::ShapeElements`] if a shape and the
+    /// slice have different numbers of elements; [`ShapeError::Overflow`] if an index of a shape does not fit `usize`.
     pub fn new(data: &'a [E], layout: impl IntoLayout) -> Result<Self, Error> {
-        let layout = layout.into_layout(data.len())?;
+        let layout = layout.layout_of(data.len())?;
         Ok(Tensor { data, layout })
     }
 
@@ -636,7 +625,7 @@ impl<'a, E: Element> Tensor<'a, E> {
     ///
     /// # Errors
     ///
-    /// [`Error::Range`] if `at` exceeds the dimension.
+    /// [`ShapeError::Range`] if `at` exceeds the dimension.
     pub fn split_at(self, dimension: Dimension, at: usize) -> Result<(Self, Self), Error> {
         self.layout.check_split(dimension, at)?;
         let (first, second) = self.layout.split(dimension, at);
@@ -656,7 +645,7 @@ impl<'a, E: Element> Tensor<'a, E> {
     ///
     /// # Errors
     ///
-    /// [`Error::Range`] if the range exceeds the dimension.
+    /// [`ShapeError::Range`] if the range exceeds the dimension.
     pub fn narrow(self, dimension: Dimension, range: Range<usize>) -> Result<Self, Error> {
         let layout = self.layout.narrow(dimension, range)?;
         Ok(Tensor { layout, ..self })
@@ -685,13 +674,7 @@ impl<'a, E: Element> Tensor<'a, E> {
     }
 }
 
-impl<E> fmt::Debug for Tensor<'_, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tensor")
-            .field("layout", &self.layout)
-            .finish_non_exhaustive()
-    }
-}
+debug!([E] Tensor<'_, E>, |tensor| layout: tensor.layout);
 
 /// A tensor for in-place rotation, or as a target. No two indices name one element.
 ///
@@ -716,21 +699,22 @@ impl<'a, E: Element> TensorMut<'a, E> {
     /// part.
     ///
     /// ```
-    /// use rope_core::{Error, Layout, TensorMut};
+    /// use rope_core::{Dimension, Error, Layout, TensorMut};
     /// let mut q = vec![0.0_f32; 5 * 32 * 128];
     /// // 8 heads on the memory of 32
     /// let error = TensorMut::new(&mut q, [1, 5, 8, 128]).unwrap_err();
     /// assert!(matches!(error, Error::ShapeElements { len: 20480, .. }));
     /// // the first 8 heads of each token
-    /// TensorMut::new(&mut q, Layout::bshd([1, 5, 32, 128])?.heads(0..8)?)?;
+    /// let first = Layout::bshd([1, 5, 32, 128])?.narrow(Dimension::Heads, 0..8)?;
+    /// TensorMut::new(&mut q, first)?;
     /// # Ok::<(), Error>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// The errors of [`Tensor::new`], and [`Error::Overlap`] if two indices could name one element.
+    /// The errors of [`Tensor::new`], and [`ShapeError::Overlap`] if two indices could name one element.
     pub fn new(data: &'a mut [E], layout: impl IntoLayout) -> Result<Self, Error> {
-        let layout = layout.into_layout(data.len())?;
+        let layout = layout.layout_of(data.len())?;
         layout.check_disjoint()?;
         Ok(TensorMut { data, layout })
     }
@@ -778,7 +762,7 @@ impl<'a, E: Element> TensorMut<'a, E> {
     ///
     /// # Errors
     ///
-    /// [`Error::Range`] if the range exceeds the dimension.
+    /// [`ShapeError::Range`] if the range exceeds the dimension.
     pub fn narrow(self, dimension: Dimension, range: Range<usize>) -> Result<Self, Error> {
         let layout = self.layout.narrow(dimension, range)?;
         Ok(TensorMut { layout, ..self })
@@ -787,13 +771,13 @@ impl<'a, E: Element> TensorMut<'a, E> {
     /// Splits a dimension into the indices `..at` and the rest, for two threads: the bits do not depend on it. The
     /// dimension with the longest stride always splits.
     ///
-    /// Q and K of a packed row interleave. They need no split: [`Layout::heads`] of both is one tensor ([the
-    /// guide](crate::guide::packed_qkv)).
+    /// Q and K of a packed row interleave. They need no split: [`Layout::narrow`] to the heads of both is one tensor
+    /// ([the guide](crate::guide::packed_qkv)).
     ///
     /// # Errors
     ///
-    /// [`Error::Range`] if `at` exceeds the dimension; [`Error::PartsInterleave`] if the parts interleave in memory, as
-    /// the heads of several tokens of a tokens-major tensor do.
+    /// [`ShapeError::Range`] if `at` exceeds the dimension; [`ShapeError::PartsInterleave`] if the parts interleave in
+    /// memory, as the heads of several tokens of a tokens-major tensor do.
     pub fn split_at(self, dimension: Dimension, at: usize) -> Result<(Self, Self), Error> {
         self.layout.check_split(dimension, at)?;
         let (first, second, begin) = self.layout.split_slice(dimension, at)?;
@@ -831,13 +815,7 @@ impl<'a, E: Element> TensorMut<'a, E> {
     }
 }
 
-impl<E> fmt::Debug for TensorMut<'_, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TensorMut")
-            .field("layout", &self.layout)
-            .finish_non_exhaustive()
-    }
-}
+debug!([E] TensorMut<'_, E>, |tensor| layout: tensor.layout);
 
 /// A [`Tensor`] without its type, for code that is compiled once for all elements. Its kernels determine the element.
 #[derive(Clone, Copy)]

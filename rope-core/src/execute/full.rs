@@ -43,9 +43,10 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::RotaryDim`] if `rotary_dim` is zero or odd; [`Error::RotaryDimOnStack`] beyond 2048;
-    /// [`Error::CosSinLength`] if the slices differ in length; [`Error::RowsShape`] unless they have `rows *
-    /// rotary_dim` values.
+    /// [`RowsError::RotaryDim`](crate::error::RowsError::RotaryDim) if `rotary_dim` is zero or odd;
+    /// [`FrequenciesError::RotaryDimOnStack`](crate::error::FrequenciesError::RotaryDimOnStack) beyond 2048;
+    /// [`RowsError::CosSinLength`](crate::error::RowsError::CosSinLength) if the slices differ in length;
+    /// [`RowsError::Shape`](crate::error::RowsError::Shape) unless they have `rows * rotary_dim` values.
     pub fn full(cos: &'a [f32], sin: &'a [f32], shape: [usize; 2]) -> Result<Self, Error> {
         Rows::wide((cos, sin), shape, &FULL_WIDTH)
     }
@@ -56,8 +57,9 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::RotaryDim`] if the number of pairs is odd; [`Error::RotaryDimOnStack`] for more than 2048 channels;
-    /// [`Error::FullWidthRows`] if the rows are full-width already.
+    /// [`RowsError::RotaryDim`](crate::error::RowsError::RotaryDim) if the number of pairs is odd;
+    /// [`FrequenciesError::RotaryDimOnStack`](crate::error::FrequenciesError::RotaryDimOnStack) for more than 2048
+    /// channels; [`RowsError::FullWidth`](crate::error::RowsError::FullWidth) if the rows are full-width already.
     pub fn per_channel(self) -> Result<Self, Error> {
         self.widened(&FULL_WIDTH)
     }

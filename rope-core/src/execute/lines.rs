@@ -1,11 +1,12 @@
 //! Rotations and copies, line by line in memory.
 
+use core::fmt;
 use core::ops::Range;
 
 use crate::Shape;
 use crate::describe::address::Addresses;
 use crate::describe::rows::View;
-use crate::describe::tensor::BytesMut;
+use crate::describe::tensor::{BytesMut, Layout};
 use crate::kernel::elements::{InPlaceFn, InPlaceKernels, OutOfPlaceFn};
 use crate::kernel::line::{Line, LineRows, MoreTokens, SourceLine};
 use crate::kernel::rotation::RowFactors;
@@ -177,34 +178,115 @@ pub(crate) fn rotate_in_place(
     });
 }
 
-/// Rotates the heads of one token, with a shared row, in place: a single line, without a walk.
-#[inline(always)]
-pub(crate) fn rotate_token(
-    (proof, tuning): (Proof, &Tuning),
+/// The heads of one token that rotate in place by one row, without their memory and the row: a single line, without a
+/// walk.
+#[derive(Clone, Copy)]
+pub struct TokenHeads {
+    proof: Proof,
     kernel: InPlaceFn,
-    x: &mut BytesMut<'_>,
-    rows: &LineRows<'_>,
-) {
-    let (layout, size) = (x.layout, x.size);
-    let (
-        Shape {
+    pairs: usize,
+    /// Bytes from the first element of the memory to the last.
+    bytes: usize,
+    at: usize,
+    step: usize,
+    heads: usize,
+    head_dim: usize,
+    ahead: usize,
+}
+
+/// The row of a token.
+#[allow(
+    missing_debug_implementations,
+    reason = "it lives for the length of a call"
+)]
+pub struct TokenRow<'a>(LineRows<'a>);
+
+impl TokenHeads {
+    /// Returns the heads of a layout, unless there are none.
+    #[inline(always)]
+    pub(crate) fn new(
+        core: (Proof, &Tuning),
+        kernel: InPlaceFn,
+        layout: &Layout,
+        [size, pairs]: [usize; 2],
+    ) -> Option<Self> {
+        let Shape {
             heads, head_dim, ..
-        },
-        step,
-    ) = (layout.shape(), layout.strides().head);
-    if heads == 0 || head_dim == 0 {
-        return;
+        } = layout.shape();
+        if heads == 0 || head_dim == 0 {
+            return None;
+        }
+        let extents = [heads, head_dim, layout.strides().head];
+        let ends = [layout.offset(), layout.end()];
+        Some(TokenHeads::within(
+            core,
+            kernel,
+            extents,
+            ends,
+            [size, pairs],
+        ))
     }
-    let bytes = heads.wrapping_mul(head_dim).wrapping_mul(size);
-    let line = &mut Line {
-        memory: x.memory(),
-        at: layout.offset(),
-        step,
-        heads,
-        head_dim,
-        rows,
-        ahead: step.wrapping_mul(tuning.rotate.heads(size, bytes)),
-        more: &MoreTokens::NONE,
-    };
-    kernel(proof, line);
+
+    /// Returns heads of this number, channels and stride that begin and end at two elements.
+    #[inline(always)]
+    pub(crate) fn within(
+        (proof, tuning): (Proof, &Tuning),
+        kernel: InPlaceFn,
+        [heads, head_dim, step]: [usize; 3],
+        [at, end]: [usize; 2],
+        [size, pairs]: [usize; 2],
+    ) -> Self {
+        let bytes = heads.wrapping_mul(head_dim).wrapping_mul(size);
+        TokenHeads {
+            proof,
+            kernel,
+            pairs,
+            bytes: end * size,
+            at,
+            step,
+            heads,
+            head_dim,
+            ahead: step.wrapping_mul(tuning.rotate.heads(size, bytes)),
+        }
+    }
+
+    /// Returns the bytes of the memory.
+    #[inline(always)]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Returns their row, whose sin lie after its cos unless they are given. It panics if there are too few.
+    #[inline(always)]
+    pub fn row<'a>(&self, cos: &'a [f32], sin: Option<&'a [f32]>) -> TokenRow<'a> {
+        let (cos, after) = cos.split_at(self.pairs);
+        TokenRow(LineRows::shared(cos, &sin.unwrap_or(after)[..self.pairs]))
+    }
+
+    /// Rotates the heads by their row.
+    #[inline(always)]
+    pub fn rotate(&self, memory: &mut [u8], row: &TokenRow<'_>) {
+        self.run(memory, &row.0);
+    }
+
+    #[inline(always)]
+    pub(crate) fn run(&self, memory: &mut [u8], rows: &LineRows<'_>) {
+        let line = &mut Line {
+            memory,
+            at: self.at,
+            step: self.step,
+            heads: self.heads,
+            head_dim: self.head_dim,
+            rows,
+            ahead: self.ahead,
+            more: &MoreTokens::NONE,
+        };
+        (self.kernel)(self.proof, line);
+    }
+}
+
+impl fmt::Debug for TokenHeads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TokenHeads").finish_non_exhaustive()
+    }
 }

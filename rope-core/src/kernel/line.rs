@@ -107,6 +107,18 @@ pub(crate) enum Starts<'a> {
 }
 
 impl<'a> LineRows<'a> {
+    /// Returns a row that all heads share.
+    #[inline(always)]
+    pub(crate) fn shared(cos: &'a [f32], sin: &'a [f32]) -> Self {
+        LineRows {
+            cos,
+            sin,
+            pairs: cos.len(),
+            starts: Starts::Shared(0),
+            factors: None,
+        }
+    }
+
     /// Returns cos and sin of the row at `start`.
     #[inline(always)]
     pub(super) fn row(&self, start: usize) -> [&'a [f32]; 2] {

@@ -125,35 +125,20 @@ impl QuantKernels {
 /// let keys = CacheMut::blocks(&mut memory, CacheLayout::nhd([1, 16, 2, 64])?, q4_0)?;
 /// # Ok::<(), rope_core::Error>(())
 /// ```
+#[non_exhaustive]
 pub struct BlockFormat {
-    name: &'static str,
+    /// The name in lower case.
+    pub name: &'static str,
     /// The requirement on a layout.
     pub(crate) required: &'static str,
     /// Values per block.
-    pub(crate) values: usize,
+    pub values: usize,
     /// Bytes per block.
-    pub(crate) bytes: usize,
+    pub bytes: usize,
     /// Encodes whole blocks of values.
     pub(crate) encode: fn(Proof, Values<'_>, &mut [u8]),
     /// Decodes blocks.
     pub(crate) decode: fn(Proof, &[u8], &mut [f32]),
-}
-
-impl BlockFormat {
-    /// Returns the name in lower case.
-    pub const fn name(&self) -> &'static str {
-        self.name
-    }
-
-    /// Returns the number of values per block.
-    pub const fn values(&self) -> usize {
-        self.values
-    }
-
-    /// Returns the number of bytes per block.
-    pub const fn bytes(&self) -> usize {
-        self.bytes
-    }
 }
 
 impl fmt::Debug for BlockFormat {

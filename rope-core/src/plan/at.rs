@@ -8,6 +8,7 @@ use crate::describe::positions::ResolvedPositions;
 use crate::describe::rows::fit::check;
 use crate::describe::rows::{RowSharing, Rows};
 use crate::describe::tensor::BytesMut;
+use crate::error::{FrequenciesError, RowsError};
 use crate::kernel::elements::InPlaceKernels;
 use crate::pass::PartOfCall;
 use crate::pass::walk::parts;
@@ -67,13 +68,16 @@ impl<'a> RowsToMake<'a> {
         let kind = frequencies.kind();
         let (rotary_dim, limit) = (kind.rotary_dim, STACK);
         if rotary_dim > limit {
-            return Err(Error::RotaryDimOnStack { rotary_dim, limit });
+            return Err(Error::Frequencies(FrequenciesError::RotaryDimOnStack {
+                rotary_dim,
+                limit,
+            }));
         }
         let positions = frequencies.resolve(positions)?;
         let sharing = fit(shape, rotary_dim, positions.tokens())?;
         let (rows, heads) = (kind.heads, shape.heads);
         if rows != 1 && rows != heads {
-            return Err(Error::RowHeads { rows, heads });
+            return Err(Error::Rows(RowsError::Heads { rows, heads }));
         }
         Ok(RowsToMake {
             frequencies,
@@ -88,7 +92,10 @@ impl<'a> RowsToMake<'a> {
         let rows = RowsToMake::new(at, shape, check)?;
         let (rotary_dim, limit) = (rows.kind.rotary_dim, STACK / rows.kind.heads.max(1));
         if rotary_dim > limit {
-            return Err(Error::RotaryDimOnStack { rotary_dim, limit });
+            return Err(Error::Frequencies(FrequenciesError::RotaryDimOnStack {
+                rotary_dim,
+                limit,
+            }));
         }
         Ok(rows)
     }

@@ -3,6 +3,7 @@
 use super::threads::Threads;
 use super::window::WINDOW;
 use super::{Detour, Linear, Plain, Rope};
+use crate::error::GradientError;
 use crate::kernel::rotation::RowFactors;
 use crate::proof::{self, Proof};
 use crate::tuning::Tuning;
@@ -13,11 +14,24 @@ impl Rope {
     ///
     /// The first plan of a process detects the CPU, which takes microseconds; later plans reuse the result.
     pub fn new(pairing: Pairing) -> Self {
+        Rope::by(pairing, Proof::best())
+    }
+
+    /// Creates a plan for a backend, or for the fastest one.
+    pub(crate) fn on(pairing: Pairing, backend: Option<Backend>) -> Result<Self, Error> {
+        Ok(match backend {
+            None => Rope::new(pairing),
+            Some(backend) => Rope::by(pairing, backend.required()?),
+        })
+    }
+
+    #[inline(always)]
+    fn by(pairing: Pairing, proof: Proof) -> Self {
         Rope {
             input: pairing,
             output: pairing,
             direction: Direction::Forward,
-            proof: Proof::best(),
+            proof,
             tuning: proof::tuning(),
             staged: false,
             first_channel: 0,
@@ -58,8 +72,8 @@ impl<S: Copy> Rope<S> {
     /// # Ok::<(), Error>(())
     /// ```
     ///
-    /// A call returns [`Error::Range`] if a head has no such channel. Plain rotations of tensors are as fast as at
-    /// channel 0; all other calls run stage by stage.
+    /// A call returns [`ShapeError::Range`](crate::error::ShapeError::Range) if a head has no such channel. Plain
+    /// rotations of tensors are as fast as at channel 0; all other calls run stage by stage.
     pub fn window(self, first_channel: usize) -> Self {
         let window = Some(Detour(&WINDOW));
         let detour = match self.detour.filter(|&it| Some(it) != window) {
@@ -82,7 +96,8 @@ impl<S: Copy> Rope<S> {
     ///
     /// # Errors
     ///
-    /// [`Error::BackendUnavailable`] if this CPU, or this build, cannot run it.
+    /// [`PlanError::BackendUnavailable`](crate::error::PlanError::BackendUnavailable) if this CPU, or this build,
+    /// cannot run it.
     pub fn backend(self, backend: Backend) -> Result<Self, Error> {
         Ok(Rope {
             proof: backend.required()?,
@@ -182,7 +197,7 @@ impl<S: Linear> Rope<S> {
             ..
         } = *self;
         if direction != Direction::Forward {
-            return Err(Error::BackwardDirection { direction });
+            return Err(Error::Gradient(GradientError::Direction { direction }));
         }
         Ok(Rope {
             input: output,

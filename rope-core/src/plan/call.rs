@@ -1,12 +1,11 @@
 //! Calls that are checked first and run later.
 
-use core::fmt;
-
 use super::Rope;
 use super::check::{Checked, ReadKernels};
 use super::erased::{AnglesKind, SourceKind, TargetKind};
 use super::kinds::Lowered;
 use crate::Error;
+use crate::base::debug::debug;
 use crate::describe::cache::SlotsTarget;
 use crate::describe::tensor::BytesMut;
 
@@ -128,10 +127,4 @@ impl<'a> Call<'a> {
     }
 }
 
-impl fmt::Debug for Call<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Call")
-            .field("shape", &self.checked.shape)
-            .finish_non_exhaustive()
-    }
-}
+debug!(Call<'_>, |call| shape: call.checked.shape);

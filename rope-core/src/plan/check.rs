@@ -7,6 +7,7 @@ use crate::describe::cache::{Format, SlotsTarget};
 use crate::describe::rows::fit::{check, fit, fit_across};
 use crate::describe::rows::{RowSharing, Rows, View};
 use crate::describe::tensor::{BytesMut, Layout};
+use crate::error::{PlanError, ShapeError};
 use crate::kernel::element::ElementKernels;
 use crate::kernel::elements::OutOfPlaceKernels;
 use crate::pass::{PassKernels, PassStages};
@@ -65,7 +66,7 @@ impl Rope {
     ///
     /// # Errors
     ///
-    /// The errors of [`Rope::rotate_qk`], except [`Error::RowMagnitude`].
+    /// The errors of [`Rope::rotate_qk`], except [`RowsError::Magnitude`](crate::error::RowsError::Magnitude).
     pub(crate) fn check_qk_shapes(
         &self,
         query: Shape,
@@ -329,7 +330,7 @@ impl<S> Rope<S> {
     pub(crate) fn windowed(&self, layout: &Layout) -> Result<Layout, Error> {
         match self.first_channel {
             0 => Ok(*layout),
-            first => layout.channels(first..layout.shape().head_dim),
+            first => layout.narrow(Dimension::Channels, first..layout.shape().head_dim),
         }
     }
 
@@ -338,12 +339,12 @@ impl<S> Rope<S> {
     pub(crate) fn windowed_shape(&self, shape: Shape) -> Result<Shape, Error> {
         let (first, head_dim) = (self.first_channel, shape.head_dim);
         if first > head_dim {
-            return Err(Error::Range {
+            return Err(Error::Shape(ShapeError::Range {
                 dimension: Dimension::Channels,
                 start: first,
                 end: head_dim,
                 extent: head_dim,
-            });
+            }));
         }
         Ok(Shape {
             head_dim: head_dim - first,
@@ -356,7 +357,10 @@ impl<S> Rope<S> {
     fn check_same_pairing(&self) -> Result<(), Error> {
         let Rope { input, output, .. } = *self;
         if input != output {
-            return Err(Error::PairingChangesInPlace { input, output });
+            return Err(Error::Plan(PlanError::PairingChangesInPlace {
+                input,
+                output,
+            }));
         }
         Ok(())
     }
@@ -371,10 +375,10 @@ pub(crate) fn check_query_and_key(query: Shape, key: Shape) -> Result<(), Error>
     };
     match query.difference(key) {
         None => Ok(()),
-        Some((dimension, query, key)) => Err(Error::QueryKeyMismatch {
+        Some((dimension, query, key)) => Err(Error::Shape(ShapeError::QueryKeyMismatch {
             dimension,
             query,
             key,
-        }),
+        })),
     }
 }

@@ -41,6 +41,7 @@ use super::threads::RunSums;
 use crate::base::limits::MOST_CHANNELS;
 use crate::describe::rows::View;
 use crate::describe::tensor::{Bytes, BytesMut, Layout};
+use crate::error::GradientError;
 use crate::execute::staged;
 use crate::kernel::element::ElementKernels;
 use crate::kernel::elements::{BackwardFn, InPlaceKernels, OutOfPlaceKernels};
@@ -67,7 +68,7 @@ impl<S: Linear> Rope<S> {
     ///
     /// # Errors
     ///
-    /// The errors of [`Rope::rotate`] and of [`Gradients::Angles`], and [`Error::GradientShape`] unless the gradients
+    /// The errors of [`Rope::rotate`] and of [`Gradients::Angles`], and [`GradientError::Shape`] unless the gradients
     /// have as many pairs as the rows. Nothing is touched then.
     pub fn backward<E: Element>(
         &self,
@@ -84,8 +85,9 @@ impl<S: Linear> Rope<S> {
     ///
     /// # Errors
     ///
-    /// The errors of [`Rope::backward`], but the pairing may change; and [`Error::ShapeMismatch`] unless all three have
-    /// the same shape. Nothing is touched then.
+    /// The errors of [`Rope::backward`], but the pairing may change; and
+    /// [`ShapeError::Mismatch`](crate::error::ShapeError::Mismatch) unless all three have the same shape. Nothing is
+    /// touched then.
     pub fn backward_into<E: Element, O: Element>(
         &self,
         y: &Tensor<'_, E>,
@@ -212,14 +214,16 @@ impl Rope {
     ///
     /// # Errors
     ///
-    /// [`Error::BackwardDirection`] unless the plan rotates forward; [`Error::ShapeMismatch`] unless both tensors have
-    /// the same shape; [`Error::RotaryDimExceedsHead`] if the gradients have more pairs than a head;
-    /// [`Error::RowCount`] unless they have one row per token, or one per token of each sequence;
-    /// [`Error::GradientHeads`] unless they have one head or those of the tensors. [`Gradients::CosSin`] and
-    /// [`Gradients::Channels`]: [`Error::GradientPairing`] if the plan's pairing changes. [`Gradients::Channels`]:
-    /// [`Error::GradientShape`] unless `cos` and `sin` have the same shape; [`Error::RotaryDim`] unless they have two
-    /// channels per pair, and at least two; [`Error::HeadDimOnStack`] for heads of more than 2048 channels. Nothing is
-    /// added then.
+    /// [`GradientError::Direction`] unless the plan rotates forward;
+    /// [`ShapeError::Mismatch`](crate::error::ShapeError::Mismatch) unless both tensors have the same shape;
+    /// [`RowsError::RotaryDimExceedsHead`](crate::error::RowsError::RotaryDimExceedsHead) if the gradients have more
+    /// pairs than a head; [`RowsError::Count`](crate::error::RowsError::Count) unless they have one row per token, or
+    /// one per token of each sequence; [`GradientError::Heads`] unless they have one head or those of the tensors.
+    /// [`Gradients::CosSin`] and [`Gradients::Channels`]: [`GradientError::Pairing`] if the plan's pairing changes.
+    /// [`Gradients::Channels`]: [`GradientError::Shape`] unless `cos` and `sin` have the same shape;
+    /// [`RowsError::RotaryDim`](crate::error::RowsError::RotaryDim) unless they have two channels per pair, and at
+    /// least two; [`ShapeError::HeadDimOnStack`](crate::error::ShapeError::HeadDimOnStack) for heads of more than 2048
+    /// channels. Nothing is added then.
     // Inlined: if the variant is a constant, a program links only its sums.
     #[inline(always)]
     pub fn gradients<E: Element>(&self, gradients: Gradients<'_, '_, '_, E>) -> Result<(), Error> {
@@ -267,7 +271,7 @@ impl Rope {
         let _ = self.back()?;
         let (input, output) = self.pairings();
         if input != output {
-            return Err(Error::GradientPairing { input, output });
+            return Err(Error::Gradient(GradientError::Pairing { input, output }));
         }
         Ok(())
     }
@@ -509,7 +513,9 @@ impl<'a> Terms<'a> {
                         ahead: 0,
                     }
                 });
-                (self.sum)(self.proof, &mut self.line(span, [x, g], gradients));
+                let mut line = self.line(span, [x, g], gradients);
+                line.head_dim = head_dim - first;
+                (self.sum)(self.proof, &mut line);
             });
         });
     }

@@ -5,6 +5,7 @@ use crate::describe::norm::{Norm, NormReach};
 use crate::describe::rows::{Rotation, RowSharing, View};
 use crate::describe::scale::Scale;
 use crate::describe::tensor::Bytes;
+use crate::error::PlanError;
 use crate::execute::ops;
 use crate::kernel::element::Element;
 use crate::kernel::elements::{NormRotateKernels, OutOfPlaceKernels};
@@ -151,7 +152,7 @@ impl<'a> Lowered<'a> {
     pub(super) fn shifted(mut self) -> Result<Self, Error> {
         if let Some(stages) = &mut self.stages {
             if stages.norm.is_some() {
-                return Err(Error::NormInCache);
+                return Err(Error::Plan(PlanError::NormInCache));
             }
             stages.scale = None;
             match &mut stages.transform {
@@ -322,6 +323,59 @@ impl WithStages<'_> {
     };
 }
 
+/// The addition of a stage to a plan.
+pub trait AddStages<'a>: Lower {
+    /// The stages with a scale or a transform: [`WithStages`] if there is a norm, otherwise [`LinearStages`].
+    type Linear: Stages;
+
+    #[doc(hidden)]
+    fn with(self, set: impl FnOnce(&mut LinearStages<'a>)) -> Self::Linear;
+
+    #[doc(hidden)]
+    fn with_norm(self) -> WithStages<'a>;
+}
+
+impl<'a> AddStages<'a> for Plain {
+    type Linear = LinearStages<'a>;
+
+    fn with(self, set: impl FnOnce(&mut LinearStages<'a>)) -> LinearStages<'a> {
+        LinearStages::NONE.with(set)
+    }
+
+    fn with_norm(self) -> WithStages<'a> {
+        WithStages::NONE
+    }
+}
+
+impl<'a> AddStages<'a> for LinearStages<'a> {
+    type Linear = Self;
+
+    fn with(mut self, set: impl FnOnce(&mut LinearStages<'a>)) -> Self {
+        set(&mut self);
+        self
+    }
+
+    fn with_norm(self) -> WithStages<'a> {
+        WithStages {
+            norm: None,
+            linear: self,
+        }
+    }
+}
+
+impl<'a> AddStages<'a> for WithStages<'a> {
+    type Linear = Self;
+
+    fn with(mut self, set: impl FnOnce(&mut LinearStages<'a>)) -> Self {
+        set(&mut self.linear);
+        self
+    }
+
+    fn with_norm(self) -> WithStages<'a> {
+        self
+    }
+}
+
 impl From<Rope> for Rope<WithStages<'_>> {
     fn from(rope: Rope) -> Self {
         rope.with(WithStages::NONE)
@@ -330,10 +384,7 @@ impl From<Rope> for Rope<WithStages<'_>> {
 
 impl<'a> From<Rope<LinearStages<'a>>> for Rope<WithStages<'a>> {
     fn from(rope: Rope<LinearStages<'a>>) -> Self {
-        rope.with(WithStages {
-            linear: rope.stages,
-            ..WithStages::NONE
-        })
+        rope.with(rope.stages.with_norm())
     }
 }
 
@@ -344,30 +395,16 @@ impl From<Rope> for Rope<LinearStages<'_>> {
 }
 
 impl Rope {
-    /// Adds a norm.
-    pub fn norm(self, norm: Norm<'_>) -> Rope<WithStages<'_>> {
-        Rope::<WithStages<'_>>::from(self).norm(norm)
-    }
-
-    /// Adds a scale.
-    pub fn scale(self, scale: Scale<'_>) -> Rope<LinearStages<'_>> {
-        Rope::<LinearStages<'_>>::from(self).scale(scale)
-    }
-
-    /// Adds a Hadamard transform after the rotation.
-    pub fn hadamard<'a>(self, hadamard: Hadamard) -> Rope<LinearStages<'a>> {
-        Rope::<LinearStages<'_>>::from(self).hadamard(hadamard)
-    }
-
     /// Computes the sums of squares of a tensor for a norm before the rotation: one per token of each sequence for a
     /// norm over the token, one per head of each token for a norm over heads. Ranks that hold some of the heads add up
     /// their sums, and pass them to [`Norm::with_sum_of_squares`].
     ///
     /// # Errors
     ///
-    /// [`Error::Storage`] unless `sums` has exactly this length; [`Error::HeadDimOnStack`]; [`Error::CenteredSums`] for
-    /// a centered norm; and [`Error::Overlap`] for a norm over tokens whose heads share elements: each element of a
-    /// token counts once.
+    /// [`Error::Storage`] unless `sums` has exactly this length;
+    /// [`ShapeError::HeadDimOnStack`](crate::error::ShapeError::HeadDimOnStack); [`PlanError::CenteredSums`] for a
+    /// centered norm; and [`ShapeError::Overlap`](crate::error::ShapeError::Overlap) for a norm over tokens whose heads
+    /// share elements: each element of a token counts once.
     pub fn sum_of_squares<E: Element>(
         &self,
         norm: Norm<'_>,
@@ -387,7 +424,7 @@ impl Rope {
         let shape = x.layout.shape();
         shape.check_head_on_stack()?;
         if norm.formula.centered {
-            return Err(Error::CenteredSums);
+            return Err(Error::Plan(PlanError::CenteredSums));
         }
         let rows = shape.batch.saturating_mul(shape.tokens);
         let each = if norm.reach == NormReach::Token {
@@ -421,48 +458,33 @@ impl Rope {
     }
 }
 
-impl<'a> Rope<LinearStages<'a>> {
-    /// Adds a norm, which runs before the scale on its side of the rotation.
-    pub fn norm(self, norm: Norm<'a>) -> Rope<WithStages<'a>> {
-        Rope::<WithStages<'_>>::from(self).norm(norm)
-    }
-
-    /// Sets the scale.
-    pub fn scale(mut self, scale: Scale<'a>) -> Self {
-        self.stages.scale = Some(scale);
-        self
-    }
-
-    /// Sets the Hadamard transform, the last stage.
-    pub fn hadamard(mut self, hadamard: Hadamard) -> Self {
-        self.stages.transform = Some(Transform::new(hadamard));
-        self
-    }
-
-    /// Passes the f32 of the rotation to the next stage, as [`Rope<WithStages>::without_rounding`].
-    pub fn without_rounding(mut self) -> Self {
-        self.stages.rounds = false;
-        self
-    }
-}
-
-impl<'a> Rope<WithStages<'a>> {
-    /// Sets the norm.
-    pub fn norm(mut self, norm: Norm<'a>) -> Self {
-        self.stages.norm = Some(norm);
-        self
+impl<S: Stages> Rope<S> {
+    /// Sets the norm, which runs before the scale on its side of the rotation.
+    pub fn norm<'a>(self, norm: Norm<'a>) -> Rope<WithStages<'a>>
+    where
+        S: AddStages<'a>,
+    {
+        self.with(WithStages {
+            norm: Some(norm),
+            ..self.stages.with_norm()
+        })
     }
 
     /// Sets the scale, which runs after the norm on its side of the rotation.
-    pub fn scale(mut self, scale: Scale<'a>) -> Self {
-        self.stages.linear.scale = Some(scale);
-        self
+    pub fn scale<'a>(self, scale: Scale<'a>) -> Rope<S::Linear>
+    where
+        S: AddStages<'a>,
+    {
+        self.with(self.stages.with(|stages| stages.scale = Some(scale)))
     }
 
     /// Sets the Hadamard transform, the last stage.
-    pub fn hadamard(mut self, hadamard: Hadamard) -> Self {
-        self.stages.linear.transform = Some(Transform::new(hadamard));
-        self
+    pub fn hadamard<'a>(self, hadamard: Hadamard) -> Rope<S::Linear>
+    where
+        S: AddStages<'a>,
+    {
+        let transform = Some(Transform::new(hadamard));
+        self.with(self.stages.with(|stages| stages.transform = transform))
     }
 
     /// Passes the f32 of the rotation, and of a Hadamard transform, to the next stage: a norm, a scale, the transform,
@@ -472,9 +494,11 @@ impl<'a> Rope<WithStages<'a>> {
     /// A destination of f32, f16 or bf16 directly after the rotation receives the f32 either way, and rounds it once. A
     /// final scale or norm rounds its own result to the element of the source before the destination does, unless it is
     /// set not to ([`Scale::without_rounding`], [`NormResult::Kept`](crate::norm::NormResult::Kept)).
-    pub fn without_rounding(mut self) -> Self {
-        self.stages.linear.rounds = false;
-        self
+    pub fn without_rounding<'a>(self) -> Rope<S::Linear>
+    where
+        S: AddStages<'a>,
+    {
+        self.with(self.stages.with(|stages| stages.rounds = false))
     }
 }
 

@@ -1,13 +1,13 @@
 //! Several outputs of one read: a plan writes one source tensor into several targets, each with its own angles.
 
-use core::fmt;
 use core::ops::Range;
 
 use super::check::Checked;
-use super::erased::{AnglesKind, PassSource};
+use super::erased::{AnglesKind, TensorSource};
 use super::kinds::Lowered;
 use super::operand::Angles;
 use super::{Rope, Stages};
+use crate::base::debug::debug;
 use crate::describe::cache::{CacheMut, CacheSlotsMut, IntoSlots};
 use crate::describe::tensor::BytesMut;
 use crate::execute::choose;
@@ -144,13 +144,7 @@ impl<'a> Output<'a> {
     }
 }
 
-impl fmt::Debug for Output<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Output")
-            .field("groups", &self.angles.groups())
-            .finish_non_exhaustive()
-    }
-}
+debug!(Output<'_>, |output| groups: output.angles.groups());
 
 impl<S: Stages> Rope<S> {
     /// Rotates one tensor into several targets, tensors and caches, each with its own angles: one [`Rope::rotate_into`]
@@ -186,14 +180,14 @@ impl<S: Stages> Rope<S> {
         x: &Tensor<'_, I>,
         outputs: &mut [Output<'_>],
     ) -> Result<(), Error> {
-        let x = PassSource::of::<I, S>(x.bytes());
+        let x = TensorSource::of::<I, S>(x.bytes());
         self.erased(&mut |rope| rope.run_into_each(x, outputs))
     }
 }
 
 impl Rope<Lowered<'_>> {
     #[inline(never)]
-    fn run_into_each(&self, x: PassSource<'_>, outputs: &mut [Output<'_>]) -> Result<(), Error> {
+    fn run_into_each(&self, x: TensorSource<'_>, outputs: &mut [Output<'_>]) -> Result<(), Error> {
         let shape = x.tensor.layout.shape();
         for output in &*outputs {
             output.check(shape)?;

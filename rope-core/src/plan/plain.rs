@@ -3,9 +3,10 @@
 use super::{Detour, Rope};
 use crate::describe::rows::{Rotation, View};
 use crate::describe::tensor::{Bytes, BytesMut, Layout};
-use crate::execute::{lines, staged};
+use crate::execute::lines::{self, TokenHeads};
+use crate::execute::staged;
 use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
-use crate::kernel::line::LineRows;
+use crate::kernel::line::{LineRows, Starts};
 use crate::kernel::rotation::RowFactors;
 use crate::pass::walk::Walk;
 use crate::pass::{IoFormats, Operand, OperandMut, PartOfCall, Pass, PassKernels};
@@ -129,8 +130,27 @@ impl Rope {
     ) {
         let core = (self.proof.fitting(row.pairs), self.tuning);
         for (x, element) in tensors {
-            lines::rotate_token(core, element.0.of(self.input), x, row);
+            let kernel = element.0.of(self.input);
+            if let Some(heads) = TokenHeads::new(core, kernel, x.layout, [x.size, row.pairs]) {
+                heads.run(x.memory(), row);
+            }
         }
+    }
+
+    /// Returns the heads of a plain call on one token by the first row of its values, if no check can fail.
+    pub(crate) fn token_heads(
+        &self,
+        layout: &Layout,
+        size: usize,
+        element: &'static InPlaceKernels,
+        rows: &Rows<'_>,
+    ) -> Option<TokenHeads> {
+        let row = self.row_of_a_token([layout], rows)?;
+        if self.detour.is_some() || !matches!(row.starts, Starts::Shared(0)) {
+            return None;
+        }
+        let core = (self.proof.fitting(row.pairs), self.tuning);
+        TokenHeads::new(core, element.0.of(self.input), layout, [size, row.pairs])
     }
 
     #[inline(never)]

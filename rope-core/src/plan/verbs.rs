@@ -35,19 +35,26 @@ impl<S: Stages> Rope<S> {
     ///
     /// # Errors
     ///
-    /// [`Error::RotaryDimExceedsHead`] if the rows rotate more channels than a head has; [`Error::RowCount`] unless
-    /// there is one row per token, or one per token of every sequence; [`Error::RowHeads`] if rows per head are for
-    /// another number of heads; [`Error::RowSequences`] if strided rows are for other sequences;
-    /// [`Error::RowMagnitude`] if the direction is [`Direction::Inverse`](crate::Direction::Inverse) and given rows are
-    /// not rotations times their attention factor; [`Error::PairingChangesInPlace`] if the plan's output pairing
-    /// differs from its input pairing.
+    /// [`RowsError::RotaryDimExceedsHead`](crate::error::RowsError::RotaryDimExceedsHead) if the rows rotate more
+    /// channels than a head has; [`RowsError::Count`](crate::error::RowsError::Count) unless there is one row per
+    /// token, or one per token of every sequence; [`RowsError::Heads`](crate::error::RowsError::Heads) if rows per head
+    /// are for another number of heads; [`RowsError::Sequences`](crate::error::RowsError::Sequences) if strided rows
+    /// are for other sequences; [`RowsError::Magnitude`](crate::error::RowsError::Magnitude) if the direction is
+    /// [`Direction::Inverse`](crate::Direction::Inverse) and given rows are not rotations times their attention factor;
+    /// [`PlanError::PairingChangesInPlace`](crate::error::PlanError::PairingChangesInPlace) if the plan's output
+    /// pairing differs from its input pairing.
     ///
-    /// For frequencies at positions: [`Error::RotaryDimOnStack`] for rows of more than 2048 channels (of all heads
-    /// together if each has its own, unless a plain plan rotates a tensor); [`Error::PositionsPerAxis`] and
-    /// [`Error::Coordinate`] as [`Frequencies::rows`](crate::Frequencies::rows).
+    /// For frequencies at positions:
+    /// [`FrequenciesError::RotaryDimOnStack`](crate::error::FrequenciesError::RotaryDimOnStack) for rows of more than
+    /// 2048 channels (of all heads together if each has its own, unless a plain plan rotates a tensor);
+    /// [`PositionsError::PerAxis`](crate::error::PositionsError::PerAxis) and
+    /// [`PositionsError::Coordinate`](crate::error::PositionsError::Coordinate) as
+    /// [`Frequencies::rows`](crate::Frequencies::rows).
     ///
-    /// In a cache: [`Error::FullWidthRows`] for full-width rows; [`Error::ShiftFactor`] for an attention factor other
-    /// than 1; [`Error::NormInCache`] for a plan with a norm; and the errors of [`Rope::rotate_into`] a cache.
+    /// In a cache: [`RowsError::FullWidth`](crate::error::RowsError::FullWidth) for full-width rows;
+    /// [`CacheError::ShiftFactor`](crate::error::CacheError::ShiftFactor) for an attention factor other than 1;
+    /// [`PlanError::NormInCache`](crate::error::PlanError::NormInCache) for a plan with a norm; and the errors of
+    /// [`Rope::rotate_into`] a cache.
     ///
     /// The target is untouched then.
     #[inline]
@@ -68,7 +75,8 @@ impl<S: Stages> Rope<S> {
     ///
     /// # Errors
     ///
-    /// The errors of [`Rope::rotate`], and [`Error::QueryKeyMismatch`] unless Q and K differ in their heads only.
+    /// The errors of [`Rope::rotate`], and [`ShapeError::QueryKeyMismatch`](crate::error::ShapeError::QueryKeyMismatch)
+    /// unless Q and K differ in their heads only.
     pub fn rotate_qk<Q: Element, K: Element>(
         &self,
         q: &mut TensorMut<'_, Q>,
@@ -101,15 +109,19 @@ impl<S: Stages> Rope<S> {
     ///
     /// # Errors
     ///
-    /// [`Error::ShapeMismatch`] if two tensors have different shapes; the errors of [`Rope::rotate`] about rows and
-    /// positions.
+    /// [`ShapeError::Mismatch`](crate::error::ShapeError::Mismatch) if two tensors have different shapes; the errors of
+    /// [`Rope::rotate`] about rows and positions.
     ///
-    /// For slots: [`Error::HeadDimOnStack`]; [`Error::CacheHeads`] if the cache has other heads; [`Error::SlotCount`]
-    /// unless there is one slot per token of each sequence; [`Error::Slot`], [`Error::SlotOffset`] and
-    /// [`Error::PagePosition`] for a slot that the cache, or its sequence, does not have; [`Error::Page`] and
-    /// [`Error::NegativePage`]; [`Error::Count`] for page tables of another length; [`Error::CacheLayout`] for
+    /// For slots: [`ShapeError::HeadDimOnStack`](crate::error::ShapeError::HeadDimOnStack);
+    /// [`CacheError::Heads`](crate::error::CacheError::Heads) if the cache has other heads;
+    /// [`SlotsError::Count`](crate::error::SlotsError::Count) unless there is one slot per token of each sequence;
+    /// [`SlotsError::Slot`](crate::error::SlotsError::Slot), [`SlotsError::Offset`](crate::error::SlotsError::Offset)
+    /// and [`SlotsError::PagePosition`](crate::error::SlotsError::PagePosition) for a slot that the cache, or its
+    /// sequence, does not have; [`SlotsError::Page`](crate::error::SlotsError::Page) and
+    /// [`SlotsError::NegativePage`](crate::error::SlotsError::NegativePage); [`Error::Count`] for page tables of
+    /// another length; [`CacheError::Layout`](crate::error::CacheError::Layout) for
     /// [`Slots::offsets`](crate::cache::Slots::offsets) if scales are addressed by slot. From one cache into another:
-    /// [`Error::NormInCache`] for a plan with a norm.
+    /// [`PlanError::NormInCache`](crate::error::PlanError::NormInCache) for a plan with a norm.
     ///
     /// The target is untouched then.
     #[inline]

@@ -25,6 +25,8 @@ mod linux {
     use core::arch::asm;
     use core::sync::atomic::{AtomicU8, Ordering};
 
+    use super::super::linux::{EXTENSIONS, v_of_auxiliary, v_of_hwprobe};
+
     /// Not asked yet.
     const UNKNOWN: u8 = 0;
     const ABSENT: u8 = 1;
@@ -46,19 +48,14 @@ mod linux {
 
     /// `riscv_hwprobe`'s answer. `None` on a kernel without the call: before Linux 6.4, and in some emulators.
     fn probe() -> Option<bool> {
-        /// The extensions beside IMA, and among them V 1.0.
-        const EXTENSIONS: i64 = 4;
-        const V: u64 = 1 << 2;
         let mut pair: (i64, u64) = (EXTENSIONS, 0);
         // SAFETY: the call writes one pair, for all CPUs, and nothing else.
         let status = unsafe { system_call(258, [(&raw mut pair).addr(), 1, 0, 0, 0]) };
-        (status == 0).then_some(pair.0 == EXTENSIONS && pair.1 & V != 0)
+        v_of_hwprobe(status, pair)
     }
 
     /// Whether the auxiliary vector of the process has the letter V.
     fn auxiliary() -> bool {
-        const HARDWARE_CAPABILITIES: u64 = 16;
-        const V: u64 = 1 << (b'V' - b'A');
         const HERE: usize = -100_isize as usize;
         let (path, mut entries) = (c"/proc/self/auxv", [[0_u64; 2]; 64]);
         // SAFETY: the call reads the path, which ends in a zero.
@@ -74,8 +71,7 @@ mod linux {
         // SAFETY: the file is the one that was opened above.
         unsafe { system_call(57, [file, 0, 0, 0, 0]) };
         let read = usize::try_from(read).unwrap_or(0) / size_of::<[u64; 2]>();
-        let mut entries = entries[..read].iter();
-        entries.any(|&[key, value]| key == HARDWARE_CAPABILITIES && value & V != 0)
+        v_of_auxiliary(&entries[..read])
     }
 
     /// Whether vectors are those of V 1.0. Some kernels give the letter to CPUs with V 0.7, which know no agnostic

@@ -10,14 +10,14 @@
 //! | rotate | `vfmul`, `vfsub`, `vfadd` | 6 |
 //! | widen bf16 | `vzext`, `vsll` | 4 |
 //! | round to bf16 | `vnclipu`, which rounds to nearest even | 2 |
-//! | widen f16 | `vwmul`, masks, a product | 13 |
+//! | widen f16 | `vwmul`, a mask, a product, each for both members | 6 |
 //! | round to f16 | a sum with a power of two, then the bits of the sum | 22 |
 //!
 //! A NaN that arithmetic returns is always the canonical one, so that no rounding can carry it into an infinity.
 //! Conversions of f16 need nothing beyond V: Zvfhmin, which has them, is younger than V.
 //!
-//! Registers: `v4` cos, `v8` sin, `v12` and `v16` the members of the pairs, `v20` and `v24` the rotated ones. Elements
-//! of 16 bits are loaded into and stored from `v20` and `v22`.
+//! Registers: `v8` and `v12` the members of the pairs, `v4` cos, `v16` sin, `v20` and `v24` the rotated members.
+//! Elements of 16 bits are loaded into and stored from `v20` and `v22`.
 
 use core::arch::asm;
 
@@ -36,13 +36,13 @@ impl Rvv {
     }
 }
 
-/// The members of pairs to `v12` and `v16`, or as 16 bits to `v20` and `v22`.
+/// The members of pairs to `v8` and `v12`, or as 16 bits to `v20` and `v22`.
 macro_rules! load {
     (f32 Half) => {
-        "add {q}, {p}, {between}\n vle32.v v12, ({p})\n vle32.v v16, ({q})\n"
+        "add {q}, {p}, {between}\n vle32.v v8, ({p})\n vle32.v v12, ({q})\n"
     };
     (f32 Interleaved) => {
-        "vlseg2e32.v v12, ({p}) /* {between} */\n"
+        "vlseg2e32.v v8, ({p}) /* {between} */\n"
     };
     ($E:ident Half) => {
         "add {q}, {p}, {between}\n vle16.v v20, ({p})\n vle16.v v22, ({q})\n"
@@ -88,29 +88,25 @@ macro_rules! widen {
     };
     (bf16 => $E:ident) => {
         "vsetvli x0, x0, e32, m4, ta, ma
-        vzext.vf2 v12, v20
-        vzext.vf2 v16, v22
-        vsll.vi v12, v12, 16
-        vsll.vi v16, v16, 16\n"
+        vzext.vf2 v8, v20
+        vzext.vf2 v12, v22
+        vsll.vi v8, v8, 16
+        vsll.vi v12, v12, 16\n"
     };
-    // Shifted by 13 with its sign, of which one bit is kept. An infinity or a NaN, whose double is above twice the
-    // largest finite magnitude, gets the exponent of an f32's. The product corrects the bias.
+    // Both members at once, which lie together: all elements of their registers, as the second ones begin after those
+    // that are not used. Shifted by 13 with its sign, of which one bit is kept. An infinity or a NaN, whose double is
+    // above twice the largest finite magnitude, gets the exponent of an f32's; all others have to stay, `mu`. The
+    // product corrects the bias.
     (f16 => $E:ident) => {
-        "vsetvli x0, x0, e16, m2, ta, ma
+        "vsetvli {vl}, x0, e16, m4, ta, ma
         vadd.vv v24, v20, v20
-        vadd.vv v26, v22, v22
         vmsgtu.vx v0, v24, {finite}
-        vmsgtu.vx v1, v26, {finite}
-        vwmul.vx v12, v20, {shift}
-        vwmul.vx v16, v22, {shift}
-        vsetvli x0, x0, e32, m4, ta, ma
-        vand.vx v12, v12, {kept}
-        vand.vx v16, v16, {kept}
-        vor.vx v12, v12, {infinity}, v0.t
-        vmv1r.v v0, v1
-        vor.vx v16, v16, {infinity}, v0.t
-        vfmul.vf v12, v12, ft2
-        vfmul.vf v16, v16, ft2\n"
+        vwmul.vx v8, v20, {shift}
+        vsetvli x0, x0, e32, m8, ta, mu
+        vand.vx v8, v8, {kept}
+        vor.vx v8, v8, {infinity}, v0.t
+        vfmul.vf v8, v8, ft2
+        vsetvli {vl}, {left}, e32, m4, ta, ma\n"
     };
 }
 
@@ -135,20 +131,20 @@ macro_rules! narrow {
             vadd.vx v22, v22, {bias}\n"
         )
     };
-    // `v16` becomes the magnitude, at most 65536, plus the power of two whose last bit is that of the f16. A product
+    // `v12` becomes the magnitude, at most 65536, plus the power of two whose last bit is that of the f16. A product
     // with 2^13 + 1 puts the exponent of that sum above its lowest bits. The sign is added to it, and of a NaN the bit
     // that makes it one: what the magnitude exceeds infinity by.
     (f16 $x:literal) => {
         concat!(
-            "vfsgnjx.vv v12, ", $x, ", ", $x, "
-            vminu.vx v16, v12, {beyond}
-            vand.vx v28, v16, {infinity}
+            "vfsgnjx.vv v8, ", $x, ", ", $x, "
+            vminu.vx v12, v8, {beyond}
+            vand.vx v28, v12, {infinity}
             vmaxu.vx v28, v28, {least}
-            vfmacc.vf v16, ft3, v28
-            vssubu.vx v12, v12, {infinity}
+            vfmacc.vf v12, ft3, v28
+            vssubu.vx v8, v8, {infinity}
             vsrl.vi ", $x, ", ", $x, ", 31
-            vmadd.vx ", $x, ", {sign}, v12
-            vmacc.vx ", $x, ", {twice}, v16\n"
+            vmadd.vx ", $x, ", {sign}, v8
+            vmacc.vx ", $x, ", {twice}, v12\n"
         )
     };
 }
@@ -156,11 +152,11 @@ macro_rules! narrow {
 /// `(v20, v24) <- (x cos - y sin, x sin + y cos)`.
 macro_rules! rotate {
     () => {
-        "vfmul.vv v20, v12, v4
-        vfmul.vv v24, v16, v8
+        "vfmul.vv v20, v8, v4
+        vfmul.vv v24, v12, v16
         vfsub.vv v20, v20, v24
-        vfmul.vv v24, v12, v8
-        vfmul.vv v28, v16, v4
+        vfmul.vv v24, v8, v16
+        vfmul.vv v28, v12, v4
         vfadd.vv v24, v24, v28\n"
     };
 }
@@ -227,7 +223,15 @@ macro_rules! kernel {
         kernel!(@$place $name $I $P $O $Q,);
     };
     (@same $name:ident $I:ident $P:ident $O:ident $Q:ident, $($constants:tt)*) => {
-        kernel!(@asm $name heads $I $P $O $Q {""} { store!("p", $O $Q) } {""} {""} $($constants)*);
+        // `tests/platforms/cycles.py` finds the loop by this comment.
+        kernel!(@asm $name heads $I $P $O $Q
+            { concat!("/* in place: ", stringify!($I), " ", stringify!($P), " */") }
+            { store!("p", $O $Q) } {""} {""}
+            // The last head is known by its address: heads that are written lie apart.
+            { "add {h}, {x}, {last}" } { "bne {p}, {h}, 3b" }
+            last = in(reg) heads.heads.wrapping_mul(heads.source_step),
+            $($constants)*
+        );
     };
     (@other $name:ident $I:ident $P:ident $O:ident $Q:ident, $($constants:tt)*) => {
         kernel!(@asm $name heads $I $P $O $Q
@@ -235,6 +239,8 @@ macro_rules! kernel {
             { concat!(second!($Q), store!("r", $O $Q)) }
             { "add {r}, {r}, {target_step}" }
             { concat!("slli {q}, {vl}, ", shift!($O $Q), "\n add {y}, {y}, {q}") }
+            { "mv {h}, {heads}" } { "addi {h}, {h}, -1\n bnez {h}, 3b" }
+            heads = in(reg) heads.heads,
             r = out(reg) _,
             y = inout(reg) heads.target => _,
             target_step = in(reg) heads.target_step,
@@ -244,7 +250,8 @@ macro_rules! kernel {
     };
     (
         @asm $name:ident $heads:ident $I:ident $P:ident $O:ident $Q:ident
-        { $($first:tt)* } { $($store:tt)* } { $($next:tt)* } { $($advance:tt)* } $($operands:tt)*
+        { $($first:tt)* } { $($store:tt)* } { $($next:tt)* } { $($advance:tt)* }
+        { $($count:tt)* } { $($again:tt)* } $($operands:tt)*
     ) => {
         /// # Safety
         ///
@@ -262,8 +269,9 @@ macro_rules! kernel {
                     ready!($O),
                     "2: vsetvli {vl}, {left}, e32, m4, ta, ma",
                     "vle32.v v4, ({cos})\n vfmul.vf v4, v4, ft0",
-                    "vle32.v v8, ({sin})\n vfmul.vf v8, v8, ft1",
-                    "mv {h}, {heads}\n mv {p}, {x}",
+                    "vle32.v v16, ({sin})\n vfmul.vf v16, v16, ft1",
+                    $($count)*,
+                    "mv {p}, {x}",
                     $($first)*,
                     "3:",
                     load!($I $P),
@@ -273,7 +281,7 @@ macro_rules! kernel {
                     $($store)*,
                     "add {p}, {p}, {step}",
                     $($next)*,
-                    "addi {h}, {h}, -1\n bnez {h}, 3b",
+                    $($again)*,
                     "slli {q}, {vl}, 2\n add {cos}, {cos}, {q}\n add {sin}, {sin}, {q}",
                     concat!("slli {q}, {vl}, ", shift!($I $P), "\n add {x}, {x}, {q}"),
                     $($advance)*,
@@ -287,7 +295,6 @@ macro_rules! kernel {
                     cos = inout(reg) $heads.cos => _,
                     sin = inout(reg) $heads.sin => _,
                     x = inout(reg) $heads.source => _,
-                    heads = in(reg) $heads.heads,
                     step = in(reg) $heads.source_step,
                     between = in(reg) bytes!($I * $heads.pairs),
                     $($operands)*

@@ -62,6 +62,8 @@ cfg_if::cfg_if! {
         fn vector_bytes() -> Option<usize> {
             use core::sync::atomic::{AtomicU16, Ordering};
 
+            use super::linux::sve_bytes;
+
             /// The bytes, or `ABSENT`; 0 is not asked yet.
             static FOUND: AtomicU16 = AtomicU16::new(0);
             const ABSENT: u16 = 1;
@@ -81,9 +83,7 @@ cfg_if::cfg_if! {
                         options(nostack),
                     );
                 }
-                // The lower half is the length; an error is negative.
-                let bytes = u16::try_from(status & 0xffff).unwrap_or(ABSENT);
-                found = if status > 0 { bytes } else { ABSENT };
+                found = sve_bytes(status).unwrap_or(ABSENT);
                 FOUND.store(found, Ordering::Relaxed);
             }
             (found != ABSENT).then_some(found.into())
@@ -345,7 +345,11 @@ macro_rules! advance {
 /// Makes a kernel that rotates heads of one format into another, in the same memory or into another.
 macro_rules! kernel {
     ($name:ident: $I:ident $P:ident => $O:ident $Q:ident, same) => {
-        kernel!(@asm $name heads $I $P $O $Q {""} { store!("p", $O $Q) } {""} {""});
+        // `tests/platforms/cycles.py` finds the loop by this comment.
+        kernel!(@asm $name heads $I $P $O $Q
+            { concat!("/* in place: ", stringify!($I), " ", stringify!($P), " */") }
+            { store!("p", $O $Q) } {""} {""}
+        );
     };
     ($name:ident: $I:ident $P:ident => $O:ident $Q:ident, other) => {
         kernel!(@asm $name heads $I $P $O $Q

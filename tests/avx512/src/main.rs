@@ -251,7 +251,7 @@ impl Format {
     fn name(self) -> &'static str {
         match self {
             Format::Codes(code) => code.name(),
-            Format::Blocks(format) => format.name(),
+            Format::Blocks(format) => format.name,
         }
     }
 

@@ -857,7 +857,7 @@ impl World {
         }
     }
 
-    /// Places frequencies in one of the places, which the handle then uses, or in memory that all calls use.
+    /// OperandAddresses frequencies in one of the places, which the handle then uses, or in memory that all calls use.
     ///
     /// # Safety
     ///

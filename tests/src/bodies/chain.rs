@@ -1,5 +1,6 @@
 //! Norms, scales, rotations and transforms, in place and across.
 
+use rope_core::error::PlanError;
 use rope_core::stages::Stages;
 use rope_core::{Backend, Error, Rope, Rows, Tensor, TensorMut};
 
@@ -108,10 +109,10 @@ fn in_place<E: Number>(source: &mut Source<'_>) {
         }
         if head_dim % 2048 != 0 {
             let refused = rope_core::stages::Hadamard::new(2048).expect("a power of two");
-            let error = Error::HadamardHead {
+            let error = Error::Plan(PlanError::HadamardHead {
                 block: 2048,
                 head_dim,
-            };
+            });
             let plan = rotation.plan(backend).hadamard(refused);
             assert_eq!(plan.apply(&mut tensor), Err(error));
         }

@@ -117,7 +117,7 @@ fn check(text: &str, source: &mut Source<'_>) {
                 factor.is_finite() && factor > 0.0 && softmax.is_finite(),
                 "{text}"
             );
-            assert!(made.iter().all(|pair| pair.inverse().is_finite()), "{text}");
+            assert!(made.iter().all(|pair| pair.inverse.is_finite()), "{text}");
             let rotation = config.rotation().expect("the frequencies are its");
             assert!(rotation.window().end <= rotation.head_dim(), "{text}");
             rotates_in_its_window(&rotation, source);
@@ -229,7 +229,7 @@ fn nothing_is_dropped(text: &str, source: &mut Source<'_>) {
 /// Returns the number of pairs that a position turns.
 fn turning(rotation: &Rotation) -> usize {
     let pairs = rotation.frequencies().iter();
-    pairs.filter(|pair| pair.inverse() > 0.0).count()
+    pairs.filter(|pair| pair.inverse > 0.0).count()
 }
 
 /// Keys beside the rope parameters that affect the rotation of some model, each with a number.

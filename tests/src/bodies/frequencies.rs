@@ -66,7 +66,7 @@ fn check<E: Display>(
     assert_eq!(made.iter().len(), rotary_dim / 2);
     for pair in made.iter() {
         assert!(
-            pair.inverse().is_finite() && pair.axis() < made.axes(),
+            pair.inverse.is_finite() && pair.axis < made.axes(),
             "{pair:?}"
         );
     }

@@ -1,5 +1,6 @@
 //! Full-width rows.
 
+use rope_core::error::{GradientError, RowsError};
 use rope_core::gradient::{Gradients, PairGradients};
 use rope_core::internals::in_stages;
 use rope_core::{Backend, Direction, Error, Tensor, TensorMut};
@@ -40,9 +41,9 @@ pub fn full_width(source: &mut Source<'_>) {
 /// Returns the error of a call, if it must be refused: full-width rows have no inverse.
 fn refusal(rotation: Rotation, shape: [usize; 4]) -> Option<Error> {
     let refused = rotation.direction == Direction::Inverse && !shape.contains(&0);
-    refused.then_some(Error::FullWidthRows {
+    refused.then_some(Error::Rows(RowsError::FullWidth {
         operation: "Direction::Inverse",
-    })
+    }))
 }
 
 fn in_place<E: Number>(
@@ -118,8 +119,8 @@ fn gradients<E: Number>(
     let (input, output) = (rotation.input, rotation.output);
     let refusal = match rotation.direction {
         Direction::Forward if input == output => None,
-        Direction::Forward => Some(Error::GradientPairing { input, output }),
-        direction => Some(Error::BackwardDirection { direction }),
+        Direction::Forward => Some(Error::Gradient(GradientError::Pairing { input, output })),
+        direction => Some(Error::Gradient(GradientError::Direction { direction })),
     };
     if refusal.is_none() {
         let sums = [&mut cos[..], &mut sin[..]];

@@ -1,6 +1,7 @@
 //! Rows from any frequencies and positions.
 
 use rope_core::axes::{Axes, MixedAngle, MixedFrequencies};
+use rope_core::error::{FrequenciesError, PositionsError};
 use rope_core::{
     Angle, Backend, Error, Frequencies, Pairing, Positions, Rope, Rows, RowsAt, Scaling, TensorMut,
 };
@@ -42,7 +43,7 @@ pub fn generated_rows(source: &mut Source<'_>) {
     };
     let frequencies = match made {
         Ok(frequencies) => frequencies,
-        Err(Error::TurnsPerPosition { .. }) => return,
+        Err(Error::Frequencies(FrequenciesError::TurnsPerPosition { .. })) => return,
         Err(error) => panic!("{inverse:?} with {factor}: {error}"),
     };
     let angle = source.one_of(&[
@@ -98,7 +99,7 @@ pub fn generated_rows(source: &mut Source<'_>) {
     for (token, at) in placed.at.iter().enumerate() {
         let (cos, sin) = rows.row(token).expect("a row for each");
         for ((frequency, cos), sin) in frequencies.iter().zip(cos).zip(sin) {
-            let at = at[frequency.axis()];
+            let at = at[frequency.axis];
             let (right_cos, right_sin) = cos_sin(at, frequency, factor);
             assert!(
                 right_cos.is(*cos) && right_sin.is(*sin),
@@ -124,7 +125,7 @@ pub fn mixed_rows(source: &mut Source<'_>) {
     let list: Vec<f64> = (0..axes * heads * pairs).map(|_| inverse(source)).collect();
     let frequencies = match MixedFrequencies::new(&list, [axes, heads, pairs], factor) {
         Ok(frequencies) => frequencies,
-        Err(Error::TurnsPerPosition { .. }) => return,
+        Err(Error::Frequencies(FrequenciesError::TurnsPerPosition { .. })) => return,
         Err(error) => panic!("{list:?} with {factor}: {error}"),
     };
     let angle = source.one_of(&[MixedAngle::Exact, MixedAngle::Exact, MixedAngle::SummedF32]);
@@ -137,7 +138,7 @@ pub fn mixed_rows(source: &mut Source<'_>) {
         let given = tokens;
         assert_eq!(
             frequencies.values(positions),
-            Err(Error::PositionsPerAxis { given, axes })
+            Err(Error::Positions(PositionsError::PerAxis { given, axes }))
         );
         return;
     }

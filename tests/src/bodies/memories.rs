@@ -57,7 +57,7 @@ pub struct Packed {
     pub unknown: usize,
 }
 
-/// Places Q and K in one buffer: as parts of a packed row in any order of its dimensions, and with K one head early,
+/// OperandAddresses Q and K in one buffer: as parts of a packed row in any order of its dimensions, and with K one head early,
 /// with other strides, with another element type, or equal to Q. Finds shared bytes head by head.
 ///
 /// # Panics

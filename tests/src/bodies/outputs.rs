@@ -1,10 +1,11 @@
 //! Several outputs of one input.
 
+use rope_core::error::ShapeError;
 use rope_core::{Backend, Error, Output, Rows, Tensor, TensorMut};
 
 use super::cache::{codes, elements, filled, located};
 use super::chain::{refusal, rotating_shape, rows};
-use crate::cache::{Coded, Elements, Kept, Located};
+use crate::cache::{Coded, Elements, Kept, TokenAddress};
 use crate::chain::{Chain, heads_of, row_of, written};
 use crate::norm::ElementKind;
 use crate::number::{paint, values};
@@ -32,7 +33,7 @@ struct InTensor<O> {
 /// A target cache.
 struct InCache<K> {
     before: K,
-    slots: Located,
+    slots: TokenAddress,
     rows: Stored,
 }
 
@@ -199,11 +200,11 @@ fn into_each<I: Number, O: Number>(source: &mut Source<'_>) {
 
 /// Returns the error for a target with one head too many.
 fn mismatch(heads: usize) -> Error {
-    Error::ShapeMismatch {
+    Error::Shape(ShapeError::Mismatch {
         dimension: rope_core::Dimension::Heads,
         source: heads,
         target: heads + 1,
-    }
+    })
 }
 
 /// Calls a function with the rows of all targets.

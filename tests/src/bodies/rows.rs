@@ -1,5 +1,6 @@
 //! Rows from slices, ranges of rows, and rows selected by ids.
 
+use rope_core::error::RowsError;
 use rope_core::{Error, Rows};
 
 use super::number_of_any_size;
@@ -101,11 +102,11 @@ pub fn rows(source: &mut Source<'_>) {
         Err(error) => {
             assert_eq!(
                 error,
-                Error::RowRange {
+                Error::Rows(RowsError::Range {
                     start,
                     end,
                     rows: table.len()
-                }
+                })
             );
             (0, table.clone())
         }
@@ -132,17 +133,17 @@ pub fn rows(source: &mut Source<'_>) {
             }
             assert_eq!(
                 gathered.gather(&ids).map(|_| ()),
-                Err(Error::AlreadyGathered)
+                Err(Error::Rows(RowsError::AlreadyGathered))
             );
         }
         (Err(error), Some(index)) => {
             assert_eq!(
                 error,
-                Error::PositionOutsideTable {
+                Error::Rows(RowsError::PositionOutsideTable {
                     index,
                     id: ids[index],
                     rows: part.len()
-                }
+                })
             );
         }
         (result, _) => panic!("{ids:?} of {}: {result:?}", part.len()),

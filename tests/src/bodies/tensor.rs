@@ -1,5 +1,6 @@
 //! Shapes, strides and sub-tensors.
 
+use rope_core::error::ShapeError;
 use rope_core::{Dimension, Error, Layout, Pairing, Rope, Rows, Shape, Strides, Tensor, TensorMut};
 
 use super::number_of_any_size;
@@ -24,7 +25,7 @@ pub fn tensor(source: &mut Source<'_>) {
             let empty = layout.end() == layout.offset();
             assert!(empty || layout.end() <= len, "{layout:?} of {len}");
         }
-        Err(Error::OutOfBounds { needed, len: given }) => {
+        Err(Error::Shape(ShapeError::OutOfBounds { needed, len: given })) => {
             assert_eq!((needed, given), (layout.end(), len));
             assert!(layout.end() > len, "{layout:?} of {len}");
         }
@@ -36,8 +37,8 @@ pub fn tensor(source: &mut Source<'_>) {
             check_apart(&layout, len);
             tensor_mut(source, tensor);
         }
-        Err(Error::OutOfBounds { .. }) => {}
-        Err(Error::Overlap { stride, needed, .. }) => assert!(stride < needed),
+        Err(Error::Shape(ShapeError::OutOfBounds { .. })) => {}
+        Err(Error::Shape(ShapeError::Overlap { stride, needed, .. })) => assert!(stride < needed),
         Err(error) => panic!("{layout:?} of {len}: {error}"),
     }
 }
@@ -97,15 +98,17 @@ fn tensor_mut(source: &mut Source<'_>, mut tensor: TensorMut<'_, f32>) {
                 }
             }
         }
-        Err(Error::Range {
+        Err(Error::Shape(ShapeError::Range {
             start,
             end,
             extent: limit,
             ..
-        }) => {
+        })) => {
             assert!(at > extent && limit == extent && (start == at || end == at));
         }
-        Err(Error::PartsInterleave { dimension: named }) => assert_eq!(named, dimension),
+        Err(Error::Shape(ShapeError::PartsInterleave { dimension: named })) => {
+            assert_eq!(named, dimension)
+        }
         Err(error) => panic!("{layout:?} split at {at}: {error}"),
     }
 }
@@ -152,11 +155,11 @@ fn check_layout(layout: &Layout) {
 /// Asserts that a layout refused for its size is too large.
 fn check_overflow(error: Error, shape: [usize; 4], strides: Strides) {
     match error {
-        Error::StrideOverflow { .. } => {
+        Error::Shape(ShapeError::StrideOverflow { .. }) => {
             assert!(!shape.contains(&0), "{error}");
             assert!(reach(shape.into(), strides) > usize::MAX as u128, "{error}");
         }
-        Error::ShapeOverflow { shape } => assert_eq!(product(shape), None, "{error}"),
+        Error::Shape(ShapeError::Overflow { shape }) => assert_eq!(product(shape), None, "{error}"),
         error => panic!("{error}"),
     }
 }
@@ -217,12 +220,12 @@ fn layout(source: &mut Source<'_>) -> Option<Layout> {
                 assert!(start > end || end > extent, "{layout:?}: {error}");
                 assert_eq!(
                     error,
-                    Error::Range {
+                    Error::Shape(ShapeError::Range {
                         dimension,
                         start,
                         end,
                         extent
-                    }
+                    })
                 );
             }
         }

@@ -43,38 +43,39 @@ fn tick(bars: &[Bar]) -> f64 {
 
 /// Draws the card: the multiples of the roof.
 pub fn draw(title: &str, bars: &[Bar]) -> Markup {
+    card(title, height(bars), &content(bars))
+}
+
+/// Returns the content of the card.
+pub fn content(bars: &[Bar]) -> Markup {
     let (bottom, tick) = (height(bars), tick(bars));
     let most = 5.0 * tick;
     let dashes = format!("14 {}", ROW - 14.0);
     let x = |value: f64| round(1.0 + (WIDTH - 2.0) * (value / most).clamp(0.0, 1.0));
-    card(
-        title,
-        bottom,
-        &html! {
-            text.soft x="0" y="11" { "time / roof: shorter is faster, 1 is the machine's limit" }
-            // The lines of the ruler are dashed: they cross the bars and skip the names.
-            @for (at, anchor) in ["start", "middle", "middle", "middle", "middle", "end"].iter().enumerate() {
-                @let value = tick * at as f64;
-                line.grid x1=(x(value)) x2=(x(value)) y1=(TOP + 15.0) y2=(bottom) stroke-dasharray=(dashes) {}
-                // Numbers at the edges stay on the card.
-                text.soft.(anchor) x=(x(value)) y=(TOP - 6.0) { (value) }
-            }
-            @for (index, bar) in bars.iter().enumerate() {
-                @let y = TOP + ROW * index as f64;
-                @let (low, high) = (x(bar.low), x(bar.high));
-                g class=(bar.class) {
-                    title { (bar.about) }
-                    text class=[bar.is_first.then_some("first")] x="0" y=(y + 13.0) { (bar.name) }
-                    text.end x=(WIDTH) y=(y + 13.0) { (bar.value) }
-                    rect.pale x=(low) y=(y + 18.0) width=(round(high - low)) height="8" {}
-                    rect.bar x="1" y=(y + 18.0) width=(round(low - 1.0)) height="8" {}
-                    @if bar.high > most {
-                        // Torn off: it is longer than the ruler.
-                        path.torn d={ "M" (WIDTH - 9.0) " " (y + 28.0) "l4 -12m4 0l-4 12" } {}
-                    }
+    html! {
+        text.soft x="0" y="11" { "time / roof: shorter is faster, 1 is the machine's limit" }
+        // The lines of the ruler are dashed: they cross the bars and skip the names.
+        @for (at, anchor) in ["start", "middle", "middle", "middle", "middle", "end"].iter().enumerate() {
+            @let value = tick * at as f64;
+            line.grid x1=(x(value)) x2=(x(value)) y1=(TOP + 15.0) y2=(bottom) stroke-dasharray=(dashes) {}
+            // Numbers at the edges stay on the card.
+            text.soft.(anchor) x=(x(value)) y=(TOP - 6.0) { (value) }
+        }
+        @for (index, bar) in bars.iter().enumerate() {
+            @let y = TOP + ROW * index as f64;
+            @let (low, high) = (x(bar.low), x(bar.high));
+            g class=(bar.class) {
+                title { (bar.about) }
+                text class=[bar.is_first.then_some("first")] x="0" y=(y + 13.0) { (bar.name) }
+                text.end x=(WIDTH) y=(y + 13.0) { (bar.value) }
+                rect.pale x=(low) y=(y + 18.0) width=(round(high - low)) height="8" {}
+                rect.bar x="1" y=(y + 18.0) width=(round(low - 1.0)) height="8" {}
+                @if bar.high > most {
+                    // Torn off: it is longer than the ruler.
+                    path.torn d={ "M" (WIDTH - 9.0) " " (y + 28.0) "l4 -12m4 0l-4 12" } {}
                 }
             }
-            line.limit x1=(x(1.0)) x2=(x(1.0)) y1=(TOP + 15.0) y2=(bottom) stroke-dasharray=(dashes) {}
-        },
-    )
+        }
+        line.limit x1=(x(1.0)) x2=(x(1.0)) y1=(TOP + 15.0) y2=(bottom) stroke-dasharray=(dashes) {}
+    }
 }

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{COLOURS, WIDTH, card, round};
+use super::{COLORS, WIDTH, card, round};
 use crate::results::Accuracy;
 
 /// The axes: a value, and its label.
@@ -73,7 +73,7 @@ pub fn errors(accuracy: &Accuracy) -> Markup {
             @let points = accuracy.levels.iter().zip(&method.errors)
                 .map(|(&level, &error)| format!("{},{}", x(f64::from(level)), y(error)));
             @let line = legend + LINE * index as f64;
-            g class={ "series-" (index % COLOURS) } {
+            g class={ "series-" (index % COLORS) } {
                 title { (method.name) ": " (method.about) }
                 polyline.series points=(points.collect::<Vec<_>>().join(" ")) {}
                 line.series x1="0" x2="34" y1=(line - 4.0) y2=(line - 4.0) {}

@@ -105,8 +105,9 @@ impl RotaryEncodingConfig {
     ///
     /// # Errors
     ///
-    /// [`Error::Rope`] with the errors of [`Frequencies::new`]; with [`rope_core::Error::RotaryDimExceedsHead`] if more
-    /// channels rotate than a head has; with [`rope_core::Error::RowsTooLong`] for more positions than fit memory.
+    /// [`Error::Rope`] with the errors of [`Frequencies::new`]; with
+    /// [`rope_core::error::RowsError::RotaryDimExceedsHead`] if more channels rotate than a head has; with
+    /// [`rope_core::error::FrequenciesError::RowsTooLong`] for more positions than fit memory.
     pub fn init_with_scaling(
         &self,
         scaling: &Scaling<'_>,
@@ -130,7 +131,7 @@ impl RotaryEncodingConfig {
     ) -> Result<RotaryEncoding, Error> {
         let rotated = self.rotated();
         let frequencies = Frequencies::new(rotated, self.theta, &Scaling::Default)?;
-        let inverse: Vec<f32> = frequencies.iter().map(|pair| pair.inverse_f32()).collect();
+        let inverse: Vec<f32> = frequencies.iter().map(|pair| pair.inverse_f32).collect();
         let data = TensorData::new(inverse, [frequencies.iter().len()]);
         let scaled = scaling(Tensor::from_data(data, (device, DType::F32))).into_data();
         let dtype = scaled.dtype();
@@ -145,7 +146,7 @@ impl RotaryEncodingConfig {
     /// # Errors
     ///
     /// [`Error::RotaryDim`] if `rotary_dim` is set and differs from theirs; [`Error::Rope`] with
-    /// [`rope_core::Error::RotaryDimExceedsHead`] and [`rope_core::Error::RowsTooLong`] as
+    /// [`rope_core::error::RowsError::RotaryDimExceedsHead`] and [`rope_core::error::FrequenciesError::RowsTooLong`] as
     /// [`RotaryEncodingConfig::init_with_scaling`].
     pub fn init_with_frequencies(
         &self,

@@ -6,6 +6,7 @@ use burn_core as burn;
 
 use burn::module::{Content, DisplaySettings, Module, ModuleDisplay};
 use burn::tensor::{Device, Int, Tensor};
+use rope_core::error::RowsError;
 use rope_core::{Frequencies, IntoPositions, Pairing, Positions};
 
 use crate::{Error, RotaryRows, rotate};
@@ -77,10 +78,10 @@ impl RotaryEncoding {
     ) -> Result<Self, Error> {
         let rotary_dim = frequencies.rotary_dim();
         if rotary_dim > d_model {
-            return Err(rope_core::Error::RotaryDimExceedsHead {
+            return Err(rope_core::Error::Rows(RowsError::RotaryDimExceedsHead {
                 rotary_dim,
                 head_dim: d_model,
-            }
+            })
             .into());
         }
         let RotaryRows { cos, sin } =
@@ -101,7 +102,7 @@ impl RotaryEncoding {
     ///
     /// [`Error::Rotation`] if the model changes the pairing, rotates channels that are not the first ones of a head,
     /// rotates back, has full-width rows, pairs parts of a head by themselves, or rotates more than queries and keys;
-    /// [`Error::Rope`] with [`rope_core::Error::RowsTooLong`] for more positions than fit memory.
+    /// [`Error::Rope`] with [`rope_core::error::FrequenciesError::RowsTooLong`] for more positions than fit memory.
     #[cfg(feature = "models")]
     pub fn from_rotation(
         rotation: &rope_models::Rotation,

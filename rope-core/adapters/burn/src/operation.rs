@@ -8,6 +8,7 @@ use burn_core as burn;
 
 use burn::tensor::{DType, Tensor};
 use rope_core::Pairing;
+use rope_core::error::RowsError;
 
 use crate::{Error, RotaryRows, tensor_operations};
 
@@ -42,8 +43,8 @@ use crate::{Error, RotaryRows, tensor_operations};
 ///
 /// [`Error::Dimensions`] if `x` has fewer than two dimensions; [`Error::TensorType`] for quantized elements;
 /// [`Error::RowsShape`] if the rows have other sequences, heads or tokens; [`Error::Rope`]
-/// ([`rope_core::Error::RotaryDimExceedsHead`]) if they rotate more channels than a head has; [`Error::Device`] if they
-/// are on another device.
+/// ([`rope_core::error::RowsError::RotaryDimExceedsHead`]) if they rotate more channels than a head has;
+/// [`Error::Device`] if they are on another device.
 ///
 /// # Panics
 ///
@@ -94,10 +95,10 @@ pub(crate) fn check<const D: usize>(x: &Tensor<D>, rows: &RotaryRows) -> Result<
     }
     let rotary_dim = 2 * pairs;
     if rotary_dim > head_dim {
-        return Err(rope_core::Error::RotaryDimExceedsHead {
+        return Err(rope_core::Error::Rows(RowsError::RotaryDimExceedsHead {
             rotary_dim,
             head_dim,
-        }
+        })
         .into());
     }
     let device = x.device();

@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use burn_core::tensor::{DType, Device, Tensor, TensorData};
+use rope_core::error::{FrequenciesError, RowsError};
 use rope_core::{Frequencies, IntoPositions, Rows};
 
 use crate::Error;
@@ -56,7 +57,7 @@ impl RotaryRows {
     /// # Errors
     ///
     /// [`Error::CosSinShape`] if the two differ in shape; [`Error::RowsType`] if they are not `f32`; [`Error::Rope`]
-    /// ([`rope_core::Error::RotaryDim`]) if they have no pairs.
+    /// ([`rope_core::error::RowsError::RotaryDim`]) if they have no pairs.
     pub fn new(cos: Tensor<4>, sin: Tensor<4>) -> Result<Self, Error> {
         let shape = cos.dims();
         if shape != sin.dims() {
@@ -73,10 +74,10 @@ impl RotaryRows {
         if shape[3] == 0 {
             let required = "even and at least 2";
             let rotary_dim = 0;
-            return Err(rope_core::Error::RotaryDim {
+            return Err(rope_core::Error::Rows(RowsError::RotaryDim {
                 rotary_dim,
                 required,
-            }
+            })
             .into());
         }
         Ok(RotaryRows { cos, sin })
@@ -105,7 +106,7 @@ impl RotaryRows {
     /// # Errors
     ///
     /// [`Error::Sequences`] unless the rows divide evenly into `sequences`; [`Error::Rope`]
-    /// ([`rope_core::Error::RowsTooLong`]) if they exceed memory.
+    /// ([`rope_core::error::FrequenciesError::RowsTooLong`]) if they exceed memory.
     pub fn from_rows(rows: &Rows<'_>, sequences: usize, device: &Device) -> Result<Self, Error> {
         let (len, heads, pairs) = (rows.len(), rows.heads(), rows.rotary_dim() / 2);
         if sequences == 0 || !len.is_multiple_of(sequences) {
@@ -121,7 +122,9 @@ impl RotaryRows {
             .and_then(|rows| rows.checked_mul(rotary_dim));
         let count = count
             .filter(|count| *count <= isize::MAX as usize / size_of::<f32>())
-            .ok_or(rope_core::Error::RowsTooLong { tokens, rotary_dim })?;
+            .ok_or(rope_core::Error::Frequencies(
+                FrequenciesError::RowsTooLong { tokens, rotary_dim },
+            ))?;
         let mut values = Vec::with_capacity(count);
         for token in 0..len {
             for head in 0..heads {

@@ -39,7 +39,7 @@ fn angles_do_not_take_the_type_of_the_device() {
 
     // The frequencies that a function scales are f32 as well.
     let halves = RotaryEncodingConfig::new(8, 16).init_with_frequency_scaling(|f| f / 2.0, &device);
-    let first = |pairs: &Frequencies<'_>| pairs.iter().map(|pair| pair.inverse_f32()).nth(3);
+    let first = |pairs: &Frequencies<'_>| pairs.iter().map(|pair| pair.inverse_f32).nth(3);
     let halves = first(halves.expect("f32").frequencies());
     assert_eq!(halves, first(&frequencies).map(|f| f / 2.0));
 }

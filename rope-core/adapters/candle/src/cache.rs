@@ -37,7 +37,7 @@ pub enum CacheFormat {
     /// 8-bit codes of `x / scale` in tensors of u8; the scales are those of the keys and of the values.
     Quantized(QuantFormat, [f32; 2]),
     /// ggml's blocks of 32 channels, with their scales, in tensors of u8, whose last dimension counts bytes: `head_dim
-    /// / 32 * format.bytes()`.
+    /// / 32 * format.bytes`.
     Blocks(&'static BlockFormat),
 }
 
@@ -167,7 +167,7 @@ fn place(name: &str, layout: &Layout, order: Order, format: CacheFormat) -> Resu
     let Strides { batch, token, head } = order.strides(layout)?;
     // The tensor of a cache of blocks counts bytes, and a layout values.
     let (values, bytes) = match format {
-        CacheFormat::Blocks(format) => (format.values(), format.bytes()),
+        CacheFormat::Blocks(format) => (format.values, format.bytes),
         _ => (1, 1),
     };
     let counts = [width, batch, token, head];

@@ -282,7 +282,7 @@ impl Rotary {
             tensors,
             caches,
             format,
-            slots.into_slots(),
+            slots.into(),
             &rows.0,
         )
     }
@@ -305,7 +305,7 @@ impl Rotary {
         slots: impl IntoSlots<'s>,
         dtype: DType,
     ) -> Result<(Tensor, Tensor)> {
-        let (order, slots) = (self.rotation.order, ([batch, tokens], slots.into_slots()));
+        let (order, slots) = (self.rotation.order, ([batch, tokens], slots.into()));
         Ok((
             cache::read(("keys", keys), order, (format, 0), slots, dtype)?,
             cache::read(("values", values), order, (format, 1), slots, dtype)?,

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use candle_core::backend::BackendStorage;
 use candle_core::{CpuStorage, InplaceOp1, Layout, Result, Shape, WithDType, bail};
-use rope_core::{Direction, Element, Pairing, Rope, Rows, Tensor, TensorMut};
+use rope_core::{Dimension, Direction, Element, Pairing, Rope, Rows, Tensor, TensorMut};
 
 use crate::norm::TensorNorm;
 use crate::tensor::{Order, from_offset, refused, with_elements};
@@ -167,8 +167,12 @@ impl Rotation {
         storage.copy_strided_src(&mut copy, 0, layout)?;
         rotated = E::cpu_storage_data(copy)?;
         for (channels, pairs) in parts {
-            let source = source.channels(channels.clone()).map_err(refused)?;
-            let target = target.channels(channels).map_err(refused)?;
+            let source = source
+                .narrow(Dimension::Channels, channels.clone())
+                .map_err(refused)?;
+            let target = target
+                .narrow(Dimension::Channels, channels)
+                .map_err(refused)?;
             let source = Tensor::new(from_offset(x, layout), source).map_err(refused)?;
             let mut target = TensorMut::new(&mut rotated, target).map_err(refused)?;
             let own = pairs.map(|pairs| rows.pairs(pairs)).transpose();
@@ -199,7 +203,9 @@ impl Rotation {
             .map_err(refused);
         }
         for (channels, pairs) in self.parts(head_dim)? {
-            let place = place.channels(channels).map_err(refused)?;
+            let place = place
+                .narrow(Dimension::Channels, channels)
+                .map_err(refused)?;
             let mut x = TensorMut::new(x, place).map_err(refused)?;
             let own = pairs.map(|pairs| rows.pairs(pairs)).transpose();
             let own = own.map_err(refused)?;

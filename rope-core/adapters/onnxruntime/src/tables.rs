@@ -2,6 +2,7 @@
 
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
+use rope_core::error::RowsError;
 use rope_core::{Element, Rows};
 
 use crate::runtime::{Result, Scalar, invalid};
@@ -125,7 +126,12 @@ impl<E: Rotated> Tables<'_, E> {
                 .zip(sin_f32.chunks_exact_mut(pairs));
             for (index, (&id, (cos_f32, sin_f32))) in ids.iter().zip(into).enumerate() {
                 let Some(row) = usize::try_from(id).ok().filter(|row| *row < rows) else {
-                    return Err(rope_core::Error::PositionOutsideTable { index, id, rows }.into());
+                    return Err(rope_core::Error::Rows(RowsError::PositionOutsideTable {
+                        index,
+                        id,
+                        rows,
+                    })
+                    .into());
                 };
                 E::widen(&cos[row * pairs..][..pairs], cos_f32);
                 E::widen(&sin[row * pairs..][..pairs], sin_f32);

@@ -137,7 +137,7 @@ impl RawFormat {
         let mut strides = self.sorted([block, of_second, of_third]);
         // Of blocks the tensor has bytes, and a layout values.
         let (values, bytes) = match format {
-            Format::Blocks(format) => (format.values(), format.bytes()),
+            Format::Blocks(format) => (format.values, format.bytes),
             _ => (1, 1),
         };
         let needed = head_dim / values * bytes;

@@ -1,5 +1,6 @@
 //! A norm of each head of Q and K, and their rotation, in one pass.
 
+use rope_core::error::PlanError;
 use rope_core::norm::{Norm, NormFormula, NormReach, Weights};
 use rope_core::stages::StageOrder;
 use rope_core::{Dimension, Error, TensorMut};
@@ -126,7 +127,7 @@ pub(crate) fn norm_rotate_qk_in_place(
     }
     let (input, output) = (plan.input, plan.output);
     if input != output {
-        return Err(Error::PairingChangesInPlace { input, output }.into());
+        return Err(Error::Plan(PlanError::PairingChangesInPlace { input, output }).into());
     }
     let (query, key) = (norm.with(&q_weight)?, norm.with(&k_weight)?);
     let (query, key) = (plan.rope().norm(query), plan.rope().norm(key));

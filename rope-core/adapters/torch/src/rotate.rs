@@ -1,5 +1,6 @@
 //! Rotations by rows of cos and sin: those of each token, or rows of a table by position ids.
 
+use rope_core::error::PlanError;
 use rope_core::{Error, Rows, TensorMut};
 
 use crate::plan::Plan;
@@ -122,7 +123,7 @@ pub(crate) fn check_in_place(
     let target = layout(x, plan)?;
     let (input, output) = (plan.input, plan.output);
     if input != output {
-        return Err(Error::PairingChangesInPlace { input, output }.into());
+        return Err(Error::Plan(PlanError::PairingChangesInPlace { input, output }).into());
     }
     if eager::applies(x, plan) {
         eager::check(x, plan, tables)?;

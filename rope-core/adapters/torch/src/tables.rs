@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use rope_core::error::RowsError;
 use rope_core::{Error, Layout, Rows, Strides};
 
 use crate::number::Number;
@@ -213,10 +214,10 @@ impl Place {
         if plan.width != Width::Once {
             if !width.is_multiple_of(2) {
                 let required = "even: a row has each value twice";
-                return Err(Error::RotaryDim {
+                return Err(Error::Rows(RowsError::RotaryDim {
                     rotary_dim: width,
                     required,
-                }
+                })
                 .into());
             }
             extents[3] = width / 2;
@@ -297,7 +298,9 @@ impl Place {
         let mut gathered = Vec::with_capacity(ids.len() * pairs);
         for (index, &id) in ids.iter().enumerate() {
             let Some(row) = usize::try_from(id).ok().filter(|row| *row < rows) else {
-                return Err(Error::PositionOutsideTable { index, id, rows }.into());
+                return Err(
+                    Error::Rows(RowsError::PositionOutsideTable { index, id, rows }).into(),
+                );
             };
             self.widen(values, row * self.strides[1], &mut gathered);
         }

@@ -454,6 +454,92 @@ fn refusals() {
     assert!(a == x && b == x);
 }
 
+/// One token, which has a path of its own: checked and prepared calls of Q, and of Q and K, and their refusals.
+#[test]
+fn one_token() {
+    fn one<E: Number>(pairing: rope_pairing, with: Pairing) {
+        use rope_status as S;
+        const HEADS: [usize; 2] = [3, 2];
+        let (first, second) = (table(48, 3), table(48, 70));
+        let (plan, mut call) = (plan(pairing), zero());
+        let start = HEADS.map(|heads| values::<E>(heads * 64));
+        let expected = |values: &[f32]| {
+            let rows = Rows::new(&values[..48], [1, 48]).expect("rows");
+            let mut x = start.clone();
+            for (x, heads) in x.iter_mut().zip(HEADS) {
+                let mut view = TensorMut::new(x, [1, 1, heads, 64]).expect("valid");
+                Rope::new(with).rotate(&mut view, &rows).expect("valid");
+            }
+            x
+        };
+        let joined = rope_rows_joined(first.as_ptr(), 48, 48);
+        let apart = rope_rows_apart(first.as_ptr(), first[24..].as_ptr(), 1, 24, 48);
+        for rows in [joined, apart] {
+            let mut x = start.clone();
+            let [q, k] = &mut x;
+            let (mut q, mut k) = (tensor(q, [1, 1, 3, 64]), tensor(k, [1, 1, 2, 64]));
+            // SAFETY: what is passed is there, and what is not is refused.
+            unsafe {
+                assert_eq!(rope_prepare_qk(&plan, &q, &k, &rows, &mut call), S::Ok);
+                assert_eq!(rope_rotate_qk(&plan, &q, &k, &rows), S::Ok);
+                assert!(x == expected(&first));
+                x.clone_from_slice(&start);
+                assert_eq!(run(&call), S::Ok);
+                assert!(x == expected(&first));
+                x.clone_from_slice(&start);
+                assert_eq!(rope_rotate(&plan, &q, &rows), S::Ok);
+                assert!(x[0] == expected(&first)[0] && x[1] == start[1]);
+                x.clone_from_slice(&start);
+
+                let mut at: rope_call_memory = zero();
+                (at.x, at.y) = (q.data, k.data);
+                (at.cos, at.sin) = (second.as_ptr(), second[24..].as_ptr());
+                assert_eq!(run_at(&call, &at), S::Ok, "{}", detail());
+                assert!(x == expected(&second));
+                x.clone_from_slice(&start);
+                let refused = |spoil: fn(&mut rope_call_memory), status| {
+                    let mut spoilt = at;
+                    spoil(&mut spoilt);
+                    assert_eq!(run_at(&call, &spoilt), status);
+                };
+                refused(|at| at.x = null_mut(), S::Null);
+                refused(|at| at.y = null_mut(), S::Null);
+                refused(|at| at.y = at.y.wrapping_byte_add(1), S::Misaligned);
+                refused(
+                    |at| at.y = at.x.wrapping_byte_add(2 * size_of::<f32>()),
+                    S::MemoryOverlap,
+                );
+                refused(|at| at.x = at.cos.cast_mut().cast(), S::MemoryOverlap);
+                refused(|at| at.cos = at.y.cast_const().cast(), S::MemoryOverlap);
+
+                let (data, len) = (k.data, k.len);
+                k.data = q.data;
+                assert_eq!(rope_rotate_qk(&plan, &q, &k, &rows), S::MemoryOverlap);
+                k.data = data.wrapping_byte_add(1);
+                assert_eq!(rope_rotate_qk(&plan, &q, &k, &rows), S::Misaligned);
+                (k.data, k.len) = (data, len - 1);
+                assert_eq!(rope_rotate_qk(&plan, &q, &k, &rows), S::OutOfBounds);
+                k.len = len;
+                let inside = first[8..].as_ptr().cast_mut().cast();
+                k.data = inside;
+                assert_eq!(rope_rotate_qk(&plan, &q, &k, &rows), S::MemoryOverlap);
+                (k.data, q.data) = (data, inside);
+                assert_eq!(rope_rotate_qk(&plan, &q, &k, &rows), S::MemoryOverlap);
+                assert_eq!(rope_rotate(&plan, &q, &rows), S::MemoryOverlap);
+            }
+            assert!(x == start);
+        }
+    }
+    for (pairing, with) in [
+        (rope_pairing::Half, Pairing::Half),
+        (rope_pairing::Interleaved, Pairing::Interleaved),
+    ] {
+        one::<f32>(pairing, with);
+        one::<f16>(pairing, with);
+        one::<bf16>(pairing, with);
+    }
+}
+
 /// Copies on several threads, each at memory of its own.
 #[test]
 fn threads() {

@@ -2,6 +2,7 @@
 
 use super::quant::{QuantFormat, ScaleLayout, ScalePlace};
 use crate::Error;
+use crate::error::CacheError;
 use crate::kernel::element::Element;
 use crate::kernel::quantize::BlockFormat;
 
@@ -164,7 +165,7 @@ impl CacheLayout {
     ///
     /// # Errors
     ///
-    /// [`Error::CacheLayout`] if a group or chunk is empty, if an index does not fit `usize`, or if two indices could
+    /// [`CacheError::Layout`] if a group or chunk is empty, if an index does not fit `usize`, or if two indices could
     /// name the same element.
     pub fn strided(shape: CacheShape, strides: CacheStrides) -> Result<Self, Error> {
         CacheLayout {
@@ -290,17 +291,17 @@ impl CacheLayout {
     ///
     /// # Errors
     ///
-    /// [`Error::CacheLayout`] if the range exceeds the head, or if the channels of a head are not contiguous.
+    /// [`CacheError::Layout`] if the range exceeds the head, or if the channels of a head are not contiguous.
     pub fn channels(mut self, range: core::ops::Range<usize>) -> Result<Self, Error> {
         if range.start > range.end || range.end > self.shape.head_dim {
-            return Err(Error::CacheLayout {
+            return Err(Error::Cache(CacheError::Layout {
                 required: "narrowed to channels that a head has",
-            });
+            }));
         }
         if !self.contiguous() {
-            return Err(Error::CacheLayout {
+            return Err(Error::Cache(CacheError::Layout {
                 required: "one whose heads have their channels side by side, to be narrowed to some of them",
-            });
+            }));
         }
         self.offset += range.start;
         self.shape.head_dim = range.len();
@@ -336,7 +337,7 @@ impl CacheLayout {
     ///
     /// # Errors
     ///
-    /// [`Error::CacheLayout`] if the format does not support the layout ([`CacheMut::quantized`],
+    /// [`CacheError::Layout`] if the format does not support the layout ([`CacheMut::quantized`],
     /// [`CacheMut::blocks`]), or if the size exceeds `usize`.
     ///
     /// [`CacheMut::quantized`]: super::CacheMut::quantized
@@ -463,15 +464,15 @@ impl CacheLayout {
             .filter(|_| behind >= self.shape.head_dim && self.contiguous());
         // No two indices may name one element.
         let wider = width.and_then(|width| self.widened(width).ok());
-        wider.ok_or(Error::CacheLayout { required })
+        wider.ok_or(Error::Cache(CacheError::Layout { required }))
     }
 
     /// Converts the layout from values to bytes of blocks.
     pub(crate) fn in_blocks(self, format: &BlockFormat) -> Result<Self, Error> {
         let blocks = self.of_whole_blocks(format.values, format.bytes);
-        blocks.ok_or(Error::CacheLayout {
+        blocks.ok_or(Error::Cache(CacheError::Layout {
             required: format.required,
-        })
+        }))
     }
 
     /// Converts the layout to bytes, `bytes` per `values` channels, if it consists of whole blocks.
@@ -514,9 +515,9 @@ impl CacheLayout {
             channel,
         } = self.strides;
         if (group == 0 && block_size > 0) || (chunk == 0 && head_dim > 0) {
-            return Err(Error::CacheLayout {
+            return Err(Error::Cache(CacheError::Layout {
                 required: "of groups and chunks with at least one member",
-            });
+            }));
         }
         // A chunk wider than the head is the whole head.
         let (group, chunk) = (group.max(1), chunk.clamp(1, head_dim.max(1)));
@@ -535,9 +536,9 @@ impl CacheLayout {
         for (stride, extent) in dimensions {
             if extent > 1 {
                 if stride < reached {
-                    return Err(Error::CacheLayout {
+                    return Err(Error::Cache(CacheError::Layout {
                         required: "of strides with which no two indices name one element",
-                    });
+                    }));
                 }
                 reached = reached
                     .checked_add(product([extent - 1, stride])?)
@@ -566,9 +567,9 @@ impl CacheStrides {
     }
 }
 
-const TOO_LARGE: Error = Error::CacheLayout {
+const TOO_LARGE: Error = Error::Cache(CacheError::Layout {
     required: "of indices that fit usize",
-};
+});
 
 /// Returns the index of a member: `stride` within a group of `group` members, `group_stride` between groups.
 #[inline]

@@ -1,8 +1,7 @@
 //! Slots of a cache as the operand of a call.
 
-use core::fmt;
-
 use super::{Cache, CacheMut, IntoSlots, SlotRange, Slots, SlotsTarget, Stored};
+use crate::base::debug::debug;
 use crate::{Error, Shape};
 
 /// Slots of a [`Cache`], for reading: the source of a call. Made by [`Cache::slots`].
@@ -49,7 +48,7 @@ impl Cache<'_> {
     pub fn slots<'c, 's: 'c>(&'c self, slots: impl IntoSlots<'s>) -> CacheSlots<'c> {
         CacheSlots {
             cache: self,
-            slots: slots.into_slots(),
+            slots: slots.into(),
         }
     }
 }
@@ -63,7 +62,7 @@ impl CacheMut<'_> {
             memory: self.memory,
             scales: self.scales,
             stored: &self.stored,
-            slots: slots.into_slots(),
+            slots: slots.into(),
         }
     }
 }
@@ -91,11 +90,4 @@ impl CacheSlotsMut<'_> {
     }
 }
 
-impl fmt::Debug for CacheSlotsMut<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CacheSlotsMut")
-            .field("layout", &self.stored.layout)
-            .field("slots", &self.slots)
-            .finish_non_exhaustive()
-    }
-}
+debug!(CacheSlotsMut<'_>, |slots| layout: slots.stored.layout, slots: slots.slots);

@@ -3,7 +3,8 @@
 use core::slice;
 
 use crate::Error;
-use crate::base::error::list_index;
+use crate::base::error::saturated;
+use crate::describe::ids::List;
 use crate::kernel::quantize;
 
 /// An 8-bit number format.
@@ -126,22 +127,9 @@ impl From<f32> for HeadScales<'_> {
     }
 }
 
-impl<'a> From<&'a [f32]> for HeadScales<'a> {
-    fn from(scales: &'a [f32]) -> Self {
-        HeadScales::Each(scales)
-    }
-}
-
-impl<'a, const N: usize> From<&'a [f32; N]> for HeadScales<'a> {
-    fn from(scales: &'a [f32; N]) -> Self {
-        HeadScales::Each(scales)
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl<'a> From<&'a alloc::vec::Vec<f32>> for HeadScales<'a> {
-    fn from(scales: &'a alloc::vec::Vec<f32>) -> Self {
-        HeadScales::Each(scales)
+impl<'a, L: List<'a, Item = f32>> From<L> for HeadScales<'a> {
+    fn from(list: L) -> Self {
+        HeadScales::Each(list.slice())
     }
 }
 
@@ -183,7 +171,7 @@ impl HeadScales<'_> {
                 match scales.iter().position(|&scale| wrong(scale)) {
                     Some(index) => Err(Error::ListEntry {
                         name: "scales",
-                        index: list_index(index),
+                        index: saturated(index),
                         value: scales[index].into(),
                         required,
                     }),

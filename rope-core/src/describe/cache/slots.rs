@@ -4,8 +4,10 @@ use core::ops::Range;
 
 use super::layout::CacheLayout;
 use super::quant::ScaleLayout;
-use crate::describe::address::{Addresses, Located, Steps};
-use crate::describe::positions::from_integers;
+use crate::base::error::saturated;
+use crate::describe::address::{Addresses, Steps, TokenAddress};
+use crate::describe::ids::{GivenIntegers, Integers};
+use crate::error::{CacheError, SlotsError};
 use crate::{Error, Ids, IntoPositions, Positions, Shape};
 
 /// The slot of each token, sequence by sequence. A token with a negative slot or position is skipped: it is neither
@@ -49,20 +51,10 @@ pub struct Slots<'a>(SlotSource<'a>);
     note = "integers are i32, i64, u32, u64 or usize; page tables go through `Slots::pages` or `Slots::table`, and a \
             block for each sequence through `Slots::sequences`"
 )]
-pub trait IntoSlots<'a> {
-    /// Returns the slots.
-    fn into_slots(self) -> Slots<'a>;
-}
+pub trait IntoSlots<'a>: Into<Slots<'a>> {}
 
 #[diagnostic::do_not_recommend]
-impl<'a, T> IntoSlots<'a> for T
-where
-    Slots<'a>: From<T>,
-{
-    fn into_slots(self) -> Slots<'a> {
-        self.into()
-    }
-}
+impl<'a, T: Into<Slots<'a>>> IntoSlots<'a> for T {}
 
 #[derive(Clone, Copy, Debug)]
 enum SlotSource<'a> {
@@ -94,7 +86,7 @@ pub(super) enum Found {
 
 /// The checked slots of the tokens of a tensor, as addresses in a cache.
 #[derive(Clone, Copy)]
-pub(crate) struct InSlots<'a> {
+pub(crate) struct SlotAddresses<'a> {
     pub(crate) slots: &'a Slots<'a>,
     pub(crate) layout: CacheLayout,
     /// The layout of separate scales.
@@ -128,8 +120,8 @@ impl SlotRange {
     };
 }
 
-impl InSlots<'_> {
-    /// Returns the place of a token, or `None` if it is skipped.
+impl SlotAddresses<'_> {
+    /// Returns the address of a token, or `None` if it is skipped.
     #[inline(always)]
     pub(super) fn found(&self, index: usize) -> Option<Found> {
         let slot = match self.slots.0 {
@@ -147,13 +139,13 @@ impl InSlots<'_> {
     }
 }
 
-impl Addresses for InSlots<'_> {
+impl Addresses for SlotAddresses<'_> {
     #[inline(always)]
-    fn token(&self, batch: usize, token: usize) -> Option<Located> {
+    fn token(&self, batch: usize, token: usize) -> Option<TokenAddress> {
         let slot = match self.found(self.first + batch * self.tokens + token)? {
             Found::Slot(slot) => slot,
             // Tokens addressed by element have no separate scales.
-            Found::Element(element) => return Some(Located { element, scale: 0 }),
+            Found::Element(element) => return Some(TokenAddress { element, scale: 0 }),
         };
         let SlotRange {
             first,
@@ -165,7 +157,7 @@ impl Addresses for InSlots<'_> {
             return None;
         }
         let scales = |scales| self.layout.scale(scales, slot) - scale;
-        Some(Located {
+        Some(TokenAddress {
             element: self.layout.slot(slot) - element,
             scale: self.scales.map_or(0, scales),
         })
@@ -191,7 +183,7 @@ impl<'a> Slots<'a> {
             pages: pages.into(),
             starts: starts.into(),
             sequences: sequences.into(),
-            positions: positions.into_positions(),
+            positions: positions.into(),
         })
     }
 
@@ -220,7 +212,7 @@ impl<'a> Slots<'a> {
         Slots(SlotSource::Table {
             table: table.into(),
             shape: [sequences, width],
-            positions: positions.into_positions(),
+            positions: positions.into(),
         })
     }
 
@@ -229,20 +221,12 @@ impl<'a> Slots<'a> {
     /// with one position per token of each sequence. In a tensor of one batch, each packed sequence has a block. The
     /// caches of ONNX Runtime and candle. A token at a negative position is skipped.
     pub fn sequences(positions: impl IntoPositions<'a>) -> Self {
-        Slots(SlotSource::Sequences(positions.into_positions()))
+        Slots(SlotSource::Sequences(positions.into()))
     }
 
     /// Slots by the index of each token's first element, for a cache that [`CacheLayout`] cannot describe.
     pub fn offsets(offsets: &'a [i64]) -> Self {
         Slots(SlotSource::Offsets(offsets))
-    }
-
-    /// Clamps a range to `i64`: a larger first slot exceeds every cache, and is not negative.
-    fn consecutive(first: i128, len: u64) -> Self {
-        Slots(SlotSource::Range {
-            first: i64::try_from(first).unwrap_or(i64::MAX),
-            len: usize::try_from(len).unwrap_or(usize::MAX),
-        })
     }
 
     /// Returns true if the length of the slots is bounded by a list in memory.
@@ -287,11 +271,11 @@ impl<'a> Slots<'a> {
             _ => false,
         };
         if given != needed && !(shared && given == tokens) {
-            return Err(Error::SlotCount {
+            return Err(Error::Slots(SlotsError::Count {
                 slots: given,
                 tokens,
                 batch,
-            });
+            }));
         }
         if let SlotSource::Pages { sequences, .. } = self.0
             && sequences.len() != needed
@@ -321,9 +305,9 @@ impl<'a> Slots<'a> {
             }
         }
         if by_slot && matches!(self.0, SlotSource::Offsets(_)) {
-            return Err(Error::CacheLayout {
+            return Err(Error::Cache(CacheError::Layout {
                 required: "addressed by slots, because its scales lie apart",
-            });
+            }));
         }
         if let SlotSource::Range { first, .. } = self.0 {
             // Computes the first missing slot without a loop: tokens without elements may be any number.
@@ -403,11 +387,11 @@ impl<'a> Slots<'a> {
             SlotSource::Sequences(positions) => {
                 let (sequence, position) = found_in(positions, index, tokens)?;
                 if position >= size as i64 {
-                    return Err(Error::PagePosition {
+                    return Err(Error::Slots(SlotsError::PagePosition {
                         index,
                         position,
                         sequence: sequence as i64,
-                    });
+                    }));
                 }
                 match position {
                     ..0 => position,
@@ -422,12 +406,12 @@ impl<'a> Slots<'a> {
                 let element = usize::try_from(offset).unwrap_or(usize::MAX);
                 let extent = cache.head_extent();
                 if element > len || extent > len - element {
-                    return Err(Error::SlotOffset {
+                    return Err(Error::Slots(SlotsError::Offset {
                         index,
                         offset,
                         extent,
                         len,
-                    });
+                    }));
                 }
                 return Ok(Some(Found::Element(element)));
             }
@@ -438,7 +422,7 @@ impl<'a> Slots<'a> {
         let slots = cache.shape.slots();
         match usize::try_from(slot).ok().filter(|&slot| slot < slots) {
             Some(slot) => Ok(Some(Found::Slot(slot))),
-            None => Err(Error::Slot { index, slot, slots }),
+            None => Err(Error::Slots(SlotsError::Slot { index, slot, slots })),
         }
     }
 }
@@ -473,24 +457,26 @@ impl Paged {
             list.get(at).filter(|_| at < range.end)
         });
         match block {
-            None => Err(Error::PagePosition {
+            None => Err(Error::Slots(SlotsError::PagePosition {
                 index,
                 position,
                 sequence,
-            }),
-            Some(block @ ..0) => Err(Error::NegativePage {
-                index,
+            })),
+            Some(block @ ..0) => Err(Error::Slots(SlotsError::NegativePage {
+                index: saturated(index),
                 position,
                 sequence,
                 page,
                 block,
-            }),
-            Some(block) if block.cast_unsigned() >= pages as u64 => Err(Error::Page {
-                index,
-                position,
-                page: block,
-                pages,
-            }),
+            })),
+            Some(block) if block.cast_unsigned() >= pages as u64 => {
+                Err(Error::Slots(SlotsError::Page {
+                    index,
+                    position,
+                    page: block,
+                    pages,
+                }))
+            }
             Some(block) => Ok(slot_of(block, position, size)),
         }
     }
@@ -512,13 +498,15 @@ fn slot_of(block: i64, position: i64, block_size: usize) -> i64 {
     block.saturating_mul(size).saturating_add(position % size)
 }
 
-from_integers!(Slots: i32, i64, u32, u64, usize);
-
-impl<'a, T> From<T> for Slots<'a>
-where
-    Ids<'a>: From<T>,
-{
-    fn from(slots: T) -> Self {
-        Slots(SlotSource::Mapping(slots.into()))
+/// One slot per token. Ranges are clamped to `i64`: a larger first slot exceeds every cache, and is not negative.
+impl<'a, I: Integers<'a>> From<I> for Slots<'a> {
+    fn from(integers: I) -> Self {
+        Slots(match integers.given() {
+            GivenIntegers::Ids(ids) => SlotSource::Mapping(ids),
+            GivenIntegers::Range { first, len } => SlotSource::Range {
+                first: i64::try_from(first).unwrap_or(i64::MAX),
+                len: usize::try_from(len).unwrap_or(usize::MAX),
+            },
+        })
     }
 }

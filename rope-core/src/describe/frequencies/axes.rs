@@ -15,6 +15,8 @@
 //!   two disagree; compare with the checkpoint before trusting either.
 
 use crate::Error;
+use crate::base::error::saturated;
+use crate::error::{FrequenciesError, RowsError};
 
 /// The most axes of a position.
 pub(crate) const MAX_AXES: usize = 4;
@@ -117,12 +119,13 @@ impl<'a> Axes<'a> {
     ///
     /// ```
     /// use rope_core::axes::Axes;
+    /// use rope_core::error::FrequenciesError;
     /// use rope_core::{Error, Frequencies, Scaling};
     ///
     /// assert!(Frequencies::new(Axes::mrope(128, [16, 24, 24]), 1e6, &Scaling::Default).is_ok());
     /// // 60 pairs, where 128 channels are 64
     /// let typo = Frequencies::new(Axes::mrope(128, [16, 24, 20]), 1e6, &Scaling::Default);
-    /// assert!(matches!(typo, Err(Error::Sections { .. })));
+    /// assert!(matches!(typo, Err(Error::Frequencies(FrequenciesError::Sections { .. }))));
     /// ```
     pub const fn mrope<const N: usize>(rotary_dim: usize, sections: [usize; N]) -> Self {
         const { assert!(N >= 1 && N <= MAX_AXES, "one to four sections") };
@@ -259,10 +262,10 @@ impl<'a> Axes<'a> {
         let rotary_dim = match &self.0 {
             Scheme::Text { rotary_dim } => *rotary_dim,
             Scheme::Pixtral { rotary_dim } if rotary_dim % 4 != 0 => {
-                return Err(Error::RotaryDim {
+                return Err(Error::Rows(RowsError::RotaryDim {
                     rotary_dim: *rotary_dim,
                     required: "a multiple of 4 for two axes",
-                });
+                }));
             }
             Scheme::Pixtral { rotary_dim } => *rotary_dim,
             Scheme::GgmlMrope {
@@ -274,9 +277,9 @@ impl<'a> Axes<'a> {
                 sections,
             } => {
                 if sum(sections) == 0 {
-                    return Err(Error::Axes {
+                    return Err(Error::Frequencies(FrequenciesError::Axes {
                         required: "sections with at least one pair",
-                    });
+                    }));
                 }
                 *rotary_dim
             }
@@ -284,16 +287,16 @@ impl<'a> Axes<'a> {
                 sections: [height, width, _],
                 ..
             } if height != width => {
-                return Err(Error::Axes {
+                return Err(Error::Frequencies(FrequenciesError::Axes {
                     required: "as many pairs of height as of width where they alternate",
-                });
+                }));
             }
             Scheme::MropeSpread {
                 sections: [0, ..], ..
             } => {
-                return Err(Error::Axes {
+                return Err(Error::Frequencies(FrequenciesError::Axes {
                     required: "at least one pair of time, which has the last one",
-                });
+                }));
             }
             Scheme::PerAxis {
                 rotary_dim,
@@ -302,10 +305,10 @@ impl<'a> Axes<'a> {
             } => match sum(sections).saturating_mul(2) == *rotary_dim {
                 true => *rotary_dim,
                 false => {
-                    return Err(Error::RotaryDim {
+                    return Err(Error::Rows(RowsError::RotaryDim {
                         rotary_dim: *rotary_dim,
                         required: "divisible among the axes",
-                    });
+                    }));
                 }
             },
             Scheme::Mrope {
@@ -327,19 +330,19 @@ impl<'a> Axes<'a> {
             } => covered(*rotary_dim, sections)?,
             Scheme::Given { axes } => {
                 if axes.iter().any(|&axis| usize::from(axis) >= MAX_AXES) {
-                    return Err(Error::Axes {
+                    return Err(Error::Frequencies(FrequenciesError::Axes {
                         required: "numbered 0 to 3",
-                    });
+                    }));
                 }
                 axes.len().saturating_mul(2)
             }
         };
         match rotary_dim {
             2..=MAX_ROTARY_DIM if rotary_dim % 2 == 0 => Ok(rotary_dim / 2),
-            _ => Err(Error::RotaryDim {
+            _ => Err(Error::Rows(RowsError::RotaryDim {
                 rotary_dim,
                 required: "even and between 2 and 65536",
-            }),
+            })),
         }
     }
 
@@ -478,11 +481,11 @@ fn covered(rotary_dim: usize, sections: &[usize]) -> Result<usize, Error> {
     if possible && pairs != rotary_dim / 2 {
         let mut named = [0; MAX_AXES];
         named[..sections.len()].copy_from_slice(sections);
-        return Err(Error::Sections {
+        return Err(Error::Frequencies(FrequenciesError::Sections {
             sections: named,
             axes: sections.len() as u8,
-            rotary_dim,
-        });
+            rotary_dim: saturated(rotary_dim),
+        }));
     }
     Ok(rotary_dim)
 }

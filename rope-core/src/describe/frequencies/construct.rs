@@ -9,6 +9,8 @@ use crate::Backend;
 #[cfg(feature = "alloc")]
 use crate::Error;
 use crate::base::error::Result;
+#[cfg(feature = "alloc")]
+use crate::error::{FrequenciesError, RowsError, ShapeError};
 use crate::kernel::sincos::chunk::FrequencyChunk;
 
 #[cfg(feature = "alloc")]
@@ -35,10 +37,11 @@ impl Frequencies<'static> {
     ///
     /// # Errors
     ///
-    /// [`Error::RotaryDim`] for a number of channels that `axes` or the scaling cannot rotate; [`Error::Axes`] for axes
-    /// that do not add up; [`Error::Parameter`] and [`Error::ListEntry`] for a number out of range; [`Error::Count`]
-    /// for a list whose length differs from the pairs (of one set of base frequencies); [`Error::TurnsPerPosition`] for
-    /// a pair with 32768 turns per position or more; and [`Error::OutOfMemory`].
+    /// [`RowsError::RotaryDim`] for a number of channels that `axes` or the scaling cannot rotate;
+    /// [`FrequenciesError::Axes`] for axes that do not add up; [`Error::Parameter`] and [`Error::ListEntry`] for a
+    /// number out of range; [`Error::Count`] for a list whose length differs from the pairs (of one set of base
+    /// frequencies); [`FrequenciesError::TurnsPerPosition`] for a pair with 32768 turns per position or more; and
+    /// [`Error::OutOfMemory`].
     pub fn new<'x>(axes: impl Into<Axes<'x>>, base: f64, scaling: &Scaling<'_>) -> Result<Self> {
         let axes = axes.into();
         let mut storage = empty_chunks(FrequencyChunk::count(2 * axes.pairs()?))?;
@@ -58,16 +61,16 @@ impl Frequencies<'static> {
     ///
     /// let inv_freq: [f32; 4] = [1.0, 0.1, 0.01, 0.001];
     /// let frequencies = Frequencies::from_inverse(8, &inv_freq, 1.0)?;
-    /// assert_eq!(frequencies.iter().nth(1).map(|pair| pair.inverse_f32()), Some(0.1));
+    /// assert_eq!(frequencies.iter().nth(1).map(|pair| pair.inverse_f32), Some(0.1));
     /// # Ok::<(), rope_core::Error>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`Error::RotaryDim`] and [`Error::Axes`] as [`Frequencies::new`]; [`Error::Count`] unless there is one number
-    /// per pair; [`Error::ListEntry`] for a number that is not finite; [`Error::Parameter`] for an attention factor
-    /// that is not positive; [`Error::TurnsPerPosition`] for a pair with 32768 turns per position or more; and
-    /// [`Error::OutOfMemory`].
+    /// [`RowsError::RotaryDim`] and [`FrequenciesError::Axes`] as [`Frequencies::new`]; [`Error::Count`] unless there
+    /// is one number per pair; [`Error::ListEntry`] for a number that is not finite; [`Error::Parameter`] for an
+    /// attention factor that is not positive; [`FrequenciesError::TurnsPerPosition`] for a pair with 32768 turns per
+    /// position or more; and [`Error::OutOfMemory`].
     pub fn from_inverse<'x, T: Copy + Into<f64>>(
         axes: impl Into<Axes<'x>>,
         inverse: &[T],
@@ -135,7 +138,8 @@ impl<'a> Frequencies<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::BackendUnavailable`] if this CPU, or this build, cannot run it.
+    /// [`PlanError::BackendUnavailable`](crate::error::PlanError::BackendUnavailable) if this CPU, or this build,
+    /// cannot run it.
     pub fn backend(self, backend: Backend) -> Result<Self> {
         Ok(Self {
             proof: backend.required()?,
@@ -177,40 +181,40 @@ impl<'a> Frequencies<'a> {
     /// // Two axes that share a set of two frequencies, the column (axis 1) first.
     /// let set = Frequencies::new(4, 100.0, &Scaling::Default)?;
     /// let frequencies = set.arranged(2, &[(0, 1), (1, 1), (0, 0), (1, 0)])?;
-    /// let pairs = frequencies.iter().map(|pair| (pair.inverse(), pair.axis()));
+    /// let pairs = frequencies.iter().map(|pair| (pair.inverse, pair.axis));
     /// assert_eq!(pairs.collect::<Vec<_>>(), [(1.0, 1), (0.1, 1), (1.0, 0), (0.1, 0)]);
     /// # Ok::<(), rope_core::Error>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`Error::Axes`] unless there are 1 to 4 axes and each of `pairs` names one of them; [`Error::Range`] of the
-    /// channels for an index beyond the pairs here; [`Error::RotaryDim`] for no pairs or more than 32768;
-    /// [`Error::OutOfMemory`].
+    /// [`FrequenciesError::Axes`] unless there are 1 to 4 axes and each of `pairs` names one of them;
+    /// [`ShapeError::Range`] of the channels for an index beyond the pairs here; [`RowsError::RotaryDim`] for no pairs
+    /// or more than 32768; [`Error::OutOfMemory`].
     #[cfg(feature = "alloc")]
     pub fn arranged(&self, axes: usize, pairs: &[(usize, usize)]) -> Result<Frequencies<'static>> {
         use super::axes;
         use crate::kernel::sincos::chunk::Entry;
 
         if axes > axes::MAX_AXES || pairs.iter().any(|&(_, axis)| axis >= axes) {
-            return Err(Error::Axes {
+            return Err(Error::Frequencies(FrequenciesError::Axes {
                 required: "1 to 4, and each pair on one of them",
-            });
+            }));
         }
         if let Some(&(source, _)) = pairs.iter().find(|&&(source, _)| source >= self.pairs) {
-            return Err(Error::Range {
+            return Err(Error::Shape(ShapeError::Range {
                 dimension: crate::Dimension::Channels,
                 start: source.saturating_mul(2),
                 end: source.saturating_mul(2).saturating_add(2),
                 extent: self.rotary_dim(),
-            });
+            }));
         }
         let rotary_dim = pairs.len().saturating_mul(2);
         if rotary_dim == 0 || rotary_dim > axes::MAX_ROTARY_DIM {
-            return Err(Error::RotaryDim {
+            return Err(Error::Rows(RowsError::RotaryDim {
                 rotary_dim,
                 required: "even and between 2 and 65536",
-            });
+            }));
         }
         let mut chunks = empty_chunks(FrequencyChunk::count(rotary_dim))?;
         for (pair, &(source, axis)) in pairs.iter().enumerate() {

@@ -2,6 +2,7 @@
 
 use crate::base::error::{Error, Result};
 use crate::base::float128::Float128;
+use crate::error::FrequenciesError;
 use crate::kernel::sincos::chunk::{Entry, Step};
 
 /// The rotation of one pair per position, and the axis of the positions it follows.
@@ -10,17 +11,26 @@ use crate::kernel::sincos::chunk::{Entry, Step};
 /// use rope_core::{Frequencies, Scaling};
 ///
 /// let frequencies = Frequencies::new(128, 10_000.0, &Scaling::Default)?;
-/// let inverse: Vec<f64> = frequencies.iter().map(|pair| pair.inverse()).collect();
+/// let inverse: Vec<f64> = frequencies.iter().map(|pair| pair.inverse).collect();
 /// assert_eq!((inverse.len(), inverse[0]), (64, 1.0));
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Frequency {
-    fraction: u128,
-    inverse: f64,
-    inverse_f32: f32,
-    whole: i16,
-    axis: u8,
+    /// The turns per position without whole turns, in units of 2^-128 turn: the wrapping multiplier of an integer
+    /// position. It is within one unit of the exact value if the inverse frequency is at most 1 (within three for
+    /// [`Scaling::Periods`](crate::Scaling::Periods)), and in proportion above.
+    pub step: u128,
+    /// The inverse frequency in radians per position, correctly rounded from the exact formula or the given value.
+    pub inverse: f64,
+    /// The inverse frequency in radians per position, correctly rounded to `f32` in one step, not through the `f64`.
+    pub inverse_f32: f32,
+    /// The whole turns per position, rounded down: all turns are `whole_turns + step * 2^-128`. 0 in every published
+    /// text model; only real-valued positions need them.
+    pub whole_turns: i16,
+    /// The axis of the positions that rotates this pair, 0 to 3.
+    pub axis: usize,
 }
 
 impl Frequency {
@@ -30,26 +40,27 @@ impl Frequency {
         let fits = turns
             .to_fixed()
             .and_then(|(whole, fraction)| Some((i16::try_from(whole).ok()?, fraction)));
-        let (whole, fraction) = fits.ok_or(Error::TurnsPerPosition {
-            pair,
-            inverse: inverse.to_f64(),
-        })?;
+        let (whole, fraction) =
+            fits.ok_or(Error::Frequencies(FrequenciesError::TurnsPerPosition {
+                pair,
+                inverse: inverse.to_f64(),
+            }))?;
         Ok(Self {
-            fraction,
+            step: fraction,
             inverse: inverse.to_f64(),
             inverse_f32: inverse.to_f32(),
-            whole,
-            axis,
+            whole_turns: whole,
+            axis: axis.into(),
         })
     }
 
     /// Converts to the entry of a chunk.
     pub(super) fn entry(self) -> Entry {
         Entry {
-            step: Step::new(self.whole, self.fraction),
+            step: Step::new(self.whole_turns, self.step),
             inverse: self.inverse,
             inverse_f32: self.inverse_f32,
-            axis: self.axis,
+            axis: self.axis as u8,
         }
     }
 
@@ -57,41 +68,11 @@ impl Frequency {
     pub(super) fn from_entry(entry: Entry) -> Self {
         let (whole, fraction) = entry.step.whole_and_fraction();
         Self {
-            fraction,
+            step: fraction,
             inverse: entry.inverse,
             inverse_f32: entry.inverse_f32,
-            whole,
-            axis: entry.axis,
+            whole_turns: whole,
+            axis: entry.axis.into(),
         }
-    }
-
-    /// Returns the turns per position without whole turns, in units of 2^-128 turn: the wrapping multiplier of an
-    /// integer position. It is within one unit of the exact value if the inverse frequency is at most 1 (within three
-    /// for [`Scaling::Periods`](crate::Scaling::Periods)), and in proportion above.
-    pub const fn step(&self) -> u128 {
-        self.fraction
-    }
-
-    /// Returns the whole turns per position, rounded down: all turns are `whole_turns() + step() * 2^-128`. 0 in every
-    /// published text model; only real-valued positions need them.
-    pub const fn whole_turns(&self) -> i16 {
-        self.whole
-    }
-
-    /// Returns the inverse frequency in radians per position, correctly rounded from the exact formula or the given
-    /// value.
-    pub const fn inverse(&self) -> f64 {
-        self.inverse
-    }
-
-    /// Returns the inverse frequency in radians per position, correctly rounded to `f32` in one step, not through the
-    /// `f64`.
-    pub const fn inverse_f32(&self) -> f32 {
-        self.inverse_f32
-    }
-
-    /// Returns the axis of the positions that rotates this pair, 0 to 3.
-    pub const fn axis(&self) -> usize {
-        self.axis as usize
     }
 }

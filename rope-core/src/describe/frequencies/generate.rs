@@ -4,6 +4,7 @@
 use super::zeros;
 use super::{Angle, Frequencies};
 use crate::describe::positions::ResolvedPositions;
+use crate::error::FrequenciesError;
 use crate::kernel::sincos::AxisPosition;
 use crate::kernel::sincos::consecutive::{self, MakeConsecutive};
 use crate::kernel::sincos::{MakeRows, RowAngle, SinCosPolynomials};
@@ -23,12 +24,13 @@ impl Frequencies<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::PositionsPerAxis`] for a list of positions that does not divide among the axes; [`Error::Coordinate`]
-    /// for a coordinate that is not finite; [`Error::RowsTooLong`] for more values than a slice can have;
-    /// [`Error::OutOfMemory`] if the allocation fails.
+    /// [`PositionsError::PerAxis`](crate::error::PositionsError::PerAxis) for a list of positions that does not divide
+    /// among the axes; [`PositionsError::Coordinate`](crate::error::PositionsError::Coordinate) for a coordinate that
+    /// is not finite; [`FrequenciesError::RowsTooLong`] for more values than a slice can have; [`Error::OutOfMemory`]
+    /// if the allocation fails.
     #[cfg(feature = "alloc")]
     pub fn rows<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Rows<'static>, Error> {
-        let positions = positions.into_positions().on(self.axes())?;
+        let positions = positions.into().on(self.axes())?;
         let mut values = zeros(self.values(&positions)?)?;
         self.fill(&positions, 0, &mut values);
         Rows::computed_vec(values, self.rotary_dim()).of_magnitude(self.attention_factor())
@@ -44,7 +46,7 @@ impl Frequencies<'_> {
         positions: impl IntoPositions<'p>,
         storage: &'r mut [f32],
     ) -> Result<Rows<'r>, Error> {
-        let positions = positions.into_positions().on(self.axes())?;
+        let positions = positions.into().on(self.axes())?;
         let (given, needed) = (storage.len(), self.values(&positions)?);
         let values = storage.get_mut(..needed).ok_or(Error::Storage {
             what: "values of storage",
@@ -62,7 +64,10 @@ impl Frequencies<'_> {
         tokens
             .checked_mul(rotary_dim)
             .filter(|&values| values <= MOST)
-            .ok_or(Error::RowsTooLong { tokens, rotary_dim })
+            .ok_or(Error::Frequencies(FrequenciesError::RowsTooLong {
+                tokens,
+                rotary_dim,
+            }))
     }
 
     /// Fills as many rows as fit, from token `first` on.

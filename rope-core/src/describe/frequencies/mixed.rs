@@ -2,14 +2,14 @@
 
 mod generate;
 
-use core::fmt;
-
 use super::axes::{MAX_AXES, MAX_ROTARY_DIM};
 #[cfg(feature = "alloc")]
 use super::empty_chunks;
 use super::{Frequency, FrequencyChunks, fitting, scaling};
+use crate::base::debug::debug;
 use crate::base::error::Result;
 use crate::base::float128::Float128;
+use crate::error::{FrequenciesError, RowsError};
 use crate::kernel::sincos::chunk::FrequencyChunk;
 use crate::proof::Proof;
 use crate::{Backend, Error};
@@ -69,7 +69,7 @@ pub enum MixedAngle {
 /// # Prefix tokens
 ///
 /// A class token and registers have no place in the image and no rotation. Rotate only the tokens after them:
-/// [`Layout::tokens`](crate::Layout::tokens) of `prefix..tokens`.
+/// [`Layout::narrow`](crate::Layout::narrow) to the tokens `prefix..tokens`.
 #[derive(Clone, PartialEq)]
 pub struct MixedFrequencies<'a> {
     /// `[head][eight pairs][axis]`.
@@ -94,10 +94,11 @@ impl MixedFrequencies<'static> {
     ///
     /// # Errors
     ///
-    /// [`Error::Axes`] unless there are 1 to 4 axes; [`Error::Parameter`] without heads, and for an attention factor
-    /// that is not positive; [`Error::RotaryDim`] for no pairs or more than 32768; [`Error::Count`] unless there are
-    /// `axes * heads * pairs` numbers; [`Error::ListEntry`] for a number that is not finite;
-    /// [`Error::TurnsPerPosition`] for a pair with 32768 turns per unit or more; and [`Error::OutOfMemory`].
+    /// [`FrequenciesError::Axes`] unless there are 1 to 4 axes; [`Error::Parameter`] without heads, and for an
+    /// attention factor that is not positive; [`RowsError::RotaryDim`] for no pairs or more than 32768;
+    /// [`Error::Count`] unless there are `axes * heads * pairs` numbers; [`Error::ListEntry`] for a number that is not
+    /// finite; [`FrequenciesError::TurnsPerPosition`] for a pair with 32768 turns per unit or more; and
+    /// [`Error::OutOfMemory`].
     pub fn new<T: Copy + Into<f64>>(
         inverse: &[T],
         shape: [usize; 3],
@@ -150,7 +151,8 @@ impl<'a> MixedFrequencies<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::BackendUnavailable`] if this CPU, or this build, cannot run it.
+    /// [`PlanError::BackendUnavailable`](crate::error::PlanError::BackendUnavailable) if this CPU, or this build,
+    /// cannot run it.
     pub fn backend(self, backend: Backend) -> Result<Self> {
         Ok(Self {
             proof: backend.required()?,
@@ -197,18 +199,15 @@ impl<'a> MixedFrequencies<'a> {
     }
 }
 
-impl fmt::Debug for MixedFrequencies<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MixedFrequencies")
-            .field("axes", &self.axes)
-            .field("heads", &self.heads)
-            .field("rotary_dim", &self.rotary_dim())
-            .field("angle", &self.angle)
-            .field("attention_factor", &self.attention_factor)
-            .field("backend", &self.proof.backend())
-            .finish_non_exhaustive()
-    }
-}
+debug!(
+    MixedFrequencies<'_>,
+    |frequencies| axes: frequencies.axes,
+    heads: frequencies.heads,
+    rotary_dim: frequencies.rotary_dim(),
+    angle: frequencies.angle,
+    attention_factor: frequencies.attention_factor,
+    backend: frequencies.proof.backend()
+);
 
 /// Returns the index of the chunk of a pair on an axis. The indices must be in range.
 fn index([axes, _, pairs]: [usize; 3], axis: usize, head: usize, pair: usize) -> usize {
@@ -219,9 +218,9 @@ fn index([axes, _, pairs]: [usize; 3], axis: usize, head: usize, pair: usize) ->
 #[inline(never)]
 fn check(given: usize, [axes, heads, pairs]: [usize; 3]) -> Result<()> {
     if axes == 0 || axes > MAX_AXES {
-        return Err(Error::Axes {
+        return Err(Error::Frequencies(FrequenciesError::Axes {
             required: "1 to 4 where they are mixed",
-        });
+        }));
     }
     if heads == 0 {
         return Err(Error::Parameter {
@@ -231,10 +230,10 @@ fn check(given: usize, [axes, heads, pairs]: [usize; 3]) -> Result<()> {
         });
     }
     if pairs == 0 || pairs > MAX_ROTARY_DIM / 2 {
-        return Err(Error::RotaryDim {
+        return Err(Error::Rows(RowsError::RotaryDim {
             rotary_dim: pairs.saturating_mul(2),
             required: "even and between 2 and 65536",
-        });
+        }));
     }
     let needed = heads.saturating_mul(axes * pairs);
     if given != needed {

@@ -11,6 +11,7 @@ use super::axes::{Assignment, Assignments};
 use super::frequency::Frequency;
 use crate::base::error::Result;
 use crate::base::float128::Float128;
+use crate::error::RowsError;
 use crate::{Error, FrequencyChunk};
 
 /// A scaling of the frequencies `b^(-2i/d)` of a model, with the published names of the parameters.
@@ -271,10 +272,10 @@ impl BaseFrequencies {
     #[inline(never)]
     fn ntk(self, x: Float128) -> Result<Self> {
         match self.dim {
-            0..=2 => Err(Error::RotaryDim {
+            0..=2 => Err(Error::Rows(RowsError::RotaryDim {
                 rotary_dim: self.dim as usize,
                 required: "above 2 for NTK scaling",
-            }),
+            })),
             dim => Ok(Self {
                 dim,
                 log2_base: self.log2_base + x.log2() * Float128::ratio(dim, dim - 2),
@@ -738,10 +739,10 @@ fn periods(
     );
     let steps = match base.dim / 2 {
         0..=1 => {
-            return Err(Error::RotaryDim {
+            return Err(Error::Rows(RowsError::RotaryDim {
                 rotary_dim: base.dim as usize,
                 required: "above 2 for two periods",
-            });
+            }));
         }
         pairs => Float128::from_u64(pairs - 1),
     };

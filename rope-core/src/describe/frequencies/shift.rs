@@ -4,6 +4,7 @@
 use super::zeros;
 use super::{Angle, Frequencies, FrequencyChunks};
 use crate::describe::positions::ResolvedPositions;
+use crate::error::{PositionsError, RowsError};
 use crate::kernel::sincos::AxisPosition;
 use crate::kernel::sincos::chunk::Step;
 use crate::kernel::sincos::oracle::{Remainder, cos_sin};
@@ -44,8 +45,9 @@ impl Frequencies<'_> {
     ///
     /// # Errors
     ///
-    /// The errors of [`Frequencies::rows`]; [`Error::RotaryDim`] if the numbers of pairs differ; [`Error::Count`] if
-    /// the lengths of `from` and `to` differ; and [`Error::NotAnInteger`] for positions that are coordinates.
+    /// The errors of [`Frequencies::rows`]; [`RowsError::RotaryDim`] if the numbers of pairs differ; [`Error::Count`]
+    /// if the lengths of `from` and `to` differ; and [`PositionsError::NotAnInteger`] for positions that are
+    /// coordinates.
     #[cfg(feature = "alloc")]
     pub fn shift_from<'p>(
         &self,
@@ -107,13 +109,13 @@ impl Frequencies<'_> {
         to: impl IntoPositions<'p>,
     ) -> Result<Moves<'m>, Error> {
         if old.rotary_dim() != self.rotary_dim() {
-            return Err(Error::RotaryDim {
+            return Err(Error::Rows(RowsError::RotaryDim {
                 rotary_dim: old.rotary_dim(),
                 required: "the same in the old frequencies as in the new",
-            });
+            }));
         }
-        let from = from.into_positions().on(old.axes())?;
-        let to = to.into_positions().on(self.axes())?;
+        let from = from.into().on(old.axes())?;
+        let to = to.into().on(self.axes())?;
         let (given, needed) = (from.tokens(), to.tokens());
         if given != needed {
             return Err(Error::Count {
@@ -124,7 +126,7 @@ impl Frequencies<'_> {
         }
         for positions in [&from, &to] {
             if let Some(value) = positions.first_coordinate() {
-                return Err(Error::NotAnInteger { value });
+                return Err(Error::Positions(PositionsError::NotAnInteger { value }));
             }
         }
         Ok(Moves {

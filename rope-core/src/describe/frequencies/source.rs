@@ -1,10 +1,11 @@
 //! Rows computed within a call: frequencies of either kind at positions.
 
-use core::fmt;
 use core::ops::Range;
 
 use super::mixed::MixedFrequencies;
+use crate::base::debug::debug;
 use crate::describe::positions::ResolvedPositions;
+use crate::error::CacheError;
 use crate::{Error, Frequencies, IntoPositions, Positions};
 
 /// Frequencies at positions: angles whose rows the call computes itself, a block of tokens at a time, on the stack (8
@@ -43,25 +44,19 @@ impl RowsAt<'_> {
     pub(crate) fn check_moves(&self) -> Result<(), Error> {
         match self.attention_factor() {
             1.0 => Ok(()),
-            factor => Err(Error::ShiftFactor { factor }),
+            factor => Err(Error::Cache(CacheError::ShiftFactor { factor })),
         }
     }
 }
 
-impl fmt::Debug for RowsAt<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RowsAt")
-            .field("positions", &self.positions)
-            .finish_non_exhaustive()
-    }
-}
+debug!(RowsAt<'_>, |rows| positions: rows.positions);
 
 impl Frequencies<'_> {
     /// Combines the frequencies with positions, as the angles of a call that computes the rows itself.
     pub fn at<'a, 'p: 'a>(&'a self, positions: impl IntoPositions<'p>) -> RowsAt<'a> {
         RowsAt {
             frequencies: self,
-            positions: positions.into_positions(),
+            positions: positions.into(),
         }
     }
 }
@@ -71,7 +66,7 @@ impl MixedFrequencies<'_> {
     pub fn at<'a, 'p: 'a>(&'a self, positions: impl IntoPositions<'p>) -> RowsAt<'a> {
         RowsAt {
             frequencies: self,
-            positions: positions.into_positions(),
+            positions: positions.into(),
         }
     }
 }

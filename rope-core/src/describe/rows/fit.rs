@@ -2,6 +2,7 @@
 
 use super::view::{RowSharing, View, row_start};
 use super::{Rows, SequenceStride};
+use crate::error::RowsError;
 use crate::kernel::line::{LineRows, Starts};
 use crate::{Error, Shape};
 
@@ -52,7 +53,7 @@ impl Rows<'_> {
     pub(crate) fn check_heads(&self, shape: Shape) -> Result<(), Error> {
         let (rows, heads) = (self.heads, shape.heads);
         if rows > 1 && rows != heads {
-            return Err(Error::RowHeads { rows, heads });
+            return Err(Error::Rows(RowsError::Heads { rows, heads }));
         }
         Ok(())
     }
@@ -76,9 +77,9 @@ impl Rows<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::RotaryDimExceedsHead`] if rows rotate more channels than a head has; [`Error::RowCount`] unless there
-    /// is one row per token, or one per token of every sequence; [`Error::RowHeads`] if rows are for another number of
-    /// heads; [`Error::RowSequences`] if strided rows are for other sequences.
+    /// [`RowsError::RotaryDimExceedsHead`] if rows rotate more channels than a head has; [`RowsError::Count`] unless
+    /// there is one row per token, or one per token of every sequence; [`RowsError::Heads`] if rows are for another
+    /// number of heads; [`RowsError::Sequences`] if strided rows are for other sequences.
     pub fn check_shape(&self, shape: impl Into<Shape>) -> Result<(), Error> {
         fit(shape.into(), self).map(drop)
     }
@@ -113,20 +114,20 @@ pub(crate) fn check(shape: Shape, rotary_dim: usize, rows: usize) -> Result<RowS
         ..
     } = shape;
     if rotary_dim > head_dim {
-        return Err(Error::RotaryDimExceedsHead {
+        return Err(Error::Rows(RowsError::RotaryDimExceedsHead {
             rotary_dim,
             head_dim,
-        });
+        }));
     }
     if rows == tokens {
         Ok(RowSharing::AllSequences)
     } else if Some(rows) == batch.checked_mul(tokens) {
         Ok(RowSharing::EachSequence { tokens })
     } else {
-        Err(Error::RowCount {
+        Err(Error::Rows(RowsError::Count {
             rows,
             tokens,
             batch,
-        })
+        }))
     }
 }

@@ -2,6 +2,8 @@
 
 use super::Rows;
 use crate::Error;
+use crate::base::error::saturated;
+use crate::error::{FrequenciesError, RowsError};
 
 /// The relative tolerance between the squared magnitude of a pair and the square of the attention factor. It covers cos
 /// and sin rounded to f16, by 2^-11 each: `(1 + 2^-11)^2 - 1 = 2^-10 + 2^-22`, with some room for the rounding to f32.
@@ -59,14 +61,14 @@ impl Rows<'_> {
                 let (cos, sin) = self.at(row, head);
                 for (pair, (&cos, &sin)) in cos.iter().zip(sin).enumerate() {
                     if !has_magnitude(cos, sin, factor as f32) {
-                        return Err(Error::RowMagnitude {
+                        return Err(Error::Rows(RowsError::Magnitude {
                             row,
                             head,
-                            pair,
+                            pair: saturated(pair),
                             cos,
                             sin,
                             factor,
-                        });
+                        }));
                     }
                 }
             }
@@ -98,10 +100,10 @@ impl Rows<'_> {
         let rotary_dim = self.rotary_dim();
         let rows = self.len().checked_mul(self.heads);
         let needed = rows.and_then(|rows| rows.checked_mul(rotary_dim));
-        let needed = needed.ok_or(Error::RowsTooLong {
+        let needed = needed.ok_or(Error::Frequencies(FrequenciesError::RowsTooLong {
             tokens: self.len(),
             rotary_dim: rotary_dim.saturating_mul(self.heads),
-        })?;
+        }))?;
         let given = storage.len();
         let values = storage.get_mut(..needed).ok_or(Error::Storage {
             what: "values of storage",
@@ -110,17 +112,17 @@ impl Rows<'_> {
         })?;
         let none = |pair: &Pair| !pair.inverse().iter().all(|value| value.is_finite());
         if let Some(found) = self.all_pairs().find(none) {
-            return Err(Error::NoInverse {
+            return Err(Error::Rows(RowsError::NoInverse {
                 row: found.row,
                 head: found.head,
                 pair: found.pair,
                 cos: found.cos,
                 sin: found.sin,
-            });
+            }));
         }
         let factor = self.attention_factor;
         if !(1.0 / factor).is_finite() {
-            return Err(Error::AttentionFactor { factor });
+            return Err(Error::Rows(RowsError::AttentionFactor { factor }));
         }
         for found in self.all_pairs() {
             let start = (found.row * self.heads + found.head) * rotary_dim + found.pair;

@@ -724,7 +724,7 @@ fn radians() {
 fn model_frequencies(base: f64) -> Vec<Step> {
     let chunks = &mut [FrequencyChunk::EMPTY; 8];
     let frequencies = Frequencies::new_in(chunks, 128, base, &Scaling::Default).unwrap();
-    frequencies.iter().map(|pair| step(pair.step())).collect()
+    frequencies.iter().map(|pair| step(pair.step)).collect()
 }
 
 fn base_frequencies(base: f64, n: usize) -> Vec<Step> {

@@ -1,6 +1,7 @@
 //! Reductions of the gradients of pairs: to frequencies, positions, cos and sin, and one common factor.
 
 use super::PairGradients;
+use crate::error::GradientError;
 use crate::{Error, IntoPositions, Rows};
 
 impl PairGradients<'_> {
@@ -13,16 +14,17 @@ impl PairGradients<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::PositionsPerAxis`] and [`Error::Coordinate`] as [`Frequencies::rows`](crate::Frequencies::rows);
-    /// [`Error::Count`] unless there is one position per row; [`Error::Storage`] unless `out` has that shape. Nothing
-    /// is added then.
+    /// [`PositionsError::PerAxis`](crate::error::PositionsError::PerAxis) and
+    /// [`PositionsError::Coordinate`](crate::error::PositionsError::Coordinate) as
+    /// [`Frequencies::rows`](crate::Frequencies::rows); [`Error::Count`] unless there is one position per row;
+    /// [`Error::Storage`] unless `out` has that shape. Nothing is added then.
     pub fn frequencies<'p>(
         &self,
         positions: impl IntoPositions<'p>,
         axes: usize,
         out: &mut [f64],
     ) -> Result<(), Error> {
-        let positions = positions.into_positions().on(axes.max(1))?;
+        let positions = positions.into().on(axes.max(1))?;
         let [rows, heads, pairs] = self.shape();
         if positions.tokens() != rows {
             return Err(Error::Count {
@@ -103,9 +105,9 @@ impl PairGradients<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::FullWidthRows`] for full-width rows; [`Error::GradientShape`] unless `factors` and the rows have the
-    /// shape of these gradients; [`Error::Storage`] unless `cos` and `sin` have it too; [`Error::RowOfZeros`] if cos
-    /// and sin of a pair are both zero. Nothing is added then.
+    /// [`RowsError::FullWidth`](crate::error::RowsError::FullWidth) for full-width rows; [`GradientError::Shape`]
+    /// unless `factors` and the rows have the shape of these gradients; [`Error::Storage`] unless `cos` and `sin` have
+    /// it too; [`GradientError::RowOfZeros`] if cos and sin of a pair are both zero. Nothing is added then.
     ///
     /// [`Gradients::CosSin`]: super::Gradients::CosSin
     pub fn cos_sin(
@@ -132,7 +134,11 @@ impl PairGradients<'_> {
                 let (c, s) = rows.at(index, head);
                 if let Some(pair) = c.iter().zip(s).position(|pair| pair == (&0.0, &0.0)) {
                     let row = index;
-                    return Err(Error::RowOfZeros { row, head, pair });
+                    return Err(Error::Gradient(GradientError::RowOfZeros {
+                        row,
+                        head,
+                        pair,
+                    }));
                 }
             }
         }

@@ -1,8 +1,8 @@
 //! The sums of a backward pass.
 
-use core::fmt;
-
+use crate::base::debug::debug;
 use crate::describe::rows::fit::check;
+use crate::error::{GradientError, RowsError};
 use crate::kernel::gradient::GradientLine;
 use crate::proof::Proof;
 use crate::{Error, Rows, Shape};
@@ -88,15 +88,15 @@ impl<'a> PairGradients<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::RowRange`] if `row` is beyond the rows.
+    /// [`RowsError::Range`] if `row` is beyond the rows.
     pub fn split_at(mut self, row: usize) -> Result<(PairGradients<'a>, PairGradients<'a>), Error> {
         let rows = self.rows;
         if row > rows {
-            return Err(Error::RowRange {
+            return Err(Error::Rows(RowsError::Range {
                 start: row,
                 end: rows,
                 rows,
-            });
+            }));
         }
         let first = self.take_rows(row);
         Ok((first, self))
@@ -132,10 +132,10 @@ impl<'a> PairGradients<'a> {
     pub(super) fn check_channels(&self, shapes: [Shape; 2]) -> Result<usize, Error> {
         let rotary_dim = self.pairs;
         if rotary_dim == 0 || !rotary_dim.is_multiple_of(2) {
-            return Err(Error::RotaryDim {
+            return Err(Error::Rows(RowsError::RotaryDim {
                 rotary_dim,
                 required: "even and at least 2",
-            });
+            }));
         }
         self.check_rotary_dim(shapes, rotary_dim)
     }
@@ -145,11 +145,11 @@ impl<'a> PairGradients<'a> {
         let extents = self.shape().into_iter().zip(shape);
         for (what, (given, needed)) in ["rows", "heads", last].into_iter().zip(extents) {
             if given != needed {
-                return Err(Error::GradientShape {
+                return Err(Error::Gradient(GradientError::Shape {
                     what,
                     given,
                     needed,
-                });
+                }));
             }
         }
         Ok(())
@@ -164,10 +164,10 @@ impl<'a> PairGradients<'a> {
         let shape = target;
         let sharing = check(shape, rotary_dim, self.rows)?;
         if self.heads != 1 && self.heads != shape.heads {
-            return Err(Error::GradientHeads {
+            return Err(Error::Gradient(GradientError::Heads {
                 gradients: self.heads,
                 heads: shape.heads,
-            });
+            }));
         }
         Ok(sharing.sequence_stride())
     }
@@ -179,13 +179,7 @@ impl<'a> PairGradients<'a> {
     }
 }
 
-impl fmt::Debug for PairGradients<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PairGradients")
-            .field("shape", &self.shape())
-            .finish_non_exhaustive()
-    }
-}
+debug!(PairGradients<'_>, |sums| shape: sums.shape());
 
 /// Adds a term of a line.
 pub(crate) type SumFn = fn(Proof, &mut GradientLine<'_>);

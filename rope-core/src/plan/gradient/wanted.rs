@@ -1,7 +1,5 @@
 //! The sums of a gradient call, with the tensors of their terms.
 
-use core::fmt;
-
 use super::PairGradients;
 use crate::Tensor;
 
@@ -24,6 +22,7 @@ use crate::Tensor;
 /// ```
 ///
 /// The views of two sums may have two lifetimes (`'s`, `'t`), as the arguments of a function have.
+#[derive(Debug)]
 pub enum Gradients<'a, 's, 't, E> {
     /// Adds `y1 dy2 - y2 dy1` to the gradient of the angle of each pair.
     Angles {
@@ -80,19 +79,4 @@ pub enum Gradients<'a, 's, 't, E> {
         /// The gradients of sin.
         sin: &'a mut PairGradients<'t>,
     },
-}
-
-impl<E> fmt::Debug for Gradients<'_, '_, '_, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, sums) = match self {
-            Gradients::Angles { angles, .. } => ("Angles", angles),
-            Gradients::AnglesOfInput { angles, .. } => ("AnglesOfInput", angles),
-            Gradients::Factors { factors, .. } => ("Factors", factors),
-            Gradients::CosSin { cos, .. } => ("CosSin", cos),
-            Gradients::Channels { cos, .. } => ("Channels", cos),
-        };
-        f.debug_struct(name)
-            .field("sums", sums)
-            .finish_non_exhaustive()
-    }
 }

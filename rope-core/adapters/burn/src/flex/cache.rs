@@ -12,6 +12,7 @@ use rope_core::cache::{
     BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheSlotsMut, CacheStrides, IntoSlots,
     QuantFormat, QuantScale, Slots,
 };
+use rope_core::error::CacheError;
 use rope_core::norm::Norm;
 use rope_core::stages::WithStages;
 use rope_core::{Call, Element, Layout, NoRotation, Pairing, Rope, Rows, TensorMut};
@@ -39,7 +40,7 @@ pub enum CacheFormat {
     /// 8-bit codes of `x / scale` in tensors of [`DType::U8`]; the scales are those of the keys and of the values.
     Quantized(QuantFormat, [f32; 2]),
     /// ggml's blocks of 32 channels, with their scales, in tensors of [`DType::U8`], whose last dimension counts bytes:
-    /// `head_dim / 32 * format.bytes()`.
+    /// `head_dim / 32 * format.bytes`.
     Blocks(&'static BlockFormat),
 }
 
@@ -89,8 +90,8 @@ impl CacheFormat {
 ///
 /// The errors of [`rotate`](crate::rotate) for `k`; [`Error::Fused`] if a tensor is not on Flex, is on a device with
 /// autodiff, or does not have a type of its format; [`Error::Rope`] with the errors of [`rope_core::Rope::rotate_into`]
-/// and of [`CacheMut`], and with [`rope_core::Error::CacheLayout`] if the last dimension is not whole blocks. Nothing
-/// is written then; other handles of the caches are unchanged.
+/// and of [`CacheMut`], and with [`rope_core::error::CacheError::Layout`] if the last dimension is not whole blocks.
+/// Nothing is written then; other handles of the caches are unchanged.
 pub fn rotate_into_caches<'s, C>(
     (k, keys): (Tensor<4>, Tensor<4, C>),
     (v, values): (Tensor<4>, Tensor<4, C>),
@@ -115,7 +116,7 @@ where
     with_rows(rows, |rows| {
         let mut keys = cache_mut(&mut keys, format, 0)?;
         let mut values = cache_mut(&mut values, format, 1)?;
-        let slots = slots.into_slots();
+        let slots = slots.into();
         let caches = [keys.slots(slots), values.slots(slots)];
         let (k, v) = (readable(k), readable(v));
         for_element!(k, write(&k, &v, caches, (&rope, rows)))
@@ -159,8 +160,8 @@ fn write_both<V: Element + BurnElement>(
 ///
 /// [`Error::Fused`] if a cache is not on Flex, is on a device with autodiff, or does not have a type of its format, and
 /// for another `dtype`; [`Error::Memory`] for more slots than fit memory; [`Error::Rope`] with the errors of
-/// [`rope_core::Rope::apply_into`] and of [`Cache`], and with [`rope_core::Error::CacheLayout`] if the last dimension
-/// is not whole blocks.
+/// [`rope_core::Rope::apply_into`] and of [`Cache`], and with [`rope_core::error::CacheError::Layout`] if the last
+/// dimension is not whole blocks.
 pub fn read_caches<'s, C>(
     (keys, values): (&Tensor<4, C>, &Tensor<4, C>),
     format: CacheFormat,
@@ -171,7 +172,7 @@ pub fn read_caches<'s, C>(
 where
     C: Basic + BackendPrimitive<Flex, Primitive = FlexTensor>,
 {
-    let (tokens, slots) = ([batch, tokens], slots.into_slots());
+    let (tokens, slots) = ([batch, tokens], slots.into());
     let read = |name, cache: &Tensor<4, C>, index| {
         let cache = readable(on_flex(name, cache.clone(), |dtype| format.keeps(dtype))?);
         let cache = (&cache, format, index);
@@ -238,14 +239,14 @@ fn place(x: &FlexTensor, format: CacheFormat) -> Result<CacheLayout, Error> {
     ] = extents(x);
     // The tensor of a cache of blocks counts bytes, and a layout values.
     let (per_block, bytes) = match format {
-        CacheFormat::Blocks(format) => (format.values(), format.bytes()),
+        CacheFormat::Blocks(format) => (format.values, format.bytes),
         _ => (1, 1),
     };
     let counts = [width, block, token, head];
     if !counts.iter().all(|count| count.is_multiple_of(bytes)) {
         let required =
             "of whole blocks: a last dimension, and strides, that are multiples of a block's bytes";
-        return Err(rope_core::Error::CacheLayout { required }.into());
+        return Err(rope_core::Error::Cache(CacheError::Layout { required }).into());
     }
     let [head_dim, block, token, head] =
         counts.map(|count| (count / bytes).saturating_mul(per_block));

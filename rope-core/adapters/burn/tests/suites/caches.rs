@@ -137,7 +137,7 @@ fn codes_are_those_of_rope_core() {
     let blocks = [BlockFormat::Q8_0, BlockFormat::Q4_0].map(CacheFormat::Blocks);
     for format in quantized.into_iter().chain(blocks) {
         let width = match format {
-            CacheFormat::Blocks(format) => 64 / format.values() * format.bytes(),
+            CacheFormat::Blocks(format) => 64 / format.values * format.bytes,
             _ => 64,
         };
         for (pairing, pairs) in [(Pairing::Half, 32), (Pairing::Interleaved, 11)] {

@@ -202,10 +202,7 @@ fn a_function_scales_frequencies_as_in_burn_nn() {
         .expect("a module");
     let unscaled = Frequencies::new(12, 10_000.0, &Scaling::Default).expect("frequencies");
     // A division by 4 is exact, so it is one of the f32 that the function gets.
-    let quarters: Vec<f32> = unscaled
-        .iter()
-        .map(|pair| pair.inverse_f32() / 4.0)
-        .collect();
+    let quarters: Vec<f32> = unscaled.iter().map(|pair| pair.inverse_f32 / 4.0).collect();
     let rows = Frequencies::from_inverse(12, &quarters, 1.0)
         .and_then(|frequencies| frequencies.rows(9..13));
     let expected = rotated(

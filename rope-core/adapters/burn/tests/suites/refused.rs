@@ -6,6 +6,7 @@ use burn::tensor::quantization::{Calibration, QuantScheme, compute_q_params, com
 use burn::tensor::{DType, Device, Int, Tensor};
 use rope_burn::{Error, RotaryEncodingConfig, RotaryRows, rotate};
 use rope_core::axes::Axes;
+use rope_core::error::RowsError;
 use rope_core::{Frequencies, Layout, Pairing, Scaling, Strides};
 
 use crate::support::{Source, bits, other};
@@ -80,7 +81,9 @@ fn tensors_that_do_not_fit_are_not_touched() {
     let error = refused(rotate(x.clone(), &wide, Pairing::Half), &["10", "8"]);
     assert!(matches!(
         error,
-        Error::Rope(rope_core::Error::RotaryDimExceedsHead { .. })
+        Error::Rope(rope_core::Error::Rows(
+            RowsError::RotaryDimExceedsHead { .. }
+        ))
     ));
     assert!(std::error::Error::source(&error).is_some());
 

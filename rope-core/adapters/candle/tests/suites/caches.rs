@@ -171,7 +171,7 @@ fn codes_have_the_bits_of_rope_core() -> Result<()> {
     let blocks = [BlockFormat::Q8_0, BlockFormat::Q4_0].map(CacheFormat::Blocks);
     for format in quantized.into_iter().chain(blocks) {
         let width = match format {
-            CacheFormat::Blocks(format) => HEAD_DIM / format.values() * format.bytes(),
+            CacheFormat::Blocks(format) => HEAD_DIM / format.values * format.bytes,
             _ => HEAD_DIM,
         };
         for (pairing, rotary_dim) in [(Pairing::Half, 64), (Pairing::Interleaved, 24)] {

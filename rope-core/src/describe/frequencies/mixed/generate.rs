@@ -8,6 +8,7 @@ use super::{MixedAngle, MixedFrequencies, index};
 #[cfg(feature = "alloc")]
 use crate::describe::frequencies::zeros;
 use crate::describe::positions::ResolvedPositions;
+use crate::error::FrequenciesError;
 use crate::kernel::sincos::AxisPosition;
 use crate::kernel::sincos::SinCosPolynomials;
 use crate::kernel::sincos::mixed::{MakeMixedRows, MixedSum};
@@ -28,12 +29,13 @@ impl MixedFrequencies<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::PositionsPerAxis`] unless there is one position per axis of each token; [`Error::Coordinate`] for a
-    /// coordinate that is not finite; [`Error::RowsTooLong`] for more values than a slice can have;
-    /// [`Error::OutOfMemory`] if the allocation fails.
+    /// [`PositionsError::PerAxis`](crate::error::PositionsError::PerAxis) unless there is one position per axis of each
+    /// token; [`PositionsError::Coordinate`](crate::error::PositionsError::Coordinate) for a coordinate that is not
+    /// finite; [`FrequenciesError::RowsTooLong`] for more values than a slice can have; [`Error::OutOfMemory`] if the
+    /// allocation fails.
     #[cfg(feature = "alloc")]
     pub fn values<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Vec<f32>, Error> {
-        let positions = positions.into_positions().on_each(self.axes)?;
+        let positions = positions.into().on_each(self.axes)?;
         let mut values = zeros(self.count(&positions)?)?;
         self.fill(&positions, 0, 0..self.heads, &mut values);
         Ok(values)
@@ -51,7 +53,7 @@ impl MixedFrequencies<'_> {
         positions: impl IntoPositions<'p>,
         storage: &'r mut [f32],
     ) -> Result<&'r mut [f32], Error> {
-        let positions = positions.into_positions().on_each(self.axes)?;
+        let positions = positions.into().on_each(self.axes)?;
         let (given, needed) = (storage.len(), self.count(&positions)?);
         let values = storage.get_mut(..needed).ok_or(Error::Storage {
             what: "values of storage",
@@ -105,10 +107,10 @@ impl MixedFrequencies<'_> {
         let values = rows.checked_mul(rotary_dim);
         values
             .filter(|&values| values <= MOST)
-            .ok_or(Error::RowsTooLong {
+            .ok_or(Error::Frequencies(FrequenciesError::RowsTooLong {
                 tokens: rows,
                 rotary_dim,
-            })
+            }))
     }
 
     /// Fills as many rows as fit, from a token on, of some heads: `[token, head, [cos | sin]]`.

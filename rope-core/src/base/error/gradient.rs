@@ -1,0 +1,70 @@
+//! Backward passes and gradients.
+
+use crate::{Direction, Pairing};
+
+errors! {
+    /// A backward pass, or the gradients that it sums.
+    ///
+    /// [`Error::Gradient`](crate::Error::Gradient) holds it.
+    ///
+    /// ```
+    /// use rope_core::error::GradientError;
+    /// use rope_core::gradient::{Gradients, PairGradients};
+    /// use rope_core::{Error, Pairing, Rope, Tensor};
+    ///
+    /// // Two heads of sums, for a tensor of three heads.
+    /// let x = [0.0_f32; 12];
+    /// let x = Tensor::new(&x, [1, 1, 3, 4])?;
+    /// let mut sums = [0.0; 4];
+    /// let angles = &mut PairGradients::new(&mut sums, [1, 2, 2])?;
+    /// let refused = Rope::new(Pairing::Half).gradients(Gradients::Angles { y: &x, dy: &x, angles });
+    /// let error = GradientError::Heads { gradients: 2, heads: 3 };
+    /// assert_eq!(refused, Err(Error::Gradient(error)));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub enum GradientError, f =>
+    /// [`Rope::backward`](crate::Rope::backward): the plan does not rotate forward, so it has no backward pass here.
+    Direction {
+        /// The plan's direction.
+        direction: Direction,
+    }: Operation => write!(f, "a backward pass requires a plan with Direction::Forward, but its direction is {direction}"),
+    /// [`Gradients::CosSin`](crate::gradient::Gradients::CosSin),
+    /// [`Gradients::Channels`](crate::gradient::Gradients::Channels): the plan's output pairing is another than its
+    /// input pairing.
+    Pairing {
+        /// The plan's input pairing.
+        input: Pairing,
+        /// The plan's output pairing.
+        output: Pairing,
+    }: Operation => write!(
+        f,
+        "gradients of cos and sin require a plan with one pairing, but its input pairing is {input} and its output_pairing \
+         {output}; use Gradients::Angles, Gradients::Factors and PairGradients::cos_sin"
+    ),
+    /// The number of heads of the gradients is neither 1 nor the tensor's.
+    Heads {
+        /// Heads of the gradients.
+        gradients: usize,
+        /// Heads of the tensor.
+        heads: usize,
+    }: Shape => write!(f, "the gradients have {gradients} heads, the tensor has {heads}; give one for all heads, or one per head"),
+    /// Gradients of another shape than the rows, or than other gradients.
+    Shape {
+        /// What there are more or fewer of: rows, heads or pairs.
+        what: &'static str,
+        /// How many the gradients have.
+        given: usize,
+        /// How many they should have.
+        needed: usize,
+    }: Shape => write!(f, "the gradients have {given} {what}, but {needed} are required"),
+    /// [`PairGradients::cos_sin`](crate::gradient::PairGradients::cos_sin): cos and sin are both zero, so the rotated
+    /// tensor says nothing of them.
+    RowOfZeros {
+        /// The row.
+        row: usize,
+        /// The head that has it; 0 of a row that all heads share.
+        head: usize,
+        /// The pair.
+        pair: usize,
+    }: Value => write!(f, "cos and sin of pair {pair} of row {row} (head {head}) are both zero; one must not be"),
+}

@@ -1,0 +1,210 @@
+//! Rows of cos and sin.
+
+errors! {
+    /// Rows of cos and sin: their values, their number, or what they are used for.
+    ///
+    /// [`Error::Rows`](crate::Error::Rows) holds it.
+    ///
+    /// ```
+    /// use rope_core::error::RowsError;
+    /// use rope_core::{Error, Rows};
+    ///
+    /// // Three values are not two rows of two.
+    /// let error = Rows::new(&[1.0, 0.0, 1.0], [2, 2]).unwrap_err();
+    /// assert_eq!(error, Error::Rows(RowsError::Shape { len: 3, rows: 2, width: 2 }));
+    /// ```
+    pub enum RowsError, f =>
+    /// [`Rows`](crate::Rows) and [`Frequencies`](crate::Frequencies) constructors: the number of rotated channels is
+    /// odd, zero or too large, or the scaling needs more of them.
+    RotaryDim {
+        /// The value refused.
+        rotary_dim: usize,
+        /// What it has to be.
+        required: &'static str,
+    }: Value => write!(f, "rotary_dim is {rotary_dim}, but must be {required}"),
+    /// [`Rope`](crate::Rope)'s rotations: the rows rotate more channels than a head has.
+    RotaryDimExceedsHead {
+        /// Channels that the rows rotate.
+        rotary_dim: usize,
+        /// Channels of a head.
+        head_dim: usize,
+    }: Shape => write!(f, "rotary_dim {rotary_dim} exceeds head_dim {head_dim}"),
+    /// [`Rows::new`](crate::Rows::new), `from_vec`, `from_cos_sin`: a slice has more or fewer values than its shape.
+    Shape {
+        /// Length of the slice: of each, where cos and sin have one each.
+        len: usize,
+        /// Rows of the shape.
+        rows: usize,
+        /// Values of a row of the shape.
+        width: usize,
+    }: Shape => {
+        let values = rows.saturating_mul(width);
+        write!(f, "shape [{rows}, {width}] has {values} values, but the slice has {len}")?;
+        match len.checked_div(width) {
+            Some(rows) if rows * width == len => write!(f, ", which is [{rows}, {width}]"),
+            _ => Ok(()),
+        }
+    },
+    /// [`Rows::new`](crate::Rows::new), `from_vec`: both halves of a row are the same, so it is no row of cos and then
+    /// sin.
+    HalvesEqual {
+        /// The row.
+        row: usize,
+        /// Its values.
+        width: usize,
+    }: Value => write!(
+        f,
+        "row {row} has the same {} values in both of its halves, so it is `cat(freqs, freqs)` of cos or of sin alone, \
+         not cos and then sin; give both to Rows::from_cos_sin",
+        width / 2
+    ),
+    /// [`Rows::from_cos_sin`](crate::Rows::from_cos_sin): the cos and sin slices differ in length.
+    CosSinLength {
+        /// Length of the cos slice.
+        cos: usize,
+        /// Length of the sin slice.
+        sin: usize,
+    }: Shape => write!(f, "{cos} cos values beside {sin} sin values"),
+    /// [`Rows::from_cos_sin`](crate::Rows::from_cos_sin): a row has neither a value for each pair nor two.
+    Width {
+        /// Values of a row of cos (or sin).
+        width: usize,
+        /// Channels that a row rotates.
+        rotary_dim: usize,
+    }: Shape => write!(
+        f,
+        "rows of {width} cos are not for rotary_dim {rotary_dim}: they have {} (each kept once) or {rotary_dim} (each \
+         kept twice, `cat(freqs, freqs)`)",
+        rotary_dim / 2
+    ),
+    /// [`Rows::from_cos_sin`](crate::Rows::from_cos_sin): a row that should keep each value twice, in two halves that
+    /// are the same, does not.
+    HalvesDiffer {
+        /// The row.
+        row: usize,
+        /// The first pair that differs.
+        pair: usize,
+    }: Value => write!(
+        f,
+        "row {row} has another value for pair {pair} in its second half than in its first, so it is not \
+         `cat(freqs, freqs)`; of `repeat_interleave(2)` take every second value"
+    ),
+    /// [`Rope`](crate::Rope)'s rotations: neither one row per token nor one per token of every sequence.
+    Count {
+        /// Rows given.
+        rows: usize,
+        /// Tokens of a sequence.
+        tokens: usize,
+        /// Sequences of the batch.
+        batch: usize,
+    }: Shape => {
+        let all = batch.saturating_mul(tokens);
+        write!(f, "the number of rows is {rows}; for batch {batch} and {tokens} tokens it must be {tokens}")?;
+        match all == tokens {
+            true => f.write_str(", one per token"),
+            false => write!(f, " (one per token, for all sequences) or {all} (one per token of each sequence)"),
+        }
+    },
+    /// [`Rows::with_heads`](crate::Rows::with_heads), [`Rows::strided`](crate::Rows::strided): the number of rows
+    /// is not a multiple of the number of heads.
+    PerHead {
+        /// Rows given.
+        rows: usize,
+        /// Heads asked for.
+        heads: usize,
+    }: Shape => match heads {
+        0 => write!(f, "heads is 0; {rows} rows per head are for at least one head"),
+        _ => write!(f, "the number of rows is {rows}, which is not a multiple of {heads} heads"),
+    },
+    /// Rows per head, for another number of heads than the tensor has.
+    Heads {
+        /// Heads that have a row each.
+        rows: usize,
+        /// Heads that they are to be for.
+        heads: usize,
+    }: Shape => write!(f, "the rows are per head, for {rows} heads, but {heads} heads are required"),
+    /// [`Rows::strided`](crate::Rows::strided): sequences that lie apart in memory are used as what they are not, by a
+    /// rotation of other sequences, as a table, or by a range across them.
+    Sequences {
+        /// Sequences that have rows.
+        sequences: usize,
+        /// Tokens of each.
+        tokens: usize,
+    }: Shape => write!(
+        f,
+        "the rows are laid out for {sequences} sequences of {tokens} tokens, and rotate tensors of that shape; for \
+         others take the rows of one sequence by Rows::range"
+    ),
+    /// [`Direction::Inverse`](crate::Direction::Inverse): a pair of given rows has another magnitude than the attention
+    /// factor that it divides by. [`Rows::inverted`](crate::Rows::inverted) makes the rows that undo them.
+    Magnitude {
+        /// The row.
+        row: usize,
+        /// The head whose row it is; 0 where heads share it.
+        head: usize,
+        /// The pair.
+        pair: u32,
+        /// Its cos.
+        cos: f32,
+        /// Its sin.
+        sin: f32,
+        /// The attention factor, whose square `cos^2 + sin^2` should be.
+        factor: f64,
+    }: Operation => write!(
+        f,
+        "pair {pair} of row {row} (head {head}) has cos {cos} and sin {sin}, whose magnitude is not the attention \
+         factor {factor} that Direction::Inverse divides by; use Rows::inverted"
+    ),
+    /// [`Rows::inverted`](crate::Rows::inverted): no f32 undo a pair.
+    NoInverse {
+        /// The row.
+        row: usize,
+        /// The head whose row it is; 0 where heads share it.
+        head: usize,
+        /// The pair.
+        pair: usize,
+        /// Its cos.
+        cos: f32,
+        /// Its sin.
+        sin: f32,
+    }: Value => write!(
+        f,
+        "pair {pair} of row {row} (head {head}) has cos {cos:?} and sin {sin:?}; no cos and sin in f32 undo it"
+    ),
+    /// [`Rows::gather`](crate::Rows::gather): an id that names no row of the table.
+    PositionOutsideTable {
+        /// Index of the id in the list.
+        index: usize,
+        /// The id.
+        id: i64,
+        /// Rows of the table.
+        rows: usize,
+    }: Index => write!(f, "position id {id} (at index {index}) is outside the table's 0..{rows}"),
+    /// [`Rows::gather`](crate::Rows::gather) and [`Rows::with_heads`](crate::Rows::with_heads) of rows that are a
+    /// gathering themselves.
+    AlreadyGathered: Operation => f.write_str("the rows are gathered by id already; gather them from the table, once"),
+    /// [`Rows::range`](crate::Rows::range): the range is not inside the rows.
+    Range {
+        /// First row asked for.
+        start: usize,
+        /// End of the range asked for (one past the last).
+        end: usize,
+        /// Rows there are.
+        rows: usize,
+    }: Shape => write!(f, "rows {start}..{end} are not inside 0..{rows}"),
+    /// [`Rows::with_attention_factor`](crate::Rows::with_attention_factor): zero, infinite or not a number.
+    AttentionFactor {
+        /// The value refused.
+        factor: f64,
+    }: Value => write!(f, "the attention factor is {factor}; it must be finite and not zero"),
+    /// [`Direction::Inverse`](crate::Direction::Inverse), a rotation of keys that stay in a cache,
+    /// [`Rope::backward`](crate::Rope::backward) and other operations of rotations: the rows are full-width.
+    FullWidth {
+        /// The operation.
+        operation: &'static str,
+    }: Operation => write!(
+        f,
+        "{operation} requires rows with one angle per pair, but these are full-width: they have one per channel, which \
+         is no rotation; Direction::Transpose takes gradients back, and Gradients::Channels sums those of cos and sin"
+    ),
+}

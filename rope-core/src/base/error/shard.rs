@@ -1,0 +1,38 @@
+//! Shards of sequences.
+
+errors! {
+    /// A shard of a sequence.
+    ///
+    /// [`Error::Shard`](crate::Error::Shard) holds it.
+    ///
+    /// ```
+    /// use rope_core::error::ShardError;
+    /// use rope_core::shard::{Shard, ShardKind};
+    /// use rope_core::Error;
+    ///
+    /// let error = Shard::new(ShardKind::Zigzag, 4, 4).unwrap_err();
+    /// assert_eq!(error, Error::Shard(ShardError::Rank { rank: 4, ranks: 4 }));
+    /// ```
+    pub enum ShardError, f =>
+    /// [`Shard::new`](crate::shard::Shard::new): the rank is not below the number of ranks.
+    Rank {
+        /// The rank.
+        rank: usize,
+        /// How many ranks there are.
+        ranks: usize,
+    }: Value => write!(f, "rank is {rank}; it must be below ranks ({ranks}), and ranks at most {}", u32::MAX),
+    /// [`Shard::tokens`](crate::shard::Shard::tokens), [`Shard::packed`](crate::shard::Shard::packed): tokens that
+    /// cannot be divided evenly.
+    Tokens {
+        /// The sequence; 0 where the whole is divided.
+        sequence: usize,
+        /// How many tokens it has.
+        tokens: usize,
+        /// What they must be a multiple of.
+        multiple: usize,
+    }: Value => write!(
+        f,
+        "sequence {sequence} has {tokens} tokens, but a shard of this kind requires a multiple of {multiple}; pad it, or \
+         use ShardKind::UnevenZigzag or ShardKind::Striped"
+    ),
+}

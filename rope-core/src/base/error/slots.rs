@@ -1,0 +1,103 @@
+//! Slots and pages of caches.
+
+errors! {
+    /// The slots of a call: their number, or one that the cache does not have.
+    ///
+    /// [`Error::Slots`](crate::Error::Slots) holds it.
+    ///
+    /// ```
+    /// use rope_core::cache::{CacheLayout, CacheMut};
+    /// use rope_core::error::SlotsError;
+    /// use rope_core::{Error, Pairing, Rope, Rows};
+    ///
+    /// let mut memory = [0.0_f32; 8];
+    /// let mut cache = CacheMut::new(&mut memory, CacheLayout::nhd([1, 2, 1, 4])?)?;
+    /// let rows = Rows::new(&[1.0, 1.0, 0.0, 0.0], [1, 4])?;
+    /// let refused = Rope::new(Pairing::Half).rotate(&mut cache.slots(7), &rows);
+    /// assert_eq!(refused, Err(Error::Slots(SlotsError::Slot { index: 0, slot: 7, slots: 2 })));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub enum SlotsError, f =>
+    /// Not one slot for each token of each sequence.
+    Count {
+        /// Slots given.
+        slots: usize,
+        /// Tokens of a sequence.
+        tokens: usize,
+        /// Sequences of the batch.
+        batch: usize,
+    }: Shape => write!(
+        f,
+        "the number of slots is {slots}; for batch {batch} and {tokens} tokens it must be {}, one per token of each \
+         sequence, negative where nothing is written",
+        batch.saturating_mul(tokens)
+    ),
+    /// A slot that the cache does not have.
+    Slot {
+        /// Index of the token.
+        index: usize,
+        /// The slot.
+        slot: i64,
+        /// Slots of the cache.
+        slots: usize,
+    }: Index => write!(f, "slot {slot} (of token {index}) is outside the cache's 0..{slots}"),
+    /// [`Slots::offsets`](crate::cache::Slots::offsets): a token would reach past the cache.
+    Offset {
+        /// Index of the token.
+        index: usize,
+        /// The element it begins at.
+        offset: i64,
+        /// From its first element to its last.
+        extent: usize,
+        /// The length of the cache.
+        len: usize,
+    }: Index => write!(
+        f,
+        "offset {offset} (of token {index}) leaves no room for the {extent} of its heads in the cache's {len}; offsets count \
+         elements, and bytes where the cache has codes"
+    ),
+    /// [`Slots::pages`](crate::cache::Slots::pages), `table` and `sequences`: a position that the sequence has no page
+    /// for, or a sequence that is not there.
+    PagePosition {
+        /// Index of the token.
+        index: usize,
+        /// Its position.
+        position: i64,
+        /// Its sequence.
+        sequence: i64,
+    }: Index => write!(
+        f,
+        "position {position} (of token {index}) is beyond the pages of sequence {sequence}"
+    ),
+    /// [`Slots::pages`](crate::cache::Slots::pages), `table`: a page that the cache does not have.
+    Page {
+        /// Index of the token.
+        index: usize,
+        /// Its position.
+        position: i64,
+        /// The page of the position.
+        page: i64,
+        /// Pages of the cache.
+        pages: usize,
+    }: Index => write!(
+        f,
+        "page {page} (of token {index}, at position {position}) is outside the cache's 0..{pages}"
+    ),
+    /// [`Slots::pages`](crate::cache::Slots::pages), `table`: the page of a position that is not negative is negative.
+    NegativePage {
+        /// Index of the token; `u32::MAX` beyond that.
+        index: u32,
+        /// Its position.
+        position: i64,
+        /// Its sequence.
+        sequence: i64,
+        /// Which of the pages of its sequence.
+        page: i64,
+        /// What the table has there.
+        block: i64,
+    }: Index => write!(
+        f,
+        "page {page} of sequence {sequence} is {block}, but position {position} (of token {index}) is in it; a token \
+         is skipped by a negative position"
+    ),
+}
