@@ -6,7 +6,7 @@ source "$(dirname "$0")/platforms/common.sh"
 # What is measured, and its budget in bytes: a round number with at least 5 % of room when it was set. A budget changes
 # only with a reason. Smaller code is none.
 bounds="
-rope-core-x86_64          1150000   machine code of every element, pairing and backend, frequencies, rows, norms, caches and gradients
+rope-core-x86_64          1200000   machine code of every element, pairing and backend, frequencies, rows, norms, caches, gradients and the short ways of C's calls
 models-x86_64              160000   what reads config.json and GGUF files
 rope-core-aarch64          725000   the same for AArch64, which has SVE beside NEON
 librope.so                2300000   the shared library, stripped; a tenth of it reads models' files

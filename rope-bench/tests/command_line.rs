@@ -170,7 +170,10 @@ fn the_cost_of_a_call() {
         let case = cases.iter().find(|case| case["workload"] == name).unwrap();
         let measured = case["measurements"].as_array().unwrap().iter();
         let names = measured.map(|one| one["formulation"].as_str().unwrap());
-        names.collect::<Vec<_>>()
+        // With the feature `intrinsics`, C's calls stand beside them.
+        names
+            .filter(|name| !name.starts_with("capi/") && !name.starts_with("intrinsics/"))
+            .collect::<Vec<_>>()
     };
     for workload in ["H1", "H40", "P2", "P128", "W3", "W5"] {
         assert_eq!(measured(workload), ["fused/scalar"], "{workload}");
@@ -180,10 +183,11 @@ fn the_cost_of_a_call() {
         ["normed/scalar", "normed/scalar/two-calls"]
     );
     let calls = run["calls"].as_array().unwrap();
-    assert_eq!(calls.len(), 1, "{calls:?}");
+    let own = calls
+        .iter()
+        .find(|call| call["formulation"] == "fused/scalar");
     // A head takes a positive time on any machine; times themselves mean nothing here.
-    assert!(calls[0]["slope"].as_f64() > Some(0.0), "{calls:?}");
-    assert_eq!(calls[0]["formulation"], "fused/scalar");
+    assert!(own.unwrap()["slope"].as_f64() > Some(0.0), "{calls:?}");
 }
 
 /// The passes are compared bit for bit before they are measured.

@@ -6,9 +6,9 @@ pub(crate) mod walk;
 use core::ops::Range;
 
 use crate::base::stage_order::StageOrder;
-use crate::describe::address::{Addresses, Located, Steps};
+use crate::describe::address::{Addresses, Steps, TokenAddress};
 use crate::describe::cache::{
-    Cache, CacheHeads, CacheHeadsMut, Format, InSlots, Slots, SlotsTarget,
+    Cache, CacheHeads, CacheHeadsMut, Format, SlotAddresses, Slots, SlotsTarget,
 };
 use crate::describe::norm::{Norm, NormReach, NormResult, NormSum, Weights};
 use crate::describe::rows::{Rotation, View};
@@ -98,9 +98,9 @@ impl PartOfCall {
     }
 
     /// Returns the slots of the call from the part's first token on.
-    fn slots<'s>(&self, slots: InSlots<'s>) -> InSlots<'s> {
+    fn slots<'s>(&self, slots: SlotAddresses<'s>) -> SlotAddresses<'s> {
         let [first, _] = self.index([0; 3]);
-        InSlots { first, ..slots }
+        SlotAddresses { first, ..slots }
     }
 }
 
@@ -287,12 +287,12 @@ impl<'a> Pass<'a> {
         &'w self,
         source: Option<&Operand<'w>>,
         target: &OperandMut<'w, '_>,
-    ) -> Walk<'w, Option<Places<'w>>, Places<'w>> {
-        let source = source.map(|source| source.places(&self.of));
-        let target = target.places(&self.of);
+    ) -> Walk<'w, Option<OperandAddresses<'w>>, OperandAddresses<'w>> {
+        let source = source.map(|source| source.addresses(&self.of));
+        let target = target.addresses(&self.of);
         let order = match (source, target) {
-            (None, Places::Strided(target)) => Order::of(None, target),
-            (Some(Places::Strided(source)), Places::Strided(target)) => {
+            (None, OperandAddresses::Strided(target)) => Order::of(None, target),
+            (Some(OperandAddresses::Strided(source)), OperandAddresses::Strided(target)) => {
                 Order::of(Some(source), target)
             }
             _ => Order::BY_TOKEN,
@@ -300,7 +300,7 @@ impl<'a> Pass<'a> {
         self.walk_of(order, source, target)
     }
 
-    /// Returns the walk over the heads of two tensors. It does not branch on the kind of places per line.
+    /// Returns the walk over the heads of two tensors. It does not branch on the kind of addresses per line.
     pub(crate) fn walk_between<'w>(
         &'w self,
         source: &'w Layout,
@@ -314,9 +314,13 @@ impl<'a> Pass<'a> {
         &'w self,
         source: &'w Layout,
         target: &SlotsTarget<'w>,
-    ) -> Walk<'w, Option<Places<'w>>, Places<'w>> {
-        let slots = Places::Slots(self.of.slots(target.in_slots(self.of.call.tokens)));
-        self.walk_of(Order::BY_TOKEN, Some(Places::Strided(source)), slots)
+    ) -> Walk<'w, Option<OperandAddresses<'w>>, OperandAddresses<'w>> {
+        let slots = OperandAddresses::Slots(self.of.slots(target.in_slots(self.of.call.tokens)));
+        self.walk_of(
+            Order::BY_TOKEN,
+            Some(OperandAddresses::Strided(source)),
+            slots,
+        )
     }
 
     #[inline(always)]
@@ -400,40 +404,40 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// The places of the heads of an operand.
+/// The addresses of the heads of an operand.
 #[derive(Clone, Copy)]
 #[allow(
     clippy::large_enum_variant,
     reason = "there are two of them, as long as a call runs"
 )]
-pub(crate) enum Places<'a> {
+pub(crate) enum OperandAddresses<'a> {
     Strided(&'a Layout),
-    Slots(InSlots<'a>),
+    Slots(SlotAddresses<'a>),
 }
 
-impl Addresses for Places<'_> {
-    fn token(&self, batch: usize, token: usize) -> Option<Located> {
+impl Addresses for OperandAddresses<'_> {
+    fn token(&self, batch: usize, token: usize) -> Option<TokenAddress> {
         match self {
-            Places::Strided(layout) => layout.token(batch, token),
-            Places::Slots(slots) => slots.token(batch, token),
+            OperandAddresses::Strided(layout) => layout.token(batch, token),
+            OperandAddresses::Slots(slots) => slots.token(batch, token),
         }
     }
 
     fn steps(&self) -> Steps {
         match self {
-            Places::Strided(layout) => layout.steps(),
-            Places::Slots(slots) => slots.steps(),
+            OperandAddresses::Strided(layout) => layout.steps(),
+            OperandAddresses::Slots(slots) => slots.steps(),
         }
     }
 }
 
 impl<'s> Operand<'s> {
-    /// Returns the places of the heads of a part of a call.
-    fn places(&self, part: &PartOfCall) -> Places<'s> {
+    /// Returns the addresses of the heads of a part of a call.
+    fn addresses(&self, part: &PartOfCall) -> OperandAddresses<'s> {
         match self {
-            Operand::Tensor(x, _) => Places::Strided(x.layout),
+            Operand::Tensor(x, _) => OperandAddresses::Strided(x.layout),
             Operand::Cache(cache, slots) => {
-                Places::Slots(part.slots(cache.in_slots(slots, part.call.tokens)))
+                OperandAddresses::Slots(part.slots(cache.in_slots(slots, part.call.tokens)))
             }
         }
     }
@@ -456,11 +460,13 @@ impl<'s> Operand<'s> {
 }
 
 impl<'t, 'm> OperandMut<'t, 'm> {
-    /// Returns the places of the heads of a part of a call.
-    fn places(&self, part: &PartOfCall) -> Places<'t> {
+    /// Returns the addresses of the heads of a part of a call.
+    fn addresses(&self, part: &PartOfCall) -> OperandAddresses<'t> {
         match self {
-            OperandMut::Tensor(y, _) => Places::Strided(y.layout),
-            OperandMut::Cache(cache) => Places::Slots(part.slots(cache.in_slots(part.call.tokens))),
+            OperandMut::Tensor(y, _) => OperandAddresses::Strided(y.layout),
+            OperandMut::Cache(cache) => {
+                OperandAddresses::Slots(part.slots(cache.in_slots(part.call.tokens)))
+            }
         }
     }
 

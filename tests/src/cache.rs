@@ -293,7 +293,7 @@ pub struct Found {
 
 /// The slots of tokens, and the form in which the crate receives them.
 #[derive(Clone, Debug)]
-pub struct Located {
+pub struct TokenAddress {
     /// The place of each token of each sequence.
     pub places: Vec<StageOrder>,
     form: SlotForm,
@@ -324,7 +324,7 @@ fn pad(source: &mut Source<'_>, table: &mut [i64], needed: &[bool]) {
     }
 }
 
-impl Located {
+impl TokenAddress {
     /// Returns slots in any form; some are skipped, some come twice.
     pub fn any(
         source: &mut Source<'_>,
@@ -501,7 +501,7 @@ impl Located {
                 SlotForm::Usize(ids.collect())
             }
         };
-        Located { places, form }
+        TokenAddress { places, form }
     }
 
     /// Returns the given slots as 64-bit integers.
@@ -513,7 +513,7 @@ impl Located {
                 slot: Some(slot),
             })
         };
-        Located {
+        TokenAddress {
             places: slots.iter().map(found).collect(),
             form: SlotForm::I64(slots.to_vec()),
         }

@@ -97,6 +97,7 @@ const LANGUAGES: &[Language] = &[
 /// Names outside these languages: an assembler's, PyTorch's, ggml's, and fields that only `Debug` writes.
 const ELSEWHERE: &[&str] = &[
     "arch_extension",
+    "aten::_unpack_dual",
     "repeat_interleave",
     "Q8_0",
     "q4_0",

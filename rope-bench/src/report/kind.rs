@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use crate::call::CAPI;
 use crate::formulations::fused;
 
 /// The kind of a formulation.
@@ -35,7 +36,8 @@ impl<'a> Kind<'a> {
                 None => Kind::Own { backend: own },
             };
         }
-        if let Some(own) = formulation.strip_prefix(fused::NORMED) {
+        let own = [fused::NORMED, CAPI].into_iter();
+        if let Some(own) = own.filter_map(|it| formulation.strip_prefix(it)).next() {
             let backend = own.split('/').next().unwrap_or(own);
             return Kind::Own { backend };
         }

@@ -4,26 +4,26 @@ use crate::describe::tensor::Layout;
 
 /// The addresses of tokens and their heads.
 pub(crate) trait Addresses: Copy {
-    /// Returns the place of a token, or `None` for a token that the pass skips. Implementations are inlined: a result
+    /// Returns the address of a token, or `None` for a token that the pass skips. Implementations are inlined: a result
     /// returned through memory is copied in larger pieces than it was written in, and such a load waits for every store
     /// of the line before it.
-    fn token(&self, batch: usize, token: usize) -> Option<Located>;
+    fn token(&self, batch: usize, token: usize) -> Option<TokenAddress>;
 
     /// Returns the distances between heads.
     fn steps(&self) -> Steps;
 }
 
-/// The place of a token.
+/// The address of a token.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Located {
+pub(crate) struct TokenAddress {
     /// Index of the first element of its first head.
     pub(crate) element: usize,
     /// Index of the scale of its first head, where scales lie apart from codes.
     pub(crate) scale: usize,
 }
 
-impl Located {
-    pub(crate) const NOWHERE: Self = Located {
+impl TokenAddress {
+    pub(crate) const NOWHERE: Self = TokenAddress {
         element: 0,
         scale: 0,
     };
@@ -32,7 +32,7 @@ impl Located {
 /// The source of a call that is in place (`None`) or out of place.
 impl<A: Addresses> Addresses for Option<A> {
     #[inline(always)]
-    fn token(&self, batch: usize, token: usize) -> Option<Located> {
+    fn token(&self, batch: usize, token: usize) -> Option<TokenAddress> {
         match self {
             Some(addresses) => addresses.token(batch, token),
             None => ().token(batch, token),
@@ -51,8 +51,8 @@ impl<A: Addresses> Addresses for Option<A> {
 /// The source of an in-place call.
 impl Addresses for () {
     #[inline(always)]
-    fn token(&self, _: usize, _: usize) -> Option<Located> {
-        Some(Located::NOWHERE)
+    fn token(&self, _: usize, _: usize) -> Option<TokenAddress> {
+        Some(TokenAddress::NOWHERE)
     }
 
     #[inline(always)]
@@ -63,8 +63,8 @@ impl Addresses for () {
 
 impl Addresses for &Layout {
     #[inline(always)]
-    fn token(&self, batch: usize, token: usize) -> Option<Located> {
-        Some(Located {
+    fn token(&self, batch: usize, token: usize) -> Option<TokenAddress> {
+        Some(TokenAddress {
             element: self.head(batch, token, 0),
             scale: 0,
         })

@@ -40,7 +40,7 @@ pub use slots::{IntoSlots, Slots};
 
 use crate::base::debug::debug;
 use crate::base::limits::{MOST_CHANNELS, MOST_HEADS};
-use crate::describe::address::Located;
+use crate::describe::address::TokenAddress;
 use crate::error::CacheError;
 use crate::kernel::element::Element;
 use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
@@ -49,7 +49,7 @@ use crate::kernel::values::Values;
 use crate::proof::Proof;
 
 use crate::{Error, Shape};
-pub(crate) use slots::{InSlots, SlotRange};
+pub(crate) use slots::{SlotAddresses, SlotRange};
 
 /// The keys, or the values, of one layer in a cache, for reading.
 ///
@@ -226,7 +226,7 @@ impl<'a> Cache<'a> {
     }
 
     /// Returns the addresses of the tokens of a tensor.
-    pub(crate) fn in_slots<'s>(&self, slots: &'s Slots<'s>, tokens: usize) -> InSlots<'s> {
+    pub(crate) fn in_slots<'s>(&self, slots: &'s Slots<'s>, tokens: usize) -> SlotAddresses<'s> {
         self.stored.in_slots(slots, self.len(), tokens)
     }
 }
@@ -236,7 +236,7 @@ impl Kept<'_> {
     pub(crate) fn read(
         &self,
         proof: Proof,
-        at: Located,
+        at: TokenAddress,
         first_head: usize,
         values: &mut [f32],
         side: &mut [u8],
@@ -266,7 +266,7 @@ impl Kept<'_> {
     }
 
     /// Returns the factor that decodes the codes of a head.
-    fn scale(&self, scale: QuantScale<'_>, at: Located, head: usize) -> f32 {
+    fn scale(&self, scale: QuantScale<'_>, at: TokenAddress, head: usize) -> f32 {
         match scale {
             QuantScale::Divide(scales) | QuantScale::Reciprocal(scales) => scales.of(head),
             QuantScale::Multiply(scales) => 1.0 / scales.of(head),
@@ -396,8 +396,8 @@ impl<'t> SlotsTarget<'t> {
 
     /// Returns the addresses of the tokens of a tensor.
     #[inline]
-    pub(crate) fn in_slots(&self, tokens: usize) -> InSlots<'t> {
-        InSlots {
+    pub(crate) fn in_slots(&self, tokens: usize) -> SlotAddresses<'t> {
+        SlotAddresses {
             memory: self.range,
             ..self.stored.in_slots(self.slots, self.len, tokens)
         }
@@ -407,7 +407,7 @@ impl<'t> SlotsTarget<'t> {
     pub(crate) fn write(
         &mut self,
         proof: Proof,
-        at: Located,
+        at: TokenAddress,
         first_head: usize,
         values: &[f32],
         side: &mut [u8],
@@ -443,7 +443,7 @@ impl<'t> SlotsTarget<'t> {
         &mut self,
         proof: Proof,
         codes: Codes<'_>,
-        at: Located,
+        at: TokenAddress,
         [first_head, heads]: [usize; 2],
         values: Values<'_>,
         side: &mut [u8],
@@ -502,7 +502,7 @@ impl<'t> SlotsTarget<'t> {
 
     /// Stores the scales computed for consecutive heads.
     #[inline]
-    fn keep_scales(&mut self, place: ScalePlace, at: Located, head: usize, scales: &[f32]) {
+    fn keep_scales(&mut self, place: ScalePlace, at: TokenAddress, head: usize, scales: &[f32]) {
         let layout = &self.stored.layout;
         match place {
             ScalePlace::Inline(behind) => {
@@ -524,7 +524,7 @@ impl<'t> SlotsTarget<'t> {
     #[inline(always)]
     fn put(
         &mut self,
-        at: Located,
+        at: TokenAddress,
         [head, count]: [usize; 2],
         side: &mut [u8],
         write: impl FnOnce(&mut [u8]),
@@ -669,8 +669,8 @@ impl<'a> Stored<'a> {
     }
 
     /// Returns the addresses of the tokens of a tensor in a cache of `len` elements.
-    fn in_slots<'s>(&self, slots: &'s Slots<'s>, len: usize, tokens: usize) -> InSlots<'s> {
-        InSlots {
+    fn in_slots<'s>(&self, slots: &'s Slots<'s>, len: usize, tokens: usize) -> SlotAddresses<'s> {
+        SlotAddresses {
             slots,
             layout: self.layout,
             scales: self.scales(),

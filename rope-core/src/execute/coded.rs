@@ -1,7 +1,7 @@
 //! Quantization without another stage: values go from a tensor into a quantized format directly.
 
 use crate::base::limits::MOST_HEADS;
-use crate::describe::address::Located;
+use crate::describe::address::TokenAddress;
 use crate::describe::cache::{Codes, SlotsTarget};
 use crate::describe::tensor::Bytes;
 use crate::kernel::elements::OutOfPlaceKernels;
@@ -11,7 +11,7 @@ use crate::pass::Pass;
 /// Heads that are contiguous in the source and in the target.
 struct Run {
     /// The slot of the first head's token, and the index of the head.
-    token: Located,
+    token: TokenAddress,
     head: usize,
     count: usize,
     /// The source index of the first head, and the index after the last head at both ends.

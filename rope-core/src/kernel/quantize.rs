@@ -120,7 +120,7 @@ impl QuantKernels {
 /// use rope_core::cache::{BlockFormat, CacheLayout, CacheMut};
 ///
 /// let q4_0 = BlockFormat::Q4_0;
-/// assert_eq!((q4_0.values(), q4_0.bytes()), (32, 18));
+/// assert_eq!((q4_0.values, q4_0.bytes), (32, 18));
 /// let mut memory = [0_u8; 16 * 2 * 64 / 32 * 18];
 /// let keys = CacheMut::blocks(&mut memory, CacheLayout::nhd([1, 16, 2, 64])?, q4_0)?;
 /// # Ok::<(), rope_core::Error>(())

@@ -16,7 +16,7 @@
 use core::ops::Range;
 
 use crate::Shape;
-use crate::describe::address::{Addresses, Located, Steps};
+use crate::describe::address::{Addresses, Steps, TokenAddress};
 use crate::describe::rows::View;
 use crate::describe::tensor::Layout;
 use crate::kernel::line::{Line, LineRows, MoreTokens, SourceLine, Starts};
@@ -144,9 +144,9 @@ pub(crate) struct Walk<'a, S, T> {
     /// The first sequence and token of the walk.
     pub(crate) first: [usize; 2],
     pub(crate) order: Order,
-    /// The places of the source, if it is not the target, or in addition to it.
+    /// The addresses of the source, if it is not the target, or in addition to it.
     pub(crate) source: S,
-    /// The places of the target.
+    /// The addresses of the target.
     pub(crate) target: T,
     pub(crate) rows: &'a View<'a>,
     pub(crate) factors: Option<&'a RowFactors>,
@@ -166,8 +166,8 @@ pub(crate) struct LineSpan<'s> {
     pub(crate) count: usize,
     /// True if the heads are one head of consecutive tokens.
     pub(crate) along_tokens: bool,
-    /// The place of the first head's token, in the source and in the target.
-    pub(crate) tokens: [Located; 2],
+    /// The address of the first head's token, in the source and in the target.
+    pub(crate) tokens: [TokenAddress; 2],
     /// Indices of the first head.
     pub(crate) at: [usize; 2],
     /// Elements from one head to the next.
@@ -302,7 +302,7 @@ impl Walk<'_, (), &Layout> {
                     first: [batch, token, 0],
                     count: shape.heads,
                     along_tokens: false,
-                    tokens: [Located::NOWHERE, Located { element, scale: 0 }],
+                    tokens: [TokenAddress::NOWHERE, TokenAddress { element, scale: 0 }],
                     at: [0, element],
                     steps: [0, steps.head],
                     ahead: [0, steps.ahead(self.prefetch)],
@@ -381,7 +381,7 @@ impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
         }
     }
 
-    /// Visits all lines, compiled once per kind of places: for executors whose work per line outweighs a call.
+    /// Visits all lines, compiled once per kind of addresses: for executors whose work per line outweighs a call.
     #[inline(never)]
     pub(crate) fn run_dyn(&self, line: &mut dyn FnMut(&LineSpan<'_>)) {
         self.run(line);

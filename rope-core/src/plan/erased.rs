@@ -18,23 +18,23 @@ pub struct SourceOf<'s>(pub(super) SourceKind<'s>);
 
 #[derive(Clone, Copy)]
 pub(super) enum SourceKind<'s> {
-    Tensor(PassSource<'s>),
+    Tensor(TensorSource<'s>),
     Slots(&'s Cache<'s>, &'s Slots<'s>),
 }
 
 /// The source tensor of a pass, with its kernels.
 #[derive(Clone, Copy)]
-pub(super) struct PassSource<'x> {
+pub(super) struct TensorSource<'x> {
     pub(super) tensor: Bytes<'x>,
     pub(super) element: &'static OutOfPlaceKernels,
     pub(super) kernels: PassKernels,
 }
 
-impl<'x> PassSource<'x> {
+impl<'x> TensorSource<'x> {
     /// Combines a tensor with the kernels that plans of kind `S` name.
     #[inline(always)]
     pub(super) fn of<E: Element, S: Lower>(tensor: Bytes<'x>) -> Self {
-        PassSource {
+        TensorSource {
             tensor,
             element: E::OUT_OF_PLACE,
             kernels: PassKernels::normed(S::normed::<E>()),
@@ -54,7 +54,7 @@ impl<'s> SourceKind<'s> {
     /// Returns the source as the operand of a pass.
     pub(super) fn operand(&self) -> Operand<'s> {
         match *self {
-            SourceKind::Tensor(PassSource {
+            SourceKind::Tensor(TensorSource {
                 tensor, element, ..
             }) => Operand::Tensor(tensor, element),
             SourceKind::Slots(cache, slots) => Operand::Cache(cache, slots),

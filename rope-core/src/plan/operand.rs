@@ -3,7 +3,7 @@
 use super::at::MAKE;
 use super::call::Call;
 use super::erased::{
-    AnglesKind, AnglesOf, PassSource, SourceKind, SourceOf, TargetKind, TargetOf, TensorOf,
+    AnglesKind, AnglesOf, SourceKind, SourceOf, TargetKind, TargetOf, TensorOf, TensorSource,
 };
 use super::kinds::{Lower, in_place};
 use super::{Rope, Stages};
@@ -142,14 +142,14 @@ pub trait LowerAngles {
 impl<E: Element> LowerSource for Tensor<'_, E> {
     #[inline(always)]
     fn source<S: Lower>(&self) -> SourceOf<'_> {
-        SourceOf(SourceKind::Tensor(PassSource::of::<E, S>(self.bytes())))
+        SourceOf(SourceKind::Tensor(TensorSource::of::<E, S>(self.bytes())))
     }
 }
 
 impl<E: Element> LowerSource for TensorMut<'_, E> {
     #[inline(always)]
     fn source<S: Lower>(&self) -> SourceOf<'_> {
-        SourceOf(SourceKind::Tensor(PassSource::of::<E, S>(self.bytes())))
+        SourceOf(SourceKind::Tensor(TensorSource::of::<E, S>(self.bytes())))
     }
 }
 

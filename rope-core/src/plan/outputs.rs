@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use super::check::Checked;
-use super::erased::{AnglesKind, PassSource};
+use super::erased::{AnglesKind, TensorSource};
 use super::kinds::Lowered;
 use super::operand::Angles;
 use super::{Rope, Stages};
@@ -180,14 +180,14 @@ impl<S: Stages> Rope<S> {
         x: &Tensor<'_, I>,
         outputs: &mut [Output<'_>],
     ) -> Result<(), Error> {
-        let x = PassSource::of::<I, S>(x.bytes());
+        let x = TensorSource::of::<I, S>(x.bytes());
         self.erased(&mut |rope| rope.run_into_each(x, outputs))
     }
 }
 
 impl Rope<Lowered<'_>> {
     #[inline(never)]
-    fn run_into_each(&self, x: PassSource<'_>, outputs: &mut [Output<'_>]) -> Result<(), Error> {
+    fn run_into_each(&self, x: TensorSource<'_>, outputs: &mut [Output<'_>]) -> Result<(), Error> {
         let shape = x.tensor.layout.shape();
         for output in &*outputs {
             output.check(shape)?;

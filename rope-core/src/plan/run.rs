@@ -3,10 +3,10 @@
 use super::Rope;
 use super::at::MakeFns;
 use super::check::{Checked, ReadKernels, check_query_and_key};
-use super::erased::{AnglesKind, PassSource, SourceKind, TargetKind};
+use super::erased::{AnglesKind, SourceKind, TargetKind, TensorSource};
 use super::kinds::{Lower, Lowered};
 use crate::Error;
-use crate::describe::address::{Addresses, Located};
+use crate::describe::address::{Addresses, TokenAddress};
 use crate::describe::cache::{CacheHeadsMut, SlotsTarget};
 use crate::describe::frequencies::RowsAt;
 use crate::describe::rows::Rows;
@@ -230,7 +230,7 @@ impl<'p> Rope<Lowered<'p>> {
     #[inline]
     fn rotate_token_into_slot(
         &self,
-        x: &PassSource<'_>,
+        x: &TensorSource<'_>,
         target: &mut SlotsTarget<'_>,
         rows: &Rows<'_>,
     ) -> bool {
@@ -261,7 +261,7 @@ impl<'p> Rope<Lowered<'p>> {
         let Some(kernel) = ends.fused() else {
             return false;
         };
-        if let Some(Located { element: at, .. }) = located {
+        if let Some(TokenAddress { element: at, .. }) = located {
             let source = &SourceLine {
                 memory: x.tensor.bytes,
                 at: x.tensor.layout.offset(),

@@ -5,7 +5,7 @@ use rope_core::internals::moving;
 use rope_core::{Backend, Error, NoRotation, Tensor, TensorMut};
 
 use super::chain::{refusal, rows, shape};
-use crate::cache::{Coded, Elements, Found, Kept, Located};
+use crate::cache::{Coded, Elements, Found, Kept, TokenAddress};
 use crate::chain::{Chain, heads_of, row_of, written};
 use crate::hadamard::Hadamard;
 use crate::norm::ElementKind;
@@ -92,15 +92,19 @@ fn shift_elements<E: Number>(source: &mut Source<'_>) {
     shifted(source, shape, rotary_dim, cache);
 }
 
-pub(super) fn located<K: Kept>(source: &mut Source<'_>, cache: &K, shape: [usize; 4]) -> Located {
+pub(super) fn located<K: Kept>(
+    source: &mut Source<'_>,
+    cache: &K,
+    shape: [usize; 4],
+) -> TokenAddress {
     let [batch, tokens, ..] = shape;
-    Located::any(source, cache.paged(), [batch, tokens], cache.reach())
+    TokenAddress::any(source, cache.paged(), [batch, tokens], cache.reach())
 }
 
 /// Returns the cache that results when the heads of a tensor go through a chain into its slots.
 pub(super) fn filled<I: Number, K: Kept>(
     before: &K,
-    slots: &Located,
+    slots: &TokenAddress,
     chain: &Chain,
     (x, place): (&[I], &Placed),
     rotated: Option<(Rotation, &Stored)>,
@@ -208,8 +212,8 @@ fn into_both<I: Number, O: Number>(source: &mut Source<'_>) {
         .map(|_| source.below(slots + 1) as i64 - 1)
         .collect();
     let (in_keys, in_values) = (
-        Located::mapping(&keys.paged, &ids),
-        Located::mapping(&with_values.paged, &ids),
+        TokenAddress::mapping(&keys.paged, &ids),
+        TokenAddress::mapping(&with_values.paged, &ids),
     );
     let rotated = Some((rotation, &rows));
     let expected_keys = filled(&keys, &in_keys, &chain, (&k, &k_place), rotated);
@@ -301,7 +305,7 @@ fn shifted<K: Kept>(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usiz
     }
     let tokens = shape[1];
     let rotation = source.one_of(&Rotation::in_place().collect::<Vec<_>>());
-    let slots = Located::any(source, cache.paged(), [1, tokens], cache.reach());
+    let slots = TokenAddress::any(source, cache.paged(), [1, tokens], cache.reach());
     // Tokens at given elements may interleave. A shift would read elements that another token has written, in which a
     // NaN may be any NaN.
     let given = |found: &&Found| found.slot.is_none();

@@ -5,7 +5,7 @@ use rope_core::{Backend, Error, Output, Rows, Tensor, TensorMut};
 
 use super::cache::{codes, elements, filled, located};
 use super::chain::{refusal, rotating_shape, rows};
-use crate::cache::{Coded, Elements, Kept, Located};
+use crate::cache::{Coded, Elements, Kept, TokenAddress};
 use crate::chain::{Chain, heads_of, row_of, written};
 use crate::norm::ElementKind;
 use crate::number::{paint, values};
@@ -33,7 +33,7 @@ struct InTensor<O> {
 /// A target cache.
 struct InCache<K> {
     before: K,
-    slots: Located,
+    slots: TokenAddress,
     rows: Stored,
 }
 

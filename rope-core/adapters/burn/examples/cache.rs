@@ -1,7 +1,7 @@
 //! A layer with the norms of Qwen3 and a paged KV cache: a prompt of five tokens, and one token after it.
 //!
-//! One call norms, rotates and writes: no rotated K lies anywhere but in the cache, whose pages belong to the sequence
-//! in any order.
+//! One call norms, rotates and writes, so that rotated K exists in the cache alone. The pages of the sequence have any
+//! order.
 //!
 //! `cargo run --example cache`
 
@@ -25,7 +25,7 @@ fn main() -> Result<(), Error> {
     // the pages of the sequence: position 0 is in the first slot of page 6, position 4 in that of page 1
     let table = [6_i64, 1];
 
-    // What projections give: [batch, heads, tokens, head_dim].
+    // The output of projections: [batch, heads, tokens, head_dim].
     let projected = || {
         let shape = [1, 6, KV_HEADS, HEAD_DIM];
         let x = Tensor::<4>::random(shape, Distribution::Normal(0.0, 1.0), &device);
@@ -48,7 +48,7 @@ fn main() -> Result<(), Error> {
         )?;
     }
 
-    // In the cache lies what the norm and the rotation of all six tokens give.
+    // The cache holds all six tokens, normed and rotated.
     let rows = RotaryRows::at(&frequencies, 0..6, 1, &device)?;
     let rotated = norm_rotate(k, norm, &rows, Pairing::Half)?;
     let slots = Slots::table(&table, [1, table.len()], 0..6);

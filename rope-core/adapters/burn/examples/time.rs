@@ -1,4 +1,4 @@
-//! How long burn-nn's `RotaryEncoding` takes, and how long rope-burn's in its place: in one process, in turns.
+//! The times of burn-nn's `RotaryEncoding` and of rope-burn's in its place, in one process, in turns.
 //!
 //! `cargo run --release --example time`
 
@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use burn::tensor::{Device, Distribution, Tensor};
 
-/// How often each of the two is timed.
+/// The number of times that each of the two runs.
 const ROUNDS: usize = 21;
 
 /// The median of some times.
@@ -19,7 +19,7 @@ fn median(mut times: Vec<f64>) -> f64 {
 /// A rotation, by one of the two.
 type Rotate<'a> = &'a dyn Fn(Tensor<4>) -> Tensor<4>;
 
-/// What is timed: it takes a tensor, and returns the one that it is given the next time.
+/// A timed function: its result is the argument of the next call.
 type Pass = fn(Tensor<4>, Rotate<'_>) -> Tensor<4>;
 
 /// The rotation of a tensor that others hold as well, into a new one.
@@ -91,7 +91,7 @@ fn main() -> Result<(), rope_burn::Error> {
         let distance = (theirs - own).abs().max().into_scalar::<f32>();
         assert!(distance < 5e-3, "they rotate differently: {distance}");
 
-        // What is rotated in place must have no other handle, so each of the two has its own.
+        // A tensor that is rotated in place must have no other handle, so each of the two has its own.
         let (mut theirs, mut own) = (Some(tensor()), Some(tensor()));
         let round = |_| {
             (

@@ -1,5 +1,5 @@
-//! A small model is trained twice from the same weights: with burn-nn's `RotaryEncoding` and with rope-burn's. Then
-//! both once more, with all positions moved by a million, which changes nothing in a rotation whose angles are right.
+//! Trains a small model twice from the same weights, with burn-nn's `RotaryEncoding` and with rope-burn's. Then trains
+//! both once more with all positions moved by a million, which changes nothing if the angles are right.
 //!
 //! `cargo run --release --example train`
 
@@ -15,7 +15,7 @@ const TOKENS: usize = 24;
 const HEADS: usize = 2;
 const HEAD_DIM: usize = 16;
 const VOCABULARY: usize = 12;
-/// What has to be learned: to repeat what stood so many tokens before, which only positions tell.
+/// The task is to repeat the token that stood so many places before, which only positions tell.
 const DISTANCE: usize = 3;
 const STEPS: usize = 60;
 const FAR: usize = 1_000_000;

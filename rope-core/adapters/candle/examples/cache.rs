@@ -1,7 +1,7 @@
 //! A layer with the norms of Qwen3 and a paged KV cache: a prompt of five tokens, and one token after it.
 //!
-//! One call norms, rotates and writes: no rotated K lies anywhere but in the cache, whose pages belong to the sequence
-//! in any order.
+//! One call norms, rotates and writes, so that rotated K exists in the cache alone. The pages of the sequence have any
+//! order.
 //!
 //! `cargo run --example cache`
 
@@ -18,7 +18,7 @@ const KV_HEADS: usize = 8;
 const HEAD_DIM: usize = 128;
 const BLOCK_SIZE: usize = 4;
 
-/// What a projection gives, [batch, heads, tokens, head_dim].
+/// The output of a projection, [batch, heads, tokens, head_dim].
 fn projected(tokens: usize) -> Result<Tensor> {
     let x = Tensor::randn(0_f32, 1.0, (1, tokens, KV_HEADS, HEAD_DIM), &Device::Cpu)?;
     x.to_dtype(DType::BF16)?.transpose(1, 2)
@@ -55,7 +55,7 @@ fn main() -> Result<()> {
         )?;
     }
 
-    // In the cache lies what the norm and the rotation of all six tokens give.
+    // The cache holds all six tokens, normed and rotated.
     let slots = Slots::table(&table, [1, table.len()], 0..6);
     let caches = (&key_cache, &value_cache);
     let (found_k, found_v) =

@@ -15,7 +15,7 @@ const HEADS: usize = 14;
 const KV_HEADS: usize = 2;
 const HEAD_DIM: usize = 64;
 
-/// What a layer's projection gives: [batch, tokens, heads of q, of k and of v, head_dim].
+/// The output of a layer's projection: [batch, tokens, heads of q, of k and of v, head_dim].
 fn projected() -> Result<Tensor> {
     let shape = (1, 1, HEADS + 2 * KV_HEADS, HEAD_DIM);
     Tensor::randn(0_f32, 1.0, shape, &Device::Cpu)?.to_dtype(DType::BF16)
@@ -39,8 +39,8 @@ fn main() -> Result<()> {
             let (other_q, other_k) = rotary.rotate_qk(&q, &k, &elsewhere)?;
             rotary.rotate_qk_in_place(&q, &k, &now)?;
 
-            // The product of a query and a key of one token is the same wherever they are, but for four roundings to
-            // bf16, each of 2^-9 at most.
+            // The product of a query and a key of one token is the same at any position, up to four roundings to bf16,
+            // each at most 2^-9.
             let (here, there) = (score(&q, &k)?, score(&other_q, &other_k)?);
             println!("layer {layer}: q k = {here:.2} at {position}, {there:.2} at 7");
             let lengths = (score(&q, &q)? * score(&k, &k)?).sqrt();

@@ -1,7 +1,7 @@
 //! A model's attention before and after the change of one `use` line.
 //!
-//! The two modules below are the same text but for that line. In f32 their results are equal bit for bit. Then what
-//! candle's function does not take: q as the projection leaves it, f32 tables for bf16, and a gradient.
+//! The two modules below differ in that line alone. In f32 their results are equal bit for bit. The rest shows inputs
+//! that candle's function refuses: q as the projection returns it, f32 tables for bf16, and a gradient.
 //!
 //! `cargo run --example swap`
 
@@ -46,7 +46,7 @@ fn main() -> Result<()> {
     assert_eq!(bits(&before)?, bits(&after)?);
     println!("f32: the same bits");
 
-    // candle's own wants a copy.
+    // candle's own function requires a copy.
     let strided = q.transpose(1, 2)?;
     assert!(candle_nn::rotary_emb::rope(&strided, &cos, &sin).is_err());
     let rotated = rope_candle::rope(&strided, &cos, &sin)?;

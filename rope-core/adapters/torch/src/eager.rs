@@ -39,8 +39,8 @@ pub(crate) fn check(x: &Tensor, plan: &Plan, tables: &[&Tensor]) -> Result<()> {
     Ok(())
 }
 
-/// Rotates the heads of another tensor of the same shape into `x`, or those of `x` where they lie, on PyTorch's threads.
-/// The shapes were checked.
+/// Rotates the heads of another tensor of the same shape into `x`, or those of `x` where they lie, on PyTorch's
+/// threads. The shapes were checked.
 pub(crate) fn rotate<E: Short>(
     from: Option<(&[E], Layout)>,
     x: &mut [E],

@@ -1,5 +1,6 @@
 //! rope-core's kernels as PyTorch operators, `torch.ops.rope_kernels`, through libtorch's stable C interface: one
-//! library, without C++ and without Python's ABI, for every torch from 2.10 on.
+//! library, without C++ and without Python's ABI, for every torch from 2.10 on. It calls one C++ function of libtorch,
+//! if that exists ([`shim`]).
 //!
 //! A call goes from an entry point in [`operators`] through [`shim::run`] to the file that has the
 //! operator's name. `unsafe` code is in [`shim`] and [`convert`].

@@ -103,7 +103,7 @@ fn split<'a, E: Element>(
     Ok(parts)
 }
 
-/// The rows of a part with so many tokens.
+/// The rows of a part, which has this number of tokens.
 pub(crate) fn rows_of<'a>(
     rows: &'a Rows<'a>,
     tokens: usize,

@@ -642,8 +642,8 @@ pub(crate) fn parallel<P: Send>(
     }
 }
 
-/// Registers operators: schemas without the namespace, and the kernels for the CPU. Tensors with tangents are refused by
-/// the stable interface alone, or sooner.
+/// Registers operators: schemas without the namespace, and the kernels for the CPU. `only_stable` excludes the C++
+/// function that finds tangents sooner.
 pub(crate) fn register(
     namespace: &CStr,
     operators: &[(&str, Entry)],

@@ -5,7 +5,7 @@ use core::ops::Range;
 use super::layout::CacheLayout;
 use super::quant::ScaleLayout;
 use crate::base::error::saturated;
-use crate::describe::address::{Addresses, Located, Steps};
+use crate::describe::address::{Addresses, Steps, TokenAddress};
 use crate::describe::ids::{GivenIntegers, Integers};
 use crate::error::{CacheError, SlotsError};
 use crate::{Error, Ids, IntoPositions, Positions, Shape};
@@ -86,7 +86,7 @@ pub(super) enum Found {
 
 /// The checked slots of the tokens of a tensor, as addresses in a cache.
 #[derive(Clone, Copy)]
-pub(crate) struct InSlots<'a> {
+pub(crate) struct SlotAddresses<'a> {
     pub(crate) slots: &'a Slots<'a>,
     pub(crate) layout: CacheLayout,
     /// The layout of separate scales.
@@ -120,8 +120,8 @@ impl SlotRange {
     };
 }
 
-impl InSlots<'_> {
-    /// Returns the place of a token, or `None` if it is skipped.
+impl SlotAddresses<'_> {
+    /// Returns the address of a token, or `None` if it is skipped.
     #[inline(always)]
     pub(super) fn found(&self, index: usize) -> Option<Found> {
         let slot = match self.slots.0 {
@@ -139,13 +139,13 @@ impl InSlots<'_> {
     }
 }
 
-impl Addresses for InSlots<'_> {
+impl Addresses for SlotAddresses<'_> {
     #[inline(always)]
-    fn token(&self, batch: usize, token: usize) -> Option<Located> {
+    fn token(&self, batch: usize, token: usize) -> Option<TokenAddress> {
         let slot = match self.found(self.first + batch * self.tokens + token)? {
             Found::Slot(slot) => slot,
             // Tokens addressed by element have no separate scales.
-            Found::Element(element) => return Some(Located { element, scale: 0 }),
+            Found::Element(element) => return Some(TokenAddress { element, scale: 0 }),
         };
         let SlotRange {
             first,
@@ -157,7 +157,7 @@ impl Addresses for InSlots<'_> {
             return None;
         }
         let scales = |scales| self.layout.scale(scales, slot) - scale;
-        Some(Located {
+        Some(TokenAddress {
             element: self.layout.slot(slot) - element,
             scale: self.scales.map_or(0, scales),
         })

@@ -9,6 +9,7 @@ use crate::Backend;
 #[cfg(feature = "alloc")]
 use crate::Error;
 use crate::base::error::Result;
+#[cfg(feature = "alloc")]
 use crate::error::{FrequenciesError, RowsError, ShapeError};
 use crate::kernel::sincos::chunk::FrequencyChunk;
 

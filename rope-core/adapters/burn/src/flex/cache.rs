@@ -64,7 +64,7 @@ impl CacheFormat {
 /// slice or `Vec` of integers (for a tensor, its data), a range, an integer, or page tables ([`Slots::table`];
 /// [`Slots::sequences`] with one block per sequence).
 ///
-/// On Flex only, and without a gradient.
+/// Runs on Flex only, and has no gradient.
 ///
 /// ```
 /// use burn::tensor::{DType, Device, Distribution, Int, Tensor};

@@ -1,4 +1,4 @@
-//! Beside burn-nn's `RotaryEncoding`: the same rotation at small positions, and what angles in f32 cost at large ones.
+//! burn-nn's `RotaryEncoding` has the same rotation at small positions, and the error of f32 angles at large ones.
 
 use burn::nn::RotaryEncodingConfig as BurnConfig;
 use burn::tensor::{DType, Device, Tensor};
@@ -33,7 +33,7 @@ fn error(y: &Tensor<4>, x: &Tensor<4>, exact: &[f64]) -> f64 {
     largest
 }
 
-/// What `f32` angles are wrong by, at most, at a position. The inverse frequency is `exp(-ln(base) * 2i/d)`: its
+/// The largest error of an `f32` angle at a position. The inverse frequency is `exp(-ln(base) * 2i/d)`: its
 /// argument, up to `ln(base)`, has the rounding of the quotient, of the logarithm and of the product, so it is wrong by
 /// 3 ln(base) u; `exp` and `recip` add some 3 u of the result, and the product with the position one more. An angle is
 /// at most the position.

@@ -39,7 +39,7 @@ fn a_rotation_is_that_of_rope_core() {
     }
 }
 
-/// More than rope-core gives to one thread, with the feature `rayon`.
+/// A size that rope-core divides among threads, with the feature `rayon`.
 #[test]
 fn a_tensor_of_megabytes_is_no_other() {
     let (source, device) = (&mut Source::random("megabytes"), Device::flex());
@@ -175,7 +175,7 @@ fn what_broadcasts_and_what_is_empty_rotates() {
     }
 }
 
-/// Where the elements of a tensor lie: the address, and the strides.
+/// The address and the strides of a tensor.
 fn place(x: &Tensor<4>) -> (usize, Vec<isize>) {
     let tensor = x.clone().try_into_primitive::<Flex>().expect("on Flex");
     (

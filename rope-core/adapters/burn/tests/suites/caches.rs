@@ -64,7 +64,7 @@ fn a_norm_is_that_of_rope_core() {
                     let y = norm_rotate(only, norm, &rows, pairing).expect(&case);
                     assert_eq!((bits(&y), y.dtype()), (expected.clone(), dtype), "{case}");
                 }
-                // Of more dimensions, where heads have a shape.
+                // Tensors of more dimensions, whose heads have a shape.
                 let more = x.reshape([2, 1, 2, 3, 64]);
                 let y = norm_rotate(more, norm, &rows, pairing).expect("five dimensions");
                 assert_eq!(y.dims(), [2, 1, 2, 3, 64]);
@@ -180,7 +180,7 @@ fn codes_are_those_of_rope_core() {
                 let (keys, values) = write(&|| tokens_major(&keys), &|| tokens_major(&values));
                 assert_eq!((bytes(&keys), bytes(&values)), expected, "{format:?}");
 
-                // What is read is what rope-core reads, as either type, and nothing where there is no slot.
+                // rope-core reads the same, as either type; a token without a slot stays as it was.
                 for dtype in FLOATS {
                     let read = read_caches((&keys, &values), format, [2, 3], &SLOTS, dtype);
                     let (k, v) = read.expect("slots that fit");
@@ -198,7 +198,7 @@ fn codes_are_those_of_rope_core() {
     }
 }
 
-/// A slot has the bits that the same token has rotated by itself, whatever lies where the cache does.
+/// A slot has the bits of the same token rotated by itself, in any memory layout of the cache.
 #[test]
 fn elements_are_those_of_a_rotation() {
     let (source, device) = (&mut Source::random("elements"), Device::flex());

@@ -1,4 +1,4 @@
-//! The module: burn-nn's methods, and what it has besides.
+//! The module: burn-nn's methods, and those beyond them.
 
 use burn::config::Config;
 use burn::module::Module;
@@ -277,7 +277,7 @@ fn a_configuration_is_saved_and_read_and_burn_nns_is_too() {
     assert!(refused.to_string().contains("neox"), "{refused}");
 }
 
-/// What a configuration is saved as.
+/// The saved form of a configuration.
 fn serde_json(config: &RotaryEncodingConfig) -> String {
     let file = std::env::temp_dir().join(format!("rope-burn-{}.json", std::process::id()));
     config.save(&file).expect("a file");

@@ -74,7 +74,7 @@ fn row_gradients(
     rows: [usize; 4],
     pairing: Pairing,
 ) -> [Vec<u32>; 2] {
-    // What 16 bits hold, 32 do, and terms are exact products.
+    // f32 holds every 16-bit value, and the terms are exact products.
     let (x_values, w_values) = (values(x), values(w));
     let layout = Layout::bhsd(x.dims()).expect("a small shape");
     let [sequences, heads, tokens, pairs] = rows;
@@ -228,7 +228,7 @@ fn frequencies_learn_through_cos_and_sin() {
     }
 }
 
-/// What burn's own operations give as gradients, where the rotation is made of them, is what rope-core gives.
+/// rope-core's gradients are those of burn's own operations, if the rotation is made of these.
 #[test]
 fn gradients_of_other_backends_agree() {
     let source = &mut Source::random("others' gradients");
@@ -246,7 +246,8 @@ fn gradients_of_other_backends_agree() {
         let inputs = [&x, rows.cos(), rows.sin()];
         let ours = gradients(inputs, &w, pairing, "dense");
         let theirs = gradients(inputs.map(&there).each_ref(), &there(&w), pairing, "dense");
-        // Of x: two products and a sum, in either order of the two. Of cos and sin: a sum over all that shares them.
+        // The gradient of x is two products and a sum, in either order. That of cos and sin is a sum over all heads and
+        // sequences that share them.
         let largest =
             |tensor: &Tensor<4>| values(tensor).into_iter().map(f32::abs).fold(0.0, f32::max);
         let terms = (2 * shape[0] * shape[1]) as f32;

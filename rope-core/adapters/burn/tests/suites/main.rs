@@ -1,4 +1,4 @@
-//! What is true of rotations in burn: one program, so that it is linked once.
+//! The tests of rotations in burn, in one program, which is linked once.
 
 mod against_burn;
 mod bits;

@@ -1,4 +1,4 @@
-//! What is refused: with the value and the limit, and before anything is touched.
+//! Refusals: each names the value and the limit, and leaves everything as it was.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -138,7 +138,7 @@ pub(crate) fn bits<const D: usize>(x: &Tensor<D>) -> Vec<u32> {
     values(x).into_iter().map(f32::to_bits).collect()
 }
 
-/// What rope-core makes of a tensor `[batch, heads, tokens, head_dim]`.
+/// rope-core's rotation of a tensor `[batch, heads, tokens, head_dim]`.
 pub(crate) fn rotated(
     x: &Tensor<4>,
     rows: &Rows<'_>,

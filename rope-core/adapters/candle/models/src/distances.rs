@@ -1,4 +1,4 @@
-//! How far a model's logits are from those of the same model in f64.
+//! The distance of a model's logits from those of the same model in f64.
 
 use candle_core::{DType, Result};
 use rope_candle_models::{Kind, Model, Rotation, Size, distance, double_tables, exact_tables};

@@ -23,7 +23,7 @@ pub enum Kind {
     Qwen3,
 }
 
-/// How large a model is, where no file says it.
+/// The size of a model that has no file.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
     /// Tokens that there are.
@@ -44,7 +44,7 @@ pub struct Model(Code);
 
 #[derive(Debug)]
 enum Code {
-    /// With its cache, and an empty one.
+    /// The model, its cache, and an empty cache.
     Llama(Box<(llama::Llama, llama::Cache, llama::Cache)>),
     Qwen2(qwen2::ModelForCausalLM),
     Gemma(gemma::Model),

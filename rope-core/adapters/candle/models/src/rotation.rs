@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use candle_core::{DType, Result, Tensor};
 use candle_nn::rotary_emb;
 
-/// What rotates the queries and keys of a model.
+/// The function that rotates the queries and keys of a model.
 #[derive(Clone, Copy, Debug)]
 pub enum Rotation<'a> {
     /// candle's function, by the tables that the model's code made.

@@ -4,7 +4,7 @@ use candle_core::{DType, Device, Result, Shape, Tensor};
 use candle_nn::Init;
 use candle_nn::var_builder::SimpleBackend;
 
-/// Which weights a model has: each a uniform number, of SplitMix64 started at the FNV-1a hash of the tensor's name.
+/// The weights of a model: uniform numbers of SplitMix64, seeded with the FNV-1a hash of the tensor's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weights {
     /// Matrices of a variance of two over their inputs; norms between 0.75 and 1.25. Rounded to bf16, so that the

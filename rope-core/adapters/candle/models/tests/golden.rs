@@ -22,12 +22,12 @@ const PRODUCTS: f64 = 2.0 * 6.0 + 1.0;
 /// Logits are below that.
 const SIZE: f64 = 4.0;
 
-/// What rounding in f32 may do: a sum of 128 terms is off by some `sqrt(128)` roundings, and so is each product.
+/// The error of rounding in f32: a sum of 128 terms is off by some `sqrt(128)` roundings, and so is each product.
 fn rounding_of_f32() -> f64 {
     PRODUCTS * 128_f64.sqrt() * 2.0_f64.powi(-24) * SIZE
 }
 
-/// In bf16 each product is rounded once.
+/// The error of rounding in bf16, once for each product.
 fn rounding_of_bf16() -> f64 {
     PRODUCTS * 2.0_f64.powi(-9) * SIZE
 }
@@ -104,8 +104,8 @@ fn farthest(given: &[f64], wanted: &[f64]) -> f64 {
         .fold(0.0, f64::max)
 }
 
-/// With exact angles, f32 is the model in f64 but for the rounding of its products, wherever the tokens are. With
-/// candle's own tables it is not.
+/// A model in f32 with exact angles differs from the model in f64 by the rounding of its products, at any position.
+/// With candle's own tables it differs by more.
 #[test]
 fn exact_angles_are_the_model_in_f64() -> Result<()> {
     for (name, kind) in MODELS {
@@ -133,7 +133,7 @@ fn exact_angles_are_the_model_in_f64() -> Result<()> {
     Ok(())
 }
 
-/// With transformers' own angles, which are f32, it is transformers' model in f32.
+/// A model with transformers' own angles, which are f32, is transformers' model in f32.
 #[test]
 fn angles_of_transformers_are_its_model_in_f32() -> Result<()> {
     for (name, kind) in MODELS {
@@ -160,7 +160,7 @@ fn angles_of_transformers_are_its_model_in_f32() -> Result<()> {
     Ok(())
 }
 
-/// In bf16, with the weights rounded to it.
+/// A model in bf16, with the weights rounded to bf16, differs by that rounding.
 #[test]
 fn bf16_is_as_near_as_its_rounding() -> Result<()> {
     for (name, kind) in MODELS {

@@ -17,7 +17,7 @@ fn positions(start: usize) -> Vec<usize> {
     (start..).take(TOKENS.len()).collect()
 }
 
-/// In f32 logits are equal bit for bit.
+/// The logits are equal bit for bit in f32.
 #[test]
 fn the_function_alone_changes_no_bit_of_f32() -> Result<()> {
     for kind in Kind::ALL {
@@ -52,8 +52,8 @@ fn positions_matter() -> Result<()> {
     Ok(())
 }
 
-/// How far a model in bf16 is from f64 is its rounding, the same wherever a window begins: by exact angles. By angles
-/// in bf16, which has no integer between 4992 and 5024 and none between 99,840 and 100,352, it is something else.
+/// With exact angles, a model in bf16 differs from f64 by its rounding, at any position. With angles in bf16, which has
+/// no integer between 4992 and 5024 and none between 99,840 and 100,352, it differs by more.
 #[test]
 fn in_bf16_exact_angles_are_near_everywhere() -> Result<()> {
     for kind in [Kind::Llama, Kind::Qwen2, Kind::Gemma, Kind::Phi3] {

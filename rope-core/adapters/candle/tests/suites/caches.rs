@@ -30,7 +30,7 @@ fn flat<E: candle_core::WithDType>(x: &Tensor) -> Result<Vec<E>> {
     x.flatten_all()?.to_vec1()
 }
 
-/// What rope-core makes of the same tensor, rows and weights.
+/// rope-core's result for the same tensor, rows and weights.
 fn normed<E: Element + candle_core::WithDType, W: Element + candle_core::WithDType>(
     x: &Tensor,
     norm: Norm<'_>,
@@ -88,7 +88,7 @@ fn norms_have_the_bits_of_rope_core() -> Result<()> {
                     _ => normed::<f16, bf16>(&x, norm, weight.as_ref(), how),
                 }?;
                 assert_eq!(bits(&rotary.rotate(&x, &rows)?)?, bits(&wanted)?);
-                // Of any strides, and in place.
+                // Any strides, and in place.
                 let transposed = x.transpose(1, 2)?.contiguous()?.transpose(1, 2)?;
                 assert_eq!(bits(&rotary.rotate(&transposed, &rows)?)?, bits(&wanted)?);
                 rotary.rotate_in_place(&transposed, &rows)?;
@@ -99,12 +99,12 @@ fn norms_have_the_bits_of_rope_core() -> Result<()> {
     Ok(())
 }
 
-/// Blocks, slots of each, and one slot for each token: none for the second one.
+/// Blocks, slots per block, and the slot of each token; the second token has none.
 const BLOCKS: usize = 3;
 const BLOCK_SIZE: usize = 4;
 const SLOTS: [i64; BATCH * TOKENS] = [7, -1, 0, 11, 3, 4];
 
-/// What rope-core writes into dense caches of the same contents; bytes of one cache.
+/// The bytes that rope-core writes into a dense cache of the same contents.
 fn written<E: Element + candle_core::WithDType>(
     x: &Tensor,
     (layout, format, memory): (CacheLayout, CacheFormat, Vec<u8>),
@@ -134,7 +134,7 @@ fn written<E: Element + candle_core::WithDType>(
     Ok(memory)
 }
 
-/// What rope-core reads of a cache of codes, in f32.
+/// The values that rope-core reads from a cache of codes, in f32.
 fn found(
     memory: &[u8],
     (layout, format): (CacheLayout, CacheFormat),
@@ -200,7 +200,7 @@ fn codes_have_the_bits_of_rope_core() -> Result<()> {
                 assert_eq!(flat::<u8>(&keys)?, wanted_keys, "{format:?}");
                 assert_eq!(flat::<u8>(&values)?, wanted_values, "{format:?}");
 
-                // What is read is what rope-core reads, as either type, and nothing where there is no slot.
+                // rope-core reads the same, as either type; a token without a slot stays as it was.
                 for dtype in [DType::F32, DType::BF16] {
                     let shape = [BATCH, TOKENS];
                     let (k, v) =
@@ -219,8 +219,8 @@ fn codes_have_the_bits_of_rope_core() -> Result<()> {
     Ok(())
 }
 
-/// A slot has the bits that the same token has rotated by itself, and the other slots are untouched: of caches with
-/// room before them and between their heads, of heads first, and of keys and values of other types.
+/// A slot has the bits of the same token rotated by itself, and the other slots keep theirs. The caches have room
+/// before them and between their heads, or heads first, or keys and values of different types.
 #[test]
 fn elements_are_those_of_a_rotation() -> Result<()> {
     let mut random = Random::new("elements");

@@ -231,8 +231,7 @@ fn of_learned_frequencies() -> Result<()> {
     let (x, weights) = (double(&x)?, double(&weights)?);
     let wanted = backward(&rope(&x, &cos64, &sin64)?, &weights)?;
     let wanted = doubles(&gradient(&wanted, &frequencies)?)?;
-    // What comes back to cos and sin was rounded to f32, and so were cos and sin: three roundings of 2^-24 of what is
-    // added up.
+    // The gradients of cos and sin were rounded to f32, and so were cos and sin: three roundings of 2^-24 of each term.
     let (cos64, sin64) = (Var::from_tensor(&cos64)?, Var::from_tensor(&sin64)?);
     let tables = backward(&rope(&x, &cos64, &sin64)?, &weights)?;
     let terms = (gradient(&tables, &cos64)?.abs()? + gradient(&tables, &sin64)?.abs()?)?;

@@ -1,4 +1,4 @@
-//! What is refused: in words that name the value and the limit, with nothing touched.
+//! Refusals: each names the value and the limit, and leaves everything as it was.
 
 use crate::random::{Random, bits};
 use candle_core::{DType, Device, Result, Tensor, Var};

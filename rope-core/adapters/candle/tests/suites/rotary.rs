@@ -1,4 +1,4 @@
-//! `Rotary`: what candle's functions lack, against what they have.
+//! `Rotary` against candle's functions, and beyond them.
 
 use crate::random::{Random, bits};
 use candle_core::{D, DType, Device, IndexOp, Result, Tensor};
@@ -37,7 +37,7 @@ fn rotates_as_its_tables_do() -> Result<()> {
     Ok(())
 }
 
-/// At a million, where the product in f32 is off by 6e-2, cos and sin are those of the exact angle.
+/// cos and sin are those of the exact angle at position 1,000,000, where the product in f32 is off by 6e-2.
 #[test]
 fn angles_are_exact() -> Result<()> {
     let rotary = Rotary::new(frequencies(2), Pairing::Half);
@@ -148,8 +148,8 @@ fn rows_of_each_head() -> Result<()> {
     Ok(())
 }
 
-/// A configuration says pairing, scaling, and which channels: of DeepSeek's heads those behind 128 others, read
-/// interleaved and written half.
+/// A configuration has the pairing, the scaling and the channels that rotate. DeepSeek's are those after 128 others,
+/// interleaved before the rotation and in halves after it.
 #[test]
 fn from_a_configuration() -> Result<()> {
     let mut random = Random::new("configuration");
@@ -237,7 +237,7 @@ fn from_layers() -> Result<()> {
     Ok(())
 }
 
-/// In place it is the same, and of a packed projection nothing else changes.
+/// A rotation in place has the same bits, and changes nothing else of a packed projection.
 #[test]
 fn in_place() -> Result<()> {
     let mut random = Random::new("in place");
@@ -264,7 +264,7 @@ fn in_place() -> Result<()> {
     Ok(())
 }
 
-/// Long enough for threads, where there are some: the bits of one head at a time.
+/// A tensor that is divided among threads has the bits of one head at a time.
 #[test]
 fn threads_change_nothing() -> Result<()> {
     let mut random = Random::new("threads");

@@ -1,5 +1,5 @@
-//! Tangents of `torch.autograd.forward_ad`. libtorch takes them off no argument of a kernel, and a kernel's results have
-//! none: they would be lost in silence.
+//! Tangents of `torch.autograd.forward_ad`. The arguments of a kernel may have them and its results have none, so a
+//! kernel would lose them in silence.
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -17,7 +17,7 @@ pub(super) fn refuse(tensor: &RawTensor, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// `_unpack_dual` by the dispatcher, which takes half a microsecond.
+/// Calls `_unpack_dual` by the dispatcher, which takes half a microsecond.
 fn has_tangent(tensor: &RawTensor) -> Result<bool> {
     let mut own = std::ptr::null_mut();
     // SAFETY: the handle is valid.
@@ -47,7 +47,7 @@ type FwGrad = unsafe extern "C-unwind" fn(*const c_void, u64, *const c_void) -> 
 /// A C++ function, which is in every libtorch since 1.11 and not in its stable interface.
 static SHORTCUT: OnceLock<FwGrad> = OnceLock::new();
 
-/// Looks whether libtorch has the function that [`may_have_tangent`] calls.
+/// Finds the function that [`may_have_tangent`] calls, if libtorch has it.
 pub(super) fn find_shortcut() {
     #[cfg(target_os = "linux")]
     {
@@ -65,7 +65,7 @@ pub(super) fn find_shortcut() {
     }
 }
 
-/// Whether [`has_tangent`] has to look, after some nanoseconds.
+/// Returns whether a call of [`has_tangent`] is needed, in some nanoseconds.
 fn may_have_tangent(tensor: &RawTensor) -> Result<bool> {
     let Some(fw_grad) = SHORTCUT.get() else {
         return Ok(true);

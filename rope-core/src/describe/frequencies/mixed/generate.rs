@@ -5,9 +5,9 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::{MixedAngle, MixedFrequencies, index};
+#[cfg(feature = "alloc")]
 use crate::describe::frequencies::zeros;
 use crate::describe::positions::ResolvedPositions;
-#[cfg(feature = "alloc")]
 use crate::error::FrequenciesError;
 use crate::kernel::sincos::AxisPosition;
 use crate::kernel::sincos::SinCosPolynomials;

@@ -16,7 +16,7 @@ pub mod rotary_emb {
 
     pub use real::rotary_emb::*;
 
-    /// What `rope` is: x, cos, sin.
+    /// The type of `rope`, of x, cos and sin.
     pub type Rope = fn(&Tensor, &Tensor, &Tensor) -> Result<Tensor>;
 
     thread_local! {
