@@ -4,6 +4,7 @@
 //! caller promises no more than that, and everything else may have any value.
 
 use std::ffi::{CStr, c_char, c_void};
+use std::iter::repeat_n;
 use std::ptr::{null, null_mut};
 
 use rope::*;
@@ -79,45 +80,26 @@ pub fn calls(source: &mut Source<'_>) {
 /// A method that makes a call with random arguments.
 type Call = fn(&mut World, &mut Source<'_>) -> rope_status;
 
-/// All calls. Calls of the verbs and of the backward pass are listed more than once.
-const CALLS: &[Call] = &[
-    World::verb,
-    World::verb,
-    World::verb,
-    World::verb,
-    World::verb,
-    World::verb,
-    World::verb,
-    World::verb,
-    World::prepared,
-    World::prepared,
-    World::into_each,
-    World::squares,
-    World::make,
-    World::make,
-    World::configure,
-    World::read_gguf,
-    World::make_mixed,
-    World::make_mixed,
-    World::free,
-    World::set,
-    World::describe,
-    World::make_rows,
-    World::make_rows,
-    World::make_rows,
-    World::make_rows,
-    World::table_rows,
-    World::shard_tokens,
-    World::invert,
-    World::sinusoidal,
-    World::norm_init,
-    World::backward,
-    World::backward,
-    World::terms,
-    World::reduce,
-    World::parameters,
-    World::initial,
-    World::grid,
+/// All calls, and how often each is made in comparison with the others.
+const CALLS: &[(usize, Call)] = &[
+    (10, World::verb),
+    (4, World::prepared),
+    (2, World::make),
+    (1, World::configure),
+    (1, World::read_gguf),
+    (2, World::make_mixed),
+    (1, World::free),
+    (1, World::set),
+    (1, World::describe),
+    (4, World::make_rows),
+    (1, World::table_rows),
+    (1, World::shard_tokens),
+    (1, World::invert),
+    (1, World::sinusoidal),
+    (6, World::backward),
+    (1, World::parameters),
+    (1, World::initial),
+    (1, World::grid),
 ];
 
 /// Evaluates to the first expression one time in `n`, otherwise to the second one.
@@ -199,23 +181,17 @@ fn both(room: usize, other: usize) -> usize {
 /// Memory, handles, and the arguments of frequencies and rows.
 impl World {
     fn call(&mut self, source: &mut Source<'_>) {
-        let before = self.memory.clone();
+        let before = self.memory.clone().map(f64::to_bits);
+        let calls: Vec<Call> = CALLS
+            .iter()
+            .flat_map(|&(times, call)| repeat_n(call, times))
+            .collect();
         // Every pointer is null, misaligned, or leads to as much memory as stated, or the stated length exceeds any
         // memory; handles are live ones, or other memory of the same size. The methods refer to this as "all calls".
-        let status = source.one_of(CALLS)(self, source);
-        assert_ne!(status, rope_status::Internal, "a panic");
-        assert_ne!(status, rope_status::Refused, "a reason without a name");
-        let message = rope_error_message(status as i32);
-        // SAFETY: the message is static text.
-        assert!(!unsafe { CStr::from_ptr(message) }.is_empty());
-        if status != rope_status::Ok {
-            detail(source);
-            let same = before
-                .iter()
-                .zip(self.memory.iter())
-                .all(|(a, b)| a.to_bits() == b.to_bits());
-            assert!(same, "{status:?} has written");
-        }
+        let status = source.one_of(&calls)(self, source);
+        check(source, status);
+        let same = before == self.memory.map(f64::to_bits);
+        assert!(same || status == rope_status::Ok, "{status:?} has written");
     }
 
     /// Returns some memory and the number of `T` in it; sometimes a number that no memory can hold.
@@ -266,7 +242,8 @@ impl World {
     /// Returns a handle to frequencies of a kind.
     fn frequencies(&mut self, source: &mut Source<'_>, kind: usize) -> *mut rope_frequencies {
         if kind == MIXED && self.owned[MIXED].is_empty() && !source.once_in(8) {
-            self.make_fixed();
+            let status = self.make_mixed(source);
+            check(source, status);
         }
         // Sometimes a handle of the other kind.
         let kind = kind ^ usize::from(kind == MIXED && source.once_in(24));
@@ -277,24 +254,6 @@ impl World {
             .chain(self.owned[kind].iter().copied())
             .collect();
         self.handle(source, &live)
-    }
-
-    /// Makes mixed frequencies that most calls accept.
-    fn make_fixed(&mut self) {
-        let values = [0.5_f32, 1.0, -0.25, 0.0];
-        let inverse = rope_mixed_inverse {
-            values: values.as_ptr().cast(),
-            count: 4,
-            number: rope_number::F32 as i32,
-            axes: 1,
-            heads: 2,
-            pairs: 2,
-        };
-        let mut made = null_mut();
-        // SAFETY: all memory exists.
-        let status = unsafe { rope_mixed_frequencies_new(&inverse, 1.0, 0, &mut made) };
-        assert_eq!(status, rope_status::Ok);
-        self.owned[MIXED].push(made);
     }
 
     /// Returns memory for frequencies at any alignment, and its size; the handle that used it is gone.
@@ -334,8 +293,9 @@ impl World {
     fn scaling(&mut self, source: &mut Source<'_>) -> rope_scaling {
         let mut scaling: rope_scaling = zero();
         let kind = choice!(source, rope_scaling_kind);
-        // SAFETY: `scaling` is a local struct.
-        let _ = unsafe { rope_scaling_init(&mut scaling, kind) };
+        let out = given_mut(source, &mut scaling);
+        // SAFETY: as for all calls.
+        check(source, unsafe { rope_scaling_init(out, kind) });
         let [a, b, c, d] = [(); 4].map(|()| number(source));
         if source.once_in(4) {
             scaling = rope_scaling {
@@ -426,8 +386,9 @@ impl World {
         let out = given_mut(source, &mut layout);
         if !source.once_in(5) {
             let order = choice!(source, rope_order);
-            // SAFETY: the pointer leads to a struct, is null, or is misaligned.
-            let _ = unsafe { rope_layout_init(out, order, batch, tokens, heads, head_dim) };
+            // SAFETY: as for all calls.
+            let status = unsafe { rope_layout_init(out, order, batch, tokens, heads, head_dim) };
+            check(source, status);
         }
         layout
     }
@@ -575,8 +536,12 @@ impl World {
             other => other as i32 % 2,
         };
         let mut norm: rope_norm = zero();
-        // SAFETY: the pointer leads to a local struct.
-        let _ = unsafe { rope_norm_init(&mut norm, choice!(source, rope_norm_formula)) };
+        let (out, formula) = (
+            given_mut(source, &mut norm),
+            choice!(source, rope_norm_formula),
+        );
+        // SAFETY: as for all calls.
+        check(source, unsafe { rope_norm_init(out, formula) });
         if source.once_in(8) {
             norm.centered = source.word() as i32;
             norm.result = choice!(source, rope_norm_result);
@@ -610,9 +575,8 @@ impl World {
         if source.once_in(8) {
             let preset = choice!(source, rope_hadamard_preset);
             let out = given_mut(source, &mut hadamard);
-            // SAFETY: the pointer leads to a local struct.
-            let status = unsafe { rope_hadamard_init(out, preset, head_dim) };
-            assert_ne!(status, rope_status::Internal);
+            // SAFETY: as for all calls.
+            check(source, unsafe { rope_hadamard_init(out, preset, head_dim) });
         }
         let scale = rope_scale {
             kind,
@@ -791,7 +755,8 @@ impl Arguments {
     fn operands(&self, source: &mut Source<'_>) -> [rope_operand; 2] {
         let slots = in_slots(given(source, &self.cache), given(source, &self.slots));
         let [x, y] = [self.x, self.y];
-        source.one_of(&[[x, y], [x, y], [x, slots], [slots, y], [slots, slots]])
+        let others = source.one_of(&[[x, slots], [x, slots], [slots, y], [slots, slots]]);
+        once_in!(source, 2, others, [x, y])
     }
 
     /// Returns rows, or frequencies at positions.
@@ -815,8 +780,8 @@ impl World {
         let kind = source.below(2);
         let fitting = rope_positions_range(-2, shape[1]);
         Arguments {
-            x: once_in!(source, 6, self.tensor(source), x),
-            y: once_in!(source, 6, self.tensor(source), y),
+            x: once_in!(source, 8, self.tensor(source), x),
+            y: once_in!(source, 8, self.tensor(source), y),
             cache: self.cache(source, shape),
             slots: self.slots(source, shape),
             stages: self.stages(source, shape),
@@ -830,15 +795,31 @@ impl World {
         let arguments = self.arguments(source);
         let (plan, angles) = (arguments.plan(source), arguments.angles(source));
         let [x, y] = arguments.operands(source);
+        let groups = source.below(4);
+        let mut grouped = arguments.y;
+        let [batch, tokens, heads, _] = arguments.x.layout.shape;
+        grouped.layout.shape[2] = heads.saturating_mul(groups.max(1));
+        let outputs = [&grouped, &y].map(|y| rope_output {
+            y: given(source, y),
+            rows: spoilt(source, arguments.rows.as_ptr().cast_mut()),
+            groups,
+        });
+        // Mostly as many sums as rows.
+        let (sums, room) = self.part::<f32>(source, 1);
+        let rows = batch.saturating_mul(tokens);
+        let needed = source.one_of(&[rows, rows.saturating_mul(heads), room]);
         let (plan, angles) = (given(source, &plan), given(source, &angles));
         let (x, y) = (given(source, &x), given(source, &y));
+        let outputs = spoilt(source, outputs.as_ptr().cast_mut());
         // SAFETY: as for all calls.
         unsafe {
-            match source.below(10) {
+            match source.below(12) {
                 0 => rope_apply(plan, x),
                 1 => rope_apply_into(plan, x, y),
                 2 => rope_rotate_qk(plan, x, y, angles),
-                3..6 => rope_rotate(plan, x, angles),
+                3 => rope_sum_of_squares(plan, x, sums.cast(), at_most(room, needed)),
+                4 | 5 => rope_rotate_into_each(plan, x, outputs, source.below(3)),
+                6..9 => rope_rotate(plan, x, angles),
                 _ => rope_rotate_into(plan, x, y, angles),
             }
         }
@@ -914,37 +895,6 @@ impl World {
         let memory = given(source, &memory);
         // SAFETY: pointers are null, misaligned, or lead to as much memory as the prepared call needs.
         unsafe { rope_call_run_at(&copied, memory) }
-    }
-
-    fn into_each(&mut self, source: &mut Source<'_>) -> rope_status {
-        let mut arguments = self.arguments(source);
-        let groups = source.below(4);
-        let heads = &mut arguments.y.layout.shape[2];
-        *heads = heads.saturating_mul(groups.max(1));
-        let (plan, [x, y]) = (arguments.plan(source), arguments.operands(source));
-        let outputs = [&arguments.y, &y].map(|y| rope_output {
-            y: given(source, y),
-            rows: spoilt(source, arguments.rows.as_ptr().cast_mut()),
-            groups,
-        });
-        let (plan, x, count) = (given(source, &plan), given(source, &x), source.below(3));
-        let outputs = spoilt(source, outputs.as_ptr().cast_mut());
-        // SAFETY: as for all calls.
-        unsafe { rope_rotate_into_each(plan, x, outputs, count) }
-    }
-
-    fn squares(&mut self, source: &mut Source<'_>) -> rope_status {
-        let (x, (sums, len)) = (self.near(source, 0), self.part::<f32>(source, 1));
-        let stages = self.stages(source, x.layout.shape);
-        let chain = stages.chain(source);
-        let [batch, tokens, heads, _] = x.layout.shape;
-        // Mostly the right number of rows.
-        let rows = batch.saturating_mul(tokens);
-        let needed = source.one_of(&[rows, rows.saturating_mul(heads), len]);
-        let len = at_most(len, needed);
-        let (chain, x) = (given(source, &chain), given(source, &x));
-        // SAFETY: as for all calls.
-        unsafe { rope_sum_of_squares(chain, x, sums.cast(), len) }
     }
 }
 
@@ -1257,13 +1207,6 @@ impl World {
         unsafe { rope_sinusoidal(given(source, &rows), values.cast(), len) }
     }
 
-    fn norm_init(&mut self, source: &mut Source<'_>) -> rope_status {
-        let mut norm = zero();
-        let out = given_mut(source, &mut norm);
-        // SAFETY: as for all calls.
-        unsafe { rope_norm_init(out, choice!(source, rope_norm_formula)) }
-    }
-
     fn initial(&mut self, source: &mut Source<'_>) -> rope_status {
         let (storage, len) = self.some::<f64>(source);
         let (directions, room) = self.some::<f64>(source);
@@ -1289,29 +1232,18 @@ impl World {
     }
 }
 
-/// Gradients: two tensors that are read, or one that is written, and the sums of pairs.
+/// Gradients: tensors, and the sums of pairs.
 impl World {
-    /// Returns sums of pairs, mostly of a shape that fits a tensor.
-    fn gradients(
+    /// Returns sums of pairs, mostly of this shape. Fewer rows limit them to the available ones, unless their number
+    /// exceeds any memory.
+    fn sums(
         &mut self,
         source: &mut Source<'_>,
-        [batch, tokens, heads, head_dim]: [usize; 4],
         part: usize,
+        shape: [usize; 3],
     ) -> rope_pair_gradients {
-        let (sums, _) = self.part::<f64>(source, part);
-        let any = source.once_in(16);
-        let mut choice = |right: &[usize]| match any {
-            true => extent(source),
-            false => source.one_of(right),
-        };
-        let rows = choice(&[tokens, tokens, batch.saturating_mul(tokens)]);
-        let heads = choice(&[heads, 1, 0]);
-        let pairs = choice(&[head_dim / 2, head_dim / 2, 1]);
-        self.there(sums.cast(), [rows, heads, pairs])
-    }
-
-    /// Limits the sums to the available ones by fewer rows, unless their number exceeds any memory.
-    fn there(&self, sums: *mut f64, [rows, heads, pairs]: [usize; 3]) -> rope_pair_gradients {
+        let sums = self.part::<f64>(source, part).0.cast::<f64>();
+        let [rows, heads, pairs] = shape.map(|right| once_in!(source, 24, extent(source), right));
         let end = self.memory.as_ptr_range().end.addr();
         let room = end.saturating_sub(sums.addr()) / size_of::<f64>();
         let row = heads.max(1).saturating_mul(pairs);
@@ -1325,87 +1257,62 @@ impl World {
         }
     }
 
+    /// Runs a backward pass, sums what it needs, or reduces the sums.
     fn backward(&mut self, source: &mut Source<'_>) -> rope_status {
-        let y = self.near(source, 0);
-        let (dy, dx) = (self.like(source, &y, 2), self.like(source, &y, 3));
-        let shape = y.layout.shape;
-        let rows = self.rows_for(source, shape);
-        let angles = self.gradients(source, shape, 6);
-        let mut stages = self.stages(source, shape);
-        stages.plan.direction = once_in!(source, 8, stages.plan.direction, 0);
-        let chain = stages.chain(source);
-        let chain = rope_plan {
-            norm: once_in!(source, 16, chain.norm, null()),
-            ..chain
-        };
-        let plan = once_in!(source, 4, chain, stages.plan);
-        let (plan, rows) = (given(source, &plan), given(source, &rows));
-        let (y, dy, dx) = (given(source, &y), given(source, &dy), given(source, &dx));
-        let angles = given(source, &angles);
-        // SAFETY: as for all calls.
-        unsafe {
-            if source.once_in(2) {
-                rope_backward(plan, y, dy, rows, angles)
-            } else {
-                rope_backward_into(plan, y, dy, dx, rows, angles)
-            }
-        }
-    }
-
-    fn terms(&mut self, source: &mut Source<'_>) -> rope_status {
-        let mut plan = self.plan(source);
-        plan.direction = once_in!(source, 8, plan.direction, 0);
-        let x = self.near(source, 0);
-        let dy = self.like(source, &x, 2);
-        let shape = x.layout.shape;
+        let mut arguments = self.arguments(source);
+        let [batch, tokens, heads, head_dim] = arguments.x.layout.shape;
         // Read-only tensors may be broadcast; a short memory could make a call of hours.
-        let all = shape
+        if [tokens, heads, head_dim]
             .iter()
-            .fold(1, |all: usize, &extent| all.saturating_mul(extent));
-        if all > 1 << 16 {
+            .fold(batch, |all, &extent| all.saturating_mul(extent))
+            > 1 << 16
+        {
             return rope_status::Ok;
         }
-        let first = self.gradients(source, shape, 6);
-        let second = self.gradients(source, shape, 7);
-        let (plan, x, dy) = (given(source, &plan), given(source, &x), given(source, &dy));
-        let (first, second) = (given(source, &first), given(source, &second));
-        let second = once_in!(source, 2, second, null());
-        let kind = choice!(source, rope_gradient_kind);
-        // SAFETY: as for all calls.
-        unsafe { rope_gradients(kind, plan, x, dy, first, second) }
-    }
-
-    fn reduce(&mut self, source: &mut Source<'_>) -> rope_status {
-        let shape = self.near(source, 0).layout.shape;
-        let angles = self.gradients(source, shape, 6);
-        let factors = self.gradients(source, shape, 7);
-        let factors = self.there(factors.sums, [angles.rows, angles.heads, angles.pairs]);
+        let direction = &mut arguments.stages.plan.direction;
+        *direction = once_in!(source, 8, *direction, 0);
+        let plan = once_in!(source, 4, arguments.plan(source), arguments.stages.plan);
+        let dx = self.like(source, &arguments.x, 3);
+        let shape = [
+            source.one_of(&[tokens, tokens, batch.saturating_mul(tokens)]),
+            source.one_of(&[heads, 1, 0]),
+            source.one_of(&[head_dim / 2, head_dim / 2, 1]),
+        ];
+        let [angles, factors] = [6, 7].map(|part| self.sums(source, part, shape));
         let axes = source.one_of(&[1, 2, 2, 5]);
         let axes = once_in!(source, 16, extent(source), axes);
         let row = angles.heads.max(1).saturating_mul(angles.pairs);
+        let (each, of_rows) = (axes.saturating_mul(row), axes.saturating_mul(angles.rows));
+        let all = angles.rows.saturating_mul(row);
         let (out, room) = self.part::<f64>(source, 1);
         let (other, more) = self.part::<f64>(source, 2);
         let (out, other) = (out.cast(), other.cast());
         let range = rope_positions_range(-3, angles.rows);
         let positions = once_in!(source, 4, self.positions(source), range);
-        let rows = self.rows_for(source, shape);
-        let (all, mut total) = (angles.rows.saturating_mul(row), f64::NAN);
+        let mut total = f64::NAN;
+        let (plan, rows) = (given(source, &plan), given(source, &arguments.rows[0]));
+        let (x, dy) = (given(source, &arguments.x), given(source, &arguments.y));
+        let (dx, positions) = (given(source, &dx), given(source, &positions));
         let (first, second) = (given(source, &angles), given(source, &factors));
-        let (positions, rows) = (given(source, &positions), given(source, &rows));
-        let sums = axes.saturating_mul(row);
+        let kind = choice!(source, rope_gradient_kind);
         // SAFETY: as for all calls.
         unsafe {
-            match source.below(4) {
-                0 => {
-                    let len = at_most(room, sums);
+            match source.below(8) {
+                0 | 1 => rope_backward(plan, x, dy, rows, first),
+                2 => rope_backward_into(plan, x, dy, dx, rows, first),
+                3 => {
+                    let second = once_in!(source, 2, second, null());
+                    rope_gradients(kind, plan, x, dy, first, second)
+                }
+                4 => {
+                    let len = at_most(room, each);
                     rope_pair_gradients_frequencies(first, positions, axes, out, len)
                 }
-                1 => {
-                    let count = at_most(more, sums);
-                    let len = at_most(room, axes.saturating_mul(angles.rows));
+                5 => {
+                    let (count, len) = (at_most(more, each), at_most(room, of_rows));
                     rope_pair_gradients_positions(first, other, count, axes, out, len)
                 }
-                2 => rope_pair_gradients_total(first, given_mut(source, &mut total)),
+                6 => rope_pair_gradients_total(first, given_mut(source, &mut total)),
                 _ => {
                     let len = at_most(both(room, more), all);
                     rope_pair_gradients_cos_sin(first, second, rows, out, other, len)
@@ -1462,15 +1369,19 @@ unsafe fn read_model(source: &mut Source<'_>, model: *mut rope_model) {
     }
 }
 
-/// Reads the text of the last refusal into a buffer of any size.
-fn detail(source: &mut Source<'_>) {
-    let mut buffer = [0x7f_u8; 80];
-    let size = source.below(65);
+/// Compares a status with its message, and reads the text of a refusal into a buffer of any size.
+fn check(source: &mut Source<'_>, status: rope_status) {
+    assert_ne!(status, rope_status::Internal, "a panic");
+    assert_ne!(status, rope_status::Refused, "a reason without a name");
+    let message = rope_error_message(status as i32);
+    // SAFETY: the message is static text.
+    assert!(!unsafe { CStr::from_ptr(message) }.is_empty());
+    let (mut buffer, size) = ([0x7f_u8; 80], source.below(65));
     // SAFETY: the buffer has more room than stated.
-    let status = unsafe { rope_error_detail(buffer.as_mut_ptr().cast(), size) };
-    assert_eq!(status, rope_status::Ok);
+    let read = unsafe { rope_error_detail(buffer.as_mut_ptr().cast(), size) };
+    assert_eq!(read, rope_status::Ok);
     assert!(buffer[size..].iter().all(|&byte| byte == 0x7f));
-    if size > 0 {
+    if size > 0 && status != rope_status::Ok {
         let text = CStr::from_bytes_until_nul(&buffer[..size]).expect("it ends");
         assert!(text.to_str().is_ok() && (size < 8 || !text.is_empty()));
     }
