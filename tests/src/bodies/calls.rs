@@ -84,7 +84,7 @@ type Call = fn(&mut World, &mut Source<'_>) -> rope_status;
 const CALLS: &[(usize, Call)] = &[
     (10, World::verb),
     (4, World::prepared),
-    (2, World::make),
+    (5, World::make),
     (1, World::configure),
     (1, World::read_gguf),
     (2, World::make_mixed),
