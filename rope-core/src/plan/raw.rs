@@ -108,7 +108,7 @@ impl RawTensor<'_> {
 ///
 /// # Errors
 ///
-/// Those of the verbs and of what they take.
+/// The errors of the verbs, and of the constructors of their operands.
 ///
 /// # Panics
 ///
