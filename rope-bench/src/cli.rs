@@ -312,8 +312,6 @@ impl CallCommand {
         output.check()?;
         let processes = self.patience.processes(&plan, *full)?;
         output.run(|run| {
-            run.dispatch = run::dispatch(&backends, effort(*full))?;
-            output.say(&table::dispatch(&run.dispatch));
             let processes = processes.as_ref();
             self.patience.cases(run, &plan, processes, *full, |_| {})?;
             run.calls = call::costs(&run.cases, |measured| Some(measured.time.minimum));
@@ -557,12 +555,10 @@ impl Measure {
 
         let effort = effort(full);
         let usage = Usage::now();
-        run.dispatch = run::dispatch(&backends, effort)?;
-        output.say(&table::dispatch(&run.dispatch));
 
         output.say(
-        "elements/ns and the time of a call are those of the fastest round, time / roof that of the middle pass. The roof\n\
-         multiplies the same bytes in place by a constant; memcpy copies them elsewhere. error: the largest distance from\n\
+        "elements/ns are those of the fastest round, time / roof that of the middle pass. The roof\n\
+         multiplies the same bytes in place by a constant. error: the largest distance from\n\
          the exact rotation, in lengths of the pair. prepared in: the longest preparation, which no call includes",
     );
         self.patience

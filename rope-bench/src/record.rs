@@ -101,8 +101,6 @@ pub fn refuse(run: &mut Run) {
         let made = &mut rows.made;
         made.retain(|made| is_kept(["rows", "", &made.maker, ""], made.time.spread));
     }
-    let dispatch = &mut run.dispatch;
-    dispatch.retain(|line| is_kept(["a call", "", &line.backend, ""], line.time.spread));
     run.record = Some(Record {
         claim: CLAIM,
         refused,
@@ -114,12 +112,10 @@ pub fn forget_times_if_emulated(run: &mut Run) {
     if run.machine.emulator.is_none() {
         return;
     }
-    run.dispatch.clear();
     run.rows = None;
     run.load = None;
     for case in &mut run.cases {
         case.roofs.clear();
-        case.copy = None;
         for measurement in &mut case.measurements {
             measurement.time = Time::default();
             measurement.ratios.clear();

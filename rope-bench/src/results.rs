@@ -25,7 +25,6 @@ pub struct Run {
     pub record: Option<Record>,
     /// The results of rope-core on the data of real models.
     pub verification: Vec<Verified>,
-    pub dispatch: Vec<Dispatch>,
     pub cases: Vec<CaseResult>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accuracy: Vec<Accuracy>,
@@ -81,15 +80,6 @@ pub struct Refused {
     pub spread: f64,
 }
 
-/// Time to rotate a single pair: the cost of a call.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Dispatch {
-    pub backend: String,
-    pub time: Time,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub with_tensor: Option<Time>,
-}
-
 /// All measurements of a case.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CaseResult {
@@ -105,8 +95,6 @@ pub struct CaseResult {
     pub elements: usize,
     pub bytes: usize,
     pub roofs: Vec<RoofResult>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub copy: Option<Time>,
     pub measurements: Vec<Measurement>,
 }
 

@@ -65,20 +65,6 @@ impl Roof {
     }
 }
 
-/// Copies the bytes `times` times, each thread of the team its own part: the second roof. It touches twice the memory,
-/// without any arithmetic.
-pub fn copy(from: &[u8], to: &mut [u8], team: &Team, times: usize) {
-    if team.threads() == 1 {
-        for _ in 0..times {
-            black_box(&mut *to).copy_from_slice(black_box(from));
-        }
-        return;
-    }
-    let share = from.len().div_ceil(team.threads()).next_multiple_of(64);
-    let mut shares: Vec<_> = to.chunks_mut(share).zip(from.chunks(share)).collect();
-    team.each(&mut shares, times, |(to, from)| to.copy_from_slice(from));
-}
-
 #[inline(always)]
 fn scale(x: &mut [f32], c: f32) {
     for x in x {

@@ -1,22 +1,19 @@
 //! A run: its measurements, their order, and the checks before them. criterion measures one function after the other; a
 //! ratio to the roof needs both in the same rounds, and in several processes.
 
-use std::hint::black_box;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use rope_core::{Backend, Pairing, Rope, Rows, TensorMut};
 use serde::{Deserialize, Serialize};
 
-use crate::cases::{Alignment, Case, Element};
+use crate::cases::{Alignment, Case};
 use crate::formulations::{Formulation, Runner};
-use crate::gains::on_tensor;
-use crate::measuring::{Effort, Ratio, Samples, Subject, Time, measure, sample};
+use crate::measuring::{Effort, Ratio, Samples, Subject, Time, sample};
 use crate::memory::{self, Memory};
 use crate::oracle;
 use crate::report::kind::Kind;
-use crate::results::{CaseResult, Dispatch, Measurement, RoofResult};
-use crate::roof::{self, Roof};
+use crate::results::{CaseResult, Measurement, RoofResult};
+use crate::roof::Roof;
 use crate::selection::Planned;
 use crate::threads::Team;
 
@@ -27,7 +24,6 @@ pub const ROOF: &str = "roof";
 #[derive(Debug)]
 pub struct Bench {
     memory: Memory,
-    copy: Memory,
     values: Vec<f32>,
     roofs: Vec<Roof>,
     effort: Effort,
@@ -39,7 +35,7 @@ pub struct CasePass {
     roofs: Vec<String>,
     /// Filled in the first pass.
     formulations: Vec<Checked>,
-    /// The rounds of the roofs, of the copy, of the formulations.
+    /// The rounds of the roofs, then of the formulations.
     samples: Vec<Samples>,
 }
 
@@ -58,7 +54,6 @@ impl Bench {
         let bytes = most(Case::bytes).unwrap_or(0);
         Bench {
             memory: Memory::new(bytes),
-            copy: Memory::new(bytes),
             values: memory::values(most(|case| case.workload.elements()).unwrap_or(0)),
             roofs: Roof::available(),
             effort: effort.of_a_pass(),
@@ -82,7 +77,6 @@ impl Bench {
         let mut checked = Vec::new();
         let Bench {
             memory,
-            copy,
             values,
             roofs,
             effort,
@@ -150,16 +144,11 @@ impl Bench {
                 }));
             }
         }
-        let copy = copy.slice(case.alignment, rotated);
-        subjects.push(Box::new(|bytes, times| {
-            roof::copy(&bytes[..rotated], copy, &teams[0], times);
-            Ok(())
-        }));
         for runner in &mut runners {
             subjects.push(Box::new(|bytes, times| runner.run(bytes, times)));
         }
         let mut samples = sample(&mut subjects, bytes, effort)?;
-        let mut inside = samples.split_off(names.len() + 1).into_iter();
+        let mut inside = samples.split_off(names.len()).into_iter();
         let all = outside.into_iter();
         samples.extend(all.filter_map(|own| own.or_else(|| inside.next())));
         Ok(CasePass {
@@ -190,7 +179,6 @@ fn result(case: &Case, chosen: &[&dyn Formulation], passes: &[&CasePass]) -> Cas
         name: name.clone(),
         time: time(index),
     });
-    let copy = names.len();
     let mut result = CaseResult {
         group: case.group(),
         workload: case.workload.name.clone(),
@@ -203,12 +191,11 @@ fn result(case: &Case, chosen: &[&dyn Formulation], passes: &[&CasePass]) -> Cas
         elements: case.workload.rotated(),
         bytes: case.rotated_bytes(),
         roofs: roofs.collect(),
-        copy: Some(time(copy)),
         ..CaseResult::default()
     };
     let roof = fastest_roof(&result.roofs);
     for (index, (formulation, checked)) in chosen.iter().zip(checked).enumerate() {
-        let time = time(copy + 1 + index);
+        let time = time(names.len() + index);
         result.measurements.push(Measurement {
             formulation: formulation.name(),
             preparation: checked.preparation,
@@ -254,38 +241,4 @@ fn add_ratios(measurements: &mut [Measurement]) {
         let ratios: Vec<Ratio> = ratios.collect();
         measurements[index].ratios.extend(ratios);
     }
-}
-
-/// Measures the cost of a call before it rotates anything: the time of one pair, in a ready tensor and in one made for
-/// the call.
-pub fn dispatch(backends: &[Backend], effort: Effort) -> Result<Vec<Dispatch>> {
-    let row = [0.6, 0.8];
-    let rows = Rows::new(&row, [1, 2])?;
-    let mut subjects: Vec<Subject<'_>> = Vec::new();
-    for &backend in backends {
-        let rope = Rope::new(Pairing::Half).backend(backend)?;
-        let rows = &rows;
-        subjects.push(on_tensor::<f32>([1, 1, 1, 2], move |x| {
-            rope.rotate(x, black_box(rows))
-        }));
-        subjects.push(Box::new(move |bytes, times| {
-            let x: &mut [f32] = bytemuck::cast_slice_mut(bytes);
-            for _ in 0..times {
-                let mut x = TensorMut::new(black_box(&mut *x), black_box([1, 1, 1, 2]))?;
-                rope.rotate(&mut x, black_box(rows))?;
-            }
-            Ok(())
-        }));
-    }
-    let mut memory = Memory::new(8);
-    let bytes = memory.slice(Alignment::Line, 8);
-    memory::fill(bytes, Element::F32, &[1.0, 0.5]);
-    let times = measure(&mut subjects, bytes, effort)?;
-    let times = times.chunks(2).zip(backends);
-    let dispatch = times.map(|(times, backend)| Dispatch {
-        backend: backend.name().into(),
-        time: times[0].clone(),
-        with_tensor: times.get(1).cloned(),
-    });
-    Ok(dispatch.collect())
 }

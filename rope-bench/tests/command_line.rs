@@ -178,10 +178,7 @@ fn the_cost_of_a_call() {
     for workload in ["H1", "H40", "P2", "P128", "W3", "W5"] {
         assert_eq!(measured(workload), ["fused/scalar"], "{workload}");
     }
-    assert_eq!(
-        measured("W3n"),
-        ["normed/scalar", "normed/scalar/two-calls"]
-    );
+    assert_eq!(measured("W3n"), ["normed/scalar"]);
     let calls = run["calls"].as_array().unwrap();
     let own = calls
         .iter()

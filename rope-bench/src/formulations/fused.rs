@@ -28,8 +28,6 @@ enum Way {
     OnTheFly,
     /// After norms, Q and K prepared before either runs.
     Normed,
-    /// After norms, a call for Q and a call for K.
-    TwoCalls,
 }
 
 /// The prefix of the names of rotations.
@@ -44,10 +42,9 @@ pub fn rotations() -> impl Iterator<Item = Box<dyn Formulation>> {
     ways.flat_map(|way| Backend::available().map(move |backend| boxed(backend, way)))
 }
 
-/// Norms and rotations in one call and in two, on each backend that this CPU can run.
+/// Norms and rotations on each backend that this CPU can run.
 pub fn norms() -> impl Iterator<Item = Box<dyn Formulation>> {
-    Backend::available()
-        .flat_map(|backend| [Way::Normed, Way::TwoCalls].map(|way| boxed(backend, way)))
+    Backend::available().map(|backend| boxed(backend, Way::Normed))
 }
 
 fn boxed(backend: Backend, way: Way) -> Box<dyn Formulation> {
@@ -56,7 +53,7 @@ fn boxed(backend: Backend, way: Way) -> Box<dyn Formulation> {
 
 impl Fused {
     fn norms(&self) -> bool {
-        matches!(self.way, Way::Normed | Way::TwoCalls)
+        self.way == Way::Normed
     }
 
     fn prepare_for<E: Float>(&self, case: &Case) -> Result<Box<dyn Runner>> {
@@ -88,7 +85,6 @@ impl Formulation for Fused {
             Way::Given => [PREFIX, ""],
             Way::OnTheFly => [PREFIX, "/on-the-fly"],
             Way::Normed => [NORMED, ""],
-            Way::TwoCalls => [NORMED, "/two-calls"],
         };
         format!("{prefix}{}{suffix}", self.backend)
     }
@@ -102,9 +98,6 @@ impl Formulation for Fused {
                 "one pass in place, the rows made in every call, correctly rounded: no table"
             }
             Way::Normed => "norm and rotation in one pass in place, Q and K prepared, then run",
-            Way::TwoCalls => {
-                "norm and rotation in one pass in place, a call for Q and a call for K"
-            }
         };
         About {
             threads: !self.norms(),
@@ -183,14 +176,7 @@ impl<E: Float> Runner for Prepared<E> {
                     Ok(())
                 })
             }
-            (Way::TwoCalls, Some(k)) => {
-                let [query, key] = norms.map(|norm| rope.norm(norm));
-                repeat(times, (q, k), |(q, k)| {
-                    query.rotate(*q, rows)?;
-                    key.rotate(*k, rows)
-                })
-            }
-            (Way::Normed | Way::TwoCalls, None) => bail!("no K"),
+            (Way::Normed, None) => bail!("no K"),
         }
     }
 }

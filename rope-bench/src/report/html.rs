@@ -8,7 +8,7 @@ use crate::report::answer::answer;
 use crate::report::counts;
 use crate::report::playground;
 use crate::report::svg;
-use crate::report::table::{self, time};
+use crate::report::table;
 use crate::report::titles::Titled;
 use crate::results::{Accuracy, RowsResult, Run};
 use crate::rows::LIBM;
@@ -79,15 +79,9 @@ fn facts(run: &Run) -> Markup {
         0 => String::new(),
         count => format!("{values} values of {count} models, {wrong} wrong"),
     };
-    let dispatch = run.dispatch.iter();
-    let dispatch = dispatch.map(|line| format!("{} {}", line.backend, time(line.time.minimum)));
     let load = run.load.as_ref().map(|_| table::load(run));
     let mut facts = run.machine.facts();
-    facts.extend([
-        ("load", load.unwrap_or_default()),
-        ("verified", verified),
-        ("a call", dispatch.collect::<Vec<_>>().join(", ")),
-    ]);
+    facts.extend([("load", load.unwrap_or_default()), ("verified", verified)]);
     html! {
         dl { @for (key, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
             dt { (key) }

@@ -13,7 +13,7 @@ use crate::machine::Machine;
 use crate::measuring::mean;
 use crate::report::counts::counts;
 use crate::results::{
-    Accuracy, CallCost, CaseResult, Dispatch, Measurement, Record, RowsResult, Run, formulations,
+    Accuracy, CallCost, CaseResult, Measurement, Record, RowsResult, Run, formulations,
 };
 use crate::rows::LIBM;
 use crate::verification::Verified;
@@ -125,20 +125,6 @@ pub fn conclusion(run: &Run) -> String {
     )
 }
 
-/// Returns the costs of a call.
-pub fn dispatch(lines: &[Dispatch]) -> String {
-    let cost = |line: &Dispatch| {
-        let made = line.with_tensor.as_ref();
-        let made = or_empty(made, |time| format!(" ({:.1})", time.minimum));
-        format!("{} {:.1} ns{made}", line.backend, line.time.minimum)
-    };
-    let costs: Vec<_> = lines.iter().map(cost).collect();
-    format!(
-        "A call that rotates one pair (with the making of its tensor): {}\n",
-        costs.join(", ")
-    )
-}
-
 /// Returns cases that differ only in their workload, side by side: five fit a terminal.
 pub fn cases(cases: &[CaseResult]) -> String {
     let tables = cases.chunks(5).map(|cases| align(&speeds(cases)));
@@ -150,14 +136,9 @@ pub fn speeds(cases: &[CaseResult]) -> Vec<Vec<String>> {
     let group = cases.first().map_or("", |first| &*first.group);
     let head = |case: &CaseResult| format!("{} {}", case.workload, case.shape);
     let roof = |case: &CaseResult| cell(case, case.roof(), None);
-    let copy = |case: &CaseResult| {
-        let copy = case.copy.as_ref().map(|copy| copy.minimum);
-        or_empty(copy, |copy| cell(case, copy, Some(copy / case.roof())))
-    };
     let mut rows = vec![
         row(group, cases.iter().map(head)),
         row("roof", cases.iter().map(roof)),
-        row("memcpy", cases.iter().map(copy)),
     ];
     rows[0].extend(texts(["error", "prepared in"]));
     for mut row in by_formulation("", cases.iter(), |case, m| {

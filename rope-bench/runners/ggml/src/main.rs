@@ -219,48 +219,8 @@ fn quantize(request: &Quantization, bytes: Vec<u8>) -> Result<Box<dyn Prepared>>
             row: request.row,
             blocks,
         })),
-        "ggml/set_rows" => Ok(Box::new(set_rows(rows, request.row, kind, blocks)?)),
         other => bail!("no quantizer {other}"),
     }
-}
-
-/// Returns the operator that writes a cache: rows of f32 by their indices.
-fn set_rows(
-    mut rows: Vec<f32>,
-    row: usize,
-    kind: c::ggml_type,
-    mut blocks: Vec<u8>,
-) -> Result<Graph> {
-    let count = rows.len() / row;
-    let mut indices: Vec<i64> = (0..i64::try_from(count)?).collect();
-    let context = Context::new(4)?;
-    let cache = context.tensor(kind, [row, count, 1, 1])?;
-    let source = context.tensor(c::GGML_TYPE_F32, [row, count, 1, 1])?;
-    let ids = context.tensor(c::GGML_TYPE_I64, [count, 1, 1, 1])?;
-    let graph = context.graph()?;
-    // SAFETY: the tensors were just made, with extents without further assertions in ggml. Only `call` uses their data,
-    // while the graph keeps it. A view of the cache has the cache's data.
-    unsafe {
-        (*cache.as_ptr()).data = blocks.as_mut_ptr().cast();
-        (*source.as_ptr()).data = rows.as_mut_ptr().cast();
-        (*ids.as_ptr()).data = indices.as_mut_ptr().cast();
-        let result = c::ggml_set_rows(
-            context.0.as_ptr(),
-            cache.as_ptr(),
-            source.as_ptr(),
-            ids.as_ptr(),
-        );
-        let result = NonNull::new(result).context("ggml has no room for an operator")?;
-        (*result.as_ptr()).data = (*cache.as_ptr()).data;
-        c::ggml_build_forward_expand(graph.as_ptr(), result.as_ptr());
-    }
-    Graph::new(
-        context,
-        graph,
-        vec![Box::new(rows), Box::new(indices)],
-        vec![blocks],
-        1,
-    )
 }
 
 impl Prepared for Quantizer {
