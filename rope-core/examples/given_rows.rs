@@ -12,7 +12,7 @@ const HEADS: usize = 4;
 const HEAD_DIM: usize = 32;
 const POSITIONS: usize = 50;
 
-/// What `LlamaRotaryEmbedding` computes, one function of the angle: f32 throughout.
+/// The cos and sin of `LlamaRotaryEmbedding`, one function of the angle: f32 throughout.
 fn table(function: fn(f32) -> f32) -> Vec<f32> {
     let mut table = Vec::new();
     for position in 0..POSITIONS {

@@ -47,7 +47,7 @@ const HEADS: usize = 4;
 const PAIRS: usize = 8;
 const HEAD_DIM: usize = 2 * PAIRS;
 const SHAPE: [usize; 3] = [AXES, HEADS, PAIRS];
-/// Of RoPE-Mixed as it is published.
+/// The sizes of RoPE-Mixed as published.
 const THETA: f64 = 10.0;
 /// Patches on a side, and images, of an early step; then of a late one.
 const SMALL: (usize, usize) = (3, 64);
@@ -233,7 +233,7 @@ impl Images {
     }
 }
 
-/// What scores are divided by.
+/// The divisor of scores.
 fn divisor() -> f64 {
     (HEAD_DIM as f64).sqrt()
 }
@@ -263,7 +263,7 @@ fn farthest(frequencies: &[f64], planted: &[f64]) -> f64 {
 struct Adam {
     mean: Vec<f64>,
     square: Vec<f64>,
-    /// What is left in the two means of the zeros that they began with.
+    /// The share of the initial zeros in the two means.
     left: [f64; 2],
 }
 

@@ -6,7 +6,7 @@
 //!
 //! `cargo run -p rope-core --example no_std_layer`
 
-/// What would be a crate of its own, with `#![no_std]` and rope-core with `default-features = false`.
+/// A module that would be a crate of its own, with `#![no_std]` and rope-core with `default-features = false`.
 pub(crate) mod library {
     use rope_core::{Error, Frequencies, FrequencyChunk, Pairing, Rope, Scaling, TensorMut};
 

@@ -1,6 +1,6 @@
 //! The gradient of a rotation is the rotation by its transpose.
 //!
-//! Of a loss whose gradient by the rotated `y = A R x` is `g`, the gradient by `x` is `A R^T g`:
+//! If the gradient of a loss by the rotated `y = A R x` is `g`, its gradient by `x` is `A R^T g`:
 //! `Direction::Transpose` with the rows of the forward pass. It multiplies by the attention factor `A` as the forward
 //! pass did, where `Direction::Inverse`, which undoes a rotation, divides by it.
 //!

@@ -1,5 +1,5 @@
-//! What runs a pass: over lines of memory, over a tile of elements, or over a tile of f32 stage by stage. All give the
-//! same bits; [`choose`] says which runs what.
+//! The executors of a pass: over lines of memory, over a tile of elements, or over a tile of f32 stage by stage. All
+//! give the same bits; [`choose`] says which runs what.
 
 pub(crate) mod choose;
 pub(crate) mod coded;

@@ -104,7 +104,7 @@ pub fn over<'a>(rows: &Rows<'_>, cos: &'a [f32], sin: Option<&'a [f32]>) -> Rows
 ///
 /// # Errors
 ///
-/// Those of [`TensorMut::new`](crate::TensorMut::new) and of [`Rope::rotate`].
+/// The errors of [`TensorMut::new`](crate::TensorMut::new) and of [`Rope::rotate`].
 #[inline(always)]
 pub fn rotate<E: Element>(
     rope: &Rope,
@@ -119,7 +119,7 @@ pub fn rotate<E: Element>(
 ///
 /// # Errors
 ///
-/// Those of [`TensorMut::new`](crate::TensorMut::new) and of [`Rope::rotate_qk`].
+/// The errors of [`TensorMut::new`](crate::TensorMut::new) and of [`Rope::rotate_qk`].
 #[inline(always)]
 pub fn rotate_qk<E: Element>(
     rope: &Rope,
@@ -145,7 +145,7 @@ pub fn token_heads<E: Element>(
 ///
 /// # Errors
 ///
-/// Those of [`Rope::backend`].
+/// The errors of [`Rope::backend`].
 pub fn rope(pairing: Pairing, backend: Option<Backend>) -> Result<Rope, Error> {
     Rope::on(pairing, backend)
 }
@@ -154,7 +154,7 @@ pub fn rope(pairing: Pairing, backend: Option<Backend>) -> Result<Rope, Error> {
 ///
 /// # Errors
 ///
-/// Those of [`Rope::rotate_qk`] but [`RowsError::Magnitude`](crate::error::RowsError::Magnitude).
+/// The errors of [`Rope::rotate_qk`] but [`RowsError::Magnitude`](crate::error::RowsError::Magnitude).
 pub fn check_query_and_key_by(
     rope: &Rope,
     query: Shape,

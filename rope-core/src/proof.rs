@@ -137,7 +137,7 @@ impl Proof {
             .unwrap_or(Proof::Scalar(Scalar))
     }
 
-    /// Whether it is faster than the backends after it.
+    /// True if it is faster than the backends after it.
     fn pays(self) -> bool {
         match self {
             #[cfg(all(

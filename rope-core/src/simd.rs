@@ -1,6 +1,7 @@
 //! The operations that a kernel may use, one trait for each kind of kernel: rotations and norms (`Simd`), quantization
 //! (`SimdQuant`), sums of gradients (`SimdSums`) and rows (`SimdF64`). An instruction set is one file below, its token
-//! here, and its line in `base/backend.rs`. One whose vectors have no fixed size has `LineKernels` instead.
+//! here, and its line in `base/backend.rs`. An instruction set whose vectors have no fixed size has `LineKernels`
+//! instead.
 
 mod cache_line;
 pub(crate) mod convert;
@@ -74,19 +75,20 @@ pub(crate) trait Simd: Copy {
     /// none. It takes twice the registers for cos and sin.
     const INTERLEAVED_MAX_BYTES: usize;
 
-    /// Whether words are widened in their own order for no more than even and odd ones, and narrowed for less.
+    /// True if widening words in their own order costs no more than widening even and odd ones, and narrowing costs
+    /// less.
     const WIDENS_IN_ORDER: bool = false;
 
-    /// Whether `store_bf16_even_odd` takes a NaN for one that came from bf16 numbers, or from none.
+    /// True if `store_bf16_even_odd` assumes that a NaN came from bf16 numbers or from arithmetic.
     const NARROWS_ARITHMETIC_NAN: bool = false;
 
-    /// Whether half a group of f32 is written before the next is read, in place: not four stores in a row.
+    /// True if, in place, half a group of f32 is written before the next half is read: never four stores in a row.
     const WRITES_HALVES: bool = false;
 
-    /// Whether `prefetch` does anything.
+    /// True if `prefetch` does anything.
     const PREFETCHES: bool = false;
 
-    /// Whether the heads of a token are prefetched; not where the CPU's own prefetcher keeps up.
+    /// True if the heads of a token are prefetched; false where the CPU's own prefetcher keeps up.
     const PREFETCHES_HEADS: bool = false;
 
     /// `LANES` f32 lanes.
@@ -95,80 +97,80 @@ pub(crate) trait Simd: Copy {
     /// `[T; LANES]`.
     type Chunk<T: Pod>: Pod;
 
-    /// The whole vectors of a slice.
+    /// Returns the whole vectors of a slice.
     fn chunks<T: Pod>(x: &[T]) -> &[Self::Chunk<T>];
 
-    /// The whole vectors of a slice, to write.
+    /// Returns the whole vectors of a slice, to write.
     fn chunks_mut<T: Pod>(x: &mut [T]) -> &mut [Self::Chunk<T>];
 
-    /// One function of each element: how an element without instructions of its own is converted.
+    /// Applies a function to each element: the conversion of an element without instructions of its own.
     fn map<T: Pod, U: Pod>(x: Self::Chunk<T>, f: impl Fn(T) -> U) -> Self::Chunk<U>;
 
-    /// Asks for the cache line of a value that will be read later. Nothing but time depends on it.
+    /// Prefetches the cache line of a value that will be read later. Only time depends on it.
     #[inline(always)]
     fn prefetch<T>(self, _: &T) {}
 
-    /// The same value in all lanes.
+    /// Copies a value to all lanes.
     fn splat(self, x: f32) -> Self::F32;
 
-    /// Array to register.
+    /// Loads an array into a register.
     fn load_f32(self, x: Self::Chunk<f32>) -> Self::F32;
-    /// Register to array.
+    /// Stores a register as an array.
     fn store_f32(self, x: Self::F32) -> Self::Chunk<f32>;
 
-    /// IEEE binary16 to f32, exactly.
+    /// Converts IEEE binary16 to f32, exactly.
     fn load_f16(self, x: [Self::Chunk<u16>; 2]) -> [Self::F32; 2];
-    /// f32 to IEEE binary16, to nearest, ties to even.
+    /// Converts f32 to IEEE binary16, to nearest, ties to even.
     fn store_f16(self, x: [Self::F32; 2]) -> [Self::Chunk<u16>; 2];
 
-    /// bfloat16 to f32, exactly.
+    /// Converts bfloat16 to f32, exactly.
     fn load_bf16(self, x: [Self::Chunk<u16>; 2]) -> [Self::F32; 2];
-    /// f32 to bfloat16, to nearest, ties to even, subnormals included, of a group: what is rare (a NaN, a subnormal)
-    /// may be asked for once.
+    /// Converts a group of f32 to bfloat16, to nearest, ties to even, subnormals included. Rare values (a NaN, a
+    /// subnormal) may be looked for once in the group.
     fn store_bf16(self, group: [[Self::F32; 2]; 2]) -> [[Self::Chunk<u16>; 2]; 2];
 
-    /// bfloat16 to f32, exactly, even and odd elements.
+    /// Converts bfloat16 to f32, exactly: the even elements, and the odd ones.
     fn load_bf16_even_odd(self, x: [Self::Chunk<u16>; 2]) -> [Self::F32; 2];
     /// Undoes `load_bf16_even_odd` on both halves of a group, rounding as `store_bf16`.
     ///
-    /// A NaN that arithmetic has made, or passed on from a bf16, has nothing in its lower half that rounding could
-    /// carry into the upper one: an instruction set with [`Simd::NARROWS_ARITHMETIC_NAN`] does not ask for it.
+    /// The lower half of a NaN that arithmetic has made, or passed on from a bf16, has no bits that rounding could
+    /// carry into the upper half: an instruction set with [`Simd::NARROWS_ARITHMETIC_NAN`] does not look for it.
     fn store_bf16_even_odd(self, group: [[Self::F32; 2]; 2]) -> [[Self::Chunk<u16>; 2]; 2];
 
-    /// Whether some lane is a NaN.
+    /// Returns true if a lane is a NaN.
     fn any_nan(self, x: Self::F32) -> bool;
 
-    /// `a + b`.
+    /// Returns `a + b`.
     fn add(self, a: Self::F32, b: Self::F32) -> Self::F32;
-    /// `a - b`.
+    /// Returns `a - b`.
     fn sub(self, a: Self::F32, b: Self::F32) -> Self::F32;
-    /// `a * b`.
+    /// Returns `a * b`.
     fn mul(self, a: Self::F32, b: Self::F32) -> Self::F32;
-    /// `a / b`.
+    /// Returns `a / b`.
     fn div(self, a: Self::F32, b: Self::F32) -> Self::F32;
 
-    /// The square root.
+    /// Returns the square root.
     fn sqrt(self, x: Self::F32) -> Self::F32;
 
     /// Swaps the members of alternating pairs.
     fn swap(self, x: Self::F32) -> Self::F32;
 
-    /// Two vectors of alternating values to first and second members, in whatever lane order is cheapest.
+    /// Separates two vectors of alternating values into first and second members, in the cheapest order of lanes.
     fn unzip(self, ab: [Self::F32; 2]) -> [Self::F32; 2];
     /// Undoes `unzip`.
     fn zip(self, xy: [Self::F32; 2]) -> [Self::F32; 2];
 
-    /// `a + b` and `a - b` of lanes `STRIDE` apart, a power of two below the lanes: the sum in the lane whose bit of
-    /// `STRIDE` is clear, the difference in the other.
+    /// Returns `a + b` and `a - b` of lanes `STRIDE` apart, a power of two below the lanes: the sum in the lane whose
+    /// bit of `STRIDE` is clear, the difference in the other.
     fn butterfly<const STRIDE: usize>(self, x: Self::F32) -> Self::F32;
 
-    /// Puts lanes in the order that `unzip` leaves: for cos and sin, once per row, so that the heads need no more.
+    /// Puts lanes in the order that `unzip` leaves: once per row for cos and sin, so that heads stay in that order.
     fn to_deinterleaved(self, x: Self::F32) -> Self::F32;
     /// Undoes `to_deinterleaved`: for pairs that are read alternating and written apart.
     fn undo_deinterleaved(self, x: Self::F32) -> Self::F32;
 }
 
-/// 1 in the lanes whose bit of `stride` is clear, -1 in the others.
+/// Returns 1 in the lanes whose bit of `stride` is clear, and -1 in the others.
 #[cfg(any(target_arch = "x86", target_arch = "x86_64", target_arch = "aarch64"))]
 const fn signs<const LANES: usize>(stride: usize) -> [f32; LANES] {
     let mut signs = [1.0; LANES];

@@ -18,7 +18,7 @@ struct Case {
     rows: Rows<'static>,
 }
 
-/// What rotates: pairing in and out, direction, first channel.
+/// The rotation: pairing in and out, direction, first channel.
 type Truth = (Pairing, Pairing, Direction, usize);
 
 fn rows(rotary_dim: usize, start: usize, tokens: usize, factor: f64) -> Rows<'static> {
@@ -187,7 +187,7 @@ fn what_is_the_same_has_one_name() {
     }
 }
 
-/// What Hugging Face's code does in bf16: cos and sin, both products and the sum are rounded.
+/// The rotation of Hugging Face's code in bf16: cos and sin, both products and the sum are rounded.
 #[test]
 fn every_operation_may_be_rounded_to_bf16() {
     use half::bf16;

@@ -199,7 +199,7 @@ fn gptj_reads_no_part_of_a_head() {
     );
 }
 
-/// Of two values for one parameter the class reads the inner one, a set's older name, and its type's newer name.
+/// If a parameter has two values, the class reads the inner one, a set's older name, and its type's newer name.
 #[test]
 fn of_two_values_the_class_has_one() {
     let linear = of_formula(16, 1e4, &Scaling::Linear { factor: 2.0 }).expect("frequencies");

@@ -1,4 +1,4 @@
-//! What C has for the Rust names in messages of rope-core and rope-models.
+//! The C names for the Rust names in messages of rope-core and rope-models.
 
 /// Pairs of a Rust name, or of a phrase with one, and C's. The suite `dialects` reports a name without a pair.
 pub(crate) const NAMES: &[(&str, &str)] = &[

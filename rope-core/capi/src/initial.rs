@@ -1,4 +1,4 @@
-//! What learned frequencies start from, and the positions of an image's patches.
+//! The initial values of learned frequencies, and the positions of an image's patches.
 
 use core::ffi::c_void;
 

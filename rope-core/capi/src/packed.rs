@@ -59,7 +59,7 @@ pub(crate) struct Nest {
 }
 
 impl Nest {
-    /// Of a layout whose span memory holds, so that nothing overflows here or below.
+    /// A layout whose span fits its memory, so that nothing overflows here or below.
     #[inline]
     pub(crate) fn new(layout: &rope_layout, element: usize, bytes: usize) -> Self {
         let [batch, tokens, heads, _] = layout.shape;

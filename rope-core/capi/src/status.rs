@@ -1,4 +1,4 @@
-//! What a call returns.
+//! The status of a call.
 
 use core::ffi::{CStr, c_char};
 

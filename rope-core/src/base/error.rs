@@ -28,7 +28,7 @@ pub use shape::ShapeError;
 pub use shard::ShardError;
 pub use slots::SlotsError;
 
-/// What may be refused.
+/// The result of a call that may be refused.
 pub(crate) type Result<T, E = Error> = core::result::Result<T, E>;
 
 errors! {
@@ -89,9 +89,9 @@ errors! {
     Parameter {
         /// The parameter, by its public name.
         name: &'static str,
-        /// What was given.
+        /// The given value.
         value: f64,
-        /// What it has to be.
+        /// The requirement.
         required: &'static str,
     }: Value => write!(f, "{name} is {}, but must be {required}", Number(value)),
     /// [`Frequencies::new`](crate::Frequencies::new), `new_in`, `from_inverse`, `from_inverse_in`: a number of a list
@@ -99,11 +99,11 @@ errors! {
     ListEntry {
         /// The list, by its public name.
         name: &'static str,
-        /// Where in the list; `u32::MAX` beyond that.
+        /// The index in the list; `u32::MAX` beyond that.
         index: u32,
-        /// What was given.
+        /// The given value.
         value: f64,
-        /// What it has to be.
+        /// The requirement.
         required: &'static str,
     }: Value => write!(f, "{name}[{index}] is {}, but must be {required}", Number(value)),
     /// [`Frequencies::new`](crate::Frequencies::new): a list with one number for each pair (or sequence) has
@@ -111,19 +111,19 @@ errors! {
     Count {
         /// The list, by its public name.
         name: &'static str,
-        /// How many numbers it has.
+        /// The length of the list.
         given: usize,
-        /// How many are needed.
+        /// The required number.
         needed: usize,
     }: Shape => write!(f, "{name} has {given} numbers, but {needed} are needed"),
     /// [`Frequencies::new_in`](crate::Frequencies::new_in), `from_inverse_in`, `rows_in`, the scales of
     /// [`CacheMut::quantized`](crate::cache::CacheMut::quantized): the caller's storage is too short.
     Storage {
-        /// What it is made of.
+        /// The elements of the storage.
         what: &'static str,
-        /// How many it has.
+        /// The given number.
         given: usize,
-        /// How many are needed.
+        /// The required number.
         needed: usize,
     }: Capacity => write!(f, "{given} {what} were given, but {needed} are needed"),
     /// [`Frequencies::rows`](crate::Frequencies::rows) and the other calls that allocate: the allocator has no memory.
@@ -170,7 +170,7 @@ impl fmt::Display for Number {
 // Every fallible call returns one, so it is kept small: of two shapes it has the dimension in which they differ.
 const _: () = assert!(size_of::<Error>() <= 48);
 
-/// What a caller can do about an [`Error`].
+/// The kind of an [`Error`]: a caller treats all errors of one kind alike.
 ///
 /// ```
 /// use rope_core::{ErrorKind, Tensor};
@@ -200,7 +200,7 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// What a caller can do about this error.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.kind_of()
     }

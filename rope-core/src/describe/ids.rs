@@ -172,7 +172,7 @@ pub trait Integers<'a> {
     fn given(self) -> GivenIntegers<'a>;
 }
 
-/// What [`Integers`] are.
+/// The value of [`Integers`].
 #[derive(Clone, Copy, Debug)]
 pub enum GivenIntegers<'a> {
     /// Consecutive integers.

@@ -63,7 +63,7 @@ impl Avx2 {
         })
     }
 
-    /// Whether one of four vectors has a NaN.
+    /// Returns true if one of four vectors has a NaN.
     #[inline(always)]
     fn nan_in_four(self, [a, b, c, d]: [__m256; 4]) -> bool {
         let nan = op!(_mm256_movemask_ps(_mm256_or_ps(
@@ -173,8 +173,8 @@ impl Avx2 {
         self.pack([integers(a), integers(b), integers(c), integers(d)])
     }
 
-    /// Whether one of the codes is the least integer, as those of NaNs and of what is beyond `i32` are: one question
-    /// after all.
+    /// Returns true if one of the codes is the least integer, as those of NaNs and of what is beyond `i32` are: one
+    /// question after all.
     #[inline(always)]
     fn has_least(self, codes: __m256i) -> bool {
         let least = op!(_mm256_movemask_epi8(_mm256_cmpeq_epi8(

@@ -142,7 +142,7 @@ impl<const BF16: bool> Token<BF16> {
         })
     }
 
-    /// Whether one of four vectors has a NaN.
+    /// Returns true if one of four vectors has a NaN.
     #[inline(always)]
     fn nan_in_four(self, [a, b, c, d]: [__m512; 4]) -> bool {
         let nan = op!(
@@ -349,7 +349,7 @@ const fn nonlinear_values() -> [f32; 16] {
     values
 }
 
-/// Where `unzip` leaves pairs, two at a time, and `unzip_wide` one; and the way back.
+/// The order in which `unzip` leaves two pairs and `unzip_wide` one, and its inverse.
 const ORDER: [u64; 8] = [0, 4, 1, 5, 2, 6, 3, 7];
 const UNORDER: [u64; 8] = [0, 2, 4, 6, 1, 3, 5, 7];
 

@@ -58,7 +58,7 @@ pub(crate) fn f32_to_bf16(x: f32) -> u16 {
 
 /// The least normal number of E4M3FN (3 mantissa bits), as bits of f32.
 pub(crate) const E4M3_LEAST: u32 = (1.0_f32 / 64.0).to_bits();
-/// That of E5M2 (2 bits).
+/// The number of E5M2 (2 bits).
 pub(crate) const E5M2_LEAST: u32 = (1.0_f32 / 16384.0).to_bits();
 
 /// f32 to a float of 8 bits with `MANTISSA` bits of mantissa, to nearest, ties to even. `LEAST` is its least

@@ -1,5 +1,5 @@
-//! What the CPU has, by CPUID and XCR0, without std. Asked once: an instruction that a hypervisor traps costs
-//! microseconds (measured: 3.7 us per leaf).
+//! The instruction sets of the CPU, by CPUID and XCR0, without std. Read once: an instruction that a hypervisor traps
+//! costs microseconds (measured: 3.7 us per leaf).
 
 cfg_if::cfg_if! {
     // Where CPUID cannot be executed (Miri, SGX), what the build's target promises is all that is known.
@@ -128,7 +128,7 @@ mod detected {
         found
     }
 
-    /// Of the signature in EAX of leaf 1: family and model, the base numbers and the extended ones.
+    /// Decodes the signature in EAX of leaf 1: family and model, the base numbers and the extended ones.
     pub(super) fn family_and_model(signature: u32) -> [u32; 2] {
         let family = (signature >> 8 & 0xF) + (signature >> 20 & 0xFF);
         [family, signature >> 4 & 0xF | signature >> 12 & 0xF0]

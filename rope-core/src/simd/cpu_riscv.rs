@@ -54,7 +54,7 @@ mod linux {
         v_of_hwprobe(status, pair)
     }
 
-    /// Whether the auxiliary vector of the process has the letter V.
+    /// Returns true if the auxiliary vector of the process has the letter V.
     fn auxiliary() -> bool {
         const HERE: usize = -100_isize as usize;
         let (path, mut entries) = (c"/proc/self/auxv", [[0_u64; 2]; 64]);
@@ -74,8 +74,8 @@ mod linux {
         v_of_auxiliary(&entries[..read])
     }
 
-    /// Whether vectors are those of V 1.0. Some kernels give the letter to CPUs with V 0.7, which know no agnostic
-    /// tails: there the bits that ask for them make the vector's type illegal, and its length zero.
+    /// Returns true if vectors are those of V 1.0. Some kernels give the letter to CPUs with V 0.7, which know no
+    /// agnostic tails: there the bits that ask for them make the vector's type illegal, and its length zero.
     fn has_agnostic_tails() -> bool {
         let length: usize;
         // SAFETY: a CPU with vectors of any version has the instruction, which writes a register and vl and vtype,
@@ -96,7 +96,7 @@ mod linux {
     ///
     /// # Safety
     ///
-    /// What the call does with its arguments is sound.
+    /// The call must be sound with its arguments.
     unsafe fn system_call(number: usize, arguments: [usize; 5]) -> isize {
         let [a, b, c, d, e] = arguments;
         let status;

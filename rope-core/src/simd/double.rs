@@ -1,4 +1,4 @@
-//! What rows are generated with.
+//! The operations that generate rows.
 
 /// The operations on doubles of an instruction set, for the row generator, which works on chunks, eight pairs at a
 /// time; a backend takes a chunk in `8 / F64_LANES` parts.
@@ -41,9 +41,9 @@ pub(crate) trait SimdF64: Copy {
         cos: Self::F64,
         sin: Self::F64,
     ) -> (Self::F64, Self::F64);
-    /// Whether in some lane one of `values` lies within `REACH` (a power of two) units in its last place of a midpoint
-    /// of f32 numbers, or `small` is not at least `least` although `whole` is not zero. A NaN in `whole` or `small` is
-    /// a doubt.
+    /// Returns true if in some lane one of `values` lies within `REACH` (a power of two) units in its last place of a
+    /// midpoint of f32 numbers, or `small` is not at least `least` although `whole` is not zero. A NaN in `whole` or
+    /// `small` is a doubt.
     fn any_doubt<const REACH: u64>(
         self,
         values: [Self::F64; 2],
@@ -55,7 +55,7 @@ pub(crate) trait SimdF64: Copy {
 
 /// The bits of a double below the last bit of an f32.
 pub(crate) const BELOW_F32: u64 = (1 << 29) - 1;
-/// What they are in a midpoint of (normal) f32 numbers.
+/// Their value in a midpoint of (normal) f32 numbers.
 pub(crate) const MIDPOINT: u64 = 1 << 28;
 /// The sign of a double.
 pub(crate) const SIGN: u64 = 1 << 63;

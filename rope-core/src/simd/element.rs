@@ -5,18 +5,18 @@ use half::{bf16, f16};
 
 use super::{Simd, SimdSums, convert};
 
-/// Which products of two elements are f32 numbers, so that f32 multiplies them without rounding.
+/// The products of two elements that are f32 numbers, so that f32 multiplies them without rounding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Products {
     /// Few.
     Few,
-    /// Those that are normal numbers: the bits do fit.
+    /// The normal numbers: their bits fit.
     Normal,
     /// All.
     All,
 }
 
-/// How the bits of an element encode a number.
+/// The encoding of a number in the bits of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(any(target_arch = "riscv64", target_arch = "aarch64")),
@@ -37,20 +37,20 @@ pub(crate) trait Convert {
     /// The type its bits are kept in.
     type Bits: Pod;
 
-    /// How the bits encode a number.
+    /// The encoding of a number in the bits.
     const KIND: FloatKind;
 
-    /// Whether the kernel writes bf16, which one instruction set does in a way of its own.
+    /// True if the kernel writes bf16, which one instruction set does in a way of its own.
     #[cfg_attr(
         not(any(target_arch = "x86", target_arch = "x86_64")),
         allow(dead_code, reason = "only x86 has an instruction set for it")
     )]
     const BF16: bool = false;
 
-    /// Whether two vectors come apart into even and odd elements for less than into the first half and the second.
+    /// True if two vectors are separated into even and odd elements for less than into the first and the second half.
     const EVEN_ODD: bool = false;
 
-    /// Which products of two elements are f32 numbers.
+    /// The products of two elements that are f32 numbers.
     const PRODUCTS: Products;
 
     /// The value, exactly.

@@ -6,7 +6,7 @@ use super::{CacheLine, SimdF64, SimdQuant, SimdSums};
 /// A piece of work, generic over the instruction set. A backend runs it inside a function that has its CPU features;
 /// `run` and all that it calls must be `#[inline(always)]` to be compiled with them.
 pub(crate) trait Kernel {
-    /// Whether it writes bf16: all that `avx512bf16` does otherwise than `avx512`, and so all that is compiled for it.
+    /// True if it writes bf16: all that `avx512bf16` does otherwise than `avx512`, and so all that is compiled for it.
     #[cfg_attr(
         not(any(target_arch = "x86", target_arch = "x86_64")),
         allow(dead_code, reason = "only x86 has an instruction set for it")
@@ -34,7 +34,7 @@ pub(crate) trait InstructionSet: SimdQuant + SimdSums + SimdF64 {
     /// The fewest pairs that fill a group: with fewer the narrower instruction set would get all of them.
     const LEAST_PAIRS: usize = if Self::LANES > 1 { 2 * Self::LANES } else { 0 };
 
-    /// Whether `stream` bypasses the caches.
+    /// True if `stream` bypasses the caches.
     const STREAMS: bool = false;
 
     /// Runs a kernel in a function of its own that is compiled for this instruction set.
@@ -68,13 +68,13 @@ pub(crate) trait LineKernels: Copy {
     /// The fewest pairs for which a call begins here.
     const LEAST_PAIRS: usize = 8;
 
-    /// Whether stores can bypass the caches: streamed lines are copied by the other instruction set.
+    /// True if stores can bypass the caches: streamed lines are copied by the other instruction set.
     const STREAMS: bool = <Self::Narrower as InstructionSet>::STREAMS;
 
     /// The proof of the other instruction set.
     fn narrower(self) -> Self::Narrower;
 
-    /// Whether there is a kernel from the first format to the second.
+    /// Returns true if there is a kernel from the first format to the second.
     fn has(formats: [HeadFormat; 2]) -> bool;
 
     /// Rotates heads, from the first format to the second.

@@ -19,7 +19,7 @@ use super::double::{BELOW_F32, MIDPOINT, SIGN};
 use super::scalar::Scalar;
 use super::{InstructionSet, Kernel, Simd, SimdF64, SimdQuant, SimdSums, scalar};
 
-/// Whether the build's target has any of the vectors that `wide` knows. Where it has none, four lanes are four numbers
+/// True if the build's target has any of the vectors that `wide` knows. Where it has none, four lanes are four numbers
 /// in turn, and their kernels eight times as large as the plain loops of [`Scalar`], which run instead.
 const VECTORS: bool = cfg!(any(
     target_feature = "sse2",

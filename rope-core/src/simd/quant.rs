@@ -1,4 +1,4 @@
-//! What codes of a cache are made with.
+//! The operations that make the codes of a cache.
 
 use core::slice;
 
@@ -15,7 +15,7 @@ pub(crate) const NONLINEAR: [i8; 16] = [
     -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113,
 ];
 
-/// Where the nearest value becomes the next one. Halfway between two values both differences are exact in f32, so
+/// The bounds where the nearest value becomes the next one. Halfway between two values both differences are exact in f32, so
 /// comparing with the limit equals ggml's comparison of the differences.
 pub(super) const NONLINEAR_LIMITS: [f32; 15] = {
     let mut limits = [0.0; 15];
@@ -29,8 +29,8 @@ pub(super) const NONLINEAR_LIMITS: [f32; 15] = {
 
 /// The operations of quantization: codes of 8 bits, and what scales are made of.
 pub(crate) trait SimdQuant: Simd {
-    /// Whether codes come faster of even and odd elements, where those cost less to read: `interleave_codes` puts them
-    /// in order.
+    /// True if codes come faster from even and odd elements, where those cost less to read: `interleave_codes` puts
+    /// them in order.
     const INTERLEAVES_CODES: bool = false;
 
     /// f32 to floats of 8 bits, as `convert::f32_to_f8`.

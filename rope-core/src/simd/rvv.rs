@@ -161,7 +161,7 @@ macro_rules! rotate {
     };
 }
 
-/// What conversions need before the first of them: a rounding mode, factors.
+/// Code before the first conversion: a rounding mode, factors.
 macro_rules! ready {
     (f32) => {
         ""

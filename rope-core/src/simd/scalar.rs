@@ -412,13 +412,13 @@ pub(crate) fn quarter_turns(quarters: f64, cos: f64, sin: f64) -> (f64, f64) {
     )
 }
 
-/// Whether `v` lies within `REACH` units in the last place of a midpoint of f32 numbers.
+/// Returns true if `v` lies within `REACH` units in the last place of a midpoint of f32 numbers.
 #[inline(always)]
 pub(crate) fn near_midpoint<const REACH: u64>(v: f64) -> bool {
     v.to_bits().wrapping_sub(MIDPOINT - REACH) & BELOW_F32 < 2 * REACH
 }
 
-/// Whether `small` is not at least `least` although `whole` is not zero; true for NaN.
+/// Returns true if `small` is not at least `least` although `whole` is not zero; true for NaN.
 #[inline(always)]
 #[allow(clippy::neg_cmp_op_on_partial_ord, reason = "a NaN is a doubt")]
 pub(crate) fn too_small(whole: f64, small: f64, least: f64) -> bool {

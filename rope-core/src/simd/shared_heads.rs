@@ -51,7 +51,7 @@ pub(crate) struct SharedHeads<'a> {
     /// The row.
     pub(crate) cos: &'a [f32],
     pub(crate) sin: &'a [f32],
-    /// What cos and sin are multiplied by.
+    /// The factor of cos and sin.
     pub(crate) factors: [f32; 2],
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct HeadAddresses<'a> {
     /// At least 1.
     pub(crate) pairs: usize,
     pub(crate) factors: [f32; 2],
-    /// Whether both ends are the same memory.
+    /// True if both ends are the same memory.
     pub(crate) in_place: bool,
     memory: PhantomData<&'a mut [u8]>,
 }
@@ -150,7 +150,7 @@ mod tests {
     /// Bytes to the end of a source, if there is one, and of a target; steps; heads.
     type Case = ([Option<usize>; 2], [usize; 2], usize);
 
-    /// Whether heads of three pairs in so much memory are inside.
+    /// Returns true if heads of three pairs lie inside a memory of this length.
     fn fits((lens, steps, heads): Case) -> bool {
         let memory = lens.map(|len| vec![0; len.unwrap_or(0)]);
         let inside = catch_unwind(|| {

@@ -1,16 +1,16 @@
-//! What gradients are summed with.
+//! The operations that sum gradients.
 
 use super::Simd;
 
 /// The operations of gradients: products of f32 numbers, which are exact as doubles, and sums of them.
 pub(crate) trait SimdSums: Simd {
-    /// Whether a backward pass is one kernel, of 2 to 3 KB for each element and pairing; if not, it is two.
+    /// True if a backward pass is one kernel, of 2 to 3 KB for each element and pairing; if not, it is two.
     const BACKWARD: bool = true;
 
     /// `LANES` f64 lanes.
     type Wide: Copy;
 
-    /// Whether some lane is a zero, a subnormal, an infinity or a NaN.
+    /// Returns true if a lane is a zero, a subnormal, an infinity or a NaN.
     fn any_not_normal(self, x: [Self::F32; 4]) -> bool;
 
     /// Array to registers.

@@ -326,7 +326,7 @@ macro_rules! quiet {
     };
 }
 
-/// What lies after so many pairs, in vectors.
+/// The part after a number of pairs, in vectors.
 macro_rules! advance {
     (f32 Half) => {
         "2"

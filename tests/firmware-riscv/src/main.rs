@@ -31,7 +31,7 @@ extern "C" fn main() -> ! {
     end(test().is_ok());
 }
 
-/// What may go wrong; a line has been printed.
+/// A failure, of which a line has been printed.
 struct Failure;
 
 impl From<Error> for Failure {

@@ -193,7 +193,7 @@ struct Arena {
     words: Box<[u64; WORDS]>,
     next: usize,
     pieces: Vec<Piece>,
-    /// Whether pieces may lie over one another.
+    /// True if pieces may overlap.
     mixed: bool,
 }
 

@@ -30,9 +30,9 @@
 //!
 //! # Guarantees
 //!
-//! Those of rope-core. Given the same cos and sin, f32 has the bits of candle's own functions. bf16 and f16 are rotated
-//! in f32 and rounded once, where candle rounds every product and every sum. Angles of [`Rotary`] are exact at any
-//! position. A refused call returns a `candle_core::Error` with a message of rope-core or of this crate, and has
+//! The bits of rope-core. Given the same cos and sin, f32 has the bits of candle's own functions. bf16 and f16 are
+//! rotated in f32 and rounded once, where candle rounds every product and every sum. Angles of [`Rotary`] are exact at
+//! any position. A refused call returns a `candle_core::Error` with a message of rope-core or of this crate, and has
 //! touched nothing.
 //!
 //! # Devices and types

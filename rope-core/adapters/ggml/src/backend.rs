@@ -1,4 +1,4 @@
-//! What ggml calls: one registration with one device, whose backends compute graphs.
+//! The functions that ggml calls: one registration with one device, whose backends compute graphs.
 
 use std::ffi::{c_char, c_int};
 use std::fmt;
@@ -99,7 +99,7 @@ extern "C" fn get_description(_: c::ggml_backend_dev_t) -> *const c_char {
     c"rope-core: rotations on the CPU".as_ptr()
 }
 
-/// Of this type llama.cpp takes all devices that there are, beside the CPU.
+/// A type of which llama.cpp takes every device beside the CPU.
 extern "C" fn get_type(_: c::ggml_backend_dev_t) -> c::ggml_backend_dev_type {
     c::GGML_BACKEND_DEVICE_TYPE_ACCEL
 }

@@ -1,4 +1,4 @@
-//! What each pair of a head follows, from an operator's parameters.
+//! The frequency and the position of each pair of a head, from an operator's parameters.
 
 use llama_cpp_sys_2 as c;
 use rope_core::Pairing;
@@ -37,7 +37,7 @@ pub struct Pair {
 }
 
 impl Parameters {
-    /// What an operator has.
+    /// The parameters of an operator.
     ///
     /// # Errors
     ///
@@ -128,7 +128,7 @@ impl Parameters {
         }
     }
 
-    /// What cos and sin are multiplied by.
+    /// The factor of cos and sin.
     pub fn attention_factor(&self) -> f64 {
         let of_yarn = 1.0 + 0.1 * (1.0 / self.scale).ln();
         self.magnitude

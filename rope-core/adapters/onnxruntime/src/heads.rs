@@ -11,7 +11,7 @@ pub(crate) struct Heads {
     pub(crate) order: Order,
 }
 
-/// What lies outermost in a sequence.
+/// The outermost dimension of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     /// `[batch, tokens, heads * head_dim]`.

@@ -1,4 +1,4 @@
-//! What is registered, and what an operator is.
+//! The registered operators, and the trait of an operator.
 
 use std::ffi::CStr;
 use std::marker::PhantomData;

@@ -13,7 +13,7 @@ use crate::shim::{Dtype, Failure, RawTensor, Result, Tensor};
 use crate::tables::{RawRows, integers, with_rows};
 use crate::tensor::{extents, layout, with_adjacent_channels, with_elements};
 
-/// What a cache keeps.
+/// The format of a cache.
 #[derive(Clone, Copy, Debug)]
 enum Format {
     /// Elements of the type of its tensor.
@@ -41,7 +41,7 @@ const LEAST_SCALE: f32 = 1e-6;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawFormat(pub(crate) i64);
 
-/// What codes are scaled by.
+/// The scale of codes.
 #[derive(Debug)]
 enum Scales {
     /// Given for all heads.
@@ -72,7 +72,7 @@ impl RawFormat {
         }
     }
 
-    /// What a tensor says of the scales of a cache.
+    /// The scales of a cache, as a tensor gives them.
     fn scales(self, scale: &Tensor, cache: &Tensor) -> Result<Scales> {
         let (name, sizes, values) = (scale.name(), scale.sizes(), scale.elements::<f32>()?);
         let given = (sizes.is_empty(), values.first().copied().unwrap_or(1.0));

@@ -1,4 +1,4 @@
-//! What Python has for the Rust names in messages of rope-core and rope-models.
+//! The Python names for the Rust names in messages of rope-core and rope-models.
 
 /// Pairs of a Rust name, or of a phrase with one, and Python's. The suite `dialects` reports a name without a pair.
 pub(crate) const NAMES: &[(&str, &str)] = &[

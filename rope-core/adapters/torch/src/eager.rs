@@ -12,12 +12,12 @@ use crate::parallel::{ANY, cut, rows_of};
 use crate::plan::Plan;
 use crate::shim::{Dtype, Failure, Result, Tensor, parallel};
 
-/// Whether a call rounds as eager PyTorch does: f32 needs no other way.
+/// Returns true if a call needs roundings of its own to equal eager PyTorch; f32 equals it anyway.
 pub(crate) fn applies(x: &Tensor, plan: &Plan) -> bool {
     plan.eager && x.dtype() != Dtype::Float32
 }
 
-/// What a call with these roundings refuses.
+/// Refuses an inverse rotation, and tables of another type.
 pub(crate) fn check(x: &Tensor, plan: &Plan, tables: &[&Tensor]) -> Result<()> {
     if plan.direction == Direction::Inverse {
         return Err(Failure::new(

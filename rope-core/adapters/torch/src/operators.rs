@@ -27,7 +27,7 @@ impl Argument for f64 {
     }
 }
 
-/// What an operator returns.
+/// The result of an operator.
 trait Results {
     fn put(self, results: &mut [u64]);
 }
@@ -150,7 +150,7 @@ const OPERATORS: &[(&str, Entry)] = operators! {
         };
 };
 
-/// What a call costs without a rotation.
+/// An operator that does nothing: the cost of a call.
 #[cfg(feature = "probes")]
 const PROBES: &[(&str, Entry)] = operators! {
     "nothing(Tensor(a!) x, Tensor cos, Tensor sin, int plan=0, float attention_factor=1.0) -> ()"

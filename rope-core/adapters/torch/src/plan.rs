@@ -14,7 +14,7 @@ pub(crate) struct Plan {
     /// `[batch, tokens, heads, head_dim]`, and not `[batch, heads, tokens, head_dim]`.
     pub(crate) tokens_major: bool,
     pub(crate) width: Width,
-    /// Whether 16-bit results are rounded after every operation, as eager PyTorch rounds them.
+    /// True if 16-bit results are rounded after every operation, as eager PyTorch rounds them.
     pub(crate) eager: bool,
 }
 

@@ -111,7 +111,7 @@ fn check_shape(x: &Tensor, plan: &Plan, rows: &Rows<'_>, first: usize) -> Result
     Ok(rows.check_shape(extents)?)
 }
 
-/// What [`rotate_where_it_lies`] may refuse.
+/// Checks a call of [`rotate_where_it_lies`].
 pub(crate) fn check_in_place(
     x: &mut Tensor,
     plan: &Plan,

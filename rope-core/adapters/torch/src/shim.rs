@@ -15,7 +15,7 @@ use rope_core::internals::Renamed;
 
 use crate::dialect::NAMES;
 
-/// What is wrong with a call, in a sentence; Python sees it as a `RuntimeError`.
+/// The reason why a call failed, in a sentence; Python sees it as a `RuntimeError`.
 #[derive(Debug)]
 pub(crate) struct Failure(String);
 
@@ -134,7 +134,7 @@ fn succeeded(status: i32, call: &str) -> Result<()> {
     }
 }
 
-/// What a call writes through a pointer.
+/// The value that a call writes through a pointer.
 fn written<T: Default>(call: &str, function: impl FnOnce(*mut T) -> i32) -> Result<T> {
     let mut value = T::default();
     succeeded(function(&mut value), call)?;
@@ -488,7 +488,7 @@ impl Tensor {
         begin..begin + self.end * self.size
     }
 
-    /// Whether the memory between the first and the last elements of both is in part the same.
+    /// Returns true if the spans from the first to the last elements of both overlap.
     pub(crate) fn overlaps(&self, other: &Tensor) -> bool {
         let (own, other) = (self.memory(), other.memory());
         own.start < other.end && other.start < own.end

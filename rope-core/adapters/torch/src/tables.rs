@@ -94,7 +94,7 @@ pub(crate) struct Tables<'a> {
     sin: Cow<'a, [f32]>,
     layout: Layout,
     attention_factor: f64,
-    /// Whether the rows are those of the ids already.
+    /// True if the rows are already those of the ids.
     gathered: bool,
 }
 

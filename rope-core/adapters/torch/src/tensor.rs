@@ -34,7 +34,7 @@ pub(crate) fn extents(x: &Tensor, plan: &Plan) -> Result<[usize; 4]> {
     four(x, x.sizes(), 1, plan)
 }
 
-/// Whether the channels of a head are contiguous, as the kernels need them.
+/// Returns true if the channels of a head are contiguous, as the kernels need them.
 fn has_adjacent_channels(x: &Tensor) -> bool {
     let last = (x.sizes().last(), x.strides().last());
     matches!(last, (Some(0 | 1), _) | (_, Some(1)))
@@ -99,7 +99,7 @@ pub(crate) fn check_apart(q: (&Tensor, Layout), k: (&Tensor, Layout)) -> Result<
     }
 }
 
-/// Whether a head of the first token of a tensor shares a byte with another tensor, whose heads are as long.
+/// Returns true if a head of the first token of a tensor shares a byte with another tensor, whose heads are as long.
 fn begins_on((x, x_layout): (&Tensor, Layout), (y, y_layout): (&Tensor, Layout)) -> bool {
     let (shape, strides) = (y_layout.shape(), y_layout.strides());
     // The stride of one index may be any number.

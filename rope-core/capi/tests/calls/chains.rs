@@ -729,7 +729,7 @@ fn layouts() -> Vec<(&'static str, rope_cache_layout, Result<CacheLayout, Error>
     all
 }
 
-/// What scales codes, in both languages.
+/// The scale of codes, in both languages.
 fn code_scales(each: &[f32]) -> Vec<(rope_quant_scale, QuantScale<'_>)> {
     let mut all = Vec::new();
     for &kind in rope_quant_scale_kind::ALL {

@@ -20,7 +20,7 @@ errors! {
     /// [`CacheLayout`](crate::cache::CacheLayout)'s constructors, and those of caches: strides that make no cache, or
     /// not one for what it is to keep.
     Layout {
-        /// What it has to be.
+        /// The requirement.
         required: &'static str,
     }: Shape => write!(f, "the layout of a cache must be {required}"),
     /// [`Cache`](crate::cache::Cache) and [`CacheMut`](crate::cache::CacheMut): the layout reaches past the memory.

@@ -29,7 +29,7 @@ errors! {
     ),
     /// [`Frequencies::new`](crate::Frequencies::new): the [`Axes`](crate::axes::Axes) do not add up.
     Axes {
-        /// What is wrong with them.
+        /// The requirement.
         required: &'static str,
     }: Value => write!(f, "the axes must be {required}"),
     /// M-RoPE, by [`Axes::mrope`](crate::axes::Axes::mrope) and the like: the sections are not the pairs of the
@@ -37,7 +37,7 @@ errors! {
     Sections {
         /// The sections, in pairs; zeros after the last one.
         sections: [usize; 4],
-        /// How many there are.
+        /// The number of sections.
         axes: u8,
         /// Channels that rotate; `u32::MAX` beyond that.
         rotary_dim: u32,

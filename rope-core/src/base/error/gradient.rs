@@ -50,11 +50,11 @@ errors! {
     }: Shape => write!(f, "the gradients have {gradients} heads, the tensor has {heads}; give one for all heads, or one per head"),
     /// Gradients of another shape than the rows, or than other gradients.
     Shape {
-        /// What there are more or fewer of: rows, heads or pairs.
+        /// The dimension that differs: rows, heads or pairs.
         what: &'static str,
-        /// How many the gradients have.
+        /// Its extent in the gradients.
         given: usize,
-        /// How many they should have.
+        /// The required extent.
         needed: usize,
     }: Shape => write!(f, "the gradients have {given} {what}, but {needed} are required"),
     /// [`PairGradients::cos_sin`](crate::gradient::PairGradients::cos_sin): cos and sin are both zero, so the rotated

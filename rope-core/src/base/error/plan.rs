@@ -64,7 +64,7 @@ errors! {
     ),
     /// [`Norm`](crate::norm::Norm): the formula has weights, and none were given.
     WeightMissing {
-        /// How many are needed, if all heads share them.
+        /// The required number, if all heads share them.
         needed: usize,
     }: Operation => write!(
         f,
@@ -73,7 +73,7 @@ errors! {
     ),
     /// [`Norm`](crate::norm::Norm): weights for a formula that has none.
     WeightUnused {
-        /// How many were given.
+        /// The given number.
         given: usize,
     }: Operation => write!(
         f,

@@ -19,7 +19,7 @@ errors! {
     RotaryDim {
         /// The value refused.
         rotary_dim: usize,
-        /// What it has to be.
+        /// The requirement.
         required: &'static str,
     }: Value => write!(f, "rotary_dim is {rotary_dim}, but must be {required}"),
     /// [`Rope`](crate::Rope)'s rotations: the rows rotate more channels than a head has.

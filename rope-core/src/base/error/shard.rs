@@ -18,7 +18,7 @@ errors! {
     Rank {
         /// The rank.
         rank: usize,
-        /// How many ranks there are.
+        /// The number of ranks.
         ranks: usize,
     }: Value => write!(f, "rank is {rank}; it must be below ranks ({ranks}), and ranks at most {}", u32::MAX),
     /// [`Shard::tokens`](crate::shard::Shard::tokens), [`Shard::packed`](crate::shard::Shard::packed): tokens that
@@ -26,9 +26,9 @@ errors! {
     Tokens {
         /// The sequence; 0 where the whole is divided.
         sequence: usize,
-        /// How many tokens it has.
+        /// Its tokens.
         tokens: usize,
-        /// What they must be a multiple of.
+        /// The required divisor.
         multiple: usize,
     }: Value => write!(
         f,

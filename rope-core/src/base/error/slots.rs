@@ -91,9 +91,9 @@ errors! {
         position: i64,
         /// Its sequence.
         sequence: i64,
-        /// Which of the pages of its sequence.
+        /// The index of the page in its sequence.
         page: i64,
-        /// What the table has there.
+        /// The entry of the table.
         block: i64,
     }: Index => write!(
         f,

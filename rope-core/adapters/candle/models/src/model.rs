@@ -96,7 +96,7 @@ impl Kind {
     ///
     /// # Errors
     ///
-    /// Those of candle-transformers.
+    /// The errors of candle-transformers.
     pub fn small(self, size: Size, dtype: DType) -> Result<Model> {
         let weights = match self {
             Kind::Gemma => Weights::EvenNormsFromZero,
@@ -109,7 +109,7 @@ impl Kind {
     ///
     /// # Errors
     ///
-    /// Those of candle-transformers.
+    /// The errors of candle-transformers.
     pub fn load(self, config: &str, weights: Weights, dtype: DType) -> Result<Model> {
         let weights = VarBuilder::from_backend(Box::new(weights), dtype, Device::Cpu);
         Ok(Model(match self {
@@ -136,7 +136,7 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// Those of candle-transformers.
+    /// The errors of candle-transformers.
     pub fn forward(
         &mut self,
         tokens: &[u32],
@@ -176,7 +176,7 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// Those of candle-transformers.
+    /// The errors of candle-transformers.
     pub fn decode(
         &mut self,
         tokens: &[u32],
@@ -202,7 +202,7 @@ impl Model {
 ///
 /// # Errors
 ///
-/// Those of [`Rotary::from_config`] and [`Rotary::rows`].
+/// The errors of [`Rotary::from_config`] and [`Rotary::rows`].
 pub fn exact_tables(config: &str, positions: &[usize]) -> Result<(Tensor, Tensor)> {
     Rotary::from_config(config)?.rows(positions)?.cos_sin()
 }
@@ -211,7 +211,7 @@ pub fn exact_tables(config: &str, positions: &[usize]) -> Result<(Tensor, Tensor
 ///
 /// # Errors
 ///
-/// Those of candle.
+/// The errors of candle.
 pub fn double_tables(size: Size, positions: &[usize]) -> Result<(Tensor, Tensor)> {
     let inverse: Vec<f64> = (0..size.head_dim)
         .step_by(2)

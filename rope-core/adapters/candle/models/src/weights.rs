@@ -12,7 +12,7 @@ pub enum Weights {
     Even,
     /// The same for a model that adds one to the weights of its norms.
     EvenNormsFromZero,
-    /// Those of `tests/golden/logits.py`, in which transformers' logits were computed.
+    /// The weights of `tests/golden/logits.py`, with which transformers' logits were computed.
     Golden,
 }
 

@@ -12,7 +12,7 @@ use ort_sys::{ONNXTensorElementDataType, OrtKernelContext, OrtTensorTypeAndShape
 use super::failure::guarded;
 use super::{Api, ElementType, Result, checked, invalid};
 
-/// What a node is run with. The first input is rotated into the only output, which may be the same memory.
+/// The inputs and the output of a node. The first input is rotated into the only output, which may be the same memory.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) inputs: Inputs<'a>,

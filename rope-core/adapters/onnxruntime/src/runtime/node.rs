@@ -78,7 +78,7 @@ impl Node {
         name.unwrap_or_default()
     }
 
-    /// Whether an attribute was read. One that was not is absent, or has another type: nobody else looks, as a custom
+    /// True if an attribute was read. One that was not is absent, or has another type: nobody else looks, as a custom
     /// operator's attributes are declared nowhere.
     fn read(&self, name: &CStr, required: &str, done: Result<()>) -> Result<bool> {
         if done.is_ok() {

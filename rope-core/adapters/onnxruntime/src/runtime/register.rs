@@ -1,4 +1,4 @@
-//! What the runtime calls when it has loaded this library.
+//! The function that the runtime calls when it has loaded this library.
 
 use std::ffi::CStr;
 use std::ptr::{NonNull, null_mut};

@@ -33,7 +33,7 @@ pub(crate) struct Parameter {
 }
 
 impl Parameter {
-    /// Of the type that is rotated.
+    /// An input of the rotated type.
     pub(crate) const ROTATED: Self = Parameter {
         element: None,
         optional: false,
@@ -91,7 +91,7 @@ pub(super) struct Entry {
     element: ElementType,
 }
 
-/// What the runtime keeps of a node.
+/// The state of a node that the runtime keeps.
 struct Running {
     api: Api,
     kernel: Box<dyn Kernel>,
@@ -137,7 +137,7 @@ impl Entry {
         }
     }
 
-    /// What is registered.
+    /// The registered operators.
     pub(super) fn table(&'static self) -> *const OrtCustomOp {
         (&raw const *self).cast()
     }
@@ -215,8 +215,8 @@ table! {
     }
 }
 
-/// Whether a shape can be passed on. One of unknown rank would become that of a scalar, and an unknown dimension one
-/// of -1.
+/// Returns true if a shape can be passed on. One of unknown rank would become that of a scalar, and an unknown
+/// dimension one of -1.
 fn is_known(api: Api, shape: *const OrtTensorTypeAndShapeInfo) -> Result<bool> {
     let mut rank = 0;
     checked!(api, GetDimensionsCount(shape, &mut rank))?;

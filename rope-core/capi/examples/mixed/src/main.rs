@@ -5,7 +5,7 @@ use rope as _;
 use rope_core::{Error, Frequencies, Pairing, Rope, Scaling, TensorMut};
 
 unsafe extern "C" {
-    /// Of keys.c.
+    /// A function of keys.c.
     fn rotate_keys(keys: *mut f32, tokens: usize, first: i64) -> i32;
 }
 

@@ -14,15 +14,15 @@ use llama_cpp_sys_2 as c;
 use case::{Case, Operator};
 use oracle::of_bound;
 
-/// What ggml's test admits: the squared error over the squared result.
+/// The bound of ggml's test: the squared error over the squared result.
 const LARGEST_ERROR: f64 = 1e-7;
 
 /// Where the cases have their positions, and where ggml is not the judge any more.
 const POSITIONS: [i32; 2] = [512, 1 << 20];
 
-/// What a case came to.
+/// The outcome of a case.
 struct Verdict {
-    /// Of ggml's result from this one.
+    /// The distance of ggml's result from this one.
     error: f64,
     /// The largest error of an element, over its bound.
     of_bound: f64,

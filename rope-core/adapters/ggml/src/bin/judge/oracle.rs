@@ -6,8 +6,8 @@ use rope_ggml::Parameters;
 
 use crate::case::Operator;
 
-/// What an f32 may be off, over the magnitudes of its pair: the roundings of cos or sin, of their attention factor, of
-/// the products and of the sum.
+/// The admitted error of an f32, over the magnitudes of its pair: the roundings of cos or sin, of their attention
+/// factor, of the products and of the sum.
 const ROUNDINGS: f64 = 4.0 / (1 << 24) as f64;
 
 /// The largest distance of an element from the rotation in f64, over what roundings explain. Channels that do not
