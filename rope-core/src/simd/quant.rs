@@ -15,8 +15,8 @@ pub(crate) const NONLINEAR: [i8; 16] = [
     -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113,
 ];
 
-/// The bounds where the nearest value becomes the next one. Halfway between two values both differences are exact in f32, so
-/// comparing with the limit equals ggml's comparison of the differences.
+/// The bounds where the nearest value becomes the next one. Halfway between two values both differences are exact in
+/// f32, so comparing with the limit equals ggml's comparison of the differences.
 pub(super) const NONLINEAR_LIMITS: [f32; 15] = {
     let mut limits = [0.0; 15];
     let mut code = 0;
