@@ -10,7 +10,7 @@ use burn::tensor::{Device, Distribution, Tensor};
 /// The number of times that each of the two runs.
 const ROUNDS: usize = 21;
 
-/// The median of some times.
+/// Returns the median of times.
 fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
     times[times.len() / 2]
@@ -41,7 +41,7 @@ fn with_gradient(x: Tensor<4>, rotate: Rotate<'_>) -> Tensor<4> {
     x
 }
 
-/// Seconds of a pass, from as many as take some milliseconds.
+/// Returns the seconds of a pass, from enough passes to take some milliseconds.
 fn seconds(pass: Pass, rotate: Rotate<'_>, x: &mut Option<Tensor<4>>) -> f64 {
     let mut passes = 1;
     loop {

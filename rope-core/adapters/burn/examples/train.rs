@@ -15,7 +15,7 @@ const TOKENS: usize = 24;
 const HEADS: usize = 2;
 const HEAD_DIM: usize = 16;
 const VOCABULARY: usize = 12;
-/// The task is to repeat the token that stood so many places before, which only positions tell.
+/// The distance of the token to repeat. Only positions tell which token it is.
 const DISTANCE: usize = 3;
 const STEPS: usize = 60;
 const FAR: usize = 1_000_000;

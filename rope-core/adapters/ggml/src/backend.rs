@@ -36,10 +36,10 @@ static DEVICE: Device = Device {
     context: ptr::null_mut(),
 };
 
-/// Why the backend was not registered.
+/// The reason why the backend was not registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// The version of the structs of the ggml that the program has.
+    /// The version of the structs of the program's ggml.
     pub api_version: c_int,
 }
 
@@ -55,7 +55,7 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// Adds the device to those of the ggml in this program. llama.cpp takes it for every context that is made after that.
+/// Adds the device to those of this program's ggml. llama.cpp uses it for every context that is made later.
 ///
 /// # Errors
 ///
@@ -74,7 +74,7 @@ pub fn register() -> Result<(), Refused> {
     Ok(())
 }
 
-/// The device, for a scheduler.
+/// Returns the device, for a scheduler.
 pub fn device() -> c::ggml_backend_dev_t {
     (&raw const DEVICE).cast_mut().cast()
 }
@@ -108,7 +108,7 @@ extern "C" fn backend_name(_: c::ggml_backend_t) -> *const c_char {
     c"rope-core".as_ptr()
 }
 
-/// None of its own.
+/// Returns no memory: the device has none of its own.
 unsafe extern "C" fn get_memory(_: c::ggml_backend_dev_t, free: *mut usize, total: *mut usize) {
     // SAFETY: ggml passes the addresses of two numbers.
     unsafe { (*free, *total) = (0, 0) };
@@ -171,7 +171,7 @@ unsafe extern "C" fn supports_buft(
     unsafe { c::ggml_backend_buft_is_host(buffer_type) }
 }
 
-/// Operators that compute nothing, which every backend has to let pass.
+/// Returns true for operators that compute nothing, which every backend must accept.
 fn is_view(op: c::ggml_op) -> bool {
     matches!(
         op,
@@ -197,11 +197,11 @@ unsafe extern "C" fn graph_compute(
     _: c::ggml_backend_t,
     graph: *mut c::ggml_cgraph,
 ) -> c::ggml_status {
-    // SAFETY: ggml passes a graph, of operators that `supports_op` let pass, with memory that the CPU may access.
+    // SAFETY: ggml passes a graph of operators that `supports_op` accepted, with memory that the CPU may access.
     unsafe {
         for index in 0..c::ggml_graph_n_nodes(graph) {
             let node = &*c::ggml_graph_node(graph, index);
-            // ggml leaves nodes in a graph that it does not want computed.
+            // A graph may contain nodes that ggml does not want computed.
             if is_view(node.op) || node.flags & c::GGML_TENSOR_FLAG_COMPUTE as i32 == 0 {
                 continue;
             }

@@ -7,7 +7,7 @@ use llama_cpp_sys_2 as c;
 /// `GGML_BACKEND_API_VERSION`.
 pub(crate) const API_VERSION: c_int = 3;
 
-/// A function that ggml may do without, and does here.
+/// An optional function that this backend lacks.
 pub(crate) type Absent = Option<unsafe extern "C" fn()>;
 
 /// `ggml_backend_reg`.
@@ -53,7 +53,7 @@ pub(crate) struct Backend {
     pub(crate) guid: *const [u8; 16],
     pub(crate) get_name: extern "C" fn(c::ggml_backend_t) -> *const c_char,
     pub(crate) free: unsafe extern "C" fn(c::ggml_backend_t),
-    /// From `set_tensor_async` to `graph_plan_compute`.
+    /// The functions from `set_tensor_async` to `graph_plan_compute`.
     pub(crate) asynchronous: [Absent; 10],
     pub(crate) graph_compute:
         unsafe extern "C" fn(c::ggml_backend_t, *mut c::ggml_cgraph) -> c::ggml_status,
@@ -63,7 +63,7 @@ pub(crate) struct Backend {
     pub(crate) context: *mut c_void,
 }
 
-// SAFETY: neither has a field that anybody writes to.
+// SAFETY: no field of either struct is ever written.
 unsafe impl Sync for Registration {}
 // SAFETY: as above.
 unsafe impl Sync for Device {}

@@ -1,4 +1,4 @@
-//! One `ROPE` or `ROPE_BACK`: whether this backend has it, and its computation.
+//! One `ROPE` or `ROPE_BACK`: the check that this backend supports it, and its computation.
 
 use std::slice;
 
@@ -11,7 +11,7 @@ use rope_core::{
 
 use crate::pairs::{Pair, Parameters};
 
-/// Why the backend leaves an operator to others; nothing if it takes it.
+/// Returns the reason why the backend leaves an operator to others, or `None` if it takes it.
 ///
 /// # Safety
 ///
@@ -58,11 +58,11 @@ unsafe fn check(operator: &c::ggml_tensor) -> Result<(), String> {
             "frequency factors are not {pairs} f32, one after another"
         ));
     }
-    // Factors are not there yet: a bad one is found when the operator is computed.
+    // Factors are unknown so far: a bad one is found when the operator is computed.
     frequencies(&parameters, None).map(drop)
 }
 
-/// The source, the positions, and the factors that divide frequencies.
+/// Returns the source, the positions, and the factors that divide frequencies.
 ///
 /// # Safety
 ///
@@ -87,7 +87,7 @@ fn frequencies(
         .map_err(|error| error.to_string())
 }
 
-/// Rotates.
+/// Computes the rotation.
 ///
 /// # Safety
 ///
@@ -111,13 +111,13 @@ unsafe fn rotate<E: Element>(operator: &c::ggml_tensor) -> Result<(), String> {
     // SAFETY: by contract, as is all of the memory below.
     let (x, positions, factors) = unsafe { sources(operator) };
     let factors = factors.map(|factors| {
-        // SAFETY: as many contiguous numbers.
+        // SAFETY: the tensor has this number of contiguous numbers.
         unsafe { slice::from_raw_parts(factors.data.cast(), parameters.rotary_dim() / 2) }
     });
     let frequencies = frequencies(&parameters, factors)?;
-    // Of four axes those that a pair follows.
+    // The axes that pairs follow, out of four.
     let used = x.ne[2] as usize * frequencies.axes();
-    // SAFETY: all axes have as many positions as there are tokens, one axis after another.
+    // SAFETY: the positions are one per token of each axis, one axis after another.
     let ids: &[i32] = unsafe { slice::from_raw_parts(positions.data.cast(), used) };
     let message = |error: rope_core::Error| error.to_string();
     let rows = frequencies

@@ -30,14 +30,14 @@ pub struct Parameters {
 /// A pair's angle is the position on its axis times its inverse frequency.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pair {
-    /// Which of the positions of a token.
+    /// The index of the position among those of a token.
     pub axis: u8,
-    /// In radians a position.
+    /// The inverse frequency, in radians per position.
     pub inverse: f64,
 }
 
 impl Parameters {
-    /// The parameters of an operator.
+    /// Returns the parameters of an operator.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl Parameters {
                     read.rotary_dim()
                 ));
             }
-            // With others ggml does not begin each section with its first frequency.
+            // With other sections ggml does not begin each section at its first frequency.
             let [rows, columns, ..] = read.sections;
             let pairs = read.n_dims as i64;
             if rows == 0 || columns == 0 || read.sections[2..] != [0; 2] || rows + columns < pairs {
@@ -105,12 +105,12 @@ impl Parameters {
         Ok(read)
     }
 
-    /// How many positions a token has.
+    /// Returns the number of positions of a token.
     pub fn axes(&self) -> usize {
         if self.mode & MROPE != 0 { 4 } else { 1 }
     }
 
-    /// How many channels rotate. Vision counts half of them in `n_dims`.
+    /// Returns the number of channels that rotate. Vision counts half of them in `n_dims`.
     pub fn rotary_dim(&self) -> usize {
         if self.mode == VISION {
             self.n_dims.saturating_mul(2)
@@ -119,7 +119,7 @@ impl Parameters {
         }
     }
 
-    /// Which channels are a pair.
+    /// Returns the pairing.
     pub fn pairing(&self) -> Pairing {
         if self.mode == NORMAL {
             Pairing::Interleaved
@@ -128,7 +128,7 @@ impl Parameters {
         }
     }
 
-    /// The factor of cos and sin.
+    /// Returns the factor of cos and sin.
     pub fn attention_factor(&self) -> f64 {
         let of_yarn = 1.0 + 0.1 * (1.0 / self.scale).ln();
         self.magnitude
@@ -139,8 +139,8 @@ impl Parameters {
             }
     }
 
-    /// All pairs, in order. `factors` divide the frequencies; ggml multiplies them up in f32 from pair to pair, these
-    /// are powers.
+    /// Returns all pairs, in order. `factors` divide the frequencies. The frequencies are powers; ggml multiplies them
+    /// up in f32 from pair to pair.
     pub fn pairs<'a>(&'a self, factors: Option<&'a [f32]>) -> impl Iterator<Item = Pair> + 'a {
         let ramp = self.ramp();
         let dimension = self.n_dims as f64;
@@ -156,7 +156,7 @@ impl Parameters {
         })
     }
 
-    /// The axis of a pair, and which frequency of that axis it has: `ggml_mrope_cache_init`.
+    /// Returns the axis of a pair, and the index of its frequency on that axis, as `ggml_mrope_cache_init`.
     fn place(&self, pair: usize) -> (u8, i64) {
         let pair = pair as i64;
         if self.axes() == 1 {
@@ -187,7 +187,7 @@ impl Parameters {
         (axis as u8, exponent)
     }
 
-    /// YaRN's share of the original frequency: `rope_yarn_ramp`.
+    /// Returns YaRN's share of the original frequency, as `rope_yarn_ramp`.
     fn ramp(&self) -> impl Fn(usize) -> f64 {
         let dimension = self.n_dims as f64;
         let correction = |rotations: f64| {

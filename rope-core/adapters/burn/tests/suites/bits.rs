@@ -1,4 +1,4 @@
-//! A rotation in burn is rope-core's, bit for bit, wherever the tensor lies.
+//! A rotation in burn has rope-core's bits, however the tensor lies in memory.
 
 use burn::tensor::{DType, Device, Tensor};
 use burn_core::backend::Flex;
@@ -7,7 +7,7 @@ use rope_core::{Direction, Frequencies, Pairing, Scaling};
 
 use crate::support::{FORMS, Source, U, bits, dense, laid, other, rotated, values};
 
-/// A random shape `[batch, heads, tokens, head_dim]`, and pairs that rotate.
+/// Returns a random shape `[batch, heads, tokens, head_dim]`, and a number of rotating pairs.
 pub(crate) fn shape(source: &mut Source) -> ([usize; 4], usize) {
     let pairs = 1 + source.below(20);
     let passed = source.one_of(&[0, 0, 1, 7, 16]);
@@ -175,7 +175,7 @@ fn what_broadcasts_and_what_is_empty_rotates() {
     }
 }
 
-/// The address and the strides of a tensor.
+/// Returns the address and the strides of a tensor.
 fn place(x: &Tensor<4>) -> (usize, Vec<isize>) {
     let tensor = x.clone().try_into_primitive::<Flex>().expect("on Flex");
     (
@@ -190,7 +190,7 @@ fn the_only_handle_is_rotated_in_place_and_a_second_one_is_not() {
     let shape = [2, 3, 5, 8];
     let rows = source.rows(shape, 3).on(&device);
     for dtype in [DType::F32, DType::F16, DType::BF16] {
-        // Strided, so that what were made contiguous would lie elsewhere.
+        // A strided tensor would lie elsewhere if it were made contiguous.
         let x = laid(&source.tensor(shape, dtype, &device), "tokens-major");
         let before = place(&x);
         let shared = x.clone();

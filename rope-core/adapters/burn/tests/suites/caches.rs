@@ -64,7 +64,7 @@ fn a_norm_is_that_of_rope_core() {
                     let y = norm_rotate(only, norm, &rows, pairing).expect(&case);
                     assert_eq!((bits(&y), y.dtype()), (expected.clone(), dtype), "{case}");
                 }
-                // Tensors of more dimensions, whose heads have a shape.
+                // Tensors of more dimensions have heads in a grid.
                 let more = x.reshape([2, 1, 2, 3, 64]);
                 let y = norm_rotate(more, norm, &rows, pairing).expect("five dimensions");
                 assert_eq!(y.dims(), [2, 1, 2, 3, 64]);
@@ -160,7 +160,7 @@ fn codes_are_those_of_rope_core() {
                     written::<bf16>(&k, before[0].clone(), (format, 0), rotation),
                     written::<f16>(&v, before[1].clone(), (format, 1), None),
                 );
-                // With another handle, which keeps what it had; and without.
+                // With another handle, whose values stay, and without one.
                 let [keys, values] = caches;
                 let write = |keys: &dyn Fn() -> _, values: &dyn Fn() -> _| {
                     let (k, v) = ((k.clone(), keys()), (v.clone(), values()));

@@ -48,7 +48,7 @@ fn apply_shift_and_reset_say_which_positions() {
     assert_eq!(bits(&encoding.apply(x.clone(), 1)), at(1..6));
 }
 
-/// The window is burn-nn's: both modules are moved and asked alike.
+/// The window is burn-nn's: both modules are moved and queried alike.
 #[test]
 fn a_window_moves_as_burn_nns_does() {
     let (source, device) = (&mut Source::random("window"), Device::flex());
@@ -277,7 +277,7 @@ fn a_configuration_is_saved_and_read_and_burn_nns_is_too() {
     assert!(refused.to_string().contains("neox"), "{refused}");
 }
 
-/// The saved form of a configuration.
+/// Returns the saved form of a configuration.
 fn serde_json(config: &RotaryEncodingConfig) -> String {
     let file = std::env::temp_dir().join(format!("rope-burn-{}.json", std::process::id()));
     config.save(&file).expect("a file");

@@ -1,4 +1,4 @@
-//! Gradients: those of rope-core bit for bit, those of differences, those of burn's own operations.
+//! Gradients against rope-core (bit for bit), differences, and burn's own operations.
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use rope_burn::{RotaryRows, rotate};
@@ -8,13 +8,13 @@ use rope_core::{Direction, Layout, Pairing, Rope};
 use crate::bits::shape;
 use crate::support::{FORMS, Source, U, bits, dense, other, rotated, values};
 
-/// The same tensor on a device with autodiff, as a leaf that has gradients.
+/// Returns the same tensor on a device with autodiff, as a leaf that has gradients.
 fn leaf<const D: usize>(x: &Tensor<D>) -> Tensor<D> {
     let device = x.device().autodiff();
     Tensor::from_data(x.to_data(), (&device, x.dtype())).require_grad()
 }
 
-/// The gradients of `sum(w * rotate(x, rows))` by x, cos and sin.
+/// Returns the gradients of `sum(w * rotate(x, rows))` by x, cos and sin.
 fn gradients(
     [x, cos, sin]: [&Tensor<4>; 3],
     w: &Tensor<4>,
@@ -30,7 +30,7 @@ fn gradients(
     leaves.map(|leaf| leaf.grad(&gradients).expect("a gradient"))
 }
 
-/// The same values in memory in another way, by operations that have gradients.
+/// Returns the same values, stored in another way, by operations that have gradients.
 fn laid_on_graph(x: Tensor<4>, form: &str) -> Tensor<4> {
     match form {
         "tokens-major" => (x.swap_dims(1, 2) * 1.0).swap_dims(1, 2),
@@ -67,7 +67,7 @@ fn gradients_are_those_of_rope_core() {
     }
 }
 
-/// rope-core's gradients of cos and sin, `[sequences, heads, tokens, pairs]`, rounded to f32 once.
+/// Returns rope-core's gradients of cos and sin, `[sequences, heads, tokens, pairs]`, rounded to f32 once.
 fn row_gradients(
     x: &Tensor<4>,
     w: &Tensor<4>,
@@ -158,7 +158,7 @@ fn gradients_are_differences() {
     }
 }
 
-/// Learned frequencies need no more than tensors: angles are a product, and cos and sin have gradients.
+/// Learned frequencies are plain tensors: angles are a product, and cos and sin have gradients.
 #[test]
 fn frequencies_learn_through_cos_and_sin() {
     let source = &mut Source::random("learned");
@@ -228,7 +228,7 @@ fn frequencies_learn_through_cos_and_sin() {
     }
 }
 
-/// rope-core's gradients are those of burn's own operations, if the rotation is made of these.
+/// rope-core's gradients equal those of a rotation that burn's own operations compute.
 #[test]
 fn gradients_of_other_backends_agree() {
     let source = &mut Source::random("others' gradients");
@@ -300,7 +300,7 @@ fn what_is_not_tracked_is_a_constant() {
         assert!(leaves[1 - one].grad(&gradients).is_none());
     }
 
-    // None: nothing is recorded.
+    // No operand requires gradients: nothing is recorded.
     let y = rotate(on(&x), &rows, Pairing::Half).expect("rows that fit");
     assert!(!y.is_require_grad());
 }

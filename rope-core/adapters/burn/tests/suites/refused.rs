@@ -1,4 +1,4 @@
-//! Refusals: each names the value and the limit, and leaves everything as it was.
+//! Refusals: each names the value and the limit, and changes nothing.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,7 +11,7 @@ use rope_core::{Frequencies, Layout, Pairing, Scaling, Strides};
 
 use crate::support::{Source, bits, other};
 
-/// The error of a refusal, whose words have all of these in them.
+/// Returns the error of a refusal, whose text contains all these words.
 pub(crate) fn refused<T: std::fmt::Debug>(result: Result<T, Error>, words: &[&str]) -> Error {
     let error = result.expect_err("should be refused");
     let text = error.to_string();
@@ -151,7 +151,7 @@ fn modules_that_cannot_be() {
     refused(infinite, &["inverse", "inf"]);
 }
 
-/// The words of a panic.
+/// Returns the text of a panic.
 fn panics<T>(call: impl FnOnce() -> T) -> String {
     let panic = catch_unwind(AssertUnwindSafe(call))
         .err()

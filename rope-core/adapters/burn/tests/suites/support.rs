@@ -1,4 +1,4 @@
-//! Random tensors that lie in memory in any way, and what rope-core makes of the same values.
+//! Random tensors in any memory layout, and rope-core's results for the same values.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -26,8 +26,8 @@ pub(crate) fn other() -> Device {
 pub(crate) struct Source(Xoshiro256PlusPlus);
 
 impl Source {
-    /// The choices of a test, which depend on its name and on the seed only. Prints how to have them again; the line is
-    /// seen if the test fails.
+    /// Creates the choices of a test, which depend on its name and the seed only. Prints the seed, which a failing test
+    /// shows.
     pub(crate) fn random(test: &str) -> Self {
         static SEED: OnceLock<u64> = OnceLock::new();
         let seed = *SEED.get_or_init(|| match std::env::var("ROPE_SEED") {
@@ -51,7 +51,7 @@ impl Source {
         list[self.below(list.len())]
     }
 
-    /// A number of either sign and of any of 12 magnitudes.
+    /// Returns a number of either sign and of any of 12 magnitudes.
     pub(crate) fn value(&mut self) -> f32 {
         let magnitude = 2_f32.powi(self.below(12) as i32 - 8);
         magnitude * self.0.random_range(-2.0_f32..2.0)
@@ -71,7 +71,7 @@ impl Source {
         Tensor::<D>::from_data(data, (device, DType::F32)).cast(dtype)
     }
 
-    /// Rows of any values, which no frequencies made: of all sequences and heads, or of each.
+    /// Returns rows of any values, not of frequencies: shared by sequences and heads, or one of each.
     pub(crate) fn rows(&mut self, [batch, heads, tokens, _]: [usize; 4], pairs: usize) -> OwnRows {
         let (sequences, heads) = (self.one_of(&[1, batch]), self.one_of(&[1, heads]));
         let count = sequences * tokens * heads;
@@ -85,7 +85,7 @@ impl Source {
     }
 }
 
-/// rope-core's rows, of `sequences` sequences.
+/// Returns rope-core's rows of `sequences` sequences.
 pub(crate) struct OwnRows {
     pub(crate) rows: Rows<'static>,
     pub(crate) sequences: usize,
@@ -97,12 +97,12 @@ impl OwnRows {
     }
 }
 
-/// The same tensor in memory of its own, without gaps.
+/// Returns the same tensor in its own memory, without gaps.
 pub(crate) fn dense<const D: usize>(x: &Tensor<D>) -> Tensor<D> {
     Tensor::from_data(x.to_data(), (&x.device(), x.dtype()))
 }
 
-/// The ways in which [`laid`] lays a tensor.
+/// The memory layouts of [`laid`].
 pub(crate) const FORMS: [&str; 5] = [
     "dense",
     "tokens-major",
@@ -111,7 +111,7 @@ pub(crate) const FORMS: [&str; 5] = [
     "channels apart",
 ];
 
-/// The same values, in memory in another way.
+/// Returns the same values in another memory layout.
 pub(crate) fn laid(x: &Tensor<4>, form: &str) -> Tensor<4> {
     match form {
         "dense" => dense(x),
@@ -127,18 +127,18 @@ pub(crate) fn laid(x: &Tensor<4>, form: &str) -> Tensor<4> {
     }
 }
 
-/// The values of a tensor, which 32 bits hold.
+/// Returns the values of a tensor, which f32 holds exactly.
 pub(crate) fn values<const D: usize>(x: &Tensor<D>) -> Vec<f32> {
     let data = x.to_data_as::<f32>();
     data.try_to_vec().expect("f32")
 }
 
-/// The bits of those.
+/// Returns the bits of these values.
 pub(crate) fn bits<const D: usize>(x: &Tensor<D>) -> Vec<u32> {
     values(x).into_iter().map(f32::to_bits).collect()
 }
 
-/// rope-core's rotation of a tensor `[batch, heads, tokens, head_dim]`.
+/// Returns rope-core's rotation of a tensor `[batch, heads, tokens, head_dim]`.
 pub(crate) fn rotated(
     x: &Tensor<4>,
     rows: &Rows<'_>,

@@ -30,7 +30,7 @@ fn flat<E: candle_core::WithDType>(x: &Tensor) -> Result<Vec<E>> {
     x.flatten_all()?.to_vec1()
 }
 
-/// rope-core's result for the same tensor, rows and weights.
+/// Returns rope-core's result for the same tensor, rows and weights.
 fn normed<E: Element + candle_core::WithDType, W: Element + candle_core::WithDType>(
     x: &Tensor,
     norm: Norm<'_>,
@@ -88,7 +88,7 @@ fn norms_have_the_bits_of_rope_core() -> Result<()> {
                     _ => normed::<f16, bf16>(&x, norm, weight.as_ref(), how),
                 }?;
                 assert_eq!(bits(&rotary.rotate(&x, &rows)?)?, bits(&wanted)?);
-                // Any strides, and in place.
+                // The same with any strides, and in place.
                 let transposed = x.transpose(1, 2)?.contiguous()?.transpose(1, 2)?;
                 assert_eq!(bits(&rotary.rotate(&transposed, &rows)?)?, bits(&wanted)?);
                 rotary.rotate_in_place(&transposed, &rows)?;
@@ -104,7 +104,7 @@ const BLOCKS: usize = 3;
 const BLOCK_SIZE: usize = 4;
 const SLOTS: [i64; BATCH * TOKENS] = [7, -1, 0, 11, 3, 4];
 
-/// The bytes that rope-core writes into a dense cache of the same contents.
+/// Returns the bytes that rope-core writes into a dense cache of the same contents.
 fn written<E: Element + candle_core::WithDType>(
     x: &Tensor,
     (layout, format, memory): (CacheLayout, CacheFormat, Vec<u8>),
@@ -134,7 +134,7 @@ fn written<E: Element + candle_core::WithDType>(
     Ok(memory)
 }
 
-/// The values that rope-core reads from a cache of codes, in f32.
+/// Returns the values that rope-core reads from a cache of codes, in f32.
 fn found(
     memory: &[u8],
     (layout, format): (CacheLayout, CacheFormat),

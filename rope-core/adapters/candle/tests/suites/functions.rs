@@ -7,7 +7,7 @@ use rope_candle as ours;
 
 type Function = fn(&Tensor, &Tensor, &Tensor) -> Result<Tensor>;
 
-/// Ours, candle's, and whether tokens stand before heads.
+/// Our function, candle's, and true if tokens precede heads.
 const FUNCTIONS: [(Function, Function, bool); 3] = [
     (ours::rope, candle::rope, false),
     (ours::rope_i, candle::rope_i, false),
@@ -83,12 +83,12 @@ fn sixteen_bits_are_rotated_in_f32_and_rounded_once() -> Result<()> {
     Ok(())
 }
 
-/// The same elements, not contiguous.
+/// Returns the same elements in a tensor that is not contiguous.
 fn scattered(x: &Tensor, random: &mut Random) -> Result<Tensor> {
     let rank = x.rank();
     let dimension = random.below(rank - 1);
     let other = random.below(rank);
-    // A gap in one dimension, and two of them in another order in memory.
+    // One dimension has a gap, and two dimensions are exchanged in memory.
     let gap =
         Tensor::cat(&[x, &x.zeros_like()?], dimension)?.narrow(dimension, 0, x.dim(dimension)?)?;
     gap.transpose(dimension, other)?
@@ -123,7 +123,7 @@ fn strides_change_nothing() -> Result<()> {
     Ok(())
 }
 
-/// Tables of each sequence, of more rows than tokens, from the middle of a longer one.
+/// Each sequence has a table of more rows than tokens, from the middle of a longer table.
 #[test]
 fn sequences_have_positions_of_their_own() -> Result<()> {
     let mut random = Random::new("sequences");
@@ -145,11 +145,11 @@ fn sequences_have_positions_of_their_own() -> Result<()> {
             )?;
             assert_eq!(bits(&y.narrow(0, sequence, 1)?)?, bits(&alone)?);
         }
-        // candle's own takes the rows of the second sequence from the first one's table.
+        // candle's own function reads the rows of the second sequence from the table of the first.
         let theirs = candle(&x, &cos.contiguous()?, &sin.contiguous()?)?;
         assert_eq!(bits(&theirs.get(0)?)?, bits(&y.get(0)?)?);
         assert_ne!(bits(&theirs.get(1)?)?, bits(&y.get(1)?)?);
-        // One row for all sequences.
+        // All sequences share one row.
         let (cos, sin) = random.tables((1, tokens, head_dim / 2), DType::F32)?;
         let shared = |table: &Tensor| table.broadcast_as((batch, tokens, head_dim / 2));
         let y = ours(&x, &shared(&cos)?, &shared(&sin)?)?;
@@ -158,7 +158,7 @@ fn sequences_have_positions_of_their_own() -> Result<()> {
     Ok(())
 }
 
-/// Windows of a sequence that begin at every element: heads whose elements coincide.
+/// Windows of a sequence begin at every element, so that heads share elements.
 #[test]
 fn elements_may_coincide() -> Result<()> {
     let mut random = Random::new("coincide");

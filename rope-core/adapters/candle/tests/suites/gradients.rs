@@ -17,7 +17,7 @@ fn gradient(gradients: &GradStore, of: &Tensor) -> Result<Tensor> {
         .ok_or_else(|| candle_core::Error::msg("no gradient"))
 }
 
-/// A loss whose gradient by y is `weights`.
+/// Returns a loss whose gradient by y is `weights`.
 fn backward(y: &Tensor, weights: &Tensor) -> Result<GradStore> {
     (y * weights)?.sum_all()?.backward()
 }
@@ -107,7 +107,7 @@ fn f64_has_the_gradients_of_candles_formula() -> Result<()> {
     let (cos, sin) = (Var::from_tensor(&cos)?, Var::from_tensor(&sin)?);
     let pairs: [(Function, Function); 2] = [
         (rope, |x, cos, sin| {
-            // candle's slow function wants one table for all sequences, as these are.
+            // candle's slow function requires one table for all sequences, which these are.
             candle_nn::rotary_emb::rope_slow(x, cos, sin)
         }),
         (rope_i, candle_nn::rotary_emb::rope_i_slow),
@@ -140,12 +140,13 @@ fn only_what_is_tracked_has_one() -> Result<()> {
     let gradients = backward(&rope(&variable, &cos, &sin)?, &weights)?;
     assert!(gradients.get(&variable).is_some());
     assert!(gradients.get(&cos).is_none() && gradients.get(&sin).is_none());
-    // Nothing is recorded for what nobody tracks.
+    // Untracked tensors record nothing.
     assert!(!rope(&x, &cos, &sin)?.track_op());
     Ok(())
 }
 
-/// Strided both ways: x is a transposed projection, and its gradient comes back through a sum, which broadcasts it.
+/// Both tensors are strided: x is a transposed projection, and its gradient comes back through a sum, which broadcasts
+/// it.
 #[test]
 fn reach_through_views() -> Result<()> {
     let mut random = Random::new("views");
@@ -189,8 +190,8 @@ fn gradients_of_rotary_match_its_tables() -> Result<()> {
     Ok(())
 }
 
-/// Trained frequencies: candle's differentiation of `cos(p f)` and `sin(p f)` in f64, where the product is exact
-/// enough.
+/// Gradients of frequencies against candle's differentiation of `cos(p f)` and `sin(p f)` in f64, where the product is
+/// exact enough.
 #[test]
 fn of_learned_frequencies() -> Result<()> {
     let mut random = Random::new("learned");
@@ -219,7 +220,7 @@ fn of_learned_frequencies() -> Result<()> {
         .unsqueeze(1)?
         .broadcast_mul(&frequencies)?;
     let (cos64, sin64) = (angles.cos()?, angles.sin()?);
-    // The nearest f32, of angles that have an error of 2^-53 of a thousand themselves.
+    // The expected value is the nearest f32; its angles have an error of 2^-53 times a thousand.
     for (given, exact) in [(&cos, &cos64), (&sin, &sin64)] {
         for (given, exact) in doubles(given)?.into_iter().zip(doubles(exact)?) {
             assert!(
@@ -249,7 +250,7 @@ fn of_learned_frequencies() -> Result<()> {
     Ok(())
 }
 
-/// Learned frequencies are found: planted ones come back from what they rotated.
+/// Training finds the frequencies that rotated its data.
 #[test]
 fn train() -> Result<()> {
     let mut random = Random::new("train");

@@ -22,7 +22,7 @@ static SEED: LazyLock<u64> = LazyLock::new(|| {
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// A sequence of its own for each test.
+    /// Creates the sequence of a test.
     pub(crate) fn new(test: &str) -> Self {
         Random(
             test.bytes()
@@ -46,7 +46,7 @@ impl Random {
         choices[self.below(choices.len())]
     }
 
-    /// Uniform in (-1, 1) times a power of two between 2^-8 and 2^8, so that sums round.
+    /// Returns a number that is uniform in (-1, 1) times a power of two between 2^-8 and 2^8, so that sums round.
     pub(crate) fn number(&mut self) -> f32 {
         let uniform = (self.bits() >> 40) as f32 / (1_u64 << 23) as f32 - 1.0;
         uniform * 2.0_f32.powi(self.below(17) as i32 - 8)
@@ -58,7 +58,7 @@ impl Random {
         Tensor::from_vec(values, shape, &Device::Cpu)?.to_dtype(dtype)
     }
 
-    /// cos and sin of random angles.
+    /// Returns cos and sin of random angles.
     pub(crate) fn tables(
         &mut self,
         shape: impl Into<Shape>,
@@ -72,7 +72,7 @@ impl Random {
     }
 }
 
-/// The elements in their order, as bits. f32 and 16 bits widen to f64 exactly; the sign of a zero stays.
+/// Returns the elements in their order, as bits. f32 and 16 bits widen to f64 exactly; the sign of a zero stays.
 pub(crate) fn bits(tensor: &Tensor) -> Result<Vec<u64>> {
     let values: Vec<f64> = tensor.flatten_all()?.to_dtype(DType::F64)?.to_vec1()?;
     Ok(values.into_iter().map(f64::to_bits).collect())

@@ -1,4 +1,4 @@
-//! Refusals: each names the value and the limit, and leaves everything as it was.
+//! Refusals: each names the value and the limit, and changes nothing.
 
 use crate::random::{Random, bits};
 use candle_core::{DType, Device, Result, Tensor, Var};
@@ -45,7 +45,7 @@ fn tables_that_do_not_fit() {
         rope(&x, &good, &table(&[2, 5, 4])),
         &["[5, 4]", "[2, 5, 4]"],
     );
-    // Three tokens of five heads are other tokens.
+    // A tensor of three tokens of five heads has other tokens.
     assert!(rope_thd(&x, &good, &good).is_ok());
     says(
         rope_thd(&x, &table(&[2, 4]), &good),
@@ -153,7 +153,7 @@ fn frequencies_that_cannot_be_trained() {
     );
 }
 
-/// Whatever is refused in place has touched nothing, neither Q nor K.
+/// A call that is refused in place changes neither Q nor K.
 #[test]
 fn in_place() -> Result<()> {
     let mut random = Random::new("refused in place");
@@ -173,7 +173,7 @@ fn in_place() -> Result<()> {
         qk(&k([1, 1, 5, 8]).broadcast_as((1, 2, 5, 8))?),
         &["coincide"],
     );
-    // Windows of 8 that begin at every element.
+    // Windows of 8 begin at every element.
     let windows = zeros(&[1, 2, 12], DType::F32).unfold(2, 8, 1)?;
     assert_eq!(windows.dims(), [1, 2, 5, 8]);
     says(qk(&windows), &["coincide"]);
@@ -243,7 +243,7 @@ fn norms_that_do_not_fit() -> Result<()> {
     Ok(())
 }
 
-/// Whatever is refused has written neither keys nor values.
+/// A refused call writes neither keys nor values.
 #[test]
 fn caches() -> Result<()> {
     let mut random = Random::new("refused caches");

@@ -65,7 +65,7 @@ fn a_part_of_a_head() -> Result<()> {
     Ok(())
 }
 
-/// Sequences at positions of their own are what each is alone.
+/// Sequences at different positions have the bits of each sequence alone.
 #[test]
 fn positions_of_each_sequence() -> Result<()> {
     let mut random = Random::new("positions");
@@ -81,13 +81,13 @@ fn positions_of_each_sequence() -> Result<()> {
         let alone = rotary.rotate(&x.narrow(0, sequence, 1)?, &rotary.rows(ids)?)?;
         assert_eq!(bits(&y.narrow(0, sequence, 1)?)?, bits(&alone)?);
     }
-    // Real numbers that are integers are those integers.
+    // Integral real positions equal the integers.
     let real = rotary.rows_at(&tensor.to_dtype(DType::F32)?)?;
     assert_eq!(bits(&y)?, bits(&rotary.rotate(&x, &real)?)?);
     Ok(())
 }
 
-/// M-RoPE: where all axes agree, it is the rotation of text; where they do not, each pair follows its own axis.
+/// M-RoPE is the rotation of text if all axes agree. Otherwise each pair follows its own axis.
 #[test]
 fn several_axes() -> Result<()> {
     let mut random = Random::new("axes");
@@ -200,7 +200,7 @@ fn from_a_configuration() -> Result<()> {
     Ok(())
 }
 
-/// Layers that rotate in several ways: one `Rotary` of each.
+/// Layers that rotate in several ways have one `Rotary` of each.
 #[test]
 fn from_layers() -> Result<()> {
     let config = r#"{"model_type": "gemma3_text", "hidden_size": 256, "num_attention_heads": 4,
@@ -256,7 +256,7 @@ fn in_place() -> Result<()> {
             assert_eq!(bits(&k)?, bits(&wanted_k)?);
             let v = |packed| part(packed, heads + kv_heads, kv_heads);
             assert_eq!(bits(&v(&packed)?)?, bits(&v(&untouched)?)?);
-            // Both at once are one tensor of their heads.
+            // Q and K together are one tensor of their heads.
             rotary.rotate_in_place(&part(&untouched, 0, heads + kv_heads)?, &rows)?;
             assert_eq!(bits(&packed)?, bits(&untouched)?);
         }

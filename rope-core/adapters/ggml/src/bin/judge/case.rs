@@ -79,7 +79,7 @@ impl Case {
         })
     }
 
-    /// The operator, with the tensors that `build_graph` of ggml's `test_rope` makes.
+    /// Returns the operator, with the tensors that `build_graph` of ggml's `test_rope` makes.
     ///
     /// # Safety
     ///
@@ -158,7 +158,7 @@ impl Case {
     }
 }
 
-/// Tensors of a context that lives longer.
+/// Tensors of a context, which outlives them.
 pub(crate) struct Operator {
     pub(crate) root: *mut c::ggml_tensor,
     pub(crate) x: *mut c::ggml_tensor,

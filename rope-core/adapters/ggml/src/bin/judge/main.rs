@@ -17,7 +17,7 @@ use oracle::of_bound;
 /// The bound of ggml's test: the squared error over the squared result.
 const LARGEST_ERROR: f64 = 1e-7;
 
-/// Where the cases have their positions, and where ggml is not the judge any more.
+/// The bounds of positions: that of ggml's cases, and one beyond which ggml is no judge.
 const POSITIONS: [i32; 2] = [512, 1 << 20];
 
 /// The outcome of a case.
@@ -54,7 +54,7 @@ impl Judge {
         }
     }
 
-    /// From 0 to 1: splitmix64.
+    /// Returns a number from 0 to 1, by splitmix64.
     fn uniform(&mut self) -> f32 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.random;
@@ -69,8 +69,8 @@ impl Judge {
             mem_buffer: ptr::null_mut(),
             no_alloc: true,
         };
-        // SAFETY: the context has room for six tensors and a graph, and lives until all of them are done with. ggml
-        // gives each tensor memory of its size on the CPU, which is what is written and read.
+        // SAFETY: the context has room for six tensors and a graph, and outlives their use. ggml gives each tensor
+        // memory of its size on the CPU, and only this memory is written and read.
         unsafe {
             let context = c::ggml_init(parameters);
             let operator = case.build(context);
@@ -182,7 +182,7 @@ unsafe extern "C" fn keep(
     true
 }
 
-/// All elements, the innermost dimension first.
+/// Returns all elements, the innermost dimension first.
 ///
 /// # Safety
 ///
@@ -212,7 +212,7 @@ unsafe fn values(tensor: &c::ggml_tensor) -> Vec<f32> {
     values
 }
 
-/// `nmse` of ggml's test.
+/// Returns the normalized mean squared error, as `nmse` of ggml's test.
 fn error(a: &[f32], b: &[f32]) -> f64 {
     let squared = |x: f32| f64::from(x) * f64::from(x);
     let difference: f64 = a.iter().zip(b).map(|(a, b)| squared(a - b)).sum();

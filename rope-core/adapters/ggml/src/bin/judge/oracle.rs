@@ -1,4 +1,4 @@
-//! The rotation in f64, and how far a result may be from it.
+//! The rotation in f64, and the admitted distance of a result.
 
 use llama_cpp_sys_2 as c;
 use rope_core::Pairing;
@@ -10,8 +10,8 @@ use crate::case::Operator;
 /// factor, of the products and of the sum.
 const ROUNDINGS: f64 = 4.0 / (1 << 24) as f64;
 
-/// The largest distance of an element from the rotation in f64, over what roundings explain. Channels that do not
-/// rotate have to be what they were.
+/// Returns the largest distance of an element from the rotation in f64, over the bound of its roundings. Channels that
+/// do not rotate must be unchanged.
 ///
 /// # Safety
 ///
