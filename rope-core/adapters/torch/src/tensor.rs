@@ -139,7 +139,7 @@ pub(crate) fn unsupported(x: &Tensor) -> Failure {
     ))
 }
 
-/// `$body` with `$E` as the type of the elements of a tensor, of those that rope-core rotates.
+/// Evaluates `$body` with `$E` as the type of a tensor's elements, if rope-core rotates it.
 macro_rules! with_elements {
     ($x:expr, $E:ident => $body:expr) => {
         match $x.dtype() {
@@ -147,20 +147,12 @@ macro_rules! with_elements {
                 type $E = f32;
                 $body
             }
-            $crate::shim::Dtype::Bfloat16 => {
-                type $E = rope_core::half::bf16;
-                $body
-            }
-            $crate::shim::Dtype::Float16 => {
-                type $E = rope_core::half::f16;
-                $body
-            }
-            _ => Err($crate::tensor::unsupported(&$x)),
+            _ => $crate::tensor::with_short_elements!($x, $E => $body),
         }
     };
 }
 
-/// The same of 16-bit elements.
+/// Evaluates `$body` with `$E` as the type of a tensor's elements, if it has 16 bits and rope-core rotates it.
 macro_rules! with_short_elements {
     ($x:expr, $E:ident => $body:expr) => {
         match $x.dtype() {
