@@ -36,8 +36,8 @@ impl<'a> Kind<'a> {
                 None => Kind::Own { backend: own },
             };
         }
-        let own = [fused::NORMED, CAPI].into_iter();
-        if let Some(own) = own.filter_map(|it| formulation.strip_prefix(it)).next() {
+        let mut prefixes = [fused::NORMED, CAPI].into_iter();
+        if let Some(own) = prefixes.find_map(|prefix| formulation.strip_prefix(prefix)) {
             let backend = own.split('/').next().unwrap_or(own);
             return Kind::Own { backend };
         }

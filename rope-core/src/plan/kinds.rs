@@ -316,13 +316,6 @@ impl Lower for WithStages<'_> {
     }
 }
 
-impl WithStages<'_> {
-    const NONE: Self = WithStages {
-        norm: None,
-        linear: LinearStages::NONE,
-    };
-}
-
 /// The addition of a stage to a plan.
 pub trait AddStages<'a>: Lower {
     /// The stages with a scale or a transform: [`WithStages`] if there is a norm, otherwise [`LinearStages`].
@@ -332,7 +325,7 @@ pub trait AddStages<'a>: Lower {
     fn with(self, set: impl FnOnce(&mut LinearStages<'a>)) -> Self::Linear;
 
     #[doc(hidden)]
-    fn with_norm(self) -> WithStages<'a>;
+    fn with_any(self) -> WithStages<'a>;
 }
 
 impl<'a> AddStages<'a> for Plain {
@@ -342,8 +335,8 @@ impl<'a> AddStages<'a> for Plain {
         LinearStages::NONE.with(set)
     }
 
-    fn with_norm(self) -> WithStages<'a> {
-        WithStages::NONE
+    fn with_any(self) -> WithStages<'a> {
+        LinearStages::NONE.with_any()
     }
 }
 
@@ -355,7 +348,7 @@ impl<'a> AddStages<'a> for LinearStages<'a> {
         self
     }
 
-    fn with_norm(self) -> WithStages<'a> {
+    fn with_any(self) -> WithStages<'a> {
         WithStages {
             norm: None,
             linear: self,
@@ -371,20 +364,20 @@ impl<'a> AddStages<'a> for WithStages<'a> {
         self
     }
 
-    fn with_norm(self) -> WithStages<'a> {
+    fn with_any(self) -> WithStages<'a> {
         self
     }
 }
 
 impl From<Rope> for Rope<WithStages<'_>> {
     fn from(rope: Rope) -> Self {
-        rope.with(WithStages::NONE)
+        rope.with(rope.stages.with_any())
     }
 }
 
 impl<'a> From<Rope<LinearStages<'a>>> for Rope<WithStages<'a>> {
     fn from(rope: Rope<LinearStages<'a>>) -> Self {
-        rope.with(rope.stages.with_norm())
+        rope.with(rope.stages.with_any())
     }
 }
 
@@ -466,7 +459,7 @@ impl<S: Stages> Rope<S> {
     {
         self.with(WithStages {
             norm: Some(norm),
-            ..self.stages.with_norm()
+            ..self.stages.with_any()
         })
     }
 
