@@ -4,9 +4,8 @@
 //! differ. The runs measure this themselves. The passes of a run are apart in time, and each is a [separate
 //! process](crate::passes): if the fastest ones agree, a time is that of the code. The roof's loops are the same code
 //! in any two runs, so their differences, in this case and in all, are the machine's. Two programs that
-//! [alternate](crate::turns) run on the same machine. memcpy is not such a control: between two buffers it takes 1.1 to
-//! 1.6 times as long in one process as in another, depending on their addresses. Nor are times divided by the roof's:
-//! if a tensor just fits a cache, the roof differs by a tenth between runs in which the rotations agree to 0.2 %.
+//! [alternate](crate::turns) run on the same machine. Times divided by the roof's are no such control: if a tensor just
+//! fits a cache, the roof differs by a tenth between runs in which the rotations agree to 0.2 %.
 //!
 //! A ratio is then within its noise of the truth. It is a difference if 1 is outside the noise, and if the fastest
 //! passes of both together all belong to one run. The code takes the same time if the noise excludes the requested

@@ -294,7 +294,7 @@ fn windows_beyond_a_head() {
     let verbs = &[ROTATE, ROTATE_INTO, READ, WRITE, SHIFT];
     let rope = Rope::new(Pairing::Half);
     operands.refused::<f32>(verbs, &rope.window(5), range(5, 4));
-    // Of four channels two are left, and the rows have four.
+    // The window leaves two of four channels, and the rows have four.
     let error = error::rotary_dim_exceeds(4, 2);
     operands.refused::<f32>(verbs, &rope.window(2), error);
     let rows = operands.rows;

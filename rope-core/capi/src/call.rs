@@ -187,7 +187,7 @@ impl Token {
         {
             return None;
         }
-        // SAFETY: the caller promises it. What is written is apart from what is read.
+        // SAFETY: the caller promises it. The tensors share no byte with the row.
         unsafe {
             let row = x.heads.row(cos.get(), sin.map(|sin| sin.get()));
             let memory = elements_mut(data.0.cast(), written.len());

@@ -275,7 +275,7 @@ pub(crate) unsafe fn read<T: Plain>(name: &'static str, value: *const T) -> Resu
     unsafe { look(name, value) }.copied()
 }
 
-/// A struct of the caller's where it is, for a look that ends before anything is written.
+/// Returns a reference to a struct of the caller, which must end before a call writes anything.
 ///
 /// # Safety
 ///

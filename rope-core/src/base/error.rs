@@ -56,7 +56,7 @@ errors! {
         Frequencies(FrequenciesError),
         /// A list of positions.
         Positions(PositionsError),
-        /// The layout or the memory of a cache, or what is written to it.
+        /// The layout or the memory of a cache, or the heads that a call writes to it.
         Cache(CacheError),
         /// The slots of a call: their number, or one that the cache does not have.
         Slots(SlotsError),

@@ -72,8 +72,8 @@ impl<S: Copy> Rope<S> {
     /// # Ok::<(), Error>(())
     /// ```
     ///
-    /// A call returns [`ShapeError::Range`](crate::error::ShapeError::Range) if a head has no such channel. Plain
-    /// rotations of tensors are as fast as at channel 0; all other calls run stage by stage.
+    /// A call returns [`ShapeError::Range`](crate::error::ShapeError::Range) if a head ends before the channel.
+    /// Plain rotations of tensors are as fast as at channel 0; all other calls run stage by stage.
     pub fn window(self, first_channel: usize) -> Self {
         let window = Some(Detour(&WINDOW));
         let detour = match self.detour.filter(|&it| Some(it) != window) {

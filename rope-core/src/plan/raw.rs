@@ -80,7 +80,7 @@ impl<'a> RawRows<'a> {
 }
 
 impl RawTensor<'_> {
-    /// Returns `true` for one token whose heads have so many channels and do not overlap.
+    /// Returns `true` for one token whose heads have at least this number of channels and do not overlap.
     #[inline(always)]
     fn is_token(&self, channels: usize) -> bool {
         let (shape, step) = (self.shape, self.strides.head);

@@ -109,7 +109,7 @@ impl<E: Short> Work for Heads<'_, E> {
             heads,
             head_dim,
         } = layout.shape();
-        // Of heads-major tensors 16 tokens go through all heads, while their rows stay in the cache.
+        // In a heads-major tensor, 16 tokens of each head alternate, so that their rows stay in the cache.
         let strides = layout.strides();
         let block = if strides.head > strides.token { 16 } else { 1 };
         let mut of_block = Vec::with_capacity(block);

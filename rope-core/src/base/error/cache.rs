@@ -1,7 +1,7 @@
 //! Caches.
 
 errors! {
-    /// The layout or the memory of a cache, or what is written to it.
+    /// The layout or the memory of a cache, or the heads that a call writes to it.
     ///
     /// [`Error::Cache`](crate::Error::Cache) holds it.
     ///

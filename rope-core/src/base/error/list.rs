@@ -57,7 +57,7 @@ macro_rules! errors {
             }
         }
 
-        // What is derived is compiled again in every crate that shows an error.
+        // A derived implementation would be compiled again in every crate that shows an error.
         #[automatically_derived]
         impl core::fmt::Debug for $type {
             fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
