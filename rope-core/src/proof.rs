@@ -86,15 +86,21 @@ macro_rules! proofs {
                 }
             }
 
-            /// Runs a kernel compiled for the backend: the one branch of a call.
+            /// Runs a kernel compiled for the backend in a memory: the one branch of a call.
             #[inline]
-            pub(crate) fn run<K: Kernel>(self, kernel: K) {
+            pub(crate) fn run_in<K: MemoryKernel>(self, memory: &mut [u8], from: usize, kernel: K) {
                 match self {
                     $($(
                         #[cfg($cfg)]
-                        Proof::$name(token) => token.enter(kernel),
+                        Proof::$name(token) => token.enter_in(memory, from, kernel),
                     )+)+
                 }
+            }
+
+            /// Runs a kernel without a memory likewise.
+            #[inline]
+            pub(crate) fn run<K: Kernel>(self, kernel: K) {
+                self.run_in(&mut [], 0, kernel);
             }
         }
     };

@@ -20,7 +20,7 @@ mod sums;
 
 pub(crate) use cache_line::CacheLine;
 pub(crate) use double::SimdF64;
-pub(crate) use instruction_set::{InstructionSet, Kernel, LineKernels};
+pub(crate) use instruction_set::{InstructionSet, Kernel, LineKernels, MemoryKernel};
 pub(crate) use portable::Portable;
 pub(crate) use quant::{NONLINEAR, SimdQuant};
 pub(crate) use scalar::Scalar;
@@ -168,6 +168,11 @@ pub(crate) trait Simd: Copy {
     fn to_deinterleaved(self, x: Self::F32) -> Self::F32;
     /// Undoes `to_deinterleaved`: for pairs that are read alternating and written apart.
     fn undo_deinterleaved(self, x: Self::F32) -> Self::F32;
+    /// Alternates the lanes of two vectors, `x0 y0 x1 y1 ..`, in order.
+    #[inline(always)]
+    fn interleave(self, [x, y]: [Self::F32; 2]) -> [Self::F32; 2] {
+        self.zip([self.to_deinterleaved(x), self.to_deinterleaved(y)])
+    }
 }
 
 /// Returns 1 in the lanes whose bit of `stride` is clear, and -1 in the others.

@@ -861,13 +861,6 @@ impl<'a> BytesMut<'a> {
 }
 
 impl BytesMut<'_> {
-    /// Returns the memory up to the end of the last head. The length is computed: LLVM copies a stored slice by one
-    /// 16-byte load, which waits for the two stores that wrote it and for all stores before them.
-    #[inline(always)]
-    pub(crate) fn memory(&mut self) -> &mut [u8] {
-        &mut self.bytes[..self.layout.end() * self.size]
-    }
-
     /// Borrows the tensor for a shorter time.
     #[cfg(feature = "rayon")]
     pub(crate) fn reborrow(&mut self) -> BytesMut<'_> {

@@ -81,7 +81,10 @@ fn in_place(
             &rotation.rows,
             rotation.factors.as_ref(),
         )
-        .run_dyn(&mut |span| rotate(proof, pairing, &mut span.line(x.bytes)));
+        .run_dyn(&mut |span| {
+            let (memory, line) = span.line(x.bytes, x.size);
+            rotate(proof, pairing, memory, &line);
+        });
         return;
     }
     let element = element.out_of_place();
@@ -125,7 +128,7 @@ fn tile(
     if moves {
         let side = &mut side[..heads.len()];
         if !transposed {
-            rotate(proof, input, &mut line(heads, shape));
+            rotate_tile(proof, input, heads, shape);
         }
         for (to, from) in side
             .chunks_exact_mut(head_dim)
@@ -139,27 +142,28 @@ fn tile(
         }
         heads = side;
     }
-    rotate(proof, output, &mut line(heads, shape));
+    rotate_tile(proof, output, heads, shape);
     moves
 }
 
-/// Returns the line of contiguous heads.
-fn line<'l>(heads: &'l mut [f32], shape: FullHeads<'l>) -> Line<'l> {
+/// Rotates contiguous heads.
+fn rotate_tile(proof: Proof, pairing: Pairing, heads: &mut [f32], shape: FullHeads<'_>) {
     let FullHeads {
         rows,
         head_dim,
         first,
     } = shape;
-    Line {
+    let line = &Line {
         heads: heads.len() / head_dim,
-        memory: bytemuck::cast_slice_mut(heads),
-        at: first,
         step: head_dim,
         head_dim: head_dim - first,
         rows,
         ahead: 0,
+        before: &[],
         more: &MoreTokens::NONE,
-    }
+    };
+    let memory = bytemuck::cast_slice_mut(&mut heads[first..]);
+    rotate(proof, pairing, memory, line);
 }
 
 /// Copies a head from this pairing to the other.
@@ -178,6 +182,6 @@ fn reorder(input: Pairing, pairs: usize, from: &[f32], to: &mut [f32]) {
 }
 
 #[inline(never)]
-fn rotate(proof: Proof, pairing: Pairing, line: &mut Line<'_>) {
-    proof.run(FullLine::new(line, pairing));
+fn rotate(proof: Proof, pairing: Pairing, memory: &mut [u8], line: &Line<'_>) {
+    proof.run_in(memory, 0, FullLine::new(line, pairing));
 }

@@ -23,7 +23,7 @@ pub(crate) fn copy(
     ends: IoFormats,
 ) {
     // Without pairs, all channels are copied.
-    rotate(pass, source, target, ends, |_, _, _| {});
+    rotate(pass, source, target, ends, |_, _, _, _| {});
 }
 
 /// Rotates heads by one kernel, with lines at both ends.
@@ -59,12 +59,13 @@ pub(crate) fn rotate_lines<S: Addresses, T: Addresses>(
     let rotated = 2 * walk.rows.pairs();
     let (rotates, leaves) = (rotated > 0, rotated < walk.shape.head_dim);
     walk.run(|span| {
-        let (source, line) = (&span.source(from), &mut span.line(to));
+        let (to, line) = span.line(to, ends.target.size);
+        let (source, line) = (&span.source(from), &line);
         if rotates {
-            kernel(proof, source, line);
+            kernel(proof, source, to, line);
         }
         if leaves {
-            copy_unrotated(proof, ends, source, line);
+            copy_unrotated(proof, ends, source, to, line);
         }
     });
 }
@@ -76,14 +77,15 @@ pub(crate) fn rotate_line(
     ends: IoFormats,
     kernel: OutOfPlaceFn,
     source: &SourceLine<'_>,
-    line: &mut Line<'_>,
+    memory: &mut [u8],
+    line: &Line<'_>,
 ) {
     let rotated = 2 * line.rows.pairs;
     if rotated > 0 {
-        kernel(proof, source, line);
+        kernel(proof, source, memory, line);
     }
     if rotated < line.head_dim {
-        copy_unrotated(proof, ends, source, line);
+        copy_unrotated(proof, ends, source, memory, line);
     }
 }
 
@@ -94,10 +96,11 @@ pub(super) fn copy_unrotated(
     proof: Proof,
     ends: IoFormats,
     source: &SourceLine<'_>,
-    line: &mut Line<'_>,
+    memory: &mut [u8],
+    line: &Line<'_>,
 ) {
     let channels = 2 * line.rows.pairs..line.head_dim;
-    copy_channels(proof, ends, source, line, channels);
+    copy_channels(proof, ends, source, memory, line, channels);
 }
 
 /// Copies some channels of each head.
@@ -106,7 +109,8 @@ pub(super) fn copy_channels(
     proof: Proof,
     ends: IoFormats,
     source: &SourceLine<'_>,
-    line: &mut Line<'_>,
+    memory: &mut [u8],
+    line: &Line<'_>,
     channels: Range<usize>,
 ) {
     let (first, len) = (channels.start, channels.len());
@@ -117,9 +121,9 @@ pub(super) fn copy_channels(
     let [read, written] = [ends.source.size, ends.target.size];
     for head in 0..line.heads {
         let from = (source.at + head * source.step + first) * read;
-        let to = (line.at + head * line.step + first) * written;
+        let to = (head * line.step + first) * written;
         let from = &source.memory[from..][..len * read];
-        let to = &mut line.memory[to..][..len * written];
+        let to = &mut memory[to..][..len * written];
         if ends.source.is(ends.target) {
             to.copy_from_slice(from);
         } else {
@@ -153,7 +157,8 @@ pub(crate) fn in_slots(pass: &Pass<'_>, target: &mut OperandMut<'_, '_>, kernels
     walk.run(|span| {
         let [batch, token, _] = span.first;
         if !pass.skips_identity || !walk.rows.is_identity(batch, token) {
-            kernel(pass.proof, &mut span.line(memory));
+            let (memory, line) = span.line(memory, kernels.1.size());
+            kernel(pass.proof, memory, &line);
         }
     });
 }
@@ -168,13 +173,8 @@ pub(crate) fn rotate_in_place(
 ) {
     let proof = proof.fitting(rows.pairs());
     Walk::in_place(tuning, x.layout, x.size, rows, factors).run_with_tokens(|span, more| {
-        kernel(
-            proof,
-            &mut Line {
-                more,
-                ..span.line(x.bytes)
-            },
-        )
+        let (memory, line) = span.line(x.bytes, x.size);
+        kernel(proof, memory, &Line { more, ..line });
     });
 }
 
@@ -185,9 +185,8 @@ pub struct TokenHeads {
     proof: Proof,
     kernel: InPlaceFn,
     pairs: usize,
-    /// Bytes from the first element of the memory to the last.
-    bytes: usize,
-    at: usize,
+    /// The bytes of the heads in the memory.
+    bytes: [usize; 2],
     step: usize,
     heads: usize,
     head_dim: usize,
@@ -241,8 +240,7 @@ impl TokenHeads {
             proof,
             kernel,
             pairs,
-            bytes: end * size,
-            at,
+            bytes: [at * size, end * size],
             step,
             heads,
             head_dim,
@@ -250,10 +248,10 @@ impl TokenHeads {
         }
     }
 
-    /// Returns the bytes of the memory.
+    /// Returns the bytes of the memory up to the end of the last head.
     #[inline(always)]
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes[1]
     }
 
     /// Returns their row, whose sin lie after its cos unless they are given. It panics if there are too few.
@@ -271,17 +269,17 @@ impl TokenHeads {
 
     #[inline(always)]
     pub(crate) fn run(&self, memory: &mut [u8], rows: &LineRows<'_>) {
-        let line = &mut Line {
-            memory,
-            at: self.at,
+        let line = &Line {
             step: self.step,
             heads: self.heads,
             head_dim: self.head_dim,
             rows,
             ahead: self.ahead,
+            before: &[],
             more: &MoreTokens::NONE,
         };
-        (self.kernel)(self.proof, line);
+        let [start, end] = self.bytes;
+        (self.kernel)(self.proof, &mut memory[start..end], line);
     }
 }
 

@@ -66,10 +66,16 @@ impl<'w> FusedNorm<'w> {
     }
 
     /// Norms and rotates a line. The squares are prefetched `ahead` elements in advance.
-    pub(super) fn run(&self, line: &mut Line<'_>, ahead: usize, roots: &mut [f32; ROOTS]) {
+    pub(super) fn run(
+        &self,
+        memory: &mut [u8],
+        line: &Line<'_>,
+        ahead: usize,
+        roots: &mut [f32; ROOTS],
+    ) {
         let heads = SourceLine {
-            memory: line.memory,
-            at: line.at,
+            memory: &*memory,
+            at: 0,
             step: line.step,
             ahead,
         };
@@ -87,10 +93,10 @@ impl<'w> FusedNorm<'w> {
             rounds_normed: self.rounds_normed,
             rounds_product: self.rounds_product,
         };
-        (self.kernel)(self.proof, line, &norm);
+        (self.kernel)(self.proof, memory, line, &norm);
         let from = 2 * line.rows.pairs;
         if from < line.head_dim {
-            (self.kernels.rest)(self.proof, line, &norm, from);
+            (self.kernels.rest)(self.proof, memory, line, &norm, from);
         }
     }
 }
@@ -119,7 +125,8 @@ pub(crate) fn in_place(pass: &Pass<'_>, x: &mut BytesMut<'_>, norm: NormRotate<'
         } else {
             to_head
         };
-        norm.run(&mut span.line(x.bytes), ahead, &mut roots);
+        let (memory, line) = span.line(x.bytes, x.size);
+        norm.run(memory, &line, ahead, &mut roots);
     });
 }
 
@@ -140,14 +147,14 @@ pub(crate) fn copied(
     };
     let memory = target.memory_mut();
     walk.run_dyn(&mut |span| {
-        let line = &mut span.line(memory);
-        copy_heads(&span.source(x.bytes), line, x.size);
-        norm.run(line, 0, &mut roots);
+        let (memory, line) = span.line(memory, x.size);
+        copy_heads(&span.source(x.bytes), memory, &line, x.size);
+        norm.run(memory, &line, 0, &mut roots);
     });
 }
 
 /// Copies the heads of a line from a source, elements of `size` bytes.
-pub(super) fn copy_heads(source: &SourceLine<'_>, line: &mut Line<'_>, size: usize) {
+pub(super) fn copy_heads(source: &SourceLine<'_>, memory: &mut [u8], line: &Line<'_>, size: usize) {
     let contiguous = source.step == line.head_dim && line.step == line.head_dim;
     let (calls, heads) = if contiguous {
         (1, line.heads)
@@ -157,7 +164,7 @@ pub(super) fn copy_heads(source: &SourceLine<'_>, line: &mut Line<'_>, size: usi
     let len = heads * line.head_dim * size;
     for index in 0..calls {
         let from = (source.at + index * source.step) * size;
-        let to = (line.at + index * line.step) * size;
-        line.memory[to..][..len].copy_from_slice(&source.memory[from..][..len]);
+        let to = index * line.step * size;
+        memory[to..][..len].copy_from_slice(&source.memory[from..][..len]);
     }
 }

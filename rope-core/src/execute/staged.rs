@@ -112,11 +112,11 @@ pub(crate) fn run(pass: &Pass<'_>, source: Option<&Operand<'_>>, target: &mut Op
                 pass.run_part(operands, span, (channels, at), row, tile, side);
             }
             if let (Some(element), Some(source)) = (kept, source) {
-                let line = &mut span.line(operands.target.memory_mut());
+                let (to, line) = span.line(operands.target.memory_mut(), element.size);
                 let ends = pass.ends(element, element);
                 let source = &span.source(source.memory());
-                copy_channels(pass.proof, ends, source, line, 0..first);
-                copy_channels(pass.proof, ends, source, line, first + width..head_dim);
+                copy_channels(pass.proof, ends, source, to, &line, 0..first);
+                copy_channels(pass.proof, ends, source, to, &line, first + width..head_dim);
             }
         });
     });
@@ -248,8 +248,8 @@ impl Pass<'_> {
         }
         match RotateF32::of(rotation.input, rotation.output) {
             RotateF32::InPlace(kernel) => {
-                let heads = bytemuck::cast_slice_mut(tile);
-                kernel(self.proof, &mut span.line_in_tile(heads, first));
+                let heads = bytemuck::cast_slice_mut(&mut tile[first..]);
+                kernel(self.proof, heads, &span.line_in_tile(first));
                 [tile, side]
             }
             RotateF32::OutOfPlace(kernel) => {
@@ -263,8 +263,8 @@ impl Pass<'_> {
                     step: span.head_dim,
                     ahead: 0,
                 };
-                let heads = bytemuck::cast_slice_mut(rotated);
-                kernel(self.proof, &source, &mut span.line_in_tile(heads, first));
+                let heads = bytemuck::cast_slice_mut(&mut rotated[first..]);
+                kernel(self.proof, &source, heads, &span.line_in_tile(first));
                 [rotated, tile]
             }
         }

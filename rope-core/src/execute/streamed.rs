@@ -38,9 +38,9 @@ pub(crate) fn run(
         with_tile(TILE, &mut |tile| {
             let tile: &mut [u8] = bytemuck::cast_slice_mut(tile);
             walk.run_dyn(&mut |span| {
-                let (source, line) = (&span.source(x.bytes), &mut span.line_in_tile(tile, 0));
-                kernel(pass.proof, source, line);
-                copy_unrotated(pass.proof, ends, source, line);
+                let (source, line) = (&span.source(x.bytes), &span.line_in_tile(0));
+                kernel(pass.proof, source, tile, line);
+                copy_unrotated(pass.proof, ends, source, tile, line);
                 let [at, step] = [span.at[1], span.steps[1]].map(|index| index * written.size);
                 let together = if step == head_bytes { span.count } else { 1 };
                 let heads = tile[..span.count * head_bytes].chunks_exact(together * head_bytes);

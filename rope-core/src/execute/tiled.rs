@@ -68,13 +68,13 @@ pub(crate) fn run(
     walk.prefetch = Prefetch::of(Access::Tile, pass.tuning, pass.shape, element.size);
     walk.run_dyn(&mut |span| {
         let source = &span.source(x.bytes);
-        let line = &mut span.line_in_tile(tile, 0);
+        let line = &span.line_in_tile(0);
         if let Way::Rotate(kernel) = way {
-            kernel(pass.proof, source, line);
-            copy_unrotated(pass.proof, ends, source, line);
+            kernel(pass.proof, source, tile, line);
+            copy_unrotated(pass.proof, ends, source, tile, line);
         } else if let Some(norm) = &norm {
-            copy_heads(source, line, element.size);
-            norm.run(line, 0, &mut roots);
+            copy_heads(source, tile, line, element.size);
+            norm.run(tile, line, 0, &mut roots);
         }
         let values = Values::of(element.element, &tile[..span.count * head_bytes]);
         let heads = [span.first[2], span.count];

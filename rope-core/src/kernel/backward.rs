@@ -22,21 +22,21 @@ use super::line::{Heads, Line, RotateLine, Same, SourceHeads, SourceLine, Starts
 use super::pairs::PairLayout;
 use super::rotation::{self, AngleVectors, ConstOrder, LaneOrder, with_order};
 use crate::simd::element::Convert;
-use crate::simd::{InstructionSet, Kernel, SimdSums};
+use crate::simd::{InstructionSet, MemoryKernel, SimdSums};
 
 /// A kernel that rotates a line of gradients in place, and adds `y1 dy2 - y2 dy1` to the sums of its pairs, shared by
 /// all heads.
-pub(crate) struct BackwardLine<'l, 'a, E, P> {
+pub(crate) struct BackwardLine<'l, E, P> {
     /// The rotated tensor.
     y: &'l SourceLine<'l>,
-    line: &'l mut Line<'a>,
+    line: &'l Line<'l>,
     sums: &'l mut [f64],
     chain: PhantomData<(E, P)>,
 }
 
-impl<'l, 'a, E, P> BackwardLine<'l, 'a, E, P> {
+impl<'l, E, P> BackwardLine<'l, E, P> {
     #[inline(always)]
-    pub(crate) fn new(y: &'l SourceLine<'l>, sums: &'l mut [f64], line: &'l mut Line<'a>) -> Self {
+    pub(crate) fn new(y: &'l SourceLine<'l>, sums: &'l mut [f64], line: &'l Line<'l>) -> Self {
         BackwardLine {
             y,
             line,
@@ -46,11 +46,11 @@ impl<'l, 'a, E, P> BackwardLine<'l, 'a, E, P> {
     }
 }
 
-impl<E: Convert, P: PairLayout> Kernel for BackwardLine<'_, '_, E, P> {
+impl<E: Convert, P: PairLayout> MemoryKernel for BackwardLine<'_, E, P> {
     const BF16: bool = E::BF16;
 
     #[inline(always)]
-    fn run<S: InstructionSet>(self, s: S) {
+    fn run_in<S: InstructionSet>(self, s: S, memory: &mut [u8], _: usize) {
         let BackwardLine { y, line, sums, .. } = self;
         let pairs = line.rows.pairs;
         let from = match line.rows.starts {
@@ -60,7 +60,7 @@ impl<E: Convert, P: PairLayout> Kernel for BackwardLine<'_, '_, E, P> {
                     0
                 } else {
                     with_order!(Self::lane_order::<S>(), O => {
-                        Self::passes::<S, O>(s, y, line, sums, row)
+                        Self::passes::<S, O>(s, y, (memory, line), sums, row)
                     })
                 }
             }
@@ -70,8 +70,8 @@ impl<E: Convert, P: PairLayout> Kernel for BackwardLine<'_, '_, E, P> {
             let mut terms = GradientLine {
                 x: SourceLine { ahead: 0, ..*y },
                 g: SourceLine {
-                    memory: line.memory,
-                    at: line.at,
+                    memory: &*memory,
+                    at: 0,
                     step: line.step,
                     ahead: 0,
                 },
@@ -83,12 +83,12 @@ impl<E: Convert, P: PairLayout> Kernel for BackwardLine<'_, '_, E, P> {
                 sums_step: 0,
             };
             s.enter(AddTerms::<E, P>::from(&mut terms, from));
-            s.enter(RotateLine::<Same<E, P>>::from((), line, from, ()));
+            s.enter_in(memory, from, RotateLine::<Same<E, P>>::new((), line, ()));
         }
     }
 }
 
-impl<E: Convert, P: PairLayout> BackwardLine<'_, '_, E, P> {
+impl<E: Convert, P: PairLayout> BackwardLine<'_, E, P> {
     /// The heads of a partial pass: 2 KiB at 128 channels. (With prefetching, partial passes take 0.65 to 0.85 of the
     /// time of passes over all heads in `[1, 2048, 32, 128]`, and 0.3 to 0.75 with AVX2.)
     const SOME: usize = 16 / size_of::<E::Bits>();
@@ -103,7 +103,7 @@ impl<E: Convert, P: PairLayout> BackwardLine<'_, '_, E, P> {
     fn passes<S: SimdSums, O: ConstOrder>(
         s: S,
         y: &SourceLine<'_>,
-        line: &mut Line<'_>,
+        (memory, line): (&mut [u8], &Line<'_>),
         sums: &mut [f64],
         row: [&[f32]; 2],
     ) -> usize {
@@ -118,7 +118,8 @@ impl<E: Convert, P: PairLayout> BackwardLine<'_, '_, E, P> {
             first = heads.end;
             from = 0;
             while line.rows.pairs - from >= const { 2 * S::LANES } {
-                Self::pass::<S, O>(s, y, line, sums, row, heads.clone(), from);
+                let target = (&mut *memory, line);
+                Self::pass::<S, O>(s, y, target, sums, row, heads.clone(), from);
                 from += const { 2 * S::LANES };
             }
         }
@@ -130,7 +131,7 @@ impl<E: Convert, P: PairLayout> BackwardLine<'_, '_, E, P> {
     fn pass<S: SimdSums, O: ConstOrder>(
         s: S,
         y: &SourceLine<'_>,
-        line: &mut Line<'_>,
+        (memory, line): (&mut [u8], &Line<'_>),
         sums: &mut [f64],
         [cos, sin]: [&[f32]; 2],
         some: Range<usize>,
@@ -138,7 +139,7 @@ impl<E: Convert, P: PairLayout> BackwardLine<'_, '_, E, P> {
     ) {
         let (factors, head_dim) = (line.rows.factors, line.head_dim);
         let y = SourceHeads::<E>::of(y);
-        let mut heads = Heads::<Same<E, P>>::of((), line);
+        let mut heads = Heads::<Same<E, P>>::of((), memory, line);
         let (pairs, len) = (cos.len(), const { 2 * S::LANES });
         let cos = S::chunks(&cos[from..][..len]).as_chunks().0;
         let sin = S::chunks(&sin[from..][..len]).as_chunks().0;

@@ -41,19 +41,19 @@ use crate::simd::element::Convert;
 use crate::simd::slices::{FromF32, ToF32};
 
 /// Rotates a line in place, with the tokens after it.
-pub(crate) type InPlaceFn = fn(Proof, &mut Line<'_>);
+pub(crate) type InPlaceFn = fn(Proof, &mut [u8], &Line<'_>);
 
 /// Rotates heads of a source into a line.
-pub(crate) type OutOfPlaceFn = fn(Proof, &SourceLine<'_>, &mut Line<'_>);
+pub(crate) type OutOfPlaceFn = fn(Proof, &SourceLine<'_>, &mut [u8], &Line<'_>);
 
 /// Norms and rotates a line.
-pub(crate) type NormRotateFn = fn(Proof, &mut Line<'_>, &LineNorm<'_>);
+pub(crate) type NormRotateFn = fn(Proof, &mut [u8], &Line<'_>, &LineNorm<'_>);
 
 /// Adds the terms of a line to the sums of its angles.
 pub(crate) type GradientFn = fn(Proof, &mut GradientLine<'_>);
 
 /// Rotates gradients of a line back, and adds the terms of its angles, which its heads share.
-pub(crate) type BackwardFn = fn(Proof, &SourceLine<'_>, &mut [f64], &mut Line<'_>);
+pub(crate) type BackwardFn = fn(Proof, &SourceLine<'_>, &mut [f64], &mut [u8], &Line<'_>);
 
 /// One kernel for each pairing.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ pub struct InPlaceKernels(pub(crate) PerPairing<InPlaceFn>, pub(crate) ElementTy
 pub struct NormRotateKernels {
     pub(crate) rotate: PerPairing<NormRotateFn>,
     /// Norms the channels from an even one on, which do not rotate.
-    pub(crate) rest: fn(Proof, &mut Line<'_>, &LineNorm<'_>, usize),
+    pub(crate) rest: fn(Proof, &mut [u8], &Line<'_>, &LineNorm<'_>, usize),
 }
 
 /// The kernels that sum gradients of an element.
@@ -158,22 +158,32 @@ impl RotateF32 {
 }
 
 #[inline(never)]
-fn in_place<E: Convert, P: PairLayout>(proof: Proof, line: &mut Line<'_>) {
-    proof.run(RotateLine::<Same<E, P>>::new((), line, ()));
+fn in_place<E: Convert, P: PairLayout>(proof: Proof, memory: &mut [u8], line: &Line<'_>) {
+    proof.run_in(memory, 0, RotateLine::<Same<E, P>>::new((), line, ()));
 }
 
 #[inline(never)]
 fn out_of_place<I: Convert, P: PairLayout, O: Convert, Q: PairLayout>(
     proof: Proof,
     source: &SourceLine<'_>,
-    line: &mut Line<'_>,
+    memory: &mut [u8],
+    line: &Line<'_>,
 ) {
-    proof.run(RotateLine::<Other<I, P, O, Q>>::new(source, line, ()));
+    proof.run_in(
+        memory,
+        0,
+        RotateLine::<Other<I, P, O, Q>>::new(source, line, ()),
+    );
 }
 
 #[inline(never)]
-fn normed<E: Convert, P: PairLayout>(proof: Proof, line: &mut Line<'_>, norm: &LineNorm<'_>) {
-    proof.run(RotateLine::<Same<E, P>, _>::new((), line, norm));
+fn normed<E: Convert, P: PairLayout>(
+    proof: Proof,
+    memory: &mut [u8],
+    line: &Line<'_>,
+    norm: &LineNorm<'_>,
+) {
+    proof.run_in(memory, 0, RotateLine::<Same<E, P>, _>::new((), line, norm));
 }
 
 /// Defines the kernels of an element: a static, compiled here for all crates that name it. The unit tests name none;
@@ -197,6 +207,13 @@ macro_rules! compiled {
         }
 
         impl ElementType {
+            /// Returns the bytes of an element.
+            pub(crate) fn size(self) -> usize {
+                match self {
+                    $(ElementType::$Type => size_of::<$E>(),)+
+                }
+            }
+
             /// Returns the out-of-place kernels. A program that calls this links those of every element.
             pub(crate) fn out_of_place(self) -> &'static OutOfPlaceKernels {
                 match self {
@@ -229,9 +246,9 @@ macro_rules! compiled {
                     half: normed::<$E, pairs::Half>,
                     interleaved: normed::<$E, pairs::Interleaved>,
                 },
-                rest: |proof, line, norm, from| {
+                rest: |proof, memory, line, norm, from| {
                     let element = PhantomData::<$E>;
-                    proof.run(NormRest { line, norm, from, element });
+                    proof.run_in(memory, from, NormRest { line, norm, element });
                 },
             });
             const SUMMED: &'static GradientKernels = kernels!(GradientKernels(PerPairing {
@@ -239,11 +256,11 @@ macro_rules! compiled {
                 interleaved: |proof, line| proof.run(AddTerms::<$E, pairs::Interleaved>::new(line)),
             }));
             const BACKWARD: &'static BackwardKernels = kernels!(BackwardKernels(PerPairing {
-                half: |proof, y, sums, line| {
-                    proof.run(BackwardLine::<$E, pairs::Half>::new(y, sums, line));
+                half: |proof, y, sums, memory, line| {
+                    proof.run_in(memory, 0, BackwardLine::<$E, pairs::Half>::new(y, sums, line));
                 },
-                interleaved: |proof, y, sums, line| {
-                    proof.run(BackwardLine::<$E, pairs::Interleaved>::new(y, sums, line));
+                interleaved: |proof, y, sums, memory, line| {
+                    proof.run_in(memory, 0, BackwardLine::<$E, pairs::Interleaved>::new(y, sums, line));
                 },
             }));
         })+

@@ -12,41 +12,31 @@ use bytemuck::cast_slice_mut;
 
 use super::line::{Line, Starts};
 use crate::Pairing;
-use crate::simd::{InstructionSet, Kernel, Simd};
+use crate::simd::{InstructionSet, MemoryKernel, Simd};
 
 /// Heads of f32, and their full-width rows.
-pub(crate) struct FullLine<'l, 'm> {
-    line: &'l mut Line<'m>,
+pub(crate) struct FullLine<'l> {
+    line: &'l Line<'l>,
     pairing: Pairing,
-    /// The first pair.
-    from: usize,
 }
 
-impl<'l, 'm> FullLine<'l, 'm> {
+impl<'l> FullLine<'l> {
     #[inline(always)]
-    pub(crate) fn new(line: &'l mut Line<'m>, pairing: Pairing) -> Self {
-        FullLine {
-            line,
-            pairing,
-            from: 0,
-        }
+    pub(crate) fn new(line: &'l Line<'l>, pairing: Pairing) -> Self {
+        FullLine { line, pairing }
     }
 }
 
-impl Kernel for FullLine<'_, '_> {
+impl MemoryKernel for FullLine<'_> {
     #[inline(always)]
-    fn run<S: InstructionSet>(self, s: S) {
-        let FullLine {
-            line,
-            pairing,
-            from,
-        } = self;
+    fn run_in<S: InstructionSet>(self, s: S, memory: &mut [u8], from: usize) {
+        let FullLine { line, pairing } = self;
         let rows = *line.rows;
         let pairs = rows.pairs;
         let end = pairs - (pairs - from) % S::LANES;
         // Among the directions, only the transpose has factors.
         let transposed = rows.factors.is_some();
-        let values: &mut [f32] = cast_slice_mut(line.memory);
+        let values: &mut [f32] = cast_slice_mut(memory);
         for index in 0..line.heads {
             let start = match rows.starts {
                 Starts::Shared(start) => start,
@@ -56,7 +46,7 @@ impl Kernel for FullLine<'_, '_> {
                 &rows.cos[start..][..2 * pairs],
                 &rows.sin[start..][..2 * pairs],
             );
-            let head = &mut values[line.at + index * line.step..][..2 * pairs];
+            let head = &mut values[index * line.step..][..2 * pairs];
             match pairing {
                 Pairing::Half => {
                     let (x, y) = head.split_at_mut(pairs);
@@ -102,11 +92,7 @@ impl Kernel for FullLine<'_, '_> {
             }
         }
         if end < pairs {
-            s.narrower().enter(FullLine {
-                line,
-                pairing,
-                from: end,
-            });
+            s.narrower().enter_in(memory, end, self);
         }
     }
 }

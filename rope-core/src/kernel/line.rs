@@ -33,14 +33,14 @@ use super::rotation::{
 };
 use crate::simd::element::Convert;
 use crate::simd::shared_heads::{HeadFormat, SharedHeads};
-use crate::simd::{InstructionSet, Kernel, LineKernels, Scalar, Simd};
+use crate::simd::{InstructionSet, LineKernels, MemoryKernel, Scalar, Simd};
 
-/// Heads at equal distances, and their rows. Every index in it has been checked against the tensor.
+/// Heads at equal distances in a memory, and their rows. Every index in it has been checked against the tensor.
+///
+/// The memory goes to the kernels beside it ([`MemoryKernel`]): the target's elements as bytes, from the first head on.
+/// A line has no type, but its kernel has.
+#[derive(Clone, Copy)]
 pub(crate) struct Line<'a> {
-    /// The target's elements as bytes: a line has no type, but its kernel has.
-    pub(crate) memory: &'a mut [u8],
-    /// Index of the first head.
-    pub(crate) at: usize,
     /// Elements from one head to the next.
     pub(crate) step: usize,
     /// The number of heads.
@@ -51,6 +51,8 @@ pub(crate) struct Line<'a> {
     pub(crate) rows: &'a LineRows<'a>,
     /// Elements from a head to the one that is prefetched with it, wrapping; 0 for none.
     pub(crate) ahead: usize,
+    /// The memory before the line, where that one may lie.
+    pub(crate) before: &'a [u8],
     /// Tokens after that of the line, which an in-place rotation includes.
     pub(crate) more: &'a MoreTokens<'a>,
 }
@@ -477,49 +479,36 @@ impl<'h, E: Convert> SourceHeads<'h, E> {
 }
 
 /// A kernel that rotates the pairs of a line, and of the tokens after it, from a given pair to the last.
-pub(crate) struct RotateLine<'l, 'a, R: Route, N = ()> {
+pub(crate) struct RotateLine<'l, R: Route, N = ()> {
     source: R::SourceLine<'l>,
-    line: &'l mut Line<'a>,
-    from: usize,
+    line: &'l Line<'l>,
     prologue: N,
 }
 
-impl<'l, 'a, R: Route, N> RotateLine<'l, 'a, R, N> {
+impl<'l, R: Route, N> RotateLine<'l, R, N> {
     #[inline(always)]
-    pub(crate) fn new(source: R::SourceLine<'l>, line: &'l mut Line<'a>, prologue: N) -> Self {
-        RotateLine::from(source, line, 0, prologue)
-    }
-
-    #[inline(always)]
-    pub(super) fn from(
-        source: R::SourceLine<'l>,
-        line: &'l mut Line<'a>,
-        from: usize,
-        prologue: N,
-    ) -> Self {
+    pub(crate) fn new(source: R::SourceLine<'l>, line: &'l Line<'l>, prologue: N) -> Self {
         RotateLine {
             source,
             line,
-            from,
             prologue,
         }
     }
 }
 
-impl<R: Route, N: Prologue> Kernel for RotateLine<'_, '_, R, N> {
+impl<R: Route, N: Prologue> MemoryKernel for RotateLine<'_, R, N> {
     const BF16: bool = R::O::BF16;
 
     #[inline(always)]
-    fn run<S: InstructionSet>(self, s: S) {
+    fn run_in<S: InstructionSet>(self, s: S, memory: &mut [u8], first: usize) {
         let RotateLine {
             source,
             line,
-            from: first,
             prologue,
         } = self;
         let (rows, more) = (line.rows, line.more);
         let pairs = rows.pairs;
-        let mut heads = Heads::<R>::of(source, line);
+        let mut heads = Heads::<R>::of(source, memory, line);
         if const { S::LANES == 1 } {
             let rows = &{ *rows };
             return Self::plain(&mut heads, rows, more, first, prologue);
@@ -554,22 +543,22 @@ impl<R: Route, N: Prologue> Kernel for RotateLine<'_, '_, R, N> {
             _ => {}
         }
         if from < pairs {
-            s.narrower().enter(Self::from(source, line, from, prologue));
+            s.narrower().enter_in(memory, from, self);
         }
     }
 
     #[inline(always)]
-    fn run_lines<L: LineKernels>(self, lines: L) {
+    fn run_lines<L: LineKernels>(self, lines: L, memory: &mut [u8], from: usize) {
         let formats = [
             HeadFormat::of::<R::I>(R::P::ALTERNATING),
             HeadFormat::of::<R::O>(R::Q::ALTERNATING),
         ];
-        if const { N::NORMS } || !L::has(formats) || self.from != 0 {
-            lines.narrower().enter(self);
+        if const { N::NORMS } || !L::has(formats) || from != 0 {
+            lines.narrower().enter_in(memory, from, self);
             return;
         }
         let (rows, more) = (self.line.rows, self.line.more);
-        let mut heads = Heads::<R>::of(self.source, self.line);
+        let mut heads = Heads::<R>::of(self.source, memory, self.line);
         match rows.starts {
             Starts::Shared(start) => {
                 let (mut start, mut place, mut rest) = (start, 0, more.starts.iter());
@@ -594,7 +583,7 @@ impl<R: Route, N: Prologue> Kernel for RotateLine<'_, '_, R, N> {
     }
 }
 
-impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
+impl<R: Route, N: Prologue> RotateLine<'_, R, N> {
     /// True if a line may have several tokens ([`MoreTokens`]): in place, without a norm.
     const MORE_TOKENS: bool = R::IN_PLACE && !N::NORMS;
 
@@ -847,8 +836,7 @@ impl Head {
 /// The heads of a line as elements.
 pub(super) struct Heads<'s, 'h, R: Route> {
     source: R::Heads<'s>,
-    before: &'h [Bits<R::O>],
-    /// From the first head on: saves one addition per head.
+    before: &'h [u8],
     elements: &'h mut [Bits<R::O>],
     step: usize,
     len: usize,
@@ -858,12 +846,11 @@ pub(super) struct Heads<'s, 'h, R: Route> {
 
 impl<'s, 'h, R: Route> Heads<'s, 'h, R> {
     #[inline(always)]
-    pub(super) fn of(source: R::SourceLine<'s>, line: &'h mut Line<'_>) -> Self {
-        let (before, elements) = cast_slice_mut(line.memory).split_at_mut(line.at);
+    pub(super) fn of(source: R::SourceLine<'s>, memory: &'h mut [u8], line: &'h Line<'_>) -> Self {
         Heads {
             source: R::heads(source),
-            before,
-            elements,
+            before: line.before,
+            elements: cast_slice_mut(memory),
             step: line.step,
             len: line.heads,
             head_dim: line.head_dim,
@@ -925,7 +912,7 @@ impl<'s, 'h, R: Route> Heads<'s, 'h, R> {
         if self.ahead != 0 {
             cold_path();
             let start = target.wrapping_add(self.ahead);
-            let before = if back { self.before } else { &[] };
+            let before = if back { cast_slice(self.before) } else { &[] };
             prefetch(s, [before, self.elements], start, self.head_dim);
         }
     }

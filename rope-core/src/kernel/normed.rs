@@ -12,7 +12,7 @@ use super::line::{Heads, Line, Same, SourceHeads, SourceLine};
 use super::norm::{LANES, ROOTS, Term, add_rest, fold_lanes, roots};
 use super::pairs::{Interleaved, PairLayout, VectorPair};
 use crate::simd::element::Convert;
-use crate::simd::{InstructionSet, Kernel, Simd};
+use crate::simd::{InstructionSet, Kernel, MemoryKernel, Simd};
 
 /// Channels of a head from which a sum is a cascade, and a norm is not fused.
 pub(crate) const TOO_LONG: usize = 512;
@@ -175,28 +175,25 @@ impl<S: Simd, P: PairLayout> HeadNorm<'_, S, P> {
     }
 }
 
-/// A kernel that norms the channels of each head that do not rotate, from `from` on.
-pub(crate) struct NormRest<'l, 'a, 'n, E> {
-    pub(crate) line: &'l mut Line<'a>,
+/// A kernel that norms the channels of each head that do not rotate, from an even one on.
+pub(crate) struct NormRest<'l, 'n, E> {
+    pub(crate) line: &'l Line<'l>,
     pub(crate) norm: &'n LineNorm<'n>,
-    /// An even number.
-    pub(crate) from: usize,
     pub(crate) element: PhantomData<E>,
 }
 
-impl<E: Convert> Kernel for NormRest<'_, '_, '_, E> {
+impl<E: Convert> MemoryKernel for NormRest<'_, '_, E> {
     const BF16: bool = E::BF16;
 
     #[inline(always)]
-    fn run<S: InstructionSet>(self, s: S) {
+    fn run_in<S: InstructionSet>(self, s: S, memory: &mut [u8], from: usize) {
         let NormRest {
             line,
             norm,
-            from,
             element,
         } = self;
         let (head_dim, count) = (line.head_dim, line.heads);
-        let mut heads = Heads::<Same<E, Interleaved>>::of((), line);
+        let mut heads = Heads::<Same<E, Interleaved>>::of((), memory, line);
         if const { S::LANES == 1 } {
             for index in 0..count {
                 for (channel, x) in heads.head(index).iter_mut().enumerate().skip(from) {
@@ -217,12 +214,12 @@ impl<E: Convert> Kernel for NormRest<'_, '_, '_, E> {
         }
         let from = from + 2 * pairs;
         if from < head_dim {
-            s.narrower().enter(NormRest {
+            let rest = NormRest {
                 line,
                 norm,
-                from,
                 element,
-            });
+            };
+            s.narrower().enter_in(memory, from, rest);
         }
     }
 }

@@ -146,15 +146,18 @@ impl<S: Simd, O: ConstOrder> AngleVectors<S, O> {
         if const { matches!(O::ORDER, LaneOrder::ApartEvenOdd) } {
             (cos, sin) = (even_odd(s, cos), even_odd(s, sin));
         }
-        if const { matches!(O::ORDER, LaneOrder::Unzipped | LaneOrder::Doubled) } {
+        if const { matches!(O::ORDER, LaneOrder::Unzipped) } {
             (cos, sin) = (to_deinterleaved(s, cos), to_deinterleaved(s, sin));
         }
         let ([c0, c1], [s0, s1]) = (cos, sin);
         if const { matches!(O::ORDER, LaneOrder::Doubled) } {
             let minus = s.splat(-1.0);
             return AngleVectors {
-                cos: [s.zip([c0, c0]), s.zip([c1, c1])],
-                sin: [s.zip([s.mul(s0, minus), s0]), s.zip([s.mul(s1, minus), s1])],
+                cos: [s.interleave([c0, c0]), s.interleave([c1, c1])],
+                sin: [
+                    s.interleave([s.mul(s0, minus), s0]),
+                    s.interleave([s.mul(s1, minus), s1]),
+                ],
                 order: PhantomData,
             };
         }
@@ -214,7 +217,9 @@ pub(crate) fn deinterleave<S: Simd>(s: S, [a, b]: [[S::F32; 2]; 2]) -> [[S::F32;
 
 /// Interleaves first and second members: the inverse of `deinterleave`.
 #[inline(always)]
-pub(crate) fn interleave<S: Simd>(s: S, [x, y]: [[S::F32; 2]; 2]) -> [[S::F32; 2]; 2] {
-    let ([x0, x1], [y0, y1]) = (to_deinterleaved(s, x), to_deinterleaved(s, y));
-    [s.zip([x0, y0]), s.zip([x1, y1])]
+pub(crate) fn interleave<S: Simd>(
+    s: S,
+    [[x0, x1], [y0, y1]]: [[S::F32; 2]; 2],
+) -> [[S::F32; 2]; 2] {
+    [s.interleave([x0, y0]), s.interleave([x1, y1])]
 }

@@ -189,32 +189,36 @@ impl LineSpan<'_> {
         }
     }
 
-    /// Returns the line in the target's memory.
+    /// Returns the line in the target's memory, of elements of `size` bytes, and the memory from its first head on.
     #[inline(always)]
-    pub(crate) fn line<'l>(&'l self, memory: &'l mut [u8]) -> Line<'l> {
-        Line {
-            memory,
-            at: self.at[1],
+    pub(crate) fn line<'l>(
+        &'l self,
+        memory: &'l mut [u8],
+        size: usize,
+    ) -> (&'l mut [u8], Line<'l>) {
+        let (before, memory) = memory.split_at_mut(self.at[1] * size);
+        let line = Line {
             step: self.steps[1],
             heads: self.count,
             head_dim: self.head_dim,
             rows: self.rows,
             ahead: self.ahead[1],
+            before,
             more: &MoreTokens::NONE,
-        }
+        };
+        (memory, line)
     }
 
-    /// Returns the line in a tile, where heads are contiguous, from a channel on.
+    /// Returns the line in a tile, where heads are contiguous, from a channel on, at which its memory begins.
     #[inline(always)]
-    pub(crate) fn line_in_tile<'l>(&'l self, tile: &'l mut [u8], first: usize) -> Line<'l> {
+    pub(crate) fn line_in_tile(&self, first: usize) -> Line<'_> {
         Line {
-            memory: tile,
-            at: first,
             step: self.head_dim,
             heads: self.count,
             head_dim: self.head_dim - first,
             rows: self.rows,
             ahead: 0,
+            before: &[],
             more: &MoreTokens::NONE,
         }
     }

@@ -171,7 +171,8 @@ impl Rope {
                 let [sequence, token, _] = span.first;
                 let row = sequence * sequence_rows + token;
                 let sums = &mut angles.sums[row * pairs..][..pairs];
-                backward(proof, &span.source(y.bytes), sums, &mut span.line(dy.bytes));
+                let (memory, line) = span.line(dy.bytes, dy.size);
+                backward(proof, &span.source(y.bytes), sums, memory, &line);
             });
             return Ok(());
         }

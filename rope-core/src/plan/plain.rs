@@ -77,13 +77,13 @@ impl Rope {
         }
         let layouts = [q.0.layout, k.0.layout];
         let [query, key] = layouts.map(|layout| layout.shape().head_dim);
-        match self.row_of_a_token(layouts, rows) {
-            Some(row) if query == key => {
-                self.rotate_tokens([q, k], &row);
-                Ok(())
-            }
-            _ => self.rotate_qk_checked(q, k, rows),
+        if query == key
+            && let Some(row) = self.row_of_a_token(layouts, rows)
+        {
+            self.rotate_tokens([q, k], &row);
+            return Ok(());
         }
+        self.rotate_qk_checked(q, k, rows)
     }
 
     #[inline(never)]
@@ -132,7 +132,7 @@ impl Rope {
         for (x, element) in tensors {
             let kernel = element.0.of(self.input);
             if let Some(heads) = TokenHeads::new(core, kernel, x.layout, [x.size, row.pairs]) {
-                heads.run(x.memory(), row);
+                heads.run(x.bytes, row);
             }
         }
     }

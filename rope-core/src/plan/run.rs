@@ -268,17 +268,17 @@ impl<'p> Rope<Lowered<'p>> {
                 step: x.tensor.layout.strides().head,
                 ahead: 0,
             };
-            let line = &mut Line {
-                memory,
-                at,
+            let line = &Line {
                 step,
                 heads: shape.heads,
                 head_dim: shape.head_dim,
                 rows: row,
                 ahead: 0,
+                before: &[],
                 more: &MoreTokens::NONE,
             };
-            lines::rotate_line(self.proof, ends, kernel, source, line);
+            let memory = &mut memory[at * element.size..];
+            lines::rotate_line(self.proof, ends, kernel, source, memory, line);
         }
         true
     }

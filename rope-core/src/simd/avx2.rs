@@ -23,7 +23,7 @@ use bytemuck::{Pod, must_cast};
 use super::double::{BELOW_F32, MIDPOINT, SIGN};
 use super::portable::Portable;
 use super::quant::{BELOW_HALF, NONLINEAR, NONLINEAR_LIMITS};
-use super::{CacheLine, InstructionSet, Kernel, Simd, SimdF64, SimdQuant, SimdSums, cpu};
+use super::{CacheLine, InstructionSet, MemoryKernel, Simd, SimdF64, SimdQuant, SimdSums, cpu};
 
 /// Exists only where the CPU has AVX2, FMA and F16C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -262,13 +262,13 @@ impl InstructionSet for Avx2 {
     const STREAMS: bool = true;
 
     #[inline(never)]
-    fn enter<K: Kernel>(self, kernel: K) {
+    fn enter_in<K: MemoryKernel>(self, memory: &mut [u8], from: usize, kernel: K) {
         #[target_feature(enable = "avx2,fma,f16c")]
-        fn inside<K: Kernel>(token: Avx2, kernel: K) {
-            kernel.run(token);
+        fn inside<K: MemoryKernel>(token: Avx2, memory: &mut [u8], from: usize, kernel: K) {
+            kernel.run_in(token, memory, from);
         }
         // SAFETY: the CPU has the three features, or `self` would not exist.
-        unsafe { inside(self, kernel) }
+        unsafe { inside(self, memory, from, kernel) }
     }
 
     #[inline(always)]

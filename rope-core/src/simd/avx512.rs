@@ -32,7 +32,7 @@ use super::avx2::{Avx2, INTERLEAVED};
 use super::double::{BELOW_F32, MIDPOINT, SIGN};
 use super::quant::{NONLINEAR, NONLINEAR_LIMITS};
 use super::slices::FromF32;
-use super::{CacheLine, InstructionSet, Kernel, Simd, SimdF64, SimdQuant, SimdSums, cpu};
+use super::{CacheLine, InstructionSet, MemoryKernel, Simd, SimdF64, SimdQuant, SimdSums, cpu};
 
 /// Exists only where the CPU has AVX-512 F, BW, DQ, VL and VBMI2, and AVX512-BF16 with VBMI if `BF16`; and what the
 /// AVX2 backend needs, whose token it holds.
@@ -353,28 +353,39 @@ const fn nonlinear_values() -> [f32; 16] {
 const ORDER: [u64; 8] = [0, 4, 1, 5, 2, 6, 3, 7];
 const UNORDER: [u64; 8] = [0, 2, 4, 6, 1, 3, 5, 7];
 
+/// The lanes of two vectors in turn, those of the second from 16 on.
+const ALTERNATING: [[u32; 16]; 2] = [
+    [0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23],
+    [8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31],
+];
+
 impl<const BF16: bool> InstructionSet for Token<BF16> {
     type Narrower = Avx2;
     const STREAMS: bool = true;
 
     #[inline(never)]
-    fn enter<K: Kernel>(self, kernel: K) {
+    fn enter_in<K: MemoryKernel>(self, memory: &mut [u8], from: usize, kernel: K) {
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,avx2,fma,f16c")]
-        fn inside<K: Kernel>(token: Avx512, kernel: K) {
-            kernel.run(token);
+        fn inside<K: MemoryKernel>(token: Avx512, memory: &mut [u8], from: usize, kernel: K) {
+            kernel.run_in(token, memory, from);
         }
         #[target_feature(
             enable = "avx512bf16,avx512vbmi,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,avx2,fma,f16c"
         )]
-        fn inside_bf16<K: Kernel>(token: Avx512Bf16, kernel: K) {
-            kernel.run(token);
+        fn inside_bf16<K: MemoryKernel>(
+            token: Avx512Bf16,
+            memory: &mut [u8],
+            from: usize,
+            kernel: K,
+        ) {
+            kernel.run_in(token, memory, from);
         }
         if const { BF16 && K::BF16 } {
             // SAFETY: the CPU has these features, or `self` would not exist.
-            unsafe { inside_bf16(self.other(), kernel) }
+            unsafe { inside_bf16(self.other(), memory, from, kernel) }
         } else {
             // SAFETY: the CPU has these features, or `self` would not exist.
-            unsafe { inside(self.other(), kernel) }
+            unsafe { inside(self.other(), memory, from, kernel) }
         }
     }
 
@@ -596,6 +607,14 @@ impl<const BF16: bool> Simd for Token<BF16> {
     #[inline(always)]
     fn undo_deinterleaved(self, x: __m512) -> __m512 {
         must_cast(op!(_mm512_permutexvar_pd(must_cast(UNORDER), must_cast(x))))
+    }
+
+    #[inline(always)]
+    fn interleave(self, [x, y]: [__m512; 2]) -> [__m512; 2] {
+        op!([
+            _mm512_permutex2var_ps(x, must_cast(ALTERNATING[0]), y),
+            _mm512_permutex2var_ps(x, must_cast(ALTERNATING[1]), y),
+        ])
     }
 }
 

@@ -17,7 +17,7 @@ use bytemuck::{Pod, must_cast};
 
 use super::double::{BELOW_F32, MIDPOINT, SIGN};
 use super::scalar::Scalar;
-use super::{InstructionSet, Kernel, Simd, SimdF64, SimdQuant, SimdSums};
+use super::{InstructionSet, MemoryKernel, Simd, SimdF64, SimdQuant, SimdSums};
 
 /// Exists only where the build's target has NEON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,8 +88,8 @@ impl InstructionSet for Neon {
     // The build's target has NEON. With `#[target_feature]`, what is the same for another backend would be a second
     // function.
     #[inline(never)]
-    fn enter<K: Kernel>(self, kernel: K) {
-        kernel.run(self);
+    fn enter_in<K: MemoryKernel>(self, memory: &mut [u8], from: usize, kernel: K) {
+        kernel.run_in(self, memory, from);
     }
 
     #[inline(always)]

@@ -17,7 +17,7 @@ use wide::{f32x4, f64x4, i16x8, i32x4, i32x8, u16x8, u32x4};
 
 use super::double::{BELOW_F32, MIDPOINT, SIGN};
 use super::scalar::Scalar;
-use super::{InstructionSet, Kernel, Simd, SimdF64, SimdQuant, SimdSums, scalar};
+use super::{InstructionSet, MemoryKernel, Simd, SimdF64, SimdQuant, SimdSums, scalar};
 
 /// True if the build's target has any of the vectors that `wide` knows. Where it has none, four lanes are four numbers
 /// in turn, and their kernels eight times as large as the plain loops of [`Scalar`], which run instead.
@@ -58,11 +58,11 @@ impl InstructionSet for Portable {
     type Narrower = Scalar;
 
     #[inline(never)]
-    fn enter<K: Kernel>(self, kernel: K) {
+    fn enter_in<K: MemoryKernel>(self, memory: &mut [u8], from: usize, kernel: K) {
         if const { VECTORS } {
-            kernel.run(self);
+            kernel.run_in(self, memory, from);
         } else {
-            Scalar.enter(kernel);
+            Scalar.enter_in(memory, from, kernel);
         }
     }
 

@@ -4,7 +4,7 @@ use bytemuck::Pod;
 
 use super::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use super::double::{BELOW_F32, MIDPOINT, SIGN};
-use super::{InstructionSet, Kernel, Simd, SimdF64, SimdQuant, SimdSums};
+use super::{InstructionSet, MemoryKernel, Simd, SimdF64, SimdQuant, SimdSums};
 
 /// Needs nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +20,8 @@ impl InstructionSet for Scalar {
     type Narrower = Scalar;
 
     #[inline(never)]
-    fn enter<K: Kernel>(self, kernel: K) {
-        kernel.run(self);
+    fn enter_in<K: MemoryKernel>(self, memory: &mut [u8], from: usize, kernel: K) {
+        kernel.run_in(self, memory, from);
     }
 
     #[inline(always)]
