@@ -415,6 +415,8 @@ class Caches(unittest.TestCase):
             ("one type", RuntimeError, dict(v=v.half())),
             ("once", RuntimeError, dict(rounding="eager")),
             ("no gradients", RuntimeError, dict(k=k.clone().requires_grad_())),
+            ("no gradients", RuntimeError, dict(formula="llama", weight=torch.ones(64, requires_grad=True))),
+            ("no gradients", RuntimeError, dict(key_scale=torch.ones(2, requires_grad=True))),
         ):
             with self.assertRaisesRegex(error, message):
                 rope_kernels.rotate_into_caches(**{**args, **change})

@@ -1,6 +1,9 @@
 """What operators return for tensors without data: what torch.compile and torch.export trace with."""
 
+import functools
+
 import torch
+from torch.autograd import forward_ad
 
 from . import _library  # noqa: F401  An operator must exist before its fake.
 from ._plan import HALVES, PAIRS
@@ -17,8 +20,29 @@ def _like(x):
     return _contiguous(x)
 
 
-def _fake(name):
+def _constant(name):
+    """The fake of an operator whose results have no derivatives."""
     return torch.library.register_fake(f"rope_kernels::{name}")
+
+
+def _fake(name):
+    """The fake of an operator that has no derivatives. It refuses traces in which tensors may have tangents: those that
+    a trace makes never reach the operator, and torch 2.10 detaches inputs, which drops theirs. Without `fullgraph`
+    Dynamo then calls the operator itself, which looks for tangents."""
+
+    def register(fake):
+        @functools.wraps(fake)
+        def checked(*args, **named):
+            if forward_ad._current_level >= 0 and torch._C._is_fwd_grad_enabled():
+                raise NotImplementedError(
+                    f"torch.ops.rope_kernels.{name} cannot be traced within torch.autograd.forward_ad.dual_level(), as "
+                    "it has no derivatives; call the functions of rope_kernels"
+                )
+            return fake(*args, **named)
+
+        return _constant(name)(checked)
+
+    return register
 
 
 @_fake("rotate")
@@ -76,22 +100,22 @@ def _(q, k, cos, sin, ids, plan=0, attention_factor=1.0):
     return None
 
 
-@_fake("config_rotation")
+@_constant("config_rotation")
 def _(config):
     return config.new_empty(7, dtype=torch.int64)
 
 
-@_fake("config_refusal")
+@_constant("config_refusal")
 def _(config):
     return config.new_empty(1, dtype=torch.int64)
 
 
-@_fake("config_ignored")
+@_constant("config_ignored")
 def _(config):
     return config.new_empty(torch.library.get_ctx().new_dynamic_size(), dtype=torch.uint8)
 
 
-@_fake("config_rows")
+@_constant("config_rows")
 def _(config, positions, pairs, plan=0):
     width = 2 * pairs if plan & (HALVES | PAIRS) else pairs
     extents = positions.shape[1:] if positions.dim() == 3 else positions.shape

@@ -76,7 +76,8 @@ def rotate_into_caches(
     cache_layout: "nhd" is [blocks, block_size, heads, head_dim], "hnd" [blocks, heads, block_size, head_dim]; the last
     dimension of blocks counts bytes.
     """
-    _refuse_derivatives(k, v, cos, sin, key_cache, value_cache, slots)
+    tensors = k, v, cos, sin, key_cache, value_cache, key_scale, value_scale, slots, weight
+    _refuse_derivatives(*(tensor for tensor in tensors if isinstance(tensor, torch.Tensor)))
     number = -1 if formula is None else _norm(formula, over, order)
     code = choice("format", _FORMATS, format) | choice("cache_layout", _CACHE_LAYOUTS, cache_layout)
     scales = [
