@@ -6,19 +6,7 @@ use std::ptr::{null, null_mut};
 use rope::*;
 
 use crate::Source;
-use crate::c::{full_rows, in_slots, tensor_at, zero};
-
-const PLAN: rope_plan = rope_plan {
-    pairing: rope_pairing::Half as i32,
-    output_pairing: 0,
-    direction: 0,
-    backend: 0,
-    without_rounding: 0,
-    first_channel: 0,
-    norm: null(),
-    scale: null(),
-    hadamard: null(),
-};
+use crate::c::{PLAN, bshd, full_rows, in_slots, tensor_at, zero};
 
 /// Bytes of an element, by the number of its type.
 const SIZES: [usize; 4] = [0, 4, 2, 2];
@@ -273,13 +261,8 @@ impl Arena {
     ) -> rope_operand {
         let len = shape.iter().product();
         let bytes = len * SIZES[element as usize];
-        let [_, tokens, heads, head_dim] = shape;
-        let layout = rope_layout {
-            shape,
-            strides: [tokens * heads * head_dim, heads * head_dim, head_dim],
-        };
         let data = self.piece::<u8>(source, bytes, written).cast();
-        tensor_at(data, len, element, layout)
+        tensor_at(data, len, element, bshd(shape))
     }
 
     fn rows(&mut self, source: &mut Source<'_>, tokens: usize, rotary_dim: usize) -> rope_angles {
