@@ -3,8 +3,8 @@
 
 use half::bf16;
 use rope_core::cache::{
-    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, QuantFormat, QuantScale,
-    ScaleLayout, ScalePlace, Slots,
+    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales, QuantFormat,
+    QuantScale, ScaleLayout, ScalePlace, Slots,
 };
 use rope_core::stages::WithStages;
 use rope_core::{
@@ -947,6 +947,19 @@ fn tokens_are_written_as_one_by_one() {
             }
         }
     }
+}
+
+/// Given scales are one number or a list of any form.
+#[test]
+fn lists_are_scales() {
+    let each = [0.5_f32, 0.25];
+    let expected = HeadScales::Each(&each);
+    assert_eq!(HeadScales::from(&each), expected);
+    assert_eq!(HeadScales::from(&each[..]), expected);
+    assert_eq!(HeadScales::from(&each.to_vec()), expected);
+    let divide = QuantScale::Divide((&each).into());
+    assert_eq!(divide, QuantScale::Divide(expected));
+    assert_eq!(HeadScales::from(0.5), HeadScales::Same(0.5));
 }
 
 /// The strides are the ones of the shapes in the layouts' names; a layout that exceeds `usize` stays too large.
