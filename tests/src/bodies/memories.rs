@@ -588,35 +588,17 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                     arena.tensor(source, element, shape),
                 );
                 let first = arena.gradients(source, sums);
-                match call {
-                    13 => rope_gradients(
-                        rope_gradient_kind::Angles as i32,
-                        &PLAN,
-                        &x,
-                        &dy,
-                        &first,
-                        null(),
-                    ),
-                    14 => rope_gradients(
-                        rope_gradient_kind::AnglesOfInput as i32,
-                        &PLAN,
-                        &x,
-                        &dy,
-                        &first,
-                        null(),
-                    ),
-                    15 => rope_gradients(
-                        rope_gradient_kind::Factors as i32,
-                        &PLAN,
-                        &x,
-                        &dy,
-                        &first,
-                        null(),
-                    ),
-                    _ => {
+                let one = [
+                    rope_gradient_kind::Angles,
+                    rope_gradient_kind::AnglesOfInput,
+                    rope_gradient_kind::Factors,
+                ];
+                match one.get(call - 13) {
+                    Some(&kind) => rope_gradients(kind as i32, &PLAN, &x, &dy, &first, null()),
+                    None => {
                         let second = arena.gradients(source, sums);
-                        let kinds = [rope_gradient_kind::CosSin, rope_gradient_kind::Channels];
-                        let kind = source.one_of(&kinds) as i32;
+                        let two = [rope_gradient_kind::CosSin, rope_gradient_kind::Channels];
+                        let kind = source.one_of(&two) as i32;
                         rope_gradients(kind, &PLAN, &x, &dy, &first, &second)
                     }
                 }
