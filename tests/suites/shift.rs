@@ -104,24 +104,18 @@ impl<'f> Keys<'f> {
         }
     }
 
-    fn bytes(&self, key: &str) -> Vec<u8> {
-        let hex = |word| u8::from_str_radix(word, 16).expect("hexadecimal digits");
-        let words = self.file.text(key).split_ascii_whitespace();
-        words.map(hex).collect()
-    }
-
     /// Tests E4M3 with a given scale.
     fn e4m3(&self) {
         let scale = QuantScale::Divide(self.file.bits::<f32>("scale_e4m3fn")[0].into());
         for backend in Backend::available() {
-            let mut got = self.bytes("cached_e4m3fn");
+            let mut got = self.file.bits::<u8>("cached_e4m3fn");
             let mut cache =
                 CacheMut::quantized(&mut got, self.layout, QuantFormat::E4m3, scale, &mut [])
                     .expect("a cache that fits");
             self.rope(backend)
                 .rotate(&mut cache.slots(self.slots()), &self.rows)
                 .expect("a slot for each row");
-            let expected = self.bytes("shifted_e4m3fn");
+            let expected = self.file.bits::<u8>("shifted_e4m3fn");
             assert_eq!(got, expected, "{backend}, {}, E4M3", self.file.name);
         }
     }
@@ -134,7 +128,7 @@ impl<'f> Keys<'f> {
             at: ScalePlace::Separate(ScaleLayout::nh(1, heads)),
         };
         for backend in Backend::available() {
-            let mut got = self.bytes("cached_int8");
+            let mut got = self.file.bits::<u8>("cached_int8");
             let mut scales: Vec<f32> = self.file.bits("cached_scale_int8");
             let mut cache = CacheMut::quantized(
                 &mut got,
@@ -152,7 +146,7 @@ impl<'f> Keys<'f> {
             let doing = format!("{backend}, {}, {key}_int8", self.file.name);
             let expected: Vec<f32> = self.file.bits(&format!("{key}_scale_int8"));
             alike(&scales, &expected, &doing);
-            assert_eq!(got, self.bytes(&format!("{key}_int8")), "{doing}");
+            assert_eq!(got, self.file.bits::<u8>(&format!("{key}_int8")), "{doing}");
         }
     }
 }
