@@ -284,7 +284,8 @@ suite() {
 
 # The suites of kernels and of sizes that overflow.
 of_kernels=(--features rope-tests/sizes -- backends:: agree:: convert:: special_values:: golden:: rows:: rotate_at::
-    rows_per_head:: split:: norm:: cache:: shift:: gradient:: stages:: refused:: refused_chains:: corpus::)
+    rows_per_head:: split:: norm:: cache:: slots:: shift:: gradient:: stages:: empty:: refused:: refused_chains::
+    refused_caches:: corpus::)
 
 # ran_suites FILTER ..: fails if a suite that a filter names ran no test: another name would be a silent skip.
 ran_suites() {

@@ -1,14 +1,51 @@
 //! Structs of the C API, from what a case names.
 
+use std::ffi::CStr;
 use std::mem::zeroed;
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 
 use rope::*;
+
+/// A plan with half pairing and without stages.
+pub const PLAN: rope_plan = rope_plan {
+    pairing: rope_pairing::Half as i32,
+    output_pairing: 0,
+    direction: 0,
+    backend: 0,
+    without_rounding: 0,
+    first_channel: 0,
+    norm: null(),
+    scale: null(),
+    hadamard: null(),
+};
+
+/// Returns the text of the last refusal.
+///
+/// # Panics
+///
+/// If the text cannot be read.
+pub fn detail() -> String {
+    let mut text = [0_u8; 256];
+    // SAFETY: the text has the stated room.
+    let status = unsafe { rope_error_detail(text.as_mut_ptr().cast(), text.len()) };
+    assert_eq!(status, rope_status::Ok);
+    let text = CStr::from_bytes_until_nul(&text).expect("it ends");
+    text.to_str().expect("it is UTF-8").to_owned()
+}
 
 /// A struct of which all that is not named is zero.
 pub fn zero<T: Copy>() -> T {
     // SAFETY: used for structs of numbers and pointers only.
     unsafe { zeroed() }
+}
+
+/// The layout of a tensor whose tokens, heads and channels are adjacent.
+pub fn bshd(shape: [usize; 4]) -> rope_layout {
+    let [_, tokens, heads, head_dim] = shape;
+    rope_layout {
+        shape,
+        strides: [tokens * heads * head_dim, heads * head_dim, head_dim],
+    }
 }
 
 /// A tensor, as an operand.

@@ -40,6 +40,7 @@ bits! {
     f16: u16, f16::from_bits;
     bf16: u16, bf16::from_bits;
     u128: u128, |x| x;
+    u8: u8, |x| x;
 }
 
 /// Returns the path of a golden file: in `ROPE_GOLDEN`, a changed copy (`tests/tools/blind.py`), or beside this crate.

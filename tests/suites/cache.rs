@@ -3,8 +3,8 @@
 
 use half::bf16;
 use rope_core::cache::{
-    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, QuantFormat, QuantScale,
-    ScaleLayout, ScalePlace, Slots,
+    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales, QuantFormat,
+    QuantScale, ScaleLayout, ScalePlace, Slots,
 };
 use rope_core::stages::WithStages;
 use rope_core::{
@@ -26,7 +26,26 @@ fn heads(count: usize, head_dim: usize) -> CacheLayout {
     CacheLayout::nhd([count, 1, 1, head_dim]).expect("a small cache")
 }
 
-/// Writes heads through a chain without a rotation into a cache of codes.
+/// Writes heads through a plan without a rotation into a cache of one head for each token.
+fn store<E: Number>(backend: Backend, x: &[E], head_dim: usize, mut cache: CacheMut<'_>) {
+    let count = x.len() / head_dim;
+    let x = Tensor::new(x, [1, count, 1, head_dim]).expect("a valid tensor");
+    rope(backend)
+        .apply_into(&x, &mut cache.slots(0..count))
+        .expect("slots that are there");
+}
+
+/// Returns the numbers of such a cache.
+fn load(backend: Backend, cache: &Cache<'_>, [count, head_dim]: [usize; 2]) -> Vec<f32> {
+    let mut y = vec![0.5; count * head_dim];
+    let mut tensor = TensorMut::new(&mut y, [1, count, 1, head_dim]).expect("a valid tensor");
+    rope(backend)
+        .apply_into(&cache.slots(0..count), &mut tensor)
+        .expect("slots that are there");
+    y
+}
+
+/// Returns the codes of heads.
 fn coded<E: Number>(
     backend: Backend,
     x: &[E],
@@ -34,15 +53,10 @@ fn coded<E: Number>(
     (code, scale): (QuantFormat, QuantScale<'_>),
     scales: &mut [f32],
 ) -> Vec<u8> {
-    let count = x.len() / head_dim;
     let mut bytes = vec![0x5a; x.len()];
-    let layout = heads(count, head_dim);
-    let mut cache =
-        CacheMut::quantized(&mut bytes, layout, code, scale, scales).expect("a cache that fits");
-    let x = Tensor::new(x, [1, count, 1, head_dim]).expect("a valid tensor");
-    rope(backend)
-        .apply_into(&x, &mut cache.slots(0..count))
-        .expect("slots that are there");
+    let layout = heads(x.len() / head_dim, head_dim);
+    let cache = CacheMut::quantized(&mut bytes, layout, code, scale, scales);
+    store(backend, x, head_dim, cache.expect("a cache that fits"));
     bytes
 }
 
@@ -57,12 +71,32 @@ fn decoded(
     let count = bytes.len() / head_dim;
     let layout = heads(count, head_dim);
     let cache = Cache::quantized(bytes, layout, code, scale, scales).expect("a cache that fits");
-    let mut y = vec![0.5; bytes.len()];
-    let mut tensor = TensorMut::new(&mut y, [1, count, 1, head_dim]).expect("a valid tensor");
-    rope(backend)
-        .apply_into(&cache.slots(0..count), &mut tensor)
-        .expect("slots that are there");
-    y
+    load(backend, &cache, [count, head_dim])
+}
+
+/// Returns the bytes of blocks of heads.
+pub(crate) fn in_blocks<E: Number>(
+    backend: Backend,
+    x: &[E],
+    head_dim: usize,
+    format: &'static BlockFormat,
+) -> Vec<u8> {
+    let mut bytes = vec![0x5a; x.len() / format.values * format.bytes];
+    let cache = CacheMut::blocks(&mut bytes, heads(x.len() / head_dim, head_dim), format);
+    store(backend, x, head_dim, cache.expect("a cache that fits"));
+    bytes
+}
+
+/// Returns the numbers of blocks.
+pub(crate) fn out_of_blocks(
+    backend: Backend,
+    bytes: &[u8],
+    head_dim: usize,
+    format: &'static BlockFormat,
+) -> Vec<f32> {
+    let count = bytes.len() / format.bytes * format.values / head_dim;
+    let cache = Cache::blocks(bytes, heads(count, head_dim), format).expect("a cache that fits");
+    load(backend, &cache, [count, head_dim])
 }
 
 #[track_caller]
@@ -237,11 +271,6 @@ fn every_number_is_e5m2() {
     some_numbers(QuantFormat::E5m2Saturating, IN_ORDER, 0..1 << 18);
 }
 
-fn bytes(file: &Golden, key: &str) -> Vec<u8> {
-    let hex = |word| u8::from_str_radix(word, 16).expect("hexadecimal digits");
-    file.text(key).split_ascii_whitespace().map(hex).collect()
-}
-
 /// Tests given scales as divisors and as factors.
 fn given_scales<E: Number + Bits>() {
     let file = Golden::file("cache/fp8_scaled.txt");
@@ -262,7 +291,7 @@ fn given_scales<E: Number + Bits>() {
             let check = |name: &str, code, scale| {
                 let got = coded(backend, &x, head_dim, (code, scale), &mut []);
                 let doing = format!("{backend}, {}, {scale:?}", key(name));
-                same_codes(code, &got, &bytes(&file, &key(name)), &doing);
+                same_codes(code, &got, &file.bits::<u8>(&key(name)), &doing);
                 got
             };
             check("e4m3fn_div", QuantFormat::E4m3, divide);
@@ -272,7 +301,7 @@ fn given_scales<E: Number + Bits>() {
                 check("e5m2_mul_sat", QuantFormat::E5m2Saturating, scale);
                 check("e4m3fn_mul", QuantFormat::E4m3, scale);
             }
-            let codes = bytes(&file, &key("e4m3fn_mul"));
+            let codes = file.bits::<u8>(&key("e4m3fn_mul"));
             for scale in [divide, multiply[0]] {
                 let got = decoded(backend, &codes, head_dim, (QuantFormat::E4m3, scale), &[]);
                 let expected: Vec<f32> = file.bits(&key("e4m3fn_dequant"));
@@ -310,7 +339,7 @@ fn rows_of_engines<E: Number + Bits>() {
             let got = coded(backend, &x, head_dim, (code, made), &mut scales);
             let expected: Vec<f32> = file.bits(&key(&format!("{name}_scale")));
             alike(&scales, &expected, &doing);
-            let codes = bytes(&file, &key(&format!("{name}_codes")));
+            let codes = file.bits::<u8>(&key(&format!("{name}_codes")));
             same_codes(code, &got, &codes, &doing);
             if name == "vllm" {
                 let got = decoded(backend, &codes, head_dim, (code, made), &scales);
@@ -328,7 +357,7 @@ fn rows_of_engines<E: Number + Bits>() {
                 (QuantFormat::Int8Even, scale),
                 &mut [],
             );
-            let expected = bytes(&file, &format!("ort_even_{e}_{index}"));
+            let expected = file.bits::<u8>(&format!("ort_even_{e}_{index}"));
             let doing = format!("{backend}, ONNX Runtime's, {e}");
             same_codes(QuantFormat::Int8Even, &got, &expected, &doing);
         }
@@ -340,18 +369,6 @@ fn integers_and_scales_of_engines() {
     each_element!(rows_of_engines());
 }
 
-fn q8_0<E: Number>(backend: Backend, x: &[E], head_dim: usize) -> Vec<u8> {
-    let count = x.len() / head_dim;
-    let mut bytes = vec![0x5a; x.len() / 32 * 34];
-    let mut cache = CacheMut::blocks(&mut bytes, heads(count, head_dim), BlockFormat::Q8_0)
-        .expect("a cache that fits");
-    let x = Tensor::new(x, [1, count, 1, head_dim]).expect("a valid tensor");
-    rope(backend)
-        .apply_into(&x, &mut cache.slots(0..count))
-        .expect("slots that are there");
-    bytes
-}
-
 /// Tests the blocks of ggml's reference, in heads of one block and in longer ones.
 fn ggml_blocks<E: Number + Bits>() {
     let file = Golden::file("cache/q8_0_rows.txt");
@@ -361,11 +378,11 @@ fn ggml_blocks<E: Number + Bits>() {
         keys.push((["x_diff", "ref_diff"].map(String::from), "diff_blocks"));
     }
     for ([x, blocks], count) in keys {
-        let (x, expected): (Vec<E>, _) = (file.bits(&x), bytes(&file, &blocks));
+        let (x, expected): (Vec<E>, _) = (file.bits(&x), file.bits::<u8>(&blocks));
         assert_eq!(x.len(), 32 * file.decimal(count));
         for backend in Backend::available() {
             for head_dim in [32, 64] {
-                let got = q8_0(backend, &x, head_dim);
+                let got = in_blocks(backend, &x, head_dim, BlockFormat::Q8_0);
                 assert_eq!(got, expected, "{backend}, {blocks}, heads of {head_dim}");
             }
         }
@@ -447,7 +464,7 @@ fn orders_of_roundings<E: Number + Bits>() {
                 same_codes(
                     QuantFormat::E4m3,
                     &got,
-                    &bytes(&file, &key("e4m3fn_div")),
+                    &file.bits::<u8>(&key("e4m3fn_div")),
                     &doing,
                 );
 
@@ -471,7 +488,7 @@ fn orders_of_roundings<E: Number + Bits>() {
                 same_codes(
                     QuantFormat::Int8RoundAway,
                     &got,
-                    &bytes(&file, &key("int8_codes")),
+                    &file.bits::<u8>(&key("int8_codes")),
                     &doing,
                 );
 
@@ -481,7 +498,7 @@ fn orders_of_roundings<E: Number + Bits>() {
                 chain
                     .rotate_into(&x, &mut cache.slots(0..tokens), &rows)
                     .expect("slots that are there");
-                assert_eq!(got, bytes(&file, &key("q8_0_ref")), "{doing}, Q8_0");
+                assert_eq!(got, file.bits::<u8>(&key("q8_0_ref")), "{doing}, Q8_0");
             }
         }
     }
@@ -663,7 +680,7 @@ fn rotated_codes_in_every_layout() {
                 .expect("slots that are there");
         };
         for name in ["nhd", "hnd", "cpu_col", "legacy_k"] {
-            let expected = bytes(&file, &format!("e4m3fn_div_{name}"));
+            let expected = file.bits::<u8>(&format!("e4m3fn_div_{name}"));
             let mut got = vec![0x5a; expected.len()];
             into(
                 &mut CacheMut::quantized(
@@ -682,7 +699,7 @@ fn rotated_codes_in_every_layout() {
                 &format!("{backend}, E4M3 {name}"),
             );
         }
-        let expected = bytes(&file, "int8_nhd");
+        let expected = file.bits::<u8>("int8_nhd");
         let mut got = vec![0x5a; expected.len()];
         let mut scales = vec![f32::from_bits(0x5a5a_5a5a); blocks * block_size * heads];
         into(
@@ -704,7 +721,7 @@ fn rotated_codes_in_every_layout() {
         let expected: Vec<f32> = file.bits("int8_nhd_scales");
         alike(&scales, &expected, &format!("{backend}, scales of int8"));
 
-        let mut expected = bytes(&file, "int8_nhd_inline");
+        let mut expected = file.bits::<u8>("int8_nhd_inline");
         if cfg!(target_endian = "big") {
             // The file's scales are little-endian; the crate uses the machine's byte order.
             for (index, head) in expected.chunks_mut(head_dim + 4).enumerate() {
@@ -721,7 +738,7 @@ fn rotated_codes_in_every_layout() {
         );
         assert_eq!(got, expected, "{backend}, int8 with scales inline");
 
-        let expected = bytes(&file, "q8_0_ref_rows");
+        let expected = file.bits::<u8>("q8_0_ref_rows");
         let mut got = vec![0x5a; expected.len()];
         into(&mut CacheMut::blocks(&mut got, nhd, BlockFormat::Q8_0).expect("whole blocks"));
         assert_eq!(got, expected, "{backend}, Q8_0");
@@ -947,6 +964,19 @@ fn tokens_are_written_as_one_by_one() {
             }
         }
     }
+}
+
+/// Given scales are one number or a list of any form.
+#[test]
+fn lists_are_scales() {
+    let each = [0.5_f32, 0.25];
+    let expected = HeadScales::Each(&each);
+    assert_eq!(HeadScales::from(&each), expected);
+    assert_eq!(HeadScales::from(&each[..]), expected);
+    assert_eq!(HeadScales::from(&each.to_vec()), expected);
+    let divide = QuantScale::Divide((&each).into());
+    assert_eq!(divide, QuantScale::Divide(expected));
+    assert_eq!(HeadScales::from(0.5), HeadScales::Same(0.5));
 }
 
 /// The strides are the ones of the shapes in the layouts' names; a layout that exceeds `usize` stays too large.

@@ -2,23 +2,19 @@
 //! orders of roundings, and the cases that ggml leaves undefined.
 
 use half::bf16;
-use rope_core::cache::{BlockFormat, Cache, CacheLayout, CacheMut};
+use rope_core::cache::{BlockFormat, CacheLayout, CacheMut};
 use rope_core::stages::WithStages;
-use rope_core::{Backend, Frequencies, Pairing, Rope, Rows, Scaling, Tensor, TensorMut};
+use rope_core::{Backend, Frequencies, Pairing, Rope, Rows, Scaling, Tensor};
 use rope_tests::golden::{Bits, Golden};
 use rope_tests::{Number, Source, each_element, quantize};
 
+use crate::cache::{in_blocks, out_of_blocks};
 use crate::models::{alike, bits};
 
 fn rope(backend: Backend) -> Rope {
     Rope::new(Pairing::Half)
         .backend(backend)
         .expect("an available backend")
-}
-
-fn bytes(file: &Golden, key: &str) -> Vec<u8> {
-    let hex = |word| u8::from_str_radix(word, 16).expect("hexadecimal digits");
-    file.text(key).split_ascii_whitespace().map(hex).collect()
 }
 
 /// Returns the formats of ggml's blocks except Q8_0.
@@ -28,59 +24,21 @@ fn formats() -> impl Iterator<Item = &'static BlockFormat> {
         .filter(|format| format.bytes < 32)
 }
 
-/// Returns a cache of one head for each token, side by side.
-fn heads(count: usize, head_dim: usize) -> CacheLayout {
-    CacheLayout::nhd([count, 1, 1, head_dim]).expect("a small cache")
-}
-
-fn encoded<E: Number>(
-    backend: Backend,
-    x: &[E],
-    head_dim: usize,
-    format: &'static BlockFormat,
-) -> Vec<u8> {
-    let count = x.len() / head_dim;
-    let mut bytes = vec![0x5a; x.len() / 32 * format.bytes];
-    let mut cache =
-        CacheMut::blocks(&mut bytes, heads(count, head_dim), format).expect("a cache that fits");
-    let x = Tensor::new(x, [1, count, 1, head_dim]).expect("a valid tensor");
-    rope(backend)
-        .apply_into(&x, &mut cache.slots(0..count))
-        .expect("slots that are there");
-    bytes
-}
-
-fn decoded(
-    backend: Backend,
-    bytes: &[u8],
-    head_dim: usize,
-    format: &'static BlockFormat,
-) -> Vec<f32> {
-    let count = bytes.len() / format.bytes * 32 / head_dim;
-    let cache = Cache::blocks(bytes, heads(count, head_dim), format).expect("a cache that fits");
-    let mut y = vec![0.5; count * head_dim];
-    let mut tensor = TensorMut::new(&mut y, [1, count, 1, head_dim]).expect("a valid tensor");
-    rope(backend)
-        .apply_into(&cache.slots(0..count), &mut tensor)
-        .expect("slots that are there");
-    y
-}
-
 /// Tests the bytes and numbers of a file, in heads of one block and in longer ones.
 fn of_ggml<E: Number + Bits>(file: &Golden) {
     let e = E::NAME;
     let x: Vec<E> = file.bits(&format!("x_{e}"));
     for format in formats() {
         let name = format.name;
-        let expected = bytes(file, &format!("{name}_{e}"));
+        let expected = file.bits::<u8>(&format!("{name}_{e}"));
         let values: Vec<f32> = file.bits(&format!("{name}_dequant_{e}"));
         assert_eq!(x.len(), values.len());
         for backend in Backend::available() {
             let doing = format!("{backend}, {name} of {e}");
             for head_dim in [32, 64] {
-                let got = encoded(backend, &x, head_dim, format);
+                let got = in_blocks(backend, &x, head_dim, format);
                 same_blocks(&got, &expected, format, &doing);
-                let got = decoded(backend, &expected, head_dim, format);
+                let got = out_of_blocks(backend, &expected, head_dim, format);
                 alike(&got, &values, &doing);
             }
         }
@@ -163,7 +121,7 @@ fn rotated<E: Number + Bits>() {
                 // For f32 both orders are the same.
                 let order = if e == "f32" { "NB" } else { order };
                 let key = format!("{order}_{}_{e}", format.name);
-                let expected = bytes(&file, &key);
+                let expected = file.bits::<u8>(&key);
                 let mut got = vec![0x5a; expected.len()];
                 let mut cache = CacheMut::blocks(&mut got, layout, format).expect("whole blocks");
                 chain
@@ -201,7 +159,7 @@ fn slots_of_llama_cpp() {
         if file.find(&key).is_none() {
             continue;
         }
-        let expected = bytes(&file, &key);
+        let expected = file.bits::<u8>(&key);
         for backend in Backend::available() {
             let mut got = vec![0x5a; expected.len()];
             let mut cache = CacheMut::blocks(&mut got, layout, format).expect("whole blocks");
@@ -222,13 +180,13 @@ fn nans_and_infinities() {
         for format in formats() {
             let name = format.name;
             let through = |x: &[f32; 32]| {
-                let bytes = encoded(backend, x, 32, format);
+                let bytes = in_blocks(backend, x, 32, format);
                 assert_eq!(
                     bytes,
                     quantize::encode_block(format, x),
                     "{backend}, {name}"
                 );
-                decoded(backend, &bytes, 32, format)
+                out_of_blocks(backend, &bytes, 32, format)
             };
             let plain: [f32; 32] = std::array::from_fn(|i| i as f32 - 12.25);
             let expected = through(&plain);
@@ -287,8 +245,17 @@ fn any_block() {
             let values = quantize::decode_block(format, &expected);
             for backend in Backend::available() {
                 let doing = format!("{backend}, {} of {x:?}", format.name);
-                same_blocks(&encoded(backend, &x, 32, format), &expected, format, &doing);
-                alike(&decoded(backend, &expected, 32, format), &values, &doing);
+                same_blocks(
+                    &in_blocks(backend, &x, 32, format),
+                    &expected,
+                    format,
+                    &doing,
+                );
+                alike(
+                    &out_of_blocks(backend, &expected, 32, format),
+                    &values,
+                    &doing,
+                );
             }
         }
     }
@@ -302,9 +269,9 @@ fn a_second_time_changes_nothing() {
         let x: [f32; 32] = std::array::from_fn(|_| source.unit());
         for backend in Backend::available() {
             for format in formats() {
-                let once = encoded(backend, &x, 32, format);
-                let values = decoded(backend, &once, 32, format);
-                let twice = encoded(backend, &values, 32, format);
+                let once = in_blocks(backend, &x, 32, format);
+                let values = out_of_blocks(backend, &once, 32, format);
+                let twice = in_blocks(backend, &values, 32, format);
                 assert_eq!(once, twice, "{backend}, {}", format.name);
             }
         }

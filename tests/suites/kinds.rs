@@ -5,6 +5,8 @@
 //! all of them: the bodies of the fuzz targets, which choose among kinds, the C API, the suites, the bench, the scripts
 //! and the tables of the READMEs.
 
+use std::collections::HashSet;
+
 const AXES: &str = include_str!("../../rope-core/src/describe/frequencies/axes.rs");
 const CODE: &str = include_str!("../../rope-core/src/describe/cache/quant.rs");
 const CACHE_LAYOUT: &str = include_str!("../../rope-core/src/describe/cache/layout.rs");
@@ -156,7 +158,38 @@ fn every_call_is_fuzzed() {
         .filter(|name| name.starts_with("rope_") && !WITHOUT_POINTERS.contains(name))
         .collect();
     assert!(functions.len() > 20, "{functions:?}");
-    all_in(include_str!("../src/bodies/calls.rs"), "", &functions);
+    let calls = concat!(
+        include_str!("../src/bodies/calls.rs"),
+        include_str!("../src/bodies/calls/arguments.rs"),
+    );
+    all_in(calls, "", &functions);
+}
+
+/// A suite provokes each error: `refused`, by its `errors`, or the suite of the function that refuses.
+#[test]
+fn every_error_has_a_test() {
+    let mut files = vec![];
+    rust_files(
+        &std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("suites"),
+        &mut files,
+    );
+    // `messages` makes every error itself.
+    files.retain(|file| !file.ends_with("messages.rs"));
+    let suites: Vec<String> = files
+        .iter()
+        .map(|file| std::fs::read_to_string(file).expect("a suite"))
+        .collect();
+    let words: HashSet<&str> = suites
+        .iter()
+        .flat_map(|suite| suite.split(|c: char| !c.is_alphanumeric() && c != ':'))
+        .collect();
+    let of_models = ("", rope_models::Error::NAMES);
+    for (group, names) in rope_core::internals::ERRORS.iter().chain([&of_models]) {
+        for name in *names {
+            let error = format!("{group}Error::{name}");
+            assert!(words.contains(&*error), "no suite provokes {error}");
+        }
+    }
 }
 
 /// C has a number for every kind of rope-core.

@@ -27,6 +27,8 @@ mod convert;
 mod corpus;
 #[cfg(feature = "models")]
 mod dialects;
+#[cfg(feature = "sizes")]
+mod empty;
 #[cfg(feature = "every")]
 mod examples;
 #[cfg(feature = "models")]
@@ -77,6 +79,8 @@ mod published;
 #[cfg(feature = "sizes")]
 mod refused;
 #[cfg(feature = "sizes")]
+mod refused_caches;
+#[cfg(feature = "sizes")]
 mod refused_chains;
 #[cfg(feature = "sizes")]
 mod rotate_at;
@@ -86,6 +90,8 @@ mod rows_per_head;
 #[cfg(feature = "every")]
 mod shards;
 mod shift;
+#[cfg(feature = "sizes")]
+mod slots;
 mod special_values;
 #[cfg(feature = "sizes")]
 mod split;

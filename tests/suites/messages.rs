@@ -2,13 +2,14 @@
 //! their places in the text. All numbers of a case differ, and two exchanged fields would show.
 
 use std::fmt::{Debug, Display};
+use std::str::FromStr;
 
 use rope_core::error::{
     CacheError, FrequenciesError, GradientError, PlanError, PositionsError, RowsError, ShapeError,
     ShardError, SlotsError,
 };
 use rope_core::internals::ERRORS;
-use rope_core::{Backend, Dimension, Direction, Error, ErrorKind, Pairing, Shape};
+use rope_core::{Backend, Dimension, Direction, Error, ErrorKind, Pairing, Shape, UnknownName};
 use rope_models::{Config, Error as ModelError, Gguf, GgufValue};
 use rope_tests::bodies::config::Questions;
 
@@ -795,13 +796,35 @@ fn have_their_sentences<'n, E: Debug + Display>(
     }
 }
 
+fn unknown<T>(kind: &str, all: &[T])
+where
+    T: Copy + Debug + Display + PartialEq + FromStr<Err = UnknownName>,
+{
+    let names: Vec<String> = all.iter().map(T::to_string).collect();
+    let names = names.join(" ");
+    for name in ["", "Half", "sse", "half ", "forward,inverse"] {
+        let error = name.parse::<T>().expect_err("a refusal");
+        let known = error.known;
+        assert_eq!((error.kind, known.replace(',', "")), (kind, names.clone()));
+        let text = format!("unknown {kind} {name:?}; there are: {known}");
+        assert_eq!(error.to_string(), text);
+        let boxed: Box<dyn std::error::Error + Send + Sync> = Box::new(error);
+        assert_eq!(boxed.to_string(), text);
+    }
+    for each in all {
+        assert_eq!(each.to_string().parse(), Ok(*each));
+    }
+}
+
+#[test]
+fn unknown_names() {
+    unknown("pairing", &Pairing::ALL);
+    unknown("direction", &Direction::ALL);
+    unknown("backend", Backend::ALL);
+}
+
 #[test]
 fn each_error_has_its_sentence() {
-    let unknown = "sse".parse::<Direction>().expect_err("a refusal");
-    assert_eq!(
-        unknown.to_string(),
-        "unknown direction \"sse\"; there are: forward, inverse, transpose"
-    );
     let of_group = |&(group, names): &(&'static str, &'static [&str])| {
         names.iter().map(move |&name| (group, name))
     };

@@ -18,6 +18,8 @@ use rope_tests::{
 };
 
 use crate::models::{alike, same};
+use crate::refused::errors as error;
+use crate::refused::{numbers, refused, strides};
 
 /// Numbers of heads around the heads of a line.
 const HEADS: [usize; 6] = [1, 2, 15, 16, 17, 33];
@@ -440,6 +442,47 @@ fn strided_rows() {
     }
 }
 
+#[test]
+fn rows_that_are_not_per_head() {
+    let forty_nine: Vec<f32> = (0..49).map(|i| i as f32).collect();
+    let values = &forty_nine[..48];
+    let twelve = numbers([12, 4]);
+    let error = |heads| error::rows_per_head(12, heads);
+    for heads in [0, 5, 24, usize::MAX] {
+        refused(twelve.clone().with_heads(heads), error(heads));
+    }
+    let none = Layout::bshd([3, 4, 0, 2]).expect("an empty layout");
+    refused(Rows::strided(values, values, none), error(0));
+    let gathered = twelve.gather(&[1, 0]).expect("ids that are there");
+    refused(gathered.with_heads(2), error::already_gathered());
+    let pairs = Layout::bshd([1, 2, 3, 0]).expect("an empty layout");
+    let error = error::rotary_dim(0, "even and at least 2");
+    refused(Rows::strided(values, values, pairs), error);
+    let shape = [2, 4, 3, 2];
+    let layout = Layout::bshd(shape).expect("a small layout");
+    // A layout may cover a part of each slice, a shape covers all of it.
+    assert!(Rows::strided(values, &forty_nine, layout).is_ok());
+    assert!(Rows::strided(values, values, layout.shape()).is_ok());
+    for len in [47, 49] {
+        let other = &forty_nine[..len];
+        for (cos, sin) in [(values, other), (other, values)] {
+            let error = error::shape_elements(shape.into(), len);
+            refused(Rows::strided(cos, sin, shape), error);
+            refused(Rows::strided(cos, sin, layout.shape()), error);
+            if len < 48 {
+                let error = error::out_of_bounds(48, len);
+                refused(Rows::strided(cos, sin, layout), error);
+            }
+        }
+    }
+    // More rows than usize counts; and as many channels, without sequences.
+    for shape in [[2, usize::MAX, 1, 2], [0, 1, 1, usize::MAX]] {
+        let layout = Layout::strided(shape, strides(1, 0, 0)).expect("a layout");
+        let error = error::overflow(shape.into());
+        refused(Rows::strided(values, values, layout), error);
+    }
+}
+
 /// Rows at equal distances are a table, whatever their strides: ids can gather from it, and it rotates any number of
 /// tokens up to its own. Sequences with gaps are no table.
 #[test]
@@ -616,6 +659,36 @@ fn inverted_rows_undo_xpos() {
             }
         }
     }
+}
+
+#[test]
+fn rows_without_an_inverse() {
+    let (nan, infinity) = (f32::NAN, f32::INFINITY);
+    fn of_two_heads(values: &[f32]) -> Rows<'_> {
+        let rows = Rows::new(values, [4, 4]).expect("whole rows");
+        rows.with_heads(2).expect("two tokens")
+    }
+    let mut values = [1.0_f32, 1.0, 0.0, 0.0].repeat(4);
+    for [cos, sin] in [[0.0, -0.0], [nan, 1.0], [infinity, 0.0], [1e-40, 0.0]] {
+        (values[13], values[15]) = (cos, sin);
+        let rows = of_two_heads(&values);
+        let mut storage = [7.0; 16];
+        let refusal = rows.inverted(&mut storage).map(|_| ());
+        refused(refusal, error::no_inverse(1, 1, 1, cos, sin));
+        assert_eq!(storage, [7.0; 16]);
+    }
+    (values[13], values[15]) = (1.0, 0.0);
+    let rows = of_two_heads(&values);
+    let error = error::storage("values of storage", 15, 16);
+    refused(rows.inverted(&mut [7.0; 15]).map(|_| ()), error);
+    let small = rows.with_attention_factor(1e-320).expect("a factor");
+    let refusal = small.inverted(&mut [7.0; 16]).map(|_| ());
+    assert_eq!(refusal, Err(error::attention_factor(1e-320)));
+    // Coinciding rows may be more than memory holds.
+    let many = Layout::strided([1, usize::MAX, 1, 2], strides(0, 0, 0)).expect("a layout");
+    let many = Rows::strided(&values, &values, many).expect("rows inside the slices");
+    let error = error::rows_too_long(usize::MAX, 4);
+    refused(many.inverted(&mut [0.0; 4]).map(|_| ()), error);
 }
 
 fn rounded<E: Number>(values: &[f32]) -> Vec<f32> {

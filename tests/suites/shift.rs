@@ -6,7 +6,7 @@ use std::f64::consts::TAU;
 use half::{bf16, f16};
 use rope_core::axes::Axes;
 use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout, ScalePlace};
-use rope_core::error::CacheError;
+use rope_core::error::{CacheError, FrequenciesError, PositionsError, RowsError};
 use rope_core::stages::Scale;
 use rope_core::{
     Backend, Error, Frequencies, Pairing, Positions, Rope, Rows, Scaling, TensorMut, Yarn,
@@ -104,24 +104,18 @@ impl<'f> Keys<'f> {
         }
     }
 
-    fn bytes(&self, key: &str) -> Vec<u8> {
-        let hex = |word| u8::from_str_radix(word, 16).expect("hexadecimal digits");
-        let words = self.file.text(key).split_ascii_whitespace();
-        words.map(hex).collect()
-    }
-
     /// Tests E4M3 with a given scale.
     fn e4m3(&self) {
         let scale = QuantScale::Divide(self.file.bits::<f32>("scale_e4m3fn")[0].into());
         for backend in Backend::available() {
-            let mut got = self.bytes("cached_e4m3fn");
+            let mut got = self.file.bits::<u8>("cached_e4m3fn");
             let mut cache =
                 CacheMut::quantized(&mut got, self.layout, QuantFormat::E4m3, scale, &mut [])
                     .expect("a cache that fits");
             self.rope(backend)
                 .rotate(&mut cache.slots(self.slots()), &self.rows)
                 .expect("a slot for each row");
-            let expected = self.bytes("shifted_e4m3fn");
+            let expected = self.file.bits::<u8>("shifted_e4m3fn");
             assert_eq!(got, expected, "{backend}, {}, E4M3", self.file.name);
         }
     }
@@ -134,7 +128,7 @@ impl<'f> Keys<'f> {
             at: ScalePlace::Separate(ScaleLayout::nh(1, heads)),
         };
         for backend in Backend::available() {
-            let mut got = self.bytes("cached_int8");
+            let mut got = self.file.bits::<u8>("cached_int8");
             let mut scales: Vec<f32> = self.file.bits("cached_scale_int8");
             let mut cache = CacheMut::quantized(
                 &mut got,
@@ -152,7 +146,7 @@ impl<'f> Keys<'f> {
             let doing = format!("{backend}, {}, {key}_int8", self.file.name);
             let expected: Vec<f32> = self.file.bits(&format!("{key}_scale_int8"));
             alike(&scales, &expected, &doing);
-            assert_eq!(got, self.bytes(&format!("{key}_int8")), "{doing}");
+            assert_eq!(got, self.file.bits::<u8>(&format!("{key}_int8")), "{doing}");
         }
     }
 }
@@ -441,6 +435,63 @@ fn rows_with_an_attention_factor_do_not_move_keys() {
     assert_eq!(moved(&told), refused);
     let taken = rows.with_attention_factor(1.0).expect("a factor");
     have_square(&taken, 2.0 * factor * factor);
+}
+
+/// The rows of a shift need integer positions of all axes, one for each other, and equal channels.
+#[test]
+fn rows_that_no_shift_has() {
+    let frequencies =
+        |axes: Axes<'_>| Frequencies::new(axes, 1e4, &Scaling::Default).expect("sane parameters");
+    let (new, old) = (frequencies(Axes::from(8)), frequencies(Axes::from(6)));
+    let three = frequencies(Axes::mrope(8, [1, 1, 2]));
+    let integers = || Positions::from(0..3);
+    let real = || Positions::real(&[1.5_f32, 2.0, 3.0]);
+    let four = || Positions::axis_major(&[0_i64; 4]);
+    let many = || Positions::from(0..usize::MAX / 8);
+    let of_real = Error::Positions(PositionsError::NotAnInteger { value: 1.5 });
+    let of_axes = Error::Positions(PositionsError::PerAxis { given: 4, axes: 3 });
+    let of_dim = Error::Rows(RowsError::RotaryDim {
+        rotary_dim: 6,
+        required: "the same in the old frequencies as in the new",
+    });
+    let count = |given, needed| Error::Count {
+        name: "from",
+        given,
+        needed,
+    };
+    let too_long = Error::Frequencies(FrequenciesError::RowsTooLong {
+        tokens: usize::MAX / 8,
+        rotary_dim: 8,
+    });
+    let storage = &mut [7.0_f32; 24];
+    for (new, old, from, to, error) in [
+        (&new, &old, integers(), integers(), of_dim),
+        (&new, &new, (0..2).into(), integers(), count(2, 3)),
+        (&new, &new, real(), integers(), of_real),
+        (&new, &new, integers(), real(), of_real),
+        (&three, &three, four(), four(), of_axes),
+        (&new, &new, many(), many(), too_long),
+    ] {
+        assert_eq!(new.shift_from(old, from, to).err(), Some(error));
+        if error != too_long {
+            let refusal = new.shift_from_in(old, from, to, storage);
+            assert_eq!(refusal.err(), Some(error));
+        }
+    }
+    assert_eq!(three.shift(four()).err(), Some(of_axes));
+    assert_eq!(new.shift(many()).err(), Some(too_long));
+    let short = Some(Error::Storage {
+        what: "values of storage",
+        given: 23,
+        needed: 24,
+    });
+    assert_eq!(
+        new.shift_from_in(&new, 0..3, 0..3, &mut storage[..23])
+            .err(),
+        short
+    );
+    assert_eq!(new.shift_in(0..3, &mut storage[..23]).err(), short);
+    assert_eq!(storage, &[7.0; 24]);
 }
 
 /// Rows between two frequencies have the quotient of their attention factors, and move keys.

@@ -6,19 +6,7 @@ use std::ptr::{null, null_mut};
 use rope::*;
 
 use crate::Source;
-use crate::c::{full_rows, in_slots, tensor_at, zero};
-
-const PLAN: rope_plan = rope_plan {
-    pairing: rope_pairing::Half as i32,
-    output_pairing: 0,
-    direction: 0,
-    backend: 0,
-    without_rounding: 0,
-    first_channel: 0,
-    norm: null(),
-    scale: null(),
-    hadamard: null(),
-};
+use crate::c::{PLAN, bshd, full_rows, in_slots, tensor_at, zero};
 
 /// Bytes of an element, by the number of its type.
 const SIZES: [usize; 4] = [0, 4, 2, 2];
@@ -273,13 +261,8 @@ impl Arena {
     ) -> rope_operand {
         let len = shape.iter().product();
         let bytes = len * SIZES[element as usize];
-        let [_, tokens, heads, head_dim] = shape;
-        let layout = rope_layout {
-            shape,
-            strides: [tokens * heads * head_dim, heads * head_dim, head_dim],
-        };
         let data = self.piece::<u8>(source, bytes, written).cast();
-        tensor_at(data, len, element, layout)
+        tensor_at(data, len, element, bshd(shape))
     }
 
     fn rows(&mut self, source: &mut Source<'_>, tokens: usize, rotary_dim: usize) -> rope_angles {
@@ -605,35 +588,17 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                     arena.tensor(source, element, shape),
                 );
                 let first = arena.gradients(source, sums);
-                match call {
-                    13 => rope_gradients(
-                        rope_gradient_kind::Angles as i32,
-                        &PLAN,
-                        &x,
-                        &dy,
-                        &first,
-                        null(),
-                    ),
-                    14 => rope_gradients(
-                        rope_gradient_kind::AnglesOfInput as i32,
-                        &PLAN,
-                        &x,
-                        &dy,
-                        &first,
-                        null(),
-                    ),
-                    15 => rope_gradients(
-                        rope_gradient_kind::Factors as i32,
-                        &PLAN,
-                        &x,
-                        &dy,
-                        &first,
-                        null(),
-                    ),
-                    _ => {
+                let one = [
+                    rope_gradient_kind::Angles,
+                    rope_gradient_kind::AnglesOfInput,
+                    rope_gradient_kind::Factors,
+                ];
+                match one.get(call - 13) {
+                    Some(&kind) => rope_gradients(kind as i32, &PLAN, &x, &dy, &first, null()),
+                    None => {
                         let second = arena.gradients(source, sums);
-                        let kinds = [rope_gradient_kind::CosSin, rope_gradient_kind::Channels];
-                        let kind = source.one_of(&kinds) as i32;
+                        let two = [rope_gradient_kind::CosSin, rope_gradient_kind::Channels];
+                        let kind = source.one_of(&two) as i32;
                         rope_gradients(kind, &PLAN, &x, &dy, &first, &second)
                     }
                 }

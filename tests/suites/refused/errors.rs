@@ -74,6 +74,5 @@ errors! {
     slot_offset { index: usize, offset: i64, extent: usize, len: usize } = Error::Slots, SlotsError::Offset;
 
     not_an_integer { value: f64 } = Error::Positions, PositionsError::NotAnInteger;
-    per_axis { given: usize, axes: usize } = Error::Positions, PositionsError::PerAxis;
     rows_too_long { tokens: usize, rotary_dim: usize } = Error::Frequencies, FrequenciesError::RowsTooLong;
 }

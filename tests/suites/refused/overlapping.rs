@@ -1,39 +1,28 @@
 //! C calls whose memories overlap. (The borrow checker refuses them in Rust.) The fuzz bodies `packed` and `memories`
 //! have any arrangement; this suite has the usual mistakes, with the text of each error.
 
-use std::ffi::CStr;
-use std::ptr::null;
+use std::ptr::{null, null_mut};
 
 use rope::*;
-use rope_tests::c::{in_slots, tensor_at, zero};
+use rope_tests::c::{PLAN, detail, in_slots, tensor_at, zero};
+
+/// Makes calls. All memory exists, with the stated lengths, and handles are freed once.
+macro_rules! call {
+    ($calls:expr) => {
+        // SAFETY: the arguments are as above.
+        unsafe { $calls }
+    };
+}
 
 const TOKENS: usize = 3;
 /// Heads of a packed row.
 const ROW: usize = 6;
 const DIM: usize = 4;
 const LEN: usize = TOKENS * ROW * DIM;
-const PLAN: rope_plan = rope_plan {
-    pairing: rope_pairing::Half as i32,
-    output_pairing: 0,
-    direction: 0,
-    backend: 0,
-    without_rounding: 0,
-    first_channel: 0,
-    norm: null(),
-    scale: null(),
-    hadamard: null(),
-};
+/// Bytes of a cache of two heads of 8-bit codes.
+const CODES: usize = TOKENS * 2 * DIM;
 /// Strides of the packed row, tokens-major.
 const STRIDES: [usize; 3] = [LEN, ROW * DIM, DIM];
-
-fn detail() -> String {
-    let mut text = [0_u8; 256];
-    // SAFETY: the text has the stated room.
-    let status = unsafe { rope_error_detail(text.as_mut_ptr().cast(), text.len()) };
-    assert_eq!(status, rope_status::Ok);
-    let text = CStr::from_bytes_until_nul(&text).expect("it ends");
-    text.to_str().expect("it is UTF-8").to_owned()
-}
 
 /// Some heads, from an element of the memory on.
 #[derive(Clone, Copy)]
@@ -104,8 +93,7 @@ fn refused(words: &str, call: impl FnOnce(&mut [f32]) -> rope_status) {
 fn qk_refused(q: Part, k: Part, bytes: usize, at: usize, way_out: &str) {
     refused(&text("q", "k", bytes, at, way_out), |memory| {
         let (q, k) = (q.of(memory), k.of(memory));
-        // SAFETY: the tensors lie in the memory.
-        unsafe { rope_rotate_qk(&PLAN, &q, &k, &rows()) }
+        call!(rope_rotate_qk(&PLAN, &q, &k, &rows()))
     });
 }
 
@@ -115,13 +103,11 @@ fn qk_rotated(q: Part, k: Part) {
     let (mut got, mut expected) = (memory(), memory());
     for (q, k) in [(q, k), (k, q)] {
         let (q, k) = (q.of(&mut got), k.of(&mut got));
-        // SAFETY: the tensors lie in the memory.
-        let status = unsafe { rope_rotate_qk(&PLAN, &q, &k, &rows()) };
+        let status = call!(rope_rotate_qk(&PLAN, &q, &k, &rows()));
         assert_eq!(status, rope_status::Ok, "{}", detail());
     }
     for part in [q, k, q, k] {
-        // SAFETY: the tensor lies in the memory.
-        let status = unsafe { rope_rotate(&PLAN, &part.of(&mut expected), &rows()) };
+        let status = call!(rope_rotate(&PLAN, &part.of(&mut expected), &rows()));
         assert_eq!(status, rope_status::Ok);
     }
     assert!(got == expected && got != memory());
@@ -158,37 +144,28 @@ fn q_and_k_between_one_another() {
     let heads_major = [LEN, DIM, TOKENS * DIM];
     let beside = [LEN, ROW * DIM, 3 * DIM];
     let beside_heads_major = [LEN, 2 * DIM, 2 * TOKENS * DIM];
-    let any_head_stride = [0, ROW * DIM, usize::MAX];
+    for (q, k, strides) in [
+        // One after another; Q, K and V of a packed row; K first.
+        (part(0, 6), part(LEN, 6), STRIDES),
+        (part(0, 3), part(3 * DIM, 2), STRIDES),
+        (part(2 * DIM, 4), part(0, 2), STRIDES),
+        // Heads-major: the heads of each tensor lie one after another.
+        (part(0, 4), part(4 * TOKENS * DIM, 2), heads_major),
+        // Heads of Q, K and V beside each other, tokens-major and heads-major.
+        (part(0, 2), part(DIM, 2), beside),
+        (part(0, 3), part(DIM, 3), beside_heads_major),
+    ] {
+        qk_rotated(q.strides(strides), k.strides(strides));
+    }
+    // One head of K in the gap after the first head of each of Q's tokens, for any stride of its heads.
+    let k = part(DIM, 1).strides([0, ROW * DIM, usize::MAX]);
+    qk_rotated(part(0, 2).strides(beside), k);
     // K of 16 bits has equal strides in bytes.
-    let bf16 = Part {
+    let k = Part {
         element: rope_element::Bf16,
         ..part(4 * DIM, 2).strides(STRIDES.map(|stride| 2 * stride))
     };
-    for (q, k) in [
-        // One after another; Q, K and V of a packed row; K first; no K.
-        (part(0, 6), part(LEN, 6)),
-        (part(0, 3), part(3 * DIM, 2)),
-        (part(2 * DIM, 4), part(0, 2)),
-        // Heads-major: the heads of each tensor lie one after another.
-        (
-            part(0, 4).strides(heads_major),
-            part(4 * TOKENS * DIM, 2).strides(heads_major),
-        ),
-        // Heads of Q, K and V beside each other, tokens-major and heads-major.
-        (part(0, 2).strides(beside), part(DIM, 2).strides(beside)),
-        (
-            part(0, 3).strides(beside_heads_major),
-            part(DIM, 3).strides(beside_heads_major),
-        ),
-        // One head of K in the gap after the first head of each of Q's tokens, for any stride of its heads.
-        (
-            part(0, 2).strides(beside),
-            part(DIM, 1).strides(any_head_stride),
-        ),
-        (part(0, 4), bf16),
-    ] {
-        qk_rotated(q, k);
-    }
+    qk_rotated(part(0, 4), k);
 }
 
 #[test]
@@ -204,8 +181,7 @@ fn source_and_target() {
         let way_out = "they must be disjoint; rope_rotate rotates in place";
         refused(&text("y", "x", bytes, 0, way_out), |memory| {
             let (x, y) = (from.of(memory), to.of(memory));
-            // SAFETY: the tensors lie in the memory, here and below.
-            unsafe { rope_rotate_into(&plan, &x, &y, &rows()) }
+            call!(rope_rotate_into(&plan, &x, &y, &rows()))
         });
     }
     let mut sums = [0.0_f64; TOKENS * DIM / 2];
@@ -218,19 +194,15 @@ fn source_and_target() {
     let way_out = "they must be disjoint; rope_backward works in place";
     refused(&text("dx", "dy", 240, 0, way_out), |memory| {
         let (y, dx) = (part(LEN, 3).of(memory), q.of(memory));
-        let (y, dy) = (y, dx);
-        // SAFETY: see above.
-        unsafe { rope_backward_into(&PLAN, &y, &dy, &dx, &rows(), &angles) }
+        call!(rope_backward_into(&PLAN, &y, &dx, &dx, &rows(), &angles))
     });
     refused(&text("dy", "y", 192, 0, DISJOINT), |memory| {
         let (y, dy) = (q.of(memory), k.of(memory));
-        // SAFETY: see above.
-        unsafe { rope_backward(&PLAN, &y, &dy, &rows(), &angles) }
+        call!(rope_backward(&PLAN, &y, &dy, &rows(), &angles))
     });
     refused(&text("sums", "sin", 48, 0, DISJOINT), |memory| {
         let (x, kind) = (q.of(memory), rope_gradient_kind::CosSin as i32);
-        // SAFETY: see above.
-        unsafe { rope_gradients(kind, &PLAN, &x, &x, &angles, &angles) }
+        call!(rope_gradients(kind, &PLAN, &x, &x, &angles, &angles))
     });
     assert!(sums == [0.0; TOKENS * DIM / 2]);
 }
@@ -242,94 +214,91 @@ fn caches_and_scales() {
         count: TOKENS,
         ..zero()
     };
-    let cache = |memory: &mut [f32], at: usize| {
+    // Codes from a byte of the memory on, and their scales, from another byte on.
+    let cache = |memory: &mut [f32], codes: usize, scales: usize| {
+        let first = memory.as_mut_ptr();
         let mut cache: rope_cache = zero();
-        cache.memory = memory.as_mut_ptr().wrapping_add(at).cast();
-        (cache.bytes, cache.format) = (TOKENS * 2 * DIM, rope_cache_format::E4m3 as i32);
+        cache.memory = first.wrapping_byte_add(codes).cast();
+        (cache.bytes, cache.format) = (CODES, rope_cache_format::E4m3 as i32);
         cache.layout.kind = rope_cache_layout_kind::Nhd as i32;
         cache.layout.extents = [1, TOKENS, 2, DIM, 0];
         cache.scale.kind = rope_quant_scale_kind::MadeApart as i32;
         (cache.scale.least, cache.scale.strides) = (1e-6, [0, 2, 1]);
-        cache.scales = memory
-            .as_mut_ptr()
-            .wrapping_add(at + TOKENS * 2 * DIM / 4)
-            .cast();
-        cache.scales_count = 2 * TOKENS;
+        (cache.scales, cache.scales_count) = (first.wrapping_byte_add(scales), 2 * TOKENS);
         cache
     };
-    let into = |memory: &mut [f32], spoil: &dyn Fn(&mut rope_cache)| {
-        let (x, mut cache) = (part(LEN, 2).of(memory), cache(memory, 0));
-        spoil(&mut cache);
-        // SAFETY: all of it lies in the memory.
-        unsafe { rope_rotate_into(&PLAN, &x, &in_slots(&cache, &slots), &rows()) }
+    let into = |memory: &mut [f32], scales: usize| {
+        let (x, cache) = (part(LEN, 2).of(memory), cache(memory, 0, scales));
+        let (y, rows) = (in_slots(&cache, &slots), rows());
+        call!(rope_rotate_into(&PLAN, &x, &y, &rows))
     };
-    let right = into(&mut memory(), &|_| ());
-    assert_eq!(right, rope_status::Ok, "{}", detail());
-    refused(
-        &text("cache.scales", "cache.memory", 4, 0, DISJOINT),
-        |memory| {
-            into(memory, &|cache| {
-                cache.scales = cache.memory.wrapping_byte_add(20).cast();
-            })
-        },
-    );
+    assert_eq!(into(&mut memory(), CODES), rope_status::Ok, "{}", detail());
+    let words = text("cache.scales", "cache.memory", 4, 0, DISJOINT);
+    refused(&words, |memory| into(memory, CODES - 4));
     refused(&text("cache.memory", "x", 24, 0, DISJOINT), |memory| {
-        let (x, cache) = (part(0, 2).of(memory), cache(memory, 50));
-        // SAFETY: all of it lies in the memory.
-        unsafe { rope_apply_into(&PLAN, &x, &in_slots(&cache, &slots)) }
+        let (x, cache) = (part(0, 2).of(memory), cache(memory, 200, 200 + CODES));
+        call!(rope_apply_into(&PLAN, &x, &in_slots(&cache, &slots)))
     });
     refused(&text("y", "cache.memory", 24, 0, DISJOINT), |memory| {
-        let (y, cache) = (part(0, 2).of(memory), cache(memory, 0));
-        // SAFETY: all of it lies in the memory.
-        unsafe { rope_apply_into(&PLAN, &in_slots(&cache, &slots), &y) }
+        let (y, cache) = (part(0, 2).of(memory), cache(memory, 0, CODES));
+        call!(rope_apply_into(&PLAN, &in_slots(&cache, &slots), &y))
     });
+}
+
+/// Asserts that a call is refused because of eight bytes of a result.
+#[track_caller]
+fn result_refused(status: rope_status, written: &str, other: &str) {
+    assert_eq!(status, rope_status::MemoryOverlap);
+    let words = format!("{written} is written and overlaps {other}, in 8 bytes");
+    assert!(detail().starts_with(&words), "{}", detail());
 }
 
 /// The outputs of a call are disjoint from its inputs and from each other.
 #[test]
 fn results() {
-    let mut frequencies = std::ptr::null_mut();
-    let axes = rope_axes_text(DIM);
-    let positions = rope_positions_range(0, 1);
-    // SAFETY: all memory exists, and is freed once.
-    unsafe {
-        let made = rope_frequencies_new(&axes, 1e4, null(), &mut frequencies);
-        assert_eq!(made, rope_status::Ok);
-        let status = rope_table_new(&rope_angles_at(frequencies, &positions), frequencies.cast());
-        assert_eq!(status, rope_status::MemoryOverlap);
-        let words = "table is written and overlaps frequencies, in 8 bytes";
-        assert!(detail().starts_with(words), "{}", detail());
-        assert_eq!(rope_frequencies_free(frequencies), rope_status::Ok);
+    let (axes, positions) = (rope_axes_text(DIM), rope_positions_range(0, 1));
+    let mut frequencies = null_mut();
+    let made = call!(rope_frequencies_new(&axes, 1e4, null(), &mut frequencies));
+    assert_eq!(made, rope_status::Ok);
+    let angles = rope_angles_at(frequencies, &positions);
+    let status = call!(rope_table_new(&angles, frequencies.cast()));
+    result_refused(status, "table", "frequencies");
+    assert_eq!(call!(rope_frequencies_free(frequencies)), rope_status::Ok);
 
-        // The tokens of a rank, and their number, by the offsets of packed sequences.
-        let mut memory = [0_usize, 3, 8, 0];
-        let (first, kind) = (memory.as_mut_ptr(), rope_positions_kind::StripedShard);
-        let shard = rope_positions {
-            values: first.cast(),
-            count: 3,
-            number: rope_number::U64 as i32,
-            ..rope_positions_shard(kind as i32, 0, 1, 2)
-        };
-        for (tokens, count, words) in [
-            (2, 3, "tokens is written and overlaps values, in 8 bytes"),
-            (3, 1, "count is written and overlaps values, in 8 bytes"),
-            (3, 3, "tokens is written and overlaps count, in 8 bytes"),
-        ] {
-            let status = rope_shard_tokens(&shard, first.add(tokens), 1, first.add(count));
-            assert_eq!(status, rope_status::MemoryOverlap);
-            assert!(detail().starts_with(words), "{}", detail());
-            assert_eq!(memory, [0, 3, 8, 0]);
-        }
-
-        let json = r#"{"model_type": "llama", "head_dim": 64, "rope_theta": 10000.0}"#;
-        // Has the alignment of a pointer, which is checked before the overlap.
-        #[repr(align(8))]
-        struct Aligned(rope_plan);
-        let mut plan = Aligned(PLAN);
-        let out = (&raw mut plan).cast();
-        let (text, len) = (json.as_ptr().cast(), json.len());
-        let status = rope_frequencies_from_config(text, len, null(), out, &mut plan.0);
-        assert_eq!(status, rope_status::MemoryOverlap);
-        assert_eq!(plan.0.pairing, PLAN.pairing);
+    // The tokens of a rank, and their number, by the offsets of packed sequences.
+    let mut memory = [0_usize, 3, 8, 0];
+    let (first, kind) = (memory.as_mut_ptr(), rope_positions_kind::StripedShard);
+    let shard = rope_positions {
+        values: first.cast(),
+        count: 3,
+        number: rope_number::U64 as i32,
+        ..rope_positions_shard(kind as i32, 0, 1, 2)
+    };
+    for (tokens, count, written, other) in [
+        (2, 3, "tokens", "values"),
+        (3, 1, "count", "values"),
+        (3, 3, "tokens", "count"),
+    ] {
+        let (tokens, count) = (first.wrapping_add(tokens), first.wrapping_add(count));
+        let status = call!(rope_shard_tokens(&shard, tokens, 1, count));
+        result_refused(status, written, other);
+        assert_eq!(memory, [0, 3, 8, 0]);
     }
+
+    let json = r#"{"model_type": "llama", "head_dim": 64, "rope_theta": 10000.0}"#;
+    // Has the alignment of a pointer, which is checked before the overlap.
+    #[repr(align(8))]
+    struct Aligned(rope_plan);
+    let mut plan = Aligned(PLAN);
+    let (text, len) = (json.as_ptr().cast(), json.len());
+    let (out, plan_out) = ((&raw mut plan).cast(), &raw mut plan.0);
+    let status = call!(rope_frequencies_from_config(
+        text,
+        len,
+        null(),
+        out,
+        plan_out
+    ));
+    assert_eq!(status, rope_status::MemoryOverlap);
+    assert_eq!(plan.0.pairing, PLAN.pairing);
 }

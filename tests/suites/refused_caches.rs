@@ -1,0 +1,426 @@
+//! Every error of a cache or of its slots: it has the value and the limit, and nothing was written to a cache, its
+//! scales or a tensor.
+
+use rope_core::Error;
+use rope_core::cache::{
+    BlockFormat, Cache, CacheLayout, CacheMut, CacheStrides, HeadScales, IntoSlots, QuantFormat,
+    QuantScale, ScaleLayout, ScalePlace, Slots,
+};
+use rope_core::error::SlotsError;
+
+use crate::refused::errors as error;
+use crate::refused::verbs::{APPLY_CACHE, Operands, READ, SHIFT, Verb, WRITE};
+use crate::refused::{numbers, ones, refused, rope, untouched};
+
+const SHAPE: [usize; 4] = [2, 3, 2, 8];
+/// Elements of a cache of that shape.
+const LEN: usize = 96;
+/// Slots of its six tokens.
+const SLOTS: [i64; 6] = [0, 1, 2, 3, 4, 5];
+
+fn nhd(shape: [usize; 4]) -> CacheLayout {
+    CacheLayout::nhd(shape).expect("a small cache")
+}
+
+/// Operands with a row and a slot for each token.
+fn operands() -> Operands<'static> {
+    Operands::new(SHAPE, numbers([6, 8]))
+}
+
+/// Values, or slots, that do not fit are found before the keys are written.
+#[test]
+fn values_that_do_not_fit() {
+    let heads = error::cache_heads(1, 8, 2, 8);
+    for (other, second, error) in [
+        ([1, 5, 1, 8], SHAPE, heads),
+        ([2, 3, 1, 8], SHAPE, heads),
+        ([1, 5, 2, 8], SHAPE, error::slot_count(6, 5, 1)),
+        (SHAPE, [1, 1, 2, 8], error::slot(1, 1, 1)),
+    ] {
+        let (second, rows) = (nhd(second), numbers([3, 8]));
+        let operands = Operands {
+            other,
+            second,
+            rows,
+            ..operands()
+        };
+        operands.refused(&[&[Verb::WriteKeysAndValues]], rope(), error);
+    }
+}
+
+/// Calls each verb of caches with slots that the cache does not have.
+#[track_caller]
+fn each_cache_verb<'s>(slots: impl IntoSlots<'s>, error: Error) {
+    let operands = Operands {
+        slots: slots.into(),
+        ..operands()
+    };
+    operands.refused(&[READ, WRITE, APPLY_CACHE], rope(), error);
+    // A shift has one sequence.
+    if let Error::Slots(SlotsError::Slot { .. } | SlotsError::Offset { .. }) = error {
+        operands.refused(&[SHIFT], rope(), error);
+    }
+}
+
+#[test]
+fn slots() {
+    for len in [0, 5] {
+        let error = error::slot_count(len, 3, 2);
+        each_cache_verb(&SLOTS[..len], error);
+        each_cache_verb(0..len, error);
+        each_cache_verb(Slots::offsets(&SLOTS[..len]), error);
+        each_cache_verb(Slots::sequences(&SLOTS[..len]), error);
+    }
+    // The last slot.
+    each_cache_verb(&[0, -1, 2, 3, -7, 6], error::slot(5, 6, 6));
+    each_cache_verb(1..7, error::slot(5, 6, 6));
+    let most = i64::MAX;
+    each_cache_verb(&[0, most, 2, 3, -7, 6], error::slot(1, most, 6));
+    // Beyond `i64`; the value is not negative.
+    if let Ok(first) = usize::try_from(most) {
+        each_cache_verb(first..first + 6, error::slot(0, most, 6));
+        each_cache_verb(first + 1..first + 7, error::slot(0, most, 6));
+    }
+    for wrong in [81, 96, 97, most] {
+        let error = error::slot_offset(3, wrong, 16, LEN);
+        each_cache_verb(Slots::offsets(&[0, 80, -1, wrong, 16, 32]), error);
+    }
+    // A shift has one slot for each row.
+    let two_slots = Operands {
+        slots: (0..2).into(),
+        rows: numbers([3, 8]),
+        ..operands()
+    };
+    two_slots.refused(&[SHIFT], rope(), error::slot_count(2, 3, 1));
+}
+
+fn computed(at: ScalePlace) -> QuantScale<'static> {
+    QuantScale::Computed { least: 1e-6, at }
+}
+
+/// Heads of eight codes, with room for a scale after them.
+fn heads_and_scales([blocks, block_size, heads]: [usize; 3]) -> CacheLayout {
+    let layout = nhd([blocks, block_size, heads, 12]);
+    layout.channels(0..8).expect("a small cache")
+}
+
+/// An offset leaves room for the scale after the codes, and separate scales are found by slot.
+#[test]
+fn offsets_and_scales() {
+    let inline = (heads_and_scales([1, 1, 2]), ScalePlace::Inline(8));
+    let apart = ScalePlace::Separate(ScaleLayout::nh(1, 2));
+    let by_slots = error::cache_layout("addressed by slots, because its scales lie apart");
+    let no_room = |offset| (inline, offset, Some(error::slot_offset(0, offset, 24, 40)));
+    let (x, rows) = (ones([1, 1, 2, 8]), numbers([1, 8]));
+    for ((layout, place), offset, error) in [
+        (inline, 16, None),
+        no_room(17),
+        no_room(20),
+        no_room(21),
+        no_room(24),
+        no_room(40),
+        ((nhd([1, 1, 2, 8]), apart), 0, Some(by_slots)),
+    ] {
+        let (mut bytes, mut scales) = ([0x5a_u8; 40], [7.0_f32; 2]);
+        let scale = computed(place);
+        let cache = CacheMut::quantized(&mut bytes, layout, QuantFormat::E4m3, scale, &mut scales);
+        let (mut cache, offsets) = (cache.expect("it fits"), [offset]);
+        let slots = &mut cache.slots(Slots::offsets(&offsets));
+        let Some(error) = error else {
+            assert_eq!(rope().rotate_into(&x, slots, &rows), Ok(()));
+            continue;
+        };
+        refused(rope().rotate_into(&x, slots, &rows), error);
+        refused(rope().apply_into(&x, slots), error);
+        refused(rope().rotate(slots, &rows), error);
+        assert!(bytes == [0x5a; 40] && scales == [7.0; 2]);
+    }
+}
+
+#[test]
+fn page_positions() {
+    let most = i64::MAX;
+    let page_position = error::page_position;
+    // Two sequences, of one page and of two; three slots per page.
+    let (pages, starts, sequences) = ([1_i64, 0, 1], [0_i64, 1, 3], [0_i64, 0, 0, 1, 1, 1]);
+    for (positions, error) in [
+        ([0, 1, 3, 0, 1, 2], page_position(2, 3, 0)),
+        ([0, 1, 2, 0, 1, 6], page_position(5, 6, 1)),
+        ([0, 1, most, 0, 1, 5], page_position(2, most, 0)),
+    ] {
+        let slots = Slots::pages(&pages, &starts, &sequences, &positions);
+        each_cache_verb(slots, error);
+    }
+    let slots = Slots::pages(&pages, &starts, &sequences[..5], &SLOTS);
+    each_cache_verb(slots, error::count("sequences", 5, 6));
+    // Missing sequences.
+    for sequence in [2, -1, i32::MAX] {
+        let (pages, starts, positions) = ([1_i32, 0, 1], [0_i32, 1, 3], [0_i64, 1, 2, 0, 1, 1]);
+        let sequences = [0, 0, 0, 1, 1, sequence];
+        let slots = Slots::pages(&pages, &starts, &sequences, &positions);
+        each_cache_verb(slots, page_position(5, 1, sequence.into()));
+    }
+    // Pages without a beginning, and missing pages.
+    for (starts, error) in [
+        ([-1_i64, 3], page_position(0, 0, 0)),
+        ([0, 9], page_position(5, 8, 0)),
+        ([most, most], page_position(0, 0, 0)),
+    ] {
+        let positions = [0_i64, 0, 0, 0, 0, 8];
+        each_cache_verb(
+            Slots::pages(&[0_i64, 0], &starts, &[0_i32; 6], &positions),
+            error,
+        );
+    }
+    // A page that the cache does not have is called a page.
+    for (number, position) in [(2, 0), (2, 1), (most, 0), (most, 1)] {
+        let (pages, positions) = ([number], [position; 6]);
+        let slots = Slots::pages(&pages, &[0_i64, 1], &[0_i32; 6], &positions);
+        each_cache_verb(slots, error::page(0, position, number, 2));
+    }
+    let slots = Slots::table(&[0_i64, 2, 0, 0], [2, 2], &[3_i64, 0, 0, 0, 0, 0]);
+    each_cache_verb(slots, error::page(0, 3, 2, 2));
+
+    // A line of two blocks for each sequence.
+    let table = [0_i64, 1, 1, 0];
+    let slots = Slots::table(&table[..3], [2, 2], &SLOTS);
+    each_cache_verb(slots, error::count("table", 3, 4));
+    let slots = Slots::table(&table, [2, usize::MAX], &SLOTS);
+    each_cache_verb(slots, error::count("table", 4, usize::MAX));
+    // The block of `3 << 32`, in 32 bits, is the first.
+    for position in [6, 3 << 32, most] {
+        let positions = [0, 1, 5, -1, position, 0];
+        let slots = Slots::table(&table, [2, 2], &positions);
+        each_cache_verb(slots, page_position(4, position, 1));
+    }
+    // One block for each sequence.
+    for position in [3, most] {
+        let positions = [0, 1, 2, -1, 0, position];
+        each_cache_verb(Slots::sequences(&positions), page_position(5, position, 1));
+    }
+    let one_block = Operands {
+        cache: nhd([1, 3, 2, 8]),
+        slots: Slots::sequences(&[0_i64; 6]),
+        ..operands()
+    };
+    one_block.refused(&[WRITE], rope(), error::slot(3, 3, 3));
+}
+
+/// A negative page that a position needs is an error; its token would be lost silently.
+#[test]
+fn negative_pages() {
+    // Two sequences of two pages of three slots; the last page is padding.
+    let table = [0_i64, 1, -1, -9];
+    let (starts, sequences) = ([0_i64, 2, 4], [0_i64, 0, 0, 1, 1, 1]);
+    for (positions, error) in [
+        (
+            [0_i64, 1, 5, 0, -1, -1],
+            error::negative_page(3, 0, 1, 0, -1),
+        ),
+        ([0, 1, 5, -1, -1, 4], error::negative_page(5, 4, 1, 1, -9)),
+        ([0, 1, 5, 2, 4, -1], error::negative_page(3, 2, 1, 0, -1)),
+    ] {
+        each_cache_verb(Slots::table(&table, [2, 2], &positions), error);
+        let slots = Slots::pages(&table, &starts, &sequences, &positions);
+        each_cache_verb(slots, error);
+    }
+}
+
+#[test]
+fn heads_of_caches() {
+    for [heads, head_dim] in [[1, 8], [2, 6]] {
+        let shape = [2, 3, heads, head_dim];
+        let operands = Operands {
+            shape,
+            other: shape,
+            rows: numbers([3, 4]),
+            ..operands()
+        };
+        let error = error::cache_heads(heads, head_dim, 2, 8);
+        operands.refused(&[READ, WRITE, APPLY_CACHE], rope(), error);
+    }
+    // Channels of Q8_0 are values, not bytes.
+    let mut bytes = [0x5a_u8; 68];
+    let cache = CacheMut::blocks(&mut bytes, nhd([1, 1, 1, 64]), BlockFormat::Q8_0);
+    let mut cache = cache.expect("whole blocks");
+    let refusal = rope().apply_into(&ones([1, 1, 1, 68]), &mut cache.slots(0..1));
+    refused(refusal, error::cache_heads(1, 68, 1, 64));
+    assert_eq!(bytes, [0x5a; 68]);
+}
+
+#[test]
+fn layouts_of_caches() {
+    let good = CacheStrides {
+        block: 96,
+        group: 2,
+        group_stride: 48,
+        token: 24,
+        head: 8,
+        chunk: 4,
+        chunk_stride: 4,
+        channel: 1,
+    };
+    type Change = fn(&mut CacheStrides);
+    let strided = |change: Change| {
+        let mut strides = good;
+        change(&mut strides);
+        CacheLayout::strided(nhd([2, 4, 3, 8]).shape(), strides)
+    };
+    assert!(strided(|_| ()).is_ok());
+    let members = error::cache_layout("of groups and chunks with at least one member");
+    let overlap = error::cache_layout("of strides with which no two indices name one element");
+    let too_large = error::cache_layout("of indices that fit usize");
+    let cases: [(Change, Error); 12] = [
+        (|strides| strides.group = 0, members),
+        (|strides| strides.chunk = 0, members),
+        (|strides| strides.block = 95, overlap),
+        (|strides| strides.group_stride = 47, overlap),
+        (|strides| strides.token = 23, overlap),
+        (|strides| strides.head = 7, overlap),
+        (|strides| strides.head = 24, overlap),
+        (|strides| strides.chunk_stride = 3, overlap),
+        (|strides| strides.channel = 0, overlap),
+        (|strides| strides.channel = 2, overlap),
+        (|strides| strides.block = usize::MAX, too_large),
+        (|strides| strides.block = usize::MAX - 90, too_large),
+    ];
+    for (change, error) in cases {
+        refused(strided(change), error);
+    }
+    let half = usize::MAX / 2 + 1;
+    for layout in [
+        CacheLayout::nhd([2, 2, half, 2]),
+        CacheLayout::nhd([2, half, 1, 1]),
+        CacheLayout::hnd([2, 2, half, 2]),
+        CacheLayout::hdn([1, 2, half, 2]),
+        CacheLayout::hdnx([1, 1, half, 1, 2]),
+        CacheLayout::hndx([1, 1, half, 1, 2]),
+    ] {
+        refused(layout, too_large);
+    }
+    assert!(CacheLayout::nhd([1, 1, 1, usize::MAX]).is_ok());
+
+    let outside = error::cache_layout("narrowed to channels that a head has");
+    for (start, end) in [(0, 9), (9, 9), (4, 2), (0, usize::MAX)] {
+        refused(nhd([1, 1, 2, 8]).channels(start..end), outside);
+    }
+    let hdn = CacheLayout::hdn([1, 1, 8, 4]).expect("a small cache");
+    let apart = error::cache_layout(
+        "one whose heads have their channels side by side, to be narrowed to some of them",
+    );
+    refused(hdn.channels(0..4), apart);
+}
+
+/// Codes over which a scale would lie: of its head, or of the next one; beyond all memory; channels that are not
+/// adjacent; and an end that does not fit usize.
+#[test]
+fn scales_after_codes() {
+    let long = heads_and_scales([2, 3, 2]);
+    let hdn = CacheLayout::hdn([1, 1, 8, 4]).expect("a small cache");
+    let last = nhd([1, 1, 1, 64]).channels(60..64).expect("a small cache");
+    let (code, mut bytes) = (QuantFormat::E4m3, [0x5a_u8; 144]);
+    for (layout, behind) in [
+        (long, 0),
+        (long, 7),
+        (long, 9),
+        (long, usize::MAX - 4),
+        (long, usize::MAX),
+        (hdn, 8),
+        (last, usize::MAX - 4),
+    ] {
+        let error = error::cache_layout(
+            "of heads with their channels side by side, and room for a scale after them",
+        );
+        let scale = computed(ScalePlace::Inline(behind));
+        refused(Cache::quantized(&bytes, layout, code, scale, &[]), error);
+        let cache = CacheMut::quantized(&mut bytes, layout, code, scale, &mut []);
+        refused(cache, error);
+    }
+    assert_eq!(bytes, [0x5a; 144]);
+}
+
+#[test]
+fn scales_of_caches() {
+    let mut bytes = [0x5a_u8; LEN];
+    let mut coded = |scale: QuantScale<'_>, scales: &mut [f32]| {
+        let code = QuantFormat::Int8Even;
+        CacheMut::quantized(&mut bytes, nhd(SHAPE), code, scale, scales).map(|_| ())
+    };
+    let required = "finite and above zero";
+    for value in [0.0, -1.0, f32::INFINITY, f32::NAN] {
+        let error = error::parameter("scale", value.into(), required);
+        let entry = error::list_entry("scales", 1, value.into(), required);
+        let list = [1.0, value];
+        for make in [
+            QuantScale::Divide,
+            QuantScale::Reciprocal,
+            QuantScale::Multiply,
+        ] {
+            refused(coded(make(value.into()), &mut []), error);
+            refused(coded(make(HeadScales::Each(&list)), &mut []), entry);
+        }
+    }
+    for given in [0, 1, 3] {
+        let scale = QuantScale::Multiply(HeadScales::Each(&[1.0; 3][..given]));
+        refused(coded(scale, &mut []), error::count("scales", given, 2));
+    }
+    for least in [-1e-6, f32::INFINITY] {
+        let at = ScalePlace::Inline(8);
+        let error = error::parameter("least", least.into(), "finite and not negative");
+        refused(coded(QuantScale::Computed { least, at }, &mut []), error);
+    }
+    // Twelve, of two blocks of three slots of two heads.
+    let apart =
+        |block, token, head| computed(ScalePlace::Separate(ScaleLayout { block, token, head }));
+    untouched::<f32>(12, |scales| {
+        let refusal = coded(apart(6, 2, 1), &mut scales[..11]);
+        refused(refusal, error::storage("scales", 11, 12));
+        assert_eq!(coded(apart(6, 2, 1), scales), Ok(()));
+        let (most, half) = (usize::MAX, usize::MAX / 2);
+        for layout in [apart(most, 2, 1), apart(6, half, 1), apart(most - 4, 2, 1)] {
+            let refusal = coded(layout, scales).expect_err("a refusal");
+            assert!(matches!(refusal, Error::Storage { given: 12, needed, .. } if needed > half));
+        }
+    });
+    assert_eq!(bytes, [0x5a; LEN]);
+}
+
+#[test]
+fn blocks_of_ggml() {
+    for format in BlockFormat::ALL {
+        let required = format!(
+            "of heads with their channels side by side, and strides that are multiples of 32, for {}",
+            format.name.to_uppercase()
+        );
+        let error = error::cache_layout(required.leak());
+        let needed = 4 * format.bytes;
+        let mut bytes = vec![0x5a_u8; needed];
+        let whole = nhd([1, 2, 1, 64]);
+        for layout in [
+            CacheLayout::nhd([1, 1, 1, 48]),
+            CacheLayout::nhd([1, 1, 1, 31]),
+            CacheLayout::hdn([1, 1, 32, 2]),
+            whole.channels(16..48),
+            whole.channels(0..63),
+        ] {
+            let layout = layout.expect("a small cache");
+            refused(Cache::blocks(&bytes, layout, format), error);
+            refused(CacheMut::blocks(&mut bytes, layout, format), error);
+        }
+        let part = whole.channels(32..64).expect("a block");
+        assert!(Cache::blocks(&bytes, part, format).is_ok());
+        // Values that fit usize, in bytes that do not; and an end that does not fit.
+        let many = usize::MAX & !31;
+        let huge = nhd([1, 1, 1, many]);
+        let far = huge.channels(usize::MAX / 2 + 1..many).expect("channels");
+        for layout in [huge, far] {
+            // Blocks of fewer bytes than values always fit.
+            let refusal = CacheMut::blocks(&mut bytes, layout, format);
+            match (layout.shape().head_dim / 32).checked_mul(format.bytes) {
+                None => refused(refusal, error),
+                Some(_) => assert!(refusal.is_err()),
+            }
+        }
+        assert_eq!(bytes, vec![0x5a; needed]);
+    }
+}
