@@ -297,6 +297,9 @@ fn windows_beyond_a_head() {
     // The window leaves two of four channels, and the rows have four.
     let error = error::rotary_dim_exceeds(4, 2);
     operands.refused::<f32>(verbs, &rope.window(2), error);
+    for parts in [0, 3, usize::MAX] {
+        operands.refused::<f32>(verbs, &rope.parts(parts), error::parts(parts, 4));
+    }
     let rows = operands.rows;
     assert_eq!(rows.check_shape(shape), Ok(()));
     assert_eq!(rows.check_shape([3, 2, 1, 4]), Ok(()));

@@ -495,6 +495,11 @@ impl World {
                 2 => 2,
                 _ => 0,
             },
+            parts: match source.below(16) {
+                1 => extent(source),
+                2 => 2,
+                _ => 0,
+            },
             ..zero()
         }
     }
