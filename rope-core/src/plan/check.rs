@@ -327,6 +327,7 @@ impl<S> Rope<S> {
     }
 
     /// Returns the layouts of heads from the window on, for rows of this width.
+    #[inline(never)]
     pub(crate) fn windowed<const N: usize>(
         &self,
         layouts: [&Layout; N],
