@@ -49,6 +49,7 @@ impl Window {
     }
 
     /// Returns the layout of heads from the window on, for rows of this width.
+    #[inline(never)]
     pub(crate) fn layout(self, layout: &Layout, rotary_dim: usize) -> Result<Layout, Error> {
         let end = layout.shape().head_dim;
         self.shape(layout.shape(), rotary_dim)?;

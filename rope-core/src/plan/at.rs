@@ -181,12 +181,14 @@ impl Rope {
         element: &'static InPlaceKernels,
         at: &RowsAt<'_>,
     ) -> Result<(), Error> {
-        if let Some(spread) = self.detour.and_then(|detour| detour.0.at) {
-            return spread(self, x, element, at);
-        }
-        let [layout] = self.windowed([x.layout], at.rotary_dim())?;
+        let windowed = match self.detour.map(|detour| detour.0.at) {
+            Some(Some(spread)) => return spread(self, x, element, at),
+            Some(None) => Some(self.window.layout(x.layout, at.rotary_dim())?),
+            None => None,
+        };
+        let layout = windowed.as_ref().unwrap_or(x.layout);
         let rows = self.check_at(layout.shape(), at)?;
-        self.run_at(x.part(&layout), element, &rows, [0; 3]);
+        self.run_at(x.part(layout), element, &rows, [0; 3]);
         Ok(())
     }
 

@@ -326,18 +326,14 @@ impl<S> Rope<S> {
         Ok(())
     }
 
-    /// Returns the layouts of heads from the window on, for rows of this width.
-    #[inline(never)]
-    pub(crate) fn windowed<const N: usize>(
+    /// Returns the layouts of two tensors from the window on, for rows of this width.
+    pub(crate) fn windowed(
         &self,
-        layouts: [&Layout; N],
+        [x, y]: [&Layout; 2],
         rotary_dim: usize,
-    ) -> Result<[Layout; N], Error> {
-        let mut windowed = layouts.map(|layout| *layout);
-        for layout in &mut windowed {
-            *layout = self.window.layout(layout, rotary_dim)?;
-        }
-        Ok(windowed)
+    ) -> Result<[Layout; 2], Error> {
+        let layout = |layout| self.window.layout(layout, rotary_dim);
+        Ok([layout(x)?, layout(y)?])
     }
 
     /// Refuses an in-place plan that changes the pairing.

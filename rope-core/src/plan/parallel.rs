@@ -65,7 +65,7 @@ fn in_place(
     (x, element): InPlaceTensor<'_, '_>,
     rows: &Rows<'_>,
 ) -> Result<(), Error> {
-    let [layout] = rope.windowed([x.layout], rows.rotary_dim())?;
+    let layout = rope.window.layout(x.layout, rows.rotary_dim())?;
     let sharing = rope.check_in_place(layout.shape(), rows)?;
     let (view, factor) = (rows.view(sharing), rows.attention_factor());
     let whole = Part::of(x.part(&layout));
@@ -125,7 +125,7 @@ fn at(
     element: &'static InPlaceKernels,
     at: &RowsAt<'_>,
 ) -> Result<(), Error> {
-    let [layout] = rope.windowed([x.layout], at.rotary_dim())?;
+    let layout = rope.window.layout(x.layout, at.rotary_dim())?;
     let rows = rope.check_at(layout.shape(), at)?;
     let whole = Part::of(x.part(&layout));
     spread(rope.tuning(), [whole], |mut part| {

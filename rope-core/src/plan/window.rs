@@ -20,7 +20,7 @@ fn in_place(
     (x, element): InPlaceTensor<'_, '_>,
     rows: &Rows<'_>,
 ) -> Result<(), Error> {
-    let [layout] = rope.windowed([x.layout], rows.rotary_dim())?;
+    let layout = rope.window.layout(x.layout, rows.rotary_dim())?;
     let x = &mut x.part(&layout);
     if rope.window.parts == 1 {
         return rope.window(0).rotate_bytes(x, element, rows);
