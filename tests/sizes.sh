@@ -155,7 +155,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for layer in model.layers()?.iter() {
         let Some(rotation) = layer.rotation else { continue };
         let rows = rotation.rows(black_box(1000)..1001)?;
-        rotation.rotate(&mut TensorMut::new(black_box(&mut x), [1, 1, 4, 128])?, &rows)?;
+        let rope = rotation.rope_for(128)?;
+        rope.rotate(&mut TensorMut::new(black_box(&mut x), [1, 1, 4, 128])?, &rows)?;
     }
     println!("{}", x[0]);
     Ok(())

@@ -14,3 +14,4 @@ pub(crate) mod positions;
 pub(crate) mod scale;
 pub mod shard;
 pub(crate) mod tensor;
+pub(crate) mod window;

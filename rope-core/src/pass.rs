@@ -251,7 +251,7 @@ impl<'a> Pass<'a> {
 
     /// Returns the first rotated channel.
     pub(crate) fn first_channel(&self) -> usize {
-        self.rotation.as_ref().map_or(0, |it| it.first_channel)
+        self.rotation.as_ref().map_or(0, |it| it.window.first)
     }
 
     /// Returns the pairings of input and output.

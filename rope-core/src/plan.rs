@@ -23,6 +23,7 @@ mod window;
 
 use crate::describe::frequencies::RowsAt;
 use crate::describe::tensor::{Bytes, BytesMut};
+use crate::describe::window::Window;
 use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
 use crate::proof::Proof;
 use crate::tuning::Tuning;
@@ -71,8 +72,7 @@ pub struct Rope<S = Plain> {
     tuning: &'static Tuning,
     /// True if fused stages run one after the other all the same.
     staged: bool,
-    /// The first rotated channel.
-    first_channel: usize,
+    window: Window,
     detour: Option<Detour>,
     stages: S,
 }

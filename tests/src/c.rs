@@ -14,6 +14,7 @@ pub const PLAN: rope_plan = rope_plan {
     backend: 0,
     without_rounding: 0,
     first_channel: 0,
+    parts: 0,
     norm: null(),
     scale: null(),
     hadamard: null(),

@@ -1,12 +1,12 @@
 //! The results of a chain for one token, from its definition: norm, scale, rotation, transform, and the roundings
 //! between them.
 
+use rope_core::Backend;
 use rope_core::stages::StageOrder;
-use rope_core::{Backend, Pairing};
 
 use crate::hadamard::Hadamard;
 use crate::norm::{ElementKind, Norm};
-use crate::oracle::{directed, rotate};
+use crate::oracle::{directed, members, rotate};
 use crate::{Angles, Expected, Number, Rotation, Source, View};
 
 /// A scale stage.
@@ -231,10 +231,7 @@ fn rotated_head(
     head: &[f32],
 ) -> Vec<f32> {
     let pairs = angles.pairs;
-    let member = |pairing, pair| match pairing {
-        Pairing::Interleaved => [2 * pair, 2 * pair + 1],
-        Pairing::Half => [pair, pair + pairs],
-    };
+    let member = |pairing, pair| members(pairing, [pairs, rotation.parts], pair);
     let mut rotated = head.to_vec();
     for pair in 0..pairs {
         let ([x, y], [first, second]) =

@@ -3,6 +3,7 @@
 use rope_core::{Direction, Layout, Pairing, Rows, Strides};
 
 use crate::number::values;
+use crate::oracle::members;
 use crate::{Expected, Number, Rotation, Source, View};
 
 /// Rows with `rotary_dim` cos and `rotary_dim` sin each.
@@ -89,14 +90,6 @@ impl FullRows {
     }
 }
 
-/// Returns the channels of a pair.
-fn members(pairing: Pairing, pairs: usize, pair: usize) -> [usize; 2] {
-    match pairing {
-        Pairing::Interleaved => [2 * pair, 2 * pair + 1],
-        Pairing::Half => [pair, pair + pairs],
-    }
-}
-
 /// Returns the elements that `y` must hold after the rotation of `x`, forward or transposed.
 pub fn rotated<I: Number, O: Number>(
     rotation: Rotation,
@@ -109,6 +102,7 @@ pub fn rotated<I: Number, O: Number>(
         computed: vec![false; y.len()],
     };
     let (head_dim, pairs) = (from.shape[3], rows.rotary_dim / 2);
+    let members = |pairing, pair| members(pairing, [pairs, rotation.parts], pair);
     // The rows use the channels of the tensor before the rotation.
     let of_rows = match rotation.direction {
         Direction::Forward => rotation.input,
@@ -121,17 +115,14 @@ pub fn rotated<I: Number, O: Number>(
         let computed = &mut expected.computed[at(to)..][..head_dim];
         let row = rows.row(from.shape, sequence, token);
         for pair in 0..pairs {
-            let [i, j] = members(of_rows, pairs, pair);
+            let [i, j] = members(of_rows, pair);
             let [[ci, si], [cj, sj]] = [i, j].map(|channel| rows.get(row, head, channel));
-            let [a, b] = members(rotation.input, pairs, pair).map(|channel| x[channel].to_f32());
+            let [a, b] = members(rotation.input, pair).map(|channel| x[channel].to_f32());
             let rotated = match rotation.direction {
                 Direction::Forward => [a * ci - b * si, b * cj + a * sj],
                 _ => [a * ci + b * sj, b * cj - a * si],
             };
-            for (channel, value) in members(rotation.output, pairs, pair)
-                .into_iter()
-                .zip(rotated)
-            {
+            for (channel, value) in members(rotation.output, pair).into_iter().zip(rotated) {
                 values[channel] = O::from_f32(value);
                 computed[channel] = true;
             }
@@ -151,7 +142,7 @@ pub fn rotated<I: Number, O: Number>(
 
 /// Adds the gradients of cos and of sin, `[rows, heads or 1, rotary_dim]`, term by term.
 pub fn add_gradients<E: Number>(
-    pairing: Pairing,
+    (pairing, parts): (Pairing, usize),
     rows: &FullRows,
     (x, from): (&[E], &View),
     (dy, to): (&[E], &View),
@@ -166,7 +157,7 @@ pub fn add_gradients<E: Number>(
             f64::from(values[view.index([sequence, token, head, channel])].to_f32())
         };
         for pair in 0..pairs {
-            let [i, j] = members(pairing, pairs, pair);
+            let [i, j] = members(pairing, [pairs, parts], pair);
             // dy_i = .. x_i cos[i] - x_j sin[i], dy_j = .. x_j cos[j] + x_i sin[j]
             cos[at + i] += read(x, from, i) * read(dy, to, i);
             sin[at + i] += -(read(x, from, j) * read(dy, to, i));

@@ -2,6 +2,7 @@
 
 use rope_core::Pairing;
 
+use crate::oracle::members;
 use crate::{Number, View};
 
 /// The term that is added for a pair.
@@ -14,11 +15,12 @@ pub enum Term {
 }
 
 /// Adds the terms of two tensors to sums `[rows, heads, pairs]`: sequence by sequence, token by token, head by head.
+/// The pairs are in equal parts of the rotated channels.
 ///
 /// A product of two elements is exact in a double, and a term is rounded once.
 pub fn add<E: Number>(
     term: Term,
-    pairing: Pairing,
+    (pairing, parts): (Pairing, usize),
     (x, from): (&[E], &View),
     (g, to): (&[E], &View),
     sums: &mut [f64],
@@ -33,10 +35,7 @@ pub fn add<E: Number>(
             batch * to.shape[1] + token
         };
         for pair in 0..pairs {
-            let members = match pairing {
-                Pairing::Interleaved => [2 * pair, 2 * pair + 1],
-                Pairing::Half => [pair, pair + pairs],
-            };
+            let members = members(pairing, [pairs, parts], pair);
             let values = |data: &[E], view: &View| {
                 members.map(|channel| {
                     f64::from(data[view.index([batch, token, head, channel])].to_f32())

@@ -3,7 +3,7 @@
 use rope_core::error::RowsError;
 use rope_core::{Backend, Direction, Error, Pairing, Rope};
 
-use crate::{Angles, Number, View, bounds};
+use crate::{Angles, Number, Source, View, bounds};
 
 /// A rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub struct Rotation {
     pub output: Pairing,
     /// Direction of the rotation.
     pub direction: Direction,
+    /// Equal parts of the rotated channels, each paired by itself.
+    pub parts: usize,
 }
 
 impl Rotation {
@@ -30,6 +32,7 @@ impl Rotation {
                     input,
                     output,
                     direction,
+                    parts: 1,
                 })
             })
         })
@@ -41,7 +44,19 @@ impl Rotation {
             input: pairing,
             output: pairing,
             direction: Direction::Forward,
+            parts: 1,
         }
+    }
+
+    /// Returns this rotation of a head that sometimes has several parts.
+    pub fn in_parts(self, source: &mut Source<'_>, pairs: usize) -> Rotation {
+        let divides = |parts: &usize| pairs.is_multiple_of(*parts);
+        let divisors: Vec<usize> = (1..=pairs).filter(divides).collect();
+        let parts = match divisors.is_empty() || !source.once_in(4) {
+            true => 1,
+            false => source.one_of(&divisors),
+        };
+        Rotation { parts, ..self }
     }
 
     /// Returns this rotation, or its transpose if it is an inverse and the rows have none.
@@ -62,6 +77,7 @@ impl Rotation {
         Rope::new(self.input)
             .output_pairing(self.output)
             .direction(self.direction)
+            .parts(self.parts)
             .backend(backend)
             .expect("an available backend")
     }
@@ -145,10 +161,7 @@ pub fn rotated<I: Number, O: Number>(
         let computed = &mut expected.computed[at(to)..][..head_dim];
         let row = batch * rows_of_a_sequence + token;
         for pair in 0..pairs {
-            let members = |pairing| match pairing {
-                Pairing::Interleaved => [2 * pair, 2 * pair + 1],
-                Pairing::Half => [pair, pair + pairs],
-            };
+            let members = |pairing| members(pairing, [pairs, rotation.parts], pair);
             let (cos, sin) = directed(rotation.direction, angles, row, head, pair);
             let [first, second] = members(rotation.input).map(|channel| x[channel].to_f32());
             let rotated = rotate(first, second, cos, sin);
@@ -167,6 +180,16 @@ pub fn rotated<I: Number, O: Number>(
         }
     }
     expected
+}
+
+/// Returns the channels of a pair, of this many pairs in equal parts.
+pub fn members(pairing: Pairing, [pairs, parts]: [usize; 2], pair: usize) -> [usize; 2] {
+    let each = pairs / parts;
+    let first = 2 * each * (pair / each);
+    match pairing {
+        Pairing::Interleaved => [2 * pair, 2 * pair + 1],
+        Pairing::Half => [first + pair % each, first + pair % each + each],
+    }
 }
 
 /// Rotates a pair by the definition. Every operation is rounded to f32.

@@ -85,6 +85,7 @@ impl fmt::Display for Doing<'_> {
             input,
             output,
             direction,
+            parts,
         } = rotation;
         match elements {
             (element, None) => write!(f, "{backend}, {element} in place, {input}, {direction}")?,
@@ -97,7 +98,7 @@ impl fmt::Display for Doing<'_> {
         }
         write!(
             f,
-            ", {} rows of {} heads of {} pairs ({:?}), from {:?} at {:?} to {:?} at {:?}",
+            " in {parts} parts, {} rows of {} heads of {} pairs ({:?}), from {:?} at {:?} to {:?} at {:?}",
             rows.angles.rows,
             rows.angles.heads,
             rows.angles.pairs,

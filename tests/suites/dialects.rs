@@ -57,6 +57,7 @@ const LANGUAGES: &[Language] = &[
             "Gguf::",
             "PairGradients::cos_sin",
             "Rotation::",
+            "Rope::parts",
             "Rows::inverted",
             "Rows::pairs",
             "Rows::per_channel",

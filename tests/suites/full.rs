@@ -226,12 +226,13 @@ fn by_configuration() {
         let mut x: Vec<f32> = file.bits("q_in_f32");
         let shape = [1, tokens, heads, rotation.head_dim()];
         let mut tensor = TensorMut::new(&mut x, shape).expect("valid");
-        rotation.rotate(&mut tensor, &rows).expect("rows that fit");
+        let rope = rotation.rope();
+        rope.rotate(&mut tensor, &rows).expect("rows that fit");
         same(&x, &file.bits("q_cr_f32"), name);
         // Rows of the unchanged frequencies would have twice the channels.
         let wrong = rotation.frequencies().rows(Positions::token_major(&ids));
         let mut tensor = TensorMut::new(&mut x, shape).expect("valid");
-        let wrong = rotation.rotate(&mut tensor, &wrong.expect("positions"));
+        let wrong = rope.rotate(&mut tensor, &wrong.expect("positions"));
         assert!(wrong.is_err(), "{wrong:?}");
     }
     // Sections under their older name, and sections that do not cover the head.

@@ -22,6 +22,7 @@ fn rotation(file: &Golden) -> Rotation {
         input,
         output,
         direction: Direction::Forward,
+        parts: 1,
     }
 }
 

@@ -302,7 +302,14 @@ fn beyond_f32<E: Number>(source: &mut Source<'_>) {
                 }
                 let (from, to) = ((&x[..], &view), (&g[..], &view));
                 let mut expected = vec![0.0; pairs];
-                add(Term::Cross, pairing, from, to, &mut expected, [1, 1, pairs]);
+                add(
+                    Term::Cross,
+                    (pairing, 1),
+                    from,
+                    to,
+                    &mut expected,
+                    [1, 1, pairs],
+                );
                 for backend in Backend::available() {
                     let rope = Rope::new(pairing).backend(backend).expect("available");
                     let mut sums = vec![0.0; pairs];
@@ -346,7 +353,7 @@ fn both<E: Number>(
         let tensors = ((y, &from.view), (dy, &to.view));
         add(
             Term::Cross,
-            pairing,
+            (pairing, 1),
             tensors.0,
             tensors.1,
             &mut sums,

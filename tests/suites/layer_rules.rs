@@ -63,7 +63,8 @@ fn rotates<E: Number + Bits>(
     let rows = Rows::from_cos_sin(&cos, &sin, [tokens, head_dim / 2], head_dim).expect("rows");
     let mut q = values("q_in");
     let mut tensor = TensorMut::new(&mut q, shape).expect("a tensor");
-    rotation.rotate(&mut tensor, &rows).expect("rotated");
+    let rope = rotation.rope();
+    rope.rotate(&mut tensor, &rows).expect("rotated");
     let bits = |list: Vec<E>| -> Vec<u32> { list.into_iter().map(E::bits).collect() };
     assert_eq!(bits(q), bits(values("q_out")));
     // The crate's own rows equal the class's, except for the rounding of its f32 angles and of its elements.
@@ -262,13 +263,13 @@ fn gemma4_vision_rotates_as_its_class() {
     let (q, expected) = (values("q_in_f32"), bits(&values("q_out_f32")));
     let mut rotated = q.clone();
     let mut tensor = TensorMut::new(&mut rotated, shape).expect("a tensor");
-    rotation.rotate(&mut tensor, &rows).expect("rotated");
+    let rope = rotation.rope();
+    rope.rotate(&mut tensor, &rows).expect("rotated");
     assert_eq!(bits(&rotated), expected);
     let (mut queries, mut keys) = (q.clone(), q.clone());
     let [mut left, mut right] =
         [&mut queries, &mut keys].map(|list| TensorMut::new(list, shape).expect("a tensor"));
-    rotation
-        .rotate_qk(&mut left, &mut right, &rows)
+    rope.rotate_qk(&mut left, &mut right, &rows)
         .expect("rotated");
     assert_eq!(
         (bits(&queries), bits(&keys)),
@@ -277,8 +278,7 @@ fn gemma4_vision_rotates_as_its_class() {
     let mut into = vec![0.0_f32; q.len()];
     let source = Tensor::new(&q, shape).expect("a tensor");
     let mut target = TensorMut::new(&mut into, shape).expect("a tensor");
-    rotation
-        .rotate_into(&source, &mut target, &rows)
+    rope.rotate_into(&source, &mut target, &rows)
         .expect("rotated");
     assert_eq!(bits(&into), expected);
     // Rows of the file's frequencies equal the class's up to the last bits of its f32 angles.

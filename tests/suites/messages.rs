@@ -86,6 +86,14 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
             "rotary_dim 10 exceeds head_dim 8",
         ),
         (
+            Error::Rows(RowsError::Parts {
+                parts: 5,
+                rotary_dim: 72,
+            }),
+            "parts is 5; it must divide the 36 pairs of the rows (rotary_dim 72), as 1 does; set it by Rope::parts, or \
+             give rows of another width",
+        ),
+        (
             Error::Rows(RowsError::CosSinLength { cos: 8, sin: 6 }),
             "8 cos values beside 6 sin values",
         ),
@@ -575,15 +583,6 @@ pub(crate) fn cases_of_models() -> Vec<(ModelError, String)> {
             },
             "the tensor's heads have 65 channels; the model's have 192, of which 128..190 rotate: pass whole heads, or \
              those 62 channels alone",
-        ),
-        (
-            ModelError::Window {
-                head_dim: 72,
-                window: (0, 70),
-                parts: 2,
-            },
-            "channels 0..70 of the 72 of a head rotate in 2 parts that are paired by themselves, and a Rope has one \
-             part; use Rotation::rotate, rotate_qk or rotate_into",
         ),
         (
             ModelError::FreqFactors {

@@ -44,6 +44,8 @@ fn plans<'a>(weights: &'a [f32], factors: &'a [f32]) -> Vec<Plan<'a>> {
         plain
             .norm(norm)
             .hadamard(Hadamard::new(64).expect("a power of two")),
+        plain.window(24).parts(4),
+        plain.parts(2).norm(norm),
     ]
 }
 
@@ -308,6 +310,7 @@ fn windows_are_those_of_narrower_tensors() {
         let x: Vec<E> = heads(source, TOKENS);
         for rope in [
             Rope::new(Pairing::Half),
+            Rope::new(Pairing::Half).parts(4),
             Rope::new(Pairing::Interleaved).direction(Direction::Transpose),
         ] {
             let window = rope.window(FROM);
@@ -387,8 +390,12 @@ fn gradients_of_a_window_beside_a_transform() {
     let shape = [1, TOKENS, HEADS, DIM];
     let rows = frequencies(64).rows(5..5 + TOKENS).expect("positions");
     let hadamard = Hadamard::new(64).expect("a power of two");
-    for pairing in Pairing::ALL {
-        let rope = Rope::new(pairing);
+    for (pairing, parts) in [
+        (Pairing::Interleaved, 1),
+        (Pairing::Half, 1),
+        (Pairing::Half, 8),
+    ] {
+        let rope = Rope::new(pairing).parts(parts);
         let [y, dy] = [(); 2].map(|()| heads::<f32>(source, TOKENS));
         let transformed = |x: &[f32]| {
             let mut x = x.to_vec();
@@ -434,7 +441,7 @@ fn stages_beside_a_window_are_of_whole_heads() {
     let weights: Vec<f32> = (0..DIM).map(|_| 1.0 + source.unit()).collect();
     let rows = frequencies(64).rows(5..5 + TOKENS).expect("positions");
     let norm = Norm::new(NormFormula::LLAMA, 1e-6).weight(&weights);
-    let rope = Rope::new(Pairing::Half).window(FROM);
+    let rope = Rope::new(Pairing::Half).window(FROM).parts(2);
     let hadamard = Hadamard::new(64).expect("a power of two");
     let after = norm.with_order(StageOrder::AfterRotation);
     for (plan, before) in [

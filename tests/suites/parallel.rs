@@ -224,6 +224,7 @@ fn plans<'a>(weights: &'a [f32], factors: &'a [f32], sums: &'a [f32]) -> Vec<Pla
         plain.scale(Scale::per_token(factors)),
         plain.hadamard(Hadamard::new(DIM).expect("a power of two")),
         plain.window(16),
+        plain.parts(2),
     ]
 }
 
@@ -390,7 +391,7 @@ fn gradients() {
     let transform = Hadamard::new(DIM).expect("a power of two");
     for pool in pools() {
         let plain = plain();
-        for plan in [plain, plain.window(16)] {
+        for plan in [plain, plain.window(16), plain.parts(4)] {
             backward(source, &pool, plan, Some(plan));
         }
         backward(source, &pool, plain.scale(Scale::per_token(&factors)), None);

@@ -248,6 +248,9 @@ fn windows_beyond_a_head() {
     operands.refused(ROTATIONS, rope().window(5), range(5, 4));
     // The window leaves two of four channels, and the rows have four.
     operands.refused(ROTATIONS, rope().window(2), error::rotary_dim_exceeds(4, 2));
+    for parts in [0, 3, usize::MAX] {
+        operands.refused(ROTATIONS, rope().parts(parts), error::parts(parts, 4));
+    }
     let rows = operands.rows;
     assert_eq!(rows.check_shape(shape), Ok(()));
     assert_eq!(rows.check_shape([3, 2, 1, 4]), Ok(()));

@@ -67,6 +67,7 @@ fn at<E: Number>(source: &mut Source<'_>) {
     };
     let frequencies = Frequencies::new(axes, 1e4, &scaling).expect("frequencies");
     let rope = Rope::new(source.one_of(&Pairing::ALL)).direction(source.one_of(&Direction::ALL));
+    let rope = rope.parts(source.one_of(&[1, 1, 2]));
     // Rows that sequences share, or rows of each sequence.
     let rows = if source.once_in(2) {
         tokens

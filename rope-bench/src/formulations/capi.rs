@@ -76,6 +76,7 @@ impl Formulation for Capi {
             backend: backend(self.backend),
             without_rounding: 0,
             first_channel: 0,
+            parts: 0,
             norm: null(),
             scale: null(),
             hadamard: null(),

@@ -177,9 +177,9 @@ struct rope_hadamard;
 
 // A plan: the rotation of heads and its stages. It is a plain value, which every checked call reads anew.
 //
-// A plan with everything but `pairing` at zero, {ROPE_PAIRING_HALF, 0, 0, 0, 0, 0, NULL, NULL, NULL}, rotates forward,
-// keeps the pairing, takes the fastest backend, and does nothing else. With stages it does all that stands between a
-// projection and the attention:
+// A plan with everything but `pairing` at zero, {ROPE_PAIRING_HALF, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL}, rotates
+// forward, keeps the pairing, takes the fastest backend, and does nothing else. With stages it does all that stands
+// between a projection and the attention:
 //
 // read -> norm -> scale -> rotate -> norm -> scale -> transform -> write
 //
@@ -198,6 +198,9 @@ typedef struct rope_plan {
   int32_t without_rounding;
   // The first channel of a head that rotates (multi-head latent attention). Norms span the whole head.
   size_t first_channel;
+  // Equal parts of the channels that rotate, each with its share of the pairs of the rows and paired by itself, as a
+  // head of its own (Gemma 4's vision tower); 0 and 1: one part.
+  size_t parts;
   const struct rope_norm *norm;  // The norm; NULL: none.
   const struct rope_scale *scale;  // The scale; NULL: none.
   const struct rope_hadamard *hadamard;  // The Hadamard transform; NULL, or one of zeros: none.
@@ -205,8 +208,8 @@ typedef struct rope_plan {
 
 struct rope_angles;
 
-// Runs a plan in place: rotates the channels from its `first_channel` on, `rotary_dim` of every head. The other
-// channels stay as they are, but for the plan's stages.
+// Runs a plan in place: rotates the channels from its `first_channel` on, `rotary_dim` of every head, in its `parts`.
+// The other channels stay as they are, but for the plan's stages.
 //
 // Each of the three operations of x cos - y sin and x sin + y cos is rounded to a float by itself, and the result
 // is rounded to the element once: the same bits on every machine.
@@ -1110,11 +1113,8 @@ typedef struct rope_model_layer {
   size_t head_dim;  // The channels of a query's head.
   size_t first;  // The first of them that rotates: 0, but for multi-head latent attention and DeepSeek-V4.
   size_t rotary_dim;  // How many rotate, from that one on.
-  // Parts of these channels that are paired by themselves: 1, or 2 for Gemma 4's vision tower. Each is a tensor of
-  // its own for a call, of `rotary_dim / windows` channels. Its rows have a layout, half as many
-  // values a row, with the strides of the whole rows; the cos and sin of part `n` begin `n` times as many later.
-  size_t windows;
-  // The plan for tensors of these channels: `data` points to channel `first` of the caller's heads.
+  // The plan for whole heads. With `first_channel` 0 it is the plan for tensors of these channels alone, as
+  // multi-head latent attention has them.
   struct rope_plan plan;
   int32_t rotates_values;  // Whether values are rotated as keys are: 1 or 0.
   int32_t unrotates_output;  // Whether the output of the attention is rotated back in the same channels: 1 or 0.
@@ -1768,7 +1768,8 @@ enum rope_status ROPE_INT32_ENUM {
   ROPE_STATUS_SHAPE_OVERFLOW = 20,  // The index of the last element of a tensor does not fit size_t.
   ROPE_STATUS_OUT_OF_BOUNDS = 21,  // A layout reaches past the memory of the tensor or cache.
   ROPE_STATUS_OVERLAP = 22,  // Two indices of a tensor that is written could name one element.
-  ROPE_STATUS_ROTARY_DIM = 23,  // rotary_dim is odd, zero or too large, or the scaling or the axes need another.
+  // rotary_dim is odd, zero or too large, or the scaling, the axes or the plan's parts need another.
+  ROPE_STATUS_ROTARY_DIM = 23,
   // The rows rotate more channels than a head has, from the first that rotates on.
   ROPE_STATUS_ROTARY_DIM_EXCEEDS_HEAD = 24,
   ROPE_STATUS_ROWS_LENGTH = 25,  // Values are not a whole number of rows.

@@ -4,14 +4,13 @@ use core::ffi::{CStr, c_char};
 
 use std::boxed::Box;
 
-use rope_core::{Direction, Error};
+use rope_core::Error;
 use rope_models::{Config, Model, Rotation};
 
 use crate::failure::Failure;
 use crate::frequencies::{AnyFrequencies, rope_frequencies};
 use crate::handle::{Head, free, handle, own};
 use crate::memory::{Out, Region, Span, SpanMut, plain, read};
-use crate::names::rope_direction;
 use crate::plan::rope_plan;
 use crate::status::{rope_status, status_of};
 
@@ -170,19 +169,19 @@ pub unsafe extern "C" fn rope_frequencies_from_config(
         let planned = match plan {
             None => None,
             Some(place) => {
-                let more = rotation.direction() != Direction::Forward
-                    || rotation.rotates_values()
+                let more = rotation.rotates_values()
                     || rotation.is_full_width()
-                    || rotation.windows().count() > 1
                     || rotation.unrotates_output();
                 if more {
                     return Err(Failure::Model(rope_models::Error::Unsupported {
                         model: model.name(),
-                        what: "its rotation is more than frequencies and pairings, which is all that a plan says",
+                        what: "its rotation is more than frequencies and a plan",
                     }));
                 }
-                let (input, output) = rotation.pairing();
-                let plan = rope_plan::forward(input.into(), output.into());
+                let plan = rope_plan {
+                    first_channel: 0,
+                    ..rope_plan::of_model(rotation)
+                };
                 Some((place, plan))
             }
         };
@@ -222,11 +221,8 @@ pub struct rope_model_layer {
     pub first: usize,
     /// How many rotate, from that one on.
     pub rotary_dim: usize,
-    /// Parts of these channels that are paired by themselves: 1, or 2 for Gemma 4's vision tower. Each is a tensor of
-    /// its own for a call, of `rotary_dim / windows` channels. Its rows have a layout, half as many
-    /// values a row, with the strides of the whole rows; the cos and sin of part `n` begin `n` times as many later.
-    pub windows: usize,
-    /// The plan for tensors of these channels: `data` points to channel `first` of the caller's heads.
+    /// The plan for whole heads. With `first_channel` 0 it is the plan for tensors of these channels alone, as
+    /// multi-head latent attention has them.
     pub plan: rope_plan,
     /// Whether values are rotated as keys are: 1 or 0.
     pub rotates_values: i32,
@@ -351,18 +347,14 @@ pub unsafe extern "C" fn rope_model_describe_layer(
         let mut made = rope_model_layer::STILL;
         if let Some(rotation) = found.rotation {
             let same = |other: &Rotation| core::ptr::eq(other, rotation);
-            let (window, (input, output)) = (rotation.window(), rotation.pairing());
+            let window = rotation.window();
             made = rope_model_layer {
                 rotates: 1,
                 rotation: layers.rotations().iter().position(same).unwrap_or_default(),
                 head_dim: rotation.head_dim(),
                 first: window.start,
                 rotary_dim: window.len(),
-                windows: rotation.windows().count(),
-                plan: rope_plan {
-                    direction: direction(rotation.direction()),
-                    ..rope_plan::forward(input.into(), output.into())
-                },
+                plan: rope_plan::of_model(rotation),
                 rotates_values: rotation.rotates_values().into(),
                 unrotates_output: rotation.unrotates_output().into(),
                 full_width: rotation.is_full_width().into(),
@@ -468,22 +460,9 @@ impl rope_model_layer {
         head_dim: 0,
         first: 0,
         rotary_dim: 0,
-        windows: 0,
         plan: rope_plan::NONE,
         rotates_values: 0,
         unrotates_output: 0,
         full_width: 0,
     };
-}
-
-fn direction(direction: Direction) -> i32 {
-    let known = [
-        rope_direction::Forward,
-        rope_direction::Inverse,
-        rope_direction::Transpose,
-    ];
-    let found = known
-        .into_iter()
-        .find(|known| known.direction() == direction);
-    found.map_or(0, |found| found as i32)
 }

@@ -34,6 +34,7 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
     ("Gradients::Angles", "ROPE_GRADIENT_KIND_ANGLES"),
     ("Gradients::Factors", "ROPE_GRADIENT_KIND_FACTORS"),
     ("PairGradients::cos_sin", "rope_pair_gradients_cos_sin"),
+    ("set it by Rope::parts", "set rope_plan.parts"),
     ("Rows::from_cos_sin", "rope_rows_apart"),
     ("Rows::inverted", "rope_rows_invert"),
     ("Rows::per_channel", "rope_angles.per_channel"),

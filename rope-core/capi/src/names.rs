@@ -67,6 +67,17 @@ impl From<Pairing> for rope_pairing {
     }
 }
 
+#[cfg(feature = "models")]
+impl From<Direction> for rope_direction {
+    fn from(direction: Direction) -> Self {
+        match direction {
+            Direction::Forward => rope_direction::Forward,
+            Direction::Inverse => rope_direction::Inverse,
+            Direction::Transpose => rope_direction::Transpose,
+        }
+    }
+}
+
 /// Which way a pair is rotated. R is the rotation by the angles of the rows, and A is their attention factor.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,8 @@ use core::ffi::c_void;
 use rope_core::internals;
 use rope_core::stages::{LinearStages, WithStages};
 use rope_core::{Backend, Pairing, Rope};
+#[cfg(feature = "models")]
+use rope_models::Rotation;
 
 use crate::failure::Failure;
 use crate::hadamard::rope_hadamard;
@@ -15,9 +17,9 @@ use crate::scale::rope_scale;
 
 /// A plan: the rotation of heads and its stages. It is a plain value, which every checked call reads anew.
 ///
-/// A plan with everything but `pairing` at zero, {ROPE_PAIRING_HALF, 0, 0, 0, 0, 0, NULL, NULL, NULL}, rotates forward,
-/// keeps the pairing, takes the fastest backend, and does nothing else. With stages it does all that stands between a
-/// projection and the attention:
+/// A plan with everything but `pairing` at zero, {ROPE_PAIRING_HALF, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL}, rotates
+/// forward, keeps the pairing, takes the fastest backend, and does nothing else. With stages it does all that stands
+/// between a projection and the attention:
 ///
 /// read -> norm -> scale -> rotate -> norm -> scale -> transform -> write
 ///
@@ -41,6 +43,9 @@ pub struct rope_plan {
     pub without_rounding: i32,
     /// The first channel of a head that rotates (multi-head latent attention). Norms span the whole head.
     pub first_channel: usize,
+    /// Equal parts of the channels that rotate, each with its share of the pairs of the rows and paired by itself, as a
+    /// head of its own (Gemma 4's vision tower); 0 and 1: one part.
+    pub parts: usize,
     /// The norm; NULL: none.
     pub norm: *const rope_norm,
     /// The scale; NULL: none.
@@ -60,17 +65,22 @@ impl rope_plan {
         backend: 0,
         without_rounding: 0,
         first_channel: 0,
+        parts: 0,
         norm: core::ptr::null(),
         scale: core::ptr::null(),
         hadamard: core::ptr::null(),
     };
 
-    /// A plan that rotates forward, and does nothing else.
+    /// The plan for whole heads of a model.
     #[cfg(feature = "models")]
-    pub(crate) fn forward(input: rope_pairing, output: rope_pairing) -> Self {
+    pub(crate) fn of_model(rotation: &Rotation) -> Self {
+        let (input, output) = rotation.pairing();
         rope_plan {
-            pairing: input as i32,
-            output_pairing: output as i32,
+            pairing: rope_pairing::from(input) as i32,
+            output_pairing: rope_pairing::from(output) as i32,
+            direction: rope_direction::from(rotation.direction()) as i32,
+            first_channel: rotation.window().start,
+            parts: rotation.windows().count(),
             ..rope_plan::NONE
         }
     }
@@ -88,9 +98,9 @@ impl rope_plan {
         let rope = internals::rope(pairing.pairing(), backend)?
             .output_pairing(output.pairing())
             .direction(direction);
-        Ok(match self.first_channel {
-            0 => rope,
-            first => rope.window(first),
+        Ok(match (self.first_channel, self.parts) {
+            (0, 0 | 1) => rope,
+            (first, parts) => rope.window(first).parts(parts.max(1)),
         })
     }
 
@@ -99,7 +109,8 @@ impl rope_plan {
     pub(crate) fn plain(&self) -> Option<(Pairing, Option<Backend>)> {
         let keeps = self.output_pairing == 0 || self.output_pairing == self.pairing;
         let forward = self.direction == rope_direction::Forward as i32;
-        if !(keeps && forward && self.first_channel == 0 && self.is_bare()) {
+        let whole = self.first_channel == 0 && self.parts <= 1;
+        if !(keeps && forward && whole && self.is_bare()) {
             return None;
         }
         let pairing = rope_pairing::from_c(self.pairing).ok()?;

@@ -46,7 +46,7 @@ pub enum rope_status {
     OutOfBounds = 21,
     /// Two indices of a tensor that is written could name one element.
     Overlap = 22,
-    /// rotary_dim is odd, zero or too large, or the scaling or the axes need another.
+    /// rotary_dim is odd, zero or too large, or the scaling, the axes or the plan's parts need another.
     RotaryDim = 23,
     /// The rows rotate more channels than a head has, from the first that rotates on.
     RotaryDimExceedsHead = 24,
@@ -268,7 +268,7 @@ statuses! {
     ShapeOverflow = c"the index of a tensor's last element does not fit size_t": Shape::Overflow Shape::StrideOverflow,
     OutOfBounds = c"a layout reaches past the memory of the tensor or cache": Shape::OutOfBounds Cache::Memory,
     Overlap = c"strides let elements overlap that must be distinct": Shape::Overlap,
-    RotaryDim = c"rotary_dim is odd, zero or too large, or not what the scaling or the axes need": Rows::RotaryDim,
+    RotaryDim = c"rotary_dim is odd, zero or too large, or not what the scaling, the axes or the parts need": Rows::RotaryDim Rows::Parts,
     RotaryDimExceedsHead = c"the rows rotate more channels than a head has, or begin beyond it": Rows::RotaryDimExceedsHead Shape::Range,
     RowsLength = c"the values are not a whole number of rows": Rows::CosSinLength Rows::Shape,
     RowWidth = c"a row of cos has neither a value for each pair nor each of them twice": Rows::Width,
@@ -338,7 +338,7 @@ statuses! {
         => GgufFile TensorData SplitFile,
     // No call of this API meets these.
     Refused = c"refused": ShapeElements Shape::PartsInterleave Rows::AlreadyGathered Rows::Range
-        => FreqFactors Window,
+        => FreqFactors,
 }
 
 /// Returns the meaning of a status (`enum rope_status`) in one sentence, for any other number a sentence about unknown

@@ -267,8 +267,8 @@ pub(crate) unsafe fn call(
     }
 }
 
-/// Runs a plan in place: rotates the channels from its `first_channel` on, `rotary_dim` of every head. The other
-/// channels stay as they are, but for the plan's stages.
+/// Runs a plan in place: rotates the channels from its `first_channel` on, `rotary_dim` of every head, in its `parts`.
+/// The other channels stay as they are, but for the plan's stages.
 ///
 /// Each of the three operations of x cos - y sin and x sin + y cos is rounded to a float by itself, and the result
 /// is rounded to the element once: the same bits on every machine.

@@ -106,7 +106,11 @@ macro_rules! each {
 }
 
 #[path = "../../../tests/src/c.rs"]
-#[allow(unreachable_pub, reason = "the harness of the suites exports them")]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "the suites need more, and their crate exports it"
+)]
 mod c;
 #[path = "../src/dialect.rs"]
 mod dialect;
@@ -459,10 +463,10 @@ fn every_kind_of_axes_matches_rope_core() {
     }
 }
 
-/// Parts of a head that are paired by themselves: a call for each, with its part of the rows.
+/// The plan of a model rotates parts of a head that are paired by themselves.
 #[cfg(feature = "models")]
 #[test]
-fn windows_of_a_model_are_calls() {
+fn a_window_of_two_parts() {
     let json = br#"{"model_type": "gemma4_vision", "head_dim": 48, "num_hidden_layers": 1}"#;
     let text = core::str::from_utf8(json).expect("a text");
     let config = rope_models::Config::from_json(text).expect("JSON");
@@ -472,7 +476,7 @@ fn windows_of_a_model_are_calls() {
     let rows = rotation
         .rows(Positions::axis_major(&ids[..]))
         .expect("rows");
-    let mut values: Vec<f32> = (0..2)
+    let values: Vec<f32> = (0..2)
         .filter_map(|token| rows.row(token))
         .fold(Vec::new(), |all, (cos, sin)| [&all[..], cos, sin].concat());
     let shape = [1, 2, 3, 48];
@@ -481,7 +485,8 @@ fn windows_of_a_model_are_calls() {
         .collect();
     let (mut ours, mut theirs) = (x.clone(), x);
     let mut wanted = TensorMut::new(&mut theirs, shape).expect("a tensor");
-    rotation.rotate(&mut wanted, &rows).expect("rotated");
+    let rope = rotation.rope();
+    rope.rotate(&mut wanted, &rows).expect("rotated");
 
     let (mut model, mut layer): (*mut rope_model, rope_model_layer) = (null_mut(), zero());
     // SAFETY: what is passed is there, and freed once.
@@ -492,24 +497,30 @@ fn windows_of_a_model_are_calls() {
         assert_eq!(described, rope_status::Ok, "{}", detail());
         assert_eq!(rope_model_free(model), rope_status::Ok);
     }
-    assert_eq!((layer.first, layer.rotary_dim, layer.windows), (0, 48, 2));
-    let width = layer.rotary_dim / layer.windows;
-    let (pairs, all) = (width / 2, layer.rotary_dim / 2);
-    for window in 0..layer.windows {
-        let mut view = tensor(&mut ours[window * width..], shape);
-        view.layout = layout(shape);
-        view.layout.shape[3] = width;
-        let place = rope_layout {
-            shape: [1, 2, 1, pairs],
-            strides: [2 * layer.rotary_dim, layer.rotary_dim, 0],
-        };
-        let cos = &mut values[window * pairs..];
-        let (cos, sin, len) = (cos.as_ptr(), cos[all..].as_ptr(), cos.len() - all);
-        let part = strided_rows(cos, sin, len, place);
-        // SAFETY: what is passed is there.
-        let status = unsafe { rope_rotate(&layer.plan, &view, &part) };
-        assert_eq!(status, rope_status::Ok, "{}", detail());
-    }
+    assert_eq!(
+        (layer.first, layer.rotary_dim, layer.plan.parts),
+        (0, 48, 2)
+    );
+    let (x, rows) = (
+        tensor(&mut ours, shape),
+        rope_rows_joined(values.as_ptr(), values.len(), 48),
+    );
+    // SAFETY: what is passed is there.
+    let status = unsafe { rope_rotate(&layer.plan, &x, &rows) };
+    assert_eq!(status, rope_status::Ok, "{}", detail());
+    assert_eq!(ours, theirs);
+    let odd = rope_plan {
+        parts: 5,
+        ..layer.plan
+    };
+    // SAFETY: what is passed is there.
+    let status = unsafe { rope_rotate(&odd, &x, &rows) };
+    assert_eq!(status, rope_status::RotaryDim);
+    assert!(
+        detail().contains("parts is 5; it must divide the 24 pairs"),
+        "{}",
+        detail()
+    );
     assert_eq!(ours, theirs);
 }
 
@@ -1859,7 +1870,7 @@ fn models_are_read_layer_by_layer() {
         );
         assert_eq!(own.plan.pairing, rope_pairing::Half as i32);
         assert_eq!((own.rotates_values, own.unrotates_output), (0, 0));
-        assert_eq!(own.windows, 1);
+        assert_eq!((own.plan.first_channel, own.plan.parts), (0, 1));
         let mut inverse = [0.0; 128];
         // SAFETY: what is passed is there, and freed once.
         unsafe {

@@ -32,7 +32,7 @@ pub(crate) fn main() -> Result<(), Error> {
     let [rotation] = layers.rotations() else {
         panic!("a Llama has one rotation");
     };
-    let (frequencies, rope) = (rotation.frequencies(), rotation.rope()?);
+    let (frequencies, rope) = (rotation.frequencies(), rotation.rope());
     let head_dim = rotation.head_dim();
     println!(
         "head_dim {head_dim}, channels {:?} rotate, backend {}",

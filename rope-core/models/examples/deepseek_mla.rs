@@ -3,8 +3,8 @@
 //! A query head has 192 channels, of which the last 64 rotate in place. The keys' 64 rotated channels follow the 512 of
 //! the latent in one row of the projection, once for all heads, and go into a separate cache. The weights pair
 //! neighbors; Hugging Face's code writes halves, and so does this program, for Q and K alike. The configuration
-//! describes all of this: a `Rotation` rotates the right channels of whole heads. (A runtime that keeps interleaved
-//! pairs makes its own `Rope`, and then Q needs no copy. Scores are the same.)
+//! describes all of this: the plan of a `Rotation` rotates the right channels of whole heads. (A runtime that keeps
+//! interleaved pairs makes its own `Rope`, and then Q needs no copy. Scores are the same.)
 //!
 //! `cargo run -p rope-models --example deepseek_mla`
 
@@ -52,7 +52,7 @@ pub(crate) fn main() -> Result<(), Error> {
     // Q: whole heads, whose last channels rotate; the others are copied.
     let heads = [1, TOKENS, HEADS, NOPE + ROPE];
     let mut rotated = vec![bf16::ZERO; q.len()];
-    rotation.rotate_into(
+    rotation.rope().rotate_into(
         &Tensor::new(&q, heads)?,
         &mut TensorMut::new(&mut rotated, heads)?,
         &rows,
@@ -66,7 +66,7 @@ pub(crate) fn main() -> Result<(), Error> {
     let key = Layout::bshd([1, TOKENS, 1, LATENT + ROPE])?
         .narrow(Dimension::Channels, LATENT..LATENT + ROPE)?;
     let mut cache = vec![bf16::ZERO; TOKENS * ROPE];
-    rotation.rotate_into(
+    rotation.rope_for(ROPE)?.rotate_into(
         &Tensor::new(&latent_and_key, key)?,
         &mut TensorMut::new(&mut cache, [1, TOKENS, 1, ROPE])?,
         &rows,

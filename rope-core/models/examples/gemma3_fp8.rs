@@ -103,7 +103,7 @@ pub(crate) fn main() -> Result<(), Error> {
         let k = numbers(slots.len() * KV_HEADS * HEAD_DIM, layer.index + 100);
         let v = numbers(slots.len() * KV_HEADS * HEAD_DIM, layer.index + 200);
         step(
-            rotation.rope()?,
+            rotation.rope(),
             norms,
             rows,
             &mut q,

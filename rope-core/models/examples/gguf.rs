@@ -62,11 +62,12 @@ pub(crate) fn rotate(
 ) -> Result<(), Error> {
     let (tokens, head_dim) = (positions.len(), rotation.head_dim());
     let [heads, kv_heads] = [q.len(), k.len()].map(|len| len / tokens / head_dim);
-    rotation.rotate_qk(
+    rotation.rope().rotate_qk(
         &mut TensorMut::new(q, [1, tokens, heads, head_dim])?,
         &mut TensorMut::new(k, [1, tokens, kv_heads, head_dim])?,
         &rotation.rows(positions)?,
-    )
+    )?;
+    Ok(())
 }
 
 /// Permutes each head as the converter does: channel `i` of the first half, then channel `i` of the second.

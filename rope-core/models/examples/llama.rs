@@ -51,7 +51,7 @@ pub(crate) fn step(
     let (tokens, head_dim) = (rows.len(), rotation.head_dim());
     let [heads, kv_heads] = [q.len(), k.len()].map(|len| len / tokens / head_dim);
     let shape = [1, tokens, kv_heads, head_dim];
-    let rope = rotation.rope()?;
+    let rope = rotation.rope();
     rope.rotate(&mut TensorMut::new(q, [1, tokens, heads, head_dim])?, rows)?;
     let slots = cache.tokens..cache.tokens + tokens;
     let mut keys = CacheMut::new(&mut cache.keys, cache.layout)?;

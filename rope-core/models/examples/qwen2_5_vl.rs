@@ -58,11 +58,12 @@ pub(crate) fn rotate(
     // A model makes these rows once per forward step, for all layers.
     let rows = rotation.rows(Positions::token_major(ids.as_flattened()))?;
     let [heads, kv_heads] = [q.len(), k.len()].map(|len| len / ids.len() / head_dim);
-    rotation.rotate_qk(
+    rotation.rope().rotate_qk(
         &mut TensorMut::new(q, [1, ids.len(), heads, head_dim])?,
         &mut TensorMut::new(k, [1, ids.len(), kv_heads, head_dim])?,
         &rows,
-    )
+    )?;
+    Ok(())
 }
 
 pub(crate) fn main() -> Result<(), Error> {

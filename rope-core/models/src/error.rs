@@ -49,8 +49,8 @@ macro_rules! errors {
 }
 
 errors! { f =>
-    /// [`Rotation::rotate`](crate::Rotation::rotate) and the like: the heads have neither the model's channels nor only
-    /// its rotating ones.
+    /// [`Rotation::rope_for`](crate::Rotation::rope_for): the heads have neither the model's channels nor only its
+    /// rotating ones.
     ModelHead {
         /// Channels per head of the tensor.
         given: usize,
@@ -65,23 +65,6 @@ errors! { f =>
             "the tensor's heads have {given} channels; the model's have {head_dim}, of which {first}..{end} rotate: \
              pass whole heads, or those {} channels alone",
             end - first
-        )
-    },
-    /// [`Rotation::rope`](crate::Rotation::rope): the channels of a head form several parts, each paired by itself. A
-    /// plan has one.
-    Window {
-        /// Channels per head of the model.
-        head_dim: usize,
-        /// The first rotated channel, and the one after the last.
-        window: (usize, usize),
-        /// Separately paired parts of the window.
-        parts: usize,
-    } => {
-        let &(first, end) = window;
-        write!(
-            f,
-            "channels {first}..{end} of the {head_dim} of a head rotate in {parts} parts that are paired by \
-             themselves, and a Rope has one part; use Rotation::rotate, rotate_qk or rotate_into"
         )
     },
     /// [`Config::from_json`](crate::Config::from_json): the text is not JSON, or not an object.

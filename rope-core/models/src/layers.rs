@@ -11,11 +11,7 @@ use crate::words;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
-use rope_core::error::RowsError;
-use rope_core::{
-    Dimension, Direction, Element, Frequencies, IntoPositions, Layout, Pairing, Rope, Rows, Tensor,
-    TensorMut,
-};
+use rope_core::{Direction, Frequencies, IntoPositions, Pairing, Rope, Rows};
 
 /// The rotation of queries and keys in some layers of a model: everything that its code does.
 ///
@@ -33,15 +29,15 @@ use rope_core::{
 /// let q = vec![1.0_f32; 3 * 128 * 192];
 /// let mut rotated = vec![0.0_f32; q.len()];
 /// let shape = [1, 3, 128, rotation.head_dim()];
-/// rotation.rotate_into(&Tensor::new(&q, shape)?, &mut TensorMut::new(&mut rotated, shape)?, &rows)?;
+/// let (x, mut y) = (Tensor::new(&q, shape)?, TensorMut::new(&mut rotated, shape)?);
+/// rotation.rope().rotate_into(&x, &mut y, &rows)?;
 /// assert_eq!(rotated[..128], q[..128]);              // channels 128..192 of each head rotate
 /// assert_ne!(rotated[128..192], q[128..192]);
 /// # Ok::<(), rope_models::Error>(())
 /// ```
 ///
-/// A rotation is more than frequencies and a pairing only if [`Rotation::window`] does not begin with the first channel
-/// or has several parts ([`Rotation::windows`]), if [`Rotation::direction`] is not forward, or if
-/// [`Rotation::rotates_values`] or [`Rotation::unrotates_output`] is `true`.
+/// [`Rotation::rope`] and the rows of [`Rotation::rows`] say all of a rotation but [`Rotation::rotates_values`] and
+/// [`Rotation::unrotates_output`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rotation {
     pub(crate) frequencies: Frequencies<'static>,
@@ -120,8 +116,7 @@ impl Rotation {
     }
 
     /// Iterates over the separately paired parts of [`Rotation::window`], each with the pairs of the rows that rotate
-    /// it ([`Rows::pairs`]). One part for most models; for Gemma 4's vision tower the two halves of a head, each with
-    /// its own axis.
+    /// it. One part for most models; for Gemma 4's vision tower the two halves of a head, each with its own axis.
     ///
     /// ```
     /// use rope_models::Config;
@@ -133,15 +128,7 @@ impl Rotation {
     /// # Ok::<(), rope_models::Error>(())
     /// ```
     pub fn windows(&self) -> impl Iterator<Item = (Range<usize>, Range<usize>)> + use<> {
-        self.windows_from(self.offset)
-    }
-
-    /// Iterates over the parts of the window for another first channel.
-    fn windows_from(
-        &self,
-        start: usize,
-    ) -> impl Iterator<Item = (Range<usize>, Range<usize>)> + use<> {
-        let width = self.window().len() / self.windows;
+        let (start, width) = (self.offset, self.window().len() / self.windows);
         (0..self.windows).map(move |window| {
             let first = window * width;
             let channels = start + first..start + first + width;
@@ -160,127 +147,8 @@ impl Rotation {
         self.turned_back
     }
 
-    /// Rotates the channels of every head that the model rotates ([`Rotation::window`]), in place; the others stay as
-    /// they are.
-    ///
-    /// A head has all channels of the model ([`Rotation::head_dim`]), or only the rotating ones: in multi-head latent
-    /// attention they are separate tensors before they are combined.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::ModelHead`] for heads of another size; [`RowsError::RotaryDim`]
-    /// if the width of the rows differs from the window;
-    /// [`PlanError::PairingChangesInPlace`](rope_core::error::PlanError::PairingChangesInPlace) for models that change
-    /// the pairing ([`Rotation::pairing`]), for which [`Rotation::rotate_into`] exists; and the errors of
-    /// [`Rope::rotate`]. The tensor is untouched then.
-    pub fn rotate<E: Element>(
-        &self,
-        x: &mut TensorMut<'_, E>,
-        rows: &Rows<'_>,
-    ) -> Result<(), Error> {
-        let (from, rope) = (self.first_rotated(x.layout(), rows)?, self.plan());
-        if self.windows == 1 {
-            return Ok(rope.rotate(&mut from_channel(x, from)?, rows)?);
-        }
-        // An error of any window is one of the first.
-        for (channels, pairs) in self.windows_from(from) {
-            let mut window = x.reborrow().narrow(Dimension::Channels, channels)?;
-            rope.rotate(&mut window, &rows.pairs(pairs)?)?;
-        }
-        Ok(())
-    }
-
-    /// Rotates Q and K in place by the same rows: [`Rotation::rotate`] twice, with both checked before either is
-    /// touched.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Rotation::rotate`] and [`Rope::rotate_qk`].
-    pub fn rotate_qk<Q: Element, K: Element>(
-        &self,
-        q: &mut TensorMut<'_, Q>,
-        k: &mut TensorMut<'_, K>,
-        rows: &Rows<'_>,
-    ) -> Result<(), Error> {
-        let [from, key_from] = [q.layout(), k.layout()].map(|of| self.first_rotated(of, rows));
-        let (from, key_from, rope) = (from?, key_from?, self.plan());
-        if self.windows == 1 {
-            let (mut q, mut k) = (from_channel(q, from)?, from_channel(k, key_from)?);
-            return Ok(rope.rotate_qk(&mut q, &mut k, rows)?);
-        }
-        for ((of_query, pairs), (of_key, _)) in
-            self.windows_from(from).zip(self.windows_from(key_from))
-        {
-            let mut q = q.reborrow().narrow(Dimension::Channels, of_query)?;
-            let mut k = k.reborrow().narrow(Dimension::Channels, of_key)?;
-            rope.rotate_qk(&mut q, &mut k, &rows.pairs(pairs)?)?;
-        }
-        Ok(())
-    }
-
-    /// Rotates one tensor into another, possibly of another element type; copies the channels that do not rotate, as
-    /// bits if the element stays the same.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Rotation::rotate`], but the pairing may change; and
-    /// [`ShapeError::Mismatch`](rope_core::error::ShapeError::Mismatch) if the shapes differ. The target is untouched
-    /// then.
-    pub fn rotate_into<I: Element, O: Element>(
-        &self,
-        x: &Tensor<'_, I>,
-        y: &mut TensorMut<'_, O>,
-        rows: &Rows<'_>,
-    ) -> Result<(), Error> {
-        let (from, rope) = (self.first_rotated(x.layout(), rows)?, self.plan());
-        if self.windows == 1 {
-            return Ok(rope.window(from).rotate_into(x, y, rows)?);
-        }
-        for (channels, pairs) in self.windows_from(from) {
-            let rows = rows.pairs(pairs)?;
-            if channels.start == from {
-                // Copies the other channels, too.
-                rope.window(from).rotate_into(x, y, &rows)?;
-                continue;
-            }
-            let x = x.narrow(Dimension::Channels, channels.clone())?;
-            let mut y = y.reborrow().narrow(Dimension::Channels, channels)?;
-            rope.rotate_into(&x, &mut y, &rows)?;
-        }
-        Ok(())
-    }
-
-    /// Returns the first rotated channel of a tensor's heads, if the heads are the model's and the rows match its
-    /// window.
-    fn first_rotated(&self, layout: &Layout, rows: &Rows<'_>) -> Result<usize> {
-        let (given, window) = (layout.shape().head_dim, self.window());
-        let from = if given == self.head_dim {
-            window.start
-        } else if given == window.len() {
-            0
-        } else {
-            return Err(Error::ModelHead {
-                given,
-                head_dim: self.head_dim,
-                window: (window.start, window.end),
-            }
-            .into());
-        };
-        match rows.rotary_dim() {
-            rotary_dim if rotary_dim != window.len() => {
-                Err(rope_core::Error::Rows(RowsError::RotaryDim {
-                    rotary_dim,
-                    required: "that of the model's rows (Rotation::rows)",
-                })
-                .into())
-            }
-            _ => Ok(from),
-        }
-    }
-
-    /// Returns the plan for whole heads of the model, in every verb: the pairing, the direction and the window
-    /// ([`Rope::window`]), with the best backend of this machine. In multi-head latent attention the rotating channels
-    /// are a separate tensor before they are combined into heads; its plan is this one with `window(0)`.
+    /// Returns the plan for whole heads of the model, in every verb: the pairing, the direction and the rotated
+    /// channels ([`Rope::window`], [`Rope::parts`]), with the best backend of this machine.
     ///
     /// ```
     /// use rope_core::{Pairing, Rope};
@@ -288,42 +156,40 @@ impl Rotation {
     ///
     /// let config = Config::from_json(r#"{"model_type": "deepseek_v2", "rope_theta": 10000}"#)?;
     /// let model = config.model()?;
-    /// let rope = model.rotation()?.rope()?;
+    /// let rope = model.rotation()?.rope();
     /// assert_eq!(rope, Rope::new(Pairing::Interleaved).window(128));
     /// # Ok::<(), Error>(())
     /// ```
     ///
-    /// # Errors
-    ///
-    /// [`Error::Window`] if [`Rotation::window`] has several parts ([`Rotation::windows`]), as in Gemma 4's vision
-    /// tower. [`Rotation::rotate`], [`Rotation::rotate_qk`] and [`Rotation::rotate_into`] rotate each part by itself.
-    pub fn rope(&self) -> Result<Rope, Error> {
-        if self.windows != 1 {
-            let window = self.window();
-            return Err(Error::Window {
-                head_dim: self.head_dim,
-                window: (window.start, window.end),
-                parts: self.windows,
-            });
-        }
-        Ok(self.plan().window(self.offset))
-    }
-
-    /// Returns the plan of one part of the window.
-    fn plan(&self) -> Rope {
+    /// The plan rotates the same channels of heads of any other size. [`Rotation::rope_for`] checks the size.
+    pub fn rope(&self) -> Rope {
         Rope::new(self.input)
             .output_pairing(self.output)
             .direction(self.direction)
+            .window(self.offset)
+            .parts(self.windows)
     }
-}
 
-/// Selects the channels of a tensor's heads from one on.
-fn from_channel<'x, E: Element>(
-    x: &'x mut TensorMut<'_, E>,
-    from: usize,
-) -> Result<TensorMut<'x, E>> {
-    let head_dim = x.shape().head_dim;
-    Ok(x.reborrow().narrow(Dimension::Channels, from..head_dim)?)
+    /// Returns the plan for heads of this many channels: all channels of the model's heads ([`Rotation::head_dim`]), or
+    /// only the rotating ones, which are separate tensors in multi-head latent attention before they are combined.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ModelHead`] for heads of another size.
+    pub fn rope_for(&self, head_dim: usize) -> Result<Rope, Error> {
+        let window = self.window();
+        if head_dim == self.head_dim {
+            Ok(self.rope())
+        } else if head_dim == window.len() {
+            Ok(self.rope().window(0))
+        } else {
+            Err(Error::ModelHead {
+                given: head_dim,
+                head_dim: self.head_dim,
+                window: (window.start, window.end),
+            })
+        }
+    }
 }
 
 /// The layers of a model, in order.

@@ -20,7 +20,7 @@
 //! // per layer
 //! let mut q = vec![1.0_f32; 5 * 32 * 128];
 //! for rotation in layers.iter().filter_map(|layer| layer.rotation) {
-//!     rotation.rotate(&mut TensorMut::new(&mut q, [1, 5, 32, 128])?, &rows)?;
+//!     rotation.rope().rotate(&mut TensorMut::new(&mut q, [1, 5, 32, 128])?, &rows)?;
 //! }
 //! # Ok::<(), rope_models::Error>(())
 //! ```

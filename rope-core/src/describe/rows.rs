@@ -484,8 +484,8 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// Selects a range of the pairs, for channels of a head that are paired separately: Gemma 4's vision tower rotates
-    /// each half of a head as a separate head, by one half of the pairs. Copies nothing.
+    /// Selects a range of the pairs, for channels of a head that rotate by a call of their own. Equal parts of a head
+    /// rotate in one call, by [`Rope::parts`](crate::Rope::parts). Copies nothing.
     ///
     /// ```
     /// use rope_core::Rows;

@@ -113,37 +113,30 @@ fn tile(
     shape: FullHeads<'_>,
     tile: &mut [f32],
     side: &mut [f32],
-) -> bool {
+) {
     let Rotation { input, output, .. } = *rotation;
-    let moves = input != output;
     let FullHeads {
         rows,
         head_dim,
         first,
     } = shape;
-    let pairs = rows.pairs;
-    let mut heads = tile;
     // The channels of a row are those of the tensor before the rotation, which is the output of a transpose.
     let transposed = rotation.factors.is_some();
-    if moves {
-        let side = &mut side[..heads.len()];
-        if !transposed {
-            rotate_tile(proof, input, heads, shape);
-        }
+    if input == output || !transposed {
+        rotate_tile(proof, input, tile, shape);
+    }
+    if input != output {
+        let side = &mut side[..tile.len()];
         for (to, from) in side
             .chunks_exact_mut(head_dim)
-            .zip(heads.chunks_exact(head_dim))
+            .zip(tile.chunks_exact(head_dim))
         {
-            to[..first].copy_from_slice(&from[..first]);
-            reorder(input, pairs, &from[first..], &mut to[first..]);
+            reorder(input, rows.pairs, &from[first..], &mut to[first..]);
         }
-        if !transposed {
-            return true;
+        if transposed {
+            rotate_tile(proof, output, side, shape);
         }
-        heads = side;
     }
-    rotate_tile(proof, output, heads, shape);
-    moves
 }
 
 /// Rotates contiguous heads.
@@ -166,9 +159,8 @@ fn rotate_tile(proof: Proof, pairing: Pairing, heads: &mut [f32], shape: FullHea
     rotate(proof, pairing, memory, line);
 }
 
-/// Copies a head from this pairing to the other.
+/// Copies the pairs of a head from this pairing to the other.
 fn reorder(input: Pairing, pairs: usize, from: &[f32], to: &mut [f32]) {
-    to[2 * pairs..].copy_from_slice(&from[2 * pairs..]);
     for pair in 0..pairs {
         let (half, interleaved) = ([pair, pairs + pair], [2 * pair, 2 * pair + 1]);
         let (read, written) = match input {

@@ -14,9 +14,10 @@ use crate::base::limits::{MOST_CHANNELS, MOST_HEADS};
 use crate::describe::cache::{CacheHeads, CacheHeadsMut};
 use crate::describe::norm::NormReach;
 use crate::describe::rows::FullHeads;
+use crate::describe::window::{Window, WindowPart};
 use crate::kernel::element::ElementKernels;
 use crate::kernel::elements::{OutOfPlaceKernels, RotateF32};
-use crate::kernel::line::{LineRows, SourceLine};
+use crate::kernel::line::SourceLine;
 use crate::kernel::norm::{NormFactors, ROOTS};
 use crate::pass::walk::{LineSpan, Order};
 use crate::pass::{Operand, OperandMut, Operands, Pass};
@@ -139,12 +140,7 @@ impl Pass<'_> {
                 .pairings()
                 .map(|pairing| Channels::of_pairs(pairing, pairs, first, count));
             let part = &LineSpan {
-                rows: &LineRows {
-                    cos: &span.rows.cos[first..],
-                    sin: &span.rows.sin[first..],
-                    pairs: count,
-                    ..*span.rows
-                },
+                rows: &span.rows.of_pairs(first, count),
                 head_dim: 2 * count,
                 ..*span
             };
@@ -232,41 +228,51 @@ impl Pass<'_> {
         let Some(rotation) = self.rotation.as_ref().filter(|_| span.rows.pairs > 0) else {
             return [tile, side];
         };
-        if let Some(full) = rotation.rows.full_width() {
-            let heads = FullHeads {
-                rows: span.rows,
-                head_dim: span.head_dim,
-                first,
-            };
-            let beside = (full.tile)(self.proof, rotation, heads, tile, side);
-            let len = tile.len();
-            return if beside {
-                [&mut side[..len], tile]
-            } else {
-                [tile, side]
-            };
+        let (full, len, pairs) = (rotation.rows.full_width(), tile.len(), span.rows.pairs);
+        let moves = self.moves();
+        if moves && (first > 0 || 2 * pairs < span.head_dim) {
+            side[..len].copy_from_slice(tile);
         }
-        match RotateF32::of(rotation.input, rotation.output) {
-            RotateF32::InPlace(kernel) => {
-                let heads = bytemuck::cast_slice_mut(&mut tile[first..]);
-                kernel(self.proof, heads, &span.line_in_tile(first));
-                [tile, side]
-            }
-            RotateF32::OutOfPlace(kernel) => {
-                let rotated = &mut side[..tile.len()];
-                if first > 0 || 2 * span.rows.pairs < span.head_dim {
-                    rotated.copy_from_slice(tile);
-                }
-                let source = SourceLine {
-                    memory: bytemuck::cast_slice(tile),
-                    at: first,
-                    step: span.head_dim,
-                    ahead: 0,
+        let window = Window {
+            first,
+            ..rotation.window
+        };
+        for WindowPart { channels, pairs } in window.parts(span.head_dim, pairs) {
+            let first = channels.start;
+            let begin = rotation.rows.values(pairs.start);
+            let span = &LineSpan {
+                rows: &span.rows.of_pairs(begin, pairs.len()),
+                ..*span
+            };
+            if let Some(full) = full {
+                let heads = FullHeads {
+                    rows: span.rows,
+                    head_dim: span.head_dim,
+                    first,
                 };
-                let heads = bytemuck::cast_slice_mut(&mut rotated[first..]);
-                kernel(self.proof, &source, heads, &span.line_in_tile(first));
-                [rotated, tile]
+                (full.tile)(self.proof, rotation, heads, tile, side);
+                continue;
             }
+            match RotateF32::of(rotation.input, rotation.output) {
+                RotateF32::InPlace(kernel) => {
+                    let heads = bytemuck::cast_slice_mut(&mut tile[first..]);
+                    kernel(self.proof, heads, &span.line_in_tile(first));
+                }
+                RotateF32::OutOfPlace(kernel) => {
+                    let source = SourceLine {
+                        memory: bytemuck::cast_slice(tile),
+                        at: first,
+                        step: span.head_dim,
+                        ahead: 0,
+                    };
+                    let heads = bytemuck::cast_slice_mut(&mut side[first..len]);
+                    kernel(self.proof, &source, heads, &span.line_in_tile(first));
+                }
+            }
+        }
+        match moves {
+            true => [&mut side[..len], tile],
+            false => [tile, side],
         }
     }
 }

@@ -121,6 +121,17 @@ impl<'a> LineRows<'a> {
         }
     }
 
+    /// Returns some pairs of the rows, whose values begin at this one of each row.
+    #[inline(always)]
+    pub(crate) fn of_pairs(&self, begin: usize, pairs: usize) -> Self {
+        LineRows {
+            cos: &self.cos[begin..],
+            sin: &self.sin[begin..],
+            pairs,
+            ..*self
+        }
+    }
+
     /// Returns cos and sin of the row at `start`.
     #[inline(always)]
     pub(super) fn row(&self, start: usize) -> [&'a [f32]; 2] {

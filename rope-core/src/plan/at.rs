@@ -181,12 +181,14 @@ impl Rope {
         element: &'static InPlaceKernels,
         at: &RowsAt<'_>,
     ) -> Result<(), Error> {
-        if let Some(spread) = self.detour.and_then(|detour| detour.0.at) {
-            return spread(self, x, element, at);
-        }
-        let layout = self.windowed(x.layout)?;
+        let windowed = match self.detour.map(|detour| detour.0.at) {
+            Some(Some(spread)) => return spread(self, x, element, at),
+            Some(None) => Some(self.window.layout(x.layout, at.rotary_dim())?),
+            None => None,
+        };
+        let layout = windowed.as_ref().unwrap_or(x.layout);
         let rows = self.check_at(layout.shape(), at)?;
-        self.run_at(x.part(&layout), element, &rows, [0; 3]);
+        self.run_at(x.part(layout), element, &rows, [0; 3]);
         Ok(())
     }
 
@@ -200,7 +202,7 @@ impl Rope {
         })
     }
 
-    /// Rotates the part of a tensor that begins at a sequence, a token and a head.
+    /// Rotates the part of a tensor that begins at a sequence, a token and a head, and its heads with the window.
     pub(super) fn run_at(
         &self,
         mut x: BytesMut<'_>,
@@ -212,7 +214,7 @@ impl Rope {
         rows.each(x.layout.shape(), origin, &mut |rows, sharing, part| {
             let layout = x.layout.part_of(part);
             let (mut x, rows) = (x.part(&layout), rows.view(sharing));
-            self.run_in_place(&mut x, element, &rows, factor);
+            self.run_in_window(&mut x, element, &rows, factor);
         });
     }
 }

@@ -3,6 +3,7 @@
 use super::threads::Threads;
 use super::window::WINDOW;
 use super::{Detour, Linear, Plain, Rope};
+use crate::describe::window::Window;
 use crate::error::GradientError;
 use crate::kernel::rotation::RowFactors;
 use crate::proof::{self, Proof};
@@ -34,7 +35,7 @@ impl Rope {
             proof,
             tuning: proof::tuning(),
             staged: false,
-            first_channel: 0,
+            window: Window::WHOLE,
             detour: None,
             stages: Plain,
         }
@@ -75,13 +76,48 @@ impl<S: Copy> Rope<S> {
     /// A call returns [`ShapeError::Range`](crate::error::ShapeError::Range) if a head ends before the channel.
     /// Plain rotations of tensors are as fast as at channel 0; all other calls run stage by stage.
     pub fn window(self, first_channel: usize) -> Self {
-        let window = Some(Detour(&WINDOW));
-        let detour = match self.detour.filter(|&it| Some(it) != window) {
-            None if first_channel > 0 => window,
+        self.in_window(Window {
+            first: first_channel,
+            ..self.window
+        })
+    }
+
+    /// Divides the rotated channels of a head into equal parts, each with its own equal share of the pairs of the rows
+    /// and paired by itself, as a head of its own. The default is one part.
+    ///
+    /// Gemma 4's vision tower rotates each half of a head by one axis:
+    ///
+    /// ```
+    /// use rope_core::{Error, Pairing, Rope, Rows, TensorMut};
+    ///
+    /// // The pairs are channels 0 and 1, and channels 2 and 3. Only the second one turns, by half a turn.
+    /// let mut x = [1.0_f32, 2.0, 3.0, 4.0];
+    /// let rows = Rows::new(&[1.0, -1.0, 0.0, 0.0], [1, 4])?;
+    /// let rope = Rope::new(Pairing::Half).parts(2);
+    /// rope.rotate(&mut TensorMut::new(&mut x, [1, 1, 1, 4])?, &rows)?;
+    /// assert_eq!(x, [1.0, 2.0, -3.0, -4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// A call returns [`RowsError::Parts`](crate::error::RowsError::Parts) if the parts do not divide the pairs of its
+    /// rows. Plain rotations of tensors run part by part; all other calls run stage by stage. Parts of different widths
+    /// are calls of their own, by [`Layout::narrow`](crate::Layout::narrow) and [`Rows::pairs`](crate::Rows::pairs).
+    pub fn parts(self, parts: usize) -> Self {
+        self.in_window(Window {
+            parts,
+            ..self.window
+        })
+    }
+
+    /// Sets the window. Plain rotations of tensors check only the detour.
+    fn in_window(self, window: Window) -> Self {
+        let own = Some(Detour(&WINDOW));
+        let detour = match self.detour.filter(|&it| Some(it) != own) {
+            None if window != Window::WHOLE => own,
             other => other,
         };
         Rope {
-            first_channel,
+            window,
             detour,
             ..self
         }
@@ -128,7 +164,7 @@ impl<S: Copy> Rope<S> {
             proof,
             tuning,
             staged,
-            first_channel,
+            window,
             detour,
             ..
         } = *self;
@@ -139,7 +175,7 @@ impl<S: Copy> Rope<S> {
             proof,
             tuning,
             staged,
-            first_channel,
+            window,
             detour,
             stages,
         }

@@ -7,11 +7,12 @@ use crate::describe::cache::{Format, SlotsTarget};
 use crate::describe::rows::fit::{check, fit, fit_across};
 use crate::describe::rows::{RowSharing, Rows, View};
 use crate::describe::tensor::{BytesMut, Layout};
+use crate::describe::window::Window;
 use crate::error::{PlanError, ShapeError};
 use crate::kernel::element::ElementKernels;
 use crate::kernel::elements::OutOfPlaceKernels;
 use crate::pass::{PassKernels, PassStages};
-use crate::{Dimension, Direction, Error, Shape};
+use crate::{Direction, Error, Shape};
 
 /// The element of the source of a pass, and its kernels.
 pub(super) type ReadKernels = (&'static OutOfPlaceKernels, PassKernels);
@@ -117,7 +118,7 @@ impl Rope {
         rows: &'r Rows<'_>,
     ) -> Result<View<'r>, Error> {
         source.check_same(target)?;
-        let windowed = self.windowed_shape(source)?;
+        let windowed = self.window.shape(source, rows.rotary_dim())?;
         Ok(rows.view(self.check_across(windowed, windowed, rows)?))
     }
 
@@ -239,7 +240,7 @@ impl<'p> Rope<Lowered<'p>> {
     }
 
     /// Checks stages against the heads, and the direction against the rows. Heads of tensors may be longer than a tile
-    /// if they rotate from the first channel on and have no stage.
+    /// if they rotate in one part from the first channel on and have no stage.
     #[inline]
     pub(super) fn check_stages(
         &self,
@@ -249,7 +250,7 @@ impl<'p> Rope<Lowered<'p>> {
     ) -> Result<(), Error> {
         let rows = checked.rows();
         let is_full_width = rows.is_some_and(|(rows, _)| rows.is_full_width());
-        let is_rotation = in_tensors && stages.is_empty() && self.first_channel == 0;
+        let is_rotation = in_tensors && stages.is_empty() && self.window == Window::WHOLE;
         if !is_rotation || is_full_width {
             checked.shape.check_head_on_stack()?;
         }
@@ -271,7 +272,7 @@ impl<'p> Rope<Lowered<'p>> {
         let angles = match angles {
             None => None,
             Some(angles) => {
-                let windowed = self.windowed_shape(shape)?;
+                let windowed = self.window.shape(shape, angles.rotary_dim())?;
                 let sharing = match angles {
                     AnglesKind::Rows(rows) => fit(windowed, rows)?,
                     AnglesKind::At(at, fns) => (fns.check)(at, windowed)?,
@@ -325,31 +326,14 @@ impl<S> Rope<S> {
         Ok(())
     }
 
-    /// Returns the layout from the first rotated channel on.
-    #[inline(never)]
-    pub(crate) fn windowed(&self, layout: &Layout) -> Result<Layout, Error> {
-        match self.first_channel {
-            0 => Ok(*layout),
-            first => layout.narrow(Dimension::Channels, first..layout.shape().head_dim),
-        }
-    }
-
-    /// Returns the shape from the first rotated channel on.
-    #[inline]
-    pub(crate) fn windowed_shape(&self, shape: Shape) -> Result<Shape, Error> {
-        let (first, head_dim) = (self.first_channel, shape.head_dim);
-        if first > head_dim {
-            return Err(Error::Shape(ShapeError::Range {
-                dimension: Dimension::Channels,
-                start: first,
-                end: head_dim,
-                extent: head_dim,
-            }));
-        }
-        Ok(Shape {
-            head_dim: head_dim - first,
-            ..shape
-        })
+    /// Returns the layouts of two tensors from the window on, for rows of this width.
+    pub(crate) fn windowed(
+        &self,
+        [x, y]: [&Layout; 2],
+        rotary_dim: usize,
+    ) -> Result<[Layout; 2], Error> {
+        let layout = |layout| self.window.layout(layout, rotary_dim);
+        Ok([layout(x)?, layout(y)?])
     }
 
     /// Refuses an in-place plan that changes the pairing.

@@ -82,6 +82,16 @@ pub(super) enum AnglesKind<'a> {
     At(&'a RowsAt<'a>, &'static MakeFns),
 }
 
+impl AnglesKind<'_> {
+    /// Returns the number of channels that rotate.
+    pub(super) fn rotary_dim(&self) -> usize {
+        match self {
+            AnglesKind::Rows(rows) => rows.rotary_dim(),
+            AnglesKind::At(at, _) => at.rotary_dim(),
+        }
+    }
+}
+
 /// A tensor that is rotated in place.
 pub struct TensorOf<'t>(pub(super) BytesMut<'t>, pub(super) &'static InPlaceKernels);
 

@@ -41,6 +41,7 @@ use super::threads::RunSums;
 use crate::base::limits::MOST_CHANNELS;
 use crate::describe::rows::View;
 use crate::describe::tensor::{Bytes, BytesMut, Layout};
+use crate::describe::window::{Window, WindowPart};
 use crate::error::GradientError;
 use crate::execute::staged;
 use crate::kernel::element::ElementKernels;
@@ -53,7 +54,7 @@ use crate::pass::walk::{self, LineSpan, Prefetch, Walk};
 use crate::proof::Proof;
 use crate::stages::Linear;
 use crate::tuning::Access;
-use crate::{Element, Error, Pairing, Rope, Rows, Shape, Tensor, TensorMut};
+use crate::{Dimension, Element, Error, Pairing, Rope, Rows, Shape, Tensor, TensorMut};
 
 impl<S: Linear> Rope<S> {
     /// Computes the backward pass of [`Rope::rotate`]: `dy`, the gradient of the rotated tensor `y`, becomes the
@@ -111,7 +112,8 @@ impl<S: Linear> Rope<S> {
     ) -> Result<Self, Error> {
         let back = self.back()?;
         let [y, dy] = shapes;
-        angles.check([self.windowed_shape(y)?, self.windowed_shape(dy)?])?;
+        let [y, dy] = [y, dy].map(|shape| self.window.shape(shape, rows.rotary_dim()));
+        angles.check([y?, dy?])?;
         angles.check_pairs(rows)?;
         Ok(back)
     }
@@ -144,7 +146,7 @@ impl Rope {
         rows: &Rows<'_>,
         angles: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
-        let (y_layout, layout) = (self.windowed(y.layout)?, self.windowed(tensor.layout)?);
+        let [y_layout, layout] = self.windowed([y.layout, tensor.layout], rows.rotary_dim())?;
         let shape = layout.shape();
         let sharing = self.fit_in_place(shape, rows)?;
         let back = self.back()?;
@@ -153,8 +155,8 @@ impl Rope {
         if shape.is_empty() {
             return Ok(());
         }
-        // A tensor whose heads lie outermost cannot be cut by the rows of its sums.
-        if self.threads().is_some() {
+        // A tensor whose heads lie outermost cannot be cut by the rows of its sums. No kernel sums and rotates parts.
+        if self.threads().is_some() || self.window.parts > 1 {
             self.add_terms(sum, GradientTerm::Cross, [&y, &tensor.read()], angles)?;
             return back.rotate_bytes(&mut tensor, rotate, rows);
         }
@@ -192,6 +194,7 @@ impl Rope {
                 prefetch,
                 first_row: sequence * sequence_rows + token,
                 sequence_rows,
+                window: Window::WHOLE,
             }
             .add(angles);
             let (rows, factor) = (view.skip([sequence, token, 0]), rows.attention_factor());
@@ -261,7 +264,8 @@ impl Rope {
         sin: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
         self.check_kept_pairing()?;
-        let [x, g] = tensors.map(|tensor| self.windowed_shape(tensor.layout.shape()));
+        let rotary_dim = 2 * sin.pairs;
+        let [x, g] = tensors.map(|tensor| self.window.shape(tensor.layout.shape(), rotary_dim));
         sin.check([x?, g?])?;
         self.add_terms(sum, GradientTerm::Dot, tensors, cos)?;
         self.add_terms(sum, GradientTerm::Cross, tensors, sin)
@@ -287,7 +291,7 @@ impl Rope {
     ) -> Result<(), Error> {
         self.check_kept_pairing()?;
         sin.check_shape(cos.shape(), "channels")?;
-        let (x_layout, g_layout) = (self.windowed(x.layout)?, self.windowed(g.layout)?);
+        let [x_layout, g_layout] = self.windowed([x.layout, g.layout], cos.pairs)?;
         let (x, g) = (x.within(&x_layout), g.within(&g_layout));
         let shape = g.layout.shape();
         let sequence_rows = cos.check_channels([x.layout.shape(), shape])?;
@@ -296,13 +300,14 @@ impl Rope {
             return Ok(());
         }
         let (proof, pairing) = (self.proof(), self.pairings().0);
+        let window = self.window.at_first();
         let sums = &mut [cos.reborrow(), sin.reborrow()];
         self.on_rows(&g, sums, &|part, sums| {
             if let [cos, sin] = sums {
                 let layouts = [part.of_tensor(x.layout), part.of_tensor(g.layout)];
                 let tensors = [x.within(&layouts[0]), g.within(&layouts[1])];
                 add_channels(
-                    (proof, pairing),
+                    (proof, pairing, window),
                     tensors,
                     element,
                     sequence_rows,
@@ -324,8 +329,10 @@ impl Rope {
     ) -> Result<(), Error> {
         let _ = self.back()?;
         let shape = dy.layout.shape();
-        let windowed = self.windowed_shape(shape)?;
-        let sequence_rows = angles.check([self.windowed_shape(y.layout.shape())?, windowed])?;
+        let rotary_dim = 2 * angles.pairs;
+        let [of_y, of_dy] =
+            [y.layout.shape(), shape].map(|shape| self.window.shape(shape, rotary_dim));
+        let sequence_rows = angles.check([of_y?, of_dy?])?;
         shape.check_head_on_stack()?;
         transform.hadamard.check(shape.head_dim)?;
         if shape.is_empty() {
@@ -339,6 +346,7 @@ impl Rope {
             prefetch: Prefetch::NONE,
             first_row: 0,
             sequence_rows,
+            window: self.window,
         };
         self.on_rows(
             dy,
@@ -347,7 +355,7 @@ impl Rope {
                 let layouts = terms.layouts(&part);
                 for sums in sums {
                     let terms = terms.within(&layouts);
-                    terms.add_transformed(transform, element, self.first_channel, sums);
+                    terms.add_transformed(transform, element, sums);
                 }
             },
         );
@@ -363,7 +371,7 @@ impl Rope {
         gradients: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
         let _ = self.back()?;
-        let (x_layout, g_layout) = (self.windowed(x.layout)?, self.windowed(g.layout)?);
+        let [x_layout, g_layout] = self.windowed([x.layout, g.layout], 2 * gradients.pairs)?;
         let (x, g) = (x.within(&x_layout), g.within(&g_layout));
         let shape = g.layout.shape();
         let sequence_rows = gradients.check([x.layout.shape(), shape])?;
@@ -378,6 +386,7 @@ impl Rope {
             prefetch: Prefetch::of(Access::Gradients, self.tuning(), shape, g.size),
             first_row: 0,
             sequence_rows,
+            window: self.window.at_first(),
         };
         self.on_rows(
             &g,
@@ -395,7 +404,7 @@ impl Rope {
 
 /// Adds the gradients of cos and sin of full-width rows, channel by channel.
 fn add_channels(
-    (proof, pairing): (Proof, Pairing),
+    (proof, pairing, window): (Proof, Pairing, Window),
     [x, g]: [Bytes<'_>; 2],
     element: &'static OutOfPlaceKernels,
     sequence_rows: usize,
@@ -418,11 +427,14 @@ fn add_channels(
             let at = (row * own + if own == 1 { 0 } else { head }) * channels;
             let [cos, sin] =
                 [&mut *cos.sums, &mut *sin.sums].map(|sums| &mut sums[at..][..channels]);
-            for pair in 0..pairs {
-                let [i, j] = match pairing {
-                    Pairing::Half => [pair, pairs + pair],
-                    Pairing::Interleaved => [2 * pair, 2 * pair + 1],
-                };
+            let of_part = |part: WindowPart| {
+                let (first, len) = (part.channels.start, part.pairs.len());
+                (0..len).map(move |pair| match pairing {
+                    Pairing::Half => [first + pair, first + len + pair],
+                    Pairing::Interleaved => [first + 2 * pair, first + 2 * pair + 1],
+                })
+            };
+            for [i, j] in window.parts(head_dim, pairs).flat_map(of_part) {
                 let [xi, xj] = [i, j].map(|channel| f64::from(first[channel]));
                 let [gi, gj] = [i, j].map(|channel| f64::from(second[channel]));
                 cos[i] += xi * gi;
@@ -447,6 +459,7 @@ struct Terms<'a> {
     first_row: usize,
     /// Rows from the first of one sequence to the first of the next.
     sequence_rows: usize,
+    window: Window,
 }
 
 impl<'a> Terms<'a> {
@@ -470,22 +483,25 @@ impl<'a> Terms<'a> {
     /// Adds the terms, for each row in the order of its sequences and heads.
     fn add(&self, gradients: &mut PairGradients<'_>) {
         let [(x, x_layout), (g, g_layout)] = self.tensors;
-        Walk {
-            prefetch: self.prefetch,
-            ..Walk::between([x_layout, g_layout], &View::NONE, None)
+        for part in (self.window).parts(g_layout.shape().head_dim, gradients.pairs) {
+            let [x_layout, g_layout] = [x_layout, g_layout]
+                .map(|layout| layout.part(Dimension::Channels, part.channels.clone()));
+            Walk {
+                prefetch: self.prefetch,
+                ..Walk::between([&x_layout, &g_layout], &View::NONE, None)
+            }
+            .run(|span| {
+                let tensors = [span.source(x), span.written(g)];
+                (self.sum)(self.proof, &mut self.line(span, &part, tensors, gradients));
+            });
         }
-        .run(|span| {
-            let line = &mut self.line(span, [span.source(x), span.written(g)], gradients);
-            (self.sum)(self.proof, line);
-        });
     }
 
-    /// Adds the terms of heads that are first transformed, in two tiles of f32, and rotate from a channel on.
+    /// Adds the terms of heads that are first transformed, in two tiles of f32.
     fn add_transformed(
         &self,
         transform: Transform,
         element: &'static OutOfPlaceKernels,
-        first: usize,
         gradients: &mut PairGradients<'_>,
     ) {
         let [(x, x_layout), (g, g_layout)] = self.tensors;
@@ -500,32 +516,34 @@ impl<'a> Terms<'a> {
             let (first_tile, second_tile) = tiles.split_at_mut(len);
             walk.run_dyn(&mut |span| {
                 let len = span.count * head_dim;
-                let [x, g] = [
+                let tiles = [
                     (span.source(x), &mut first_tile[..len]),
                     (span.written(g), &mut second_tile[..len]),
                 ]
                 .map(|(heads, tile)| {
                     staged::read_heads(self.proof, &heads, element, head_dim, tile);
                     transform.run(self.proof, tile);
-                    SourceLine {
-                        memory: bytemuck::cast_slice(tile),
-                        at: first,
+                    bytemuck::cast_slice(tile)
+                });
+                for part in self.window.parts(head_dim, gradients.pairs) {
+                    let tensors = tiles.map(|memory| SourceLine {
+                        memory,
+                        at: part.channels.start,
                         step: head_dim,
                         ahead: 0,
-                    }
-                });
-                let mut line = self.line(span, [x, g], gradients);
-                line.head_dim = head_dim - first;
-                (self.sum)(self.proof, &mut line);
+                    });
+                    (self.sum)(self.proof, &mut self.line(span, &part, tensors, gradients));
+                }
             });
         });
     }
 
-    /// Returns a line: the heads of two tensors, and their sums.
+    /// Returns a line: a part of the heads of two tensors, and their sums.
     #[inline(always)]
     fn line<'l>(
         &self,
         span: &LineSpan<'_>,
+        part: &WindowPart,
         [x, g]: [SourceLine<'l>; 2],
         gradients: &'l mut PairGradients<'_>,
     ) -> GradientLine<'l> {
@@ -542,10 +560,10 @@ impl<'a> Terms<'a> {
             x,
             g,
             heads: span.count,
-            head_dim: span.head_dim,
-            pairs,
+            head_dim: part.channels.len(),
+            pairs: part.pairs.len(),
             term: self.term,
-            sums: &mut sums[row * own * pairs + head * head_step..],
+            sums: &mut sums[row * own * pairs + head * head_step + part.pairs.start..],
             sums_step: if span.along_tokens {
                 own * pairs
             } else {

@@ -5,6 +5,7 @@ use crate::describe::norm::{Norm, NormReach};
 use crate::describe::rows::{Rotation, RowSharing, View};
 use crate::describe::scale::Scale;
 use crate::describe::tensor::Bytes;
+use crate::describe::window::Window;
 use crate::error::PlanError;
 use crate::execute::ops;
 use crate::kernel::element::Element;
@@ -509,7 +510,7 @@ impl Rope<Lowered<'_>> {
             factors: self.factors(attention_factor),
             input: self.input,
             output: self.output,
-            first_channel: self.first_channel,
+            window: self.window,
         }
     }
 
@@ -537,7 +538,7 @@ impl Rope<Lowered<'_>> {
             skips_identity: false,
             // No other kernel supports full-width rows, or a window.
             staged: self.staged
-                || self.first_channel > 0
+                || self.window != Window::WHOLE
                 || rows.is_some_and(|(rows, _)| rows.is_full_width()),
             streams: false,
         }

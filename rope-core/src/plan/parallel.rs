@@ -65,13 +65,13 @@ fn in_place(
     (x, element): InPlaceTensor<'_, '_>,
     rows: &Rows<'_>,
 ) -> Result<(), Error> {
-    let layout = rope.windowed(x.layout)?;
+    let layout = rope.window.layout(x.layout, rows.rotary_dim())?;
     let sharing = rope.check_in_place(layout.shape(), rows)?;
     let (view, factor) = (rows.view(sharing), rows.attention_factor());
     let whole = Part::of(x.part(&layout));
     spread(rope.tuning(), [whole], |mut part| {
         let rows = view.skip(part.origin);
-        rope.run_in_place(&mut part.target(), element, &rows, factor);
+        rope.run_in_window(&mut part.target(), element, &rows, factor);
     });
     Ok(())
 }
@@ -81,7 +81,7 @@ fn query_and_key(
     [(q, query_element), (k, key_element)]: [InPlaceTensor<'_, '_>; 2],
     rows: &Rows<'_>,
 ) -> Result<(), Error> {
-    let (query, key) = (rope.windowed(q.layout)?, rope.windowed(k.layout)?);
+    let [query, key] = rope.windowed([q.layout, k.layout], rows.rotary_dim())?;
     let sharing = rope.check_qk(query.shape(), key.shape(), rows)?;
     let (view, factor) = (rows.view(sharing), rows.attention_factor());
     let parts = [Part::of(q.part(&query)), Part::of(k.part(&key))];
@@ -89,7 +89,7 @@ fn query_and_key(
     spread(rope.tuning(), parts, |mut part| {
         let rows = view.skip(part.origin);
         let element = elements[part.tensor];
-        rope.run_in_place(&mut part.target(), element, &rows, factor);
+        rope.run_in_window(&mut part.target(), element, &rows, factor);
     });
     Ok(())
 }
@@ -125,7 +125,7 @@ fn at(
     element: &'static InPlaceKernels,
     at: &RowsAt<'_>,
 ) -> Result<(), Error> {
-    let layout = rope.windowed(x.layout)?;
+    let layout = rope.window.layout(x.layout, at.rotary_dim())?;
     let rows = rope.check_at(layout.shape(), at)?;
     let whole = Part::of(x.part(&layout));
     spread(rope.tuning(), [whole], |mut part| {

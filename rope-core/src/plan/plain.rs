@@ -3,6 +3,7 @@
 use super::{Detour, Rope};
 use crate::describe::rows::{Rotation, View};
 use crate::describe::tensor::{Bytes, BytesMut, Layout};
+use crate::describe::window::Window;
 use crate::execute::lines::{self, TokenHeads};
 use crate::execute::staged;
 use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
@@ -206,7 +207,7 @@ impl Rope {
                 factors,
                 input,
                 output,
-                first_channel: 0,
+                window: Window::WHOLE,
             }),
             rounds: false,
             skips_identity: false,
@@ -232,7 +233,7 @@ impl Rope {
                 factors,
                 input: self.input,
                 output: self.output,
-                first_channel: 0,
+                window: Window::WHOLE,
             };
             return (full.in_place)(core, self.staged, x, element.1, rotation);
         }

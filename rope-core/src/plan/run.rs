@@ -11,6 +11,7 @@ use crate::describe::cache::{CacheHeadsMut, SlotsTarget};
 use crate::describe::frequencies::RowsAt;
 use crate::describe::rows::Rows;
 use crate::describe::tensor::BytesMut;
+use crate::describe::window::Window;
 use crate::execute::choose;
 use crate::execute::lines;
 use crate::kernel::line::{Line, LineRows, MoreTokens, SourceLine};
@@ -239,7 +240,7 @@ impl<'p> Rope<Lowered<'p>> {
         let Some(row) = rows.only().filter(|_| is_a_token) else {
             return false;
         };
-        if self.has_stages() || self.staged || self.first_channel > 0 {
+        if self.has_stages() || self.staged || self.window != Window::WHOLE {
             return false;
         }
         let factors = self.factors(rows.attention_factor());

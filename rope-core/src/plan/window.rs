@@ -1,9 +1,10 @@
-//! Plain rotations of tensors with a window that does not start at the first channel.
+//! Plain rotations of tensors with a window that does not start at the first channel, or has several parts.
 
 use super::{DetourFns, InPlaceTensor, Rope};
 use crate::describe::rows::View;
 use crate::describe::tensor::{Bytes, BytesMut};
-use crate::kernel::elements::OutOfPlaceKernels;
+use crate::describe::window::{Window, WindowPart};
+use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
 use crate::{Dimension, Error, Rows};
 
 pub(super) static WINDOW: DetourFns = DetourFns {
@@ -19,9 +20,14 @@ fn in_place(
     (x, element): InPlaceTensor<'_, '_>,
     rows: &Rows<'_>,
 ) -> Result<(), Error> {
-    let layout = rope.windowed(x.layout)?;
-    rope.window(0)
-        .rotate_bytes(&mut x.part(&layout), element, rows)
+    let layout = rope.window.layout(x.layout, rows.rotary_dim())?;
+    let x = &mut x.part(&layout);
+    if rope.window.parts == 1 {
+        return rope.window(0).rotate_bytes(x, element, rows);
+    }
+    let view = rows.view(rope.check_in_place(layout.shape(), rows)?);
+    rope.run_in_window(x, element, &view, rows.attention_factor());
+    Ok(())
 }
 
 fn query_and_key(
@@ -29,12 +35,17 @@ fn query_and_key(
     [(q, query_element), (k, key_element)]: [InPlaceTensor<'_, '_>; 2],
     rows: &Rows<'_>,
 ) -> Result<(), Error> {
-    let (query, key) = (rope.windowed(q.layout)?, rope.windowed(k.layout)?);
-    rope.window(0).rotate_qk_bytes(
-        (&mut q.part(&query), query_element),
-        (&mut k.part(&key), key_element),
-        rows,
-    )
+    let [query, key] = rope.windowed([q.layout, k.layout], rows.rotary_dim())?;
+    let q = (&mut q.part(&query), query_element);
+    let k = (&mut k.part(&key), key_element);
+    if rope.window.parts == 1 {
+        return rope.window(0).rotate_qk_bytes(q, k, rows);
+    }
+    let view = rows.view(rope.check_qk(query.shape(), key.shape(), rows)?);
+    for (x, element) in [q, k] {
+        rope.run_in_window(x, element, &view, rows.attention_factor());
+    }
+    Ok(())
 }
 
 fn across(
@@ -50,7 +61,26 @@ fn across(
 }
 
 impl Rope {
-    /// Rotates one tensor into another from the first channel of the window on; copies the channels before it.
+    /// Rotates a tensor in place whose heads begin with the window, part by part.
+    pub(crate) fn run_in_window(
+        &self,
+        x: &mut BytesMut<'_>,
+        element: &'static InPlaceKernels,
+        rows: &View<'_>,
+        attention_factor: f64,
+    ) {
+        let (window, head_dim) = (self.window.at_first(), x.layout.shape().head_dim);
+        if window == Window::WHOLE {
+            return self.run_in_place(x, element, rows, attention_factor);
+        }
+        for WindowPart { channels, pairs } in window.parts(head_dim, rows.pairs()) {
+            let layout = x.layout.part(Dimension::Channels, channels);
+            let (mut x, rows) = (x.part(&layout), rows.of_pairs(pairs));
+            self.run_in_place(&mut x, element, &rows, attention_factor);
+        }
+    }
+
+    /// Rotates one tensor into another, part by part of the window; copies the channels before and after it.
     #[inline(never)]
     pub(crate) fn run_windowed(
         &self,
@@ -60,8 +90,13 @@ impl Rope {
         rows: View<'_>,
         attention_factor: f64,
     ) {
-        let (end, first) = (x.layout.shape().head_dim, self.first_channel);
-        for (channels, rows) in [(first..end, rows), (0..first, rows.without_pairs())] {
+        let before = WindowPart {
+            channels: 0..self.window.first,
+            pairs: 0..0,
+        };
+        let parts = (self.window).parts(x.layout.shape().head_dim, rows.pairs());
+        for WindowPart { channels, pairs } in parts.chain([before]) {
+            let rows = rows.of_pairs(pairs);
             let [source, target] = [x.layout, y.layout]
                 .map(|layout| layout.part(Dimension::Channels, channels.clone()));
             let (x, y) = (x.within(&source), &mut y.part(&target));

@@ -147,6 +147,7 @@ fn into<I: Number, K: Kept>(
         },
     };
     let rotation = source.one_of(&Rotation::all().collect::<Vec<_>>());
+    let rotation = rotation.in_parts(source, rotary_dim / 2);
     let place = Placed::any(source, shape);
     let x = values::<I>(source, place.len);
     let slots = located(source, &cache, shape);
@@ -196,6 +197,7 @@ fn into_both<I: Number, O: Number>(source: &mut Source<'_>) {
     let rows = rows(source, shape, rotary_dim);
     let chain = Chain::any(source, shape[0] * shape[1], shape[2], shape[3]);
     let rotation = source.one_of(&Rotation::all().collect::<Vec<_>>());
+    let rotation = rotation.in_parts(source, rotary_dim / 2);
     let keys = elements::<O>(source, shape, false);
     let mut with_values = codes(source, values_shape);
     // Both caches have the same slots: equal numbers of blocks, and of slots per block.
@@ -261,6 +263,7 @@ fn from<O: Number, K: Kept>(
     let [batch, tokens, heads, head_dim] = shape;
     let chain = Chain::any(source, batch * tokens, heads, head_dim);
     let rotation = source.one_of(&Rotation::all().collect::<Vec<_>>());
+    let rotation = rotation.in_parts(source, rotary_dim / 2);
     let place = Placed::any(source, shape);
     let y = paint::<O>(source, place.len);
     let slots = located(source, &cache, shape);
@@ -305,6 +308,7 @@ fn shifted<K: Kept>(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usiz
     }
     let tokens = shape[1];
     let rotation = source.one_of(&Rotation::in_place().collect::<Vec<_>>());
+    let rotation = rotation.in_parts(source, rotary_dim / 2);
     let slots = TokenAddress::any(source, cache.paged(), [1, tokens], cache.reach());
     // Tokens at given elements may interleave. A shift would read elements that another token has written, in which a
     // NaN may be any NaN.

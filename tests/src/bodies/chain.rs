@@ -88,6 +88,7 @@ fn in_place<E: Number>(source: &mut Source<'_>) {
     let [batch, tokens, heads, head_dim] = shape;
     let chain = Chain::any(source, batch * tokens, heads, head_dim);
     let rotation = source.one_of(&Rotation::in_place().collect::<Vec<_>>());
+    let rotation = rotation.in_parts(source, rotary_dim / 2);
     let place = Placed::any(source, shape);
     let x = values::<E>(source, place.len);
     let rows = (rotary_dim > 0 && !source.once_in(4)).then(|| rows(source, shape, rotary_dim));
@@ -185,6 +186,7 @@ fn query_and_key<Q: Number, K: Number>(source: &mut Source<'_>) {
         },
     };
     let rotation = source.one_of(&Rotation::in_place().collect::<Vec<_>>());
+    let rotation = rotation.in_parts(source, rotary_dim / 2);
     let [to_q, to_k] = [Placed::any(source, shape), Placed::any(source, key_shape)];
     let (q, k) = (values::<Q>(source, to_q.len), values::<K>(source, to_k.len));
     let refusal = refusal(rotation, Some(&rows), shape);
@@ -223,6 +225,7 @@ fn across<I: Number, O: Number>(source: &mut Source<'_>) {
     let [batch, tokens, heads, head_dim] = shape;
     let chain = Chain::any(source, batch * tokens, heads, head_dim);
     let rotation = source.one_of(&Rotation::all().collect::<Vec<_>>());
+    let rotation = rotation.in_parts(source, rotary_dim / 2);
     let (from, to) = (Placed::any(source, shape), Placed::any(source, shape));
     let (x, y) = (values::<I>(source, from.len), paint::<O>(source, to.len));
     let rows = rows(source, shape, rotary_dim);

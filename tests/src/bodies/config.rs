@@ -161,13 +161,13 @@ fn rotates_in_its_window(rotation: &Rotation, source: &mut Source<'_>) {
     let (mut y, shape) = (vec![-1.0_f32; given], [1, 1, 1, given]);
     let from = Tensor::new(&x, shape).expect("a head");
     let mut tensor = TensorMut::new(&mut y, shape).expect("a head");
-    let result = rotation.rotate_into(&from, &mut tensor, &rows);
-    if given != head_dim && given != window.len() {
-        assert!(matches!(result, Err(Error::ModelHead { .. })), "{result:?}");
-        assert!(y.iter().all(|&y| y == -1.0));
+    let plan = rotation.rope_for(given);
+    let Ok(plan) = plan else {
+        assert!(given != head_dim && given != window.len(), "{plan:?}");
+        assert!(matches!(plan, Err(Error::ModelHead { .. })), "{plan:?}");
         return;
-    }
-    assert_eq!(result, Ok(()));
+    };
+    assert_eq!(plan.rotate_into(&from, &mut tensor, &rows), Ok(()));
     let window = if given == head_dim { window } else { 0..given };
     for (channel, (x, y)) in x.iter().zip(&y).enumerate() {
         assert!(window.contains(&channel) || x == y, "channel {channel}");

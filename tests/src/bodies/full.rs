@@ -23,6 +23,7 @@ pub fn full_width(source: &mut Source<'_>) {
     let ([batch, tokens, heads, head_dim], _) = super::rotate::shape_and_rows(source);
     let shape = [batch, tokens, heads, head_dim];
     let rotary_dim = 2 * source.within(1, head_dim / 2);
+    let rotation = rotation.in_parts(source, rotary_dim / 2);
     let rows = source.one_of(&[tokens, batch * tokens]);
     let own = source.one_of(&[1, heads.max(1)]);
     let rows = &FullRows::any(source, [rows, own], rotary_dim);
@@ -124,7 +125,13 @@ fn gradients<E: Number>(
     };
     if refusal.is_none() {
         let sums = [&mut cos[..], &mut sin[..]];
-        add_gradients(input, rows, (&x, &from.view), (&dy, &to.view), sums);
+        add_gradients(
+            (input, rotation.parts),
+            rows,
+            (&x, &from.view),
+            (&dy, &to.view),
+            sums,
+        );
     }
     let extents = [rows.rows, rows.heads, rows.rotary_dim];
     for backend in Backend::available() {

@@ -36,11 +36,12 @@ fn any<E: Number>(source: &mut Source<'_>) {
         .map(|_| f64::from(source.unit()))
         .collect();
     let pairing = source.one_of(&Pairing::ALL);
+    let rotation = Rotation::forward(pairing).in_parts(source, pairs);
     let expected = |term| {
         let mut sums = before.clone();
         add(
             term,
-            pairing,
+            (pairing, rotation.parts),
             (&x, &from.view),
             (&g, &to.view),
             &mut sums,
@@ -51,17 +52,17 @@ fn any<E: Number>(source: &mut Source<'_>) {
     let (cross, dot) = (expected(Term::Cross), expected(Term::Dot));
     let back = Rotation {
         direction: Direction::Transpose,
-        ..Rotation::forward(pairing)
+        ..rotation
     };
     let rotated = oracle::rotated(back, &stored.angles, (&g, &to.view), (&g, &to.view));
     for backend in Backend::available() {
         let doing = format!(
-            "{backend}, {}, {pairing}, {shape:?} at {:?} and {:?}, sums {shape_of_sums:?}",
+            "{backend}, {}, {rotation:?}, {shape:?} at {:?} and {:?}, sums {shape_of_sums:?}",
             E::NAME,
             from.view.strides,
             to.view.strides
         );
-        let rope = Rotation::forward(pairing).plan(backend);
+        let rope = rotation.plan(backend);
         let sums = |expected: &[f64], doing: &str, call: &mut dyn FnMut(&mut PairGradients<'_>)| {
             let mut got = before.clone();
             call(&mut PairGradients::new(&mut got, shape_of_sums).expect("sums of that shape"));
@@ -92,7 +93,7 @@ fn any<E: Number>(source: &mut Source<'_>) {
         source,
         &stored,
         [(&x, from), (&g, to)],
-        (pairing, &before, shape_of_sums),
+        (rotation, &before, shape_of_sums),
         &cross,
     );
 }
@@ -103,7 +104,7 @@ fn linear<E: Number>(
     source: &mut Source<'_>,
     stored: &Stored,
     [(y, from), (dy, to)]: [(&[E], Placed); 2],
-    (pairing, before, shape_of_sums): (Pairing, &[f64], [usize; 3]),
+    (rotation, before, shape_of_sums): (Rotation, &[f64], [usize; 3]),
     cross: &[f64],
 ) {
     let shape @ [batch, tokens, heads, head_dim] = from.view.shape;
@@ -142,7 +143,7 @@ fn linear<E: Number>(
         let mut sums = before.to_vec();
         add(
             Term::Cross,
-            pairing,
+            (rotation.input, rotation.parts),
             (&y, &from.view),
             (&dy, &to.view),
             &mut sums,
@@ -153,7 +154,7 @@ fn linear<E: Number>(
     let cross = sums.as_deref().unwrap_or(cross);
     let back = Rotation {
         direction: Direction::Transpose,
-        ..Rotation::forward(pairing)
+        ..rotation
     };
     let expected = written(dy, &to.view, |at| {
         let rotated = ((back, &stored.angles), row_of(&stored.angles, shape, at));
@@ -163,7 +164,7 @@ fn linear<E: Number>(
         Some(chain.heads(kind, at[0] * tokens + at[1], &heads, Some(rotated)))
     });
     for backend in Backend::available() {
-        let mut rope = Rope::<LinearStages<'_>>::from(Rotation::forward(pairing).plan(backend));
+        let mut rope = Rope::<LinearStages<'_>>::from(rotation.plan(backend));
         if let Some(scale) = &forward {
             rope = rope.scale(scale.given());
         }
@@ -181,7 +182,7 @@ fn linear<E: Number>(
             .with(|rows| rope.backward(&y, &mut g, rows, angles))
             .expect("rows that fit");
         let doing = format!(
-            "{backend}, {}, {pairing}, {shape:?}, {forward:?}, {hadamard:?}",
+            "{backend}, {}, {rotation:?}, {shape:?}, {forward:?}, {hadamard:?}",
             E::NAME
         );
         same(&sums, cross, &doing);

@@ -114,6 +114,7 @@ fn into_each<I: Number, O: Number>(source: &mut Source<'_>) {
     let [batch, tokens, heads, head_dim] = shape;
     let chain = Chain::any(source, batch * tokens, heads, head_dim);
     let rotation = source.one_of(&Rotation::all().collect::<Vec<_>>());
+    let rotation = rotation.in_parts(source, rotary_dim / 2);
     let from = Placed::any(source, shape);
     let x = values::<I>(source, from.len);
 

@@ -24,6 +24,7 @@ pub fn rotate(source: &mut Source<'_>) {
 
 fn rotate_in_place<E: Number>(source: &mut Source<'_>, rotation: Rotation) {
     let (shape, rows) = shape_and_rows(source);
+    let rotation = rotation.in_parts(source, rows.angles.pairs);
     let place = Placed::any(source, shape);
     let x = values::<E>(source, place.len);
     run::in_place(rotation, &rows, &x, &place);
@@ -31,6 +32,7 @@ fn rotate_in_place<E: Number>(source: &mut Source<'_>, rotation: Rotation) {
 
 fn rotate_into<I: Number, O: Number>(source: &mut Source<'_>, rotation: Rotation) {
     let (shape, rows) = shape_and_rows(source);
+    let rotation = rotation.in_parts(source, rows.angles.pairs);
     let (from, to) = (Placed::any(source, shape), Placed::any(source, shape));
     let x = values::<I>(source, from.len);
     let y = paint::<O>(source, to.len);

@@ -66,7 +66,7 @@ pub(crate) fn write(
     }
     let order = rotation.order;
     let [_, _, _, head_dim] = order.extents(k.layout())?;
-    let mut rope = Rope::<WithStages<'_>>::from(rotation.whole("a cache", head_dim)?);
+    let mut rope = Rope::<WithStages<'_>>::from(rotation.plan(head_dim)?);
     if let Some(norm) = &rotation.norm {
         rope = rope.norm(norm.as_core()?);
     }

@@ -55,8 +55,9 @@ fn add(
     let (Storage::Cpu(x), Storage::Cpu(g)) = (&*x, &*g) else {
         bail!("rope-candle rotates on the CPU");
     };
-    let (order, plan) = (rotation.order, rotation.plan());
+    let order = rotation.order;
     let layouts = [order.layout(x_layout)?, order.layout(g_layout)?];
+    let plan = rotation.plan(layouts[0].shape().head_dim)?;
     macro_rules! add {
         ($x:ident, $g:ident) => {
             plan.gradients(Gradients::CosSin {

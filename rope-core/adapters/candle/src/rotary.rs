@@ -164,7 +164,7 @@ impl Rotary {
     /// # Errors
     ///
     /// A message: the errors of [`rope_core::Rope::rotate_into`]; if `x` does not have four dimensions or a supported
-    /// type, or is not on the CPU; after [`Rotary::norm`], if `x` is tracked, or its channels rotate in several parts.
+    /// type, or is not on the CPU; after [`Rotary::norm`], if `x` is tracked.
     pub fn rotate(&self, x: &Tensor, rows: &Rows) -> Result<Tensor> {
         on_cpu("x", x)?;
         if self.rotation.norm.is_some() && x.track_op() {
@@ -266,8 +266,7 @@ impl Rotary {
     ///
     /// A message: the errors of [`rope_core::Rope::rotate_into`]; if a tensor is tracked (detach it), does not have
     /// four dimensions, or is not on the CPU; if a cache does not have the type of its format, or shares its storage
-    /// with another tensor of the call; if the channels of a head rotate in several parts. Both caches are untouched
-    /// then.
+    /// with another tensor of the call. Both caches are untouched then.
     pub fn rotate_into_caches<'s>(
         &self,
         (k, keys): (&Tensor, &Tensor),
@@ -353,7 +352,7 @@ impl From<rope_models::Rotation> for Rotary {
         let model = ModelHeads {
             head_dim: rotation.head_dim(),
             window: rotation.window(),
-            parts: rotation.windows().collect(),
+            parts: rotation.windows().count(),
         };
         Rotary {
             rotation: Rotation {

@@ -21,10 +21,6 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
          caller's storage",
         "compute fewer rows at a time",
     ),
-    (
-        "use Rotation::rotate, rotate_qk or rotate_into",
-        "use Rotation.rotate",
-    ),
     ("rotate_into", "rotate"),
     (
         "takes gradients back, and Gradients::Channels sums those of cos and sin",

@@ -29,6 +29,18 @@ errors! {
         /// Channels of a head.
         head_dim: usize,
     }: Shape => write!(f, "rotary_dim {rotary_dim} exceeds head_dim {head_dim}"),
+    /// [`Rope::parts`](crate::Rope::parts): the parts of a window do not divide the pairs of the rows.
+    Parts {
+        /// Parts of the plan's window.
+        parts: usize,
+        /// Channels that the rows rotate.
+        rotary_dim: usize,
+    }: Shape => write!(
+        f,
+        "parts is {parts}; it must divide the {} pairs of the rows (rotary_dim {rotary_dim}), as 1 does; set it by \
+         Rope::parts, or give rows of another width",
+        rotary_dim / 2
+    ),
     /// [`Rows::new`](crate::Rows::new), `from_vec`, `from_cos_sin`: a slice has more or fewer values than its shape.
     Shape {
         /// Length of the slice: of each, where cos and sin have one each.

@@ -218,8 +218,8 @@ impl<'a> Axes<'a> {
     /// The vision towers of Qwen2-VL to Qwen3-VL, Kimi and GLM-4V (axes height, width; half-split pairs), ggml's
     /// `GGML_ROPE_TYPE_VISION`, SAM 2 and EdgeTAM (axes x, y; interleaved pairs), Llama 4 (axes `column + 1`, `row +
     /// 1`; interleaved pairs, class token at 0), DINOv3 (with [`Scaling::Turns`](crate::Scaling::Turns) and real-valued
-    /// coordinates), and Gemma 4. Gemma 4's pairs are half-split within each axis' half of the head: rotate its first
-    /// half as a head that follows the height, and its second half as a head that follows the width.
+    /// coordinates), and Gemma 4. Gemma 4's pairs are half-split within each axis' half of the head: its plans have two
+    /// [`parts`](crate::Rope::parts).
     pub const fn vision(rotary_dim: usize) -> Self {
         Self(Scheme::PerAxis {
             rotary_dim,

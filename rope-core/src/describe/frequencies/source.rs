@@ -36,6 +36,10 @@ pub struct RowsAt<'a> {
 }
 
 impl RowsAt<'_> {
+    pub(crate) fn rotary_dim(&self) -> usize {
+        self.frequencies.kind().rotary_dim
+    }
+
     pub(crate) fn attention_factor(&self) -> f64 {
         self.frequencies.kind().attention_factor
     }

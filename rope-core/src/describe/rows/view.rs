@@ -1,6 +1,9 @@
 //! The kernel's view of rows: by sequence, token and head; and the code that rotates by them.
 
+use core::ops::Range;
+
 use crate::describe::tensor::BytesMut;
+use crate::describe::window::Window;
 use crate::kernel::elements::ElementType;
 use crate::kernel::line::{LineRows, Starts};
 use crate::kernel::rotation::RowFactors;
@@ -55,8 +58,7 @@ pub(crate) struct Rotation<'a> {
     pub(crate) factors: Option<RowFactors>,
     pub(crate) input: Pairing,
     pub(crate) output: Pairing,
-    /// The first rotated channel.
-    pub(crate) first_channel: usize,
+    pub(crate) window: Window,
 }
 
 /// The code that rotates by full-width rows. Rows refer to it: programs without such rows do not link it.
@@ -65,13 +67,13 @@ pub(crate) struct FullWidth {
     /// Rotates a tensor in place.
     pub(crate) in_place: InPlaceByFull,
     /// Rotates heads of this many channels in a tile, from a channel on. If the pairing changes, it writes beside the
-    /// tile, and returns which.
+    /// tile.
     pub(crate) tile: TileByFull,
 }
 
 type InPlaceByFull =
     fn((Proof, &'static Tuning), bool, &mut BytesMut<'_>, ElementType, Rotation<'_>);
-type TileByFull = fn(Proof, &Rotation<'_>, FullHeads<'_>, &mut [f32], &mut [f32]) -> bool;
+type TileByFull = fn(Proof, &Rotation<'_>, FullHeads<'_>, &mut [f32], &mut [f32]);
 
 /// Heads in a tile that rotate by full-width rows.
 #[derive(Clone, Copy)]
@@ -97,9 +99,22 @@ impl<'a> View<'a> {
         head_stride: 0,
     };
 
-    /// Returns the rows without pairs, which rotate no channel.
-    pub(crate) fn without_pairs(self) -> Self {
-        View { pairs: 0, ..self }
+    /// Returns the rows of a range of the pairs. Without tokens there may be no values.
+    pub(crate) fn of_pairs(self, pairs: Range<usize>) -> Self {
+        let begin = self.values(pairs.start);
+        let [cos, sin] = [self.cos, self.sin].map(|values| values.get(begin..).unwrap_or_default());
+        View {
+            cos,
+            sin,
+            pairs: pairs.len(),
+            ..self
+        }
+    }
+
+    /// Returns the number of cos (or sin) values of these pairs.
+    #[inline(always)]
+    pub(crate) fn values(&self, pairs: usize) -> usize {
+        width(pairs, self.full)
     }
 
     /// Returns the number of pairs of a row.
@@ -208,7 +223,7 @@ impl<'a> View<'a> {
     /// Returns the cos and sin of a head.
     pub(super) fn row(&self, batch: usize, token: usize, head: usize) -> (&'a [f32], &'a [f32]) {
         let at = self.start(batch, token) + head * self.head_stride;
-        let width = width(self.pairs, self.full);
+        let width = self.values(self.pairs);
         (&self.cos[at..][..width], &self.sin[at..][..width])
     }
 

@@ -498,6 +498,8 @@ fn plan(source: &mut Source<'_>) -> rope_plan {
         plan.backend = once_in!(source, 3, choice!(source, rope_backend), 0);
         let channel = once_in!(source, 2, extent(source), 2);
         plan.first_channel = once_in!(source, 8, channel, 0);
+        let parts = once_in!(source, 2, extent(source), 2);
+        plan.parts = once_in!(source, 8, parts, 0);
     }
     plan
 }

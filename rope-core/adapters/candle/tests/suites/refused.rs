@@ -222,24 +222,6 @@ fn norms_that_do_not_fit() -> Result<()> {
         &["norm", "one tensor"],
     );
     assert_eq!(bits(&x)?, before);
-    // Heads of Gemma 4's vision tower rotate in two parts.
-    let gemma = Rotary::from_config(r#"{"model_type": "gemma4_vision", "head_dim": 72}"#)?;
-    let rows = gemma.rows(&[0_i64; 10])?;
-    let normed = gemma.clone().norm(norm, Some(&weight(72, DType::F32)))?;
-    let whole = zeros(&[1, 4, 5, 72], DType::F32);
-    let words = ["0..36", "36..72", "of 72", "a norm takes"];
-    says(normed.rotate(&whole, &rows), &words);
-    says(normed.rotate_in_place(&whole, &rows), &words);
-    says(
-        gemma.rotate_into_caches(
-            (&whole, &zeros(&[1, 4, 8, 72], DType::F32)),
-            (&whole, &zeros(&[1, 4, 8, 72], DType::F32)),
-            CacheFormat::Elements,
-            0..5,
-            &rows,
-        ),
-        &["0..36", "a cache takes"],
-    );
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use crate::random::{Random, bits};
 use candle_core::{D, DType, Device, IndexOp, Result, Tensor};
 use rope_candle::rope_core::axes::{Axes, MixedFrequencies};
 use rope_candle::rope_core::norm::{Norm, NormFormula};
-use rope_candle::rope_core::{self, Frequencies, Pairing, Scaling};
+use rope_candle::rope_core::{self, Frequencies, Pairing, Positions, Scaling};
 use rope_candle::{CacheFormat, Order, Rotary, rope, rope_i};
 
 const FLOATS: [DType; 3] = [DType::F32, DType::BF16, DType::F16];
@@ -197,6 +197,39 @@ fn from_a_configuration() -> Result<()> {
     }
     let error = Rotary::from_config(r#"{"model_type": "nobody"}"#).unwrap_err();
     assert!(error.to_string().contains("nobody"), "{error}");
+    Ok(())
+}
+
+/// Gemma 4's vision tower rotates each half of a head as a head of its own.
+#[test]
+fn a_window_of_two_parts() -> Result<()> {
+    let mut random = Random::new("parts");
+    let rotary = Rotary::from_config(r#"{"model_type": "gemma4_vision", "head_dim": 72}"#)?;
+    let ids = [3_i64, 1, 4, 1, 5, 9, 2, 6, 5, 3];
+    let rows = rotary.rows(Positions::axis_major(&ids))?;
+    let (cos, sin) = rows.cos_sin()?;
+    let norm = Norm::new(NormFormula::LLAMA, 1e-6).without_weight();
+    let normed = rotary.clone().norm(norm, None)?;
+    for dtype in FLOATS {
+        let x = random.tensor((1, 4, 5, 72), dtype)?;
+        let y = rotary.rotate(&x, &rows)?;
+        for part in 0..2 {
+            let [cos, sin] = [&cos, &sin].map(|table| table.narrow(1, 18 * part, 18));
+            let half = x.narrow(3, 36 * part, 36)?.contiguous()?;
+            let half = rope(&half, &cos?.contiguous()?, &sin?.contiguous()?)?;
+            assert_eq!(bits(&y.narrow(3, 36 * part, 36)?)?, bits(&half)?);
+        }
+        let z = x.copy()?;
+        rotary.rotate_in_place(&z, &rows)?;
+        assert_eq!(bits(&z)?, bits(&y)?);
+        let [keys, values] = [(); 2].map(|()| Tensor::zeros((1, 4, 8, 72), dtype, &Device::Cpu));
+        let (keys, values) = (keys?, values?);
+        for (rotary, y) in [(&rotary, y), (&normed, normed.rotate(&x, &rows)?)] {
+            let (keys, values) = ((&x, &keys), (&x, &values));
+            rotary.rotate_into_caches(keys, values, CacheFormat::Elements, 0..5, &rows)?;
+            assert_eq!(bits(&keys.1.narrow(2, 0, 5)?)?, bits(&y)?);
+        }
+    }
     Ok(())
 }
 

@@ -1,0 +1,83 @@
+//! The channels of a head that rotate, and the parts of them that are paired by themselves.
+
+use core::ops::Range;
+
+use crate::describe::tensor::Layout;
+use crate::error::{RowsError, ShapeError};
+use crate::{Dimension, Error, Shape};
+
+/// The window of a plan. The width of the rows determines its last channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    /// The first rotated channel.
+    pub(crate) first: usize,
+    /// The number of equal parts. Each is paired by itself, as a head of its own.
+    pub(crate) parts: usize,
+}
+
+/// A part of a window.
+pub(crate) struct WindowPart {
+    /// Its channels. The last part has the channels after the window, too.
+    pub(crate) channels: Range<usize>,
+    /// Its pairs, of those in a row.
+    pub(crate) pairs: Range<usize>,
+}
+
+impl Window {
+    /// One part, from the first channel on.
+    pub(crate) const WHOLE: Self = Window { first: 0, parts: 1 };
+
+    /// Returns the window in heads that begin with it.
+    pub(crate) fn at_first(self) -> Self {
+        Window { first: 0, ..self }
+    }
+
+    /// Iterates over the parts in heads of `head_dim` channels, for rows of this number of pairs.
+    #[inline]
+    pub(crate) fn parts(self, head_dim: usize, pairs: usize) -> impl Iterator<Item = WindowPart> {
+        let Window { first, parts } = self;
+        let each = pairs / parts.max(1);
+        (1..=parts).map(move |part| {
+            let pairs = (part - 1) * each..part * each;
+            let end = match part == parts {
+                true => head_dim,
+                false => first + 2 * pairs.end,
+            };
+            let channels = first + 2 * pairs.start..end;
+            WindowPart { channels, pairs }
+        })
+    }
+
+    /// Returns the layout of heads from the window on, for rows of this width.
+    #[inline(never)]
+    pub(crate) fn layout(self, layout: &Layout, rotary_dim: usize) -> Result<Layout, Error> {
+        let end = layout.shape().head_dim;
+        self.shape(layout.shape(), rotary_dim)?;
+        Ok(match self.first {
+            0 => *layout,
+            first => layout.part(Dimension::Channels, first..end),
+        })
+    }
+
+    /// Returns the shape of heads from the window on, for rows of this width, whose pairs the parts must divide.
+    #[inline]
+    pub(crate) fn shape(self, shape: Shape, rotary_dim: usize) -> Result<Shape, Error> {
+        let Window { first, parts } = self;
+        let head_dim = shape.head_dim;
+        if first > head_dim {
+            return Err(Error::Shape(ShapeError::Range {
+                dimension: Dimension::Channels,
+                start: first,
+                end: head_dim,
+                extent: head_dim,
+            }));
+        }
+        if parts != 1 && (parts == 0 || !(rotary_dim / 2).is_multiple_of(parts)) {
+            return Err(Error::Rows(RowsError::Parts { parts, rotary_dim }));
+        }
+        Ok(Shape {
+            head_dim: head_dim - first,
+            ..shape
+        })
+    }
+}
