@@ -170,7 +170,7 @@ block() {
 # wheel_of PACKAGE [LIBRARY]: $wheel of a Python adapter in the current folder, built by $python from the adapter's
 # source distribution. LIBRARY is another package's, which the wheel does not have.
 wheel_of() {
-    local tools=$temporary/tools folder sources python_path
+    local tools=$temporary/tools folder sources python_path version
     if [[ ! -d $tools ]]; then
         rm -rf "$tools.partial"
         "$python" -m pip install -q --disable-pip-version-check --target "$tools.partial" "setuptools>=77.0.3" \
@@ -198,6 +198,9 @@ wheel_of() {
     tests env "PYTHONPATH=$tools" "${pip[@]}" --python "$temporary/editable/bin/python" install "${how[@]}" -e "$folder"
     ls "$folder"/python/*/*rope_*.so >>"$log" || fail "an editable installation has no library"
     wheel=$(ls "$temporary/wheel/$1"-*-py3-none-*.whl)
+    version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | sed -n 1p)
+    [[ $wheel == */"$1-$version"-py3-* ]] || fail "$wheel has not the version of Cargo.toml, $version"
+    grep -q '/py\.typed$' <<<"$(unzip -l "$wheel")" || fail "$wheel has no py.typed: its types would be unknown"
     tests env "PYTHONPATH=$tools" "PATH=$tools/bin:$PATH" "$python_path" -m auditwheel repair \
         --plat "manylinux_2_34_$(uname -m)" ${2:+--exclude "$2"} -w "$temporary/wheel/audited" "$wheel"
 }
