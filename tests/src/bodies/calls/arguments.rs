@@ -480,8 +480,7 @@ fn hadamard(source: &mut Source<'_>, head_dim: usize) -> rope_hadamard {
     if source.once_in(8) {
         let preset = choice!(source, rope_hadamard_preset);
         let out = given_mut(source, &mut hadamard);
-        let status = call!(rope_hadamard_init(out, preset, head_dim));
-        check(source, status);
+        check(source, call!(rope_hadamard_init(out, preset, head_dim)));
     }
     hadamard
 }
@@ -496,10 +495,9 @@ fn plan(source: &mut Source<'_>) -> rope_plan {
         plan.output_pairing = once_in!(source, 3, choice!(source, rope_pairing), 0);
         plan.direction = choice!(source, rope_direction);
         plan.backend = once_in!(source, 3, choice!(source, rope_backend), 0);
-        let channel = once_in!(source, 2, extent(source), 2);
-        plan.first_channel = once_in!(source, 8, channel, 0);
-        let parts = once_in!(source, 2, extent(source), 2);
-        plan.parts = once_in!(source, 8, parts, 0);
+        for number in [&mut plan.first_channel, &mut plan.parts] {
+            *number = once_in!(source, 8, once_in!(source, 2, extent(source), 2), 0);
+        }
     }
     plan
 }
