@@ -261,7 +261,7 @@ impl InstructionSet for Avx2 {
     type Narrower = Portable;
     const STREAMS: bool = true;
 
-    #[inline(never)]
+    #[inline(always)]
     fn enter_in<K: MemoryKernel>(self, memory: &mut [u8], from: usize, kernel: K) {
         #[target_feature(enable = "avx2,fma,f16c")]
         fn inside<K: MemoryKernel>(token: Avx2, memory: &mut [u8], from: usize, kernel: K) {

@@ -363,7 +363,7 @@ impl<const BF16: bool> InstructionSet for Token<BF16> {
     type Narrower = Avx2;
     const STREAMS: bool = true;
 
-    #[inline(never)]
+    #[inline(always)]
     fn enter_in<K: MemoryKernel>(self, memory: &mut [u8], from: usize, kernel: K) {
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,avx2,fma,f16c")]
         fn inside<K: MemoryKernel>(token: Avx512, memory: &mut [u8], from: usize, kernel: K) {
