@@ -82,8 +82,8 @@ fn in_place(
             rotation.factors.as_ref(),
         )
         .run_dyn(&mut |span| {
-            let (memory, line) = span.line(x.bytes, x.size);
-            rotate(proof, pairing, memory, &line);
+            let (before, memory) = span.split(x.bytes, x.size);
+            rotate(proof, pairing, memory, &span.line(before));
         });
         return;
     }

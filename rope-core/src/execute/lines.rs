@@ -59,8 +59,8 @@ pub(crate) fn rotate_lines<S: Addresses, T: Addresses>(
     let rotated = 2 * walk.rows.pairs();
     let (rotates, leaves) = (rotated > 0, rotated < walk.shape.head_dim);
     walk.run(|span| {
-        let (to, line) = span.line(to, ends.target.size);
-        let (source, line) = (&span.source(from), &line);
+        let (before, to) = span.split(to, ends.target.size);
+        let (source, line) = (&span.source(from), &span.line(before));
         if rotates {
             kernel(proof, source, to, line);
         }
@@ -157,8 +157,8 @@ pub(crate) fn in_slots(pass: &Pass<'_>, target: &mut OperandMut<'_, '_>, kernels
     walk.run(|span| {
         let [batch, token, _] = span.first;
         if !pass.skips_identity || !walk.rows.is_identity(batch, token) {
-            let (memory, line) = span.line(memory, kernels.1.size());
-            kernel(pass.proof, memory, &line);
+            let (before, memory) = span.split(memory, kernels.1.size());
+            kernel(pass.proof, memory, &span.line(before));
         }
     });
 }
@@ -173,8 +173,12 @@ pub(crate) fn rotate_in_place(
 ) {
     let proof = proof.fitting(rows.pairs());
     Walk::in_place(tuning, x.layout, x.size, rows, factors).run_with_tokens(|span, more| {
-        let (memory, line) = span.line(x.bytes, x.size);
-        kernel(proof, memory, &Line { more, ..line });
+        let (before, memory) = span.split(x.bytes, x.size);
+        let line = &Line {
+            more,
+            ..span.line(before)
+        };
+        kernel(proof, memory, line);
     });
 }
 

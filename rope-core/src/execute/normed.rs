@@ -125,8 +125,8 @@ pub(crate) fn in_place(pass: &Pass<'_>, x: &mut BytesMut<'_>, norm: NormRotate<'
         } else {
             to_head
         };
-        let (memory, line) = span.line(x.bytes, x.size);
-        norm.run(memory, &line, ahead, &mut roots);
+        let (before, memory) = span.split(x.bytes, x.size);
+        norm.run(memory, &span.line(before), ahead, &mut roots);
     });
 }
 
@@ -147,9 +147,10 @@ pub(crate) fn copied(
     };
     let memory = target.memory_mut();
     walk.run_dyn(&mut |span| {
-        let (memory, line) = span.line(memory, x.size);
-        copy_heads(&span.source(x.bytes), memory, &line, x.size);
-        norm.run(memory, &line, 0, &mut roots);
+        let (before, memory) = span.split(memory, x.size);
+        let line = &span.line(before);
+        copy_heads(&span.source(x.bytes), memory, line, x.size);
+        norm.run(memory, line, 0, &mut roots);
     });
 }
 

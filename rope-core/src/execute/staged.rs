@@ -113,11 +113,12 @@ pub(crate) fn run(pass: &Pass<'_>, source: Option<&Operand<'_>>, target: &mut Op
                 pass.run_part(operands, span, (channels, at), row, tile, side);
             }
             if let (Some(element), Some(source)) = (kept, source) {
-                let (to, line) = span.line(operands.target.memory_mut(), element.size);
+                let (before, to) = span.split(operands.target.memory_mut(), element.size);
+                let line = &span.line(before);
                 let ends = pass.ends(element, element);
                 let source = &span.source(source.memory());
-                copy_channels(pass.proof, ends, source, to, &line, 0..first);
-                copy_channels(pass.proof, ends, source, to, &line, first + width..head_dim);
+                copy_channels(pass.proof, ends, source, to, line, 0..first);
+                copy_channels(pass.proof, ends, source, to, line, first + width..head_dim);
             }
         });
     });

@@ -189,15 +189,20 @@ impl LineSpan<'_> {
         }
     }
 
-    /// Returns the line in the target's memory, of elements of `size` bytes, and the memory from its first head on.
+    /// Splits the target's memory, of elements of `size` bytes, before the first head.
     #[inline(always)]
-    pub(crate) fn line<'l>(
-        &'l self,
+    pub(crate) fn split<'l>(
+        &self,
         memory: &'l mut [u8],
         size: usize,
-    ) -> (&'l mut [u8], Line<'l>) {
-        let (before, memory) = memory.split_at_mut(self.at[1] * size);
-        let line = Line {
+    ) -> (&'l mut [u8], &'l mut [u8]) {
+        memory.split_at_mut(self.at[1] * size)
+    }
+
+    /// Returns the line in the target's memory, of which a part lies before it.
+    #[inline(always)]
+    pub(crate) fn line<'l>(&'l self, before: &'l [u8]) -> Line<'l> {
+        Line {
             step: self.steps[1],
             heads: self.count,
             head_dim: self.head_dim,
@@ -205,8 +210,7 @@ impl LineSpan<'_> {
             ahead: self.ahead[1],
             before,
             more: &MoreTokens::NONE,
-        };
-        (memory, line)
+        }
     }
 
     /// Returns the line in a tile, where heads are contiguous, from a channel on, at which its memory begins.

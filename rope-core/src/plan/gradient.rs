@@ -173,8 +173,9 @@ impl Rope {
                 let [sequence, token, _] = span.first;
                 let row = sequence * sequence_rows + token;
                 let sums = &mut angles.sums[row * pairs..][..pairs];
-                let (memory, line) = span.line(dy.bytes, dy.size);
-                backward(proof, &span.source(y.bytes), sums, memory, &line);
+                let (before, memory) = span.split(dy.bytes, dy.size);
+                let (source, line) = (&span.source(y.bytes), &span.line(before));
+                backward(proof, source, sums, memory, line);
             });
             return Ok(());
         }
