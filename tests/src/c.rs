@@ -2,22 +2,14 @@
 
 use std::ffi::CStr;
 use std::mem::zeroed;
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 
 use rope::*;
 
 /// A plan with half pairing and without stages.
 pub const PLAN: rope_plan = rope_plan {
     pairing: rope_pairing::Half as i32,
-    output_pairing: 0,
-    direction: 0,
-    backend: 0,
-    without_rounding: 0,
-    first_channel: 0,
-    parts: 0,
-    norm: null(),
-    scale: null(),
-    hadamard: null(),
+    ..rope_plan::NONE
 };
 
 /// Returns the text of the last refusal.

@@ -71,15 +71,8 @@ impl Formulation for Capi {
                 Pairing::Half => rope_pairing::Half as i32,
                 _ => rope_pairing::Interleaved as i32,
             },
-            output_pairing: 0,
-            direction: 0,
             backend: backend(self.backend),
-            without_rounding: 0,
-            first_channel: 0,
-            parts: 0,
-            norm: null(),
-            scale: null(),
-            hadamard: null(),
+            ..rope_plan::NONE
         };
         let element = match case.element {
             Element::F32 => rope_element::F32,

@@ -57,8 +57,7 @@ plain!(rope_plan);
 
 impl rope_plan {
     /// All zeros.
-    #[cfg(feature = "models")]
-    pub(crate) const NONE: Self = rope_plan {
+    pub const NONE: Self = rope_plan {
         pairing: 0,
         output_pairing: 0,
         direction: 0,
