@@ -187,11 +187,7 @@ impl<E: Convert> MemoryKernel for NormRest<'_, '_, E> {
 
     #[inline(always)]
     fn run_in<S: InstructionSet>(self, s: S, memory: &mut [u8], from: usize) {
-        let NormRest {
-            line,
-            norm,
-            element,
-        } = self;
+        let NormRest { line, norm, .. } = self;
         let (head_dim, count) = (line.head_dim, line.heads);
         let mut heads = Heads::<Same<E, Interleaved>>::of((), memory, line);
         if const { S::LANES == 1 } {
@@ -214,12 +210,7 @@ impl<E: Convert> MemoryKernel for NormRest<'_, '_, E> {
         }
         let from = from + 2 * pairs;
         if from < head_dim {
-            let rest = NormRest {
-                line,
-                norm,
-                element,
-            };
-            s.narrower().enter_in(memory, from, rest);
+            s.narrower().enter_in(memory, from, self);
         }
     }
 }

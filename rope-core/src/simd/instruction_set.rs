@@ -16,7 +16,7 @@ pub(crate) trait Kernel {
     fn run<S: InstructionSet>(self, s: S);
 }
 
-/// A kernel that writes lines in a memory, from a pair on.
+/// A kernel that writes lines in a memory, from a pair or a channel on.
 ///
 /// Both are arguments of their own, which come in registers. A kernel of more than two words comes in memory, and the
 /// address would be loaded from it just after it was stored: without a plan, one head of f32 takes 10.9 ns instead of
