@@ -38,10 +38,7 @@ impl Rows<'_> {
         if (self.len, self.heads) != (1, 1) || self.full.is_some() || self.sequences.is_some() {
             return None;
         }
-        let start = match self.ids {
-            None => self.first_id,
-            ids => row_start(ids, self.first_id, 0, self.stride),
-        };
+        let start = row_start(self.ids, self.first_id, 0, self.stride);
         let (cos, sin) = self.slices();
         Some(LineRows {
             cos,

@@ -263,14 +263,16 @@ pub(super) fn width(pairs: usize, full: Option<&'static FullWidth>) -> usize {
 /// rows, the index of its id.
 #[inline(always)]
 pub(super) fn row_start(ids: Option<Ids<'_>>, first: usize, token: usize, stride: usize) -> usize {
+    let Some(ids) = ids else {
+        return first.wrapping_add(token * stride);
+    };
+    // `gather` has checked that every id is inside the table.
     let row = match ids {
-        None => return first.wrapping_add(token * stride),
-        // `gather` has checked that every id is inside the table.
-        Some(Ids::I32(ids)) => ids[first + token] as usize,
-        Some(Ids::I64(ids)) => ids[first + token] as usize,
-        Some(Ids::U32(ids)) => ids[first + token] as usize,
-        Some(Ids::U64(ids)) => ids[first + token] as usize,
-        Some(Ids::Usize(ids)) => ids[first + token],
+        Ids::I32(ids) => ids[first + token] as usize,
+        Ids::I64(ids) => ids[first + token] as usize,
+        Ids::U32(ids) => ids[first + token] as usize,
+        Ids::U64(ids) => ids[first + token] as usize,
+        Ids::Usize(ids) => ids[first + token],
     };
     row * stride
 }
