@@ -42,10 +42,13 @@ pub struct Tuning {
     pub over_gaps_above: [usize; 2],
     /// The same size for a rotation into another tensor.
     pub over_gaps_into_another_above: [usize; 2],
-    /// Tensor size above which the next line is prefetched, if a line is one head of some tokens.
-    pub next_line_above: usize,
+    /// Tensor size above which the next line is prefetched, if the tensor is heads-major.
+    pub next_line_above: [usize; 2],
+    /// Heads of a heads-major tensor that an in-place rotation visits together, token by token, by the token's row;
+    /// 1 for one head at a time, whose tokens have a row each.
+    pub heads_together: [usize; 2],
     /// Size of a heads-major tensor above which an in-place rotation runs head by head and prefetches nothing; up to
-    /// it, 16 tokens of each head alternate.
+    /// it, 16 tokens of each head, or of the heads that are visited together, alternate.
     pub by_head_above: [usize; 2],
     /// The same size for a rotation into another tensor.
     pub by_head_into_another_above: [usize; 2],
@@ -118,6 +121,8 @@ pub(crate) static UNKNOWN: Tuning = Tuning {
         heads: [0, 8],
         ..EARLIER.gradients
     },
+    next_line_above: [NEVER, MIB],
+    heads_together: [16, 2],
     stream_above: NEVER,
     ..EARLIER
 };
@@ -143,7 +148,8 @@ const EARLIER: Tuning = Tuning {
     gradients: Ahead::by(8, MIB),
     over_gaps_above: [2 * MIB, 48 * KIB],
     over_gaps_into_another_above: [2 * MIB, NEVER],
-    next_line_above: MIB,
+    next_line_above: [MIB; 2],
+    heads_together: [1, 1],
     by_head_above: [NEVER, NEVER],
     by_head_into_another_above: [2 * MIB, 4 * MIB],
     backward_part: 64 * KIB,
@@ -179,6 +185,8 @@ static ZEN_5: Tuning = Tuning {
         above: [2 * MIB, 2 * MIB],
     },
     over_gaps_into_another_above: [2 * MIB, 2 * MIB],
+    next_line_above: [NEVER, MIB],
+    heads_together: [16, 2],
     // Five tensors of bf16 `[1, 2048, 32, 128]` past the caches take 0.5 to 1.1 of five calls through them, and up to
     // 1.5 on a shared machine; on a quiet one both take the same time.
     stream_above: NEVER,

@@ -7,7 +7,8 @@
 //!   a line is [`CHUNK`] heads of a token. Heads in the slots of a cache have this order in every layout;
 //! - *heads-major*: a line is one head of [`CHUNK`] tokens, each with its own row. All heads of a chunk follow one
 //!   another, which keeps its rows in the first-level cache. This breaks the streams that the CPU's prefetcher follows,
-//!   so the same tokens of the next head are prefetched meanwhile.
+//!   so the same tokens of the next head are prefetched meanwhile. In place, on some cores, some heads of [`CHUNK`]
+//!   tokens are a line, and share the row of each token: fewer rows are read, but more streams.
 //!
 //! If other elements lie between tokens, as K and V do between the queries of a packed tensor, the same head of the
 //! next token is prefetched. Otherwise a rotation into another tensor prefetches nothing. Above a size that depends on
@@ -85,7 +86,7 @@ impl Prefetch {
             // If Q and K are packed with other heads, the CPU's prefetcher restarts at every token, and the elements
             // some heads ahead belong to another tensor.
             over_gaps: tuning.over_gaps(access, size, bytes),
-            next_line: access != Access::Another && bytes > tuning.next_line_above,
+            next_line: access != Access::Another && bytes > of_size(tuning.next_line_above, size),
         }
     }
 }
@@ -278,19 +279,27 @@ impl<'a> Walk<'a, (), &'a Layout> {
 
 impl Walk<'_, (), &Layout> {
     /// Visits all lines; if heads share rows, up to [`CHUNK`] tokens at once. A call per token would cost a third of
-    /// the time of 8 heads of f32.
+    /// the time of 8 heads of f32. In a heads-major tensor, so do `together` heads of these tokens, if there are more
+    /// than one.
     #[inline(always)]
-    pub(crate) fn run_with_tokens(&self, mut line: impl FnMut(&LineSpan<'_>, &MoreTokens<'_>)) {
-        let batch_inside = match self.order {
-            Order::TokensMajor { batch_inside } if self.shares_rows() => {
-                batch_inside || self.shape.tokens == 1
-            }
-            _ => return self.run(|span| line(span, &MoreTokens::NONE)),
+    pub(crate) fn run_with_tokens(
+        &self,
+        together: usize,
+        mut line: impl FnMut(&LineSpan<'_>, &MoreTokens<'_>),
+    ) {
+        let (shape, strides, steps) = (self.shape, self.target.strides(), self.target.steps());
+        let (batch_inside, most) = match self.order {
+            _ if self.rows.head_stride().is_some() => (false, 1),
+            Order::TokensMajor { batch_inside } => (batch_inside || shape.tokens == 1, usize::MAX),
+            Order::HeadsMajor { .. } if self.by_head => (false, 1),
+            Order::HeadsMajor { .. } => (false, together),
         };
-        if self.shape.is_empty() {
+        if most <= 1 {
+            return self.run(|span| line(span, &MoreTokens::NONE));
+        }
+        if shape.is_empty() {
             return;
         }
-        let (shape, strides, steps) = (self.shape, self.target.strides(), self.target.steps());
         let (outer, inner, step) = if batch_inside {
             (shape.tokens, shape.batch, strides.batch)
         } else {
@@ -304,21 +313,33 @@ impl Walk<'_, (), &Layout> {
                 let starts = &mut starts[..CHUNK.min(inner - first)];
                 let [batch, token] = index(first);
                 self.rows.starts([batch, token], batch_inside, starts);
-                let element = self.target.head(batch, token, 0);
                 rows.starts = Starts::Shared(starts[0]);
-                let span = &LineSpan {
-                    first: [batch, token, 0],
-                    count: shape.heads,
-                    along_tokens: false,
-                    tokens: [TokenAddress::NOWHERE, TokenAddress { element, scale: 0 }],
-                    at: [0, element],
-                    steps: [0, steps.head],
-                    ahead: [0, steps.ahead(self.prefetch)],
-                    rows: &rows,
-                    head_dim: shape.head_dim,
-                };
                 let starts = &starts[1..];
-                line(span, &MoreTokens { starts, step });
+                let mut head = 0;
+                while head < shape.heads {
+                    let count = most.min(shape.heads - head);
+                    let element = self.target.head(batch, token, head);
+                    let ahead = match self.order {
+                        Order::TokensMajor { .. } => steps.ahead(self.prefetch),
+                        Order::HeadsMajor { .. } if self.prefetch.next_line => {
+                            count.wrapping_mul(steps.head)
+                        }
+                        Order::HeadsMajor { .. } => 0,
+                    };
+                    let span = &LineSpan {
+                        first: [batch, token, head],
+                        count,
+                        along_tokens: false,
+                        tokens: [TokenAddress::NOWHERE, TokenAddress { element, scale: 0 }],
+                        at: [0, element],
+                        steps: [0, steps.head],
+                        ahead: [0, ahead],
+                        rows: &rows,
+                        head_dim: shape.head_dim,
+                    };
+                    line(span, &MoreTokens { starts, step });
+                    head += count;
+                }
             }
         }
     }
