@@ -13,7 +13,7 @@ use crate::kernel::rotation::RowFactors;
 use crate::pass::walk::Walk;
 use crate::pass::{IoFormats, Operand, OperandMut, Pass};
 use crate::proof::Proof;
-use crate::tuning::{Tuning, of_size};
+use crate::tuning::Tuning;
 
 /// Copies heads that are lines of one element.
 pub(crate) fn copy(
@@ -173,7 +173,7 @@ pub(crate) fn rotate_in_place(
 ) {
     let proof = proof.fitting(rows.pairs());
     let walk = Walk::in_place(tuning, x.layout, x.size, rows, factors);
-    walk.run_with_tokens(of_size(tuning.heads_together, x.size), |span, more| {
+    walk.run_with_tokens(tuning, x.size, |span, more| {
         let (before, memory) = span.split(x.bytes, x.size);
         let line = &Line {
             more,

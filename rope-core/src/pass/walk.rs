@@ -86,7 +86,7 @@ impl Prefetch {
             // If Q and K are packed with other heads, the CPU's prefetcher restarts at every token, and the elements
             // some heads ahead belong to another tensor.
             over_gaps: tuning.over_gaps(access, size, bytes),
-            next_line: access != Access::Another && bytes > of_size(tuning.next_line_above, size),
+            next_line: access != Access::Another && bytes > tuning.next_line_above,
         }
     }
 }
@@ -278,23 +278,31 @@ impl<'a> Walk<'a, (), &'a Layout> {
 }
 
 impl Walk<'_, (), &Layout> {
-    /// Visits all lines; if heads share rows, up to [`CHUNK`] tokens at once. A call per token would cost a third of
-    /// the time of 8 heads of f32. In a heads-major tensor, so do `together` heads of these tokens, if there are more
-    /// than one.
+    /// Visits all lines of elements of `size` bytes; if heads share rows, up to [`CHUNK`] tokens at once. A call per
+    /// token would cost a third of the time of 8 heads of f32.
     #[inline(always)]
     pub(crate) fn run_with_tokens(
         &self,
-        together: usize,
+        tuning: &Tuning,
+        size: usize,
         mut line: impl FnMut(&LineSpan<'_>, &MoreTokens<'_>),
     ) {
         let (shape, strides, steps) = (self.shape, self.target.strides(), self.target.steps());
-        let (batch_inside, most) = match self.order {
-            _ if self.rows.head_stride().is_some() => (false, 1),
-            Order::TokensMajor { batch_inside } => (batch_inside || shape.tokens == 1, usize::MAX),
-            Order::HeadsMajor { .. } if self.by_head => (false, 1),
-            Order::HeadsMajor { .. } => (false, together),
+        let (batch_inside, most, ahead) = match self.order {
+            Order::TokensMajor { batch_inside } => (
+                batch_inside || shape.tokens == 1,
+                shape.heads,
+                steps.ahead(self.prefetch),
+            ),
+            Order::HeadsMajor { .. } => {
+                let head = shape.head_dim.wrapping_mul(size);
+                let (most, prefetches) = tuning.together(size, bytes(shape, size), head * CHUNK);
+                let ahead = most.wrapping_mul(steps.head);
+                (false, most, if prefetches { ahead } else { 0 })
+            }
         };
-        if most <= 1 {
+        let apart = matches!(self.order, Order::HeadsMajor { .. }) && (self.by_head || most <= 1);
+        if apart || self.rows.head_stride().is_some() {
             return self.run(|span| line(span, &MoreTokens::NONE));
         }
         if shape.is_empty() {
@@ -314,18 +322,10 @@ impl Walk<'_, (), &Layout> {
                 let [batch, token] = index(first);
                 self.rows.starts([batch, token], batch_inside, starts);
                 rows.starts = Starts::Shared(starts[0]);
-                let starts = &starts[1..];
-                let mut head = 0;
+                let (starts, mut head) = (&starts[1..], 0);
                 while head < shape.heads {
                     let count = most.min(shape.heads - head);
                     let element = self.target.head(batch, token, head);
-                    let ahead = match self.order {
-                        Order::TokensMajor { .. } => steps.ahead(self.prefetch),
-                        Order::HeadsMajor { .. } if self.prefetch.next_line => {
-                            count.wrapping_mul(steps.head)
-                        }
-                        Order::HeadsMajor { .. } => 0,
-                    };
                     let span = &LineSpan {
                         first: [batch, token, head],
                         count,
