@@ -138,20 +138,6 @@ errors! {
     ),
 }
 
-/// The names of all errors by groups; those without a group come first.
-pub const NAMES: &[(&str, &[&str])] = &[
-    ("", Error::NAMES),
-    ("Shape", ShapeError::NAMES),
-    ("Rows", RowsError::NAMES),
-    ("Plan", PlanError::NAMES),
-    ("Gradient", GradientError::NAMES),
-    ("Frequencies", FrequenciesError::NAMES),
-    ("Positions", PositionsError::NAMES),
-    ("Cache", CacheError::NAMES),
-    ("Slots", SlotsError::NAMES),
-    ("Shard", ShardError::NAMES),
-];
-
 /// A number as one writes it: an integer without a fraction.
 struct Number(f64);
 
@@ -205,6 +191,15 @@ impl Error {
         self.kind_of()
     }
 
+    /// Returns the error of a number with this name.
+    pub(crate) const fn parameter(name: &'static str, value: f64, required: &'static str) -> Self {
+        Error::Parameter {
+            name,
+            value,
+            required,
+        }
+    }
+
     /// The error of a number, said of the number at an index of a list.
     pub(crate) fn in_list(self, index: usize) -> Self {
         let index = saturated(index);
@@ -221,6 +216,19 @@ impl Error {
             },
             other => other,
         }
+    }
+}
+
+/// Checks the length of a list with this name.
+#[inline]
+pub(crate) fn check_count(name: &'static str, given: usize, needed: usize) -> Result<()> {
+    match given == needed {
+        true => Ok(()),
+        false => Err(Error::Count {
+            name,
+            given,
+            needed,
+        }),
     }
 }
 

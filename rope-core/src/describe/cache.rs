@@ -268,8 +268,10 @@ impl Kept<'_> {
     /// Returns the factor that decodes the codes of a head.
     fn scale(&self, scale: QuantScale<'_>, at: TokenAddress, head: usize) -> f32 {
         match scale {
-            QuantScale::Divide(scales) | QuantScale::Reciprocal(scales) => scales.of(head),
-            QuantScale::Multiply(scales) => 1.0 / scales.of(head),
+            QuantScale::Divide(scales) | QuantScale::Reciprocal(scales) => {
+                scales.of_heads(head, 1)[0]
+            }
+            QuantScale::Multiply(scales) => 1.0 / scales.of_heads(head, 1)[0],
             QuantScale::Computed {
                 at: ScalePlace::Inline(behind),
                 ..
@@ -654,16 +656,18 @@ impl<'a> Stored<'a> {
         }
     }
 
+    /// Returns the place of the scales that a call computes.
+    fn computed_scales(&self) -> Option<ScalePlace> {
+        match self.format {
+            Format::Codes(Codes::Scaled(_, QuantScale::Computed { at, .. })) => Some(at),
+            _ => None,
+        }
+    }
+
     /// Returns the layout of separate scales.
     fn scales(&self) -> Option<ScaleLayout> {
-        match self.format {
-            Format::Codes(Codes::Scaled(
-                _,
-                QuantScale::Computed {
-                    at: ScalePlace::Separate(scales),
-                    ..
-                },
-            )) => Some(scales),
+        match self.computed_scales() {
+            Some(ScalePlace::Separate(scales)) => Some(scales),
             _ => None,
         }
     }
@@ -721,14 +725,8 @@ impl<'a> Stored<'a> {
         }
         // An offset must leave room for the scale after the codes.
         let wider;
-        let layout = match self.format {
-            Format::Codes(Codes::Scaled(
-                _,
-                QuantScale::Computed {
-                    at: ScalePlace::Inline(behind),
-                    ..
-                },
-            )) => {
+        let layout = match self.computed_scales() {
+            Some(ScalePlace::Inline(behind)) => {
                 wider = self.layout.widened(behind.saturating_add(4))?;
                 &wider
             }

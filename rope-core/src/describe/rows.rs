@@ -7,6 +7,7 @@ use core::ops::Range;
 
 use crate::base::debug::debug;
 use crate::base::limits::MOST_CHANNELS;
+use crate::base::memory::MaybeOwned;
 use crate::describe::tensor::IntoLayout;
 use crate::error::{CacheError, FrequenciesError, RowsError, ShapeError};
 use crate::{Error, Ids, Shape};
@@ -64,9 +65,7 @@ pub struct Rows<'a> {
 #[derive(Clone)]
 enum RowValues<'a> {
     /// `[cos | sin]` per row.
-    Joined(&'a [f32]),
-    #[cfg(feature = "alloc")]
-    Owned(Vec<f32>),
+    Joined(MaybeOwned<'a, f32>),
     Apart(&'a [f32], &'a [f32]),
 }
 
@@ -108,21 +107,15 @@ impl<'a> Rows<'a> {
         [rows, rotary_dim]: [usize; 2],
     ) -> Result<Rows<'static>, Error> {
         check_joined(&values, [rows, rotary_dim])?;
-        Ok(Rows::computed_vec(values, rotary_dim))
+        Ok(Rows::computed(values, rotary_dim))
     }
 
     /// Views a whole number of rows that this crate computed. Skips the checks of angles.
     #[inline]
-    pub(crate) fn computed(values: &'a [f32], rotary_dim: usize) -> Self {
+    pub(crate) fn computed(values: impl Into<MaybeOwned<'a, f32>>, rotary_dim: usize) -> Self {
+        let values = values.into();
         let rows = values.len().checked_div(rotary_dim).unwrap_or(0);
         Rows::all(RowValues::Joined(values), rotary_dim / 2, rotary_dim, rows)
-    }
-
-    /// Creates computed rows ([`Rows::computed`]) that own their memory.
-    #[cfg(feature = "alloc")]
-    pub(crate) fn computed_vec(values: Vec<f32>, rotary_dim: usize) -> Rows<'static> {
-        let rows = values.len().checked_div(rotary_dim).unwrap_or(0);
-        Rows::all(RowValues::Owned(values), rotary_dim / 2, rotary_dim, rows)
     }
 
     /// Views cos and sin in separate slices, as tensors `[rows, width]`. `width` is `rotary_dim / 2` if each value is
@@ -147,14 +140,8 @@ impl<'a> Rows<'a> {
         if width != pairs && width != rotary_dim {
             return Err(Error::Rows(RowsError::Width { width, rotary_dim }));
         }
+        check_apart(cos, sin, [rows, width])?;
         let len = cos.len();
-        if len != sin.len() {
-            return Err(Error::Rows(RowsError::CosSinLength {
-                cos: len,
-                sin: sin.len(),
-            }));
-        }
-        check_shape(len, [rows, width])?;
         for values in [cos, sin] {
             let last = &values[len - width.min(len)..];
             let (first, second) = last.split_at(pairs.min(last.len()));
@@ -246,14 +233,7 @@ impl<'a> Rows<'a> {
         [rows, rotary_dim]: [usize; 2],
         full: &'static FullWidth,
     ) -> Result<Self, Error> {
-        let len = cos.len();
-        if len != sin.len() {
-            return Err(Error::Rows(RowsError::CosSinLength {
-                cos: len,
-                sin: sin.len(),
-            }));
-        }
-        check_shape(len, [rows, rotary_dim])?;
+        check_apart(cos, sin, [rows, rotary_dim])?;
         let apart = RowValues::Apart(cos, sin);
         Rows::all(apart, rotary_dim, rotary_dim, rows).widened(full)
     }
@@ -363,11 +343,9 @@ impl<'a> Rows<'a> {
 
     /// Sets the attention factor ([`Rows::with_attention_factor`]) of rows whose every pair has it as magnitude.
     pub(crate) fn of_magnitude(self, factor: f64) -> Result<Self, Error> {
-        let rows = self.with_attention_factor(factor)?;
-        Ok(Rows {
-            uniform: true,
-            ..rows
-        })
+        let mut rows = self.with_attention_factor(factor)?;
+        rows.uniform = true;
+        Ok(rows)
     }
 
     /// Marks the rows as moving keys, whatever their attention factor.
@@ -384,7 +362,7 @@ impl<'a> Rows<'a> {
         Rows {
             values: match sin {
                 Some(sin) => RowValues::Apart(cos, sin),
-                None => RowValues::Joined(cos),
+                None => RowValues::Joined(MaybeOwned::from(cos)),
             },
             ids: None,
             ..*self
@@ -642,26 +620,6 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Computes the rows that undo these with [`Direction::Forward`], pair by pair, whatever their magnitudes: `cos /
-    /// (cos^2 + sin^2)` and `-sin / (cos^2 + sin^2)` in f64, rounded once. Uses the first `len * heads * rotary_dim`
-    /// values of the caller's storage.
-    ///
-    /// If the magnitude of every pair is the attention factor, [`Direction::Inverse`] undoes the rows without this
-    /// call. The pairs of xPos have other magnitudes: each grows or decays at its own rate.
-    ///
-    /// # Errors
-    ///
-    /// [`RowsError::FullWidth`] for full-width rows; [`Error::Storage`] if the storage is too short;
-    /// [`FrequenciesError::RowsTooLong`] for more values than a slice can have; [`RowsError::NoInverse`] if a pair has
-    /// no inverse in f32 (both values are 0, or one is not finite); [`RowsError::AttentionFactor`] if the attention
-    /// factor has no inverse. The storage is untouched then.
-    ///
-    /// [`Direction::Forward`]: crate::Direction::Forward
-    /// [`Direction::Inverse`]: crate::Direction::Inverse
-    pub fn inverted<'o>(&self, storage: &'o mut [f32]) -> Result<Rows<'o>, Error> {
-        self.invert(storage)
-    }
-
     /// Computes the additive sinusoidal encoding of the original Transformer from the same angles: for each row `PE(2i)
     /// = sin`, `PE(2i + 1) = cos`, `rotary_dim` values. With `Frequencies::new(d_model, 10_000.0, ..)` these are the
     /// values of Vaswani et al., *Attention Is All You Need*, arXiv:1706.03762, section 3.5, correctly rounded.
@@ -699,8 +657,6 @@ impl<'a> Rows<'a> {
     fn slices(&self) -> (&[f32], &[f32]) {
         match &self.values {
             RowValues::Joined(values) => (values, values.get(self.width()..).unwrap_or(&[])),
-            #[cfg(feature = "alloc")]
-            RowValues::Owned(values) => (values, values.get(self.width()..).unwrap_or(&[])),
             RowValues::Apart(cos, sin) => (cos, sin),
         }
     }
@@ -737,6 +693,15 @@ fn check_shape(len: usize, [rows, width]: [usize; 2]) -> Result<(), Error> {
 }
 
 /// Checks the shape of joined rows, and refuses PyTorch's rows, which store each value twice.
+/// Checks the lengths of separate cos and sin.
+fn check_apart(cos: &[f32], sin: &[f32], shape: [usize; 2]) -> Result<(), Error> {
+    let (cos, sin) = (cos.len(), sin.len());
+    if cos != sin {
+        return Err(Error::Rows(RowsError::CosSinLength { cos, sin }));
+    }
+    check_shape(cos, shape)
+}
+
 #[inline]
 fn check_joined(values: &[f32], [rows, width]: [usize; 2]) -> Result<(), Error> {
     let pairs = pairs(width)?;

@@ -166,7 +166,7 @@ impl<'a> RowsToMake<'a> {
             let row_heads = own.len();
             let values = &mut values[..rows * row_heads * rotary_dim];
             frequencies.fill(positions, first_row, own, values);
-            let rows = Rows::computed(values, rotary_dim).of_heads(row_heads);
+            let rows = Rows::computed(&*values, rotary_dim).of_heads(row_heads);
             visit(&rows, sharing_part, [batch, tokens, heads]);
         };
         parts(shape, [sequences, fitting, heads], each);

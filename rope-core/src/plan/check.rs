@@ -4,7 +4,7 @@ use super::Rope;
 use super::erased::{AnglesKind, SourceKind, TargetKind};
 use super::kinds::Lowered;
 use crate::describe::cache::{Format, SlotsTarget};
-use crate::describe::rows::fit::{check, fit, fit_across};
+use crate::describe::rows::fit::{check, fit};
 use crate::describe::rows::{RowSharing, Rows, View};
 use crate::describe::tensor::{BytesMut, Layout};
 use crate::describe::window::Window;
@@ -105,7 +105,8 @@ impl Rope {
         target: Shape,
         rows: &Rows<'_>,
     ) -> Result<RowSharing, Error> {
-        let sharing = fit_across(source, target, rows)?;
+        source.check_same(target)?;
+        let sharing = fit(source, rows)?;
         self.check_direction(target, rows)?;
         Ok(sharing)
     }

@@ -57,6 +57,14 @@ macro_rules! errors {
             }
         }
 
+        $(
+            /// The names of all errors by groups; those without a group come first.
+            pub const NAMES: &[(&str, &[&str])] = &[
+                ("", $type::NAMES),
+                $((stringify!($group), $of_group::NAMES),)+
+            ];
+        )?
+
         // A derived implementation would be compiled again in every crate that shows an error.
         #[automatically_derived]
         impl core::fmt::Debug for $type {

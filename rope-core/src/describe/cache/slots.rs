@@ -2,9 +2,9 @@
 
 use core::ops::Range;
 
-use super::layout::CacheLayout;
+use super::layout::{CacheLayout, CacheShape};
 use super::quant::ScaleLayout;
-use crate::base::error::saturated;
+use crate::base::error::{check_count, saturated};
 use crate::describe::address::{Addresses, Steps, TokenAddress};
 use crate::describe::ids::{GivenIntegers, Integers};
 use crate::error::{CacheError, SlotsError};
@@ -277,14 +277,8 @@ impl<'a> Slots<'a> {
                 batch,
             }));
         }
-        if let SlotSource::Pages { sequences, .. } = self.0
-            && sequences.len() != needed
-        {
-            return Err(Error::Count {
-                name: "sequences",
-                given: sequences.len(),
-                needed,
-            });
+        if let SlotSource::Pages { sequences, .. } = self.0 {
+            check_count("sequences", sequences.len(), needed)?;
         }
         if let SlotSource::Table {
             table,
@@ -294,14 +288,7 @@ impl<'a> Slots<'a> {
         {
             let sequences = positions.packed_len().unwrap_or(batch);
             for needed in [lines, sequences].map(|lines| lines.saturating_mul(width)) {
-                let (name, given) = ("table", table.len());
-                if given != needed {
-                    return Err(Error::Count {
-                        name,
-                        given,
-                        needed,
-                    });
-                }
+                check_count("table", table.len(), needed)?;
             }
         }
         if by_slot && matches!(self.0, SlotSource::Offsets(_)) {
@@ -354,19 +341,13 @@ impl<'a> Slots<'a> {
                 sequences,
                 positions,
             } => {
-                let paged = Paged {
-                    index,
-                    position: positions.integer(index)?,
-                    sequence: sequences.at(index),
-                    size,
-                    pages: cache.shape.blocks,
-                };
-                let line = usize::try_from(paged.sequence).ok().and_then(|sequence| {
+                let (sequence, position) = (sequences.at(index), positions.integer(index)?);
+                let line = usize::try_from(sequence).ok().and_then(|sequence| {
                     let first = usize::try_from(starts.get(sequence)?).ok()?;
                     let end = usize::try_from(starts.get(sequence.checked_add(1)?)?).ok()?;
-                    Some((pages, first..end))
+                    Some(first..end)
                 });
-                paged.slot(line)?
+                paged_slot(index, [sequence, position], cache.shape, pages, line)?
             }
             SlotSource::Table {
                 table,
@@ -374,15 +355,9 @@ impl<'a> Slots<'a> {
                 positions,
             } => {
                 let (sequence, position) = found_in(positions, index, tokens)?;
-                let paged = Paged {
-                    index,
-                    position,
-                    sequence: sequence as i64,
-                    size,
-                    pages: cache.shape.blocks,
-                };
-                let first = sequence * width;
-                paged.slot(Some((table, first..first + width)))?
+                let line = sequence * width..(sequence + 1) * width;
+                let place = [sequence as i64, position];
+                paged_slot(index, place, cache.shape, table, Some(line))?
             }
             SlotSource::Sequences(positions) => {
                 let (sequence, position) = found_in(positions, index, tokens)?;
@@ -427,58 +402,44 @@ impl<'a> Slots<'a> {
     }
 }
 
-/// A token at a position of a sequence that has pages.
-struct Paged {
+/// Returns the slot of a position by the pages of its sequence (a range of a list); negative if the token is skipped.
+fn paged_slot(
     index: usize,
-    position: i64,
-    sequence: i64,
-    /// Slots per page.
-    size: usize,
-    /// Pages of the cache.
-    pages: usize,
-}
-
-impl Paged {
-    /// Returns the slot by the pages of the sequence (a range of a list); negative if the token is skipped.
-    fn slot(&self, line: Option<(Ids<'_>, Range<usize>)>) -> Result<i64, Error> {
-        let &Paged {
+    [sequence, position]: [i64; 2],
+    cache: CacheShape,
+    pages: Ids<'_>,
+    line: Option<Range<usize>>,
+) -> Result<i64, Error> {
+    if position < 0 {
+        return Ok(position);
+    }
+    let page = position / cache.block_size.max(1) as i64;
+    let block = line.and_then(|range| {
+        let at = range.start.checked_add(usize::try_from(page).ok()?)?;
+        pages.get(at).filter(|_| at < range.end)
+    });
+    match block {
+        None => Err(Error::Slots(SlotsError::PagePosition {
             index,
             position,
             sequence,
-            size,
-            pages,
-        } = self;
-        if position < 0 {
-            return Ok(position);
-        }
-        let page = position / size.max(1) as i64;
-        let block = line.and_then(|(list, range)| {
-            let at = range.start.checked_add(usize::try_from(page).ok()?)?;
-            list.get(at).filter(|_| at < range.end)
-        });
-        match block {
-            None => Err(Error::Slots(SlotsError::PagePosition {
+        })),
+        Some(block @ ..0) => Err(Error::Slots(SlotsError::NegativePage {
+            index: saturated(index),
+            position,
+            sequence,
+            page,
+            block,
+        })),
+        Some(block) if block.cast_unsigned() >= cache.blocks as u64 => {
+            Err(Error::Slots(SlotsError::Page {
                 index,
                 position,
-                sequence,
-            })),
-            Some(block @ ..0) => Err(Error::Slots(SlotsError::NegativePage {
-                index: saturated(index),
-                position,
-                sequence,
-                page,
-                block,
-            })),
-            Some(block) if block.cast_unsigned() >= pages as u64 => {
-                Err(Error::Slots(SlotsError::Page {
-                    index,
-                    position,
-                    page: block,
-                    pages,
-                }))
-            }
-            Some(block) => Ok(slot_of(block, position, size)),
+                page: block,
+                pages: cache.blocks,
+            }))
         }
+        Some(block) => Ok(slot_of(block, position, cache.block_size)),
     }
 }
 

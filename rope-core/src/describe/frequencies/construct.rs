@@ -3,14 +3,15 @@
 use super::axes::Axes;
 #[cfg(feature = "alloc")]
 use super::empty_chunks;
-use super::scaling::{self, Scaling};
-use super::{Angle, Frequencies, Frequency, FrequencyChunks, fitting, make, take};
+use super::frequency::{self, Frequency};
+use super::scaling::Scaling;
+use super::{Angle, Frequencies, fitting, make, take};
 use crate::Backend;
 #[cfg(feature = "alloc")]
 use crate::Error;
 use crate::base::error::Result;
 #[cfg(feature = "alloc")]
-use crate::error::{FrequenciesError, RowsError, ShapeError};
+use crate::error::{FrequenciesError, ShapeError};
 use crate::kernel::sincos::chunk::FrequencyChunk;
 
 #[cfg(feature = "alloc")]
@@ -46,10 +47,7 @@ impl Frequencies<'static> {
         let axes = axes.into();
         let mut storage = empty_chunks(FrequencyChunk::count(2 * axes.pairs()?))?;
         let made = make(&mut storage, axes, base, scaling)?;
-        Ok(Self {
-            chunks: storage.into(),
-            ..made
-        })
+        Ok(made.over(storage))
     }
 
     /// Creates frequencies from a model file or learned parameters: one inverse frequency (radians per position) for
@@ -79,10 +77,7 @@ impl Frequencies<'static> {
         let axes = axes.into();
         let mut storage = empty_chunks(FrequencyChunk::count(2 * axes.pairs()?))?;
         let made = take(&mut storage, axes, inverse, attention_factor)?;
-        Ok(Self {
-            chunks: storage.into(),
-            ..made
-        })
+        Ok(made.over(storage))
     }
 }
 
@@ -101,10 +96,7 @@ impl<'a> Frequencies<'a> {
         let axes = axes.into();
         let chunks = fitting(storage, FrequencyChunk::count(2 * axes.pairs()?))?;
         let made = make(chunks, axes, base, scaling)?;
-        Ok(Self {
-            chunks: FrequencyChunks::from(&*chunks),
-            ..made
-        })
+        Ok(made.over(&*chunks))
     }
 
     /// Computes [`Frequencies::from_inverse`] in the caller's storage. Uses its first [`FrequencyChunk::count`]
@@ -122,10 +114,7 @@ impl<'a> Frequencies<'a> {
         let axes = axes.into();
         let chunks = fitting(storage, FrequencyChunk::count(2 * axes.pairs()?))?;
         let made = take(chunks, axes, inverse, attention_factor)?;
-        Ok(Self {
-            chunks: FrequencyChunks::from(&*chunks),
-            ..made
-        })
+        Ok(made.over(&*chunks))
     }
 
     /// Sets the definition of the angle.
@@ -154,7 +143,7 @@ impl<'a> Frequencies<'a> {
     /// [`Error::Parameter`] unless it is positive and its products with cos and sin are finite `f32`.
     pub fn with_attention_factor(self, factor: f64) -> Result<Self> {
         Ok(Self {
-            attention_factor: scaling::attention_factor(factor)?,
+            attention_factor: frequency::attention_factor(factor)?,
             ..self
         })
     }
@@ -167,7 +156,7 @@ impl<'a> Frequencies<'a> {
     /// [`Error::Parameter`] unless it is positive and finite.
     pub fn with_softmax_factor(self, factor: f64) -> Result<Self> {
         Ok(Self {
-            softmax_factor: scaling::positive("softmax_factor", factor)?.to_f64(),
+            softmax_factor: frequency::positive("softmax_factor", factor)?.to_f64(),
             ..self
         })
     }
@@ -210,12 +199,7 @@ impl<'a> Frequencies<'a> {
             }));
         }
         let rotary_dim = pairs.len().saturating_mul(2);
-        if rotary_dim == 0 || rotary_dim > axes::MAX_ROTARY_DIM {
-            return Err(Error::Rows(RowsError::RotaryDim {
-                rotary_dim,
-                required: "even and between 2 and 65536",
-            }));
-        }
+        axes::pairs_of(rotary_dim)?;
         let mut chunks = empty_chunks(FrequencyChunk::count(rotary_dim))?;
         for (pair, &(source, axis)) in pairs.iter().enumerate() {
             let entry = self.chunks[source / 8].get(source % 8);

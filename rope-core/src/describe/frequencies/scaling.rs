@@ -8,8 +8,8 @@
 //! inlined, which reduces the file from 68 KB of machine code to 21 KB.
 
 use super::axes::{Assignment, Assignments};
-use super::frequency::Frequency;
-use crate::base::error::Result;
+use super::frequency::{attention_factor, finite, positive, required, store};
+use crate::base::error::{Result, check_count};
 use crate::base::float128::Float128;
 use crate::error::RowsError;
 use crate::{Error, FrequencyChunk};
@@ -302,11 +302,11 @@ impl BaseFrequencies {
         // Without a base above 1 later pairs are not slower, and the ramp has no ends.
         if self.log2_base <= Float128::ZERO {
             let value = self.log2_base.exp2().to_f64();
-            return Err(Error::Parameter {
-                name: "base",
+            return Err(Error::parameter(
+                "base",
                 value,
-                required: "above 1 for YaRN and NTK by parts",
-            });
+                "above 1 for YaRN and NTK by parts",
+            ));
         }
         let (mut low, mut high) = (self.pair_of(fast, context), self.pair_of(slow, context));
         if truncate {
@@ -327,15 +327,6 @@ impl BaseFrequencies {
     }
 }
 
-/// The two factors of a scaling beside the frequencies.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ScalingFactors {
-    /// On cos and sin.
-    pub(crate) attention: f64,
-    /// On the scale of the softmax, beside the attention factor.
-    pub(crate) softmax: f64,
-}
-
 impl Scaling<'_> {
     /// Writes the scaled frequencies of one base to its pairs, the next assignments.
     #[inline(never)]
@@ -350,15 +341,24 @@ impl Scaling<'_> {
             pairs: base.pairs(),
             chunks,
         };
+        let turns = base.turns();
         match *self {
-            Self::Default => targets.write(&base.turns()),
-            Self::Linear { factor } => targets.write(&linear(base, factor)?),
+            Self::Default => targets.write(&turns),
+            // Hugging Face `_compute_linear_scaling_rope_parameters`.
+            Self::Linear { factor } => {
+                let factor = positive("factor", factor)?;
+                targets.write(&|i| turns(i) / factor)
+            }
             Self::DynamicNtk {
                 factor,
                 max_position_embeddings,
                 length,
             } => targets.write(&dynamic_ntk(base, factor, max_position_embeddings, length)?),
-            Self::NtkAlpha { alpha } => targets.write(&ntk_alpha(base, alpha)?),
+            // vLLM `dynamic_ntk_alpha_rope.py`.
+            Self::NtkAlpha { alpha } => {
+                let alpha = positive("alpha", alpha)?;
+                targets.write(&base.ntk(alpha)?.turns())
+            }
             Self::NtkFixed { factor } => targets.write(&ntk_fixed(base, factor)?),
             Self::NtkMixed { factor, mixed_b } => targets.write(&ntk_mixed(base, factor, mixed_b)?),
             Self::NtkByParts {
@@ -390,9 +390,19 @@ impl Scaling<'_> {
                 partial_rotary_factor,
                 factor,
             } => targets.write(&proportional(base, partial_rotary_factor, factor)?),
-            Self::FreqFactors { factors } => targets.write(&freq_factors(base, factors)?),
-            Self::Learned { alphas } => targets.write(&learned(base, alphas)?),
-            Self::Turns => targets.write(&turns(base)),
+            // ggml `ggml_rope_cache_init`: `theta / ff`.
+            Self::FreqFactors { factors } => {
+                let given = factors.iter().map(|&factor| f64::from(factor));
+                each_pair("freq_factors", base, given, positive)?;
+                targets.write(&|i| turns(i) / Float128::from_f64(factors[i].into()))
+            }
+            // Hugging Face `mistral_large4`: `inv_freq * exp(alpha)`.
+            Self::Learned { alphas } => {
+                each_pair("alphas", base, alphas.iter().copied(), finite)?;
+                targets.write(&|i| turns(i) * Float128::from_f64(alphas[i]).exp())
+            }
+            // facebookresearch/dinov3 `rope_position_encoding.py` with `base`: periods `base^(2k / (D/2))`.
+            Self::Turns => targets.write(&|i| turns(i) * Float128::TWO_PI),
             Self::Periods {
                 min_period,
                 max_period,
@@ -402,20 +412,10 @@ impl Scaling<'_> {
 
     /// Returns the factor on cos and sin, and the model's factor on its softmax scale. The match is exhaustive: a new
     /// scaling does not compile without its factors.
-    pub(crate) fn factors(&self) -> Result<ScalingFactors> {
-        let none = ScalingFactors {
-            attention: 1.0,
-            softmax: 1.0,
-        };
+    pub(crate) fn factors(&self) -> Result<[f64; 2]> {
         match self {
-            Self::Yarn(parameters) => Ok(ScalingFactors {
-                attention: yarn_attention_factor(parameters)?,
-                softmax: yarn_softmax_factor(parameters)?,
-            }),
-            Self::LongRope(parameters) => Ok(ScalingFactors {
-                attention: longrope_attention_factor(parameters)?,
-                ..none
-            }),
+            Self::Yarn(yarn) => Ok([yarn_attention_factor(yarn)?, yarn_softmax_factor(yarn)?]),
+            Self::LongRope(long) => Ok([longrope_attention_factor(long)?, 1.0]),
             Self::Default
             | Self::Linear { .. }
             | Self::DynamicNtk { .. }
@@ -428,7 +428,7 @@ impl Scaling<'_> {
             | Self::FreqFactors { .. }
             | Self::Learned { .. }
             | Self::Turns
-            | Self::Periods { .. } => Ok(none),
+            | Self::Periods { .. } => Ok([1.0, 1.0]),
         }
     }
 }
@@ -446,19 +446,11 @@ impl Targets<'_, '_> {
     fn write(&mut self, rule: &dyn Fn(usize) -> Float128) -> Result<()> {
         for Assignment { pair, axis, index } in self.assignments.take(self.pairs) {
             let turns = rule(index);
-            let frequency = Frequency::new(pair, turns, turns * Float128::TWO_PI, axis)?;
-            self.chunks[pair / 8].set(pair % 8, frequency.entry());
+            let inverse = turns * Float128::TWO_PI;
+            store(&mut self.chunks[pair / 8], pair, turns, inverse, axis)?;
         }
         Ok(())
     }
-}
-
-/// Hugging Face `_compute_linear_scaling_rope_parameters`.
-#[inline(never)]
-fn linear(base: BaseFrequencies, factor: f64) -> Result<impl Fn(usize) -> Float128> {
-    let factor = positive("factor", factor)?;
-    let turns = base.turns();
-    Ok(move |i| turns(i) / factor)
 }
 
 /// Hugging Face `_compute_dynamic_ntk_parameters`.
@@ -474,12 +466,6 @@ fn dynamic_ntk(
     // s n / M - (s - 1), in a form that is exactly 1 up to n = M.
     let beyond = (Float128::from_u64(length) - longest).max(Float128::ZERO);
     Ok(base.ntk(Float128::ONE + factor * beyond / longest)?.turns())
-}
-
-/// vLLM `dynamic_ntk_alpha_rope.py`.
-#[inline(never)]
-fn ntk_alpha(base: BaseFrequencies, alpha: f64) -> Result<impl Fn(usize) -> Float128> {
-    Ok(base.ntk(positive("alpha", alpha)?)?.turns())
 }
 
 /// vLLM `ntk_scaling_rope.py` without `mixed_b`.
@@ -542,22 +528,9 @@ fn ntk_by_parts(
 fn yarn(base: BaseFrequencies, yarn: &Yarn) -> Result<impl Fn(usize) -> Float128> {
     let factor = positive("factor", yarn.factor)?;
     let context = length_of("original_context", yarn.original_context, 1)?;
-    let fast = positive(
-        "beta_fast",
-        if yarn.beta_fast == 0.0 {
-            32.0
-        } else {
-            yarn.beta_fast
-        },
-    )?;
-    let slow = positive(
-        "beta_slow",
-        if yarn.beta_slow == 0.0 {
-            1.0
-        } else {
-            yarn.beta_slow
-        },
-    )?;
+    let or = |beta: f64, default: f64| if beta == 0.0 { default } else { beta };
+    let fast = positive("beta_fast", or(yarn.beta_fast, 32.0))?;
+    let slow = positive("beta_slow", or(yarn.beta_slow, 1.0))?;
     let ramp = base.ramp([fast, slow], context, yarn.truncate)?;
     let turns = base.turns();
     Ok(move |i| {
@@ -655,11 +628,7 @@ fn llama3(
     );
     if high < low {
         let required = "not below low_freq_factor";
-        return Err(Error::Parameter {
-            name: "high_freq_factor",
-            value: limits[1],
-            required,
-        });
+        return Err(Error::parameter("high_freq_factor", limits[1], required));
     }
     let context = length_of("original_context", original_context, 1)?;
     let turns = base.turns();
@@ -696,36 +665,6 @@ fn proportional(
     )
 }
 
-/// ggml `ggml_rope_cache_init`: `theta / ff`.
-#[inline(never)]
-fn freq_factors<'a>(
-    base: BaseFrequencies,
-    factors: &'a [f32],
-) -> Result<impl Fn(usize) -> Float128 + use<'a>> {
-    let given = factors.iter().map(|&factor| f64::from(factor));
-    each_pair("freq_factors", base, given, positive)?;
-    let turns = base.turns();
-    Ok(move |i| turns(i) / Float128::from_f64(factors[i].into()))
-}
-
-/// Hugging Face `mistral_large4`: `inv_freq * exp(alpha)`.
-#[inline(never)]
-fn learned<'a>(
-    base: BaseFrequencies,
-    alphas: &'a [f64],
-) -> Result<impl Fn(usize) -> Float128 + use<'a>> {
-    each_pair("alphas", base, alphas.iter().copied(), finite)?;
-    let turns = base.turns();
-    Ok(move |i| turns(i) * Float128::from_f64(alphas[i]).exp())
-}
-
-/// facebookresearch/dinov3 `rope_position_encoding.py` with `base`: periods `base^(2k / (D/2))`.
-#[inline(never)]
-fn turns(base: BaseFrequencies) -> impl Fn(usize) -> Float128 {
-    let turns = base.turns();
-    move |i| turns(i) * Float128::TWO_PI
-}
-
 /// facebookresearch/dinov3 `rope_position_encoding.py` with `min_period` and `max_period`.
 #[inline(never)]
 fn periods(
@@ -760,66 +699,21 @@ fn blend(a: Float128, b: Float128, at: Float128) -> Float128 {
     }
 }
 
-/// Converts a number, or refuses it if it is infinite or NaN.
-#[inline(never)]
-pub(crate) fn finite(name: &'static str, value: f64) -> Result<Float128> {
-    match value.is_finite() {
-        true => Ok(Float128::from_f64(value)),
-        false => Err(Error::Parameter {
-            name,
-            value,
-            required: "finite",
-        }),
-    }
-}
-
-/// Converts a number, or refuses it unless it is finite and above zero.
-#[inline(never)]
-pub(crate) fn positive(name: &'static str, value: f64) -> Result<Float128> {
-    match value.is_finite() && value > 0.0 {
-        true => Ok(Float128::from_f64(value)),
-        false => Err(Error::Parameter {
-            name,
-            value,
-            required: "positive and finite",
-        }),
-    }
-}
-
-/// Checks that the products of a factor with cos and sin are finite f32.
-#[inline(never)]
-pub(crate) fn attention_factor(value: f64) -> Result<f64> {
-    match value > 0.0 && value <= f64::from(f32::MAX) {
-        true => Ok(value),
-        false => Err(Error::Parameter {
-            name: "attention_factor",
-            value,
-            required: "positive and finite as an f32",
-        }),
-    }
-}
-
 #[inline(never)]
 fn part(name: &'static str, value: f64) -> Result<Float128> {
-    match (0.0..=1.0).contains(&value) {
-        true => Ok(Float128::from_f64(value)),
-        false => Err(Error::Parameter {
-            name,
-            value,
-            required: "between 0 and 1",
-        }),
-    }
+    let fits = (0.0..=1.0).contains(&value);
+    required(name, value, fits, "between 0 and 1")
 }
 
 #[inline(never)]
 fn length_of(name: &'static str, value: u64, least: u64) -> Result<Float128> {
     match value >= least {
         true => Ok(Float128::from_u64(value)),
-        false => Err(Error::Parameter {
+        false => Err(Error::parameter(
             name,
-            value: value as f64,
-            required: "positive (and above 1 for a logarithm)",
-        }),
+            value as f64,
+            "positive (and above 1 for a logarithm)",
+        )),
     }
 }
 
@@ -830,13 +724,7 @@ fn each_pair(
     given: impl ExactSizeIterator<Item = f64>,
     check: fn(&'static str, f64) -> Result<Float128>,
 ) -> Result<()> {
-    if given.len() != base.pairs() {
-        return Err(Error::Count {
-            name,
-            given: given.len(),
-            needed: base.pairs(),
-        });
-    }
+    check_count(name, given.len(), base.pairs())?;
     for (index, value) in given.enumerate() {
         check(name, value).map_err(|error| error.in_list(index))?;
     }

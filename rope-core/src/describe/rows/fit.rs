@@ -86,17 +86,6 @@ impl Rows<'_> {
     }
 }
 
-/// Checks rows against two tensors; returns how sequences share them.
-#[inline]
-pub(crate) fn fit_across(
-    source: Shape,
-    target: Shape,
-    rows: &Rows<'_>,
-) -> Result<RowSharing, Error> {
-    source.check_same(target)?;
-    fit(source, rows)
-}
-
 /// Checks rows against a tensor; returns how sequences share them.
 #[inline]
 pub(crate) fn fit(shape: Shape, rows: &Rows<'_>) -> Result<RowSharing, Error> {

@@ -267,12 +267,5 @@ pub(super) fn row_start(ids: Option<Ids<'_>>, first: usize, token: usize, stride
         return first.wrapping_add(token * stride);
     };
     // `gather` has checked that every id is inside the table.
-    let row = match ids {
-        Ids::I32(ids) => ids[first + token] as usize,
-        Ids::I64(ids) => ids[first + token] as usize,
-        Ids::U32(ids) => ids[first + token] as usize,
-        Ids::U64(ids) => ids[first + token] as usize,
-        Ids::Usize(ids) => ids[first + token],
-    };
-    row * stride
+    ids.at(first + token) as usize * stride
 }
