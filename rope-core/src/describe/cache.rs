@@ -145,67 +145,85 @@ pub(crate) struct Kept<'h> {
     stored: &'h Stored<'h>,
 }
 
+/// Implements the constructors of [`Cache`] and of [`CacheMut`].
+macro_rules! constructors {
+    ($cache:ident, $cast:path $(, $mutable:tt)?) => {
+        impl<'a> $cache<'a> {
+            /// Creates a cache of plain elements.
+            ///
+            /// # Errors
+            ///
+            /// [`CacheError::Memory`] if the layout reaches past the slice.
+            pub fn new<E: Element>(
+                memory: &'a $($mutable)? [E],
+                layout: CacheLayout,
+            ) -> Result<Self, Error> {
+                let stored = Stored::elements::<E>(layout, size_of_val(memory))?;
+                Ok($cache {
+                    memory: $cast(memory),
+                    scales: &$($mutable)? [],
+                    stored,
+                })
+            }
+
+            /// Creates a cache of 8-bit codes; strides count bytes. `scales` holds the separate scales, and is empty
+            /// otherwise.
+            ///
+            /// # Errors
+            ///
+            /// [`CacheError::Memory`] if the layout, with its inline scales, reaches past the slice;
+            /// [`Error::Storage`] if `scales` is shorter than the layout requires; [`CacheError::Layout`] if an inline
+            /// scale overlaps codes, or if its head has channels that are not contiguous; [`Error::Parameter`],
+            /// [`Error::ListEntry`] and [`Error::Count`] if given scales are not finite and above zero, or if their
+            /// number differs from the heads.
+            #[inline(always)]
+            pub fn quantized(
+                memory: &'a $($mutable)? [u8],
+                layout: CacheLayout,
+                code: QuantFormat,
+                scale: QuantScale<'a>,
+                scales: &'a $($mutable)? [f32],
+            ) -> Result<Self, Error> {
+                let kernels = code.kernels();
+                let stored = Stored::quantized(layout, kernels, scale, memory.len(), scales.len())?;
+                Ok($cache {
+                    memory,
+                    scales,
+                    stored,
+                })
+            }
+
+            /// Creates a cache of ggml blocks: 32 contiguous channels are one block of [`BlockFormat::bytes`]. The
+            /// layout counts values; the cache converts it to bytes.
+            ///
+            /// # Errors
+            ///
+            /// [`CacheError::Memory`] if the layout reaches past the slice; [`CacheError::Layout`] unless the channels
+            /// of a head are contiguous and head_dim, all strides and the first channel are multiples of 32.
+            pub fn blocks(
+                memory: &'a $($mutable)? [u8],
+                layout: CacheLayout,
+                format: &'static BlockFormat,
+            ) -> Result<Self, Error> {
+                let stored = Stored::blocks(layout, format, memory.len())?;
+                Ok($cache {
+                    memory,
+                    scales: &$($mutable)? [],
+                    stored,
+                })
+            }
+
+            /// Returns the layout.
+            pub fn layout(&self) -> &CacheLayout {
+                &self.stored.layout
+            }
+        }
+    };
+}
+constructors!(Cache, bytemuck::cast_slice);
+constructors!(CacheMut, bytemuck::cast_slice_mut, mut);
+
 impl<'a> Cache<'a> {
-    /// Creates a cache of plain elements.
-    ///
-    /// # Errors
-    ///
-    /// [`CacheError::Memory`] if the layout reaches past the slice.
-    pub fn new<E: Element>(memory: &'a [E], layout: CacheLayout) -> Result<Self, Error> {
-        let stored = Stored::elements::<E>(layout, size_of_val(memory))?;
-        let memory = bytemuck::cast_slice(memory);
-        Ok(Cache {
-            memory,
-            scales: &[],
-            stored,
-        })
-    }
-
-    /// Creates a cache of 8-bit codes; strides count bytes. `scales` holds the separate scales, and is empty otherwise.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`CacheMut::quantized`].
-    #[inline(always)]
-    pub fn quantized(
-        memory: &'a [u8],
-        layout: CacheLayout,
-        code: QuantFormat,
-        scale: QuantScale<'a>,
-        scales: &'a [f32],
-    ) -> Result<Self, Error> {
-        let kernels = code.kernels();
-        let stored = Stored::quantized(layout, kernels, scale, memory.len(), scales.len())?;
-        Ok(Cache {
-            memory,
-            scales,
-            stored,
-        })
-    }
-
-    /// Creates a cache of ggml blocks. The layout counts values.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`CacheMut::blocks`].
-    pub fn blocks(
-        memory: &'a [u8],
-        layout: CacheLayout,
-        format: &'static BlockFormat,
-    ) -> Result<Self, Error> {
-        let stored = Stored::blocks(layout, format, memory.len())?;
-        Ok(Cache {
-            memory,
-            scales: &[],
-            stored,
-        })
-    }
-
-    /// Returns the layout.
-    pub fn layout(&self) -> &CacheLayout {
-        &self.stored.layout
-    }
-
     pub(crate) fn stored(&self) -> &Stored<'a> {
         &self.stored
     }
@@ -287,72 +305,7 @@ impl Kept<'_> {
     }
 }
 
-impl<'a> CacheMut<'a> {
-    /// Creates a cache of plain elements.
-    ///
-    /// # Errors
-    ///
-    /// [`CacheError::Memory`] if the layout reaches past the slice.
-    pub fn new<E: Element>(memory: &'a mut [E], layout: CacheLayout) -> Result<Self, Error> {
-        let stored = Stored::elements::<E>(layout, size_of_val(memory))?;
-        let memory = bytemuck::cast_slice_mut(memory);
-        Ok(CacheMut {
-            memory,
-            scales: &mut [],
-            stored,
-        })
-    }
-
-    /// Creates a cache of 8-bit codes; strides count bytes. `scales` holds the separate scales, and is empty otherwise.
-    ///
-    /// # Errors
-    ///
-    /// [`CacheError::Memory`] if the layout, with its inline scales, reaches past the slice; [`Error::Storage`] if
-    /// `scales` is shorter than the layout requires; [`CacheError::Layout`] if an inline scale overlaps codes, or if
-    /// its head has channels that are not contiguous; [`Error::Parameter`], [`Error::ListEntry`] and [`Error::Count`]
-    /// if given scales are not finite and above zero, or if their number differs from the heads.
-    #[inline(always)]
-    pub fn quantized(
-        memory: &'a mut [u8],
-        layout: CacheLayout,
-        code: QuantFormat,
-        scale: QuantScale<'a>,
-        scales: &'a mut [f32],
-    ) -> Result<Self, Error> {
-        let kernels = code.kernels();
-        let stored = Stored::quantized(layout, kernels, scale, memory.len(), scales.len())?;
-        Ok(CacheMut {
-            memory,
-            scales,
-            stored,
-        })
-    }
-
-    /// Creates a cache of ggml blocks: 32 contiguous channels are one block of [`BlockFormat::bytes`]. The layout
-    /// counts values; the cache converts it to bytes.
-    ///
-    /// # Errors
-    ///
-    /// [`CacheError::Memory`] if the layout reaches past the slice; [`CacheError::Layout`] unless the channels of a
-    /// head are contiguous and head_dim, all strides and the first channel are multiples of 32.
-    pub fn blocks(
-        memory: &'a mut [u8],
-        layout: CacheLayout,
-        format: &'static BlockFormat,
-    ) -> Result<Self, Error> {
-        let stored = Stored::blocks(layout, format, memory.len())?;
-        Ok(CacheMut {
-            memory,
-            scales: &mut [],
-            stored,
-        })
-    }
-
-    /// Returns the layout.
-    pub fn layout(&self) -> &CacheLayout {
-        &self.stored.layout
-    }
-
+impl CacheMut<'_> {
     /// Borrows the cache for reading.
     pub fn as_cache(&self) -> Cache<'_> {
         Cache {
@@ -617,15 +570,14 @@ impl<'a> Stored<'a> {
     }
 
     fn heads<'h>(&'h self, memory: &'h [u8], scales: &'h [f32]) -> CacheHeads<'h> {
-        let kept = || Kept {
-            memory,
-            scales,
-            stored: self,
-        };
-        self.lines().map_or_else(
-            || CacheHeads::Kept(kept()),
-            |element| CacheHeads::Lines(memory, element),
-        )
+        match self.lines() {
+            Some(element) => CacheHeads::Lines(memory, element),
+            None => CacheHeads::Kept(Kept {
+                memory,
+                scales,
+                stored: self,
+            }),
+        }
     }
 
     /// Returns the size of an element in bytes.

@@ -346,10 +346,9 @@ impl<'a> Norm<'a> {
         for (name, weights) in [("weight", self.weight), ("bias", self.bias)] {
             let given = weights.map_or(head_dim, |weights| weights.len());
             if given != head_dim && given != all {
-                let needed = if self.reach == NormReach::Token {
-                    all
-                } else {
-                    head_dim
+                let needed = match self.reach {
+                    NormReach::Token => all,
+                    NormReach::Head => head_dim,
                 };
                 return Err(Error::Count {
                     name,

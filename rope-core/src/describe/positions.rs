@@ -280,11 +280,10 @@ impl<'a> Positions<'a> {
     /// Resolves positions ([`Positions::on`]) on mixed axes. Refuses one number per token for all axes: it would put
     /// all tokens on a diagonal, and no model does so.
     pub(crate) fn on_each(self, axes: usize) -> Result<ResolvedPositions<'a>, Error> {
-        let one_per_token = match self.0 {
-            PositionSource::Tokens(..) => true,
-            PositionSource::PerAxis(..) => false,
-            PositionSource::Coordinates(_, order) => matches!(order, AxisOrder::OneAxis),
-        };
+        let one_per_token = matches!(
+            self.0,
+            PositionSource::Tokens(..) | PositionSource::Coordinates(_, AxisOrder::OneAxis)
+        );
         if axes > 1 && one_per_token {
             let given = self.len();
             return Err(Error::Positions(PositionsError::PerAxis { given, axes }));
@@ -299,25 +298,20 @@ impl<'a> Positions<'a> {
     pub(crate) fn on(self, axes: usize) -> Result<ResolvedPositions<'a>, Error> {
         let divided = |given: usize, order| match order {
             AxisOrder::OneAxis => Ok(given),
-            AxisOrder::AxisMajor | AxisOrder::TokenMajor if given.is_multiple_of(axes) => {
-                Ok(given / axes)
-            }
-            AxisOrder::AxisMajor | AxisOrder::TokenMajor => {
-                Err(Error::Positions(PositionsError::PerAxis { given, axes }))
-            }
+            _ if given.is_multiple_of(axes) => Ok(given / axes),
+            _ => Err(Error::Positions(PositionsError::PerAxis { given, axes })),
         };
         let tokens = match self.0 {
             PositionSource::Tokens(tokens, _) => tokens.len(),
             PositionSource::PerAxis(ids, order) => divided(ids.len(), order)?,
             PositionSource::Coordinates(coordinates, order) => {
-                for index in 0..coordinates.len() {
+                let finite = |&index: &usize| coordinates.at(index).is_finite();
+                if let Some(index) = (0..coordinates.len()).find(|index| !finite(index)) {
                     let value = coordinates.at(index);
-                    if !value.is_finite() {
-                        return Err(Error::Positions(PositionsError::Coordinate {
-                            index,
-                            value,
-                        }));
-                    }
+                    return Err(Error::Positions(PositionsError::Coordinate {
+                        index,
+                        value,
+                    }));
                 }
                 divided(coordinates.len(), order)?
             }

@@ -10,9 +10,9 @@ use crate::base::limits::MOST_CHANNELS;
 use crate::base::memory::MaybeOwned;
 use crate::describe::tensor::IntoLayout;
 use crate::error::{CacheError, FrequenciesError, RowsError, ShapeError};
+use crate::kernel::line::{LineRows, Starts};
 use crate::{Error, Ids, Shape};
 
-pub(crate) mod fit;
 mod inverse;
 mod view;
 
@@ -189,16 +189,13 @@ impl<'a> Rows<'a> {
         } = shape;
         self::pairs(pairs.checked_mul(2).ok_or(overflow)?)?;
         // A shared dimension counts as one index.
-        let batch = if strides.batch == 0 {
-            shape.batch.min(1)
-        } else {
-            shape.batch
+        let batch = match strides.batch {
+            0 => shape.batch.min(1),
+            _ => shape.batch,
         };
-        let shared = shape.heads == 1 || shape.heads > 1 && strides.head == 0;
-        let (heads, head_stride) = if shared {
-            (1, 0)
-        } else {
-            (shape.heads, strides.head)
+        let (heads, head_stride) = match (shape.heads, strides.head) {
+            (1, _) | (2.., 0) => (1, 0),
+            separate => separate,
         };
         if heads == 0 {
             let rows = shape.batch.saturating_mul(tokens);
@@ -208,10 +205,9 @@ impl<'a> Rows<'a> {
         // Without rows, the offset may be anywhere.
         let [cos, sin] = [cos, sin].map(|values| values.get(layout.offset()..).unwrap_or_default());
         // One token per sequence, or contiguous sequences, are rows at equal distances.
-        let stride = if tokens == 1 {
-            strides.batch
-        } else {
-            strides.token
+        let stride = match tokens {
+            1 => strides.batch,
+            _ => strides.token,
         };
         let behind = strides.token.checked_mul(tokens) == Some(strides.batch);
         let sequences = SequenceStride {
@@ -293,10 +289,7 @@ impl<'a> Rows<'a> {
     /// contiguous: [`RowsError::AlreadyGathered`] if they were gathered by id, [`RowsError::Sequences`] if their
     /// sequences are apart, and [`RowsError::Heads`] if each head has its own already.
     pub fn with_heads(self, heads: usize) -> Result<Self, Error> {
-        if self.ids.is_some() {
-            return Err(Error::Rows(RowsError::AlreadyGathered));
-        }
-        self.at_equal_distances()?;
+        self.check_table()?;
         let rows = self.len();
         if self.heads > 1 {
             return Err(Error::Rows(RowsError::Heads {
@@ -349,11 +342,9 @@ impl<'a> Rows<'a> {
     }
 
     /// Marks the rows as moving keys, whatever their attention factor.
-    pub(crate) fn moving(self) -> Self {
-        Rows {
-            moves: true,
-            ..self
-        }
+    pub(crate) fn moving(mut self) -> Self {
+        self.moves = true;
+        self
     }
 
     /// Returns the rows, if they are not gathered, over other values.
@@ -388,10 +379,7 @@ impl<'a> Rows<'a> {
     /// [`RowsError::PositionOutsideTable`] if an id has no row; [`RowsError::AlreadyGathered`] if the rows were
     /// gathered by id; [`RowsError::Sequences`] if their sequences are apart and form no table.
     pub fn gather<'b>(&'b self, ids: impl Into<Ids<'b>>) -> Result<Rows<'b>, Error> {
-        if self.ids.is_some() {
-            return Err(Error::Rows(RowsError::AlreadyGathered));
-        }
-        self.at_equal_distances()?;
+        self.check_table()?;
         let ids = ids.into();
         let rows = self.len();
         // Checked here once, so the kernel need not.
@@ -531,6 +519,14 @@ impl<'a> Rows<'a> {
         })
     }
 
+    /// Refuses rows that are gathered already, or whose sequences lie apart.
+    fn check_table(&self) -> Result<(), Error> {
+        if self.ids.is_some() {
+            return Err(Error::Rows(RowsError::AlreadyGathered));
+        }
+        self.at_equal_distances()
+    }
+
     /// Checks that all rows are at equal distances.
     fn at_equal_distances(&self) -> Result<(), Error> {
         match self.sequences {
@@ -660,6 +656,84 @@ impl<'a> Rows<'a> {
             RowValues::Apart(cos, sin) => (cos, sin),
         }
     }
+
+    /// Returns the rows as the kernel reads them.
+    #[inline]
+    pub(crate) fn view(&self, sharing: RowSharing) -> View<'_> {
+        let (cos, sin) = self.slices();
+        let sequence_stride = match (sharing, self.sequences, &self.ids) {
+            (RowSharing::AllSequences, ..) => 0,
+            (_, Some(sequences), _) => sequences.stride,
+            (RowSharing::EachSequence { tokens }, None, Some(_)) => tokens,
+            (RowSharing::EachSequence { tokens }, None, None) => tokens.saturating_mul(self.stride),
+        };
+        View {
+            cos,
+            sin,
+            pairs: self.pairs,
+            full: self.full,
+            ids: self.ids,
+            first: self.first_id,
+            sequence_stride,
+            stride: self.stride,
+            heads: self.heads,
+            head_stride: self.head_stride,
+        }
+    }
+
+    /// Returns the row if it is the only one and all heads share it: such a call makes no [`View`]. Inlined for the
+    /// reason of [`Addresses`](crate::describe::address::Addresses).
+    #[inline(always)]
+    pub(crate) fn only(&self) -> Option<LineRows<'_>> {
+        if (self.len, self.heads) != (1, 1) || self.full.is_some() || self.sequences.is_some() {
+            return None;
+        }
+        let start = view::row_start(self.ids, self.first_id, 0, self.stride);
+        let (cos, sin) = self.slices();
+        Some(LineRows {
+            cos,
+            sin,
+            pairs: self.pairs,
+            starts: Starts::Shared(start),
+            factors: None,
+        })
+    }
+
+    /// Checks that rows per head match the heads of a tensor.
+    #[inline]
+    pub(crate) fn check_heads(&self, shape: Shape) -> Result<(), Error> {
+        let (rows, heads) = (self.heads, shape.heads);
+        if rows > 1 && rows != heads {
+            return Err(Error::Rows(RowsError::Heads { rows, heads }));
+        }
+        Ok(())
+    }
+
+    /// Checks heads, and that sequences of rows that are apart match the sequences of the tensor.
+    #[inline]
+    pub(crate) fn check_places(&self, shape: Shape, sharing: RowSharing) -> Result<(), Error> {
+        self.check_heads(shape)?;
+        match (self.sequences, sharing) {
+            (Some(SequenceStride { tokens, .. }), RowSharing::EachSequence { tokens: of })
+                if tokens == of =>
+            {
+                Ok(())
+            }
+            _ => self.at_equal_distances(),
+        }
+    }
+
+    /// Checks these rows against tensors of that shape: the checks of [`Rope::rotate`](crate::Rope::rotate) that do not
+    /// depend on the plan.
+    ///
+    /// # Errors
+    ///
+    /// [`RowsError::RotaryDimExceedsHead`] if rows rotate more channels than a head has; [`RowsError::Count`] unless
+    /// there is one row per token, or one per token of every sequence; [`RowsError::Heads`] if rows are for another
+    /// number of heads; [`RowsError::Sequences`] if strided rows are for other sequences.
+    pub fn check_shape(&self, shape: impl Into<Shape>) -> Result<(), Error> {
+        fit(shape.into(), self).map(drop)
+    }
 }
 
 debug!(
@@ -681,6 +755,42 @@ fn pairs(rotary_dim: usize) -> Result<usize, Error> {
         }));
     }
     Ok(rotary_dim / 2)
+}
+
+/// Checks rows against a tensor; returns how sequences share them.
+#[inline]
+pub(crate) fn fit(shape: Shape, rows: &Rows<'_>) -> Result<RowSharing, Error> {
+    let sharing = check(shape, rows.rotary_dim(), rows.len())?;
+    rows.check_places(shape, sharing)?;
+    Ok(sharing)
+}
+
+/// Checks the number and width of rows against a tensor; returns how sequences share them.
+#[inline]
+pub(crate) fn check(shape: Shape, rotary_dim: usize, rows: usize) -> Result<RowSharing, Error> {
+    let Shape {
+        batch,
+        tokens,
+        head_dim,
+        ..
+    } = shape;
+    if rotary_dim > head_dim {
+        return Err(Error::Rows(RowsError::RotaryDimExceedsHead {
+            rotary_dim,
+            head_dim,
+        }));
+    }
+    if rows == tokens {
+        Ok(RowSharing::AllSequences)
+    } else if Some(rows) == batch.checked_mul(tokens) {
+        Ok(RowSharing::EachSequence { tokens })
+    } else {
+        Err(Error::Rows(RowsError::Count {
+            rows,
+            tokens,
+            batch,
+        }))
+    }
 }
 
 /// Checks that a slice of `len` values has the shape.

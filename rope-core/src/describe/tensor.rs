@@ -243,16 +243,12 @@ impl Layout {
         let end = if shape.is_empty() {
             Some(0)
         } else {
-            let last = |extent: usize, stride: usize| (extent - 1).checked_mul(stride);
-            last(shape.batch, strides.batch)
-                .zip(last(shape.tokens, strides.token))
-                .zip(last(shape.heads, strides.head))
-                .and_then(|((batch, token), head)| {
-                    batch
-                        .checked_add(token)?
-                        .checked_add(head)?
-                        .checked_add(shape.head_dim)
-                })
+            let last = |end: usize, (_, extent, stride): (Dimension, usize, usize)| {
+                end.checked_add((extent - 1).checked_mul(stride)?)
+            };
+            dimensions(shape, strides)
+                .into_iter()
+                .try_fold(shape.head_dim, last)
         };
         match end {
             Some(end) => {
@@ -309,14 +305,10 @@ impl Layout {
             Dimension::Heads => self.strides.head,
             Dimension::Channels => 1,
         };
+        let mut layout = Layout::from_checked(shape, self.strides, self.offset, self.offset, true);
         // An empty part keeps the offset: `start` may be one past the last index, and its element beyond the slice.
-        let offset = if shape.is_empty() {
-            self.offset
-        } else {
-            self.offset + start * step
-        };
-        let mut layout = Layout::from_checked(shape, self.strides, offset, offset, true);
         if !shape.is_empty() {
+            layout.offset += start * step;
             // No overflow: a part ends inside the whole.
             let [batch, token, head] = [shape.batch - 1, shape.tokens - 1, shape.heads - 1];
             layout.end = layout.head(batch, token, head) + shape.head_dim;
@@ -858,16 +850,6 @@ impl<'a> BytesMut<'a> {
 }
 
 impl BytesMut<'_> {
-    /// Borrows the tensor for a shorter time.
-    #[cfg(feature = "rayon")]
-    pub(crate) fn reborrow(&mut self) -> BytesMut<'_> {
-        BytesMut {
-            bytes: self.bytes,
-            size: self.size,
-            layout: self.layout,
-        }
-    }
-
     /// Borrows the tensor for reading.
     pub(crate) fn read(&self) -> Bytes<'_> {
         Bytes {

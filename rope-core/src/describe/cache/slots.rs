@@ -229,17 +229,6 @@ impl<'a> Slots<'a> {
         Slots(SlotSource::Offsets(offsets))
     }
 
-    /// Returns true if the length of the slots is bounded by a list in memory.
-    fn is_listed(&self) -> bool {
-        match self.0 {
-            SlotSource::Table { positions, .. } | SlotSource::Sequences(positions) => {
-                positions.is_list()
-            }
-            // The caller checks a range; pages list the sequence of each token.
-            _ => true,
-        }
-    }
-
     pub(crate) fn len(&self) -> usize {
         match self.0 {
             SlotSource::Mapping(ids) => ids.len(),
@@ -264,12 +253,11 @@ impl<'a> Slots<'a> {
         let Shape { batch, tokens, .. } = shape;
         let (given, needed) = (self.len(), batch.saturating_mul(tokens));
         // Packed sequences have separate pages.
-        let shared = match self.0 {
-            SlotSource::Table { positions, .. } | SlotSource::Sequences(positions) => {
-                positions.packed_len().is_none()
-            }
-            _ => false,
-        };
+        let shared = matches!(
+            self.0,
+            SlotSource::Table { positions, .. } | SlotSource::Sequences(positions)
+                if positions.packed_len().is_none()
+        );
         if given != needed && !(shared && given == tokens) {
             return Err(Error::Slots(SlotsError::Count {
                 slots: given,
@@ -277,47 +265,50 @@ impl<'a> Slots<'a> {
                 batch,
             }));
         }
-        if let SlotSource::Pages { sequences, .. } = self.0 {
-            check_count("sequences", sequences.len(), needed)?;
-        }
-        if let SlotSource::Table {
-            table,
-            shape: [lines, width],
-            positions,
-        } = self.0
-        {
-            let sequences = positions.packed_len().unwrap_or(batch);
-            for needed in [lines, sequences].map(|lines| lines.saturating_mul(width)) {
-                check_count("table", table.len(), needed)?;
+        match self.0 {
+            SlotSource::Pages { sequences, .. } => {
+                check_count("sequences", sequences.len(), needed)?;
             }
-        }
-        if by_slot && matches!(self.0, SlotSource::Offsets(_)) {
-            return Err(Error::Cache(CacheError::Layout {
-                required: "addressed by slots, because its scales lie apart",
-            }));
-        }
-        if let SlotSource::Range { first, .. } = self.0 {
-            // Computes the first missing slot without a loop: tokens without elements may be any number.
-            let index = (cache.shape.slots() as i128 - i128::from(first)).max(0);
-            if let Ok(index) = usize::try_from(index)
-                && index < given
-            {
-                self.find(index, tokens, cache, len)?;
+            SlotSource::Table {
+                table,
+                shape: [lines, width],
+                positions,
+            } => {
+                let sequences = positions.packed_len().unwrap_or(batch);
+                for needed in [lines, sequences].map(|lines| lines.saturating_mul(width)) {
+                    check_count("table", table.len(), needed)?;
+                }
             }
-            return Ok(());
+            SlotSource::Offsets(_) if by_slot => {
+                return Err(Error::Cache(CacheError::Layout {
+                    required: "addressed by slots, because its scales lie apart",
+                }));
+            }
+            SlotSource::Range { first, .. } => {
+                // Computes the first missing slot without a loop: tokens without elements may be any number.
+                let index = (cache.shape.slots() as i128 - i128::from(first)).max(0);
+                if let Ok(index) = usize::try_from(index)
+                    && index < given
+                {
+                    self.find(index, tokens, cache, len)?;
+                }
+                return Ok(());
+            }
+            _ => {}
         }
         // Without elements, tokens may be any number, and so may positions that are not a list.
-        if shape.elements() == Some(0) && !self.is_listed() {
+        let unlisted = matches!(
+            self.0,
+            SlotSource::Table { positions, .. } | SlotSource::Sequences(positions)
+                if !positions.is_list()
+        );
+        if shape.elements() == Some(0) && unlisted {
             return Ok(());
         }
         let slots = i64::try_from(cache.shape.slots()).unwrap_or(i64::MAX);
         for index in 0..needed {
             // Fast path: ids are usually valid.
-            let listed = match self.0 {
-                SlotSource::Mapping(ids) => ids.at(index) < slots,
-                _ => false,
-            };
-            if !listed {
+            if !matches!(self.0, SlotSource::Mapping(ids) if ids.at(index) < slots) {
                 self.find(index, tokens, cache, len)?;
             }
         }

@@ -207,14 +207,11 @@ impl<'a> Frequencies<'a> {
             chunks[pair / 8].set(pair % 8, Entry { axis, ..entry });
         }
         Ok(Frequencies {
-            attention_factor: self.attention_factor,
-            softmax_factor: self.softmax_factor,
             reach: FrequencyChunk::reach(&chunks),
             pairs: pairs.len(),
             axes,
-            angle: self.angle,
-            proof: self.proof,
             chunks: chunks.into(),
+            ..*self
         })
     }
 

@@ -1,10 +1,10 @@
-//! Frequency scaling for contexts longer than those of training: one function per variant.
+//! Frequency scaling for contexts longer than those of training: one rule per variant.
 //!
 //! Notation: `d` the rotated channels, `i` a pair, `b` the base, `s` the factor, `L` the original context, `w_i =
 //! b^(-2i/d)` the unscaled inverse frequency. All of it is computed on turns (`w_i / 2 pi`) in [`Float128`]s: every
 //! parameter counts as the exact value of its number, and the results are the same on every machine.
 //!
-//! This code is not hot, and [`Float128`] operations are large. The rules and their shared parts are therefore not
+//! This code is not hot, and [`Float128`] operations are large. The longer rules and the shared parts are therefore not
 //! inlined, which reduces the file from 68 KB of machine code to 21 KB.
 
 use super::axes::{Assignment, Assignments};
@@ -271,15 +271,20 @@ impl BaseFrequencies {
     /// Multiplies the base by `x^(d/(d-2))`: slows the last pair by `x` and keeps the first.
     #[inline(never)]
     fn ntk(self, x: Float128) -> Result<Self> {
-        match self.dim {
-            0..=2 => Err(Error::Rows(RowsError::RotaryDim {
+        self.check_above_two("above 2 for NTK scaling")?;
+        Ok(Self {
+            dim: self.dim,
+            log2_base: self.log2_base + x.log2() * Float128::ratio(self.dim, self.dim - 2),
+        })
+    }
+
+    fn check_above_two(self, required: &'static str) -> Result<()> {
+        match self.dim > 2 {
+            true => Ok(()),
+            false => Err(Error::Rows(RowsError::RotaryDim {
                 rotary_dim: self.dim as usize,
-                required: "above 2 for NTK scaling",
+                required,
             })),
-            dim => Ok(Self {
-                dim,
-                log2_base: self.log2_base + x.log2() * Float128::ratio(dim, dim - 2),
-            }),
         }
     }
 
@@ -359,8 +364,23 @@ impl Scaling<'_> {
                 let alpha = positive("alpha", alpha)?;
                 targets.write(&base.ntk(alpha)?.turns())
             }
-            Self::NtkFixed { factor } => targets.write(&ntk_fixed(base, factor)?),
-            Self::NtkMixed { factor, mixed_b } => targets.write(&ntk_mixed(base, factor, mixed_b)?),
+            // vLLM `ntk_scaling_rope.py` without `mixed_b`.
+            Self::NtkFixed { factor } => {
+                let log2_factor = positive("factor", factor)?.log2();
+                let log2_base = base.log2_base + log2_factor;
+                let turns = BaseFrequencies { log2_base, ..base }.turns();
+                let slower = (-(log2_factor * Float128::ratio(2, base.dim))).exp2();
+                targets.write(&|i| turns(i) * slower)
+            }
+            // vLLM `ntk_scaling_rope.py` with `mixed_b`.
+            Self::NtkMixed { factor, mixed_b } => {
+                let ln_factor = positive("factor", factor)?.ln();
+                let beta = finite("mixed_b", mixed_b)?;
+                targets.write(&|i| {
+                    let place = Float128::ratio(i as u64 + 1, base.dim / 2);
+                    turns(i) * (-(ln_factor * place.pow(beta))).exp()
+                })
+            }
             Self::NtkByParts {
                 factor,
                 original_context,
@@ -386,10 +406,21 @@ impl Scaling<'_> {
                 [low_freq_factor, high_freq_factor],
                 original_context,
             )?),
+            // Hugging Face `_compute_proportional_rope_parameters`: `int(partial * head_dim // 2)` pairs, with the
+            // product rounded to a double as in the original.
             Self::Proportional {
                 partial_rotary_factor,
                 factor,
-            } => targets.write(&proportional(base, partial_rotary_factor, factor)?),
+            } => {
+                let factor = positive("factor", factor)?;
+                let partial = part("partial_rotary_factor", partial_rotary_factor)?;
+                let rotated = Float128::from_f64((partial * Float128::from_u64(base.dim)).to_f64());
+                let rotates = |i| Float128::from_u64(2 * (i as u64 + 1)) <= rotated;
+                targets.write(&|i| match rotates(i) {
+                    true => turns(i) / factor,
+                    false => Float128::ZERO,
+                })
+            }
             // ggml `ggml_rope_cache_init`: `theta / ff`.
             Self::FreqFactors { factors } => {
                 let given = factors.iter().map(|&factor| f64::from(factor));
@@ -403,10 +434,17 @@ impl Scaling<'_> {
             }
             // facebookresearch/dinov3 `rope_position_encoding.py` with `base`: periods `base^(2k / (D/2))`.
             Self::Turns => targets.write(&|i| turns(i) * Float128::TWO_PI),
+            // facebookresearch/dinov3 `rope_position_encoding.py` with `min_period` and `max_period`.
             Self::Periods {
                 min_period,
                 max_period,
-            } => targets.write(&periods(base, min_period, max_period)?),
+            } => {
+                let least = positive("min_period", min_period)?.log2();
+                let most = positive("max_period", max_period)?.log2();
+                base.check_above_two("above 2 for two periods")?;
+                let step = (most - least) / Float128::from_u64(base.dim / 2 - 1);
+                targets.write(&|i| (-(least + step * Float128::from_u64(i as u64))).exp2())
+            }
         }
     }
 
@@ -466,33 +504,6 @@ fn dynamic_ntk(
     // s n / M - (s - 1), in a form that is exactly 1 up to n = M.
     let beyond = (Float128::from_u64(length) - longest).max(Float128::ZERO);
     Ok(base.ntk(Float128::ONE + factor * beyond / longest)?.turns())
-}
-
-/// vLLM `ntk_scaling_rope.py` without `mixed_b`.
-#[inline(never)]
-fn ntk_fixed(base: BaseFrequencies, factor: f64) -> Result<impl Fn(usize) -> Float128> {
-    let log2_factor = positive("factor", factor)?.log2();
-    let turns = BaseFrequencies {
-        log2_base: base.log2_base + log2_factor,
-        ..base
-    }
-    .turns();
-    let slower = (-(log2_factor * Float128::ratio(2, base.dim))).exp2();
-    Ok(move |i| turns(i) * slower)
-}
-
-/// vLLM `ntk_scaling_rope.py` with `mixed_b`.
-#[inline(never)]
-fn ntk_mixed(
-    base: BaseFrequencies,
-    factor: f64,
-    mixed_b: f64,
-) -> Result<impl Fn(usize) -> Float128> {
-    let ln_factor = positive("factor", factor)?.ln();
-    let beta = finite("mixed_b", mixed_b)?;
-    let turns = base.turns();
-    let pairs = base.dim / 2;
-    Ok(move |i| turns(i) * (-(ln_factor * Float128::ratio(i as u64 + 1, pairs).pow(beta))).exp())
 }
 
 /// jquesnelle/yarn `scaled_rope/LlamaPartNTKScaledRotaryEmbedding.py`.
@@ -643,50 +654,6 @@ fn llama3(
             blend(turns / factor, turns, (in_context - low) / (high - low))
         }
     })
-}
-
-/// Hugging Face `_compute_proportional_rope_parameters`: `int(partial * head_dim // 2)` pairs, with the product rounded
-/// to a double as in the original.
-#[inline(never)]
-fn proportional(
-    base: BaseFrequencies,
-    partial: f64,
-    factor: f64,
-) -> Result<impl Fn(usize) -> Float128> {
-    let factor = positive("factor", factor)?;
-    let partial = part("partial_rotary_factor", partial)?;
-    let rotated = Float128::from_f64((partial * Float128::from_u64(base.dim)).to_f64());
-    let turns = base.turns();
-    Ok(
-        move |i| match Float128::from_u64(2 * (i as u64 + 1)) <= rotated {
-            true => turns(i) / factor,
-            false => Float128::ZERO,
-        },
-    )
-}
-
-/// facebookresearch/dinov3 `rope_position_encoding.py` with `min_period` and `max_period`.
-#[inline(never)]
-fn periods(
-    base: BaseFrequencies,
-    min_period: f64,
-    max_period: f64,
-) -> Result<impl Fn(usize) -> Float128> {
-    let (least, most) = (
-        positive("min_period", min_period)?.log2(),
-        positive("max_period", max_period)?.log2(),
-    );
-    let steps = match base.dim / 2 {
-        0..=1 => {
-            return Err(Error::Rows(RowsError::RotaryDim {
-                rotary_dim: base.dim as usize,
-                required: "above 2 for two periods",
-            }));
-        }
-        pairs => Float128::from_u64(pairs - 1),
-    };
-    let step = (most - least) / steps;
-    Ok(move |i| (-(least + step * Float128::from_u64(i as u64))).exp2())
 }
 
 /// Interpolates linearly between `a` at 0 and `b` at 1.
