@@ -512,13 +512,8 @@ impl<'a> Stored<'a> {
         len: usize,
         scales: usize,
     ) -> Result<Self, Error> {
-        let CacheShape {
-            blocks,
-            block_size,
-            heads,
-            ..
-        } = layout.shape;
-        scale.check(heads)?;
+        let shape = layout.shape;
+        scale.check(shape.heads)?;
         let mut end = layout.end();
         if let QuantScale::Computed { at, .. } = scale
             && end > layout.offset
@@ -527,9 +522,9 @@ impl<'a> Stored<'a> {
                 ScalePlace::Inline(behind) => end = layout.with_scale(behind)?.end(),
                 ScalePlace::Separate(ScaleLayout { block, token, head }) => {
                     let last = |extent: usize, stride: usize| (extent - 1).checked_mul(stride);
-                    let needed = last(blocks, block)
-                        .and_then(|sum| sum.checked_add(last(block_size, token)?))
-                        .and_then(|sum| sum.checked_add(last(heads, head)?)?.checked_add(1))
+                    let needed = last(shape.blocks, block)
+                        .and_then(|sum| sum.checked_add(last(shape.block_size, token)?))
+                        .and_then(|sum| sum.checked_add(last(shape.heads, head)?)?.checked_add(1))
                         .unwrap_or(usize::MAX);
                     if scales < needed {
                         return Err(Error::Storage {

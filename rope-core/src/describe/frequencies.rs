@@ -11,11 +11,11 @@
 //! positions, in which whole turns vanish. They do not vanish for a real-valued position (half of one turn is half a
 //! turn), so whole turns are stored too. No published text model has any; DINOv3's first period is exactly one.
 //!
-//! A [`Float128`] has 128 bits, so a step is not always the nearest one. Of 480 steps of published models, 470 are the
-//! nearest and 10 the next above. Of 32,647 steps of random bases up to 2^31 over up to 320 channels, 1,455 were a
-//! neighbor of the nearest, at worst 0.83 units off. Correct rounding would need 256 bits throughout; one unit moves
-//! the angle of position 2^63 by 2^-65 turn. If one position is more than a radian, as with coordinates, the error
-//! grows in proportion: up to 6 units at four turns.
+//! A [`Float128`](crate::base::float128::Float128) has 128 bits, so a step is not always the nearest one. Of 480 steps
+//! of published models, 470 are the nearest and 10 the next above. Of 32,647 steps of random bases up to 2^31 over up
+//! to 320 channels, 1,455 were a neighbor of the nearest, at worst 0.83 units off. Correct rounding would need 256 bits
+//! throughout; one unit moves the angle of position 2^63 by 2^-65 turn. If one position is more than a radian, as with
+//! coordinates, the error grows in proportion: up to 6 units at four turns.
 
 // The module of the constructors comes first: rustdoc lists the methods of a type by module.
 mod construct;

@@ -182,11 +182,7 @@ impl<'a> Rows<'a> {
         let layout = layout.layout_of(cos.len())?;
         let (shape, strides) = (layout.shape(), layout.strides());
         let overflow = Error::Shape(ShapeError::Overflow { shape });
-        let Shape {
-            tokens,
-            head_dim: pairs,
-            ..
-        } = shape;
+        let (tokens, pairs) = (shape.tokens, shape.head_dim);
         self::pairs(pairs.checked_mul(2).ok_or(overflow)?)?;
         // A shared dimension counts as one index.
         let batch = match strides.batch {
@@ -768,12 +764,7 @@ pub(crate) fn fit(shape: Shape, rows: &Rows<'_>) -> Result<RowSharing, Error> {
 /// Checks the number and width of rows against a tensor; returns how sequences share them.
 #[inline]
 pub(crate) fn check(shape: Shape, rotary_dim: usize, rows: usize) -> Result<RowSharing, Error> {
-    let Shape {
-        batch,
-        tokens,
-        head_dim,
-        ..
-    } = shape;
+    let (batch, tokens, head_dim) = (shape.batch, shape.tokens, shape.head_dim);
     if rotary_dim > head_dim {
         return Err(Error::Rows(RowsError::RotaryDimExceedsHead {
             rotary_dim,

@@ -96,22 +96,19 @@ impl<'t> SlotsTarget<'t> {
 
     /// Splits into the slots before `slot`, and the slots from `slot` on.
     fn split_at(self, slot: usize) -> (Self, Self) {
-        let SlotRange {
-            first,
-            element,
-            scale,
-            ..
-        } = self.range;
+        let before = self.range;
         let layout = &self.stored.layout;
         let start = layout.slot(slot);
-        let bytes = (start - element) * self.stored.size();
+        let bytes = (start - before.element) * self.stored.size();
         let scales = self.stored.scales();
         let scale_start = scales.map_or(0, |scales| layout.scale(scales, slot));
         let (memory, rest_memory) = self.memory.split_at_mut(bytes);
-        let (scales, rest_scales) = self.scales.split_at_mut(scale_start.saturating_sub(scale));
+        let (scales, rest_scales) = self
+            .scales
+            .split_at_mut(scale_start.saturating_sub(before.scale));
         let range = SlotRange {
-            count: slot - first,
-            ..self.range
+            count: slot - before.first,
+            ..before
         };
         let rest_range = SlotRange {
             first: slot,

@@ -193,14 +193,12 @@ impl CacheLayout {
     pub fn nhd([blocks, block_size, heads, head_dim]: [usize; 4]) -> Result<Self, Error> {
         let shape = CacheShape::of([blocks, block_size, heads, head_dim]);
         let token = product([heads, head_dim])?;
-        CacheLayout::strided(
-            shape,
-            CacheStrides {
-                block: product([block_size, token])?,
-                head: head_dim,
-                ..CacheStrides::ungrouped(block_size, token, head_dim)
-            },
-        )
+        let strides = CacheStrides {
+            block: product([block_size, token])?,
+            head: head_dim,
+            ..CacheStrides::ungrouped(block_size, token, head_dim)
+        };
+        CacheLayout::strided(shape, strides)
     }
 
     /// Creates the layout `[blocks, heads, block_size, head_dim]`.
@@ -211,14 +209,12 @@ impl CacheLayout {
     pub fn hnd([blocks, heads, block_size, head_dim]: [usize; 4]) -> Result<Self, Error> {
         let shape = CacheShape::of([blocks, block_size, heads, head_dim]);
         let head = product([block_size, head_dim])?;
-        CacheLayout::strided(
-            shape,
-            CacheStrides {
-                block: product([heads, head])?,
-                head,
-                ..CacheStrides::ungrouped(block_size, head_dim, head_dim)
-            },
-        )
+        let strides = CacheStrides {
+            block: product([heads, head])?,
+            head,
+            ..CacheStrides::ungrouped(block_size, head_dim, head_dim)
+        };
+        CacheLayout::strided(shape, strides)
     }
 
     /// Creates the layout `[blocks, heads, head_dim, block_size]`: the channels of a token lie apart.
@@ -239,16 +235,14 @@ impl CacheLayout {
         let head_dim = product([chunks, x])?;
         let shape = CacheShape::of([blocks, block_size, heads, head_dim]);
         let head = product([head_dim, block_size])?;
-        CacheLayout::strided(
-            shape,
-            CacheStrides {
-                block: product([heads, head])?,
-                head,
-                chunk: x,
-                chunk_stride: product([block_size, x])?,
-                ..CacheStrides::ungrouped(block_size, x, x)
-            },
-        )
+        let strides = CacheStrides {
+            block: product([heads, head])?,
+            head,
+            chunk: x,
+            chunk_stride: product([block_size, x])?,
+            ..CacheStrides::ungrouped(block_size, x, x)
+        };
+        CacheLayout::strided(shape, strides)
     }
 
     /// Creates the layout `[blocks, heads, block_size / x, head_dim, x]`: one channel of `x` tokens is contiguous.
@@ -261,19 +255,17 @@ impl CacheLayout {
         let shape = CacheShape::of([blocks, block_size, heads, head_dim]);
         let group_stride = product([head_dim, x])?;
         let head = product([groups, group_stride])?;
-        CacheLayout::strided(
-            shape,
-            CacheStrides {
-                block: product([heads, head])?,
-                group: x,
-                group_stride,
-                token: 1,
-                head,
-                chunk: 1,
-                chunk_stride: x,
-                channel: 1,
-            },
-        )
+        let strides = CacheStrides {
+            block: product([heads, head])?,
+            group: x,
+            group_stride,
+            token: 1,
+            head,
+            chunk: 1,
+            chunk_stride: x,
+            channel: 1,
+        };
+        CacheLayout::strided(shape, strides)
     }
 
     /// Selects the channels `start..end` of each head, for heads that hold keys and values, or codes and a scale.

@@ -147,18 +147,13 @@ impl Addresses for SlotAddresses<'_> {
             // Tokens addressed by element have no separate scales.
             Found::Element(element) => return Some(TokenAddress { element, scale: 0 }),
         };
-        let SlotRange {
-            first,
-            count,
-            element,
-            scale,
-        } = self.memory;
-        if slot.wrapping_sub(first) >= count {
+        let memory = self.memory;
+        if slot.wrapping_sub(memory.first) >= memory.count {
             return None;
         }
-        let scales = |scales| self.layout.scale(scales, slot) - scale;
+        let scales = |scales| self.layout.scale(scales, slot) - memory.scale;
         Some(TokenAddress {
-            element: self.layout.slot(slot) - element,
+            element: self.layout.slot(slot) - memory.element,
             scale: self.scales.map_or(0, scales),
         })
     }

@@ -38,11 +38,11 @@ impl Frequencies<'static> {
     ///
     /// # Errors
     ///
-    /// [`RowsError::RotaryDim`] for a number of channels that `axes` or the scaling cannot rotate;
-    /// [`FrequenciesError::Axes`] for axes that do not add up; [`Error::Parameter`] and [`Error::ListEntry`] for a
-    /// number out of range; [`Error::Count`] for a list whose length differs from the pairs (of one set of base
-    /// frequencies); [`FrequenciesError::TurnsPerPosition`] for a pair with 32768 turns per position or more; and
-    /// [`Error::OutOfMemory`].
+    /// [`RowsError::RotaryDim`](crate::error::RowsError::RotaryDim) for a number of channels that `axes` or the scaling
+    /// cannot rotate; [`FrequenciesError::Axes`] for axes that do not add up; [`Error::Parameter`] and
+    /// [`Error::ListEntry`] for a number out of range; [`Error::Count`] for a list whose length differs from the pairs
+    /// (of one set of base frequencies); [`FrequenciesError::TurnsPerPosition`] for a pair with 32768 turns per
+    /// position or more; and [`Error::OutOfMemory`].
     pub fn new<'x>(axes: impl Into<Axes<'x>>, base: f64, scaling: &Scaling<'_>) -> Result<Self> {
         let axes = axes.into();
         let mut storage = empty_chunks(FrequencyChunk::count(2 * axes.pairs()?))?;
@@ -65,10 +65,11 @@ impl Frequencies<'static> {
     ///
     /// # Errors
     ///
-    /// [`RowsError::RotaryDim`] and [`FrequenciesError::Axes`] as [`Frequencies::new`]; [`Error::Count`] unless there
-    /// is one number per pair; [`Error::ListEntry`] for a number that is not finite; [`Error::Parameter`] for an
-    /// attention factor that is not positive; [`FrequenciesError::TurnsPerPosition`] for a pair with 32768 turns per
-    /// position or more; and [`Error::OutOfMemory`].
+    /// [`RowsError::RotaryDim`](crate::error::RowsError::RotaryDim) and [`FrequenciesError::Axes`] as
+    /// [`Frequencies::new`]; [`Error::Count`] unless there is one number per pair; [`Error::ListEntry`] for a number
+    /// that is not finite; [`Error::Parameter`] for an attention factor that is not positive;
+    /// [`FrequenciesError::TurnsPerPosition`] for a pair with 32768 turns per position or more; and
+    /// [`Error::OutOfMemory`].
     pub fn from_inverse<'x, T: Copy + Into<f64>>(
         axes: impl Into<Axes<'x>>,
         inverse: &[T],
@@ -178,8 +179,9 @@ impl<'a> Frequencies<'a> {
     /// # Errors
     ///
     /// [`FrequenciesError::Axes`] unless there are 1 to 4 axes and each of `pairs` names one of them;
-    /// [`ShapeError::Range`] of the channels for an index beyond the pairs here; [`RowsError::RotaryDim`] for no pairs
-    /// or more than 32768; [`Error::OutOfMemory`].
+    /// [`ShapeError::Range`] of the channels for an index beyond the pairs here;
+    /// [`RowsError::RotaryDim`](crate::error::RowsError::RotaryDim) for no pairs or more than 32768;
+    /// [`Error::OutOfMemory`].
     #[cfg(feature = "alloc")]
     pub fn arranged(&self, axes: usize, pairs: &[(usize, usize)]) -> Result<Frequencies<'static>> {
         use super::axes;

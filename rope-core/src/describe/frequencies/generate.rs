@@ -26,8 +26,8 @@ impl Frequencies<'_> {
     ///
     /// [`PositionsError::PerAxis`](crate::error::PositionsError::PerAxis) for a list of positions that does not divide
     /// among the axes; [`PositionsError::Coordinate`](crate::error::PositionsError::Coordinate) for a coordinate that
-    /// is not finite; [`FrequenciesError::RowsTooLong`](crate::error::FrequenciesError::RowsTooLong) for more values than a slice can have; [`Error::OutOfMemory`]
-    /// if the allocation fails.
+    /// is not finite; [`FrequenciesError::RowsTooLong`](crate::error::FrequenciesError::RowsTooLong) for more values
+    /// than a slice can have; [`Error::OutOfMemory`] if the allocation fails.
     #[cfg(feature = "alloc")]
     pub fn rows<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Rows<'static>, Error> {
         let positions = self.resolve(positions.into())?;

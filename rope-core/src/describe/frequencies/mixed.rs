@@ -95,10 +95,10 @@ impl MixedFrequencies<'static> {
     /// # Errors
     ///
     /// [`FrequenciesError::Axes`] unless there are 1 to 4 axes; [`Error::Parameter`] without heads, and for an
-    /// attention factor that is not positive; [`RowsError::RotaryDim`] for no pairs or more than 32768;
-    /// [`Error::Count`] unless there are `axes * heads * pairs` numbers; [`Error::ListEntry`] for a number that is not
-    /// finite; [`FrequenciesError::TurnsPerPosition`] for a pair with 32768 turns per unit or more; and
-    /// [`Error::OutOfMemory`].
+    /// attention factor that is not positive; [`RowsError::RotaryDim`](crate::error::RowsError::RotaryDim) for no pairs
+    /// or more than 32768; [`Error::Count`] unless there are `axes * heads * pairs` numbers; [`Error::ListEntry`] for a
+    /// number that is not finite; [`FrequenciesError::TurnsPerPosition`] for a pair with 32768 turns per unit or more;
+    /// and [`Error::OutOfMemory`].
     pub fn new<T: Copy + Into<f64>>(
         inverse: &[T],
         shape: [usize; 3],

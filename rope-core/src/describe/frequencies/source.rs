@@ -16,11 +16,11 @@ use crate::{Error, Positions, Rows};
 /// Frequencies at positions: angles whose rows the call computes itself, a block of tokens at a time, on the stack (8
 /// KiB; 17 KiB for heads of at most 64 channels). Needs no table and no allocator.
 ///
-/// Made by [`Frequencies::at`] and [`MixedFrequencies::at`](crate::axes::MixedFrequencies::at). The number of positions
-/// must be that of rows: one per token, or one per token of every sequence. The bits equal those of rows made in
-/// advance. With 32 heads a call takes little longer than with ready rows. With few heads, ready rows shared by several
-/// layers are faster. Rows per head take longer to compute than the rotation: keep them if the frequencies do not
-/// change.
+/// Made by [`Frequencies::at`](crate::Frequencies::at) and [`MixedFrequencies::at`](crate::axes::MixedFrequencies::at).
+/// The number of positions must be that of rows: one per token, or one per token of every sequence. The bits equal
+/// those of rows made in advance. With 32 heads a call takes little longer than with ready rows. With few heads, ready
+/// rows shared by several layers are faster. Rows per head take longer to compute than the rotation: keep them if the
+/// frequencies do not change.
 ///
 /// ```
 /// # #[cfg(feature = "alloc")] {

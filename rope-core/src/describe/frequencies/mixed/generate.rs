@@ -29,8 +29,8 @@ impl MixedFrequencies<'_> {
     ///
     /// [`PositionsError::PerAxis`](crate::error::PositionsError::PerAxis) unless there is one position per axis of each
     /// token; [`PositionsError::Coordinate`](crate::error::PositionsError::Coordinate) for a coordinate that is not
-    /// finite; [`FrequenciesError::RowsTooLong`](crate::error::FrequenciesError::RowsTooLong) for more values than a slice can have; [`Error::OutOfMemory`] if the
-    /// allocation fails.
+    /// finite; [`FrequenciesError::RowsTooLong`](crate::error::FrequenciesError::RowsTooLong) for more values than a
+    /// slice can have; [`Error::OutOfMemory`] if the allocation fails.
     #[cfg(feature = "alloc")]
     pub fn values<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Vec<f32>, Error> {
         let positions = self.resolve(positions.into())?;
