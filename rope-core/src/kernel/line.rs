@@ -170,6 +170,9 @@ pub(crate) trait Route {
     /// Returns the elements from a head to the one that is prefetched with it; 0 for none.
     fn ahead(heads: Self::Heads<'_>) -> usize;
 
+    /// Returns the heads after the first.
+    fn next<'h>(heads: Self::Heads<'h>) -> Self::Heads<'h>;
+
     /// Returns the groups of the head at `start`.
     fn groups<'c, S: Simd>(
         heads: Self::Heads<'c>,
@@ -255,6 +258,13 @@ impl<E: Convert, P: PairLayout> Route for Same<E, P> {
     #[inline(always)]
     fn ahead((): ()) -> usize {
         0
+    }
+
+    #[inline(always)]
+    fn next<'h>((): ())
+    where
+        'h: 'h,
+    {
     }
 
     #[inline(always)]
@@ -358,6 +368,18 @@ impl<I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Route for Other<I, P,
     #[inline(always)]
     fn ahead(heads: SourceHeads<'_, I>) -> usize {
         heads.ahead
+    }
+
+    #[inline(always)]
+    fn next<'h>(heads: SourceHeads<'h, I>) -> SourceHeads<'h, I>
+    where
+        'h: 'h,
+    {
+        let rest = heads.elements.get(heads.step..);
+        SourceHeads {
+            elements: rest.expect("all heads are inside"),
+            ..heads
+        }
     }
 
     #[inline(always)]
@@ -779,7 +801,7 @@ impl<R: Route, N: Prologue> RotateLine<'_, R, N> {
             if head.index == heads.len {
                 break;
             }
-            head.starts[0] = head.starts[0].wrapping_add(R::step(heads.source));
+            heads.source = R::next(heads.source);
             // Not an index, whose panic prints two numbers: keeping them takes two instructions per head.
             let rest = take(&mut heads.elements).get_mut(heads.step..);
             heads.elements = rest.expect("all heads are inside");
