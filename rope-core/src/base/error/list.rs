@@ -20,8 +20,8 @@ pub(super) fn show(
 }
 
 /// Makes an enum of errors, with their names, kinds and messages, of one list: `Variant { fields }: Kind => "message"`,
-/// or `|f| expression that writes the message`. The fields have their names in both. A group is a variant that holds the
-/// error of another list.
+/// or `|f| expression that writes the message`. The fields have their names in both. A group is a variant that holds
+/// the error of another list.
 macro_rules! errors {
     (
         $(#[doc = $type_doc:literal])+

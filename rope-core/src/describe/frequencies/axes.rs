@@ -82,7 +82,7 @@ pub(crate) struct Assignment {
     pub(crate) index: usize,
 }
 
-/// Returns the pairs of so many rotated channels.
+/// Returns the pairs of `rotary_dim` rotated channels, or refuses their number.
 pub(super) fn pairs_of(rotary_dim: usize) -> Result<usize, Error> {
     match rotary_dim {
         2..=MAX_ROTARY_DIM if rotary_dim.is_multiple_of(2) => Ok(rotary_dim / 2),

@@ -70,7 +70,7 @@ pub(crate) struct RowKind {
 }
 
 impl RowKind {
-    /// Returns the values of the rows of so many tokens. `fill` computes them.
+    /// Returns the values of the rows of `tokens` tokens. `fill` computes them.
     #[cfg(feature = "alloc")]
     pub(super) fn values(self, tokens: usize, fill: impl FnOnce(&mut [f32])) -> Result<Vec<f32>> {
         let count = self.count(tokens)?;
@@ -81,7 +81,7 @@ impl RowKind {
         Ok(values)
     }
 
-    /// Returns the values of the rows of so many tokens, in the caller's storage. `fill` computes them.
+    /// Returns the values of the rows of `tokens` tokens, in the caller's storage. `fill` computes them.
     pub(super) fn values_in(
         self,
         tokens: usize,
@@ -100,7 +100,7 @@ impl RowKind {
             .of_magnitude(self.attention_factor)
     }
 
-    /// Returns the number of values of the rows of so many tokens.
+    /// Returns the number of values of the rows of `tokens` tokens.
     fn count(self, tokens: usize) -> Result<usize> {
         // The most values that a slice can have.
         const MOST: usize = isize::MAX as usize / size_of::<f32>();
