@@ -28,13 +28,11 @@
 #[cfg(feature = "rayon")]
 mod cut;
 mod layout;
-mod operand;
 mod quant;
 mod slots;
 
 pub use crate::kernel::quantize::BlockFormat;
 pub use layout::{CacheFormat, CacheLayout, CacheShape, CacheStrides};
-pub use operand::{CacheSlots, CacheSlotsMut};
 pub use quant::{HeadScales, QuantFormat, QuantScale, ScaleLayout, ScalePlace};
 pub use slots::{IntoSlots, Slots};
 
@@ -47,8 +45,8 @@ use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
 use crate::kernel::quantize::{self, Encoding, ScaleFactors, ScaleRequest};
 use crate::kernel::values::Values;
 use crate::proof::Proof;
-
 use crate::{Error, Shape};
+
 pub(crate) use slots::{SlotAddresses, SlotRange};
 
 /// The keys, or the values, of one layer in a cache, for reading.
@@ -89,6 +87,45 @@ pub struct CacheMut<'a> {
     memory: &'a mut [u8],
     scales: &'a mut [f32],
     stored: Stored<'a>,
+}
+
+/// Slots of a [`Cache`], for reading: the source of a call. Made by [`Cache::slots`].
+///
+/// ```
+/// use rope_core::cache::{Cache, CacheLayout};
+/// use rope_core::{Pairing, Rope, Rows, TensorMut};
+///
+/// // Keys that were cached before their rotation.
+/// let memory = [1.0_f32; 16 * 2 * 64];
+/// let keys = Cache::new(&memory, CacheLayout::nhd([1, 16, 2, 64])?)?;
+/// let (mut y, rows) = ([0.0_f32; 3 * 2 * 64], [0.0_f32; 3 * 64]);
+/// let mut y = TensorMut::new(&mut y, [1, 3, 2, 64])?;
+/// Rope::new(Pairing::Half).rotate_into(&keys.slots(4..7), &mut y, &Rows::new(&rows, [3, 64])?)?;
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct CacheSlots<'c> {
+    pub(crate) cache: &'c Cache<'c>,
+    pub(crate) slots: Slots<'c>,
+}
+
+/// Slots of a [`CacheMut`], for writing or for in-place rotation: the target of a call. Made by [`CacheMut::slots`].
+///
+/// ```
+/// use rope_core::cache::{CacheLayout, CacheMut};
+/// use rope_core::{Pairing, Rope, Tensor};
+///
+/// let mut memory = [0.0_f32; 16 * 2 * 64];
+/// let mut values = CacheMut::new(&mut memory, CacheLayout::nhd([1, 16, 2, 64])?)?;
+/// let v = [1.0_f32; 3 * 2 * 64];
+/// Rope::new(Pairing::Half).apply_into(&Tensor::new(&v, [1, 3, 2, 64])?, &mut values.slots(4..7))?;
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+pub struct CacheSlotsMut<'c> {
+    memory: &'c mut [u8],
+    scales: &'c mut [f32],
+    stored: &'c Stored<'c>,
+    slots: Slots<'c>,
 }
 
 /// The slots of a cache that a call writes.
@@ -224,6 +261,14 @@ constructors!(Cache, bytemuck::cast_slice);
 constructors!(CacheMut, bytemuck::cast_slice_mut, mut);
 
 impl<'a> Cache<'a> {
+    /// Returns the slots to read, one per token of each sequence.
+    pub fn slots<'c, 's: 'c>(&'c self, slots: impl IntoSlots<'s>) -> CacheSlots<'c> {
+        CacheSlots {
+            cache: self,
+            slots: slots.into(),
+        }
+    }
+
     pub(crate) fn stored(&self) -> &Stored<'a> {
         &self.stored
     }
@@ -306,6 +351,18 @@ impl Kept<'_> {
 }
 
 impl CacheMut<'_> {
+    /// Returns the slots to write, or to rotate in place, one per token of each sequence. The slots borrow the cache
+    /// until they are dropped.
+    #[inline]
+    pub fn slots<'c, 's: 'c>(&'c mut self, slots: impl IntoSlots<'s>) -> CacheSlotsMut<'c> {
+        CacheSlotsMut {
+            memory: self.memory,
+            scales: self.scales,
+            stored: &self.stored,
+            slots: slots.into(),
+        }
+    }
+
     /// Borrows the cache for reading.
     pub fn as_cache(&self) -> Cache<'_> {
         Cache {
@@ -321,6 +378,27 @@ impl CacheMut<'_> {
             memory: self.memory,
             scales: self.scales,
             stored: self.stored,
+        }
+    }
+}
+
+impl CacheSlotsMut<'_> {
+    /// Checks that heads of this shape fit the cache, and that each token has a slot or is skipped.
+    pub(crate) fn check(&self, shape: Shape) -> Result<(), Error> {
+        let len = self.memory.len() / self.stored.size();
+        self.stored.check(shape, &self.slots, len)
+    }
+
+    /// Borrows the slots as the target of one call.
+    #[inline]
+    pub(crate) fn target(&mut self) -> SlotsTarget<'_> {
+        SlotsTarget {
+            len: self.memory.len() / self.stored.size(),
+            memory: self.memory,
+            scales: self.scales,
+            stored: self.stored,
+            slots: &self.slots,
+            range: SlotRange::WHOLE,
         }
     }
 }
@@ -695,3 +773,5 @@ fn inside(needed: usize, given: usize) -> Result<(), Error> {
 debug!(Cache<'_>, |cache| layout: cache.stored.layout);
 
 debug!(CacheMut<'_>, |cache| layout: cache.stored.layout);
+
+debug!(CacheSlotsMut<'_>, |slots| layout: slots.stored.layout, slots: slots.slots);
