@@ -222,6 +222,7 @@ impl<'a> Axes<'a> {
     }
 
     /// Checks the numbers; returns the pairs that they cover.
+    #[inline(never)]
     pub(crate) fn pairs(&self) -> Result<usize, Error> {
         let Axes {
             scheme,
