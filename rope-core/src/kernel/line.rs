@@ -553,6 +553,8 @@ impl<R: Route, N: Prologue> MemoryKernel for RotateLine<'_, R, N> {
                     && !Self::nan_in_any(s, rows, more.starts) =>
             {
                 let (mut start, mut place, mut rest) = (start, 0, more.starts.iter());
+                heads.are_far_apart =
+                    const { Self::MORE_TOKENS } && (1..line.step).contains(&more.step);
                 loop {
                     let heads = &mut heads.of_token(place);
                     from = with_order!(Self::lane_order::<S>(true), O => {
@@ -778,7 +780,8 @@ impl<R: Route, N: Prologue> RotateLine<'_, R, N> {
         }
         heads.check(pairs, from, len);
         let ahead = heads.ahead | R::ahead(heads.source);
-        let prefetches = const { S::PREFETCHES_HEADS } && from == 0 && ahead != 0;
+        let pays = const { S::PREFETCHES_HEADS } || const { S::PREFETCHES } && heads.are_far_apart;
+        let prefetches = pays && from == 0 && ahead != 0;
         let (mut heads, mut head) = (heads.of_token(0), Head::FIRST);
         while head.index < heads.len {
             if prefetches {
@@ -875,6 +878,8 @@ pub(super) struct Heads<'s, 'h, R: Route> {
     len: usize,
     head_dim: usize,
     pub(super) ahead: usize,
+    /// True if heads are farther apart than tokens, as in a heads-major tensor. No CPU's prefetcher follows them all.
+    are_far_apart: bool,
 }
 
 impl<'s, 'h, R: Route> Heads<'s, 'h, R> {
@@ -888,6 +893,7 @@ impl<'s, 'h, R: Route> Heads<'s, 'h, R> {
             len: line.heads,
             head_dim: line.head_dim,
             ahead: line.ahead,
+            are_far_apart: false,
         }
     }
 
