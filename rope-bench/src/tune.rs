@@ -141,6 +141,10 @@ knobs! {
         [probe(Call::IntoByHead, F32, LARGE), probe(Call::IntoByHead, F32, [128, 32])];
     "by_head_into_another_above 16", "bytes", [512 * KIB, 2 * MIB, NEVER], |t| t.by_head_into_another_above[0],
         [probe(Call::IntoByHead, BF16, LARGE), probe(Call::IntoByHead, BF16, [128, 32])];
+    "by_token_of_source_above f32", "bytes", [0, NEVER], |t| t.by_token_of_source_above[1],
+        [probe(Call::IntoHeadsMajor, F32, LARGE), probe(Call::IntoHeadsMajor, F32, MIDDLE)];
+    "by_token_of_source_above 16", "bytes", [0, NEVER], |t| t.by_token_of_source_above[0],
+        [probe(Call::IntoHeadsMajor, BF16, LARGE), probe(Call::IntoHeadsMajor, BF16, MIDDLE)];
     "backward_part", "bytes", [16 * KIB, 64 * KIB, 256 * KIB], |t| t.backward_part,
         [probe(Call::BackwardByHead, F32, [2048, 8])];
     "output_part", "bytes", [128 * KIB, 512 * KIB, NEVER], |t| t.output_part,

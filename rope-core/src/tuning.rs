@@ -55,6 +55,8 @@ pub struct Tuning {
     pub by_head_above: [usize; 2],
     /// The same size for a rotation into another tensor.
     pub by_head_into_another_above: [usize; 2],
+    /// Size of a tensor above which a rotation from a tokens-major into a heads-major tensor runs token by token.
+    pub by_token_of_source_above: [usize; 2],
     /// Size of the part of both tensors whose angle gradients are summed before it is rotated back.
     pub backward_part: usize,
     /// Size of the part of a source that is written to every output before the next part.
@@ -126,6 +128,7 @@ pub(crate) static UNKNOWN: Tuning = Tuning {
     },
     heads_together: [16, 16],
     few_together_above: [NEVER, 16 * MIB],
+    by_token_of_source_above: [0, 0],
     stream_above: NEVER,
     ..EARLIER
 };
@@ -156,6 +159,7 @@ const EARLIER: Tuning = Tuning {
     few_together_above: [NEVER, NEVER],
     by_head_above: [NEVER, NEVER],
     by_head_into_another_above: [2 * MIB, 4 * MIB],
+    by_token_of_source_above: [NEVER, NEVER],
     backward_part: 64 * KIB,
     output_part: 512 * KIB,
     streamed_part: 128 * KIB,
@@ -191,6 +195,7 @@ static ZEN_5: Tuning = Tuning {
     over_gaps_into_another_above: [2 * MIB, 2 * MIB],
     heads_together: [16, 16],
     few_together_above: [NEVER, 16 * MIB],
+    by_token_of_source_above: [0, 0],
     // Five tensors of bf16 `[1, 2048, 32, 128]` past the caches take 0.5 to 1.1 of five calls through them, and up to
     // 1.5 on a shared machine; on a quiet one both take the same time.
     stream_above: NEVER,
@@ -254,12 +259,12 @@ impl Tuning {
     }
 
     /// Returns the heads that an in-place rotation visits together in a heads-major tensor of `bytes`, and true if the
-    /// next line is prefetched. Some tokens of a head have `line` bytes.
+    /// next line is prefetched. The tokens of one head in a line have `of_head` bytes.
     #[inline(always)]
-    pub(crate) fn together(&self, size: usize, bytes: usize, line: usize) -> (usize, bool) {
+    pub(crate) fn together(&self, size: usize, bytes: usize, of_head: usize) -> (usize, bool) {
         let heads = of_size(self.heads_together, size);
         if bytes > of_size(self.few_together_above, size) {
-            (heads.min((16 * KIB) / line.max(1)), true)
+            (heads.min(16 * KIB / of_head.max(1)), true)
         } else {
             (heads, false)
         }

@@ -30,6 +30,7 @@ const fn extreme(size: usize, heads: usize) -> Tuning {
         few_together_above: [size; 2],
         by_head_above: [size; 2],
         by_head_into_another_above: [size; 2],
+        by_token_of_source_above: [size; 2],
         backward_part: size,
         output_part: size,
         streamed_part: size,

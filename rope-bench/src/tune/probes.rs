@@ -43,6 +43,8 @@ pub enum Call {
     Packed,
     /// Rotates into another tensor, heads-major.
     IntoByHead,
+    /// Rotates from a tokens-major into a heads-major tensor.
+    IntoHeadsMajor,
     /// Rotates two of three heads into another tensor.
     PackedInto,
     /// Norms and rotates in place.
@@ -175,8 +177,9 @@ impl Probe {
             return Ok(rope.rotate_into_each(&x, &mut outputs.collect::<Vec<_>>())?);
         }
         match self.call {
-            Call::IntoByHead => {
-                let mut y = TensorMut::new(values, layout)?;
+            Call::IntoByHead | Call::IntoHeadsMajor => {
+                let target = Layout::bhsd([1, self.heads, self.tokens, HEAD_DIM])?;
+                let mut y = TensorMut::new(values, target)?;
                 rope.rotate_into(&x, &mut y, rows)?;
             }
             Call::PackedInto => {

@@ -387,10 +387,21 @@ impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
     /// Sets the order of a rotation into another tensor, of elements of `size` bytes. Prefetches over gaps only.
     #[inline(always)]
     pub(crate) fn into_another(self, tuning: &Tuning, size: usize) -> Self {
-        let above = of_size(tuning.by_head_into_another_above, size);
+        let bytes = bytes(self.shape, size);
+        let order = match self.order {
+            Order::HeadsMajor {
+                token_steps: [source, _],
+            } if self.source.steps().head < source
+                && bytes > of_size(tuning.by_token_of_source_above, size) =>
+            {
+                Order::BY_TOKEN
+            }
+            order => order,
+        };
         Walk {
+            order,
             prefetch: Prefetch::of(Access::Another, tuning, self.shape, size),
-            by_head: bytes(self.shape, size) > above,
+            by_head: bytes > of_size(tuning.by_head_into_another_above, size),
             ..self
         }
     }
