@@ -296,7 +296,8 @@ impl Walk<'_, (), &Layout> {
             ),
             Order::HeadsMajor { .. } => {
                 let head = shape.head_dim.wrapping_mul(size);
-                let (most, prefetches) = tuning.together(size, bytes(shape, size), head * CHUNK);
+                let (most, prefetches) =
+                    tuning.together(size, bytes(shape, size), head.wrapping_mul(CHUNK));
                 let ahead = most.wrapping_mul(steps.head);
                 (false, most, if prefetches { ahead } else { 0 })
             }
