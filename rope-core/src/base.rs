@@ -6,6 +6,7 @@ pub(crate) mod direction;
 pub(crate) mod error;
 pub(crate) mod float128;
 pub(crate) mod limits;
+pub(crate) mod memory;
 pub(crate) mod names;
 pub(crate) mod pairing;
 pub(crate) mod shape;

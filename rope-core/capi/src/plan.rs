@@ -259,7 +259,7 @@ impl PlanRecord {
                 norm.bias.data = bias;
             }
             // SAFETY: the slices end here.
-            unsafe { norm.norm() }?;
+            let _ = unsafe { norm.norm() }?;
         }
         Ok(record)
     }

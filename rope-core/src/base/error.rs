@@ -43,7 +43,7 @@ errors! {
     /// let message = "shape [1, 1, 3, 64] has 192 elements, but the slice has 128 (heads would be 2)";
     /// assert_eq!(error.to_string(), message);
     /// ```
-    pub enum Error, f, groups: {
+    pub enum Error, groups: {
         /// A layout or a tensor: its extents, its strides, or its memory.
         Shape(ShapeError),
         /// Rows of cos and sin: their values, their number, or what they are used for.
@@ -70,7 +70,7 @@ errors! {
         shape: Shape,
         /// Elements the slice has.
         len: usize,
-    }: Shape => {
+    }: Shape => |f| {
         // A shape that has no number of elements is refused before.
         let elements = shape.elements().unwrap_or(usize::MAX);
         write!(f, "shape {shape} has {elements} elements, but the slice has {len}")?;
@@ -93,7 +93,7 @@ errors! {
         value: f64,
         /// The requirement.
         required: &'static str,
-    }: Value => write!(f, "{name} is {}, but must be {required}", Number(value)),
+    }: Value => |f| write!(f, "{name} is {}, but must be {required}", Number(value)),
     /// [`Frequencies::new`](crate::Frequencies::new), `new_in`, `from_inverse`, `from_inverse_in`: a number of a list
     /// makes no sense.
     ListEntry {
@@ -105,7 +105,7 @@ errors! {
         value: f64,
         /// The requirement.
         required: &'static str,
-    }: Value => write!(f, "{name}[{index}] is {}, but must be {required}", Number(value)),
+    }: Value => |f| write!(f, "{name}[{index}] is {}, but must be {required}", Number(value)),
     /// [`Frequencies::new`](crate::Frequencies::new): a list with one number for each pair (or sequence) has
     /// another length.
     Count {
@@ -115,7 +115,7 @@ errors! {
         given: usize,
         /// The required number.
         needed: usize,
-    }: Shape => write!(f, "{name} has {given} numbers, but {needed} are needed"),
+    }: Shape => "{name} has {given} numbers, but {needed} are needed",
     /// [`Frequencies::new_in`](crate::Frequencies::new_in), `from_inverse_in`, `rows_in`, the scales of
     /// [`CacheMut::quantized`](crate::cache::CacheMut::quantized): the caller's storage is too short.
     Storage {
@@ -125,32 +125,16 @@ errors! {
         given: usize,
         /// The required number.
         needed: usize,
-    }: Capacity => write!(f, "{given} {what} were given, but {needed} are needed"),
+    }: Capacity => "{given} {what} were given, but {needed} are needed",
     /// [`Frequencies::rows`](crate::Frequencies::rows) and the other calls that allocate: the allocator has no memory.
     /// Nothing has been allocated.
     OutOfMemory {
         /// Bytes asked for.
         bytes: usize,
-    }: Capacity => write!(
-        f,
+    }: Capacity =>
         "{bytes} bytes could not be allocated; compute fewer rows at a time, or call the function whose name ends with \
-         `_in` (rows_in), which takes the caller's storage"
-    ),
+         `_in` (rows_in), which takes the caller's storage",
 }
-
-/// The names of all errors by groups; those without a group come first.
-pub const NAMES: &[(&str, &[&str])] = &[
-    ("", Error::NAMES),
-    ("Shape", ShapeError::NAMES),
-    ("Rows", RowsError::NAMES),
-    ("Plan", PlanError::NAMES),
-    ("Gradient", GradientError::NAMES),
-    ("Frequencies", FrequenciesError::NAMES),
-    ("Positions", PositionsError::NAMES),
-    ("Cache", CacheError::NAMES),
-    ("Slots", SlotsError::NAMES),
-    ("Shard", ShardError::NAMES),
-];
 
 /// A number as one writes it: an integer without a fraction.
 struct Number(f64);
@@ -205,6 +189,15 @@ impl Error {
         self.kind_of()
     }
 
+    /// Returns the error of a number with this name.
+    pub(crate) const fn parameter(name: &'static str, value: f64, required: &'static str) -> Self {
+        Error::Parameter {
+            name,
+            value,
+            required,
+        }
+    }
+
     /// The error of a number, said of the number at an index of a list.
     pub(crate) fn in_list(self, index: usize) -> Self {
         let index = saturated(index);
@@ -221,6 +214,19 @@ impl Error {
             },
             other => other,
         }
+    }
+}
+
+/// Checks the length of a list with this name.
+#[inline]
+pub(crate) fn check_count(name: &'static str, given: usize, needed: usize) -> Result<()> {
+    match given == needed {
+        true => Ok(()),
+        false => Err(Error::Count {
+            name,
+            given,
+            needed,
+        }),
     }
 }
 

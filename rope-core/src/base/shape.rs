@@ -56,24 +56,18 @@ impl Shape {
     }
 
     /// Returns the extent of a dimension.
-    pub(crate) fn extent(self, dimension: Dimension) -> usize {
-        match dimension {
-            Dimension::Batch => self.batch,
-            Dimension::Tokens => self.tokens,
-            Dimension::Heads => self.heads,
-            Dimension::Channels => self.head_dim,
-        }
+    pub(crate) fn extent(mut self, dimension: Dimension) -> usize {
+        *self.extent_mut(dimension)
     }
 
-    /// Sets the extent of a dimension.
-    pub(crate) fn with_extent(mut self, dimension: Dimension, extent: usize) -> Self {
+    #[inline]
+    pub(crate) fn extent_mut(&mut self, dimension: Dimension) -> &mut usize {
         match dimension {
-            Dimension::Batch => self.batch = extent,
-            Dimension::Tokens => self.tokens = extent,
-            Dimension::Heads => self.heads = extent,
-            Dimension::Channels => self.head_dim = extent,
+            Dimension::Batch => &mut self.batch,
+            Dimension::Tokens => &mut self.tokens,
+            Dimension::Heads => &mut self.heads,
+            Dimension::Channels => &mut self.head_dim,
         }
-        self
     }
 }
 

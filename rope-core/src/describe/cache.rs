@@ -28,13 +28,11 @@
 #[cfg(feature = "rayon")]
 mod cut;
 mod layout;
-mod operand;
 mod quant;
 mod slots;
 
 pub use crate::kernel::quantize::BlockFormat;
 pub use layout::{CacheFormat, CacheLayout, CacheShape, CacheStrides};
-pub use operand::{CacheSlots, CacheSlotsMut};
 pub use quant::{HeadScales, QuantFormat, QuantScale, ScaleLayout, ScalePlace};
 pub use slots::{IntoSlots, Slots};
 
@@ -47,8 +45,8 @@ use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
 use crate::kernel::quantize::{self, Encoding, ScaleFactors, ScaleRequest};
 use crate::kernel::values::Values;
 use crate::proof::Proof;
-
 use crate::{Error, Shape};
+
 pub(crate) use slots::{SlotAddresses, SlotRange};
 
 /// The keys, or the values, of one layer in a cache, for reading.
@@ -89,6 +87,45 @@ pub struct CacheMut<'a> {
     memory: &'a mut [u8],
     scales: &'a mut [f32],
     stored: Stored<'a>,
+}
+
+/// Slots of a [`Cache`], for reading: the source of a call. Made by [`Cache::slots`].
+///
+/// ```
+/// use rope_core::cache::{Cache, CacheLayout};
+/// use rope_core::{Pairing, Rope, Rows, TensorMut};
+///
+/// // Keys that were cached before their rotation.
+/// let memory = [1.0_f32; 16 * 2 * 64];
+/// let keys = Cache::new(&memory, CacheLayout::nhd([1, 16, 2, 64])?)?;
+/// let (mut y, rows) = ([0.0_f32; 3 * 2 * 64], [0.0_f32; 3 * 64]);
+/// let mut y = TensorMut::new(&mut y, [1, 3, 2, 64])?;
+/// Rope::new(Pairing::Half).rotate_into(&keys.slots(4..7), &mut y, &Rows::new(&rows, [3, 64])?)?;
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct CacheSlots<'c> {
+    pub(crate) cache: &'c Cache<'c>,
+    pub(crate) slots: Slots<'c>,
+}
+
+/// Slots of a [`CacheMut`], for writing or for in-place rotation: the target of a call. Made by [`CacheMut::slots`].
+///
+/// ```
+/// use rope_core::cache::{CacheLayout, CacheMut};
+/// use rope_core::{Pairing, Rope, Tensor};
+///
+/// let mut memory = [0.0_f32; 16 * 2 * 64];
+/// let mut values = CacheMut::new(&mut memory, CacheLayout::nhd([1, 16, 2, 64])?)?;
+/// let v = [1.0_f32; 3 * 2 * 64];
+/// Rope::new(Pairing::Half).apply_into(&Tensor::new(&v, [1, 3, 2, 64])?, &mut values.slots(4..7))?;
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+pub struct CacheSlotsMut<'c> {
+    memory: &'c mut [u8],
+    scales: &'c mut [f32],
+    stored: &'c Stored<'c>,
+    slots: Slots<'c>,
 }
 
 /// The slots of a cache that a call writes.
@@ -145,65 +182,91 @@ pub(crate) struct Kept<'h> {
     stored: &'h Stored<'h>,
 }
 
+/// Implements the constructors of [`Cache`] and of [`CacheMut`].
+macro_rules! constructors {
+    ($cache:ident, $cast:path $(, $mutable:tt)?) => {
+        impl<'a> $cache<'a> {
+            /// Creates a cache of plain elements.
+            ///
+            /// # Errors
+            ///
+            /// [`CacheError::Memory`] if the layout reaches past the slice.
+            pub fn new<E: Element>(
+                memory: &'a $($mutable)? [E],
+                layout: CacheLayout,
+            ) -> Result<Self, Error> {
+                let stored = Stored::elements::<E>(layout, size_of_val(memory))?;
+                Ok($cache {
+                    memory: $cast(memory),
+                    scales: &$($mutable)? [],
+                    stored,
+                })
+            }
+
+            /// Creates a cache of 8-bit codes; strides count bytes. `scales` holds the separate scales, and is empty
+            /// otherwise.
+            ///
+            /// # Errors
+            ///
+            /// [`CacheError::Memory`] if the layout, with its inline scales, reaches past the slice;
+            /// [`Error::Storage`] if `scales` is shorter than the layout requires; [`CacheError::Layout`] if an inline
+            /// scale overlaps codes, or if its head has channels that are not contiguous; [`Error::Parameter`],
+            /// [`Error::ListEntry`] and [`Error::Count`] if given scales are not finite and above zero, or if their
+            /// number differs from the heads.
+            #[inline(always)]
+            pub fn quantized(
+                memory: &'a $($mutable)? [u8],
+                layout: CacheLayout,
+                code: QuantFormat,
+                scale: QuantScale<'a>,
+                scales: &'a $($mutable)? [f32],
+            ) -> Result<Self, Error> {
+                let kernels = code.kernels();
+                let stored = Stored::quantized(layout, kernels, scale, memory.len(), scales.len())?;
+                Ok($cache {
+                    memory,
+                    scales,
+                    stored,
+                })
+            }
+
+            /// Creates a cache of ggml blocks: 32 contiguous channels are one block of [`BlockFormat::bytes`]. The
+            /// layout counts values; the cache converts it to bytes.
+            ///
+            /// # Errors
+            ///
+            /// [`CacheError::Memory`] if the layout reaches past the slice; [`CacheError::Layout`] unless the channels
+            /// of a head are contiguous and head_dim, all strides and the first channel are multiples of 32.
+            pub fn blocks(
+                memory: &'a $($mutable)? [u8],
+                layout: CacheLayout,
+                format: &'static BlockFormat,
+            ) -> Result<Self, Error> {
+                let stored = Stored::blocks(layout, format, memory.len())?;
+                Ok($cache {
+                    memory,
+                    scales: &$($mutable)? [],
+                    stored,
+                })
+            }
+
+            /// Returns the layout.
+            pub fn layout(&self) -> &CacheLayout {
+                &self.stored.layout
+            }
+        }
+    };
+}
+constructors!(Cache, bytemuck::cast_slice);
+constructors!(CacheMut, bytemuck::cast_slice_mut, mut);
+
 impl<'a> Cache<'a> {
-    /// Creates a cache of plain elements.
-    ///
-    /// # Errors
-    ///
-    /// [`CacheError::Memory`] if the layout reaches past the slice.
-    pub fn new<E: Element>(memory: &'a [E], layout: CacheLayout) -> Result<Self, Error> {
-        let stored = Stored::elements::<E>(layout, size_of_val(memory))?;
-        let memory = bytemuck::cast_slice(memory);
-        Ok(Cache {
-            memory,
-            scales: &[],
-            stored,
-        })
-    }
-
-    /// Creates a cache of 8-bit codes; strides count bytes. `scales` holds the separate scales, and is empty otherwise.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`CacheMut::quantized`].
-    #[inline(always)]
-    pub fn quantized(
-        memory: &'a [u8],
-        layout: CacheLayout,
-        code: QuantFormat,
-        scale: QuantScale<'a>,
-        scales: &'a [f32],
-    ) -> Result<Self, Error> {
-        let kernels = code.kernels();
-        let stored = Stored::quantized(layout, kernels, scale, memory.len(), scales.len())?;
-        Ok(Cache {
-            memory,
-            scales,
-            stored,
-        })
-    }
-
-    /// Creates a cache of ggml blocks. The layout counts values.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`CacheMut::blocks`].
-    pub fn blocks(
-        memory: &'a [u8],
-        layout: CacheLayout,
-        format: &'static BlockFormat,
-    ) -> Result<Self, Error> {
-        let stored = Stored::blocks(layout, format, memory.len())?;
-        Ok(Cache {
-            memory,
-            scales: &[],
-            stored,
-        })
-    }
-
-    /// Returns the layout.
-    pub fn layout(&self) -> &CacheLayout {
-        &self.stored.layout
+    /// Returns the slots to read, one per token of each sequence.
+    pub fn slots<'c, 's: 'c>(&'c self, slots: impl IntoSlots<'s>) -> CacheSlots<'c> {
+        CacheSlots {
+            cache: self,
+            slots: slots.into(),
+        }
     }
 
     pub(crate) fn stored(&self) -> &Stored<'a> {
@@ -268,8 +331,10 @@ impl Kept<'_> {
     /// Returns the factor that decodes the codes of a head.
     fn scale(&self, scale: QuantScale<'_>, at: TokenAddress, head: usize) -> f32 {
         match scale {
-            QuantScale::Divide(scales) | QuantScale::Reciprocal(scales) => scales.of(head),
-            QuantScale::Multiply(scales) => 1.0 / scales.of(head),
+            QuantScale::Divide(scales) | QuantScale::Reciprocal(scales) => {
+                scales.of_heads(head, 1)[0]
+            }
+            QuantScale::Multiply(scales) => 1.0 / scales.of_heads(head, 1)[0],
             QuantScale::Computed {
                 at: ScalePlace::Inline(behind),
                 ..
@@ -285,70 +350,17 @@ impl Kept<'_> {
     }
 }
 
-impl<'a> CacheMut<'a> {
-    /// Creates a cache of plain elements.
-    ///
-    /// # Errors
-    ///
-    /// [`CacheError::Memory`] if the layout reaches past the slice.
-    pub fn new<E: Element>(memory: &'a mut [E], layout: CacheLayout) -> Result<Self, Error> {
-        let stored = Stored::elements::<E>(layout, size_of_val(memory))?;
-        let memory = bytemuck::cast_slice_mut(memory);
-        Ok(CacheMut {
-            memory,
-            scales: &mut [],
-            stored,
-        })
-    }
-
-    /// Creates a cache of 8-bit codes; strides count bytes. `scales` holds the separate scales, and is empty otherwise.
-    ///
-    /// # Errors
-    ///
-    /// [`CacheError::Memory`] if the layout, with its inline scales, reaches past the slice; [`Error::Storage`] if
-    /// `scales` is shorter than the layout requires; [`CacheError::Layout`] if an inline scale overlaps codes, or if
-    /// its head has channels that are not contiguous; [`Error::Parameter`], [`Error::ListEntry`] and [`Error::Count`]
-    /// if given scales are not finite and above zero, or if their number differs from the heads.
-    #[inline(always)]
-    pub fn quantized(
-        memory: &'a mut [u8],
-        layout: CacheLayout,
-        code: QuantFormat,
-        scale: QuantScale<'a>,
-        scales: &'a mut [f32],
-    ) -> Result<Self, Error> {
-        let kernels = code.kernels();
-        let stored = Stored::quantized(layout, kernels, scale, memory.len(), scales.len())?;
-        Ok(CacheMut {
-            memory,
-            scales,
-            stored,
-        })
-    }
-
-    /// Creates a cache of ggml blocks: 32 contiguous channels are one block of [`BlockFormat::bytes`]. The layout
-    /// counts values; the cache converts it to bytes.
-    ///
-    /// # Errors
-    ///
-    /// [`CacheError::Memory`] if the layout reaches past the slice; [`CacheError::Layout`] unless the channels of a
-    /// head are contiguous and head_dim, all strides and the first channel are multiples of 32.
-    pub fn blocks(
-        memory: &'a mut [u8],
-        layout: CacheLayout,
-        format: &'static BlockFormat,
-    ) -> Result<Self, Error> {
-        let stored = Stored::blocks(layout, format, memory.len())?;
-        Ok(CacheMut {
-            memory,
-            scales: &mut [],
-            stored,
-        })
-    }
-
-    /// Returns the layout.
-    pub fn layout(&self) -> &CacheLayout {
-        &self.stored.layout
+impl CacheMut<'_> {
+    /// Returns the slots to write, or to rotate in place, one per token of each sequence. The slots borrow the cache
+    /// until they are dropped.
+    #[inline]
+    pub fn slots<'c, 's: 'c>(&'c mut self, slots: impl IntoSlots<'s>) -> CacheSlotsMut<'c> {
+        CacheSlotsMut {
+            memory: self.memory,
+            scales: self.scales,
+            stored: &self.stored,
+            slots: slots.into(),
+        }
     }
 
     /// Borrows the cache for reading.
@@ -366,6 +378,27 @@ impl<'a> CacheMut<'a> {
             memory: self.memory,
             scales: self.scales,
             stored: self.stored,
+        }
+    }
+}
+
+impl CacheSlotsMut<'_> {
+    /// Checks that heads of this shape fit the cache, and that each token has a slot or is skipped.
+    pub(crate) fn check(&self, shape: Shape) -> Result<(), Error> {
+        let len = self.memory.len() / self.stored.size();
+        self.stored.check(shape, &self.slots, len)
+    }
+
+    /// Borrows the slots as the target of one call.
+    #[inline]
+    pub(crate) fn target(&mut self) -> SlotsTarget<'_> {
+        SlotsTarget {
+            len: self.memory.len() / self.stored.size(),
+            memory: self.memory,
+            scales: self.scales,
+            stored: self.stored,
+            slots: &self.slots,
+            range: SlotRange::WHOLE,
         }
     }
 }
@@ -557,13 +590,8 @@ impl<'a> Stored<'a> {
         len: usize,
         scales: usize,
     ) -> Result<Self, Error> {
-        let CacheShape {
-            blocks,
-            block_size,
-            heads,
-            ..
-        } = layout.shape;
-        scale.check(heads)?;
+        let shape = layout.shape;
+        scale.check(shape.heads)?;
         let mut end = layout.end();
         if let QuantScale::Computed { at, .. } = scale
             && end > layout.offset
@@ -572,9 +600,9 @@ impl<'a> Stored<'a> {
                 ScalePlace::Inline(behind) => end = layout.with_scale(behind)?.end(),
                 ScalePlace::Separate(ScaleLayout { block, token, head }) => {
                     let last = |extent: usize, stride: usize| (extent - 1).checked_mul(stride);
-                    let needed = last(blocks, block)
-                        .and_then(|sum| sum.checked_add(last(block_size, token)?))
-                        .and_then(|sum| sum.checked_add(last(heads, head)?)?.checked_add(1))
+                    let needed = last(shape.blocks, block)
+                        .and_then(|sum| sum.checked_add(last(shape.block_size, token)?))
+                        .and_then(|sum| sum.checked_add(last(shape.heads, head)?)?.checked_add(1))
                         .unwrap_or(usize::MAX);
                     if scales < needed {
                         return Err(Error::Storage {
@@ -615,15 +643,14 @@ impl<'a> Stored<'a> {
     }
 
     fn heads<'h>(&'h self, memory: &'h [u8], scales: &'h [f32]) -> CacheHeads<'h> {
-        let kept = || Kept {
-            memory,
-            scales,
-            stored: self,
-        };
-        self.lines().map_or_else(
-            || CacheHeads::Kept(kept()),
-            |element| CacheHeads::Lines(memory, element),
-        )
+        match self.lines() {
+            Some(element) => CacheHeads::Lines(memory, element),
+            None => CacheHeads::Kept(Kept {
+                memory,
+                scales,
+                stored: self,
+            }),
+        }
     }
 
     /// Returns the size of an element in bytes.
@@ -654,16 +681,18 @@ impl<'a> Stored<'a> {
         }
     }
 
+    /// Returns the place of the scales that a call computes.
+    fn computed_scales(&self) -> Option<ScalePlace> {
+        match self.format {
+            Format::Codes(Codes::Scaled(_, QuantScale::Computed { at, .. })) => Some(at),
+            _ => None,
+        }
+    }
+
     /// Returns the layout of separate scales.
     fn scales(&self) -> Option<ScaleLayout> {
-        match self.format {
-            Format::Codes(Codes::Scaled(
-                _,
-                QuantScale::Computed {
-                    at: ScalePlace::Separate(scales),
-                    ..
-                },
-            )) => Some(scales),
+        match self.computed_scales() {
+            Some(ScalePlace::Separate(scales)) => Some(scales),
             _ => None,
         }
     }
@@ -721,14 +750,8 @@ impl<'a> Stored<'a> {
         }
         // An offset must leave room for the scale after the codes.
         let wider;
-        let layout = match self.format {
-            Format::Codes(Codes::Scaled(
-                _,
-                QuantScale::Computed {
-                    at: ScalePlace::Inline(behind),
-                    ..
-                },
-            )) => {
+        let layout = match self.computed_scales() {
+            Some(ScalePlace::Inline(behind)) => {
                 wider = self.layout.widened(behind.saturating_add(4))?;
                 &wider
             }
@@ -750,3 +773,5 @@ fn inside(needed: usize, given: usize) -> Result<(), Error> {
 debug!(Cache<'_>, |cache| layout: cache.stored.layout);
 
 debug!(CacheMut<'_>, |cache| layout: cache.stored.layout);
+
+debug!(CacheSlotsMut<'_>, |slots| layout: slots.stored.layout, slots: slots.slots);

@@ -76,11 +76,7 @@ impl DualChunk {
     ///
     /// [`Error::Parameter`] unless `chunk_size` is 1 to 2^32 - 1, and `local_size` below it.
     pub fn new(chunk_size: usize, local_size: usize) -> Result<Self, Error> {
-        let refused = |name, value: usize, required| Error::Parameter {
-            name,
-            value: value as f64,
-            required,
-        };
+        let refused = |name, value: usize, required| Error::parameter(name, value as f64, required);
         let chunk = u32::try_from(chunk_size).ok().filter(|&chunk| chunk > 0);
         let Some(chunk) = chunk else {
             return Err(refused("chunk_size", chunk_size, "1 to 2^32 - 1"));

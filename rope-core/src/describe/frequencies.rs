@@ -11,11 +11,11 @@
 //! positions, in which whole turns vanish. They do not vanish for a real-valued position (half of one turn is half a
 //! turn), so whole turns are stored too. No published text model has any; DINOv3's first period is exactly one.
 //!
-//! A [`Float128`] has 128 bits, so a step is not always the nearest one. Of 480 steps of published models, 470 are the
-//! nearest and 10 the next above. Of 32,647 steps of random bases up to 2^31 over up to 320 channels, 1,455 were a
-//! neighbor of the nearest, at worst 0.83 units off. Correct rounding would need 256 bits throughout; one unit moves
-//! the angle of position 2^63 by 2^-65 turn. If one position is more than a radian, as with coordinates, the error
-//! grows in proportion: up to 6 units at four turns.
+//! A [`Float128`](crate::base::float128::Float128) has 128 bits, so a step is not always the nearest one. Of 480 steps
+//! of published models, 470 are the nearest and 10 the next above. Of 32,647 steps of random bases up to 2^31 over up
+//! to 320 channels, 1,455 were a neighbor of the nearest, at worst 0.83 units off. Correct rounding would need 256 bits
+//! throughout; one unit moves the angle of position 2^63 by 2^-65 turn. If one position is more than a radian, as with
+//! coordinates, the error grows in proportion: up to 6 units at four turns.
 
 // The module of the constructors comes first: rustdoc lists the methods of a type by module.
 mod construct;
@@ -36,11 +36,14 @@ pub use source::RowsAt;
 
 use core::fmt;
 
-use crate::base::error::{Error, Result};
-use crate::base::float128::Float128;
+use crate::base::error::{Result, check_count};
+#[cfg(feature = "alloc")]
+use crate::base::memory::out_of_memory;
+use crate::base::memory::{MaybeOwned, part_of_storage};
 use crate::kernel::sincos::chunk::FrequencyChunk;
 use crate::proof::Proof;
 use axes::Assignment;
+use frequency::store_given;
 use scaling::BaseFrequencies;
 
 /// The definition of the angle of a position.
@@ -96,20 +99,10 @@ pub struct Frequencies<'a> {
     proof: Proof,
 }
 
-#[cfg(feature = "alloc")]
-type FrequencyChunks<'a> = alloc::borrow::Cow<'a, [FrequencyChunk]>;
-#[cfg(not(feature = "alloc"))]
-type FrequencyChunks<'a> = &'a [FrequencyChunk];
+type FrequencyChunks<'a> = MaybeOwned<'a, FrequencyChunk>;
 
 impl fmt::Debug for Frequencies<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        /// All pairs, as a list.
-        struct Pairs<'f>(&'f Frequencies<'f>);
-        impl fmt::Debug for Pairs<'_> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_list().entries(self.0.iter()).finish()
-            }
-        }
         let every_pair = f.alternate();
         let mut fields = f.debug_struct("Frequencies");
         fields
@@ -120,7 +113,8 @@ impl fmt::Debug for Frequencies<'_> {
             .field("softmax_factor", &self.softmax_factor)
             .field("backend", &self.proof.backend());
         if every_pair {
-            return fields.field("pairs", &Pairs(self)).finish();
+            let pairs = fmt::from_fn(|f| f.debug_list().entries(self.iter()).finish());
+            return fields.field("pairs", &pairs).finish();
         }
         let mut inverse = self.iter().map(|pair| pair.inverse);
         let first = inverse.next();
@@ -134,12 +128,6 @@ impl fmt::Debug for Frequencies<'_> {
     }
 }
 
-/// Allocates `values` zeros. The pages come zeroed from the system, so a table is written once, not twice.
-#[cfg(feature = "alloc")]
-fn zeros(values: usize) -> Result<alloc::vec::Vec<f32>> {
-    bytemuck::allocation::try_zeroed_vec(values).map_err(|()| out_of_memory::<f32>(values))
-}
-
 /// Allocates `count` chunks of pairs that do not rotate.
 #[cfg(feature = "alloc")]
 fn empty_chunks(count: usize) -> Result<alloc::vec::Vec<FrequencyChunk>> {
@@ -151,21 +139,9 @@ fn empty_chunks(count: usize) -> Result<alloc::vec::Vec<FrequencyChunk>> {
     Ok(chunks)
 }
 
-#[cfg(feature = "alloc")]
-fn out_of_memory<T>(count: usize) -> Error {
-    Error::OutOfMemory {
-        bytes: count.saturating_mul(size_of::<T>()),
-    }
-}
-
 /// Returns the first `needed` chunks of the storage, cleared.
 fn fitting(storage: &mut [FrequencyChunk], needed: usize) -> Result<&mut [FrequencyChunk]> {
-    let given = storage.len();
-    let chunks = storage.get_mut(..needed).ok_or(Error::Storage {
-        what: "chunks of storage",
-        given,
-        needed,
-    })?;
+    let chunks = part_of_storage(storage, "chunks of storage", needed)?;
     chunks.fill(FrequencyChunk::EMPTY);
     Ok(chunks)
 }
@@ -177,7 +153,7 @@ fn make(
     base: f64,
     scaling: &Scaling<'_>,
 ) -> Result<Frequencies<'static>> {
-    let base = scaling::positive("base", base)?;
+    let base = frequency::positive("base", base)?;
     let pairs = axes.pairs()?;
     let mut assignments = axes.assignments(pairs);
     for set in axes.pairs_of_sets(pairs) {
@@ -185,10 +161,10 @@ fn make(
             scaling.write(BaseFrequencies::new(set, base), &mut assignments, chunks)?;
         }
     }
-    let factors = scaling.factors()?;
+    let [attention_factor, softmax_factor] = scaling.factors()?;
     Ok(Frequencies {
-        attention_factor: factors.attention,
-        softmax_factor: factors.softmax,
+        attention_factor,
+        softmax_factor,
         ..Frequencies::without_chunks(chunks, pairs, axes.count())
     })
 }
@@ -201,27 +177,24 @@ fn take<T: Copy + Into<f64>>(
     attention_factor: f64,
 ) -> Result<Frequencies<'static>> {
     let pairs = axes.pairs()?;
-    if inverse.len() != pairs {
-        return Err(Error::Count {
-            name: "inverse",
-            given: inverse.len(),
-            needed: pairs,
-        });
-    }
-    let given = inverse.iter().enumerate();
-    for ((index, &inverse), Assignment { pair, axis, .. }) in given.zip(axes.assignments(pairs)) {
-        let inverse =
-            scaling::finite("inverse", inverse.into()).map_err(|error| error.in_list(index))?;
-        let frequency = Frequency::new(pair, inverse * Float128::INVERSE_TWO_PI, inverse, axis)?;
-        chunks[pair / 8].set(pair % 8, frequency.entry());
+    check_count("inverse", inverse.len(), pairs)?;
+    for (&inverse, Assignment { pair, axis, .. }) in inverse.iter().zip(axes.assignments(pairs)) {
+        store_given(&mut chunks[pair / 8], pair, pair, inverse.into(), axis)?;
     }
     Ok(Frequencies {
-        attention_factor: scaling::attention_factor(attention_factor)?,
+        attention_factor: frequency::attention_factor(attention_factor)?,
         ..Frequencies::without_chunks(chunks, pairs, axes.count())
     })
 }
 
 impl Frequencies<'static> {
+    fn over<'c>(self, chunks: impl Into<FrequencyChunks<'c>>) -> Frequencies<'c> {
+        Frequencies {
+            chunks: chunks.into(),
+            ..self
+        }
+    }
+
     fn without_chunks(chunks: &[FrequencyChunk], pairs: usize, axes: usize) -> Self {
         Frequencies {
             chunks: FrequencyChunks::default(),

@@ -34,38 +34,39 @@ pub enum Ids<'a> {
     Usize(&'a [usize]),
 }
 
-impl Ids<'_> {
-    /// Returns the number of ids.
-    pub(crate) fn len(&self) -> usize {
-        match self {
-            Ids::I32(ids) => ids.len(),
-            Ids::I64(ids) => ids.len(),
-            Ids::U32(ids) => ids.len(),
-            Ids::U64(ids) => ids.len(),
-            Ids::Usize(ids) => ids.len(),
-        }
-    }
+/// Implements the length and the numbers of a list.
+macro_rules! numbers {
+    ($list:ident as $wide:ty: $($variant:ident),+) => {
+        impl $list<'_> {
+            /// Returns the number of numbers.
+            pub(crate) fn len(&self) -> usize {
+                match self {
+                    $($list::$variant(numbers) => numbers.len(),)+
+                }
+            }
 
-    /// Returns true if there are no ids.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
+            /// Returns an existing number.
+            #[inline]
+            pub(crate) fn at(&self, index: usize) -> $wide {
+                match self {
+                    $($list::$variant(numbers) => numbers[index] as $wide,)+
+                }
+            }
+        }
+    };
+}
+numbers!(Ids as i64: I32, I64, U32, U64, Usize);
+numbers!(Coordinates as f64: F32, F64);
+
+impl Ids<'_> {
+    /// Returns the last id, or 0 if there is none.
+    pub(crate) fn last(&self) -> i64 {
+        self.len().checked_sub(1).map_or(0, |last| self.at(last))
     }
 
     /// Returns id `index`, or `None` if it is out of range; ids beyond `i64` wrap.
     pub(crate) fn get(&self, index: usize) -> Option<i64> {
         (index < self.len()).then(|| self.at(index))
-    }
-
-    /// Returns an existing id.
-    #[inline]
-    pub(crate) fn at(&self, index: usize) -> i64 {
-        match self {
-            Ids::I32(ids) => ids[index].into(),
-            Ids::I64(ids) => ids[index],
-            Ids::U32(ids) => ids[index].into(),
-            Ids::U64(ids) => ids[index] as i64,
-            Ids::Usize(ids) => ids[index] as i64,
-        }
     }
 }
 
@@ -259,22 +260,6 @@ pub enum Coordinates<'a> {
     F32(&'a [f32]),
     /// Double precision.
     F64(&'a [f64]),
-}
-
-impl Coordinates<'_> {
-    pub(crate) fn len(&self) -> usize {
-        match self {
-            Coordinates::F32(values) => values.len(),
-            Coordinates::F64(values) => values.len(),
-        }
-    }
-
-    pub(crate) fn get(&self, index: usize) -> f64 {
-        match self {
-            Coordinates::F32(values) => values[index].into(),
-            Coordinates::F64(values) => values[index],
-        }
-    }
 }
 
 /// Checks that offsets of sequences start at 0 and never fall.

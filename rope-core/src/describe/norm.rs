@@ -22,6 +22,7 @@
 pub use crate::kernel::norm::NormSum;
 
 use crate::Error;
+use crate::base::error::check_count;
 use crate::base::stage_order::StageOrder;
 use crate::describe::ids::List;
 use crate::error::PlanError;
@@ -56,6 +57,7 @@ use crate::kernel::elements::{ElementType, OutOfPlaceKernels, elements};
 /// A plan refuses a norm without the weights of its formula: a model with a forgotten `q_norm.weight` still produces
 /// text.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[must_use]
 pub struct Norm<'a> {
     pub(crate) formula: NormFormula,
     pub(crate) eps: f32,
@@ -252,7 +254,6 @@ impl<'a> Norm<'a> {
     }
 
     /// Sets the weights, `[head_dim]` or `[heads, head_dim]`.
-    #[must_use]
     pub fn weight(self, weight: impl Into<Weights<'a>>) -> Self {
         Norm {
             weight: Some(weight.into()),
@@ -261,7 +262,6 @@ impl<'a> Norm<'a> {
     }
 
     /// Removes the weights, whatever the formula.
-    #[must_use]
     pub const fn without_weight(self) -> Self {
         Norm {
             formula: NormFormula {
@@ -274,7 +274,6 @@ impl<'a> Norm<'a> {
     }
 
     /// Sets the biases, `[head_dim]` or `[heads, head_dim]`.
-    #[must_use]
     pub fn bias(self, bias: impl Into<Weights<'a>>) -> Self {
         Norm {
             bias: Some(bias.into()),
@@ -283,19 +282,16 @@ impl<'a> Norm<'a> {
     }
 
     /// Sets the reach: a head, or all heads of a token.
-    #[must_use]
     pub const fn with_reach(self, reach: NormReach) -> Self {
         Norm { reach, ..self }
     }
 
     /// Sets the order: before the rotation, or after it.
-    #[must_use]
     pub const fn with_order(self, order: StageOrder) -> Self {
         Norm { order, ..self }
     }
 
     /// Sets the order of summation.
-    #[must_use]
     pub const fn sum(self, sum: NormSum) -> Self {
         Norm { sum, ..self }
     }
@@ -305,7 +301,6 @@ impl<'a> Norm<'a> {
     /// `Rope::sum_of_squares` computes the sums of a part.
     ///
     /// A plan refuses given sums for a centered norm.
-    #[must_use]
     pub const fn with_sum_of_squares(self, sums: &'a [f32], width: usize) -> Self {
         Norm {
             given: Some(GivenSums { sums, width }),
@@ -336,11 +331,8 @@ impl<'a> Norm<'a> {
     /// Checks the norm against a tensor of this many rows (tokens of all sequences), heads and channels.
     pub(crate) fn check(&self, rows: usize, heads: usize, head_dim: usize) -> Result<(), Error> {
         if !(self.eps >= 0.0 && self.eps.is_finite()) {
-            return Err(Error::Parameter {
-                name: "eps",
-                value: self.eps.into(),
-                required: "finite and not negative",
-            });
+            let required = "finite and not negative";
+            return Err(Error::parameter("eps", self.eps.into(), required));
         }
         match (self.formula.weighted, self.weight) {
             (true, None) => return Err(Error::Plan(PlanError::WeightMissing { needed: head_dim })),
@@ -354,10 +346,9 @@ impl<'a> Norm<'a> {
         for (name, weights) in [("weight", self.weight), ("bias", self.bias)] {
             let given = weights.map_or(head_dim, |weights| weights.len());
             if given != head_dim && given != all {
-                let needed = if self.reach == NormReach::Token {
-                    all
-                } else {
-                    head_dim
+                let needed = match self.reach {
+                    NormReach::Token => all,
+                    NormReach::Head => head_dim,
                 };
                 return Err(Error::Count {
                     name,
@@ -371,24 +362,13 @@ impl<'a> Norm<'a> {
                 return Err(Error::Plan(PlanError::CenteredSums));
             }
             if width == 0 {
-                return Err(Error::Parameter {
-                    name: "width",
-                    value: 0.0,
-                    required: "at least 1",
-                });
+                return Err(Error::parameter("width", 0.0, "at least 1"));
             }
             let needed = match self.reach {
                 NormReach::Token => rows,
                 NormReach::Head => rows.saturating_mul(heads),
             };
-            let given = sums.len();
-            if given != needed {
-                return Err(Error::Count {
-                    name: "sums",
-                    given,
-                    needed,
-                });
-            }
+            check_count("sums", sums.len(), needed)?;
         }
         Ok(())
     }

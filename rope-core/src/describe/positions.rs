@@ -1,6 +1,7 @@
 //! Positions of tokens: the numbers that frequencies turn into angles.
 
 use crate::Error;
+use crate::base::error::check_count;
 use crate::describe::dual_chunk::{ChunkIds, DualChunk, DualChunkQuery};
 use crate::describe::ids::{Coordinates, GivenIntegers, Ids, Integers, check_offsets, sequence_of};
 use crate::describe::shard::ShardTokens;
@@ -63,12 +64,9 @@ enum PositionSource<'a> {
     /// One integer per token, the same on all axes, and the mapping to ids if tokens are numbered by chunks.
     Tokens(TokenPositions<'a>, Option<ChunkIds>),
     /// One integer per axis and token.
-    PerAxis { ids: Ids<'a>, order: AxisOrder },
+    PerAxis(Ids<'a>, AxisOrder),
     /// Real numbers.
-    Coordinates {
-        coordinates: Coordinates<'a>,
-        order: AxisOrder,
-    },
+    Coordinates(Coordinates<'a>, AxisOrder),
 }
 
 /// One integer per token.
@@ -95,8 +93,7 @@ impl TokenPositions<'_> {
             TokenPositions::Range { len, .. } => *len,
             TokenPositions::Ids(ids) => ids.len(),
             TokenPositions::Shard(tokens) => tokens.len(),
-            TokenPositions::Packed { offsets, .. } if offsets.is_empty() => 0,
-            TokenPositions::Packed { offsets, .. } => offsets.at(offsets.len() - 1) as usize,
+            TokenPositions::Packed { offsets, .. } => offsets.last() as usize,
         }
     }
 
@@ -156,18 +153,12 @@ impl<'a> Positions<'a> {
     /// Creates ids on several axes: all tokens on axis 0, then all on axis 1 (Hugging Face's `[3, batch * tokens]`,
     /// ggml).
     pub fn axis_major(ids: impl Into<Ids<'a>>) -> Self {
-        Positions(PositionSource::PerAxis {
-            ids: ids.into(),
-            order: AxisOrder::AxisMajor,
-        })
+        Positions(PositionSource::PerAxis(ids.into(), AxisOrder::AxisMajor))
     }
 
     /// Creates ids on several axes: all axes of token 0, then all of token 1.
     pub fn token_major(ids: impl Into<Ids<'a>>) -> Self {
-        Positions(PositionSource::PerAxis {
-            ids: ids.into(),
-            order: AxisOrder::TokenMajor,
-        })
+        Positions(PositionSource::PerAxis(ids.into(), AxisOrder::TokenMajor))
     }
 
     /// Creates the positions of packed sequences, each counted from 0: sequence `s` has the tokens
@@ -192,29 +183,10 @@ impl<'a> Positions<'a> {
         Positions::packed_sequences(offsets.into(), Some(starts.into()))
     }
 
-    /// Converts positions to ids of Dual Chunk Attention.
-    fn in_chunks(self, ids: ChunkIds) -> Result<Self, Error> {
-        match self.0 {
-            PositionSource::Tokens(tokens, None) => {
-                Ok(Positions(PositionSource::Tokens(tokens, Some(ids))))
-            }
-            _ => Err(Error::Frequencies(FrequenciesError::Axes {
-                required: "one, with an integer per token, for Dual Chunk Attention",
-            })),
-        }
-    }
-
     fn packed_sequences(offsets: Ids<'a>, starts: Option<Ids<'a>>) -> Result<Self, Error> {
         check_offsets(offsets)?;
         if let Some(starts) = starts {
-            let (given, needed) = (starts.len(), offsets.len().saturating_sub(1));
-            if given != needed {
-                return Err(Error::Count {
-                    name: "starts",
-                    given,
-                    needed,
-                });
-            }
+            check_count("starts", starts.len(), offsets.len().saturating_sub(1))?;
         }
         let packed = TokenPositions::Packed { offsets, starts };
         Ok(Positions(PositionSource::Tokens(packed, None)))
@@ -222,34 +194,34 @@ impl<'a> Positions<'a> {
 
     /// Creates real-valued coordinates, one per token.
     pub fn real(coordinates: impl Into<Coordinates<'a>>) -> Self {
-        Positions(PositionSource::Coordinates {
-            coordinates: coordinates.into(),
-            order: AxisOrder::OneAxis,
-        })
+        Positions(PositionSource::Coordinates(
+            coordinates.into(),
+            AxisOrder::OneAxis,
+        ))
     }
 
     /// Creates real-valued coordinates on several axes: all tokens on axis 0, then all on axis 1.
     pub fn real_axis_major(coordinates: impl Into<Coordinates<'a>>) -> Self {
-        Positions(PositionSource::Coordinates {
-            coordinates: coordinates.into(),
-            order: AxisOrder::AxisMajor,
-        })
+        Positions(PositionSource::Coordinates(
+            coordinates.into(),
+            AxisOrder::AxisMajor,
+        ))
     }
 
     /// Creates real-valued coordinates on several axes: all axes of token 0, then all of token 1 (DINOv3's patches).
     pub fn real_token_major(coordinates: impl Into<Coordinates<'a>>) -> Self {
-        Positions(PositionSource::Coordinates {
-            coordinates: coordinates.into(),
-            order: AxisOrder::TokenMajor,
-        })
+        Positions(PositionSource::Coordinates(
+            coordinates.into(),
+            AxisOrder::TokenMajor,
+        ))
     }
 
     /// Returns the number of positions on one axis.
     pub(crate) fn len(&self) -> usize {
         match self.0 {
             PositionSource::Tokens(tokens, _) => tokens.len(),
-            PositionSource::PerAxis { ids, .. } => ids.len(),
-            PositionSource::Coordinates { coordinates, .. } => coordinates.len(),
+            PositionSource::PerAxis(ids, _) => ids.len(),
+            PositionSource::Coordinates(coordinates, _) => coordinates.len(),
         }
     }
 
@@ -296,10 +268,10 @@ impl<'a> Positions<'a> {
                 let position = tokens.at(token);
                 Ok(ids.map_or(position, |ids| ids.of(position)))
             }
-            PositionSource::PerAxis { ids, .. } => Ok(ids.at(token)),
-            PositionSource::Coordinates { coordinates, .. } => {
+            PositionSource::PerAxis(ids, _) => Ok(ids.at(token)),
+            PositionSource::Coordinates(coordinates, _) => {
                 Err(Error::Positions(PositionsError::NotAnInteger {
-                    value: coordinates.get(token),
+                    value: coordinates.at(token),
                 }))
             }
         }
@@ -308,11 +280,10 @@ impl<'a> Positions<'a> {
     /// Resolves positions ([`Positions::on`]) on mixed axes. Refuses one number per token for all axes: it would put
     /// all tokens on a diagonal, and no model does so.
     pub(crate) fn on_each(self, axes: usize) -> Result<ResolvedPositions<'a>, Error> {
-        let one_per_token = match self.0 {
-            PositionSource::Tokens(..) => true,
-            PositionSource::PerAxis { .. } => false,
-            PositionSource::Coordinates { order, .. } => matches!(order, AxisOrder::OneAxis),
-        };
+        let one_per_token = matches!(
+            self.0,
+            PositionSource::Tokens(..) | PositionSource::Coordinates(_, AxisOrder::OneAxis)
+        );
         if axes > 1 && one_per_token {
             let given = self.len();
             return Err(Error::Positions(PositionsError::PerAxis { given, axes }));
@@ -327,25 +298,20 @@ impl<'a> Positions<'a> {
     pub(crate) fn on(self, axes: usize) -> Result<ResolvedPositions<'a>, Error> {
         let divided = |given: usize, order| match order {
             AxisOrder::OneAxis => Ok(given),
-            AxisOrder::AxisMajor | AxisOrder::TokenMajor if given.is_multiple_of(axes) => {
-                Ok(given / axes)
-            }
-            AxisOrder::AxisMajor | AxisOrder::TokenMajor => {
-                Err(Error::Positions(PositionsError::PerAxis { given, axes }))
-            }
+            _ if given.is_multiple_of(axes) => Ok(given / axes),
+            _ => Err(Error::Positions(PositionsError::PerAxis { given, axes })),
         };
         let tokens = match self.0 {
             PositionSource::Tokens(tokens, _) => tokens.len(),
-            PositionSource::PerAxis { ids, order } => divided(ids.len(), order)?,
-            PositionSource::Coordinates { coordinates, order } => {
-                for index in 0..coordinates.len() {
-                    let value = coordinates.get(index);
-                    if !value.is_finite() {
-                        return Err(Error::Positions(PositionsError::Coordinate {
-                            index,
-                            value,
-                        }));
-                    }
+            PositionSource::PerAxis(ids, order) => divided(ids.len(), order)?,
+            PositionSource::Coordinates(coordinates, order) => {
+                let finite = |&index: &usize| coordinates.at(index).is_finite();
+                if let Some(index) = (0..coordinates.len()).find(|index| !finite(index)) {
+                    let value = coordinates.at(index);
+                    return Err(Error::Positions(PositionsError::Coordinate {
+                        index,
+                        value,
+                    }));
                 }
                 divided(coordinates.len(), order)?
             }
@@ -370,7 +336,15 @@ impl DualChunk {
         query: DualChunkQuery,
         positions: impl IntoPositions<'p>,
     ) -> Result<Positions<'p>, Error> {
-        positions.into().in_chunks(ChunkIds::new(self, query))
+        match positions.into().0 {
+            PositionSource::Tokens(tokens, None) => {
+                let ids = Some(ChunkIds::new(self, query));
+                Ok(Positions(PositionSource::Tokens(tokens, ids)))
+            }
+            _ => Err(Error::Frequencies(FrequenciesError::Axes {
+                required: "one, with an integer per token, for Dual Chunk Attention",
+            })),
+        }
     }
 }
 
@@ -394,15 +368,15 @@ impl ResolvedPositions<'_> {
                 let first = tokens.consecutive(token, count)?;
                 ids.map_or(Some(first), |ids| ids.consecutive(first, count))
             }
-            PositionSource::PerAxis { .. } | PositionSource::Coordinates { .. } => None,
+            PositionSource::PerAxis(..) | PositionSource::Coordinates(..) => None,
         }
     }
 
     /// Returns the first coordinate, if positions are coordinates.
     pub(crate) fn first_coordinate(&self) -> Option<f64> {
         match self.source {
-            PositionSource::Coordinates { coordinates, .. } if coordinates.len() > 0 => {
-                Some(coordinates.get(0))
+            PositionSource::Coordinates(coordinates, _) if coordinates.len() > 0 => {
+                Some(coordinates.at(0))
             }
             _ => None,
         }
@@ -423,9 +397,9 @@ impl ResolvedPositions<'_> {
                 let position = tokens.at(token);
                 ids.map_or(position, |ids| ids.of(position))
             }
-            PositionSource::PerAxis { ids, order } => ids.at(self.index(order, token, axis)),
-            PositionSource::Coordinates { coordinates, order } => {
-                return AxisPosition::Coordinate(coordinates.get(self.index(order, token, axis)));
+            PositionSource::PerAxis(ids, order) => ids.at(self.index(order, token, axis)),
+            PositionSource::Coordinates(coordinates, order) => {
+                return AxisPosition::Coordinate(coordinates.at(self.index(order, token, axis)));
             }
         })
     }

@@ -7,11 +7,12 @@ use core::ops::Range;
 
 use crate::base::debug::debug;
 use crate::base::limits::MOST_CHANNELS;
+use crate::base::memory::MaybeOwned;
 use crate::describe::tensor::IntoLayout;
 use crate::error::{CacheError, FrequenciesError, RowsError, ShapeError};
+use crate::kernel::line::{LineRows, Starts};
 use crate::{Error, Ids, Shape};
 
-pub(crate) mod fit;
 mod inverse;
 mod view;
 
@@ -64,9 +65,7 @@ pub struct Rows<'a> {
 #[derive(Clone)]
 enum RowValues<'a> {
     /// `[cos | sin]` per row.
-    Joined(&'a [f32]),
-    #[cfg(feature = "alloc")]
-    Owned(Vec<f32>),
+    Joined(MaybeOwned<'a, f32>),
     Apart(&'a [f32], &'a [f32]),
 }
 
@@ -108,21 +107,15 @@ impl<'a> Rows<'a> {
         [rows, rotary_dim]: [usize; 2],
     ) -> Result<Rows<'static>, Error> {
         check_joined(&values, [rows, rotary_dim])?;
-        Ok(Rows::computed_vec(values, rotary_dim))
+        Ok(Rows::computed(values, rotary_dim))
     }
 
     /// Views a whole number of rows that this crate computed. Skips the checks of angles.
     #[inline]
-    pub(crate) fn computed(values: &'a [f32], rotary_dim: usize) -> Self {
+    pub(crate) fn computed(values: impl Into<MaybeOwned<'a, f32>>, rotary_dim: usize) -> Self {
+        let values = values.into();
         let rows = values.len().checked_div(rotary_dim).unwrap_or(0);
         Rows::all(RowValues::Joined(values), rotary_dim / 2, rotary_dim, rows)
-    }
-
-    /// Creates computed rows ([`Rows::computed`]) that own their memory.
-    #[cfg(feature = "alloc")]
-    pub(crate) fn computed_vec(values: Vec<f32>, rotary_dim: usize) -> Rows<'static> {
-        let rows = values.len().checked_div(rotary_dim).unwrap_or(0);
-        Rows::all(RowValues::Owned(values), rotary_dim / 2, rotary_dim, rows)
     }
 
     /// Views cos and sin in separate slices, as tensors `[rows, width]`. `width` is `rotary_dim / 2` if each value is
@@ -147,14 +140,8 @@ impl<'a> Rows<'a> {
         if width != pairs && width != rotary_dim {
             return Err(Error::Rows(RowsError::Width { width, rotary_dim }));
         }
+        check_apart(cos, sin, [rows, width])?;
         let len = cos.len();
-        if len != sin.len() {
-            return Err(Error::Rows(RowsError::CosSinLength {
-                cos: len,
-                sin: sin.len(),
-            }));
-        }
-        check_shape(len, [rows, width])?;
         for values in [cos, sin] {
             let last = &values[len - width.min(len)..];
             let (first, second) = last.split_at(pairs.min(last.len()));
@@ -195,23 +182,16 @@ impl<'a> Rows<'a> {
         let layout = layout.layout_of(cos.len())?;
         let (shape, strides) = (layout.shape(), layout.strides());
         let overflow = Error::Shape(ShapeError::Overflow { shape });
-        let Shape {
-            tokens,
-            head_dim: pairs,
-            ..
-        } = shape;
+        let (tokens, pairs) = (shape.tokens, shape.head_dim);
         self::pairs(pairs.checked_mul(2).ok_or(overflow)?)?;
         // A shared dimension counts as one index.
-        let batch = if strides.batch == 0 {
-            shape.batch.min(1)
-        } else {
-            shape.batch
+        let batch = match strides.batch {
+            0 => shape.batch.min(1),
+            _ => shape.batch,
         };
-        let shared = shape.heads == 1 || shape.heads > 1 && strides.head == 0;
-        let (heads, head_stride) = if shared {
-            (1, 0)
-        } else {
-            (shape.heads, strides.head)
+        let (heads, head_stride) = match (shape.heads, strides.head) {
+            (1, _) | (2.., 0) => (1, 0),
+            separate => separate,
         };
         if heads == 0 {
             let rows = shape.batch.saturating_mul(tokens);
@@ -221,10 +201,9 @@ impl<'a> Rows<'a> {
         // Without rows, the offset may be anywhere.
         let [cos, sin] = [cos, sin].map(|values| values.get(layout.offset()..).unwrap_or_default());
         // One token per sequence, or contiguous sequences, are rows at equal distances.
-        let stride = if tokens == 1 {
-            strides.batch
-        } else {
-            strides.token
+        let stride = match tokens {
+            1 => strides.batch,
+            _ => strides.token,
         };
         let behind = strides.token.checked_mul(tokens) == Some(strides.batch);
         let sequences = SequenceStride {
@@ -246,14 +225,7 @@ impl<'a> Rows<'a> {
         [rows, rotary_dim]: [usize; 2],
         full: &'static FullWidth,
     ) -> Result<Self, Error> {
-        let len = cos.len();
-        if len != sin.len() {
-            return Err(Error::Rows(RowsError::CosSinLength {
-                cos: len,
-                sin: sin.len(),
-            }));
-        }
-        check_shape(len, [rows, rotary_dim])?;
+        check_apart(cos, sin, [rows, rotary_dim])?;
         let apart = RowValues::Apart(cos, sin);
         Rows::all(apart, rotary_dim, rotary_dim, rows).widened(full)
     }
@@ -313,10 +285,7 @@ impl<'a> Rows<'a> {
     /// contiguous: [`RowsError::AlreadyGathered`] if they were gathered by id, [`RowsError::Sequences`] if their
     /// sequences are apart, and [`RowsError::Heads`] if each head has its own already.
     pub fn with_heads(self, heads: usize) -> Result<Self, Error> {
-        if self.ids.is_some() {
-            return Err(Error::Rows(RowsError::AlreadyGathered));
-        }
-        self.at_equal_distances()?;
+        self.check_table()?;
         let rows = self.len();
         if self.heads > 1 {
             return Err(Error::Rows(RowsError::Heads {
@@ -363,19 +332,15 @@ impl<'a> Rows<'a> {
 
     /// Sets the attention factor ([`Rows::with_attention_factor`]) of rows whose every pair has it as magnitude.
     pub(crate) fn of_magnitude(self, factor: f64) -> Result<Self, Error> {
-        let rows = self.with_attention_factor(factor)?;
-        Ok(Rows {
-            uniform: true,
-            ..rows
-        })
+        let mut rows = self.with_attention_factor(factor)?;
+        rows.uniform = true;
+        Ok(rows)
     }
 
     /// Marks the rows as moving keys, whatever their attention factor.
-    pub(crate) fn moving(self) -> Self {
-        Rows {
-            moves: true,
-            ..self
-        }
+    pub(crate) fn moving(mut self) -> Self {
+        self.moves = true;
+        self
     }
 
     /// Returns the rows, if they are not gathered, over other values.
@@ -384,7 +349,7 @@ impl<'a> Rows<'a> {
         Rows {
             values: match sin {
                 Some(sin) => RowValues::Apart(cos, sin),
-                None => RowValues::Joined(cos),
+                None => RowValues::Joined(MaybeOwned::from(cos)),
             },
             ids: None,
             ..*self
@@ -410,10 +375,7 @@ impl<'a> Rows<'a> {
     /// [`RowsError::PositionOutsideTable`] if an id has no row; [`RowsError::AlreadyGathered`] if the rows were
     /// gathered by id; [`RowsError::Sequences`] if their sequences are apart and form no table.
     pub fn gather<'b>(&'b self, ids: impl Into<Ids<'b>>) -> Result<Rows<'b>, Error> {
-        if self.ids.is_some() {
-            return Err(Error::Rows(RowsError::AlreadyGathered));
-        }
-        self.at_equal_distances()?;
+        self.check_table()?;
         let ids = ids.into();
         let rows = self.len();
         // Checked here once, so the kernel need not.
@@ -553,6 +515,14 @@ impl<'a> Rows<'a> {
         })
     }
 
+    /// Refuses rows that are gathered already, or whose sequences lie apart.
+    fn check_table(&self) -> Result<(), Error> {
+        if self.ids.is_some() {
+            return Err(Error::Rows(RowsError::AlreadyGathered));
+        }
+        self.at_equal_distances()
+    }
+
     /// Checks that all rows are at equal distances.
     fn at_equal_distances(&self) -> Result<(), Error> {
         match self.sequences {
@@ -642,26 +612,6 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Computes the rows that undo these with [`Direction::Forward`], pair by pair, whatever their magnitudes: `cos /
-    /// (cos^2 + sin^2)` and `-sin / (cos^2 + sin^2)` in f64, rounded once. Uses the first `len * heads * rotary_dim`
-    /// values of the caller's storage.
-    ///
-    /// If the magnitude of every pair is the attention factor, [`Direction::Inverse`] undoes the rows without this
-    /// call. The pairs of xPos have other magnitudes: each grows or decays at its own rate.
-    ///
-    /// # Errors
-    ///
-    /// [`RowsError::FullWidth`] for full-width rows; [`Error::Storage`] if the storage is too short;
-    /// [`FrequenciesError::RowsTooLong`] for more values than a slice can have; [`RowsError::NoInverse`] if a pair has
-    /// no inverse in f32 (both values are 0, or one is not finite); [`RowsError::AttentionFactor`] if the attention
-    /// factor has no inverse. The storage is untouched then.
-    ///
-    /// [`Direction::Forward`]: crate::Direction::Forward
-    /// [`Direction::Inverse`]: crate::Direction::Inverse
-    pub fn inverted<'o>(&self, storage: &'o mut [f32]) -> Result<Rows<'o>, Error> {
-        self.invert(storage)
-    }
-
     /// Computes the additive sinusoidal encoding of the original Transformer from the same angles: for each row `PE(2i)
     /// = sin`, `PE(2i + 1) = cos`, `rotary_dim` values. With `Frequencies::new(d_model, 10_000.0, ..)` these are the
     /// values of Vaswani et al., *Attention Is All You Need*, arXiv:1706.03762, section 3.5, correctly rounded.
@@ -699,10 +649,86 @@ impl<'a> Rows<'a> {
     fn slices(&self) -> (&[f32], &[f32]) {
         match &self.values {
             RowValues::Joined(values) => (values, values.get(self.width()..).unwrap_or(&[])),
-            #[cfg(feature = "alloc")]
-            RowValues::Owned(values) => (values, values.get(self.width()..).unwrap_or(&[])),
             RowValues::Apart(cos, sin) => (cos, sin),
         }
+    }
+
+    /// Returns the rows as the kernel reads them.
+    #[inline]
+    pub(crate) fn view(&self, sharing: RowSharing) -> View<'_> {
+        let (cos, sin) = self.slices();
+        let sequence_stride = match (sharing, self.sequences, &self.ids) {
+            (RowSharing::AllSequences, ..) => 0,
+            (_, Some(sequences), _) => sequences.stride,
+            (RowSharing::EachSequence { tokens }, None, Some(_)) => tokens,
+            (RowSharing::EachSequence { tokens }, None, None) => tokens.saturating_mul(self.stride),
+        };
+        View {
+            cos,
+            sin,
+            pairs: self.pairs,
+            full: self.full,
+            ids: self.ids,
+            first: self.first_id,
+            sequence_stride,
+            stride: self.stride,
+            heads: self.heads,
+            head_stride: self.head_stride,
+        }
+    }
+
+    /// Returns the row if it is the only one and all heads share it: such a call makes no [`View`]. Inlined for the
+    /// reason of [`Addresses`](crate::describe::address::Addresses).
+    #[inline(always)]
+    pub(crate) fn only(&self) -> Option<LineRows<'_>> {
+        if (self.len, self.heads) != (1, 1) || self.full.is_some() || self.sequences.is_some() {
+            return None;
+        }
+        let start = view::row_start(self.ids, self.first_id, 0, self.stride);
+        let (cos, sin) = self.slices();
+        Some(LineRows {
+            cos,
+            sin,
+            pairs: self.pairs,
+            starts: Starts::Shared(start),
+            factors: None,
+        })
+    }
+
+    /// Checks that rows per head match the heads of a tensor.
+    #[inline]
+    pub(crate) fn check_heads(&self, shape: Shape) -> Result<(), Error> {
+        let (rows, heads) = (self.heads, shape.heads);
+        if rows > 1 && rows != heads {
+            return Err(Error::Rows(RowsError::Heads { rows, heads }));
+        }
+        Ok(())
+    }
+
+    /// Checks heads, and that sequences of rows that are apart match the sequences of the tensor.
+    #[inline]
+    pub(crate) fn check_places(&self, shape: Shape, sharing: RowSharing) -> Result<(), Error> {
+        self.check_heads(shape)?;
+        match (self.sequences, sharing) {
+            (Some(SequenceStride { tokens, .. }), RowSharing::EachSequence { tokens: of })
+                if tokens == of =>
+            {
+                Ok(())
+            }
+            _ => self.at_equal_distances(),
+        }
+    }
+
+    /// Checks these rows against tensors of that shape: the checks of [`Rope::rotate`](crate::Rope::rotate) that do not
+    /// depend on the plan.
+    ///
+    /// # Errors
+    ///
+    /// [`RowsError::RotaryDimExceedsHead`] if rows rotate more channels than a head has; [`RowsError::Count`] unless
+    /// there is one row per token, or one per token of every sequence; [`RowsError::Heads`] if rows are for another
+    /// number of heads; [`RowsError::Sequences`] if strided rows are for other sequences.
+    pub fn check_shape(&self, shape: impl Into<Shape>) -> Result<(), Error> {
+        fit(shape.into(), self).map(drop)
     }
 }
 
@@ -727,6 +753,37 @@ fn pairs(rotary_dim: usize) -> Result<usize, Error> {
     Ok(rotary_dim / 2)
 }
 
+/// Checks rows against a tensor; returns how sequences share them.
+#[inline]
+pub(crate) fn fit(shape: Shape, rows: &Rows<'_>) -> Result<RowSharing, Error> {
+    let sharing = check(shape, rows.rotary_dim(), rows.len())?;
+    rows.check_places(shape, sharing)?;
+    Ok(sharing)
+}
+
+/// Checks the number and width of rows against a tensor; returns how sequences share them.
+#[inline]
+pub(crate) fn check(shape: Shape, rotary_dim: usize, rows: usize) -> Result<RowSharing, Error> {
+    let (batch, tokens, head_dim) = (shape.batch, shape.tokens, shape.head_dim);
+    if rotary_dim > head_dim {
+        return Err(Error::Rows(RowsError::RotaryDimExceedsHead {
+            rotary_dim,
+            head_dim,
+        }));
+    }
+    if rows == tokens {
+        Ok(RowSharing::AllSequences)
+    } else if Some(rows) == batch.checked_mul(tokens) {
+        Ok(RowSharing::EachSequence { tokens })
+    } else {
+        Err(Error::Rows(RowsError::Count {
+            rows,
+            tokens,
+            batch,
+        }))
+    }
+}
+
 /// Checks that a slice of `len` values has the shape.
 #[inline]
 fn check_shape(len: usize, [rows, width]: [usize; 2]) -> Result<(), Error> {
@@ -737,6 +794,15 @@ fn check_shape(len: usize, [rows, width]: [usize; 2]) -> Result<(), Error> {
 }
 
 /// Checks the shape of joined rows, and refuses PyTorch's rows, which store each value twice.
+/// Checks the lengths of separate cos and sin.
+fn check_apart(cos: &[f32], sin: &[f32], shape: [usize; 2]) -> Result<(), Error> {
+    let (cos, sin) = (cos.len(), sin.len());
+    if cos != sin {
+        return Err(Error::Rows(RowsError::CosSinLength { cos, sin }));
+    }
+    check_shape(cos, shape)
+}
+
 #[inline]
 fn check_joined(values: &[f32], [rows, width]: [usize; 2]) -> Result<(), Error> {
     let pairs = pairs(width)?;

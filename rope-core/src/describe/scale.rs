@@ -1,6 +1,7 @@
 //! A factor on queries or keys, applied with their rotation.
 
 use crate::Error;
+use crate::base::error::check_count;
 use crate::base::stage_order::StageOrder;
 
 /// A factor on the heads of a tensor: a stage of a plan ([`Rope::scale`](crate::Rope::scale)).
@@ -18,6 +19,7 @@ use crate::base::stage_order::StageOrder;
 ///     .scale(Scale::per_token(&temperatures).with_order(StageOrder::AfterRotation));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[must_use]
 pub struct Scale<'a> {
     pub(crate) factors: Factors<'a>,
     pub(crate) order: StageOrder,
@@ -58,13 +60,11 @@ impl<'a> Scale<'a> {
     }
 
     /// Sets the order: before the rotation, or after it.
-    #[must_use]
     pub const fn with_order(self, order: StageOrder) -> Self {
         Scale { order, ..self }
     }
 
     /// Passes the f32 product to the next stage, instead of rounding it to the element of the source tensor.
-    #[must_use]
     pub const fn without_rounding(self) -> Self {
         Scale {
             rounds: false,
@@ -78,14 +78,7 @@ impl<'a> Scale<'a> {
             Factors::Tokens(factors) => (factors.len(), rows),
             Factors::Heads(factors) => (factors.len(), rows.saturating_mul(heads)),
         };
-        if given != needed {
-            return Err(Error::Count {
-                name: "factors",
-                given,
-                needed,
-            });
-        }
-        Ok(())
+        check_count("factors", given, needed)
     }
 
     /// Returns the factor of a head; `row` is the token among those of all sequences.

@@ -149,7 +149,7 @@ impl Shard {
     pub fn packed<'a>(self, offsets: impl Into<Ids<'a>>) -> Result<ShardTokens<'a>, Error> {
         let offsets = offsets.into();
         check_offsets(offsets)?;
-        let all = last(offsets);
+        let all = offsets.last() as u64;
         let mut len = 0;
         match self.kind {
             ShardKind::Contiguous | ShardKind::Striped => {
@@ -291,13 +291,14 @@ impl<'a> ShardTokens<'a> {
         };
         match shard.kind {
             ShardKind::Contiguous | ShardKind::Striped => {
-                let token = shard.token_of(last(offsets), index);
-                (token, token - begin(offsets, find(offsets, token)))
+                let token = shard.token_of(offsets.last() as u64, index);
+                let sequence = sequence_of(offsets, token as i64);
+                (token, token - begin(offsets, sequence))
             }
             ShardKind::Zigzag => {
                 // All ranks have equal parts of each sequence.
                 let ranks = u64::from(shard.ranks);
-                let sequence = find(offsets, index * ranks);
+                let sequence = sequence_of(offsets, (index * ranks) as i64);
                 let first = begin(offsets, sequence);
                 let own = index - first / ranks;
                 let position = shard.token_of(length(offsets, sequence), own);
@@ -329,17 +330,4 @@ fn begin(offsets: Ids<'_>, sequence: usize) -> u64 {
 /// Returns the number of tokens of a sequence.
 fn length(offsets: Ids<'_>, sequence: usize) -> u64 {
     begin(offsets, sequence + 1) - begin(offsets, sequence)
-}
-
-/// Returns the number of tokens of all sequences.
-fn last(offsets: Ids<'_>) -> u64 {
-    match offsets.len() {
-        0 => 0,
-        len => begin(offsets, len - 1),
-    }
-}
-
-/// Returns the sequence of an existing token.
-fn find(offsets: Ids<'_>, token: u64) -> usize {
-    sequence_of(offsets, token as i64)
 }

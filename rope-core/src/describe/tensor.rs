@@ -28,6 +28,24 @@ impl Shape {
         Ok(())
     }
 
+    /// Refuses a range that is not inside a dimension.
+    pub(crate) fn check_range(
+        self,
+        dimension: Dimension,
+        Range { start, end }: Range<usize>,
+    ) -> Result<(), Error> {
+        let extent = self.extent(dimension);
+        match start <= end && end <= extent {
+            true => Ok(()),
+            false => Err(Error::Shape(ShapeError::Range {
+                dimension,
+                start,
+                end,
+                extent,
+            })),
+        }
+    }
+
     #[cold]
     fn mismatch(self, target: Shape) -> Error {
         let (dimension, source, target) =
@@ -225,16 +243,12 @@ impl Layout {
         let end = if shape.is_empty() {
             Some(0)
         } else {
-            let last = |extent: usize, stride: usize| (extent - 1).checked_mul(stride);
-            last(shape.batch, strides.batch)
-                .zip(last(shape.tokens, strides.token))
-                .zip(last(shape.heads, strides.head))
-                .and_then(|((batch, token), head)| {
-                    batch
-                        .checked_add(token)?
-                        .checked_add(head)?
-                        .checked_add(shape.head_dim)
-                })
+            let last = |end: usize, (_, extent, stride): (Dimension, usize, usize)| {
+                end.checked_add((extent - 1).checked_mul(stride)?)
+            };
+            dimensions(shape, strides)
+                .into_iter()
+                .try_fold(shape.head_dim, last)
         };
         match end {
             Some(end) => {
@@ -276,37 +290,25 @@ impl Layout {
     ///
     /// [`ShapeError::Range`] if the range exceeds the dimension.
     pub fn narrow(self, dimension: Dimension, range: Range<usize>) -> Result<Self, Error> {
-        let Range { start, end } = range;
-        let extent = self.shape.extent(dimension);
-        if start > end || end > extent {
-            return Err(Error::Shape(ShapeError::Range {
-                dimension,
-                start,
-                end,
-                extent,
-            }));
-        }
+        self.shape.check_range(dimension, range.clone())?;
         Ok(self.part(dimension, range))
     }
 
     /// Selects a range ([`Layout::narrow`]) that is inside the dimension.
     pub(crate) fn part(self, dimension: Dimension, range: Range<usize>) -> Self {
         let Range { start, end } = range;
-        let shape = self.shape.with_extent(dimension, end - start);
+        let mut shape = self.shape;
+        *shape.extent_mut(dimension) = end - start;
         let step = match dimension {
             Dimension::Batch => self.strides.batch,
             Dimension::Tokens => self.strides.token,
             Dimension::Heads => self.strides.head,
             Dimension::Channels => 1,
         };
+        let mut layout = Layout::from_checked(shape, self.strides, self.offset, self.offset, true);
         // An empty part keeps the offset: `start` may be one past the last index, and its element beyond the slice.
-        let offset = if shape.is_empty() {
-            self.offset
-        } else {
-            self.offset + start * step
-        };
-        let mut layout = Layout::from_checked(shape, self.strides, offset, offset, true);
         if !shape.is_empty() {
+            layout.offset += start * step;
             // No overflow: a part ends inside the whole.
             let [batch, token, head] = [shape.batch - 1, shape.tokens - 1, shape.heads - 1];
             layout.end = layout.head(batch, token, head) + shape.head_dim;
@@ -330,20 +332,6 @@ impl Layout {
             self.part(dimension, 0..at),
             self.part(dimension, at..extent),
         )
-    }
-
-    /// Checks that a dimension has at least `at` indices.
-    fn check_split(&self, dimension: Dimension, at: usize) -> Result<(), Error> {
-        let extent = self.shape.extent(dimension);
-        if at > extent {
-            return Err(Error::Shape(ShapeError::Range {
-                dimension,
-                start: 0,
-                end: at,
-                extent,
-            }));
-        }
-        Ok(())
     }
 
     /// Splits the layout ([`Layout::split`]) and its slice. Each part has its own slice; the offset of the second is
@@ -370,12 +358,7 @@ impl Layout {
     /// Returns the three strided dimensions, the shortest stride first.
     #[inline]
     fn by_stride(&self) -> [(Dimension, usize, usize); 3] {
-        let Layout { shape, strides, .. } = *self;
-        let mut dimensions = [
-            (Dimension::Heads, shape.heads, strides.head),
-            (Dimension::Tokens, shape.tokens, strides.token),
-            (Dimension::Batch, shape.batch, strides.batch),
-        ];
+        let mut dimensions = dimensions(self.shape, self.strides);
         // Sorted by hand: core has no stable sort.
         for (i, j) in [(0, 1), (1, 2), (0, 1)] {
             if dimensions[i].2 > dimensions[j].2 {
@@ -500,15 +483,21 @@ impl Layout {
     }
 }
 
+/// Returns the strided dimensions with their extents and strides.
+#[inline]
+fn dimensions(shape: Shape, strides: Strides) -> [(Dimension, usize, usize); 3] {
+    [
+        (Dimension::Heads, shape.heads, strides.head),
+        (Dimension::Tokens, shape.tokens, strides.token),
+        (Dimension::Batch, shape.batch, strides.batch),
+    ]
+}
+
 /// Returns the error for strides that overflow. Names the dimension with the largest reach.
 #[cold]
 fn overflow(shape: Shape, strides: Strides) -> Error {
     let mut farthest = (Dimension::Channels, shape.head_dim, 1);
-    for (dimension, extent, stride) in [
-        (Dimension::Heads, shape.heads, strides.head),
-        (Dimension::Tokens, shape.tokens, strides.token),
-        (Dimension::Batch, shape.batch, strides.batch),
-    ] {
+    for (dimension, extent, stride) in dimensions(shape, strides) {
         let reach = |extent: usize, stride: usize| (extent as u128) * (stride as u128);
         if reach(extent - 1, stride) > reach(farthest.1 - 1, farthest.2) {
             farthest = (dimension, extent, stride);
@@ -627,7 +616,7 @@ impl<'a, E: Element> Tensor<'a, E> {
     ///
     /// [`ShapeError::Range`] if `at` exceeds the dimension.
     pub fn split_at(self, dimension: Dimension, at: usize) -> Result<(Self, Self), Error> {
-        self.layout.check_split(dimension, at)?;
+        self.layout.shape.check_range(dimension, 0..at)?;
         let (first, second) = self.layout.split(dimension, at);
         Ok((
             Tensor {
@@ -779,7 +768,7 @@ impl<'a, E: Element> TensorMut<'a, E> {
     /// [`ShapeError::Range`] if `at` exceeds the dimension; [`ShapeError::PartsInterleave`] if the parts interleave in
     /// memory, as the heads of several tokens of a tokens-major tensor do.
     pub fn split_at(self, dimension: Dimension, at: usize) -> Result<(Self, Self), Error> {
-        self.layout.check_split(dimension, at)?;
+        self.layout.shape.check_range(dimension, 0..at)?;
         let (first, second, begin) = self.layout.split_slice(dimension, at)?;
         // The slice of a tensor without elements may be shorter.
         let (low, high) = self.data.split_at_mut(begin.min(self.data.len()));
@@ -861,16 +850,6 @@ impl<'a> BytesMut<'a> {
 }
 
 impl BytesMut<'_> {
-    /// Borrows the tensor for a shorter time.
-    #[cfg(feature = "rayon")]
-    pub(crate) fn reborrow(&mut self) -> BytesMut<'_> {
-        BytesMut {
-            bytes: self.bytes,
-            size: self.size,
-            layout: self.layout,
-        }
-    }
-
     /// Borrows the tensor for reading.
     pub(crate) fn read(&self) -> Bytes<'_> {
         Bytes {

@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use crate::describe::tensor::Layout;
-use crate::error::{RowsError, ShapeError};
+use crate::error::RowsError;
 use crate::{Dimension, Error, Shape};
 
 /// The window of a plan. The width of the rows determines its last channel.
@@ -64,14 +64,7 @@ impl Window {
     pub(crate) fn shape(self, shape: Shape, rotary_dim: usize) -> Result<Shape, Error> {
         let Window { first, parts } = self;
         let head_dim = shape.head_dim;
-        if first > head_dim {
-            return Err(Error::Shape(ShapeError::Range {
-                dimension: Dimension::Channels,
-                start: first,
-                end: head_dim,
-                extent: head_dim,
-            }));
-        }
+        shape.check_range(Dimension::Channels, first..head_dim)?;
         if parts != 1 && (parts == 0 || !(rotary_dim / 2).is_multiple_of(parts)) {
             return Err(Error::Rows(RowsError::Parts { parts, rotary_dim }));
         }

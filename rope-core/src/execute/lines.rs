@@ -56,7 +56,7 @@ pub(crate) fn rotate_lines<S: Addresses, T: Addresses>(
     walk: &Walk<'_, S, T>,
 ) {
     let walk = walk.into_another(tuning, ends.source.size);
-    let rotated = 2 * walk.rows.pairs();
+    let rotated = 2 * walk.rows.pairs;
     let (rotates, leaves) = (rotated > 0, rotated < walk.shape.head_dim);
     walk.run(|span| {
         let (before, to) = span.split(to, ends.target.size);
@@ -171,7 +171,7 @@ pub(crate) fn rotate_in_place(
     rows: &View<'_>,
     factors: Option<&RowFactors>,
 ) {
-    let proof = proof.fitting(rows.pairs());
+    let proof = proof.fitting(rows.pairs);
     let walk = Walk::in_place(tuning, x.layout, x.size, rows, factors);
     walk.run_with_tokens(tuning, x.size, |span, more| {
         let (before, memory) = span.split(x.bytes, x.size);

@@ -73,7 +73,7 @@ pub(crate) fn run(pass: &Pass<'_>, source: Option<&Operand<'_>>, target: &mut Op
     };
     let first = pass.first_channel();
     let width = match kept {
-        Some(_) => 2 * pass.rows().pairs(),
+        Some(_) => 2 * pass.rows().pairs,
         None => head_dim,
     };
     let mut walk = pass.walk(source, target);
@@ -229,7 +229,7 @@ impl Pass<'_> {
         let Some(rotation) = self.rotation.as_ref().filter(|_| span.rows.pairs > 0) else {
             return [tile, side];
         };
-        let (full, len, pairs) = (rotation.rows.full_width(), tile.len(), span.rows.pairs);
+        let (full, len, pairs) = (rotation.rows.full, tile.len(), span.rows.pairs);
         let moves = self.moves();
         if moves && (first > 0 || 2 * pairs < span.head_dim) {
             side[..len].copy_from_slice(tile);

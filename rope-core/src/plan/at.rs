@@ -5,8 +5,7 @@ use core::ops::Range;
 use crate::describe::frequencies::RowsAt;
 use crate::describe::frequencies::source::{FillRows, RowKind};
 use crate::describe::positions::ResolvedPositions;
-use crate::describe::rows::fit::check;
-use crate::describe::rows::{RowSharing, Rows};
+use crate::describe::rows::{RowSharing, Rows, check};
 use crate::describe::tensor::BytesMut;
 use crate::error::{FrequenciesError, RowsError};
 use crate::kernel::elements::InPlaceKernels;
@@ -166,7 +165,7 @@ impl<'a> RowsToMake<'a> {
             let row_heads = own.len();
             let values = &mut values[..rows * row_heads * rotary_dim];
             frequencies.fill(positions, first_row, own, values);
-            let rows = Rows::computed(values, rotary_dim).of_heads(row_heads);
+            let rows = Rows::computed(&*values, rotary_dim).of_heads(row_heads);
             visit(&rows, sharing_part, [batch, tokens, heads]);
         };
         parts(shape, [sequences, fitting, heads], each);

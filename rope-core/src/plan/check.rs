@@ -4,8 +4,7 @@ use super::Rope;
 use super::erased::{AnglesKind, SourceKind, TargetKind};
 use super::kinds::Lowered;
 use crate::describe::cache::{Format, SlotsTarget};
-use crate::describe::rows::fit::{check, fit, fit_across};
-use crate::describe::rows::{RowSharing, Rows, View};
+use crate::describe::rows::{RowSharing, Rows, View, check, fit};
 use crate::describe::tensor::{BytesMut, Layout};
 use crate::describe::window::Window;
 use crate::error::{PlanError, ShapeError};
@@ -105,7 +104,8 @@ impl Rope {
         target: Shape,
         rows: &Rows<'_>,
     ) -> Result<RowSharing, Error> {
-        let sharing = fit_across(source, target, rows)?;
+        source.check_same(target)?;
+        let sharing = fit(source, rows)?;
         self.check_direction(target, rows)?;
         Ok(sharing)
     }

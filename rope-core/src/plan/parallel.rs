@@ -104,7 +104,7 @@ fn across(
     let shape = x.layout.shape();
     let view = rope.check_windows(shape, y.layout.shape(), rows)?;
     let factor = rows.attention_factor();
-    spread(rope.tuning(), [Part::of(y.reborrow())], |mut part| {
+    spread(rope.tuning(), [Part::of(y.part(y.layout))], |mut part| {
         let rows = view.skip(part.origin);
         let layout = part.of_call(shape).of_tensor(x.layout);
         rope.run_windowed(
@@ -138,7 +138,7 @@ fn at(
 fn tensor(tuning: &Tuning, call: Shape, by_heads: bool, x: &mut BytesMut<'_>, run: &RunTensor<'_>) {
     let whole = Part {
         by_heads,
-        ..Part::of(x.reborrow())
+        ..Part::of(x.part(x.layout))
     };
     spread(tuning, [whole], |mut part| {
         run(part.of_call(call), &mut part.target());

@@ -187,7 +187,7 @@ impl Rope {
             target,
             output,
         };
-        let is_full = rows.full_width().is_some();
+        let is_full = rows.full.is_some();
         if let Some(kernel) = ends.fused().filter(|_| !self.staged && !is_full) {
             let walk = &Walk::between([x.layout, y.layout], &rows, factors.as_ref());
             return lines::rotate_lines(self.core(), ends, kernel, x.bytes, y.bytes, walk);
@@ -227,7 +227,7 @@ impl Rope {
     ) {
         let (core, kernel) = (self.core(), element.0.of(self.input));
         let factors = self.direction.factors(attention_factor);
-        if let Some(full) = rows.full_width() {
+        if let Some(full) = rows.full {
             let rotation = Rotation {
                 rows: *rows,
                 factors,

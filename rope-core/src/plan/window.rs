@@ -73,7 +73,7 @@ impl Rope {
         if window == Window::WHOLE {
             return self.run_in_place(x, element, rows, attention_factor);
         }
-        for WindowPart { channels, pairs } in window.parts(head_dim, rows.pairs()) {
+        for WindowPart { channels, pairs } in window.parts(head_dim, rows.pairs) {
             let layout = x.layout.part(Dimension::Channels, channels);
             let (mut x, rows) = (x.part(&layout), rows.of_pairs(pairs));
             self.run_in_place(&mut x, element, &rows, attention_factor);
@@ -94,7 +94,7 @@ impl Rope {
             channels: 0..self.window.first,
             pairs: 0..0,
         };
-        let parts = (self.window).parts(x.layout.shape().head_dim, rows.pairs());
+        let parts = (self.window).parts(x.layout.shape().head_dim, rows.pairs);
         for WindowPart { channels, pairs } in parts.chain([before]) {
             let rows = rows.of_pairs(pairs);
             let [source, target] = [x.layout, y.layout]

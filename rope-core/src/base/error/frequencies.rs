@@ -14,7 +14,7 @@ errors! {
     /// let expected = FrequenciesError::TurnsPerPosition { pair: 0, inverse: 1e6 };
     /// assert_eq!(error, Error::Frequencies(expected));
     /// ```
-    pub enum FrequenciesError, f =>
+    pub enum FrequenciesError =>
     /// [`Frequencies::new`](crate::Frequencies::new): one position would rotate a pair by 32768 turns or more, which
     /// no model means and no coordinate resolves.
     TurnsPerPosition {
@@ -22,16 +22,14 @@ errors! {
         pair: usize,
         /// Its inverse frequency in radians.
         inverse: f64,
-    }: Value => write!(
-        f,
+    }: Value =>
         "the inverse frequency of pair {pair} is {inverse:?}; its magnitude must be below 205887.4, which is 32768 \
-         turns per position"
-    ),
+         turns per position",
     /// [`Frequencies::new`](crate::Frequencies::new): the [`Axes`](crate::axes::Axes) do not add up.
     Axes {
         /// The requirement.
         required: &'static str,
-    }: Value => write!(f, "the axes must be {required}"),
+    }: Value => "the axes must be {required}",
     /// M-RoPE, by [`Axes::mrope`](crate::axes::Axes::mrope) and the like: the sections are not the pairs of the
     /// channels that rotate.
     Sections {
@@ -41,7 +39,7 @@ errors! {
         axes: u8,
         /// Channels that rotate; `u32::MAX` beyond that.
         rotary_dim: u32,
-    }: Value => {
+    }: Value => |f| {
         let given = sections.get(..axes.into()).unwrap_or_default();
         let pairs = given.iter().fold(0_usize, |sum, &n| sum.saturating_add(n));
         write!(
@@ -58,7 +56,7 @@ errors! {
         tokens: usize,
         /// Values of a row.
         rotary_dim: usize,
-    }: Capacity => write!(
+    }: Capacity => |f| write!(
         f,
         "{tokens} rows of {rotary_dim} values are more than isize::MAX ({}) bytes",
         isize::MAX
@@ -69,8 +67,5 @@ errors! {
         rotary_dim: usize,
         /// The most there is room for.
         limit: usize,
-    }: Capacity => write!(
-        f,
-        "rotary_dim is {rotary_dim}; rows that are computed on the stack have at most {limit} channels"
-    ),
+    }: Capacity => "rotary_dim is {rotary_dim}; rows that are computed on the stack have at most {limit} channels",
 }

@@ -22,12 +22,12 @@ errors! {
     /// assert_eq!(refused, Err(Error::Gradient(error)));
     /// # Ok::<(), Error>(())
     /// ```
-    pub enum GradientError, f =>
+    pub enum GradientError =>
     /// [`Rope::backward`](crate::Rope::backward): the plan does not rotate forward, so it has no backward pass here.
     Direction {
         /// The plan's direction.
         direction: Direction,
-    }: Operation => write!(f, "a backward pass requires a plan with Direction::Forward, but its direction is {direction}"),
+    }: Operation => "a backward pass requires a plan with Direction::Forward, but its direction is {direction}",
     /// [`Gradients::CosSin`](crate::gradient::Gradients::CosSin),
     /// [`Gradients::Channels`](crate::gradient::Gradients::Channels): the plan's output pairing is another than its
     /// input pairing.
@@ -36,18 +36,16 @@ errors! {
         input: Pairing,
         /// The plan's output pairing.
         output: Pairing,
-    }: Operation => write!(
-        f,
+    }: Operation =>
         "gradients of cos and sin require a plan with one pairing, but its input pairing is {input} and its output_pairing \
-         {output}; use Gradients::Angles, Gradients::Factors and PairGradients::cos_sin"
-    ),
+         {output}; use Gradients::Angles, Gradients::Factors and PairGradients::cos_sin",
     /// The number of heads of the gradients is neither 1 nor the tensor's.
     Heads {
         /// Heads of the gradients.
         gradients: usize,
         /// Heads of the tensor.
         heads: usize,
-    }: Shape => write!(f, "the gradients have {gradients} heads, the tensor has {heads}; give one for all heads, or one per head"),
+    }: Shape => "the gradients have {gradients} heads, the tensor has {heads}; give one for all heads, or one per head",
     /// Gradients of another shape than the rows, or than other gradients.
     Shape {
         /// The dimension that differs: rows, heads or pairs.
@@ -56,7 +54,7 @@ errors! {
         given: usize,
         /// The required extent.
         needed: usize,
-    }: Shape => write!(f, "the gradients have {given} {what}, but {needed} are required"),
+    }: Shape => "the gradients have {given} {what}, but {needed} are required",
     /// [`PairGradients::cos_sin`](crate::gradient::PairGradients::cos_sin): cos and sin are both zero, so the rotated
     /// tensor says nothing of them.
     RowOfZeros {
@@ -66,5 +64,5 @@ errors! {
         head: usize,
         /// The pair.
         pair: usize,
-    }: Value => write!(f, "cos and sin of pair {pair} of row {row} (head {head}) are both zero; one must not be"),
+    }: Value => "cos and sin of pair {pair} of row {row} (head {head}) are both zero; one must not be",
 }

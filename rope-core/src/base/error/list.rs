@@ -19,16 +19,17 @@ pub(super) fn show(
     shown.finish()
 }
 
-/// Makes an enum of errors, with their names, kinds and messages, of one list: `Variant { fields }: Kind => expression
-/// that writes the message`, in which `$f` is the formatter and the fields have their names. A group is a variant that
-/// holds the error of another list.
+/// Makes an enum of errors, with their names, kinds and messages, of one list: `Variant { fields }: Kind => "message"`,
+/// or `|f| expression that writes the message`. The fields have their names in both. A group is a variant that holds
+/// the error of another list.
 macro_rules! errors {
     (
         $(#[doc = $type_doc:literal])+
-        pub enum $type:ident, $f:ident $(, groups: { $($(#[doc = $group_doc:literal])+ $group:ident($of_group:ident),)+ })? =>
+        pub enum $type:ident $(, groups: { $($(#[doc = $group_doc:literal])+ $group:ident($of_group:ident),)+ })? =>
         $(
             $(#[doc = $doc:literal])+
-            $name:ident $({ $($(#[doc = $field_doc:literal])+ $field:ident: $field_type:ty,)+ })?: $kind:ident => $message:expr,
+            $name:ident $({ $($(#[doc = $field_doc:literal])+ $field:ident: $field_type:ty,)+ })?: $kind:ident =>
+            $($text:literal)? $(|$f:ident| $message:expr)?,
         )+
     ) => {
         $(#[doc = $type_doc])+
@@ -57,6 +58,14 @@ macro_rules! errors {
             }
         }
 
+        $(
+            /// The names of all errors by groups; those without a group come first.
+            pub const NAMES: &[(&str, &[&str])] = &[
+                ("", $type::NAMES),
+                $((stringify!($group), $of_group::NAMES),)+
+            ];
+        )?
+
         // A derived implementation would be compiled again in every crate that shows an error.
         #[automatically_derived]
         impl core::fmt::Debug for $type {
@@ -76,10 +85,18 @@ macro_rules! errors {
 
         #[automatically_derived]
         impl core::fmt::Display for $type {
-            fn fmt(&self, $f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
                 match *self {
-                    $($($type::$group(error) => core::fmt::Display::fmt(&error, $f),)+)?
-                    $($type::$name $({ $($field),+ })? => $message,)+
+                    $($($type::$group(error) => core::fmt::Display::fmt(&error, f),)+)?
+                    $(
+                        $type::$name $({ $($field),+ })? => {
+                            $(write!(f, $text))?
+                            $({
+                                let $f = f;
+                                $message
+                            })?
+                        }
+                    )+
                 }
             }
         }

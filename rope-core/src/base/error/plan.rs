@@ -16,7 +16,7 @@ errors! {
     /// let error = Hadamard::new(48).unwrap_err();
     /// assert_eq!(error, Error::Plan(PlanError::HadamardBlock { block: 48 }));
     /// ```
-    pub enum PlanError, f =>
+    pub enum PlanError =>
     /// [`Rope::rotate`](crate::Rope::rotate) and the other verbs that work in place, of a plan whose output pairing
     /// is another than its input pairing: use [`Rope::rotate_into`](crate::Rope::rotate_into).
     PairingChangesInPlace {
@@ -24,39 +24,32 @@ errors! {
         input: Pairing,
         /// The plan's output pairing.
         output: Pairing,
-    }: Operation => write!(
-        f,
+    }: Operation =>
         "the plan reads {input} pairs and its output_pairing is {output}, which no call in place can change; use one \
-         that writes another tensor, as rotate_into, or leave out output_pairing"
-    ),
+         that writes another tensor, as rotate_into, or leave out output_pairing",
     /// [`Rope::backend`](crate::Rope::backend): this CPU, or this build, lacks the instruction set.
     BackendUnavailable {
         /// The backend asked for.
         backend: Backend,
-    }: Backend => {
+    }: Backend => |f| {
         write!(f, "backend {backend} is not available here; there are:")?;
         Backend::available().try_for_each(|backend| write!(f, " {backend}"))
     },
     /// A rotation of keys that stay in a cache: the plan has a norm, which cached keys have already.
-    NormInCache: Operation => write!(
-        f,
-        "the plan has a norm, which the keys of a cache have already; rotate them by a plan without it"
-    ),
+    NormInCache: Operation =>
+        "the plan has a norm, which the keys of a cache have already; rotate them by a plan without it",
     /// [`Hadamard`](crate::stages::Hadamard): a block that is no power of two, or too short or long.
     HadamardBlock {
         /// Channels of the block.
         block: usize,
-    }: Value => write!(
-        f,
-        "block is {block}; a Hadamard block must be a power of two from 2 to {MOST_CHANNELS}"
-    ),
+    }: Value => "block is {block}; a Hadamard block must be a power of two from 2 to {MOST_CHANNELS}",
     /// [`Rope::hadamard`](crate::Rope::hadamard): the block does not divide a head.
     HadamardHead {
         /// Channels of the block.
         block: usize,
         /// Channels of a head.
         head_dim: usize,
-    }: Shape => write!(
+    }: Shape => |f| write!(
         f,
         "block is {block}; a Hadamard block must divide head_dim ({head_dim}), and the largest power of two that does \
          is {}",
@@ -66,20 +59,16 @@ errors! {
     WeightMissing {
         /// The required number, if all heads share them.
         needed: usize,
-    }: Operation => write!(
-        f,
+    }: Operation =>
         "the norm's formula has weights, but none were given; give {needed} (or {needed} per head) to Norm::weight, or \
-         call Norm::without_weight"
-    ),
+         call Norm::without_weight",
     /// [`Norm`](crate::norm::Norm): weights for a formula that has none.
     WeightUnused {
         /// The given number.
         given: usize,
-    }: Operation => write!(
-        f,
-        "the norm's formula has no weights, but {given} were given; leave them out, or use a formula that is `weighted`"
-    ),
+    }: Operation =>
+        "the norm's formula has no weights, but {given} were given; leave them out, or use a formula that is `weighted`",
     /// [`Norm::with_sum_of_squares`](crate::norm::Norm::with_sum_of_squares) of a norm that is centered: it has a mean
     /// of its own to take off.
-    CenteredSums: Operation => f.write_str("a centered norm needs the mean, and takes no sums of squares"),
+    CenteredSums: Operation => "a centered norm needs the mean, and takes no sums of squares",
 }

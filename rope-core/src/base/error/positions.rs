@@ -12,7 +12,7 @@ errors! {
     /// let error = Positions::packed(&[0, 5, 3]).unwrap_err();
     /// assert_eq!(error, Error::Positions(PositionsError::Offsets { index: 2, offset: 3 }));
     /// ```
-    pub enum PositionsError, f =>
+    pub enum PositionsError =>
     /// [`Frequencies::rows`](crate::Frequencies::rows), `rows_in`, `at`: a list of positions for several
     /// axes whose length does not divide by their number; one number per token for
     /// [`MixedFrequencies`](crate::axes::MixedFrequencies) on several axes.
@@ -21,17 +21,15 @@ errors! {
         given: usize,
         /// Axes of the frequencies.
         axes: usize,
-    }: Shape => write!(
-        f,
+    }: Shape =>
         "{given} positions are not one per axis for each token on {axes} axes; give those of all axes to \
-         Positions::axis_major or Positions::token_major"
-    ),
+         Positions::axis_major or Positions::token_major",
     /// [`Frequencies::shift_from`](crate::Frequencies::shift_from), slots that are found by positions: a position that
     /// is a coordinate, and not an integer.
     NotAnInteger {
         /// The first coordinate.
         value: f64,
-    }: Value => write!(f, "the coordinate {value} is not an integer; shifts and slots need integer positions"),
+    }: Value => "the coordinate {value} is not an integer; shifts and slots need integer positions",
     /// [`Frequencies::rows`](crate::Frequencies::rows), `rows_in`, `at`: a coordinate that is infinite or
     /// not a number.
     Coordinate {
@@ -39,12 +37,12 @@ errors! {
         index: usize,
         /// The coordinate.
         value: f64,
-    }: Value => write!(f, "coordinate {index} is {value}, which is not finite"),
+    }: Value => "coordinate {index} is {value}, which is not finite",
     /// [`Positions::packed`](crate::Positions::packed): the first offset is not 0, or one is below the one before.
     Offsets {
         /// Index of the offset.
         index: usize,
         /// The offset.
         offset: i64,
-    }: Value => write!(f, "offset {index} is {offset}; offsets start at 0 and never fall"),
+    }: Value => "offset {index} is {offset}; offsets start at 0 and never fall",
 }

@@ -13,7 +13,7 @@ errors! {
     /// let error = Rows::new(&[1.0, 0.0, 1.0], [2, 2]).unwrap_err();
     /// assert_eq!(error, Error::Rows(RowsError::Shape { len: 3, rows: 2, width: 2 }));
     /// ```
-    pub enum RowsError, f =>
+    pub enum RowsError =>
     /// [`Rows`](crate::Rows) and [`Frequencies`](crate::Frequencies) constructors: the number of rotated channels is
     /// odd, zero or too large, or the scaling needs more of them.
     RotaryDim {
@@ -21,21 +21,21 @@ errors! {
         rotary_dim: usize,
         /// The requirement.
         required: &'static str,
-    }: Value => write!(f, "rotary_dim is {rotary_dim}, but must be {required}"),
+    }: Value => "rotary_dim is {rotary_dim}, but must be {required}",
     /// [`Rope`](crate::Rope)'s rotations: the rows rotate more channels than a head has.
     RotaryDimExceedsHead {
         /// Channels that the rows rotate.
         rotary_dim: usize,
         /// Channels of a head.
         head_dim: usize,
-    }: Shape => write!(f, "rotary_dim {rotary_dim} exceeds head_dim {head_dim}"),
+    }: Shape => "rotary_dim {rotary_dim} exceeds head_dim {head_dim}",
     /// [`Rope::parts`](crate::Rope::parts): the parts of a window do not divide the pairs of the rows.
     Parts {
         /// Parts of the plan's window.
         parts: usize,
         /// Channels that the rows rotate.
         rotary_dim: usize,
-    }: Shape => write!(
+    }: Shape => |f| write!(
         f,
         "parts is {parts}; it must divide the {} pairs of the rows (rotary_dim {rotary_dim}), as 1 does; set it by \
          Rope::parts, or give rows of another width",
@@ -49,7 +49,7 @@ errors! {
         rows: usize,
         /// Values of a row of the shape.
         width: usize,
-    }: Shape => {
+    }: Shape => |f| {
         let values = rows.saturating_mul(width);
         write!(f, "shape [{rows}, {width}] has {values} values, but the slice has {len}")?;
         match len.checked_div(width) {
@@ -64,7 +64,7 @@ errors! {
         row: usize,
         /// Its values.
         width: usize,
-    }: Value => write!(
+    }: Value => |f| write!(
         f,
         "row {row} has the same {} values in both of its halves, so it is `cat(freqs, freqs)` of cos or of sin alone, \
          not cos and then sin; give both to Rows::from_cos_sin",
@@ -76,14 +76,14 @@ errors! {
         cos: usize,
         /// Length of the sin slice.
         sin: usize,
-    }: Shape => write!(f, "{cos} cos values beside {sin} sin values"),
+    }: Shape => "{cos} cos values beside {sin} sin values",
     /// [`Rows::from_cos_sin`](crate::Rows::from_cos_sin): a row has neither a value for each pair nor two.
     Width {
         /// Values of a row of cos (or sin).
         width: usize,
         /// Channels that a row rotates.
         rotary_dim: usize,
-    }: Shape => write!(
+    }: Shape => |f| write!(
         f,
         "rows of {width} cos are not for rotary_dim {rotary_dim}: they have {} (each kept once) or {rotary_dim} (each \
          kept twice, `cat(freqs, freqs)`)",
@@ -96,11 +96,9 @@ errors! {
         row: usize,
         /// The first pair that differs.
         pair: usize,
-    }: Value => write!(
-        f,
+    }: Value =>
         "row {row} has another value for pair {pair} in its second half than in its first, so it is not \
-         `cat(freqs, freqs)`; of `repeat_interleave(2)` take every second value"
-    ),
+         `cat(freqs, freqs)`; of `repeat_interleave(2)` take every second value",
     /// [`Rope`](crate::Rope)'s rotations: neither one row per token nor one per token of every sequence.
     Count {
         /// Rows given.
@@ -109,7 +107,7 @@ errors! {
         tokens: usize,
         /// Sequences of the batch.
         batch: usize,
-    }: Shape => {
+    }: Shape => |f| {
         let all = batch.saturating_mul(tokens);
         write!(f, "the number of rows is {rows}; for batch {batch} and {tokens} tokens it must be {tokens}")?;
         match all == tokens {
@@ -124,7 +122,7 @@ errors! {
         rows: usize,
         /// Heads asked for.
         heads: usize,
-    }: Shape => match heads {
+    }: Shape => |f| match heads {
         0 => write!(f, "heads is 0; {rows} rows per head are for at least one head"),
         _ => write!(f, "the number of rows is {rows}, which is not a multiple of {heads} heads"),
     },
@@ -134,7 +132,7 @@ errors! {
         rows: usize,
         /// Heads that they are to be for.
         heads: usize,
-    }: Shape => write!(f, "the rows are per head, for {rows} heads, but {heads} heads are required"),
+    }: Shape => "the rows are per head, for {rows} heads, but {heads} heads are required",
     /// [`Rows::strided`](crate::Rows::strided): sequences that lie apart in memory are used as what they are not, by a
     /// rotation of other sequences, as a table, or by a range across them.
     Sequences {
@@ -142,11 +140,9 @@ errors! {
         sequences: usize,
         /// Tokens of each.
         tokens: usize,
-    }: Shape => write!(
-        f,
+    }: Shape =>
         "the rows are laid out for {sequences} sequences of {tokens} tokens, and rotate tensors of that shape; for \
-         others take the rows of one sequence by Rows::range"
-    ),
+         others take the rows of one sequence by Rows::range",
     /// [`Direction::Inverse`](crate::Direction::Inverse): a pair of given rows has another magnitude than the attention
     /// factor that it divides by. [`Rows::inverted`](crate::Rows::inverted) makes the rows that undo them.
     Magnitude {
@@ -162,11 +158,9 @@ errors! {
         sin: f32,
         /// The attention factor, whose square `cos^2 + sin^2` should be.
         factor: f64,
-    }: Operation => write!(
-        f,
+    }: Operation =>
         "pair {pair} of row {row} (head {head}) has cos {cos} and sin {sin}, whose magnitude is not the attention \
-         factor {factor} that Direction::Inverse divides by; use Rows::inverted"
-    ),
+         factor {factor} that Direction::Inverse divides by; use Rows::inverted",
     /// [`Rows::inverted`](crate::Rows::inverted): no f32 undo a pair.
     NoInverse {
         /// The row.
@@ -179,10 +173,7 @@ errors! {
         cos: f32,
         /// Its sin.
         sin: f32,
-    }: Value => write!(
-        f,
-        "pair {pair} of row {row} (head {head}) has cos {cos:?} and sin {sin:?}; no cos and sin in f32 undo it"
-    ),
+    }: Value => "pair {pair} of row {row} (head {head}) has cos {cos:?} and sin {sin:?}; no cos and sin in f32 undo it",
     /// [`Rows::gather`](crate::Rows::gather): an id that names no row of the table.
     PositionOutsideTable {
         /// Index of the id in the list.
@@ -191,10 +182,10 @@ errors! {
         id: i64,
         /// Rows of the table.
         rows: usize,
-    }: Index => write!(f, "position id {id} (at index {index}) is outside the table's 0..{rows}"),
+    }: Index => "position id {id} (at index {index}) is outside the table's 0..{rows}",
     /// [`Rows::gather`](crate::Rows::gather) and [`Rows::with_heads`](crate::Rows::with_heads) of rows that are a
     /// gathering themselves.
-    AlreadyGathered: Operation => f.write_str("the rows are gathered by id already; gather them from the table, once"),
+    AlreadyGathered: Operation => "the rows are gathered by id already; gather them from the table, once",
     /// [`Rows::range`](crate::Rows::range): the range is not inside the rows.
     Range {
         /// First row asked for.
@@ -203,20 +194,18 @@ errors! {
         end: usize,
         /// Rows there are.
         rows: usize,
-    }: Shape => write!(f, "rows {start}..{end} are not inside 0..{rows}"),
+    }: Shape => "rows {start}..{end} are not inside 0..{rows}",
     /// [`Rows::with_attention_factor`](crate::Rows::with_attention_factor): zero, infinite or not a number.
     AttentionFactor {
         /// The value refused.
         factor: f64,
-    }: Value => write!(f, "the attention factor is {factor}; it must be finite and not zero"),
+    }: Value => "the attention factor is {factor}; it must be finite and not zero",
     /// [`Direction::Inverse`](crate::Direction::Inverse), a rotation of keys that stay in a cache,
     /// [`Rope::backward`](crate::Rope::backward) and other operations of rotations: the rows are full-width.
     FullWidth {
         /// The operation.
         operation: &'static str,
-    }: Operation => write!(
-        f,
+    }: Operation =>
         "{operation} requires rows with one angle per pair, but these are full-width: they have one per channel, which \
-         is no rotation; Direction::Transpose takes gradients back, and Gradients::Channels sums those of cos and sin"
-    ),
+         is no rotation; Direction::Transpose takes gradients back, and Gradients::Channels sums those of cos and sin",
 }

@@ -15,13 +15,13 @@ errors! {
     /// assert_eq!(error, Error::Shape(ShapeError::OutOfBounds { needed: 24, len: 8 }));
     /// # Ok::<(), Error>(())
     /// ```
-    pub enum ShapeError, f =>
+    pub enum ShapeError =>
     /// A [`Layout`](crate::Layout) constructor, [`Rows::strided`](crate::Rows::strided): the number of elements, or a
     /// stride that follows from the shape, does not fit `usize`.
     Overflow {
         /// The shape asked for.
         shape: Shape,
-    }: Capacity => write!(f, "shape {shape} has indices or strides beyond usize::MAX ({})", usize::MAX),
+    }: Capacity => |f| write!(f, "shape {shape} has indices or strides beyond usize::MAX ({})", usize::MAX),
     /// [`Layout::strided`](crate::Layout::strided): the index of the last element does not fit `usize`.
     StrideOverflow {
         /// The dimension that reaches farthest.
@@ -30,7 +30,7 @@ errors! {
         extent: usize,
         /// Its stride.
         stride: usize,
-    }: Capacity => write!(
+    }: Capacity => |f| write!(
         f,
         "stride {stride} of {dimension}, with the extent {extent}, leads to indices beyond usize::MAX ({})",
         usize::MAX
@@ -42,7 +42,7 @@ errors! {
         needed: usize,
         /// Elements the slice has.
         len: usize,
-    }: Shape => write!(f, "the layout needs {needed} elements, the slice has {len}"),
+    }: Shape => "the layout needs {needed} elements, the slice has {len}",
     /// [`TensorMut::new`](crate::TensorMut::new), [`Rope::sum_of_squares`](crate::Rope::sum_of_squares) of rows: a step
     /// along `dimension` lands inside the elements of the dimensions below it, so that two indices could name one
     /// element.
@@ -53,10 +53,8 @@ errors! {
         stride: usize,
         /// The least stride with which it nests among the other dimensions, as they are.
         needed: usize,
-    }: Shape => write!(
-        f,
-        "stride {stride} of {dimension} lets elements overlap that must be distinct; it must be at least {needed}"
-    ),
+    }: Shape =>
+        "stride {stride} of {dimension} lets elements overlap that must be distinct; it must be at least {needed}",
     /// [`Layout::narrow`](crate::Layout::narrow) and `split_at` of the tensors: the range is not inside the dimension.
     Range {
         /// The dimension.
@@ -67,17 +65,15 @@ errors! {
         end: usize,
         /// Extent of the dimension.
         extent: usize,
-    }: Shape => write!(f, "range {start}..{end} of {dimension} is not inside 0..{extent}"),
+    }: Shape => "range {start}..{end} of {dimension} is not inside 0..{extent}",
     /// [`TensorMut::split_at`](crate::TensorMut::split_at): the two parts interleave in memory, so that they cannot
     /// be two slices. Split the dimension with the largest stride first.
     PartsInterleave {
         /// The dimension that was to be split.
         dimension: Dimension,
-    }: Operation => write!(
-        f,
+    }: Operation =>
         "the parts of a split along {dimension} interleave in memory; \
-         split the dimension with the largest stride first"
-    ),
+         split the dimension with the largest stride first",
     /// [`Rope::rotate_into`](crate::Rope::rotate_into): source and target have different shapes.
     Mismatch {
         /// The first dimension in which they differ.
@@ -86,10 +82,8 @@ errors! {
         source: usize,
         /// Its extent in the target.
         target: usize,
-    }: Shape => write!(
-        f,
-        "source and target must have one shape, but {dimension} is {source} in the source and {target} in the target"
-    ),
+    }: Shape =>
+        "source and target must have one shape, but {dimension} is {source} in the source and {target} in the target",
     /// [`Rope::rotate_qk`](crate::Rope::rotate_qk): Q and K have different numbers of sequences, tokens or channels.
     QueryKeyMismatch {
         /// The first dimension in which they differ.
@@ -98,12 +92,12 @@ errors! {
         query: usize,
         /// Its extent in K.
         key: usize,
-    }: Shape => write!(f, "Q and K may differ in their heads alone, but {dimension} is {query} in Q and {key} in K"),
+    }: Shape => "Q and K may differ in their heads alone, but {dimension} is {query} in Q and {key} in K",
     /// [`WithStages`](crate::stages::WithStages) and caches: a head is longer than what is kept on the stack.
     HeadDimOnStack {
         /// Channels of a head.
         head_dim: usize,
         /// The most there is room for.
         limit: usize,
-    }: Capacity => write!(f, "head_dim is {head_dim}; a norm, a scale and a cache take heads of at most {limit} channels"),
+    }: Capacity => "head_dim is {head_dim}; a norm, a scale and a cache take heads of at most {limit} channels",
 }

@@ -13,14 +13,14 @@ errors! {
     /// let error = Shard::new(ShardKind::Zigzag, 4, 4).unwrap_err();
     /// assert_eq!(error, Error::Shard(ShardError::Rank { rank: 4, ranks: 4 }));
     /// ```
-    pub enum ShardError, f =>
+    pub enum ShardError =>
     /// [`Shard::new`](crate::shard::Shard::new): the rank is not below the number of ranks.
     Rank {
         /// The rank.
         rank: usize,
         /// The number of ranks.
         ranks: usize,
-    }: Value => write!(f, "rank is {rank}; it must be below ranks ({ranks}), and ranks at most {}", u32::MAX),
+    }: Value => |f| write!(f, "rank is {rank}; it must be below ranks ({ranks}), and ranks at most {}", u32::MAX),
     /// [`Shard::tokens`](crate::shard::Shard::tokens), [`Shard::packed`](crate::shard::Shard::packed): tokens that
     /// cannot be divided evenly.
     Tokens {
@@ -30,9 +30,7 @@ errors! {
         tokens: usize,
         /// The required divisor.
         multiple: usize,
-    }: Value => write!(
-        f,
+    }: Value =>
         "sequence {sequence} has {tokens} tokens, but a shard of this kind requires a multiple of {multiple}; pad it, or \
-         use ShardKind::UnevenZigzag or ShardKind::Striped"
-    ),
+         use ShardKind::UnevenZigzag or ShardKind::Striped",
 }

@@ -17,7 +17,7 @@ errors! {
     /// assert_eq!(refused, Err(Error::Slots(SlotsError::Slot { index: 0, slot: 7, slots: 2 })));
     /// # Ok::<(), Error>(())
     /// ```
-    pub enum SlotsError, f =>
+    pub enum SlotsError =>
     /// Not one slot for each token of each sequence.
     Count {
         /// Slots given.
@@ -26,7 +26,7 @@ errors! {
         tokens: usize,
         /// Sequences of the batch.
         batch: usize,
-    }: Shape => write!(
+    }: Shape => |f| write!(
         f,
         "the number of slots is {slots}; for batch {batch} and {tokens} tokens it must be {}, one per token of each \
          sequence, negative where nothing is written",
@@ -40,7 +40,7 @@ errors! {
         slot: i64,
         /// Slots of the cache.
         slots: usize,
-    }: Index => write!(f, "slot {slot} (of token {index}) is outside the cache's 0..{slots}"),
+    }: Index => "slot {slot} (of token {index}) is outside the cache's 0..{slots}",
     /// [`Slots::offsets`](crate::cache::Slots::offsets): a token would reach past the cache.
     Offset {
         /// Index of the token.
@@ -51,11 +51,9 @@ errors! {
         extent: usize,
         /// The length of the cache.
         len: usize,
-    }: Index => write!(
-        f,
+    }: Index =>
         "offset {offset} (of token {index}) leaves no room for the {extent} of its heads in the cache's {len}; offsets count \
-         elements, and bytes where the cache has codes"
-    ),
+         elements, and bytes where the cache has codes",
     /// [`Slots::pages`](crate::cache::Slots::pages), `table` and `sequences`: a position that the sequence has no page
     /// for, or a sequence that is not there.
     PagePosition {
@@ -65,10 +63,7 @@ errors! {
         position: i64,
         /// Its sequence.
         sequence: i64,
-    }: Index => write!(
-        f,
-        "position {position} (of token {index}) is beyond the pages of sequence {sequence}"
-    ),
+    }: Index => "position {position} (of token {index}) is beyond the pages of sequence {sequence}",
     /// [`Slots::pages`](crate::cache::Slots::pages), `table`: a page that the cache does not have.
     Page {
         /// Index of the token.
@@ -79,10 +74,7 @@ errors! {
         page: i64,
         /// Pages of the cache.
         pages: usize,
-    }: Index => write!(
-        f,
-        "page {page} (of token {index}, at position {position}) is outside the cache's 0..{pages}"
-    ),
+    }: Index => "page {page} (of token {index}, at position {position}) is outside the cache's 0..{pages}",
     /// [`Slots::pages`](crate::cache::Slots::pages), `table`: the page of a position that is not negative is negative.
     NegativePage {
         /// Index of the token; `u32::MAX` beyond that.
@@ -95,9 +87,7 @@ errors! {
         page: i64,
         /// The entry of the table.
         block: i64,
-    }: Index => write!(
-        f,
+    }: Index =>
         "page {page} of sequence {sequence} is {block}, but position {position} (of token {index}) is in it; a token \
-         is skipped by a negative position"
-    ),
+         is skipped by a negative position",
 }

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::slots::Found;
-use super::{CacheShape, Codes, Format, QuantScale, ScalePlace, SlotRange, SlotsTarget};
+use super::{CacheShape, ScalePlace, SlotRange, SlotsTarget};
 use crate::describe::cache::CacheLayout;
 
 /// A part of a cache, and the range from the first to the last of its tokens.
@@ -66,12 +66,10 @@ impl<'t> SlotsTarget<'t> {
     /// memory of neighbors interleaves.
     fn slots_of_a_unit(&self) -> Option<usize> {
         let CacheLayout { shape, strides, .. } = self.stored.layout;
-        let (layout, separate) = match self.stored.format {
-            Format::Codes(Codes::Scaled(_, QuantScale::Computed { at, .. })) => match at {
-                ScalePlace::Inline(behind) => (self.stored.layout.with_scale(behind).ok()?, None),
-                ScalePlace::Separate(scales) => (self.stored.layout, Some(scales)),
-            },
-            _ => (self.stored.layout, None),
+        let separate = self.stored.scales();
+        let layout = match self.stored.computed_scales() {
+            Some(ScalePlace::Inline(behind)) => self.stored.layout.with_scale(behind).ok()?,
+            _ => self.stored.layout,
         };
         let extent = |blocks, block_size| {
             let shape = CacheShape {
@@ -98,22 +96,19 @@ impl<'t> SlotsTarget<'t> {
 
     /// Splits into the slots before `slot`, and the slots from `slot` on.
     fn split_at(self, slot: usize) -> (Self, Self) {
-        let SlotRange {
-            first,
-            element,
-            scale,
-            ..
-        } = self.range;
+        let before = self.range;
         let layout = &self.stored.layout;
         let start = layout.slot(slot);
-        let bytes = (start - element) * self.stored.size();
+        let bytes = (start - before.element) * self.stored.size();
         let scales = self.stored.scales();
         let scale_start = scales.map_or(0, |scales| layout.scale(scales, slot));
         let (memory, rest_memory) = self.memory.split_at_mut(bytes);
-        let (scales, rest_scales) = self.scales.split_at_mut(scale_start.saturating_sub(scale));
+        let (scales, rest_scales) = self
+            .scales
+            .split_at_mut(scale_start.saturating_sub(before.scale));
         let range = SlotRange {
-            count: slot - first,
-            ..self.range
+            count: slot - before.first,
+            ..before
         };
         let rest_range = SlotRange {
             first: slot,

@@ -124,6 +124,15 @@ impl CacheShape {
         self.blocks.saturating_mul(self.block_size)
     }
 
+    const fn of([blocks, block_size, heads, head_dim]: [usize; 4]) -> Self {
+        CacheShape {
+            blocks,
+            block_size,
+            heads,
+            head_dim,
+        }
+    }
+
     fn is_empty(self) -> bool {
         self.slots() == 0 || self.heads == 0 || self.head_dim == 0
     }
@@ -182,21 +191,14 @@ impl CacheLayout {
     ///
     /// The errors of [`CacheLayout::strided`].
     pub fn nhd([blocks, block_size, heads, head_dim]: [usize; 4]) -> Result<Self, Error> {
-        let shape = CacheShape {
-            blocks,
-            block_size,
-            heads,
-            head_dim,
-        };
+        let shape = CacheShape::of([blocks, block_size, heads, head_dim]);
         let token = product([heads, head_dim])?;
-        CacheLayout::strided(
-            shape,
-            CacheStrides {
-                block: product([block_size, token])?,
-                head: head_dim,
-                ..CacheStrides::ungrouped(block_size, token, head_dim)
-            },
-        )
+        let strides = CacheStrides {
+            block: product([block_size, token])?,
+            head: head_dim,
+            ..CacheStrides::ungrouped(block_size, token, head_dim)
+        };
+        CacheLayout::strided(shape, strides)
     }
 
     /// Creates the layout `[blocks, heads, block_size, head_dim]`.
@@ -205,21 +207,14 @@ impl CacheLayout {
     ///
     /// The errors of [`CacheLayout::strided`].
     pub fn hnd([blocks, heads, block_size, head_dim]: [usize; 4]) -> Result<Self, Error> {
-        let shape = CacheShape {
-            blocks,
-            block_size,
-            heads,
-            head_dim,
-        };
+        let shape = CacheShape::of([blocks, block_size, heads, head_dim]);
         let head = product([block_size, head_dim])?;
-        CacheLayout::strided(
-            shape,
-            CacheStrides {
-                block: product([heads, head])?,
-                head,
-                ..CacheStrides::ungrouped(block_size, head_dim, head_dim)
-            },
-        )
+        let strides = CacheStrides {
+            block: product([heads, head])?,
+            head,
+            ..CacheStrides::ungrouped(block_size, head_dim, head_dim)
+        };
+        CacheLayout::strided(shape, strides)
     }
 
     /// Creates the layout `[blocks, heads, head_dim, block_size]`: the channels of a token lie apart.
@@ -238,23 +233,16 @@ impl CacheLayout {
     /// The errors of [`CacheLayout::strided`].
     pub fn hdnx([blocks, heads, chunks, block_size, x]: [usize; 5]) -> Result<Self, Error> {
         let head_dim = product([chunks, x])?;
-        let shape = CacheShape {
-            blocks,
-            block_size,
-            heads,
-            head_dim,
-        };
+        let shape = CacheShape::of([blocks, block_size, heads, head_dim]);
         let head = product([head_dim, block_size])?;
-        CacheLayout::strided(
-            shape,
-            CacheStrides {
-                block: product([heads, head])?,
-                head,
-                chunk: x,
-                chunk_stride: product([block_size, x])?,
-                ..CacheStrides::ungrouped(block_size, x, x)
-            },
-        )
+        let strides = CacheStrides {
+            block: product([heads, head])?,
+            head,
+            chunk: x,
+            chunk_stride: product([block_size, x])?,
+            ..CacheStrides::ungrouped(block_size, x, x)
+        };
+        CacheLayout::strided(shape, strides)
     }
 
     /// Creates the layout `[blocks, heads, block_size / x, head_dim, x]`: one channel of `x` tokens is contiguous.
@@ -264,27 +252,20 @@ impl CacheLayout {
     /// The errors of [`CacheLayout::strided`].
     pub fn hndx([blocks, heads, groups, head_dim, x]: [usize; 5]) -> Result<Self, Error> {
         let block_size = product([groups, x])?;
-        let shape = CacheShape {
-            blocks,
-            block_size,
-            heads,
-            head_dim,
-        };
+        let shape = CacheShape::of([blocks, block_size, heads, head_dim]);
         let group_stride = product([head_dim, x])?;
         let head = product([groups, group_stride])?;
-        CacheLayout::strided(
-            shape,
-            CacheStrides {
-                block: product([heads, head])?,
-                group: x,
-                group_stride,
-                token: 1,
-                head,
-                chunk: 1,
-                chunk_stride: x,
-                channel: 1,
-            },
-        )
+        let strides = CacheStrides {
+            block: product([heads, head])?,
+            group: x,
+            group_stride,
+            token: 1,
+            head,
+            chunk: 1,
+            chunk_stride: x,
+            channel: 1,
+        };
+        CacheLayout::strided(shape, strides)
     }
 
     /// Selects the channels `start..end` of each head, for heads that hold keys and values, or codes and a scale.
@@ -355,12 +336,9 @@ impl CacheLayout {
         if self.shape.is_empty() {
             return self.offset;
         }
-        let CacheShape {
-            blocks, block_size, ..
-        } = self.shape;
-        let strides = &self.strides;
+        let (shape, strides) = (&self.shape, &self.strides);
         let groups = [strides.group, strides.group_stride, strides.token];
-        let slot = (blocks - 1) * strides.block + last(block_size, groups);
+        let slot = (shape.blocks - 1) * strides.block + last(shape.block_size, groups);
         self.offset + slot + self.head_extent()
     }
 
@@ -371,38 +349,25 @@ impl CacheLayout {
 
     /// Returns the elements from the first of a slot to one past its last.
     pub(crate) fn head_extent(&self) -> usize {
-        let CacheShape {
-            heads, head_dim, ..
-        } = self.shape;
-        let CacheStrides {
-            head,
-            chunk,
-            chunk_stride,
-            channel,
-            ..
-        } = self.strides;
-        if heads == 0 || head_dim == 0 {
+        let (shape, strides) = (&self.shape, &self.strides);
+        if shape.heads == 0 || shape.head_dim == 0 {
             return 0;
         }
-        (heads - 1) * head + last(head_dim, [chunk, chunk_stride, channel]) + 1
+        let chunks = [strides.chunk, strides.chunk_stride, strides.channel];
+        (shape.heads - 1) * strides.head + last(shape.head_dim, chunks) + 1
     }
 
     /// Returns the first element of an existing slot.
     pub(crate) fn slot(&self, slot: usize) -> usize {
-        let CacheStrides {
-            block,
-            group,
-            group_stride,
-            token,
-            ..
-        } = self.strides;
-        let (index, place) = (slot / self.shape.block_size, slot % self.shape.block_size);
-        let start = self.offset + index * block;
+        let (block_size, strides) = (self.shape.block_size, &self.strides);
+        let (index, place) = (slot / block_size, slot % block_size);
+        let start = self.offset + index * strides.block;
         // Most blocks have no groups, and a division takes as long as a tenth of a head.
-        if group >= self.shape.block_size {
-            return start + place * token;
+        if strides.group >= block_size {
+            return start + place * strides.token;
         }
-        start + grouped(place, [group, group_stride, token])
+        let groups = [strides.group, strides.group_stride, strides.token];
+        start + grouped(place, groups)
     }
 
     /// Returns the index of the first separate scale of a slot.
@@ -498,37 +463,23 @@ impl CacheLayout {
     }
 
     fn checked(mut self) -> Result<Self, Error> {
-        let CacheShape {
-            blocks,
-            block_size,
-            heads,
-            head_dim,
-        } = self.shape;
-        let CacheStrides {
-            block,
-            group,
-            group_stride,
-            token,
-            head,
-            chunk,
-            chunk_stride,
-            channel,
-        } = self.strides;
-        if (group == 0 && block_size > 0) || (chunk == 0 && head_dim > 0) {
+        let (shape, strides) = (self.shape, &mut self.strides);
+        let (block_size, head_dim) = (shape.block_size, shape.head_dim);
+        if (strides.group == 0 && block_size > 0) || (strides.chunk == 0 && head_dim > 0) {
             return Err(Error::Cache(CacheError::Layout {
                 required: "of groups and chunks with at least one member",
             }));
         }
         // A chunk wider than the head is the whole head.
-        let (group, chunk) = (group.max(1), chunk.clamp(1, head_dim.max(1)));
-        (self.strides.group, self.strides.chunk) = (group, chunk);
+        strides.group = strides.group.max(1);
+        strides.chunk = strides.chunk.clamp(1, head_dim.max(1));
         let mut dimensions = [
-            (channel, head_dim.min(chunk)),
-            (chunk_stride, head_dim.div_ceil(chunk)),
-            (head, heads),
-            (token, block_size.min(group)),
-            (group_stride, block_size.div_ceil(group)),
-            (block, blocks),
+            (strides.channel, head_dim.min(strides.chunk)),
+            (strides.chunk_stride, head_dim.div_ceil(strides.chunk)),
+            (strides.head, shape.heads),
+            (strides.token, block_size.min(strides.group)),
+            (strides.group_stride, block_size.div_ceil(strides.group)),
+            (strides.block, shape.blocks),
         ];
         dimensions.sort_unstable();
         // Each stride must step over the reach of all shorter ones. The final reach is the extent.

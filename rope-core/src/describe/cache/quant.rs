@@ -3,7 +3,7 @@
 use core::slice;
 
 use crate::Error;
-use crate::base::error::saturated;
+use crate::base::error::{check_count, saturated};
 use crate::describe::ids::List;
 use crate::kernel::quantize;
 
@@ -134,13 +134,6 @@ impl<'a, L: List<'a, Item = f32>> From<L> for HeadScales<'a> {
 }
 
 impl HeadScales<'_> {
-    pub(crate) fn of(self, head: usize) -> f32 {
-        match self {
-            HeadScales::Same(scale) => scale,
-            HeadScales::Each(scales) => scales[head],
-        }
-    }
-
     /// Returns the scales of `count` heads from `head` on: one for all, or one per head.
     pub(crate) fn of_heads(&self, head: usize, count: usize) -> &[f32] {
         match self {
@@ -153,21 +146,12 @@ impl HeadScales<'_> {
         let required = "finite and above zero";
         let wrong = |scale: f32| !(scale > 0.0 && scale.is_finite());
         match self {
-            HeadScales::Same(scale) if wrong(scale) => Err(Error::Parameter {
-                name: "scale",
-                value: scale.into(),
-                required,
-            }),
+            HeadScales::Same(scale) if wrong(scale) => {
+                Err(Error::parameter("scale", scale.into(), required))
+            }
             HeadScales::Same(_) => Ok(()),
             HeadScales::Each(scales) => {
-                let (given, needed) = (scales.len(), heads);
-                if given != needed {
-                    return Err(Error::Count {
-                        name: "scales",
-                        given,
-                        needed,
-                    });
-                }
+                check_count("scales", scales.len(), heads)?;
                 match scales.iter().position(|&scale| wrong(scale)) {
                     Some(index) => Err(Error::ListEntry {
                         name: "scales",
@@ -198,14 +182,14 @@ impl QuantScale<'_> {
             QuantScale::Divide(scales)
             | QuantScale::Reciprocal(scales)
             | QuantScale::Multiply(scales) => scales.check(heads),
-            QuantScale::Computed { least, .. } if !(least >= 0.0 && least.is_finite()) => {
-                Err(Error::Parameter {
-                    name: "least",
-                    value: least.into(),
-                    required: "finite and not negative",
-                })
-            }
-            QuantScale::Computed { .. } => Ok(()),
+            QuantScale::Computed { least, .. } => match least >= 0.0 && least.is_finite() {
+                true => Ok(()),
+                false => Err(Error::parameter(
+                    "least",
+                    least.into(),
+                    "finite and not negative",
+                )),
+            },
         }
     }
 }

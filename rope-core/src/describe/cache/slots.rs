@@ -2,9 +2,9 @@
 
 use core::ops::Range;
 
-use super::layout::CacheLayout;
+use super::layout::{CacheLayout, CacheShape};
 use super::quant::ScaleLayout;
-use crate::base::error::saturated;
+use crate::base::error::{check_count, saturated};
 use crate::describe::address::{Addresses, Steps, TokenAddress};
 use crate::describe::ids::{GivenIntegers, Integers};
 use crate::error::{CacheError, SlotsError};
@@ -147,18 +147,13 @@ impl Addresses for SlotAddresses<'_> {
             // Tokens addressed by element have no separate scales.
             Found::Element(element) => return Some(TokenAddress { element, scale: 0 }),
         };
-        let SlotRange {
-            first,
-            count,
-            element,
-            scale,
-        } = self.memory;
-        if slot.wrapping_sub(first) >= count {
+        let memory = self.memory;
+        if slot.wrapping_sub(memory.first) >= memory.count {
             return None;
         }
-        let scales = |scales| self.layout.scale(scales, slot) - scale;
+        let scales = |scales| self.layout.scale(scales, slot) - memory.scale;
         Some(TokenAddress {
-            element: self.layout.slot(slot) - element,
+            element: self.layout.slot(slot) - memory.element,
             scale: self.scales.map_or(0, scales),
         })
     }
@@ -229,17 +224,6 @@ impl<'a> Slots<'a> {
         Slots(SlotSource::Offsets(offsets))
     }
 
-    /// Returns true if the length of the slots is bounded by a list in memory.
-    fn is_listed(&self) -> bool {
-        match self.0 {
-            SlotSource::Table { positions, .. } | SlotSource::Sequences(positions) => {
-                positions.is_list()
-            }
-            // The caller checks a range; pages list the sequence of each token.
-            _ => true,
-        }
-    }
-
     pub(crate) fn len(&self) -> usize {
         match self.0 {
             SlotSource::Mapping(ids) => ids.len(),
@@ -264,12 +248,11 @@ impl<'a> Slots<'a> {
         let Shape { batch, tokens, .. } = shape;
         let (given, needed) = (self.len(), batch.saturating_mul(tokens));
         // Packed sequences have separate pages.
-        let shared = match self.0 {
-            SlotSource::Table { positions, .. } | SlotSource::Sequences(positions) => {
-                positions.packed_len().is_none()
-            }
-            _ => false,
-        };
+        let shared = matches!(
+            self.0,
+            SlotSource::Table { positions, .. } | SlotSource::Sequences(positions)
+                if positions.packed_len().is_none()
+        );
         if given != needed && !(shared && given == tokens) {
             return Err(Error::Slots(SlotsError::Count {
                 slots: given,
@@ -277,60 +260,50 @@ impl<'a> Slots<'a> {
                 batch,
             }));
         }
-        if let SlotSource::Pages { sequences, .. } = self.0
-            && sequences.len() != needed
-        {
-            return Err(Error::Count {
-                name: "sequences",
-                given: sequences.len(),
-                needed,
-            });
-        }
-        if let SlotSource::Table {
-            table,
-            shape: [lines, width],
-            positions,
-        } = self.0
-        {
-            let sequences = positions.packed_len().unwrap_or(batch);
-            for needed in [lines, sequences].map(|lines| lines.saturating_mul(width)) {
-                let (name, given) = ("table", table.len());
-                if given != needed {
-                    return Err(Error::Count {
-                        name,
-                        given,
-                        needed,
-                    });
+        match self.0 {
+            SlotSource::Pages { sequences, .. } => {
+                check_count("sequences", sequences.len(), needed)?;
+            }
+            SlotSource::Table {
+                table,
+                shape: [lines, width],
+                positions,
+            } => {
+                let sequences = positions.packed_len().unwrap_or(batch);
+                for needed in [lines, sequences].map(|lines| lines.saturating_mul(width)) {
+                    check_count("table", table.len(), needed)?;
                 }
             }
-        }
-        if by_slot && matches!(self.0, SlotSource::Offsets(_)) {
-            return Err(Error::Cache(CacheError::Layout {
-                required: "addressed by slots, because its scales lie apart",
-            }));
-        }
-        if let SlotSource::Range { first, .. } = self.0 {
-            // Computes the first missing slot without a loop: tokens without elements may be any number.
-            let index = (cache.shape.slots() as i128 - i128::from(first)).max(0);
-            if let Ok(index) = usize::try_from(index)
-                && index < given
-            {
-                self.find(index, tokens, cache, len)?;
+            SlotSource::Offsets(_) if by_slot => {
+                return Err(Error::Cache(CacheError::Layout {
+                    required: "addressed by slots, because its scales lie apart",
+                }));
             }
-            return Ok(());
+            SlotSource::Range { first, .. } => {
+                // Computes the first missing slot without a loop: tokens without elements may be any number.
+                let index = (cache.shape.slots() as i128 - i128::from(first)).max(0);
+                if let Ok(index) = usize::try_from(index)
+                    && index < given
+                {
+                    self.find(index, tokens, cache, len)?;
+                }
+                return Ok(());
+            }
+            _ => {}
         }
         // Without elements, tokens may be any number, and so may positions that are not a list.
-        if shape.elements() == Some(0) && !self.is_listed() {
+        let unlisted = matches!(
+            self.0,
+            SlotSource::Table { positions, .. } | SlotSource::Sequences(positions)
+                if !positions.is_list()
+        );
+        if shape.elements() == Some(0) && unlisted {
             return Ok(());
         }
         let slots = i64::try_from(cache.shape.slots()).unwrap_or(i64::MAX);
         for index in 0..needed {
             // Fast path: ids are usually valid.
-            let listed = match self.0 {
-                SlotSource::Mapping(ids) => ids.at(index) < slots,
-                _ => false,
-            };
-            if !listed {
+            if !matches!(self.0, SlotSource::Mapping(ids) if ids.at(index) < slots) {
                 self.find(index, tokens, cache, len)?;
             }
         }
@@ -354,19 +327,13 @@ impl<'a> Slots<'a> {
                 sequences,
                 positions,
             } => {
-                let paged = Paged {
-                    index,
-                    position: positions.integer(index)?,
-                    sequence: sequences.at(index),
-                    size,
-                    pages: cache.shape.blocks,
-                };
-                let line = usize::try_from(paged.sequence).ok().and_then(|sequence| {
+                let (sequence, position) = (sequences.at(index), positions.integer(index)?);
+                let line = usize::try_from(sequence).ok().and_then(|sequence| {
                     let first = usize::try_from(starts.get(sequence)?).ok()?;
                     let end = usize::try_from(starts.get(sequence.checked_add(1)?)?).ok()?;
-                    Some((pages, first..end))
+                    Some(first..end)
                 });
-                paged.slot(line)?
+                paged_slot(index, [sequence, position], cache.shape, pages, line)?
             }
             SlotSource::Table {
                 table,
@@ -374,15 +341,9 @@ impl<'a> Slots<'a> {
                 positions,
             } => {
                 let (sequence, position) = found_in(positions, index, tokens)?;
-                let paged = Paged {
-                    index,
-                    position,
-                    sequence: sequence as i64,
-                    size,
-                    pages: cache.shape.blocks,
-                };
-                let first = sequence * width;
-                paged.slot(Some((table, first..first + width)))?
+                let line = sequence * width..(sequence + 1) * width;
+                let place = [sequence as i64, position];
+                paged_slot(index, place, cache.shape, table, Some(line))?
             }
             SlotSource::Sequences(positions) => {
                 let (sequence, position) = found_in(positions, index, tokens)?;
@@ -427,58 +388,44 @@ impl<'a> Slots<'a> {
     }
 }
 
-/// A token at a position of a sequence that has pages.
-struct Paged {
+/// Returns the slot of a position by the pages of its sequence (a range of a list); negative if the token is skipped.
+fn paged_slot(
     index: usize,
-    position: i64,
-    sequence: i64,
-    /// Slots per page.
-    size: usize,
-    /// Pages of the cache.
-    pages: usize,
-}
-
-impl Paged {
-    /// Returns the slot by the pages of the sequence (a range of a list); negative if the token is skipped.
-    fn slot(&self, line: Option<(Ids<'_>, Range<usize>)>) -> Result<i64, Error> {
-        let &Paged {
+    [sequence, position]: [i64; 2],
+    cache: CacheShape,
+    pages: Ids<'_>,
+    line: Option<Range<usize>>,
+) -> Result<i64, Error> {
+    if position < 0 {
+        return Ok(position);
+    }
+    let page = position / cache.block_size.max(1) as i64;
+    let block = line.and_then(|range| {
+        let at = range.start.checked_add(usize::try_from(page).ok()?)?;
+        pages.get(at).filter(|_| at < range.end)
+    });
+    match block {
+        None => Err(Error::Slots(SlotsError::PagePosition {
             index,
             position,
             sequence,
-            size,
-            pages,
-        } = self;
-        if position < 0 {
-            return Ok(position);
-        }
-        let page = position / size.max(1) as i64;
-        let block = line.and_then(|(list, range)| {
-            let at = range.start.checked_add(usize::try_from(page).ok()?)?;
-            list.get(at).filter(|_| at < range.end)
-        });
-        match block {
-            None => Err(Error::Slots(SlotsError::PagePosition {
+        })),
+        Some(block @ ..0) => Err(Error::Slots(SlotsError::NegativePage {
+            index: saturated(index),
+            position,
+            sequence,
+            page,
+            block,
+        })),
+        Some(block) if block.cast_unsigned() >= cache.blocks as u64 => {
+            Err(Error::Slots(SlotsError::Page {
                 index,
                 position,
-                sequence,
-            })),
-            Some(block @ ..0) => Err(Error::Slots(SlotsError::NegativePage {
-                index: saturated(index),
-                position,
-                sequence,
-                page,
-                block,
-            })),
-            Some(block) if block.cast_unsigned() >= pages as u64 => {
-                Err(Error::Slots(SlotsError::Page {
-                    index,
-                    position,
-                    page: block,
-                    pages,
-                }))
-            }
-            Some(block) => Ok(slot_of(block, position, size)),
+                page: block,
+                pages: cache.blocks,
+            }))
         }
+        Some(block) => Ok(slot_of(block, position, cache.block_size)),
     }
 }
 

@@ -49,50 +49,29 @@ pub(crate) const MAX_ROTARY_DIM: usize = 65536;
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Axes<'a>(Scheme<'a>);
+pub struct Axes<'a> {
+    scheme: Scheme,
+    rotary_dim: usize,
+    /// Zeros after the last section.
+    sections: [usize; MAX_AXES],
+    count: usize,
+    /// The axis of each pair, for [`Scheme::Given`].
+    given: &'a [u8],
+}
 
 /// One arrangement per constructor of [`Axes`], by its name; several constructors share [`Scheme::PerAxis`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scheme<'a> {
-    Text {
-        rotary_dim: usize,
-    },
-    Mrope {
-        rotary_dim: usize,
-        sections: [usize; MAX_AXES],
-        axes: usize,
-    },
-    MropeInterleaved {
-        rotary_dim: usize,
-        sections: [usize; 3],
-    },
-    MropeAlternating {
-        rotary_dim: usize,
-        sections: [usize; 3],
-    },
-    MropeSpread {
-        rotary_dim: usize,
-        sections: [usize; 3],
-    },
-    GgmlMrope {
-        rotary_dim: usize,
-        sections: [usize; MAX_AXES],
-    },
-    GgmlImrope {
-        rotary_dim: usize,
-        sections: [usize; MAX_AXES],
-    },
-    PerAxis {
-        rotary_dim: usize,
-        sections: [usize; MAX_AXES],
-        axes: usize,
-    },
-    Pixtral {
-        rotary_dim: usize,
-    },
-    Given {
-        axes: &'a [u8],
-    },
+enum Scheme {
+    Text,
+    Mrope,
+    MropeInterleaved,
+    MropeAlternating,
+    MropeSpread,
+    GgmlMrope,
+    GgmlImrope,
+    PerAxis,
+    Pixtral,
+    Given,
 }
 
 /// The axis of the positions and the base frequency of one pair.
@@ -103,10 +82,21 @@ pub(crate) struct Assignment {
     pub(crate) index: usize,
 }
 
+/// Returns the pairs of `rotary_dim` rotated channels, or refuses their number.
+pub(super) fn pairs_of(rotary_dim: usize) -> Result<usize, Error> {
+    match rotary_dim {
+        2..=MAX_ROTARY_DIM if rotary_dim.is_multiple_of(2) => Ok(rotary_dim / 2),
+        _ => Err(Error::Rows(RowsError::RotaryDim {
+            rotary_dim,
+            required: "even and between 2 and 65536",
+        })),
+    }
+}
+
 impl From<usize> for Axes<'_> {
     /// Creates one axis over `rotary_dim` rotated channels: text.
     fn from(rotary_dim: usize) -> Self {
-        Self(Scheme::Text { rotary_dim })
+        Axes::of(Scheme::Text, rotary_dim, [0])
     }
 }
 
@@ -129,11 +119,7 @@ impl<'a> Axes<'a> {
     /// ```
     pub const fn mrope<const N: usize>(rotary_dim: usize, sections: [usize; N]) -> Self {
         const { assert!(N >= 1 && N <= MAX_AXES, "one to four sections") };
-        Self(Scheme::Mrope {
-            rotary_dim,
-            sections: widen(sections),
-            axes: N,
-        })
+        Axes::of(Scheme::Mrope, rotary_dim, sections)
     }
 
     /// Interleaved M-RoPE, `[time, height, width]`: pairs `j` with `j % 3 == 1` below three times the height section
@@ -143,10 +129,7 @@ impl<'a> Axes<'a> {
     /// Qwen3-VL and Qwen3-Omni (`[24, 20, 20]`), Qwen3.5 (`[11, 11, 10]`): Hugging Face `qwen3_vl`,
     /// `apply_interleaved_mrope`.
     pub const fn mrope_interleaved(rotary_dim: usize, sections: [usize; 3]) -> Self {
-        Self(Scheme::MropeInterleaved {
-            rotary_dim,
-            sections,
-        })
+        Axes::of(Scheme::MropeInterleaved, rotary_dim, sections)
     }
 
     /// M-RoPE with alternating height and width, `[height, width, time]`: of the first `height + width` pairs the even
@@ -156,10 +139,7 @@ impl<'a> Axes<'a> {
     /// ERNIE-4.5-VL (`[22, 22, 20]`, interleaved pairs, Hugging Face `ernie4_5_vl_moe`) and Bailing, whose list has the
     /// order time, height, width (vLLM `bailing_mrope.py`).
     pub const fn mrope_alternating(rotary_dim: usize, sections: [usize; 3]) -> Self {
-        Self(Scheme::MropeAlternating {
-            rotary_dim,
-            sections,
-        })
+        Axes::of(Scheme::MropeAlternating, rotary_dim, sections)
     }
 
     /// M-RoPE spread evenly, `[time, height, width]`: each pair goes to the axis with the smallest served fraction of
@@ -168,29 +148,20 @@ impl<'a> Axes<'a> {
     ///
     /// openPangu (vLLM `mrope_interleaved.py`, `get_mrope_interleaved_id_list`).
     pub const fn mrope_spread(rotary_dim: usize, sections: [usize; 3]) -> Self {
-        Self(Scheme::MropeSpread {
-            rotary_dim,
-            sections,
-        })
+        Axes::of(Scheme::MropeSpread, rotary_dim, sections)
     }
 
     /// ggml's `GGML_ROPE_TYPE_MROPE`, sections `[time, height, width, extra]`: chunks as in [`Axes::mrope`], repeated
     /// if the sections do not cover the head.
     pub const fn ggml_mrope(rotary_dim: usize, sections: [usize; 4]) -> Self {
-        Self(Scheme::GgmlMrope {
-            rotary_dim,
-            sections,
-        })
+        Axes::of(Scheme::GgmlMrope, rotary_dim, sections)
     }
 
     /// ggml's `GGML_ROPE_TYPE_IMROPE`, sections `[time, height, width, extra]`: as [`Axes::mrope_interleaved`], but the
     /// remaining pairs follow the extra axis 3 instead of time. llama.cpp passes 0 on that axis: two pairs of Qwen3-VL
     /// (61 and 62 of 64) do not rotate there, and rotate in Hugging Face.
     pub const fn ggml_imrope(rotary_dim: usize, sections: [usize; 4]) -> Self {
-        Self(Scheme::GgmlImrope {
-            rotary_dim,
-            sections,
-        })
+        Axes::of(Scheme::GgmlImrope, rotary_dim, sections)
     }
 
     /// Separate base frequencies per axis: the first `pairs[0]` pairs follow axis 0 with the frequencies of a head of
@@ -198,18 +169,9 @@ impl<'a> Axes<'a> {
     /// four axes.
     pub const fn per_axis<const N: usize>(pairs: [usize; N]) -> Self {
         const { assert!(N >= 1 && N <= MAX_AXES, "one to four axes") };
-        let sections = widen(pairs);
-        let mut sum: usize = 0;
-        let mut axis = 0;
-        while axis < N {
-            sum = sum.saturating_add(pairs[axis]);
-            axis += 1;
-        }
-        Self(Scheme::PerAxis {
-            rotary_dim: sum.saturating_mul(2),
-            sections,
-            axes: N,
-        })
+        let axes = Axes::of(Scheme::PerAxis, 0, pairs);
+        let rotary_dim = sum(axes.sections).saturating_mul(2);
+        Axes { rotary_dim, ..axes }
     }
 
     /// Images: two axes, each with half of the pairs and its own base frequencies. [`Axes::per_axis`] over `[rotary_dim
@@ -221,165 +183,121 @@ impl<'a> Axes<'a> {
     /// coordinates), and Gemma 4. Gemma 4's pairs are half-split within each axis' half of the head: its plans have two
     /// [`parts`](crate::Rope::parts).
     pub const fn vision(rotary_dim: usize) -> Self {
-        Self(Scheme::PerAxis {
-            rotary_dim,
-            sections: widen([rotary_dim / 4; 2]),
-            axes: 2,
-        })
+        Axes::of(Scheme::PerAxis, rotary_dim, [rotary_dim / 4; 2])
     }
 
     /// Pixtral's images: one set of base frequencies over the whole head. The even ones follow the height (axis 0, the
     /// first half of the pairs), the odd ones the width (axis 1, the second half). Hugging Face `pixtral`; Mistral 3's
     /// vision tower.
     pub const fn pixtral(rotary_dim: usize) -> Self {
-        Self(Scheme::Pixtral { rotary_dim })
+        Axes::of(Scheme::Pixtral, rotary_dim, [0; 2])
     }
 
     /// WAN's video, axes time, height, width with base frequencies for each: height and width have `head_dim / 6`
     /// pairs, time the rest (44, 42 and 42 channels of 128).
     pub const fn wan(head_dim: usize) -> Self {
         let side = head_dim / 6;
-        let sections = widen([head_dim / 2 - 2 * side, side, side]);
-        Self(Scheme::PerAxis {
-            rotary_dim: head_dim,
-            sections,
-            axes: 3,
-        })
+        let sections = [head_dim / 2 - 2 * side, side, side];
+        Axes::of(Scheme::PerAxis, head_dim, sections)
     }
 
     /// Any other layout with one set of base frequencies: the axis (0 to 3) of every pair.
     pub const fn given(axes: &'a [u8]) -> Self {
-        Self(Scheme::Given { axes })
+        Axes {
+            given: axes,
+            ..Axes::of(Scheme::Given, axes.len().saturating_mul(2), [])
+        }
+    }
+
+    const fn of<const N: usize>(scheme: Scheme, rotary_dim: usize, sections: [usize; N]) -> Self {
+        let mut wide = [0; MAX_AXES];
+        wide.split_at_mut(N).0.copy_from_slice(&sections);
+        Axes {
+            scheme,
+            rotary_dim,
+            sections: wide,
+            count: N,
+            given: &[],
+        }
     }
 
     /// Checks the numbers; returns the pairs that they cover.
+    #[inline(never)]
     pub(crate) fn pairs(&self) -> Result<usize, Error> {
-        let sum = |sections: &[usize]| {
-            sections
-                .iter()
-                .fold(0usize, |sum, &n| sum.saturating_add(n))
+        let Axes {
+            scheme,
+            rotary_dim,
+            sections,
+            given,
+            ..
+        } = *self;
+        let all = sum(sections);
+        let axes = |required| Err(Error::Frequencies(FrequenciesError::Axes { required }));
+        let divided = |required| {
+            Err(Error::Rows(RowsError::RotaryDim {
+                rotary_dim,
+                required,
+            }))
         };
-        let rotary_dim = match &self.0 {
-            Scheme::Text { rotary_dim } => *rotary_dim,
-            Scheme::Pixtral { rotary_dim } if rotary_dim % 4 != 0 => {
-                return Err(Error::Rows(RowsError::RotaryDim {
-                    rotary_dim: *rotary_dim,
-                    required: "a multiple of 4 for two axes",
-                }));
+        match scheme {
+            Scheme::Pixtral if !rotary_dim.is_multiple_of(4) => {
+                return divided("a multiple of 4 for two axes");
             }
-            Scheme::Pixtral { rotary_dim } => *rotary_dim,
-            Scheme::GgmlMrope {
-                rotary_dim,
-                sections,
+            Scheme::PerAxis if all.saturating_mul(2) != rotary_dim => {
+                return divided("divisible among the axes");
             }
-            | Scheme::GgmlImrope {
-                rotary_dim,
-                sections,
-            } => {
-                if sum(sections) == 0 {
-                    return Err(Error::Frequencies(FrequenciesError::Axes {
-                        required: "sections with at least one pair",
-                    }));
-                }
-                *rotary_dim
+            Scheme::GgmlMrope | Scheme::GgmlImrope if all == 0 => {
+                return axes("sections with at least one pair");
             }
-            Scheme::MropeAlternating {
-                sections: [height, width, _],
-                ..
-            } if height != width => {
-                return Err(Error::Frequencies(FrequenciesError::Axes {
-                    required: "as many pairs of height as of width where they alternate",
-                }));
+            Scheme::MropeAlternating if sections[0] != sections[1] => {
+                return axes("as many pairs of height as of width where they alternate");
             }
-            Scheme::MropeSpread {
-                sections: [0, ..], ..
-            } => {
-                return Err(Error::Frequencies(FrequenciesError::Axes {
-                    required: "at least one pair of time, which has the last one",
-                }));
+            Scheme::MropeSpread if sections[0] == 0 => {
+                return axes("at least one pair of time, which has the last one");
             }
-            Scheme::PerAxis {
-                rotary_dim,
-                sections,
-                ..
-            } => match sum(sections).saturating_mul(2) == *rotary_dim {
-                true => *rotary_dim,
-                false => {
-                    return Err(Error::Rows(RowsError::RotaryDim {
-                        rotary_dim: *rotary_dim,
-                        required: "divisible among the axes",
-                    }));
-                }
-            },
-            Scheme::Mrope {
-                rotary_dim,
-                sections,
-                axes,
-            } => covered(*rotary_dim, &sections[..*axes])?,
-            Scheme::MropeInterleaved {
-                rotary_dim,
-                sections,
+            Scheme::Given if given.iter().any(|&axis| usize::from(axis) >= MAX_AXES) => {
+                return axes("numbered 0 to 3");
             }
-            | Scheme::MropeAlternating {
-                rotary_dim,
-                sections,
-            }
-            | Scheme::MropeSpread {
-                rotary_dim,
-                sections,
-            } => covered(*rotary_dim, sections)?,
-            Scheme::Given { axes } => {
-                if axes.iter().any(|&axis| usize::from(axis) >= MAX_AXES) {
-                    return Err(Error::Frequencies(FrequenciesError::Axes {
-                        required: "numbered 0 to 3",
-                    }));
-                }
-                axes.len().saturating_mul(2)
-            }
+            _ => {}
+        }
+        let pairs = pairs_of(rotary_dim)?;
+        let covers = match scheme {
+            Scheme::Mrope
+            | Scheme::MropeInterleaved
+            | Scheme::MropeAlternating
+            | Scheme::MropeSpread => all == pairs,
+            _ => true,
         };
-        match rotary_dim {
-            2..=MAX_ROTARY_DIM if rotary_dim % 2 == 0 => Ok(rotary_dim / 2),
-            _ => Err(Error::Rows(RowsError::RotaryDim {
-                rotary_dim,
-                required: "even and between 2 and 65536",
+        match covers {
+            true => Ok(pairs),
+            false => Err(Error::Frequencies(FrequenciesError::Sections {
+                sections,
+                axes: self.count as u8,
+                rotary_dim: saturated(rotary_dim),
             })),
         }
     }
 
     /// Returns the number of axes.
     pub(crate) fn count(&self) -> usize {
-        match &self.0 {
-            Scheme::Text { .. } => 1,
-            Scheme::Mrope { axes, .. } | Scheme::PerAxis { axes, .. } => *axes,
-            Scheme::MropeInterleaved { .. }
-            | Scheme::MropeAlternating { .. }
-            | Scheme::MropeSpread { .. } => 3,
-            Scheme::GgmlMrope { .. } | Scheme::GgmlImrope { .. } => 4,
-            Scheme::Pixtral { .. } => 2,
-            Scheme::Given { axes } => usize::from(axes.iter().copied().max().unwrap_or(0)) + 1,
+        match self.scheme {
+            Scheme::Given => usize::from(self.given.iter().copied().max().unwrap_or(0)) + 1,
+            _ => self.count,
         }
     }
 
     /// Returns the pairs of each set of base frequencies, in the order of the pairs. They sum to [`Axes::pairs`].
     pub(crate) fn pairs_of_sets(&self, pairs: usize) -> [usize; MAX_AXES] {
-        match self.0 {
-            Scheme::PerAxis { sections, .. } => sections,
-            Scheme::Text { .. }
-            | Scheme::Mrope { .. }
-            | Scheme::MropeInterleaved { .. }
-            | Scheme::MropeAlternating { .. }
-            | Scheme::MropeSpread { .. }
-            | Scheme::GgmlMrope { .. }
-            | Scheme::GgmlImrope { .. }
-            | Scheme::Pixtral { .. }
-            | Scheme::Given { .. } => [pairs, 0, 0, 0],
+        match self.scheme {
+            Scheme::PerAxis => self.sections,
+            _ => [pairs, 0, 0, 0],
         }
     }
 
     /// Returns the assignment of each pair, in order. Requires axes that [`Axes::pairs`] accepts.
     pub(crate) fn assignments(self, pairs: usize) -> Assignments<'a> {
         Assignments {
-            scheme: self.0,
+            axes: self,
             pairs,
             pair: 0,
             placed: [0; 3],
@@ -390,7 +308,7 @@ impl<'a> Axes<'a> {
 
 /// The iterator of [`Axes::assignments`]. A separate type: iterator adapters took 4 KB of machine code.
 pub(crate) struct Assignments<'a> {
-    scheme: Scheme<'a>,
+    axes: Axes<'a>,
     pairs: usize,
     /// The next pair.
     pair: usize,
@@ -409,24 +327,20 @@ impl Iterator for Assignments<'_> {
             return None;
         }
         self.pair += 1;
-        let (axis, index) = match self.scheme {
-            Scheme::Text { .. } => (0, pair),
-            Scheme::Mrope { sections, .. } => (section(&sections, pair).0, pair),
-            Scheme::MropeInterleaved { sections, .. } => match pair % 3 {
+        let (sections, given) = (self.axes.sections, self.axes.given);
+        let (axis, index) = match self.axes.scheme {
+            Scheme::Text => (0, pair),
+            Scheme::Mrope => (section(&sections, pair).0, pair),
+            Scheme::MropeInterleaved => match pair % 3 {
                 axis if axis > 0 && pair / 3 < sections[axis] => (axis, pair),
                 _ => (0, pair),
             },
-            Scheme::MropeAlternating {
-                sections: [height, width, _],
-                ..
-            } => match pair < height + width {
+            Scheme::MropeAlternating => match pair < sections[0] + sections[1] {
                 true => (1 + pair % 2, pair),
                 false => (0, pair),
             },
-            Scheme::MropeSpread {
-                sections: [time, height, width],
-                ..
-            } => {
+            Scheme::MropeSpread => {
+                let [time, height, width, _] = sections;
                 // The last of all pairs is time's.
                 let axis = if pair + 1 == self.pairs {
                     0
@@ -437,32 +351,17 @@ impl Iterator for Assignments<'_> {
                 self.last = Some(axis);
                 (axis, pair)
             }
-            Scheme::GgmlMrope { sections, .. } => (
-                section(
-                    &sections,
-                    pair % sections
-                        .iter()
-                        .fold(0, |sum: usize, &n| sum.saturating_add(n)),
-                )
-                .0,
-                pair,
-            ),
-            Scheme::GgmlImrope { sections, .. } => {
-                let sector = pair
-                    % sections
-                        .iter()
-                        .fold(0, |sum: usize, &n| sum.saturating_add(n));
-                match sector % 3 {
-                    axis if sector / 3 < sections[axis] => (axis, pair),
-                    _ => (3, pair),
-                }
-            }
-            Scheme::PerAxis { sections, .. } => section(&sections, pair),
-            Scheme::Pixtral { .. } => match pair < self.pairs / 2 {
+            Scheme::GgmlMrope => (section(&sections, pair % sum(sections)).0, pair),
+            Scheme::GgmlImrope => match pair % sum(sections) {
+                sector if sector / 3 < sections[sector % 3] => (sector % 3, pair),
+                _ => (3, pair),
+            },
+            Scheme::PerAxis => section(&sections, pair),
+            Scheme::Pixtral => match pair < self.pairs / 2 {
                 true => (0, 2 * pair),
                 false => (1, 2 * (pair - self.pairs / 2) + 1),
             },
-            Scheme::Given { axes } => (usize::from(axes[pair]), pair),
+            Scheme::Given => (usize::from(given[pair]), pair),
         };
         Some(Assignment {
             pair,
@@ -472,22 +371,9 @@ impl Iterator for Assignments<'_> {
     }
 }
 
-/// Returns the `rotary_dim` that M-RoPE's sections must cover. [`Axes::pairs`] refuses one that no head has.
-fn covered(rotary_dim: usize, sections: &[usize]) -> Result<usize, Error> {
-    let pairs = sections
-        .iter()
-        .fold(0_usize, |sum, &pairs| sum.saturating_add(pairs));
-    let possible = rotary_dim >= 2 && rotary_dim.is_multiple_of(2) && rotary_dim <= MAX_ROTARY_DIM;
-    if possible && pairs != rotary_dim / 2 {
-        let mut named = [0; MAX_AXES];
-        named[..sections.len()].copy_from_slice(sections);
-        return Err(Error::Frequencies(FrequenciesError::Sections {
-            sections: named,
-            axes: sections.len() as u8,
-            rotary_dim: saturated(rotary_dim),
-        }));
-    }
-    Ok(rotary_dim)
+/// Returns the pairs of all sections.
+const fn sum([a, b, c, d]: [usize; MAX_AXES]) -> usize {
+    a.saturating_add(b).saturating_add(c).saturating_add(d)
 }
 
 /// Returns the section of an index, and its place there.
@@ -520,14 +406,4 @@ fn least_served(counts: [usize; 3], placed: [usize; 3], last: Option<usize>) -> 
         unreachable!("a pair is left, so an axis has one")
     };
     axis
-}
-
-const fn widen<const N: usize>(sections: [usize; N]) -> [usize; MAX_AXES] {
-    let mut wide = [0; MAX_AXES];
-    let mut axis = 0;
-    while axis < N {
-        wide[axis] = sections[axis];
-        axis += 1;
-    }
-    wide
 }

@@ -3,14 +3,15 @@
 use super::axes::Axes;
 #[cfg(feature = "alloc")]
 use super::empty_chunks;
-use super::scaling::{self, Scaling};
-use super::{Angle, Frequencies, Frequency, FrequencyChunks, fitting, make, take};
+use super::frequency::{self, Frequency};
+use super::scaling::Scaling;
+use super::{Angle, Frequencies, fitting, make, take};
 use crate::Backend;
 #[cfg(feature = "alloc")]
 use crate::Error;
 use crate::base::error::Result;
 #[cfg(feature = "alloc")]
-use crate::error::{FrequenciesError, RowsError, ShapeError};
+use crate::error::{FrequenciesError, ShapeError};
 use crate::kernel::sincos::chunk::FrequencyChunk;
 
 #[cfg(feature = "alloc")]
@@ -37,19 +38,16 @@ impl Frequencies<'static> {
     ///
     /// # Errors
     ///
-    /// [`RowsError::RotaryDim`] for a number of channels that `axes` or the scaling cannot rotate;
-    /// [`FrequenciesError::Axes`] for axes that do not add up; [`Error::Parameter`] and [`Error::ListEntry`] for a
-    /// number out of range; [`Error::Count`] for a list whose length differs from the pairs (of one set of base
-    /// frequencies); [`FrequenciesError::TurnsPerPosition`] for a pair with 32768 turns per position or more; and
-    /// [`Error::OutOfMemory`].
+    /// [`RowsError::RotaryDim`](crate::error::RowsError::RotaryDim) for a number of channels that `axes` or the scaling
+    /// cannot rotate; [`FrequenciesError::Axes`] for axes that do not add up; [`Error::Parameter`] and
+    /// [`Error::ListEntry`] for a number out of range; [`Error::Count`] for a list whose length differs from the pairs
+    /// (of one set of base frequencies); [`FrequenciesError::TurnsPerPosition`] for a pair with 32768 turns per
+    /// position or more; and [`Error::OutOfMemory`].
     pub fn new<'x>(axes: impl Into<Axes<'x>>, base: f64, scaling: &Scaling<'_>) -> Result<Self> {
         let axes = axes.into();
         let mut storage = empty_chunks(FrequencyChunk::count(2 * axes.pairs()?))?;
         let made = make(&mut storage, axes, base, scaling)?;
-        Ok(Self {
-            chunks: storage.into(),
-            ..made
-        })
+        Ok(made.over(storage))
     }
 
     /// Creates frequencies from a model file or learned parameters: one inverse frequency (radians per position) for
@@ -67,10 +65,11 @@ impl Frequencies<'static> {
     ///
     /// # Errors
     ///
-    /// [`RowsError::RotaryDim`] and [`FrequenciesError::Axes`] as [`Frequencies::new`]; [`Error::Count`] unless there
-    /// is one number per pair; [`Error::ListEntry`] for a number that is not finite; [`Error::Parameter`] for an
-    /// attention factor that is not positive; [`FrequenciesError::TurnsPerPosition`] for a pair with 32768 turns per
-    /// position or more; and [`Error::OutOfMemory`].
+    /// [`RowsError::RotaryDim`](crate::error::RowsError::RotaryDim) and [`FrequenciesError::Axes`] as
+    /// [`Frequencies::new`]; [`Error::Count`] unless there is one number per pair; [`Error::ListEntry`] for a number
+    /// that is not finite; [`Error::Parameter`] for an attention factor that is not positive;
+    /// [`FrequenciesError::TurnsPerPosition`] for a pair with 32768 turns per position or more; and
+    /// [`Error::OutOfMemory`].
     pub fn from_inverse<'x, T: Copy + Into<f64>>(
         axes: impl Into<Axes<'x>>,
         inverse: &[T],
@@ -79,10 +78,7 @@ impl Frequencies<'static> {
         let axes = axes.into();
         let mut storage = empty_chunks(FrequencyChunk::count(2 * axes.pairs()?))?;
         let made = take(&mut storage, axes, inverse, attention_factor)?;
-        Ok(Self {
-            chunks: storage.into(),
-            ..made
-        })
+        Ok(made.over(storage))
     }
 }
 
@@ -101,10 +97,7 @@ impl<'a> Frequencies<'a> {
         let axes = axes.into();
         let chunks = fitting(storage, FrequencyChunk::count(2 * axes.pairs()?))?;
         let made = make(chunks, axes, base, scaling)?;
-        Ok(Self {
-            chunks: FrequencyChunks::from(&*chunks),
-            ..made
-        })
+        Ok(made.over(&*chunks))
     }
 
     /// Computes [`Frequencies::from_inverse`] in the caller's storage. Uses its first [`FrequencyChunk::count`]
@@ -122,10 +115,7 @@ impl<'a> Frequencies<'a> {
         let axes = axes.into();
         let chunks = fitting(storage, FrequencyChunk::count(2 * axes.pairs()?))?;
         let made = take(chunks, axes, inverse, attention_factor)?;
-        Ok(Self {
-            chunks: FrequencyChunks::from(&*chunks),
-            ..made
-        })
+        Ok(made.over(&*chunks))
     }
 
     /// Sets the definition of the angle.
@@ -154,7 +144,7 @@ impl<'a> Frequencies<'a> {
     /// [`Error::Parameter`] unless it is positive and its products with cos and sin are finite `f32`.
     pub fn with_attention_factor(self, factor: f64) -> Result<Self> {
         Ok(Self {
-            attention_factor: scaling::attention_factor(factor)?,
+            attention_factor: frequency::attention_factor(factor)?,
             ..self
         })
     }
@@ -167,7 +157,7 @@ impl<'a> Frequencies<'a> {
     /// [`Error::Parameter`] unless it is positive and finite.
     pub fn with_softmax_factor(self, factor: f64) -> Result<Self> {
         Ok(Self {
-            softmax_factor: scaling::positive("softmax_factor", factor)?.to_f64(),
+            softmax_factor: frequency::positive("softmax_factor", factor)?.to_f64(),
             ..self
         })
     }
@@ -189,8 +179,9 @@ impl<'a> Frequencies<'a> {
     /// # Errors
     ///
     /// [`FrequenciesError::Axes`] unless there are 1 to 4 axes and each of `pairs` names one of them;
-    /// [`ShapeError::Range`] of the channels for an index beyond the pairs here; [`RowsError::RotaryDim`] for no pairs
-    /// or more than 32768; [`Error::OutOfMemory`].
+    /// [`ShapeError::Range`] of the channels for an index beyond the pairs here;
+    /// [`RowsError::RotaryDim`](crate::error::RowsError::RotaryDim) for no pairs or more than 32768;
+    /// [`Error::OutOfMemory`].
     #[cfg(feature = "alloc")]
     pub fn arranged(&self, axes: usize, pairs: &[(usize, usize)]) -> Result<Frequencies<'static>> {
         use super::axes;
@@ -210,12 +201,7 @@ impl<'a> Frequencies<'a> {
             }));
         }
         let rotary_dim = pairs.len().saturating_mul(2);
-        if rotary_dim == 0 || rotary_dim > axes::MAX_ROTARY_DIM {
-            return Err(Error::Rows(RowsError::RotaryDim {
-                rotary_dim,
-                required: "even and between 2 and 65536",
-            }));
-        }
+        axes::pairs_of(rotary_dim)?;
         let mut chunks = empty_chunks(FrequencyChunk::count(rotary_dim))?;
         for (pair, &(source, axis)) in pairs.iter().enumerate() {
             let entry = self.chunks[source / 8].get(source % 8);
@@ -223,14 +209,11 @@ impl<'a> Frequencies<'a> {
             chunks[pair / 8].set(pair % 8, Entry { axis, ..entry });
         }
         Ok(Frequencies {
-            attention_factor: self.attention_factor,
-            softmax_factor: self.softmax_factor,
             reach: FrequencyChunk::reach(&chunks),
             pairs: pairs.len(),
             axes,
-            angle: self.angle,
-            proof: self.proof,
             chunks: chunks.into(),
+            ..*self
         })
     }
 

@@ -1,9 +1,9 @@
-//! The frequency of one pair.
+//! The frequency of one pair, and the checks of the numbers that it is computed from.
 
 use crate::base::error::{Error, Result};
 use crate::base::float128::Float128;
 use crate::error::FrequenciesError;
-use crate::kernel::sincos::chunk::{Entry, Step};
+use crate::kernel::sincos::chunk::{Entry, FrequencyChunk, Step};
 
 /// The rotation of one pair per position, and the axis of the positions it follows.
 ///
@@ -34,36 +34,6 @@ pub struct Frequency {
 }
 
 impl Frequency {
-    /// Creates a frequency from its turns and inverse frequency, which must correspond. The caller passes both: a given
-    /// one is exact, and one recomputed from the other would not be.
-    pub(super) fn new(pair: usize, turns: Float128, inverse: Float128, axis: u8) -> Result<Self> {
-        let fits = turns
-            .to_fixed()
-            .and_then(|(whole, fraction)| Some((i16::try_from(whole).ok()?, fraction)));
-        let (whole, fraction) =
-            fits.ok_or(Error::Frequencies(FrequenciesError::TurnsPerPosition {
-                pair,
-                inverse: inverse.to_f64(),
-            }))?;
-        Ok(Self {
-            step: fraction,
-            inverse: inverse.to_f64(),
-            inverse_f32: inverse.to_f32(),
-            whole_turns: whole,
-            axis: axis.into(),
-        })
-    }
-
-    /// Converts to the entry of a chunk.
-    pub(super) fn entry(self) -> Entry {
-        Entry {
-            step: Step::new(self.whole_turns, self.step),
-            inverse: self.inverse,
-            inverse_f32: self.inverse_f32,
-            axis: self.axis as u8,
-        }
-    }
-
     /// Converts from the entry of a chunk.
     pub(super) fn from_entry(entry: Entry) -> Self {
         let (whole, fraction) = entry.step.whole_and_fraction();
@@ -74,5 +44,80 @@ impl Frequency {
             whole_turns: whole,
             axis: entry.axis.into(),
         }
+    }
+}
+
+/// Stores the frequency of a pair in its chunk, from its turns and its inverse frequency, which must correspond. The
+/// caller passes both: a given one is exact, and one recomputed from the other would not be.
+pub(super) fn store(
+    chunk: &mut FrequencyChunk,
+    pair: usize,
+    turns: Float128,
+    inverse: Float128,
+    axis: u8,
+) -> Result<()> {
+    let fits = turns
+        .to_fixed()
+        .and_then(|(whole, fraction)| Some((i16::try_from(whole).ok()?, fraction)));
+    let (whole, fraction) = fits.ok_or(Error::Frequencies(FrequenciesError::TurnsPerPosition {
+        pair,
+        inverse: inverse.to_f64(),
+    }))?;
+    let entry = Entry {
+        step: Step::new(whole, fraction),
+        inverse: inverse.to_f64(),
+        inverse_f32: inverse.to_f32(),
+        axis,
+    };
+    chunk.set(pair % 8, entry);
+    Ok(())
+}
+
+/// Stores a pair's inverse frequency, which is number `index` of the caller's list.
+#[inline(never)]
+pub(super) fn store_given(
+    chunk: &mut FrequencyChunk,
+    index: usize,
+    pair: usize,
+    inverse: f64,
+    axis: u8,
+) -> Result<()> {
+    let inverse = finite("inverse", inverse).map_err(|error| error.in_list(index))?;
+    let turns = inverse * Float128::INVERSE_TWO_PI;
+    store(chunk, pair, turns, inverse, axis)
+}
+
+/// Converts a number, or refuses it if it is infinite or NaN.
+#[inline(never)]
+pub(super) fn finite(name: &'static str, value: f64) -> Result<Float128> {
+    required(name, value, value.is_finite(), "finite")
+}
+
+/// Converts a number, or refuses it unless it is finite and above zero.
+#[inline(never)]
+pub(super) fn positive(name: &'static str, value: f64) -> Result<Float128> {
+    let fits = value.is_finite() && value > 0.0;
+    required(name, value, fits, "positive and finite")
+}
+
+/// Checks that the products of a factor with cos and sin are finite f32.
+#[inline(never)]
+pub(super) fn attention_factor(value: f64) -> Result<f64> {
+    let fits = value > 0.0 && value <= f64::from(f32::MAX);
+    let text = "positive and finite as an f32";
+    required("attention_factor", value, fits, text).map(|_| value)
+}
+
+/// Converts a number that fits, or refuses it.
+#[inline(never)]
+pub(super) fn required(
+    name: &'static str,
+    value: f64,
+    fits: bool,
+    required: &'static str,
+) -> Result<Float128> {
+    match fits {
+        true => Ok(Float128::from_f64(value)),
+        false => Err(Error::parameter(name, value, required)),
     }
 }

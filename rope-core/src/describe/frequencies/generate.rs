@@ -1,14 +1,14 @@
 //! From frequencies and positions to rows: selects the generator and the storage.
 
-#[cfg(feature = "alloc")]
-use super::zeros;
+use core::ops::Range;
+
+use super::source::{FillRows, RowKind, RowsAt};
 use super::{Angle, Frequencies};
 use crate::describe::positions::ResolvedPositions;
-use crate::error::FrequenciesError;
 use crate::kernel::sincos::AxisPosition;
 use crate::kernel::sincos::consecutive::{self, MakeConsecutive};
 use crate::kernel::sincos::{MakeRows, RowAngle, SinCosPolynomials};
-use crate::{Error, IntoPositions, Rows};
+use crate::{Error, IntoPositions, Positions, Rows};
 
 impl Frequencies<'_> {
     /// Computes the rows of these positions: `[cos | sin]` of `position * frequency`, times the attention factor. Each
@@ -26,14 +26,14 @@ impl Frequencies<'_> {
     ///
     /// [`PositionsError::PerAxis`](crate::error::PositionsError::PerAxis) for a list of positions that does not divide
     /// among the axes; [`PositionsError::Coordinate`](crate::error::PositionsError::Coordinate) for a coordinate that
-    /// is not finite; [`FrequenciesError::RowsTooLong`] for more values than a slice can have; [`Error::OutOfMemory`]
-    /// if the allocation fails.
+    /// is not finite; [`FrequenciesError::RowsTooLong`](crate::error::FrequenciesError::RowsTooLong) for more values
+    /// than a slice can have; [`Error::OutOfMemory`] if the allocation fails.
     #[cfg(feature = "alloc")]
     pub fn rows<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Rows<'static>, Error> {
-        let positions = positions.into().on(self.axes())?;
-        let mut values = zeros(self.values(&positions)?)?;
-        self.fill(&positions, 0, &mut values);
-        Rows::computed_vec(values, self.rotary_dim()).of_magnitude(self.attention_factor())
+        let positions = self.resolve(positions.into())?;
+        let fill = |values: &mut [f32]| self.fill(&positions, 0, 0..1, values);
+        let values = self.kind().values(positions.tokens(), fill)?;
+        self.kind().rows(values)
     }
 
     /// Computes [`Frequencies::rows`] in the caller's storage. Uses its first `tokens * rotary_dim` values.
@@ -46,32 +46,41 @@ impl Frequencies<'_> {
         positions: impl IntoPositions<'p>,
         storage: &'r mut [f32],
     ) -> Result<Rows<'r>, Error> {
-        let positions = positions.into().on(self.axes())?;
-        let (given, needed) = (storage.len(), self.values(&positions)?);
-        let values = storage.get_mut(..needed).ok_or(Error::Storage {
-            what: "values of storage",
-            given,
-            needed,
-        })?;
-        self.fill(&positions, 0, values);
-        Rows::computed(values, self.rotary_dim()).of_magnitude(self.attention_factor())
+        let positions = self.resolve(positions.into())?;
+        let fill = |values: &mut [f32]| self.fill(&positions, 0, 0..1, values);
+        let values = self.kind().values_in(positions.tokens(), storage, fill)?;
+        self.kind().rows(&*values)
     }
 
-    pub(super) fn values(&self, positions: &ResolvedPositions<'_>) -> Result<usize, Error> {
-        // The most values that a slice can have.
-        const MOST: usize = isize::MAX as usize / size_of::<f32>();
-        let (tokens, rotary_dim) = (positions.tokens(), self.rotary_dim());
-        tokens
-            .checked_mul(rotary_dim)
-            .filter(|&values| values <= MOST)
-            .ok_or(Error::Frequencies(FrequenciesError::RowsTooLong {
-                tokens,
-                rotary_dim,
-            }))
+    /// Combines the frequencies with positions, as the angles of a call that computes the rows itself.
+    pub fn at<'a, 'p: 'a>(&'a self, positions: impl IntoPositions<'p>) -> RowsAt<'a> {
+        RowsAt {
+            frequencies: self,
+            positions: positions.into(),
+        }
+    }
+}
+
+impl FillRows for Frequencies<'_> {
+    fn kind(&self) -> RowKind {
+        RowKind {
+            heads: 1,
+            rotary_dim: self.rotary_dim(),
+            attention_factor: self.attention_factor,
+        }
     }
 
-    /// Fills as many rows as fit, from token `first` on.
-    pub(crate) fn fill(&self, positions: &ResolvedPositions<'_>, first: usize, rows: &mut [f32]) {
+    fn resolve<'p>(&self, positions: Positions<'p>) -> Result<ResolvedPositions<'p>, Error> {
+        positions.on(self.axes)
+    }
+
+    fn fill(
+        &self,
+        positions: &ResolvedPositions<'_>,
+        first: usize,
+        _: Range<usize>,
+        rows: &mut [f32],
+    ) {
         if let Some(first) = positions.consecutive(first, rows.len() / self.rotary_dim().max(1))
             && self.angle == Angle::Exact
             && self.pairs.is_multiple_of(8)
@@ -105,7 +114,7 @@ impl Frequencies<'_> {
             reach: self.reach,
             pairs: self.pairs,
             polynomials: &SinCosPolynomials::new(factor),
-            axes: self.axes(),
+            axes: self.axes,
             positions,
             rows,
         }

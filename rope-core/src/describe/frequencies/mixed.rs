@@ -2,14 +2,14 @@
 
 mod generate;
 
-use super::axes::{MAX_AXES, MAX_ROTARY_DIM};
+use super::axes::{self, MAX_AXES};
 #[cfg(feature = "alloc")]
 use super::empty_chunks;
-use super::{Frequency, FrequencyChunks, fitting, scaling};
+use super::frequency::{self, Frequency, store_given};
+use super::{FrequencyChunks, fitting};
 use crate::base::debug::debug;
-use crate::base::error::Result;
-use crate::base::float128::Float128;
-use crate::error::{FrequenciesError, RowsError};
+use crate::base::error::{Result, check_count};
+use crate::error::FrequenciesError;
 use crate::kernel::sincos::chunk::FrequencyChunk;
 use crate::proof::Proof;
 use crate::{Backend, Error};
@@ -95,10 +95,10 @@ impl MixedFrequencies<'static> {
     /// # Errors
     ///
     /// [`FrequenciesError::Axes`] unless there are 1 to 4 axes; [`Error::Parameter`] without heads, and for an
-    /// attention factor that is not positive; [`RowsError::RotaryDim`] for no pairs or more than 32768;
-    /// [`Error::Count`] unless there are `axes * heads * pairs` numbers; [`Error::ListEntry`] for a number that is not
-    /// finite; [`FrequenciesError::TurnsPerPosition`] for a pair with 32768 turns per unit or more; and
-    /// [`Error::OutOfMemory`].
+    /// attention factor that is not positive; [`RowsError::RotaryDim`](crate::error::RowsError::RotaryDim) for no pairs
+    /// or more than 32768; [`Error::Count`] unless there are `axes * heads * pairs` numbers; [`Error::ListEntry`] for a
+    /// number that is not finite; [`FrequenciesError::TurnsPerPosition`] for a pair with 32768 turns per unit or more;
+    /// and [`Error::OutOfMemory`].
     pub fn new<T: Copy + Into<f64>>(
         inverse: &[T],
         shape: [usize; 3],
@@ -223,27 +223,11 @@ fn check(given: usize, [axes, heads, pairs]: [usize; 3]) -> Result<()> {
         }));
     }
     if heads == 0 {
-        return Err(Error::Parameter {
-            name: "heads",
-            value: 0.0,
-            required: "1 for frequencies that all heads share, or their number",
-        });
+        let required = "1 for frequencies that all heads share, or their number";
+        return Err(Error::parameter("heads", 0.0, required));
     }
-    if pairs == 0 || pairs > MAX_ROTARY_DIM / 2 {
-        return Err(Error::Rows(RowsError::RotaryDim {
-            rotary_dim: pairs.saturating_mul(2),
-            required: "even and between 2 and 65536",
-        }));
-    }
-    let needed = heads.saturating_mul(axes * pairs);
-    if given != needed {
-        return Err(Error::Count {
-            name: "inverse",
-            given,
-            needed,
-        });
-    }
-    Ok(())
+    axes::pairs_of(pairs.saturating_mul(2))?;
+    check_count("inverse", given, heads.saturating_mul(axes * pairs))
 }
 
 /// Converts inverse frequencies that passed [`check`]. Returns frequencies without chunks, for the caller to add.
@@ -253,11 +237,13 @@ fn take<T: Copy + Into<f64>>(
     shape: [usize; 3],
     attention_factor: f64,
 ) -> Result<MixedFrequencies<'static>> {
-    let attention_factor = scaling::attention_factor(attention_factor)?;
-    for (at, &inverse) in inverse.iter().enumerate() {
-        set(chunks, shape, at, inverse.into())?;
-    }
+    let attention_factor = frequency::attention_factor(attention_factor)?;
     let [axes, heads, pairs] = shape;
+    for (at, &inverse) in inverse.iter().enumerate() {
+        let (axis, head, pair) = (at / pairs / heads, at / pairs % heads, at % pairs);
+        let chunk = &mut chunks[index(shape, axis, head, pair)];
+        store_given(chunk, at, pair, inverse.into(), axis as u8)?;
+    }
     Ok(MixedFrequencies {
         chunks: FrequencyChunks::default(),
         axes,
@@ -268,20 +254,4 @@ fn take<T: Copy + Into<f64>>(
         angle: MixedAngle::Exact,
         proof: Proof::best(),
     })
-}
-
-/// Stores number `at` of the list in its chunk.
-#[inline(never)]
-fn set(chunks: &mut [FrequencyChunk], shape: [usize; 3], at: usize, inverse: f64) -> Result<()> {
-    let [_, heads, pairs] = shape;
-    let (axis, head, pair) = (at / pairs / heads, at / pairs % heads, at % pairs);
-    let inverse = scaling::finite("inverse", inverse).map_err(|error| error.in_list(at))?;
-    let frequency = Frequency::new(
-        pair,
-        inverse * Float128::INVERSE_TWO_PI,
-        inverse,
-        axis as u8,
-    )?;
-    chunks[index(shape, axis, head, pair)].set(pair % 8, frequency.entry());
-    Ok(())
 }

@@ -1,15 +1,15 @@
-//! Frequency scaling for contexts longer than those of training: one function per variant.
+//! Frequency scaling for contexts longer than those of training: one rule per variant.
 //!
 //! Notation: `d` the rotated channels, `i` a pair, `b` the base, `s` the factor, `L` the original context, `w_i =
 //! b^(-2i/d)` the unscaled inverse frequency. All of it is computed on turns (`w_i / 2 pi`) in [`Float128`]s: every
 //! parameter counts as the exact value of its number, and the results are the same on every machine.
 //!
-//! This code is not hot, and [`Float128`] operations are large. The rules and their shared parts are therefore not
+//! This code is not hot, and [`Float128`] operations are large. The longer rules and the shared parts are therefore not
 //! inlined, which reduces the file from 68 KB of machine code to 21 KB.
 
 use super::axes::{Assignment, Assignments};
-use super::frequency::Frequency;
-use crate::base::error::Result;
+use super::frequency::{attention_factor, finite, positive, required, store};
+use crate::base::error::{Result, check_count};
 use crate::base::float128::Float128;
 use crate::error::RowsError;
 use crate::{Error, FrequencyChunk};
@@ -271,15 +271,20 @@ impl BaseFrequencies {
     /// Multiplies the base by `x^(d/(d-2))`: slows the last pair by `x` and keeps the first.
     #[inline(never)]
     fn ntk(self, x: Float128) -> Result<Self> {
-        match self.dim {
-            0..=2 => Err(Error::Rows(RowsError::RotaryDim {
+        self.check_above_two("above 2 for NTK scaling")?;
+        Ok(Self {
+            dim: self.dim,
+            log2_base: self.log2_base + x.log2() * Float128::ratio(self.dim, self.dim - 2),
+        })
+    }
+
+    fn check_above_two(self, required: &'static str) -> Result<()> {
+        match self.dim > 2 {
+            true => Ok(()),
+            false => Err(Error::Rows(RowsError::RotaryDim {
                 rotary_dim: self.dim as usize,
-                required: "above 2 for NTK scaling",
+                required,
             })),
-            dim => Ok(Self {
-                dim,
-                log2_base: self.log2_base + x.log2() * Float128::ratio(dim, dim - 2),
-            }),
         }
     }
 
@@ -302,11 +307,11 @@ impl BaseFrequencies {
         // Without a base above 1 later pairs are not slower, and the ramp has no ends.
         if self.log2_base <= Float128::ZERO {
             let value = self.log2_base.exp2().to_f64();
-            return Err(Error::Parameter {
-                name: "base",
+            return Err(Error::parameter(
+                "base",
                 value,
-                required: "above 1 for YaRN and NTK by parts",
-            });
+                "above 1 for YaRN and NTK by parts",
+            ));
         }
         let (mut low, mut high) = (self.pair_of(fast, context), self.pair_of(slow, context));
         if truncate {
@@ -327,15 +332,6 @@ impl BaseFrequencies {
     }
 }
 
-/// The two factors of a scaling beside the frequencies.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ScalingFactors {
-    /// On cos and sin.
-    pub(crate) attention: f64,
-    /// On the scale of the softmax, beside the attention factor.
-    pub(crate) softmax: f64,
-}
-
 impl Scaling<'_> {
     /// Writes the scaled frequencies of one base to its pairs, the next assignments.
     #[inline(never)]
@@ -350,17 +346,41 @@ impl Scaling<'_> {
             pairs: base.pairs(),
             chunks,
         };
+        let turns = base.turns();
         match *self {
-            Self::Default => targets.write(&base.turns()),
-            Self::Linear { factor } => targets.write(&linear(base, factor)?),
+            Self::Default => targets.write(&turns),
+            // Hugging Face `_compute_linear_scaling_rope_parameters`.
+            Self::Linear { factor } => {
+                let factor = positive("factor", factor)?;
+                targets.write(&|i| turns(i) / factor)
+            }
             Self::DynamicNtk {
                 factor,
                 max_position_embeddings,
                 length,
             } => targets.write(&dynamic_ntk(base, factor, max_position_embeddings, length)?),
-            Self::NtkAlpha { alpha } => targets.write(&ntk_alpha(base, alpha)?),
-            Self::NtkFixed { factor } => targets.write(&ntk_fixed(base, factor)?),
-            Self::NtkMixed { factor, mixed_b } => targets.write(&ntk_mixed(base, factor, mixed_b)?),
+            // vLLM `dynamic_ntk_alpha_rope.py`.
+            Self::NtkAlpha { alpha } => {
+                let alpha = positive("alpha", alpha)?;
+                targets.write(&base.ntk(alpha)?.turns())
+            }
+            // vLLM `ntk_scaling_rope.py` without `mixed_b`.
+            Self::NtkFixed { factor } => {
+                let log2_factor = positive("factor", factor)?.log2();
+                let log2_base = base.log2_base + log2_factor;
+                let turns = BaseFrequencies { log2_base, ..base }.turns();
+                let slower = (-(log2_factor * Float128::ratio(2, base.dim))).exp2();
+                targets.write(&|i| turns(i) * slower)
+            }
+            // vLLM `ntk_scaling_rope.py` with `mixed_b`.
+            Self::NtkMixed { factor, mixed_b } => {
+                let ln_factor = positive("factor", factor)?.ln();
+                let beta = finite("mixed_b", mixed_b)?;
+                targets.write(&|i| {
+                    let place = Float128::ratio(i as u64 + 1, base.dim / 2);
+                    turns(i) * (-(ln_factor * place.pow(beta))).exp()
+                })
+            }
             Self::NtkByParts {
                 factor,
                 original_context,
@@ -386,36 +406,54 @@ impl Scaling<'_> {
                 [low_freq_factor, high_freq_factor],
                 original_context,
             )?),
+            // Hugging Face `_compute_proportional_rope_parameters`: `int(partial * head_dim // 2)` pairs, with the
+            // product rounded to a double as in the original.
             Self::Proportional {
                 partial_rotary_factor,
                 factor,
-            } => targets.write(&proportional(base, partial_rotary_factor, factor)?),
-            Self::FreqFactors { factors } => targets.write(&freq_factors(base, factors)?),
-            Self::Learned { alphas } => targets.write(&learned(base, alphas)?),
-            Self::Turns => targets.write(&turns(base)),
+            } => {
+                let factor = positive("factor", factor)?;
+                let partial = part("partial_rotary_factor", partial_rotary_factor)?;
+                let rotated = Float128::from_f64((partial * Float128::from_u64(base.dim)).to_f64());
+                let rotates = |i| Float128::from_u64(2 * (i as u64 + 1)) <= rotated;
+                targets.write(&|i| match rotates(i) {
+                    true => turns(i) / factor,
+                    false => Float128::ZERO,
+                })
+            }
+            // ggml `ggml_rope_cache_init`: `theta / ff`.
+            Self::FreqFactors { factors } => {
+                let given = factors.iter().map(|&factor| f64::from(factor));
+                each_pair("freq_factors", base, given, positive)?;
+                targets.write(&|i| turns(i) / Float128::from_f64(factors[i].into()))
+            }
+            // Hugging Face `mistral_large4`: `inv_freq * exp(alpha)`.
+            Self::Learned { alphas } => {
+                each_pair("alphas", base, alphas.iter().copied(), finite)?;
+                targets.write(&|i| turns(i) * Float128::from_f64(alphas[i]).exp())
+            }
+            // facebookresearch/dinov3 `rope_position_encoding.py` with `base`: periods `base^(2k / (D/2))`.
+            Self::Turns => targets.write(&|i| turns(i) * Float128::TWO_PI),
+            // facebookresearch/dinov3 `rope_position_encoding.py` with `min_period` and `max_period`.
             Self::Periods {
                 min_period,
                 max_period,
-            } => targets.write(&periods(base, min_period, max_period)?),
+            } => {
+                let least = positive("min_period", min_period)?.log2();
+                let most = positive("max_period", max_period)?.log2();
+                base.check_above_two("above 2 for two periods")?;
+                let step = (most - least) / Float128::from_u64(base.dim / 2 - 1);
+                targets.write(&|i| (-(least + step * Float128::from_u64(i as u64))).exp2())
+            }
         }
     }
 
     /// Returns the factor on cos and sin, and the model's factor on its softmax scale. The match is exhaustive: a new
     /// scaling does not compile without its factors.
-    pub(crate) fn factors(&self) -> Result<ScalingFactors> {
-        let none = ScalingFactors {
-            attention: 1.0,
-            softmax: 1.0,
-        };
+    pub(crate) fn factors(&self) -> Result<[f64; 2]> {
         match self {
-            Self::Yarn(parameters) => Ok(ScalingFactors {
-                attention: yarn_attention_factor(parameters)?,
-                softmax: yarn_softmax_factor(parameters)?,
-            }),
-            Self::LongRope(parameters) => Ok(ScalingFactors {
-                attention: longrope_attention_factor(parameters)?,
-                ..none
-            }),
+            Self::Yarn(yarn) => Ok([yarn_attention_factor(yarn)?, yarn_softmax_factor(yarn)?]),
+            Self::LongRope(long) => Ok([longrope_attention_factor(long)?, 1.0]),
             Self::Default
             | Self::Linear { .. }
             | Self::DynamicNtk { .. }
@@ -428,7 +466,7 @@ impl Scaling<'_> {
             | Self::FreqFactors { .. }
             | Self::Learned { .. }
             | Self::Turns
-            | Self::Periods { .. } => Ok(none),
+            | Self::Periods { .. } => Ok([1.0, 1.0]),
         }
     }
 }
@@ -446,19 +484,11 @@ impl Targets<'_, '_> {
     fn write(&mut self, rule: &dyn Fn(usize) -> Float128) -> Result<()> {
         for Assignment { pair, axis, index } in self.assignments.take(self.pairs) {
             let turns = rule(index);
-            let frequency = Frequency::new(pair, turns, turns * Float128::TWO_PI, axis)?;
-            self.chunks[pair / 8].set(pair % 8, frequency.entry());
+            let inverse = turns * Float128::TWO_PI;
+            store(&mut self.chunks[pair / 8], pair, turns, inverse, axis)?;
         }
         Ok(())
     }
-}
-
-/// Hugging Face `_compute_linear_scaling_rope_parameters`.
-#[inline(never)]
-fn linear(base: BaseFrequencies, factor: f64) -> Result<impl Fn(usize) -> Float128> {
-    let factor = positive("factor", factor)?;
-    let turns = base.turns();
-    Ok(move |i| turns(i) / factor)
 }
 
 /// Hugging Face `_compute_dynamic_ntk_parameters`.
@@ -474,39 +504,6 @@ fn dynamic_ntk(
     // s n / M - (s - 1), in a form that is exactly 1 up to n = M.
     let beyond = (Float128::from_u64(length) - longest).max(Float128::ZERO);
     Ok(base.ntk(Float128::ONE + factor * beyond / longest)?.turns())
-}
-
-/// vLLM `dynamic_ntk_alpha_rope.py`.
-#[inline(never)]
-fn ntk_alpha(base: BaseFrequencies, alpha: f64) -> Result<impl Fn(usize) -> Float128> {
-    Ok(base.ntk(positive("alpha", alpha)?)?.turns())
-}
-
-/// vLLM `ntk_scaling_rope.py` without `mixed_b`.
-#[inline(never)]
-fn ntk_fixed(base: BaseFrequencies, factor: f64) -> Result<impl Fn(usize) -> Float128> {
-    let log2_factor = positive("factor", factor)?.log2();
-    let turns = BaseFrequencies {
-        log2_base: base.log2_base + log2_factor,
-        ..base
-    }
-    .turns();
-    let slower = (-(log2_factor * Float128::ratio(2, base.dim))).exp2();
-    Ok(move |i| turns(i) * slower)
-}
-
-/// vLLM `ntk_scaling_rope.py` with `mixed_b`.
-#[inline(never)]
-fn ntk_mixed(
-    base: BaseFrequencies,
-    factor: f64,
-    mixed_b: f64,
-) -> Result<impl Fn(usize) -> Float128> {
-    let ln_factor = positive("factor", factor)?.ln();
-    let beta = finite("mixed_b", mixed_b)?;
-    let turns = base.turns();
-    let pairs = base.dim / 2;
-    Ok(move |i| turns(i) * (-(ln_factor * Float128::ratio(i as u64 + 1, pairs).pow(beta))).exp())
 }
 
 /// jquesnelle/yarn `scaled_rope/LlamaPartNTKScaledRotaryEmbedding.py`.
@@ -542,22 +539,9 @@ fn ntk_by_parts(
 fn yarn(base: BaseFrequencies, yarn: &Yarn) -> Result<impl Fn(usize) -> Float128> {
     let factor = positive("factor", yarn.factor)?;
     let context = length_of("original_context", yarn.original_context, 1)?;
-    let fast = positive(
-        "beta_fast",
-        if yarn.beta_fast == 0.0 {
-            32.0
-        } else {
-            yarn.beta_fast
-        },
-    )?;
-    let slow = positive(
-        "beta_slow",
-        if yarn.beta_slow == 0.0 {
-            1.0
-        } else {
-            yarn.beta_slow
-        },
-    )?;
+    let or = |beta: f64, default: f64| if beta == 0.0 { default } else { beta };
+    let fast = positive("beta_fast", or(yarn.beta_fast, 32.0))?;
+    let slow = positive("beta_slow", or(yarn.beta_slow, 1.0))?;
     let ramp = base.ramp([fast, slow], context, yarn.truncate)?;
     let turns = base.turns();
     Ok(move |i| {
@@ -655,11 +639,7 @@ fn llama3(
     );
     if high < low {
         let required = "not below low_freq_factor";
-        return Err(Error::Parameter {
-            name: "high_freq_factor",
-            value: limits[1],
-            required,
-        });
+        return Err(Error::parameter("high_freq_factor", limits[1], required));
     }
     let context = length_of("original_context", original_context, 1)?;
     let turns = base.turns();
@@ -676,80 +656,6 @@ fn llama3(
     })
 }
 
-/// Hugging Face `_compute_proportional_rope_parameters`: `int(partial * head_dim // 2)` pairs, with the product rounded
-/// to a double as in the original.
-#[inline(never)]
-fn proportional(
-    base: BaseFrequencies,
-    partial: f64,
-    factor: f64,
-) -> Result<impl Fn(usize) -> Float128> {
-    let factor = positive("factor", factor)?;
-    let partial = part("partial_rotary_factor", partial)?;
-    let rotated = Float128::from_f64((partial * Float128::from_u64(base.dim)).to_f64());
-    let turns = base.turns();
-    Ok(
-        move |i| match Float128::from_u64(2 * (i as u64 + 1)) <= rotated {
-            true => turns(i) / factor,
-            false => Float128::ZERO,
-        },
-    )
-}
-
-/// ggml `ggml_rope_cache_init`: `theta / ff`.
-#[inline(never)]
-fn freq_factors<'a>(
-    base: BaseFrequencies,
-    factors: &'a [f32],
-) -> Result<impl Fn(usize) -> Float128 + use<'a>> {
-    let given = factors.iter().map(|&factor| f64::from(factor));
-    each_pair("freq_factors", base, given, positive)?;
-    let turns = base.turns();
-    Ok(move |i| turns(i) / Float128::from_f64(factors[i].into()))
-}
-
-/// Hugging Face `mistral_large4`: `inv_freq * exp(alpha)`.
-#[inline(never)]
-fn learned<'a>(
-    base: BaseFrequencies,
-    alphas: &'a [f64],
-) -> Result<impl Fn(usize) -> Float128 + use<'a>> {
-    each_pair("alphas", base, alphas.iter().copied(), finite)?;
-    let turns = base.turns();
-    Ok(move |i| turns(i) * Float128::from_f64(alphas[i]).exp())
-}
-
-/// facebookresearch/dinov3 `rope_position_encoding.py` with `base`: periods `base^(2k / (D/2))`.
-#[inline(never)]
-fn turns(base: BaseFrequencies) -> impl Fn(usize) -> Float128 {
-    let turns = base.turns();
-    move |i| turns(i) * Float128::TWO_PI
-}
-
-/// facebookresearch/dinov3 `rope_position_encoding.py` with `min_period` and `max_period`.
-#[inline(never)]
-fn periods(
-    base: BaseFrequencies,
-    min_period: f64,
-    max_period: f64,
-) -> Result<impl Fn(usize) -> Float128> {
-    let (least, most) = (
-        positive("min_period", min_period)?.log2(),
-        positive("max_period", max_period)?.log2(),
-    );
-    let steps = match base.dim / 2 {
-        0..=1 => {
-            return Err(Error::Rows(RowsError::RotaryDim {
-                rotary_dim: base.dim as usize,
-                required: "above 2 for two periods",
-            }));
-        }
-        pairs => Float128::from_u64(pairs - 1),
-    };
-    let step = (most - least) / steps;
-    Ok(move |i| (-(least + step * Float128::from_u64(i as u64))).exp2())
-}
-
 /// Interpolates linearly between `a` at 0 and `b` at 1.
 #[inline(never)]
 fn blend(a: Float128, b: Float128, at: Float128) -> Float128 {
@@ -760,66 +666,21 @@ fn blend(a: Float128, b: Float128, at: Float128) -> Float128 {
     }
 }
 
-/// Converts a number, or refuses it if it is infinite or NaN.
-#[inline(never)]
-pub(crate) fn finite(name: &'static str, value: f64) -> Result<Float128> {
-    match value.is_finite() {
-        true => Ok(Float128::from_f64(value)),
-        false => Err(Error::Parameter {
-            name,
-            value,
-            required: "finite",
-        }),
-    }
-}
-
-/// Converts a number, or refuses it unless it is finite and above zero.
-#[inline(never)]
-pub(crate) fn positive(name: &'static str, value: f64) -> Result<Float128> {
-    match value.is_finite() && value > 0.0 {
-        true => Ok(Float128::from_f64(value)),
-        false => Err(Error::Parameter {
-            name,
-            value,
-            required: "positive and finite",
-        }),
-    }
-}
-
-/// Checks that the products of a factor with cos and sin are finite f32.
-#[inline(never)]
-pub(crate) fn attention_factor(value: f64) -> Result<f64> {
-    match value > 0.0 && value <= f64::from(f32::MAX) {
-        true => Ok(value),
-        false => Err(Error::Parameter {
-            name: "attention_factor",
-            value,
-            required: "positive and finite as an f32",
-        }),
-    }
-}
-
 #[inline(never)]
 fn part(name: &'static str, value: f64) -> Result<Float128> {
-    match (0.0..=1.0).contains(&value) {
-        true => Ok(Float128::from_f64(value)),
-        false => Err(Error::Parameter {
-            name,
-            value,
-            required: "between 0 and 1",
-        }),
-    }
+    let fits = (0.0..=1.0).contains(&value);
+    required(name, value, fits, "between 0 and 1")
 }
 
 #[inline(never)]
 fn length_of(name: &'static str, value: u64, least: u64) -> Result<Float128> {
     match value >= least {
         true => Ok(Float128::from_u64(value)),
-        false => Err(Error::Parameter {
+        false => Err(Error::parameter(
             name,
-            value: value as f64,
-            required: "positive (and above 1 for a logarithm)",
-        }),
+            value as f64,
+            "positive (and above 1 for a logarithm)",
+        )),
     }
 }
 
@@ -830,13 +691,7 @@ fn each_pair(
     given: impl ExactSizeIterator<Item = f64>,
     check: fn(&'static str, f64) -> Result<Float128>,
 ) -> Result<()> {
-    if given.len() != base.pairs() {
-        return Err(Error::Count {
-            name,
-            given: given.len(),
-            needed: base.pairs(),
-        });
-    }
+    check_count(name, given.len(), base.pairs())?;
     for (index, value) in given.enumerate() {
         check(name, value).map_err(|error| error.in_list(index))?;
     }

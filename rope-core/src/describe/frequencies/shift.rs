@@ -1,8 +1,8 @@
 //! Rows that move rotated keys: by a delta, or from old frequencies and positions to new ones.
 
-#[cfg(feature = "alloc")]
-use super::zeros;
+use super::source::{FillRows, RowKind};
 use super::{Angle, Frequencies, FrequencyChunks};
+use crate::base::error::check_count;
 use crate::describe::positions::ResolvedPositions;
 use crate::error::{PositionsError, RowsError};
 use crate::kernel::sincos::AxisPosition;
@@ -56,11 +56,9 @@ impl Frequencies<'_> {
         to: impl IntoPositions<'p>,
     ) -> Result<Rows<'static>, Error> {
         let moves = self.moves(old, from, to)?;
-        let mut values = zeros(self.values(&moves.to)?)?;
-        moves.fill(&mut values);
-        Rows::computed_vec(values, self.rotary_dim())
-            .of_magnitude(moves.factor)
-            .map(Rows::moving)
+        let kind = moves.kind();
+        let values = kind.values(moves.to.tokens(), |values| moves.fill(values))?;
+        kind.rows(values).map(Rows::moving)
     }
 
     /// Computes [`Frequencies::shift_from`] in the caller's storage. Uses its first `tokens * rotary_dim` values.
@@ -77,25 +75,14 @@ impl Frequencies<'_> {
         storage: &'r mut [f32],
     ) -> Result<Rows<'r>, Error> {
         let moves = self.moves(old, from, to)?;
-        let (given, needed) = (storage.len(), self.values(&moves.to)?);
-        let values = storage.get_mut(..needed).ok_or(Error::Storage {
-            what: "values of storage",
-            given,
-            needed,
-        })?;
-        moves.fill(values);
-        Rows::computed(values, self.rotary_dim())
-            .of_magnitude(moves.factor)
-            .map(Rows::moving)
+        let kind = moves.kind();
+        let values = kind.values_in(moves.to.tokens(), storage, |values| moves.fill(values))?;
+        kind.rows(&*values).map(Rows::moving)
     }
 
     fn of_magnitude_one(&self) -> Frequencies<'_> {
-        #[cfg(feature = "alloc")]
-        let chunks = FrequencyChunks::Borrowed(&self.chunks);
-        #[cfg(not(feature = "alloc"))]
-        let chunks: FrequencyChunks<'_> = self.chunks;
         Frequencies {
-            chunks,
+            chunks: FrequencyChunks::from(self.chunks.iter().as_slice()),
             attention_factor: 1.0,
             angle: Angle::Exact,
             ..*self
@@ -116,14 +103,7 @@ impl Frequencies<'_> {
         }
         let from = from.into().on(old.axes())?;
         let to = to.into().on(self.axes())?;
-        let (given, needed) = (from.tokens(), to.tokens());
-        if given != needed {
-            return Err(Error::Count {
-                name: "from",
-                given,
-                needed,
-            });
-        }
+        check_count("from", from.tokens(), to.tokens())?;
         for positions in [&from, &to] {
             if let Some(value) = positions.first_coordinate() {
                 return Err(Error::Positions(PositionsError::NotAnInteger { value }));
@@ -134,7 +114,6 @@ impl Frequencies<'_> {
             new: self,
             from,
             to,
-            factor: self.attention_factor / old.attention_factor,
         })
     }
 }
@@ -145,12 +124,18 @@ struct Moves<'m> {
     new: &'m Frequencies<'m>,
     from: ResolvedPositions<'m>,
     to: ResolvedPositions<'m>,
-    /// The new attention factor over the old.
-    factor: f64,
 }
 
 impl Moves<'_> {
+    fn kind(&self) -> RowKind {
+        RowKind {
+            attention_factor: self.new.attention_factor / self.old.attention_factor,
+            ..self.new.kind()
+        }
+    }
+
     fn fill(&self, values: &mut [f32]) {
+        let factor = self.kind().attention_factor;
         let pairs = self.new.pairs;
         for (token, row) in values.chunks_exact_mut(2 * pairs).enumerate() {
             let (cos, sin) = row.split_at_mut(pairs);
@@ -168,7 +153,7 @@ impl Moves<'_> {
                     turns(self.new, &self.to).wrapping_sub(turns(self.old, &self.from));
                 let one = AxisPosition::Integer(1);
                 let angle = Remainder::new(one, Step::new(0, difference));
-                (*cos, *sin) = cos_sin(angle, self.factor);
+                (*cos, *sin) = cos_sin(angle, factor);
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::Rows;
 use crate::Error;
 use crate::base::error::saturated;
+use crate::base::memory::part_of_storage;
 use crate::error::{FrequenciesError, RowsError};
 
 /// The relative tolerance between the squared magnitude of a pair and the square of the attention factor. It covers cos
@@ -94,8 +95,23 @@ impl Rows<'_> {
         })
     }
 
-    /// Implements [`Rows::inverted`].
-    pub(super) fn invert<'o>(&self, storage: &'o mut [f32]) -> Result<Rows<'o>, Error> {
+    /// Computes the rows that undo these with [`Direction::Forward`], pair by pair, whatever their magnitudes: `cos /
+    /// (cos^2 + sin^2)` and `-sin / (cos^2 + sin^2)` in f64, rounded once. Uses the first `len * heads * rotary_dim`
+    /// values of the caller's storage.
+    ///
+    /// If the magnitude of every pair is the attention factor, [`Direction::Inverse`] undoes the rows without this
+    /// call. The pairs of xPos have other magnitudes: each grows or decays at its own rate.
+    ///
+    /// # Errors
+    ///
+    /// [`RowsError::FullWidth`] for full-width rows; [`Error::Storage`] if the storage is too short;
+    /// [`FrequenciesError::RowsTooLong`] for more values than a slice can have; [`RowsError::NoInverse`] if a pair has
+    /// no inverse in f32 (both values are 0, or one is not finite); [`RowsError::AttentionFactor`] if the attention
+    /// factor has no inverse. The storage is untouched then.
+    ///
+    /// [`Direction::Forward`]: crate::Direction::Forward
+    /// [`Direction::Inverse`]: crate::Direction::Inverse
+    pub fn inverted<'o>(&self, storage: &'o mut [f32]) -> Result<Rows<'o>, Error> {
         self.check_rotates("Rows::inverted")?;
         let rotary_dim = self.rotary_dim();
         let rows = self.len().checked_mul(self.heads);
@@ -104,12 +120,7 @@ impl Rows<'_> {
             tokens: self.len(),
             rotary_dim: rotary_dim.saturating_mul(self.heads),
         }))?;
-        let given = storage.len();
-        let values = storage.get_mut(..needed).ok_or(Error::Storage {
-            what: "values of storage",
-            given,
-            needed,
-        })?;
+        let values = part_of_storage(storage, "values of storage", needed)?;
         let none = |pair: &Pair| !pair.inverse().iter().all(|value| value.is_finite());
         if let Some(found) = self.all_pairs().find(none) {
             return Err(Error::Rows(RowsError::NoInverse {
@@ -128,7 +139,7 @@ impl Rows<'_> {
             let start = (found.row * self.heads + found.head) * rotary_dim + found.pair;
             [values[start], values[start + self.pairs]] = found.inverse();
         }
-        let rows = Rows::computed(values, rotary_dim).with_attention_factor(1.0 / factor)?;
+        let rows = Rows::computed(&*values, rotary_dim).with_attention_factor(1.0 / factor)?;
         Rows {
             moves: self.moves,
             ..rows

@@ -36,9 +36,9 @@ impl RowSharing {
 pub(crate) struct View<'a> {
     pub(super) cos: &'a [f32],
     pub(super) sin: &'a [f32],
-    pub(super) pairs: usize,
-    /// The code that rotates by full-width rows, if these are.
-    pub(super) full: Option<&'static FullWidth>,
+    pub(crate) pairs: usize,
+    /// The code that rotates by full-width rows, if these are; no other kernel may.
+    pub(crate) full: Option<&'static FullWidth>,
     pub(super) ids: Option<Ids<'a>>,
     /// The first row: the index of its first value, or of its id if rows are gathered.
     pub(super) first: usize,
@@ -115,18 +115,6 @@ impl<'a> View<'a> {
     #[inline(always)]
     pub(crate) fn values(&self, pairs: usize) -> usize {
         width(pairs, self.full)
-    }
-
-    /// Returns the number of pairs of a row.
-    #[inline(always)]
-    pub(crate) fn pairs(&self) -> usize {
-        self.pairs
-    }
-
-    /// Returns the code that rotates by these rows if they are full-width; no other kernel may.
-    #[inline(always)]
-    pub(crate) fn full_width(&self) -> Option<&'static FullWidth> {
-        self.full
     }
 
     /// Returns the rows of a line, from their start.
@@ -222,7 +210,7 @@ impl<'a> View<'a> {
 
     /// Returns the cos and sin of a head.
     pub(super) fn row(&self, batch: usize, token: usize, head: usize) -> (&'a [f32], &'a [f32]) {
-        let at = self.start(batch, token) + head * self.head_stride;
+        let at = self.head_start([batch, token, head]);
         let width = self.values(self.pairs);
         (&self.cos[at..][..width], &self.sin[at..][..width])
     }
@@ -267,12 +255,5 @@ pub(super) fn row_start(ids: Option<Ids<'_>>, first: usize, token: usize, stride
         return first.wrapping_add(token * stride);
     };
     // `gather` has checked that every id is inside the table.
-    let row = match ids {
-        Ids::I32(ids) => ids[first + token] as usize,
-        Ids::I64(ids) => ids[first + token] as usize,
-        Ids::U32(ids) => ids[first + token] as usize,
-        Ids::U64(ids) => ids[first + token] as usize,
-        Ids::Usize(ids) => ids[first + token],
-    };
-    row * stride
+    ids.at(first + token) as usize * stride
 }

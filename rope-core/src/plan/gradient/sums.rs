@@ -1,7 +1,7 @@
 //! The sums of a backward pass.
 
 use crate::base::debug::debug;
-use crate::describe::rows::fit::check;
+use crate::describe::rows::check;
 use crate::error::{GradientError, RowsError};
 use crate::kernel::gradient::GradientLine;
 use crate::proof::Proof;

@@ -5,14 +5,12 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::{MixedAngle, MixedFrequencies, index};
-#[cfg(feature = "alloc")]
-use crate::describe::frequencies::zeros;
+use crate::describe::frequencies::source::{FillRows, RowKind, RowsAt};
 use crate::describe::positions::ResolvedPositions;
-use crate::error::FrequenciesError;
 use crate::kernel::sincos::AxisPosition;
 use crate::kernel::sincos::SinCosPolynomials;
 use crate::kernel::sincos::mixed::{MakeMixedRows, MixedSum};
-use crate::{Error, IntoPositions, Rows};
+use crate::{Error, IntoPositions, Positions, Rows};
 
 impl MixedFrequencies<'_> {
     /// Computes cos and sin of these positions for every head, `[tokens, heads, [cos of all pairs | sin of all
@@ -31,14 +29,13 @@ impl MixedFrequencies<'_> {
     ///
     /// [`PositionsError::PerAxis`](crate::error::PositionsError::PerAxis) unless there is one position per axis of each
     /// token; [`PositionsError::Coordinate`](crate::error::PositionsError::Coordinate) for a coordinate that is not
-    /// finite; [`FrequenciesError::RowsTooLong`] for more values than a slice can have; [`Error::OutOfMemory`] if the
-    /// allocation fails.
+    /// finite; [`FrequenciesError::RowsTooLong`](crate::error::FrequenciesError::RowsTooLong) for more values than a
+    /// slice can have; [`Error::OutOfMemory`] if the allocation fails.
     #[cfg(feature = "alloc")]
     pub fn values<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Vec<f32>, Error> {
-        let positions = positions.into().on_each(self.axes)?;
-        let mut values = zeros(self.count(&positions)?)?;
-        self.fill(&positions, 0, 0..self.heads, &mut values);
-        Ok(values)
+        let positions = self.resolve(positions.into())?;
+        let fill = |values: &mut [f32]| self.fill(&positions, 0, 0..self.heads, values);
+        self.kind().values(positions.tokens(), fill)
     }
 
     /// Computes [`MixedFrequencies::values`] in the caller's storage. Uses and returns its first `tokens * heads *
@@ -53,15 +50,9 @@ impl MixedFrequencies<'_> {
         positions: impl IntoPositions<'p>,
         storage: &'r mut [f32],
     ) -> Result<&'r mut [f32], Error> {
-        let positions = positions.into().on_each(self.axes)?;
-        let (given, needed) = (storage.len(), self.count(&positions)?);
-        let values = storage.get_mut(..needed).ok_or(Error::Storage {
-            what: "values of storage",
-            given,
-            needed,
-        })?;
-        self.fill(&positions, 0, 0..self.heads, values);
-        Ok(values)
+        let positions = self.resolve(positions.into())?;
+        let fill = |values: &mut [f32]| self.fill(&positions, 0, 0..self.heads, values);
+        self.kind().values_in(positions.tokens(), storage, fill)
     }
 
     /// Computes the rows of these positions, per head if frequencies have several: [`MixedFrequencies::values`] as the
@@ -72,8 +63,7 @@ impl MixedFrequencies<'_> {
     /// The errors of [`MixedFrequencies::values`].
     #[cfg(feature = "alloc")]
     pub fn rows<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Rows<'static>, Error> {
-        let values = self.values(positions)?;
-        self.of_heads(Rows::computed_vec(values, self.rotary_dim()))
+        self.kind().rows(self.values(positions)?)
     }
 
     /// Computes [`MixedFrequencies::rows`] in the caller's storage. Uses its first `tokens * heads * rotary_dim`
@@ -88,33 +78,32 @@ impl MixedFrequencies<'_> {
         positions: impl IntoPositions<'p>,
         storage: &'r mut [f32],
     ) -> Result<Rows<'r>, Error> {
-        let values = self.values_in(positions, storage)?;
-        self.of_heads(Rows::computed(values, self.rotary_dim()))
+        self.kind().rows(&*self.values_in(positions, storage)?)
     }
 
-    fn of_heads<'r>(&self, rows: Rows<'r>) -> Result<Rows<'r>, Error> {
-        rows.with_heads(self.heads)?
-            .of_magnitude(self.attention_factor)
+    /// Combines the frequencies with positions, as the angles of a call that computes the rows of each head itself.
+    pub fn at<'a, 'p: 'a>(&'a self, positions: impl IntoPositions<'p>) -> RowsAt<'a> {
+        RowsAt {
+            frequencies: self,
+            positions: positions.into(),
+        }
+    }
+}
+
+impl FillRows for MixedFrequencies<'_> {
+    fn kind(&self) -> RowKind {
+        RowKind {
+            heads: self.heads,
+            rotary_dim: self.rotary_dim(),
+            attention_factor: self.attention_factor,
+        }
     }
 
-    fn count(&self, positions: &ResolvedPositions<'_>) -> Result<usize, Error> {
-        // The most values that a slice can have.
-        const MOST: usize = isize::MAX as usize / size_of::<f32>();
-        let (rows, rotary_dim) = (
-            positions.tokens().saturating_mul(self.heads),
-            self.rotary_dim(),
-        );
-        let values = rows.checked_mul(rotary_dim);
-        values
-            .filter(|&values| values <= MOST)
-            .ok_or(Error::Frequencies(FrequenciesError::RowsTooLong {
-                tokens: rows,
-                rotary_dim,
-            }))
+    fn resolve<'p>(&self, positions: Positions<'p>) -> Result<ResolvedPositions<'p>, Error> {
+        positions.on_each(self.axes)
     }
 
-    /// Fills as many rows as fit, from a token on, of some heads: `[token, head, [cos | sin]]`.
-    pub(crate) fn fill(
+    fn fill(
         &self,
         positions: &ResolvedPositions<'_>,
         first_token: usize,
