@@ -8,7 +8,6 @@ mod any;
 mod at;
 mod call;
 mod check;
-mod erased;
 pub mod gradient;
 mod kinds;
 mod operand;

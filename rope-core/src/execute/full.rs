@@ -104,7 +104,11 @@ fn in_place(
         staged: true,
         streams: false,
     };
-    staged::run(&pass, None, &mut OperandMut::Tensor(x, element));
+    staged::run(
+        &pass,
+        None,
+        &mut OperandMut::Tensor(x.part(x.layout), element),
+    );
 }
 
 fn tile(

@@ -54,7 +54,7 @@ pub(crate) fn with_tile(len: usize, run: &mut dyn FnMut(&mut [f32])) {
 }
 
 /// Runs all stages of any pass, in place if it has no source.
-pub(crate) fn run(pass: &Pass<'_>, source: Option<&Operand<'_>>, target: &mut OperandMut<'_, '_>) {
+pub(crate) fn run(pass: &Pass<'_>, source: Option<&Operand<'_>>, target: &mut OperandMut<'_>) {
     let head_dim = pass.shape.head_dim;
     let over_row = pass
         .norm()
@@ -128,7 +128,7 @@ impl Pass<'_> {
     /// Rotates heads that are longer than the tile, some pairs of one head at a time.
     fn run_long(
         &self,
-        operands: &mut Operands<'_, '_, '_>,
+        operands: &mut Operands<'_, '_>,
         span: &LineSpan<'_>,
         converts_rest: bool,
         tile: &mut [f32],
@@ -161,7 +161,7 @@ impl Pass<'_> {
     /// place in the tile of the first rotated channel.
     fn run_part(
         &self,
-        operands: &mut Operands<'_, '_, '_>,
+        operands: &mut Operands<'_, '_>,
         span: &LineSpan<'_>,
         ([read, written], first): ([Channels; 2], usize),
         row: Option<NormFactors>,
@@ -360,7 +360,7 @@ pub(super) fn read_lines(
     }
 }
 
-impl Operands<'_, '_, '_> {
+impl Operands<'_, '_> {
     /// Reads channels of the heads of a line; heads that are not lines are read whole.
     pub(super) fn read(
         &self,

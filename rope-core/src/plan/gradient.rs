@@ -37,6 +37,7 @@ pub use wanted::Gradients;
 use core::ops::Range;
 use core::slice;
 
+use super::operand::LowerTarget;
 use super::threads::RunSums;
 use crate::base::limits::MOST_CHANNELS;
 use crate::describe::rows::View;
@@ -78,7 +79,21 @@ impl<S: Linear> Rope<S> {
         rows: &Rows<'_>,
         angles: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
-        S::backward(self, y, dy, rows, angles)
+        match S::plain(self) {
+            Some(rope) => rope.backward_together(y, dy, rows, angles),
+            None => {
+                let (of_dy, element) = (dy.kernels::<S>(), E::OUT_OF_PLACE);
+                let sum = E::SUMMED.0.of(self.output);
+                self.backward_staged(
+                    &y.bytes(),
+                    (dy.bytes_mut(), element),
+                    of_dy,
+                    sum,
+                    rows,
+                    angles,
+                )
+            }
+        }
     }
 
     /// Computes the backward pass of [`Rope::rotate_into`]: as [`Rope::backward`], from `dy` into `dx`. `dx` may have
@@ -99,7 +114,8 @@ impl<S: Linear> Rope<S> {
     ) -> Result<(), Error> {
         let back = self.back_with([y.shape(), dy.shape()], rows, angles)?;
         back.rotate_into(dy, dx, rows)?;
-        S::angle_gradients(self, y, dy, angles)
+        let (sum, tensors) = (E::SUMMED.0.of(self.output), [&y.bytes(), &dy.bytes()]);
+        self.add_angles(tensors, E::OUT_OF_PLACE, sum, angles)
     }
 
     /// Returns the plan of the backward pass, if the sums match two tensors and the rows.

@@ -9,13 +9,12 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::gradient::PairGradients;
-use super::threads::{RunSlots, RunSums, RunTensor, Threads};
+use super::threads::{RunSums, RunTarget, Threads};
 use super::{Detour, DetourFns, InPlaceTensor, Rope};
-use crate::describe::cache::SlotsTarget;
 use crate::describe::frequencies::RowsAt;
 use crate::describe::tensor::{Bytes, BytesMut, Layout};
 use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
-use crate::pass::PartOfCall;
+use crate::pass::{OperandMut, PartOfCall};
 use crate::tuning::Tuning;
 use crate::{Dimension, Error, Rows, Shape};
 
@@ -24,11 +23,7 @@ static THREADS: DetourFns = DetourFns {
     query_and_key,
     across,
     at: Some(at),
-    threads: Some(&Threads {
-        tensor,
-        slots,
-        sums,
-    }),
+    threads: Some(&Threads { target, sums }),
 };
 
 impl<S: Copy> Rope<S> {
@@ -135,33 +130,45 @@ fn at(
     Ok(())
 }
 
-fn tensor(tuning: &Tuning, call: Shape, by_heads: bool, x: &mut BytesMut<'_>, run: &RunTensor<'_>) {
-    let whole = Part {
-        by_heads,
-        ..Part::of(x.reborrow())
-    };
-    spread(tuning, [whole], |mut part| {
-        run(part.of_call(call), &mut part.target());
-    });
-}
-
-fn slots(tuning: &Tuning, call: Shape, target: &mut SlotsTarget<'_>, run: &RunSlots<'_>) {
-    let bytes = (call.elements().unwrap_or(usize::MAX)).saturating_mul(target.stored.size());
-    let count = threads(tuning, bytes);
-    if count == 1 {
-        return run(PartOfCall::whole(call), target);
-    }
-    let parts = target.reborrow().cut(count, call.batch * call.tokens);
-    let parts = parts.into_iter().map(|part| Vec::from([part])).collect();
-    on_threads(parts, |(mut target, tokens)| {
-        let mut part = PartOfCall::whole(call);
-        // With several sequences a part may have tokens of any of them.
-        if call.batch == 1 {
-            part.origin[1] = tokens.start;
-            part.shape.tokens = tokens.len();
+fn target(
+    tuning: &Tuning,
+    call: Shape,
+    by_heads: bool,
+    target: &mut OperandMut<'_>,
+    run: &RunTarget<'_>,
+) {
+    match target {
+        OperandMut::Tensor(x, element) => {
+            let whole = Part {
+                by_heads,
+                ..Part::of(x.reborrow())
+            };
+            spread(tuning, [whole], |mut part| {
+                run(
+                    part.of_call(call),
+                    &mut OperandMut::Tensor(part.target(), element),
+                );
+            });
         }
-        run(part, &mut target);
-    });
+        OperandMut::Cache(slots) => {
+            let bytes = (call.elements().unwrap_or(usize::MAX)).saturating_mul(slots.stored.size());
+            let count = threads(tuning, bytes);
+            if count == 1 {
+                return run(PartOfCall::whole(call), target);
+            }
+            let parts = slots.reborrow().cut(count, call.batch * call.tokens);
+            let parts = parts.into_iter().map(|part| Vec::from([part])).collect();
+            on_threads(parts, |(slots, tokens)| {
+                let mut part = PartOfCall::whole(call);
+                // With several sequences a part may have tokens of any of them.
+                if call.batch == 1 {
+                    part.origin[1] = tokens.start;
+                    part.shape.tokens = tokens.len();
+                }
+                run(part, &mut OperandMut::Cache(slots));
+            });
+        }
+    }
 }
 
 fn sums(

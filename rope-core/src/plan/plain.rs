@@ -214,7 +214,7 @@ impl Rope {
             staged: self.staged,
             streams: false,
         };
-        let target = &mut OperandMut::Tensor(y, target);
+        let target = &mut OperandMut::Tensor(y.part(y.layout), target);
         staged::run(&pass, Some(&Operand::Tensor(x, source)), target);
     }
 

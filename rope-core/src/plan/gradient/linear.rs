@@ -5,33 +5,39 @@ use super::sums::PairGradients;
 use crate::describe::tensor::{Bytes, BytesMut};
 use crate::kernel::elements::OutOfPlaceKernels;
 use crate::kernel::gradient::GradientTerm;
-use crate::pass::PassKernels;
-use crate::plan::erased::AnglesKind;
-use crate::stages::{LinearStages, Plain};
+use crate::pass::{OperandMut, PassKernels};
+use crate::plan::operand::AnglesKind;
+use crate::stages::{Linear, Plain};
 use crate::{Error, Rope, Rows};
 
-impl Rope<LinearStages<'_>> {
+impl<S: Linear> Rope<S> {
     #[inline(never)]
-    pub(in crate::plan) fn backward_bytes(
+    pub(super) fn backward_staged(
         &self,
-        (y, dy): (&Bytes<'_>, &mut BytesMut<'_>),
-        kernels: (&'static OutOfPlaceKernels, PassKernels),
+        y: &Bytes<'_>,
+        (mut dy, element): (BytesMut<'_>, &'static OutOfPlaceKernels),
+        kernels: PassKernels,
         sum: SumFn,
         rows: &Rows<'_>,
         angles: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
         let back = self.back_with([y.layout.shape(), dy.layout.shape()], rows, angles)?;
         back.erased(&mut |back| {
-            let checked = &back.check_in_tensor(dy, kernels, Some(AnglesKind::Rows(rows)))?;
-            self.add_angles([y, &dy.read()], kernels.0, sum, angles)?;
-            back.run_in_tensor(checked, dy, true);
+            let target = &mut OperandMut::Tensor(dy.part(dy.layout), element);
+            let (checked, _) =
+                &back.check_in_place(target, kernels, Some(AnglesKind::Rows(rows)))?;
+            let OperandMut::Tensor(dy, _) = target else {
+                unreachable!("the target is a tensor")
+            };
+            self.add_angles([y, &dy.read()], element, sum, angles)?;
+            back.run_checked_in_place(checked, target, true);
             Ok(())
         })
     }
 
     /// Adds the gradients of the angles, of what stands between the rotation and the transform: the factors of a scale
     /// cancel.
-    pub(in crate::plan) fn add_angles(
+    pub(super) fn add_angles(
         &self,
         tensors: [&Bytes<'_>; 2],
         element: &'static OutOfPlaceKernels,
@@ -39,7 +45,7 @@ impl Rope<LinearStages<'_>> {
         angles: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
         let plain = self.with(Plain);
-        match self.stages.transform {
+        match self.stages.lowered().transform() {
             None => plain.add_terms(sum, GradientTerm::Cross, tensors, angles),
             Some(transform) => {
                 plain.transformed_angle_gradients(transform, tensors, element, angles)
