@@ -112,7 +112,7 @@ pub fn rotate<E: Element>(
     layout: &Layout,
     rows: &Rows<'_>,
 ) -> Result<(), Error> {
-    rope.rotate_bytes(&mut BytesMut::new(data, layout)?, E::IN_PLACE, rows)
+    rope.rotate_bytes(BytesMut::new(data, layout)?, E::IN_PLACE, rows)
 }
 
 /// [`Rope::rotate_qk`] of tensors that are not made.
@@ -127,8 +127,8 @@ pub fn rotate_qk<E: Element>(
     (k, key): (&mut [E], &Layout),
     rows: &Rows<'_>,
 ) -> Result<(), Error> {
-    let (mut q, mut k) = (BytesMut::new(q, query)?, BytesMut::new(k, key)?);
-    rope.rotate_qk_bytes((&mut q, E::IN_PLACE), (&mut k, E::IN_PLACE), rows)
+    let (q, k) = (BytesMut::new(q, query)?, BytesMut::new(k, key)?);
+    rope.rotate_qk_bytes([(q, E::IN_PLACE), (k, E::IN_PLACE)], rows)
 }
 
 /// Returns a plain call on one token by one row, without its memory and the values of the row; `None` if

@@ -90,8 +90,8 @@ impl Eq for Detour {}
 
 #[derive(Debug)]
 struct DetourFns {
-    in_place: fn(&Rope, InPlaceTensor<'_, '_>, &Rows<'_>) -> Result<(), Error>,
-    query_and_key: fn(&Rope, [InPlaceTensor<'_, '_>; 2], &Rows<'_>) -> Result<(), Error>,
+    in_place: fn(&Rope, [InPlaceTensor<'_>; 1], &Rows<'_>) -> Result<(), Error>,
+    query_and_key: fn(&Rope, [InPlaceTensor<'_>; 2], &Rows<'_>) -> Result<(), Error>,
     across: DetourAcross,
     at: Option<DetourAt>,
     threads: Option<&'static Threads>,
@@ -108,7 +108,7 @@ type DetourAcross = fn(
 ) -> Result<(), Error>;
 
 /// A tensor, and the kernels that rotate it in place.
-type InPlaceTensor<'t, 'b> = (&'t mut BytesMut<'b>, &'static InPlaceKernels);
+type InPlaceTensor<'t> = (BytesMut<'t>, &'static InPlaceKernels);
 
 /// The stages of a plan that only rotates: none.
 ///

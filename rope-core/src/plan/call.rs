@@ -49,14 +49,17 @@ impl<'a> Call<'a> {
     /// Checks an in-place call.
     #[inline(never)]
     pub(super) fn in_place(
-        plan: Rope<Lowered<'a>>,
+        mut plan: Rope<Lowered<'a>>,
         target: OperandMut<'a>,
         kernels: PassKernels,
         angles: Option<AnglesKind<'a>>,
     ) -> Result<Self, Error> {
         let (checked, other) = plan.check_in_place(&target, kernels, angles)?;
+        if let Some(stages) = other {
+            plan.stages = stages;
+        }
         Ok(Call {
-            plan: plan.with(other.unwrap_or(plan.stages)),
+            plan,
             checked,
             source: None,
             target,
@@ -70,14 +73,17 @@ impl<'a> Call<'a> {
     /// Checks a call from a source into a target.
     #[inline(never)]
     pub(super) fn between(
-        plan: Rope<Lowered<'a>>,
+        mut plan: Rope<Lowered<'a>>,
         source: SourceKernels<'a>,
         target: OperandMut<'a>,
         angles: Option<AnglesKind<'a>>,
     ) -> Result<Self, Error> {
         let (checked, other) = plan.check_into(&source, &target, angles)?;
+        if let Some(stages) = other {
+            plan.stages = stages;
+        }
         Ok(Call {
-            plan: plan.with(other.unwrap_or(plan.stages)),
+            plan,
             checked,
             source: Some(source.0),
             target,

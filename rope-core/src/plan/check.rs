@@ -1,8 +1,8 @@
 //! The checks of a call: operands, angles and stages must match. A call that fails here has written nothing.
 
-use super::Rope;
 use super::kinds::Lowered;
 use super::operand::AnglesKind;
+use super::{InPlaceTensor, Rope};
 use crate::describe::cache::Format;
 use crate::describe::rows::fit::{check, fit, fit_across};
 use crate::describe::rows::{RowSharing, Rows, View};
@@ -41,13 +41,23 @@ impl<'a> Checked<'a> {
 }
 
 impl Rope {
+    /// Checks rows against a tensor that is rotated in place, or against Q and K; returns how sequences share them.
     #[inline]
-    pub(crate) fn check_in_place(
+    pub(super) fn check_tensors<const N: usize>(
         &self,
-        shape: Shape,
+        tensors: &[InPlaceTensor<'_>; N],
         rows: &Rows<'_>,
     ) -> Result<RowSharing, Error> {
-        let sharing = self.fit_in_place(shape, rows)?;
+        let shapes = tensors.each_ref().map(|(x, _)| x.layout.shape());
+        let (shape, sharing) = match shapes[..] {
+            [query, key] => {
+                let sharing = self.fit_qk(query, key, rows)?;
+                // Q or K may have no heads.
+                let heads = query.heads.max(key.heads);
+                (Shape { heads, ..query }, sharing)
+            }
+            _ => (shapes[0], self.fit_in_place(shapes[0], rows)?),
+        };
         self.check_direction(shape, rows)?;
         Ok(sharing)
     }
@@ -80,20 +90,6 @@ impl Rope {
         check_query_and_key(query, key)?;
         rows.check_heads(key)?;
         self.fit_in_place(query, rows)
-    }
-
-    #[inline]
-    pub(crate) fn check_qk(
-        &self,
-        query: Shape,
-        key: Shape,
-        rows: &Rows<'_>,
-    ) -> Result<RowSharing, Error> {
-        let sharing = self.fit_qk(query, key, rows)?;
-        // Q or K may have no heads.
-        let heads = query.heads.max(key.heads);
-        self.check_direction(Shape { heads, ..query }, rows)?;
-        Ok(sharing)
     }
 
     #[inline]
@@ -317,14 +313,17 @@ impl<S> Rope<S> {
         Ok(())
     }
 
-    /// Returns the layouts of two tensors from the window on, for rows of this width.
-    pub(crate) fn windowed(
+    /// Returns the layouts of tensors from the window on, for rows of this width.
+    pub(crate) fn windowed<const N: usize>(
         &self,
-        [x, y]: [&Layout; 2],
+        layouts: [&Layout; N],
         rotary_dim: usize,
-    ) -> Result<[Layout; 2], Error> {
-        let layout = |layout| self.window.layout(layout, rotary_dim);
-        Ok([layout(x)?, layout(y)?])
+    ) -> Result<[Layout; N], Error> {
+        let mut layouts = layouts.map(|layout| *layout);
+        for layout in &mut layouts {
+            *layout = self.window.layout(layout, rotary_dim)?;
+        }
+        Ok(layouts)
     }
 
     /// Refuses an in-place plan that changes the pairing.

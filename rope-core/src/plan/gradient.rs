@@ -174,7 +174,7 @@ impl Rope {
         // A tensor whose heads lie outermost cannot be cut by the rows of its sums. No kernel sums and rotates parts.
         if self.threads().is_some() || self.window.parts > 1 {
             self.add_terms(sum, GradientTerm::Cross, [&y, &tensor.read()], angles)?;
-            return back.rotate_bytes(&mut tensor, rotate, rows);
+            return back.rotate_bytes(tensor, rotate, rows);
         }
         let (y, mut dy) = (y.within(&y_layout), tensor.part(&layout));
         // One kernel does both if heads share their row and their sums.

@@ -10,6 +10,7 @@ use core::ops::Range;
 
 use super::gradient::PairGradients;
 use super::threads::{RunSums, RunTarget, Threads};
+use super::window::narrowed;
 use super::{Detour, DetourFns, InPlaceTensor, Rope};
 use crate::describe::frequencies::RowsAt;
 use crate::describe::tensor::{Bytes, BytesMut, Layout};
@@ -20,7 +21,7 @@ use crate::{Dimension, Error, Rows, Shape};
 
 static THREADS: DetourFns = DetourFns {
     in_place,
-    query_and_key,
+    query_and_key: in_place,
     across,
     at: Some(at),
     threads: Some(&Threads { target, sums }),
@@ -55,35 +56,19 @@ impl<S: Copy> Rope<S> {
     }
 }
 
-fn in_place(
+fn in_place<const N: usize>(
     rope: &Rope,
-    (x, element): InPlaceTensor<'_, '_>,
+    tensors: [InPlaceTensor<'_>; N],
     rows: &Rows<'_>,
 ) -> Result<(), Error> {
-    let layout = rope.window.layout(x.layout, rows.rotary_dim())?;
-    let sharing = rope.check_in_place(layout.shape(), rows)?;
-    let (view, factor) = (rows.view(sharing), rows.attention_factor());
-    let whole = Part::of(x.part(&layout));
-    spread(rope.tuning(), [whole], |mut part| {
-        let rows = view.skip(part.origin);
-        rope.run_in_window(&mut part.target(), element, &rows, factor);
-    });
-    Ok(())
-}
-
-fn query_and_key(
-    rope: &Rope,
-    [(q, query_element), (k, key_element)]: [InPlaceTensor<'_, '_>; 2],
-    rows: &Rows<'_>,
-) -> Result<(), Error> {
-    let [query, key] = rope.windowed([q.layout, k.layout], rows.rotary_dim())?;
-    let sharing = rope.check_qk(query.shape(), key.shape(), rows)?;
-    let (view, factor) = (rows.view(sharing), rows.attention_factor());
-    let parts = [Part::of(q.part(&query)), Part::of(k.part(&key))];
-    let elements = [query_element, key_element];
+    let layouts = rope.windowed(tensors.each_ref().map(|(x, _)| x.layout), rows.rotary_dim())?;
+    let tensors = narrowed(tensors, &layouts);
+    let view = rows.view(rope.check_tensors(&tensors, rows)?);
+    let factor = rows.attention_factor();
+    let elements = tensors.each_ref().map(|(_, element)| *element);
+    let parts = tensors.map(|(x, _)| Part::of(x));
     spread(rope.tuning(), parts, |mut part| {
-        let rows = view.skip(part.origin);
-        let element = elements[part.tensor];
+        let (element, rows) = (elements[part.tensor], view.skip(part.origin));
         rope.run_in_window(&mut part.target(), element, &rows, factor);
     });
     Ok(())

@@ -61,9 +61,8 @@ impl<S: Stages> Rope<S> {
     pub fn rotate(&self, x: &mut impl Target, angles: &impl Angles) -> Result<(), Error> {
         let (kernels, angles) = (x.kernels::<S>(), angles.angles());
         match (S::plain(self), x.target(), kernels.in_place, angles) {
-            (Some(rope), OperandMut::Tensor(mut x, _), Some(element), Some(angles)) => match angles
-            {
-                AnglesKind::Rows(rows) => rope.rotate_bytes(&mut x, element, rows),
+            (Some(rope), OperandMut::Tensor(x, _), Some(element), Some(angles)) => match angles {
+                AnglesKind::Rows(rows) => rope.rotate_bytes(x, element, rows),
                 AnglesKind::At(at, _) => rope.rotate_bytes_at(x, element, at),
             },
             (_, mut target, ..) => {
@@ -92,8 +91,8 @@ impl<S: Stages> Rope<S> {
     ) -> Result<(), Error> {
         match (S::plain(self), angles.angles()) {
             (Some(rope), Some(AnglesKind::Rows(rows))) => {
-                let (mut q, mut k) = (q.bytes_mut(), k.bytes_mut());
-                rope.rotate_qk_bytes((&mut q, Q::IN_PLACE), (&mut k, K::IN_PLACE), rows)
+                let tensors = [(q.bytes_mut(), Q::IN_PLACE), (k.bytes_mut(), K::IN_PLACE)];
+                rope.rotate_qk_bytes(tensors, rows)
             }
             (_, angles) => {
                 check_query_and_key(q.shape(), k.shape())?;
