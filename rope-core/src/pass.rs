@@ -218,6 +218,32 @@ pub(crate) enum OperandMut<'t> {
 }
 
 impl<'a> Pass<'a> {
+    /// Creates a pass without other stages than its rotation.
+    #[inline(always)]
+    pub(crate) fn new(
+        (proof, tuning): (Proof, &'static Tuning),
+        (element, kernels): (&'static OutOfPlaceKernels, PassKernels),
+        of: PartOfCall,
+        rotation: Option<Rotation<'a>>,
+        staged: bool,
+    ) -> Self {
+        Pass {
+            proof,
+            tuning,
+            element,
+            kernels,
+            shape: of.shape,
+            part: of.shape.whole(),
+            of,
+            stages: None,
+            rotation,
+            rounds: false,
+            skips_identity: false,
+            staged,
+            streams: false,
+        }
+    }
+
     /// Returns the norm.
     pub(crate) fn norm(&self) -> Option<Norm<'a>> {
         self.stages?.norm

@@ -177,28 +177,21 @@ impl Rope {
             let walk = &Walk::between([x.layout, y.layout], &rows, factors.as_ref());
             return lines::rotate_lines(self.core(), ends, kernel, x.bytes, y.bytes, walk);
         }
-        let shape = y.layout.shape();
-        let pass = Pass {
-            proof: self.proof,
-            tuning: self.tuning,
-            element: source,
-            kernels: PassKernels::default(),
-            shape,
-            part: shape.whole(),
-            of: PartOfCall::whole(shape),
-            stages: None,
-            rotation: Some(Rotation {
-                rows,
-                factors,
-                input,
-                output,
-                window: Window::WHOLE,
-            }),
-            rounds: false,
-            skips_identity: false,
-            staged: self.staged,
-            streams: false,
+        let rotation = Rotation {
+            rows,
+            factors,
+            input,
+            output,
+            window: Window::WHOLE,
         };
+        let (kernels, of) = (PassKernels::default(), PartOfCall::whole(y.layout.shape()));
+        let pass = Pass::new(
+            self.core(),
+            (source, kernels),
+            of,
+            Some(rotation),
+            self.staged,
+        );
         let target = &mut OperandMut::Tensor(y.part(y.layout), target);
         staged::run(&pass, Some(&Operand::Tensor(x, source)), target);
     }

@@ -2,7 +2,7 @@
 
 use super::Rope;
 use super::at::MakeFns;
-use super::check::{Checked, SourceKernels};
+use super::check::{Checked, ReadKernels, SourceKernels};
 use super::kinds::{Lower, Lowered};
 use super::operand::AnglesKind;
 use crate::Error;
@@ -225,29 +225,21 @@ impl<'p> Rope<Lowered<'p>> {
     pub(super) fn checked_pass<'s>(
         &'s self,
         of: PartOfCall,
-        (element, kernels): (&'static OutOfPlaceKernels, PassKernels),
+        kernels: ReadKernels,
         rows: Option<(&'s Rows<'_>, RowSharing)>,
     ) -> Pass<'s> {
+        let rotation = rows.map(|(rows, sharing)| {
+            let view = rows.view(sharing).skip(of.origin);
+            self.rotation(view, rows.attention_factor())
+        });
+        // No other kernel supports full-width rows, or a window.
+        let staged = self.staged
+            || self.window != Window::WHOLE
+            || rows.is_some_and(|(rows, _)| rows.is_full_width());
         Pass {
-            proof: self.proof,
-            tuning: self.tuning,
-            element,
-            kernels,
-            shape: of.shape,
-            part: of.shape.whole(),
-            of,
             stages: self.stages.stages.as_ref(),
-            rotation: rows.map(|(rows, sharing)| {
-                let view = rows.view(sharing).skip(of.origin);
-                self.rotation(view, rows.attention_factor())
-            }),
             rounds: self.stages.rounds,
-            skips_identity: false,
-            // No other kernel supports full-width rows, or a window.
-            staged: self.staged
-                || self.window != Window::WHOLE
-                || rows.is_some_and(|(rows, _)| rows.is_full_width()),
-            streams: false,
+            ..Pass::new(self.core(), kernels, of, rotation, staged)
         }
     }
 
