@@ -74,18 +74,20 @@ fn find_word(text: &str, name: &str) -> Option<usize> {
 
 /// Returns a plan whose stages run one after the other over a tile even if a fused kernel exists: the same bits, more
 /// slowly.
-pub fn in_stages<S: Copy>(rope: Rope<S>) -> Rope<S> {
-    rope.in_stages()
+pub fn in_stages<S: Copy>(mut rope: Rope<S>) -> Rope<S> {
+    rope.staged = true;
+    rope
 }
 
 /// Returns a plan with another tuning: the same bits in another time.
-pub fn tuned<S: Copy>(rope: Rope<S>, tuning: &'static Tuning) -> Rope<S> {
-    rope.tuned(tuning)
+pub fn tuned<S: Copy>(mut rope: Rope<S>, tuning: &'static Tuning) -> Rope<S> {
+    rope.tuning = tuning;
+    rope
 }
 
 /// Returns the tuning of a plan.
 pub fn tuning<S: Copy>(rope: &Rope<S>) -> &'static Tuning {
-    rope.tuning()
+    rope.tuning
 }
 
 /// Marks rows as those of [`Frequencies::shift_from`](crate::Frequencies::shift_from), for cached keys.

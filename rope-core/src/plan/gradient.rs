@@ -35,9 +35,8 @@ pub use wanted::Gradients;
 
 use core::ops::Range;
 
-use super::Plain;
 use super::operand::{AnglesKind, LowerTarget};
-use super::threads::RunSums;
+use super::{Plain, RunSums};
 use crate::base::limits::MOST_CHANNELS;
 use crate::describe::rows::View;
 use crate::describe::tensor::{Bytes, BytesMut, Layout};
@@ -175,7 +174,7 @@ impl Rope {
         rows: &Rows<'_>,
         angles: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
-        let pairing = self.pairings().1;
+        let pairing = self.output;
         let kernels = (
             E::BACKWARD.0.of(pairing),
             E::SUMMED.0.of(pairing),
@@ -212,11 +211,11 @@ impl Rope {
         // One kernel does both if heads share their row and their sums.
         let (view, factors) = (rows.view(sharing), back.factors(rows.attention_factor()));
         let walk = Walk {
-            prefetch: Prefetch::of(Access::Backward, self.tuning(), shape, dy.size),
+            prefetch: Prefetch::of(Access::Backward, self.tuning, shape, dy.size),
             ..Walk::between([y.layout, dy.layout], &view, factors.as_ref())
         };
-        if walk.shares_rows() && angles.heads == 1 && !self.is_staged() {
-            let (proof, pairs) = (self.proof(), angles.pairs);
+        if walk.shares_rows() && angles.heads == 1 && !self.staged {
+            let (proof, pairs) = (self.proof, angles.pairs);
             walk.run(|span| {
                 let [sequence, token, _] = span.first;
                 let row = sequence * sequence_rows + token;
@@ -229,15 +228,15 @@ impl Rope {
         }
         let token_bytes = shape.heads * shape.head_dim * dy.size;
         // If heads are outermost, a line has up to `CHUNK` tokens of a head.
-        let chunk = (self.tuning().backward_part / token_bytes).max(walk::CHUNK);
-        let prefetch = Prefetch::of(Access::Gradients, self.tuning(), shape, dy.size);
+        let chunk = (self.tuning.backward_part / token_bytes).max(walk::CHUNK);
+        let prefetch = Prefetch::of(Access::Gradients, self.tuning, shape, dy.size);
         let each: &mut dyn FnMut(_) = &mut |[batch, tokens, heads]: [Range<usize>; 3]| {
             let (sequence, token) = (batch.start, tokens.start);
             let [y_layout, layout] = [y.layout, dy.layout]
                 .map(|layout| layout.part_of([batch.clone(), tokens.clone(), heads.clone()]));
             Terms {
                 sum,
-                proof: self.proof(),
+                proof: self.proof,
                 term: GradientTerm::Cross,
                 tensors: [(y.bytes, &y_layout), (dy.bytes, &layout)],
                 prefetch,
@@ -258,7 +257,7 @@ impl Rope {
         let shape = tensor.layout.shape();
         match self.threads() {
             None => run(PartOfCall::whole(shape), sums),
-            Some(threads) => (threads.sums)(self.tuning(), shape, tensor.size, sums, run),
+            Some(threads) => (threads.sums)(self.tuning, shape, tensor.size, sums, run),
         }
     }
 
@@ -280,7 +279,7 @@ impl Rope {
     // Inlined: if the variant is a constant, a program links only its sums.
     #[inline(always)]
     pub fn gradients<E: Element>(&self, gradients: Gradients<'_, '_, '_, E>) -> Result<(), Error> {
-        let (input, output) = self.pairings();
+        let Rope { input, output, .. } = *self;
         let sum = |pairing| E::SUMMED.0.of(pairing);
         match gradients {
             Gradients::Angles { y, dy, angles } => {
@@ -323,7 +322,7 @@ impl Rope {
     /// Checks that the plan rotates forward and keeps the pairing.
     fn check_kept_pairing(&self) -> Result<(), Error> {
         let _ = self.back()?;
-        let (input, output) = self.pairings();
+        let Rope { input, output, .. } = *self;
         if input != output {
             return Err(Error::Gradient(GradientError::Pairing { input, output }));
         }
@@ -348,7 +347,7 @@ impl Rope {
         if shape.is_empty() {
             return Ok(());
         }
-        let (proof, pairing) = (self.proof(), self.pairings().0);
+        let (proof, pairing) = (self.proof, self.input);
         let window = self.window.at_first();
         let sums = &mut [cos.reborrow(), sin.reborrow()];
         self.on_rows(&g, sums, &|part, sums| {
@@ -396,10 +395,10 @@ impl Rope {
         let (x, g) = (x.within(&layouts[0]), g.within(&layouts[1]));
         let terms = Terms {
             sum,
-            proof: self.proof(),
+            proof: self.proof,
             term,
             tensors: [(x.bytes, x.layout), (g.bytes, g.layout)],
-            prefetch: Prefetch::of(Access::Gradients, self.tuning(), shape, g.size),
+            prefetch: Prefetch::of(Access::Gradients, self.tuning, shape, g.size),
             first_row: 0,
             sequence_rows,
             window,

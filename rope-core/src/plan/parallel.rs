@@ -9,9 +9,8 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::gradient::PairGradients;
-use super::threads::{RunSums, RunTarget, Threads};
 use super::window::narrowed;
-use super::{Detour, DetourFns, InPlaceTensor, Rope};
+use super::{Detour, DetourFns, InPlaceTensor, Rope, RunSums, RunTarget, Threads};
 use crate::describe::frequencies::RowsAt;
 use crate::describe::tensor::{Bytes, BytesMut, Layout};
 use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
@@ -67,7 +66,7 @@ fn in_place<const N: usize>(
     let factor = rows.attention_factor();
     let elements = tensors.each_ref().map(|(_, element)| *element);
     let parts = tensors.map(|(x, _)| Part::of(x));
-    spread(rope.tuning(), parts, |mut part| {
+    spread(rope.tuning, parts, |mut part| {
         let (element, rows) = (elements[part.tensor], view.skip(part.origin));
         rope.run_in_window(&mut part.target(), element, &rows, factor);
     });
@@ -84,7 +83,7 @@ fn across(
     let shape = x.layout.shape();
     let view = rope.check_windows(shape, y.layout.shape(), rows)?;
     let factor = rows.attention_factor();
-    spread(rope.tuning(), [Part::of(y.reborrow())], |mut part| {
+    spread(rope.tuning, [Part::of(y.reborrow())], |mut part| {
         let rows = view.skip(part.origin);
         let layout = part.of_call(shape).of_tensor(x.layout);
         rope.run_windowed(
@@ -108,7 +107,7 @@ fn at(
     let layout = rope.window.layout(x.layout, at.rotary_dim())?;
     let rows = rope.check_at(layout.shape(), at)?;
     let whole = Part::of(x.part(&layout));
-    spread(rope.tuning(), [whole], |mut part| {
+    spread(rope.tuning, [whole], |mut part| {
         let origin = part.origin;
         rope.run_at(part.target(), element, &rows, origin);
     });

@@ -8,31 +8,9 @@ use crate::execute::lines::{self, TokenHeads};
 use crate::execute::staged;
 use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
 use crate::kernel::line::{LineRows, Starts};
-use crate::kernel::rotation::RowFactors;
 use crate::pass::walk::Walk;
 use crate::pass::{IoFormats, Operand, OperandMut, PartOfCall, Pass, PassKernels};
 use crate::{Direction, Error, Rows};
-
-impl Direction {
-    /// Returns the factors on cos and sin of rows with an attention factor.
-    #[inline]
-    pub(super) fn factors(self, attention_factor: f64) -> Option<RowFactors> {
-        match self {
-            Direction::Forward => None,
-            Direction::Transpose => Some(RowFactors {
-                cos: 1.0,
-                sin: -1.0,
-            }),
-            Direction::Inverse => {
-                let factor = (1.0 / (attention_factor * attention_factor)) as f32;
-                Some(RowFactors {
-                    cos: factor,
-                    sin: -factor,
-                })
-            }
-        }
-    }
-}
 
 impl Rope {
     #[inline(never)]
@@ -165,7 +143,7 @@ impl Rope {
         attention_factor: f64,
     ) {
         let (input, output) = (self.input, self.output);
-        let factors = self.direction.factors(attention_factor);
+        let factors = self.factors(attention_factor);
         let ends = IoFormats {
             source,
             input,
@@ -204,7 +182,7 @@ impl Rope {
         attention_factor: f64,
     ) {
         let (core, kernel) = (self.core(), element.0.of(self.input));
-        let factors = self.direction.factors(attention_factor);
+        let factors = self.factors(attention_factor);
         if let Some(full) = rows.full_width() {
             let rotation = Rotation {
                 rows: *rows,
