@@ -122,7 +122,16 @@ knobs! {
     "over_gaps_into_another_above 16", "bytes", [2 * MIB, NEVER], |t| t.over_gaps_into_another_above[0],
         [probe(Call::PackedInto, BF16, LARGE)];
     "next_line_above", "bytes", [0, MIB, NEVER], |t| t.next_line_above,
+        [probe(Call::NormByHead, BF16, LARGE), probe(Call::NormByHead, BF16, MIDDLE)];
+    "heads_together f32", "heads", [1, 16], |t| t.heads_together[1],
+        [probe(Call::InPlaceByHead, F32, MIDDLE), probe(Call::InPlaceByHead, F32, [512, 32]),
+        interleaved(probe(Call::InPlaceByHead, F32, MIDDLE))];
+    "heads_together 16", "heads", [1, 4, 16], |t| t.heads_together[0],
         [probe(Call::InPlaceByHead, BF16, LARGE), probe(Call::InPlaceByHead, BF16, MIDDLE)];
+    "few_together_above f32", "bytes", [MIB, 16 * MIB, NEVER], |t| t.few_together_above[1],
+        [probe(Call::InPlaceByHead, F32, LARGE), probe(Call::InPlaceByHead, F32, [512, 32])];
+    "few_together_above 16", "bytes", [2 * MIB, NEVER], |t| t.few_together_above[0],
+        [probe(Call::InPlaceByHead, BF16, LARGE)];
     "by_head_above f32", "bytes", [4 * MIB, NEVER], |t| t.by_head_above[1],
         [probe(Call::InPlaceByHead, F32, LARGE), probe(Call::InPlaceByHead, F32, [512, 32]),
         interleaved(probe(Call::InPlaceByHead, F32, LARGE))];
@@ -132,6 +141,10 @@ knobs! {
         [probe(Call::IntoByHead, F32, LARGE), probe(Call::IntoByHead, F32, [128, 32])];
     "by_head_into_another_above 16", "bytes", [512 * KIB, 2 * MIB, NEVER], |t| t.by_head_into_another_above[0],
         [probe(Call::IntoByHead, BF16, LARGE), probe(Call::IntoByHead, BF16, [128, 32])];
+    "by_token_of_source_above f32", "bytes", [0, NEVER], |t| t.by_token_of_source_above[1],
+        [probe(Call::IntoHeadsMajor, F32, LARGE), probe(Call::IntoHeadsMajor, F32, MIDDLE)];
+    "by_token_of_source_above 16", "bytes", [0, NEVER], |t| t.by_token_of_source_above[0],
+        [probe(Call::IntoHeadsMajor, BF16, LARGE), probe(Call::IntoHeadsMajor, BF16, MIDDLE)];
     "backward_part", "bytes", [16 * KIB, 64 * KIB, 256 * KIB], |t| t.backward_part,
         [probe(Call::BackwardByHead, F32, [2048, 8])];
     "output_part", "bytes", [128 * KIB, 512 * KIB, NEVER], |t| t.output_part,

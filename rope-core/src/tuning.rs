@@ -44,11 +44,19 @@ pub struct Tuning {
     pub over_gaps_into_another_above: [usize; 2],
     /// Tensor size above which the next line is prefetched, if a line is one head of some tokens.
     pub next_line_above: usize,
+    /// Heads of a heads-major tensor that an in-place rotation visits together, token by token, by the token's row;
+    /// 1 for one head at a time, whose 16 tokens have a row each.
+    pub heads_together: [usize; 2],
+    /// Tensor size above which so few heads are visited together that two lines of 16 tokens fit a first-level cache,
+    /// and the next line is prefetched.
+    pub few_together_above: [usize; 2],
     /// Size of a heads-major tensor above which an in-place rotation runs head by head and prefetches nothing; up to
-    /// it, 16 tokens of each head alternate.
+    /// it, 16 tokens of each head, or of the heads that are visited together, alternate.
     pub by_head_above: [usize; 2],
     /// The same size for a rotation into another tensor.
     pub by_head_into_another_above: [usize; 2],
+    /// Size of a tensor above which a rotation from a tokens-major into a heads-major tensor runs token by token.
+    pub by_token_of_source_above: [usize; 2],
     /// Size of the part of both tensors whose angle gradients are summed before it is rotated back.
     pub backward_part: usize,
     /// Size of the part of a source that is written to every output before the next part.
@@ -118,6 +126,9 @@ pub(crate) static UNKNOWN: Tuning = Tuning {
         heads: [0, 8],
         ..EARLIER.gradients
     },
+    heads_together: [16, 16],
+    few_together_above: [NEVER, 16 * MIB],
+    by_token_of_source_above: [0, 0],
     stream_above: NEVER,
     ..EARLIER
 };
@@ -144,8 +155,11 @@ const EARLIER: Tuning = Tuning {
     over_gaps_above: [2 * MIB, 48 * KIB],
     over_gaps_into_another_above: [2 * MIB, NEVER],
     next_line_above: MIB,
+    heads_together: [1, 1],
+    few_together_above: [NEVER, NEVER],
     by_head_above: [NEVER, NEVER],
     by_head_into_another_above: [2 * MIB, 4 * MIB],
+    by_token_of_source_above: [NEVER, NEVER],
     backward_part: 64 * KIB,
     output_part: 512 * KIB,
     streamed_part: 128 * KIB,
@@ -179,6 +193,9 @@ static ZEN_5: Tuning = Tuning {
         above: [2 * MIB, 2 * MIB],
     },
     over_gaps_into_another_above: [2 * MIB, 2 * MIB],
+    heads_together: [16, 16],
+    few_together_above: [NEVER, 16 * MIB],
+    by_token_of_source_above: [0, 0],
     // Five tensors of bf16 `[1, 2048, 32, 128]` past the caches take 0.5 to 1.1 of five calls through them, and up to
     // 1.5 on a shared machine; on a quiet one both take the same time.
     stream_above: NEVER,
@@ -239,6 +256,18 @@ impl Tuning {
     )]
     pub(crate) fn of_row(row: u8) -> &'static Self {
         ROWS.get(usize::from(row)).copied().unwrap_or(&UNKNOWN)
+    }
+
+    /// Returns the heads that an in-place rotation visits together in a heads-major tensor of `bytes`, and true if the
+    /// next line is prefetched. The tokens of one head in a line have `of_head` bytes.
+    #[inline(always)]
+    pub(crate) fn together(&self, size: usize, bytes: usize, of_head: usize) -> (usize, bool) {
+        let heads = of_size(self.heads_together, size);
+        if bytes > of_size(self.few_together_above, size) {
+            (heads.min(16 * KIB / of_head.max(1)), true)
+        } else {
+            (heads, false)
+        }
     }
 
     /// Returns the prefetch distance in heads for an access to a tensor of `bytes` whose elements have `size`.

@@ -43,10 +43,14 @@ pub enum Call {
     Packed,
     /// Rotates into another tensor, heads-major.
     IntoByHead,
+    /// Rotates from a tokens-major into a heads-major tensor.
+    IntoHeadsMajor,
     /// Rotates two of three heads into another tensor.
     PackedInto,
     /// Norms and rotates in place.
     Norm,
+    /// Norms and rotates in place, heads-major.
+    NormByHead,
     /// Rotates into a cache of E4M3.
     Codes,
     /// Rotates a gradient back and sums the terms of its angles.
@@ -68,7 +72,7 @@ impl Call {
     fn layout(self, shape: [usize; 4]) -> Result<Layout, rope_core::Error> {
         let [batch, tokens, heads, head_dim] = shape;
         match self {
-            Call::InPlaceByHead | Call::IntoByHead | Call::BackwardByHead => {
+            Call::InPlaceByHead | Call::IntoByHead | Call::NormByHead | Call::BackwardByHead => {
                 Layout::bhsd([batch, heads, tokens, head_dim])
             }
             Call::Packed | Call::PackedInto => {
@@ -173,15 +177,16 @@ impl Probe {
             return Ok(rope.rotate_into_each(&x, &mut outputs.collect::<Vec<_>>())?);
         }
         match self.call {
-            Call::IntoByHead => {
-                let mut y = TensorMut::new(values, layout)?;
+            Call::IntoByHead | Call::IntoHeadsMajor => {
+                let target = Layout::bhsd([1, self.heads, self.tokens, HEAD_DIM])?;
+                let mut y = TensorMut::new(values, target)?;
                 rope.rotate_into(&x, &mut y, rows)?;
             }
             Call::PackedInto => {
                 let mut y = TensorMut::new(&mut values[..whole], shape)?;
                 rope.rotate_into(&x, &mut y, rows)?;
             }
-            Call::Norm => {
+            Call::Norm | Call::NormByHead => {
                 let norm = Norm::new(NormFormula::LLAMA, 1e-6).without_weight();
                 rope.norm(norm)
                     .rotate(&mut TensorMut::new(values, layout)?, rows)?;
