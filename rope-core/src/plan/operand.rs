@@ -69,7 +69,8 @@ impl Angles for Rows<'_> {}
 impl Angles for RowsAt<'_> {}
 impl Angles for NoRotation {}
 
-/// The angles of a call that does not rotate. With them, [`Rope::prepare_into`] prepares [`Rope::apply_into`].
+/// The angles of a call that does not rotate. With them, [`Rope::prepare_into`](crate::Rope::prepare_into)
+/// prepares [`Rope::apply_into`](crate::Rope::apply_into).
 ///
 /// ```
 /// use rope_core::cache::{CacheLayout, CacheMut};
