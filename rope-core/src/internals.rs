@@ -74,18 +74,20 @@ fn find_word(text: &str, name: &str) -> Option<usize> {
 
 /// Returns a plan whose stages run one after the other over a tile even if a fused kernel exists: the same bits, more
 /// slowly.
-pub fn in_stages<S: Copy>(rope: Rope<S>) -> Rope<S> {
-    rope.in_stages()
+pub fn in_stages<S: Copy>(mut rope: Rope<S>) -> Rope<S> {
+    rope.staged = true;
+    rope
 }
 
 /// Returns a plan with another tuning: the same bits in another time.
-pub fn tuned<S: Copy>(rope: Rope<S>, tuning: &'static Tuning) -> Rope<S> {
-    rope.tuned(tuning)
+pub fn tuned<S: Copy>(mut rope: Rope<S>, tuning: &'static Tuning) -> Rope<S> {
+    rope.tuning = tuning;
+    rope
 }
 
 /// Returns the tuning of a plan.
 pub fn tuning<S: Copy>(rope: &Rope<S>) -> &'static Tuning {
-    rope.tuning()
+    rope.tuning
 }
 
 /// Marks rows as those of [`Frequencies::shift_from`](crate::Frequencies::shift_from), for cached keys.
@@ -112,7 +114,7 @@ pub fn rotate<E: Element>(
     layout: &Layout,
     rows: &Rows<'_>,
 ) -> Result<(), Error> {
-    rope.rotate_bytes(&mut BytesMut::new(data, layout)?, E::IN_PLACE, rows)
+    rope.rotate_bytes(BytesMut::new(data, layout)?, E::IN_PLACE, rows)
 }
 
 /// [`Rope::rotate_qk`] of tensors that are not made.
@@ -127,8 +129,8 @@ pub fn rotate_qk<E: Element>(
     (k, key): (&mut [E], &Layout),
     rows: &Rows<'_>,
 ) -> Result<(), Error> {
-    let (mut q, mut k) = (BytesMut::new(q, query)?, BytesMut::new(k, key)?);
-    rope.rotate_qk_bytes((&mut q, E::IN_PLACE), (&mut k, E::IN_PLACE), rows)
+    let (q, k) = (BytesMut::new(q, query)?, BytesMut::new(k, key)?);
+    rope.rotate_qk_bytes([(q, E::IN_PLACE), (k, E::IN_PLACE)], rows)
 }
 
 /// Returns a plain call on one token by one row, without its memory and the values of the row; `None` if

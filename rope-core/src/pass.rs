@@ -19,7 +19,7 @@ use crate::kernel::elements::{InPlaceKernels, NormRotateKernels, OutOfPlaceFn, O
 use crate::kernel::norm::NormFactors;
 use crate::kernel::rotation::RowFactors;
 use crate::pass::transform::Transform;
-use crate::pass::walk::{LineSpan, Order, Prefetch, Walk};
+use crate::pass::walk::{LineSpan, Order, Walk};
 use crate::proof::Proof;
 use crate::tuning::Tuning;
 use crate::{Layout, Pairing, Shape};
@@ -113,16 +113,6 @@ pub(crate) struct PassKernels {
     pub(crate) normed: Option<&'static NormRotateKernels>,
 }
 
-impl PassKernels {
-    /// Creates the kernels of a norm, without in-place kernels.
-    pub(crate) fn normed(normed: Option<&'static NormRotateKernels>) -> Self {
-        PassKernels {
-            in_place: None,
-            normed,
-        }
-    }
-}
-
 /// A norm followed by a rotation, as one kernel runs them on heads in place.
 #[derive(Clone, Copy)]
 pub(crate) struct NormRotate<'a> {
@@ -131,7 +121,7 @@ pub(crate) struct NormRotate<'a> {
 }
 
 /// The stages of a pass.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct PassStages<'a> {
     pub(crate) norm: Option<Norm<'a>>,
     pub(crate) scale: Option<Scale<'a>>,
@@ -162,11 +152,18 @@ type RunStages = fn(
 type RowFactorsOf = fn(
     &Pass<'_>,
     Norm<'_>,
-    &Operands<'_, '_, '_>,
+    &Operands<'_, '_>,
     &LineSpan<'_>,
     &mut [f32],
     &mut [f32],
 ) -> NormFactors;
+
+impl PartialEq for Ops {
+    // There is one.
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
 
 impl<'a> PassStages<'a> {
     /// Returns `true` if there is a stage beside a norm.
@@ -208,18 +205,45 @@ impl IoFormats {
 }
 
 /// The source of an out-of-place call.
+#[derive(Clone, Copy)]
 pub(crate) enum Operand<'s> {
     Tensor(Bytes<'s>, &'static OutOfPlaceKernels),
     Cache(&'s Cache<'s>, &'s Slots<'s>),
 }
 
 /// The target of a call.
-pub(crate) enum OperandMut<'t, 'm> {
-    Tensor(&'t mut BytesMut<'m>, &'static OutOfPlaceKernels),
-    Cache(&'t mut SlotsTarget<'m>),
+pub(crate) enum OperandMut<'t> {
+    Tensor(BytesMut<'t>, &'static OutOfPlaceKernels),
+    Cache(SlotsTarget<'t>),
 }
 
 impl<'a> Pass<'a> {
+    /// Creates a pass without other stages than its rotation.
+    #[inline(always)]
+    pub(crate) fn new(
+        (proof, tuning): (Proof, &'static Tuning),
+        (element, kernels): (&'static OutOfPlaceKernels, PassKernels),
+        of: PartOfCall,
+        rotation: Option<Rotation<'a>>,
+        staged: bool,
+    ) -> Self {
+        Pass {
+            proof,
+            tuning,
+            element,
+            kernels,
+            shape: of.shape,
+            part: of.shape.whole(),
+            of,
+            stages: None,
+            rotation,
+            rounds: false,
+            skips_identity: false,
+            staged,
+            streams: false,
+        }
+    }
+
     /// Returns the norm.
     pub(crate) fn norm(&self) -> Option<Norm<'a>> {
         self.stages?.norm
@@ -286,7 +310,7 @@ impl<'a> Pass<'a> {
     pub(crate) fn walk<'w>(
         &'w self,
         source: Option<&Operand<'w>>,
-        target: &OperandMut<'w, '_>,
+        target: &OperandMut<'w>,
     ) -> Walk<'w, Option<OperandAddresses<'w>>, OperandAddresses<'w>> {
         let source = source.map(|source| source.addresses(&self.of));
         let target = target.addresses(&self.of);
@@ -316,32 +340,14 @@ impl<'a> Pass<'a> {
         target: &SlotsTarget<'w>,
     ) -> Walk<'w, Option<OperandAddresses<'w>>, OperandAddresses<'w>> {
         let slots = OperandAddresses::Slots(self.of.slots(target.in_slots(self.of.call.tokens)));
-        self.walk_of(
-            Order::BY_TOKEN,
-            Some(OperandAddresses::Strided(source)),
-            slots,
-        )
+        let source = Some(OperandAddresses::Strided(source));
+        self.walk_of(Order::BY_TOKEN, source, slots)
     }
 
     #[inline(always)]
     fn walk_of<S, T>(&self, order: Order, source: S, target: T) -> Walk<'_, S, T> {
-        let [batch, tokens] = &self.part;
-        Walk {
-            shape: Shape {
-                batch: batch.end,
-                tokens: tokens.end,
-                ..self.shape
-            },
-            first: [batch.start, tokens.start],
-            order,
-            source,
-            target,
-            rows: self.rows(),
-            factors: self.rotation_factors(),
-            most: usize::MAX,
-            prefetch: Prefetch::NONE,
-            by_head: false,
-        }
+        let (rows, factors) = (self.rows(), self.rotation_factors());
+        Walk::new(self.shape, order, (source, target), rows, factors).within(&self.part)
     }
 
     /// Returns the norm and the rotation after it if in-place kernels run both: short heads, normed by themselves, with
@@ -459,7 +465,7 @@ impl<'s> Operand<'s> {
     }
 }
 
-impl<'t, 'm> OperandMut<'t, 'm> {
+impl<'t> OperandMut<'t> {
     /// Returns the addresses of the heads of a part of a call.
     fn addresses(&self, part: &PartOfCall) -> OperandAddresses<'t> {
         match self {
@@ -479,7 +485,7 @@ impl<'t, 'm> OperandMut<'t, 'm> {
     }
 
     /// Returns the heads, for writing.
-    pub(crate) fn heads_mut(&mut self) -> CacheHeadsMut<'_, 'm> {
+    pub(crate) fn heads_mut(&mut self) -> CacheHeadsMut<'_, 't> {
         match self {
             OperandMut::Tensor(y, element) => CacheHeadsMut::Lines(y.bytes, element),
             OperandMut::Cache(cache) => cache.heads_mut(),
@@ -504,7 +510,7 @@ impl<'t, 'm> OperandMut<'t, 'm> {
 }
 
 /// The source, if not in place, and the target of a pass.
-pub(crate) struct Operands<'o, 't, 'm> {
+pub(crate) struct Operands<'o, 't> {
     pub(crate) source: Option<&'o Operand<'o>>,
-    pub(crate) target: &'o mut OperandMut<'t, 'm>,
+    pub(crate) target: &'o mut OperandMut<'t>,
 }

@@ -8,7 +8,6 @@ mod any;
 mod at;
 mod call;
 mod check;
-mod erased;
 pub mod gradient;
 mod kinds;
 mod operand;
@@ -18,17 +17,18 @@ mod parallel;
 mod plain;
 mod raw;
 mod run;
-mod threads;
 mod window;
 
 use crate::describe::frequencies::RowsAt;
 use crate::describe::tensor::{Bytes, BytesMut};
 use crate::describe::window::Window;
 use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
+use crate::pass::{OperandMut, PartOfCall};
 use crate::proof::Proof;
 use crate::tuning::Tuning;
-use crate::{Direction, Error, Pairing, Rows};
-use threads::Threads;
+use crate::{Direction, Error, Pairing, Rows, Shape};
+
+use gradient::PairGradients;
 
 pub use any::{AnyAngles, AnySource, AnyTarget};
 pub use call::Call;
@@ -69,9 +69,9 @@ pub struct Rope<S = Plain> {
     output: Pairing,
     direction: Direction,
     proof: Proof,
-    tuning: &'static Tuning,
+    pub(crate) tuning: &'static Tuning,
     /// True if fused stages run one after the other all the same.
-    staged: bool,
+    pub(crate) staged: bool,
     window: Window,
     detour: Option<Detour>,
     stages: S,
@@ -91,8 +91,8 @@ impl Eq for Detour {}
 
 #[derive(Debug)]
 struct DetourFns {
-    in_place: fn(&Rope, InPlaceTensor<'_, '_>, &Rows<'_>) -> Result<(), Error>,
-    query_and_key: fn(&Rope, [InPlaceTensor<'_, '_>; 2], &Rows<'_>) -> Result<(), Error>,
+    in_place: fn(&Rope, [InPlaceTensor<'_>; 1], &Rows<'_>) -> Result<(), Error>,
+    query_and_key: fn(&Rope, [InPlaceTensor<'_>; 2], &Rows<'_>) -> Result<(), Error>,
     across: DetourAcross,
     at: Option<DetourAt>,
     threads: Option<&'static Threads>,
@@ -108,8 +108,23 @@ type DetourAcross = fn(
     &Rows<'_>,
 ) -> Result<(), Error>;
 
+/// The functions that cut the target of a call, and run the parts.
+#[derive(Debug)]
+struct Threads {
+    /// The flag is `true` if the heads of a token may be in several parts of a tensor.
+    target: fn(&Tuning, Shape, bool, &mut OperandMut<'_>, &RunTarget<'_>),
+    /// Cuts sums of one number of rows, which are added up from tensors of a size in bytes.
+    sums: fn(&Tuning, Shape, usize, &mut [PairGradients<'_>], &RunSums<'_>),
+}
+
+/// Runs a part of a call on its part of the target.
+type RunTarget<'r> = dyn Fn(PartOfCall, &mut OperandMut<'_>) + Sync + 'r;
+
+/// Adds the tokens of a part to the sums of their rows.
+type RunSums<'r> = dyn Fn(PartOfCall, &mut [PairGradients<'_>]) + Sync + 'r;
+
 /// A tensor, and the kernels that rotate it in place.
-type InPlaceTensor<'t, 'b> = (&'t mut BytesMut<'b>, &'static InPlaceKernels);
+type InPlaceTensor<'t> = (BytesMut<'t>, &'static InPlaceKernels);
 
 /// The stages of a plan that only rotates: none.
 ///

@@ -19,7 +19,6 @@
 //! Elements of a cache are lines if the channels of a head are contiguous.
 
 use crate::describe::cache::{CacheHeads, Format};
-use crate::describe::tensor::BytesMut;
 use crate::execute::tiled::Way;
 use crate::execute::{coded, lines, normed, staged, streamed, tiled, transformed};
 use crate::kernel::element::ElementKernels;
@@ -58,42 +57,31 @@ fn executor(name: &'static str, runs: bool, run: impl FnOnce()) -> &'static str 
     name
 }
 
-/// Runs a pass in place in a tensor, if it `runs`; returns the name of its executor.
+/// Runs a pass in place, if it `runs`; returns the name of its executor.
 #[inline(never)]
-pub(crate) fn in_tensor(pass: &Pass<'_>, x: &mut BytesMut<'_>, runs: bool) -> &'static str {
+pub(crate) fn in_place(pass: &Pass<'_>, target: &mut OperandMut<'_>, runs: bool) -> &'static str {
     if pass.shape.is_empty() {
         return "nothing";
     }
-    match (Work::of(pass), pass.kernels.in_place) {
-        (Work::Nothing, _) => "nothing",
-        (Work::Rotate, Some(kernels)) => {
+    match (Work::of(pass), pass.kernels.in_place, &mut *target) {
+        (Work::Nothing, ..) => "nothing",
+        (Work::Rotate, Some(kernels), OperandMut::Tensor(x, _)) => {
             executor("fused", runs, || lines::in_tensor(pass, x, kernels))
         }
-        (Work::NormRotate(norm), _) => executor("normed", runs, || normed::in_place(pass, x, norm)),
-        (Work::Transform(transform), _) if pass.element.is(f32::OUT_OF_PLACE) => {
+        (Work::Rotate, Some(kernels), OperandMut::Cache(slots))
+            if matches!(slots.heads(), CacheHeads::Lines(..)) =>
+        {
+            executor("fused", runs, || lines::in_slots(pass, target, kernels))
+        }
+        (Work::NormRotate(norm), _, OperandMut::Tensor(x, _)) => {
+            executor("normed", runs, || normed::in_place(pass, x, norm))
+        }
+        (Work::Transform(transform), _, OperandMut::Tensor(x, element))
+            if element.is(f32::OUT_OF_PLACE) =>
+        {
             executor("transformed", runs, || {
                 transformed::in_place(pass, x, transform);
             })
-        }
-        _ => executor("staged", runs, || {
-            staged::run(pass, None, &mut OperandMut::Tensor(x, pass.element));
-        }),
-    }
-}
-
-/// Runs a pass in place in the slots of a cache, if it `runs`; returns the name of its executor.
-#[inline(never)]
-pub(crate) fn in_slots(
-    pass: &Pass<'_>,
-    target: &mut OperandMut<'_, '_>,
-    runs: bool,
-) -> &'static str {
-    if pass.shape.is_empty() {
-        return "nothing";
-    }
-    match (Work::of(pass), pass.kernels.in_place, target.heads()) {
-        (Work::Rotate, Some(kernels), CacheHeads::Lines(..)) => {
-            executor("fused", runs, || lines::in_slots(pass, target, kernels))
         }
         _ => executor("staged", runs, || staged::run(pass, None, target)),
     }
@@ -105,7 +93,7 @@ pub(crate) fn in_slots(
 pub(crate) fn out_of_place(
     pass: &Pass<'_>,
     source: &Operand<'_>,
-    target: &mut OperandMut<'_, '_>,
+    target: &mut OperandMut<'_>,
     runs: bool,
 ) -> &'static str {
     if pass.shape.is_empty() {

@@ -88,23 +88,19 @@ fn in_place(
         return;
     }
     let element = element.out_of_place();
-    let shape = x.layout.shape();
-    let pass = Pass {
-        proof,
-        tuning,
-        element,
-        kernels: PassKernels::default(),
-        shape,
-        part: shape.whole(),
-        of: PartOfCall::whole(shape),
-        stages: None,
-        rotation: Some(rotation),
-        rounds: false,
-        skips_identity: false,
-        staged: true,
-        streams: false,
-    };
-    staged::run(&pass, None, &mut OperandMut::Tensor(x, element));
+    let (kernels, of) = (PassKernels::default(), PartOfCall::whole(x.layout.shape()));
+    let pass = Pass::new(
+        (proof, tuning),
+        (element, kernels),
+        of,
+        Some(rotation),
+        true,
+    );
+    staged::run(
+        &pass,
+        None,
+        &mut OperandMut::Tensor(x.part(x.layout), element),
+    );
 }
 
 fn tile(

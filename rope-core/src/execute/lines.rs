@@ -19,7 +19,7 @@ use crate::tuning::Tuning;
 pub(crate) fn copy(
     pass: &Pass<'_>,
     source: &Operand<'_>,
-    target: &mut OperandMut<'_, '_>,
+    target: &mut OperandMut<'_>,
     ends: IoFormats,
 ) {
     // Without pairs, all channels are copied.
@@ -30,7 +30,7 @@ pub(crate) fn copy(
 pub(crate) fn rotate(
     pass: &Pass<'_>,
     source: &Operand<'_>,
-    target: &mut OperandMut<'_, '_>,
+    target: &mut OperandMut<'_>,
     ends: IoFormats,
     kernel: OutOfPlaceFn,
 ) {
@@ -150,7 +150,7 @@ pub(crate) fn in_tensor(pass: &Pass<'_>, x: &mut BytesMut<'_>, kernels: &InPlace
 }
 
 /// Rotates heads of a cache in place, if they are lines.
-pub(crate) fn in_slots(pass: &Pass<'_>, target: &mut OperandMut<'_, '_>, kernels: &InPlaceKernels) {
+pub(crate) fn in_slots(pass: &Pass<'_>, target: &mut OperandMut<'_>, kernels: &InPlaceKernels) {
     let kernel = kernels.0.of(pass.pairings()[0]);
     let walk = pass.walk(None, target);
     let memory = target.memory_mut();

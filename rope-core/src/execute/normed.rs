@@ -134,7 +134,7 @@ pub(crate) fn in_place(pass: &Pass<'_>, x: &mut BytesMut<'_>, norm: NormRotate<'
 pub(crate) fn copied(
     pass: &Pass<'_>,
     x: Bytes<'_>,
-    target: &mut OperandMut<'_, '_>,
+    target: &mut OperandMut<'_>,
     norm: NormRotate<'_>,
 ) {
     let mut weights = NormWeights::ones();

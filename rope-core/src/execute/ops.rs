@@ -15,22 +15,16 @@ use crate::kernel::norm::{
 };
 use crate::kernel::normed::{LineRoots, TOO_LONG};
 use crate::pass::transform::Transform;
-use crate::pass::walk::{LineSpan, Order, Prefetch, Walk};
+use crate::pass::walk::{LineSpan, Order, Walk};
 use crate::pass::{Operands, Ops, Pass, PassStages};
 
-/// Returns the stages of a pass, if there are any, with the functions that run them.
-pub(crate) fn stages<'a>(
-    norm: Option<Norm<'a>>,
-    scale: Option<Scale<'a>>,
-    transform: Option<Transform>,
-) -> Option<PassStages<'a>> {
-    (norm.is_some() || scale.is_some() || transform.is_some()).then_some(PassStages {
-        norm,
-        scale,
-        transform,
-        ops: &OPS,
-    })
-}
+/// No stages yet, with the functions that run them.
+pub(crate) const NO_STAGES: PassStages<'_> = PassStages {
+    norm: None,
+    scale: None,
+    transform: None,
+    ops: &OPS,
+};
 
 /// The functions that run norms, scales and transforms.
 static OPS: Ops = Ops { run, row_factors };
@@ -70,7 +64,7 @@ fn run(
 pub(super) fn row_factors(
     pass: &Pass<'_>,
     norm: Norm<'_>,
-    operands: &Operands<'_, '_, '_>,
+    operands: &Operands<'_, '_>,
     first: &LineSpan<'_>,
     tile: &mut [f32],
     side: &mut [f32],
@@ -277,16 +271,14 @@ impl Pass<'_> {
             read_lines(self.proof, heads, element, channels, values);
         };
         let walk = Walk {
-            shape: self.shape,
-            first: [0; 2],
-            order: Order::BY_TOKEN,
-            source: x.layout,
-            target: (),
-            rows: &View::NONE,
-            factors: None,
             most: if whole { usize::MAX } else { 1 },
-            prefetch: Prefetch::NONE,
-            by_head: false,
+            ..Walk::new(
+                self.shape,
+                Order::BY_TOKEN,
+                (x.layout, ()),
+                &View::NONE,
+                None,
+            )
         };
         with_tile(head_dim, &mut |tile| {
             walk.run_dyn(&mut |span| {

@@ -54,7 +54,7 @@ pub(crate) fn with_tile(len: usize, run: &mut dyn FnMut(&mut [f32])) {
 }
 
 /// Runs all stages of any pass, in place if it has no source.
-pub(crate) fn run(pass: &Pass<'_>, source: Option<&Operand<'_>>, target: &mut OperandMut<'_, '_>) {
+pub(crate) fn run(pass: &Pass<'_>, source: Option<&Operand<'_>>, target: &mut OperandMut<'_>) {
     let head_dim = pass.shape.head_dim;
     let over_row = pass
         .norm()
@@ -128,7 +128,7 @@ impl Pass<'_> {
     /// Rotates heads that are longer than the tile, some pairs of one head at a time.
     fn run_long(
         &self,
-        operands: &mut Operands<'_, '_, '_>,
+        operands: &mut Operands<'_, '_>,
         span: &LineSpan<'_>,
         converts_rest: bool,
         tile: &mut [f32],
@@ -161,7 +161,7 @@ impl Pass<'_> {
     /// place in the tile of the first rotated channel.
     fn run_part(
         &self,
-        operands: &mut Operands<'_, '_, '_>,
+        operands: &mut Operands<'_, '_>,
         span: &LineSpan<'_>,
         ([read, written], first): ([Channels; 2], usize),
         row: Option<NormFactors>,
@@ -310,12 +310,12 @@ impl Channels {
         }
     }
 
-    /// Returns the number of heads per call of `values` values: all if heads are contiguous.
-    fn together(self, step: usize, values: usize) -> usize {
+    /// Returns the number of heads per call of `values` values, all if heads are contiguous; and of runs per head.
+    fn runs(self, step: usize, values: usize) -> (usize, usize) {
         if step == self.len && step == self.width {
-            values / self.width
+            (values / self.width, 1)
         } else {
-            1
+            (1, self.width / self.len)
         }
     }
 }
@@ -339,28 +339,16 @@ pub(super) fn read_lines(
     channels: Channels,
     values: &mut [f32],
 ) {
-    let Channels { starts, len, width } = channels;
-    let together = channels.together(heads.step, values.len());
-    for (index, values) in values.chunks_mut(together * width).enumerate() {
-        let first = heads.at + index * together * heads.step;
-        let (values, second) = values.split_at_mut(together * len);
-        let bytes = |start| &heads.memory[(first + start) * element.size..];
-        (element.to_f32)(
-            proof,
-            &bytes(starts[0])[..values.len() * element.size],
-            values,
-        );
-        if !second.is_empty() {
-            (element.to_f32)(
-                proof,
-                &bytes(starts[1])[..second.len() * element.size],
-                second,
-            );
-        }
+    let size = element.size;
+    let (together, runs) = channels.runs(heads.step, values.len());
+    for (index, values) in values.chunks_mut(together * channels.len).enumerate() {
+        let first = heads.at + index / runs * together * heads.step + channels.starts[index % runs];
+        let bytes = &heads.memory[first * size..][..values.len() * size];
+        (element.to_f32)(proof, bytes, values);
     }
 }
 
-impl Operands<'_, '_, '_> {
+impl Operands<'_, '_> {
     /// Reads channels of the heads of a line; heads that are not lines are read whole.
     pub(super) fn read(
         &self,
@@ -402,19 +390,13 @@ impl Operands<'_, '_, '_> {
     ) {
         match self.target.heads_mut() {
             CacheHeadsMut::Lines(memory, element) => {
-                let Channels { starts, len, width } = channels;
-                let step = span.steps[1];
-                let together = channels.together(step, values.len());
-                for (index, values) in values.chunks(together * width).enumerate() {
-                    let first = span.at[1] + index * together * step;
-                    let (values, second) = values.split_at(together * len);
-                    let bytes = &mut memory[(first + starts[0]) * element.size..];
-                    (element.from_f32)(proof, values, &mut bytes[..values.len() * element.size]);
-                    if !second.is_empty() {
-                        let bytes = &mut memory[(first + starts[1]) * element.size..];
-                        let bytes = &mut bytes[..second.len() * element.size];
-                        (element.from_f32)(proof, second, bytes);
-                    }
+                let (size, step) = (element.size, span.steps[1]);
+                let (together, runs) = channels.runs(step, values.len());
+                for (index, values) in values.chunks(together * channels.len).enumerate() {
+                    let first =
+                        span.at[1] + index / runs * together * step + channels.starts[index % runs];
+                    let bytes = &mut memory[first * size..][..values.len() * size];
+                    (element.from_f32)(proof, values, bytes);
                 }
             }
             CacheHeadsMut::Kept(cache) => {

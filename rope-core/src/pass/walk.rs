@@ -251,6 +251,45 @@ impl LineSpan<'_> {
     }
 }
 
+impl<'a, S, T> Walk<'a, S, T> {
+    /// Creates the walk over all heads of a call of this shape, in lines as long as possible, without prefetching.
+    #[inline(always)]
+    pub(crate) fn new(
+        shape: Shape,
+        order: Order,
+        (source, target): (S, T),
+        rows: &'a View<'a>,
+        factors: Option<&'a RowFactors>,
+    ) -> Self {
+        Walk {
+            shape,
+            first: [0; 2],
+            order,
+            source,
+            target,
+            rows,
+            factors,
+            most: usize::MAX,
+            prefetch: Prefetch::NONE,
+            by_head: false,
+        }
+    }
+
+    /// Narrows the walk to some of its sequences and tokens.
+    #[inline(always)]
+    pub(crate) fn within(self, [batch, tokens]: &[Range<usize>; 2]) -> Self {
+        Walk {
+            first: [batch.start, tokens.start],
+            shape: Shape {
+                batch: batch.end,
+                tokens: tokens.end,
+                ..self.shape
+            },
+            ..self
+        }
+    }
+}
+
 impl<'a> Walk<'a, (), &'a Layout> {
     /// Creates the walk of an in-place rotation, over elements of `size` bytes.
     #[inline(always)]
@@ -263,16 +302,9 @@ impl<'a> Walk<'a, (), &'a Layout> {
     ) -> Self {
         let shape = layout.shape();
         Walk {
-            shape,
-            first: [0; 2],
-            order: Order::of(None, layout),
-            source: (),
-            target: layout,
-            rows,
-            factors,
-            most: usize::MAX,
             prefetch: Prefetch::of(Access::Rotate, tuning, shape, size),
             by_head: bytes(shape, size) > of_size(tuning.by_head_above, size),
+            ..Walk::new(shape, Order::of(None, layout), ((), layout), rows, factors)
         }
     }
 }
@@ -354,37 +386,12 @@ impl<'a> Walk<'a, &'a Layout, &'a Layout> {
         rows: &'a View<'a>,
         factors: Option<&'a RowFactors>,
     ) -> Self {
-        let shape = target.shape();
-        Walk {
-            shape,
-            first: [0; 2],
-            order: Order::of(Some(source), target),
-            source,
-            target,
-            rows,
-            factors,
-            most: usize::MAX,
-            prefetch: Prefetch::NONE,
-            by_head: false,
-        }
+        let order = Order::of(Some(source), target);
+        Walk::new(target.shape(), order, (source, target), rows, factors)
     }
 }
 
 impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
-    /// Narrows the walk to some of its sequences and tokens.
-    #[inline(always)]
-    pub(crate) fn within(self, [batch, tokens]: &[Range<usize>; 2]) -> Self {
-        Walk {
-            first: [batch.start, tokens.start],
-            shape: Shape {
-                batch: batch.end,
-                tokens: tokens.end,
-                ..self.shape
-            },
-            ..self
-        }
-    }
-
     /// Sets the order of a rotation into another tensor, of elements of `size` bytes. Prefetches over gaps only.
     #[inline(always)]
     pub(crate) fn into_another(self, tuning: &Tuning, size: usize) -> Self {

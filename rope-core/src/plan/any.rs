@@ -2,14 +2,13 @@
 
 use half::{bf16, f16};
 
-use super::call::Call;
-use super::erased::{AnglesOf, SourceOf, TargetOf, TensorOf};
 use super::kinds::Lower;
-use super::operand::{Angles, LowerAngles, LowerSource, LowerTarget, Source, Target};
-use super::{Rope, Stages};
+use super::operand::{Angles, AnglesKind, LowerAngles, LowerSource, LowerTarget, Source, Target};
 use crate::describe::cache::{CacheSlots, CacheSlotsMut};
 use crate::describe::frequencies::RowsAt;
-use crate::{Error, NoRotation, Rows, Tensor, TensorMut};
+use crate::kernel::elements::NormRotateKernels;
+use crate::pass::{Operand, OperandMut, PassKernels};
+use crate::{Rows, Tensor, TensorMut};
 
 /// A [`Source`] of any kind.
 #[derive(Debug)]
@@ -65,51 +64,31 @@ macro_rules! each {
 }
 
 impl LowerSource for AnySource<'_> {
-    fn source<S: Lower>(&self) -> SourceOf<'_> {
-        each!(AnySource, self, x => x.source::<S>())
+    fn source(&self) -> Operand<'_> {
+        each!(AnySource, self, x => x.source())
+    }
+
+    fn normed<S: Lower>(&self) -> Option<&'static NormRotateKernels> {
+        each!(AnySource, self, x => x.normed::<S>())
     }
 }
 
 impl LowerTarget for AnyTarget<'_> {
-    fn target(&mut self) -> TargetOf<'_> {
+    fn target(&mut self) -> OperandMut<'_> {
         each!(AnyTarget, self, x => LowerTarget::target(x))
     }
 
-    fn run<S: Stages>(&mut self, rope: &Rope<S>, angles: AnglesOf<'_>) -> Result<(), Error> {
-        each!(AnyTarget, self, x => x.run(rope, angles))
-    }
-
-    fn apply<S: Stages>(&mut self, rope: &Rope<S>) -> Result<(), Error> {
-        each!(AnyTarget, self, x => LowerTarget::apply(x, rope))
-    }
-
-    fn rotate(&mut self, rope: &Rope, angles: &impl Angles) -> Result<(), Error> {
-        each!(AnyTarget, self, x => LowerTarget::rotate(x, rope, angles))
-    }
-
-    fn prepare<'a, S: Stages>(
-        &'a mut self,
-        rope: &'a Rope<S>,
-        angles: AnglesOf<'a>,
-    ) -> Result<Call<'a>, Error> {
-        each!(AnyTarget, self, x => LowerTarget::prepare(x, rope, angles))
+    fn kernels<S: Lower>(&self) -> PassKernels {
+        each!(AnyTarget, self, x => x.kernels::<S>())
     }
 }
 
 impl LowerAngles for AnyAngles<'_> {
-    fn angles(&self) -> AnglesOf<'_> {
+    fn angles(&self) -> Option<AnglesKind<'_>> {
         match self {
             AnyAngles::Rows(rows) => rows.angles(),
             AnyAngles::At(at) => at.angles(),
-            AnyAngles::None => NoRotation.angles(),
-        }
-    }
-
-    fn rotate(&self, rope: &Rope, tensor: TensorOf<'_>) -> Result<(), Error> {
-        match self {
-            AnyAngles::Rows(rows) => LowerAngles::rotate(*rows, rope, tensor),
-            AnyAngles::At(at) => LowerAngles::rotate(at, rope, tensor),
-            AnyAngles::None => Ok(()),
+            AnyAngles::None => None,
         }
     }
 }

@@ -24,7 +24,7 @@ const SMALL_STACK: usize = 256;
 struct StackRows<const LEN: usize>([f32; LEN]);
 
 /// The functions that make rows. A call refers to them, so that programs with ready rows do not link them.
-pub(super) struct MakeFns {
+pub(crate) struct MakeFns {
     /// Checks frequencies at positions against the heads of a pass.
     pub(super) check: fn(&RowsAt<'_>, Shape) -> Result<RowSharing, Error>,
     pub(super) tokens: fn(&RowsAt<'_>) -> Result<usize, Error>,

@@ -1,8 +1,7 @@
 //! Construction of a plan, and its settings.
 
-use super::threads::Threads;
 use super::window::WINDOW;
-use super::{Detour, Linear, Plain, Rope};
+use super::{Detour, Linear, Plain, Rope, Threads};
 use crate::describe::window::Window;
 use crate::error::GradientError;
 use crate::kernel::rotation::RowFactors;
@@ -141,22 +140,8 @@ impl<S: Copy> Rope<S> {
         })
     }
 
-    /// Runs the stages of a plan one after the other, over a tile, even if they can be fused: the same bits, more
-    /// slowly. Shows the gain of fusing, and that both agree.
-    pub(crate) fn in_stages(self) -> Self {
-        Rope {
-            staged: true,
-            ..self
-        }
-    }
-
-    /// Returns the pairings of the input and the output.
-    pub(crate) fn pairings(&self) -> (Pairing, Pairing) {
-        (self.input, self.output)
-    }
-
     /// Returns the plan with other stages, or none.
-    pub(crate) fn with<T>(&self, stages: T) -> Rope<T> {
+    pub(super) fn with<T>(&self, stages: T) -> Rope<T> {
         let Rope {
             input,
             output,
@@ -181,19 +166,6 @@ impl<S: Copy> Rope<S> {
         }
     }
 
-    /// Returns `true` if fused stages run one after the other all the same.
-    pub(crate) fn is_staged(&self) -> bool {
-        self.staged
-    }
-
-    pub(crate) fn proof(&self) -> Proof {
-        self.proof
-    }
-
-    pub(crate) fn tuning(&self) -> &'static Tuning {
-        self.tuning
-    }
-
     /// The functions that run calls of a parallel plan on threads.
     #[inline(always)]
     pub(super) fn threads(&self) -> Option<&'static Threads> {
@@ -201,18 +173,22 @@ impl<S: Copy> Rope<S> {
     }
 
     /// Returns the instruction set and the tuning of this core.
-    pub(crate) fn core(&self) -> (Proof, &'static Tuning) {
+    pub(super) fn core(&self) -> (Proof, &'static Tuning) {
         (self.proof, self.tuning)
     }
 
-    /// Sets the tuning.
-    pub(crate) fn tuned(self, tuning: &'static Tuning) -> Self {
-        Rope { tuning, ..self }
-    }
-
     /// Returns the factors of the direction on cos and sin of rows with an attention factor.
-    pub(crate) fn factors(&self, attention_factor: f64) -> Option<RowFactors> {
-        self.direction.factors(attention_factor)
+    #[inline]
+    pub(super) fn factors(&self, attention_factor: f64) -> Option<RowFactors> {
+        let (cos, sin) = match self.direction {
+            Direction::Forward => return None,
+            Direction::Transpose => (1.0, -1.0),
+            Direction::Inverse => {
+                let factor = (1.0 / (attention_factor * attention_factor)) as f32;
+                (factor, -factor)
+            }
+        };
+        Some(RowFactors { cos, sin })
     }
 
     /// Returns the backend of the plan.
@@ -224,7 +200,7 @@ impl<S: Copy> Rope<S> {
 impl<S: Linear> Rope<S> {
     /// Returns the plan of the backward pass of a forward plan: its transpose, from its output pairing to its input
     /// pairing.
-    pub(crate) fn back(&self) -> Result<Self, Error> {
+    pub(super) fn back(&self) -> Result<Self, Error> {
         let Rope {
             input,
             output,

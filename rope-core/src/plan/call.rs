@@ -1,13 +1,12 @@
 //! Calls that are checked first and run later.
 
 use super::Rope;
-use super::check::{Checked, ReadKernels};
-use super::erased::{AnglesKind, SourceKind, TargetKind};
+use super::check::{Checked, SourceKernels};
 use super::kinds::Lowered;
+use super::operand::AnglesKind;
 use crate::Error;
 use crate::base::debug::debug;
-use crate::describe::cache::SlotsTarget;
-use crate::describe::tensor::BytesMut;
+use crate::pass::{Operand, OperandMut, PassKernels};
 
 /// A checked call: the result of [`Rope::prepare`] and [`Rope::prepare_into`]. It borrows its operands, its angles and
 /// its plan until it runs.
@@ -37,8 +36,8 @@ use crate::describe::tensor::BytesMut;
 pub struct Call<'a> {
     plan: Rope<Lowered<'a>>,
     checked: Checked<'a>,
-    source: Option<SourceKind<'a>>,
-    target: TargetKind<'a>,
+    source: Option<Operand<'a>>,
+    target: OperandMut<'a>,
     /// The function that runs the call. A pointer, so that a program links the executors of its own operands.
     run: RunCall,
 }
@@ -47,45 +46,26 @@ pub struct Call<'a> {
 type RunCall = fn(&mut Call<'_>, bool) -> &'static str;
 
 impl<'a> Call<'a> {
-    /// Checks an in-place call on a tensor.
+    /// Checks an in-place call.
     #[inline(never)]
-    pub(super) fn in_tensor(
-        plan: Rope<Lowered<'a>>,
-        x: BytesMut<'a>,
-        kernels: ReadKernels,
+    pub(super) fn in_place(
+        mut plan: Rope<Lowered<'a>>,
+        target: OperandMut<'a>,
+        kernels: PassKernels,
         angles: Option<AnglesKind<'a>>,
     ) -> Result<Self, Error> {
-        let checked = plan.check_in_tensor(&x, kernels, angles)?;
+        let (checked, other) = plan.check_in_place(&target, kernels, angles)?;
+        if let Some(stages) = other {
+            plan.stages = stages;
+        }
         Ok(Call {
             plan,
             checked,
             source: None,
-            target: TargetKind::Tensor(x, kernels.0),
-            run: |call, runs| match &mut call.target {
-                TargetKind::Tensor(x, _) => call.plan.run_in_tensor(&call.checked, x, runs),
-                TargetKind::Slots(_) => unreachable!("the target is a tensor"),
-            },
-        })
-    }
-
-    /// Checks an in-place call on the slots of a cache.
-    #[inline(never)]
-    pub(super) fn in_slots(
-        plan: Rope<Lowered<'a>>,
-        target: SlotsTarget<'a>,
-        angles: Option<AnglesKind<'a>>,
-    ) -> Result<Self, Error> {
-        let (checked, shifted) = plan.check_in_slots(&target, angles)?;
-        Ok(Call {
-            plan: plan.with(shifted.unwrap_or(plan.stages)),
-            checked,
-            source: None,
-            target: TargetKind::Slots(target),
-            run: |call, runs| match &mut call.target {
-                TargetKind::Slots(target) if call.checked.rotates() => {
-                    call.plan.run_in_slots(&call.checked, target, runs)
-                }
-                _ => "nothing",
+            target,
+            run: |call, runs| {
+                call.plan
+                    .run_checked_in_place(&call.checked, &mut call.target, runs)
             },
         })
     }
@@ -93,22 +73,24 @@ impl<'a> Call<'a> {
     /// Checks a call from a source into a target.
     #[inline(never)]
     pub(super) fn between(
-        plan: Rope<Lowered<'a>>,
-        source: SourceKind<'a>,
-        target: TargetKind<'a>,
+        mut plan: Rope<Lowered<'a>>,
+        source: SourceKernels<'a>,
+        target: OperandMut<'a>,
         angles: Option<AnglesKind<'a>>,
     ) -> Result<Self, Error> {
         let (checked, other) = plan.check_into(&source, &target, angles)?;
+        if let Some(stages) = other {
+            plan.stages = stages;
+        }
         Ok(Call {
-            plan: plan.with(other.unwrap_or(plan.stages)),
+            plan,
             checked,
-            source: Some(source),
+            source: Some(source.0),
             target,
             run: |call, runs| match &call.source {
                 Some(source) => {
-                    let (source, target) = (&source.operand(), &mut call.target.operand());
                     call.plan
-                        .run_checked_between(&call.checked, source, target, runs)
+                        .run_checked_between(&call.checked, source, &mut call.target, runs)
                 }
                 None => unreachable!("the call has a source"),
             },

@@ -1,17 +1,20 @@
 //! The checks of a call: operands, angles and stages must match. A call that fails here has written nothing.
 
-use super::Rope;
-use super::erased::{AnglesKind, SourceKind, TargetKind};
 use super::kinds::Lowered;
-use crate::describe::cache::{Format, SlotsTarget};
+use super::operand::AnglesKind;
+use super::{InPlaceTensor, Rope};
+use crate::describe::cache::Format;
 use crate::describe::rows::{RowSharing, Rows, View, check, fit};
-use crate::describe::tensor::{BytesMut, Layout};
+use crate::describe::tensor::Layout;
 use crate::describe::window::Window;
 use crate::error::{PlanError, ShapeError};
 use crate::kernel::element::ElementKernels;
-use crate::kernel::elements::OutOfPlaceKernels;
-use crate::pass::{PassKernels, PassStages};
+use crate::kernel::elements::{NormRotateKernels, OutOfPlaceKernels};
+use crate::pass::{Operand, OperandMut, PassKernels, PassStages};
 use crate::{Direction, Error, Shape};
+
+/// A source, and the kernels of norms for the element of a tensor, in programs that have norms.
+pub(super) type SourceKernels<'s> = (Operand<'s>, Option<&'static NormRotateKernels>);
 
 /// The element of the source of a pass, and its kernels.
 pub(super) type ReadKernels = (&'static OutOfPlaceKernels, PassKernels);
@@ -27,11 +30,6 @@ pub(super) struct Checked<'a> {
 }
 
 impl<'a> Checked<'a> {
-    /// Returns `true` for a call that rotates.
-    pub(super) fn rotates(&self) -> bool {
-        self.angles.is_some()
-    }
-
     /// Returns the rows that were made before the call.
     pub(super) fn rows(&self) -> Option<(&'a Rows<'a>, RowSharing)> {
         match self.angles {
@@ -42,13 +40,23 @@ impl<'a> Checked<'a> {
 }
 
 impl Rope {
+    /// Checks rows against a tensor that is rotated in place, or against Q and K; returns how sequences share them.
     #[inline]
-    pub(crate) fn check_in_place(
+    pub(super) fn check_tensors<const N: usize>(
         &self,
-        shape: Shape,
+        tensors: &[InPlaceTensor<'_>; N],
         rows: &Rows<'_>,
     ) -> Result<RowSharing, Error> {
-        let sharing = self.fit_in_place(shape, rows)?;
+        let shapes = tensors.each_ref().map(|(x, _)| x.layout.shape());
+        let (shape, sharing) = match shapes[..] {
+            [query, key] => {
+                let sharing = self.fit_qk(query, key, rows)?;
+                // Q or K may have no heads.
+                let heads = query.heads.max(key.heads);
+                (Shape { heads, ..query }, sharing)
+            }
+            _ => (shapes[0], self.fit_in_place(shapes[0], rows)?),
+        };
         self.check_direction(shape, rows)?;
         Ok(sharing)
     }
@@ -81,20 +89,6 @@ impl Rope {
         check_query_and_key(query, key)?;
         rows.check_heads(key)?;
         self.fit_in_place(query, rows)
-    }
-
-    #[inline]
-    pub(crate) fn check_qk(
-        &self,
-        query: Shape,
-        key: Shape,
-        rows: &Rows<'_>,
-    ) -> Result<RowSharing, Error> {
-        let sharing = self.fit_qk(query, key, rows)?;
-        // Q or K may have no heads.
-        let heads = query.heads.max(key.heads);
-        self.check_direction(Shape { heads, ..query }, rows)?;
-        Ok(sharing)
     }
 
     #[inline]
@@ -135,105 +129,98 @@ impl Rope {
 }
 
 impl<'p> Rope<Lowered<'p>> {
-    /// Checks an in-place call on a tensor.
+    /// Checks an in-place call; returns the stages that run, if they differ from the plan's.
     #[inline(always)]
-    pub(super) fn check_in_tensor<'a>(
+    pub(super) fn check_in_place<'a>(
         &self,
-        x: &BytesMut<'_>,
-        kernels: ReadKernels,
-        angles: Option<AnglesKind<'a>>,
-    ) -> Result<Checked<'a>, Error> {
-        let shape = x.layout.shape();
-        if angles.is_some() {
-            self.check_same_pairing()?;
-        }
-        let checked = self.checked(shape, kernels, angles)?;
-        self.check_stages(&self.stages, &checked, true)?;
-        Ok(checked)
-    }
-
-    /// Checks an in-place call on the slots of a cache; returns the stages that run. Without angles nothing changes:
-    /// cached heads already have the stages of their plan.
-    #[inline(always)]
-    pub(super) fn check_in_slots<'a>(
-        &self,
-        target: &SlotsTarget<'_>,
+        target: &OperandMut<'_>,
+        kernels: PassKernels,
         angles: Option<AnglesKind<'a>>,
     ) -> Result<(Checked<'a>, Option<Lowered<'p>>), Error> {
-        let shifted = match self.has_stages() {
-            true => Some(self.stages.shifted()?),
-            false => None,
+        // Cached heads already have the stages of their plan: without angles nothing changes.
+        let other = match target {
+            OperandMut::Tensor(..) => None,
+            OperandMut::Cache(_) => Some(self.stages.shifted()?),
         };
-        let tokens = match angles {
-            None => target.slots.len(),
-            Some(AnglesKind::Rows(rows)) => rows.len(),
-            Some(AnglesKind::At(at, fns)) => (fns.tokens)(at)?,
+        let (shape, kernels) = match target {
+            OperandMut::Tensor(x, element) => (x.layout.shape(), (*element, kernels)),
+            OperandMut::Cache(slots) => {
+                let tokens = match angles {
+                    None => slots.slots.len(),
+                    Some(AnglesKind::Rows(rows)) => rows.len(),
+                    Some(AnglesKind::At(at, fns)) => (fns.tokens)(at)?,
+                };
+                let in_place = match slots.stored.format {
+                    Format::Element(_, in_place) => Some(in_place),
+                    Format::Codes(_) => None,
+                };
+                let kernels = PassKernels {
+                    in_place,
+                    normed: None,
+                };
+                (slots.stored.shape(tokens), (f32::OUT_OF_PLACE, kernels))
+            }
         };
-        let shape = target.stored.shape(tokens);
         if angles.is_some() {
             self.check_same_pairing()?;
         }
-        let in_place = match target.stored.format {
-            Format::Element(_, in_place) => Some(in_place),
-            Format::Codes(_) => None,
-        };
-        let kernels = PassKernels {
-            in_place,
-            normed: None,
-        };
-        let checked = Checked {
-            skips_identity: true,
-            ..self.checked(shape, (f32::OUT_OF_PLACE, kernels), angles)?
-        };
-        match angles {
-            None => {}
-            Some(AnglesKind::Rows(rows)) => rows.check_moves()?,
-            Some(AnglesKind::At(at, _)) => at.check_moves()?,
+        let mut checked = self.checked(shape, kernels, angles)?;
+        if let OperandMut::Cache(slots) = target {
+            checked.skips_identity = true;
+            match angles {
+                None => {}
+                Some(AnglesKind::Rows(rows)) => rows.check_moves()?,
+                Some(AnglesKind::At(at, _)) => at.check_moves()?,
+            }
+            slots.check(shape)?;
         }
-        target.check(shape)?;
-        if angles.is_some() {
-            let stages = shifted.as_ref().unwrap_or(&self.stages);
-            self.check_stages(stages, &checked, false)?;
+        if other.is_none() || angles.is_some() {
+            self.check_stages(
+                other.as_ref().unwrap_or(&self.stages),
+                &checked,
+                other.is_none(),
+            )?;
         }
-        Ok((checked, shifted))
+        Ok((checked, other))
     }
 
     /// Checks a call from a source into a target; returns the stages that run, if they differ from the plan's.
     #[inline(always)]
     pub(super) fn check_into<'a>(
         &self,
-        source: &SourceKind<'_>,
-        target: &TargetKind<'_>,
+        (source, normed): &SourceKernels<'_>,
+        target: &OperandMut<'_>,
         angles: Option<AnglesKind<'a>>,
     ) -> Result<(Checked<'a>, Option<Lowered<'p>>), Error> {
-        let (shape, kernels) = match (source, target) {
-            (SourceKind::Tensor(x), _) => (x.tensor.layout.shape(), (x.element, x.kernels)),
-            (SourceKind::Slots(cache, slots), target) => {
-                let shape = match target {
-                    TargetKind::Tensor(y, _) => y.layout.shape(),
-                    TargetKind::Slots(_) => cache.stored().shape(slots.len()),
-                };
-                (shape, (f32::OUT_OF_PLACE, PassKernels::default()))
+        let kernels = PassKernels {
+            in_place: None,
+            normed: *normed,
+        };
+        let (shape, element) = match (source, target) {
+            (Operand::Tensor(x, element), _) => (x.layout.shape(), *element),
+            (Operand::Cache(..), OperandMut::Tensor(y, _)) => (y.layout.shape(), f32::OUT_OF_PLACE),
+            (Operand::Cache(cache, slots), OperandMut::Cache(_)) => {
+                (cache.stored().shape(slots.len()), f32::OUT_OF_PLACE)
             }
         };
-        if let (SourceKind::Tensor(_), TargetKind::Tensor(y, _)) = (source, target) {
+        if let (Operand::Tensor(..), OperandMut::Tensor(y, _)) = (source, target) {
             shape.check_same(y.layout.shape())?;
         }
-        let checked = self.checked(shape, kernels, angles)?;
-        if let SourceKind::Slots(cache, slots) = source {
+        let checked = self.checked(shape, (element, kernels), angles)?;
+        if let Operand::Cache(cache, slots) = source {
             cache.stored().check(shape, slots, cache.len())?;
         }
-        if let TargetKind::Slots(target) = target {
+        if let OperandMut::Cache(target) = target {
             target.check(shape)?;
         }
         let other = match (source, target) {
-            (SourceKind::Tensor(_), _) => None,
-            (SourceKind::Slots(..), TargetKind::Tensor(..)) => Some(self.stages.undone()),
-            (SourceKind::Slots(..), TargetKind::Slots(_)) => Some(self.stages.shifted()?),
+            (Operand::Tensor(..), _) => None,
+            (Operand::Cache(..), OperandMut::Tensor(..)) => Some(self.stages.undone()),
+            (Operand::Cache(..), OperandMut::Cache(_)) => Some(self.stages.shifted()?),
         };
         let in_tensors = matches!(
             (source, target),
-            (SourceKind::Tensor(_), TargetKind::Tensor(..))
+            (Operand::Tensor(..), OperandMut::Tensor(..))
         );
         self.check_stages(other.as_ref().unwrap_or(&self.stages), &checked, in_tensors)?;
         Ok((checked, other))
@@ -326,14 +313,17 @@ impl<S> Rope<S> {
         Ok(())
     }
 
-    /// Returns the layouts of two tensors from the window on, for rows of this width.
-    pub(crate) fn windowed(
+    /// Returns the layouts of tensors from the window on, for rows of this width.
+    pub(crate) fn windowed<const N: usize>(
         &self,
-        [x, y]: [&Layout; 2],
+        layouts: [&Layout; N],
         rotary_dim: usize,
-    ) -> Result<[Layout; 2], Error> {
-        let layout = |layout| self.window.layout(layout, rotary_dim);
-        Ok([layout(x)?, layout(y)?])
+    ) -> Result<[Layout; N], Error> {
+        let mut layouts = layouts.map(|layout| *layout);
+        for layout in &mut layouts {
+            *layout = self.window.layout(layout, rotary_dim)?;
+        }
+        Ok(layouts)
     }
 
     /// Refuses an in-place plan that changes the pairing.

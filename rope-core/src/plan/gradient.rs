@@ -23,7 +23,6 @@
 //! on every backend, in every layout, and for every division of tokens among threads. Dividing heads or sequences that
 //! share a row would change the order, so a [`PairGradients`] splits by rows only.
 
-mod linear;
 mod parameters;
 mod reductions;
 mod sums;
@@ -35,9 +34,9 @@ pub(crate) use sums::SumFn;
 pub use wanted::Gradients;
 
 use core::ops::Range;
-use core::slice;
 
-use super::threads::RunSums;
+use super::operand::{AnglesKind, LowerTarget};
+use super::{Plain, RunSums};
 use crate::base::limits::MOST_CHANNELS;
 use crate::describe::rows::View;
 use crate::describe::tensor::{Bytes, BytesMut, Layout};
@@ -48,9 +47,9 @@ use crate::kernel::element::ElementKernels;
 use crate::kernel::elements::{BackwardFn, InPlaceKernels, OutOfPlaceKernels};
 use crate::kernel::gradient::{GradientLine, GradientTerm};
 use crate::kernel::line::SourceLine;
-use crate::pass::PartOfCall;
 use crate::pass::transform::Transform;
 use crate::pass::walk::{self, LineSpan, Prefetch, Walk};
+use crate::pass::{OperandMut, PartOfCall, PassKernels};
 use crate::proof::Proof;
 use crate::stages::Linear;
 use crate::tuning::Access;
@@ -78,7 +77,13 @@ impl<S: Linear> Rope<S> {
         rows: &Rows<'_>,
         angles: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
-        S::backward(self, y, dy, rows, angles)
+        match S::plain(self) {
+            Some(rope) => rope.backward_together(y, dy, rows, angles),
+            None => {
+                let (kernels, sum) = (dy.kernels::<S>(), E::SUMMED.0.of(self.output));
+                self.backward_staged(&y.bytes(), (dy.target(), kernels), sum, rows, angles)
+            }
+        }
     }
 
     /// Computes the backward pass of [`Rope::rotate_into`]: as [`Rope::backward`], from `dy` into `dx`. `dx` may have
@@ -99,12 +104,53 @@ impl<S: Linear> Rope<S> {
     ) -> Result<(), Error> {
         let back = self.back_with([y.shape(), dy.shape()], rows, angles)?;
         back.rotate_into(dy, dx, rows)?;
-        S::angle_gradients(self, y, dy, angles)
+        let (sum, tensors) = (E::SUMMED.0.of(self.output), [&y.bytes(), &dy.bytes()]);
+        self.add_angles(tensors, E::OUT_OF_PLACE, sum, angles)
+    }
+
+    #[inline(never)]
+    fn backward_staged(
+        &self,
+        y: &Bytes<'_>,
+        (mut dy, kernels): (OperandMut<'_>, PassKernels),
+        sum: SumFn,
+        rows: &Rows<'_>,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let OperandMut::Tensor(tensor, element) = &dy else {
+            unreachable!("gradients are tensors");
+        };
+        let (shape, element) = (tensor.layout.shape(), *element);
+        let back = self.back_with([y.layout.shape(), shape], rows, angles)?;
+        back.erased(&mut |back| {
+            let rows = Some(AnglesKind::Rows(rows));
+            let (checked, _) = &back.check_in_place(&dy, kernels, rows)?;
+            if let OperandMut::Tensor(dy, _) = &dy {
+                self.add_angles([y, &dy.read()], element, sum, angles)?;
+            }
+            back.run_checked_in_place(checked, &mut dy, true);
+            Ok(())
+        })
+    }
+
+    /// Adds the gradients of the angles, of what stands between the rotation and the transform: the factors of a scale
+    /// cancel.
+    fn add_angles(
+        &self,
+        tensors: [&Bytes<'_>; 2],
+        element: &'static OutOfPlaceKernels,
+        sum: SumFn,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let transform = self.stages.lowered().transform();
+        let transform = transform.map(|transform| (transform, element));
+        let plain = self.with(Plain);
+        plain.add_terms(sum, GradientTerm::Cross, tensors, transform, angles)
     }
 
     /// Returns the plan of the backward pass, if the sums match two tensors and the rows.
     #[inline(never)]
-    pub(crate) fn back_with(
+    fn back_with(
         &self,
         shapes: [Shape; 2],
         rows: &Rows<'_>,
@@ -128,7 +174,7 @@ impl Rope {
         rows: &Rows<'_>,
         angles: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
-        let pairing = self.pairings().1;
+        let pairing = self.output;
         let kernels = (
             E::BACKWARD.0.of(pairing),
             E::SUMMED.0.of(pairing),
@@ -157,18 +203,19 @@ impl Rope {
         }
         // A tensor whose heads lie outermost cannot be cut by the rows of its sums. No kernel sums and rotates parts.
         if self.threads().is_some() || self.window.parts > 1 {
-            self.add_terms(sum, GradientTerm::Cross, [&y, &tensor.read()], angles)?;
-            return back.rotate_bytes(&mut tensor, rotate, rows);
+            let tensors = [&y, &tensor.read()];
+            self.add_terms(sum, GradientTerm::Cross, tensors, None, angles)?;
+            return back.rotate_bytes(tensor, rotate, rows);
         }
         let (y, mut dy) = (y.within(&y_layout), tensor.part(&layout));
         // One kernel does both if heads share their row and their sums.
         let (view, factors) = (rows.view(sharing), back.factors(rows.attention_factor()));
         let walk = Walk {
-            prefetch: Prefetch::of(Access::Backward, self.tuning(), shape, dy.size),
+            prefetch: Prefetch::of(Access::Backward, self.tuning, shape, dy.size),
             ..Walk::between([y.layout, dy.layout], &view, factors.as_ref())
         };
-        if walk.shares_rows() && angles.heads == 1 && !self.is_staged() {
-            let (proof, pairs) = (self.proof(), angles.pairs);
+        if walk.shares_rows() && angles.heads == 1 && !self.staged {
+            let (proof, pairs) = (self.proof, angles.pairs);
             walk.run(|span| {
                 let [sequence, token, _] = span.first;
                 let row = sequence * sequence_rows + token;
@@ -181,15 +228,15 @@ impl Rope {
         }
         let token_bytes = shape.heads * shape.head_dim * dy.size;
         // If heads are outermost, a line has up to `CHUNK` tokens of a head.
-        let chunk = (self.tuning().backward_part / token_bytes).max(walk::CHUNK);
-        let prefetch = Prefetch::of(Access::Gradients, self.tuning(), shape, dy.size);
+        let chunk = (self.tuning.backward_part / token_bytes).max(walk::CHUNK);
+        let prefetch = Prefetch::of(Access::Gradients, self.tuning, shape, dy.size);
         let each: &mut dyn FnMut(_) = &mut |[batch, tokens, heads]: [Range<usize>; 3]| {
             let (sequence, token) = (batch.start, tokens.start);
             let [y_layout, layout] = [y.layout, dy.layout]
                 .map(|layout| layout.part_of([batch.clone(), tokens.clone(), heads.clone()]));
             Terms {
                 sum,
-                proof: self.proof(),
+                proof: self.proof,
                 term: GradientTerm::Cross,
                 tensors: [(y.bytes, &y_layout), (dy.bytes, &layout)],
                 prefetch,
@@ -210,7 +257,7 @@ impl Rope {
         let shape = tensor.layout.shape();
         match self.threads() {
             None => run(PartOfCall::whole(shape), sums),
-            Some(threads) => (threads.sums)(self.tuning(), shape, tensor.size, sums, run),
+            Some(threads) => (threads.sums)(self.tuning, shape, tensor.size, sums, run),
         }
     }
 
@@ -232,20 +279,20 @@ impl Rope {
     // Inlined: if the variant is a constant, a program links only its sums.
     #[inline(always)]
     pub fn gradients<E: Element>(&self, gradients: Gradients<'_, '_, '_, E>) -> Result<(), Error> {
-        let (input, output) = self.pairings();
+        let Rope { input, output, .. } = *self;
         let sum = |pairing| E::SUMMED.0.of(pairing);
         match gradients {
             Gradients::Angles { y, dy, angles } => {
                 let tensors = [&y.bytes(), &dy.bytes()];
-                self.add_terms(sum(output), GradientTerm::Cross, tensors, angles)
+                self.add_terms(sum(output), GradientTerm::Cross, tensors, None, angles)
             }
             Gradients::AnglesOfInput { x, dx, angles } => {
                 let tensors = [&x.bytes(), &dx.bytes()];
-                self.add_terms(sum(input), GradientTerm::Cross, tensors, angles)
+                self.add_terms(sum(input), GradientTerm::Cross, tensors, None, angles)
             }
             Gradients::Factors { y, dy, factors } => {
                 let tensors = [&y.bytes(), &dy.bytes()];
-                self.add_terms(sum(output), GradientTerm::Dot, tensors, factors)
+                self.add_terms(sum(output), GradientTerm::Dot, tensors, None, factors)
             }
             Gradients::CosSin { x, dy, cos, sin } => {
                 self.add_cos_sin(sum(input), [&x.bytes(), &dy.bytes()], cos, sin)
@@ -268,14 +315,14 @@ impl Rope {
         let rotary_dim = 2 * sin.pairs;
         let [x, g] = tensors.map(|tensor| self.window.shape(tensor.layout.shape(), rotary_dim));
         sin.check([x?, g?])?;
-        self.add_terms(sum, GradientTerm::Dot, tensors, cos)?;
-        self.add_terms(sum, GradientTerm::Cross, tensors, sin)
+        self.add_terms(sum, GradientTerm::Dot, tensors, None, cos)?;
+        self.add_terms(sum, GradientTerm::Cross, tensors, None, sin)
     }
 
     /// Checks that the plan rotates forward and keeps the pairing.
     fn check_kept_pairing(&self) -> Result<(), Error> {
         let _ = self.back()?;
-        let (input, output) = self.pairings();
+        let Rope { input, output, .. } = *self;
         if input != output {
             return Err(Error::Gradient(GradientError::Pairing { input, output }));
         }
@@ -300,7 +347,7 @@ impl Rope {
         if shape.is_empty() {
             return Ok(());
         }
-        let (proof, pairing) = (self.proof(), self.pairings().0);
+        let (proof, pairing) = (self.proof, self.input);
         let window = self.window.at_first();
         let sums = &mut [cos.reborrow(), sin.reborrow()];
         self.on_rows(&g, sums, &|part, sums| {
@@ -319,86 +366,54 @@ impl Rope {
         Ok(())
     }
 
-    /// Adds the angle gradients of two tensors that are first transformed back, in f32.
-    #[inline(never)]
-    pub(crate) fn transformed_angle_gradients(
-        &self,
-        transform: Transform,
-        [y, dy]: [&Bytes<'_>; 2],
-        element: &'static OutOfPlaceKernels,
-        angles: &mut PairGradients<'_>,
-    ) -> Result<(), Error> {
-        let _ = self.back()?;
-        let shape = dy.layout.shape();
-        let rotary_dim = 2 * angles.pairs;
-        let [of_y, of_dy] =
-            [y.layout.shape(), shape].map(|shape| self.window.shape(shape, rotary_dim));
-        let sequence_rows = angles.check([of_y?, of_dy?])?;
-        shape.check_head_on_stack()?;
-        transform.hadamard.check(shape.head_dim)?;
-        if shape.is_empty() {
-            return Ok(());
-        }
-        let terms = Terms {
-            sum: f32::SUMMED.0.of(self.pairings().1),
-            proof: self.proof(),
-            term: GradientTerm::Cross,
-            tensors: [(y.bytes, y.layout), (dy.bytes, dy.layout)],
-            prefetch: Prefetch::NONE,
-            first_row: 0,
-            sequence_rows,
-            window: self.window,
-        };
-        self.on_rows(
-            dy,
-            slice::from_mut(&mut angles.reborrow()),
-            &|part, sums| {
-                let layouts = terms.layouts(&part);
-                for sums in sums {
-                    let terms = terms.within(&layouts);
-                    terms.add_transformed(transform, element, sums);
-                }
-            },
-        );
-        Ok(())
-    }
-
+    /// Adds the terms of two tensors, which are first transformed back, in f32, if there is a transform.
     #[inline(never)]
     pub(crate) fn add_terms(
         &self,
         sum: SumFn,
         term: GradientTerm,
         [x, g]: [&Bytes<'_>; 2],
+        transform: Option<(Transform, &'static OutOfPlaceKernels)>,
         gradients: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
         let _ = self.back()?;
-        let [x_layout, g_layout] = self.windowed([x.layout, g.layout], 2 * gradients.pairs)?;
-        let (x, g) = (x.within(&x_layout), g.within(&g_layout));
-        let shape = g.layout.shape();
-        let sequence_rows = gradients.check([x.layout.shape(), shape])?;
+        let mut layouts = self.windowed([x.layout, g.layout], 2 * gradients.pairs)?;
+        let [x_shape, shape] = [layouts[0].shape(), layouts[1].shape()];
+        let sequence_rows = gradients.check([x_shape, shape])?;
+        let (mut sum, mut window) = (sum, self.window.at_first());
+        if let Some((transform, _)) = transform {
+            // A transform needs whole heads, and leaves f32.
+            layouts = [*x.layout, *g.layout];
+            (sum, window) = (f32::SUMMED.0.of(self.output), self.window);
+            let whole = g.layout.shape();
+            whole.check_head_on_stack()?;
+            transform.hadamard.check(whole.head_dim)?;
+        }
         if shape.is_empty() {
             return Ok(());
         }
+        let (x, g) = (x.within(&layouts[0]), g.within(&layouts[1]));
         let terms = Terms {
             sum,
-            proof: self.proof(),
+            proof: self.proof,
             term,
             tensors: [(x.bytes, x.layout), (g.bytes, g.layout)],
-            prefetch: Prefetch::of(Access::Gradients, self.tuning(), shape, g.size),
+            prefetch: Prefetch::of(Access::Gradients, self.tuning, shape, g.size),
             first_row: 0,
             sequence_rows,
-            window: self.window.at_first(),
+            window,
         };
-        self.on_rows(
-            &g,
-            slice::from_mut(&mut gradients.reborrow()),
-            &|part, sums| {
-                let layouts = terms.layouts(&part);
-                for sums in sums {
-                    terms.within(&layouts).add(sums);
+        let sums = &mut [gradients.reborrow()];
+        self.on_rows(&g, sums, &|part, sums| {
+            let layouts = terms.layouts(&part);
+            let terms = terms.within(&layouts);
+            for sums in sums {
+                match transform {
+                    None => terms.add(sums),
+                    Some((transform, element)) => terms.add_transformed(transform, element, sums),
                 }
-            },
-        );
+            }
+        });
         Ok(())
     }
 }

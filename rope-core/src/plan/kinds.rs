@@ -2,19 +2,16 @@
 
 use super::{Plain, Rope};
 use crate::describe::norm::{Norm, NormReach};
-use crate::describe::rows::{Rotation, RowSharing, View};
 use crate::describe::scale::Scale;
 use crate::describe::tensor::Bytes;
-use crate::describe::window::Window;
 use crate::error::PlanError;
 use crate::execute::ops;
 use crate::kernel::element::Element;
 use crate::kernel::elements::{NormRotateKernels, OutOfPlaceKernels};
 use crate::pass::transform::Transform;
-use crate::pass::{PartOfCall, Pass, PassKernels, PassStages};
-use crate::plan::gradient::{Gradients, PairGradients};
+use crate::pass::{PartOfCall, PassKernels, PassStages};
 use crate::stages::{Hadamard, StageOrder};
-use crate::{Error, Rows, Tensor, TensorMut};
+use crate::{Error, Tensor};
 
 /// A plan with a [`Scale`], a [`Hadamard`] transform, or both. It is linear: it has a backward pass, and rotates cached
 /// keys in place.
@@ -26,11 +23,7 @@ use crate::{Error, Rows, Tensor, TensorMut};
 /// Heads from a cache are transformed back first, and not at the end. A shift does both: it dequantizes, transforms,
 /// rotates, transforms and quantizes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LinearStages<'a> {
-    scale: Option<Scale<'a>>,
-    pub(super) transform: Option<Transform>,
-    rounds: bool,
-}
+pub struct LinearStages<'a>(Lowered<'a>);
 
 /// A plan with any of a [`Norm`], a [`Scale`] and a [`Hadamard`] transform: all work between a projection and the
 /// attention, in one call.
@@ -81,10 +74,7 @@ pub struct LinearStages<'a> {
 /// in PyTorch's order. The tile of the element is used unless it would round: after [`Rope::without_rounding`], or a
 /// norm whose weights promote its result to f32.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct WithStages<'a> {
-    norm: Option<Norm<'a>>,
-    linear: LinearStages<'a>,
-}
+pub struct WithStages<'a>(Lowered<'a>);
 
 /// The stages of a plan beside its rotation: [`Plain`], [`LinearStages`] or [`WithStages`]. Sealed.
 ///
@@ -127,13 +117,29 @@ impl Linear for Plain {}
 impl Linear for LinearStages<'_> {}
 
 /// The stages of any plan, as passes store them. A plan without stages names no code that runs them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lowered<'a> {
     pub(super) stages: Option<PassStages<'a>>,
-    rounds: bool,
+    pub(super) rounds: bool,
 }
 
 impl<'a> Lowered<'a> {
+    const NONE: Self = Lowered {
+        stages: None,
+        rounds: true,
+    };
+
+    /// Returns the plan's stages, to which one is added.
+    fn added(&mut self) -> &mut PassStages<'a> {
+        self.stages.get_or_insert(ops::NO_STAGES)
+    }
+
+    /// Returns the transform.
+    #[inline(always)]
+    pub(super) fn transform(&self) -> Option<Transform> {
+        self.stages?.transform
+    }
+
     /// Returns `true` if a norm sums over all heads of a token.
     pub(super) fn norms_tokens(&self) -> bool {
         let norm = self.stages.and_then(|stages| stages.norm);
@@ -193,36 +199,13 @@ pub trait Lower: Copy {
 pub trait LowerLinear: Lower {
     /// Returns the stages that take a gradient back: in reverse order.
     #[doc(hidden)]
-    fn transposed(&self) -> Self;
-
-    /// Adds the gradients of the angles alone.
-    #[doc(hidden)]
-    fn angle_gradients<E: Element>(
-        rope: &Rope<Self>,
-        y: &Tensor<'_, E>,
-        dy: &Tensor<'_, E>,
-        angles: &mut PairGradients<'_>,
-    ) -> Result<(), Error> {
-        let angles = Gradients::Angles { y, dy, angles };
-        rope.with(Plain).gradients(angles)
-    }
-
-    #[doc(hidden)]
-    fn backward<E: Element>(
-        rope: &Rope<Self>,
-        y: &Tensor<'_, E>,
-        dy: &mut TensorMut<'_, E>,
-        rows: &Rows<'_>,
-        angles: &mut PairGradients<'_>,
-    ) -> Result<(), Error>;
+    fn transposed(self) -> Self;
 }
 
 impl Lower for Plain {
+    #[inline(always)]
     fn lowered(&self) -> Lowered<'_> {
-        Lowered {
-            stages: None,
-            rounds: true,
-        }
+        Lowered::NONE
     }
 
     #[inline(always)]
@@ -231,89 +214,40 @@ impl Lower for Plain {
     }
 }
 
-impl LowerLinear for Plain {
-    fn transposed(&self) -> Self {
-        Plain
-    }
-
-    fn backward<E: Element>(
-        rope: &Rope,
-        y: &Tensor<'_, E>,
-        dy: &mut TensorMut<'_, E>,
-        rows: &Rows<'_>,
-        angles: &mut PairGradients<'_>,
-    ) -> Result<(), Error> {
-        rope.backward_together(y, dy, rows, angles)
-    }
-}
-
 impl Lower for LinearStages<'_> {
     fn lowered(&self) -> Lowered<'_> {
-        self.lower()
-    }
-}
-
-impl LowerLinear for LinearStages<'_> {
-    fn transposed(&self) -> Self {
-        let turned = |scale: Scale<'_>| match scale.order {
-            StageOrder::BeforeRotation => StageOrder::AfterRotation,
-            StageOrder::AfterRotation => StageOrder::BeforeRotation,
-        };
-        LinearStages {
-            scale: self.scale.map(|scale| scale.with_order(turned(scale))),
-            transform: self.transform.map(Transform::undone),
-            ..*self
-        }
-    }
-
-    fn backward<E: Element>(
-        rope: &Rope<Self>,
-        y: &Tensor<'_, E>,
-        dy: &mut TensorMut<'_, E>,
-        rows: &Rows<'_>,
-        angles: &mut PairGradients<'_>,
-    ) -> Result<(), Error> {
-        let sum = E::SUMMED.0.of(rope.output);
-        let tensors = (&y.bytes(), &mut dy.bytes_mut());
-        rope.backward_bytes(tensors, in_place::<E, Self>(), sum, rows, angles)
-    }
-
-    fn angle_gradients<E: Element>(
-        rope: &Rope<Self>,
-        y: &Tensor<'_, E>,
-        dy: &Tensor<'_, E>,
-        angles: &mut PairGradients<'_>,
-    ) -> Result<(), Error> {
-        let (sum, tensors) = (E::SUMMED.0.of(rope.output), [&y.bytes(), &dy.bytes()]);
-        rope.add_angles(tensors, E::OUT_OF_PLACE, sum, angles)
-    }
-}
-
-impl<'a> LinearStages<'a> {
-    const NONE: Self = LinearStages {
-        scale: None,
-        transform: None,
-        rounds: true,
-    };
-
-    fn lower(self) -> Lowered<'a> {
-        Lowered {
-            stages: ops::stages(None, self.scale, self.transform),
-            rounds: self.rounds,
-        }
+        self.0
     }
 }
 
 impl Lower for WithStages<'_> {
     fn lowered(&self) -> Lowered<'_> {
-        Lowered {
-            stages: ops::stages(self.norm, self.linear.scale, self.linear.transform),
-            rounds: self.linear.rounds,
-        }
+        self.0
     }
 
     fn normed<E: Element>() -> Option<&'static NormRotateKernels> {
         Some(E::NORMED)
+    }
+}
+
+impl LowerLinear for Plain {
+    fn transposed(self) -> Self {
+        Plain
+    }
+}
+
+impl LowerLinear for LinearStages<'_> {
+    fn transposed(mut self) -> Self {
+        if let Some(stages) = &mut self.0.stages {
+            let turned = |scale: Scale<'_>| match scale.order {
+                StageOrder::BeforeRotation => StageOrder::AfterRotation,
+                StageOrder::AfterRotation => StageOrder::BeforeRotation,
+            };
+            let scale = stages.scale;
+            stages.scale = scale.map(|scale| scale.with_order(turned(scale)));
+            stages.transform = stages.transform.map(Transform::undone);
+        }
+        self
     }
 }
 
@@ -323,68 +257,63 @@ pub trait AddStages<'a>: Lower {
     type Linear: Stages;
 
     #[doc(hidden)]
-    fn with(self, set: impl FnOnce(&mut LinearStages<'a>)) -> Self::Linear;
+    fn stages(self) -> Lowered<'a>;
 
     #[doc(hidden)]
-    fn with_any(self) -> WithStages<'a>;
+    fn linear(stages: Lowered<'a>) -> Self::Linear;
 }
 
 impl<'a> AddStages<'a> for Plain {
     type Linear = LinearStages<'a>;
 
-    fn with(self, set: impl FnOnce(&mut LinearStages<'a>)) -> LinearStages<'a> {
-        LinearStages::NONE.with(set)
+    fn stages(self) -> Lowered<'a> {
+        Lowered::NONE
     }
 
-    fn with_any(self) -> WithStages<'a> {
-        LinearStages::NONE.with_any()
+    fn linear(stages: Lowered<'a>) -> Self::Linear {
+        LinearStages(stages)
     }
 }
 
 impl<'a> AddStages<'a> for LinearStages<'a> {
     type Linear = Self;
 
-    fn with(mut self, set: impl FnOnce(&mut LinearStages<'a>)) -> Self {
-        set(&mut self);
-        self
+    fn stages(self) -> Lowered<'a> {
+        self.0
     }
 
-    fn with_any(self) -> WithStages<'a> {
-        WithStages {
-            norm: None,
-            linear: self,
-        }
+    fn linear(stages: Lowered<'a>) -> Self {
+        LinearStages(stages)
     }
 }
 
 impl<'a> AddStages<'a> for WithStages<'a> {
     type Linear = Self;
 
-    fn with(mut self, set: impl FnOnce(&mut LinearStages<'a>)) -> Self {
-        set(&mut self.linear);
-        self
+    fn stages(self) -> Lowered<'a> {
+        self.0
     }
 
-    fn with_any(self) -> WithStages<'a> {
-        self
+    fn linear(stages: Lowered<'a>) -> Self {
+        WithStages(stages)
     }
 }
 
 impl From<Rope> for Rope<WithStages<'_>> {
     fn from(rope: Rope) -> Self {
-        rope.with(rope.stages.with_any())
+        rope.with(WithStages(Lowered::NONE))
     }
 }
 
 impl<'a> From<Rope<LinearStages<'a>>> for Rope<WithStages<'a>> {
     fn from(rope: Rope<LinearStages<'a>>) -> Self {
-        rope.with(rope.stages.with_any())
+        rope.with(WithStages(rope.stages.0))
     }
 }
 
 impl From<Rope> for Rope<LinearStages<'_>> {
     fn from(rope: Rope) -> Self {
-        rope.with(LinearStages::NONE)
+        rope.with(LinearStages(Lowered::NONE))
     }
 }
 
@@ -440,12 +369,10 @@ impl Rope {
                 order: StageOrder::BeforeRotation,
                 ..norm
             };
-            let plan = self.with(Lowered {
-                stages: ops::stages(Some(norm), None, None),
-                rounds: true,
-            });
-            let whole = PartOfCall::whole(shape);
-            let pass = plan.checked_pass(whole, (element, PassKernels::default()), None);
+            let plan = self.norm(norm);
+            let kernels = (element, PassKernels::default());
+            let plan = plan.lowered();
+            let pass = plan.checked_pass(PartOfCall::whole(shape), kernels, None);
             pass.squares((x, element), norm, sums);
         }
         Ok(())
@@ -458,10 +385,9 @@ impl<S: Stages> Rope<S> {
     where
         S: AddStages<'a>,
     {
-        self.with(WithStages {
-            norm: Some(norm),
-            ..self.stages.with_any()
-        })
+        let mut stages = self.stages.stages();
+        stages.added().norm = Some(norm);
+        self.with(WithStages(stages))
     }
 
     /// Sets the scale, which runs after the norm on its side of the rotation.
@@ -469,7 +395,9 @@ impl<S: Stages> Rope<S> {
     where
         S: AddStages<'a>,
     {
-        self.with(self.stages.with(|stages| stages.scale = Some(scale)))
+        let mut stages = self.stages.stages();
+        stages.added().scale = Some(scale);
+        self.with(S::linear(stages))
     }
 
     /// Sets the Hadamard transform, the last stage.
@@ -477,8 +405,9 @@ impl<S: Stages> Rope<S> {
     where
         S: AddStages<'a>,
     {
-        let transform = Some(Transform::new(hadamard));
-        self.with(self.stages.with(|stages| stages.transform = transform))
+        let mut stages = self.stages.stages();
+        stages.added().transform = Some(Transform::new(hadamard));
+        self.with(S::linear(stages))
     }
 
     /// Passes the f32 of the rotation, and of a Hadamard transform, to the next stage: a norm, a scale, the transform,
@@ -492,77 +421,8 @@ impl<S: Stages> Rope<S> {
     where
         S: AddStages<'a>,
     {
-        self.with(self.stages.with(|stages| stages.rounds = false))
+        let rounds = false;
+        let stages = self.stages.stages();
+        self.with(S::linear(Lowered { rounds, ..stages }))
     }
-}
-
-impl Rope<Lowered<'_>> {
-    /// Returns `true` if the plan has a stage beside the rotation.
-    pub(super) fn has_stages(&self) -> bool {
-        self.stages.stages.is_some()
-    }
-
-    /// Returns the rotation of a pass by these rows.
-    #[inline]
-    pub(super) fn rotation<'r>(&self, rows: View<'r>, attention_factor: f64) -> Rotation<'r> {
-        Rotation {
-            rows,
-            factors: self.factors(attention_factor),
-            input: self.input,
-            output: self.output,
-            window: self.window,
-        }
-    }
-
-    /// Returns the pass of a checked call. Not a `Result`, which would copy the pass.
-    pub(super) fn checked_pass<'s>(
-        &'s self,
-        of: PartOfCall,
-        (element, kernels): (&'static OutOfPlaceKernels, PassKernels),
-        rows: Option<(&'s Rows<'_>, RowSharing)>,
-    ) -> Pass<'s> {
-        Pass {
-            proof: self.proof,
-            tuning: self.tuning,
-            element,
-            kernels,
-            shape: of.shape,
-            part: of.shape.whole(),
-            of,
-            stages: self.stages.stages.as_ref(),
-            rotation: rows.map(|(rows, sharing)| {
-                let view = rows.view(sharing).skip(of.origin);
-                self.rotation(view, rows.attention_factor())
-            }),
-            rounds: self.stages.rounds,
-            skips_identity: false,
-            // No other kernel supports full-width rows, or a window.
-            staged: self.staged
-                || self.window != Window::WHOLE
-                || rows.is_some_and(|(rows, _)| rows.is_full_width()),
-            streams: false,
-        }
-    }
-}
-
-impl<S: Lower> Rope<S> {
-    /// Calls `run` with the plan without the type of its stages, on which no pass depends. One copy per kind of plan:
-    /// inlined there was one per verb and element, 20 KB of librope.so, and a result through memory waits for its
-    /// stores, 15 ns.
-    #[inline(never)]
-    pub(super) fn erased<T>(
-        &self,
-        run: &mut dyn FnMut(&Rope<Lowered<'_>>) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        run(&self.with(self.stages.lowered()))
-    }
-}
-
-/// Returns the kernels of an in-place plan.
-pub(super) fn in_place<E: Element, S: Lower>() -> (&'static OutOfPlaceKernels, PassKernels) {
-    let kernels = PassKernels {
-        in_place: Some(E::IN_PLACE),
-        normed: S::normed::<E>(),
-    };
-    (E::OUT_OF_PLACE, kernels)
 }

@@ -1,17 +1,14 @@
 //! The operands of a call beside its plan: the source, the target, and the angles.
+#![allow(private_bounds, reason = "the traits are sealed")]
 
-use super::at::MAKE;
-use super::call::Call;
-use super::erased::{
-    AnglesKind, AnglesOf, SourceKind, SourceOf, TargetKind, TargetOf, TensorOf, TensorSource,
-};
-use super::kinds::{Lower, in_place};
-use super::{Rope, Stages};
+use super::at::{MAKE, MakeFns};
+use super::kinds::Lower;
 use crate::describe::cache::{CacheSlots, CacheSlotsMut};
 use crate::describe::frequencies::RowsAt;
 use crate::kernel::element::Element;
-use crate::pass::PassKernels;
-use crate::{Error, Rows, Tensor, TensorMut};
+use crate::kernel::elements::NormRotateKernels;
+use crate::pass::{Operand, OperandMut, PassKernels};
+use crate::{Rows, Tensor, TensorMut};
 
 /// The source of a call: a [`Tensor`], a [`TensorMut`] or the slots of a cache
 /// ([`Cache::slots`](crate::cache::Cache::slots)). Sealed.
@@ -72,7 +69,8 @@ impl Angles for Rows<'_> {}
 impl Angles for RowsAt<'_> {}
 impl Angles for NoRotation {}
 
-/// The angles of a call that does not rotate. With them, [`Rope::prepare_into`] prepares [`Rope::apply_into`].
+/// The angles of a call that does not rotate. With them, [`Rope::prepare_into`](crate::Rope::prepare_into)
+/// prepares [`Rope::apply_into`](crate::Rope::apply_into).
 ///
 /// ```
 /// use rope_core::cache::{CacheLayout, CacheMut};
@@ -98,161 +96,124 @@ impl Angles for NoRotation {}
 pub struct NoRotation;
 
 /// The lowering of a source.
-pub trait LowerSource {
-    #[doc(hidden)]
-    fn source<S: Lower>(&self) -> SourceOf<'_>;
+pub(crate) trait LowerSource {
+    fn source(&self) -> Operand<'_>;
+
+    /// Returns the kernels of norms for the element of a tensor, in programs that have norms.
+    fn normed<S: Lower>(&self) -> Option<&'static NormRotateKernels>;
 }
 
 /// The lowering of a target.
-pub trait LowerTarget {
-    #[doc(hidden)]
-    fn target(&mut self) -> TargetOf<'_>;
+pub(crate) trait LowerTarget {
+    fn target(&mut self) -> OperandMut<'_>;
 
-    /// Runs a plan in place.
-    #[doc(hidden)]
-    fn run<S: Stages>(&mut self, rope: &Rope<S>, angles: AnglesOf<'_>) -> Result<(), Error>;
-
-    /// Runs the stages of a plan in place.
-    #[doc(hidden)]
-    fn apply<S: Stages>(&mut self, rope: &Rope<S>) -> Result<(), Error>;
-
-    /// Rotates in place by a plain plan.
-    #[doc(hidden)]
-    fn rotate(&mut self, rope: &Rope, angles: &impl Angles) -> Result<(), Error>;
-
-    /// Checks an in-place call.
-    #[doc(hidden)]
-    fn prepare<'a, S: Stages>(
-        &'a mut self,
-        rope: &'a Rope<S>,
-        angles: AnglesOf<'a>,
-    ) -> Result<Call<'a>, Error>;
+    /// Returns the kernels of a tensor for in-place calls. Those of a cache are in its format.
+    fn kernels<S: Lower>(&self) -> PassKernels;
 }
 
 /// The lowering of angles.
-pub trait LowerAngles {
-    #[doc(hidden)]
-    fn angles(&self) -> AnglesOf<'_>;
+pub(crate) trait LowerAngles {
+    /// Returns the angles, if the call rotates.
+    fn angles(&self) -> Option<AnglesKind<'_>>;
+}
 
-    /// Rotates a tensor in place by a plain plan.
-    #[doc(hidden)]
-    fn rotate(&self, rope: &Rope, tensor: TensorOf<'_>) -> Result<(), Error>;
+/// Type-erased angles.
+#[derive(Clone, Copy)]
+pub(crate) enum AnglesKind<'a> {
+    Rows(&'a Rows<'a>),
+    At(&'a RowsAt<'a>, &'static MakeFns),
+}
+
+impl AnglesKind<'_> {
+    /// Returns the number of channels that rotate.
+    pub(super) fn rotary_dim(&self) -> usize {
+        match self {
+            AnglesKind::Rows(rows) => rows.rotary_dim(),
+            AnglesKind::At(at, _) => at.rotary_dim(),
+        }
+    }
 }
 
 impl<E: Element> LowerSource for Tensor<'_, E> {
     #[inline(always)]
-    fn source<S: Lower>(&self) -> SourceOf<'_> {
-        SourceOf(SourceKind::Tensor(TensorSource::of::<E, S>(self.bytes())))
+    fn source(&self) -> Operand<'_> {
+        Operand::Tensor(self.bytes(), E::OUT_OF_PLACE)
+    }
+
+    #[inline(always)]
+    fn normed<S: Lower>(&self) -> Option<&'static NormRotateKernels> {
+        S::normed::<E>()
     }
 }
 
 impl<E: Element> LowerSource for TensorMut<'_, E> {
     #[inline(always)]
-    fn source<S: Lower>(&self) -> SourceOf<'_> {
-        SourceOf(SourceKind::Tensor(TensorSource::of::<E, S>(self.bytes())))
+    fn source(&self) -> Operand<'_> {
+        Operand::Tensor(self.bytes(), E::OUT_OF_PLACE)
+    }
+
+    #[inline(always)]
+    fn normed<S: Lower>(&self) -> Option<&'static NormRotateKernels> {
+        S::normed::<E>()
     }
 }
 
 impl LowerSource for CacheSlots<'_> {
     #[inline(always)]
-    fn source<S: Lower>(&self) -> SourceOf<'_> {
-        SourceOf(SourceKind::Slots(self.cache, &self.slots))
+    fn source(&self) -> Operand<'_> {
+        Operand::Cache(self.cache, &self.slots)
+    }
+
+    #[inline(always)]
+    fn normed<S: Lower>(&self) -> Option<&'static NormRotateKernels> {
+        None
     }
 }
 
 impl<E: Element> LowerTarget for TensorMut<'_, E> {
     #[inline(always)]
-    fn target(&mut self) -> TargetOf<'_> {
-        TargetOf(TargetKind::Tensor(self.bytes_mut(), E::OUT_OF_PLACE))
-    }
-
-    fn run<S: Stages>(&mut self, rope: &Rope<S>, angles: AnglesOf<'_>) -> Result<(), Error> {
-        let (x, kernels) = (&mut self.bytes_mut(), in_place::<E, S>());
-        rope.erased(&mut |rope| rope.in_tensor(x, kernels, angles.0))
-    }
-
-    fn apply<S: Stages>(&mut self, rope: &Rope<S>) -> Result<(), Error> {
-        let kernels = (E::OUT_OF_PLACE, PassKernels::default());
-        let x = &mut self.bytes_mut();
-        rope.erased(&mut |rope| rope.in_tensor(x, kernels, None))
-    }
-
-    fn prepare<'a, S: Stages>(
-        &'a mut self,
-        rope: &'a Rope<S>,
-        angles: AnglesOf<'a>,
-    ) -> Result<Call<'a>, Error> {
-        let rope = rope.with(rope.stages.lowered());
-        Call::in_tensor(rope, self.bytes_mut(), in_place::<E, S>(), angles.0)
+    fn target(&mut self) -> OperandMut<'_> {
+        OperandMut::Tensor(self.bytes_mut(), E::OUT_OF_PLACE)
     }
 
     #[inline(always)]
-    fn rotate(&mut self, rope: &Rope, angles: &impl Angles) -> Result<(), Error> {
-        LowerAngles::rotate(angles, rope, TensorOf(self.bytes_mut(), E::IN_PLACE))
+    fn kernels<S: Lower>(&self) -> PassKernels {
+        PassKernels {
+            in_place: Some(E::IN_PLACE),
+            normed: S::normed::<E>(),
+        }
     }
 }
 
 impl LowerTarget for CacheSlotsMut<'_> {
     #[inline(always)]
-    fn target(&mut self) -> TargetOf<'_> {
-        TargetOf(TargetKind::Slots(self.target()))
+    fn target(&mut self) -> OperandMut<'_> {
+        OperandMut::Cache(self.target())
     }
 
-    fn run<S: Stages>(&mut self, rope: &Rope<S>, angles: AnglesOf<'_>) -> Result<(), Error> {
-        rope.with(rope.stages.lowered())
-            .in_slots(self.target(), angles.0)
-    }
-
-    fn apply<S: Stages>(&mut self, rope: &Rope<S>) -> Result<(), Error> {
-        self.run(rope, AnglesOf(None))
-    }
-
-    fn prepare<'a, S: Stages>(
-        &'a mut self,
-        rope: &'a Rope<S>,
-        angles: AnglesOf<'a>,
-    ) -> Result<Call<'a>, Error> {
-        let rope = rope.with(rope.stages.lowered());
-        Call::in_slots(rope, self.target(), angles.0)
-    }
-
-    fn rotate(&mut self, rope: &Rope, angles: &impl Angles) -> Result<(), Error> {
-        self.run(rope, angles.angles())
+    #[inline(always)]
+    fn kernels<S: Lower>(&self) -> PassKernels {
+        PassKernels::default()
     }
 }
 
 impl LowerAngles for Rows<'_> {
     #[inline(always)]
-    fn angles(&self) -> AnglesOf<'_> {
-        AnglesOf(Some(AnglesKind::Rows(self)))
-    }
-
-    #[inline(always)]
-    fn rotate(&self, rope: &Rope, TensorOf(mut x, element): TensorOf<'_>) -> Result<(), Error> {
-        rope.rotate_bytes(&mut x, element, self)
+    fn angles(&self) -> Option<AnglesKind<'_>> {
+        Some(AnglesKind::Rows(self))
     }
 }
 
 impl LowerAngles for RowsAt<'_> {
     #[inline(always)]
-    fn angles(&self) -> AnglesOf<'_> {
-        AnglesOf(Some(AnglesKind::At(self, &MAKE)))
-    }
-
-    #[inline(always)]
-    fn rotate(&self, rope: &Rope, TensorOf(x, element): TensorOf<'_>) -> Result<(), Error> {
-        rope.rotate_bytes_at(x, element, self)
+    fn angles(&self) -> Option<AnglesKind<'_>> {
+        Some(AnglesKind::At(self, &MAKE))
     }
 }
 
 impl LowerAngles for NoRotation {
     #[inline(always)]
-    fn angles(&self) -> AnglesOf<'_> {
-        AnglesOf(None)
-    }
-
-    #[inline(always)]
-    fn rotate(&self, _: &Rope, _: TensorOf<'_>) -> Result<(), Error> {
-        Ok(())
+    fn angles(&self) -> Option<AnglesKind<'_>> {
+        None
     }
 }

@@ -2,19 +2,18 @@
 
 use core::ops::Range;
 
-use super::check::Checked;
-use super::erased::{AnglesKind, TensorSource};
+use super::check::{Checked, ReadKernels};
 use super::kinds::Lowered;
-use super::operand::Angles;
+use super::operand::{Angles, AnglesKind};
 use super::{Rope, Stages};
 use crate::base::debug::debug;
 use crate::describe::cache::{CacheMut, CacheSlotsMut, IntoSlots};
-use crate::describe::tensor::BytesMut;
+use crate::describe::tensor::{Bytes, BytesMut};
 use crate::execute::choose;
 use crate::kernel::element::Element;
 use crate::kernel::elements::OutOfPlaceKernels;
 use crate::pass::walk::{CHUNK, parts};
-use crate::pass::{Operand, OperandMut, PartOfCall};
+use crate::pass::{Operand, OperandMut, PartOfCall, PassKernels};
 use crate::{Dimension, Error, Rows, Shape, Tensor, TensorMut};
 
 /// One target of [`Rope::rotate_into_each`], and its angles.
@@ -73,7 +72,7 @@ impl<'a> Output<'a> {
     pub fn tensor<E: Element>(y: &'a mut TensorMut<'_, E>, angles: &'a impl Angles) -> Self {
         Output {
             target: OutputTarget::Tensor(y.bytes_mut(), E::OUT_OF_PLACE),
-            angles: OutputAngles::One(angles.angles().0),
+            angles: OutputAngles::One(angles.angles()),
         }
     }
 
@@ -95,7 +94,7 @@ impl<'a> Output<'a> {
     ) -> Self {
         Output {
             target: OutputTarget::Cache(cache.slots(slots)),
-            angles: OutputAngles::One(angles.angles().0),
+            angles: OutputAngles::One(angles.angles()),
         }
     }
 
@@ -122,21 +121,18 @@ impl<'a> Output<'a> {
     fn targets(
         &mut self,
         part: &PartOfCall,
-        visit: &mut dyn FnMut(Option<AnglesKind<'a>>, &mut OperandMut<'_, '_>),
+        visit: &mut dyn FnMut(Option<AnglesKind<'a>>, &mut OperandMut<'_>),
     ) {
         match &mut self.target {
             OutputTarget::Cache(slots) => {
-                visit(
-                    self.angles.of(0),
-                    &mut OperandMut::Cache(&mut slots.target()),
-                );
+                visit(self.angles.of(0), &mut OperandMut::Cache(slots.target()));
             }
             OutputTarget::Tensor(y, element) => {
                 let heads = part.call.heads;
                 for group in 0..self.angles.groups() {
                     let own = group * heads..(group + 1) * heads;
                     let layout = part.of_tensor(&y.layout.part(Dimension::Heads, own));
-                    let target = &mut OperandMut::Tensor(&mut y.part(&layout), element);
+                    let target = &mut OperandMut::Tensor(y.part(&layout), element);
                     visit(self.angles.of(group), target);
                 }
             }
@@ -180,21 +176,30 @@ impl<S: Stages> Rope<S> {
         x: &Tensor<'_, I>,
         outputs: &mut [Output<'_>],
     ) -> Result<(), Error> {
-        let x = TensorSource::of::<I, S>(x.bytes());
-        self.erased(&mut |rope| rope.run_into_each(x, outputs))
+        let kernels = PassKernels {
+            in_place: None,
+            normed: S::normed::<I>(),
+        };
+        let (x, kernels) = (x.bytes(), (I::OUT_OF_PLACE, kernels));
+        self.erased(&mut |rope| rope.run_into_each(x, kernels, outputs))
     }
 }
 
 impl Rope<Lowered<'_>> {
     #[inline(never)]
-    fn run_into_each(&self, x: TensorSource<'_>, outputs: &mut [Output<'_>]) -> Result<(), Error> {
-        let shape = x.tensor.layout.shape();
+    fn run_into_each(
+        &self,
+        x: Bytes<'_>,
+        kernels: ReadKernels,
+        outputs: &mut [Output<'_>],
+    ) -> Result<(), Error> {
+        let (shape, element) = (x.layout.shape(), kernels.0);
         for output in &*outputs {
             output.check(shape)?;
             let in_tensors = matches!(output.target, OutputTarget::Tensor(..));
             for group in 0..output.angles.groups() {
                 let angles = output.angles.of(group);
-                let checked = self.checked(shape, (x.element, x.kernels), angles)?;
+                let checked = self.checked(shape, kernels, angles)?;
                 self.check_stages(&self.stages, &checked, in_tensors)?;
             }
         }
@@ -202,8 +207,8 @@ impl Rope<Lowered<'_>> {
         if shape.is_empty() || outputs.iter().all(|output| output.angles.groups() == 0) {
             return Ok(());
         }
-        let source = &Operand::Tensor(x.tensor, x.element);
-        let checked = |angles| match self.checked(shape, (x.element, x.kernels), angles) {
+        let source = &Operand::Tensor(x, element);
+        let checked = |angles| match self.checked(shape, kernels, angles) {
             Ok(checked) => checked,
             Err(_) => unreachable!("angles are checked before a target is written"),
         };
@@ -216,7 +221,7 @@ impl Rope<Lowered<'_>> {
             }
             return Ok(());
         }
-        let bytes = (shape.heads.saturating_mul(shape.head_dim)).saturating_mul(x.tensor.size);
+        let bytes = (shape.heads.saturating_mul(shape.head_dim)).saturating_mul(x.size);
         let written = outputs.iter().map(Output::tensor_bytes);
         let written = written.fold(0, usize::saturating_add);
         let streams = self.proof.streams() && written > self.tuning.stream_above;
@@ -236,8 +241,8 @@ impl Rope<Lowered<'_>> {
                 },
                 call: shape,
             };
-            let layout = part.of_tensor(x.tensor.layout);
-            let source = &Operand::Tensor(x.tensor.within(&layout), x.element);
+            let layout = part.of_tensor(x.layout);
+            let source = &Operand::Tensor(x.within(&layout), element);
             for output in &mut *outputs {
                 output.targets(&part, &mut |angles, target| {
                     let checked = Checked {

@@ -9,26 +9,21 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::gradient::PairGradients;
-use super::threads::{RunSlots, RunSums, RunTensor, Threads};
-use super::{Detour, DetourFns, InPlaceTensor, Rope};
-use crate::describe::cache::SlotsTarget;
+use super::window::narrowed;
+use super::{Detour, DetourFns, InPlaceTensor, Rope, RunSums, RunTarget, Threads};
 use crate::describe::frequencies::RowsAt;
 use crate::describe::tensor::{Bytes, BytesMut, Layout};
 use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
-use crate::pass::PartOfCall;
+use crate::pass::{OperandMut, PartOfCall};
 use crate::tuning::Tuning;
 use crate::{Dimension, Error, Rows, Shape};
 
 static THREADS: DetourFns = DetourFns {
     in_place,
-    query_and_key,
+    query_and_key: in_place,
     across,
     at: Some(at),
-    threads: Some(&Threads {
-        tensor,
-        slots,
-        sums,
-    }),
+    threads: Some(&Threads { target, sums }),
 };
 
 impl<S: Copy> Rope<S> {
@@ -60,35 +55,19 @@ impl<S: Copy> Rope<S> {
     }
 }
 
-fn in_place(
+fn in_place<const N: usize>(
     rope: &Rope,
-    (x, element): InPlaceTensor<'_, '_>,
+    tensors: [InPlaceTensor<'_>; N],
     rows: &Rows<'_>,
 ) -> Result<(), Error> {
-    let layout = rope.window.layout(x.layout, rows.rotary_dim())?;
-    let sharing = rope.check_in_place(layout.shape(), rows)?;
-    let (view, factor) = (rows.view(sharing), rows.attention_factor());
-    let whole = Part::of(x.part(&layout));
-    spread(rope.tuning(), [whole], |mut part| {
-        let rows = view.skip(part.origin);
-        rope.run_in_window(&mut part.target(), element, &rows, factor);
-    });
-    Ok(())
-}
-
-fn query_and_key(
-    rope: &Rope,
-    [(q, query_element), (k, key_element)]: [InPlaceTensor<'_, '_>; 2],
-    rows: &Rows<'_>,
-) -> Result<(), Error> {
-    let [query, key] = rope.windowed([q.layout, k.layout], rows.rotary_dim())?;
-    let sharing = rope.check_qk(query.shape(), key.shape(), rows)?;
-    let (view, factor) = (rows.view(sharing), rows.attention_factor());
-    let parts = [Part::of(q.part(&query)), Part::of(k.part(&key))];
-    let elements = [query_element, key_element];
-    spread(rope.tuning(), parts, |mut part| {
-        let rows = view.skip(part.origin);
-        let element = elements[part.tensor];
+    let layouts = rope.windowed(tensors.each_ref().map(|(x, _)| x.layout), rows.rotary_dim())?;
+    let tensors = narrowed(tensors, &layouts);
+    let view = rows.view(rope.check_tensors(&tensors, rows)?);
+    let factor = rows.attention_factor();
+    let elements = tensors.each_ref().map(|(_, element)| *element);
+    let parts = tensors.map(|(x, _)| Part::of(x));
+    spread(rope.tuning, parts, |mut part| {
+        let (element, rows) = (elements[part.tensor], view.skip(part.origin));
         rope.run_in_window(&mut part.target(), element, &rows, factor);
     });
     Ok(())
@@ -104,7 +83,7 @@ fn across(
     let shape = x.layout.shape();
     let view = rope.check_windows(shape, y.layout.shape(), rows)?;
     let factor = rows.attention_factor();
-    spread(rope.tuning(), [Part::of(y.part(y.layout))], |mut part| {
+    spread(rope.tuning, [Part::of(y.part(y.layout))], |mut part| {
         let rows = view.skip(part.origin);
         let layout = part.of_call(shape).of_tensor(x.layout);
         rope.run_windowed(
@@ -128,40 +107,52 @@ fn at(
     let layout = rope.window.layout(x.layout, at.rotary_dim())?;
     let rows = rope.check_at(layout.shape(), at)?;
     let whole = Part::of(x.part(&layout));
-    spread(rope.tuning(), [whole], |mut part| {
+    spread(rope.tuning, [whole], |mut part| {
         let origin = part.origin;
         rope.run_at(part.target(), element, &rows, origin);
     });
     Ok(())
 }
 
-fn tensor(tuning: &Tuning, call: Shape, by_heads: bool, x: &mut BytesMut<'_>, run: &RunTensor<'_>) {
-    let whole = Part {
-        by_heads,
-        ..Part::of(x.part(x.layout))
-    };
-    spread(tuning, [whole], |mut part| {
-        run(part.of_call(call), &mut part.target());
-    });
-}
-
-fn slots(tuning: &Tuning, call: Shape, target: &mut SlotsTarget<'_>, run: &RunSlots<'_>) {
-    let bytes = (call.elements().unwrap_or(usize::MAX)).saturating_mul(target.stored.size());
-    let count = threads(tuning, bytes);
-    if count == 1 {
-        return run(PartOfCall::whole(call), target);
-    }
-    let parts = target.reborrow().cut(count, call.batch * call.tokens);
-    let parts = parts.into_iter().map(|part| Vec::from([part])).collect();
-    on_threads(parts, |(mut target, tokens)| {
-        let mut part = PartOfCall::whole(call);
-        // With several sequences a part may have tokens of any of them.
-        if call.batch == 1 {
-            part.origin[1] = tokens.start;
-            part.shape.tokens = tokens.len();
+fn target(
+    tuning: &Tuning,
+    call: Shape,
+    by_heads: bool,
+    target: &mut OperandMut<'_>,
+    run: &RunTarget<'_>,
+) {
+    match target {
+        OperandMut::Tensor(x, element) => {
+            let whole = Part {
+                by_heads,
+                ..Part::of(x.part(x.layout))
+            };
+            spread(tuning, [whole], |mut part| {
+                run(
+                    part.of_call(call),
+                    &mut OperandMut::Tensor(part.target(), element),
+                );
+            });
         }
-        run(part, &mut target);
-    });
+        OperandMut::Cache(slots) => {
+            let bytes = (call.elements().unwrap_or(usize::MAX)).saturating_mul(slots.stored.size());
+            let count = threads(tuning, bytes);
+            if count == 1 {
+                return run(PartOfCall::whole(call), target);
+            }
+            let parts = slots.reborrow().cut(count, call.batch * call.tokens);
+            let parts = parts.into_iter().map(|part| Vec::from([part])).collect();
+            on_threads(parts, |(slots, tokens)| {
+                let mut part = PartOfCall::whole(call);
+                // With several sequences a part may have tokens of any of them.
+                if call.batch == 1 {
+                    part.origin[1] = tokens.start;
+                    part.shape.tokens = tokens.len();
+                }
+                run(part, &mut OperandMut::Cache(slots));
+            });
+        }
+    }
 }
 
 fn sums(

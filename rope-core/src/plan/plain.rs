@@ -1,6 +1,6 @@
 //! Plain rotations of tensors. They skip the pass, which would be most of the cost of a small call.
 
-use super::{Detour, Rope};
+use super::{Detour, InPlaceTensor, Rope};
 use crate::describe::rows::{Rotation, View};
 use crate::describe::tensor::{Bytes, BytesMut, Layout};
 use crate::describe::window::Window;
@@ -8,95 +8,61 @@ use crate::execute::lines::{self, TokenHeads};
 use crate::execute::staged;
 use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
 use crate::kernel::line::{LineRows, Starts};
-use crate::kernel::rotation::RowFactors;
 use crate::pass::walk::Walk;
 use crate::pass::{IoFormats, Operand, OperandMut, PartOfCall, Pass, PassKernels};
 use crate::{Direction, Error, Rows};
-
-impl Direction {
-    /// Returns the factors on cos and sin of rows with an attention factor.
-    #[inline]
-    pub(super) fn factors(self, attention_factor: f64) -> Option<RowFactors> {
-        match self {
-            Direction::Forward => None,
-            Direction::Transpose => Some(RowFactors {
-                cos: 1.0,
-                sin: -1.0,
-            }),
-            Direction::Inverse => {
-                let factor = (1.0 / (attention_factor * attention_factor)) as f32;
-                Some(RowFactors {
-                    cos: factor,
-                    sin: -factor,
-                })
-            }
-        }
-    }
-}
 
 impl Rope {
     #[inline(never)]
     pub(crate) fn rotate_bytes(
         &self,
-        x: &mut BytesMut<'_>,
+        x: BytesMut<'_>,
         element: &'static InPlaceKernels,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        if let Some(Detour(detour)) = self.detour {
-            return (detour.in_place)(self, (x, element), rows);
+        match self.detour {
+            Some(Detour(detour)) => (detour.in_place)(self, [(x, element)], rows),
+            None => self.rotate_tensors([(x, element)], rows),
         }
-        match self.row_of_a_token([x.layout], rows) {
+    }
+
+    #[inline(never)]
+    pub(crate) fn rotate_qk_bytes(
+        &self,
+        tensors: [InPlaceTensor<'_>; 2],
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        match self.detour {
+            Some(Detour(detour)) => (detour.query_and_key)(self, tensors, rows),
+            None => self.rotate_tensors(tensors, rows),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn rotate_tensors<const N: usize>(
+        &self,
+        mut tensors: [InPlaceTensor<'_>; N],
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        match self.row_of_a_token(tensors.each_ref().map(|(x, _)| x.layout), rows) {
             Some(row) => {
-                self.rotate_tokens([(x, element)], &row);
+                self.rotate_tokens(&mut tensors, &row);
                 Ok(())
             }
-            None => self.rotate_checked(x, element, rows),
+            None => self.rotate_checked(tensors, rows),
         }
     }
 
     #[inline(never)]
-    fn rotate_checked(
+    fn rotate_checked<const N: usize>(
         &self,
-        x: &mut BytesMut<'_>,
-        element: &'static InPlaceKernels,
+        tensors: [InPlaceTensor<'_>; N],
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        let sharing = self.check_in_place(x.layout.shape(), rows)?;
-        self.run_in_place(x, element, &rows.view(sharing), rows.attention_factor());
-        Ok(())
-    }
-
-    #[inline(never)]
-    pub(crate) fn rotate_qk_bytes<'t, 'b>(
-        &self,
-        q: (&'t mut BytesMut<'b>, &'static InPlaceKernels),
-        k: (&'t mut BytesMut<'b>, &'static InPlaceKernels),
-        rows: &Rows<'_>,
-    ) -> Result<(), Error> {
-        if let Some(Detour(detour)) = self.detour {
-            return (detour.query_and_key)(self, [q, k], rows);
-        }
-        let layouts = [q.0.layout, k.0.layout];
-        let [query, key] = layouts.map(|layout| layout.shape().head_dim);
-        if query == key
-            && let Some(row) = self.row_of_a_token(layouts, rows)
-        {
-            self.rotate_tokens([q, k], &row);
-            return Ok(());
-        }
-        self.rotate_qk_checked(q, k, rows)
-    }
-
-    #[inline(never)]
-    fn rotate_qk_checked<'t, 'b>(
-        &self,
-        q: (&'t mut BytesMut<'b>, &'static InPlaceKernels),
-        k: (&'t mut BytesMut<'b>, &'static InPlaceKernels),
-        rows: &Rows<'_>,
-    ) -> Result<(), Error> {
-        let sharing = self.check_qk(q.0.layout.shape(), k.0.layout.shape(), rows)?;
-        for (x, element) in [q, k] {
-            self.run_in_place(x, element, &rows.view(sharing), rows.attention_factor());
+        let sharing = self.check_tensors(&tensors, rows)?;
+        let (view, factor) = (rows.view(sharing), rows.attention_factor());
+        for (mut x, element) in tensors {
+            self.run_in_place(&mut x, element, &view, factor);
         }
         Ok(())
     }
@@ -112,10 +78,11 @@ impl Rope {
         if self.direction != Direction::Forward || self.input != self.output {
             return None;
         }
+        let head_dim = layouts.first()?.shape().head_dim;
         for layout in layouts {
             let shape = layout.shape();
-            let is_a_token = shape.batch == 1 && shape.tokens == 1;
-            if !is_a_token || rows.rotary_dim() > shape.head_dim {
+            let is_a_token = shape.batch == 1 && shape.tokens == 1 && shape.head_dim == head_dim;
+            if !is_a_token || rows.rotary_dim() > head_dim {
                 return None;
             }
         }
@@ -124,11 +91,7 @@ impl Rope {
 
     /// Rotates tensors of one token.
     #[inline(always)]
-    fn rotate_tokens<const N: usize>(
-        &self,
-        tensors: [(&mut BytesMut<'_>, &'static InPlaceKernels); N],
-        row: &LineRows<'_>,
-    ) {
+    fn rotate_tokens(&self, tensors: &mut [InPlaceTensor<'_>], row: &LineRows<'_>) {
         let core = (self.proof.fitting(row.pairs), self.tuning);
         for (x, element) in tensors {
             let kernel = element.0.of(self.input);
@@ -180,7 +143,7 @@ impl Rope {
         attention_factor: f64,
     ) {
         let (input, output) = (self.input, self.output);
-        let factors = self.direction.factors(attention_factor);
+        let factors = self.factors(attention_factor);
         let ends = IoFormats {
             source,
             input,
@@ -192,29 +155,22 @@ impl Rope {
             let walk = &Walk::between([x.layout, y.layout], &rows, factors.as_ref());
             return lines::rotate_lines(self.core(), ends, kernel, x.bytes, y.bytes, walk);
         }
-        let shape = y.layout.shape();
-        let pass = Pass {
-            proof: self.proof,
-            tuning: self.tuning,
-            element: source,
-            kernels: PassKernels::default(),
-            shape,
-            part: shape.whole(),
-            of: PartOfCall::whole(shape),
-            stages: None,
-            rotation: Some(Rotation {
-                rows,
-                factors,
-                input,
-                output,
-                window: Window::WHOLE,
-            }),
-            rounds: false,
-            skips_identity: false,
-            staged: self.staged,
-            streams: false,
+        let rotation = Rotation {
+            rows,
+            factors,
+            input,
+            output,
+            window: Window::WHOLE,
         };
-        let target = &mut OperandMut::Tensor(y, target);
+        let (kernels, of) = (PassKernels::default(), PartOfCall::whole(y.layout.shape()));
+        let pass = Pass::new(
+            self.core(),
+            (source, kernels),
+            of,
+            Some(rotation),
+            self.staged,
+        );
+        let target = &mut OperandMut::Tensor(y.part(y.layout), target);
         staged::run(&pass, Some(&Operand::Tensor(x, source)), target);
     }
 
@@ -226,7 +182,7 @@ impl Rope {
         attention_factor: f64,
     ) {
         let (core, kernel) = (self.core(), element.0.of(self.input));
-        let factors = self.direction.factors(attention_factor);
+        let factors = self.factors(attention_factor);
         if let Some(full) = rows.full {
             let rotation = Rotation {
                 rows: *rows,

@@ -161,12 +161,15 @@ fn rotate_any(
     match tensors {
         [x] => {
             let layout = &x.layout(size)?;
-            rope.rotate_bytes(&mut x.bytes(size, layout), kernels, &rows)
+            rope.rotate_bytes(x.bytes(size, layout), kernels, &rows)
         }
         [q, k] => {
             let (query, key) = (q.layout(size)?, k.layout(size)?);
-            let q = (&mut q.bytes(size, &query), kernels);
-            rope.rotate_qk_bytes(q, (&mut k.bytes(size, &key), kernels), &rows)
+            let tensors = [
+                (q.bytes(size, &query), kernels),
+                (k.bytes(size, &key), kernels),
+            ];
+            rope.rotate_qk_bytes(tensors, &rows)
         }
         _ => unreachable!("one tensor, or Q and K"),
     }

@@ -2,82 +2,82 @@
 
 use super::Rope;
 use super::at::MakeFns;
-use super::check::{Checked, ReadKernels, check_query_and_key};
-use super::erased::{AnglesKind, SourceKind, TargetKind, TensorSource};
+use super::check::{Checked, ReadKernels, SourceKernels};
 use super::kinds::{Lower, Lowered};
+use super::operand::AnglesKind;
 use crate::Error;
 use crate::describe::address::{Addresses, TokenAddress};
 use crate::describe::cache::{CacheHeadsMut, SlotsTarget};
 use crate::describe::frequencies::RowsAt;
-use crate::describe::rows::Rows;
-use crate::describe::tensor::BytesMut;
+use crate::describe::rows::{Rotation, RowSharing, Rows, View};
+use crate::describe::tensor::Bytes;
 use crate::describe::window::Window;
 use crate::execute::choose;
 use crate::execute::lines;
+use crate::kernel::elements::OutOfPlaceKernels;
 use crate::kernel::line::{Line, LineRows, MoreTokens, SourceLine};
-use crate::pass::{IoFormats, Operand, OperandMut, PartOfCall, Pass};
+use crate::pass::{IoFormats, Operand, OperandMut, PartOfCall, Pass, PassKernels};
 
 /// The name of a call on threads; each of its parts has its own executor.
 const ON_THREADS: &str = "parallel";
 
 impl<S: Lower> Rope<S> {
+    /// Returns the plan without the type of its stages, on which no pass depends.
+    pub(super) fn lowered(&self) -> Rope<Lowered<'_>> {
+        self.with(self.stages.lowered())
+    }
+
+    /// Calls `run` with the lowered plan. One copy per kind of plan: inlined there was one per verb and element, 20 KB
+    /// of librope.so, and a result through memory waits for its stores, 15 ns.
+    #[inline(never)]
+    pub(super) fn erased<T>(
+        &self,
+        run: &mut dyn FnMut(&Rope<Lowered<'_>>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        run(&self.lowered())
+    }
+
     /// Runs the plan from a source into a target. Not inlined: each pair of elements would have a copy, 6 KB of
     /// librope.so.
     #[inline(never)]
     pub(super) fn run_into(
         &self,
-        source: SourceKind<'_>,
-        mut target: TargetKind<'_>,
+        source: &SourceKernels<'_>,
+        target: &mut OperandMut<'_>,
         angles: Option<AnglesKind<'_>>,
     ) -> Result<(), Error> {
-        self.erased(&mut |rope| rope.run_between(&source, &mut target, angles))
+        self.erased(&mut |rope| rope.run_between(source, target, angles))
     }
 }
 
 impl<'p> Rope<Lowered<'p>> {
-    /// Runs the plan in place in a tensor.
+    /// Runs the plan in place.
     #[inline(never)]
-    pub(super) fn in_tensor(
+    pub(super) fn run_in_place(
         &self,
-        x: &mut BytesMut<'_>,
-        kernels: ReadKernels,
+        target: &mut OperandMut<'_>,
+        kernels: PassKernels,
         angles: Option<AnglesKind<'_>>,
     ) -> Result<(), Error> {
-        let checked = &self.check_in_tensor(x, kernels, angles)?;
-        self.run_in_tensor(checked, x, true);
-        Ok(())
-    }
-
-    /// Runs the plan in place in Q and in K.
-    #[inline(never)]
-    pub(super) fn query_and_key(
-        &self,
-        (q, of_q): (&mut BytesMut<'_>, ReadKernels),
-        (k, of_k): (&mut BytesMut<'_>, ReadKernels),
-        angles: Option<AnglesKind<'_>>,
-    ) -> Result<(), Error> {
-        check_query_and_key(q.layout.shape(), k.layout.shape())?;
-        let query = &self.check_in_tensor(q, of_q, angles)?;
-        let key = &self.check_in_tensor(k, of_k, angles)?;
-        self.run_in_tensor(query, q, true);
-        self.run_in_tensor(key, k, true);
-        Ok(())
-    }
-
-    /// Rotates cached heads in their slots.
-    #[inline(never)]
-    pub(super) fn in_slots(
-        &self,
-        mut target: SlotsTarget<'_>,
-        angles: Option<AnglesKind<'_>>,
-    ) -> Result<(), Error> {
-        let (checked, shifted) = &self.check_in_slots(&target, angles)?;
-        if !checked.rotates() {
-            return Ok(());
-        }
-        self.or_with(shifted, |plan| {
-            plan.run_in_slots(checked, &mut target, true);
+        let (checked, other) = &self.check_in_place(target, kernels, angles)?;
+        self.or_with(other, |plan| {
+            plan.run_checked_in_place(checked, target, true);
         });
+        Ok(())
+    }
+
+    /// Runs the plan in place in Q and in K, which are tensors.
+    #[inline(never)]
+    pub(super) fn run_query_and_key(
+        &self,
+        [q, k]: &mut [OperandMut<'_>; 2],
+        [of_q, of_k]: [PassKernels; 2],
+        angles: Option<AnglesKind<'_>>,
+    ) -> Result<(), Error> {
+        let (query, _) = &self.check_in_place(q, of_q, angles)?;
+        let (key, _) = &self.check_in_place(k, of_k, angles)?;
+        self.run_checked_in_place(query, q, true);
+        self.run_checked_in_place(key, k, true);
         Ok(())
     }
 
@@ -85,68 +85,38 @@ impl<'p> Rope<Lowered<'p>> {
     #[inline(never)]
     fn run_between(
         &self,
-        source: &SourceKind<'_>,
-        target: &mut TargetKind<'_>,
+        source: &SourceKernels<'_>,
+        target: &mut OperandMut<'_>,
         angles: Option<AnglesKind<'_>>,
     ) -> Result<(), Error> {
         let (checked, other) = &self.check_into(source, target, angles)?;
-        if let (SourceKind::Tensor(x), TargetKind::Slots(target), Some((rows, _))) =
+        if let (&(Operand::Tensor(x, element), _), OperandMut::Cache(target), Some((rows, _))) =
             (source, &mut *target, checked.rows())
-            && self.rotate_token_into_slot(x, target, rows)
+            && self.rotate_token_into_slot((x, element), target, rows)
         {
             return Ok(());
         }
         self.or_with(other, |plan| {
-            plan.run_checked_between(checked, &source.operand(), &mut target.operand(), true);
+            plan.run_checked_between(checked, &source.0, target, true);
         });
         Ok(())
     }
 
-    /// Runs a checked call in place in a tensor, if it `runs`; returns the name of its executor.
+    /// Runs a checked call in place, if it `runs`; returns the name of its executor.
     #[inline(always)]
-    pub(super) fn run_in_tensor(
+    pub(super) fn run_checked_in_place(
         &self,
         checked: &Checked<'_>,
-        x: &mut BytesMut<'_>,
+        target: &mut OperandMut<'_>,
         runs: bool,
     ) -> &'static str {
-        let part = |part, x: &mut BytesMut<'_>| {
-            self.passes(checked, part, |pass| choose::in_tensor(pass, x, runs))
-        };
-        match self.threads().filter(|_| runs) {
-            None => part(PartOfCall::whole(checked.shape), x),
-            Some(threads) => {
-                // A norm over all heads of a token reads them together.
-                let by_heads = !self.stages.norms_tokens();
-                (threads.tensor)(self.tuning, checked.shape, by_heads, x, &|of, x| {
-                    part(of, x);
-                });
-                ON_THREADS
-            }
+        // Cached heads already have the stages of their plan.
+        if matches!(target, OperandMut::Cache(_)) && checked.angles.is_none() {
+            return "nothing";
         }
-    }
-
-    /// Runs a checked call in the slots of a cache, if it `runs`; returns the name of its executor.
-    #[inline(always)]
-    pub(super) fn run_in_slots(
-        &self,
-        checked: &Checked<'_>,
-        target: &mut SlotsTarget<'_>,
-        runs: bool,
-    ) -> &'static str {
-        let part = |part, target: &mut SlotsTarget<'_>| {
-            let target = &mut OperandMut::Cache(target);
-            self.passes(checked, part, |pass| choose::in_slots(pass, target, runs))
-        };
-        match self.threads().filter(|_| runs) {
-            None => part(PartOfCall::whole(checked.shape), target),
-            Some(threads) => {
-                (threads.slots)(self.tuning, checked.shape, target, &|of, target| {
-                    part(of, target);
-                });
-                ON_THREADS
-            }
-        }
+        self.run_parts(checked, true, target, runs, |of, target| {
+            self.passes(checked, of, |pass| choose::in_place(pass, target, runs))
+        })
     }
 
     /// Runs a checked call from a source into a target, if it `runs`; returns the name of its executor.
@@ -155,54 +125,67 @@ impl<'p> Rope<Lowered<'p>> {
         &self,
         checked: &Checked<'_>,
         source: &Operand<'_>,
-        target: &mut OperandMut<'_, '_>,
+        target: &mut OperandMut<'_>,
         runs: bool,
     ) -> &'static str {
-        let part = |of, source: &Operand<'_>, target: &mut OperandMut<'_, '_>| {
-            self.passes(checked, of, |pass| {
-                choose::out_of_place(pass, source, target, runs)
-            })
-        };
-        let Some(threads) = self.threads().filter(|_| runs) else {
-            return part(PartOfCall::whole(checked.shape), source, target);
-        };
-        let part = |of: PartOfCall, target: &mut OperandMut<'_, '_>| {
+        // The address of a slot is that of the first head of its token.
+        let by_heads = matches!(source, Operand::Tensor(..));
+        self.run_parts(checked, by_heads, target, runs, |of, target| {
             let layout;
             let source = match source {
-                Operand::Tensor(x, element) => {
+                Operand::Tensor(x, element) if self.threads().is_some() => {
                     layout = of.of_tensor(x.layout);
                     &Operand::Tensor(x.within(&layout), element)
                 }
-                slots => slots,
+                all => all,
             };
-            part(of, source, target);
-        };
-        match target {
-            OperandMut::Tensor(y, element) => {
-                // The address of a slot is that of the first head of its token.
-                let of_tensor = matches!(source, Operand::Tensor(..));
-                let by_heads = of_tensor && !self.stages.norms_tokens();
-                let element = *element;
-                (threads.tensor)(self.tuning, checked.shape, by_heads, y, &|of, y| {
-                    part(of, &mut OperandMut::Tensor(y, element));
-                });
-            }
-            OperandMut::Cache(slots) => {
-                (threads.slots)(self.tuning, checked.shape, slots, &|of, slots| {
-                    part(of, &mut OperandMut::Cache(slots));
-                });
+            self.passes(checked, of, |pass| {
+                choose::out_of_place(pass, source, target, runs)
+            })
+        })
+    }
+
+    /// Runs a checked call on its target, if it `runs`: the whole, or on threads parts of it, which may have some heads
+    /// of a token if `by_heads` is set. Returns the name of the executor.
+    #[inline(always)]
+    fn run_parts(
+        &self,
+        checked: &Checked<'_>,
+        by_heads: bool,
+        target: &mut OperandMut<'_>,
+        runs: bool,
+        run: impl Fn(PartOfCall, &mut OperandMut<'_>) -> &'static str + Sync,
+    ) -> &'static str {
+        match self.threads().filter(|_| runs) {
+            None => run(PartOfCall::whole(checked.shape), target),
+            Some(threads) => {
+                // A norm over all heads of a token reads them together.
+                let by_heads = by_heads && !self.stages.norms_tokens();
+                (threads.target)(
+                    self.tuning,
+                    checked.shape,
+                    by_heads,
+                    target,
+                    &|of, target| {
+                        run(of, target);
+                    },
+                );
+                ON_THREADS
             }
         }
-        ON_THREADS
     }
 
     /// Runs `run` with the plan, or with a copy that has other stages.
     #[inline(always)]
     fn or_with(&self, other: &Option<Lowered<'_>>, run: impl FnOnce(&Rope<Lowered<'_>>)) {
-        match other {
-            Some(stages) => run(&self.with(*stages)),
-            None => run(self),
-        }
+        let changed;
+        run(match other {
+            None => self,
+            Some(stages) => {
+                changed = self.with(*stages);
+                &changed
+            }
+        });
     }
 
     /// Visits the passes of a part of a checked call: one, or one per block of rows if the call makes its rows. Returns
@@ -226,21 +209,55 @@ impl<'p> Rope<Lowered<'p>> {
         })
     }
 
+    /// Returns the rotation of a pass by these rows.
+    #[inline]
+    fn rotation<'r>(&self, rows: View<'r>, attention_factor: f64) -> Rotation<'r> {
+        Rotation {
+            rows,
+            factors: self.factors(attention_factor),
+            input: self.input,
+            output: self.output,
+            window: self.window,
+        }
+    }
+
+    /// Returns the pass of a checked call. Not a `Result`, which would copy the pass.
+    pub(super) fn checked_pass<'s>(
+        &'s self,
+        of: PartOfCall,
+        kernels: ReadKernels,
+        rows: Option<(&'s Rows<'_>, RowSharing)>,
+    ) -> Pass<'s> {
+        let rotation = rows.map(|(rows, sharing)| {
+            let view = rows.view(sharing).skip(of.origin);
+            self.rotation(view, rows.attention_factor())
+        });
+        // No other kernel supports full-width rows, or a window.
+        let staged = self.staged
+            || self.window != Window::WHOLE
+            || rows.is_some_and(|(rows, _)| rows.is_full_width());
+        Pass {
+            stages: self.stages.stages.as_ref(),
+            rounds: self.stages.rounds,
+            ..Pass::new(self.core(), kernels, of, rotation, staged)
+        }
+    }
+
     /// Rotates one token with a shared row into its slot by one kernel, if there is one: a single line, without a pass
     /// or a walk.
     #[inline]
     fn rotate_token_into_slot(
         &self,
-        x: &TensorSource<'_>,
+        (x, element): (Bytes<'_>, &'static OutOfPlaceKernels),
         target: &mut SlotsTarget<'_>,
         rows: &Rows<'_>,
     ) -> bool {
-        let shape = x.tensor.layout.shape();
+        let shape = x.layout.shape();
         let is_a_token = shape.batch == 1 && shape.tokens == 1 && !shape.is_empty();
         let Some(row) = rows.only().filter(|_| is_a_token) else {
             return false;
         };
-        if self.has_stages() || self.staged || self.window != Window::WHOLE {
+        if !self.stages.is_empty() || self.staged || self.window != Window::WHOLE {
             return false;
         }
         let factors = self.factors(rows.attention_factor());
@@ -250,13 +267,13 @@ impl<'p> Rope<Lowered<'p>> {
         };
         let located = target.in_slots(1).token(0, 0);
         let step = target.stored.layout.strides().head;
-        let CacheHeadsMut::Lines(memory, element) = target.heads_mut() else {
+        let CacheHeadsMut::Lines(memory, written) = target.heads_mut() else {
             return false;
         };
         let ends = IoFormats {
-            source: x.element,
+            source: element,
             input: self.input,
-            target: element,
+            target: written,
             output: self.output,
         };
         let Some(kernel) = ends.fused() else {
@@ -264,9 +281,9 @@ impl<'p> Rope<Lowered<'p>> {
         };
         if let Some(TokenAddress { element: at, .. }) = located {
             let source = &SourceLine {
-                memory: x.tensor.bytes,
-                at: x.tensor.layout.offset(),
-                step: x.tensor.layout.strides().head,
+                memory: x.bytes,
+                at: x.layout.offset(),
+                step: x.layout.strides().head,
                 ahead: 0,
             };
             let line = &Line {
@@ -278,7 +295,7 @@ impl<'p> Rope<Lowered<'p>> {
                 before: &[],
                 more: &MoreTokens::NONE,
             };
-            let memory = &mut memory[at * element.size..];
+            let memory = &mut memory[at * written.size..];
             lines::rotate_line(self.proof, ends, kernel, source, memory, line);
         }
         true

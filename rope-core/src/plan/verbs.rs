@@ -1,11 +1,11 @@
 //! The verbs of every kind of plan.
 
 use super::call::Call;
-use super::erased::{AnglesKind, SourceKind, TargetKind};
-use super::kinds::in_place;
-use super::operand::{Angles, LowerTarget, Source, Target};
-use super::{Plain, Rope, Stages};
+use super::check::check_query_and_key;
+use super::operand::{Angles, AnglesKind, LowerTarget, Source, Target};
+use super::{Rope, Stages};
 use crate::kernel::element::Element;
+use crate::pass::{Operand, OperandMut, PassKernels};
 use crate::{Error, TensorMut};
 
 impl<S: Stages> Rope<S> {
@@ -59,9 +59,15 @@ impl<S: Stages> Rope<S> {
     /// The target is untouched then.
     #[inline]
     pub fn rotate(&self, x: &mut impl Target, angles: &impl Angles) -> Result<(), Error> {
-        match S::plain(self) {
-            Some(rope) => LowerTarget::rotate(x, rope, angles),
-            None => x.run(self, angles.angles()),
+        let (kernels, angles) = (x.kernels::<S>(), angles.angles());
+        match (S::plain(self), x.target(), kernels.in_place, angles) {
+            (Some(rope), OperandMut::Tensor(x, _), Some(element), Some(angles)) => match angles {
+                AnglesKind::Rows(rows) => rope.rotate_bytes(x, element, rows),
+                AnglesKind::At(at, _) => rope.rotate_bytes_at(x, element, at),
+            },
+            (_, mut target, ..) => {
+                self.erased(&mut |rope| rope.run_in_place(&mut target, kernels, angles))
+            }
         }
     }
 
@@ -83,14 +89,16 @@ impl<S: Stages> Rope<S> {
         k: &mut TensorMut<'_, K>,
         angles: &impl Angles,
     ) -> Result<(), Error> {
-        let (mut q, mut k) = (q.bytes_mut(), k.bytes_mut());
-        match (S::plain(self), angles.angles().0) {
+        match (S::plain(self), angles.angles()) {
             (Some(rope), Some(AnglesKind::Rows(rows))) => {
-                rope.rotate_qk_bytes((&mut q, Q::IN_PLACE), (&mut k, K::IN_PLACE), rows)
+                let tensors = [(q.bytes_mut(), Q::IN_PLACE), (k.bytes_mut(), K::IN_PLACE)];
+                rope.rotate_qk_bytes(tensors, rows)
             }
             (_, angles) => {
-                let (of_q, of_k) = (in_place::<Q, S>(), in_place::<K, S>());
-                self.erased(&mut |rope| rope.query_and_key((&mut q, of_q), (&mut k, of_k), angles))
+                check_query_and_key(q.shape(), k.shape())?;
+                let kernels = [q.kernels::<S>(), k.kernels::<S>()];
+                let tensors = &mut [q.target(), k.target()];
+                self.erased(&mut |rope| rope.run_query_and_key(tensors, kernels, angles))
             }
         }
     }
@@ -131,15 +139,16 @@ impl<S: Stages> Rope<S> {
         y: &mut impl Target,
         angles: &impl Angles,
     ) -> Result<(), Error> {
-        let (source, target) = (x.source::<S>(), y.target());
-        match (S::plain(self), source.0, target.0, angles.angles().0) {
+        match (S::plain(self), x.source(), y.target(), angles.angles()) {
             (
                 Some(rope),
-                SourceKind::Tensor(x),
-                TargetKind::Tensor(mut y, element),
+                Operand::Tensor(x, read),
+                OperandMut::Tensor(mut y, written),
                 Some(AnglesKind::Rows(rows)),
-            ) => rope.rotate_bytes_into((x.tensor, x.element), (&mut y, element), rows),
-            (_, source, target, angles) => self.run_into(source, target, angles),
+            ) => rope.rotate_bytes_into((x, read), (&mut y, written), rows),
+            (_, source, mut target, angles) => {
+                self.run_into(&(source, x.normed::<S>()), &mut target, angles)
+            }
         }
     }
 
@@ -151,7 +160,8 @@ impl<S: Stages> Rope<S> {
     ///
     /// The errors of [`Rope::rotate`], except those of rows.
     pub fn apply(&self, x: &mut impl Target) -> Result<(), Error> {
-        x.apply(self)
+        let mut target = x.target();
+        self.erased(&mut |rope| rope.run_in_place(&mut target, PassKernels::default(), None))
     }
 
     /// Runs the stages from a source into a target without the rotation: for values, which are converted and written
@@ -161,7 +171,7 @@ impl<S: Stages> Rope<S> {
     ///
     /// The errors of [`Rope::rotate_into`], except those of rows.
     pub fn apply_into(&self, x: &impl Source, y: &mut impl Target) -> Result<(), Error> {
-        self.run_into(x.source::<Plain>().0, y.target().0, None)
+        self.run_into(&(x.source(), None), &mut y.target(), None)
     }
 
     /// Checks [`Rope::rotate`], and returns it as a [`Call`] that cannot fail, so that several calls run all or none.
@@ -177,7 +187,8 @@ impl<S: Stages> Rope<S> {
         x: &'a mut impl Target,
         angles: &'a impl Angles,
     ) -> Result<Call<'a>, Error> {
-        x.prepare(self, angles.angles())
+        let kernels = x.kernels::<S>();
+        Call::in_place(self.lowered(), x.target(), kernels, angles.angles())
     }
 
     /// Checks [`Rope::rotate_into`], and returns it as a [`Call`] that cannot fail. With the angles
@@ -208,7 +219,7 @@ impl<S: Stages> Rope<S> {
         y: &'a mut impl Target,
         angles: &'a impl Angles,
     ) -> Result<Call<'a>, Error> {
-        let rope = self.with(self.stages.lowered());
-        Call::between(rope, x.source::<S>().0, y.target().0, angles.angles().0)
+        let source = (x.source(), x.normed::<S>());
+        Call::between(self.lowered(), source, y.target(), angles.angles())
     }
 }

@@ -2,50 +2,45 @@
 
 use super::{DetourFns, InPlaceTensor, Rope};
 use crate::describe::rows::View;
-use crate::describe::tensor::{Bytes, BytesMut};
+use crate::describe::tensor::{Bytes, BytesMut, Layout};
 use crate::describe::window::{Window, WindowPart};
 use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
 use crate::{Dimension, Error, Rows};
 
 pub(super) static WINDOW: DetourFns = DetourFns {
     in_place,
-    query_and_key,
+    query_and_key: in_place,
     across,
     at: None,
     threads: None,
 };
 
-fn in_place(
+fn in_place<const N: usize>(
     rope: &Rope,
-    (x, element): InPlaceTensor<'_, '_>,
+    tensors: [InPlaceTensor<'_>; N],
     rows: &Rows<'_>,
 ) -> Result<(), Error> {
-    let layout = rope.window.layout(x.layout, rows.rotary_dim())?;
-    let x = &mut x.part(&layout);
+    let layouts = rope.windowed(tensors.each_ref().map(|(x, _)| x.layout), rows.rotary_dim())?;
+    let mut tensors = narrowed(tensors, &layouts);
     if rope.window.parts == 1 {
-        return rope.window(0).rotate_bytes(x, element, rows);
+        return rope.window(0).rotate_tensors(tensors, rows);
     }
-    let view = rows.view(rope.check_in_place(layout.shape(), rows)?);
-    rope.run_in_window(x, element, &view, rows.attention_factor());
-    Ok(())
-}
-
-fn query_and_key(
-    rope: &Rope,
-    [(q, query_element), (k, key_element)]: [InPlaceTensor<'_, '_>; 2],
-    rows: &Rows<'_>,
-) -> Result<(), Error> {
-    let [query, key] = rope.windowed([q.layout, k.layout], rows.rotary_dim())?;
-    let q = (&mut q.part(&query), query_element);
-    let k = (&mut k.part(&key), key_element);
-    if rope.window.parts == 1 {
-        return rope.window(0).rotate_qk_bytes(q, k, rows);
-    }
-    let view = rows.view(rope.check_qk(query.shape(), key.shape(), rows)?);
-    for (x, element) in [q, k] {
+    let view = rows.view(rope.check_tensors(&tensors, rows)?);
+    for (x, element) in &mut tensors {
         rope.run_in_window(x, element, &view, rows.attention_factor());
     }
     Ok(())
+}
+
+/// Returns tensors with other layouts.
+pub(super) fn narrowed<'t, const N: usize>(
+    mut tensors: [InPlaceTensor<'t>; N],
+    layouts: &'t [Layout; N],
+) -> [InPlaceTensor<'t>; N] {
+    for ((x, _), layout) in tensors.iter_mut().zip(layouts) {
+        x.layout = layout;
+    }
+    tensors
 }
 
 fn across(
