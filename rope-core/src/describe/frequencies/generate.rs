@@ -103,9 +103,10 @@ impl Frequencies<'_> {
             angle,
             chunks: self.chunks.iter().as_slice(),
             reach: self.reach,
+            axes: self.axes(),
+            heads: 1,
             pairs: self.pairs,
             polynomials: &SinCosPolynomials::new(factor),
-            axes: self.axes(),
             positions,
             rows,
         }

@@ -74,6 +74,7 @@ fn rows<C: At>(backend: Proof, steps: &[Step], factor: f64, positions: &[C]) -> 
         pairs: steps.len(),
         polynomials: &SinCosPolynomials::new(factor),
         axes: 1,
+        heads: 1,
         positions: &|token, _| positions[token].at(),
         rows: &mut rows,
     }
@@ -144,6 +145,7 @@ fn hugging_face_angles() {
                 pairs: inverse.len(),
                 polynomials: &SinCosPolynomials::new(1.0),
                 axes: 1,
+                heads: 1,
                 positions: &|token, _| AxisPosition::Coordinate(f64::from(positions[token] as f32)),
                 rows: &mut made,
             }
@@ -396,6 +398,7 @@ fn axes() {
             pairs: 21,
             polynomials: &SinCosPolynomials::new(1.0),
             axes: 4,
+            heads: 1,
             positions: &|_, axis| AxisPosition::Integer(at[axis]),
             rows: &mut row,
         }

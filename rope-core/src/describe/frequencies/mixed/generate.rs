@@ -9,9 +9,8 @@ use super::{MixedAngle, MixedFrequencies, index};
 use crate::describe::frequencies::zeros;
 use crate::describe::positions::ResolvedPositions;
 use crate::error::FrequenciesError;
-use crate::kernel::sincos::AxisPosition;
-use crate::kernel::sincos::SinCosPolynomials;
-use crate::kernel::sincos::mixed::{MakeMixedRows, MixedSum};
+use crate::kernel::sincos::mixed::MixedSum;
+use crate::kernel::sincos::{AxisPosition, MakeRows, SinCosPolynomials};
 use crate::{Error, IntoPositions, Rows};
 
 impl MixedFrequencies<'_> {
@@ -122,7 +121,7 @@ impl MixedFrequencies<'_> {
         values: &mut [f32],
     ) {
         let at = |token, axis| positions.at(first_token + token, axis);
-        let (sum, factor, positions): (_, _, &dyn Fn(usize, usize) -> AxisPosition) = match self
+        let (angle, factor, positions): (_, _, &dyn Fn(usize, usize) -> AxisPosition) = match self
             .angle
         {
             MixedAngle::Exact => (MixedSum::Exact, self.attention_factor, &at),
@@ -136,8 +135,8 @@ impl MixedFrequencies<'_> {
             ),
         };
         let chunks = |head| index(self.shape(), 0, head, 0);
-        MakeMixedRows {
-            sum,
+        MakeRows {
+            angle,
             chunks: &self.chunks[chunks(heads.start)..chunks(heads.end)],
             reach: self.reach,
             axes: self.axes,

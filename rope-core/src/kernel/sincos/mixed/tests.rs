@@ -9,6 +9,8 @@ use super::super::chunk::Step;
 use super::super::oracle::{cos_sin, cos_sin_f64};
 use super::super::tests::{Fused, ROUNDS, Random, backends, step};
 use super::*;
+use crate::kernel::sincos::{MakeRows, SinCosPolynomials};
+use crate::proof::Proof;
 
 /// A coordinate and a step: the term of an axis.
 type AxisTerm = (AxisPosition, Step);
@@ -42,8 +44,8 @@ impl Case {
         let chunks = self.chunks();
         let (heads, pairs) = (self.steps.len(), self.steps[0].len());
         let mut rows = vec![f32::NAN; self.at.len() * heads * 2 * pairs];
-        MakeMixedRows {
-            sum: MixedSum::Exact,
+        MakeRows {
+            angle: MixedSum::Exact,
             chunks: &chunks,
             reach: FrequencyChunk::reach(&chunks),
             axes: self.at[0].len(),
@@ -289,8 +291,8 @@ fn error() {
             let (x, steps) = cancelling(&mut random);
             let chunks = pair(&steps);
             let [a, b, c] = x;
-            let (cos, sin, doubt) =
-                MixedSum::Exact.cos_sin(s, &vectors, &[a, b, c, 0.0], &chunks, 0);
+            let x = [a, b, c, 0.0];
+            let (cos, sin, doubt) = MixedSum::Exact.cos_sin(s, &vectors, &x, &chunks, 0);
             if doubt {
                 continue;
             }
@@ -369,8 +371,8 @@ fn f32_angles() {
         }
         for backend in backends() {
             let mut rows = vec![f32::NAN; 40 * heads * 2 * pairs];
-            MakeMixedRows {
-                sum: MixedSum::F32 { factor },
+            MakeRows {
+                angle: MixedSum::F32 { factor },
                 chunks: &chunks,
                 reach: FrequencyChunk::reach(&chunks),
                 axes,
