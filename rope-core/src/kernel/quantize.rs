@@ -384,7 +384,7 @@ impl<C: Convert8> Encode<'_, '_, C> {
 /// All scales come first, in a separate kernel. Computing a scale takes as long as its codes, and codes that wait for
 /// it would fill the CPU's reorder window.
 pub(crate) fn make_scales(proof: Proof, making: &mut ScaleRequest<'_>) {
-    proof.run(MakeScales(making));
+    proof.run(making);
 }
 
 /// The input and output of a computation of scales.
@@ -397,9 +397,7 @@ pub(crate) struct ScaleRequest<'a> {
     pub(crate) scales: &'a mut [f32],
 }
 
-struct MakeScales<'m, 'a>(&'m mut ScaleRequest<'a>);
-
-impl Kernel for MakeScales<'_, '_> {
+impl Kernel for &mut ScaleRequest<'_> {
     #[inline(always)]
     fn run<S: InstructionSet>(self, s: S) {
         let ScaleRequest {
@@ -407,7 +405,7 @@ impl Kernel for MakeScales<'_, '_> {
             largest,
             least,
             scales,
-        } = self.0;
+        } = self;
         let len = values.len() / scales.len().max(1);
         for (head, scale) in scales.iter_mut().enumerate() {
             let values = values.part(head * len..(head + 1) * len);
