@@ -82,8 +82,8 @@ impl Kernel for MakeConsecutive<'_> {
                 offsets.set(s, &unit, chunks);
                 let mut at = at;
                 for rows in tokens.chunks_mut(2 * width * SPAN) {
-                    for (index, (chunk, (cos_sin, fast))) in
-                        chunks.iter().zip(offsets.of_chunks()).enumerate()
+                    let offsets = offsets.cos_sin.iter().zip(&offsets.fast);
+                    for (index, (chunk, (cos_sin, fast))) in chunks.iter().zip(offsets).enumerate()
                     {
                         let group = Group {
                             chunk,
@@ -142,11 +142,6 @@ impl Offsets {
                 s.store_f64(n, sin, part);
             }
         }
-    }
-
-    #[inline(always)]
-    fn of_chunks(&self) -> impl Iterator<Item = (&[CosSin; SPAN], &bool)> {
-        self.cos_sin.iter().zip(&self.fast)
     }
 }
 

@@ -187,15 +187,9 @@ impl U256 {
 }
 
 /// Returns `(cos, sin)` of an angle, times `factor`, each correctly rounded to f32.
-#[inline]
-pub(crate) fn cos_sin(angle: Remainder, factor: f64) -> (f32, f32) {
-    cos_sin_by(angle, Float128::from_f64(factor))
-}
-
-/// Returns `(cos, sin)` of an angle, times a factor of 128 bits, each correctly rounded to f32.
 #[inline(never)]
-pub(crate) fn cos_sin_by(angle: Remainder, factor: Float128) -> (f32, f32) {
-    let (cos, sin) = cos_sin_times(angle, factor);
+pub(crate) fn cos_sin(angle: Remainder, factor: f64) -> (f32, f32) {
+    let (cos, sin) = cos_sin_times(angle, Float128::from_f64(factor));
     (to_f32(cos), to_f32(sin))
 }
 
