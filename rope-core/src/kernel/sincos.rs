@@ -137,7 +137,7 @@ pub(crate) struct SinCosVectors<S: SimdF64> {
 impl<S: SimdF64> SinCosVectors<S> {
     /// Returns cos and sin of `x * (high + low)` quarter turns, and whether any lane is in doubt.
     #[inline(always)]
-    fn at(&self, s: S, x: S::F64, high: S::F64, low: S::F64) -> (S::F64, S::F64, bool) {
+    fn at(&self, s: S, x: S::F64, high: S::F64, low: S::F64) -> Doubtful<S> {
         let rounded = s.mul_add(x, high, s.splat_f64(ROUND));
         let whole = s.sub_f64(rounded, s.splat_f64(ROUND));
         let r = s.mul_add(x, low, s.mul_sub(x, high, whole));
@@ -163,6 +163,18 @@ impl<S: SimdF64> SinCosVectors<S> {
     }
 }
 
+/// Eight pairs of a token, and the part of them that a vector holds.
+#[derive(Clone, Copy)]
+pub(crate) struct Octet<'a> {
+    /// The position of the token on each axis, for the fast path.
+    x: &'a [f64; 4],
+    chunks: &'a [FrequencyChunk],
+    part: usize,
+}
+
+/// cos and sin, and whether any lane is in doubt.
+type Doubtful<S> = (<S as SimdF64>::F64, <S as SimdF64>::F64, bool);
+
 /// The definition of the angle of a pair.
 pub(crate) trait PairAngle: Copy {
     /// Returns the number of chunks that hold the frequencies of eight pairs.
@@ -171,25 +183,16 @@ pub(crate) trait PairAngle: Copy {
         1
     }
 
-    /// Returns the factor that multiplies rounded cos and sin, if the angle is not exact.
-    fn factor(self) -> Option<f32> {
-        None
+    /// Returns false if cos and sin are rounded to f32 before they are multiplied by the attention factor. Positions
+    /// are then rounded to f32 as well.
+    fn is_exact(self) -> bool {
+        true
     }
 
-    /// Computes cos and sin of eight pairs, or of a part of them, at the coordinates of a token; returns whether any
-    /// lane is in doubt.
-    fn cos_sin<S: SimdF64>(
-        self,
-        s: S,
-        polynomials: &SinCosVectors<S>,
-        x: &[f64; 4],
-        chunks: &[FrequencyChunk],
-        part: usize,
-    ) -> (S::F64, S::F64, bool);
+    fn cos_sin<S: SimdF64>(self, s: S, vectors: &SinCosVectors<S>, of: Octet<'_>) -> Doubtful<S>;
 
-    /// Returns the angle for the oracle.
-    fn remainder(self, at: &[AxisPosition; 4], chunks: &[FrequencyChunk], lane: usize)
-    -> Remainder;
+    /// Returns the angle of one pair for the oracle, from the positions on each axis.
+    fn remainder(self, at: &[AxisPosition; 4], of: Octet<'_>) -> Remainder;
 }
 
 /// The exact product of a step and the coordinate on the first axis: the usual case, in a kernel without branches. The
@@ -199,26 +202,14 @@ pub(crate) struct OneAxis;
 
 impl PairAngle for OneAxis {
     #[inline(always)]
-    fn cos_sin<S: SimdF64>(
-        self,
-        s: S,
-        polynomials: &SinCosVectors<S>,
-        x: &[f64; 4],
-        chunks: &[FrequencyChunk],
-        part: usize,
-    ) -> (S::F64, S::F64, bool) {
-        let high = s.load_f64(&chunks[0].high, part);
-        let low = s.load_f64(&chunks[0].low, part);
-        polynomials.at(s, s.splat_f64(x[0]), high, low)
+    fn cos_sin<S: SimdF64>(self, s: S, vectors: &SinCosVectors<S>, of: Octet<'_>) -> Doubtful<S> {
+        let high = s.load_f64(&of.chunks[0].high, of.part);
+        let low = s.load_f64(&of.chunks[0].low, of.part);
+        vectors.at(s, s.splat_f64(of.x[0]), high, low)
     }
 
-    fn remainder(
-        self,
-        at: &[AxisPosition; 4],
-        chunks: &[FrequencyChunk],
-        lane: usize,
-    ) -> Remainder {
-        Remainder::new(at[0], chunks[0].step[lane])
+    fn remainder(self, at: &[AxisPosition; 4], of: Octet<'_>) -> Remainder {
+        Remainder::new(at[0], of.chunks[0].step[of.part])
     }
 }
 
@@ -227,57 +218,41 @@ impl PairAngle for OneAxis {
 pub(crate) enum RowAngle {
     /// The exact product of coordinate and step.
     Exact,
-    /// The angle of Hugging Face's code: the f32 nearest to `position * inverse frequency`, in radians. Its cos and sin
-    /// are rounded to f32, and once more after multiplication by the attention factor. Positions must be f32 values.
-    HuggingFace { factor: f32 },
+    /// The angle of Hugging Face's code: the f32 nearest to `position * inverse frequency`, in radians.
+    HuggingFace,
 }
 
 impl PairAngle for RowAngle {
-    fn factor(self) -> Option<f32> {
-        match self {
-            RowAngle::Exact => None,
-            RowAngle::HuggingFace { factor } => Some(factor),
-        }
+    fn is_exact(self) -> bool {
+        matches!(self, RowAngle::Exact)
     }
 
     #[inline(always)]
-    fn cos_sin<S: SimdF64>(
-        self,
-        s: S,
-        polynomials: &SinCosVectors<S>,
-        x: &[f64; 4],
-        chunks: &[FrequencyChunk],
-        part: usize,
-    ) -> (S::F64, S::F64, bool) {
-        let chunk = &chunks[0];
-        let x = s.pick(x, &chunk.axis, part);
+    fn cos_sin<S: SimdF64>(self, s: S, vectors: &SinCosVectors<S>, of: Octet<'_>) -> Doubtful<S> {
+        let (chunk, part) = (&of.chunks[0], of.part);
+        let x = s.pick(of.x, &chunk.axis, part);
         let (x, high, low) = match self {
             RowAngle::Exact => (
                 x,
                 s.load_f64(&chunk.high, part),
                 s.load_f64(&chunk.low, part),
             ),
-            RowAngle::HuggingFace { .. } => {
+            RowAngle::HuggingFace => {
                 let (high, low) = const { quarters(RADIAN) };
                 // 24 bits times 24 bits are exact in f64.
                 let radians = s.round_to_f32(s.mul_f64(x, s.load_f64(&chunk.inverse_f32, part)));
                 (radians, s.splat_f64(high), s.splat_f64(low))
             }
         };
-        polynomials.at(s, x, high, low)
+        vectors.at(s, x, high, low)
     }
 
-    fn remainder(
-        self,
-        at: &[AxisPosition; 4],
-        chunks: &[FrequencyChunk],
-        lane: usize,
-    ) -> Remainder {
-        let chunk = &chunks[0];
+    fn remainder(self, at: &[AxisPosition; 4], of: Octet<'_>) -> Remainder {
+        let (chunk, lane) = (&of.chunks[0], of.part);
         let at = at[(chunk.axis[lane][0] as usize / 2).min(3)];
         match self {
             RowAngle::Exact => Remainder::new(at, chunk.step[lane]),
-            RowAngle::HuggingFace { .. } => {
+            RowAngle::HuggingFace => {
                 let radians = (at.value() * chunk.inverse_f32[lane]) as f32;
                 Remainder::new(AxisPosition::Coordinate(radians.into()), RADIAN)
             }
@@ -297,7 +272,8 @@ pub(crate) struct MakeRows<'a, A> {
     pub(crate) heads: usize,
     /// Pairs in a row: all of the chunks, except the unused places of the last.
     pub(crate) pairs: usize,
-    pub(crate) polynomials: &'a SinCosPolynomials,
+    /// The attention factor.
+    pub(crate) factor: f64,
     /// Returns the position of a token on an axis.
     pub(crate) positions: &'a dyn Fn(usize, usize) -> AxisPosition,
     pub(crate) rows: &'a mut [f32],
@@ -316,16 +292,22 @@ impl<A: PairAngle> MakeRows<'_, A> {
             axes,
             heads,
             pairs,
-            polynomials,
+            factor,
             ..
         } = self;
         if heads == 0 || pairs == 0 {
             return;
         }
+        let exact = angle.is_exact();
+        let polynomials = &SinCosPolynomials::new(if exact { factor } else { 1.0 });
         let reach = polynomials.reach(self.reach);
         for (block, rows) in self.rows.chunks_mut(ROWS * 2 * pairs).enumerate() {
             let (first_token, first_head) = (block * ROWS / heads, block * ROWS % heads);
-            let at = |token, axis| (self.positions)(first_token + token, axis);
+            let at = |token, axis| match (self.positions)(first_token + token, axis) {
+                position if exact => position,
+                // Those of models are f32: 2^24 + 1 becomes 2^24.
+                position => AxisPosition::Coordinate((position.value() as f32).into()),
+            };
             let mut x = [[0.0; 4]; ROWS];
             let tokens = (first_head + rows.len() / (2 * pairs)).div_ceil(heads);
             for (token, x) in x[..tokens].iter_mut().enumerate() {
@@ -345,7 +327,7 @@ impl<A: PairAngle> MakeRows<'_, A> {
                 rows,
                 doubted: &mut doubted,
             };
-            if angle.factor().is_none() && axes == 1 {
+            if exact && axes == 1 {
                 proof.run(FillBlock(OneAxis, block));
             } else {
                 proof.run(FillBlock(angle, block));
@@ -363,9 +345,9 @@ impl<A: PairAngle> MakeRows<'_, A> {
                     make_again(angle, chunks, polynomials, &positions, &x[token], row);
                 }
             }
-            if let Some(factor) = angle.factor() {
+            if !exact {
                 for value in rows {
-                    *value *= factor;
+                    *value *= factor as f32;
                 }
             }
         }
@@ -395,23 +377,12 @@ impl<A: PairAngle> Kernel for FillBlock<'_, A> {
     #[inline(always)]
     fn run<S: InstructionSet>(self, s: S) {
         let FillBlock(angle, block) = self;
-        let RowBlock {
-            chunks,
-            axes,
-            heads,
-            first_head,
-            pairs,
-            polynomials,
-            x,
-            rows,
-            doubted,
-        } = block;
-        let vectors = polynomials.splat(s);
-        let each = A::chunks(axes);
+        let (pairs, vectors) = (block.pairs, block.polynomials.splat(s));
+        let each = A::chunks(block.axes);
         let of_head = each * pairs.div_ceil(8);
-        let (mut token, mut head) = (0, first_head);
-        for (index, row) in rows.chunks_exact_mut(2 * pairs).enumerate() {
-            let (chunks, x) = (&chunks[head * of_head..][..of_head], &x[token]);
+        let (mut token, mut head) = (0, block.first_head);
+        for (index, row) in block.rows.chunks_exact_mut(2 * pairs).enumerate() {
+            let (chunks, x) = (&block.chunks[head * of_head..][..of_head], &block.x[token]);
             let mut doubt = false;
             let (cos, sin) = row.split_at_mut(pairs);
             let (cos, cos_rest) = cos.as_chunks_mut();
@@ -429,9 +400,9 @@ impl<A: PairAngle> Kernel for FillBlock<'_, A> {
                 cos_rest.copy_from_slice(&last_cos[0][..rest]);
                 sin_rest.copy_from_slice(&last_sin[0][..rest]);
             }
-            *doubted |= u32::from(doubt) << index;
+            *block.doubted |= u32::from(doubt) << index;
             head += 1;
-            if head == heads {
+            if head == block.heads {
                 (token, head) = (token + 1, 0);
             }
         }
@@ -444,14 +415,14 @@ fn make<S: SimdF64>(
     s: S,
     angle: impl PairAngle,
     chunks: &[FrequencyChunk],
-    polynomials: &SinCosVectors<S>,
+    vectors: &SinCosVectors<S>,
     x: &[f64; 4],
     cos: &mut [f32; 8],
     sin: &mut [f32; 8],
 ) -> bool {
     let mut doubt = false;
     for part in 0..8 / S::F64_LANES {
-        let (c, n, unsure) = angle.cos_sin(s, polynomials, x, chunks, part);
+        let (c, n, unsure) = angle.cos_sin(s, vectors, Octet { x, chunks, part });
         s.store_as_f32(c, cos, part);
         s.store_as_f32(n, sin, part);
         doubt |= unsure;
@@ -486,15 +457,15 @@ fn make_again(
 fn again(
     angle: impl PairAngle,
     chunks: &[FrequencyChunk],
-    lane: usize,
+    part: usize,
     polynomials: &SinCosPolynomials,
     at: &[AxisPosition; 4],
     x: &[f64; 4],
 ) -> (f32, f32) {
-    let vectors = polynomials.splat(Scalar);
-    let (c, s, doubt) = angle.cos_sin(Scalar, &vectors, x, chunks, lane);
+    let of = Octet { x, chunks, part };
+    let (c, s, doubt) = angle.cos_sin(Scalar, &polynomials.splat(Scalar), of);
     if doubt {
-        oracle::cos_sin(angle.remainder(at, chunks, lane), polynomials.factor)
+        oracle::cos_sin(angle.remainder(at, of), polynomials.factor)
     } else {
         (c as f32, s as f32)
     }

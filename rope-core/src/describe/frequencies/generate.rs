@@ -5,7 +5,6 @@ use super::zeros;
 use super::{Angle, Frequencies};
 use crate::describe::positions::ResolvedPositions;
 use crate::error::FrequenciesError;
-use crate::kernel::sincos::AxisPosition;
 use crate::kernel::sincos::consecutive::{self, MakeConsecutive};
 use crate::kernel::sincos::{MakeRows, RowAngle, SinCosPolynomials};
 use crate::{Error, IntoPositions, Rows};
@@ -85,29 +84,18 @@ impl Frequencies<'_> {
                 rows,
             });
         }
-        let at = |token, axis| positions.at(first + token, axis);
-        let (angle, factor, positions): (_, _, &dyn Fn(usize, usize) -> AxisPosition) = match self
-            .angle
-        {
-            Angle::Exact => (RowAngle::Exact, self.attention_factor, &at),
-            Angle::HuggingFaceF32 => (
-                RowAngle::HuggingFace {
-                    factor: self.attention_factor as f32,
-                },
-                1.0,
-                // Hugging Face's positions are f32: 2^24 + 1 becomes 2^24.
-                &|token, axis| AxisPosition::Coordinate((at(token, axis).value() as f32).into()),
-            ),
-        };
         MakeRows {
-            angle,
+            angle: match self.angle {
+                Angle::Exact => RowAngle::Exact,
+                Angle::HuggingFaceF32 => RowAngle::HuggingFace,
+            },
             chunks: self.chunks.iter().as_slice(),
             reach: self.reach,
             axes: self.axes(),
             heads: 1,
             pairs: self.pairs,
-            polynomials: &SinCosPolynomials::new(factor),
-            positions,
+            factor: self.attention_factor,
+            positions: &|token, axis| positions.at(first + token, axis),
             rows,
         }
         .run(self.proof);

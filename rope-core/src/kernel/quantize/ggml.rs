@@ -324,8 +324,8 @@ fn bounds(x: &[f32; VALUES]) -> [f32; 2] {
     [min, max]
 }
 
-/// Returns the value of the largest magnitude: one that is both the smallest and the largest, or, of a smallest value of
-/// at most 0 and a largest one of at least 0, the farther from 0; 0 if both are as far.
+/// Returns the value of the largest magnitude, from a smallest value of at most 0 and a largest one of at least 0; 0 if
+/// both signs have it. The definition passes one value twice, which is returned.
 #[inline(always)]
 fn largest([min, max]: [f32; 2]) -> f32 {
     let low = if max < -min { min } else { 0.0 };

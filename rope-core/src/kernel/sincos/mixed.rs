@@ -36,7 +36,7 @@
 use super::chunk::{FrequencyChunk, power_of_two, quarters};
 use super::oracle::{RADIAN, Remainder};
 use super::position::AxisPosition;
-use super::{DOUBT, PairAngle, ROUND, SinCosVectors};
+use super::{DOUBT, Doubtful, Octet, PairAngle, ROUND, SinCosVectors};
 use crate::simd::{Scalar, SimdF64};
 
 /// The least square of a remainder, relative to the sum of the squares of all products.
@@ -50,15 +50,14 @@ const LEAST_SQUARE: f64 = power_of_two(-200);
 pub(crate) enum MixedSum {
     /// The exact sum.
     Exact,
-    /// The angle in f32 and in radians: each product rounded, and each sum, axis 0 first. Its cos and sin are rounded,
-    /// and once more after multiplication by the attention factor. Positions must be f32 values.
+    /// The angle in f32 and in radians: each product rounded, and each sum, axis 0 first.
     ///
     /// The product of two 24-bit numbers is exact in f64. Their sum is rounded to f64 first, which moves no sum across
     /// a midpoint of f32 numbers, because 53 is at least two times 24 plus two (Figueroa).
     ///
     /// An angle is at most 2^36 quarter turns in the fast path, four times the limit of [`RowAngle::HuggingFace`]: the
     /// 6 units in the last place of the reduction become 24, and the sum 78.
-    F32 { factor: f32 },
+    F32,
 }
 
 impl PairAngle for MixedSum {
@@ -67,26 +66,16 @@ impl PairAngle for MixedSum {
         axes
     }
 
-    fn factor(self) -> Option<f32> {
-        match self {
-            MixedSum::Exact => None,
-            MixedSum::F32 { factor } => Some(factor),
-        }
+    fn is_exact(self) -> bool {
+        matches!(self, MixedSum::Exact)
     }
 
     #[inline(always)]
-    fn cos_sin<S: SimdF64>(
-        self,
-        s: S,
-        polynomials: &SinCosVectors<S>,
-        x: &[f64; 4],
-        chunks: &[FrequencyChunk],
-        part: usize,
-    ) -> (S::F64, S::F64, bool) {
-        if let MixedSum::F32 { .. } = self {
-            let radians = radians(s, x, chunks, part);
+    fn cos_sin<S: SimdF64>(self, s: S, vectors: &SinCosVectors<S>, of: Octet<'_>) -> Doubtful<S> {
+        let Octet { x, chunks, part } = of;
+        if let MixedSum::F32 = self {
             let (high, low) = const { quarters(RADIAN) };
-            return polynomials.at(s, radians, s.splat_f64(high), s.splat_f64(low));
+            return vectors.at(s, radians(s, of), s.splat_f64(high), s.splat_f64(low));
         }
         let first = reduce(s, &chunks[0], x[0], part);
         // The remainder of all axes is `sum + low`.
@@ -107,26 +96,22 @@ impl PairAngle for MixedSum {
             low,
         );
         let square = s.mul_f64(r, r);
-        let (cos, sin) = polynomials.evaluate(s, r, square);
+        let (cos, sin) = vectors.evaluate(s, r, square);
         let above_least = s.mul_add(squares, s.splat_f64(-LEAST_RELATIVE), square);
         let doubt = s.any_doubt::<DOUBT>([cos, sin], squares, above_least, LEAST_SQUARE);
         let (cos, sin) = s.quarter_turns(add(s, rounded, whole), cos, sin);
         (cos, sin, doubt)
     }
 
-    fn remainder(
-        self,
-        at: &[AxisPosition; 4],
-        chunks: &[FrequencyChunk],
-        lane: usize,
-    ) -> Remainder {
+    fn remainder(self, at: &[AxisPosition; 4], of: Octet<'_>) -> Remainder {
         match self {
             MixedSum::Exact => {
-                let steps = chunks.iter().map(|chunk| chunk.step[lane]);
+                let steps = of.chunks.iter().map(|chunk| chunk.step[of.part]);
                 Remainder::sum(at.iter().copied().zip(steps))
             }
-            MixedSum::F32 { .. } => {
-                let radians = radians(Scalar, &at.map(AxisPosition::value), chunks, lane);
+            MixedSum::F32 => {
+                let x = &at.map(AxisPosition::value);
+                let radians = radians(Scalar, Octet { x, ..of });
                 Remainder::new(AxisPosition::Coordinate(radians), RADIAN)
             }
         }
@@ -158,10 +143,10 @@ fn reduce<S: SimdF64>(s: S, chunk: &FrequencyChunk, x: f64, part: usize) -> Redu
 
 /// Returns the sum in radians as f32.
 #[inline(always)]
-fn radians<S: SimdF64>(s: S, x: &[f64; 4], chunks: &[FrequencyChunk], part: usize) -> S::F64 {
+fn radians<S: SimdF64>(s: S, of: Octet<'_>) -> S::F64 {
     let mut radians = s.splat_f64(0.0);
-    for (chunk, &x) in chunks.iter().zip(x) {
-        let product = s.mul_f64(s.splat_f64(x), s.load_f64(&chunk.inverse_f32, part));
+    for (chunk, &x) in of.chunks.iter().zip(of.x) {
+        let product = s.mul_f64(s.splat_f64(x), s.load_f64(&chunk.inverse_f32, of.part));
         radians = s.round_to_f32(add(s, radians, s.round_to_f32(product)));
     }
     radians

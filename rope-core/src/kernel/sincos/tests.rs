@@ -72,7 +72,7 @@ fn rows<C: At>(backend: Proof, steps: &[Step], factor: f64, positions: &[C]) -> 
         chunks: &chunks,
         reach: FrequencyChunk::reach(&chunks),
         pairs: steps.len(),
-        polynomials: &SinCosPolynomials::new(factor),
+        factor,
         axes: 1,
         heads: 1,
         positions: &|token, _| positions[token].at(),
@@ -139,11 +139,11 @@ fn hugging_face_angles() {
         for backend in backends() {
             let mut made = vec![0.0; 2 * inverse.len() * positions.len()];
             MakeRows {
-                angle: RowAngle::HuggingFace { factor },
+                angle: RowAngle::HuggingFace,
                 chunks: &chunks,
                 reach: FrequencyChunk::reach(&chunks),
                 pairs: inverse.len(),
-                polynomials: &SinCosPolynomials::new(1.0),
+                factor: factor.into(),
                 axes: 1,
                 heads: 1,
                 positions: &|token, _| AxisPosition::Coordinate(f64::from(positions[token] as f32)),
@@ -396,7 +396,7 @@ fn axes() {
             chunks: &chunks,
             reach: FrequencyChunk::reach(&chunks),
             pairs: 21,
-            polynomials: &SinCosPolynomials::new(1.0),
+            factor: 1.0,
             axes: 4,
             heads: 1,
             positions: &|_, axis| AxisPosition::Integer(at[axis]),

@@ -9,8 +9,8 @@ use super::{MixedAngle, MixedFrequencies, index};
 use crate::describe::frequencies::zeros;
 use crate::describe::positions::ResolvedPositions;
 use crate::error::FrequenciesError;
+use crate::kernel::sincos::MakeRows;
 use crate::kernel::sincos::mixed::MixedSum;
-use crate::kernel::sincos::{AxisPosition, MakeRows, SinCosPolynomials};
 use crate::{Error, IntoPositions, Rows};
 
 impl MixedFrequencies<'_> {
@@ -120,30 +120,19 @@ impl MixedFrequencies<'_> {
         heads: Range<usize>,
         values: &mut [f32],
     ) {
-        let at = |token, axis| positions.at(first_token + token, axis);
-        let (angle, factor, positions): (_, _, &dyn Fn(usize, usize) -> AxisPosition) = match self
-            .angle
-        {
-            MixedAngle::Exact => (MixedSum::Exact, self.attention_factor, &at),
-            MixedAngle::SummedF32 => (
-                MixedSum::F32 {
-                    factor: self.attention_factor as f32,
-                },
-                1.0,
-                // Positions in timm are f32: 2^24 + 1 becomes 2^24.
-                &|token, axis| AxisPosition::Coordinate((at(token, axis).value() as f32).into()),
-            ),
-        };
         let chunks = |head| index(self.shape(), 0, head, 0);
         MakeRows {
-            angle,
+            angle: match self.angle {
+                MixedAngle::Exact => MixedSum::Exact,
+                MixedAngle::SummedF32 => MixedSum::F32,
+            },
             chunks: &self.chunks[chunks(heads.start)..chunks(heads.end)],
             reach: self.reach,
             axes: self.axes,
             heads: heads.len(),
             pairs: self.pairs,
-            polynomials: &SinCosPolynomials::new(factor),
-            positions,
+            factor: self.attention_factor,
+            positions: &|token, axis| positions.at(first_token + token, axis),
             rows: values,
         }
         .run(self.proof);

@@ -12,6 +12,11 @@ use super::*;
 use crate::kernel::sincos::{MakeRows, SinCosPolynomials};
 use crate::proof::Proof;
 
+fn of<'a>(x: &'a [f64; 4], chunks: &'a [FrequencyChunk]) -> Octet<'a> {
+    let part = 0;
+    Octet { x, chunks, part }
+}
+
 /// A coordinate and a step: the term of an axis.
 type AxisTerm = (AxisPosition, Step);
 
@@ -51,7 +56,7 @@ impl Case {
             axes: self.at[0].len(),
             heads,
             pairs,
-            polynomials: &SinCosPolynomials::new(self.factor),
+            factor: self.factor,
             positions: &|token, axis| self.at[token][axis],
             rows: &mut rows,
         }
@@ -292,12 +297,12 @@ fn error() {
             let chunks = pair(&steps);
             let [a, b, c] = x;
             let x = [a, b, c, 0.0];
-            let (cos, sin, doubt) = MixedSum::Exact.cos_sin(s, &vectors, &x, &chunks, 0);
+            let (cos, sin, doubt) = MixedSum::Exact.cos_sin(s, &vectors, of(&x, &chunks));
             if doubt {
                 continue;
             }
             let at = x.map(AxisPosition::Coordinate);
-            let exact = cos_sin_f64(MixedSum::Exact.remainder(&at, &chunks, 0), 1.0);
+            let exact = cos_sin_f64(MixedSum::Exact.remainder(&at, of(&x, &chunks)), 1.0);
             for (made, exact) in [(cos, exact.0), (sin, exact.1)] {
                 let ulps = made.to_bits().abs_diff(exact.to_bits()) as f64;
                 // The polynomial of the sine computes values below half a square root of two.
@@ -337,7 +342,7 @@ fn few_are_doubted() {
         let chunks = pair(&steps);
         for (x, y) in (0..20).flat_map(|x| (0..20).map(move |y| (x, y))) {
             let x = [f64::from(x), f64::from(y), 0.0, 0.0];
-            doubted += u32::from(MixedSum::Exact.cos_sin(Scalar, &vectors, &x, &chunks, 0).2);
+            doubted += u32::from(MixedSum::Exact.cos_sin(Scalar, &vectors, of(&x, &chunks)).2);
             pairs += 1;
         }
     }
@@ -372,13 +377,13 @@ fn f32_angles() {
         for backend in backends() {
             let mut rows = vec![f32::NAN; 40 * heads * 2 * pairs];
             MakeRows {
-                angle: MixedSum::F32 { factor },
+                angle: MixedSum::F32,
                 chunks: &chunks,
                 reach: FrequencyChunk::reach(&chunks),
                 axes,
                 heads,
                 pairs,
-                polynomials: &SinCosPolynomials::new(1.0),
+                factor: factor.into(),
                 positions: &|token, axis| AxisPosition::Coordinate(at[token * axes + axis].into()),
                 rows: &mut rows,
             }
