@@ -122,7 +122,16 @@ knobs! {
     "over_gaps_into_another_above 16", "bytes", [2 * MIB, NEVER], |t| t.over_gaps_into_another_above[0],
         [probe(Call::PackedInto, BF16, LARGE)];
     "next_line_above", "bytes", [0, MIB, NEVER], |t| t.next_line_above,
+        [probe(Call::NormByHead, BF16, LARGE), probe(Call::NormByHead, BF16, MIDDLE)];
+    "heads_together f32", "heads", [1, 16], |t| t.heads_together[1],
+        [probe(Call::InPlaceByHead, F32, MIDDLE), probe(Call::InPlaceByHead, F32, [512, 32]),
+        interleaved(probe(Call::InPlaceByHead, F32, MIDDLE))];
+    "heads_together 16", "heads", [1, 4, 16], |t| t.heads_together[0],
         [probe(Call::InPlaceByHead, BF16, LARGE), probe(Call::InPlaceByHead, BF16, MIDDLE)];
+    "few_together_above f32", "bytes", [MIB, 16 * MIB, NEVER], |t| t.few_together_above[1],
+        [probe(Call::InPlaceByHead, F32, LARGE), probe(Call::InPlaceByHead, F32, [512, 32])];
+    "few_together_above 16", "bytes", [2 * MIB, NEVER], |t| t.few_together_above[0],
+        [probe(Call::InPlaceByHead, BF16, LARGE)];
     "by_head_above f32", "bytes", [4 * MIB, NEVER], |t| t.by_head_above[1],
         [probe(Call::InPlaceByHead, F32, LARGE), probe(Call::InPlaceByHead, F32, [512, 32]),
         interleaved(probe(Call::InPlaceByHead, F32, LARGE))];

@@ -44,8 +44,14 @@ pub struct Tuning {
     pub over_gaps_into_another_above: [usize; 2],
     /// Tensor size above which the next line is prefetched, if a line is one head of some tokens.
     pub next_line_above: usize,
+    /// Heads of a heads-major tensor that an in-place rotation visits together, token by token, by the token's row;
+    /// 1 for one head at a time, whose 16 tokens have a row each.
+    pub heads_together: [usize; 2],
+    /// Tensor size above which so few heads are visited together that two lines of 16 tokens fit a first-level cache,
+    /// and the next line is prefetched.
+    pub few_together_above: [usize; 2],
     /// Size of a heads-major tensor above which an in-place rotation runs head by head and prefetches nothing; up to
-    /// it, 16 tokens of each head alternate.
+    /// it, 16 tokens of each head, or of the heads that are visited together, alternate.
     pub by_head_above: [usize; 2],
     /// The same size for a rotation into another tensor.
     pub by_head_into_another_above: [usize; 2],
@@ -118,6 +124,8 @@ pub(crate) static UNKNOWN: Tuning = Tuning {
         heads: [0, 8],
         ..EARLIER.gradients
     },
+    heads_together: [16, 16],
+    few_together_above: [NEVER, 16 * MIB],
     stream_above: NEVER,
     ..EARLIER
 };
@@ -144,6 +152,8 @@ const EARLIER: Tuning = Tuning {
     over_gaps_above: [2 * MIB, 48 * KIB],
     over_gaps_into_another_above: [2 * MIB, NEVER],
     next_line_above: MIB,
+    heads_together: [1, 1],
+    few_together_above: [NEVER, NEVER],
     by_head_above: [NEVER, NEVER],
     by_head_into_another_above: [2 * MIB, 4 * MIB],
     backward_part: 64 * KIB,
@@ -179,6 +189,8 @@ static ZEN_5: Tuning = Tuning {
         above: [2 * MIB, 2 * MIB],
     },
     over_gaps_into_another_above: [2 * MIB, 2 * MIB],
+    heads_together: [16, 16],
+    few_together_above: [NEVER, 16 * MIB],
     // Five tensors of bf16 `[1, 2048, 32, 128]` past the caches take 0.5 to 1.1 of five calls through them, and up to
     // 1.5 on a shared machine; on a quiet one both take the same time.
     stream_above: NEVER,
@@ -239,6 +251,18 @@ impl Tuning {
     )]
     pub(crate) fn of_row(row: u8) -> &'static Self {
         ROWS.get(usize::from(row)).copied().unwrap_or(&UNKNOWN)
+    }
+
+    /// Returns the heads that an in-place rotation visits together in a heads-major tensor of `bytes`, and true if the
+    /// next line is prefetched. Some tokens of a head have `line` bytes.
+    #[inline(always)]
+    pub(crate) fn together(&self, size: usize, bytes: usize, line: usize) -> (usize, bool) {
+        let heads = of_size(self.heads_together, size);
+        if bytes > of_size(self.few_together_above, size) {
+            (heads.min((16 * KIB) / line.max(1)), true)
+        } else {
+            (heads, false)
+        }
     }
 
     /// Returns the prefetch distance in heads for an access to a tensor of `bytes` whose elements have `size`.

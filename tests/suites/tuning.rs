@@ -26,6 +26,8 @@ const fn extreme(size: usize, heads: usize) -> Tuning {
         over_gaps_above: [size; 2],
         over_gaps_into_another_above: [size; 2],
         next_line_above: size,
+        heads_together: [heads; 2],
+        few_together_above: [size; 2],
         by_head_above: [size; 2],
         by_head_into_another_above: [size; 2],
         backward_part: size,

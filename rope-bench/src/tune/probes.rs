@@ -47,6 +47,8 @@ pub enum Call {
     PackedInto,
     /// Norms and rotates in place.
     Norm,
+    /// Norms and rotates in place, heads-major.
+    NormByHead,
     /// Rotates into a cache of E4M3.
     Codes,
     /// Rotates a gradient back and sums the terms of its angles.
@@ -68,7 +70,7 @@ impl Call {
     fn layout(self, shape: [usize; 4]) -> Result<Layout, rope_core::Error> {
         let [batch, tokens, heads, head_dim] = shape;
         match self {
-            Call::InPlaceByHead | Call::IntoByHead | Call::BackwardByHead => {
+            Call::InPlaceByHead | Call::IntoByHead | Call::NormByHead | Call::BackwardByHead => {
                 Layout::bhsd([batch, heads, tokens, head_dim])
             }
             Call::Packed | Call::PackedInto => {
@@ -181,7 +183,7 @@ impl Probe {
                 let mut y = TensorMut::new(&mut values[..whole], shape)?;
                 rope.rotate_into(&x, &mut y, rows)?;
             }
-            Call::Norm => {
+            Call::Norm | Call::NormByHead => {
                 let norm = Norm::new(NormFormula::LLAMA, 1e-6).without_weight();
                 rope.norm(norm)
                     .rotate(&mut TensorMut::new(values, layout)?, rows)?;

@@ -172,7 +172,8 @@ pub(crate) fn rotate_in_place(
     factors: Option<&RowFactors>,
 ) {
     let proof = proof.fitting(rows.pairs());
-    Walk::in_place(tuning, x.layout, x.size, rows, factors).run_with_tokens(|span, more| {
+    let walk = Walk::in_place(tuning, x.layout, x.size, rows, factors);
+    walk.run_with_tokens(tuning, x.size, |span, more| {
         let (before, memory) = span.split(x.bytes, x.size);
         let line = &Line {
             more,

@@ -170,6 +170,9 @@ pub(crate) trait Route {
     /// Returns the elements from a head to the one that is prefetched with it; 0 for none.
     fn ahead(heads: Self::Heads<'_>) -> usize;
 
+    /// Returns the heads after the first.
+    fn next<'h>(heads: Self::Heads<'h>) -> Self::Heads<'h>;
+
     /// Returns the groups of the head at `start`.
     fn groups<'c, S: Simd>(
         heads: Self::Heads<'c>,
@@ -255,6 +258,13 @@ impl<E: Convert, P: PairLayout> Route for Same<E, P> {
     #[inline(always)]
     fn ahead((): ()) -> usize {
         0
+    }
+
+    #[inline(always)]
+    fn next<'h>((): ())
+    where
+        'h: 'h,
+    {
     }
 
     #[inline(always)]
@@ -358,6 +368,18 @@ impl<I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Route for Other<I, P,
     #[inline(always)]
     fn ahead(heads: SourceHeads<'_, I>) -> usize {
         heads.ahead
+    }
+
+    #[inline(always)]
+    fn next<'h>(heads: SourceHeads<'h, I>) -> SourceHeads<'h, I>
+    where
+        'h: 'h,
+    {
+        let rest = heads.elements.get(heads.step..);
+        SourceHeads {
+            elements: rest.expect("all heads are inside"),
+            ..heads
+        }
     }
 
     #[inline(always)]
@@ -531,6 +553,8 @@ impl<R: Route, N: Prologue> MemoryKernel for RotateLine<'_, R, N> {
                     && !Self::nan_in_any(s, rows, more.starts) =>
             {
                 let (mut start, mut place, mut rest) = (start, 0, more.starts.iter());
+                heads.are_far_apart =
+                    const { Self::MORE_TOKENS } && (1..line.step).contains(&more.step);
                 loop {
                     let heads = &mut heads.of_token(place);
                     from = with_order!(Self::lane_order::<S>(true), O => {
@@ -756,7 +780,8 @@ impl<R: Route, N: Prologue> RotateLine<'_, R, N> {
         }
         heads.check(pairs, from, len);
         let ahead = heads.ahead | R::ahead(heads.source);
-        let prefetches = const { S::PREFETCHES_HEADS } && from == 0 && ahead != 0;
+        let pays = const { S::PREFETCHES_HEADS } || const { S::PREFETCHES } && heads.are_far_apart;
+        let prefetches = pays && from == 0 && ahead != 0;
         let (mut heads, mut head) = (heads.of_token(0), Head::FIRST);
         while head.index < heads.len {
             if prefetches {
@@ -779,7 +804,7 @@ impl<R: Route, N: Prologue> RotateLine<'_, R, N> {
             if head.index == heads.len {
                 break;
             }
-            head.starts[0] = head.starts[0].wrapping_add(R::step(heads.source));
+            heads.source = R::next(heads.source);
             // Not an index, whose panic prints two numbers: keeping them takes two instructions per head.
             let rest = take(&mut heads.elements).get_mut(heads.step..);
             heads.elements = rest.expect("all heads are inside");
@@ -853,6 +878,8 @@ pub(super) struct Heads<'s, 'h, R: Route> {
     len: usize,
     head_dim: usize,
     pub(super) ahead: usize,
+    /// True if heads are farther apart than tokens, as in a heads-major tensor. No CPU's prefetcher follows them all.
+    are_far_apart: bool,
 }
 
 impl<'s, 'h, R: Route> Heads<'s, 'h, R> {
@@ -866,6 +893,7 @@ impl<'s, 'h, R: Route> Heads<'s, 'h, R> {
             len: line.heads,
             head_dim: line.head_dim,
             ahead: line.ahead,
+            are_far_apart: false,
         }
     }
 

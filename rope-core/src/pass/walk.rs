@@ -7,7 +7,8 @@
 //!   a line is [`CHUNK`] heads of a token. Heads in the slots of a cache have this order in every layout;
 //! - *heads-major*: a line is one head of [`CHUNK`] tokens, each with its own row. All heads of a chunk follow one
 //!   another, which keeps its rows in the first-level cache. This breaks the streams that the CPU's prefetcher follows,
-//!   so the same tokens of the next head are prefetched meanwhile.
+//!   so the same tokens of the next head are prefetched meanwhile. In place, on some cores, some heads of [`CHUNK`]
+//!   tokens are a line, and share the row of each token: fewer rows are read, but more streams.
 //!
 //! If other elements lie between tokens, as K and V do between the queries of a packed tensor, the same head of the
 //! next token is prefetched. Otherwise a rotation into another tensor prefetches nothing. Above a size that depends on
@@ -277,20 +278,36 @@ impl<'a> Walk<'a, (), &'a Layout> {
 }
 
 impl Walk<'_, (), &Layout> {
-    /// Visits all lines; if heads share rows, up to [`CHUNK`] tokens at once. A call per token would cost a third of
-    /// the time of 8 heads of f32.
+    /// Visits all lines of elements of `size` bytes; if heads share rows, up to [`CHUNK`] tokens at once. A call per
+    /// token would cost a third of the time of 8 heads of f32.
     #[inline(always)]
-    pub(crate) fn run_with_tokens(&self, mut line: impl FnMut(&LineSpan<'_>, &MoreTokens<'_>)) {
-        let batch_inside = match self.order {
-            Order::TokensMajor { batch_inside } if self.shares_rows() => {
-                batch_inside || self.shape.tokens == 1
+    pub(crate) fn run_with_tokens(
+        &self,
+        tuning: &Tuning,
+        size: usize,
+        mut line: impl FnMut(&LineSpan<'_>, &MoreTokens<'_>),
+    ) {
+        let (shape, strides, steps) = (self.shape, self.target.strides(), self.target.steps());
+        let (batch_inside, most, ahead) = match self.order {
+            Order::TokensMajor { batch_inside } => (
+                batch_inside || shape.tokens == 1,
+                shape.heads,
+                steps.ahead(self.prefetch),
+            ),
+            Order::HeadsMajor { .. } => {
+                let head = shape.head_dim.wrapping_mul(size);
+                let (most, prefetches) = tuning.together(size, bytes(shape, size), head * CHUNK);
+                let ahead = most.wrapping_mul(steps.head);
+                (false, most, if prefetches { ahead } else { 0 })
             }
-            _ => return self.run(|span| line(span, &MoreTokens::NONE)),
         };
-        if self.shape.is_empty() {
+        let apart = matches!(self.order, Order::HeadsMajor { .. }) && (self.by_head || most <= 1);
+        if apart || self.rows.head_stride().is_some() {
+            return self.run(|span| line(span, &MoreTokens::NONE));
+        }
+        if shape.is_empty() {
             return;
         }
-        let (shape, strides, steps) = (self.shape, self.target.strides(), self.target.steps());
         let (outer, inner, step) = if batch_inside {
             (shape.tokens, shape.batch, strides.batch)
         } else {
@@ -304,21 +321,25 @@ impl Walk<'_, (), &Layout> {
                 let starts = &mut starts[..CHUNK.min(inner - first)];
                 let [batch, token] = index(first);
                 self.rows.starts([batch, token], batch_inside, starts);
-                let element = self.target.head(batch, token, 0);
                 rows.starts = Starts::Shared(starts[0]);
-                let span = &LineSpan {
-                    first: [batch, token, 0],
-                    count: shape.heads,
-                    along_tokens: false,
-                    tokens: [TokenAddress::NOWHERE, TokenAddress { element, scale: 0 }],
-                    at: [0, element],
-                    steps: [0, steps.head],
-                    ahead: [0, steps.ahead(self.prefetch)],
-                    rows: &rows,
-                    head_dim: shape.head_dim,
-                };
-                let starts = &starts[1..];
-                line(span, &MoreTokens { starts, step });
+                let (starts, mut head) = (&starts[1..], 0);
+                while head < shape.heads {
+                    let count = most.min(shape.heads - head);
+                    let element = self.target.head(batch, token, head);
+                    let span = &LineSpan {
+                        first: [batch, token, head],
+                        count,
+                        along_tokens: false,
+                        tokens: [TokenAddress::NOWHERE, TokenAddress { element, scale: 0 }],
+                        at: [0, element],
+                        steps: [0, steps.head],
+                        ahead: [0, ahead],
+                        rows: &rows,
+                        head_dim: shape.head_dim,
+                    };
+                    line(span, &MoreTokens { starts, step });
+                    head += count;
+                }
             }
         }
     }
