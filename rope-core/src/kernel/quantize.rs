@@ -202,7 +202,7 @@ trait Convert8: Copy {
 
 /// A float with so many mantissa bits, a least normal number, and special values from the code `SPECIAL` on.
 #[derive(Clone, Copy)]
-struct CodedFloat<const MANTISSA: u32, const LEAST: u32, const SPECIAL: u8> {
+struct CodedFloat<const MANTISSA: u32, const LEAST: u32, const SPECIAL: u32> {
     /// The code of the largest number, or of infinity.
     most: u32,
 }
@@ -210,10 +210,10 @@ struct CodedFloat<const MANTISSA: u32, const LEAST: u32, const SPECIAL: u8> {
 type E4m3 = CodedFloat<3, E4M3_LEAST, 0x7f>;
 type E5m2 = CodedFloat<2, E5M2_LEAST, 0x7c>;
 
-impl<const MANTISSA: u32, const LEAST: u32, const SPECIAL: u8> Convert8
+impl<const MANTISSA: u32, const LEAST: u32, const SPECIAL: u32> Convert8
     for CodedFloat<MANTISSA, LEAST, SPECIAL>
 {
-    const LARGEST: f32 = f8_to_f32::<MANTISSA, LEAST, SPECIAL>(SPECIAL - 1);
+    const LARGEST: f32 = f8_to_f32::<MANTISSA, LEAST, SPECIAL>(SPECIAL as u8 - 1);
 
     #[inline(always)]
     fn write<S: SimdQuant>(self, s: S, x: [S::F32; 4]) -> [S::Chunk<u8>; 4] {

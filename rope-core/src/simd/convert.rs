@@ -88,7 +88,7 @@ pub(crate) fn f32_to_f8<const MANTISSA: u32, const LEAST: u32>(x: f32, most: u32
 /// A float of 8 bits to f32, exactly: with the constants of `f32_to_f8`. From the magnitude `SPECIAL` on, codes are
 /// infinities and NaNs.
 #[inline(always)]
-pub(crate) const fn f8_to_f32<const MANTISSA: u32, const LEAST: u32, const SPECIAL: u8>(
+pub(crate) const fn f8_to_f32<const MANTISSA: u32, const LEAST: u32, const SPECIAL: u32>(
     x: u8,
 ) -> f32 {
     let sign = (x as u32 & 0x80) << 24;
@@ -104,11 +104,7 @@ pub(crate) const fn f8_to_f32<const MANTISSA: u32, const LEAST: u32, const SPECI
     } else {
         normal
     };
-    let special = if magnitude < SPECIAL as u32 {
-        0
-    } else {
-        0x7f80_0000
-    };
+    let special = if magnitude < SPECIAL { 0 } else { 0x7f80_0000 };
     f32::from_bits(sign | number | special)
 }
 
