@@ -55,8 +55,9 @@ pub(crate) enum MixedSum {
     /// The product of two 24-bit numbers is exact in f64. Their sum is rounded to f64 first, which moves no sum across
     /// a midpoint of f32 numbers, because 53 is at least two times 24 plus two (Figueroa).
     ///
-    /// An angle is at most 2^36 quarter turns in the fast path, four times the limit of [`RowAngle::HuggingFace`]: the
-    /// 6 units in the last place of the reduction become 24, and the sum 78.
+    /// An angle is at most 2^36 quarter turns in the fast path, four times the limit of
+    /// [`RowAngle::HuggingFace`](super::RowAngle::HuggingFace): the 6 units in the last place of the reduction become
+    /// 24, and the sum 78.
     F32,
 }
 
