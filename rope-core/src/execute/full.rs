@@ -171,5 +171,5 @@ fn reorder(input: Pairing, pairs: usize, from: &[f32], to: &mut [f32]) {
 
 #[inline(never)]
 fn rotate(proof: Proof, pairing: Pairing, memory: &mut [u8], line: &Line<'_>) {
-    proof.run_in(memory, 0, FullLine::new(line, pairing));
+    proof.run_in(memory, 0, FullLine { line, pairing });
 }

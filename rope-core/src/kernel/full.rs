@@ -16,15 +16,8 @@ use crate::simd::{InstructionSet, MemoryKernel, Simd};
 
 /// Heads of f32, and their full-width rows.
 pub(crate) struct FullLine<'l> {
-    line: &'l Line<'l>,
-    pairing: Pairing,
-}
-
-impl<'l> FullLine<'l> {
-    #[inline(always)]
-    pub(crate) fn new(line: &'l Line<'l>, pairing: Pairing) -> Self {
-        FullLine { line, pairing }
-    }
+    pub(crate) line: &'l Line<'l>,
+    pub(crate) pairing: Pairing,
 }
 
 impl MemoryKernel for FullLine<'_> {

@@ -23,15 +23,8 @@ pub(crate) struct Blocks {
 
 /// A kernel that transforms all blocks of some heads, whose channels are a multiple of a block.
 pub(crate) struct HadamardKernel<'a> {
-    heads: &'a mut [f32],
-    blocks: Blocks,
-}
-
-impl<'a> HadamardKernel<'a> {
-    #[inline(always)]
-    pub(crate) fn new(heads: &'a mut [f32], blocks: Blocks) -> Self {
-        HadamardKernel { heads, blocks }
-    }
+    pub(crate) heads: &'a mut [f32],
+    pub(crate) blocks: Blocks,
 }
 
 impl Kernel for HadamardKernel<'_> {
@@ -57,7 +50,8 @@ impl Kernel for HadamardKernel<'_> {
             }
         }
         if !rest.is_empty() {
-            s.narrower().enter(HadamardKernel::new(rest, blocks));
+            let heads = rest;
+            s.narrower().enter(HadamardKernel { heads, blocks });
         }
     }
 }
@@ -71,62 +65,38 @@ fn in_registers<S: Simd>(
     [first, last]: [bool; 2],
     scale: S::F32,
 ) {
-    let [a, b, c, d, e, f, g, h] = *vectors;
-    let mut v = [
-        s.load_f32(a),
-        s.load_f32(b),
-        s.load_f32(c),
-        s.load_f32(d),
-        s.load_f32(e),
-        s.load_f32(f),
-        s.load_f32(g),
-        s.load_f32(h),
-    ];
-    if first {
-        v = multiplied(s, v, scale);
+    let mut v = [scale; GROUP];
+    for (v, vector) in v.iter_mut().zip(&*vectors) {
+        *v = s.load_f32(*vector);
     }
-    v = in_lanes::<S, 1>(s, v);
+    if first {
+        multiply(s, &mut v, scale);
+    }
+    in_lanes::<S, 1>(s, &mut v);
     if const { S::LANES > 2 } && block > 2 {
-        v = in_lanes::<S, 2>(s, v);
+        in_lanes::<S, 2>(s, &mut v);
     }
     if const { S::LANES > 4 } && block > 4 {
-        v = in_lanes::<S, 4>(s, v);
+        in_lanes::<S, 4>(s, &mut v);
     }
     if const { S::LANES > 8 } && block > 8 {
-        v = in_lanes::<S, 8>(s, v);
+        in_lanes::<S, 8>(s, &mut v);
     }
     if block > S::LANES {
-        let [a, b, c, d, e, f, g, h] = v;
-        let ([a, b], [c, d]) = (butterfly(s, a, b), butterfly(s, c, d));
-        let ([e, f], [g, h]) = (butterfly(s, e, f), butterfly(s, g, h));
-        v = [a, b, c, d, e, f, g, h];
+        between::<S, 1>(s, &mut v);
     }
     if block > const { 2 * S::LANES } {
-        let [a, b, c, d, e, f, g, h] = v;
-        let ([a, c], [b, d]) = (butterfly(s, a, c), butterfly(s, b, d));
-        let ([e, g], [f, h]) = (butterfly(s, e, g), butterfly(s, f, h));
-        v = [a, b, c, d, e, f, g, h];
+        between::<S, 2>(s, &mut v);
     }
     if block > const { 4 * S::LANES } {
-        let [a, b, c, d, e, f, g, h] = v;
-        let ([a, e], [b, f]) = (butterfly(s, a, e), butterfly(s, b, f));
-        let ([c, g], [d, h]) = (butterfly(s, c, g), butterfly(s, d, h));
-        v = [a, b, c, d, e, f, g, h];
+        between::<S, 4>(s, &mut v);
     }
     if last {
-        v = multiplied(s, v, scale);
+        multiply(s, &mut v, scale);
     }
-    let [a, b, c, d, e, f, g, h] = v;
-    *vectors = [
-        s.store_f32(a),
-        s.store_f32(b),
-        s.store_f32(c),
-        s.store_f32(d),
-        s.store_f32(e),
-        s.store_f32(f),
-        s.store_f32(g),
-        s.store_f32(h),
-    ];
+    for (vector, v) in vectors.iter_mut().zip(v) {
+        *vector = s.store_f32(v);
+    }
 }
 
 /// Transforms the longer strides of a block.
@@ -170,34 +140,29 @@ fn butterfly<S: Simd>(s: S, a: S::F32, b: S::F32) -> [S::F32; 2] {
     [s.add(a, b), s.sub(a, b)]
 }
 
+/// Transforms a stride within each vector.
 #[inline(always)]
-fn in_lanes<S: Simd, const STRIDE: usize>(s: S, v: [S::F32; GROUP]) -> [S::F32; GROUP] {
-    let [a, b, c, d, e, f, g, h] = v;
-    [
-        s.butterfly::<STRIDE>(a),
-        s.butterfly::<STRIDE>(b),
-        s.butterfly::<STRIDE>(c),
-        s.butterfly::<STRIDE>(d),
-        s.butterfly::<STRIDE>(e),
-        s.butterfly::<STRIDE>(f),
-        s.butterfly::<STRIDE>(g),
-        s.butterfly::<STRIDE>(h),
-    ]
+fn in_lanes<S: Simd, const STRIDE: usize>(s: S, v: &mut [S::F32; GROUP]) {
+    for v in v {
+        *v = s.butterfly::<STRIDE>(*v);
+    }
+}
+
+/// Transforms a stride of whole vectors.
+#[inline(always)]
+fn between<S: Simd, const STRIDE: usize>(s: S, v: &mut [S::F32; GROUP]) {
+    for i in 0..GROUP {
+        if i & STRIDE == 0 {
+            [v[i], v[i + STRIDE]] = butterfly(s, v[i], v[i + STRIDE]);
+        }
+    }
 }
 
 #[inline(always)]
-fn multiplied<S: Simd>(s: S, v: [S::F32; GROUP], scale: S::F32) -> [S::F32; GROUP] {
-    let [a, b, c, d, e, f, g, h] = v;
-    [
-        s.mul(a, scale),
-        s.mul(b, scale),
-        s.mul(c, scale),
-        s.mul(d, scale),
-        s.mul(e, scale),
-        s.mul(f, scale),
-        s.mul(g, scale),
-        s.mul(h, scale),
-    ]
+fn multiply<S: Simd>(s: S, v: &mut [S::F32; GROUP], scale: S::F32) {
+    for v in v {
+        *v = s.mul(*v, scale);
+    }
 }
 
 /// The definition: the loop without vectors.

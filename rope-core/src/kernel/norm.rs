@@ -17,6 +17,7 @@
 //! final fold is serial, 8 additions. The folds of several heads overlap, because the sums of all heads of a tile are
 //! computed before the first is used.
 
+use crate::simd::element::Convert;
 use crate::simd::{InstructionSet, Kernel, Simd};
 
 /// The order of a norm's sum of squares: fixed, so that every backend returns the same bits.
@@ -113,9 +114,9 @@ impl Sum {
             // The only loop worth a copy per term.
             let lanes = self.levels[0];
             self.levels[0] = match term {
-                Term::Value => add_blocks(s, Term::Value, lanes, now, mean),
-                Term::Square => add_blocks(s, Term::Square, lanes, now, mean),
-                Term::Deviation => add_blocks(s, Term::Deviation, lanes, now, mean),
+                Term::Value => add_blocks::<f32, S>(s, Term::Value, lanes, now, mean),
+                Term::Square => add_blocks::<f32, S>(s, Term::Square, lanes, now, mean),
+                Term::Deviation => add_blocks::<f32, S>(s, Term::Deviation, lanes, now, mean),
             };
             self.done += now.len();
             blocks = later;
@@ -145,7 +146,9 @@ impl Sum {
                 add_lanes(&mut sum, level);
             }
         }
-        fold(s, term, sum, rest, mean).into()
+        let tail = add_rest(term, &mut sum, rest, mean);
+        let lanes = fold_lanes(s, &sum);
+        lanes.iter().fold(tail, |sum, lane| sum + lane).into()
     }
 }
 
@@ -156,56 +159,51 @@ fn add_lanes(sum: &mut [f32; LANES], other: &[f32; LANES]) {
     }
 }
 
-/// Adds blocks to 32 lanes, which stay in registers. The term must be a constant.
+/// Adds blocks of elements to 32 lanes, which stay in registers. The term must be a constant.
 #[inline(always)]
-fn add_blocks<S: InstructionSet>(
-    s: S,
-    term: Term,
-    lanes: [f32; LANES],
-    blocks: &[[f32; LANES]],
-    mean: f32,
-) -> [f32; LANES] {
-    let vectors = const { LANES / S::LANES };
-    let mut sums = [s.splat(0.0); LANES];
-    for (sum, lanes) in sums.iter_mut().zip(S::chunks(&lanes)) {
-        *sum = s.load_f32(*lanes);
-    }
-    let mean = s.splat(mean);
-    for block in blocks {
-        let block = S::chunks(block);
-        for i in 0..vectors {
-            let value = s.load_f32(block[i]);
-            let term = match term {
-                Term::Value => value,
-                Term::Square => s.mul(value, value),
-                Term::Deviation => {
-                    let deviation = s.sub(value, mean);
-                    s.mul(deviation, deviation)
-                }
-            };
-            sums[i] = s.add(sums[i], term);
-        }
-    }
-    let mut lanes = [0.0; LANES];
-    for (lanes, sum) in S::chunks_mut(&mut lanes).iter_mut().zip(sums) {
-        *lanes = s.store_f32(sum);
-    }
-    lanes
-}
-
-/// Finishes the sum: 32 lanes, and the terms after the blocks.
-#[inline(always)]
-fn fold<S: InstructionSet>(
+pub(crate) fn add_blocks<E: Convert, S: Simd>(
     s: S,
     term: Term,
     mut lanes: [f32; LANES],
-    rest: &[f32],
+    blocks: &[[E::Bits; LANES]],
     mean: f32,
-) -> f32 {
-    let tail = add_rest(term, &mut lanes, rest, mean);
-    fold_lanes(s, &lanes)
-        .iter()
-        .fold(tail, |sum, lane| sum + lane)
+) -> [f32; LANES] {
+    if const { S::LANES == 1 } {
+        for block in blocks {
+            for (lane, x) in lanes.iter_mut().zip(block) {
+                *lane += term.of(E::to_f32(*x), mean);
+            }
+        }
+        return lanes;
+    }
+    let doubles = const { LANES / (2 * S::LANES) };
+    let mut sums = [[s.splat(0.0); 2]; LANES / 2];
+    for (sum, [a, b]) in sums.iter_mut().zip(S::chunks(&lanes).as_chunks().0) {
+        *sum = [s.load_f32(*a), s.load_f32(*b)];
+    }
+    let mean = s.splat(mean);
+    for block in blocks {
+        let block = S::chunks(block).as_chunks::<2>().0;
+        for i in 0..doubles {
+            let values = E::read(s, block[i]);
+            for (sum, value) in sums[i].iter_mut().zip(values) {
+                let term = match term {
+                    Term::Value => value,
+                    Term::Square => s.mul(value, value),
+                    Term::Deviation => {
+                        let deviation = s.sub(value, mean);
+                        s.mul(deviation, deviation)
+                    }
+                };
+                *sum = s.add(*sum, term);
+            }
+        }
+    }
+    let vectors = S::chunks_mut(&mut lanes).as_chunks_mut::<2>().0;
+    for (vectors, [a, b]) in vectors.iter_mut().zip(sums) {
+        *vectors = [s.store_f32(a), s.store_f32(b)];
+    }
+    lanes
 }
 
 /// Adds whole eights of the rest to the first lanes, and returns the sum of the remaining terms.
@@ -279,16 +277,6 @@ impl NormFactors {
         mean: 0.0,
         root: 1.0,
     };
-
-    #[inline(always)]
-    fn of<S: Simd>(s: S, mean: f32, square: f32, eps: f32) -> Self {
-        let mut root = [square; ROOTS];
-        roots(s, &mut root, 1, 1.0, eps);
-        NormFactors {
-            mean,
-            root: root[0],
-        }
-    }
 }
 
 /// The most roots per call: a multiple of every vector's lanes.
@@ -360,7 +348,12 @@ pub(crate) struct RootOf<'a> {
 impl Kernel for RootOf<'_> {
     #[inline(always)]
     fn run<S: InstructionSet>(self, s: S) {
-        *self.factors = NormFactors::of(s, self.mean, self.square, self.eps);
+        let (mean, mut root) = (self.mean, [self.square; ROOTS]);
+        roots(s, &mut root, 1, 1.0, self.eps);
+        *self.factors = NormFactors {
+            mean,
+            root: root[0],
+        };
     }
 }
 

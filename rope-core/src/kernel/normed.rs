@@ -9,7 +9,7 @@ use core::marker::PhantomData;
 
 use super::elements::{ElementType, elements};
 use super::line::{Heads, Line, Same, SourceHeads, SourceLine};
-use super::norm::{LANES, ROOTS, Term, add_rest, fold_lanes, roots};
+use super::norm::{LANES, ROOTS, Term, add_blocks, add_rest, fold_lanes, roots};
 use super::pairs::{Interleaved, PairLayout, VectorPair};
 use crate::simd::element::Convert;
 use crate::simd::{InstructionSet, Kernel, MemoryKernel, Simd};
@@ -94,9 +94,14 @@ impl Prologue for &LineNorm<'_> {
         &'n self,
         s: S,
         head: usize,
-        groups: [usize; 3],
+        [pairs, from, groups]: [usize; 3],
     ) -> HeadNorm<'n, S, P> {
-        LineNorm::head(self, s, head, groups)
+        HeadNorm {
+            root: s.splat(self.roots[head]),
+            weights: P::groups::<S, f32>(self.weights, pairs, from, groups),
+            rounds_normed: self.rounds_normed,
+            rounds_product: self.rounds_product,
+        }
     }
 
     #[inline(always)]
@@ -104,9 +109,26 @@ impl Prologue for &LineNorm<'_> {
         head: &HeadNorm<'_, S, P>,
         s: S,
         i: usize,
-        group: [[S::F32; 2]; 2],
+        [[a, b], [c, d]]: [[S::F32; 2]; 2],
     ) -> [[S::F32; 2]; 2] {
-        head.apply::<E>(s, i, group)
+        let root = head.root;
+        let mut group = [
+            [s.mul(a, root), s.mul(b, root)],
+            [s.mul(c, root), s.mul(d, root)],
+        ];
+        if head.rounds_normed {
+            group = E::round(s, group);
+        }
+        let [[wa, wb], [wc, wd]] = P::get(head.weights, i);
+        let [[a, b], [c, d]] = group;
+        group = [
+            [s.mul(a, s.load_f32(wa)), s.mul(b, s.load_f32(wb))],
+            [s.mul(c, s.load_f32(wc)), s.mul(d, s.load_f32(wd))],
+        ];
+        if head.rounds_product {
+            group = E::round(s, group);
+        }
+        group
     }
 }
 
@@ -118,22 +140,6 @@ impl LineNorm<'_> {
         let normed = rounded(x * self.roots[head], self.rounds_normed);
         rounded(normed * self.weights[channel], self.rounds_product)
     }
-
-    /// Returns the factors of a head of the line, from a pair on.
-    #[inline(always)]
-    pub(crate) fn head<'n, S: Simd, P: PairLayout>(
-        &'n self,
-        s: S,
-        head: usize,
-        [pairs, from, groups]: [usize; 3],
-    ) -> HeadNorm<'n, S, P> {
-        HeadNorm {
-            root: s.splat(self.roots[head]),
-            weights: P::groups::<S, f32>(self.weights, pairs, from, groups),
-            rounds_normed: self.rounds_normed,
-            rounds_product: self.rounds_product,
-        }
-    }
 }
 
 /// The norm of groups of a head.
@@ -143,36 +149,6 @@ pub(crate) struct HeadNorm<'n, S: Simd, P: PairLayout> {
     weights: P::Groups<'n, VectorPair<S, f32>>,
     rounds_normed: bool,
     rounds_product: bool,
-}
-
-impl<S: Simd, P: PairLayout> HeadNorm<'_, S, P> {
-    /// Norms a group, whose elements are in order.
-    #[inline(always)]
-    pub(crate) fn apply<E: Convert>(
-        &self,
-        s: S,
-        i: usize,
-        [[a, b], [c, d]]: [[S::F32; 2]; 2],
-    ) -> [[S::F32; 2]; 2] {
-        let root = self.root;
-        let mut group = [
-            [s.mul(a, root), s.mul(b, root)],
-            [s.mul(c, root), s.mul(d, root)],
-        ];
-        if self.rounds_normed {
-            group = E::round(s, group);
-        }
-        let [[wa, wb], [wc, wd]] = P::get(self.weights, i);
-        let [[a, b], [c, d]] = group;
-        group = [
-            [s.mul(a, s.load_f32(wa)), s.mul(b, s.load_f32(wb))],
-            [s.mul(c, s.load_f32(wc)), s.mul(d, s.load_f32(wd))],
-        ];
-        if self.rounds_product {
-            group = E::round(s, group);
-        }
-        group
-    }
 }
 
 /// A kernel that norms the channels of each head that do not rotate, from an even one on.
@@ -266,7 +242,7 @@ impl LineRoots<'_> {
                 heads.prefetch(s, index, self.head_dim, false);
             }
             let (blocks, rest) = heads.head(index, self.head_dim).as_chunks::<LANES>();
-            let mut lanes = block_squares::<E, S>(s, blocks);
+            let mut lanes = add_blocks::<E, S>(s, Term::Square, [0.0; LANES], blocks, 0.0);
             *sum = 0.0;
             if !rest.is_empty() {
                 let mut values = [0.0; LANES];
@@ -278,36 +254,4 @@ impl LineRoots<'_> {
             *eight = fold_lanes(s, &lanes);
         }
     }
-}
-
-/// Sums the squares of whole blocks in 32 lanes, which stay in registers.
-#[inline(always)]
-fn block_squares<E: Convert, S: Simd>(s: S, blocks: &[[E::Bits; LANES]]) -> [f32; LANES] {
-    let mut lanes = [0.0; LANES];
-    if const { S::LANES == 1 } {
-        for block in blocks {
-            for (lane, x) in lanes.iter_mut().zip(block) {
-                let x = E::to_f32(*x);
-                *lane += x * x;
-            }
-        }
-        return lanes;
-    }
-    let doubles = const { LANES / (2 * S::LANES) };
-    let mut sums = [[s.splat(0.0); 2]; LANES / 2];
-    for block in blocks {
-        let block = S::chunks(block).as_chunks::<2>().0;
-        for i in 0..doubles {
-            let [a, b] = E::read(s, block[i]);
-            sums[i] = [
-                s.add(sums[i][0], s.mul(a, a)),
-                s.add(sums[i][1], s.mul(b, b)),
-            ];
-        }
-    }
-    let vectors = S::chunks_mut(&mut lanes).as_chunks_mut::<2>().0;
-    for (vectors, [a, b]) in vectors.iter_mut().zip(sums) {
-        *vectors = [s.store_f32(a), s.store_f32(b)];
-    }
-    lanes
 }

@@ -81,6 +81,9 @@ pub(crate) struct QuantKernels {
     /// written in waits for all stores in flight.
     pub(crate) encode: fn(Proof, &mut Encoding<'_>),
     /// Computes the scales of heads of equal length.
+    ///
+    /// All scales come first, in a separate kernel. Computing a scale takes as long as its codes, and codes that wait
+    /// for it would fill the CPU's reorder window.
     pub(crate) make_scales: fn(Proof, &mut ScaleRequest<'_>),
     /// Decodes codes to as many values, each an f32 product with the scale.
     pub(crate) decode: fn(Proof, &[u8], f32, &mut [f32]),
@@ -92,7 +95,7 @@ impl QuantKernels {
         QuantKernels {
             largest: C::LARGEST,
             encode,
-            make_scales,
+            make_scales: |proof, request| proof.run(request),
             decode: |proof, source, scale, target| {
                 proof.run(Decode::<C> {
                     source,
@@ -170,7 +173,7 @@ pub(crate) static Q8_0: BlockFormat = BlockFormat {
 
 /// The 8-bit float with 3 mantissa bits and no infinities.
 pub(crate) static E4M3: QuantKernels =
-    QuantKernels::new::<E4m3>(|proof, encoding| encode(proof, encoding, E4m3));
+    QuantKernels::new::<E4m3>(|proof, encoding| encode(proof, encoding, E4m3 { most: 0x7e }));
 /// The 8-bit float with 2 mantissa bits.
 pub(crate) static E5M2: QuantKernels =
     QuantKernels::new::<E5m2>(|proof, encoding| encode(proof, encoding, E5m2 { most: 0x7c }));
@@ -197,50 +200,34 @@ trait Convert8: Copy {
     fn to_f32(x: u8) -> f32;
 }
 
+/// A float with so many mantissa bits, a least normal number, and special values from the code `SPECIAL` on.
 #[derive(Clone, Copy)]
-struct E4m3;
-
-impl Convert8 for E4m3 {
-    const LARGEST: f32 = 448.0;
-
-    #[inline(always)]
-    fn write<S: SimdQuant>(self, s: S, x: [S::F32; 4]) -> [S::Chunk<u8>; 4] {
-        s.store_f8::<3, E4M3_LEAST>(x, 0x7e)
-    }
-
-    #[inline(always)]
-    fn round(self, x: f32) -> u8 {
-        f32_to_f8::<3, E4M3_LEAST>(x, 0x7e)
-    }
-
-    #[inline(always)]
-    fn to_f32(x: u8) -> f32 {
-        f8_to_f32::<3, E4M3_LEAST, 0x7f>(x)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct E5m2 {
+struct CodedFloat<const MANTISSA: u32, const LEAST: u32, const SPECIAL: u32> {
     /// The code of the largest number, or of infinity.
     most: u32,
 }
 
-impl Convert8 for E5m2 {
-    const LARGEST: f32 = 57344.0;
+type E4m3 = CodedFloat<3, E4M3_LEAST, 0x7f>;
+type E5m2 = CodedFloat<2, E5M2_LEAST, 0x7c>;
+
+impl<const MANTISSA: u32, const LEAST: u32, const SPECIAL: u32> Convert8
+    for CodedFloat<MANTISSA, LEAST, SPECIAL>
+{
+    const LARGEST: f32 = f8_to_f32::<MANTISSA, LEAST, SPECIAL>(SPECIAL as u8 - 1);
 
     #[inline(always)]
     fn write<S: SimdQuant>(self, s: S, x: [S::F32; 4]) -> [S::Chunk<u8>; 4] {
-        s.store_f8::<2, E5M2_LEAST>(x, self.most)
+        s.store_f8::<MANTISSA, LEAST>(x, self.most)
     }
 
     #[inline(always)]
     fn round(self, x: f32) -> u8 {
-        f32_to_f8::<2, E5M2_LEAST>(x, self.most)
+        f32_to_f8::<MANTISSA, LEAST>(x, self.most)
     }
 
     #[inline(always)]
     fn to_f32(x: u8) -> f32 {
-        f8_to_f32::<2, E5M2_LEAST, 0x7c>(x)
+        f8_to_f32::<MANTISSA, LEAST, SPECIAL>(x)
     }
 }
 
@@ -379,15 +366,7 @@ impl<C: Convert8> Encode<'_, '_, C> {
     }
 }
 
-/// Computes scales of heads of equal length, ignoring NaNs: `max(largest |x| / largest, least)` per head.
-///
-/// All scales come first, in a separate kernel. Computing a scale takes as long as its codes, and codes that wait for
-/// it would fill the CPU's reorder window.
-pub(crate) fn make_scales(proof: Proof, making: &mut ScaleRequest<'_>) {
-    proof.run(MakeScales(making));
-}
-
-/// The input and output of a computation of scales.
+/// A kernel for the scales of heads of equal length, ignoring NaNs: `max(largest |x| / largest, least)` per head.
 #[derive(Debug)]
 pub(crate) struct ScaleRequest<'a> {
     pub(crate) values: Values<'a>,
@@ -397,9 +376,7 @@ pub(crate) struct ScaleRequest<'a> {
     pub(crate) scales: &'a mut [f32],
 }
 
-struct MakeScales<'m, 'a>(&'m mut ScaleRequest<'a>);
-
-impl Kernel for MakeScales<'_, '_> {
+impl Kernel for &mut ScaleRequest<'_> {
     #[inline(always)]
     fn run<S: InstructionSet>(self, s: S) {
         let ScaleRequest {
@@ -407,7 +384,7 @@ impl Kernel for MakeScales<'_, '_> {
             largest,
             least,
             scales,
-        } = self.0;
+        } = self;
         let len = values.len() / scales.len().max(1);
         for (head, scale) in scales.iter_mut().enumerate() {
             let values = values.part(head * len..(head + 1) * len);

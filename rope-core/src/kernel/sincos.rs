@@ -45,6 +45,8 @@ pub(crate) mod mixed;
 pub(crate) mod oracle;
 mod position;
 
+use core::slice::ChunksExact;
+
 pub(crate) use self::position::AxisPosition;
 
 use self::chunk::{FrequencyChunk, power_of_two, quarters};
@@ -110,33 +112,24 @@ impl SinCosPolynomials {
     /// Returns the coefficients in vectors, for a loop.
     #[inline(always)]
     fn splat<S: SimdF64>(&self, s: S) -> SinCosVectors<S> {
-        let [c0, c1, c2, c3, c4, c5, c6] = self.cos;
-        let [s0, s1, s2, s3, s4, s5] = self.sin;
-        SinCosVectors {
-            cos: [
-                s.splat_f64(c0),
-                s.splat_f64(c1),
-                s.splat_f64(c2),
-                s.splat_f64(c3),
-                s.splat_f64(c4),
-                s.splat_f64(c5),
-                s.splat_f64(c6),
-            ],
-            sin: [
-                s.splat_f64(s0),
-                s.splat_f64(s1),
-                s.splat_f64(s2),
-                s.splat_f64(s3),
-                s.splat_f64(s4),
-                s.splat_f64(s5),
-            ],
+        let zero = s.splat_f64(0.0);
+        let mut vectors = SinCosVectors {
+            cos: [zero; 7],
+            sin: [zero; 6],
+        };
+        for (vector, x) in vectors.cos.iter_mut().zip(&self.cos) {
+            *vector = s.splat_f64(*x);
         }
+        for (vector, x) in vectors.sin.iter_mut().zip(&self.sin) {
+            *vector = s.splat_f64(*x);
+        }
+        vectors
     }
 }
 
 /// The coefficients of a [`SinCosPolynomials`] in vectors.
 #[derive(Clone, Copy)]
-struct SinCosVectors<S: SimdF64> {
+pub(crate) struct SinCosVectors<S: SimdF64> {
     cos: [S::F64; 7],
     sin: [S::F64; 6],
 }
@@ -144,7 +137,7 @@ struct SinCosVectors<S: SimdF64> {
 impl<S: SimdF64> SinCosVectors<S> {
     /// Returns cos and sin of `x * (high + low)` quarter turns, and whether any lane is in doubt.
     #[inline(always)]
-    fn at(&self, s: S, x: S::F64, high: S::F64, low: S::F64) -> (S::F64, S::F64, bool) {
+    fn at(&self, s: S, x: S::F64, high: S::F64, low: S::F64) -> Doubtful<S> {
         let rounded = s.mul_add(x, high, s.splat_f64(ROUND));
         let whole = s.sub_f64(rounded, s.splat_f64(ROUND));
         let r = s.mul_add(x, low, s.mul_sub(x, high, whole));
@@ -170,47 +163,96 @@ impl<S: SimdF64> SinCosVectors<S> {
     }
 }
 
-/// The definition of the angle of a coordinate and a pair. Kernels with a constant are compiled for it; others branch.
+/// Eight pairs of a token, and the part of them that a vector holds.
+#[derive(Clone, Copy)]
+pub(crate) struct Octet<'a> {
+    /// The position of the token on each axis, for the fast path.
+    x: &'a [f64; 4],
+    chunks: &'a [FrequencyChunk],
+    part: usize,
+}
+
+/// cos and sin, and whether any lane is in doubt.
+type Doubtful<S> = (<S as SimdF64>::F64, <S as SimdF64>::F64, bool);
+
+/// The definition of the angle of a pair.
+pub(crate) trait PairAngle: Copy {
+    /// Returns the number of chunks that hold the frequencies of eight pairs.
+    #[inline(always)]
+    fn chunks(_axes: usize) -> usize {
+        1
+    }
+
+    /// Returns false if cos and sin are rounded to f32 before they are multiplied by the attention factor. Positions
+    /// are then rounded to f32 as well.
+    fn is_exact(self) -> bool {
+        true
+    }
+
+    fn cos_sin<S: SimdF64>(self, s: S, vectors: &SinCosVectors<S>, of: Octet<'_>) -> Doubtful<S>;
+
+    /// Returns the angle of one pair for the oracle, from the positions on each axis.
+    fn remainder(self, at: &[AxisPosition; 4], of: Octet<'_>) -> Remainder;
+}
+
+/// The exact product of a step and the coordinate on the first axis: the usual case, in a kernel without branches. The
+/// kernel of [`RowAngle`] takes 1.2 to 1.3 times as long with AVX-512 and AVX2, as does that of a sum of one term.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OneAxis;
+
+impl PairAngle for OneAxis {
+    #[inline(always)]
+    fn cos_sin<S: SimdF64>(self, s: S, vectors: &SinCosVectors<S>, of: Octet<'_>) -> Doubtful<S> {
+        let high = s.load_f64(&of.chunks[0].high, of.part);
+        let low = s.load_f64(&of.chunks[0].low, of.part);
+        vectors.at(s, s.splat_f64(of.x[0]), high, low)
+    }
+
+    fn remainder(self, at: &[AxisPosition; 4], of: Octet<'_>) -> Remainder {
+        Remainder::new(at[0], of.chunks[0].step[of.part])
+    }
+}
+
+/// The angle of a coordinate and a step, each pair on an axis of its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RowAngle {
     /// The exact product of coordinate and step.
     Exact,
-    /// The angle of Hugging Face's code: the f32 nearest to `position * inverse frequency`, in radians. Its cos and sin
-    /// are rounded to f32, and once more after multiplication by the attention factor. Positions must be f32 values.
-    HuggingFace { factor: f32 },
+    /// The angle of Hugging Face's code: the f32 nearest to `position * inverse frequency`, in radians.
+    HuggingFace,
 }
 
-impl RowAngle {
-    /// Returns the factors of the angle in quarter turns: a coordinate, and the quarter turns of its unit, high and
-    /// low.
+impl PairAngle for RowAngle {
+    fn is_exact(self) -> bool {
+        matches!(self, RowAngle::Exact)
+    }
+
     #[inline(always)]
-    fn quarters<S: SimdF64>(
-        self,
-        s: S,
-        x: S::F64,
-        chunk: &FrequencyChunk,
-        part: usize,
-    ) -> [S::F64; 3] {
-        match self {
-            RowAngle::Exact => [
+    fn cos_sin<S: SimdF64>(self, s: S, vectors: &SinCosVectors<S>, of: Octet<'_>) -> Doubtful<S> {
+        let (chunk, part) = (&of.chunks[0], of.part);
+        let x = s.pick(of.x, &chunk.axis, part);
+        let (x, high, low) = match self {
+            RowAngle::Exact => (
                 x,
                 s.load_f64(&chunk.high, part),
                 s.load_f64(&chunk.low, part),
-            ],
-            RowAngle::HuggingFace { .. } => {
+            ),
+            RowAngle::HuggingFace => {
                 let (high, low) = const { quarters(RADIAN) };
                 // 24 bits times 24 bits are exact in f64.
                 let radians = s.round_to_f32(s.mul_f64(x, s.load_f64(&chunk.inverse_f32, part)));
-                [radians, s.splat_f64(high), s.splat_f64(low)]
+                (radians, s.splat_f64(high), s.splat_f64(low))
             }
-        }
+        };
+        vectors.at(s, x, high, low)
     }
 
-    /// Returns the angle for the oracle.
-    fn remainder(self, at: AxisPosition, chunk: &FrequencyChunk, lane: usize) -> Remainder {
+    fn remainder(self, at: &[AxisPosition; 4], of: Octet<'_>) -> Remainder {
+        let (chunk, lane) = (&of.chunks[0], of.part);
+        let at = at[(chunk.axis[lane][0] as usize / 2).min(3)];
         match self {
             RowAngle::Exact => Remainder::new(at, chunk.step[lane]),
-            RowAngle::HuggingFace { .. } => {
+            RowAngle::HuggingFace => {
                 let radians = (at.value() * chunk.inverse_f32[lane]) as f32;
                 Remainder::new(AxisPosition::Coordinate(radians.into()), RADIAN)
             }
@@ -218,175 +260,169 @@ impl RowAngle {
     }
 }
 
-/// The generation of rows `[cos of all pairs | sin of all pairs]`, one per token.
-pub(crate) struct MakeRows<'a> {
-    pub(crate) angle: RowAngle,
+/// The generation of rows `[cos of all pairs | sin of all pairs]`, one per token and head, with the heads of a token in
+/// sequence.
+pub(crate) struct MakeRows<'a, A> {
+    pub(crate) angle: A,
+    /// The frequencies, `[head][eight pairs][PairAngle::chunks]`.
     pub(crate) chunks: &'a [FrequencyChunk],
-    /// The [`FrequencyChunk::reach`] of the chunks.
+    /// The [`FrequencyChunk::reach`] of the chunks, or of more.
     pub(crate) reach: f64,
+    pub(crate) axes: usize,
+    pub(crate) heads: usize,
     /// Pairs in a row: all of the chunks, except the unused places of the last.
     pub(crate) pairs: usize,
-    pub(crate) polynomials: &'a SinCosPolynomials,
-    pub(crate) axes: usize,
+    /// The attention factor.
+    pub(crate) factor: f64,
     /// Returns the position of a token on an axis.
     pub(crate) positions: &'a dyn Fn(usize, usize) -> AxisPosition,
     pub(crate) rows: &'a mut [f32],
 }
 
-/// Tokens per call of a kernel.
-const TOKENS: usize = 8;
+/// Rows per call of a kernel.
+const ROWS: usize = 8;
 
-impl MakeRows<'_> {
+impl<A: PairAngle> MakeRows<'_, A> {
     /// Fills the rows. Kernels compute f64 alone; pairs in doubt are computed again here, in code that is compiled
     /// once.
     pub(crate) fn run(self, proof: Proof) {
         let Self {
             angle,
             chunks,
+            axes,
+            heads,
             pairs,
-            polynomials,
+            factor,
             ..
         } = self;
-        if pairs == 0 {
+        if heads == 0 || pairs == 0 {
             return;
         }
+        let exact = angle.is_exact();
+        let polynomials = &SinCosPolynomials::new(if exact { factor } else { 1.0 });
         let reach = polynomials.reach(self.reach);
-        for (index, rows) in self.rows.chunks_mut(TOKENS * 2 * pairs).enumerate() {
-            // Missing axes are never selected.
-            let mut x = [[f64::NAN; 4]; TOKENS];
-            let tokens = rows.len() / (2 * pairs);
-            let at = |token, axis| (self.positions)(index * TOKENS + token, axis);
+        for (block, rows) in self.rows.chunks_mut(ROWS * 2 * pairs).enumerate() {
+            let (first_token, first_head) = (block * ROWS / heads, block * ROWS % heads);
+            let at = |token, axis| match (self.positions)(first_token + token, axis) {
+                position if exact => position,
+                // Those of models are f32: 2^24 + 1 becomes 2^24.
+                position => AxisPosition::Coordinate((position.value() as f32).into()),
+            };
+            let mut x = [[0.0; 4]; ROWS];
+            let tokens = (first_head + rows.len() / (2 * pairs)).div_ceil(heads);
             for (token, x) in x[..tokens].iter_mut().enumerate() {
-                for (axis, x) in x[..self.axes].iter_mut().enumerate() {
+                for (axis, x) in x[..axes].iter_mut().enumerate() {
                     *x = at(token, axis).within(reach);
                 }
             }
             let mut doubted = 0;
-            let work = TokenBlock {
-                angle,
+            let block = RowBlock {
                 chunks,
+                axes,
+                heads,
+                first_head,
                 pairs,
                 polynomials,
-                x: &x[..tokens],
+                x: &x,
                 rows,
                 doubted: &mut doubted,
             };
-            if matches!(angle, RowAngle::Exact) && self.axes == 1 && pairs.is_multiple_of(8) {
-                proof.run(Usual(work));
+            if exact && axes == 1 {
+                proof.run(FillBlock(OneAxis, block));
             } else {
-                proof.run(work);
+                proof.run(FillBlock(angle, block));
             }
-            for (token, row) in rows.chunks_exact_mut(2 * pairs).enumerate() {
-                if doubted >> token & 1 == 1 {
-                    make_again(
-                        angle,
-                        chunks,
-                        polynomials,
-                        &|axis| at(token, axis),
-                        &x[token],
-                        row,
-                    );
+            for (index, row) in rows.chunks_exact_mut(2 * pairs).enumerate() {
+                if doubted >> index & 1 == 1 {
+                    let (token, head) =
+                        ((first_head + index) / heads, (first_head + index) % heads);
+                    let mut positions = [AxisPosition::Integer(0); 4];
+                    for (axis, position) in positions[..axes].iter_mut().enumerate() {
+                        *position = at(token, axis);
+                    }
+                    let chunks = &chunks[head * A::chunks(axes) * pairs.div_ceil(8)..];
+                    let chunks = chunks.chunks_exact(A::chunks(axes));
+                    make_again(angle, chunks, polynomials, &positions, &x[token], row);
                 }
             }
-            if let RowAngle::HuggingFace { factor } = angle {
-                scale(rows, factor);
+            if !exact {
+                for value in rows {
+                    *value *= factor as f32;
+                }
             }
         }
     }
 }
 
-/// Multiplies rows by the factor after the rounding of their f32 angles.
-fn scale(rows: &mut [f32], factor: f32) {
-    for value in rows {
-        *value *= factor;
-    }
-}
-
-/// The rows of at most [`TOKENS`] tokens.
-struct TokenBlock<'a> {
-    angle: RowAngle,
+/// At most [`ROWS`] rows.
+struct RowBlock<'a> {
     chunks: &'a [FrequencyChunk],
+    axes: usize,
+    heads: usize,
+    /// The head of the first row.
+    first_head: usize,
     pairs: usize,
     polynomials: &'a SinCosPolynomials,
     /// The position of each token on each axis, for the fast path.
-    x: &'a [[f64; 4]],
+    x: &'a [[f64; 4]; ROWS],
     rows: &'a mut [f32],
-    /// One bit per token that has a pair in doubt.
+    /// One bit per row that has a pair in doubt.
     doubted: &'a mut u32,
 }
 
-/// A block with exact angles, one axis and whole chunks: the usual case, in a kernel without branches. Another axis
-/// takes 1.2 to 1.3 times as long with AVX-512 and AVX2.
-struct Usual<'a>(TokenBlock<'a>);
+/// A kernel that fills a block with rows of an angle.
+struct FillBlock<'a, A>(A, RowBlock<'a>);
 
-impl Kernel for TokenBlock<'_> {
+impl<A: PairAngle> Kernel for FillBlock<'_, A> {
     #[inline(always)]
     fn run<S: InstructionSet>(self, s: S) {
-        self.make::<S, false>(s);
-    }
-}
-
-impl Kernel for Usual<'_> {
-    #[inline(always)]
-    fn run<S: InstructionSet>(self, s: S) {
-        self.0.make::<S, true>(s);
-    }
-}
-
-impl TokenBlock<'_> {
-    #[inline(always)]
-    fn make<S: SimdF64, const USUAL: bool>(self, s: S) {
-        let TokenBlock {
-            angle,
-            chunks,
-            pairs,
-            polynomials,
-            x,
-            rows,
-            doubted,
-        } = self;
-        let angle = if USUAL { RowAngle::Exact } else { angle };
-        let vectors = polynomials.splat(s);
-        for (token, (row, x)) in rows.chunks_exact_mut(2 * pairs).zip(x).enumerate() {
+        let FillBlock(angle, block) = self;
+        let (pairs, vectors) = (block.pairs, block.polynomials.splat(s));
+        let each = A::chunks(block.axes);
+        let of_head = each * pairs.div_ceil(8);
+        let (mut token, mut head) = (0, block.first_head);
+        for (index, row) in block.rows.chunks_exact_mut(2 * pairs).enumerate() {
+            let (chunks, x) = (&block.chunks[head * of_head..][..of_head], &block.x[token]);
             let mut doubt = false;
             let (cos, sin) = row.split_at_mut(pairs);
             let (cos, cos_rest) = cos.as_chunks_mut();
             let (sin, sin_rest) = sin.as_chunks_mut();
-            for ((chunk, cos), sin) in chunks.iter().zip(cos).zip(sin) {
-                doubt |= make::<S, USUAL>(s, angle, chunk, &vectors, x, cos, sin);
+            let (mut last_cos, mut last_sin) = ([[0.0; 8]], [[0.0; 8]]);
+            let (whole, last) = chunks.split_at(each * cos.len());
+            // The last chunk may have fewer pairs: one text for both cases, because it is long.
+            for (cos, sin, chunks) in [(cos, sin, whole), (&mut last_cos, &mut last_sin, last)] {
+                for ((cos, sin), chunks) in cos.iter_mut().zip(sin).zip(chunks.chunks_exact(each)) {
+                    doubt |= make(s, angle, chunks, &vectors, x, cos, sin);
+                }
             }
             let rest = cos_rest.len();
-            if !USUAL && rest > 0 {
-                let (chunk, mut cos, mut sin) = (&chunks[pairs / 8], [0.0; 8], [0.0; 8]);
-                doubt |= make::<S, USUAL>(s, angle, chunk, &vectors, x, &mut cos, &mut sin);
-                cos_rest.copy_from_slice(&cos[..rest]);
-                sin_rest.copy_from_slice(&sin[..rest]);
+            if rest > 0 {
+                cos_rest.copy_from_slice(&last_cos[0][..rest]);
+                sin_rest.copy_from_slice(&last_sin[0][..rest]);
             }
-            *doubted |= u32::from(doubt) << token;
+            *block.doubted |= u32::from(doubt) << index;
+            head += 1;
+            if head == block.heads {
+                (token, head) = (token + 1, 0);
+            }
         }
     }
 }
 
-/// Computes cos and sin of a chunk of pairs; returns whether any of them is in doubt.
+/// Computes cos and sin of eight pairs; returns whether any of them is in doubt.
 #[inline(always)]
-fn make<S: SimdF64, const ONE_AXIS: bool>(
+fn make<S: SimdF64>(
     s: S,
-    angle: RowAngle,
-    chunk: &FrequencyChunk,
-    polynomials: &SinCosVectors<S>,
+    angle: impl PairAngle,
+    chunks: &[FrequencyChunk],
+    vectors: &SinCosVectors<S>,
     x: &[f64; 4],
     cos: &mut [f32; 8],
     sin: &mut [f32; 8],
 ) -> bool {
     let mut doubt = false;
     for part in 0..8 / S::F64_LANES {
-        let x = if ONE_AXIS {
-            s.splat_f64(x[0])
-        } else {
-            s.pick(x, &chunk.axis, part)
-        };
-        let [x, high, low] = angle.quarters(s, x, chunk, part);
-        let (c, n, unsure) = polynomials.at(s, x, high, low);
+        let (c, n, unsure) = angle.cos_sin(s, vectors, Octet { x, chunks, part });
         s.store_as_f32(c, cos, part);
         s.store_as_f32(n, sin, part);
         doubt |= unsure;
@@ -398,18 +434,18 @@ fn make<S: SimdF64, const ONE_AXIS: bool>(
 #[cold]
 #[inline(never)]
 fn make_again(
-    angle: RowAngle,
-    chunks: &[FrequencyChunk],
+    angle: impl PairAngle,
+    chunks: ChunksExact<'_, FrequencyChunk>,
     polynomials: &SinCosPolynomials,
-    at: &dyn Fn(usize) -> AxisPosition,
+    at: &[AxisPosition; 4],
     x: &[f64; 4],
     row: &mut [f32],
 ) {
     let (cos, sin) = row.split_at_mut(row.len() / 2);
-    for (pair, (cos, sin)) in cos.iter_mut().zip(sin).enumerate() {
-        let (chunk, lane) = (&chunks[pair / 8], pair % 8);
-        let axis = (chunk.axis[lane][0] as usize / 2).min(3);
-        (*cos, *sin) = again(angle, chunk, lane, polynomials, at(axis), x[axis]);
+    for ((cos, sin), chunks) in cos.chunks_mut(8).zip(sin.chunks_mut(8)).zip(chunks) {
+        for (lane, (cos, sin)) in cos.iter_mut().zip(sin).enumerate() {
+            (*cos, *sin) = again(angle, chunks, lane, polynomials, at, x);
+        }
     }
 }
 
@@ -419,17 +455,17 @@ fn make_again(
 /// right.
 #[inline(never)]
 fn again(
-    angle: RowAngle,
-    chunk: &FrequencyChunk,
-    lane: usize,
+    angle: impl PairAngle,
+    chunks: &[FrequencyChunk],
+    part: usize,
     polynomials: &SinCosPolynomials,
-    at: AxisPosition,
-    x: f64,
+    at: &[AxisPosition; 4],
+    x: &[f64; 4],
 ) -> (f32, f32) {
-    let [x, high, low] = angle.quarters(Scalar, x, chunk, lane);
-    let (c, s, doubt) = polynomials.splat(Scalar).at(Scalar, x, high, low);
+    let of = Octet { x, chunks, part };
+    let (c, s, doubt) = angle.cos_sin(Scalar, &polynomials.splat(Scalar), of);
     if doubt {
-        oracle::cos_sin(angle.remainder(at, chunk, lane), polynomials.factor)
+        oracle::cos_sin(angle.remainder(at, of), polynomials.factor)
     } else {
         (c as f32, s as f32)
     }

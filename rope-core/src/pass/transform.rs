@@ -33,7 +33,8 @@ impl Transform {
         Transform {
             hadamard,
             kernel: |proof, hadamard, heads| {
-                proof.run(HadamardKernel::new(heads, hadamard.blocks()))
+                let blocks = hadamard.blocks();
+                proof.run(HadamardKernel { heads, blocks });
             },
             first: false,
             last: true,

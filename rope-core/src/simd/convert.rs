@@ -88,9 +88,11 @@ pub(crate) fn f32_to_f8<const MANTISSA: u32, const LEAST: u32>(x: f32, most: u32
 /// A float of 8 bits to f32, exactly: with the constants of `f32_to_f8`. From the magnitude `SPECIAL` on, codes are
 /// infinities and NaNs.
 #[inline(always)]
-pub(crate) fn f8_to_f32<const MANTISSA: u32, const LEAST: u32, const SPECIAL: u32>(x: u8) -> f32 {
-    let sign = u32::from(x & 0x80) << 24;
-    let magnitude = u32::from(x & 0x7f);
+pub(crate) const fn f8_to_f32<const MANTISSA: u32, const LEAST: u32, const SPECIAL: u32>(
+    x: u8,
+) -> f32 {
+    let sign = (x as u32 & 0x80) << 24;
+    let magnitude = x as u32 & 0x7f;
     let finer = 23 - MANTISSA;
     // The implicit bit of the least normal number counts as one of its exponent.
     let normal = (magnitude << finer) + (LEAST - (1 << 23));

@@ -63,17 +63,11 @@ pub(crate) trait SimdQuant: Simd {
 
     /// The products of four vectors and four others.
     #[inline(always)]
-    fn products(
-        self,
-        [a, b, c, d]: [Self::F32; 4],
-        [e, f, g, h]: [Self::F32; 4],
-    ) -> [Self::F32; 4] {
-        [
-            self.mul(a, e),
-            self.mul(b, f),
-            self.mul(c, g),
-            self.mul(d, h),
-        ]
+    fn products(self, mut x: [Self::F32; 4], by: [Self::F32; 4]) -> [Self::F32; 4] {
+        for (x, by) in x.iter_mut().zip(by) {
+            *x = self.mul(*x, by);
+        }
+        x
     }
 
     /// The codes of even and of odd elements, and those of more of both, as the codes of elements in their order; with

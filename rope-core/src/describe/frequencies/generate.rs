@@ -5,7 +5,6 @@ use core::ops::Range;
 use super::source::{FillRows, RowKind, RowsAt};
 use super::{Angle, Frequencies};
 use crate::describe::positions::ResolvedPositions;
-use crate::kernel::sincos::AxisPosition;
 use crate::kernel::sincos::consecutive::{self, MakeConsecutive};
 use crate::kernel::sincos::{MakeRows, RowAngle, SinCosPolynomials};
 use crate::{Error, IntoPositions, Positions, Rows};
@@ -94,28 +93,18 @@ impl FillRows for Frequencies<'_> {
                 rows,
             });
         }
-        let at = |token, axis| positions.at(first + token, axis);
-        let (angle, factor, positions): (_, _, &dyn Fn(usize, usize) -> AxisPosition) = match self
-            .angle
-        {
-            Angle::Exact => (RowAngle::Exact, self.attention_factor, &at),
-            Angle::HuggingFaceF32 => (
-                RowAngle::HuggingFace {
-                    factor: self.attention_factor as f32,
-                },
-                1.0,
-                // Hugging Face's positions are f32: 2^24 + 1 becomes 2^24.
-                &|token, axis| AxisPosition::Coordinate((at(token, axis).value() as f32).into()),
-            ),
-        };
         MakeRows {
-            angle,
+            angle: match self.angle {
+                Angle::Exact => RowAngle::Exact,
+                Angle::HuggingFaceF32 => RowAngle::HuggingFace,
+            },
             chunks: self.chunks.iter().as_slice(),
             reach: self.reach,
-            pairs: self.pairs,
-            polynomials: &SinCosPolynomials::new(factor),
             axes: self.axes,
-            positions,
+            heads: 1,
+            pairs: self.pairs,
+            factor: self.attention_factor,
+            positions: &|token, axis| positions.at(first + token, axis),
             rows,
         }
         .run(self.proof);

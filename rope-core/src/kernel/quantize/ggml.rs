@@ -248,12 +248,12 @@ impl<const BITS: u32, const OFFSET: bool> BlockCodes for LinearCodes<BITS, OFFSE
 
     #[inline(always)]
     fn define(x: &[f32; VALUES], block: &mut [u8]) {
-        let (d, min) = if OFFSET {
-            let [min, max] = bounds(x);
-            ((max - min) / f32::from(Self::MOST), min)
+        let bounds = if OFFSET {
+            bounds(x)
         } else {
-            (first_largest(x) / -f32::from(Self::ZERO), 0.0)
+            [first_largest(x); 2]
         };
+        let (d, min) = (Self::distance(bounds), bounds[0]);
         let by = reciprocal(d);
         block[..2].copy_from_slice(&f32_to_f16(d).to_le_bytes());
         if OFFSET {
@@ -325,7 +325,7 @@ fn bounds(x: &[f32; VALUES]) -> [f32; 2] {
 }
 
 /// Returns the value of the largest magnitude, from a smallest value of at most 0 and a largest one of at least 0; 0 if
-/// both signs have it.
+/// both signs have it. The definition passes one value twice, which is returned.
 #[inline(always)]
 fn largest([min, max]: [f32; 2]) -> f32 {
     let low = if max < -min { min } else { 0.0 };

@@ -424,7 +424,7 @@ fn scales<const HEADS: usize>(
     least: f32,
 ) -> [f32; HEADS] {
     let mut scales = [f32::NAN; HEADS];
-    make_scales(
+    (E4M3.make_scales)(
         proof,
         &mut ScaleRequest {
             values,

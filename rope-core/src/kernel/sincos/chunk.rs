@@ -155,20 +155,16 @@ pub(crate) const fn quarters(step: Step) -> (f64, f64) {
             (f64::NAN, f64::NAN)
         };
     }
-    // The step is `bits * 2^-scale`, with the highest bit set.
-    let (bits, scale) = match whole {
-        0 => (
-            fraction << fraction.leading_zeros(),
-            128 + fraction.leading_zeros(),
-        ),
-        _ => {
-            let above = 32 - whole.leading_zeros();
-            (
-                (whole as u128) << (128 - above) | fraction >> above,
-                128 - above,
-            )
-        }
+    let above = 32 - whole.leading_zeros();
+    let top = match above {
+        0 => fraction,
+        _ => (whole as u128) << (128 - above) | fraction >> above,
     };
+    // The step is `bits * 2^-scale`, with the highest bit set.
+    let (bits, scale) = (
+        top << top.leading_zeros(),
+        128 + top.leading_zeros() - above,
+    );
     let sign = if negative { -1.0 } else { 1.0 };
     (
         sign * (bits >> 75) as u64 as f64 * power_of_two(77 - scale as i32),

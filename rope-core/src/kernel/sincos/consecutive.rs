@@ -24,8 +24,10 @@
 //!
 //! About one lane in 2^15 is in doubt, but more if an angle is small: a slow chunk takes the usual way.
 
+use core::slice::from_ref;
+
 use super::chunk::{FrequencyChunk, power_of_two};
-use super::{AxisPosition, RowAngle, SinCosPolynomials, SinCosVectors, again, make};
+use super::{AxisPosition, OneAxis, SinCosPolynomials, SinCosVectors, again, make};
 use crate::simd::{InstructionSet, Kernel, SimdF64};
 
 /// The fewest rows for which this pays: 16 take 1.07 times as long as the usual way (AVX-512), 32 take 0.83 times.
@@ -80,8 +82,8 @@ impl Kernel for MakeConsecutive<'_> {
                 offsets.set(s, &unit, chunks);
                 let mut at = at;
                 for rows in tokens.chunks_mut(2 * width * SPAN) {
-                    for (index, (chunk, (cos_sin, fast))) in
-                        chunks.iter().zip(offsets.of_chunks()).enumerate()
+                    let offsets = offsets.cos_sin.iter().zip(&offsets.fast);
+                    for (index, (chunk, (cos_sin, fast))) in chunks.iter().zip(offsets).enumerate()
                     {
                         let group = Group {
                             chunk,
@@ -140,11 +142,6 @@ impl Offsets {
                 s.store_f64(n, sin, part);
             }
         }
-    }
-
-    #[inline(always)]
-    fn of_chunks(&self) -> impl Iterator<Item = (&[CosSin; SPAN], &bool)> {
-        self.cos_sin.iter().zip(&self.fast)
     }
 }
 
@@ -218,7 +215,7 @@ impl Group<'_> {
             let at = AxisPosition::Integer(self.first.wrapping_add(b as i64));
             let [cos, sin] = self.places(row);
             let x = [at.within(self.reach), 0.0, 0.0, 0.0];
-            doubt |= make::<S, true>(s, RowAngle::Exact, self.chunk, vectors, &x, cos, sin);
+            doubt |= make(s, OneAxis, from_ref(self.chunk), vectors, &x, cos, sin);
         }
         if doubt {
             self.again(u32::MAX, rows);
@@ -232,10 +229,11 @@ impl Group<'_> {
         for (b, row) in rows.chunks_exact_mut(2 * self.width).enumerate() {
             let at = AxisPosition::Integer(self.first.wrapping_add(b as i64));
             let [cos, sin] = self.places(row);
-            let x = at.within(self.reach);
+            let x = [at.within(self.reach); 4];
             for lane in (0..8).filter(|lane| doubt >> lane & 1 != 0) {
+                let chunk = from_ref(self.chunk);
                 (cos[lane], sin[lane]) =
-                    again(RowAngle::Exact, self.chunk, lane, self.polynomials, at, x);
+                    again(OneAxis, chunk, lane, self.polynomials, &[at; 4], &x);
             }
         }
     }

@@ -34,11 +34,10 @@
 //! numbers, because a remainder below 2^-100 is in doubt as well unless all products are zero.
 
 use super::chunk::{FrequencyChunk, power_of_two, quarters};
-use super::oracle::{self, RADIAN, Remainder};
+use super::oracle::{RADIAN, Remainder};
 use super::position::AxisPosition;
-use super::{DOUBT, ROUND, RowAngle, SinCosPolynomials, SinCosVectors, scale};
-use crate::proof::Proof;
-use crate::simd::{InstructionSet, Kernel, Scalar, SimdF64};
+use super::{DOUBT, Doubtful, Octet, PairAngle, ROUND, SinCosVectors};
+use crate::simd::{Scalar, SimdF64};
 
 /// The least square of a remainder, relative to the sum of the squares of all products.
 const LEAST_RELATIVE: f64 = power_of_two(-100);
@@ -51,32 +50,33 @@ const LEAST_SQUARE: f64 = power_of_two(-200);
 pub(crate) enum MixedSum {
     /// The exact sum.
     Exact,
-    /// The angle in f32 and in radians: each product rounded, and each sum, axis 0 first. Its cos and sin are rounded,
-    /// and once more after multiplication by the attention factor. Positions must be f32 values.
+    /// The angle in f32 and in radians: each product rounded, and each sum, axis 0 first.
     ///
     /// The product of two 24-bit numbers is exact in f64. Their sum is rounded to f64 first, which moves no sum across
     /// a midpoint of f32 numbers, because 53 is at least two times 24 plus two (Figueroa).
     ///
-    /// An angle is at most 2^36 quarter turns in the fast path, four times the limit of [`RowAngle::HuggingFace`]: the
-    /// 6 units in the last place of the reduction become 24, and the sum 78.
-    F32 { factor: f32 },
+    /// An angle is at most 2^36 quarter turns in the fast path, four times the limit of
+    /// [`RowAngle::HuggingFace`](super::RowAngle::HuggingFace): the 6 units in the last place of the reduction become
+    /// 24, and the sum 78.
+    F32,
 }
 
-impl MixedSum {
-    /// Computes cos and sin; returns whether any lane is in doubt.
+impl PairAngle for MixedSum {
     #[inline(always)]
-    fn cos_sin<S: SimdF64>(
-        self,
-        s: S,
-        polynomials: &SinCosVectors<S>,
-        x: &[f64; 4],
-        chunks: &[FrequencyChunk],
-        part: usize,
-    ) -> (S::F64, S::F64, bool) {
-        if let MixedSum::F32 { .. } = self {
-            let radians = radians(s, x, chunks, part);
+    fn chunks(axes: usize) -> usize {
+        axes
+    }
+
+    fn is_exact(self) -> bool {
+        matches!(self, MixedSum::Exact)
+    }
+
+    #[inline(always)]
+    fn cos_sin<S: SimdF64>(self, s: S, vectors: &SinCosVectors<S>, of: Octet<'_>) -> Doubtful<S> {
+        let Octet { x, chunks, part } = of;
+        if let MixedSum::F32 = self {
             let (high, low) = const { quarters(RADIAN) };
-            return polynomials.at(s, radians, s.splat_f64(high), s.splat_f64(low));
+            return vectors.at(s, radians(s, of), s.splat_f64(high), s.splat_f64(low));
         }
         let first = reduce(s, &chunks[0], x[0], part);
         // The remainder of all axes is `sum + low`.
@@ -97,26 +97,22 @@ impl MixedSum {
             low,
         );
         let square = s.mul_f64(r, r);
-        let (cos, sin) = polynomials.evaluate(s, r, square);
+        let (cos, sin) = vectors.evaluate(s, r, square);
         let above_least = s.mul_add(squares, s.splat_f64(-LEAST_RELATIVE), square);
         let doubt = s.any_doubt::<DOUBT>([cos, sin], squares, above_least, LEAST_SQUARE);
         let (cos, sin) = s.quarter_turns(add(s, rounded, whole), cos, sin);
         (cos, sin, doubt)
     }
 
-    /// Returns the angle for the oracle.
-    fn remainder(self, at: &[AxisPosition], chunks: &[FrequencyChunk], lane: usize) -> Remainder {
+    fn remainder(self, at: &[AxisPosition; 4], of: Octet<'_>) -> Remainder {
         match self {
             MixedSum::Exact => {
-                let steps = chunks.iter().map(|chunk| chunk.step[lane]);
+                let steps = of.chunks.iter().map(|chunk| chunk.step[of.part]);
                 Remainder::sum(at.iter().copied().zip(steps))
             }
-            MixedSum::F32 { .. } => {
-                let mut x = [0.0; 4];
-                for (x, at) in x.iter_mut().zip(at) {
-                    *x = at.value();
-                }
-                let radians = radians(Scalar, &x, chunks, lane);
+            MixedSum::F32 => {
+                let x = &at.map(AxisPosition::value);
+                let radians = radians(Scalar, Octet { x, ..of });
                 Remainder::new(AxisPosition::Coordinate(radians), RADIAN)
             }
         }
@@ -148,10 +144,10 @@ fn reduce<S: SimdF64>(s: S, chunk: &FrequencyChunk, x: f64, part: usize) -> Redu
 
 /// Returns the sum in radians as f32.
 #[inline(always)]
-fn radians<S: SimdF64>(s: S, x: &[f64; 4], chunks: &[FrequencyChunk], part: usize) -> S::F64 {
+fn radians<S: SimdF64>(s: S, of: Octet<'_>) -> S::F64 {
     let mut radians = s.splat_f64(0.0);
-    for (chunk, &x) in chunks.iter().zip(x) {
-        let product = s.mul_f64(s.splat_f64(x), s.load_f64(&chunk.inverse_f32, part));
+    for (chunk, &x) in of.chunks.iter().zip(of.x) {
+        let product = s.mul_f64(s.splat_f64(x), s.load_f64(&chunk.inverse_f32, of.part));
         radians = s.round_to_f32(add(s, radians, s.round_to_f32(product)));
     }
     radians
@@ -170,241 +166,6 @@ fn exact_sum<S: SimdF64>(s: S, a: S::F64, b: S::F64) -> (S::F64, S::F64) {
     let of_b = s.sub_f64(sum, a);
     let of_a = s.sub_f64(sum, of_b);
     (sum, add(s, s.sub_f64(a, of_a), s.sub_f64(b, of_b)))
-}
-
-/// The generation of rows `[cos of all pairs | sin of all pairs]`, one per token and head, with the heads of a token in
-/// sequence.
-pub(crate) struct MakeMixedRows<'a> {
-    pub(crate) sum: MixedSum,
-    /// The frequencies, `[head][eight pairs][axis]`.
-    pub(crate) chunks: &'a [FrequencyChunk],
-    /// The [`FrequencyChunk::reach`] of the chunks, or of more.
-    pub(crate) reach: f64,
-    pub(crate) axes: usize,
-    pub(crate) heads: usize,
-    /// Pairs of a head: all of its chunks, except the unused places of the last.
-    pub(crate) pairs: usize,
-    pub(crate) polynomials: &'a SinCosPolynomials,
-    /// Returns the position of a token on an axis.
-    pub(crate) positions: &'a dyn Fn(usize, usize) -> AxisPosition,
-    pub(crate) rows: &'a mut [f32],
-}
-
-/// Rows per call of a kernel.
-const ROWS: usize = 32;
-
-impl MakeMixedRows<'_> {
-    /// Fills the rows. Kernels compute f64 alone; pairs in doubt are computed again here, in code that is compiled
-    /// once.
-    pub(crate) fn run(self, proof: Proof) {
-        let Self {
-            sum,
-            chunks,
-            axes,
-            heads,
-            pairs,
-            polynomials,
-            ..
-        } = self;
-        if heads == 0 || pairs == 0 {
-            return;
-        }
-        let reach = polynomials.reach(self.reach);
-        let of_head = |head| &chunks[head * axes * pairs.div_ceil(8)..];
-        let (mut token, mut head) = (0, 0);
-        for rows in self.rows.chunks_mut(ROWS * 2 * pairs) {
-            let (first_token, first_head) = (token, head);
-            let mut x = [[0.0; 4]; ROWS];
-            let count = rows.len() / (2 * pairs);
-            for index in 0..count {
-                if head == 0 || index == 0 {
-                    for (axis, x) in x[index][..axes].iter_mut().enumerate() {
-                        *x = (self.positions)(token, axis).within(reach);
-                    }
-                } else {
-                    x[index] = x[index - 1];
-                }
-                head += 1;
-                if head == heads {
-                    (token, head) = (token + 1, 0);
-                }
-            }
-            let mut doubted = 0;
-            let work = RowBlock {
-                sum,
-                chunks,
-                axes,
-                heads,
-                first_head,
-                pairs,
-                polynomials,
-                x: &x[..count],
-                rows,
-                doubted: &mut doubted,
-            };
-            if matches!(sum, MixedSum::Exact) && axes == 1 {
-                proof.run(OneAxis(work));
-            } else {
-                proof.run(work);
-            }
-            for (index, row) in rows.chunks_exact_mut(2 * pairs).enumerate() {
-                if doubted >> index & 1 == 1 {
-                    let row_of_all = first_head + index;
-                    let token = first_token + row_of_all / heads;
-                    let mut at = [AxisPosition::Integer(0); 4];
-                    for (axis, at) in at[..axes].iter_mut().enumerate() {
-                        *at = (self.positions)(token, axis);
-                    }
-                    let (at, chunks) = (&at[..axes], of_head(row_of_all % heads));
-                    make_again(sum, chunks, polynomials, at, &x[index], row);
-                }
-            }
-            if let MixedSum::F32 { factor } = sum {
-                scale(rows, factor);
-            }
-        }
-    }
-}
-
-/// At most [`ROWS`] rows.
-struct RowBlock<'a> {
-    sum: MixedSum,
-    chunks: &'a [FrequencyChunk],
-    axes: usize,
-    heads: usize,
-    /// The head of the first row.
-    first_head: usize,
-    pairs: usize,
-    polynomials: &'a SinCosPolynomials,
-    /// The position of each row's token on each axis, for the fast path.
-    x: &'a [[f64; 4]],
-    rows: &'a mut [f32],
-    /// One bit per row that has a pair in doubt.
-    doubted: &'a mut u32,
-}
-
-/// A block with a single axis, without a sum: it takes no longer than rows that all heads share. As a sum of one term
-/// it would take 1.2 to 1.3 times as long.
-struct OneAxis<'a>(RowBlock<'a>);
-
-impl Kernel for RowBlock<'_> {
-    #[inline(always)]
-    fn run<S: InstructionSet>(self, s: S) {
-        self.make::<S, false>(s);
-    }
-}
-
-impl Kernel for OneAxis<'_> {
-    #[inline(always)]
-    fn run<S: InstructionSet>(self, s: S) {
-        self.0.make::<S, true>(s);
-    }
-}
-
-impl RowBlock<'_> {
-    #[inline(always)]
-    fn make<S: SimdF64, const ONE_AXIS: bool>(self, s: S) {
-        let RowBlock {
-            sum,
-            chunks,
-            axes,
-            heads,
-            first_head,
-            pairs,
-            polynomials,
-            x,
-            rows,
-            doubted,
-        } = self;
-        let vectors = polynomials.splat(s);
-        let of_head = axes * pairs.div_ceil(8);
-        let mut head = first_head;
-        for (index, (row, x)) in rows.chunks_exact_mut(2 * pairs).zip(x).enumerate() {
-            let chunks = chunks[head * of_head..][..of_head].chunks_exact(axes);
-            let mut doubt = false;
-            let (cos, sin) = row.split_at_mut(pairs);
-            // The last chunk may have fewer pairs: one text for both cases, because it is long.
-            for ((cos, sin), chunks) in cos.chunks_mut(8).zip(sin.chunks_mut(8)).zip(chunks) {
-                let (mut c, mut n) = ([0.0; 8], [0.0; 8]);
-                doubt |= if ONE_AXIS {
-                    let (exact, chunk) = (RowAngle::Exact, &chunks[0]);
-                    super::make::<S, true>(s, exact, chunk, &vectors, x, &mut c, &mut n)
-                } else {
-                    make(s, sum, chunks, &vectors, x, &mut c, &mut n)
-                };
-                match (cos.as_mut_array(), sin.as_mut_array()) {
-                    (Some(cos), Some(sin)) => (*cos, *sin) = (c, n),
-                    _ => {
-                        cos.copy_from_slice(&c[..cos.len()]);
-                        sin.copy_from_slice(&n[..sin.len()]);
-                    }
-                }
-            }
-            *doubted |= u32::from(doubt) << index;
-            head += 1;
-            if head == heads {
-                head = 0;
-            }
-        }
-    }
-}
-
-/// Computes cos and sin of eight pairs; returns whether any of them is in doubt.
-#[inline(always)]
-fn make<S: SimdF64>(
-    s: S,
-    sum: MixedSum,
-    chunks: &[FrequencyChunk],
-    polynomials: &SinCosVectors<S>,
-    x: &[f64; 4],
-    cos: &mut [f32; 8],
-    sin: &mut [f32; 8],
-) -> bool {
-    let mut doubt = false;
-    for part in 0..8 / S::F64_LANES {
-        let (c, n, unsure) = sum.cos_sin(s, polynomials, x, chunks, part);
-        s.store_as_f32(c, cos, part);
-        s.store_as_f32(n, sin, part);
-        doubt |= unsure;
-    }
-    doubt
-}
-
-/// Computes a row again, one pair after the other, by the oracle if a pair is in doubt. Unfused operations may doubt
-/// values that fused ones trust, and the other way round; a value that either trusts is right.
-#[cold]
-#[inline(never)]
-fn make_again(
-    sum: MixedSum,
-    chunks: &[FrequencyChunk],
-    polynomials: &SinCosPolynomials,
-    at: &[AxisPosition],
-    x: &[f64; 4],
-    row: &mut [f32],
-) {
-    let (cos, sin) = row.split_at_mut(row.len() / 2);
-    for (pair, (cos, sin)) in cos.iter_mut().zip(sin).enumerate() {
-        let (chunks, lane) = (&chunks[pair / 8 * at.len()..][..at.len()], pair % 8);
-        (*cos, *sin) = again(sum, chunks, lane, polynomials, at, x);
-    }
-}
-
-#[inline(never)]
-fn again(
-    sum: MixedSum,
-    chunks: &[FrequencyChunk],
-    lane: usize,
-    polynomials: &SinCosPolynomials,
-    at: &[AxisPosition],
-    x: &[f64; 4],
-) -> (f32, f32) {
-    let vectors = polynomials.splat(Scalar);
-    let (c, s, doubt) = sum.cos_sin(Scalar, &vectors, x, chunks, lane);
-    if doubt {
-        oracle::cos_sin(sum.remainder(at, chunks, lane), polynomials.factor)
-    } else {
-        (c as f32, s as f32)
-    }
 }
 
 #[cfg(test)]

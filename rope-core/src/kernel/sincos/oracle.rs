@@ -104,15 +104,10 @@ fn product(position: AxisPosition, step: Step) -> (bool, U256, i64) {
     }
     .parts();
     // No position has more than 64 digits.
-    let (magnitude, exponent) = ((mantissa >> 64) as u64, exponent + 64);
-    let low = u128::from(magnitude) * (step.fraction & u128::from(u64::MAX));
-    let middle = u128::from(magnitude) * (step.fraction >> 64) + (low >> 64);
-    let high = u128::from(magnitude) * u128::from(step.whole) + (middle >> 64);
-    let product = U256 {
-        high,
-        low: middle << 64 | low & u128::from(u64::MAX),
-    };
-    (negative != step.negative, product, exponent)
+    let magnitude = mantissa >> 64;
+    let (low, carry) = magnitude.carrying_mul(step.fraction, 0);
+    let high = magnitude * u128::from(step.whole) + carry;
+    (negative != step.negative, U256 { high, low }, exponent + 64)
 }
 
 #[cfg(test)]
@@ -164,14 +159,9 @@ impl U256 {
     }
 
     fn sub(self, other: Self) -> Self {
-        let (low, borrow) = self.low.overflowing_sub(other.low);
-        Self {
-            high: self
-                .high
-                .wrapping_sub(other.high)
-                .wrapping_sub(u128::from(borrow)),
-            low,
-        }
+        let (low, borrow) = self.low.borrowing_sub(other.low, false);
+        let (high, _) = self.high.borrowing_sub(other.high, borrow);
+        Self { high, low }
     }
 
     /// Splits turns in units of 2^-256 into quarter turns, and the sign and magnitude of the rest.
@@ -197,15 +187,9 @@ impl U256 {
 }
 
 /// Returns `(cos, sin)` of an angle, times `factor`, each correctly rounded to f32.
-#[inline]
-pub(crate) fn cos_sin(angle: Remainder, factor: f64) -> (f32, f32) {
-    cos_sin_by(angle, Float128::from_f64(factor))
-}
-
-/// Returns `(cos, sin)` of an angle, times a factor of 128 bits, each correctly rounded to f32.
 #[inline(never)]
-pub(crate) fn cos_sin_by(angle: Remainder, factor: Float128) -> (f32, f32) {
-    let (cos, sin) = cos_sin_times(angle, factor);
+pub(crate) fn cos_sin(angle: Remainder, factor: f64) -> (f32, f32) {
+    let (cos, sin) = cos_sin_times(angle, Float128::from_f64(factor));
     (to_f32(cos), to_f32(sin))
 }
 

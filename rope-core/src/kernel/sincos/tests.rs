@@ -72,8 +72,9 @@ fn rows<C: At>(backend: Proof, steps: &[Step], factor: f64, positions: &[C]) -> 
         chunks: &chunks,
         reach: FrequencyChunk::reach(&chunks),
         pairs: steps.len(),
-        polynomials: &SinCosPolynomials::new(factor),
+        factor,
         axes: 1,
+        heads: 1,
         positions: &|token, _| positions[token].at(),
         rows: &mut rows,
     }
@@ -138,12 +139,13 @@ fn hugging_face_angles() {
         for backend in backends() {
             let mut made = vec![0.0; 2 * inverse.len() * positions.len()];
             MakeRows {
-                angle: RowAngle::HuggingFace { factor },
+                angle: RowAngle::HuggingFace,
                 chunks: &chunks,
                 reach: FrequencyChunk::reach(&chunks),
                 pairs: inverse.len(),
-                polynomials: &SinCosPolynomials::new(1.0),
+                factor: factor.into(),
                 axes: 1,
+                heads: 1,
                 positions: &|token, _| AxisPosition::Coordinate(f64::from(positions[token] as f32)),
                 rows: &mut made,
             }
@@ -394,8 +396,9 @@ fn axes() {
             chunks: &chunks,
             reach: FrequencyChunk::reach(&chunks),
             pairs: 21,
-            polynomials: &SinCosPolynomials::new(1.0),
+            factor: 1.0,
             axes: 4,
+            heads: 1,
             positions: &|_, axis| AxisPosition::Integer(at[axis]),
             rows: &mut row,
         }

@@ -7,9 +7,8 @@ use core::ops::Range;
 use super::{MixedAngle, MixedFrequencies, index};
 use crate::describe::frequencies::source::{FillRows, RowKind, RowsAt};
 use crate::describe::positions::ResolvedPositions;
-use crate::kernel::sincos::AxisPosition;
-use crate::kernel::sincos::SinCosPolynomials;
-use crate::kernel::sincos::mixed::{MakeMixedRows, MixedSum};
+use crate::kernel::sincos::MakeRows;
+use crate::kernel::sincos::mixed::MixedSum;
 use crate::{Error, IntoPositions, Positions, Rows};
 
 impl MixedFrequencies<'_> {
@@ -110,30 +109,19 @@ impl FillRows for MixedFrequencies<'_> {
         heads: Range<usize>,
         values: &mut [f32],
     ) {
-        let at = |token, axis| positions.at(first_token + token, axis);
-        let (sum, factor, positions): (_, _, &dyn Fn(usize, usize) -> AxisPosition) = match self
-            .angle
-        {
-            MixedAngle::Exact => (MixedSum::Exact, self.attention_factor, &at),
-            MixedAngle::SummedF32 => (
-                MixedSum::F32 {
-                    factor: self.attention_factor as f32,
-                },
-                1.0,
-                // Positions in timm are f32: 2^24 + 1 becomes 2^24.
-                &|token, axis| AxisPosition::Coordinate((at(token, axis).value() as f32).into()),
-            ),
-        };
         let chunks = |head| index(self.shape(), 0, head, 0);
-        MakeMixedRows {
-            sum,
+        MakeRows {
+            angle: match self.angle {
+                MixedAngle::Exact => MixedSum::Exact,
+                MixedAngle::SummedF32 => MixedSum::F32,
+            },
             chunks: &self.chunks[chunks(heads.start)..chunks(heads.end)],
             reach: self.reach,
             axes: self.axes,
             heads: heads.len(),
             pairs: self.pairs,
-            polynomials: &SinCosPolynomials::new(factor),
-            positions,
+            factor: self.attention_factor,
+            positions: &|token, axis| positions.at(first_token + token, axis),
             rows: values,
         }
         .run(self.proof);

@@ -9,6 +9,13 @@ use super::super::chunk::Step;
 use super::super::oracle::{cos_sin, cos_sin_f64};
 use super::super::tests::{Fused, ROUNDS, Random, backends, step};
 use super::*;
+use crate::kernel::sincos::{MakeRows, SinCosPolynomials};
+use crate::proof::Proof;
+
+fn of<'a>(x: &'a [f64; 4], chunks: &'a [FrequencyChunk]) -> Octet<'a> {
+    let part = 0;
+    Octet { x, chunks, part }
+}
 
 /// A coordinate and a step: the term of an axis.
 type AxisTerm = (AxisPosition, Step);
@@ -42,14 +49,14 @@ impl Case {
         let chunks = self.chunks();
         let (heads, pairs) = (self.steps.len(), self.steps[0].len());
         let mut rows = vec![f32::NAN; self.at.len() * heads * 2 * pairs];
-        MakeMixedRows {
-            sum: MixedSum::Exact,
+        MakeRows {
+            angle: MixedSum::Exact,
             chunks: &chunks,
             reach: FrequencyChunk::reach(&chunks),
             axes: self.at[0].len(),
             heads,
             pairs,
-            polynomials: &SinCosPolynomials::new(self.factor),
+            factor: self.factor,
             positions: &|token, axis| self.at[token][axis],
             rows: &mut rows,
         }
@@ -289,13 +296,13 @@ fn error() {
             let (x, steps) = cancelling(&mut random);
             let chunks = pair(&steps);
             let [a, b, c] = x;
-            let (cos, sin, doubt) =
-                MixedSum::Exact.cos_sin(s, &vectors, &[a, b, c, 0.0], &chunks, 0);
+            let x = [a, b, c, 0.0];
+            let (cos, sin, doubt) = MixedSum::Exact.cos_sin(s, &vectors, of(&x, &chunks));
             if doubt {
                 continue;
             }
             let at = x.map(AxisPosition::Coordinate);
-            let exact = cos_sin_f64(MixedSum::Exact.remainder(&at, &chunks, 0), 1.0);
+            let exact = cos_sin_f64(MixedSum::Exact.remainder(&at, of(&x, &chunks)), 1.0);
             for (made, exact) in [(cos, exact.0), (sin, exact.1)] {
                 let ulps = made.to_bits().abs_diff(exact.to_bits()) as f64;
                 // The polynomial of the sine computes values below half a square root of two.
@@ -335,7 +342,7 @@ fn few_are_doubted() {
         let chunks = pair(&steps);
         for (x, y) in (0..20).flat_map(|x| (0..20).map(move |y| (x, y))) {
             let x = [f64::from(x), f64::from(y), 0.0, 0.0];
-            doubted += u32::from(MixedSum::Exact.cos_sin(Scalar, &vectors, &x, &chunks, 0).2);
+            doubted += u32::from(MixedSum::Exact.cos_sin(Scalar, &vectors, of(&x, &chunks)).2);
             pairs += 1;
         }
     }
@@ -369,14 +376,14 @@ fn f32_angles() {
         }
         for backend in backends() {
             let mut rows = vec![f32::NAN; 40 * heads * 2 * pairs];
-            MakeMixedRows {
-                sum: MixedSum::F32 { factor },
+            MakeRows {
+                angle: MixedSum::F32,
                 chunks: &chunks,
                 reach: FrequencyChunk::reach(&chunks),
                 axes,
                 heads,
                 pairs,
-                polynomials: &SinCosPolynomials::new(1.0),
+                factor: factor.into(),
                 positions: &|token, axis| AxisPosition::Coordinate(at[token * axes + axis].into()),
                 rows: &mut rows,
             }
