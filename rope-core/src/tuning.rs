@@ -192,6 +192,10 @@ static ZEN_5: Tuning = Tuning {
         // With a threshold of 512 KiB, tensors of 1 MiB, the size of the second-level cache, take 1.4 times as long.
         above: [2 * MIB, 2 * MIB],
     },
+    gradients: Ahead {
+        heads: [0, 8],
+        ..EARLIER.gradients
+    },
     over_gaps_into_another_above: [2 * MIB, 2 * MIB],
     heads_together: [16, 16],
     few_together_above: [NEVER, 16 * MIB],
