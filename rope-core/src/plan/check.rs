@@ -139,8 +139,8 @@ impl<'p> Rope<Lowered<'p>> {
     ) -> Result<(Checked<'a>, Option<Lowered<'p>>), Error> {
         // Cached heads already have the stages of their plan: without angles nothing changes.
         let other = match target {
-            OperandMut::Tensor(..) => None,
-            OperandMut::Cache(_) => Some(self.stages.shifted()?),
+            OperandMut::Cache(_) if !self.stages.is_empty() => Some(self.stages.shifted()?),
+            _ => None,
         };
         let (shape, kernels) = match target {
             OperandMut::Tensor(x, element) => (x.layout.shape(), (*element, kernels)),
@@ -174,12 +174,10 @@ impl<'p> Rope<Lowered<'p>> {
             }
             slots.check(shape)?;
         }
-        if other.is_none() || angles.is_some() {
-            self.check_stages(
-                other.as_ref().unwrap_or(&self.stages),
-                &checked,
-                other.is_none(),
-            )?;
+        let in_tensor = matches!(target, OperandMut::Tensor(..));
+        if in_tensor || angles.is_some() {
+            let stages = other.as_ref().unwrap_or(&self.stages);
+            self.check_stages(stages, &checked, in_tensor)?;
         }
         Ok((checked, other))
     }

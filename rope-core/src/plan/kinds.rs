@@ -124,10 +124,14 @@ pub struct Lowered<'a> {
 }
 
 impl<'a> Lowered<'a> {
-    const NONE: Self = Lowered {
-        stages: None,
-        rounds: true,
-    };
+    /// Returns no stages. A constant would be copied whole.
+    #[inline(always)]
+    fn none() -> Self {
+        Lowered {
+            stages: None,
+            rounds: true,
+        }
+    }
 
     /// Returns the plan's stages, to which one is added.
     fn added(&mut self) -> &mut PassStages<'a> {
@@ -205,7 +209,7 @@ pub trait LowerLinear: Lower {
 impl Lower for Plain {
     #[inline(always)]
     fn lowered(&self) -> Lowered<'_> {
-        Lowered::NONE
+        Lowered::none()
     }
 
     #[inline(always)]
@@ -267,7 +271,7 @@ impl<'a> AddStages<'a> for Plain {
     type Linear = LinearStages<'a>;
 
     fn stages(self) -> Lowered<'a> {
-        Lowered::NONE
+        Lowered::none()
     }
 
     fn linear(stages: Lowered<'a>) -> Self::Linear {
@@ -301,7 +305,7 @@ impl<'a> AddStages<'a> for WithStages<'a> {
 
 impl From<Rope> for Rope<WithStages<'_>> {
     fn from(rope: Rope) -> Self {
-        rope.with(WithStages(Lowered::NONE))
+        rope.with(WithStages(Lowered::none()))
     }
 }
 
@@ -313,7 +317,7 @@ impl<'a> From<Rope<LinearStages<'a>>> for Rope<WithStages<'a>> {
 
 impl From<Rope> for Rope<LinearStages<'_>> {
     fn from(rope: Rope) -> Self {
-        rope.with(LinearStages(Lowered::NONE))
+        rope.with(LinearStages(Lowered::none()))
     }
 }
 
