@@ -175,12 +175,12 @@ if [[ $(uname -m) == x86_64 ]]; then
     is config-x86_64 $(($(linked "$program/config") - $(linked "$program/text")))
 fi
 # Programs without frequencies link none of their code; `made` shows that the search would find it.
-theirs='rope_core::(frequencies|kernel::sincos)::'
+theirs='rope_core::(describe::frequencies|kernel::sincos)::'
 [[ $(functions "$program/made" | grep -cE "$theirs") -ge 10 ]] || fail "no frequencies in $program/made"
 if functions "$program/given" | grep -E "$theirs"; then fail "these are in a program that makes no frequencies"; fi
 # Who writes one code of 8 bits links no other.
-grep -qE 'quantize::.*quantize::E4m3' <(functions "$program/coded") || fail "no E4M3 in $program/coded"
-others='quantize::(ggml::|[A-Za-z]*(E5m2|Int8|Q8_0))'
+grep -qE 'quantize::.*CodedFloat<3\b' <(functions "$program/coded") || fail "no E4M3 in $program/coded"
+others='quantize::(ggml::|CodedFloat<2\b|[A-Za-z]*(Int8|Q8_0))'
 [[ $(functions "$core" | grep -cE "$others") -ge 30 ]] || fail "no other codes in the library"
 if functions "$program/coded" | grep -E "$others"; then fail "these are in a program that writes E4M3 only"; fi
 show "a program with frequencies" "$program/made"

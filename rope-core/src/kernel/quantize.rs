@@ -95,7 +95,7 @@ impl QuantKernels {
         QuantKernels {
             largest: C::LARGEST,
             encode,
-            make_scales: |proof, request| proof.run(request),
+            make_scales,
             decode: |proof, source, scale, target| {
                 proof.run(Decode::<C> {
                     source,
@@ -170,6 +170,11 @@ pub(crate) static Q8_0: BlockFormat = BlockFormat {
     encode: encode_q8_0,
     decode: decode_q8_0,
 };
+
+/// Not a closure of [`QuantKernels::new`], which every format would have its own of.
+fn make_scales(proof: Proof, request: &mut ScaleRequest<'_>) {
+    proof.run(request);
+}
 
 /// The 8-bit float with 3 mantissa bits and no infinities.
 pub(crate) static E4M3: QuantKernels =

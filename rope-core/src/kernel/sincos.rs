@@ -285,6 +285,7 @@ const ROWS: usize = 8;
 impl<A: PairAngle> MakeRows<'_, A> {
     /// Fills the rows. Kernels compute f64 alone; pairs in doubt are computed again here, in code that is compiled
     /// once.
+    #[inline(never)]
     pub(crate) fn run(self, proof: Proof) {
         let Self {
             angle,

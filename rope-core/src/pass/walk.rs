@@ -320,6 +320,9 @@ impl Walk<'_, (), &Layout> {
         mut line: impl FnMut(&LineSpan<'_>, &MoreTokens<'_>),
     ) {
         let (shape, strides, steps) = (self.shape, self.target.strides(), self.target.steps());
+        if shape.is_empty() {
+            return;
+        }
         let (batch_inside, most, ahead) = match self.order {
             Order::TokensMajor { batch_inside } => (
                 batch_inside || shape.tokens == 1,
@@ -336,10 +339,7 @@ impl Walk<'_, (), &Layout> {
         };
         let apart = matches!(self.order, Order::HeadsMajor { .. }) && (self.by_head || most <= 1);
         if apart || self.rows.head_stride().is_some() {
-            return self.run(|span| line(span, &MoreTokens::NONE));
-        }
-        if shape.is_empty() {
-            return;
+            return self.each(&mut |span| line(span, &MoreTokens::NONE));
         }
         let (outer, inner, step) = if batch_inside {
             (shape.tokens, shape.batch, strides.batch)
