@@ -27,7 +27,7 @@
 use core::slice::from_ref;
 
 use super::chunk::{FrequencyChunk, power_of_two};
-use super::{AxisPosition, OneAxis, SinCosPolynomials, SinCosVectors, again, make};
+use super::{AxisPosition, OneAxis, RowAngle, SinCosPolynomials, SinCosVectors, again, make};
 use crate::simd::{InstructionSet, Kernel, SimdF64};
 
 /// The fewest rows for which this pays: 16 take 1.07 times as long as the usual way (AVX-512), 32 take 0.83 times.
@@ -233,7 +233,7 @@ impl Group<'_> {
             for lane in (0..8).filter(|lane| doubt >> lane & 1 != 0) {
                 let chunk = from_ref(self.chunk);
                 (cos[lane], sin[lane]) =
-                    again(OneAxis, chunk, lane, self.polynomials, &[at; 4], &x);
+                    again(RowAngle::Exact, chunk, lane, self.polynomials, &[at; 4], &x);
             }
         }
     }
