@@ -12,7 +12,8 @@
 //!
 //! If other elements lie between tokens, as K and V do between the queries of a packed tensor, the same head of the
 //! next token is prefetched. Otherwise a rotation into another tensor prefetches nothing. Above a size that depends on
-//! the core (`tuning.rs`), heads-major tensors go head by head.
+//! the core (`tuning.rs`), heads-major tensors go head by head, and a rotation from a tokens-major into a heads-major
+//! tensor goes token by token.
 
 use core::ops::Range;
 
