@@ -80,12 +80,17 @@ impl<const BF16: bool> Token<BF16> {
         }
     }
 
-    /// All bits of a bf16 but the sign, by way of what the compiler does not know: it takes the question whether one is
-    /// set for a comparison of bf16 numbers, and widens them for it.
+    /// Returns a number by way of what the compiler does not know.
+    #[inline(always)]
+    fn opaque(self, number: i32) -> i32 {
+        (self.upper as i32).wrapping_add(number.wrapping_sub(UPPER as i32))
+    }
+
+    /// All bits of a bf16 but the sign. The compiler takes the question whether one of bits that it knows is set for a
+    /// comparison of bf16 numbers, and widens them for it.
     #[inline(always)]
     fn magnitude(self) -> i16 {
-        const FROM_UPPER: u16 = 0x7fff_u16.wrapping_sub(UPPER as u16);
-        (self.upper as u16).wrapping_add(FROM_UPPER) as i16
+        self.opaque(0x7fff) as i16
     }
 
     /// Rounds a group and packs it, each two vectors in their own order, by the instruction of AVX512-BF16, which
@@ -131,14 +136,15 @@ impl<const BF16: bool> Token<BF16> {
     /// Rounds to the upper 16 bits of each lane, to nearest, ties to even, unless it is a NaN. The lower 16 are left
     /// over.
     ///
-    /// To add the last bit under a mask takes three instructions where shift, mask and two additions take four.
+    /// To add the last bit under a mask takes three instructions where shift, mask and two additions take four. Of a
+    /// one that it knows, the compiler would blend 0x7fff and 0x8000 under the mask, ahead of the addition.
     #[inline(always)]
     fn round_number(self, x: __m512) -> __m512i {
         op!({
             let bits = _mm512_castps_si512(x);
             let odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x1_0000));
             let up = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
-            _mm512_mask_add_epi32(up, odd, up, _mm512_set1_epi32(1))
+            _mm512_mask_add_epi32(up, odd, up, _mm512_set1_epi32(self.opaque(1)))
         })
     }
 
@@ -525,14 +531,13 @@ impl<const BF16: bool> Simd for Token<BF16> {
             ]);
         }
         // The upper words of the even lanes go below those of the odd ones, by one shuffle under a mask.
-        const LOWER: u64 = 0x3333_3333_3333_3333;
-        let down = must_cast(DOWN);
+        let (lower, down) = (!self.upper, must_cast(DOWN));
         let [[a, b], [c, d]] = group;
         let [a, b] = [self.round_number(a), self.round_number(b)];
         let [c, d] = [self.round_number(c), self.round_number(d)];
         op!([
-            must_cast(_mm512_mask_shuffle_epi8(b, LOWER, a, down)),
-            must_cast(_mm512_mask_shuffle_epi8(d, LOWER, c, down)),
+            must_cast(_mm512_mask_shuffle_epi8(b, lower, a, down)),
+            must_cast(_mm512_mask_shuffle_epi8(d, lower, c, down)),
         ])
     }
 
