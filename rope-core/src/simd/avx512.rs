@@ -80,17 +80,19 @@ impl<const BF16: bool> Token<BF16> {
         }
     }
 
-    /// Returns a number by way of what the compiler does not know.
-    #[inline(always)]
-    fn opaque(self, number: i32) -> i32 {
-        (self.upper as i32).wrapping_add(number.wrapping_sub(UPPER as i32))
-    }
-
-    /// All bits of a bf16 but the sign. The compiler takes the question whether one of bits that it knows is set for a
-    /// comparison of bf16 numbers, and widens them for it.
+    /// All bits of a bf16 but the sign, by way of what the compiler does not know: it takes the question whether one is
+    /// set for a comparison of bf16 numbers, and widens them for it.
     #[inline(always)]
     fn magnitude(self) -> i16 {
-        self.opaque(0x7fff) as i16
+        const FROM_UPPER: u16 = 0x7fff_u16.wrapping_sub(UPPER as u16);
+        (self.upper as u16).wrapping_add(FROM_UPPER) as i16
+    }
+
+    /// One, likewise.
+    #[inline(always)]
+    fn one(self) -> i32 {
+        const FROM_UPPER: u32 = 1_u32.wrapping_sub(UPPER as u32);
+        (self.upper as u32).wrapping_add(FROM_UPPER) as i32
     }
 
     /// Rounds a group and packs it, each two vectors in their own order, by the instruction of AVX512-BF16, which
@@ -127,7 +129,11 @@ impl<const BF16: bool> Token<BF16> {
         let values: [[f32; 16]; 4] = must_cast(group);
         let mut words = [[0_u16; 16]; 4];
         let bytes = cast_slice_mut(words.as_flattened_mut());
-        let integers = self.other::<false>();
+        // With a mask of its own: that of the loop would need one more register there.
+        let integers = Token::<false> {
+            narrower: self.narrower,
+            upper: black_box(UPPER),
+        };
         integers.enter(FromF32::<bf16>::new(values.as_flattened(), bytes));
         let [ab, cd]: [[[u16; 16]; 2]; 2] = must_cast(words);
         [must_cast(ab), must_cast(cd)]
@@ -144,7 +150,7 @@ impl<const BF16: bool> Token<BF16> {
             let bits = _mm512_castps_si512(x);
             let odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x1_0000));
             let up = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
-            _mm512_mask_add_epi32(up, odd, up, _mm512_set1_epi32(self.opaque(1)))
+            _mm512_mask_add_epi32(up, odd, up, _mm512_set1_epi32(self.one()))
         })
     }
 
