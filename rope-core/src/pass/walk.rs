@@ -327,9 +327,10 @@ impl Walk<'_, (), &Layout> {
         let (batch_inside, most, ahead) = match self.order {
             Order::TokensMajor { batch_inside } => (
                 batch_inside || shape.tokens == 1,
-                shape.heads,
+                usize::MAX,
                 steps.ahead(self.prefetch),
             ),
+            Order::HeadsMajor { .. } if self.by_head => (false, 1, 0),
             Order::HeadsMajor { .. } => {
                 let head = shape.head_dim.wrapping_mul(size);
                 let (most, prefetches) =
@@ -338,8 +339,7 @@ impl Walk<'_, (), &Layout> {
                 (false, most, if prefetches { ahead } else { 0 })
             }
         };
-        let apart = matches!(self.order, Order::HeadsMajor { .. }) && (self.by_head || most <= 1);
-        if apart || self.rows.head_stride().is_some() {
+        if most <= 1 || self.rows.head_stride().is_some() {
             return self.each(&mut |span| line(span, &MoreTokens::NONE));
         }
         let (outer, inner, step) = if batch_inside {

@@ -1,6 +1,7 @@
 //! Reductions of the gradients of pairs: to frequencies, positions, cos and sin, and one common factor.
 
 use super::PairGradients;
+use crate::base::error::check_count;
 use crate::error::GradientError;
 use crate::{Error, IntoPositions, Rows};
 
@@ -26,13 +27,7 @@ impl PairGradients<'_> {
     ) -> Result<(), Error> {
         let positions = positions.into().on(axes.max(1))?;
         let [rows, heads, pairs] = self.shape();
-        if positions.tokens() != rows {
-            return Err(Error::Count {
-                name: "positions",
-                given: positions.tokens(),
-                needed: rows,
-            });
-        }
+        check_count("positions", positions.tokens(), rows)?;
         let row = heads * pairs;
         storage("numbers of out", out.len(), axes.saturating_mul(row))?;
         if row == 0 {
@@ -60,14 +55,11 @@ impl PairGradients<'_> {
     pub fn positions(&self, inverse: &[f64], axes: usize, out: &mut [f64]) -> Result<(), Error> {
         let [rows, heads, pairs] = self.shape();
         let row = heads * pairs;
-        let needed = axes.saturating_mul(row);
-        if inverse.len() != needed {
-            return Err(Error::Count {
-                name: "inverse frequencies",
-                given: inverse.len(),
-                needed,
-            });
-        }
+        check_count(
+            "inverse frequencies",
+            inverse.len(),
+            axes.saturating_mul(row),
+        )?;
         storage("numbers of out", out.len(), rows.saturating_mul(axes))?;
         if row == 0 || axes == 0 {
             return Ok(());
