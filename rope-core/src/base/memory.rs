@@ -8,7 +8,7 @@ pub(crate) type MaybeOwned<'a, T> = alloc::borrow::Cow<'a, [T]>;
 #[cfg(not(feature = "alloc"))]
 pub(crate) type MaybeOwned<'a, T> = &'a [T];
 
-/// Returns the elements that a call needs of the caller's storage. `what` names them.
+/// Returns the first `needed` elements of a caller's storage. The error calls them `what`.
 pub(crate) fn part_of_storage<'s, T>(
     storage: &'s mut [T],
     what: &'static str,

@@ -205,7 +205,8 @@ trait Convert8: Copy {
     fn to_f32(x: u8) -> f32;
 }
 
-/// A float with so many mantissa bits, a least normal number, and special values from the code `SPECIAL` on.
+/// An 8-bit float format: the mantissa bits, the bits of its least normal number as an f32, and the code of its first
+/// special value.
 #[derive(Clone, Copy)]
 struct CodedFloat<const MANTISSA: u32, const LEAST: u32, const SPECIAL: u32> {
     /// The code of the largest number, or of infinity.

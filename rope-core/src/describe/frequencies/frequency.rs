@@ -73,7 +73,7 @@ pub(super) fn store(
     Ok(())
 }
 
-/// Stores a pair's inverse frequency, which is number `index` of the caller's list.
+/// Stores the inverse frequency of a pair. Its index in the caller's list is for the error.
 #[inline(never)]
 pub(super) fn store_given(
     chunk: &mut FrequencyChunk,

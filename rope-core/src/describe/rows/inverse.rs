@@ -96,8 +96,8 @@ impl Rows<'_> {
     }
 
     /// Computes the rows that undo these with [`Direction::Forward`], pair by pair, whatever their magnitudes: `cos /
-    /// (cos^2 + sin^2)` and `-sin / (cos^2 + sin^2)` in f64, rounded once. Uses the first `len * heads * rotary_dim`
-    /// values of the caller's storage.
+    /// (cos^2 + sin^2)` and `-sin / (cos^2 + sin^2)` in f64, rounded once. The result lies in the first
+    /// `len * heads * rotary_dim` values of `storage`.
     ///
     /// If the magnitude of every pair is the attention factor, [`Direction::Inverse`] undoes the rows without this
     /// call. The pairs of xPos have other magnitudes: each grows or decays at its own rate.
