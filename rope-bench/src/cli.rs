@@ -5,6 +5,7 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand};
@@ -27,6 +28,7 @@ use crate::record::{self, Usage};
 use crate::report::titles::Titled;
 use crate::report::{files, html, table};
 use crate::results::{CaseResult, Run};
+use crate::roof::Roof;
 use crate::rows;
 use crate::run::{self, Bench};
 use crate::runners;
@@ -413,6 +415,17 @@ impl Patience {
             .map_or(effort, |passes| effort.with_passes(usize::from(passes)))
     }
 
+    /// Returns the number of measurements and their duration: twice the time that is measured, for warm-up, untimed
+    /// calls, and slow formulations.
+    fn announce(&self, plan: &[Planned<'_>], full: bool) -> String {
+        let roofs = plan.len() * Roof::available().len();
+        let formulations: usize = plan.iter().map(|(_, chosen)| chosen.len()).sum();
+        let time = 2 * self.effort(full).share * (roofs + formulations) as u32;
+        let time = humantime::format_duration(Duration::from_secs(time.as_secs() + 1));
+        let cases = table::count(plan.len(), "case");
+        format!("{cases}, {formulations} measurements: some {time}\n")
+    }
+
     /// Measures cases with a bar, and shows those of a group when they are done.
     fn cases(
         &self,
@@ -556,6 +569,7 @@ impl Measure {
         let effort = effort(full);
         let usage = Usage::now();
 
+        output.say(&self.patience.announce(&plan, full));
         output.say(
         "elements/ns are those of the fastest round, time / roof that of the middle pass. The roof\n\
          multiplies the same bytes in place by a constant. error: the largest distance from\n\

@@ -15,8 +15,10 @@
 //! is less subject to chance: for two runs with equal distributions, the ten fastest passes belong to one run in 6 of
 //! 10,000 lines.
 //!
-//! All of this assumes the same machine for both. Two consecutive runs on a machine that others used meanwhile reflect
-//! the others, and stay undecided.
+//! All of this assumes the same machine for both. Two consecutive runs during which others had a quarter of a core
+//! reflect the others: their share of a core is noise.
+//!
+//! The report's page compares engines by the same rule, in [multiples of the roof](over_roofs).
 //!
 //! Half of this file is tests: a verdict caused by noise is worse than none, so each kind of noise is simulated.
 
@@ -27,7 +29,7 @@ use anyhow::{Result, ensure};
 
 use crate::measuring::{Time, least, sorted};
 use crate::report::table::{align, digits, load, texts, time};
-use crate::results::{CaseResult, Load, Measurement, Run};
+use crate::results::{CaseResult, Measurement, RoofResult, Run};
 
 /// The default of the requested difference.
 pub const DIFFERENCE: f64 = 0.05;
@@ -202,6 +204,31 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
     sorted.get(at).copied().unwrap_or(0.0)
 }
 
+/// Returns the noise of two runs at different times: other programs and machines slow a round by their share of a core.
+/// Below [`Load::hides_differences`] most rounds are undisturbed, and the passes show the others.
+pub fn apart(a: &Run, b: &Run) -> f64 {
+    let loads = [a, b].map(|run| run.load.as_ref().filter(|load| load.hides_differences()));
+    let noises = loads.map(|load| load.map_or(0.0, |load| (load.others + load.stolen).ln_1p()));
+    noises[0].max(noises[1])
+}
+
+/// Compares two measurements in multiples of their roofs: two engines of a run, or one engine on two machines. `load`
+/// is the noise of two runs that are [`apart`].
+pub fn over_roofs([a, b]: [(&CaseResult, &Measurement); 2], load: f64) -> Comparison {
+    let errors = [a.0, b.0].map(|case| {
+        let fastest = |a: &&RoofResult, b: &&RoofResult| a.time.minimum.total_cmp(&b.time.minimum);
+        let roof = case.roofs.iter().min_by(fastest);
+        roof.map_or(0.0, |roof| Fast::of(&roof.time).error)
+    });
+    let roofs = match std::ptr::eq(a.0, b.0) {
+        true => 0.0,
+        false => ERRORS * errors[0].hypot(errors[1]),
+    };
+    let case = largest([(roofs, "the roof"), (load, "the load")]);
+    let [a, b] = [a, b].map(|(case, measured)| measured.time.over(case.roof()));
+    Comparison::of(&a, &b, case)
+}
+
 /// A line of the table, or of the roof.
 struct Line<'a> {
     old: &'a CaseResult,
@@ -209,18 +236,15 @@ struct Line<'a> {
     measured: Option<(&'a Measurement, &'a Measurement, Comparison)>,
 }
 
-/// Returns the common lines of two runs, after the roof of each case. If the machines differ, the lines stay undecided.
-fn lines<'a>(a: &'a Run, b: &'a Run, apart: bool) -> Vec<Line<'a>> {
+/// Returns the common lines of two runs, after the roof of each case. `load` is the noise of all.
+fn lines<'a>(a: &'a Run, b: &'a Run, load: f64) -> Vec<Line<'a>> {
     let pair = |old: &'a CaseResult| Some((old, b.cases.iter().find(|new| is_same(old, new))?));
     let pairs: Vec<_> = a.cases.iter().filter_map(pair).collect();
     let of_all = quantile(&sorted(pairs.iter().flat_map(|(a, b)| controls(a, b))), 0.5);
     let mut lines = Vec::new();
     for (old, new) in pairs {
         let line = |measured| Line { old, new, measured };
-        let case = match apart {
-            true => (f64::INFINITY, "the load"),
-            false => of_case(old, new, of_all),
-        };
+        let case = largest([of_case(old, new, of_all), (load, "the load")]);
         lines.push(line(None));
         lines.extend(old.measurements.iter().filter_map(|a| {
             let b = new.measured(&a.formulation)?;
@@ -252,8 +276,7 @@ pub fn table(
     by_turns: bool,
 ) -> Result<String> {
     check_difference(difference)?;
-    let is_shared = |run: &Run| run.load.as_ref().is_some_and(Load::is_shared);
-    let apart = !by_turns && (is_shared(a) || is_shared(b));
+    let others = if by_turns { 0.0 } else { apart(a, b) };
     let mut text = String::new();
     for (letter, name, run) in [("A", a_name, a), ("B", b_name, b)] {
         let machine = &run.machine;
@@ -267,7 +290,7 @@ pub fn table(
             );
         }
     }
-    let lines = lines(a, b, apart);
+    let lines = lines(a, b, others);
     ensure!(!lines.is_empty(), "the two runs have no case in common");
     let mut rows = vec![texts(
         "case|formulation|time B / A|noise|from|B is|A|B|A / roof|B / roof".split('|'),
@@ -311,8 +334,8 @@ pub fn table(
         "\n{faster} faster, {slower} slower, {same} the same within {} %, {unknown} cannot be told",
         100.0 * difference
     );
-    if apart {
-        text += "Others used the machine, and the runs were made one after the other, so that nothing can be told of them: measure\n\
+    if others > 0.0 {
+        text += "Others used the machine, and the runs were made one after the other, so that little can be told of them: measure\n\
                  both by turns (compare takes two programs), or on a quiet machine\n";
     } else if unknown > 0 {
         let passes = |run: &Run| {
@@ -340,7 +363,7 @@ mod tests {
     use crate::machine::Machine;
     use crate::measuring::Ratio;
     use crate::report::table::conclusion;
-    use crate::results::RoofResult;
+    use crate::results::Load;
 
     fn time(passes: [f64; 4]) -> Time {
         let passes = passes.map(|pass| vec![pass]);
@@ -402,7 +425,7 @@ mod tests {
 
     /// Counts the lines that are faster, slower, the same, and undecided.
     fn verdicts(a: &Run, b: &Run) -> [usize; 4] {
-        let lines = lines(a, b, false);
+        let lines = lines(a, b, 0.0);
         let verdicts = lines.iter().filter_map(|line| line.measured);
         verdicts.fold([0; 4], |mut counts, (.., ratio)| {
             counts[ratio.verdict(DIFFERENCE) as usize] += 1;
@@ -437,6 +460,38 @@ mod tests {
                 both.all(|(found, most)| *found <= most),
                 "{factor} {noise}: {found:?}"
             );
+        }
+    }
+
+    /// Two runs of one program with 3 % of a core for others, one after the other: in the table, and on the page.
+    #[test]
+    fn equal_runs_are_the_same() {
+        let mut random = random();
+        let [mut a, mut b] = [(); 2].map(|()| run(&mut random, 1.0, 0.02));
+        for run in [&mut a, &mut b] {
+            let (others, stolen) = (0.03, 0.01);
+            run.load = Some(Load { others, stolen });
+        }
+        let text = table([("a", &a), ("b", &b)], DIFFERENCE, false).unwrap();
+        assert!(text.contains("\n0 faster, 0 slower, "), "{text}");
+        assert!(!text.contains("inf"), "{text}");
+        let [same, unknown] = [Verdict::Same, Verdict::CannotTell].map(|verdict| {
+            let lines = text.lines();
+            lines.filter(|line| line.contains(verdict.text())).count()
+        });
+        assert!(same >= 95 && unknown <= 7, "{text}");
+        for (a, b) in a.cases.iter().zip(&b.cases) {
+            let compared = over_roofs([a, b].map(|case| (case, &case.measurements[0])), 0.0);
+            let verdict = compared.verdict(DIFFERENCE);
+            assert!(matches!(verdict, Verdict::Same | Verdict::CannotTell));
+        }
+        // A tenth is a difference in both.
+        let slower = run(&mut random, 1.1, 0.02);
+        for (a, b) in a.cases.iter().zip(&slower.cases) {
+            let compared = over_roofs([a, b].map(|case| (case, &case.measurements[0])), 0.0);
+            assert_eq!(compared.verdict(DIFFERENCE), Verdict::Slower);
+            let apart = over_roofs([a, b].map(|case| (case, &case.measurements[0])), 0.5);
+            assert_eq!(apart.verdict(DIFFERENCE), Verdict::CannotTell);
         }
     }
 
@@ -564,7 +619,9 @@ mod tests {
             "{after}"
         );
         assert!(text(&a, &b, true).contains("0 faster, 100 slower"));
-        b.load = load(0.02);
-        assert!(text(&a, &b, false).contains("0 faster, 100 slower"));
+        for quiet in [0.02, 0.2] {
+            b.load = load(quiet);
+            assert!(text(&a, &b, false).contains("0 faster, 100 slower"));
+        }
     }
 }

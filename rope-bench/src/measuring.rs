@@ -160,6 +160,16 @@ impl Time {
         self.rounds == 0
     }
 
+    /// Returns the time in units of `unit` nanoseconds.
+    pub(crate) fn over(&self, unit: f64) -> Time {
+        Time {
+            minimum: self.minimum / unit,
+            median: self.median / unit,
+            passes: self.passes.iter().map(|pass| pass / unit).collect(),
+            ..*self
+        }
+    }
+
     /// Returns the fastest round of each pass.
     pub fn of_passes(&self) -> &[f64] {
         if self.passes.is_empty() {

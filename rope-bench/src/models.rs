@@ -6,6 +6,9 @@ use rope_core::Pairing;
 use crate::selection::named;
 use crate::workloads::Workload;
 
+/// The workloads of every model: a prompt, a token, and a token of each of many sequences.
+pub const STEPS: [&str; 3] = ["prefill", "decode", "batch"];
+
 /// The relevant parameters of a model. Scaled frequencies change the rows, not the work, and are omitted.
 #[derive(Clone, Copy, Debug)]
 pub struct Model {
@@ -57,7 +60,7 @@ impl Model {
         named(MODELS, "model", name, |model| model.name).copied()
     }
 
-    /// Returns prefill, decode, and decode of many sequences.
+    /// Returns prefill, decode, and decode of many sequences: the [`STEPS`].
     pub fn workloads(&self) -> Vec<Workload> {
         let new = |step: &str, about: &str, batch: usize, tokens: usize, starts: Vec<u32>| {
             let name = self.name;
@@ -75,10 +78,11 @@ impl Model {
             }
         };
         let about = "one token of each of 64 sequences, Q and K";
+        let [prefill, decode, batch] = STEPS;
         vec![
-            new("prefill", "2048 tokens, Q and K", 1, 2048, vec![0]),
-            new("decode", "one token, Q and K", 1, 1, vec![4095]),
-            new("batch", about, 64, 1, Workload::lengths()),
+            new(prefill, "2048 tokens, Q and K", 1, 2048, vec![0]),
+            new(decode, "one token, Q and K", 1, 1, vec![4095]),
+            new(batch, about, 64, 1, Workload::lengths()),
         ]
     }
 }

@@ -60,6 +60,12 @@ impl Load {
     pub fn is_shared(&self) -> bool {
         self.others + self.stolen > 0.03
     }
+
+    /// Returns true if others may have disturbed every round: from a quarter of a core on. Below that most rounds are
+    /// undisturbed, and the passes show the disturbance of the others.
+    pub fn hides_differences(&self) -> bool {
+        self.others + self.stolen > 0.25
+    }
 }
 
 /// The properties of a record.

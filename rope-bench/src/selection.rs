@@ -9,7 +9,7 @@ use rope_core::{Backend, Pairing};
 
 use crate::cases::{Alignment, Case, Element};
 use crate::formulations::{self, Formulation};
-use crate::models::Model;
+use crate::models::{Model, STEPS};
 use crate::report::kind::{Kind, family};
 use crate::runners;
 use crate::workloads::Workload;
@@ -17,7 +17,8 @@ use crate::workloads::Workload;
 /// Filters. What is not filtered is measured.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Selection {
-    /// Also tensors beyond the caches, other head sizes, misaligned tensors and threads; measures each number longer
+    /// Also tensors beyond the caches, other head sizes, misaligned tensors and threads; measures each number longer:
+    /// half an hour
     #[arg(long)]
     pub full: bool,
     /// Only these formulations, by name or family: fused, complex, even-odd, rotate-half, matrix, ..
@@ -33,10 +34,10 @@ pub struct Selection {
     #[arg(long, value_name = "NAME", value_delimiter = ',', help = only("pairings", Pairing::ALL))]
     pub pairing: Vec<Pairing>,
     /// Only these workloads.
-    #[arg(long, value_name = "NAME", value_delimiter = ',', help = only("workloads", Workload::named().iter().map(|of| &of.name)))]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', help = only("workloads", Workload::named().iter().map(|of| &of.name)) + "; with --model: " + &STEPS.join(", "))]
     pub workload: Vec<String>,
     /// A workload of this shape instead: batch,tokens,heads,head_dim
-    #[arg(long, value_name = "B,T,H,D", value_parser = shape)]
+    #[arg(long, value_name = "B,T,H,D", value_parser = shape, conflicts_with_all = ["workload", "model"])]
     pub shape: Vec<[usize; 4]>,
     /// The workloads of this model instead, in its own pairing: llama-3.1-8b, qwen3-0.6b, deepseek-v3, ..
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
@@ -160,10 +161,18 @@ impl Selection {
                 }
             }
         };
+        let step = |name: &String| named(&STEPS, "workload of a model", name, |step| step);
+        let steps = match (self.model.is_empty(), self.workload.is_empty()) {
+            (true, _) => Vec::new(),
+            (false, true) => STEPS.iter().collect(),
+            (false, false) => self.workload.iter().map(step).collect::<Result<_>>()?,
+        };
         for name in &self.model {
             let model = Model::named(name)?;
             let pairings = or_all(&self.pairing, std::slice::from_ref(&model.pairing));
-            add(&model.workloads(), Alignment::Line, threads, pairings);
+            let mut workloads = model.workloads();
+            workloads.retain(|workload| steps.iter().any(|step| workload.name.ends_with(*step)));
+            add(&workloads, Alignment::Line, threads, pairings);
         }
         let pairings = or_all(&self.pairing, &Pairing::ALL);
         if !self.shape.is_empty() {

@@ -214,6 +214,14 @@ impl Workload {
             .collect()
     }
 
+    /// Returns the workload of the rotating channels alone.
+    pub(crate) fn rotating(&self) -> Workload {
+        Workload {
+            head_dim: self.rotary_dim,
+            ..self.clone()
+        }
+    }
+
     /// Returns the number of elements of the tensors.
     pub fn elements(&self) -> usize {
         self.batch * self.tokens * (self.heads + self.kv_heads) * self.head_dim

@@ -38,6 +38,10 @@ fn impossible_requests() {
     refused("--shape 99999999999,99999999999,1,2", "more than 4 GiB");
     refused("--threads 0", "0 threads");
     refused("--pairing half --formulation complex", "nothing to measure");
+    refused("--shape 1,1,1,4 --workload W1", "cannot be used with");
+    refused("--shape 1,1,1,4 --model glm-4-9b", "cannot be used with");
+    let workloads = "known are prefill, decode, batch";
+    refused("--model glm-4-9b --workload W1", workloads);
 }
 
 #[test]
@@ -104,6 +108,14 @@ fn a_run_and_its_reports() {
     let left = fs::read_dir(&directory).unwrap();
     let mut names = left.map(|entry| entry.unwrap().file_name());
     assert!(names.all(|name| !name.to_string_lossy().contains("partial")));
+}
+
+#[test]
+fn a_workload_of_a_model() {
+    let run = json_of("--model glm-4-9b --workload decode --element bf16 --passes 1");
+    let cases = run["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 1);
+    assert_eq!(cases[0]["workload"], "glm-4-9b/decode");
 }
 
 #[test]

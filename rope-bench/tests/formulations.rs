@@ -32,6 +32,24 @@ fn small() -> Vec<Workload> {
     workloads
 }
 
+/// A model's run shows rope-core beside the code that models run, partial rotations included.
+#[test]
+fn every_model_has_a_competitor() {
+    let all = all();
+    for model in MODELS {
+        for workload in model.workloads() {
+            for element in [Element::F32, Element::Bf16] {
+                let case = Case::new(workload.clone(), element, model.pairing);
+                let usual = all.iter().filter(|f| f.supports(&case) && f.is_usual());
+                let mut kinds = usual
+                    .map(|f| f.name())
+                    .filter(|name| !name.contains("fused"));
+                assert!(kinds.next().is_some(), "{case}");
+            }
+        }
+    }
+}
+
 #[test]
 fn formulations_are_right() {
     let all = all();

@@ -48,9 +48,9 @@ node "$here/playground.mjs" "$playground" "$kept"
 
 step "the report in Chromium"
 "$bench" report "$work"/{here,rows,accuracy,aarch64,wasm32}.json --output "$work/report.html"
-# load PAGE: its document and what the console said.
+# load PAGE: its document, in a window of 1300 x 900, and what the console said.
 load() {
-    timeout 120 chromium --headless --no-sandbox --disable-gpu --disable-quic --no-first-run \
+    timeout 120 chromium --headless --window-size=1300,900 --no-sandbox --disable-gpu --disable-quic --no-first-run \
         --disable-background-networking --disable-component-update --disable-sync --virtual-time-budget=10000 \
         --user-data-dir="$work/profile" --enable-logging=stderr --dump-dom "file://$1" \
         >"$work/document" 2>"$work/console.log"
@@ -73,4 +73,19 @@ done
 written=$(grep -o '<svg ' "$work/report.html" | wc -l)
 loaded=$(grep -o '<svg ' "$work/document" | wc -l)
 [[ $loaded == $((written + 12)) ]] || fail "$written drawings written, $loaded loaded"
+# Tables fit the window. The same check must see one that does not.
+# wider PAGE: the tables that are wider than their place.
+wider() {
+    cat "$1" - >"$work/probed.html" <<'HTML'
+<script>addEventListener("load", () => {
+    const wide = [...document.querySelectorAll(".wide")].filter((one) => one.scrollWidth > one.clientWidth);
+    document.body.dataset.wider = wide.length;
+})</script>
+HTML
+    load "$work/probed.html"
+    grep -o 'data-wider="[0-9]*"' "$work/document" | tr -dc '0-9'
+}
+sed 's/<div class="wide">/<div class="wide" style="width:100px">/' "$work/report.html" >"$work/narrow.html"
+[[ $(wider "$work/narrow.html") != 0 ]] || fail "a table in 100 pixels is not seen to be wider"
+[[ $(wider "$work/report.html") == 0 ]] || fail "a table is wider than a window of 1300 pixels"
 echo "platform $name: 3 architectures in one page, $loaded drawings, silent console"

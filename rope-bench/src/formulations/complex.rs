@@ -11,6 +11,7 @@ use rope_core::Pairing;
 
 use super::literature::{Literature, by_heads};
 use super::{Runner, angles_f32};
+use crate::cases::Element;
 use crate::workloads::Workload;
 
 /// Into a new result, as published.
@@ -20,6 +21,8 @@ pub const COMPLEX: Literature = Literature {
     source: "meta-llama/llama, model.py: precompute_freqs_cis, apply_rotary_emb",
     counting: "positions and pairs from 0",
     pairing: &[Pairing::Interleaved],
+    elements: &[Element::F32, Element::Bf16],
+    partial: true,
     table: |_| 0,
     prepare: |case| {
         by_heads(case, table(&case.workload), |row, x, y| {
@@ -42,6 +45,8 @@ pub const IN_PLACE: Literature = Literature {
             workload: case.workload.clone(),
         }))
     },
+    elements: &[Element::F32],
+    partial: false,
     ..COMPLEX
 };
 

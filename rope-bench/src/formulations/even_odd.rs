@@ -11,6 +11,7 @@ use rope_core::Pairing;
 
 use super::cos_sin_f32;
 use super::literature::{Literature, by_heads};
+use crate::cases::Element;
 
 /// One pass for the even channels and one for the odd, head by head.
 pub const EVEN_ODD: Literature = Literature {
@@ -19,6 +20,8 @@ pub const EVEN_ODD: Literature = Literature {
     source: "ZhuiyiTechnology/roformer; meta-pytorch/torchtune, position_embeddings.py",
     counting: "positions and pairs from 0 in the code; the paper (arXiv:2104.09864) counts both from 1",
     pairing: &[Pairing::Interleaved],
+    elements: &[Element::F32],
+    partial: false,
     table: |_| 0,
     prepare: |case| {
         let pairs = case.workload.head_dim / 2;

@@ -11,6 +11,7 @@ use rope_core::Pairing;
 
 use super::cos_sin_f32;
 use super::literature::{Literature, by_heads, out_of_place};
+use crate::cases::Element;
 use crate::workloads::{Part, Workload};
 
 /// `R[context, d, d]`, a matrix product per token.
@@ -21,6 +22,8 @@ pub const DENSE: Literature = Literature {
     counting: "positions from 0; the tutorials put the paper's 2(i-1)/d, meant for i from 1, into loops \
                from 0, and rotate every pair too fast by base^(2/d): corrected here",
     pairing: &[Pairing::Interleaved],
+    elements: &[Element::F32],
+    partial: false,
     table: |workload| 4 * workload.positions().len() * workload.head_dim * workload.head_dim,
     prepare: |case| {
         let workload = &case.workload;

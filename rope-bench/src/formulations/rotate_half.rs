@@ -10,6 +10,7 @@ use rope_core::Pairing;
 
 use super::angles_f32;
 use super::literature::{Literature, out_of_place};
+use crate::cases::Element;
 use crate::workloads::Workload;
 
 /// Four passes, three temporaries and a result.
@@ -19,9 +20,11 @@ pub const ROTATE_HALF: Literature = Literature {
     source: "huggingface/transformers: apply_rotary_pos_emb; EleutherAI/gpt-neox",
     counting: "positions and pairs from 0; a step starts at the length of the KV cache",
     pairing: &[Pairing::Half],
+    elements: &[Element::F32, Element::Bf16],
+    partial: true,
     table: |_| 0,
     prepare: |case| {
-        let workload = case.workload.clone();
+        let workload = case.workload.rotating();
         let (dim, positions) = (workload.head_dim, workload.positions());
         let all = (0..=positions.iter().copied().max().unwrap_or(0)).collect();
         let angles: Vec<f32> = angles_f32(&workload, all).collect();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
+use crate::compare::{self, Verdict};
 use crate::measuring::mean;
 use crate::report::engines::{self, ON_THE_FLY, OURS, Taken};
 use crate::report::kind::{Kind, legend};
@@ -11,7 +12,7 @@ use crate::report::range::Range;
 use crate::report::svg::bars::{Bar, draw};
 use crate::report::svg::roof;
 use crate::report::table::{count, digits, distinct, time};
-use crate::report::titles::Titled;
+use crate::report::titles::{Titled, warning};
 use crate::results::CaseResult;
 
 /// The representative workloads: a model token by token, for many users at once, and with a prompt.
@@ -30,8 +31,20 @@ impl Entry<'_> {
         Range::of(&self.taken.measurement.time, self.taken.case.roof())
     }
 
-    /// Returns the bar, bold if it overlaps the fastest one.
-    fn bar(&self, fastest: Range) -> Bar {
+    /// Returns true if it cannot be told from another entry, or is faster: the rule of `compare`.
+    fn is_as_fast_as(&self, other: &Entry<'_>) -> bool {
+        let [of, than] = [other, self].map(|entry| (entry.taken.case, entry.taken.measurement));
+        let runs = [other, self].map(|entry| entry.run);
+        let load = match std::ptr::eq(runs[0], runs[1]) {
+            true => 0.0,
+            false => compare::apart(&runs[0].run, &runs[1].run),
+        };
+        let compared = compare::over_roofs([of, than], load);
+        compared.verdict(compare::DIFFERENCE) != Verdict::Slower
+    }
+
+    /// Returns the bar, bold if it cannot be told from the fastest one.
+    fn bar(&self, fastest: &Entry<'_>) -> Bar {
         let (case, m, range) = (self.taken.case, self.taken.measurement, self.range());
         let kind = Kind::of(&m.formulation);
         let name = match kind {
@@ -46,7 +59,7 @@ impl Entry<'_> {
             class: kind.class(),
             low: range.low,
             high: range.high,
-            is_first: range.overlaps(fastest),
+            is_first: self.is_as_fast_as(fastest),
             about: format!(
                 "{}, {} pairs: {roofs} times the roof, slower rounds {}, {call}, {} elements/ns; median {}, spread \
                  {:.1} %, error {:.0e}",
@@ -77,14 +90,13 @@ pub fn answer(runs: &[Titled]) -> Markup {
         }
         (matrix(runs, &elements))
         p {
-            "A bar is solid up to the fastest round, and pale up to about the third quartile of the rounds: where \
-             the pale parts of two bars overlap, noise may have decided which of them is shorter."
+            "A bar is solid up to the fastest round, and pale up to about the third quartile of the rounds."
         }
         (picture(runs, first))
         p.soft {
             (first) " elements on " (count(threads, "thread")) ", each formulation in the pairing that suits it \
              better, each library at its best. rope-core is the backend that it chooses by itself, C the loop for the same \
-             instruction set; the others are below. Bold: cannot be told from the fastest."
+             instruction set; the others are below. Bold: cannot be told from the fastest, by the rule of `rope-bench compare`."
         }
         @for element in others {
             details { summary { "The same in " (element) } (picture(runs, element)) }
@@ -121,6 +133,7 @@ fn matrix(runs: &[Titled], elements: &[&str]) -> Markup {
             dt { b { (run.letter) } }
             dd { (run.run.machine.name()) ", " (run.run.date) ", " (run.run.machine.revision) }
         } } }
+        @for run in runs { (warning(run)) }
         div.wide { table.matrix {
             tr { th {} @for element in elements { th.element colspan=(workloads.len()) { (element) } } }
             tr { th { "times the roof" } @for (_, workload) in &columns { th { (workload) } } }
@@ -195,8 +208,8 @@ fn bars(entries: &[Entry<'_>]) -> Vec<Bar> {
             bars.push(Bar { name, ..bar });
         }
     }
-    let ranges = entries.iter().map(Entry::range);
-    if let Some(fastest) = ranges.min_by(|a, b| a.low.total_cmp(&b.low)) {
+    let by_time = |a: &&Entry<'_>, b: &&Entry<'_>| a.range().low.total_cmp(&b.range().low);
+    if let Some(fastest) = entries.iter().min_by(by_time) {
         bars.extend(entries.iter().map(|entry| entry.bar(fastest)));
     }
     bars

@@ -9,7 +9,7 @@ use crate::report::counts;
 use crate::report::playground;
 use crate::report::svg;
 use crate::report::table;
-use crate::report::titles::Titled;
+use crate::report::titles::{Titled, warning};
 use crate::results::{Accuracy, RowsResult, Run};
 use crate::rows::LIBM;
 
@@ -60,10 +60,11 @@ fn one(titled: &Titled) -> Markup {
         }
         (facts(run))
         @if !is_emulated && !run.cases.is_empty() {
-            p.soft { "In each cell elements in a nanosecond, time of a call, and time over the roof." }
+            p.soft { "The time of a call, and how many times the roof that is." }
+            (warning(titled))
             @for group in run.cases.chunk_by(|a, b| a.group == b.group) {
                 h3 { (group[0].group) }
-                (rectangle(&table::speeds(group)))
+                (rectangle(&table::speeds(group, table::with_units)))
             }
         }
         @if let Some(rows) = run.rows.as_ref().filter(|_| !is_emulated) { (makers(rows)) }

@@ -35,7 +35,7 @@ pub fn verified(elements: &[Verified]) -> String {
     let Some(first) = elements.first() else {
         return String::new();
     };
-    let mut line = format!("{:<18} {:<9}", first.model, first.backend);
+    let mut line = format!("{:<18} {:<10}", first.model, first.backend);
     for of in elements {
         let verdict = wrong(of.wrong, "right");
         let _ = write!(line, "{:>5} {:>6} {verdict}  ", of.element, of.values);
@@ -127,12 +127,15 @@ pub fn conclusion(run: &Run) -> String {
 
 /// Returns cases that differ only in their workload, side by side: five fit a terminal.
 pub fn cases(cases: &[CaseResult]) -> String {
-    let tables = cases.chunks(5).map(|cases| align(&speeds(cases)));
+    let tables = cases.chunks(5).map(|cases| align(&speeds(cases, cell)));
     tables.collect::<Vec<_>>().join("\n")
 }
 
+/// The content of a cell: of a case, nanoseconds, and these over the roof's.
+pub type Cell = fn(&CaseResult, f64, Option<f64>) -> String;
+
 /// Returns the rows of such a table: its heading, the limits, then the formulations.
-pub fn speeds(cases: &[CaseResult]) -> Vec<Vec<String>> {
+pub fn speeds(cases: &[CaseResult], cell: Cell) -> Vec<Vec<String>> {
     let group = cases.first().map_or("", |first| &*first.group);
     let head = |case: &CaseResult| format!("{} {}", case.workload, case.shape);
     let roof = |case: &CaseResult| cell(case, case.roof(), None);
@@ -419,6 +422,12 @@ fn cell(case: &CaseResult, nanoseconds: f64, times_roof: Option<f64>) -> String 
     let times_roof = or_empty(times_roof, digits);
     let speed = digits(case.elements as f64 / nanoseconds);
     format!("{speed} {:>7} {times_roof:>5}", time(nanoseconds))
+}
+
+/// Returns time, and time in roofs, in words.
+pub fn with_units(_: &CaseResult, nanoseconds: f64, times_roof: Option<f64>) -> String {
+    let times_roof = or_empty(times_roof, |times| format!(", {} x", digits(times)));
+    time(nanoseconds) + &times_roof
 }
 
 /// Formats nanoseconds in a suitable unit.

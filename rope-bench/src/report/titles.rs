@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use crate::results::Run;
+use maud::{Markup, html};
+
+use crate::report::table::load;
+use crate::results::{Load, Run};
 
 /// A run with a title.
 #[derive(Clone, Debug)]
@@ -35,6 +38,15 @@ impl Titled {
     /// Returns `A before`, or the file alone.
     pub fn short(&self) -> String {
         format!("{} {}", self.letter, self.file).trim().to_owned()
+    }
+}
+
+/// Returns a warning beside the numbers of a shared machine.
+pub fn warning(run: &Titled) -> Markup {
+    html! {
+        @if run.run.load.as_ref().is_some_and(Load::is_shared) {
+            p.warn { @if !run.letter.is_empty() { (run.letter) ": " } (load(&run.run)) " Its times may be too long." }
+        }
     }
 }
 
