@@ -20,6 +20,7 @@ for features in "" alloc rayon; do
 done
 cargo clippy -p rope-models --lib --no-default-features -- -D warnings
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --exclude rope-bench --all-features --no-deps --document-private-items
+python3 tests/rustdoc_links.py "${CARGO_TARGET_DIR:-target}/doc" rope_core rope_models rope
 # With examples, of which it has none: thus its dependencies have the features with which they are checked already.
 RUSTDOCFLAGS="-D warnings" cargo doc -p rope-bench --no-deps --features intrinsics --lib --bins --examples
 echo "lints: no warning"

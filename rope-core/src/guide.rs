@@ -26,20 +26,26 @@
 //! ```console
 //! $ cargo run -p rope-core --example kv_cache
 //! ```
+//!
+//! # Beside this crate
+//!
+//! The crate `rope-models` reads `config.json` and GGUF. The repository alone has the C API (`rope-core/capi`), the
+//! adapters for candle, burn, PyTorch and ONNX Runtime (`rope-core/adapters`), and the tests with their firmware.
 
-/// Defines a page, and the programs at its end, which the tests run.
+/// Defines a page, and the programs at its end. A code host reads the definitions of links at the page's own foot. Here
+/// those of `guide/links.txt` come first, and the first definition of a link holds.
 macro_rules! page {
-    ($name:ident, $text:literal, $($program:literal),+) => {
+    ($name:ident, $text:literal $(, $program:literal)*) => {
+        #[doc = include_str!("guide/links.txt")]
         #[doc = include_str!($text)]
         $(
             ///
             /// # Program
             ///
-            #[cfg_attr(feature = "alloc", doc = "```no_run")]
-            #[cfg_attr(not(feature = "alloc"), doc = "```text")]
+            /// ```no_run
             #[doc = include_str!($program)]
             /// ```
-        )+
+        )*
         pub mod $name {}
     };
 }
@@ -75,22 +81,14 @@ page!(
     "../examples/continuous_batching.rs"
 );
 page!(embedded, "guide/embedded.md", "../examples/no_std_layer.rs");
+page!(ranks, "guide/ranks.md");
+page!(choosing_a_pairing, "guide/pairing.md");
+page!(porting_weights, "guide/weights.md");
+page!(onnx_runtime, "guide/onnxruntime.md");
+page!(pytorch, "guide/torch.md");
+page!(words, "guide/words.md");
 
-#[doc = include_str!("guide/ranks.md")]
-pub mod ranks {}
-
-#[doc = include_str!("guide/pairing.md")]
-pub mod choosing_a_pairing {}
-
-#[doc = include_str!("guide/weights.md")]
-pub mod porting_weights {}
-
-#[doc = include_str!("guide/onnxruntime.md")]
-pub mod onnx_runtime {}
-
-#[doc = include_str!("guide/torch.md")]
-pub mod pytorch {}
-
+#[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("guide/c.md")]
 ///
 /// # Program
@@ -99,6 +97,3 @@ pub mod pytorch {}
 #[doc = include_str!("guide/layer.c")]
 /// ```
 pub mod from_c {}
-
-#[doc = include_str!("guide/words.md")]
-pub mod words {}

@@ -330,7 +330,9 @@ fn every_page_and_every_program_is_found() {
     let quoted = |folder: &'static str| -> Vec<&str> {
         guide
             .split('"')
-            .filter(|text| text.starts_with(folder) && !text.ends_with(".c"))
+            .filter(|text| {
+                text.starts_with(folder) && !text.ends_with(".c") && !text.ends_with(".txt")
+            })
             .collect()
     };
     let pages = quoted("guide/");
@@ -340,11 +342,9 @@ fn every_page_and_every_program_is_found() {
         assert!(readme.contains(&link), "README: {page}");
     }
     let modules = guide
-        .lines()
-        .filter_map(|line| line.strip_prefix("pub mod ").or(line.strip_prefix("    ")))
-        .filter(|line| line.ends_with(" {}") || line.ends_with(','))
-        .map(word)
-        .filter(|name| !name.is_empty() && *name != "pub");
+        .split("page!(")
+        .skip(1)
+        .map(|rest| word(rest.trim_start()));
     for name in modules {
         let named = guide.contains(&format!("[`{name}`]")) || guide.contains(&format!("]({name})"));
         assert!(named, "the guide's table: {name}");
@@ -360,6 +360,37 @@ fn every_page_and_every_program_is_found() {
             programs.iter().any(|path| path.ends_with(name)),
             "the guide: {name}"
         );
+    }
+}
+
+/// The READMEs name the features of rope-core, and the oldest Rust that it builds with.
+#[test]
+fn readmes_name_the_features_and_the_rust() {
+    let manifest = include_str!("../../rope-core/Cargo.toml");
+    let features = manifest.split_once("[features]\n").expect("features").1;
+    let features = features.split("\n[").next().unwrap_or_default();
+    let names: Vec<&str> = features
+        .lines()
+        .filter_map(|line| Some(line.split_once(" = ")?.0))
+        .filter(|name| *name != "default")
+        .collect();
+    assert!(names.len() >= 2, "{names:?}");
+    let rust = include_str!("../../Cargo.toml")
+        .split_once("rust-version = \"")
+        .and_then(|(_, rest)| rest.split_once('"'))
+        .expect("a version")
+        .0;
+    for readme in [
+        include_str!("../../README.md"),
+        include_str!("../../rope-core/README.md"),
+    ] {
+        for name in &names {
+            assert!(readme.contains(&format!("`{name}`")), "{name}");
+        }
+        let named = readme
+            .lines()
+            .any(|line| line.contains("Rust") && line.contains(rust));
+        assert!(named, "{rust}");
     }
 }
 

@@ -72,6 +72,8 @@ mod outputs;
 #[cfg(feature = "models")]
 mod own_code;
 #[cfg(all(not(target_family = "wasm"), feature = "every"))]
+mod pages;
+#[cfg(all(not(target_family = "wasm"), feature = "every"))]
 mod parallel;
 mod properties;
 #[cfg(feature = "models")]

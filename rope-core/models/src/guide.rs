@@ -17,9 +17,11 @@
 //!
 //! [rope-core's guide](rope_core::guide) covers everything after the file.
 
-/// Defines a page, and the programs at its end, which the tests run.
+/// Defines a page, and the programs at its end. A code host reads the definitions of links at the page's own foot. Here
+/// those of `guide/links.txt` come first, and the first definition of a link holds.
 macro_rules! page {
-    ($name:ident, $text:literal, $($program:literal),+) => {
+    ($name:ident, $text:literal $(, $program:literal)*) => {
+        #[doc = include_str!("guide/links.txt")]
         #[doc = include_str!($text)]
         $(
             ///
@@ -28,7 +30,7 @@ macro_rules! page {
             /// ```no_run
             #[doc = include_str!($program)]
             /// ```
-        )+
+        )*
         pub mod $name {}
     };
 }
@@ -53,8 +55,5 @@ page!(
 );
 page!(from_heads, "guide/explain.md", "../examples/explain.rs");
 
-#[doc = include_str!("guide/refused.md")]
-pub mod refused {}
-
-#[doc = include_str!("guide/models.md")]
-pub mod models {}
+page!(refused, "guide/refused.md");
+page!(models, "guide/models.md");

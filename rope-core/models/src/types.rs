@@ -359,6 +359,7 @@ mod tests {
             refused.entry(why).or_default().push(name);
         }
         for (why, names) in refused {
+            let why = why.replace("guide::refused has a", "[`refused`] has a");
             text += &format!("| {} | {why} |\n", list(&names));
         }
         text
