@@ -4,8 +4,9 @@
 //! differ. The runs measure this themselves. The passes of a run are apart in time, and each is a [separate
 //! process](crate::passes): if the fastest ones agree, a time is that of the code. The roof's loops are the same code
 //! in any two runs, so their differences, in this case and in all, are the machine's. Two programs that
-//! [alternate](crate::turns) run on the same machine. Times divided by the roof's are no such control: if a tensor just
-//! fits a cache, the roof differs by a tenth between runs in which the rotations agree to 0.2 %.
+//! [alternate](crate::turns) run on the same machine. Times over the roof's leave out the clock of the machine, but if a
+//! tensor just fits a cache, the roof differs by a tenth between runs in which the rotations agree to 0.2 %. A line is
+//! therefore compared [by both](Compared), and neither may contradict the other.
 //!
 //! A ratio is then within its noise of the truth. It is a difference if 1 is outside the noise, and if the fastest
 //! passes of both together all belong to one run. The code takes the same time if the noise excludes the requested
@@ -184,17 +185,22 @@ fn controls(a: &CaseResult, b: &CaseResult) -> Vec<f64> {
 fn of_case(a: &CaseResult, b: &CaseResult, of_all: f64) -> (f64, &'static str) {
     let controls = controls(a, b);
     let mean = controls.iter().sum::<f64>() / controls.len().max(1) as f64;
-    // Passes that agree by chance prove nothing if those of their neighbors do not.
+    largest([
+        (OF_ALL * of_all, "the machine"),
+        (OF_CASE * mean, "the roof"),
+        (of_passes(a, b), "the passes"),
+    ])
+}
+
+/// Returns the noise of the passes of a case: passes that agree by chance prove nothing if those of their neighbors do
+/// not.
+fn of_passes(a: &CaseResult, b: &CaseResult) -> f64 {
     let times = [a, b].into_iter().flat_map(|case| {
         let roofs = case.roofs.iter().map(|roof| &roof.time);
         roofs.chain(case.measurements.iter().map(|measured| &measured.time))
     });
     let errors = sorted(times.map(|time| Fast::of(time).error));
-    largest([
-        (OF_ALL * of_all, "the machine"),
-        (OF_CASE * mean, "the roof"),
-        (ERRORS * SQRT_2 * quantile(&errors, 0.75), "the passes"),
-    ])
+    ERRORS * SQRT_2 * quantile(&errors, 0.75)
 }
 
 /// Returns the nearest of sorted values to a share of them.
@@ -224,7 +230,8 @@ pub fn over_roofs([a, b]: [(&CaseResult, &Measurement); 2], load: f64) -> Compar
         true => 0.0,
         false => ERRORS * errors[0].hypot(errors[1]),
     };
-    let case = largest([(roofs, "the roof"), (load, "the load")]);
+    let passes = (of_passes(a.0, b.0), "the passes");
+    let case = largest([(roofs, "the roof"), passes, (load, "the load")]);
     let [a, b] = [a, b].map(|(case, measured)| measured.time.over(case.roof()));
     Comparison::of(&a, &b, case)
 }
@@ -233,7 +240,28 @@ pub fn over_roofs([a, b]: [(&CaseResult, &Measurement); 2], load: f64) -> Compar
 struct Line<'a> {
     old: &'a CaseResult,
     new: &'a CaseResult,
-    measured: Option<(&'a Measurement, &'a Measurement, Comparison)>,
+    measured: Option<(&'a Measurement, &'a Measurement, Compared)>,
+}
+
+/// The comparison of a line by two measures: its times, which the clock of the machine changes, and its times over the
+/// roof, which a roof that just fits a cache changes.
+#[derive(Clone, Copy, Debug)]
+struct Compared {
+    times: Comparison,
+    over_roofs: Comparison,
+}
+
+impl Compared {
+    /// Returns the verdict of one measure, unless the other contradicts it.
+    fn verdict(&self, difference: f64) -> Verdict {
+        let [times, over_roofs] = [self.times, self.over_roofs].map(|by| by.verdict(difference));
+        match (times, over_roofs) {
+            (Verdict::CannotTell, Verdict::Same) => Verdict::Same,
+            (verdict, Verdict::CannotTell) => verdict,
+            (verdict, other) if verdict == other => verdict,
+            _ => Verdict::CannotTell,
+        }
+    }
 }
 
 /// Returns the common lines of two runs, after the roof of each case. `load` is the noise of all.
@@ -248,7 +276,9 @@ fn lines<'a>(a: &'a Run, b: &'a Run, load: f64) -> Vec<Line<'a>> {
         lines.push(line(None));
         lines.extend(old.measurements.iter().filter_map(|a| {
             let b = new.measured(&a.formulation)?;
-            Some(line(Some((a, b, Comparison::of(&a.time, &b.time, case)))))
+            let times = Comparison::of(&a.time, &b.time, case);
+            let over_roofs = over_roofs([(old, a), (new, b)], load);
+            Some(line(Some((a, b, Compared { times, over_roofs }))))
         }));
     }
     lines
@@ -307,6 +337,7 @@ pub fn table(
             }
             Some((a, b, compared)) => {
                 let verdict = compared.verdict(difference);
+                let compared = compared.times;
                 counts[verdict as usize] += 1;
                 row.extend([
                     a.formulation.clone(),
@@ -493,6 +524,30 @@ mod tests {
             let apart = over_roofs([a, b].map(|case| (case, &case.measurements[0])), 0.5);
             assert_eq!(apart.verdict(DIFFERENCE), Verdict::CannotTell);
         }
+    }
+
+    /// A machine whose clock is 4 % slower in the second run slows the roof and the code alike.
+    #[test]
+    fn a_slower_clock_is_no_difference() {
+        let mut random = random();
+        let a = run(&mut random, 1.0, 0.005);
+        let mut with_clock = |factor: f64| {
+            let mut b = run(&mut random, factor, 0.005);
+            let of_case = |case: &mut CaseResult| {
+                let roofs = case.roofs.iter_mut().map(|roof| &mut roof.time);
+                let lines = case.measurements.iter_mut().map(|line| &mut line.time);
+                roofs
+                    .chain(lines)
+                    .for_each(|time| *time = time.over(1.0 / 1.04));
+            };
+            b.cases.iter_mut().for_each(of_case);
+            b
+        };
+        let [faster, slower, same, _] = verdicts(&a, &with_clock(1.0));
+        assert_eq!([faster, slower], [0, 0]);
+        assert!(same >= 95, "{same}");
+        let [faster, _, same, _] = verdicts(&a, &with_clock(1.06));
+        assert_eq!([faster, same], [0, 0]);
     }
 
     /// A loop that takes a tenth longer in every other process.
