@@ -1,5 +1,5 @@
-//! The common part of the formulations of the literature: one thread, angles in f32, and, with one exception, a separate
-//! result.
+//! The common part of the formulations of the literature: one thread, angles in f32, and, with one exception, a
+//! separate result.
 //!
 //! Those that models run also take bf16 and partial rotations, with the steps of the models' code: the rotating
 //! channels are cut out and widened to f32, and the result is rounded and joined with the other channels. They have no
