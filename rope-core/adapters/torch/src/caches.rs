@@ -293,5 +293,13 @@ pub(crate) fn rotate_into_caches(
             write_values.run();
             Ok(())
         })
-    })
+    })?;
+    key_cache.count_write()?;
+    value_cache.count_write()?;
+    for (scale, scales) in [&key_scale, &value_scale].into_iter().zip(&scales) {
+        if matches!(scales, Scales::Made(_)) {
+            scale.count_write()?;
+        }
+    }
+    Ok(())
 }

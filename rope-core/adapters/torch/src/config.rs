@@ -297,5 +297,6 @@ pub(crate) fn rotate_by_config_in_place(
     let first = first_channel(&x, &plan, rotation)?;
     let (rows, _) = rows(rotation, positions)?;
     check_in_place(&mut x, &plan, &[], &rows, first)?;
-    rotate_where_it_lies(&mut x, &plan, &rows, first)
+    rotate_where_it_lies(&mut x, &plan, &rows, first)?;
+    x.count_write()
 }

@@ -146,5 +146,7 @@ pub(crate) fn norm_rotate_qk_in_place(
             let k = TensorMut::new(k.elements_mut::<E>([])?, k_layout)?;
             parallel::rotate(&key, k, rows, norm.cuts(&k_weight))
         })
-    })
+    })?;
+    q.count_write()?;
+    k.count_write()
 }

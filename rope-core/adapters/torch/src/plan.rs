@@ -14,6 +14,8 @@ pub(crate) struct Plan {
     /// `[batch, tokens, heads, head_dim]`, and not `[batch, heads, tokens, head_dim]`.
     pub(crate) tokens_major: bool,
     pub(crate) width: Width,
+    /// True if the caller left open how often a row has each value: rows that have each twice are refused.
+    pub(crate) is_width_open: bool,
     /// True if 16-bit results are rounded after every operation, as eager PyTorch rounds them.
     pub(crate) eager: bool,
 }
@@ -37,6 +39,7 @@ const TOKENS_MAJOR: i64 = 16;
 const HALVES: i64 = 32;
 const PAIRS: i64 = 64;
 const EAGER: i64 = 128;
+const OPEN: i64 = 256;
 
 impl Plan {
     pub(crate) fn new(bits: i64) -> Result<Self> {
@@ -46,7 +49,7 @@ impl Plan {
                 "plan is {bits}; it must be a result of rope_kernels.plan"
             ))
         };
-        if !(0..2 * EAGER).contains(&bits) {
+        if !(0..2 * OPEN).contains(&bits) {
             return Err(refused());
         }
         let pairing = |bit| match has(bit) {
@@ -69,6 +72,7 @@ impl Plan {
                 (false, true) => Width::Pairs,
                 (true, true) => return Err(refused()),
             },
+            is_width_open: has(OPEN) && !has(HALVES) && !has(PAIRS),
             eager: has(EAGER),
         })
     }

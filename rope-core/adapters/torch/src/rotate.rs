@@ -3,9 +3,9 @@
 use rope_core::error::PlanError;
 use rope_core::{Error, Rows, TensorMut};
 
-use crate::plan::Plan;
-use crate::shim::{RawTensor, Result, Tensor};
-use crate::tables::{RawRows, with_rows};
+use crate::plan::{Plan, Width};
+use crate::shim::{Failure, RawTensor, Result, Tensor};
+use crate::tables::{Place, RawRows, with_rows};
 use crate::tensor::{
     check_apart, extents, layout, like, with_adjacent_channels, with_elements, with_short_elements,
 };
@@ -26,7 +26,8 @@ pub(crate) fn rotate_in_place(x: RawTensor, rows: RawRows, plan: i64, factor: f6
     let mut x = x.named_mut("x")?;
     with_rows(rows, &plan, factor, &[x.memory()], |tables, rows| {
         check_in_place(&mut x, &plan, tables, rows, 0)?;
-        rotate_where_it_lies(&mut x, &plan, rows, 0)
+        rotate_where_it_lies(&mut x, &plan, rows, 0)?;
+        x.count_write()
     })
 }
 
@@ -71,7 +72,9 @@ pub(crate) fn rotate_qk_in_place(
             return Ok(());
         }
         rotate_where_it_lies(&mut q, &plan, rows, 0)?;
-        rotate_where_it_lies(&mut k, &plan, rows, 0)
+        rotate_where_it_lies(&mut k, &plan, rows, 0)?;
+        q.count_write()?;
+        k.count_write()
     })
 }
 
@@ -84,7 +87,7 @@ pub(crate) fn rotated(
     rows: &Rows<'_>,
     first: usize,
 ) -> Result<Tensor> {
-    check_shape(x, plan, rows, first)?;
+    check_shape(x, plan, tables, rows, first)?;
     let source = layout(x, plan)?;
     let mut y = like(name, x)?;
     let target = layout(&y, plan)?;
@@ -105,10 +108,40 @@ pub(crate) fn rotated(
     Ok(y)
 }
 
-fn check_shape(x: &Tensor, plan: &Plan, rows: &Rows<'_>, first: usize) -> Result<()> {
+fn check_shape(
+    x: &Tensor,
+    plan: &Plan,
+    tables: &[&Tensor],
+    rows: &Rows<'_>,
+    first: usize,
+) -> Result<()> {
     let mut extents = extents(x, plan)?;
     extents[3] = extents[3].saturating_sub(first);
-    Ok(rows.check_shape(extents)?)
+    if let Some(table) = tables.first().filter(|table| table.sizes().len() > 2) {
+        let [batch, ..] = Place::new(table, plan)?.extents;
+        if batch != 1 && batch != extents[0] {
+            return Err(Failure::new(format!(
+                "{} is {:?}, and {} {:?}; the batch of {} must be 1, or {}: expand {} to compute more sequences",
+                table.name(),
+                table.sizes(),
+                x.name(),
+                x.sizes(),
+                table.name(),
+                extents[0],
+                x.name(),
+            )));
+        }
+    }
+    let width = rows.rotary_dim() / 2;
+    rows.check_shape(extents).map_err(|error| {
+        let Failure(sentence) = Failure::from(error);
+        match plan.width == Width::Once && (extents[3] / 2 + 1..=extents[3]).contains(&width) {
+            true => Failure::new(format!(
+                "{sentence}; if rows of {width} values have each value twice, pass repeat=\"halves\" or \"pairs\""
+            )),
+            false => Failure(sentence),
+        }
+    })
 }
 
 /// Checks a call of [`rotate_where_it_lies`].
@@ -119,7 +152,7 @@ pub(crate) fn check_in_place(
     rows: &Rows<'_>,
     first: usize,
 ) -> Result<()> {
-    check_shape(x, plan, rows, first)?;
+    check_shape(x, plan, tables, rows, first)?;
     let target = layout(x, plan)?;
     let (input, output) = (plan.input, plan.output);
     if input != output {

@@ -4,6 +4,7 @@
 //! checked right before each of them.
 
 mod tangents;
+mod versions;
 
 use std::any::Any;
 use std::ffi::{CStr, CString, c_char, c_void};
@@ -17,7 +18,7 @@ use crate::dialect::NAMES;
 
 /// The reason why a call failed, in a sentence; Python sees it as a `RuntimeError`.
 #[derive(Debug)]
-pub(crate) struct Failure(String);
+pub(crate) struct Failure(pub(crate) String);
 
 impl Failure {
     pub(crate) fn new(sentence: impl Into<String>) -> Self {
@@ -242,6 +243,8 @@ pub(crate) struct Tensor {
     /// Bytes of an element.
     size: usize,
     mutable: bool,
+    /// True if the kernel made it, for a result.
+    is_new: bool,
     data: *mut u8,
 }
 
@@ -392,6 +395,7 @@ impl Tensor {
             end,
             size,
             mutable,
+            is_new: false,
             data,
         })
     }
@@ -450,6 +454,7 @@ impl Tensor {
             // SAFETY: a code that libtorch has named.
             size: unsafe { sys::aoti_torch_dtype_element_size(dtype.code()) },
             mutable: true,
+            is_new: true,
             data,
         })
     }
@@ -459,6 +464,11 @@ impl Tensor {
         // SAFETY: both handles are valid.
         let status = unsafe { sys::aoti_torch_copy_(self.handle.0, source.handle.0, 0) };
         succeeded(status, "copy_")
+    }
+
+    /// Counts a write to the tensor, so that a backward pass that saved it finds out.
+    pub(crate) fn count_write(&self) -> Result<()> {
+        versions::count_write(&self.handle)
     }
 
     pub(crate) fn name(&self) -> &'static str {
@@ -523,6 +533,9 @@ impl Tensor {
         read: impl IntoIterator<Item = &'t Tensor>,
     ) -> Result<&mut [E]> {
         self.check::<E>()?;
+        if !self.is_new {
+            versions::refuse(&self.handle, self.name)?;
+        }
         if let Some(other) = read.into_iter().find(|other| self.overlaps(other)) {
             return Err(Failure::new(format!(
                 "{} and {} overlap in memory; clone one of them",
@@ -643,7 +656,7 @@ pub(crate) fn parallel<P: Send>(
 }
 
 /// Registers operators: schemas without the namespace, and the kernels for the CPU. `only_stable` excludes the C++
-/// function that finds tangents sooner.
+/// functions that find tangents and count versions sooner.
 pub(crate) fn register(
     namespace: &CStr,
     operators: &[(&str, Entry)],
@@ -651,6 +664,7 @@ pub(crate) fn register(
 ) -> Result<()> {
     if !only_stable {
         tangents::find_shortcut();
+        versions::find_shortcut();
     }
     let (file, key) = (c"rope-torch", c"CPU");
     let (mut definitions, mut kernels) = (std::ptr::null_mut(), std::ptr::null_mut());

@@ -133,6 +133,13 @@ impl<'a> Tables<'a> {
         for (table, place) in [(cos, &of_cos), (sin, &of_sin)] {
             with_elements!(table, E => place.check_repeated(table.name(), table.elements::<E>()?, plan.width))?;
         }
+        if plan.is_width_open {
+            let forms = [(cos, &of_cos), (sin, &of_sin)].map(
+                |(table, place)| with_elements!(table, E => Ok(place.repeated(table.elements::<E>()?))),
+            );
+            let [of_cos, of_sin] = forms;
+            check_once(cos, of_cos?.and(of_sin?))?;
+        }
         if let (Ok(cos_values), Ok(sin_values)) = (cos.elements::<f32>(), sin.elements::<f32>())
             && of_cos == of_sin
             && of_cos.strides[3] == 1
@@ -180,6 +187,42 @@ impl<'a> Tables<'a> {
         let rows = Rows::strided(&self.cos, &self.sin, self.layout)?;
         Ok(rows.with_attention_factor(self.attention_factor)?)
     }
+}
+
+/// The forms in which every row may have each value twice.
+#[derive(Clone, Copy, Debug)]
+struct Repeated {
+    halves: bool,
+    pairs: bool,
+    /// False if no row decides: a row of equal values has every form.
+    is_known: bool,
+}
+
+impl Repeated {
+    fn and(self, other: Self) -> Self {
+        Repeated {
+            halves: self.halves && other.halves,
+            pairs: self.pairs && other.pairs,
+            is_known: self.is_known || other.is_known,
+        }
+    }
+}
+
+/// Refuses rows that have each value twice, of a caller that did not say so: they would rotate twice the channels.
+fn check_once(cos: &Tensor, form: Repeated) -> Result<()> {
+    let (form, repeat) = match form {
+        Repeated {
+            is_known: false, ..
+        } => return Ok(()),
+        Repeated { halves: true, .. } => ("cat((freqs, freqs), -1)", "halves"),
+        Repeated { pairs: true, .. } => ("repeat_interleave(2, -1)", "pairs"),
+        _ => return Ok(()),
+    };
+    Err(Failure::new(format!(
+        "every row of cos {:?} has each value twice, as {form}; pass repeat=\"{repeat}\", or repeat=\"none\" if the \
+         equal values belong to different pairs",
+        cos.sizes()
+    )))
 }
 
 /// Where the values of a table lie, each of them once.
@@ -230,6 +273,33 @@ impl Place {
 
     fn is_empty(&self) -> bool {
         self.extents.contains(&0)
+    }
+
+    /// In which form every row has each value twice. The first row of unequal values usually ends the search.
+    fn repeated<E: Number>(&self, values: &[E]) -> Repeated {
+        let ([.., width], [.., stride]) = (self.extents, self.strides);
+        let mut form = Repeated {
+            halves: width.is_multiple_of(2),
+            pairs: width.is_multiple_of(2),
+            is_known: false,
+        };
+        if self.is_empty() {
+            return form;
+        }
+        // An expanded table has more rows than memory, which are the same ones again.
+        for row in self.row_indices().take(values.len().div_ceil(width.max(1))) {
+            let bits = |index: usize| values[row + index * stride].widened().to_bits();
+            if (1..width).all(|index| bits(index) == bits(0)) {
+                continue;
+            }
+            form.is_known = true;
+            form.halves &= (0..width / 2).all(|index| bits(index) == bits(index + width / 2));
+            form.pairs &= (0..width / 2).all(|index| bits(2 * index) == bits(2 * index + 1));
+            if !form.halves && !form.pairs {
+                break;
+            }
+        }
+        form
     }
 
     /// Looks whether the last row has each value twice, if it should.

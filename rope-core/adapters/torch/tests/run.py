@@ -11,7 +11,9 @@ import torch
 import rope_kernels
 from support import SEED
 
-MODULES = sys.argv[1:] or ["rotations", "gradients", "derivatives", "compiled", "operators", "plugin", "models", "distributed"]
+MODULES = sys.argv[1:] or [
+    "rotations", "refusals", "gradients", "derivatives", "compiled", "operators", "plugin", "models", "distributed",
+]
 
 if __name__ == "__main__":
     print(f"seed {SEED}, torch {torch.__version__}, {rope_kernels.__file__}")

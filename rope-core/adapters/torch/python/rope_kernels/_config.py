@@ -9,7 +9,7 @@ from torch import Tensor
 from . import _gradients
 from ._library import ops
 from ._plan import INPUT, OUTPUT, TOKENS_MAJOR, TRANSPOSE, Layout, Repeat, plan
-from ._rotate import refuse_other_pairing, written
+from ._rotate import refuse_other_pairing
 
 
 class NothingRotates(RuntimeError):
@@ -84,6 +84,6 @@ class Rotation:
         bits = plan(layout=layout) & TOKENS_MAJOR
         if not _gradients.by_copy(x):
             ops.rotate_by_config_(x, self.config, positions, bits)
-            return written(x)
+            return x
         refuse_other_pairing(self.bits)
         return x.copy_(self.rotate(x, positions, layout))

@@ -16,7 +16,7 @@ from torch.nn.functional import pad
 from . import _reference
 from ._batched import folded, of_one_example, unfolded
 from ._library import ops
-from ._plan import EAGER, HALVES, INPUT, INVERSE, OUTPUT, PAIRS, TOKENS_MAJOR, TRANSPOSE, transposed
+from ._plan import EAGER, HALVES, INPUT, INVERSE, OPEN, OUTPUT, PAIRS, TOKENS_MAJOR, TRANSPOSE, transposed
 from ._reference import once
 
 
@@ -39,10 +39,12 @@ def transformed():
     return forward_ad._current_level >= 0 or _level() >= 0 or _in_functorch()
 
 
-@torch.compiler.assume_constant_result
 def _level():
     return forward_ad._current_level
 
+
+# What torch.compiler.assume_constant_result does, which loads the compiler.
+_level._dynamo_marked_constant = True
 
 _in_functorch = torch._C._are_functorch_transforms_active
 
@@ -50,6 +52,32 @@ _in_functorch = torch._C._are_functorch_transforms_active
 def by_copy(*tensors):
     """Whether a rotation in place is a copy of a rotation, which has every derivative."""
     return any(x.dtype is torch.float64 for x in tensors) or needed(*tensors) or transformed()
+
+
+_DEFAULT = torch._C._autograd.CreationMeta.DEFAULT
+
+
+def check_written(**tensors):
+    """Refuses tensors that autograd does not let a caller write, as PyTorch does after they were written."""
+    for name, x in tensors.items():
+        if x.is_inference():
+            if not torch.is_inference_mode_enabled():
+                raise RuntimeError(
+                    f"{name} is a tensor of torch.inference_mode(), which nothing may write outside of that mode; clone "
+                    "it, or use the function that returns a new tensor"
+                )
+        elif torch.is_grad_enabled() and x.requires_grad and not _in_functorch():
+            base = x._base if x._is_view() else None
+            if x.is_leaf or base is not None and base.is_leaf and base.requires_grad:
+                kind = "a leaf" if x.is_leaf else "a view of a leaf"
+            elif base is not None and torch._C._autograd._get_creation_meta(x) != _DEFAULT:
+                kind = "an output of a function that returns several views, or a view made without gradients,"
+            else:
+                continue
+            raise RuntimeError(
+                f"{name} is {kind} that requires a gradient, which nothing may write in place; use the function that "
+                "returns a new tensor, or torch.no_grad()"
+            )
 
 
 def refuse(sentence, *tensors):
@@ -191,7 +219,7 @@ def _by_rows_alone(x, cos, sin, ids, bits, factor):
     if bits & INVERSE:
         bits ^= INVERSE | TRANSPOSE
         cos, sin = cos / factor**2, sin / factor**2
-    y, rotary_dim = rotated(x, cos, sin, ids, bits & ~EAGER, 1.0), 2 * cos.shape[-1]
+    y, rotary_dim = rotated(x, cos, sin, ids, bits & ~(EAGER | OPEN), 1.0), 2 * cos.shape[-1]
     return pad(y.narrow(-1, 0, rotary_dim), (0, x.shape[-1] - rotary_dim))
 
 

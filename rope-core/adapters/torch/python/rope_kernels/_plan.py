@@ -10,7 +10,7 @@ Layout = Literal["bhsd", "bshd"]
 Repeat = Literal["none", "halves", "pairs"]
 Rounding = Literal["once", "eager"]
 
-INPUT, OUTPUT, TRANSPOSE, INVERSE, TOKENS_MAJOR, HALVES, PAIRS, EAGER = (1 << bit for bit in range(8))
+INPUT, OUTPUT, TRANSPOSE, INVERSE, TOKENS_MAJOR, HALVES, PAIRS, EAGER, OPEN = (1 << bit for bit in range(9))
 
 _PAIRINGS = {"half": 0, "interleaved": INPUT}
 _DIRECTIONS = {"forward": 0, "transpose": TRANSPOSE, "inverse": INVERSE}
@@ -32,7 +32,7 @@ def _made(pairing, direction, layout, repeat, rounding, output_pairing):
         | output << 1
         | choice("direction", _DIRECTIONS, direction)
         | choice("layout", _LAYOUTS, layout)
-        | choice("repeat", _REPEATS, repeat)
+        | (OPEN if repeat is None else choice("repeat", _REPEATS, repeat))
         | choice("rounding", _ROUNDINGS, rounding)
     )
 
@@ -40,13 +40,13 @@ def _made(pairing, direction, layout, repeat, rounding, output_pairing):
 # To check six words takes as long as a small rotation.
 _PLANS = {
     words: _made(*words)
-    for words in itertools.product(_PAIRINGS, _DIRECTIONS, _LAYOUTS, _REPEATS, _ROUNDINGS, (*_PAIRINGS, None))
+    for words in itertools.product(_PAIRINGS, _DIRECTIONS, _LAYOUTS, (*_REPEATS, None), _ROUNDINGS, (*_PAIRINGS, None))
 }
 
 
 def plan(
-    pairing: Pairing = "half", direction: Direction = "forward", layout: Layout = "bhsd", repeat: Repeat = "none",
-    rounding: Rounding = "once", output_pairing: Pairing | None = None,
+    pairing: Pairing = "half", direction: Direction = "forward", layout: Layout = "bhsd",
+    repeat: Repeat | None = None, rounding: Rounding = "once", output_pairing: Pairing | None = None,
 ) -> int:  # fmt: skip
     """The integer that the operators take for how they rotate.
 
@@ -54,7 +54,7 @@ def plan(
     the result, out of place. direction: "forward"; "inverse", which undoes it; "transpose", its gradient.
     layout: "bhsd" is [batch, heads, tokens, head_dim], "bshd" [batch, tokens, heads, head_dim]; both also without batch.
     repeat: a row of cos has each value once ("none"), twice as cat((freqs, freqs), -1) ("halves"), or twice as
-    repeat_interleave(2, -1) ("pairs"). rounding: 16-bit results are rounded "once", or after each operation as "eager"
+    repeat_interleave(2, -1) ("pairs"); None is "none", and refuses rows that have each value twice. rounding: 16-bit results are rounded "once", or after each operation as "eager"
     PyTorch does.
     """
     words = pairing, direction, layout, repeat, rounding, output_pairing

@@ -11,7 +11,7 @@ from ._plan import INPUT, OUTPUT, Direction, Layout, Pairing, Repeat, Rounding, 
 def rotate(
     x: Tensor, cos: Tensor, sin: Tensor = None, *, ids: Tensor | None = None, attention_factor: float = 1.0,
     group: "torch.distributed.ProcessGroup | None" = None, pairing: Pairing = "half",
-    direction: Direction = "forward", layout: Layout = "bhsd", repeat: Repeat = "none", rounding: Rounding = "once",
+    direction: Direction = "forward", layout: Layout = "bhsd", repeat: Repeat | None = None, rounding: Rounding = "once",
     output_pairing: Pairing | None = None,
 ) -> Tensor:  # fmt: skip
     """A new tensor: x rotated by rows of cos and sin, or by those rows of a table that ids name, one for each token
@@ -31,7 +31,7 @@ def rotate(
 def rotate_qk(
     q: Tensor, k: Tensor, cos: Tensor, sin: Tensor = None, *, ids: Tensor | None = None, attention_factor: float = 1.0,
     group: "torch.distributed.ProcessGroup | None" = None, pairing: Pairing = "half",
-    direction: Direction = "forward", layout: Layout = "bhsd", repeat: Repeat = "none", rounding: Rounding = "once",
+    direction: Direction = "forward", layout: Layout = "bhsd", repeat: Repeat | None = None, rounding: Rounding = "once",
     output_pairing: Pairing | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """`rotate` of queries and keys, by the same rows."""
@@ -43,7 +43,7 @@ def rotate_qk(
 
 def rotate_(
     x: Tensor, cos: Tensor, sin: Tensor = None, *, ids: Tensor | None = None, attention_factor: float = 1.0,
-    pairing: Pairing = "half", direction: Direction = "forward", layout: Layout = "bhsd", repeat: Repeat = "none",
+    pairing: Pairing = "half", direction: Direction = "forward", layout: Layout = "bhsd", repeat: Repeat | None = None,
     rounding: Rounding = "once", output_pairing: Pairing | None = None,
 ) -> Tensor:  # fmt: skip
     """Rotates x in place, and returns it. Gradients of x only: those of cos and sin need what was overwritten. Tangents
@@ -53,17 +53,19 @@ def rotate_(
     bits = plan(pairing, direction, layout, repeat, rounding, output_pairing)
     if _gradients.by_copy(x, cos, sin):
         _refuse_table_gradients(cos, sin, "rotate")
+        if not torch.compiler.is_compiling():
+            _gradients.check_written(x=x)
         return _rotate_by_copy(x, cos, sin, ids, bits, attention_factor)
     if ids is None:
         ops.rotate_(x, cos, sin, bits, attention_factor)
     else:
         ops.rotate_at_(x, cos, sin, ids, bits, attention_factor)
-    return written(x)
+    return x
 
 
 def rotate_qk_(
     q: Tensor, k: Tensor, cos: Tensor, sin: Tensor = None, *, ids: Tensor | None = None, attention_factor: float = 1.0,
-    pairing: Pairing = "half", direction: Direction = "forward", layout: Layout = "bhsd", repeat: Repeat = "none",
+    pairing: Pairing = "half", direction: Direction = "forward", layout: Layout = "bhsd", repeat: Repeat | None = None,
     rounding: Rounding = "once", output_pairing: Pairing | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """`rotate_` of queries and keys, checked before either is touched; returns both.
@@ -78,6 +80,7 @@ def rotate_qk_(
         # Each rotates by a function of its own, as autograd has none for two views of one tensor. A trace has no memory
         # that they could share.
         if not torch.compiler.is_compiling():
+            _gradients.check_written(q=q, k=k)
             with torch.no_grad():
                 _gradients.check_qk(q, k, cos, sin, ids, bits, attention_factor)
         return tuple(_rotate_by_copy(x, cos, sin, ids, bits, attention_factor) for x in (q, k))
@@ -85,7 +88,7 @@ def rotate_qk_(
         ops.rotate_qk_(q, k, cos, sin, bits, attention_factor)
     else:
         ops.rotate_qk_at_(q, k, cos, sin, ids, bits, attention_factor)
-    return written(q), written(k)
+    return q, k
 
 
 def _rotate_by_copy(x, cos, sin, ids, bits, factor):
@@ -99,14 +102,6 @@ def _rotate_by_copy(x, cos, sin, ids, bits, factor):
 def refuse_other_pairing(bits):
     if bool(bits & INPUT) != bool(bits & OUTPUT):
         raise RuntimeError("output_pairing is another one than pairing, which x in place cannot have; use rotate")
-
-
-def written(x):
-    # The operators are no kernels of autograd, which would count; without it a backward pass that saved x would not
-    # notice that it has changed.
-    if not torch.compiler.is_compiling() and not x.is_inference():
-        torch.autograd.graph.increment_version(x)
-    return x
 
 
 def _refuse_without_sin(cos):

@@ -8,7 +8,6 @@ from torch import Tensor
 from . import _gradients
 from ._library import ops
 from ._plan import Direction, Layout, Pairing, Repeat, Rounding, choice, plan
-from ._rotate import written
 
 Formula = Literal["llama", "olmo2", "gemma", "llama4", "chameleon", "layer_norm", "once"]
 Over = Literal["head", "row"]
@@ -40,7 +39,7 @@ def _refuse_derivatives(*tensors):
 def norm_rotate_qk_(
     q: Tensor, k: Tensor, q_weight: Tensor | None, k_weight: Tensor | None, cos: Tensor, sin: Tensor, *,
     eps: float = 1e-6, formula: Formula = "llama", over: Over = "head", order: Order = "before",
-    pairing: Pairing = "half", direction: Direction = "forward", layout: Layout = "bhsd", repeat: Repeat = "none",
+    pairing: Pairing = "half", direction: Direction = "forward", layout: Layout = "bhsd", repeat: Repeat | None = None,
     rounding: Rounding = "once", output_pairing: Pairing | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Norms the heads of Q and of K, each with its weights (`[head_dim]` or `[heads, head_dim]`; None: without), and
@@ -54,7 +53,7 @@ def norm_rotate_qk_(
     how = plan(pairing, direction, layout, repeat, rounding, output_pairing)
     weights = [q.new_empty(0) if weight is None else weight for weight in (q_weight, k_weight)]
     ops.norm_rotate_qk_(q, k, *weights, cos, sin, eps, _norm(formula, over, order), how)
-    return written(q), written(k)
+    return q, k
 
 
 def rotate_into_caches(
@@ -62,7 +61,7 @@ def rotate_into_caches(
     weight: Tensor | None = None, eps: float = 1e-6, formula: Formula | None = None, over: Over = "head",
     order: Order = "before", format: Format = "elements", key_scale: Tensor | float = 1.0,
     value_scale: Tensor | float = 1.0, cache_layout: Literal["nhd", "hnd"] = "nhd", pairing: Pairing = "half",
-    direction: Direction = "forward", layout: Layout = "bhsd", repeat: Repeat = "none", rounding: Rounding = "once",
+    direction: Direction = "forward", layout: Layout = "bhsd", repeat: Repeat | None = None, rounding: Rounding = "once",
     output_pairing: Pairing | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Rotates the keys, after a norm if there is a formula, and writes them and the values into a paged cache.
@@ -88,4 +87,4 @@ def rotate_into_caches(
         k, v, cos, sin, key_cache, value_cache, *scales, slots, torch.empty(0) if weight is None else weight, eps,
         number, code, plan(pairing, direction, layout, repeat, rounding, output_pairing)
     )  # fmt: skip
-    return written(key_cache), written(value_cache)
+    return key_cache, value_cache
