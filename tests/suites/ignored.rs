@@ -223,7 +223,7 @@ fn of_two_values_the_class_has_one() {
     ] {
         let config = small("llama", &format!(", {entries}"));
         let nearest = match path {
-            "rope_theta" => "rope_theta",
+            "rope_theta" => "rope_scaling.rope_theta",
             "rope_scaling.type" => "rope_type",
             _ => "",
         };

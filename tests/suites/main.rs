@@ -99,6 +99,7 @@ mod special_values;
 mod split;
 #[cfg(feature = "sizes")]
 mod stages;
+mod strict;
 #[cfg(all(
     unix,
     any(target_arch = "x86_64", target_arch = "aarch64"),

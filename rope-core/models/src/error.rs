@@ -107,7 +107,7 @@ errors! { f =>
         /// The beginning of its value.
         value: String,
         /// The known values, if they are few. For `model_type`, the type whose rules apply, if the code of both was
-        /// compared. For keys of GGUF files, the nearest one, if one is near.
+        /// compared. For keys of GGUF files and types of layers, the nearest one, if one is near.
         known: &'static str,
     } => {
         write!(f, "{key} is {value:?}, which is not known here")?;
@@ -118,7 +118,8 @@ errors! { f =>
                 let (architecture, _) = value.split_once('.').unwrap_or_default();
                 write!(f, "; the nearest that is known is \"{architecture}.{nearest}\"")?;
             }
-            (known, _) => write!(f, "; there are: {known}")?,
+            (known, _) if known.contains(", ") => write!(f, "; there are: {known}")?,
+            (nearest, _) => write!(f, "; the nearest that is known is {nearest}")?,
         }
         match &**key {
             "model_type" => f.write_str(

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Refusal, Result, beginning, listed as list_of, missing, must_be};
 use crate::json::{Object, Value, count, flag, given, invalid, length, numbers};
-use crate::nearest::sort_nearest;
+use crate::nearest::{nearest, sort_nearest};
 use crate::norms::{self, ModelNorm, NormedLayers};
 use crate::parameters::{FULL, INDEXED, SLIDING};
 use crate::reading::{LayerVariant, Reading};
@@ -377,7 +377,7 @@ pub(crate) fn kinds<'c>(reading: &Reading<'c>) -> Result<Vec<&'c str>> {
         return Err(must_be("num_hidden_layers", "at most 65536"));
     }
     let config = reading.config;
-    if let Some(mut kinds) = listed(config)? {
+    if let Some(mut kinds) = listed(config, words_of(reading.name))? {
         match reading.row.layers {
             LayerTypes::SparseOrWindow => {
                 if let Some(full) = full_attention(config)? {
@@ -430,7 +430,7 @@ pub(crate) fn kinds<'c>(reading: &Reading<'c>) -> Result<Vec<&'c str>> {
         return Ok(made);
     };
     for index in 0..count {
-        made.push(by_rule(reading, index, count)?);
+        made.push(by_rule(reading, index, count, None)?);
     }
     Ok(made)
 }
@@ -457,9 +457,41 @@ fn full_attention(config: &Object) -> Result<Option<&'static str>> {
     })
 }
 
+/// The types of layers of transformers (`ALLOWED_ATTN_LAYER_TYPES`): its classes refuse other words in `layer_types`.
+const KINDS: &str = "full_attention, sliding_attention, chunked_attention, window_attention, indexed_attention, \
+    compressed_sparse_attention, heavily_compressed_attention, minimax_m3_sparse, conv, moe, hybrid, hybrid_sliding, \
+    reference_sliding_attention, linear_attention";
+
+/// The further types of `layers_block_type`.
+const BLOCKS: &str = "mlp, recurrent";
+
+/// Returns the types of layers of a model's class.
+fn words_of(name: &str) -> &'static str {
+    match name {
+        "deepseek_v4" => {
+            "sliding_attention, compressed_sparse_attention, heavily_compressed_attention"
+        }
+        "neomme" => "full_attention, sliding_attention",
+        _ => KINDS,
+    }
+}
+
+/// Returns the error for a type of layers that no class has, with the nearest one.
+#[cold]
+#[inline(never)]
+fn no_such_kind(key: &'static str, word: &str, known: &'static str) -> Refusal {
+    let near = nearest(word, known.split(", "));
+    Error::Unknown {
+        key: key.into(),
+        value: beginning(word),
+        known: if near.is_empty() { known } else { near },
+    }
+    .into()
+}
+
 /// Returns the types listed by the file, by their current names.
 #[inline(never)]
-fn listed(config: &Object) -> Result<Option<Vec<&str>>> {
+fn listed<'c>(config: &'c Object, words: &'static str) -> Result<Option<Vec<&'c str>>> {
     let key = match given(config, "layer_types") {
         Some(_) => "layer_types",
         None => "layers_block_type",
@@ -476,14 +508,28 @@ fn listed(config: &Object) -> Result<Option<Vec<&str>>> {
     let refusal = || invalid(key, value, "a list of texts");
     let mut made = Vec::new();
     for own in value.as_array().ok_or_else(refusal)? {
-        made.push(name(own.as_str().ok_or_else(refusal)?));
+        let own = own.as_str().ok_or_else(refusal)?;
+        let kind = name(own);
+        let known = words::has(words, kind) || key != "layer_types" && words::has(BLOCKS, kind);
+        if !known {
+            return Err(no_such_kind(key, own, words));
+        }
+        made.push(kind);
     }
     Ok(Some(made))
 }
 
-/// Returns the type of one layer by the rules of its class.
+/// RecurrentGemma's types of blocks.
+const BLOCK_TYPES: &str = "recurrent, attention";
+
+/// Returns the type of one layer by the rules of its class, with the file's numbers or another number for one key.
 #[inline(never)]
-fn by_rule(reading: &Reading<'_>, index: usize, layers: usize) -> Result<&'static str> {
+pub(crate) fn by_rule(
+    reading: &Reading<'_>,
+    index: usize,
+    layers: usize,
+    other: Option<(Key, usize)>,
+) -> Result<&'static str> {
     let config = reading.config;
     let unknown = || missing("layer_types");
     let rules = match reading.row.layers {
@@ -499,6 +545,9 @@ fn by_rule(reading: &Reading<'_>, index: usize, layers: usize) -> Result<&'stati
             match given(config, "block_types").and_then(Value::as_array) {
                 Some(list) => {
                     for text in list.iter().filter_map(Value::as_str) {
+                        if !words::has(BLOCK_TYPES, text) {
+                            return Err(no_such_kind("block_types", text, BLOCK_TYPES));
+                        }
                         recurrent.push(text == "recurrent");
                     }
                 }
@@ -551,7 +600,7 @@ fn by_rule(reading: &Reading<'_>, index: usize, layers: usize) -> Result<&'stati
         LayerTypes::Rules(rules) => rules,
     };
     for (kind, when) in rules {
-        if holds_at(reading, *when, index, layers)? {
+        if holds_at(reading, *when, index, layers, other)? {
             return Ok(kind.name());
         }
     }
@@ -560,8 +609,17 @@ fn by_rule(reading: &Reading<'_>, index: usize, layers: usize) -> Result<&'stati
 
 /// Returns true if a rule applies to the layer with that index.
 #[inline(never)]
-fn holds_at(reading: &Reading<'_>, when: When, index: usize, layers: usize) -> Result<bool> {
+fn holds_at(
+    reading: &Reading<'_>,
+    when: When,
+    index: usize,
+    layers: usize,
+    other: Option<(Key, usize)>,
+) -> Result<bool> {
     let by = |key: Key, period: u8| -> Result<usize> {
+        if let Some((_, number)) = other.filter(|(own, _)| *own == key) {
+            return Ok(number);
+        }
         let without_window = reading
             .config
             .get("sliding_window")

@@ -13,6 +13,7 @@ use alloc::vec::Vec;
 use rope_core::axes::Axes;
 use rope_core::{Direction, Frequencies, Pairing, Scaling};
 
+mod patterns;
 mod scaling;
 mod shape;
 mod unread;
@@ -248,7 +249,11 @@ impl<'c> Reading<'c> {
         match given(self.config, key) {
             None => Ok(index < count_or_none(self.config, "first_k_dense_replace")?),
             Some(list) => match list.as_array() {
-                Some(list) if list.len() == layers => Ok(list[index].as_str() == Some("dense")),
+                Some(list) if list.len() == layers => match list[index].as_str() {
+                    Some("dense") => Ok(true),
+                    Some("sparse") => Ok(false),
+                    _ => Err(invalid(key, &list[index], "a list of dense and sparse")),
+                },
                 Some(list) => Err(count_of(key, list.len(), layers)),
                 None => Err(invalid(key, list, "a list of texts")),
             },
@@ -378,7 +383,13 @@ impl<'c> Reading<'c> {
             let full = full.and_then(|full| full.get(inside)?.as_f64());
             let full = full.filter(|_| self.parameters.by_layer);
             let neutral = own == other || full == Some(other);
-            self.notes.beside(beside, value, neutral, inside);
+            let near = match (inside, given(self.config, "rope_scaling")) {
+                ("rope_theta", Some(_)) => "rope_scaling.rope_theta",
+                ("rope_theta", None) => "rope_parameters.rope_theta",
+                (_, Some(_)) => "rope_scaling.partial_rotary_factor",
+                (_, None) => "rope_parameters.partial_rotary_factor",
+            };
+            self.notes.beside(beside, value, neutral, near);
         }
         Ok(own.or(other))
     }
@@ -401,6 +412,17 @@ impl<'c> Reading<'c> {
         };
         let inside = "rope_theta";
         let (found, default) = match base {
+            // Where `rope_parameters` is in the file, this class completes only the parameters of a scaling.
+            Base::Or(_)
+                if matches!(self.row.parameters, Form::New)
+                    && self.config.contains_key("rope_parameters")
+                    && (rope.is_empty() || rope_type(rope)? == "default")
+                    && number(rope, inside)?.is_none() =>
+            {
+                return Err(self.unsupported(
+                    "rope_parameters without rope_theta fail in the model's own code",
+                ));
+            }
             Base::Or(base) => (self.inside_or_beside(rope, inside, inside)?, base),
             Base::OrWithin(base, most) => {
                 let found = self.inside_or_beside(rope, inside, inside)?;

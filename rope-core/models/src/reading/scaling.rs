@@ -1,6 +1,7 @@
 //! The scaling of the frequencies, from the rope parameters.
 
 use super::Reading;
+use super::shape::contradiction;
 use crate::error::{Error, Result, beginning, missing, must_be, positive};
 use crate::json::{Object, length, number, numbers};
 use crate::parameters::rope_type;
@@ -156,11 +157,9 @@ impl Reading<'_> {
         };
         match (usual, own, other) {
             // The order in which the class reads them determines which of them counts.
-            (Some(usual), Some(own), Some(other)) if usual != own => Err(Error::Ambiguous {
-                key,
-                choices: beginning(other.name()),
+            (Some(usual), Some(own), Some(other)) if usual != own => {
+                Err(contradiction(key, usual, other.name(), own, ""))
             }
-            .into()),
             _ => {
                 let of_class = self.sizes.context;
                 let default =

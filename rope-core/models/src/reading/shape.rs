@@ -1,7 +1,7 @@
 //! The sizes of a model: its width, heads, the channels of a head, and how many of them rotate.
 
 use super::{PER_LAYER, Reading};
-use crate::error::{Error, Result, beginning, missing, out_of_range, positive};
+use crate::error::{Error, Refusal, Result, missing, out_of_range, positive, quoted};
 use crate::json::{Object, Value, count, given, number};
 use crate::parameters::{FULL, SLIDING, rope_type};
 use crate::types::{Head, Latent, Name, Part, Window};
@@ -38,11 +38,10 @@ impl Reading<'_> {
             .iter()
             .any(|key| self.config.contains_key(key));
         match (count(self.config, usual)?, own) {
-            (Some(usual_one), Some(own)) if usual_one != own => Err(Error::Ambiguous {
-                key: usual,
-                choices: beginning(other),
+            (Some(usual_one), Some(own)) if usual_one != own => {
+                let sign = if times == 1 { "" } else { "2 * " };
+                Err(contradiction(usual, usual_one, other, own, sign))
             }
-            .into()),
             (usual, own) => Ok(own
                 .or(usual.map(|usual| usual / times * times))
                 .or((omitted && default > 0).then_some(default))),
@@ -259,6 +258,17 @@ impl Reading<'_> {
         )
     }
 
+    /// Returns true if the rotating channels of latent attention are this part of a whole head: of both parts, or of
+    /// `head_dim`.
+    fn is_part_of_whole(&self, part: Option<f64>, rotating: usize) -> Result<bool> {
+        let (Some((own, rest)), Some(part)) = (self.latent(None, None)?, part) else {
+            return Ok(false);
+        };
+        let head_dim = count(self.config, "head_dim")?.unwrap_or_default();
+        let is = |whole| part_of(whole, part).is_ok_and(|made| made == rotating);
+        Ok(own == rotating && (is(head_dim) || is(own + rest)))
+    }
+
     /// Returns the number of rotated channels of the head.
     #[inline(never)]
     pub(super) fn rotary_dim(&self, rope: &Object, scaled: bool, head_dim: usize) -> Result<usize> {
@@ -297,9 +307,10 @@ impl Reading<'_> {
         // A factor that the code ignores must agree with it.
         if made != asked && !scaled {
             let key = "partial_rotary_factor";
+            let same = self.is_part_of_whole(partial, made)?;
             match (given(rope, key), given(self.config, key)) {
-                (Some(own), _) => self.notes.inside(key, own, false, ""),
-                (None, Some(own)) => self.notes.beside(key, own, false, ""),
+                (Some(own), _) => self.notes.inside(key, own, same, ""),
+                (None, Some(own)) => self.notes.beside(key, own, same, ""),
                 _ => return Err(self.fails()),
             }
         }
@@ -324,6 +335,23 @@ pub(super) fn even(rotary_dim: usize, head_dim: usize) -> Result<usize> {
         }))
         .into()),
     }
+}
+
+/// Returns the error for two keys of one number that contradict each other.
+#[cold]
+#[inline(never)]
+pub(super) fn contradiction(
+    key: &'static str,
+    number: impl core::fmt::Display,
+    other: &str,
+    own: impl core::fmt::Display,
+    sign: &str,
+) -> Refusal {
+    Error::Ambiguous {
+        key,
+        choices: quoted(format_args!("{number} ({key}), {own} ({sign}{other})")),
+    }
+    .into()
 }
 
 /// Computes `int(dim * partial)`, with the product rounded to f64 as in the models' code.

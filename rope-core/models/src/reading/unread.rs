@@ -1,6 +1,7 @@
 //! Keys about the rotation that the model's code does not read, and whether they agree with it.
 
 use super::Reading;
+use super::patterns::PATTERNS;
 use super::shape::part_of;
 use crate::config::TEXT;
 use crate::error::Result;
@@ -9,6 +10,7 @@ use crate::nearest::{distance, nearest};
 use crate::parameters::{FULL, IRRELEVANT, SLIDING, keys_read, rope_type};
 use crate::types::*;
 use crate::words;
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use rope_core::Pairing;
 
@@ -125,6 +127,7 @@ impl Reading<'_> {
                 "rope_type" | "type" => {
                     value.as_str() == Some(facts.scaling)
                         || facts.scaling == "default" && self.is_plain(value)
+                        || facts.scaling == "default" && is_identity(set)
                 }
                 "rope_theta" | "partial_rotary_factor" => self.agrees(facts, key, value)?,
                 _ => {
@@ -150,6 +153,9 @@ impl Reading<'_> {
         if value.is_null() || self.row.idle.is_some_and(idle) {
             return Ok(true);
         }
+        if let Some(agrees) = self.pattern_agrees(facts, key, value)? {
+            return Ok(agrees);
+        }
         let all = |number| {
             let list = value.as_array();
             list.is_some_and(|list| list.iter().all(|own| own.as_f64() == Some(number)))
@@ -163,12 +169,16 @@ impl Reading<'_> {
             }
         };
         Ok(
-            if is("rope_theta rotary_emb_base rotary_embedding_base rope_base global_rope_theta") {
+            if is(
+                "rope_theta rotary_emb_base rotary_embedding_base rope_base global_rope_theta rope_global_base_freq",
+            ) {
                 number == Some(base_of(FULL)?.unwrap_or(facts.base))
             } else if is("rope_local_base_freq local_rope_theta swa_rope_theta") {
                 number == Some(base_of(SLIDING)?.unwrap_or(facts.base))
             } else if is("layer_rope_theta") {
                 all(facts.base)
+            } else if is("axes_dims_rope") {
+                self.row.axes == AxesOf::Flux && value.to_string() == "[16,56,56]"
             } else if is("attn_rotary_emb rotary_dim qk_rope_head_dim") {
                 // A part of 0 channels stands for no latent attention.
                 number == Some(facts.rotary_dim as f64)
@@ -212,7 +222,8 @@ impl Reading<'_> {
     pub(super) fn is_about(&self, key: &str) -> bool {
         !words::has(OF_OTHERS, key)
             && (words::any_within(ROTARY, key)
-                || [PARTS, OF_SOME, SETS]
+                || self.is_replaced(key)
+                || [PARTS, OF_SOME, SETS, PATTERNS]
                     .iter()
                     .any(|list| words::has(list, key)))
     }
@@ -225,6 +236,10 @@ impl Reading<'_> {
     {
         if words::has(OF_OTHERS, key) {
             return None;
+        }
+        // A key of another class is no misspelling of one that is read.
+        if words::has(OF_SOME, key) {
+            return Some(key);
         }
         let near = |known: &&&'static str| {
             known.len() > 7
@@ -325,6 +340,9 @@ impl Reading<'_> {
                 read.extend(keys.split_ascii_whitespace());
             }
         }
+        if given(self.config, "layer_types").is_none() {
+            read.extend(self.keys_of_layers().into_iter().map(Key::name));
+        }
         read
     }
 }
@@ -356,6 +374,11 @@ pub(super) fn fails_above(above: &Object, set: &Object) -> bool {
         Ok("yarn" | "longrope" | "llama3") if old && theta => true,
         _ => needed.any(|key| !set.contains_key(key)),
     }
+}
+
+/// Returns true if a scaling divides all frequencies by 1.
+fn is_identity(set: &Object) -> bool {
+    rope_type(set) == Ok("linear") && set.get("factor").and_then(Value::as_f64) == Some(1.0)
 }
 
 /// Returns true if a value has no meaning by itself under that key.
@@ -390,10 +413,10 @@ pub(super) const SWITCHES: &str = "rotary use_rope use_rotary use_rotary_emb use
     use_rotary_pos_emb use_rotary_position_embeddings";
 
 /// Keys that other models read, and that have no meaning without their code.
-pub(super) const OF_SOME: &str = "rope_local_base_freq local_rope_theta global_rope_theta compress_rope_theta swa_rope_theta \
-    layer_rope_theta no_rope_layers no_rope_layer_interval rope_scaling_layers partial_rotary_factors use_mem_rope \
-    rotary_value global_head_dim kv_channels mrope_section xdrope_section alibi use_alibi use_dynamic_ntk \
-    position_encoding_2d position_embedding_type position_embeddings_type";
+pub(super) const OF_SOME: &str = "rope_local_base_freq rope_global_base_freq local_rope_theta global_rope_theta \
+    compress_rope_theta swa_rope_theta layer_rope_theta no_rope_layers no_rope_layer_interval rope_scaling_layers \
+    partial_rotary_factors use_mem_rope rotary_value global_head_dim kv_channels mrope_section xdrope_section alibi \
+    use_alibi use_dynamic_ntk position_encoding_2d position_embedding_type position_embeddings_type";
 
 /// Parts of the names of keys about a rotation.
 pub(super) const ROTARY: &str = "rope rotary theta";
