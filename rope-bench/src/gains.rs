@@ -132,7 +132,7 @@ impl Calls {
         bytes: &'a mut [u8],
         scales: &'a mut [f32],
     ) -> Result<CacheMut<'a>, Error> {
-        let at = ScalePlace::Separate(ScaleLayout::nh(BLOCK, self.heads));
+        let at = ScalePlace::Separate(ScaleLayout::nh([BLOCK, self.heads]));
         let (code, scale, scales) = match kept {
             Kept::Plain(element) => {
                 return with_float!(element, E =>

@@ -1,6 +1,6 @@
 //! The groups of [`Error`](crate::Error): the errors of one subject each.
 
 pub use crate::base::error::{
-    CacheError, FrequenciesError, GradientError, PlanError, PositionsError, RowsError, ShapeError,
-    ShardError, SlotsError,
+    CacheError, CacheIndex, FrequenciesError, GradientError, PlanError, PositionsError, RowsError,
+    ShapeError, ShardError, SlotsError,
 };

@@ -579,8 +579,8 @@ impl Scaling {
             2 => Scaling::Multiply(scales(source)),
             _ => {
                 let place = match source.below(3) {
-                    0 => ScaleLayout::nh(block_size, heads),
-                    1 => ScaleLayout::hn(block_size, heads),
+                    0 => ScaleLayout::nh([block_size, heads]),
+                    1 => ScaleLayout::hn([heads, block_size]),
                     _ => ScaleLayout {
                         block: block_size * (2 * heads + 1),
                         token: 2 * heads + 1,

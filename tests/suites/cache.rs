@@ -327,7 +327,7 @@ fn rows_of_engines<E: Number + Bits>() {
     assert_eq!(x.len(), count * head_dim);
     let made = QuantScale::Computed {
         least: 1e-6,
-        at: ScalePlace::Separate(ScaleLayout::nh(1, 1)),
+        at: ScalePlace::Separate(ScaleLayout::nh([1, 1])),
     };
     for backend in Backend::available() {
         for (name, code) in [
@@ -470,7 +470,7 @@ fn orders_of_roundings<E: Number + Bits>() {
 
                 let made = QuantScale::Computed {
                     least: 1e-6,
-                    at: ScalePlace::Separate(ScaleLayout::nh(tokens, heads)),
+                    at: ScalePlace::Separate(ScaleLayout::nh([tokens, heads])),
                 };
                 let mut scales = vec![f32::NAN; tokens * heads];
                 let mut cache = CacheMut::quantized(
@@ -666,7 +666,7 @@ fn rotated_codes_in_every_layout() {
     };
     let divide = QuantScale::Divide(file.bits::<f32>("e4m3fn_scale")[0].into());
     let made = |at| QuantScale::Computed { least: 1e-6, at };
-    let apart = made(ScalePlace::Separate(ScaleLayout::nh(block_size, heads)));
+    let apart = made(ScalePlace::Separate(ScaleLayout::nh([block_size, heads])));
     let inline = made(ScalePlace::Inline(head_dim));
     let long = CacheLayout::nhd([blocks, block_size, heads, head_dim + 4])
         .and_then(|layout| layout.channels(0..head_dim))
@@ -827,8 +827,8 @@ fn scales_lie_in_the_order_of_their_layout() {
     let nh = |[block, slot, head]: [usize; 3]| (block * 4 + slot) * 3 + head;
     let hn = |[block, slot, head]: [usize; 3]| (block * 3 + head) * 4 + slot;
     let index: [(ScaleLayout, ScaleIndex); 2] = [
-        (ScaleLayout::nh(block_size, heads), nh),
-        (ScaleLayout::hn(block_size, heads), hn),
+        (ScaleLayout::nh([block_size, heads]), nh),
+        (ScaleLayout::hn([heads, block_size]), hn),
     ];
     for (at, index) in index {
         let place = ScalePlace::Separate(at);
@@ -927,7 +927,7 @@ fn tokens_are_written_as_one_by_one() {
     let each = [0.5, 0.25, 2.0];
     let made = QuantScale::Computed {
         least: 1e-6,
-        at: ScalePlace::Separate(ScaleLayout::nh(16, heads)),
+        at: ScalePlace::Separate(ScaleLayout::nh([16, heads])),
     };
     let scaled = [
         QuantScale::Multiply(0.5.into()),
@@ -1035,8 +1035,8 @@ fn strides_of_shapes() {
     assert_eq!(strides(CacheLayout::hdnx([2, 3, 2, 5, 4])), hdnx);
     assert_eq!(strides(CacheLayout::hndx([2, 3, 3, 8, 2])), hndx);
     for (layout, token, head) in [
-        (ScaleLayout::nh(usize::MAX, 3), 3, 1),
-        (ScaleLayout::hn(usize::MAX, 3), 1, usize::MAX),
+        (ScaleLayout::nh([usize::MAX, 3]), 3, 1),
+        (ScaleLayout::hn([3, usize::MAX]), 1, usize::MAX),
     ] {
         let block = usize::MAX;
         assert_eq!(layout, ScaleLayout { block, token, head });

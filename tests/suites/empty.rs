@@ -4,6 +4,7 @@ use half::{bf16, f16};
 use rope_core::cache::{
     BlockFormat, CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout, ScalePlace, Slots,
 };
+use rope_core::gradient::{Gradients, PairGradients};
 use rope_core::{Backend, Layout, Tensor, TensorMut};
 
 use crate::refused::{chain, norm, numbers, ones, rope, strides};
@@ -39,9 +40,23 @@ fn tensors() {
 #[test]
 fn caches() {
     let none: [i64; 0] = [];
-    for shape in [[0, 1, 1, 1], [1, 0, 1, 1], [1, 1, 0, 1], [1, 1, 1, 0]] {
+    let shapes = [
+        ([0, 1, 1, 1], [1, 0, 1, 1]),
+        ([1, 1, 0, 1], [1, 1, 1, 0]),
+        ([0, 16, 2, 32], [3, 0, 2, 32]),
+        ([3, 16, 0, 32], [3, 16, 2, 0]),
+    ];
+    for shape in shapes.into_iter().flat_map(<[_; 2]>::from) {
         let [blocks, block_size, heads, head_dim] = shape;
-        let layout = CacheLayout::nhd(shape).expect("a small cache");
+        for layout in [
+            CacheLayout::hnd([blocks, heads, block_size, head_dim]),
+            CacheLayout::hdn([blocks, heads, head_dim, block_size]),
+            CacheLayout::hdnx([blocks, heads, head_dim / 8, block_size, 8]),
+            CacheLayout::hndx([blocks, heads, block_size / 8, head_dim, 8]),
+        ] {
+            assert_eq!(layout.expect("an empty cache").end(), 0, "{shape:?}");
+        }
+        let layout = CacheLayout::nhd(shape).expect("an empty cache");
         assert_eq!(layout.end(), 0, "{layout:?}");
         let mut data = [0.0_f32; 0];
         let mut cache = CacheMut::new(&mut data, layout).expect("an empty cache");
@@ -58,7 +73,7 @@ fn caches() {
         assert_eq!(into(1, Slots::offsets(&[0])), fits, "{shape:?}");
         assert!(into(1, Slots::offsets(&[-1])));
         for code in QuantFormat::ALL {
-            let apart = ScalePlace::Separate(ScaleLayout::nh(block_size, heads));
+            let apart = ScalePlace::Separate(ScaleLayout::nh([block_size, heads]));
             for at in [apart, ScalePlace::Inline(head_dim)] {
                 let scale = QuantScale::Computed { least: 0.0, at };
                 assert!(CacheMut::quantized(&mut [], layout, code, scale, &mut []).is_ok());
@@ -78,4 +93,27 @@ fn caches() {
     assert_eq!(shifted, Ok(()));
     let sums = rope().sum_of_squares(norm(), &ones([2, 0, 2, 8]), &mut []);
     assert_eq!(sums, Ok(()));
+}
+
+/// Rows without pairs divide into any number of parts, which take no time.
+#[test]
+fn gradients_without_pairs() {
+    for parts in [0, 1, 100_000_000, usize::MAX] {
+        let rope = rope().parts(parts);
+        let [x, g] = [ones([1, 2, 2, 8]), ones([1, 2, 2, 8])];
+        let sums = &mut PairGradients::new(&mut [], [2, 1, 0]).expect("no sums");
+        let (y, dy) = (&x, &g);
+        let refused = rope.gradients(Gradients::Angles {
+            y,
+            dy,
+            angles: sums,
+        });
+        assert_eq!(refused.is_ok(), parts > 0, "{parts} parts");
+        let refused = rope.gradients(Gradients::Factors {
+            y,
+            dy,
+            factors: sums,
+        });
+        assert_eq!(refused.is_ok(), parts > 0, "{parts} parts");
+    }
 }

@@ -238,7 +238,7 @@ fn cache_of_codes(source: &mut Source<'_>, shape: [usize; 4], rows: &GuardedRows
     let [given, _] = rows.rows();
     let given = given.with_attention_factor(1.0).expect("a factor");
     let made = |at| QuantScale::Computed { least: 1e-6, at };
-    let apart = made(ScalePlace::Separate(ScaleLayout::nh(1, heads)));
+    let apart = made(ScalePlace::Separate(ScaleLayout::nh([1, heads])));
     let inline = made(ScalePlace::Inline(head_dim));
     let mut scales = Guarded::new(&vec![0.5; tokens * heads], edge);
     for backend in Backend::available() {

@@ -5,8 +5,8 @@ use std::fmt::{Debug, Display};
 use std::str::FromStr;
 
 use rope_core::error::{
-    CacheError, FrequenciesError, GradientError, PlanError, PositionsError, RowsError, ShapeError,
-    ShardError, SlotsError,
+    CacheError, CacheIndex, FrequenciesError, GradientError, PlanError, PositionsError, RowsError,
+    ShapeError, ShardError, SlotsError,
 };
 use rope_core::internals::ERRORS;
 use rope_core::{Backend, Dimension, Direction, Error, ErrorKind, Pairing, Shape, UnknownName};
@@ -390,6 +390,26 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
                 required: "of indices that fit usize",
             }),
             "the layout of a cache must be of indices that fit usize",
+        ),
+        (
+            Error::Cache(CacheError::Overlap {
+                of: "scales",
+                index: CacheIndex::Token,
+                stride: 1,
+                other: CacheIndex::Head,
+                least: 2,
+            }),
+            "two indices of head and token could name the same scales; the stride of token is 1, and must be at least 2",
+        ),
+        (
+            Error::Cache(CacheError::Overlap {
+                of: "elements",
+                index: CacheIndex::Head,
+                stride: 0,
+                other: CacheIndex::Head,
+                least: 1,
+            }),
+            "two indices of head could name the same elements; the stride of head is 0, and must be at least 1",
         ),
         (
             Error::Cache(CacheError::Heads {

@@ -246,7 +246,7 @@ fn into_caches(call: &mut dyn FnMut(&mut CacheMut<'_>)) -> Vec<Vec<u8>> {
         call(&mut CacheMut::new(&mut memory, layout).expect("valid"));
         written.push(bytemuck::cast_slice(&memory).to_vec());
 
-        let separate = ScalePlace::Separate(ScaleLayout::nh(layout.shape().block_size, HEADS));
+        let separate = ScalePlace::Separate(ScaleLayout::nh([layout.shape().block_size, HEADS]));
         let scale = QuantScale::Computed {
             least: 1e-6,
             at: separate,

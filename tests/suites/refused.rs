@@ -302,6 +302,15 @@ fn rotary_dim() {
             refused(Rows::from_cos_sin(&[], &[], [0, 0], dim), error);
         }
     }
+    // Twice this many pairs do not fit `usize`.
+    let required = "twice the pairs of a range within the rows (Rows::pairs)";
+    let half = usize::MAX / 2 + 1;
+    for (pairs, dim) in [(0..half, usize::MAX), (0..4, 8), (2..2, 0), (half..half, 0)] {
+        refused(
+            numbers([2, 6]).pairs(pairs),
+            error::rotary_dim(dim, required),
+        );
+    }
 }
 
 /// The shape of cos and sin determines the number of rows. Without it, a table with each value twice would be read as

@@ -6,6 +6,7 @@ use rope_core::cache::{
     BlockFormat, Cache, CacheLayout, CacheMut, CacheStrides, HeadScales, IntoSlots, QuantFormat,
     QuantScale, ScaleLayout, ScalePlace, Slots,
 };
+use rope_core::error::CacheIndex::{Block, Channel, Chunk, Group, Head, Token};
 use rope_core::error::SlotsError;
 
 use crate::refused::errors as error;
@@ -108,7 +109,7 @@ fn heads_and_scales([blocks, block_size, heads]: [usize; 3]) -> CacheLayout {
 #[test]
 fn offsets_and_scales() {
     let inline = (heads_and_scales([1, 1, 2]), ScalePlace::Inline(8));
-    let apart = ScalePlace::Separate(ScaleLayout::nh(1, 2));
+    let apart = ScalePlace::Separate(ScaleLayout::nh([1, 2]));
     let by_slots = error::cache_layout("addressed by slots, because its scales lie apart");
     let no_room = |offset| (inline, offset, Some(error::slot_offset(0, offset, 24, 40)));
     let (x, rows) = (ones([1, 1, 2, 8]), numbers([1, 8]));
@@ -268,19 +269,29 @@ fn layouts_of_caches() {
     };
     assert!(strided(|_| ()).is_ok());
     let members = error::cache_layout("of groups and chunks with at least one member");
-    let overlap = error::cache_layout("of strides with which no two indices name one element");
+    let overlap =
+        |index, stride, other, least| error::cache_overlap("elements", index, stride, other, least);
     let too_large = error::cache_layout("of indices that fit usize");
     let cases: [(Change, Error); 12] = [
         (|strides| strides.group = 0, members),
         (|strides| strides.chunk = 0, members),
-        (|strides| strides.block = 95, overlap),
-        (|strides| strides.group_stride = 47, overlap),
-        (|strides| strides.token = 23, overlap),
-        (|strides| strides.head = 7, overlap),
-        (|strides| strides.head = 24, overlap),
-        (|strides| strides.chunk_stride = 3, overlap),
-        (|strides| strides.channel = 0, overlap),
-        (|strides| strides.channel = 2, overlap),
+        (|strides| strides.block = 95, overlap(Block, 95, Group, 96)),
+        (
+            |strides| strides.group_stride = 47,
+            overlap(Group, 47, Token, 48),
+        ),
+        (|strides| strides.token = 23, overlap(Token, 23, Head, 24)),
+        (|strides| strides.head = 7, overlap(Head, 7, Chunk, 8)),
+        (|strides| strides.head = 24, overlap(Head, 24, Token, 32)),
+        (
+            |strides| strides.chunk_stride = 3,
+            overlap(Chunk, 3, Channel, 4),
+        ),
+        (
+            |strides| strides.channel = 0,
+            overlap(Channel, 0, Channel, 1),
+        ),
+        (|strides| strides.channel = 2, overlap(Chunk, 4, Channel, 7)),
         (|strides| strides.block = usize::MAX, too_large),
         (|strides| strides.block = usize::MAX - 90, too_large),
     ];
@@ -377,9 +388,28 @@ fn scales_of_caches() {
         refused(refusal, error::storage("scales", 11, 12));
         assert_eq!(coded(apart(6, 2, 1), scales), Ok(()));
         let (most, half) = (usize::MAX, usize::MAX / 2);
+        let needed = error::storage("scales", 12, half + 6);
+        refused(coded(apart(half, 2, 1), scales), needed);
+        let too_large = error::cache_layout("of indices that fit usize");
         for layout in [apart(most, 2, 1), apart(6, half, 1), apart(most - 4, 2, 1)] {
-            let refusal = coded(layout, scales).expect_err("a refusal");
-            assert!(matches!(refusal, Error::Storage { given: 12, needed, .. } if needed > half));
+            refused(coded(layout, scales), too_large);
+        }
+        // A scale of a head that another head would overwrite.
+        let overlap = |index, stride, other, least| {
+            error::cache_overlap("scales", index, stride, other, least)
+        };
+        for ([block, token, head], error) in [
+            ([0, 0, 0], overlap(Block, 0, Block, 1)),
+            ([6, 1, 1], overlap(Token, 1, Head, 2)),
+            ([3, 2, 1], overlap(Block, 3, Token, 6)),
+            ([5, 2, 1], overlap(Block, 5, Token, 6)),
+            ([6, 1, 2], overlap(Head, 2, Token, 3)),
+        ] {
+            refused(coded(apart(block, token, head), scales), error);
+        }
+        // Any order of the dimensions is a layout.
+        for [block, token, head] in [[6, 1, 3], [1, 4, 2], [3, 1, 6], [2, 4, 1], [1, 2, 6]] {
+            assert_eq!(coded(apart(block, token, head), scales), Ok(()));
         }
     });
     assert_eq!(bytes, [0x5a; LEN]);

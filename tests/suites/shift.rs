@@ -125,7 +125,7 @@ impl<'f> Keys<'f> {
         let heads = self.file.decimal("heads");
         let scale = QuantScale::Computed {
             least: 1e-6,
-            at: ScalePlace::Separate(ScaleLayout::nh(1, heads)),
+            at: ScalePlace::Separate(ScaleLayout::nh([1, heads])),
         };
         for backend in Backend::available() {
             let mut got = self.file.bits::<u8>("cached_int8");
@@ -534,7 +534,7 @@ fn a_delta_of_zero_keeps_the_bits() {
     let place = |slot: usize, head: usize, channel: usize| (head * 32 + channel) * 4 + slot;
     let made = QuantScale::Computed {
         least: 1e-6,
-        at: ScalePlace::Separate(ScaleLayout::nh(4, 2)),
+        at: ScalePlace::Separate(ScaleLayout::nh([4, 2])),
     };
     for backend in Backend::available() {
         for pairing in Pairing::ALL {

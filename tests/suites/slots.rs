@@ -239,7 +239,7 @@ fn bytes_of_layouts() {
     // A scale after the codes of each head, of 68 bytes in all; none for separate scales.
     let heads = nhd([2, 3, 2, 68]).channels(0..64).expect("a small cache");
     let inline = ScalePlace::Inline(64);
-    let apart = ScalePlace::Separate(ScaleLayout::nh(3, 2));
+    let apart = ScalePlace::Separate(ScaleLayout::nh([3, 2]));
     for code in QuantFormat::ALL {
         assert_eq!(layout.bytes(code), Ok(values));
         for (layout, at, bytes) in [(heads, inline, 12 * 68), (layout, apart, values)] {

@@ -87,7 +87,7 @@ fn agree_in_codes<E: Number>(
     let rows = Rows::from_cos_sin(&cos, &sin, [tokens, rotary_dim / 2], rotary_dim);
     let rows = rows.expect("whole rows");
     let each: Vec<f32> = (0..heads).map(|_| 0.25 + source.unit().abs()).collect();
-    let apart = ScalePlace::Separate(ScaleLayout::hn(1, heads));
+    let apart = ScalePlace::Separate(ScaleLayout::hn([heads, 1]));
     let scales = [
         QuantScale::Multiply(HeadScales::Same(0.3)),
         QuantScale::Divide(HeadScales::Each(&each)),

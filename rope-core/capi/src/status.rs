@@ -308,7 +308,7 @@ statuses! {
     HalvesDiffer = c"a row that should keep each value twice has two halves that differ": Rows::HalvesDiffer,
     HalvesEqual = c"a row of cos and sin has the same values in both of its halves": Rows::HalvesEqual,
     Unread = c"a key of a configuration is not obeyed by the model's code" => Unread,
-    CacheLayout = c"the strides of a cache make none, or not one for what it is to keep": Cache::Layout,
+    CacheLayout = c"the strides of a cache make none, or not one for what it is to keep": Cache::Layout Cache::Overlap,
     CacheHeads = c"the heads of the tensor and of the cache differ in number or channels": Cache::Heads,
     SlotCount = c"not one slot for each token of each sequence": Slots::Count,
     Slot = c"a slot or a page is outside the cache": Slots::Slot Slots::Page,

@@ -18,7 +18,7 @@ mod shape;
 mod shard;
 mod slots;
 
-pub use cache::CacheError;
+pub use cache::{CacheError, CacheIndex};
 pub use frequencies::FrequenciesError;
 pub use gradient::GradientError;
 pub use plan::PlanError;

@@ -209,8 +209,9 @@ macro_rules! constructors {
             /// # Errors
             ///
             /// [`CacheError::Memory`] if the layout, with its inline scales, reaches past the slice;
-            /// [`Error::Storage`] if `scales` is shorter than the layout requires; [`CacheError::Layout`] if an inline
-            /// scale overlaps codes, or if its head has channels that are not contiguous; [`Error::Parameter`],
+            /// [`Error::Storage`] if `scales` is shorter than the layout requires; [`CacheError::Overlap`] if two heads
+            /// could have one separate scale; [`CacheError::Layout`] if an inline scale overlaps codes, if its head has
+            /// channels that are not contiguous, or if the index of a scale does not fit `usize`; [`Error::Parameter`],
             /// [`Error::ListEntry`] and [`Error::Count`] if given scales are not finite and above zero, or if their
             /// number differs from the heads.
             #[inline(always)]
@@ -598,12 +599,8 @@ impl<'a> Stored<'a> {
         {
             match at {
                 ScalePlace::Inline(behind) => end = layout.with_scale(behind)?.end(),
-                ScalePlace::Separate(ScaleLayout { block, token, head }) => {
-                    let last = |extent: usize, stride: usize| (extent - 1).checked_mul(stride);
-                    let needed = last(shape.blocks, block)
-                        .and_then(|sum| sum.checked_add(last(shape.block_size, token)?))
-                        .and_then(|sum| sum.checked_add(last(shape.heads, head)?)?.checked_add(1))
-                        .unwrap_or(usize::MAX);
+                ScalePlace::Separate(place) => {
+                    let needed = place.end(shape)?;
                     if scales < needed {
                         return Err(Error::Storage {
                             what: "scales",

@@ -464,7 +464,7 @@ impl<'a> Rows<'a> {
         self.check_rotates("Rows::pairs")?;
         if range.is_empty() || range.end > self.pairs {
             return Err(Error::Rows(RowsError::RotaryDim {
-                rotary_dim: 2 * range.len(),
+                rotary_dim: range.len().saturating_mul(2),
                 required: "twice the pairs of a range within the rows (Rows::pairs)",
             }));
         }
@@ -793,7 +793,6 @@ fn check_shape(len: usize, [rows, width]: [usize; 2]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks the shape of joined rows, and refuses PyTorch's rows, which store each value twice.
 /// Checks the lengths of separate cos and sin.
 fn check_apart(cos: &[f32], sin: &[f32], shape: [usize; 2]) -> Result<(), Error> {
     let (cos, sin) = (cos.len(), sin.len());
@@ -803,6 +802,7 @@ fn check_apart(cos: &[f32], sin: &[f32], shape: [usize; 2]) -> Result<(), Error>
     check_shape(cos, shape)
 }
 
+/// Checks the shape of joined rows, and refuses PyTorch's rows, which store each value twice.
 #[inline]
 fn check_joined(values: &[f32], [rows, width]: [usize; 2]) -> Result<(), Error> {
     let pairs = pairs(width)?;

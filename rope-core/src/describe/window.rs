@@ -35,7 +35,9 @@ impl Window {
     /// Iterates over the parts in heads of `head_dim` channels, for rows of this number of pairs.
     #[inline]
     pub(crate) fn parts(self, head_dim: usize, pairs: usize) -> impl Iterator<Item = WindowPart> {
-        let Window { first, parts } = self;
+        let first = self.first;
+        // Rows without pairs divide into any number of parts.
+        let parts = self.parts.min(pairs.max(1));
         let each = pairs / parts.max(1);
         (1..=parts).map(move |part| {
             let pairs = (part - 1) * each..part * each;

@@ -4,7 +4,8 @@
 use std::convert::identity;
 
 use rope_core::error::{
-    CacheError, FrequenciesError, PlanError, PositionsError, RowsError, ShapeError, SlotsError,
+    CacheError, CacheIndex, FrequenciesError, PlanError, PositionsError, RowsError, ShapeError,
+    SlotsError,
 };
 use rope_core::{Backend, Dimension, Error, Pairing, Shape};
 
@@ -64,6 +65,8 @@ errors! {
     cache_heads { heads: usize, head_dim: usize, cache_heads: usize, cache_head_dim: usize }
         = Error::Cache, CacheError::Heads;
     cache_layout { required: &'static str } = Error::Cache, CacheError::Layout;
+    cache_overlap { of: &'static str, index: CacheIndex, stride: usize, other: CacheIndex, least: usize }
+        = Error::Cache, CacheError::Overlap;
     cache_memory { needed: usize, given: usize } = Error::Cache, CacheError::Memory;
 
     negative_page { index: u32, position: i64, sequence: i64, page: i64, block: i64 }

@@ -1,5 +1,7 @@
 //! Caches.
 
+use core::fmt;
+
 errors! {
     /// The layout or the memory of a cache, or the heads that a call writes to it.
     ///
@@ -23,6 +25,26 @@ errors! {
         /// The requirement.
         required: &'static str,
     }: Shape => "the layout of a cache must be {required}",
+    /// [`CacheLayout`](crate::cache::CacheLayout)'s constructors: two indices could name one element. A cache with a
+    /// [`ScaleLayout`](crate::cache::ScaleLayout): two heads could have one scale.
+    Overlap {
+        /// `elements`, or `scales`.
+        of: &'static str,
+        /// The index with the longer stride.
+        index: CacheIndex,
+        /// Its stride.
+        stride: usize,
+        /// The index with the shorter stride; `index` itself if its stride is 0.
+        other: CacheIndex,
+        /// The least stride of `index` that steps over all shorter ones.
+        least: usize,
+    }: Shape => |f| {
+        match index == other {
+            true => write!(f, "two indices of {index} could name the same {of}")?,
+            false => write!(f, "two indices of {other} and {index} could name the same {of}")?,
+        }
+        write!(f, "; the stride of {index} is {stride}, and must be at least {least}")
+    },
     /// [`Cache`](crate::cache::Cache) and [`CacheMut`](crate::cache::CacheMut): the layout reaches past the memory.
     Memory {
         /// Bytes that the layout needs, [`CacheLayout::bytes`](crate::cache::CacheLayout::bytes).
@@ -48,4 +70,51 @@ errors! {
     }: Operation =>
         "the attention factor of the rows is {factor}, but a shift requires 1, as cached keys have the factor already; \
          make the rows by Frequencies::shift",
+}
+
+/// An index into a cache, by its stride in [`CacheStrides`](crate::cache::CacheStrides).
+///
+/// ```
+/// use rope_core::cache::CacheLayout;
+/// use rope_core::error::{CacheError, CacheIndex};
+/// use rope_core::Error;
+///
+/// let nhd = CacheLayout::nhd([4, 16, 2, 64])?;
+/// let mut strides = nhd.strides();
+/// strides.token = 64; // as long as a head: the second head of a slot is the first one of the next slot
+/// let error = CacheLayout::strided(nhd.shape(), strides).unwrap_err();
+/// assert!(matches!(
+///     error,
+///     Error::Cache(CacheError::Overlap { index: CacheIndex::Token, stride: 64, least: 128, .. })
+/// ));
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum CacheIndex {
+    /// Blocks, or pages.
+    Block,
+    /// Groups of slots.
+    Group,
+    /// Slots.
+    Token,
+    /// Heads.
+    Head,
+    /// Chunks of channels.
+    Chunk,
+    /// Channels.
+    Channel,
+}
+
+impl fmt::Display for CacheIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CacheIndex::Block => "block",
+            CacheIndex::Group => "group",
+            CacheIndex::Token => "token",
+            CacheIndex::Head => "head",
+            CacheIndex::Chunk => "chunk",
+            CacheIndex::Channel => "channel",
+        })
+    }
 }

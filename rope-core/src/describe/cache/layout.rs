@@ -2,7 +2,7 @@
 
 use super::quant::{QuantFormat, ScaleLayout, ScalePlace};
 use crate::Error;
-use crate::error::CacheError;
+use crate::error::{CacheError, CacheIndex};
 use crate::kernel::element::Element;
 use crate::kernel::quantize::BlockFormat;
 
@@ -174,8 +174,8 @@ impl CacheLayout {
     ///
     /// # Errors
     ///
-    /// [`CacheError::Layout`] if a group or chunk is empty, if an index does not fit `usize`, or if two indices could
-    /// name the same element.
+    /// [`CacheError::Layout`] if a group or chunk is empty, or if an index does not fit `usize`; [`CacheError::Overlap`]
+    /// if two indices could name one element.
     pub fn strided(shape: CacheShape, strides: CacheStrides) -> Result<Self, Error> {
         CacheLayout {
             shape,
@@ -473,30 +473,35 @@ impl CacheLayout {
         // A chunk wider than the head is the whole head.
         strides.group = strides.group.max(1);
         strides.chunk = strides.chunk.clamp(1, head_dim.max(1));
-        let mut dimensions = [
-            (strides.channel, head_dim.min(strides.chunk)),
-            (strides.chunk_stride, head_dim.div_ceil(strides.chunk)),
-            (strides.head, shape.heads),
-            (strides.token, block_size.min(strides.group)),
-            (strides.group_stride, block_size.div_ceil(strides.group)),
-            (strides.block, shape.blocks),
+        let dimensions = [
+            (
+                strides.channel,
+                head_dim.min(strides.chunk),
+                CacheIndex::Channel,
+            ),
+            (
+                strides.chunk_stride,
+                head_dim.div_ceil(strides.chunk),
+                CacheIndex::Chunk,
+            ),
+            (strides.head, shape.heads, CacheIndex::Head),
+            (
+                strides.token,
+                block_size.min(strides.group),
+                CacheIndex::Token,
+            ),
+            (
+                strides.group_stride,
+                block_size.div_ceil(strides.group),
+                CacheIndex::Group,
+            ),
+            (strides.block, shape.blocks, CacheIndex::Block),
         ];
-        dimensions.sort_unstable();
-        // Each stride must step over the reach of all shorter ones. The final reach is the extent.
-        let mut reached = 1_usize;
-        for (stride, extent) in dimensions {
-            if extent > 1 {
-                if stride < reached {
-                    return Err(Error::Cache(CacheError::Layout {
-                        required: "of strides with which no two indices name one element",
-                    }));
-                }
-                reached = reached
-                    .checked_add(product([extent - 1, stride])?)
-                    .ok_or(TOO_LARGE)?;
-            }
-        }
-        self.offset.checked_add(reached).ok_or(TOO_LARGE)?;
+        let extent = match shape.is_empty() {
+            true => extent_of_nothing(dimensions)?,
+            false => disjoint_extent("elements", dimensions)?,
+        };
+        self.offset.checked_add(extent).ok_or(TOO_LARGE)?;
         Ok(self)
     }
 }
@@ -516,6 +521,47 @@ impl CacheStrides {
             channel: 1,
         }
     }
+}
+
+/// Returns one past the largest index: the stride and the extent of each dimension, and its name. Refuses strides with
+/// which two indices could name one element: each must step over the reach of all shorter ones.
+pub(super) fn disjoint_extent<const N: usize>(
+    of: &'static str,
+    mut dimensions: [(usize, usize, CacheIndex); N],
+) -> Result<usize, Error> {
+    dimensions.sort_unstable();
+    let (mut reached, mut shorter) = (1_usize, None);
+    for (stride, extent, index) in dimensions {
+        if extent > 1 {
+            if stride < reached {
+                return Err(Error::Cache(CacheError::Overlap {
+                    of,
+                    index,
+                    stride,
+                    other: shorter.unwrap_or(index),
+                    least: reached,
+                }));
+            }
+            reached = reached
+                .checked_add(product([extent - 1, stride])?)
+                .ok_or(TOO_LARGE)?;
+            shorter = Some(index);
+        }
+    }
+    Ok(reached)
+}
+
+/// Returns one past the largest index that the other dimensions of a cache without elements would have. No two indices
+/// can name one element.
+fn extent_of_nothing<const N: usize>(
+    dimensions: [(usize, usize, CacheIndex); N],
+) -> Result<usize, Error> {
+    dimensions
+        .iter()
+        .try_fold(1_usize, |reached, &(stride, extent, _)| {
+            let last = product([extent.saturating_sub(1), stride])?;
+            reached.checked_add(last).ok_or(TOO_LARGE)
+        })
 }
 
 const TOO_LARGE: Error = Error::Cache(CacheError::Layout {

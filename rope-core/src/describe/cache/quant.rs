@@ -2,9 +2,11 @@
 
 use core::slice;
 
+use super::layout::{CacheShape, disjoint_extent};
 use crate::Error;
 use crate::base::error::{check_count, saturated};
 use crate::describe::ids::List;
+use crate::error::CacheIndex;
 use crate::kernel::quantize;
 
 /// An 8-bit number format.
@@ -81,7 +83,7 @@ impl QuantFormat {
 /// // `k_scale` of a checkpoint, as vLLM applies it, ..
 /// let given = QuantScale::Divide(0.0625.into());
 /// // .. or a scale for each token and head, in a slice of their own: 16 slots in a block, 2 heads.
-/// let at = ScalePlace::Separate(ScaleLayout::nh(16, 2));
+/// let at = ScalePlace::Separate(ScaleLayout::nh([16, 2]));
 /// let computed = QuantScale::Computed { at, least: 1e-6 };
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -220,7 +222,7 @@ pub enum ScalePlace {
 ///
 /// // `[blocks, N, H]`: 16 slots in a block, 2 heads.
 /// let layout = ScaleLayout { block: 32, token: 2, head: 1 };
-/// assert_eq!(layout, ScaleLayout::nh(16, 2));
+/// assert_eq!(layout, ScaleLayout::nh([16, 2]));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ScaleLayout {
@@ -234,7 +236,7 @@ pub struct ScaleLayout {
 
 impl ScaleLayout {
     /// Creates the layout `[blocks, block_size, heads]`.
-    pub fn nh(block_size: usize, heads: usize) -> Self {
+    pub fn nh([block_size, heads]: [usize; 2]) -> Self {
         ScaleLayout {
             block: block_size.saturating_mul(heads),
             token: heads,
@@ -243,11 +245,22 @@ impl ScaleLayout {
     }
 
     /// Creates the layout `[blocks, heads, block_size]`.
-    pub fn hn(block_size: usize, heads: usize) -> Self {
+    pub fn hn([heads, block_size]: [usize; 2]) -> Self {
         ScaleLayout {
             block: block_size.saturating_mul(heads),
             token: 1,
             head: block_size,
         }
+    }
+
+    /// Returns one past the index of the last scale of a cache that has slots and heads. Refuses strides with which two
+    /// heads could have one scale.
+    pub(super) fn end(self, shape: CacheShape) -> Result<usize, Error> {
+        let dimensions = [
+            (self.head, shape.heads, CacheIndex::Head),
+            (self.token, shape.block_size, CacheIndex::Token),
+            (self.block, shape.blocks, CacheIndex::Block),
+        ];
+        disjoint_extent("scales", dimensions)
     }
 }
