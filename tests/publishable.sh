@@ -4,7 +4,7 @@
 # here takes its place, and so does rope-models.
 #
 #   publishable.sh                  rope-core, rope-models and all adapters
-#   publishable.sh candle ..        those adapters
+#   publishable.sh core candle ..   those
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 export CARGO_INCREMENTAL=0
@@ -25,17 +25,18 @@ publishable() {
 
 core=(--config "patch.crates-io.rope-core.path='$root/rope-core'")
 models=(--config "patch.crates-io.rope-models.path='$root/rope-core/models'")
-how=(check)
-adapters=("$@")
-if [[ $# == 0 ]]; then
-    publishable . rope-core
-    publishable . rope-models "${core[@]}"
-    for adapter in candle burn; do
-        if [[ -f rope-core/adapters/$adapter/Cargo.toml ]]; then adapters+=("$adapter"); fi
-    done
-fi
-for adapter in "${adapters[@]}"; do
-    # With all features, and of burn a build, as its script has it: else much of a framework would be looked at anew.
-    if [[ $adapter == burn ]]; then how=(test --no-run); else how=(check); fi
-    publishable "rope-core/adapters/$adapter" "rope-$adapter" --all-features "${core[@]}" "${models[@]}"
+crates=("$@")
+if [[ $# == 0 ]]; then crates=(core models candle burn); fi
+for crate in "${crates[@]}"; do
+    how=(check)
+    case $crate in
+    core) publishable . rope-core ;;
+    models) publishable . rope-models "${core[@]}" ;;
+    *)
+        # With all features, and of burn a build, as its script has it: else much of a framework would be looked at
+        # anew.
+        if [[ $crate == burn ]]; then how=(test --no-run); fi
+        publishable "rope-core/adapters/$crate" "rope-$crate" --all-features "${core[@]}" "${models[@]}"
+        ;;
+    esac
 done

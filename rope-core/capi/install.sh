@@ -75,18 +75,26 @@ install -d "$to/include" "$to/lib"
 install -m 644 "$capi/include/rope.h" "$to/include/"
 install -m 644 "$built/librope.a" "$to/lib/"
 soname=
+shared=
 if [[ -z $defines && -f $built/librope.so ]]; then
     # Programs look for the name with the version up to the part whose change breaks them.
     soname=librope.so.${version%.*}
+    shared=lib/$soname
     install -m 755 "$built/librope.so" "$to/lib/librope.so.$version"
     ln -sf "librope.so.$version" "$to/lib/$soname"
     ln -sf "$soname" "$to/lib/librope.so"
+elif [[ -z $defines && -f $built/rope.dll ]]; then
+    # Windows looks for it beside the program, or in PATH; linkers read the import library.
+    shared=bin/rope.dll
+    install -d "$to/bin"
+    install -m 755 "$built/rope.dll" "$to/bin/"
+    install -m 644 "$built/librope.dll.a" "$to/lib/"
 fi
 # fill NAME TO PRIVATE: writes lib/TO from the template NAME.in.
 fill() {
     install -d "$(dirname "$to/lib/$2")"
     sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" -e "s|@DEFINES@|$defines|" -e "s|@SONAME@|$soname|" \
-        -e "s|@PRIVATE@|$3|" "$capi/$1.in" >"$to/lib/$2"
+        -e "s|@SHARED@|$shared|" -e "s|@PRIVATE@|$3|" "$capi/$1.in" >"$to/lib/$2"
 }
 fill rope.pc pkgconfig/rope.pc "$private"
 # A list of CMake has semicolons.

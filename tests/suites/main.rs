@@ -108,3 +108,5 @@ mod strict;
 mod symbols;
 #[cfg(feature = "every")]
 mod tuning;
+#[cfg(feature = "every")]
+mod versions;

@@ -1,13 +1,15 @@
 """Builds the library by cargo, as a plain shared library beside the package's Python files. Both adapters have this file.
 
 The library has no Python ABI, so a wheel is for every Python 3. A source distribution has the crates of the repository
-that the library depends on, in `crates`.
+that the library depends on, in `crates`, and all others in `vendor`, so that it builds without a network.
+`ROPE_LIBRARY` names a library that is built already; tests/release.sh cross-builds it.
 """
 
 import os
 import pathlib
 import re
 import shutil
+import subprocess
 import sys
 import tomllib
 
@@ -22,12 +24,24 @@ CARGO = tomllib.loads((HERE / "Cargo.toml").read_text())
 LIBRARY = CARGO["lib"]["name"]
 PACKAGE = next((HERE / "python").glob("*/__init__.py")).parent.name
 NAMES = {"linux": "lib{}.so", "darwin": "lib{}.dylib", "win32": "{}.dll"}
+BUILT = os.environ.get("ROPE_LIBRARY")
+VENDORED = """[source.crates-io]
+replace-with = "vendored"
+
+[source.vendored]
+directory = "vendor"
+"""
 # Where the crates are: in the repository, or in a source distribution.
 CRATES = {"rope-core": "../..", "rope-core/models": "../../models"}
 
 
 class BuildLibrary(build_ext):
     def run(self):
+        if BUILT:
+            library = pathlib.Path(self.get_ext_fullpath(f"{PACKAGE}.{LIBRARY}"))
+            library.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(BUILT, library)
+            return
         if shutil.which("cargo") is None:
             rust = CARGO["package"]["rust-version"]
             sys.exit(f"{PACKAGE} is built by cargo, which is not on PATH: install Rust {rust} or newer (rustup.rs)")
@@ -36,6 +50,8 @@ class BuildLibrary(build_ext):
     def get_ext_filename(self, name):
         """A name without a tag of Python."""
         folder, _, library = name.rpartition(".")
+        if BUILT:
+            return os.path.join(*folder.split("."), os.path.basename(BUILT))
         return os.path.join(*folder.split("."), NAMES[sys.platform].format(library))
 
 
@@ -68,6 +84,13 @@ class SourcesWithCrates(sdist):
             text = text.replace(f'path = "{path}"', f'path = "crates/{crate}"')
         manifest.unlink()
         manifest.write_text(text)
+        if in_repository:
+            vendor = ["cargo", "vendor", "--quiet", "--locked", "--manifest-path", manifest, base / "vendor"]
+            subprocess.run(vendor, check=True, stdout=subprocess.DEVNULL)
+        else:
+            shutil.copytree(HERE / "vendor", base / "vendor")
+        (base / ".cargo").mkdir()
+        (base / ".cargo/config.toml").write_text(VENDORED)
 
 
 setup(
