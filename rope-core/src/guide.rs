@@ -1,4 +1,4 @@
-//! A page per task, most of them with a whole program, and a [glossary](words).
+//! A page per task, most of them with a whole program, a [glossary](words), and the [`names`] of other code.
 //!
 //! | task | page |
 //! |---|---|
@@ -87,6 +87,7 @@ page!(porting_weights, "guide/weights.md");
 page!(onnx_runtime, "guide/onnxruntime.md");
 page!(pytorch, "guide/torch.md");
 page!(words, "guide/words.md");
+page!(names, "guide/names.md");
 
 #[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("guide/c.md")]

@@ -1,5 +1,5 @@
 //! The repository's Markdown as a code host shows it: every link leads to a file or a heading, and no line of a program
-//! is hidden. rustdoc shows the pages of both guides too, with links of its own: `tests/rustdoc_links.py` follows those.
+//! is hidden. rustdoc shows the pages of both guides, too: `tests/rustdoc_links.py` follows the links that it makes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -340,6 +340,62 @@ fn pages_lead_to_their_programs() {
     }
 }
 
+/// The aliases of a source file, each with the name of its item.
+fn aliases(code: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for rest in code.split("#[doc(alias").skip(1) {
+        let (names, item) = rest.split_once(")]").expect("an attribute ends");
+        let line = item.lines().find(|line| {
+            let line = line.trim_start();
+            !line.is_empty() && !line.starts_with('#') && !line.starts_with("//")
+        });
+        let is_part = |c: char| c.is_alphanumeric() || c == '_';
+        let words = line
+            .into_iter()
+            .flat_map(|line| line.split(|c| !is_part(c)));
+        let kinds = [
+            "", "pub", "const", "unsafe", "fn", "struct", "enum", "trait",
+        ];
+        let item = words
+            .into_iter()
+            .find(|word| !kinds.contains(word))
+            .expect("an item");
+        let names = names.split('"').skip(1).step_by(2);
+        found.extend(names.map(|name| (name.to_owned(), item.to_owned())));
+    }
+    found
+}
+
+/// rustdoc finds each name of the page of names, at the item that the page names.
+#[test]
+fn names_of_other_code_are_aliases() {
+    let source = root().join("rope-core/src");
+    let mut in_code = BTreeSet::new();
+    walk(&source, &mut |file| {
+        if file.extension().is_some_and(|end| end == "rs") {
+            in_code.extend(aliases(&fs::read_to_string(file).expect("a source")));
+        }
+    });
+    let page = fs::read_to_string(source.join("guide/names.md")).expect("a page");
+    let mut on_page = BTreeSet::new();
+    for row in page.lines().filter(|line| line.starts_with("| `")) {
+        let (names, rest) = row[2..].split_once(" | ").expect("two columns");
+        let Some((item, _)) = rest
+            .strip_prefix("[`")
+            .and_then(|rest| rest.split_once("`]"))
+        else {
+            // Another crate's, or a group.
+            continue;
+        };
+        let item = item.rsplit("::").next().unwrap_or_default();
+        for name in names.split('`').skip(1).step_by(2) {
+            on_page.insert((name.to_owned(), item.to_owned()));
+        }
+    }
+    assert_eq!(in_code, on_page, "`doc(alias)`, and guide/names.md");
+    assert!(on_page.len() > 80, "{}", on_page.len());
+}
+
 #[test]
 fn anchors_are_those_of_code_hosts() {
     assert_eq!(
@@ -356,4 +412,7 @@ fn anchors_are_those_of_code_hosts() {
     );
     assert!(page.definitions["v"] == "w" && page.anchors.contains("a-b"));
     assert_eq!(page.programs, ["let a = 1;\n"]);
+    let found = aliases("#[doc(alias(\n\"a\",\n \"b\"\n))]\n#[inline]\npub const fn c(");
+    assert_eq!(found.len(), 2);
+    assert_eq!(found[1], ("b".to_owned(), "c".to_owned()));
 }

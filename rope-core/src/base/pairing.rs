@@ -17,9 +17,11 @@ use crate::base::names::named;
 pub enum Pairing {
     /// `(2i, 2i + 1)`: GPT-J, Llama as Meta published it, GLM up to GLM-4, Cohere; ggml's `NORMAL`, ONNX's
     /// `interleaved = 1`. The form of the paper (Su et al., *RoFormer*, arXiv:2104.09864, eq. 34).
+    #[doc(alias("rotate_every_two", "gptj", "view_as_complex"))]
     Interleaved,
     /// `(i, i + rotary_dim / 2)`: GPT-NeoX, Hugging Face's `rotate_half` models (Llama, Mistral, Qwen,
     /// Gemma, Phi, GLM-4.5); ggml's `NEOX`, ONNX's `interleaved = 0`.
+    #[doc(alias("rotate_half", "neox", "is_neox_style"))]
     Half,
 }
 

@@ -83,6 +83,7 @@ pub struct Cache<'a> {
 /// Rope::new(Pairing::Half).rotate(&mut keys.slots(4..7), &frequencies.shift(&[-3; 3])?)?;
 /// # Ok::<(), rope_core::Error>(())
 /// ```
+#[doc(alias = "kv_cache")]
 pub struct CacheMut<'a> {
     memory: &'a mut [u8],
     scales: &'a mut [f32],
@@ -214,6 +215,7 @@ macro_rules! constructors {
             /// channels that are not contiguous, or if the index of a scale does not fit `usize`; [`Error::Parameter`],
             /// [`Error::ListEntry`] and [`Error::Count`] if given scales are not finite and above zero, or if their
             /// number differs from the heads.
+            #[doc(alias = "coded")]
             #[inline(always)]
             pub fn quantized(
                 memory: &'a $($mutable)? [u8],
@@ -238,6 +240,7 @@ macro_rules! constructors {
             ///
             /// [`CacheError::Memory`] if the layout reaches past the slice; [`CacheError::Layout`] unless the channels
             /// of a head are contiguous and head_dim, all strides and the first channel are multiples of 32.
+            #[doc(alias = "q8_0")]
             pub fn blocks(
                 memory: &'a $($mutable)? [u8],
                 layout: CacheLayout,
@@ -354,6 +357,7 @@ impl Kept<'_> {
 impl CacheMut<'_> {
     /// Returns the slots to write, or to rotate in place, one per token of each sequence. The slots borrow the cache
     /// until they are dropped.
+    #[doc(alias = "slot_mapping")]
     #[inline]
     pub fn slots<'c, 's: 'c>(&'c mut self, slots: impl IntoSlots<'s>) -> CacheSlotsMut<'c> {
         CacheSlotsMut {

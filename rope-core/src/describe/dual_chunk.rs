@@ -28,6 +28,7 @@ use crate::Error;
 /// assert_eq!(succ.len(), 3);
 /// # Ok::<(), rope_core::Error>(())
 /// ```
+#[doc(alias = "DualChunkRotaryEmbedding")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DualChunk {
     chunk_size: u32,

@@ -86,6 +86,7 @@ pub enum Angle {
 /// assert_eq!(rows.len(), 5);
 /// # Ok::<(), rope_core::Error>(())
 /// ```
+#[doc(alias("RotaryEmbedding", "rotary_emb"))]
 #[derive(Clone, PartialEq)]
 pub struct Frequencies<'a> {
     chunks: FrequencyChunks<'a>,

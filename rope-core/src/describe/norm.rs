@@ -56,6 +56,7 @@ use crate::kernel::elements::{ElementType, OutOfPlaceKernels, elements};
 ///
 /// A plan refuses a norm without the weights of its formula: a model with a forgotten `q_norm.weight` still produces
 /// text.
+#[doc(alias = "RMSNorm")]
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[must_use]
 pub struct Norm<'a> {
@@ -282,6 +283,7 @@ impl<'a> Norm<'a> {
     }
 
     /// Sets the reach: a head, or all heads of a token.
+    #[doc(alias = "over")]
     pub const fn with_reach(self, reach: NormReach) -> Self {
         Norm { reach, ..self }
     }
@@ -301,6 +303,7 @@ impl<'a> Norm<'a> {
     /// `Rope::sum_of_squares` computes the sums of a part.
     ///
     /// A plan refuses given sums for a centered norm.
+    #[doc(alias = "given_sums")]
     pub const fn with_sum_of_squares(self, sums: &'a [f32], width: usize) -> Self {
         Norm {
             given: Some(GivenSums { sums, width }),

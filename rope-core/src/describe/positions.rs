@@ -31,6 +31,7 @@ use crate::kernel::sincos::AxisPosition;
 /// alone, and refuse it.
 ///
 /// [`MixedFrequencies`]: crate::axes::MixedFrequencies
+#[doc(alias = "position_ids")]
 #[derive(Clone, Copy, Debug)]
 pub struct Positions<'a>(PositionSource<'a>);
 
@@ -167,6 +168,7 @@ impl<'a> Positions<'a> {
     /// # Errors
     ///
     /// [`PositionsError::Offsets`] unless the offsets start at 0 and never fall.
+    #[doc(alias = "cu_seqlens")]
     pub fn packed(offsets: impl Into<Ids<'a>>) -> Result<Self, Error> {
         Positions::packed_sequences(offsets.into(), None)
     }

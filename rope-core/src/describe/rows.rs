@@ -34,6 +34,7 @@ pub(crate) use view::{FullHeads, FullWidth, Rotation, RowSharing, View};
 /// assert_eq!(step.row(0), Some((&[0.5, 0.25][..], &[0.8, 0.9][..])));
 /// # Ok::<(), rope_core::Error>(())
 /// ```
+#[doc(alias = "freqs_cis")]
 #[derive(Clone)]
 pub struct Rows<'a> {
     values: RowValues<'a>,
@@ -90,6 +91,7 @@ impl<'a> Rows<'a> {
     ///
     /// [`RowsError::RotaryDim`] if `rotary_dim` is zero or odd; [`RowsError::Shape`] unless the slice has `rows *
     /// rotary_dim` values; [`RowsError::HalvesEqual`] if the halves of the last row are equal.
+    #[doc(alias = "cos_sin_cache")]
     #[inline]
     pub fn new(values: &'a [f32], [rows, rotary_dim]: [usize; 2]) -> Result<Self, Error> {
         check_joined(values, [rows, rotary_dim])?;
@@ -130,6 +132,7 @@ impl<'a> Rows<'a> {
     /// [`RowsError::RotaryDim`] if `rotary_dim` is zero or odd; [`RowsError::Width`] for another width;
     /// [`RowsError::CosSinLength`] if the slices differ in length; [`RowsError::Shape`] unless they have `rows * width`
     /// values; [`RowsError::HalvesDiffer`] if the last row should store its values twice and does not.
+    #[doc(alias("cos_cache", "sin_cache"))]
     pub fn from_cos_sin(
         cos: &'a [f32],
         sin: &'a [f32],
@@ -374,6 +377,7 @@ impl<'a> Rows<'a> {
     ///
     /// [`RowsError::PositionOutsideTable`] if an id has no row; [`RowsError::AlreadyGathered`] if the rows were
     /// gathered by id; [`RowsError::Sequences`] if their sequences are apart and form no table.
+    #[doc(alias = "index_select")]
     pub fn gather<'b>(&'b self, ids: impl Into<Ids<'b>>) -> Result<Rows<'b>, Error> {
         self.check_table()?;
         let ids = ids.into();

@@ -66,6 +66,7 @@ pub enum ShardKind {
 /// assert_eq!(rows.len(), 8);
 /// # Ok::<(), rope_core::Error>(())
 /// ```
+#[doc(alias("context_parallel", "zigzag"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     kind: ShardKind,

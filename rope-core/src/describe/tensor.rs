@@ -173,6 +173,7 @@ impl Layout {
     /// # Errors
     ///
     /// [`ShapeError::Overflow`] if an index or a stride does not fit `usize`.
+    #[doc(alias = "varlen")]
     pub fn thd([tokens, heads, head_dim]: [usize; 3]) -> Result<Self, Error> {
         Layout::bshd([1, tokens, heads, head_dim])
     }

@@ -74,6 +74,7 @@ impl<S: Copy> Rope<S> {
     ///
     /// A call returns [`ShapeError::Range`](crate::error::ShapeError::Range) if a head ends before the channel.
     /// Plain rotations of tensors are as fast as at channel 0; all other calls run stage by stage.
+    #[doc(alias("partial_rotary_factor", "qk_rope_head_dim", "rotate_window_into"))]
     pub fn window(self, first_channel: usize) -> Self {
         self.in_window(Window {
             first: first_channel,

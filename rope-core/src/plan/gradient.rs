@@ -70,6 +70,7 @@ impl<S: Linear> Rope<S> {
     ///
     /// The errors of [`Rope::rotate`] and of [`Gradients::Angles`], and [`GradientError::Shape`] unless the gradients
     /// have as many pairs as the rows. Nothing is touched then.
+    #[doc(alias = "rope_back")]
     pub fn backward<E: Element>(
         &self,
         y: &Tensor<'_, E>,
@@ -277,6 +278,13 @@ impl Rope {
     /// least two; [`ShapeError::HeadDimOnStack`](crate::error::ShapeError::HeadDimOnStack) for heads of more than 2048
     /// channels. Nothing is added then.
     // Inlined: if the variant is a constant, a program links only its sums.
+    #[doc(alias(
+        "angle_gradients",
+        "angle_gradients_of_input",
+        "channel_gradients",
+        "cos_sin_gradients",
+        "factor_gradients"
+    ))]
     #[inline(always)]
     pub fn gradients<E: Element>(&self, gradients: Gradients<'_, '_, '_, E>) -> Result<(), Error> {
         let Rope { input, output, .. } = *self;

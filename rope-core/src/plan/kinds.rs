@@ -22,6 +22,7 @@ use crate::{Error, Tensor};
 ///
 /// Heads from a cache are transformed back first, and not at the end. A shift does both: it dequantizes, transforms,
 /// rotates, transforms and quantizes.
+#[doc(alias = "WithScale")]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinearStages<'a>(Lowered<'a>);
 
@@ -73,6 +74,7 @@ pub struct LinearStages<'a>(Lowered<'a>);
 /// Such a norm has fewer than 512 channels, weights shared by all heads or none, and neither a mean nor a bias; it sums
 /// in PyTorch's order. The tile of the element is used unless it would round: after [`Rope::without_rounding`], or a
 /// norm whose weights promote its result to f32.
+#[doc(alias("Chain", "QueryKeyStages"))]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WithStages<'a>(Lowered<'a>);
 
@@ -332,6 +334,7 @@ impl Rope {
     /// [`ShapeError::HeadDimOnStack`](crate::error::ShapeError::HeadDimOnStack); [`PlanError::CenteredSums`] for a
     /// centered norm; and [`ShapeError::Overlap`](crate::error::ShapeError::Overlap) for a norm over tokens whose heads
     /// share elements: each element of a token counts once.
+    #[doc(alias = "squares")]
     pub fn sum_of_squares<E: Element>(
         &self,
         norm: Norm<'_>,
@@ -385,6 +388,14 @@ impl Rope {
 
 impl<S: Stages> Rope<S> {
     /// Sets the norm, which runs before the scale on its side of the rotation.
+    #[doc(alias(
+        "q_norm",
+        "k_norm",
+        "qk_norm",
+        "query_norm",
+        "key_norm",
+        "norm_and_scale"
+    ))]
     pub fn norm<'a>(self, norm: Norm<'a>) -> Rope<WithStages<'a>>
     where
         S: AddStages<'a>,
@@ -395,6 +406,7 @@ impl<S: Stages> Rope<S> {
     }
 
     /// Sets the scale, which runs after the norm on its side of the rotation.
+    #[doc(alias = "query_scale")]
     pub fn scale<'a>(self, scale: Scale<'a>) -> Rope<S::Linear>
     where
         S: AddStages<'a>,
@@ -405,6 +417,7 @@ impl<S: Stages> Rope<S> {
     }
 
     /// Sets the Hadamard transform, the last stage.
+    #[doc(alias("hadamard_transform", "fwht"))]
     pub fn hadamard<'a>(self, hadamard: Hadamard) -> Rope<S::Linear>
     where
         S: AddStages<'a>,

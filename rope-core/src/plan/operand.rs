@@ -58,6 +58,7 @@ pub trait Target: LowerTarget {}
     message = "`{Self}` has no cos and sin of tokens",
     label = "expected `&Rows` or `&frequencies.at(positions)`"
 )]
+#[doc(alias = "RowSource")]
 pub trait Angles: LowerAngles {}
 
 impl<E: Element> Source for Tensor<'_, E> {}

@@ -47,6 +47,12 @@ impl<S: Copy> Rope<S> {
     /// assert_eq!(x, [-2.0, 1.0]);
     /// # Ok::<(), Error>(())
     /// ```
+    #[doc(alias(
+        "rotate_parallel",
+        "rotate_into_parallel",
+        "rotate_qk_parallel",
+        "rotate_at_parallel"
+    ))]
     pub fn parallel(self) -> Self {
         Rope {
             detour: Some(Detour(&THREADS)),

@@ -57,6 +57,14 @@ impl<S: Stages> Rope<S> {
     /// [`Rope::rotate_into`] a cache.
     ///
     /// The target is untouched then.
+    #[doc(alias(
+        "apply_rotary_emb",
+        "apply_rope",
+        "rotary_embedding",
+        "ggml_rope",
+        "rope_ext",
+        "rotate_at"
+    ))]
     #[inline]
     pub fn rotate(&self, x: &mut impl Target, angles: &impl Angles) -> Result<(), Error> {
         let (kernels, angles) = (x.kernels::<S>(), angles.angles());
@@ -83,6 +91,7 @@ impl<S: Stages> Rope<S> {
     ///
     /// The errors of [`Rope::rotate`], and [`ShapeError::QueryKeyMismatch`](crate::error::ShapeError::QueryKeyMismatch)
     /// unless Q and K differ in their heads only.
+    #[doc(alias = "apply_rotary_pos_emb")]
     pub fn rotate_qk<Q: Element, K: Element>(
         &self,
         q: &mut TensorMut<'_, Q>,
@@ -132,6 +141,13 @@ impl<S: Stages> Rope<S> {
     /// [`PlanError::NormInCache`](crate::error::PlanError::NormInCache) for a plan with a norm.
     ///
     /// The target is untouched then.
+    #[doc(alias(
+        "reshape_and_cache",
+        "rope_quantize_fp8",
+        "rotate_into_cache",
+        "rotate_from_cache",
+        "rotate_into_caches"
+    ))]
     #[inline]
     pub fn rotate_into(
         &self,
@@ -159,6 +175,7 @@ impl<S: Stages> Rope<S> {
     /// # Errors
     ///
     /// The errors of [`Rope::rotate`], except those of rows.
+    #[doc(alias("rms_norm", "run_stages"))]
     pub fn apply(&self, x: &mut impl Target) -> Result<(), Error> {
         let mut target = x.target();
         self.erased(&mut |rope| rope.run_in_place(&mut target, PassKernels::default(), None))
@@ -170,6 +187,13 @@ impl<S: Stages> Rope<S> {
     /// # Errors
     ///
     /// The errors of [`Rope::rotate_into`], except those of rows.
+    #[doc(alias(
+        "copy",
+        "set_rows",
+        "append_paged_kv_cache",
+        "copy_into_cache",
+        "copy_from_cache"
+    ))]
     pub fn apply_into(&self, x: &impl Source, y: &mut impl Target) -> Result<(), Error> {
         self.run_into(&(x.source(), None), &mut y.target(), None)
     }
@@ -182,6 +206,7 @@ impl<S: Stages> Rope<S> {
     /// # Errors
     ///
     /// The errors of [`Rope::rotate`].
+    #[doc(alias = "query_and_key")]
     pub fn prepare<'a>(
         &'a self,
         x: &'a mut impl Target,

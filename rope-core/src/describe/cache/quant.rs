@@ -21,6 +21,7 @@ use crate::kernel::quantize;
 /// let keys = CacheMut::quantized(&mut memory, layout, QuantFormat::E4m3, scale, &mut [])?;
 /// # Ok::<(), rope_core::Error>(())
 /// ```
+#[doc(alias("kv_cache_dtype", "Code"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum QuantFormat {
@@ -34,6 +35,7 @@ pub enum QuantFormat {
     /// An integer from -128 to 127, ties to even. Used by ONNX Runtime.
     Int8Even,
     /// An integer from -128 to 127, rounded as in vLLM's Triton kernel: adds 0.5 in f32 away from zero, and truncates.
+    #[doc(alias = "Int8Away")]
     Int8RoundAway,
 }
 
@@ -86,6 +88,7 @@ impl QuantFormat {
 /// let at = ScalePlace::Separate(ScaleLayout::nh([16, 2]));
 /// let computed = QuantScale::Computed { at, least: 1e-6 };
 /// ```
+#[doc(alias("k_scale", "v_scale", "CodeScale"))]
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum QuantScale<'a> {
@@ -98,6 +101,7 @@ pub enum QuantScale<'a> {
     /// Computed per token and head: `s = max(largest |x| / largest code, least)` and `x (1 / s)`. The cache stores `s`.
     /// The largest code is 448, 57344 or 127; NaNs do not count as a magnitude. Used by vLLM's scales per token and
     /// head, with `least` 1e-6.
+    #[doc(alias = "Made")]
     Computed {
         /// The least scale.
         least: f32,
@@ -204,6 +208,7 @@ impl QuantScale<'_> {
 /// // A float that follows the 64 codes of its head, in the memory of the cache.
 /// let computed = QuantScale::Computed { at: ScalePlace::Inline(64), least: 1e-6 };
 /// ```
+#[doc(alias = "Place")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ScalePlace {
@@ -211,6 +216,7 @@ pub enum ScalePlace {
     /// directly after the codes.
     Inline(usize),
     /// In a separate slice, passed with the cache.
+    #[doc(alias = "Apart")]
     Separate(ScaleLayout),
 }
 

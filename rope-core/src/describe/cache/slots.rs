@@ -32,6 +32,7 @@ use crate::{Error, Ids, IntoPositions, Positions, Shape};
 /// let table = Slots::table(&[7, 2, /* */ 5, -1], [2, 2], packed);
 /// # Ok::<(), rope_core::Error>(())
 /// ```
+#[doc(alias("out_cache_loc", "IntoSlots"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Slots<'a>(SlotSource<'a>);
 
@@ -168,6 +169,7 @@ impl<'a> Slots<'a> {
     /// Slots by the pages of each sequence, as in FlashInfer (CSR): token `i` belongs to sequence `sequences[i]` at
     /// `positions[i]`; the pages of sequence `s` are `pages[starts[s]..starts[s + 1]]`. A token at a negative position
     /// is skipped; the page of any other token must not be negative.
+    #[doc(alias = "paged_kv_indices")]
     pub fn pages(
         pages: impl Into<Ids<'a>>,
         starts: impl Into<Ids<'a>>,
@@ -199,6 +201,7 @@ impl<'a> Slots<'a> {
     /// let slots = Slots::table(&[3_i32, -1, /* */ 0, 8], [2, 2], positions); // pages of 64 slots
     /// # Ok::<(), rope_core::Error>(())
     /// ```
+    #[doc(alias = "block_table")]
     pub fn table(
         table: impl Into<Ids<'a>>,
         [sequences, width]: [usize; 2],

@@ -117,6 +117,7 @@ impl<'a> Axes<'a> {
     /// let typo = Frequencies::new(Axes::mrope(128, [16, 24, 20]), 1e6, &Scaling::Default);
     /// assert!(matches!(typo, Err(Error::Frequencies(FrequenciesError::Sections { .. }))));
     /// ```
+    #[doc(alias = "mrope_section")]
     pub const fn mrope<const N: usize>(rotary_dim: usize, sections: [usize; N]) -> Self {
         const { assert!(N >= 1 && N <= MAX_AXES, "one to four sections") };
         Axes::of(Scheme::Mrope, rotary_dim, sections)

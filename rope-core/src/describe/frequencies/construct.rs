@@ -43,6 +43,7 @@ impl Frequencies<'static> {
     /// [`Error::ListEntry`] for a number out of range; [`Error::Count`] for a list whose length differs from the pairs
     /// (of one set of base frequencies); [`FrequenciesError::TurnsPerPosition`] for a pair with 32768 turns per
     /// position or more; and [`Error::OutOfMemory`].
+    #[doc(alias = "rope_theta")]
     pub fn new<'x>(axes: impl Into<Axes<'x>>, base: f64, scaling: &Scaling<'_>) -> Result<Self> {
         let axes = axes.into();
         let mut storage = empty_chunks(FrequencyChunk::count(2 * axes.pairs()?))?;
@@ -70,6 +71,7 @@ impl Frequencies<'static> {
     /// that is not finite; [`Error::Parameter`] for an attention factor that is not positive;
     /// [`FrequenciesError::TurnsPerPosition`] for a pair with 32768 turns per position or more; and
     /// [`Error::OutOfMemory`].
+    #[doc(alias = "inv_freq")]
     pub fn from_inverse<'x, T: Copy + Into<f64>>(
         axes: impl Into<Axes<'x>>,
         inverse: &[T],
@@ -238,6 +240,7 @@ impl<'a> Frequencies<'a> {
     }
 
     /// Returns the factor on cos and sin (YaRN's and LongRoPE's `attention_factor`): 1.0 for most models.
+    #[doc(alias("mscale", "attention_scaling"))]
     pub fn attention_factor(&self) -> f64 {
         self.attention_factor
     }
@@ -245,6 +248,7 @@ impl<'a> Frequencies<'a> {
     /// Returns the factor of DeepSeek-V2 and V3 on the scale of the softmax, beside the attention factor: the square of
     /// YaRN's magnitude scaling for `mscale_all_dim`. The attention must apply it; it is no part of the rotation. 1.0
     /// without `mscale_all_dim`.
+    #[doc(alias = "mscale_all_dim")]
     pub fn softmax_factor(&self) -> f64 {
         self.softmax_factor
     }

@@ -27,6 +27,7 @@ impl Frequencies<'_> {
     /// among the axes; [`PositionsError::Coordinate`](crate::error::PositionsError::Coordinate) for a coordinate that
     /// is not finite; [`FrequenciesError::RowsTooLong`](crate::error::FrequenciesError::RowsTooLong) for more values
     /// than a slice can have; [`Error::OutOfMemory`] if the allocation fails.
+    #[doc(alias = "precompute_freqs_cis")]
     #[cfg(feature = "alloc")]
     pub fn rows<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Rows<'static>, Error> {
         let positions = self.resolve(positions.into())?;

@@ -29,6 +29,7 @@ use crate::{Error, FrequencyChunk};
 /// assert!(Frequencies::new(128, 10_000.0, &Scaling::Linear { factor: 0.0 }).is_err());
 /// # Ok::<(), rope_core::Error>(())
 /// ```
+#[doc(alias("rope_scaling", "rope_type"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Scaling<'a> {

@@ -18,6 +18,7 @@ impl Frequencies<'_> {
     /// # Errors
     ///
     /// The errors of [`Frequencies::rows`].
+    #[doc(alias("seq_add", "seq_rm", "k_shift", "context_shift"))]
     #[cfg(feature = "alloc")]
     pub fn shift<'p>(&self, deltas: impl IntoPositions<'p>) -> Result<Rows<'static>, Error> {
         self.of_magnitude_one().rows(deltas)

@@ -66,6 +66,7 @@ pub(crate) struct Entry {
 /// let frequencies = Frequencies::new_in(&mut storage, 128, 10_000.0, &Scaling::Default)?;
 /// # Ok::<(), rope_core::Error>(())
 /// ```
+#[doc(alias = "FrequencyBlock")]
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub struct FrequencyChunk {

@@ -4,6 +4,7 @@
 /// exp(l)` learned as logarithms (k-diffusion's `AxialRoPE`), and for `f = f0 exp(alpha)` (Mistral Large 4).
 ///
 /// The rest of a longer list is unused.
+#[doc(alias = "to_logarithm")]
 pub fn convert_to_logarithm(frequencies: &[f64], gradients: &mut [f64]) {
     for (gradient, frequency) in gradients.iter_mut().zip(frequencies) {
         *gradient *= frequency;
@@ -14,12 +15,14 @@ pub fn convert_to_logarithm(frequencies: &[f64], gradients: &mut [f64]) {
 /// learned as ratios to fixed ones (LeRoPE).
 ///
 /// The rest of a longer list is unused.
+#[doc(alias = "to_ratio")]
 pub fn convert_to_ratio(fixed: &[f64], gradients: &mut [f64]) {
     convert_to_logarithm(fixed, gradients);
 }
 
 /// Computes the gradient of the base of frequencies `f_i = b^(-i/n)`, pairs `i` of `n`: `db = sum of -(i / (n b)) f_i
 /// df_i`, pair by pair. For a learned base.
+#[doc(alias = "to_base")]
 pub fn convert_to_base(base: f64, frequencies: &[f64], gradients: &[f64]) -> f64 {
     let pairs = frequencies.len() as f64;
     let terms = frequencies.iter().zip(gradients).enumerate();
