@@ -5,8 +5,8 @@
 //! process](crate::passes): if the fastest ones agree, a time is that of the code. The roof's loops are the same code
 //! in any two runs, so their differences, in this case and in all, are the machine's. Two programs that
 //! [alternate](crate::turns) run on the same machine. Times over the roof's leave out the clock of the machine. But if
-//! a tensor just fits a cache, the roof differs by a tenth between runs in which the rotations agree to 0.2 %. A line is
-//! therefore compared [by both](Compared), and neither may contradict the other.
+//! a tensor just fits a cache, the roof differs by a tenth between runs in which the rotations agree to 0.2 %. A line
+//! is therefore compared by both, and neither may contradict the other.
 //!
 //! A ratio is then within its noise of the truth. It is a difference if 1 is outside the noise, and if the fastest
 //! passes of both together all belong to one run. The code takes the same time if the noise excludes the requested
@@ -211,7 +211,7 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
 }
 
 /// Returns the noise of two runs at different times: other programs and machines slow a round by their share of a core.
-/// Below [`Load::hides_differences`] most rounds are undisturbed, and the passes show the others.
+/// Below [`Load::hides_differences`](crate::results::Load::hides_differences) most rounds are undisturbed, and the passes show the others.
 pub fn apart(a: &Run, b: &Run) -> f64 {
     let loads = [a, b].map(|run| run.load.as_ref().filter(|load| load.hides_differences()));
     let noises = loads.map(|load| load.map_or(0.0, |load| (load.others + load.stolen).ln_1p()));
