@@ -52,12 +52,14 @@ const LANGUAGES: &[Language] = &[
             include_str!("../../rope-core/adapters/torch/python/rope_kernels/_stages.py"),
         ),
         others: &[
-            // Functions that its calls lack: GGUF files, shards, shifts, parts of rows, dual chunks, formats by name.
+            // Functions that its calls lack: GGUF files, shards, shifts, parts of rows, dual chunks, formats by name;
+            // windows are a model's, and checked before.
             "Frequencies::shift",
             "Gguf::",
             "PairGradients::cos_sin",
             "Rotation::",
             "Rope::parts",
+            "Rope::window",
             "Rows::inverted",
             "Rows::pairs",
             "Rows::per_channel",

@@ -65,6 +65,15 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
             "range 2..9 of heads is not inside 0..4",
         ),
         (
+            Error::Shape(ShapeError::Range {
+                dimension: Dimension::Channels,
+                start: 9,
+                end: 2,
+                extent: 16,
+            }),
+            "range 9..2 of channels ends before it starts",
+        ),
+        (
             Error::Shape(ShapeError::PartsInterleave {
                 dimension: Dimension::Channels,
             }),
@@ -83,7 +92,25 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
                 rotary_dim: 10,
                 head_dim: 8,
             }),
-            "rotary_dim 10 exceeds head_dim 8",
+            "rotary_dim 10 exceeds head_dim 8; give rows of at most 8 channels, or whole heads",
+        ),
+        (
+            Error::Rows(RowsError::Window {
+                first_channel: 64,
+                rotary_dim: 48,
+                head_dim: 96,
+            }),
+            "the rows rotate 48 channels from the plan's window on, 64..112, but head_dim is 96; set Rope::window to at \
+             most 48, or give narrower rows",
+        ),
+        (
+            Error::Rows(RowsError::Window {
+                first_channel: 128,
+                rotary_dim: 66,
+                head_dim: 64,
+            }),
+            "the rows rotate 66 channels from the plan's window on, 128..194, but head_dim is 64; give rows of at most \
+             64 channels, or whole heads",
         ),
         (
             Error::Rows(RowsError::Parts {
@@ -147,6 +174,15 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
                 batch: 1,
             }),
             "the number of rows is 7; for batch 1 and 3 tokens it must be 3, one per token",
+        ),
+        (
+            Error::Rows(RowsError::Count {
+                rows: 1,
+                tokens: 3,
+                batch: 2,
+            }),
+            "the number of rows is 1; for batch 2 and 3 tokens it must be 3 (one per token, for all sequences) or 6 (one \
+             per token of each sequence); Rows::repeated gives one row to all tokens",
         ),
         (
             Error::Rows(RowsError::PerHead { rows: 12, heads: 5 }),
@@ -511,7 +547,11 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
         ),
         (
             Error::Shard(ShardError::Rank { rank: 4, ranks: 3 }),
-            "rank is 4; it must be below ranks (3), and ranks at most 4294967295",
+            "rank is 4; it must be below ranks (3)",
+        ),
+        (
+            Error::Shard(ShardError::Rank { rank: 4, ranks: 0 }),
+            "ranks is 0; it must be at least 1, which is all of the sequence",
         ),
         (
             Error::Shard(ShardError::Tokens {
@@ -548,6 +588,11 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
         (
             Error::Shape(ShapeError::Overflow { shape }),
             format!("shape [2, 3, 5, 7] has indices or strides beyond usize::MAX ({most})"),
+        ),
+        #[cfg(target_pointer_width = "64")]
+        (
+            Error::Shard(ShardError::Rank { rank: 4, ranks: 1 << 32 }),
+            "ranks is 4294967296; it must be at most 4294967295".to_string(),
         ),
         (
             Error::Shape(ShapeError::StrideOverflow { dimension: Dimension::Tokens, extent: 3, stride: 13 }),
@@ -757,6 +802,10 @@ pub(crate) fn cases_of_models() -> Vec<(ModelError, String)> {
         (
             Gguf::from_bytes(b"GGML").expect_err("a refusal"),
             "the GGUF file is wrong from byte 0: it does not begin with the letters GGUF",
+        ),
+        (
+            Gguf::from_bytes(b"").expect_err("a refusal"),
+            "the GGUF file is wrong from byte 0: it is empty; give the bytes of the file from its first on",
         ),
         (
             ModelError::TensorData {

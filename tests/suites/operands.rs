@@ -3,7 +3,7 @@
 use half::bf16;
 use rope_core::axes::MixedFrequencies;
 use rope_core::cache::{BlockFormat, Cache, CacheLayout, CacheMut, QuantFormat, QuantScale};
-use rope_core::error::{CacheError, PlanError, RowsError, ShapeError};
+use rope_core::error::{CacheError, PlanError, RowsError};
 use rope_core::gradient::PairGradients;
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::stages::{Hadamard, Scale, StageOrder, WithStages};
@@ -498,12 +498,12 @@ fn what_stays_in_a_cache_is_refused() {
     assert!(matches!(
         rope.window(DIM + 1)
             .rotate(&mut keys.slots(0..3), &plain.at(0..3)),
-        Err(Error::Shape(ShapeError::Range { .. }))
+        Err(Error::Rows(RowsError::Window { .. }))
     ));
     assert!(matches!(
         rope.window(1)
             .rotate(&mut keys.slots(0..3), &plain.at(0..3)),
-        Err(Error::Rows(RowsError::RotaryDimExceedsHead { .. }))
+        Err(Error::Rows(RowsError::Window { .. }))
     ));
     assert_eq!(rope.apply(&mut keys.slots(0..3)), Ok(()));
     assert_eq!(memory, before);

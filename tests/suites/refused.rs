@@ -245,9 +245,9 @@ fn windows_beyond_a_head() {
         refused(window, range(5, 5));
     });
     let operands = Operands::new(shape, numbers([2, 4]));
-    operands.refused(ROTATIONS, rope().window(5), range(5, 4));
+    operands.refused(ROTATIONS, rope().window(5), error::window(5, 4, 4));
     // The window leaves two of four channels, and the rows have four.
-    operands.refused(ROTATIONS, rope().window(2), error::rotary_dim_exceeds(4, 2));
+    operands.refused(ROTATIONS, rope().window(2), error::window(2, 4, 4));
     for parts in [0, 3, usize::MAX] {
         operands.refused(ROTATIONS, rope().parts(parts), error::parts(parts, 4));
     }

@@ -92,7 +92,13 @@ fn slots() {
         rows: numbers([3, 8]),
         ..operands()
     };
-    two_slots.refused(&[SHIFT], rope(), error::slot_count(2, 3, 1));
+    two_slots.refused(&[SHIFT], rope(), error::row_count(3, 2, 1));
+    let one_row = Operands {
+        slots: (0..3).into(),
+        rows: numbers([1, 8]),
+        ..operands()
+    };
+    one_row.refused(&[SHIFT], rope(), error::row_count(1, 3, 1));
 }
 
 fn computed(at: ScalePlace) -> QuantScale<'static> {

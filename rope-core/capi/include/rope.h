@@ -1095,9 +1095,10 @@ typedef struct rope_config {
   // said.
   uint64_t length;
   // The channels of a head in the tensors that are rotated; 0: all of the model's. Multi-head latent attention
-  // rotates the last channels of a head (128..192 of DeepSeek-V3), and a plan rotates the first: such a model is
-  // refused unless this is the number of channels that rotate (64), which then are tensors of their own, or parts
-  // of longer heads: `data` points to the first of them.
+  // rotates the last channels of a head (128..192 of DeepSeek-V3). rope_model_describe_layer gives the plan for
+  // whole heads, with `first_channel` 128. The plan of rope_frequencies_from_config has `first_channel` 0, so it
+  // refuses such a model unless this is the number of channels that rotate (64). These then are tensors of their
+  // own, or parts of longer heads: `data` points to the first of them.
   size_t head_dim;
   // Whether to answer as the model's code does where the file has a key about the rotation that the code ignores and
   // that says something else: 1, or 0 to refuse such a file (ROPE_STATUS_UNREAD). rope_model_ignored lists the keys.
@@ -1543,8 +1544,10 @@ typedef struct rope_ids {
 // The slot of each token, sequence by sequence. Fields that a kind does not name are not
 // read.
 //
-// A token with a negative slot, position or offset is skipped: nothing is written for it, and nothing read. A negative
-// page of a position that exists is refused. Of two tokens with one slot the later one stays.
+// A token with a negative slot or offset is skipped, and with pages, a table or sequences one at a negative position:
+// nothing is written for it, and nothing read. In a mapping only the slot counts: the row of a negative position
+// rotates backwards. A negative page of a position that exists is refused. Of two tokens with one slot the later one
+// stays.
 typedef struct rope_slots {
   int32_t kind;  // How they are named (`enum rope_slots_kind`).
   struct rope_ids slots;  // MAPPING: the slot of each token.
@@ -1807,8 +1810,7 @@ enum rope_status ROPE_INT32_ENUM {
   ROPE_STATUS_INVALID = 46,  // A key of a configuration has a value of another type or outside of its range.
   ROPE_STATUS_UNKNOWN = 47,  // A name in a configuration stands for no known variant.
   ROPE_STATUS_NO_SUCH = 75,  // A configuration has no part, or no type of layers, of the name that was chosen.
-  // The heads are not those that a plan of this model rotates: it rotates other channels than the first.
-  ROPE_STATUS_MODEL_HEAD = 77,
+  ROPE_STATUS_MODEL_HEAD = 77,  // The heads are neither whole heads of the model nor the channels of them that rotate.
   ROPE_STATUS_AMBIGUOUS = 48,  // A configuration holds several answers, and none was chosen.
   ROPE_STATUS_UNSUPPORTED = 49,  // A model rotates in a way that is not answered.
   ROPE_STATUS_NOTHING_ROTATES = 84,  // Nothing of a model rotates, or nothing of the chosen part or layers.

@@ -32,9 +32,10 @@ pub struct rope_config {
     /// said.
     pub length: u64,
     /// The channels of a head in the tensors that are rotated; 0: all of the model's. Multi-head latent attention
-    /// rotates the last channels of a head (128..192 of DeepSeek-V3), and a plan rotates the first: such a model is
-    /// refused unless this is the number of channels that rotate (64), which then are tensors of their own, or parts
-    /// of longer heads: `data` points to the first of them.
+    /// rotates the last channels of a head (128..192 of DeepSeek-V3). rope_model_describe_layer gives the plan for
+    /// whole heads, with `first_channel` 128. The plan of rope_frequencies_from_config has `first_channel` 0, so it
+    /// refuses such a model unless this is the number of channels that rotate (64). These then are tensors of their
+    /// own, or parts of longer heads: `data` points to the first of them.
     pub head_dim: usize,
     /// Whether to answer as the model's code does where the file has a key about the rotation that the code ignores and
     /// that says something else: 1, or 0 to refuse such a file (ROPE_STATUS_UNREAD). rope_model_ignored lists the keys.
@@ -155,7 +156,7 @@ pub unsafe extern "C" fn rope_frequencies_from_config(
         let model = file.model()?;
         let rotation = model.rotation()?;
         let (head_dim, window) = (rotation.head_dim(), rotation.window());
-        // A plan rotates from the first channel on.
+        // The plan rotates from the first channel of its tensors on.
         let whole = window.start == 0 && (given == 0 || given == head_dim);
         if !whole && given != window.len() {
             let window = (window.start, window.end);

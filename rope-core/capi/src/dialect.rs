@@ -35,6 +35,11 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
     ("Gradients::Factors", "ROPE_GRADIENT_KIND_FACTORS"),
     ("PairGradients::cos_sin", "rope_pair_gradients_cos_sin"),
     ("set it by Rope::parts", "set rope_plan.parts"),
+    ("set Rope::window to", "set rope_plan.first_channel to"),
+    (
+        "Rows::repeated gives one row to all tokens",
+        "a stride of 0 for tokens in rope_angles.layout gives one row to all tokens",
+    ),
     ("Rows::from_cos_sin", "rope_rows_apart"),
     ("Rows::inverted", "rope_rows_invert"),
     ("Rows::per_channel", "rope_angles.per_channel"),

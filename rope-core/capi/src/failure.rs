@@ -169,8 +169,8 @@ impl fmt::Display for Failure {
             } => write!(
                 f,
                 "config.head_dim is {given}; heads of this model have {head_dim} channels, of which {first}..{end} \
-                 rotate, and a plan rotates the first channels of a tensor: head_dim {} is required, and tensors of \
-                 those channels alone",
+                 rotate, and the plan of this call is for tensors of those channels alone: give head_dim {}, or whole \
+                 heads to the plan of rope_model_describe_layer",
                 end - first
             ),
             Failure::NotLinear => {

@@ -63,8 +63,10 @@ impl rope_ids {
 /// The slot of each token, sequence by sequence. Fields that a kind does not name are not
 /// read.
 ///
-/// A token with a negative slot, position or offset is skipped: nothing is written for it, and nothing read. A negative
-/// page of a position that exists is refused. Of two tokens with one slot the later one stays.
+/// A token with a negative slot or offset is skipped, and with pages, a table or sequences one at a negative position:
+/// nothing is written for it, and nothing read. In a mapping only the slot counts: the row of a negative position
+/// rotates backwards. A negative page of a position that exists is refused. Of two tokens with one slot the later one
+/// stays.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_slots {

@@ -111,7 +111,7 @@ pub enum rope_status {
     Unknown = 47,
     /// A configuration has no part, or no type of layers, of the name that was chosen.
     NoSuch = 75,
-    /// The heads are not those that a plan of this model rotates: it rotates other channels than the first.
+    /// The heads are neither whole heads of the model nor the channels of them that rotate.
     ModelHead = 77,
     /// A configuration holds several answers, and none was chosen.
     Ambiguous = 48,
@@ -269,7 +269,7 @@ statuses! {
     OutOfBounds = c"a layout reaches past the memory of the tensor or cache": Shape::OutOfBounds Cache::Memory,
     Overlap = c"strides let elements overlap that must be distinct": Shape::Overlap,
     RotaryDim = c"rotary_dim is odd, zero or too large, or not what the scaling, the axes or the parts need": Rows::RotaryDim Rows::Parts,
-    RotaryDimExceedsHead = c"the rows rotate more channels than a head has, or begin beyond it": Rows::RotaryDimExceedsHead Shape::Range,
+    RotaryDimExceedsHead = c"the rows rotate more channels than a head has, or begin beyond it": Rows::RotaryDimExceedsHead Rows::Window Shape::Range,
     RowsLength = c"the values are not a whole number of rows": Rows::CosSinLength Rows::Shape,
     RowWidth = c"a row of cos has neither a value for each pair nor each of them twice": Rows::Width,
     RowCount = c"neither one row per token nor one per token of every sequence": Rows::Count,
@@ -300,7 +300,7 @@ statuses! {
     Invalid = c"a key of a configuration has a value that it cannot have" => Invalid,
     Unknown = c"a name in a configuration stands for nothing known" => Unknown,
     NoSuch = c"a configuration has no part or type of layers of that name" => NoSuch,
-    ModelHead = c"the heads are not those that a plan of this model rotates" => ModelHead,
+    ModelHead = c"the heads are neither whole heads of the model nor the channels of them that rotate" => ModelHead,
     Ambiguous = c"a configuration holds several answers, and none was chosen" => Ambiguous,
     Unsupported = c"the model rotates in a way that is not answered" => Unsupported,
     NothingRotates = c"nothing of the model rotates" => NothingRotates,

@@ -1748,16 +1748,16 @@ fn configurations() {
     let deepseek =
         br#"{"model_type": "deepseek_v3", "qk_rope_head_dim": 64, "rope_theta": 10000.0}"#;
     let mut made: rope_plan = zero();
-    // Channels 128..192 of whole heads rotate, which a plan cannot express.
+    // Channels 128..192 of whole heads rotate, and the plan is for tensors of these alone.
     let of = |head_dim| rope_config { head_dim, ..zero() };
     for given in [0, 192, 128, 63] {
         for plan in [null_mut(), &raw mut made] {
             let status = call(deepseek, &of(given), plan);
             assert_eq!(status, rope_status::ModelHead, "{given}");
             let said = format!(
-                "config.head_dim is {given}; heads of this model have 192 channels, of which 128..192 rotate, and a \
-                 plan rotates the first channels of a tensor: head_dim 64 is required, and tensors of those channels \
-                 alone"
+                "config.head_dim is {given}; heads of this model have 192 channels, of which 128..192 rotate, and the \
+                 plan of this call is for tensors of those channels alone: give head_dim 64, or whole heads to the plan \
+                 of rope_model_describe_layer"
             );
             assert_eq!(detail(), said);
         }

@@ -66,7 +66,18 @@ impl Window {
     pub(crate) fn shape(self, shape: Shape, rotary_dim: usize) -> Result<Shape, Error> {
         let Window { first, parts } = self;
         let head_dim = shape.head_dim;
-        shape.check_range(Dimension::Channels, first..head_dim)?;
+        // From the first channel on, the rows are checked with the tokens.
+        if first > 0
+            && head_dim
+                .checked_sub(first)
+                .is_none_or(|room| rotary_dim > room)
+        {
+            return Err(Error::Rows(RowsError::Window {
+                first_channel: first,
+                rotary_dim,
+                head_dim,
+            }));
+        }
         if parts != 1 && (parts == 0 || !(rotary_dim / 2).is_multiple_of(parts)) {
             return Err(Error::Rows(RowsError::Parts { parts, rotary_dim }));
         }

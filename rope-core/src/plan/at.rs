@@ -27,14 +27,12 @@ struct StackRows<const LEN: usize>([f32; LEN]);
 pub(crate) struct MakeFns {
     /// Checks frequencies at positions against the heads of a pass.
     pub(super) check: fn(&RowsAt<'_>, Shape) -> Result<RowSharing, Error>,
-    pub(super) tokens: fn(&RowsAt<'_>) -> Result<usize, Error>,
     /// Makes the checked rows, and visits block after block.
     pub(super) each: fn(&RowsAt<'_>, &PartOfCall, &mut VisitRows<'_>),
 }
 
 pub(super) static MAKE: MakeFns = MakeFns {
     check: |at, shape| Ok(RowsToMake::of_whole_tokens(at, shape)?.sharing),
-    tokens: |at| Ok(at.frequencies.resolve(at.positions)?.tokens()),
     each: |at, part, visit| match RowsToMake::of_whole_tokens(at, part.call) {
         Ok(rows) => rows.each(part.shape, part.origin, visit),
         Err(_) => unreachable!("positions are checked before a pass is made"),

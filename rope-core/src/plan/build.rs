@@ -72,7 +72,7 @@ impl<S: Copy> Rope<S> {
     /// # Ok::<(), Error>(())
     /// ```
     ///
-    /// A call returns [`ShapeError::Range`](crate::error::ShapeError::Range) if a head ends before the channel.
+    /// A call returns [`RowsError::Window`](crate::error::RowsError::Window) if a head ends before the last channel.
     /// Plain rotations of tensors are as fast as at channel 0; all other calls run stage by stage.
     #[doc(alias("partial_rotary_factor", "qk_rope_head_dim", "rotate_window_into"))]
     pub fn window(self, first_channel: usize) -> Self {

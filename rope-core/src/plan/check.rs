@@ -145,11 +145,6 @@ impl<'p> Rope<Lowered<'p>> {
         let (shape, kernels) = match target {
             OperandMut::Tensor(x, element) => (x.layout.shape(), (*element, kernels)),
             OperandMut::Cache(slots) => {
-                let tokens = match angles {
-                    None => slots.slots.len(),
-                    Some(AnglesKind::Rows(rows)) => rows.len(),
-                    Some(AnglesKind::At(at, fns)) => (fns.tokens)(at)?,
-                };
                 let in_place = match slots.stored.format {
                     Format::Element(_, in_place) => Some(in_place),
                     Format::Codes(_) => None,
@@ -158,7 +153,8 @@ impl<'p> Rope<Lowered<'p>> {
                     in_place,
                     normed: None,
                 };
-                (slots.stored.shape(tokens), (f32::OUT_OF_PLACE, kernels))
+                let shape = slots.stored.shape(slots.slots.len());
+                (shape, (f32::OUT_OF_PLACE, kernels))
             }
         };
         if angles.is_some() {

@@ -110,6 +110,11 @@ pub trait Stages: Lower {}
 /// ```
 ///
 /// Sealed.
+#[diagnostic::on_unimplemented(
+    message = "a plan with a norm (`{Self}`) has no backward pass",
+    label = "this call requires a plan without a norm: a rotation with a scale and a Hadamard transform at most",
+    note = "differentiate the norm by itself, and the rotation by a plan without it: `Rope::new(pairing)`"
+)]
 pub trait Linear: Stages + LowerLinear {}
 
 impl Stages for Plain {}

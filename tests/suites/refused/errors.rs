@@ -45,6 +45,7 @@ errors! {
     outside_table { index: usize, id: i64, rows: usize } = Error::Rows, RowsError::PositionOutsideTable;
     rotary_dim { rotary_dim: usize, required: &'static str } = Error::Rows, RowsError::RotaryDim;
     rotary_dim_exceeds { rotary_dim: usize, head_dim: usize } = Error::Rows, RowsError::RotaryDimExceedsHead;
+    window { first_channel: usize, rotary_dim: usize, head_dim: usize } = Error::Rows, RowsError::Window;
     parts { parts: usize, rotary_dim: usize } = Error::Rows, RowsError::Parts;
     row_count { rows: usize, tokens: usize, batch: usize } = Error::Rows, RowsError::Count;
     row_heads { rows: usize, heads: usize } = Error::Rows, RowsError::Heads;

@@ -38,6 +38,10 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
         "take the rows of one sequence by Rows::range",
         "pass the rows of one sequence",
     ),
+    (
+        "; Rows::repeated gives one row to all tokens",
+        "; cos.expand(tokens, -1) gives one row to all tokens",
+    ),
     ("use Rows::inverted", "pass the rows' own attention_factor"),
     ("to Norm::weight", "as weight"),
     ("call Norm::without_weight", "use a formula that has none"),

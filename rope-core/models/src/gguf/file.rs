@@ -97,6 +97,12 @@ impl<'a> FilePart<'a> {
             at: 0,
             big_endian: false,
         };
+        if bytes.is_empty() {
+            return Err(wrong(
+                0,
+                "it is empty; give the bytes of the file from its first on",
+            ));
+        }
         if reader.take(4)? != b"GGUF" {
             return Err(wrong(0, "it does not begin with the letters GGUF"));
         }

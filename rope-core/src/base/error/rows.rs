@@ -28,7 +28,28 @@ errors! {
         rotary_dim: usize,
         /// Channels of a head.
         head_dim: usize,
-    }: Shape => "rotary_dim {rotary_dim} exceeds head_dim {head_dim}",
+    }: Shape =>
+        "rotary_dim {rotary_dim} exceeds head_dim {head_dim}; give rows of at most {head_dim} channels, or whole heads",
+    /// [`Rope::window`](crate::Rope::window): a head ends before the channels that the rows rotate from the window on.
+    Window {
+        /// The first rotated channel.
+        first_channel: usize,
+        /// Channels that the rows rotate.
+        rotary_dim: usize,
+        /// Channels of a head.
+        head_dim: usize,
+    }: Shape => |f| {
+        let end = first_channel.saturating_add(rotary_dim);
+        write!(
+            f,
+            "the rows rotate {rotary_dim} channels from the plan's window on, {first_channel}..{end}, but head_dim is \
+             {head_dim}; "
+        )?;
+        match head_dim.checked_sub(rotary_dim) {
+            Some(most) => write!(f, "set Rope::window to at most {most}, or give narrower rows"),
+            None => write!(f, "give rows of at most {head_dim} channels, or whole heads"),
+        }
+    },
     /// [`Rope::parts`](crate::Rope::parts): the parts of a window do not divide the pairs of the rows.
     Parts {
         /// Parts of the plan's window.
@@ -111,8 +132,12 @@ errors! {
         let all = batch.saturating_mul(tokens);
         write!(f, "the number of rows is {rows}; for batch {batch} and {tokens} tokens it must be {tokens}")?;
         match all == tokens {
-            true => f.write_str(", one per token"),
-            false => write!(f, " (one per token, for all sequences) or {all} (one per token of each sequence)"),
+            true => f.write_str(", one per token")?,
+            false => write!(f, " (one per token, for all sequences) or {all} (one per token of each sequence)")?,
+        }
+        match rows {
+            1 => f.write_str("; Rows::repeated gives one row to all tokens"),
+            _ => Ok(()),
         }
     },
     /// [`Rows::with_heads`](crate::Rows::with_heads), [`Rows::strided`](crate::Rows::strided): the number of rows

@@ -65,7 +65,10 @@ errors! {
         end: usize,
         /// Extent of the dimension.
         extent: usize,
-    }: Shape => "range {start}..{end} of {dimension} is not inside 0..{extent}",
+    }: Shape => |f| match start <= end {
+        true => write!(f, "range {start}..{end} of {dimension} is not inside 0..{extent}"),
+        false => write!(f, "range {start}..{end} of {dimension} ends before it starts"),
+    },
     /// [`TensorMut::split_at`](crate::TensorMut::split_at): the two parts interleave in memory, so that they cannot
     /// be two slices. Split the dimension with the largest stride first.
     PartsInterleave {

@@ -20,7 +20,11 @@ errors! {
         rank: usize,
         /// The number of ranks.
         ranks: usize,
-    }: Value => |f| write!(f, "rank is {rank}; it must be below ranks ({ranks}), and ranks at most {}", u32::MAX),
+    }: Value => |f| match ranks {
+        0 => f.write_str("ranks is 0; it must be at least 1, which is all of the sequence"),
+        _ if u32::try_from(ranks).is_err() => write!(f, "ranks is {ranks}; it must be at most {}", u32::MAX),
+        _ => write!(f, "rank is {rank}; it must be below ranks ({ranks})"),
+    },
     /// [`Shard::tokens`](crate::shard::Shard::tokens), [`Shard::packed`](crate::shard::Shard::packed): tokens that
     /// cannot be divided evenly.
     Tokens {

@@ -56,7 +56,7 @@ impl QuantFormat {
             QuantFormat::E5m2 => "e5m2",
             QuantFormat::E5m2Saturating => "e5m2-saturating",
             QuantFormat::Int8Even => "int8-even",
-            QuantFormat::Int8RoundAway => "int8-away",
+            QuantFormat::Int8RoundAway => "int8-round-away",
         }
     }
 

@@ -10,8 +10,10 @@ use crate::describe::ids::{GivenIntegers, Integers};
 use crate::error::{CacheError, SlotsError};
 use crate::{Error, Ids, IntoPositions, Positions, Shape};
 
-/// The slot of each token, sequence by sequence. A token with a negative slot or position is skipped: it is neither
-/// read nor written. A negative page of a position in use is an error.
+/// The slot of each token, sequence by sequence. A token with a negative slot is skipped: it is neither read nor
+/// written. [`Slots::pages`], [`Slots::table`] and [`Slots::sequences`] also skip a token at a negative position; a
+/// negative page of a position in use is an error. In a list of slots only the slot counts: the row of a negative
+/// position rotates backwards.
 ///
 /// A list of integers by reference holds slots (`block * block_size + place`, a runtime's slot mapping). A range holds
 /// consecutive slots. An integer is the slot of a single token. Two tokens may have the same slot; the later one stays.
