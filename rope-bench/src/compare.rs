@@ -211,7 +211,7 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
 }
 
 /// Returns the noise of two runs at different times: other programs and machines slow a round by their share of a core.
-/// Below [`Load::hides_differences`](crate::results::Load::hides_differences) most rounds are undisturbed, and the passes show the others.
+/// Below a quarter of a core most rounds are undisturbed, and the passes show the others.
 pub fn apart(a: &Run, b: &Run) -> f64 {
     let loads = [a, b].map(|run| run.load.as_ref().filter(|load| load.hides_differences()));
     let noises = loads.map(|load| load.map_or(0.0, |load| (load.others + load.stolen).ln_1p()));
