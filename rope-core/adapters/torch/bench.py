@@ -2,6 +2,7 @@
 
     taskset -c 1 python rope-core/adapters/torch/bench.py overhead     # microseconds of a call
     taskset -c 1 python rope-core/adapters/torch/bench.py rotate       # milliseconds of a rotation
+    taskset -c 1 python rope-core/adapters/torch/bench.py cold         # microseconds of a call after the caches were flushed
     taskset -c 1 python rope-core/adapters/torch/bench.py tokens       # tokens per second of a small Llama of transformers
 
 Candidates take turns, and each is shown by its fastest turn: the CPU's time of the only thread, in which other programs
@@ -9,7 +10,7 @@ do not count. Compiling needs a C++ compiler.
 """
 
 import sys
-from time import monotonic, thread_time as clock
+from time import monotonic, perf_counter, thread_time as clock
 
 import torch
 
@@ -91,6 +92,41 @@ def overhead():
         print(f"{seconds * 1e6:8.2f} us  {name}")
 
 
+def cold():
+    """A token of a layer as in a large model, whose weights leave nothing of the last layer's call in the caches."""
+    import rope_kernels.transformers
+    from transformers import LlamaConfig, LlamaModel
+    from transformers.models.llama import modeling_llama
+
+    weights, model = torch.randn(1 << 25), LlamaModel(LlamaConfig(num_hidden_layers=1, hidden_size=64,
+                                                                  num_attention_heads=2, intermediate_size=64))
+    original = modeling_llama.apply_rotary_pos_emb
+    enabled = rope_kernels.transformers.enable(model)
+    ours = modeling_llama.apply_rotary_pos_emb
+    q, k, cos, sin = given(1, torch.bfloat16)
+    cos, sin = cos[None], sin[None]
+    bits = rope_kernels.plan(repeat="halves")
+    candidates = {
+        "eager transformers": lambda: original(q, k, cos, sin),
+        "an enabled model": lambda: ours(q, k, cos, sin),
+        "rope_kernels.rotate_qk": lambda: rope_kernels.rotate_qk(q, k, cos, sin, repeat="halves"),
+        "the operator": lambda: torch.ops.rope_kernels.rotate_qk(q, k, cos, sin, bits, 1.0),
+        "the operator in place": lambda: torch.ops.rope_kernels.rotate_qk_(q, k, cos, sin, bits, 1.0),
+    }
+    times = {name: [] for name in candidates}
+    with torch.no_grad():
+        for _ in range(200):
+            for name, call in candidates.items():
+                weights.mul_(1.0)  # 128 MiB.
+                begin = perf_counter()
+                call()
+                times[name].append(perf_counter() - begin)
+    for name, each in times.items():
+        each.sort()
+        print(f"{each[len(each) // 4] * 1e6:8.1f} us  {name}")
+    enabled.__exit__()
+
+
 def rotate():
     compiled = torch.compile(eager)
     for dtype in (torch.float32, torch.bfloat16):
@@ -137,4 +173,4 @@ def tokens():
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    {"overhead": overhead, "rotate": rotate, "tokens": tokens}[sys.argv[1]]()
+    {"overhead": overhead, "cold": cold, "rotate": rotate, "tokens": tokens}[sys.argv[1]]()

@@ -18,6 +18,16 @@ pub(crate) struct Plan {
     pub(crate) is_width_open: bool,
     /// True if 16-bit results are rounded after every operation, as eager PyTorch rounds them.
     pub(crate) eager: bool,
+    pub(crate) strict: Option<Strict>,
+}
+
+/// What a function of transformers does with the same arguments; all else is refused, and goes to the function.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Strict {
+    /// Rows must be as wide as a head.
+    pub(crate) is_full: bool,
+    /// The result has the type of a product of `x` and cos, which must be that of `x`.
+    pub(crate) is_promoted: bool,
 }
 
 /// How often a row of cos or sin has each value.
@@ -40,6 +50,9 @@ const HALVES: i64 = 32;
 const PAIRS: i64 = 64;
 const EAGER: i64 = 128;
 const OPEN: i64 = 256;
+const STRICT: i64 = 512;
+const FULL: i64 = 1024;
+const PROMOTED: i64 = 2048;
 
 impl Plan {
     pub(crate) fn new(bits: i64) -> Result<Self> {
@@ -49,7 +62,7 @@ impl Plan {
                 "plan is {bits}; it must be a result of rope_kernels.plan"
             ))
         };
-        if !(0..2 * OPEN).contains(&bits) {
+        if !(0..2 * PROMOTED).contains(&bits) {
             return Err(refused());
         }
         let pairing = |bit| match has(bit) {
@@ -74,6 +87,10 @@ impl Plan {
             },
             is_width_open: has(OPEN) && !has(HALVES) && !has(PAIRS),
             eager: has(EAGER),
+            strict: has(STRICT).then_some(Strict {
+                is_full: has(FULL),
+                is_promoted: has(PROMOTED),
+            }),
         })
     }
 

@@ -3,8 +3,8 @@
 use rope_core::error::PlanError;
 use rope_core::{Error, Rows, TensorMut};
 
-use crate::plan::{Plan, Width};
-use crate::shim::{Failure, RawTensor, Result, Tensor};
+use crate::plan::{Plan, Strict, Width};
+use crate::shim::{Dtype, Failure, RawTensor, Result, Tensor};
 use crate::tables::{Place, RawRows, with_rows};
 use crate::tensor::{
     check_apart, extents, layout, like, with_adjacent_channels, with_elements, with_short_elements,
@@ -43,10 +43,52 @@ pub(crate) fn rotate_qk(
     let q = with_adjacent_channels(q.named("q")?)?;
     let k = with_adjacent_channels(k.named("k")?)?;
     with_rows(rows, &plan, factor, &[], |tables, rows| {
+        let plan = match plan.strict {
+            Some(strict) => as_function([&q, &k], plan, strict, tables)?,
+            None => plan,
+        };
         Ok([
             rotated("q", &q, &plan, tables, rows, 0)?,
             rotated("k", &k, &plan, tables, rows, 0)?,
         ])
+    })
+}
+
+/// The plan of a function of transformers for these tensors, or a refusal of what the function would do otherwise.
+fn as_function(
+    tensors: [&Tensor; 2],
+    plan: Plan,
+    strict: Strict,
+    tables: &[&Tensor],
+) -> Result<Plan> {
+    let &[cos, sin] = tables else {
+        return Err(Failure::new("cos and sin are missing"));
+    };
+    let &[batch, tokens, width] = cos.sizes() else {
+        return Err(Failure::new("cos must have three dimensions"));
+    };
+    for x in tensors {
+        let [of_x, its_tokens, _, head_dim] = extents(x, &plan)?;
+        let fits = x.sizes().len() == 4
+            && x.dtype() == tensors[0].dtype()
+            && cos.dtype() == sin.dtype()
+            && its_tokens == tokens
+            && (batch == 1 || batch == of_x)
+            && (!strict.is_full
+                || head_dim
+                    == if plan.width == Width::Once {
+                        2 * width
+                    } else {
+                        width
+                    })
+            && (!strict.is_promoted || [Dtype::Float32, cos.dtype()].contains(&x.dtype()));
+        if !fits {
+            return Err(Failure::new(format!("{} and cos do not fit", x.name())));
+        }
+    }
+    Ok(Plan {
+        eager: plan.eager && tensors[0].dtype() == cos.dtype(),
+        ..plan
     })
 }
 

@@ -19,6 +19,7 @@ import torch  # noqa: E402
 import transformers  # noqa: E402
 
 import rope_kernels.transformers  # noqa: E402
+from rope_kernels import _formulas  # noqa: E402
 
 SOURCES = pathlib.Path(sys.argv[1])
 TEXT = dict(vocab_size=99, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -121,6 +122,14 @@ def main():
         return rotated(*args)
 
     rope_kernels._gradients.rotated_qk = counted
+    operator = _formulas._rotate_qk
+
+    def counted_operator(*args):
+        nonlocal calls
+        calls += 1
+        return operator(*args)
+
+    _formulas._rotate_qk = counted_operator
     for model in models:
         rope_kernels.transformers.enable(model)
     ours = outcomes(cases)

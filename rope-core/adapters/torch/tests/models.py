@@ -1,6 +1,7 @@
 """Random small models of transformers: the same bits with rope_kernels, in prefill, decode and every gradient."""
 
 import copy
+import gc
 import importlib
 import inspect
 import io
@@ -181,9 +182,9 @@ class Counted:
         self.ours = self.theirs = 0
         self.patched = []
         gradients = rope_kernels._gradients
-        for name in ("rotated", "rotated_qk"):
-            self.patched.append((gradients, name, getattr(gradients, name)))
-            setattr(gradients, name, self.counting(getattr(gradients, name)))
+        for owner, name in ((gradients, "rotated"), (gradients, "rotated_qk"), (_formulas, "_rotate_qk")):
+            self.patched.append((owner, name, getattr(owner, name)))
+            setattr(owner, name, self.counting(getattr(owner, name)))
 
     def counting(self, function):
         def counted(*args):
@@ -546,3 +547,209 @@ class Families(unittest.TestCase):
         finally:
             llama.apply_rotary_pos_emb = original
         self.assertIs(llama.apply_rotary_pos_emb, original)
+
+
+class Ownership(unittest.TestCase):
+    """The functions are replaced while an enabled model lives, in whatever order models come and go."""
+
+    def setUp(self):
+        import transformers.models.llama.modeling_llama as llama
+
+        gc.collect()
+        self.llama, self.original = llama, llama.apply_rotary_pos_emb
+        self.assertFalse(hasattr(self.original, "replaces"), "a model of another test is enabled")
+
+    def replaced(self):
+        function = self.llama.apply_rotary_pos_emb
+        self.assertTrue(function is self.original or function.replaces is self.original)
+        return function is not self.original
+
+    def test_all_orders(self):
+        # Of each model: enabled, perhaps again or copied, and then disabled or collected.
+        lives = [("enable", "disable", "collect"), ("enable", "collect"), ("enable", "enable", "collect"),
+                 ("disable", "enable", "disable"), ("enable", "copy", "collect", "collect the copy")]
+        config = transformers.LlamaConfig(**dict(SMALL, num_hidden_layers=1, vocab_size=8))
+        for first, second in itertools.product(lives, repeat=2):
+            for turns in set(itertools.permutations([0] * len(first) + [1] * len(second))):
+                models = [transformers.LlamaModel(config) for _ in range(2)]
+                copies, left, enabled = [None, None], [list(first), list(second)], [set(), set()]
+                for turn in turns:
+                    step = left[turn].pop(0)
+                    if step == "enable":
+                        rope_kernels.transformers.enable(models[turn])
+                        enabled[turn].add("model")
+                    elif step == "disable":
+                        rope_kernels.transformers.disable(models[turn])
+                        enabled[turn].discard("model")
+                    elif step == "copy":
+                        copies[turn] = copy.deepcopy(models[turn])
+                        self.assertTrue(rope_kernels.transformers.is_enabled(copies[turn]))
+                        enabled[turn].add("copy")
+                    elif step == "collect":
+                        models[turn] = None
+                        enabled[turn].discard("model")
+                    else:
+                        copies[turn] = None
+                        enabled[turn].discard("copy")
+                    self.assertEqual(self.replaced(), any(enabled), f"{first} {second} {turns}")
+        self.assertFalse(self.replaced())
+
+    def test_another_rounding_is_refused(self):
+        first, second = small("llama").bfloat16(), small("llama").bfloat16()
+        ids = torch.randint(3, 100, (1, 12))
+        with torch.no_grad():
+            eager = first(ids).logits
+            rope_kernels.transformers.enable(first, rounding="eager")
+            with self.assertRaisesRegex(RuntimeError, "rounding is 'once', but another enabled model.*rounding='eager'"):
+                rope_kernels.transformers.enable(second, rounding="once")
+            self.assertFalse(rope_kernels.transformers.is_enabled(second))
+            self.assertTrue(torch.equal(first(ids).logits, eager))
+            # A model may change its own.
+            rope_kernels.transformers.enable(first, rounding="once")
+            self.assertFalse(torch.equal(first(ids).logits, eager))
+            with self.assertRaisesRegex(RuntimeError, "rounding is 'eager'"):
+                rope_kernels.transformers.enable(second, rounding="eager")
+            rope_kernels.transformers.enable(first, rounding="eager")
+            self.assertTrue(torch.equal(first(ids).logits, eager))
+            # A collected model holds nothing.
+            del first
+            rope_kernels.transformers.enable(second, rounding="once")
+            rope_kernels.transformers.disable(second)
+        self.assertFalse(self.replaced())
+
+    def test_what_enable_returns(self):
+        model = small("llama")
+        with rope_kernels.transformers.enable(model) as enabled:
+            self.assertIs(enabled.model, model)
+            self.assertEqual(enabled.functions, [f"{self.llama.__name__}.apply_rotary_pos_emb"])
+            self.assertEqual((enabled.unused, enabled.rotates), ({}, True))
+            self.assertTrue(rope_kernels.transformers.is_enabled(model))
+            self.assertTrue(self.replaced())
+        self.assertFalse(rope_kernels.transformers.is_enabled(model))
+        self.assertFalse(self.replaced())
+        for still in (esm(position_embedding_type="absolute"), transformers.AutoModel.from_config(AutoConfig.for_model(
+                "granitemoehybrid", **{**SMALL, "layer_types": ["attention"] * 2, "num_local_experts": 2,
+                                       "position_embedding_type": "nope"}))):
+            with rope_kernels.transformers.enable(still) as enabled:
+                self.assertFalse(enabled.rotates)
+                self.assertRegex(str(enabled.unused), "position_embedding_type is")
+        for name in FAMILIES | OTHERS:
+            with rope_kernels.transformers.enable(small(name)) as enabled:
+                self.assertTrue(enabled.rotates, name)
+
+    def test_a_saved_model_is_enabled_where_it_is_loaded(self):
+        model, file = small("llama"), io.BytesIO()
+        rope_kernels.transformers.enable(model)
+        torch.save(model, file)
+        rope_kernels.transformers.disable(model)
+        self.assertFalse(self.replaced())
+        file.seek(0)
+        loaded = torch.load(file, weights_only=False)
+        self.assertTrue(self.replaced())
+        rope_kernels.transformers.disable(loaded)
+        self.assertFalse(self.replaced())
+
+    def test_a_type_of_ones_own_is_exact(self):
+        class OwnConfig(transformers.LlamaConfig):
+            model_type = "own"
+
+        class Own(transformers.LlamaForCausalLM):
+            config_class = OwnConfig
+
+        model = Own(OwnConfig(**SMALL)).eval()
+        with self.assertRaisesRegex(RuntimeError, "model_type"):
+            rope_kernels.transformers.enable(model, exact=True)
+        with rope_kernels.transformers.enable(model, exact=True, model_type="llama"):
+            same(self, model.model.rotary_emb(torch.zeros(1), torch.arange(7)[None])[0],
+                 rope_kernels.Rotation(model.config, model_type="llama").rows(torch.arange(7)[None], "halves")[0])
+        with self.assertRaisesRegex(ValueError, "without exact=True"):
+            rope_kernels.transformers.enable(model, model_type="llama")
+        short = small("llama").bfloat16()
+        with self.assertRaisesRegex(RuntimeError, "inv_freq became bfloat16.*exact must be False"):
+            rope_kernels.transformers.enable(short, exact=True)
+
+
+class Sent(unittest.TestCase):
+    """What frameworks send to a function: as the original answers it."""
+
+    def setUp(self):
+        import transformers.models.llama.modeling_llama as llama
+
+        self.model = small("llama")
+        self.original = llama.apply_rotary_pos_emb
+        rope_kernels.transformers.enable(self.model)
+        self.addCleanup(rope_kernels.transformers.disable, self.model)
+        self.ours = llama.apply_rotary_pos_emb
+
+    def equal(self, *args, **how):
+        for gradients in (False, True):
+            with torch.set_grad_enabled(gradients):
+                wanted, ours = self.original(*args, **how), self.ours(*args, **how)
+            for x, y in zip(ours, wanted, strict=True):
+                self.assertEqual((type(x), x.dtype), (type(y), y.dtype))
+                full = [t.full_tensor() if hasattr(t, "full_tensor") else t for t in (x, y)]
+                full = [t.values() if t.is_nested else t for t in full]
+                self.assertEqual(full[0].shape, full[1].shape)
+                self.assertTrue(torch.equal(*full))
+
+    def rows(self, *shape):
+        angle = torch.randn(*shape, 8)
+        return torch.cat((angle, angle), -1).cos(), torch.cat((angle, angle), -1).sin()
+
+    def test_broadcasts(self):
+        torch.manual_seed(SEED)
+        q, k = torch.randn(1, 4, 5, 16), torch.randn(1, 2, 5, 16)
+        for rows, how in (
+            (self.rows(1, 1), {}), (self.rows(3, 5), {}), (self.rows(1, 5), {}), (self.rows(5), dict(unsqueeze_dim=0)),
+            ([t.expand(3, 5, 16) for t in self.rows(1, 5)], {}), (self.rows(1), dict(unsqueeze_dim=0)),
+            (self.rows(1, 5), dict(unsqueeze_dim=-3)),
+        ):
+            self.equal(q, k, *rows, **how)
+        q, k = torch.randn(2, 5, 4, 16), torch.randn(2, 5, 2, 16)
+        for rows, how in ((self.rows(2, 5), dict(unsqueeze_dim=2)), (self.rows(1, 1), dict(unsqueeze_dim=2)),
+                          (self.rows(5), dict(unsqueeze_dim=1)), (self.rows(1, 5), dict(unsqueeze_dim=-2))):
+            self.equal(q, k, *rows, **how)
+
+    def test_subclasses(self):
+        class Own(torch.Tensor):
+            pass
+
+        torch.manual_seed(SEED)
+        q, k, rows = torch.randn(1, 4, 5, 16), torch.randn(1, 2, 5, 16), self.rows(1, 5)
+        self.equal(q.as_subclass(Own), k.as_subclass(Own), *rows)
+        self.equal(q, k, *(t.as_subclass(Own) for t in rows))
+        self.equal(torch.nn.Parameter(q), torch.nn.Parameter(k), *rows)
+
+    def test_jagged(self):
+        torch.manual_seed(SEED)
+        q, k = (torch.nested.nested_tensor([torch.randn(n, 4, 16) for n in (3, 5)], layout=torch.jagged)
+                for _ in range(2))
+        cos, sin = self.rows(1, 1)
+        # A row that all tokens share, as jagged tensors have no position of their own.
+        self.equal(q, k, cos, sin)
+        with self.assertRaisesRegex(TypeError, "q is a NestedTensor.*values\\(\\)"):
+            rope_kernels.rotate_qk(q, k, cos, sin, repeat="halves")
+
+    def test_distributed_tensors(self):
+        from torch import distributed
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+        distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+        self.addCleanup(distributed.destroy_process_group)
+        mesh = init_device_mesh("cpu", (1,))
+        torch.manual_seed(SEED)
+        q, k, rows = torch.randn(1, 4, 5, 16), torch.randn(1, 2, 5, 16), self.rows(1, 5)
+        for dim in (0, 1, 2):
+            sharded = [distribute_tensor(t, mesh, [Shard(dim)]) for t in (q, k)]
+            tables = [distribute_tensor(t, mesh, [Replicate()]) for t in rows]
+            self.equal(*sharded, *tables)
+            for call in (
+                lambda: rope_kernels.rotate_qk(*sharded, *tables, repeat="halves"),
+                lambda: rope_kernels.rotate(sharded[0], *tables, repeat="halves"),
+                lambda: rope_kernels.rotate_(sharded[0], *tables, repeat="halves"),
+                lambda: rope_kernels.rotate_qk_(*sharded, *tables, repeat="halves"),
+                lambda: rope_kernels.Rotation(self.model.config).rotate(sharded[0], torch.arange(5)),
+            ):
+                with self.assertRaisesRegex(TypeError, "is a DTensor.*to_local\\(\\)"):
+                    call()

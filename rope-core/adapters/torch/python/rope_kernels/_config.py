@@ -77,7 +77,11 @@ class Rotation:
 
     def rotate(self, x: Tensor, positions: Tensor, layout: Layout = "bhsd") -> Tensor:
         """A new tensor: x rotated at these positions. Its heads are the model's, or the channels that rotate alone."""
-        return _gradients.rotated_by_config(x, self, positions, plan(layout=layout) & TOKENS_MAJOR)
+        try:
+            return _gradients.rotated_by_config(x, self, positions, plan(layout=layout) & TOKENS_MAJOR)
+        except (RuntimeError, TypeError):
+            _gradients.refuse_subclasses(x=x, positions=positions)
+            raise
 
     def rotate_(self, x: Tensor, positions: Tensor, layout: Layout = "bhsd") -> Tensor:
         """Rotates x in place, and returns it."""

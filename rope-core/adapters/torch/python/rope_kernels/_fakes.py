@@ -7,7 +7,7 @@ import torch
 from torch.autograd import forward_ad
 
 from . import _library  # noqa: F401  An operator must exist before its fake.
-from ._plan import EAGER, HALVES, INPUT, INVERSE, OUTPUT, PAIRS, TOKENS_MAJOR
+from ._plan import EAGER, HALVES, INPUT, INVERSE, OUTPUT, PAIRS, STRICT, TOKENS_MAJOR
 
 _ELEMENTS = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -158,6 +158,8 @@ def _(x, cos, sin, plan=0, attention_factor=1.0):
 
 @_fake("rotate_qk")
 def _(q, k, cos, sin, plan=0, attention_factor=1.0):
+    if plan & STRICT:
+        raise NotImplementedError("a trace compares shapes before the call")
     _check_rows(dict(q=q, k=k), cos, sin, plan)
     return _like(q), _like(k)
 

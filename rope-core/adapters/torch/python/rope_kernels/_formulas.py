@@ -3,12 +3,18 @@ that take their place. A function is known by its results, which are those of a 
 
 import inspect
 import itertools
+import weakref
 from typing import NamedTuple
 
 import torch
 
 from . import _gradients
-from ._plan import plan
+from ._library import ops
+from ._plan import FULL, PROMOTED, STRICT, plan
+
+_is_compiling, _is_grad_enabled = torch.compiler.is_compiling, torch.is_grad_enabled
+# The function of the overload, without the method around it.
+_rotate_qk = getattr(ops.rotate_qk.default, "_op", ops.rotate_qk.default)
 
 NAMES = (
     "apply_rotary_pos_emb", "apply_rotary_pos_emb_vision", "apply_rotary_pos_emb_interleave", "apply_rotary_emb",
@@ -39,11 +45,12 @@ class Formula(NamedTuple):
     def rotary_dim(self, cos):
         return cos.shape[-1] * (2 if self.repeat == "none" else 1)
 
-    def fits(self, x, cos, sin):
+    def fits(self, x, cos, sin, layout):
         """Whether the kernels give what the function would."""
         width = self.rotary_dim(cos)
         return (
-            x.device.type == cos.device.type == "cpu"
+            _is_plain(x) and _is_plain(cos) and _is_plain(sin)
+            and x.device.type == cos.device.type == sin.device.type == "cpu"
             and x.dtype in _ELEMENTS
             and cos.dtype in _ELEMENTS
             and cos.dtype == sin.dtype
@@ -51,23 +58,25 @@ class Formula(NamedTuple):
             and (x.shape[-1] == width or self.window != "all" and x.shape[-1] > width)
             # Otherwise the result has another type than x.
             and (self.returns == "kept" or x.dtype in (torch.float32, cos.dtype))
-        )
+            and _has_a_row_for_each(x, cos, layout)
+        )  # fmt: skip
+
+    def bits(self, layout, mode):
+        return plan(
+            pairing=self.pairing, output_pairing=self.output_pairing, repeat=self.repeat, layout=layout,
+            direction=self.direction, rounding=mode,
+        )  # fmt: skip
+
+    def strict_bits(self, layout, rounding):
+        """A plan with which the operator itself refuses what does not fit."""
+        how = self.bits(layout, "once" if self.upcasts else rounding) | STRICT
+        return how | (FULL if self.window == "all" else 0) | (PROMOTED if self.returns == "promoted" else 0)
 
     def rotation(self, rounding):
         """A function that rotates tensors by rows, or returns None where the kernels do not fit."""
-        bits = {
-            (layout, mode): plan(
-                pairing=self.pairing, output_pairing=self.output_pairing, repeat=self.repeat, layout=layout,
-                direction=self.direction, rounding=mode,
-            )
-            for layout in ("bhsd", "bshd")
-            for mode in ("once", "eager")
-        }  # fmt: skip
+        bits = {(layout, mode): self.bits(layout, mode) for layout in ("bhsd", "bshd") for mode in ("once", "eager")}
 
-        def rotate(tensors, cos, sin, layout):
-            for x in tensors:
-                if not self.fits(x, cos, sin):
-                    return None
+        def rotated(tensors, cos, sin, layout):
             mode = "once" if self.upcasts or tensors[0].dtype != cos.dtype else rounding
             how = bits[layout, mode]
             if self.window == "last":
@@ -78,7 +87,48 @@ class Formula(NamedTuple):
                 return _gradients.rotated_qk(*tensors, cos, sin, None, how, 1.0)
             return tuple(_gradients.rotated(x, cos, sin, None, how, 1.0) for x in tensors)
 
+        def rotate(tensors, cos, sin, layout):
+            for x in tensors:
+                if not self.fits(x, cos, sin, layout):
+                    return None
+            if torch.compiler.is_compiling():
+                return rotated(tensors, cos, sin, layout)
+            try:
+                return rotated(tensors, cos, sin, layout)
+            except RuntimeError:  # The original answers, or says what is wrong.
+                return None
+
         return rotate
+
+
+def _is_plain(x):
+    """Whether a tensor is PyTorch's own, and not of a subclass, which may distribute it or have lengths of its own."""
+    of = type(x)
+    traced = of is not torch.Tensor and of is not torch.nn.Parameter
+    if traced and not of.__module__.startswith("torch._subclasses."):
+        return False
+    return x.layout is torch.strided and not x.is_nested
+
+
+def _has_a_row_for_each(x, cos, layout):
+    """Whether each token has a row, and not one that eager code would broadcast to several tokens or sequences."""
+    tokens = x.shape[-2 if layout == "bhsd" else -3]
+    batch = x.shape[0] if x.dim() == 4 else 1
+    if cos.dim() == 2:
+        return cos.shape[0] == tokens
+    if cos.dim() == 3:
+        return cos.shape[1] == tokens and (cos.shape[0] == 1 or cos.shape[0] == batch)
+    heads_dim = 1 if layout == "bhsd" else 2
+    return (
+        cos.dim() == x.dim() == 4
+        and cos.shape[3 - heads_dim] == tokens
+        and (cos.shape[0] == 1 or cos.shape[0] == batch)
+        and (cos.shape[heads_dim] == 1 or cos.shape[heads_dim] == x.shape[heads_dim])
+    )
+
+
+# The layout of four dimensions, to which rows with so many dimensions broadcast after `unsqueeze(dim)`.
+_LAYOUTS = {(3, 1): "bhsd", (3, 2): "bshd", (2, 0): "bhsd", (2, 1): "bshd"}
 
 
 def _layout(unsqueeze_dim):
@@ -93,22 +143,37 @@ class _QueryAndKey:
     def matches(names):
         return names[:4] == ["q", "k", "cos", "sin"] and "unsqueeze_dim" in names
 
-    def replacement(rotate, original):
-        def apply(q, k, cos, sin, *args, unsqueeze_dim=1, **others):
-            if (
-                not args and not others and unsqueeze_dim in (1, 2) and q.dtype == k.dtype
-                and q.dim() == k.dim() == 4 and cos.dim() == 3
-            ):  # fmt: skip
-                results = rotate((q, k), cos, sin, _layout(unsqueeze_dim))
-                if results is not None:
-                    return results
+    def replacement(rotate, original, strict=None):
+        def slow(q, k, cos, sin, unsqueeze_dim):
+            layout = _LAYOUTS.get((cos.dim(), unsqueeze_dim))
+            if layout is not None and q.dim() == k.dim() == 4 and q.dtype == k.dtype:
+                return rotate((q, k), cos, sin, layout)
+            return None
+
+        def apply(q, k, cos, sin, unsqueeze_dim=1):
+            # Without gradients one call of an operator, which refuses what does not fit.
+            if not (_is_grad_enabled() or _is_compiling()):
+                try:
+                    return _rotate_qk(q, k, cos, sin, strict[unsqueeze_dim], 1.0)
+                except Exception:
+                    pass
+            results = slow(q, k, cos, sin, unsqueeze_dim)
+            return original(q, k, cos, sin, unsqueeze_dim=unsqueeze_dim) if results is None else results
+
+        def apply_others(q, k, cos, sin, *args, unsqueeze_dim=1, **others):
+            results = slow(q, k, cos, sin, unsqueeze_dim) if not args and not others else None
+            if results is not None:
+                return results
             return original(q, k, cos, sin, *args, unsqueeze_dim=unsqueeze_dim, **others)
 
-        return apply
+        names = list(inspect.signature(original).parameters)
+        return apply if strict and names == ["q", "k", "cos", "sin", "unsqueeze_dim"] else apply_others
 
     def samples(x, tables):
         for unsqueeze_dim, shape in ((1, (2, 5, 3)), (2, (2, 3, 5))):
             yield (x(*shape), x(*shape), *tables(2, 3)), dict(unsqueeze_dim=unsqueeze_dim)
+        for unsqueeze_dim, shape in ((0, (2, 5, 3)), (1, (2, 3, 5))):
+            yield (x(*shape), x(*shape), *tables(3)), dict(unsqueeze_dim=unsqueeze_dim)
 
 
 class _One:
@@ -160,7 +225,7 @@ class _Broadcast:
         def apply(q, k, cos, sin, *args, **others):
             if (
                 not args and not any(others.values()) and q.dim() == k.dim() == 4
-                and q.shape[-2] == k.shape[-2] == cos.shape[-2] and (cos.dim() != 3 or cos.shape[0] == 1)
+                and q.shape[-2] == k.shape[-2] == cos.shape[-2] and (cos.dim() == 2 or cos.shape[0] == 1)
             ):  # fmt: skip
                 results = rotate((q, k), cos, sin, "bhsd")
                 if results is not None:
@@ -341,14 +406,28 @@ def functions_of(module):
 
 def replacement(original, formula, rounding):
     """A function with the arguments of the original, which it calls where the kernels do not fit."""
-    apply = _KINDS[formula.kind].replacement(formula.rotation(rounding), original)
+    kind, rotate = _KINDS[formula.kind], formula.rotation(rounding)
+    if kind is _QueryAndKey and formula.window != "last":
+        strict = {1: formula.strict_bits("bhsd", rounding), 2: formula.strict_bits("bshd", rounding)}
+        apply = kind.replacement(rotate, original, strict)
+    else:
+        apply = kind.replacement(rotate, original)
     apply.replaces = original
     apply.formula = formula
     return apply
 
 
+_known = weakref.WeakKeyDictionary()
+
+
 def formula_of(function):
     """The formula whose bits the function's results are, or None."""
+    if function not in _known:
+        _known[function] = _found_formula(function)
+    return _known[function]
+
+
+def _found_formula(function):
     try:
         names = list(inspect.signature(function).parameters)
     except (TypeError, ValueError):

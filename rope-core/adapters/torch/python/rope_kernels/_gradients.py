@@ -91,6 +91,23 @@ def refuse(sentence, *tensors):
                 raise RuntimeError(sentence)
 
 
+_WAYS = {"DTensor": "to_local()", "NestedTensor": "values()"}
+
+
+def refuse_subclasses(**tensors):
+    """After a call failed: raises TypeError with the name of a tensor that no operator takes, if one is the reason."""
+    for name, x in tensors.items():
+        if not isinstance(x, torch.Tensor):
+            continue
+        kind = type(x).__name__
+        if x.is_nested:
+            kind = "NestedTensor"
+        elif x.layout is not torch.strided:
+            raise TypeError(f"{name} has the layout {x.layout}, which the kernels do not rotate; pass {name}.to_dense()")
+        if kind in _WAYS:
+            raise TypeError(f"{name} is a {kind}, which the kernels do not rotate; pass {name}.{_WAYS[kind]}")
+
+
 def _rotate(x, cos, sin, ids, bits, factor):
     if x.dtype is torch.float64:
         _reference.check(x, cos, sin, ids, bits, factor)

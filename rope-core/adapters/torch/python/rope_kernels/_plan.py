@@ -11,6 +11,8 @@ Repeat = Literal["none", "halves", "pairs"]
 Rounding = Literal["once", "eager"]
 
 INPUT, OUTPUT, TRANSPOSE, INVERSE, TOKENS_MAJOR, HALVES, PAIRS, EAGER, OPEN = (1 << bit for bit in range(9))
+# For the functions that take the place of transformers': the operator refuses what they would do otherwise.
+STRICT, FULL, PROMOTED = (1 << bit for bit in range(9, 12))
 
 _PAIRINGS = {"half": 0, "interleaved": INPUT}
 _DIRECTIONS = {"forward": 0, "transpose": TRANSPOSE, "inverse": INVERSE}

@@ -25,7 +25,11 @@ def rotate(
     if sin is None:
         _refuse_without_sin(cos)
     bits = plan(pairing, direction, layout, repeat, rounding, output_pairing)
-    return _gradients.rotated(x, cos, sin, ids, bits, attention_factor, group)
+    try:
+        return _gradients.rotated(x, cos, sin, ids, bits, attention_factor, group)
+    except (RuntimeError, TypeError):
+        _gradients.refuse_subclasses(x=x, cos=cos, sin=sin)
+        raise
 
 
 def rotate_qk(
@@ -38,7 +42,11 @@ def rotate_qk(
     if sin is None:
         _refuse_without_sin(cos)
     bits = plan(pairing, direction, layout, repeat, rounding, output_pairing)
-    return _gradients.rotated_qk(q, k, cos, sin, ids, bits, attention_factor, group)
+    try:
+        return _gradients.rotated_qk(q, k, cos, sin, ids, bits, attention_factor, group)
+    except (RuntimeError, TypeError):
+        _gradients.refuse_subclasses(q=q, k=k, cos=cos, sin=sin)
+        raise
 
 
 def rotate_(
@@ -51,16 +59,20 @@ def rotate_(
     if sin is None:
         _refuse_without_sin(cos)
     bits = plan(pairing, direction, layout, repeat, rounding, output_pairing)
-    if _gradients.by_copy(x, cos, sin):
-        _refuse_table_gradients(cos, sin, "rotate")
-        if not torch.compiler.is_compiling():
-            _gradients.check_written(x=x)
-        return _rotate_by_copy(x, cos, sin, ids, bits, attention_factor)
-    if ids is None:
-        ops.rotate_(x, cos, sin, bits, attention_factor)
-    else:
-        ops.rotate_at_(x, cos, sin, ids, bits, attention_factor)
-    return x
+    try:
+        if _gradients.by_copy(x, cos, sin):
+            _refuse_table_gradients(cos, sin, "rotate")
+            if not torch.compiler.is_compiling():
+                _gradients.check_written(x=x)
+            return _rotate_by_copy(x, cos, sin, ids, bits, attention_factor)
+        if ids is None:
+            ops.rotate_(x, cos, sin, bits, attention_factor)
+        else:
+            ops.rotate_at_(x, cos, sin, ids, bits, attention_factor)
+        return x
+    except (RuntimeError, TypeError):
+        _gradients.refuse_subclasses(x=x, cos=cos, sin=sin)
+        raise
 
 
 def rotate_qk_(
@@ -75,20 +87,24 @@ def rotate_qk_(
     if sin is None:
         _refuse_without_sin(cos)
     bits = plan(pairing, direction, layout, repeat, rounding, output_pairing)
-    if _gradients.by_copy(q, k, cos, sin):
-        _refuse_table_gradients(cos, sin, "rotate_qk")
-        # Each rotates by a function of its own, as autograd has none for two views of one tensor. A trace has no memory
-        # that they could share.
-        if not torch.compiler.is_compiling():
-            _gradients.check_written(q=q, k=k)
-            with torch.no_grad():
-                _gradients.check_qk(q, k, cos, sin, ids, bits, attention_factor)
-        return tuple(_rotate_by_copy(x, cos, sin, ids, bits, attention_factor) for x in (q, k))
-    if ids is None:
-        ops.rotate_qk_(q, k, cos, sin, bits, attention_factor)
-    else:
-        ops.rotate_qk_at_(q, k, cos, sin, ids, bits, attention_factor)
-    return q, k
+    try:
+        if _gradients.by_copy(q, k, cos, sin):
+            _refuse_table_gradients(cos, sin, "rotate_qk")
+            # Each rotates by a function of its own, as autograd has none for two views of one tensor. A trace has no
+            # memory that they could share.
+            if not torch.compiler.is_compiling():
+                _gradients.check_written(q=q, k=k)
+                with torch.no_grad():
+                    _gradients.check_qk(q, k, cos, sin, ids, bits, attention_factor)
+            return tuple(_rotate_by_copy(x, cos, sin, ids, bits, attention_factor) for x in (q, k))
+        if ids is None:
+            ops.rotate_qk_(q, k, cos, sin, bits, attention_factor)
+        else:
+            ops.rotate_qk_at_(q, k, cos, sin, ids, bits, attention_factor)
+        return q, k
+    except (RuntimeError, TypeError):
+        _gradients.refuse_subclasses(q=q, k=k, cos=cos, sin=sin)
+        raise
 
 
 def _rotate_by_copy(x, cos, sin, ids, bits, factor):

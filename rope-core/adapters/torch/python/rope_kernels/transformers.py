@@ -2,15 +2,20 @@
 
 A modeling module of transformers has functions that rotate, of a few formulas. `enable` calls each with numbers, and
 replaces it if its results are, bit for bit, those of a formula that is known here. What cannot be rotated by the
-kernels in a call (another device, float64) still goes to the function that was replaced.
+kernels in a call (another device, float64, a subclass of tensors) still goes to the function that was replaced.
+
+The functions belong to the module, and every enabled model holds them: with the last of these models they are
+transformers' own again, whether it was disabled or collected.
 """
 
 import functools
+import gc
 import inspect
 import itertools
 import sys
+import types
 import weakref
-from typing import TypeVar
+from importlib import import_module
 
 import torch
 
@@ -18,74 +23,201 @@ from ._config import Rotation
 from ._formulas import NOT_OURS, formula_of, functions_of, replacement
 from ._plan import Rounding
 
-Model = TypeVar("Model", bound=torch.nn.Module)
-
-# Modules with replaced functions: {module's name: {(owner, function's name): what was there}}, and the models that use
-# them. The owner is the module, or a class of it.
+# Modules with replaced functions: {module's name: {(owner, function's name): (what was there, ours)}}, and what holds
+# them: {module's name: {number: rounding}}. The owner is the module, or a class of it.
 _replaced = {}
-_users = {}
+_holders = {}
+_numbers = itertools.count()
+# The attribute of an enabled model.
+_USE = "_rope_kernels"
 
 
-def enable(model: Model, *, rounding: Rounding = "once", exact: bool = False) -> Model:
-    """Rotates queries and keys of the model by rope_kernels, and returns it. Other models of the same modeling module
-    in this process are rotated so too.
+class _Use:
+    """What an enabled model has, and each of its copies: it holds the functions as long as it lives."""
+
+    def __init__(self, modules, rounding):
+        self.modules, self.rounding = tuple(modules), rounding
+        for module in modules:
+            _check_rounding(module, rounding, None)
+        for module in modules:
+            _replace(module, rounding)
+        self.number = next(_numbers)
+        for module in modules:
+            _holders.setdefault(module, {})[self.number] = rounding
+        weakref.finalize(self, _end, self.number, self.modules).atexit = False
+
+    def __deepcopy__(self, memo):
+        return _Use(self.modules, self.rounding)
+
+    def __reduce__(self):
+        return _Use, (self.modules, self.rounding)
+
+
+def _check_rounding(module, rounding, own):
+    """Refuses another rounding than that of the models that hold the module's functions."""
+    def others():
+        return [held for number, held in _holders.get(module, {}).items() if number != own and held != rounding]
+
+    if others() and gc.collect() is not None and others():
+        raise RuntimeError(
+            f"rounding is {rounding!r}, but another enabled model rotates by {module} with rounding={others()[0]!r}, and "
+            f"both have its functions; pass rounding={others()[0]!r}, or disable that model"
+        )
+
+
+def _replace(module, rounding):
+    import_module(module)
+    if module in _replaced:
+        if all(ours.rounding == rounding for _, ours in _replaced[module].values()):
+            return
+        _restore(module)
+    for owner, name, function in functions_of(sys.modules[module]):
+        original = getattr(function, "replaces", function)
+        ours = replacement(original, formula_of(original), rounding)
+        ours.rounding = rounding
+        _replaced.setdefault(module, {})[owner, name] = original, ours
+        _set(owner, name, ours)
+
+
+def _restore(module):
+    for (owner, name), (original, ours) in _replaced.pop(module, {}).items():
+        # What somebody else has put in the place of ours stays.
+        if getattr(owner, name, None) is ours:
+            _set(owner, name, original)
+
+
+def _end(number, modules):
+    for module in modules:
+        held = _holders.get(module, {})
+        held.pop(number, None)
+        if not held:
+            _holders.pop(module, None)
+            _restore(module)
+
+
+class Enabled:
+    """What `enable` did. As a context manager it disables the model at the end.
+
+    model: the model. functions: the names of the replaced functions. unused: those that this model does not call as it
+    is configured, each with the reason. rotates: whether any is left.
+    """
+
+    def __init__(self, model, functions, unused):
+        self.model, self.functions, self.unused = model, functions, unused
+
+    @property
+    def rotates(self) -> bool:
+        return len(self.unused) < len(self.functions)
+
+    def __repr__(self):
+        return f"Enabled({type(self.model).__name__}, functions={self.functions}, unused={self.unused})"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        disable(self.model)
+
+
+def enable(
+    model: torch.nn.Module, *, rounding: Rounding = "once", exact: bool = False, model_type: str | None = None
+) -> Enabled:
+    """Rotates queries and keys of the model by rope_kernels; returns what was replaced, and whether the model uses it.
+    Other models of the same modeling module in this process are rotated so too, as long as this one is enabled.
 
     rounding: 16-bit tensors are rounded "once", or as "eager" transformers does, for its bits. exact: cos and sin come
-    from the exact angles of the model's configuration, and not from f32 products.
+    from the exact angles of the model's configuration, and not from f32 products. model_type: the type by whose rules
+    exact=True reads the configuration, where the model has a type of its own.
 
-    Raises RuntimeError, and changes nothing, for a model whose function has a formula that is not known here, and with
-    exact=True for one whose cos and sin are not known to follow from its configuration and the positions alone.
+    Raises RuntimeError, and changes nothing, for a model whose function has a formula that is not known here; where
+    another enabled model has the same functions with another rounding; and with exact=True for one whose cos and sin are
+    not known to follow from its configuration and the positions alone.
     """
     if rounding not in ("once", "eager"):
         raise ValueError(f"rounding is {rounding!r}; it must be one of once, eager")
-    functions = {}
+    if model_type is not None and not exact:
+        raise ValueError(f"model_type is {model_type!r}; without exact=True no configuration is read: leave it out")
+    formulas, owners = {}, {}
     for module in _modules(model):
         for owner, name, function in functions_of(sys.modules[module]):
-            original = getattr(function, "replaces", function)
-            formula = formula_of(original)
+            formula = formula_of(getattr(function, "replaces", function))
             if formula is None:
                 raise RuntimeError(f"{module}.{name} has no formula that is known; rope_kernels does not replace it")
-            functions[module, owner, name] = replacement(original, formula, rounding)
+            formulas.setdefault(module, {})[name] = formula
+            owners[module, name] = owner
     for module in _modules(model):
         for name, reason in NOT_OURS.items():
-            if not functions and hasattr(sys.modules[module], name):
+            if not formulas and hasattr(sys.modules[module], name):
                 raise RuntimeError(f"{module}.{name} {reason}; rope_kernels does not replace it")
-    if not functions:
+    if not formulas:
         raise RuntimeError(f"{type(model).__name__} has no function that rotates and is known; nothing is replaced")
     rotaries = dict(_rotary_modules(model))
     for rotary in rotaries:
-        of_it = (function for (module, *_), function in functions.items() if module == type(rotary).__module__)
-        _check_repeated(rotary, [function.formula for function in of_it])
-    forwards = {rotary: _exact_forward(rotary, config) for rotary, config in rotaries.items()} if exact else {}
+        _check_repeated(rotary, list(formulas.get(type(rotary).__module__, {}).values()))
+    forwards = {}
     if exact:
-        for module in {module for module, *_ in functions} - {type(rotary).__module__ for rotary in rotaries}:
+        forwards = {rotary: _exact_forward(rotary, config, model_type) for rotary, config in rotaries.items()}
+        for module in set(formulas) - {type(rotary).__module__ for rotary in rotaries}:
             raise RuntimeError(
                 f"{type(model).__name__} has no rotary module of {module}: it does not rotate, or by cos and sin that "
                 "are made elsewhere; exact must be False"
             )
+    own = getattr(vars(model).get(_USE), "number", None)
+    for module in formulas:
+        _check_rounding(module, rounding, own)
     disable(model)
-    for (module, owner, name), function in functions.items():
-        _replaced.setdefault(module, {}).setdefault((owner, name), function.replaces)
-        _set(owner, name, function)
-        _users.setdefault(module, weakref.WeakSet()).add(model)
+    setattr(model, _USE, _Use(formulas, rounding))
     for rotary, forward in forwards.items():
         rotary.forward = forward
-    return model
+    names = [f"{module}.{name}" for module, name in owners]
+    unused = {f"{module}.{name}": reason for module, name in owners if (reason := _unused(model, module, name))}
+    return Enabled(model, names, unused)
 
 
-def disable(model: Model) -> Model:
+def disable(model: "torch.nn.Module | Enabled") -> torch.nn.Module:
     """Undoes `enable`: the functions of its modules are transformers' own, unless another model is enabled that uses
     them. Returns the model."""
+    if isinstance(model, Enabled):
+        model = model.model
     for rotary, _ in _rotary_modules(model):
         if _is_exact(rotary):
             del rotary.forward
-    for module in [module for module, users in _users.items() if model in users]:
-        _users[module].discard(model)
-        if not _users[module]:
-            del _users[module]
-            for (owner, name), function in _replaced.pop(module).items():
-                _set(owner, name, function)
+    vars(model).pop(_USE, None)
     return model
+
+
+def is_enabled(model: torch.nn.Module) -> bool:
+    """Whether `enable` was called for the model, or for that of which it is a copy, and `disable` was not."""
+    return _USE in vars(model)
+
+
+def _unused(model, module, name):
+    """Why a model does not call a function of a module, or None."""
+    parts = [part for part in model.modules() if type(part).__module__ == module]
+    configs = [part.config for part in parts if hasattr(part, "config")]
+    for config in configs:
+        kind = getattr(config, "position_embedding_type", None)
+        if isinstance(kind, str) and kind not in ("rope", "rotary"):
+            return f"position_embedding_type is {kind!r}"
+        if getattr(config, "alibi", False):
+            return "alibi is set: attention is biased by distance, and nothing rotates"
+    # The names through which a class of the module reaches the function.
+    functions = {key: value for key, value in vars(sys.modules[module]).items() if isinstance(value, types.FunctionType)}
+    names, before = {name}, set()
+    while names != before:
+        before = set(names)
+        names |= {key for key, function in functions.items() if names & _mentioned(function.__code__)}
+    for cls in {cls for part in parts for cls in type(part).__mro__}:
+        for function in vars(cls).values():
+            code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
+            if code is not None and names & _mentioned(code):
+                return None
+    return "no module of the model calls it"
+
+
+def _mentioned(code):
+    inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
+    return set(code.co_names).union(*(_mentioned(each) for each in inner))
 
 
 def _set(owner, name, function):
@@ -191,7 +323,7 @@ def _exact(known, axes, columns, sines_first, keeps_f32, x, position_ids, layer_
     return (sin, cos) if sines_first else (cos, sin)
 
 
-def _exact_forward(rotary, config):
+def _exact_forward(rotary, config, model_type=None):
     """`_exact` for a rotary module, if it makes cos and sin of positions as its configuration says."""
     try:
         if any(True for _ in rotary.parameters()):
@@ -202,7 +334,7 @@ def _exact_forward(rotary, config):
                 raise RuntimeError(f"the frequencies of the scaling {found['rope_type']} change with the length")
         known, ways = {}, set()
         for layer_type in _layer_types(rotary):
-            *known[layer_type], way = _exact_rotation(rotary, config, layer_type)
+            *known[layer_type], way = _exact_rotation(rotary, config, layer_type, model_type)
             ways.add(way)
         if len(ways) > 1:
             raise RuntimeError("its types of layers take positions in different ways")
@@ -211,7 +343,7 @@ def _exact_forward(rotary, config):
         raise RuntimeError(f"{type(rotary).__name__}: {error}; exact must be False") from None
 
 
-def _exact_rotation(rotary, config, layer_type):
+def _exact_rotation(rotary, config, layer_type, model_type):
     """The rotation of a module's frequencies, its way to repeat values, and what else `_exact` has to know."""
     # Scalings change slow frequencies, which far positions tell apart. Tables end before them.
     far = min(getattr(config, "max_position_embeddings", None) or 1024, 1024) - 1
@@ -221,7 +353,7 @@ def _exact_rotation(rotary, config, layer_type):
     for choice in _choices(config, layer_type):
         try:
             # As the model's code reads the file: what it ignores, its cos and sin do not have.
-            rotation = Rotation(config, lenient=True, **choice)
+            rotation = Rotation(config, lenient=True, model_type=model_type, **choice)
         except RuntimeError as error:
             refusals.append(str(error))
             continue
@@ -232,8 +364,18 @@ def _exact_rotation(rotary, config, layer_type):
             if all(_are_near(exact(given), tables) for given, tables in taken):
                 (_, (cos, _)), *_ = _taken(rotary, positions, layer_type, torch.bfloat16)[0][2]
                 return rotation, repeat, (*how, cos.dtype == torch.float32)
-        refusals.insert(0, "its cos and sin are other ones than its configuration says")
+        refusals.insert(0, "its cos and sin are other ones than its configuration says" + _of_short_frequencies(rotary))
     raise RuntimeError(refusals[0])
+
+
+def _of_short_frequencies(rotary):
+    for name, buffer in rotary.named_buffers():
+        if name.endswith("inv_freq") and buffer.dtype in (torch.bfloat16, torch.float16):
+            return (
+                f", because {name} became {str(buffer.dtype).removeprefix('torch.')} (model.to rounds it; "
+                "from_pretrained(dtype=..) keeps it in float32)"
+            )
+    return ""
 
 
 def _choices(config, layer_type):
