@@ -460,3 +460,114 @@ fn what_own_code_scales_otherwise_is_refused() {
         "rotary is \"linear\", but must be of the type origin or dynamic"
     );
 }
+
+/// Answers `model_type` with the keys, or the error.
+fn answer(name: &str, keys: &str) -> Result<Rotation, String> {
+    let text = format!(r#"{{"model_type": "{name}", {keys}}}"#);
+    let model = Config::from_json(&text).expect("JSON").model();
+    let found = model.and_then(|model| model.rotation().cloned());
+    found.map_err(|error| error.to_string())
+}
+
+/// TeleChat's 7B and 12B rotate differently by constants of their code, and their files are alike.
+#[test]
+fn telechat_needs_the_length_that_its_first_files_omit() {
+    let shape = r#""hidden_size": 96, "n_head": 4, "n_layer": 2, "training_seqlen": 8192"#;
+    let missing = answer("telechat", shape).expect_err("two constants");
+    assert_eq!(missing, "base_seqlen is missing, and has no known default");
+    let shape = format!(r#"{shape}, "base_seqlen": 8192"#);
+    let length = answer("telechat", &shape).expect_err("a length");
+    assert!(length.contains("with_length"), "{length}");
+    let draft = answer("telechat2", &shape).expect_err("two drafts");
+    assert!(draft.contains("versions scale differently"), "{draft}");
+}
+
+/// YaRN of the first Bailing: each key that its code reads otherwise than transformers is refused or obeyed.
+#[test]
+fn the_first_bailing_scales_by_its_own_keys() {
+    let with = |scaling: &str, beside: &str| {
+        let shape = r#""hidden_size": 96, "num_attention_heads": 4, "num_hidden_layers": 2"#;
+        answer(
+            "bailing_moe",
+            &format!(r#"{shape}, "rope_scaling": {{"type": "yarn", {scaling}}} {beside}"#),
+        )
+    };
+    let plain = with(r#""factor": 4.0"#, "").expect("YaRN");
+    assert_eq!(
+        with(r#""factor": 4.0, "mscale": 1.0"#, ""),
+        Ok(plain.clone())
+    );
+    let original = r#", "original_max_position_embeddings": 4096"#;
+    assert_eq!(with(r#""factor": 4.0"#, original), Ok(plain));
+    let longer = with(r#""factor": 4.0"#, &original.replace("4096", "8192")).expect_err("unread");
+    assert!(
+        longer.contains("original_max_position_embeddings"),
+        "{longer}"
+    );
+    let lone = with(r#""factor": 4.0, "mscale": 0.7"#, "").expect_err("mscale");
+    assert!(lone.contains("mscale without mscale_all_dim"), "{lone}");
+    let factor = with(r#""factor": 4.0, "attention_factor": 1.5"#, "").expect_err("unread");
+    assert!(factor.contains("attention_factor"), "{factor}");
+    let missing = with(r#""beta_fast": 32"#, "").expect_err("no factor");
+    assert!(missing.starts_with("factor is missing"), "{missing}");
+}
+
+/// Windows of MiMo-V2 have the base of the other layers without `swa_rope_theta`, and PLaMo 2's without
+/// `rope_local_theta`.
+#[test]
+fn windows_without_a_base_have_that_of_the_others() {
+    let shape = r#""hidden_size": 96, "num_attention_heads": 4, "num_hidden_layers": 2, "rope_theta": 50000.0"#;
+    let mimo = format!(r#"{shape}, "hybrid_layer_pattern": [0, 1]"#);
+    is(
+        &answer("mimo_v2", &mimo).expect("one"),
+        Pairing::Half,
+        24,
+        24,
+        50000.0,
+    );
+    let plamo = format!(r#"{shape}, "mamba_enabled": false, "full_attention_idx": [1]"#);
+    is(
+        &answer("plamo2", &plamo).expect("one"),
+        Pairing::Half,
+        128,
+        128,
+        50000.0,
+    );
+    let step = format!(r#"{shape}, "mamba_step": 1"#);
+    let refused = answer("plamo2", &step).expect_err("mamba_step");
+    assert!(
+        refused.contains("mamba_step must be at least 2"),
+        "{refused}"
+    );
+    let lacking = answer("mimo_v2", shape).expect_err("a pattern");
+    assert!(
+        lacking.starts_with("hybrid_layer_pattern is missing"),
+        "{lacking}"
+    );
+}
+
+/// The tower of Kimi-VL pairs neighbors, columns first; its text model is DeepSeek-V3's.
+#[test]
+fn kimi_vl_has_the_classes_of_its_parts() {
+    let text = r#"{"model_type": "kimi_vl", "text_config": {"rope_theta": 800000.0}, "vision_config": {}}"#;
+    let config = Config::from_json(text).expect("JSON");
+    let own = config.model().expect("a model");
+    let text = own.rotation().expect("a rotation");
+    assert_eq!(text.pairing(), (Pairing::Interleaved, Pairing::Half));
+    assert_eq!((text.head_dim(), text.window()), (192, 128..192));
+    let model = config.with_part("vision_config").model().expect("a model");
+    let tower = model.rotation().expect("a rotation");
+    assert_eq!(
+        tower.pairing(),
+        (Pairing::Interleaved, Pairing::Interleaved)
+    );
+    assert_eq!((tower.head_dim(), tower.window()), (72, 0..72));
+    let set = frequencies(36, 10000.0, &Scaling::Default);
+    let inverse: Vec<f64> = set.iter().map(|pair| pair.inverse).collect();
+    for (pair, found) in tower.frequencies().iter().enumerate() {
+        assert_eq!(
+            (found.inverse, found.axis),
+            (inverse[pair / 2], 1 - pair % 2)
+        );
+    }
+}

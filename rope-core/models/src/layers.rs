@@ -558,6 +558,24 @@ pub(crate) fn by_rule(
                 _ => SLIDING,
             });
         }
+        LayerTypes::Steps => {
+            let step = count(config, "mamba_step")?.unwrap_or(2);
+            if step < 2 {
+                return Err(must_be("mamba_step", "at least 2"));
+            }
+            let attends = match layers <= step / 2 {
+                true => index + 1 == layers,
+                false => index % step == step / 2,
+            };
+            if !attends && flag(config, "mamba_enabled")? != Some(false) {
+                return Ok("linear_attention");
+            }
+            let full = numbers(config, "full_attention_idx")?.unwrap_or_default();
+            return Ok(match full.contains(&(index as f64)) {
+                true => FULL,
+                false => SLIDING,
+            });
+        }
         LayerTypes::DensePrefix => {
             let dense = count_or_none(config, "first_k_dense_replace")?;
             let (place, key, pattern) = match index < dense {

@@ -34,7 +34,7 @@ pub enum NormWeights {
     None,
     /// `[head_dim]`, shared by all heads.
     Shared,
-    /// `[heads, head_dim]`: norms over all heads of a token, and those of Cohere, StableLM and Chameleon.
+    /// `[heads, head_dim]`: norms over all heads of a token, and those of Cohere, StableLM, Chameleon and PLaMo 2.
     PerHead,
 }
 
@@ -63,6 +63,7 @@ fn formula(formula: Formula) -> Option<(NormFormula, NormWeights, bool)> {
     Some(match formula {
         Formula::Llama => (NormFormula::LLAMA, Shared, false),
         Formula::Olmo2 | Formula::Gemma3n => (NormFormula::OLMO2, Shared, false),
+        Formula::Plamo2 => (NormFormula::LLAMA, PerHead, false),
         Formula::Gemma => (NormFormula::GEMMA, Shared, false),
         Formula::Llama4 => (NormFormula::LLAMA4, NormWeights::None, false),
         Formula::Cohere | Formula::StableLm => (NormFormula::LAYER_NORM, PerHead, false),

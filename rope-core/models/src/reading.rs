@@ -433,6 +433,11 @@ impl<'c> Reading<'c> {
                 }
             }
             Base::KeyOr(key, base) => (self.inside_or_beside(rope, inside, key.name())?, base),
+            // `rope_theta` of the file is that of the other layers.
+            Base::KeyOrMain(key) => match number(self.config, key.name())? {
+                Some(base) => return Ok(base),
+                None => return self.base(rope, None),
+            },
             Base::InsideOr(base) => (number(rope, inside)?, base),
             Base::Inside => return number(rope, inside)?.ok_or_else(|| missing(inside)),
             Base::Times(key, base) => {
@@ -485,6 +490,7 @@ impl<'c> Reading<'c> {
                 Some(false) => "default",
                 _ => "growing alpha",
             },
+            ("default", RopeTypes::Telechat) => "growing scale",
             (other, _) => known_type(other)?,
         };
         let scaled = scaling_name != "default";
@@ -495,6 +501,8 @@ impl<'c> Reading<'c> {
             }
             RopeTypes::Older => words::has("default linear dynamic", scaling_name),
             RopeTypes::MiniCpm => words::has("default linear dynamic longrope", scaling_name),
+            RopeTypes::Bailing => words::has("default linear dynamic yarn", scaling_name),
+            RopeTypes::Telechat => scaling_name == "growing scale",
             RopeTypes::Usual
             | RopeTypes::Mrope
             | RopeTypes::Alpha
@@ -539,6 +547,12 @@ impl<'c> Reading<'c> {
                 false => self.scaling(scaling_name, rope, length, &mut lists)?,
             };
             let frequencies = axes.frequencies(base, &scaling)?;
+            let frequencies = match row.rope_types {
+                RopeTypes::Telechat => {
+                    frequencies.with_attention_factor(self.growing_scale(length)?)?
+                }
+                _ => frequencies,
+            };
             Ok(match row.softmax {
                 true => frequencies,
                 false => frequencies.with_softmax_factor(1.0)?,

@@ -333,7 +333,7 @@ mod tests {
         for (name, row) in rows() {
             let Some(norm) = row.norm else { continue };
             let mut said = match norm.formula {
-                Formula::Llama => "`LLAMA`",
+                Formula::Llama | Formula::Plamo2 => "`LLAMA`",
                 Formula::Olmo2 | Formula::Gemma3n => "`OLMO2`",
                 Formula::Gemma => "`GEMMA`",
                 Formula::Llama4 => "`LLAMA4`",

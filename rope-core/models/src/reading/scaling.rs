@@ -3,7 +3,7 @@
 use super::Reading;
 use super::shape::contradiction;
 use crate::error::{Error, Result, beginning, missing, must_be, positive};
-use crate::json::{Object, length, number, numbers};
+use crate::json::{Object, given, length, number, numbers};
 use crate::parameters::rope_type;
 use crate::types::{Name, RopeTypes};
 use crate::words;
@@ -17,7 +17,7 @@ impl Reading<'_> {
         scaling: &str,
         made: &mut dyn FnMut(u64) -> Result<Frequencies<'static>>,
     ) -> Result<Frequencies<'static>> {
-        let depends = ["dynamic", "longrope", "growing alpha"].contains(&scaling);
+        let depends = ["dynamic", "longrope", "growing alpha", "growing scale"].contains(&scaling);
         match self.length {
             None if depends => {
                 let short = made(1)?;
@@ -53,11 +53,20 @@ impl Reading<'_> {
                     growing_alpha(length as f64, context)
                 },
             },
+            "growing scale" => Scaling::NtkAlpha {
+                alpha: {
+                    let base = number(self.config, "base_seqlen")?;
+                    let base = base.ok_or_else(|| missing("base_seqlen"))?;
+                    let length = length.max(self.context()?);
+                    growing_alpha(length as f64, positive("base_seqlen", base)?)
+                },
+            },
             "dynamic" => Scaling::DynamicNtk {
                 factor: required("factor")?,
                 max_position_embeddings: self.context()?,
                 length,
             },
+            "yarn" if self.row.rope_types == RopeTypes::Bailing => self.bailing(rope)?,
             "yarn" => Scaling::Yarn(Yarn {
                 beta_fast: optional("beta_fast")?,
                 beta_slow: optional("beta_slow")?,
@@ -84,6 +93,44 @@ impl Reading<'_> {
             },
             _ => Scaling::Default,
         })
+    }
+
+    /// Returns TeleChat's factor of cosines and sines: YaRN's, by the length over that of the training.
+    pub(super) fn growing_scale(&self, length: u64) -> Result<f64> {
+        let trained = positive("training_seqlen", self.context()? as f64)?;
+        let scale = (length as f64 / trained).max(1.0);
+        let yarn = Frequencies::new(2, 10_000.0, &Scaling::Yarn(Yarn::new(scale, 1)))?;
+        Ok(yarn.attention_factor())
+    }
+
+    /// Returns YaRN as the first Bailing reads it: DeepSeek's, whose factor of queries and keys has defaults.
+    fn bailing(&self, rope: &Object) -> Result<Scaling<'static>> {
+        let (key, factor) = ("original_max_position_embeddings", "attention_factor");
+        let original = length(rope, key)?.unwrap_or(4096);
+        if let Some(beside) = given(self.config, key) {
+            let same = beside.as_f64() == Some(original as f64);
+            self.notes.beside(key, beside, same, "");
+        }
+        if let Some(own) = given(rope, factor) {
+            self.notes.inside(factor, own, false, "");
+        }
+        let optional = |key| Ok::<f64, Error>(number(rope, key)?.unwrap_or(0.0));
+        let mut mscale = number(rope, "mscale")?.unwrap_or(1.0);
+        let mscale_all_dim = optional("mscale_all_dim")?;
+        if mscale_all_dim == 0.0 {
+            if mscale != 1.0 {
+                return Err(self.unsupported("an mscale without mscale_all_dim is not known here"));
+            }
+            mscale = 0.0;
+        }
+        let stretch = number(rope, "factor")?.ok_or_else(|| missing("factor"))?;
+        Ok(Scaling::Yarn(Yarn {
+            beta_fast: optional("beta_fast")?,
+            beta_slow: optional("beta_slow")?,
+            mscale,
+            mscale_all_dim,
+            ..Yarn::new(stretch, original)
+        }))
     }
 
     pub(super) fn longrope<'l>(

@@ -157,7 +157,11 @@ impl Reading<'_> {
                 };
             }
             Head::Given => return own?.ok_or_else(|| missing("head_dim")),
-            Head::Usual | Head::Unset | Head::Latent { .. } => (own?, None),
+            Head::OfWindows(key) if kind == Some(SLIDING) => (
+                count(self.config, key.name())?.map_or(own, |own| Ok(Some(own)))?,
+                None,
+            ),
+            Head::Usual | Head::OfWindows(_) | Head::Unset | Head::Latent { .. } => (own?, None),
         };
         // A null is not an omission.
         let omitted = !self.config.contains_key("head_dim");

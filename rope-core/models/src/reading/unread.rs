@@ -261,7 +261,7 @@ impl Reading<'_> {
         if let Base::KeyOr(key, _) | Base::Times(key, _) = row.base {
             named[1] = Some(key);
         }
-        if let Some(Base::KeyOr(key, _)) = self.base_of_windows() {
+        if let Some(Base::KeyOr(key, _) | Base::KeyOrMain(key)) = self.base_of_windows() {
             named[2] = Some(key);
         }
         if let Rotates::ByBase(key) | Rotates::Nonzero(key) | Rotates::Except(key, _) = row.rotates

@@ -4,9 +4,10 @@
 /// Types outside of transformers: their files name code beside them.
 #[cfg(test)]
 pub(crate) const OWN_CODE: &str = "\
-baichuan chatglm deepseek deepseek_ref deepseek_vl_v2 falcon_perception flux hunyuan internlm internlm2 internvl_chat
-kimi_k2 llava_llama mimo minicpm minicpmo minicpmv minimax_m3 minimax_text_01 molmo multi_modality nemotron-nas orion
-phi-msft phi3_v phi3small phi4 phi4mm qwen rwkv5 rwkv6 wan xverse yuan
+baichuan bailing_moe bailing_moe_v2 chatglm deepseek deepseek_ref deepseek_vl_v2 falcon_perception flux hunyuan
+internlm internlm2 internvl_chat kimi_k2 kimi_vl llava_llama mimo mimo_v2 minicpm minicpmo minicpmv minimax_m1
+minimax_m3 minimax_text_01 molmo moonvit multi_modality nemotron-nas openelm orion phi-msft phi3_v phi3small phi4
+phi4mm plamo plamo2 qwen rwkv5 rwkv6 telechat telechat2 wan xverse yuan
 ";
 
 /// Composites whose text model has another key than `text_config`.
@@ -139,6 +140,7 @@ internvl_chat: llm_config~llama;
 janus: t~llama v=_vision_model vq_config=_vqgan;
 jev: t~qwen3_5_text;
 kimi_k25: t~deepseek_v3 v=;
+kimi_vl: t=deepseek_v3 v=moonvit;
 kosmos-2: t=kosmos_2_text_model v=kosmos_2_vision_model;
 kosmos-2.5: t=kosmos_2_5_text_model v=kosmos_2_5_vision_model;
 kyutai_speech_to_text: codec_config~mimi;
@@ -298,6 +300,7 @@ zoedepth: b~beit;
 /// Other names of types in files.
 pub(crate) const ALIASES: &str = "\
 EvollaModel evolla
+MiniMaxM1 minimax_m1
 deepseek_ref deepseek_v4
 exaone4_5_text exaone4
 gpt-sw3 gpt2
@@ -341,6 +344,7 @@ pub(crate) const REFUSED: &[(&str, &str)] = refused! {
     "neucodec": "the position is the head's index",
     "qwen2_5_omni_dit": "the first head rotates alone",
     "seamless_m4t": "the hidden states are rotated, before queries and keys are made of them",
+    "telechat2": "its code is a draft, whose versions scale differently" without,
     "wav2vec2-bert": "the hidden states are rotated, before queries and keys are made of them",
     "wav2vec2-conformer": "the hidden states are rotated, before queries and keys are made of them",
     "xcodec2": "the position is the head's index",

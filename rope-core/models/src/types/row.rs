@@ -29,13 +29,15 @@ names! {
     /// The keys of files that rows name.
     Key:
     alibi attention_head_dim attention_layer_norm attn_layer_indices attn_type_list cross_attention_layers d_model
-    decoder_num_attention_heads decoder_num_hidden_layers depth dim embed_dim eps flash_rotary full_attention_interval
-    full_attn_idxs global_attn_every_n_layers global_rope_theta heads kv_channels layer_group_size layer_norm_eps
-    layer_rope_theta layers local_rope_theta max_seq_len model_max_length n_embd n_head n_heads n_layer n_layers
-    norm_eps num_heads num_layers num_single_layers partial_rotary_factor position_embedding_type qk_layernorm
-    qk_norm_type qk_rope_head_dim rms_norm_eps rope_embedding_base rope_local_base_freq rope_ratio rope_scaling_layers
-    rotary_dim rotary_emb_base rotary_pct rotary_value seq_length sliding_window_pattern swa_rope_theta use_mem_rope
-    use_qk_norm use_rotary_embedding width
+    decoder_num_attention_heads decoder_num_hidden_layers depth dim embed_dim eps flash_rotary
+    full_attention_interval full_attn_idxs global_attn_every_n_layers global_rope_theta heads hidden_size_per_head
+    hybrid_layer_pattern kv_channels layer_group_size layer_norm_eps layer_rope_theta layers local_rope_theta
+    max_seq_len model_dim model_max_length n_embd n_embed n_head n_heads n_layer n_layers norm_eps
+    normalize_qk_projections num_heads num_layers num_single_layers num_transformer_layers partial_rotary_factor
+    position_embedding_type qk_layernorm qk_norm_type qk_rope_head_dim rms_norm_eps rope_embedding_base
+    rope_freq_constant rope_local_base_freq rope_local_theta rope_max_length rope_ratio rope_scaling_layers
+    rotary_dim rotary_emb_base rotary_pct rotary_value seq_length sliding_window_pattern swa_head_dim swa_rope_theta
+    training_seqlen use_mem_rope use_qk_norm use_rotary_embedding width
 }
 
 names! {
@@ -220,6 +222,8 @@ pub(crate) enum Head {
     KeyOr(Key, u16),
     /// Always the width over the heads; a file whose `head_dim` differs is refused.
     Quotient,
+    /// As `Usual`; layers with a window have the channels of this key, if the file has it.
+    OfWindows(Key),
     /// As `Quotient`, but the rotation follows `head_dim` if the file has one.
     QuotientApart,
     /// `head_dim`, or `attention_head_dim`, or twice the width over the heads.
@@ -308,6 +312,8 @@ pub(crate) enum Base {
     OrWithin(u32, u16),
     /// `rope_theta` of the parameters, or this key, or this number.
     KeyOr(Key, u32),
+    /// This key, or the base of the other layers: for layers with a window.
+    KeyOrMain(Key),
     /// `rope_theta` of the parameters, or this number.
     InsideOr(u32),
     /// `rope_theta` of the parameters; the code fails without it.
@@ -428,6 +434,8 @@ pub(crate) enum RopeTypes {
     DeepseekYarn,
     /// Only `default`, `linear` and `dynamic`.
     Older,
+    /// As `Older`, and `yarn`, whose original context is 4096 unless the parameters have one.
+    Bailing,
     /// As `Older`, and `longrope`, whose list depends on the context if that is longer than the sequence.
     MiniCpm,
     /// `default` and `longrope`, also called `su`; `yarn` is `longrope` with YaRN's attention factor. The number is the
@@ -439,6 +447,9 @@ pub(crate) enum RopeTypes {
     AlphaAlone,
     /// `default`; unless `use_dynamic_ntk` is false, NTK with an alpha that grows with the length.
     GrowingAlpha,
+    /// `default`: NTK with an alpha that grows with the length over `base_seqlen`, and cosines and sines that grow with
+    /// the length over `training_seqlen`.
+    Telechat,
     /// `default` and `longrope` with `short_mscale` and `long_mscale`, always by the short list (apparently a defect of
     /// transformers: the long list is never used).
     PhiMoe,
@@ -501,6 +512,8 @@ pub(crate) enum LayerTypes {
     Chunked,
     /// RecurrentGemma's `block_types`.
     Blocks,
+    /// PLaMo 2's: attention in one layer of every `mamba_step`, full in those of `full_attention_idx`.
+    Steps,
     /// A pattern in the first `first_k_dense_replace` layers, and another that restarts in the others.
     DensePrefix,
     /// Sliding windows in three of four layers from the third on; full attention is an indexed one without `use_dsa`.
@@ -632,6 +645,8 @@ pub(crate) enum Formula {
     StableLm,
     LayerNorm,
     Chameleon,
+    /// Llama's, with weights for each head.
+    Plamo2,
     /// None of these.
     Other,
 }

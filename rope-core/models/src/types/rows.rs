@@ -102,6 +102,11 @@ rows! {
         base: Base::Or(6_000_000),
         layers: Rules(&[(full_attention, EveryBy(Key::layer_group_size, 6)), (linear_attention, Always)]),
     };
+    "bailing_moe" = HALF { rope_types: RopeTypes::Bailing };
+    "bailing_moe_v2" = PARTIAL {
+        part: Part::Factor(Key::partial_rotary_factor, 0.5),
+        norm: Some(QkNorm { switch: Some((Key::use_qk_norm, false)), ..norm(Formula::Llama, 1e-5) }),
+    };
     "bamba" = PARTIAL {
         part: Part::Inside(0.5),
         layers: LayerTypes::Listed(Key::attn_layer_indices, linear_attention, linear_attention),
@@ -620,6 +625,11 @@ rows! {
     "mimi" = HALF;
     "mimi_decoder" = HALF;
     "mimi_encoder" = HALF;
+    "mimo_v2" = PARTIAL {
+        head: Head::OfWindows(Key::swa_head_dim),
+        parameters: Form::OlderAllScaled(Base::KeyOrMain(Key::swa_rope_theta)),
+        layers: LayerTypes::Flags(Key::hybrid_layer_pattern, sliding_attention, full_attention),
+    };
     "mimo_v2_flash" = PARTIAL {
         head: Head::Or(192),
         part: Part::Unscaled(0.334),
@@ -636,6 +646,13 @@ rows! {
         head: Head::Unset,
         base: Base::Or(1_000_000),
         layers: Rules(&[(full_attention, Modulo(2, 0)), (linear_attention, Always)]),
+    };
+    "minimax_m1" = PARTIAL {
+        part: Part::Count(Key::rotary_dim, 1.0),
+        base: Base::Or(1_000_000),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+        layers: LayerTypes::Flags(Key::attn_type_list, full_attention, linear_attention),
     };
     "minimax_m2" = PARTIAL {
         head: Head::Or(128),
@@ -755,6 +772,13 @@ rows! {
         pairs: Pairs::Interleaved,
         parameters: Form::FlatOr(&partial(10_000.0, 0.8)),
     };
+    "moonvit" = VISION {
+        pairs: Pairs::Interleaved,
+        base: Base::Fixed(10_000),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+        axes: AxesOf::ColumnsAndRows,
+    };
     "moshi" = HALF;
     "muse_glimmer_assistant" = HALF {
         head: Head::Or(128),
@@ -830,6 +854,21 @@ rows! {
         base: Base::Or(150_000),
         parameters: Form::FlatOr(&GPT_OSS),
     };
+    "openelm" = HALF {
+        width: Name::Only(Key::model_dim),
+        depth: Name::Only(Key::num_transformer_layers),
+        context: Name::Absent,
+        head: Head::Or(128),
+        base: Base::KeyOr(Key::rope_freq_constant, 10_000),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+        ignores: Some(Key::rope_max_length),
+        norm: Some(QkNorm {
+            eps_key: Eps::Fixed,
+            switch: Some((Key::normalize_qk_projections, false)),
+            ..norm(Formula::Llama, 1e-6)
+        }),
+    };
     "orion" = HALF { head: Head::Quotient, rope_types: RopeTypes::Older };
     "paddleocr_vl_text" = HALF {
         head: Head::Or(128),
@@ -895,6 +934,19 @@ rows! {
     "phi4mm" = PARTIAL { head: Head::Quotient, rope_types: RopeTypes::LongRope(4096) };
     "phimoe" = HALF { base: Base::Or(1_000_000), rope_types: RopeTypes::PhiMoe };
     "pixtral" = VISION { axes: AxesOf::Pixtral };
+    "plamo" = HALF {
+        head: Head::Quotient,
+        base: Base::Fixed(10_000),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+    };
+    "plamo2" = HALF {
+        head: Head::KeyOr(Key::hidden_size_per_head, 128),
+        parameters: Form::OlderAllScaled(Base::KeyOrMain(Key::rope_local_theta)),
+        rope_types: RopeTypes::Default,
+        layers: LayerTypes::Steps,
+        norm: Some(QkNorm { eps_key: Eps::Fixed, ..norm(Formula::Plamo2, 1e-6) }),
+    };
     "pocket_tts" = HALF;
     "pocket_tts_audio_tokenizer" = HALF;
     "pocket_tts_audio_tokenizer_decoder" = HALF;
@@ -1082,6 +1134,16 @@ rows! {
             (sliding_attention, Always),
         ]),
         norm: Some(norm(Formula::Gemma, 1e-6)),
+    };
+    "telechat" = HALF {
+        width: Name::Or(Key::n_embed),
+        heads: Name::Or(Key::n_head),
+        depth: Name::Or(Key::n_layer),
+        context: Name::Only(Key::training_seqlen),
+        head: Head::Quotient,
+        base: Base::Fixed(10_000),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Telechat,
     };
     "timesfm2_5" = HALF {
         head: Head::Or(80),

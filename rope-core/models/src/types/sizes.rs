@@ -36,6 +36,8 @@ sizes! {
     "axk2" 2048 32 48 131072;
     "baichuan" 0 0 0 0;
     "bailing_hybrid" 2560 32 42 262144;
+    "bailing_moe" 0 0 0 0;
+    "bailing_moe_v2" 0 0 0 0;
     "bamba" 4096 32 32 262144;
     "beam" 5120 48 52 8192;
     "bitnet" 2560 20 30 2048;
@@ -170,10 +172,12 @@ sizes! {
     "mimi" 512 8 8 8000;
     "mimi_decoder" 512 8 8 8000;
     "mimi_encoder" 512 8 8 8000;
+    "mimo_v2" 0 0 0 0;
     "mimo_v2_flash" 4096 64 48 131072;
     "minicpm" 0 0 0 0;
     "minicpm3" 2560 40 62 32768;
     "minimax" 4096 32 32 131072;
+    "minimax_m1" 0 0 0 0;
     "minimax_m2" 3072 48 62 196608;
     "minimax_m3" 0 0 0 0;
     "minimax_m3_vl_text" 6144 64 60 524288;
@@ -193,6 +197,7 @@ sizes! {
     "molmo2_text" 4096 32 36 36864;
     "moonshine" 288 8 6 512;
     "moonshine_streaming" 320 8 6 4096;
+    "moonvit" 1152 16 27 0;
     "moshi" 4096 32 32 3000;
     "muse_glimmer_assistant" 6656 32 5 131072;
     "muse_glimmer_text" 6656 32 52 131072;
@@ -213,6 +218,7 @@ sizes! {
     "olmo_hybrid" 3840 30 32 65536;
     "olmoe" 2048 16 16 4096;
     "openai_privacy_filter" 640 14 8 131072;
+    "openelm" 0 0 0 0;
     "orion" 0 0 0 0;
     "paddleocr_vl_text" 1024 16 18 131072;
     "paddleocr_vl_vision" 1152 16 27 0;
@@ -229,6 +235,8 @@ sizes! {
     "phi4mm" 0 0 0 0;
     "phimoe" 4096 32 32 131072;
     "pixtral" 1024 16 24 0;
+    "plamo" 0 0 0 0;
+    "plamo2" 0 0 0 0;
     "pocket_tts" 1024 16 6 8192;
     "pocket_tts_audio_tokenizer" 512 8 2 8000;
     "pocket_tts_audio_tokenizer_decoder" 512 8 2 8000;
@@ -278,6 +286,7 @@ sizes! {
     "t5_gemma_module" 2304 8 26 8192;
     "t5gemma2_decoder" 2304 8 26 131072;
     "t5gemma2_text" 2304 8 26 131072;
+    "telechat" 0 0 0 0;
     "timesfm2_5" 1280 16 20 16384;
     "ultrabert" 4096 32 32 32768;
     "unlimited_ocr_text" 1280 10 12 32768;
