@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cases::Element;
 use crate::machine::{self, Machine};
-use crate::measuring::{Effort, Samples, least, sorted};
+use crate::measuring::{Effort, Samples, least, mean, sorted};
 use crate::progress::Progress;
 use crate::report::files;
 use crate::report::table::{align, digits, texts};
@@ -32,6 +32,7 @@ pub struct Knob {
     pub unit: &'static str,
     /// The measured values, in addition to that of the table.
     pub values: &'static [usize],
+    /// The calls that measure it: first the one that it can help most, then the one that it can hurt most, then others.
     pub probes: &'static [Probe],
     field: fn(&mut Tuning) -> &mut usize,
 }
@@ -49,6 +50,8 @@ const MIB: usize = 1 << 20;
 const NEVER: usize = usize::MAX;
 const F32: Element = Element::F32;
 const BF16: Element = Element::Bf16;
+/// Of 16-bit elements f16 takes longest to convert, and interleaved f16 longest to rotate: a prefetch can only cost there.
+const F16: Element = Element::F16;
 
 const fn probe(call: Call, element: Element, [tokens, heads]: [usize; 2]) -> Probe {
     Probe {
@@ -90,67 +93,69 @@ knobs! {
         [probe(Call::InPlace, F32, LARGE), probe(Call::InPlace, F32, MIDDLE),
         interleaved(probe(Call::InPlace, F32, LARGE))];
     "rotate.heads 16", "heads", [0, 10], |t| t.rotate.heads[0],
-        [probe(Call::InPlace, BF16, LARGE)];
+        [probe(Call::InPlace, BF16, LARGE), interleaved(probe(Call::InPlace, F16, LARGE))];
     "rotate.above f32", "bytes", [0, 48 * KIB, 512 * KIB, 2 * MIB], |t| t.rotate.above[1],
         [probe(Call::InPlace, F32, SMALL), probe(Call::InPlace, F32, [64, 16]), probe(Call::InPlace, F32, MIDDLE),
         interleaved(probe(Call::InPlace, F32, MIDDLE))];
     "rotate.above 16", "bytes", [512 * KIB, 2 * MIB], |t| t.rotate.above[0],
-        [probe(Call::InPlace, BF16, [128, 32])];
+        [probe(Call::InPlace, BF16, [128, 32]), interleaved(probe(Call::InPlace, F16, [128, 32]))];
     "tile.heads f32", "heads", [0, 10], |t| t.tile.heads[1],
         [probe(Call::Codes, F32, LARGE), probe(Call::Codes, F32, MIDDLE),
         interleaved(probe(Call::Codes, F32, LARGE))];
     "tile.heads 16", "heads", [0, 10], |t| t.tile.heads[0],
-        [probe(Call::Codes, BF16, LARGE)];
+        [probe(Call::Codes, BF16, LARGE), interleaved(probe(Call::Codes, F16, LARGE))];
     "squares.heads f32", "heads", [0, 10], |t| t.squares.heads[1],
         [probe(Call::Norm, F32, LARGE), probe(Call::Norm, F32, MIDDLE)];
     "squares.heads 16", "heads", [0, 10], |t| t.squares.heads[0],
         [probe(Call::Norm, BF16, LARGE), probe(Call::Norm, BF16, MIDDLE)];
     "backward.heads f32", "heads", [0, 10], |t| t.backward.heads[1],
-        [probe(Call::Backward, F32, LARGE)];
+        [probe(Call::Backward, F32, LARGE), interleaved(probe(Call::Backward, F32, [160, 32]))];
     "backward.heads 16", "heads", [0, 20], |t| t.backward.heads[0],
-        [probe(Call::Backward, BF16, LARGE)];
+        [probe(Call::Backward, BF16, LARGE), interleaved(probe(Call::Backward, F16, [320, 32]))];
     "gradients.heads f32", "heads", [0, 8], |t| t.gradients.heads[1],
-        [probe(Call::Gradients, F32, LARGE)];
+        [probe(Call::Gradients, F32, LARGE), interleaved(probe(Call::Gradients, F32, [160, 32]))];
     "gradients.heads 16", "heads", [0, 8], |t| t.gradients.heads[0],
-        [probe(Call::Gradients, BF16, LARGE)];
+        [probe(Call::Gradients, BF16, LARGE), interleaved(probe(Call::Gradients, F16, [320, 32]))];
     "over_gaps_above f32", "bytes", [48 * KIB, NEVER], |t| t.over_gaps_above[1],
         [probe(Call::Packed, F32, LARGE), probe(Call::Packed, F32, [2048, 8])];
     "over_gaps_above 16", "bytes", [2 * MIB, NEVER], |t| t.over_gaps_above[0],
         [probe(Call::Packed, BF16, LARGE), probe(Call::Packed, BF16, [2048, 8])];
     "over_gaps_into_another_above f32", "bytes", [2 * MIB, NEVER], |t| t.over_gaps_into_another_above[1],
-        [probe(Call::PackedInto, F32, LARGE)];
+        [probe(Call::PackedInto, F32, LARGE), probe(Call::PackedInto, F32, [2048, 8])];
     "over_gaps_into_another_above 16", "bytes", [2 * MIB, NEVER], |t| t.over_gaps_into_another_above[0],
-        [probe(Call::PackedInto, BF16, LARGE)];
+        [probe(Call::PackedInto, BF16, LARGE), interleaved(probe(Call::PackedInto, F16, [2048, 12]))];
     "next_line_above", "bytes", [0, MIB, NEVER], |t| t.next_line_above,
         [probe(Call::NormByHead, BF16, LARGE), probe(Call::NormByHead, BF16, MIDDLE)];
     "heads_together f32", "heads", [1, 16], |t| t.heads_together[1],
-        [probe(Call::InPlaceByHead, F32, MIDDLE), probe(Call::InPlaceByHead, F32, [512, 32]),
-        interleaved(probe(Call::InPlaceByHead, F32, MIDDLE))];
+        [interleaved(probe(Call::InPlaceByHead, F32, [512, 32])), probe(Call::InPlaceByHead, F32, MIDDLE),
+        probe(Call::InPlaceByHead, F32, [512, 32]), interleaved(probe(Call::InPlaceByHead, F32, MIDDLE))];
     "heads_together 16", "heads", [1, 4, 16], |t| t.heads_together[0],
-        [probe(Call::InPlaceByHead, BF16, LARGE), probe(Call::InPlaceByHead, BF16, MIDDLE)];
+        [interleaved(probe(Call::InPlaceByHead, F16, LARGE)), probe(Call::InPlaceByHead, BF16, MIDDLE),
+        probe(Call::InPlaceByHead, BF16, LARGE), probe(Call::InPlaceByHead, F16, LARGE)];
     "few_together_above f32", "bytes", [MIB, 16 * MIB, NEVER], |t| t.few_together_above[1],
         [probe(Call::InPlaceByHead, F32, LARGE), probe(Call::InPlaceByHead, F32, [512, 32])];
     "few_together_above 16", "bytes", [2 * MIB, NEVER], |t| t.few_together_above[0],
-        [probe(Call::InPlaceByHead, BF16, LARGE)];
+        [probe(Call::InPlaceByHead, BF16, LARGE), interleaved(probe(Call::InPlaceByHead, F16, LARGE))];
     "by_head_above f32", "bytes", [4 * MIB, NEVER], |t| t.by_head_above[1],
         [probe(Call::InPlaceByHead, F32, LARGE), probe(Call::InPlaceByHead, F32, [512, 32]),
         interleaved(probe(Call::InPlaceByHead, F32, LARGE))];
     "by_head_above 16", "bytes", [2 * MIB, NEVER], |t| t.by_head_above[0],
-        [probe(Call::InPlaceByHead, BF16, LARGE), probe(Call::InPlaceByHead, BF16, [512, 32])];
+        [probe(Call::InPlaceByHead, BF16, LARGE), interleaved(probe(Call::InPlaceByHead, F16, [512, 32]))];
     "by_head_into_another_above f32", "bytes", [512 * KIB, 4 * MIB, NEVER], |t| t.by_head_into_another_above[1],
         [probe(Call::IntoByHead, F32, LARGE), probe(Call::IntoByHead, F32, [128, 32])];
     "by_head_into_another_above 16", "bytes", [512 * KIB, 2 * MIB, NEVER], |t| t.by_head_into_another_above[0],
-        [probe(Call::IntoByHead, BF16, LARGE), probe(Call::IntoByHead, BF16, [128, 32])];
+        [probe(Call::IntoByHead, BF16, LARGE), probe(Call::IntoByHead, BF16, [128, 32]),
+        interleaved(probe(Call::IntoByHead, F16, LARGE))];
     "by_token_of_source_above f32", "bytes", [0, NEVER], |t| t.by_token_of_source_above[1],
         [probe(Call::IntoHeadsMajor, F32, LARGE), probe(Call::IntoHeadsMajor, F32, MIDDLE)];
     "by_token_of_source_above 16", "bytes", [0, NEVER], |t| t.by_token_of_source_above[0],
         [probe(Call::IntoHeadsMajor, BF16, LARGE), probe(Call::IntoHeadsMajor, BF16, MIDDLE)];
     "backward_part", "bytes", [16 * KIB, 64 * KIB, 256 * KIB], |t| t.backward_part,
-        [probe(Call::BackwardByHead, F32, [2048, 8])];
+        [probe(Call::BackwardByHead, F32, [2048, 8]), probe(Call::BackwardByHead, BF16, [512, 8])];
     "output_part", "bytes", [128 * KIB, 512 * KIB, NEVER], |t| t.output_part,
         [probe(Call::Outputs, BF16, [512, 32]), probe(Call::Outputs, BF16, [256, 32])];
     "streamed_part", "bytes", [32 * KIB, 128 * KIB, 512 * KIB], |t| t.streamed_part,
-        [probe(Call::Outputs, BF16, LARGE)];
+        [probe(Call::Outputs, BF16, LARGE), interleaved(probe(Call::Outputs, F32, [1024, 32]))];
     "stream_above", "bytes", [0, 48 * MIB, NEVER], |t| t.stream_above,
         [probe(Call::Outputs, BF16, LARGE), probe(Call::Outputs, BF16, [1024, 32])];
     "thread_part", "bytes", [64 * KIB, 256 * KIB, MIB], |t| t.thread_part,
@@ -197,6 +202,9 @@ pub struct Choice {
     pub ratio: f64,
     /// Half the spread of the probe whose passes agree least.
     pub noise: f64,
+    /// The same for each of [`Knob::probes`]: a mean hides a case that gains, or loses, alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cases: Vec<f64>,
 }
 
 /// The outcome of a measurement for a value of the table.
@@ -341,19 +349,20 @@ fn choice(value: usize, at: usize, probes: &[Vec<Vec<Samples>>]) -> Choice {
         let passes = passes.iter();
         passes.map(|pass| least(pass.iter().copied())).collect()
     };
-    let (mut logarithms, mut noise) = (0.0, 0.0_f64);
+    let (mut cases, mut noise) = (Vec::new(), 0.0_f64);
     for values in probes {
         let (other, chosen) = (fastest(&values[at]), fastest(&values[0]));
         let pairs = other.iter().zip(&chosen);
         let ratios = sorted(pairs.map(|(other, chosen)| other / chosen));
         let [first, middle, last] = [0, ratios.len() / 2, ratios.len() - 1].map(|at| ratios[at]);
-        logarithms += middle.ln();
+        cases.push(middle);
         noise = noise.max(0.5 * (last - first));
     }
     Choice {
         value: recorded(value),
-        ratio: (logarithms / probes.len() as f64).exp(),
+        ratio: mean(&cases),
         noise,
+        cases,
     }
 }
 
@@ -374,11 +383,15 @@ pub fn table(tuned: &Tuned) -> String {
     for knob in &tuned.knobs {
         let others = knob.others.iter().map(|choice| {
             let noise = (100.0 * choice.noise).round();
-            format!(
-                "{}: {} ±{noise} %",
-                shown(choice.value, &knob.unit),
-                digits(choice.ratio)
-            )
+            let value = shown(choice.value, &knob.unit);
+            let cases = sorted(choice.cases.iter().copied());
+            let range = match (cases.first(), cases.last()) {
+                (Some(least), Some(most)) if cases.len() > 1 => {
+                    format!(" ({} to {})", digits(*least), digits(*most))
+                }
+                _ => String::new(),
+            };
+            format!("{value}: {}{range} ±{noise} %", digits(choice.ratio))
         });
         let verdict = match knob.decision() {
             Decision::Keep => "keep".into(),

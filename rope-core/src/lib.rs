@@ -54,8 +54,8 @@
 //!
 //! **The angle.** The angle of position `p` is `p * step` modulo one turn, with the integer `step` within one unit of
 //! `2^128 w / 2 pi`, from integer arithmetic. Range reduction is a wrapping multiplication: exact at position 7, at
-//! four billion, and at negative positions. cos and sin are the f32 nearest to the true values. (The common product `p
-//! * w` in f32 is wrong by 8e-3 at position 131,071 and by 6e-2 at a million.)
+//! four billion, and at negative positions. cos and sin are the f32 nearest to the true values. (Those
+//! of the common f32 product `p * w` are off by up to 8e-3 at position 131,071 and by 6e-2 at a million.)
 //!
 //! **The rotation.** Each output is two products and a sum, each rounded by itself, and then rounded to the element
 //! once. There is one right f32 answer, and every backend, tail, split and thread count gives it: the same bits on

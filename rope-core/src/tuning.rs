@@ -206,13 +206,18 @@ static ZEN_5: Tuning = Tuning {
     ..EARLIER
 };
 
+/// The core of Emerald Rapids, whose record this row follows.
 static SAPPHIRE_RAPIDS: Tuning = Tuning {
     core: "Sapphire Rapids",
-    ..EARLIER
+    ..EMERALD_RAPIDS
 };
 
 static EMERALD_RAPIDS: Tuning = Tuning {
     core: "Emerald Rapids",
+    heads_together: [16, 16],
+    few_together_above: [NEVER, 16 * MIB],
+    by_head_into_another_above: [NEVER, 4 * MIB],
+    by_token_of_source_above: [0, 0],
     ..EARLIER
 };
 
