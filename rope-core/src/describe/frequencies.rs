@@ -64,9 +64,9 @@ pub enum Angle {
     #[default]
     Exact,
     /// The angle of Hugging Face's models: position and inverse frequency as `f32`, and their product rounded to `f32`.
-    /// Its cos and sin are off by up to 8e-3 at 128k positions and by 6e-2 at a million, but such a model was trained and
-    /// evaluated with it. For the same bits, pass the model's own inverse frequencies to [`Frequencies::from_inverse`]: they are up to
-    /// 4 units in the last place off the correctly rounded ones.
+    /// Its cos and sin are off by up to 8e-3 at 128k positions and by 6e-2 at a million, but such a model was trained
+    /// and evaluated with it. For the same bits, pass the model's own inverse frequencies to
+    /// [`Frequencies::from_inverse`]: they are up to 4 units in the last place off the correctly rounded ones.
     HuggingFaceF32,
 }
 
