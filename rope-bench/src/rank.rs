@@ -13,7 +13,7 @@ use crate::cases::Element;
 use crate::measuring;
 use crate::record;
 use crate::report::counts::{Counts, counts};
-use crate::report::engines::{self, IN_C, OURS, Taken};
+use crate::report::engines::{self, IN_C, ON_THE_FLY, OURS, Taken};
 use crate::report::files;
 use crate::report::kind::Kind;
 use crate::report::svg::bars::{Bar, content, height};
@@ -28,7 +28,7 @@ const CLASSES: [(&str, &[&str]); 3] = [
     ("chunks", &["W5"]),
 ];
 
-/// The workloads of the README, and what its columns call them.
+/// The workloads of [`machines`] and of the picture, and their names.
 const COLUMNS: [(&str, &str); 4] = [
     ("W1", "prompt"),
     ("W2", "heads-major"),
@@ -36,8 +36,47 @@ const COLUMNS: [(&str, &str); 4] = [
     ("W4", "64 sequences"),
 ];
 
-/// The picture that [`splice`] draws, as rope-bench/README.md shows it.
-const PICTURE: &str = "![f32 on the newest machine: time over the roof](records/speed.svg)";
+/// The columns of the README's table.
+const README_COLUMNS: [(Element, &str, &str); 4] = [
+    (Element::F32, "W1", "f32, prompt"),
+    (Element::F32, "W3", "f32, one token"),
+    (Element::Bf16, "W1", "bf16, prompt"),
+    (Element::Bf16, "W3", "bf16, one token"),
+];
+
+/// The lines of the README's table: a name, the engine with its tables ready, and the engine as models call it.
+const README_LINES: [(&str, &str, &str); 6] = [
+    (OURS, OURS, ON_THE_FLY),
+    ("PyTorch, `torch.compile`", "PyTorch compiled", ""),
+    (
+        "PyTorch, eager",
+        "PyTorch eager",
+        "PyTorch eager, as called",
+    ),
+    ("candle", "candle", "candle, as called"),
+    ("ONNX Runtime", "ONNX Runtime", "ONNX Runtime, as called"),
+    ("llama.cpp (ggml)", "", "ggml (llama.cpp)"),
+];
+
+/// The levels of the README's accuracy, and their names.
+const LEVELS: [(u32, &str); 5] = [
+    (1 << 12, "4k"),
+    (1 << 17, "128k"),
+    (1 << 20, "1M"),
+    (1 << 24, "16M"),
+    (1 << 31, "2^31"),
+];
+
+/// The methods of the README's accuracy, and their names.
+const METHODS: [(&str, &str); 4] = [
+    ("f32 angle", "f32 angle (Hugging Face)"),
+    ("iterated multiply", "iterated f32 product (ggml)"),
+    ("bf16 angle", "angle in bf16 (candle's bf16 models)"),
+    (OURS, OURS),
+];
+
+/// The model of the README's accuracy.
+const MODEL: &str = "llama-2-7b";
 
 /// Beside every rank.
 const CAUTION: &str = "\
@@ -131,7 +170,7 @@ pub fn rank(runs: &[&Run]) -> Result<String> {
         .map(|run| format!("- {}\n", machine(run)))
         .collect();
     let table = markdown(heading, rows);
-    Ok(format!("{table}\n{CAUTION}\n\n{PICTURE}\n\n{machines}"))
+    Ok(format!("{table}\n{CAUTION}\n\n{machines}"))
 }
 
 /// A table whose first column is bold where it is ours.
@@ -156,7 +195,7 @@ fn machine(run: &Run) -> String {
     format!("{name} ({caches}), {date}, commit {revision}.\n  {load}")
 }
 
-/// A cell of the README: the pairings of an engine in a workload. Where there are none, whether the record refused
+/// A cell of [`machines`]: the pairings of an engine in a workload. Where there are none, whether the record refused
 /// them, because its passes disagreed.
 fn cell(run: &Run, element: Element, workload: &str, engine: &str) -> Result<String, bool> {
     let mut all = taken(run, element, workload).into_iter();
@@ -179,12 +218,91 @@ fn is_refused(run: &Run, element: Element, workload: &str, of: &str) -> bool {
     })
 }
 
-/// The engines that the README shows in every element, and those that it shows in f32; `rank` has all.
+/// The engines of [`machines`] in every element, and those in f32; `rank` has all.
 const COMPARED: [&str; 2] = [OURS, IN_C];
 const COMPARED_F32: [&str; 2] = ["complex/in-place", "rotate-half"];
 
-/// The README's speed: each engine on every machine, one machine below the other.
-fn speed(runs: &[&Run]) -> String {
+/// Returns the newest run with other libraries, which the README shows; without one, the newest run.
+fn shown<'a>(runs: &[&'a Run]) -> Result<&'a Run> {
+    let has_libraries = |run: &Run| {
+        let mut measured = run.cases.iter().flat_map(|case| &case.measurements);
+        measured.any(|measured| Kind::of(&measured.formulation) == Kind::Library)
+    };
+    let newest = runs
+        .iter()
+        .max_by_key(|run| (has_libraries(run), &run.date));
+    newest.copied().context("no record has times")
+}
+
+/// The README's speed: rope-core and other libraries, on one machine.
+fn speed(run: &Run) -> String {
+    let rows = README_LINES.map(|(name, ready, called)| {
+        let cells = README_COLUMNS.map(|(element, workload, _)| {
+            let taken = taken(run, element, workload);
+            let of = |engine: &str| taken.iter().find(|taken| taken.engine == engine);
+            let two = |taken: &Taken<'_>| {
+                let value = taken.low();
+                format!("{value:.*}", usize::from(value < 9.95))
+            };
+            match [ready, called].map(|engine| of(engine).map(two)) {
+                [None, None] => "-".into(),
+                [Some(ready), None] => ready,
+                [None, Some(called)] => format!("- / {called}"),
+                [Some(ready), Some(called)] => format!("{ready} / {called}"),
+            }
+        });
+        (name.to_owned(), cells.to_vec())
+    });
+    let rows = rows.into_iter();
+    let measured = rows.filter(|(_, cells)| cells.iter().any(|cell| cell != "-"));
+    let heading = README_COLUMNS.iter().map(|(_, _, name)| *name);
+    let (name, table) = (run.machine.name(), markdown(heading, measured));
+    let picture = "rope-bench/records/speed.svg";
+    format!(
+        "{table}\n![rope-core, C and other libraries in f32 on {name}: time over the roof]({picture})\n\n{}.\n",
+        machine(run).trim_end_matches('.')
+    )
+}
+
+/// The README's accuracy, of the newest run that has it.
+fn accuracy(runs: &[&Run]) -> Result<String> {
+    let of = |run: &&Run| {
+        let mut all = run.accuracy.iter();
+        let found = all.find(|accuracy| accuracy.model == MODEL)?.clone();
+        Some((run.date.clone(), found))
+    };
+    let newest = runs
+        .iter()
+        .filter_map(of)
+        .max_by_key(|(date, _)| date.clone());
+    let (_, accuracy) = newest.with_context(|| format!("no record has the accuracy of {MODEL}"))?;
+    let shown = |error: f64| match error {
+        0.095.. => format!("{error:.*}", if error < 0.995 { 2 } else { 1 }),
+        _ => format!("{error:.1e}"),
+    };
+    let rows = METHODS.map(|(method, name)| {
+        let mut methods = accuracy.methods.iter();
+        let method = methods.find(|known| known.name == method);
+        let method = method.with_context(|| format!("no accuracy of {name}"))?;
+        let cells = LEVELS.map(|(level, of)| {
+            let at = accuracy.levels.iter().position(|known| *known == level);
+            let error = at.and_then(|at| method.errors.get(at));
+            error
+                .map(|error| shown(*error))
+                .with_context(|| format!("no accuracy at {of}"))
+        });
+        let cells = cells.into_iter().collect::<Result<Vec<_>>>()?;
+        Ok((name.to_owned(), cells))
+    });
+    let rows = rows.into_iter().collect::<Result<Vec<_>>>()?;
+    Ok(markdown(
+        LEVELS.iter().map(|(_, name)| *name),
+        rows.into_iter(),
+    ))
+}
+
+/// rope-bench's speed: rope-core, C and the literature on every machine, one machine below the other.
+fn machines(runs: &[&Run]) -> String {
     let (mut rows, mut noisy) = (Vec::new(), Vec::new());
     for element in Element::ALL {
         let in_f32 = COMPARED_F32.iter().filter(|_| element == Element::F32);
@@ -223,14 +341,19 @@ fn speed(runs: &[&Run]) -> String {
     )
 }
 
-/// The picture of the README: a card for each of its columns.
+/// The picture of the README: rope-core, C and other libraries, a card for each workload.
 fn picture(run: &Run) -> String {
     const GAP: f64 = 20.0;
     const CAPTION: f64 = 22.0;
     let engines = engines(std::slice::from_ref(&run));
     let cards = COLUMNS.map(|(workload, name)| {
         let taken = taken(run, Element::F32, workload);
-        let find = |engine: &&str| taken.iter().find(|taken| taken.engine == *engine);
+        let is_shown =
+            |taken: &&Taken<'_>| Kind::of(&taken.measurement.formulation) != Kind::Literature;
+        let find = |engine: &&str| {
+            let mut shown = taken.iter().filter(is_shown);
+            shown.find(|taken| taken.engine == *engine)
+        };
         (name, engines.iter().filter_map(find).map(bar).collect())
     });
     let heights = cards.iter().map(|(_, bars): &(_, Vec<Bar>)| height(bars));
@@ -286,17 +409,30 @@ pub fn splice(root: &Path, check: bool) -> Result<()> {
     let all = files::read_all(std::slice::from_ref(&records))?;
     let runs = newest(&all, false);
     let instructions = instructions(&newest(&all, true));
-    let mut made = vec![
-        spliced(&root.join("README.md"), "speed", &speed(&runs))?,
-        spliced(&root.join("rope-bench/README.md"), "rank", &rank(&runs)?)?,
-        spliced(
-            &root.join("rope-core/MEASUREMENTS.md"),
+    let [readme, bench] = ["README.md", "rope-bench/README.md"].map(|path| root.join(path));
+    let shown = shown(&runs)?;
+    let texts = vec![
+        (readme.clone(), "accuracy", accuracy(&runs)?),
+        (readme, "speed", speed(shown)),
+        (bench.clone(), "rank", rank(&runs)?),
+        (bench, "machines", machines(&runs)),
+        (
+            root.join("rope-core/MEASUREMENTS.md"),
             "instructions",
-            &instructions,
-        )?,
+            instructions,
+        ),
     ];
-    if let Some(last) = runs.iter().max_by(|a, b| a.date.cmp(&b.date)) {
-        made.push((records.join("speed.svg"), picture(last)));
+    let mut made = vec![(records.join("speed.svg"), picture(shown))];
+    for (path, name, text) in texts {
+        // A text may have several places.
+        let from = made.iter().find(|(known, _)| *known == path);
+        let old = match from {
+            Some((_, text)) => text.clone(),
+            None => read(&path)?,
+        };
+        let new = spliced(&path, &old, name, &text)?;
+        made.retain(|(known, _)| *known != path);
+        made.push((path, new));
     }
     for (path, text) in made {
         if fs::read_to_string(&path).ok().as_ref() == Some(&text) {
@@ -312,10 +448,12 @@ pub fn splice(root: &Path, check: bool) -> Result<()> {
     Ok(())
 }
 
-/// A file, and its text with another one between the comments `NAME` and `end of NAME`.
-fn spliced(path: &Path, name: &str, text: &str) -> Result<(PathBuf, String)> {
-    let unread = || format!("cannot read {}", path.display());
-    let old = fs::read_to_string(path).with_context(unread)?;
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// A text with another one between the comments `NAME` and `end of NAME`.
+fn spliced(path: &Path, old: &str, name: &str, text: &str) -> Result<String> {
     let marks = [
         format!("<!-- {name}: `rope-bench splice` writes it from rope-bench/records -->\n"),
         format!("<!-- end of {name} -->"),
@@ -324,6 +462,5 @@ fn spliced(path: &Path, name: &str, text: &str) -> Result<(PathBuf, String)> {
     let parts = parts.and_then(|(before, rest)| Some((before, rest.split_once(&*marks[1])?.1)));
     let no_place = || format!("{} has no place for {name}", path.display());
     let (before, after) = parts.with_context(no_place)?;
-    let text = format!("{before}{}\n{text}\n{}{after}", marks[0], marks[1]);
-    Ok((path.into(), text))
+    Ok(format!("{before}{}\n{text}\n{}{after}", marks[0], marks[1]))
 }

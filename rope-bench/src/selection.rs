@@ -105,12 +105,11 @@ pub fn backends(named: &[Backend]) -> Result<Vec<Backend>> {
 }
 
 impl Selection {
-    /// Returns true if only a part is selected: some cases, or some formulations.
+    /// Returns true if only a part is selected: some cases, or some formulations. A runner adds to the whole.
     pub fn is_partial(&self) -> bool {
         let names = [&self.formulation, &self.workload, &self.model];
         names.iter().any(|names| !names.is_empty())
             || !(self.element.is_empty() && self.pairing.is_empty() && self.shape.is_empty())
-            || !self.runner.is_empty()
             || self.threads.is_some()
     }
 

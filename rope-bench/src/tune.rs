@@ -50,7 +50,7 @@ const MIB: usize = 1 << 20;
 const NEVER: usize = usize::MAX;
 const F32: Element = Element::F32;
 const BF16: Element = Element::Bf16;
-/// Of 16-bit elements f16 takes longest to convert, and interleaved f16 longest to rotate: a prefetch can only cost there.
+/// Takes longest to convert, and interleaved longest to rotate: a prefetch can only cost there.
 const F16: Element = Element::F16;
 
 const fn probe(call: Call, element: Element, [tokens, heads]: [usize; 2]) -> Probe {

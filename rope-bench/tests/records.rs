@@ -188,3 +188,32 @@ fn instructions_are_counted_for_every_kernel_of_arm_and_risc_v() {
     assert_eq!(found, expected);
     assert_eq!(bounded, 12);
 }
+
+/// The README's table and picture come from one record with libraries; its accuracy from any.
+#[test]
+fn the_readme_shows_the_record_with_libraries() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let part = |name: &str| {
+        let (_, after) = readme
+            .split_once(&format!("<!-- {name}: `rope-bench"))
+            .unwrap();
+        after.split_once(&format!("<!-- end of {name}")).unwrap().0
+    };
+    let rows = |name: &str| {
+        part(name)
+            .lines()
+            .filter(|line| line.starts_with('|'))
+            .count()
+    };
+    assert_eq!(rows("accuracy"), 6);
+    assert!((3..=8).contains(&rows("speed")), "at most six lines");
+    let records = root.join("rope-bench/records");
+    let runs = report::files::read_all(&[records]).unwrap();
+    let newest = rank::newest(&runs, false);
+    let shown = newest.iter().filter(|run| {
+        let date = format!("{}, commit {}", run.date, run.machine.revision);
+        part("speed").contains(&date)
+    });
+    assert_eq!(shown.count(), 1);
+}

@@ -36,10 +36,10 @@ for runner in numpy onnxruntime; do runners+=(--runner rope-bench/runners/$runne
 
 step "a run"
 # rope-onnxruntime's and rope-torch's own operators are compared by the jobs of these names.
-runners+=(--formulation candle,burn,ggml,numpy,onnxruntime/own,onnxruntime/onnx)
+runners+=(--formulation candle,burn,ggml,numpy,onnxruntime/own,onnxruntime/as-called,onnxruntime/onnx)
 # Heads-major tokens; then one tensor and two, positions of their own, a part of a head.
-measured 11 "${runners[@]}" --workload W2 --element f32
-measured 87 "${runners[@]}" --workload W3,W4,W5,W4d128r32
+measured 13 "${runners[@]}" --workload W2 --element f32
+measured 109 "${runners[@]}" --workload W3,W4,W5,W4d128r32
 python3 - "$temporary/measured.json" <<'PYTHON'
 import json, sys
 
@@ -47,8 +47,9 @@ import json, sys
 bounds = {"f32": 1e-2, "f16": 1e-2, "bf16": 2e-2}
 three, two, one = {"f32", "f16", "bf16"}, {"f32", "f16"}, {"f32"}
 expected = {
-    "candle/rope": three, "candle/rope-i": three, "candle/rope-thd": three, "burn": one, "ggml/normal": two,
-    "ggml/neox": two, "numpy": two, "onnxruntime/own": two, "onnxruntime/onnx": two,
+    "candle/rope": three, "candle/rope-i": three, "candle/rope-thd": three, "candle/as-called": three, "burn": one, "ggml/normal": two,
+    "ggml/neox": two, "numpy": two, "onnxruntime/own": two, "onnxruntime/as-called": two,
+    "onnxruntime/onnx": two,
 }
 libraries = {"candle": "candle-nn", "ggml": "llama-cpp-sys-2"}
 missing = {(name, element) for name, elements in expected.items() for element in elements}
@@ -71,4 +72,4 @@ step "quantization"
 tests "$root/target/debug/rope-bench" cache --runner "$temporary/ggml"
 count=$(grep -c 'ggml/q' "$log")
 [[ $count == 18 ]] || fail "$count measurements of ggml's quantizers instead of 18"
-echo "platform $name: 9 formulations of 5 runners and 6 formats of blocks, all right"
+echo "platform $name: 11 formulations of 5 runners and 6 formats of blocks, all right"

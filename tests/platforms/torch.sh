@@ -76,7 +76,7 @@ tests env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$torch:$temporary/installed:$tra
     LD_LIBRARY_PATH="$temporary/stubs-$version" "$python" tests/common_models.py "$sources"
 
 step "as a runner of the bench"
-# Two pairings, two cases, three elements; `rotate_half` is of one pairing.
+# Two pairings, two cases, three elements; `rotate_half` is of one pairing, in two forms.
 PYTHONPATH="$torch:$temporary/installed" LD_LIBRARY_PATH="$temporary/stubs-$version" \
-    measured 18 --runner ../../../rope-bench/runners/pytorch --formulation pytorch/eager,pytorch/rope --workload W3,W4
+    measured 24 --runner ../../../rope-bench/runners/pytorch --formulation pytorch/eager,pytorch/as-called,pytorch/rope --workload W3,W4
 passed "in PyTorch ${versions[*]}"

@@ -1,4 +1,7 @@
-"""RoPE in ONNX Runtime: com.microsoft::RotaryEmbedding by its own kernel, and by rope-onnxruntime; ONNX's operator."""
+"""RoPE in ONNX Runtime: com.microsoft::RotaryEmbedding by its own kernel, and by rope-onnxruntime; ONNX's operator.
+
+`onnxruntime/as-called` is `session.run` of its own kernel: every call reads NumPy arrays and returns new ones.
+"""
 
 import sys
 
@@ -58,6 +61,12 @@ def prepare(request, arrays):
 
         rope_onnxruntime.register(options)
     session = onnxruntime.InferenceSession(model(request, arrays), options, providers=["CPUExecutionProvider"])
+    if request["formulation"] == "onnxruntime/as-called":
+        feeds = {f"x{index}": array for index, array in enumerate(arrays)}
+        return (
+            lambda: session.run(None, feeds),
+            lambda results: [result.reshape(shape) for result, shape in zip(results, shapes)],
+        )
     # Bound once, as a program with buffers of its own does; results stay where they are from call to call.
     binding = session.io_binding()
     results = [onnxruntime.OrtValue.ortvalue_from_numpy(np.empty_like(array)) for array in arrays]

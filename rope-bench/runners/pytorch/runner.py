@@ -1,4 +1,8 @@
-"""RoPE in PyTorch: as transformers writes it, eager and compiled, as vLLM writes it, compiled, and by rope-torch."""
+"""RoPE in PyTorch: as transformers writes it, eager and compiled, as vLLM writes it, compiled, and by rope-torch.
+
+`pytorch/as-called` is what a layer of transformers does with the result of a projection: it transposes Q and K, which
+stay views, gives cos and sin of the step a dimension for the heads, and rotates.
+"""
 
 import sys
 
@@ -19,6 +23,11 @@ def rotate_half(x):
 def apply_rotary_pos_emb(tensors, cos, sin):
     """transformers' function of that name, of any number of tensors."""
     return [x * cos + rotate_half(x) * sin for x in tensors]
+
+
+def as_called(tensors, cos, sin):
+    """The same of [batch, tokens, heads, head_dim], as a layer calls it."""
+    return apply_rotary_pos_emb([x.transpose(1, 2) for x in tensors], cos.unsqueeze(1), sin.unsqueeze(1))
 
 
 def forward_static(tensors, cos, sin):
@@ -47,6 +56,10 @@ def prepare(request, arrays):
             call = lambda: rope_kernels.rotate_qk(*tensors, cos, sin, **how)
         else:
             call = lambda: [rope_kernels.rotate(tensors[0], cos, sin, **how)]
+    elif formulation == "pytorch/as-called":
+        angles = torch.cat((angles, angles), dim=-1)
+        cos, sin = angles.cos().to(dtype), angles.sin().to(dtype)
+        call = lambda: as_called(tensors, cos, sin)
     else:
         of_vllm = formulation == "pytorch/vllm-compile"
         given = angles if of_vllm else torch.cat((angles, angles), dim=-1)
@@ -59,6 +72,8 @@ def prepare(request, arrays):
         call = lambda: rotate(tensors, cos, sin)
 
     def to_arrays(results):
+        if formulation == "pytorch/as-called":
+            results = [result.transpose(1, 2) for result in results]
         results = [result.contiguous() for result in results]
         if dtype == torch.bfloat16:
             results = [result.view(torch.uint16) for result in results]

@@ -17,6 +17,30 @@ pub const ON_THE_FLY: &str = "rope-core, rows in the call";
 /// rope-core's kernels in C.
 pub const IN_C: &str = "the same kernel in C";
 
+/// The engines of runners, by formulation or else by family, as their users know them. *As called* is the form in which
+/// a model calls it; the others have their tables and tensors ready.
+const OF_RUNNERS: [(&str, &str); 13] = [
+    ("burn", "burn"),
+    ("candle", "candle"),
+    ("candle/as-called", "candle, as called"),
+    ("ggml", "ggml (llama.cpp)"),
+    ("numpy", "NumPy"),
+    ("onnxruntime", "ONNX Runtime"),
+    ("onnxruntime/as-called", "ONNX Runtime, as called"),
+    ("onnxruntime/rope", "rope-onnxruntime"),
+    ("pytorch/as-called", "PyTorch eager, as called"),
+    ("pytorch/compile", "PyTorch compiled"),
+    ("pytorch/eager", "PyTorch eager"),
+    ("pytorch/rope", "rope-torch"),
+    ("pytorch/vllm-compile", "PyTorch compiled"),
+];
+
+fn of_runner(formulation: &str) -> &str {
+    let of = |name: &str| OF_RUNNERS.iter().find(|(known, _)| *known == name);
+    let found = of(formulation).or_else(|| of(family(formulation)));
+    found.map_or(family(formulation), |(_, engine)| engine)
+}
+
 /// Returns the engine of a formulation; `None` for a backend that the machine would not choose.
 pub fn engine<'a>(run: &Run, formulation: &'a str) -> Option<&'a str> {
     let best = run.machine.backends.first();
@@ -26,7 +50,7 @@ pub fn engine<'a>(run: &Run, formulation: &'a str) -> Option<&'a str> {
         Kind::OnTheFly { backend } => chosen(backend).then_some(ON_THE_FLY),
         Kind::Intrinsics { backend } => chosen(backend).then_some(IN_C),
         Kind::Literature => Some(formulation),
-        Kind::Library => Some(family(formulation)),
+        Kind::Library => Some(of_runner(formulation)),
     }
 }
 

@@ -4,6 +4,7 @@
     taskset -c 1 python rope-core/adapters/torch/bench.py rotate       # milliseconds of a rotation
     taskset -c 1 python rope-core/adapters/torch/bench.py cold         # microseconds of a call after the caches were flushed
     taskset -c 1 python rope-core/adapters/torch/bench.py tokens       # tokens per second of a small Llama of transformers
+    taskset -c 1 python rope-core/adapters/torch/bench.py share        # the share of its time that the rotation takes
 
 Candidates take turns, and each is shown by its fastest turn: the CPU's time of the only thread, in which other programs
 do not count. Compiling needs a C++ compiler.
@@ -142,14 +143,67 @@ def rotate():
             print(f"{dtype} {tokens} tokens: " + ", ".join(f"{n} {s * 1e3:.3f} ms" for n, s in times.items()))
 
 
-def tokens():
-    import rope_kernels.transformers
+def small():
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
     config = LlamaConfig(hidden_size=512, intermediate_size=1024, num_hidden_layers=4, num_attention_heads=8,
                          num_key_value_heads=2, vocab_size=1024, max_position_embeddings=4096)
-    model = LlamaForCausalLM(config).eval()
+    return LlamaForCausalLM(config).eval()
+
+
+def share():
+    """The rotation is what makes cos and sin of a step, and the function that each layer calls."""
+    import rope_kernels.transformers
+    from transformers import DynamicCache
+    from transformers.models.llama import modeling_llama
+
+    model, prompt, spent = small(), 512, [0.0]
+    ids = torch.randint(0, 1024, (1, prompt))
+
+    def timed(function):
+        def call(*arguments, **named):
+            begin = clock()
+            result = function(*arguments, **named)
+            spent[0] += clock() - begin
+            return result
+
+        return call
+
+    @torch.inference_mode()
+    def run(tokens):
+        cache = DynamicCache(config=model.config)
+        if tokens == 1:
+            model(ids, past_key_values=cache, use_cache=True)
+        spent[0], begin = 0.0, clock()
+        for _ in range(16 if tokens == 1 else 1):
+            model(ids[:, :tokens], past_key_values=cache, use_cache=True)
+        return clock() - begin, spent[0]
+
+    for dtype in (torch.float32, torch.bfloat16):
+        model.to(dtype)
+        for name, tokens in (("prompt", prompt), ("token", 1)):
+            best = {False: (1e9, 0.0), True: (1e9, 0.0)}
+            for turn in range(30):
+                for ours in (turn % 2 == 0, turn % 2 == 1):
+                    if ours:
+                        rope_kernels.transformers.enable(model)
+                    originals = modeling_llama.apply_rotary_pos_emb, model.model.rotary_emb.forward
+                    modeling_llama.apply_rotary_pos_emb, model.model.rotary_emb.forward = map(timed, originals)
+                    best[ours] = min(best[ours], run(tokens))
+                    modeling_llama.apply_rotary_pos_emb = originals[0]
+                    del model.model.rotary_emb.forward
+                    if ours:
+                        rope_kernels.transformers.disable(model)
+            eager, ours = best[False], best[True]
+            print(f"{dtype}, {name}: eager {100 * eager[1] / eager[0]:.1f} %, ours {100 * ours[1] / ours[0]:.1f} %, "
+                  f"the model's time {ours[0] / eager[0]:.3f} of eager's")
+
+
+def tokens():
+    import rope_kernels.transformers
+
+    model = small()
 
     @torch.no_grad()
     def prefill(model, ids):
@@ -173,4 +227,4 @@ def tokens():
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    {"overhead": overhead, "cold": cold, "rotate": rotate, "tokens": tokens}[sys.argv[1]]()
+    {"overhead": overhead, "cold": cold, "rotate": rotate, "tokens": tokens, "share": share}[sys.argv[1]]()

@@ -9,5 +9,5 @@ mod rotation;
 mod weights;
 
 pub use model::{Kind, Model, Size, distance, double_tables, exact_tables};
-pub use rotation::Rotation;
+pub use rotation::{Rotation, spent};
 pub use weights::Weights;

@@ -3,6 +3,7 @@
 //! ```console
 //! $ cargo run --release -p rope-candle-models -- distances
 //! $ RAYON_NUM_THREADS=1 cargo run --release -p rope-candle-models -- speed
+//! $ RAYON_NUM_THREADS=1 cargo run --release -p rope-candle-models -- share
 //! ```
 
 mod distances;
@@ -14,6 +15,7 @@ fn main() -> Result<()> {
     match std::env::args().nth(1).as_deref() {
         Some("distances") => distances::print(),
         Some("speed") => speed::print(),
-        _ => candle_core::bail!("which table? distances or speed"),
+        Some("share") => speed::print_share(),
+        _ => candle_core::bail!("which table? distances, speed or share"),
     }
 }

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use candle_core::{DType, Device, Result, Tensor};
-use rope_candle_models::{Kind, Model, Rotation, Size};
+use rope_candle_models::{Kind, Model, Rotation, Size, spent};
 
 const SIZE: Size = Size {
     vocabulary: 1024,
@@ -40,6 +40,8 @@ const ROTATIONS: [Rotation<'static>; 2] = [Rotation::Candle, Rotation::Function]
 fn decode(model: &mut Model, prompt: &[u32], rotation: Rotation<'_>) -> Result<f64> {
     model.clear();
     model.forward(prompt, 0, rotation)?;
+    // Only the tokens count.
+    let _ = spent();
     seconds(|| {
         (0..DECODED).try_for_each(|index| model.forward(&[7], PROMPT + index, rotation).map(drop))
     })
@@ -77,6 +79,34 @@ pub(crate) fn print() -> Result<()> {
     for dtype in [DType::F32, DType::BF16] {
         for tokens in [1, 512] {
             function(dtype, tokens)?;
+        }
+    }
+    Ok(())
+}
+
+/// Prints the share of a whole model's time that the rotation takes, with candle's function and with ours.
+pub(crate) fn print_share() -> Result<()> {
+    println!("| Llama | candle's function | ours | times of the model |");
+    println!("|---|---|---|---|");
+    let prompt: Vec<u32> = (0..PROMPT as u32).collect();
+    for dtype in [DType::F32, DType::BF16] {
+        let mut model = Kind::Llama.small(SIZE, dtype)?;
+        let runs: [(&str, fn(&mut Model, &[u32], Rotation<'_>) -> Result<f64>); 2] =
+            [("prompt", prefill), ("token", decode)];
+        for (name, run) in runs {
+            let mut best = [(f64::INFINITY, 0.0); 2];
+            by_turns(|which| {
+                let rotation = Rotation::Timed(which == 1);
+                let (total, rotated) = (run(&mut model, &prompt, rotation)?, spent().as_secs_f64());
+                if total < best[which].0 {
+                    best[which] = (total, rotated);
+                }
+                Ok(total)
+            })?;
+            let [candle, ours] = best.map(|(total, rotated)| 100.0 * rotated / total);
+            let faster = best[1].0 / best[0].0;
+            let dtype = dtype.as_str();
+            println!("| {dtype}, {name} | {candle:.1} % | {ours:.1} % | {faster:.3} |");
         }
     }
     Ok(())
