@@ -604,7 +604,7 @@ impl<'a> Stored<'a> {
             match at {
                 ScalePlace::Inline(behind) => end = layout.with_scale(behind)?.end(),
                 ScalePlace::Separate(place) => {
-                    let needed = place.end(shape)?;
+                    let needed = layout.scales_end(place)?;
                     if scales < needed {
                         return Err(Error::Storage {
                             what: "scales",

@@ -376,6 +376,17 @@ impl CacheLayout {
         block * place.block + token * place.token
     }
 
+    /// Returns one past the index of the last separate scale of a cache that has slots and heads. Refuses strides with
+    /// which two heads could have one scale.
+    pub(super) fn scales_end(&self, place: ScaleLayout) -> Result<usize, Error> {
+        let dimensions = [
+            (place.head, self.shape.heads, CacheIndex::Head),
+            (place.token, self.shape.block_size, CacheIndex::Token),
+            (place.block, self.shape.blocks, CacheIndex::Block),
+        ];
+        disjoint_extent("scales", dimensions)
+    }
+
     /// Gathers the channels of a head, elements of `size` bytes, from its first element on.
     pub(crate) fn gather(&self, source: &[u8], size: usize, head: &mut [u8]) {
         match size {
@@ -525,7 +536,7 @@ impl CacheStrides {
 
 /// Returns one past the largest index: the stride and the extent of each dimension, and its name. Refuses strides with
 /// which two indices could name one element: each must step over the reach of all shorter ones.
-pub(super) fn disjoint_extent<const N: usize>(
+fn disjoint_extent<const N: usize>(
     of: &'static str,
     mut dimensions: [(usize, usize, CacheIndex); N],
 ) -> Result<usize, Error> {

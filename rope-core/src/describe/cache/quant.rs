@@ -2,11 +2,9 @@
 
 use core::slice;
 
-use super::layout::{CacheShape, disjoint_extent};
 use crate::Error;
 use crate::base::error::{check_count, saturated};
 use crate::describe::ids::List;
-use crate::error::CacheIndex;
 use crate::kernel::quantize;
 
 /// An 8-bit number format.
@@ -257,16 +255,5 @@ impl ScaleLayout {
             token: 1,
             head: block_size,
         }
-    }
-
-    /// Returns one past the index of the last scale of a cache that has slots and heads. Refuses strides with which two
-    /// heads could have one scale.
-    pub(super) fn end(self, shape: CacheShape) -> Result<usize, Error> {
-        let dimensions = [
-            (self.head, shape.heads, CacheIndex::Head),
-            (self.token, shape.block_size, CacheIndex::Token),
-            (self.block, shape.blocks, CacheIndex::Block),
-        ];
-        disjoint_extent("scales", dimensions)
     }
 }
