@@ -75,6 +75,19 @@ step "the common model tests of transformers"
 tests env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$torch:$temporary/installed:$transformers:$sources/needed" \
     LD_LIBRARY_PATH="$temporary/stubs-$version" "$python" tests/common_models.py "$sources"
 
+step "exported to ONNX"
+onnx=$temporary/onnx
+if [[ ! -d $onnx ]]; then
+    rm -rf "$onnx.partial"
+    "$python" -m pip install -q --disable-pip-version-check --target "$onnx.partial" onnx==1.23.2 onnxscript==0.7.2 \
+        onnxruntime==1.32.0 >>"$log" 2>&1 || unavailable "pip install onnx onnxscript onnxruntime failed"
+    mv "$onnx.partial" "$onnx"
+fi
+tests cargo build -q --locked --release --manifest-path ../onnxruntime/Cargo.toml
+tests env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$torch:$temporary/installed:$transformers:$onnx" \
+    LD_LIBRARY_PATH="$temporary/stubs-$version" \
+    ROPE_ONNXRUNTIME="$CARGO_TARGET_DIR/release/librope_onnxruntime.so" "$python" tests/run.py exported
+
 step "as a runner of the bench"
 # Two pairings, two cases, three elements; `rotate_half` is of one pairing, in two forms.
 PYTHONPATH="$torch:$temporary/installed" LD_LIBRARY_PATH="$temporary/stubs-$version" \

@@ -495,6 +495,7 @@ impl<'a> Gguf<'a> {
             turned_back: false,
             windows: 1,
             full_width: false,
+            real_positions: false,
         })
     }
 

@@ -51,6 +51,7 @@ pub struct Rotation {
     /// Separately paired parts of the window.
     pub(crate) windows: usize,
     pub(crate) full_width: bool,
+    pub(crate) real_positions: bool,
 }
 
 impl Rotation {
@@ -64,6 +65,12 @@ impl Rotation {
     /// then those of channels, and their rows are made [`Rows::per_channel`], as in [`Rotation::rows`].
     pub fn is_full_width(&self) -> bool {
         self.full_width
+    }
+
+    /// Returns true if positions are coordinates in -1..1 (DINOv3): the frequencies count turns, and an integer is a
+    /// whole turn. [`Positions::real_token_major`](rope_core::Positions::real_token_major) passes such positions.
+    pub fn has_real_positions(&self) -> bool {
+        self.real_positions
     }
 
     /// Computes the rows of some positions for the model's heads: those of [`Rotation::frequencies`], full-width if the

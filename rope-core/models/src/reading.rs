@@ -582,6 +582,7 @@ impl<'c> Reading<'c> {
                 _ => 1,
             },
             full_width: row.axes.is_full_width(),
+            real_positions: row.turns,
         })
     }
 

@@ -11,7 +11,7 @@ use rope_models::{Config, Error, Ignored, Model, Rotation};
 use crate::plan::{Plan, Width};
 use crate::rotate::{check_in_place, rotate_where_it_lies, rotated};
 use crate::shim::{Dtype, Failure, RawTensor, Result, Tensor};
-use crate::tables::{check_room, integers};
+use crate::tables::{check_room, integers, reals};
 use crate::tensor::{extents, with_adjacent_channels};
 
 /// Rotations that were read, the last one used at the end.
@@ -113,31 +113,81 @@ fn rotation_of_layer(model: &Model, index: usize) -> Result<Rotation> {
     }
 }
 
-/// The rows of positions `[tokens]` or `[batch, tokens]`, for several axes also `[axes, batch, tokens]`; and the
-/// extents without axes.
-fn rows(rotation: &Rotation, positions: RawTensor) -> Result<(Rows<'static>, Vec<usize>)> {
-    let positions = positions.named("positions")?;
-    let ids = integers(&positions)?;
-    let axes = rotation.frequencies().axes();
-    let width = rotation.frequencies().rotary_dim();
-    check_room::<f32>(ids.len().checked_mul(2 * width), "positions")?;
-    Ok(match positions.sizes() {
-        [first, rest @ ..] if axes > 1 && *first == axes && rest.len() == 2 => (
-            rotation.rows(Positions::axis_major(&ids[..]))?,
-            rest.to_vec(),
-        ),
-        extents if extents.len() <= 2 => (rotation.rows(&ids[..])?, extents.to_vec()),
-        extents => {
-            return Err(Failure::new(format!(
-                "positions is {extents:?}; it must be [tokens] or [batch, tokens], or [{axes}, batch, tokens] for a \
-                 model whose positions have {axes} axes"
-            )));
+/// Positions of tokens as a tensor has them: integers, or real numbers.
+enum Given {
+    Ids(Vec<i64>),
+    Coordinates(Vec<f64>),
+}
+
+/// Positions `[tokens]` or `[batch, tokens]`, for several axes also `[axes, batch, tokens]`.
+struct Places {
+    given: Given,
+    per_axis: bool,
+    /// The extents without axes.
+    extents: Vec<usize>,
+}
+
+impl Places {
+    fn new(rotation: &Rotation, positions: RawTensor, name: &'static str) -> Result<Self> {
+        let positions = positions.named(name)?;
+        let axes = rotation.frequencies().axes();
+        let (per_axis, extents) = match positions.sizes() {
+            [first, rest @ ..] if axes > 1 && *first == axes && rest.len() == 2 => (true, rest),
+            extents if extents.len() <= 2 => (false, extents),
+            extents => {
+                return Err(Failure::new(format!(
+                    "{name} is {extents:?}; it must be [tokens] or [batch, tokens], or [{axes}, batch, tokens] for a \
+                     model whose positions have {axes} axes"
+                )));
+            }
+        };
+        let extents = extents.to_vec();
+        let given = match positions.dtype() {
+            Dtype::Float32 | Dtype::Float64 => Given::Coordinates(reals(&positions)?),
+            _ if rotation.has_real_positions() => {
+                return Err(Failure::new(format!(
+                    "{name} is {:?}; the positions of this model are coordinates in -1..1, of which an integer is a whole \
+                     turn: pass float32 or float64",
+                    positions.dtype()
+                )));
+            }
+            _ => Given::Ids(integers(&positions)?),
+        };
+        Ok(Places {
+            given,
+            per_axis,
+            extents,
+        })
+    }
+
+    fn positions(&self) -> Positions<'_> {
+        match (&self.given, self.per_axis) {
+            (Given::Ids(ids), false) => Positions::from(&ids[..]),
+            (Given::Ids(ids), true) => Positions::axis_major(&ids[..]),
+            (Given::Coordinates(numbers), false) => Positions::real(&numbers[..]),
+            (Given::Coordinates(numbers), true) => Positions::real_axis_major(&numbers[..]),
         }
-    })
+    }
+
+    fn check_room(&self, rotation: &Rotation) -> Result<()> {
+        let tokens = match &self.given {
+            Given::Ids(ids) => ids.len(),
+            Given::Coordinates(numbers) => numbers.len(),
+        };
+        let width = rotation.frequencies().rotary_dim();
+        check_room::<f32>(tokens.checked_mul(2 * width), "positions")
+    }
+}
+
+/// The rows of positions, and their extents without axes.
+fn rows(rotation: &Rotation, positions: RawTensor) -> Result<(Rows<'static>, Vec<usize>)> {
+    let places = Places::new(rotation, positions, "positions")?;
+    places.check_room(rotation)?;
+    Ok((rotation.rows(places.positions())?, places.extents))
 }
 
 /// `rope_kernels::config_rotation`: numbers of a model's rotation: a plan, head_dim, the range of channels that rotate,
-/// axes, whether the rows are full-width, and the bits of the attention factor.
+/// axes, whether the rows are full-width, the bits of the attention factor, and whether positions are real.
 pub(crate) fn config_rotation(config: RawTensor) -> Result<Tensor> {
     let known = known(config)?;
     let rotation = &known.rotation;
@@ -154,6 +204,7 @@ pub(crate) fn config_rotation(config: RawTensor) -> Result<Tensor> {
             .attention_factor()
             .to_bits()
             .cast_signed(),
+        i64::from(rotation.has_real_positions()),
     ];
     let mut result = Tensor::uninitialized("numbers", &[numbers.len()], &[1], Dtype::Int64)?;
     result.elements_mut::<i64>([])?.copy_from_slice(&numbers);
@@ -207,13 +258,80 @@ pub(crate) fn config_rows(
     plan: i64,
 ) -> Result<[Tensor; 2]> {
     let (plan, known) = (Plan::new(plan)?, known(config)?);
+    check_shared(&known.rotation)?;
+    let (rows, extents) = rows(&known.rotation, positions)?;
+    tables(&rows, extents, pairs, &plan)
+}
+
+/// `rope_kernels::config_shift`: the rows that move rotated keys by deltas of their positions.
+pub(crate) fn config_shift(
+    config: RawTensor,
+    deltas: RawTensor,
+    pairs: i64,
+    plan: i64,
+) -> Result<[Tensor; 2]> {
+    let (plan, known) = (Plan::new(plan)?, known(config)?);
     let rotation = &known.rotation;
-    if rotation.is_full_width() {
+    check_shared(rotation)?;
+    let deltas = Places::new(rotation, deltas, "deltas")?;
+    deltas.check_room(rotation)?;
+    let rows = rotation.frequencies().shift(deltas.positions())?;
+    tables(&rows, deltas.extents, pairs, &plan)
+}
+
+/// `rope_kernels::config_shift_from`: the rows that move keys, which `old` rotated at positions `from`, to positions `to`
+/// of this configuration.
+pub(crate) fn config_shift_from(
+    [config, old]: [RawTensor; 2],
+    [from, to]: [RawTensor; 2],
+    pairs: i64,
+    plan: i64,
+) -> Result<[Tensor; 2]> {
+    let plan = Plan::new(plan)?;
+    let (known, old) = (known(config)?, known(old)?);
+    let (new, old) = (&known.rotation, &old.rotation);
+    check_shared(new)?;
+    check_shared(old)?;
+    if (new.pairing(), new.direction(), new.window())
+        != (old.pairing(), old.direction(), old.window())
+    {
         return Err(Failure::new(
-            "the channels of a pair have angles of their own in this model; rotate by positions, not by rows",
+            "both rotations must have one pairing, one direction and one window: keys of other ones cannot be moved",
         ));
     }
-    let (rows, mut extents) = rows(rotation, positions)?;
+    let (from, to) = (
+        Places::new(old, from, "before")?,
+        Places::new(new, to, "after")?,
+    );
+    if from.extents != to.extents {
+        return Err(Failure::new(format!(
+            "before is {:?}, but after is {:?}; both must have one position for each token",
+            from.extents, to.extents
+        )));
+    }
+    to.check_room(new)?;
+    let rows = new
+        .frequencies()
+        .shift_from(old.frequencies(), from.positions(), to.positions())?;
+    tables(&rows, to.extents, pairs, &plan)
+}
+
+fn check_shared(rotation: &Rotation) -> Result<()> {
+    match rotation.is_full_width() {
+        false => Ok(()),
+        true => Err(Failure::new(
+            "the channels of a pair have angles of their own in this model; rotate by positions, not by rows",
+        )),
+    }
+}
+
+/// cos and sin of rows, as tensors.
+fn tables(
+    rows: &Rows<'_>,
+    mut extents: Vec<usize>,
+    pairs: i64,
+    plan: &Plan,
+) -> Result<[Tensor; 2]> {
     if usize::try_from(pairs)? != rows.rotary_dim() / 2 {
         return Err(Failure::new(format!(
             "pairs is {pairs}; the model rotates {}",

@@ -129,6 +129,11 @@ const OPERATORS: &[(&str, Entry)] = operators! {
         => |config: T| config::config_ignored(config);
     "config_rows(Tensor config, Tensor positions, int pairs, int plan=0) -> (Tensor, Tensor)"
         => |config: T, positions: T, pairs: i64, plan: i64| config::config_rows(config, positions, pairs, plan);
+    "config_shift(Tensor config, Tensor deltas, int pairs, int plan=0) -> (Tensor, Tensor)"
+        => |config: T, deltas: T, pairs: i64, plan: i64| config::config_shift(config, deltas, pairs, plan);
+    "config_shift_from(Tensor config, Tensor old, Tensor before, Tensor after, int pairs, int plan=0) -> (Tensor, Tensor)"
+        => |config: T, old: T, before: T, after: T, pairs: i64, plan: i64|
+            config::config_shift_from([config, old], [before, after], pairs, plan);
     "rotate_by_config(Tensor x, Tensor config, Tensor positions, int plan=0) -> Tensor"
         => |x: T, config: T, positions: T, plan: i64| config::rotate_by_config(x, config, positions, plan);
     "rotate_by_config_(Tensor(a!) x, Tensor config, Tensor positions, int plan=0) -> ()"

@@ -60,30 +60,39 @@ pub(crate) fn product(extents: &[usize]) -> Option<usize> {
         .try_fold(1_usize, |product, extent| product.checked_mul(*extent))
 }
 
+/// The values of a tensor in its order.
+fn ordered<E: Copy, T>(tensor: &Tensor, values: &[E], as_value: impl Fn(E) -> T) -> Result<Vec<T>> {
+    let count = product(tensor.sizes());
+    check_room::<T>(count, tensor.name())?;
+    let dimensions = || tensor.sizes().iter().zip(tensor.strides()).rev();
+    let element = |mut index: usize| {
+        let mut place = 0;
+        for (extent, stride) in dimensions() {
+            place += index % extent * stride;
+            index /= extent;
+        }
+        as_value(values[place])
+    };
+    Ok((0..count.unwrap_or(0)).map(element).collect())
+}
+
 /// The values of a tensor of integers, in its order.
 pub(crate) fn integers(ids: &Tensor) -> Result<Vec<i64>> {
-    fn ordered<E: Copy + Into<i64>>(ids: &Tensor, values: &[E], count: usize) -> Vec<i64> {
-        let dimensions = || ids.sizes().iter().zip(ids.strides()).rev();
-        let element = |mut index: usize| {
-            let mut place = 0;
-            for (extent, stride) in dimensions() {
-                place += index % extent * stride;
-                index /= extent;
-            }
-            values[place].into()
-        };
-        (0..count).map(element).collect()
-    }
-    let count = product(ids.sizes());
-    check_room::<i64>(count, ids.name())?;
-    let count = count.unwrap_or(0);
     match ids.dtype() {
-        Dtype::Int64 => Ok(ordered(ids, ids.elements::<i64>()?, count)),
-        Dtype::Int32 => Ok(ordered(ids, ids.elements::<i32>()?, count)),
+        Dtype::Int64 => ordered(ids, ids.elements::<i64>()?, |id| id),
+        Dtype::Int32 => ordered(ids, ids.elements::<i32>()?, i64::from),
         other => Err(Failure::new(format!(
             "{} is {other:?}; it must be int64 or int32",
             ids.name()
         ))),
+    }
+}
+
+/// The values of a tensor of real numbers, in its order.
+pub(crate) fn reals(numbers: &Tensor) -> Result<Vec<f64>> {
+    match numbers.dtype() {
+        Dtype::Float64 => ordered(numbers, numbers.elements::<f64>()?, |number| number),
+        _ => ordered(numbers, numbers.elements::<f32>()?, f64::from),
     }
 }
 

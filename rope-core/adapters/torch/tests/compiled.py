@@ -2,6 +2,8 @@
 
 import itertools
 import pathlib
+import subprocess
+import sys
 import unittest
 
 import torch
@@ -56,6 +58,8 @@ class Operators(unittest.TestCase):
             (ops.config_ignored, (rotation.config,)),
             (ops.config_rows, (rotation.config, ids, 8, rope_kernels.plan(repeat="halves"))),
             (ops.config_rows, (rotation.config, ids[None], 8)),
+            (ops.config_shift, (rotation.config, ids, 8)),
+            (ops.config_shift_from, (rotation.config, rotation.config, ids, ids + 1, 8)),
             (ops.rotate_by_config, (q, rotation.config, ids)),
             (ops.rotate_by_config_, (q.clone(), rotation.config, ids)),
             (ops.norm_rotate_qk_, (q.clone(), k.clone(), weight, weight, cos, sin, 1e-6)),
@@ -89,6 +93,24 @@ class Compiled(unittest.TestCase):
         argument = q.clone()
         self.compiled(lambda q, cos, sin: rope_kernels.rotate_(q, cos, sin))(argument, cos, sin)
         same(self, argument, rope_kernels.rotate(q, cos, sin))
+
+    def test_strides_of_results(self):
+        cos, sin = torch.rand(5, 8), torch.rand(5, 8)
+        base = {heads: torch.randn(2, 5, heads + 3, 16) for heads in (1, 2, 4)}
+        kinds = (lambda x: x.contiguous().transpose(1, 2), lambda x: x.transpose(1, 2).contiguous(),
+                 lambda x: x.transpose(1, 2), lambda x: x.transpose(1, 2).expand(3, 2, *x.transpose(1, 2).shape[1:])[0])
+        for of_q, of_k, heads in itertools.product(kinds, kinds, (1, 2)):
+            q, k = of_q(base[4][:, :, :4]), of_k(base[heads][:, :, :heads])
+            rotate = self.compiled(lambda q, k: rope_kernels.rotate_qk(q, k, cos, sin))
+            for ours, wanted in zip(rotate(q, k), rope_kernels.rotate_qk(q, k, cos, sin)):
+                self.assertEqual((ours.shape, ours.stride()), (wanted.shape, wanted.stride()))
+                same(self, ours, wanted)
+
+    def test_importing_does_not_load_the_compiler(self):
+        script = "import torch; before = 'torch._dynamo' in sys.modules; import rope_kernels, rope_kernels.transformers; " \
+                 "print(before, 'torch._dynamo' in sys.modules, 'torch._inductor' in sys.modules)"
+        run = subprocess.run([sys.executable, "-c", "import sys; " + script], text=True, capture_output=True)
+        self.assertEqual(run.stdout, "False False False\n", run.stderr[-1000:])
 
     def test_lengths_that_change(self):
         rotate = self.compiled(lambda q, cos, sin: rope_kernels.rotate(q, cos, sin, layout="bshd"), dynamic=True)

@@ -174,7 +174,7 @@ class ByConfiguration(unittest.TestCase):
         for message, call in (
             ("must be 3", lambda: rotation.rotate(x, torch.arange(4))),
             ("positions is", lambda: rotation.rotate(x, torch.zeros(3, 1, 3, dtype=torch.int64))),
-            ("int64 or int32", lambda: rotation.rows(torch.zeros(3))),
+            ("int64 or int32", lambda: rotation.rows(torch.zeros(3, dtype=torch.bfloat16))),
             ("config must be", lambda: torch.ops.rope_kernels.rotate_by_config(x, x, torch.arange(3))),
             ("layout, and", lambda: torch.ops.rope_kernels.rotate_by_config(x, rotation.config, torch.arange(3), 1)),
             ("pairs is 5", lambda: torch.ops.rope_kernels.config_rows(rotation.config, torch.arange(3), 5)),
@@ -462,7 +462,8 @@ class Fuzzed(unittest.TestCase):
         def near(name, tokens):
             """An argument that fits others of as many tokens."""
             return {
-                "config": lambda: config,
+                "config": lambda: config, "old": lambda: config, "deltas": lambda: torch.arange(tokens) - 1,
+                "before": lambda: torch.arange(tokens), "after": lambda: torch.arange(tokens),
                 "positions": lambda: torch.arange(tokens), "ids": lambda: torch.arange(tokens),
                 "slots": lambda: torch.arange(tokens) - 1,
                 "cos": lambda: torch.rand(tokens, 16), "sin": lambda: torch.rand(tokens, 16),
@@ -499,3 +500,139 @@ class Fuzzed(unittest.TestCase):
                 self.assertNotIn("::", str(error), f"seed {SEED}: {name}")
                 self.assertTrue(other, f"seed {SEED}: {name} of {tokens} tokens: {error}")
         self.assertTrue(all(fit.values()) and all(fuzzed.values()), f"seed {SEED}: {fit} {fuzzed}")
+
+
+YARN = {"model_type": "llama", "hidden_size": 128, "num_attention_heads": 4, "max_position_embeddings": 4096,
+        "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024}}
+
+
+class Shifts(unittest.TestCase):
+    def test_the_attention_factor_is_not_squared(self):
+        torch.manual_seed(SEED)
+        rotation = rope_kernels.Rotation(YARN)
+        self.assertGreater(rotation.attention_factor, 1.1)
+        k, before, deltas = torch.randn(1, 2, 5, 32), torch.arange(10, 15), torch.tensor([-10, -10, 3, 0, 700])
+        cached = rotation.rotate(k, before)
+        wanted = rotation.rotate(k, before + deltas)
+        moved = rope_kernels.rotate(cached, *rotation.shift(deltas))
+        self.assertLess((moved - wanted).abs().max().item(), 2e-6)
+        again = rope_kernels.rotate(cached, *rotation.rows(deltas))
+        self.assertGreater((again - wanted).abs().max().item(), 0.1)
+        cos, sin = rotation.shift(deltas, "halves")
+        self.assertEqual(cos.shape, (5, 32))
+        self.assertLess((cos.square() + sin.square() - 1).abs().max().item(), 2e-7)
+        same(self, rope_kernels.rotate_(cached.clone(), cos, sin, repeat="halves"), moved)
+
+    def test_from_other_frequencies(self):
+        torch.manual_seed(SEED)
+        plain = rope_kernels.Rotation({key: value for key, value in YARN.items() if key != "rope_scaling"})
+        yarn, k = rope_kernels.Rotation(YARN), torch.randn(1, 2, 5, 32)
+        before, after = torch.arange(100, 105), torch.tensor([7, 8, 9, 2000, 2001])
+        for old, new in ((plain, yarn), (yarn, plain)):
+            moved = rope_kernels.rotate(old.rotate(k, before), *new.shift_from(old, before, after))
+            self.assertLess((moved - new.rotate(k, after)).abs().max().item(), 4e-6)
+
+    def test_windows_and_pairings(self):
+        torch.manual_seed(SEED)
+        rotation = rope_kernels.Rotation({
+            "model_type": "deepseek_v3", "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, "hidden_size": 64,
+            "num_attention_heads": 2})
+        k, before = torch.randn(1, 2, 5, 24), torch.arange(5)
+        cached = rotation.rotate(k, before)
+        window = cached[..., rotation.window.start : rotation.window.stop]
+        how = dict(pairing=rotation.output_pairing, direction=rotation.direction)
+        rope_kernels.rotate_(window, *rotation.shift(torch.full((5,), 30)), **how)
+        self.assertLess((cached - rotation.rotate(k, before + 30)).abs().max().item(), 2e-6)
+
+    def test_refused(self):
+        yarn, ids = rope_kernels.Rotation(YARN), torch.arange(5)
+        for message, call in (
+            ("both must have one position", lambda: yarn.shift_from(yarn, ids, ids[:4])),
+            ("int64 or int32", lambda: yarn.shift(ids.to(torch.int16))),
+            ("one pairing, one direction and one window", lambda: yarn.shift_from(rope_kernels.Rotation(
+                {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}), ids, ids)),
+        ):
+            with self.assertRaisesRegex(RuntimeError, message):
+                call()
+        with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True) as mode:
+            fake = mode.from_tensor(ids)
+            self.assertEqual(yarn.shift(fake)[0].shape, (5, 16))
+
+
+class RealPositions(unittest.TestCase):
+    def test_of_dinov3(self):
+        import transformers
+
+        config = transformers.DINOv3ViTConfig(hidden_size=64, num_attention_heads=4, image_size=16, patch_size=4)
+        rotation = rope_kernels.Rotation(config)
+        self.assertTrue(rotation.has_real_positions)
+        module = transformers.DINOv3ViTModel(config).eval().rope_embeddings
+        cos, sin = module(torch.zeros(1, 3, 16, 16))
+        ours = rotation.rows(coordinates(4, 4).T[:, None], "halves")
+        for table, wanted in zip(ours, (cos, sin)):
+            self.assertLess((table[0] - wanted).abs().max().item(), 2e-6)
+        with self.assertRaisesRegex(RuntimeError, "coordinates in -1..1.*pass float32 or float64"):
+            rotation.rows(torch.zeros(2, 1, 16, dtype=torch.int64))
+
+    def test_between_integers(self):
+        torch.manual_seed(SEED)
+        rotation, x = rope_kernels.Rotation(LLAMA), torch.randn(1, 4, 5, 32)
+        whole = torch.arange(3, 8)
+        for dtype in (torch.float32, torch.float64):
+            same(self, rotation.rotate(x, whole.to(dtype)), rotation.rotate(x, whole))
+        half = rotation.rotate(rotation.rotate(x, whole + 0.5), torch.full((5,), -0.5))
+        self.assertLess((half - rotation.rotate(x, whole)).abs().max().item(), 2e-6)
+        for bad in (float("nan"), float("inf")):
+            with self.assertRaises(RuntimeError):
+                rotation.rotate(x, torch.full((5,), bad))
+
+
+def coordinates(rows, columns):
+    """DINOv3's: the middle of each patch, in -1..1."""
+    axes = [2 * (torch.arange(n, dtype=torch.float64) + 0.5) / n - 1 for n in (rows, columns)]
+    return torch.stack(torch.meshgrid(*axes, indexing="ij"), -1).flatten(0, 1)
+
+
+class Module(unittest.TestCase):
+    def test_the_bits_of_a_rotation(self):
+        torch.manual_seed(SEED)
+        q, k, positions = torch.randn(2, 4, 5, 32), torch.randn(2, 2, 5, 32), torch.tensor([[0, 1, 2, 3, 4], [9, 8, 63, 1, 0]])
+        module, rotation = rope_kernels.RotaryEmbedding(LLAMA, 64), rope_kernels.Rotation(LLAMA)
+        for x, y in zip(module(q, k, positions), (q, k)):
+            same(self, x, rotation.rotate(y, positions))
+        self.assertEqual((list(module.state_dict()), module.cos.shape), ([], (64, 16)))
+        # The rows keep their type in a 16-bit model.
+        short = rope_kernels.RotaryEmbedding(LLAMA, 64).to(torch.bfloat16)
+        self.assertEqual(short.cos.dtype, torch.float32)
+        same(self, short.cos, module.cos)
+        same(self, short(q.bfloat16(), k.bfloat16(), positions)[0], rotation.rotate(q.bfloat16(), positions))
+        self.assertEqual(module.to("meta")(q.to("meta"), k.to("meta"), positions.to("meta"))[1].shape, k.shape)
+        deepseek = {"model_type": "deepseek_v3", "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, "hidden_size": 64,
+                    "num_attention_heads": 2}
+        module, x = rope_kernels.RotaryEmbedding(deepseek, 10, layout="bshd"), torch.randn(1, 5, 2, 24)
+        for y in module(x, x, torch.arange(5)):
+            same(self, y, rope_kernels.Rotation(deepseek).rotate(x, torch.arange(5), layout="bshd"))
+        with self.assertRaisesRegex(RuntimeError, "64"):
+            rope_kernels.RotaryEmbedding(LLAMA, 64)(q, k, torch.arange(60, 65))
+
+
+class Complex(unittest.TestCase):
+    def test_rows_in_place_of_cos_and_sin(self):
+        torch.manual_seed(SEED)
+        x, angle = torch.randn(2, 3, 5, 16), torch.randn(5, 8)
+        rows = torch.polar(torch.ones(5, 8), angle)
+        product = torch.view_as_real(torch.view_as_complex(x.unflatten(-1, (8, 2))) * rows).flatten(-2)
+        same(self, rope_kernels.rotate(x, rows), product)
+        same(self, rope_kernels.rotate_(x.clone(), rows), product)
+        for y in (*rope_kernels.rotate_qk(x, x, rows), *rope_kernels.rotate_qk_(x.clone(), x.clone(), rows)):
+            same(self, y, product)
+        same(self, rope_kernels.rotate(x, rows, pairing="half"), rope_kernels.rotate(x, rows.real, rows.imag))
+        cos, sin = rows.real, rows.imag
+        for message, call in (
+            ("complex rows have each value once", lambda: rope_kernels.rotate(x, rows, repeat="halves")),
+            ("x is complex; the kernels rotate real", lambda: rope_kernels.rotate(torch.view_as_complex(x.unflatten(-1, (8, 2))), cos, sin)),
+            ("cos is a ndarray; it must be a tensor", lambda: rope_kernels.rotate(x, cos.numpy(), sin.numpy())),
+            ("sin is missing", lambda: rope_kernels.rotate(x, cos)),
+        ):
+            with self.assertRaisesRegex(TypeError, message):
+                call()

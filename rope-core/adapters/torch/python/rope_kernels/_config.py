@@ -54,9 +54,9 @@ class Rotation:
         except RuntimeError as error:
             kind = int(ops.config_refusal(self.config))
             raise (RuntimeError, NothingRotates, ChoosePart, IgnoredKey)[kind](str(error)) from None
-        self.bits, self.head_dim, first, end, self.axes, full_width, factor = numbers
+        self.bits, self.head_dim, first, end, self.axes, full_width, factor, real = numbers
         self.window = range(first, end)
-        self.is_full_width = bool(full_width)
+        self.is_full_width, self.has_real_positions = bool(full_width), bool(real)
         self.attention_factor = struct.unpack("d", struct.pack("q", factor))[0]
         self.pairing = "interleaved" if self.bits & INPUT else "half"
         self.output_pairing = "interleaved" if self.bits & OUTPUT else "half"
@@ -71,9 +71,30 @@ class Rotation:
         return [(path, value, reason, significant == "1") for path, value, reason, significant in each]
 
     def rows(self, positions: Tensor, repeat: Repeat = "none") -> tuple[Tensor, Tensor]:
-        """cos and sin of positions (`[tokens]`, `[batch, tokens]`, or `[axes, batch, tokens]`) in float32: `[.., rotary_dim
-        / 2]`, or with each value twice, as `plan` says. The angles are exact at any position."""
+        """cos and sin of positions (`[tokens]`, `[batch, tokens]`, or `[axes, batch, tokens]`) in float32:
+        `[.., rotary_dim / 2]`, or with each value twice, as `plan` says. The angles are exact at any position.
+
+        Positions are int64 or int32, or real numbers in float64 or float32. A model with `has_real_positions` (DINOv3)
+        takes coordinates in -1..1, and refuses integers."""
         return ops.config_rows(self.config, positions, len(self.window) // 2, plan(repeat=repeat))
+
+    def shift(self, deltas: Tensor, repeat: Repeat = "none") -> tuple[Tensor, Tensor]:
+        """cos and sin that move rotated keys by `deltas`, one for each token: their magnitude is 1, as the keys have the
+        attention factor already. To rotate keys by `rows` again would square it.
+
+        They rotate the channels of `window`: `rotate_(k[..., window.start : window.stop], *shift(deltas),
+        pairing=rotation.output_pairing, direction=rotation.direction)`."""
+        return ops.config_shift(self.config, deltas, len(self.window) // 2, plan(repeat=repeat))
+
+    def shift_from(
+        self, old: "Rotation", before: Tensor, after: Tensor, repeat: Repeat = "none"
+    ) -> tuple[Tensor, Tensor]:
+        """cos and sin that move keys which `old` rotated at positions `before` to positions `after` of this rotation:
+        for dynamic, YaRN or LongRoPE scalings whose frequencies changed with the length. They replace the attention
+        factor, too, and are used as those of `shift`."""
+        return ops.config_shift_from(
+            self.config, old.config, before, after, len(self.window) // 2, plan(repeat=repeat)
+        )  # fmt: skip
 
     def rotate(self, x: Tensor, positions: Tensor, layout: Layout = "bhsd") -> Tensor:
         """A new tensor: x rotated at these positions. Its heads are the model's, or the channels that rotate alone."""

@@ -220,7 +220,7 @@ def _(q, k, cos, sin, ids, plan=0, attention_factor=1.0):
 
 @_constant("config_rotation")
 def _(config):
-    return config.new_empty(7, dtype=torch.int64)
+    return config.new_empty(8, dtype=torch.int64)
 
 
 @_constant("config_refusal")
@@ -235,9 +235,24 @@ def _(config):
 
 @_constant("config_rows")
 def _(config, positions, pairs, plan=0):
+    return _tables(positions, pairs, plan)
+
+
+def _tables(positions, pairs, plan):
     width = 2 * pairs if plan & (HALVES | PAIRS) else pairs
     extents = positions.shape[1:] if positions.dim() == 3 else positions.shape
     return tuple(positions.new_empty((*extents, width), dtype=torch.float32) for _ in range(2))
+
+
+@_constant("config_shift")
+def _(config, deltas, pairs, plan=0):
+    return _tables(deltas, pairs, plan)
+
+
+@_constant("config_shift_from")
+def _(config, old, before, after, pairs, plan=0):
+    check_devices(before=before, after=after)
+    return _tables(after, pairs, plan)
 
 
 def _check_positions(x, positions, plan):

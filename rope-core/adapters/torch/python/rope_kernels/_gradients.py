@@ -95,11 +95,16 @@ _WAYS = {"DTensor": "to_local()", "NestedTensor": "values()"}
 
 
 def refuse_subclasses(**tensors):
-    """After a call failed: raises TypeError with the name of a tensor that no operator takes, if one is the reason."""
+    """After a call failed: raises TypeError with the name of an argument that no operator takes, if one is the reason."""
     for name, x in tensors.items():
-        if not isinstance(x, torch.Tensor):
-            continue
         kind = type(x).__name__
+        if not isinstance(x, torch.Tensor):
+            raise TypeError(f"{name} is a {kind}; it must be a tensor: torch.as_tensor({name})")
+        if x.is_complex() and name in ("x", "q", "k"):
+            raise TypeError(
+                f"{name} is complex; the kernels rotate real channels: pass torch.view_as_real({name}).flatten(-2), with "
+                'pairing="interleaved"'
+            )
         if x.is_nested:
             kind = "NestedTensor"
         elif x.layout is not torch.strided:

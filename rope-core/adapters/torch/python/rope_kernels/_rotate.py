@@ -10,12 +10,13 @@ from ._plan import INPUT, OUTPUT, Direction, Layout, Pairing, Repeat, Rounding, 
 
 def rotate(
     x: Tensor, cos: Tensor, sin: Tensor = None, *, ids: Tensor | None = None, attention_factor: float = 1.0,
-    group: "torch.distributed.ProcessGroup | None" = None, pairing: Pairing = "half",
+    group: "torch.distributed.ProcessGroup | None" = None, pairing: Pairing | None = None,
     direction: Direction = "forward", layout: Layout = "bhsd", repeat: Repeat | None = None, rounding: Rounding = "once",
     output_pairing: Pairing | None = None,
 ) -> Tensor:  # fmt: skip
     """A new tensor: x rotated by rows of cos and sin, or by those rows of a table that ids name, one for each token
-    (`[tokens]` or `[batch, tokens]`). The words are those of `plan`. Derivatives by x, cos and sin, of any order,
+    (`[tokens]` or `[batch, tokens]`). Complex rows (`freqs_cis`) stand for both cos and sin, and then `pairing` is
+    "interleaved" by default. The words are those of `plan`. Derivatives by x, cos and sin, of any order,
     backward and forward, and the transformations of torch.func; gradients of a table with repeated values are added to
     the first of two. float64 is computed in float64, by PyTorch's operators.
 
@@ -23,42 +24,42 @@ def rotate(
     as many. Gradients of cos and sin, which all these heads share, are then sums over all of them, on every rank and
     with the bits of a single process; the backward pass gathers x and its gradient for them, and is of first order."""
     if sin is None:
-        _refuse_without_sin(cos)
-    bits = plan(pairing, direction, layout, repeat, rounding, output_pairing)
+        cos, sin, pairing = _of_complex(cos, pairing, repeat)
+    bits = plan(pairing or "half", direction, layout, repeat, rounding, output_pairing)
     try:
         return _gradients.rotated(x, cos, sin, ids, bits, attention_factor, group)
-    except (RuntimeError, TypeError):
+    except (RuntimeError, TypeError, AttributeError):
         _gradients.refuse_subclasses(x=x, cos=cos, sin=sin)
         raise
 
 
 def rotate_qk(
     q: Tensor, k: Tensor, cos: Tensor, sin: Tensor = None, *, ids: Tensor | None = None, attention_factor: float = 1.0,
-    group: "torch.distributed.ProcessGroup | None" = None, pairing: Pairing = "half",
+    group: "torch.distributed.ProcessGroup | None" = None, pairing: Pairing | None = None,
     direction: Direction = "forward", layout: Layout = "bhsd", repeat: Repeat | None = None, rounding: Rounding = "once",
     output_pairing: Pairing | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """`rotate` of queries and keys, by the same rows."""
     if sin is None:
-        _refuse_without_sin(cos)
-    bits = plan(pairing, direction, layout, repeat, rounding, output_pairing)
+        cos, sin, pairing = _of_complex(cos, pairing, repeat)
+    bits = plan(pairing or "half", direction, layout, repeat, rounding, output_pairing)
     try:
         return _gradients.rotated_qk(q, k, cos, sin, ids, bits, attention_factor, group)
-    except (RuntimeError, TypeError):
+    except (RuntimeError, TypeError, AttributeError):
         _gradients.refuse_subclasses(q=q, k=k, cos=cos, sin=sin)
         raise
 
 
 def rotate_(
     x: Tensor, cos: Tensor, sin: Tensor = None, *, ids: Tensor | None = None, attention_factor: float = 1.0,
-    pairing: Pairing = "half", direction: Direction = "forward", layout: Layout = "bhsd", repeat: Repeat | None = None,
+    pairing: Pairing | None = None, direction: Direction = "forward", layout: Layout = "bhsd", repeat: Repeat | None = None,
     rounding: Rounding = "once", output_pairing: Pairing | None = None,
 ) -> Tensor:  # fmt: skip
     """Rotates x in place, and returns it. Gradients of x only: those of cos and sin need what was overwritten. Tangents
     of all three."""
     if sin is None:
-        _refuse_without_sin(cos)
-    bits = plan(pairing, direction, layout, repeat, rounding, output_pairing)
+        cos, sin, pairing = _of_complex(cos, pairing, repeat)
+    bits = plan(pairing or "half", direction, layout, repeat, rounding, output_pairing)
     try:
         if _gradients.by_copy(x, cos, sin):
             _refuse_table_gradients(cos, sin, "rotate")
@@ -70,14 +71,14 @@ def rotate_(
         else:
             ops.rotate_at_(x, cos, sin, ids, bits, attention_factor)
         return x
-    except (RuntimeError, TypeError):
+    except (RuntimeError, TypeError, AttributeError):
         _gradients.refuse_subclasses(x=x, cos=cos, sin=sin)
         raise
 
 
 def rotate_qk_(
     q: Tensor, k: Tensor, cos: Tensor, sin: Tensor = None, *, ids: Tensor | None = None, attention_factor: float = 1.0,
-    pairing: Pairing = "half", direction: Direction = "forward", layout: Layout = "bhsd", repeat: Repeat | None = None,
+    pairing: Pairing | None = None, direction: Direction = "forward", layout: Layout = "bhsd", repeat: Repeat | None = None,
     rounding: Rounding = "once", output_pairing: Pairing | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """`rotate_` of queries and keys, checked before either is touched; returns both.
@@ -85,8 +86,8 @@ def rotate_qk_(
     Views of one packed projection are fine; Q and K that are known to share heads are refused.
     """
     if sin is None:
-        _refuse_without_sin(cos)
-    bits = plan(pairing, direction, layout, repeat, rounding, output_pairing)
+        cos, sin, pairing = _of_complex(cos, pairing, repeat)
+    bits = plan(pairing or "half", direction, layout, repeat, rounding, output_pairing)
     try:
         if _gradients.by_copy(q, k, cos, sin):
             _refuse_table_gradients(cos, sin, "rotate_qk")
@@ -102,7 +103,7 @@ def rotate_qk_(
         else:
             ops.rotate_qk_at_(q, k, cos, sin, ids, bits, attention_factor)
         return q, k
-    except (RuntimeError, TypeError):
+    except (RuntimeError, TypeError, AttributeError):
         _gradients.refuse_subclasses(q=q, k=k, cos=cos, sin=sin)
         raise
 
@@ -120,13 +121,13 @@ def refuse_other_pairing(bits):
         raise RuntimeError("output_pairing is another one than pairing, which x in place cannot have; use rotate")
 
 
-def _refuse_without_sin(cos):
-    if isinstance(cos, torch.Tensor) and cos.is_complex():
-        raise TypeError(
-            "cos is complex and sin is missing; pass the real part as cos and the imaginary part as sin "
-            '(freqs_cis.real, freqs_cis.imag), usually with pairing="interleaved"'
-        )
-    raise TypeError("sin is missing; pass cos and sin")
+def _of_complex(cos, pairing, repeat):
+    """cos and sin of complex rows, and the pairing that a product of complex numbers has."""
+    if not (isinstance(cos, torch.Tensor) and cos.is_complex()):
+        raise TypeError("sin is missing; pass cos and sin, or complex rows alone")
+    if repeat not in (None, "none"):
+        raise TypeError(f"repeat is {repeat!r}, but complex rows have each value once; leave it out")
+    return cos.real, cos.imag, "interleaved" if pairing is None else pairing
 
 
 def _refuse_table_gradients(cos, sin, instead):
