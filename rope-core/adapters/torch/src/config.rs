@@ -279,8 +279,8 @@ pub(crate) fn config_shift(
     tables(&rows, deltas.extents, pairs, &plan)
 }
 
-/// `rope_kernels::config_shift_from`: the rows that move keys, which `old` rotated at positions `from`, to positions `to`
-/// of this configuration.
+/// `rope_kernels::config_shift_from`: the rows that move keys from positions `from` of the rotation `old` to positions
+/// `to` of this configuration.
 pub(crate) fn config_shift_from(
     [config, old]: [RawTensor; 2],
     [from, to]: [RawTensor; 2],
