@@ -244,11 +244,14 @@ fn speed(run: &Run) -> String {
                 let value = taken.low();
                 format!("{value:.*}", usize::from(value < 9.95))
             };
-            match [ready, called].map(|engine| of(engine).map(two)) {
-                [None, None] => "-".into(),
-                [Some(ready), None] => ready,
-                [None, Some(called)] => format!("- / {called}"),
-                [Some(ready), Some(called)] => format!("{ready} / {called}"),
+            let text = |engine: &str| match of(engine) {
+                Some(taken) => two(taken),
+                None if is_refused(run, element, workload, engine) => "noise".into(),
+                None => "-".into(),
+            };
+            match [ready, called].map(text) {
+                [ready, called] if called == "-" => ready,
+                [ready, called] => format!("{ready} / {called}"),
             }
         });
         (name.to_owned(), cells.to_vec())

@@ -127,7 +127,7 @@ pub(crate) static UNKNOWN: Tuning = Tuning {
         ..EARLIER.gradients
     },
     heads_together: [16, 16],
-    few_together_above: [NEVER, 16 * MIB],
+    few_together_above: [2 * MIB, 16 * MIB],
     by_token_of_source_above: [0, 0],
     stream_above: NEVER,
     ..EARLIER
@@ -198,7 +198,7 @@ static ZEN_5: Tuning = Tuning {
     },
     over_gaps_into_another_above: [2 * MIB, 2 * MIB],
     heads_together: [16, 16],
-    few_together_above: [NEVER, 16 * MIB],
+    few_together_above: [2 * MIB, 16 * MIB],
     by_token_of_source_above: [0, 0],
     // Five tensors of bf16 `[1, 2048, 32, 128]` past the caches take 0.5 to 1.1 of five calls through them, and up to
     // 1.5 on a shared machine; on a quiet one both take the same time.
