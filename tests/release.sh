@@ -10,8 +10,8 @@ usage() {
     cat <<END
 usage: $0 [--into DIRECTORY] [--once] [--list] [PART ..]
 
-Makes the files of rope $version from the commit that is checked out, twice in clones of different names, and compares
-the bytes. Nothing is uploaded. Without a PART it makes all of them, and fails before it builds if this machine cannot.
+Makes the files of rope $version from the commit that is checked out, twice in new clones, and compares the bytes.
+Nothing is uploaded. Without a PART it makes all of them, and fails before it builds if this machine cannot.
 
   --into    where the files go; target/release-$version if not named. What is there is removed
   --once    builds once and compares nothing
@@ -59,6 +59,9 @@ done
 ((${#chosen[@]})) || chosen=("${parts[@]}")
 [[ $into == /* ]] || into=$root/$into
 work=$root/target/release-work
+# The order of functions depends on the path of the sources: the same on every machine.
+round=/tmp/rope-release
+clone=$round/rope
 mkdir -p "$work"
 log=$work/log
 : >"$log"
@@ -100,12 +103,14 @@ for part in "${chosen[@]}"; do
 done
 if ((${#missing[@]})); then
     printf 'release: cannot be built here: %s\n' "${missing[@]}"
-    refuse "name the parts that can be built, or install what is missing ($log)"
+    echo "release: name the parts that can be built, or install what is missing ($log)"
+    exit 77
 fi
 if [[ -n $(git status --porcelain) ]]; then echo "release: what is not committed is not in the release"; fi
 
 # Times and names of files do not depend on when and where they are made.
-SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+commit=$(git rev-parse HEAD)
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct "$commit")
 export SOURCE_DATE_EPOCH TZ=UTC LC_ALL=C
 export CARGO_INCREMENTAL=0 CARGO_PROFILE_RELEASE_DEBUG=false MACOSX_DEPLOYMENT_TARGET=11.0 PYTHONDONTWRITEBYTECODE=1
 umask 022
@@ -166,7 +171,7 @@ crate() {
         ;;
     esac
     # As whoever downloads it builds it; once, as nothing that is built is kept.
-    if [[ $round == */first ]]; then quietly "$clone/tests/publishable.sh" "${crate#rope-}"; fi
+    if [[ $out == */first ]]; then quietly "$clone/tests/publishable.sh" "${crate#rope-}"; fi
     quietly "$clone/tests/unpacked.sh" "$clone/$directory" "$crate" "$round/unpacked" "${options[@]}"
     cp "$CARGO_TARGET_DIR/package/$crate-$version.crate" "$out/"
 }
@@ -277,30 +282,33 @@ demo() {
 papers() {
     local what manifests=()
     for what in c demo rope-kernels rope-onnxruntime; do manifests+=("$clone/$(manifest_of $what)"); done
-    linked sbom "$version" "$(git rev-parse HEAD)" "${manifests[@]}" >"$out/rope-$version.cdx.json"
+    linked sbom "$version" "$commit" "${manifests[@]}" >"$out/rope-$version.cdx.json"
     linked licenses "${manifests[@]}" >"$out/LICENSE-THIRD-PARTY"
     cp "$clone"/LICENSE-{MIT,APACHE} "$clone/CHANGELOG.md" "$out/"
 }
 
-# make ROUND CLONE: the parts, in ROUND/out.
+# make WHICH: the parts, in $work/WHICH.
 make() {
     local part how
-    round=$work/$1 clone=$work/$1/$2 out=$work/$1/out
-    rm -rf "$round"
-    mkdir -p "$out"
+    out=$work/$1
+    rm -rf "$round" "$out"
+    mkdir -p "$round" "$out"
     quietly git clone -q --shared "$root" "$clone"
-    quietly git -C "$clone" checkout -q --detach "$(git rev-parse HEAD)"
+    quietly git -C "$clone" checkout -q --detach "$commit"
     for part in "${chosen[@]}"; do
         step "$part, $1"
         IFS=/ read -ra how <<<"$part"
         (cd "$clone" && "${how[@]}")
     done
+    rm -rf "$round"
 }
-make first rope
+mkdir "$round" || refuse "$round is there: another release is being made, or one was stopped; remove it"
+trap 'rm -rf "$round"' EXIT
+make first
 if [[ -z $once ]]; then
-    make second another-name
+    make second
     step "the bytes of both"
-    if ! diff -rq "$work/first/out" "$work/second/out"; then
+    if ! diff -rq "$work/first" "$work/second"; then
         echo "release: FAILED: two builds of one commit differ"
         exit 1
     fi
@@ -308,8 +316,8 @@ fi
 
 rm -rf "$into"
 mkdir -p "$(dirname "$into")"
-mv "$work/first/out" "$into"
-rm -rf "$work/first" "$work/second"
+mv "$work/first" "$into"
+rm -rf "$work/second"
 cd "$into"
 sha256sum -- * >../SHA256SUMS.partial
 mv ../SHA256SUMS.partial SHA256SUMS

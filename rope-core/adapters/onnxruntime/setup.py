@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tomllib
 
-from setuptools import setup
+from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 from setuptools.command.sdist import sdist
@@ -93,16 +93,16 @@ class SourcesWithCrates(sdist):
         (base / ".cargo/config.toml").write_text(VENDORED)
 
 
+library = RustExtension(
+    f"{PACKAGE}.{LIBRARY}",
+    binding=Binding.NoBinding,
+    # Features only by `ROPE_FEATURES`: what is published has none.
+    features=os.environ.get("ROPE_FEATURES", "").split(),
+    args=["--locked"],
+    debug=False,
+)
 setup(
-    rust_extensions=[
-        RustExtension(
-            f"{PACKAGE}.{LIBRARY}",
-            binding=Binding.NoBinding,
-            # Features only by `ROPE_FEATURES`: what is published has none.
-            features=os.environ.get("ROPE_FEATURES", "").split(),
-            args=["--locked"],
-            debug=False,
-        )
-    ],
+    rust_extensions=[] if BUILT else [library],
+    ext_modules=[Extension(library.name, [])] if BUILT else [],
     cmdclass={"bdist_wheel": WheelOfEveryPython, "build_ext": BuildLibrary, "sdist": SourcesWithCrates},
 )
