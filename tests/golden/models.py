@@ -1964,6 +1964,11 @@ def configurations():
             if inspect.isclass(member) and issubclass(member, transformers.PreTrainedConfig) and (
                     member.__module__ == one.__module__) and getattr(member, "model_type", ""):
                 found.setdefault(member.model_type, member)
+        # The classes of parts without a type are named by the whole and the part.
+        whole = getattr(one, "model_type", name)
+        for part, member in one.sub_configs.items():
+            if inspect.isclass(member) and member is not transformers.AutoConfig and not member.model_type:
+                found.setdefault(f"{whole}_{part.removesuffix('_config')}", member)
         # A few names of the registry are no types of files.
         if getattr(one, "model_type", name) == name:
             found[name] = one

@@ -576,12 +576,14 @@ fn stands_still(case: &Value, config: &Config) -> Outcome {
                 false => Outcome::RightlyRefused,
             }
         }
-        // Types that are refused by name may rotate with other keys.
+        // Types that are refused by name may rotate with other keys. A file with keys of a rotation is another
+        // program's.
         Err(_)
-            if matches!(
-                refusal,
-                Error::NothingRotates { .. } | Error::Unsupported { .. }
-            ) =>
+            if match &refusal {
+                Error::NothingRotates { .. } | Error::Unsupported { .. } => true,
+                Error::Unread { unrotated, .. } => !unrotated.is_empty(),
+                _ => false,
+            } =>
         {
             Outcome::RightlyRefused
         }

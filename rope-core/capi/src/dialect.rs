@@ -72,6 +72,10 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
          and scaling alone",
         "rope_config.model_type reads the file by the rules of another type",
     ),
+    (
+        "Config::with_model_type reads it",
+        "rope_config.model_type reads it",
+    ),
     ("Config::with_model_type(", "rope_config.model_type ("),
     ("Config::lenient", "rope_config.lenient"),
     ("Config::without leaves", "rope_config.without leaves"),

@@ -11,11 +11,12 @@ use crate::ignored::Notes;
 use crate::json::{Object, Value};
 use crate::model::Model;
 use crate::nearest::sort_nearest;
-use crate::reading::Reading;
+use crate::reading::{Choices, Reading};
 use crate::types::{
     PartOf, Row, Type, alike, derived, instead, model_type, otherwise, part_of, parts, row_of,
     text_part,
 };
+use crate::unrotated;
 use crate::words;
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
@@ -179,13 +180,19 @@ impl Config {
     /// [`Error::Unknown`] or [`Error::Missing`] for `model_type`; [`Error::NothingRotates`] for a type that does not
     /// rotate; [`Error::Unsupported`] for a type that is refused; [`Error::ChoosePart`] for a type whose parts rotate;
     /// [`Error::NoSuch`] for the part named by [`Config::with_part`]; [`Error::Ambiguous`] and [`Error::Invalid`] for
-    /// the parameters of the rotation. The methods of [`Model`] return all other errors.
+    /// the parameters of the rotation; [`Error::Unread`] for keys of a rotation in the file of a type without one. The
+    /// methods of [`Model`] return all other errors.
     pub fn model(&self) -> Result<Model, Error> {
         let file = self.completed();
         let place = file.place()?;
         let (name, row) = file.row(&place)?;
         let notes = Notes::new(place.object(), &place.path(), self.lenient);
-        let reading = Reading::new(&place, name, row, self.length, notes)?;
+        let choices = Choices {
+            length: self.length,
+            other_type: self.model_type.is_some(),
+            omitted: !place.is_in(&self.root),
+        };
+        let reading = Reading::new(&place, name, row, choices, notes)?;
         Ok(Model::of_config(reading, self.layer_type.as_deref()))
     }
 
@@ -197,8 +204,9 @@ impl Config {
     /// # Errors
     ///
     /// [`Error::Missing`] and [`Error::Invalid`] for the keys of the base and of the scaling; [`Error::Unknown`] for an
-    /// unknown `rope_type`; [`Error::NoSuch`] for a layer type without parameters, and for a part that the file does
-    /// not have; and the errors of [`Frequencies::new`].
+    /// unknown `rope_type`; [`Error::Unread`] for other keys about base and scaling, in any object of the file;
+    /// [`Error::NoSuch`] for a layer type without parameters, and for a part that the file does not have; and the
+    /// errors of [`Frequencies::new`].
     pub fn frequencies_over<'x>(
         &self,
         axes: impl Into<Axes<'x>>,
@@ -327,9 +335,16 @@ impl Config {
         {
             (name, found) = model_type(text).ok_or_else(|| missing("model_type"))?;
         }
-        match found {
+        let refused = match found {
             Type::Composite(_) => Err(choose_part(name, object)),
-            _ => Ok((name, row_of(name, found)?)),
+            _ => row_of(name, found),
+        };
+        match refused {
+            Err(refusal) if matches!(refusal.error(), Error::NothingRotates { .. }) => {
+                let read = unrotated::refusal(name, &self.root, object, &place.path());
+                Err(read.filter(|_| !self.lenient).unwrap_or(refusal))
+            }
+            answer => Ok((name, answer?)),
         }
     }
 }
@@ -371,8 +386,22 @@ impl<'c> Place<'c> {
         made
     }
 
+    /// Returns the name of the part at a level, from 0.
+    pub(crate) fn part(&self, level: usize) -> Option<&'c str> {
+        self.parts.get(level).copied()
+    }
+
     pub(crate) fn object(&self) -> &'c Object {
         self.objects().pop().map_or(self.root, |(_, object)| object)
+    }
+
+    /// Returns true if a file has the part: the class of the whole makes an omitted one.
+    fn is_in(&self, root: &Object) -> bool {
+        let mut object = Some(root);
+        for part in &self.parts {
+            object = object.and_then(|object| object.get(part)?.as_object());
+        }
+        object.is_some()
     }
 
     pub(crate) fn path(&self) -> String {
@@ -380,14 +409,14 @@ impl<'c> Place<'c> {
     }
 }
 
-fn own_type(object: &Object) -> Option<&str> {
+pub(crate) fn own_type(object: &Object) -> Option<&str> {
     let own = object.get("model_type").and_then(Value::as_str);
     own.filter(|own| !own.is_empty())
 }
 
 /// Returns the type of a part, if it names one or the type of the whole is known.
 #[inline(never)]
-fn type_of_part(whole: Option<&str>, part: &str, object: &Object) -> Option<String> {
+pub(crate) fn type_of_part(whole: Option<&str>, part: &str, object: &Object) -> Option<String> {
     let own = own_type(object);
     let Some(whole) = whole else {
         return own.map(String::from);

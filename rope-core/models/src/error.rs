@@ -152,10 +152,12 @@ errors! { f =>
         value: String,
         /// The nearest key that the code reads; empty if none is near.
         nearest: &'static str,
+        /// For a type without a rotation: the type, the architectures of the file, and the way out. Empty otherwise.
+        unrotated: String,
     } => {
         write!(f, "{key} is {value} in the file, and this model's code ignores it")?;
         match *nearest {
-            "" => {}
+            "" => f.write_str(unrotated)?,
             nearest => write!(f, "; the nearest key that it reads is {nearest}")?,
         }
         f.write_str(" (Config::lenient answers as the code does, Config::without leaves the key out)")

@@ -143,6 +143,7 @@ impl<'c> Notes<'c> {
             key: own.path.clone(),
             value: own.value.clone(),
             nearest: own.nearest,
+            unrotated: String::new(),
         }
         .into()
     }

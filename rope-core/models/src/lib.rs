@@ -55,6 +55,7 @@ extern crate std;
 mod architecture;
 mod architectures;
 mod axes;
+mod children;
 mod config;
 mod error;
 mod explain;
@@ -71,6 +72,7 @@ mod norms;
 mod parameters;
 mod reading;
 mod types;
+mod unrotated;
 mod words;
 
 /// The package's README, compiled.

@@ -183,6 +183,9 @@ impl Parameters {
     }
 }
 
+/// The keys of parameter sets.
+pub(crate) const SETS: &str = "rope_scaling rope_parameters";
+
 pub(crate) const FULL: &str = "full_attention";
 pub(crate) const SLIDING: &str = "sliding_attention";
 pub(crate) const INDEXED: &str = "indexed_attention";

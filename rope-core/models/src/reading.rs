@@ -1,5 +1,6 @@
 //! Reads a configuration by its row of the table: for a type of layers (or one layer), its rotation or none.
 
+use crate::children;
 use crate::config::Place;
 use crate::error::{Error, Refusal, Result, beginning, missing, positive, still, unsupported};
 use crate::ignored::Notes;
@@ -29,10 +30,23 @@ pub(crate) struct Reading<'c> {
     pub(crate) row: Row,
     pub(crate) parameters: Parameters,
     sizes: Sizes,
-    length: Option<u64>,
+    choices: Choices,
     /// The objects above the part that is read, with their paths.
     above: Vec<(String, &'c Object)>,
+    /// The objects that no class reads, with their paths.
+    unread: Vec<(String, &'c Object)>,
     pub(crate) notes: Notes<'c>,
+}
+
+/// The caller's choices, and what they mean for the file.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Choices {
+    /// The length of the sequence.
+    pub(crate) length: Option<u64>,
+    /// The caller overrides the file's `model_type`.
+    pub(crate) other_type: bool,
+    /// The file omits the part that is read.
+    pub(crate) omitted: bool,
 }
 
 /// The key of the changes of single layers, by number.
@@ -62,7 +76,7 @@ impl<'c> Reading<'c> {
         place: &Place<'c>,
         name: &'static str,
         row: Row,
-        length: Option<u64>,
+        choices: Choices,
         notes: Notes<'c>,
     ) -> Result<Self> {
         let (config, mut above) = (place.object(), place.objects());
@@ -72,6 +86,10 @@ impl<'c> Reading<'c> {
             Condition::If(key, wanted) => {
                 let found = given(config, key.name()).and_then(Value::as_str);
                 found == Some(wanted.name())
+            }
+            Condition::IfOrOmitted(key, wanted) => {
+                let found = config.get(key.name());
+                found.is_none_or(|found| found.as_str() == Some(wanted.name()))
             }
             Condition::IfTrue(key) => flag(config, key.name())? == Some(true),
             Condition::Unless(key) => flag(config, key.name())? != Some(true),
@@ -98,8 +116,9 @@ impl<'c> Reading<'c> {
             row,
             parameters,
             sizes: sizes_of(name),
-            length,
+            choices,
             above,
+            unread: children::unread(place),
             notes,
         };
         reading.check_numbers()?;
@@ -620,6 +639,8 @@ pub(crate) fn over(
     notes: Notes<'_>,
 ) -> Result<Frequencies<'static>> {
     let (row, config) = (HALF, place.object());
+    let mut above = place.objects();
+    above.pop();
     let parameters = Parameters::read(config, "unknown", &row, &notes)?;
     let reading = Reading {
         config,
@@ -627,8 +648,12 @@ pub(crate) fn over(
         row,
         parameters,
         sizes: Sizes::default(),
-        length: sequence,
-        above: Vec::new(),
+        choices: Choices {
+            length: sequence,
+            ..Choices::default()
+        },
+        above,
+        unread: children::unread(place),
         notes,
     };
     let before = reading.notes.so_far();
@@ -647,6 +672,7 @@ pub(crate) fn over(
         };
         known_type(name)?;
         reading.check_read(rope, name);
+        reading.check_unknown(rope, name, base)?;
         reading.by_length(name, &mut |length| {
             let mut lists = (Vec::new(), Vec::new());
             let scaling = reading.scaling(name, rope, length, &mut lists)?;

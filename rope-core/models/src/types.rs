@@ -52,6 +52,11 @@ pub(crate) fn alike(name: &str) -> &'static str {
     words::after(others::ALIKE, name).unwrap_or_default()
 }
 
+/// Returns the keys about a rotation in the published files of a type without one.
+pub(crate) fn keys_of_unrotated(name: &str) -> &'static str {
+    words::after(others::IDLE, name).unwrap_or_default()
+}
+
 /// Returns the key of a composite's text model, if it is not `text_config`.
 pub(crate) fn text_part(composite: &str) -> Option<&'static str> {
     words::after(others::TEXTS, composite)

@@ -18,7 +18,7 @@ impl Reading<'_> {
         made: &mut dyn FnMut(u64) -> Result<Frequencies<'static>>,
     ) -> Result<Frequencies<'static>> {
         let depends = ["dynamic", "longrope", "growing alpha", "growing scale"].contains(&scaling);
-        match self.length {
+        match self.choices.length {
             None if depends => {
                 let short = made(1)?;
                 match made(LONG).is_ok_and(|long| long == short) {

@@ -3,11 +3,12 @@
 use super::Reading;
 use super::patterns::PATTERNS;
 use super::shape::part_of;
+use crate::children::join;
 use crate::config::TEXT;
 use crate::error::Result;
 use crate::json::{Object, Value, given};
 use crate::nearest::{distance, nearest};
-use crate::parameters::{FULL, IRRELEVANT, SLIDING, keys_read, rope_type};
+use crate::parameters::{FULL, IRRELEVANT, SETS, SLIDING, keys_read, rope_type};
 use crate::types::*;
 use crate::words;
 use alloc::string::ToString;
@@ -77,6 +78,10 @@ impl Reading<'_> {
                 self.notes.beside(name, value, neutral, "");
             }
         }
+        self.check_objects(facts)?;
+        if self.choices.other_type {
+            self.check_sizes(facts)?;
+        }
         for (path, object) in &self.above {
             let text = object.get(TEXT).and_then(Value::as_object);
             let name = object.get("model_type").and_then(Value::as_str);
@@ -114,6 +119,123 @@ impl Reading<'_> {
         Ok(())
     }
 
+    /// Notes keys about the rotation in objects that no class reads. Sizes count there if the file has no part for this
+    /// model.
+    #[inline(never)]
+    fn check_objects(&self, facts: &Facts<'_>) -> Result<()> {
+        for (path, object) in &self.unread {
+            for (key, value) in object.iter() {
+                let neutral = match value {
+                    Value::Object(set) if words::has(SETS, key) => self.set_agrees(facts, set)?,
+                    Value::Object(_) => continue,
+                    _ if is_of_rotation(key) => self.agrees(facts, key, value)?,
+                    _ => continue,
+                };
+                self.notes.note(join(path, key), value, neutral, "");
+            }
+        }
+        for (path, object) in self.unread.iter().filter(|_| self.choices.omitted) {
+            for (key, value) in object.iter() {
+                if let Some(own) = self.size(key)? {
+                    let same = value.as_u64().is_none_or(|size| size == own as u64);
+                    self.notes.note(join(path, key), value, same, "");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes the sizes of a file of another type, under the names of its class, which differ from those that are read.
+    #[inline(never)]
+    fn check_sizes(&self, facts: &Facts<'_>) -> Result<()> {
+        let row = &self.row;
+        for (names, usual, name) in [
+            ("d_model n_embd embed_dim dim", "hidden_size", row.width),
+            ("num_heads n_head n_heads", "num_attention_heads", row.heads),
+            (
+                "d_kv d_head attention_head_dim head_size dim_head",
+                "head_dim",
+                Name::Usual,
+            ),
+        ] {
+            let read = |key: &str| match name {
+                Name::Or(own) | Name::Only(own) | Name::Twice(own) => own.name() == key,
+                _ => false,
+            };
+            for key in names.split_ascii_whitespace() {
+                let Some(value) = given(self.config, key).filter(|_| !read(key)) else {
+                    continue;
+                };
+                let own = match usual {
+                    "head_dim" => Some(facts.head_dim),
+                    usual => self.size(usual)?,
+                };
+                let same = own.is_some_and(|own| value.as_u64() == Some(own as u64));
+                self.notes.beside(key, value, same, usual);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns a size of the model, by its usual key.
+    fn size(&self, key: &str) -> Result<Option<usize>> {
+        let (row, sizes) = (&self.row, &self.sizes);
+        match key {
+            "hidden_size" => self.dimension("hidden_size", row.width, sizes.width.into()),
+            "num_attention_heads" => {
+                self.dimension("num_attention_heads", row.heads, sizes.heads.into())
+            }
+            "num_hidden_layers" => self.layer_count(),
+            "head_dim" => Ok(self.head_dim(None, None).ok()),
+            _ => Ok(None),
+        }
+    }
+
+    /// Notes keys about base and scaling, for an unknown model, that name others than those that are read. The caller
+    /// knows axes, pairing, parts of heads and layers.
+    #[inline(never)]
+    pub(super) fn check_unknown(&self, rope: &Object, scaling: &str, base: f64) -> Result<()> {
+        let facts = Facts {
+            rope,
+            scaling,
+            base,
+            head_dim: 0,
+            rotary_dim: 0,
+        };
+        let read = ["rope_theta", "max_position_embeddings", ORIGINAL];
+        let agrees = |key: &str, value: &Value| match key {
+            "rope_type" => Ok(value.as_str() == Some(scaling)),
+            _ => self.agrees(&facts, key, value),
+        };
+        for (key, value) in self.config.iter() {
+            if read.contains(&key)
+                || words::has(SETS, key) && !self.parameters.ignored.contains(&key)
+            {
+                continue;
+            }
+            let meant = match (self.meaning(key, &read), value) {
+                (Some(meant), _) if !words::has(OF_CALLER, meant) => meant,
+                _ => continue,
+            };
+            let neutral = agrees(meant, value)?;
+            let near = nearest(key, read.iter().copied());
+            self.notes.beside(key, value, neutral, near);
+        }
+        let others = self.above.iter().chain(&self.unread);
+        for (path, object) in others {
+            for (key, value) in object.iter() {
+                let neutral = match value {
+                    Value::Object(set) if words::has(SETS, key) => self.set_agrees(&facts, set)?,
+                    Value::Object(_) => continue,
+                    _ if is_of_rotation(key) && !words::has(OF_CALLER, key) => agrees(key, value)?,
+                    _ => continue,
+                };
+                self.notes.note(join(path, key), value, neutral, "");
+            }
+        }
+        Ok(())
+    }
+
     /// Returns true if the part that is read is that object, or within it.
     pub(super) fn is_within(&self, object: &Object) -> bool {
         let mut above = self.above.iter().map(|(_, own)| *own);
@@ -132,7 +254,13 @@ impl Reading<'_> {
                 "rope_theta" | "partial_rotary_factor" => self.agrees(facts, key, value)?,
                 _ => {
                     let read = words::has(keys_read(facts.scaling), key);
-                    is_neutral(key, value)
+                    let default = match key {
+                        "beta_fast" => value.as_f64() == Some(32.0),
+                        "beta_slow" => value.as_f64() == Some(1.0),
+                        _ => is_neutral(key, value),
+                    };
+                    default && !facts.rope.contains_key(key)
+                        || is_neutral(key, value)
                         || facts.rope.get(key) == Some(value)
                         || !read && words::has(IRRELEVANT, key)
                 }
@@ -269,6 +397,7 @@ impl Reading<'_> {
             named[3] = Some(key);
         }
         if let Condition::If(key, _)
+        | Condition::IfOrOmitted(key, _)
         | Condition::IfTrue(key)
         | Condition::Unless(key)
         | Condition::UnlessFalse(key) = row.condition
@@ -376,6 +505,14 @@ pub(super) fn fails_above(above: &Object, set: &Object) -> bool {
     }
 }
 
+/// Returns true if the name of a key in any object is about the rotation alone.
+fn is_of_rotation(key: &str) -> bool {
+    !words::has(OF_OTHERS, key)
+        && (words::any_within(ROTARY, key)
+            || words::has(PARTS, key)
+            || words::has("mrope_section xdrope_section use_dynamic_ntk", key))
+}
+
 /// Returns true if a scaling divides all frequencies by 1.
 fn is_identity(set: &Object) -> bool {
     rope_type(set) == Ok("linear") && set.get("factor").and_then(Value::as_f64) == Some(1.0)
@@ -397,8 +534,17 @@ pub(super) fn is_neutral(key: &str, value: &Value) -> bool {
     }
 }
 
-/// The keys of parameter sets.
-pub(super) const SETS: &str = "rope_scaling rope_parameters";
+/// The key of the original context.
+const ORIGINAL: &str = "original_max_position_embeddings";
+
+/// Keys about what the caller knows of an unknown model: axes, pairing, parts of heads, and layers.
+const OF_CALLER: &str = "rotary_emb_fraction rope_pct rope_percent rotary_pct rotary_percent partial_rotary_factor \
+    partial_rotary_factors rotary use_rope use_rotary use_rotary_emb use_rotary_embedding use_rotary_embeddings \
+    use_rotary_pos_emb use_rotary_position_embeddings no_rope_layers no_rope_layer_interval rotary_value \
+    global_head_dim kv_channels mrope_section xdrope_section alibi use_alibi use_mrope mrope_interleaved \
+    position_encoding_2d position_embedding_type position_embeddings_type hybrid_layer_pattern attn_type_list \
+    nope_layer_interval qk_rope_head_dim qk_nope_head_dim rotary_dim attn_rotary_emb rope_interleave \
+    rope_interleaved rope_gptj rotary_emb_interleaved axes_dims_rope";
 
 /// Keys of the shape, beside the parameters, that the code of all classes reads, by this name or another.
 pub(super) const READ_BY_ALL: &str = "hidden_size num_attention_heads num_hidden_layers head_dim max_position_embeddings \
@@ -419,7 +565,7 @@ pub(super) const OF_SOME: &str = "rope_local_base_freq rope_global_base_freq loc
     use_alibi use_dynamic_ntk position_encoding_2d position_embedding_type position_embeddings_type";
 
 /// Parts of the names of keys about a rotation.
-pub(super) const ROTARY: &str = "rope rotary theta";
+pub(super) const ROTARY: &str = "rope rotary theta yarn";
 
 /// Keys whose names resemble those of the rotation, with another meaning.
 pub(super) const OF_OTHERS: &str = "original_rope indexer_rope_interleave relation_bias_theta memory_attention_rope_feat_sizes \

@@ -84,7 +84,7 @@ detr: b~timm_backbone;
 dia: e= decoder_config=;
 diffusion_gemma: t= v~gemma4_vision;
 dots3_note: t= v=_vision_encoder a=_audio_encoder;
-dpt:;
+dpt: b~bit;
 edgetam: v~_vision_model prompt_encoder_config= mask_decoder_config=;
 edgetam_video: mask_decoder_config= v~sam2_vision_model prompt_encoder_config=;
 edgetam_vision_model: b~timm_wrapper;
@@ -92,7 +92,10 @@ embedding_gemma2: v~gemma4_vision t= a~gemma4_audio;
 emu3: vq_config=_vqgan t=_text_model;
 encoder-decoder: encoder~bert decoder~bert;
 ernie4_5_vl_moe: v= t=;
-esmfold2: esmc_config~esmc;
+esmfold2: esmc_config~esmc atom_encoder= structure_head=;
+esmfold2_structure_head: diffusion_module=;
+esmfold2_structure_head_diffusion_module: atom_encoder=esmfold2_atom_encoder;
+evolla: protein_encoder_config=;
 exaone4_5: v= t~exaone4;
 fast_vlm: v~timm_wrapper t~qwen2;
 fastspeech2_conformer_with_hifigan: model_config=fastspeech2_conformer vocoder_config=fastspeech2_conformer_hifigan;
@@ -186,7 +189,7 @@ nemotron3_diarization: a=;
 nemotron_asr_streaming: e=;
 nemotron_h_omni: v~radio t~nemotron_h a~parakeet_encoder;
 neucodec: semantic_model_config~wav2vec2-bert;
-nougat:;
+nougat: encoder~donut-swin decoder~mbart;
 omdet-turbo: b~timm_backbone t~clip_text_model;
 omniasr: a~ t~llama;
 omniasr_ctc: a~omniasr_audio;
@@ -233,7 +236,8 @@ qwen2_vl: v= t=;
 qwen3_5: v= t=;
 qwen3_5_moe: v= t=;
 qwen3_asr: a~_encoder t~qwen3;
-qwen3_omni_moe: thinker_config=;
+qwen3_omni_moe: thinker_config= talker_config= code2wav_config=;
+qwen3_omni_moe_talker: t= code_predictor_config=;
 qwen3_omni_moe_thinker: t=qwen3_omni_moe_text v=qwen3_omni_moe_vision_encoder a=qwen3_omni_moe_audio_encoder;
 qwen3_vl: v= t=;
 qwen3_vl_moe: v= t=;
@@ -349,6 +353,12 @@ pub(crate) const REFUSED: &[(&str, &str)] = refused! {
     "wav2vec2-conformer": "the hidden states are rotated, before queries and keys are made of them",
     "xcodec2": "the position is the head's index",
 };
+
+/// Types without a rotation, and the keys about one in their published files, which their code does not use.
+pub(crate) const IDLE: &str = "\
+kimi_linear qk_rope_head_dim rope_theta
+nemotron_h partial_rotary_factor rope_theta
+";
 
 /// Types without a rotation.
 pub(crate) const STILL: &str = "\

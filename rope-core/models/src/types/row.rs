@@ -587,6 +587,8 @@ pub(crate) enum Condition {
     Always,
     /// Files in which this key has this value.
     If(Key, Word),
+    /// Files in which this key has this value, or which omit it.
+    IfOrOmitted(Key, Word),
     /// Files in which this key is true.
     IfTrue(Key),
     /// Files in which this key is not true.

@@ -306,6 +306,11 @@ rows! {
     "esmc" = HALF { norm: Some(QkNorm { eps_key: Eps::Fixed, reach: Reach::Row, ..norm(Formula::StableLm, 1e-5) }) };
     "eurobert" = HALF;
     "evolla" = HALF { base: Base::Or(500_000) };
+    "evolla_protein_encoder" = HALF {
+        head: Head::QuotientApart,
+        parameters: Form::ThetaOnly,
+        condition: Condition::IfOrOmitted(Key::position_embedding_type, Word::rotary),
+    };
     "exaone" = HALF { depth: Name::Or(Key::num_layers), base: Base::Or(500_000) };
     "exaone4" = HALF {
         layers: Rules(&[
@@ -1016,6 +1021,7 @@ rows! {
         ]),
         norm: Some(norm(Formula::Gemma, 1e-6)),
     };
+    "qwen3_omni_moe_code2wav" = HALF { layers: Rules(&[(sliding_attention, Always)]) };
     "qwen3_omni_moe_talker_code_predictor" = HALF {
         head: Head::Or(128),
         norm: Some(norm(Formula::Llama, 1e-6)),

@@ -89,6 +89,7 @@ sizes! {
     "esmc" 2560 40 80 2048;
     "eurobert" 768 12 12 8192;
     "evolla" 4096 32 32 8192;
+    "evolla_protein_encoder" 1280 20 33 1026;
     "exaone" 4096 32 32 4096;
     "exaone4" 4096 32 32 2048;
     "exaone4_5_vision" 3584 16 32 0;
@@ -258,6 +259,7 @@ sizes! {
     "qwen3_5_vision" 1152 16 27 0;
     "qwen3_moe" 2048 32 24 32768;
     "qwen3_next" 2048 16 48 32768;
+    "qwen3_omni_moe_code2wav" 1024 16 8 8000;
     "qwen3_omni_moe_talker_code_predictor" 1024 16 5 32768;
     "qwen3_omni_moe_talker_text" 1024 16 20 32768;
     "qwen3_omni_moe_text" 2048 28 28 32768;
