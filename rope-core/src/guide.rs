@@ -55,7 +55,12 @@ page!(
     "guide/packed_qkv.md",
     "../examples/packed_qkv.rs"
 );
-page!(kv_cache, "guide/kv_cache.md", "../examples/kv_cache.rs");
+page!(
+    kv_cache,
+    "guide/kv_cache.md",
+    "../examples/kv_cache.rs",
+    "../examples/move_slots.rs"
+);
 page!(one_pass, "guide/one_pass.md", "../examples/one_pass.rs");
 page!(
     dual_chunk,

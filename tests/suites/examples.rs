@@ -37,6 +37,7 @@ examples! {
     given_rows: "../../rope-core/examples/given_rows.rs";
     kv_cache: "../../rope-core/examples/kv_cache.rs";
     learn_frequencies: "../../rope-core/examples/learn_frequencies.rs";
+    move_slots: "../../rope-core/examples/move_slots.rs";
     no_std_layer: "../../rope-core/examples/no_std_layer.rs";
     one_pass: "../../rope-core/examples/one_pass.rs";
     packed_qkv: "../../rope-core/examples/packed_qkv.rs";

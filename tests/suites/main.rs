@@ -64,6 +64,8 @@ mod mixed;
 #[cfg(feature = "models")]
 mod model_types;
 mod models;
+#[cfg(feature = "sizes")]
+mod moves;
 mod norm;
 #[cfg(feature = "every")]
 mod operands;

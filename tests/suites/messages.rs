@@ -474,6 +474,24 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
             "slot 9 (of token 1) is outside the cache's 0..6",
         ),
         (
+            Error::Slots(SlotsError::SameTarget {
+                slot: 9,
+                first: 1,
+                second: 4,
+            }),
+            "slot 9 is the target of move 1 and of move 4; give each move a target of its own, or a negative slot to skip \
+             it",
+        ),
+        (
+            Error::Slots(SlotsError::MoveOrder {
+                slot: 9,
+                read: 4,
+                written: 1,
+            }),
+            "move 1 writes slot 9 before move 4 reads it, and the reverse order fits no better; move the slots in several \
+             calls, and those of a cycle by a free slot",
+        ),
+        (
             Error::Slots(SlotsError::Offset {
                 index: 3,
                 offset: 81,

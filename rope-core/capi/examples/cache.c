@@ -8,6 +8,8 @@
 
 #include <rope.h>
 
+/* A row of a latent cache: DeepSeek-V3's. */
+enum { LATENT = 512, ROTARY = 64, ROW = LATENT + ROTARY };
 enum { TOKENS = 6, HEADS = 4, KV_HEADS = 2, HEAD_DIM = 128 };
 /* Pages of four slots. */
 enum { PAGES = 8, PAGE = 4, PAGE_BYTES = PAGE * KV_HEADS * HEAD_DIM };
@@ -113,6 +115,47 @@ static void check_by_hand(const float *q_before) {
     EXPECT(fabs((double)got[HEAD_DIM / 2] - (x * s + y * c)) < 1e-5);
 }
 
+/* A latent cache `[slots, 576]` is one of one head, and the plan's first channel is that of the key in it. */
+static void latent_cache(void) {
+    static unsigned char made[ROPE_FREQUENCIES_BYTES(ROTARY)];
+    static float x[2 * ROW], kept[PAGE * ROW];
+    rope_plan plan = {.pairing = ROPE_PAIRING_INTERLEAVED, .first_channel = LATENT};
+    rope_axes axes = rope_axes_text(ROTARY);
+    rope_positions positions = rope_positions_range(0, 2);
+    rope_frequencies *frequencies = NULL;
+    rope_angles at;
+    rope_cache cache;
+    rope_slots slots;
+    rope_operand rows, target;
+    const float *key = kept + 2 * ROW + LATENT;
+
+    fill(x, sizeof x / sizeof *x);
+    memset(&rows, 0, sizeof rows);
+    rows.data = x;
+    rows.len = sizeof x / sizeof *x;
+    rows.element = ROPE_ELEMENT_F32;
+    MUST(rope_layout_init(&rows.layout, ROPE_ORDER_BSHD, 1, 2, 1, ROW));
+    memset(&cache, 0, sizeof cache);
+    cache.memory = kept;
+    cache.bytes = sizeof kept;
+    cache.format = ROPE_CACHE_FORMAT_F32;
+    cache.layout.kind = ROPE_CACHE_LAYOUT_KIND_NHD;
+    cache.layout.extents[0] = 1;
+    cache.layout.extents[1] = PAGE;
+    cache.layout.extents[2] = 1;
+    cache.layout.extents[3] = ROW;
+    memset(&slots, 0, sizeof slots);
+    slots.kind = ROPE_SLOTS_KIND_RANGE;
+    slots.first = 1;
+    slots.count = 2;
+    target = in_slots(&cache, &slots);
+    MUST(rope_frequencies_init(made, sizeof made, &axes, 10000.0, NULL, &frequencies));
+    at = rope_angles_at(frequencies, &positions);
+    MUST(rope_rotate_into(&plan, &rows, &target, &at));
+    EXPECT(memcmp(kept + 2 * ROW, x + ROW, LATENT * sizeof *x) == 0);
+    EXPECT(fabs((double)key[0] - ((double)x[ROW + LATENT] * cos(1.0) - (double)x[ROW + LATENT + 1] * sin(1.0))) < 1e-6);
+}
+
 int main(void) {
     static float q_before[TOKENS * HEADS * HEAD_DIM], read[TOKENS * KV_HEADS * HEAD_DIM];
     static float expected[TOKENS * KV_HEADS * HEAD_DIM];
@@ -135,6 +178,10 @@ int main(void) {
     rope_positions moved = rope_positions_per_token(deltas, TOKENS, ROPE_NUMBER_I32);
     rope_frequencies *frequencies = NULL;
     rope_angles at, rows;
+    static const int64_t branch[] = {5 * PAGE + 1, 5 * PAGE + 3}, exchanged[] = {5 * PAGE + 3, 5 * PAGE + 1};
+    enum { SLOT = KV_HEADS * HEAD_DIM };
+    unsigned char *const page = keys + 5 * PAGE_BYTES;
+    rope_slots from, to;
     rope_operand key_slots, value_slots;
     size_t i;
 
@@ -205,6 +252,38 @@ int main(void) {
     for (i = KV_HEADS * HEAD_DIM; i < (size_t)4 * KV_HEADS * HEAD_DIM; i++) {
         EXPECT(fabsf(read[i] - expected[i]) < 0.35f);
     }
+
+    /* One delta for many slots: a row whose token stride is 0. */
+    positions = rope_positions_range(-1, 1);
+    at = rope_angles_at(frequencies, &positions);
+    at.moves = 1;
+    MUST(rope_rows_fill(&at, moves, HEAD_DIM, &rows));
+    EXPECT(rope_rotate(&plan, &key_slots, &rows) == ROPE_STATUS_ROW_COUNT);
+    rows.sin = rows.cos + HEAD_DIM / 2;
+    rows.len = HEAD_DIM / 2;
+    rows.layout.shape[0] = rows.layout.shape[2] = 1;
+    rows.layout.shape[1] = TOKENS;
+    rows.layout.shape[3] = HEAD_DIM / 2;
+    MUST(rope_rotate(&plan, &key_slots, &rows));
+
+    /* A branch of a draft was accepted: two of the tokens move to the slots from the first on. */
+    from = to = slots;
+    from.slots.values = branch;
+    from.slots.count = 2;
+    to.kind = ROPE_SLOTS_KIND_RANGE;
+    to.first = (size_t)5 * PAGE;
+    to.count = 2;
+    memcpy(before, keys, sizeof keys);
+    MUST(rope_move_slots(&key_cache, &from, &to));
+    MUST(rope_move_slots(&value_cache, &from, &to));
+    EXPECT(memcmp(page, before + 5 * PAGE_BYTES + SLOT, SLOT) == 0);
+    EXPECT(memcmp(page + SLOT, before + 5 * PAGE_BYTES + 3 * SLOT, SLOT) == 0);
+    /* No order of its two moves exchanges two slots. */
+    to = from;
+    to.slots.values = exchanged;
+    EXPECT(rope_move_slots(&key_cache, &from, &to) == ROPE_STATUS_MOVE_ORDER);
+
+    latent_cache();
 
     /* A slot that the cache does not have is refused, and neither cache is touched. */
     memcpy(before, keys, sizeof keys);

@@ -1421,7 +1421,7 @@ enum rope_cache_format ROPE_INT32_ENUM {
   ROPE_CACHE_FORMAT_E5M2 = 5,  // Codes of FP8 E5M2 as PyTorch converts; larger values become infinities.
   ROPE_CACHE_FORMAT_E5M2_SATURATING = 6,  // Codes of FP8 E5M2 up to 57344; larger values become the largest. vLLM's.
   ROPE_CACHE_FORMAT_INT8_EVEN = 7,  // Integers of 8 bits, ties to even: ONNX Runtime's.
-  ROPE_CACHE_FORMAT_INT8_AWAY = 8,  // Integers of 8 bits, ties away from zero: vLLM's Triton kernel.
+  ROPE_CACHE_FORMAT_INT8_ROUND_AWAY = 8,  // Integers of 8 bits, ties away from zero: vLLM's Triton kernel.
   // ggml's blocks of 32 values in 34 bytes, by its reference formula. The layout counts values.
   ROPE_CACHE_FORMAT_Q8_0 = 9,
   ROPE_CACHE_FORMAT_Q4_0 = 10,  // ggml's Q4_0: 32 values in 18 bytes, likewise.
@@ -1564,6 +1564,23 @@ typedef struct rope_slots {
   size_t count;  // RANGE: how many slots. OFFSETS: how many offsets.
   const int64_t *offsets;  // OFFSETS: the offset of each token.
 } rope_slots;
+
+// Moves heads within a cache: copies the i-th slot of `from` to the i-th of `to`, as bits with their scales, as if all
+// slots were read before the first is written. Slots of `from` alone keep their heads. A move with a negative slot is
+// skipped.
+//
+// The branch of a draft that was accepted moves to the slots after its prefix, and the tokens that stay after a drop
+// close the gap. Keys whose positions change also rotate, by rope_rotate of the slots `to`; values only move.
+//
+// The moves run in the order of the lists or in its reverse, and nothing is allocated. One of the two fits every list
+// that keeps the order of its tokens. Cycles, as an exchange of two slots, are refused with ROPE_STATUS_MOVE_ORDER.
+//
+// Returns ROPE_STATUS_MOVE_ORDER, ROPE_STATUS_SAME_TARGET, ROPE_STATUS_SLOT_COUNT unless the lists have one length,
+// ROPE_STATUS_CACHE_LAYOUT for offsets, and what rope_rotate returns of a cache. The cache is untouched then.
+//
+// Threads: No other thread may use the cache's memory and scales meanwhile.
+ROPE_NODISCARD
+rope_status rope_move_slots(const struct rope_cache *cache, const struct rope_slots *from, const struct rope_slots *to);
 
 // ---- Gradients ----
 
@@ -1825,6 +1842,9 @@ enum rope_status ROPE_INT32_ENUM {
   ROPE_STATUS_CACHE_HEADS = 53,  // The tensor and the cache have different heads.
   ROPE_STATUS_SLOT_COUNT = 54,  // Not one slot for each token of each sequence.
   ROPE_STATUS_SLOT = 55,  // A slot or a page that the cache does not have.
+  ROPE_STATUS_SAME_TARGET = 91,  // Two moves of slots within a cache write one slot.
+  // Neither the order of moves within a cache nor its reverse reads each slot before it is written.
+  ROPE_STATUS_MOVE_ORDER = 92,
   ROPE_STATUS_SLOT_OFFSET = 56,  // From its offset a token would reach past the cache.
   ROPE_STATUS_PAGE_POSITION = 57,  // A position that its sequence has no page for, or a sequence that is not there.
   ROPE_STATUS_HEAD_DIM_ON_STACK = 58,  // A head does not fit the stack: it has more than 2048 channels.

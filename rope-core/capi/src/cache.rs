@@ -30,7 +30,7 @@ pub enum rope_cache_format {
     /// Integers of 8 bits, ties to even: ONNX Runtime's.
     Int8Even = 7,
     /// Integers of 8 bits, ties away from zero: vLLM's Triton kernel.
-    Int8Away = 8,
+    Int8RoundAway = 8,
     /// ggml's blocks of 32 values in 34 bytes, by its reference formula. The layout counts values.
     Q8_0 = 9,
     /// ggml's Q4_0: 32 values in 18 bytes, likewise.
@@ -45,7 +45,7 @@ pub enum rope_cache_format {
     Iq4Nl = 14,
 }
 lookup!(rope_cache_format, "format of a cache":
-    F32 F16 Bf16 E4m3 E5m2 E5m2Saturating Int8Even Int8Away Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Iq4Nl);
+    F32 F16 Bf16 E4m3 E5m2 E5m2Saturating Int8Even Int8RoundAway Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Iq4Nl);
 
 /// The order of a cache in memory, outermost first: N the slots of a block (page), H the heads, D the channels of a
 /// head, x the rest of the dimension before it, which was divided. A cache that is not paged has one block, or one
@@ -270,7 +270,7 @@ impl rope_cache {
             rope_cache_format::E5m2 => Kept::Scaled(QuantFormat::E5m2),
             rope_cache_format::E5m2Saturating => Kept::Scaled(QuantFormat::E5m2Saturating),
             rope_cache_format::Int8Even => Kept::Scaled(QuantFormat::Int8Even),
-            rope_cache_format::Int8Away => Kept::Scaled(QuantFormat::Int8RoundAway),
+            rope_cache_format::Int8RoundAway => Kept::Scaled(QuantFormat::Int8RoundAway),
             rope_cache_format::Q8_0 => Kept::Blocks(BlockFormat::Q8_0),
             rope_cache_format::Q4_0 => Kept::Blocks(BlockFormat::Q4_0),
             rope_cache_format::Q4_1 => Kept::Blocks(BlockFormat::Q4_1),

@@ -457,7 +457,7 @@ impl SlotsRecord {
     }
 
     #[inline(never)]
-    fn regions(&self) -> Result<Used, Failure> {
+    pub(crate) fn regions(&self) -> Result<Used, Failure> {
         let (memory, given) = self.cache.regions()?;
         // SAFETY: the slices of the lists end here.
         let [a, b, c, d] = unsafe { self.slots.slots() }?.1;

@@ -5,10 +5,13 @@ use core::ffi::c_void;
 use rope_core::cache::Slots;
 use rope_core::{Ids, Positions};
 
+use crate::cache::rope_cache;
 use crate::failure::Failure;
-use crate::memory::{Region, Span, plain};
+use crate::memory::{Region, Span, look, plain};
 use crate::names::{lookup, rope_number};
+use crate::operand::SlotsRecord;
 use crate::positions::ids;
+use crate::status::{rope_status, status_of};
 
 /// How the slots of a cache are listed.
 #[repr(i32)]
@@ -161,4 +164,50 @@ impl rope_slots {
         };
         Ok((slots, regions))
     }
+}
+
+/// Moves heads within a cache: copies the i-th slot of `from` to the i-th of `to`, as bits with their scales, as if all
+/// slots were read before the first is written. Slots of `from` alone keep their heads. A move with a negative slot is
+/// skipped.
+///
+/// The branch of a draft that was accepted moves to the slots after its prefix, and the tokens that stay after a drop
+/// close the gap. Keys whose positions change also rotate, by rope_rotate of the slots `to`; values only move.
+///
+/// The moves run in the order of the lists or in its reverse, and nothing is allocated. One of the two fits every list
+/// that keeps the order of its tokens. Cycles, as an exchange of two slots, are refused with ROPE_STATUS_MOVE_ORDER.
+///
+/// Returns ROPE_STATUS_MOVE_ORDER, ROPE_STATUS_SAME_TARGET, ROPE_STATUS_SLOT_COUNT unless the lists have one length,
+/// ROPE_STATUS_CACHE_LAYOUT for offsets, and what rope_rotate returns of a cache. The cache is untouched then.
+///
+/// # Threads
+///
+/// May be called from any thread. No other thread may use the cache's memory and scales meanwhile.
+///
+/// # Safety
+///
+/// As rope_rotate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_move_slots(
+    cache: *const rope_cache,
+    from: *const rope_slots,
+    to: *const rope_slots,
+) -> rope_status {
+    status_of(|| {
+        // SAFETY: the caller promises that the structs and all that they name are there, and that nobody else uses the
+        // cache meanwhile. Its memory becomes slices only apart from both lists.
+        unsafe {
+            let cache = look("cache", cache)?.record()?;
+            let [from, to] = [("from", from), ("to", to)].map(|(name, slots)| look(name, slots));
+            let (from, to) = (*from?, *to?);
+            for slots in [from, to] {
+                let used = SlotsRecord { cache, slots }.regions()?;
+                let [memory, scales] = used.memory;
+                scales.apart_from(&[memory])?;
+                for written in used.memory {
+                    written.apart_from(&used.read)?;
+                }
+            }
+            Ok(cache.write()?.move_slots(from.slots()?.0, to.slots()?.0)?)
+        }
+    })
 }

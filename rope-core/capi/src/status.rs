@@ -136,6 +136,10 @@ pub enum rope_status {
     SlotCount = 54,
     /// A slot or a page that the cache does not have.
     Slot = 55,
+    /// Two moves of slots within a cache write one slot.
+    SameTarget = 91,
+    /// Neither the order of moves within a cache nor its reverse reads each slot before it is written.
+    MoveOrder = 92,
     /// From its offset a token would reach past the cache.
     SlotOffset = 56,
     /// A position that its sequence has no page for, or a sequence that is not there.
@@ -312,6 +316,8 @@ statuses! {
     CacheHeads = c"the heads of the tensor and of the cache differ in number or channels": Cache::Heads,
     SlotCount = c"not one slot for each token of each sequence": Slots::Count,
     Slot = c"a slot or a page is outside the cache": Slots::Slot Slots::Page,
+    SameTarget = c"two moves write one slot": Slots::SameTarget,
+    MoveOrder = c"neither order of the moves reads each slot before it is written": Slots::MoveOrder,
     SlotOffset = c"from its offset a token would reach past the cache": Slots::Offset,
     PagePosition = c"a position is beyond the pages of its sequence": Slots::PagePosition,
     NegativePage = c"the page of a position that exists is negative": Slots::NegativePage,

@@ -28,6 +28,7 @@
 #[cfg(feature = "rayon")]
 mod cut;
 mod layout;
+mod moves;
 mod quant;
 mod slots;
 
@@ -758,7 +759,8 @@ impl<'a> Stored<'a> {
             }
             _ => &self.layout,
         };
-        let by_slot = self.scales().is_some();
+        let by_slot =
+            (self.scales().is_some()).then_some("addressed by slots, because its scales lie apart");
         slots.check(shape, layout, len, by_slot)
     }
 }

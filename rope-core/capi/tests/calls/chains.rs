@@ -835,7 +835,7 @@ fn rust_cache<'a>(
         Format::E5m2 => QuantFormat::E5m2,
         Format::E5m2Saturating => QuantFormat::E5m2Saturating,
         Format::Int8Even => QuantFormat::Int8Even,
-        Format::Int8Away => QuantFormat::Int8RoundAway,
+        Format::Int8RoundAway => QuantFormat::Int8RoundAway,
     };
     CacheMut::quantized(elements(memory), layout, code, scale, scales)
 }

@@ -41,6 +41,29 @@ errors! {
         /// Slots of the cache.
         slots: usize,
     }: Index => "slot {slot} (of token {index}) is outside the cache's 0..{slots}",
+    /// [`CacheMut::move_slots`](crate::cache::CacheMut::move_slots): two moves write one slot.
+    SameTarget {
+        /// The slot.
+        slot: usize,
+        /// Index of the first move that writes it.
+        first: usize,
+        /// Index of the next one.
+        second: usize,
+    }: Value =>
+        "slot {slot} is the target of move {first} and of move {second}; give each move a target of its own, or a \
+         negative slot to skip it",
+    /// [`CacheMut::move_slots`](crate::cache::CacheMut::move_slots): a move reads a slot after another wrote it, in the
+    /// order of the lists, and so it is in the reverse order.
+    MoveOrder {
+        /// The slot.
+        slot: usize,
+        /// Index of the move that reads it.
+        read: usize,
+        /// Index of the move that writes it.
+        written: usize,
+    }: Value =>
+        "move {written} writes slot {slot} before move {read} reads it, and the reverse order fits no better; move the \
+         slots in several calls, and those of a cycle by a free slot",
     /// [`Slots::offsets`](crate::cache::Slots::offsets): a token would reach past the cache.
     Offset {
         /// Index of the token.

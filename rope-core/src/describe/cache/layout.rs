@@ -133,7 +133,7 @@ impl CacheShape {
         }
     }
 
-    fn is_empty(self) -> bool {
+    pub(super) fn is_empty(self) -> bool {
         self.slots() == 0 || self.heads == 0 || self.head_dim == 0
     }
 }

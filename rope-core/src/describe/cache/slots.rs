@@ -242,13 +242,14 @@ impl<'a> Slots<'a> {
 
     /// Checks that every token of a tensor has a slot of the cache, or is skipped.
     ///
-    /// `len`: elements of the cache. `by_slot`: other data of the cache is addressed by slot too.
+    /// `len`: elements of the cache. `by_slot`: the requirement of a call that takes no offsets of
+    /// elements.
     pub(crate) fn check(
         &self,
         shape: Shape,
         cache: &CacheLayout,
         len: usize,
-        by_slot: bool,
+        by_slot: Option<&'static str>,
     ) -> Result<(), Error> {
         let Shape { batch, tokens, .. } = shape;
         let (given, needed) = (self.len(), batch.saturating_mul(tokens));
@@ -279,10 +280,8 @@ impl<'a> Slots<'a> {
                     check_count("table", table.len(), needed)?;
                 }
             }
-            SlotSource::Offsets(_) if by_slot => {
-                return Err(Error::Cache(CacheError::Layout {
-                    required: "addressed by slots, because its scales lie apart",
-                }));
+            SlotSource::Offsets(_) if let Some(required) = by_slot => {
+                return Err(Error::Cache(CacheError::Layout { required }));
             }
             SlotSource::Range { first, .. } => {
                 // Computes the first missing slot without a loop: tokens without elements may be any number.

@@ -1,0 +1,272 @@
+//! Moves of slots within one cache, without an allocator: in the order of the lists or in its reverse, whichever reads
+//! every slot before it is written.
+
+use super::slots::Found;
+use super::{CacheMut, IntoSlots, ScalePlace, SlotAddresses, Slots, Stored};
+use crate::Error;
+use crate::error::SlotsError;
+
+/// The order in which moves run.
+#[derive(Clone, Copy)]
+enum MoveOrder {
+    Given,
+    Reverse,
+}
+
+/// Checked moves.
+struct SlotMoves<'m> {
+    stored: Stored<'m>,
+    from: SlotAddresses<'m>,
+    to: SlotAddresses<'m>,
+    count: usize,
+}
+
+/// Slots that were seen, of [`SeenSlots::SLOTS`] from a first one on: a cache of more takes several passes.
+struct SeenSlots {
+    first: usize,
+    /// The least slot after these.
+    next: Option<usize>,
+    bits: [u64; Self::SLOTS / 64],
+}
+
+impl CacheMut<'_> {
+    /// Moves heads within the cache: copies slot `from[i]` to slot `to[i]`, as bits with their scales, as if all slots
+    /// were read before the first is written. Slots in `from` alone keep their heads.
+    ///
+    /// The branch of a draft that was accepted moves to the slots after its prefix, and the tokens that stay after a
+    /// drop close the gap. Keys whose positions change also rotate, by [`Rope::rotate`](crate::Rope::rotate) of the
+    /// slots `to` ([`Frequencies::shift`](crate::Frequencies::shift)); values only move.
+    ///
+    /// ```
+    /// use rope_core::cache::{CacheLayout, CacheMut};
+    ///
+    /// // Slots of one head of two channels. The tokens in slots 1 and 2 were dropped; two follow.
+    /// let mut memory = [0.0_f32, 0.1, 1.0, 1.1, 2.0, 2.1, 3.0, 3.1, 4.0, 4.1];
+    /// let mut values = CacheMut::new(&mut memory, CacheLayout::nhd([1, 5, 1, 2])?)?;
+    /// values.move_slots(3..5, 1..3)?;
+    /// assert_eq!(memory[..6], [0.0, 0.1, 3.0, 3.1, 4.0, 4.1]);
+    /// # Ok::<(), rope_core::Error>(())
+    /// ```
+    ///
+    /// The moves run in the order of the lists or in its reverse, so nothing is allocated. One of the two fits every
+    /// list that keeps the order of its tokens, in any pages. Moves that neither order fits are refused: cycles, as an
+    /// exchange of two slots, and lists of which one part moves forward and another backward over each other.
+    ///
+    /// A move with a negative slot, or at a negative position of a page table, is skipped.
+    ///
+    /// # Errors
+    ///
+    /// [`SlotsError::Count`] unless the two lists have one length; [`SlotsError::SameTarget`] if two moves write one
+    /// slot; [`SlotsError::MoveOrder`] if neither order reads each slot before it is written;
+    /// [`CacheError::Layout`](crate::error::CacheError::Layout) for [`Slots::offsets`]; the errors of
+    /// [`Rope::rotate_into`](crate::Rope::rotate_into) about slots that the cache does not have. The cache is untouched
+    /// then.
+    pub fn move_slots<'s>(
+        &mut self,
+        from: impl IntoSlots<'s>,
+        to: impl IntoSlots<'s>,
+    ) -> Result<(), Error> {
+        let (from, to) = (from.into(), to.into());
+        let moves = SlotMoves::new(self, &from, &to)?;
+        if self.stored.layout.shape.is_empty() {
+            return Ok(());
+        }
+        let order = moves.order()?;
+        for index in 0..moves.count {
+            if let Some((_, [from, to])) = moves.in_order(index, order)
+                && from != to
+            {
+                moves.copy(self.memory, self.scales, [from, to]);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'m> SlotMoves<'m> {
+    /// Checks that the cache has all slots.
+    fn new(cache: &CacheMut<'m>, from: &'m Slots<'m>, to: &'m Slots<'m>) -> Result<Self, Error> {
+        let (stored, count) = (cache.stored, from.len());
+        let len = cache.memory.len() / stored.size();
+        let by_slot = Some("addressed by slots, to move heads between them");
+        for slots in [from, to] {
+            slots.check(stored.shape(count), &stored.layout, len, by_slot)?;
+        }
+        let of = |slots| SlotAddresses {
+            slots,
+            layout: stored.layout,
+            scales: stored.scales(),
+            len,
+            tokens: count,
+            first: 0,
+            memory: super::SlotRange::WHOLE,
+        };
+        Ok(SlotMoves {
+            stored,
+            from: of(from),
+            to: of(to),
+            count,
+        })
+    }
+
+    /// Returns the slots that move `index` reads and writes, or `None` if it is skipped.
+    fn at(&self, index: usize) -> Option<[usize; 2]> {
+        match (self.from.found(index)?, self.to.found(index)?) {
+            (Found::Slot(from), Found::Slot(to)) => Some([from, to]),
+            _ => None,
+        }
+    }
+
+    /// Returns the move that is `place`-th in an order: its index, and its slots.
+    fn in_order(&self, place: usize, order: MoveOrder) -> Option<(usize, [usize; 2])> {
+        let index = match order {
+            MoveOrder::Given => place,
+            MoveOrder::Reverse => self.count - 1 - place,
+        };
+        Some((index, self.at(index)?))
+    }
+
+    /// Returns an order in which each slot is read before it is written.
+    fn order(&self) -> Result<MoveOrder, Error> {
+        let wrote = |slot: usize| {
+            (0..self.count).find(|&index| self.at(index).is_some_and(|[_, to]| to == slot))
+        };
+        if let Some((second, slot)) =
+            self.seen(MoveOrder::Given, |seen, [_, to]| seen.see(to).then_some(to))
+        {
+            let first = wrote(slot).unwrap_or(0);
+            return Err(Error::Slots(SlotsError::SameTarget {
+                slot,
+                first,
+                second,
+            }));
+        }
+        let too_late = |seen: &mut SeenSlots, [from, to]: [usize; 2]| {
+            if from == to {
+                return None;
+            }
+            let late = seen.has_seen(from).then_some(from);
+            seen.see(to);
+            late
+        };
+        let Some((read, slot)) = self.seen(MoveOrder::Given, too_late) else {
+            return Ok(MoveOrder::Given);
+        };
+        match self.seen(MoveOrder::Reverse, too_late) {
+            None => Ok(MoveOrder::Reverse),
+            Some(_) => Err(Error::Slots(SlotsError::MoveOrder {
+                slot,
+                read,
+                written: wrote(slot).unwrap_or(0),
+            })),
+        }
+    }
+
+    /// Visits the moves in an order, once for each part of the cache that they write; returns the first slot that
+    /// `visit` returns, and the index of its move.
+    fn seen(
+        &self,
+        order: MoveOrder,
+        visit: impl Fn(&mut SeenSlots, [usize; 2]) -> Option<usize>,
+    ) -> Option<(usize, usize)> {
+        let mut next = Some(0);
+        while let Some(first) = next {
+            let mut seen = SeenSlots::from(first);
+            for place in 0..self.count {
+                if let Some((index, slots)) = self.in_order(place, order)
+                    && let Some(slot) = visit(&mut seen, slots)
+                {
+                    return Some((index, slot));
+                }
+            }
+            next = seen.next;
+        }
+        None
+    }
+
+    /// Copies the heads of a slot to another one, with their scales.
+    fn copy(&self, memory: &mut [u8], scales: &mut [f32], slots: [usize; 2]) {
+        let (layout, size) = (&self.stored.layout, self.stored.size());
+        let (shape, strides) = (layout.shape, layout.strides);
+        let mut copy = |[from, to]: [usize; 2], len: usize| {
+            memory.copy_within(from * size..(from + len) * size, to * size);
+        };
+        let first = slots.map(|slot| layout.slot(slot));
+        if layout.contiguous() && strides.head == shape.head_dim {
+            copy(first, shape.heads * shape.head_dim);
+        } else {
+            for head in 0..shape.heads {
+                for channel in (0..shape.head_dim).step_by(strides.chunk) {
+                    let chunk =
+                        head * strides.head + channel / strides.chunk * strides.chunk_stride;
+                    let channels = strides.chunk.min(shape.head_dim - channel);
+                    let (copies, each) = match strides.channel {
+                        1 => (1, channels),
+                        _ => (channels, 1),
+                    };
+                    for place in 0..copies {
+                        copy(
+                            first.map(|first| first + chunk + place * strides.channel),
+                            each,
+                        );
+                    }
+                }
+            }
+        }
+        match self.stored.computed_scales() {
+            None => {}
+            Some(ScalePlace::Inline(behind)) => {
+                for head in 0..shape.heads {
+                    copy(first.map(|first| first + head * strides.head + behind), 4);
+                }
+            }
+            Some(ScalePlace::Separate(place)) => {
+                let [from, to] = slots.map(|slot| layout.scale(place, slot));
+                for head in 0..shape.heads {
+                    scales[to + head * place.head] = scales[from + head * place.head];
+                }
+            }
+        }
+    }
+}
+
+impl SeenSlots {
+    const SLOTS: usize = 1 << 14;
+
+    /// Creates the slots from the one on that begins the part with `slot`.
+    fn from(slot: usize) -> Self {
+        SeenSlots {
+            first: slot / Self::SLOTS * Self::SLOTS,
+            next: None,
+            bits: [0; Self::SLOTS / 64],
+        }
+    }
+
+    /// Returns the word and the bit of a slot, if it is one of these.
+    fn place(&self, slot: usize) -> Option<(usize, u64)> {
+        let place = slot.checked_sub(self.first)?;
+        (place < Self::SLOTS).then_some((place / 64, 1 << (place % 64)))
+    }
+
+    fn has_seen(&self, slot: usize) -> bool {
+        let place = self.place(slot);
+        place.is_some_and(|(word, bit)| self.bits[word] & bit != 0)
+    }
+
+    /// Notes a slot; returns true if it was seen before.
+    fn see(&mut self, slot: usize) -> bool {
+        match self.place(slot) {
+            Some((word, bit)) => {
+                let seen = self.bits[word] & bit != 0;
+                self.bits[word] |= bit;
+                seen
+            }
+            None => {
+                if slot > self.first {
+                    self.next = Some(self.next.map_or(slot, |next| next.min(slot)));
+                }
+                false
+            }
+        }
+    }
+}
