@@ -232,6 +232,15 @@ impl World {
         let (x, y) = (given(source, &x), given(source, &y));
         let outputs = spoilt(source, outputs.as_ptr().cast_mut());
         call!(match source.below(12) {
+            0 if source.once_in(2) => {
+                let to = self.slots(source, shape);
+                let (cache, from) = (&arguments.cache, &arguments.slots);
+                rope_move_slots(
+                    given(source, cache),
+                    given(source, from),
+                    given(source, &to),
+                )
+            }
             0 => rope_apply(plan, x),
             1 => rope_apply_into(plan, x, y),
             2 => rope_rotate_qk(plan, x, y, angles),

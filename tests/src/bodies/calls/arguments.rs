@@ -508,7 +508,7 @@ pub(super) struct Arguments {
     pub(super) y: rope_operand,
     pub(super) dx: rope_operand,
     pub(super) cache: rope_cache,
-    slots: rope_slots,
+    pub(super) slots: rope_slots,
     pub(super) norm: rope_norm,
     hadamard: rope_hadamard,
     scale: rope_scale,
