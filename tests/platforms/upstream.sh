@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# The patch for candle-nn, in `adapters/candle/upstream`: it fits the sources of the commit that it states, as the
+# registry has them, and its tests and candle's pass. With `time`: measures before and after, too.
+source "$(dirname "$0")/common.sh"
+
+adapters=$root/rope-core/adapters
+export CARGO_PROFILE_DEV_DEBUG=0
+
+# sources ADAPTER CRATE: copies what the registry has of a crate that the adapter's Cargo.lock locks to $package. Its
+# Cargo.toml is that of the repository; `normalized.toml` beside it is the registry's, which builds alone.
+sources() {
+    local directory
+    (cd "$adapters/$1" && cargo fetch -q --locked)
+    directory=$(cd "$adapters/$1" && cargo metadata -q --locked --format-version 1 |
+        python3 -c 'import json, pathlib, sys
+name = sys.argv[1]
+packages = [p for p in json.load(sys.stdin)["packages"] if p["name"] == name and p["source"]]
+print(pathlib.Path(packages[0]["manifest_path"]).parent)' "$2")
+    package=$temporary/$2
+    rm -rf "$package"
+    mkdir -p "$package"
+    cp -r "$directory/." "$package"
+    mv "$package/Cargo.toml" "$package/normalized.toml"
+    mv "$package/Cargo.toml.orig" "$package/Cargo.toml"
+}
+
+# apply PATCH FOLDER: applies it to the folder's files, whose path in the repository is FOLDER. The commit is the one
+# that the patch states.
+apply() {
+    local patch=$1 stated
+    stated=$(sed -n 's/^Base-commit: //p' "$patch")
+    if [[ -f $package/.cargo_vcs_info.json ]]; then
+        grep -q "\"sha1\": \"$stated\"" "$package/.cargo_vcs_info.json" || fail "$patch: its commit is not the registry's"
+    fi
+    # Not within the repository around it, of which the folder is no part.
+    (cd "$package" && GIT_CEILING_DIRECTORIES=$(dirname "$package") git apply -p"$2" "$patch") ||
+        fail "$patch does not apply"
+}
+
+# manifest FEATURES: makes the patched package one that builds alone, with rope-core of this repository.
+manifest() {
+    python3 - "$package" "$root" "$1" <<'END'
+import pathlib, sys
+
+package, root, features = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+# What the patch adds to the manifest, with the registry's in place of a workspace's.
+added = [line for line in (package / "Cargo.toml").read_text().splitlines() if "rope-core" in line]
+assert len(added) == 2, added
+text = (package / "normalized.toml").read_text()
+text = text.replace("[features]\n", '[features]\nrope-core = ["dep:rope-core"]\n', 1)
+text += f'\n[dependencies.rope-core]\npath = "{root}/rope-core"\noptional = true\nfeatures = [{features}]\n\n[workspace]\n'
+for kind in ("tests", "examples"):
+    for file in sorted((package / kind).glob("rope*.rs")):
+        if f'path = "{kind}/{file.name}"' not in text:
+            text += f'\n[[{kind[:-1]}]]\nname = "{file.stem}"\npath = "{kind}/{file.name}"\n'
+(package / "Cargo.toml").write_text(text)
+END
+}
+
+candle() {
+    step "candle-nn"
+    sources candle candle-nn
+    apply "$adapters/candle/upstream/candle-nn.patch" 2
+    cp "$adapters/candle/Cargo.lock" "$package"
+    install -D -t "$package/examples" "$adapters/candle/upstream/rope_time.rs"
+    manifest '"rayon"'
+    # The test that candle has of its rotations, and that of the patch.
+    (cd "$package" && tests cargo test -q --release --features rope-core --test rope_core &&
+        tests cargo test -q --release --features rope-core --test ops rope)
+    if [[ ${1:-} == time ]]; then
+        for features in "" rope-core; do
+            (cd "$package" && cargo build -q --release --features "$features" --example rope_time &&
+                RAYON_NUM_THREADS=1 "$CARGO_TARGET_DIR/release/examples/rope_time")
+        done
+    fi
+}
+
+candle "$@"
+passed
