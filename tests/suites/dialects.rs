@@ -45,6 +45,8 @@ const LANGUAGES: &[Language] = &[
             include_str!("../../rope-core/adapters/torch/src/operators.rs"),
             include_str!("../../rope-core/adapters/torch/src/shim.rs"),
             include_str!("../../rope-core/adapters/torch/src/shim/tangents.rs"),
+            include_str!("../../rope-core/adapters/torch/src/shim/versions.rs"),
+            "inference_mode",
             "float8_e4m3fn",
             include_str!("../../rope-core/adapters/torch/python/rope_kernels/_config.py"),
             include_str!("../../rope-core/adapters/torch/python/rope_kernels/_plan.py"),
@@ -52,6 +54,8 @@ const LANGUAGES: &[Language] = &[
             include_str!("../../rope-core/adapters/torch/python/rope_kernels/_stages.py"),
         ),
         others: &[
+            // PyTorch's operators.
+            "aten::",
             // Functions that its calls lack: GGUF files, shards, shifts, parts of rows, dual chunks, formats by name;
             // windows are a model's, and checked before.
             "Frequencies::shift",
@@ -100,7 +104,6 @@ const LANGUAGES: &[Language] = &[
 /// Names outside these languages: an assembler's, PyTorch's, ggml's, and fields that only `Debug` writes.
 const ELSEWHERE: &[&str] = &[
     "arch_extension",
-    "aten::_unpack_dual",
     "repeat_interleave",
     "Q8_0",
     "q4_0",

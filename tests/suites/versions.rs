@@ -118,7 +118,7 @@ fn the_newest_entry_of_the_changelog_is_this_version() {
 fn texts_and_workflows_name_the_oldest_rust() {
     for (file, before) in [
         ("CHANGELOG.md", "requires Rust "),
-        ("README.md", "Rust "),
+        ("README.md", "| Rust | "),
         ("rope-core/README.md", "minimum supported Rust version is "),
         ("rope-core/adapters/torch/README.md", "Rust "),
         (".github/workflows/platforms.yml", "RUSTUP_TOOLCHAIN: \""),
