@@ -38,7 +38,7 @@ fn assert_close(got: &[f32], expected: &[f32]) {
     }
 }
 
-/// Drops ten tokens after four sinks. The tokens behind them move ten slots back, and their keys ten positions.
+/// Drops ten tokens after four sinks. The tokens after those move ten slots back, and their keys ten positions.
 fn drop_after_sinks() -> Result<(), Error> {
     let (sinks, dropped, tokens) = (4, 10, 40);
     let frequencies = Frequencies::new(HEAD_DIM, 500_000.0, &Scaling::Default)?;

@@ -174,8 +174,8 @@ impl CacheLayout {
     ///
     /// # Errors
     ///
-    /// [`CacheError::Layout`] if a group or chunk is empty, or if an index does not fit `usize`; [`CacheError::Overlap`]
-    /// if two indices could name one element.
+    /// [`CacheError::Layout`] if a group or chunk is empty, or if an index does not fit `usize`;
+    /// [`CacheError::Overlap`] if two indices could name one element.
     pub fn strided(shape: CacheShape, strides: CacheStrides) -> Result<Self, Error> {
         CacheLayout {
             shape,
