@@ -27,6 +27,8 @@ mod convert;
 mod corpus;
 #[cfg(feature = "models")]
 mod dialects;
+#[cfg(feature = "models")]
+mod diffusers;
 #[cfg(feature = "sizes")]
 mod empty;
 #[cfg(feature = "every")]

@@ -1,7 +1,7 @@
 //! The arrangement of a model's frequencies: the base frequency and the axis of each pair. Derived from the
 //! `recomposition_frequencies` of each class.
 
-use crate::error::{Result, missing, must_be};
+use crate::error::{Result, missing, must_be, out_of_range};
 use crate::json::{Object, counts, given, invalid};
 use crate::types::AxesOf;
 use alloc::vec::Vec;
@@ -23,7 +23,12 @@ pub(crate) enum Arrangement {
 
 impl Arrangement {
     /// Creates the arrangement over `rotary_dim` channels. A video model uses fewer if they do not divide by three.
-    pub(crate) fn new(axes: AxesOf, rope: &Object, rotary_dim: usize) -> Result<Self> {
+    pub(crate) fn new(
+        axes: AxesOf,
+        config: &Object,
+        rope: &Object,
+        rotary_dim: usize,
+    ) -> Result<Self> {
         // Checked here as in rope-core, because a list of the pairs is made before rope-core checks it.
         if rotary_dim > 65536 {
             return Err(rope_core::Error::Rows(RowsError::RotaryDim {
@@ -67,6 +72,16 @@ impl Arrangement {
                     ));
                 }
             },
+            AxesOf::Listed(key, default) => {
+                let pairs = listed(config, key.name(), default, rotary_dim)?;
+                Self::Known(match pairs[..] {
+                    [one] => Axes::per_axis([one]),
+                    [one, two] => Axes::per_axis([one, two]),
+                    [one, two, three] => Axes::per_axis([one, two, three]),
+                    [one, two, three, four] => Axes::per_axis([one, two, three, four]),
+                    _ => return Err(must_be(key.name(), "a list of one to four axes")),
+                })
+            }
             AxesOf::Wan => Self::Known(Axes::wan(rotary_dim)),
             AxesOf::MropeInterleaved(default) => {
                 let sections = sections(rope, default)?;
@@ -157,6 +172,39 @@ fn channel_sections(rope: &Object, pairs: usize) -> Result<Vec<usize>> {
     };
     let list = counts(own).filter(covers);
     list.ok_or_else(|| invalid(key, own, "a count of pairs for each axis, all of a head"))
+}
+
+/// Returns the pairs of each axis, from the file's channels or the class's, which are those of a head.
+#[inline(never)]
+fn listed(
+    config: &Object,
+    key: &'static str,
+    default: [u8; 4],
+    rotary_dim: usize,
+) -> Result<Vec<usize>> {
+    let mut channels: Vec<usize> = default.iter().copied().map(usize::from).collect();
+    channels.retain(|own| *own > 0);
+    if let Some(own) = given(config, key) {
+        let refused = || invalid(key, own, "even counts of channels, one an axis");
+        channels = counts(own).ok_or_else(refused)?;
+        if channels
+            .iter()
+            .any(|own| *own == 0 || !own.is_multiple_of(2))
+        {
+            return Err(refused());
+        }
+    }
+    let sum = channels
+        .iter()
+        .fold(0_usize, |sum, own| sum.saturating_add(*own));
+    if sum != rotary_dim {
+        return Err(out_of_range(
+            key,
+            format_args!("a list of {sum} channels"),
+            "one of all channels of a head, as its code adds them up",
+        ));
+    }
+    Ok(channels.iter().map(|own| own / 2).collect())
 }
 
 /// Returns the sections of M-RoPE, from the file or the class.

@@ -320,9 +320,10 @@ impl Config {
             .model_type
             .clone()
             .or(name)
-            .ok_or_else(|| missing("model_type"))?;
+            .ok_or_else(|| nameless(&self.root))?;
+        let of_class = self.root.get(CLASS).and_then(Value::as_str) == Some(&name);
         let (mut name, mut found) = model_type(&name).ok_or_else(|| Error::Unknown {
-            key: "model_type".into(),
+            key: if of_class { CLASS } else { "model_type" }.into(),
             value: beginning(&name),
             known: alike(&name),
         })?;
@@ -350,6 +351,23 @@ impl Config {
 }
 
 pub(crate) const TEXT: &str = "text_config";
+
+/// The key of the class in files of diffusers, which have no model type.
+const CLASS: &str = "_class_name";
+
+/// Returns the error for a file without a model type: the way to read files of other programs that have none.
+#[cold]
+fn nameless(root: &Object) -> Refusal {
+    let has = |key: &str| root.contains_key(key);
+    missing(if has("speculators_model_type") {
+        "model_type (a file of Speculators has its layers in a part: Config::with_part(\"transformer_layer_config\"))"
+    } else if has("dim") && has("n_heads") {
+        "model_type (a params.json has none: its weights pair neighbors, Pairing::Interleaved, by \
+         Frequencies::new over head_dim or dim / n_heads channels with its rope_theta and scaling)"
+    } else {
+        "model_type"
+    })
+}
 
 /// Returns true if a composite's file has other parts than its class, or sizes beside them, as older files do. A
 /// missing part is then not an omission.
@@ -410,7 +428,8 @@ impl<'c> Place<'c> {
 }
 
 pub(crate) fn own_type(object: &Object) -> Option<&str> {
-    let own = object.get("model_type").and_then(Value::as_str);
+    let own = |key| object.get(key).and_then(Value::as_str);
+    let own = own("model_type").or_else(|| own(CLASS));
     own.filter(|own| !own.is_empty())
 }
 

@@ -4,6 +4,7 @@ use crate::error::{Result, unsupported};
 use crate::json::{Object, Value, given, invalid};
 use crate::reading::Reading;
 use crate::types::{Eps, Formula, QkNorm, Reach, Word};
+use crate::words;
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::stages::StageOrder;
 
@@ -122,6 +123,13 @@ fn normed(reading: &Reading<'_>) -> Result<bool> {
         if said.is_some_and(|said| said != normed) {
             reading.notes.beside(key, &Value::Bool(!normed), false, "");
         }
+    }
+    // diffusers' name of the formula, which the row has.
+    if let Some(own) = given(config, "qk_norm")
+        && let Some(formula) = own.as_str()
+    {
+        let same = normed && words::has("rms_norm rms_norm_across_heads", formula);
+        reading.notes.beside("qk_norm", own, same, "");
     }
     Ok(normed)
 }

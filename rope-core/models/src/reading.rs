@@ -558,7 +558,7 @@ impl<'c> Reading<'c> {
             rotary_dim,
         };
         self.check_beside(&facts)?;
-        let axes = crate::axes::Arrangement::new(row.axes, rope, rotary_dim)?;
+        let axes = crate::axes::Arrangement::new(row.axes, self.config, rope, rotary_dim)?;
         let frequencies = self.by_length(scaling_name, &mut |length| {
             let mut lists = (Vec::new(), Vec::new());
             let scaling = match row.turns {

@@ -206,7 +206,7 @@ mod tests {
         assert!(all.len() > 800, "{}", all.len());
         all.sort_unstable();
         assert!(all.windows(2).all(|pair| pair[0] != pair[1]));
-        for name in names(others::OWN_CODE) {
+        for name in [names(others::OWN_CODE), names(others::DIFFUSERS)].concat() {
             assert!(model_type(name).is_some(), "{name}");
         }
         for (composite, _) in pairs(others::TEXTS) {
@@ -310,6 +310,7 @@ mod tests {
              answers by what that\ncode does, layer by layer. {} types rotate, {} rotate in a way that is refused by \
              name, {} do not rotate, and {} are\ncomposites of parts. Another type is refused.\n\n\
              | types whose files bring their own code |\n|---|\n| {} |\n\n\
+             | classes of diffusers 0.42.1, by the `_class_name` of their files |\n|---|\n| {} |\n\n\
              | pairs | model types |\n|---|---|\n",
             names(others::OWN_CODE).len(),
             rows::names().count(),
@@ -317,6 +318,7 @@ mod tests {
             names(others::STILL).len(),
             composites().len(),
             list(&names(others::OWN_CODE)),
+            list(&names(others::DIFFUSERS)),
         );
         for (kinds, said) in [
             (&[Pairs::Half][..], "half"),

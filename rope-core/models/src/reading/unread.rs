@@ -382,7 +382,7 @@ impl Reading<'_> {
     #[inline(never)]
     pub(super) fn read_keys(&self) -> Vec<&'static str> {
         let row = self.row;
-        let mut named: [Option<Key>; 9] = [None; 9];
+        let mut named: [Option<Key>; 10] = [None; 10];
         if let Part::Factor(key, _) | Part::Count(key, _) = row.part {
             named[0] = Some(key);
         }
@@ -412,6 +412,9 @@ impl Reading<'_> {
         }
         named[7] = row.scaled_layers;
         named[8] = row.ignores;
+        if let AxesOf::Listed(key, _) = row.axes {
+            named[9] = Some(key);
+        }
         let mut read: Vec<&'static str> = Vec::new();
         for key in named.into_iter().flatten() {
             read.push(key.name());

@@ -10,6 +10,15 @@ minimax_m3 minimax_text_01 molmo moonvit multi_modality nemotron-nas openelm ori
 phi4mm plamo plamo2 qwen rwkv5 rwkv6 telechat telechat2 wan xverse yuan
 ";
 
+/// The classes of diffusers, by the names that their files have in place of a model type.
+#[cfg(test)]
+pub(crate) const DIFFUSERS: &str = "\
+BriaTransformer2DModel ChromaTransformer2DModel Flux2Transformer2DModel FluxTransformer2DModel
+HunyuanImageTransformer2DModel HunyuanVideo15Transformer3DModel HunyuanVideoTransformer3DModel
+LongCatImageTransformer2DModel Lumina2Transformer2DModel OvisImageTransformer2DModel SkyReelsV2Transformer3DModel
+WanTransformer3DModel WanVACETransformer3DModel ZImageTransformer2DModel
+";
+
 /// Composites whose text model has another key than `text_config`.
 pub(crate) const TEXTS: &str = "\
 deepseek_vl_v2 language_config

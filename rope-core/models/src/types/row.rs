@@ -28,16 +28,17 @@ macro_rules! names {
 names! {
     /// The keys of files that rows name.
     Key:
-    alibi attention_head_dim attention_layer_norm attn_layer_indices attn_type_list cross_attention_layers d_model
-    decoder_num_attention_heads decoder_num_hidden_layers depth dim embed_dim eps flash_rotary
-    full_attention_interval full_attn_idxs global_attn_every_n_layers global_rope_theta heads hidden_size_per_head
-    hybrid_layer_pattern kv_channels layer_group_size layer_norm_eps layer_rope_theta layers local_rope_theta
-    max_seq_len model_dim model_max_length n_embd n_embed n_head n_heads n_layer n_layers norm_eps
-    normalize_qk_projections num_heads num_layers num_single_layers num_transformer_layers partial_rotary_factor
-    position_embedding_type qk_layernorm qk_norm_type qk_rope_head_dim rms_norm_eps rope_embedding_base
-    rope_freq_constant rope_local_base_freq rope_local_theta rope_max_length rope_ratio rope_scaling_layers
-    rotary_dim rotary_emb_base rotary_pct rotary_value seq_length sliding_window_pattern swa_head_dim swa_rope_theta
-    training_seqlen use_mem_rope use_qk_norm use_rotary_embedding width
+    alibi attention_head_dim attention_layer_norm attn_layer_indices attn_type_list axes_dim_rope axes_dims
+    axes_dims_rope cross_attention_layers d_model decoder_num_attention_heads decoder_num_hidden_layers depth dim
+    embed_dim eps flash_rotary full_attention_interval full_attn_idxs global_attn_every_n_layers global_rope_theta
+    heads hidden_size_per_head hybrid_layer_pattern kv_channels layer_group_size layer_norm_eps layer_rope_theta
+    layers local_rope_theta max_seq_len model_dim model_max_length n_embd n_embed n_head n_heads n_layer n_layers
+    norm_eps normalize_qk_projections num_heads num_layers num_single_layers num_transformer_layers
+    partial_rotary_factor position_embedding_type qk_layernorm qk_norm qk_norm_type qk_rope_head_dim rms_norm_eps
+    rope_axes_dim rope_embedding_base rope_freq_constant rope_local_base_freq rope_local_theta rope_max_length
+    rope_max_seq_len rope_ratio rope_scaling_layers rotary_dim rotary_emb_base rotary_pct rotary_value seq_length
+    sliding_window_pattern swa_head_dim swa_rope_theta time_theta training_seqlen use_mem_rope use_qk_norm
+    use_rotary_embedding width
 }
 
 names! {
@@ -469,6 +470,8 @@ pub(crate) enum AxesOf {
     Three,
     /// FLUX: 16 channels for the index in a list of images, and 56 each for row and column.
     Flux,
+    /// The channels of each axis, as this key lists them, or these up to a 0.
+    Listed(Key, [u8; 4]),
     /// WAN: time, row and column.
     Wan,
     RowsAndColumns,

@@ -4,7 +4,8 @@
 //! A row is `"model_type" = BASE { differences };`. `row.rs` documents the fields, their values and the bases. A type
 //! of another project that transformers reads by its own class has the row of that class. Some types are not
 //! transformers': their files name code beside them (`auto_map`), which their rows describe (`others::OWN_CODE`).
-//! `tests/golden/published/README.md` lists the sources of that code.
+//! `tests/golden/published/README.md` lists the sources of that code. Classes of diffusers 0.42.1 have the name that
+//! their files have under `_class_name`; `tests/golden/diffusers_types.py` runs them.
 //!
 //! # Surprising types
 //!
@@ -14,7 +15,8 @@
 //! by a number after the norm, and `timesfm2_5` by learned factors. `deepseek_v4` rounds r for queries, and `zaya`
 //! divides by a norm with a lower bound. Llama 4's vision tower counts rows and columns from 1, and its axis 0 is the
 //! column. `xverse` has code of several versions, some of which change the base beyond the file's context: the row is
-//! the rotation within it. A later version of `internlm` does so too, for files with `rotary`.
+//! the rotation within it. A later version of `internlm` does so too, for files with `rotary`. `telechat` requires
+//! `base_seqlen`: the code of its first models has other constants in its place, and their files are alike.
 
 use super::row::LayerType::*;
 use super::row::LayerTypes::Rules;
@@ -61,6 +63,168 @@ pub(super) fn named(name: &str) -> Option<(&'static str, Row)> {
 }
 
 rows! {
+    "BriaTransformer2DModel" = INTERLEAVED {
+        head: Head::KeyOr(Key::attention_head_dim, 128),
+        depth: Name::Sum(Key::num_layers, Key::num_single_layers),
+        context: Name::Absent,
+        base: Base::Or(10_000),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+        axes: AxesOf::Listed(Key::axes_dims_rope, [16, 56, 56, 0]),
+        ignores: Some(Key::time_theta),
+        norm: Some(QkNorm { eps_key: Eps::Fixed, ..norm(Formula::Olmo2, 1e-6) }),
+    };
+    "ChromaTransformer2DModel" = INTERLEAVED {
+        head: Head::KeyOr(Key::attention_head_dim, 128),
+        depth: Name::Sum(Key::num_layers, Key::num_single_layers),
+        context: Name::Absent,
+        base: Base::Fixed(10_000),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+        axes: AxesOf::Listed(Key::axes_dims_rope, [16, 56, 56, 0]),
+        norm: Some(QkNorm { eps_key: Eps::Fixed, ..norm(Formula::Olmo2, 1e-6) }),
+    };
+    "Flux2Transformer2DModel" = INTERLEAVED {
+        head: Head::KeyOr(Key::attention_head_dim, 128),
+        depth: Name::Sum(Key::num_layers, Key::num_single_layers),
+        context: Name::Absent,
+        base: Base::Or(2000),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+        axes: AxesOf::Listed(Key::axes_dims_rope, [32, 32, 32, 32]),
+        norm: Some(QkNorm { eps_key: Eps::Key(Key::eps), ..norm(Formula::Olmo2, 1e-6) }),
+    };
+    "FluxTransformer2DModel" = INTERLEAVED {
+        head: Head::KeyOr(Key::attention_head_dim, 128),
+        depth: Name::Sum(Key::num_layers, Key::num_single_layers),
+        context: Name::Absent,
+        base: Base::Fixed(10_000),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+        axes: AxesOf::Listed(Key::axes_dims_rope, [16, 56, 56, 0]),
+        norm: Some(QkNorm { eps_key: Eps::Fixed, ..norm(Formula::Olmo2, 1e-6) }),
+    };
+    "HunyuanImageTransformer2DModel" = INTERLEAVED {
+        head: Head::KeyOr(Key::attention_head_dim, 128),
+        depth: Name::Sum(Key::num_layers, Key::num_single_layers),
+        context: Name::Absent,
+        base: Base::Or(256),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+        axes: AxesOf::Listed(Key::rope_axes_dim, [64, 64, 0, 0]),
+        norm: Some(QkNorm { eps_key: Eps::Fixed, ..norm(Formula::Llama, 1e-6) }),
+    };
+    "HunyuanVideo15Transformer3DModel" = INTERLEAVED {
+        head: Head::KeyOr(Key::attention_head_dim, 128),
+        depth: Name::Only(Key::num_layers),
+        context: Name::Absent,
+        base: Base::Or(256),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+        axes: AxesOf::Listed(Key::rope_axes_dim, [16, 56, 56, 0]),
+        norm: Some(QkNorm { eps_key: Eps::Fixed, ..norm(Formula::Llama, 1e-6) }),
+    };
+    "HunyuanVideoTransformer3DModel" = INTERLEAVED {
+        head: Head::KeyOr(Key::attention_head_dim, 128),
+        depth: Name::Sum(Key::num_layers, Key::num_single_layers),
+        context: Name::Absent,
+        base: Base::Or(256),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+        axes: AxesOf::Listed(Key::rope_axes_dim, [16, 56, 56, 0]),
+        norm: Some(QkNorm { eps_key: Eps::Fixed, ..norm(Formula::Llama, 1e-6) }),
+    };
+    "LongCatImageTransformer2DModel" = INTERLEAVED {
+        head: Head::KeyOr(Key::attention_head_dim, 128),
+        depth: Name::Sum(Key::num_layers, Key::num_single_layers),
+        context: Name::Absent,
+        base: Base::Fixed(10_000),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+        axes: AxesOf::Listed(Key::axes_dims_rope, [16, 56, 56, 0]),
+        norm: Some(QkNorm { eps_key: Eps::Fixed, ..norm(Formula::Olmo2, 1e-6) }),
+    };
+    "Lumina2Transformer2DModel" = INTERLEAVED {
+        head: Head::Quotient,
+        depth: Name::Only(Key::num_layers),
+        context: Name::Absent,
+        base: Base::Fixed(10_000),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+        axes: AxesOf::Listed(Key::axes_dim_rope, [32, 32, 32, 0]),
+        norm: Some(QkNorm { eps_key: Eps::Fixed, ..norm(Formula::Llama, 1e-5) }),
+    };
+    "OvisImageTransformer2DModel" = INTERLEAVED {
+        head: Head::KeyOr(Key::attention_head_dim, 128),
+        depth: Name::Sum(Key::num_layers, Key::num_single_layers),
+        context: Name::Absent,
+        base: Base::Fixed(10_000),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+        axes: AxesOf::Listed(Key::axes_dims_rope, [16, 56, 56, 0]),
+        norm: Some(QkNorm { eps_key: Eps::Fixed, ..norm(Formula::Olmo2, 1e-6) }),
+    };
+    "SkyReelsV2Transformer3DModel" = INTERLEAVED {
+        head: Head::KeyOr(Key::attention_head_dim, 128),
+        depth: Name::Only(Key::num_layers),
+        context: Name::Absent,
+        base: Base::Fixed(10_000),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+        axes: AxesOf::Wan,
+        ignores: Some(Key::rope_max_seq_len),
+        norm: Some(QkNorm {
+            eps_key: Eps::Key(Key::eps),
+            reach: Reach::Row,
+            ..norm(Formula::Olmo2, 1e-6)
+        }),
+    };
+    "WanTransformer3DModel" = INTERLEAVED {
+        head: Head::KeyOr(Key::attention_head_dim, 128),
+        depth: Name::Only(Key::num_layers),
+        context: Name::Absent,
+        base: Base::Fixed(10_000),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+        axes: AxesOf::Wan,
+        ignores: Some(Key::rope_max_seq_len),
+        norm: Some(QkNorm {
+            eps_key: Eps::Key(Key::eps),
+            reach: Reach::Row,
+            ..norm(Formula::Olmo2, 1e-6)
+        }),
+    };
+    "WanVACETransformer3DModel" = INTERLEAVED {
+        head: Head::KeyOr(Key::attention_head_dim, 128),
+        depth: Name::Only(Key::num_layers),
+        context: Name::Absent,
+        base: Base::Fixed(10_000),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+        axes: AxesOf::Wan,
+        ignores: Some(Key::rope_max_seq_len),
+        norm: Some(QkNorm {
+            eps_key: Eps::Key(Key::eps),
+            reach: Reach::Row,
+            ..norm(Formula::Olmo2, 1e-6)
+        }),
+    };
+    "ZImageTransformer2DModel" = INTERLEAVED {
+        width: Name::Only(Key::dim),
+        heads: Name::Only(Key::n_heads),
+        head: Head::Quotient,
+        depth: Name::Only(Key::n_layers),
+        context: Name::Absent,
+        base: Base::Or(256),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+        axes: AxesOf::Listed(Key::axes_dims, [32, 48, 48, 0]),
+        norm: Some(QkNorm {
+            eps_key: Eps::Fixed,
+            switch: Some((Key::qk_norm, true)),
+            ..norm(Formula::Llama, 1e-5)
+        }),
+    };
     "afmoe" = HALF {
         head: Head::Or(128),
         layers: Rules(&[

@@ -27,6 +27,20 @@ pub(crate) fn sizes_of(name: &str) -> Sizes {
 
 // Name, width, heads, layers and context.
 sizes! {
+    "BriaTransformer2DModel" 0 0 0 0;
+    "ChromaTransformer2DModel" 0 0 0 0;
+    "Flux2Transformer2DModel" 0 0 0 0;
+    "FluxTransformer2DModel" 0 0 0 0;
+    "HunyuanImageTransformer2DModel" 0 0 0 0;
+    "HunyuanVideo15Transformer3DModel" 0 0 0 0;
+    "HunyuanVideoTransformer3DModel" 0 0 0 0;
+    "LongCatImageTransformer2DModel" 0 0 0 0;
+    "Lumina2Transformer2DModel" 0 0 0 0;
+    "OvisImageTransformer2DModel" 0 0 0 0;
+    "SkyReelsV2Transformer3DModel" 0 0 0 0;
+    "WanTransformer3DModel" 0 0 0 0;
+    "WanVACETransformer3DModel" 0 0 0 0;
+    "ZImageTransformer2DModel" 0 0 0 0;
     "afmoe" 2048 16 32 16384;
     "apertus" 4096 32 32 65536;
     "apertus1p5_text" 4096 32 32 65536;
