@@ -76,7 +76,12 @@ fn files_without_a_type_name_the_way() {
     assert!(known, "{other}");
     let meta = refused(r#"{"dim": 4096, "n_layers": 32, "n_heads": 32, "rope_theta": 500000.0}"#)
         .to_string();
-    for way in ["params.json", "Pairing::Interleaved", "Frequencies::new"] {
+    for way in [
+        "params.json",
+        "interleaved pairs",
+        "rope_theta",
+        "dim / n_heads",
+    ] {
         assert!(meta.contains(way), "{meta}");
     }
     let text = r#"{"architectures": ["Eagle3DraftModel"], "speculators_model_type": "eagle3",

@@ -362,8 +362,8 @@ fn nameless(root: &Object) -> Refusal {
     missing(if has("speculators_model_type") {
         "model_type (a file of Speculators has its layers in a part: Config::with_part(\"transformer_layer_config\"))"
     } else if has("dim") && has("n_heads") {
-        "model_type (a params.json has none: its weights pair neighbors, Pairing::Interleaved, by \
-         Frequencies::new over head_dim or dim / n_heads channels with its rope_theta and scaling)"
+        "model_type (a params.json has none: rotate interleaved pairs by frequencies of its rope_theta and \
+         scaling, over head_dim or dim / n_heads channels)"
     } else {
         "model_type"
     })
