@@ -1,7 +1,7 @@
 //! Caches compared bit for bit with those that engines and libraries write: every code of every f32, scales of each
 //! kind, rotated keys in each order of roundings, and every layout with its slots.
 
-use half::bf16;
+use half::{bf16, f16};
 use rope_core::cache::{
     BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales, QuantFormat,
     QuantScale, ScaleLayout, ScalePlace, Slots,
@@ -1040,5 +1040,73 @@ fn strides_of_shapes() {
     ] {
         let block = usize::MAX;
         assert_eq!(layout, ScaleLayout { block, token, head });
+    }
+}
+
+/// Channels that do not rotate keep the bits of a NaN in every layout: from a tensor, in place, from cache to cache and
+/// back to a tensor; so do all channels of heads that do not rotate.
+#[test]
+fn nans_of_channels_that_do_not_rotate_keep_their_bits() {
+    const SHAPE: [usize; 4] = [1, 3, 2, 24];
+    let frequencies = Frequencies::new(8, 1e4, &Scaling::Default).expect("frequencies");
+    let (rows, slots) = (frequencies.rows(5..8).expect("rows"), [7_i64, 2, 9]);
+    let layouts = [
+        CacheLayout::nhd([1, 16, 2, 24]),
+        CacheLayout::hdn([1, 2, 24, 16]),
+        CacheLayout::hdnx([1, 2, 3, 16, 8]),
+        CacheLayout::hdnx([1, 2, 2, 16, 12]),
+        CacheLayout::hndx([1, 2, 2, 24, 8]),
+    ];
+    let layouts = layouts.map(|layout| layout.expect("a cache"));
+    for (first, pairing) in
+        [0, 5, 16]
+            .into_iter()
+            .zip([Pairing::Half, Pairing::Interleaved, Pairing::Half])
+    {
+        let rotates = |index: usize| (first..first + 8).contains(&(index % 24));
+        // Numbers where channels rotate; elsewhere NaNs, every other one signaling, of both signs.
+        let bits = |index: usize| match rotates(index) {
+            true => 0x3c00 + index as u16,
+            false => 0x7c01 + (index as u16 % 2 << 9) + index as u16 + (index as u16 % 3 / 2 << 15),
+        };
+        let x: Vec<f16> = (0..144).map(|index| f16::from_bits(bits(index))).collect();
+        let source = Tensor::new(&x, SHAPE).expect("heads");
+        let rope = Rope::new(pairing).window(first);
+        let (mut once, mut twice) = (x.clone(), x.clone());
+        for (times, y) in [(1, &mut once), (2, &mut twice)] {
+            let mut y = TensorMut::new(y, SHAPE).expect("heads");
+            for _ in 0..times {
+                rope.rotate(&mut y, &rows).expect("a rotation");
+            }
+        }
+        let words = |list: &[f16]| -> Vec<u16> { list.iter().map(|x| x.to_bits()).collect() };
+        for layout in layouts {
+            for other in layouts {
+                let [mut one, mut two] = [layout, other].map(|it| vec![f16::ZERO; it.end()]);
+                let mut one = CacheMut::new(&mut one, layout).expect("a cache");
+                let mut two = CacheMut::new(&mut two, other).expect("a cache");
+                let read = |cache: &CacheMut<'_>| {
+                    let mut y = vec![f16::ZERO; 144];
+                    let mut target = TensorMut::new(&mut y, SHAPE).expect("heads");
+                    let cache = cache.as_cache();
+                    rope.apply_into(&cache.slots(&slots), &mut target)
+                        .expect("a copy");
+                    words(&y)
+                };
+                rope.apply_into(&source, &mut one.slots(&slots))
+                    .expect("a copy");
+                assert_eq!(read(&one), words(&x), "{layout:?}");
+                let from = one.as_cache();
+                rope.rotate_into(&from.slots(&slots), &mut two.slots(&slots), &rows)
+                    .expect("a rotation");
+                assert_eq!(read(&two), words(&once), "{layout:?} {other:?}");
+                rope.rotate(&mut two.slots(&slots), &rows)
+                    .expect("a rotation");
+                assert_eq!(read(&two), words(&twice), "{other:?}");
+                rope.rotate_into(&source, &mut one.slots(&slots), &rows)
+                    .expect("a rotation");
+                assert_eq!(read(&one), words(&once), "{layout:?}");
+            }
+        }
     }
 }

@@ -416,7 +416,9 @@ fn what_a_rotation_is_more_than_frequencies_and_a_pairing() {
     );
     assert_eq!(
         rotation.rope(),
-        Rope::new(Pairing::Half).direction(Direction::Transpose)
+        Rope::new(Pairing::Half)
+            .direction(Direction::Transpose)
+            .head_dim(128)
     );
 
     let deepseek =
@@ -452,7 +454,8 @@ fn a_rotation_of_other_channels_has_a_window() {
         ),
     ] {
         let rotation = read(text).rotation().expect(text);
-        assert_eq!(rotation.rope(), plan.window(window.start), "{text}");
+        let (plan_of_heads, size) = (plan.window(window.start), rotation.head_dim());
+        assert_eq!(rotation.rope(), plan_of_heads.head_dim(size), "{text}");
         // Whole heads, and heads in a cache, rotate like the channels alone.
         let (rows, head_dim) = (rotation.rows(5..8).expect("rows"), rotation.head_dim());
         let x: Vec<f32> = (0..3 * head_dim).map(|i| (i % 37) as f32 - 18.0).collect();
@@ -475,13 +478,16 @@ fn a_rotation_of_other_channels_has_a_window() {
     let rotation = read(r#"{"model_type": "gemma4_vision", "head_dim": 72}"#)
         .rotation()
         .expect("gemma4_vision");
-    assert_eq!(rotation.rope(), Rope::new(Pairing::Half).parts(2));
+    assert_eq!(
+        rotation.rope(),
+        Rope::new(Pairing::Half).parts(2).head_dim(72)
+    );
     // A plan itself rotates a part at the beginning.
     let partial = read(
         r#"{"model_type": "stablelm", "hidden_size": 2560, "num_attention_heads": 32, "rope_theta": 10000}"#,
     );
     let rotation = partial.rotation().expect("stablelm");
-    assert_eq!(rotation.rope(), Rope::new(Pairing::Half));
+    assert_eq!(rotation.rope(), Rope::new(Pairing::Half).head_dim(80));
 }
 
 /// Keys that agree with the code are accepted.
@@ -1243,7 +1249,7 @@ fn a_rotation_applies_its_window() {
             assert!(same_bits(&q, &expected), "{model_type}");
         }
         // Keys often have only the rotating channels.
-        assert_eq!(rotation.rope_for(64), Ok(rope));
+        assert_eq!(rotation.rope_for(64), Ok(rope.head_dim(64)));
     }
     // A part at the beginning of the head rotates there, and the rest passes.
     let partial = read(

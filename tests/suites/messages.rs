@@ -405,7 +405,7 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
                 index: 3,
                 value: f64::INFINITY,
             }),
-            "coordinate 3 is inf, which is not finite",
+            "coordinate 3 is inf; it must be within -2^63..=2^63, where its cos and sin are correctly rounded",
         ),
         (
             Error::Positions(PositionsError::Offsets {
@@ -420,6 +420,23 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
                 limit: 1024,
             }),
             "rotary_dim is 1026; rows that are computed on the stack have at most 1024 channels",
+        ),
+        (
+            Error::Plan(PlanError::HeadDim {
+                given: 576,
+                head_dim: 192,
+                first: 128,
+            }),
+            "head_dim is 576, but the plan is for heads of 192, which rotate from channel 128 on; for the last ones of these \
+             heads set Rope::window to 512, without a head_dim",
+        ),
+        (
+            Error::Plan(PlanError::HeadDim {
+                given: 96,
+                head_dim: 128,
+                first: 0,
+            }),
+            "head_dim is 96, but the plan is for heads of 128; for the same channels of these heads set Rope::window to 0, without a head_dim",
         ),
         (
             Error::Cache(CacheError::Layout {
@@ -490,6 +507,15 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
             }),
             "move 1 writes slot 9 before move 4 reads it, and the reverse order fits no better; move the slots in several \
              calls, and those of a cycle by a free slot",
+        ),
+        (
+            Error::Slots(SlotsError::Repeated {
+                slot: 7,
+                first: 2,
+                second: 5,
+            }),
+            "slot 7 is that of tokens 2 and 5, whose rows differ; a rotation in place moves a slot once: list it once, or \
+             with equal rows",
         ),
         (
             Error::Slots(SlotsError::Offset {

@@ -251,6 +251,13 @@ fn windows_beyond_a_head() {
     for parts in [0, 3, usize::MAX] {
         operands.refused(ROTATIONS, rope().parts(parts), error::parts(parts, 4));
     }
+    // The plan is for heads of another size.
+    for other in [2, 6, usize::MAX] {
+        let error = error::plan_head_dim(4, other, 0);
+        operands.refused(ROTATIONS, rope().head_dim(other), error);
+        let error = error::plan_head_dim(4, other, 2);
+        operands.refused(ROTATIONS, rope().window(2).head_dim(other), error);
+    }
     let rows = operands.rows;
     assert_eq!(rows.check_shape(shape), Ok(()));
     assert_eq!(rows.check_shape([3, 2, 1, 4]), Ok(()));

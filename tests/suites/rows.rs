@@ -348,8 +348,8 @@ fn any(source: &mut Source<'_>) -> (Frequencies<'static>, Vec<i64>, Vec<f64>) {
         .collect();
     let reals = (0..numbers)
         .map(|_| match source.below(8) {
-            0 => source.one_of(&[0.0, -0.0, 0.5, 1e300, -1e-300, 5e-324]),
-            1 => f64::from(source.unit()) * 2f64.powi(source.below(200) as i32 - 100),
+            0 => source.one_of(&[0.0, -0.0, 0.5, 9e18, -1e-300, 5e-324]),
+            1 => f64::from(source.unit()) * 2f64.powi(source.below(163) as i32 - 100),
             _ => f64::from(source.unit()) * 2f64.powi(source.below(40) as i32 - 8),
         })
         .collect();
@@ -939,14 +939,17 @@ fn numbers_that_do_not_divide_among_the_axes_are_refused() {
 }
 
 #[test]
-fn coordinates_that_are_not_finite_are_refused() {
-    for (value, text) in [
-        (f64::INFINITY, "coordinate 2 is inf, which is not finite"),
-        (
-            f64::NEG_INFINITY,
-            "coordinate 2 is -inf, which is not finite",
-        ),
+fn coordinates_beyond_the_promise_are_refused() {
+    const MOST: f64 = (1_u64 << 63) as f64;
+    let beyond = "it must be within -2^63..=2^63, where its cos and sin are correctly rounded";
+    for (value, given) in [
+        (f64::INFINITY, "inf"),
+        (f64::NEG_INFINITY, "-inf"),
+        (1e300, "1e300"),
+        // The next f32 beyond 2^63.
+        (-9223373136366403584.0, "-9.223373136366404e18"),
     ] {
+        let text = &*format!("coordinate 2 is {given}; {beyond}");
         let error = Error::Positions(PositionsError::Coordinate { index: 2, value });
         refused(
             plain().rows(Positions::real(&[0.0, 1.0, value])),
@@ -954,8 +957,17 @@ fn coordinates_that_are_not_finite_are_refused() {
             text,
         );
         let singles = [0.0, 1.0, value as f32];
-        refused(plain().rows(Positions::real(&singles)), error, text);
+        if value.abs() < 1e300 || value.is_infinite() {
+            refused(plain().rows(Positions::real(&singles)), error, text);
+        }
     }
+    // The integers of this size have the same rows.
+    let real = plain().rows(Positions::real(&[MOST - 1024.0, -MOST]));
+    let real = real.expect("rows");
+    let integers = plain().rows(&[i64::MAX - 1023, i64::MIN]).expect("rows");
+    assert_eq!(real.row(0), integers.row(0));
+    assert_eq!(real.row(1), integers.row(1));
+    assert!(plain().rows(Positions::real(&[MOST])).is_ok());
     let nan = plain()
         .rows(Positions::real(&[f32::NAN]))
         .expect_err("a refusal");

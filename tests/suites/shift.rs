@@ -5,8 +5,10 @@ use std::f64::consts::TAU;
 
 use half::{bf16, f16};
 use rope_core::axes::Axes;
-use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout, ScalePlace};
-use rope_core::error::{CacheError, FrequenciesError, PositionsError, RowsError};
+use rope_core::cache::{
+    CacheLayout, CacheMut, IntoSlots, QuantFormat, QuantScale, ScaleLayout, ScalePlace, Slots,
+};
+use rope_core::error::{CacheError, FrequenciesError, PositionsError, RowsError, SlotsError};
 use rope_core::stages::Scale;
 use rope_core::{
     Backend, Error, Frequencies, Pairing, Positions, Rope, Rows, Scaling, TensorMut, Yarn,
@@ -660,4 +662,133 @@ fn half_a_turn_of_codes(
             assert_eq!(got, expected, "{backend}, {pairing:?}, {doing}");
         }
     }
+}
+
+/// Rotates slots of a cache in place, and one slot after the other in a copy; returns both.
+fn moved_once<'s>(
+    keys: &[f32],
+    layout: CacheLayout,
+    slots: impl IntoSlots<'s>,
+    rows: &Rows<'_>,
+    once: &[(usize, usize)],
+) -> (Result<(), Error>, [Vec<f32>; 2]) {
+    let rope = Rope::new(Pairing::Half);
+    let (mut got, mut expected) = (keys.to_vec(), keys.to_vec());
+    let mut cache = CacheMut::new(&mut got, layout).expect("a cache");
+    let result = rope.rotate(&mut cache.slots(slots), rows);
+    let mut cache = CacheMut::new(&mut expected, layout).expect("a cache");
+    for &(slot, token) in once {
+        let row = rows.range(token..token + 1).expect("a row");
+        rope.rotate(&mut cache.slots(slot..slot + 1), &row)
+            .expect("one slot");
+    }
+    (result, [got, expected])
+}
+
+/// A slot of several tokens moves once, if their rows are equal; otherwise the slot and both tokens are named, and
+/// nothing moves. Slots are few, many, in order, in pages, and far apart.
+#[test]
+fn slots_that_repeat_move_once() {
+    let source = &mut Source::random("slots_that_repeat_move_once");
+    let frequencies = Frequencies::new(4, 1e4, &Scaling::Default).expect("frequencies");
+    for (blocks, most) in [(4, 3), (40, 150), (400, 1500), (20_000, 700)] {
+        let layout = CacheLayout::nhd([blocks, 16, 1, 4]).expect("a cache");
+        let keys: Vec<f32> = (0..layout.end()).map(|_| source.unit()).collect();
+        for page in [1, 1, 3, 16] {
+            // Tokens by page, some of them twice; a slot moves by a delta of its own.
+            let count = source.within(2, most).div_ceil(page);
+            let starts: Vec<usize> = (0..count)
+                .map(|_| source.below(blocks * 16 / page) * page)
+                .collect();
+            let delta = |slot: usize| -((slot % 7) as i64);
+            let mut slots: Vec<i64> = starts
+                .iter()
+                .flat_map(|&start| start as i64..(start + page) as i64)
+                .collect();
+            slots.push(slots[source.below(slots.len())]);
+            if source.once_in(3) {
+                slots.insert(source.below(slots.len()), -1);
+            }
+            let mut deltas: Vec<i64> = slots
+                .iter()
+                .map(|&slot| delta(slot.max(0) as usize))
+                .collect();
+            let mut seen = std::collections::HashMap::new();
+            for (token, &slot) in slots.iter().enumerate() {
+                if slot >= 0 {
+                    seen.entry(slot as usize).or_insert(token);
+                }
+            }
+            let once: Vec<(usize, usize)> =
+                seen.iter().map(|(&slot, &token)| (slot, token)).collect();
+            let rows = frequencies.shift(&deltas).expect("rows");
+            let offsets: Vec<i64> = slots.iter().map(|&slot| (slot * 4).max(-1)).collect();
+            for by_offset in [false, true] {
+                let slots = match by_offset {
+                    true => Slots::offsets(&offsets),
+                    false => Slots::from(&slots),
+                };
+                let (result, [got, expected]) = moved_once(&keys, layout, slots, &rows, &once);
+                assert_eq!(result, Ok(()));
+                assert!(got == expected, "{blocks} blocks, pages of {page}");
+                // The call makes the rows.
+                let mut other = keys.clone();
+                let mut cache = CacheMut::new(&mut other, layout).expect("a cache");
+                let rope = Rope::new(Pairing::Half);
+                let at = frequencies.at(&deltas);
+                assert_eq!(rope.rotate(&mut cache.slots(slots), &at), Ok(()));
+                assert!(other == expected);
+            }
+            // The last token is one of the others again, with another delta.
+            let last = slots.len() - 1;
+            deltas[last] -= 1;
+            let rows = frequencies.shift(&deltas).expect("rows");
+            let (result, [got, _]) = moved_once(&keys, layout, &slots, &rows, &[]);
+            let Err(Error::Slots(SlotsError::Repeated {
+                slot,
+                first,
+                second,
+            })) = result
+            else {
+                panic!("{result:?}");
+            };
+            assert_eq!(
+                (slot as i64, slots[first], second),
+                (slots[last], slots[last], last)
+            );
+            assert!(first < last && got == keys);
+            let mut other = keys.clone();
+            let mut cache = CacheMut::new(&mut other, layout).expect("a cache");
+            let at = frequencies.at(&deltas);
+            let result = Rope::new(Pairing::Half).rotate(&mut cache.slots(&slots), &at);
+            assert!(matches!(
+                result,
+                Err(Error::Slots(SlotsError::Repeated { .. }))
+            ));
+            assert!(other == keys);
+        }
+    }
+    // Two sequences that share a page, in a table.
+    let layout = CacheLayout::nhd([8, 2, 1, 4]).expect("a cache");
+    let keys: Vec<f32> = (0..layout.end()).map(|_| source.unit()).collect();
+    let table = [5_i64, 1, /* */ 5, 3];
+    let (starts, sequences) = ([0_i64, 2, 4], [0_i64, 0, 0, 1, 1, 1]);
+    let slots = Slots::pages(&table, &starts, &sequences, &[0_i64, 1, 2, 0, 1, 3]);
+    let rows = frequencies.shift(&[-1_i64; 6]).expect("rows");
+    let once = [(10, 0), (11, 1), (2, 2), (7, 5)];
+    let (result, [got, expected]) = moved_once(&keys, layout, slots, &rows, &once);
+    assert_eq!(result, Ok(()));
+    assert!(got == expected);
+    let rows = frequencies
+        .shift(&[-1_i64, -1, -1, -1, -2, -1])
+        .expect("rows");
+    let (result, [got, _]) = moved_once(&keys, layout, slots, &rows, &[]);
+    let (slot, first, second) = (11, 1, 4);
+    let repeated = SlotsError::Repeated {
+        slot,
+        first,
+        second,
+    };
+    assert_eq!(result, Err(Error::Slots(repeated)));
+    assert!(got == keys);
 }

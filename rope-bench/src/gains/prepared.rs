@@ -89,8 +89,7 @@ impl Calls {
         let (mut norm, cache, slots, plan): (rope_norm, rope_cache, rope_slots, rope_plan) =
             unsafe { zeroed() };
         // SAFETY: a struct.
-        ok(unsafe { rope_norm_init(&mut norm, rope_norm_formula::Llama as i32) })?;
-        norm.eps = EPS;
+        ok(unsafe { rope_norm_init(&mut norm, rope_norm_formula::Llama as i32, EPS) })?;
         norm.weight = rope_weights {
             data: weights.as_ptr().cast(),
             count: weights.len(),

@@ -74,8 +74,7 @@ static rope_operand in_slots(const rope_cache *cache, const rope_slots *slots) {
 /* Qwen3's norm of a head: eps 1e-6, weights of a head. */
 static rope_norm norm(const float *weight) {
     rope_norm made;
-    MUST(rope_norm_init(&made, ROPE_NORM_FORMULA_LLAMA));
-    made.eps = 1e-6f;
+    MUST(rope_norm_init(&made, ROPE_NORM_FORMULA_LLAMA, 1e-6f));
     made.weight.data = weight;
     made.weight.count = HEAD_DIM;
     made.weight.element = ROPE_ELEMENT_F32;

@@ -19,7 +19,8 @@
 //     rope_layout_init(&q.layout, ROPE_ORDER_BSHD, batch, tokens, heads, 128);
 //     rope_rotate(&plan, &q, &rows);
 //
-// Members that are not named are zero: every struct may be zeros but for the members that a call uses.
+// Members that are not named are zero: every struct may be zeros but for the members that a call uses. No two
+// enumerations share a number, except for 0, the default of a member: another enumeration's value is refused.
 //
 // A checked call takes some 10 ns besides a plain rotation of tensors, and up to 600 ns with stages and caches. An
 // engine prepares it once per number of tokens (rope_prepare), and runs it per layer (rope_call_run, rope_call_run_at).
@@ -92,9 +93,9 @@ ROPE_ENUM_TYPE(rope_status);
 
 // The type of a tensor's elements. The arithmetic is f32, and its result is rounded to the element once.
 enum rope_element ROPE_INT32_ENUM {
-  ROPE_ELEMENT_F32 = 1,  // IEEE single precision.
-  ROPE_ELEMENT_F16 = 2,  // IEEE half precision, 16 bits.
-  ROPE_ELEMENT_BF16 = 3,  // bfloat16, 16 bits.
+  ROPE_ELEMENT_F32 = 301,  // IEEE single precision.
+  ROPE_ELEMENT_F16 = 302,  // IEEE half precision, 16 bits.
+  ROPE_ELEMENT_BF16 = 303,  // bfloat16, 16 bits.
 };
 ROPE_ENUM_TYPE(rope_element);
 
@@ -102,9 +103,9 @@ ROPE_ENUM_TYPE(rope_element);
 enum rope_order ROPE_INT32_ENUM {
   // PyTorch before the transpose, vLLM, FlashAttention. With one sequence also packed sequences (THD), each token of
   // which has a row of its own (ROPE_POSITIONS_KIND_PACKED).
-  ROPE_ORDER_BSHD = 1,
-  ROPE_ORDER_BHSD = 2,  // PyTorch's attention, ONNX, KV caches.
-  ROPE_ORDER_SBHD = 3,  // Megatron.
+  ROPE_ORDER_BSHD = 2101,
+  ROPE_ORDER_BHSD = 2102,  // PyTorch's attention, ONNX, KV caches.
+  ROPE_ORDER_SBHD = 2103,  // Megatron.
 };
 ROPE_ENUM_TYPE(rope_order);
 
@@ -152,10 +153,10 @@ rope_status rope_layout_init(struct rope_layout *layout, int32_t order, size_t b
 enum rope_pairing ROPE_INT32_ENUM {
   // Channels 2i and 2i + 1: GPT-J, Llama as Meta published it, GLM up to GLM-4, Cohere; ggml's NORMAL, ONNX's
   // `interleaved = 1`.
-  ROPE_PAIRING_INTERLEAVED = 1,
+  ROPE_PAIRING_INTERLEAVED = 101,
   // Channels i and i + rotary_dim / 2: GPT-NeoX, the rotate_half models of Hugging Face (Llama, Mistral, Qwen,
   // Gemma, Phi, GLM-4.5); ggml's NEOX, ONNX's `interleaved = 0`.
-  ROPE_PAIRING_HALF = 2,
+  ROPE_PAIRING_HALF = 102,
 };
 ROPE_ENUM_TYPE(rope_pairing);
 
@@ -163,11 +164,11 @@ ROPE_ENUM_TYPE(rope_pairing);
 enum rope_direction ROPE_INT32_ENUM {
   ROPE_DIRECTION_FORWARD = 0,  // x <- A R x: rotates by the angles of the rows, and scales by their attention factor.
   // x <- 1/A R^T x, which undoes FORWARD: rotates back, and divides by the attention factor.
-  ROPE_DIRECTION_INVERSE = 1,
+  ROPE_DIRECTION_INVERSE = 201,
   // x <- A R^T x, the transpose of FORWARD: rotates back, and multiplies by the attention factor. For
   // backpropagation. The same as INVERSE where A is 1. A plan reads its pairing and writes its output pairing in
   // every direction: to undo a plan that changes the pairing, exchange the two.
-  ROPE_DIRECTION_TRANSPOSE = 2,
+  ROPE_DIRECTION_TRANSPOSE = 202,
 };
 ROPE_ENUM_TYPE(rope_direction);
 
@@ -198,6 +199,10 @@ typedef struct rope_plan {
   int32_t without_rounding;
   // The first channel of a head that rotates (multi-head latent attention). Norms span the whole head.
   size_t first_channel;
+  // The channels of a head; 0: any. A rotation of other heads is refused (ROPE_STATUS_MODEL_HEAD): from
+  // `first_channel` on they would rotate other channels. A latent with its key after it, 512 + 64 channels of
+  // DeepSeek-V3, is rotated by a plan with `first_channel` 512 and `head_dim` 0.
+  size_t head_dim;
   // Equal parts of the channels that rotate, each with its share of the pairs of the rows and paired by itself, as a
   // head of its own (Gemma 4's vision tower); 0 and 1: one part.
   size_t parts;
@@ -365,8 +370,8 @@ struct rope_positions;
 // Other memory for a prepared call, of the same shapes.
 //
 // `x`, and `y` of a call with two operands, are required: NULL is refused. Any other member may be NULL, for the
-// prepared memory; a call without such memory ignores it. Lengths, extents, strides and types stay as they were
-// prepared.
+// prepared memory. Memory that the call does not use, as positions of a call that was prepared from rows, is refused
+// (ROPE_STATUS_UNUSED_MEMORY). Lengths, extents, strides and types stay as they were prepared.
 typedef struct rope_call_memory {
   void *x;  // The data of the first operand, of a cache its memory: of the tensor in place, of Q, or of the source.
   void *y;  // The data of the second operand: of K, or of the target.
@@ -436,7 +441,8 @@ rope_status rope_call_run(const struct rope_call *call);
 // element, as the checked calls do. It also makes the checks of rope_call_run.
 //
 // Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP,
-// ROPE_STATUS_UNKNOWN_VALUE of slots and positions, and what rope_call_run returns. The target is untouched then.
+// ROPE_STATUS_UNUSED_MEMORY, ROPE_STATUS_UNKNOWN_VALUE of slots and positions, and what rope_call_run returns. The
+// target is untouched then.
 //
 // Threads: As rope_call_run.
 //
@@ -626,14 +632,15 @@ rope_status rope_table_free(struct rope_table *table);
 
 // ---- Positions ----
 
-// The type of position ids, coordinates and inverse frequencies.
+// The type of position ids, coordinates and inverse frequencies. No call can see the type of the memory: int64_t ids
+// that are declared I32 are read as pairs of ids, of which every other one is 0 on little-endian machines.
 enum rope_number ROPE_INT32_ENUM {
-  ROPE_NUMBER_I32 = 1,  // int32_t
-  ROPE_NUMBER_I64 = 2,  // int64_t
-  ROPE_NUMBER_U32 = 3,  // uint32_t
-  ROPE_NUMBER_F32 = 4,  // float
-  ROPE_NUMBER_F64 = 5,  // double
-  ROPE_NUMBER_U64 = 6,  // uint64_t
+  ROPE_NUMBER_I32 = 401,  // int32_t
+  ROPE_NUMBER_I64 = 402,  // int64_t
+  ROPE_NUMBER_U32 = 403,  // uint32_t
+  ROPE_NUMBER_F32 = 404,  // float
+  ROPE_NUMBER_F64 = 405,  // double
+  ROPE_NUMBER_U64 = 406,  // uint64_t
 };
 ROPE_ENUM_TYPE(rope_number);
 
@@ -641,38 +648,38 @@ ROPE_ENUM_TYPE(rope_number);
 enum rope_positions_kind ROPE_INT32_ENUM {
   // `count` consecutive positions from `first` on, the same on all axes. Mixed frequencies on several axes refuse
   // it, and all other kinds with one number per token.
-  ROPE_POSITIONS_KIND_RANGE = 1,
-  ROPE_POSITIONS_KIND_PER_TOKEN = 2,  // One number per token, the same on all axes.
+  ROPE_POSITIONS_KIND_RANGE = 2201,
+  ROPE_POSITIONS_KIND_PER_TOKEN = 2202,  // One number per token, the same on all axes.
   // All tokens' numbers on axis 0, then all on axis 1 (Hugging Face's [3, batch * tokens], ggml's).
-  ROPE_POSITIONS_KIND_AXIS_MAJOR = 3,
-  ROPE_POSITIONS_KIND_TOKEN_MAJOR = 4,  // All numbers of token 0, then all of token 1.
+  ROPE_POSITIONS_KIND_AXIS_MAJOR = 2203,
+  ROPE_POSITIONS_KIND_TOKEN_MAJOR = 2204,  // All numbers of token 0, then all of token 1.
   // Sequences packed one after another: the values are offsets, and sequence s has the tokens `values[s]`
   // to `values[s + 1]` (FlashAttention's cu_seqlens). Integers only.
-  ROPE_POSITIONS_KIND_PACKED = 5,
+  ROPE_POSITIONS_KIND_PACKED = 2205,
   // The tokens of rank `rank` of `ranks` (context parallelism), and of the kinds below: `rank * n / ranks` to
   // `(rank + 1) * n / ranks` of `n`, a multiple of `ranks` (Llama 3's all-gather). Without values it is one sequence
   // of `count` tokens; with values these are the offsets of packed sequences, as for PACKED.
-  ROPE_POSITIONS_KIND_CONTIGUOUS_SHARD = 6,
+  ROPE_POSITIONS_KIND_CONTIGUOUS_SHARD = 2206,
   // Chunk `rank` and then chunk `2 * ranks - 1 - rank` of `2 * ranks` (Megatron-LM, Transformer Engine). Packed
   // sequences are divided one by one, each of a multiple of `2 * ranks` tokens (cu_seqlens_padded).
-  ROPE_POSITIONS_KIND_ZIGZAG_SHARD = 7,
+  ROPE_POSITIONS_KIND_ZIGZAG_SHARD = 2207,
   // The same of any number of tokens, the first chunks one longer; of packed sequences first the early chunks of
   // all, then the late ones (sglang).
-  ROPE_POSITIONS_KIND_UNEVEN_ZIGZAG_SHARD = 8,
+  ROPE_POSITIONS_KIND_UNEVEN_ZIGZAG_SHARD = 2208,
   // `rank`, `rank + ranks`, .. (Striped Attention); of packed sequences the whole buffer.
-  ROPE_POSITIONS_KIND_STRIPED_SHARD = 9,
+  ROPE_POSITIONS_KIND_STRIPED_SHARD = 2209,
 };
 ROPE_ENUM_TYPE(rope_positions_kind);
 
 // Which position id Dual Chunk Attention gives a token (Qwen2.5-1M). With `L = chunk_size - local_size`, at position
 // `p`:
 enum rope_dual_chunk_query ROPE_INT32_ENUM {
-  ROPE_DUAL_CHUNK_QUERY_INTRA = 1,  // `p mod L`: of queries beside keys of their own chunk, and of keys.
-  ROPE_DUAL_CHUNK_QUERY_SUCC = 2,  // `min(p mod L + L, chunk_size)`: of queries beside keys of the chunk before.
+  ROPE_DUAL_CHUNK_QUERY_INTRA = 2301,  // `p mod L`: of queries beside keys of their own chunk, and of keys.
+  ROPE_DUAL_CHUNK_QUERY_SUCC = 2302,  // `min(p mod L + L, chunk_size)`: of queries beside keys of the chunk before.
   // `min(2 L - 1, chunk_size)`: of queries beside keys of earlier chunks, all the same.
-  ROPE_DUAL_CHUNK_QUERY_INTER = 3,
-  ROPE_DUAL_CHUNK_QUERY_SUCC_CRITICAL = 4,  // `p mod L + L`: of the estimate for the chunk before.
-  ROPE_DUAL_CHUNK_QUERY_INTER_CRITICAL = 5,  // `p mod L + chunk_size`: of the estimate for earlier chunks.
+  ROPE_DUAL_CHUNK_QUERY_INTER = 2303,
+  ROPE_DUAL_CHUNK_QUERY_SUCC_CRITICAL = 2304,  // `p mod L + L`: of the estimate for the chunk before.
+  ROPE_DUAL_CHUNK_QUERY_INTER_CRITICAL = 2305,  // `p mod L + chunk_size`: of the estimate for earlier chunks.
 };
 ROPE_ENUM_TYPE(rope_dual_chunk_query);
 
@@ -739,58 +746,59 @@ enum rope_angle ROPE_INT32_ENUM {
   ROPE_ANGLE_EXACT = 0,  // The exact product of position and frequency.
   // The angle of Hugging Face's models: position and inverse frequency as floats, their product rounded to a float,
   // and that taken as the angle.
-  ROPE_ANGLE_HUGGING_FACE_F32 = 1,
+  ROPE_ANGLE_HUGGING_FACE_F32 = 501,
 };
 ROPE_ENUM_TYPE(rope_angle);
 
 // Which axis of the positions drives which pair, and which frequency a pair takes.
 enum rope_axes_kind ROPE_INT32_ENUM {
-  ROPE_AXES_KIND_TEXT = 1,  // One axis over `rotary_dim` channels: text.
+  ROPE_AXES_KIND_TEXT = 1001,  // One axis over `rotary_dim` channels: text.
   // M-RoPE in chunks over `rotary_dim`: `sections` (`count` of them) pairs of axis 0, of axis 1, ..; Qwen2-VL has
   // {16, 24, 24} of 128 channels. The sections of this kind and of the next three sum to the pairs of `rotary_dim`.
-  ROPE_AXES_KIND_MROPE = 2,
+  ROPE_AXES_KIND_MROPE = 1002,
   // Interleaved M-RoPE, `rotary_dim` and three `sections`: THWTHW..TT; Qwen3-VL has {24, 20, 20}.
-  ROPE_AXES_KIND_MROPE_INTERLEAVED = 3,
+  ROPE_AXES_KIND_MROPE_INTERLEAVED = 1003,
   // Height and width alternating, `rotary_dim` and `sections` {height, width, time}; ERNIE-4.5-VL has {22, 22, 20}.
-  ROPE_AXES_KIND_MROPE_ALTERNATING = 4,
-  ROPE_AXES_KIND_MROPE_SPREAD = 5,  // Spread evenly, `rotary_dim` and three `sections`: openPangu.
-  ROPE_AXES_KIND_GGML_MROPE = 6,  // ggml's MROPE: `rotary_dim` and four `sections`.
-  ROPE_AXES_KIND_GGML_IMROPE = 7,  // ggml's IMROPE: `rotary_dim` and four `sections`.
-  ROPE_AXES_KIND_PER_AXIS = 8,  // Base frequencies for each axis by itself: `sections` (`count` of them) pairs of each.
+  ROPE_AXES_KIND_MROPE_ALTERNATING = 1004,
+  ROPE_AXES_KIND_MROPE_SPREAD = 1005,  // Spread evenly, `rotary_dim` and three `sections`: openPangu.
+  ROPE_AXES_KIND_GGML_MROPE = 1006,  // ggml's MROPE: `rotary_dim` and four `sections`.
+  ROPE_AXES_KIND_GGML_IMROPE = 1007,  // ggml's IMROPE: `rotary_dim` and four `sections`.
+  // Base frequencies for each axis by itself: `sections` (`count` of them) pairs of each.
+  ROPE_AXES_KIND_PER_AXIS = 1008,
   // Images: two axes. Each has half of the pairs of `rotary_dim`, and base frequencies of its own. Qwen's vision
   // towers, DINOv3.
-  ROPE_AXES_KIND_VISION = 9,
+  ROPE_AXES_KIND_VISION = 1009,
   // Pixtral's images: one set of base frequencies, the even ones for the height, the odd ones for the width, over
   // `rotary_dim`.
-  ROPE_AXES_KIND_PIXTRAL = 10,
+  ROPE_AXES_KIND_PIXTRAL = 1010,
   // WAN's video over `rotary_dim` (the head_dim): time, height and width, each with base frequencies of its own.
-  ROPE_AXES_KIND_WAN = 11,
+  ROPE_AXES_KIND_WAN = 1011,
   // One set of base frequencies, and the axis of every pair in `given` (`count` of them, 0 to 3).
-  ROPE_AXES_KIND_GIVEN = 12,
+  ROPE_AXES_KIND_GIVEN = 1012,
 };
 ROPE_ENUM_TYPE(rope_axes_kind);
 
 // How a model changes the frequencies base^(-2i/d). Each kind names the fields of rope_scaling that it reads.
 enum rope_scaling_kind ROPE_INT32_ENUM {
   ROPE_SCALING_KIND_DEFAULT = 0,  // Not at all.
-  ROPE_SCALING_KIND_LINEAR = 1,  // Position interpolation: `factor`, ggml's `1 / freq_scale`.
-  ROPE_SCALING_KIND_DYNAMIC_NTK = 2,  // Hugging Face's dynamic: `factor`, `max_position_embeddings`, `length`.
-  ROPE_SCALING_KIND_NTK_ALPHA = 3,  // HunYuan's: `alpha`.
-  ROPE_SCALING_KIND_NTK_FIXED = 4,  // kexue.fm/9706: `factor`.
-  ROPE_SCALING_KIND_NTK_MIXED = 5,  // kexue.fm/9706 with a mixed base: `factor`, `mixed_b`.
+  ROPE_SCALING_KIND_LINEAR = 2501,  // Position interpolation: `factor`, ggml's `1 / freq_scale`.
+  ROPE_SCALING_KIND_DYNAMIC_NTK = 2502,  // Hugging Face's dynamic: `factor`, `max_position_embeddings`, `length`.
+  ROPE_SCALING_KIND_NTK_ALPHA = 2503,  // HunYuan's: `alpha`.
+  ROPE_SCALING_KIND_NTK_FIXED = 2504,  // kexue.fm/9706: `factor`.
+  ROPE_SCALING_KIND_NTK_MIXED = 2505,  // kexue.fm/9706 with a mixed base: `factor`, `mixed_b`.
   // NTK by parts: `factor`, `original_context`, `ntk_factor`, `extrapolation_factor`.
-  ROPE_SCALING_KIND_NTK_BY_PARTS = 6,
+  ROPE_SCALING_KIND_NTK_BY_PARTS = 2506,
   // YaRN: `factor`, `original_context`, `beta_fast`, `beta_slow`, `untruncated`, `attention_factor`, `mscale`,
   // `mscale_all_dim`.
-  ROPE_SCALING_KIND_YARN = 7,
+  ROPE_SCALING_KIND_YARN = 2507,
   // LongRoPE: `short_factor`, `long_factor`, `count`, `original_context`, `length`, `factor`, `attention_factor`.
-  ROPE_SCALING_KIND_LONG_ROPE = 8,
-  ROPE_SCALING_KIND_LLAMA3 = 9,  // Llama 3.1: `factor`, `low_freq_factor`, `high_freq_factor`, `original_context`.
-  ROPE_SCALING_KIND_PROPORTIONAL = 10,  // Gemma 4's full-attention layers: `partial_rotary_factor`, `factor`.
-  ROPE_SCALING_KIND_FREQ_FACTORS = 11,  // ggml's rope_freqs: `freq_factors`, `count`.
-  ROPE_SCALING_KIND_LEARNED = 12,  // A learned correction: `alphas`, `count`.
-  ROPE_SCALING_KIND_TURNS = 13,  // Turns instead of radians: DINOv3.
-  ROPE_SCALING_KIND_PERIODS = 14,  // Periods in geometric progression: `min_period`, `max_period`.
+  ROPE_SCALING_KIND_LONG_ROPE = 2508,
+  ROPE_SCALING_KIND_LLAMA3 = 2509,  // Llama 3.1: `factor`, `low_freq_factor`, `high_freq_factor`, `original_context`.
+  ROPE_SCALING_KIND_PROPORTIONAL = 2510,  // Gemma 4's full-attention layers: `partial_rotary_factor`, `factor`.
+  ROPE_SCALING_KIND_FREQ_FACTORS = 2511,  // ggml's rope_freqs: `freq_factors`, `count`.
+  ROPE_SCALING_KIND_LEARNED = 2512,  // A learned correction: `alphas`, `count`.
+  ROPE_SCALING_KIND_TURNS = 2513,  // Turns instead of radians: DINOv3.
+  ROPE_SCALING_KIND_PERIODS = 2514,  // Periods in geometric progression: `min_period`, `max_period`.
 };
 ROPE_ENUM_TYPE(rope_scaling_kind);
 
@@ -976,15 +984,15 @@ enum rope_mixed_angle ROPE_INT32_ENUM {
   ROPE_MIXED_ANGLE_EXACT = 0,  // The exact sum of the products of coordinate and frequency.
   // The angle of timm and rope-vit: coordinates and inverse frequencies as floats, each product rounded to a float,
   // and each sum, axis 0 first.
-  ROPE_MIXED_ANGLE_SUMMED_F32 = 1,
+  ROPE_MIXED_ANGLE_SUMMED_F32 = 1501,
 };
 ROPE_ENUM_TYPE(rope_mixed_angle);
 
 #if defined(ROPE_MODELS)
 // Which axis of a grid is the row, named as torch.meshgrid and timm's `grid_indexing` name it.
 enum rope_grid_indexing ROPE_INT32_ENUM {
-  ROPE_GRID_INDEXING_XY = 1,  // Axis 0 is the column, axis 1 the row: the models of RoPE-ViT.
-  ROPE_GRID_INDEXING_IJ = 2,  // Axis 0 is the row, axis 1 the column.
+  ROPE_GRID_INDEXING_XY = 1401,  // Axis 0 is the column, axis 1 the row: the models of RoPE-ViT.
+  ROPE_GRID_INDEXING_IJ = 1402,  // Axis 0 is the row, axis 1 the column.
 };
 ROPE_ENUM_TYPE(rope_grid_indexing);
 #endif
@@ -1114,8 +1122,8 @@ typedef struct rope_model_layer {
   size_t head_dim;  // The channels of a query's head.
   size_t first;  // The first of them that rotates: 0, but for multi-head latent attention and DeepSeek-V4.
   size_t rotary_dim;  // How many rotate, from that one on.
-  // The plan for whole heads. With `first_channel` 0 it is the plan for tensors of these channels alone, as
-  // multi-head latent attention has them.
+  // The plan for whole heads. With `first_channel` and `head_dim` 0 it is the plan for tensors of these channels
+  // alone, as multi-head latent attention has them.
   struct rope_plan plan;
   int32_t rotates_values;  // Whether values are rotated as keys are: 1 or 0.
   int32_t unrotates_output;  // Whether the output of the attention is rotated back in the same channels: 1 or 0.
@@ -1273,54 +1281,55 @@ rope_status rope_model_from_gguf(const uint8_t *data, size_t length, const struc
 enum rope_norm_formula ROPE_INT32_ENUM {
   // w T(x r): Hugging Face's LlamaRMSNorm and its copies; Llama, Qwen3, GLM-4.5, HunYuan, EXAONE 4, MiniMax-M2,
   // OLMoE.
-  ROPE_NORM_FORMULA_LLAMA = 1,
+  ROPE_NORM_FORMULA_LLAMA = 1601,
   // T(w (x r)): OLMo 2 and 3, gpt-oss, Gemma 3n and 4, whose values are normed without weights: with
   // `weighted` at 0.
-  ROPE_NORM_FORMULA_OLMO2 = 2,
-  ROPE_NORM_FORMULA_GEMMA = 3,  // T((x r) (1 + w)): Gemma 1 to 3, Qwen3-Next.
-  ROPE_NORM_FORMULA_LLAMA4 = 4,  // T(x r), without a weight: Llama 4, nanochat.
+  ROPE_NORM_FORMULA_OLMO2 = 1602,
+  ROPE_NORM_FORMULA_GEMMA = 1603,  // T((x r) (1 + w)): Gemma 1 to 3, Qwen3-Next.
+  ROPE_NORM_FORMULA_LLAMA4 = 1604,  // T(x r), without a weight: Llama 4, nanochat.
   // T(w ((x - m) r)), or T(w ((x - m) r) + b) with biases: Cohere, Command R, StableLM, Phi, Persimmon.
-  ROPE_NORM_FORMULA_LAYER_NORM = 5,
-  ROPE_NORM_FORMULA_CHAMELEON = 6,  // T(T(T((x - m) r) w) + b), weights and biases of each head: Chameleon.
-  ROPE_NORM_FORMULA_ONCE = 7,  // x r w, which the rotation takes as it is: fused kernels of GPU libraries.
+  ROPE_NORM_FORMULA_LAYER_NORM = 1605,
+  ROPE_NORM_FORMULA_CHAMELEON = 1606,  // T(T(T((x - m) r) w) + b), weights and biases of each head: Chameleon.
+  ROPE_NORM_FORMULA_ONCE = 1607,  // x r w, which the rotation takes as it is: fused kernels of GPU libraries.
 };
 ROPE_ENUM_TYPE(rope_norm_formula);
 
 // How the result of a norm is rounded.
 enum rope_norm_result ROPE_INT32_ENUM {
   ROPE_NORM_RESULT_KEPT = 0,  // Not at all: the next stage takes the float.
-  ROPE_NORM_RESULT_ROUNDED = 1,  // To the element of the tensor that is read.
-  ROPE_NORM_RESULT_PROMOTED = 2,  // To the wider type of that element and the weights', as PyTorch promotes a product.
+  ROPE_NORM_RESULT_ROUNDED = 1701,  // To the element of the tensor that is read.
+  // To the wider type of that element and the weights', as PyTorch promotes a product.
+  ROPE_NORM_RESULT_PROMOTED = 1702,
 };
 ROPE_ENUM_TYPE(rope_norm_result);
 
 // The values that a norm covers.
 enum rope_norm_reach ROPE_INT32_ENUM {
   ROPE_NORM_REACH_HEAD = 0,  // Each head by itself.
-  ROPE_NORM_REACH_ROW = 1,  // All heads of a token together: OLMo 2, OLMoE, MiniMax-M2.
+  ROPE_NORM_REACH_ROW = 1801,  // All heads of a token together: OLMo 2, OLMoE, MiniMax-M2.
 };
 ROPE_ENUM_TYPE(rope_norm_reach);
 
 // How the squares of a norm are summed. Either order is the same on every backend.
 enum rope_norm_sum ROPE_INT32_ENUM {
   ROPE_NORM_SUM_PYTORCH = 0,  // In float, in the order of PyTorch's `mean` on x86: the bits of the eager model.
-  ROPE_NORM_SUM_F64 = 1,  // In double, in eight lanes, and the mean rounded to float once: nearer to the true mean.
+  ROPE_NORM_SUM_F64 = 1901,  // In double, in eight lanes, and the mean rounded to float once: nearer to the true mean.
 };
 ROPE_ENUM_TYPE(rope_norm_sum);
 
 // Whether a stage runs before the rotation or after it.
 enum rope_stage_order ROPE_INT32_ENUM {
   ROPE_STAGE_ORDER_BEFORE_ROTATION = 0,  // Before the rotation.
-  ROPE_STAGE_ORDER_AFTER_ROTATION = 1,  // After it: the norms of HunYuan, Llama 4 and nanochat.
+  ROPE_STAGE_ORDER_AFTER_ROTATION = 2001,  // After it: the norms of HunYuan, Llama 4 and nanochat.
 };
 ROPE_ENUM_TYPE(rope_stage_order);
 
 // The owner of a factor: the tensor, a token or a head.
 enum rope_scale_kind ROPE_INT32_ENUM {
-  ROPE_SCALE_KIND_CONSTANT = 1,  // The tensor: the same `factor` everywhere.
+  ROPE_SCALE_KIND_CONSTANT = 2401,  // The tensor: the same `factor` everywhere.
   // A token of a sequence: `factors` is `[batch][tokens]`. Mistral 4's, Llama 4's temperature.
-  ROPE_SCALE_KIND_PER_TOKEN = 2,
-  ROPE_SCALE_KIND_PER_TOKEN_AND_HEAD = 3,  // A head of a token: `factors` is `[batch][tokens][heads]`.
+  ROPE_SCALE_KIND_PER_TOKEN = 2402,
+  ROPE_SCALE_KIND_PER_TOKEN_AND_HEAD = 2403,  // A head of a token: `factors` is `[batch][tokens][heads]`.
 };
 ROPE_ENUM_TYPE(rope_scale_kind);
 
@@ -1329,7 +1338,7 @@ ROPE_ENUM_TYPE(rope_scale_kind);
 enum rope_hadamard_factor ROPE_INT32_ENUM {
   // After the butterflies: DeepSeek, fast_hadamard_transform, SGLang, executorch, QuaRot.
   ROPE_HADAMARD_FACTOR_LAST = 0,
-  ROPE_HADAMARD_FACTOR_FIRST = 1,  // Before the butterflies: llama.cpp.
+  ROPE_HADAMARD_FACTOR_FIRST = 1201,  // Before the butterflies: llama.cpp.
 };
 ROPE_ENUM_TYPE(rope_hadamard_factor);
 
@@ -1337,11 +1346,11 @@ ROPE_ENUM_TYPE(rope_hadamard_factor);
 enum rope_hadamard_preset ROPE_INT32_ENUM {
   // llama.cpp's of queries and of quantized keys: the largest block of 64, 128, 256 .. channels that divides the
   // head, multiplied first; none where 64 does not divide the head.
-  ROPE_HADAMARD_PRESET_LLAMA_CPP_KEYS = 1,
+  ROPE_HADAMARD_PRESET_LLAMA_CPP_KEYS = 1301,
   // llama.cpp's of quantized values and of the attention's output: blocks of 64 channels, multiplied first; none
   // where 64 does not divide the head.
-  ROPE_HADAMARD_PRESET_LLAMA_CPP_VALUES = 2,
-  ROPE_HADAMARD_PRESET_INDEXER = 3,  // The indexers of DeepSeek-V3.2 and V4 and of GLM: the whole head is one block.
+  ROPE_HADAMARD_PRESET_LLAMA_CPP_VALUES = 1302,
+  ROPE_HADAMARD_PRESET_INDEXER = 1303,  // The indexers of DeepSeek-V3.2 and V4 and of GLM: the whole head is one block.
 };
 ROPE_ENUM_TYPE(rope_hadamard_preset);
 
@@ -1354,7 +1363,7 @@ typedef struct rope_weights {
 
 // A norm of queries or keys: its sum, its factors, and its rounding. Every operation is rounded to a float by itself.
 //
-// rope_norm_init fills in a formula; then the caller sets `eps` and the weights. A struct of zeros multiplies a head
+// rope_norm_init fills in a formula and `eps`; then the caller sets the weights. A struct of zeros multiplies a head
 // by the reciprocal of its root mean square, and rounds nothing.
 typedef struct rope_norm {
   int32_t centered;  // Other than 0: the mean is taken off first, a layer norm.
@@ -1365,7 +1374,7 @@ typedef struct rope_norm {
   // Other than 0: the product with the weight is rounded to the element before a bias is added.
   int32_t rounds_product;
   int32_t result;  // How the result is rounded (`enum rope_norm_result`).
-  float eps;  // The number that is added to the mean.
+  float eps;  // The number that is added to the mean. With 0 a head of zeros becomes NaNs.
   struct rope_weights weight;  // The weights; zeros where `weighted` is 0.
   struct rope_weights bias;  // The biases, which are added last; zeros: none.
   int32_t reach;  // The values that it covers (`enum rope_norm_reach`).
@@ -1396,12 +1405,12 @@ typedef struct rope_hadamard {
   int32_t factor;  // Where it multiplies (`enum rope_hadamard_factor`).
 } rope_hadamard;
 
-// Fills in a norm of each head, before the rotation, by a formula (`enum rope_norm_formula`), with an eps of 0. Unless
-// the formula has no weights, they are to be set.
+// Fills in a norm of each head, before the rotation, by a formula (`enum rope_norm_formula`) and the eps of the model,
+// its `rms_norm_eps` or `layer_norm_eps`. Unless the formula has no weights, they are to be set.
 //
-// Returns ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED.
+// Returns ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED. The calls check `eps`.
 ROPE_NODISCARD
-rope_status rope_norm_init(struct rope_norm *norm, int32_t formula);
+rope_status rope_norm_init(struct rope_norm *norm, int32_t formula, float eps);
 
 // Fills in the transform that an engine applies to heads of `head_dim` channels (`enum rope_hadamard_preset`).
 //
@@ -1414,21 +1423,21 @@ rope_status rope_hadamard_init(struct rope_hadamard *hadamard, int32_t preset, s
 
 // The format of the values in a cache. All codes round to nearest.
 enum rope_cache_format ROPE_INT32_ENUM {
-  ROPE_CACHE_FORMAT_F32 = 1,  // IEEE single precision.
-  ROPE_CACHE_FORMAT_F16 = 2,  // IEEE half precision.
-  ROPE_CACHE_FORMAT_BF16 = 3,  // bfloat16.
-  ROPE_CACHE_FORMAT_E4M3 = 4,  // Codes of FP8 E4M3FN up to 448; larger values become the largest.
-  ROPE_CACHE_FORMAT_E5M2 = 5,  // Codes of FP8 E5M2 as PyTorch converts; larger values become infinities.
-  ROPE_CACHE_FORMAT_E5M2_SATURATING = 6,  // Codes of FP8 E5M2 up to 57344; larger values become the largest. vLLM's.
-  ROPE_CACHE_FORMAT_INT8_EVEN = 7,  // Integers of 8 bits, ties to even: ONNX Runtime's.
-  ROPE_CACHE_FORMAT_INT8_ROUND_AWAY = 8,  // Integers of 8 bits, ties away from zero: vLLM's Triton kernel.
+  ROPE_CACHE_FORMAT_F32 = 701,  // IEEE single precision.
+  ROPE_CACHE_FORMAT_F16 = 702,  // IEEE half precision.
+  ROPE_CACHE_FORMAT_BF16 = 703,  // bfloat16.
+  ROPE_CACHE_FORMAT_E4M3 = 704,  // Codes of FP8 E4M3FN up to 448; larger values become the largest.
+  ROPE_CACHE_FORMAT_E5M2 = 705,  // Codes of FP8 E5M2 as PyTorch converts; larger values become infinities.
+  ROPE_CACHE_FORMAT_E5M2_SATURATING = 706,  // Codes of FP8 E5M2 up to 57344; larger values become the largest. vLLM's.
+  ROPE_CACHE_FORMAT_INT8_EVEN = 707,  // Integers of 8 bits, ties to even: ONNX Runtime's.
+  ROPE_CACHE_FORMAT_INT8_ROUND_AWAY = 708,  // Integers of 8 bits, ties away from zero: vLLM's Triton kernel.
   // ggml's blocks of 32 values in 34 bytes, by its reference formula. The layout counts values.
-  ROPE_CACHE_FORMAT_Q8_0 = 9,
-  ROPE_CACHE_FORMAT_Q4_0 = 10,  // ggml's Q4_0: 32 values in 18 bytes, likewise.
-  ROPE_CACHE_FORMAT_Q4_1 = 11,  // ggml's Q4_1: 32 values in 20 bytes.
-  ROPE_CACHE_FORMAT_Q5_0 = 12,  // ggml's Q5_0: 32 values in 22 bytes.
-  ROPE_CACHE_FORMAT_Q5_1 = 13,  // ggml's Q5_1: 32 values in 24 bytes.
-  ROPE_CACHE_FORMAT_IQ4_NL = 14,  // ggml's IQ4_NL: 32 values in 18 bytes.
+  ROPE_CACHE_FORMAT_Q8_0 = 709,
+  ROPE_CACHE_FORMAT_Q4_0 = 710,  // ggml's Q4_0: 32 values in 18 bytes, likewise.
+  ROPE_CACHE_FORMAT_Q4_1 = 711,  // ggml's Q4_1: 32 values in 20 bytes.
+  ROPE_CACHE_FORMAT_Q5_0 = 712,  // ggml's Q5_0: 32 values in 22 bytes.
+  ROPE_CACHE_FORMAT_Q5_1 = 713,  // ggml's Q5_1: 32 values in 24 bytes.
+  ROPE_CACHE_FORMAT_IQ4_NL = 714,  // ggml's IQ4_NL: 32 values in 18 bytes.
 };
 ROPE_ENUM_TYPE(rope_cache_format);
 
@@ -1437,49 +1446,50 @@ ROPE_ENUM_TYPE(rope_cache_format);
 // for each sequence.
 enum rope_cache_layout_kind ROPE_INT32_ENUM {
   // `extents` {blocks, N, H, D}: FlashInfer, vLLM, SGLang (N = 1), llama.cpp's rows, TensorRT.
-  ROPE_CACHE_LAYOUT_KIND_NHD = 1,
+  ROPE_CACHE_LAYOUT_KIND_NHD = 801,
   // `extents` {blocks, H, N, D}: FlashInfer, TensorRT-LLM, OpenVINO; ONNX Runtime and candle (block = sequence).
-  ROPE_CACHE_LAYOUT_KIND_HND = 2,
-  ROPE_CACHE_LAYOUT_KIND_HDN = 3,  // `extents` {blocks, H, D, N}: vLLM's keys on CPUs, llama.cpp's transposed values.
-  ROPE_CACHE_LAYOUT_KIND_HDNX = 4,  // `extents` {blocks, H, D / x, N, x}: vLLM's older keys, mistral.rs.
-  ROPE_CACHE_LAYOUT_KIND_HNDX = 5,  // `extents` {blocks, H, N / x, D, x}: interleaved values of vLLM and AITER.
-  ROPE_CACHE_LAYOUT_KIND_STRIDED = 6,  // `extents` {blocks, N, H, D} in any order in memory: `strides`.
+  ROPE_CACHE_LAYOUT_KIND_HND = 802,
+  ROPE_CACHE_LAYOUT_KIND_HDN = 803,  // `extents` {blocks, H, D, N}: vLLM's keys on CPUs, llama.cpp's transposed values.
+  ROPE_CACHE_LAYOUT_KIND_HDNX = 804,  // `extents` {blocks, H, D / x, N, x}: vLLM's older keys, mistral.rs.
+  ROPE_CACHE_LAYOUT_KIND_HNDX = 805,  // `extents` {blocks, H, N / x, D, x}: interleaved values of vLLM and AITER.
+  ROPE_CACHE_LAYOUT_KIND_STRIDED = 806,  // `extents` {blocks, N, H, D} in any order in memory: `strides`.
 };
 ROPE_ENUM_TYPE(rope_cache_layout_kind);
 
 // The scale of numbers before they are rounded to a code.
 enum rope_quant_scale_kind ROPE_INT32_ENUM {
-  ROPE_QUANT_SCALE_KIND_DIVIDE = 1,  // x / s; read as code * s: vLLM on GPUs, LMDeploy.
+  ROPE_QUANT_SCALE_KIND_DIVIDE = 901,  // x / s; read as code * s: vLLM on GPUs, LMDeploy.
   // x (1 / s), the reciprocal rounded; read as code * s: vLLM on CPUs, ONNX Runtime.
-  ROPE_QUANT_SCALE_KIND_RECIPROCAL = 2,
-  ROPE_QUANT_SCALE_KIND_MULTIPLY = 3,  // x s; read as code * (1 / s), the reciprocal rounded: FlashInfer, TensorRT-LLM.
+  ROPE_QUANT_SCALE_KIND_RECIPROCAL = 902,
+  // x s; read as code * (1 / s), the reciprocal rounded: FlashInfer, TensorRT-LLM.
+  ROPE_QUANT_SCALE_KIND_MULTIPLY = 903,
   // Made for each token and head, s = max(largest |x| / largest code, `least`) and x (1 / s), and kept in the cache
   // as a float, `behind` bytes after the first code of its head.
-  ROPE_QUANT_SCALE_KIND_MADE_INLINE = 4,
-  ROPE_QUANT_SCALE_KIND_MADE_APART = 5,  // Made likewise, and kept in the cache's `scales`.
+  ROPE_QUANT_SCALE_KIND_MADE_INLINE = 904,
+  ROPE_QUANT_SCALE_KIND_MADE_APART = 905,  // Made likewise, and kept in the cache's `scales`.
 };
 ROPE_ENUM_TYPE(rope_quant_scale_kind);
 
 // How the slots of a cache are listed.
 enum rope_slots_kind ROPE_INT32_ENUM {
   // `slots` has the slot of each token, block * block_size + place: a runtime's slot mapping.
-  ROPE_SLOTS_KIND_MAPPING = 1,
-  ROPE_SLOTS_KIND_RANGE = 2,  // `count` slots from `first` on.
+  ROPE_SLOTS_KIND_MAPPING = 2601,
+  ROPE_SLOTS_KIND_RANGE = 2602,  // `count` slots from `first` on.
   // By the pages of each sequence (FlashInfer's CSR): token i is of sequence `sequences[i]` at `positions[i]`; the
   // pages of sequence s are `pages[starts[s]]` to `pages[starts[s + 1] - 1]`.
-  ROPE_SLOTS_KIND_PAGES = 3,
+  ROPE_SLOTS_KIND_PAGES = 2603,
   // By a page table: `pages` is `[batch][width]`, the pages of each sequence of the tensor, and `positions` has
   // the position of each token.
-  ROPE_SLOTS_KIND_TABLE = 4,
+  ROPE_SLOTS_KIND_TABLE = 2604,
   // One block for each sequence of the tensor, and `positions` has the position of each token in it: ONNX Runtime.
-  ROPE_SLOTS_KIND_SEQUENCES = 5,
+  ROPE_SLOTS_KIND_SEQUENCES = 2605,
   // `offsets` has the index of each token's first element, in elements of the cache: for a cache that
   // rope_cache_layout cannot describe.
-  ROPE_SLOTS_KIND_OFFSETS = 6,
+  ROPE_SLOTS_KIND_OFFSETS = 2606,
   // By a page table of sequences that are packed one after another in a tensor of one batch: sequence s has the
   // tokens `starts[s]` to `starts[s + 1] - 1` (FlashAttention's cu_seqlens), the first of them at `positions[s]`;
   // `pages` is `[sequences][width]`.
-  ROPE_SLOTS_KIND_PACKED_TABLE = 7,
+  ROPE_SLOTS_KIND_PACKED_TABLE = 2607,
 };
 ROPE_ENUM_TYPE(rope_slots_kind);
 
@@ -1588,20 +1598,20 @@ rope_status rope_move_slots(const struct rope_cache *cache, const struct rope_sl
 // output pairing if it is y, or the gradient by y, and its input pairing if it is x.
 enum rope_gradient_kind ROPE_INT32_ENUM {
   // `a` is y and `b` the gradient by it: `y1 dy2 - y2 dy1`, the gradient of the angle of each pair, to `sums`.
-  ROPE_GRADIENT_KIND_ANGLES = 1,
+  ROPE_GRADIENT_KIND_ANGLES = 1101,
   // `a` is x and `b` the gradient by it: `x1 dx2 - x2 dx1`, the same number but for rounding.
-  ROPE_GRADIENT_KIND_ANGLES_OF_INPUT = 2,
+  ROPE_GRADIENT_KIND_ANGLES_OF_INPUT = 1102,
   // `a` is y and `b` the gradient by it: `y1 dy1 + y2 dy2`, the gradient of the logarithm of the factor of each
   // pair: of what cos and sin of a row are multiplied by (an attention factor, or xPos, which has one for each
   // pair).
-  ROPE_GRADIENT_KIND_FACTORS = 3,
+  ROPE_GRADIENT_KIND_FACTORS = 1103,
   // `a` is x and `b` the gradient by y: `x1 dy1 + x2 dy2` to `sums`, the gradient of the cos of each row, and
   // `x1 dy2 - x2 dy1` to `sin`, that of its sin: rows that were given are parameters so.
-  ROPE_GRADIENT_KIND_COS_SIN = 4,
+  ROPE_GRADIENT_KIND_COS_SIN = 1104,
   // The same of full-width rows: for the channels `i` and `j` of a pair `xi dyi` to that of `cos[i]`, `-xj dyi` to
   // `sin[i]`, `xj dyj` to `cos[j]` and `xi dyj` to `sin[j]`. `sums` (of cos) and `sin` have a place for each
   // channel: their `pairs` is the rotary_dim of the rows.
-  ROPE_GRADIENT_KIND_CHANNELS = 5,
+  ROPE_GRADIENT_KIND_CHANNELS = 1105,
 };
 ROPE_ENUM_TYPE(rope_gradient_kind);
 
@@ -1751,14 +1761,14 @@ rope_status rope_gradients_to_base(double base, const double *frequencies, const
 // An instruction set that the kernels are compiled for. All give the same bits; they differ in speed.
 enum rope_backend ROPE_INT32_ENUM {
   ROPE_BACKEND_BEST = 0,  // The fastest that this CPU can run.
-  ROPE_BACKEND_SCALAR = 1,  // Any target, without vectors.
-  ROPE_BACKEND_PORTABLE = 2,  // Any target: 4 lanes of what the build's target has.
-  ROPE_BACKEND_NEON = 3,  // 64-bit ARM: 4 lanes.
-  ROPE_BACKEND_AVX2 = 4,  // x86 with AVX2, FMA and F16C: 8 lanes.
-  ROPE_BACKEND_AVX512 = 5,  // x86 with AVX-512 F, BW, DQ, VL and VBMI2: 16 lanes.
-  ROPE_BACKEND_AVX512_BF16 = 6,  // x86 with all that AVX512 needs, and AVX512-BF16 and VBMI for bf16: 16 lanes.
-  ROPE_BACKEND_RVV = 7,  // 64-bit RISC-V with V 1.0: vectors of the CPU's own length.
-  ROPE_BACKEND_SVE = 8,  // 64-bit ARM with SVE: vectors of the CPU's own length.
+  ROPE_BACKEND_SCALAR = 601,  // Any target, without vectors.
+  ROPE_BACKEND_PORTABLE = 602,  // Any target: 4 lanes of what the build's target has.
+  ROPE_BACKEND_NEON = 603,  // 64-bit ARM: 4 lanes.
+  ROPE_BACKEND_AVX2 = 604,  // x86 with AVX2, FMA and F16C: 8 lanes.
+  ROPE_BACKEND_AVX512 = 605,  // x86 with AVX-512 F, BW, DQ, VL and VBMI2: 16 lanes.
+  ROPE_BACKEND_AVX512_BF16 = 606,  // x86 with all that AVX512 needs, and AVX512-BF16 and VBMI for bf16: 16 lanes.
+  ROPE_BACKEND_RVV = 607,  // 64-bit RISC-V with V 1.0: vectors of the CPU's own length.
+  ROPE_BACKEND_SVE = 608,  // 64-bit ARM with SVE: vectors of the CPU's own length.
 };
 ROPE_ENUM_TYPE(rope_backend);
 
@@ -1817,7 +1827,7 @@ enum rope_status ROPE_INT32_ENUM {
   // Positions are not one for each axis of a token: a list does not divide by the number of axes, or mixed
   // frequencies on several axes got one number per token.
   ROPE_STATUS_POSITIONS_PER_AXIS = 39,
-  ROPE_STATUS_COORDINATE = 40,  // A coordinate is infinite or not a number.
+  ROPE_STATUS_COORDINATE = 40,  // A coordinate is not a number, or beyond 2^63.
   ROPE_STATUS_OFFSETS = 41,  // Offsets of packed sequences do not start at 0, or fall.
   ROPE_STATUS_ROWS_TOO_LONG = 42,  // Rows of more bytes than memory can have.
   // A row is longer than what a call keeps on the stack that makes its rows: more than 2048 values.
@@ -1869,6 +1879,8 @@ enum rope_status ROPE_INT32_ENUM {
   ROPE_STATUS_OPERAND = 89,  // An operand is a cache, and the call takes tensors.
   ROPE_STATUS_ANGLES = 90,  // Angles are frequencies at positions, and the call takes rows.
   ROPE_STATUS_GGUF = 88,  // The bytes are no GGUF file, or do not have what its rotation depends on.
+  ROPE_STATUS_SLOT_REPEATED = 96,  // A slot of a rotation in place is that of two tokens whose rows differ.
+  ROPE_STATUS_UNUSED_MEMORY = 95,  // A member of rope_call_memory names memory that the prepared call does not use.
   ROPE_STATUS_REFUSED = 99,  // Refused by rope-core for a reason that this header has no name for.
 };
 

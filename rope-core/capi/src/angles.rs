@@ -324,6 +324,11 @@ impl RowsRecord {
         (self.cos, self.sin)
     }
 
+    /// Whether the sin lies apart from the cos, and whether there are ids.
+    pub(crate) fn parts(&self) -> (bool, bool) {
+        (self.sin.is_some(), self.listed.is_some())
+    }
+
     /// The same rows in other memory; null: where they are.
     #[inline]
     pub(crate) fn at(

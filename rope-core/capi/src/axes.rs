@@ -13,32 +13,32 @@ use crate::names::lookup;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_axes_kind {
     /// One axis over `rotary_dim` channels: text.
-    Text = 1,
+    Text = 1001,
     /// M-RoPE in chunks over `rotary_dim`: `sections` (`count` of them) pairs of axis 0, of axis 1, ..; Qwen2-VL has
     /// {16, 24, 24} of 128 channels. The sections of this kind and of the next three sum to the pairs of `rotary_dim`.
-    Mrope = 2,
+    Mrope = 1002,
     /// Interleaved M-RoPE, `rotary_dim` and three `sections`: THWTHW..TT; Qwen3-VL has {24, 20, 20}.
-    MropeInterleaved = 3,
+    MropeInterleaved = 1003,
     /// Height and width alternating, `rotary_dim` and `sections` {height, width, time}; ERNIE-4.5-VL has {22, 22, 20}.
-    MropeAlternating = 4,
+    MropeAlternating = 1004,
     /// Spread evenly, `rotary_dim` and three `sections`: openPangu.
-    MropeSpread = 5,
+    MropeSpread = 1005,
     /// ggml's MROPE: `rotary_dim` and four `sections`.
-    GgmlMrope = 6,
+    GgmlMrope = 1006,
     /// ggml's IMROPE: `rotary_dim` and four `sections`.
-    GgmlImrope = 7,
+    GgmlImrope = 1007,
     /// Base frequencies for each axis by itself: `sections` (`count` of them) pairs of each.
-    PerAxis = 8,
+    PerAxis = 1008,
     /// Images: two axes. Each has half of the pairs of `rotary_dim`, and base frequencies of its own. Qwen's vision
     /// towers, DINOv3.
-    Vision = 9,
+    Vision = 1009,
     /// Pixtral's images: one set of base frequencies, the even ones for the height, the odd ones for the width, over
     /// `rotary_dim`.
-    Pixtral = 10,
+    Pixtral = 1010,
     /// WAN's video over `rotary_dim` (the head_dim): time, height and width, each with base frequencies of its own.
-    Wan = 11,
+    Wan = 1011,
     /// One set of base frequencies, and the axis of every pair in `given` (`count` of them, 0 to 3).
-    Given = 12,
+    Given = 1012,
 }
 lookup!(rope_axes_kind, "kind of axes":
     Text Mrope MropeInterleaved MropeAlternating MropeSpread GgmlMrope GgmlImrope PerAxis Vision Pixtral Wan Given);

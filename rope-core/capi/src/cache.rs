@@ -16,33 +16,33 @@ use crate::names::lookup;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_cache_format {
     /// IEEE single precision.
-    F32 = 1,
+    F32 = 701,
     /// IEEE half precision.
-    F16 = 2,
+    F16 = 702,
     /// bfloat16.
-    Bf16 = 3,
+    Bf16 = 703,
     /// Codes of FP8 E4M3FN up to 448; larger values become the largest.
-    E4m3 = 4,
+    E4m3 = 704,
     /// Codes of FP8 E5M2 as PyTorch converts; larger values become infinities.
-    E5m2 = 5,
+    E5m2 = 705,
     /// Codes of FP8 E5M2 up to 57344; larger values become the largest. vLLM's.
-    E5m2Saturating = 6,
+    E5m2Saturating = 706,
     /// Integers of 8 bits, ties to even: ONNX Runtime's.
-    Int8Even = 7,
+    Int8Even = 707,
     /// Integers of 8 bits, ties away from zero: vLLM's Triton kernel.
-    Int8RoundAway = 8,
+    Int8RoundAway = 708,
     /// ggml's blocks of 32 values in 34 bytes, by its reference formula. The layout counts values.
-    Q8_0 = 9,
+    Q8_0 = 709,
     /// ggml's Q4_0: 32 values in 18 bytes, likewise.
-    Q4_0 = 10,
+    Q4_0 = 710,
     /// ggml's Q4_1: 32 values in 20 bytes.
-    Q4_1 = 11,
+    Q4_1 = 711,
     /// ggml's Q5_0: 32 values in 22 bytes.
-    Q5_0 = 12,
+    Q5_0 = 712,
     /// ggml's Q5_1: 32 values in 24 bytes.
-    Q5_1 = 13,
+    Q5_1 = 713,
     /// ggml's IQ4_NL: 32 values in 18 bytes.
-    Iq4Nl = 14,
+    Iq4Nl = 714,
 }
 lookup!(rope_cache_format, "format of a cache":
     F32 F16 Bf16 E4m3 E5m2 E5m2Saturating Int8Even Int8RoundAway Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Iq4Nl);
@@ -54,17 +54,17 @@ lookup!(rope_cache_format, "format of a cache":
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_cache_layout_kind {
     /// `extents` {blocks, N, H, D}: FlashInfer, vLLM, SGLang (N = 1), llama.cpp's rows, TensorRT.
-    Nhd = 1,
+    Nhd = 801,
     /// `extents` {blocks, H, N, D}: FlashInfer, TensorRT-LLM, OpenVINO; ONNX Runtime and candle (block = sequence).
-    Hnd = 2,
+    Hnd = 802,
     /// `extents` {blocks, H, D, N}: vLLM's keys on CPUs, llama.cpp's transposed values.
-    Hdn = 3,
+    Hdn = 803,
     /// `extents` {blocks, H, D / x, N, x}: vLLM's older keys, mistral.rs.
-    Hdnx = 4,
+    Hdnx = 804,
     /// `extents` {blocks, H, N / x, D, x}: interleaved values of vLLM and AITER.
-    Hndx = 5,
+    Hndx = 805,
     /// `extents` {blocks, N, H, D} in any order in memory: `strides`.
-    Strided = 6,
+    Strided = 806,
 }
 lookup!(rope_cache_layout_kind, "kind of layout": Nhd Hnd Hdn Hdnx Hndx Strided);
 
@@ -162,16 +162,16 @@ impl rope_cache_layout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_quant_scale_kind {
     /// x / s; read as code * s: vLLM on GPUs, LMDeploy.
-    Divide = 1,
+    Divide = 901,
     /// x (1 / s), the reciprocal rounded; read as code * s: vLLM on CPUs, ONNX Runtime.
-    Reciprocal = 2,
+    Reciprocal = 902,
     /// x s; read as code * (1 / s), the reciprocal rounded: FlashInfer, TensorRT-LLM.
-    Multiply = 3,
+    Multiply = 903,
     /// Made for each token and head, s = max(largest |x| / largest code, `least`) and x (1 / s), and kept in the cache
     /// as a float, `behind` bytes after the first code of its head.
-    MadeInline = 4,
+    MadeInline = 904,
     /// Made likewise, and kept in the cache's `scales`.
-    MadeApart = 5,
+    MadeApart = 905,
 }
 lookup!(rope_quant_scale_kind, "kind of scale for codes": Divide Reciprocal Multiply MadeInline MadeApart);
 
@@ -336,6 +336,11 @@ impl CacheRecord {
         };
         record.regions()?;
         Ok(record)
+    }
+
+    /// Whether scales are made, and lie apart.
+    pub(crate) fn has_scales(&self) -> bool {
+        self.scales_count > 0
     }
 
     /// Elements of the memory.

@@ -4,10 +4,10 @@ use core::ffi::c_void;
 
 use rope_core::internals::TokenHeads;
 
-use crate::angles::{AnglesRecord, rope_angles};
+use crate::angles::{AnglesRecord, RowsRecord, rope_angles};
 use crate::failure::Failure;
 use crate::memory::{Out, Region, Span, elements_mut, look, plain, read};
-use crate::operand::{OperandRecord, rope_operand};
+use crate::operand::{OperandRecord, SlotsRecord, rope_operand};
 use crate::plan::{PlanRecord, rope_plan};
 use crate::positions::rope_positions;
 use crate::slots::rope_slots;
@@ -44,8 +44,8 @@ impl core::fmt::Debug for rope_call {
 /// Other memory for a prepared call, of the same shapes.
 ///
 /// `x`, and `y` of a call with two operands, are required: NULL is refused. Any other member may be NULL, for the
-/// prepared memory; a call without such memory ignores it. Lengths, extents, strides and types stay as they were
-/// prepared.
+/// prepared memory. Memory that the call does not use, as positions of a call that was prepared from rows, is refused
+/// (ROPE_STATUS_UNUSED_MEMORY). Lengths, extents, strides and types stay as they were prepared.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_call_memory {
@@ -71,6 +71,20 @@ pub struct rope_call_memory {
     pub bias: *const c_void,
 }
 plain!(rope_call_memory);
+
+impl rope_call_memory {
+    /// Whether the memory is that of a token and a row alone, and has a second operand and a sin if the call has.
+    #[inline(always)]
+    fn is_token(&self, has_second: bool, has_sin: bool) -> bool {
+        let others = self.ids.addr()
+            | self.positions.addr()
+            | self.slots.addr()
+            | self.scales.addr()
+            | self.weight.addr()
+            | self.bias.addr();
+        others == 0 && (has_second || self.y.is_null()) && (has_sin || self.sin.is_null())
+    }
+}
 
 /// The content of a rope_call.
 #[repr(C)]
@@ -165,6 +179,9 @@ impl Token {
         let (mut cos, mut sin) = (self.cos, self.sin);
         if let Some(memory) = memory {
             data = (memory.x, memory.y);
+            if !memory.is_token(k.is_some(), sin.is_some()) {
+                return None;
+            }
             if !x.fit(data.0) || k.is_some_and(|k| !k.fit(data.1)) {
                 return None;
             }
@@ -265,6 +282,79 @@ impl Record {
         }
     }
 
+    /// Refuses memory that the call does not use.
+    fn check_used(&self, memory: &rope_call_memory) -> Result<(), Failure> {
+        let rows = match &self.angles {
+            AnglesRecord::Rows(rows) => Some(rows),
+            AnglesRecord::At(_) | AnglesRecord::None => None,
+        };
+        let angles = match &self.angles {
+            AnglesRecord::Rows(_) => "rows",
+            AnglesRecord::At(_) => "frequencies at positions",
+            AnglesRecord::None => "no angles",
+        };
+        let of_rows = |uses: bool, instead| match rows {
+            Some(_) => (uses, instead),
+            None => (false, angles),
+        };
+        let (has_sin, has_ids) = rows.map_or((false, false), RowsRecord::parts);
+        let slots = match (&self.x, &self.y) {
+            (_, Some(OperandRecord::Slots(slots))) | (OperandRecord::Slots(slots), _) => {
+                Some(slots)
+            }
+            _ => None,
+        };
+        let [weight, bias] = self.plan.norm_lists();
+        let at = matches!(self.angles, AnglesRecord::At(_));
+        for (name, addr, (uses, instead)) in [
+            (
+                "memory.y",
+                memory.y.addr(),
+                (self.y.is_some(), "one operand"),
+            ),
+            ("memory.cos", memory.cos.addr(), of_rows(true, "")),
+            (
+                "memory.sin",
+                memory.sin.addr(),
+                of_rows(has_sin, "cos and sin in one memory"),
+            ),
+            (
+                "memory.ids",
+                memory.ids.addr(),
+                of_rows(has_ids, "rows without ids"),
+            ),
+            ("memory.positions", memory.positions.addr(), (at, angles)),
+            (
+                "memory.slots",
+                memory.slots.addr(),
+                (slots.is_some(), "tensors alone"),
+            ),
+            (
+                "memory.scales",
+                memory.scales.addr(),
+                (
+                    slots.is_some_and(SlotsRecord::has_scales),
+                    "no scales that lie apart",
+                ),
+            ),
+            (
+                "memory.weight",
+                memory.weight.addr(),
+                (weight, "no weights of a norm"),
+            ),
+            (
+                "memory.bias",
+                memory.bias.addr(),
+                (bias, "no biases of a norm"),
+            ),
+        ] {
+            if addr != 0 && !uses {
+                return Err(Failure::UnusedMemory { name, instead });
+            }
+        }
+        Ok(())
+    }
+
     /// Runs the call in other memory.
     ///
     /// # Safety
@@ -272,6 +362,7 @@ impl Record {
     /// Pointers, also those in structs, are null or point to what they say, and nobody else uses what is written.
     #[inline(never)]
     unsafe fn run_at(&self, memory: &rope_call_memory, place: Region) -> Result<(), Failure> {
+        self.check_used(memory)?;
         // SAFETY: the caller promises it. What is written becomes a slice only apart from all that is read.
         unsafe {
             let slots = match memory.slots.is_null() {
@@ -501,7 +592,8 @@ pub unsafe extern "C" fn rope_call_run(call: *const rope_call) -> rope_status {
 /// element, as the checked calls do. It also makes the checks of rope_call_run.
 ///
 /// Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP,
-/// ROPE_STATUS_UNKNOWN_VALUE of slots and positions, and what rope_call_run returns. The target is untouched then.
+/// ROPE_STATUS_UNUSED_MEMORY, ROPE_STATUS_UNKNOWN_VALUE of slots and positions, and what rope_call_run returns. The
+/// target is untouched then.
 ///
 /// # Threads
 ///

@@ -181,6 +181,7 @@ pub unsafe extern "C" fn rope_frequencies_from_config(
                 }
                 let plan = rope_plan {
                     first_channel: 0,
+                    head_dim: if whole { head_dim } else { given },
                     ..rope_plan::of_model(rotation)
                 };
                 Some((place, plan))
@@ -222,8 +223,8 @@ pub struct rope_model_layer {
     pub first: usize,
     /// How many rotate, from that one on.
     pub rotary_dim: usize,
-    /// The plan for whole heads. With `first_channel` 0 it is the plan for tensors of these channels alone, as
-    /// multi-head latent attention has them.
+    /// The plan for whole heads. With `first_channel` and `head_dim` 0 it is the plan for tensors of these channels
+    /// alone, as multi-head latent attention has them.
     pub plan: rope_plan,
     /// Whether values are rotated as keys are: 1 or 0.
     pub rotates_values: i32,

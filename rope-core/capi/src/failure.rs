@@ -68,6 +68,12 @@ pub(crate) enum Failure {
     },
     /// A plan with a norm, where a linear one is needed.
     NotLinear,
+    /// Memory for a prepared call that does not use it.
+    UnusedMemory {
+        name: &'static str,
+        /// What the call has in its place.
+        instead: &'static str,
+    },
     /// A cache, where a call takes tensors.
     NotATensor {
         name: &'static str,
@@ -176,6 +182,10 @@ impl fmt::Display for Failure {
             Failure::NotLinear => {
                 f.write_str("plan.norm is given; a backward pass requires a plan without a norm")
             }
+            Failure::UnusedMemory { name, instead } => write!(
+                f,
+                "{name} is given, but the prepared call has {instead}; it must be NULL"
+            ),
             Failure::NotATensor { name } => {
                 write!(f, "{name}.cache is given; this call takes tensors")
             }

@@ -201,20 +201,20 @@ pub unsafe extern "C" fn rope_backward_into(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_gradient_kind {
     /// `a` is y and `b` the gradient by it: `y1 dy2 - y2 dy1`, the gradient of the angle of each pair, to `sums`.
-    Angles = 1,
+    Angles = 1101,
     /// `a` is x and `b` the gradient by it: `x1 dx2 - x2 dx1`, the same number but for rounding.
-    AnglesOfInput = 2,
+    AnglesOfInput = 1102,
     /// `a` is y and `b` the gradient by it: `y1 dy1 + y2 dy2`, the gradient of the logarithm of the factor of each
     /// pair: of what cos and sin of a row are multiplied by (an attention factor, or xPos, which has one for each
     /// pair).
-    Factors = 3,
+    Factors = 1103,
     /// `a` is x and `b` the gradient by y: `x1 dy1 + x2 dy2` to `sums`, the gradient of the cos of each row, and
     /// `x1 dy2 - x2 dy1` to `sin`, that of its sin: rows that were given are parameters so.
-    CosSin = 4,
+    CosSin = 1104,
     /// The same of full-width rows: for the channels `i` and `j` of a pair `xi dyi` to that of `cos[i]`, `-xj dyi` to
     /// `sin[i]`, `xj dyj` to `cos[j]` and `xi dyj` to `sin[j]`. `sums` (of cos) and `sin` have a place for each
     /// channel: their `pairs` is the rotary_dim of the rows.
-    Channels = 5,
+    Channels = 1105,
 }
 lookup!(rope_gradient_kind, "kind of gradients": Angles AnglesOfInput Factors CosSin Channels);
 

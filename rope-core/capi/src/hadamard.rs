@@ -15,7 +15,7 @@ pub enum rope_hadamard_factor {
     /// After the butterflies: DeepSeek, fast_hadamard_transform, SGLang, executorch, QuaRot.
     Last = 0,
     /// Before the butterflies: llama.cpp.
-    First = 1,
+    First = 1201,
 }
 lookup!(rope_hadamard_factor, "factor of a Hadamard transform": Last First);
 
@@ -25,12 +25,12 @@ lookup!(rope_hadamard_factor, "factor of a Hadamard transform": Last First);
 pub enum rope_hadamard_preset {
     /// llama.cpp's of queries and of quantized keys: the largest block of 64, 128, 256 .. channels that divides the
     /// head, multiplied first; none where 64 does not divide the head.
-    LlamaCppKeys = 1,
+    LlamaCppKeys = 1301,
     /// llama.cpp's of quantized values and of the attention's output: blocks of 64 channels, multiplied first; none
     /// where 64 does not divide the head.
-    LlamaCppValues = 2,
+    LlamaCppValues = 1302,
     /// The indexers of DeepSeek-V3.2 and V4 and of GLM: the whole head is one block.
-    Indexer = 3,
+    Indexer = 1303,
 }
 lookup!(rope_hadamard_preset, "preset of a Hadamard transform": LlamaCppKeys LlamaCppValues Indexer);
 

@@ -17,9 +17,9 @@ use crate::status::{rope_status, status_of};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_grid_indexing {
     /// Axis 0 is the column, axis 1 the row: the models of RoPE-ViT.
-    Xy = 1,
+    Xy = 1401,
     /// Axis 0 is the row, axis 1 the column.
-    Ij = 2,
+    Ij = 1402,
 }
 lookup!(rope_grid_indexing, "indexing of a grid": Xy Ij);
 

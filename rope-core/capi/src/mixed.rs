@@ -20,7 +20,7 @@ pub enum rope_mixed_angle {
     Exact = 0,
     /// The angle of timm and rope-vit: coordinates and inverse frequencies as floats, each product rounded to a float,
     /// and each sum, axis 0 first.
-    SummedF32 = 1,
+    SummedF32 = 1501,
 }
 lookup!(rope_mixed_angle, "angle of mixed axes": Exact SummedF32);
 

@@ -41,10 +41,10 @@ pub(crate) use lookup;
 pub enum rope_pairing {
     /// Channels 2i and 2i + 1: GPT-J, Llama as Meta published it, GLM up to GLM-4, Cohere; ggml's NORMAL, ONNX's
     /// `interleaved = 1`.
-    Interleaved = 1,
+    Interleaved = 101,
     /// Channels i and i + rotary_dim / 2: GPT-NeoX, the rotate_half models of Hugging Face (Llama, Mistral, Qwen,
     /// Gemma, Phi, GLM-4.5); ggml's NEOX, ONNX's `interleaved = 0`.
-    Half = 2,
+    Half = 102,
 }
 lookup!(rope_pairing, "pairing": Interleaved Half);
 
@@ -85,11 +85,11 @@ pub enum rope_direction {
     /// x <- A R x: rotates by the angles of the rows, and scales by their attention factor.
     Forward = 0,
     /// x <- 1/A R^T x, which undoes FORWARD: rotates back, and divides by the attention factor.
-    Inverse = 1,
+    Inverse = 201,
     /// x <- A R^T x, the transpose of FORWARD: rotates back, and multiplies by the attention factor. For
     /// backpropagation. The same as INVERSE where A is 1. A plan reads its pairing and writes its output pairing in
     /// every direction: to undo a plan that changes the pairing, exchange the two.
-    Transpose = 2,
+    Transpose = 202,
 }
 lookup!(rope_direction, "direction": Forward Inverse Transpose);
 
@@ -109,11 +109,11 @@ impl rope_direction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_element {
     /// IEEE single precision.
-    F32 = 1,
+    F32 = 301,
     /// IEEE half precision, 16 bits.
-    F16 = 2,
+    F16 = 302,
     /// bfloat16, 16 bits.
-    Bf16 = 3,
+    Bf16 = 303,
 }
 lookup!(rope_element, "element": F32 F16 Bf16);
 
@@ -128,22 +128,23 @@ impl rope_element {
     }
 }
 
-/// The type of position ids, coordinates and inverse frequencies.
+/// The type of position ids, coordinates and inverse frequencies. No call can see the type of the memory: int64_t ids
+/// that are declared I32 are read as pairs of ids, of which every other one is 0 on little-endian machines.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_number {
     /// int32_t
-    I32 = 1,
+    I32 = 401,
     /// int64_t
-    I64 = 2,
+    I64 = 402,
     /// uint32_t
-    U32 = 3,
+    U32 = 403,
     /// float
-    F32 = 4,
+    F32 = 404,
     /// double
-    F64 = 5,
+    F64 = 405,
     /// uint64_t
-    U64 = 6,
+    U64 = 406,
 }
 lookup!(rope_number, "number": I32 I64 U32 F32 F64 U64);
 
@@ -180,7 +181,7 @@ pub enum rope_angle {
     Exact = 0,
     /// The angle of Hugging Face's models: position and inverse frequency as floats, their product rounded to a float,
     /// and that taken as the angle.
-    HuggingFaceF32 = 1,
+    HuggingFaceF32 = 501,
 }
 lookup!(rope_angle, "angle": Exact HuggingFaceF32);
 
@@ -206,21 +207,21 @@ pub enum rope_backend {
     /// The fastest that this CPU can run.
     Best = 0,
     /// Any target, without vectors.
-    Scalar = 1,
+    Scalar = 601,
     /// Any target: 4 lanes of what the build's target has.
-    Portable = 2,
+    Portable = 602,
     /// 64-bit ARM: 4 lanes.
-    Neon = 3,
+    Neon = 603,
     /// x86 with AVX2, FMA and F16C: 8 lanes.
-    Avx2 = 4,
+    Avx2 = 604,
     /// x86 with AVX-512 F, BW, DQ, VL and VBMI2: 16 lanes.
-    Avx512 = 5,
+    Avx512 = 605,
     /// x86 with all that AVX512 needs, and AVX512-BF16 and VBMI for bf16: 16 lanes.
-    Avx512Bf16 = 6,
+    Avx512Bf16 = 606,
     /// 64-bit RISC-V with V 1.0: vectors of the CPU's own length.
-    Rvv = 7,
+    Rvv = 607,
     /// 64-bit ARM with SVE: vectors of the CPU's own length.
-    Sve = 8,
+    Sve = 608,
 }
 
 /// Makes of one list what is known of a backend besides its number: each but `Best` is rope-core's of the same name.

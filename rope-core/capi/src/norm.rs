@@ -19,20 +19,20 @@ use crate::status::{rope_status, status_of};
 pub enum rope_norm_formula {
     /// w T(x r): Hugging Face's LlamaRMSNorm and its copies; Llama, Qwen3, GLM-4.5, HunYuan, EXAONE 4, MiniMax-M2,
     /// OLMoE.
-    Llama = 1,
+    Llama = 1601,
     /// T(w (x r)): OLMo 2 and 3, gpt-oss, Gemma 3n and 4, whose values are normed without weights: with
     /// `weighted` at 0.
-    Olmo2 = 2,
+    Olmo2 = 1602,
     /// T((x r) (1 + w)): Gemma 1 to 3, Qwen3-Next.
-    Gemma = 3,
+    Gemma = 1603,
     /// T(x r), without a weight: Llama 4, nanochat.
-    Llama4 = 4,
+    Llama4 = 1604,
     /// T(w ((x - m) r)), or T(w ((x - m) r) + b) with biases: Cohere, Command R, StableLM, Phi, Persimmon.
-    LayerNorm = 5,
+    LayerNorm = 1605,
     /// T(T(T((x - m) r) w) + b), weights and biases of each head: Chameleon.
-    Chameleon = 6,
+    Chameleon = 1606,
     /// x r w, which the rotation takes as it is: fused kernels of GPU libraries.
-    Once = 7,
+    Once = 1607,
 }
 lookup!(rope_norm_formula, "formula of a norm":
     Llama Olmo2 Gemma Llama4 LayerNorm Chameleon Once);
@@ -58,9 +58,9 @@ pub enum rope_norm_result {
     /// Not at all: the next stage takes the float.
     Kept = 0,
     /// To the element of the tensor that is read.
-    Rounded = 1,
+    Rounded = 1701,
     /// To the wider type of that element and the weights', as PyTorch promotes a product.
-    Promoted = 2,
+    Promoted = 1702,
 }
 lookup!(rope_norm_result, "result of a norm": Kept Rounded Promoted);
 
@@ -91,7 +91,7 @@ pub enum rope_norm_reach {
     /// Each head by itself.
     Head = 0,
     /// All heads of a token together: OLMo 2, OLMoE, MiniMax-M2.
-    Row = 1,
+    Row = 1801,
 }
 lookup!(rope_norm_reach, "reach of a norm": Head Row);
 
@@ -111,7 +111,7 @@ pub enum rope_norm_sum {
     /// In float, in the order of PyTorch's `mean` on x86: the bits of the eager model.
     Pytorch = 0,
     /// In double, in eight lanes, and the mean rounded to float once: nearer to the true mean.
-    F64 = 1,
+    F64 = 1901,
 }
 lookup!(rope_norm_sum, "order of a sum": Pytorch F64);
 
@@ -131,7 +131,7 @@ pub enum rope_stage_order {
     /// Before the rotation.
     BeforeRotation = 0,
     /// After it: the norms of HunYuan, Llama 4 and nanochat.
-    AfterRotation = 1,
+    AfterRotation = 2001,
 }
 lookup!(rope_stage_order, "order": BeforeRotation AfterRotation);
 
@@ -178,7 +178,7 @@ impl rope_weights {
 
 /// A norm of queries or keys: its sum, its factors, and its rounding. Every operation is rounded to a float by itself.
 ///
-/// rope_norm_init fills in a formula; then the caller sets `eps` and the weights. A struct of zeros multiplies a head
+/// rope_norm_init fills in a formula and `eps`; then the caller sets the weights. A struct of zeros multiplies a head
 /// by the reciprocal of its root mean square, and rounds nothing.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -195,7 +195,7 @@ pub struct rope_norm {
     pub rounds_product: i32,
     /// How the result is rounded (`enum rope_norm_result`).
     pub result: i32,
-    /// The number that is added to the mean.
+    /// The number that is added to the mean. With 0 a head of zeros becomes NaNs.
     pub eps: f32,
     /// The weights; zeros where `weighted` is 0.
     pub weight: rope_weights,
@@ -253,10 +253,10 @@ impl rope_norm {
     }
 }
 
-/// Fills in a norm of each head, before the rotation, by a formula (`enum rope_norm_formula`), with an eps of 0. Unless
-/// the formula has no weights, they are to be set.
+/// Fills in a norm of each head, before the rotation, by a formula (`enum rope_norm_formula`) and the eps of the model,
+/// its `rms_norm_eps` or `layer_norm_eps`. Unless the formula has no weights, they are to be set.
 ///
-/// Returns ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED.
+/// Returns ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED. The calls check `eps`.
 ///
 /// # Threads
 ///
@@ -266,7 +266,11 @@ impl rope_norm {
 ///
 /// `norm` is NULL or points to a rope_norm.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rope_norm_init(norm: *mut rope_norm, formula: i32) -> rope_status {
+pub unsafe extern "C" fn rope_norm_init(
+    norm: *mut rope_norm,
+    formula: i32,
+    eps: f32,
+) -> rope_status {
     const NONE: rope_weights = rope_weights {
         data: core::ptr::null(),
         count: 0,
@@ -289,7 +293,7 @@ pub unsafe extern "C" fn rope_norm_init(norm: *mut rope_norm, formula: i32) -> r
             rounds_normed: rounds_normed.into(),
             rounds_product: rounds_product.into(),
             result: rope_norm_result::from(result) as i32,
-            eps: 0.0,
+            eps,
             weight: NONE,
             bias: NONE,
             reach: 0,

@@ -80,11 +80,11 @@ impl From<Layout> for rope_layout {
 pub enum rope_order {
     /// PyTorch before the transpose, vLLM, FlashAttention. With one sequence also packed sequences (THD), each token of
     /// which has a row of its own (ROPE_POSITIONS_KIND_PACKED).
-    Bshd = 1,
+    Bshd = 2101,
     /// PyTorch's attention, ONNX, KV caches.
-    Bhsd = 2,
+    Bhsd = 2102,
     /// Megatron.
-    Sbhd = 3,
+    Sbhd = 2103,
 }
 lookup!(rope_order, "order": Bshd Bhsd Sbhd);
 
@@ -261,6 +261,12 @@ pub(crate) struct RawRecord {
 }
 
 impl RawRecord {
+    /// The channels of a head.
+    #[inline(always)]
+    pub(crate) fn head_dim(&self) -> usize {
+        self.shape.head_dim
+    }
+
     /// The tensor to write.
     ///
     /// # Safety
@@ -447,6 +453,11 @@ impl SlotsRecord {
             cache: unsafe { self.cache.at(memory, scales) }?,
             slots: slots.unwrap_or(self.slots),
         })
+    }
+
+    /// Whether the scales of the cache are made, and lie apart.
+    pub(crate) fn has_scales(&self) -> bool {
+        self.cache.has_scales()
     }
 
     #[inline(never)]

@@ -43,6 +43,10 @@ pub struct rope_plan {
     pub without_rounding: i32,
     /// The first channel of a head that rotates (multi-head latent attention). Norms span the whole head.
     pub first_channel: usize,
+    /// The channels of a head; 0: any. A rotation of other heads is refused (ROPE_STATUS_MODEL_HEAD): from
+    /// `first_channel` on they would rotate other channels. A latent with its key after it, 512 + 64 channels of
+    /// DeepSeek-V3, is rotated by a plan with `first_channel` 512 and `head_dim` 0.
+    pub head_dim: usize,
     /// Equal parts of the channels that rotate, each with its share of the pairs of the rows and paired by itself, as a
     /// head of its own (Gemma 4's vision tower); 0 and 1: one part.
     pub parts: usize,
@@ -64,6 +68,7 @@ impl rope_plan {
         backend: 0,
         without_rounding: 0,
         first_channel: 0,
+        head_dim: 0,
         parts: 0,
         norm: core::ptr::null(),
         scale: core::ptr::null(),
@@ -79,6 +84,7 @@ impl rope_plan {
             output_pairing: rope_pairing::from(output) as i32,
             direction: rope_direction::from(rotation.direction()) as i32,
             first_channel: rotation.window().start,
+            head_dim: rotation.head_dim(),
             parts: rotation.windows().count(),
             ..rope_plan::NONE
         }
@@ -97,10 +103,11 @@ impl rope_plan {
         let rope = internals::rope(pairing.pairing(), backend)?
             .output_pairing(output.pairing())
             .direction(direction);
-        Ok(match (self.first_channel, self.parts) {
+        let rope = match (self.first_channel, self.parts) {
             (0, 0 | 1) => rope,
             (first, parts) => rope.window(first).parts(parts.max(1)),
-        })
+        };
+        Ok(rope.head_dim(self.head_dim))
     }
 
     /// The pairing and the backend, if they are all that the plan says; `None` also if it is refused.
@@ -262,6 +269,14 @@ impl PlanRecord {
             let _ = unsafe { norm.norm() }?;
         }
         Ok(record)
+    }
+
+    /// Whether a norm has weights, and whether it has biases.
+    pub(crate) fn norm_lists(&self) -> [bool; 2] {
+        let norm = self.stages.as_ref().and_then(|stages| stages.norm.as_ref());
+        norm.map_or([false; 2], |norm| {
+            [norm.weight, norm.bias].map(|list| !list.data.is_null())
+        })
     }
 
     /// The bytes that the stages read.

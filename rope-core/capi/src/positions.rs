@@ -17,28 +17,28 @@ use crate::status::{rope_status, status_of};
 pub enum rope_positions_kind {
     /// `count` consecutive positions from `first` on, the same on all axes. Mixed frequencies on several axes refuse
     /// it, and all other kinds with one number per token.
-    Range = 1,
+    Range = 2201,
     /// One number per token, the same on all axes.
-    PerToken = 2,
+    PerToken = 2202,
     /// All tokens' numbers on axis 0, then all on axis 1 (Hugging Face's [3, batch * tokens], ggml's).
-    AxisMajor = 3,
+    AxisMajor = 2203,
     /// All numbers of token 0, then all of token 1.
-    TokenMajor = 4,
+    TokenMajor = 2204,
     /// Sequences packed one after another: the values are offsets, and sequence s has the tokens `values[s]`
     /// to `values[s + 1]` (FlashAttention's cu_seqlens). Integers only.
-    Packed = 5,
+    Packed = 2205,
     /// The tokens of rank `rank` of `ranks` (context parallelism), and of the kinds below: `rank * n / ranks` to
     /// `(rank + 1) * n / ranks` of `n`, a multiple of `ranks` (Llama 3's all-gather). Without values it is one sequence
     /// of `count` tokens; with values these are the offsets of packed sequences, as for PACKED.
-    ContiguousShard = 6,
+    ContiguousShard = 2206,
     /// Chunk `rank` and then chunk `2 * ranks - 1 - rank` of `2 * ranks` (Megatron-LM, Transformer Engine). Packed
     /// sequences are divided one by one, each of a multiple of `2 * ranks` tokens (cu_seqlens_padded).
-    ZigzagShard = 7,
+    ZigzagShard = 2207,
     /// The same of any number of tokens, the first chunks one longer; of packed sequences first the early chunks of
     /// all, then the late ones (sglang).
-    UnevenZigzagShard = 8,
+    UnevenZigzagShard = 2208,
     /// `rank`, `rank + ranks`, .. (Striped Attention); of packed sequences the whole buffer.
-    StripedShard = 9,
+    StripedShard = 2209,
 }
 lookup!(
     rope_positions_kind,
@@ -65,15 +65,15 @@ impl rope_positions_kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_dual_chunk_query {
     /// `p mod L`: of queries beside keys of their own chunk, and of keys.
-    Intra = 1,
+    Intra = 2301,
     /// `min(p mod L + L, chunk_size)`: of queries beside keys of the chunk before.
-    Succ = 2,
+    Succ = 2302,
     /// `min(2 L - 1, chunk_size)`: of queries beside keys of earlier chunks, all the same.
-    Inter = 3,
+    Inter = 2303,
     /// `p mod L + L`: of the estimate for the chunk before.
-    SuccCritical = 4,
+    SuccCritical = 2304,
     /// `p mod L + chunk_size`: of the estimate for earlier chunks.
-    InterCritical = 5,
+    InterCritical = 2305,
 }
 lookup!(
     rope_dual_chunk_query,

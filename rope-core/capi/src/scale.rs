@@ -12,11 +12,11 @@ use crate::norm::rope_stage_order;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_scale_kind {
     /// The tensor: the same `factor` everywhere.
-    Constant = 1,
+    Constant = 2401,
     /// A token of a sequence: `factors` is `[batch][tokens]`. Mistral 4's, Llama 4's temperature.
-    PerToken = 2,
+    PerToken = 2402,
     /// A head of a token: `factors` is `[batch][tokens][heads]`.
-    PerTokenAndHead = 3,
+    PerTokenAndHead = 2403,
 }
 lookup!(rope_scale_kind, "kind of scale": Constant PerToken PerTokenAndHead);
 

@@ -14,34 +14,34 @@ pub enum rope_scaling_kind {
     /// Not at all.
     Default = 0,
     /// Position interpolation: `factor`, ggml's `1 / freq_scale`.
-    Linear = 1,
+    Linear = 2501,
     /// Hugging Face's dynamic: `factor`, `max_position_embeddings`, `length`.
-    DynamicNtk = 2,
+    DynamicNtk = 2502,
     /// HunYuan's: `alpha`.
-    NtkAlpha = 3,
+    NtkAlpha = 2503,
     /// kexue.fm/9706: `factor`.
-    NtkFixed = 4,
+    NtkFixed = 2504,
     /// kexue.fm/9706 with a mixed base: `factor`, `mixed_b`.
-    NtkMixed = 5,
+    NtkMixed = 2505,
     /// NTK by parts: `factor`, `original_context`, `ntk_factor`, `extrapolation_factor`.
-    NtkByParts = 6,
+    NtkByParts = 2506,
     /// YaRN: `factor`, `original_context`, `beta_fast`, `beta_slow`, `untruncated`, `attention_factor`, `mscale`,
     /// `mscale_all_dim`.
-    Yarn = 7,
+    Yarn = 2507,
     /// LongRoPE: `short_factor`, `long_factor`, `count`, `original_context`, `length`, `factor`, `attention_factor`.
-    LongRope = 8,
+    LongRope = 2508,
     /// Llama 3.1: `factor`, `low_freq_factor`, `high_freq_factor`, `original_context`.
-    Llama3 = 9,
+    Llama3 = 2509,
     /// Gemma 4's full-attention layers: `partial_rotary_factor`, `factor`.
-    Proportional = 10,
+    Proportional = 2510,
     /// ggml's rope_freqs: `freq_factors`, `count`.
-    FreqFactors = 11,
+    FreqFactors = 2511,
     /// A learned correction: `alphas`, `count`.
-    Learned = 12,
+    Learned = 2512,
     /// Turns instead of radians: DINOv3.
-    Turns = 13,
+    Turns = 2513,
     /// Periods in geometric progression: `min_period`, `max_period`.
-    Periods = 14,
+    Periods = 2514,
 }
 lookup!(rope_scaling_kind, "scaling":
     Default Linear DynamicNtk NtkAlpha NtkFixed NtkMixed NtkByParts Yarn LongRope Llama3 Proportional FreqFactors

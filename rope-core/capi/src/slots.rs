@@ -18,24 +18,24 @@ use crate::status::{rope_status, status_of};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_slots_kind {
     /// `slots` has the slot of each token, block * block_size + place: a runtime's slot mapping.
-    Mapping = 1,
+    Mapping = 2601,
     /// `count` slots from `first` on.
-    Range = 2,
+    Range = 2602,
     /// By the pages of each sequence (FlashInfer's CSR): token i is of sequence `sequences[i]` at `positions[i]`; the
     /// pages of sequence s are `pages[starts[s]]` to `pages[starts[s + 1] - 1]`.
-    Pages = 3,
+    Pages = 2603,
     /// By a page table: `pages` is `[batch][width]`, the pages of each sequence of the tensor, and `positions` has
     /// the position of each token.
-    Table = 4,
+    Table = 2604,
     /// One block for each sequence of the tensor, and `positions` has the position of each token in it: ONNX Runtime.
-    Sequences = 5,
+    Sequences = 2605,
     /// `offsets` has the index of each token's first element, in elements of the cache: for a cache that
     /// rope_cache_layout cannot describe.
-    Offsets = 6,
+    Offsets = 2606,
     /// By a page table of sequences that are packed one after another in a tensor of one batch: sequence s has the
     /// tokens `starts[s]` to `starts[s + 1] - 1` (FlashAttention's cu_seqlens), the first of them at `positions[s]`;
     /// `pages` is `[sequences][width]`.
-    PackedTable = 7,
+    PackedTable = 2607,
 }
 lookup!(rope_slots_kind, "kind of slots": Mapping Range Pages Table Sequences Offsets PackedTable);
 

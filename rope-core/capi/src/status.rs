@@ -93,7 +93,7 @@ pub enum rope_status {
     /// Positions are not one for each axis of a token: a list does not divide by the number of axes, or mixed
     /// frequencies on several axes got one number per token.
     PositionsPerAxis = 39,
-    /// A coordinate is infinite or not a number.
+    /// A coordinate is not a number, or beyond 2^63.
     Coordinate = 40,
     /// Offsets of packed sequences do not start at 0, or fall.
     Offsets = 41,
@@ -186,6 +186,10 @@ pub enum rope_status {
     Angles = 90,
     /// The bytes are no GGUF file, or do not have what its rotation depends on.
     Gguf = 88,
+    /// A slot of a rotation in place is that of two tokens whose rows differ.
+    SlotRepeated = 96,
+    /// A member of rope_call_memory names memory that the prepared call does not use.
+    UnusedMemory = 95,
     /// Refused by rope-core for a reason that this header has no name for.
     Refused = 99,
 }
@@ -295,7 +299,7 @@ statuses! {
     Axes = c"the axes do not add up": Frequencies::Axes,
     Sections = c"the sections of M-RoPE do not sum to the pairs of rotary_dim": Frequencies::Sections,
     PositionsPerAxis = c"positions are not one for each axis of a token": Positions::PerAxis,
-    Coordinate = c"a coordinate is infinite or not a number": Positions::Coordinate,
+    Coordinate = c"a coordinate is not a number, or beyond 2^63": Positions::Coordinate,
     Offsets = c"offsets of packed sequences do not start at 0, or fall": Positions::Offsets,
     RowsTooLong = c"rows of more bytes than memory can have": Frequencies::RowsTooLong,
     RotaryDimOnStack = c"a row is longer than what is kept on the stack": Frequencies::RotaryDimOnStack,
@@ -304,7 +308,8 @@ statuses! {
     Invalid = c"a key of a configuration has a value that it cannot have" => Invalid,
     Unknown = c"a name in a configuration stands for nothing known" => Unknown,
     NoSuch = c"a configuration has no part or type of layers of that name" => NoSuch,
-    ModelHead = c"the heads are neither whole heads of the model nor the channels of them that rotate" => ModelHead,
+    ModelHead = c"the heads are neither whole heads of the model nor the channels of them that rotate": Plan::HeadDim
+        => ModelHead,
     Ambiguous = c"a configuration holds several answers, and none was chosen" => Ambiguous,
     Unsupported = c"the model rotates in a way that is not answered" => Unsupported,
     NothingRotates = c"nothing of the model rotates" => NothingRotates,
@@ -318,6 +323,7 @@ statuses! {
     Slot = c"a slot or a page is outside the cache": Slots::Slot Slots::Page,
     SameTarget = c"two moves write one slot": Slots::SameTarget,
     MoveOrder = c"neither order of the moves reads each slot before it is written": Slots::MoveOrder,
+    SlotRepeated = c"a slot of a rotation in place has two tokens with different rows": Slots::Repeated,
     SlotOffset = c"from its offset a token would reach past the cache": Slots::Offset,
     PagePosition = c"a position is beyond the pages of its sequence": Slots::PagePosition,
     NegativePage = c"the page of a position that exists is negative": Slots::NegativePage,
@@ -342,6 +348,7 @@ statuses! {
     RowOfZeros = c"cos and sin of a row are both zero": Gradient::RowOfZeros,
     Gguf = c"the bytes are no GGUF file, or do not have what its rotation depends on"
         => GgufFile TensorData SplitFile,
+    UnusedMemory = c"memory is given that the prepared call does not use",
     // No call of this API meets these.
     Refused = c"refused": ShapeElements Shape::PartsInterleave Rows::AlreadyGathered Rows::Range
         => FreqFactors,
@@ -386,6 +393,7 @@ impl Failure {
             Failure::NotLinear => rope_status::NotLinear,
             Failure::NotATensor { .. } => rope_status::Operand,
             Failure::NotRows => rope_status::Angles,
+            Failure::UnusedMemory { .. } => rope_status::UnusedMemory,
         }
     }
 }

@@ -180,16 +180,22 @@ unsafe fn rotate_raw(
     // SAFETY: the caller promises it. The references to structs end before a tensor becomes a slice, which may lie over
     // them; it does so only apart from the rows and from the other tensor.
     unsafe {
-        let plan = look("plan", plan).ok()?.plain()?;
+        let plan = look("plan", plan).ok()?;
+        let head_dim = plan.head_dim;
+        let plan = plan.plain()?;
+        let other = |x: &RawRecord| head_dim != 0 && x.head_dim() != head_dim;
         let rows = &look("angles", angles).ok()?.raw()?;
         let element = rope_element::from_c(look("x", x).ok()?.element).ok()?;
         let kernels = with_element!(element, E => { internals::InPlace::of::<E>() });
         let x = raw(x, element, rows)?;
+        if other(&x) {
+            return None;
+        }
         let Some(k) = k else {
             return internals::rotate_raw(plan, kernels, &mut [x.tensor()], rows).ok();
         };
         let k = raw(k, element, rows)?;
-        if x.region.overlaps(k.region) {
+        if x.region.overlaps(k.region) || other(&k) {
             return None;
         }
         internals::rotate_raw(plan, kernels, &mut [x.tensor(), k.tensor()], rows).ok()

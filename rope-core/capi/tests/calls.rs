@@ -717,10 +717,11 @@ fn versions_match_the_package() {
     assert_eq!(rope_version(), major * 1_000_000 + minor * 1_000 + patch);
 }
 
-/// Every backend has a number: 1 and what follows. 0 stands for the best.
+/// Every backend has a number: that of the first and what follows. 0 stands for the best.
 #[test]
 fn backends_match_rope_core() {
-    let numbers = 1..=Backend::ALL.len() as i32;
+    let first = rope_backend::Scalar as i32;
+    let numbers = first..first + Backend::ALL.len() as i32;
     let mut named: Vec<_> = numbers
         .map(|number| {
             let available = rope_backend_available(number) == 1;
@@ -736,9 +737,28 @@ fn backends_match_rope_core() {
     assert_eq!(named, expected);
     assert_eq!(text(rope_backend_name(0)), Backend::best().name());
     assert_eq!(rope_backend_available(0), 1);
-    for none in [-1, named.len() as i32 + 1, i32::MIN] {
+    for none in [-1, first - 1, first + named.len() as i32, i32::MIN] {
         assert!(rope_backend_name(none).is_null());
         assert_eq!(rope_backend_available(none), 0);
+    }
+}
+
+/// The name of a value in place of another enumeration's would be a value of it: no number but 0 names two values.
+#[test]
+fn enumerations_share_no_values() {
+    let header = include_str!("../include/rope.h");
+    let mut named: Vec<(i32, &str)> = header
+        .lines()
+        .filter_map(|line| {
+            let (name, rest) = line.trim().strip_prefix("ROPE_")?.split_once(" = ")?;
+            Some((rest.split_once(',')?.0.parse().ok()?, name))
+        })
+        .filter(|&(number, _)| number != 0)
+        .collect();
+    named.sort_unstable();
+    assert!(named.len() > 150, "{}", named.len());
+    for pair in named.windows(2) {
+        assert_ne!(pair[0].0, pair[1].0, "{pair:?}");
     }
 }
 
@@ -1452,7 +1472,7 @@ fn null_and_misaligned_pointers() {
     each!(rope_frequencies_inverse(made.0.cast_const(), doubles.as_mut_ptr(); 32));
     each!(rope_scaling_init(&raw mut scaling; 0));
     each!(rope_layout_init(&raw mut out_layout; 1, 1, 1, 1, 1));
-    each!(rope_norm_init(&raw mut norm; 1));
+    each!(rope_norm_init(&raw mut norm; 1, 1e-6));
     // SAFETY: as above.
     unsafe {
         let fill = |storage: *mut f32| {
@@ -1531,7 +1551,7 @@ fn wrong_sizes_and_unknown_values() {
         S::UnknownValue
     );
     assert_eq!(
-        spoil(&|plan, _, _| plan.output_pairing = 1),
+        spoil(&|plan, _, _| plan.output_pairing = rope_pairing::Interleaved as i32),
         S::PairingChangesInPlace
     );
     let direction = next(rope_direction::ALL, |direction| direction as i32);
@@ -1679,7 +1699,8 @@ fn wrong_sizes_and_unknown_values() {
         let nan = rope_positions_per_token(nan.as_ptr().cast(), 2, rope_number::F32 as i32);
         assert_eq!(fill(&nan, storage, 128, &mut out_rows), S::Coordinate);
         let offsets = [0, 3, 2];
-        let mut packed = rope_positions_per_token(offsets.as_ptr().cast(), 3, 1);
+        let mut packed =
+            rope_positions_per_token(offsets.as_ptr().cast(), 3, rope_number::I32 as i32);
         packed.kind = rope_positions_kind::Packed as i32;
         assert_eq!(fill(&packed, storage, 128, &mut out_rows), S::Offsets);
         // The type is refused before anything is read.

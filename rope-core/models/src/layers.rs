@@ -164,17 +164,20 @@ impl Rotation {
     /// let config = Config::from_json(r#"{"model_type": "deepseek_v2", "rope_theta": 10000}"#)?;
     /// let model = config.model()?;
     /// let rope = model.rotation()?.rope();
-    /// assert_eq!(rope, Rope::new(Pairing::Interleaved).window(128));
+    /// assert_eq!(rope, Rope::new(Pairing::Interleaved).window(128).head_dim(192));
     /// # Ok::<(), Error>(())
     /// ```
     ///
-    /// The plan rotates the same channels of heads of any other size. [`Rotation::rope_for`] checks the size.
+    /// The plan refuses heads of another size than [`Rotation::head_dim`] ([`Rope::head_dim`]). [`Rotation::rope_for`]
+    /// returns the plan for the rotating channels alone. A latent with its key after it, `[tokens, 576]` of
+    /// DeepSeek-V3, rotates by `rope().window(512)`.
     pub fn rope(&self) -> Rope {
         Rope::new(self.input)
             .output_pairing(self.output)
             .direction(self.direction)
             .window(self.offset)
             .parts(self.windows)
+            .head_dim(self.head_dim)
     }
 
     /// Returns the plan for heads of this many channels: all channels of the model's heads ([`Rotation::head_dim`]), or
@@ -188,7 +191,7 @@ impl Rotation {
         if head_dim == self.head_dim {
             Ok(self.rope())
         } else if head_dim == window.len() {
-            Ok(self.rope().window(0))
+            Ok(self.rope().window(0).head_dim(head_dim))
         } else {
             Err(Error::ModelHead {
                 given: head_dim,

@@ -30,7 +30,10 @@ mod cut;
 mod layout;
 mod moves;
 mod quant;
+mod repeats;
 mod slots;
+
+use core::ops::Range;
 
 pub use crate::kernel::quantize::BlockFormat;
 pub use layout::{CacheFormat, CacheLayout, CacheShape, CacheStrides};
@@ -300,16 +303,42 @@ impl<'a> Cache<'a> {
 }
 
 impl Kept<'_> {
-    /// Reads consecutive heads of a slot as f32. `side` has room for one head, gathered there if channels lie apart.
+    /// Returns the kernels of the element, unless heads are codes.
+    pub(crate) fn element(&self) -> Option<&'static OutOfPlaceKernels> {
+        match self.stored.format {
+            Format::Element(element, _) => Some(element),
+            Format::Codes(_) => None,
+        }
+    }
+
+    /// Gathers channels of a head from channel `first` on.
+    pub(crate) fn gather(&self, at: TokenAddress, head: usize, first: usize, channels: &mut [u8]) {
+        let Kept { memory, stored, .. } = *self;
+        let size = stored.size();
+        let memory = &memory[(at.element + head * stored.layout.strides.head) * size..];
+        stored.layout.gather(memory, size, first, channels);
+    }
+
+    /// Reads channels of consecutive heads of a slot as f32, all of them if heads are codes. `side` has room for one
+    /// head, gathered there if channels lie apart.
     pub(crate) fn read(
         &self,
         proof: Proof,
         at: TokenAddress,
         first_head: usize,
+        channels: Range<usize>,
         values: &mut [f32],
         side: &mut [u8],
     ) {
         let Kept { memory, stored, .. } = *self;
+        if let Some(element) = self.element() {
+            for (index, values) in values.chunks_mut(channels.len()).enumerate() {
+                let bytes = &mut side[..values.len() * element.size];
+                self.gather(at, first_head + index, channels.start, bytes);
+                (element.to_f32)(proof, bytes, values);
+            }
+            return;
+        }
         let layout = &stored.layout;
         let (size, head_dim) = (stored.size(), stored.head_dim());
         let together = stored.run(values.len() / head_dim, true);
@@ -320,11 +349,11 @@ impl Kept<'_> {
             let bytes = if layout.contiguous() {
                 &memory[..len]
             } else {
-                layout.gather(memory, size, &mut side[..len]);
+                layout.gather(memory, size, 0, &mut side[..len]);
                 &side[..len]
             };
             match stored.format {
-                Format::Element(element, _) => (element.to_f32)(proof, bytes, values),
+                Format::Element(..) => {}
                 Format::Codes(Codes::Blocks(format)) => (format.decode)(proof, bytes, values),
                 Format::Codes(Codes::Scaled(code, scale)) => {
                     (code.decode)(proof, bytes, self.scale(scale, at, head), values);
@@ -409,10 +438,33 @@ impl CacheSlotsMut<'_> {
     }
 }
 
+impl CacheHeads<'_> {
+    /// Returns the kernels of the element, unless heads are codes.
+    pub(crate) fn element(&self) -> Option<&'static OutOfPlaceKernels> {
+        match self {
+            CacheHeads::Lines(_, element) => Some(element),
+            CacheHeads::Kept(kept) => kept.element(),
+        }
+    }
+}
+
 impl<'t> SlotsTarget<'t> {
     /// Checks that heads of this shape fit the cache, and that each token has a slot or is skipped.
     pub(crate) fn check(&self, shape: Shape) -> Result<(), Error> {
         self.stored.check(shape, self.slots, self.len)
+    }
+
+    /// Returns true if tokens share slots. Refuses those that share one and have different rows, for a rotation in
+    /// place of heads of this shape.
+    pub(crate) fn repeats(
+        &self,
+        shape: Shape,
+        is_same: &dyn Fn(usize, usize) -> bool,
+    ) -> Result<bool, Error> {
+        if shape.is_empty() || self.slots.is_range() {
+            return Ok(false);
+        }
+        self.in_slots(shape.tokens).repeats(is_same)
     }
 
     /// Returns the heads, for reading.
@@ -442,22 +494,31 @@ impl<'t> SlotsTarget<'t> {
         }
     }
 
-    /// Writes heads that are not lines, from f32. `side` has room for one head, scattered from there.
+    /// Scatters channels of a head from channel `first` on.
+    pub(crate) fn scatter(&mut self, at: TokenAddress, head: usize, first: usize, channels: &[u8]) {
+        let (layout, size) = (&self.stored.layout, self.stored.size());
+        let memory = &mut self.memory[(at.element + head * layout.strides.head) * size..];
+        layout.scatter(channels, size, first, memory);
+    }
+
+    /// Writes channels of heads that are not lines, from f32, all of them if heads are codes. `side` has room for one
+    /// head, scattered from there.
     pub(crate) fn write(
         &mut self,
         proof: Proof,
         at: TokenAddress,
         first_head: usize,
+        channels: Range<usize>,
         values: &[f32],
         side: &mut [u8],
     ) {
         let head_dim = self.stored.head_dim();
         match self.stored.format {
             Format::Element(element, _) => {
-                for (index, values) in values.chunks(head_dim).enumerate() {
-                    self.put(at, [first_head + index, 1], side, |bytes| {
-                        (element.from_f32)(proof, values, bytes);
-                    });
+                for (index, values) in values.chunks(channels.len()).enumerate() {
+                    let bytes = &mut side[..values.len() * element.size];
+                    (element.from_f32)(proof, values, bytes);
+                    self.scatter(at, first_head + index, channels.start, bytes);
                 }
             }
             Format::Codes(codes) => {
@@ -575,7 +636,7 @@ impl<'t> SlotsTarget<'t> {
             write(&mut memory[..len]);
         } else {
             write(&mut side[..len]);
-            layout.scatter(&side[..len], size, memory);
+            layout.scatter(&side[..len], size, 0, memory);
         }
     }
 }

@@ -282,7 +282,8 @@ impl<'a> Norm<'a> {
         }
     }
 
-    /// Sets the reach: a head, or all heads of a token.
+    /// Sets the reach: a head, or all heads of a token. Either accepts weights of both lengths: `head_dim` weights of a
+    /// norm over the token are shared by its heads.
     #[doc(alias = "over")]
     pub const fn with_reach(self, reach: NormReach) -> Self {
         Norm { reach, ..self }

@@ -605,6 +605,17 @@ impl<'a> Rows<'a> {
         self.view(sharing).row(batch, token, head)
     }
 
+    /// Returns true if two existing rows have the same bits.
+    pub(crate) fn is_same(&self, first: usize, second: usize) -> bool {
+        let bits = |(one, other): (&f32, &f32)| one.to_bits() == other.to_bits();
+        let same = |one: &[f32], other: &[f32]| one.iter().zip(other).all(bits);
+        (0..self.heads).all(|head| {
+            let [(cos, sin), (other_cos, other_sin)] =
+                [first, second].map(|index| self.at(index, head));
+            same(cos, other_cos) && same(sin, other_sin)
+        })
+    }
+
     /// Returns the sequence and the token of an existing row, and the sharing by which to look it up.
     fn place(&self, index: usize) -> (RowSharing, usize, usize) {
         match self.sequences {

@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use crate::describe::tensor::Layout;
-use crate::error::RowsError;
+use crate::error::{PlanError, RowsError};
 use crate::{Dimension, Error, Shape};
 
 /// The window of a plan. The width of the rows determines its last channel.
@@ -13,6 +13,8 @@ pub(crate) struct Window {
     pub(crate) first: usize,
     /// The number of equal parts. Each is paired by itself, as a head of its own.
     pub(crate) parts: usize,
+    /// The only size of heads that rotate; 0 if heads may have any.
+    pub(crate) head_dim: usize,
 }
 
 /// A part of a window.
@@ -24,12 +26,48 @@ pub(crate) struct WindowPart {
 }
 
 impl Window {
-    /// One part, from the first channel on.
-    pub(crate) const WHOLE: Self = Window { first: 0, parts: 1 };
+    /// One part, from the first channel on, of heads of any size.
+    pub(crate) const WHOLE: Self = Window {
+        first: 0,
+        parts: 1,
+        head_dim: 0,
+    };
+
+    /// Returns true for one part, from the first channel on.
+    #[inline]
+    pub(crate) fn is_whole(self) -> bool {
+        (self.first, self.parts) == (0, 1)
+    }
+
+    /// Returns true if heads of this size may rotate.
+    #[inline]
+    pub(crate) fn fits(self, head_dim: usize) -> bool {
+        self.head_dim == head_dim || self.head_dim == 0
+    }
+
+    /// Refuses heads of another size than the plan's.
+    #[inline]
+    pub(crate) fn check_head(self, given: usize) -> Result<(), Error> {
+        let Window {
+            first, head_dim, ..
+        } = self;
+        match self.fits(given) {
+            true => Ok(()),
+            false => Err(Error::Plan(PlanError::HeadDim {
+                given,
+                head_dim,
+                first,
+            })),
+        }
+    }
 
     /// Returns the window in heads that begin with it.
     pub(crate) fn at_first(self) -> Self {
-        Window { first: 0, ..self }
+        Window {
+            first: 0,
+            head_dim: 0,
+            ..self
+        }
     }
 
     /// Iterates over the parts in heads of `head_dim` channels, for rows of this number of pairs.
@@ -64,8 +102,9 @@ impl Window {
     /// Returns the shape of heads from the window on, for rows of this width, whose pairs the parts must divide.
     #[inline]
     pub(crate) fn shape(self, shape: Shape, rotary_dim: usize) -> Result<Shape, Error> {
-        let Window { first, parts } = self;
+        let Window { first, parts, .. } = self;
         let head_dim = shape.head_dim;
+        self.check_head(head_dim)?;
         // From the first channel on, the rows are checked with the tokens.
         if first > 0
             && head_dim

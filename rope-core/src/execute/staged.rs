@@ -8,6 +8,8 @@
 //! round to, weights as f32, channels that lie apart. The tile holds whole heads. If a call only rotates elements, a
 //! head may be longer than the tile, which then holds some of its pairs at a time.
 
+use core::ops::Range;
+
 use super::lines::copy_channels;
 use crate::Pairing;
 use crate::base::limits::{MOST_CHANNELS, MOST_HEADS};
@@ -59,16 +61,16 @@ pub(crate) fn run(pass: &Pass<'_>, source: Option<&Operand<'_>>, target: &mut Op
     let over_row = pass
         .norm()
         .filter(|norm| norm.reach == NormReach::Token && norm.given.is_none());
-    let lines = match (source.map(Operand::heads), target.heads()) {
-        (None, CacheHeads::Lines(_, element)) => Some([element; 2]),
-        (Some(CacheHeads::Lines(_, source)), CacheHeads::Lines(_, target)) => {
-            Some([source, target])
-        }
-        _ => None,
-    };
+    let is_line = |heads: &CacheHeads<'_>| matches!(heads, CacheHeads::Lines(..));
+    let (read, written) = (source.map(Operand::heads), target.heads());
+    let lines = read.as_ref().is_none_or(is_line) && is_line(&written);
     // Channels that do not rotate keep their bits if the element stays the same.
-    let kept = match lines {
-        Some([source, target]) if pass.stages.is_none() && source.is(target) => Some(source),
+    let elements = (
+        read.as_ref().unwrap_or(&written).element(),
+        written.element(),
+    );
+    let kept = match elements {
+        (Some(source), Some(target)) if pass.stages.is_none() && source.is(target) => Some(source),
         _ => None,
     };
     let first = pass.first_channel();
@@ -84,7 +86,7 @@ pub(crate) fn run(pass: &Pass<'_>, source: Option<&Operand<'_>>, target: &mut Op
     let operands = &mut Operands { source, target };
     let len = walk.longest().saturating_mul(width).min(TILE);
     let rounds = pass.stages.is_some() && !pass.element.is(f32::OUT_OF_PLACE);
-    let has_side = lines.is_none() || pass.moves() || rounds || pass.norm().is_some();
+    let has_side = !lines || pass.moves() || rounds || pass.norm().is_some();
     let all = if has_side { 2 * len } else { len };
     with_tile(all, &mut |tile| {
         let (tile, side) = tile.split_at_mut(if has_side { tile.len() / 2 } else { tile.len() });
@@ -112,13 +114,18 @@ pub(crate) fn run(pass: &Pass<'_>, source: Option<&Operand<'_>>, target: &mut Op
                 let channels = [Channels::run(start, width); 2];
                 pass.run_part(operands, span, (channels, at), row, tile, side);
             }
-            if let (Some(element), Some(source)) = (kept, source) {
+            if let (Some(element), Some(source), true) = (kept, source, lines) {
                 let (before, to) = span.split(operands.target.memory_mut(), element.size);
                 let line = &span.line(before);
                 let ends = pass.ends(element, element);
                 let source = &span.source(source.memory());
                 copy_channels(pass.proof, ends, source, to, line, 0..first);
                 copy_channels(pass.proof, ends, source, to, line, first + width..head_dim);
+            } else if let (Some(element), Some(source)) = (kept, source) {
+                let side = bytemuck::cast_slice_mut(side);
+                for channels in [0..first, first + width..head_dim] {
+                    copy_apart(element.size, source, operands.target, span, channels, side);
+                }
             }
         });
     });
@@ -348,8 +355,45 @@ pub(super) fn read_lines(
     }
 }
 
+/// Copies channels of the heads of a line as bits, if the channels of a head lie apart at one end. `side` holds some of
+/// them at a time.
+fn copy_apart(
+    size: usize,
+    source: &Operand<'_>,
+    target: &mut OperandMut<'_>,
+    span: &LineSpan<'_>,
+    channels: Range<usize>,
+    side: &mut [u8],
+) {
+    let line = |end: usize, head: usize, first: usize| {
+        (span.at[end] + head * span.steps[end] + first) * size
+    };
+    let most = side.len() / size;
+    for head in 0..span.count {
+        for first in channels.clone().step_by(most) {
+            let bytes = &mut side[..most.min(channels.end - first) * size];
+            match source.heads() {
+                CacheHeads::Lines(memory, _) => {
+                    bytes.copy_from_slice(&memory[line(0, head, first)..][..bytes.len()]);
+                }
+                CacheHeads::Kept(kept) => {
+                    kept.gather(span.tokens[0], span.first[2] + head, first, bytes);
+                }
+            }
+            match target.heads_mut() {
+                CacheHeadsMut::Lines(memory, _) => {
+                    memory[line(1, head, first)..][..bytes.len()].copy_from_slice(bytes);
+                }
+                CacheHeadsMut::Kept(cache) => {
+                    cache.scatter(span.tokens[1], span.first[2] + head, first, bytes);
+                }
+            }
+        }
+    }
+}
+
 impl Operands<'_, '_> {
-    /// Reads channels of the heads of a line; heads that are not lines are read whole.
+    /// Reads channels of the heads of a line; codes are read whole.
     pub(super) fn read(
         &self,
         proof: Proof,
@@ -374,7 +418,9 @@ impl Operands<'_, '_> {
             }
             CacheHeads::Kept(kept) => {
                 let (at, head) = (span.tokens[end], span.first[2]);
-                kept.read(proof, at, head, values, bytemuck::cast_slice_mut(side));
+                let channels = channels.starts[0]..channels.starts[0] + channels.len;
+                let side = bytemuck::cast_slice_mut(side);
+                kept.read(proof, at, head, channels, values, side);
             }
         }
     }
@@ -401,7 +447,9 @@ impl Operands<'_, '_> {
             }
             CacheHeadsMut::Kept(cache) => {
                 let (at, head) = (span.tokens[1], span.first[2]);
-                cache.write(proof, at, head, values, bytemuck::cast_slice_mut(side));
+                let channels = channels.starts[0]..channels.starts[0] + channels.len;
+                let side = bytemuck::cast_slice_mut(side);
+                cache.write(proof, at, head, channels, values, side);
             }
         }
     }

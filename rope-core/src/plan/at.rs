@@ -27,12 +27,14 @@ struct StackRows<const LEN: usize>([f32; LEN]);
 pub(crate) struct MakeFns {
     /// Checks frequencies at positions against the heads of a pass.
     pub(super) check: fn(&RowsAt<'_>, Shape) -> Result<RowSharing, Error>,
+    pub(super) same: fn(&RowsAt<'_>, usize, usize) -> bool,
     /// Makes the checked rows, and visits block after block.
     pub(super) each: fn(&RowsAt<'_>, &PartOfCall, &mut VisitRows<'_>),
 }
 
 pub(super) static MAKE: MakeFns = MakeFns {
     check: |at, shape| Ok(RowsToMake::of_whole_tokens(at, shape)?.sharing),
+    same: |at, first, second| at.is_same(first, second),
     each: |at, part, visit| match RowsToMake::of_whole_tokens(at, part.call) {
         Ok(rows) => rows.each(part.shape, part.origin, visit),
         Err(_) => unreachable!("positions are checked before a pass is made"),
@@ -70,7 +72,7 @@ impl<'a> RowsToMake<'a> {
                 limit,
             }));
         }
-        let positions = frequencies.resolve(positions)?;
+        let positions = positions?;
         let sharing = fit(shape, rotary_dim, positions.tokens())?;
         let (rows, heads) = (kind.heads, shape.heads);
         if rows != 1 && rows != heads {
@@ -181,7 +183,10 @@ impl Rope {
         let windowed = match self.detour.map(|detour| detour.0.at) {
             Some(Some(spread)) => return spread(self, x, element, at),
             Some(None) => Some(self.window.layout(x.layout, at.rotary_dim())?),
-            None => None,
+            None => {
+                self.window.check_head(x.layout.shape().head_dim)?;
+                None
+            }
         };
         let layout = windowed.as_ref().unwrap_or(x.layout);
         let rows = self.check_at(layout.shape(), at)?;

@@ -72,14 +72,46 @@ impl<S: Copy> Rope<S> {
     /// # Ok::<(), Error>(())
     /// ```
     ///
-    /// A call returns [`RowsError::Window`](crate::error::RowsError::Window) if a head ends before the last channel.
-    /// Plain rotations of tensors are as fast as at channel 0; all other calls run stage by stage.
+    /// Heads may then have any size again ([`Rope::head_dim`]). A call returns
+    /// [`RowsError::Window`](crate::error::RowsError::Window) if a head ends before the last channel. Plain rotations
+    /// of tensors are as fast as at channel 0; all other calls run stage by stage.
     #[doc(alias("partial_rotary_factor", "qk_rope_head_dim", "rotate_window_into"))]
     pub fn window(self, first_channel: usize) -> Self {
         self.in_window(Window {
             first: first_channel,
+            head_dim: 0,
             ..self.window
         })
+    }
+
+    /// Sets the size of the heads that the plan rotates. By default, and after [`Rope::window`], heads may have any. Of
+    /// heads of another size, the window would rotate other channels:
+    ///
+    /// ```
+    /// use rope_core::error::PlanError;
+    /// use rope_core::{Error, Pairing, Rope, Rows, TensorMut};
+    ///
+    /// // Heads of 128 channels, and 64 that rotate.
+    /// let rope = Rope::new(Pairing::Interleaved).window(128).head_dim(192);
+    /// let (mut x, values) = ([1.0_f32; 576], [0.0; 64]);
+    /// let rows = Rows::new(&values, [1, 64])?;
+    /// // A latent of 512 channels with its key of 64 is no such head ..
+    /// let mut latent = TensorMut::new(&mut x, [1, 1, 1, 576])?;
+    /// let refused = rope.rotate(&mut latent, &rows);
+    /// assert!(matches!(refused, Err(Error::Plan(PlanError::HeadDim { given: 576, head_dim: 192, .. }))));
+    /// // .. and its key begins at channel 512.
+    /// rope.window(512).rotate(&mut latent, &rows)?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// A rotation returns [`PlanError::HeadDim`](crate::error::PlanError::HeadDim) for other heads. Calls that do not
+    /// rotate accept them, as values.
+    pub fn head_dim(self, head_dim: usize) -> Self {
+        let window = Window {
+            head_dim,
+            ..self.window
+        };
+        Rope { window, ..self }
     }
 
     /// Divides the rotated channels of a head into equal parts, each with its own equal share of the pairs of the rows
@@ -113,7 +145,7 @@ impl<S: Copy> Rope<S> {
     fn in_window(self, window: Window) -> Self {
         let own = Some(Detour(&WINDOW));
         let detour = match self.detour.filter(|&it| Some(it) != own) {
-            None if window != Window::WHOLE => own,
+            None if !window.is_whole() => own,
             other => other,
         };
         Rope {

@@ -6,7 +6,6 @@ use super::{InPlaceTensor, Rope};
 use crate::describe::cache::Format;
 use crate::describe::rows::{RowSharing, Rows, View, check, fit};
 use crate::describe::tensor::Layout;
-use crate::describe::window::Window;
 use crate::error::{PlanError, ShapeError};
 use crate::kernel::element::ElementKernels;
 use crate::kernel::elements::{NormRotateKernels, OutOfPlaceKernels};
@@ -26,6 +25,8 @@ pub(super) struct Checked<'a> {
     /// The angles of a rotation, and how sequences share their rows.
     pub(super) angles: Option<(AnglesKind<'a>, RowSharing)>,
     pub(super) skips_identity: bool,
+    /// True if tokens share slots of a cache, which rotate once.
+    pub(super) repeats: bool,
     pub(super) streams: bool,
 }
 
@@ -169,6 +170,10 @@ impl<'p> Rope<Lowered<'p>> {
                 Some(AnglesKind::At(at, _)) => at.check_moves()?,
             }
             slots.check(shape)?;
+            if let Some(angles) = angles {
+                checked.repeats =
+                    slots.repeats(shape, &|first, second| angles.is_same(first, second))?;
+            }
         }
         let in_tensor = matches!(target, OperandMut::Tensor(..));
         if in_tensor || angles.is_some() {
@@ -231,7 +236,7 @@ impl<'p> Rope<Lowered<'p>> {
     ) -> Result<(), Error> {
         let rows = checked.rows();
         let is_full_width = rows.is_some_and(|(rows, _)| rows.is_full_width());
-        let is_rotation = in_tensors && stages.is_empty() && self.window == Window::WHOLE;
+        let is_rotation = in_tensors && stages.is_empty() && self.window.is_whole();
         if !is_rotation || is_full_width {
             checked.shape.check_head_on_stack()?;
         }
@@ -266,6 +271,7 @@ impl<'p> Rope<Lowered<'p>> {
             kernels,
             angles,
             skips_identity: false,
+            repeats: false,
             streams: false,
         })
     }

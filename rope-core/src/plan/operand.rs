@@ -133,6 +133,14 @@ impl AnglesKind<'_> {
             AnglesKind::At(at, _) => at.rotary_dim(),
         }
     }
+
+    /// Returns true if two existing tokens have the same row.
+    pub(super) fn is_same(&self, first: usize, second: usize) -> bool {
+        match self {
+            AnglesKind::Rows(rows) => rows.is_same(first, second),
+            AnglesKind::At(at, fns) => (fns.same)(at, first, second),
+        }
+    }
 }
 
 impl<E: Element> LowerSource for Tensor<'_, E> {

@@ -59,6 +59,9 @@ impl Rope {
         tensors: [InPlaceTensor<'_>; N],
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
+        for (x, _) in &tensors {
+            self.window.check_head(x.layout.shape().head_dim)?;
+        }
         let sharing = self.check_tensors(&tensors, rows)?;
         let (view, factor) = (rows.view(sharing), rows.attention_factor());
         for (mut x, element) in tensors {
@@ -82,7 +85,7 @@ impl Rope {
         for layout in layouts {
             let shape = layout.shape();
             let is_a_token = shape.batch == 1 && shape.tokens == 1 && shape.head_dim == head_dim;
-            if !is_a_token || rows.rotary_dim() > head_dim {
+            if !is_a_token || rows.rotary_dim() > head_dim || !self.window.fits(head_dim) {
                 return None;
             }
         }
@@ -128,6 +131,7 @@ impl Rope {
         if let Some(Detour(detour)) = self.detour {
             return (detour.across)(self, x, y, elements, rows);
         }
+        self.window.check_head(x.layout.shape().head_dim)?;
         let view = rows.view(self.check_across(x.layout.shape(), y.layout.shape(), rows)?);
         self.run_across(x, y, elements, view, rows.attention_factor());
         Ok(())

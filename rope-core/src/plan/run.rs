@@ -11,7 +11,6 @@ use crate::describe::cache::{CacheHeadsMut, SlotsTarget};
 use crate::describe::frequencies::RowsAt;
 use crate::describe::rows::{Rotation, RowSharing, Rows, View};
 use crate::describe::tensor::Bytes;
-use crate::describe::window::Window;
 use crate::execute::choose;
 use crate::execute::lines;
 use crate::kernel::elements::OutOfPlaceKernels;
@@ -114,9 +113,28 @@ impl<'p> Rope<Lowered<'p>> {
         if matches!(target, OperandMut::Cache(_)) && checked.angles.is_none() {
             return "nothing";
         }
+        if checked.repeats && runs {
+            return self.run_once(checked, target);
+        }
         self.run_parts(checked, true, target, runs, |of, target| {
             self.passes(checked, of, |pass| choose::in_place(pass, target, runs))
         })
+    }
+
+    /// Rotates each slot of a cache once, by the row of its first token.
+    #[cold]
+    #[inline(never)]
+    fn run_once(&self, checked: &Checked<'_>, target: &mut OperandMut<'_>) -> &'static str {
+        let shape = checked.shape;
+        if let OperandMut::Cache(slots) = &*target {
+            slots.in_slots(shape.tokens).each_once(&mut |tokens| {
+                let mut of = PartOfCall::whole(shape);
+                of.origin[1] = tokens.start;
+                of.shape.tokens = tokens.len();
+                self.passes(checked, of, |pass| choose::in_place(pass, target, true));
+            });
+        }
+        "once"
     }
 
     /// Runs a checked call from a source into a target, if it `runs`; returns the name of its executor.
@@ -234,7 +252,7 @@ impl<'p> Rope<Lowered<'p>> {
         });
         // No other kernel supports full-width rows, or a window.
         let staged = self.staged
-            || self.window != Window::WHOLE
+            || !self.window.is_whole()
             || rows.is_some_and(|(rows, _)| rows.is_full_width());
         Pass {
             stages: self.stages.stages.as_ref(),
@@ -257,7 +275,7 @@ impl<'p> Rope<Lowered<'p>> {
         let Some(row) = rows.only().filter(|_| is_a_token) else {
             return false;
         };
-        if !self.stages.is_empty() || self.staged || self.window != Window::WHOLE {
+        if !self.stages.is_empty() || self.staged || !self.window.is_whole() {
             return false;
         }
         let factors = self.factors(rows.attention_factor());

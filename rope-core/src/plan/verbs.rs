@@ -24,6 +24,10 @@ impl<S: Stages> Rope<S> {
     /// the row of a slot is the identity (every cos 1, every sin 0), the slot keeps its bits: a token that does not
     /// move does not change. With rows per head, the rows of all heads must be the identity.
     ///
+    /// A slot moves once. Tokens may share one, as sequences share the pages of a prefix, if their rows have the same
+    /// bits (for frequencies at positions: the same positions). [`SlotsError::Repeated`] names a slot whose tokens have
+    /// different rows.
+    ///
     /// Cached keys already have the model's attention factor, so rows with a factor are refused: the
     /// [`Frequencies::rows`](crate::Frequencies::rows) of a YaRN model would apply it twice. Given rows have the factor
     /// 1 unless [`Rows::with_attention_factor`](crate::Rows::with_attention_factor) sets another. The rows of
@@ -42,7 +46,8 @@ impl<S: Stages> Rope<S> {
     /// are for other sequences; [`RowsError::Magnitude`](crate::error::RowsError::Magnitude) if the direction is
     /// [`Direction::Inverse`](crate::Direction::Inverse) and given rows are not rotations times their attention factor;
     /// [`PlanError::PairingChangesInPlace`](crate::error::PlanError::PairingChangesInPlace) if the plan's output
-    /// pairing differs from its input pairing.
+    /// pairing differs from its input pairing; [`PlanError::HeadDim`](crate::error::PlanError::HeadDim) for heads of
+    /// another size than the plan's ([`Rope::head_dim`]).
     ///
     /// For frequencies at positions:
     /// [`FrequenciesError::RotaryDimOnStack`](crate::error::FrequenciesError::RotaryDimOnStack) for rows of more than
@@ -53,10 +58,13 @@ impl<S: Stages> Rope<S> {
     ///
     /// In a cache: [`RowsError::FullWidth`](crate::error::RowsError::FullWidth) for full-width rows;
     /// [`CacheError::ShiftFactor`](crate::error::CacheError::ShiftFactor) for an attention factor other than 1;
-    /// [`PlanError::NormInCache`](crate::error::PlanError::NormInCache) for a plan with a norm; and the errors of
-    /// [`Rope::rotate_into`] a cache.
+    /// [`PlanError::NormInCache`](crate::error::PlanError::NormInCache) for a plan with a norm;
+    /// [`SlotsError::Repeated`] if tokens with different rows share a slot; and the errors of [`Rope::rotate_into`] a
+    /// cache.
     ///
     /// The target is untouched then.
+    ///
+    /// [`SlotsError::Repeated`]: crate::error::SlotsError::Repeated
     #[doc(alias(
         "apply_rotary_emb",
         "apply_rope",

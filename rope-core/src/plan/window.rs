@@ -3,7 +3,7 @@
 use super::{DetourFns, InPlaceTensor, Rope};
 use crate::describe::rows::View;
 use crate::describe::tensor::{Bytes, BytesMut, Layout};
-use crate::describe::window::{Window, WindowPart};
+use crate::describe::window::WindowPart;
 use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
 use crate::{Dimension, Error, Rows};
 
@@ -65,7 +65,7 @@ impl Rope {
         attention_factor: f64,
     ) {
         let (window, head_dim) = (self.window.at_first(), x.layout.shape().head_dim);
-        if window == Window::WHOLE {
+        if window.is_whole() {
             return self.run_in_place(x, element, rows, attention_factor);
         }
         for WindowPart { channels, pairs } in window.parts(head_dim, rows.pairs) {

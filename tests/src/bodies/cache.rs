@@ -1,6 +1,6 @@
 //! Caches: written from tensors, read into tensors, and rotated in place.
 
-use rope_core::error::CacheError;
+use rope_core::error::{CacheError, RowsError, SlotsError};
 use rope_core::internals::moving;
 use rope_core::{Backend, Error, NoRotation, Tensor, TensorMut};
 
@@ -338,6 +338,26 @@ fn shifted<K: Kept>(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usiz
         },
         ..Chain::ALONE
     };
+    // A slot moves once, if its tokens have equal rows.
+    let element = |token: usize| slots.places[token].map(|found| found.element);
+    let earlier = |token: usize| {
+        let mut others = 0..token;
+        others.find(|&other| element(token).is_some() && element(other) == element(token))
+    };
+    let bits = |token: usize| -> Vec<[u32; 2]> {
+        let pairs = (0..rows.angles.heads)
+            .flat_map(|head| (0..rows.angles.pairs).map(move |pair| (head, pair)));
+        let values = pairs.map(|(head, pair)| rows.angles.get(token, head, pair));
+        values
+            .map(|(cos, sin)| [cos.to_bits(), sin.to_bits()])
+            .collect()
+    };
+    let differ = |token: usize| earlier(token).is_some_and(|other| bits(other) != bits(token));
+    let before = matches!(
+        refusal,
+        None | Some(Error::Rows(RowsError::Magnitude { .. }))
+    );
+    let repeats = before && heads > 0 && (0..tokens).any(differ);
     let mut expected = cache.clone();
     for (token, found) in slots.places.iter().enumerate() {
         let angles = &rows.angles;
@@ -345,6 +365,8 @@ fn shifted<K: Kept>(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usiz
             (0..angles.heads).flat_map(|head| (0..angles.pairs).map(move |pair| [head, pair]));
         // An identity row keeps the bits.
         if refusal.is_some()
+            || repeats
+            || earlier(token).is_some()
             || row
                 .clone()
                 .all(|[head, pair]| angles.get(token, head, pair) == (1.0, 0.0))
@@ -386,7 +408,13 @@ fn shifted<K: Kept>(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usiz
                 }
             })
         });
-        oracle::answered(result, refusal);
+        match repeats {
+            true => {
+                let refused = matches!(result, Err(Error::Slots(SlotsError::Repeated { .. })));
+                assert!(refused, "{result:?}");
+            }
+            false => oracle::answered(result, refusal),
+        }
         let doing = format!(
             "{backend}, a shift, {rotation:?}, {chain:?}, {rotary_dim} of {shape:?}, {:?}, {slots:?}",
             cache.paged(),

@@ -35,8 +35,9 @@ macro_rules! once_in {
 /// Returns mostly a value of an enumeration other than 0; other members keep 0.
 macro_rules! choice {
     ($source:expr, $kind:ident) => {{
-        let values = $kind::ALL.iter().map(|&value| value as usize);
-        choice($source, values.max().expect("it has values"))
+        let values = $kind::ALL.iter().map(|&value| value as i32);
+        let values: Vec<i32> = values.filter(|&value| value != 0).collect();
+        choice($source, &values)
     }};
 }
 
@@ -356,7 +357,7 @@ impl World {
         };
         let inverse = given(source, &inverse);
         let factor = once_in!(source, 8, number(source), 1.0);
-        let kind = source.below(2) as i32;
+        let kind = rope_mixed_angle::ALL[source.below(2)] as i32;
         let angle = once_in!(source, 8, choice!(source, rope_mixed_angle), kind);
         let mut made = null_mut();
         let out = given_mut(source, &mut made);

@@ -481,7 +481,16 @@ fn integer(source: &mut Source<'_>) -> i64 {
     }
 }
 
+/// Returns a coordinate of at most 2^63, beyond which they are refused; a few are not finite.
 fn real(source: &mut Source<'_>) -> f64 {
+    const MOST: f64 = (1_u64 << 63) as f64;
+    match any_real(source) {
+        value if value.is_finite() => value.clamp(-MOST, MOST),
+        other => other,
+    }
+}
+
+fn any_real(source: &mut Source<'_>) -> f64 {
     match source.below(6) {
         0 => f64::from_bits(source.wide() as u64),
         1 => source.one_of(&[-0.0, 5e-324, f64::MAX, 0.5, -0.25, 1e-40, 4_294_967_296.5]),

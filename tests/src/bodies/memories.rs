@@ -8,11 +8,16 @@ use rope::*;
 use crate::Source;
 use crate::c::{PLAN, bshd, full_rows, in_slots, tensor_at, zero};
 
-/// Bytes of an element, by the number of its type.
-const SIZES: [usize; 4] = [0, 4, 2, 2];
+/// Returns the bytes of an element, by the number of its type.
+fn size_of_element(element: i32) -> usize {
+    match element == rope_element::F32 as i32 {
+        true => 4,
+        false => 2,
+    }
+}
 
 fn element(source: &mut Source<'_>) -> i32 {
-    source.within(1, 3) as i32
+    rope_element::ALL[source.within(1, 3) - 1] as i32
 }
 
 /// Returns the byte range of each head of a tensor, relative to its first byte.
@@ -21,7 +26,7 @@ fn heads(x: &rope_operand) -> impl Iterator<Item = std::ops::Range<usize>> {
         shape: [batch, tokens, heads, head_dim],
         strides: [batch_stride, token_stride, head_stride],
     } = x.layout;
-    let size = SIZES[x.element as usize];
+    let size = size_of_element(x.element);
     (0..batch).flat_map(move |b| {
         (0..tokens).flat_map(move |t| {
             (0..heads).map(move |h| {
@@ -62,7 +67,7 @@ pub fn packed(source: &mut Source<'_>) -> Packed {
         let other = element(source);
         [first, if source.once_in(4) { other } else { first }]
     };
-    let sizes = elements.map(|element| SIZES[element as usize]);
+    let sizes = elements.map(|element| size_of_element(element));
 
     // A packed row with the heads of Q and K, perhaps of V, with or without room after each extent.
     let row = counts[0] + counts[1] + source.below(3);
@@ -260,7 +265,7 @@ impl Arena {
         written: bool,
     ) -> rope_operand {
         let len = shape.iter().product();
-        let bytes = len * SIZES[element as usize];
+        let bytes = len * size_of_element(element);
         let data = self.piece::<u8>(source, bytes, written).cast();
         tensor_at(data, len, element, bshd(shape))
     }
@@ -292,7 +297,7 @@ impl Arena {
 
     fn weights(&mut self, source: &mut Source<'_>, count: usize) -> rope_weights {
         let element = element(source);
-        let data = self.read::<u8>(source, count * SIZES[element as usize]);
+        let data = self.read::<u8>(source, count * size_of_element(element));
         rope_weights {
             data: data.cast(),
             count,
@@ -423,7 +428,8 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
     let mut chained = |arena: &mut Arena, source: &mut Source<'_>, normed: bool| {
         if normed {
             // SAFETY: `norm` is a local struct.
-            let status = unsafe { rope_norm_init(&mut norm, rope_norm_formula::Llama as i32) };
+            let status =
+                unsafe { rope_norm_init(&mut norm, rope_norm_formula::Llama as i32, 1e-6) };
             assert_eq!(status, rope_status::Ok);
             norm.weight = arena.weights(source, dim);
             if source.once_in(2) {
@@ -673,7 +679,15 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                 let (number, len) = (rope_number::I32 as i32, 2 * tokens * heads);
                 let storage = arena.written::<i32>(source, len).cast();
                 let positions = arena.written(source, 1);
-                rope_grid_positions(1, tokens, heads, storage, len, number, positions)
+                rope_grid_positions(
+                    rope_grid_indexing::Xy as i32,
+                    tokens,
+                    heads,
+                    storage,
+                    len,
+                    number,
+                    positions,
+                )
             }
             27 => {
                 let (frequencies, positions) = text(arena, source, tokens, dim);
@@ -739,7 +753,7 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                     at.sin = arena.read(source, rows.len);
                 }
                 let norm = &*chain.norm;
-                let element = |weights: rope_weights| SIZES[weights.element as usize];
+                let element = |weights: rope_weights| size_of_element(weights.element);
                 let bytes = norm.weight.count * element(norm.weight);
                 at.weight = arena.read::<u8>(source, bytes).cast();
                 if norm.bias.count > 0 {

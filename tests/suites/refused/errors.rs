@@ -57,6 +57,7 @@ errors! {
 
     backend_unavailable { backend: Backend } = Error::Plan, PlanError::BackendUnavailable;
     centered_sums {} = Error::Plan, PlanError::CenteredSums;
+    plan_head_dim { given: usize, head_dim: usize, first: usize } = Error::Plan, PlanError::HeadDim;
     hadamard_block { block: usize } = Error::Plan, PlanError::HadamardBlock;
     hadamard_head { block: usize, head_dim: usize } = Error::Plan, PlanError::HadamardHead;
     pairing_changes { input: Pairing, output: Pairing } = Error::Plan, PlanError::PairingChangesInPlace;

@@ -116,7 +116,7 @@ fn every_formula_matches_rope_core() {
         };
         let mut norm: rope_norm = zero();
         // SAFETY: a struct.
-        let status = unsafe { rope_norm_init(&mut norm, kind as i32) };
+        let status = unsafe { rope_norm_init(&mut norm, kind as i32, 1e-5) };
         assert_eq!(status, rope_status::Ok);
         let result = match formula.result {
             NormResult::Kept => rope_norm_result::Kept,
@@ -140,14 +140,17 @@ fn every_formula_matches_rope_core() {
             result as i32,
         );
         assert_eq!(got, expected, "{kind:?}");
-        assert_eq!((norm.eps, norm.reach, norm.order, norm.sum), (0.0, 0, 0, 0));
+        assert_eq!(
+            (norm.eps, norm.reach, norm.order, norm.sum),
+            (1e-5, 0, 0, 0)
+        );
         assert!(norm.weight.data.is_null() && norm.bias.data.is_null() && norm.sums.is_null());
     }
     let mut norm: rope_norm = zero();
     let unknown = next(rope_norm_formula::ALL, |kind| kind as i32);
     for unknown in [0, -1, unknown] {
         // SAFETY: a struct.
-        let status = unsafe { rope_norm_init(&mut norm, unknown) };
+        let status = unsafe { rope_norm_init(&mut norm, unknown, 1e-5) };
         assert_eq!(status, rope_status::UnknownValue);
     }
 }
@@ -164,9 +167,8 @@ fn norms<'a, E: Number>(weight: &'a [E], bias: &'a [E], sums: &'a [f32]) -> Vec<
     let new = |kind: rope_norm_formula, formula| {
         let mut c: rope_norm = zero();
         // SAFETY: a struct.
-        let status = unsafe { rope_norm_init(&mut c, kind as i32) };
+        let status = unsafe { rope_norm_init(&mut c, kind as i32, 1e-5) };
         assert_eq!(status, rope_status::Ok);
-        c.eps = 1e-5;
         (c, Norm::new(formula, 1e-5))
     };
     let mut all = Vec::new();
@@ -929,9 +931,9 @@ fn caches_match_rope_core() {
     let (weight, each) = (values::<bf16>(HEAD_DIM), factors(HEADS));
     let mut norm: rope_norm = zero();
     // SAFETY: a struct.
-    let status = unsafe { rope_norm_init(&mut norm, rope_norm_formula::Llama as i32) };
+    let status = unsafe { rope_norm_init(&mut norm, rope_norm_formula::Llama as i32, 1e-6) };
     assert_eq!(status, rope_status::Ok);
-    (norm.eps, norm.weight) = (1e-6, weights(&weight));
+    norm.weight = weights(&weight);
     let scale = rope_scale {
         kind: rope_scale_kind::Constant as i32,
         factor: 0.75,
@@ -1583,7 +1585,7 @@ fn refusals_of_caches() {
         refused(expected, &|n| n.norm.weight.data = lost(n.norm.weight.data));
         refused(expected, &|n| {
             (n.norm.bias.data, n.norm.bias.count, n.norm.bias.element) =
-                (lost(n.norm.weight.data), HEAD_DIM, 1)
+                (lost(n.norm.weight.data), HEAD_DIM, rope_element::F32 as i32)
         });
         refused(expected, &|n| {
             (n.norm.sums, n.norm.sums_count) = (lost(n.scale.factors.cast()).cast(), TOKENS)

@@ -337,7 +337,10 @@ fn backward_refusals() {
         status
     };
     let cases: [(Spoil<'_>, S); 16] = [
-        (&|a| a.plan.direction = 2, S::BackwardDirection),
+        (
+            &|a| a.plan.direction = rope_direction::Transpose as i32,
+            S::BackwardDirection,
+        ),
         (&|a| a.plan.backend = 99, S::UnknownValue),
         (&|a| a.y.layout = layout([2, 5, 3, 32]), S::ShapeMismatch),
         (

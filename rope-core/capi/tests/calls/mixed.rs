@@ -344,8 +344,24 @@ fn refusals() {
             rope_initial_mixed(10.0, out.cast(), 1, rope_number::F32 as i32, 4, out, len),
             rope_initial_mixed(10.0, numbers, 1, i32, 4, out, len),
             rope_grid_positions(3, 2, 3, numbers, 12, i32, &mut c_grid),
-            rope_grid_positions(1, 65536, 0, numbers, 12, i32, &mut c_grid),
-            rope_grid_positions(1, 2, 3, numbers, 11, i32, &mut c_grid),
+            rope_grid_positions(
+                rope_grid_indexing::Xy as i32,
+                65536,
+                0,
+                numbers,
+                12,
+                i32,
+                &mut c_grid,
+            ),
+            rope_grid_positions(
+                rope_grid_indexing::Xy as i32,
+                2,
+                3,
+                numbers,
+                11,
+                i32,
+                &mut c_grid,
+            ),
         ]
     };
     let expected = [
@@ -423,7 +439,17 @@ fn pointers() {
     unsafe fn grid(storage: *mut f32, positions: *mut rope_positions) -> rope_status {
         let number = rope_number::F32 as i32;
         // SAFETY: the caller promises it.
-        unsafe { rope_grid_positions(1, 2, 3, storage.cast(), 12, number, positions) }
+        unsafe {
+            rope_grid_positions(
+                rope_grid_indexing::Xy as i32,
+                2,
+                3,
+                storage.cast(),
+                12,
+                number,
+                positions,
+            )
+        }
     }
     let mut c_grid = zero();
     each!(fill(handle, positions, out, &raw mut rows; room));

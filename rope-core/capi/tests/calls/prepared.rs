@@ -240,9 +240,8 @@ fn a_norm_into_a_cache() {
     {
         let mut norm: rope_norm = zero();
         // SAFETY: a struct.
-        let status = unsafe { rope_norm_init(&mut norm, rope_norm_formula::Llama as i32) };
+        let status = unsafe { rope_norm_init(&mut norm, rope_norm_formula::Llama as i32, 1e-6) };
         assert_eq!(status, rope_status::Ok);
-        norm.eps = 1e-6;
         norm.weight = rope_weights {
             data: weights[0].as_ptr().cast(),
             count: head_dim,
@@ -330,9 +329,8 @@ fn stages_alone() {
         .expect("valid");
     let mut norm: rope_norm = zero();
     // SAFETY: a struct.
-    let status = unsafe { rope_norm_init(&mut norm, rope_norm_formula::Llama4 as i32) };
+    let status = unsafe { rope_norm_init(&mut norm, rope_norm_formula::Llama4 as i32, 1e-6) };
     assert_eq!(status, rope_status::Ok);
-    norm.eps = 1e-6;
     let c_plan = rope_plan {
         norm: &norm,
         ..plan(rope_pairing::Half)
@@ -349,6 +347,70 @@ fn stages_alone() {
         assert_eq!(rope_call_run(&call), rope_status::Ok);
     }
     assert!(a == expected && b == expected);
+}
+
+/// Memory that a call does not use is refused by its name, and nothing is written: a call from rows has no positions,
+/// one at positions no cos, and one of tensors no slots.
+#[test]
+fn memory_that_a_call_does_not_use() {
+    let made = Owned::new(48);
+    let (list, slots) = ([0_i64, 1, 2], zero::<rope_slots>());
+    let positions = rope_positions_range(0, TOKENS);
+    let joined = table(48, 3);
+    let (cos, sin) = (vec![1.0_f32; TOKENS * 24], vec![0.0_f32; TOKENS * 24]);
+    let rows = |values: &[f32]| rope_rows_joined(values.as_ptr(), values.len(), 48);
+    let apart = rope_rows_apart(cos.as_ptr(), sin.as_ptr(), TOKENS, 24, 48);
+    let at = rope_angles_at(made.0, &positions);
+    let none: rope_call_memory = zero();
+    type Name = fn(&mut rope_call_memory, *const u8);
+    let members: [(&str, Name); 9] = [
+        ("memory.y", |memory, at| memory.y = at.cast_mut().cast()),
+        ("memory.cos", |memory, at| memory.cos = at.cast()),
+        ("memory.sin", |memory, at| memory.sin = at.cast()),
+        ("memory.ids", |memory, at| memory.ids = at.cast()),
+        ("memory.positions", |memory, at| {
+            memory.positions = at.cast()
+        }),
+        ("memory.slots", |memory, at| memory.slots = at.cast()),
+        ("memory.scales", |memory, at| {
+            memory.scales = at.cast_mut().cast()
+        }),
+        ("memory.weight", |memory, at| memory.weight = at.cast()),
+        ("memory.bias", |memory, at| memory.bias = at.cast()),
+    ];
+    for (angles, tokens, used) in [
+        (rows(&joined), TOKENS, &["memory.cos"][..]),
+        // A call of one token runs without the rest of its record.
+        (rows(&joined[..48]), 1, &["memory.cos"]),
+        (apart, TOKENS, &["memory.cos", "memory.sin"]),
+        (at, TOKENS, &["memory.positions"]),
+    ] {
+        let x = values::<f32>(tokens * 2 * 64);
+        let mut data = x.clone();
+        let view = tensor(&mut data, [1, tokens, 2, 64]);
+        let mut call: rope_call = zero();
+        // SAFETY: what is passed is there.
+        let status = unsafe { rope_prepare(&plan(rope_pairing::Half), &view, &angles, &mut call) };
+        assert_eq!(status, rope_status::Ok, "{}", detail());
+        for (name, give) in members {
+            if used.contains(&name) {
+                continue;
+            }
+            let mut memory = rope_call_memory {
+                x: view.data,
+                ..none
+            };
+            let given: *const u8 = match name {
+                "memory.slots" => (&raw const slots).cast(),
+                "memory.positions" => (&raw const positions).cast(),
+                _ => list.as_ptr().cast(),
+            };
+            give(&mut memory, given);
+            assert_eq!(run_at(&call, &memory), rope_status::UnusedMemory, "{name}");
+            assert!(detail().starts_with(&format!("{name} is given, but the prepared call has ")));
+            assert_eq!(data, x, "{name}");
+        }
+    }
 }
 
 /// What is no prepared call; pointers that are null, misaligned, or lead to what is read; and calls that lie in what
@@ -493,7 +555,10 @@ fn one_token() {
 
                 let mut at: rope_call_memory = zero();
                 (at.x, at.y) = (q.data, k.data);
-                (at.cos, at.sin) = (second.as_ptr(), second[24..].as_ptr());
+                at.cos = second.as_ptr();
+                if !rows.sin.is_null() {
+                    at.sin = second[24..].as_ptr();
+                }
                 assert_eq!(run_at(&call, &at), S::Ok, "{}", detail());
                 assert!(x == expected(&second));
                 x.clone_from_slice(&start);

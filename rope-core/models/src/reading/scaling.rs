@@ -239,6 +239,8 @@ impl Reading<'_> {
         }
     }
 
+    /// Returns YaRN's factor. A file without one has the quotient of both contexts, as transformers computes it: 1 if
+    /// `original_max_position_embeddings` is missing too.
     pub(super) fn stretch(&self, rope: &Object) -> Result<f64> {
         match number(rope, "factor")? {
             Some(factor) => Ok(factor),

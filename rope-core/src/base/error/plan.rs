@@ -27,6 +27,26 @@ errors! {
     }: Operation =>
         "the plan reads {input} pairs and its output_pairing is {output}, which no call in place can change; use one \
          that writes another tensor, as rotate_into, or leave out output_pairing",
+    /// [`Rope::head_dim`](crate::Rope::head_dim): heads of another size, whose rotated channels may be others.
+    HeadDim {
+        /// Channels of a head of the call.
+        given: usize,
+        /// Channels of a head of the plan.
+        head_dim: usize,
+        /// The plan's first rotated channel.
+        first: usize,
+    }: Shape => |f| {
+        write!(f, "head_dim is {given}, but the plan is for heads of {head_dim}")?;
+        // The same channels from the end of the head.
+        match given.saturating_add(first).checked_sub(head_dim) {
+            Some(at) if first > 0 => write!(
+                f,
+                ", which rotate from channel {first} on; for the last ones of these heads set Rope::window to {at}, \
+                 without a head_dim"
+            ),
+            _ => write!(f, "; for the same channels of these heads set Rope::window to {first}, without a head_dim"),
+        }
+    },
     /// [`Rope::backend`](crate::Rope::backend): this CPU, or this build, lacks the instruction set.
     BackendUnavailable {
         /// The backend asked for.

@@ -30,14 +30,15 @@ errors! {
         /// The first coordinate.
         value: f64,
     }: Value => "the coordinate {value} is not an integer; shifts and slots need integer positions",
-    /// [`Frequencies::rows`](crate::Frequencies::rows), `rows_in`, `at`: a coordinate that is infinite or
-    /// not a number.
+    /// [`Frequencies::rows`](crate::Frequencies::rows), `rows_in`, `at`: a coordinate that is not a
+    /// number, or beyond 2^63.
     Coordinate {
         /// Index in the list.
         index: usize,
         /// The coordinate.
         value: f64,
-    }: Value => "coordinate {index} is {value}, which is not finite",
+    }: Value =>
+        "coordinate {index} is {value:?}; it must be within -2^63..=2^63, where its cos and sin are correctly rounded",
     /// [`Positions::packed`](crate::Positions::packed): the first offset is not 0, or one is below the one before.
     Offsets {
         /// Index of the offset.

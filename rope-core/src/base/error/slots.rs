@@ -64,6 +64,18 @@ errors! {
     }: Value =>
         "move {written} writes slot {slot} before move {read} reads it, and the reverse order fits no better; move the \
          slots in several calls, and those of a cycle by a free slot",
+    /// A rotation in place: two tokens have one slot and different rows. Its heads would move twice. With equal rows
+    /// they move once.
+    Repeated {
+        /// The slot; with [`Slots::offsets`](crate::cache::Slots::offsets) the element that the tokens begin at.
+        slot: usize,
+        /// Index of the first token.
+        first: usize,
+        /// Index of the second token.
+        second: usize,
+    }: Index =>
+        "slot {slot} is that of tokens {first} and {second}, whose rows differ; a rotation in place moves a slot once: \
+         list it once, or with equal rows",
     /// [`Slots::offsets`](crate::cache::Slots::offsets): a token would reach past the cache.
     Offset {
         /// Index of the token.

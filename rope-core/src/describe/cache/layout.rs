@@ -387,41 +387,56 @@ impl CacheLayout {
         disjoint_extent("scales", dimensions)
     }
 
-    /// Gathers the channels of a head, elements of `size` bytes, from its first element on.
-    pub(crate) fn gather(&self, source: &[u8], size: usize, head: &mut [u8]) {
+    /// Gathers channels of a head from channel `first` on, elements of `size` bytes. `source` begins with the head.
+    pub(crate) fn gather(&self, source: &[u8], size: usize, first: usize, channels: &mut [u8]) {
         match size {
-            1 => self.gather_elements::<1>(source, head),
-            2 => self.gather_elements::<2>(source, head),
-            _ => self.gather_elements::<4>(source, head),
+            1 => self.gather_elements::<1>(source, first, channels),
+            2 => self.gather_elements::<2>(source, first, channels),
+            _ => self.gather_elements::<4>(source, first, channels),
         }
     }
 
-    /// Scatters the channels of a head: the inverse of `gather`.
-    pub(crate) fn scatter(&self, head: &[u8], size: usize, target: &mut [u8]) {
+    /// Scatters channels of a head: the inverse of `gather`.
+    pub(crate) fn scatter(&self, channels: &[u8], size: usize, first: usize, target: &mut [u8]) {
         match size {
-            1 => self.scatter_elements::<1>(head, target),
-            2 => self.scatter_elements::<2>(head, target),
-            _ => self.scatter_elements::<4>(head, target),
+            1 => self.scatter_elements::<1>(channels, first, target),
+            2 => self.scatter_elements::<2>(channels, first, target),
+            _ => self.scatter_elements::<4>(channels, first, target),
         }
     }
 
-    fn gather_elements<const SIZE: usize>(&self, source: &[u8], head: &mut [u8]) {
-        let (source, head) = (source.as_chunks::<SIZE>().0, head.as_chunks_mut::<SIZE>().0);
-        for (index, channels) in head.chunks_mut(self.strides.chunk).enumerate() {
-            let at = index * self.strides.chunk_stride;
-            for (place, element) in channels.iter_mut().enumerate() {
-                *element = source[at + place * self.strides.channel];
+    fn gather_elements<const SIZE: usize>(&self, source: &[u8], first: usize, channels: &mut [u8]) {
+        let source = source.as_chunks::<SIZE>().0;
+        let CacheStrides { chunk, channel, .. } = self.strides;
+        let (mut at, mut place) = (first / chunk * self.strides.chunk_stride, first % chunk);
+        let mut rest = channels.as_chunks_mut::<SIZE>().0;
+        while !rest.is_empty() {
+            let part;
+            (part, rest) = rest.split_at_mut(rest.len().min(chunk - place));
+            for (index, element) in part.iter_mut().enumerate() {
+                *element = source[at + (place + index) * channel];
             }
+            (at, place) = (at + self.strides.chunk_stride, 0);
         }
     }
 
-    fn scatter_elements<const SIZE: usize>(&self, head: &[u8], target: &mut [u8]) {
-        let (head, target) = (head.as_chunks::<SIZE>().0, target.as_chunks_mut::<SIZE>().0);
-        for (index, channels) in head.chunks(self.strides.chunk).enumerate() {
-            let at = index * self.strides.chunk_stride;
-            for (place, element) in channels.iter().enumerate() {
-                target[at + place * self.strides.channel] = *element;
+    fn scatter_elements<const SIZE: usize>(
+        &self,
+        channels: &[u8],
+        first: usize,
+        target: &mut [u8],
+    ) {
+        let target = target.as_chunks_mut::<SIZE>().0;
+        let CacheStrides { chunk, channel, .. } = self.strides;
+        let (mut at, mut place) = (first / chunk * self.strides.chunk_stride, first % chunk);
+        let mut rest = channels.as_chunks::<SIZE>().0;
+        while !rest.is_empty() {
+            let part;
+            (part, rest) = rest.split_at(rest.len().min(chunk - place));
+            for (index, element) in part.iter().enumerate() {
+                target[at + (place + index) * channel] = *element;
             }
+            (at, place) = (at + self.strides.chunk_stride, 0);
         }
     }
 

@@ -17,6 +17,7 @@ use crate::{Error, Ids, IntoPositions, Positions, Shape};
 ///
 /// A list of integers by reference holds slots (`block * block_size + place`, a runtime's slot mapping). A range holds
 /// consecutive slots. An integer is the slot of a single token. Two tokens may have the same slot; the later one stays.
+/// A rotation in place moves a slot once: there the rows of both must be equal.
 ///
 /// ```
 /// use rope_core::Positions;
@@ -227,6 +228,11 @@ impl<'a> Slots<'a> {
     /// Slots by the index of each token's first element, for a cache that [`CacheLayout`] cannot describe.
     pub fn offsets(offsets: &'a [i64]) -> Self {
         Slots(SlotSource::Offsets(offsets))
+    }
+
+    /// Returns true for consecutive slots.
+    pub(crate) fn is_range(&self) -> bool {
+        matches!(self.0, SlotSource::Range { .. })
     }
 
     pub(crate) fn len(&self) -> usize {

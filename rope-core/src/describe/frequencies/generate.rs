@@ -11,10 +11,10 @@ use crate::{Error, IntoPositions, Positions, Rows};
 
 impl Frequencies<'_> {
     /// Computes the rows of these positions: `[cos | sin]` of `position * frequency`, times the attention factor. Each
-    /// value is the f32 nearest to the exact one (0.5 ulp) at every integer position from -2^63 to 2^63, and for every
-    /// finite coordinate. Every backend returns the same bits. Beyond 2^32 turns a slower path computes them. If a
-    /// coordinate is so near to zero that the sine equals the angle, and the angle is half-way between two f32, the
-    /// sine is either of the two.
+    /// value is the f32 nearest to the exact one (0.5 ulp) at every integer position and every coordinate from -2^63 to
+    /// 2^63; coordinates beyond are refused. Every backend returns the same bits. Beyond 2^32 turns a slower path
+    /// computes them. If a coordinate is so near to zero that the sine equals the angle, and the angle is half-way
+    /// between two f32, the sine is either of the two.
     ///
     /// With [`Angle::HuggingFaceF32`] the angle is the f32 of Hugging Face's code, and the rest is exact: within 1 ulp
     /// of its results (2 if an attention factor enlarges its errors).
@@ -25,8 +25,9 @@ impl Frequencies<'_> {
     ///
     /// [`PositionsError::PerAxis`](crate::error::PositionsError::PerAxis) for a list of positions that does not divide
     /// among the axes; [`PositionsError::Coordinate`](crate::error::PositionsError::Coordinate) for a coordinate that
-    /// is not finite; [`FrequenciesError::RowsTooLong`](crate::error::FrequenciesError::RowsTooLong) for more values
-    /// than a slice can have; [`Error::OutOfMemory`] if the allocation fails.
+    /// is not a number or beyond 2^63;
+    /// [`FrequenciesError::RowsTooLong`](crate::error::FrequenciesError::RowsTooLong) for more values than a slice can
+    /// have; [`Error::OutOfMemory`] if the allocation fails.
     #[doc(alias = "precompute_freqs_cis")]
     #[cfg(feature = "alloc")]
     pub fn rows<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Rows<'static>, Error> {
@@ -52,12 +53,18 @@ impl Frequencies<'_> {
         self.kind().rows(&*values)
     }
 
-    /// Combines the frequencies with positions, as the angles of a call that computes the rows itself.
+    /// Combines the frequencies with positions, as the angles of a call that computes the rows itself. Checks the
+    /// positions once; a call with positions that are refused returns their error.
     pub fn at<'a, 'p: 'a>(&'a self, positions: impl IntoPositions<'p>) -> RowsAt<'a> {
         RowsAt {
             frequencies: self,
-            positions: positions.into(),
+            positions: self.resolve(positions.into()),
         }
+    }
+
+    /// Checks positions against the axes.
+    fn resolve<'p>(&self, positions: Positions<'p>) -> Result<ResolvedPositions<'p>, Error> {
+        positions.on(self.axes)
     }
 }
 
@@ -68,10 +75,6 @@ impl FillRows for Frequencies<'_> {
             rotary_dim: self.rotary_dim(),
             attention_factor: self.attention_factor,
         }
-    }
-
-    fn resolve<'p>(&self, positions: Positions<'p>) -> Result<ResolvedPositions<'p>, Error> {
-        positions.on(self.axes)
     }
 
     fn fill(

@@ -11,7 +11,7 @@ use crate::base::memory::out_of_memory;
 use crate::base::memory::{MaybeOwned, part_of_storage};
 use crate::describe::positions::ResolvedPositions;
 use crate::error::{CacheError, FrequenciesError};
-use crate::{Error, Positions, Rows};
+use crate::{Error, Rows};
 
 /// Frequencies at positions: angles whose rows the call computes itself, a block of tokens at a time, on the stack (8
 /// KiB; 17 KiB for heads of at most 64 channels). Needs no table and no allocator.
@@ -37,7 +37,8 @@ use crate::{Error, Positions, Rows};
 pub struct RowsAt<'a> {
     /// A trait object, so that a program links only the kinds of frequencies that it names.
     pub(crate) frequencies: &'a (dyn FillRows + Sync),
-    pub(crate) positions: Positions<'a>,
+    /// The checked positions, or why the call will be refused: no part of a call checks them again.
+    pub(crate) positions: Result<ResolvedPositions<'a>>,
 }
 
 impl RowsAt<'_> {
@@ -47,6 +48,12 @@ impl RowsAt<'_> {
 
     pub(crate) fn attention_factor(&self) -> f64 {
         self.frequencies.kind().attention_factor
+    }
+
+    /// Returns true if two existing tokens have the same position on every axis, and so the same row.
+    pub(crate) fn is_same(&self, first: usize, second: usize) -> bool {
+        let positions = self.positions.as_ref();
+        positions.is_ok_and(|positions| positions.is_same(first, second))
     }
 
     /// Refuses rows that would apply the attention factor twice to cached keys.
@@ -118,8 +125,6 @@ impl RowKind {
 /// Frequencies of either kind, as used by a call.
 pub(crate) trait FillRows {
     fn kind(&self) -> RowKind;
-    /// Checks positions against the axes.
-    fn resolve<'p>(&self, positions: Positions<'p>) -> Result<ResolvedPositions<'p>>;
     /// Fills `[tokens, heads, [cos | sin]]` of some heads, from a token on.
     fn fill(
         &self,

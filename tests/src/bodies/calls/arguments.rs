@@ -9,28 +9,33 @@ use crate::Source;
 use crate::bodies::frequencies::number;
 use crate::c::{bshd, full_rows, in_slots, strided_rows, tensor_at, zero};
 
-pub(super) fn choice(source: &mut Source<'_>, last: usize) -> i32 {
+/// Returns mostly one of these values, which follow one another.
+pub(super) fn choice(source: &mut Source<'_>, values: &[i32]) -> i32 {
     match source.below(32) {
         1 => source.word() as i32,
-        2 => source.below(last + 3) as i32 - 1,
-        _ => source.within(1, last) as i32,
+        2 => values[0] + source.below(values.len() + 3) as i32 - 2,
+        _ => values[source.within(1, values.len()) - 1],
     }
 }
 
-/// Returns mostly the number of an integer type: one of the first three or the last of `rope_number`.
+/// Returns mostly the number of an integer type.
 fn integer_type(source: &mut Source<'_>) -> i32 {
-    match choice(source, 4) {
-        4 => rope_number::U64 as i32,
-        other => other,
-    }
+    use rope_number::{I32, I64, U32, U64};
+    choice(source, &[I32, I64, U32, U64].map(|number| number as i32))
 }
 
 /// Returns mostly 0 or 1, for members that have no more values.
 fn flag(source: &mut Source<'_>) -> i32 {
+    either(source, 1)
+}
+
+/// Returns mostly 0 or the other value of an enumeration of two.
+fn either(source: &mut Source<'_>, other: i32) -> i32 {
     match source.below(64) {
         2 => -1,
-        3 => 2,
-        other => other as i32 % 2,
+        3 => other + 1,
+        even if even % 2 == 0 => 0,
+        _ => other,
     }
 }
 
@@ -298,19 +303,21 @@ impl World {
     /// Returns a norm whose lists mostly fit a tensor.
     fn norm(&mut self, source: &mut Source<'_>, shape: [usize; 4]) -> rope_norm {
         let (formula, mut norm) = (choice!(source, rope_norm_formula), zero::<rope_norm>());
-        let status = call!(rope_norm_init(given_mut(source, &mut norm), formula));
+        let eps = once_in!(source, 8, number(source) as f32, 1e-6);
+        let status = call!(rope_norm_init(given_mut(source, &mut norm), formula, eps));
         check(source, status);
         if source.once_in(8) {
             norm.centered = source.word() as i32;
             norm.result = choice!(source, rope_norm_result);
         }
-        norm.eps = once_in!(source, 8, number(source) as f32, 1e-6);
         (norm.weight, norm.bias) = (self.weights(source, shape), self.weights(source, shape));
         // Half of the norms without weights use a formula without weights.
         if norm.weight.count == 0 && source.once_in(2) {
             norm.weighted = 0;
         }
-        (norm.reach, norm.order, norm.sum) = (flag(source), flag(source), flag(source));
+        norm.reach = either(source, rope_norm_reach::Row as i32);
+        norm.order = either(source, rope_stage_order::AfterRotation as i32);
+        norm.sum = either(source, rope_norm_sum::F64 as i32);
         if source.once_in(4) {
             let (sums, room) = self.part(source, 5);
             let count = source.one_of(&[product(&shape[..2]), product(&shape[..3])]);
@@ -328,12 +335,15 @@ impl World {
             kind,
             factor: number(source) as f32,
             factors,
-            count: match kind {
-                2 => at_most(room, product(&shape[..2])),
-                3 => at_most(room, product(&shape[..3])),
+            count: match rope_scale_kind::ALL
+                .iter()
+                .find(|&&named| named as i32 == kind)
+            {
+                Some(rope_scale_kind::PerToken) => at_most(room, product(&shape[..2])),
+                Some(rope_scale_kind::PerTokenAndHead) => at_most(room, product(&shape[..3])),
                 _ => room,
             },
-            order: flag(source),
+            order: either(source, rope_stage_order::AfterRotation as i32),
             unrounded: flag(source),
         }
     }
@@ -347,11 +357,15 @@ impl World {
         let kind = choice!(source, rope_cache_layout_kind);
         let blocks = source.one_of(&[batch, 1, 2, 4]);
         let (size, x) = (source.one_of(&[1, 2, 4]), source.one_of(&[1, 2]));
-        let mut extents = match kind {
-            2 => [blocks, heads, size, head_dim, 0],
-            3 => [blocks, heads, head_dim, size, 0],
-            4 => [blocks, heads, head_dim / x, size, x],
-            5 => [blocks, heads, size / x, head_dim, x],
+        use rope_cache_layout_kind::{Hdn, Hdnx, Hnd, Hndx};
+        let named = rope_cache_layout_kind::ALL
+            .iter()
+            .find(|&&named| named as i32 == kind);
+        let mut extents = match named {
+            Some(Hnd) => [blocks, heads, size, head_dim, 0],
+            Some(Hdn) => [blocks, heads, head_dim, size, 0],
+            Some(Hdnx) => [blocks, heads, head_dim / x, size, x],
+            Some(Hndx) => [blocks, heads, size / x, head_dim, x],
             _ => [blocks, size, heads, head_dim, 0],
         };
         if source.once_in(16) {
@@ -370,7 +384,7 @@ impl World {
             chunk_stride: or_any(0),
             channel: or_any(1),
         };
-        let inline = source.once_in(4) && kind < 3;
+        let inline = source.once_in(4) && kind <= Hnd as i32;
         let any = once_in!(source, 16, some_extents(source), [0, 0]);
         let channels = if inline { [0, head_dim] } else { any };
         // Room for a scale after the channels.
@@ -475,7 +489,7 @@ fn hadamard(source: &mut Source<'_>, head_dim: usize) -> rope_hadamard {
         2..4 if head_dim > 0 => 1 << source.below(head_dim.trailing_zeros() as usize + 1),
         _ => 0,
     };
-    let factor = flag(source);
+    let factor = either(source, rope_hadamard_factor::First as i32);
     let mut hadamard = rope_hadamard { block, factor };
     if source.once_in(8) {
         let preset = choice!(source, rope_hadamard_preset);
@@ -488,8 +502,8 @@ fn hadamard(source: &mut Source<'_>, head_dim: usize) -> rope_hadamard {
 /// Returns a plan without stages that mostly works in place.
 fn plan(source: &mut Source<'_>) -> rope_plan {
     let mut plan: rope_plan = zero();
-    plan.pairing = source.within(1, 2) as i32;
-    plan.direction = source.below(3) as i32;
+    plan.pairing = rope_pairing::ALL[source.within(1, 2) - 1] as i32;
+    plan.direction = rope_direction::ALL[source.below(3)] as i32;
     if source.once_in(6) {
         plan.pairing = choice!(source, rope_pairing);
         plan.output_pairing = once_in!(source, 3, choice!(source, rope_pairing), 0);

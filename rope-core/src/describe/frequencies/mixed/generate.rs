@@ -84,8 +84,13 @@ impl MixedFrequencies<'_> {
     pub fn at<'a, 'p: 'a>(&'a self, positions: impl IntoPositions<'p>) -> RowsAt<'a> {
         RowsAt {
             frequencies: self,
-            positions: positions.into(),
+            positions: self.resolve(positions.into()),
         }
+    }
+
+    /// Checks positions against the axes.
+    fn resolve<'p>(&self, positions: Positions<'p>) -> Result<ResolvedPositions<'p>, Error> {
+        positions.on_each(self.axes)
     }
 }
 
@@ -96,10 +101,6 @@ impl FillRows for MixedFrequencies<'_> {
             rotary_dim: self.rotary_dim(),
             attention_factor: self.attention_factor,
         }
-    }
-
-    fn resolve<'p>(&self, positions: Positions<'p>) -> Result<ResolvedPositions<'p>, Error> {
-        positions.on_each(self.axes)
     }
 
     fn fill(
