@@ -39,12 +39,12 @@ impl SlotRun {
 }
 
 /// The slots that were seen, of one window at a time.
-struct SeenSlots {
+struct SlotWindow {
     words: [u64; WORDS],
     first: usize,
 }
 
-impl SeenSlots {
+impl SlotWindow {
     /// Begins a window.
     fn begin(&mut self, first: usize) {
         self.words.fill(0);
@@ -76,8 +76,8 @@ impl SlotKeys<'_, '_> {
     /// Visits windows in ascending order, each from the least slot that is in no window before it.
     fn windows(
         &self,
-        seen: &mut SeenSlots,
-        visit: &mut dyn FnMut(&mut SeenSlots) -> Result<(), Error>,
+        seen: &mut SlotWindow,
+        visit: &mut dyn FnMut(&mut SlotWindow) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut next = Some(0);
         while let Some(first) = next {
@@ -173,7 +173,7 @@ impl SlotAddresses<'_> {
         check: &dyn Fn(usize, usize, usize) -> Result<(), Error>,
     ) -> Result<bool, Error> {
         let keys = self.keys();
-        let mut seen = SeenSlots {
+        let mut seen = SlotWindow {
             words: [0; WORDS],
             first: 0,
         };
@@ -211,7 +211,7 @@ impl SlotAddresses<'_> {
     /// Visits ranges of tokens, in which each slot occurs once in all.
     pub(crate) fn each_once(&self, visit: &mut dyn FnMut(Range<usize>)) {
         let keys = self.keys();
-        let mut seen = SeenSlots {
+        let mut seen = SlotWindow {
             words: [0; WORDS],
             first: 0,
         };
