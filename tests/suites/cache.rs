@@ -1067,7 +1067,9 @@ fn nans_of_channels_that_do_not_rotate_keep_their_bits() {
         // Numbers where channels rotate; elsewhere NaNs, every other one signaling, of both signs.
         let bits = |index: usize| match rotates(index) {
             true => 0x3c00 + index as u16,
-            false => 0x7c01 + (index as u16 % 2 << 9) + index as u16 + (index as u16 % 3 / 2 << 15),
+            false => {
+                0x7c01 + ((index as u16 % 2) << 9) + index as u16 + ((index as u16 % 3 / 2) << 15)
+            }
         };
         let x: Vec<f16> = (0..144).map(|index| f16::from_bits(bits(index))).collect();
         let source = Tensor::new(&x, SHAPE).expect("heads");

@@ -67,7 +67,7 @@ pub fn packed(source: &mut Source<'_>) -> Packed {
         let other = element(source);
         [first, if source.once_in(4) { other } else { first }]
     };
-    let sizes = elements.map(|element| size_of_element(element));
+    let sizes = elements.map(size_of_element);
 
     // A packed row with the heads of Q and K, perhaps of V, with or without room after each extent.
     let row = counts[0] + counts[1] + source.below(3);
