@@ -84,6 +84,9 @@ pub(crate) fn print() -> Result<()> {
     Ok(())
 }
 
+/// A step of a model on tokens; returns its seconds.
+type Step = fn(&mut Model, &[u32], Rotation<'_>) -> Result<f64>;
+
 /// Prints the share of a whole model's time that the rotation takes, with candle's function and with ours.
 pub(crate) fn print_share() -> Result<()> {
     println!("| Llama | candle's function | ours | times of the model |");
@@ -91,8 +94,7 @@ pub(crate) fn print_share() -> Result<()> {
     let prompt: Vec<u32> = (0..PROMPT as u32).collect();
     for dtype in [DType::F32, DType::BF16] {
         let mut model = Kind::Llama.small(SIZE, dtype)?;
-        let runs: [(&str, fn(&mut Model, &[u32], Rotation<'_>) -> Result<f64>); 2] =
-            [("prompt", prefill), ("token", decode)];
+        let runs: [(&str, Step); 2] = [("prompt", prefill), ("token", decode)];
         for (name, run) in runs {
             let mut best = [(f64::INFINITY, 0.0); 2];
             by_turns(|which| {
