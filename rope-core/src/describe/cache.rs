@@ -31,6 +31,7 @@ mod layout;
 mod moves;
 mod quant;
 mod repeats;
+mod seen;
 mod slots;
 
 use core::ops::Range;
@@ -331,14 +332,17 @@ impl Kept<'_> {
         side: &mut [u8],
     ) {
         let Kept { memory, stored, .. } = *self;
-        if let Some(element) = self.element() {
-            for (index, values) in values.chunks_mut(channels.len()).enumerate() {
-                let bytes = &mut side[..values.len() * element.size];
-                self.gather(at, first_head + index, channels.start, bytes);
-                (element.to_f32)(proof, bytes, values);
+        let codes = match stored.format {
+            Format::Element(element, _) => {
+                for (index, values) in values.chunks_mut(channels.len()).enumerate() {
+                    let bytes = &mut side[..values.len() * element.size];
+                    self.gather(at, first_head + index, channels.start, bytes);
+                    (element.to_f32)(proof, bytes, values);
+                }
+                return;
             }
-            return;
-        }
+            Format::Codes(codes) => codes,
+        };
         let layout = &stored.layout;
         let (size, head_dim) = (stored.size(), stored.head_dim());
         let together = stored.run(values.len() / head_dim, true);
@@ -352,10 +356,9 @@ impl Kept<'_> {
                 layout.gather(memory, size, 0, &mut side[..len]);
                 &side[..len]
             };
-            match stored.format {
-                Format::Element(..) => {}
-                Format::Codes(Codes::Blocks(format)) => (format.decode)(proof, bytes, values),
-                Format::Codes(Codes::Scaled(code, scale)) => {
+            match codes {
+                Codes::Blocks(format) => (format.decode)(proof, bytes, values),
+                Codes::Scaled(code, scale) => {
                     (code.decode)(proof, bytes, self.scale(scale, at, head), values);
                 }
             }

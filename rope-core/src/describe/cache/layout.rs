@@ -523,10 +523,7 @@ impl CacheLayout {
             ),
             (strides.block, shape.blocks, CacheIndex::Block),
         ];
-        let extent = match shape.is_empty() {
-            true => extent_of_nothing(dimensions)?,
-            false => disjoint_extent("elements", dimensions)?,
-        };
+        let extent = disjoint_extent("elements", dimensions)?;
         self.offset.checked_add(extent).ok_or(TOO_LARGE)?;
         Ok(self)
     }
@@ -550,16 +547,18 @@ impl CacheStrides {
 }
 
 /// Returns one past the largest index: the stride and the extent of each dimension, and its name. Refuses strides with
-/// which two indices could name one element: each must step over the reach of all shorter ones.
+/// which two indices could name one element: each must step over the reach of all shorter ones. Without elements no two
+/// can.
 fn disjoint_extent<const N: usize>(
     of: &'static str,
     mut dimensions: [(usize, usize, CacheIndex); N],
 ) -> Result<usize, Error> {
     dimensions.sort_unstable();
+    let is_empty = dimensions.iter().any(|(_, extent, _)| *extent == 0);
     let (mut reached, mut shorter) = (1_usize, None);
     for (stride, extent, index) in dimensions {
         if extent > 1 {
-            if stride < reached {
+            if stride < reached && !is_empty {
                 return Err(Error::Cache(CacheError::Overlap {
                     of,
                     index,
@@ -575,19 +574,6 @@ fn disjoint_extent<const N: usize>(
         }
     }
     Ok(reached)
-}
-
-/// Returns one past the largest index that the other dimensions of a cache without elements would have. No two indices
-/// can name one element.
-fn extent_of_nothing<const N: usize>(
-    dimensions: [(usize, usize, CacheIndex); N],
-) -> Result<usize, Error> {
-    dimensions
-        .iter()
-        .try_fold(1_usize, |reached, &(stride, extent, _)| {
-            let last = product([extent.saturating_sub(1), stride])?;
-            reached.checked_add(last).ok_or(TOO_LARGE)
-        })
 }
 
 const TOO_LARGE: Error = Error::Cache(CacheError::Layout {

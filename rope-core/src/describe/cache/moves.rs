@@ -1,6 +1,7 @@
 //! Moves of slots within one cache, without an allocator: in the order of the lists or in its reverse, whichever reads
 //! every slot before it is written.
 
+use super::seen::SeenSlots;
 use super::slots::Found;
 use super::{CacheMut, IntoSlots, ScalePlace, SlotAddresses, Slots, Stored};
 use crate::Error;
@@ -21,13 +22,8 @@ struct SlotMoves<'m> {
     count: usize,
 }
 
-/// Slots that were seen, of [`SeenSlots::SLOTS`] from a first one on: a cache of more takes several passes.
-struct SeenSlots {
-    first: usize,
-    /// The least slot after these.
-    next: Option<usize>,
-    bits: [u64; Self::SLOTS / 64],
-}
+/// Words of the slots that were seen.
+const WORDS: usize = 256;
 
 impl CacheMut<'_> {
     /// Moves heads within the cache: copies slot `from[i]` to slot `to[i]`, as bits with their scales, as if all slots
@@ -131,9 +127,9 @@ impl<'m> SlotMoves<'m> {
         let wrote = |slot: usize| {
             (0..self.count).find(|&index| self.at(index).is_some_and(|[_, to]| to == slot))
         };
-        if let Some((second, slot)) =
-            self.seen(MoveOrder::Given, |seen, [_, to]| seen.see(to).then_some(to))
-        {
+        if let Some((second, slot)) = self.seen(MoveOrder::Given, |seen, [_, to]| {
+            (seen.see(to) == Some(true)).then_some(to)
+        }) {
             let first = wrote(slot).unwrap_or(0);
             return Err(Error::Slots(SlotsError::SameTarget {
                 slot,
@@ -141,7 +137,7 @@ impl<'m> SlotMoves<'m> {
                 second,
             }));
         }
-        let too_late = |seen: &mut SeenSlots, [from, to]: [usize; 2]| {
+        let too_late = |seen: &mut SeenSlots<WORDS>, [from, to]: [usize; 2]| {
             if from == to {
                 return None;
             }
@@ -162,26 +158,17 @@ impl<'m> SlotMoves<'m> {
         }
     }
 
-    /// Visits the moves in an order, once for each part of the cache that they write; returns the first slot that
+    /// Visits the moves in an order, once for each window of the slots that they write; returns the first slot that
     /// `visit` returns, and the index of its move.
     fn seen(
         &self,
         order: MoveOrder,
-        visit: impl Fn(&mut SeenSlots, [usize; 2]) -> Option<usize>,
+        visit: impl Fn(&mut SeenSlots<WORDS>, [usize; 2]) -> Option<usize>,
     ) -> Option<(usize, usize)> {
-        let mut next = Some(0);
-        while let Some(first) = next {
-            let mut seen = SeenSlots::from(first);
-            for place in 0..self.count {
-                if let Some((index, slots)) = self.in_order(place, order)
-                    && let Some(slot) = visit(&mut seen, slots)
-                {
-                    return Some((index, slot));
-                }
-            }
-            next = seen.next;
-        }
-        None
+        SeenSlots::each_window(|seen| {
+            let mut moves = (0..self.count).filter_map(|place| self.in_order(place, order));
+            moves.find_map(|(index, slots)| Some((index, visit(seen, slots)?)))
+        })
     }
 
     /// Copies the heads of a slot to another one, with their scales.
@@ -225,47 +212,6 @@ impl<'m> SlotMoves<'m> {
                 for head in 0..shape.heads {
                     scales[to + head * place.head] = scales[from + head * place.head];
                 }
-            }
-        }
-    }
-}
-
-impl SeenSlots {
-    const SLOTS: usize = 1 << 14;
-
-    /// Creates the slots from the one on that begins the part with `slot`.
-    fn from(slot: usize) -> Self {
-        SeenSlots {
-            first: slot / Self::SLOTS * Self::SLOTS,
-            next: None,
-            bits: [0; Self::SLOTS / 64],
-        }
-    }
-
-    /// Returns the word and the bit of a slot, if it is one of these.
-    fn place(&self, slot: usize) -> Option<(usize, u64)> {
-        let place = slot.checked_sub(self.first)?;
-        (place < Self::SLOTS).then_some((place / 64, 1 << (place % 64)))
-    }
-
-    fn has_seen(&self, slot: usize) -> bool {
-        let place = self.place(slot);
-        place.is_some_and(|(word, bit)| self.bits[word] & bit != 0)
-    }
-
-    /// Notes a slot; returns true if it was seen before.
-    fn see(&mut self, slot: usize) -> bool {
-        match self.place(slot) {
-            Some((word, bit)) => {
-                let seen = self.bits[word] & bit != 0;
-                self.bits[word] |= bit;
-                seen
-            }
-            None => {
-                if slot > self.first {
-                    self.next = Some(self.next.map_or(slot, |next| next.min(slot)));
-                }
-                false
             }
         }
     }

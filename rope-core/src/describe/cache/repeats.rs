@@ -13,14 +13,13 @@
 
 use core::ops::Range;
 
+use super::seen::SeenSlots;
 use super::slots::{Found, SlotAddresses};
 use crate::Error;
 use crate::error::SlotsError;
 
-/// Words on the stack.
+/// Words of the slots that were seen.
 const WORDS: usize = 2048;
-/// Slots that the words have a bit for.
-const WINDOW: usize = 64 * WORDS;
 /// Runs that are compared with each other.
 const RUNS: usize = 64;
 
@@ -38,29 +37,6 @@ impl SlotRun {
     }
 }
 
-/// The slots that were seen, of one window at a time.
-struct SlotWindow {
-    words: [u64; WORDS],
-    first: usize,
-}
-
-impl SlotWindow {
-    /// Begins a window.
-    fn begin(&mut self, first: usize) {
-        self.words.fill(0);
-        self.first = first;
-    }
-
-    /// Marks a slot; returns `None` outside of the window, or if the slot was marked before.
-    fn mark(&mut self, slot: usize) -> Option<bool> {
-        let at = slot.checked_sub(self.first).filter(|&at| at < WINDOW)?;
-        let (word, bit) = (&mut self.words[at / 64], 1 << (at % 64));
-        let seen = *word & bit != 0;
-        *word |= bit;
-        Some(seen)
-    }
-}
-
 /// The slots of all tokens, divided by what all distances between them are multiples of.
 struct SlotKeys<'s, 'a> {
     slots: &'s SlotAddresses<'a>,
@@ -71,23 +47,6 @@ struct SlotKeys<'s, 'a> {
 impl SlotKeys<'_, '_> {
     fn get(&self, token: usize) -> Option<usize> {
         Some((key(self.slots, token)? - self.least) / self.unit)
-    }
-
-    /// Visits windows in ascending order, each from the least slot that is in no window before it.
-    fn windows(
-        &self,
-        seen: &mut SlotWindow,
-        visit: &mut dyn FnMut(&mut SlotWindow) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let mut next = Some(0);
-        while let Some(first) = next {
-            seen.begin(first);
-            visit(seen)?;
-            let beyond = |slot: &usize| slot - first >= WINDOW;
-            let slots = (0..self.slots.count()).filter_map(|token| self.get(token));
-            next = slots.filter(|&slot| slot >= first).filter(beyond).min();
-        }
-        Ok(())
     }
 }
 
@@ -102,7 +61,7 @@ impl SlotAddresses<'_> {
     /// Returns true if tokens share slots. Refuses those whose rows differ.
     pub(super) fn repeats(&self, is_same: &dyn Fn(usize, usize) -> bool) -> Result<bool, Error> {
         let mut last = None;
-        let ascends = (0..self.count()).all(|token| match key(self, token) {
+        let ascends = (0..self.tokens).all(|token| match key(self, token) {
             None => true,
             slot => {
                 let above = slot > last;
@@ -134,7 +93,7 @@ impl SlotAddresses<'_> {
             len: 0,
         };
         let (mut runs, mut count) = ([none; RUNS], 0);
-        for token in 0..self.count() {
+        for token in 0..self.tokens {
             let Some(slot) = key(self, token) else {
                 continue;
             };
@@ -173,16 +132,12 @@ impl SlotAddresses<'_> {
         check: &dyn Fn(usize, usize, usize) -> Result<(), Error>,
     ) -> Result<bool, Error> {
         let keys = self.keys();
-        let mut seen = SlotWindow {
-            words: [0; WORDS],
-            first: 0,
-        };
         let mut repeats = false;
-        keys.windows(&mut seen, &mut |seen| {
+        let refused = SeenSlots::<WORDS>::each_window(|seen| {
             // One bit per 2048 slots of the window.
             let mut again = 0_u64;
-            for slot in (0..self.count()).filter_map(|token| keys.get(token)) {
-                if seen.mark(slot) == Some(true) {
+            for slot in (0..self.tokens).filter_map(|token| keys.get(token)) {
+                if seen.see(slot) == Some(true) {
                     again |= 1 << ((slot - seen.first) / WORDS);
                 }
             }
@@ -191,34 +146,33 @@ impl SlotAddresses<'_> {
                 // The words become the first token of each slot, counted from 1.
                 let (first, tokens) = (seen.first + part * WORDS, &mut seen.words);
                 tokens.fill(0);
-                for token in 0..self.count() {
+                for token in 0..self.tokens {
                     let at = keys.get(token).and_then(|slot| slot.checked_sub(first));
                     match at.and_then(|at| tokens.get_mut(at)) {
                         Some(empty @ 0) => *empty = token as u64 + 1,
                         Some(earlier) => {
                             let slot = key(self, token).unwrap_or_default();
-                            check(slot, *earlier as usize - 1, token)?;
+                            let checked = check(slot, *earlier as usize - 1, token);
+                            if let Err(error) = checked {
+                                return Some(error);
+                            }
                         }
                         None => {}
                     }
                 }
             }
-            Ok(())
-        })?;
-        Ok(repeats)
+            None
+        });
+        refused.map_or(Ok(repeats), Err)
     }
 
     /// Visits ranges of tokens, in which each slot occurs once in all.
     pub(crate) fn each_once(&self, visit: &mut dyn FnMut(Range<usize>)) {
         let keys = self.keys();
-        let mut seen = SlotWindow {
-            words: [0; WORDS],
-            first: 0,
-        };
-        let visited = keys.windows(&mut seen, &mut |seen| {
+        SeenSlots::<WORDS>::each_window(|seen| {
             let mut range = 0..0;
-            for token in 0..self.count() {
-                if keys.get(token).and_then(|slot| seen.mark(slot)) != Some(false) {
+            for token in 0..self.tokens {
+                if keys.get(token).and_then(|slot| seen.see(slot)) != Some(false) {
                     continue;
                 }
                 if token != range.end || range.is_empty() {
@@ -232,14 +186,13 @@ impl SlotAddresses<'_> {
             if !range.is_empty() {
                 visit(range);
             }
-            Ok(())
+            None::<()>
         });
-        debug_assert!(visited.is_ok(), "no visit fails");
     }
 
     /// Returns the slots relative to the least one, in the largest unit.
     fn keys(&self) -> SlotKeys<'_, '_> {
-        let slots = || (0..self.count()).filter_map(|token| key(self, token));
+        let slots = || (0..self.tokens).filter_map(|token| key(self, token));
         let least = slots().min().unwrap_or(0);
         let unit = slots().fold(0, |unit, slot| match unit {
             1 => 1,
@@ -250,11 +203,6 @@ impl SlotAddresses<'_> {
             least,
             unit: unit.max(1),
         }
-    }
-
-    /// Returns the number of tokens.
-    fn count(&self) -> usize {
-        self.tokens
     }
 }
 
