@@ -186,6 +186,13 @@ impl Parameters {
 /// The keys of parameter sets.
 pub(crate) const SETS: &str = "rope_scaling rope_parameters";
 
+/// Parts of the names of keys about a rotation.
+pub(crate) const ROTARY: &str = "rope rotary theta yarn";
+
+/// Switches of the whole rotation.
+pub(crate) const SWITCHES: &str = "rotary use_rope use_rotary use_rotary_emb use_rotary_embedding use_rotary_embeddings \
+    use_rotary_pos_emb use_rotary_position_embeddings";
+
 pub(crate) const FULL: &str = "full_attention";
 pub(crate) const SLIDING: &str = "sliding_attention";
 pub(crate) const INDEXED: &str = "indexed_attention";

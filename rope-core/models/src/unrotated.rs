@@ -1,28 +1,20 @@
 //! Files of types without a rotation that have keys about one: another program wrote them for code of its own.
 
+use crate::children::join;
 use crate::error::{Error, Refusal, beginning, listed, quoted};
 use crate::json::{Object, Value};
+use crate::parameters::{ROTARY, SWITCHES};
 use crate::types::keys_of_unrotated;
 use crate::words;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Keys about a rotation, beside those whose names contain a word of [`ROTARY`].
-const KEYS: &str = "use_dynamic_ntk mrope_section xdrope_section";
-
-/// Parts of the names of keys about a rotation.
-const ROTARY: &str = "rope rotary theta yarn";
-
 /// Keys with such names and another meaning.
 const OTHERS: &str = "relation_bias_theta";
 
 /// Keys of the kind of positions, which names a rotation or another kind.
 const KINDS: &str = "position_embedding_type position_embeddings_type";
-
-/// Switches of the whole rotation.
-const SWITCHES: &str = "rope rotary use_rope use_rotary use_rotary_emb use_rotary_embedding use_rotary_embeddings \
-    use_rotary_pos_emb use_rotary_position_embeddings";
 
 /// Returns the refusal of a type without a rotation whose file has keys about one; `None` if it has none.
 #[cold]
@@ -67,18 +59,15 @@ pub(crate) fn refusal(
 
 /// Collects the keys about a rotation in an object and in the objects within it.
 fn collect<'c>(idle: &str, object: &'c Object, path: &str, found: &mut Vec<(String, &'c Value)>) {
-    let off =
-        |(key, value): (&str, &Value)| words::has(SWITCHES, key) && *value == Value::Bool(false);
+    let is_switch = |key: &str| key == "rope" || words::has(SWITCHES, key);
+    let off = |(key, value): (&str, &Value)| is_switch(key) && *value == Value::Bool(false);
     if object.iter().any(off) {
         return;
     }
     for (key, value) in object.iter() {
-        let path = match path {
-            "" => String::from(key),
-            path => format!("{path}.{key}"),
-        };
+        let path = join(path, key);
         let about =
-            words::any_within(ROTARY, key) && !words::has(OTHERS, key) || words::has(KEYS, key);
+            words::any_within(ROTARY, key) && !words::has(OTHERS, key) || key == "use_dynamic_ntk";
         match value {
             // Formats of numbers list the names of tensors.
             Value::Object(_) if key.contains("quantization") => {}

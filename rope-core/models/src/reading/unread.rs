@@ -8,7 +8,7 @@ use crate::config::TEXT;
 use crate::error::Result;
 use crate::json::{Object, Value, given};
 use crate::nearest::{distance, nearest};
-use crate::parameters::{FULL, IRRELEVANT, SETS, SLIDING, keys_read, rope_type};
+use crate::parameters::{FULL, IRRELEVANT, ROTARY, SETS, SLIDING, SWITCHES, keys_read, rope_type};
 use crate::types::*;
 use crate::words;
 use alloc::string::ToString;
@@ -95,11 +95,6 @@ impl Reading<'_> {
                 continue;
             }
             for (key, value) in object.iter() {
-                let mut path = path.clone();
-                if !path.is_empty() {
-                    path.push('.');
-                }
-                path.push_str(key);
                 let neutral = match value {
                     Value::Object(set) if words::has(SETS, key) => {
                         if fails_above(object, set) {
@@ -113,7 +108,7 @@ impl Reading<'_> {
                     _ if self.is_about(key) => self.agrees(facts, key, value)?,
                     _ => continue,
                 };
-                self.notes.note(path, value, neutral, "");
+                self.notes.note(join(path, key), value, neutral, "");
             }
         }
         Ok(())
@@ -511,9 +506,7 @@ pub(super) fn fails_above(above: &Object, set: &Object) -> bool {
 /// Returns true if the name of a key in any object is about the rotation alone.
 fn is_of_rotation(key: &str) -> bool {
     !words::has(OF_OTHERS, key)
-        && (words::any_within(ROTARY, key)
-            || words::has(PARTS, key)
-            || words::has("mrope_section xdrope_section use_dynamic_ntk", key))
+        && (words::any_within(ROTARY, key) || words::has(PARTS, key) || key == "use_dynamic_ntk")
 }
 
 /// Returns true if a scaling divides all frequencies by 1.
@@ -557,18 +550,11 @@ pub(super) const READ_BY_ALL: &str = "hidden_size num_attention_heads num_hidden
 pub(super) const PARTS: &str =
     "rotary_emb_fraction rope_pct rope_percent rotary_pct rotary_percent partial_rotary_factor";
 
-/// Switches of the whole rotation.
-pub(super) const SWITCHES: &str = "rotary use_rope use_rotary use_rotary_emb use_rotary_embedding use_rotary_embeddings \
-    use_rotary_pos_emb use_rotary_position_embeddings";
-
 /// Keys that other models read, and that have no meaning without their code.
 pub(super) const OF_SOME: &str = "rope_local_base_freq rope_global_base_freq local_rope_theta global_rope_theta \
     compress_rope_theta swa_rope_theta layer_rope_theta no_rope_layers no_rope_layer_interval rope_scaling_layers \
     partial_rotary_factors use_mem_rope rotary_value global_head_dim kv_channels mrope_section xdrope_section alibi \
     use_alibi use_dynamic_ntk position_encoding_2d position_embedding_type position_embeddings_type";
-
-/// Parts of the names of keys about a rotation.
-pub(super) const ROTARY: &str = "rope rotary theta yarn";
 
 /// Keys whose names resemble those of the rotation, with another meaning.
 pub(super) const OF_OTHERS: &str = "original_rope indexer_rope_interleave relation_bias_theta memory_attention_rope_feat_sizes \
