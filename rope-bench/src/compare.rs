@@ -105,6 +105,12 @@ impl Comparison {
         Comparison { log, noise, from }
     }
 
+    /// Compares two times over the roofs of their cases.
+    fn over_roofs(times: [(&CaseResult, &Measurement); 2], case: (f64, &'static str)) -> Self {
+        let [a, b] = times.map(|(case, measured)| measured.time.over(case.roof()));
+        Comparison::of(&a, &b, case)
+    }
+
     /// Returns whether A and B differ, or differ by less than `difference`, a share.
     pub fn verdict(&self, difference: f64) -> Verdict {
         let Comparison { log, noise, .. } = *self;
@@ -221,19 +227,22 @@ pub fn apart(a: &Run, b: &Run) -> f64 {
 /// Compares two measurements in multiples of their roofs: two engines of a run, or one engine on two machines. `load`
 /// is the noise of two runs that are [`apart`].
 pub fn over_roofs([a, b]: [(&CaseResult, &Measurement); 2], load: f64) -> Comparison {
-    let errors = [a.0, b.0].map(|case| {
+    Comparison::over_roofs([a, b], of_roofs(a.0, b.0, load))
+}
+
+/// Returns the noise common to the measurements of two cases in multiples of their roofs.
+fn of_roofs(a: &CaseResult, b: &CaseResult, load: f64) -> (f64, &'static str) {
+    let errors = [a, b].map(|case| {
         let fastest = |a: &&RoofResult, b: &&RoofResult| a.time.minimum.total_cmp(&b.time.minimum);
         let roof = case.roofs.iter().min_by(fastest);
         roof.map_or(0.0, |roof| Fast::of(&roof.time).error)
     });
-    let roofs = match std::ptr::eq(a.0, b.0) {
+    let roofs = match std::ptr::eq(a, b) {
         true => 0.0,
         false => ERRORS * errors[0].hypot(errors[1]),
     };
-    let passes = (of_passes(a.0, b.0), "the passes");
-    let case = largest([(roofs, "the roof"), passes, (load, "the load")]);
-    let [a, b] = [a, b].map(|(case, measured)| measured.time.over(case.roof()));
-    Comparison::of(&a, &b, case)
+    let passes = (of_passes(a, b), "the passes");
+    largest([(roofs, "the roof"), passes, (load, "the load")])
 }
 
 /// A line of the table, or of the roof.
@@ -273,11 +282,12 @@ fn lines<'a>(a: &'a Run, b: &'a Run, load: f64) -> Vec<Line<'a>> {
     for (old, new) in pairs {
         let line = |measured| Line { old, new, measured };
         let case = largest([of_case(old, new, of_all), (load, "the load")]);
+        let roofs = of_roofs(old, new, load);
         lines.push(line(None));
         lines.extend(old.measurements.iter().filter_map(|a| {
             let b = new.measured(&a.formulation)?;
             let times = Comparison::of(&a.time, &b.time, case);
-            let over_roofs = over_roofs([(old, a), (new, b)], load);
+            let over_roofs = Comparison::over_roofs([(old, a), (new, b)], roofs);
             Some(line(Some((a, b, Compared { times, over_roofs }))))
         }));
     }

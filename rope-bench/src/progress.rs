@@ -45,12 +45,13 @@ impl Progress {
         #[cfg(not(target_family = "wasm"))]
         {
             self.bar.inc(done);
-            let due = |said: &&Cell<Instant>| said.get().elapsed() >= EVERY;
             let (position, len) = (self.bar.position(), self.bar.length().unwrap_or(0));
             let percent = 100 * position / len.max(1);
             // The first cases are no measure of the rest.
-            let is_due = percent > 0;
-            if let Some(said) = self.said.as_ref().filter(|said| is_due && due(said)) {
+            if let Some(said) = &self.said
+                && percent > 0
+                && said.get().elapsed() >= EVERY
+            {
                 said.set(Instant::now());
                 let left = self
                     .bar

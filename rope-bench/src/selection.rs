@@ -160,17 +160,15 @@ impl Selection {
                 }
             }
         };
-        let step = |name: &String| named(&STEPS, "workload of a model", name, |step| step);
-        let steps = match (self.model.is_empty(), self.workload.is_empty()) {
-            (true, _) => Vec::new(),
-            (false, true) => STEPS.iter().collect(),
-            (false, false) => self.workload.iter().map(step).collect::<Result<_>>()?,
-        };
         for name in &self.model {
             let model = Model::named(name)?;
+            let step = |name: &String| named(&STEPS, "workload of a model", name, |step| step);
+            let steps = self.workload.iter().map(step).collect::<Result<Vec<_>>>()?;
             let pairings = or_all(&self.pairing, std::slice::from_ref(&model.pairing));
             let mut workloads = model.workloads();
-            workloads.retain(|workload| steps.iter().any(|step| workload.name.ends_with(*step)));
+            workloads.retain(|workload| {
+                steps.is_empty() || steps.iter().any(|step| workload.name.ends_with(*step))
+            });
             add(&workloads, Alignment::Line, threads, pairings);
         }
         let pairings = or_all(&self.pairing, &Pairing::ALL);

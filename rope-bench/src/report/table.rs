@@ -424,7 +424,7 @@ fn cell(case: &CaseResult, nanoseconds: f64, times_roof: Option<f64>) -> String 
     format!("{speed} {:>7} {times_roof:>5}", time(nanoseconds))
 }
 
-/// Returns time, and time in roofs, in words.
+/// Returns a time with its unit, and the multiple of the roof.
 pub fn with_units(_: &CaseResult, nanoseconds: f64, times_roof: Option<f64>) -> String {
     let times_roof = or_empty(times_roof, |times| format!(", {} x", digits(times)));
     time(nanoseconds) + &times_roof

@@ -73,7 +73,8 @@ pub struct rope_call_memory {
 plain!(rope_call_memory);
 
 impl rope_call_memory {
-    /// Whether the memory is that of a token and a row alone, and has a second operand and a sin if the call has.
+    /// Returns true if the memory holds nothing but a token and its row, with a second operand and a sin at most where
+    /// the call has them.
     #[inline(always)]
     fn is_token(&self, has_second: bool, has_sin: bool) -> bool {
         let others = self.ids.addr()
@@ -284,14 +285,10 @@ impl Record {
 
     /// Refuses memory that the call does not use.
     fn check_used(&self, memory: &rope_call_memory) -> Result<(), Failure> {
-        let rows = match &self.angles {
-            AnglesRecord::Rows(rows) => Some(rows),
-            AnglesRecord::At(_) | AnglesRecord::None => None,
-        };
-        let angles = match &self.angles {
-            AnglesRecord::Rows(_) => "rows",
-            AnglesRecord::At(_) => "frequencies at positions",
-            AnglesRecord::None => "no angles",
+        let (rows, angles) = match &self.angles {
+            AnglesRecord::Rows(rows) => (Some(rows), "rows"),
+            AnglesRecord::At(_) => (None, "frequencies at positions"),
+            AnglesRecord::None => (None, "no angles"),
         };
         let of_rows = |uses: bool, instead| match rows {
             Some(_) => (uses, instead),
