@@ -67,6 +67,14 @@ fn lock_files_have_this_version() {
     assert!(found >= 10, "{found} packages");
 }
 
+/// A source distribution has its own `setup.py`, so the adapters cannot share one.
+#[test]
+fn python_packages_are_built_alike() {
+    let [torch, onnxruntime] = ["torch", "onnxruntime"]
+        .map(|adapter| read(&format!("rope-core/adapters/{adapter}/setup.py")));
+    assert!(torch == onnxruntime, "the adapters have different setup.py");
+}
+
 #[test]
 fn python_packages_have_this_version() {
     for module in [
