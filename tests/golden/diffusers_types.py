@@ -3,9 +3,10 @@
 
     python3 tests/golden/diffusers_types.py     (diffusers 0.42.1, torch 2.15.0)
 
-Each class is built with one block and two heads; a case has the file of its default sizes. A class computes its rows when it is called, from frequencies that
-`torch.outer` multiplies with positions, one call an axis: they are recorded there. A query before and after the
-rotation, at the input of the attention function, tells the pairs. A case has the words of models.jsonl.
+Each class is built with one block and two heads; a case has the file of its default sizes. A class computes its rows
+when it is called, from frequencies that `torch.outer` multiplies with positions, one call an axis: they are recorded
+there. A query before and after the rotation, at the input of the attention function, tells the pairs. A case has the
+words of models.jsonl.
 """
 
 import importlib

@@ -184,7 +184,7 @@ impl Page {
     }
 }
 
-/// Whether a link leaves the repository. No test follows those.
+/// Returns true if a link leaves the repository. No test follows such links.
 fn is_elsewhere(target: &str) -> bool {
     ["https://", "http://", "mailto:"]
         .iter()

@@ -324,7 +324,7 @@ impl RowsRecord {
         (self.cos, self.sin)
     }
 
-    /// Whether the sin lies apart from the cos, and whether there are ids.
+    /// Returns true for a sin apart from the cos, and true for rows by ids.
     pub(crate) fn parts(&self) -> (bool, bool) {
         (self.sin.is_some(), self.listed.is_some())
     }

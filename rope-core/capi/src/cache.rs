@@ -338,7 +338,7 @@ impl CacheRecord {
         Ok(record)
     }
 
-    /// Whether scales are made, and lie apart.
+    /// Returns true if a write makes scales, in memory of their own.
     pub(crate) fn has_scales(&self) -> bool {
         self.scales_count > 0
     }

@@ -71,7 +71,7 @@ pub(crate) enum Failure {
     /// Memory for a prepared call that does not use it.
     UnusedMemory {
         name: &'static str,
-        /// What the call has in its place.
+        /// The operand or the memory of the call instead.
         instead: &'static str,
     },
     /// A cache, where a call takes tensors.

@@ -455,7 +455,7 @@ impl SlotsRecord {
         })
     }
 
-    /// Whether the scales of the cache are made, and lie apart.
+    /// Returns true if a write makes scales of the cache, in memory of their own.
     pub(crate) fn has_scales(&self) -> bool {
         self.cache.has_scales()
     }

@@ -271,7 +271,7 @@ impl PlanRecord {
         Ok(record)
     }
 
-    /// Whether a norm has weights, and whether it has biases.
+    /// Returns true for a norm with weights, and true for a norm with biases.
     pub(crate) fn norm_lists(&self) -> [bool; 2] {
         let norm = self.stages.as_ref().and_then(|stages| stages.norm.as_ref());
         norm.map_or([false; 2], |norm| {

@@ -95,7 +95,7 @@ impl<S: Copy> Rope<S> {
     /// let rope = Rope::new(Pairing::Interleaved).window(128).head_dim(192);
     /// let (mut x, values) = ([1.0_f32; 576], [0.0; 64]);
     /// let rows = Rows::new(&values, [1, 64])?;
-    /// // A latent of 512 channels with its key of 64 is no such head ..
+    /// // A latent of 512 channels and its key of 64 make another head ..
     /// let mut latent = TensorMut::new(&mut x, [1, 1, 1, 576])?;
     /// let refused = rope.rotate(&mut latent, &rows);
     /// assert!(matches!(refused, Err(Error::Plan(PlanError::HeadDim { given: 576, head_dim: 192, .. }))));

@@ -21,7 +21,7 @@ pub(crate) struct Plan {
     pub(crate) strict: Option<Strict>,
 }
 
-/// What a function of transformers does with the same arguments; all else is refused, and goes to the function.
+/// The requirements of a function of transformers. Other arguments are refused, and the function computes them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Strict {
     /// Rows must be as wide as a head.

@@ -670,7 +670,7 @@ class Ownership(unittest.TestCase):
 
 
 class Sent(unittest.TestCase):
-    """What frameworks send to a function: as the original answers it."""
+    """Tensors that frameworks send to a function: the answer is the original's."""
 
     def setUp(self):
         import transformers.models.llama.modeling_llama as llama

@@ -1,5 +1,5 @@
-"""What a call must refuse before it writes: tensors that autograd protects, other devices, rows of another form; and
-versions, which count what was written."""
+"""Refusals before a call writes: tensors that autograd protects, other devices, rows of another form. And the versions
+of written tensors."""
 
 import os
 import subprocess

@@ -1,8 +1,8 @@
 """Rotary position embedding (RoPE) for PyTorch on CPUs: rope-core's kernels as operators, `torch.ops.rope_kernels`.
 
 `rotate`, `rotate_`, `rotate_qk` and `rotate_qk_` take cos and sin by rows, and have derivatives of every kind;
-`Rotation` reads a model's config.json, `RotaryEmbedding` is a module of one; `norm_rotate_qk_` and `rotate_into_caches` do more in the same pass. The
-operators themselves have no derivatives: call them where no tensor requires one.
+`Rotation` reads a model's config.json, `RotaryEmbedding` is a module of one; `norm_rotate_qk_` and `rotate_into_caches`
+do more in the same pass. The operators themselves have no derivatives: call them where no tensor requires one.
 """
 
 from . import _fakes, _operators  # noqa: F401

@@ -1,5 +1,5 @@
-"""What operators return for tensors without data: what torch.compile and torch.export trace with. Types, devices and
-shapes that the kernels refuse are refused here, too."""
+"""The results of operators for tensors without data, with which torch.compile and torch.export trace. Types, devices
+and shapes that the kernels refuse are refused here, too."""
 
 import functools
 
@@ -24,7 +24,7 @@ def _like(x):
 
 
 def _holds(condition):
-    """Whether a comparison of extents holds; of extents that a trace does not know it may."""
+    """Returns whether a comparison of extents holds, and True if a trace does not know the extents."""
     if isinstance(condition, bool):
         return condition
     from torch.fx.experimental.symbolic_shapes import guard_or_true

@@ -102,7 +102,7 @@ class Formula(NamedTuple):
 
 
 def _is_plain(x):
-    """Whether a tensor is PyTorch's own, and not of a subclass, which may distribute it or have lengths of its own."""
+    """Returns whether a tensor is PyTorch's own. A subclass may distribute it, or have several lengths."""
     of = type(x)
     traced = of is not torch.Tensor and of is not torch.nn.Parameter
     if traced and not of.__module__.startswith("torch._subclasses."):
@@ -111,7 +111,7 @@ def _is_plain(x):
 
 
 def _has_a_row_for_each(x, cos, layout):
-    """Whether each token has a row, and not one that eager code would broadcast to several tokens or sequences."""
+    """Returns whether each token has a row of its own. Eager code also broadcasts a row to several tokens."""
     tokens = x.shape[-2 if layout == "bhsd" else -3]
     batch = x.shape[0] if x.dim() == 4 else 1
     if cos.dim() == 2:
@@ -127,7 +127,7 @@ def _has_a_row_for_each(x, cos, layout):
     )
 
 
-# The layout of four dimensions, to which rows with so many dimensions broadcast after `unsqueeze(dim)`.
+# The layout of a tensor with four dimensions, by the dimensions of its rows and the `dim` of their `unsqueeze(dim)`.
 _LAYOUTS = {(3, 1): "bhsd", (3, 2): "bshd", (2, 0): "bhsd", (2, 1): "bshd"}
 
 

@@ -56,8 +56,8 @@ def plan(
     the result, out of place. direction: "forward"; "inverse", which undoes it; "transpose", its gradient.
     layout: "bhsd" is [batch, heads, tokens, head_dim], "bshd" [batch, tokens, heads, head_dim]; both also without batch.
     repeat: a row of cos has each value once ("none"), twice as cat((freqs, freqs), -1) ("halves"), or twice as
-    repeat_interleave(2, -1) ("pairs"); None is "none", and refuses rows that have each value twice. rounding: 16-bit results are rounded "once", or after each operation as "eager"
-    PyTorch does.
+    repeat_interleave(2, -1) ("pairs"); None is "none", and refuses rows that have each value twice.
+    rounding: 16-bit results are rounded "once", or after each operation as "eager" PyTorch does.
     """
     words = pairing, direction, layout, repeat, rounding, output_pairing
     bits = _PLANS.get(words)

@@ -33,7 +33,7 @@ _USE = "_rope_kernels"
 
 
 class _Use:
-    """What an enabled model has, and each of its copies: it holds the functions as long as it lives."""
+    """An attribute of an enabled model and of each copy. It holds the functions as long as it lives."""
 
     def __init__(self, modules, rounding):
         self.modules, self.rounding = tuple(modules), rounding
@@ -96,7 +96,7 @@ def _end(number, modules):
 
 
 class Enabled:
-    """What `enable` did. As a context manager it disables the model at the end.
+    """The result of `enable`. As a context manager it disables the model at the end.
 
     model: the model. functions: the names of the replaced functions. unused: those that this model does not call as it
     is configured, each with the reason. rotates: whether any is left.
@@ -187,7 +187,7 @@ def disable(model: "torch.nn.Module | Enabled") -> torch.nn.Module:
 
 
 def is_enabled(model: torch.nn.Module) -> bool:
-    """Whether `enable` was called for the model, or for that of which it is a copy, and `disable` was not."""
+    """Returns whether the model, or the model that it is a copy of, was enabled and not disabled since."""
     return _USE in vars(model)
 
 
