@@ -6,7 +6,7 @@ use half::bf16;
 use rope_core::cache::{BlockFormat, QuantFormat};
 use rope_core::norm::{Norm, NormFormula};
 use rope_core::stages::WithStages;
-use rope_core::{Backend, Pairing, Rope, Tensor, TensorMut};
+use rope_core::{Backend, Frequencies, Pairing, Rope, Scaling, Tensor, TensorMut};
 
 use super::{BF16, Calls, E4M3, HEAD_DIM, Kept, Pass, agree, filled, on_tensor};
 use crate::cases::{Alignment, Element, Float, with_float};
@@ -49,9 +49,14 @@ pub fn passes(backend: Backend, effort: Effort) -> Result<Vec<Pass>> {
             passes.push(with_float!(element, E => calls.shift::<E>()?));
         }
         passes.push(calls.shift_codes()?);
+        passes.push(calls.repeats()?);
     }
     for shape in [[64, 32], [2048, 32]] {
         passes.extend(calls(shape)?.outputs()?);
+    }
+    // Long sequences of one small head: work that each part repeated over all tokens would show.
+    for shape in [[2048, 1], [262_144, 1]] {
+        passes.push(calls(shape)?.outputs_at()?);
     }
     #[cfg(feature = "intrinsics")]
     passes.extend(calls([1, 32])?.transform()?);
@@ -194,6 +199,31 @@ impl Calls {
         self.beside(
             "shift in a cache of e4m3",
             "one of bf16",
+            &mut subjects,
+            bytes,
+        )
+    }
+
+    /// Measures the check for repeated slots: a shift by zero in scattered slots, which moves nothing, against one in
+    /// ascending slots, which need no more than one look each.
+    fn repeats(&self) -> Result<Pass> {
+        let frequencies = Frequencies::new(HEAD_DIM, 500_000.0, &Scaling::Default)?;
+        let still = frequencies.shift(&vec![0_i64; self.tokens])?;
+        let ascending: Vec<i64> = (0..self.tokens as i64).collect();
+        let shift = |slots| {
+            let (rope, still) = (self.rope, &still);
+            self.on_cache(BF16, move |cache| {
+                rope.rotate(&mut cache.slots(slots), still)
+            })
+        };
+        let len = self.layout.end();
+        let mut memory = Memory::new(2 * len);
+        let bytes = filled::<bf16>(&mut memory, len);
+        let mut subjects = [shift(&self.slots), shift(&ascending)];
+        agree(&mut subjects, bytes)?;
+        self.beside(
+            "shift by zero, scattered slots",
+            "slots in order",
             &mut subjects,
             bytes,
         )

@@ -2,7 +2,10 @@
 
 use anyhow::Result;
 use half::bf16;
-use rope_core::{Dimension, Error, Frequencies, Layout, Output, Rows, Scaling, Tensor, TensorMut};
+use rope_core::{
+    Dimension, Error, Frequencies, Layout, Output, Positions, Rows, RowsAt, Scaling, Tensor,
+    TensorMut,
+};
 
 use super::{Calls, HEAD_DIM, Pass, agree};
 use crate::cases::Alignment;
@@ -15,6 +18,41 @@ impl Calls {
     /// Measures bf16 into five tensors, and into five adjacent groups of heads, in one call and in five.
     pub(super) fn outputs(&self) -> Result<[Pass; 2]> {
         Ok([self.outputs_in(false)?, self.outputs_in(true)?])
+    }
+
+    /// Measures bf16 into two tensors, the rows of both made in the call: at real positions, against the same integers.
+    pub(super) fn outputs_at(&self) -> Result<Pass> {
+        let (x, len) = (self.keys(), self.len());
+        let source = &Tensor::new(&x, self.shape())?;
+        let frequencies = Frequencies::new(HEAD_DIM, 1e7, &Scaling::Default)?;
+        let ids: Vec<u32> = (0..self.tokens as u32).map(|token| 3 * token).collect();
+        let coordinates: Vec<f64> = ids.iter().copied().map(f64::from).collect();
+        let each = |values: &mut [bf16], angles: &RowsAt<'_>| {
+            let (y, z) = values.split_at_mut(len);
+            let (mut y, mut z) = (
+                TensorMut::new(y, self.shape())?,
+                TensorMut::new(z, self.shape())?,
+            );
+            let outputs = &mut [
+                Output::tensor(&mut y, angles),
+                Output::tensor(&mut z, angles),
+            ];
+            self.rope.rotate_into_each(source, outputs)
+        };
+        let bytes = 2 * len * size_of::<bf16>();
+        let mut memory = Memory::new(bytes);
+        let bytes = memory.slice(Alignment::Line, bytes);
+        let call = |positions: Positions<'_>, bytes: &mut [u8], times| {
+            let values = bytemuck::cast_slice_mut(bytes);
+            Ok((0..times).try_for_each(|_| each(values, &frequencies.at(positions)))?)
+        };
+        let mut subjects: [Subject<'_>; 2] = [
+            Box::new(|bytes, times| call(Positions::real(&coordinates), bytes, times)),
+            Box::new(|bytes, times| call(Positions::from(&ids), bytes, times)),
+        ];
+        agree(&mut subjects, bytes)?;
+        let name = "bf16 into two tensors, at real positions";
+        self.beside(name, "at ids", &mut subjects, bytes)
     }
 
     fn outputs_in(&self, side_by_side: bool) -> Result<Pass> {
