@@ -1,6 +1,6 @@
 /* What stands between a projection and the attention of a Qwen3: Q normed and rotated in place; K normed, rotated and
- * written, and V written, into a paged cache of FP8; then a context shift of the keys that lie there. Allocates
- * nothing. Returns 0 if all is as it should be. C99. */
+ * written, and V written, into a paged cache of FP8; then a context shift of the keys that lie there. After it a latent
+ * cache, and a drop of tokens after attention sinks. Allocates nothing. Returns 0 if all is as it should be. C99. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -155,6 +155,102 @@ static void latent_cache(void) {
     EXPECT(fabs((double)key[0] - ((double)x[ROW + LATENT] * cos(1.0) - (double)x[ROW + LATENT + 1] * sin(1.0))) < 1e-6);
 }
 
+/* Four attention sinks stay, the next ten of forty tokens are dropped, and the rest moves back by ten slots, which are
+ * no multiple of a page. Keys rotate by one delta, values stay as they are. One layer, in pages of 16 slots. */
+static void drop_after_sinks(void) {
+    enum { SINKS = 4, DROPPED = 10, ALL = 40, REST = ALL - SINKS - DROPPED, BLOCK = 16, BLOCKS = 3, SLOT = 2 * ROTARY };
+    static unsigned char made[ROPE_FREQUENCIES_BYTES(ROTARY)];
+    static float x[ALL * SLOT], kept[BLOCKS * BLOCK * SLOT], kept_values[BLOCKS * BLOCK * SLOT];
+    static float read[ALL * SLOT], delta[ROPE_ROWS_LEN(1, ROTARY)];
+    static int32_t tokens[ALL];
+    static const int32_t pages[BLOCKS] = {2, 0, 1};
+    rope_plan plan = {.pairing = ROPE_PAIRING_HALF};
+    rope_axes axes = rope_axes_text(ROTARY);
+    rope_positions positions = rope_positions_range(0, ALL);
+    rope_frequencies *frequencies = NULL;
+    rope_angles at, back;
+    rope_cache cache, values;
+    rope_slots slots, from, to;
+    rope_operand heads, target;
+    size_t i;
+
+    fill(x, sizeof x / sizeof *x);
+    memset(&heads, 0, sizeof heads);
+    heads.data = x;
+    heads.len = sizeof x / sizeof *x;
+    heads.element = ROPE_ELEMENT_F32;
+    MUST(rope_layout_init(&heads.layout, ROPE_ORDER_BSHD, 1, ALL, 2, ROTARY));
+    memset(&cache, 0, sizeof cache);
+    cache.memory = kept;
+    cache.bytes = sizeof kept;
+    cache.format = ROPE_CACHE_FORMAT_F32;
+    cache.layout.kind = ROPE_CACHE_LAYOUT_KIND_NHD;
+    cache.layout.extents[0] = BLOCKS;
+    cache.layout.extents[1] = BLOCK;
+    cache.layout.extents[2] = 2;
+    cache.layout.extents[3] = ROTARY;
+    values = cache;
+    values.memory = kept_values;
+    /* The slots of tokens by their positions and the pages of the sequence. */
+    for (i = 0; i < ALL; i++) {
+        tokens[i] = (int32_t)i;
+    }
+    memset(&slots, 0, sizeof slots);
+    slots.kind = ROPE_SLOTS_KIND_TABLE;
+    slots.width = BLOCKS;
+    slots.pages.values = pages;
+    slots.pages.count = BLOCKS;
+    slots.pages.number = ROPE_NUMBER_I32;
+    slots.positions.values = tokens;
+    slots.positions.count = ALL;
+    slots.positions.number = ROPE_NUMBER_I32;
+    MUST(rope_frequencies_init(made, sizeof made, &axes, 10000.0, NULL, &frequencies));
+    at = rope_angles_at(frequencies, &positions);
+    target = in_slots(&cache, &slots);
+    MUST(rope_rotate_into(&plan, &heads, &target, &at));
+    target = in_slots(&values, &slots);
+    MUST(rope_apply_into(&plan, &heads, &target));
+
+    /* The rest moves to the slots after the sinks, */
+    from = to = slots;
+    from.positions.values = tokens + SINKS + DROPPED;
+    to.positions.values = tokens + SINKS;
+    from.positions.count = to.positions.count = REST;
+    MUST(rope_move_slots(&cache, &from, &to));
+    MUST(rope_move_slots(&values, &from, &to));
+    /* and its keys rotate back, by one row for all. */
+    positions = rope_positions_range(-DROPPED, 1);
+    at = rope_angles_at(frequencies, &positions);
+    at.moves = 1;
+    MUST(rope_rows_fill(&at, delta, sizeof delta / sizeof *delta, &back));
+    back.sin = back.cos + ROTARY / 2;
+    back.len = ROTARY / 2;
+    back.layout.shape[0] = back.layout.shape[2] = 1;
+    back.layout.shape[1] = REST;
+    back.layout.shape[3] = ROTARY / 2;
+    target = in_slots(&cache, &to);
+    MUST(rope_rotate(&plan, &target, &back));
+
+    /* The cache is that of a sequence without the dropped tokens. */
+    slots.positions.count = SINKS + REST;
+    memmove(x + SINKS * SLOT, x + (SINKS + DROPPED) * SLOT, (size_t)REST * SLOT * sizeof *x);
+    heads.data = read;
+    MUST(rope_layout_init(&heads.layout, ROPE_ORDER_BSHD, 1, SINKS + REST, 2, ROTARY));
+    target = in_slots(&values, &slots);
+    MUST(rope_apply_into(&plan, &target, &heads));
+    EXPECT(memcmp(read, x, (size_t)(SINKS + REST) * SLOT * sizeof *x) == 0);
+    target = in_slots(&cache, &slots);
+    MUST(rope_apply_into(&plan, &target, &heads));
+    heads.data = x;
+    positions = rope_positions_range(0, SINKS + REST);
+    at = rope_angles_at(frequencies, &positions);
+    MUST(rope_rotate(&plan, &heads, &at));
+    EXPECT(memcmp(read, x, SINKS * SLOT * sizeof *x) == 0);
+    for (i = SINKS * SLOT; i < (size_t)(SINKS + REST) * SLOT; i++) {
+        EXPECT(fabsf(read[i] - x[i]) < 1e-5f);
+    }
+}
+
 int main(void) {
     static float q_before[TOKENS * HEADS * HEAD_DIM], read[TOKENS * KV_HEADS * HEAD_DIM];
     static float expected[TOKENS * KV_HEADS * HEAD_DIM];
@@ -283,6 +379,7 @@ int main(void) {
     EXPECT(rope_move_slots(&key_cache, &from, &to) == ROPE_STATUS_MOVE_ORDER);
 
     latent_cache();
+    drop_after_sinks();
 
     /* A slot that the cache does not have is refused, and neither cache is touched. */
     memcpy(before, keys, sizeof keys);
