@@ -121,7 +121,7 @@ pub use base::names::UnknownName;
 pub use base::pairing::Pairing;
 pub use base::shape::{Dimension, Shape};
 pub use describe::frequencies::{Angle, Frequencies, Frequency, LongRope, RowsAt, Scaling, Yarn};
-pub use describe::ids::{Coordinates, Id, Ids, List};
+pub use describe::ids::{Coordinates, Id, Ids, IntoCoordinates, IntoIds, List};
 pub use describe::positions::{IntoPositions, Positions};
 pub use describe::rows::Rows;
 pub use describe::tensor::{IntoLayout, Layout, Strides, Tensor, TensorMut};

@@ -1549,7 +1549,7 @@ def finish(cases):
         kinds = [set(c.get("types") or []) for c in own]
         differ = any(len(own) > 1 or own - UNSAID for own in kinds)
         # The bare file may be scaled itself.
-        squares = "mscale_all_dim" in source_of(CONFIG_MAPPING[CLASSES.get(t, t)])
+        squares = "mscale_all_dim" in source_of(configuration_of(t))
         line = {"model_type": t, "config": own[0]["config"], "rotations": [], "norms": [], "cases": []}
         for c in own:
             case = {"id": c["id"].split("/", 1)[1]}
@@ -1609,12 +1609,18 @@ def finish(cases):
     return out, lists
 
 
+def configuration_of(model_type):
+    """The configuration of a type: the registry's, or that of a part of composites."""
+    name = CLASSES.get(model_type, model_type)
+    return CONFIG_MAPPING[name] if name in CONFIG_MAPPING else configurations()[name]
+
+
 def run_all(folder, wanted, only=None):
     made = []
     for model_type in wanted or sorted(CONFIG_MAPPING):
         own = []
         try:
-            configuration = CONFIG_MAPPING[CLASSES.get(model_type, model_type)]
+            configuration = configuration_of(model_type)
             source = "".join(inspect.getsource(module) for module in modeling(configuration))
             if modeling(configuration) and not re.search("rotary|rope|RoPE|rotate", source):
                 continue

@@ -125,6 +125,27 @@ impl<'a, L: List<'a, Item: Id>> From<L> for Ids<'a> {
     }
 }
 
+/// Conversion to [`Ids`], from a list by reference.
+///
+/// ```
+/// use rope_core::{Error, IntoIds, Positions};
+///
+/// // The positions of packed sequences, whatever integers a runtime keeps their offsets in.
+/// fn positions<'a>(offsets: impl IntoIds<'a>) -> Result<Positions<'a>, Error> {
+///     Positions::packed(offsets)
+/// }
+/// assert!(positions(&[0_i32, 3, 5]).is_ok() && positions(&vec![0_u64, 3, 5]).is_ok());
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "ids cannot be made of `{Self}`",
+    label = "neither `Ids` nor a list by reference (`&[..]`, `&Vec`) of integers",
+    note = "integers are i32, i64, u32, u64 or usize; a range is collected into a list first"
+)]
+pub trait IntoIds<'a>: Into<Ids<'a>> {}
+
+#[diagnostic::do_not_recommend]
+impl<'a, T: Into<Ids<'a>>> IntoIds<'a> for T {}
+
 /// A list by reference: a slice, an array or a `Vec`. Sealed.
 ///
 /// ```
@@ -261,6 +282,26 @@ pub enum Coordinates<'a> {
     /// Double precision.
     F64(&'a [f64]),
 }
+
+/// Conversion to [`Coordinates`], from a list by reference.
+///
+/// ```
+/// use rope_core::{IntoCoordinates, Positions};
+///
+/// fn positions<'a>(times: impl IntoCoordinates<'a>) -> Positions<'a> {
+///     Positions::real(times)
+/// }
+/// let positions = [positions(&[0.04_f32, 0.08]), positions(&vec![0.04_f64, 0.08])];
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "coordinates cannot be made of `{Self}`",
+    label = "neither `Coordinates` nor a list by reference (`&[..]`, `&Vec`) of f32 or f64",
+    note = "integers are positions as they are: `&[..]`, or a range"
+)]
+pub trait IntoCoordinates<'a>: Into<Coordinates<'a>> {}
+
+#[diagnostic::do_not_recommend]
+impl<'a, T: Into<Coordinates<'a>>> IntoCoordinates<'a> for T {}
 
 /// Checks that offsets of sequences start at 0 and never fall.
 pub(crate) fn check_offsets(offsets: Ids<'_>) -> Result<(), Error> {

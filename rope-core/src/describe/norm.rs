@@ -231,6 +231,27 @@ macro_rules! weights {
 }
 elements!(weights);
 
+/// Conversion to [`Weights`], from a list by reference.
+///
+/// ```
+/// use rope_core::norm::{IntoWeights, Norm, NormFormula};
+///
+/// fn norm<'a>(weight: impl IntoWeights<'a>) -> Norm<'a> {
+///     Norm::new(NormFormula::LLAMA, 1e-6).weight(weight)
+/// }
+/// let weights = vec![rope_core::half::bf16::ONE; 64];
+/// let norms = [norm(&weights), norm(&[1.0_f32; 64])];
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "weights cannot be made of `{Self}`",
+    label = "neither `Weights` nor a list by reference (`&[..]`, `&Vec`) of f32, f16 or bf16",
+    note = "the norm borrows its weights: bind the array to a variable, and pass a reference"
+)]
+pub trait IntoWeights<'a>: Into<Weights<'a>> {}
+
+#[diagnostic::do_not_recommend]
+impl<'a, T: Into<Weights<'a>>> IntoWeights<'a> for T {}
+
 impl Weights<'_> {
     pub(crate) fn len(self) -> usize {
         let (element, bytes) = self.bytes();
@@ -255,7 +276,7 @@ impl<'a> Norm<'a> {
     }
 
     /// Sets the weights, `[head_dim]` or `[heads, head_dim]`.
-    pub fn weight(self, weight: impl Into<Weights<'a>>) -> Self {
+    pub fn weight(self, weight: impl IntoWeights<'a>) -> Self {
         Norm {
             weight: Some(weight.into()),
             ..self
@@ -275,7 +296,7 @@ impl<'a> Norm<'a> {
     }
 
     /// Sets the biases, `[head_dim]` or `[heads, head_dim]`.
-    pub fn bias(self, bias: impl Into<Weights<'a>>) -> Self {
+    pub fn bias(self, bias: impl IntoWeights<'a>) -> Self {
         Norm {
             bias: Some(bias.into()),
             ..self

@@ -11,7 +11,7 @@ use crate::base::memory::MaybeOwned;
 use crate::describe::tensor::IntoLayout;
 use crate::error::{CacheError, FrequenciesError, RowsError, ShapeError};
 use crate::kernel::line::{LineRows, Starts};
-use crate::{Error, Ids, Shape};
+use crate::{Error, Ids, IntoIds, Shape};
 
 mod inverse;
 mod view;
@@ -378,7 +378,7 @@ impl<'a> Rows<'a> {
     /// [`RowsError::PositionOutsideTable`] if an id has no row; [`RowsError::AlreadyGathered`] if the rows were
     /// gathered by id; [`RowsError::Sequences`] if their sequences are apart and form no table.
     #[doc(alias = "index_select")]
-    pub fn gather<'b>(&'b self, ids: impl Into<Ids<'b>>) -> Result<Rows<'b>, Error> {
+    pub fn gather<'b>(&'b self, ids: impl IntoIds<'b>) -> Result<Rows<'b>, Error> {
         self.check_table()?;
         let ids = ids.into();
         let rows = self.len();

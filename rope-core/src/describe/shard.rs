@@ -18,7 +18,7 @@
 //! ```
 
 use crate::Error;
-use crate::describe::ids::{Ids, check_offsets, sequence_of};
+use crate::describe::ids::{Ids, IntoIds, check_offsets, sequence_of};
 use crate::error::ShardError;
 
 /// The assignment of the tokens of a sequence to ranks. With `R` ranks and `n` tokens, rank `r` holds
@@ -147,7 +147,7 @@ impl Shard {
     ///
     /// [`PositionsError::Offsets`](crate::error::PositionsError::Offsets) unless the offsets start at 0 and never fall,
     /// [`ShardError::Tokens`] as [`Shard::tokens`].
-    pub fn packed<'a>(self, offsets: impl Into<Ids<'a>>) -> Result<ShardTokens<'a>, Error> {
+    pub fn packed<'a>(self, offsets: impl IntoIds<'a>) -> Result<ShardTokens<'a>, Error> {
         let offsets = offsets.into();
         check_offsets(offsets)?;
         let all = offsets.last() as u64;

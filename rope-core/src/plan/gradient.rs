@@ -51,11 +51,11 @@ use crate::pass::transform::Transform;
 use crate::pass::walk::{self, LineSpan, Prefetch, Walk};
 use crate::pass::{OperandMut, PartOfCall, PassKernels};
 use crate::proof::Proof;
-use crate::stages::Linear;
+use crate::stages::{Linear, Stages};
 use crate::tuning::Access;
 use crate::{Dimension, Element, Error, Pairing, Rope, Rows, Shape, Tensor, TensorMut};
 
-impl<S: Linear> Rope<S> {
+impl<S: Stages> Rope<S> {
     /// Computes the backward pass of [`Rope::rotate`]: `dy`, the gradient of the rotated tensor `y`, becomes the
     /// gradient of the tensor before, `A R^T dy`; and `y1 dy2 - y2 dy1` is added to the gradient of the angle of each
     /// pair.
@@ -77,7 +77,10 @@ impl<S: Linear> Rope<S> {
         dy: &mut TensorMut<'_, E>,
         rows: &Rows<'_>,
         angles: &mut PairGradients<'_>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Error>
+    where
+        S: Linear,
+    {
         match S::plain(self) {
             Some(rope) => rope.backward_together(y, dy, rows, angles),
             None => {
@@ -102,13 +105,18 @@ impl<S: Linear> Rope<S> {
         dx: &mut TensorMut<'_, O>,
         rows: &Rows<'_>,
         angles: &mut PairGradients<'_>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Error>
+    where
+        S: Linear,
+    {
         let back = self.back_with([y.shape(), dy.shape()], rows, angles)?;
         back.rotate_into(dy, dx, rows)?;
         let (sum, tensors) = (E::SUMMED.0.of(self.output), [&y.bytes(), &dy.bytes()]);
         self.add_angles(tensors, E::OUT_OF_PLACE, sum, angles)
     }
+}
 
+impl<S: Linear> Rope<S> {
     #[inline(never)]
     fn backward_staged(
         &self,

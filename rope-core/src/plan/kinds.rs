@@ -94,7 +94,7 @@ pub trait Stages: Lower {}
 /// The [`Stages`] that are linear maps, and have a transpose: [`Plain`] and [`LinearStages`]. A norm is not linear;
 /// this does not compile:
 ///
-/// ```compile_fail,E0599
+/// ```compile_fail,E0277
 /// # use rope_core::gradient::PairGradients;
 /// # use rope_core::norm::{Norm, NormFormula};
 /// # use rope_core::{Error, Pairing, Rope, Rows, Tensor, TensorMut};
