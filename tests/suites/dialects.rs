@@ -56,10 +56,11 @@ const LANGUAGES: &[Language] = &[
         others: &[
             // PyTorch's operators.
             "aten::",
-            // Functions that its calls lack: GGUF files, shards, shifts, parts of rows, dual chunks, formats by name;
-            // windows are a model's, and checked before.
+            // Functions that its calls lack: GGUF files, sums of squares, offsets, shards, shifts, parts of rows, dual
+            // chunks, formats by name; windows are a model's, and checked before.
             "Frequencies::shift",
             "Gguf::",
+            "Norm::with_sum_of_squares",
             "PairGradients::cos_sin",
             "Rotation::",
             "Rope::parts",
@@ -70,6 +71,7 @@ const LANGUAGES: &[Language] = &[
             "Rows::sinusoidal",
             "ShardKind::Striped",
             "ShardKind::UnevenZigzag",
+            "Slots::offsets",
             "IQ4_NL",
             "Q4_0",
             "Q4_1",

@@ -874,13 +874,12 @@ fn short_storage_is_refused() {
 #[test]
 fn arrangements_and_factors_are_refused() {
     let set = Frequencies::new(8, 1e4, &Scaling::Default).expect("valid");
-    let axes = Error::Frequencies(FrequenciesError::Axes {
-        required: "1 to 4, and each pair on one of them",
-    });
-    let text = "the axes must be 1 to 4, and each pair on one of them";
-    refused(set.arranged(5, &[(0, 0)]), axes, text);
-    refused(set.arranged(0, &[(0, 0)]), axes, text);
-    refused(set.arranged(2, &[(0, 1), (1, 2)]), axes, text);
+    for (given, pairs) in [(5, [(0, 0); 2]), (0, [(0, 0); 2]), (2, [(0, 1), (1, 2)])] {
+        let required = "1 to 4, and each pair on one of them";
+        let axes = Error::Frequencies(FrequenciesError::Axes { given, required });
+        let text = format!("the axes must be {required}; given: {given}");
+        refused(set.arranged(given, &pairs), axes, &text);
+    }
     let error = Error::Shape(ShapeError::Range {
         dimension: Dimension::Channels,
         start: 8,
@@ -947,27 +946,30 @@ fn pairs_that_turn_too_fast_are_refused() {
 
 #[test]
 fn axes_that_do_not_add_up_are_refused() {
-    for (axes, required) in [
+    for (axes, given, required) in [
         (
             Axes::mrope_alternating(12, [2, 3, 1]),
+            2,
             "as many pairs of height as of width where they alternate",
         ),
         (
             Axes::mrope_spread(8, [0, 2, 2]),
+            0,
             "at least one pair of time, which has the last one",
         ),
         (
             Axes::ggml_mrope(64, [0; 4]),
+            0,
             "sections with at least one pair",
         ),
-        (Axes::given(&[0, 4]), "numbered 0 to 3"),
-        (Axes::given(&[255, 0]), "numbered 0 to 3"),
+        (Axes::given(&[0, 4]), 4, "numbered 0 to 3"),
+        (Axes::given(&[255, 0]), 255, "numbered 0 to 3"),
     ] {
-        let text = format!("the axes must be {required}");
+        let text = format!("the axes must be {required}; given: {given}");
         let made = Frequencies::new(axes, 1e4, &Scaling::Default);
         refused(
             made,
-            Error::Frequencies(FrequenciesError::Axes { required }),
+            Error::Frequencies(FrequenciesError::Axes { given, required }),
             &text,
         );
     }

@@ -144,7 +144,9 @@ fn sections_deal_out_the_axes() {
         let made = Gguf::new(&wrong).unwrap().frequencies();
         assert_eq!(
             made.unwrap_err().to_string(),
-            "qwen3vl.rope.dimension_sections must be four counts of pairs"
+            format!(
+                "qwen3vl.rope.dimension_sections is {sections:?}, but must be four counts of pairs"
+            )
         );
     }
 }
@@ -170,8 +172,7 @@ fn alpha_changes_the_base() {
     let plain = of_formula(128, 1e4, &Scaling::Default);
     assert_eq!(made("hunyuan-dense", &[dim]), plain);
     assert_eq!(made("hunyuan-moe", &[dim, alpha]), plain);
-    let refused =
-        "hunyuan-dense.rope.scaling.alpha must be alone, and for heads that rotate as a whole";
+    let refused = "hunyuan-dense.rope.scaling.alpha is 1000.0, but must be alone, and for heads that rotate as a whole";
     let made =
         |architecture, more: &[_]| made(architecture, more).map_err(|error| error.to_string());
     let refused = Err(refused.to_owned());
@@ -491,7 +492,7 @@ fn ambiguous_layers_are_refused() {
         file("gemma4", &[short], letters_of)
             .unwrap_err()
             .to_string(),
-        "gemma4.attention.sliding_window_pattern must be a count, or a list with an entry for each layer"
+        "gemma4.attention.sliding_window_pattern is [true, true, true, true, true, true, true], but must be a count, or a list with an entry for each layer"
     );
     assert!(file("gemma4", &[(pattern, Integer(4))], letters_of).is_err());
     assert!(

@@ -184,13 +184,12 @@ fn values_of_every_type_are_read() {
         F32(1.0),
         F64(1.0),
     ] {
-        assert_eq!(
-            of("gemma2.block_count", value.clone())
-                .unwrap_err()
-                .to_string(),
-            "gemma2.block_count must be a positive integer below 2^32",
-            "{value:?}"
-        );
+        let text = of("gemma2.block_count", value.clone())
+            .unwrap_err()
+            .to_string();
+        let named = text.strip_prefix("gemma2.block_count is ");
+        let required = ", but must be a positive integer below 2^32";
+        assert!(named.is_some_and(|rest| rest.ends_with(required)), "{text}");
     }
     for (value, base) in [
         (F32(1.5e6), 1.5e6),

@@ -20,6 +20,8 @@ mod cache;
 mod classes;
 #[cfg(feature = "every")]
 mod codes4;
+#[cfg(all(unix, not(target_family = "wasm"), feature = "models"))]
+mod compile_errors;
 #[cfg(feature = "models")]
 mod config;
 mod convert;
@@ -35,6 +37,8 @@ mod empty;
 mod examples;
 #[cfg(feature = "models")]
 mod explain;
+#[cfg(all(not(target_family = "wasm"), feature = "every"))]
+mod extremes;
 #[cfg(feature = "every")]
 mod frequencies;
 #[cfg(feature = "every")]

@@ -71,7 +71,7 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
                 end: 2,
                 extent: 16,
             }),
-            "range 9..2 of channels ends before it starts",
+            "range 9..2 of channels ends before it starts; it must be inside 0..16",
         ),
         (
             Error::Shape(ShapeError::PartsInterleave {
@@ -122,7 +122,7 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
         ),
         (
             Error::Rows(RowsError::CosSinLength { cos: 8, sin: 6 }),
-            "8 cos values beside 6 sin values",
+            "cos has 8 values and sin has 6; they must have as many",
         ),
         (
             Error::Rows(RowsError::Width {
@@ -378,9 +378,10 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
         ),
         (
             Error::Frequencies(FrequenciesError::Axes {
+                given: 5,
                 required: "as many as 4",
             }),
-            "the axes must be as many as 4",
+            "the axes must be as many as 4; given: 5",
         ),
         (
             Error::Frequencies(FrequenciesError::Sections {
@@ -395,6 +396,11 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
             Error::Positions(PositionsError::PerAxis { given: 7, axes: 3 }),
             "7 positions are not one per axis for each token on 3 axes; give those of all axes to Positions::axis_major \
              or Positions::token_major",
+        ),
+        (
+            Error::Positions(PositionsError::DualChunk),
+            "positions for Dual Chunk Attention are one integer per token, neither on several axes nor real nor of chunks \
+             already; give the ids of the tokens",
         ),
         (
             Error::Positions(PositionsError::NotAnInteger { value: 0.5 }),
@@ -419,7 +425,8 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
                 rotary_dim: 1026,
                 limit: 1024,
             }),
-            "rotary_dim is 1026; rows that are computed on the stack have at most 1024 channels",
+            "rotary_dim is 1026; rows that are computed on the stack have at most 1024 channels; make wider ones before the \
+             call",
         ),
         (
             Error::Plan(PlanError::HeadDim {
@@ -440,9 +447,64 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
         ),
         (
             Error::Cache(CacheError::Layout {
-                required: "of indices that fit usize",
+                required: "of whole pages",
             }),
-            "the layout of a cache must be of indices that fit usize",
+            "the layout of a cache must be of whole pages",
+        ),
+        (
+            Error::Cache(CacheError::Channels {
+                start: 9,
+                end: 2,
+                head_dim: 64,
+            }),
+            "channels is 9..2; it must end where it starts or after, and at most at head_dim (64)",
+        ),
+        (
+            Error::Cache(CacheError::ChannelsApart {
+                head_dim: 64,
+                chunk: 8,
+                chunk_stride: 128,
+                channel: 1,
+            }),
+            "a range of channels, blocks, and a scale after the codes of a head require contiguous heads, but chunk is 8 of \
+             64 channels, with the stride 128; use an nhd or hnd layout",
+        ),
+        (
+            Error::Cache(CacheError::ChannelsApart {
+                head_dim: 64,
+                chunk: 64,
+                chunk_stride: 0,
+                channel: 2,
+            }),
+            "a range of channels, blocks, and a scale after the codes of a head require contiguous heads, but the 64 \
+             channels of a head have the stride 2; use an nhd or hnd layout",
+        ),
+        (
+            Error::Cache(CacheError::ScaleAmongCodes {
+                at: 60,
+                head_dim: 64,
+            }),
+            "the scale at byte 60 of a head would lie among its 64 codes; it must be at 64 or after",
+        ),
+        (
+            Error::Cache(CacheError::ScaleRoom {
+                at: 72,
+                head_dim: 64,
+                index: CacheIndex::Head,
+                stride: 65,
+                least: 76,
+            }),
+            "the stride of head is 65, and must be at least 76 for a scale at bytes 72..76 of each head; nhd([blocks, \
+             block_size, heads, 76]) narrowed to channels(0..64) has room for it",
+        ),
+        (
+            Error::Cache(CacheError::PartOfBlock {
+                of: "the stride of head",
+                given: 48,
+                values: 32,
+            }),
+            "the stride of head is 48, but a cache in blocks of 32 values requires a multiple of 32; pad the heads to whole \
+             blocks",
         ),
         (
             Error::Cache(CacheError::Overlap {
@@ -471,7 +533,7 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
                 cache_heads: 5,
                 cache_head_dim: 7,
             }),
-            "the tensor has 2 heads of 3 channels, the cache 5 of 7",
+            "the tensor has 2 heads of 3 channels, the cache 5 of 7; they must be as many and as long",
         ),
         (
             Error::Slots(SlotsError::Count {
@@ -532,8 +594,10 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
                 index: 5,
                 position: 6,
                 sequence: 1,
+                limit: 4,
             }),
-            "position 6 (of token 5) is beyond the pages of sequence 1",
+            "position 6 (of token 5) is beyond the pages of sequence 1, which hold 0..4; give the sequence more pages, or the \
+             token a negative position",
         ),
         (
             Error::Slots(SlotsError::Page {
@@ -619,7 +683,7 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
         ),
         (
             Error::Plan(PlanError::CenteredSums),
-            "a centered norm needs the mean, and takes no sums of squares",
+            "a centered norm needs the mean, which sums of squares do not have; leave out Norm::with_sum_of_squares",
         ),
     ];
     let mut cases: Vec<_> = words
@@ -643,12 +707,16 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
             format!("stride 13 of tokens, with the extent 3, leads to indices beyond usize::MAX ({most})"),
         ),
         (
+            Error::Cache(CacheError::TooLarge { extent: 3, stride: 13 }),
+            format!("an extent of 3 at a stride of 13 leads beyond usize::MAX ({most}), the last index of a cache"),
+        ),
+        (
             Error::Plan(PlanError::BackendUnavailable { backend: Backend::Scalar }),
             format!("backend scalar is not available here; there are: {}", backends.join(" ")),
         ),
         (
             Error::Frequencies(FrequenciesError::RowsTooLong { tokens: 5, rotary_dim: 4 }),
-            format!("5 rows of 4 values are more than isize::MAX ({longest}) bytes"),
+            format!("5 rows of 4 values are more than isize::MAX ({longest}) bytes; compute fewer rows at a time"),
         ),
     ]);
     cases
@@ -730,7 +798,7 @@ pub(crate) fn cases_of_models() -> Vec<(ModelError, String)> {
             .expect("JSON")
             .layers()
             .expect_err("a refusal"),
-            "num_hidden_layers must be at most 65536",
+            "num_hidden_layers is 100000, but must be at most 65536",
         ),
         (
             of_llama(r#""head_dim": 64, "rope_theta": 1e4, "rope_scaling": {"type": "none"}"#),

@@ -236,7 +236,7 @@ fn wrong_lists_are_refused() {
             Slots::table(&pages, [1, 2], 0..7),
             Slots::table(&pages, [1, 2], 0..7),
         ),
-        error::page_position(6, 6, 0),
+        error::page_position(6, 6, 0, 6),
     );
     refused(
         cache.move_slots(&[0_i64, 1], &[1_i64, 0]),

@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale};
 use rope_core::dual_chunk::{DualChunk, DualChunkQuery};
-use rope_core::error::{FrequenciesError, RowsError, ShapeError, SlotsError};
+use rope_core::error::{PositionsError, RowsError, ShapeError, SlotsError};
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::shard::{Shard, ShardKind};
 use rope_core::stages::{Scale, WithStages};
@@ -399,17 +399,13 @@ fn positions_of_dual_chunk_attention() {
             assert!(x == y, "{query:?} on the way");
         }
     }
-    let required = "one, with an integer per token, for Dual Chunk Attention";
     let several = Positions::axis_major(&[0_i32, 1]);
     let twice = chunks
         .positions(DualChunkQuery::Succ, 0..3)
         .expect("one axis");
     for positions in [several, Positions::real(&[0.5_f32]), twice] {
         let refused = chunks.positions(DualChunkQuery::Intra, positions).map(drop);
-        assert_eq!(
-            refused,
-            Err(Error::Frequencies(FrequenciesError::Axes { required }))
-        );
+        assert_eq!(refused, Err(Error::Positions(PositionsError::DualChunk)));
     }
 }
 

@@ -116,7 +116,9 @@ fn heads_and_scales([blocks, block_size, heads]: [usize; 3]) -> CacheLayout {
 fn offsets_and_scales() {
     let inline = (heads_and_scales([1, 1, 2]), ScalePlace::Inline(8));
     let apart = ScalePlace::Separate(ScaleLayout::nh([1, 2]));
-    let by_slots = error::cache_layout("addressed by slots, because its scales lie apart");
+    let by_slots = error::cache_layout(
+        "addressed by slots, not by Slots::offsets, because its scales lie apart",
+    );
     let no_room = |offset| (inline, offset, Some(error::slot_offset(0, offset, 24, 40)));
     let (x, rows) = (ones([1, 1, 2, 8]), numbers([1, 8]));
     for ((layout, place), offset, error) in [
@@ -151,9 +153,9 @@ fn page_positions() {
     // Two sequences, of one page and of two; three slots per page.
     let (pages, starts, sequences) = ([1_i64, 0, 1], [0_i64, 1, 3], [0_i64, 0, 0, 1, 1, 1]);
     for (positions, error) in [
-        ([0, 1, 3, 0, 1, 2], page_position(2, 3, 0)),
-        ([0, 1, 2, 0, 1, 6], page_position(5, 6, 1)),
-        ([0, 1, most, 0, 1, 5], page_position(2, most, 0)),
+        ([0, 1, 3, 0, 1, 2], page_position(2, 3, 0, 3)),
+        ([0, 1, 2, 0, 1, 6], page_position(5, 6, 1, 6)),
+        ([0, 1, most, 0, 1, 5], page_position(2, most, 0, 3)),
     ] {
         let slots = Slots::pages(&pages, &starts, &sequences, &positions);
         each_cache_verb(slots, error);
@@ -165,13 +167,13 @@ fn page_positions() {
         let (pages, starts, positions) = ([1_i32, 0, 1], [0_i32, 1, 3], [0_i64, 1, 2, 0, 1, 1]);
         let sequences = [0, 0, 0, 1, 1, sequence];
         let slots = Slots::pages(&pages, &starts, &sequences, &positions);
-        each_cache_verb(slots, page_position(5, 1, sequence.into()));
+        each_cache_verb(slots, page_position(5, 1, sequence.into(), 0));
     }
     // Pages without a beginning, and missing pages.
     for (starts, error) in [
-        ([-1_i64, 3], page_position(0, 0, 0)),
-        ([0, 9], page_position(5, 8, 0)),
-        ([most, most], page_position(0, 0, 0)),
+        ([-1_i64, 3], page_position(0, 0, 0, 0)),
+        ([0, 9], page_position(5, 8, 0, 6)),
+        ([most, most], page_position(0, 0, 0, 0)),
     ] {
         let positions = [0_i64, 0, 0, 0, 0, 8];
         each_cache_verb(
@@ -198,12 +200,15 @@ fn page_positions() {
     for position in [6, 3 << 32, most] {
         let positions = [0, 1, 5, -1, position, 0];
         let slots = Slots::table(&table, [2, 2], &positions);
-        each_cache_verb(slots, page_position(4, position, 1));
+        each_cache_verb(slots, page_position(4, position, 1, 6));
     }
     // One block for each sequence.
     for position in [3, most] {
         let positions = [0, 1, 2, -1, 0, position];
-        each_cache_verb(Slots::sequences(&positions), page_position(5, position, 1));
+        each_cache_verb(
+            Slots::sequences(&positions),
+            page_position(5, position, 1, 3),
+        );
     }
     let one_block = Operands {
         cache: nhd([1, 3, 2, 8]),
@@ -274,13 +279,18 @@ fn layouts_of_caches() {
         CacheLayout::strided(nhd([2, 4, 3, 8]).shape(), strides)
     };
     assert!(strided(|_| ()).is_ok());
-    let members = error::cache_layout("of groups and chunks with at least one member");
+    let no_slots = error::cache_layout(
+        "of groups of at least 1 slot, but group is 0; without groups it is block_size",
+    );
+    let no_channels = error::cache_layout(
+        "of chunks of at least 1 channel, but chunk is 0; without chunks it is head_dim",
+    );
     let overlap =
         |index, stride, other, least| error::cache_overlap("elements", index, stride, other, least);
-    let too_large = error::cache_layout("of indices that fit usize");
+    let too_large = error::cache_too_large;
     let cases: [(Change, Error); 12] = [
-        (|strides| strides.group = 0, members),
-        (|strides| strides.chunk = 0, members),
+        (|strides| strides.group = 0, no_slots),
+        (|strides| strides.chunk = 0, no_channels),
         (|strides| strides.block = 95, overlap(Block, 95, Group, 96)),
         (
             |strides| strides.group_stride = 47,
@@ -298,33 +308,37 @@ fn layouts_of_caches() {
             overlap(Channel, 0, Channel, 1),
         ),
         (|strides| strides.channel = 2, overlap(Chunk, 4, Channel, 7)),
-        (|strides| strides.block = usize::MAX, too_large),
-        (|strides| strides.block = usize::MAX - 90, too_large),
+        (
+            |strides| strides.block = usize::MAX,
+            too_large(2, usize::MAX),
+        ),
+        (
+            |strides| strides.block = usize::MAX - 90,
+            too_large(2, usize::MAX - 90),
+        ),
     ];
     for (change, error) in cases {
         refused(strided(change), error);
     }
     let half = usize::MAX / 2 + 1;
-    for layout in [
-        CacheLayout::nhd([2, 2, half, 2]),
-        CacheLayout::nhd([2, half, 1, 1]),
-        CacheLayout::hnd([2, 2, half, 2]),
-        CacheLayout::hdn([1, 2, half, 2]),
-        CacheLayout::hdnx([1, 1, half, 1, 2]),
-        CacheLayout::hndx([1, 1, half, 1, 2]),
+    for (layout, extent, stride) in [
+        (CacheLayout::nhd([2, 2, half, 2]), half, 2),
+        (CacheLayout::nhd([2, half, 1, 1]), 2, half),
+        (CacheLayout::hnd([2, 2, half, 2]), half, 2),
+        (CacheLayout::hdn([1, 2, half, 2]), half, 2),
+        (CacheLayout::hdnx([1, 1, half, 1, 2]), half, 2),
+        (CacheLayout::hndx([1, 1, half, 1, 2]), half, 2),
     ] {
-        refused(layout, too_large);
+        refused(layout, too_large(extent, stride));
     }
     assert!(CacheLayout::nhd([1, 1, 1, usize::MAX]).is_ok());
 
-    let outside = error::cache_layout("narrowed to channels that a head has");
     for (start, end) in [(0, 9), (9, 9), (4, 2), (0, usize::MAX)] {
-        refused(nhd([1, 1, 2, 8]).channels(start..end), outside);
+        let error = error::cache_channels(start, end, 8);
+        refused(nhd([1, 1, 2, 8]).channels(start..end), error);
     }
     let hdn = CacheLayout::hdn([1, 1, 8, 4]).expect("a small cache");
-    let apart = error::cache_layout(
-        "one whose heads have their channels side by side, to be narrowed to some of them",
-    );
+    let apart = error::cache_channels_apart(8, 1, 4, 1);
     refused(hdn.channels(0..4), apart);
 }
 
@@ -336,18 +350,22 @@ fn scales_after_codes() {
     let hdn = CacheLayout::hdn([1, 1, 8, 4]).expect("a small cache");
     let last = nhd([1, 1, 1, 64]).channels(60..64).expect("a small cache");
     let (code, mut bytes) = (QuantFormat::E4m3, [0x5a_u8; 144]);
-    for (layout, behind) in [
-        (long, 0),
-        (long, 7),
-        (long, 9),
-        (long, usize::MAX - 4),
-        (long, usize::MAX),
-        (hdn, 8),
-        (last, usize::MAX - 4),
+    let among = error::cache_scale_among_codes;
+    let too_large = error::cache_too_large;
+    let most = usize::MAX;
+    for (layout, behind, error) in [
+        (long, 0, among(0, 8)),
+        (long, 7, among(7, 8)),
+        (long, 9, error::cache_scale_room(9, 8, Head, 12, 13)),
+        (
+            long,
+            most - 4,
+            error::cache_scale_room(most - 4, 8, Head, 12, most),
+        ),
+        (long, most, too_large(most, 1)),
+        (hdn, 8, error::cache_channels_apart(8, 1, 4, 1)),
+        (last, most - 4, too_large(most, 1)),
     ] {
-        let error = error::cache_layout(
-            "of heads with their channels side by side, and room for a scale after them",
-        );
         let scale = computed(ScalePlace::Inline(behind));
         refused(Cache::quantized(&bytes, layout, code, scale, &[]), error);
         let cache = CacheMut::quantized(&mut bytes, layout, code, scale, &mut []);
@@ -396,9 +414,15 @@ fn scales_of_caches() {
         let (most, half) = (usize::MAX, usize::MAX / 2);
         let needed = error::storage("scales", 12, half + 6);
         refused(coded(apart(half, 2, 1), scales), needed);
-        let too_large = error::cache_layout("of indices that fit usize");
-        for layout in [apart(most, 2, 1), apart(6, half, 1), apart(most - 4, 2, 1)] {
-            refused(coded(layout, scales), too_large);
+        for ([block, token, head], extent, stride) in [
+            ([most, 2, 1], 2, most),
+            ([6, half, 1], 3, half),
+            ([most - 4, 2, 1], 2, most - 4),
+        ] {
+            refused(
+                coded(apart(block, token, head), scales),
+                error::cache_too_large(extent, stride),
+            );
         }
         // A scale of a head that another head would overwrite.
         let overlap = |index, stride, other, least| {
@@ -423,28 +447,20 @@ fn scales_of_caches() {
 
 #[test]
 fn blocks_of_ggml() {
-    macro_rules! required {
-        ($($name:literal)+) => {
-            [$(concat!(
-                "of heads with their channels side by side, and strides that are multiples of 32, for ",
-                $name
-            )),+]
-        };
-    }
-    let required = required!("Q8_0" "Q4_0" "Q4_1" "Q5_0" "Q5_1" "IQ4_NL");
     for format in BlockFormat::ALL {
-        let name = format.name.to_uppercase();
-        let required = required.iter().find(|text| text.ends_with(&*name));
-        let error = error::cache_layout(required.expect("a text for each format"));
         let needed = 4 * format.bytes;
         let mut bytes = vec![0x5a_u8; needed];
         let whole = nhd([1, 2, 1, 64]);
-        for layout in [
-            CacheLayout::nhd([1, 1, 1, 48]),
-            CacheLayout::nhd([1, 1, 1, 31]),
-            CacheLayout::hdn([1, 1, 32, 2]),
-            whole.channels(16..48),
-            whole.channels(0..63),
+        let part = |of, given| error::cache_part_of_block(of, given, 32);
+        let apart = error::cache_channels_apart(32, 1, 2, 1);
+        let heads = nhd([1, 1, 2, 48]);
+        for (layout, error) in [
+            (CacheLayout::nhd([1, 1, 1, 48]), part("head_dim", 48)),
+            (CacheLayout::nhd([1, 1, 1, 31]), part("head_dim", 31)),
+            (CacheLayout::hdn([1, 1, 32, 2]), apart),
+            (whole.channels(16..48), part("the first channel", 16)),
+            (whole.channels(0..63), part("head_dim", 63)),
+            (heads.channels(0..32), part("the stride of head", 48)),
         ] {
             let layout = layout.expect("a small cache");
             refused(Cache::blocks(&bytes, layout, format), error);
@@ -460,7 +476,7 @@ fn blocks_of_ggml() {
             // Blocks of fewer bytes than values always fit.
             let refusal = CacheMut::blocks(&mut bytes, layout, format);
             match (layout.shape().head_dim / 32).checked_mul(format.bytes) {
-                None => refused(refusal, error),
+                None => refused(refusal, error::cache_too_large(many / 32, format.bytes)),
                 Some(_) => assert!(refusal.is_err()),
             }
         }

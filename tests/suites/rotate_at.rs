@@ -217,7 +217,7 @@ fn rotate_at_refuses_and_writes_nothing() {
         error,
         Error::Frequencies(FrequenciesError::RotaryDimOnStack { rotary_dim, limit })
     );
-    let text = "rotary_dim is 2050; rows that are computed on the stack have at most 2048 channels";
+    let text = "rotary_dim is 2050; rows that are computed on the stack have at most 2048 channels; make wider ones before the call";
     assert_eq!(error.to_string(), text);
 
     let error = refused(half, &vision, (0..4).into(), 64);

@@ -6,7 +6,7 @@ use rope_core::cache::{
     BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, IntoSlots, QuantFormat, QuantScale,
     ScaleLayout, ScalePlace, Slots,
 };
-use rope_core::error::CacheError;
+use rope_core::error::CacheIndex;
 use rope_core::shard::{Shard, ShardKind};
 use rope_core::{Error, Positions, Tensor};
 
@@ -117,7 +117,7 @@ fn tables_of_packed_sequences() {
         (&table[..2], [1, 2], packed, error::count("table", 2, 6)),
         (&table, [2, 2], packed, error::count("table", 6, 4)),
         (&table, [3, 2], late, error::negative_page(4, 2, 2, 0, -1)),
-        (&table, [3, 2], beyond, error::page_position(5, 6, 2)),
+        (&table, [3, 2], beyond, error::page_position(5, 6, 2, 6)),
     ] {
         refused(written_to(Slots::table(table, extents, positions)), error);
     }
@@ -192,7 +192,7 @@ fn positions_of_slots() {
     assert!(from_zero.is_ok());
     assert_eq!(written_to(paged), from_zero);
 
-    let beyond = error::page_position(2, 5, 0);
+    let beyond = error::page_position(2, 5, 0, 5);
     refused(written_to(Slots::sequences(3..6)), beyond);
     let coordinates = Positions::real(&[0.5_f32; 6]);
     for slots in [
@@ -216,7 +216,6 @@ fn positions_of_slots() {
 /// [`CacheLayout::bytes`] is the exact size of the memory that a cache of each format requires.
 #[test]
 fn bytes_of_layouts() {
-    let wrong_layout = |bytes| matches!(bytes, Err(Error::Cache(CacheError::Layout { .. })));
     let layout = nhd([2, 3, 2, 64]);
     let values = 2 * 3 * 2 * 64;
     assert_eq!(layout.bytes(CacheFormat::element::<f32>()), Ok(4 * values));
@@ -257,11 +256,14 @@ fn bytes_of_layouts() {
                 short(bytes),
             );
         }
-        assert!(wrong_layout(layout.bytes((code, inline))));
+        let no_room = error::cache_scale_room(64, 64, CacheIndex::Head, 64, 68);
+        refused(layout.bytes((code, inline)), no_room);
     }
     assert!(memory.iter().all(|&byte| byte == 0x5a));
     // 65 channels make no blocks, and the bytes of so many elements exceed usize.
-    assert!(wrong_layout(nhd([2, 3, 2, 65]).bytes(BlockFormat::Q8_0)));
+    let part = error::cache_part_of_block("head_dim", 65, 32);
+    refused(nhd([2, 3, 2, 65]).bytes(BlockFormat::Q8_0), part);
     let huge = nhd([usize::MAX / 2, 1, 1, 1]);
-    assert!(wrong_layout(huge.bytes(CacheFormat::element::<f32>())));
+    let too_large = error::cache_too_large(usize::MAX / 2, 4);
+    refused(huge.bytes(CacheFormat::element::<f32>()), too_large);
 }

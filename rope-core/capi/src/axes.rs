@@ -83,8 +83,13 @@ impl rope_axes {
     pub(crate) unsafe fn axes<'a>(&self) -> Result<(Axes<'a>, Region), Failure> {
         let [a, b, c, d] = self.sections;
         let mut region = Region::bytes("given", 0, 0);
-        let sections =
-            |required| Failure::Core(Error::Frequencies(FrequenciesError::Axes { required }));
+        let given = self.count;
+        let sections = |required| {
+            Failure::Core(Error::Frequencies(FrequenciesError::Axes {
+                given,
+                required,
+            }))
+        };
         let axes = match rope_axes_kind::from_c(self.kind)? {
             rope_axes_kind::Text => Axes::from(self.rotary_dim),
             rope_axes_kind::Mrope => match self.count {

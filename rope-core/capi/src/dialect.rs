@@ -40,6 +40,10 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
         "Rows::repeated gives one row to all tokens",
         "a stride of 0 for tokens in rope_angles.layout gives one row to all tokens",
     ),
+    (
+        "addressed by slots, not by Slots::offsets,",
+        "addressed by slots, not by ROPE_SLOTS_KIND_OFFSETS,",
+    ),
     ("Rows::from_cos_sin", "rope_rows_apart"),
     ("Rows::inverted", "rope_rows_invert"),
     ("Rows::per_channel", "rope_angles.per_channel"),
@@ -62,6 +66,10 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
     ),
     ("ShardKind::Striped", "ROPE_POSITIONS_KIND_STRIPED_SHARD"),
     ("to Norm::weight", "as rope_norm.weight"),
+    (
+        "leave out Norm::with_sum_of_squares",
+        "set rope_norm.sums to NULL",
+    ),
     ("call Norm::without_weight", "set rope_norm.weighted to 0"),
     ("that is `weighted`", "whose rope_norm.weighted is not 0"),
     ("Config::with_length", "rope_config.length"),

@@ -317,7 +317,9 @@ statuses! {
     HalvesDiffer = c"a row that should keep each value twice has two halves that differ": Rows::HalvesDiffer,
     HalvesEqual = c"a row of cos and sin has the same values in both of its halves": Rows::HalvesEqual,
     Unread = c"a key of a configuration is not obeyed by the model's code" => Unread,
-    CacheLayout = c"the strides of a cache make none, or not one for what it is to keep": Cache::Layout Cache::Overlap,
+    CacheLayout = c"the strides of a cache make none, or not one for what it is to keep": Cache::Layout Cache::Overlap
+        Cache::TooLarge Cache::Channels Cache::ChannelsApart Cache::ScaleAmongCodes Cache::ScaleRoom
+        Cache::PartOfBlock,
     CacheHeads = c"the heads of the tensor and of the cache differ in number or channels": Cache::Heads,
     SlotCount = c"not one slot for each token of each sequence": Slots::Count,
     Slot = c"a slot or a page is outside the cache": Slots::Slot Slots::Page,
@@ -338,7 +340,7 @@ statuses! {
     HadamardBlock = c"a block of a Hadamard transform is no power of two from 2 to 2048": Plan::HadamardBlock,
     HadamardHead = c"the block of a Hadamard transform does not divide a head": Plan::HadamardHead,
     NotLinear = c"a plan with a norm has neither a shift nor a backward pass": Plan::NormInCache,
-    NoInteger = c"keys are moved between integer positions, not coordinates": Positions::NotAnInteger,
+    NoInteger = c"keys are moved between integer positions, not coordinates": Positions::NotAnInteger Positions::DualChunk,
     BackwardDirection = c"a backward pass is that of a plan that rotates forward": Gradient::Direction,
     GradientPairing = c"gradients of cos and sin require a plan with one pairing": Gradient::Pairing,
     GradientHeads = c"gradients have one head, or those of the tensor": Gradient::Heads,

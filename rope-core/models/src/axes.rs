@@ -1,7 +1,7 @@
 //! The arrangement of a model's frequencies: the base frequency and the axis of each pair. Derived from the
 //! `recomposition_frequencies` of each class.
 
-use crate::error::{Result, missing, must_be, out_of_range};
+use crate::error::{Result, missing, out_of_range};
 use crate::json::{Object, counts, given, invalid};
 use crate::types::AxesOf;
 use alloc::vec::Vec;
@@ -65,9 +65,10 @@ impl Arrangement {
             AxesOf::Three => Self::Known(Axes::per_axis([pairs / 3; 3])),
             AxesOf::Flux => match rotary_dim {
                 128 => Self::Known(Axes::per_axis([8, 28, 28])),
-                _ => {
-                    return Err(must_be(
+                channels => {
+                    return Err(out_of_range(
                         "attention_head_dim",
+                        format_args!("{channels}"),
                         "128, as its axes have channels",
                     ));
                 }
@@ -79,7 +80,14 @@ impl Arrangement {
                     [one, two] => Axes::per_axis([one, two]),
                     [one, two, three] => Axes::per_axis([one, two, three]),
                     [one, two, three, four] => Axes::per_axis([one, two, three, four]),
-                    _ => return Err(must_be(key.name(), "a list of one to four axes")),
+                    ref many => {
+                        let value = format_args!("a list of {}", many.len());
+                        return Err(out_of_range(
+                            key.name(),
+                            value,
+                            "a list of one to four axes",
+                        ));
+                    }
                 })
             }
             AxesOf::Wan => Self::Known(Axes::wan(rotary_dim)),

@@ -1119,7 +1119,10 @@ impl<'a> Gguf<'a> {
     }
 
     fn must_be(&self, key: &str, required: &'static str) -> Refusal {
-        must_be(self.full(key), required)
+        match self.find(key) {
+            Some(value) => self.invalid(key, value, required),
+            None => must_be(self.full(key), required),
+        }
     }
 
     fn invalid(&self, key: &str, value: GgufValue<'_>, required: &'static str) -> Refusal {

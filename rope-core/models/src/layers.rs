@@ -1,6 +1,6 @@
 //! The layers of a model: their types, and their rotations.
 
-use crate::error::{Error, Refusal, Result, beginning, listed as list_of, missing, must_be};
+use crate::error::{Error, Refusal, Result, beginning, listed as list_of, missing, out_of_range};
 use crate::json::{Object, Value, count, flag, given, invalid, length, numbers};
 use crate::nearest::{nearest, sort_nearest};
 use crate::norms::{self, ModelNorm, NormedLayers};
@@ -383,8 +383,9 @@ const MOST: usize = 1 << 16;
 /// Returns the types of the layers, from the file or by the rule of the class; empty if there is neither.
 pub(crate) fn kinds<'c>(reading: &Reading<'c>) -> Result<Vec<&'c str>> {
     let count = reading.layer_count()?;
-    if count.is_some_and(|count| count > MOST) {
-        return Err(must_be("num_hidden_layers", "at most 65536"));
+    if let Some(count) = count.filter(|&count| count > MOST) {
+        let value = format_args!("{count}");
+        return Err(out_of_range("num_hidden_layers", value, "at most 65536"));
     }
     let config = reading.config;
     if let Some(mut kinds) = listed(config, words_of(reading.name))? {
@@ -429,7 +430,11 @@ pub(crate) fn kinds<'c>(reading: &Reading<'c>) -> Result<Vec<&'c str>> {
             0.0 => Ok(SLIDING),
             4.0 => Ok("compressed_sparse_attention"),
             128.0 => Ok("heavily_compressed_attention"),
-            _ => Err(must_be("compress_ratios", "a list of 0, 4 and 128")),
+            _ => Err(out_of_range(
+                "compress_ratios",
+                format_args!("a list with {ratio}"),
+                "a list of 0, 4 and 128",
+            )),
         };
         for ratio in ratios.into_iter().take(count.unwrap_or(MOST)) {
             made.push(kind(ratio)?);
@@ -450,7 +455,7 @@ pub(crate) fn count_or_none(config: &Object, key: &'static str) -> Result<usize>
     match length(config, key)? {
         None => Ok(0),
         Some(count) if count <= MOST as u64 => Ok(count as usize),
-        Some(_) => Err(must_be(key, "at most 65536")),
+        Some(count) => Err(out_of_range(key, format_args!("{count}"), "at most 65536")),
     }
 }
 
@@ -571,7 +576,11 @@ pub(crate) fn by_rule(
         LayerTypes::Steps => {
             let step = count(config, "mamba_step")?.unwrap_or(2);
             if step < 2 {
-                return Err(must_be("mamba_step", "at least 2"));
+                return Err(out_of_range(
+                    "mamba_step",
+                    format_args!("{step}"),
+                    "at least 2",
+                ));
             }
             let attends = match layers <= step / 2 {
                 true => index + 1 == layers,
@@ -619,8 +628,9 @@ pub(crate) fn by_rule(
             return Ok(match list.get(index) {
                 Some(1.0) => flagged.name(),
                 Some(0.0) => others.name(),
-                Some(_) => {
-                    return Err(must_be(key, "a list of 0 and 1"));
+                Some(flag) => {
+                    let value = format_args!("a list with {flag}");
+                    return Err(out_of_range(key, value, "a list of 0 and 1"));
                 }
                 None => return Err(count_of(key, list.len(), layers)),
             });

@@ -216,8 +216,9 @@ macro_rules! constructors {
             ///
             /// [`CacheError::Memory`] if the layout, with its inline scales, reaches past the slice;
             /// [`Error::Storage`] if `scales` is shorter than the layout requires; [`CacheError::Overlap`] if two heads
-            /// could have one separate scale; [`CacheError::Layout`] if an inline scale overlaps codes, if its head has
-            /// channels that are not contiguous, or if the index of a scale does not fit `usize`; [`Error::Parameter`],
+            /// could have one separate scale; [`CacheError::ScaleAmongCodes`] and [`CacheError::ScaleRoom`] if an
+            /// inline scale overlaps codes, [`CacheError::ChannelsApart`] if channels of its head are not contiguous;
+            /// [`CacheError::TooLarge`] if the index of a scale does not fit `usize`; [`Error::Parameter`],
             /// [`Error::ListEntry`] and [`Error::Count`] if given scales are not finite and above zero, or if their
             /// number differs from the heads.
             #[doc(alias = "coded")]
@@ -243,8 +244,9 @@ macro_rules! constructors {
             ///
             /// # Errors
             ///
-            /// [`CacheError::Memory`] if the layout reaches past the slice; [`CacheError::Layout`] unless the channels
-            /// of a head are contiguous and head_dim, all strides and the first channel are multiples of 32.
+            /// [`CacheError::Memory`] if the layout reaches past the slice; [`CacheError::ChannelsApart`] if the
+            /// channels of a head are not contiguous; [`CacheError::PartOfBlock`] unless head_dim, all strides and the
+            /// first channel are multiples of 32; [`CacheError::TooLarge`] if the bytes do not fit `usize`.
             #[doc(alias = "q8_0")]
             pub fn blocks(
                 memory: &'a $($mutable)? [u8],
@@ -823,8 +825,8 @@ impl<'a> Stored<'a> {
             }
             _ => &self.layout,
         };
-        let by_slot =
-            (self.scales().is_some()).then_some("addressed by slots, because its scales lie apart");
+        let by_slot = (self.scales().is_some())
+            .then_some("addressed by slots, not by Slots::offsets, because its scales lie apart");
         slots.check(shape, layout, len, by_slot)
     }
 }

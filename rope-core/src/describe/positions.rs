@@ -3,9 +3,11 @@
 use crate::Error;
 use crate::base::error::check_count;
 use crate::describe::dual_chunk::{ChunkIds, DualChunk, DualChunkQuery};
-use crate::describe::ids::{Coordinates, GivenIntegers, Ids, Integers, check_offsets, sequence_of};
+use crate::describe::ids::{
+    Coordinates, GivenIntegers, Ids, Integers, IntoCoordinates, IntoIds, check_offsets, sequence_of,
+};
 use crate::describe::shard::ShardTokens;
-use crate::error::{FrequenciesError, PositionsError};
+use crate::error::PositionsError;
 use crate::kernel::sincos::AxisPosition;
 
 /// The positions of tokens, on one axis or several.
@@ -157,12 +159,12 @@ impl<'a> From<ShardTokens<'a>> for Positions<'a> {
 impl<'a> Positions<'a> {
     /// Creates ids on several axes: all tokens on axis 0, then all on axis 1 (Hugging Face's `[3, batch * tokens]`,
     /// ggml).
-    pub fn axis_major(ids: impl Into<Ids<'a>>) -> Self {
+    pub fn axis_major(ids: impl IntoIds<'a>) -> Self {
         Positions(PositionSource::PerAxis(ids.into(), AxisOrder::AxisMajor))
     }
 
     /// Creates ids on several axes: all axes of token 0, then all of token 1.
-    pub fn token_major(ids: impl Into<Ids<'a>>) -> Self {
+    pub fn token_major(ids: impl IntoIds<'a>) -> Self {
         Positions(PositionSource::PerAxis(ids.into(), AxisOrder::TokenMajor))
     }
 
@@ -173,7 +175,7 @@ impl<'a> Positions<'a> {
     ///
     /// [`PositionsError::Offsets`] unless the offsets start at 0 and never fall.
     #[doc(alias = "cu_seqlens")]
-    pub fn packed(offsets: impl Into<Ids<'a>>) -> Result<Self, Error> {
+    pub fn packed(offsets: impl IntoIds<'a>) -> Result<Self, Error> {
         Positions::packed_sequences(offsets.into(), None)
     }
 
@@ -182,10 +184,7 @@ impl<'a> Positions<'a> {
     /// # Errors
     ///
     /// The errors of [`Positions::packed`], and [`Error::Count`] unless there is one start per sequence.
-    pub fn packed_from(
-        offsets: impl Into<Ids<'a>>,
-        starts: impl Into<Ids<'a>>,
-    ) -> Result<Self, Error> {
+    pub fn packed_from(offsets: impl IntoIds<'a>, starts: impl IntoIds<'a>) -> Result<Self, Error> {
         Positions::packed_sequences(offsets.into(), Some(starts.into()))
     }
 
@@ -199,7 +198,7 @@ impl<'a> Positions<'a> {
     }
 
     /// Creates real-valued coordinates, one per token.
-    pub fn real(coordinates: impl Into<Coordinates<'a>>) -> Self {
+    pub fn real(coordinates: impl IntoCoordinates<'a>) -> Self {
         Positions(PositionSource::Coordinates(
             coordinates.into(),
             AxisOrder::OneAxis,
@@ -207,7 +206,7 @@ impl<'a> Positions<'a> {
     }
 
     /// Creates real-valued coordinates on several axes: all tokens on axis 0, then all on axis 1.
-    pub fn real_axis_major(coordinates: impl Into<Coordinates<'a>>) -> Self {
+    pub fn real_axis_major(coordinates: impl IntoCoordinates<'a>) -> Self {
         Positions(PositionSource::Coordinates(
             coordinates.into(),
             AxisOrder::AxisMajor,
@@ -215,7 +214,7 @@ impl<'a> Positions<'a> {
     }
 
     /// Creates real-valued coordinates on several axes: all axes of token 0, then all of token 1 (DINOv3's patches).
-    pub fn real_token_major(coordinates: impl Into<Coordinates<'a>>) -> Self {
+    pub fn real_token_major(coordinates: impl IntoCoordinates<'a>) -> Self {
         Positions(PositionSource::Coordinates(
             coordinates.into(),
             AxisOrder::TokenMajor,
@@ -336,7 +335,7 @@ impl DualChunk {
     ///
     /// # Errors
     ///
-    /// [`FrequenciesError::Axes`] for positions on several axes and for real numbers.
+    /// [`PositionsError::DualChunk`] for positions on several axes, for real numbers, and for positions of chunks.
     pub fn positions<'p>(
         self,
         query: DualChunkQuery,
@@ -347,9 +346,7 @@ impl DualChunk {
                 let ids = Some(ChunkIds::new(self, query));
                 Ok(Positions(PositionSource::Tokens(tokens, ids)))
             }
-            _ => Err(Error::Frequencies(FrequenciesError::Axes {
-                required: "one, with an integer per token, for Dual Chunk Attention",
-            })),
+            _ => Err(Error::Positions(PositionsError::DualChunk)),
         }
     }
 }

@@ -132,8 +132,6 @@ impl QuantKernels {
 pub struct BlockFormat {
     /// The name in lower case.
     pub name: &'static str,
-    /// The requirement on a layout.
-    pub(crate) required: &'static str,
     /// Values per block.
     pub values: usize,
     /// Bytes per block.
@@ -150,21 +148,9 @@ impl fmt::Debug for BlockFormat {
     }
 }
 
-/// States the requirement of a format on the layout of a cache.
-macro_rules! required {
-    ($format:literal) => {
-        concat!(
-            "of heads with their channels side by side, and strides that are multiples of 32, for ",
-            $format
-        )
-    };
-}
-use required;
-
 /// ggml's Q8_0: the distance of its codes, as IEEE binary16, and the codes.
 pub(crate) static Q8_0: BlockFormat = BlockFormat {
     name: "q8_0",
-    required: required!("Q8_0"),
     values: Q8_0_VALUES,
     bytes: Q8_0_BYTES,
     encode: encode_q8_0,

@@ -66,15 +66,24 @@ errors! {
 
     cache_heads { heads: usize, head_dim: usize, cache_heads: usize, cache_head_dim: usize }
         = Error::Cache, CacheError::Heads;
+    cache_channels { start: usize, end: usize, head_dim: usize } = Error::Cache, CacheError::Channels;
+    cache_channels_apart { head_dim: usize, chunk: usize, chunk_stride: usize, channel: usize }
+        = Error::Cache, CacheError::ChannelsApart;
     cache_layout { required: &'static str } = Error::Cache, CacheError::Layout;
     cache_overlap { of: &'static str, index: CacheIndex, stride: usize, other: CacheIndex, least: usize }
         = Error::Cache, CacheError::Overlap;
+    cache_part_of_block { of: &'static str, given: usize, values: usize } = Error::Cache, CacheError::PartOfBlock;
+    cache_scale_among_codes { at: usize, head_dim: usize } = Error::Cache, CacheError::ScaleAmongCodes;
+    cache_scale_room { at: usize, head_dim: usize, index: CacheIndex, stride: usize, least: usize }
+        = Error::Cache, CacheError::ScaleRoom;
+    cache_too_large { extent: usize, stride: usize } = Error::Cache, CacheError::TooLarge;
     cache_memory { needed: usize, given: usize } = Error::Cache, CacheError::Memory;
 
     negative_page { index: u32, position: i64, sequence: i64, page: i64, block: i64 }
         = Error::Slots, SlotsError::NegativePage;
     page { index: usize, position: i64, page: i64, pages: usize } = Error::Slots, SlotsError::Page;
-    page_position { index: usize, position: i64, sequence: i64 } = Error::Slots, SlotsError::PagePosition;
+    page_position { index: usize, position: i64, sequence: i64, limit: usize }
+        = Error::Slots, SlotsError::PagePosition;
     slot { index: usize, slot: i64, slots: usize } = Error::Slots, SlotsError::Slot;
     slot_count { slots: usize, tokens: usize, batch: usize } = Error::Slots, SlotsError::Count;
     slot_offset { index: usize, offset: i64, extent: usize, len: usize } = Error::Slots, SlotsError::Offset;

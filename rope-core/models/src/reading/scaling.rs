@@ -2,7 +2,7 @@
 
 use super::Reading;
 use super::shape::contradiction;
-use crate::error::{Error, Result, beginning, missing, must_be, positive};
+use crate::error::{Error, Result, beginning, missing, out_of_range, positive};
 use crate::json::{Object, given, length, number, numbers};
 use crate::parameters::rope_type;
 use crate::types::{Name, RopeTypes};
@@ -165,9 +165,10 @@ impl Reading<'_> {
             }
             // Its formula has no bound below 1.
             RopeTypes::MiniCpm if factor < 1.0 => {
-                return Err(must_be(
+                return Err(out_of_range(
                     "max_position_embeddings",
-                    "at least the original one",
+                    format_args!("{factor} times original_max_position_embeddings"),
+                    "at least as large",
                 ));
             }
             _ => {}

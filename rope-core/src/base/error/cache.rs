@@ -19,12 +19,91 @@ errors! {
     /// # Ok::<(), Error>(())
     /// ```
     pub enum CacheError =>
-    /// [`CacheLayout`](crate::cache::CacheLayout)'s constructors, and those of caches: strides that make no cache, or
-    /// not one for what it is to keep.
+    /// [`CacheLayout::strided`](crate::cache::CacheLayout::strided): a group or a chunk without a member.
+    /// [`Slots::offsets`](crate::cache::Slots::offsets) of a call that requires slots.
     Layout {
         /// The requirement.
         required: &'static str,
     }: Shape => "the layout of a cache must be {required}",
+    /// [`CacheLayout`](crate::cache::CacheLayout)'s constructors and its `bytes`, and caches: an index, or a number of
+    /// bytes, does not fit `usize`.
+    TooLarge {
+        /// The extent of a dimension, or the number of elements.
+        extent: usize,
+        /// Its stride, or the bytes of an element.
+        stride: usize,
+    }: Shape => |f| write!(
+        f,
+        "an extent of {extent} at a stride of {stride} leads beyond usize::MAX ({}), the last index of a cache",
+        usize::MAX
+    ),
+    /// [`CacheLayout::channels`](crate::cache::CacheLayout::channels): the range is not inside a head.
+    Channels {
+        /// First channel of the range.
+        start: usize,
+        /// End of the range (one past the last).
+        end: usize,
+        /// Channels of a head.
+        head_dim: usize,
+    }: Shape =>
+        "channels is {start}..{end}; it must end where it starts or after, and at most at head_dim ({head_dim})",
+    /// [`CacheLayout::channels`](crate::cache::CacheLayout::channels), and caches of blocks or with a scale after the
+    /// codes of each head: the channels of a head are not contiguous.
+    ChannelsApart {
+        /// Channels of a head.
+        head_dim: usize,
+        /// Channels of a chunk.
+        chunk: usize,
+        /// From one chunk to the next.
+        chunk_stride: usize,
+        /// From one channel of a chunk to the next.
+        channel: usize,
+    }: Shape => |f| {
+        f.write_str("a range of channels, blocks, and a scale after the codes of a head require contiguous heads, but ")?;
+        match chunk < head_dim {
+            true => write!(f, "chunk is {chunk} of {head_dim} channels, with the stride {chunk_stride}")?,
+            false => write!(f, "the {head_dim} channels of a head have the stride {channel}")?,
+        }
+        f.write_str("; use an nhd or hnd layout")
+    },
+    /// A cache with a scale after the codes of each head: the scale would lie among the codes.
+    ScaleAmongCodes {
+        /// From the first code of a head to its scale, in bytes.
+        at: usize,
+        /// Channels of a head.
+        head_dim: usize,
+    }: Shape => "the scale at byte {at} of a head would lie among its {head_dim} codes; it must be at {head_dim} or after",
+    /// A cache with a scale after the codes of each head: the strides leave no room for the scale.
+    ScaleRoom {
+        /// From the first code of a head to its scale, in bytes.
+        at: usize,
+        /// Channels of a head.
+        head_dim: usize,
+        /// The index whose stride is too short.
+        index: CacheIndex,
+        /// Its stride.
+        stride: usize,
+        /// The least stride of `index` that leaves room.
+        least: usize,
+    }: Shape => |f| {
+        let end = at.saturating_add(4);
+        write!(
+            f,
+            "the stride of {index} is {stride}, and must be at least {least} for a scale at bytes {at}..{end} of each head; \
+             nhd([blocks, block_size, heads, {end}]) narrowed to channels(0..{head_dim}) has room for it"
+        )
+    },
+    /// A cache of blocks: a head, or a step of the layout, is not a whole number of blocks.
+    PartOfBlock {
+        /// The extent or the step.
+        of: &'static str,
+        /// Its elements.
+        given: usize,
+        /// Values of a block.
+        values: usize,
+    }: Shape =>
+        "{of} is {given}, but a cache in blocks of {values} values requires a multiple of {values}; pad the heads to whole \
+         blocks",
     /// [`CacheLayout`](crate::cache::CacheLayout)'s constructors: two indices could name one element. A cache with a
     /// [`ScaleLayout`](crate::cache::ScaleLayout): two heads could have one scale.
     Overlap {
@@ -62,7 +141,9 @@ errors! {
         cache_heads: usize,
         /// Channels of a head of the cache.
         cache_head_dim: usize,
-    }: Shape => "the tensor has {heads} heads of {head_dim} channels, the cache {cache_heads} of {cache_head_dim}",
+    }: Shape =>
+        "the tensor has {heads} heads of {head_dim} channels, the cache {cache_heads} of {cache_head_dim}; they must be as \
+         many and as long",
     /// A rotation of keys that stay in a cache: the rows have an attention factor, which cached keys have already.
     ShiftFactor {
         /// The attention factor of the rows.

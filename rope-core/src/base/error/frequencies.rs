@@ -27,9 +27,11 @@ errors! {
          turns per position",
     /// [`Frequencies::new`](crate::Frequencies::new): the [`Axes`](crate::axes::Axes) do not add up.
     Axes {
+        /// The number of axes, or of pairs, that is wrong.
+        given: usize,
         /// The requirement.
         required: &'static str,
-    }: Value => "the axes must be {required}",
+    }: Value => "the axes must be {required}; given: {given}",
     /// M-RoPE, by [`Axes::mrope`](crate::axes::Axes::mrope) and the like: the sections are not the pairs of the
     /// channels that rotate.
     Sections {
@@ -58,7 +60,7 @@ errors! {
         rotary_dim: usize,
     }: Capacity => |f| write!(
         f,
-        "{tokens} rows of {rotary_dim} values are more than isize::MAX ({}) bytes",
+        "{tokens} rows of {rotary_dim} values are more than isize::MAX ({}) bytes; compute fewer rows at a time",
         isize::MAX
     ),
     /// [`Frequencies::at`](crate::Frequencies::at): a row is longer than what is kept on the stack.
@@ -67,5 +69,7 @@ errors! {
         rotary_dim: usize,
         /// The most there is room for.
         limit: usize,
-    }: Capacity => "rotary_dim is {rotary_dim}; rows that are computed on the stack have at most {limit} channels",
+    }: Capacity =>
+        "rotary_dim is {rotary_dim}; rows that are computed on the stack have at most {limit} channels; make wider ones \
+         before the call",
 }

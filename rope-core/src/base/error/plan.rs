@@ -90,5 +90,6 @@ errors! {
         "the norm's formula has no weights, but {given} were given; leave them out, or use a formula that is `weighted`",
     /// [`Norm::with_sum_of_squares`](crate::norm::Norm::with_sum_of_squares) of a norm that is centered: it has a mean
     /// of its own to take off.
-    CenteredSums: Operation => "a centered norm needs the mean, and takes no sums of squares",
+    CenteredSums: Operation =>
+        "a centered norm needs the mean, which sums of squares do not have; leave out Norm::with_sum_of_squares",
 }

@@ -24,6 +24,10 @@ errors! {
     }: Shape =>
         "{given} positions are not one per axis for each token on {axes} axes; give those of all axes to \
          Positions::axis_major or Positions::token_major",
+    /// [`DualChunk::positions`](crate::dual_chunk::DualChunk::positions): not one integer per token.
+    DualChunk: Value =>
+        "positions for Dual Chunk Attention are one integer per token, neither on several axes nor real nor of chunks \
+         already; give the ids of the tokens",
     /// [`Frequencies::shift_from`](crate::Frequencies::shift_from), slots that are found by positions: a position that
     /// is a coordinate, and not an integer.
     NotAnInteger {

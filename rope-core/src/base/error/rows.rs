@@ -97,7 +97,7 @@ errors! {
         cos: usize,
         /// Length of the sin slice.
         sin: usize,
-    }: Shape => "{cos} cos values beside {sin} sin values",
+    }: Shape => "cos has {cos} values and sin has {sin}; they must have as many",
     /// [`Rows::from_cos_sin`](crate::Rows::from_cos_sin): a row has neither a value for each pair nor two.
     Width {
         /// Values of a row of cos (or sin).

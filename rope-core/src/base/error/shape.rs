@@ -67,7 +67,7 @@ errors! {
         extent: usize,
     }: Shape => |f| match start <= end {
         true => write!(f, "range {start}..{end} of {dimension} is not inside 0..{extent}"),
-        false => write!(f, "range {start}..{end} of {dimension} ends before it starts"),
+        false => write!(f, "range {start}..{end} of {dimension} ends before it starts; it must be inside 0..{extent}"),
     },
     /// [`TensorMut::split_at`](crate::TensorMut::split_at): the two parts interleave in memory, so that they cannot
     /// be two slices. Split the dimension with the largest stride first.

@@ -98,7 +98,11 @@ errors! {
         position: i64,
         /// Its sequence.
         sequence: i64,
-    }: Index => "position {position} (of token {index}) is beyond the pages of sequence {sequence}",
+        /// The number of positions that the pages of the sequence hold; 0 if the sequence is not there.
+        limit: usize,
+    }: Index =>
+        "position {position} (of token {index}) is beyond the pages of sequence {sequence}, which hold 0..{limit}; give \
+         the sequence more pages, or the token a negative position",
     /// [`Slots::pages`](crate::cache::Slots::pages), `table`: a page that the cache does not have.
     Page {
         /// Index of the token.

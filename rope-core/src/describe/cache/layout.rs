@@ -174,7 +174,7 @@ impl CacheLayout {
     ///
     /// # Errors
     ///
-    /// [`CacheError::Layout`] if a group or chunk is empty, or if an index does not fit `usize`;
+    /// [`CacheError::Layout`] if a group or chunk is empty; [`CacheError::TooLarge`] if an index does not fit `usize`;
     /// [`CacheError::Overlap`] if two indices could name one element.
     pub fn strided(shape: CacheShape, strides: CacheStrides) -> Result<Self, Error> {
         CacheLayout {
@@ -272,18 +272,17 @@ impl CacheLayout {
     ///
     /// # Errors
     ///
-    /// [`CacheError::Layout`] if the range exceeds the head, or if the channels of a head are not contiguous.
+    /// [`CacheError::Channels`] if the range exceeds the head; [`CacheError::ChannelsApart`] if the channels of a head
+    /// are not contiguous.
     pub fn channels(mut self, range: core::ops::Range<usize>) -> Result<Self, Error> {
         if range.start > range.end || range.end > self.shape.head_dim {
-            return Err(Error::Cache(CacheError::Layout {
-                required: "narrowed to channels that a head has",
+            return Err(Error::Cache(CacheError::Channels {
+                start: range.start,
+                end: range.end,
+                head_dim: self.shape.head_dim,
             }));
         }
-        if !self.contiguous() {
-            return Err(Error::Cache(CacheError::Layout {
-                required: "one whose heads have their channels side by side, to be narrowed to some of them",
-            }));
-        }
+        self.check_contiguous()?;
         self.offset += range.start;
         self.shape.head_dim = range.len();
         self.strides.chunk = range.len().max(1);
@@ -318,14 +317,14 @@ impl CacheLayout {
     ///
     /// # Errors
     ///
-    /// [`CacheError::Layout`] if the format does not support the layout ([`CacheMut::quantized`],
-    /// [`CacheMut::blocks`]), or if the size exceeds `usize`.
+    /// The errors of [`CacheMut::quantized`] and [`CacheMut::blocks`] if the format does not support the layout;
+    /// [`CacheError::TooLarge`] if the size exceeds `usize`.
     ///
     /// [`CacheMut::quantized`]: super::CacheMut::quantized
     /// [`CacheMut::blocks`]: super::CacheMut::blocks
     pub fn bytes(&self, format: impl Into<CacheFormat>) -> Result<usize, Error> {
         match format.into() {
-            CacheFormat(Unit::Element(size)) => self.end().checked_mul(size).ok_or(TOO_LARGE),
+            CacheFormat(Unit::Element(size)) => product([self.end(), size]),
             CacheFormat(Unit::WithScale(behind)) => Ok(self.with_scale(behind)?.end()),
             CacheFormat(Unit::Blocks(format)) => Ok(self.in_blocks(format)?.end()),
         }
@@ -449,52 +448,90 @@ impl CacheLayout {
 
     /// Widens each head by four channels: a scale `behind` bytes after its first code.
     pub(crate) fn with_scale(self, behind: usize) -> Result<Self, Error> {
-        let required = "of heads with their channels side by side, and room for a scale after them";
-        let width = behind
-            .checked_add(4)
-            .filter(|_| behind >= self.shape.head_dim && self.contiguous());
+        self.check_contiguous()?;
+        let head_dim = self.shape.head_dim;
+        if behind < head_dim {
+            return Err(Error::Cache(CacheError::ScaleAmongCodes {
+                at: behind,
+                head_dim,
+            }));
+        }
+        let width = behind.checked_add(4).ok_or(too_large(behind, 1))?;
         // No two indices may name one element.
-        let wider = width.and_then(|width| self.widened(width).ok());
-        wider.ok_or(Error::Cache(CacheError::Layout { required }))
+        self.widened(width).map_err(|error| match error {
+            Error::Cache(CacheError::Overlap {
+                index,
+                stride,
+                least,
+                ..
+            }) => Error::Cache(CacheError::ScaleRoom {
+                at: behind,
+                head_dim,
+                index,
+                stride,
+                least,
+            }),
+            other => other,
+        })
     }
 
     /// Converts the layout from values to bytes of blocks.
-    pub(crate) fn in_blocks(self, format: &BlockFormat) -> Result<Self, Error> {
-        let blocks = self.of_whole_blocks(format.values, format.bytes);
-        blocks.ok_or(Error::Cache(CacheError::Layout {
-            required: format.required,
-        }))
+    pub(crate) fn in_blocks(mut self, format: &BlockFormat) -> Result<Self, Error> {
+        self.check_contiguous()?;
+        let (values, strides) = (format.values, &mut self.strides);
+        for (of, number) in [
+            ("head_dim", &mut self.shape.head_dim),
+            ("the first channel", &mut self.offset),
+            ("the stride of head", &mut strides.head),
+            ("the stride of token", &mut strides.token),
+            ("the stride of group", &mut strides.group_stride),
+            ("the stride of block", &mut strides.block),
+        ] {
+            if !number.is_multiple_of(values) {
+                return Err(Error::Cache(CacheError::PartOfBlock {
+                    of,
+                    given: *number,
+                    values,
+                }));
+            }
+            *number = product([*number / values, format.bytes])?;
+        }
+        strides.chunk = self.shape.head_dim.max(1);
+        self.checked()
     }
 
-    /// Converts the layout to bytes, `bytes` per `values` channels, if it consists of whole blocks.
-    fn of_whole_blocks(mut self, values: usize, bytes: usize) -> Option<Self> {
-        if !self.contiguous() {
-            return None;
-        }
+    fn check_contiguous(&self) -> Result<(), Error> {
         let CacheStrides {
-            block,
-            group_stride,
-            token,
-            head,
             chunk,
+            chunk_stride,
+            channel,
             ..
-        } = &mut self.strides;
-        let (head_dim, offset) = (&mut self.shape.head_dim, &mut self.offset);
-        for number in [block, group_stride, token, head, head_dim, offset] {
-            let whole = number.is_multiple_of(values).then_some(*number / values)?;
-            *number = whole.checked_mul(bytes)?;
+        } = self.strides;
+        match self.contiguous() {
+            true => Ok(()),
+            false => Err(Error::Cache(CacheError::ChannelsApart {
+                head_dim: self.shape.head_dim,
+                chunk,
+                chunk_stride,
+                channel,
+            })),
         }
-        *chunk = self.shape.head_dim.max(1);
-        self.checked().ok()
     }
 
     fn checked(mut self) -> Result<Self, Error> {
         let (shape, strides) = (self.shape, &mut self.strides);
         let (block_size, head_dim) = (shape.block_size, shape.head_dim);
-        if (strides.group == 0 && block_size > 0) || (strides.chunk == 0 && head_dim > 0) {
-            return Err(Error::Cache(CacheError::Layout {
-                required: "of groups and chunks with at least one member",
-            }));
+        let required = match (strides.group, strides.chunk) {
+            (0, _) if block_size > 0 => {
+                "of groups of at least 1 slot, but group is 0; without groups it is block_size"
+            }
+            (_, 0) if head_dim > 0 => {
+                "of chunks of at least 1 channel, but chunk is 0; without chunks it is head_dim"
+            }
+            _ => "",
+        };
+        if !required.is_empty() {
+            return Err(Error::Cache(CacheError::Layout { required }));
         }
         // A chunk wider than the head is the whole head.
         strides.group = strides.group.max(1);
@@ -524,7 +561,9 @@ impl CacheLayout {
             (strides.block, shape.blocks, CacheIndex::Block),
         ];
         let extent = disjoint_extent("elements", dimensions)?;
-        self.offset.checked_add(extent).ok_or(TOO_LARGE)?;
+        self.offset
+            .checked_add(extent)
+            .ok_or(too_large(extent, 1))?;
         Ok(self)
     }
 }
@@ -569,16 +608,16 @@ fn disjoint_extent<const N: usize>(
             }
             reached = reached
                 .checked_add(product([extent - 1, stride])?)
-                .ok_or(TOO_LARGE)?;
+                .ok_or(too_large(extent, stride))?;
             shorter = Some(index);
         }
     }
     Ok(reached)
 }
 
-const TOO_LARGE: Error = Error::Cache(CacheError::Layout {
-    required: "of indices that fit usize",
-});
+const fn too_large(extent: usize, stride: usize) -> Error {
+    Error::Cache(CacheError::TooLarge { extent, stride })
+}
 
 /// Returns the index of a member: `stride` within a group of `group` members, `group_stride` between groups.
 #[inline]
@@ -595,5 +634,5 @@ fn last(members: usize, groups: [usize; 3]) -> usize {
 }
 
 fn product([a, b]: [usize; 2]) -> Result<usize, Error> {
-    a.checked_mul(b).ok_or(TOO_LARGE)
+    a.checked_mul(b).ok_or(too_large(a, b))
 }

@@ -84,7 +84,7 @@ impl<'m> SlotMoves<'m> {
     fn new(cache: &CacheMut<'m>, from: &'m Slots<'m>, to: &'m Slots<'m>) -> Result<Self, Error> {
         let (stored, count) = (cache.stored, from.len());
         let len = cache.memory.len() / stored.size();
-        let by_slot = Some("addressed by slots, to move heads between them");
+        let by_slot = Some("addressed by slots, not by Slots::offsets, to move heads between them");
         for slots in [from, to] {
             slots.check(stored.shape(count), &stored.layout, len, by_slot)?;
         }

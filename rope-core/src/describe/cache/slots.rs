@@ -6,7 +6,7 @@ use super::layout::{CacheLayout, CacheShape};
 use super::quant::ScaleLayout;
 use crate::base::error::{check_count, saturated};
 use crate::describe::address::{Addresses, Steps, TokenAddress};
-use crate::describe::ids::{GivenIntegers, Integers};
+use crate::describe::ids::{GivenIntegers, Integers, IntoIds};
 use crate::error::{CacheError, SlotsError};
 use crate::{Error, Ids, IntoPositions, Positions, Shape};
 
@@ -174,9 +174,9 @@ impl<'a> Slots<'a> {
     /// is skipped; the page of any other token must not be negative.
     #[doc(alias = "paged_kv_indices")]
     pub fn pages(
-        pages: impl Into<Ids<'a>>,
-        starts: impl Into<Ids<'a>>,
-        sequences: impl Into<Ids<'a>>,
+        pages: impl IntoIds<'a>,
+        starts: impl IntoIds<'a>,
+        sequences: impl IntoIds<'a>,
         positions: impl IntoPositions<'a>,
     ) -> Self {
         Slots(SlotSource::Pages {
@@ -206,7 +206,7 @@ impl<'a> Slots<'a> {
     /// ```
     #[doc(alias = "block_table")]
     pub fn table(
-        table: impl Into<Ids<'a>>,
+        table: impl IntoIds<'a>,
         [sequences, width]: [usize; 2],
         positions: impl IntoPositions<'a>,
     ) -> Self {
@@ -362,6 +362,7 @@ impl<'a> Slots<'a> {
                         index,
                         position,
                         sequence: sequence as i64,
+                        limit: size,
                     }));
                 }
                 match position {
@@ -410,8 +411,9 @@ fn paged_slot(
         return Ok(position);
     }
     let page = position / cache.block_size.max(1) as i64;
-    let block = line.and_then(|range| {
-        let at = range.start.checked_add(usize::try_from(page).ok()?)?;
+    let range = line.unwrap_or(0..0);
+    let block = usize::try_from(page).ok().and_then(|page| {
+        let at = range.start.checked_add(page)?;
         pages.get(at).filter(|_| at < range.end)
     });
     match block {
@@ -419,6 +421,9 @@ fn paged_slot(
             index,
             position,
             sequence,
+            limit: (range.end.min(pages.len()))
+                .saturating_sub(range.start)
+                .saturating_mul(cache.block_size),
         })),
         Some(block @ ..0) => Err(Error::Slots(SlotsError::NegativePage {
             index: saturated(index),

@@ -233,7 +233,12 @@ impl<'a> Axes<'a> {
             ..
         } = *self;
         let all = sum(sections);
-        let axes = |required| Err(Error::Frequencies(FrequenciesError::Axes { required }));
+        let axes = |given, required| {
+            Err(Error::Frequencies(FrequenciesError::Axes {
+                given,
+                required,
+            }))
+        };
         let divided = |required| {
             Err(Error::Rows(RowsError::RotaryDim {
                 rotary_dim,
@@ -248,16 +253,21 @@ impl<'a> Axes<'a> {
                 return divided("divisible among the axes");
             }
             Scheme::GgmlMrope | Scheme::GgmlImrope if all == 0 => {
-                return axes("sections with at least one pair");
+                return axes(0, "sections with at least one pair");
             }
             Scheme::MropeAlternating if sections[0] != sections[1] => {
-                return axes("as many pairs of height as of width where they alternate");
+                return axes(
+                    sections[0],
+                    "as many pairs of height as of width where they alternate",
+                );
             }
             Scheme::MropeSpread if sections[0] == 0 => {
-                return axes("at least one pair of time, which has the last one");
+                return axes(0, "at least one pair of time, which has the last one");
             }
-            Scheme::Given if given.iter().any(|&axis| usize::from(axis) >= MAX_AXES) => {
-                return axes("numbered 0 to 3");
+            Scheme::Given
+                if let Some(&axis) = given.iter().find(|&&axis| usize::from(axis) >= MAX_AXES) =>
+            {
+                return axes(axis.into(), "numbered 0 to 3");
             }
             _ => {}
         }

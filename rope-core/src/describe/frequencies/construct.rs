@@ -191,6 +191,7 @@ impl<'a> Frequencies<'a> {
 
         if axes > axes::MAX_AXES || pairs.iter().any(|&(_, axis)| axis >= axes) {
             return Err(Error::Frequencies(FrequenciesError::Axes {
+                given: axes,
                 required: "1 to 4, and each pair on one of them",
             }));
         }

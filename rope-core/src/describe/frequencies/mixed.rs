@@ -219,6 +219,7 @@ fn index([axes, _, pairs]: [usize; 3], axis: usize, head: usize, pair: usize) ->
 fn check(given: usize, [axes, heads, pairs]: [usize; 3]) -> Result<()> {
     if axes == 0 || axes > MAX_AXES {
         return Err(Error::Frequencies(FrequenciesError::Axes {
+            given: axes,
             required: "1 to 4 where they are mixed",
         }));
     }

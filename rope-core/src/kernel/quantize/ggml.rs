@@ -21,21 +21,20 @@ use core::marker::PhantomData;
 use block::{BlockCodes, VALUES, first_largest, pack, unpack, values_at};
 use nonlinear::Nonlinear;
 
-use super::{BlockFormat, RUN, halves, required};
+use super::{BlockFormat, RUN, halves};
 use crate::kernel::values::{Values, VectorPairs};
 use crate::simd::convert::{f16_to_f32, f32_to_f16};
 use crate::simd::{InstructionSet, Kernel, Scalar, SimdQuant};
 
-pub(super) static Q4_0: BlockFormat = format::<LinearCodes<4, false>>("q4_0", required!("Q4_0"));
-pub(super) static Q4_1: BlockFormat = format::<LinearCodes<4, true>>("q4_1", required!("Q4_1"));
-pub(super) static Q5_0: BlockFormat = format::<LinearCodes<5, false>>("q5_0", required!("Q5_0"));
-pub(super) static Q5_1: BlockFormat = format::<LinearCodes<5, true>>("q5_1", required!("Q5_1"));
-pub(super) static IQ4_NL: BlockFormat = format::<Nonlinear>("iq4_nl", required!("IQ4_NL"));
+pub(super) static Q4_0: BlockFormat = format::<LinearCodes<4, false>>("q4_0");
+pub(super) static Q4_1: BlockFormat = format::<LinearCodes<4, true>>("q4_1");
+pub(super) static Q5_0: BlockFormat = format::<LinearCodes<5, false>>("q5_0");
+pub(super) static Q5_1: BlockFormat = format::<LinearCodes<5, true>>("q5_1");
+pub(super) static IQ4_NL: BlockFormat = format::<Nonlinear>("iq4_nl");
 
-const fn format<B: BlockCodes>(name: &'static str, required: &'static str) -> BlockFormat {
+const fn format<B: BlockCodes>(name: &'static str) -> BlockFormat {
     BlockFormat {
         name,
-        required,
         values: VALUES,
         bytes: B::BYTES,
         encode: |proof, source, target| {
