@@ -18,9 +18,13 @@ use core::marker::PhantomData;
 use core::ops::Range;
 
 use super::gradient::{AddTerms, GradientLine, GradientTerm};
-use super::line::{Heads, Line, RotateLine, Same, SourceHeads, SourceLine, Starts};
+use super::heads::Heads;
+use super::line::{Line, SourceLine, Starts};
 use super::pairs::PairLayout;
+use super::rotate::RotateLine;
 use super::rotation::{self, AngleVectors, ConstOrder, LaneOrder, with_order};
+use super::route::Same;
+use super::source::SourceHeads;
 use crate::simd::element::Convert;
 use crate::simd::{InstructionSet, MemoryKernel, SimdSums};
 

@@ -1,4 +1,4 @@
-//! The elements, and the kernels compiled for each: one table.
+//! The elements, and the kinds of kernels that each has: one table, which [`compiled`](super::compiled) instantiates.
 //!
 //! An out-of-place rotation reads one element and pairing, rotates, and writes another. The combinations in the table
 //! do so in registers, in one kernel per backend. Every other combination runs its stages in sequence
@@ -6,9 +6,6 @@
 //! `rope-bench stages` shows a cost of the tile: into a cache of the same element, which every element has without a
 //! line; from f32 into a 16-bit cache; f32 from one pairing to the other, which is the middle stage of every other
 //! change of pairing; and bf16 from interleaved to half, for DeepSeek's models.
-//!
-//! The kernels are compiled once, in this crate. Another crate names the statics of its elements, and the linker drops
-//! the others.
 
 /// Calls a macro with all elements: the variant of an enumeration, the type as a path valid everywhere, and the other
 /// elements that one kernel rotates it into.
@@ -27,18 +24,31 @@ macro_rules! elements {
 }
 pub(crate) use elements;
 
-use core::marker::PhantomData;
-
-use super::backward::BackwardLine;
-use super::gradient::{AddTerms, GradientLine};
-use super::line::{Line, Other, RotateLine, Same, SourceLine};
-use super::normed::{LineNorm, NormRest};
-use super::pairs::{self, PairLayout};
+use super::gradient::GradientLine;
+use super::line::{Line, SourceLine};
+use super::prologue::LineNorm;
 use crate::Pairing::{self, Half, Interleaved};
-use crate::kernel::element::{Element, ElementKernels};
 use crate::proof::Proof;
-use crate::simd::element::Convert;
-use crate::simd::slices::{FromF32, ToF32};
+
+macro_rules! types {
+    ($($Type:ident: $E:ty [$($fused:tt)*];)+) => {
+        /// An element type at run time.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum ElementType {
+            $($Type,)+
+        }
+
+        impl ElementType {
+            /// Returns the bytes of an element.
+            pub(crate) fn size(self) -> usize {
+                match self {
+                    $(ElementType::$Type => size_of::<$E>(),)+
+                }
+            }
+        }
+    };
+}
+elements!(types);
 
 /// Rotates a line in place, with the tokens after it.
 pub(crate) type InPlaceFn = fn(Proof, &mut [u8], &Line<'_>);
@@ -58,8 +68,8 @@ pub(crate) type BackwardFn = fn(Proof, &SourceLine<'_>, &mut [f64], &mut [u8], &
 /// One kernel for each pairing.
 #[derive(Debug)]
 pub(crate) struct PerPairing<F> {
-    half: F,
-    interleaved: F,
+    pub(super) half: F,
+    pub(super) interleaved: F,
 }
 
 impl<F: Copy> PerPairing<F> {
@@ -97,7 +107,7 @@ pub struct BackwardKernels(pub(crate) PerPairing<BackwardFn>);
 pub struct OutOfPlaceKernels {
     /// Bytes per element.
     pub(crate) size: usize,
-    fused: &'static [FusedKernels],
+    pub(super) fused: &'static [FusedKernels],
     pub(crate) to_f32: fn(Proof, &[u8], &mut [f32]),
     pub(crate) from_f32: fn(Proof, &[f32], &mut [u8]),
     /// The element type, for kernels of any element.
@@ -106,12 +116,12 @@ pub struct OutOfPlaceKernels {
 
 /// An out-of-place rotation in one kernel, in the list of the source's element.
 #[derive(Debug)]
-struct FusedKernels {
-    input: Pairing,
+pub(super) struct FusedKernels {
+    pub(super) input: Pairing,
     /// The element of the target.
-    element: ElementType,
-    output: Pairing,
-    kernel: OutOfPlaceFn,
+    pub(super) element: ElementType,
+    pub(super) output: Pairing,
+    pub(super) kernel: OutOfPlaceFn,
 }
 
 impl OutOfPlaceKernels {
@@ -133,149 +143,3 @@ impl OutOfPlaceKernels {
         self.element == other.element
     }
 }
-
-/// The f32 stage of a rotation without a kernel of its own.
-#[derive(Clone, Copy)]
-pub(crate) enum RotateF32 {
-    InPlace(InPlaceFn),
-    /// The pairing changes.
-    OutOfPlace(OutOfPlaceFn),
-}
-
-impl RotateF32 {
-    pub(crate) fn of(input: Pairing, output: Pairing) -> Self {
-        match (input, output) {
-            (Half, Half) => RotateF32::InPlace(in_place::<f32, pairs::Half>),
-            (Interleaved, Interleaved) => RotateF32::InPlace(in_place::<f32, pairs::Interleaved>),
-            (Half, Interleaved) => {
-                RotateF32::OutOfPlace(out_of_place::<f32, pairs::Half, f32, pairs::Interleaved>)
-            }
-            (Interleaved, Half) => {
-                RotateF32::OutOfPlace(out_of_place::<f32, pairs::Interleaved, f32, pairs::Half>)
-            }
-        }
-    }
-}
-
-#[inline(never)]
-fn in_place<E: Convert, P: PairLayout>(proof: Proof, memory: &mut [u8], line: &Line<'_>) {
-    proof.run_in(memory, 0, RotateLine::<Same<E, P>>::new((), line, ()));
-}
-
-#[inline(never)]
-fn out_of_place<I: Convert, P: PairLayout, O: Convert, Q: PairLayout>(
-    proof: Proof,
-    source: &SourceLine<'_>,
-    memory: &mut [u8],
-    line: &Line<'_>,
-) {
-    proof.run_in(
-        memory,
-        0,
-        RotateLine::<Other<I, P, O, Q>>::new(source, line, ()),
-    );
-}
-
-#[inline(never)]
-fn normed<E: Convert, P: PairLayout>(
-    proof: Proof,
-    memory: &mut [u8],
-    line: &Line<'_>,
-    norm: &LineNorm<'_>,
-) {
-    proof.run_in(memory, 0, RotateLine::<Same<E, P>, _>::new((), line, norm));
-}
-
-/// Defines the kernels of an element: a static, compiled here for all crates that name it. The unit tests name none;
-/// with constants instead, which are compiled where they are named, they build in a third of the time.
-macro_rules! kernels {
-    ($Kernels:ident $fields:tt) => {{
-        #[cfg(not(test))]
-        static KERNELS: $Kernels = $Kernels $fields;
-        #[cfg(test)]
-        const KERNELS: $Kernels = $Kernels $fields;
-        &KERNELS
-    }};
-}
-
-macro_rules! compiled {
-    ($($Type:ident: $E:ty [$($P:ident => $O:ty as $Q:ident),* $(,)?];)+) => {
-        /// An element type at run time.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum ElementType {
-            $($Type,)+
-        }
-
-        impl ElementType {
-            /// Returns the bytes of an element.
-            pub(crate) fn size(self) -> usize {
-                match self {
-                    $(ElementType::$Type => size_of::<$E>(),)+
-                }
-            }
-
-            /// Returns the out-of-place kernels. A program that calls this links those of every element.
-            pub(crate) fn out_of_place(self) -> &'static OutOfPlaceKernels {
-                match self {
-                    $(ElementType::$Type => <$E>::OUT_OF_PLACE,)+
-                }
-            }
-        }
-
-        $(impl Element for $E {}
-
-        impl ElementKernels for $E {
-            const TYPE: ElementType = ElementType::$Type;
-            const IN_PLACE: &'static InPlaceKernels = kernels!(InPlaceKernels(PerPairing {
-                half: in_place::<$E, pairs::Half>,
-                interleaved: in_place::<$E, pairs::Interleaved>,
-            }, ElementType::$Type));
-            const OUT_OF_PLACE: &'static OutOfPlaceKernels = kernels!(OutOfPlaceKernels {
-                size: size_of::<$E>(),
-                fused: &[
-                    fused!($E as Half => $E as Half),
-                    fused!($E as Interleaved => $E as Interleaved),
-                    $(fused!($E as $P => $O as $Q),)*
-                ],
-                to_f32: |proof, source, target| proof.run(ToF32::<$E>::new(source, target)),
-                from_f32: |proof, source, target| proof.run(FromF32::<$E>::new(source, target)),
-                element: ElementType::$Type,
-            });
-            const NORMED: &'static NormRotateKernels = kernels!(NormRotateKernels {
-                rotate: PerPairing {
-                    half: normed::<$E, pairs::Half>,
-                    interleaved: normed::<$E, pairs::Interleaved>,
-                },
-                rest: |proof, memory, line, norm, from| {
-                    let element = PhantomData::<$E>;
-                    proof.run_in(memory, from, NormRest { line, norm, element });
-                },
-            });
-            const SUMMED: &'static GradientKernels = kernels!(GradientKernels(PerPairing {
-                half: |proof, line| proof.run(AddTerms::<$E, pairs::Half>::new(line)),
-                interleaved: |proof, line| proof.run(AddTerms::<$E, pairs::Interleaved>::new(line)),
-            }));
-            const BACKWARD: &'static BackwardKernels = kernels!(BackwardKernels(PerPairing {
-                half: |proof, y, sums, memory, line| {
-                    proof.run_in(memory, 0, BackwardLine::<$E, pairs::Half>::new(y, sums, line));
-                },
-                interleaved: |proof, y, sums, memory, line| {
-                    proof.run_in(memory, 0, BackwardLine::<$E, pairs::Interleaved>::new(y, sums, line));
-                },
-            }));
-        })+
-    };
-}
-
-macro_rules! fused {
-    ($I:ty as $P:ident => $O:ty as $Q:ident) => {
-        FusedKernels {
-            input: $P,
-            element: <$O as ElementKernels>::TYPE,
-            output: $Q,
-            kernel: out_of_place::<$I, pairs::$P, $O, pairs::$Q>,
-        }
-    };
-}
-
-elements!(compiled);

@@ -8,9 +8,10 @@
 
 use core::marker::PhantomData;
 
-use super::line::{SourceHeads, SourceLine};
+use super::line::SourceLine;
 use super::pairs::{PairLayout, VectorPair};
 use super::rotation::deinterleave;
+use super::source::SourceHeads;
 use crate::simd::element::{Convert, Products};
 use crate::simd::{InstructionSet, Kernel, Scalar, SimdSums};
 
