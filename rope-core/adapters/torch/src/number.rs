@@ -3,6 +3,7 @@
 use rope_core::Element;
 use rope_core::half::{bf16, f16};
 
+use crate::convert::{Convert, LANES};
 use crate::shim::Plain;
 
 /// An element with its conversions, which have no branches, so that a loop of them is vector code.
@@ -12,6 +13,12 @@ pub(crate) trait Number: Element + Plain {
 
     /// Rounds to nearest even. A NaN becomes some NaN.
     fn narrowed(value: f32) -> Self;
+
+    /// Converts a register of elements, by the CPU's instruction where it has one.
+    #[inline(always)]
+    fn all_widened(values: [Self; LANES], _: impl Convert) -> [f32; LANES] {
+        values.map(Self::widened)
+    }
 }
 
 impl Number for f32 {
@@ -62,6 +69,11 @@ impl Number for f16 {
             value
         };
         f32::from_bits(magnitude.to_bits() | (bits & 0x8000) << 16)
+    }
+
+    #[inline(always)]
+    fn all_widened(values: [Self; LANES], convert: impl Convert) -> [f32; LANES] {
+        convert.f16_widened(values)
     }
 
     #[inline(always)]

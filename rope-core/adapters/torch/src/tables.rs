@@ -6,6 +6,7 @@ use std::ops::Range;
 use rope_core::error::RowsError;
 use rope_core::{Error, Layout, Rows, Strides};
 
+use crate::convert::{Convert, LANES, Work, run};
 use crate::number::Number;
 use crate::plan::{Plan, Width};
 use crate::shim::{Dtype, Failure, RawTensor, Result, Tensor};
@@ -373,38 +374,74 @@ impl Place {
 
     /// The rows of a table that ids name.
     fn rows<E: Number>(&self, values: &[E], ids: &[i64]) -> Result<Vec<f32>> {
-        let [_, rows, _, pairs] = self.extents;
-        let mut gathered = Vec::with_capacity(ids.len() * pairs);
+        let mut begins = Vec::with_capacity(ids.len());
+        let [_, rows, ..] = self.extents;
         for (index, &id) in ids.iter().enumerate() {
             let Some(row) = usize::try_from(id).ok().filter(|row| *row < rows) else {
                 return Err(
                     Error::Rows(RowsError::PositionOutsideTable { index, id, rows }).into(),
                 );
             };
-            self.widen(values, row * self.strides[1], &mut gathered);
+            begins.push(row * self.strides[1]);
         }
-        Ok(gathered)
+        Ok(run(Widened {
+            values,
+            place: self,
+            count: ids.len(),
+            begins: begins.into_iter(),
+        }))
     }
 
     fn gathered<E: Number>(&self, values: &[E]) -> Vec<f32> {
-        let mut gathered = Vec::with_capacity(product(&self.extents).unwrap_or(0));
-        for row in self.row_indices() {
-            self.widen(values, row, &mut gathered);
-        }
-        gathered
+        run(Widened {
+            values,
+            place: self,
+            count: product(&self.extents[..3]).unwrap_or(0),
+            begins: self.row_indices(),
+        })
     }
+}
 
-    /// Appends the row that begins at an index, as f32.
-    fn widen<E: Number>(&self, values: &[E], row: usize, into: &mut Vec<f32>) {
-        let ([.., pairs], [.., of_pair]) = (self.extents, self.strides);
-        match of_pair {
-            1 => into.extend(values[row..][..pairs].iter().map(|value| value.widened())),
-            2 if pairs > 0 => {
-                let (twice, last) = values[row..][..2 * pairs - 1].as_chunks::<2>();
-                into.extend(twice.iter().map(|[value, _]| value.widened()));
-                into.extend(last.iter().map(|value| value.widened()));
+/// Rows of a table as f32, by the indices of their first values.
+struct Widened<'a, E, I> {
+    values: &'a [E],
+    place: &'a Place,
+    count: usize,
+    begins: I,
+}
+
+impl<E: Number, I: Iterator<Item = usize>> Work for Widened<'_, E, I> {
+    type Output = Vec<f32>;
+
+    #[inline(always)]
+    fn run(self, convert: impl Convert) -> Vec<f32> {
+        let Widened {
+            values,
+            place,
+            count,
+            begins,
+        } = self;
+        let ([.., pairs], [.., of_pair]) = (place.extents, place.strides);
+        let mut widened = Vec::with_capacity(count * pairs);
+        for begin in begins {
+            match of_pair {
+                1 => {
+                    let (blocks, rest) = values[begin..][..pairs].as_chunks::<LANES>();
+                    for block in blocks {
+                        widened.extend_from_slice(&E::all_widened(*block, convert));
+                    }
+                    widened.extend(rest.iter().map(|value| value.widened()));
+                }
+                2 if pairs > 0 => {
+                    let (twice, last) = values[begin..][..2 * pairs - 1].as_chunks::<2>();
+                    widened.extend(twice.iter().map(|[value, _]| value.widened()));
+                    widened.extend(last.iter().map(|value| value.widened()));
+                }
+                _ => {
+                    widened.extend((0..pairs).map(|pair| values[begin + pair * of_pair].widened()))
+                }
             }
-            _ => into.extend((0..pairs).map(|pair| values[row + pair * of_pair].widened())),
         }
+        widened
     }
 }

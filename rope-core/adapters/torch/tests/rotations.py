@@ -102,6 +102,40 @@ class Eager(unittest.TestCase):
                 what = f"{dtype} {pairing} {pairs} {of_all}"
                 same(self, ours.nan_to_num(**infinite), wanted.nan_to_num(**infinite), what)
 
+    def test_every_element_of_a_table(self):
+        """A table of 16 bits rotates as the same numbers in f32; 64 pairs fill registers, 21 do not."""
+        torch.manual_seed(SEED)
+        every = torch.arange(-(1 << 15), 1 << 15).to(torch.int16)
+        twice = {"none": lambda t: t, "halves": lambda t: torch.cat((t, t), -1), "pairs": lambda t: t.repeat_interleave(2, -1)}
+        for dtype, pairs, repeat in itertools.product((torch.bfloat16, torch.float16), (64, 21), twice):
+            table = every.view(dtype)[: (1 << 16) // pairs * pairs].view(-1, pairs)
+            cos, sin = twice[repeat](table), twice[repeat](table.flip(0))
+            x, ids = torch.randn(1, 2, len(table), 2 * pairs), torch.randperm(len(table))
+            wanted = rope_kernels.rotate(x, table.float(), table.flip(0).float(), repeat="none")
+            for ours, expected in (
+                (rope_kernels.rotate(x, cos, sin, repeat=repeat), wanted),
+                (rope_kernels.rotate(x[:, :, ids], cos, sin, ids=ids, repeat=repeat), wanted[:, :, ids]),
+            ):
+                # A NaN is any NaN.
+                self.assertTrue(torch.equal(ours.isnan(), expected.isnan()))
+                infinite = dict(nan=7.0, posinf=torch.inf, neginf=-torch.inf)
+                same(self, ours.nan_to_num(**infinite), expected.nan_to_num(**infinite), f"{dtype} {pairs} {repeat}")
+
+    def test_a_changed_table_is_seen(self):
+        """Also by a write that no version counts: nothing of a table is kept from call to call."""
+        torch.manual_seed(SEED)
+        x, table = torch.randn(1, 2, 5, 16), torch.rand(2, 5, 8).bfloat16()
+        for mode in (torch.no_grad, torch.inference_mode):
+            with mode():
+                cos, sin = (t.clone() for t in table)
+                rope_kernels.rotate(x, cos, sin)
+                for write in (lambda: cos.mul_(-1), lambda: cos.data.zero_(), lambda: cos.view(torch.int16).numpy().fill(0x3F80)):
+                    write()
+                    rotated = x.clone()
+                    rope_kernels.rotate_(rotated, cos, sin)
+                    same(self, rope_kernels.rotate(x, cos, sin), rope_kernels.rotate(x, cos.float(), sin.float()))
+                    same(self, rotated, rope_kernels.rotate(x, cos.float(), sin.float()))
+
     def test_packed_queries_and_keys(self):
         torch.manual_seed(SEED)
         packed = torch.randn(2, 5, 6, 8)
