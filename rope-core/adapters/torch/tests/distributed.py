@@ -92,6 +92,54 @@ def of_tables(rank, ranks):
             equal(ours, wanted, f"tables {index} of {ranks}")
 
 
+def of_shards(rank, ranks):
+    """Distributed tensors of which each rank has some heads, sequences or tokens: no communication, and the bits of the
+    whole, forward and backward."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+    from torch.distributed.tensor.debug import CommDebugMode
+
+    mesh = init_device_mesh("cpu", (ranks,))
+    generator = torch.Generator().manual_seed(SEED)
+    angle = torch.randn(ranks, TOKENS, HEAD_DIM // 2, generator=generator)
+    ids = torch.randint(TOKENS, (ranks, TOKENS), generator=generator)
+    q, dq = (torch.randn(ranks, HEADS, TOKENS, HEAD_DIM, generator=generator).bfloat16() for _ in range(2))
+    k, dk = (torch.randn(ranks, KV_HEADS, TOKENS, HEAD_DIM, generator=generator).bfloat16() for _ in range(2))
+    for of_heads, layout in ((1, "bhsd"), (2, "bshd")):
+        given = [x if of_heads == 1 else x.transpose(1, 2) for x in (q, k, dq, dk)]
+        # The dimension that is divided, and the placements of cos and of ids.
+        for dimension, rows, of_rows, of_ids in (
+            (of_heads, angle[0], Replicate(), Replicate()), (of_heads, angle, Replicate(), Replicate()),
+            (0, angle[0], Replicate(), Shard(0)), (0, angle, Shard(0), Shard(0)),
+            (3 - of_heads, angle[:1], Shard(1), Shard(1)),
+        ):
+            for how in (dict(), dict(ids=ids)) if rows.dim() == 2 else (dict(),):
+                results = []
+                for place in (lambda x, _: x, lambda x, placement: distribute_tensor(x, mesh, [placement])):
+                    x, y = (place(t, Shard(dimension)).detach().requires_grad_() for t in given[:2])
+                    cos, sin = (place(t, of_rows) for t in (rows.cos(), rows.sin()))
+                    named = {name: place(t, of_ids) for name, t in how.items()} | dict(layout=layout)
+                    back = [place(t, Shard(dimension)) for t in given[2:]]
+                    with CommDebugMode() as traffic:
+                        rotated = rope_kernels.rotate_qk(x, y, cos, sin, **named)
+                        torch.autograd.backward(rotated, back)
+                    results.append([*rotated, x.grad, y.grad])
+                    if traffic.get_total_counts():
+                        raise AssertionError(f"{dimension} {layout} {how.keys()}: {traffic.get_comm_counts()}")
+                for wanted, ours in zip(*results):
+                    if ours.placements != (Shard(dimension),):
+                        raise AssertionError(f"{dimension} {layout}: {ours.placements}")
+                    equal(ours.full_tensor(), wanted, f"shards of dimension {dimension}, {layout}, of {ranks}")
+    # The gradients of rows that all heads share are those of one process.
+    rows = []
+    for place in (lambda x, _: x, lambda x, placement: distribute_tensor(x, mesh, [placement])):
+        cos, sin = (place(t, Replicate()).detach().requires_grad_() for t in (angle[0].cos(), angle[0].sin()))
+        rope_kernels.rotate(place(q, Shard(1)), cos, sin).backward(place(dq, Shard(1)))
+        rows.append((cos.grad, sin.grad))
+    for wanted, ours in zip(*rows):
+        equal(ours.full_tensor(), wanted, f"gradients of rows by shards of {ranks}")
+
+
 def refused():
     x, table = torch.ones(1, 2, 3, 8, requires_grad=True), torch.ones(1, 2, 3, 4, requires_grad=True)
     case = unittest.TestCase()
@@ -138,6 +186,7 @@ def rank_main(rank, ranks, store):
                 together = part if name in ("dcos", "dsin") else torch.cat(gathered(part, ranks), heads)
                 equal(together, wanted, f"heads {name} {dtype} {how} of {ranks}")
     of_tables(rank, ranks)
+    of_shards(rank, ranks)
     refused()
     dist.destroy_process_group()
 

@@ -744,12 +744,22 @@ class Sent(unittest.TestCase):
             sharded = [distribute_tensor(t, mesh, [Shard(dim)]) for t in (q, k)]
             tables = [distribute_tensor(t, mesh, [Replicate()]) for t in rows]
             self.equal(*sharded, *tables)
+            for ours, wanted in (
+                (rope_kernels.rotate_qk(*sharded, *tables, repeat="halves")[0],
+                 rope_kernels.rotate(q, *rows, repeat="halves")),
+                (rope_kernels.rotate(sharded[0], *tables, repeat="halves"),
+                 rope_kernels.rotate(q, *rows, repeat="halves")),
+            ):
+                self.assertEqual(ours.placements, (Shard(dim),))
+                same(self, ours.to_local(), wanted)
             for call in (
-                lambda: rope_kernels.rotate_qk(*sharded, *tables, repeat="halves"),
-                lambda: rope_kernels.rotate(sharded[0], *tables, repeat="halves"),
                 lambda: rope_kernels.rotate_(sharded[0], *tables, repeat="halves"),
                 lambda: rope_kernels.rotate_qk_(*sharded, *tables, repeat="halves"),
+                lambda: rope_kernels.rotate_qk(*sharded, *rows, repeat="halves"),
                 lambda: rope_kernels.Rotation(self.model.config).rotate(sharded[0], torch.arange(5)),
             ):
                 with self.assertRaisesRegex(TypeError, "is a DTensor.*to_local\\(\\)"):
                     call()
+            # By the kernels, and not by the function that they replace.
+            with unittest.mock.patch("torch.cat", side_effect=AssertionError):
+                self.ours(*sharded, *tables)

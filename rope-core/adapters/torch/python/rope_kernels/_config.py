@@ -9,7 +9,7 @@ from torch import Tensor
 from . import _gradients
 from ._library import ops
 from ._plan import INPUT, OUTPUT, TOKENS_MAJOR, TRANSPOSE, Layout, Repeat, plan
-from ._rotate import refuse_other_pairing
+from ._rotate import explained, refuse_other_pairing
 
 
 class NothingRotates(RuntimeError):
@@ -98,11 +98,7 @@ class Rotation:
 
     def rotate(self, x: Tensor, positions: Tensor, layout: Layout = "bhsd") -> Tensor:
         """A new tensor: x rotated at these positions. Its heads are the model's, or the channels that rotate alone."""
-        try:
-            return _gradients.rotated_by_config(x, self, positions, plan(layout=layout) & TOKENS_MAJOR)
-        except (RuntimeError, TypeError):
-            _gradients.refuse_subclasses(x=x, positions=positions)
-            raise
+        return explained(_gradients.rotated_by_config, x, self, positions, plan(layout=layout) & TOKENS_MAJOR)
 
     def rotate_(self, x: Tensor, positions: Tensor, layout: Layout = "bhsd") -> Tensor:
         """Rotates x in place, and returns it."""

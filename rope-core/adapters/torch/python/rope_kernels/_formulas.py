@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch
 
-from . import _gradients
+from . import _gradients, _sharding
 from ._library import ops
 from ._plan import FULL, PROMOTED, STRICT, plan
 
@@ -102,11 +102,11 @@ class Formula(NamedTuple):
 
 
 def _is_plain(x):
-    """Returns whether a tensor is PyTorch's own. A subclass may distribute it, or have several lengths."""
+    """Returns whether a tensor is PyTorch's own, or a distributed one. Others may have several lengths."""
     of = type(x)
     traced = of is not torch.Tensor and of is not torch.nn.Parameter
     if traced and not of.__module__.startswith("torch._subclasses."):
-        return False
+        return _sharding.is_distributed(x) and not _is_compiling() and _sharding.register()
     return x.layout is torch.strided and not x.is_nested
 
 

@@ -51,7 +51,10 @@ _in_functorch = torch._C._are_functorch_transforms_active
 
 def by_copy(*tensors):
     """Whether a rotation in place is a copy of a rotation, which has every derivative."""
-    return any(x.dtype is torch.float64 for x in tensors) or needed(*tensors) or transformed()
+    for x in tensors:
+        if x.dtype is torch.float64:
+            return True
+    return needed(*tensors) or transformed()
 
 
 _DEFAULT = torch._C._autograd.CreationMeta.DEFAULT
@@ -91,7 +94,10 @@ def refuse(sentence, *tensors):
                 raise RuntimeError(sentence)
 
 
-_WAYS = {"DTensor": "to_local()", "NestedTensor": "values()"}
+_WAYS = {
+    "DTensor": "the kernels rotate into a new tensor alone, by cos and sin that are DTensors; pass {}.to_local()",
+    "NestedTensor": "the kernels do not rotate; pass {}.values()",
+}
 
 
 def refuse_subclasses(**tensors):
@@ -110,7 +116,7 @@ def refuse_subclasses(**tensors):
         elif x.layout is not torch.strided:
             raise TypeError(f"{name} has the layout {x.layout}, which the kernels do not rotate; pass {name}.to_dense()")
         if kind in _WAYS:
-            raise TypeError(f"{name} is a {kind}, which the kernels do not rotate; pass {name}.{_WAYS[kind]}")
+            raise TypeError(f"{name} is a {kind}, which {_WAYS[kind].format(name)}")
 
 
 def _rotate(x, cos, sin, ids, bits, factor):
