@@ -167,10 +167,13 @@ block() {
         END { exit !found }' "$1" || fail "$1 has no $2 block number $3"
 }
 
+# The files below a folder, but for what cargo and Python keep for the next time.
+files_of() { find "$1" \( -name target -o -name __pycache__ \) -prune -o -print | sort; }
+
 # wheel_of PACKAGE [LIBRARY]: $wheel of a Python adapter in the current folder, built by $python from the adapter's
 # source distribution. LIBRARY is another package's, which the wheel does not have.
 wheel_of() {
-    local tools=$temporary/tools folder sources python_path version
+    local tools=$temporary/tools folder sources python_path version before left
     if [[ ! -d $tools ]]; then
         rm -rf "$tools.partial"
         "$python" -m pip install -q --disable-pip-version-check --target "$tools.partial" "setuptools>=77.0.3" \
@@ -179,20 +182,24 @@ wheel_of() {
     fi
     rm -rf "$temporary/sources" "$temporary/wheel"
     python_path=$("$python" -c 'import sys; print(sys.executable)')
+    before=$(files_of .)
     tests env "PYTHONPATH=$tools" "$python_path" -c \
         "from setuptools import build_meta; build_meta.build_sdist('$temporary/sources')"
+    left=$(diff <(echo "$before") <(files_of .)) || fail "a source distribution left files: $left"
     sources=$(ls "$temporary/sources/$1"-*.tar.gz)
     # Files keep their times, by which cargo knows what it has built.
     tar -xzf "$sources" -C "$temporary/sources"
     folder=${sources%.tar.gz}
     local pip=("$python_path" -m pip)
     local how=(--no-build-isolation --no-deps --disable-pip-version-check)
+    before=$(files_of "$folder")
     if env -i "PYTHONPATH=$tools" PATH=/nowhere "${pip[@]}" wheel "${how[@]}" -w "$temporary/wheel" "$folder" \
         >"$temporary/without" 2>&1; then
         fail "a wheel was built without cargo"
     fi
     grep -q "install Rust 1.95 or newer" "$temporary/without" || fail "without cargo: $(tail -3 "$temporary/without")"
     tests env "PYTHONPATH=$tools" ROPE_FEATURES= "${pip[@]}" wheel "${how[@]}" -w "$temporary/wheel" "$folder"
+    left=$(diff <(echo "$before") <(files_of "$folder")) || fail "a wheel left files: $left"
     # An editable installation finds what was built.
     "$python_path" -m venv --without-pip --clear "$temporary/editable"
     tests env "PYTHONPATH=$tools" "${pip[@]}" --python "$temporary/editable/bin/python" install "${how[@]}" -e "$folder"

@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
 
 from setuptools import Extension, setup
@@ -61,6 +62,11 @@ class WheelOfEveryPython(bdist_wheel):
 
 
 class SourcesWithCrates(sdist):
+    def run(self):
+        super().run()
+        if not (HERE / "crates").exists():
+            shutil.rmtree(self.get_finalized_command("egg_info").egg_info)
+
     def make_release_tree(self, base, files):
         super().make_release_tree(base, files)
         base = pathlib.Path(base)
@@ -93,6 +99,15 @@ class SourcesWithCrates(sdist):
         (base / ".cargo/config.toml").write_text(VENDORED)
 
 
+# A build leaves nothing in a checkout but cargo's `target`: the rest lasts as long as this process. A source
+# distribution has its metadata within, and an editable installation may lead to its build.
+leftovers = tempfile.TemporaryDirectory()
+options = {}
+if "sdist" not in sys.argv:
+    options["egg_info"] = {"egg_base": leftovers.name}
+if "editable_wheel" not in sys.argv:
+    options["build"] = {"build_base": leftovers.name}
+
 library = RustExtension(
     f"{PACKAGE}.{LIBRARY}",
     binding=Binding.NoBinding,
@@ -102,6 +117,7 @@ library = RustExtension(
     debug=False,
 )
 setup(
+    options=options,
     rust_extensions=[] if BUILT else [library],
     ext_modules=[Extension(library.name, [])] if BUILT else [],
     cmdclass={"bdist_wheel": WheelOfEveryPython, "build_ext": BuildLibrary, "sdist": SourcesWithCrates},
