@@ -2,6 +2,7 @@
 the library of rope-onnxruntime, by which they run, too."""
 
 import io
+import itertools
 import os
 import unittest
 
@@ -26,9 +27,9 @@ def exported(module, args):
     return file.getvalue()
 
 
-def run(text, args):
+def run(text, args, libraries=(None, LIBRARY)):
     """The outputs by ONNX Runtime's own kernels, and by rope-onnxruntime's."""
-    for library in [None] + ([LIBRARY] if LIBRARY else []):
+    for library in libraries[: 2 if LIBRARY else 1]:
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         if library is not None:
@@ -88,3 +89,54 @@ class Exported(unittest.TestCase):
             args = (*(torch.randn(*shape) for shape in shapes), *(twice[how["repeat"]](t) for t in (angle.cos(), angle.sin())))
             with self.subTest(str(how)):
                 self.equal(Rotates(), args + ((ids,) if of_ids else ()), is_standard)
+
+    def test_rotations_in_16_bits(self):
+        """With f32 around them, as NumPy has no bfloat16. rope-onnxruntime has the bits of rope_kernels; ONNX Runtime
+        rounds float16 where it likes, and has no kernel for bfloat16 on the CPU."""
+        torch.manual_seed(SEED)
+        angle = torch.randn(5, 8)
+        for dtype, table, layout, is_standard in itertools.product(
+                (torch.float16, torch.bfloat16), ("same", "f32"), ("bhsd", "bshd"), (True, False)):
+            of_table = dtype if table == "same" else torch.float32
+            output = None if is_standard else "interleaved"
+
+            class Rotates(torch.nn.Module):
+                def forward(self, q, k, cos, sin):
+                    rows = cos.to(of_table), sin.to(of_table)
+                    how = dict(repeat="halves", layout=layout, output_pairing=output)
+                    return tuple(y.float() for y in rope_kernels.rotate_qk(q.to(dtype), k.to(dtype), *rows, **how))
+
+            shapes = ((2, 3, 5, 16), (2, 1, 5, 16)) if layout == "bhsd" else ((2, 5, 3, 16), (2, 5, 1, 16))
+            args = (*(torch.randn(*shape) for shape in shapes), *(torch.cat((t, t), -1) for t in (angle.cos(), angle.sin())))
+            with self.subTest(f"{dtype} {table} {layout} {is_standard}"):
+                text = exported(Rotates(), args)
+                kinds = [node.op_type for node in onnx.load_from_string(text).graph.node]
+                is_standard = is_standard and table == "same"
+                self.assertEqual("RotaryEmbedding" in kinds, is_standard, kinds)
+                wanted = Rotates()(*args)
+                if is_standard and dtype is torch.bfloat16:
+                    with self.assertRaisesRegex(Exception, "NOT_IMPLEMENTED.*RotaryEmbedding"):
+                        next(run(text, args))
+                    results = list(run(text, args, (LIBRARY,))) if LIBRARY else []
+                else:
+                    results = list(run(text, args))
+                for index, ours in enumerate(results):
+                    for y, z in zip(ours, wanted, strict=True):
+                        if index == 0 and is_standard and dtype is torch.float16:
+                            self.assertLess((y - z).abs().max().item(), 0.01)
+                        else:
+                            self.assertTrue(torch.equal(y, z))
+
+    def test_a_model_in_float16(self):
+        model, ids = small("llama").half(), torch.randint(3, 100, (2, 12), generator=torch.Generator().manual_seed(SEED))
+
+        class Logits(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.model = model
+
+            def forward(self, ids):
+                return self.model(ids, use_cache=False).logits.float()
+
+        with torch.no_grad(), rope_kernels.transformers.enable(model):
+            self.equal(Logits(), (ids,), True, 0.02)
