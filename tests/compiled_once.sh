@@ -28,16 +28,16 @@ macro_rules! one {
     ($($element:ident: $rotate:ident $parallel:ident $at:ident $qk:ident,)+) => {$(
         pub fn $rotate(x: &mut TensorMut<'_, $element>, rows: &Rows<'_>) -> Done {
             Rope::new(Pairing::Half).rotate(x, rows)?;
-            Rope::new(Pairing::Interleaved).direction(Direction::Inverse).rotate(x, rows)
+            Rope::new(Pairing::Interleaved).with_direction(Direction::Inverse).rotate(x, rows)
         }
 
         pub fn $parallel(x: &mut TensorMut<'_, $element>, rows: &Rows<'_>) -> Done {
-            Rope::new(Pairing::Half).parallel().rotate(x, rows)
+            Rope::new(Pairing::Half).with_threads().rotate(x, rows)
         }
 
         pub fn $at(x: &mut TensorMut<'_, $element>, frequencies: &Frequencies<'_>) -> Done {
-            Rope::new(Pairing::Half).rotate(x, &frequencies.at(7..9))?;
-            Rope::new(Pairing::Interleaved).rotate(x, &frequencies.at(&[7, 9]))
+            Rope::new(Pairing::Half).rotate(x, &frequencies.at(7..9)?)?;
+            Rope::new(Pairing::Interleaved).rotate(x, &frequencies.at(&[7, 9])?)
         }
 
         pub fn $qk(
@@ -61,8 +61,8 @@ macro_rules! two {
     ($($name:ident: $input:ident $output:ident,)+) => {$(
         pub fn $name(x: &Tensor<'_, $input>, y: &mut TensorMut<'_, $output>, rows: &Rows<'_>) -> Done {
             for pairing in Pairing::ALL {
-                Rope::new(Pairing::Half).output_pairing(pairing).rotate_into(x, y, rows)?;
-                Rope::new(Pairing::Interleaved).output_pairing(pairing).rotate_into(x, y, rows)?;
+                Rope::new(Pairing::Half).with_output_pairing(pairing).rotate_into(x, y, rows)?;
+                Rope::new(Pairing::Interleaved).with_output_pairing(pairing).rotate_into(x, y, rows)?;
             }
             Ok(())
         }
@@ -84,7 +84,7 @@ pub fn rotate_by_all_rows(x: &mut TensorMut<'_, f32>) -> Done {
     rope.rotate(x, &frequencies.rows(Positions::axis_major(&[1, 2, 3]))?)?;
     rope.rotate(x, &frequencies.rows(Positions::real_token_major(&[0.5, 2.0, 3.0]))?)?;
     let frequencies = Frequencies::new_in(&mut blocks, 128, 1e4, &yarn)?;
-    rope.rotate(x, &frequencies.rows_in(&[3_u32, 4], &mut storage)?)?;
+    rope.rotate(x, &frequencies.at(&[3_u32, 4])?.rows_in(&mut storage)?)?;
     let frequencies = Frequencies::from_inverse(4, &[1.0_f32, 0.5], 1.0)?;
     rope.rotate(x, &frequencies.rows(1000..1010)?)?;
     let table = Frequencies::new(128, 1e4, &Scaling::Default)?.rows(0..100)?;

@@ -132,12 +132,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let frequencies = Frequencies::new(text.len() & !1, 500_000.0, &Scaling::Default)?;
     let mut rows = frequencies.rows(black_box(1000)..1001)?;
     if black_box(false) {
-        rows = rows.per_channel()?;
+        rows = rows.into_full_width()?;
     }
-    let rope = Rope::new(black_box(Pairing::Half)).output_pairing(black_box(Pairing::Half));
+    let rope = Rope::new(black_box(Pairing::Half)).with_output_pairing(black_box(Pairing::Half));
     let x = TensorMut::new(black_box(&mut x), [1, 1, 4, 128])?;
     let mut window = x.narrow(Dimension::Channels, black_box(0)..128)?;
-    rope.direction(black_box(Direction::Forward)).rotate(&mut window, &rows)?;
+    rope.with_direction(black_box(Direction::Forward)).rotate(&mut window, &rows)?;
     println!("{:?}", window.shape());
     Ok(())
 }

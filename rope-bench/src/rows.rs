@@ -41,7 +41,7 @@ fn positions(tokens: usize) -> Range<u32> {
 pub fn rows(backends: &[Backend], most: usize, effort: Effort) -> Result<RowsResult> {
     ensure!(!backends.is_empty(), "no backend to measure");
     let plain = Frequencies::new(HEAD_DIM, BASE, &Scaling::Default)?;
-    let of_backend = |&backend| Ok((backend, plain.clone().backend(backend)?));
+    let of_backend = |&backend| Ok((backend, plain.clone().with_backend(backend)?));
     let frequencies = backends
         .iter()
         .map(of_backend)
@@ -74,7 +74,11 @@ fn make(
         subjects.push(Box::new(move |bytes, times| {
             let storage: &mut [f32] = bytemuck::cast_slice_mut(bytes);
             for _ in 0..times {
-                black_box(frequencies.rows_in(black_box(positions(tokens)), storage)?);
+                black_box(
+                    frequencies
+                        .at(black_box(positions(tokens)))?
+                        .rows_in(storage)?,
+                );
             }
             Ok(())
         }));

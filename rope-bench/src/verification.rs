@@ -46,8 +46,8 @@ fn element<E: Float>(golden: &Golden<'_>, backend: Backend) -> Result<Verified> 
     let (dim, rotary_dim) = (golden.head_dim, golden.rotary_dim);
     let shape = [golden.tokens, rotary_dim / 2];
     let rows = Rows::from_cos_sin(&golden.cos, &golden.sin, shape, rotary_dim)?;
-    let rope = Rope::new(golden.input).output_pairing(golden.output);
-    let rope = rope.backend(backend)?;
+    let rope = Rope::new(golden.input).with_output_pairing(golden.output);
+    let rope = rope.with_backend(backend)?;
     let mut line = Verified {
         model: golden.name.into(),
         layout: layout_name(golden),

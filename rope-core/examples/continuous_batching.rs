@@ -38,7 +38,7 @@ pub(crate) fn rotate_on_threads(
     for thread in 0..threads {
         let end = tokens * (thread + 1) / threads;
         let (part, after) = rest.split_at(Dimension::Tokens, end - first)?;
-        parts.push((part, rows.range(first..end)?));
+        parts.push((part, rows.narrow(first..end)?));
         (rest, first) = (after, end);
     }
     let rotate = |(mut part, rows): (TensorMut<'_, f32>, Rows<'_>)| rope.rotate(&mut part, &rows);

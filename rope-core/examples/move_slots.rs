@@ -63,7 +63,7 @@ fn drop_after_sinks() -> Result<(), Error> {
 
     // One delta for all tokens that stay; sinks keep their slots, positions and bits.
     let (from, to) = (sinks + dropped..tokens, sinks..tokens - dropped);
-    let back = frequencies.shift(-(dropped as i64))?;
+    let back = frequencies.shift(-(dropped as i64))?.rows()?;
     values.move_slots(at(from.clone()), at(to.clone()))?;
     keys.move_slots(at(from), at(to.clone()))?;
     rope.rotate(
@@ -120,7 +120,7 @@ fn latent_cache() -> Result<(), Error> {
     let width = latent + rotary_dim;
     let frequencies = Frequencies::new(rotary_dim, 10_000.0, &Scaling::Default)?;
     // The key's channels are the last ones of a row.
-    let rope = Rope::new(Pairing::Interleaved).window(latent);
+    let rope = Rope::new(Pairing::Interleaved).with_window(latent);
     let mut memory = vec![0.0_f32; PAGE * width];
     let mut cache = CacheMut::new(&mut memory, CacheLayout::nhd([1, PAGE, 1, width])?)?;
     let x = heads(tokens * width);
@@ -134,7 +134,7 @@ fn latent_cache() -> Result<(), Error> {
     cache.move_slots(5..8, 3..6)?;
     rope.rotate(
         &mut cache.slots(3..6),
-        &frequencies.shift(-2)?.repeated(0, 3)?,
+        &frequencies.shift(-2)?.rows()?.repeated(0, 3)?,
     )?;
 
     let mut kept = x[2 * width..].to_vec();

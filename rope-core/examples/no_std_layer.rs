@@ -36,7 +36,7 @@ pub(crate) mod library {
         pub(crate) fn rotate(&self, x: &mut [f32], position: i64) -> Result<(), Error> {
             let heads = x.len() / HEAD_DIM;
             let mut x = TensorMut::new(x, [1, 1, heads, HEAD_DIM])?;
-            self.rope.rotate(&mut x, &self.frequencies.at(position))
+            self.rope.rotate(&mut x, &self.frequencies.at(position)?)
         }
     }
 }

@@ -26,8 +26,8 @@ pub(crate) fn main() -> Result<(), Error> {
     let (q_weight, k_weight) = (numbers(HEAD_DIM, 3), numbers(HEAD_DIM, 5));
     let norm = Norm::new(NormFormula::LLAMA, 1e-6);
     let (queries, keys) = (
-        rope.norm(norm.weight(&q_weight)),
-        rope.norm(norm.weight(&k_weight)),
+        rope.with_norm(norm.with_weight(&q_weight)),
+        rope.with_norm(norm.with_weight(&k_weight)),
     );
 
     // Two sequences of one token each, at positions 1000 and 40; the scheduler has given each a page and a slot in it.

@@ -2,7 +2,8 @@
 //!
 //! A tensor is split along the dimension that lies outermost in memory (here its tokens), and each part is a tensor.
 //! All parts share the plan; parts of the tokens take their own rows, parts of the heads would share all of them.
-//! However it is split, the bits are the same. With the feature `rayon`, a plan that is `Rope::parallel` does all this.
+//! However it is split, the bits are the same. With the feature `rayon`, a plan that is `Rope::with_threads` does all
+//! this.
 //!
 //! `cargo run -p rope-core --example threads`
 
@@ -34,7 +35,7 @@ pub(crate) fn main() -> Result<(), Error> {
             let (mut part, others) = rest.split_at(Dimension::Tokens, each)?;
             let rows = &rows;
             threads.push(scope.spawn(move || {
-                let rows = rows.range(first..first + each)?;
+                let rows = rows.narrow(first..first + each)?;
                 rope.rotate(&mut part, &rows)
             }));
             rest = others;

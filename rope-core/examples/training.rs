@@ -28,7 +28,7 @@ pub(crate) fn main() -> Result<(), Error> {
     let factor = frequencies.attention_factor();
     let rows = frequencies.rows(70_000..70_003)?;
     let forward = Rope::new(Pairing::Half);
-    let backward = forward.direction(Direction::Transpose);
+    let backward = forward.with_direction(Direction::Transpose);
 
     let len: usize = SHAPE.iter().product();
     let x: Vec<f32> = (0..len).map(|i| (i % 31) as f32 / 31.0 - 0.5).collect();
@@ -44,7 +44,7 @@ pub(crate) fn main() -> Result<(), Error> {
 
     // It is no inverse: there and back is A^2 x, where the inverse gives x.
     let back = rotated(backward, &y, &rows)?;
-    let undone = rotated(forward.direction(Direction::Inverse), &y, &rows)?;
+    let undone = rotated(forward.with_direction(Direction::Inverse), &y, &rows)?;
     for ((x, back), undone) in x.iter().zip(back).zip(undone) {
         assert!((f64::from(back) - factor * factor * f64::from(*x)).abs() <= 1e-6);
         assert!((undone - x).abs() <= 1e-6);

@@ -147,7 +147,7 @@ pub fn token_heads<E: Element>(
 ///
 /// # Errors
 ///
-/// The errors of [`Rope::backend`].
+/// The errors of [`Rope::with_backend`].
 pub fn rope(pairing: Pairing, backend: Option<Backend>) -> Result<Rope, Error> {
     Rope::on(pairing, backend)
 }

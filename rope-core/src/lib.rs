@@ -11,9 +11,10 @@
 //! This crate implements that rotation and nothing else: exactly, with the same bits on any machine. The [guide] has a
 //! page per task with a whole program (packed QKV, KV caches, M-RoPE, training, threads, firmware), and a
 //! [glossary](guide::words). The rotation of a model is described by its `config.json` or its GGUF file; the crate
-//! `rope-models` reads both. This crate contains no model.
+//! `rope-models` reads both. This crate reads no file: constructors and constants that one model or engine needs have
+//! the name of the code whose values they reproduce.
 //!
-//! # Three nouns, one verb
+//! # A tensor, a pairing, rows
 //!
 //! - A **tensor**: [`Tensor`] or [`TensorMut`], a strided view `[batch, tokens, heads, head_dim]` of a slice of `f32`,
 //!   [`half::f16`] or [`half::bf16`], checked once at construction.
@@ -47,8 +48,8 @@
 //! # Ok::<(), rope_core::Error>(())
 //! ```
 //!
-//! Without an allocator the same calls use the caller's storage ([`Frequencies::new_in`], [`Frequencies::rows_in`]).
-//! With [`Frequencies::at`] a call makes the rows itself, on the stack.
+//! Without an allocator, [`Frequencies::new_in`] and [`TokenAngles::rows_in`] use the caller's storage. A call by
+//! [`Frequencies::at`] makes the rows itself, on the stack.
 //!
 //! # Exact
 //!
@@ -70,7 +71,7 @@
 //! # Features
 //!
 //! - `alloc` (default): frequencies and rows that own their memory.
-//! - `rayon`: `Rope::parallel`, for calls on threads. Needs std.
+//! - `rayon`: `Rope::with_threads`, for calls on threads. Needs std.
 //!
 //! No feature changes the speed or selects a backend; detection needs no std. In debug builds rotations are as slow as
 //! all unoptimized code, unless the profile optimizes this crate: `[profile.dev.package.rope-core] opt-level = 3`.
@@ -120,8 +121,12 @@ pub use base::error::{Error, ErrorKind};
 pub use base::names::UnknownName;
 pub use base::pairing::Pairing;
 pub use base::shape::{Dimension, Shape};
-pub use describe::frequencies::{Angle, Frequencies, Frequency, LongRope, RowsAt, Scaling, Yarn};
-pub use describe::ids::{Coordinates, Id, Ids, IntoCoordinates, IntoIds, List};
+pub use describe::frequencies::{
+    Angle, Frequencies, Frequency, LongRope, Scaling, TokenAngles, Yarn,
+};
+pub use describe::ids::{
+    Coordinate, Coordinates, Id, Ids, Integers, IntoCoordinates, IntoIds, List,
+};
 pub use describe::positions::{IntoPositions, Positions};
 pub use describe::rows::Rows;
 pub use describe::tensor::{IntoLayout, Layout, Strides, Tensor, TensorMut};
@@ -136,7 +141,7 @@ const _: () = {
     use axes::{Axes, MixedAngle, MixedFrequencies};
     use cache::{Cache, CacheMut, Slots};
     use norm::Norm;
-    use stages::{Hadamard, LinearStages, Scale, WithStages};
+    use stages::{Hadamard, Linear, Normed, Scale};
 
     const fn shared<T: Send + Sync>() {}
     shared::<(Rope, Rows<'_>, Layout, Ids<'_>, Positions<'_>)>();
@@ -145,8 +150,8 @@ const _: () = {
     shared::<(MixedFrequencies<'_>, MixedAngle)>();
     shared::<Scaling<'_>>();
     shared::<(
-        Rope<LinearStages<'_>>,
-        Rope<WithStages<'_>>,
+        Rope<Linear<'_>>,
+        Rope<Normed<'_>>,
         Norm<'_>,
         Scale<'_>,
         Hadamard,

@@ -14,7 +14,7 @@ use crate::describe::norm::{Norm, NormReach, NormResult, NormSum, Weights};
 use crate::describe::rows::{Rotation, View};
 use crate::describe::scale::Scale;
 use crate::describe::tensor::{Bytes, BytesMut};
-use crate::kernel::element::ElementKernels;
+use crate::kernel::element::Element;
 use crate::kernel::elements::{InPlaceKernels, NormRotateKernels, OutOfPlaceFn, OutOfPlaceKernels};
 use crate::kernel::norm::NormFactors;
 use crate::kernel::rotation::RowFactors;

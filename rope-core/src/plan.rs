@@ -19,7 +19,7 @@ mod raw;
 mod run;
 mod window;
 
-use crate::describe::frequencies::RowsAt;
+use crate::describe::frequencies::TokenAngles;
 use crate::describe::tensor::{Bytes, BytesMut};
 use crate::describe::window::Window;
 use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
@@ -33,7 +33,7 @@ use gradient::PairGradients;
 pub use any::{AnyAngles, AnySource, AnyTarget};
 pub use call::Call;
 pub(crate) use check::check_query_and_key;
-pub use kinds::{Linear, LinearStages, Stages, WithStages};
+pub use kinds::{Linear, Normed, Stages, Transpose};
 pub use operand::{Angles, NoRotation, Source, Target};
 pub use outputs::Output;
 pub use raw::{InPlace, RawRows, RawTensor, rotate_raw};
@@ -45,8 +45,8 @@ pub use raw::{InPlace, RawRows, RawTensor, rotate_raw};
 /// | | is | has |
 /// |---|---|---|
 /// | `Rope` | the rotation alone | every verb that takes no norm |
-/// | [`Rope<LinearStages>`](LinearStages) | with a [`scale`](Rope::scale), a [`hadamard`](Rope::hadamard) transform | the verbs of [`Stages`] and of [`Linear`] plans |
-/// | [`Rope<WithStages>`](WithStages) | with a [`norm`](Rope::norm), and any of these | the verbs of [`Stages`] |
+/// | [`Rope<Linear>`](Linear) | with a [scale](Rope::with_scale), a [transform](Rope::with_hadamard) | the verbs of [`Stages`] and of [`Transpose`] plans |
+/// | [`Rope<Normed>`](Normed) | with a [norm](Rope::with_norm), and any of these | the verbs of [`Stages`] |
 ///
 /// ```
 /// use rope_core::{Direction, Pairing, Rope, Rows, TensorMut};
@@ -58,7 +58,7 @@ pub use raw::{InPlace, RawRows, RawTensor, rotate_raw};
 /// let mut x = [1.0_f32, 0.0];
 /// rope.rotate(&mut TensorMut::new(&mut x, [1, 1, 1, 2])?, &rows)?;
 /// assert_eq!(x, values);
-/// rope.direction(Direction::Inverse).rotate(&mut TensorMut::new(&mut x, [1, 1, 1, 2])?, &rows)?;
+/// rope.with_direction(Direction::Inverse).rotate(&mut TensorMut::new(&mut x, [1, 1, 1, 2])?, &rows)?;
 /// assert!((x[0] - 1.0).abs() < 1e-6);
 /// # Ok::<(), rope_core::Error>(())
 /// ```
@@ -98,7 +98,8 @@ struct DetourFns {
     threads: Option<&'static Threads>,
 }
 
-type DetourAt = fn(&Rope, BytesMut<'_>, &'static InPlaceKernels, &RowsAt<'_>) -> Result<(), Error>;
+type DetourAt =
+    fn(&Rope, BytesMut<'_>, &'static InPlaceKernels, &TokenAngles<'_>) -> Result<(), Error>;
 
 type DetourAcross = fn(
     &Rope,

@@ -1,7 +1,8 @@
 //! The stages of a plan beside the rotation: norms, scales and Hadamard transforms of the same heads, in the same call.
 //!
-//! [`Rope::norm`](crate::Rope::norm), [`Rope::scale`](crate::Rope::scale) and [`Rope::hadamard`](crate::Rope::hadamard)
-//! add a stage. A stage runs before the rotation or after it ([`StageOrder`]); the transform is always the last one.
+//! [`Rope::with_norm`](crate::Rope::with_norm), [`Rope::with_scale`](crate::Rope::with_scale) and
+//! [`Rope::with_hadamard`](crate::Rope::with_hadamard) add a stage. A stage runs before the rotation or after it
+//! ([`StageOrder`]); the transform is always the last one.
 //!
 //! ```
 //! use rope_core::norm::{Norm, NormFormula};
@@ -13,8 +14,8 @@
 //! let temperatures = [1.0_f32, 0.5, 0.25];
 //! // Normalizes each head, rotates it, and multiplies it by the factor of its token.
 //! let queries = Rope::new(Pairing::Half)
-//!     .norm(Norm::new(NormFormula::LLAMA, 1e-6).weight(&weights))
-//!     .scale(Scale::per_token(&temperatures).with_order(StageOrder::AfterRotation));
+//!     .with_norm(Norm::new(NormFormula::LLAMA, 1e-6).with_weight(&weights))
+//!     .with_scale(Scale::per_token(&temperatures).with_order(StageOrder::AfterRotation));
 //!
 //! let rows = [0.0_f32; 3 * 64]; // the cos and sin of three tokens
 //! let mut q = [1.0_f32; 3 * 2 * 64];
@@ -23,10 +24,10 @@
 //! # Ok::<(), rope_core::Error>(())
 //! ```
 //!
-//! The type of a plan is the kind of its stages. `Rope<Plain>` rotates. `Rope<LinearStages>` also scales or transforms,
-//! and still supports gradients and shifts of cached keys. `Rope<WithStages>` has a norm, and supports neither.
+//! The type of a plan is the kind of its stages. `Rope<Plain>` rotates. `Rope<Linear>` also scales or transforms,
+//! and still supports gradients and shifts of cached keys. `Rope<Normed>` has a norm, and supports neither.
 
 pub use crate::base::stage_order::StageOrder;
 pub use crate::describe::hadamard::{Hadamard, HadamardFactor};
 pub use crate::describe::scale::Scale;
-pub use crate::plan::{Linear, LinearStages, Plain, Stages, WithStages};
+pub use crate::plan::{Linear, Normed, Plain, Stages, Transpose};

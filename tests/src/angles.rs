@@ -362,16 +362,16 @@ impl Stored {
         }
         match self.form.pick {
             Pick::All => f(&table),
-            Pick::Range => f(&table.range(self.range.clone()).expect(INSIDE)),
+            Pick::Range => f(&table.narrow(self.range.clone()).expect(INSIDE)),
             Pick::I32 => gathered!(i32),
             Pick::I64 => gathered!(i64),
             Pick::U32 => gathered!(u32),
             Pick::U64 => gathered!(u64),
             Pick::Usize => f(&table.gather(&self.ids).expect(INSIDE)),
             Pick::RangeOfIdsOfRange => {
-                let table = table.range(self.range.start..table.len()).expect(INSIDE);
+                let table = table.narrow(self.range.start..table.len()).expect(INSIDE);
                 let gathered = table.gather(&self.ids).expect(INSIDE);
-                f(&gathered.range(self.range.clone()).expect(INSIDE))
+                f(&gathered.narrow(self.range.clone()).expect(INSIDE))
             }
         }
     }

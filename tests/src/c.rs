@@ -112,7 +112,7 @@ pub fn strided_rows(
 /// Full-width rows.
 pub fn full_rows(cos: *const f32, sin: *const f32, rows: usize, rotary_dim: usize) -> rope_angles {
     rope_angles {
-        per_channel: 1,
+        full_width: 1,
         ..rope_rows_apart(cos, sin, rows, rotary_dim, rotary_dim)
     }
 }

@@ -119,7 +119,7 @@ impl Paged {
                 let (before, after) = (unit * source.below(5), unit * source.below(5));
                 let long = before + head_dim + after;
                 let layout = CacheLayout::nhd([blocks, block_size, heads, long])
-                    .and_then(|layout| layout.channels(before..before + head_dim));
+                    .and_then(|layout| layout.narrow_channels(before..before + head_dim));
                 let strides = CacheStrides {
                     block: block_size * heads * long,
                     token: heads * long,
@@ -186,7 +186,7 @@ impl Paged {
             true => CacheLayout::hnd([blocks, heads, block_size, long]),
             false => CacheLayout::nhd([blocks, block_size, heads, long]),
         };
-        let layout = layout.and_then(|layout| layout.channels(0..head_dim));
+        let layout = layout.and_then(|layout| layout.narrow_channels(0..head_dim));
         let shape = CacheShape {
             blocks,
             block_size,

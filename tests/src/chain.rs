@@ -106,18 +106,18 @@ impl Chain {
         &self,
         rotation: Rotation,
         backend: Backend,
-    ) -> rope_core::Rope<rope_core::stages::WithStages<'_>> {
+    ) -> rope_core::Rope<rope_core::stages::Normed<'_>> {
         let mut chain =
-            rope_core::Rope::<rope_core::stages::WithStages<'_>>::from(rotation.plan(backend));
+            rope_core::Rope::<rope_core::stages::Normed<'_>>::from(rotation.plan(backend));
         let (norm, scale) = self.stages();
         if let Some(norm) = norm {
-            chain = chain.norm(norm);
+            chain = chain.with_norm(norm);
         }
         if let Some(scale) = scale {
-            chain = chain.scale(scale);
+            chain = chain.with_scale(scale);
         }
         if let Some(hadamard) = &self.hadamard {
-            chain = chain.hadamard(hadamard.given());
+            chain = chain.with_hadamard(hadamard.given());
         }
         if self.rounds {
             chain

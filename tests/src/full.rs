@@ -58,9 +58,9 @@ impl FullRows {
             };
             let layout = Layout::strided(shape, strides);
             let values = Rows::strided(&memory, &memory[width..], layout.expect("a small layout"));
-            values.and_then(Rows::per_channel).expect("valid rows")
+            values.and_then(Rows::into_full_width).expect("valid rows")
         } else {
-            let rows = Rows::full(&self.cos, &self.sin, [rows * heads, width]);
+            let rows = Rows::full_width(&self.cos, &self.sin, [rows * heads, width]);
             rows.and_then(|rows| rows.with_heads(heads))
                 .expect("valid rows")
         };

@@ -34,7 +34,7 @@ impl Hadamard {
             false => HadamardFactor::Last,
         };
         let hadamard = rope_core::stages::Hadamard::new(self.block).expect("a power of two");
-        hadamard.factor(factor)
+        hadamard.with_factor(factor)
     }
 
     /// Transforms a head.

@@ -184,12 +184,12 @@ impl Norm {
         let mut norm = rope_core::norm::Norm::new(self.formula, self.eps)
             .with_reach(self.reach)
             .with_order(self.order)
-            .sum(self.sum);
+            .with_sum(self.sum);
         if let Some(weight) = &self.weight {
-            norm = norm.weight(weight.given());
+            norm = norm.with_weight(weight.given());
         }
         if let Some(bias) = &self.bias {
-            norm = norm.bias(bias.given());
+            norm = norm.with_bias(bias.given());
         }
         if let Some((sums, width)) = &self.given {
             norm = norm.with_sum_of_squares(sums, *width);
@@ -203,7 +203,7 @@ impl Norm {
         let error = match self.formula.weighted {
             true => rope_core::Error::Plan(PlanError::WeightMissing { needed: head_dim }),
             false => {
-                norm = norm.weight(&[1.0_f32; 3]);
+                norm = norm.with_weight(&[1.0_f32; 3]);
                 rope_core::Error::Plan(PlanError::WeightUnused { given: 3 })
             }
         };

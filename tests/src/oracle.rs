@@ -75,10 +75,10 @@ impl Rotation {
     /// If the backend is not available.
     pub fn plan(self, backend: Backend) -> Rope {
         Rope::new(self.input)
-            .output_pairing(self.output)
-            .direction(self.direction)
-            .parts(self.parts)
-            .backend(backend)
+            .with_output_pairing(self.output)
+            .with_direction(self.direction)
+            .with_parts(self.parts)
+            .with_backend(backend)
             .expect("an available backend")
     }
 }

@@ -28,12 +28,15 @@ fn rotated<E: Number>(
     let ids = ids(file, frequencies.axes());
     let mut first: Option<Vec<E>> = None;
     for backend in Backend::available() {
-        let frequencies = frequencies.clone().backend(backend).expect("a backend");
+        let frequencies = frequencies
+            .clone()
+            .with_backend(backend)
+            .expect("a backend");
         let rows = frequencies.rows(Positions::axis_major(&ids)).expect("ids");
         let rope = Rope::new(input)
-            .output_pairing(output)
-            .direction(direction)
-            .backend(backend);
+            .with_output_pairing(output)
+            .with_direction(direction)
+            .with_backend(backend);
         let mut y = x.to_vec();
         let source = Tensor::new(x, place.layout).expect("a tensor");
         let mut target = TensorMut::new(&mut y, place.layout).expect("a tensor");

@@ -298,7 +298,7 @@ fn strides_that_are_never_taken() {
     for backend in Backend::available() {
         let (mut x, mut y) = (vec![1.0_f32; head_dim], vec![1.0_f32; head_dim]);
         let rope = Rope::new(Pairing::Half)
-            .backend(backend)
+            .with_backend(backend)
             .expect("a backend");
         let mut strided = TensorMut::new(&mut x, layout).expect("inside");
         rope.rotate(&mut strided, &rows).expect("rows that fit");

@@ -47,15 +47,15 @@ fn scalar_and_portable_always_run() {
     let best = Backend::best();
     let yields = available[..2] == [Backend::Sve, Backend::Neon] && best == Backend::Neon;
     assert!(best == available[0] || yields, "{best}");
-    assert_eq!(Rope::new(Pairing::Half).backend_in_use(), best);
+    assert_eq!(Rope::new(Pairing::Half).backend(), best);
 }
 
 #[test]
 fn a_plan_uses_the_backend_that_it_was_given() {
     for &backend in Backend::ALL {
-        let plan = Rope::new(Pairing::Half).backend(backend);
+        let plan = Rope::new(Pairing::Half).with_backend(backend);
         if backend.is_available() {
-            assert_eq!(plan.map(|plan| plan.backend_in_use()), Ok(backend));
+            assert_eq!(plan.map(|plan| plan.backend()), Ok(backend));
         } else {
             assert_eq!(
                 plan,

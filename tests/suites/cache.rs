@@ -6,7 +6,7 @@ use rope_core::cache::{
     BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales, QuantFormat,
     QuantScale, ScaleLayout, ScalePlace, Slots,
 };
-use rope_core::stages::WithStages;
+use rope_core::stages::Normed;
 use rope_core::{
     Backend, Dimension, Frequencies, Layout, Pairing, Rope, Rows, Scaling, Tensor, TensorMut,
 };
@@ -17,7 +17,7 @@ use crate::models::{alike, bits};
 
 fn rope(backend: Backend) -> Rope {
     Rope::new(Pairing::Half)
-        .backend(backend)
+        .with_backend(backend)
         .expect("an available backend")
 }
 
@@ -434,7 +434,7 @@ fn orders_of_roundings<E: Number + Bits>() {
         let x: Vec<E> = file.bits(&format!("x_{e}"));
         let layout = CacheLayout::nhd([1, tokens, heads, head_dim]).expect("a small cache");
         for backend in Backend::available() {
-            let rope = Rope::new(pairing).backend(backend).expect("available");
+            let rope = Rope::new(pairing).with_backend(backend).expect("available");
             let x = Tensor::new(&x, [1, tokens, heads, head_dim]).expect("a valid tensor");
             if e != "f32" {
                 let mut got = vec![E::from_f32(0.5); x.layout().end()];
@@ -445,8 +445,8 @@ fn orders_of_roundings<E: Number + Bits>() {
                 alike(&got, &expected, &format!("{backend}, {name}, {e}"));
             }
             for (order, chain) in [
-                ("A", Rope::<WithStages<'_>>::from(rope)),
-                ("B", Rope::<WithStages<'_>>::from(rope).without_rounding()),
+                ("A", Rope::<Normed<'_>>::from(rope)),
+                ("B", Rope::<Normed<'_>>::from(rope).without_rounding()),
             ] {
                 // For f32 both orders are the same.
                 let key = |kind: &str| match e {
@@ -669,7 +669,7 @@ fn rotated_codes_in_every_layout() {
     let apart = made(ScalePlace::Separate(ScaleLayout::nh([block_size, heads])));
     let inline = made(ScalePlace::Inline(head_dim));
     let long = CacheLayout::nhd([blocks, block_size, heads, head_dim + 4])
-        .and_then(|layout| layout.channels(0..head_dim))
+        .and_then(|layout| layout.narrow_channels(0..head_dim))
         .expect("a small cache");
     let layout = |name| named(name, shape, x).expect("a layout");
     let nhd = layout("nhd");
@@ -785,8 +785,8 @@ fn parts_of_heads_from_caches<I: Number, O: Number>() {
     for backend in Backend::available() {
         for input in Pairing::ALL {
             for output in Pairing::ALL {
-                let rope = Rope::new(input).output_pairing(output);
-                let rope = rope.backend(backend).expect("an available backend");
+                let rope = Rope::new(input).with_output_pairing(output);
+                let rope = rope.with_backend(backend).expect("an available backend");
                 let mut expected = vec![O::from_f32(0.0); 96];
                 let mut y = TensorMut::new(&mut expected, shape).expect("valid");
                 rope.rotate_into(&x, &mut y, &rows).expect("what fits");
@@ -1073,7 +1073,7 @@ fn nans_of_channels_that_do_not_rotate_keep_their_bits() {
         };
         let x: Vec<f16> = (0..144).map(|index| f16::from_bits(bits(index))).collect();
         let source = Tensor::new(&x, SHAPE).expect("heads");
-        let rope = Rope::new(pairing).window(first);
+        let rope = Rope::new(pairing).with_window(first);
         let (mut once, mut twice) = (x.clone(), x.clone());
         for (times, y) in [(1, &mut once), (2, &mut twice)] {
             let mut y = TensorMut::new(y, SHAPE).expect("heads");

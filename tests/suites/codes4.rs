@@ -3,7 +3,7 @@
 
 use half::bf16;
 use rope_core::cache::{BlockFormat, CacheLayout, CacheMut};
-use rope_core::stages::WithStages;
+use rope_core::stages::Normed;
 use rope_core::{Backend, Frequencies, Pairing, Rope, Rows, Scaling, Tensor};
 use rope_tests::golden::{Bits, Golden};
 use rope_tests::{Number, Source, each_element, quantize};
@@ -13,7 +13,7 @@ use crate::models::{alike, bits};
 
 fn rope(backend: Backend) -> Rope {
     Rope::new(Pairing::Half)
-        .backend(backend)
+        .with_backend(backend)
         .expect("an available backend")
 }
 
@@ -112,11 +112,11 @@ fn rotated<E: Number + Bits>() {
         for (backend, format) in
             Backend::available().flat_map(|backend| formats().map(move |format| (backend, format)))
         {
-            let rope = Rope::new(pairing).backend(backend).expect("available");
+            let rope = Rope::new(pairing).with_backend(backend).expect("available");
             let x = Tensor::new(&x, [1, tokens, heads, head_dim]).expect("a valid tensor");
             for (order, chain) in [
-                ("NA", Rope::<WithStages<'_>>::from(rope)),
-                ("NB", Rope::<WithStages<'_>>::from(rope).without_rounding()),
+                ("NA", Rope::<Normed<'_>>::from(rope)),
+                ("NB", Rope::<Normed<'_>>::from(rope).without_rounding()),
             ] {
                 // For f32 both orders are the same.
                 let order = if e == "f32" { "NB" } else { order };

@@ -417,8 +417,8 @@ fn what_a_rotation_is_more_than_frequencies_and_a_pairing() {
     assert_eq!(
         rotation.rope(),
         Rope::new(Pairing::Half)
-            .direction(Direction::Transpose)
-            .head_dim(128)
+            .with_direction(Direction::Transpose)
+            .with_head_dim(128)
     );
 
     let deepseek =
@@ -445,7 +445,7 @@ fn a_rotation_of_other_channels_has_a_window() {
         (
             r#"{"model_type": "deepseek_v3", "rope_theta": 1e4}"#,
             128..192,
-            interleaved.output_pairing(Pairing::Half),
+            interleaved.with_output_pairing(Pairing::Half),
         ),
         (
             r#"{"model_type": "deepseek_v4", "head_dim": 512, "num_hidden_layers": 4}"#,
@@ -454,8 +454,8 @@ fn a_rotation_of_other_channels_has_a_window() {
         ),
     ] {
         let rotation = read(text).rotation().expect(text);
-        let (plan_of_heads, size) = (plan.window(window.start), rotation.head_dim());
-        assert_eq!(rotation.rope(), plan_of_heads.head_dim(size), "{text}");
+        let (plan_of_heads, size) = (plan.with_window(window.start), rotation.head_dim());
+        assert_eq!(rotation.rope(), plan_of_heads.with_head_dim(size), "{text}");
         // Whole heads, and heads in a cache, rotate like the channels alone.
         let (rows, head_dim) = (rotation.rows(5..8).expect("rows"), rotation.head_dim());
         let x: Vec<f32> = (0..3 * head_dim).map(|i| (i % 37) as f32 - 18.0).collect();
@@ -480,14 +480,14 @@ fn a_rotation_of_other_channels_has_a_window() {
         .expect("gemma4_vision");
     assert_eq!(
         rotation.rope(),
-        Rope::new(Pairing::Half).parts(2).head_dim(72)
+        Rope::new(Pairing::Half).with_parts(2).with_head_dim(72)
     );
     // A plan itself rotates a part at the beginning.
     let partial = read(
         r#"{"model_type": "stablelm", "hidden_size": 2560, "num_attention_heads": 32, "rope_theta": 10000}"#,
     );
     let rotation = partial.rotation().expect("stablelm");
-    assert_eq!(rotation.rope(), Rope::new(Pairing::Half).head_dim(80));
+    assert_eq!(rotation.rope(), Rope::new(Pairing::Half).with_head_dim(80));
 }
 
 /// Keys that agree with the code are accepted.
@@ -1207,7 +1207,7 @@ fn a_rotation_applies_its_window() {
         let window = Layout::bshd(SHAPE)
             .and_then(|layout| layout.narrow(Dimension::Channels, 128..192))
             .expect("a window");
-        let rope = Rope::new(input).output_pairing(output);
+        let rope = Rope::new(input).with_output_pairing(output);
         let mut expected = x.clone();
         rope.rotate_into(
             &Tensor::new(&x, window).expect("valid"),
@@ -1249,7 +1249,7 @@ fn a_rotation_applies_its_window() {
             assert!(same_bits(&q, &expected), "{model_type}");
         }
         // Keys often have only the rotating channels.
-        assert_eq!(rotation.rope_for(64), Ok(rope.head_dim(64)));
+        assert_eq!(rotation.rope_for(64), Ok(rope.with_head_dim(64)));
     }
     // A part at the beginning of the head rotates there, and the rest passes.
     let partial = read(

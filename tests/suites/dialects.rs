@@ -34,7 +34,12 @@ const LANGUAGES: &[Language] = &[
         names: c::NAMES,
         sources: "../rope-core/capi/src",
         vocabulary: include_str!("../../rope-core/capi/include/rope.h"),
-        others: &["Rotation::", "Rows::pairs", "SIZE_MAX", "PTRDIFF_MAX"],
+        others: &[
+            "Rotation::",
+            "Rows::narrow_pairs",
+            "SIZE_MAX",
+            "PTRDIFF_MAX",
+        ],
     },
     Language {
         name: "Python",
@@ -63,11 +68,11 @@ const LANGUAGES: &[Language] = &[
             "Norm::with_sum_of_squares",
             "PairGradients::cos_sin",
             "Rotation::",
-            "Rope::parts",
-            "Rope::window",
+            "Rope::with_parts",
+            "Rope::with_window",
             "Rows::inverted",
-            "Rows::pairs",
-            "Rows::per_channel",
+            "Rows::narrow_pairs",
+            "Rows::into_full_width",
             "Rows::sinusoidal",
             "ShardKind::Striped",
             "ShardKind::UnevenZigzag",
@@ -327,14 +332,14 @@ fn texts_on_c_name_what_is_declared() {
 /// Names match as whole words, and of two names with the same beginning the table's first one matches.
 #[test]
 fn names_are_whole_words() {
-    let names: &[(&str, &str)] = &[("call Rows::range", "pass n"), ("Rows::range", "rows")];
+    let names: &[(&str, &str)] = &[("call Rows::narrow", "pass n"), ("Rows::narrow", "rows")];
     for (text, expected) in [
-        ("call Rows::range, or Rows::range", "pass n, or rows"),
+        ("call Rows::narrow, or Rows::narrow", "pass n, or rows"),
         (
-            "Rows::ranges and a_Rows::range",
-            "Rows::ranges and a_Rows::range",
+            "Rows::narrows and a_Rows::range",
+            "Rows::narrows and a_Rows::range",
         ),
-        ("Rows::ranges Rows::range", "Rows::ranges rows"),
+        ("Rows::narrows Rows::narrow", "Rows::narrows rows"),
         ("", ""),
     ] {
         assert_eq!(Renamed { text, names }.to_string(), expected);

@@ -4,7 +4,7 @@ use half::{bf16, f16};
 use rope_core::cache::{
     BlockFormat, CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout, ScalePlace, Slots,
 };
-use rope_core::gradient::{Gradients, PairGradients};
+use rope_core::gradient::PairGradients;
 use rope_core::{Backend, Layout, Tensor, TensorMut};
 
 use crate::refused::{chain, norm, numbers, ones, rope, strides};
@@ -15,7 +15,7 @@ fn tensors() {
     let (one, none) = (numbers([1, 2]), numbers([0, 2]));
     let huge = usize::MAX;
     for backend in Backend::available() {
-        let rope = rope().backend(backend).expect("it is there");
+        let rope = rope().with_backend(backend).expect("it is there");
         for (shape, rows) in [
             ([0, 1, 1, 2], &one),
             ([1, 0, 1, 2], &none),
@@ -99,21 +99,13 @@ fn caches() {
 #[test]
 fn gradients_without_pairs() {
     for parts in [0, 1, 100_000_000, usize::MAX] {
-        let rope = rope().parts(parts);
+        let rope = rope().with_parts(parts);
         let [x, g] = [ones([1, 2, 2, 8]), ones([1, 2, 2, 8])];
         let sums = &mut PairGradients::new(&mut [], [2, 1, 0]).expect("no sums");
         let (y, dy) = (&x, &g);
-        let refused = rope.gradients(Gradients::Angles {
-            y,
-            dy,
-            angles: sums,
-        });
+        let refused = rope.angle_gradients(y, dy, sums);
         assert_eq!(refused.is_ok(), parts > 0, "{parts} parts");
-        let refused = rope.gradients(Gradients::Factors {
-            y,
-            dy,
-            factors: sums,
-        });
+        let refused = rope.factor_gradients(y, dy, sums);
         assert_eq!(refused.is_ok(), parts > 0, "{parts} parts");
     }
 }

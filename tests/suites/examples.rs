@@ -159,7 +159,7 @@ fn gemma3_writes_golden_keys() {
     let (q_weight, k_weight) = (bits("q_weight_bf16"), bits("k_weight_bf16"));
     let eps = file.bits::<f32>("eps_f32")[0];
     let norms =
-        [&q_weight, &k_weight].map(|weight| Norm::new(NormFormula::GEMMA, eps).weight(weight));
+        [&q_weight, &k_weight].map(|weight| Norm::new(NormFormula::GEMMA, eps).with_weight(weight));
     let (mut q, k) = (bits("q_in_bf16"), bits("k_in_bf16"));
     let layout = CacheLayout::nhd([2, 4, 1, head_dim]).expect("a cache");
     let mut pages = gemma3_fp8::Pages {

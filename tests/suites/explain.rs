@@ -53,8 +53,8 @@ fn case<I: Number, O: Number>(
         .and_then(|layout| layout.narrow(Dimension::Channels, window))
         .unwrap();
     Rope::new(input)
-        .output_pairing(output)
-        .direction(direction)
+        .with_output_pairing(output)
+        .with_direction(direction)
         .rotate_into(
             &Tensor::new(&before, layout).unwrap(),
             &mut TensorMut::new(&mut after, layout).unwrap(),
@@ -130,8 +130,8 @@ fn finds_what_it_was<I: Number, O: Number>() {
         assert_eq!(self::truth(convention), truth);
         assert_eq!(convention.window().len(), 16);
         let plan = Rope::new(truth.0)
-            .output_pairing(truth.1)
-            .direction(truth.2);
+            .with_output_pairing(truth.1)
+            .with_direction(truth.2);
         assert_eq!(convention.rope(), plan);
     }
 }

@@ -13,18 +13,14 @@ use rope_core::cache::{
     QuantFormat, QuantScale, ScaleLayout, ScalePlace, Slots,
 };
 use rope_core::dual_chunk::{DualChunk, DualChunkQuery};
-use rope_core::gradient::{
-    Gradients, PairGradients, convert_to_base, convert_to_logarithm, convert_to_ratio,
-};
+use rope_core::gradient::{PairGradients, convert_to_base, convert_to_logarithm, convert_to_ratio};
 use rope_core::norm::{Norm, NormFormula, NormReach, NormSum, Weights};
 use rope_core::shard::{Shard, ShardKind};
-use rope_core::stages::{
-    Hadamard, HadamardFactor, LinearStages, Scale, StageOrder, Stages, WithStages,
-};
+use rope_core::stages::{Hadamard, HadamardFactor, Linear, Normed, Scale, StageOrder, Stages};
 use rope_core::{
     Angle, Angles, Coordinates, Dimension, Direction, Error, Frequencies, FrequencyChunk, Ids,
     Layout, LongRope, NoRotation, Output, Pairing, Positions, Rope, Rows, Scaling, Shape, Strides,
-    Tensor, TensorMut, Yarn,
+    Tensor, TensorMut, TokenAngles, Yarn,
 };
 use rope_models::{Config, Gguf, GgufValue, GridIndexing, initial_axial, initial_mixed};
 use rope_tests::{Source, seed};
@@ -71,32 +67,33 @@ const CASES: &[Case] = cases! {
         "Yarn: new";
     frequencies:
         "Frequencies: angle arranged at attention_factor axes from_inverse from_inverse_in iter new new_in \
-         rotary_dim rows rows_in shift shift_from shift_from_in shift_in softmax_factor with_angle \
-         with_attention_factor with_softmax_factor";
+         rotary_dim rows shift shift_from softmax_factor with_angle with_attention_factor with_softmax_factor"
+        "TokenAngles: rows rows_in";
     mixed:
         "MixedFrequencies: angle at attention_factor axes chunks frequency heads new new_in rotary_dim rows \
-         rows_in values values_in with_angle";
+         with_angle";
     rows:
-        "Rows: attention_factor check_shape from_cos_sin from_vec full gather heads inverted is_empty \
-         is_full_width len new pairs per_channel range repeated rotary_dim row row_of sinusoidal strided \
+        "Rows: attention_factor check_shape from_cos_sin from_vec full_width gather heads into_full_width inverted \
+         is_empty is_full_width len narrow narrow_pairs new repeated rotary_dim row row_of sinusoidal strided \
          with_attention_factor with_heads";
     sums:
         "PairGradients: cos_sin frequencies new positions shape split_at sums total"
         "gradient: convert_to_base convert_to_logarithm convert_to_ratio";
     plans:
-        "Norm: bias eps formula new order reach sum weight with_order with_reach with_sum_of_squares \
-         without_weight"
+        "Norm: eps formula new order reach with_bias with_order with_reach with_sum with_sum_of_squares \
+         with_weight without_weight"
         "Weights: from"
-        "Hadamard: block factor indexer llama_cpp_keys llama_cpp_values new"
+        "Hadamard: block llama_cpp_keys llama_cpp_values new with_factor"
         "Scale: constant per_token per_token_and_head with_order without_rounding"
         "Pairing: channel_in";
     verbs:
-        "Rope: apply apply_into direction from hadamard head_dim new norm \
-         output_pairing parts prepare prepare_into rotate rotate_into rotate_into_each rotate_qk scale \
-         sum_of_squares window without_rounding"
+        "Rope: apply apply_into from new prepare prepare_into rotate rotate_into rotate_into_each rotate_qk \
+         sum_of_squares with_direction with_hadamard with_head_dim with_norm with_output_pairing with_parts \
+         with_scale with_window without_rounding"
         "Output: cache head_groups tensor"
         "Call: run";
-    backward: "Rope: backward backward_into gradients";
+    backward:
+        "Rope: angle_gradients backward backward_into channel_gradients cos_sin_gradients factor_gradients";
     models:
         "GridIndexing: positions_in"
         "rope_models: initial_axial initial_mixed"
@@ -119,16 +116,16 @@ const EXEMPT: &[(&str, &str)] = &[
     ("Error::kind", "it takes no value"),
     ("FrequencyChunk::eq", "it compares memory of one size"),
     (
-        "Rope::backend",
+        "Rope::with_backend",
         "it takes an instruction set; the suite `backends` has all",
     ),
-    ("Rope::backend_in_use", "it takes no value"),
+    ("Rope::backend", "it takes no value"),
     (
-        "Rope::parallel",
+        "Rope::with_threads",
         "it takes no value; the suite `parallel` has it",
     ),
     (
-        "Frequencies::backend",
+        "Frequencies::with_backend",
         "it takes an instruction set; the suite `rows` has all",
     ),
     (
@@ -136,7 +133,7 @@ const EXEMPT: &[(&str, &str)] = &[
         "it takes a list; the suite `gguf` has wrong ones",
     ),
     (
-        "MixedFrequencies::backend",
+        "MixedFrequencies::with_backend",
         "it takes an instruction set; the suite `mixed` has all",
     ),
 ];
@@ -400,7 +397,7 @@ fn cache_layout(source: &mut Source<'_>) -> Result<CacheLayout, Error> {
         }
     }?;
     match source.once_in(4) {
-        true => layout.channels(range(source)),
+        true => layout.narrow_channels(range(source)),
         false => Ok(layout),
     }
 }
@@ -422,7 +419,7 @@ fn cache_layouts(source: &mut Source<'_>) {
         return;
     };
     let _ = (layout.shape(), layout.strides(), layout.end());
-    let _ = layout.channels(range(source));
+    let _ = layout.narrow_channels(range(source));
     let format = source.one_of(&QuantFormat::ALL);
     let _ = layout.bytes(format);
     let _ = layout.bytes(CacheFormat::from((format, scale_place(source))));
@@ -559,6 +556,14 @@ fn caches(source: &mut Source<'_>) {
     );
 }
 
+/// Makes the rows of angles, in memory of their own and in some storage.
+fn in_storage(angles: Result<TokenAngles<'_>, Error>, storage: &mut [f32]) {
+    if let Ok(angles) = angles {
+        let _ = angles.rows_in(storage);
+        let _ = angles.rows();
+    }
+}
+
 fn lists(source: &mut Source<'_>) {
     let (ids, reals) = (ids(source), reals(source));
     let _ = (Ids::from(&ids), Coordinates::from(&reals));
@@ -576,7 +581,8 @@ fn lists(source: &mut Source<'_>) {
         positions(source, &ids, &reals),
     ] {
         let mut storage = [0.0; 64];
-        let _ = set.rows_in(positions, &mut storage[..source.below(65)]);
+        let len = source.below(65);
+        in_storage(set.at(positions), &mut storage[..len]);
         let _ = set.rows(positions);
     }
 }
@@ -605,7 +611,7 @@ fn shards(source: &mut Source<'_>) {
         let _ = tokens.iter().len();
         let set = Frequencies::new(4, 1e4, &Scaling::Default).expect("valid");
         let mut storage = [0.0; 64];
-        let _ = set.rows_in(Positions::from(tokens), &mut storage);
+        in_storage(set.at(Positions::from(tokens)), &mut storage);
     }
 }
 
@@ -621,7 +627,7 @@ fn chunks(source: &mut Source<'_>) {
     };
     let set = Frequencies::new(4, 1e4, &Scaling::Default).expect("valid");
     let mut storage = [0.0; 64];
-    let _ = set.rows_in(positions, &mut storage);
+    in_storage(set.at(positions), &mut storage);
 }
 
 /// Returns axes of any scheme; most of them add up.
@@ -757,16 +763,17 @@ fn frequencies(source: &mut Source<'_>) {
         positions(source, &list, &real_list),
     );
     let _ = set.rows(from);
-    let _ = set.rows_in(from, &mut storage[..len]);
-    let _ = set.shift(to);
-    let _ = set.shift_in(to, &mut storage[..len]);
-    let _ = set.shift_from(&old, from, to);
-    let _ = set.shift_from_in(&old, from, to, &mut storage[..len]);
+    in_storage(set.at(from), &mut storage[..len]);
+    in_storage(set.shift(to), &mut storage[..len]);
+    in_storage(set.shift_from(&old, from, to), &mut storage[..len]);
     let mut x = [0.5_f32; 64];
     let extents = [1, source.below(5), 1, 2 * pairs];
     let elements = extents.iter().product();
     let mut tensor = TensorMut::new(&mut x[..elements], extents).expect("valid");
-    let rotated = Rope::new(Pairing::Half).rotate(&mut tensor, &set.at(from));
+    let rope = Rope::new(Pairing::Half);
+    let rotated = set
+        .at(from)
+        .and_then(|angles| rope.rotate(&mut tensor, &angles));
     assert!(
         rotated.is_ok() || x == [0.5; 64],
         "{rotated:?} wrote to a tensor"
@@ -805,12 +812,13 @@ fn mixed(source: &mut Source<'_>) {
     let mut storage = [0.0; 64];
     let len = source.below(65);
     let _ = set.rows(positions);
-    let _ = set.rows_in(positions, &mut storage[..len]);
-    let _ = set.values(positions);
-    let _ = set.values_in(positions, &mut storage[..len]);
+    in_storage(set.at(positions), &mut storage[..len]);
     let mut x = [0.5_f32; 16];
     if let Ok(mut tensor) = TensorMut::new(&mut x, [1, 2, 2, 4]) {
-        let _ = Rope::new(Pairing::Half).rotate(&mut tensor, &set.at(positions));
+        let rope = Rope::new(Pairing::Half);
+        let _ = set
+            .at(positions)
+            .and_then(|angles| rope.rotate(&mut tensor, &angles));
     }
 }
 
@@ -826,7 +834,7 @@ fn rows(source: &mut Source<'_>) {
     let _ = Rows::new(&cos, sizes(source));
     let _ = Rows::from_vec(cos.clone(), sizes(source));
     let _ = Rows::from_cos_sin(&cos, &sin, sizes(source), size(source));
-    let _ = Rows::full(&cos, &sin, sizes(source));
+    let _ = Rows::full_width(&cos, &sin, sizes(source));
     if let Ok(layout) = layout(source) {
         let _ = Rows::strided(&cos, &sin, layout);
     }
@@ -840,12 +848,12 @@ fn rows(source: &mut Source<'_>) {
     for rows in [
         Rows::new(&cos, [count, 2 * pairs]),
         Rows::from_cos_sin(&cos[..half], &sin[..half], [count, pairs], 2 * pairs),
-        Rows::full(&cos, &sin, [count, 2 * pairs]),
+        Rows::full_width(&cos, &sin, [count, 2 * pairs]),
         Rows::strided(&cos, &sin, extents),
     ] {
         let Ok(rows) = rows else { continue };
         chained(source, &rows, 3);
-        if let Ok(rows) = rows.per_channel() {
+        if let Ok(rows) = rows.into_full_width() {
             chained(source, &rows, 2);
         }
     }
@@ -872,11 +880,11 @@ fn chained(source: &mut Source<'_>, rows: &Rows<'_>, depth: usize) {
     let Some(depth) = depth.checked_sub(1) else {
         return;
     };
-    let copy = rows.range(0..rows.len());
+    let copy = rows.narrow(0..rows.len());
     let made = match source.below(7) {
         0 => rows.gather(&ids),
-        1 => rows.pairs(range(source)),
-        2 => rows.range(range(source)),
+        1 => rows.narrow_pairs(range(source)),
+        2 => rows.narrow(range(source)),
         3 => rows.repeated(size(source), size(source)),
         4 => copy.and_then(|rows| rows.with_attention_factor(real(source))),
         5 => copy.and_then(|rows| rows.with_heads(size(source))),
@@ -950,7 +958,7 @@ fn backward(source: &mut Source<'_>) {
         return;
     };
     let plain = plain(source);
-    let linear = plain.scale(Scale::constant(2.0));
+    let linear = plain.with_scale(Scale::constant(2.0));
     let mut target = vec![0.125_f32; len];
     let mut dy = TensorMut::new(&mut target, extents).expect("the same extents");
     let refused = match source.below(9) {
@@ -958,39 +966,17 @@ fn backward(source: &mut Source<'_>) {
         1 => linear.backward(&y, &mut dy, &rows, &mut one),
         2 => plain.backward_into(&y, &x, &mut dy, &rows, &mut one),
         3 => linear.backward_into(&y, &x, &mut dy, &rows, &mut one),
-        4 => plain.gradients(Gradients::Angles {
-            y: &y,
-            dy: &x,
-            angles: &mut one,
-        }),
-        5 => plain.gradients(Gradients::AnglesOfInput {
-            x: &y,
-            dx: &x,
-            angles: &mut one,
-        }),
+        4 => plain.angle_gradients(&y, &x, &mut one),
+        5 => linear.backward(&x, &mut dy, &rows, &mut two),
         6 => {
             let (cos, sin) = (&mut one, &mut two);
-            plain.gradients(Gradients::Channels {
-                x: &y,
-                dy: &x,
-                cos,
-                sin,
-            })
+            plain.channel_gradients(&y, &x, cos, sin)
         }
         7 => {
             let (cos, sin) = (&mut one, &mut two);
-            plain.gradients(Gradients::CosSin {
-                x: &y,
-                dy: &x,
-                cos,
-                sin,
-            })
+            plain.cos_sin_gradients(&y, &x, cos, sin)
         }
-        _ => plain.gradients(Gradients::Factors {
-            y: &y,
-            dy: &x,
-            factors: &mut one,
-        }),
+        _ => plain.factor_gradients(&y, &x, &mut one),
     };
     if refused.is_err() {
         assert!(
@@ -1007,18 +993,18 @@ fn backward(source: &mut Source<'_>) {
 /// Sets the sizes and choices of a plan.
 fn set<S: Copy>(source: &mut Source<'_>, mut rope: Rope<S>) -> Rope<S> {
     if source.once_in(3) {
-        rope = rope.head_dim(mostly_small(source));
+        rope = rope.with_head_dim(mostly_small(source));
     }
     if source.once_in(3) {
-        rope = rope.window(size(source));
+        rope = rope.with_window(size(source));
     }
     if source.once_in(3) {
-        rope = rope.parts(size(source));
+        rope = rope.with_parts(size(source));
     }
     if source.once_in(3) {
-        rope = rope.output_pairing(source.one_of(&Pairing::ALL));
+        rope = rope.with_output_pairing(source.one_of(&Pairing::ALL));
     }
-    rope.direction(source.one_of(&Direction::ALL))
+    rope.with_direction(source.one_of(&Direction::ALL))
 }
 
 fn plain(source: &mut Source<'_>) -> Rope {
@@ -1057,10 +1043,10 @@ fn norm(source: &mut Source<'_>) -> Norm<'static> {
     let norm = match source.below(4) {
         0 => norm,
         1 => norm.without_weight(),
-        _ => norm.weight(Weights::from(list(source))),
+        _ => norm.with_weight(Weights::from(list(source))),
     };
     let norm = match source.once_in(4) {
-        true => norm.bias(list(source)),
+        true => norm.with_bias(list(source)),
         false => norm,
     };
     let norm = match source.once_in(4) {
@@ -1069,7 +1055,7 @@ fn norm(source: &mut Source<'_>) -> Norm<'static> {
     };
     norm.with_reach(source.one_of(&[NormReach::Head, NormReach::Token]))
         .with_order(source.one_of(&ORDERS))
-        .sum(source.one_of(&[NormSum::PyTorch, NormSum::F64]))
+        .with_sum(source.one_of(&[NormSum::PyTorch, NormSum::F64]))
 }
 
 fn scale(source: &mut Source<'_>) -> Scale<'static> {
@@ -1085,20 +1071,20 @@ fn scale(source: &mut Source<'_>) -> Scale<'static> {
 }
 
 /// Returns a plan with any stages.
-fn plan(source: &mut Source<'_>) -> Rope<WithStages<'static>> {
+fn plan(source: &mut Source<'_>) -> Rope<Normed<'static>> {
     let plain = plain(source);
     let rope = match source.below(4) {
-        0 => Rope::<WithStages<'_>>::from(plain),
-        1 => plain.norm(norm(source)),
-        2 => Rope::<LinearStages<'_>>::from(plain)
-            .scale(scale(source))
+        0 => Rope::<Normed<'_>>::from(plain),
+        1 => plain.with_norm(norm(source)),
+        2 => Rope::<Linear<'_>>::from(plain)
+            .with_scale(scale(source))
             .into(),
         _ => plain.without_rounding().into(),
     };
     match Hadamard::new(1 << source.below(4)) {
         Ok(block) if source.once_in(3) => {
             let factors = [HadamardFactor::First, HadamardFactor::Last];
-            rope.hadamard(block.factor(source.one_of(&factors)))
+            rope.with_hadamard(block.with_factor(source.one_of(&factors)))
         }
         _ => rope,
     }
@@ -1110,7 +1096,6 @@ fn plans(source: &mut Source<'_>) {
         let _ = pairing.channel_in(source.one_of(&Pairing::ALL), channel, rotary_dim);
     }
     let _ = Hadamard::new(size(source)).map(|block| block.block());
-    let _ = Hadamard::indexer(size(source));
     let _ = Hadamard::llama_cpp_keys(size(source));
     let _ = Hadamard::llama_cpp_values(size(source));
     let norm = norm(source);
@@ -1182,7 +1167,10 @@ fn verbs(source: &mut Source<'_>) {
     let rows = generated(source);
     let set_of_plan = Frequencies::new(rows.rotary_dim(), 1e4, &Scaling::Default).expect("valid");
     let (ids, reals) = (ids(source), reals(source));
-    let angles = set_of_plan.at(positions(source, &ids, &reals));
+    let angles = set_of_plan
+        .at(positions(source, &ids, &reals))
+        .or_else(|_| set_of_plan.at(0..source.below(5)))
+        .expect("a range");
     let plain = plain(source);
     each_verb(source, &plain, [from, to], &rows);
     each_verb(source, &plain, [from, to], &angles);

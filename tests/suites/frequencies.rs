@@ -587,7 +587,10 @@ fn no_axes_panic_or_hang() {
                     {
                         assert!(made.iter().all(|pair| pair.axis < made.axes()));
                         let mut rows = [0.0; 128];
-                        made.rows_in(0..1, &mut rows).unwrap();
+                        made.at(0..1)
+                            .expect("positions")
+                            .rows_in(&mut rows)
+                            .unwrap();
                     }
                 }
             }

@@ -4,7 +4,7 @@
 use half::bf16;
 use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale};
 use rope_core::error::{FrequenciesError, GradientError, RowsError};
-use rope_core::gradient::{Gradients, PairGradients};
+use rope_core::gradient::PairGradients;
 use rope_core::norm::{Norm, NormFormula};
 use rope_core::{
     Angle, Backend, Direction, Error, Frequencies, Pairing, Positions, Rope, Rows, Scaling, Tensor,
@@ -43,8 +43,8 @@ fn rotates<E: Number>(
     expected: &[E],
 ) {
     for backend in Backend::available() {
-        let plan = Rope::new(file.pairings().0).direction(direction);
-        let plan = plan.backend(backend).expect("available");
+        let plan = Rope::new(file.pairings().0).with_direction(direction);
+        let plan = plan.with_backend(backend).expect("available");
         let mut y = x.to_vec();
         let mut tensor = TensorMut::new(&mut y, shape).expect("a valid tensor");
         plan.rotate(&mut tensor, rows).expect("rows that fit");
@@ -62,7 +62,7 @@ fn given_rows() {
         let (head_dim, rotary_dim) = (file.decimal("head_dim"), file.decimal("rotary_dim"));
         let (tokens, heads) = (file.decimal("tokens"), file.decimal("heads"));
         let (cos, sin): (Vec<f32>, Vec<f32>) = (file.bits("cos_f32"), file.bits("sin_f32"));
-        let rows = Rows::full(&cos, &sin, [tokens, rotary_dim]).expect("whole rows");
+        let rows = Rows::full_width(&cos, &sin, [tokens, rotary_dim]).expect("whole rows");
         let bits = |what: &str| file.bits::<E>(&format!("{what}_{}", E::NAME));
         let (x, shape) = (bits("x"), [1, tokens, heads, head_dim]);
         rotates(
@@ -99,14 +99,14 @@ fn of_model<E: Number + Bits>(file: &Golden, rotary_dim: usize, tensors: &[(&str
         let x = bits(&format!("{tensor}_in"));
         let shape = [1, tokens, file.decimal(heads), head_dim];
         let (cos, sin) = (widen("cos"), widen("sin"));
-        let rows = Rows::full(&cos, &sin, [tokens, rotary_dim]).expect("whole rows");
+        let rows = Rows::full_width(&cos, &sin, [tokens, rotary_dim]).expect("whole rows");
         // V-JEPA 2 rounds every operation: in f32 its results equal this crate's, in 16 bits they do not.
         if file.pairings().0 == Pairing::Half || E::NAME == "f32" {
             let expected = bits(&format!("{tensor}_out"));
             rotates(file, (&x, shape), &rows, Direction::Forward, &expected);
         }
         let [cos, sin]: [Vec<f32>; 2] = ["cos_cr_f32", "sin_cr_f32"].map(|key| file.bits(key));
-        let rows = Rows::full(&cos, &sin, [tokens, rotary_dim]).expect("whole rows");
+        let rows = Rows::full_width(&cos, &sin, [tokens, rotary_dim]).expect("whole rows");
         let expected = bits(&format!("{tensor}_cr"));
         rotates(file, (&x, shape), &rows, Direction::Forward, &expected);
     }
@@ -126,7 +126,7 @@ fn made(file: &Golden, frequencies: &Frequencies<'_>, axes: usize) {
     let (tokens, ids) = (file.decimal("tokens"), ids(file, axes));
     let rows = frequencies
         .rows(Positions::token_major(&ids))
-        .and_then(Rows::per_channel)
+        .and_then(Rows::into_full_width)
         .expect("positions on each axis");
     let [cos, sin]: [Vec<f32>; 2] = ["cos_cr_f32", "sin_cr_f32"].map(|key| file.bits(key));
     let width = rows.rotary_dim();
@@ -144,7 +144,7 @@ fn made_in_f32(file: &Golden, given: &str, axes: usize, channels: &[(usize, usiz
         .map(|set| set.with_angle(Angle::HuggingFaceF32))
         .and_then(|set| set.arranged(axes, channels))
         .and_then(|set| set.rows(Positions::token_major(&ids(file, axes))));
-    let rows = rows.and_then(Rows::per_channel).expect("frequencies");
+    let rows = rows.and_then(Rows::into_full_width).expect("frequencies");
     let [cos, sin]: [Vec<f32>; 2] = ["cos_f32", "sin_f32"].map(|key| file.bits(key));
     let width = rows.rotary_dim();
     for token in 0..file.decimal("tokens") {
@@ -278,7 +278,7 @@ fn equal_halves_are_a_rotation() {
             })
             .collect();
         let doubled = frequencies.arranged(1, &channels).expect("one axis");
-        let full = doubled.rows(100..105).and_then(Rows::per_channel);
+        let full = doubled.rows(100..105).and_then(Rows::into_full_width);
         let full = full.expect("positions");
         let rotated = |rows: &Rows<'_>| {
             let mut y = x.clone();
@@ -305,22 +305,22 @@ fn in_passes() {
         .collect();
     let [cos, sin] =
         [(); 2].map(|()| -> Vec<f32> { (0..tokens * rotary_dim).map(|_| source.unit()).collect() });
-    let rows = Rows::full(&cos, &sin, [tokens, rotary_dim]).expect("whole rows");
+    let rows = Rows::full_width(&cos, &sin, [tokens, rotary_dim]).expect("whole rows");
     for backend in Backend::available() {
         let plan = Rope::new(Pairing::Half)
-            .backend(backend)
+            .with_backend(backend)
             .expect("available");
-        let norm = Norm::new(NormFormula::LLAMA, 1e-6).weight(&weights);
+        let norm = Norm::new(NormFormula::LLAMA, 1e-6).with_weight(&weights);
         let mut steps = x.clone();
         let mut tensor = TensorMut::new(&mut steps, shape).expect("valid");
-        plan.norm(norm)
+        plan.with_norm(norm)
             .apply(&mut tensor)
             .expect("a norm that fits");
         plan.rotate(&mut tensor, &rows).expect("rows that fit");
 
         let mut y = x.clone();
         let mut tensor = TensorMut::new(&mut y, shape).expect("valid");
-        plan.norm(norm)
+        plan.with_norm(norm)
             .rotate(&mut tensor, &rows)
             .expect("rows that fit");
         same(&y, &steps, "a norm before the rotation");
@@ -331,7 +331,7 @@ fn in_passes() {
         let mut cache =
             CacheMut::quantized(&mut passed, layout(), format, scale, &mut []).expect("a cache");
         let source = Tensor::new(&x, shape).expect("valid");
-        plan.norm(norm)
+        plan.with_norm(norm)
             .rotate_into(&source, &mut cache.slots(0..tokens), &rows)
             .expect("rows that fit");
         let mut cache =
@@ -351,7 +351,7 @@ fn refusals() {
         vec![0.5_f32; tokens * head_dim],
         vec![0.25_f32; tokens * head_dim],
     );
-    let rows = Rows::full(&cos, &sin, [tokens, head_dim]).expect("whole rows");
+    let rows = Rows::full_width(&cos, &sin, [tokens, head_dim]).expect("whole rows");
     assert!(rows.is_full_width());
     assert_eq!((rows.len(), rows.rotary_dim()), (tokens, head_dim));
     assert_eq!(rows.row(2), Some((&cos[..head_dim], &sin[..head_dim])));
@@ -360,7 +360,7 @@ fn refusals() {
     let mut x = vec![1.0_f32; tokens * head_dim];
     let shape = [1, tokens, 1, head_dim];
     let mut tensor = TensorMut::new(&mut x, shape).expect("valid");
-    let back = plan.direction(Direction::Inverse);
+    let back = plan.with_direction(Direction::Inverse);
     assert_eq!(
         back.rotate(&mut tensor, &rows),
         Err(refused("Direction::Inverse"))
@@ -371,7 +371,7 @@ fn refusals() {
     let of_y = Tensor::new(&y, shape).expect("valid");
     let result = plan.backward(&of_y, &mut tensor, &rows, &mut angles);
     assert_eq!(result, Err(refused("a gradient of angles")));
-    let scaled = plan.scale(rope_core::stages::Scale::constant(2.0));
+    let scaled = plan.with_scale(rope_core::stages::Scale::constant(2.0));
     let result = scaled.backward(&of_y, &mut tensor, &rows, &mut angles);
     assert_eq!(result, Err(refused("a gradient of angles")));
     let mut storage = vec![0.0; 2 * tokens * head_dim];
@@ -382,8 +382,8 @@ fn refusals() {
         Err(refused("Rows::sinusoidal"))
     );
     assert_eq!(
-        rows.clone().per_channel().map(drop),
-        Err(refused("Rows::per_channel"))
+        rows.clone().into_full_width().map(drop),
+        Err(refused("Rows::into_full_width"))
     );
     let mut memory = vec![1.0_f32; tokens * head_dim];
     let layout = CacheLayout::nhd([tokens, 1, 1, head_dim]).expect("a small cache");
@@ -395,7 +395,7 @@ fn refusals() {
     assert!(x.iter().chain(&memory).all(|&x| x == 1.0));
     assert!(sums.iter().all(|&sum| sum == 0.0));
 
-    let odd = Rows::full(&cos[..9], &sin[..9], [3, 3]).map(drop);
+    let odd = Rows::full_width(&cos[..9], &sin[..9], [3, 3]).map(drop);
     assert!(
         matches!(
             odd,
@@ -405,7 +405,7 @@ fn refusals() {
     );
     let long = vec![0.0_f32; 2050];
     let (rotary_dim, limit) = (2050, 2048);
-    let result = Rows::full(&long, &long, [1, 2050]).map(drop);
+    let result = Rows::full_width(&long, &long, [1, 2050]).map(drop);
     assert_eq!(
         result,
         Err(Error::Frequencies(FrequenciesError::RotaryDimOnStack {
@@ -413,12 +413,12 @@ fn refusals() {
             limit
         }))
     );
-    let result = Rows::full(&cos, &sin[1..], [tokens, head_dim]).map(drop);
+    let result = Rows::full_width(&cos, &sin[1..], [tokens, head_dim]).map(drop);
     assert_eq!(
         result,
         Err(Error::Rows(RowsError::CosSinLength { cos: 24, sin: 23 }))
     );
-    let result = Rows::full(&cos, &sin, [tokens, head_dim - 2]).map(drop);
+    let result = Rows::full_width(&cos, &sin, [tokens, head_dim - 2]).map(drop);
     assert!(
         matches!(result, Err(Error::Rows(RowsError::Shape { .. }))),
         "{result:?}"
@@ -436,7 +436,7 @@ fn refused_gradients() {
         let mut cos = PairGradients::new(cos, shapes[0]).expect("as many");
         let mut sin = PairGradients::new(sin, shapes[1]).expect("as many");
         let (x, dy, cos, sin) = (&x, &x, &mut cos, &mut sin);
-        let result = plan.gradients(Gradients::Channels { x, dy, cos, sin });
+        let result = plan.channel_gradients(x, dy, cos, sin);
         assert_eq!(result, Err(expected));
         assert!(sums.concat().iter().all(|&sum| sum == 0.5), "{expected}");
     };
@@ -463,9 +463,9 @@ fn refused_gradients() {
         input: Pairing::Half,
         output: Pairing::Interleaved,
     });
-    let changes = plan.output_pairing(Pairing::Interleaved);
+    let changes = plan.with_output_pairing(Pairing::Interleaved);
     check(changes, [[3, 1, 8]; 2], error);
     let direction = Direction::Inverse;
     let error = Error::Gradient(GradientError::Direction { direction });
-    check(plan.direction(direction), [[3, 1, 8]; 2], error);
+    check(plan.with_direction(direction), [[3, 1, 8]; 2], error);
 }

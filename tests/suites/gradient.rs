@@ -13,9 +13,7 @@
 use half::{bf16, f16};
 use rope_core::axes::MixedFrequencies;
 use rope_core::error::{GradientError, PositionsError, RowsError, ShapeError};
-use rope_core::gradient::{
-    Gradients, PairGradients, convert_to_base, convert_to_logarithm, convert_to_ratio,
-};
+use rope_core::gradient::{PairGradients, convert_to_base, convert_to_logarithm, convert_to_ratio};
 use rope_core::{
     Backend, Dimension, Direction, Error, Pairing, Positions, Rope, Rows, Tensor, TensorMut,
 };
@@ -199,23 +197,21 @@ fn sums_of<E: Number + Bits>(file: &Golden, backend: Backend) -> bool {
     };
     let doing = format!("{backend}");
     let rope = Rope::new(passed.pairing)
-        .backend(backend)
+        .with_backend(backend)
         .expect("available");
     let from_output = passed.summed(|side, shape, angles| {
         let (y, dy) = (&tensor(&side.y, shape), &tensor(&side.dy, shape));
-        rope.gradients(Gradients::Angles { y, dy, angles })
-            .expect("sums that fit");
+        rope.angle_gradients(y, dy, angles).expect("sums that fit");
     });
     passed.compare(&from_output, "dphi_y", Some("dangle"), &doing);
     let from_input = passed.summed(|side, shape, angles| {
         let (x, dx) = (&tensor(&side.x, shape), &tensor(&side.dx, shape));
-        rope.gradients(Gradients::AnglesOfInput { x, dx, angles })
-            .expect("sums that fit");
+        rope.angle_gradients(x, dx, angles).expect("sums that fit");
     });
     passed.compare(&from_input, "dphi_x", Some("dangle"), &doing);
     let factors = passed.summed(|side, shape, factors| {
         let (y, dy) = (&tensor(&side.y, shape), &tensor(&side.dy, shape));
-        rope.gradients(Gradients::Factors { y, dy, factors })
+        rope.factor_gradients(y, dy, factors)
             .expect("sums that fit");
     });
     passed.compare(&factors, "dlnA", None, &doing);
@@ -223,7 +219,7 @@ fn sums_of<E: Number + Bits>(file: &Golden, backend: Backend) -> bool {
     let cosines = passed.summed(|side, shape, cos| {
         let (x, dy) = (&tensor(&side.x, shape), &tensor(&side.dy, shape));
         let sin = &mut passed.gradients(&mut sines);
-        rope.gradients(Gradients::CosSin { x, dy, cos, sin })
+        rope.cos_sin_gradients(x, dy, cos, sin)
             .expect("sums that fit");
     });
     passed.compare(&cosines, "dcos", Some("dcos"), &doing);
@@ -311,14 +307,13 @@ fn beyond_f32<E: Number>(source: &mut Source<'_>) {
                     [1, 1, pairs],
                 );
                 for backend in Backend::available() {
-                    let rope = Rope::new(pairing).backend(backend).expect("available");
+                    let rope = Rope::new(pairing).with_backend(backend).expect("available");
                     let mut sums = vec![0.0; pairs];
                     let mut angles = PairGradients::new(&mut sums, [1, 1, pairs]).expect("a shape");
                     let (x, g) = (Tensor::new(&x, shape), Tensor::new(&g, shape));
                     let (x, g) = (x.expect("a valid tensor"), g.expect("a valid tensor"));
                     let (y, dy, angles) = (&x, &g, &mut angles);
-                    rope.gradients(Gradients::Angles { y, dy, angles })
-                        .expect("sums that fit");
+                    rope.angle_gradients(y, dy, angles).expect("sums that fit");
                     for (place, (got, expected)) in sums.iter().zip(&expected).enumerate() {
                         assert!(
                             got.to_bits() == expected.to_bits()
@@ -715,12 +710,10 @@ fn formulas_are_derivatives() {
         };
         let (x, y, dy) = (&x, &y, &dy);
         let mut dphi = summed(&mut |angles| {
-            rope.gradients(Gradients::Angles { y, dy, angles })
-                .expect("fits");
+            rope.angle_gradients(y, dy, angles).expect("fits");
         });
         let mut dln = summed(&mut |factors| {
-            rope.gradients(Gradients::Factors { y, dy, factors })
-                .expect("fits");
+            rope.factor_gradients(y, dy, factors).expect("fits");
         });
         for pair in 0..pairs {
             let by_angle = central(
@@ -793,8 +786,7 @@ fn formulas_are_derivatives() {
         let mut sines = vec![0.0; pairs];
         let cosines = summed(&mut |cos| {
             let sin = &mut PairGradients::new(&mut sines, [1, 1, pairs]).expect("a row");
-            rope.gradients(Gradients::CosSin { x, dy, cos, sin })
-                .expect("fits");
+            rope.cos_sin_gradients(x, dy, cos, sin).expect("fits");
         });
         for pair in 0..pairs {
             let [x, y] = [loss.x[2 * pair], loss.x[2 * pair + 1]];
@@ -880,8 +872,7 @@ fn any_split_of_tokens_gives_the_same_bits() {
         let shape_of_sums = [tokens, own_heads, pairs];
         let (y, dy) = (tensor(&y, shape), tensor(&dy, shape));
         let add = |y: &_, dy: &_, angles: &mut PairGradients<'_>| {
-            rope.gradients(Gradients::Angles { y, dy, angles })
-                .expect("sums that fit");
+            rope.angle_gradients(y, dy, angles).expect("sums that fit");
         };
         let mut sums = PairGradients::new(&mut whole, shape_of_sums).expect("their shape");
         add(&y, &dy, &mut sums);
@@ -933,34 +924,17 @@ fn refused_calls_touch_nothing() {
         if !matches!(error, Error::Gradient(GradientError::Shape { .. })) {
             let mut other = before.clone();
             let mut other = PairGradients::new(&mut other, of_sums).expect("their shape");
-            for call in 0..5 {
-                let (dy, angles, other) = (&dy, &mut angles, &mut other);
-                let gradients = match call {
-                    0 => Gradients::Angles { y, dy, angles },
-                    1 => Gradients::AnglesOfInput {
-                        x: y,
-                        dx: dy,
-                        angles,
-                    },
-                    2 => Gradients::Factors {
-                        y,
-                        dy,
-                        factors: angles,
-                    },
-                    3 => Gradients::CosSin {
-                        x: y,
-                        dy,
-                        cos: angles,
-                        sin: other,
-                    },
-                    _ => Gradients::CosSin {
-                        x: y,
-                        dy,
-                        cos: other,
-                        sin: angles,
-                    },
-                };
-                assert_eq!(rope.gradients(gradients), Err(error), "call {call}");
+            let (dy, angles, other) = (&dy, &mut angles, &mut other);
+            for (call, refused) in [
+                rope.angle_gradients(y, dy, angles),
+                rope.factor_gradients(y, dy, angles),
+                rope.cos_sin_gradients(y, dy, angles, other),
+                rope.cos_sin_gradients(y, dy, other, angles),
+            ]
+            .into_iter()
+            .enumerate()
+            {
+                assert_eq!(refused, Err(error), "call {call}");
             }
         }
         assert!(sums == before && written == values && across == values);
@@ -971,7 +945,7 @@ fn refused_calls_touch_nothing() {
     for direction in [Direction::Transpose, Direction::Inverse] {
         let error = Error::Gradient(GradientError::Direction { direction });
         refused(
-            rope.direction(direction),
+            rope.with_direction(direction),
             &y,
             fits,
             &rows,
@@ -1036,7 +1010,7 @@ fn refused_calls_touch_nothing() {
     refused(rope, &y, [6, 4, 4], &narrow, error, &["4 pairs", "3"]);
 
     // In place the pairing must stay, and also for products of inputs and outputs.
-    let changes = rope.output_pairing(Pairing::Interleaved);
+    let changes = rope.with_output_pairing(Pairing::Interleaved);
     let error = Error::Gradient(GradientError::Pairing {
         input: Pairing::Half,
         output: Pairing::Interleaved,
@@ -1045,13 +1019,8 @@ fn refused_calls_touch_nothing() {
     let [cos, sin] = &mut sums;
     let mut cos = PairGradients::new(cos, fits).expect("their shape");
     let mut sin = PairGradients::new(sin, fits).expect("their shape");
-    let gradients = Gradients::CosSin {
-        x: &y,
-        dy: &y,
-        cos: &mut cos,
-        sin: &mut sin,
-    };
-    assert_eq!(changes.gradients(gradients), Err(error));
+    let refused = changes.cos_sin_gradients(&y, &y, &mut cos, &mut sin);
+    assert_eq!(refused, Err(error));
     let mut written = values.clone();
     let mut dy = TensorMut::new(&mut written, shape).expect("a valid tensor");
     assert!(changes.backward(&y, &mut dy, &rows, &mut cos).is_err());
@@ -1067,29 +1036,10 @@ fn nothing_is_added_of_empty_tensors() {
         let (mut sums, mut others) = ([0.5; 12], [0.5; 12]);
         let mut sums_of = PairGradients::new(&mut sums, [3, 1, 4]).expect("their shape");
         let mut others_of = PairGradients::new(&mut others, [3, 1, 4]).expect("their shape");
-        for call in 0..4 {
-            let (x, angles, sin) = (&x, &mut sums_of, &mut others_of);
-            let gradients = match call {
-                0 => Gradients::Angles {
-                    y: x,
-                    dy: x,
-                    angles,
-                },
-                1 => Gradients::AnglesOfInput { x, dx: x, angles },
-                2 => Gradients::Factors {
-                    y: x,
-                    dy: x,
-                    factors: angles,
-                },
-                _ => Gradients::CosSin {
-                    x,
-                    dy: x,
-                    cos: angles,
-                    sin,
-                },
-            };
-            assert_eq!(rope.gradients(gradients), Ok(()), "call {call}");
-        }
+        let (x, first, second) = (&x, &mut sums_of, &mut others_of);
+        assert_eq!(rope.angle_gradients(x, x, first), Ok(()));
+        assert_eq!(rope.factor_gradients(x, x, first), Ok(()));
+        assert_eq!(rope.cos_sin_gradients(x, x, first, second), Ok(()));
         assert_eq!([sums, others], [[0.5; 12]; 2], "{shape:?}");
     }
 }

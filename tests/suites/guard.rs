@@ -231,7 +231,7 @@ fn cache_of_codes(source: &mut Source<'_>, shape: [usize; 4], rows: &GuardedRows
     let [_, tokens, heads, head_dim] = shape;
     let layout = CacheLayout::nhd([tokens, 1, heads, head_dim]).expect("a small cache");
     let long = CacheLayout::nhd([tokens, 1, heads, head_dim + 4])
-        .and_then(|layout| layout.channels(0..head_dim))
+        .and_then(|layout| layout.narrow_channels(0..head_dim))
         .expect("a small cache");
     let x = Guarded::new(&values::<f32>(source, tokens * heads * head_dim), edge);
     let from = Tensor::new(&x, shape).expect("a valid tensor");
@@ -310,10 +310,12 @@ fn chain_in_place<E: Number>(source: &mut Source<'_>, shape: [usize; 4], edge: E
             for reach in [NormReach::Head, NormReach::Token] {
                 for formula in [NormFormula::LLAMA, NormFormula::LAYER_NORM] {
                     let norm = Norm::new(formula, 1e-6)
-                        .weight(&weights[..])
+                        .with_weight(&weights[..])
                         .with_reach(reach);
-                    let chain = Rotation::forward(Pairing::Half).plan(backend).norm(norm);
-                    for chain in [chain, chain.scale(Scale::per_token_and_head(&factors))] {
+                    let chain = Rotation::forward(Pairing::Half)
+                        .plan(backend)
+                        .with_norm(norm);
+                    for chain in [chain, chain.with_scale(Scale::per_token_and_head(&factors))] {
                         let mut got = Guarded::new(&x, edge);
                         let mut tensor = TensorMut::new(&mut got, shape).expect("a valid tensor");
                         chain.rotate(&mut tensor, &given).expect("a norm that fits");

@@ -5,7 +5,7 @@ use half::{bf16, f16};
 use rope_core::cache::{CacheLayout, CacheMut};
 use rope_core::error::PlanError;
 use rope_core::internals::in_stages;
-use rope_core::stages::{Hadamard, HadamardFactor, LinearStages};
+use rope_core::stages::{Hadamard, HadamardFactor, Linear};
 use rope_core::{Backend, Dimension, Frequencies, Layout, Rope, Rows, Scaling, Tensor, TensorMut};
 use rope_tests::golden::{Bits, Golden};
 use rope_tests::{Number, Source, each_element};
@@ -17,12 +17,14 @@ const FACTORS: [(HadamardFactor, &str); 2] = [
 
 fn rope(backend: Backend) -> Rope {
     Rope::new(rope_core::Pairing::Half)
-        .backend(backend)
+        .with_backend(backend)
         .expect("an available backend")
 }
 
 fn transform(block: usize, factor: HadamardFactor) -> Hadamard {
-    Hadamard::new(block).expect("a power of two").factor(factor)
+    Hadamard::new(block)
+        .expect("a power of two")
+        .with_factor(factor)
 }
 
 /// Transforms heads of a tensor in place and in a chain, contiguous or with gaps.
@@ -33,7 +35,7 @@ fn transformed<E: Number>(
     hadamard: Hadamard,
 ) -> Vec<E> {
     let heads = x.len() / head_dim;
-    let plan = rope(backend).hadamard(hadamard);
+    let plan = rope(backend).with_hadamard(hadamard);
     let mut y = x.to_vec();
     let mut tensor = TensorMut::new(&mut y, [1, 1, heads, head_dim]).expect("a valid tensor");
     plan.apply(&mut tensor).expect("a block that fits");
@@ -168,8 +170,8 @@ fn after_rotations() {
         let x = bits("x");
         let shape = [1, tokens, heads, head_dim];
         for backend in Backend::available() {
-            let plan = Rope::new(pairing).backend(backend).expect("available");
-            let run = |plan: Rope<LinearStages<'_>>, key: &str| {
+            let plan = Rope::new(pairing).with_backend(backend).expect("available");
+            let run = |plan: Rope<Linear<'_>>, key: &str| {
                 let doing = format!("{backend}, {}, {key} in {}", file.name, E::NAME);
                 let mut y = x.clone();
                 let mut tensor = TensorMut::new(&mut y, shape).expect("a valid tensor");
@@ -182,8 +184,9 @@ fn after_rotations() {
                     .expect("rows that fit");
                 same(&y, &bits(key), &doing);
             };
-            run(Rope::<LinearStages<'_>>::from(plan), "rot");
-            let [last, first] = FACTORS.map(|(factor, _)| plan.hadamard(transform(block, factor)));
+            run(Rope::<Linear<'_>>::from(plan), "rot");
+            let [last, first] =
+                FACTORS.map(|(factor, _)| plan.with_hadamard(transform(block, factor)));
             run(last, "A");
             run(first, "aF");
             run(last.without_rounding(), "B");
@@ -290,11 +293,7 @@ fn presets() {
     }
     let error = rope_core::Error::Plan(PlanError::HadamardBlock { block: 4096 });
     assert_eq!(Hadamard::llama_cpp_keys(4096), Err(error));
-    assert_eq!(
-        Hadamard::indexer(128),
-        Ok(transform(128, HadamardFactor::Last))
-    );
-    assert_eq!(Hadamard::indexer(128).map(|it| it.block()), Ok(128));
+    assert_eq!(Hadamard::new(128).map(|it| it.block()), Ok(128));
 }
 
 #[test]
@@ -312,7 +311,7 @@ fn elements_of_sixteen_bits() {
     let mut kept = vec![f16::ZERO; 256];
     let layout = CacheLayout::nhd([1, 1, 2, 128]).expect("a small cache");
     let mut cache = CacheMut::new(&mut kept, layout).expect("a cache that fits");
-    let plan = rope(Backend::best()).hadamard(hadamard);
+    let plan = rope(Backend::best()).with_hadamard(hadamard);
     plan.apply_into(&from, &mut cache.slots(0..1))
         .expect("slots that are there");
     same(&kept, &expected, "bf16 into f16");

@@ -4,7 +4,7 @@
 use rope_core::cache::{CacheLayout, CacheMut, HeadScales, QuantFormat, QuantScale};
 use rope_core::internals::in_stages;
 use rope_core::norm::{Norm, NormFormula, NormReach};
-use rope_core::stages::{Hadamard, Scale, StageOrder, WithStages};
+use rope_core::stages::{Hadamard, Normed, Scale, StageOrder};
 use rope_core::{Call, NoRotation, Pairing, Rope, Rows, Tensor, TensorMut};
 use rope_tests::{Number, each_element_pair};
 
@@ -13,8 +13,8 @@ const SHAPE: [usize; 4] = [1, 2, 3, HEAD_DIM];
 const LEN: usize = 2 * 3 * HEAD_DIM;
 
 /// Returns the name of the implementation that runs an in-place call of a plan.
-fn in_place(chain: Rope<WithStages<'_>>, rotary_dim: usize) -> [&'static str; 2] {
-    fn run<E: Number>(chain: Rope<WithStages<'_>>, rotary_dim: usize) -> &'static str {
+fn in_place(chain: Rope<Normed<'_>>, rotary_dim: usize) -> [&'static str; 2] {
+    fn run<E: Number>(chain: Rope<Normed<'_>>, rotary_dim: usize) -> &'static str {
         let (mut x, angles) = (vec![E::from_f32(0.5); LEN], [0.5; 2 * HEAD_DIM]);
         let rows = Rows::new(&angles[..2 * rotary_dim], [2, rotary_dim]).expect("whole rows");
         let mut x = TensorMut::new(&mut x, SHAPE).expect("a valid tensor");
@@ -34,31 +34,35 @@ fn of_calls_in_place() {
     let biases = [0.5_f32; HEAD_DIM];
     let centered = Norm::new(NormFormula::LAYER_NORM, 1e-6).without_weight();
     for (chain, rotary_dim, name) in [
-        (Rope::<WithStages<'_>>::from(rope), HEAD_DIM, "fused"),
-        (Rope::<WithStages<'_>>::from(rope), 8, "fused"),
-        (rope.norm(norm), HEAD_DIM, "normed"),
-        (rope.norm(norm), 8, "normed"),
-        (rope.norm(norm.bias(&biases)), HEAD_DIM, "staged"),
+        (Rope::<Normed<'_>>::from(rope), HEAD_DIM, "fused"),
+        (Rope::<Normed<'_>>::from(rope), 8, "fused"),
+        (rope.with_norm(norm), HEAD_DIM, "normed"),
+        (rope.with_norm(norm), 8, "normed"),
+        (rope.with_norm(norm.with_bias(&biases)), HEAD_DIM, "staged"),
         (
-            rope.norm(norm.with_reach(NormReach::Token)),
+            rope.with_norm(norm.with_reach(NormReach::Token)),
             HEAD_DIM,
             "staged",
         ),
         (
-            rope.norm(norm.with_order(StageOrder::AfterRotation)),
+            rope.with_norm(norm.with_order(StageOrder::AfterRotation)),
             HEAD_DIM,
             "staged",
         ),
-        (rope.norm(centered), HEAD_DIM, "staged"),
-        (rope.scale(Scale::constant(0.5)).into(), HEAD_DIM, "staged"),
+        (rope.with_norm(centered), HEAD_DIM, "staged"),
         (
-            rope.norm(norm).scale(Scale::constant(0.5)),
+            rope.with_scale(Scale::constant(0.5)).into(),
             HEAD_DIM,
             "staged",
         ),
-        (in_stages(rope).norm(norm), HEAD_DIM, "staged"),
         (
-            Rope::<WithStages<'_>>::from(in_stages(rope)),
+            rope.with_norm(norm).with_scale(Scale::constant(0.5)),
+            HEAD_DIM,
+            "staged",
+        ),
+        (in_stages(rope).with_norm(norm), HEAD_DIM, "staged"),
+        (
+            Rope::<Normed<'_>>::from(in_stages(rope)),
             HEAD_DIM,
             "staged",
         ),
@@ -74,7 +78,7 @@ fn of_calls_in_place() {
 /// Transforms without a rotation, by the element type and the place of the heads.
 #[test]
 fn of_transforms() {
-    fn run<E: Number>(chain: Rope<WithStages<'_>>) -> &'static str {
+    fn run<E: Number>(chain: Rope<Normed<'_>>) -> &'static str {
         let mut x = vec![E::from_f32(0.5); LEN];
         let mut x = TensorMut::new(&mut x, SHAPE).expect("a valid tensor");
         let call = chain.prepare(&mut x, &NoRotation).expect("what fits");
@@ -84,13 +88,15 @@ fn of_transforms() {
     let hadamard = Hadamard::new(HEAD_DIM).expect("a power of two");
     let norm = Norm::new(NormFormula::LLAMA, 1e-6).without_weight();
     for (chain, name) in [
-        (rope.hadamard(hadamard).into(), "transformed"),
-        (rope.hadamard(hadamard).norm(norm), "staged"),
+        (rope.with_hadamard(hadamard).into(), "transformed"),
+        (rope.with_hadamard(hadamard).with_norm(norm), "staged"),
         (
-            rope.hadamard(hadamard).scale(Scale::constant(0.5)).into(),
+            rope.with_hadamard(hadamard)
+                .with_scale(Scale::constant(0.5))
+                .into(),
             "staged",
         ),
-        (in_stages(rope).hadamard(hadamard).into(), "staged"),
+        (in_stages(rope).with_hadamard(hadamard).into(), "staged"),
         (rope.into(), "nothing"),
     ] {
         assert_eq!(run::<f32>(chain), name, "{chain:?}");
@@ -101,7 +107,7 @@ fn of_transforms() {
         };
         assert_eq!(run::<half::bf16>(chain), wide, "{chain:?}");
     }
-    let chain = Rope::<WithStages<'_>>::from(rope.hadamard(hadamard));
+    let chain = Rope::<Normed<'_>>::from(rope.with_hadamard(hadamard));
     assert_eq!(in_place(chain, HEAD_DIM), ["staged"; 2]);
 }
 
@@ -119,8 +125,8 @@ fn between<I: Number, O: Number>() {
         (Pairing::Interleaved, Pairing::Half),
         (Pairing::Interleaved, Pairing::Interleaved),
     ] {
-        let rope = Rope::new(input).output_pairing(output);
-        let normed = rope.norm(Norm::new(NormFormula::OLMO2, 1e-6).without_weight());
+        let rope = Rope::new(input).with_output_pairing(output);
+        let normed = rope.with_norm(Norm::new(NormFormula::OLMO2, 1e-6).without_weight());
         let kernel = match (I::NAME, O::NAME) {
             ("f32", "f32") => true,
             ("bf16", "bf16") => (input, output) != (Pairing::Half, Pairing::Interleaved),
@@ -134,9 +140,9 @@ fn between<I: Number, O: Number>() {
         };
         let doing = format!("{} {input} to {} {output}", I::NAME, O::NAME);
         for (chain, name) in [
-            (Rope::<WithStages<'_>>::from(rope), rotation),
+            (Rope::<Normed<'_>>::from(rope), rotation),
             (normed, norm),
-            (Rope::<WithStages<'_>>::from(in_stages(rope)), "staged"),
+            (Rope::<Normed<'_>>::from(in_stages(rope)), "staged"),
         ] {
             let mut y = vec![O::from_f32(0.0); LEN];
             let mut tensor = TensorMut::new(&mut y, SHAPE).expect("a valid tensor");
@@ -196,30 +202,34 @@ fn of_calls_into_codes() {
     let (own, wide) = ([half::bf16::from_f32(0.5); HEAD_DIM], [0.5_f32; HEAD_DIM]);
     let llama = Norm::new(NormFormula::LLAMA, 1e-6);
     let weightless = llama.without_weight();
-    let changed = Rope::<WithStages<'_>>::from(rope.output_pairing(Pairing::Interleaved));
+    let changed = Rope::<Normed<'_>>::from(rope.with_output_pairing(Pairing::Interleaved));
     let (narrow, f32s) = (vec![half::bf16::from_f32(0.5); LEN], vec![0.5_f32; LEN]);
     let narrow = Tensor::new(&narrow, SHAPE).expect("a valid tensor");
     let f32s = Tensor::new(&f32s, SHAPE).expect("a valid tensor");
     for (chain, of_bf16, of_f32) in [
-        (Rope::<WithStages<'_>>::from(rope), "tiled", "tiled"),
+        (Rope::<Normed<'_>>::from(rope), "tiled", "tiled"),
         // A 16-bit element between the rotation and the code would round.
         (
-            Rope::<WithStages<'_>>::from(rope).without_rounding(),
+            Rope::<Normed<'_>>::from(rope).without_rounding(),
             "staged",
             "tiled",
         ),
         (changed, "staged", "tiled"),
-        (rope.norm(llama.weight(&own)), "tiled", "tiled"),
+        (rope.with_norm(llama.with_weight(&own)), "tiled", "tiled"),
         // The weights promote the result.
-        (rope.norm(llama.weight(&wide)), "staged", "tiled"),
-        (rope.norm(weightless).without_rounding(), "staged", "tiled"),
+        (rope.with_norm(llama.with_weight(&wide)), "staged", "tiled"),
         (
-            rope.norm(weightless.with_reach(NormReach::Token)),
+            rope.with_norm(weightless).without_rounding(),
+            "staged",
+            "tiled",
+        ),
+        (
+            rope.with_norm(weightless.with_reach(NormReach::Token)),
             "staged",
             "staged",
         ),
         (
-            Rope::<WithStages<'_>>::from(in_stages(rope)),
+            Rope::<Normed<'_>>::from(in_stages(rope)),
             "staged",
             "staged",
         ),

@@ -100,8 +100,8 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
                 rotary_dim: 48,
                 head_dim: 96,
             }),
-            "the rows rotate 48 channels from the plan's window on, 64..112, but head_dim is 96; set Rope::window to at \
-             most 48, or give narrower rows",
+            "the rows rotate 48 channels from the plan's window on, 64..112, but head_dim is 96; set \
+             Rope::with_window to at most 48, or give narrower rows",
         ),
         (
             Error::Rows(RowsError::Window {
@@ -117,8 +117,8 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
                 parts: 5,
                 rotary_dim: 72,
             }),
-            "parts is 5; it must divide the 36 pairs of the rows (rotary_dim 72), as 1 does; set it by Rope::parts, or \
-             give rows of another width",
+            "parts is 5; it must divide the 36 pairs of the rows (rotary_dim 72), as 1 does; set it by \
+             Rope::with_parts, or give rows of another width",
         ),
         (
             Error::Rows(RowsError::CosSinLength { cos: 8, sin: 6 }),
@@ -198,7 +198,7 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
                 tokens: 3,
             }),
             "the rows are laid out for 2 sequences of 3 tokens, and rotate tensors of that shape; for others take the rows of \
-             one sequence by Rows::range",
+             one sequence by Rows::narrow",
         ),
         (
             Error::Rows(RowsError::Magnitude {
@@ -266,7 +266,7 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
                 output: Pairing::Half,
             }),
             "gradients of cos and sin require a plan with one pairing, but its input pairing is interleaved and its \
-             output_pairing half; use Gradients::Angles, Gradients::Factors and PairGradients::cos_sin",
+             output_pairing half; use Rope::angle_gradients, Rope::factor_gradients and PairGradients::cos_sin",
         ),
         (
             Error::Gradient(GradientError::Heads {
@@ -435,7 +435,7 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
                 first: 128,
             }),
             "head_dim is 576, but the plan is for heads of 192, which rotate from channel 128 on; for the last ones of these \
-             heads set Rope::window to 512, without a head_dim",
+             heads set Rope::with_window to 512, without a head_dim",
         ),
         (
             Error::Plan(PlanError::HeadDim {
@@ -443,7 +443,8 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
                 head_dim: 128,
                 first: 0,
             }),
-            "head_dim is 96, but the plan is for heads of 128; for the same channels of these heads set Rope::window to 0, without a head_dim",
+            "head_dim is 96, but the plan is for heads of 128; for the same channels of these heads set \
+             Rope::with_window to 0, without a head_dim",
         ),
         (
             Error::Cache(CacheError::Layout {
@@ -637,8 +638,8 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
         ),
         (
             Error::Plan(PlanError::WeightMissing { needed: 128 }),
-            "the norm's formula has weights, but none were given; give 128 (or 128 per head) to Norm::weight, or call \
-             Norm::without_weight",
+            "the norm's formula has weights, but none were given; give 128 (or 128 per head) to Norm::with_weight, or \
+             call Norm::without_weight",
         ),
         (
             Error::Plan(PlanError::WeightUnused { given: 128 }),
@@ -650,7 +651,7 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
                 operation: "a rotation in a cache",
             }),
             "a rotation in a cache requires rows with one angle per pair, but these are full-width: they have one per channel, \
-             which is no rotation; Direction::Transpose takes gradients back, and Gradients::Channels sums those \
+             which is no rotation; Direction::Transpose takes gradients back, and Rope::channel_gradients sums those \
              of cos and sin",
         ),
         (

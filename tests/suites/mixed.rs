@@ -5,8 +5,8 @@ use half::bf16;
 use rope_core::axes::{Axes, MixedAngle, MixedFrequencies};
 use rope_core::error::{FrequenciesError, PositionsError, RowsError};
 use rope_core::{
-    Backend, Dimension, Error, Frequencies, FrequencyChunk, Layout, Pairing, Positions, Rope, Rows,
-    TensorMut,
+    Backend, Dimension, Error, Frequencies, FrequencyChunk, IntoPositions, Layout, Pairing,
+    Positions, Rope, Rows, TensorMut,
 };
 use rope_models::{GridIndexing, initial_axial, initial_mixed};
 use rope_tests::correctly_rounded::{Coordinate, cos_sin_of_sum};
@@ -20,13 +20,24 @@ fn everywhere(
     frequencies: &MixedFrequencies<'static>,
 ) -> impl Iterator<Item = (Backend, MixedFrequencies<'static>)> {
     Backend::available().map(|backend| {
-        let made = frequencies.clone().backend(backend);
+        let made = frequencies.clone().with_backend(backend);
         (backend, made.expect("an available backend"))
     })
 }
 
 fn mixed<T: Copy + Into<f64>>(inverse: &[T], shape: [usize; 3]) -> MixedFrequencies<'static> {
     MixedFrequencies::new(inverse, shape, 1.0).expect("frequencies")
+}
+
+/// Returns the values of the rows, `[tokens, heads, [cos | sin]]`.
+fn values_of<'p>(
+    frequencies: &MixedFrequencies<'_>,
+    positions: impl IntoPositions<'p>,
+) -> Result<Vec<f32>, Error> {
+    let rows = frequencies.rows(positions)?;
+    let row = |index| rows.row_of(index / rows.heads(), index % rows.heads());
+    let all = (0..rows.len() * rows.heads()).filter_map(row);
+    Ok(all.flat_map(|(cos, sin)| [cos, sin].concat()).collect())
 }
 
 /// Returns the cos and the sin of all rows, each as `[token, head, pair]`.
@@ -63,7 +74,7 @@ fn rotated<E: Number + Bits>(
         let mut x: Vec<E> = file.bits(from);
         let tokens = x.len() / heads / head_dim;
         let layout = Layout::bshd([1, tokens, heads, head_dim]).expect("a small shape");
-        let rope = Rope::new(pairing).backend(backend).expect("available");
+        let rope = Rope::new(pairing).with_backend(backend).expect("available");
         for head in 0..heads {
             let of_head = rows.chunks_exact(rotary_dim).skip(head).step_by(heads);
             let values = of_head.flatten().copied().collect();
@@ -205,10 +216,9 @@ fn timm_rows_of_its_f32_angles() {
             let mut blocks = [Vec::new(), Vec::new()];
             for block in 0..timm.depth {
                 let frequencies = timm.frequencies(block).with_angle(MixedAngle::SummedF32);
-                let frequencies = frequencies.backend(backend).expect("available");
-                let values = frequencies
-                    .values(Positions::real_axis_major(&at))
-                    .expect("coordinates");
+                let frequencies = frequencies.with_backend(backend).expect("available");
+                let values =
+                    values_of(&frequencies, Positions::real_axis_major(&at)).expect("coordinates");
                 if block == file.decimal("block") {
                     let keys = ["cos_cr_of_angle", "sin_cr_of_angle"];
                     let sampled = timm.sampled(&values);
@@ -262,7 +272,7 @@ fn timm_rows_of_exact_sums() {
         let frequencies = timm.frequencies(timm.file.decimal("block"));
         let at = timm.at();
         for (backend, frequencies) in everywhere(&frequencies) {
-            let values = frequencies.values(Positions::real_axis_major(&at));
+            let values = values_of(&frequencies, Positions::real_axis_major(&at));
             let sampled = timm.sampled(&values.expect("coordinates"));
             let keys = ["cos_cr_exact", "sin_cr_exact"];
             demand(&sampled, timm.pairs, &timm.file, keys, backend);
@@ -277,7 +287,7 @@ fn timm_queries() {
         let (file, at) = (&timm.file, timm.at());
         let frequencies = timm.frequencies(file.decimal("block"));
         let frequencies = frequencies.with_angle(MixedAngle::SummedF32);
-        let values = frequencies.values(Positions::real_axis_major(&at));
+        let values = values_of(&frequencies, Positions::real_axis_major(&at));
         let rows = timm.sampled(&values.expect("coordinates"));
         let (pairing, rotary_dim) = (Pairing::Interleaved, 2 * timm.pairs);
         rotated::<f32>(
@@ -346,8 +356,8 @@ fn grids() {
         let positions = indexing.positions_in(size, &mut integers).expect("room");
         // Integers and reals of the same value have the same rows.
         let frequencies = timm.frequencies(0);
-        let values = frequencies.values(Positions::axis_major(&*positions));
-        let of_reals = frequencies.values(Positions::real_axis_major(&timm.at()));
+        let values = values_of(&frequencies, Positions::axis_major(&*positions));
+        let of_reals = values_of(&frequencies, Positions::real_axis_major(&timm.at()));
         alike(
             &values.expect("a grid"),
             &of_reals.expect("a grid"),
@@ -390,7 +400,7 @@ fn mochi() {
     });
     assert!(angles.eq(file.bits::<f64>("angle_f64_seq")));
     for (backend, frequencies) in everywhere(&frequencies) {
-        let values = frequencies.values(Positions::real_axis_major(&at));
+        let values = values_of(&frequencies, Positions::real_axis_major(&at));
         let values = values.expect("coordinates");
         demand(
             &values,
@@ -419,7 +429,7 @@ fn hdit() {
     let at: Vec<f32> = file.bits("positions_f32");
     let frequencies = mixed(&inverse, [2, heads, rotary_dim / 2]);
     for (backend, frequencies) in everywhere(&frequencies) {
-        let values = frequencies.values(Positions::real_axis_major(&at));
+        let values = values_of(&frequencies, Positions::real_axis_major(&at));
         let values = values.expect("coordinates");
         demand(
             &values,
@@ -589,7 +599,7 @@ fn sums_are_correctly_rounded() {
                 expected.push(cos_sin_of_sum(terms, factor));
             }
             for (backend, frequencies) in everywhere(&frequencies) {
-                let values = frequencies.values(positions).expect("positions");
+                let values = values_of(&frequencies, positions).expect("positions");
                 let [cos, sin] = cos_and_sin(&values, pairs);
                 for (index, expected) in expected.iter().enumerate() {
                     assert!(
@@ -670,22 +680,23 @@ fn heads_are_by_themselves() {
         let tokens = source.within(1, 9);
         let ids = integers(source, tokens * axes);
         let positions = Positions::token_major(&ids);
-        let values = all.values(positions).expect("positions");
+        let values = values_of(&all, positions).expect("positions");
         for head in 0..heads {
             let of_axis = |axis| &inverse[(axis * heads + head) * pairs..][..pairs];
             let one: Vec<f64> = (0..axes).flat_map(of_axis).copied().collect();
             let one = mixed(&one, [axes, 1, pairs]).with_angle(angle);
-            let one = one.values(positions).expect("positions");
+            let one = values_of(&one, positions).expect("positions");
             let of_head = values.chunks_exact(2 * pairs).skip(head).step_by(heads);
             let of_head: Vec<f32> = of_head.flatten().copied().collect();
             alike(&of_head, &one, &format!("head {head} of {heads}"));
         }
         let mut storage = vec![f32::NAN; values.len() + 1];
-        let stored = all.values_in(positions, &mut storage).expect("room");
-        alike(stored, &values, "stored");
+        let angles = all.at(positions).expect("positions");
+        angles.rows_in(&mut storage).expect("room");
+        alike(&storage[..values.len()], &values, "stored");
         assert!(storage[values.len()].is_nan());
-        let stored = all.rows_in(positions, &mut storage).expect("room");
-        let rows = all.rows(positions).expect("positions");
+        let stored = angles.rows_in(&mut storage).expect("room");
+        let rows = angles.rows().expect("memory");
         for rows in [stored, rows] {
             assert_eq!((rows.len(), rows.heads()), (tokens, heads));
             for (index, values) in values.chunks_exact(2 * pairs).enumerate() {
@@ -759,15 +770,8 @@ fn positions_of_text_are_refused_on_several_axes() {
         (Positions::packed(&[0_u32, 4, 7]).expect("offsets"), 7),
     ] {
         let error = Error::Positions(PositionsError::PerAxis { given, axes: 2 });
-        let mut storage = [7.0_f32; 196 * 2 * 4];
-        assert_eq!(two.values(positions), Err(error));
+        assert_eq!(two.at(positions).err(), Some(error));
         assert_eq!(two.rows(positions).err(), Some(error));
-        assert_eq!(two.values_in(positions, &mut storage), Err(error));
-        assert_eq!(two.rows_in(positions, &mut storage).err(), Some(error));
-        let mut x = TensorMut::new(&mut storage, [1, 196, 2, 4]).expect("a shape");
-        let rotated = Rope::new(Pairing::Half).rotate(&mut x, &two.at(positions));
-        assert_eq!(rotated, Err(error));
-        assert_eq!(storage, [7.0; 196 * 2 * 4]);
         let text = format!("{given} positions are not one per axis for each token on 2 axes");
         assert!(error.to_string().starts_with(&text), "{error}");
     }
@@ -862,7 +866,7 @@ fn refusals() {
     assert_eq!(MixedFrequencies::chunks([4, usize::MAX, 9]), usize::MAX);
 
     let two = mixed(&[0.5_f32; 8], [2, 2, 2]);
-    let error = two.values(Positions::axis_major(&[1_i64, 2, 3]));
+    let error = values_of(&two, Positions::axis_major(&[1_i64, 2, 3]));
     assert_eq!(
         error,
         Err(Error::Positions(PositionsError::PerAxis {
@@ -870,7 +874,7 @@ fn refusals() {
             axes: 2
         }))
     );
-    let error = two.values(Positions::real_token_major(&[1.0, f64::INFINITY]));
+    let error = values_of(&two, Positions::real_token_major(&[1.0, f64::INFINITY]));
     let expected = Error::Positions(PositionsError::Coordinate {
         index: 1,
         value: f64::INFINITY,
@@ -878,27 +882,8 @@ fn refusals() {
     assert_eq!(error, Err(expected));
     let mut storage = [7.0_f32; 15];
     let diagonal = Positions::axis_major(&[0_i64, 1, 0, 1]);
-    let error = two.values_in(diagonal, &mut storage);
-    assert_eq!(
-        error,
-        Err(Error::Storage {
-            what: "values of storage",
-            given: 15,
-            needed: 16
-        })
-    );
-    assert_eq!(storage, [7.0; 15]);
-    let tokens = usize::MAX / 2 + 1;
-    let one = mixed(&[0.5_f32; 4], [1, 2, 2]);
-    let error = one.values_in(0..tokens, &mut storage);
-    assert!(matches!(
-        error,
-        Err(Error::Frequencies(FrequenciesError::RowsTooLong {
-            rotary_dim: 4,
-            ..
-        }))
-    ));
-    let error = two.rows_in(diagonal, &mut storage).err();
+    let angles = two.at(diagonal).expect("positions");
+    let error = angles.rows_in(&mut storage).err();
     assert_eq!(
         error,
         Some(Error::Storage {
@@ -907,6 +892,19 @@ fn refusals() {
             needed: 16
         })
     );
+    assert_eq!(storage, [7.0; 15]);
+    let tokens = usize::MAX / 2 + 1;
+    let one = mixed(&[0.5_f32; 4], [1, 2, 2]);
+    let error = one
+        .at(0..tokens)
+        .and_then(|angles| angles.rows_in(&mut storage).map(drop));
+    assert!(matches!(
+        error,
+        Err(Error::Frequencies(FrequenciesError::RowsTooLong {
+            rotary_dim: 4,
+            ..
+        }))
+    ));
     assert_eq!(storage, [7.0; 15]);
 
     let mut inverse = [7.0_f32; 16];

@@ -261,7 +261,11 @@ fn a_move_and_one_delta() {
     let mut memory: Vec<f32> = (0..3 * 16 * 128).map(|i| (i % 19) as f32 / 8.0).collect();
     let before = memory.clone();
     let rope = Rope::new(Pairing::Half);
-    let shift = frequencies.shift(-11).expect("valid");
+    let shift = frequencies
+        .shift(-11)
+        .expect("valid")
+        .rows()
+        .expect("memory");
     let mut keys = CacheMut::new(&mut memory, layout).expect("a cache that fits");
     keys.move_slots(15..40, 4..29).expect("forward");
     let all = shift.repeated(0, 25).expect("one row");

@@ -10,7 +10,7 @@
 //! | `rotate`, rounded once in all | `*_fused_once` | bits |
 
 use rope_core::norm::{Norm, NormFormula, NormReach, NormSum};
-use rope_core::stages::{StageOrder, WithStages};
+use rope_core::stages::{Normed, StageOrder};
 use rope_core::{Backend, Pairing, Rope, Rows, Tensor, TensorMut};
 use rope_tests::golden::{self, Bits, Golden};
 use rope_tests::{Number, bounds, each_element, exact};
@@ -78,8 +78,8 @@ fn with_lists<'a, E: Number>(
     weight: Option<&'a [E]>,
     bias: Option<&'a [E]>,
 ) -> Norm<'a> {
-    let norm = weight.map_or(norm, |weight| norm.weight(weight));
-    bias.map_or(norm, |bias| norm.bias(bias))
+    let norm = weight.map_or(norm, |weight| norm.with_weight(weight));
+    bias.map_or(norm, |bias| norm.with_bias(bias))
 }
 
 /// Q or K of a file in one element type.
@@ -108,12 +108,12 @@ impl<E: Number + Bits> Heads<'_, E> {
 
     fn rope(&self, backend: Backend) -> Rope {
         Rope::new(self.pairing)
-            .backend(backend)
+            .with_backend(backend)
             .expect("an available backend")
     }
 
     /// Runs a chain in place, with or without its rotation.
-    fn run(&self, chain: Rope<WithStages<'_>>, x: &[E], rotates: bool) -> Vec<E> {
+    fn run(&self, chain: Rope<Normed<'_>>, x: &[E], rotates: bool) -> Vec<E> {
         let mut y = x.to_vec();
         let mut tensor = TensorMut::new(&mut y, self.shape).expect("a valid tensor");
         if rotates {
@@ -267,7 +267,7 @@ fn compared_on<E: Number + Bits>(
     let key = |name: &str| format!("{tensor}_{name}_{}", E::NAME);
     let Heads { file, norm, x, .. } = heads;
     let rope = heads.rope(backend);
-    let chain = rope.norm(*norm);
+    let chain = rope.with_norm(*norm);
     let mut count = |index: usize, key: String, got: &[E]| {
         let there = heads.compare(&key, backend, got);
         compared[index] += usize::from(there);
@@ -301,7 +301,7 @@ fn compared_on<E: Number + Bits>(
             }
         }
     }
-    let once = rope.norm(heads.once).without_rounding();
+    let once = rope.with_norm(heads.once).without_rounding();
     count(2, key("fused_once"), &heads.run(once, x, true));
 }
 
@@ -338,10 +338,10 @@ fn promoted<E: Number + Bits>() {
         let norm = Norm::new(formulas(file.text("formula"))[0], eps)
             .with_reach(reach(file.text("reach")))
             .with_order(place(file.text("place")))
-            .weight(&weight);
+            .with_weight(&weight);
         for backend in Backend::available() {
-            let rope = Rope::new(pairing(file.text("layout"))).backend(backend);
-            let chain = rope.expect("an available backend").norm(norm);
+            let rope = Rope::new(pairing(file.text("layout"))).with_backend(backend);
+            let chain = rope.expect("an available backend").with_norm(norm);
             for (name, rows) in [("norm", rows(&ones, &zeros)), ("out", rows(&cos, &sin))] {
                 let mut y = vec![f32::NAN; x.len()];
                 let source = Tensor::new(&x, shape).expect("a valid tensor");
@@ -404,7 +404,7 @@ fn special_rows<E: Number + Bits>() {
             false => (file.bits(&key("rope")), key("out")),
         };
         for backend in Backend::available() {
-            let chain = heads.rope(backend).norm(norm);
+            let chain = heads.rope(backend).with_norm(norm);
             let normed = heads.run(chain, &from, false);
             let doing = format!("{backend}, {model} in {e}");
             if id == "L4" {
@@ -459,7 +459,7 @@ fn sums_have_the_order_of_pytorch() {
             .collect();
         let normed: Vec<f32> = x.iter().map(|x| x * root).collect();
         for backend in Backend::available() {
-            let rope = Rope::new(Pairing::Half).backend(backend);
+            let rope = Rope::new(Pairing::Half).with_backend(backend);
             let rope = rope.expect("an available backend");
             let doing = format!("{backend}, width {width}, seed {seed}");
             // A row as heads of each of these lengths.
@@ -483,7 +483,7 @@ fn sums_have_the_order_of_pytorch() {
                 for norm in [norm, norm.with_sum_of_squares(&sum, width)] {
                     let mut y = x.clone();
                     let mut tensor = TensorMut::new(&mut y, shape).expect("a valid tensor");
-                    rope.norm(norm)
+                    rope.with_norm(norm)
                         .apply(&mut tensor)
                         .expect("a norm that fits");
                     alike(&y, &normed, &format!("{doing}, heads of {head_dim}"));
@@ -492,7 +492,7 @@ fn sums_have_the_order_of_pytorch() {
             if width <= 2048 {
                 let mut y = x.clone();
                 let mut tensor = TensorMut::new(&mut y, [1, 1, 1, width]).expect("a valid tensor");
-                rope.norm(Norm::new(NormFormula::LLAMA4, eps))
+                rope.with_norm(Norm::new(NormFormula::LLAMA4, eps))
                     .apply(&mut tensor)
                     .expect("a norm that fits");
                 alike(&y, &normed, &format!("{doing}, a head"));
@@ -522,15 +522,15 @@ fn sums_in_f64_are_rounded_once() {
         let root = 1.0 / (mean + eps).sqrt();
         let normed: Vec<f32> = x.iter().map(|x| x * root).collect();
         for backend in Backend::available() {
-            let rope = Rope::new(Pairing::Half).backend(backend);
+            let rope = Rope::new(Pairing::Half).with_backend(backend);
             let rope = rope.expect("an available backend");
             for reach in [NormReach::Head, NormReach::Token] {
                 let norm = Norm::new(NormFormula::LLAMA4, eps)
-                    .sum(NormSum::F64)
+                    .with_sum(NormSum::F64)
                     .with_reach(reach);
                 let mut y = x.clone();
                 let mut tensor = TensorMut::new(&mut y, [1, 1, 1, width]).expect("a valid tensor");
-                rope.norm(norm)
+                rope.with_norm(norm)
                     .apply(&mut tensor)
                     .expect("a norm that fits");
                 alike(&y, &normed, &format!("{backend}, {reach:?} of {width}"));

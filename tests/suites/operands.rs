@@ -6,7 +6,7 @@ use rope_core::cache::{BlockFormat, Cache, CacheLayout, CacheMut, QuantFormat, Q
 use rope_core::error::{CacheError, PlanError, RowsError};
 use rope_core::gradient::PairGradients;
 use rope_core::norm::{Norm, NormFormula, NormReach};
-use rope_core::stages::{Hadamard, Scale, StageOrder, WithStages};
+use rope_core::stages::{Hadamard, Normed, Scale, StageOrder};
 use rope_core::{
     Angles, Call, Dimension, Direction, Element, Error, Frequencies, Output, Pairing, Rope, Rows,
     Scaling, Target, Tensor, TensorMut, Yarn,
@@ -19,7 +19,7 @@ const DIM: usize = 128;
 /// Tokens of more than one block of rows that a call makes itself.
 const TOKENS: usize = 37;
 
-type Plan<'a> = Rope<WithStages<'a>>;
+type Plan<'a> = Rope<Normed<'a>>;
 
 fn frequencies(rotary_dim: usize) -> Frequencies<'static> {
     Frequencies::new(rotary_dim, 10_000.0, &Scaling::Default).expect("a base")
@@ -32,20 +32,20 @@ fn heads<E: Number>(source: &mut Source<'_>, tokens: usize) -> Vec<E> {
 
 /// Returns plans with every kind of stage.
 fn plans<'a>(weights: &'a [f32], factors: &'a [f32]) -> Vec<Plan<'a>> {
-    let norm = Norm::new(NormFormula::LLAMA, 1e-6).weight(weights);
+    let norm = Norm::new(NormFormula::LLAMA, 1e-6).with_weight(weights);
     let plain = Plan::from(Rope::new(Pairing::Half));
     vec![
         plain,
-        Plan::from(Rope::new(Pairing::Interleaved).direction(Direction::Inverse)),
-        plain.norm(norm),
-        plain.norm(norm.with_reach(NormReach::Token)),
-        plain.norm(norm.with_order(StageOrder::AfterRotation)),
-        plain.scale(Scale::per_token(factors)),
+        Plan::from(Rope::new(Pairing::Interleaved).with_direction(Direction::Inverse)),
+        plain.with_norm(norm),
+        plain.with_norm(norm.with_reach(NormReach::Token)),
+        plain.with_norm(norm.with_order(StageOrder::AfterRotation)),
+        plain.with_scale(Scale::per_token(factors)),
         plain
-            .norm(norm)
-            .hadamard(Hadamard::new(64).expect("a power of two")),
-        plain.window(24).parts(4),
-        plain.parts(2).norm(norm),
+            .with_norm(norm)
+            .with_hadamard(Hadamard::new(64).expect("a power of two")),
+        plain.with_window(24).with_parts(4),
+        plain.with_parts(2).with_norm(norm),
     ]
 }
 
@@ -159,14 +159,26 @@ fn made_rows_have_the_bits_of_ready_rows() {
                 for how in [How::Verb, How::Prepared] {
                     assert_eq!(
                         everywhere(How::Verb, &plan, &x, shape, &rows),
-                        everywhere(how, &plan, &x, shape, &frequencies.at(positions.clone())),
+                        everywhere(
+                            how,
+                            &plan,
+                            &x,
+                            shape,
+                            &frequencies.at(positions.clone()).expect("positions")
+                        ),
                         "{plan:?} {shape:?} {how:?}"
                     );
                 }
                 let rows = mixed.rows(positions.clone()).expect("positions");
                 assert_eq!(
                     everywhere(How::Prepared, &plan, &x, shape, &rows),
-                    everywhere(How::Verb, &plan, &x, shape, &mixed.at(positions)),
+                    everywhere(
+                        How::Verb,
+                        &plan,
+                        &x,
+                        shape,
+                        &mixed.at(positions).expect("positions")
+                    ),
                     "{plan:?} {shape:?}, rows of each head"
                 );
             }
@@ -223,7 +235,7 @@ fn long_heads() {
     let rows = Rows::new(&x[..3 * 4998], [3, 4998]).expect("rows");
     let from = Tensor::new(&x, shape).expect("valid");
     for output in Pairing::ALL {
-        let rope = Rope::new(Pairing::Half).output_pairing(output);
+        let rope = Rope::new(Pairing::Half).with_output_pairing(output);
         let [mut direct, mut prepared] = [(); 2].map(|()| vec![bf16::ZERO; len]);
         let mut y = TensorMut::new(&mut direct, shape).expect("valid");
         rope.rotate_into(&from, &mut y, &rows).expect("it fits");
@@ -277,9 +289,14 @@ fn from_one_cache_into_another() {
     assert_eq!(moved, through);
     // The keys already contain the scale; a transform is undone and redone.
     let hadamard = Hadamard::new(64).expect("a power of two");
-    let scaled = rope.scale(Scale::constant(0.5)).hadamard(hadamard);
-    let transform = rope.hadamard(hadamard);
-    for (plan, turned) in [(rope.scale(Scale::constant(0.5)), false), (scaled, true)] {
+    let scaled = rope
+        .with_scale(Scale::constant(0.5))
+        .with_hadamard(hadamard);
+    let transform = rope.with_hadamard(hadamard);
+    for (plan, turned) in [
+        (rope.with_scale(Scale::constant(0.5)), false),
+        (scaled, true),
+    ] {
         let mut z = y.clone();
         let mut tensor = TensorMut::new(&mut z, shape).expect("valid");
         if turned {
@@ -310,10 +327,10 @@ fn windows_are_those_of_narrower_tensors() {
         let x: Vec<E> = heads(source, TOKENS);
         for rope in [
             Rope::new(Pairing::Half),
-            Rope::new(Pairing::Half).parts(4),
-            Rope::new(Pairing::Interleaved).direction(Direction::Transpose),
+            Rope::new(Pairing::Half).with_parts(4),
+            Rope::new(Pairing::Interleaved).with_direction(Direction::Transpose),
         ] {
-            let window = rope.window(FROM);
+            let window = rope.with_window(FROM);
             let mut narrow = x.clone();
             let tensor = TensorMut::new(&mut narrow, shape).expect("valid");
             let mut part = tensor
@@ -377,7 +394,7 @@ fn windows_are_those_of_narrower_tensors() {
     of::<f32>(source, &rows);
     of::<bf16>(source, &rows);
     let values: Vec<f32> = (0..TOKENS * 64).map(|_| source.unit()).collect();
-    let full = Rows::full(&values, &values, [TOKENS, 64]).expect("it fits");
+    let full = Rows::full_width(&values, &values, [TOKENS, 64]).expect("it fits");
     of::<f32>(source, &full);
 }
 
@@ -395,12 +412,14 @@ fn gradients_of_a_window_beside_a_transform() {
         (Pairing::Half, 1),
         (Pairing::Half, 8),
     ] {
-        let rope = Rope::new(pairing).parts(parts);
+        let rope = Rope::new(pairing).with_parts(parts);
         let [y, dy] = [(); 2].map(|()| heads::<f32>(source, TOKENS));
         let transformed = |x: &[f32]| {
             let mut x = x.to_vec();
             let mut tensor = TensorMut::new(&mut x, shape).expect("valid");
-            rope.hadamard(hadamard).apply(&mut tensor).expect("it fits");
+            rope.with_hadamard(hadamard)
+                .apply(&mut tensor)
+                .expect("it fits");
             x
         };
         let sums = |of: &mut dyn FnMut(&mut PairGradients<'_>)| {
@@ -424,7 +443,7 @@ fn gradients_of_a_window_beside_a_transform() {
         let got_sums = sums(&mut |angles| {
             let y = Tensor::new(&y, shape).expect("valid");
             let mut dy = TensorMut::new(&mut got, shape).expect("valid");
-            let plan = rope.window(FROM).hadamard(hadamard);
+            let plan = rope.with_window(FROM).with_hadamard(hadamard);
             plan.backward(&y, &mut dy, &rows, angles).expect("it fits");
         });
         assert_eq!(bytes(&got), bytes(&expected));
@@ -440,16 +459,16 @@ fn stages_beside_a_window_are_of_whole_heads() {
     let x: Vec<f32> = heads(source, TOKENS);
     let weights: Vec<f32> = (0..DIM).map(|_| 1.0 + source.unit()).collect();
     let rows = frequencies(64).rows(5..5 + TOKENS).expect("positions");
-    let norm = Norm::new(NormFormula::LLAMA, 1e-6).weight(&weights);
-    let rope = Rope::new(Pairing::Half).window(FROM).parts(2);
+    let norm = Norm::new(NormFormula::LLAMA, 1e-6).with_weight(&weights);
+    let rope = Rope::new(Pairing::Half).with_window(FROM).with_parts(2);
     let hadamard = Hadamard::new(64).expect("a power of two");
     let after = norm.with_order(StageOrder::AfterRotation);
     for (plan, before) in [
-        (rope.norm(norm), true),
-        (rope.norm(norm.with_reach(NormReach::Token)), true),
-        (rope.norm(after), false),
-        (rope.norm(after.with_reach(NormReach::Token)), false),
-        (Plan::from(rope.hadamard(hadamard)), false),
+        (rope.with_norm(norm), true),
+        (rope.with_norm(norm.with_reach(NormReach::Token)), true),
+        (rope.with_norm(after), false),
+        (rope.with_norm(after.with_reach(NormReach::Token)), false),
+        (Plan::from(rope.with_hadamard(hadamard)), false),
     ] {
         let mut steps = x.clone();
         let mut tensor = TensorMut::new(&mut steps, shape).expect("valid");
@@ -477,43 +496,48 @@ fn what_stays_in_a_cache_is_refused() {
     let other = [1.0_f32; 16 * HEADS * DIM];
     let mut keys = CacheMut::new(&mut memory, layout).expect("valid");
     let rope = Rope::new(Pairing::Half);
-    let normed = rope.norm(Norm::new(NormFormula::LLAMA4, 1e-6));
+    let normed = rope.with_norm(Norm::new(NormFormula::LLAMA4, 1e-6));
     let factor = scaled.attention_factor();
     assert_eq!(
-        rope.rotate(&mut keys.slots(0..3), &scaled.at(0..3)),
+        rope.rotate(&mut keys.slots(0..3), &scaled.at(0..3).expect("positions")),
         Err(Error::Cache(CacheError::ShiftFactor { factor }))
     );
     let plain = frequencies(DIM);
     let refused = Err(Error::Plan(PlanError::NormInCache));
     assert_eq!(
-        normed.rotate(&mut keys.slots(0..3), &plain.at(0..3)),
+        normed.rotate(&mut keys.slots(0..3), &plain.at(0..3).expect("positions")),
         refused
     );
     assert_eq!(normed.apply(&mut keys.slots(0..3)), refused);
     let others = Cache::new(&other, layout).expect("valid");
     assert_eq!(
-        normed.rotate_into(&others.slots(0..3), &mut keys.slots(0..3), &plain.at(0..3)),
+        normed.rotate_into(
+            &others.slots(0..3),
+            &mut keys.slots(0..3),
+            &plain.at(0..3).expect("positions")
+        ),
         refused
     );
     assert!(matches!(
-        rope.window(DIM + 1)
-            .rotate(&mut keys.slots(0..3), &plain.at(0..3)),
+        rope.with_window(DIM + 1)
+            .rotate(&mut keys.slots(0..3), &plain.at(0..3).expect("positions")),
         Err(Error::Rows(RowsError::Window { .. }))
     ));
     assert!(matches!(
-        rope.window(1)
-            .rotate(&mut keys.slots(0..3), &plain.at(0..3)),
+        rope.with_window(1)
+            .rotate(&mut keys.slots(0..3), &plain.at(0..3).expect("positions")),
         Err(Error::Rows(RowsError::Window { .. }))
     ));
     assert_eq!(rope.apply(&mut keys.slots(0..3)), Ok(()));
     assert_eq!(memory, before);
     let mut keys = CacheMut::new(&mut memory, layout).expect("valid");
-    rope.rotate(&mut keys.slots(0..3), &plain.at(0..3))
+    rope.rotate(&mut keys.slots(0..3), &plain.at(0..3).expect("positions"))
         .expect("it has no factor");
     let mut rotated = before;
     let mut tensor =
         TensorMut::new(&mut rotated[..3 * HEADS * DIM], [1, 3, HEADS, DIM]).expect("valid");
-    rope.rotate(&mut tensor, &plain.at(0..3)).expect("it fits");
+    rope.rotate(&mut tensor, &plain.at(0..3).expect("positions"))
+        .expect("it fits");
     assert_eq!(bytes(&memory), bytes(&rotated));
 }
 

@@ -6,7 +6,7 @@ use rope_core::dual_chunk::{DualChunk, DualChunkQuery};
 use rope_core::error::{PositionsError, RowsError, ShapeError, SlotsError};
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::shard::{Shard, ShardKind};
-use rope_core::stages::{Scale, WithStages};
+use rope_core::stages::{Normed, Scale};
 use rope_core::{
     Backend, Dimension, Error, Frequencies, Layout, Output, Pairing, Positions, Rope, Rows,
     Scaling, Strides, Tensor, TensorMut,
@@ -54,10 +54,12 @@ fn parts_are_the_whole() {
         let norm = Norm::new(NormFormula::LLAMA, 1e-5).with_reach(NormReach::Token);
         let weight = vec![1.5_f32; head_dim];
         let norm = norm
-            .weight(&weight)
+            .with_weight(&weight)
             .with_sum_of_squares(&sums, heads * head_dim);
-        let plain = Rope::<WithStages<'_>>::from(Rope::new(Pairing::Half));
-        let staged = plain.norm(norm).scale(Scale::per_token_and_head(&factors));
+        let plain = Rope::<Normed<'_>>::from(Rope::new(Pairing::Half));
+        let staged = plain
+            .with_norm(norm)
+            .with_scale(Scale::per_token_and_head(&factors));
         let layout = CacheLayout::nhd([5, 16, heads, head_dim]).expect("valid");
         let slots: Vec<i64> = (0..count)
             .map(|token| (token * 7 % 80) as i64 - 1)
@@ -159,7 +161,7 @@ fn large_tensors() {
                 let layout = Layout::strided(shape, strides).expect("a small layout");
                 for backend in Backend::available() {
                     for pairing in Pairing::ALL {
-                        let rope = Rope::new(pairing).backend(backend).expect("here");
+                        let rope = Rope::new(pairing).with_backend(backend).expect("here");
                         let mut target = TensorMut::new(&mut memory[before..], layout);
                         let target = target.as_mut().expect("valid");
                         rope.rotate_into_each(&x, &mut [Output::head_groups(target, &rows)])
@@ -193,7 +195,7 @@ fn refusals() {
     let rope = Rope::new(Pairing::Half);
     let (x, values) = ([1.0_f32; 4 * 2 * 4], [[1.0_f32, 1.0, 0.0, 0.0]; 4]);
     let rows = Rows::new(values.as_flattened(), [4, 4]).expect("rows");
-    let few = rows.range(0..3).expect("rows");
+    let few = rows.narrow(0..3).expect("rows");
     let tensor = Tensor::new(&x, [1, 4, 2, 4]).expect("valid");
     let (mut y, mut z, mut memory) = ([7.0_f32; 32], [7.0_f32; 64], [7.0_f32; 32]);
     let layout = CacheLayout::nhd([1, 4, 2, 4]).expect("valid");
@@ -285,7 +287,7 @@ fn repeated_rows() {
         let mut y = vec![0.0_f32; x.len()];
         let mut target = TensorMut::new(&mut y, [1, 5, 3, 24]).expect("valid");
         Rope::new(Pairing::Interleaved)
-            .direction(rope_core::Direction::Inverse)
+            .with_direction(rope_core::Direction::Inverse)
             .rotate_into(&tensor, &mut target, rows)
             .expect("rows that fit");
         y
@@ -392,7 +394,7 @@ fn positions_of_dual_chunk_attention() {
             let shape = [1, ids.len(), 1, 64];
             let rope = Rope::new(Pairing::Half);
             let mut tensor = TensorMut::new(&mut x, shape).expect("valid");
-            rope.rotate(&mut tensor, &frequencies.at(given))
+            rope.rotate(&mut tensor, &frequencies.at(given).expect("positions"))
                 .expect("positions");
             let mut tensor = TensorMut::new(&mut y, shape).expect("valid");
             rope.rotate(&mut tensor, &rows).expect("rows that fit");

@@ -9,10 +9,10 @@ use rope_core::cache::{
     BlockFormat, Cache, CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout, ScalePlace,
 };
 use rope_core::error::{PlanError, RowsError};
-use rope_core::gradient::{Gradients, PairGradients};
+use rope_core::gradient::PairGradients;
 use rope_core::internals::{Tuning, tuned, tuning};
 use rope_core::norm::{Norm, NormFormula, NormReach};
-use rope_core::stages::{Hadamard, Linear, Scale, WithStages};
+use rope_core::stages::{Hadamard, Normed, Scale, Transpose};
 use rope_core::{
     Backend, Error, Frequencies, Layout, Output, Pairing, Positions, Rope, Rows, Scaling, Tensor,
     TensorMut,
@@ -75,7 +75,7 @@ fn rotate() {
                 let mut x = TensorMut::new(&mut expected, place.layout).expect("valid");
                 rope.rotate(&mut x, rows).expect("rows that fit");
                 let mut x = TensorMut::new(&mut got, place.layout).expect("valid");
-                pool.install(|| rope.parallel().rotate(&mut x, rows))
+                pool.install(|| rope.with_threads().rotate(&mut x, rows))
                     .expect("rows that fit");
             });
             same(&got, &expected, &format!("{rotation:?}, {shape:?}"));
@@ -101,7 +101,7 @@ fn rotate_qk() {
                 rope.rotate_qk(&mut q, &mut k, rows).expect("they fit");
                 let mut q = TensorMut::new(&mut got.0, q_place.layout).expect("valid");
                 let mut k = TensorMut::new(&mut got.1, k_place.layout).expect("valid");
-                pool.install(|| rope.parallel().rotate_qk(&mut q, &mut k, rows))
+                pool.install(|| rope.with_threads().rotate_qk(&mut q, &mut k, rows))
                     .expect("they fit");
             });
             same(&got.0, &expected.0, &format!("q, {shapes:?}"));
@@ -120,14 +120,14 @@ fn rotate_into() {
             let x = paint::<f32>(source, from.len);
             let y = paint::<bf16>(source, to.len);
             let rope = Rope::new(source.one_of(&Pairing::ALL))
-                .output_pairing(source.one_of(&Pairing::ALL));
+                .with_output_pairing(source.one_of(&Pairing::ALL));
             let x = Tensor::new(&x, from.layout).expect("valid");
             let (mut expected, mut got) = (y.clone(), y);
             rows.with(|rows| {
                 let mut y = TensorMut::new(&mut expected, to.layout).expect("valid");
                 rope.rotate_into(&x, &mut y, rows).expect("they fit");
                 let mut y = TensorMut::new(&mut got, to.layout).expect("valid");
-                pool.install(|| rope.parallel().rotate_into(&x, &mut y, rows))
+                pool.install(|| rope.with_threads().rotate_into(&x, &mut y, rows))
                     .expect("they fit");
             });
             same(&got, &expected, &format!("{rope:?}, {shape:?}"));
@@ -161,11 +161,14 @@ fn rotate_at() {
             ] {
                 let (mut expected, mut got) = (x.clone(), x.clone());
                 let mut x = TensorMut::new(&mut expected, layout).expect("valid");
-                rope.rotate(&mut x, &frequencies.at(positions))
+                rope.rotate(&mut x, &frequencies.at(positions).expect("positions"))
                     .expect("they fit");
                 let mut x = TensorMut::new(&mut got, layout).expect("valid");
-                pool.install(|| rope.parallel().rotate(&mut x, &frequencies.at(positions)))
-                    .expect("they fit");
+                pool.install(|| {
+                    rope.with_threads()
+                        .rotate(&mut x, &frequencies.at(positions).expect("positions"))
+                })
+                .expect("they fit");
                 same(&got, &expected, &format!("{shape:?}"));
             }
         }
@@ -181,7 +184,7 @@ fn what_does_not_fit_is_refused_before_any_thread_starts() {
     let table: Vec<f32> = (0..599 * 32).map(|i| i as f32).collect();
     let rows = Rows::new(&table, [599, 32]).expect("whole rows");
     let frequencies = Frequencies::new(32, 1e4, &Scaling::Default).expect("good frequencies");
-    let rope = Rope::new(Pairing::Half).parallel();
+    let rope = Rope::new(Pairing::Half).with_threads();
     let source_tensor = Tensor::new(&x, shape).expect("valid");
     let mut other = x.clone();
     let mut other = TensorMut::new(&mut other, shape).expect("valid");
@@ -190,7 +193,7 @@ fn what_does_not_fit_is_refused_before_any_thread_starts() {
         rope.rotate(&mut tensor, &rows),
         rope.rotate_qk(&mut tensor, &mut other, &rows),
         rope.rotate_into(&source_tensor, &mut tensor, &rows),
-        rope.rotate(&mut tensor, &frequencies.at(0..599)),
+        rope.rotate(&mut tensor, &frequencies.at(0..599).expect("positions")),
     ] {
         assert!(
             matches!(result, Err(Error::Rows(RowsError::Count { .. }))),
@@ -214,21 +217,24 @@ fn plain() -> Rope {
 /// Plans with every kind of stage.
 fn plans<'a>(weights: &'a [f32], factors: &'a [f32], sums: &'a [f32]) -> Vec<Plan<'a>> {
     let norm = Norm::new(NormFormula::LLAMA, 1e-6);
-    let over_token = norm.weight(weights).with_reach(NormReach::Token);
+    let over_token = norm.with_weight(weights).with_reach(NormReach::Token);
     let plain = Plan::from(plain());
     vec![
         plain,
-        plain.norm(norm.weight(&weights[..DIM])),
-        plain.norm(over_token),
-        plain.norm(norm.weight(&weights[..DIM]).with_sum_of_squares(sums, DIM)),
-        plain.scale(Scale::per_token(factors)),
-        plain.hadamard(Hadamard::new(DIM).expect("a power of two")),
-        plain.window(16),
-        plain.parts(2),
+        plain.with_norm(norm.with_weight(&weights[..DIM])),
+        plain.with_norm(over_token),
+        plain.with_norm(
+            norm.with_weight(&weights[..DIM])
+                .with_sum_of_squares(sums, DIM),
+        ),
+        plain.with_scale(Scale::per_token(factors)),
+        plain.with_hadamard(Hadamard::new(DIM).expect("a power of two")),
+        plain.with_window(16),
+        plain.with_parts(2),
     ]
 }
 
-type Plan<'a> = Rope<WithStages<'a>>;
+type Plan<'a> = Rope<Normed<'a>>;
 
 const DIM: usize = 64;
 const HEADS: usize = 3;
@@ -280,7 +286,7 @@ fn every_operand() {
     let shift = frequencies.shift(&[-5_i64; TOKENS]).expect("positions");
     for pool in pools() {
         for plan in plans(&weights, &factors, &sums) {
-            let parallel = plan.parallel();
+            let parallel = plan.with_threads();
             let slots: Vec<i64> = (0..TOKENS).map(|_| source.below(89) as i64 - 1).collect();
             for (batch, tokens) in [(1, TOKENS), (3, TOKENS / 3)] {
                 for layout in [
@@ -288,7 +294,7 @@ fn every_operand() {
                     Layout::bhsd([batch, HEADS, tokens, DIM]).expect("valid"),
                 ] {
                     let from = Tensor::new(&x, layout).expect("valid");
-                    let made = &frequencies.at(7..7 + TOKENS);
+                    let made = &frequencies.at(7..7 + TOKENS).expect("positions");
                     let tensors = |plan: &Plan<'_>| {
                         let (mut y, mut z) = (x.clone(), vec![bf16::ZERO; x.len()]);
                         let mut w = x.clone();
@@ -326,7 +332,7 @@ fn every_operand() {
                             let mut y = TensorMut::new(&mut tensor, layout).expect("valid");
                             let mut z = TensorMut::new(&mut groups, wide).expect("valid");
                             let of_groups =
-                                [rows.range(0..tokens), rows.range(TOKENS - tokens..TOKENS)];
+                                [rows.narrow(0..tokens), rows.narrow(TOKENS - tokens..TOKENS)];
                             let of_groups = of_groups.map(|rows| rows.expect("they are inside"));
                             let outputs = &mut [
                                 Output::tensor(&mut y, made),
@@ -365,7 +371,7 @@ fn every_operand() {
                 });
                 (bits(&y), caches)
             };
-            let got = pool.install(|| moved(&linear.parallel()));
+            let got = pool.install(|| moved(&linear.with_threads()));
             assert_eq!(got, moved(&linear), "{plan:?}, from a cache");
         }
     }
@@ -391,17 +397,27 @@ fn gradients() {
     let transform = Hadamard::new(DIM).expect("a power of two");
     for pool in pools() {
         let plain = plain();
-        for plan in [plain, plain.window(16), plain.parts(4)] {
+        for plan in [plain, plain.with_window(16), plain.with_parts(4)] {
             backward(source, &pool, plan, Some(plan));
         }
-        backward(source, &pool, plain.scale(Scale::per_token(&factors)), None);
-        backward(source, &pool, plain.hadamard(transform), None);
-        backward(source, &pool, plain.window(16).hadamard(transform), None);
+        backward(
+            source,
+            &pool,
+            plain.with_scale(Scale::per_token(&factors)),
+            None,
+        );
+        backward(source, &pool, plain.with_hadamard(transform), None);
+        backward(
+            source,
+            &pool,
+            plain.with_window(16).with_hadamard(transform),
+            None,
+        );
     }
 }
 
 /// The same of one plan; `plain` is the plan that has the verbs of a plain one.
-fn backward<S: Linear + Debug + Sync>(
+fn backward<S: Transpose + Debug + Sync>(
     source: &mut Source<'_>,
     pool: &ThreadPool,
     plan: Rope<S>,
@@ -437,12 +453,12 @@ fn backward<S: Linear + Debug + Sync>(
                 (bits(&in_place), bits(&dx), sums)
             };
             let doing = format!("{plan:?}, {layout:?}, {rows} rows, {heads} heads of sums");
-            let (got, expected) = (pool.install(|| run(plan.parallel())), run(plan));
+            let (got, expected) = (pool.install(|| run(plan.with_threads())), run(plan));
             assert!(got.0 == expected.0, "dy in place, {doing}");
             assert!(got.1 == expected.1, "dx, {doing}");
             assert!(got.2 == expected.2, "sums, {doing}");
             if let Some(plan) = plain {
-                let got = pool.install(|| other_sums(plan.parallel(), &tensors, [rows, heads]));
+                let got = pool.install(|| other_sums(plan.with_threads(), &tensors, [rows, heads]));
                 assert!(got == other_sums(plan, &tensors, [rows, heads]), "{doing}");
             }
         }
@@ -468,18 +484,13 @@ fn other_sums(
     let [factors, angles, cos, sin, cos_of_channels, sin_of_channels] = &mut all[..] else {
         unreachable!("there are six");
     };
-    for gradients in [
-        Gradients::Factors { y: x, dy, factors },
-        Gradients::AnglesOfInput { x, dx: dy, angles },
-        Gradients::CosSin { x, dy, cos, sin },
-        Gradients::Channels {
-            x,
-            dy,
-            cos: cos_of_channels,
-            sin: sin_of_channels,
-        },
+    for added in [
+        plan.factor_gradients(x, dy, factors),
+        plan.angle_gradients(x, dy, angles),
+        plan.cos_sin_gradients(x, dy, cos, sin),
+        plan.channel_gradients(x, dy, cos_of_channels, sin_of_channels),
     ] {
-        plan.gradients(gradients).expect("they fit");
+        added.expect("they fit");
     }
     sums
 }

@@ -40,7 +40,7 @@ impl<E: Number> Heads<E> {
         let rows = frequencies.rows(ids).expect("ids");
         let mut heads = self.clone();
         let mut tensor = TensorMut::new(&mut heads.x, [1, TOKENS, 1, 128]).expect("a tensor");
-        let rope = Rope::new(self.pairing).direction(direction);
+        let rope = Rope::new(self.pairing).with_direction(direction);
         rope.rotate(&mut tensor, &rows).expect("rows that fit");
         heads
     }

@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use half::{bf16, f16};
 use rope_core::Dimension::{Batch, Channels, Heads, Tokens};
 use rope_core::norm::{Norm, NormFormula};
-use rope_core::stages::WithStages;
+use rope_core::stages::Normed;
 use rope_core::{
     Backend, Direction, Error, Layout, Pairing, Rope, Rows, Shape, Strides, Tensor, TensorMut,
 };
@@ -80,7 +80,7 @@ pub(crate) fn rope() -> Rope {
 }
 
 /// A chain without stages.
-pub(crate) fn chain() -> Rope<WithStages<'static>> {
+pub(crate) fn chain() -> Rope<Normed<'static>> {
     rope().into()
 }
 
@@ -245,18 +245,18 @@ fn windows_beyond_a_head() {
         refused(window, range(5, 5));
     });
     let operands = Operands::new(shape, numbers([2, 4]));
-    operands.refused(ROTATIONS, rope().window(5), error::window(5, 4, 4));
+    operands.refused(ROTATIONS, rope().with_window(5), error::window(5, 4, 4));
     // The window leaves two of four channels, and the rows have four.
-    operands.refused(ROTATIONS, rope().window(2), error::window(2, 4, 4));
+    operands.refused(ROTATIONS, rope().with_window(2), error::window(2, 4, 4));
     for parts in [0, 3, usize::MAX] {
-        operands.refused(ROTATIONS, rope().parts(parts), error::parts(parts, 4));
+        operands.refused(ROTATIONS, rope().with_parts(parts), error::parts(parts, 4));
     }
     // The plan is for heads of another size.
     for other in [2, 6, usize::MAX] {
         let error = error::plan_head_dim(4, other, 0);
-        operands.refused(ROTATIONS, rope().head_dim(other), error);
+        operands.refused(ROTATIONS, rope().with_head_dim(other), error);
         let error = error::plan_head_dim(4, other, 2);
-        operands.refused(ROTATIONS, rope().window(2).head_dim(other), error);
+        operands.refused(ROTATIONS, rope().with_window(2).with_head_dim(other), error);
     }
     let rows = operands.rows;
     assert_eq!(rows.check_shape(shape), Ok(()));
@@ -310,11 +310,11 @@ fn rotary_dim() {
         }
     }
     // Twice this many pairs do not fit `usize`.
-    let required = "twice the pairs of a range within the rows (Rows::pairs)";
+    let required = "twice the pairs of a range within the rows (Rows::narrow_pairs)";
     let half = usize::MAX / 2 + 1;
     for (pairs, dim) in [(0..half, usize::MAX), (0..4, 8), (2..2, 0), (half..half, 0)] {
         refused(
-            numbers([2, 6]).pairs(pairs),
+            numbers([2, 6]).narrow_pairs(pairs),
             error::rotary_dim(dim, required),
         );
     }
@@ -406,7 +406,7 @@ fn lengths_of_cos_and_sin() {
 #[test]
 fn positions_and_ranges_outside_a_table() {
     let table = numbers([5, 4]);
-    let part = table.range(2..4).expect("rows that are there");
+    let part = table.narrow(2..4).expect("rows that are there");
     let none = rows(&[], [0, 4]);
     let outside = |result: Result<Rows<'_>, Error>, index, id, rows| {
         refused(result, error::outside_table(index, id, rows));
@@ -422,13 +422,13 @@ fn positions_and_ranges_outside_a_table() {
 
     let gathered = table.gather(&[1_u32, 2]).expect("ids that are there");
     refused(gathered.gather(&[0_u32]), error::already_gathered());
-    let part = gathered.range(0..1).expect("rows that are there");
+    let part = gathered.narrow(0..1).expect("rows that are there");
     refused(part.gather(&[0_i64]), error::already_gathered());
 
     for (rows, start, end, len) in [(&table, 2, 6, 5), (&table, 3, 1, 5), (&gathered, 0, 3, 2)] {
-        refused(rows.range(start..end), error::row_range(start, end, len));
+        refused(rows.narrow(start..end), error::row_range(start, end, len));
     }
-    assert!(table.range(5..5).is_ok_and(|rows| rows.is_empty()));
+    assert!(table.narrow(5..5).is_ok_and(|rows| rows.is_empty()));
 }
 
 #[test]
@@ -445,13 +445,15 @@ fn each_verb_refuses(rows: &Rows<'_>, error: Error, verbs: &[&[Verb]]) {
     let operands = &Operands::new([2, 3, 1, 8], rows.clone());
     for backend in Backend::available() {
         for pairing in Pairing::ALL {
-            let plan = Rope::new(pairing).backend(backend).expect("it is there");
+            let plan = Rope::new(pairing)
+                .with_backend(backend)
+                .expect("it is there");
             operands.backward_refused::<f32>(&plan, error);
             operands.refused(verbs, plan, error);
             operands.refused_as::<f16>(verbs, &plan, error);
             operands.refused_as::<bf16>(verbs, &plan, error);
             if verbs != [SHIFT] {
-                operands.refused_as::<bf16>(verbs, &plan.norm(norm()), error);
+                operands.refused_as::<bf16>(verbs, &plan.with_norm(norm()), error);
             }
         }
     }
@@ -481,10 +483,10 @@ fn pairing_changes_in_place() {
     let error = error::pairing_changes(input, output);
     let operands = Operands::new([1, 1, 1, 2], numbers([1, 2]));
     for backend in Backend::available() {
-        let rope = Rope::new(input).output_pairing(output);
-        let rope = rope.backend(backend).expect("an available backend");
+        let rope = Rope::new(input).with_output_pairing(output);
+        let rope = rope.with_backend(backend).expect("an available backend");
         operands.refused(&[ROTATE, SHIFT], rope, error);
-        operands.refused(&[ROTATE], rope.norm(norm()), error);
+        operands.refused(&[ROTATE], rope.with_norm(norm()), error);
     }
 }
 
@@ -508,8 +510,8 @@ fn shape_mismatch() {
         assert_eq!(differ, Some((dimension, source, target)));
         let error = error::mismatch(dimension, source, target);
         between(other).refused(INTO, rope(), error);
-        between(other).refused(INTO, rope().window(2), error);
-        between(other).refused(INTO, rope().norm(norm()), error);
+        between(other).refused(INTO, rope().with_window(2), error);
+        between(other).refused(INTO, rope().with_norm(norm()), error);
     }
     for (other, dimension, query, key) in [
         ([1, 3, 1, 8], Batch, 2, 1),
@@ -519,7 +521,7 @@ fn shape_mismatch() {
     ] {
         let error = error::query_key(dimension, query, key);
         between(other).refused(ROTATE_QK, rope(), error);
-        between(other).refused(ROTATE_QK, rope().norm(norm()), error);
+        between(other).refused(ROTATE_QK, rope().with_norm(norm()), error);
     }
 }
 
@@ -555,7 +557,7 @@ fn row_sequences() {
     let error = error::sequences(2, 3);
     refused(strided.gather(&[0, 1]), error);
     for range in [1..6, 0..4, 2..4, 0..5] {
-        refused(strided.range(range), error);
+        refused(strided.narrow(range), error);
     }
     refused(strided.clone().with_heads(2), error);
     for shape in [[3, 2, 1, 8], [1, 6, 1, 8], [6, 1, 1, 8], [2, 6, 1, 4]] {
@@ -569,7 +571,7 @@ fn row_sequences() {
 
 #[test]
 fn row_magnitude() {
-    let inverse = rope().direction(Direction::Inverse);
+    let inverse = rope().with_direction(Direction::Inverse);
     // Two tokens of two heads of two pairs; all but one are rotations by a zero angle.
     for (at, row, head, pair) in [(0, 0, 0, 0), (5, 0, 1, 1), (8, 1, 0, 0), (13, 1, 1, 1)] {
         for value in [2.0_f32, 0.0, f32::NAN, f32::INFINITY] {
@@ -602,7 +604,7 @@ fn row_magnitude() {
         (Direction::Inverse, &five),
     ] {
         let mut x = [1.0_f32; 4];
-        let rope = rope().direction(direction);
+        let rope = rope().with_direction(direction);
         let rotated = rope.rotate(&mut tensor(&mut x, [1, 1, 2, 2]), rows);
         assert_eq!(rotated, Ok(()), "{direction}");
     }
@@ -614,6 +616,6 @@ fn backend_unavailable() {
     for &backend in Backend::ALL.iter().filter(missing) {
         let error = error::backend_unavailable(backend);
         assert!(has_word(&error.to_string(), backend.name()));
-        refused(rope().backend(backend), error);
+        refused(rope().with_backend(backend), error);
     }
 }

@@ -108,7 +108,7 @@ fn computed(at: ScalePlace) -> QuantScale<'static> {
 /// Heads of eight codes, with room for a scale after them.
 fn heads_and_scales([blocks, block_size, heads]: [usize; 3]) -> CacheLayout {
     let layout = nhd([blocks, block_size, heads, 12]);
-    layout.channels(0..8).expect("a small cache")
+    layout.narrow_channels(0..8).expect("a small cache")
 }
 
 /// An offset leaves room for the scale after the codes, and separate scales are found by slot.
@@ -335,11 +335,11 @@ fn layouts_of_caches() {
 
     for (start, end) in [(0, 9), (9, 9), (4, 2), (0, usize::MAX)] {
         let error = error::cache_channels(start, end, 8);
-        refused(nhd([1, 1, 2, 8]).channels(start..end), error);
+        refused(nhd([1, 1, 2, 8]).narrow_channels(start..end), error);
     }
     let hdn = CacheLayout::hdn([1, 1, 8, 4]).expect("a small cache");
     let apart = error::cache_channels_apart(8, 1, 4, 1);
-    refused(hdn.channels(0..4), apart);
+    refused(hdn.narrow_channels(0..4), apart);
 }
 
 /// Codes over which a scale would lie: of its head, or of the next one; beyond all memory; channels that are not
@@ -348,7 +348,9 @@ fn layouts_of_caches() {
 fn scales_after_codes() {
     let long = heads_and_scales([2, 3, 2]);
     let hdn = CacheLayout::hdn([1, 1, 8, 4]).expect("a small cache");
-    let last = nhd([1, 1, 1, 64]).channels(60..64).expect("a small cache");
+    let last = nhd([1, 1, 1, 64])
+        .narrow_channels(60..64)
+        .expect("a small cache");
     let (code, mut bytes) = (QuantFormat::E4m3, [0x5a_u8; 144]);
     let among = error::cache_scale_among_codes;
     let too_large = error::cache_too_large;
@@ -458,20 +460,22 @@ fn blocks_of_ggml() {
             (CacheLayout::nhd([1, 1, 1, 48]), part("head_dim", 48)),
             (CacheLayout::nhd([1, 1, 1, 31]), part("head_dim", 31)),
             (CacheLayout::hdn([1, 1, 32, 2]), apart),
-            (whole.channels(16..48), part("the first channel", 16)),
-            (whole.channels(0..63), part("head_dim", 63)),
-            (heads.channels(0..32), part("the stride of head", 48)),
+            (whole.narrow_channels(16..48), part("the first channel", 16)),
+            (whole.narrow_channels(0..63), part("head_dim", 63)),
+            (heads.narrow_channels(0..32), part("the stride of head", 48)),
         ] {
             let layout = layout.expect("a small cache");
             refused(Cache::blocks(&bytes, layout, format), error);
             refused(CacheMut::blocks(&mut bytes, layout, format), error);
         }
-        let part = whole.channels(32..64).expect("a block");
+        let part = whole.narrow_channels(32..64).expect("a block");
         assert!(Cache::blocks(&bytes, part, format).is_ok());
         // Values that fit usize, in bytes that do not; and an end that does not fit.
         let many = usize::MAX & !31;
         let huge = nhd([1, 1, 1, many]);
-        let far = huge.channels(usize::MAX / 2 + 1..many).expect("channels");
+        let far = huge
+            .narrow_channels(usize::MAX / 2 + 1..many)
+            .expect("channels");
         for layout in [huge, far] {
             // Blocks of fewer bytes than values always fit.
             let refusal = CacheMut::blocks(&mut bytes, layout, format);

@@ -27,12 +27,12 @@ fn both_ways<E: Number>(
     rope.rotate(&mut tensor, &rows).expect("rows that fit");
     let backends: Vec<Backend> = Backend::available().collect();
     for &backend in &backends {
-        let rope = rope.backend(backend).expect("a backend");
+        let rope = rope.with_backend(backend).expect("a backend");
         let other = source.one_of(&backends);
-        let frequencies = frequencies.clone().backend(other).expect("a backend");
+        let frequencies = frequencies.clone().with_backend(other).expect("a backend");
         let mut got = x.clone();
         let mut tensor = TensorMut::new(&mut got, place.layout).expect("a tensor");
-        rope.rotate(&mut tensor, &frequencies.at(positions))
+        rope.rotate(&mut tensor, &frequencies.at(positions).expect("positions"))
             .expect("positions that fit");
         let doing =
             format!("{backend}, rows by {other}, {rope:?}, {shape:?}, {place:?}, {positions:?}");
@@ -66,8 +66,9 @@ fn at<E: Number>(source: &mut Source<'_>) {
         _ => Scaling::Yarn(Yarn::new(16.0, 8192)),
     };
     let frequencies = Frequencies::new(axes, 1e4, &scaling).expect("frequencies");
-    let rope = Rope::new(source.one_of(&Pairing::ALL)).direction(source.one_of(&Direction::ALL));
-    let rope = rope.parts(source.one_of(&[1, 1, 2]));
+    let rope =
+        Rope::new(source.one_of(&Pairing::ALL)).with_direction(source.one_of(&Direction::ALL));
+    let rope = rope.with_parts(source.one_of(&[1, 1, 2]));
     // Rows that sequences share, or rows of each sequence.
     let rows = if source.once_in(2) {
         tokens
@@ -122,8 +123,11 @@ fn mixed_at<E: Number>(source: &mut Source<'_>) {
     let shape = [batch, tokens, heads, 2 * pairs + source.below(3)];
     let place = Placed::any(source, shape);
     let x = ordinary::<E>(source, place.len);
-    let rope = Rope::new(source.one_of(&Pairing::ALL)).direction(source.one_of(&Direction::ALL));
-    let values = frequencies.values(positions).expect("positions");
+    let rope =
+        Rope::new(source.one_of(&Pairing::ALL)).with_direction(source.one_of(&Direction::ALL));
+    let mut values = vec![f32::NAN; rows * own * 2 * pairs];
+    let angles = frequencies.at(positions).expect("positions");
+    angles.rows_in(&mut values).expect("room");
     let ready = Rows::new(&values, [rows * own, 2 * pairs]).expect("whole rows");
     let ready = ready.with_heads(own).expect("rows of each head");
     let ready = ready.with_attention_factor(1.25).expect("a factor");
@@ -131,11 +135,11 @@ fn mixed_at<E: Number>(source: &mut Source<'_>) {
     let mut tensor = TensorMut::new(&mut expected, place.layout).expect("a tensor");
     rope.rotate(&mut tensor, &ready).expect("rows that fit");
     for backend in Backend::available() {
-        let rope = rope.backend(backend).expect("a backend");
+        let rope = rope.with_backend(backend).expect("a backend");
         let doing = format!("{backend}, {rope:?}, {frequencies:?}, {shape:?}, {place:?}");
         let mut got = x.clone();
         let mut tensor = TensorMut::new(&mut got, place.layout).expect("a tensor");
-        rope.rotate(&mut tensor, &frequencies.at(positions))
+        rope.rotate(&mut tensor, &frequencies.at(positions).expect("positions"))
             .expect("positions that fit");
         same(&got, &expected, &doing);
     }
@@ -157,8 +161,12 @@ fn rotate_at_refuses_other_heads() {
     for heads in [1, 2, 4] {
         let mut x = vec![1.0_f32; 5 * heads * 8];
         let mut tensor = TensorMut::new(&mut x, [1, 5, heads, 8]).expect("a tensor");
-        let refusal = Rope::new(Pairing::Half)
-            .rotate(&mut tensor, &frequencies.at(Positions::axis_major(&ids)));
+        let refusal = Rope::new(Pairing::Half).rotate(
+            &mut tensor,
+            &frequencies
+                .at(Positions::axis_major(&ids))
+                .expect("positions"),
+        );
         assert_eq!(
             refusal,
             Err(Error::Rows(RowsError::Heads { rows: 3, heads }))
@@ -180,7 +188,7 @@ fn rotate_at_takes_rows_of_2048() {
         let shape = [1, 3, 1, 2050];
         let rope = Rope::new(Pairing::Half);
         let mut tensor = TensorMut::new(&mut got, shape).expect("a tensor");
-        rope.rotate(&mut tensor, &frequencies.at(5..8))
+        rope.rotate(&mut tensor, &frequencies.at(5..8).expect("positions"))
             .expect("positions");
         let rows = frequencies.rows(5..8).expect("positions");
         let mut tensor = TensorMut::new(&mut expected, shape).expect("a tensor");
@@ -200,8 +208,9 @@ fn rotate_at_refuses_and_writes_nothing() {
             let before = paint::<f32>(source, 2 * 3 * head_dim);
             let mut after = before.clone();
             let mut tensor = TensorMut::new(&mut after, [2, 3, 1, head_dim]).expect("a tensor");
-            let error = rope
-                .rotate(&mut tensor, &frequencies.at(positions))
+            let error = frequencies
+                .at(positions)
+                .and_then(|angles| rope.rotate(&mut tensor, &angles))
                 .expect_err("a refusal");
             assert!(
                 before
@@ -251,7 +260,7 @@ fn rotate_at_refuses_and_writes_nothing() {
         Error::Positions(PositionsError::Coordinate { index: 2, value })
     );
     let (input, output) = (Pairing::Half, Pairing::Interleaved);
-    let error = refused(half.output_pairing(output), &vision, (0..3).into(), 64);
+    let error = refused(half.with_output_pairing(output), &vision, (0..3).into(), 64);
     assert_eq!(
         error,
         Error::Plan(PlanError::PairingChangesInPlace { input, output })

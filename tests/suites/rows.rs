@@ -13,7 +13,7 @@ fn everywhere(
     frequencies: &Frequencies<'static>,
 ) -> impl Iterator<Item = (Backend, Frequencies<'static>)> {
     Backend::available().map(|backend| {
-        let made = frequencies.clone().backend(backend);
+        let made = frequencies.clone().with_backend(backend);
         (backend, made.expect("an available backend"))
     })
 }
@@ -36,7 +36,7 @@ fn golden_rows(table: &Golden, kind: &str, frequencies: &Frequencies<'static>) -
             let expected = table
                 .row(kind, position)
                 .unwrap_or_else(|| panic!("{} {kind}", table.name));
-            let rows = rows.range(index..index + 1).expect("a row");
+            let rows = rows.narrow(index..index + 1).expect("a row");
             let made = bits(&rows);
             assert_eq!(
                 made, expected,
@@ -366,7 +366,7 @@ fn same_bits_on_every_backend() {
             Positions::from(&integers),
             Positions::real_token_major(&reals[..]),
         ] {
-            let scalar = frequencies.clone().backend(Backend::Scalar);
+            let scalar = frequencies.clone().with_backend(Backend::Scalar);
             let rows = scalar.and_then(|frequencies| frequencies.rows(positions));
             let expected = bits(&rows.expect("rows"));
             for (backend, frequencies) in everywhere(&frequencies) {
@@ -416,7 +416,12 @@ fn same_bits_in_any_order_and_any_division() {
                 let (first, frequencies) = (part * each, &frequencies);
                 scope.spawn(move || {
                     let range = first..first + values.len() / 128;
-                    frequencies.rows_in(range, values).expect("a range").len()
+                    frequencies
+                        .at(range)
+                        .expect("positions")
+                        .rows_in(values)
+                        .expect("a range")
+                        .len()
                 });
             }
         });
@@ -497,7 +502,10 @@ fn ranges() {
     #[allow(clippy::reversed_empty_ranges, reason = "what is tested")]
     same((5_i64..=4).into(), &[]);
     // Such a length exceeds usize; the largest usize is given.
-    let all = frequencies.rows_in(i64::MIN..i64::MAX, &mut []);
+    let all = frequencies
+        .at(i64::MIN..i64::MAX)
+        .expect("positions")
+        .rows_in(&mut []);
     assert!(
         matches!(
             all,
@@ -815,13 +823,21 @@ fn the_callers_storage_does_as_well() {
     let borrowed = borrowed.expect("frequencies");
     let expected = bits(&plain().rows(3..10).expect("a range"));
     let mut values = [f32::NAN; 8 * 128];
-    let rows = borrowed.rows_in(3..10, &mut values).expect("a range");
+    let rows = borrowed
+        .at(3..10)
+        .expect("positions")
+        .rows_in(&mut values)
+        .expect("a range");
     assert_eq!(bits(&rows), expected);
     // Unused memory is not written.
     assert!(values[7 * 128..].iter().all(|value| value.is_nan()));
 
     let mut values = [f32::NAN; 7 * 128 - 1];
-    let refused = borrowed.rows_in(3..10, &mut values).expect_err("a refusal");
+    let refused = borrowed
+        .at(3..10)
+        .expect("positions")
+        .rows_in(&mut values)
+        .expect_err("a refusal");
     let (what, given, needed) = ("values of storage", 895, 896);
     assert_eq!(
         refused,
@@ -835,7 +851,11 @@ fn the_callers_storage_does_as_well() {
     assert_eq!(refused.to_string(), text);
     assert!(values.iter().all(|value| value.is_nan()));
 
-    let none = borrowed.rows_in(3..3, &mut []).expect("no positions");
+    let none = borrowed
+        .at(3..3)
+        .expect("positions")
+        .rows_in(&mut [])
+        .expect("no positions");
     assert!(none.is_empty());
 }
 
@@ -847,12 +867,13 @@ fn rows_beyond_memory_are_refused() {
     // 2^50 rows of 128 values of 4 bytes.
     let error = Error::OutOfMemory { bytes: 1 << 59 };
     assert_eq!(rows.rows(0_u64..1 << 50).err(), Some(error));
-    assert_eq!(rows.shift(0_i64..1 << 50).err(), Some(error));
+    let shift = rows.shift(0_i64..1 << 50).and_then(|angles| angles.rows());
+    assert_eq!(shift.err(), Some(error));
     let from_to = rows.shift_from(&rows, 0_i64..1 << 50, 0_i64..1 << 50);
+    let from_to = from_to.and_then(|angles| angles.rows());
     assert_eq!(from_to.err(), Some(error));
     let mixed = MixedFrequencies::new(&[0.5_f32; 4], [1, 2, 2], 1.0).expect("frequencies");
     let error = Error::OutOfMemory { bytes: 1 << 55 };
-    assert_eq!(mixed.values(0_i64..1 << 50), Err(error));
     assert_eq!(mixed.rows(0_i64..1 << 50).err(), Some(error));
 }
 
@@ -876,7 +897,7 @@ fn sinusoidal_encoding() {
     }
     // From a part of the rows, and from selected rows.
     let mut part = [f32::NAN; 2 * 128];
-    rows.range(3..5)
+    rows.narrow(3..5)
         .and_then(|rows| rows.sinusoidal(&mut part))
         .expect("a part");
     assert_eq!(part, out[3 * 128..5 * 128]);
@@ -885,7 +906,7 @@ fn sinusoidal_encoding() {
     assert_eq!([&part[128..], &part[..128]].concat(), out[3 * 128..5 * 128]);
     for len in [0, 127, 129] {
         let mut out = vec![f32::NAN; len];
-        let refused = rows.range(0..1).and_then(|rows| rows.sinusoidal(&mut out));
+        let refused = rows.narrow(0..1).and_then(|rows| rows.sinusoidal(&mut out));
         let (what, given, needed) = ("values of out", len, 128);
         let error = Error::Storage {
             what,
@@ -900,7 +921,7 @@ fn sinusoidal_encoding() {
 #[test]
 fn unavailable_backends_are_refused() {
     for &backend in Backend::ALL {
-        let made = plain().backend(backend);
+        let made = plain().with_backend(backend);
         if backend.is_available() {
             made.expect("an available backend");
         } else {
@@ -934,7 +955,7 @@ fn numbers_that_do_not_divide_among_the_axes_are_refused() {
         Positions::real_token_major(&[1.0_f64; 7]),
     ] {
         refused(qwen.rows(positions), error, text);
-        refused(qwen.rows_in(positions, &mut []), error, text);
+        refused(qwen.at(positions), error, text);
     }
 }
 
@@ -1006,7 +1027,11 @@ fn more_rows_than_memory_has_are_refused() {
     let error = Error::Frequencies(FrequenciesError::RowsTooLong { tokens, rotary_dim });
     assert_eq!(frequencies.rows(huge).expect_err("a refusal"), error);
     assert_eq!(
-        frequencies.rows_in(huge, &mut []).expect_err("a refusal"),
+        frequencies
+            .at(huge)
+            .expect("positions")
+            .rows_in(&mut [])
+            .expect_err("a refusal"),
         error
     );
     // A number of values that usize counts, and more bytes than a slice can have.

@@ -4,7 +4,7 @@
 
 use half::{bf16, f16};
 use rope_core::error::RowsError;
-use rope_core::gradient::{Gradients, PairGradients};
+use rope_core::gradient::PairGradients;
 use rope_core::internals::in_stages;
 use rope_core::norm::{Norm, NormFormula};
 use rope_core::{
@@ -96,7 +96,7 @@ fn a_large_tensor_head_after_head() {
                     let all = TensorMut::new(&mut expected, place.layout).expect("a valid tensor");
                     let (first, second) = all.split_at(Dimension::Batch, 1).expect("two sequences");
                     for (mut part, start) in [(first, 0), (second, 515 * (sequences - 1))] {
-                        let rows = rows.range(start..start + 515).expect("a sequence's rows");
+                        let rows = rows.narrow(start..start + 515).expect("a sequence's rows");
                         rope.rotate(&mut part, &rows).expect("rows that fit");
                     }
                     let got = rotate(rope, &wide, place.layout, rows);
@@ -280,7 +280,7 @@ fn a_norm_before_the_rotation() {
             let x = values::<bf16>(source, place.len);
             for backend in Backend::available() {
                 let rope = Rotation::forward(Pairing::Half).plan(backend);
-                let norm = |rope: Rope| rope.norm(Norm::new(NormFormula::LLAMA4, 1e-6));
+                let norm = |rope: Rope| rope.with_norm(Norm::new(NormFormula::LLAMA4, 1e-6));
                 let run = |chain: &dyn Fn(&mut TensorMut<'_, bf16>)| {
                     let mut y = x.clone();
                     chain(&mut TensorMut::new(&mut y, place.layout).expect("a valid tensor"));
@@ -318,7 +318,7 @@ fn threads_begin_at_their_heads() {
                 let expected = rotate(rope, &x, place.layout, rows);
                 let mut got = x.clone();
                 let mut y = TensorMut::new(&mut got, place.layout).expect("a valid tensor");
-                pool.install(|| rope.parallel().rotate(&mut y, rows))
+                pool.install(|| rope.with_threads().rotate(&mut y, rows))
                     .expect("rows that fit");
                 alike(&got, &expected, &format!("{form:?}"));
             });
@@ -381,12 +381,12 @@ fn rows_match_tokens() {
     assert_eq!(at(&rows, 2, 1), Some([14.0, 15.0]));
     assert_eq!(rows.row(2), rows.row_of(2, 0));
     assert_eq!((rows.row_of(4, 0), rows.row_of(0, 3)), (None, None));
-    let range = rows.range(1..3).expect("tokens that are there");
+    let range = rows.narrow(1..3).expect("tokens that are there");
     assert_eq!((range.len(), at(&range, 1, 2)), (2, Some([16.0, 17.0])));
     let gathered = range.gather(&[1, 0, 1]).expect("ids that are there");
     assert_eq!((gathered.len(), gathered.heads()), (3, 3));
     assert_eq!(at(&gathered, 1, 2), Some([10.0, 11.0]));
-    let part = gathered.range(1..3).expect("ids that are there");
+    let part = gathered.narrow(1..3).expect("ids that are there");
     assert_eq!(at(&part, 1, 0), Some([12.0, 13.0]));
     // Heads that share a row all have it.
     let shared = Rows::new(&values, [12, 2])
@@ -413,14 +413,14 @@ fn strided_rows() {
             .map(|(cos, sin)| [cos[0], sin[0], sin[1]])
     };
     assert_eq!(row(&rows, 6, 1), Some([66.0, 67.0, 68.0]));
-    let whole = rows.range(4..12).expect("two sequences");
+    let whole = rows.narrow(4..12).expect("two sequences");
     assert_eq!((whole.len(), row(&whole, 5, 1)), (8, row(&rows, 9, 1)));
-    let part = rows.range(9..11).expect("a part of the last");
+    let part = rows.narrow(9..11).expect("a part of the last");
     assert_eq!((part.len(), row(&part, 1, 0)), (2, row(&rows, 10, 0)));
     let gathered = part.gather(&[1]).expect("an id that is there");
     assert_eq!(row(&gathered, 0, 0), row(&rows, 10, 0));
     for empty in [0..0, 3..3, 12..12] {
-        assert!(rows.range(empty).expect("nothing").is_empty());
+        assert!(rows.narrow(empty).expect("nothing").is_empty());
     }
     let shared = Strides {
         batch: 0,
@@ -594,7 +594,7 @@ fn inverted_rows_undo_xpos() {
             let mut refused = there.clone();
             let mut tensor = TensorMut::new(&mut refused, shape).expect("a valid tensor");
             let result = rope
-                .direction(Direction::Inverse)
+                .with_direction(Direction::Inverse)
                 .rotate(&mut tensor, &rows);
             assert!(
                 matches!(
@@ -620,7 +620,7 @@ fn inverted_rows_undo_xpos() {
             }
             // Each head of each token by its own row, transposed.
             let transposed = rotate(
-                rope.direction(Direction::Transpose),
+                rope.with_direction(Direction::Transpose),
                 &x,
                 place.layout,
                 &rows,
@@ -717,7 +717,7 @@ fn the_inverse_takes_tables_that_were_rounded() {
             let rows = rows.expect("whole rows");
             let mut x = vec![1.0_f32; 1000 * 128];
             let mut tensor = TensorMut::new(&mut x, [1, 1000, 1, 128]).expect("a valid tensor");
-            let inverse = Rope::new(Pairing::Half).direction(Direction::Inverse);
+            let inverse = Rope::new(Pairing::Half).with_direction(Direction::Inverse);
             inverse
                 .rotate(&mut tensor, &rows)
                 .expect("rows that are rotations");
@@ -735,10 +735,10 @@ fn the_inverse_takes_tables_that_were_rounded() {
     }
     let values = xpos(3, 64, 1.0);
     let rows = Rows::new(&values, [3, 64]).expect("whole rows");
-    let inverse = Rope::new(Pairing::Half).direction(Direction::Inverse);
+    let inverse = Rope::new(Pairing::Half).with_direction(Direction::Inverse);
     let mut x = [1.0_f32; 64];
     let mut rotate = |index: usize| {
-        let row = rows.range(index..index + 1).expect("a row that is there");
+        let row = rows.narrow(index..index + 1).expect("a row that is there");
         inverse.rotate(
             &mut TensorMut::new(&mut x, [1, 1, 1, 64]).expect("valid"),
             &row,
@@ -782,12 +782,8 @@ fn gradients_of_rows_of_each_head() {
         let mut factors = PairGradients::new(&mut factors, of).expect("sums of that shape");
         let y = Tensor::new(&y, layout).expect("a valid tensor");
         let dy_read = Tensor::new(&dy, layout).expect("a valid tensor");
-        rope.gradients(Gradients::Factors {
-            y: &y,
-            dy: &dy_read,
-            factors: &mut factors,
-        })
-        .expect("sums that fit");
+        rope.factor_gradients(&y, &dy_read, &mut factors)
+            .expect("sums that fit");
         let mut dx = dy.clone();
         let mut tensor = TensorMut::new(&mut dx, layout).expect("a valid tensor");
         rope.backward(&y, &mut tensor, rows, &mut angles)

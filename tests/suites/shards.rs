@@ -105,7 +105,7 @@ fn rows_of_shards_match_the_whole() {
     let check = |positions: Positions<'_>, shards: &dyn Fn(Shard) -> ShardTokens<'static>| {
         let mut whole = x.clone();
         let mut tensor = TensorMut::new(&mut whole, [1, tokens, heads, head_dim]).expect("valid");
-        rope.rotate(&mut tensor, &frequencies.at(positions))
+        rope.rotate(&mut tensor, &frequencies.at(positions).expect("positions"))
             .expect("positions");
         for kind in [
             ShardKind::Contiguous,
@@ -126,7 +126,7 @@ fn rows_of_shards_match_the_whole() {
                     let mut tensor = TensorMut::new(&mut by_rows, shape).expect("valid");
                     rope.rotate(&mut tensor, &rows).expect("rows that fit");
                     let mut tensor = TensorMut::new(&mut on_the_way, shape).expect("valid");
-                    rope.rotate(&mut tensor, &frequencies.at(tokens))
+                    rope.rotate(&mut tensor, &frequencies.at(tokens).expect("positions"))
                         .expect("positions");
                     assert_eq!(by_rows, on_the_way);
                     for (own, at) in by_rows.chunks(row).zip(tokens.iter()) {

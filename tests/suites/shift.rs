@@ -11,7 +11,8 @@ use rope_core::cache::{
 use rope_core::error::{CacheError, FrequenciesError, PositionsError, RowsError, SlotsError};
 use rope_core::stages::Scale;
 use rope_core::{
-    Backend, Error, Frequencies, Pairing, Positions, Rope, Rows, Scaling, TensorMut, Yarn,
+    Angles, Backend, Error, Frequencies, Pairing, Positions, Rope, Rows, Scaling, TensorMut,
+    TokenAngles, Yarn,
 };
 use rope_tests::golden::{Bits, Golden};
 use rope_tests::{Number, Source, bounds};
@@ -40,7 +41,7 @@ impl<'f> Keys<'f> {
     }
 
     fn rope(&self, backend: Backend) -> Rope {
-        let rope = Rope::new(self.pairing).backend(backend);
+        let rope = Rope::new(self.pairing).with_backend(backend);
         rope.expect("an available backend")
     }
 
@@ -231,7 +232,7 @@ fn keys_move_by_deltas() {
             1 => Positions::from(&deltas),
             _ => Positions::axis_major(&deltas),
         };
-        let rows = frequencies.shift(positions()).expect("deltas");
+        let rows = rows_of(frequencies.shift(positions()));
         same_rows(&rows, &file, ["cos_cr_delta", "sin_cr_delta"]);
         steps(&file, "", &frequencies);
         let pair_axes: Vec<usize> = frequencies.iter().map(|pair| pair.axis).collect();
@@ -248,8 +249,9 @@ fn keys_move_by_deltas() {
         };
         keys_are_at(&file, &at(&ids), &at(&there));
         let mut storage = vec![f32::NAN; rows.len() * frequencies.rotary_dim() + 3];
-        let stored = frequencies.shift_in(positions(), &mut storage);
-        assert_eq!(bits(&stored.expect("deltas")), bits(&rows));
+        let angles = frequencies.shift(positions()).expect("deltas");
+        let stored = angles.rows_in(&mut storage);
+        assert_eq!(bits(&stored.expect("room")), bits(&rows));
         assert!(
             storage[storage.len() - 3..]
                 .iter()
@@ -268,11 +270,16 @@ fn keys_move_by_deltas() {
         let moves = words[0].parse().expect("a number");
         let delta: i64 = words[2].trim_matches(',').parse().expect("a number");
         let deltas = vec![delta; keys.rows.len()];
-        let rows = frequencies.shift(&deltas).expect("deltas");
+        let rows = rows_of(frequencies.shift(&deltas));
         keys.elements::<bf16>(&rows, moves, "repeated");
         keys.elements::<f16>(&rows, moves, "repeated");
         keys.int8(&rows, moves, "repeated");
     }
+}
+
+/// Returns the rows of angles.
+fn rows_of(angles: Result<TokenAngles<'_>, Error>) -> Rows<'static> {
+    angles.expect("positions").rows().expect("memory")
 }
 
 /// From old frequencies and positions to new ones, with the quotient of their attention factors.
@@ -309,7 +316,7 @@ fn keys_move_between_frequencies() {
         let (old, new) = (frequencies(&old), frequencies(&new));
         let (from, to): (Vec<i64>, Vec<i64>) =
             (file.decimals("positions"), file.decimals("new_positions"));
-        let rows = new.shift_from(&old, &from, &to).expect("as many positions");
+        let rows = rows_of(new.shift_from(&old, &from, &to));
         same_rows(&rows, &file, ["cos_scaled_cr", "sin_scaled_cr"]);
         for (prefix, frequencies) in [("old_", &old), ("new_", &new)] {
             steps(&file, prefix, frequencies);
@@ -320,21 +327,18 @@ fn keys_move_between_frequencies() {
         assert_eq!(file.bits::<f64>("ratio_f64"), [ratio], "{name}");
         // The factors of the ratio.
         let [from_plain, plain] = unscaled.each_ref().map(frequencies);
-        let turned = plain.shift_from(&from_plain, &from, &to);
-        same_rows(
-            &turned.expect("as many positions"),
-            &file,
-            ["cos_cr", "sin_cr"],
-        );
+        let turned = rows_of(plain.shift_from(&from_plain, &from, &to));
+        same_rows(&turned, &file, ["cos_cr", "sin_cr"]);
         let (here, there) = (old.rows(&from).expect("ids"), new.rows(&to).expect("ids"));
         keys_are_at(&file, &here, &there);
         let mut storage = vec![0.0; rows.len() * 64];
-        let stored = new.shift_from_in(&old, &from, &to, &mut storage);
-        assert_eq!(bits(&stored.expect("as many positions")), bits(&rows));
+        let angles = new.shift_from(&old, &from, &to).expect("as many positions");
+        let stored = angles.rows_in(&mut storage);
+        assert_eq!(bits(&stored.expect("room")), bits(&rows));
         // Between equal frequencies it is a delta.
-        let moved = new.shift_from(&new, &from, &to).expect("as many positions");
+        let moved = rows_of(new.shift_from(&new, &from, &to));
         let deltas: Vec<i64> = to.iter().zip(&from).map(|(to, from)| to - from).collect();
-        assert_eq!(bits(&moved), bits(&new.shift(&deltas).expect("deltas")));
+        assert_eq!(bits(&moved), bits(&rows_of(new.shift(&deltas))));
         let keys = Keys::new(&file, rows);
         assert_eq!(keys.all_elements(), 2);
     }
@@ -346,7 +350,7 @@ fn a_delta_has_no_magnitude() {
     let yarn = Scaling::Yarn(Yarn::new(4.0, 32768));
     let scaled = Frequencies::new(64, 1e6, &yarn).expect("sane parameters");
     assert!(scaled.attention_factor() > 1.1);
-    let rows = scaled.shift(&[0_i64, -5, 1 << 40]).expect("deltas");
+    let rows = rows_of(scaled.shift(&[0_i64, -5, 1 << 40]));
     assert_eq!(rows.attention_factor(), 1.0);
     for index in 0..rows.len() {
         let (cos, sin) = rows.row(index).expect("a row");
@@ -361,17 +365,17 @@ fn a_delta_has_no_magnitude() {
 }
 
 /// Returns keys of squared length 2 after a move by rows, on every backend and in a plan with a stage.
-fn moved(rows: &Rows<'_>) -> Result<[[f64; 2]; ROWS], Error> {
+fn moved(rows: &impl Angles) -> Result<[[f64; 2]; ROWS], Error> {
     let layout = CacheLayout::nhd([ROWS, 1, 1, 2]).expect("a small cache");
     let on = |rope: Rope| {
         let mut keys = [1.0_f32; 2 * ROWS];
         let mut cache = CacheMut::new(&mut keys, layout).expect("a cache that fits");
         let result = rope.rotate(&mut cache.slots(0..ROWS), rows);
-        let scaled = rope.scale(Scale::constant(3.0));
+        let scaled = rope.with_scale(Scale::constant(3.0));
         let mut others = [1.0_f32; 2 * ROWS];
         let mut cache = CacheMut::new(&mut others, layout).expect("a cache that fits");
         assert_eq!(scaled.rotate(&mut cache.slots(0..ROWS), rows), result);
-        assert_eq!(keys, others, "{}", rope.backend_in_use());
+        assert_eq!(keys, others, "{}", rope.backend());
         assert!(result.is_ok() || keys == [1.0; 2 * ROWS]);
         result.map(|()| [0, 1, 2].map(|row| [keys[2 * row], keys[2 * row + 1]].map(f64::from)))
     };
@@ -379,7 +383,7 @@ fn moved(rows: &Rows<'_>) -> Result<[[f64; 2]; ROWS], Error> {
     let best = on(rope);
     for backend in Backend::available() {
         assert_eq!(
-            on(rope.backend(backend).expect("available")),
+            on(rope.with_backend(backend).expect("available")),
             best,
             "{backend}"
         );
@@ -391,7 +395,7 @@ const ROWS: usize = 3;
 
 /// Asserts that rows move keys, and that the moved keys have this squared length.
 #[track_caller]
-fn have_square(rows: &Rows<'_>, square: f64) {
+fn have_square(rows: &impl Angles, square: f64) {
     for key in moved(rows).expect("a shift") {
         let off = (key[0] * key[0] + key[1] * key[1]) / square - 1.0;
         assert!(off.abs() < 1e-6, "{key:?}: {off}");
@@ -417,8 +421,8 @@ fn rows_with_an_attention_factor_do_not_move_keys() {
     assert_eq!(moved(&rows), refused);
     let gathered = rows.gather(&[2_u32, 0, 1]).expect("rows");
     assert_eq!(moved(&gathered), refused);
-    assert_eq!(moved(&rows.range(0..ROWS).expect("rows")), refused);
-    assert_eq!(moved(&rows.pairs(0..1).expect("a pair")), refused);
+    assert_eq!(moved(&rows.narrow(0..ROWS).expect("rows")), refused);
+    assert_eq!(moved(&rows.narrow_pairs(0..1).expect("a pair")), refused);
     assert_eq!(moved(&rows.repeated(1, ROWS).expect("a row")), refused);
     let mut storage = [0.0; 2 * ROWS];
     let back = rows.inverted(&mut storage).expect("an inverse");
@@ -426,7 +430,7 @@ fn rows_with_an_attention_factor_do_not_move_keys() {
         factor: back.attention_factor(),
     });
     assert_eq!(moved(&back), Err(error));
-    have_square(&old.shift(&positions).expect("deltas"), 2.0);
+    have_square(&rows_of(old.shift(&positions)), 2.0);
 
     // Given rows are accepted unless a factor was declared.
     let row = rows.row(0).expect("a row");
@@ -474,25 +478,24 @@ fn rows_that_no_shift_has() {
         (&three, &three, four(), four(), of_axes),
         (&new, &new, many(), many(), too_long),
     ] {
-        assert_eq!(new.shift_from(old, from, to).err(), Some(error));
-        if error != too_long {
-            let refusal = new.shift_from_in(old, from, to, storage);
-            assert_eq!(refusal.err(), Some(error));
-        }
+        let refusal = new.shift_from(old, from, to).and_then(|angles| {
+            assert_eq!(error, too_long);
+            angles.rows_in(storage).map(drop)
+        });
+        assert_eq!(refusal, Err(error));
     }
     assert_eq!(three.shift(four()).err(), Some(of_axes));
-    assert_eq!(new.shift(many()).err(), Some(too_long));
+    let refusal = new.shift(many()).and_then(|angles| angles.rows());
+    assert_eq!(refusal.err(), Some(too_long));
     let short = Some(Error::Storage {
         what: "values of storage",
         given: 23,
         needed: 24,
     });
-    assert_eq!(
-        new.shift_from_in(&new, 0..3, 0..3, &mut storage[..23])
-            .err(),
-        short
-    );
-    assert_eq!(new.shift_in(0..3, &mut storage[..23]).err(), short);
+    let moves = new.shift_from(&new, 0..3, 0..3).expect("positions");
+    assert_eq!(moves.rows_in(&mut storage[..23]).err(), short);
+    let shift = new.shift(0..3).expect("deltas");
+    assert_eq!(shift.rows_in(&mut storage[..23]).err(), short);
     assert_eq!(storage, &[7.0; 24]);
 }
 
@@ -503,13 +506,14 @@ fn rows_between_frequencies_move_keys() {
     let ratio = new.attention_factor() / old.attention_factor();
     assert!(ratio > 1.05);
     let (from, to) = ([7_i64, 9, 11], [7_i64, 5, 3]);
-    let moves = new.shift_from(&old, &from, &to).expect("positions");
+    let angles = new.shift_from(&old, &from, &to).expect("positions");
+    let moves = angles.rows().expect("memory");
     assert_eq!(moves.attention_factor(), ratio);
     have_square(&moves, 2.0 * ratio * ratio);
+    have_square(&angles, 2.0 * ratio * ratio);
     let mut storage = [0.0; 2 * ROWS];
-    let moves = new.shift_from_in(&old, &from, &to, &mut storage);
-    let moves = moves.expect("positions");
-    have_square(&moves.range(0..ROWS).expect("rows"), 2.0 * ratio * ratio);
+    let moves = angles.rows_in(&mut storage).expect("room");
+    have_square(&moves.narrow(0..ROWS).expect("rows"), 2.0 * ratio * ratio);
 }
 
 /// The inverse of such rows moves keys, too.
@@ -518,7 +522,7 @@ fn inverted_rows_between_frequencies_move_keys_back() {
     let (old, new) = (yarn(4.0), yarn(8.0));
     let ratio = new.attention_factor() / old.attention_factor();
     let (from, to) = ([7_i64, 9, 11], [7_i64, 5, 3]);
-    let moves = new.shift_from(&old, &from, &to).expect("positions");
+    let moves = rows_of(new.shift_from(&old, &from, &to));
     let mut storage = [0.0; 2 * ROWS];
     let back = moves.inverted(&mut storage).expect("an inverse");
     have_square(&back, 2.0 / (ratio * ratio));
@@ -531,7 +535,7 @@ fn a_delta_of_zero_keeps_the_bits() {
     let source = &mut Source::random("a_delta_of_zero_keeps_the_bits");
     let frequencies = Frequencies::new(32, 1e4, &Scaling::Default).expect("sane parameters");
     let deltas = [0_i64, 7, 0, -3];
-    let rows = frequencies.shift(&deltas).expect("deltas");
+    let rows = rows_of(frequencies.shift(&deltas));
     let layout = CacheLayout::hdn([1, 2, 32, 4]).expect("a small cache");
     let place = |slot: usize, head: usize, channel: usize| (head * 32 + channel) * 4 + slot;
     let made = QuantScale::Computed {
@@ -540,7 +544,7 @@ fn a_delta_of_zero_keeps_the_bits() {
     };
     for backend in Backend::available() {
         for pairing in Pairing::ALL {
-            let rope = Rope::new(pairing).backend(backend).expect("available");
+            let rope = Rope::new(pairing).with_backend(backend).expect("available");
             let words: Vec<f16> = (0..256)
                 .map(|_| f16::from_bits(source.word() as u16))
                 .collect();
@@ -585,7 +589,7 @@ fn shifted_as_rotated(source: &mut Source<'_>, rows: &Rows<'_>, doing: &str) {
     let x: Vec<f32> = (0..320).map(|_| source.unit() + 2.0).collect();
     for backend in Backend::available() {
         for pairing in Pairing::ALL {
-            let rope = Rope::new(pairing).backend(backend).expect("available");
+            let rope = Rope::new(pairing).with_backend(backend).expect("available");
             let (mut got, mut expected) = (x.clone(), x.clone());
             let layout = CacheLayout::nhd(shape).expect("a small cache");
             let mut cache = CacheMut::new(&mut got, layout).expect("a cache that fits");
@@ -605,7 +609,7 @@ fn one_pair_that_moves_moves_its_token() {
     let source = &mut Source::random("one_pair_that_moves_moves_its_token");
     let mrope = Frequencies::new(Axes::mrope(32, [4, 6, 6]), 1e6, &Scaling::Default).expect("sane");
     let deltas = [[0_i64, 5, 0, 0], [0, 0, -7, 0], [0, 0, 0, 1]].concat();
-    let rows = mrope.shift(Positions::axis_major(&deltas)).expect("deltas");
+    let rows = rows_of(mrope.shift(Positions::axis_major(&deltas)));
     shifted_as_rotated(source, &rows, "one axis");
 
     const PAIRS: usize = 16;
@@ -651,7 +655,7 @@ fn half_a_turn_of_codes(
                     }
                 }
             }
-            let rope = Rope::new(pairing).backend(backend).expect("available");
+            let rope = Rope::new(pairing).with_backend(backend).expect("available");
             let mut got = x.clone();
             let scale = QuantScale::Divide(1.0.into());
             let mut cache =
@@ -678,7 +682,7 @@ fn moved_once<'s>(
     let result = rope.rotate(&mut cache.slots(slots), rows);
     let mut cache = CacheMut::new(&mut expected, layout).expect("a cache");
     for &(slot, token) in once {
-        let row = rows.range(token..token + 1).expect("a row");
+        let row = rows.narrow(token..token + 1).expect("a row");
         rope.rotate(&mut cache.slots(slot..slot + 1), &row)
             .expect("one slot");
     }
@@ -721,7 +725,7 @@ fn slots_that_repeat_move_once() {
             }
             let once: Vec<(usize, usize)> =
                 seen.iter().map(|(&slot, &token)| (slot, token)).collect();
-            let rows = frequencies.shift(&deltas).expect("rows");
+            let rows = rows_of(frequencies.shift(&deltas));
             let offsets: Vec<i64> = slots.iter().map(|&slot| (slot * 4).max(-1)).collect();
             for by_offset in [false, true] {
                 let slots = match by_offset {
@@ -735,14 +739,14 @@ fn slots_that_repeat_move_once() {
                 let mut other = keys.clone();
                 let mut cache = CacheMut::new(&mut other, layout).expect("a cache");
                 let rope = Rope::new(Pairing::Half);
-                let at = frequencies.at(&deltas);
+                let at = frequencies.at(&deltas).expect("positions");
                 assert_eq!(rope.rotate(&mut cache.slots(slots), &at), Ok(()));
                 assert!(other == expected);
             }
             // The last token is one of the others again, with another delta.
             let last = slots.len() - 1;
             deltas[last] -= 1;
-            let rows = frequencies.shift(&deltas).expect("rows");
+            let rows = rows_of(frequencies.shift(&deltas));
             let (result, [got, _]) = moved_once(&keys, layout, &slots, &rows, &[]);
             let Err(Error::Slots(SlotsError::Repeated {
                 slot,
@@ -759,7 +763,7 @@ fn slots_that_repeat_move_once() {
             assert!(first < last && got == keys);
             let mut other = keys.clone();
             let mut cache = CacheMut::new(&mut other, layout).expect("a cache");
-            let at = frequencies.at(&deltas);
+            let at = frequencies.at(&deltas).expect("positions");
             let result = Rope::new(Pairing::Half).rotate(&mut cache.slots(&slots), &at);
             assert!(matches!(
                 result,
@@ -774,14 +778,12 @@ fn slots_that_repeat_move_once() {
     let table = [5_i64, 1, /* */ 5, 3];
     let (starts, sequences) = ([0_i64, 2, 4], [0_i64, 0, 0, 1, 1, 1]);
     let slots = Slots::pages(&table, &starts, &sequences, &[0_i64, 1, 2, 0, 1, 3]);
-    let rows = frequencies.shift(&[-1_i64; 6]).expect("rows");
+    let rows = rows_of(frequencies.shift(&[-1_i64; 6]));
     let once = [(10, 0), (11, 1), (2, 2), (7, 5)];
     let (result, [got, expected]) = moved_once(&keys, layout, slots, &rows, &once);
     assert_eq!(result, Ok(()));
     assert!(got == expected);
-    let rows = frequencies
-        .shift(&[-1_i64, -1, -1, -1, -2, -1])
-        .expect("rows");
+    let rows = rows_of(frequencies.shift(&[-1_i64, -1, -1, -1, -2, -1]));
     let (result, [got, _]) = moved_once(&keys, layout, slots, &rows, &[]);
     let (slot, first, second) = (11, 1, 4);
     let repeated = SlotsError::Repeated {

@@ -236,7 +236,9 @@ fn bytes_of_layouts() {
         refused(CacheMut::blocks(memory, layout, format), short(bytes));
     }
     // A scale after the codes of each head, of 68 bytes in all; none for separate scales.
-    let heads = nhd([2, 3, 2, 68]).channels(0..64).expect("a small cache");
+    let heads = nhd([2, 3, 2, 68])
+        .narrow_channels(0..64)
+        .expect("a small cache");
     let inline = ScalePlace::Inline(64);
     let apart = ScalePlace::Separate(ScaleLayout::nh([3, 2]));
     for code in QuantFormat::ALL {

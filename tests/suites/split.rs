@@ -36,7 +36,7 @@ fn rotate<E: Number>(
     if rows.len() == tokens || shape.tokens == tokens {
         let sequences = if rows.len() == tokens { 1 } else { shape.batch };
         let rows = rows
-            .range(first..first + sequences * shape.tokens)
+            .narrow(first..first + sequences * shape.tokens)
             .expect("rows that are there");
         rope.rotate(&mut tensor, &rows).expect("rows that fit");
         return;
@@ -215,10 +215,10 @@ fn into_another_tensor() {
                 };
                 let plan = rotation.plan(Backend::best());
                 rows.with(|rows| {
-                    let first = rows.range(0..middle).expect("rows that are there");
+                    let first = rows.narrow(0..middle).expect("rows that are there");
                     plan.rotate_into(&x1, &mut y1, &first)
                         .expect("rows that fit");
-                    let second = rows.range(rest..3).expect("rows that are there");
+                    let second = rows.narrow(rest..3).expect("rows that are there");
                     plan.rotate_into(&x2, &mut y2, &second)
                         .expect("rows that fit");
                 });
@@ -304,7 +304,7 @@ fn threads_share_a_rotation() {
                         .expect("tokens are outermost");
                     rest = others;
                     scope.spawn(move || {
-                        let rows = rows.range(start..start + 4).expect("rows that are there");
+                        let rows = rows.narrow(start..start + 4).expect("rows that are there");
                         plan.rotate(&mut part, &rows).expect("rows that fit");
                     });
                 }

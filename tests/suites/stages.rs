@@ -6,7 +6,7 @@ use rope_core::cache::{
 };
 use rope_core::internals::in_stages;
 use rope_core::norm::{Norm, NormFormula};
-use rope_core::stages::WithStages;
+use rope_core::stages::Normed;
 use rope_core::{Backend, Pairing, Rope, Rows, Tensor, TensorMut};
 use rope_tests::number::{paint, values};
 use rope_tests::{Number, Placed, Source, each_element, each_element_pair};
@@ -28,8 +28,8 @@ fn agree<I: Number, O: Number>(source: &mut Source<'_>, shape: [usize; 4], rotar
             (Pairing::Interleaved, Pairing::Half),
             (Pairing::Interleaved, Pairing::Interleaved),
         ] {
-            let fused = Rope::new(input).output_pairing(output);
-            let fused = fused.backend(backend).expect("an available backend");
+            let fused = Rope::new(input).with_output_pairing(output);
+            let fused = fused.with_backend(backend).expect("an available backend");
             let run = |rope: Rope| {
                 let mut got = y.clone();
                 let source = Tensor::new(&x, from.layout).expect("a valid tensor");
@@ -104,7 +104,7 @@ fn agree_in_codes<E: Number>(
     // Contiguous heads, heads with room after each, and heads with strided channels.
     let beside = CacheLayout::nhd([tokens, 1, heads, head_dim]);
     let roomy = CacheLayout::nhd([tokens, 1, heads, head_dim + 32])
-        .and_then(|layout| layout.channels(0..head_dim));
+        .and_then(|layout| layout.narrow_channels(0..head_dim));
     let turned = CacheLayout::hdn([tokens, heads, head_dim, 1]);
     let layouts = [beside, roomy, turned].map(|layout| layout.expect("a small cache"));
     for (layout, kept) in layouts.into_iter().flat_map(|layout| {
@@ -141,7 +141,7 @@ fn agree_in_codes<E: Number>(
                 }
                 .expect("a cache that fits");
                 let source = Tensor::new(&x, from.layout).expect("a valid tensor");
-                let chain = Rope::<WithStages<'_>>::from(rope);
+                let chain = Rope::<Normed<'_>>::from(rope);
                 if rotates {
                     chain.rotate_into(&source, &mut cache.slots(0..tokens), &rows)
                 } else {
@@ -153,7 +153,7 @@ fn agree_in_codes<E: Number>(
             };
             for pairing in [Pairing::Half, Pairing::Interleaved] {
                 let rope = Rope::new(pairing)
-                    .backend(backend)
+                    .with_backend(backend)
                     .expect("an available backend");
                 for rotates in [true, false] {
                     let (got, scales) = run(rope, rotates);
@@ -250,11 +250,11 @@ fn agree_in_norms<E: Number>(
         let norm = Norm::new(formula, 1e-6);
         for (weights, norm) in [
             ("no", norm.without_weight()),
-            ("own", norm.weight(&own)),
-            ("f32", norm.weight(&wide)),
+            ("own", norm.with_weight(&own)),
+            ("f32", norm.with_weight(&wide)),
         ] {
             let run = |rope: Rope| {
-                let chain = rope.norm(norm);
+                let chain = rope.with_norm(norm);
                 let x = Tensor::new(&x, from.layout).expect("a valid tensor");
                 let mut tensor = painted.clone();
                 let mut y = TensorMut::new(&mut tensor, to.layout).expect("a valid tensor");
@@ -280,7 +280,7 @@ fn agree_in_norms<E: Number>(
                 (tensor, kept, codes)
             };
             let rope = Rope::new(pairing)
-                .backend(backend)
+                .with_backend(backend)
                 .expect("an available backend");
             let (got, wanted) = (run(rope), run(in_stages(rope)));
             let doing = format!(

@@ -2,7 +2,7 @@
 
 use half::bf16;
 use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale};
-use rope_core::gradient::{Gradients, PairGradients};
+use rope_core::gradient::PairGradients;
 use rope_core::internals::{Ahead, TUNINGS, Tuning, tuned, tuning};
 use rope_core::norm::{Norm, NormFormula};
 use rope_core::{Backend, Output, Pairing, Rope, Rows, Tensor, TensorMut};
@@ -101,7 +101,7 @@ fn calls<E: Number>() -> [(&'static str, Call<E>); 7] {
             case.on_target(|x, y, rows| rope.rotate_into(x, y, rows).expect("rows that fit"))
         }),
         ("norm", |rope, case| {
-            let rope = rope.norm(Norm::new(NormFormula::LLAMA, 1e-6).without_weight());
+            let rope = rope.with_norm(Norm::new(NormFormula::LLAMA, 1e-6).without_weight());
             case.on_target(|_, y, rows| rope.rotate(y, rows).expect("rows that fit"))
         }),
         ("backward", |rope, case| {
@@ -121,12 +121,8 @@ fn calls<E: Number>() -> [(&'static str, Call<E>); 7] {
                 let shape = [rows.len(), 1, rows.rotary_dim() / 2];
                 values.resize(shape.iter().product(), 0.0);
                 let mut sums = PairGradients::new(&mut values, shape).expect("a shape");
-                rope.gradients(Gradients::Angles {
-                    y: x,
-                    dy: &y.as_tensor(),
-                    angles: &mut sums,
-                })
-                .expect("they fit");
+                rope.angle_gradients(x, &y.as_tensor(), &mut sums)
+                    .expect("they fit");
             });
             Case::<E>::bytes_of_sums(&values)
         }),
@@ -177,7 +173,7 @@ fn same_bits<E: Number>(source: &mut Source<'_>) {
         };
         for backend in Backend::available() {
             let rope = Rope::new(source.one_of(&Pairing::ALL));
-            let rope = rope.backend(backend).expect("available");
+            let rope = rope.with_backend(backend).expect("available");
             for (name, call) in calls::<E>() {
                 let expected = call(&rope, &case);
                 for tuning in &tables {

@@ -36,7 +36,7 @@ fn with<T>(
 fn row(rotary_dim: u32, base: f64, position: i32, index: usize) -> f32 {
     let mut storage = [0.0; MOST];
     let value = with(rotary_dim, base, |frequencies| {
-        frequencies.rows_in(&[position], &mut storage).map(|_| ())
+        frequencies.at(&[position])?.rows_in(&mut storage).map(|_| ())
     });
     match value {
         Ok(()) => storage.get(index).copied().unwrap_or(f32::NAN),
@@ -149,7 +149,7 @@ fn rotate(
 ) -> Result<(), Error> {
     let shape = [1, positions.len(), 1, tokens.len() / positions.len()];
     let mut tensor = TensorMut::new(tokens, shape)?;
-    Rope::new(Pairing::Half).rotate(&mut tensor, &frequencies.at(positions))
+    Rope::new(Pairing::Half).rotate(&mut tensor, &frequencies.at(positions)?)
 }
 
 fn scaled_product(q: &[f32], k: &[f32]) -> f64 {

@@ -60,7 +60,9 @@ fn rope_core_rows(model: &RecordedModel) -> Result<MakeRow> {
     let frequencies = Frequencies::new(model.rotary_dim, model.base, &model.scaling)?;
     Ok(Box::new(move |position, row| {
         let mut storage = [f32::NAN; 256];
-        let rows = frequencies.rows_in(&[position], &mut storage);
+        let rows = frequencies
+            .at(&[position])
+            .and_then(|angles| angles.rows_in(&mut storage));
         match rows.as_ref().ok().and_then(|rows| rows.row(0)) {
             Some((cos, sin)) => {
                 for ((cos, sin), to) in cos.iter().zip(sin).zip(row) {

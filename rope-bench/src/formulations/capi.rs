@@ -65,7 +65,7 @@ impl Formulation for Capi {
         let frequencies = Frequencies::new(workload.rotary_dim, workload.base, &Scaling::Default)?;
         let positions = workload.positions();
         let mut rows = vec![0.0; positions.len() * workload.rotary_dim];
-        frequencies.rows_in(&positions, &mut rows)?;
+        frequencies.at(&positions)?.rows_in(&mut rows)?;
         let plan = rope_plan {
             pairing: match case.pairing {
                 Pairing::Half => rope_pairing::Half as i32,

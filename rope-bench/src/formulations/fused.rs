@@ -59,7 +59,7 @@ impl Fused {
     fn prepare_for<E: Float>(&self, case: &Case) -> Result<Box<dyn Runner>> {
         let workload = &case.workload;
         let frequencies = Frequencies::new(workload.rotary_dim, workload.base, &Scaling::Default)?;
-        let frequencies = frequencies.backend(self.backend)?;
+        let frequencies = frequencies.with_backend(self.backend)?;
         let positions = workload.positions();
         let parts = workload.parts()?;
         ensure!(parts.len() == 2 || !self.norms(), "norms of Q and K");
@@ -67,7 +67,7 @@ impl Fused {
         let weights = weights.map(|of| of.into_iter().map(E::round).collect());
         Ok(Box::new(Prepared::<E> {
             way: self.way,
-            rope: Rope::new(case.pairing).backend(self.backend)?,
+            rope: Rope::new(case.pairing).with_backend(self.backend)?,
             rows: frequencies.rows(&positions)?,
             storage: vec![0.0; positions.len() * workload.rotary_dim],
             team: Team::new(case.threads)?,
@@ -146,7 +146,7 @@ impl<E: Float> Runner for Prepared<E> {
         let norms = self
             .weights
             .each_ref()
-            .map(|weights| Norm::new(NormFormula::LLAMA, NORM_EPS).weight(weights));
+            .map(|weights| Norm::new(NormFormula::LLAMA, NORM_EPS).with_weight(weights));
         let (positions, storage) = (&*self.positions, &mut *self.storage);
         match (self.way, k) {
             (Way::Given, k) => {
@@ -156,19 +156,19 @@ impl<E: Float> Runner for Prepared<E> {
                 };
                 match self.team.threads() {
                     1 => rotate(rope),
-                    _ => self.team.within(|| rotate(rope.parallel())),
+                    _ => self.team.within(|| rotate(rope.with_threads())),
                 }
             }
             (Way::OnTheFly, None) => repeat(times, q, |q| {
-                rope.rotate(*q, &self.frequencies.at(positions))
+                rope.rotate(*q, &self.frequencies.at(positions)?)
             }),
             // Q and K share the rows of the call.
             (Way::OnTheFly, Some(k)) => repeat(times, (q, k), |(q, k)| {
-                let rows = self.frequencies.rows_in(positions, storage)?;
+                let rows = self.frequencies.at(positions)?.rows_in(storage)?;
                 rope.rotate_qk(q, k, &rows)
             }),
             (Way::Normed, Some(k)) => {
-                let [query, key] = norms.map(|norm| rope.norm(norm));
+                let [query, key] = norms.map(|norm| rope.with_norm(norm));
                 repeat(times, (q, k), |(q, k)| {
                     let (queries, keys) = (query.prepare(*q, rows)?, key.prepare(*k, rows)?);
                     queries.run();

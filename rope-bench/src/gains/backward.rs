@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use anyhow::Result;
-use rope_core::gradient::{Gradients, PairGradients};
+use rope_core::gradient::PairGradients;
 use rope_core::{Backend, Direction, Error, Layout, Pairing, Rope, Tensor, TensorMut};
 
 use super::{Calls, HEAD_DIM, Pass, agree, filled};
@@ -19,7 +19,7 @@ pub fn passes(backend: Backend, effort: Effort) -> Result<Vec<Pass>> {
     for [tokens, heads] in [[1, 40], [64, 32], [2048, 32]] {
         for element in [Element::F32, Element::Bf16] {
             for pairing in Pairing::ALL {
-                let rope = Rope::new(pairing).backend(backend)?;
+                let rope = Rope::new(pairing).with_backend(backend)?;
                 let calls = Calls::new(rope, [tokens, heads], effort)?;
                 let layout = Layout::bshd(calls.shape())?;
                 let name = format!("backward, {element}, {pairing}");
@@ -27,7 +27,7 @@ pub fn passes(backend: Backend, effort: Effort) -> Result<Vec<Pass>> {
             }
         }
     }
-    let rope = Rope::new(Pairing::Half).backend(backend)?;
+    let rope = Rope::new(Pairing::Half).with_backend(backend)?;
     let layout = Layout::bhsd([1, 8, 4096, HEAD_DIM])?;
     let name = "backward, f32, half, heads-major";
     passes.extend(Calls::new(rope, [4096, 8], effort)?.backward::<f32>(name, layout)?);
@@ -66,7 +66,7 @@ impl Calls {
             subject(|calls, y, dy, sums| calls.rope.backward(y, dy, &calls.rows, sums)),
             subject(|calls, y, dy, angles| {
                 let dy = &dy.as_tensor();
-                calls.rope.gradients(Gradients::Angles { y, dy, angles })
+                calls.rope.angle_gradients(y, dy, angles)
             }),
             subject(|calls, _, dy, _| calls.transpose(dy)),
         ];
@@ -80,7 +80,7 @@ impl Calls {
     }
 
     fn transpose<E: Float>(&self, dy: &mut TensorMut<'_, E>) -> Result<(), Error> {
-        let transpose = self.rope.direction(Direction::Transpose);
+        let transpose = self.rope.with_direction(Direction::Transpose);
         transpose.rotate(dy, &self.rows)
     }
 }

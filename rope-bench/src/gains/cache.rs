@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use half::bf16;
 use rope_core::cache::{BlockFormat, QuantFormat};
 use rope_core::norm::{Norm, NormFormula};
-use rope_core::stages::WithStages;
+use rope_core::stages::Normed;
 use rope_core::{Backend, Frequencies, Pairing, Rope, Scaling, Tensor, TensorMut};
 
 use super::{BF16, Calls, E4M3, HEAD_DIM, Kept, Pass, agree, filled, on_tensor};
@@ -30,7 +30,7 @@ const CODES: [(&str, Kept); 8] = [
 
 /// Measures all passes.
 pub fn passes(backend: Backend, effort: Effort) -> Result<Vec<Pass>> {
-    let rope = Rope::new(Pairing::Half).backend(backend)?;
+    let rope = Rope::new(Pairing::Half).with_backend(backend)?;
     let calls = |shape| Calls::new(rope, shape, effort);
     let mut passes = Vec::new();
     // W3, W4 and W1 of the workloads.
@@ -66,7 +66,7 @@ pub fn passes(backend: Backend, effort: Effort) -> Result<Vec<Pass>> {
 /// Measures the quantizers of runners against ours.
 pub fn quantizers(backend: Backend, effort: Effort, quantizers: &[Quantizer]) -> Result<Vec<Pass>> {
     ensure!(!quantizers.is_empty(), "the runner has no quantizer");
-    let rope = Rope::new(Pairing::Half).backend(backend)?;
+    let rope = Rope::new(Pairing::Half).with_backend(backend)?;
     let mut passes = Vec::new();
     for shape in [[1, 8], [64, 8], [2048, 8]] {
         let calls = Calls::new(rope, shape, effort)?;
@@ -83,8 +83,8 @@ impl Calls {
         // The magnitude is 1: a norm that runs again keeps it.
         let weight = |i| E::round(if i % 3 == 0 { -1.0 } else { 1.0 });
         let weights: Vec<E> = (0..HEAD_DIM).map(weight).collect();
-        let norm = Norm::new(NormFormula::LLAMA, 1e-6).weight(&weights);
-        let (rope, chain) = (self.rope, self.rope.norm(norm));
+        let norm = Norm::new(NormFormula::LLAMA, 1e-6).with_weight(&weights);
+        let (rope, chain) = (self.rope, self.rope.with_norm(norm));
         let mut memory = Memory::new(self.len() * size_of::<E>());
         let bytes = filled::<E>(&mut memory, self.len());
         let team = &Team::new(1)?;
@@ -143,7 +143,7 @@ impl Calls {
         let mut target = TensorMut::new(&mut rotated, self.shape())?;
         self.rope.rotate_into(&source, &mut target, &self.rows)?;
         let target = Tensor::new(&rotated, self.shape())?;
-        let chain = Rope::<WithStages<'_>>::from(self.rope);
+        let chain = Rope::<Normed<'_>>::from(self.rope);
         let write = |kept| {
             self.on_cache(kept, |y| {
                 chain.rotate_into(&source, &mut y.slots(&self.slots), &self.rows)
@@ -208,7 +208,7 @@ impl Calls {
     /// ascending slots, which need no more than one look each.
     fn repeats(&self) -> Result<Pass> {
         let frequencies = Frequencies::new(HEAD_DIM, 500_000.0, &Scaling::Default)?;
-        let still = frequencies.shift(&vec![0_i64; self.tokens])?;
+        let still = frequencies.shift(&vec![0_i64; self.tokens])?.rows()?;
         let ascending: Vec<i64> = (0..self.tokens as i64).collect();
         let shift = |slots| {
             let (rope, still) = (self.rope, &still);

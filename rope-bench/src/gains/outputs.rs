@@ -3,8 +3,8 @@
 use anyhow::Result;
 use half::bf16;
 use rope_core::{
-    Dimension, Error, Frequencies, Layout, Output, Positions, Rows, RowsAt, Scaling, Tensor,
-    TensorMut,
+    Dimension, Error, Frequencies, Layout, Output, Positions, Rows, Scaling, Tensor, TensorMut,
+    TokenAngles,
 };
 
 use super::{Calls, HEAD_DIM, Pass, agree};
@@ -27,7 +27,7 @@ impl Calls {
         let frequencies = Frequencies::new(HEAD_DIM, 1e7, &Scaling::Default)?;
         let ids: Vec<u32> = (0..self.tokens as u32).map(|token| 3 * token).collect();
         let coordinates: Vec<f64> = ids.iter().copied().map(f64::from).collect();
-        let each = |values: &mut [bf16], angles: &RowsAt<'_>| {
+        let each = |values: &mut [bf16], angles: &TokenAngles<'_>| {
             let (y, z) = values.split_at_mut(len);
             let (mut y, mut z) = (
                 TensorMut::new(y, self.shape())?,
@@ -44,7 +44,7 @@ impl Calls {
         let bytes = memory.slice(Alignment::Line, bytes);
         let call = |positions: Positions<'_>, bytes: &mut [u8], times| {
             let values = bytemuck::cast_slice_mut(bytes);
-            Ok((0..times).try_for_each(|_| each(values, &frequencies.at(positions)))?)
+            Ok((0..times).try_for_each(|_| each(values, &frequencies.at(positions)?))?)
         };
         let mut subjects: [Subject<'_>; 2] = [
             Box::new(|bytes, times| call(Positions::real(&coordinates), bytes, times)),

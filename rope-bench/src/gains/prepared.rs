@@ -24,7 +24,7 @@ const EPS: f32 = 1e-6;
 
 /// Measures one token and 64 tokens of 8 heads of bf16.
 pub fn passes(backend: Backend, effort: Effort) -> Result<Vec<Pass>> {
-    let rope = Rope::new(Pairing::Half).backend(backend)?;
+    let rope = Rope::new(Pairing::Half).with_backend(backend)?;
     let pass = |shape| Calls::new(rope, shape, effort)?.prepared();
     [[1, 8], [64, 8]].into_iter().map(pass).collect()
 }
@@ -32,11 +32,13 @@ pub fn passes(backend: Backend, effort: Effort) -> Result<Vec<Pass>> {
 impl Calls {
     fn prepared(&self) -> Result<Pass> {
         let (x, weights) = (self.keys(), vec![bf16::from_f32(0.75); HEAD_DIM]);
-        let norm = Norm::new(NormFormula::LLAMA, EPS).weight(&weights);
-        let (chain, source) = (self.rope.norm(norm), Tensor::new(&x, self.shape())?);
+        let norm = Norm::new(NormFormula::LLAMA, EPS).with_weight(&weights);
+        let (chain, source) = (self.rope.with_norm(norm), Tensor::new(&x, self.shape())?);
         let frequencies = Frequencies::new(HEAD_DIM, 500_000.0, &Scaling::Default)?;
         let mut rows = vec![0.0; self.tokens * HEAD_DIM];
-        frequencies.rows_in(4096..4096 + self.tokens as u32, &mut rows)?;
+        frequencies
+            .at(4096..4096 + self.tokens as u32)?
+            .rows_in(&mut rows)?;
         let mut subjects = [
             self.prepared_call(&x, &weights, &rows),
             self.on_cache(E4M3, |y| {
@@ -97,7 +99,7 @@ impl Calls {
         };
         let plan = rope_plan {
             pairing: rope_pairing::Half as i32,
-            backend: capi::backend(self.rope.backend_in_use()),
+            backend: capi::backend(self.rope.backend()),
             norm: &norm,
             ..plan
         };

@@ -4,7 +4,7 @@
 
 use anyhow::{Context, Result, ensure};
 use rope_core::cache::BlockFormat;
-use rope_core::stages::WithStages;
+use rope_core::stages::Normed;
 use rope_core::{Rope, Tensor};
 
 use super::{Calls, HEAD_DIM, Kept, Pass};
@@ -35,7 +35,7 @@ impl Calls {
         let name = format.name;
         let x = values(self.len());
         let source = Tensor::new(&x, self.shape())?;
-        let chain = Rope::<WithStages<'_>>::from(self.rope);
+        let chain = Rope::<Normed<'_>>::from(self.rope);
         let slots: Vec<i64> = (0..self.tokens as i64).collect();
         // Blocks may be larger than bytes.
         let room = 2 * self.layout.end();

@@ -22,7 +22,9 @@ pub fn passes(backend: Backend, effort: Effort) -> Result<Vec<Pass>> {
     for shape in SHAPES {
         for input in Pairing::ALL {
             for output in Pairing::ALL {
-                let rope = Rope::new(input).output_pairing(output).backend(backend)?;
+                let rope = Rope::new(input)
+                    .with_output_pairing(output)
+                    .with_backend(backend)?;
                 let (calls, pairings) = (
                     Calls::new(rope, shape, effort)?,
                     format!("{input} to {output}"),

@@ -16,7 +16,7 @@ impl Calls {
         let Some(in_c) = intrinsics::hadamard() else {
             return Ok(None);
         };
-        let plan = self.rope.hadamard(Hadamard::new(HEAD_DIM)?);
+        let plan = self.rope.with_hadamard(Hadamard::new(HEAD_DIM)?);
         let mut memory = Memory::new(self.len() * size_of::<f32>());
         let bytes = filled::<f32>(&mut memory, self.len());
         let mut subjects: [Subject<'_>; 2] = [

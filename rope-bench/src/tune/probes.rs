@@ -5,7 +5,7 @@ use std::hint::black_box;
 
 use anyhow::Result;
 use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale};
-use rope_core::gradient::{Gradients, PairGradients};
+use rope_core::gradient::PairGradients;
 use rope_core::internals::{Tuning, tuned};
 use rope_core::norm::{Norm, NormFormula};
 use rope_core::{
@@ -96,7 +96,7 @@ impl Probe {
         tunings: &[&'static Tuning],
         effort: Effort,
     ) -> Result<Vec<Samples>> {
-        let rope = Rope::new(self.pairing).backend(backend)?;
+        let rope = Rope::new(self.pairing).with_backend(backend)?;
         let sample = || with_float!(self.element, E => self.sample::<E>(rope, tunings, effort));
         match self.call {
             Call::InPool => rayon::scope(|_| sample()),
@@ -188,23 +188,19 @@ impl Probe {
             }
             Call::Norm | Call::NormByHead => {
                 let norm = Norm::new(NormFormula::LLAMA, 1e-6).without_weight();
-                rope.norm(norm)
+                rope.with_norm(norm)
                     .rotate(&mut TensorMut::new(values, layout)?, rows)?;
             }
             Call::Backward | Call::BackwardByHead | Call::Gradients => {
                 let mut sums = PairGradients::new(sums, [self.tokens, 1, HEAD_DIM / 2])?;
                 let mut dy = TensorMut::new(values, layout)?;
                 match self.call {
-                    Call::Gradients => rope.gradients(Gradients::Angles {
-                        y: &x,
-                        dy: &dy.as_tensor(),
-                        angles: &mut sums,
-                    })?,
+                    Call::Gradients => rope.angle_gradients(&x, &dy.as_tensor(), &mut sums)?,
                     _ => rope.backward(&x, &mut dy, rows, &mut sums)?,
                 }
             }
             Call::InPool | Call::OutsidePool => {
-                rope.parallel()
+                rope.with_threads()
                     .rotate(&mut TensorMut::new(values, layout)?, rows)?;
             }
             _ => rope.rotate(&mut TensorMut::new(values, layout)?, rows)?,

@@ -505,7 +505,7 @@ typedef struct rope_angles {
   // `x' = x cos[i] - y sin[i]` and `y' = y cos[j] + x sin[j]`: HunYuan-VL and V-JEPA 2, and kernels that index cos
   // and sin by channel. In general that is no rotation: ROPE_DIRECTION_TRANSPOSE takes gradients back, but inverses,
   // shifts and gradients of angles are refused with ROPE_STATUS_FULL_WIDTH_ROWS.
-  int32_t per_channel;
+  int32_t full_width;
   // Not 0: rows that move keys in a cache. Of rows: keys are also multiplied by their `attention_factor`;
   // a rotation in a cache refuses other rows unless their `attention_factor` is 1. With frequencies and positions,
   // for rope_rows_fill and rope_table_new: the rows of a context shift, by the positions as deltas or, with
@@ -1127,8 +1127,8 @@ typedef struct rope_model_layer {
   struct rope_plan plan;
   int32_t rotates_values;  // Whether values are rotated as keys are: 1 or 0.
   int32_t unrotates_output;  // Whether the output of the attention is rotated back in the same channels: 1 or 0.
-  // Whether its rows are full-width (`per_channel`): 1 or 0. Then the frequencies are those of the channels, and
-  // the rows that rope_rows_fill makes of them become full-width by `per_channel = 1` and `rotary_dim` of this
+  // Whether its rows are full-width: 1 or 0. Then the frequencies are those of the channels, and
+  // the rows that rope_rows_fill makes of them become full-width by `full_width = 1` and `rotary_dim` of this
   // layer.
   int32_t full_width;
 } rope_model_layer;

@@ -4,7 +4,7 @@ use core::ffi::c_void;
 
 use rope_core::error::RowsError;
 use rope_core::internals::{AnyAngles, RawRows, TokenHeads, moving, over, token_heads};
-use rope_core::{Error, Ids, Rope, Rows, RowsAt};
+use rope_core::{Error, Ids, Rope, Rows, TokenAngles};
 
 use crate::failure::Failure;
 use crate::frequencies::{AnyFrequencies, any_frequencies, rope_frequencies};
@@ -63,7 +63,7 @@ pub struct rope_angles {
     /// `x' = x cos[i] - y sin[i]` and `y' = y cos[j] + x sin[j]`: HunYuan-VL and V-JEPA 2, and kernels that index cos
     /// and sin by channel. In general that is no rotation: ROPE_DIRECTION_TRANSPOSE takes gradients back, but inverses,
     /// shifts and gradients of angles are refused with ROPE_STATUS_FULL_WIDTH_ROWS.
-    pub per_channel: i32,
+    pub full_width: i32,
     /// Not 0: rows that move keys in a cache. Of rows: keys are also multiplied by their `attention_factor`;
     /// a rotation in a cache refuses other rows unless their `attention_factor` is 1. With frequencies and positions,
     /// for rope_rows_fill and rope_table_new: the rows of a context shift, by the positions as deltas or, with
@@ -96,7 +96,7 @@ impl rope_angles {
             shape: [0; 4],
             strides: [0; 3],
         },
-        per_channel: 0,
+        full_width: 0,
         moves: 0,
         frequencies: core::ptr::null(),
         positions: core::ptr::null(),
@@ -128,7 +128,7 @@ impl rope_angles {
 
     /// cos and sin values of a row, if there can be so many.
     fn values(&self) -> Option<usize> {
-        let times = if self.per_channel == 0 { 1 } else { 2 };
+        let times = if self.full_width == 0 { 1 } else { 2 };
         self.rotary_dim.checked_mul(times)
     }
 
@@ -156,7 +156,7 @@ impl rope_angles {
     pub(crate) unsafe fn raw<'a>(&self) -> Option<RawRows<'a>> {
         let lists = !(self.frequencies.is_null() && self.ids.is_null());
         let placed = self.heads > 1 || self.layout.shape != [0; 4];
-        let marked = self.per_channel | self.moves != 0 || self.attention_factor != 1.0;
+        let marked = self.full_width | self.moves != 0 || self.attention_factor != 1.0;
         if lists || placed || marked {
             return None;
         }
@@ -214,9 +214,9 @@ impl rope_angles {
         } else {
             table.with_heads(self.heads)?
         };
-        let table = match self.per_channel {
+        let table = match self.full_width {
             0 => table,
-            _ => table.per_channel()?,
+            _ => table.into_full_width()?,
         };
         let table = match self.attention_factor {
             1.0 => table,
@@ -457,13 +457,13 @@ impl AtRecord {
     /// # Safety
     ///
     /// All that it points to is there, and nobody writes it during `'a`.
-    unsafe fn rows<'a>(&self) -> Result<RowsAt<'a>, Failure> {
+    unsafe fn rows<'a>(&self) -> Result<TokenAngles<'a>, Failure> {
         // SAFETY: the caller promises it.
         unsafe {
             let (positions, _) = self.positions.positions()?;
             Ok(match any_frequencies(self.frequencies)?.0 {
-                AnyFrequencies::Axes(frequencies) => frequencies.at(positions),
-                AnyFrequencies::Mixed(frequencies) => frequencies.at(positions),
+                AnyFrequencies::Axes(frequencies) => frequencies.at(positions)?,
+                AnyFrequencies::Mixed(frequencies) => frequencies.at(positions)?,
             })
         }
     }

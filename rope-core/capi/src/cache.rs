@@ -152,7 +152,7 @@ impl rope_cache_layout {
         };
         Ok(match self.channels {
             [0, 0] => layout,
-            [first, end] => layout.channels(first..end)?,
+            [first, end] => layout.narrow_channels(first..end)?,
         })
     }
 }

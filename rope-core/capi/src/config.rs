@@ -230,8 +230,8 @@ pub struct rope_model_layer {
     pub rotates_values: i32,
     /// Whether the output of the attention is rotated back in the same channels: 1 or 0.
     pub unrotates_output: i32,
-    /// Whether its rows are full-width (`per_channel`): 1 or 0. Then the frequencies are those of the channels, and
-    /// the rows that rope_rows_fill makes of them become full-width by `per_channel = 1` and `rotary_dim` of this
+    /// Whether its rows are full-width: 1 or 0. Then the frequencies are those of the channels, and
+    /// the rows that rope_rows_fill makes of them become full-width by `full_width = 1` and `rotary_dim` of this
     /// layer.
     pub full_width: i32,
 }

@@ -392,8 +392,10 @@ pub unsafe extern "C" fn rope_frequencies_set_backend(
         unsafe {
             change(frequencies, |made| {
                 Ok(match made {
-                    AnyFrequencies::Axes(made) => AnyFrequencies::Axes(made.backend(backend)?),
-                    AnyFrequencies::Mixed(made) => AnyFrequencies::Mixed(made.backend(backend)?),
+                    AnyFrequencies::Axes(made) => AnyFrequencies::Axes(made.with_backend(backend)?),
+                    AnyFrequencies::Mixed(made) => {
+                        AnyFrequencies::Mixed(made.with_backend(backend)?)
+                    }
                 })
             })
         }

@@ -1,11 +1,11 @@
 //! The backward pass: gradients of angles, factors, cos and sin, and what they are summed to.
 
-use rope_core::gradient::{Gradients, PairGradients, convert_to_base, convert_to_ratio};
+use rope_core::gradient::{PairGradients, convert_to_base, convert_to_ratio};
 
 use crate::angles::rope_angles;
 use crate::failure::Failure;
 use crate::memory::{Out, Region, Span, SpanMut, plain, read};
-use crate::names::lookup;
+use crate::names::{lookup, rope_pairing};
 use crate::operand::{TensorRecord, rope_operand, with_element};
 use crate::plan::rope_plan;
 use crate::positions::rope_positions;
@@ -253,7 +253,8 @@ pub unsafe extern "C" fn rope_gradients(
         // another (see `memory`).
         unsafe {
             let kind = rope_gradient_kind::from_c(kind)?;
-            let rope = read("plan", plan)?.record()?.bare()?;
+            let plan = read("plan", plan)?;
+            let rope = plan.record()?.bare()?;
             let (a, b) = (read("a", a)?.tensor("a")?, read("b", b)?.tensor("b")?);
             same_element(&a, &b)?;
             let regions = [a.region(), b.region()];
@@ -276,20 +277,20 @@ pub unsafe extern "C" fn rope_gradients(
             with_element!(a.element, E => {
                 let (a, b) = (&a.read::<E>()?, &b.read::<E>()?);
                 let sums = &mut sums;
-                let gradients = match (kind, &mut other) {
-                    (rope_gradient_kind::Factors, _) => Gradients::Factors { y: a, dy: b, factors: sums },
+                Ok(match (kind, &mut other) {
+                    (rope_gradient_kind::Factors, _) => rope.factor_gradients(a, b, sums),
                     (rope_gradient_kind::AnglesOfInput, _) => {
-                        Gradients::AnglesOfInput { x: a, dx: b, angles: sums }
+                        let input = rope_pairing::from_c(plan.pairing)?.pairing();
+                        rope.with_output_pairing(input).angle_gradients(a, b, sums)
                     }
                     (rope_gradient_kind::CosSin, Some(sin)) => {
-                        Gradients::CosSin { x: a, dy: b, cos: sums, sin }
+                        rope.cos_sin_gradients(a, b, sums, sin)
                     }
                     (rope_gradient_kind::Channels, Some(sin)) => {
-                        Gradients::Channels { x: a, dy: b, cos: sums, sin }
+                        rope.channel_gradients(a, b, sums, sin)
                     }
-                    _ => Gradients::Angles { y: a, dy: b, angles: sums },
-                };
-                Ok(rope.gradients(gradients)?)
+                    _ => rope.angle_gradients(a, b, sums),
+                }?)
             })
         }
     })

@@ -55,7 +55,7 @@ impl rope_hadamard {
         };
         match self.block {
             0 => Ok(None),
-            block => Ok(Some(Hadamard::new(block)?.factor(factor))),
+            block => Ok(Some(Hadamard::new(block)?.with_factor(factor))),
         }
     }
 }
@@ -89,10 +89,9 @@ pub unsafe extern "C" fn rope_hadamard_init(
                 Hadamard::llama_cpp_values(head_dim),
                 rope_hadamard_factor::First,
             ),
-            rope_hadamard_preset::Indexer => (
-                Some(Hadamard::indexer(head_dim)?),
-                rope_hadamard_factor::Last,
-            ),
+            rope_hadamard_preset::Indexer => {
+                (Some(Hadamard::new(head_dim)?), rope_hadamard_factor::Last)
+            }
         };
         let hadamard = rope_hadamard {
             block: made.map_or(0, |made| made.block()),

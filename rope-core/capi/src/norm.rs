@@ -234,15 +234,15 @@ impl rope_norm {
         let mut norm = Norm::new(formula, self.eps)
             .with_reach(rope_norm_reach::from_c(self.reach)?.reach())
             .with_order(rope_stage_order::from_c(self.order)?.order())
-            .sum(rope_norm_sum::from_c(self.sum)?.sum());
+            .with_sum(rope_norm_sum::from_c(self.sum)?.sum());
         // SAFETY: the caller promises it.
         let ((weight, first), (bias, second)) =
             unsafe { (self.weight.weights("weight")?, self.bias.weights("bias")?) };
         if let Some(weight) = weight {
-            norm = norm.weight(weight);
+            norm = norm.with_weight(weight);
         }
         if let Some(bias) = bias {
-            norm = norm.bias(bias);
+            norm = norm.with_bias(bias);
         }
         let sums = Span::new("sums", self.sums, self.sums_count)?;
         if !self.sums.is_null() {

@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 
 use rope_core::internals;
-use rope_core::stages::{LinearStages, WithStages};
+use rope_core::stages::{Linear, Normed};
 use rope_core::{Backend, Pairing, Rope};
 #[cfg(feature = "models")]
 use rope_models::Rotation;
@@ -101,13 +101,13 @@ impl rope_plan {
         let direction = rope_direction::from_c(self.direction)?.direction();
         let backend = rope_backend::from_c(self.backend)?.backend();
         let rope = internals::rope(pairing.pairing(), backend)?
-            .output_pairing(output.pairing())
-            .direction(direction);
+            .with_output_pairing(output.pairing())
+            .with_direction(direction);
         let rope = match (self.first_channel, self.parts) {
             (0, 0 | 1) => rope,
-            (first, parts) => rope.window(first).parts(parts.max(1)),
+            (first, parts) => rope.with_window(first).with_parts(parts.max(1)),
         };
-        Ok(rope.head_dim(self.head_dim))
+        Ok(rope.with_head_dim(self.head_dim))
     }
 
     /// The pairing and the backend, if they are all that the plan says; `None` also if it is refused.
@@ -225,16 +225,16 @@ impl StagesRecord {
     /// # Safety
     ///
     /// The lists are there, and nobody writes them during `'a`.
-    unsafe fn without_norm<'a>(&self, rope: Rope) -> Result<Rope<LinearStages<'a>>, Failure> {
-        let mut plan = Rope::<LinearStages<'_>>::from(rope);
+    unsafe fn without_norm<'a>(&self, rope: Rope) -> Result<Rope<Linear<'a>>, Failure> {
+        let mut plan = Rope::<Linear<'_>>::from(rope);
         if let Some(scale) = &self.scale {
             // SAFETY: the caller promises it.
-            plan = plan.scale(unsafe { scale.scale() }?.0);
+            plan = plan.with_scale(unsafe { scale.scale() }?.0);
         }
         if let Some(hadamard) = &self.hadamard
             && let Some(hadamard) = hadamard.hadamard()?
         {
-            plan = plan.hadamard(hadamard);
+            plan = plan.with_hadamard(hadamard);
         }
         if self.without_rounding {
             plan = plan.without_rounding();
@@ -294,16 +294,16 @@ impl PlanRecord {
     ///
     /// The lists are there, and nobody writes them during `'a`.
     #[inline(never)]
-    pub(crate) unsafe fn with_stages<'a>(&self) -> Result<Rope<WithStages<'a>>, Failure> {
+    pub(crate) unsafe fn with_stages<'a>(&self) -> Result<Rope<Normed<'a>>, Failure> {
         let Some(stages) = &self.stages else {
             return Ok(self.rope.into());
         };
         // SAFETY: the caller promises it.
         unsafe {
-            let plan = Rope::<WithStages<'_>>::from(stages.without_norm(self.rope)?);
+            let plan = Rope::<Normed<'_>>::from(stages.without_norm(self.rope)?);
             Ok(match &stages.norm {
                 None => plan,
-                Some(norm) => plan.norm(norm.norm()?.0),
+                Some(norm) => plan.with_norm(norm.norm()?.0),
             })
         }
     }
@@ -321,7 +321,7 @@ impl PlanRecord {
     /// # Safety
     ///
     /// As [`PlanRecord::with_stages`].
-    pub(crate) unsafe fn linear<'a>(&self) -> Result<Rope<LinearStages<'a>>, Failure> {
+    pub(crate) unsafe fn linear<'a>(&self) -> Result<Rope<Linear<'a>>, Failure> {
         match &self.stages {
             None => Ok(self.rope.into()),
             Some(stages) if stages.norm.is_some() => Err(Failure::NotLinear),

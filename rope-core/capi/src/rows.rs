@@ -1,7 +1,6 @@
 //! Rows that the library makes: in the caller's memory, or in a table.
 
-use rope_core::axes::MixedFrequencies;
-use rope_core::{Error, Frequencies, Positions, Rows};
+use rope_core::{Error, Rows, TokenAngles};
 
 use crate::angles::rope_angles;
 use crate::failure::Failure;
@@ -50,22 +49,11 @@ pub extern "C" fn rope_rows_apart(
     }
 }
 
-/// The parameters of rows.
-#[derive(Clone, Copy)]
-enum RowRecipe<'a> {
-    /// The positions of tokens.
-    At(&'a Frequencies<'static>, Positions<'a>),
-    /// The same on mixed axes.
-    AtMixed(&'a MixedFrequencies<'static>, Positions<'a>),
-    /// The distances that keys move by.
-    Shift(&'a Frequencies<'static>, Positions<'a>),
-    /// The frequencies and positions that keys have, and those they get.
-    ShiftFrom {
-        new: &'a Frequencies<'static>,
-        old: &'a Frequencies<'static>,
-        from: Positions<'a>,
-        to: Positions<'a>,
-    },
+/// The angles from which rows are made.
+struct RowRecipe<'a> {
+    angles: TokenAngles<'a>,
+    /// `rope_angles.moves` of the rows.
+    moves: i32,
 }
 
 impl<'a> RowRecipe<'a> {
@@ -75,49 +63,38 @@ impl<'a> RowRecipe<'a> {
     ///
     /// Pointers are null or point to what they say, which nobody writes during `'a`.
     unsafe fn new(angles: *const rope_angles) -> Result<(Self, [Region; 6]), Failure> {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that pointers are null or point to what they say.
         unsafe {
             let angles = read("angles", angles)?;
             let (new, first) = any_frequencies(angles.frequencies)?;
             let (to, [second, third]) = read("positions", angles.positions)?.positions()?;
             let none = Region::NONE;
             let regions = [first, second, third, none, none, none];
+            let made = |angles, moves| RowRecipe { angles, moves };
             Ok(match (new, angles.moves) {
-                (AnyFrequencies::Axes(new), 0) => (RowRecipe::At(new, to), regions),
-                (AnyFrequencies::Mixed(new), 0) => (RowRecipe::AtMixed(new, to), regions),
+                (AnyFrequencies::Axes(new), 0) => (made(new.at(to)?, 0), regions),
+                (AnyFrequencies::Mixed(new), 0) => (made(new.at(to)?, 0), regions),
                 _ => {
                     let (new, first) = frequencies(angles.frequencies)?;
                     if angles.old_frequencies.is_null() {
-                        return Ok((RowRecipe::Shift(new, to), regions));
+                        return Ok((made(new.shift(to)?, 0), regions));
                     }
                     let (old, other) = frequencies(angles.old_frequencies)?;
                     let (from, [fourth, fifth]) =
                         read("old_positions", angles.old_positions)?.positions()?;
-                    let recipe = RowRecipe::ShiftFrom { new, old, from, to };
+                    let recipe = made(new.shift_from(old, from, to)?, 1);
                     (recipe, [first, second, third, other, fourth, fifth])
                 }
             })
         }
     }
 
-    fn make<'s>(self, storage: &'s mut [f32]) -> Result<Rows<'s>, Error> {
-        match self {
-            RowRecipe::At(frequencies, positions) => frequencies.rows_in(positions, storage),
-            RowRecipe::AtMixed(frequencies, positions) => frequencies.rows_in(positions, storage),
-            RowRecipe::Shift(frequencies, deltas) => frequencies.shift_in(deltas, storage),
-            RowRecipe::ShiftFrom { new, old, from, to } => {
-                new.shift_from_in(old, from, to, storage)
-            }
-        }
-    }
-
-    /// `rope_angles.moves` of the rows.
-    fn moves(self) -> i32 {
-        matches!(self, RowRecipe::ShiftFrom { .. }).into()
+    fn make<'s>(&self, storage: &'s mut [f32]) -> Result<Rows<'s>, Error> {
+        self.angles.rows_in(storage)
     }
 
     /// Values that are needed.
-    fn needed(self) -> Result<usize, Error> {
+    fn needed(&self) -> Result<usize, Error> {
         match self.make(&mut []) {
             Ok(_) => Ok(0),
             Err(Error::Storage { needed, .. }) => Ok(needed),
@@ -229,7 +206,7 @@ pub unsafe extern "C" fn rope_rows_fill(
         values.region().apart_from(&[place])?;
         // SAFETY: the caller promises it, and the storage is apart from all that is read.
         let made = recipe.make(unsafe { values.get(&regions) }?)?;
-        let made = RowsMade::new(&made, recipe.moves());
+        let made = RowsMade::new(&made, recipe.moves);
         // SAFETY: the caller's struct.
         unsafe { out.write(made.at(storage)) };
         Ok(())
@@ -370,7 +347,7 @@ mod heap {
                     bytes: needed.saturating_mul(size_of::<f32>()),
                 })?;
             values.resize(needed, 0.0);
-            let made = RowsMade::new(&recipe.make(&mut values)?, recipe.moves());
+            let made = RowsMade::new(&recipe.make(&mut values)?, recipe.moves);
             let table = own(Table { values, made })?;
             // SAFETY: the caller's pointer.
             unsafe { out.write(table) };

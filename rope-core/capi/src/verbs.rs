@@ -3,7 +3,7 @@
 use rope_core::internals::{
     AnyAngles, AnySource, AnyTarget, RawRows, check_query_and_key, check_query_and_key_by,
 };
-use rope_core::stages::WithStages;
+use rope_core::stages::Normed;
 use rope_core::{Rope, Rows, internals};
 
 use crate::angles::{AnglesRecord, RowsRecord, rope_angles};
@@ -133,7 +133,7 @@ unsafe fn run_any(parts: &Parts<'_>, mode: Mode) -> Result<(), Failure> {
 /// Runs a plan in place. One without stages rotates heads longer than those that are kept on the stack.
 fn in_place(
     record: &PlanRecord,
-    plan: &Rope<WithStages<'_>>,
+    plan: &Rope<Normed<'_>>,
     x: &mut AnyTarget<'_>,
     angles: &AnyAngles<'_>,
     mode: Mode,
@@ -150,7 +150,7 @@ fn in_place(
 
 /// Runs a plan from a source into a target.
 fn into(
-    plan: &Rope<WithStages<'_>>,
+    plan: &Rope<Normed<'_>>,
     x: &AnySource<'_>,
     y: &mut AnyTarget<'_>,
     angles: &AnyAngles<'_>,

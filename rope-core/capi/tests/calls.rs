@@ -185,7 +185,7 @@ fn the_bits_match_rope_core() {
                 (Direction::Inverse, rope_direction::Inverse),
                 (Direction::Transpose, rope_direction::Transpose),
             ] {
-                let rope = Rope::new(pairing).direction(direction);
+                let rope = Rope::new(pairing).with_direction(direction);
                 let c_plan = rope_plan {
                     direction: c_direction as i32,
                     ..plan(c_pairing)
@@ -222,7 +222,7 @@ fn the_bits_match_rope_core() {
                 };
                 let (mut expected, mut got) = (values::<O>(LEN), values::<O>(LEN));
                 let mut view = TensorMut::new(&mut expected, SHAPE).expect("valid");
-                rope.output_pairing(other.0)
+                rope.with_output_pairing(other.0)
                     .rotate_into(&Tensor::new(&x, SHAPE).expect("valid"), &mut view, &rows)
                     .expect("valid");
                 let mut copy = x.clone();
@@ -911,7 +911,7 @@ fn rows_of_the_caller() {
         .and_then(|rows| rows.with_attention_factor(1.5))
         .expect("valid");
     let rows = table.gather(&ids).expect("valid");
-    let rope = Rope::new(Pairing::Half).direction(Direction::Inverse);
+    let rope = Rope::new(Pairing::Half).with_direction(Direction::Inverse);
     let mut view = TensorMut::new(&mut expected, [1, 3, 1, 8]).expect("valid");
     rope.rotate(&mut view, &rows).expect("valid");
 
@@ -1148,15 +1148,15 @@ fn full_width_rows() {
     let sin: Vec<f32> = cos.iter().rev().map(|x| x * 0.75).collect();
     let lines = cos.chunks(rotary_dim).zip(sin.chunks(rotary_dim));
     let joined: Vec<f32> = lines.flat_map(|(cos, sin)| [cos, sin].concat()).collect();
-    let of_core = Rows::full(&cos, &sin, [tokens, rotary_dim]).expect("valid");
+    let of_core = Rows::full_width(&cos, &sin, [tokens, rotary_dim]).expect("valid");
     let apart = full_rows(cos.as_ptr(), sin.as_ptr(), tokens, rotary_dim);
     let of_joined = rope_angles {
-        per_channel: 1,
+        full_width: 1,
         ..rope_rows_joined(joined.as_ptr(), joined.len(), rotary_dim)
     };
     let layout = layout([1, tokens, 1, rotary_dim]);
     let strided = rope_angles {
-        per_channel: 1,
+        full_width: 1,
         rotary_dim,
         ..strided_rows(cos.as_ptr(), sin.as_ptr(), cos.len(), layout)
     };
@@ -1168,7 +1168,7 @@ fn full_width_rows() {
         plan.direction = direction as i32;
         let mut expected = values::<bf16>(LEN);
         let mut view = TensorMut::new(&mut expected, SHAPE).expect("valid");
-        let rope = Rope::new(Pairing::Half).direction(of_plan);
+        let rope = Rope::new(Pairing::Half).with_direction(of_plan);
         rope.rotate(&mut view, &of_core).expect("valid");
         for rows in [&apart, &of_joined, &strided] {
             let mut x = values::<bf16>(LEN);

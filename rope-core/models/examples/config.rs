@@ -37,7 +37,7 @@ pub(crate) fn main() -> Result<(), Error> {
     println!(
         "head_dim {head_dim}, channels {:?} rotate, backend {}",
         rotation.window(),
-        rope.backend_in_use()
+        rope.backend()
     );
 
     // once per forward step: a prompt of four tokens, then the fifth

@@ -41,14 +41,14 @@ pub(crate) fn step(
     let (tokens, head_dim) = (slots.len(), shape.head_dim);
     let heads = q.len() / tokens / head_dim;
     let mut q = TensorMut::new(q, [1, tokens, heads, head_dim])?;
-    rope.norm(q_norm).rotate(&mut q, rows)?;
+    rope.with_norm(q_norm).rotate(&mut q, rows)?;
 
     let kv = [1, tokens, shape.heads, head_dim];
     let scale = QuantScale::Divide(pages.scale.into());
     let format = QuantFormat::E4m3;
     let mut keys = CacheMut::quantized(&mut pages.keys, pages.layout, format, scale, &mut [])?;
     let mut values = CacheMut::quantized(&mut pages.values, pages.layout, format, scale, &mut [])?;
-    rope.norm(k_norm)
+    rope.with_norm(k_norm)
         .rotate_into(&Tensor::new(k, kv)?, &mut keys.slots(slots), rows)?;
     rope.apply_into(&Tensor::new(v, kv)?, &mut values.slots(slots))?;
     Ok(())
@@ -98,7 +98,7 @@ pub(crate) fn main() -> Result<(), Error> {
             .position(|other| other == rotation);
         let rows = &rows[of_rotation.expect("it is one of them")];
         let (q_weight, k_weight) = (numbers(HEAD_DIM, 1), numbers(HEAD_DIM, 2));
-        let norms = [norm.weight(&q_weight), norm.weight(&k_weight)];
+        let norms = [norm.with_weight(&q_weight), norm.with_weight(&k_weight)];
         let mut q = numbers(slots.len() * HEADS * HEAD_DIM, layer.index);
         let k = numbers(slots.len() * KV_HEADS * HEAD_DIM, layer.index + 100);
         let v = numbers(slots.len() * KV_HEADS * HEAD_DIM, layer.index + 200);

@@ -60,8 +60,8 @@ impl Convention {
     /// Returns the plan, for the channels of the window ([`Layout::narrow`](rope_core::Layout::narrow)).
     pub fn rope(&self) -> Rope {
         Rope::new(self.input)
-            .output_pairing(self.output)
-            .direction(self.direction)
+            .with_output_pairing(self.output)
+            .with_direction(self.direction)
     }
 }
 

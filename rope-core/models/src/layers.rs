@@ -62,7 +62,7 @@ impl Rotation {
     }
 
     /// Returns true if the two channels of a pair have different angles: HunYuan-VL and V-JEPA 2. The frequencies are
-    /// then those of channels, and their rows are made [`Rows::per_channel`], as in [`Rotation::rows`].
+    /// then those of channels, and their rows are made [`Rows::into_full_width`], as in [`Rotation::rows`].
     pub fn is_full_width(&self) -> bool {
         self.full_width
     }
@@ -82,7 +82,7 @@ impl Rotation {
     pub fn rows<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Rows<'static>, Error> {
         let rows = self.frequencies.rows(positions)?;
         match self.full_width {
-            true => Ok(rows.per_channel()?),
+            true => Ok(rows.into_full_width()?),
             false => Ok(rows),
         }
     }
@@ -155,7 +155,7 @@ impl Rotation {
     }
 
     /// Returns the plan for whole heads of the model, in every verb: the pairing, the direction and the rotated
-    /// channels ([`Rope::window`], [`Rope::parts`]), with the best backend of this machine.
+    /// channels ([`Rope::with_window`], [`Rope::with_parts`]), with the best backend of this machine.
     ///
     /// ```
     /// use rope_core::{Pairing, Rope};
@@ -164,20 +164,20 @@ impl Rotation {
     /// let config = Config::from_json(r#"{"model_type": "deepseek_v2", "rope_theta": 10000}"#)?;
     /// let model = config.model()?;
     /// let rope = model.rotation()?.rope();
-    /// assert_eq!(rope, Rope::new(Pairing::Interleaved).window(128).head_dim(192));
+    /// assert_eq!(rope, Rope::new(Pairing::Interleaved).with_window(128).with_head_dim(192));
     /// # Ok::<(), Error>(())
     /// ```
     ///
-    /// The plan refuses heads of another size than [`Rotation::head_dim`] ([`Rope::head_dim`]). [`Rotation::rope_for`]
-    /// returns the plan for the rotating channels alone. A latent with its key after it, `[tokens, 576]` of
-    /// DeepSeek-V3, rotates by `rope().window(512)`.
+    /// The plan refuses heads of another size than [`Rotation::head_dim`] ([`Rope::with_head_dim`]).
+    /// [`Rotation::rope_for`] returns the plan for the rotating channels alone. A latent with its key after it,
+    /// `[tokens, 576]` of DeepSeek-V3, rotates by `rope().with_window(512)`.
     pub fn rope(&self) -> Rope {
         Rope::new(self.input)
-            .output_pairing(self.output)
-            .direction(self.direction)
-            .window(self.offset)
-            .parts(self.windows)
-            .head_dim(self.head_dim)
+            .with_output_pairing(self.output)
+            .with_direction(self.direction)
+            .with_window(self.offset)
+            .with_parts(self.windows)
+            .with_head_dim(self.head_dim)
     }
 
     /// Returns the plan for heads of this many channels: all channels of the model's heads ([`Rotation::head_dim`]), or
@@ -191,7 +191,7 @@ impl Rotation {
         if head_dim == self.head_dim {
             Ok(self.rope())
         } else if head_dim == window.len() {
-            Ok(self.rope().window(0).head_dim(head_dim))
+            Ok(self.rope().with_window(0).with_head_dim(head_dim))
         } else {
             Err(Error::ModelHead {
                 given: head_dim,

@@ -142,7 +142,7 @@ impl Model {
     /// // One `self_attn.q_norm.weight` of the checkpoint for all heads of Q; K has its own.
     /// assert_eq!(found.weights, NormWeights::Shared);
     /// let weights = [1.0_f32; 128];
-    /// let of_queries = found.norm.weight(&weights);
+    /// let of_queries = found.norm.with_weight(&weights);
     /// # let _ = of_queries;
     /// # Ok::<(), rope_models::Error>(())
     /// ```

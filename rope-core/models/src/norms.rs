@@ -17,7 +17,7 @@ use rope_core::stages::StageOrder;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ModelNorm {
-    /// The norm, without weights ([`Norm::weight`]) and biases ([`Norm::bias`]).
+    /// The norm, without weights ([`Norm::with_weight`]) and biases ([`Norm::with_bias`]).
     pub norm: Norm<'static>,
     /// Its weights.
     pub weights: NormWeights,

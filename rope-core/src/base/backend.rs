@@ -49,7 +49,7 @@ macro_rules! names {
         /// use rope_core::{Backend, Pairing, Rope};
         ///
         /// assert!(Backend::best().is_available());
-        /// let rope = Rope::new(Pairing::Half).backend(Backend::Portable)?;
+        /// let rope = Rope::new(Pairing::Half).with_backend(Backend::Portable)?;
         /// let named: Backend = "portable".parse().expect("a name of a backend");
         /// assert_eq!(named, Backend::Portable);
         /// # Ok::<(), rope_core::Error>(())

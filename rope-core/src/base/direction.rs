@@ -11,7 +11,7 @@ use crate::base::names::named;
 /// ```
 ///
 /// In every direction a plan reads its input pairing and writes its output pairing. If they differ, the inverse or
-/// transpose of `Rope::new(a).output_pairing(b)` is `Rope::new(b).output_pairing(a)` with that direction;
+/// transpose of `Rope::new(a).with_output_pairing(b)` is `Rope::new(b).with_output_pairing(a)` with that direction;
 /// [`Rope::backward`](crate::Rope::backward) exchanges the pairings itself.
 ///
 /// With `A` = 1, the default of rows, `Transpose` and `Inverse` are the same. If pairs have different magnitudes, as in

@@ -32,7 +32,7 @@ pub use axes::Axes;
 pub use frequency::Frequency;
 pub use mixed::{MixedAngle, MixedFrequencies};
 pub use scaling::{LongRope, Scaling, Yarn};
-pub use source::RowsAt;
+pub use source::TokenAngles;
 
 use core::fmt;
 

@@ -5,8 +5,9 @@ use crate::base::limits::MOST_CHANNELS;
 use crate::error::PlanError;
 use crate::kernel::hadamard::Blocks;
 
-/// A Hadamard transform of the heads of a tensor: a stage of a plan ([`Rope::hadamard`](crate::Rope::hadamard)). It
-/// spreads outliers over a block of channels before a cache quantizes them.
+/// A Hadamard transform of the heads of a tensor: a stage of a plan
+/// ([`Rope::with_hadamard`](crate::Rope::with_hadamard)). It spreads outliers over a block of channels before a cache
+/// quantizes them.
 ///
 /// A head is divided into blocks of `n` channels, a power of two. With `c` the f32 nearest to `1 / sqrt(n)`, a block is
 /// transformed in f32 by butterflies of ascending strides, each operation rounded by itself:
@@ -24,7 +25,7 @@ use crate::kernel::hadamard::Blocks;
 /// use rope_core::stages::Hadamard;
 /// use rope_core::{Pairing, Rope, TensorMut};
 ///
-/// let rope = Rope::new(Pairing::Half).hadamard(Hadamard::new(4)?);
+/// let rope = Rope::new(Pairing::Half).with_hadamard(Hadamard::new(4)?);
 /// let mut head = [1.0_f32, 2.0, 3.0, 4.0];
 /// rope.apply(&mut TensorMut::new(&mut head, [1, 1, 1, 4])?)?;
 /// assert_eq!(head, [5.0, -1.0, -2.0, 0.0]);
@@ -45,7 +46,7 @@ pub struct Hadamard {
 /// use rope_core::stages::{Hadamard, HadamardFactor};
 ///
 /// // llama.cpp's transform of queries and keys of 128 channels.
-/// let transform = Hadamard::new(128)?.factor(HadamardFactor::First);
+/// let transform = Hadamard::new(128)?.with_factor(HadamardFactor::First);
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -58,11 +59,13 @@ pub enum HadamardFactor {
 }
 
 impl Hadamard {
-    /// Creates a transform of blocks of `block` channels that multiplies by `1 / sqrt(block)` last.
+    /// Creates a transform of blocks of `block` channels that multiplies by `1 / sqrt(block)` last. The indexers of
+    /// DeepSeek-V3.2 and V4 and of GLM transform queries and keys by one block, the head.
     ///
     /// # Errors
     ///
     /// [`PlanError::HadamardBlock`] unless `block` is a power of two from 2 to 2048.
+    #[doc(alias = "indexer")]
     pub const fn new(block: usize) -> Result<Self, Error> {
         if !block.is_power_of_two() || block < 2 || block > MOST_CHANNELS {
             return Err(Error::Plan(PlanError::HadamardBlock { block }));
@@ -75,7 +78,7 @@ impl Hadamard {
 
     /// Returns llama.cpp's transform of queries and quantized keys: the largest block of 64, 128, 256 .. channels that
     /// divides the head, multiplied first; `None` if 64 does not divide `head_dim`. llama.cpp rounds nothing between
-    /// the rotation, the transform and the cache ([`WithStages::without_rounding`](crate::Rope::without_rounding), for
+    /// the rotation, the transform and the cache ([`Normed::without_rounding`](crate::Rope::without_rounding), for
     /// 16-bit tensors).
     ///
     /// # Errors
@@ -86,7 +89,7 @@ impl Hadamard {
             return Ok(None);
         }
         match Hadamard::new(1 << head_dim.trailing_zeros()) {
-            Ok(keys) => Ok(Some(keys.factor(HadamardFactor::First))),
+            Ok(keys) => Ok(Some(keys.with_factor(HadamardFactor::First))),
             Err(error) => Err(error),
         }
     }
@@ -103,19 +106,9 @@ impl Hadamard {
         })
     }
 
-    /// Returns the transform of queries and keys in the indexers of DeepSeek-V3.2 and V4 and of GLM: the head is one
-    /// block.
-    ///
-    /// # Errors
-    ///
-    /// [`PlanError::HadamardBlock`] unless `head_dim` is a power of two from 2 to 2048.
-    pub const fn indexer(head_dim: usize) -> Result<Self, Error> {
-        Hadamard::new(head_dim)
-    }
-
     /// Sets the place of the factor.
     #[must_use]
-    pub const fn factor(self, factor: HadamardFactor) -> Self {
+    pub const fn with_factor(self, factor: HadamardFactor) -> Self {
         Hadamard { factor, ..self }
     }
 

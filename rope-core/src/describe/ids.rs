@@ -87,10 +87,7 @@ impl Ids<'_> {
     message = "`{Self}` is no integer of positions, slots and other ids",
     label = "ids are `i32`, `i64`, `u32`, `u64` or `usize`"
 )]
-pub trait Id: ListedId {}
-
-/// Conversion of a slice of one integer type to [`Ids`].
-pub trait ListedId: Copy + PartialOrd {
+pub trait Id: Copy + PartialOrd {
     #[doc(hidden)]
     fn list(ids: &[Self]) -> Ids<'_>;
 
@@ -100,8 +97,7 @@ pub trait ListedId: Copy + PartialOrd {
 
 macro_rules! ids {
     ($($variant:ident $number:ty),*) => {$(
-        impl Id for $number {}
-        impl ListedId for $number {
+        impl Id for $number {
             fn list(ids: &[Self]) -> Ids<'_> {
                 Ids::$variant(ids)
             }
@@ -161,10 +157,7 @@ impl<'a, T: Into<Ids<'a>>> IntoIds<'a> for T {}
     message = "`{Self}` is no list",
     label = "lists are `&[T]`, `&[T; N]` and `&Vec<T>`"
 )]
-pub trait List<'a>: Listed<'a> {}
-
-/// Conversion of a list to a slice.
-pub trait Listed<'a> {
+pub trait List<'a> {
     /// The type of the elements.
     type Item: 'a;
 
@@ -175,9 +168,7 @@ pub trait Listed<'a> {
 macro_rules! lists {
     ($($(#[$attribute:meta])* [$($generics:tt)*] $list:ty),*) => {$(
         $(#[$attribute])*
-        impl<'a, T, $($generics)*> List<'a> for &'a $list {}
-        $(#[$attribute])*
-        impl<'a, T, $($generics)*> Listed<'a> for &'a $list {
+        impl<'a, T, $($generics)*> List<'a> for &'a $list {
             type Item = T;
 
             fn slice(self) -> &'a [T] {
@@ -188,7 +179,21 @@ macro_rules! lists {
 }
 lists!([] [T], [const N: usize] [T; N], #[cfg(feature = "alloc")] [] Vec<T>);
 
-/// Integers as a caller gives them: one, a range, or a list.
+/// Integers as a caller gives them: one, a range (`a..b` or `a..=b`), or a list. Sealed.
+///
+/// ```
+/// use rope_core::cache::Slots;
+/// use rope_core::{Integers, Positions};
+///
+/// fn both<'a>(tokens: impl Integers<'a> + Copy) -> (Positions<'a>, Slots<'a>) {
+///     (tokens.into(), tokens.into())
+/// }
+/// let (token, list) = (both(7_i64), both(&[3_u32, 4]));
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no integer, range or list of integers",
+    label = "integers are `i32`, `i64`, `u32`, `u64` or `usize`, and lists are given by reference"
+)]
 pub trait Integers<'a> {
     #[doc(hidden)]
     fn given(self) -> GivenIntegers<'a>;
@@ -241,21 +246,34 @@ impl<'a, T: Id> Integers<'a> for RangeInclusive<T> {
     }
 }
 
-impl<'a, L: List<'a, Item: ListedCoordinate>> From<L> for Coordinates<'a> {
+impl<'a, L: List<'a, Item: Coordinate>> From<L> for Coordinates<'a> {
     fn from(list: L) -> Self {
         L::Item::list(list.slice())
     }
 }
 
-/// Conversion of a slice of one type of real numbers to [`Coordinates`].
-pub trait ListedCoordinate: Sized {
+/// A type of real-valued coordinates: `f32` or `f64`. Sealed.
+///
+/// ```
+/// use rope_core::{Coordinate, Positions};
+///
+/// fn positions<T: Coordinate>(times: &[T]) -> Positions<'_> {
+///     Positions::real(times)
+/// }
+/// let (single, double) = (positions(&[0.5_f32]), positions(&[0.04_f64]));
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no type of coordinates",
+    label = "coordinates are `f32` or `f64`"
+)]
+pub trait Coordinate: Copy {
     #[doc(hidden)]
     fn list(values: &[Self]) -> Coordinates<'_>;
 }
 
 macro_rules! coordinates {
     ($($variant:ident $number:ty),*) => {$(
-        impl ListedCoordinate for $number {
+        impl Coordinate for $number {
             fn list(values: &[Self]) -> Coordinates<'_> {
                 Coordinates::$variant(values)
             }

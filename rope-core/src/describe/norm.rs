@@ -9,8 +9,8 @@
 //!
 //! // Qwen3 normalizes each head of Q, then rotates it. Both happen in one call.
 //! let q_norm_weight = [1.0_f32; 128];
-//! let norm = Norm::new(NormFormula::LLAMA, 1e-6).weight(&q_norm_weight);
-//! let rope = Rope::new(Pairing::Half).norm(norm);
+//! let norm = Norm::new(NormFormula::LLAMA, 1e-6).with_weight(&q_norm_weight);
+//! let rope = Rope::new(Pairing::Half).with_norm(norm);
 //!
 //! let rows = [0.0_f32; 3 * 128]; // the cos and sin of three tokens
 //! let mut q = [1.0_f32; 3 * 2 * 128];
@@ -26,10 +26,10 @@ use crate::base::error::check_count;
 use crate::base::stage_order::StageOrder;
 use crate::describe::ids::List;
 use crate::error::PlanError;
-use crate::kernel::element::{Element, ElementKernels};
+use crate::kernel::element::Element;
 use crate::kernel::elements::{ElementType, OutOfPlaceKernels, elements};
 
-/// A norm of queries or keys: a stage of a plan ([`Rope::norm`](crate::Rope::norm)).
+/// A norm of queries or keys: a stage of a plan ([`Rope::with_norm`](crate::Rope::with_norm)).
 ///
 /// With `T` the element of the source tensor, `x` a head (or the heads of a token, [`NormReach`]) as f32, and `w` the
 /// weights,
@@ -48,8 +48,8 @@ use crate::kernel::elements::{ElementType, OutOfPlaceKernels, elements};
 /// use rope_core::norm::{Norm, NormFormula};
 ///
 /// let weights = [1.0_f32; 128];
-/// let qwen3 = Norm::new(NormFormula::LLAMA, 1e-6).weight(&weights);
-/// let gemma3 = Norm::new(NormFormula::GEMMA, 1e-6).weight(&weights);
+/// let qwen3 = Norm::new(NormFormula::LLAMA, 1e-6).with_weight(&weights);
+/// let gemma3 = Norm::new(NormFormula::GEMMA, 1e-6).with_weight(&weights);
 /// // a root mean square alone
 /// let llama4 = Norm::new(NormFormula::LLAMA4, 1e-5);
 /// ```
@@ -77,15 +77,15 @@ pub struct Norm<'a> {
 /// use rope_core::norm::{Norm, NormFormula};
 ///
 /// let weights = [1.0_f32; 128];
-/// let qwen3 = Norm::new(NormFormula::LLAMA, 1e-6).weight(&weights);
-/// let gemma = Norm::new(NormFormula::GEMMA, 1e-6).weight(&weights); // 1 + w
+/// let qwen3 = Norm::new(NormFormula::LLAMA, 1e-6).with_weight(&weights);
+/// let gemma = Norm::new(NormFormula::GEMMA, 1e-6).with_weight(&weights); // 1 + w
 /// assert_eq!(gemma.formula(), NormFormula::GEMMA);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NormFormula {
     /// Subtracts the mean first: a layer norm.
     pub centered: bool,
-    /// Multiplies by weights, which [`Norm::weight`] must then provide.
+    /// Multiplies by weights, which [`Norm::with_weight`] must then provide.
     pub weighted: bool,
     /// Uses the factor `1 + w`, formed in f32.
     pub one_plus_weight: bool,
@@ -174,7 +174,7 @@ impl NormFormula {
 ///
 /// // OLMo 2: over all heads of a token, with a weight for each channel of each head.
 /// let weights = [1.0_f32; 32 * 128];
-/// let norm = Norm::new(NormFormula::OLMO2, 1e-6).weight(&weights).with_reach(NormReach::Token);
+/// let norm = Norm::new(NormFormula::OLMO2, 1e-6).with_weight(&weights).with_reach(NormReach::Token);
 /// assert_eq!(norm.reach(), NormReach::Token);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -202,8 +202,8 @@ macro_rules! weights {
         /// use rope_core::norm::{Norm, NormFormula};
         ///
         /// let (floats, halves) = ([1.0_f32; 128], [bf16::ONE; 128]);
-        /// let norm = Norm::new(NormFormula::LLAMA, 1e-6).weight(&floats);
-        /// let norm = Norm::new(NormFormula::LLAMA, 1e-6).weight(&halves);
+        /// let norm = Norm::new(NormFormula::LLAMA, 1e-6).with_weight(&floats);
+        /// let norm = Norm::new(NormFormula::LLAMA, 1e-6).with_weight(&halves);
         /// ```
         #[derive(Clone, Copy, Debug, PartialEq)]
         #[non_exhaustive]
@@ -237,7 +237,7 @@ elements!(weights);
 /// use rope_core::norm::{IntoWeights, Norm, NormFormula};
 ///
 /// fn norm<'a>(weight: impl IntoWeights<'a>) -> Norm<'a> {
-///     Norm::new(NormFormula::LLAMA, 1e-6).weight(weight)
+///     Norm::new(NormFormula::LLAMA, 1e-6).with_weight(weight)
 /// }
 /// let weights = vec![rope_core::half::bf16::ONE; 64];
 /// let norms = [norm(&weights), norm(&[1.0_f32; 64])];
@@ -261,7 +261,7 @@ impl Weights<'_> {
 
 impl<'a> Norm<'a> {
     /// Creates a norm per head, before the rotation. `eps` is added to the mean, in f32. Unless the formula has no
-    /// weights ([`NormFormula::weighted`]), [`Norm::weight`] must follow.
+    /// weights ([`NormFormula::weighted`]), [`Norm::with_weight`] must follow.
     pub const fn new(formula: NormFormula, eps: f32) -> Self {
         Norm {
             formula,
@@ -276,7 +276,7 @@ impl<'a> Norm<'a> {
     }
 
     /// Sets the weights, `[head_dim]` or `[heads, head_dim]`.
-    pub fn weight(self, weight: impl IntoWeights<'a>) -> Self {
+    pub fn with_weight(self, weight: impl IntoWeights<'a>) -> Self {
         Norm {
             weight: Some(weight.into()),
             ..self
@@ -296,7 +296,7 @@ impl<'a> Norm<'a> {
     }
 
     /// Sets the biases, `[head_dim]` or `[heads, head_dim]`.
-    pub fn bias(self, bias: impl IntoWeights<'a>) -> Self {
+    pub fn with_bias(self, bias: impl IntoWeights<'a>) -> Self {
         Norm {
             bias: Some(bias.into()),
             ..self
@@ -316,7 +316,7 @@ impl<'a> Norm<'a> {
     }
 
     /// Sets the order of summation.
-    pub const fn sum(self, sum: NormSum) -> Self {
+    pub const fn with_sum(self, sum: NormSum) -> Self {
         Norm { sum, ..self }
     }
 

@@ -235,7 +235,7 @@ impl<'a> Rows<'a> {
 
     /// Converts rows to full-width rows, with one value per channel.
     pub(crate) fn widened(self, full: &'static FullWidth) -> Result<Self, Error> {
-        self.check_rotates("Rows::per_channel")?;
+        self.check_rotates("Rows::into_full_width")?;
         let (rotary_dim, limit) = (self.pairs, MOST_CHANNELS);
         let pairs = pairs(rotary_dim)?;
         if rotary_dim > limit {
@@ -409,7 +409,8 @@ impl<'a> Rows<'a> {
     ///
     /// [`RowsError::Range`] if the range exceeds the rows; [`RowsError::Sequences`] if sequences are apart and the
     /// range is neither whole sequences nor a part of one.
-    pub fn range(&self, range: Range<usize>) -> Result<Rows<'_>, Error> {
+    #[doc(alias = "range")]
+    pub fn narrow(&self, range: Range<usize>) -> Result<Rows<'_>, Error> {
         let Range { start, end } = range;
         if start > end || end > self.len() {
             return Err(Error::Rows(RowsError::Range {
@@ -451,12 +452,12 @@ impl<'a> Rows<'a> {
     }
 
     /// Selects a range of the pairs, for channels of a head that rotate by a call of their own. Equal parts of a head
-    /// rotate in one call, by [`Rope::parts`](crate::Rope::parts). Copies nothing.
+    /// rotate in one call, by [`Rope::with_parts`](crate::Rope::with_parts). Copies nothing.
     ///
     /// ```
     /// use rope_core::Rows;
     /// let rows = Rows::new(&[1.0, 0.8, 0.0, 0.6], [1, 4])?;
-    /// assert_eq!(rows.pairs(1..2)?.row(0), Some((&[0.8][..], &[0.6][..])));
+    /// assert_eq!(rows.narrow_pairs(1..2)?.row(0), Some((&[0.8][..], &[0.6][..])));
     /// # Ok::<(), rope_core::Error>(())
     /// ```
     ///
@@ -464,12 +465,12 @@ impl<'a> Rows<'a> {
     ///
     /// [`RowsError::RotaryDim`] if the range is empty or exceeds the pairs; [`RowsError::FullWidth`] for full-width
     /// rows.
-    pub fn pairs(&self, range: Range<usize>) -> Result<Rows<'_>, Error> {
-        self.check_rotates("Rows::pairs")?;
+    pub fn narrow_pairs(&self, range: Range<usize>) -> Result<Rows<'_>, Error> {
+        self.check_rotates("Rows::narrow_pairs")?;
         if range.is_empty() || range.end > self.pairs {
             return Err(Error::Rows(RowsError::RotaryDim {
                 rotary_dim: range.len().saturating_mul(2),
-                required: "twice the pairs of a range within the rows (Rows::pairs)",
+                required: "twice the pairs of a range within the rows (Rows::narrow_pairs)",
             }));
         }
         let (cos, sin) = self.slices();
@@ -555,7 +556,8 @@ impl<'a> Rows<'a> {
         view::width(self.pairs, self.full)
     }
 
-    /// Returns true if the two channels of a pair have different angles ([`Rows::full`], [`Rows::per_channel`]).
+    /// Returns true if the two channels of a pair have different angles ([`Rows::full_width`],
+    /// [`Rows::into_full_width`]).
     #[inline]
     pub fn is_full_width(&self) -> bool {
         self.full.is_some()

@@ -4,7 +4,7 @@ use crate::Error;
 use crate::base::error::check_count;
 use crate::base::stage_order::StageOrder;
 
-/// A factor on the heads of a tensor: a stage of a plan ([`Rope::scale`](crate::Rope::scale)).
+/// A factor on the heads of a tensor: a stage of a plan ([`Rope::with_scale`](crate::Rope::with_scale)).
 ///
 /// Covers Mistral 4's factor per token after the rotation, a temperature per token and head, and the query's `1 /
 /// sqrt(head_dim)`. On its side of the rotation it follows the norm.
@@ -13,10 +13,10 @@ use crate::base::stage_order::StageOrder;
 /// use rope_core::stages::{Scale, StageOrder};
 /// use rope_core::{Pairing, Rope};
 ///
-/// let query = Rope::new(Pairing::Half).scale(Scale::constant(0.125)); // 1 / sqrt(64)
+/// let query = Rope::new(Pairing::Half).with_scale(Scale::constant(0.125)); // 1 / sqrt(64)
 /// let temperatures = [1.0_f32, 1.0, 1.1];
 /// let mistral4 = Rope::new(Pairing::Half)
-///     .scale(Scale::per_token(&temperatures).with_order(StageOrder::AfterRotation));
+///     .with_scale(Scale::per_token(&temperatures).with_order(StageOrder::AfterRotation));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[must_use]

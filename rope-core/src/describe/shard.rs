@@ -13,7 +13,7 @@
 //! let frequencies = Frequencies::new_in(&mut memory, 64, 10_000.0, &Scaling::Default)?;
 //! let mut q = [1.0_f32; 8 * 2 * 64];
 //! let mut q = TensorMut::new(&mut q, [1, tokens.len(), 2, 64])?;
-//! Rope::new(Pairing::Half).rotate(&mut q, &frequencies.at(tokens))?;
+//! Rope::new(Pairing::Half).rotate(&mut q, &frequencies.at(tokens)?)?;
 //! # Ok::<(), rope_core::Error>(())
 //! ```
 
@@ -62,7 +62,7 @@ pub enum ShardKind {
 /// let tokens = shard.tokens(16)?;
 /// assert!(tokens.iter().eq([0, 1, 2, 3, 12, 13, 14, 15]));
 /// let frequencies = Frequencies::new(64, 10_000.0, &Scaling::Default)?;
-/// let rows = frequencies.rows(tokens)?;         // or rotate by &frequencies.at(tokens)
+/// let rows = frequencies.rows(tokens)?;         // or rotate by &frequencies.at(tokens)?
 /// assert_eq!(rows.len(), 8);
 /// # Ok::<(), rope_core::Error>(())
 /// ```

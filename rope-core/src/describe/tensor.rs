@@ -531,20 +531,13 @@ fn overflow(shape: Shape, strides: Strides) -> Error {
     note = "four extents of `usize` are a tokens-major tensor without gaps",
     note = "for other orders see `Layout::bhsd`, `Layout::sbhd`, `Layout::thd`, and for any strides `Layout::strided`"
 )]
-pub trait IntoLayout: LayoutOf {}
-
-impl IntoLayout for Layout {}
-impl IntoLayout for Shape {}
-impl IntoLayout for [usize; 4] {}
-
-/// The layout that a caller gives.
-pub trait LayoutOf: Copy {
+pub trait IntoLayout: Copy {
     /// Returns the layout for a slice of `len` elements.
     #[doc(hidden)]
     fn layout_of(self, len: usize) -> Result<Layout, Error>;
 }
 
-impl LayoutOf for Layout {
+impl IntoLayout for Layout {
     #[inline]
     fn layout_of(self, len: usize) -> Result<Layout, Error> {
         self.check_inside(len)?;
@@ -552,7 +545,7 @@ impl LayoutOf for Layout {
     }
 }
 
-impl LayoutOf for Shape {
+impl IntoLayout for Shape {
     #[inline]
     fn layout_of(self, len: usize) -> Result<Layout, Error> {
         let layout = Layout::bshd(self)?;
@@ -564,7 +557,7 @@ impl LayoutOf for Shape {
     }
 }
 
-impl LayoutOf for [usize; 4] {
+impl IntoLayout for [usize; 4] {
     #[inline]
     fn layout_of(self, len: usize) -> Result<Layout, Error> {
         Shape::from(self).layout_of(len)

@@ -21,7 +21,7 @@
 use crate::describe::cache::{CacheHeads, Format};
 use crate::execute::tiled::Way;
 use crate::execute::{coded, lines, normed, staged, streamed, tiled, transformed};
-use crate::kernel::element::ElementKernels;
+use crate::kernel::element::Element;
 use crate::pass::transform::Transform;
 use crate::pass::{NormRotate, Operand, OperandMut, Pass};
 

@@ -34,7 +34,7 @@ impl<'a> Rows<'a> {
     /// ```
     /// use rope_core::{Pairing, Rope, Rows, TensorMut};
     /// // The second channel turns by another angle than the first.
-    /// let rows = Rows::full(&[0.0, 1.0], &[1.0, 0.0], [1, 2])?;
+    /// let rows = Rows::full_width(&[0.0, 1.0], &[1.0, 0.0], [1, 2])?;
     /// let mut x = [2.0_f32, 3.0];
     /// Rope::new(Pairing::Half).rotate(&mut TensorMut::new(&mut x, [1, 1, 1, 2])?, &rows)?;
     /// assert_eq!(x, [-3.0, 3.0]);
@@ -47,20 +47,21 @@ impl<'a> Rows<'a> {
     /// [`FrequenciesError::RotaryDimOnStack`](crate::error::FrequenciesError::RotaryDimOnStack) beyond 2048;
     /// [`RowsError::CosSinLength`](crate::error::RowsError::CosSinLength) if the slices differ in length;
     /// [`RowsError::Shape`](crate::error::RowsError::Shape) unless they have `rows * rotary_dim` values.
-    pub fn full(cos: &'a [f32], sin: &'a [f32], shape: [usize; 2]) -> Result<Self, Error> {
+    pub fn full_width(cos: &'a [f32], sin: &'a [f32], shape: [usize; 2]) -> Result<Self, Error> {
         Rows::wide((cos, sin), shape, &FULL_WIDTH)
     }
 
-    /// Converts rows of `n` pairs to full-width rows ([`Rows::full`]) that rotate `n` channels: each value of a row
-    /// belongs to a channel, not to a pair. [`Frequencies::arranged`](crate::Frequencies::arranged) can thus assign a
-    /// frequency and an axis to each channel, and [`Rows::strided`] reads full-width rows of any layout.
+    /// Converts rows of `n` pairs to full-width rows ([`Rows::full_width`]) that rotate `n` channels: each value of a
+    /// row belongs to a channel, not to a pair. [`Frequencies::arranged`](crate::Frequencies::arranged) can thus assign
+    /// a frequency and an axis to each channel, and [`Rows::strided`] reads full-width rows of any layout.
     ///
     /// # Errors
     ///
     /// [`RowsError::RotaryDim`](crate::error::RowsError::RotaryDim) if the number of pairs is odd;
     /// [`FrequenciesError::RotaryDimOnStack`](crate::error::FrequenciesError::RotaryDimOnStack) for more than 2048
     /// channels; [`RowsError::FullWidth`](crate::error::RowsError::FullWidth) if the rows are full-width already.
-    pub fn per_channel(self) -> Result<Self, Error> {
+    #[doc(alias = "per_channel")]
+    pub fn into_full_width(self) -> Result<Self, Error> {
         self.widened(&FULL_WIDTH)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::describe::address::Addresses;
 use crate::describe::tensor::{Bytes, BytesMut};
-use crate::kernel::element::ElementKernels;
+use crate::kernel::element::Element;
 use crate::kernel::elements::{ElementType, NormRotateFn, NormRotateKernels};
 use crate::kernel::line::{Line, SourceLine};
 use crate::kernel::norm::ROOTS;

@@ -18,7 +18,7 @@ use crate::describe::norm::NormReach;
 use crate::describe::rows::FullHeads;
 use crate::describe::window::{Window, WindowPart};
 use crate::kernel::compiled::RotateF32;
-use crate::kernel::element::ElementKernels;
+use crate::kernel::element::Element;
 use crate::kernel::elements::OutOfPlaceKernels;
 use crate::kernel::line::SourceLine;
 use crate::kernel::norm::{NormFactors, ROOTS};

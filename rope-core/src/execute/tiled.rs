@@ -9,7 +9,7 @@ use super::normed::{FusedNorm, NormWeights, copy_heads};
 use crate::base::limits::{MOST_CHANNELS, MOST_HEADS};
 use crate::describe::cache::{Codes, SlotsTarget};
 use crate::describe::tensor::Bytes;
-use crate::kernel::element::ElementKernels;
+use crate::kernel::element::Element;
 use crate::kernel::elements::{OutOfPlaceFn, OutOfPlaceKernels};
 use crate::kernel::norm::ROOTS;
 use crate::kernel::values::Values;

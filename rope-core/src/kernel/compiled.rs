@@ -4,7 +4,7 @@
 use core::marker::PhantomData;
 
 use super::backward::BackwardLine;
-use super::element::{Element, ElementKernels};
+use super::element::Element;
 use super::elements::{
     BackwardKernels, ElementType, FusedKernels, GradientKernels, InPlaceFn, InPlaceKernels,
     NormRotateKernels, OutOfPlaceFn, OutOfPlaceKernels, PerPairing, elements,
@@ -96,9 +96,7 @@ macro_rules! compiled {
             }
         }
 
-        $(impl Element for $E {}
-
-        impl ElementKernels for $E {
+        $(impl Element for $E {
             const TYPE: ElementType = ElementType::$Type;
             const IN_PLACE: &'static InPlaceKernels = kernels!(InPlaceKernels(PerPairing {
                 half: in_place::<$E, pairs::Half>,
@@ -145,7 +143,7 @@ macro_rules! fused {
     ($I:ty as $P:ident => $O:ty as $Q:ident) => {
         FusedKernels {
             input: $P,
-            element: <$O as ElementKernels>::TYPE,
+            element: <$O as Element>::TYPE,
             output: $Q,
             kernel: out_of_place::<$I, pairs::$P, $O, pairs::$Q>,
         }

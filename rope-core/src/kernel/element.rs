@@ -32,10 +32,7 @@ use crate::kernel::elements::{
     label = "the elements of a tensor are `f32`, `half::f16` or `half::bf16`",
     note = "f64 is converted first: `x as f32`; the rotation is computed in f32 whatever the element is"
 )]
-pub trait Element: ElementKernels {}
-
-/// The kernels that this crate has compiled for an element, for other crates. Sealed.
-pub trait ElementKernels: Pod + Send + Sync {
+pub trait Element: Pod + Send + Sync {
     #[doc(hidden)]
     const TYPE: ElementType;
     #[doc(hidden)]

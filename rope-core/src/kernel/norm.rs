@@ -26,7 +26,7 @@ use crate::simd::{InstructionSet, Kernel, Simd};
 /// use rope_core::norm::{Norm, NormFormula, NormSum};
 ///
 /// let weights = [1.0_f32; 128];
-/// let exact = Norm::new(NormFormula::LLAMA, 1e-6).weight(&weights).sum(NormSum::F64);
+/// let exact = Norm::new(NormFormula::LLAMA, 1e-6).with_weight(&weights).with_sum(NormSum::F64);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum NormSum {

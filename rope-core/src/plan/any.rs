@@ -1,11 +1,12 @@
 //! Operands and angles of any kind in one type: the C API finds their kinds at run time, and links one copy of a verb.
+#![allow(private_interfaces, reason = "the traits are sealed")]
 
 use half::{bf16, f16};
 
-use super::kinds::Lower;
-use super::operand::{Angles, AnglesKind, LowerAngles, LowerSource, LowerTarget, Source, Target};
+use super::kinds::Stages;
+use super::operand::{Angles, AnglesKind, Source, Target};
 use crate::describe::cache::{CacheSlots, CacheSlotsMut};
-use crate::describe::frequencies::RowsAt;
+use crate::describe::frequencies::TokenAngles;
 use crate::kernel::elements::NormRotateKernels;
 use crate::pass::{Operand, OperandMut, PassKernels};
 use crate::{Rows, Tensor, TensorMut};
@@ -37,19 +38,16 @@ pub enum AnyTarget<'a> {
 }
 
 /// [`Angles`] of any kind.
+#[allow(clippy::large_enum_variant, reason = "a call has one")]
 #[derive(Debug)]
 pub enum AnyAngles<'a> {
     /// Rows that are ready.
     Rows(&'a Rows<'a>),
     /// Frequencies at positions.
-    At(RowsAt<'a>),
+    At(TokenAngles<'a>),
     /// A call that does not rotate.
     None,
 }
-
-impl Source for AnySource<'_> {}
-impl Target for AnyTarget<'_> {}
-impl Angles for AnyAngles<'_> {}
 
 /// Runs a block with the operand that an enumeration holds.
 macro_rules! each {
@@ -63,27 +61,30 @@ macro_rules! each {
     };
 }
 
-impl LowerSource for AnySource<'_> {
+#[doc(hidden)]
+impl Source for AnySource<'_> {
     fn source(&self) -> Operand<'_> {
         each!(AnySource, self, x => x.source())
     }
 
-    fn normed<S: Lower>(&self) -> Option<&'static NormRotateKernels> {
+    fn normed<S: Stages>(&self) -> Option<&'static NormRotateKernels> {
         each!(AnySource, self, x => x.normed::<S>())
     }
 }
 
-impl LowerTarget for AnyTarget<'_> {
+#[doc(hidden)]
+impl Target for AnyTarget<'_> {
     fn target(&mut self) -> OperandMut<'_> {
-        each!(AnyTarget, self, x => LowerTarget::target(x))
+        each!(AnyTarget, self, x => Target::target(x))
     }
 
-    fn kernels<S: Lower>(&self) -> PassKernels {
+    fn kernels<S: Stages>(&self) -> PassKernels {
         each!(AnyTarget, self, x => x.kernels::<S>())
     }
 }
 
-impl LowerAngles for AnyAngles<'_> {
+#[doc(hidden)]
+impl Angles for AnyAngles<'_> {
     fn angles(&self) -> Option<AnglesKind<'_>> {
         match self {
             AnyAngles::Rows(rows) => rows.angles(),

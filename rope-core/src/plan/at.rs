@@ -2,9 +2,7 @@
 
 use core::ops::Range;
 
-use crate::describe::frequencies::RowsAt;
-use crate::describe::frequencies::source::{FillRows, RowKind};
-use crate::describe::positions::ResolvedPositions;
+use crate::describe::frequencies::TokenAngles;
 use crate::describe::rows::{RowSharing, Rows, check};
 use crate::describe::tensor::BytesMut;
 use crate::error::{FrequenciesError, RowsError};
@@ -23,23 +21,54 @@ const SMALL_STACK: usize = 256;
 #[repr(align(64))]
 struct StackRows<const LEN: usize>([f32; LEN]);
 
-/// The functions that make rows. A call refers to them, so that programs with ready rows do not link them.
-pub(crate) struct MakeFns {
-    /// Checks frequencies at positions against the heads of a pass.
-    pub(super) check: fn(&RowsAt<'_>, Shape) -> Result<RowSharing, Error>,
-    pub(super) same: fn(&RowsAt<'_>, usize, usize) -> bool,
-    /// Makes the checked rows, and visits block after block.
-    pub(super) each: fn(&RowsAt<'_>, &PartOfCall, &mut VisitRows<'_>),
+/// Angles from which a call makes rows. A trait object, so that programs with ready rows do not link the maker.
+pub(crate) trait RowMaker {
+    fn angles(&self) -> &TokenAngles<'_>;
+
+    fn is_same(&self, first: usize, second: usize) -> bool;
+
+    /// Checks the angles against the heads of a pass, whose parts have all heads of a token.
+    fn check(&self, shape: Shape) -> Result<RowSharing, Error>;
+
+    /// Makes the checked rows of a part of a call, and visits block after block.
+    fn each(&self, sharing: RowSharing, part: &PartOfCall, visit: &mut VisitRows<'_>);
 }
 
-pub(super) static MAKE: MakeFns = MakeFns {
-    check: |at, shape| Ok(RowsToMake::of_whole_tokens(at, shape)?.sharing),
-    same: |at, first, second| at.is_same(first, second),
-    each: |at, part, visit| match RowsToMake::of_whole_tokens(at, part.call) {
-        Ok(rows) => rows.each(part.shape, part.origin, visit),
-        Err(_) => unreachable!("positions are checked before a pass is made"),
-    },
-};
+impl RowMaker for TokenAngles<'_> {
+    fn angles(&self) -> &TokenAngles<'_> {
+        self
+    }
+
+    fn is_same(&self, first: usize, second: usize) -> bool {
+        self.is_same(first, second)
+    }
+
+    fn check(&self, shape: Shape) -> Result<RowSharing, Error> {
+        let rows = RowsToMake::new(self, shape, check)?;
+        let kind = self.kind();
+        check_on_stack(kind.rotary_dim, STACK / kind.heads.max(1))?;
+        Ok(rows.sharing)
+    }
+
+    fn each(&self, sharing: RowSharing, part: &PartOfCall, visit: &mut VisitRows<'_>) {
+        let rows = RowsToMake {
+            angles: self,
+            sharing,
+        };
+        rows.each(part.shape, part.origin, visit);
+    }
+}
+
+/// Refuses rows of more channels than a call keeps on the stack.
+fn check_on_stack(rotary_dim: usize, limit: usize) -> Result<(), Error> {
+    if rotary_dim > limit {
+        return Err(Error::Frequencies(FrequenciesError::RotaryDimOnStack {
+            rotary_dim,
+            limit,
+        }));
+    }
+    Ok(())
+}
 
 /// A visitor of the rows of a block. Receives the sharing of rows, and the sequences, tokens and heads of the block.
 pub(super) type VisitRows<'v> = dyn FnMut(&Rows<'_>, RowSharing, [Range<usize>; 3]) + 'v;
@@ -47,60 +76,25 @@ pub(super) type VisitRows<'v> = dyn FnMut(&Rows<'_>, RowSharing, [Range<usize>; 
 /// Rows to be made within a call, checked against the tensor.
 #[derive(Clone, Copy)]
 pub(crate) struct RowsToMake<'a> {
-    frequencies: &'a (dyn FillRows + Sync),
-    kind: RowKind,
-    positions: ResolvedPositions<'a>,
+    angles: &'a TokenAngles<'a>,
     sharing: RowSharing,
 }
 
 impl<'a> RowsToMake<'a> {
-    /// Checks frequencies at positions against a tensor. `fit` checks the width and the number of the rows.
+    /// Checks angles against a tensor. `fit` checks the width and the number of the rows.
     fn new(
-        at: &RowsAt<'a>,
+        angles: &'a TokenAngles<'a>,
         shape: Shape,
         fit: impl FnOnce(Shape, usize, usize) -> Result<RowSharing, Error>,
     ) -> Result<Self, Error> {
-        let RowsAt {
-            frequencies,
-            positions,
-        } = *at;
-        let kind = frequencies.kind();
-        let (rotary_dim, limit) = (kind.rotary_dim, STACK);
-        if rotary_dim > limit {
-            return Err(Error::Frequencies(FrequenciesError::RotaryDimOnStack {
-                rotary_dim,
-                limit,
-            }));
-        }
-        let positions = positions?;
-        let sharing = fit(shape, rotary_dim, positions.tokens())?;
+        let kind = angles.kind();
+        check_on_stack(kind.rotary_dim, STACK)?;
+        let sharing = fit(shape, kind.rotary_dim, angles.tokens())?;
         let (rows, heads) = (kind.heads, shape.heads);
         if rows != 1 && rows != heads {
             return Err(Error::Rows(RowsError::Heads { rows, heads }));
         }
-        Ok(RowsToMake {
-            frequencies,
-            kind,
-            positions,
-            sharing,
-        })
-    }
-
-    /// Checks frequencies at positions for a pass, whose parts have all heads of a token.
-    fn of_whole_tokens(at: &RowsAt<'a>, shape: Shape) -> Result<Self, Error> {
-        let rows = RowsToMake::new(at, shape, check)?;
-        let (rotary_dim, limit) = (rows.kind.rotary_dim, STACK / rows.kind.heads.max(1));
-        if rotary_dim > limit {
-            return Err(Error::Frequencies(FrequenciesError::RotaryDimOnStack {
-                rotary_dim,
-                limit,
-            }));
-        }
-        Ok(rows)
-    }
-
-    pub(super) fn attention_factor(&self) -> f64 {
-        self.kind.attention_factor
+        Ok(RowsToMake { angles, sharing })
     }
 
     /// Makes the rows of a tensor, or of a part that begins at a sequence, a token and a head, and visits block after
@@ -109,9 +103,9 @@ impl<'a> RowsToMake<'a> {
         if shape.is_empty() {
             return;
         }
-        let kind = &self.kind;
+        let kind = self.angles.kind();
         // A decoding step has few rows; clearing the large block would cost as much as making them.
-        if self.positions.tokens() * kind.heads * kind.rotary_dim <= SMALL_STACK {
+        if self.angles.tokens() * kind.heads * kind.rotary_dim <= SMALL_STACK {
             self.blocks(shape, origin, &mut StackRows([0.0; SMALL_STACK]).0, visit);
         } else {
             self.blocks(shape, origin, &mut StackRows([0.0; STACK]).0, visit);
@@ -127,12 +121,8 @@ impl<'a> RowsToMake<'a> {
         values: &mut [f32],
         visit: &mut VisitRows<'_>,
     ) {
-        let RowsToMake {
-            frequencies,
-            kind,
-            ref positions,
-            sharing,
-        } = *self;
+        let RowsToMake { angles, sharing } = *self;
+        let kind = angles.kind();
         let rotary_dim = kind.rotary_dim;
         let fitting = values.len() / rotary_dim;
         // Heads that share a row go together; heads with separate rows go as many at a time as have room.
@@ -164,7 +154,7 @@ impl<'a> RowsToMake<'a> {
             };
             let row_heads = own.len();
             let values = &mut values[..rows * row_heads * rotary_dim];
-            frequencies.fill(positions, first_row, own, values);
+            angles.fill(first_row, own, values);
             let rows = Rows::computed(&*values, rotary_dim).of_heads(row_heads);
             visit(&rows, sharing_part, [batch, tokens, heads]);
         };
@@ -178,11 +168,11 @@ impl Rope {
         &self,
         mut x: BytesMut<'_>,
         element: &'static InPlaceKernels,
-        at: &RowsAt<'_>,
+        at: &TokenAngles<'_>,
     ) -> Result<(), Error> {
         let windowed = match self.detour.map(|detour| detour.0.at) {
             Some(Some(spread)) => return spread(self, x, element, at),
-            Some(None) => Some(self.window.layout(x.layout, at.rotary_dim())?),
+            Some(None) => Some(self.window.layout(x.layout, at.kind().rotary_dim)?),
             None => {
                 self.window.check_head(x.layout.shape().head_dim)?;
                 None
@@ -197,7 +187,7 @@ impl Rope {
     pub(super) fn check_at<'f>(
         &self,
         shape: Shape,
-        at: &RowsAt<'f>,
+        at: &'f TokenAngles<'f>,
     ) -> Result<RowsToMake<'f>, Error> {
         RowsToMake::new(at, shape, |shape, rotary_dim, rows| {
             self.check_in_place_rows(shape, rotary_dim, rows)
@@ -212,7 +202,7 @@ impl Rope {
         rows: &RowsToMake<'_>,
         origin: [usize; 3],
     ) {
-        let factor = rows.attention_factor();
+        let factor = rows.angles.kind().attention_factor;
         rows.each(x.layout.shape(), origin, &mut |rows, sharing, part| {
             let layout = x.layout.part_of(part);
             let (mut x, rows) = (x.part(&layout), rows.view(sharing));

@@ -1,7 +1,7 @@
 //! Construction of a plan, and its settings.
 
 use super::window::WINDOW;
-use super::{Detour, Linear, Plain, Rope, Threads};
+use super::{Detour, Plain, Rope, Threads, Transpose};
 use crate::describe::window::Window;
 use crate::error::GradientError;
 use crate::kernel::rotation::RowFactors;
@@ -47,7 +47,7 @@ impl<S: Copy> Rope<S> {
     ///
     /// Interleaved input and half output is what Hugging Face's code computes for DeepSeek-V3 and the models derived
     /// from it.
-    pub fn output_pairing(self, pairing: Pairing) -> Self {
+    pub fn with_output_pairing(self, pairing: Pairing) -> Self {
         Rope {
             output: pairing,
             ..self
@@ -67,16 +67,16 @@ impl<S: Copy> Rope<S> {
     /// let (x, mut y) = ([1.0_f32, 2.0, 3.0, 4.0], [0.0_f32; 4]);
     /// let (from, mut to) = (Tensor::new(&x, [1, 1, 1, 4])?, TensorMut::new(&mut y, [1, 1, 1, 4])?);
     /// let rows = Rows::new(&[-1.0, 0.0], [1, 2])?;
-    /// Rope::new(Pairing::Half).window(2).rotate_into(&from, &mut to, &rows)?;
+    /// Rope::new(Pairing::Half).with_window(2).rotate_into(&from, &mut to, &rows)?;
     /// assert_eq!(y, [1.0, 2.0, -3.0, -4.0]);
     /// # Ok::<(), Error>(())
     /// ```
     ///
-    /// Heads may then have any size again ([`Rope::head_dim`]). A call returns
+    /// Heads may then have any size again ([`Rope::with_head_dim`]). A call returns
     /// [`RowsError::Window`](crate::error::RowsError::Window) if a head ends before the last channel. Plain rotations
     /// of tensors are as fast as at channel 0; all other calls run stage by stage.
     #[doc(alias("partial_rotary_factor", "qk_rope_head_dim", "rotate_window_into"))]
-    pub fn window(self, first_channel: usize) -> Self {
+    pub fn with_window(self, first_channel: usize) -> Self {
         self.in_window(Window {
             first: first_channel,
             head_dim: 0,
@@ -84,15 +84,15 @@ impl<S: Copy> Rope<S> {
         })
     }
 
-    /// Sets the size of the heads that the plan rotates. By default, and after [`Rope::window`], heads may have any. Of
-    /// heads of another size, the window would rotate other channels:
+    /// Sets the size of the heads that the plan rotates. By default, and after [`Rope::with_window`], heads may have
+    /// any. Of heads of another size, the window would rotate other channels:
     ///
     /// ```
     /// use rope_core::error::PlanError;
     /// use rope_core::{Error, Pairing, Rope, Rows, TensorMut};
     ///
     /// // Heads of 128 channels, and 64 that rotate.
-    /// let rope = Rope::new(Pairing::Interleaved).window(128).head_dim(192);
+    /// let rope = Rope::new(Pairing::Interleaved).with_window(128).with_head_dim(192);
     /// let (mut x, values) = ([1.0_f32; 576], [0.0; 64]);
     /// let rows = Rows::new(&values, [1, 64])?;
     /// // A latent of 512 channels and its key of 64 make another head ..
@@ -100,13 +100,13 @@ impl<S: Copy> Rope<S> {
     /// let refused = rope.rotate(&mut latent, &rows);
     /// assert!(matches!(refused, Err(Error::Plan(PlanError::HeadDim { given: 576, head_dim: 192, .. }))));
     /// // .. and its key begins at channel 512.
-    /// rope.window(512).rotate(&mut latent, &rows)?;
+    /// rope.with_window(512).rotate(&mut latent, &rows)?;
     /// # Ok::<(), Error>(())
     /// ```
     ///
     /// A rotation returns [`PlanError::HeadDim`](crate::error::PlanError::HeadDim) for other heads. Calls that do not
     /// rotate accept them, as values.
-    pub fn head_dim(self, head_dim: usize) -> Self {
+    pub fn with_head_dim(self, head_dim: usize) -> Self {
         let window = Window {
             head_dim,
             ..self.window
@@ -125,7 +125,7 @@ impl<S: Copy> Rope<S> {
     /// // The pairs are channels 0 and 1, and channels 2 and 3. Only the second one turns, by half a turn.
     /// let mut x = [1.0_f32, 2.0, 3.0, 4.0];
     /// let rows = Rows::new(&[1.0, -1.0, 0.0, 0.0], [1, 4])?;
-    /// let rope = Rope::new(Pairing::Half).parts(2);
+    /// let rope = Rope::new(Pairing::Half).with_parts(2);
     /// rope.rotate(&mut TensorMut::new(&mut x, [1, 1, 1, 4])?, &rows)?;
     /// assert_eq!(x, [1.0, 2.0, -3.0, -4.0]);
     /// # Ok::<(), Error>(())
@@ -133,8 +133,9 @@ impl<S: Copy> Rope<S> {
     ///
     /// A call returns [`RowsError::Parts`](crate::error::RowsError::Parts) if the parts do not divide the pairs of its
     /// rows. Plain rotations of tensors run part by part; all other calls run stage by stage. Parts of different widths
-    /// are calls of their own, by [`Layout::narrow`](crate::Layout::narrow) and [`Rows::pairs`](crate::Rows::pairs).
-    pub fn parts(self, parts: usize) -> Self {
+    /// are calls of their own, by [`Layout::narrow`](crate::Layout::narrow) and
+    /// [`Rows::narrow_pairs`](crate::Rows::narrow_pairs).
+    pub fn with_parts(self, parts: usize) -> Self {
         self.in_window(Window {
             parts,
             ..self.window
@@ -156,7 +157,7 @@ impl<S: Copy> Rope<S> {
     }
 
     /// Sets the direction.
-    pub fn direction(self, direction: Direction) -> Self {
+    pub fn with_direction(self, direction: Direction) -> Self {
         Rope { direction, ..self }
     }
 
@@ -166,7 +167,7 @@ impl<S: Copy> Rope<S> {
     ///
     /// [`PlanError::BackendUnavailable`](crate::error::PlanError::BackendUnavailable) if this CPU, or this build,
     /// cannot run it.
-    pub fn backend(self, backend: Backend) -> Result<Self, Error> {
+    pub fn with_backend(self, backend: Backend) -> Result<Self, Error> {
         Ok(Rope {
             proof: backend.required()?,
             ..self
@@ -225,12 +226,12 @@ impl<S: Copy> Rope<S> {
     }
 
     /// Returns the backend of the plan.
-    pub fn backend_in_use(&self) -> Backend {
+    pub fn backend(&self) -> Backend {
         self.proof.backend()
     }
 }
 
-impl<S: Linear> Rope<S> {
+impl<S: Transpose> Rope<S> {
     /// Returns the plan of the backward pass of a forward plan: its transpose, from its output pairing to its input
     /// pairing.
     pub(super) fn back(&self) -> Result<Self, Error> {

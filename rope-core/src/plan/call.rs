@@ -19,8 +19,8 @@ use crate::pass::{Operand, OperandMut, PassKernels};
 /// let rope = Rope::new(Pairing::Half);
 /// let norm = Norm::new(NormFormula::LLAMA, 1e-6);
 /// let (query_weights, key_weights) = ([1.0_f32; 64], [0.5_f32; 64]);
-/// let query_plan = rope.norm(norm.weight(&query_weights));
-/// let key_plan = rope.norm(norm.weight(&key_weights));
+/// let query_plan = rope.with_norm(norm.with_weight(&query_weights));
+/// let key_plan = rope.with_norm(norm.with_weight(&key_weights));
 ///
 /// let (mut q, mut k, rows) = ([0.5_f32; 4 * 64], [0.5_f32; 2 * 64], [0.0_f32; 64]);
 /// let rows = Rows::new(&rows, [1, 64])?;

@@ -7,7 +7,7 @@ use crate::describe::cache::Format;
 use crate::describe::rows::{RowSharing, Rows, View, check, fit};
 use crate::describe::tensor::Layout;
 use crate::error::{PlanError, ShapeError};
-use crate::kernel::element::ElementKernels;
+use crate::kernel::element::Element;
 use crate::kernel::elements::{NormRotateKernels, OutOfPlaceKernels};
 use crate::pass::{Operand, OperandMut, PassKernels, PassStages};
 use crate::{Direction, Error, Shape};
@@ -167,7 +167,7 @@ impl<'p> Rope<Lowered<'p>> {
             match angles {
                 None => {}
                 Some(AnglesKind::Rows(rows)) => rows.check_moves()?,
-                Some(AnglesKind::At(at, _)) => at.check_moves()?,
+                Some(AnglesKind::At(at)) => at.angles().check_moves()?,
             }
             slots.check(shape)?;
             if let Some(angles) = angles {
@@ -261,7 +261,7 @@ impl<'p> Rope<Lowered<'p>> {
                 let windowed = self.window.shape(shape, angles.rotary_dim())?;
                 let sharing = match angles {
                     AnglesKind::Rows(rows) => fit(windowed, rows)?,
-                    AnglesKind::At(at, fns) => (fns.check)(at, windowed)?,
+                    AnglesKind::At(at) => at.check(windowed)?,
                 };
                 Some((angles, sharing))
             }

@@ -10,7 +10,7 @@
 //! d cos   = x1 dy1 + x2 dy2        d sin = x1 dy2 - x2 dy1
 //! ```
 //!
-//! Full-width rows have no angle, but one cos and one sin per channel ([`Gradients::Channels`]).
+//! Full-width rows have no angle, but one cos and one sin per channel ([`Rope::channel_gradients`]).
 //!
 //! The gradient of the angle needs only the rotated tensor, which attention keeps anyway, so the rotation may be in
 //! place. The fused kernels of most frameworks compute `dx` alone, and silently treat frequencies as constants.
@@ -26,16 +26,14 @@
 mod parameters;
 mod reductions;
 mod sums;
-mod wanted;
 
 pub use parameters::{convert_to_base, convert_to_logarithm, convert_to_ratio};
 pub use sums::PairGradients;
 pub(crate) use sums::SumFn;
-pub use wanted::Gradients;
 
 use core::ops::Range;
 
-use super::operand::{AnglesKind, LowerTarget};
+use super::operand::{AnglesKind, Target};
 use super::{Plain, RunSums};
 use crate::base::limits::MOST_CHANNELS;
 use crate::describe::rows::View;
@@ -43,7 +41,7 @@ use crate::describe::tensor::{Bytes, BytesMut, Layout};
 use crate::describe::window::{Window, WindowPart};
 use crate::error::GradientError;
 use crate::execute::staged;
-use crate::kernel::element::ElementKernels;
+use crate::kernel::element::Element;
 use crate::kernel::elements::{BackwardFn, InPlaceKernels, OutOfPlaceKernels};
 use crate::kernel::gradient::{GradientLine, GradientTerm};
 use crate::kernel::line::SourceLine;
@@ -51,9 +49,9 @@ use crate::pass::transform::Transform;
 use crate::pass::walk::{self, LineSpan, Prefetch, Walk};
 use crate::pass::{OperandMut, PartOfCall, PassKernels};
 use crate::proof::Proof;
-use crate::stages::{Linear, Stages};
+use crate::stages::{Stages, Transpose};
 use crate::tuning::Access;
-use crate::{Dimension, Element, Error, Pairing, Rope, Rows, Shape, Tensor, TensorMut};
+use crate::{Dimension, Error, Pairing, Rope, Rows, Shape, Tensor, TensorMut};
 
 impl<S: Stages> Rope<S> {
     /// Computes the backward pass of [`Rope::rotate`]: `dy`, the gradient of the rotated tensor `y`, becomes the
@@ -68,8 +66,8 @@ impl<S: Stages> Rope<S> {
     ///
     /// # Errors
     ///
-    /// The errors of [`Rope::rotate`] and of [`Gradients::Angles`], and [`GradientError::Shape`] unless the gradients
-    /// have as many pairs as the rows. Nothing is touched then.
+    /// The errors of [`Rope::rotate`] and of [`Rope::angle_gradients`], and [`GradientError::Shape`] unless the
+    /// gradients have as many pairs as the rows. Nothing is touched then.
     #[doc(alias = "rope_back")]
     pub fn backward<E: Element>(
         &self,
@@ -79,7 +77,7 @@ impl<S: Stages> Rope<S> {
         angles: &mut PairGradients<'_>,
     ) -> Result<(), Error>
     where
-        S: Linear,
+        S: Transpose,
     {
         match S::plain(self) {
             Some(rope) => rope.backward_together(y, dy, rows, angles),
@@ -107,7 +105,7 @@ impl<S: Stages> Rope<S> {
         angles: &mut PairGradients<'_>,
     ) -> Result<(), Error>
     where
-        S: Linear,
+        S: Transpose,
     {
         let back = self.back_with([y.shape(), dy.shape()], rows, angles)?;
         back.rotate_into(dy, dx, rows)?;
@@ -116,7 +114,7 @@ impl<S: Stages> Rope<S> {
     }
 }
 
-impl<S: Linear> Rope<S> {
+impl<S: Transpose> Rope<S> {
     #[inline(never)]
     fn backward_staged(
         &self,
@@ -270,8 +268,24 @@ impl Rope {
         }
     }
 
-    /// Adds to gradients of angles, of factors, or of cos and sin: to the sums in a [`Gradients`], from its tensors,
-    /// which are only read.
+    /// Adds `y1 dy2 - y2 dy1` to the gradient of the angle of each pair. `y` is the rotated tensor and `dy` the
+    /// gradient of the loss by it, both in the plan's output pairing.
+    ///
+    /// If the pairing does not change, the tensor before the rotation and the gradient by it give the same sums, except
+    /// for rounding.
+    ///
+    /// ```
+    /// use rope_core::gradient::PairGradients;
+    /// use rope_core::{Pairing, Rope, Tensor};
+    ///
+    /// let (y, dy) = ([1.0_f32, 2.0], [3.0_f32, 5.0]);
+    /// let (y, dy) = (&Tensor::new(&y, [1, 1, 1, 2])?, &Tensor::new(&dy, [1, 1, 1, 2])?);
+    /// let mut sums = [0.0];
+    /// let angles = &mut PairGradients::new(&mut sums, [1, 1, 1])?;
+    /// Rope::new(Pairing::Half).angle_gradients(y, dy, angles)?;
+    /// assert_eq!(sums, [1.0 * 5.0 - 2.0 * 3.0]);
+    /// # Ok::<(), rope_core::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -280,43 +294,73 @@ impl Rope {
     /// [`RowsError::RotaryDimExceedsHead`](crate::error::RowsError::RotaryDimExceedsHead) if the gradients have more
     /// pairs than a head; [`RowsError::Count`](crate::error::RowsError::Count) unless they have one row per token, or
     /// one per token of each sequence; [`GradientError::Heads`] unless they have one head or those of the tensors.
-    /// [`Gradients::CosSin`] and [`Gradients::Channels`]: [`GradientError::Pairing`] if the plan's pairing changes.
-    /// [`Gradients::Channels`]: [`GradientError::Shape`] unless `cos` and `sin` have the same shape;
+    /// Nothing is added then.
+    #[doc(alias = "angle_gradients_of_input")]
+    pub fn angle_gradients<E: Element>(
+        &self,
+        y: &Tensor<'_, E>,
+        dy: &Tensor<'_, E>,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let (sum, tensors) = (E::SUMMED.0.of(self.output), [&y.bytes(), &dy.bytes()]);
+        self.add_terms(sum, GradientTerm::Cross, tensors, None, angles)
+    }
+
+    /// Adds `y1 dy1 + y2 dy2` to the gradient of the logarithm of the factor of each pair, from the tensors of
+    /// [`Rope::angle_gradients`]. A factor multiplies cos and sin of a row: an attention factor, or the factor of xPos,
+    /// one per pair.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Rope::angle_gradients`]. Nothing is added then.
+    pub fn factor_gradients<E: Element>(
+        &self,
+        y: &Tensor<'_, E>,
+        dy: &Tensor<'_, E>,
+        factors: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let (sum, tensors) = (E::SUMMED.0.of(self.output), [&y.bytes(), &dy.bytes()]);
+        self.add_terms(sum, GradientTerm::Dot, tensors, None, factors)
+    }
+
+    /// Adds `x1 dy1 + x2 dy2` to the gradient of the cos of each row, and `x1 dy2 - x2 dy1` to the gradient of its sin,
+    /// for given rows that are parameters. `x` is the tensor before the rotation and `dy` the gradient of the loss by
+    /// the rotated tensor. ([`PairGradients::cos_sin`] needs no `x`.)
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Rope::angle_gradients`], and [`GradientError::Pairing`] if the plan's pairing changes. Nothing
+    /// is added then.
+    pub fn cos_sin_gradients<E: Element>(
+        &self,
+        x: &Tensor<'_, E>,
+        dy: &Tensor<'_, E>,
+        cos: &mut PairGradients<'_>,
+        sin: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let (sum, tensors) = (E::SUMMED.0.of(self.input), [&x.bytes(), &dy.bytes()]);
+        self.add_cos_sin(sum, tensors, cos, sin)
+    }
+
+    /// Adds to the gradients of full-width rows ([`Rows::full_width`]): for the channels `i` and `j` of a pair, `xi
+    /// dyi` to `cos[i]`, `-xj dyi` to `sin[i]`, `xj dyj` to `cos[j]` and `xi dyj` to `sin[j]`. The sums are `[rows,
+    /// heads or 1, rotary_dim]`, one per channel instead of one per pair; the tensors are those of
+    /// [`Rope::cos_sin_gradients`]. ([`Direction::Transpose`](crate::Direction::Transpose) computes `dx` from `dy`.)
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Rope::cos_sin_gradients`]; [`GradientError::Shape`] unless `cos` and `sin` have the same shape;
     /// [`RowsError::RotaryDim`](crate::error::RowsError::RotaryDim) unless they have two channels per pair, and at
     /// least two; [`ShapeError::HeadDimOnStack`](crate::error::ShapeError::HeadDimOnStack) for heads of more than 2048
     /// channels. Nothing is added then.
-    // Inlined: if the variant is a constant, a program links only its sums.
-    #[doc(alias(
-        "angle_gradients",
-        "angle_gradients_of_input",
-        "channel_gradients",
-        "cos_sin_gradients",
-        "factor_gradients"
-    ))]
-    #[inline(always)]
-    pub fn gradients<E: Element>(&self, gradients: Gradients<'_, '_, '_, E>) -> Result<(), Error> {
-        let Rope { input, output, .. } = *self;
-        let sum = |pairing| E::SUMMED.0.of(pairing);
-        match gradients {
-            Gradients::Angles { y, dy, angles } => {
-                let tensors = [&y.bytes(), &dy.bytes()];
-                self.add_terms(sum(output), GradientTerm::Cross, tensors, None, angles)
-            }
-            Gradients::AnglesOfInput { x, dx, angles } => {
-                let tensors = [&x.bytes(), &dx.bytes()];
-                self.add_terms(sum(input), GradientTerm::Cross, tensors, None, angles)
-            }
-            Gradients::Factors { y, dy, factors } => {
-                let tensors = [&y.bytes(), &dy.bytes()];
-                self.add_terms(sum(output), GradientTerm::Dot, tensors, None, factors)
-            }
-            Gradients::CosSin { x, dy, cos, sin } => {
-                self.add_cos_sin(sum(input), [&x.bytes(), &dy.bytes()], cos, sin)
-            }
-            Gradients::Channels { x, dy, cos, sin } => {
-                self.add_channels([&x.bytes(), &dy.bytes()], E::OUT_OF_PLACE, cos, sin)
-            }
-        }
+    pub fn channel_gradients<E: Element>(
+        &self,
+        x: &Tensor<'_, E>,
+        dy: &Tensor<'_, E>,
+        cos: &mut PairGradients<'_>,
+        sin: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        self.add_channels([&x.bytes(), &dy.bytes()], E::OUT_OF_PLACE, cos, sin)
     }
 
     #[inline(never)]

@@ -1,4 +1,5 @@
 //! The kinds of plans: a rotation alone, or with a norm, a scale or a transform.
+#![allow(private_interfaces, reason = "the traits are sealed")]
 
 use super::{Plain, Rope};
 use crate::describe::norm::{Norm, NormReach};
@@ -22,9 +23,9 @@ use crate::{Error, Tensor};
 ///
 /// Heads from a cache are transformed back first, and not at the end. A shift does both: it dequantizes, transforms,
 /// rotates, transforms and quantizes.
-#[doc(alias = "WithScale")]
+#[doc(alias("WithScale", "LinearStages"))]
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LinearStages<'a>(Lowered<'a>);
+pub struct Linear<'a>(Lowered<'a>);
 
 /// A plan with any of a [`Norm`], a [`Scale`] and a [`Hadamard`] transform: all work between a projection and the
 /// attention, in one call.
@@ -49,14 +50,14 @@ pub struct LinearStages<'a>(Lowered<'a>);
 /// let (tokens, heads) = (3, 4);
 /// let (mut q, weights) = (vec![0.5_f32; tokens * heads * 128], [1.0_f32; 128]);
 /// let rows = Frequencies::new(128, 1e6, &Scaling::Default)?.rows(0..tokens)?;
-/// let rope = Rope::new(Pairing::Half).norm(Norm::new(NormFormula::LLAMA, 1e-6).weight(&weights));
+/// let rope = Rope::new(Pairing::Half).with_norm(Norm::new(NormFormula::LLAMA, 1e-6).with_weight(&weights));
 /// rope.rotate(&mut TensorMut::new(&mut q, [1, tokens, heads, 128])?, &rows)?;
 /// # }
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 ///
 /// A head has at most 2048 channels. A program that selects the stages at run time starts with none:
-/// `Rope<WithStages>::from(rope)`.
+/// `Rope<Normed>::from(rope)`.
 ///
 /// # What is fast
 ///
@@ -74,11 +75,11 @@ pub struct LinearStages<'a>(Lowered<'a>);
 /// Such a norm has fewer than 512 channels, weights shared by all heads or none, and neither a mean nor a bias; it sums
 /// in PyTorch's order. The tile of the element is used unless it would round: after [`Rope::without_rounding`], or a
 /// norm whose weights promote its result to f32.
-#[doc(alias("Chain", "QueryKeyStages"))]
+#[doc(alias("Chain", "QueryKeyStages", "WithStages"))]
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct WithStages<'a>(Lowered<'a>);
+pub struct Normed<'a>(Lowered<'a>);
 
-/// The stages of a plan beside its rotation: [`Plain`], [`LinearStages`] or [`WithStages`]. Sealed.
+/// The stages of a plan beside its rotation: [`Plain`], [`Linear`] or [`Normed`]. Sealed.
 ///
 /// ```
 /// use rope_core::stages::Stages;
@@ -89,9 +90,37 @@ pub struct WithStages<'a>(Lowered<'a>);
 ///     rope.rotate(&mut TensorMut::new(k, [1, 1, 2, 64])?, rows)
 /// }
 /// ```
-pub trait Stages: Lower {}
+pub trait Stages: Copy {
+    /// These stages with a scale or a transform: [`Normed`] if there may be a norm, otherwise [`Linear`].
+    type Scaled<'a>: Stages
+    where
+        Self: 'a;
 
-/// The [`Stages`] that are linear maps, and have a transpose: [`Plain`] and [`LinearStages`]. A norm is not linear;
+    #[doc(hidden)]
+    fn lowered<'a>(self) -> Lowered<'a>
+    where
+        Self: 'a;
+
+    #[doc(hidden)]
+    fn scaled<'a>(stages: Lowered<'a>) -> Self::Scaled<'a>
+    where
+        Self: 'a;
+
+    /// Returns the kernels of norms, in programs that have norms.
+    #[doc(hidden)]
+    fn normed<E: Element>() -> Option<&'static NormRotateKernels> {
+        None
+    }
+
+    /// Returns the plan if it only rotates: it skips the pass, which would be most of its fixed cost.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn plain(_: &Rope<Self>) -> Option<&Rope> {
+        None
+    }
+}
+
+/// The [`Stages`] that are linear maps, and have a transpose: [`Plain`] and [`Linear`]. A norm is not linear;
 /// this does not compile:
 ///
 /// ```compile_fail,E0277
@@ -104,7 +133,7 @@ pub trait Stages: Lower {}
 ///     rows: &Rows<'_>,
 ///     angles: &mut PairGradients<'_>,
 /// ) -> Result<(), Error> {
-///     let rope = Rope::new(Pairing::Half).norm(Norm::new(NormFormula::LLAMA4, 1e-6));
+///     let rope = Rope::new(Pairing::Half).with_norm(Norm::new(NormFormula::LLAMA4, 1e-6));
 ///     rope.backward(y, dy, rows, angles)
 /// }
 /// ```
@@ -115,13 +144,11 @@ pub trait Stages: Lower {}
     label = "this call requires a plan without a norm: a rotation with a scale and a Hadamard transform at most",
     note = "differentiate the norm by itself, and the rotation by a plan without it: `Rope::new(pairing)`"
 )]
-pub trait Linear: Stages + LowerLinear {}
-
-impl Stages for Plain {}
-impl Stages for LinearStages<'_> {}
-impl Stages for WithStages<'_> {}
-impl Linear for Plain {}
-impl Linear for LinearStages<'_> {}
+pub trait Transpose: Stages {
+    /// Returns the stages that take a gradient back: in reverse order.
+    #[doc(hidden)]
+    fn transposed(self) -> Self;
+}
 
 /// The stages of any plan, as passes store them. A plan without stages names no code that runs them.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -187,36 +214,25 @@ impl<'a> Lowered<'a> {
     }
 }
 
-/// The lowering of a kind of plan.
-pub trait Lower: Copy {
-    #[doc(hidden)]
-    fn lowered(&self) -> Lowered<'_>;
+impl Stages for Plain {
+    type Scaled<'a>
+        = Linear<'a>
+    where
+        Self: 'a;
 
-    /// Returns the kernels of norms, in programs that have norms.
-    #[doc(hidden)]
-    fn normed<E: Element>() -> Option<&'static NormRotateKernels> {
-        None
-    }
-
-    /// Returns the plan if it only rotates: it skips the pass, which would be most of its fixed cost.
-    #[doc(hidden)]
     #[inline(always)]
-    fn plain(_: &Rope<Self>) -> Option<&Rope> {
-        None
-    }
-}
-
-/// The transpose of a linear plan.
-pub trait LowerLinear: Lower {
-    /// Returns the stages that take a gradient back: in reverse order.
-    #[doc(hidden)]
-    fn transposed(self) -> Self;
-}
-
-impl Lower for Plain {
-    #[inline(always)]
-    fn lowered(&self) -> Lowered<'_> {
+    fn lowered<'a>(self) -> Lowered<'a>
+    where
+        Self: 'a,
+    {
         Lowered::none()
+    }
+
+    fn scaled<'a>(stages: Lowered<'a>) -> Linear<'a>
+    where
+        Self: 'a,
+    {
+        Linear(stages)
     }
 
     #[inline(always)]
@@ -225,15 +241,45 @@ impl Lower for Plain {
     }
 }
 
-impl Lower for LinearStages<'_> {
-    fn lowered(&self) -> Lowered<'_> {
+impl Stages for Linear<'_> {
+    type Scaled<'a>
+        = Linear<'a>
+    where
+        Self: 'a;
+
+    fn lowered<'a>(self) -> Lowered<'a>
+    where
+        Self: 'a,
+    {
         self.0
+    }
+
+    fn scaled<'a>(stages: Lowered<'a>) -> Linear<'a>
+    where
+        Self: 'a,
+    {
+        Linear(stages)
     }
 }
 
-impl Lower for WithStages<'_> {
-    fn lowered(&self) -> Lowered<'_> {
+impl Stages for Normed<'_> {
+    type Scaled<'a>
+        = Normed<'a>
+    where
+        Self: 'a;
+
+    fn lowered<'a>(self) -> Lowered<'a>
+    where
+        Self: 'a,
+    {
         self.0
+    }
+
+    fn scaled<'a>(stages: Lowered<'a>) -> Normed<'a>
+    where
+        Self: 'a,
+    {
+        Normed(stages)
     }
 
     fn normed<E: Element>() -> Option<&'static NormRotateKernels> {
@@ -241,13 +287,13 @@ impl Lower for WithStages<'_> {
     }
 }
 
-impl LowerLinear for Plain {
+impl Transpose for Plain {
     fn transposed(self) -> Self {
         Plain
     }
 }
 
-impl LowerLinear for LinearStages<'_> {
+impl Transpose for Linear<'_> {
     fn transposed(mut self) -> Self {
         if let Some(stages) = &mut self.0.stages {
             let turned = |scale: Scale<'_>| match scale.order {
@@ -262,69 +308,21 @@ impl LowerLinear for LinearStages<'_> {
     }
 }
 
-/// The addition of a stage to a plan.
-pub trait AddStages<'a>: Lower {
-    /// The stages with a scale or a transform: [`WithStages`] if there is a norm, otherwise [`LinearStages`].
-    type Linear: Stages;
-
-    #[doc(hidden)]
-    fn stages(self) -> Lowered<'a>;
-
-    #[doc(hidden)]
-    fn linear(stages: Lowered<'a>) -> Self::Linear;
-}
-
-impl<'a> AddStages<'a> for Plain {
-    type Linear = LinearStages<'a>;
-
-    fn stages(self) -> Lowered<'a> {
-        Lowered::none()
-    }
-
-    fn linear(stages: Lowered<'a>) -> Self::Linear {
-        LinearStages(stages)
-    }
-}
-
-impl<'a> AddStages<'a> for LinearStages<'a> {
-    type Linear = Self;
-
-    fn stages(self) -> Lowered<'a> {
-        self.0
-    }
-
-    fn linear(stages: Lowered<'a>) -> Self {
-        LinearStages(stages)
-    }
-}
-
-impl<'a> AddStages<'a> for WithStages<'a> {
-    type Linear = Self;
-
-    fn stages(self) -> Lowered<'a> {
-        self.0
-    }
-
-    fn linear(stages: Lowered<'a>) -> Self {
-        WithStages(stages)
-    }
-}
-
-impl From<Rope> for Rope<WithStages<'_>> {
+impl From<Rope> for Rope<Normed<'_>> {
     fn from(rope: Rope) -> Self {
-        rope.with(WithStages(Lowered::none()))
+        rope.with(Normed(Lowered::none()))
     }
 }
 
-impl<'a> From<Rope<LinearStages<'a>>> for Rope<WithStages<'a>> {
-    fn from(rope: Rope<LinearStages<'a>>) -> Self {
-        rope.with(WithStages(rope.stages.0))
+impl<'a> From<Rope<Linear<'a>>> for Rope<Normed<'a>> {
+    fn from(rope: Rope<Linear<'a>>) -> Self {
+        rope.with(Normed(rope.stages.0))
     }
 }
 
-impl From<Rope> for Rope<LinearStages<'_>> {
+impl From<Rope> for Rope<Linear<'_>> {
     fn from(rope: Rope) -> Self {
-        rope.with(LinearStages(Lowered::none()))
+        rope.with(Linear(Lowered::none()))
     }
 }
 
@@ -381,7 +379,7 @@ impl Rope {
                 order: StageOrder::BeforeRotation,
                 ..norm
             };
-            let plan = self.norm(norm);
+            let plan = self.with_norm(norm);
             let kernels = (element, PassKernels::default());
             let plan = plan.lowered();
             let pass = plan.checked_pass(PartOfCall::whole(shape), kernels, None);
@@ -401,35 +399,35 @@ impl<S: Stages> Rope<S> {
         "key_norm",
         "norm_and_scale"
     ))]
-    pub fn norm<'a>(self, norm: Norm<'a>) -> Rope<WithStages<'a>>
+    pub fn with_norm<'a>(self, norm: Norm<'a>) -> Rope<Normed<'a>>
     where
-        S: AddStages<'a>,
+        S: 'a,
     {
-        let mut stages = self.stages.stages();
+        let mut stages = self.stages.lowered();
         stages.added().norm = Some(norm);
-        self.with(WithStages(stages))
+        self.with(Normed(stages))
     }
 
     /// Sets the scale, which runs after the norm on its side of the rotation.
     #[doc(alias = "query_scale")]
-    pub fn scale<'a>(self, scale: Scale<'a>) -> Rope<S::Linear>
+    pub fn with_scale<'a>(self, scale: Scale<'a>) -> Rope<S::Scaled<'a>>
     where
-        S: AddStages<'a>,
+        S: 'a,
     {
-        let mut stages = self.stages.stages();
+        let mut stages = self.stages.lowered();
         stages.added().scale = Some(scale);
-        self.with(S::linear(stages))
+        self.with(S::scaled(stages))
     }
 
     /// Sets the Hadamard transform, the last stage.
     #[doc(alias("hadamard_transform", "fwht"))]
-    pub fn hadamard<'a>(self, hadamard: Hadamard) -> Rope<S::Linear>
+    pub fn with_hadamard<'a>(self, hadamard: Hadamard) -> Rope<S::Scaled<'a>>
     where
-        S: AddStages<'a>,
+        S: 'a,
     {
-        let mut stages = self.stages.stages();
+        let mut stages = self.stages.lowered();
         stages.added().transform = Some(Transform::new(hadamard));
-        self.with(S::linear(stages))
+        self.with(S::scaled(stages))
     }
 
     /// Passes the f32 of the rotation, and of a Hadamard transform, to the next stage: a norm, a scale, the transform,
@@ -439,12 +437,12 @@ impl<S: Stages> Rope<S> {
     /// A destination of f32, f16 or bf16 directly after the rotation receives the f32 either way, and rounds it once. A
     /// final scale or norm rounds its own result to the element of the source before the destination does, unless it is
     /// set not to ([`Scale::without_rounding`], [`NormResult::Kept`](crate::norm::NormResult::Kept)).
-    pub fn without_rounding<'a>(self) -> Rope<S::Linear>
+    pub fn without_rounding<'a>(self) -> Rope<S::Scaled<'a>>
     where
-        S: AddStages<'a>,
+        S: 'a,
     {
         let rounds = false;
-        let stages = self.stages.stages();
-        self.with(S::linear(Lowered { rounds, ..stages }))
+        let stages = self.stages.lowered();
+        self.with(S::scaled(Lowered { rounds, ..stages }))
     }
 }

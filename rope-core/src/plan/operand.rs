@@ -1,10 +1,10 @@
 //! The operands of a call beside its plan: the source, the target, and the angles.
-#![allow(private_bounds, reason = "the traits are sealed")]
+#![allow(private_interfaces, reason = "the traits are sealed")]
 
-use super::at::{MAKE, MakeFns};
-use super::kinds::Lower;
+use super::at::RowMaker;
+use super::kinds::Stages;
 use crate::describe::cache::{CacheSlots, CacheSlotsMut};
-use crate::describe::frequencies::RowsAt;
+use crate::describe::frequencies::TokenAngles;
 use crate::kernel::element::Element;
 use crate::kernel::elements::NormRotateKernels;
 use crate::pass::{Operand, OperandMut, PassKernels};
@@ -25,7 +25,14 @@ use crate::{Rows, Tensor, TensorMut};
     label = "expected `&Tensor`, `&TensorMut` or `&cache.slots(..)`",
     note = "a slice becomes a tensor by `Tensor::new(slice, [batch, tokens, heads, head_dim])`"
 )]
-pub trait Source: LowerSource {}
+pub trait Source {
+    #[doc(hidden)]
+    fn source(&self) -> Operand<'_>;
+
+    /// Returns the kernels of norms for the element of a tensor, in programs that have norms.
+    #[doc(hidden)]
+    fn normed<S: Stages>(&self) -> Option<&'static NormRotateKernels>;
+}
 
 /// The target of a call, or the heads that it rotates in place: a [`TensorMut`] or the slots of a cache
 /// ([`CacheMut::slots`](crate::cache::CacheMut::slots)). Sealed.
@@ -42,33 +49,34 @@ pub trait Source: LowerSource {}
     label = "expected `&mut TensorMut` or `&mut cache.slots(..)` of a `CacheMut`",
     note = "a slice becomes a tensor by `TensorMut::new(slice, [batch, tokens, heads, head_dim])`"
 )]
-pub trait Target: LowerTarget {}
+pub trait Target {
+    #[doc(hidden)]
+    fn target(&mut self) -> OperandMut<'_>;
 
-/// The angles of a call: [`Rows`], or frequencies at positions, from which the call makes rows
-/// ([`Frequencies::at`](crate::Frequencies::at), [`MixedFrequencies::at`](crate::axes::MixedFrequencies::at)). Sealed.
+    /// Returns the kernels of a tensor for in-place calls. Those of a cache are in its format.
+    #[doc(hidden)]
+    fn kernels<S: Stages>(&self) -> PassKernels;
+}
+
+/// The angles of a call: [`Rows`], or [`TokenAngles`], from which the call makes rows. Sealed.
 ///
 /// ```compile_fail,E0277
 /// use rope_core::{Error, Frequencies, Pairing, Rope, TensorMut};
 ///
 /// fn rotate(x: &mut TensorMut<'_, f32>, frequencies: &Frequencies<'_>) -> Result<(), Error> {
-///     Rope::new(Pairing::Half).rotate(x, frequencies) // at which positions? `&frequencies.at(..)`
+///     Rope::new(Pairing::Half).rotate(x, frequencies) // at which positions? `&frequencies.at(..)?`
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no cos and sin of tokens",
-    label = "expected `&Rows` or `&frequencies.at(positions)`"
+    label = "expected `&Rows` or `&frequencies.at(positions)?`"
 )]
 #[doc(alias = "RowSource")]
-pub trait Angles: LowerAngles {}
-
-impl<E: Element> Source for Tensor<'_, E> {}
-impl<E: Element> Source for TensorMut<'_, E> {}
-impl Source for CacheSlots<'_> {}
-impl<E: Element> Target for TensorMut<'_, E> {}
-impl Target for CacheSlotsMut<'_> {}
-impl Angles for Rows<'_> {}
-impl Angles for RowsAt<'_> {}
-impl Angles for NoRotation {}
+pub trait Angles {
+    /// Returns the angles, if the call rotates.
+    #[doc(hidden)]
+    fn angles(&self) -> Option<AnglesKind<'_>>;
+}
 
 /// The angles of a call that does not rotate. With them, [`Rope::prepare_into`](crate::Rope::prepare_into)
 /// prepares [`Rope::apply_into`](crate::Rope::apply_into).
@@ -96,33 +104,11 @@ impl Angles for NoRotation {}
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NoRotation;
 
-/// The lowering of a source.
-pub(crate) trait LowerSource {
-    fn source(&self) -> Operand<'_>;
-
-    /// Returns the kernels of norms for the element of a tensor, in programs that have norms.
-    fn normed<S: Lower>(&self) -> Option<&'static NormRotateKernels>;
-}
-
-/// The lowering of a target.
-pub(crate) trait LowerTarget {
-    fn target(&mut self) -> OperandMut<'_>;
-
-    /// Returns the kernels of a tensor for in-place calls. Those of a cache are in its format.
-    fn kernels<S: Lower>(&self) -> PassKernels;
-}
-
-/// The lowering of angles.
-pub(crate) trait LowerAngles {
-    /// Returns the angles, if the call rotates.
-    fn angles(&self) -> Option<AnglesKind<'_>>;
-}
-
 /// Type-erased angles.
 #[derive(Clone, Copy)]
 pub(crate) enum AnglesKind<'a> {
     Rows(&'a Rows<'a>),
-    At(&'a RowsAt<'a>, &'static MakeFns),
+    At(&'a (dyn RowMaker + Sync)),
 }
 
 impl AnglesKind<'_> {
@@ -130,7 +116,7 @@ impl AnglesKind<'_> {
     pub(super) fn rotary_dim(&self) -> usize {
         match self {
             AnglesKind::Rows(rows) => rows.rotary_dim(),
-            AnglesKind::At(at, _) => at.rotary_dim(),
+            AnglesKind::At(at) => at.angles().kind().rotary_dim,
         }
     }
 
@@ -138,55 +124,55 @@ impl AnglesKind<'_> {
     pub(super) fn is_same(&self, first: usize, second: usize) -> bool {
         match self {
             AnglesKind::Rows(rows) => rows.is_same(first, second),
-            AnglesKind::At(at, fns) => (fns.same)(at, first, second),
+            AnglesKind::At(at) => at.is_same(first, second),
         }
     }
 }
 
-impl<E: Element> LowerSource for Tensor<'_, E> {
+impl<E: Element> Source for Tensor<'_, E> {
     #[inline(always)]
     fn source(&self) -> Operand<'_> {
         Operand::Tensor(self.bytes(), E::OUT_OF_PLACE)
     }
 
     #[inline(always)]
-    fn normed<S: Lower>(&self) -> Option<&'static NormRotateKernels> {
+    fn normed<S: Stages>(&self) -> Option<&'static NormRotateKernels> {
         S::normed::<E>()
     }
 }
 
-impl<E: Element> LowerSource for TensorMut<'_, E> {
+impl<E: Element> Source for TensorMut<'_, E> {
     #[inline(always)]
     fn source(&self) -> Operand<'_> {
         Operand::Tensor(self.bytes(), E::OUT_OF_PLACE)
     }
 
     #[inline(always)]
-    fn normed<S: Lower>(&self) -> Option<&'static NormRotateKernels> {
+    fn normed<S: Stages>(&self) -> Option<&'static NormRotateKernels> {
         S::normed::<E>()
     }
 }
 
-impl LowerSource for CacheSlots<'_> {
+impl Source for CacheSlots<'_> {
     #[inline(always)]
     fn source(&self) -> Operand<'_> {
         Operand::Cache(self.cache, &self.slots)
     }
 
     #[inline(always)]
-    fn normed<S: Lower>(&self) -> Option<&'static NormRotateKernels> {
+    fn normed<S: Stages>(&self) -> Option<&'static NormRotateKernels> {
         None
     }
 }
 
-impl<E: Element> LowerTarget for TensorMut<'_, E> {
+impl<E: Element> Target for TensorMut<'_, E> {
     #[inline(always)]
     fn target(&mut self) -> OperandMut<'_> {
         OperandMut::Tensor(self.bytes_mut(), E::OUT_OF_PLACE)
     }
 
     #[inline(always)]
-    fn kernels<S: Lower>(&self) -> PassKernels {
+    fn kernels<S: Stages>(&self) -> PassKernels {
         PassKernels {
             in_place: Some(E::IN_PLACE),
             normed: S::normed::<E>(),
@@ -194,33 +180,33 @@ impl<E: Element> LowerTarget for TensorMut<'_, E> {
     }
 }
 
-impl LowerTarget for CacheSlotsMut<'_> {
+impl Target for CacheSlotsMut<'_> {
     #[inline(always)]
     fn target(&mut self) -> OperandMut<'_> {
         OperandMut::Cache(self.target())
     }
 
     #[inline(always)]
-    fn kernels<S: Lower>(&self) -> PassKernels {
+    fn kernels<S: Stages>(&self) -> PassKernels {
         PassKernels::default()
     }
 }
 
-impl LowerAngles for Rows<'_> {
+impl Angles for Rows<'_> {
     #[inline(always)]
     fn angles(&self) -> Option<AnglesKind<'_>> {
         Some(AnglesKind::Rows(self))
     }
 }
 
-impl LowerAngles for RowsAt<'_> {
+impl Angles for TokenAngles<'_> {
     #[inline(always)]
     fn angles(&self) -> Option<AnglesKind<'_>> {
-        Some(AnglesKind::At(self, &MAKE))
+        Some(AnglesKind::At(self))
     }
 }
 
-impl LowerAngles for NoRotation {
+impl Angles for NoRotation {
     #[inline(always)]
     fn angles(&self) -> Option<AnglesKind<'_>> {
         None

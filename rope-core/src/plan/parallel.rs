@@ -11,7 +11,7 @@ use core::ops::Range;
 use super::gradient::PairGradients;
 use super::window::narrowed;
 use super::{Detour, DetourFns, InPlaceTensor, Rope, RunSums, RunTarget, Threads};
-use crate::describe::frequencies::RowsAt;
+use crate::describe::frequencies::TokenAngles;
 use crate::describe::tensor::{Bytes, BytesMut, Layout};
 use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
 use crate::pass::{OperandMut, PartOfCall};
@@ -41,7 +41,7 @@ impl<S: Copy> Rope<S> {
     /// ```
     /// use rope_core::{Error, Pairing, Rope, Rows, TensorMut};
     ///
-    /// let rope = Rope::new(Pairing::Half).parallel();
+    /// let rope = Rope::new(Pairing::Half).with_threads();
     /// let mut x = [1.0_f32, 2.0];
     /// rope.rotate(&mut TensorMut::new(&mut x, [1, 1, 1, 2])?, &Rows::new(&[0.0, 1.0], [1, 2])?)?;
     /// assert_eq!(x, [-2.0, 1.0]);
@@ -51,9 +51,10 @@ impl<S: Copy> Rope<S> {
         "rotate_parallel",
         "rotate_into_parallel",
         "rotate_qk_parallel",
-        "rotate_at_parallel"
+        "rotate_at_parallel",
+        "parallel"
     ))]
-    pub fn parallel(self) -> Self {
+    pub fn with_threads(self) -> Self {
         Rope {
             detour: Some(Detour(&THREADS)),
             ..self
@@ -108,9 +109,9 @@ fn at(
     rope: &Rope,
     mut x: BytesMut<'_>,
     element: &'static InPlaceKernels,
-    at: &RowsAt<'_>,
+    at: &TokenAngles<'_>,
 ) -> Result<(), Error> {
-    let layout = rope.window.layout(x.layout, at.rotary_dim())?;
+    let layout = rope.window.layout(x.layout, at.kind().rotary_dim)?;
     let rows = rope.check_at(layout.shape(), at)?;
     let whole = Part::of(x.part(&layout));
     spread(rope.tuning, [whole], |mut part| {

@@ -1,14 +1,13 @@
 //! From a checked call to its passes and executors.
 
 use super::Rope;
-use super::at::MakeFns;
+use super::at::RowMaker;
 use super::check::{Checked, ReadKernels, SourceKernels};
-use super::kinds::{Lower, Lowered};
+use super::kinds::{Lowered, Stages};
 use super::operand::AnglesKind;
 use crate::Error;
 use crate::describe::address::{Addresses, TokenAddress};
 use crate::describe::cache::{CacheHeadsMut, SlotsTarget};
-use crate::describe::frequencies::RowsAt;
 use crate::describe::rows::{Rotation, RowSharing, Rows, View};
 use crate::describe::tensor::Bytes;
 use crate::execute::choose;
@@ -20,7 +19,7 @@ use crate::pass::{IoFormats, Operand, OperandMut, PartOfCall, Pass, PassKernels}
 /// The name of a call on threads; each of its parts has its own executor.
 const ON_THREADS: &str = "parallel";
 
-impl<S: Lower> Rope<S> {
+impl<S: Stages> Rope<S> {
     /// Returns the plan without the type of its stages, on which no pass depends.
     pub(super) fn lowered(&self) -> Rope<Lowered<'_>> {
         self.with(self.stages.lowered())
@@ -215,9 +214,9 @@ impl<'p> Rope<Lowered<'p>> {
         part: PartOfCall,
         mut run: impl FnMut(&Pass<'_>) -> &'static str,
     ) -> &'static str {
-        if let Some((AnglesKind::At(at, fns), _)) = checked.angles {
+        if let Some((AnglesKind::At(at), sharing)) = checked.angles {
             let mut name = "nothing";
-            self.made_passes(part, checked, (at, fns), &mut |pass| name = run(pass));
+            self.made_passes(part, checked, (at, sharing), &mut |pass| name = run(pass));
             return name;
         }
         run(&Pass {
@@ -325,11 +324,11 @@ impl<'p> Rope<Lowered<'p>> {
         &self,
         part: PartOfCall,
         checked: &Checked<'_>,
-        (at, fns): (&RowsAt<'_>, &'static MakeFns),
+        (at, sharing): (&(dyn RowMaker + Sync), RowSharing),
         run: &mut dyn FnMut(&Pass<'_>),
     ) {
-        let factor = at.attention_factor();
-        (fns.each)(at, &part, &mut |rows, sharing, [batch, tokens, _]| {
+        let factor = at.angles().kind().attention_factor;
+        at.each(sharing, &part, &mut |rows, sharing, [batch, tokens, _]| {
             let first = [batch.start, tokens.start];
             run(&Pass {
                 part: [batch, tokens],

@@ -2,7 +2,7 @@
 
 use super::call::Call;
 use super::check::check_query_and_key;
-use super::operand::{Angles, AnglesKind, LowerTarget, Source, Target};
+use super::operand::{Angles, AnglesKind, Source, Target};
 use super::{Rope, Stages};
 use crate::kernel::element::Element;
 use crate::pass::{Operand, OperandMut, PassKernels};
@@ -17,7 +17,7 @@ impl<S: Stages> Rope<S> {
     ///
     /// # Cached keys
     ///
-    /// A context shift rotates the slots of a cache in place, by the rows of
+    /// A context shift rotates the slots of a cache in place, by the angles of
     /// [`Frequencies::shift`](crate::Frequencies::shift), one per slot.
     ///
     /// A head is read as f32, rotated, and rounded once to the format of the cache; computed scales are recomputed. If
@@ -25,12 +25,12 @@ impl<S: Stages> Rope<S> {
     /// move does not change. With rows per head, the rows of all heads must be the identity.
     ///
     /// A slot moves once. Tokens may share one, as sequences share the pages of a prefix, if their rows have the same
-    /// bits (for frequencies at positions: the same positions). [`SlotsError::Repeated`] names a slot whose tokens have
+    /// bits (for token angles: the same positions). [`SlotsError::Repeated`] names a slot whose tokens have
     /// different rows.
     ///
     /// Cached keys already have the model's attention factor, so rows with a factor are refused: the
     /// [`Frequencies::rows`](crate::Frequencies::rows) of a YaRN model would apply it twice. Given rows have the factor
-    /// 1 unless [`Rows::with_attention_factor`](crate::Rows::with_attention_factor) sets another. The rows of
+    /// 1 unless [`Rows::with_attention_factor`](crate::Rows::with_attention_factor) sets another. The angles of
     /// [`Frequencies::shift_from`](crate::Frequencies::shift_from) have the quotient of two factors, which is applied.
     ///
     /// Cached keys also have the plan's norm, so plans with a norm are refused. A scale is not applied: it commutes
@@ -47,14 +47,11 @@ impl<S: Stages> Rope<S> {
     /// [`Direction::Inverse`](crate::Direction::Inverse) and given rows are not rotations times their attention factor;
     /// [`PlanError::PairingChangesInPlace`](crate::error::PlanError::PairingChangesInPlace) if the plan's output
     /// pairing differs from its input pairing; [`PlanError::HeadDim`](crate::error::PlanError::HeadDim) for heads of
-    /// another size than the plan's ([`Rope::head_dim`]).
+    /// another size than the plan's ([`Rope::with_head_dim`]).
     ///
-    /// For frequencies at positions:
+    /// For [`TokenAngles`](crate::TokenAngles):
     /// [`FrequenciesError::RotaryDimOnStack`](crate::error::FrequenciesError::RotaryDimOnStack) for rows of more than
-    /// 2048 channels (of all heads together if each has its own, unless a plain plan rotates a tensor);
-    /// [`PositionsError::PerAxis`](crate::error::PositionsError::PerAxis) and
-    /// [`PositionsError::Coordinate`](crate::error::PositionsError::Coordinate) as
-    /// [`Frequencies::rows`](crate::Frequencies::rows).
+    /// 2048 channels (of all heads together if each has its own, unless a plain plan rotates a tensor).
     ///
     /// In a cache: [`RowsError::FullWidth`](crate::error::RowsError::FullWidth) for full-width rows;
     /// [`CacheError::ShiftFactor`](crate::error::CacheError::ShiftFactor) for an attention factor other than 1;
@@ -79,7 +76,7 @@ impl<S: Stages> Rope<S> {
         match (S::plain(self), x.target(), kernels.in_place, angles) {
             (Some(rope), OperandMut::Tensor(x, _), Some(element), Some(angles)) => match angles {
                 AnglesKind::Rows(rows) => rope.rotate_bytes(x, element, rows),
-                AnglesKind::At(at, _) => rope.rotate_bytes_at(x, element, at),
+                AnglesKind::At(at) => rope.rotate_bytes_at(x, element, at.angles()),
             },
             (_, mut target, ..) => {
                 self.erased(&mut |rope| rope.run_in_place(&mut target, kernels, angles))

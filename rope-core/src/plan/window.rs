@@ -23,7 +23,7 @@ fn in_place<const N: usize>(
     let layouts = rope.windowed(tensors.each_ref().map(|(x, _)| x.layout), rows.rotary_dim())?;
     let mut tensors = narrowed(tensors, &layouts);
     if rope.window.parts == 1 {
-        return rope.window(0).rotate_tensors(tensors, rows);
+        return rope.with_window(0).rotate_tensors(tensors, rows);
     }
     let view = rows.view(rope.check_tensors(&tensors, rows)?);
     for (x, element) in &mut tensors {

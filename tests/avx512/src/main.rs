@@ -115,12 +115,12 @@ impl Checks<'_> {
         let mut chunks = [FrequencyChunk::EMPTY; FrequencyChunk::count(256)];
         let positions = &[7, 131_071, 3, i64::from(i32::MAX)][..tokens];
         self.compare("rows", shape, &mut |backend, memory| {
-            let frequencies = frequencies(&mut chunks, head_dim)?.backend(backend)?;
+            let frequencies = frequencies(&mut chunks, head_dim)?.with_backend(backend)?;
             frequencies
-                .rows_in(positions, cast_slice_mut(memory))
+                .at(positions)?.rows_in(cast_slice_mut(memory))
                 .map(drop)
         })?;
-        let rows = frequencies(&mut chunks, head_dim)?.rows_in(positions, &mut storage)?;
+        let rows = frequencies(&mut chunks, head_dim)?.at(positions)?.rows_in(&mut storage)?;
 
         let weights = [0.0; 256].map(|_: f32| random.value());
         let (mut x16, mut half) = ([[bf16::ZERO; MOST]; 2], [[f16::ZERO; MOST]; 2]);
@@ -132,7 +132,7 @@ impl Checks<'_> {
         let len = x[0].len();
         let x16 = x16.each_ref().map(|x| &x[..len]);
         let half = half.each_ref().map(|x| &x[..len]);
-        let norm = Norm::new(NormFormula::LLAMA, 1e-6).weight(&weights[..head_dim]);
+        let norm = Norm::new(NormFormula::LLAMA, 1e-6).with_weight(&weights[..head_dim]);
         self.element(shape, x, &rows, norm, random)?;
         self.element(shape, x16, &rows, norm, random)?;
         self.element(shape, half, &rows, norm, random)
@@ -153,7 +153,7 @@ impl Checks<'_> {
         let (tensor, wild) = (Tensor::new(x, extents)?, Tensor::new(wild, extents)?);
         let slots = &SLOTS[..tokens];
         for pairing in Pairing::ALL {
-            let plan = |backend| Rope::new(pairing).backend(backend);
+            let plan = |backend| Rope::new(pairing).with_backend(backend);
             let copied =
                 |memory: &mut [u8]| cast_slice_mut::<_, E>(memory)[..x.len()].copy_from_slice(x);
             self.compare("in place", shape, &mut |backend, memory| {
@@ -163,7 +163,7 @@ impl Checks<'_> {
             self.compare("after a norm", shape, &mut |backend, memory| {
                 copied(memory);
                 plan(backend)?
-                    .norm(norm)
+                    .with_norm(norm)
                     .rotate(&mut tensor_of::<E>(memory, extents)?, rows)
             })?;
             self.compare("into f32", shape, &mut |backend, memory| {
@@ -188,8 +188,8 @@ impl Checks<'_> {
             let hadamard = Hadamard::new(head_dim)?;
             self.compare("transformed", shape, &mut |backend, memory| {
                 let rope = Rope::new(Pairing::Half)
-                    .backend(backend)?
-                    .hadamard(hadamard);
+                    .with_backend(backend)?
+                    .with_hadamard(hadamard);
                 rope.rotate_into(&tensor, &mut tensor_of::<f32>(memory, extents)?, rows)
             })?;
         }
@@ -201,7 +201,7 @@ impl Checks<'_> {
             .into_iter()
             .chain(blocks.map(Format::Blocks));
         for format in formats {
-            let rope = |backend| Rope::new(Pairing::Half).backend(backend);
+            let rope = |backend| Rope::new(Pairing::Half).with_backend(backend);
             let name = format.name();
             self.compare(name, shape, &mut |backend, memory| {
                 let mut cache = format.cache_mut(memory, layout)?;

@@ -46,7 +46,7 @@ fn test() -> Result<(), Failure> {
     let mut blocks = [FrequencyChunk::EMPTY; FrequencyChunk::count(HEAD_DIM)];
     let mut row = [0.0; HEAD_DIM];
     let frequencies = Frequencies::new_in(&mut blocks, HEAD_DIM, BASE, &SCALING)?;
-    let rows = frequencies.rows_in(&[POSITION], &mut row)?;
+    let rows = frequencies.at(&[POSITION])?.rows_in(&mut row)?;
     let (cos, sin) = rows.row(0).ok_or(Failure)?;
     check("cos_is_correctly_rounded", same(cos, &COS))?;
     check("sin_is_correctly_rounded", same(sin, &SIN))?;
@@ -65,7 +65,7 @@ fn test() -> Result<(), Failure> {
 
     let mut scalar = QUERIES.map(f32::from_bits);
     let mut best = scalar;
-    let plain = Rope::new(Pairing::Interleaved).backend(Backend::Scalar)?;
+    let plain = Rope::new(Pairing::Interleaved).with_backend(Backend::Scalar)?;
     plain.rotate(&mut TensorMut::new(&mut scalar, SHAPE)?, &rows)?;
     let rope = Rope::new(Pairing::Interleaved);
     rope.rotate(&mut TensorMut::new(&mut best, SHAPE)?, &rows)?;

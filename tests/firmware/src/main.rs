@@ -83,7 +83,7 @@ fn test(blocks: &mut [FrequencyChunk], row: &mut [f32], x: &mut [f32]) -> Result
     let rope = Rope::new(Pairing::Half);
 
     // Once per token.
-    let rows = frequencies.rows_in(&[POSITION], row)?;
+    let rows = frequencies.at(&[POSITION])?.rows_in(row)?;
     let (cos, sin) = rows.row(0).ok_or(Failure)?;
     check("cos_is_correctly_rounded", same(cos, &COS))?;
     check("sin_is_correctly_rounded", same(sin, &SIN))?;
@@ -101,14 +101,14 @@ fn test(blocks: &mut [FrequencyChunk], row: &mut [f32], x: &mut [f32]) -> Result
     let mut other = QUERIES.map(f32::from_bits);
     rope.rotate(
         &mut TensorMut::new(&mut other, SHAPE)?,
-        &frequencies.at(&[POSITION]),
+        &frequencies.at(&[POSITION])?,
     )?;
     check(
         "rotate_at_gives_the_bits_of_rotate",
         same(x, &other.map(f32::to_bits)),
     )?;
 
-    rope.direction(Direction::Inverse)
+    rope.with_direction(Direction::Inverse)
         .rotate(&mut TensorMut::new(&mut *x, SHAPE)?, &rows)?;
     let near = x
         .iter()
@@ -148,13 +148,15 @@ fn costs(blocks: &mut [FrequencyChunk], row: &mut [f32], x: &mut [f32]) -> Resul
     });
     let frequencies = Frequencies::new_in(blocks, HEAD_DIM, BASE, &SCALING)?;
     cost("a row of 64 pairs", &mut || {
-        let _ = frequencies.rows_in(&[POSITION], row);
+        let angles = frequencies.at(&[POSITION]);
+        let _ = angles.and_then(|angles| angles.rows_in(row).map(drop));
     });
     // A position too large for doubles.
     cost("a row of 64 pairs by integers alone", &mut || {
-        let _ = frequencies.rows_in(&[i64::MAX], row);
+        let angles = frequencies.at(&[i64::MAX]);
+        let _ = angles.and_then(|angles| angles.rows_in(row).map(drop));
     });
-    let rows = frequencies.rows_in(&[POSITION], row)?;
+    let rows = frequencies.at(&[POSITION])?.rows_in(row)?;
     let rope = Rope::new(Pairing::Half);
     let mut x = TensorMut::new(x, SHAPE)?;
     cost("two heads of 128 channels rotated by it", &mut || {
@@ -165,7 +167,8 @@ fn costs(blocks: &mut [FrequencyChunk], row: &mut [f32], x: &mut [f32]) -> Resul
         let _ = interleaved.rotate(&mut x, &rows);
     });
     cost("two heads with a row made on the stack", &mut || {
-        let _ = rope.rotate(&mut x, &frequencies.at(&[POSITION]));
+        let angles = frequencies.at(&[POSITION]);
+        let _ = angles.and_then(|angles| rope.rotate(&mut x, &angles));
     });
     Ok(())
 }

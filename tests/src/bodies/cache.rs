@@ -395,15 +395,15 @@ fn shifted<K: Kept>(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usiz
                 };
                 match (scaled, hadamard) {
                     (true, None) => plan
-                        .scale(scale)
+                        .with_scale(scale)
                         .rotate(&mut cache.slots(slots.given()), rows),
                     (false, None) => plan.rotate(&mut cache.slots(slots.given()), rows),
                     (true, Some(hadamard)) => {
-                        let plan = plan.hadamard(hadamard).scale(scale);
+                        let plan = plan.with_hadamard(hadamard).with_scale(scale);
                         plan.rotate(&mut cache.slots(slots.given()), rows)
                     }
                     (false, Some(hadamard)) => plan
-                        .hadamard(hadamard)
+                        .with_hadamard(hadamard)
                         .rotate(&mut cache.slots(slots.given()), rows),
                 }
             })

@@ -105,7 +105,7 @@ fn in_place<E: Number>(source: &mut Source<'_>) {
         oracle::answered(result, refusal);
         if let Some(norm) = &chain.norm {
             let (refused, error) = norm.weights_amiss(head_dim);
-            let plan = plan.norm(refused);
+            let plan = plan.with_norm(refused);
             assert_eq!(plan.apply(&mut tensor), Err(error), "{norm:?}");
         }
         if head_dim % 2048 != 0 {
@@ -114,7 +114,7 @@ fn in_place<E: Number>(source: &mut Source<'_>) {
                 block: 2048,
                 head_dim,
             });
-            let plan = rotation.plan(backend).hadamard(refused);
+            let plan = rotation.plan(backend).with_hadamard(refused);
             assert_eq!(plan.apply(&mut tensor), Err(error));
         }
         let doing = format!(
@@ -199,7 +199,10 @@ fn query_and_key<Q: Number, K: Number>(source: &mut Source<'_>) {
         // The call is refused because of K alone; Q is untouched.
         if let Some(norm) = &key.norm {
             let (refused, error) = norm.weights_amiss(head_dim);
-            let (q_plan, k_plan) = (rotation.plan(backend), rotation.plan(backend).norm(refused));
+            let (q_plan, k_plan) = (
+                rotation.plan(backend),
+                rotation.plan(backend).with_norm(refused),
+            );
             let expected = refusal.unwrap_or(error);
             let result = rows.with(|rows| both((&q_plan, &mut q), (&k_plan, &mut k), rows));
             oracle::answered(result, Some(expected));

@@ -1,7 +1,7 @@
 //! Full-width rows.
 
 use rope_core::error::{GradientError, RowsError};
-use rope_core::gradient::{Gradients, PairGradients};
+use rope_core::gradient::PairGradients;
 use rope_core::internals::in_stages;
 use rope_core::{Backend, Direction, Error, Tensor, TensorMut};
 
@@ -136,12 +136,12 @@ fn gradients<E: Number>(
     let extents = [rows.rows, rows.heads, rows.rotary_dim];
     for backend in Backend::available() {
         let (mut got_cos, mut got_sin) = (before.clone(), before.clone());
-        let result = rotation.plan(backend).gradients(Gradients::Channels {
-            x: &Tensor::new(&x, from.layout).expect("a valid tensor"),
-            dy: &Tensor::new(&dy, to.layout).expect("a valid tensor"),
-            cos: &mut PairGradients::new(&mut got_cos, extents).expect("as many sums"),
-            sin: &mut PairGradients::new(&mut got_sin, extents).expect("as many sums"),
-        });
+        let result = rotation.plan(backend).channel_gradients(
+            &Tensor::new(&x, from.layout).expect("a valid tensor"),
+            &Tensor::new(&dy, to.layout).expect("a valid tensor"),
+            &mut PairGradients::new(&mut got_cos, extents).expect("as many sums"),
+            &mut PairGradients::new(&mut got_sin, extents).expect("as many sums"),
+        );
         oracle::answered(result, refusal);
         for (got, expected) in got_cos.iter().chain(&got_sin).zip(cos.iter().chain(&sin)) {
             let same = got.to_bits() == expected.to_bits() || got.is_nan() && expected.is_nan();

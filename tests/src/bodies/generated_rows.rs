@@ -3,7 +3,8 @@
 use rope_core::axes::{Axes, MixedAngle, MixedFrequencies};
 use rope_core::error::{FrequenciesError, PositionsError};
 use rope_core::{
-    Angle, Backend, Error, Frequencies, Pairing, Positions, Rope, Rows, RowsAt, Scaling, TensorMut,
+    Angle, Backend, Error, Frequencies, Pairing, Positions, Rope, Rows, Scaling, TensorMut,
+    TokenAngles,
 };
 
 use crate::Source;
@@ -67,10 +68,11 @@ pub fn generated_rows(source: &mut Source<'_>) {
     for backend in Backend::available() {
         let frequencies = frequencies
             .clone()
-            .backend(backend)
+            .with_backend(backend)
             .expect("it is available");
         let mut storage = vec![f32::NAN; 2 * pairs * placed.at.len() + 3];
-        let other = frequencies.rows_in(positions, &mut storage).expect("room");
+        let angles = frequencies.at(positions).expect("positions");
+        let other = angles.rows_in(&mut storage).expect("room");
         for token in 0..rows.len() {
             assert_eq!(
                 bits(&rows, token),
@@ -84,7 +86,7 @@ pub fn generated_rows(source: &mut Source<'_>) {
                 .all(|value| value.is_nan())
         );
     }
-    on_the_stack(&frequencies.at(positions), &rows, 1);
+    on_the_stack(&frequencies.at(positions).expect("positions"), &rows, 1);
     if angle == Angle::HuggingFaceF32 {
         for token in 0..rows.len() {
             let (cos, sin) = rows.row(token).expect("a row for each");
@@ -137,23 +139,23 @@ pub fn mixed_rows(source: &mut Source<'_>) {
     if axes > 1 && !placed.is_per_axis() {
         let given = tokens;
         assert_eq!(
-            frequencies.values(positions),
-            Err(Error::Positions(PositionsError::PerAxis { given, axes }))
+            frequencies.at(positions).err(),
+            Some(Error::Positions(PositionsError::PerAxis { given, axes }))
         );
         return;
     }
-    let values = frequencies
-        .values(positions)
+    let angles = frequencies
+        .at(positions)
         .expect("positions that fit the axes");
-    assert_eq!(values.len(), tokens * heads * 2 * pairs);
+    let mut values = vec![f32::NAN; tokens * heads * 2 * pairs];
+    angles.rows_in(&mut values).expect("room");
     for backend in Backend::available() {
-        let frequencies = frequencies.clone().backend(backend);
+        let frequencies = frequencies.clone().with_backend(backend);
         let frequencies = frequencies.expect("it is available");
         let mut storage = vec![f32::NAN; values.len() + 3];
-        let other = frequencies
-            .values_in(positions, &mut storage)
-            .expect("room");
-        let same = other.iter().zip(&values);
+        let other = frequencies.at(positions).expect("positions");
+        other.rows_in(&mut storage).expect("room");
+        let same = storage.iter().zip(&values);
         assert!(
             same.clone().all(|(a, b)| a.to_bits() == b.to_bits()),
             "{backend}, {placed:?}, {frequencies:?}, {list:?}"
@@ -161,8 +163,7 @@ pub fn mixed_rows(source: &mut Source<'_>) {
         assert!(storage[values.len()..].iter().all(|value| value.is_nan()));
     }
     if tokens > 0 {
-        let rows = frequencies.rows(positions).expect("positions");
-        on_the_stack(&frequencies.at(positions), &rows, heads);
+        on_the_stack(&angles, &angles.rows().expect("memory"), heads);
     }
     // The coordinate in the definition's own type.
     let exact = |at: &Coordinate| match *at {
@@ -193,7 +194,7 @@ pub fn mixed_rows(source: &mut Source<'_>) {
 }
 
 /// Asserts that a call makes the same rows on the stack.
-fn on_the_stack(at: &RowsAt<'_>, rows: &Rows<'_>, heads: usize) {
+fn on_the_stack(at: &TokenAngles<'_>, rows: &Rows<'_>, heads: usize) {
     let (tokens, head_dim) = (rows.len(), rows.rotary_dim());
     let len = tokens * heads * head_dim;
     let mut x: Vec<f32> = (0..len).map(|i| i as f32 - 7.0).collect();

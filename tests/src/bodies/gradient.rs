@@ -1,7 +1,7 @@
 //! Gradients of pairs.
 
-use rope_core::gradient::{Gradients, PairGradients};
-use rope_core::stages::{LinearStages, StageOrder};
+use rope_core::gradient::PairGradients;
+use rope_core::stages::{Linear, StageOrder};
 use rope_core::{Backend, Direction, Pairing, Rope, Tensor, TensorMut};
 
 use super::rotate::shape_and_rows;
@@ -72,11 +72,10 @@ fn any<E: Number>(source: &mut Source<'_>) {
         let read = Tensor::new(&g, to.layout).expect("a valid tensor");
         let (y, dy) = (&x, &read);
         sums(&cross, &doing, &mut |angles| {
-            rope.gradients(Gradients::Angles { y, dy, angles })
-                .expect("sums that fit");
+            rope.angle_gradients(y, dy, angles).expect("sums that fit");
         });
         sums(&dot, &doing, &mut |factors| {
-            rope.gradients(Gradients::Factors { y, dy, factors })
+            rope.factor_gradients(y, dy, factors)
                 .expect("sums that fit");
         });
         let mut written = g.clone();
@@ -164,12 +163,12 @@ fn linear<E: Number>(
         Some(chain.heads(kind, at[0] * tokens + at[1], &heads, Some(rotated)))
     });
     for backend in Backend::available() {
-        let mut rope = Rope::<LinearStages<'_>>::from(rotation.plan(backend));
+        let mut rope = Rope::<Linear<'_>>::from(rotation.plan(backend));
         if let Some(scale) = &forward {
-            rope = rope.scale(scale.given());
+            rope = rope.with_scale(scale.given());
         }
         if let Some(hadamard) = &hadamard {
-            rope = rope.hadamard(hadamard.given());
+            rope = rope.with_hadamard(hadamard.given());
         }
         if !chain.rounds {
             rope = rope.without_rounding();

@@ -95,7 +95,7 @@ pub fn rows(source: &mut Source<'_>) {
     }
     assert_eq!(got(&table, table.len()), None);
     let (start, end) = (number_of_any_size(source), number_of_any_size(source));
-    let range = table.range(start..end);
+    let range = table.narrow(start..end);
     assert_eq!(range.is_ok(), start <= end && end <= table.len());
     let (first, part) = match range {
         Ok(range) => (start, range),

@@ -93,7 +93,7 @@ fn tensor_mut(source: &mut Source<'_>, mut tensor: TensorMut<'_, f32>) {
             check_layout(second.layout());
             for mut part in [first, second] {
                 let tokens = part.shape().tokens;
-                if let (Ok(rows), 2..) = (rows.range(0..tokens), part.shape().head_dim) {
+                if let (Ok(rows), 2..) = (rows.narrow(0..tokens), part.shape().head_dim) {
                     rope.rotate(&mut part, &rows).expect("a row per token");
                 }
             }

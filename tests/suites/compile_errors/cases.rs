@@ -27,7 +27,7 @@ fn three_extents(x: &[f32]) {
 }
 
 fn a_norm_in_a_backward_pass(y: &Tensor<'_, f32>, dy: &mut TensorMut<'_, f32>, rows: &Rows<'_>) {
-    let rope = Rope::new(Pairing::Half).norm(Norm::new(NormFormula::LLAMA4, 1e-6));
+    let rope = Rope::new(Pairing::Half).with_norm(Norm::new(NormFormula::LLAMA4, 1e-6));
     let mut sums = [0.0; 4];
     if let Ok(mut angles) = PairGradients::new(&mut sums, [1, 1, 4]) {
         let _ = rope.backward(y, dy, rows, &mut angles);
@@ -35,11 +35,11 @@ fn a_norm_in_a_backward_pass(y: &Tensor<'_, f32>, dy: &mut TensorMut<'_, f32>, r
 }
 
 fn an_array_of_weights(norm: Norm<'_>) {
-    let _ = norm.weight([1.0; 64]);
+    let _ = norm.with_weight([1.0; 64]);
 }
 
 fn weights_of_f64(norm: Norm<'_>, weights: &[f64]) {
-    let _ = norm.weight(weights);
+    let _ = norm.with_weight(weights);
 }
 
 fn real_numbers_as_positions(frequencies: &Frequencies<'_>) {

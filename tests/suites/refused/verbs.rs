@@ -3,7 +3,7 @@
 use half::bf16;
 use rope_core::cache::{Cache, CacheLayout, CacheMut, Slots};
 use rope_core::gradient::PairGradients;
-use rope_core::stages::{Linear, Stages, WithStages};
+use rope_core::stages::{Normed, Stages, Transpose};
 use rope_core::{
     Element, Error, NoRotation, Output, Pairing, Rope, Rows, Source, Target, Tensor, TensorMut,
 };
@@ -129,7 +129,7 @@ impl<'a> Operands<'a> {
         plan: Rope<S>,
         error: Error,
     ) where
-        Rope<S>: Into<Rope<WithStages<'s>>>,
+        Rope<S>: Into<Rope<Normed<'s>>>,
     {
         self.refused_as::<f32>(verbs, &plan, error);
         self.refused_as::<bf16>(verbs, &plan.into(), error);
@@ -156,7 +156,7 @@ impl<'a> Operands<'a> {
 
     /// Calls both forms of the backward pass, which leave their sums unchanged, too.
     #[track_caller]
-    pub(crate) fn backward_refused<E: Number>(&self, plan: &Rope<impl Linear>, error: Error) {
+    pub(crate) fn backward_refused<E: Number>(&self, plan: &Rope<impl Transpose>, error: Error) {
         let (rows, pairs) = (&self.rows, self.rows.rotary_dim() / 2);
         let ones = vec![E::from_f32(1.0); elements(self.shape)];
         let y = &Tensor::new(&ones, self.shape).expect("valid");

@@ -21,7 +21,7 @@ fn main() -> Result<(), Error> {
     // once per model: `k_norm.weight`
     let weight = Tensor::<1>::random([HEAD_DIM], Distribution::Normal(1.0, 0.1), &device).to_data();
     let weight = weight.as_slice::<f32>().expect("f32");
-    let norm = Norm::new(NormFormula::LLAMA, 1e-6).weight(weight);
+    let norm = Norm::new(NormFormula::LLAMA, 1e-6).with_weight(weight);
     // the pages of the sequence: position 0 is in the first slot of page 6, position 4 in that of page 1
     let table = [6_i64, 1];
 

@@ -7,7 +7,7 @@ use burn_core::backend::Flex;
 use burn_core::backend::flex::FlexTensor;
 use burn_core::backend::ops::FloatTensorOps;
 use burn_core::tensor::{DType, Element as BurnElement, TensorData, bf16, f16};
-use rope_core::gradient::{Gradients, PairGradients};
+use rope_core::gradient::PairGradients;
 use rope_core::{Element, Layout, Rope, Rows, Strides, Tensor, TensorMut};
 
 /// Returns true if rope-core has kernels for elements of this type.
@@ -51,7 +51,7 @@ fn rotate_elements<E: Element + BurnElement>(
     rope: Rope,
 ) -> Result<FlexTensor, rope_core::Error> {
     #[cfg(feature = "rayon")]
-    let rope = rope.parallel();
+    let rope = rope.with_threads();
     let (in_place, across) = (
         |x: &mut TensorMut<'_, E>| rope.rotate(x, rows),
         |x: &Tensor<'_, E>, y: &mut TensorMut<'_, E>| rope.rotate_into(x, y, rows),
@@ -115,12 +115,12 @@ fn sum_elements<E: Element + BurnElement>(
 ) -> Result<[Vec<f32>; 2], rope_core::Error> {
     let mut sums = [(); 2].map(|()| vec![0.0_f64; rows * heads * pairs]);
     let [cos, sin] = &mut sums;
-    rope.gradients(Gradients::CosSin {
-        x: &Tensor::new(elements::<E>(x), layout(x)?)?,
-        dy: &Tensor::new(elements::<E>(dy), layout(dy)?)?,
-        cos: &mut PairGradients::new(cos, [rows, heads, pairs])?,
-        sin: &mut PairGradients::new(sin, [rows, heads, pairs])?,
-    })?;
+    rope.cos_sin_gradients(
+        &Tensor::new(elements::<E>(x), layout(x)?)?,
+        &Tensor::new(elements::<E>(dy), layout(dy)?)?,
+        &mut PairGradients::new(cos, [rows, heads, pairs])?,
+        &mut PairGradients::new(sin, [rows, heads, pairs])?,
+    )?;
     Ok(sums.map(|sums| sums.into_iter().map(|sum| sum as f32).collect()))
 }
 

@@ -34,7 +34,7 @@ fn main() -> Result<()> {
     let weight = Tensor::randn(1_f32, 0.1, HEAD_DIM, &Device::Cpu)?.to_dtype(DType::BF16)?;
     let of_k = rotary
         .clone()
-        .norm(Norm::new(NormFormula::LLAMA, 1e-6), Some(&weight))?;
+        .with_norm(Norm::new(NormFormula::LLAMA, 1e-6), Some(&weight))?;
     let pages = (8, KV_HEADS, BLOCK_SIZE, HEAD_DIM);
     let key_cache = Tensor::zeros(pages, DType::BF16, &Device::Cpu)?;
     let value_cache = Tensor::zeros(pages, DType::BF16, &Device::Cpu)?;

@@ -9,7 +9,7 @@ use rope_core::cache::{
     BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, QuantFormat, QuantScale,
     Slots,
 };
-use rope_core::stages::WithStages;
+use rope_core::stages::Normed;
 use rope_core::{Element, NoRotation, Pairing, Rope, Rows, Strides, TensorMut};
 
 use crate::rotation::Rotation;
@@ -66,9 +66,9 @@ pub(crate) fn write(
     }
     let order = rotation.order;
     let [_, _, _, head_dim] = order.extents(k.layout())?;
-    let mut rope = Rope::<WithStages<'_>>::from(rotation.plan(head_dim)?);
+    let mut rope = Rope::<Normed<'_>>::from(rotation.plan(head_dim)?);
     if let Some(norm) = &rotation.norm {
-        rope = rope.norm(norm.as_core()?);
+        rope = rope.with_norm(norm.as_core()?);
     }
     let unchanged = Rope::new(Pairing::Half);
     let (k, v) = (with_adjacent_channels(k)?, with_adjacent_channels(v)?);

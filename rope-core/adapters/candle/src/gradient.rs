@@ -1,7 +1,7 @@
 //! The gradients of tables: of cos and sin that are parameters, or computed from parameters.
 
 use candle_core::{CpuStorage, Device, Result, Storage, Tensor, bail};
-use rope_core::gradient::{Gradients, PairGradients};
+use rope_core::gradient::PairGradients;
 
 use crate::rotation::Rotation;
 use crate::tensor::{from_offset, refused, unsupported};
@@ -60,14 +60,12 @@ fn add(
     let plan = rotation.plan(layouts[0].shape().head_dim)?;
     macro_rules! add {
         ($x:ident, $g:ident) => {
-            plan.gradients(Gradients::CosSin {
-                x: &rope_core::Tensor::new(from_offset($x, x_layout), layouts[0])
-                    .map_err(refused)?,
-                dy: &rope_core::Tensor::new(from_offset($g, g_layout), layouts[1])
-                    .map_err(refused)?,
-                cos: &mut cos,
-                sin: &mut sin,
-            })
+            plan.cos_sin_gradients(
+                &rope_core::Tensor::new(from_offset($x, x_layout), layouts[0]).map_err(refused)?,
+                &rope_core::Tensor::new(from_offset($g, g_layout), layouts[1]).map_err(refused)?,
+                &mut cos,
+                &mut sin,
+            )
             .map_err(refused)
         };
     }

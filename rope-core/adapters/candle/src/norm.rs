@@ -40,7 +40,7 @@ impl TensorNorm {
     pub(crate) fn as_core(&self) -> Result<Norm<'_>> {
         match self.weight.as_deref() {
             None => Ok(self.norm),
-            Some(weight) => with_elements!(weight, weight => Ok(self.norm.weight(weight))),
+            Some(weight) => with_elements!(weight, weight => Ok(self.norm.with_weight(weight))),
         }
     }
 }

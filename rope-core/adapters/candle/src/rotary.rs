@@ -110,7 +110,7 @@ impl Rotary {
     /// let rotary = Rotary::new(Frequencies::new(64, 1e6, &Scaling::Default)?, Pairing::Half);
     /// let weight = Tensor::ones(64, DType::BF16, &Device::Cpu)?;
     /// // Qwen3's `q_norm`, and its rotation
-    /// let of_q = rotary.clone().norm(Norm::new(NormFormula::LLAMA, 1e-6), Some(&weight))?;
+    /// let of_q = rotary.clone().with_norm(Norm::new(NormFormula::LLAMA, 1e-6), Some(&weight))?;
     /// let q = Tensor::ones((1, 8, 3, 64), DType::BF16, &Device::Cpu)?;
     /// let q = of_q.rotate(&q, &rotary.rows(0..3)?)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -122,7 +122,7 @@ impl Rotary {
     ///
     /// A message, if the weight has another type, is tracked, or is not on the CPU. The number of weights is checked
     /// with the first tensor, as in [`rope_core::Rope::rotate`].
-    pub fn norm(mut self, norm: Norm<'static>, weight: Option<&Tensor>) -> Result<Self> {
+    pub fn with_norm(mut self, norm: Norm<'static>, weight: Option<&Tensor>) -> Result<Self> {
         self.rotation.norm = Some(TensorNorm::new(norm, weight)?);
         Ok(self)
     }
@@ -141,7 +141,7 @@ impl Rotary {
     pub fn rows<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Rows> {
         let rows = self.frequencies.rows(positions).map_err(refused)?;
         let rows = match self.full_width {
-            true => rows.per_channel().map_err(refused)?,
+            true => rows.into_full_width().map_err(refused)?,
             false => rows,
         };
         Ok(rows.into())
@@ -164,7 +164,7 @@ impl Rotary {
     /// # Errors
     ///
     /// A message: the errors of [`rope_core::Rope::rotate_into`]; if `x` does not have four dimensions or a supported
-    /// type, or is not on the CPU; after [`Rotary::norm`], if `x` is tracked.
+    /// type, or is not on the CPU; after [`Rotary::with_norm`], if `x` is tracked.
     pub fn rotate(&self, x: &Tensor, rows: &Rows) -> Result<Tensor> {
         on_cpu("x", x)?;
         if self.rotation.norm.is_some() && x.track_op() {
@@ -181,7 +181,7 @@ impl Rotary {
     ///
     /// # Errors
     ///
-    /// The errors of [`Rotary::rotate`]; and a message after [`Rotary::norm`], which belongs to one of them.
+    /// The errors of [`Rotary::rotate`]; and a message after [`Rotary::with_norm`], which belongs to one of them.
     pub fn rotate_qk(&self, q: &Tensor, k: &Tensor, rows: &Rows) -> Result<(Tensor, Tensor)> {
         self.check_without_norm()?;
         Ok((self.rotate(q, rows)?, self.rotate(k, rows)?))
@@ -207,7 +207,7 @@ impl Rotary {
     /// # Errors
     ///
     /// The errors of [`Rotary::rotate_in_place`]; if the two differ in more than their heads; if they are known to have
-    /// elements in common; after [`Rotary::norm`], which belongs to one of them.
+    /// elements in common; after [`Rotary::with_norm`], which belongs to one of them.
     pub fn rotate_qk_in_place(&self, q: &Tensor, k: &Tensor, rows: &Rows) -> Result<()> {
         self.check_without_norm()?;
         let (query, key) = (self.check_in_place("q", q)?, self.check_in_place("k", k)?);
@@ -230,8 +230,8 @@ impl Rotary {
         self.rotate_in_place(k, rows)
     }
 
-    /// Rotates `k`, after a [norm](Rotary::norm) if there is one, and writes it and `v` into the slots of a KV cache:
-    /// two tensors, written in place. Views of them change too, and nothing is recorded for a backward pass.
+    /// Rotates `k`, after a [norm](Rotary::with_norm) if there is one, and writes it and `v` into the slots of a KV
+    /// cache: two tensors, written in place. Views of them change too, and nothing is recorded for a backward pass.
     ///
     /// `k` and `v` are `[batch, heads, tokens, head_dim]`, and each cache `[blocks, heads, block_size, head_dim]`; or
     /// with the middle two exchanged, by [`Rotary::order`]. (`transpose(1, 2)` is a view of a cache in another order

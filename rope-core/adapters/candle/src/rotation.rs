@@ -65,10 +65,10 @@ impl Rotation {
     /// are a separate tensor in some models.
     pub(crate) fn plan(&self, given: usize) -> Result<Rope> {
         let plan = Rope::new(self.input)
-            .output_pairing(self.output)
-            .direction(self.direction);
+            .with_output_pairing(self.output)
+            .with_direction(self.direction);
         #[cfg(feature = "rayon")]
-        let plan = plan.parallel();
+        let plan = plan.with_threads();
         let Some(ModelHeads {
             head_dim,
             ref window,
@@ -77,9 +77,9 @@ impl Rotation {
         else {
             return Ok(plan);
         };
-        let plan = plan.parts(parts);
+        let plan = plan.with_parts(parts);
         if given == head_dim {
-            Ok(plan.window(window.start))
+            Ok(plan.with_window(window.start))
         } else if given == window.len() {
             Ok(plan)
         } else {
@@ -115,7 +115,7 @@ impl Rotation {
         let source = Tensor::new(from_offset(x, layout), source).map_err(refused)?;
         let mut target = TensorMut::new(&mut rotated, target).map_err(refused)?;
         match &self.norm {
-            Some(norm) => (plan.norm(norm.as_core()?)).rotate_into(&source, &mut target, rows),
+            Some(norm) => (plan.with_norm(norm.as_core()?)).rotate_into(&source, &mut target, rows),
             None => plan.rotate_into(&source, &mut target, rows),
         }
         .map_err(refused)?;
@@ -133,7 +133,7 @@ impl Rotation {
         let plan = self.plan(place.shape().head_dim)?;
         let mut x = TensorMut::new(x, place).map_err(refused)?;
         match &self.norm {
-            Some(norm) => plan.norm(norm.as_core()?).rotate(&mut x, rows),
+            Some(norm) => plan.with_norm(norm.as_core()?).rotate(&mut x, rows),
             None => plan.rotate(&mut x, rows),
         }
         .map_err(refused)

@@ -129,8 +129,8 @@ unsafe fn rotate<E: Element>(operator: &c::ggml_tensor) -> Result<(), String> {
         Direction::Transpose
     };
     let rope = Rope::new(parameters.pairing())
-        .direction(direction)
-        .window(parameters.offset);
+        .with_direction(direction)
+        .with_window(parameters.offset);
 
     let (from, to) = (layout::<E>(x)?, layout::<E>(operator)?);
     let source = x.data.cast_const().cast::<E>();

@@ -140,8 +140,8 @@ impl Operator for Exact {
                 heads.shape.head_dim
             )));
         }
-        let norm = Norm::new(formula, epsilon).weight(weight.slice::<E>()?);
-        let rope = self.rope.norm(norm);
+        let norm = Norm::new(formula, epsilon).with_weight(weight.slice::<E>()?);
+        let rope = self.rope.with_norm(norm);
         rotate(&rope, &heads, &rows, output.buffers::<E>()?, threads)
     }
 }

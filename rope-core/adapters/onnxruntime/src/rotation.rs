@@ -99,11 +99,11 @@ fn cut<'a, E: Element>(
             let (shape, rows) = match heads.order {
                 Order::TokensMajor => (
                     [1, end - start, count, head_dim],
-                    rows.range(first_row + start..first_row + end)?,
+                    rows.narrow(first_row + start..first_row + end)?,
                 ),
                 Order::HeadsMajor => (
                     [1, tokens, end - start, head_dim],
-                    rows.range(first_row..first_row + tokens)?,
+                    rows.narrow(first_row..first_row + tokens)?,
                 ),
             };
             let part;

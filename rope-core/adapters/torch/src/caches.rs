@@ -4,7 +4,7 @@ use rope_core::cache::{
     BlockFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales, QuantFormat,
     QuantScale, ScaleLayout, ScalePlace,
 };
-use rope_core::stages::WithStages;
+use rope_core::stages::Normed;
 use rope_core::{NoRotation, Pairing, Rope};
 
 use crate::norms::RawNorm;
@@ -271,9 +271,9 @@ pub(crate) fn rotate_into_caches(
             )));
         }
     }
-    let mut rope = Rope::<WithStages<'_>>::from(plan.rope());
+    let mut rope = Rope::<Normed<'_>>::from(plan.rope());
     if norm.formula != -1 {
-        rope = rope.norm(norm.with(&weight)?);
+        rope = rope.with_norm(norm.with(&weight)?);
     }
     let unchanged = Rope::new(Pairing::Half);
     let written: Vec<_> = written.iter().map(|tensor| tensor.memory()).collect();

@@ -275,7 +275,7 @@ pub(crate) fn config_shift(
     check_shared(rotation)?;
     let deltas = Places::new(rotation, deltas, "deltas")?;
     deltas.check_room(rotation)?;
-    let rows = rotation.frequencies().shift(deltas.positions())?;
+    let rows = rotation.frequencies().shift(deltas.positions())?.rows()?;
     tables(&rows, deltas.extents, pairs, &plan)
 }
 
@@ -312,7 +312,8 @@ pub(crate) fn config_shift_from(
     to.check_room(new)?;
     let rows = new
         .frequencies()
-        .shift_from(old.frequencies(), from.positions(), to.positions())?;
+        .shift_from(old.frequencies(), from.positions(), to.positions())?
+        .rows()?;
     tables(&rows, to.extents, pairs, &plan)
 }
 

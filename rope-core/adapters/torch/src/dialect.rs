@@ -23,11 +23,11 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
     ),
     ("rotate_into", "rotate"),
     (
-        "takes gradients back, and Gradients::Channels sums those of cos and sin",
+        "takes gradients back, and Rope::channel_gradients sums those of cos and sin",
         "takes gradients back",
     ),
     (
-        "use Gradients::Angles, Gradients::Factors and PairGradients::cos_sin",
+        "use Rope::angle_gradients, Rope::factor_gradients and PairGradients::cos_sin",
         "leave out output_pairing, or the gradients of cos and sin",
     ),
     (
@@ -35,7 +35,7 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
         "pass both, as cos and as sin",
     ),
     (
-        "take the rows of one sequence by Rows::range",
+        "take the rows of one sequence by Rows::narrow",
         "pass the rows of one sequence",
     ),
     (
@@ -43,7 +43,7 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
         "; cos.expand(tokens, -1) gives one row to all tokens",
     ),
     ("use Rows::inverted", "pass the rows' own attention_factor"),
-    ("to Norm::weight", "as weight"),
+    ("to Norm::with_weight", "as weight"),
     ("call Norm::without_weight", "use a formula that has none"),
     ("original_context", "original_max_position_embeddings"),
     ("Config::with_length", "length"),

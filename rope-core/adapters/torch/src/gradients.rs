@@ -1,7 +1,7 @@
 //! The gradients of cos and sin, where tables are parameters.
 
 use rope_core::Rope;
-use rope_core::gradient::{Gradients, PairGradients};
+use rope_core::gradient::PairGradients;
 
 use crate::number::Number;
 use crate::plan::{Plan, Width};
@@ -52,11 +52,11 @@ pub(crate) fn table_gradients(
     with_elements!(x, E => {
         let x = rope_core::Tensor::new(x.elements::<E>()?, layout(&x, &plan)?)?;
         let dy = rope_core::Tensor::new(dy.elements::<E>()?, layout(&dy, &plan)?)?;
-        let rope = Rope::new(plan.input).output_pairing(plan.output).direction(plan.direction);
+        let rope = Rope::new(plan.input).with_output_pairing(plan.output).with_direction(plan.direction);
         let mut cos = PairGradients::new(&mut of_cos, shape)?;
         let mut sin = PairGradients::new(&mut of_sin, shape)?;
         let (x, dy, cos, sin) = (&x, &dy, &mut cos, &mut sin);
-        Ok(rope.gradients(Gradients::CosSin { x, dy, cos, sin })?)
+        Ok(rope.cos_sin_gradients(x, dy, cos, sin)?)
     })?;
     Ok([
         placed("cos", &cos, &plan, &of_cos)?,

@@ -72,7 +72,7 @@ impl RawNorm {
         }
         let weights: Weights<'a> =
             with_elements!(weight, E => Ok::<_, Failure>(Weights::from(weight.elements::<E>()?)))?;
-        Ok(norm.weight(weights))
+        Ok(norm.with_weight(weights))
     }
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn norm_rotate_qk_in_place(
         return Err(Error::Plan(PlanError::PairingChangesInPlace { input, output }).into());
     }
     let (query, key) = (norm.with(&q_weight)?, norm.with(&k_weight)?);
-    let (query, key) = (plan.rope().norm(query), plan.rope().norm(key));
+    let (query, key) = (plan.rope().with_norm(query), plan.rope().with_norm(key));
     with_rows(rows, &plan, 1.0, &[q.memory(), k.memory()], |_, rows| {
         for x in [&q, &k] {
             rows.check_shape(extents(x, &plan)?)?;

@@ -111,9 +111,9 @@ pub(crate) fn rows_of<'a>(
     range: Range<usize>,
 ) -> Result<Rows<'a>> {
     Ok(match dimension {
-        Dimension::Tokens => rows.range(range)?,
+        Dimension::Tokens => rows.narrow(range)?,
         Dimension::Batch if rows.len() != tokens => {
-            rows.range(range.start * tokens..range.end * tokens)?
+            rows.narrow(range.start * tokens..range.end * tokens)?
         }
         _ => rows.clone(),
     })

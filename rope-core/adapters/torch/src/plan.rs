@@ -136,8 +136,8 @@ impl Plan {
 
     pub(crate) fn rope(&self) -> Rope {
         Rope::new(self.input)
-            .output_pairing(self.output)
-            .direction(self.direction)
+            .with_output_pairing(self.output)
+            .with_direction(self.direction)
     }
 
     /// Numbers that tensors have for each dimension, as `[batch, tokens, heads, channels]`.

@@ -145,7 +145,7 @@ pub(crate) fn rotated(
     with_elements!(x, E => {
         let (from, into) = (x.elements::<E>()?, y.elements_mut::<E>(read)?);
         let x = rope_core::Tensor::new(from, source)?;
-        parallel::rotate_into(&plan.rope().window(first), x, TensorMut::new(into, target)?, rows)
+        parallel::rotate_into(&plan.rope().with_window(first), x, TensorMut::new(into, target)?, rows)
     })?;
     Ok(y)
 }
@@ -225,6 +225,6 @@ pub(crate) fn rotate_where_it_lies(
     }
     with_elements!(x, E => {
         let values = x.elements_mut::<E>([])?;
-        parallel::rotate(&plan.rope().window(first), TensorMut::new(values, target)?, rows, &parallel::ANY)
+        parallel::rotate(&plan.rope().with_window(first), TensorMut::new(values, target)?, rows, &parallel::ANY)
     })
 }

@@ -7,7 +7,7 @@ use rope_core::cache::{
 use rope_core::gradient::PairGradients;
 use rope_core::internals::Renamed;
 use rope_core::norm::{Norm, NormFormula, NormReach, NormResult, NormSum};
-use rope_core::stages::{Hadamard, HadamardFactor, LinearStages, Scale, StageOrder, WithStages};
+use rope_core::stages::{Hadamard, HadamardFactor, Linear, Normed, Scale, StageOrder};
 use rope_core::{Error, NoRotation, Output, Rope};
 
 use super::*;
@@ -82,7 +82,9 @@ fn table() -> Vec<f32> {
     let frequencies = Frequencies::new(48, 10_000.0, &Scaling::Default).expect("valid");
     let mut values = vec![0.0; TOKENS * 48];
     frequencies
-        .rows_in(3..3 + TOKENS, &mut values)
+        .at(3..3 + TOKENS)
+        .expect("positions")
+        .rows_in(&mut values)
         .expect("valid");
     values
 }
@@ -156,14 +158,14 @@ fn every_formula_matches_rope_core() {
 }
 
 /// A norm in both languages.
-struct Normed<'a> {
+struct NormOfBoth<'a> {
     name: &'static str,
     c: rope_norm,
     rust: Norm<'a>,
 }
 
 /// Norms of every formula, and of everything that a norm can be told.
-fn norms<'a, E: Number>(weight: &'a [E], bias: &'a [E], sums: &'a [f32]) -> Vec<Normed<'a>> {
+fn norms<'a, E: Number>(weight: &'a [E], bias: &'a [E], sums: &'a [f32]) -> Vec<NormOfBoth<'a>> {
     let new = |kind: rope_norm_formula, formula| {
         let mut c: rope_norm = zero();
         // SAFETY: a struct.
@@ -172,7 +174,7 @@ fn norms<'a, E: Number>(weight: &'a [E], bias: &'a [E], sums: &'a [f32]) -> Vec<
         (c, Norm::new(formula, 1e-5))
     };
     let mut all = Vec::new();
-    let mut push = |name, c, rust| all.push(Normed { name, c, rust });
+    let mut push = |name, c, rust| all.push(NormOfBoth { name, c, rust });
     for (kind, formula) in [
         (rope_norm_formula::Llama, NormFormula::LLAMA),
         (rope_norm_formula::Gemma, NormFormula::GEMMA),
@@ -192,21 +194,25 @@ fn norms<'a, E: Number>(weight: &'a [E], bias: &'a [E], sums: &'a [f32]) -> Vec<
         push(
             "bias without weights",
             biased,
-            rust.without_weight().bias(bias),
+            rust.without_weight().with_bias(bias),
         );
         let with = rope_norm {
             weight: weights(weight),
             bias: weights(bias),
             ..c
         };
-        push("weight and bias", with, rust.weight(weight).bias(bias));
+        push(
+            "weight and bias",
+            with,
+            rust.with_weight(weight).with_bias(bias),
+        );
     }
     let (c, rust) = new(rope_norm_formula::Llama, NormFormula::LLAMA);
     let c = rope_norm {
         weight: weights(weight),
         ..c
     };
-    let rust = rust.weight(weight);
+    let rust = rust.with_weight(weight);
     let row = rope_norm_reach::Row as i32;
     push(
         "row",
@@ -220,7 +226,7 @@ fn norms<'a, E: Number>(weight: &'a [E], bias: &'a [E], sums: &'a [f32]) -> Vec<
         rust.with_order(StageOrder::AfterRotation),
     );
     let sum = rope_norm_sum::F64 as i32;
-    push("sum", rope_norm { sum, ..c }, rust.sum(NormSum::F64));
+    push("sum", rope_norm { sum, ..c }, rust.with_sum(NormSum::F64));
     let given = rope_norm {
         reach: row,
         sums: sums.as_ptr(),
@@ -238,7 +244,7 @@ fn norms<'a, E: Number>(weight: &'a [E], bias: &'a [E], sums: &'a [f32]) -> Vec<
     push(
         "eps",
         rope_norm { eps: -1.0, ..c },
-        Norm::new(NormFormula::LLAMA, -1.0).weight(weight),
+        Norm::new(NormFormula::LLAMA, -1.0).with_weight(weight),
     );
     let width = rope_norm {
         sums_width: 0,
@@ -263,7 +269,7 @@ fn norms<'a, E: Number>(weight: &'a [E], bias: &'a [E], sums: &'a [f32]) -> Vec<
             weight: weights(weight),
             ..llama4
         },
-        rust_llama4.weight(weight),
+        rust_llama4.with_weight(weight),
     );
     push(
         "count of weights",
@@ -271,7 +277,7 @@ fn norms<'a, E: Number>(weight: &'a [E], bias: &'a [E], sums: &'a [f32]) -> Vec<
             weight: weights(&weight[1..]),
             ..c
         },
-        rust.weight(&weight[1..]),
+        rust.with_weight(&weight[1..]),
     );
     push(
         "no weights",
@@ -279,7 +285,7 @@ fn norms<'a, E: Number>(weight: &'a [E], bias: &'a [E], sums: &'a [f32]) -> Vec<
             weight: weights(&weight[..0]),
             ..c
         },
-        rust.weight(&weight[..0]),
+        rust.with_weight(&weight[..0]),
     );
     push(
         "centered sums",
@@ -294,7 +300,7 @@ fn norms<'a, E: Number>(weight: &'a [E], bias: &'a [E], sums: &'a [f32]) -> Vec<
             },
             1e-5,
         )
-        .weight(weight)
+        .with_weight(weight)
         .with_reach(NormReach::Token)
         .with_sum_of_squares(sums, 400),
     );
@@ -352,12 +358,12 @@ fn chains_of_tensors_match_rope_core() {
         let rows = Rows::new(&table, [TOKENS, 48]).expect("valid");
         let c_rows = rope_rows_joined(table.as_ptr(), table.len(), 48);
         let x = values::<E>(LEN);
-        for Normed { name, c, rust } in norms(weight, bias, sums) {
+        for NormOfBoth { name, c, rust } in norms(weight, bias, sums) {
             for (c_scale, scale) in scales(&factors) {
                 for without_rounding in [0, 1] {
-                    let mut chain = Rope::<WithStages<'_>>::from(Rope::new(Pairing::Half))
-                        .norm(rust)
-                        .scale(scale);
+                    let mut chain = Rope::<Normed<'_>>::from(Rope::new(Pairing::Half))
+                        .with_norm(rust)
+                        .with_scale(scale);
                     if without_rounding == 1 {
                         chain = chain.without_rounding();
                     }
@@ -448,7 +454,7 @@ fn presets_match_rope_core() {
             let expected = match preset {
                 Preset::LlamaCppKeys => Hadamard::llama_cpp_keys(head_dim),
                 Preset::LlamaCppValues => Ok(Hadamard::llama_cpp_values(head_dim)),
-                Preset::Indexer => Hadamard::indexer(head_dim).map(Some),
+                Preset::Indexer => Hadamard::new(head_dim).map(Some),
             };
             let mut c = rope_hadamard {
                 block: 7,
@@ -468,7 +474,7 @@ fn presets_match_rope_core() {
             };
             assert_eq!(c.block, expected.map_or(0, |it| it.block()), "{case}");
             let named =
-                (c.block > 0).then(|| Hadamard::new(c.block).expect("valid").factor(factor));
+                (c.block > 0).then(|| Hadamard::new(c.block).expect("valid").with_factor(factor));
             assert_eq!(named, expected, "{case}");
         }
     }
@@ -520,9 +526,9 @@ fn transforms_match_rope_core() {
                     ..chain_of(null(), &scale)
                 };
                 let plan = Hadamard::new(block).map(|hadamard| {
-                    let linear = Rope::<LinearStages<'_>>::from(Rope::new(Pairing::Half));
-                    let linear = linear.scale(Scale::constant(0.75));
-                    let linear = linear.hadamard(hadamard.factor(factor));
+                    let linear = Rope::<Linear<'_>>::from(Rope::new(Pairing::Half));
+                    let linear = linear.with_scale(Scale::constant(0.75));
+                    let linear = linear.with_hadamard(hadamard.with_factor(factor));
                     match without_rounding {
                         0 => linear,
                         _ => linear.without_rounding(),
@@ -707,14 +713,14 @@ fn layouts() -> Vec<(&'static str, rope_cache_layout, Result<CacheLayout, Error>
             let mut part = c;
             (part.extents[3], part.channels) = (128, [32, 32 + HEAD_DIM]);
             let whole = CacheLayout::nhd([BLOCKS, BLOCK_SIZE, HEADS, 128]);
-            let rust = whole.and_then(|whole| whole.channels(32..32 + HEAD_DIM));
+            let rust = whole.and_then(|whole| whole.narrow_channels(32..32 + HEAD_DIM));
             all.push(("part", part, rust));
             part.channels = [100, 32];
             #[expect(clippy::reversed_empty_ranges, reason = "it is refused")]
             all.push((
                 "reversed",
                 part,
-                whole.and_then(|whole| whole.channels(100..32)),
+                whole.and_then(|whole| whole.narrow_channels(100..32)),
             ));
             let mut other = c;
             other.extents[2] = HEADS + 1;
@@ -942,8 +948,8 @@ fn caches_match_rope_core() {
     let c_chain = chain_of(&norm, &scale);
     let rope = Rope::new(Pairing::Half);
     let chain = rope
-        .norm(Norm::new(NormFormula::LLAMA, 1e-6).weight(&weight[..]))
-        .scale(Scale::constant(0.75));
+        .with_norm(Norm::new(NormFormula::LLAMA, 1e-6).with_weight(&weight[..]))
+        .with_scale(Scale::constant(0.75));
     let x = values::<bf16>(LEN);
     let source = Tensor::new(&x, SHAPE).expect("valid");
     let mut copy = x.clone();
@@ -1293,7 +1299,7 @@ fn slots_match_rope_core() {
             }
         }
     }
-    let rope = Rope::<WithStages<'_>>::from(Rope::new(Pairing::Half));
+    let rope = Rope::<Normed<'_>>::from(Rope::new(Pairing::Half));
     let c_chain = chain_of(null(), null());
     for (c_slots, slots) in cases {
         let (mut a, mut b) = (vec![0_u32; layout.end()], vec![0_u32; layout.end()]);
@@ -1359,7 +1365,11 @@ fn shifts_match_rope_core() {
     let room = (storage.as_mut_ptr(), storage.len());
     // SAFETY: what is passed is there.
     unsafe {
-        let expected = stretched.shift(&deltas).expect("valid");
+        let expected = stretched
+            .shift(&deltas)
+            .expect("valid")
+            .rows()
+            .expect("memory");
         let status = rope_rows_fill(&moved_by(c_new.0, &c_deltas), room.0, room.1, &mut rows);
         assert_eq!(status, rope_status::Ok);
         same_rows(&rows, &expected);
@@ -1370,7 +1380,11 @@ fn shifts_match_rope_core() {
         same_rows(&kept, &expected);
         assert_eq!(rope_table_free(table), rope_status::Ok);
 
-        let expected = stretched.shift_from(&old, &from, &to).expect("valid");
+        let expected = stretched
+            .shift_from(&old, &from, &to)
+            .expect("valid")
+            .rows()
+            .expect("memory");
         let fill = |old: *mut rope_frequencies, from, to, len, rows| {
             rope_rows_fill(&moved_from(c_new.0, old, from, to), room.0, len, rows)
         };

@@ -1,8 +1,6 @@
 //! The backward pass and its reductions.
 
-use rope_core::gradient::{
-    Gradients, PairGradients, convert_to_base, convert_to_logarithm, convert_to_ratio,
-};
+use rope_core::gradient::{PairGradients, convert_to_base, convert_to_logarithm, convert_to_ratio};
 
 use super::*;
 
@@ -53,7 +51,9 @@ fn the_gradients_match_rope_core() {
                 let shape = [tokens, heads, PAIRS];
                 let mut table = vec![0.0; tokens * 2 * PAIRS];
                 frequencies
-                    .rows_in(5..5 + tokens, &mut table)
+                    .at(5..5 + tokens)
+                    .expect("positions")
+                    .rows_in(&mut table)
                     .expect("valid");
                 let rows = Rows::new(&table, [tokens, 2 * PAIRS]).expect("valid");
                 let c_rows = rope_rows_joined(table.as_ptr(), table.len(), 2 * PAIRS);
@@ -81,7 +81,7 @@ fn the_gradients_match_rope_core() {
                     Pairing::Half => (Pairing::Interleaved, rope_pairing::Interleaved),
                     Pairing::Interleaved => (Pairing::Half, rope_pairing::Half),
                 };
-                let into = rope.output_pairing(other.0);
+                let into = rope.with_output_pairing(other.0);
                 let into_plan = rope_plan {
                     output_pairing: other.1 as i32,
                     ..c_plan
@@ -110,24 +110,12 @@ fn the_gradients_match_rope_core() {
                     let mut expected = begun(shape);
                     let gradients = &mut PairGradients::new(&mut expected, shape).expect("valid");
                     let (first, second) = (&tensor_y, &tensor_dy);
-                    let gradients = match call {
-                        0 => Gradients::Angles {
-                            y: first,
-                            dy: second,
-                            angles: gradients,
-                        },
-                        1 => Gradients::AnglesOfInput {
-                            x: first,
-                            dx: second,
-                            angles: gradients,
-                        },
-                        _ => Gradients::Factors {
-                            y: first,
-                            dy: second,
-                            factors: gradients,
-                        },
-                    };
-                    into.gradients(gradients).expect("valid");
+                    match call {
+                        0 => into.angle_gradients(first, second, gradients),
+                        1 => rope.angle_gradients(first, second, gradients),
+                        _ => into.factor_gradients(first, second, gradients),
+                    }
+                    .expect("valid");
                     let mut got = begun(shape);
                     let gradients = sums(&mut got, shape);
                     // SAFETY: what is passed is there.
@@ -139,12 +127,12 @@ fn the_gradients_match_rope_core() {
                 }
 
                 let (mut cos, mut sin) = (begun(shape), begun(shape));
-                rope.gradients(Gradients::CosSin {
-                    x: &tensor_y,
-                    dy: &tensor_dy,
-                    cos: &mut PairGradients::new(&mut cos, shape).expect("valid"),
-                    sin: &mut PairGradients::new(&mut sin, shape).expect("valid"),
-                })
+                rope.cos_sin_gradients(
+                    &tensor_y,
+                    &tensor_dy,
+                    &mut PairGradients::new(&mut cos, shape).expect("valid"),
+                    &mut PairGradients::new(&mut sin, shape).expect("valid"),
+                )
                 .expect("valid");
                 let (mut c_cos, mut c_sin) = (begun(shape), begun(shape));
                 let (first, second) = (sums(&mut c_cos, shape), sums(&mut c_sin, shape));
@@ -177,12 +165,12 @@ fn the_gradients_of_channels() {
     let dy: Vec<bf16> = dy.collect();
     let (mut cos, mut sin) = (begun(shape), begun(shape));
     let rope = Rope::new(Pairing::Interleaved);
-    rope.gradients(Gradients::Channels {
-        x: &Tensor::new(&x, SHAPE).expect("valid"),
-        dy: &Tensor::new(&dy, SHAPE).expect("valid"),
-        cos: &mut PairGradients::new(&mut cos, shape).expect("valid"),
-        sin: &mut PairGradients::new(&mut sin, shape).expect("valid"),
-    })
+    rope.channel_gradients(
+        &Tensor::new(&x, SHAPE).expect("valid"),
+        &Tensor::new(&dy, SHAPE).expect("valid"),
+        &mut PairGradients::new(&mut cos, shape).expect("valid"),
+        &mut PairGradients::new(&mut sin, shape).expect("valid"),
+    )
     .expect("valid");
     let (mut c_cos, mut c_sin) = (begun(shape), begun(shape));
     let (first, second) = (sums(&mut c_cos, shape), sums(&mut c_sin, shape));

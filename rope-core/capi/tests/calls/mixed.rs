@@ -111,12 +111,12 @@ fn the_same(
     let (heads, tokens) = (expected.heads(), SHAPE[1]);
     // Real coordinates.
     let coordinates: Vec<f64> = (0..AXES * tokens).map(|i| i as f64 / 4.0 - 1.0).collect();
-    let rows = expected
-        .rows(Positions::real_axis_major(&*coordinates))
+    let angles = expected
+        .at(Positions::real_axis_major(&*coordinates))
         .expect("valid");
-    let values = expected
-        .values(Positions::real_axis_major(&*coordinates))
-        .expect("valid");
+    let mut values = vec![0.0; tokens * heads * 2 * PAIRS];
+    angles.rows_in(&mut values).expect("room");
+    let rows = angles.rows().expect("memory");
     let positions = rope_positions {
         kind: rope_positions_kind::AxisMajor as i32,
         ..rope_positions_per_token(

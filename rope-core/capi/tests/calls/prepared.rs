@@ -12,7 +12,9 @@ fn table(rotary_dim: usize, first: i64) -> Vec<f32> {
         Frequencies::new(rotary_dim, 10_000.0, &Scaling::Default).expect("frequencies");
     let mut values = vec![0.0; TOKENS * rotary_dim];
     frequencies
-        .rows_in(first..first + TOKENS as i64, &mut values)
+        .at(first..first + TOKENS as i64)
+        .expect("positions")
+        .rows_in(&mut values)
         .expect("room");
     values
 }
@@ -205,9 +207,9 @@ fn a_norm_into_a_cache() {
         let scale = QuantScale::Divide(HeadScales::Same(0.25));
         let mut cache = CacheMut::quantized(&mut memory, layout, QuantFormat::E4m3, scale, &mut [])
             .expect("valid");
-        let norm = Norm::new(NormFormula::LLAMA, 1e-6).weight(weight);
+        let norm = Norm::new(NormFormula::LLAMA, 1e-6).with_weight(weight);
         Rope::new(Pairing::Half)
-            .norm(norm)
+            .with_norm(norm)
             .rotate_into(
                 &Tensor::new(x, shape).expect("valid"),
                 &mut cache.slots(slots),
@@ -324,7 +326,7 @@ fn stages_alone() {
     let mut view = TensorMut::new(&mut expected, SHAPE).expect("valid");
     let norm = Norm::new(NormFormula::LLAMA4, 1e-6);
     Rope::new(Pairing::Half)
-        .norm(norm)
+        .with_norm(norm)
         .apply(&mut view)
         .expect("valid");
     let mut norm: rope_norm = zero();

@@ -52,7 +52,7 @@ errors! {
             pairs.saturating_mul(2)
         )
     },
-    /// [`Frequencies::rows`](crate::Frequencies::rows), `rows_in`: more values than memory can be asked for.
+    /// [`TokenAngles::rows`](crate::TokenAngles::rows), `rows_in`: more values than memory can be asked for.
     RowsTooLong {
         /// Rows asked for.
         tokens: usize,
@@ -63,7 +63,7 @@ errors! {
         "{tokens} rows of {rotary_dim} values are more than isize::MAX ({}) bytes; compute fewer rows at a time",
         isize::MAX
     ),
-    /// [`Frequencies::at`](crate::Frequencies::at): a row is longer than what is kept on the stack.
+    /// A call by [`TokenAngles`](crate::TokenAngles): a row is longer than what is kept on the stack.
     RotaryDimOnStack {
         /// Values of a row.
         rotary_dim: usize,

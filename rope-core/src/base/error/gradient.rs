@@ -9,7 +9,7 @@ errors! {
     ///
     /// ```
     /// use rope_core::error::GradientError;
-    /// use rope_core::gradient::{Gradients, PairGradients};
+    /// use rope_core::gradient::PairGradients;
     /// use rope_core::{Error, Pairing, Rope, Tensor};
     ///
     /// // Two heads of sums, for a tensor of three heads.
@@ -17,7 +17,7 @@ errors! {
     /// let x = Tensor::new(&x, [1, 1, 3, 4])?;
     /// let mut sums = [0.0; 4];
     /// let angles = &mut PairGradients::new(&mut sums, [1, 2, 2])?;
-    /// let refused = Rope::new(Pairing::Half).gradients(Gradients::Angles { y: &x, dy: &x, angles });
+    /// let refused = Rope::new(Pairing::Half).angle_gradients(&x, &x, angles);
     /// let error = GradientError::Heads { gradients: 2, heads: 3 };
     /// assert_eq!(refused, Err(Error::Gradient(error)));
     /// # Ok::<(), Error>(())
@@ -28,8 +28,8 @@ errors! {
         /// The plan's direction.
         direction: Direction,
     }: Operation => "a backward pass requires a plan with Direction::Forward, but its direction is {direction}",
-    /// [`Gradients::CosSin`](crate::gradient::Gradients::CosSin),
-    /// [`Gradients::Channels`](crate::gradient::Gradients::Channels): the plan's output pairing is another than its
+    /// [`Rope::cos_sin_gradients`](crate::Rope::cos_sin_gradients),
+    /// [`Rope::channel_gradients`](crate::Rope::channel_gradients): the plan's output pairing is another than its
     /// input pairing.
     Pairing {
         /// The plan's input pairing.
@@ -38,7 +38,7 @@ errors! {
         output: Pairing,
     }: Operation =>
         "gradients of cos and sin require a plan with one pairing, but its input pairing is {input} and its output_pairing \
-         {output}; use Gradients::Angles, Gradients::Factors and PairGradients::cos_sin",
+         {output}; use Rope::angle_gradients, Rope::factor_gradients and PairGradients::cos_sin",
     /// The number of heads of the gradients is neither 1 nor the tensor's.
     Heads {
         /// Heads of the gradients.

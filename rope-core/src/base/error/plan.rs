@@ -27,7 +27,8 @@ errors! {
     }: Operation =>
         "the plan reads {input} pairs and its output_pairing is {output}, which no call in place can change; use one \
          that writes another tensor, as rotate_into, or leave out output_pairing",
-    /// [`Rope::head_dim`](crate::Rope::head_dim): heads of another size, whose rotated channels may be others.
+    /// [`Rope::with_head_dim`](crate::Rope::with_head_dim): heads of another size, whose rotated channels may be
+    /// others.
     HeadDim {
         /// Channels of a head of the call.
         given: usize,
@@ -41,13 +42,16 @@ errors! {
         match given.saturating_add(first).checked_sub(head_dim) {
             Some(at) if first > 0 => write!(
                 f,
-                ", which rotate from channel {first} on; for the last ones of these heads set Rope::window to {at}, \
-                 without a head_dim"
+                ", which rotate from channel {first} on; for the last ones of these heads set Rope::with_window to \
+                 {at}, without a head_dim"
             ),
-            _ => write!(f, "; for the same channels of these heads set Rope::window to {first}, without a head_dim"),
+            _ => write!(
+                f,
+                "; for the same channels of these heads set Rope::with_window to {first}, without a head_dim"
+            ),
         }
     },
-    /// [`Rope::backend`](crate::Rope::backend): this CPU, or this build, lacks the instruction set.
+    /// [`Rope::with_backend`](crate::Rope::with_backend): this CPU, or this build, lacks the instruction set.
     BackendUnavailable {
         /// The backend asked for.
         backend: Backend,
@@ -63,7 +67,7 @@ errors! {
         /// Channels of the block.
         block: usize,
     }: Value => "block is {block}; a Hadamard block must be a power of two from 2 to {MOST_CHANNELS}",
-    /// [`Rope::hadamard`](crate::Rope::hadamard): the block does not divide a head.
+    /// [`Rope::with_hadamard`](crate::Rope::with_hadamard): the block does not divide a head.
     HadamardHead {
         /// Channels of the block.
         block: usize,
@@ -80,8 +84,8 @@ errors! {
         /// The required number, if all heads share them.
         needed: usize,
     }: Operation =>
-        "the norm's formula has weights, but none were given; give {needed} (or {needed} per head) to Norm::weight, or \
-         call Norm::without_weight",
+        "the norm's formula has weights, but none were given; give {needed} (or {needed} per head) to \
+         Norm::with_weight, or call Norm::without_weight",
     /// [`Norm`](crate::norm::Norm): weights for a formula that has none.
     WeightUnused {
         /// The given number.

@@ -13,7 +13,7 @@ errors! {
     /// assert_eq!(error, Error::Positions(PositionsError::Offsets { index: 2, offset: 3 }));
     /// ```
     pub enum PositionsError =>
-    /// [`Frequencies::rows`](crate::Frequencies::rows), `rows_in`, `at`: a list of positions for several
+    /// [`Frequencies::at`](crate::Frequencies::at), `rows`, `shift`: a list of positions for several
     /// axes whose length does not divide by their number; one number per token for
     /// [`MixedFrequencies`](crate::axes::MixedFrequencies) on several axes.
     PerAxis {
@@ -34,7 +34,7 @@ errors! {
         /// The first coordinate.
         value: f64,
     }: Value => "the coordinate {value} is not an integer; shifts and slots need integer positions",
-    /// [`Frequencies::rows`](crate::Frequencies::rows), `rows_in`, `at`: a coordinate that is not a
+    /// [`Frequencies::at`](crate::Frequencies::at), `rows`, `shift`: a coordinate that is not a
     /// number, or beyond 2^63.
     Coordinate {
         /// Index in the list.

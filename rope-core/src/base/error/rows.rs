@@ -30,7 +30,8 @@ errors! {
         head_dim: usize,
     }: Shape =>
         "rotary_dim {rotary_dim} exceeds head_dim {head_dim}; give rows of at most {head_dim} channels, or whole heads",
-    /// [`Rope::window`](crate::Rope::window): a head ends before the channels that the rows rotate from the window on.
+    /// [`Rope::with_window`](crate::Rope::with_window): a head ends before the channels that the rows rotate from the
+    /// window on.
     Window {
         /// The first rotated channel.
         first_channel: usize,
@@ -46,11 +47,11 @@ errors! {
              {head_dim}; "
         )?;
         match head_dim.checked_sub(rotary_dim) {
-            Some(most) => write!(f, "set Rope::window to at most {most}, or give narrower rows"),
+            Some(most) => write!(f, "set Rope::with_window to at most {most}, or give narrower rows"),
             None => write!(f, "give rows of at most {head_dim} channels, or whole heads"),
         }
     },
-    /// [`Rope::parts`](crate::Rope::parts): the parts of a window do not divide the pairs of the rows.
+    /// [`Rope::with_parts`](crate::Rope::with_parts): the parts of a window do not divide the pairs of the rows.
     Parts {
         /// Parts of the plan's window.
         parts: usize,
@@ -59,7 +60,7 @@ errors! {
     }: Shape => |f| write!(
         f,
         "parts is {parts}; it must divide the {} pairs of the rows (rotary_dim {rotary_dim}), as 1 does; set it by \
-         Rope::parts, or give rows of another width",
+         Rope::with_parts, or give rows of another width",
         rotary_dim / 2
     ),
     /// [`Rows::new`](crate::Rows::new), `from_vec`, `from_cos_sin`: a slice has more or fewer values than its shape.
@@ -167,7 +168,7 @@ errors! {
         tokens: usize,
     }: Shape =>
         "the rows are laid out for {sequences} sequences of {tokens} tokens, and rotate tensors of that shape; for \
-         others take the rows of one sequence by Rows::range",
+         others take the rows of one sequence by Rows::narrow",
     /// [`Direction::Inverse`](crate::Direction::Inverse): a pair of given rows has another magnitude than the attention
     /// factor that it divides by. [`Rows::inverted`](crate::Rows::inverted) makes the rows that undo them.
     Magnitude {
@@ -211,7 +212,7 @@ errors! {
     /// [`Rows::gather`](crate::Rows::gather) and [`Rows::with_heads`](crate::Rows::with_heads) of rows that are a
     /// gathering themselves.
     AlreadyGathered: Operation => "the rows are gathered by id already; gather them from the table, once",
-    /// [`Rows::range`](crate::Rows::range): the range is not inside the rows.
+    /// [`Rows::narrow`](crate::Rows::narrow): the range is not inside the rows.
     Range {
         /// First row asked for.
         start: usize,
@@ -232,5 +233,5 @@ errors! {
         operation: &'static str,
     }: Operation =>
         "{operation} requires rows with one angle per pair, but these are full-width: they have one per channel, which \
-         is no rotation; Direction::Transpose takes gradients back, and Gradients::Channels sums those of cos and sin",
+         is no rotation; Direction::Transpose takes gradients back, and Rope::channel_gradients sums those of cos and sin",
 }

@@ -96,7 +96,7 @@ errors! {
         /// Its extent in K.
         key: usize,
     }: Shape => "Q and K may differ in their heads alone, but {dimension} is {query} in Q and {key} in K",
-    /// [`WithStages`](crate::stages::WithStages) and caches: a head is longer than what is kept on the stack.
+    /// [`Normed`](crate::stages::Normed) and caches: a head is longer than what is kept on the stack.
     HeadDimOnStack {
         /// Channels of a head.
         head_dim: usize,

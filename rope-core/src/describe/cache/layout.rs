@@ -274,7 +274,7 @@ impl CacheLayout {
     ///
     /// [`CacheError::Channels`] if the range exceeds the head; [`CacheError::ChannelsApart`] if the channels of a head
     /// are not contiguous.
-    pub fn channels(mut self, range: core::ops::Range<usize>) -> Result<Self, Error> {
+    pub fn narrow_channels(mut self, range: core::ops::Range<usize>) -> Result<Self, Error> {
         if range.start > range.end || range.end > self.shape.head_dim {
             return Err(Error::Cache(CacheError::Channels {
                 start: range.start,
@@ -310,7 +310,7 @@ impl CacheLayout {
     /// assert_eq!(layout.bytes(QuantFormat::E4m3)?, 4 * 16 * 2 * 64);
     /// assert_eq!(layout.bytes(BlockFormat::Q8_0)?, 4 * 16 * 2 * 64 / 32 * 34);
     /// // An f32 scale after the codes of each head.
-    /// let layout = CacheLayout::nhd([4, 16, 2, 68])?.channels(0..64)?;
+    /// let layout = CacheLayout::nhd([4, 16, 2, 68])?.narrow_channels(0..64)?;
     /// assert_eq!(layout.bytes((QuantFormat::E4m3, ScalePlace::Inline(64)))?, 4 * 16 * 2 * 68);
     /// # Ok::<(), rope_core::Error>(())
     /// ```

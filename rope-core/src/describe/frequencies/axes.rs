@@ -182,7 +182,7 @@ impl<'a> Axes<'a> {
     /// `GGML_ROPE_TYPE_VISION`, SAM 2 and EdgeTAM (axes x, y; interleaved pairs), Llama 4 (axes `column + 1`, `row +
     /// 1`; interleaved pairs, class token at 0), DINOv3 (with [`Scaling::Turns`](crate::Scaling::Turns) and real-valued
     /// coordinates), and Gemma 4. Gemma 4's pairs are half-split within each axis' half of the head: its plans have two
-    /// [`parts`](crate::Rope::parts).
+    /// [`parts`](crate::Rope::with_parts).
     pub const fn vision(rotary_dim: usize) -> Self {
         Axes::of(Scheme::PerAxis, rotary_dim, [rotary_dim / 4; 2])
     }

@@ -132,7 +132,7 @@ impl<'a> Frequencies<'a> {
     ///
     /// [`PlanError::BackendUnavailable`](crate::error::PlanError::BackendUnavailable) if this CPU, or this build,
     /// cannot run it.
-    pub fn backend(self, backend: Backend) -> Result<Self> {
+    pub fn with_backend(self, backend: Backend) -> Result<Self> {
         Ok(Self {
             proof: backend.required()?,
             ..self

@@ -59,8 +59,8 @@ pub enum MixedAngle {
 ///
 /// // the patches of an image, 3 rows of 2: axis 0 is the column, axis 1 the row
 /// let grid = [0, 1, 0, 1, 0, 1, /* */ 0, 0, 1, 1, 2, 2];
-/// let values = frequencies.values(Positions::axis_major(&grid))?;
-/// assert_eq!(values.len(), 6 * 2 * 8);   // [tokens, heads, cos of all pairs | sin of all pairs]
+/// let mut values = [0.0; 6 * 2 * 8];   // [tokens, heads, cos of all pairs | sin of all pairs]
+/// frequencies.at(Positions::axis_major(&grid))?.rows_in(&mut values)?;
 /// assert_eq!(values[..8], [1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0]);
 /// # }
 /// # Ok::<(), rope_core::Error>(())
@@ -153,7 +153,7 @@ impl<'a> MixedFrequencies<'a> {
     ///
     /// [`PlanError::BackendUnavailable`](crate::error::PlanError::BackendUnavailable) if this CPU, or this build,
     /// cannot run it.
-    pub fn backend(self, backend: Backend) -> Result<Self> {
+    pub fn with_backend(self, backend: Backend) -> Result<Self> {
         Ok(Self {
             proof: backend.required()?,
             ..self

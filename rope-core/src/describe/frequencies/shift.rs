@@ -1,43 +1,35 @@
-//! Rows that move rotated keys: by a delta, or from old frequencies and positions to new ones.
+//! The angles that move rotated keys: by a delta, or from old frequencies and positions to new ones.
 
-use super::source::{FillRows, RowKind};
-use super::{Angle, Frequencies, FrequencyChunks};
+use super::Frequencies;
+use super::source::{OldAngles, TokenAngles};
 use crate::base::error::check_count;
 use crate::describe::positions::ResolvedPositions;
 use crate::error::{PositionsError, RowsError};
 use crate::kernel::sincos::AxisPosition;
 use crate::kernel::sincos::chunk::Step;
 use crate::kernel::sincos::oracle::{Remainder, cos_sin};
-use crate::{Error, IntoPositions, Rows};
+use crate::{Error, IntoPositions};
 
 impl Frequencies<'_> {
-    /// Computes the rows that move rotated keys by `deltas`, for [`Rope::rotate`](crate::Rope::rotate): the rows of the
-    /// deltas as positions, with magnitude 1, because the keys already have the attention factor. On several axes a
-    /// token has one delta per axis.
+    /// Returns the angles that move rotated keys by `deltas`, for [`Rope::rotate`](crate::Rope::rotate): the angles of
+    /// the deltas as positions, exact and with magnitude 1, because the keys already have the attention factor. On
+    /// several axes a token has one delta per axis.
     ///
     /// # Errors
     ///
-    /// The errors of [`Frequencies::rows`].
+    /// The errors of [`Frequencies::at`].
     #[doc(alias("seq_add", "seq_rm", "k_shift", "context_shift"))]
-    #[cfg(feature = "alloc")]
-    pub fn shift<'p>(&self, deltas: impl IntoPositions<'p>) -> Result<Rows<'static>, Error> {
-        self.of_magnitude_one().rows(deltas)
-    }
-
-    /// Computes [`Frequencies::shift`] in the caller's storage. Uses its first `tokens * rotary_dim` values.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Frequencies::rows_in`].
-    pub fn shift_in<'p, 'r>(
-        &self,
+    pub fn shift<'a, 'p: 'a>(
+        &'a self,
         deltas: impl IntoPositions<'p>,
-        storage: &'r mut [f32],
-    ) -> Result<Rows<'r>, Error> {
-        self.of_magnitude_one().rows_in(deltas, storage)
+    ) -> Result<TokenAngles<'a>, Error> {
+        let mut angles = self.at_positions(deltas.into())?;
+        angles.kind.attention_factor = 1.0;
+        angles.kind.exact = true;
+        Ok(angles)
     }
 
-    /// Computes the rows that move keys from other frequencies and positions to these, for dynamic NTK, YaRN or
+    /// Returns the angles that move keys from other frequencies and positions to these, for dynamic NTK, YaRN or
     /// LongRoPE whose frequencies changed with the length of a sequence. `old` are the frequencies that rotated the
     /// keys, `from` their old positions, `to` their new ones.
     ///
@@ -46,56 +38,15 @@ impl Frequencies<'_> {
     ///
     /// # Errors
     ///
-    /// The errors of [`Frequencies::rows`]; [`RowsError::RotaryDim`] if the numbers of pairs differ; [`Error::Count`]
+    /// The errors of [`Frequencies::at`]; [`RowsError::RotaryDim`] if the numbers of pairs differ; [`Error::Count`]
     /// if the lengths of `from` and `to` differ; and [`PositionsError::NotAnInteger`] for positions that are
     /// coordinates.
-    #[cfg(feature = "alloc")]
-    pub fn shift_from<'p>(
-        &self,
-        old: &Frequencies<'_>,
+    pub fn shift_from<'a, 'p: 'a>(
+        &'a self,
+        old: &'a Frequencies<'_>,
         from: impl IntoPositions<'p>,
         to: impl IntoPositions<'p>,
-    ) -> Result<Rows<'static>, Error> {
-        let moves = self.moves(old, from, to)?;
-        let kind = moves.kind();
-        let values = kind.values(moves.to.tokens(), |values| moves.fill(values))?;
-        kind.rows(values).map(Rows::moving)
-    }
-
-    /// Computes [`Frequencies::shift_from`] in the caller's storage. Uses its first `tokens * rotary_dim` values.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Frequencies::shift_from`], and [`Error::Storage`] if the storage is too short; it is untouched
-    /// then.
-    pub fn shift_from_in<'p, 'r>(
-        &self,
-        old: &Frequencies<'_>,
-        from: impl IntoPositions<'p>,
-        to: impl IntoPositions<'p>,
-        storage: &'r mut [f32],
-    ) -> Result<Rows<'r>, Error> {
-        let moves = self.moves(old, from, to)?;
-        let kind = moves.kind();
-        let values = kind.values_in(moves.to.tokens(), storage, |values| moves.fill(values))?;
-        kind.rows(&*values).map(Rows::moving)
-    }
-
-    fn of_magnitude_one(&self) -> Frequencies<'_> {
-        Frequencies {
-            chunks: FrequencyChunks::from(self.chunks.iter().as_slice()),
-            attention_factor: 1.0,
-            angle: Angle::Exact,
-            ..*self
-        }
-    }
-
-    fn moves<'m, 'p: 'm>(
-        &'m self,
-        old: &'m Frequencies<'_>,
-        from: impl IntoPositions<'p>,
-        to: impl IntoPositions<'p>,
-    ) -> Result<Moves<'m>, Error> {
+    ) -> Result<TokenAngles<'a>, Error> {
         if old.rotary_dim() != self.rotary_dim() {
             return Err(Error::Rows(RowsError::RotaryDim {
                 rotary_dim: old.rotary_dim(),
@@ -103,59 +54,51 @@ impl Frequencies<'_> {
             }));
         }
         let from = from.into().on(old.axes())?;
-        let to = to.into().on(self.axes())?;
-        check_count("from", from.tokens(), to.tokens())?;
-        for positions in [&from, &to] {
+        let mut angles = self.at_positions(to.into())?;
+        check_count("from", from.tokens(), angles.tokens())?;
+        for positions in [&from, &angles.positions] {
             if let Some(value) = positions.first_coordinate() {
                 return Err(Error::Positions(PositionsError::NotAnInteger { value }));
             }
         }
-        Ok(Moves {
-            old,
+        angles.kind.attention_factor = self.attention_factor / old.attention_factor;
+        angles.old = Some(OldAngles {
             new: self,
-            from,
-            to,
-        })
+            old,
+            positions: from,
+            fill: fill_differences,
+        });
+        Ok(angles)
     }
 }
 
-/// A change of frequencies and positions of keys.
-struct Moves<'m> {
-    old: &'m Frequencies<'m>,
-    new: &'m Frequencies<'m>,
-    from: ResolvedPositions<'m>,
-    to: ResolvedPositions<'m>,
-}
-
-impl Moves<'_> {
-    fn kind(&self) -> RowKind {
-        RowKind {
-            attention_factor: self.new.attention_factor / self.old.attention_factor,
-            ..self.new.kind()
-        }
-    }
-
-    fn fill(&self, values: &mut [f32]) {
-        let factor = self.kind().attention_factor;
-        let pairs = self.new.pairs;
-        for (token, row) in values.chunks_exact_mut(2 * pairs).enumerate() {
-            let (cos, sin) = row.split_at_mut(pairs);
-            for (pair, (cos, sin)) in cos.iter_mut().zip(sin).enumerate() {
-                let turns = |frequencies: &Frequencies<'_>, positions: &ResolvedPositions<'_>| {
-                    let entry = frequencies.chunks[pair / 8].get(pair % 8);
-                    let (_, fraction) = entry.step.whole_and_fraction();
-                    match positions.at(token, entry.axis.into()) {
-                        // Whole turns vanish, from the product as from the step.
-                        AxisPosition::Integer(position) => fraction.wrapping_mul(position as u128),
-                        AxisPosition::Coordinate(_) => 0,
-                    }
-                };
-                let difference =
-                    turns(self.new, &self.to).wrapping_sub(turns(self.old, &self.from));
-                let one = AxisPosition::Integer(1);
-                let angle = Remainder::new(one, Step::new(0, difference));
-                (*cos, *sin) = cos_sin(angle, factor);
-            }
+/// Computes the rows of the differences of new angles and old.
+fn fill_differences(
+    old: &OldAngles<'_>,
+    angles: &TokenAngles<'_>,
+    first_token: usize,
+    values: &mut [f32],
+) {
+    let pairs = old.new.pairs;
+    for (token, row) in (first_token..).zip(values.chunks_exact_mut(2 * pairs)) {
+        let (cos, sin) = row.split_at_mut(pairs);
+        for (pair, (cos, sin)) in cos.iter_mut().zip(sin).enumerate() {
+            let turns = |frequencies: &Frequencies<'_>, positions: &ResolvedPositions<'_>| {
+                let entry = frequencies.chunks[pair / 8].get(pair % 8);
+                let (_, fraction) = entry.step.whole_and_fraction();
+                match positions.at(token, entry.axis.into()) {
+                    // Whole turns vanish, from the product as from the step.
+                    AxisPosition::Integer(position) => fraction.wrapping_mul(position as u128),
+                    AxisPosition::Coordinate(_) => 0,
+                }
+            };
+            let (to, from) = (
+                turns(old.new, &angles.positions),
+                turns(old.old, &old.positions),
+            );
+            let one = AxisPosition::Integer(1);
+            let angle = Remainder::new(one, Step::new(0, to.wrapping_sub(from)));
+            (*cos, *sin) = cos_sin(angle, angles.kind.attention_factor);
         }
     }
 }

@@ -77,10 +77,10 @@ impl PairGradients<'_> {
         Ok(())
     }
 
-    /// Returns the total sum, row by row, head by head, pair by pair: for [`Gradients::Factors`], the gradient of the
-    /// logarithm of one attention factor.
+    /// Returns the total sum, row by row, head by head, pair by pair: for [`Rope::factor_gradients`], the gradient of
+    /// the logarithm of one attention factor.
     ///
-    /// [`Gradients::Factors`]: super::Gradients::Factors
+    /// [`Rope::factor_gradients`]: crate::Rope::factor_gradients
     pub fn total(&self) -> f64 {
         self.sums().iter().fold(0.0, |sum, gradient| sum + gradient)
     }
@@ -92,8 +92,8 @@ impl PairGradients<'_> {
     /// d cos = (cos dlnA - sin dphi) / m        d sin = (sin dlnA + cos dphi) / m
     /// ```
     ///
-    /// The results are added to `cos` and `sin`. If the tensor before the rotation is at hand, [`Gradients::CosSin`]
-    /// has one rounding less and supports any row.
+    /// The results are added to `cos` and `sin`. If the tensor before the rotation is at hand,
+    /// [`Rope::cos_sin_gradients`] has one rounding less and supports any row.
     ///
     /// # Errors
     ///
@@ -101,7 +101,7 @@ impl PairGradients<'_> {
     /// unless `factors` and the rows have the shape of these gradients; [`Error::Storage`] unless `cos` and `sin` have
     /// it too; [`GradientError::RowOfZeros`] if cos and sin of a pair are both zero. Nothing is added then.
     ///
-    /// [`Gradients::CosSin`]: super::Gradients::CosSin
+    /// [`Rope::cos_sin_gradients`]: crate::Rope::cos_sin_gradients
     pub fn cos_sin(
         &self,
         factors: &PairGradients<'_>,

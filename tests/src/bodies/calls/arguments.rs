@@ -209,7 +209,7 @@ impl World {
         rows.heads = once_in!(source, 4, extent(source), rows.heads);
         rows.moves = once_in!(source, 4, 1, rows.moves);
         if source.once_in(8) {
-            rows.per_channel = 1;
+            rows.full_width = 1;
             // Full-width rows of half as many channels need the same memory.
             rows.rotary_dim /= once_in!(source, 3, 1, 2);
         }

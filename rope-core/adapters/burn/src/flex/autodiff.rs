@@ -85,7 +85,7 @@ impl Backward<Flex, 3> for Rotary {
             }
         }
         if let Some(node) = x_node {
-            let back = rope.direction(Direction::Transpose);
+            let back = rope.with_direction(Direction::Transpose);
             gradients.register::<Flex>(node.id, flex::rotate(dy, &cos, &sin, back));
         }
     }

@@ -14,7 +14,7 @@ use rope_core::cache::{
 };
 use rope_core::error::CacheError;
 use rope_core::norm::Norm;
-use rope_core::stages::WithStages;
+use rope_core::stages::Normed;
 use rope_core::{Call, Element, Layout, NoRotation, Pairing, Rope, Rows, TensorMut};
 
 use super::norm::{on_flex, with_rows};
@@ -109,9 +109,9 @@ where
     let (k, v) = (on_flex("k", k, rotates)?, on_flex("v", v, rotates)?);
     let mut keys = readable(on_flex("keys", keys, stored)?);
     let mut values = readable(on_flex("values", values, stored)?);
-    let mut rope = Rope::<WithStages<'_>>::from(Rope::new(pairing));
+    let mut rope = Rope::<Normed<'_>>::from(Rope::new(pairing));
     if let Some(norm) = norm {
-        rope = rope.norm(norm);
+        rope = rope.with_norm(norm);
     }
     with_rows(rows, |rows| {
         let mut keys = cache_mut(&mut keys, format, 0)?;
@@ -129,7 +129,7 @@ fn write<K: Element + BurnElement>(
     k: &FlexTensor,
     v: &FlexTensor,
     [mut keys, values]: [CacheSlotsMut<'_>; 2],
-    (rope, rows): (&Rope<WithStages<'_>>, &Rows<'_>),
+    (rope, rows): (&Rope<Normed<'_>>, &Rows<'_>),
 ) -> Result<(), Error> {
     let k = rope_core::Tensor::new(elements::<K>(k), layout(k)?)?;
     let write_keys = rope.prepare_into(&k, &mut keys, rows)?;

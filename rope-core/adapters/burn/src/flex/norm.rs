@@ -29,7 +29,7 @@ use crate::{Error, RotaryRows, operation};
 /// let weight = weight.as_slice::<f32>().expect("f32");
 /// // per layer
 /// let q = Tensor::<4>::random([1, 8, 5, 64], Distribution::Default, &device);
-/// let norm = Norm::new(NormFormula::LLAMA, 1e-6).weight(weight);
+/// let norm = Norm::new(NormFormula::LLAMA, 1e-6).with_weight(weight);
 /// let q = norm_rotate(q, norm, &rows, Pairing::Half)?;
 /// # let _ = q;
 /// # Ok::<(), rope_burn::Error>(())
@@ -46,7 +46,7 @@ pub fn norm_rotate<const D: usize>(
     pairing: Pairing,
 ) -> Result<Tensor<D>, Error> {
     let (shape, dims) = (operation::check(&x, rows)?, x.dims());
-    let rope = Rope::new(pairing).norm(norm);
+    let rope = Rope::new(pairing).with_norm(norm);
     // Up to four dimensions, as in rope-core, are kept: reshaping a strided tensor copies it.
     let x = match D {
         ..=4 => on_flex("x", x, rotates)?,
@@ -61,7 +61,7 @@ pub fn norm_rotate<const D: usize>(
 fn norm_elements<E: Element + BurnElement>(
     x: FlexTensor,
     rows: &Rows<'_>,
-    rope: &Rope<rope_core::stages::WithStages<'_>>,
+    rope: &Rope<rope_core::stages::Normed<'_>>,
 ) -> Result<FlexTensor, Error> {
     Ok(each_element::<E>(
         x,

@@ -5,7 +5,7 @@ use half::{bf16, f16};
 use rope_burn::{CacheFormat, Error, norm_rotate, read_caches, rotate_into_caches};
 use rope_core::cache::{BlockFormat, Cache, CacheLayout, CacheMut, QuantFormat, QuantScale, Slots};
 use rope_core::norm::{Norm, NormFormula, NormReach};
-use rope_core::stages::{StageOrder, WithStages};
+use rope_core::stages::{Normed, StageOrder};
 use rope_core::{Element, Layout, Pairing, Rope, Rows, TensorMut};
 
 use crate::refused::refused;
@@ -20,7 +20,7 @@ fn elements<E: burn::tensor::Element>(x: &Tensor<4>) -> Vec<E> {
 
 fn normed<E: Element + burn::tensor::Element>(
     x: &Tensor<4>,
-    rope: &Rope<WithStages<'_>>,
+    rope: &Rope<Normed<'_>>,
     rows: &Rows<'_>,
 ) -> Vec<u32> {
     let mut values: Vec<E> = elements(x);
@@ -37,10 +37,10 @@ fn a_norm_is_that_of_rope_core() {
     let weights = source.values(2 * 64);
     let eps = 1e-6;
     let norms = [
-        Norm::new(NormFormula::LLAMA, eps).weight(&weights[..64]),
-        Norm::new(NormFormula::GEMMA, eps).weight(&weights[..]),
+        Norm::new(NormFormula::LLAMA, eps).with_weight(&weights[..64]),
+        Norm::new(NormFormula::GEMMA, eps).with_weight(&weights[..]),
         Norm::new(NormFormula::OLMO2, eps)
-            .weight(&weights[..])
+            .with_weight(&weights[..])
             .with_reach(NormReach::Token),
         Norm::new(NormFormula::LLAMA4, eps).with_order(StageOrder::AfterRotation),
     ];
@@ -49,7 +49,7 @@ fn a_norm_is_that_of_rope_core() {
             for dtype in FLOATS {
                 let own = source.rows(SHAPE, pairs);
                 let (x, rows) = (source.tensor(SHAPE, dtype, &device), own.on(&device));
-                let rope = Rope::new(pairing).norm(norm);
+                let rope = Rope::new(pairing).with_norm(norm);
                 let expected = match dtype {
                     DType::F32 => normed::<f32>(&x, &rope, &own.rows),
                     DType::F16 => normed::<f16>(&x, &rope, &own.rows),
@@ -81,7 +81,7 @@ fn written<E: Element + burn::tensor::Element>(
     x: &Tensor<4>,
     mut memory: Vec<u8>,
     (format, index): (CacheFormat, usize),
-    rotation: Option<(&Rope<WithStages<'_>>, &Rows<'_>)>,
+    rotation: Option<(&Rope<Normed<'_>>, &Rows<'_>)>,
 ) -> Vec<u8> {
     let elements: Vec<E> = elements(x);
     let layout = Layout::bhsd(SHAPE).expect("a small shape");
@@ -131,7 +131,7 @@ fn bytes(cache: &Tensor<4, Int>) -> Vec<u8> {
 fn codes_are_those_of_rope_core() {
     let (source, device) = (&mut Source::random("codes"), Device::flex());
     let weights = source.values(64);
-    let norm = Norm::new(NormFormula::LLAMA, 1e-6).weight(&weights);
+    let norm = Norm::new(NormFormula::LLAMA, 1e-6).with_weight(&weights);
     let scales = [0.5, 0.25];
     let quantized = QuantFormat::ALL.map(|code| CacheFormat::Quantized(code, scales));
     let blocks = [BlockFormat::Q8_0, BlockFormat::Q4_0].map(CacheFormat::Blocks);
@@ -153,8 +153,8 @@ fn codes_are_those_of_rope_core() {
                 };
                 let caches = [cache(), cache()];
                 let before = [bytes(&caches[0]), bytes(&caches[1])];
-                let plain = Rope::<WithStages<'_>>::from(Rope::new(pairing));
-                let rope = norm.map_or(plain, |norm| plain.norm(norm));
+                let plain = Rope::<Normed<'_>>::from(Rope::new(pairing));
+                let rope = norm.map_or(plain, |norm| plain.with_norm(norm));
                 let rotation = Some((&rope, &own.rows));
                 let expected = (
                     written::<bf16>(&k, before[0].clone(), (format, 0), rotation),
@@ -246,10 +246,10 @@ fn what_does_not_fit_is_refused() {
     let norm_x = |x, norm| norm_rotate(x, norm, &rows, Pairing::Half);
     refused(norm_x(x.clone(), norm), &["weight"]);
     refused(
-        norm_x(x.clone(), norm.weight(&[1.0_f32; 63])),
+        norm_x(x.clone(), norm.with_weight(&[1.0_f32; 63])),
         &["63", "64"],
     );
-    let ones = norm.weight(&[1.0_f32; 64]);
+    let ones = norm.with_weight(&[1.0_f32; 64]);
     let error = refused(
         norm_x(x.clone().cast(DType::F64), ones),
         &["x is F64", "F16", "Flex"],

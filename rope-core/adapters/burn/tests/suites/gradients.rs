@@ -2,7 +2,7 @@
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use rope_burn::{RotaryRows, rotate};
-use rope_core::gradient::{Gradients, PairGradients};
+use rope_core::gradient::PairGradients;
 use rope_core::{Direction, Layout, Pairing, Rope};
 
 use crate::bits::shape;
@@ -82,12 +82,12 @@ fn row_gradients(
     let mut sums = [(); 2].map(|()| vec![0.0_f64; shape.iter().product()]);
     let [cos, sin] = &mut sums;
     Rope::new(pairing)
-        .gradients(Gradients::CosSin {
-            x: &rope_core::Tensor::new(&x_values, layout).expect("x"),
-            dy: &rope_core::Tensor::new(&w_values, layout).expect("w"),
-            cos: &mut PairGradients::new(cos, shape).expect("cos"),
-            sin: &mut PairGradients::new(sin, shape).expect("sin"),
-        })
+        .cos_sin_gradients(
+            &rope_core::Tensor::new(&x_values, layout).expect("x"),
+            &rope_core::Tensor::new(&w_values, layout).expect("w"),
+            &mut PairGradients::new(cos, shape).expect("cos"),
+            &mut PairGradients::new(sin, shape).expect("sin"),
+        )
         .expect("gradients");
     sums.map(|sums| {
         let sums: Vec<f32> = sums.into_iter().map(|sum| sum as f32).collect();
@@ -192,11 +192,11 @@ fn frequencies_learn_through_cos_and_sin() {
         let mut sums = vec![0.0; tokens * pairs];
         let mut angles = PairGradients::new(&mut sums, [tokens, 1, pairs]).expect("sums");
         Rope::new(pairing)
-            .gradients(Gradients::Angles {
-                y: &rope_core::Tensor::new(&y, layout).expect("y"),
-                dy: &rope_core::Tensor::new(&w, layout).expect("w"),
-                angles: &mut angles,
-            })
+            .angle_gradients(
+                &rope_core::Tensor::new(&y, layout).expect("y"),
+                &rope_core::Tensor::new(&w, layout).expect("w"),
+                &mut angles,
+            )
             .expect("gradients");
         let mut exact = vec![0.0; pairs];
         let whole: Vec<i64> = positions.iter().map(|p| *p as i64).collect();

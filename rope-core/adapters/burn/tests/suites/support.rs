@@ -162,7 +162,7 @@ fn rotated_elements<E: rope_core::Element + Element>(
     let mut values: Vec<E> = x.to_data().try_to_vec().expect("the tensor's type");
     let layout = Layout::bhsd(x.dims()).expect("a small shape");
     let mut target = TensorMut::new(&mut values, layout).expect("a tensor");
-    let rope = Rope::new(pairing).direction(direction);
+    let rope = Rope::new(pairing).with_direction(direction);
     rope.rotate(&mut target, rows).expect("rows that fit");
     let bits = |value: &E| value.to_f32().to_bits();
     values.iter().map(bits).collect()

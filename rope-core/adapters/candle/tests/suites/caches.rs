@@ -7,7 +7,7 @@ use rope_candle::rope_core::cache::{
 };
 use rope_candle::rope_core::half::{bf16, f16};
 use rope_candle::rope_core::norm::{Norm, NormFormula, NormReach};
-use rope_candle::rope_core::stages::{StageOrder, WithStages};
+use rope_candle::rope_core::stages::{Normed, StageOrder};
 use rope_candle::rope_core::{
     self, Element, Frequencies, Layout, Pairing, Rope, Scaling, TensorMut,
 };
@@ -40,12 +40,12 @@ fn normed<E: Element + candle_core::WithDType, W: Element + candle_core::WithDTy
     let mut elements: Vec<E> = flat(x)?;
     let weight = weight.map(flat::<W>).transpose()?;
     let norm = match &weight {
-        Some(weight) => norm.weight(weight),
+        Some(weight) => norm.with_weight(weight),
         None => norm,
     };
     let layout = Layout::bshd([BATCH, TOKENS, HEADS, HEAD_DIM]).map_err(Error::wrap)?;
     let mut target = TensorMut::new(&mut elements, layout).map_err(Error::wrap)?;
-    let rope = Rope::new(pairing).norm(norm);
+    let rope = Rope::new(pairing).with_norm(norm);
     rope.rotate(&mut target, rows).map_err(Error::wrap)?;
     Tensor::from_vec(elements, x.dims(), &Device::Cpu)
 }
@@ -81,7 +81,7 @@ fn norms_have_the_bits_of_rope_core() -> Result<()> {
                     wide.narrow(1, 1, 1)?.squeeze(1)
                 });
                 let weight = weight.transpose()?;
-                let rotary = rotary.clone().norm(norm, weight.as_ref())?;
+                let rotary = rotary.clone().with_norm(norm, weight.as_ref())?;
                 let wanted = match dtype {
                     DType::F32 => normed::<f32, bf16>(&x, norm, weight.as_ref(), how),
                     DType::BF16 => normed::<bf16, bf16>(&x, norm, weight.as_ref(), how),
@@ -109,7 +109,7 @@ fn written<E: Element + candle_core::WithDType>(
     x: &Tensor,
     (layout, format, memory): (CacheLayout, CacheFormat, Vec<u8>),
     scale: usize,
-    rotation: Option<(&Rope<WithStages<'_>>, &rope_core::Rows<'_>)>,
+    rotation: Option<(&Rope<Normed<'_>>, &rope_core::Rows<'_>)>,
 ) -> Result<Vec<u8>> {
     let elements: Vec<E> = flat(x)?;
     let shape = Layout::bshd([BATCH, TOKENS, HEADS, HEAD_DIM]).map_err(Error::wrap)?;
@@ -178,15 +178,15 @@ fn codes_have_the_bits_of_rope_core() -> Result<()> {
             let rotary = Rotary::new(frequencies(rotary_dim), pairing).order(Order::TokensMajor);
             let weight = random.tensor(HEAD_DIM, DType::F32)?;
             let norm = Norm::new(NormFormula::LLAMA, 1e-6);
-            let with_norm = rotary.clone().norm(norm, Some(&weight))?;
+            let with_norm = rotary.clone().with_norm(norm, Some(&weight))?;
             let rows = rotary.rows(9..9 + TOKENS)?;
             let core_rows = rotary.frequencies().rows(9..9 + TOKENS);
             let core_rows = core_rows.map_err(Error::wrap)?;
             let weight: Vec<f32> = flat(&weight)?;
-            let plain = Rope::<WithStages<'_>>::from(Rope::new(pairing));
+            let plain = Rope::<Normed<'_>>::from(Rope::new(pairing));
             for (rotary, rope) in [
                 (&rotary, plain),
-                (&with_norm, plain.norm(norm.weight(&weight))),
+                (&with_norm, plain.with_norm(norm.with_weight(&weight))),
             ] {
                 let k = random_k(&mut random, DType::BF16)?;
                 let v = random_k(&mut random, DType::F16)?;

@@ -198,7 +198,7 @@ fn norms_that_do_not_fit() -> Result<()> {
     let mut random = Random::new("refused norms");
     let norm = Norm::new(NormFormula::LLAMA, 1e-6);
     let weight = |count, dtype| zeros(&[count], dtype);
-    let of = |weight: &Tensor| rotary().norm(norm, Some(weight));
+    let of = |weight: &Tensor| rotary().with_norm(norm, Some(weight));
     says(of(&weight(8, DType::F64)), &["weight is f64", "bf16"]);
     says(
         of(Var::from_tensor(&weight(8, DType::F32))?.as_tensor()),
@@ -210,7 +210,10 @@ fn norms_that_do_not_fit() -> Result<()> {
     let of_nine = of(&weight(9, DType::F32))?;
     says(of_nine.rotate(&x, &rows), &["9", "8"]);
     says(of_nine.rotate_in_place(&x, &rows), &["9", "8"]);
-    says(rotary().norm(norm, None)?.rotate(&x, &rows), &["weight"]);
+    says(
+        rotary().with_norm(norm, None)?.rotate(&x, &rows),
+        &["weight"],
+    );
     let of_eight = of(&weight(8, DType::F32))?;
     says(
         of_eight.rotate(Var::from_tensor(&x)?.as_tensor(), &rows),

@@ -183,7 +183,7 @@ fn from_a_configuration() -> Result<()> {
         rotary.rotate_into_caches((&x, &keys), (&x, &values), format, 0..4, &rows)?;
         assert_eq!(bits(&keys.narrow(2, 0, 4)?)?, bits(&y)?);
         let norm = Norm::new(NormFormula::LLAMA, 1e-6).without_weight();
-        let normed = rotary.clone().norm(norm, None)?;
+        let normed = rotary.clone().with_norm(norm, None)?;
         normed.rotate_into_caches((&x, &keys), (&x, &values), format, 0..4, &rows)?;
         let y = normed.rotate(&x, &rows)?;
         assert_eq!(bits(&keys.narrow(2, 0, 4)?)?, bits(&y)?);
@@ -209,7 +209,7 @@ fn a_window_of_two_parts() -> Result<()> {
     let rows = rotary.rows(Positions::axis_major(&ids))?;
     let (cos, sin) = rows.cos_sin()?;
     let norm = Norm::new(NormFormula::LLAMA, 1e-6).without_weight();
-    let normed = rotary.clone().norm(norm, None)?;
+    let normed = rotary.clone().with_norm(norm, None)?;
     for dtype in FLOATS {
         let x = random.tensor((1, 4, 5, 72), dtype)?;
         let y = rotary.rotate(&x, &rows)?;

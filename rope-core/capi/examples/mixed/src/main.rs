@@ -21,8 +21,10 @@ fn main() -> Result<(), Error> {
 
     let frequencies = Frequencies::new(HEAD_DIM, 10_000.0, &Scaling::Default)?;
     let mut tensor = TensorMut::new(&mut keys, [1, TOKENS, HEADS, HEAD_DIM])?;
-    Rope::new(Pairing::Half)
-        .rotate(&mut tensor, &frequencies.at(70_000..70_000 + TOKENS as i64))?;
+    Rope::new(Pairing::Half).rotate(
+        &mut tensor,
+        &frequencies.at(70_000..70_000 + TOKENS as i64)?,
+    )?;
 
     // SAFETY: there are as many tokens as C is told of, and no other thread calls it.
     let status = unsafe { rotate_keys(same.as_mut_ptr(), TOKENS, 70_000) };

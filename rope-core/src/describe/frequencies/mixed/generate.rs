@@ -1,19 +1,29 @@
 //! From mixed frequencies and positions to rows.
 
-#[cfg(feature = "alloc")]
-use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::{MixedAngle, MixedFrequencies, index};
-use crate::describe::frequencies::source::{FillRows, RowKind, RowsAt};
-use crate::describe::positions::ResolvedPositions;
+#[cfg(feature = "alloc")]
+use crate::Rows;
+use crate::describe::frequencies::source::{FillRows, RowKind, TokenAngles};
 use crate::kernel::sincos::MakeRows;
 use crate::kernel::sincos::mixed::MixedSum;
-use crate::{Error, IntoPositions, Positions, Rows};
+use crate::{Error, IntoPositions};
 
 impl MixedFrequencies<'_> {
-    /// Computes cos and sin of these positions for every head, `[tokens, heads, [cos of all pairs | sin of all
-    /// pairs]]`, times the attention factor.
+    /// Computes the rows of these positions, per head if frequencies have several: [`TokenAngles::rows`] of
+    /// [`MixedFrequencies::at`].
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`MixedFrequencies::at`] and [`TokenAngles::rows`].
+    #[cfg(feature = "alloc")]
+    pub fn rows<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Rows<'static>, Error> {
+        self.at(positions)?.rows()
+    }
+
+    /// Combines the frequencies with positions: the angles of a call that computes the rows of each head itself, or of
+    /// rows, `[tokens, heads, [cos of all pairs | sin of all pairs]]`, times the attention factor.
     ///
     /// With [`MixedAngle::Exact`] each value is the f32 nearest to the exact value of the sum: at every integer
     /// position from -2^63 to 2^63, and for coordinates that are a multiple of 2^-128 (all of 2^-75 and more are;
@@ -28,88 +38,34 @@ impl MixedFrequencies<'_> {
     ///
     /// [`PositionsError::PerAxis`](crate::error::PositionsError::PerAxis) unless there is one position per axis of each
     /// token; [`PositionsError::Coordinate`](crate::error::PositionsError::Coordinate) for a coordinate that is not
-    /// finite; [`FrequenciesError::RowsTooLong`](crate::error::FrequenciesError::RowsTooLong) for more values than a
-    /// slice can have; [`Error::OutOfMemory`] if the allocation fails.
-    #[cfg(feature = "alloc")]
-    pub fn values<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Vec<f32>, Error> {
-        let positions = self.resolve(positions.into())?;
-        let fill = |values: &mut [f32]| self.fill(&positions, 0, 0..self.heads, values);
-        self.kind().values(positions.tokens(), fill)
-    }
-
-    /// Computes [`MixedFrequencies::values`] in the caller's storage. Uses and returns its first `tokens * heads *
-    /// rotary_dim` values.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`MixedFrequencies::values`], and [`Error::Storage`] if the storage is too short; it is untouched
-    /// then.
-    pub fn values_in<'p, 'r>(
-        &self,
+    /// finite.
+    pub fn at<'a, 'p: 'a>(
+        &'a self,
         positions: impl IntoPositions<'p>,
-        storage: &'r mut [f32],
-    ) -> Result<&'r mut [f32], Error> {
-        let positions = self.resolve(positions.into())?;
-        let fill = |values: &mut [f32]| self.fill(&positions, 0, 0..self.heads, values);
-        self.kind().values_in(positions.tokens(), storage, fill)
-    }
-
-    /// Computes the rows of these positions, per head if frequencies have several: [`MixedFrequencies::values`] as the
-    /// operand of a rotation.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`MixedFrequencies::values`].
-    #[cfg(feature = "alloc")]
-    pub fn rows<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Rows<'static>, Error> {
-        self.kind().rows(self.values(positions)?)
-    }
-
-    /// Computes [`MixedFrequencies::rows`] in the caller's storage. Uses its first `tokens * heads * rotary_dim`
-    /// values.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`MixedFrequencies::rows`], and [`Error::Storage`] if the storage is too short; it is untouched
-    /// then.
-    pub fn rows_in<'p, 'r>(
-        &self,
-        positions: impl IntoPositions<'p>,
-        storage: &'r mut [f32],
-    ) -> Result<Rows<'r>, Error> {
-        self.kind().rows(&*self.values_in(positions, storage)?)
-    }
-
-    /// Combines the frequencies with positions, as the angles of a call that computes the rows of each head itself.
-    pub fn at<'a, 'p: 'a>(&'a self, positions: impl IntoPositions<'p>) -> RowsAt<'a> {
-        RowsAt {
+    ) -> Result<TokenAngles<'a>, Error> {
+        Ok(TokenAngles {
             frequencies: self,
-            positions: self.resolve(positions.into()),
-        }
-    }
-
-    /// Checks positions against the axes.
-    fn resolve<'p>(&self, positions: Positions<'p>) -> Result<ResolvedPositions<'p>, Error> {
-        positions.on_each(self.axes)
+            positions: positions.into().on_each(self.axes)?,
+            kind: RowKind {
+                heads: self.heads,
+                rotary_dim: self.rotary_dim(),
+                attention_factor: self.attention_factor,
+                exact: self.angle == MixedAngle::Exact,
+            },
+            old: None,
+        })
     }
 }
 
 impl FillRows for MixedFrequencies<'_> {
-    fn kind(&self) -> RowKind {
-        RowKind {
-            heads: self.heads,
-            rotary_dim: self.rotary_dim(),
-            attention_factor: self.attention_factor,
-        }
-    }
-
     fn fill(
         &self,
-        positions: &ResolvedPositions<'_>,
+        angles: &TokenAngles<'_>,
         first_token: usize,
         heads: Range<usize>,
         values: &mut [f32],
     ) {
+        let positions = &angles.positions;
         let chunks = |head| index(self.shape(), 0, head, 0);
         MakeRows {
             angle: match self.angle {
@@ -133,6 +89,7 @@ impl FillRows for MixedFrequencies<'_> {
 mod tests {
     use super::*;
     use crate::Positions;
+    use std::vec::Vec;
 
     /// A fill of some tokens and heads equals that part of a fill of all.
     #[test]
@@ -143,8 +100,9 @@ mod tests {
         let frequencies = MixedFrequencies::new(&inverse, [axes, heads, pairs], 1.0).unwrap();
         let at: Vec<i64> = (0..(axes * tokens) as i64).map(|i| i * i).collect();
         let positions = Positions::token_major(&at);
-        let all = frequencies.values(positions).unwrap();
-        let positions = positions.on(axes).unwrap();
+        let angles = frequencies.at(positions).unwrap();
+        let mut all = std::vec![f32::NAN; tokens * heads * 2 * pairs];
+        angles.rows_in(&mut all).unwrap();
         for (tokens, part) in [
             (0..40, 0..5),
             (3..4, 2..3),
@@ -154,7 +112,7 @@ mod tests {
             (1..9, 3..3),
         ] {
             let mut made = std::vec![f32::NAN; tokens.len() * part.len() * 2 * pairs];
-            frequencies.fill(&positions, tokens.start, part.clone(), &mut made);
+            angles.fill(tokens.start, part.clone(), &mut made);
             let expected: Vec<f32> = tokens
                 .flat_map(|token| part.clone().map(move |head| token * heads + head))
                 .flat_map(|row| &all[row * 2 * pairs..][..2 * pairs])
