@@ -43,7 +43,7 @@ const CASES: &[Case] = cases! {
         "Tensor: head layout narrow new shape split_at"
         "TensorMut: as_tensor layout narrow new reborrow shape split_at";
     cache_layouts:
-        "CacheLayout: bytes channels end hdn hdnx hnd hndx nhd shape strided strides"
+        "CacheLayout: bytes end hdn hdnx hnd hndx narrow_channels nhd shape strided strides"
         "CacheFormat: element from"
         "ScaleLayout: hn nh";
     caches:

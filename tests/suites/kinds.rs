@@ -457,39 +457,41 @@ fn documentation_of(text: &str, noun: &str) -> Vec<String> {
         .collect()
 }
 
-/// The grammar of builders: a function that takes `self` and sets a part has the part's name, `direction`, `weight`;
-/// its name is `with_part` if, and only if, `part` alone already returns or computes the value.
+/// The grammar of settings: a function that takes `self` and sets a part is `with_part`, and `without_part` sets it to
+/// nothing. The bare name reads the part.
 #[test]
-fn builders_have_one_grammar() {
+fn settings_have_one_grammar() {
     let api = include_str!("../../rope-core/public-api.txt");
-    let methods: Vec<(&str, &str)> = api
-        .lines()
-        .filter_map(|line| {
-            let path = line.split_once(" fn rope_core::")?.1;
-            let (path, arguments) = path.split_once('(')?;
-            // The path of `sum_of_squares<E: ..>` has a type parameter.
-            let path = match path.strip_suffix('>') {
-                Some(open) => open.rsplit_once('<')?.0,
-                None => path,
-            };
-            Some((path.rsplit("::").next()?, arguments))
-        })
-        .collect();
-    let mut builders = 0;
-    for (name, arguments) in &methods {
-        let Some(part) = name.strip_prefix("with_") else {
+    let mut settings = 0;
+    for line in api.lines() {
+        let Some((_, path)) = line.split_once(" fn rope_core::") else {
             continue;
         };
-        assert!(arguments.starts_with("self"), "{name} is no builder");
-        let reads =
-            |(name, arguments): &&(&str, &str)| *name == part && arguments.starts_with("&self");
-        assert!(
-            methods.iter().any(|method| reads(&method)),
-            "{name}: nothing reads {part}, so that the builder is {part}"
-        );
-        builders += 1;
+        let Some((path, rest)) = path.split_once('(') else {
+            continue;
+        };
+        let Some((arguments, result)) = rest.rsplit_once(") -> ") else {
+            continue;
+        };
+        // The path of `sum_of_squares<E: ..>` has a type parameter.
+        let path = match path.strip_suffix('>') {
+            Some(open) => open.rsplit_once('<').expect("a parameter").0,
+            None => path,
+        };
+        let name = path.rsplit("::").next().expect("a name");
+        let returns_itself = ["Self", "core::result::Result<Self", "rope_core::Rope<"]
+            .iter()
+            .any(|own| result.starts_with(own));
+        let takes_itself = arguments == "self" || arguments.starts_with("self, ");
+        let sets = name.starts_with("with_") || name.starts_with("without_");
+        assert!(!sets || takes_itself, "{name} sets nothing");
+        if takes_itself && returns_itself {
+            let selects = name.starts_with("narrow") || name.starts_with("into_");
+            assert!(sets || selects, "{name} sets a part: with_{name}");
+            settings += usize::from(sets);
+        }
     }
-    assert!(builders >= 7, "{builders}");
+    assert!(settings >= 25, "{settings}");
 }
 
 /// Two types of a crate with one name could be confused, whatever their modules. Associated types and the two sides of
