@@ -246,11 +246,11 @@ build_meta.build_wheel('$round/wheel', {'--build-option': ['--plat-name', '$plat
     made=$round/wheel/$package-$version-py3-none-$platform.whl
     quietly "$tools/bin/twine" check --strict "$made"
     if [[ $target == *-linux-* ]]; then
-        # auditwheel finds the oldest C library that the library works with: the tag's. libtorch is PyTorch's. The wheel
-        # that auditwheel writes is discarded.
+        # auditwheel finds the oldest C library that it works with: the tag's. libtorch is PyTorch's, libc.so is
+        # musl's: a linker script of glibc has its name. The wheel that auditwheel writes is discarded.
         rm -rf "$round/audited"
         quietly env "PATH=$tools/bin:$PATH" "$tools/bin/auditwheel" repair --plat auto --exclude libtorch_cpu.so \
-            -w "$round/audited" "$made"
+            --exclude libc.so -w "$round/audited" "$made"
         if [[ $(ls "$round/audited") != *"$platform"* ]]; then
             echo "release: FAILED: auditwheel finds $(ls "$round/audited"), not $platform"
             exit 1
