@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
-# The patch for candle-nn, in `adapters/candle/upstream`: it fits the sources of the commit that it states, as the
-# registry has them, and its tests and candle's pass. With `time`: measures before and after, too.
+# The patches for candle-nn and ggml in `adapters/*/upstream`: each fits the sources that it states, as the registry has
+# them, and its tests and the upstream's pass.
+#
+#   upstream.sh                           both
+#   upstream.sh time [candle] [ggml]      measures before and after, too
 source "$(dirname "$0")/common.sh"
 
 adapters=$root/rope-core/adapters
@@ -24,12 +27,12 @@ print(pathlib.Path(packages[0]["manifest_path"]).parent)' "$2")
     mv "$package/Cargo.toml.orig" "$package/Cargo.toml"
 }
 
-# apply PATCH FOLDER: applies it to the folder's files, whose path in the repository is FOLDER. The commit is the one
-# that the patch states.
+# apply PATCH DEPTH: applies it to $package, which lies DEPTH - 1 folders deep in the upstream's repository. The commit
+# is the one that the patch states, if it states one.
 apply() {
     local patch=$1 stated
     stated=$(sed -n 's/^Base-commit: //p' "$patch")
-    if [[ -f $package/.cargo_vcs_info.json ]]; then
+    if [[ -n $stated && -f $package/.cargo_vcs_info.json ]]; then
         grep -q "\"sha1\": \"$stated\"" "$package/.cargo_vcs_info.json" || fail "$patch: its commit is not the registry's"
     fi
     # Not within the repository around it, of which the folder is no part.
@@ -67,7 +70,7 @@ candle() {
     # The test that candle has of its rotations, and that of the patch.
     (cd "$package" && tests cargo test -q --release --features rope-core --test rope_core &&
         tests cargo test -q --release --features rope-core --test ops rope)
-    if [[ ${1:-} == time ]]; then
+    if [[ -n $time ]]; then
         for features in "" rope-core; do
             (cd "$package" && cargo build -q --release --features "$features" --example rope_time &&
                 RAYON_NUM_THREADS=1 "$CARGO_TARGET_DIR/release/examples/rope_time")
@@ -75,5 +78,42 @@ candle() {
     fi
 }
 
-candle "$@"
+ggml() {
+    local with built
+    step "ggml"
+    packages cmake g++
+    sources ggml llama-cpp-sys-2
+    package+=/llama.cpp
+    apply "$adapters/ggml/upstream/ggml.patch" 1
+    # A project around it, as llama.cpp is.
+    cat >"$package/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.14)
+project(rope C CXX)
+add_subdirectory(ggml)
+add_executable(rope "$adapters/ggml/upstream/rope.cpp")
+target_link_libraries(rope PRIVATE ggml)
+END
+    tests rope-core/capi/install.sh "$temporary/rope"
+    for with in ${time:+OFF} ON; do
+        built=$temporary/ggml-$with
+        cmake -S "$package" -B "$built" -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF -DGGML_OPENMP=OFF \
+            -DCMAKE_PREFIX_PATH="$temporary/rope" -DGGML_CPU_ROPE_LIB=$with >>"$log" 2>&1 || fail "cmake: see $log"
+        cmake --build "$built" --target rope --parallel "$(nproc)" >>"$log" 2>&1 || fail "no build of ggml: see $log"
+        if [[ -n $time ]]; then
+            echo "GGML_CPU_ROPE_LIB=$with"
+            "$built/rope" time
+        fi
+    done
+    # Every operator against double precision.
+    tests "$built/rope" exact
+}
+
+time=
+if [[ ${1:-} == time ]]; then
+    time=1
+    shift
+fi
+patches=("$@")
+if [[ $# == 0 ]]; then patches=(candle ggml); fi
+for patch in "${patches[@]}"; do "$patch"; done
 passed
