@@ -5,7 +5,8 @@
 //! ([`staged`](crate::execute::staged)), with the same bits. A combination belongs in the table if it is common and
 //! `rope-bench stages` shows a cost of the tile: into a cache of the same element, which every element has without a
 //! line; from f32 into a 16-bit cache; f32 from one pairing to the other, which is the middle stage of every other
-//! change of pairing; and bf16 from interleaved to half, for DeepSeek's models.
+//! change of pairing; and bf16 from interleaved to half, for DeepSeek's models. A combination of the table takes 0.3 to
+//! 0.6 of the time of its stages over a tile, in the caches and beyond (Zen 5, AVX512-BF16).
 
 /// Calls a macro with all elements: the variant of an enumeration, the type as a path valid everywhere, and the other
 /// elements that one kernel rotates it into.

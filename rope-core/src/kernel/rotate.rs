@@ -201,6 +201,8 @@ impl<R: Route, N: Prologue> RotateLine<'_, R, N> {
             // group.
             _ if N::NORMS => 1,
             LaneOrder::Doubled => S::DOUBLED_GROUPS,
+            // Between unlike ends too: with one group rope-core has 6 % less code and builds in 6 % less CPU time, but
+            // 2048 tokens of 32 heads take 1.14 to 1.97 times as long (Zen 5, AVX512-BF16).
             _ => S::GROUPS,
         }
     }
