@@ -84,12 +84,13 @@ arm64_wheels=(--only-binary=:all: --python-version 3.11 --platform manylinux_2_2
     manylinux_2_27_aarch64 --platform manylinux_2_17_aarch64)
 windows_wheels=(--only-binary=:all: --python-version 3.13 --platform win_amd64)
 
-# c_program COMPILER ..: $program of the C API's example, from what is unpacked in $folder.
+# c_program LIBRARY ..: $program of the C API's example by $compiler, from what is unpacked in $folder. Libraries come
+# after what needs them: some linkers drop them otherwise.
 c_program() {
-    tests "$@" -std=c99 -O1 -I "$prefix/include" "$root/rope-core/capi/examples/rotate.c" -o "$program"
+    tests "${compiler[@]}" -std=c99 -O1 -I "$prefix/include" "$root/rope-core/capi/examples/rotate.c" -o "$program" "$@"
 }
 c() {
-    local target=$1 prefix flags
+    local target=$1 prefix flags compiler
     fresh "c-$target"
     tar -xzf "$files/rope-$version-$target.tar.gz" -C "$folder"
     prefix=$folder/rope-$version-$target
@@ -98,7 +99,8 @@ c() {
     program=$folder/shared
     case $target in
     x86_64-*-linux-*)
-        c_program cc -L "$prefix/lib" -lrope "-Wl,-rpath,$prefix/lib" -Wl,--no-as-needed -lm
+        compiler=(cc)
+        c_program -L "$prefix/lib" -lrope "-Wl,-rpath,$prefix/lib" -lm
         runs "the shared library for $target" "$program"
         program=$folder/static
         tests cc -std=c99 -O1 $(pkg-config --cflags rope) "$root/rope-core/capi/examples/rotate.c" -o "$program" \
@@ -107,19 +109,22 @@ c() {
         ;;
     aarch64-*-linux-*)
         arm64_root
-        c_program "${zig[@]}" cc -target aarch64-linux-gnu.2.31 -L "$prefix/lib" -lrope -lm
+        compiler=("${zig[@]}" cc -target aarch64-linux-gnu.2.31)
+        c_program -L "$prefix/lib" -lrope -lm
         runs "the shared library for $target" "${on_arm64[@]}" -E "LD_LIBRARY_PATH=$prefix/lib" "$program"
         ;;
     x86_64-*-windows-*)
         wine_root
         program=$prefix/bin/shared.exe
         cp "$windows/cp313/bcryptprimitives.dll" "$prefix/bin"
-        c_program "${zig[@]}" cc -target x86_64-windows-gnu "$prefix/lib/librope.dll.a"
+        compiler=("${zig[@]}" cc -target x86_64-windows-gnu)
+        c_program "$prefix/lib/librope.dll.a"
         runs "the shared library for $target" "${on_windows[@]}" "$program"
         ;;
     *)
         program=$prefix/bin/shared.exe
-        c_program "${zig[@]}" cc -target "${target%%-*}-windows-gnu" "$prefix/lib/librope.dll.a"
+        compiler=("${zig[@]}" cc -target "${target%%-*}-windows-gnu")
+        c_program "$prefix/lib/librope.dll.a"
         not_run+=("c/$target, which links")
         ;;
     esac
