@@ -1332,7 +1332,7 @@ fn calls(text: &str, of: &str, name: &str) -> bool {
     match of {
         "gradient" | "rope_models" => calls.push(format!(" {name}(")),
         // The type of a plan has a parameter.
-        "Rope" => calls.push(format!("Stages<'_>>::{name}(")),
+        "Rope" => calls.push(format!("<'_>>::{name}(")),
         _ => {}
     }
     calls.iter().any(|call| text.contains(call))

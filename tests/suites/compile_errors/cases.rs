@@ -1,5 +1,5 @@
-//! One mistake per function, each of which a user makes. The suite `compile_errors` compiles this file, and compares the
-//! texts of the errors with `messages.txt`.
+//! One mistake per function, each of which a user makes. The suite `compile_errors` compiles this file, and compares
+//! the texts of the errors with `messages.txt`.
 
 use rope_core::cache::CacheMut;
 use rope_core::gradient::PairGradients;
