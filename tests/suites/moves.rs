@@ -4,7 +4,7 @@
 use half::{bf16, f16};
 use rope_core::cache::{CacheLayout, CacheMut, ScalePlace, Slots};
 use rope_core::error::{CacheError, SlotsError};
-use rope_core::{Error, Frequencies, Pairing, Rope, Scaling as Scalings};
+use rope_core::{Error, Frequencies, Pairing, Positions, Rope, Scaling as Scalings};
 use rope_tests::cache::{Coded, Elements, Encoding, Kept, Scaling};
 use rope_tests::seed::times;
 use rope_tests::{Number, Source};
@@ -278,4 +278,35 @@ fn a_move_and_one_delta() {
     rope.rotate(&mut moved.slots(4..29), &each)
         .expect("a row per slot");
     assert_eq!(memory, expected);
+}
+
+/// Positions that a range has before 0 are skipped, however many they are.
+#[test]
+fn skipped_positions_take_no_time() {
+    let layout = CacheLayout::nhd([2, 3, 1, 1]).expect("a cache");
+    let mut memory = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0_f32];
+    let mut cache = CacheMut::new(&mut memory, layout).expect("a cache that fits");
+    let pages = [1_i32, 0];
+    let many = 1_i64 << (usize::BITS.min(48) - 4);
+    let (far, least) = (-many, -4 * many);
+    let at = |first: i64, end: i64| Slots::table(&pages, [1, 2], first..end);
+    // Positions 0 and 1 move to 1 and 2, in the reverse order.
+    assert_eq!(cache.move_slots(at(far, 2), at(far + 1, 3)), Ok(()));
+    assert_eq!(memory, [0.0, 1.0, 2.0, 3.0, 3.0, 4.0]);
+    let mut cache = CacheMut::new(&mut memory, layout).expect("a cache that fits");
+    assert_eq!(cache.move_slots(far..2, far + 1..3), Ok(()));
+    assert_eq!(memory, [0.0, 0.0, 1.0, 3.0, 3.0, 4.0]);
+    // Two packed sequences, of which the first has no position.
+    let offsets = [0, many, many + 2];
+    let (from, to) = ([least, 0], [least, 1]);
+    let from = Positions::packed_from(&offsets, &from).expect("offsets");
+    let to = Positions::packed_from(&offsets, &to).expect("offsets");
+    let pages = [0_i32, 1, 1, 0];
+    let mut cache = CacheMut::new(&mut memory, layout).expect("a cache that fits");
+    let (from, to) = (
+        Slots::table(&pages, [2, 2], from),
+        Slots::table(&pages, [2, 2], to),
+    );
+    assert_eq!(cache.move_slots(from, to), Ok(()));
+    assert_eq!(memory, [0.0, 0.0, 1.0, 3.0, 3.0, 3.0]);
 }

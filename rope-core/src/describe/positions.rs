@@ -1,5 +1,7 @@
 //! Positions of tokens: the numbers that frequencies turn into angles.
 
+use core::ops::Range;
+
 use crate::Error;
 use crate::base::error::check_count;
 use crate::describe::dual_chunk::{ChunkIds, DualChunk, DualChunkQuery};
@@ -264,6 +266,30 @@ impl<'a> Positions<'a> {
                 _
             )
         )
+    }
+
+    /// Returns the tokens around one with a negative position whose positions are negative too: a range of positions
+    /// may have more of them than a loop can visit. Of a list, and of a token that has no negative one, the token alone.
+    pub(crate) fn negatives_around(&self, token: usize) -> Range<usize> {
+        let alone = token..token + 1;
+        let PositionSource::Tokens(tokens, None) = self.0 else {
+            return alone;
+        };
+        let run = match tokens {
+            TokenPositions::Range { len, .. } => 0..len,
+            TokenPositions::Packed { offsets, .. } => {
+                let sequence = sequence_of(offsets, token as i64);
+                offsets.at(sequence) as usize..offsets.at(sequence + 1) as usize
+            }
+            _ => return alone,
+        };
+        let first = tokens.at(run.start);
+        let below = usize::try_from(first.min(0).unsigned_abs()).unwrap_or(usize::MAX);
+        let end = run.start.saturating_add(below).min(run.end);
+        match token < end {
+            true => run.start..end,
+            false => alone,
+        }
     }
 
     /// Returns the position of an existing token on one axis, or [`PositionsError::NotAnInteger`] for a coordinate.

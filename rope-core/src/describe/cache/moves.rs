@@ -68,10 +68,8 @@ impl CacheMut<'_> {
             return Ok(());
         }
         let order = moves.order()?;
-        for index in 0..moves.count {
-            if let Some((_, [from, to])) = moves.in_order(index, order)
-                && from != to
-            {
+        for (_, [from, to]) in moves.in_order(order) {
+            if from != to {
                 moves.copy(self.memory, self.scales, [from, to]);
             }
         }
@@ -113,19 +111,38 @@ impl<'m> SlotMoves<'m> {
         }
     }
 
-    /// Returns the move that is `place`-th in an order: its index, and its slots.
-    fn in_order(&self, place: usize, order: MoveOrder) -> Option<(usize, [usize; 2])> {
-        let index = match order {
-            MoveOrder::Given => place,
-            MoveOrder::Reverse => self.count - 1 - place,
-        };
-        Some((index, self.at(index)?))
+    /// Iterates over the moves in an order: the index and the slots of each.
+    fn in_order(&self, order: MoveOrder) -> impl Iterator<Item = (usize, [usize; 2])> {
+        let mut rest = 0..self.count;
+        core::iter::from_fn(move || {
+            while !rest.is_empty() {
+                let index = match order {
+                    MoveOrder::Given => rest.start,
+                    MoveOrder::Reverse => rest.end - 1,
+                };
+                let found = self.at(index);
+                let skipped = |list: &SlotAddresses<'_>| match found {
+                    Some(_) => index..index + 1,
+                    None => list.slots.skipped_around(index),
+                };
+                let (from, to) = (skipped(&self.from), skipped(&self.to));
+                match order {
+                    MoveOrder::Given => rest.start = from.end.max(to.end),
+                    MoveOrder::Reverse => rest.end = from.start.min(to.start),
+                }
+                if let Some(slots) = found {
+                    return Some((index, slots));
+                }
+            }
+            None
+        })
     }
 
     /// Returns an order in which each slot is read before it is written.
     fn order(&self) -> Result<MoveOrder, Error> {
         let wrote = |slot: usize| {
-            (0..self.count).find(|&index| self.at(index).is_some_and(|[_, to]| to == slot))
+            let mut moves = self.in_order(MoveOrder::Given);
+            moves.find_map(|(index, [_, to])| (to == slot).then_some(index))
         };
         if let Some((second, slot)) = self.seen(MoveOrder::Given, |seen, [_, to]| {
             (seen.see(to) == Some(true)).then_some(to)
@@ -166,7 +183,7 @@ impl<'m> SlotMoves<'m> {
         visit: impl Fn(&mut SeenSlots<WORDS>, [usize; 2]) -> Option<usize>,
     ) -> Option<(usize, usize)> {
         SeenSlots::each_window(|seen| {
-            let mut moves = (0..self.count).filter_map(|place| self.in_order(place, order));
+            let mut moves = self.in_order(order);
             moves.find_map(|(index, slots)| Some((index, visit(seen, slots)?)))
         })
     }

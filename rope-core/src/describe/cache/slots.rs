@@ -311,13 +311,31 @@ impl<'a> Slots<'a> {
             return Ok(());
         }
         let slots = i64::try_from(cache.shape.slots()).unwrap_or(i64::MAX);
-        for index in 0..needed {
+        let mut index = 0;
+        while index < needed {
             // Fast path: ids are usually valid.
-            if !matches!(self.0, SlotSource::Mapping(ids) if ids.at(index) < slots) {
-                self.find(index, tokens, cache, len)?;
-            }
+            let is_valid = matches!(self.0, SlotSource::Mapping(ids) if ids.at(index) < slots);
+            index = match is_valid || self.find(index, tokens, cache, len)?.is_some() {
+                true => index + 1,
+                false => self.skipped_around(index).end,
+            };
         }
         Ok(())
+    }
+
+    /// Returns the tokens around a skipped one that are skipped too, as far as a range of positions or slots says so:
+    /// it may have more of them than a loop can visit.
+    pub(super) fn skipped_around(&self, token: usize) -> Range<usize> {
+        match self.0 {
+            SlotSource::Range { first, len } => {
+                let end = first.saturating_add_unsigned(len as u64);
+                Positions::from(first..end).negatives_around(token)
+            }
+            SlotSource::Pages { positions, .. }
+            | SlotSource::Table { positions, .. }
+            | SlotSource::Sequences(positions) => positions.negatives_around(token),
+            SlotSource::Mapping(_) | SlotSource::Offsets(_) => token..token + 1,
+        }
     }
 
     fn find(
