@@ -268,8 +268,8 @@ impl<'a> Positions<'a> {
         )
     }
 
-    /// Returns the tokens around one with a negative position whose positions are negative too: a range of positions
-    /// may have more of them than a loop can visit. Of a list, and of a token that has no negative one, the token alone.
+    /// Returns the tokens around one with a negative position whose positions are negative too: a range may have more
+    /// of them than a loop can visit. In a list, and if the position is not negative, it is the token alone.
     pub(crate) fn negatives_around(&self, token: usize) -> Range<usize> {
         let alone = token..token + 1;
         let PositionSource::Tokens(tokens, None) = self.0 else {

@@ -323,8 +323,8 @@ impl<'a> Slots<'a> {
         Ok(())
     }
 
-    /// Returns the tokens around a skipped one that are skipped too, as far as a range of positions or slots says so:
-    /// it may have more of them than a loop can visit.
+    /// Returns the tokens around a skipped one that a range of positions or slots skips with it: there may be more of
+    /// them than a loop can visit.
     pub(super) fn skipped_around(&self, token: usize) -> Range<usize> {
         match self.0 {
             SlotSource::Range { first, len } => {
