@@ -221,10 +221,20 @@ sdist() {
 }
 
 wheel() {
-    local package=${1//-/_} target=$2 platform library made
+    local package=${1//-/_} target=$2 platform library made unwinder
     sources "$1"
     building "$target"
     export RUSTFLAGS="--remap-path-prefix=$tree=/rope $RUSTFLAGS"
+    if [[ $1/$target == rope-kernels/*-linux-gnu ]]; then
+        # PyTorch's exceptions pass through the kernels by libgcc's unwinder, which Rust's code asks about its frames. zig
+        # links an unwinder of its own, which reads other records: the process would crash.
+        unwinder=$round/libgcc_s-$target.so
+        printf 'void _Unwind_%s(void) {}\n' Backtrace DeleteException FindEnclosingFunction GetCFA GetDataRelBase GetIP \
+            GetIPInfo GetLanguageSpecificData GetRegionStart GetTextRelBase RaiseException Resume SetGR SetIP |
+            quietly "$tools/bin/python" -m ziglang cc -target "${target/-unknown/}.2.17" -shared -nostdlib -x c - \
+                -Wl,-soname,libgcc_s.so.1 -o "$unwinder"
+        RUSTFLAGS+=" -C link-arg=$unwinder"
+    fi
     case $target in
     *-linux-gnu) platform=manylinux_2_17_${target%%-*} ;;
     *-linux-musl) platform=musllinux_1_2_${target%%-*} ;;
