@@ -226,8 +226,8 @@ wheel() {
     building "$target"
     export RUSTFLAGS="--remap-path-prefix=$tree=/rope $RUSTFLAGS"
     if [[ $1/$target == rope-kernels/*-linux-gnu ]]; then
-        # PyTorch's exceptions pass through the kernels by libgcc's unwinder, which Rust's code asks about its frames. zig
-        # links an unwinder of its own, which reads other records: the process would crash.
+        # PyTorch's exceptions pass through the kernels by libgcc's unwinder. zig links one of its own, which does not
+        # read the other's records: the process would crash.
         unwinder=$round/libgcc_s-$target.so
         printf 'void _Unwind_%s(void) {}\n' Backtrace DeleteException FindEnclosingFunction GetCFA GetDataRelBase GetIP \
             GetIPInfo GetLanguageSpecificData GetRegionStart GetTextRelBase RaiseException Resume SetGR SetIP |
