@@ -115,7 +115,7 @@ class Exported(unittest.TestCase):
                 self.assertEqual("RotaryEmbedding" in kinds, is_standard, kinds)
                 wanted = Rotates()(*args)
                 if is_standard and dtype is torch.bfloat16:
-                    with self.assertRaisesRegex(Exception, "NOT_IMPLEMENTED.*RotaryEmbedding"):
+                    with self.assertRaisesRegex(Exception, "NOT_IMPLEMENTED"):
                         next(run(text, args))
                     results = list(run(text, args, (LIBRARY,))) if LIBRARY else []
                 else:

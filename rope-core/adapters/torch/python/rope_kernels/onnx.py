@@ -45,6 +45,11 @@ def _rotated(x, cos, sin, plan, attention_factor, of_rows, table):
     """`of_rows` is the rank of cos and sin, which are rows of `table`."""
     from onnxscript import opset23 as op
 
+    is_standard = bool(plan & INPUT) == bool(plan & OUTPUT) and not plan & EAGER
+    is_standard = is_standard and len(x.shape) == 4 and of_rows in (2, 3) and x.dtype == table.dtype
+    if is_standard and x.dtype.name == "BFLOAT16":
+        # ONNX Runtime has `Expand` and others on the CPU for other types alone.
+        cos, sin = op.Cast(cos, to=1), op.Cast(sin, to=1)
     width = table.shape[-1]
     pairs = width // 2 if plan & (HALVES | PAIRS) else width
     if plan & HALVES:
@@ -56,8 +61,7 @@ def _rotated(x, cos, sin, plan, attention_factor, of_rows, table):
         cos, sin = op.Div(cos, factor), op.Div(sin, factor)
     if plan & (TRANSPOSE | INVERSE):
         sin = op.Neg(sin)
-    is_standard = bool(plan & INPUT) == bool(plan & OUTPUT) and not plan & EAGER
-    if is_standard and len(x.shape) == 4 and of_rows in (2, 3) and x.dtype == table.dtype:
+    if is_standard:
         return _standard(op, x, cos, sin, plan, of_rows, pairs)
     return _formula(op, x, cos, sin, plan, of_rows, pairs)
 
@@ -69,7 +73,7 @@ def _cut(op, x, begin, end, step=1):
 
 
 def _standard(op, x, cos, sin, plan, of_rows, pairs):
-    head_dim = x.shape[-1]
+    head_dim, dtype = x.shape[-1], x.dtype
     if plan & TOKENS_MAJOR:
         x = op.Transpose(x, perm=[0, 2, 1, 3])
     if of_rows == 2:
@@ -77,6 +81,8 @@ def _standard(op, x, cos, sin, plan, of_rows, pairs):
     # One row for each token of each sequence.
     extents = op.Concat(op.Shape(x, start=0, end=1), op.Constant(value_ints=[1, 1]), axis=0)
     cos, sin = (op.Expand(rows, extents) for rows in (cos, sin))
+    if dtype.name == "BFLOAT16":
+        cos, sin = op.CastLike(cos, x), op.CastLike(sin, x)
     part = 0 if 2 * pairs == head_dim else 2 * pairs
     y = op.RotaryEmbedding(x, cos, sin, interleaved=int(bool(plan & INPUT)), rotary_embedding_dim=part)
     return op.Transpose(y, perm=[0, 2, 1, 3]) if plan & TOKENS_MAJOR else y
