@@ -22,6 +22,7 @@ use crate::instructions;
 use crate::machine::{self, Machine};
 use crate::measuring::Effort;
 use crate::passes::{self, Passes};
+use crate::programs;
 use crate::progress::Progress;
 use crate::rank;
 use crate::record::{self, Usage};
@@ -76,9 +77,19 @@ enum Command {
         #[arg(default_value = "rope-bench/records")]
         runs: Vec<PathBuf>,
     },
-    /// Writes the tables of README.md, rope-bench/README.md and rope-core/MEASUREMENTS.md, and
-    /// rope-bench/records/speed.svg, from the records
+    /// Writes the tables of README.md, rope-bench/README.md, rope-core/MEASUREMENTS.md and rope-torch's README, and
+    /// rope-bench/records/speed.svg, from the records and rope-bench/programs
     Splice,
+    /// Runs a program of a framework on one core, and keeps the lines of JSON that it prints in rope-bench/programs
+    ///
+    /// A line is {"name": "bf16, prompt", "values": {"theirs": 0.073, "ours": 0.003}}: times in seconds, shares of 1.
+    Keep {
+        /// The file's name, without .json
+        name: String,
+        /// The program and its arguments
+        #[arg(last = true, required = true, value_name = "PROGRAM")]
+        program: Vec<String>,
+    },
     /// Compares two runs: two machines, or two commits
     ///
     /// Given two programs, alternates them, pass by pass. A disturbance of the machine then affects both, and smaller
@@ -162,6 +173,10 @@ pub fn run() -> Result<()> {
             print(&rank::rank(&rank::newest(&files::read_all(&runs)?, false))?)
         }
         Command::Splice => rank::splice(Path::new("."), false)?,
+        Command::Keep { name, program } => {
+            let path = Path::new("rope-bench/programs").join(name);
+            programs::keep(&path.with_extension("json"), &program)?;
+        }
         Command::Compare(compare) => compare.run()?,
         Command::Accuracy {
             model,

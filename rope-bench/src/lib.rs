@@ -5,7 +5,8 @@
 //! [measuring] times it, in the same rounds as the [roof], the limit of the machine. [`results`] is the result of a
 //! run, which [`report`] and [`compare`] read. In addition, [accuracy] measures the errors of cos and sin, [rows] the
 //! time to make them, [gains] the gain of one call over several, and [call] the fixed cost of a call and the cost of a
-//! head; [instructions] are counted on emulated CPUs. [`tune`] measures rope-core's table of cores.
+//! head; [instructions] are counted on emulated CPUs. [`tune`] measures rope-core's table of cores, and
+//! [`programs`] keeps what programs of frameworks measure.
 #![allow(
     missing_docs,
     reason = "the library is the program's own; schema/run.json describes its output"
@@ -27,6 +28,7 @@ pub mod memory;
 pub mod models;
 pub mod oracle;
 pub mod passes;
+pub mod programs;
 pub mod progress;
 pub mod rank;
 pub mod record;

@@ -11,6 +11,7 @@ use maud::{PreEscaped, html};
 
 use crate::cases::Element;
 use crate::measuring;
+use crate::programs::Programs;
 use crate::record;
 use crate::report::counts::{Counts, counts};
 use crate::report::engines::{self, IN_C, ON_THE_FLY, OURS, Taken};
@@ -174,7 +175,7 @@ pub fn rank(runs: &[&Run]) -> Result<String> {
 }
 
 /// A table whose first column is bold where it is ours.
-fn markdown<'a>(
+pub(crate) fn markdown<'a>(
     heading: impl Iterator<Item = &'a str>,
     rows: impl Iterator<Item = (String, Vec<String>)>,
 ) -> String {
@@ -189,7 +190,7 @@ fn markdown<'a>(
 }
 
 /// The machine, the date, the commit and the load, on two lines.
-fn machine(run: &Run) -> String {
+pub(crate) fn machine(run: &Run) -> String {
     let (name, caches) = (run.machine.name(), run.machine.caches.join(", "));
     let (date, revision, load) = (&run.date, &run.machine.revision, table::load(run));
     format!("{name} ({caches}), {date}, commit {revision}.\n  {load}")
@@ -414,7 +415,15 @@ pub fn splice(root: &Path, check: bool) -> Result<()> {
     let instructions = instructions(&newest(&all, true));
     let [readme, bench] = ["README.md", "rope-bench/README.md"].map(|path| root.join(path));
     let shown = shown(&runs)?;
-    let texts = vec![
+    let programs = Programs::read(&root.join("rope-bench/programs"))?;
+    let torch = root.join("rope-core/adapters/torch/README.md");
+    check_sentence(&readme, &programs.sentence()?)?;
+    let of_programs = [
+        (bench.clone(), "shares", programs.shares()?),
+        (torch.clone(), "times", programs.times()?),
+        (torch, "calls", programs.calls()?),
+    ];
+    let of_records = [
         (readme.clone(), "accuracy", accuracy(&runs)?),
         (readme, "speed", speed(shown)),
         (bench.clone(), "rank", rank(&runs)?),
@@ -425,15 +434,17 @@ pub fn splice(root: &Path, check: bool) -> Result<()> {
             instructions,
         ),
     ];
+    let texts = of_records.map(|text| ("records", text)).into_iter();
+    let texts = texts.chain(of_programs.map(|text| ("programs", text)));
     let mut made = vec![(records.join("speed.svg"), picture(shown))];
-    for (path, name, text) in texts {
+    for (source, (path, name, text)) in texts {
         // A text may have several places.
         let from = made.iter().find(|(known, _)| *known == path);
         let old = match from {
             Some((_, text)) => text.clone(),
             None => read(&path)?,
         };
-        let new = spliced(&path, &old, name, &text)?;
+        let new = spliced(&path, &old, [name, source], &text)?;
         made.retain(|(known, _)| *known != path);
         made.push((path, new));
     }
@@ -451,14 +462,26 @@ pub fn splice(root: &Path, check: bool) -> Result<()> {
     Ok(())
 }
 
+/// Fails unless a text has these words, in whichever lines.
+fn check_sentence(path: &Path, words: &str) -> Result<()> {
+    let text = read(path)?;
+    let text: Vec<&str> = text.split_whitespace().collect();
+    let name = path.display();
+    ensure!(
+        text.join(" ").contains(words),
+        "{name} does not match rope-bench/programs, which say: {words}"
+    );
+    Ok(())
+}
+
 fn read(path: &Path) -> Result<String> {
     fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// A text with another one between the comments `NAME` and `end of NAME`.
-fn spliced(path: &Path, old: &str, name: &str, text: &str) -> Result<String> {
+fn spliced(path: &Path, old: &str, [name, source]: [&str; 2], text: &str) -> Result<String> {
     let marks = [
-        format!("<!-- {name}: `rope-bench splice` writes it from rope-bench/records -->\n"),
+        format!("<!-- {name}: `rope-bench splice` writes it from rope-bench/{source} -->\n"),
         format!("<!-- end of {name} -->"),
     ];
     let parts = old.split_once(&*marks[0]);

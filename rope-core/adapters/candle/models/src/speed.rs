@@ -88,9 +88,11 @@ pub(crate) fn print() -> Result<()> {
 type Step = fn(&mut Model, &[u32], Rotation<'_>) -> Result<f64>;
 
 /// Prints the share of a whole model's time that the rotation takes, with candle's function and with ours.
-pub(crate) fn print_share() -> Result<()> {
-    println!("| Llama | candle's function | ours | times of the model |");
-    println!("|---|---|---|---|");
+pub(crate) fn print_share(as_json: bool) -> Result<()> {
+    if !as_json {
+        println!("| Llama | candle's function | ours | times of the model |");
+        println!("|---|---|---|---|");
+    }
     let prompt: Vec<u32> = (0..PROMPT as u32).collect();
     for dtype in [DType::F32, DType::BF16] {
         let mut model = Kind::Llama.small(SIZE, dtype)?;
@@ -105,10 +107,16 @@ pub(crate) fn print_share() -> Result<()> {
                 }
                 Ok(total)
             })?;
-            let [candle, ours] = best.map(|(total, rotated)| 100.0 * rotated / total);
-            let faster = best[1].0 / best[0].0;
-            let dtype = dtype.as_str();
-            println!("| {dtype}, {name} | {candle:.1} % | {ours:.1} % | {faster:.3} |");
+            let [candle, ours] = best.map(|(total, rotated)| rotated / total);
+            let whole = best[1].0 / best[0].0;
+            let line = format!("{}, {name}", dtype.as_str());
+            if as_json {
+                let values = serde_json::json!({ "theirs": candle, "ours": ours, "whole": whole });
+                println!("{}", serde_json::json!({ "name": line, "values": values }));
+            } else {
+                let [candle, ours] = [candle, ours].map(|share| 100.0 * share);
+                println!("| {line} | {candle:.1} % | {ours:.1} % | {whole:.3} |");
+            }
         }
     }
     Ok(())
