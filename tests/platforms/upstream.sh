@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The patches for candle-nn and ggml in `adapters/*/upstream`: each fits the sources that it states, as the registry has
-# them, and its tests and the upstream's pass.
+# The patches in `adapters/*/upstream`: each fits the sources that it states, as the registry has them, and its tests and
+# the upstream's pass.
 #
-#   upstream.sh                           both
-#   upstream.sh time [candle] [ggml]      measures before and after, too
+#   upstream.sh                     candle-nn, burn-nn and ggml
+#   upstream.sh time [candle ..]    measures candle-nn and ggml before and after, too
 source "$(dirname "$0")/common.sh"
 
 adapters=$root/rope-core/adapters
@@ -78,6 +78,17 @@ candle() {
     fi
 }
 
+burn() {
+    step "burn-nn"
+    sources burn burn-nn
+    apply "$adapters/burn/upstream/burn-nn.patch" 3
+    cp "$adapters/burn/Cargo.lock" "$package"
+    manifest '"alloc"'
+    # The module's tests, and that of the patch, on Flex. The framework is that of the job `burn`.
+    export CARGO_PROFILE_DEV_LTO=off
+    (cd "$package" && CARGO_TARGET_DIR=$frameworks tests cargo test -q --features rope-core,burn-core/flex --lib rope)
+}
+
 ggml() {
     local with built
     step "ggml"
@@ -114,6 +125,6 @@ if [[ ${1:-} == time ]]; then
     shift
 fi
 patches=("$@")
-if [[ $# == 0 ]]; then patches=(candle ggml); fi
+if [[ $# == 0 ]]; then patches=(candle burn ggml); fi
 for patch in "${patches[@]}"; do "$patch"; done
 passed
