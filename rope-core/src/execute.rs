@@ -8,6 +8,4 @@ pub(crate) mod lines;
 pub(crate) mod normed;
 pub(crate) mod ops;
 pub(crate) mod staged;
-pub(crate) mod streamed;
 pub(crate) mod tiled;
-pub(crate) mod transformed;

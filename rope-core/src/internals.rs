@@ -3,6 +3,7 @@
 //! | function | reader |
 //! |---|---|
 //! | [`in_stages`] | the suites, which compare fused calls with it; `rope-bench stages`, which measures the gain |
+//! | [`Executor`] | the suite `implementations`, which asserts the executor of each call |
 //! | [`moving`] | the C API, whose `rope_angles` says whether rows move keys |
 //! | [`rotate`], [`rotate_qk`], [`token_heads`] | the C API, which keeps layouts in prepared calls |
 //! | [`rotate_raw`] | the C API, whose checked calls make no plan, layout and rows |
@@ -17,10 +18,12 @@
 use core::fmt;
 
 use crate::describe::tensor::BytesMut;
-pub use crate::execute::lines::{TokenHeads, TokenRow};
+pub use crate::execute::choose::Executor;
 use crate::kernel::element::Element;
 use crate::plan::{self, Rope};
-pub use crate::plan::{AnyAngles, AnySource, AnyTarget, InPlace, RawRows, RawTensor, rotate_raw};
+pub use crate::plan::{
+    AnyAngles, AnySource, AnyTarget, InPlace, RawRows, RawTensor, TokenHeads, TokenRow, rotate_raw,
+};
 pub use crate::tuning::{Ahead, ROWS as TUNINGS, Tuning};
 use crate::{Backend, Error, Layout, Pairing, Rows, Shape};
 

@@ -8,35 +8,34 @@ mod any;
 mod at;
 mod call;
 mod check;
+mod direct;
 pub mod gradient;
 mod kinds;
 mod operand;
 mod outputs;
 #[cfg(feature = "rayon")]
 mod parallel;
-mod plain;
 mod raw;
 mod run;
-mod window;
 
-use crate::describe::frequencies::TokenAngles;
-use crate::describe::tensor::{Bytes, BytesMut};
+use crate::describe::tensor::BytesMut;
 use crate::describe::window::Window;
-use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
+use crate::kernel::elements::InPlaceKernels;
 use crate::pass::{OperandMut, PartOfCall};
 use crate::proof::Proof;
 use crate::tuning::Tuning;
-use crate::{Direction, Error, Pairing, Rows, Shape};
+use crate::{Direction, Pairing, Shape};
 
 use gradient::PairGradients;
 
 pub use any::{AnyAngles, AnySource, AnyTarget};
 pub use call::Call;
 pub(crate) use check::check_query_and_key;
+pub use direct::{TokenHeads, TokenRow, rotate_raw};
 pub use kinds::{Linear, Normed, Stages, Transpose};
 pub use operand::{Angles, NoRotation, Source, Target};
 pub use outputs::Output;
-pub use raw::{InPlace, RawRows, RawTensor, rotate_raw};
+pub use raw::{InPlace, RawRows, RawTensor};
 
 /// A plan: a pairing, a direction, a backend, and the stages around the rotation. Made once and used for every layer.
 ///
@@ -73,50 +72,33 @@ pub struct Rope<S = Plain> {
     /// True if fused stages run one after the other all the same.
     pub(crate) staged: bool,
     window: Window,
-    detour: Option<Detour>,
+    threads: Option<&'static Threads>,
     stages: S,
 }
 
-/// The functions of a plan with a window, or on threads. A reference, so that programs without either do not link them.
-#[derive(Clone, Copy, Debug)]
-struct Detour(&'static DetourFns);
-
-impl PartialEq for Detour {
-    fn eq(&self, other: &Self) -> bool {
-        core::ptr::eq(self.0, other.0)
-    }
-}
-
-impl Eq for Detour {}
-
-#[derive(Debug)]
-struct DetourFns {
-    in_place: fn(&Rope, [InPlaceTensor<'_>; 1], &Rows<'_>) -> Result<(), Error>,
-    query_and_key: fn(&Rope, [InPlaceTensor<'_>; 2], &Rows<'_>) -> Result<(), Error>,
-    across: DetourAcross,
-    at: Option<DetourAt>,
-    threads: Option<&'static Threads>,
-}
-
-type DetourAt =
-    fn(&Rope, BytesMut<'_>, &'static InPlaceKernels, &TokenAngles<'_>) -> Result<(), Error>;
-
-type DetourAcross = fn(
-    &Rope,
-    Bytes<'_>,
-    &mut BytesMut<'_>,
-    [&'static OutOfPlaceKernels; 2],
-    &Rows<'_>,
-) -> Result<(), Error>;
-
-/// The functions that cut the target of a call, and run the parts.
+/// The functions that cut the target of a call, and run the parts. A reference, so that programs without threads do not
+/// link them.
 #[derive(Debug)]
 struct Threads {
-    /// The flag is `true` if the heads of a token may be in several parts of a tensor.
+    /// Cuts tensors. The flag is `true` if the heads of a token may be in several parts.
+    tensors: fn(&Tuning, bool, &mut [BytesMut<'_>], &RunTensor<'_>),
+    /// Cuts the target of a call of this shape likewise.
     target: fn(&Tuning, Shape, bool, &mut OperandMut<'_>, &RunTarget<'_>),
     /// Cuts sums of one number of rows, which are added up from tensors of a size in bytes.
     sums: fn(&Tuning, Shape, usize, &mut [PairGradients<'_>], &RunSums<'_>),
 }
+
+impl PartialEq for Threads {
+    // There is one.
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Threads {}
+
+/// Runs a part of one of the tensors, by its index.
+type RunTensor<'r> = dyn Fn(usize, PartOfCall, BytesMut<'_>) + Sync + 'r;
 
 /// Runs a part of a call on its part of the target.
 type RunTarget<'r> = dyn Fn(PartOfCall, &mut OperandMut<'_>) + Sync + 'r;

@@ -1,8 +1,8 @@
-//! The implementation of each call, from the table in `execute/choose.rs` of rope-core. A call on a slower
-//! implementation gives the same bits, and no other suite would notice it.
+//! The executor of each call, by the variants of `Executor` in `execute/choose.rs` of rope-core. A call on a slower one
+//! gives the same bits, and no other suite would notice it.
 
 use rope_core::cache::{CacheLayout, CacheMut, HeadScales, QuantFormat, QuantScale};
-use rope_core::internals::in_stages;
+use rope_core::internals::{Executor, in_stages};
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::stages::{Hadamard, Normed, Scale, StageOrder};
 use rope_core::{Call, NoRotation, Pairing, Rope, Rows, Tensor, TensorMut};
@@ -12,14 +12,14 @@ const HEAD_DIM: usize = 64;
 const SHAPE: [usize; 4] = [1, 2, 3, HEAD_DIM];
 const LEN: usize = 2 * 3 * HEAD_DIM;
 
-/// Returns the name of the implementation that runs an in-place call of a plan.
-fn in_place(chain: Rope<Normed<'_>>, rotary_dim: usize) -> [&'static str; 2] {
-    fn run<E: Number>(chain: Rope<Normed<'_>>, rotary_dim: usize) -> &'static str {
+/// Returns the executor that runs an in-place call of a plan.
+fn in_place(chain: Rope<Normed<'_>>, rotary_dim: usize) -> [Executor; 2] {
+    fn run<E: Number>(chain: Rope<Normed<'_>>, rotary_dim: usize) -> Executor {
         let (mut x, angles) = (vec![E::from_f32(0.5); LEN], [0.5; 2 * HEAD_DIM]);
         let rows = Rows::new(&angles[..2 * rotary_dim], [2, rotary_dim]).expect("whole rows");
         let mut x = TensorMut::new(&mut x, SHAPE).expect("a valid tensor");
         let call = chain.prepare(&mut x, &rows).expect("what fits");
-        call.implementation()
+        call.executor()
     }
     [
         run::<f32>(chain, rotary_dim),
@@ -34,37 +34,41 @@ fn of_calls_in_place() {
     let biases = [0.5_f32; HEAD_DIM];
     let centered = Norm::new(NormFormula::LAYER_NORM, 1e-6).without_weight();
     for (chain, rotary_dim, name) in [
-        (Rope::<Normed<'_>>::from(rope), HEAD_DIM, "fused"),
-        (Rope::<Normed<'_>>::from(rope), 8, "fused"),
-        (rope.with_norm(norm), HEAD_DIM, "normed"),
-        (rope.with_norm(norm), 8, "normed"),
-        (rope.with_norm(norm.with_bias(&biases)), HEAD_DIM, "staged"),
+        (Rope::<Normed<'_>>::from(rope), HEAD_DIM, Executor::Fused),
+        (Rope::<Normed<'_>>::from(rope), 8, Executor::Fused),
+        (rope.with_norm(norm), HEAD_DIM, Executor::Normed),
+        (rope.with_norm(norm), 8, Executor::Normed),
+        (
+            rope.with_norm(norm.with_bias(&biases)),
+            HEAD_DIM,
+            Executor::Staged,
+        ),
         (
             rope.with_norm(norm.with_reach(NormReach::Token)),
             HEAD_DIM,
-            "staged",
+            Executor::Staged,
         ),
         (
             rope.with_norm(norm.with_order(StageOrder::AfterRotation)),
             HEAD_DIM,
-            "staged",
+            Executor::Staged,
         ),
-        (rope.with_norm(centered), HEAD_DIM, "staged"),
+        (rope.with_norm(centered), HEAD_DIM, Executor::Staged),
         (
             rope.with_scale(Scale::constant(0.5)).into(),
             HEAD_DIM,
-            "staged",
+            Executor::Staged,
         ),
         (
             rope.with_norm(norm).with_scale(Scale::constant(0.5)),
             HEAD_DIM,
-            "staged",
+            Executor::Staged,
         ),
-        (in_stages(rope).with_norm(norm), HEAD_DIM, "staged"),
+        (in_stages(rope).with_norm(norm), HEAD_DIM, Executor::Staged),
         (
             Rope::<Normed<'_>>::from(in_stages(rope)),
             HEAD_DIM,
-            "staged",
+            Executor::Staged,
         ),
     ] {
         assert_eq!(
@@ -78,37 +82,43 @@ fn of_calls_in_place() {
 /// Transforms without a rotation, by the element type and the place of the heads.
 #[test]
 fn of_transforms() {
-    fn run<E: Number>(chain: Rope<Normed<'_>>) -> &'static str {
+    fn run<E: Number>(chain: Rope<Normed<'_>>) -> Executor {
         let mut x = vec![E::from_f32(0.5); LEN];
         let mut x = TensorMut::new(&mut x, SHAPE).expect("a valid tensor");
         let call = chain.prepare(&mut x, &NoRotation).expect("what fits");
-        call.implementation()
+        call.executor()
     }
     let rope = Rope::new(Pairing::Half);
     let hadamard = Hadamard::new(HEAD_DIM).expect("a power of two");
     let norm = Norm::new(NormFormula::LLAMA, 1e-6).without_weight();
     for (chain, name) in [
-        (rope.with_hadamard(hadamard).into(), "transformed"),
-        (rope.with_hadamard(hadamard).with_norm(norm), "staged"),
+        (rope.with_hadamard(hadamard).into(), Executor::Transformed),
+        (
+            rope.with_hadamard(hadamard).with_norm(norm),
+            Executor::Staged,
+        ),
         (
             rope.with_hadamard(hadamard)
                 .with_scale(Scale::constant(0.5))
                 .into(),
-            "staged",
+            Executor::Staged,
         ),
-        (in_stages(rope).with_hadamard(hadamard).into(), "staged"),
-        (rope.into(), "nothing"),
+        (
+            in_stages(rope).with_hadamard(hadamard).into(),
+            Executor::Staged,
+        ),
+        (rope.into(), Executor::Nothing),
     ] {
         assert_eq!(run::<f32>(chain), name, "{chain:?}");
-        let wide = if name == "transformed" {
-            "staged"
+        let wide = if name == Executor::Transformed {
+            Executor::Staged
         } else {
             name
         };
         assert_eq!(run::<half::bf16>(chain), wide, "{chain:?}");
     }
     let chain = Rope::<Normed<'_>>::from(rope.with_hadamard(hadamard));
-    assert_eq!(in_place(chain, HEAD_DIM), ["staged"; 2]);
+    assert_eq!(in_place(chain, HEAD_DIM), [Executor::Staged; 2]);
 }
 
 /// Tests calls out of place: into a tensor, into slots, and out of slots.
@@ -133,28 +143,32 @@ fn between<I: Number, O: Number>() {
             ("f32", _) => input == output,
             _ => same && input == output,
         };
-        let rotation = if kernel { "fused" } else { "staged" };
+        let rotation = if kernel {
+            Executor::Fused
+        } else {
+            Executor::Staged
+        };
         let norm = match same && input == output {
-            true => "copied-normed",
-            false => "staged",
+            true => Executor::CopiedNormed,
+            false => Executor::Staged,
         };
         let doing = format!("{} {input} to {} {output}", I::NAME, O::NAME);
         for (chain, name) in [
             (Rope::<Normed<'_>>::from(rope), rotation),
             (normed, norm),
-            (Rope::<Normed<'_>>::from(in_stages(rope)), "staged"),
+            (Rope::<Normed<'_>>::from(in_stages(rope)), Executor::Staged),
         ] {
             let mut y = vec![O::from_f32(0.0); LEN];
             let mut tensor = TensorMut::new(&mut y, SHAPE).expect("a valid tensor");
             let ran = chain
                 .prepare_into(&x, &mut tensor, &rows)
-                .map(Call::implementation);
+                .map(Call::executor);
             assert_eq!(ran, Ok(name), "{doing}, {chain:?}");
-            for (layout, name) in [(side_by_side, name), (apart, "staged")] {
+            for (layout, name) in [(side_by_side, name), (apart, Executor::Staged)] {
                 let mut cache = CacheMut::new(&mut y, layout).expect("a valid cache");
                 let ran = chain
                     .prepare_into(&x, &mut cache.slots(0..2), &rows)
-                    .map(Call::implementation);
+                    .map(Call::executor);
                 assert_eq!(ran, Ok(name), "{doing} slots, {chain:?}");
             }
         }
@@ -162,15 +176,19 @@ fn between<I: Number, O: Number>() {
             (
                 side_by_side,
                 rotation,
-                if same { "copied" } else { "staged" },
+                if same {
+                    Executor::Copied
+                } else {
+                    Executor::Staged
+                },
             ),
-            (apart, "staged", "staged"),
+            (apart, Executor::Staged, Executor::Staged),
         ] {
             let mut kept = vec![O::from_f32(0.0); LEN];
             let mut cache = CacheMut::new(&mut kept, layout).expect("a valid cache");
             let ran = rope
                 .prepare_into(&x, &mut cache.slots(0..2), &NoRotation)
-                .map(Call::implementation);
+                .map(Call::executor);
             assert_eq!(ran, Ok(copy), "{doing}, copied");
             let kept = vec![I::from_f32(0.0); LEN];
             let cache = rope_core::cache::Cache::new(&kept, layout).expect("a valid cache");
@@ -178,7 +196,7 @@ fn between<I: Number, O: Number>() {
             let mut tensor = TensorMut::new(&mut y, SHAPE).expect("a valid tensor");
             let ran = rope
                 .prepare_into(&cache.slots(0..2), &mut tensor, &rows)
-                .map(Call::implementation);
+                .map(Call::executor);
             assert_eq!(ran, Ok(rotation), "{doing}, from slots");
         }
     }
@@ -207,50 +225,62 @@ fn of_calls_into_codes() {
     let narrow = Tensor::new(&narrow, SHAPE).expect("a valid tensor");
     let f32s = Tensor::new(&f32s, SHAPE).expect("a valid tensor");
     for (chain, of_bf16, of_f32) in [
-        (Rope::<Normed<'_>>::from(rope), "tiled", "tiled"),
+        (
+            Rope::<Normed<'_>>::from(rope),
+            Executor::Tiled,
+            Executor::Tiled,
+        ),
         // A 16-bit element between the rotation and the code would round.
         (
             Rope::<Normed<'_>>::from(rope).without_rounding(),
-            "staged",
-            "tiled",
+            Executor::Staged,
+            Executor::Tiled,
         ),
-        (changed, "staged", "tiled"),
-        (rope.with_norm(llama.with_weight(&own)), "tiled", "tiled"),
+        (changed, Executor::Staged, Executor::Tiled),
+        (
+            rope.with_norm(llama.with_weight(&own)),
+            Executor::Tiled,
+            Executor::Tiled,
+        ),
         // The weights promote the result.
-        (rope.with_norm(llama.with_weight(&wide)), "staged", "tiled"),
+        (
+            rope.with_norm(llama.with_weight(&wide)),
+            Executor::Staged,
+            Executor::Tiled,
+        ),
         (
             rope.with_norm(weightless).without_rounding(),
-            "staged",
-            "tiled",
+            Executor::Staged,
+            Executor::Tiled,
         ),
         (
             rope.with_norm(weightless.with_reach(NormReach::Token)),
-            "staged",
-            "staged",
+            Executor::Staged,
+            Executor::Staged,
         ),
         (
             Rope::<Normed<'_>>::from(in_stages(rope)),
-            "staged",
-            "staged",
+            Executor::Staged,
+            Executor::Staged,
         ),
     ] {
         let ran = chain
             .prepare_into(&narrow, &mut cache.slots(0..2), &rows)
-            .map(Call::implementation);
+            .map(Call::executor);
         assert_eq!(ran, Ok(of_bf16), "bf16, {chain:?}");
         let ran = chain
             .prepare_into(&f32s, &mut cache.slots(0..2), &rows)
-            .map(Call::implementation);
+            .map(Call::executor);
         assert_eq!(ran, Ok(of_f32), "f32, {chain:?}");
     }
     let ran = rope
         .prepare_into(&narrow, &mut cache.slots(0..2), &NoRotation)
-        .map(Call::implementation);
-    assert_eq!(ran, Ok("coded"));
+        .map(Call::executor);
+    assert_eq!(ran, Ok(Executor::Coded));
     let mut y = vec![0.0_f32; LEN];
     let mut y = TensorMut::new(&mut y, SHAPE).expect("a valid tensor");
     let ran = rope
         .prepare_into(&cache.as_cache().slots(0..2), &mut y, &rows)
-        .map(Call::implementation);
-    assert_eq!(ran, Ok("staged"));
+        .map(Call::executor);
+    assert_eq!(ran, Ok(Executor::Staged));
 }

@@ -5,6 +5,7 @@ use rope_core::axes::MixedFrequencies;
 use rope_core::cache::{BlockFormat, Cache, CacheLayout, CacheMut, QuantFormat, QuantScale};
 use rope_core::error::{CacheError, PlanError, RowsError};
 use rope_core::gradient::PairGradients;
+use rope_core::internals::Executor;
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::stages::{Hadamard, Normed, Scale, StageOrder};
 use rope_core::{
@@ -194,31 +195,31 @@ fn made_rows_have_the_bits_of_ready_rows() {
 fn a_pass_has_the_bits_of_the_direct_way() {
     fn of<E: Number>(source: &mut Source<'_>) {
         let frequencies = frequencies(96);
-        for tokens in [1, TOKENS] {
-            let shape = [1, tokens, HEADS, DIM];
-            let x: Vec<E> = heads(source, tokens);
-            let rows = frequencies.rows(7..7 + tokens).expect("positions");
-            let rope = Rope::new(source.one_of(&Pairing::ALL));
-            let [mut direct, mut passed] = [x.clone(), x.clone()];
-            rope.rotate(
-                &mut TensorMut::new(&mut direct, shape).expect("valid"),
-                &rows,
-            )
-            .expect("it fits");
-            let mut y = TensorMut::new(&mut passed, shape).expect("valid");
-            let call = rope.prepare(&mut y, &rows).expect("it fits");
-            assert_eq!(call.implementation(), "fused");
-            rope.prepare(&mut y, &rows).expect("it fits").run();
-            assert_eq!(bytes(&direct), bytes(&passed));
-            let source = Tensor::new(&x, shape).expect("valid");
-            let mut y = TensorMut::new(&mut direct, shape).expect("valid");
-            rope.rotate_into(&source, &mut y, &rows).expect("it fits");
-            let mut y = TensorMut::new(&mut passed, shape).expect("valid");
-            let call = rope.prepare_into(&source, &mut y, &rows);
-            assert_eq!(call.expect("it fits").implementation(), "fused");
-            let call = rope.prepare_into(&source, &mut y, &rows);
-            call.expect("it fits").run();
-            assert_eq!(bytes(&direct), bytes(&passed));
+        let rope = Rope::new(source.one_of(&Pairing::ALL));
+        for (rope, executor) in [
+            (rope, Executor::Fused),
+            (rope.with_window(DIM - 96), Executor::Staged),
+            (rope.with_window(8).with_parts(3), Executor::Staged),
+        ] {
+            for tokens in [1, TOKENS] {
+                let shape = [1, tokens, HEADS, DIM];
+                let x: Vec<E> = heads(source, tokens);
+                let rows = frequencies.rows(7..7 + tokens).expect("positions");
+                let [mut direct, mut passed] = [x.clone(), x.clone()];
+                let mut y = TensorMut::new(&mut direct, shape).expect("valid");
+                rope.rotate(&mut y, &rows).expect("it fits");
+                let mut y = TensorMut::new(&mut passed, shape).expect("valid");
+                let call = rope.prepare(&mut y, &rows).expect("it fits");
+                assert_eq!(call.executor(), executor);
+                assert_eq!(bytes(&direct), bytes(&passed), "{rope:?}");
+                let source = Tensor::new(&x, shape).expect("valid");
+                let mut y = TensorMut::new(&mut direct, shape).expect("valid");
+                rope.rotate_into(&source, &mut y, &rows).expect("it fits");
+                let mut y = TensorMut::new(&mut passed, shape).expect("valid");
+                let call = rope.prepare_into(&source, &mut y, &rows);
+                assert_eq!(call.expect("it fits").executor(), executor);
+                assert_eq!(bytes(&direct), bytes(&passed), "{rope:?}");
+            }
         }
     }
     let source = &mut Source::random("operands::a_pass_has_the_bits_of_the_direct_way");

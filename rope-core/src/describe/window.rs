@@ -91,12 +91,16 @@ impl Window {
     /// Returns the layout of heads from the window on, for rows of this width.
     #[inline(never)]
     pub(crate) fn layout(self, layout: &Layout, rotary_dim: usize) -> Result<Layout, Error> {
-        let end = layout.shape().head_dim;
         self.shape(layout.shape(), rotary_dim)?;
-        Ok(match self.first {
+        Ok(self.narrow(layout))
+    }
+
+    /// Returns the layout of heads from the window on, which they have.
+    pub(crate) fn narrow(self, layout: &Layout) -> Layout {
+        match self.first {
             0 => *layout,
-            first => layout.part(Dimension::Channels, first..end),
-        })
+            first => layout.part(Dimension::Channels, first..layout.shape().head_dim),
+        }
     }
 
     /// Returns the shape of heads from the window on, for rows of this width, whose pairs the parts must divide.

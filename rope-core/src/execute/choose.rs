@@ -1,17 +1,4 @@
-//! Chooses the executor of a pass. All executors compute the same bits; they differ in speed.
-//!
-//! | executor | runs | passes |
-//! |---|---|---|
-//! | `nothing` | | an empty shape; in place neither a rotation nor another stage |
-//! | `coded` | a quantizer per run of heads | neither a rotation nor another stage, from a tensor into a quantized format |
-//! | `copied` | a copy per line | neither a rotation nor another stage, and the same element at both ends |
-//! | `fused` | a kernel per line | a rotation alone, if its elements and pairings have a kernel; any in place |
-//! | `streamed` | a kernel per line, into a tile that is written past the caches | the same, into one of several tensors that exceed the caches |
-//! | `normed` | two kernels per line, three if not all channels rotate | a norm of heads before their rotation, in place in a tensor |
-//! | `copied-normed` | a copy, then `normed` | the same, from a tensor to lines of the same element |
-//! | `tiled` | a tile of the source's element | a rotation, after such a norm or none, from a tensor into a quantized format, if the tile loses nothing |
-//! | `transformed` | a kernel per line of contiguous heads | a Hadamard transform alone, of f32 in place in a tensor |
-//! | `staged` | a tile of f32, stage by stage | everything |
+//! Chooses the executor of a pass, and runs it. All executors compute the same bits; they differ in speed.
 //!
 //! Full-width rows and windows run `staged`. A plain plan rotates f32 by full-width rows in place, without a tile
 //! (`execute/full.rs`), and windows of tensors as tensors (`plan/window.rs`).
@@ -20,10 +7,41 @@
 
 use crate::describe::cache::{CacheHeads, Format};
 use crate::execute::tiled::Way;
-use crate::execute::{coded, lines, normed, staged, streamed, tiled, transformed};
+use crate::execute::{coded, lines, normed, staged, tiled};
 use crate::kernel::element::Element;
 use crate::pass::transform::Transform;
 use crate::pass::{NormRotate, Operand, OperandMut, Pass};
+
+/// An executor, with the passes that it runs: the first one that fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Executor {
+    /// Does nothing: for an empty shape, and in place for neither a rotation nor another stage.
+    Nothing,
+    /// Quantizes each run of heads: neither a rotation nor another stage, from a tensor into a quantized format.
+    Coded,
+    /// Copies each line: neither a rotation nor another stage, and the same element at both ends.
+    Copied,
+    /// Runs a kernel per line, into a tile that is written past the caches: a rotation alone, if its elements and
+    /// pairings have a kernel, into one of several tensors that together exceed the caches.
+    Streamed,
+    /// Runs a kernel per line: a rotation alone, if its elements and pairings have a kernel; any in place.
+    Fused,
+    /// Runs two kernels per line, three if not all channels rotate: a norm of heads before their rotation, in place in
+    /// a tensor.
+    Normed,
+    /// Copies, and runs the kernels of [`Executor::Normed`] on the copy: such a norm and rotation, from a tensor to
+    /// lines of the same element.
+    CopiedNormed,
+    /// Runs over a tile of the source's element: a rotation, after such a norm or none, from a tensor into a quantized
+    /// format, if the tile loses nothing.
+    Tiled,
+    /// Runs a kernel per line of contiguous heads: a Hadamard transform alone, of f32 in place in a tensor.
+    Transformed,
+    /// Runs stage by stage over a tile of f32: everything.
+    Staged,
+    /// The executors of the threads' parts.
+    Parallel,
+}
 
 /// The work of a pass, classified for the choice of its executor.
 enum Work<'a> {
@@ -48,56 +66,51 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Runs an executor if `runs` is set; returns its name.
-#[inline(always)]
-fn executor(name: &'static str, runs: bool, run: impl FnOnce()) -> &'static str {
-    if runs {
-        run();
-    }
-    name
-}
-
-/// Runs a pass in place, if it `runs`; returns the name of its executor.
+/// Runs a pass in place; returns its executor.
 #[inline(never)]
-pub(crate) fn in_place(pass: &Pass<'_>, target: &mut OperandMut<'_>, runs: bool) -> &'static str {
+pub(crate) fn in_place(pass: &Pass<'_>, target: &mut OperandMut<'_>) -> Executor {
     if pass.shape.is_empty() {
-        return "nothing";
+        return Executor::Nothing;
     }
     match (Work::of(pass), pass.kernels.in_place, &mut *target) {
-        (Work::Nothing, ..) => "nothing",
+        (Work::Nothing, ..) => Executor::Nothing,
         (Work::Rotate, Some(kernels), OperandMut::Tensor(x, _)) => {
-            executor("fused", runs, || lines::in_tensor(pass, x, kernels))
+            lines::in_tensor(pass, x, kernels);
+            Executor::Fused
         }
         (Work::Rotate, Some(kernels), OperandMut::Cache(slots))
             if matches!(slots.heads(), CacheHeads::Lines(..)) =>
         {
-            executor("fused", runs, || lines::in_slots(pass, target, kernels))
+            lines::in_slots(pass, target, kernels);
+            Executor::Fused
         }
         (Work::NormRotate(norm), _, OperandMut::Tensor(x, _)) => {
-            executor("normed", runs, || normed::in_place(pass, x, norm))
+            normed::in_place(pass, x, norm);
+            Executor::Normed
         }
         (Work::Transform(transform), _, OperandMut::Tensor(x, element))
             if element.is(f32::OUT_OF_PLACE) =>
         {
-            executor("transformed", runs, || {
-                transformed::in_place(pass, x, transform);
-            })
+            lines::transform(pass, x, transform);
+            Executor::Transformed
         }
-        _ => executor("staged", runs, || staged::run(pass, None, target)),
+        _ => {
+            staged::run(pass, None, target);
+            Executor::Staged
+        }
     }
 }
 
-/// Runs a pass out of place, if it `runs`; returns the name of its executor. Not inlined: each of three callers would
-/// have a copy of the calls to all executors, 7 to 10 KB.
+/// Runs a pass out of place; returns its executor. Not inlined: each of three callers would have a copy of the calls to
+/// all executors, 7 to 10 KB.
 #[inline(never)]
 pub(crate) fn out_of_place(
     pass: &Pass<'_>,
     source: &Operand<'_>,
     target: &mut OperandMut<'_>,
-    runs: bool,
-) -> &'static str {
+) -> Executor {
     if pass.shape.is_empty() {
-        return "nothing";
+        return Executor::Nothing;
     }
     let lines = match (source.heads(), target.heads()) {
         (CacheHeads::Lines(_, read), CacheHeads::Lines(_, written)) => {
@@ -109,58 +122,56 @@ pub(crate) fn out_of_place(
         (&Operand::Tensor(x, element), OperandMut::Cache(cache), Work::Nothing)
             if let Format::Codes(codes) = cache.stored.format =>
         {
-            executor("coded", runs, || {
-                coded::run(pass, (x, element), cache, codes)
-            })
+            coded::run(pass, (x, element), cache, codes);
+            Executor::Coded
         }
         (&Operand::Tensor(x, element), OperandMut::Cache(cache), Work::Rotate)
             if let Format::Codes(codes) = cache.stored.format
                 && tiled::is_exact(pass, element)
                 && let Some(kernel) = pass.ends(element, element).fused() =>
         {
-            executor("tiled", runs, || {
-                tiled::run(pass, (x, element), cache, codes, Way::Rotate(kernel));
-            })
+            tiled::quantize(pass, (x, element), cache, codes, Way::Rotate(kernel));
+            Executor::Tiled
         }
         (&Operand::Tensor(x, element), OperandMut::Cache(cache), Work::NormRotate(norm))
             if let Format::Codes(codes) = cache.stored.format
                 && tiled::is_exact(pass, element) =>
         {
-            executor("tiled", runs, || {
-                tiled::run(pass, (x, element), cache, codes, Way::NormRotate(norm));
-            })
+            tiled::quantize(pass, (x, element), cache, codes, Way::NormRotate(norm));
+            Executor::Tiled
         }
         (_, _, Work::Nothing)
             if let Some(ends) = lines
                 && ends.source.is(ends.target) =>
         {
-            executor("copied", runs, || lines::copy(pass, source, target, ends))
+            lines::copy(pass, source, target, ends);
+            Executor::Copied
         }
         (&Operand::Tensor(x, _), OperandMut::Tensor(y, _), Work::Rotate)
             if let Some(ends) = lines
-                && streamed::takes(pass, ends)
+                && tiled::streams(pass, ends)
                 && let Some(kernel) = ends.fused() =>
         {
-            executor("streamed", runs, || {
-                streamed::run(pass, (x, y), ends, kernel)
-            })
+            tiled::stream(pass, (x, y), ends, kernel);
+            Executor::Streamed
         }
         (_, _, Work::Rotate)
             if let Some(ends) = lines
                 && let Some(kernel) = ends.fused() =>
         {
-            executor("fused", runs, || {
-                lines::rotate(pass, source, target, ends, kernel)
-            })
+            lines::rotate(pass, source, target, ends, kernel);
+            Executor::Fused
         }
         (&Operand::Tensor(x, _), _, Work::NormRotate(norm))
             if let Some(ends) = lines
                 && ends.target.is(pass.element) =>
         {
-            executor("copied-normed", runs, || {
-                normed::copied(pass, x, target, norm)
-            })
+            normed::copied(pass, x, target, norm);
+            Executor::CopiedNormed
         }
-        _ => executor("staged", runs, || staged::run(pass, Some(source), target)),
+        _ => {
+            staged::run(pass, Some(source), target);
+            Executor::Staged
+        }
     }
 }

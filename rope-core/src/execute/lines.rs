@@ -1,15 +1,14 @@
-//! Rotations and copies, line by line in memory.
+//! Rotations, copies and transforms, line by line in memory.
 
-use core::fmt;
 use core::ops::Range;
 
-use crate::Shape;
 use crate::describe::address::Addresses;
 use crate::describe::rows::View;
-use crate::describe::tensor::{BytesMut, Layout};
+use crate::describe::tensor::BytesMut;
 use crate::kernel::elements::{InPlaceFn, InPlaceKernels, OutOfPlaceFn};
-use crate::kernel::line::{Line, LineRows, MoreTokens, SourceLine};
+use crate::kernel::line::{Line, SourceLine};
 use crate::kernel::rotation::RowFactors;
+use crate::pass::transform::Transform;
 use crate::pass::walk::Walk;
 use crate::pass::{IoFormats, Operand, OperandMut, Pass};
 use crate::proof::Proof;
@@ -183,113 +182,18 @@ pub(crate) fn rotate_in_place(
     });
 }
 
-/// The heads of one token that rotate in place by one row, without their memory and the row: a single line, without a
-/// walk.
-#[derive(Clone, Copy)]
-pub struct TokenHeads {
-    proof: Proof,
-    kernel: InPlaceFn,
-    pairs: usize,
-    /// The bytes of the heads in the memory.
-    bytes: [usize; 2],
-    step: usize,
-    heads: usize,
-    head_dim: usize,
-    ahead: usize,
-}
-
-/// The row of a token.
-#[allow(
-    missing_debug_implementations,
-    reason = "it lives for the length of a call"
-)]
-pub struct TokenRow<'a>(LineRows<'a>);
-
-impl TokenHeads {
-    /// Returns the heads of a layout, unless there are none.
-    #[inline(always)]
-    pub(crate) fn new(
-        core: (Proof, &Tuning),
-        kernel: InPlaceFn,
-        layout: &Layout,
-        [size, pairs]: [usize; 2],
-    ) -> Option<Self> {
-        let Shape {
-            heads, head_dim, ..
-        } = layout.shape();
-        if heads == 0 || head_dim == 0 {
-            return None;
+/// Transforms the heads of a tensor of f32 in place.
+pub(crate) fn transform(pass: &Pass<'_>, x: &mut BytesMut<'_>, transform: Transform) {
+    let head_dim = pass.shape.head_dim;
+    Walk::in_place(pass.tuning, x.layout, x.size, &View::NONE, None).run_dyn(&mut |span| {
+        let (at, step) = (span.at[1], span.steps[1]);
+        let values: &mut [f32] = bytemuck::cast_slice_mut(x.bytes);
+        if step == head_dim {
+            transform.run(pass.proof, &mut values[at..][..span.count * head_dim]);
+        } else {
+            for head in 0..span.count {
+                transform.run(pass.proof, &mut values[at + head * step..][..head_dim]);
+            }
         }
-        let extents = [heads, head_dim, layout.strides().head];
-        let ends = [layout.offset(), layout.end()];
-        Some(TokenHeads::within(
-            core,
-            kernel,
-            extents,
-            ends,
-            [size, pairs],
-        ))
-    }
-
-    /// Returns heads of this number, channels and stride that begin and end at two elements.
-    #[inline(always)]
-    pub(crate) fn within(
-        (proof, tuning): (Proof, &Tuning),
-        kernel: InPlaceFn,
-        [heads, head_dim, step]: [usize; 3],
-        [at, end]: [usize; 2],
-        [size, pairs]: [usize; 2],
-    ) -> Self {
-        let bytes = heads.wrapping_mul(head_dim).wrapping_mul(size);
-        TokenHeads {
-            proof,
-            kernel,
-            pairs,
-            bytes: [at * size, end * size],
-            step,
-            heads,
-            head_dim,
-            ahead: step.wrapping_mul(tuning.rotate.heads(size, bytes)),
-        }
-    }
-
-    /// Returns the bytes of the memory up to the end of the last head.
-    #[inline(always)]
-    pub fn bytes(&self) -> usize {
-        self.bytes[1]
-    }
-
-    /// Returns their row, whose sin lie after its cos unless they are given. It panics if there are too few.
-    #[inline(always)]
-    pub fn row<'a>(&self, cos: &'a [f32], sin: Option<&'a [f32]>) -> TokenRow<'a> {
-        let (cos, after) = cos.split_at(self.pairs);
-        TokenRow(LineRows::shared(cos, &sin.unwrap_or(after)[..self.pairs]))
-    }
-
-    /// Rotates the heads by their row.
-    #[inline(always)]
-    pub fn rotate(&self, memory: &mut [u8], row: &TokenRow<'_>) {
-        self.run(memory, &row.0);
-    }
-
-    #[inline(always)]
-    pub(crate) fn run(&self, memory: &mut [u8], rows: &LineRows<'_>) {
-        let line = &Line {
-            step: self.step,
-            heads: self.heads,
-            head_dim: self.head_dim,
-            rows,
-            ahead: self.ahead,
-            before: &[],
-            more: &MoreTokens::NONE,
-        };
-        let [start, end] = self.bytes;
-        (self.kernel)(self.proof, &mut memory[start..end], line);
-    }
-}
-
-impl fmt::Debug for TokenHeads {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TokenHeads").finish_non_exhaustive()
-    }
+    });
 }

@@ -4,12 +4,10 @@ use core::ops::Range;
 
 use crate::describe::frequencies::TokenAngles;
 use crate::describe::rows::{RowSharing, Rows, check};
-use crate::describe::tensor::BytesMut;
 use crate::error::{FrequenciesError, RowsError};
-use crate::kernel::elements::InPlaceKernels;
 use crate::pass::PartOfCall;
 use crate::pass::walk::parts;
-use crate::{Error, Rope, Shape};
+use crate::{Error, Shape};
 
 /// Values of the rows that a call keeps at a time.
 const STACK: usize = 2048;
@@ -82,7 +80,7 @@ pub(crate) struct RowsToMake<'a> {
 
 impl<'a> RowsToMake<'a> {
     /// Checks angles against a tensor. `fit` checks the width and the number of the rows.
-    fn new(
+    pub(super) fn new(
         angles: &'a TokenAngles<'a>,
         shape: Shape,
         fit: impl FnOnce(Shape, usize, usize) -> Result<RowSharing, Error>,
@@ -99,7 +97,7 @@ impl<'a> RowsToMake<'a> {
 
     /// Makes the rows of a tensor, or of a part that begins at a sequence, a token and a head, and visits block after
     /// block.
-    pub(crate) fn each(&self, shape: Shape, origin: [usize; 3], visit: &mut VisitRows<'_>) {
+    pub(super) fn each(&self, shape: Shape, origin: [usize; 3], visit: &mut VisitRows<'_>) {
         if shape.is_empty() {
             return;
         }
@@ -159,54 +157,5 @@ impl<'a> RowsToMake<'a> {
             visit(&rows, sharing_part, [batch, tokens, heads]);
         };
         parts(shape, [sequences, fitting, heads], each);
-    }
-}
-
-impl Rope {
-    #[inline(never)]
-    pub(super) fn rotate_bytes_at(
-        &self,
-        mut x: BytesMut<'_>,
-        element: &'static InPlaceKernels,
-        at: &TokenAngles<'_>,
-    ) -> Result<(), Error> {
-        let windowed = match self.detour.map(|detour| detour.0.at) {
-            Some(Some(spread)) => return spread(self, x, element, at),
-            Some(None) => Some(self.window.layout(x.layout, at.kind().rotary_dim)?),
-            None => {
-                self.window.check_head(x.layout.shape().head_dim)?;
-                None
-            }
-        };
-        let layout = windowed.as_ref().unwrap_or(x.layout);
-        let rows = self.check_at(layout.shape(), at)?;
-        self.run_at(x.part(layout), element, &rows, [0; 3]);
-        Ok(())
-    }
-
-    pub(super) fn check_at<'f>(
-        &self,
-        shape: Shape,
-        at: &'f TokenAngles<'f>,
-    ) -> Result<RowsToMake<'f>, Error> {
-        RowsToMake::new(at, shape, |shape, rotary_dim, rows| {
-            self.check_in_place_rows(shape, rotary_dim, rows)
-        })
-    }
-
-    /// Rotates the part of a tensor that begins at a sequence, a token and a head, and its heads with the window.
-    pub(super) fn run_at(
-        &self,
-        mut x: BytesMut<'_>,
-        element: &'static InPlaceKernels,
-        rows: &RowsToMake<'_>,
-        origin: [usize; 3],
-    ) {
-        let factor = rows.angles.kind().attention_factor;
-        rows.each(x.layout.shape(), origin, &mut |rows, sharing, part| {
-            let layout = x.layout.part_of(part);
-            let (mut x, rows) = (x.part(&layout), rows.view(sharing));
-            self.run_in_window(&mut x, element, &rows, factor);
-        });
     }
 }

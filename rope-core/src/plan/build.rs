@@ -1,7 +1,8 @@
 //! Construction of a plan, and its settings.
 
-use super::window::WINDOW;
-use super::{Detour, Plain, Rope, Threads, Transpose};
+#[cfg(feature = "rayon")]
+use super::parallel::THREADS;
+use super::{Plain, Rope, Transpose};
 use crate::describe::window::Window;
 use crate::error::GradientError;
 use crate::kernel::rotation::RowFactors;
@@ -35,7 +36,7 @@ impl Rope {
             tuning: proof::tuning(),
             staged: false,
             window: Window::WHOLE,
-            detour: None,
+            threads: None,
             stages: Plain,
         }
     }
@@ -77,11 +78,12 @@ impl<S: Copy> Rope<S> {
     /// of tensors are as fast as at channel 0; all other calls run stage by stage.
     #[doc(alias("partial_rotary_factor", "qk_rope_head_dim", "rotate_window_into"))]
     pub fn with_window(self, first_channel: usize) -> Self {
-        self.in_window(Window {
+        let window = Window {
             first: first_channel,
             head_dim: 0,
             ..self.window
-        })
+        };
+        Rope { window, ..self }
     }
 
     /// Sets the size of the heads that the plan rotates. By default, and after [`Rope::with_window`], heads may have
@@ -136,24 +138,11 @@ impl<S: Copy> Rope<S> {
     /// are calls of their own, by [`Layout::narrow`](crate::Layout::narrow) and
     /// [`Rows::narrow_pairs`](crate::Rows::narrow_pairs).
     pub fn with_parts(self, parts: usize) -> Self {
-        self.in_window(Window {
+        let window = Window {
             parts,
             ..self.window
-        })
-    }
-
-    /// Sets the window. Plain rotations of tensors check only the detour.
-    fn in_window(self, window: Window) -> Self {
-        let own = Some(Detour(&WINDOW));
-        let detour = match self.detour.filter(|&it| Some(it) != own) {
-            None if !window.is_whole() => own,
-            other => other,
         };
-        Rope {
-            window,
-            detour,
-            ..self
-        }
+        Rope { window, ..self }
     }
 
     /// Sets the direction.
@@ -174,6 +163,41 @@ impl<S: Copy> Rope<S> {
         })
     }
 
+    /// Runs calls on the threads of the current rayon pool: each rotates, or writes, a part of the target. The bits are
+    /// the same.
+    ///
+    /// A tensor is cut along the outermost dimension of its memory, a cache between its blocks, or between the slots of
+    /// its only block. If two tokens have the same slot, the later one stays. Calls that cannot be cut run on one
+    /// thread: caches whose blocks interleave, slots by [`offsets`](crate::cache::Slots::offsets), and a norm over all
+    /// heads of a token if heads are outermost. So do calls with several outputs, and those of gradients.
+    ///
+    /// Small calls stay on the calling thread: less than 512 KiB if it belongs to the pool (within
+    /// `ThreadPool::install`, say), and less than 4 MiB otherwise, because it must wait for the threads that it wakes.
+    ///
+    /// ```
+    /// use rope_core::{Error, Pairing, Rope, Rows, TensorMut};
+    ///
+    /// let rope = Rope::new(Pairing::Half).with_threads();
+    /// let mut x = [1.0_f32, 2.0];
+    /// rope.rotate(&mut TensorMut::new(&mut x, [1, 1, 1, 2])?, &Rows::new(&[0.0, 1.0], [1, 2])?)?;
+    /// assert_eq!(x, [-2.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[cfg(feature = "rayon")]
+    #[doc(alias(
+        "rotate_parallel",
+        "rotate_into_parallel",
+        "rotate_qk_parallel",
+        "rotate_at_parallel",
+        "parallel"
+    ))]
+    pub fn with_threads(self) -> Self {
+        Rope {
+            threads: Some(&THREADS),
+            ..self
+        }
+    }
+
     /// Returns the plan with other stages, or none.
     pub(super) fn with<T>(&self, stages: T) -> Rope<T> {
         let Rope {
@@ -184,7 +208,7 @@ impl<S: Copy> Rope<S> {
             tuning,
             staged,
             window,
-            detour,
+            threads,
             ..
         } = *self;
         Rope {
@@ -195,15 +219,9 @@ impl<S: Copy> Rope<S> {
             tuning,
             staged,
             window,
-            detour,
+            threads,
             stages,
         }
-    }
-
-    /// The functions that run calls of a parallel plan on threads.
-    #[inline(always)]
-    pub(super) fn threads(&self) -> Option<&'static Threads> {
-        self.detour?.0.threads
     }
 
     /// Returns the instruction set and the tuning of this core.

@@ -6,6 +6,7 @@ use super::kinds::Lowered;
 use super::operand::AnglesKind;
 use crate::Error;
 use crate::base::debug::debug;
+use crate::execute::choose::Executor;
 use crate::pass::{Operand, OperandMut, PassKernels};
 
 /// A checked call: the result of [`Rope::prepare`] and [`Rope::prepare_into`]. It borrows its operands, its angles and
@@ -42,8 +43,8 @@ pub struct Call<'a> {
     run: RunCall,
 }
 
-/// Runs a call if the flag is set; returns the name of its executor.
-type RunCall = fn(&mut Call<'_>, bool) -> &'static str;
+/// Runs a call; returns its executor.
+type RunCall = fn(&mut Call<'_>) -> Executor;
 
 impl<'a> Call<'a> {
     /// Checks an in-place call.
@@ -63,9 +64,9 @@ impl<'a> Call<'a> {
             checked,
             source: None,
             target,
-            run: |call, runs| {
+            run: |call| {
                 call.plan
-                    .run_checked_in_place(&call.checked, &mut call.target, runs)
+                    .run_checked_in_place(&call.checked, &mut call.target)
             },
         })
     }
@@ -87,10 +88,10 @@ impl<'a> Call<'a> {
             checked,
             source: Some(source.0),
             target,
-            run: |call, runs| match &call.source {
+            run: |call| match &call.source {
                 Some(source) => {
                     call.plan
-                        .run_checked_between(&call.checked, source, &mut call.target, runs)
+                        .run_checked_between(&call.checked, source, &mut call.target)
                 }
                 None => unreachable!("the call has a source"),
             },
@@ -98,14 +99,14 @@ impl<'a> Call<'a> {
     }
 
     /// Runs the call. It cannot fail.
-    pub fn run(mut self) {
-        (self.run)(&mut self, true);
+    pub fn run(self) {
+        self.executor();
     }
 
-    /// Returns the name of the executor of the call, for the suite `implementations`.
+    /// Runs the call, and returns its executor, for the suite `implementations`.
     #[doc(hidden)]
-    pub fn implementation(mut self) -> &'static str {
-        (self.run)(&mut self, false)
+    pub fn executor(mut self) -> Executor {
+        (self.run)(&mut self)
     }
 }
 

@@ -1,10 +1,10 @@
 //! The checks of a call: operands, angles and stages must match. A call that fails here has written nothing.
 
+use super::Rope;
 use super::kinds::Lowered;
 use super::operand::AnglesKind;
-use super::{InPlaceTensor, Rope};
 use crate::describe::cache::Format;
-use crate::describe::rows::{RowSharing, Rows, View, check, fit};
+use crate::describe::rows::{RowSharing, Rows, check, fit};
 use crate::describe::tensor::Layout;
 use crate::error::{PlanError, ShapeError};
 use crate::kernel::element::Element;
@@ -41,14 +41,17 @@ impl<'a> Checked<'a> {
 }
 
 impl Rope {
-    /// Checks rows against a tensor that is rotated in place, or against Q and K; returns how sequences share them.
+    /// Checks rows against the shape of a tensor that is rotated in place, or against Q and K; returns how sequences
+    /// share them.
     #[inline]
     pub(super) fn check_tensors<const N: usize>(
         &self,
-        tensors: &[InPlaceTensor<'_>; N],
+        mut shapes: [Shape; N],
         rows: &Rows<'_>,
     ) -> Result<RowSharing, Error> {
-        let shapes = tensors.each_ref().map(|(x, _)| x.layout.shape());
+        for shape in &mut shapes {
+            *shape = self.window.shape(*shape, rows.rotary_dim())?;
+        }
         let (shape, sharing) = match shapes[..] {
             [query, key] => {
                 let sharing = self.fit_qk(query, key, rows)?;
@@ -92,29 +95,19 @@ impl Rope {
         self.fit_in_place(query, rows)
     }
 
+    /// Checks two tensors against the rows; returns how sequences share them.
     #[inline]
-    pub(crate) fn check_across(
+    pub(super) fn check_across(
         &self,
         source: Shape,
         target: Shape,
         rows: &Rows<'_>,
     ) -> Result<RowSharing, Error> {
         source.check_same(target)?;
-        let sharing = fit(source, rows)?;
-        self.check_direction(target, rows)?;
-        Ok(sharing)
-    }
-
-    /// Checks two tensors with a window against the rows; returns the rows for the window.
-    pub(super) fn check_windows<'r>(
-        &self,
-        source: Shape,
-        target: Shape,
-        rows: &'r Rows<'_>,
-    ) -> Result<View<'r>, Error> {
-        source.check_same(target)?;
         let windowed = self.window.shape(source, rows.rotary_dim())?;
-        Ok(rows.view(self.check_across(windowed, windowed, rows)?))
+        let sharing = fit(windowed, rows)?;
+        self.check_direction(windowed, rows)?;
+        Ok(sharing)
     }
 
     #[inline]

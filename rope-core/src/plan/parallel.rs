@@ -9,116 +9,47 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::gradient::PairGradients;
-use super::window::narrowed;
-use super::{Detour, DetourFns, InPlaceTensor, Rope, RunSums, RunTarget, Threads};
-use crate::describe::frequencies::TokenAngles;
-use crate::describe::tensor::{Bytes, BytesMut, Layout};
-use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
+use super::{RunSums, RunTarget, RunTensor, Threads};
+use crate::describe::tensor::{BytesMut, Layout};
 use crate::pass::{OperandMut, PartOfCall};
 use crate::tuning::Tuning;
-use crate::{Dimension, Error, Rows, Shape};
+use crate::{Dimension, Shape};
 
-static THREADS: DetourFns = DetourFns {
-    in_place,
-    query_and_key: in_place,
-    across,
-    at: Some(at),
-    threads: Some(&Threads { target, sums }),
+pub(super) static THREADS: Threads = Threads {
+    tensors,
+    target,
+    sums,
 };
 
-impl<S: Copy> Rope<S> {
-    /// Runs calls on the threads of the current rayon pool: each rotates, or writes, a part of the target. The bits are
-    /// the same.
-    ///
-    /// A tensor is cut along the outermost dimension of its memory, a cache between its blocks, or between the slots of
-    /// its only block. If two tokens have the same slot, the later one stays. Calls that cannot be cut run on one
-    /// thread: caches whose blocks interleave, slots by [`offsets`](crate::cache::Slots::offsets), and a norm over all
-    /// heads of a token if heads are outermost. So do calls with several outputs, and those of gradients.
-    ///
-    /// Small calls stay on the calling thread: less than 512 KiB if it belongs to the pool (within
-    /// `ThreadPool::install`, say), and less than 4 MiB otherwise, because it must wait for the threads that it wakes.
-    ///
-    /// ```
-    /// use rope_core::{Error, Pairing, Rope, Rows, TensorMut};
-    ///
-    /// let rope = Rope::new(Pairing::Half).with_threads();
-    /// let mut x = [1.0_f32, 2.0];
-    /// rope.rotate(&mut TensorMut::new(&mut x, [1, 1, 1, 2])?, &Rows::new(&[0.0, 1.0], [1, 2])?)?;
-    /// assert_eq!(x, [-2.0, 1.0]);
-    /// # Ok::<(), Error>(())
-    /// ```
-    #[doc(alias(
-        "rotate_parallel",
-        "rotate_into_parallel",
-        "rotate_qk_parallel",
-        "rotate_at_parallel",
-        "parallel"
-    ))]
-    pub fn with_threads(self) -> Self {
-        Rope {
-            detour: Some(Detour(&THREADS)),
-            ..self
+fn tensors(tuning: &Tuning, by_heads: bool, tensors: &mut [BytesMut<'_>], run: &RunTensor<'_>) {
+    let bytes = |x: &BytesMut<'_>| {
+        let elements = x.layout.shape().elements().unwrap_or(usize::MAX);
+        elements.saturating_mul(x.size)
+    };
+    let all = tensors.iter().map(bytes).fold(0, usize::saturating_add);
+    let count = threads(tuning, all);
+    let tensors = tensors.iter_mut().enumerate().map(|(tensor, x)| Part {
+        tensor,
+        by_heads,
+        bytes: x.bytes,
+        size: x.size,
+        layout: *x.layout,
+        origin: [0; 3],
+        call: x.layout.shape(),
+    });
+    if count == 1 {
+        return tensors.for_each(|part| part.run(run));
+    }
+    let mut shares: Vec<Vec<Part<'_>>> = Vec::new();
+    shares.resize_with(count, Vec::new);
+    for part in tensors {
+        let mut parts = Vec::new();
+        part.cut(count, &mut parts);
+        for (share, part) in shares.iter_mut().zip(parts) {
+            share.push(part);
         }
     }
-}
-
-fn in_place<const N: usize>(
-    rope: &Rope,
-    tensors: [InPlaceTensor<'_>; N],
-    rows: &Rows<'_>,
-) -> Result<(), Error> {
-    let layouts = rope.windowed(tensors.each_ref().map(|(x, _)| x.layout), rows.rotary_dim())?;
-    let tensors = narrowed(tensors, &layouts);
-    let view = rows.view(rope.check_tensors(&tensors, rows)?);
-    let factor = rows.attention_factor();
-    let elements = tensors.each_ref().map(|(_, element)| *element);
-    let parts = tensors.map(|(x, _)| Part::of(x));
-    spread(rope.tuning, parts, |mut part| {
-        let (element, rows) = (elements[part.tensor], view.skip(part.origin));
-        rope.run_in_window(&mut part.target(), element, &rows, factor);
-    });
-    Ok(())
-}
-
-fn across(
-    rope: &Rope,
-    x: Bytes<'_>,
-    y: &mut BytesMut<'_>,
-    elements: [&'static OutOfPlaceKernels; 2],
-    rows: &Rows<'_>,
-) -> Result<(), Error> {
-    let shape = x.layout.shape();
-    let view = rope.check_windows(shape, y.layout.shape(), rows)?;
-    let factor = rows.attention_factor();
-    spread(rope.tuning, [Part::of(y.part(y.layout))], |mut part| {
-        let rows = view.skip(part.origin);
-        let layout = part.of_call(shape).of_tensor(x.layout);
-        rope.run_windowed(
-            x.within(&layout),
-            &mut part.target(),
-            elements,
-            rows,
-            factor,
-        );
-    });
-    Ok(())
-}
-
-/// Runs a call that makes its rows. If heads are outermost in memory, each thread makes the rows of its heads.
-fn at(
-    rope: &Rope,
-    mut x: BytesMut<'_>,
-    element: &'static InPlaceKernels,
-    at: &TokenAngles<'_>,
-) -> Result<(), Error> {
-    let layout = rope.window.layout(x.layout, at.kind().rotary_dim)?;
-    let rows = rope.check_at(layout.shape(), at)?;
-    let whole = Part::of(x.part(&layout));
-    spread(rope.tuning, [whole], |mut part| {
-        let origin = part.origin;
-        rope.run_at(part.target(), element, &rows, origin);
-    });
-    Ok(())
+    on_threads(shares, |part| part.run(run));
 }
 
 fn target(
@@ -130,15 +61,9 @@ fn target(
 ) {
     match target {
         OperandMut::Tensor(x, element) => {
-            let whole = Part {
-                by_heads,
-                ..Part::of(x.part(x.layout))
-            };
-            spread(tuning, [whole], |mut part| {
-                run(
-                    part.of_call(call),
-                    &mut OperandMut::Tensor(part.target(), element),
-                );
+            let element = *element;
+            tensors(tuning, by_heads, &mut [x.part(x.layout)], &|_, of, x| {
+                run(of, &mut OperandMut::Tensor(x, element));
             });
         }
         OperandMut::Cache(slots) => {
@@ -219,36 +144,24 @@ struct Part<'a> {
     layout: Layout,
     /// The first sequence, token and head.
     origin: [usize; 3],
+    /// The shape of the tensor.
+    call: Shape,
 }
 
 impl<'a> Part<'a> {
-    /// Creates the part that is all of a tensor.
-    fn of(target: BytesMut<'a>) -> Self {
-        Part {
-            tensor: 0,
-            by_heads: true,
-            bytes: target.bytes,
-            size: target.size,
-            layout: *target.layout,
-            origin: [0, 0, 0],
-        }
-    }
-
-    fn target(&mut self) -> BytesMut<'_> {
-        BytesMut {
+    /// Runs the part.
+    fn run(self, run: &RunTensor<'_>) {
+        let of = PartOfCall {
+            origin: self.origin,
+            shape: self.layout.shape(),
+            call: self.call,
+        };
+        let x = BytesMut {
             bytes: self.bytes,
             size: self.size,
             layout: &self.layout,
-        }
-    }
-
-    /// Returns the part of a call of this shape that writes the part of the tensor.
-    fn of_call(&self, call: Shape) -> PartOfCall {
-        PartOfCall {
-            origin: self.origin,
-            shape: self.layout.shape(),
-            call,
-        }
+        };
+        run(self.tensor, of, x);
     }
 
     /// Cuts the part into `parts` parts, as even as its indices allow, or fewer if it has fewer indices.
@@ -286,35 +199,6 @@ impl<'a> Part<'a> {
         }
         .cut(parts - first_parts, into);
     }
-}
-
-/// Cuts tensors into one part of each per thread, and runs them.
-fn spread<'a, const N: usize>(
-    tuning: &Tuning,
-    tensors: [Part<'a>; N],
-    run: impl Fn(Part<'a>) + Sync,
-) {
-    let bytes = |part: &Part<'_>| {
-        let elements = part.layout.shape().elements().unwrap_or(usize::MAX);
-        elements.saturating_mul(part.size)
-    };
-    let all = tensors.iter().map(bytes).fold(0, usize::saturating_add);
-    let count = threads(tuning, all);
-    let tensors = tensors.into_iter().enumerate();
-    let tensors = tensors.map(|(tensor, part)| Part { tensor, ..part });
-    if count == 1 {
-        return tensors.for_each(run);
-    }
-    let mut shares: Vec<Vec<Part<'a>>> = Vec::new();
-    shares.resize_with(count, Vec::new);
-    for part in tensors {
-        let mut parts = Vec::new();
-        part.cut(count, &mut parts);
-        for (share, part) in shares.iter_mut().zip(parts) {
-            share.push(part);
-        }
-    }
-    on_threads(shares, run);
 }
 
 /// Returns the number of threads that pays for this many bytes.

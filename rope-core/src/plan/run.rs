@@ -1,23 +1,19 @@
 //! From a checked call to its passes and executors.
 
+use core::ops::Range;
+
 use super::Rope;
 use super::at::RowMaker;
 use super::check::{Checked, ReadKernels, SourceKernels};
 use super::kinds::{Lowered, Stages};
 use super::operand::AnglesKind;
-use crate::Error;
-use crate::describe::address::{Addresses, TokenAddress};
-use crate::describe::cache::{CacheHeadsMut, SlotsTarget};
-use crate::describe::rows::{Rotation, RowSharing, Rows, View};
+use super::outputs::Output;
+use crate::describe::rows::{RowSharing, Rows};
 use crate::describe::tensor::Bytes;
-use crate::execute::choose;
-use crate::execute::lines;
-use crate::kernel::elements::OutOfPlaceKernels;
-use crate::kernel::line::{Line, LineRows, MoreTokens, SourceLine};
-use crate::pass::{IoFormats, Operand, OperandMut, PartOfCall, Pass, PassKernels};
-
-/// The name of a call on threads; each of its parts has its own executor.
-const ON_THREADS: &str = "parallel";
+use crate::execute::choose::{self, Executor};
+use crate::pass::walk::{CHUNK, parts};
+use crate::pass::{Operand, OperandMut, PartOfCall, Pass, PassKernels};
+use crate::{Error, Shape};
 
 impl<S: Stages> Rope<S> {
     /// Returns the plan without the type of its stages, on which no pass depends.
@@ -59,7 +55,7 @@ impl<'p> Rope<Lowered<'p>> {
     ) -> Result<(), Error> {
         let (checked, other) = &self.check_in_place(target, kernels, angles)?;
         self.or_with(other, |plan| {
-            plan.run_checked_in_place(checked, target, true);
+            plan.run_checked_in_place(checked, target);
         });
         Ok(())
     }
@@ -74,8 +70,8 @@ impl<'p> Rope<Lowered<'p>> {
     ) -> Result<(), Error> {
         let (query, _) = &self.check_in_place(q, of_q, angles)?;
         let (key, _) = &self.check_in_place(k, of_k, angles)?;
-        self.run_checked_in_place(query, q, true);
-        self.run_checked_in_place(key, k, true);
+        self.run_checked_in_place(query, q);
+        self.run_checked_in_place(key, k);
         Ok(())
     }
 
@@ -95,85 +91,82 @@ impl<'p> Rope<Lowered<'p>> {
             return Ok(());
         }
         self.or_with(other, |plan| {
-            plan.run_checked_between(checked, &source.0, target, true);
+            plan.run_checked_between(checked, &source.0, target);
         });
         Ok(())
     }
 
-    /// Runs a checked call in place, if it `runs`; returns the name of its executor.
+    /// Runs a checked call in place; returns its executor.
     #[inline(always)]
     pub(super) fn run_checked_in_place(
         &self,
         checked: &Checked<'_>,
         target: &mut OperandMut<'_>,
-        runs: bool,
-    ) -> &'static str {
+    ) -> Executor {
         // Cached heads already have the stages of their plan.
         if matches!(target, OperandMut::Cache(_)) && checked.angles.is_none() {
-            return "nothing";
+            return Executor::Nothing;
         }
-        if checked.repeats && runs {
+        if checked.repeats {
             return self.run_once(checked, target);
         }
-        self.run_parts(checked, true, target, runs, |of, target| {
-            self.passes(checked, of, |pass| choose::in_place(pass, target, runs))
+        self.run_parts(checked, true, target, |of, target| {
+            self.passes(checked, of, |pass| choose::in_place(pass, target))
         })
     }
 
-    /// Rotates each slot of a cache once, by the row of its first token.
+    /// Rotates each slot of a cache once, by the row of its first token; returns the executor of the last one.
     #[cold]
     #[inline(never)]
-    fn run_once(&self, checked: &Checked<'_>, target: &mut OperandMut<'_>) -> &'static str {
-        let shape = checked.shape;
+    fn run_once(&self, checked: &Checked<'_>, target: &mut OperandMut<'_>) -> Executor {
+        let (shape, mut executor) = (checked.shape, Executor::Nothing);
         if let OperandMut::Cache(slots) = &*target {
             slots.in_slots(shape.tokens).each_once(&mut |tokens| {
                 let mut of = PartOfCall::whole(shape);
                 of.origin[1] = tokens.start;
                 of.shape.tokens = tokens.len();
-                self.passes(checked, of, |pass| choose::in_place(pass, target, true));
+                executor = self.passes(checked, of, |pass| choose::in_place(pass, target));
             });
         }
-        "once"
+        executor
     }
 
-    /// Runs a checked call from a source into a target, if it `runs`; returns the name of its executor.
+    /// Runs a checked call from a source into a target; returns its executor.
     #[inline(always)]
     pub(super) fn run_checked_between(
         &self,
         checked: &Checked<'_>,
         source: &Operand<'_>,
         target: &mut OperandMut<'_>,
-        runs: bool,
-    ) -> &'static str {
+    ) -> Executor {
         // The address of a slot is that of the first head of its token.
         let by_heads = matches!(source, Operand::Tensor(..));
-        self.run_parts(checked, by_heads, target, runs, |of, target| {
+        self.run_parts(checked, by_heads, target, |of, target| {
             let layout;
             let source = match source {
-                Operand::Tensor(x, element) if self.threads().is_some() => {
+                Operand::Tensor(x, element) if self.threads.is_some() => {
                     layout = of.of_tensor(x.layout);
                     &Operand::Tensor(x.within(&layout), element)
                 }
                 all => all,
             };
             self.passes(checked, of, |pass| {
-                choose::out_of_place(pass, source, target, runs)
+                choose::out_of_place(pass, source, target)
             })
         })
     }
 
-    /// Runs a checked call on its target, if it `runs`: the whole, or on threads parts of it, which may have some heads
-    /// of a token if `by_heads` is set. Returns the name of the executor.
+    /// Runs a checked call on its target: the whole, or on threads parts of it, which may have some heads of a token if
+    /// `by_heads` is set. Returns its executor.
     #[inline(always)]
     fn run_parts(
         &self,
         checked: &Checked<'_>,
         by_heads: bool,
         target: &mut OperandMut<'_>,
-        runs: bool,
-        run: impl Fn(PartOfCall, &mut OperandMut<'_>) -> &'static str + Sync,
-    ) -> &'static str {
-        match self.threads().filter(|_| runs) {
+        run: impl Fn(PartOfCall, &mut OperandMut<'_>) -> Executor + Sync,
+    ) -> Executor {
+        match self.threads {
             None => run(PartOfCall::whole(checked.shape), target),
             Some(threads) => {
                 // A norm over all heads of a token reads them together.
@@ -187,7 +180,7 @@ impl<'p> Rope<Lowered<'p>> {
                         run(of, target);
                     },
                 );
-                ON_THREADS
+                Executor::Parallel
             }
         }
     }
@@ -206,36 +199,26 @@ impl<'p> Rope<Lowered<'p>> {
     }
 
     /// Visits the passes of a part of a checked call: one, or one per block of rows if the call makes its rows. Returns
-    /// the result of the last one.
+    /// the executor of the last one.
     #[inline(always)]
     pub(super) fn passes(
         &self,
         checked: &Checked<'_>,
         part: PartOfCall,
-        mut run: impl FnMut(&Pass<'_>) -> &'static str,
-    ) -> &'static str {
+        mut run: impl FnMut(&Pass<'_>) -> Executor,
+    ) -> Executor {
         if let Some((AnglesKind::At(at), sharing)) = checked.angles {
-            let mut name = "nothing";
-            self.made_passes(part, checked, (at, sharing), &mut |pass| name = run(pass));
-            return name;
+            let mut executor = Executor::Nothing;
+            self.made_passes(part, checked, (at, sharing), &mut |pass| {
+                executor = run(pass)
+            });
+            return executor;
         }
         run(&Pass {
             skips_identity: checked.skips_identity,
             streams: checked.streams,
             ..self.checked_pass(part, checked.kernels, checked.rows())
         })
-    }
-
-    /// Returns the rotation of a pass by these rows.
-    #[inline]
-    fn rotation<'r>(&self, rows: View<'r>, attention_factor: f64) -> Rotation<'r> {
-        Rotation {
-            rows,
-            factors: self.factors(attention_factor),
-            input: self.input,
-            output: self.output,
-            window: self.window,
-        }
     }
 
     /// Returns the pass of a checked call. Not a `Result`, which would copy the pass.
@@ -260,64 +243,6 @@ impl<'p> Rope<Lowered<'p>> {
         }
     }
 
-    /// Rotates one token with a shared row into its slot by one kernel, if there is one: a single line, without a pass
-    /// or a walk.
-    #[inline]
-    fn rotate_token_into_slot(
-        &self,
-        (x, element): (Bytes<'_>, &'static OutOfPlaceKernels),
-        target: &mut SlotsTarget<'_>,
-        rows: &Rows<'_>,
-    ) -> bool {
-        let shape = x.layout.shape();
-        let is_a_token = shape.batch == 1 && shape.tokens == 1 && !shape.is_empty();
-        let Some(row) = rows.only().filter(|_| is_a_token) else {
-            return false;
-        };
-        if !self.stages.is_empty() || self.staged || !self.window.is_whole() {
-            return false;
-        }
-        let factors = self.factors(rows.attention_factor());
-        let row = &LineRows {
-            factors: factors.as_ref(),
-            ..row
-        };
-        let located = target.in_slots(1).token(0, 0);
-        let step = target.stored.layout.strides().head;
-        let CacheHeadsMut::Lines(memory, written) = target.heads_mut() else {
-            return false;
-        };
-        let ends = IoFormats {
-            source: element,
-            input: self.input,
-            target: written,
-            output: self.output,
-        };
-        let Some(kernel) = ends.fused() else {
-            return false;
-        };
-        if let Some(TokenAddress { element: at, .. }) = located {
-            let source = &SourceLine {
-                memory: x.bytes,
-                at: x.layout.offset(),
-                step: x.layout.strides().head,
-                ahead: 0,
-            };
-            let line = &Line {
-                step,
-                heads: shape.heads,
-                head_dim: shape.head_dim,
-                rows: row,
-                ahead: 0,
-                before: &[],
-                more: &MoreTokens::NONE,
-            };
-            let memory = &mut memory[at * written.size..];
-            lines::rotate_line(self.proof, ends, kernel, source, memory, line);
-        }
-        true
-    }
-
     /// Visits the passes of a call that makes its rows, one per block of them.
     #[inline(never)]
     fn made_passes(
@@ -338,5 +263,79 @@ impl<'p> Rope<Lowered<'p>> {
                 ..self.checked_pass(part, checked.kernels, None)
             });
         });
+    }
+
+    /// Runs the plan from a tensor into several targets.
+    #[inline(never)]
+    pub(super) fn run_into_each(
+        &self,
+        x: Bytes<'_>,
+        kernels: ReadKernels,
+        outputs: &mut [Output<'_>],
+    ) -> Result<(), Error> {
+        let (shape, element) = (x.layout.shape(), kernels.0);
+        for output in &*outputs {
+            output.check(shape)?;
+            let in_tensors = output.is_tensor();
+            for group in 0..output.groups() {
+                let angles = output.angles_of(group);
+                let checked = self.checked(shape, kernels, angles)?;
+                self.check_stages(&self.stages, &checked, in_tensors)?;
+            }
+        }
+        // A source whose elements coincide may have too many tokens for a loop, even one that writes nothing.
+        if shape.is_empty() || outputs.iter().all(|output| output.groups() == 0) {
+            return Ok(());
+        }
+        let source = &Operand::Tensor(x, element);
+        let checked = |angles| match self.checked(shape, kernels, angles) {
+            Ok(checked) => checked,
+            Err(_) => unreachable!("angles are checked before a target is written"),
+        };
+        // Each target is cut where its own memory can be, so that no part of the source is common to all.
+        if self.threads.is_some() {
+            for output in outputs {
+                output.targets(&PartOfCall::whole(shape), &mut |angles, target| {
+                    self.run_checked_between(&checked(angles), source, target);
+                });
+            }
+            return Ok(());
+        }
+        let bytes = (shape.heads.saturating_mul(shape.head_dim)).saturating_mul(x.size);
+        let written = outputs.iter().map(Output::tensor_bytes);
+        let written = written.fold(0, usize::saturating_add);
+        let streams = self.proof.streams() && written > self.tuning.stream_above;
+        let part = match streams {
+            true => self.tuning.streamed_part,
+            false => self.tuning.output_part,
+        };
+        // A line of a heads-major tensor has up to `CHUNK` tokens.
+        let most = (part / bytes).max(CHUNK);
+        let each: &mut dyn FnMut(_) = &mut |[batch, tokens, _]: [Range<usize>; 3]| {
+            let part = PartOfCall {
+                origin: [batch.start, tokens.start, 0],
+                shape: Shape {
+                    batch: batch.len(),
+                    tokens: tokens.len(),
+                    ..shape
+                },
+                call: shape,
+            };
+            let layout = part.of_tensor(x.layout);
+            let source = &Operand::Tensor(x.within(&layout), element);
+            for output in &mut *outputs {
+                output.targets(&part, &mut |angles, target| {
+                    let checked = Checked {
+                        streams,
+                        ..checked(angles)
+                    };
+                    self.passes(&checked, part, |pass| {
+                        choose::out_of_place(pass, source, target)
+                    });
+                });
+            }
+        };
+        parts(shape, [most / shape.tokens, most, shape.heads], each);
+        Ok(())
     }
 }

@@ -3,10 +3,11 @@
 use super::call::Call;
 use super::check::check_query_and_key;
 use super::operand::{Angles, AnglesKind, Source, Target};
+use super::outputs::Output;
 use super::{Rope, Stages};
 use crate::kernel::element::Element;
 use crate::pass::{Operand, OperandMut, PassKernels};
-use crate::{Error, TensorMut};
+use crate::{Error, Tensor, TensorMut};
 
 impl<S: Stages> Rope<S> {
     /// Rotates the first `rotary_dim` channels of every head, in place; the others stay as they are.
@@ -171,6 +172,47 @@ impl<S: Stages> Rope<S> {
                 self.run_into(&(source, x.normed::<S>()), &mut target, angles)
             }
         }
+    }
+
+    /// Rotates one tensor into several targets, tensors and caches, each with its own angles: one [`Rope::rotate_into`]
+    /// per target, which together read the source once. All targets are checked before any is written.
+    ///
+    /// The targets alternate: a few tokens of the source go into each target while they are in the CPU's caches, then
+    /// the next tokens follow. On cores that gain from it, tensors that together exceed the CPU's caches are written
+    /// past them. The stages of the plan run per target.
+    ///
+    /// ```
+    /// use rope_core::{Output, Pairing, Rope, Rows, Tensor, TensorMut};
+    ///
+    /// let (x, mut y, mut z) = ([1.0_f32, 2.0], [0.0_f32; 2], [0.0_f32; 2]);
+    /// let x = Tensor::new(&x, [1, 1, 1, 2])?;
+    /// let [quarter, half] = [[0.0, 1.0], [-1.0, 0.0]];
+    /// let (quarter, half) = (Rows::new(&quarter, [1, 2])?, Rows::new(&half, [1, 2])?);
+    /// Rope::new(Pairing::Half).rotate_into_each(
+    ///     &x,
+    ///     &mut [
+    ///         Output::tensor(&mut TensorMut::new(&mut y, [1, 1, 1, 2])?, &quarter),
+    ///         Output::tensor(&mut TensorMut::new(&mut z, [1, 1, 1, 2])?, &half),
+    ///     ],
+    /// )?;
+    /// assert_eq!((y, z), ([-2.0, 1.0], [-1.0, -2.0]));
+    /// # Ok::<(), rope_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Rope::rotate_into`], for the first target that has one. No target is written then.
+    pub fn rotate_into_each<I: Element>(
+        &self,
+        x: &Tensor<'_, I>,
+        outputs: &mut [Output<'_>],
+    ) -> Result<(), Error> {
+        let kernels = PassKernels {
+            in_place: None,
+            normed: S::normed::<I>(),
+        };
+        let (x, kernels) = (x.bytes(), (I::OUT_OF_PLACE, kernels));
+        self.erased(&mut |rope| rope.run_into_each(x, kernels, outputs))
     }
 
     /// Runs the stages in place without the rotation: for queries and keys of layers that norm and do not rotate, and
