@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The patches in `adapters/*/upstream`: each fits the sources that it states, as the registry has them, and its tests and
-# the upstream's pass.
+# The patches in `adapters/*/upstream`: each fits the sources that it states, as the registry has them, and its tests
+# and the upstream's pass.
 #
 #   upstream.sh                     candle-nn, burn-nn and ggml
 #   upstream.sh time [candle ..]    measures candle-nn and ggml before and after, too
