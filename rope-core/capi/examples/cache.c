@@ -169,7 +169,7 @@ static void drop_after_sinks(void) {
     rope_positions positions = rope_positions_range(0, ALL);
     rope_frequencies *frequencies = NULL;
     rope_angles at, back;
-    rope_cache cache, values;
+    rope_cache cache, value_cache;
     rope_slots slots, from, to;
     rope_operand heads, target;
     size_t i;
@@ -189,8 +189,8 @@ static void drop_after_sinks(void) {
     cache.layout.extents[1] = BLOCK;
     cache.layout.extents[2] = 2;
     cache.layout.extents[3] = ROTARY;
-    values = cache;
-    values.memory = kept_values;
+    value_cache = cache;
+    value_cache.memory = kept_values;
     /* The slots of tokens by their positions and the pages of the sequence. */
     for (i = 0; i < ALL; i++) {
         tokens[i] = (int32_t)i;
@@ -208,7 +208,7 @@ static void drop_after_sinks(void) {
     at = rope_angles_at(frequencies, &positions);
     target = in_slots(&cache, &slots);
     MUST(rope_rotate_into(&plan, &heads, &target, &at));
-    target = in_slots(&values, &slots);
+    target = in_slots(&value_cache, &slots);
     MUST(rope_apply_into(&plan, &heads, &target));
 
     /* The rest moves to the slots after the sinks, */
@@ -217,7 +217,7 @@ static void drop_after_sinks(void) {
     to.positions.values = tokens + SINKS;
     from.positions.count = to.positions.count = REST;
     MUST(rope_move_slots(&cache, &from, &to));
-    MUST(rope_move_slots(&values, &from, &to));
+    MUST(rope_move_slots(&value_cache, &from, &to));
     /* and its keys rotate back, by one row for all. */
     positions = rope_positions_range(-DROPPED, 1);
     at = rope_angles_at(frequencies, &positions);
@@ -236,7 +236,7 @@ static void drop_after_sinks(void) {
     memmove(x + SINKS * SLOT, x + (SINKS + DROPPED) * SLOT, (size_t)REST * SLOT * sizeof *x);
     heads.data = read;
     MUST(rope_layout_init(&heads.layout, ROPE_ORDER_BSHD, 1, SINKS + REST, 2, ROTARY));
-    target = in_slots(&values, &slots);
+    target = in_slots(&value_cache, &slots);
     MUST(rope_apply_into(&plan, &target, &heads));
     EXPECT(memcmp(read, x, (size_t)(SINKS + REST) * SLOT * sizeof *x) == 0);
     target = in_slots(&cache, &slots);
