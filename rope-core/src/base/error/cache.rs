@@ -37,7 +37,7 @@ errors! {
         "an extent of {extent} at a stride of {stride} leads beyond usize::MAX ({}), the last index of a cache",
         usize::MAX
     ),
-    /// [`CacheLayout::channels`](crate::cache::CacheLayout::channels): the range is not inside a head.
+    /// [`CacheLayout::narrow_channels`](crate::cache::CacheLayout::narrow_channels): the range is not inside a head.
     Channels {
         /// First channel of the range.
         start: usize,
@@ -47,8 +47,8 @@ errors! {
         head_dim: usize,
     }: Shape =>
         "channels is {start}..{end}; it must end where it starts or after, and at most at head_dim ({head_dim})",
-    /// [`CacheLayout::channels`](crate::cache::CacheLayout::channels), and caches of blocks or with a scale after the
-    /// codes of each head: the channels of a head are not contiguous.
+    /// [`CacheLayout::narrow_channels`](crate::cache::CacheLayout::narrow_channels), and caches of
+    /// blocks or with a scale after the codes of each head: the channels of a head are not contiguous.
     ChannelsApart {
         /// Channels of a head.
         head_dim: usize,

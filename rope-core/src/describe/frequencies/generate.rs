@@ -4,9 +4,11 @@ use core::ops::Range;
 
 use super::source::{FillRows, RowKind, TokenAngles};
 use super::{Angle, Frequencies};
+#[cfg(feature = "alloc")]
+use crate::Rows;
 use crate::kernel::sincos::consecutive::{self, MakeConsecutive};
 use crate::kernel::sincos::{MakeRows, RowAngle, SinCosPolynomials};
-use crate::{Error, IntoPositions, Positions, Rows};
+use crate::{Error, IntoPositions, Positions};
 
 impl Frequencies<'_> {
     /// Computes the rows of these positions, [`TokenAngles::rows`] of [`Frequencies::at`]: `[cos | sin]` of `position *
