@@ -1,5 +1,7 @@
 //! The targets of a plan that writes one source tensor into several, each with its own angles.
 
+#[cfg(doc)]
+use super::Rope;
 use super::operand::{Angles, AnglesKind};
 use crate::base::debug::debug;
 use crate::describe::cache::{CacheMut, CacheSlotsMut, IntoSlots};
