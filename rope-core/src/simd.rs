@@ -55,12 +55,11 @@ use bytemuck::Pod;
 ///
 /// Every operation on values is one IEEE operation per lane, rounded by itself. Nothing fuses.
 ///
-/// Implementations are `#[inline(always)]` without exception: a call that is not inlined into the backend's entry is
-/// compiled without the instruction set (measured: 55 times slower). A closure is such a call, unless all that it holds
-/// is plain arithmetic.
+/// Every implementation is `#[inline(always)]`: a call that is not inlined into the backend's entry is compiled without
+/// the instruction set (measured: 55 times slower). A closure is such a call, unless it contains only plain arithmetic.
 ///
-/// Elements of 16 bits are read and written two vectors at a time, because that is what instruction sets convert. "Even
-/// and odd" means that the first vector has the elements 0, 2, 4 and so on of the two, and the second the others.
+/// Elements of 16 bits are read and written as two vectors, the unit of the conversion instructions. "Even and odd":
+/// the first vector has the elements 0, 2, 4 and so on, the second 1, 3, 5 and so on.
 pub(crate) trait Simd: Copy {
     /// Lanes of a vector.
     const LANES: usize;
@@ -71,8 +70,8 @@ pub(crate) trait Simd: Copy {
     /// The same where cos and sin take twice the registers.
     const DOUBLED_GROUPS: usize = Self::GROUPS / 2;
 
-    /// The largest elements, in bytes, whose alternating pairs are rotated faster as they lie than unzipped; 0 for
-    /// none. It takes twice the registers for cos and sin.
+    /// The size, in bytes, of the largest elements whose interleaved pairs rotate faster without unzipping; 0 for none.
+    /// This way needs twice the registers for cos and sin.
     const INTERLEAVED_MAX_BYTES: usize;
 
     /// True if widening words in their own order costs no more than widening even and odd ones, and narrowing costs
@@ -133,8 +132,8 @@ pub(crate) trait Simd: Copy {
     fn load_bf16_even_odd(self, x: [Self::Chunk<u16>; 2]) -> [Self::F32; 2];
     /// Undoes `load_bf16_even_odd` on both halves of a group, rounding as `store_bf16`.
     ///
-    /// The lower half of a NaN that arithmetic has made, or passed on from a bf16, has no bits that rounding could
-    /// carry into the upper half: an instruction set with [`Simd::NARROWS_ARITHMETIC_NAN`] does not look for it.
+    /// A NaN that arithmetic made, or propagated from a bf16, has no bits in its lower half that rounding could carry
+    /// into the upper half. An instruction set with [`Simd::NARROWS_ARITHMETIC_NAN`] does not test for it.
     fn store_bf16_even_odd(self, group: [[Self::F32; 2]; 2]) -> [[Self::Chunk<u16>; 2]; 2];
 
     /// Returns true if a lane is a NaN.
@@ -164,9 +163,9 @@ pub(crate) trait Simd: Copy {
     /// bit of `STRIDE` is clear, the difference in the other.
     fn butterfly<const STRIDE: usize>(self, x: Self::F32) -> Self::F32;
 
-    /// Puts lanes in the order that `unzip` leaves: once per row for cos and sin, so that heads stay in that order.
+    /// Puts lanes in the order of `unzip`: once per row, so that cos and sin match heads in that order.
     fn to_deinterleaved(self, x: Self::F32) -> Self::F32;
-    /// Undoes `to_deinterleaved`: for pairs that are read alternating and written apart.
+    /// Undoes `to_deinterleaved`, for pairs that are read interleaved and written apart.
     fn undo_deinterleaved(self, x: Self::F32) -> Self::F32;
     /// Alternates the lanes of two vectors, `x0 y0 x1 y1 ..`, in order.
     #[inline(always)]

@@ -16,12 +16,12 @@ use crate::positions::{ids, rope_positions};
 /// The angles of the tokens of a call: rows, or frequencies at positions.
 ///
 /// A row is the cos and sin of a token, `rotary_dim / 2` of each, already multiplied by the attention factor. A
-/// rotation takes as many rows as a sequence has tokens (all sequences share them), or as many as there are tokens
-/// in the batch. With `ids` the values are a table, and the rows are those that the ids name, in the order of the
-/// ids. Every call checks that each id names a row of the table.
+/// rotation requires one row per token of a sequence (all sequences share them), or one per token of the batch. With
+/// `ids` the values are a table, and the ids select its rows, in their order. Every call checks that each id names a
+/// row of the table.
 ///
-/// The heads of a token share its row, unless each has a row of its own (`heads`, `layout`): then a row of these is
-/// those of all heads of a token, wherever rows are counted, and they rotate only tensors with that number of heads.
+/// The heads of a token share its row, unless each has a row of its own (`heads`, `layout`). Such rows are counted per
+/// token, all heads together, and rotate only tensors with that number of heads.
 ///
 /// Rows are described by the caller, or by rope_rows_joined, rope_rows_apart, rope_rows_fill, rope_table_rows.
 /// rope_angles_at describes frequencies at positions: a call then makes the rows itself, some tokens at a time, on the
@@ -41,8 +41,8 @@ pub struct rope_angles {
     /// the second half of a row like the first. Not used where they are joined.
     pub width: usize,
     /// The factor on cos and sin (YaRN, LongRoPE): 1 for most models. ROPE_DIRECTION_INVERSE divides by its
-    /// square, and refuses rows whose pairs have another magnitude, as those of xPos; rope_rows_invert makes the rows
-    /// that undo them.
+    /// square, and refuses rows whose pairs have another magnitude (xPos); rope_rows_invert makes the rows that undo
+    /// them.
     pub attention_factor: f64,
     /// Ids of rows; NULL: all rows, in order.
     pub ids: *const c_void,
@@ -140,9 +140,9 @@ impl rope_angles {
     #[inline(always)]
     pub(crate) unsafe fn record(&self) -> Result<AnglesRecord, Failure> {
         match self.frequencies.is_null() {
-            // SAFETY: the caller promises it.
+            // SAFETY: the caller promises that each pointer is null or valid.
             true => Ok(AnglesRecord::Rows(unsafe { self.rows() }?)),
-            // SAFETY: the caller promises it.
+            // SAFETY: the caller promises that each pointer is null or valid.
             false => Ok(AnglesRecord::At(unsafe { self.at() }?)),
         }
     }
@@ -166,7 +166,7 @@ impl rope_angles {
             false => (Some(Span::new("sin", self.sin, self.len).ok()?), self.width),
         };
         Some(RawRows {
-            // SAFETY: the caller promises it.
+            // SAFETY: the caller promises that each pointer is null or valid, and that nobody writes there during `'a`.
             cos: unsafe { cos.get() },
             // SAFETY: the same.
             sin: sin.map(|sin| unsafe { sin.get() }),
@@ -187,19 +187,19 @@ impl rope_angles {
         }
         let cos = Span::new("cos", self.cos, self.len)?;
         let strided = self.layout.shape != [0; 4];
-        // Those of pairs, of which full-width rows have as many as channels.
+        // Values per row: full-width rows have one for each channel.
         let values_of_a_row = self.values().ok_or(Error::Rows(RowsError::RotaryDim {
             rotary_dim: self.rotary_dim,
             required: "even and at most 2048 of full-width rows",
         }))?;
         let (table, sin) = if self.sin.is_null() && !strided {
-            // SAFETY: the caller promises it.
+            // SAFETY: the caller promises that each pointer is null or valid.
             let values = unsafe { cos.get() };
             let rows = self.len.checked_div(values_of_a_row).unwrap_or(0);
             (Rows::new(values, [rows, values_of_a_row])?, None)
         } else {
             let sin = Span::new("sin", self.sin, self.len)?;
-            // SAFETY: the caller promises it.
+            // SAFETY: the caller promises that each pointer is null or valid.
             let (cos, values) = unsafe { (cos.get(), sin.get()) };
             let rows = if strided {
                 self.strided(cos, values)?
@@ -230,7 +230,7 @@ impl rope_angles {
             true => None,
             false => {
                 let number = rope_number::from_c(self.ids_number)?;
-                // SAFETY: the caller promises it.
+                // SAFETY: the caller promises that each pointer is null or valid.
                 unsafe { ids("ids", number, self.ids, self.ids_count) }?;
                 Some((number, self.ids_count))
             }
@@ -258,7 +258,7 @@ impl rope_angles {
                 required: "0 of frequencies at positions; rope_rows_fill makes the rows that move keys",
             });
         }
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that each pointer is null or valid.
         unsafe {
             any_frequencies(self.frequencies)?;
             Ok(AtRecord {
@@ -363,7 +363,7 @@ impl RowsRecord {
     /// The values are there, and nobody writes them during `'a`.
     #[inline(always)]
     pub(crate) unsafe fn table<'a>(&self) -> Rows<'a> {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that the values are readable, and that nobody writes them during `'a`.
         unsafe { over(&self.rows, self.cos.get(), self.sin.map(|sin| sin.get())) }
     }
 
@@ -376,7 +376,7 @@ impl RowsRecord {
         let Some((number, count)) = self.listed else {
             return Ok(None);
         };
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that the ids are readable, and that nobody writes them during `'a`.
         Ok(Some(unsafe { ids("ids", number, self.ids, count) }?.0))
     }
 
@@ -390,7 +390,7 @@ impl RowsRecord {
         &self,
         with: impl FnOnce(&Rows<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that the values and ids are readable, and that nobody writes them meanwhile.
         let table = unsafe { self.table() };
         if self.listed.is_none() {
             return with(&table);
@@ -428,7 +428,7 @@ impl AnglesRecord {
         &self,
         with: impl FnOnce(&AnyAngles<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that the memory of the angles is readable, and that nobody writes it meanwhile.
         unsafe {
             match self {
                 AnglesRecord::Rows(rows) => rows.with(|rows| with(&AnyAngles::Rows(rows))),
@@ -448,7 +448,7 @@ impl AtRecord {
     pub(crate) unsafe fn at(&self, positions: *const rope_positions) -> Result<Self, Failure> {
         let positions = match positions.is_null() {
             true => self.positions,
-            // SAFETY: the caller promises it.
+            // SAFETY: the caller promises that the pointer, which is not null, is valid.
             false => unsafe { read("positions", positions) }?,
         };
         Ok(AtRecord { positions, ..*self })

@@ -117,7 +117,7 @@ impl rope_axes {
             rope_axes_kind::Given => {
                 let given = Span::new("given", self.given, self.count)?;
                 region = given.region();
-                // SAFETY: the caller promises it.
+                // SAFETY: the caller promises that the list is readable, and that nobody writes it during `'a`.
                 Axes::given(unsafe { given.get() })
             }
         };

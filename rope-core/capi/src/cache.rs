@@ -224,7 +224,7 @@ impl rope_quant_scale {
             return Ok((given(HeadScales::Same(self.same)), Region::NONE));
         }
         let each = Span::new("cache.scale.each", self.each, self.each_count)?;
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that the list is readable, and that nobody writes it during `'a`.
         let scales = HeadScales::Each(unsafe { each.get() });
         Ok((given(scales), each.region()))
     }
@@ -348,7 +348,7 @@ impl CacheRecord {
         SpanMut::new(MEMORY, self.memory.cast(), self.bytes / size_of::<E>())
     }
 
-    /// The bytes of the memory and of its scales, and those of given scales.
+    /// Returns the regions of the memory and of its scales, and the region of given scales.
     pub(crate) fn regions(&self) -> Result<([Region; 2], Region), Failure> {
         let memory = match self.kept {
             Kept::F32 => self.span::<f32>()?.region(),
@@ -371,7 +371,8 @@ impl CacheRecord {
     ///
     /// All that it points to is there, and nobody writes it during `'a`.
     pub(crate) unsafe fn read<'a>(&self) -> Result<Cache<'a>, Failure> {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that all of the record's memory is readable, and that nobody writes it during
+        // `'a`.
         unsafe {
             let layout = self.layout;
             Ok(match self.kept {
@@ -395,7 +396,8 @@ impl CacheRecord {
     /// All that it points to is there. During `'a` nobody writes what is read, and nobody else uses what is written,
     /// which is apart from all else.
     pub(crate) unsafe fn write<'a>(&self) -> Result<CacheMut<'a>, Failure> {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that the cache's memory and scales are accessible, disjoint from all else, and
+        // used by nobody else during `'a`.
         unsafe {
             let layout = self.layout;
             Ok(match self.kept {

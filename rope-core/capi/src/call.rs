@@ -205,7 +205,8 @@ impl Token {
         {
             return None;
         }
-        // SAFETY: the caller promises it. The tensors share no byte with the row.
+        // SAFETY: the caller promises that pointers, also those in structs, are null or valid during the call, and that
+        // nobody else uses the target. The tensors share no byte with the row.
         unsafe {
             let row = x.heads.row(cos.get(), sin.map(|sin| sin.get()));
             let memory = elements_mut(data.0.cast(), written.len());
@@ -265,7 +266,7 @@ impl Record {
         if let Some(y) = &self.y {
             y.written(place)?;
         }
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that the record's memory is valid, and that nobody else uses the target.
         unsafe {
             match (self.verb, &self.y) {
                 (Verb::QueryKey(together), Some(k)) => self.query_key(k).run(together),
@@ -360,7 +361,9 @@ impl Record {
     #[inline(never)]
     unsafe fn run_at(&self, memory: &rope_call_memory, place: Region) -> Result<(), Failure> {
         self.check_used(memory)?;
-        // SAFETY: the caller promises it. What is written becomes a slice only apart from all that is read.
+        // SAFETY: the caller promises that pointers, also those in structs, are null or valid during the call, and that
+        // nobody else uses the target. The target becomes a slice only after a check that it is disjoint from all
+        // memory that is read.
         unsafe {
             let slots = match memory.slots.is_null() {
                 true => None,
@@ -443,7 +446,7 @@ pub unsafe extern "C" fn rope_prepare(
     angles: *const rope_angles,
     call: *mut rope_call,
 ) -> rope_status {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that pointers, also those in structs, are null or valid during the call.
     status_of(|| unsafe { prepare(plan, None, ("x", x), angles, call) })
 }
 
@@ -467,7 +470,7 @@ pub unsafe extern "C" fn rope_prepare_into(
     angles: *const rope_angles,
     call: *mut rope_call,
 ) -> rope_status {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that pointers, also those in structs, are null or valid during the call.
     status_of(|| unsafe { prepare(plan, Some(x), ("y", y), angles, call) })
 }
 
@@ -483,7 +486,7 @@ unsafe fn prepare(
 ) -> Result<(), Failure> {
     let out = Out::new("call", place)?.cast::<Record>();
     let angles = (!angles.is_null()).then_some(angles);
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that pointers, also those in structs, are null or valid during the call.
     unsafe {
         call(plan, x, y, angles, Mode::Check, |parts| {
             let (plan, angles) = (parts.plan, parts.angles);
@@ -525,7 +528,7 @@ pub unsafe extern "C" fn rope_prepare_qk(
 ) -> rope_status {
     status_of(|| {
         let out = Out::new("call", call)?.cast::<Record>();
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that pointers, also those in structs, are null or valid during the call.
         unsafe {
             query_and_key(plan, [q, k], angles, |both, together| {
                 both.check()?;
@@ -567,7 +570,8 @@ pub unsafe extern "C" fn rope_prepare_qk(
 /// `call` is NULL or points to a rope_call, or at least to as many bytes. All that a prepared call borrows is there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_call_run(call: *const rope_call) -> rope_status {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that `call` is null or has the bytes of a rope_call, and that the memory of the
+    // prepared call is valid.
     status_of(|| unsafe {
         let (record, place) = (Record::of(call)?, Region::of("call", call));
         match record
@@ -581,8 +585,8 @@ pub unsafe extern "C" fn rope_call_run(call: *const rope_call) -> rope_status {
     })
 }
 
-/// Runs a prepared call in other memory of the same shapes: that of another layer, or of the next token. The call
-/// itself stays as it was prepared.
+/// Runs a prepared call in other memory of the same shapes, as for another layer or the next token. The prepared call
+/// stays unchanged.
 ///
 /// The caller promises that the memory is as long as the prepared memory. The call checks that pointers are not NULL,
 /// that they are aligned, that the target shares no byte with memory that the call reads, and that Q and K share no
@@ -605,7 +609,9 @@ pub unsafe extern "C" fn rope_call_run_at(
     memory: *const rope_call_memory,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises it. What is written becomes a slice only apart from all that is read.
+        // SAFETY: the caller promises that `call` is null or has the bytes of a rope_call, and that pointers in
+        // `memory` are null or valid for the prepared shapes. The target becomes a slice only after a check that it is
+        // disjoint from all memory that is read.
         unsafe {
             // The record is read while the target is written.
             let (record, place) = (Record::of(call)?, Region::of("call", call));

@@ -53,7 +53,7 @@ pub(crate) unsafe fn text<'a>(
     if text.is_null() {
         return Ok(None);
     }
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that the text ends with a NUL, and that nobody writes it during `'a`.
     let text = unsafe { CStr::from_ptr(text) };
     text.to_str().map(Some).map_err(|_| Failure::Utf8 { name })
 }
@@ -69,13 +69,13 @@ unsafe fn file(
     config: *const rope_config,
 ) -> Result<(Config, usize), Failure> {
     let json = Span::new("json", json.cast::<u8>(), length)?;
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that pointers are null or valid, and that nobody writes there during the call.
     let json = unsafe { json.get() };
     let json = core::str::from_utf8(json).map_err(|_| Failure::Utf8 { name: "json" })?;
     let mut file = Config::from_json(json)?;
     let mut given = 0;
     if !config.is_null() {
-        // SAFETY: the caller promises the struct and the texts.
+        // SAFETY: the caller promises that pointers are null or valid, and that nobody writes there during the call.
         let (config, part, model_type, layer_type, without) = unsafe {
             let config = read("config", config)?;
             (
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn rope_frequencies_from_config(
                 Some(place)
             }
         };
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that pointers are null or valid during the call.
         let (file, given) = unsafe { file(json, length, config) }?;
         let model = file.model()?;
         let rotation = model.rotation()?;
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn rope_frequencies_from_config(
             }
         };
         let handle = own(AnyFrequencies::Axes(made))?;
-        // SAFETY: the caller's pointers.
+        // SAFETY: the caller promises that the pointers, which were checked, are writable.
         unsafe {
             out.write(handle);
             if let Some((place, plan)) = planned {
@@ -260,12 +260,12 @@ pub unsafe extern "C" fn rope_model_from_config(
 ) -> rope_status {
     status_of(|| {
         let out = Out::new("model", model)?;
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that pointers are null or valid during the call.
         let (file, _) = unsafe { file(json, length, config) }?;
         let made = file.model()?;
         made.layers()?;
         let handle = own(Box::new(made))?;
-        // SAFETY: the caller's pointer.
+        // SAFETY: the caller promises that the pointer, which was checked, is writable.
         unsafe { out.write(handle) };
         Ok(())
     })
@@ -285,7 +285,7 @@ pub unsafe extern "C" fn rope_model_from_config(
 /// `model` is NULL or of this library, and is not used any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_model_free(model: *mut rope_model) -> rope_status {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that `model` is null or a handle that is no longer used.
     status_of(|| unsafe { free(model) })
 }
 
@@ -307,11 +307,11 @@ pub unsafe extern "C" fn rope_model_layers(
 ) -> rope_status {
     status_of(|| {
         let out = Out::new("layers", layers)?;
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that `model` is null or a live handle.
         let (model, region) = unsafe { crate::handle::value(model) }?;
         Region::of("layers", layers).apart_from(&[region])?;
         let count = model.layers()?.len();
-        // SAFETY: the caller's pointer.
+        // SAFETY: the caller promises that the pointer, which was checked, is writable.
         unsafe { out.write(count) };
         Ok(())
     })
@@ -337,7 +337,7 @@ pub unsafe extern "C" fn rope_model_describe_layer(
 ) -> rope_status {
     status_of(|| {
         let out = Out::new("layer", layer)?;
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that `model` is null or a live handle.
         let (model, region) = unsafe { crate::handle::value(model) }?;
         Region::of("layer", layer).apart_from(&[region])?;
         let layers = model.layers()?;
@@ -362,7 +362,7 @@ pub unsafe extern "C" fn rope_model_describe_layer(
                 full_width: rotation.is_full_width().into(),
             };
         }
-        // SAFETY: the caller's pointer.
+        // SAFETY: the caller promises that the pointer, which was checked, is writable.
         unsafe { out.write(made) };
         Ok(())
     })
@@ -394,7 +394,7 @@ pub unsafe extern "C" fn rope_model_ignored(
     status_of(|| {
         let flag = Out::new("significant", significant)?;
         let span = SpanMut::new("buffer", buffer.cast::<u8>(), size)?;
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that `model` is null or a live handle.
         let (model, region) = unsafe { crate::handle::value(model) }?;
         let place = Region::of("significant", significant);
         place.apart_from(&[region])?;
@@ -405,14 +405,14 @@ pub unsafe extern "C" fn rope_model_ignored(
             needed: index.saturating_add(1),
         })?;
         let text = std::string::ToString::to_string(own);
-        // SAFETY: the caller's memory.
+        // SAFETY: the caller promises that `buffer` has `size` writable bytes.
         let target = unsafe { span.get(&[region, place]) }?;
         if let Some(room) = target.len().checked_sub(1) {
             let end = text.floor_char_boundary(room.min(text.len()));
             target[..end].copy_from_slice(&text.as_bytes()[..end]);
             target[end] = 0;
         }
-        // SAFETY: the caller's pointer.
+        // SAFETY: the caller promises that the pointer, which was checked, is writable.
         unsafe { flag.write(own.significant.into()) };
         Ok(())
     })
@@ -439,7 +439,7 @@ pub unsafe extern "C" fn rope_model_frequencies(
 ) -> rope_status {
     status_of(|| {
         let out = Out::new("frequencies", frequencies)?;
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that `model` is null or a live handle.
         let (model, region) = unsafe { crate::handle::value(model) }?;
         Region::of("frequencies", frequencies).apart_from(&[region])?;
         let rotations = model.layers()?.rotations();
@@ -449,7 +449,7 @@ pub unsafe extern "C" fn rope_model_frequencies(
             needed: rotation.saturating_add(1),
         })?;
         let handle = own(AnyFrequencies::Axes(found.frequencies().clone()))?;
-        // SAFETY: the caller's pointer.
+        // SAFETY: the caller promises that the pointer, which was checked, is writable.
         unsafe { out.write(handle) };
         Ok(())
     })

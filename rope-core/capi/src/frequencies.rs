@@ -78,7 +78,7 @@ pub struct rope_frequencies_info {
 pub(crate) unsafe fn any_frequencies<'a>(
     handle: *const rope_frequencies,
 ) -> Result<(&'a AnyFrequencies, Region), Failure> {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that `handle` is null or a live handle.
     unsafe { crate::handle::value(handle) }
 }
 
@@ -90,7 +90,7 @@ pub(crate) unsafe fn any_frequencies<'a>(
 pub(crate) unsafe fn frequencies<'a>(
     handle: *const rope_frequencies,
 ) -> Result<(&'a Frequencies<'static>, Region), Failure> {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that `handle` is null or a live handle.
     match unsafe { any_frequencies(handle) }? {
         (AnyFrequencies::Axes(frequencies), region) => Ok((frequencies, region)),
         (AnyFrequencies::Mixed(_), _) => Err(MIXED),
@@ -137,7 +137,8 @@ unsafe fn base_recipe<'a>(
     base: f64,
     scaling: *const rope_scaling,
 ) -> Result<(FrequencyRecipe<'a>, [Region; 3]), Failure> {
-    // SAFETY: the caller promises all of it.
+    // SAFETY: the caller promises that each pointer, also one in a struct, is null or valid, and that nobody writes
+    // there during `'a`.
     unsafe {
         let (axes, given) = read("axes", axes)?.axes()?;
         let scaling = match scaling.is_null() {
@@ -163,7 +164,8 @@ unsafe fn inverse_recipe<'a>(
     attention_factor: f64,
 ) -> Result<(FrequencyRecipe<'a>, [Region; 3]), Failure> {
     let none = Region::bytes("list", 0, 0);
-    // SAFETY: the caller promises all of it.
+    // SAFETY: the caller promises that each pointer, also one in a struct, is null or valid, and that nobody writes
+    // there during `'a`.
     unsafe {
         let (axes, given) = read("axes", axes)?.axes()?;
         match rope_number::from_c(number)? {
@@ -210,7 +212,8 @@ pub unsafe extern "C" fn rope_frequencies_init(
     frequencies: *mut *mut rope_frequencies,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that pointers are null or valid during the call, and `memory` as long as the
+        // frequencies are used.
         unsafe {
             let (recipe, regions) = base_recipe(axes, base, scaling)?;
             init(memory, size, (recipe, &regions), frequencies)
@@ -243,7 +246,8 @@ pub unsafe extern "C" fn rope_frequencies_init_inverse(
     frequencies: *mut *mut rope_frequencies,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that pointers are null or valid during the call, and `memory` as long as the
+        // frequencies are used.
         unsafe {
             let (recipe, regions) = inverse_recipe(axes, inverse, count, number, attention_factor)?;
             init(memory, size, (recipe, &regions), frequencies)
@@ -269,7 +273,7 @@ pub unsafe extern "C" fn rope_frequencies_describe(
 ) -> rope_status {
     status_of(|| {
         let out = Out::new("info", info)?;
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that `frequencies` is null or a live handle.
         let (frequencies, region) = unsafe { any_frequencies(frequencies) }?;
         Region::of("info", info).apart_from(&[region])?;
         let info = match frequencies {
@@ -290,7 +294,7 @@ pub unsafe extern "C" fn rope_frequencies_describe(
                 angle: rope_mixed_angle::number(frequencies.angle()),
             },
         };
-        // SAFETY: the caller's struct.
+        // SAFETY: the caller promises that the pointer, which was checked, is writable.
         unsafe { out.write(info) };
         Ok(())
     })
@@ -316,7 +320,7 @@ pub unsafe extern "C" fn rope_frequencies_inverse(
     len: usize,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that `frequencies` is null or a live handle.
         let (frequencies, region) = unsafe { self::frequencies(frequencies) }?;
         let (given, needed) = (len, frequencies.rotary_dim() / 2);
         let inverse = SpanMut::new("inverse", inverse, len)?;
@@ -328,7 +332,8 @@ pub unsafe extern "C" fn rope_frequencies_inverse(
             }
             .into());
         }
-        // SAFETY: the caller promises it. The numbers become a slice only apart from the frequencies (see `memory`).
+        // SAFETY: the caller promises that pointers are null or valid during the call. The numbers become a slice only
+        // after a check that they are disjoint from the frequencies (see `memory`).
         let inverse = unsafe { inverse.cut(needed).get(&[region]) }?;
         for (to, pair) in inverse.iter_mut().zip(frequencies.iter()) {
             *to = pair.inverse;
@@ -355,7 +360,7 @@ pub unsafe extern "C" fn rope_frequencies_set_angle(
 ) -> rope_status {
     status_of(|| {
         let angle = rope_angle::from_c(angle)?.angle();
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that `frequencies` is null or a live handle that nobody else uses.
         unsafe {
             self::frequencies(frequencies)?;
             change(frequencies, |made| {
@@ -388,7 +393,7 @@ pub unsafe extern "C" fn rope_frequencies_set_backend(
     status_of(|| {
         let named = rope_backend::from_c(backend)?.backend();
         let backend = named.unwrap_or_else(rope_core::Backend::best);
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that `frequencies` is null or a live handle that nobody else uses.
         unsafe {
             change(frequencies, |made| {
                 Ok(match made {
@@ -433,7 +438,7 @@ mod heap {
     ) -> rope_status {
         status_of(|| {
             let out = Out::new("frequencies", frequencies)?;
-            // SAFETY: the caller promises it.
+            // SAFETY: the caller promises that pointers are null or valid during the call.
             unsafe {
                 let (recipe, _) = base_recipe(axes, base, scaling)?;
                 out.write(new(&recipe)?);
@@ -466,7 +471,7 @@ mod heap {
     ) -> rope_status {
         status_of(|| {
             let out = Out::new("frequencies", frequencies)?;
-            // SAFETY: the caller promises it.
+            // SAFETY: the caller promises that pointers are null or valid during the call.
             unsafe {
                 let (recipe, _) = inverse_recipe(axes, inverse, count, number, attention_factor)?;
                 out.write(new(&recipe)?);
@@ -492,7 +497,7 @@ mod heap {
     pub unsafe extern "C" fn rope_frequencies_free(
         frequencies: *mut rope_frequencies,
     ) -> rope_status {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that `frequencies` is null or a handle that is no longer used.
         status_of(|| unsafe { free(frequencies) })
     }
 }

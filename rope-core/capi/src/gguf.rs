@@ -37,7 +37,7 @@ pub struct rope_gguf {
     /// The context of a sequence, which decides between rope_factors_long.weight and rope_factors_short.weight; 0: the
     /// file's context_length.
     pub context: u64,
-    /// Factors in place of those of the file's tensors; NULL: the file's.
+    /// Factors that replace the file's tensors; NULL: the file's.
     pub freq_factors: *const f32,
     /// How many of them there are; 0 where `freq_factors` is not NULL: the model has none.
     pub freq_factor_count: usize,
@@ -72,10 +72,10 @@ pub unsafe extern "C" fn rope_model_from_gguf(
 ) -> rope_status {
     status_of(|| {
         let out = Out::new("model", model)?;
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that pointers are null or valid during the call.
         let mut file = Gguf::from_bytes(unsafe { Span::new("data", data, length)?.get() })?;
         if !gguf.is_null() {
-            // SAFETY: the caller promises the struct, and what its members point to.
+            // SAFETY: the caller promises that pointers are null or valid during the call.
             let (gguf, without, parts, factors) = unsafe {
                 let gguf = read("gguf", gguf)?;
                 (
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn rope_model_from_gguf(
                 )
             };
             for part in parts {
-                // SAFETY: the caller promises it.
+                // SAFETY: the caller promises that pointers are null or valid during the call.
                 let bytes = unsafe { Span::new("part.data", part.data, part.length)?.get() };
                 file = file.with_part(bytes)?;
             }
@@ -103,7 +103,7 @@ pub unsafe extern "C" fn rope_model_from_gguf(
         let made = file.model()?;
         made.layers()?;
         let handle = own(Box::new(made))?;
-        // SAFETY: the caller's pointer.
+        // SAFETY: the caller promises that the pointer, which was checked, is writable.
         unsafe { out.write(handle) };
         Ok(())
     })

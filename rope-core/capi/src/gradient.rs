@@ -27,7 +27,7 @@ pub struct rope_pair_gradients {
     pub sums: *mut f64,
     /// Tokens, or sequences times tokens.
     pub rows: usize,
-    /// Heads that have sums of their own, all those of the tensor. 0 and 1: heads share theirs.
+    /// Heads with sums of their own: the number of heads of the tensor. 0 and 1: heads share theirs.
     pub heads: usize,
     /// Pairs of a head that rotate: half of the rotary_dim of the rows.
     pub pairs: usize,
@@ -61,7 +61,8 @@ impl rope_pair_gradients {
         name: &'static str,
         others: &[Region],
     ) -> Result<PairGradients<'a>, Failure> {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that the sums are accessible, and that during `'a` only the listed regions can
+        // name their bytes.
         let sums = unsafe { self.span(name)?.get(others) }?;
         Ok(PairGradients::new(sums, self.shape())?)
     }
@@ -75,7 +76,7 @@ fn same_element(tensor: &TensorRecord, gradient: &TensorRecord) -> Result<(), Fa
     Err(Failure::UnknownValue {
         what: "element of the gradient",
         value: gradient.element as i32,
-        required: "that of the tensor that it is the gradient of",
+        required: "the element of the tensor that it is the gradient of",
     })
 }
 
@@ -84,7 +85,7 @@ fn same_element(tensor: &TensorRecord, gradient: &TensorRecord) -> Result<(), Fa
 /// becomes what ROPE_DIRECTION_TRANSPOSE makes of it, bit for bit. Both tensors have one element and one shape.
 ///
 /// A scale and a Hadamard transform are transposed, in reverse order, and round where they do in the forward pass. With
-/// a Hadamard transform the gradients of the angles are those of `y` and `dy` transformed back, in float.
+/// a Hadamard transform the gradients of the angles are computed from `y` and `dy` transformed back, in float.
 ///
 /// Returns ROPE_STATUS_BACKWARD_DIRECTION unless the plan rotates forward, ROPE_STATUS_NOT_LINEAR for a plan with a
 /// norm, ROPE_STATUS_SHAPE_MISMATCH, ROPE_STATUS_GRADIENT_HEADS, ROPE_STATUS_GRADIENT_SHAPE unless the gradients have
@@ -109,8 +110,9 @@ pub unsafe extern "C" fn rope_backward(
     angles: *const rope_pair_gradients,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises all of it. The sums become a slice only apart from `y`, the rows and the plan's
-        // factors, `dy` only apart from these and from the sums (see `memory`).
+        // SAFETY: the caller promises that pointers, also those in structs, are null or valid during the call. The sums
+        // become a slice only after a check that they are disjoint from `y`, the rows and the plan's factors, `dy` only
+        // apart from these and from the sums (see `memory`).
         unsafe {
             let plan = read("plan", plan)?.record()?;
             let (y, dy) = (read("y", y)?.tensor("y")?, read("dy", dy)?.tensor("dy")?);
@@ -165,8 +167,9 @@ pub unsafe extern "C" fn rope_backward_into(
     angles: *const rope_pair_gradients,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises all of it. The sums become a slice only apart from `y`, `dy` and the rows, `dx`
-        // only apart from these and from the sums (see `memory`).
+        // SAFETY: the caller promises that pointers, also those in structs, are null or valid during the call. The sums
+        // become a slice only after a check that they are disjoint from `y`, `dy` and the rows, `dx` only apart from
+        // these and from the sums (see `memory`).
         unsafe {
             let rope = read("plan", plan)?.record()?.bare()?;
             let (y, dy) = (read("y", y)?.tensor("y")?, read("dy", dy)?.tensor("dy")?);
@@ -208,12 +211,12 @@ pub enum rope_gradient_kind {
     /// pair: of what cos and sin of a row are multiplied by (an attention factor, or xPos, which has one for each
     /// pair).
     Factors = 1103,
-    /// `a` is x and `b` the gradient by y: `x1 dy1 + x2 dy2` to `sums`, the gradient of the cos of each row, and
-    /// `x1 dy2 - x2 dy1` to `sin`, that of its sin: rows that were given are parameters so.
+    /// `a` is x and `b` the gradient by y. Adds `x1 dy1 + x2 dy2`, the gradient of the cos of each row, to `sums`, and
+    /// `x1 dy2 - x2 dy1`, the gradient of its sin, to `sin`. With it, given rows are parameters.
     CosSin = 1104,
-    /// The same of full-width rows: for the channels `i` and `j` of a pair `xi dyi` to that of `cos[i]`, `-xj dyi` to
-    /// `sin[i]`, `xj dyj` to `cos[j]` and `xi dyj` to `sin[j]`. `sums` (of cos) and `sin` have a place for each
-    /// channel: their `pairs` is the rotary_dim of the rows.
+    /// The same for full-width rows. For the channels `i` and `j` of a pair, adds `xi dyi` to the gradient of `cos[i]`,
+    /// `-xj dyi` to `sin[i]`, `xj dyj` to `cos[j]` and `xi dyj` to `sin[j]`. `sums` (of cos) and `sin` have a place for
+    /// each channel: their `pairs` is the rotary_dim of the rows.
     Channels = 1105,
 }
 lookup!(rope_gradient_kind, "kind of gradients": Angles AnglesOfInput Factors CosSin Channels);
@@ -224,7 +227,7 @@ lookup!(rope_gradient_kind, "kind of gradients": Angles AnglesOfInput Factors Co
 /// Returns ROPE_STATUS_BACKWARD_DIRECTION unless the plan rotates forward, ROPE_STATUS_NOT_LINEAR for one with stages,
 /// ROPE_STATUS_SHAPE_MISMATCH, ROPE_STATUS_ROTARY_DIM_EXCEEDS_HEAD if the gradients have more pairs than a head,
 /// ROPE_STATUS_ROW_COUNT unless they have a row for each token or one for each token of each sequence,
-/// ROPE_STATUS_GRADIENT_HEADS unless they have one head or those of the tensors; of COS_SIN and CHANNELS
+/// ROPE_STATUS_GRADIENT_HEADS unless they have one head or the heads of the tensors; of COS_SIN and CHANNELS
 /// ROPE_STATUS_GRADIENT_PAIRING if the plan's pairing changes and ROPE_STATUS_GRADIENT_SHAPE unless `sums` and `sin`
 /// have one shape; of CHANNELS ROPE_STATUS_ROTARY_DIM if they are none or odd, and ROPE_STATUS_HEAD_DIM_ON_STACK;
 /// ROPE_STATUS_OPERAND for a cache, ROPE_STATUS_BACKEND_UNAVAILABLE, ROPE_STATUS_SHAPE_OVERFLOW,
@@ -249,8 +252,9 @@ pub unsafe extern "C" fn rope_gradients(
     sin: *const rope_pair_gradients,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises all of it. The sums become slices only apart from both tensors, and from one
-        // another (see `memory`).
+        // SAFETY: the caller promises that pointers, also those in structs, are null or valid during the call. The sums
+        // become slices only after a check that they are disjoint from both tensors, and from one another (see
+        // `memory`).
         unsafe {
             let kind = rope_gradient_kind::from_c(kind)?;
             let plan = read("plan", plan)?;
@@ -297,9 +301,8 @@ pub unsafe extern "C" fn rope_gradients(
 }
 
 /// Adds to `out` the gradient of the inverse frequencies, `[axes][heads][pairs]` with the heads of the gradients of
-/// angles: of each the sum over rows of the position times the gradient, one row after the other, each product and
-/// each sum rounded to a double. Where each pair follows one axis, its gradient is that of its axis. `out` has `len`
-/// numbers.
+/// angles: the sum over rows of the position times the gradient, row after row, each product and each sum rounded to a
+/// double. A pair that follows one axis has a gradient on this axis. `out` has `len` numbers.
 ///
 /// Returns ROPE_STATUS_STORAGE unless `len` is `axes * heads * pairs`, ROPE_STATUS_COUNT unless there is a position for
 /// each row, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_UNKNOWN_VALUE,
@@ -322,8 +325,9 @@ pub unsafe extern "C" fn rope_pair_gradients_frequencies(
 ) -> rope_status {
     status_of(|| {
         let out = SpanMut::new("out", out, len)?;
-        // SAFETY: the caller promises all of it. `out` becomes a slice only apart from the sums and the positions, and
-        // the sums only apart from the positions (see `memory`).
+        // SAFETY: the caller promises that pointers, also those in structs, are null or valid during the call. `out`
+        // becomes a slice only after a check that it is disjoint from the sums and the positions, and the sums only
+        // apart from the positions (see `memory`).
         unsafe {
             let angles = read("angles", angles)?;
             let (positions, regions) = read("positions", positions)?.positions()?;
@@ -363,8 +367,9 @@ pub unsafe extern "C" fn rope_pair_gradients_positions(
     status_of(|| {
         let out = SpanMut::new("out", out, len)?;
         let inverse = Span::new("inverse", inverse, count)?;
-        // SAFETY: the caller promises all of it. `out` becomes a slice only apart from the sums and the frequencies,
-        // and the sums only apart from the frequencies (see `memory`).
+        // SAFETY: the caller promises that pointers, also those in structs, are null or valid during the call. `out`
+        // becomes a slice only after a check that it is disjoint from the sums and the frequencies, and the sums only
+        // apart from the frequencies (see `memory`).
         unsafe {
             let angles = read("angles", angles)?;
             let sums = angles.span("angles")?.region();
@@ -394,7 +399,8 @@ pub unsafe extern "C" fn rope_pair_gradients_total(
 ) -> rope_status {
     status_of(|| {
         let out = Out::new("total", total)?;
-        // SAFETY: the caller promises all of it. The sums become a slice only apart from `total` (see `memory`).
+        // SAFETY: the caller promises that pointers, also those in structs, are null or valid during the call. The sums
+        // become a slice only after a check that they are disjoint from `total` (see `memory`).
         unsafe {
             let gradients = read("gradients", gradients)?;
             let place = Region::of("total", total);
@@ -405,8 +411,9 @@ pub unsafe extern "C" fn rope_pair_gradients_total(
     })
 }
 
-/// From the gradients of angles and of the logarithms of factors, adds to `cos` and `sin` those of the cos and sin of
-/// each row, in the same shape: with `m = cos^2 + sin^2`, `(cos dlnA - sin dphi) / m` and `(sin dlnA + cos dphi) / m`.
+/// Computes the gradients of the cos and sin of each row from the gradients of angles and of the logarithms of factors,
+/// and adds them to `cos` and `sin`, in the same shape: with `m = cos^2 + sin^2`, `(cos dlnA - sin dphi) / m` and
+/// `(sin dlnA + cos dphi) / m`.
 /// With the tensor before the rotation at hand, rope_gradients of ROPE_GRADIENT_KIND_COS_SIN has one rounding less and
 /// takes any row. `cos` and `sin` have `len` numbers each. The four arrays are apart.
 ///
@@ -436,8 +443,9 @@ pub unsafe extern "C" fn rope_pair_gradients_cos_sin(
             SpanMut::new("cos", cos, len)?,
             SpanMut::new("sin", sin, len)?,
         );
-        // SAFETY: the caller promises all of it. Each of the four arrays becomes a slice only apart from the rows and
-        // from the other three (see `memory`).
+        // SAFETY: the caller promises that pointers, also those in structs, are null or valid during the call. Each of
+        // the four arrays becomes a slice only after a check that it is disjoint from the rows and from the other three
+        // (see `memory`).
         unsafe {
             let (angles, factors) = (read("angles", angles)?, read("factors", factors)?);
             let rows = read("rows", rows)?.rows()?;
@@ -481,7 +489,8 @@ pub unsafe extern "C" fn rope_gradients_to_ratio(
     status_of(|| {
         let frequencies = Span::new("frequencies", frequencies, count)?;
         let gradients = SpanMut::new("gradients", gradients, count)?;
-        // SAFETY: the caller promises it. The gradients become a slice only apart from the frequencies (see `memory`).
+        // SAFETY: the caller promises that pointers are null or valid during the call. The gradients become a slice
+        // only after a check that they are disjoint from the frequencies (see `memory`).
         unsafe { convert_to_ratio(frequencies.get(), gradients.get(&[frequencies.region()])?) };
         Ok(())
     })
@@ -513,7 +522,8 @@ pub unsafe extern "C" fn rope_gradients_to_base(
         let gradients = Span::new("gradients", gradients, count)?;
         let read = [frequencies.region(), gradients.region()];
         Region::of("gradient", gradient).apart_from(&read)?;
-        // SAFETY: the caller promises it. `gradient` is apart from both lists.
+        // SAFETY: the caller promises that pointers are null or valid during the call. `gradient` is apart from both
+        // lists.
         unsafe { out.write(convert_to_base(base, frequencies.get(), gradients.get())) };
         Ok(())
     })

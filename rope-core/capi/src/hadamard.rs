@@ -97,7 +97,7 @@ pub unsafe extern "C" fn rope_hadamard_init(
             block: made.map_or(0, |made| made.block()),
             factor: factor as i32,
         };
-        // SAFETY: the caller's struct.
+        // SAFETY: the caller promises that the pointer, which was checked, is writable.
         unsafe { out.write(hadamard) };
         Ok(())
     })

@@ -64,7 +64,7 @@ macro_rules! handle {
             }
 
             unsafe fn head(handle: *const Self) -> *const $crate::handle::Head {
-                // SAFETY: the caller promises it.
+                // SAFETY: the caller promises that the pointer has memory for a handle.
                 unsafe { &raw const (*handle).head }
             }
 
@@ -109,9 +109,11 @@ pub(crate) use handle;
 pub(crate) unsafe fn value<'a, H: Handle + 'a>(
     handle: *const H,
 ) -> Result<(&'a H::Value, Region), Failure> {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that the pointer is null or has the bytes of a handle, which nobody changes or frees
+    // during `'a`.
     unsafe { check(handle) }?;
-    // SAFETY: the caller promises it, and the magic number says that this library made the handle.
+    // SAFETY: the caller promises that the pointer is null or has the bytes of a handle, which nobody changes or frees
+    // during `'a`. The magic number proves that this library made the handle.
     let (value, head) = unsafe { ((*handle).value(), &*H::head(handle)) };
     Ok((value, Region::bytes(H::NAME, handle.addr(), head.bytes)))
 }
@@ -147,9 +149,11 @@ pub(crate) unsafe fn change<H: Handle>(
 where
     H::Value: Clone,
 {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that the pointer is null or has the bytes of a handle, which nobody else uses
+    // meanwhile.
     unsafe { check(handle) }?;
-    // SAFETY: the caller promises it, and the magic number says that this library made the handle.
+    // SAFETY: the caller promises that the pointer is null or has the bytes of a handle, which nobody else uses
+    // meanwhile. The magic number proves that this library made the handle.
     let value = unsafe { (*handle).value_mut() };
     *value = how(value.clone())?;
     Ok(())
@@ -223,7 +227,8 @@ pub(crate) unsafe fn init<R: Recipe>(
         .region()
         .apart_from(&[Region::of("frequencies", out)])?;
     let chunks = recipe.chunks()?;
-    // SAFETY: the caller promises that it is there. Nothing that is read lies in it, as the lines above have checked.
+    // SAFETY: the caller promises that `memory` has `size` bytes, which it gives away. Nothing that is read lies in it,
+    // as the lines above have checked.
     let memory = unsafe { memory.get(&[]) }?;
     let padding = memory.as_ptr().addr().wrapping_neg() % ALIGNMENT;
     let needed = bytes::<R::Handle>(chunks).saturating_add(padding);
@@ -234,7 +239,7 @@ pub(crate) unsafe fn init<R: Recipe>(
     })?;
     // SAFETY: aligned, long enough, and the caller's to give away.
     let handle = unsafe { make(&recipe, room.as_mut_ptr(), chunks) }?;
-    // SAFETY: the caller's pointer.
+    // SAFETY: the caller promises that the pointer, which was checked, is writable.
     unsafe { place.write(handle) };
     Ok(())
 }
@@ -306,9 +311,10 @@ mod heap {
         if handle.is_null() {
             return Ok(());
         }
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that the pointer is null or has the bytes of a handle, which is no longer used.
         unsafe { check(handle) }?;
-        // SAFETY: the caller promises it, and the magic number says that this library made the handle.
+        // SAFETY: the caller promises that the pointer is null or has the bytes of a handle, which is no longer used.
+        // The magic number proves that this library made the handle.
         let head = unsafe { (*handle).head_mut() };
         if !head.owned {
             return Err(Failure::Handle {

@@ -67,11 +67,12 @@ pub unsafe extern "C" fn rope_initial_mixed(
     status_of(|| {
         let inverse = SpanMut::new("inverse", inverse, len)?;
         if directions.is_null() && heads > 0 {
-            // SAFETY: the caller promises it.
+            // SAFETY: the caller promises that pointers are null or valid during the call.
             let inverse = unsafe { inverse.get(&[]) }?;
             return Ok(rope_models::initial_axial(theta, heads, pairs, inverse)?);
         }
-        // SAFETY: the caller promises it. `inverse` becomes a slice only apart from the directions (see `memory`).
+        // SAFETY: the caller promises that pointers are null or valid during the call. `inverse` becomes a slice only
+        // after a check that it is disjoint from the directions (see `memory`).
         let (directions, inverse) = unsafe {
             let (directions, region) = Numbers::new("directions", directions, heads, number)?;
             (directions, inverse.get(&[region])?)
@@ -119,7 +120,7 @@ pub unsafe extern "C" fn rope_grid_positions(
         let indexing = rope_grid_indexing::from_c(indexing)?.indexing();
         let extents = [extent("rows", rows)?, extent("columns", columns)?];
         let grid = (indexing, extents);
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that pointers are null or valid during the call.
         unsafe {
             match rope_number::from_c(number)? {
                 rope_number::I32 => write_grid::<i32>(grid, storage, len, number, positions),
@@ -155,7 +156,8 @@ unsafe fn write_grid<T: Plain + From<u16> + 'static>(
 ) -> Result<(), Failure> {
     let out = Out::new("positions", positions)?;
     let values = SpanMut::<T>::new("storage", storage.cast(), len)?;
-    // SAFETY: the caller promises it. The storage becomes a slice only apart from `positions` (see `memory`).
+    // SAFETY: the caller promises that both pointers are null or valid, and that nobody else uses their memory
+    // meanwhile. The storage becomes a slice only after a check that it is disjoint from `positions` (see `memory`).
     unsafe {
         let values = values.get(&[Region::of("positions", positions)])?;
         let written = indexing.positions_in(extents, values)?;

@@ -21,7 +21,7 @@
 //! No two slices of overlapping memory exist at the same time if one of them can be written. A call that writes two
 //! memories makes the slice of the second only once it is found apart from the first. Q and K of a packed row overlap,
 //! from their first byte to their last, though they share no element: [`rope_rotate_qk`] makes and drops the slice of
-//! one, and then that of the other.
+//! one, and then the slice of the other.
 #![cfg_attr(not(feature = "std"), no_std)]
 #![allow(
     non_camel_case_types,

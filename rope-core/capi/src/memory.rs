@@ -1,4 +1,4 @@
-//! Pointers, and all that can be checked of them.
+//! Pointers, and their checks.
 //!
 //! # No two slices of overlapping memory
 //!
@@ -8,8 +8,8 @@
 //! ([`Region::apart_from`]). Of several that are written, each is apart from those before it. An overlap is refused
 //! with `ROPE_STATUS_MEMORY_OVERLAP`, and nothing is written. Slices that are read may share memory with one another.
 //!
-//! Regions reach from the first byte to the last. Only `rope_rotate_qk` and `rope_prepare_qk` take tensors that lie
-//! between one another, and it has the slice of one at a time.
+//! Regions reach from the first byte to the last. Only `rope_rotate_qk` and `rope_prepare_qk` accept interleaved
+//! tensors; they make the slice of one at a time.
 
 use core::slice;
 
@@ -18,7 +18,7 @@ use rope_core::FrequencyChunk;
 
 use crate::failure::Failure;
 
-/// A type of which any bits are a value, so that it can be read from memory that a caller has filled.
+/// A type that is valid for all bits, so that it can be read from memory that a caller has filled.
 ///
 /// # Safety
 ///
@@ -34,7 +34,7 @@ macro_rules! plain {
 pub(crate) use plain;
 plain!(u8, i32, i64, u32, u64, usize, f32, f64, f16, bf16);
 
-/// The addresses of some bytes, to be compared with those of others.
+/// The addresses of some bytes, for comparison with other regions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Region {
     name: &'static str,
@@ -63,13 +63,13 @@ impl Region {
     /// Returns `true` if it shares a byte with another.
     #[inline]
     pub(crate) fn overlaps(self, other: Region) -> bool {
-        // Neither end overflows: `check` has seen to that for spans, and values lie in memory. So one of the two begins
-        // within the other, and the distance is otherwise too long, or wraps.
+        // Neither end overflows: `check` refuses such spans, and values lie in memory. So one of the two begins within
+        // the other, or the distance is too long, or wraps.
         let begins = |a: Region, b: Region| b.start.wrapping_sub(a.start) < a.bytes;
         self.bytes != 0 && other.bytes != 0 && (begins(self, other) || begins(other, self))
     }
 
-    /// How many bytes another begins after it, or before it. Of two that overlap it is a number that fits.
+    /// Returns the distance from its first byte to another's. It fits for regions that overlap.
     #[inline]
     pub(crate) fn ahead(self, other: Region) -> isize {
         other.start.wrapping_sub(self.start) as isize
@@ -90,7 +90,7 @@ impl Region {
         Ok(())
     }
 
-    /// The refusal of what is written, and overlaps another.
+    /// Returns the error of a target that overlaps another region.
     #[cold]
     pub(crate) fn overlap(self, other: Region, required: &'static str) -> Failure {
         let start = self.start.max(other.start);
@@ -115,15 +115,14 @@ pub(crate) struct Span<T> {
 }
 
 impl<T: Plain> Span<T> {
-    /// Checks for null, alignment, and a length that memory can have. If there are no elements the pointer may be
-    /// anything.
+    /// Checks for null, alignment, and a length that memory can have. Without elements the pointer may be anything.
     #[inline]
     pub(crate) fn new(name: &'static str, first: *const T, len: usize) -> Result<Self, Failure> {
         check(name, first, len)?;
         Ok(Span { name, first, len })
     }
 
-    /// As many in other memory.
+    /// Returns a span of the same length in other memory.
     #[inline]
     pub(crate) fn at(self, first: *const T) -> Result<Self, Failure> {
         Span::new(self.name, first, self.len)
@@ -181,7 +180,7 @@ impl<T: Plain> SpanMut<T> {
     #[inline]
     pub(crate) unsafe fn read<'a>(self) -> &'a [T] {
         let SpanMut { name, first, len } = self;
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that the values are readable, and that nobody writes them during `'a`.
         unsafe {
             Span {
                 name,
@@ -215,7 +214,8 @@ impl<T: Plain> SpanMut<T> {
 pub(crate) unsafe fn elements<'a, T: Plain>(first: *const T, len: usize) -> &'a [T] {
     match len {
         0 => &[],
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that the elements are readable, that nobody writes them during `'a`, and that the
+        // pointer passed the checks of `Span::new`.
         _ => unsafe { slice::from_raw_parts(first, len) },
     }
 }
@@ -229,7 +229,8 @@ pub(crate) unsafe fn elements<'a, T: Plain>(first: *const T, len: usize) -> &'a 
 pub(crate) unsafe fn elements_mut<'a, T: Plain>(first: *mut T, len: usize) -> &'a mut [T] {
     match len {
         0 => &mut [],
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that the elements are accessible, that nobody else uses them during `'a`, and
+        // that the pointer passed the checks of `Span::new`.
         _ => unsafe { slice::from_raw_parts_mut(first, len) },
     }
 }
@@ -271,7 +272,7 @@ pub(crate) fn place<T>(name: &'static str, value: *const T) -> Result<(), Failur
 /// A pointer that is not null points to a `T`.
 #[inline]
 pub(crate) unsafe fn read<T: Plain>(name: &'static str, value: *const T) -> Result<T, Failure> {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that the pointer is null or valid.
     unsafe { look(name, value) }.copied()
 }
 

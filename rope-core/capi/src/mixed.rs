@@ -52,7 +52,7 @@ pub struct rope_mixed_inverse {
     pub number: i32,
     /// Numbers that make up a position, 1 to 4.
     pub axes: usize,
-    /// Heads that have frequencies of their own, all those of the tensor. 0 and 1: heads share theirs.
+    /// Heads with frequencies of their own: the number of heads of the tensor. 0 and 1: heads share theirs.
     pub heads: usize,
     /// Pairs of a head that rotate, half of rotary_dim.
     pub pairs: usize,
@@ -86,7 +86,7 @@ impl<'a> Numbers<'a> {
         count: usize,
         number: i32,
     ) -> Result<(Self, Region), Failure> {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that `values` is null or has `count` numbers, which nobody writes during `'a`.
         unsafe {
             match rope_number::from_c(number)? {
                 rope_number::F32 => {
@@ -126,7 +126,8 @@ unsafe fn recipe<'a>(
     attention_factor: f64,
     angle: i32,
 ) -> Result<(MixedRecipe<'a>, Region), Failure> {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that each pointer, also one in a struct, is null or valid, and that nobody writes
+    // there during `'a`.
     unsafe {
         let inverse = read("inverse", inverse)?;
         let (numbers, region) =
@@ -141,11 +142,11 @@ unsafe fn recipe<'a>(
     }
 }
 
-/// Makes frequencies of which every pair has one on each axis, so that its angle is the sum of coordinate times
-/// frequency over the axes, and each head has its own: RoPE-Mixed in timm and rope-vit, Mochi. They lie in the caller's
-/// memory, as those of rope_frequencies_init, and are made anew where they are learned and have changed.
-/// The rows multiply cos and sin by `attention_factor`; give 1 if the
-/// model has none. `angle` is that of the rows (`enum rope_mixed_angle`). Allocates nothing.
+/// Creates mixed-axis frequencies: a pair's angle is the sum over axes of coordinate times frequency, and each head has
+/// its own frequencies (RoPE-Mixed in timm and rope-vit, Mochi). They lie in the caller's memory, as after
+/// rope_frequencies_init. Learned frequencies are created again after each change. The rows multiply cos and sin by
+/// `attention_factor`; pass 1 if the model has none. `angle` is the formula of the rows' angles
+/// (`enum rope_mixed_angle`). Allocates nothing.
 ///
 /// `memory` has `size` bytes, of any alignment; ROPE_MIXED_FREQUENCIES_BYTES(axes, heads, pairs) are enough. The
 /// frequencies lie there: the caller neither moves nor reuses the memory as long as they are used, and has nothing to
@@ -174,7 +175,8 @@ pub unsafe extern "C" fn rope_mixed_frequencies_init(
     frequencies: *mut *mut rope_frequencies,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that pointers are null or valid during the call, and `memory` as long as the
+        // frequencies are used.
         unsafe {
             let (recipe, region) = recipe(inverse, attention_factor, angle)?;
             init(memory, size, (recipe, &[region]), frequencies)
@@ -210,7 +212,7 @@ mod heap {
     ) -> rope_status {
         status_of(|| {
             let out = Out::new("frequencies", frequencies)?;
-            // SAFETY: the caller promises it.
+            // SAFETY: the caller promises that pointers, also those in structs, are null or valid during the call.
             unsafe {
                 let (recipe, _) = recipe(inverse, attention_factor, angle)?;
                 out.write(new(&recipe)?);

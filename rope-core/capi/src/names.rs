@@ -297,8 +297,8 @@ pub extern "C" fn rope_backend_available(backend: i32) -> i32 {
     available.into()
 }
 
-/// The name of a backend in lower case, of ROPE_BACKEND_BEST that of the fastest that this CPU can run; NULL for a
-/// number that names no backend. The text is static; do not free it.
+/// Returns the name of a backend in lower case; for ROPE_BACKEND_BEST, the name of the fastest backend that this CPU
+/// can run; NULL for a number that names no backend. The text is static; do not free it.
 ///
 /// # Threads
 ///

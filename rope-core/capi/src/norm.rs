@@ -170,7 +170,7 @@ impl rope_weights {
         }
         with_element!(rope_element::from_c(self.element)?, E => {
             let span = Span::<E>::new(name, self.data.cast(), self.count)?;
-            // SAFETY: the caller promises it.
+            // SAFETY: the caller promises that the numbers are readable, and that nobody writes them during `'a`.
             Ok((Some(Weights::from(unsafe { span.get() })), span.region()))
         })
     }
@@ -207,9 +207,9 @@ pub struct rope_norm {
     pub order: i32,
     /// How squares are summed (`enum rope_norm_sum`).
     pub sum: i32,
-    /// Sums of squares that the caller has, where a row is split over ranks: one for each token of each sequence (of
-    /// heads that are normed by themselves one for each head of those). rope_sum_of_squares makes those of a part.
-    /// NULL: they are made.
+    /// Sums of squares from the caller, where a row is split over ranks: one for each token of each sequence, or for
+    /// each head where heads are normed by themselves. rope_sum_of_squares computes the sums of a part. NULL: the call
+    /// computes them.
     pub sums: *const f32,
     /// How many sums. Not 0 where they are given.
     pub sums_count: usize,
@@ -246,7 +246,7 @@ impl rope_norm {
         }
         let sums = Span::new("sums", self.sums, self.sums_count)?;
         if !self.sums.is_null() {
-            // SAFETY: the caller promises it.
+            // SAFETY: the caller promises that each pointer is null or has its list, which nobody writes during `'a`.
             norm = norm.with_sum_of_squares(unsafe { sums.get() }, self.sums_width);
         }
         Ok((norm, [first, second, sums.region()]))
@@ -303,7 +303,7 @@ pub unsafe extern "C" fn rope_norm_init(
             sums_count: 0,
             sums_width: 0,
         };
-        // SAFETY: the caller's struct.
+        // SAFETY: the caller promises that the pointer, which was checked, is writable.
         unsafe { out.write(norm) };
         Ok(())
     })

@@ -117,7 +117,7 @@ pub unsafe extern "C" fn rope_layout_init(
             rope_order::Bhsd => Layout::bhsd([batch, heads, tokens, head_dim]),
             rope_order::Sbhd => Layout::sbhd([tokens, batch, heads, head_dim]),
         }?;
-        // SAFETY: the caller's struct.
+        // SAFETY: the caller promises that the pointer, which was checked, is writable.
         unsafe { out.write(layout.into()) };
         Ok(())
     })
@@ -156,7 +156,7 @@ impl rope_operand {
     pub(crate) unsafe fn record(&self, name: &'static str) -> Result<OperandRecord, Failure> {
         match self.cache.is_null() {
             true => Ok(OperandRecord::Tensor(self.tensor(name)?)),
-            // SAFETY: the caller promises it.
+            // SAFETY: the caller promises that `cache` and `slots` are null or valid.
             false => Ok(OperandRecord::Slots(unsafe { self.slots() }?)),
         }
     }
@@ -166,7 +166,7 @@ impl rope_operand {
     /// As [`rope_operand::record`].
     #[inline(never)]
     unsafe fn slots(&self) -> Result<SlotsRecord, Failure> {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that `cache` and `slots` are null or valid.
         unsafe {
             Ok(SlotsRecord {
                 cache: read("cache", self.cache)?.record()?,
@@ -275,7 +275,7 @@ impl RawRecord {
     #[inline(always)]
     pub(crate) unsafe fn tensor<'a>(&self) -> RawTensor<'a> {
         RawTensor {
-            // SAFETY: the caller promises it.
+            // SAFETY: the caller promises that the elements are accessible, and that nobody else uses them during `'a`.
             memory: unsafe { elements_mut(self.data.cast(), self.region.len()) },
             shape: self.shape,
             strides: self.strides,
@@ -314,7 +314,7 @@ impl TensorRecord {
     /// The elements are there, and nobody writes them during `'a`.
     #[inline]
     pub(crate) unsafe fn read<'a, E: Element + Plain>(&self) -> Result<Tensor<'a, E>, Failure> {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that the elements are readable, and that nobody writes them during `'a`.
         let data = unsafe { elements(self.data.cast_const().cast(), self.layout.end()) };
         Ok(Tensor::new(data, self.layout)?)
     }
@@ -326,7 +326,7 @@ impl TensorRecord {
     /// They are there, and nobody else uses them during `'a`.
     #[inline(always)]
     pub(crate) unsafe fn data_mut<'a, E: Plain>(&self) -> &'a mut [E] {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that the elements are accessible, and that nobody else uses them during `'a`.
         unsafe { elements_mut(self.data.cast(), self.layout.end()) }
     }
 
@@ -337,7 +337,7 @@ impl TensorRecord {
     /// The elements are there, and nobody else uses them during `'a`.
     #[inline]
     pub(crate) unsafe fn write<'a, E: Element + Plain>(&self) -> Result<TensorMut<'a, E>, Failure> {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that the elements are accessible, and that nobody else uses them during `'a`.
         Ok(TensorMut::new(unsafe { self.data_mut() }, self.layout)?)
     }
 
@@ -346,7 +346,7 @@ impl TensorRecord {
     /// As [`TensorRecord::read`].
     #[inline(never)]
     unsafe fn source<'a>(&self) -> Result<AnySource<'a>, Failure> {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that the elements are readable, and that nobody writes them during `'a`.
         unsafe {
             Ok(match self.element {
                 rope_element::F32 => AnySource::F32(self.read::<f32>()?),
@@ -361,7 +361,7 @@ impl TensorRecord {
     /// As [`TensorRecord::write`].
     #[inline(never)]
     pub(crate) unsafe fn target<'a>(&self) -> Result<AnyTarget<'a>, Failure> {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that the elements are accessible, and that nobody else uses them during `'a`.
         unsafe {
             Ok(match self.element {
                 rope_element::F32 => AnyTarget::F32(self.write::<f32>()?),
@@ -402,7 +402,7 @@ impl OperandRecord {
         &self,
         run: impl FnOnce(&AnySource<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that the operand's memory is readable, and that nobody writes it meanwhile.
         unsafe {
             match self {
                 OperandRecord::Tensor(x) => run(&x.source()?),
@@ -423,7 +423,8 @@ impl OperandRecord {
         &self,
         run: impl FnOnce(&mut AnyTarget<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that the operand's memory is accessible, and that nobody else uses it or its
+        // scales meanwhile.
         unsafe {
             match self {
                 OperandRecord::Tensor(x) => run(&mut x.target()?),
@@ -449,7 +450,7 @@ impl SlotsRecord {
         scales: *mut f32,
     ) -> Result<Self, Failure> {
         Ok(SlotsRecord {
-            // SAFETY: the caller promises it.
+            // SAFETY: the caller promises that `cache` and `slots` are null or valid.
             cache: unsafe { self.cache.at(memory, scales) }?,
             slots: slots.unwrap_or(self.slots),
         })

@@ -35,7 +35,7 @@ impl rope_output {
     ///
     /// Pointers, also those in structs, are null or point to what they say.
     unsafe fn records(&self) -> Result<(OperandRecord, Vec<RowsRecord>), Failure> {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that pointers, also those in structs, are null or valid.
         unsafe {
             let target = read("y", self.y)?.record("y")?;
             let groups = match target {
@@ -82,8 +82,9 @@ pub unsafe extern "C" fn rope_rotate_into_each(
     count: usize,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises all of it. A target becomes a slice only apart from all that is read and from the
-        // targets before it (see `memory`).
+        // SAFETY: the caller promises that pointers, also those in structs, are null or valid during the call, and that
+        // nobody else uses the target. A target becomes a slice only after a check that it is disjoint from all that is
+        // read and from the targets before it (see `memory`).
         unsafe {
             let plan = read("plan", plan)?.record()?;
             let x = read("x", x)?.tensor("x")?;

@@ -1,10 +1,10 @@
-//! Two tensors that lie between one another in one buffer: whether they share a byte.
+//! Detects overlap between two interleaved tensors in one buffer.
 
 use crate::operand::rope_layout;
 
-/// Returns `true` if two tensors of one element type, neither empty, are parts of one packed row that is tokens-major;
-/// the second begins `ahead` bytes after the first, or before it. [`Nest::sharing`] finds the same, and more, in 350 to
-/// 500 instructions.
+/// Returns `true` if two non-empty tensors of one element type are parts of one packed, tokens-major row. The second
+/// begins `ahead` bytes after the first, which may be negative. [`Nest::sharing`] decides this and other layouts, in
+/// 350 to 500 instructions.
 #[inline]
 pub(crate) fn of_one_row(
     first: &rope_layout,
@@ -17,15 +17,15 @@ pub(crate) fn of_one_row(
         | (tokens ^ second.shape[1])
         | (batch_stride ^ second.strides[0])
         | (token_stride ^ second.strides[1]);
-    // Rows at equal distances, all sequences' together. (Of one row, the stride may be any number.)
+    // Rows at equal distances over all sequences. (The stride of a single row may be any number.)
     let even = batch == 1 || batch_stride == tokens.wrapping_mul(token_stride);
     if same != 0 || tokens == 1 || !even {
         return false;
     }
-    // The span of a tensor has more than one stride and all of a width, so that nothing overflows.
+    // The span of a tensor exceeds a stride and a width, so nothing overflows.
     let stride = token_stride * element;
     let width = |x: &rope_layout| ((x.shape[2] - 1) * x.strides[2] + x.shape[3]) * element;
-    // Where the second begins in a row, if it is not more than a row away.
+    // The offset of the second in a row, if it is at most a row away.
     let at = (ahead as usize).wrapping_add(if ahead < 0 { stride } else { 0 });
     at < stride && width(first) <= at && at + width(second) <= stride
 }
@@ -35,7 +35,7 @@ pub(crate) fn of_one_row(
 pub(crate) enum Sharing {
     /// No byte is of both.
     Apart,
-    /// Their strides are no multiples of one another, so that it would take a look at every head.
+    /// Their strides are no multiples of one another: only a comparison of every head would decide.
     Unknown,
     /// A byte is of both.
     Shared,
@@ -49,7 +49,7 @@ struct Dimension {
     reach: isize,
 }
 
-/// A tensor that is not empty and whose dimensions nest, as those of each tensor that is written do.
+/// A tensor that is not empty and whose dimensions nest, as in every tensor that may be written.
 #[derive(Clone, Copy)]
 pub(crate) struct Nest {
     /// Sequences, tokens and heads, the longest stride first.
@@ -59,7 +59,7 @@ pub(crate) struct Nest {
 }
 
 impl Nest {
-    /// A layout whose span fits its memory, so that nothing overflows here or below.
+    /// Creates it from a layout whose span fits its memory, so nothing overflows here or below.
     #[inline]
     pub(crate) fn new(layout: &rope_layout, element: usize, bytes: usize) -> Self {
         let [batch, tokens, heads, _] = layout.shape;
@@ -86,8 +86,8 @@ impl Nest {
         Nest { dimensions, bytes }
     }
 
-    /// One index of the longest dimension, and how far the last begins after the first; if that is not of this
-    /// stride, all of it.
+    /// Returns one index of the longest dimension, and the distance from the first index to the last; the whole tensor
+    /// if that dimension has another stride.
     #[inline]
     fn inside(self, stride: isize) -> (Nest, isize) {
         let [first, second, third] = self.dimensions;

@@ -145,7 +145,7 @@ impl rope_plan {
         let rope = self.rope()?;
         let stages = match self.is_bare() {
             true => None,
-            // SAFETY: the caller promises it.
+            // SAFETY: the caller promises that each pointer is null or has its struct.
             false => Some(unsafe { self.stages() }?),
         };
         Ok(PlanRecord { rope, stages })
@@ -156,7 +156,7 @@ impl rope_plan {
     /// As [`rope_plan::record`].
     #[inline(never)]
     unsafe fn stages(&self) -> Result<StagesRecord, Failure> {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that each pointer is null or has its struct.
         unsafe {
             let stages = StagesRecord {
                 norm: optional("norm", self.norm)?,
@@ -180,7 +180,7 @@ unsafe fn optional<T: crate::memory::Plain>(
 ) -> Result<Option<T>, Failure> {
     match value.is_null() {
         true => Ok(None),
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that the pointer is null or has the struct.
         false => Ok(Some(unsafe { read(name, value) }?)),
     }
 }
@@ -298,7 +298,7 @@ impl PlanRecord {
         let Some(stages) = &self.stages else {
             return Ok(self.rope.into());
         };
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that the lists of the plan are readable, and that nobody writes them during `'a`.
         unsafe {
             let plan = Rope::<Normed<'_>>::from(stages.without_norm(self.rope)?);
             Ok(match &stages.norm {
@@ -325,7 +325,8 @@ impl PlanRecord {
         match &self.stages {
             None => Ok(self.rope.into()),
             Some(stages) if stages.norm.is_some() => Err(Failure::NotLinear),
-            // SAFETY: the caller promises it.
+            // SAFETY: the caller promises that the lists of the plan are readable, and that nobody writes them during
+            // `'a`.
             Some(stages) => unsafe { stages.without_norm(self.rope) },
         }
     }

@@ -154,7 +154,7 @@ pub(crate) unsafe fn ids<'a>(
     values: *const c_void,
     count: usize,
 ) -> Result<(Ids<'a>, Region), Failure> {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that `values` is null or has `count` numbers, which nobody writes during `'a`.
     unsafe {
         match number {
             rope_number::I32 => list::<i32, _>(name, values, count),
@@ -177,7 +177,7 @@ unsafe fn list<'a, T: Plain + 'a, L: From<&'a [T]>>(
     count: usize,
 ) -> Result<(L, Region), Failure> {
     let span = Span::<T>::new(name, values.cast(), count)?;
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that the list is readable, and that nobody writes it during `'a`.
     Ok((L::from(unsafe { span.get() }), span.region()))
 }
 
@@ -188,7 +188,7 @@ impl rope_positions {
     ///
     /// Each pointer is null or points to its list, which nobody writes during `'a`.
     pub(crate) unsafe fn positions<'a>(&self) -> Result<(Positions<'a>, [Region; 2]), Failure> {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that each pointer is null or has its list, which nobody writes during `'a`.
         let (positions, regions) = unsafe { self.listed() }?;
         Ok((self.dual_chunk.of(positions)?, regions))
     }
@@ -210,12 +210,12 @@ impl rope_positions {
             return Ok((Positions::from(first..end), [none; 2]));
         }
         if let Some(kind) = kind.shard() {
-            // SAFETY: the caller promises it.
+            // SAFETY: the caller promises that each pointer is null or has its list, which nobody writes during `'a`.
             let (tokens, region) = unsafe { self.shard(kind) }?;
             return Ok((tokens.into(), [region, none]));
         }
         let number = rope_number::from_c(self.number)?;
-        // SAFETY: the caller promises all of it.
+        // SAFETY: the caller promises that each pointer is null or has its list, which nobody writes during `'a`.
         unsafe {
             match number {
                 rope_number::F32 => self.real::<f32>(kind),
@@ -256,7 +256,7 @@ impl rope_positions {
             return Ok((shard.tokens(self.count)?, Region::bytes("values", 0, 0)));
         }
         let number = rope_number::from_c(self.number)?;
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that each pointer is null or has its list, which nobody writes during `'a`.
         let (offsets, region) = unsafe { ids("values", number, self.values, self.count) }?;
         Ok((shard.packed(offsets)?, region))
     }
@@ -279,7 +279,7 @@ impl rope_positions {
                 return Err(rope_number::from_c(self.number)?.refused(INTEGERS));
             }
         };
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that each pointer is null or has its list, which nobody writes during `'a`.
         let (values, region) = unsafe { list::<T, _>("values", self.values, self.count) }?;
         Ok((positions(values), [region, Region::bytes("starts", 0, 0)]))
     }
@@ -377,8 +377,9 @@ pub unsafe extern "C" fn rope_shard_tokens(
         let place = Region::of("count", count);
         let written = SpanMut::new("tokens", tokens, len)?;
         written.region().apart_from(&[place])?;
-        // SAFETY: the caller promises all of it. `tokens` becomes a slice only apart from `count` and from what the
-        // shard is read from (see `memory`).
+        // SAFETY: the caller promises that pointers, also those in structs, are null or valid during the call. `tokens`
+        // becomes a slice only after a check that it is disjoint from `count` and from what the shard is read from (see
+        // `memory`).
         unsafe {
             let positions = read("positions", positions)?;
             let kind = rope_positions_kind::from_c(positions.kind)?;

@@ -156,13 +156,13 @@ impl RowsMade {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_rows_len(angles: *const rope_angles, len: *mut usize) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that pointers are null or valid during the call.
         let (recipe, regions) = unsafe { RowRecipe::new(angles) }?;
         let out = Out::new("len", len)?;
         // The handle's bytes; what positions lie in is not read.
         Region::of("len", len).apart_from(&regions[..1])?;
         let needed = recipe.needed()?;
-        // SAFETY: the caller's number.
+        // SAFETY: the caller promises that the pointer, which was checked, is writable.
         unsafe { out.write(needed) };
         Ok(())
     })
@@ -173,11 +173,11 @@ pub unsafe extern "C" fn rope_rows_len(angles: *const rope_angles, len: *mut usi
 /// allocates nothing. cos and sin are the floats nearest to the exact values (of mixed frequencies with
 /// ROPE_MIXED_ANGLE_EXACT).
 ///
-/// With `moves` the rows move keys that lie in a cache (rope_rotate of its slots): those of the positions as deltas,
-/// with a magnitude of 1, because the keys have the attention factor already; on several axes a token has a delta for
-/// each. With `old_frequencies` and `old_positions` they take keys from these to the new ones: after dynamic NTK, YaRN
-/// or LongRoPE have changed with the length of a sequence. An angle is the exact difference of the two; cos and sin are
-/// multiplied by the new attention factor over the old.
+/// With `moves` the rows move keys in a cache (rope_rotate of its slots). The positions are deltas, one per axis, and
+/// the rows have the magnitude 1, because the keys have the attention factor already. With `old_frequencies` and
+/// `old_positions` they take keys from these to the new ones: after dynamic NTK, YaRN or LongRoPE have changed with the
+/// length of a sequence. An angle is the exact difference of the two; cos and sin are multiplied by the new attention
+/// factor over the old.
 ///
 /// Returns ROPE_STATUS_STORAGE if the storage is too short, and what rope_rows_len returns.
 ///
@@ -199,12 +199,14 @@ pub unsafe extern "C" fn rope_rows_fill(
     status_of(|| {
         let out = Out::new("rows", rows)?;
         let place = Region::of("rows", rows);
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that pointers are null or valid during the call, and `storage` as long as the
+        // rows are used.
         let (recipe, regions) = unsafe { RowRecipe::new(angles) }?;
         let values = SpanMut::new("storage", storage, len)?;
         place.apart_from(&regions)?;
         values.region().apart_from(&[place])?;
-        // SAFETY: the caller promises it, and the storage is apart from all that is read.
+        // SAFETY: the caller promises that pointers are null or valid during the call, and `storage` as long as the
+        // rows are used. The storage is disjoint from all memory that is read.
         let made = recipe.make(unsafe { values.get(&regions) }?)?;
         let made = RowsMade::new(&made, recipe.moves);
         // SAFETY: the caller's struct.
@@ -243,7 +245,8 @@ pub unsafe extern "C" fn rope_rows_invert(
         let place = Region::of("inverted", inverted);
         let values = SpanMut::new("storage", storage, len)?;
         values.region().apart_from(&[place])?;
-        // SAFETY: the caller promises it, and the storage is apart from all that is read.
+        // SAFETY: the caller promises that pointers are null or valid during the call, and `storage` as long as the
+        // rows are used. The storage is disjoint from all memory that is read.
         unsafe {
             let rows = read("rows", rows)?;
             let moves = rows.moves;
@@ -282,7 +285,8 @@ pub unsafe extern "C" fn rope_sinusoidal(
 ) -> rope_status {
     status_of(|| {
         let values = SpanMut::new("values", values, len)?;
-        // SAFETY: the caller promises it. The values become a slice only apart from the rows (see `memory`).
+        // SAFETY: the caller promises that pointers are null or valid during the call. The values become a slice only
+        // after a check that they are disjoint from the rows (see `memory`).
         unsafe {
             let rows = read("rows", rows)?.rows()?;
             let values = values.get(&rows.regions())?;
@@ -335,7 +339,7 @@ mod heap {
         table: *mut *mut rope_table,
     ) -> rope_status {
         status_of(|| {
-            // SAFETY: the caller promises it.
+            // SAFETY: the caller promises that pointers are null or valid during the call.
             let (recipe, regions) = unsafe { RowRecipe::new(angles) }?;
             let out = Out::new("table", table)?;
             Region::of("table", table).apart_from(&regions)?;
@@ -349,7 +353,7 @@ mod heap {
             values.resize(needed, 0.0);
             let made = RowsMade::new(&recipe.make(&mut values)?, recipe.moves);
             let table = own(Table { values, made })?;
-            // SAFETY: the caller's pointer.
+            // SAFETY: the caller promises that the pointer, which was checked, is writable.
             unsafe { out.write(table) };
             Ok(())
         })
@@ -374,11 +378,11 @@ mod heap {
     ) -> rope_status {
         status_of(|| {
             let out = Out::new("rows", rows)?;
-            // SAFETY: the caller promises it.
+            // SAFETY: the caller promises that `table` is null or a live handle.
             let (table, region) = unsafe { crate::handle::value(table) }?;
             Region::of("rows", rows).apart_from(&[region])?;
             let rows = table.made.at(table.values.as_ptr());
-            // SAFETY: the caller's struct.
+            // SAFETY: the caller promises that the pointer, which was checked, is writable.
             unsafe { out.write(rows) };
             Ok(())
         })
@@ -398,7 +402,7 @@ mod heap {
     /// `table` is NULL or of this library, and neither it nor its rows are used any more.
     #[unsafe(no_mangle)]
     pub unsafe extern "C" fn rope_table_free(table: *mut rope_table) -> rope_status {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that `table` is null or a handle that is no longer used.
         status_of(|| unsafe { free(table) })
     }
 }

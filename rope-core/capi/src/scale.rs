@@ -51,7 +51,7 @@ impl rope_scale {
         } else {
             let span = Span::new("factors", self.factors, self.count)?;
             region = span.region();
-            // SAFETY: the caller promises it.
+            // SAFETY: the caller promises that the factors are readable, and that nobody writes them during `'a`.
             let factors = unsafe { span.get() };
             match kind {
                 rope_scale_kind::PerTokenAndHead => Scale::per_token_and_head(factors),

@@ -191,9 +191,9 @@ impl rope_scaling {
                 );
                 regions = [short.region(), long.region()];
                 Scaling::LongRope(LongRope {
-                    // SAFETY: the caller promises it.
+                    // SAFETY: the caller promises that the list is readable, and that nobody writes it during `'a`.
                     short_factor: unsafe { short.get() },
-                    // SAFETY: the caller promises it.
+                    // SAFETY: the caller promises that the list is readable, and that nobody writes it during `'a`.
                     long_factor: unsafe { long.get() },
                     original_context,
                     length,
@@ -214,14 +214,14 @@ impl rope_scaling {
             rope_scaling_kind::FreqFactors => {
                 let factors = Span::new("freq_factors", self.freq_factors, count)?;
                 regions[0] = factors.region();
-                // SAFETY: the caller promises it.
+                // SAFETY: the caller promises that the list is readable, and that nobody writes it during `'a`.
                 let factors = unsafe { factors.get() };
                 Scaling::FreqFactors { factors }
             }
             rope_scaling_kind::Learned => {
                 let alphas = Span::new("alphas", self.alphas, count)?;
                 regions[0] = alphas.region();
-                // SAFETY: the caller promises it.
+                // SAFETY: the caller promises that the list is readable, and that nobody writes it during `'a`.
                 let alphas = unsafe { alphas.get() };
                 Scaling::Learned { alphas }
             }
@@ -263,7 +263,7 @@ pub unsafe extern "C" fn rope_scaling_init(scaling: *mut rope_scaling, kind: i32
             partial_rotary_factor: 1.0,
             ..rope_scaling::ZERO
         };
-        // SAFETY: the caller's struct.
+        // SAFETY: the caller promises that the pointer, which was checked, is writable.
         unsafe { out.write(published) };
         Ok(())
     })

@@ -58,7 +58,7 @@ impl rope_ids {
     /// `values` is null or points to the integers, which nobody writes during `'a`.
     unsafe fn ids<'a>(&self, name: &'static str) -> Result<(Ids<'a>, Region), Failure> {
         let number = rope_number::from_c(self.number)?;
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that `values` is null or has the integers, which nobody writes during `'a`.
         unsafe { ids(name, number, self.values, self.count) }
     }
 }
@@ -77,12 +77,12 @@ pub struct rope_slots {
     pub kind: i32,
     /// MAPPING: the slot of each token.
     pub slots: rope_ids,
-    /// PAGES, TABLE, SEQUENCES: the position of each token in its sequence. PACKED_TABLE: that of the first token of
-    /// each sequence.
+    /// PAGES, TABLE, SEQUENCES: the position of each token in its sequence. PACKED_TABLE: the position of the first
+    /// token of each sequence.
     pub positions: rope_ids,
     /// PAGES: the pages of all sequences. TABLE, PACKED_TABLE: the table.
     pub pages: rope_ids,
-    /// PAGES: where the pages of each sequence start, and where those of the last end. PACKED_TABLE: the same of the
+    /// PAGES: the first page of each sequence, and the end of the last sequence's pages. PACKED_TABLE: the same for
     /// tokens.
     pub starts: rope_ids,
     /// PAGES: the sequence of each token.
@@ -112,7 +112,7 @@ impl rope_slots {
     /// The pointers that the kind names are null or point to their lists, which nobody writes during `'a`.
     pub(crate) unsafe fn slots<'a>(&self) -> Result<(Slots<'a>, [Region; 4]), Failure> {
         let mut regions = [Region::bytes("slots", 0, 0); 4];
-        // SAFETY: the caller promises it, here and below.
+        // SAFETY: the caller promises that the list is readable, and that nobody writes it during `'a`.
         let list = |ids: &rope_ids, name| unsafe { ids.ids(name) };
         let slots = match rope_slots_kind::from_c(self.kind)? {
             rope_slots_kind::Mapping => {
@@ -158,7 +158,7 @@ impl rope_slots {
             rope_slots_kind::Offsets => {
                 let offsets = Span::new("offsets", self.offsets, self.count)?;
                 regions[0] = offsets.region();
-                // SAFETY: the caller promises it.
+                // SAFETY: the caller promises that the list is readable, and that nobody writes it during `'a`.
                 Slots::offsets(unsafe { offsets.get() })
             }
         };
@@ -193,8 +193,8 @@ pub unsafe extern "C" fn rope_move_slots(
     to: *const rope_slots,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises that the structs and all that they name are there, and that nobody else uses the
-        // cache meanwhile. Its memory becomes slices only apart from both lists.
+        // SAFETY: the caller promises that pointers, also those in structs, are null or valid during the call, and that
+        // nobody else uses the cache. Its memory becomes slices only after a check that it is disjoint from both lists.
         unsafe {
             let cache = look("cache", cache)?.record()?;
             let [from, to] = [("from", from), ("to", to)].map(|(name, slots)| look(name, slots));

@@ -58,9 +58,9 @@ pub enum rope_status {
     RowCount = 27,
     /// The number of rows is not a multiple of the number of heads.
     RowsPerHead = 65,
-    /// Rows of each head are those of another number of heads.
+    /// Rows per head belong to another number of heads.
     RowHeads = 66,
-    /// Strided rows are those of other sequences, or they lie as sequences that are no table.
+    /// Strided rows belong to other sequences, or they lie as sequences that are no table.
     RowSequences = 67,
     /// ROPE_DIRECTION_INVERSE: a pair of the rows has another magnitude than the attention factor.
     RowMagnitude = 68,
@@ -174,7 +174,7 @@ pub enum rope_status {
     BackwardDirection = 61,
     /// A plan that changes the pairing has no gradients of cos and sin.
     GradientPairing = 73,
-    /// Gradients have neither one head nor those of the tensor.
+    /// Gradients have neither one head nor the heads of the tensor.
     GradientHeads = 62,
     /// Gradients have another shape than the rows, or than other gradients.
     GradientShape = 63,
@@ -186,15 +186,16 @@ pub enum rope_status {
     Angles = 90,
     /// The bytes are no GGUF file, or do not have what its rotation depends on.
     Gguf = 88,
-    /// A slot of a rotation in place is that of two tokens whose rows differ.
+    /// A slot of a rotation in place belongs to two tokens whose rows differ.
     SlotRepeated = 96,
     /// A member of rope_call_memory names memory that the prepared call does not use.
     UnusedMemory = 95,
     /// Refused by rope-core for a reason that this header has no name for.
     Refused = 99,
 }
-/// Makes of one list what is known of a status besides its number: its sentence, the errors of rope-core that it stands
-/// for, and behind an arrow those of rope-models.
+
+/// Generates the facts of a status from one list: its sentence, the errors of rope-core that it stands for, and the
+/// errors of rope-models after an arrow.
 ///
 /// The enumeration above is written out because cbindgen reads it, and it expands no macro. The compiler holds the
 /// list to the enumeration, and to the errors of both crates.
@@ -282,8 +283,8 @@ statuses! {
     RowWidth = c"a row of cos has neither a value for each pair nor each of them twice": Rows::Width,
     RowCount = c"neither one row per token nor one per token of every sequence": Rows::Count,
     RowsPerHead = c"the number of rows is not a multiple of the number of heads": Rows::PerHead,
-    RowHeads = c"rows of each head are those of another number of heads": Rows::Heads,
-    RowSequences = c"strided rows are those of other sequences, or no table": Rows::Sequences,
+    RowHeads = c"rows per head belong to another number of heads": Rows::Heads,
+    RowSequences = c"strided rows belong to other sequences, or are no table": Rows::Sequences,
     RowMagnitude = c"a pair of the rows has another magnitude than the attention factor": Rows::Magnitude,
     NoInverse = c"no floats undo a pair of the rows": Rows::NoInverse,
     PositionOutsideTable = c"a position id names no row of the table": Rows::PositionOutsideTable,
@@ -343,7 +344,7 @@ statuses! {
     NoInteger = c"keys are moved between integer positions, not coordinates": Positions::NotAnInteger Positions::DualChunk,
     BackwardDirection = c"a backward pass is that of a plan that rotates forward": Gradient::Direction,
     GradientPairing = c"gradients of cos and sin require a plan with one pairing": Gradient::Pairing,
-    GradientHeads = c"gradients have one head, or those of the tensor": Gradient::Heads,
+    GradientHeads = c"gradients have one head, or the heads of the tensor": Gradient::Heads,
     GradientShape = c"gradients have the shape of the rows, and of other gradients": Gradient::Shape,
     Operand = c"the call takes tensors, and an operand is a cache",
     Angles = c"the call takes rows, and the angles are frequencies at positions",
@@ -458,7 +459,7 @@ mod last {
     pub unsafe extern "C" fn rope_error_detail(buffer: *mut c_char, size: usize) -> rope_status {
         status_of(|| {
             let text = SpanMut::new("buffer", buffer.cast::<u8>(), size)?;
-            // SAFETY: the caller promises that the bytes are there.
+            // SAFETY: the caller promises that `buffer` is null or has `size` writable bytes.
             let text = unsafe { text.get(&[]) }?;
             let Some((end, room)) = text.split_last_mut() else {
                 return Ok(());

@@ -85,10 +85,12 @@ pub(crate) unsafe fn run(parts: &Parts<'_>, mode: Mode) -> Result<(), Failure> {
     if let (Work::InPlace(OperandRecord::Tensor(x)), None, AnglesRecord::Rows(rows), Mode::Run) =
         (parts.work, &parts.plan.stages, parts.angles, mode)
     {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that the memory of the parts is valid and used by nobody else meanwhile;
+        // [`apart`] has checked the target.
         return unsafe { rotate_tensor(&parts.plan.rope, x, rows) };
     }
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that the memory of the parts is valid and used by nobody else meanwhile; [`apart`]
+    // has checked the target.
     unsafe { run_any(parts, mode) }
 }
 
@@ -103,7 +105,8 @@ pub(crate) unsafe fn rotate_tensor(
     x: &TensorRecord,
     rows: &RowsRecord,
 ) -> Result<(), Failure> {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that the memory of the parts is valid, and that nobody else uses the target
+    // meanwhile.
     unsafe {
         rows.with(|rows| {
             with_element!(x.element, E => {
@@ -118,7 +121,8 @@ pub(crate) unsafe fn rotate_tensor(
 /// As [`run`].
 #[inline(never)]
 unsafe fn run_any(parts: &Parts<'_>, mode: Mode) -> Result<(), Failure> {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that the memory of the parts is valid, and that nobody else uses the target
+    // meanwhile.
     unsafe {
         let plan = parts.plan.with_stages()?;
         parts.angles.with(|angles| match parts.work {
@@ -177,7 +181,8 @@ unsafe fn rotate_raw(
     k: Option<*const rope_operand>,
     angles: *const rope_angles,
 ) -> Option<()> {
-    // SAFETY: the caller promises it. The references to structs end before a tensor becomes a slice, which may lie over
+    // SAFETY: the caller promises that pointers, also those in structs, are null or valid during the call, and that
+    // nobody else uses the target. The references to structs end before a tensor becomes a slice, which may lie over
     // them; it does so only apart from the rows and from the other tensor.
     unsafe {
         let plan = look("plan", plan).ok()?;
@@ -213,7 +218,8 @@ unsafe fn raw(
     element: rope_element,
     rows: &RawRows<'_>,
 ) -> Option<RawRecord> {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that pointers, also those in structs, are null or valid during the call, and that
+    // nobody else uses the target.
     let x = unsafe { look("x", x) }.ok()?;
     if x.element != element as i32 {
         return None;
@@ -245,7 +251,9 @@ pub(crate) unsafe fn call(
     mode: Mode,
     with: impl FnOnce(&Parts<'_>),
 ) -> Result<(), Failure> {
-    // SAFETY: the caller promises it. What is written becomes a slice only apart from all that is read (see `memory`).
+    // SAFETY: the caller promises that pointers, also those in structs, are null or valid during the call, and that
+    // nobody else uses the target. The target becomes a slice only after a check that it is disjoint from all memory
+    // that is read (see `memory`).
     unsafe {
         let plan = look("plan", plan)?.record()?;
         let target = look(name, y)?.record(name)?;
@@ -320,7 +328,7 @@ pub unsafe extern "C" fn rope_rotate(
     angles: *const rope_angles,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that pointers, also those in structs, are null or valid during the call.
         unsafe {
             match rotate_raw(plan, x, None, angles) {
                 Some(()) => Ok(()),
@@ -358,7 +366,8 @@ pub unsafe extern "C" fn rope_rotate_into(
     y: *const rope_operand,
     angles: *const rope_angles,
 ) -> rope_status {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that pointers, also those in structs, are null or valid during the call, and that
+    // nobody else uses the target.
     status_of(|| unsafe { call(plan, Some(x), ("y", y), Some(angles), Mode::Run, ignore) })
 }
 
@@ -377,7 +386,8 @@ pub unsafe extern "C" fn rope_rotate_into(
 /// As rope_rotate.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_apply(plan: *const rope_plan, x: *const rope_operand) -> rope_status {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that pointers, also those in structs, are null or valid during the call, and that
+    // nobody else uses the target.
     status_of(|| unsafe { call(plan, None, ("x", x), None, Mode::Run, ignore) })
 }
 
@@ -399,7 +409,8 @@ pub unsafe extern "C" fn rope_apply_into(
     x: *const rope_operand,
     y: *const rope_operand,
 ) -> rope_status {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that pointers, also those in structs, are null or valid during the call, and that
+    // nobody else uses the target.
     status_of(|| unsafe { call(plan, Some(x), ("y", y), None, Mode::Run, ignore) })
 }
 
@@ -452,7 +463,8 @@ impl<'p> QueryKey<'p> {
         if !query.overlaps(key) {
             return Ok(Together::Disjoint);
         }
-        // SAFETY: the caller promises it. The slices end here, one after the other.
+        // SAFETY: the caller promises that the memory of the parts is valid, and that nobody else uses the target
+        // meanwhile. The slices end here, one after the other.
         unsafe {
             q.target()?;
             k.target()?;
@@ -476,7 +488,8 @@ impl<'p> QueryKey<'p> {
         let tensors = self.tensors()?;
         let [query, key] = tensors.map(|x| x.layout.shape());
         check_query_and_key(query, key)?;
-        // SAFETY: the caller promises it. The slices of Q and of K never exist at the same time.
+        // SAFETY: the caller promises that the memory of the parts is valid, and that nobody else uses the target
+        // meanwhile. The slices of Q and of K never exist at the same time.
         unsafe {
             run(&self.of(self.q), Mode::Check)?;
             run(&self.of(self.k), Mode::Check)
@@ -490,8 +503,8 @@ impl<'p> QueryKey<'p> {
     /// As [`run`].
     #[inline]
     pub(crate) unsafe fn run(&self, together: Together) -> Result<(), Failure> {
-        // SAFETY: the caller promises it. Where Q and K lie between one another, each call makes one slice, which ends
-        // with it.
+        // SAFETY: the caller promises that the memory of the parts is valid, and that nobody else uses the target
+        // meanwhile. Where Q and K lie between one another, each call makes one slice, which ends with it.
         unsafe {
             if let (OperandRecord::Tensor(q), OperandRecord::Tensor(k), AnglesRecord::Rows(rows)) =
                 (self.q, self.k, self.angles)
@@ -527,7 +540,8 @@ unsafe fn run_both(
     [q, k]: [&TensorRecord; 2],
     rows: &Rows<'_>,
 ) -> Result<(), Failure> {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that the memory of the parts is valid, and that nobody else uses the target
+    // meanwhile.
     unsafe {
         with_element!(q.element, E => {
             let first = (q.data_mut::<E>(), &q.layout);
@@ -569,7 +583,8 @@ pub(crate) unsafe fn query_and_key(
     angles: *const rope_angles,
     with: impl FnOnce(&QueryKey<'_>, Together) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that pointers, also those in structs, are null or valid during the call, and that
+    // nobody else uses the target.
     unsafe {
         let plan = look("plan", plan)?.record()?;
         let (q, k) = (look("q", q)?.record("q")?, look("k", k)?.record("k")?);
@@ -611,7 +626,8 @@ pub unsafe extern "C" fn rope_rotate_qk(
     angles: *const rope_angles,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that pointers, also those in structs, are null or valid during the call, and that
+        // nobody else uses the target.
         unsafe {
             match rotate_raw(plan, q, Some(k), angles) {
                 Some(()) => Ok(()),
@@ -644,8 +660,9 @@ pub unsafe extern "C" fn rope_sum_of_squares(
     len: usize,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises all of it. The sums become a slice only apart from `x` and from what the plan is
-        // read from (see `memory`).
+        // SAFETY: the caller promises that pointers, also those in structs, are null or valid during the call, and that
+        // nobody else uses the target. The sums become a slice only after a check that they are disjoint from `x` and
+        // from what the plan is read from (see `memory`).
         unsafe {
             let plan = look("plan", plan)?.record()?;
             let norm = plan.stages.and_then(|stages| stages.norm);

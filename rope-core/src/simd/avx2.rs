@@ -25,15 +25,15 @@ use super::portable::Portable;
 use super::quant::{BELOW_HALF, NONLINEAR, NONLINEAR_LIMITS};
 use super::{CacheLine, InstructionSet, MemoryKernel, Simd, SimdF64, SimdQuant, SimdSums, cpu};
 
-/// Exists only where the CPU has AVX2, FMA and F16C.
+/// The proof that the CPU has AVX2, FMA and F16C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Avx2(());
 
 /// Intrinsics of the instruction set that this file's token proves.
 macro_rules! op {
     ($operation:expr) => {
-        // SAFETY: these intrinsics compute on values alone (a prefetch takes an address, any address) and demand
-        // nothing but their CPU features, which are among those that `detect` has found: no `Avx2` exists without.
+        // SAFETY: these intrinsics compute on values (a prefetch accepts any address) and require only CPU features
+        // that `detect` has found, or there would be no `Avx2`.
         unsafe { $operation }
     };
 }
@@ -43,7 +43,7 @@ impl Avx2 {
         cpu::has_avx2().then_some(Avx2(()))
     }
 
-    /// Without its sign and so that the least normal number is 0: zeros and subnormals become the largest.
+    /// Maps magnitudes so that the least normal number is 0, and zeros and subnormals are the largest.
     #[inline(always)]
     fn above_subnormal(self, x: __m256) -> __m256i {
         op!(_mm256_sub_epi32(
@@ -86,7 +86,7 @@ impl Avx2 {
         })
     }
 
-    /// Rounds a group. A NaN, which is asked for once, is made quiet instead: rounding could carry it into an infinity.
+    /// Rounds a group. One test finds NaNs, which become quiet instead: rounding could carry one into an infinity.
     #[inline(always)]
     fn round_bf16(self, group: [[__m256; 2]; 2]) -> [[__m256i; 2]; 2] {
         let [[a, b], [c, d]] = group;
@@ -108,9 +108,9 @@ impl Avx2 {
     /// The codes of the magnitudes of two vectors as words, in the order that packing within 128 bits leaves. A NaN
     /// becomes some code.
     ///
-    /// As `convert::f32_to_f8`: the units of the sum are in the lower word of its bits, and the exponent in the upper,
-    /// above 7 zeros. One instruction multiplies both and adds them, to `1 << (7 - MANTISSA)` times the code and a
-    /// constant. Nothing overflows, up to infinities.
+    /// The method of `convert::f32_to_f8`. The lower word of the sum has its units; the upper word has the exponent,
+    /// above 7 zeros. One instruction multiplies both words and adds the products: `1 << (7 - MANTISSA)` times the
+    /// code, plus a constant. Nothing overflows, not even for infinities.
     #[inline(always)]
     fn f8_words<const MANTISSA: u32, const LEAST: u32>(
         self,
@@ -137,7 +137,7 @@ impl Avx2 {
         })
     }
 
-    /// The magnitude and a power of two whose last bit is that of the code.
+    /// The sum of the magnitude and a power of two, so large that the sum has the last place of the code.
     #[inline(always)]
     fn f8_sum<const MANTISSA: u32, const LEAST: u32>(self, x: __m256) -> __m256i {
         op!({
@@ -153,8 +153,8 @@ impl Avx2 {
         })
     }
 
-    /// Four vectors rounded to integers, ties to even, or their fractions dropped; saturated to bytes, of a NaN 0. In
-    /// the order that packing within 128 bits leaves.
+    /// Converts four vectors to integers, rounded (ties to even) or truncated, and saturates them to bytes; a NaN
+    /// becomes 0. The order is that of packing within 128 bits.
     #[inline(always)]
     fn integers<const EVEN: bool>(self, x @ [a, b, c, d]: [__m256; 4]) -> __m256i {
         let integers = |x| {
@@ -173,8 +173,7 @@ impl Avx2 {
         self.pack([integers(a), integers(b), integers(c), integers(d)])
     }
 
-    /// Returns true if one of the codes is the least integer, as those of NaNs and of what is beyond `i32` are: one
-    /// question after all.
+    /// Returns true if a code is -128, the result for NaNs and values beyond `i32`.
     #[inline(always)]
     fn has_least(self, codes: __m256i) -> bool {
         let least = op!(_mm256_movemask_epi8(_mm256_cmpeq_epi8(
@@ -184,7 +183,7 @@ impl Avx2 {
         least != 0
     }
 
-    /// Four vectors with zeros instead of NaNs, and no number above 127.
+    /// Replaces NaNs by zeros, and numbers above 127 by 127.
     #[inline(always)]
     fn numbers(self, [a, b, c, d]: [__m256; 4]) -> [__m256; 4] {
         let number = |x| {
@@ -205,7 +204,7 @@ impl Avx2 {
         })
     }
 
-    /// Negative codes with one more bit, which is set where a comparison holds.
+    /// Appends a bit to negative codes, set where a comparison holds.
     #[inline(always)]
     fn append_bit(self, code: __m256i, holds: __m256) -> __m256i {
         op!({
@@ -214,7 +213,7 @@ impl Avx2 {
         })
     }
 
-    /// Four vectors of integers to one of bytes, saturated, in the order that packing within 128 bits leaves.
+    /// Saturates four vectors of integers to one of bytes, in the order of packing within 128 bits.
     #[inline(always)]
     fn pack(self, [a, b, c, d]: [__m256i; 4]) -> __m256i {
         op!(_mm256_packs_epi16(
@@ -223,7 +222,7 @@ impl Avx2 {
         ))
     }
 
-    /// Bytes that were packed within 128 bits, in order.
+    /// Restores the order of bytes that were packed within 128 bits.
     #[inline(always)]
     fn in_order(self, codes: __m256i) -> [[u8; 8]; 4] {
         const IN_ORDER: [u32; 8] = [0, 4, 1, 5, 2, 6, 3, 7];
@@ -231,8 +230,8 @@ impl Avx2 {
     }
 }
 
-/// The limits of IQ4_NL that decide the bit of weight `1 << bit`, at the last three bits of the negative codes of the
-/// bits before it.
+/// The limits of IQ4_NL that decide the bit of weight `1 << bit`. The index is the last three bits of the negative code
+/// found so far.
 const fn deciding_limits(bit: u32) -> [f32; 8] {
     let mut limits = [0.0; 8];
     let mut code = 0;
@@ -243,7 +242,7 @@ const fn deciding_limits(bit: u32) -> [f32; 8] {
     limits
 }
 
-/// The values of eight codes of IQ4_NL from `first` on, at the last three bits of the negative codes.
+/// The values of eight codes of IQ4_NL from `first` on. The index is the last three bits of the negative code.
 const fn nonlinear_values(first: usize) -> [f32; 8] {
     let mut values = [0.0; 8];
     let mut code = 0;
@@ -254,7 +253,7 @@ const fn nonlinear_values(first: usize) -> [f32; 8] {
     values
 }
 
-/// Eight bytes and eight more, by turns.
+/// Alternates the bytes of two halves.
 pub(super) const INTERLEAVED: [u8; 16] = [0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15];
 
 impl InstructionSet for Avx2 {
@@ -280,8 +279,8 @@ impl InstructionSet for Avx2 {
     unsafe fn stream(self, to: &mut CacheLine, from: CacheLine) {
         let [first, second]: [__m256i; 2] = must_cast(from.0);
         let place: *mut __m256i = (&raw mut *to).cast();
-        // SAFETY: the CPU has AVX, or `self` would not exist; a cache line has room for two vectors, and the alignment
-        // of one. The caller promises the fence.
+        // SAFETY: the CPU has AVX, or `self` would not exist. A cache line has room for two vectors, and the alignment
+        // of one. The caller promises that nobody accesses the line before a fence.
         unsafe {
             _mm256_stream_si256(place, first);
             _mm256_stream_si256(place.add(1), second);
@@ -294,8 +293,8 @@ impl Simd for Avx2 {
     // 8 of the 16 registers.
     const GROUPS: usize = 2;
     const PREFETCHES: bool = true;
-    // Of f32, unzipping takes twice the shuffles, and more time than the passes that it spares (Zen 3: 1.32 times C);
-    // converting f16 and shuffling share a port.
+    // f32: unzipping needs twice the shuffles and costs more than the passes it saves (Zen 3: 1.32 times C). f16:
+    // conversions and shuffles share a port.
     const INTERLEAVED_MAX_BYTES: usize = 4;
     // Zen 3, in L1: 0.9 of the time.
     const WRITES_HALVES: bool = true;
@@ -537,9 +536,9 @@ impl SimdQuant for Avx2 {
         ]))
     }
 
-    /// Of the products' doubles, their fractions dropped, the next numbers away from zero have halves whose fractions
-    /// are dropped to the nearest integers: two instructions of 16 bits, where a half with the sign of each is three of
-    /// 32.
+    /// Doubles the products, truncates them, moves each number away from zero by one, halves it and truncates again:
+    /// the nearest integer. This takes two instructions on 16 bits; adding a half with the product's sign takes three
+    /// on 32.
     #[inline(always)]
     fn store_i8_products(self, x: [__m256; 4], by: [__m256; 4]) -> [[u8; 8]; 4] {
         let ([a, b, c, d], [e, f, g, h]) = (x, by);
@@ -596,8 +595,8 @@ impl SimdQuant for Avx2 {
 
     #[inline(always)]
     fn nearest_nonlinear(self, x: __m256) -> ([i32; 8], __m256) {
-        // A bit of the code at a time: the limit that decides the next one is looked up by those before it. A
-        // comparison is -1 where it holds, so that codes are negative until the end.
+        // Bit by bit: the bits found so far select the limit that decides the next one. A comparison is -1 where it
+        // holds, so codes are negative until the end.
         op!({
             let middle = self.splat(NONLINEAR_LIMITS[7]);
             let first = _mm256_cmp_ps::<_CMP_NLT_UQ>(x, middle);

@@ -12,10 +12,10 @@
 //! | `load_bf16_even_odd` | `vpslld`, `vpandd` | 2 | 2 |
 //! | `store_bf16_even_odd`, a vector | `vptestmd`, 2 `vpaddd`, half a `vpshufb` | | |
 //!
-//! With AVX512-BF16 and VBMI (Intel since Sapphire Rapids, AMD since Zen 4) there is a second backend, the same but for
-//! bf16: `VPERMB` widens 16 words in their own order, and `VCVTNE2PS2BF16` rounds two vectors at once. That flushes
-//! subnormals to zero, which differs from rounding on 16,711,678 of the 2^32 floats; so a group that has one takes the
-//! other way.
+//! A second backend, for AVX512-BF16 and VBMI (Intel since Sapphire Rapids, AMD since Zen 4), differs in bf16 only:
+//! `VPERMB` widens 16 words in their own order, and `VCVTNE2PS2BF16` rounds two vectors at once. That instruction
+//! flushes subnormals to zero, which is wrong for 16,711,678 of the 2^32 floats. A group with such a float is rounded
+//! by integers.
 
 #[cfg(target_arch = "x86")]
 use core::arch::x86::*;
@@ -34,13 +34,13 @@ use super::quant::{NONLINEAR, NONLINEAR_LIMITS};
 use super::slices::FromF32;
 use super::{CacheLine, InstructionSet, MemoryKernel, Simd, SimdF64, SimdQuant, SimdSums, cpu};
 
-/// Exists only where the CPU has AVX-512 F, BW, DQ, VL and VBMI2, and AVX512-BF16 with VBMI if `BF16`; and what the
-/// AVX2 backend needs, whose token it holds.
+/// The proof that the CPU has AVX-512 F, BW, DQ, VL and VBMI2, and AVX512-BF16 with VBMI if `BF16`. It holds the token
+/// of the AVX2 backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Token<const BF16: bool> {
     narrower: Avx2,
-    /// [`UPPER`], which the compiler does not know here: of a shuffle under a mask that it knows it makes a shuffle and
-    /// an `and`, which takes bf16 1.15 to 1.25 times as long.
+    /// [`UPPER`], hidden from LLVM, which replaces a shuffle under a constant mask by a shuffle and an `and` (bf16:
+    /// 1.15 to 1.25 times the time).
     upper: u64,
 }
 
@@ -50,9 +50,8 @@ pub(crate) type Avx512Bf16 = Token<true>;
 /// Intrinsics of the instruction set that this file's token proves.
 macro_rules! op {
     ($operation:expr) => {
-        // SAFETY: these intrinsics compute on values alone (a prefetch takes an address, any address) and demand
-        // nothing but their CPU features, which are among those that `detect` has found: no `Token` exists without.
-        // (Those of AVX512-BF16 and VBMI are called if `BF16` only.)
+        // SAFETY: these intrinsics compute on values (a prefetch accepts any address) and require only CPU features
+        // that `detect` has found, or there would be no `Token`. Only code for `BF16` calls AVX512-BF16 and VBMI.
         unsafe { $operation }
     };
 }
@@ -71,7 +70,7 @@ impl<const BF16: bool> Token<BF16> {
         })
     }
 
-    /// The token that is compiled for a kernel.
+    /// Returns the token that the kernel is compiled for.
     #[inline(always)]
     fn other<const OTHER: bool>(self) -> Token<OTHER> {
         Token {
@@ -80,24 +79,25 @@ impl<const BF16: bool> Token<BF16> {
         }
     }
 
-    /// All bits of a bf16 but the sign, by way of what the compiler does not know: it takes the question whether one is
-    /// set for a comparison of bf16 numbers, and widens them for it.
+    /// The magnitude mask of a bf16, computed from a value that LLVM cannot see. LLVM would turn a test under a
+    /// constant mask into a comparison of widened bf16 numbers.
     #[inline(always)]
     fn magnitude(self) -> i16 {
         const FROM_UPPER: u16 = 0x7fff_u16.wrapping_sub(UPPER as u16);
         (self.upper as u16).wrapping_add(FROM_UPPER) as i16
     }
 
-    /// One, likewise.
+    /// The number 1, likewise.
     #[inline(always)]
     fn one(self) -> i32 {
         const FROM_UPPER: u32 = 1_u32.wrapping_sub(UPPER as u32);
         (self.upper as u32).wrapping_add(FROM_UPPER) as i32
     }
 
-    /// Rounds a group and packs it, each two vectors in their own order, by the instruction of AVX512-BF16, which
-    /// flushes subnormals to zero. Where no word is zero none was flushed, which three instructions tell; zeros are
-    /// common, so only where one is are the numbers looked at.
+    /// Rounds a group by the instruction of AVX512-BF16, and packs each two vectors in their own order.
+    ///
+    /// The instruction flushes subnormals to zero. A flushed subnormal shows as a zero word; three instructions test
+    /// for one. Zeros are common, so a zero word leads to a test of the numbers themselves.
     #[inline(always)]
     fn pack_bf16(self, group: [[__m512; 2]; 2]) -> [__m512i; 2] {
         const SUBNORMAL: i32 = 1 << 5;
@@ -125,11 +125,11 @@ impl<const BF16: bool> Token<BF16> {
         if flushed == 0 {
             return words;
         }
-        // By integers, in a function of its own: in the loop it would keep the compiler from unrolling it.
+        // Rounds by integers in a separate function: inside the loop, the code would prevent unrolling.
         let values: [[f32; 16]; 4] = must_cast(group);
         let mut words = [[0_u16; 16]; 4];
         let bytes = cast_slice_mut(words.as_flattened_mut());
-        // With a mask of its own: that of the loop would need one more register there.
+        // A new mask: sharing the loop's would cost the loop a register.
         let integers = Token::<false> {
             narrower: self.narrower,
             upper: black_box(UPPER),
@@ -224,7 +224,7 @@ impl<const BF16: bool> Token<BF16> {
         })
     }
 
-    /// The magnitude and a power of two whose last bit is that of the code.
+    /// The sum of the magnitude and a power of two, so large that the sum has the last place of the code.
     #[inline(always)]
     fn f8_sum<const MANTISSA: u32, const LEAST: u32>(self, x: __m512) -> __m512i {
         op!({
@@ -365,7 +365,7 @@ const fn nonlinear_values() -> [f32; 16] {
 const ORDER: [u64; 8] = [0, 4, 1, 5, 2, 6, 3, 7];
 const UNORDER: [u64; 8] = [0, 2, 4, 6, 1, 3, 5, 7];
 
-/// The lanes of two vectors in turn, those of the second from 16 on.
+/// Indices that alternate the lanes of two vectors; 16 is the first lane of the second.
 const ALTERNATING: [[u32; 16]; 2] = [
     [0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23],
     [8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31],
@@ -408,15 +408,14 @@ impl<const BF16: bool> InstructionSet for Token<BF16> {
 
     #[inline(always)]
     unsafe fn stream(self, to: &mut CacheLine, from: CacheLine) {
-        // SAFETY: the caller promises the fence.
+        // SAFETY: the caller promises that nobody accesses the line before a fence.
         unsafe { self.narrower.stream(to, from) }
     }
 }
 
 impl<const BF16: bool> Simd for Token<BF16> {
     const LANES: usize = 16;
-    // All of a head of 128. What is larger takes more passes: 8 instructions more of some 80 a head, and a tenth less
-    // code of all rotations.
+    // A head of 128 channels. Larger heads take more passes: 8 of some 80 instructions per head, for a tenth less code.
     const GROUPS: usize = 2;
     // 16 of the 32 registers.
     const DOUBLED_GROUPS: usize = 2;
@@ -536,7 +535,7 @@ impl<const BF16: bool> Simd for Token<BF16> {
                 must_cast(_mm512_permutexvar_epi8(alternate, cd)),
             ]);
         }
-        // The upper words of the even lanes go below those of the odd ones, by one shuffle under a mask.
+        // One shuffle under a mask moves the upper word of an even lane below the upper word of an odd lane.
         let (lower, down) = (!self.upper, must_cast(DOWN));
         let [[a, b], [c, d]] = group;
         let [a, b] = [self.round_number(a), self.round_number(b)];
@@ -693,7 +692,7 @@ impl<const BF16: bool> SimdQuant for Token<BF16> {
 
     #[inline(always)]
     fn interleave_codes(self, codes: [[u8; 16]; 4]) -> [[u8; 16]; 4] {
-        // The compiler makes one of this permutation and of that which `in_order` has made.
+        // LLVM merges this permutation with the one of `in_order`.
         const HALVES: [u64; 8] = [0, 2, 1, 3, 4, 6, 5, 7];
         op!({
             let halves = _mm512_permutexvar_epi64(must_cast(HALVES), must_cast(codes));
@@ -726,7 +725,7 @@ impl<const BF16: bool> SimdQuant for Token<BF16> {
 
     #[inline(always)]
     fn nearest_nonlinear(self, x: __m512) -> ([i32; 16], __m512) {
-        // A bit of the code at a time: the limit that decides the next one is looked up by those before it.
+        // Bit by bit: the bits found so far select the limit that decides the next one.
         op!({
             let middle = self.splat(NONLINEAR_LIMITS[7]);
             let first = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(x, middle);
@@ -807,7 +806,7 @@ impl<const BF16: bool> SimdSums for Token<BF16> {
 
     #[inline(always)]
     fn any_not_normal(self, [a, b, c, d]: [__m512; 4]) -> bool {
-        // All classes but that of negative numbers.
+        // Every class except negative numbers.
         const CLASSES: i32 = 0b1011_1111;
         op!({
             let [a, b] = [

@@ -1,13 +1,13 @@
-//! Conversions of one lane with integer and f32 operations only: what instruction sets without their own use. Free of
-//! branches, so that the compiler vectorizes a loop of them. A float of 8 bits is written `f8`.
+//! Conversions of one lane by integer and f32 operations, for instruction sets that lack the conversion. They have no
+//! branches, so LLVM vectorizes loops of them. `f8` is a float of 8 bits.
 
 /// IEEE binary16 to f32, exactly. Quiets a signaling NaN, as hardware conversions do.
 #[inline(always)]
 pub(crate) fn f16_to_f32(x: u16) -> f32 {
     let sign = u32::from(x & 0x8000) << 16;
     let magnitude = u32::from(x & 0x7fff) << 13;
-    // The exponent is now biased by 15 where f32 wants 127; a product with a power of two corrects it and normalizes
-    // subnormals. Infinities and NaNs get the exponent of an f32's first: a product keeps it.
+    // The exponent has the bias 15 instead of f32's 127. A product with a power of two corrects it and normalizes
+    // subnormals. Infinities and NaNs get the exponent 255 first, which the product keeps.
     let special = if x & 0x7c00 == 0x7c00 { 0x7f80_0000 } else { 0 };
     let product = f32::from_bits(magnitude | special) * f32::from_bits((127 + 112) << 23);
     f32::from_bits(sign | product.to_bits())
@@ -15,10 +15,9 @@ pub(crate) fn f16_to_f32(x: u16) -> f32 {
 
 /// f32 to IEEE binary16, to nearest, ties to even.
 ///
-/// With `2^e` the largest power of two in the magnitude, the last bit of the magnitude plus `2^(e + 13)` is that of the
-/// f16, so this sum rounds as the conversion must. Its lowest bits count units of the f16's last place, and its
-/// exponent is the f16's with another bias. Subnormals have units of `2^-24`, as the sum with 0.5 has; 65536 is
-/// infinity.
+/// Let `2^e` be the largest power of two in the magnitude. The magnitude plus `2^(e + 13)` has the last place of the
+/// f16, so the sum is rounded as the conversion requires. Its lowest bits count units of the f16's last place, and its
+/// exponent is the f16's with another bias. Subnormals have units of `2^-24`, like the sum with 0.5. 65536 is infinity.
 #[inline(always)]
 pub(crate) fn f32_to_f16(x: f32) -> u16 {
     let sign = (x.to_bits() >> 16) & 0x8000;
@@ -62,11 +61,11 @@ pub(crate) const E4M3_LEAST: u32 = (1.0_f32 / 64.0).to_bits();
 pub(crate) const E5M2_LEAST: u32 = (1.0_f32 / 16384.0).to_bits();
 
 /// f32 to a float of 8 bits with `MANTISSA` bits of mantissa, to nearest, ties to even. `LEAST` is its least
-/// normal number, as bits of f32. What is beyond the code `most` becomes that code, and a NaN the one with all bits
+/// normal number, as bits of f32. Values beyond the code `most` become that code; a NaN becomes the code with all bits
 /// set.
 ///
-/// A sum with a power of two whose last bit is that of the code rounds as the code does. What the sum exceeds that
-/// power by counts units of the last place, and the power itself is the exponent.
+/// A power of two is added that gives the sum the last place of the code, so the sum is rounded as the code must be.
+/// The sum minus the power counts units of the last place, and the power is the exponent.
 #[inline(always)]
 pub(crate) fn f32_to_f8<const MANTISSA: u32, const LEAST: u32>(x: f32, most: u32) -> u8 {
     let finer = 23 - MANTISSA;
@@ -74,7 +73,7 @@ pub(crate) fn f32_to_f8<const MANTISSA: u32, const LEAST: u32>(x: f32, most: u32
     let most = f32::from_bits((most << finer) + LEAST - (1 << 23));
     let sign = (x.to_bits() >> 24) & 0x80;
     let magnitude = x.abs();
-    // Of floats, because SSE2 has no minimum of integers.
+    // A float minimum: SSE2 has none for integers.
     let size = if magnitude < most { magnitude } else { most };
     let power = f32::from_bits(size.to_bits() & 0x7f80_0000);
     let power = if power > least { power } else { least }.to_bits();
@@ -96,7 +95,7 @@ pub(crate) const fn f8_to_f32<const MANTISSA: u32, const LEAST: u32, const SPECI
     let finer = 23 - MANTISSA;
     // The implicit bit of the least normal number counts as one of its exponent.
     let normal = (magnitude << finer) + (LEAST - (1 << 23));
-    // A number whose last bit is that of a subnormal, and the subnormal in its lowest bits.
+    // A number with the last place of a subnormal, and the subnormal in its lowest bits.
     let aligned = LEAST + (finer << 23);
     let subnormal = (f32::from_bits(aligned | magnitude) - f32::from_bits(aligned)).to_bits();
     let number = if magnitude < 1 << MANTISSA {
@@ -108,14 +107,14 @@ pub(crate) const fn f8_to_f32<const MANTISSA: u32, const LEAST: u32, const SPECI
     f32::from_bits(sign | number | special)
 }
 
-/// f32 to an integer of 8 bits, to nearest, ties to even. What is beyond saturates; a NaN becomes 0.
+/// f32 to an integer of 8 bits, to nearest, ties to even; saturates. A NaN becomes 0.
 #[inline(always)]
 pub(crate) fn f32_to_i8_even(x: f32) -> u8 {
     integer_to_i8(clamp_to_i8(x))
 }
 
-/// f32 to an integer of 8 bits: `half` is added to the magnitude, in f32, and the fraction dropped. What is beyond
-/// saturates; a NaN becomes 0.
+/// f32 to an integer of 8 bits: adds `half` to the magnitude, in f32, drops the fraction, and saturates. A NaN becomes
+/// 0.
 #[inline(always)]
 pub(crate) fn f32_to_i8_away(x: f32, half: f32) -> u8 {
     /// Numbers from here on have no fraction.
@@ -141,7 +140,7 @@ fn clamp_to_i8(x: f32) -> f32 {
 /// Rounds a small number to an integer, ties to even.
 #[inline(always)]
 fn integer_to_i8(x: f32) -> u8 {
-    /// Its last bit is 1, so a sum with it has no fraction; and its lowest byte is 0, so that of the sum is the code.
+    /// Its last place is 1, so the sum has no fraction. Its lowest byte is 0, so the sum's lowest byte is the code.
     const ONES: f32 = 1.5 * (1 << 23) as f32;
     (x + ONES).to_bits() as u8
 }

@@ -1,8 +1,8 @@
-//! The instruction sets of the CPU, by CPUID and XCR0, without std. Read once: an instruction that a hypervisor traps
-//! costs microseconds (measured: 3.7 us per leaf).
+//! Detects the instruction sets of the CPU by CPUID and XCR0, without std. The result is kept, because hypervisors trap
+//! CPUID (measured: 3.7 us per leaf).
 
 cfg_if::cfg_if! {
-    // Where CPUID cannot be executed (Miri, SGX), what the build's target promises is all that is known.
+    // Miri and SGX cannot execute CPUID; there the build's target decides.
     if #[cfg(any(miri, target_env = "sgx"))] {
         pub(crate) fn has_avx2() -> bool {
             cfg!(all(target_feature = "avx2", target_feature = "fma", target_feature = "f16c"))
@@ -45,10 +45,10 @@ mod detected {
     const AVX2: u16 = 2;
     const AVX512: u16 = 4;
     const AVX512_BF16: u16 = 8;
-    /// The bits from this one on are the row of the core in the table of [`Tuning`].
+    /// The lowest bit of the core's row in the table of [`Tuning`].
     const ROW: u32 = 8;
 
-    /// Threads that ask at the same time find the same answer, so plain loads and stores are enough.
+    /// Concurrent threads compute the same value, so relaxed loads and stores suffice.
     static FOUND: AtomicU16 = AtomicU16::new(0);
 
     pub(crate) fn has_avx2() -> bool {
@@ -102,7 +102,7 @@ mod detected {
         if !all(leaf1, &[xsave, osxsave]) {
             return found;
         }
-        // SAFETY: the CPU has XSAVE, and OSXSAVE says that the system lets programs execute XGETBV.
+        // SAFETY: the CPU has XSAVE, and OSXSAVE allows programs to execute XGETBV.
         let saved = unsafe { xcr0() };
         let (sse, ymm, masks, zmm_upper, zmm_high) = (1, 2, 5, 6, 7);
         let avx2 = 5;
@@ -115,7 +115,7 @@ mod detected {
                 && all(saved, &[masks, zmm_upper, zmm_high])
             {
                 found |= AVX512;
-                // Leaf 7 says in EAX how many subleaves it has.
+                // EAX of leaf 7 is the last subleaf.
                 let (vbmi, bf16) = (1, 5);
                 if leaf7.eax >= 1
                     && all(leaf7.ecx, &[vbmi])
@@ -128,7 +128,7 @@ mod detected {
         found
     }
 
-    /// Decodes the signature in EAX of leaf 1: family and model, the base numbers and the extended ones.
+    /// Decodes family and model, base and extended, from EAX of leaf 1.
     pub(super) fn family_and_model(signature: u32) -> [u32; 2] {
         let family = (signature >> 8 & 0xF) + (signature >> 20 & 0xFF);
         [family, signature >> 4 & 0xF | signature >> 12 & 0xF0]

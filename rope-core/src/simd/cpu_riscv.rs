@@ -1,7 +1,6 @@
-//! Tells, without std, whether a RISC-V CPU has vectors: on Linux the kernel knows, elsewhere the build promises it.
+//! Detects the vectors of a RISC-V CPU without std: by the kernel on Linux, by the build elsewhere.
 //!
-//! `-C target-feature=+v` is such a promise. Stable compilers do not show it to the code, so that a build has to repeat
-//! it: `--cfg rope_rvv`.
+//! Stable compilers do not show `-C target-feature=+v` to the code, so such a build also passes `--cfg rope_rvv`.
 
 cfg_if::cfg_if! {
     if #[cfg(any(target_feature = "v", rope_rvv))] {
@@ -27,12 +26,12 @@ mod linux {
 
     use super::super::linux::{EXTENSIONS, v_of_auxiliary, v_of_hwprobe};
 
-    /// Not asked yet.
+    /// Not detected yet.
     const UNKNOWN: u8 = 0;
     const ABSENT: u8 = 1;
     const PRESENT: u8 = 2;
 
-    /// Threads that ask at the same time find the same answer, so plain loads and stores are enough.
+    /// Concurrent threads compute the same value, so relaxed loads and stores suffice.
     static FOUND: AtomicU8 = AtomicU8::new(UNKNOWN);
 
     pub(crate) fn has_v() -> bool {
@@ -46,7 +45,7 @@ mod linux {
         }
     }
 
-    /// `riscv_hwprobe`'s answer. `None` on a kernel without the call: before Linux 6.4, and in some emulators.
+    /// Calls `riscv_hwprobe`. `None` if the kernel lacks it: before Linux 6.4, and in some emulators.
     fn probe() -> Option<bool> {
         let mut pair: (i64, u64) = (EXTENSIONS, 0);
         // SAFETY: the call writes one pair, for all CPUs, and nothing else.
@@ -74,12 +73,12 @@ mod linux {
         v_of_auxiliary(&entries[..read])
     }
 
-    /// Returns true if vectors are those of V 1.0. Some kernels give the letter to CPUs with V 0.7, which know no
-    /// agnostic tails: there the bits that ask for them make the vector's type illegal, and its length zero.
+    /// Returns true if the CPU has V 1.0. Some kernels report the letter for V 0.7, which lacks agnostic tails: a
+    /// vector type with these bits is illegal there, and its length is zero.
     fn has_agnostic_tails() -> bool {
         let length: usize;
-        // SAFETY: a CPU with vectors of any version has the instruction, which writes a register and vl and vtype,
-        // which a block of assembly may change.
+        // SAFETY: a CPU with vectors of any version has the instruction. It writes a register, vl and vtype, which a
+        // block of assembly may change.
         unsafe {
             asm!(
                 ".option push\n .option arch, +v",
@@ -100,8 +99,8 @@ mod linux {
     unsafe fn system_call(number: usize, arguments: [usize; 5]) -> isize {
         let [a, b, c, d, e] = arguments;
         let status;
-        // SAFETY: the kernel changes no register but that of the status, and what the caller knows. It may clear the
-        // vector registers.
+        // SAFETY: the kernel changes the register of the status, the memory that the caller has promised, and possibly
+        // the vector registers, which are clobbers.
         unsafe {
             asm!(
                 "ecall",

@@ -1,11 +1,11 @@
-//! Elements as bits: how they become f32 lanes, and go back.
+//! Elements as bits, and their conversions to f32 lanes and back.
 
 use bytemuck::Pod;
 use half::{bf16, f16};
 
 use super::{Simd, SimdSums, convert};
 
-/// The products of two elements that are f32 numbers, so that f32 multiplies them without rounding.
+/// The pairs of elements whose product is an f32 number, so that f32 multiplies them exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Products {
     /// Few.
@@ -22,7 +22,7 @@ pub(crate) enum Products {
     not(any(target_arch = "riscv64", target_arch = "aarch64")),
     allow(
         dead_code,
-        reason = "backends with kernels of lines alone choose them by it"
+        reason = "only line backends choose kernels by it"
     )
 )]
 pub(crate) enum FloatKind {
@@ -31,35 +31,35 @@ pub(crate) enum FloatKind {
     Bf16,
 }
 
-/// An element as a kernel sees it: its bits, and their one-lane definition. An instruction set that has something
-/// better than the definition overrides `read` and `write`.
+/// An element of a kernel: its bits, and its conversions, defined for one lane. `read` and `write` use the vector
+/// conversions of an instruction set where there are any.
 pub(crate) trait Convert {
-    /// The type its bits are kept in.
+    /// The type of its bits.
     type Bits: Pod;
 
-    /// The encoding of a number in the bits.
+    /// The encoding of numbers in the bits.
     const KIND: FloatKind;
 
-    /// True if the kernel writes bf16, which one instruction set does in a way of its own.
+    /// True if the kernel writes bf16, for which one instruction set has kernels of its own.
     #[cfg_attr(
         not(any(target_arch = "x86", target_arch = "x86_64")),
         allow(dead_code, reason = "only x86 has an instruction set for it")
     )]
     const BF16: bool = false;
 
-    /// True if two vectors are separated into even and odd elements for less than into the first and the second half.
+    /// True if separating two vectors into even and odd elements costs less than into first and second half.
     const EVEN_ODD: bool = false;
 
-    /// The products of two elements that are f32 numbers.
+    /// The pairs of elements with an exact f32 product.
     const PRODUCTS: Products;
 
-    /// The value, exactly.
+    /// Returns the value, exactly.
     fn to_f32(x: Self::Bits) -> f32;
 
-    /// The value rounded to the element.
+    /// Rounds a value to the element.
     fn from_f32(x: f32) -> Self::Bits;
 
-    /// Two vectors of elements.
+    /// Loads two vectors of elements.
     #[inline(always)]
     fn read<S: Simd>(s: S, x: [S::Chunk<Self::Bits>; 2]) -> [S::F32; 2] {
         let [a, b] = x;
@@ -69,13 +69,13 @@ pub(crate) trait Convert {
         ]
     }
 
-    /// Two vectors of elements as even and odd ones; as `read` of an element that is not [`Convert::EVEN_ODD`].
+    /// Loads two vectors of elements as even and odd elements; without [`Convert::EVEN_ODD`], the same as `read`.
     #[inline(always)]
     fn read_even_odd<S: Simd>(s: S, x: [S::Chunk<Self::Bits>; 2]) -> [S::F32; 2] {
         Self::read(s, x)
     }
 
-    /// Two vectors of elements as doubles.
+    /// Loads two vectors of elements as doubles.
     #[inline(always)]
     fn read_wide<S: SimdSums>(s: S, x: [S::Chunk<Self::Bits>; 2]) -> [S::Wide; 2] {
         let [a, b] = Self::read(s, x);
@@ -104,8 +104,7 @@ pub(crate) trait Convert {
         Self::write(s, group)
     }
 
-    /// Rounds a group to elements, and takes it back. A NaN in it is one that arithmetic made, or passed on from an
-    /// element.
+    /// Rounds a group to elements and converts it back. Its NaNs come from arithmetic or from elements.
     #[inline(always)]
     fn round<S: Simd>(s: S, group: [[S::F32; 2]; 2]) -> [[S::F32; 2]; 2] {
         let [a, b] = Self::write(s, group);
@@ -179,8 +178,8 @@ impl Convert for f16 {
     }
 }
 
-/// Two bf16 are one 32-bit word, and each one's f32 is that word shifted or masked: even and odd elements come apart
-/// for less than widening costs.
+/// Two bf16 are one 32-bit word. A shift or a mask of the word is the f32 of each, so separating even and odd elements
+/// costs less than widening.
 impl Convert for bf16 {
     type Bits = u16;
     const KIND: FloatKind = FloatKind::Bf16;
@@ -198,7 +197,7 @@ impl Convert for bf16 {
         convert::f32_to_bf16(x)
     }
 
-    /// Even and odd ones are neither moved to be packed nor to be taken apart.
+    /// Even and odd elements need no shuffle, neither to be packed nor to be separated.
     #[inline(always)]
     fn round<S: Simd>(s: S, group: [[S::F32; 2]; 2]) -> [[S::F32; 2]; 2] {
         let [a, b] = s.store_bf16_even_odd(group);

@@ -1,12 +1,13 @@
-//! The traits of a kernel and of what it runs on: an instruction set, or a backend that has kernels of lines alone.
+//! The traits of kernels, and of the instruction sets and line backends that run them.
 
 use super::shared_heads::{HeadFormat, SharedHeads};
 use super::{CacheLine, SimdF64, SimdQuant, SimdSums};
 
-/// A piece of work, generic over the instruction set. A backend runs it inside a function that has its CPU features;
-/// `run` and all that it calls must be `#[inline(always)]` to be compiled with them.
+/// Work that is generic over the instruction set. A backend runs it inside a function that enables its CPU features.
+/// `run` and its callees must be `#[inline(always)]` to be compiled with these features.
 pub(crate) trait Kernel {
-    /// True if it writes bf16: all that `avx512bf16` does otherwise than `avx512`, and so all that is compiled for it.
+    /// True if it writes bf16. `avx512bf16` differs from `avx512` in nothing else, so only these kernels are compiled
+    /// for it.
     #[cfg_attr(
         not(any(target_arch = "x86", target_arch = "x86_64")),
         allow(dead_code, reason = "only x86 has an instruction set for it")
@@ -18,9 +19,9 @@ pub(crate) trait Kernel {
 
 /// A kernel that writes lines in a memory, from a pair or a channel on.
 ///
-/// Both are arguments of their own, which come in registers. A kernel of more than two words comes in memory, and the
-/// address would be loaded from it just after it was stored: without a plan, one head of f32 takes 10.9 ns instead of
-/// 14.5 (Zen 5).
+/// Memory and start are separate arguments, passed in registers. A kernel of more than two words is passed in memory,
+/// so its fields would be loaded just after they were stored. (One head of f32 without a plan: 10.9 ns instead of
+/// 14.5, Zen 5.)
 pub(crate) trait MemoryKernel: Sized {
     /// [`Kernel::BF16`].
     #[cfg_attr(
@@ -31,8 +32,7 @@ pub(crate) trait MemoryKernel: Sized {
 
     fn run_in<S: InstructionSet>(self, s: S, memory: &mut [u8], from: usize);
 
-    /// Runs on a backend that has kernels of lines alone: a rotation of lines by one of them, everything else on the
-    /// backend's other instruction set.
+    /// Runs on a line backend: the backend's kernels rotate lines, and its narrower instruction set runs the rest.
     #[inline(always)]
     fn run_lines<L: LineKernels>(self, lines: L, memory: &mut [u8], from: usize) {
         lines.narrower().enter_in(memory, from, self);
@@ -48,12 +48,12 @@ impl<K: Kernel> MemoryKernel for K {
     }
 }
 
-/// A proof that an instruction set is here, with all of its operations: what a kernel runs on.
+/// The proof that the CPU has an instruction set, with the operations that kernels use.
 pub(crate) trait InstructionSet: SimdQuant + SimdSums + SimdF64 {
-    /// The instruction set for what a row leaves when whole groups are taken; itself for the scalar one.
+    /// The instruction set for the pairs that fill no group; the scalar one's is itself.
     type Narrower: InstructionSet;
 
-    /// The fewest pairs that fill a group: with fewer the narrower instruction set would get all of them.
+    /// The fewest pairs that fill a group. With fewer, the narrower instruction set rotates all of them.
     const LEAST_PAIRS: usize = if Self::LANES > 1 { 2 * Self::LANES } else { 0 };
 
     /// True if `stream` bypasses the caches.
@@ -68,23 +68,23 @@ pub(crate) trait InstructionSet: SimdQuant + SimdSums + SimdF64 {
         self.enter_in(&mut [], 0, kernel);
     }
 
-    /// The proof of a wider instruction set is a proof of the narrower.
+    /// Returns the proof of the narrower instruction set.
     fn narrower(self) -> Self::Narrower;
 
-    /// Writes past the caches, where the instruction set can.
+    /// Writes past the caches, if the instruction set can.
     ///
     /// # Safety
     ///
-    /// Nobody reads or writes the place before a fence.
+    /// Nobody accesses `to` before a fence.
     #[inline(always)]
     unsafe fn stream(self, to: &mut CacheLine, from: CacheLine) {
         *to = from;
     }
 }
 
-/// The proof that a CPU has an instruction set, whose kernels rotate lines and do nothing else. The size of a scalable
-/// vector is unknown to the compiler, so no type can be one, and [`Simd`](super::Simd) cannot describe it. A kernel in
-/// assembly does not need a type.
+/// The proof that the CPU has scalable vectors, whose kernels only rotate lines. The compiler does not know the size of
+/// a scalable vector, so no type can hold one and [`Simd`](super::Simd) cannot describe it. Kernels in assembly need no
+/// type.
 #[cfg_attr(
     not(any(target_arch = "riscv64", target_arch = "aarch64")),
     allow(dead_code, reason = "this target has no such backend")

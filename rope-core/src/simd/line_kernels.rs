@@ -1,4 +1,4 @@
-//! The kernels that a backend of lines alone has, as a list: the formats that the elements' table rotates in one step.
+//! The list of a line backend's kernels: the formats that the table of elements rotates in one step.
 
 /// The bytes of elements.
 macro_rules! bytes {
@@ -11,9 +11,9 @@ macro_rules! bytes {
 }
 pub(crate) use bytes;
 
-/// Makes the kernels of a backend, and what finds them. `$kernel` is a macro that makes one: of a name, the formats of
-/// both ends, and whether they are the `same` memory or the target is an `other`. Those are all that the elements'
-/// table (`kernel/elements.rs`) asks for; every other rotation is the narrower instruction set's.
+/// Implements `LineKernels` for a backend. The macro `$kernel` defines one kernel by its name, the
+/// formats of source and target, and `same` for rotations in place or `other` for another target. The table of elements
+/// (`kernel/elements.rs`) uses these kernels only; the narrower instruction set runs every other rotation.
 macro_rules! line_kernels {
     ($kernel:ident, $Token:ty, $Narrower:ty, narrower: |$token:pat_param| $narrower:expr) => {
         line_kernels! { @ $kernel, $Token, $Narrower, |$token| $narrower,
@@ -69,8 +69,8 @@ macro_rules! line_kernels {
                 $(if formats == [line_kernels!(@$I $P), line_kernels!(@$O $Q)]
                     && heads.in_place == line_kernels!(@$place)
                 {
-                    // SAFETY: the CPU has the instruction set, or `self` would not exist, and the heads were checked
-                    // for these formats.
+                    // SAFETY: `self` proves that the CPU has the instruction set, and `HeadAddresses::new` has checked
+                    // the heads for these formats.
                     return unsafe { $name(&heads) };
                 })+
                 unreachable!("a rotation without a kernel");

@@ -1,4 +1,4 @@
-//! Decodes what Linux answers about vectors. The system calls are in `cpu_riscv.rs` and `sve.rs`.
+//! Decodes Linux's answers about vectors. The system calls are in `cpu_riscv.rs` and `sve.rs`.
 
 #![cfg_attr(
     not(test),
@@ -8,8 +8,8 @@
 /// The key of `riscv_hwprobe` for the extensions beside IMA.
 pub(super) const EXTENSIONS: i64 = 4;
 
-/// Returns true if the pair that `riscv_hwprobe` filled in has V 1.0; `None` if the kernel lacks the call. A kernel
-/// that does not know the key replaces it.
+/// Returns true if the pair that `riscv_hwprobe` filled in has V 1.0; `None` if the kernel lacks the call. An older
+/// kernel replaces an unknown key.
 pub(super) fn v_of_hwprobe(status: isize, (key, value): (i64, u64)) -> Option<bool> {
     const V: u64 = 1 << 2;
     (status == 0).then_some(key == EXTENSIONS && value & V != 0)
@@ -39,7 +39,7 @@ mod tests {
         for (status, pair, expected) in [
             (0, (4, 0b100), Some(true)),
             (0, (4, 0b1011), Some(false)),
-            // A kernel that does not know the key; one without the call, of which nothing is written.
+            // A kernel without the key, and one without the call, which writes nothing.
             (0, (-1, 0b100), Some(false)),
             (-38, (4, 0), None),
             (-38, (4, 0b100), None),

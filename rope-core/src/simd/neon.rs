@@ -19,15 +19,14 @@ use super::double::{BELOW_F32, MIDPOINT, SIGN};
 use super::scalar::Scalar;
 use super::{InstructionSet, MemoryKernel, Simd, SimdF64, SimdQuant, SimdSums};
 
-/// Exists only where the build's target has NEON.
+/// The proof that the build's target has NEON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Neon(());
 
 /// Intrinsics of the instruction set that this file's token proves.
 macro_rules! op {
     ($operation:expr) => {
-        // SAFETY: these intrinsics compute on values alone and demand nothing but NEON, without which this file is not
-        // compiled.
+        // SAFETY: these intrinsics compute on values and require only NEON, without which this file is not compiled.
         unsafe { $operation }
     };
 }
@@ -57,7 +56,7 @@ impl Neon {
         })
     }
 
-    /// Rounds a group. A NaN, which is asked for once, is made quiet instead: rounding could carry it into an infinity.
+    /// Rounds a group. One test finds NaNs, which become quiet instead: rounding could carry one into an infinity.
     #[inline(always)]
     fn round_bf16(self, group: [[float32x4_t; 2]; 2]) -> [[uint32x4_t; 2]; 2] {
         let [[a, b], [c, d]] = group;
@@ -85,8 +84,7 @@ impl Neon {
 impl InstructionSet for Neon {
     type Narrower = Scalar;
 
-    // The build's target has NEON. With `#[target_feature]`, what is the same for another backend would be a second
-    // function.
+    // The build's target has NEON. `#[target_feature]` would compile code that other backends share a second time.
     #[inline(never)]
     fn enter_in<K: MemoryKernel>(self, memory: &mut [u8], from: usize, kernel: K) {
         kernel.run_in(self, memory, from);
@@ -271,7 +269,7 @@ impl Simd for Neon {
 impl SimdQuant for Neon {
     #[inline(always)]
     fn max_magnitude(self, a: float32x4_t, x: float32x4_t) -> float32x4_t {
-        // By integers: of floats the compiler makes `fmaxnm`, which takes the number only where the NaN is a quiet one.
+        // By integers: LLVM compiles the float form to `fmaxnm`, which returns the number only if the NaN is quiet.
         op!({
             let bits = vreinterpretq_u32_f32(vabsq_f32(x));
             let number = vandq_u32(bits, vcleq_u32(bits, vdupq_n_u32(f32::INFINITY.to_bits())));
@@ -281,7 +279,7 @@ impl SimdQuant for Neon {
 
     #[inline(always)]
     fn max_number(self, a: float32x4_t, x: float32x4_t) -> float32x4_t {
-        // Without NaNs first: `fmaxnm` leaves only quiet ones out.
+        // Removes NaNs first: `fmaxnm` skips only quiet ones.
         op!(vmaxq_f32(a, vbslq_f32(vceqq_f32(x, x), x, a)))
     }
 
@@ -316,7 +314,7 @@ impl SimdSums for Neon {
     #[inline(always)]
     fn any_not_normal(self, [a, b, c, d]: [float32x4_t; 4]) -> bool {
         op!({
-            // Of the magnitudes; an integer compares a NaN as what is beyond infinity.
+            // Compares magnitudes as integers, so that a NaN counts as larger than infinity.
             let (a, b) = (vabsq_f32(a), vabsq_f32(b));
             let (c, d) = (vabsq_f32(c), vabsq_f32(d));
             let (a, b) = (vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b));

@@ -19,15 +19,15 @@ use super::double::{BELOW_F32, MIDPOINT, SIGN};
 use super::scalar::Scalar;
 use super::{InstructionSet, MemoryKernel, Simd, SimdF64, SimdQuant, SimdSums, scalar};
 
-/// True if the build's target has any of the vectors that `wide` knows. Where it has none, four lanes are four numbers
-/// in turn, and their kernels eight times as large as the plain loops of [`Scalar`], which run instead.
+/// True if the build's target has vectors that `wide` supports. Without them, four lanes are four scalars, and kernels
+/// are eight times as large as the plain loops of [`Scalar`], which run instead.
 const VECTORS: bool = cfg!(any(
     target_feature = "sse2",
     target_feature = "simd128",
     all(target_feature = "neon", target_arch = "aarch64")
 ));
 
-/// Needs nothing beyond the build's target.
+/// Requires only the build's target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Portable;
 
@@ -192,7 +192,7 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn sqrt(self, x: f32x4) -> f32x4 {
-        // Where there are no vectors the scalar backend runs.
+        // The scalar backend runs on targets without vectors.
         x.sqrt()
     }
 
@@ -243,7 +243,7 @@ impl Simd for Portable {
 impl SimdQuant for Portable {
     #[inline(always)]
     fn max_magnitude(self, a: f32x4, x: f32x4) -> f32x4 {
-        // Lanes are numbers in turn, which the compiler makes vectors of.
+        // A loop over lanes, which LLVM vectorizes.
         let (a, x) = (a.to_array(), x.to_array());
         f32x4::new(four!(I => scalar::max_magnitude(a[I], x[I])))
     }
@@ -360,12 +360,12 @@ fn interleave(lower: i16x8, upper: i16x8) -> [u32x4; 2] {
     [a | (c << 16_u32), b | (d << 16_u32)]
 }
 
-/// The magnitude of the f16. That of a NaN is negative or beyond 16 bits, depending on the sign of its sum.
+/// The magnitude of the f16. For a NaN the result is negative or exceeds 16 bits, by the sign of its sum.
 #[inline(always)]
 fn f16_magnitude(x: f32x4) -> i32x4 {
     let magnitude: f32x4 =
         must_cast(must_cast::<_, u32x4>(x) & const { u32x4::splat(0x7fff_ffff) });
-    // Keeps a NaN, which `fast_min` does on some targets only. It compiles to one instruction all the same.
+    // Keeps a NaN, which `fast_min` does on some targets only. This, too, compiles to one instruction.
     let size = magnitude.to_array();
     let size = f32x4::new(four!(I => if size[I] > 65536.0 { 65536.0 } else { size[I] }));
     let power = must_cast::<_, u32x4>(size) & const { u32x4::splat(0x7f80_0000) };
@@ -392,7 +392,7 @@ fn quiet(rounded: u32x4, x: f32x4) -> u32x4 {
     must_cast::<_, u32x4>(x.is_nan()).bitselect(quiet, rounded)
 }
 
-/// Rounds a group. A NaN, which is asked for once, is made quiet instead: rounding could carry it into an infinity.
+/// Rounds a group. One test finds NaNs, which become quiet instead: rounding could carry one into an infinity.
 #[inline(always)]
 fn round_bf16(group: [[f32x4; 2]; 2]) -> [[u32x4; 2]; 2] {
     let [[a, b], [c, d]] = group;
@@ -466,7 +466,7 @@ impl SimdF64 for Portable {
     fn mul_sub(self, a: [f64; 2], b: [f64; 2], c: [f64; 2]) -> [f64; 2] {
         lanes!(i => scalar::mul_sub(a[i], b[i], c[i]))
     }
-    /// Exchanges by masks instead of a choice, which SSE2 has no instruction for.
+    /// Exchanges by masks: SSE2 has no blend.
     #[inline(always)]
     fn quarter_turns(
         self,
@@ -482,7 +482,7 @@ impl SimdF64 for Portable {
             lanes!(i => f64::from_bits(sin[i].to_bits() ^ exchange[i] ^ (q[i] << 62 & SIGN))),
         )
     }
-    /// In 32 bits, which is all that SSE2 compares; the bits below an f32 lie in the low half of the double.
+    /// Compares 32 bits, the most that SSE2 compares. The bits below an f32 lie in the low half of the double.
     #[inline(always)]
     fn any_doubt<const REACH: u64>(
         self,

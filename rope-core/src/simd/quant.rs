@@ -7,7 +7,8 @@ use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
 use super::Simd;
 use super::convert::{f32_to_f8, f32_to_i8_away, f32_to_i8_even};
 
-/// Before a half: a tie still becomes the next integer, because the sum is rounded to even, and no less does.
+/// The float below 0.5. With it, a tie still becomes the next integer, because the sum is rounded to even; no smaller
+/// fraction does.
 pub(super) const BELOW_HALF: f32 = 0.5_f32.next_down();
 
 /// The values of IQ4_NL's codes, at a distance of 1.
@@ -27,10 +28,10 @@ pub(super) const NONLINEAR_LIMITS: [f32; 15] = {
     limits
 };
 
-/// The operations of quantization: codes of 8 bits, and what scales are made of.
+/// The operations of quantization: codes of 8 bits, and the maxima that scales are computed from.
 pub(crate) trait SimdQuant: Simd {
-    /// True if codes come faster from even and odd elements, where those cost less to read: `interleave_codes` puts
-    /// them in order.
+    /// True if codes of even and odd elements are faster, for elements that cost less to read that way.
+    /// `interleave_codes` puts them in order.
     const INTERLEAVES_CODES: bool = false;
 
     /// f32 to floats of 8 bits, as `convert::f32_to_f8`.
@@ -70,8 +71,8 @@ pub(crate) trait SimdQuant: Simd {
         x
     }
 
-    /// The codes of even and of odd elements, and those of more of both, as the codes of elements in their order; with
-    /// [`SimdQuant::INTERLEAVES_CODES`] only.
+    /// Puts the codes of even and odd elements in order: two vectors of each, alternating. Used only with
+    /// [`SimdQuant::INTERLEAVES_CODES`].
     #[inline(always)]
     fn interleave_codes(self, codes: [Self::Chunk<u8>; 4]) -> [Self::Chunk<u8>; 4] {
         codes
@@ -93,20 +94,20 @@ pub(crate) trait SimdQuant: Simd {
         codes
     }
 
-    /// The larger of `a`, which is no NaN, and the magnitude of `x`; `a` where that is a NaN.
+    /// Returns the larger of `a`, which is no NaN, and the magnitude of `x`; `a` where `x` is a NaN.
     fn max_magnitude(self, a: Self::F32, x: Self::F32) -> Self::F32;
 
-    /// The larger of `a`, which is no NaN, and `x`; `a` where that is a NaN. Of two zeros it is either.
+    /// Returns the larger of `a`, which is no NaN, and `x`; `a` where `x` is a NaN. Of two zeros it returns either.
     fn max_number(self, a: Self::F32, x: Self::F32) -> Self::F32;
 
-    /// The smaller, likewise.
+    /// Returns the smaller, likewise.
     fn min_number(self, a: Self::F32, x: Self::F32) -> Self::F32;
 
-    /// Drops the fractions of numbers from 0 to 255. The lowest byte of what a NaN becomes is 0.
+    /// Drops the fractions of numbers from 0 to 255. The lowest byte of the result is 0 for a NaN.
     fn truncate(self, x: Self::F32) -> Self::Chunk<i32>;
 
-    /// The codes of IQ4_NL that are nearest to numbers of a distance of 1, and the codes' values ([`NONLINEAR`]). The
-    /// code of a NaN is the last.
+    /// Returns the nearest codes of IQ4_NL at a distance of 1, and their values ([`NONLINEAR`]). A NaN gets the last
+    /// code.
     #[inline(always)]
     fn nearest_nonlinear(self, x: Self::F32) -> (Self::Chunk<i32>, Self::F32) {
         let codes = Self::map(self.store_f32(x), |x| {
@@ -121,11 +122,11 @@ pub(crate) trait SimdQuant: Simd {
         (codes, self.load_f32(values))
     }
 
-    /// The larger of `largest` and the magnitude of `x`; and `x` where that is the larger one, `first` elsewhere. A NaN
-    /// is not larger.
+    /// Returns the larger of `largest` and the magnitude of `x`, and `x` where its magnitude is larger, `first`
+    /// elsewhere. A NaN is not larger.
     #[inline(always)]
     fn first_largest(self, [largest, first]: [Self::F32; 2], x: Self::F32) -> [Self::F32; 2] {
-        // The compiler makes vectors of it.
+        // LLVM vectorizes this loop.
         let (mut largest, mut first) = (self.store_f32(largest), self.store_f32(first));
         let x = self.store_f32(x);
         let largest_lanes: &mut [f32] = cast_slice_mut(slice::from_mut(&mut largest));
@@ -151,11 +152,11 @@ pub(crate) trait SimdQuant: Simd {
         [x, y, z, w]
     }
 
-    /// Bit 4 of each number, that of the first lowest.
+    /// Gathers bit 4 of each number; the first number's is the lowest.
     #[inline(always)]
     fn fifth_bits(self, numbers: &[i32; 32]) -> u32 {
-        // Moves bit 8 i to 56 + i; what the other products make lies elsewhere, each in a bit of its own. (Shifts of
-        // all lanes, which the compiler makes of a loop, take Q5_0 twice the time.)
+        // Moves bit 8 i to 56 + i. The other partial products fall on other bits, each on its own. (A loop becomes
+        // shifts of all lanes, which double the time of Q5_0.)
         const GATHER: u64 = 0x0102_0408_1020_4080;
         let bytes = numbers.map(|number| number as u8);
         let mut bits = [0; 4];
@@ -166,10 +167,10 @@ pub(crate) trait SimdQuant: Simd {
         u32::from_le_bytes(bits)
     }
 
-    /// The largest lane; none is a NaN.
+    /// Returns the largest lane; none is a NaN.
     fn max_lane(self, x: Self::F32) -> f32;
 
-    /// The largest lane of each vector, or the smallest; none is a NaN.
+    /// Returns the largest lane of each vector, or the smallest; none is a NaN.
     #[inline(always)]
     fn extreme_lanes<const LARGEST: bool>(self, x: [Self::F32; 4]) -> [f32; 4] {
         x.map(|x| {

@@ -1,8 +1,8 @@
 //! RISC-V's vectors (V 1.0) of any length: kernels of lines in assembly, one for each pair of formats.
 //!
-//! A kernel takes as many pairs as four registers hold, loads their cos and sin, and passes all heads. The last pairs
-//! fill a part of the registers: `vsetvli` sets the length. Instructions a head, for four registers of first members
-//! and four of second ones:
+//! A kernel loads cos and sin of the pairs that four registers hold, then rotates these pairs of all heads. The last
+//! pairs fill a part of the registers: `vsetvli` sets the length. Instructions per head, for four registers of first
+//! members and four of second members:
 //!
 //! | step | instructions | |
 //! |---|---|---|
@@ -14,7 +14,7 @@
 //! | round to f16 | a sum with a power of two, then the bits of the sum | 22 |
 //!
 //! A NaN that arithmetic returns is always the canonical one, so that no rounding can carry it into an infinity.
-//! Conversions of f16 need nothing beyond V: Zvfhmin, which has them, is younger than V.
+//! Conversions of f16 use V alone: Zvfhmin, which has them, is newer than V.
 //!
 //! Registers: `v8` and `v12` the members of the pairs, `v4` cos, `v16` sin, `v20` and `v24` the rotated members.
 //! Elements of 16 bits are loaded into and stored from `v20` and `v22`.
@@ -26,7 +26,7 @@ use super::cpu_riscv;
 use super::line_kernels::{bytes, line_kernels};
 use super::shared_heads::HeadAddresses;
 
-/// Exists only where the CPU, and its operating system, has V.
+/// The proof that the CPU and its operating system support V.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rvv(());
 
@@ -68,7 +68,7 @@ macro_rules! store {
     };
 }
 
-/// The place of the second members in another head than the one that was loaded.
+/// The address of the second members of another head than the loaded one.
 macro_rules! second {
     (Half) => {
         "add {q}, {r}, {target_between}\n"
@@ -93,10 +93,10 @@ macro_rules! widen {
         vsll.vi v8, v8, 16
         vsll.vi v12, v12, 16\n"
     };
-    // Both members at once, which lie together: all elements of their registers, as the second ones begin after those
-    // that are not used. Shifted by 13 with its sign, of which one bit is kept. An infinity or a NaN, whose double is
-    // above twice the largest finite magnitude, gets the exponent of an f32's; all others have to stay, `mu`. The
-    // product corrects the bias.
+    // Converts both members at once, with all elements of their adjacent registers: the second members begin after the
+    // unused elements of the first. The shift by 13 extends the sign, of which one bit is kept. The double of an
+    // infinity or a NaN exceeds twice the largest finite magnitude; such elements get the exponent 255, and `mu` keeps
+    // all others. The product corrects the bias.
     (f16 => $E:ident) => {
         "vsetvli {vl}, x0, e16, m4, ta, ma
         vadd.vv v24, v20, v20
@@ -131,9 +131,9 @@ macro_rules! narrow {
             vadd.vx v22, v22, {bias}\n"
         )
     };
-    // `v12` becomes the magnitude, at most 65536, plus the power of two whose last bit is that of the f16. A product
-    // with 2^13 + 1 puts the exponent of that sum above its lowest bits. The sign is added to it, and of a NaN the bit
-    // that makes it one: what the magnitude exceeds infinity by.
+    // `v12` is the magnitude, at most 65536, plus the power of two that gives the sum the last place of the f16. A
+    // product with 2^13 + 1 puts the exponent of the sum above its lowest bits. The sign is added, and for a NaN the
+    // distance of its magnitude from infinity, which sets a bit of the mantissa.
     (f16 $x:literal) => {
         concat!(
             "vfsgnjx.vv v8, ", $x, ", ", $x, "
@@ -178,7 +178,7 @@ macro_rules! ready {
     };
 }
 
-/// The bytes of elements and pairs as powers of two: of a pair's members that lie together.
+/// The binary logarithms of the bytes of an element and of the adjacent members of a pair.
 macro_rules! shift {
     (f32 Half) => {
         "2"
@@ -227,7 +227,7 @@ macro_rules! kernel {
         kernel!(@asm $name heads $I $P $O $Q
             { concat!("/* in place: ", stringify!($I), " ", stringify!($P), " */") }
             { store!("p", $O $Q) } {""} {""}
-            // The last head is known by its address: heads that are written lie apart.
+            // The address identifies the last head: written heads lie apart.
             { "add {h}, {x}, {last}" } { "bne {p}, {h}, 3b" }
             last = in(reg) heads.heads.wrapping_mul(heads.source_step),
             $($constants)*
@@ -255,12 +255,12 @@ macro_rules! kernel {
     ) => {
         /// # Safety
         ///
-        /// The CPU has V, and the heads are of these formats, in these places.
+        /// The CPU has V. The heads have these formats, and are in place exactly if the kernel's name has one format.
         unsafe fn $name($heads: &HeadAddresses<'_>) {
-            // SAFETY: the CPU has the instructions. Loads and stores are those of pairs of the row and of the heads,
-            // which `HeadAddresses` has seen to lie in slices that are borrowed for as long. The block leaves the stack
-            // alone, and names all registers that it writes; vl, vtype, vxrm and the flags of floats are free to change
-            // in a block that does not promise to preserve them.
+            // SAFETY: the CPU has the instructions. The block accesses only pairs of the row and of the heads, and
+            // `HeadAddresses` has checked that these lie in slices, which it borrows. The block does not use the stack,
+            // and names all registers that it writes. vl, vtype, vxrm and the float flags may change in a block without
+            // `preserves_flags`.
             unsafe {
                 asm!(
                     ".option push\n .option arch, +v",

@@ -6,7 +6,7 @@ use super::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use super::double::{BELOW_F32, MIDPOINT, SIGN};
 use super::{InstructionSet, MemoryKernel, Simd, SimdF64, SimdQuant, SimdSums};
 
-/// Needs nothing.
+/// Requires nothing of the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scalar;
 
@@ -32,7 +32,7 @@ impl InstructionSet for Scalar {
 
 impl Simd for Scalar {
     const LANES: usize = 1;
-    // Only the plain loop, which the compiler vectorizes for the target's own baseline.
+    // Only the plain loop, which LLVM vectorizes for the target's baseline.
     const GROUPS: usize = 0;
     const INTERLEAVED_MAX_BYTES: usize = 0;
     type F32 = f32;
@@ -133,7 +133,7 @@ impl Simd for Scalar {
 
     #[inline(always)]
     fn swap(self, x: f32) -> f32 {
-        // One lane holds no pair, and a backend that does not double does not ask.
+        // One lane holds no pair. Only backends with doubled groups call this.
         x
     }
 
@@ -312,8 +312,8 @@ impl SimdF64 for Scalar {
     }
 }
 
-/// The larger of `a`, which is no NaN, and the magnitude of `x`, unless that is a NaN. By integers: of floats the
-/// compiler makes AArch64's `fmaxnm`, which makes a NaN of a signaling one.
+/// Returns the larger of `a`, which is no NaN, and the magnitude of `x`; `a` if `x` is a NaN. By integers: LLVM
+/// compiles the float form to AArch64's `fmaxnm`, which returns a NaN if `x` is a signaling one.
 #[inline(always)]
 pub(crate) fn max_magnitude(a: f32, x: f32) -> f32 {
     let bits = x.to_bits() & 0x7fff_ffff;
@@ -325,7 +325,7 @@ pub(crate) fn max_magnitude(a: f32, x: f32) -> f32 {
     f32::from_bits(number.max(a.to_bits()))
 }
 
-/// `x`, or `a` in place of a NaN. By integers, for the reason that `max_magnitude` has.
+/// Returns `x`, or `a` if `x` is a NaN. By integers, for the same reason as `max_magnitude`.
 #[inline(always)]
 fn number_or(x: f32, a: f32) -> f32 {
     if x.to_bits() & 0x7fff_ffff > f32::INFINITY.to_bits() {
@@ -335,24 +335,24 @@ fn number_or(x: f32, a: f32) -> f32 {
     }
 }
 
-/// The larger of `a`, which is no NaN, and `x`, unless that is a NaN.
+/// Returns the larger of `a`, which is no NaN, and `x`; `a` if `x` is a NaN.
 #[inline(always)]
 pub(crate) fn max_number(a: f32, x: f32) -> f32 {
     let x = number_or(x, a);
     if x > a { x } else { a }
 }
 
-/// The smaller, likewise.
+/// Returns the smaller, likewise.
 #[inline(always)]
 pub(crate) fn min_number(a: f32, x: f32) -> f32 {
     let x = number_or(x, a);
     if x < a { x } else { a }
 }
 
-/// The square root, correctly rounded: core has none, and an integer's is exact.
+/// Returns the square root, correctly rounded. `core` has none; the integer square root is exact.
 ///
-/// With `x = m 4^e` and `m` of 50 or 51 bits, the root of `m` has 25 or 26, of which an f32 keeps 24; whether something
-/// is left over decides a tie.
+/// With `x = m 4^e` and `m` of 50 or 51 bits, the root of `m` has 25 or 26 bits, of which an f32 keeps 24. A remainder
+/// breaks a tie.
 #[inline(never)]
 fn sqrt(x: f32) -> f32 {
     if x.is_nan() || x < 0.0 {
@@ -378,8 +378,8 @@ fn sqrt(x: f32) -> f32 {
     (root << 1 | sticky) as f32 * f32::from_bits(((127 + power) as u32) << 23)
 }
 
-/// `a b - c`, rounded once, if `fl(a b) - c` is exact. For machines without a fused operation: Dekker's product, in 17
-/// operations.
+/// Returns `a b - c`, rounded once, if `fl(a b) - c` is exact: Dekker's product, in 17 operations, for machines without
+/// a fused operation.
 ///
 /// Exact for `|a|, |b| < 2^995` whose product is above 2^-969.
 #[inline(always)]
@@ -400,7 +400,7 @@ fn halves(x: f64) -> (f64, f64) {
     (high, x - high)
 }
 
-/// `(cos, sin)` turned by `quarters mod 4` quarter turns. Exchanged by a mask: a branch would be mispredicted every
+/// Rotates `(cos, sin)` by `quarters mod 4` quarter turns. A mask exchanges them: a branch would be mispredicted every
 /// other time.
 #[inline(always)]
 pub(crate) fn quarter_turns(quarters: f64, cos: f64, sin: f64) -> (f64, f64) {

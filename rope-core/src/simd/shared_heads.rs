@@ -1,4 +1,4 @@
-//! Heads as a backend takes them that has kernels of lines and nothing else: checked once, then plain addresses.
+//! The arguments of a line backend's kernels: heads, checked once and then passed as addresses.
 
 #![cfg_attr(
     not(any(target_arch = "riscv64", target_arch = "aarch64")),
@@ -55,7 +55,7 @@ pub(crate) struct SharedHeads<'a> {
     pub(crate) factors: [f32; 2],
 }
 
-/// Heads as a kernel in assembly takes them: all channels that it reads or writes are inside. Steps are bytes.
+/// The heads of a kernel in assembly, whose rotated channels all lie in borrowed memory. Steps are bytes.
 pub(crate) struct HeadAddresses<'a> {
     pub(crate) source: *const u8,
     pub(crate) source_step: usize,
@@ -74,7 +74,7 @@ pub(crate) struct HeadAddresses<'a> {
 }
 
 impl<'a> HeadAddresses<'a> {
-    /// Checks that the pairs of every head lie in their memory. Returns `None` where there are none.
+    /// Checks that the pairs of every head lie in their memory. Returns `None` if there are no pairs or no heads.
     #[inline(always)]
     pub(crate) fn new([from, to]: [HeadFormat; 2], heads: SharedHeads<'a>) -> Option<Self> {
         let SharedHeads {
@@ -92,7 +92,7 @@ impl<'a> HeadAddresses<'a> {
         if pairs == 0 {
             return None;
         }
-        // A head is the pairs that rotate. The step of a single head may be any number.
+        // Only the rotated pairs count. The step of a single head may be any number.
         let is_inside = |step: usize, format: HeadFormat, len: usize| {
             let start = if last == 0 {
                 Some(0)

@@ -1,6 +1,6 @@
-//! Non-temporal stores, for memory that no cache still holds when it is read again. They bypass the caches: a store
-//! into a cache reads the cache line first, and these do not. (Zen 3: stores of 32 bytes take half as long as stores
-//! into the caches, stores of 16 bytes as long.)
+//! Non-temporal stores, for memory that will have left the caches before it is read again. A cached store reads the
+//! cache line first; a non-temporal store does not. (Zen 3: half the time of cached stores for 32 bytes, the same for
+//! 16 bytes.)
 
 use bytemuck::pod_align_to_mut;
 
@@ -14,13 +14,13 @@ pub(crate) struct Stream<'m> {
 }
 
 impl<'m> Stream<'m> {
-    /// Calls `run` with memory to write. When this returns, every thread sees what was written.
+    /// Calls `run` with memory to write. When this returns, every thread sees the stored bytes.
     pub(crate) fn into(memory: &'m mut [u8], proof: Proof, run: &mut dyn FnMut(&mut Stream<'_>)) {
         run(&mut Stream { memory, proof });
     }
 
-    /// Writes bytes at an index. Those that do not fill a cache line go through the caches.
-    // A function of this folder that is left over is one that should have been inlined, for the suite `symbols`.
+    /// Writes bytes at an index. Bytes that fill no cache line go through the caches.
+    // Inlined, because the suite `symbols` accepts no function of this folder in a binary.
     #[inline(always)]
     pub(crate) fn write(&mut self, at: usize, bytes: &[u8]) {
         let to = &mut self.memory[at..][..bytes.len()];
@@ -39,7 +39,7 @@ impl Drop for Stream<'_> {
     }
 }
 
-/// Whole cache lines of a [`Stream`], and what is written there.
+/// Whole cache lines of a [`Stream`], and their new content.
 struct Lines<'l> {
     to: &'l mut [CacheLine],
     from: &'l [[u8; 64]],
@@ -49,7 +49,7 @@ impl Kernel for Lines<'_> {
     #[inline(always)]
     fn run<S: InstructionSet>(self, s: S) {
         for (to, from) in self.to.iter_mut().zip(self.from) {
-            // SAFETY: the `Stream` borrows their memory until its end, which is a fence, and reads none of it.
+            // SAFETY: the `Stream` borrows the memory exclusively, does not read it, and ends with a fence.
             unsafe { s.stream(to, CacheLine(*from)) };
         }
     }
@@ -64,7 +64,7 @@ cfg_if::cfg_if! {
 
         /// Orders the non-temporal stores before everything that follows.
         fn fence() {
-            // SAFETY: the build has SSE2, and this is of SSE.
+            // SAFETY: the instruction is part of SSE, and the build has SSE2.
             unsafe { _mm_sfence() }
         }
     } else {

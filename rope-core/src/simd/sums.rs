@@ -4,7 +4,7 @@ use super::Simd;
 
 /// The operations of gradients: products of f32 numbers, which are exact as doubles, and sums of them.
 pub(crate) trait SimdSums: Simd {
-    /// True if a backward pass is one kernel, of 2 to 3 KB for each element and pairing; if not, it is two.
+    /// True if a backward pass is one kernel (2 to 3 KB per element and pairing) instead of two.
     const BACKWARD: bool = true;
 
     /// `LANES` f64 lanes.
@@ -13,11 +13,11 @@ pub(crate) trait SimdSums: Simd {
     /// Returns true if a lane is a zero, a subnormal, an infinity or a NaN.
     fn any_not_normal(self, x: [Self::F32; 4]) -> bool;
 
-    /// Array to registers.
+    /// Loads an array into registers.
     fn load_wide(self, x: Self::Chunk<f64>) -> Self::Wide;
-    /// Registers to array.
+    /// Stores registers as an array.
     fn store_wide(self, x: Self::Wide) -> Self::Chunk<f64>;
-    /// Alternating doubles to first and second members, in whatever lane order is cheapest.
+    /// Separates alternating doubles into first and second members, in the cheapest order of lanes.
     fn unzip_wide(self, ab: [Self::Wide; 2]) -> [Self::Wide; 2];
     /// Undoes `unzip_wide`.
     fn zip_wide(self, xy: [Self::Wide; 2]) -> [Self::Wide; 2];
@@ -31,15 +31,15 @@ pub(crate) trait SimdSums: Simd {
     fn undo_deinterleaved_wide(self, x: Self::Wide) -> Self::Wide {
         x
     }
-    /// The lanes as doubles.
+    /// Converts the lanes to doubles.
     fn widen(self, x: Self::F32) -> Self::Wide;
-    /// The same from an array: x86 spreads lanes while it loads, where registers take a shuffle for each.
+    /// Converts an array to doubles: x86 spreads lanes during a load, where registers need a shuffle each.
     fn load_f32_wide(self, x: Self::Chunk<f32>) -> Self::Wide;
-    /// `sums + (x1 g2 - x2 g1)`: the products, of numbers that were f32, are exact, the difference is rounded, and so
-    /// is the sum.
+    /// Returns `sums + (x1 g2 - x2 g1)`. The products of former f32 numbers are exact; the difference and the sum are
+    /// each rounded.
     fn add_cross(self, sums: Self::Wide, x: [Self::Wide; 2], g: [Self::Wide; 2]) -> Self::Wide;
-    /// `sums + (a - b)`: the difference is rounded, and so is the sum.
+    /// Returns `sums + (a - b)`; the difference and the sum are each rounded.
     fn add_difference(self, sums: Self::Wide, a: Self::F32, b: Self::F32) -> Self::Wide;
-    /// `sums + (x1 g1 + x2 g2)`, rounded likewise.
+    /// Returns `sums + (x1 g1 + x2 g2)`, rounded likewise.
     fn add_dot(self, sums: Self::Wide, x: [Self::Wide; 2], g: [Self::Wide; 2]) -> Self::Wide;
 }

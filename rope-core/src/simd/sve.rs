@@ -1,7 +1,8 @@
 //! ARM's scalable vectors (SVE) of any length: kernels of lines in assembly, one for each pair of formats.
 //!
-//! A kernel takes as many pairs as two vectors of f32 hold, loads their cos and sin, and passes all heads. Predicates
-//! keep the last pairs within their row. Instructions a head, for two vectors of first members and two of second ones:
+//! A kernel loads cos and sin of the pairs that two vectors of f32 hold, then rotates these pairs of all heads.
+//! Predicates keep the last pairs within their row. Instructions per head, for two vectors of first members and two of
+//! second members:
 //!
 //! | step | instructions | |
 //! |---|---|---|
@@ -13,9 +14,9 @@
 //! | widen f16 | `fcvt`, `lsr` | 6 |
 //! | round to f16, pack | `fcvt`; `trn1` or `uzp1` | 6 |
 //!
-//! Rounding adds to the bits of a NaN, which must not carry into an infinity: a NaN that came from bf16 or that
-//! arithmetic made has an empty lower half, and NaNs of cos and sin are replaced by such a one. `BFCVT` would round in
-//! one instruction, but not every CPU with SVE has it.
+//! Rounding adds to the bits of a NaN, which must not carry into an infinity. NaNs from bf16 and from arithmetic have
+//! an empty lower half; NaNs of cos and sin are replaced by such a NaN. `BFCVT` would round in one instruction, but not
+//! every CPU with SVE has it.
 //!
 //! Registers: `z4` and `z5` cos, `z6` and `z7` sin, `z16` to `z19` the first and the second members of either vector of
 //! pairs, `z20` to `z23` the rotated ones. Elements of 16 bits are loaded into `z24` and `z25`. Predicates: `p0` and
@@ -27,7 +28,7 @@ use super::line_kernels::{bytes, line_kernels};
 use super::neon::Neon;
 use super::shared_heads::HeadAddresses;
 
-/// Exists only where the CPU, and its operating system, has SVE.
+/// The proof that the CPU and its operating system support SVE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sve(Neon);
 
@@ -46,7 +47,7 @@ cfg_if::cfg_if! {
     if #[cfg(target_feature = "sve")] {
         fn vector_bytes() -> Option<usize> {
             let bytes;
-            // SAFETY: the build's target has the instruction, which reads the length of a vector.
+            // SAFETY: the build's target has the instruction, which reads the length of a vector and changes nothing.
             unsafe {
                 asm!(
                     ".arch_extension sve",
@@ -58,13 +59,13 @@ cfg_if::cfg_if! {
             Some(bytes)
         }
     } else if #[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))] {
-        /// `prctl(PR_SVE_GET_VL)`, asked once: a length that changes later is not seen, and changes no bits.
+        /// Calls `prctl(PR_SVE_GET_VL)` once. A later change of the length goes unnoticed, and changes no bits.
         fn vector_bytes() -> Option<usize> {
             use core::sync::atomic::{AtomicU16, Ordering};
 
             use super::linux::sve_bytes;
 
-            /// The bytes, or `ABSENT`; 0 is not asked yet.
+            /// The bytes, or `ABSENT`; 0 before the call.
             static FOUND: AtomicU16 = AtomicU16::new(0);
             const ABSENT: u16 = 1;
             let mut found = FOUND.load(Ordering::Relaxed);
@@ -163,7 +164,7 @@ macro_rules! store {
     };
 }
 
-/// The place of the second members in another head than the one that was loaded.
+/// The address of the second members of another head than the loaded one.
 macro_rules! second {
     (Half) => {
         "add {q}, {r}, {target_between}\n"
@@ -217,7 +218,7 @@ macro_rules! rotate {
     };
 }
 
-/// Rounds f32 to elements, and packs two vectors of them: how depends on the order of the vectors' pairs.
+/// Rounds f32 to elements and packs two vectors of them, by the order of the vectors' pairs.
 macro_rules! narrow {
     ($I:ident $P:ident => f32 $Q:ident) => {
         ""
@@ -260,7 +261,7 @@ macro_rules! narrow {
             "mov ", $x, ".s, p6/m, z29.s\n"
         )
     };
-    // Of both members.
+    // Both members.
     (@pack $part:literal $I:ident $P:ident => Interleaved) => {
         concat!(
             "trn", $part, " z20.h, z20.h, z21.h
@@ -286,7 +287,8 @@ macro_rules! narrow {
     };
 }
 
-/// cos and sin as the pairs of the vectors come: even and odd ones where 16 bits of one member are read.
+/// Loads cos and sin in the order of the vectors' pairs: even and odd where elements of 16 bits are read member by
+/// member.
 macro_rules! order {
     (f32 $P:ident) => {
         ""
@@ -304,7 +306,7 @@ macro_rules! order {
     };
 }
 
-/// Replaces the NaNs of cos and sin by one that bf16 has.
+/// Replaces the NaNs of cos and sin by a NaN with an empty lower half.
 macro_rules! quiet {
     (bf16) => {
         concat!(quiet!("z4"), quiet!("z5"), quiet!("z6"), quiet!("z7"))
@@ -369,11 +371,11 @@ macro_rules! kernel {
     ) => {
         /// # Safety
         ///
-        /// The CPU has SVE, and the heads are of these formats, in these places.
+        /// The CPU has SVE. The heads have these formats, and are in place exactly if the kernel's name has one format.
         unsafe fn $name($heads: &HeadAddresses<'_>) {
-            // SAFETY: the CPU has the instructions. Loads and stores are those of pairs of the row and of the heads,
-            // which `HeadAddresses` has seen to lie in slices that are borrowed for as long: predicates leave the rest
-            // out. The block leaves the stack alone, and names all registers that it writes.
+            // SAFETY: the CPU has the instructions. Predicates restrict loads and stores to pairs of the row and of the
+            // heads, and `HeadAddresses` has checked that these lie in slices, which it borrows. The block does not use
+            // the stack, and names all registers that it writes.
             unsafe {
                 asm!(
                     ".arch_extension sve",
