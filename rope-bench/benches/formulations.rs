@@ -6,9 +6,9 @@
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use rope_bench::commands::selection::Selection;
 use rope_bench::formulations::all;
-use rope_bench::memory::{self, Memory};
-use rope_bench::selection::Selection;
+use rope_bench::measure::memory::{self, Memory};
 
 fn formulations(criterion: &mut Criterion) {
     let all = all();

@@ -1,5 +1,9 @@
 //! A case: a workload of one element type in one pairing. The subject of a table cell.
 
+pub mod models;
+pub mod names;
+pub mod workloads;
+
 use std::fmt;
 
 use clap::ValueEnum;
@@ -7,7 +11,7 @@ use half::{bf16, f16};
 use rope_core::Pairing;
 use serde::{Deserialize, Serialize};
 
-use crate::workloads::Workload;
+use crate::cases::workloads::Workload;
 
 /// The element of the tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]

@@ -1,6 +1,7 @@
 //! Tests the judge of accuracy against the tables of the models: 400-bit values, and PyTorch's.
 
-use rope_bench::accuracy::{MODELS, RecordedModel, exact, levels, methods, positions};
+use rope_bench::commands::accuracy::models::{MODELS, RecordedModel};
+use rope_bench::commands::accuracy::{exact, levels, methods, positions};
 
 /// Returns the position and the values of all pairs, of each line with this key.
 fn lines(model: &RecordedModel, key: &str) -> Vec<(u32, Vec<f32>)> {

@@ -1,13 +1,13 @@
 //! Every formulation against the oracle, in shapes small enough for a debug build, in every order and alignment.
 
+use rope_bench::cases::models::MODELS;
+use rope_bench::cases::workloads::{Order, Workload};
 use rope_bench::cases::{Alignment, Case, Element};
-#[cfg(feature = "intrinsics")]
-use rope_bench::formulations::Formulation;
 use rope_bench::formulations::all;
-use rope_bench::memory::{self, Memory};
-use rope_bench::models::MODELS;
-use rope_bench::oracle;
-use rope_bench::workloads::{Order, Workload};
+#[cfg(feature = "intrinsics")]
+use rope_bench::formulations::formulation::Formulation;
+use rope_bench::measure::memory::{self, Memory};
+use rope_bench::verify::oracle;
 use rope_core::Pairing;
 
 fn small() -> Vec<Workload> {

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use rope_bench::programs::{Measured, Programs, keep};
+use rope_bench::commands::programs::{Measured, Programs, keep};
 
 fn printed(text: &str) -> [String; 3] {
     ["sh", "-c", text].map(String::from)

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use rope_bench::cases::Element;
-use rope_bench::machine::Machine;
-use rope_bench::measuring::{Ratio, Time};
-use rope_bench::results::{CaseResult, Measurement, Record, Run};
-use rope_bench::{rank, record, report};
+use rope_bench::commands::{rank, record};
+use rope_bench::measure::machine::Machine;
+use rope_bench::measure::{Ratio, Time};
+use rope_bench::report;
+use rope_bench::report::results::{CaseResult, Measurement, Record, Run};
 use rope_core::{Backend, Pairing};
 
 #[test]

@@ -196,7 +196,7 @@ fn the_records_are_as_the_schema_says() {
             panic!("{}: {error}", path.display());
         }
         // Both readers agree: the schema, and the program.
-        let run: rope_bench::results::Run = serde_json::from_value(record).unwrap();
+        let run: rope_bench::report::results::Run = serde_json::from_value(record).unwrap();
         checked(&serde_json::to_value(&run).unwrap()).unwrap();
     }
 }

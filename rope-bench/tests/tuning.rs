@@ -2,8 +2,11 @@
 
 use std::path::Path;
 
-use rope_bench::machine::Machine;
-use rope_bench::tune::{self, Choice, DIFFERENCE, Decision, KNOBS, Measured, Tuned, recorded};
+use rope_bench::commands::tune::{
+    self, Choice, DIFFERENCE, Decision, KNOBS, Measured, Tuned, recorded,
+};
+use rope_bench::measure::machine::Machine;
+use rope_bench::report::files;
 use rope_core::internals::{self, TUNINGS, Tuning};
 use rope_core::{Pairing, Rope};
 
@@ -11,7 +14,7 @@ fn records() -> Vec<Tuned> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("records");
     let folders = std::fs::read_dir(folder).expect("the records");
     let mut files: Vec<_> = folders
-        .map(|entry| entry.expect("an entry").path().join(tune::FILE))
+        .map(|entry| entry.expect("an entry").path().join(files::TUNING))
         .collect();
     files.retain(|file| file.exists());
     files.sort();

@@ -1,27 +1,74 @@
-//! The imports of rope-core: layers import downwards, and files form no circles.
+//! The imports of a crate: layers import downwards, and files form no circles except for the ones named here.
 //!
 //! An import is a path: in a `use`, or in the code if it begins with `crate`, `super`, `self` or a child module. It
 //! leads to the file that defines the name, through any re-exports. A module that re-exports a name of its own files
-//! without using it imports nothing. Methods are no imports: a file that adds methods to a type of a lower layer is
-//! called through that type.
+//! without using it imports nothing. Methods are imports of layers: a type that gets an `impl` in another layer leads
+//! its users there. A trait of that layer is no such case, since its users import the trait.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// The layers, the lowest first, with their files, and their folders with the files of the folders' modules.
-const LAYERS: [(&str, &[&str]); 8] = [
-    ("base", &["base", "tuning"]),
-    ("simd", &["proof", "simd"]),
-    ("kernel", &["kernel"]),
-    ("describe", &["describe"]),
-    ("pass", &["pass"]),
-    ("execute", &["execute"]),
-    ("plan", &["plan"]),
-    (
-        "crate",
-        &["axes", "error", "guide", "internals", "lib", "stages"],
-    ),
+/// Names with their files.
+type Named = [(&'static str, &'static [&'static str])];
+
+/// A crate.
+struct Crate {
+    /// The folder of its sources, from the root of the repository.
+    folder: &'static str,
+    /// The layers, the lowest first, with their files, and their folders with the files of the folders' modules.
+    layers: &'static Named,
+    /// The circles; each is one definition in several files.
+    circles: &'static Named,
+}
+
+const CORE: Crate = Crate {
+    folder: "rope-core/src",
+    layers: &[
+        ("base", &["base", "tuning"]),
+        ("simd", &["proof", "simd"]),
+        ("kernel", &["kernel"]),
+        ("describe", &["describe"]),
+        ("pass", &["pass"]),
+        ("execute", &["execute"]),
+        ("plan", &["plan"]),
+        (
+            "crate",
+            &["axes", "error", "guide", "internals", "lib", "stages"],
+        ),
+    ],
+    circles: &[],
+};
+
+const BENCH: Crate = Crate {
+    folder: "rope-bench/src",
+    layers: &[
+        ("cases", &["cases"]),
+        ("measure", &["measure"]),
+        ("verify", &["verify"]),
+        ("formulations", &["formulations"]),
+        ("report", &["report"]),
+        ("commands", &["commands"]),
+        ("crate", &["lib", "main"]),
+    ],
+    circles: &[],
+};
+
+/// A crate without layers or circles.
+const fn flat(folder: &'static str) -> Crate {
+    Crate {
+        folder,
+        layers: &[],
+        circles: &[],
+    }
+}
+
+const CRATES: [Crate; 5] = [
+    CORE,
+    BENCH,
+    flat("rope-core/adapters/burn/src"),
+    flat("rope-core/adapters/candle/src"),
+    flat("rope-core/adapters/ggml/src"),
 ];
 
 /// A path, segment by segment.
@@ -36,10 +83,14 @@ struct Source {
     globs: Vec<Segments>,
     /// The imported paths.
     imports: BTreeSet<Segments>,
+    /// The types of its `impl` blocks, each with the trait if there is one.
+    impls: Vec<(Segments, Option<Segments>)>,
+    /// The traits that it defines.
+    traits: BTreeSet<String>,
 }
 
-/// All files of rope-core, by their paths without `.rs`.
-struct Crate(BTreeMap<String, Source>);
+/// All files of a crate, by their paths without `.rs`.
+struct Sources(BTreeMap<String, Source>);
 
 /// Returns the words and the punctuation of a text, without comments and without the unit tests at its end.
 fn tokens(text: &str) -> Vec<&str> {
@@ -54,8 +105,12 @@ fn tokens(text: &str) -> Vec<&str> {
             .unwrap_or(rest.len());
         let (len, is_code) = match word {
             0 if rest.starts_with("//") => (rest.find('\n').unwrap_or(rest.len()), false),
-            0 if rest.starts_with("'\"'") => (3, false),
+            0 if first == '\'' => (character(rest).unwrap_or(1), false),
             0 if first == '"' => (string(rest), false),
+            1 | 2 if rest[..word].ends_with('r') && raw_string(&rest[word..]).is_some() => (
+                word + raw_string(&rest[word..]).expect("a raw string"),
+                false,
+            ),
             0 if rest.starts_with("::") => (2, true),
             0 => (first.len_utf8(), true),
             len => (len, true),
@@ -66,6 +121,24 @@ fn tokens(text: &str) -> Vec<&str> {
         rest = rest[len..].trim_start();
     }
     tokens
+}
+
+/// The length of the character literal at the start of a text; none if it is a lifetime.
+fn character(text: &str) -> Option<usize> {
+    let mut rest = text[1..].chars();
+    let escape = if rest.next()? == '\\' { 2 } else { 1 };
+    let end = text[1..].char_indices().nth(escape)?.0 + 1;
+    let found = text[end..].find('\'')?;
+    // An escape like `\u{b5}` is longer.
+    (found == 0 || escape == 2).then_some(end + found + 1)
+}
+
+/// The length of the raw string after its `r`, if there is one.
+fn raw_string(text: &str) -> Option<usize> {
+    let marks = text.find(|c| c != '#')?;
+    let inside = text[marks..].strip_prefix('"')?;
+    let end = format!("\"{}", &text[..marks]);
+    Some(marks + 1 + inside.find(&end)? + end.len())
 }
 
 /// The length of the string literal at the start of a text.
@@ -107,6 +180,29 @@ fn use_tree<'t>(
             return found(path, &name);
         }
     }
+}
+
+/// Returns the paths of the trait, if there is one, and of the type of an `impl`, from its header.
+fn implemented(header: &[&str]) -> (Option<Segments>, Segments) {
+    let (mut paths, mut depth, mut last) = (vec![Segments::new()], 0_usize, "");
+    for &token in header {
+        let is_name = token.starts_with(|c: char| c.is_alphabetic() || c == '_' || c == '$');
+        match token {
+            "<" => depth += 1,
+            // The arrow of a function's type.
+            ">" if last == "-" => {}
+            ">" => depth -= 1,
+            _ if depth > 0 => {}
+            "for" => paths.push(Segments::new()),
+            "where" => break,
+            "const" | "mut" | "dyn" | "unsafe" => {}
+            word if is_name => paths.last_mut().expect("a path").push(word.to_owned()),
+            _ => {}
+        }
+        last = token;
+    }
+    let own_type = paths.pop().expect("a type");
+    (paths.pop(), own_type)
 }
 
 impl Source {
@@ -170,6 +266,23 @@ impl Source {
                     });
                     at = end;
                 }
+                ["impl", ..] if at == 0 || [";", "}", "]", "unsafe"].contains(&tokens[at - 1]) => {
+                    let end = tokens[at..].iter().position(|token| *token == "{");
+                    let header = &tokens[at + 1..at + end.expect("an `impl` has a body")];
+                    let (of, own_type) = implemented(header);
+                    let path = |words: Segments| match words.first() {
+                        Some(first) if !first.starts_with('$') => Some(
+                            absolute(&words).unwrap_or_else(|| [module.clone(), words].concat()),
+                        ),
+                        _ => None,
+                    };
+                    if let Some(own_type) = path(own_type) {
+                        source
+                            .impls
+                            .push((own_type, of.map(|of| path(of).unwrap_or_default())));
+                    }
+                }
+                ["trait", name, ..] => _ = source.traits.insert(name.to_owned()),
                 ["mod", name, "{", ..] => {
                     inside.push((name.to_owned(), depth));
                     (depth, at) = (depth + 1, at + 2);
@@ -206,9 +319,11 @@ impl Source {
     }
 }
 
-impl Crate {
-    fn read() -> Self {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../rope-core/src");
+impl Sources {
+    fn read(folder: &str) -> Self {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("..")
+            .join(folder);
         let mut texts = BTreeMap::new();
         let mut folders = vec![folder.clone()];
         while let Some(inner) = folders.pop() {
@@ -237,7 +352,7 @@ impl Crate {
             let source = Source::read(&text, &own, &files);
             (name, source)
         };
-        Crate(texts.into_iter().map(read).collect())
+        Sources(texts.into_iter().map(read).collect())
     }
 
     /// Returns the file that defines the target of a path.
@@ -276,13 +391,15 @@ impl Crate {
     }
 }
 
-/// Returns the layer of a file: its index from below, and its name.
-fn layer(file: &str) -> Option<(usize, &'static str)> {
-    let holds = |place: &&str| file == *place || file.starts_with(&format!("{place}/"));
-    let found = LAYERS
-        .iter()
-        .position(|(_, places)| places.iter().any(holds));
-    found.map(|index| (index, LAYERS[index].0))
+impl Crate {
+    /// Returns the layer of a file: its index from below, and its name.
+    fn layer(&self, file: &str) -> (usize, &'static str) {
+        let holds = |place: &&str| file == *place || file.starts_with(&format!("{place}/"));
+        let mut layers = self.layers.iter().enumerate();
+        let found = layers.find(|(_, (_, places))| places.iter().any(holds));
+        let (index, (name, _)) = found.unwrap_or_else(|| panic!("{file} is in no layer"));
+        (index, name)
+    }
 }
 
 /// Returns all files that a file imports, directly or indirectly.
@@ -299,45 +416,106 @@ fn reached<'g>(graph: &'g BTreeMap<&str, BTreeSet<String>>, from: &str) -> BTree
 
 #[test]
 fn layers_import_downwards() {
-    let sources = Crate::read();
     let mut upwards = Vec::new();
-    for (file, imports) in &sources.graph() {
-        let (own, name) = layer(file).unwrap_or_else(|| panic!("{file} is in no layer"));
-        for import in imports {
-            let (other, above) = layer(import).unwrap_or_else(|| panic!("{import} is in no layer"));
-            if other > own {
-                upwards.push(format!("{file} ({name}) imports {import} ({above})"));
+    for layered in CRATES.iter().filter(|of| !of.layers.is_empty()) {
+        for (file, imports) in &Sources::read(layered.folder).graph() {
+            let (own, name) = layered.layer(file);
+            for import in imports {
+                let (other, above) = layered.layer(import);
+                if other > own {
+                    upwards.push(format!("{file} ({name}) imports {import} ({above})"));
+                }
             }
         }
     }
     assert!(upwards.is_empty(), "{upwards:#?}");
 }
 
+/// The methods that a layer adds to types of layers below it, which must not call them.
+const ELSEWHERE: [&str; 7] = [
+    "describe/tensor (describe) adds methods to describe::tensor::Shape (base)",
+    "execute/full (execute) adds methods to execute::full::Rows (describe)",
+    "execute/ops (execute) adds methods to execute::ops::Pass (pass)",
+    "execute/staged (execute) adds methods to execute::staged::Pass (pass)",
+    "execute/staged (execute) adds methods to execute::staged::Operands (pass)",
+    "pass/walk (pass) adds methods to pass::walk::Steps (describe)",
+    "proof (simd) adds methods to proof::Backend (base)",
+];
+
+/// A method of a type leads to the layer of its `impl`, in which only a trait of that layer may be implemented.
 #[test]
-fn files_form_no_circles() {
-    let sources = Crate::read();
-    let graph = sources.graph();
-    let reached: BTreeMap<&str, BTreeSet<&str>> = graph
-        .keys()
-        .map(|file| (*file, reached(&graph, file)))
-        .collect();
-    let circle = |file: &&str| -> Vec<&str> {
-        let both =
-            |other: &&str| reached[*file].contains(*other) && reached[*other].contains(*file);
-        graph.keys().copied().filter(|other| both(other)).collect()
-    };
-    let circles: BTreeSet<Vec<&str>> = graph
-        .keys()
-        .map(circle)
-        .filter(|circle| !circle.is_empty())
-        .collect();
-    assert!(circles.is_empty(), "{circles:#?}");
+fn types_have_their_methods_in_their_own_layer() {
+    let mut elsewhere = Vec::new();
+    for layered in CRATES.iter().filter(|of| !of.layers.is_empty()) {
+        let sources = Sources::read(layered.folder);
+        for (file, source) in &sources.0 {
+            let (own, name) = layered.layer(file);
+            for (of, with) in &source.impls {
+                let (other, above) = layered.layer(&sources.file_of(of));
+                let has_own_trait = with.as_ref().is_some_and(|with| {
+                    let file = sources.file_of(with);
+                    let is_here = with
+                        .last()
+                        .is_some_and(|it| sources.0[&file].traits.contains(it));
+                    is_here && layered.layer(&file).0 == own
+                });
+                if other != own && !has_own_trait {
+                    let of = of.join("::");
+                    elsewhere.push(format!("{file} ({name}) adds methods to {of} ({above})"));
+                }
+            }
+        }
+    }
+    assert_eq!(elsewhere, ELSEWHERE);
+}
+
+#[test]
+fn only_the_named_circles_are_there() {
+    for part in &CRATES {
+        let sources = Sources::read(part.folder);
+        let graph = sources.graph();
+        let reached: BTreeMap<&str, BTreeSet<&str>> = graph
+            .keys()
+            .map(|file| (*file, reached(&graph, file)))
+            .collect();
+        let circle = |file: &&str| -> Vec<&str> {
+            let both =
+                |other: &&str| reached[*file].contains(*other) && reached[*other].contains(*file);
+            graph.keys().copied().filter(|other| both(other)).collect()
+        };
+        let circles: BTreeSet<Vec<&str>> = graph
+            .keys()
+            .map(circle)
+            .filter(|circle| !circle.is_empty())
+            .collect();
+        let named = part
+            .circles
+            .iter()
+            .map(|(_, files)| files.to_vec())
+            .collect();
+        let edges: Vec<_> = circles
+            .iter()
+            .flatten()
+            .map(|file| {
+                let to: Vec<_> = graph[file]
+                    .iter()
+                    .filter(|to| {
+                        circles
+                            .iter()
+                            .any(|circle| circle.contains(file) && circle.contains(&to.as_str()))
+                    })
+                    .collect();
+                format!("{file} -> {to:?}")
+            })
+            .collect();
+        assert_eq!(circles, named, "{}: {edges:#?}", part.folder);
+    }
 }
 
 /// The graph has the expected edges: a reader that finds no import would find no circle.
 #[test]
 fn imports_are_found() {
-    let sources = Crate::read();
+    let sources = Sources::read(CORE.folder);
     let graph = sources.graph();
     for (file, import) in [
         // A name that the crate re-exports.

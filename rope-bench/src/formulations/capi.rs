@@ -14,8 +14,7 @@ use rope::{
 };
 use rope_core::{Backend, Frequencies, Pairing, Scaling};
 
-use super::{About, Formulation, Runner};
-use crate::call::CAPI;
+use super::formulation::{About, CAPI, Formulation, Runner};
 use crate::cases::{Case, Element};
 
 /// The C API on one backend.

@@ -9,10 +9,10 @@ use anyhow::Result;
 use num_complex::Complex32;
 use rope_core::Pairing;
 
-use super::literature::{Literature, by_heads};
-use super::{Runner, angles_f32};
+use super::formulation::Runner;
+use super::literature::{Literature, angles_f32, by_heads};
 use crate::cases::Element;
-use crate::workloads::Workload;
+use crate::cases::workloads::Workload;
 
 /// Into a new result, as published.
 pub const COMPLEX: Literature = Literature {

@@ -9,8 +9,7 @@
 
 use rope_core::Pairing;
 
-use super::cos_sin_f32;
-use super::literature::{Literature, by_heads};
+use super::literature::{Literature, by_heads, cos_sin_f32};
 use crate::cases::Element;
 
 /// One pass for the even channels and one for the odd, head by head.

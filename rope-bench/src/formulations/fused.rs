@@ -7,11 +7,11 @@ use anyhow::{Result, bail, ensure};
 use rope_core::norm::{Norm, NormFormula};
 use rope_core::{Backend, Error, Frequencies, Rope, Rows, Scaling, TensorMut};
 
-use super::{About, Formulation, Runner};
+use super::formulation::{About, Formulation, Runner};
+use crate::cases::workloads::Part;
 use crate::cases::{Case, Float, with_float};
-use crate::oracle::NORM_EPS;
-use crate::threads::Team;
-use crate::workloads::Part;
+use crate::measure::threads::Team;
+use crate::verify::oracle::NORM_EPS;
 
 /// rope-core on one backend.
 #[derive(Clone, Copy, Debug)]

@@ -18,9 +18,9 @@ use std::ffi::{c_uint, c_void};
 use anyhow::{Result, ensure};
 use rope_core::{Frequencies, Pairing, Scaling};
 
-use super::{About, Formulation, Runner};
+use super::formulation::{About, Formulation, Runner};
+use crate::cases::workloads::Part;
 use crate::cases::{Case, Element};
-use crate::workloads::Part;
 
 /// `tensor` of the C file: the first `2 * pairs` channels of each head, strides in elements.
 type Rotate = unsafe extern "C" fn(

@@ -10,10 +10,10 @@ use std::hint::black_box;
 use anyhow::Result;
 use rope_core::Pairing;
 
-use super::{About, Formulation, Runner};
+use super::formulation::{About, Formulation, Runner};
+use crate::cases::workloads::{Head, Workload};
 use crate::cases::{Case, Element, Float, with_float};
-use crate::oracle::{Angle, Arithmetic};
-use crate::workloads::{Head, Workload};
+use crate::verify::oracle::{Angle, Arithmetic};
 
 /// The largest table, in bytes: beyond it the wait is too long.
 const LARGEST_TABLE: usize = 1 << 30;
@@ -172,5 +172,22 @@ pub(super) fn by_heads<T: 'static>(
             rotate(&table[token * row..][..row], &x[at..][..dim], output);
         });
         Ok(())
+    })
+}
+
+/// Computes cos and sin of each row and pair as PyTorch code does: frequency, angle, cos and sin all f32.
+pub(super) fn cos_sin_f32(workload: &Workload) -> impl Iterator<Item = (f32, f32)> {
+    angles_f32(workload, workload.positions()).map(|angle| (angle.cos(), angle.sin()))
+}
+
+/// Computes `outer(positions, 1 / base^(2 i / rotary_dim))` in f32.
+pub(super) fn angles_f32(workload: &Workload, positions: Vec<u32>) -> impl Iterator<Item = f32> {
+    let dim = workload.rotary_dim as f32;
+    let base = workload.base as f32;
+    let frequency = move |i| 1.0 / base.powf((2 * i) as f32 / dim);
+    let frequencies: Vec<f32> = (0..workload.rotary_dim / 2).map(frequency).collect();
+    positions.into_iter().flat_map(move |position| {
+        let frequencies = frequencies.clone().into_iter();
+        frequencies.map(move |frequency| position as f32 * frequency)
     })
 }

@@ -9,10 +9,9 @@ use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
 use rope_core::Pairing;
 
-use super::cos_sin_f32;
-use super::literature::{Literature, by_heads, out_of_place};
+use super::literature::{Literature, by_heads, cos_sin_f32, out_of_place};
 use crate::cases::Element;
-use crate::workloads::{Part, Workload};
+use crate::cases::workloads::{Part, Workload};
 
 /// `R[context, d, d]`, a matrix product per token.
 pub const DENSE: Literature = Literature {

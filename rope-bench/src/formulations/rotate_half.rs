@@ -8,10 +8,9 @@ use std::hint::black_box;
 
 use rope_core::Pairing;
 
-use super::angles_f32;
-use super::literature::{Literature, out_of_place};
+use super::literature::{Literature, angles_f32, out_of_place};
 use crate::cases::Element;
-use crate::workloads::Workload;
+use crate::cases::workloads::Workload;
 
 /// Four passes, three temporaries and a result.
 pub const ROTATE_HALF: Literature = Literature {

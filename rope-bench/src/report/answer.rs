@@ -4,16 +4,15 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
-use crate::compare::{self, Verdict};
-use crate::measuring::mean;
+use crate::measure::mean;
+use crate::report::cells::{count, digits, time};
+use crate::report::compare::{self, Verdict};
 use crate::report::engines::{self, ON_THE_FLY, OURS, Taken};
 use crate::report::kind::{Kind, legend};
 use crate::report::range::Range;
-use crate::report::svg::bars::{Bar, draw};
-use crate::report::svg::roof;
-use crate::report::table::{count, digits, distinct, time};
+use crate::report::results::{CaseResult, distinct};
+use crate::report::svg::bars::{Bar, draw, roof};
 use crate::report::titles::{Titled, warning};
-use crate::results::CaseResult;
 
 /// The representative workloads: a model token by token, for many users at once, and with a prompt.
 const SHOWN: [&str; 3] = ["W3", "W4", "W1"];

@@ -2,9 +2,8 @@
 
 use maud::{Markup, html};
 
-use crate::report::html::rectangle;
-use crate::report::table::{digits, distinct, row};
-use crate::results::{CaseResult, Run, formulations};
+use crate::report::cells::{digits, rectangle, row};
+use crate::report::results::{CaseResult, Run, distinct, formulations};
 
 /// The instructions of some runs in a workload.
 #[derive(Clone, Debug)]

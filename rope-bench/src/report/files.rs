@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::results::{FORMAT, Run};
-use crate::tune;
+use crate::report::results::{FORMAT, Run};
+
+/// The name of a record of knobs, beside those of runs.
+pub const TUNING: &str = "tuning.json";
 
 /// Writes under a temporary name beside the target, and renames when everything is on the disk.
 pub fn write(path: &Path, contents: &[u8]) -> Result<()> {
@@ -111,7 +113,7 @@ pub fn recorded(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
         let path = entry.with_context(fail)?.path();
         if path.is_dir() {
             recorded(&path, files)?;
-        } else if path.extension().is_some_and(|of| of == "json") && !path.ends_with(tune::FILE) {
+        } else if path.extension().is_some_and(|of| of == "json") && !path.ends_with(TUNING) {
             files.push(path);
         }
     }

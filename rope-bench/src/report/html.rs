@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::report::answer::answer;
+use crate::report::cells::rectangle;
 use crate::report::counts;
 use crate::report::playground;
+use crate::report::results::{Accuracy, LIBM, RowsResult, Run};
 use crate::report::svg;
 use crate::report::table;
 use crate::report::titles::{Titled, warning};
-use crate::results::{Accuracy, RowsResult, Run};
-use crate::rows::LIBM;
 
 const STYLE: &str = include_str!("style.css");
 
@@ -81,22 +81,13 @@ fn facts(run: &Run) -> Markup {
         count => format!("{values} values of {count} models, {wrong} wrong"),
     };
     let load = run.load.as_ref().map(|_| table::load(run));
-    let mut facts = run.machine.facts();
+    let mut facts = table::facts(&run.machine);
     facts.extend([("load", load.unwrap_or_default()), ("verified", verified)]);
     html! {
         dl { @for (key, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
             dt { (key) }
             dd { (value) }
         } }
-    }
-}
-
-/// Returns a table: its heading, then its rows.
-pub(super) fn rectangle(rows: &[Vec<String>]) -> Markup {
-    html! {
-        div.wide { table { @for (index, row) in rows.iter().enumerate() {
-            tr { @for cell in row { @if index == 0 { th { (cell) } } @else { td { (cell) } } } }
-        } } }
     }
 }
 

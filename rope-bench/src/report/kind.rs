@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::call::CAPI;
+use crate::formulations::formulation::{C, CAPI};
 use crate::formulations::fused;
 
 /// The kind of a formulation.
@@ -41,7 +41,7 @@ impl<'a> Kind<'a> {
             let backend = own.split('/').next().unwrap_or(own);
             return Kind::Own { backend };
         }
-        if let Some(backend) = formulation.strip_prefix("intrinsics/") {
+        if let Some(backend) = formulation.strip_prefix(C) {
             return Kind::Intrinsics { backend };
         }
         if LITERATURE.contains(&family(formulation)) {

@@ -8,11 +8,6 @@ pub mod errors;
 
 use maud::{Markup, html};
 
-use self::bars::Bar;
-use crate::report::range;
-use crate::report::table::{digits, time};
-use crate::results::CaseResult;
-
 /// The common style of the plots and the page.
 pub const STYLE: &str = include_str!("svg/style.css");
 
@@ -36,21 +31,4 @@ fn card(title: &str, height: f64, content: &Markup) -> Markup {
 /// Rounds to tenths of a unit.
 fn round(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
-}
-
-/// Returns the bar of the roof itself.
-pub fn roof(case: &CaseResult) -> Bar {
-    Bar {
-        name: "the roof".into(),
-        value: time(case.roof()),
-        class: "roof".into(),
-        low: 1.0,
-        high: range::roof(case).high / case.roof(),
-        is_first: false,
-        about: format!(
-            "The machine's limit: {}, {} elements/ns",
-            time(case.roof()),
-            digits(case.elements as f64 / case.roof())
-        ),
-    }
 }

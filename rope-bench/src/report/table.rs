@@ -1,27 +1,48 @@
-//! Tables for a terminal. comfy-table aligns them; the content of their cells is here, for the commands and for the
-//! page.
+//! The tables of a run, for a terminal and for the page.
 
 use std::fmt::Write;
 use std::path::Path;
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use rope_core::Backend;
 
-use crate::call;
-use crate::gains::Pass;
-use crate::machine::Machine;
-use crate::measuring::mean;
+use crate::formulations::formulation::C;
+use crate::measure::machine::Machine;
+use crate::measure::mean;
+use crate::report::calls;
+use crate::report::cells::{align, count, digits, or_empty, row, texts, time};
 use crate::report::counts::counts;
-use crate::results::{
-    Accuracy, CallCost, CaseResult, Measurement, Record, RowsResult, Run, formulations,
+use crate::report::results::{
+    Accuracy, CallCost, CaseResult, LIBM, Measurement, Pass, Record, RowsResult, Run, distinct,
+    formulations,
 };
-use crate::rows::LIBM;
-use crate::verification::Verified;
+use crate::verify::Verified;
+
+/// Returns the origin of the numbers: words and their values.
+pub fn facts(machine: &Machine) -> Vec<(&'static str, String)> {
+    let cores = count(machine.cores, "core");
+    let compiler = format!("{}, {} {}", machine.compiler, machine.target, machine.flags);
+    let cpu = format!(
+        "{}, {cores}, {} {}",
+        machine.cpu, machine.architecture, machine.system
+    );
+    let pinned = if machine.pinned { "to one core" } else { "no" };
+    let mut facts = vec![
+        ("CPU", cpu),
+        ("caches", machine.caches.join(", ")),
+        ("features", machine.features.join(" ")),
+        ("compiler", compiler.trim_end().to_owned()),
+        ("revision", machine.revision.clone()),
+        ("backends", machine.backends.join(" ")),
+        ("pinned", pinned.to_owned()),
+    ];
+    facts.retain(|(_, value)| !value.is_empty());
+    facts
+}
 
 /// Returns the head of a report: the origin of the numbers.
 pub fn machine(machine: &Machine) -> String {
     let mut text = String::new();
-    for (key, value) in machine.facts() {
+    for (key, value) in facts(machine) {
         let _ = writeln!(text, "{key:<10}{value}");
     }
     if let Some(emulator) = &machine.emulator {
@@ -190,10 +211,7 @@ pub fn calls(cases: &[CaseResult], costs: &[CallCost]) -> String {
         text.push('\n');
         text += &align(&by_heads(group));
     }
-    if !costs
-        .iter()
-        .any(|cost| cost.formulation.starts_with(call::C))
-    {
+    if !costs.iter().any(|cost| cost.formulation.starts_with(C)) {
         text += "\nNo C beside ours: it needs --features intrinsics, and an instruction set that the C loops have.\n";
     }
     text
@@ -201,7 +219,7 @@ pub fn calls(cases: &[CaseResult], costs: &[CallCost]) -> String {
 
 /// Returns the nanoseconds by number of heads.
 fn by_heads(group: &[CaseResult]) -> Vec<Vec<String>> {
-    let cases = group.iter().filter(|case| call::heads(case).is_some());
+    let cases = group.iter().filter(|case| calls::heads(case).is_some());
     let digits = |_: &_, m: &Measurement| Some(digits(m.time.minimum));
     let mut rows = by_formulation("ns of a call, by its heads", cases, digits);
     for name in &mut rows[0][1..] {
@@ -222,7 +240,7 @@ fn calls_of(group: &[CaseResult], costs: &[CallCost]) -> Vec<Vec<String>> {
     let mut rows = vec![row(&group[0].group, heading)];
     rows[0].pop();
     for name in formulations(group) {
-        let c = call::like(name);
+        let c = calls::like(name);
         let mut row = row(name, cost_cells(costs, &group[0].group, name, time));
         for workload in ALONE {
             let c = c.as_deref().and_then(|c| time_of(workload, c));
@@ -245,7 +263,7 @@ pub fn instructions(run: &Run) -> String {
         text.push('\n');
         text += &align(&counts.table);
     }
-    let costs = call::costs(&run.cases, |measured| measured.instructions);
+    let costs = calls::costs(&run.cases, |measured| measured.instructions);
     if !costs.is_empty() {
         text += "\nInstructions of a call and of a head, as a line over the heads\n\n";
         let mut rows = vec![row("", texts(LINE))];
@@ -271,7 +289,7 @@ fn cost_cells(
         costs.find(|cost| cost.group == group && cost.formulation == formulation)
     };
     let cost = find(formulation);
-    let c = call::like(formulation).and_then(|c| find(&c));
+    let c = calls::like(formulation).and_then(|c| find(&c));
     let intercepts = [cost, c].map(|cost| Some(cost?.intercept));
     let slopes = [cost, c].map(|cost| Some(cost?.slope));
     let mut cells = [intercepts, slopes]
@@ -331,11 +349,6 @@ pub fn methods(accuracy: &Accuracy) -> String {
     text
 }
 
-/// Returns `1 row`, `16 rows`.
-pub fn count(number: usize, of: &str) -> String {
-    format!("{number} {of}{}", if number == 1 { "" } else { "s" })
-}
-
 /// Returns passes, their references, and the ratios.
 pub fn passes(backend: Backend, passes: &[Pass]) -> String {
     let heading = "|tokens|heads|one call|beside||ratio|times roof";
@@ -391,32 +404,6 @@ pub fn made(result: &RowsResult) -> Vec<Vec<String>> {
     lines
 }
 
-/// Returns each item once, in order.
-pub fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
-    let mut found = Vec::new();
-    for one in all {
-        if !found.contains(&one) {
-            found.push(one);
-        }
-    }
-    found
-}
-
-/// Returns the cells of a heading.
-pub fn texts<'a>(cells: impl IntoIterator<Item = &'a str>) -> Vec<String> {
-    cells.into_iter().map(String::from).collect()
-}
-
-/// Returns a cell that may be empty.
-fn or_empty<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
-    value.map_or_else(String::new, text)
-}
-
-/// Returns a row of a table: its name, and its cells.
-pub fn row(name: impl Into<String>, cells: impl IntoIterator<Item = String>) -> Vec<String> {
-    std::iter::once(name.into()).chain(cells).collect()
-}
-
 /// Returns elements per nanosecond, time, and time in roofs.
 fn cell(case: &CaseResult, nanoseconds: f64, times_roof: Option<f64>) -> String {
     let times_roof = or_empty(times_roof, digits);
@@ -428,40 +415,4 @@ fn cell(case: &CaseResult, nanoseconds: f64, times_roof: Option<f64>) -> String 
 pub fn with_units(_: &CaseResult, nanoseconds: f64, times_roof: Option<f64>) -> String {
     let times_roof = or_empty(times_roof, |times| format!(", {} x", digits(times)));
     time(nanoseconds) + &times_roof
-}
-
-/// Formats nanoseconds in a suitable unit.
-pub fn time(nanoseconds: f64) -> String {
-    match nanoseconds {
-        ns if ns < 1e3 => format!("{} ns", digits(ns)),
-        ns if ns < 1e6 => format!("{} us", digits(ns / 1e3)),
-        ns => format!("{} ms", digits(ns / 1e6)),
-    }
-}
-
-/// Formats three digits.
-pub fn digits(value: f64) -> String {
-    match value {
-        value if value < 9.995 => format!("{value:.2}"),
-        value if value < 99.95 => format!("{value:.1}"),
-        value => format!("{value:.0}"),
-    }
-}
-
-/// Aligns columns: the first to the left, the others to the right.
-pub fn align(rows: &[Vec<String>]) -> String {
-    let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Disabled)
-        .add_rows(rows);
-    for (index, column) in table.column_iter_mut().enumerate() {
-        if index == 0 {
-            column.set_padding((0, 0));
-        } else {
-            column.set_padding((3, 0));
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table.trim_fmt() + "\n"
 }

@@ -433,8 +433,8 @@ rope_status rope_prepare_qk(const struct rope_plan *plan, const struct rope_oper
 ROPE_NODISCARD
 rope_status rope_call_run(const struct rope_call *call);
 
-// Runs a prepared call in other memory of the same shapes: that of another layer, or of the next token. The call
-// itself stays as it was prepared.
+// Runs a prepared call in other memory of the same shapes, as for another layer or the next token. The prepared call
+// stays unchanged.
 //
 // The caller promises that the memory is as long as the prepared memory. The call checks that pointers are not NULL,
 // that they are aligned, that the target shares no byte with memory that the call reads, and that Q and K share no
@@ -465,12 +465,12 @@ struct rope_frequencies;
 // The angles of the tokens of a call: rows, or frequencies at positions.
 //
 // A row is the cos and sin of a token, `rotary_dim / 2` of each, already multiplied by the attention factor. A
-// rotation takes as many rows as a sequence has tokens (all sequences share them), or as many as there are tokens
-// in the batch. With `ids` the values are a table, and the rows are those that the ids name, in the order of the
-// ids. Every call checks that each id names a row of the table.
+// rotation requires one row per token of a sequence (all sequences share them), or one per token of the batch. With
+// `ids` the values are a table, and the ids select its rows, in their order. Every call checks that each id names a
+// row of the table.
 //
-// The heads of a token share its row, unless each has a row of its own (`heads`, `layout`): then a row of these is
-// those of all heads of a token, wherever rows are counted, and they rotate only tensors with that number of heads.
+// The heads of a token share its row, unless each has a row of its own (`heads`, `layout`). Such rows are counted per
+// token, all heads together, and rotate only tensors with that number of heads.
 //
 // Rows are described by the caller, or by rope_rows_joined, rope_rows_apart, rope_rows_fill, rope_table_rows.
 // rope_angles_at describes frequencies at positions: a call then makes the rows itself, some tokens at a time, on the
@@ -485,8 +485,8 @@ typedef struct rope_angles {
   // the second half of a row like the first. Not used where they are joined.
   size_t width;
   // The factor on cos and sin (YaRN, LongRoPE): 1 for most models. ROPE_DIRECTION_INVERSE divides by its
-  // square, and refuses rows whose pairs have another magnitude, as those of xPos; rope_rows_invert makes the rows
-  // that undo them.
+  // square, and refuses rows whose pairs have another magnitude (xPos); rope_rows_invert makes the rows that undo
+  // them.
   double attention_factor;
   const void *ids;  // Ids of rows; NULL: all rows, in order.
   size_t ids_count;  // How many ids. Not used without ids.
@@ -554,11 +554,11 @@ rope_status rope_rows_len(const struct rope_angles *angles, size_t *len);
 // allocates nothing. cos and sin are the floats nearest to the exact values (of mixed frequencies with
 // ROPE_MIXED_ANGLE_EXACT).
 //
-// With `moves` the rows move keys that lie in a cache (rope_rotate of its slots): those of the positions as deltas,
-// with a magnitude of 1, because the keys have the attention factor already; on several axes a token has a delta for
-// each. With `old_frequencies` and `old_positions` they take keys from these to the new ones: after dynamic NTK, YaRN
-// or LongRoPE have changed with the length of a sequence. An angle is the exact difference of the two; cos and sin are
-// multiplied by the new attention factor over the old.
+// With `moves` the rows move keys in a cache (rope_rotate of its slots). The positions are deltas, one per axis, and
+// the rows have the magnitude 1, because the keys have the attention factor already. With `old_frequencies` and
+// `old_positions` they take keys from these to the new ones: after dynamic NTK, YaRN or LongRoPE have changed with the
+// length of a sequence. An angle is the exact difference of the two; cos and sin are multiplied by the new attention
+// factor over the old.
 //
 // Returns ROPE_STATUS_STORAGE if the storage is too short, and what rope_rows_len returns.
 //
@@ -1004,15 +1004,15 @@ typedef struct rope_mixed_inverse {
   size_t count;  // How many: `axes * heads * pairs`.
   int32_t number;  // Their type: ROPE_NUMBER_F32 or ROPE_NUMBER_F64.
   size_t axes;  // Numbers that make up a position, 1 to 4.
-  size_t heads;  // Heads that have frequencies of their own, all those of the tensor. 0 and 1: heads share theirs.
+  size_t heads;  // Heads with frequencies of their own: the number of heads of the tensor. 0 and 1: heads share theirs.
   size_t pairs;  // Pairs of a head that rotate, half of rotary_dim.
 } rope_mixed_inverse;
 
-// Makes frequencies of which every pair has one on each axis, so that its angle is the sum of coordinate times
-// frequency over the axes, and each head has its own: RoPE-Mixed in timm and rope-vit, Mochi. They lie in the caller's
-// memory, as those of rope_frequencies_init, and are made anew where they are learned and have changed.
-// The rows multiply cos and sin by `attention_factor`; give 1 if the
-// model has none. `angle` is that of the rows (`enum rope_mixed_angle`). Allocates nothing.
+// Creates mixed-axis frequencies: a pair's angle is the sum over axes of coordinate times frequency, and each head has
+// its own frequencies (RoPE-Mixed in timm and rope-vit, Mochi). They lie in the caller's memory, as after
+// rope_frequencies_init. Learned frequencies are created again after each change. The rows multiply cos and sin by
+// `attention_factor`; pass 1 if the model has none. `angle` is the formula of the rows' angles
+// (`enum rope_mixed_angle`). Allocates nothing.
 //
 // `memory` has `size` bytes, of any alignment; ROPE_MIXED_FREQUENCIES_BYTES(axes, heads, pairs) are enough. The
 // frequencies lie there: the caller neither moves nor reuses the memory as long as they are used, and has nothing to
@@ -1155,7 +1155,7 @@ typedef struct rope_gguf {
   // The context of a sequence, which decides between rope_factors_long.weight and rope_factors_short.weight; 0: the
   // file's context_length.
   uint64_t context;
-  const float *freq_factors;  // Factors in place of those of the file's tensors; NULL: the file's.
+  const float *freq_factors;  // Factors that replace the file's tensors; NULL: the file's.
   size_t freq_factor_count;  // How many of them there are; 0 where `freq_factors` is not NULL: the model has none.
 } rope_gguf;
 #endif
@@ -1380,9 +1380,9 @@ typedef struct rope_norm {
   int32_t reach;  // The values that it covers (`enum rope_norm_reach`).
   int32_t order;  // On which side of the rotation it stands (`enum rope_stage_order`).
   int32_t sum;  // How squares are summed (`enum rope_norm_sum`).
-  // Sums of squares that the caller has, where a row is split over ranks: one for each token of each sequence (of
-  // heads that are normed by themselves one for each head of those). rope_sum_of_squares makes those of a part.
-  // NULL: they are made.
+  // Sums of squares from the caller, where a row is split over ranks: one for each token of each sequence, or for
+  // each head where heads are normed by themselves. rope_sum_of_squares computes the sums of a part. NULL: the call
+  // computes them.
   const float *sums;
   size_t sums_count;  // How many sums. Not 0 where they are given.
   size_t sums_width;  // Channels that each of them was summed over. Not used without sums.
@@ -1561,11 +1561,11 @@ typedef struct rope_ids {
 typedef struct rope_slots {
   int32_t kind;  // How they are named (`enum rope_slots_kind`).
   struct rope_ids slots;  // MAPPING: the slot of each token.
-  // PAGES, TABLE, SEQUENCES: the position of each token in its sequence. PACKED_TABLE: that of the first token of
-  // each sequence.
+  // PAGES, TABLE, SEQUENCES: the position of each token in its sequence. PACKED_TABLE: the position of the first
+  // token of each sequence.
   struct rope_ids positions;
   struct rope_ids pages;  // PAGES: the pages of all sequences. TABLE, PACKED_TABLE: the table.
-  // PAGES: where the pages of each sequence start, and where those of the last end. PACKED_TABLE: the same of the
+  // PAGES: the first page of each sequence, and the end of the last sequence's pages. PACKED_TABLE: the same for
   // tokens.
   struct rope_ids starts;
   struct rope_ids sequences;  // PAGES: the sequence of each token.
@@ -1605,12 +1605,12 @@ enum rope_gradient_kind ROPE_INT32_ENUM {
   // pair: of what cos and sin of a row are multiplied by (an attention factor, or xPos, which has one for each
   // pair).
   ROPE_GRADIENT_KIND_FACTORS = 1103,
-  // `a` is x and `b` the gradient by y: `x1 dy1 + x2 dy2` to `sums`, the gradient of the cos of each row, and
-  // `x1 dy2 - x2 dy1` to `sin`, that of its sin: rows that were given are parameters so.
+  // `a` is x and `b` the gradient by y. Adds `x1 dy1 + x2 dy2`, the gradient of the cos of each row, to `sums`, and
+  // `x1 dy2 - x2 dy1`, the gradient of its sin, to `sin`. With it, given rows are parameters.
   ROPE_GRADIENT_KIND_COS_SIN = 1104,
-  // The same of full-width rows: for the channels `i` and `j` of a pair `xi dyi` to that of `cos[i]`, `-xj dyi` to
-  // `sin[i]`, `xj dyj` to `cos[j]` and `xi dyj` to `sin[j]`. `sums` (of cos) and `sin` have a place for each
-  // channel: their `pairs` is the rotary_dim of the rows.
+  // The same for full-width rows. For the channels `i` and `j` of a pair, adds `xi dyi` to the gradient of `cos[i]`,
+  // `-xj dyi` to `sin[i]`, `xj dyj` to `cos[j]` and `xi dyj` to `sin[j]`. `sums` (of cos) and `sin` have a place for
+  // each channel: their `pairs` is the rotary_dim of the rows.
   ROPE_GRADIENT_KIND_CHANNELS = 1105,
 };
 ROPE_ENUM_TYPE(rope_gradient_kind);
@@ -1627,7 +1627,7 @@ ROPE_ENUM_TYPE(rope_gradient_kind);
 typedef struct rope_pair_gradients {
   double *sums;  // The first of the sums; there are `rows * heads * pairs`.
   size_t rows;  // Tokens, or sequences times tokens.
-  size_t heads;  // Heads that have sums of their own, all those of the tensor. 0 and 1: heads share theirs.
+  size_t heads;  // Heads with sums of their own: the number of heads of the tensor. 0 and 1: heads share theirs.
   size_t pairs;  // Pairs of a head that rotate: half of the rotary_dim of the rows.
 } rope_pair_gradients;
 
@@ -1636,7 +1636,7 @@ typedef struct rope_pair_gradients {
 // becomes what ROPE_DIRECTION_TRANSPOSE makes of it, bit for bit. Both tensors have one element and one shape.
 //
 // A scale and a Hadamard transform are transposed, in reverse order, and round where they do in the forward pass. With
-// a Hadamard transform the gradients of the angles are those of `y` and `dy` transformed back, in float.
+// a Hadamard transform the gradients of the angles are computed from `y` and `dy` transformed back, in float.
 //
 // Returns ROPE_STATUS_BACKWARD_DIRECTION unless the plan rotates forward, ROPE_STATUS_NOT_LINEAR for a plan with a
 // norm, ROPE_STATUS_SHAPE_MISMATCH, ROPE_STATUS_GRADIENT_HEADS, ROPE_STATUS_GRADIENT_SHAPE unless the gradients have
@@ -1669,7 +1669,7 @@ rope_status rope_backward_into(const struct rope_plan *plan, const struct rope_o
 // Returns ROPE_STATUS_BACKWARD_DIRECTION unless the plan rotates forward, ROPE_STATUS_NOT_LINEAR for one with stages,
 // ROPE_STATUS_SHAPE_MISMATCH, ROPE_STATUS_ROTARY_DIM_EXCEEDS_HEAD if the gradients have more pairs than a head,
 // ROPE_STATUS_ROW_COUNT unless they have a row for each token or one for each token of each sequence,
-// ROPE_STATUS_GRADIENT_HEADS unless they have one head or those of the tensors; of COS_SIN and CHANNELS
+// ROPE_STATUS_GRADIENT_HEADS unless they have one head or the heads of the tensors; of COS_SIN and CHANNELS
 // ROPE_STATUS_GRADIENT_PAIRING if the plan's pairing changes and ROPE_STATUS_GRADIENT_SHAPE unless `sums` and `sin`
 // have one shape; of CHANNELS ROPE_STATUS_ROTARY_DIM if they are none or odd, and ROPE_STATUS_HEAD_DIM_ON_STACK;
 // ROPE_STATUS_OPERAND for a cache, ROPE_STATUS_BACKEND_UNAVAILABLE, ROPE_STATUS_SHAPE_OVERFLOW,
@@ -1683,9 +1683,8 @@ rope_status rope_gradients(int32_t kind, const struct rope_plan *plan, const str
                            const struct rope_pair_gradients *sin);
 
 // Adds to `out` the gradient of the inverse frequencies, `[axes][heads][pairs]` with the heads of the gradients of
-// angles: of each the sum over rows of the position times the gradient, one row after the other, each product and
-// each sum rounded to a double. Where each pair follows one axis, its gradient is that of its axis. `out` has `len`
-// numbers.
+// angles: the sum over rows of the position times the gradient, row after row, each product and each sum rounded to a
+// double. A pair that follows one axis has a gradient on this axis. `out` has `len` numbers.
 //
 // Returns ROPE_STATUS_STORAGE unless `len` is `axes * heads * pairs`, ROPE_STATUS_COUNT unless there is a position for
 // each row, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_UNKNOWN_VALUE,
@@ -1720,8 +1719,9 @@ rope_status rope_pair_gradients_positions(const struct rope_pair_gradients *angl
 ROPE_NODISCARD
 rope_status rope_pair_gradients_total(const struct rope_pair_gradients *gradients, double *total);
 
-// From the gradients of angles and of the logarithms of factors, adds to `cos` and `sin` those of the cos and sin of
-// each row, in the same shape: with `m = cos^2 + sin^2`, `(cos dlnA - sin dphi) / m` and `(sin dlnA + cos dphi) / m`.
+// Computes the gradients of the cos and sin of each row from the gradients of angles and of the logarithms of factors,
+// and adds them to `cos` and `sin`, in the same shape: with `m = cos^2 + sin^2`, `(cos dlnA - sin dphi) / m` and
+// `(sin dlnA + cos dphi) / m`.
 // With the tensor before the rotation at hand, rope_gradients of ROPE_GRADIENT_KIND_COS_SIN has one rounding less and
 // takes any row. `cos` and `sin` have `len` numbers each. The four arrays are apart.
 //
@@ -1776,8 +1776,8 @@ ROPE_ENUM_TYPE(rope_backend);
 // names no backend gives 0.
 int32_t rope_backend_available(int32_t backend);
 
-// The name of a backend in lower case, of ROPE_BACKEND_BEST that of the fastest that this CPU can run; NULL for a
-// number that names no backend. The text is static; do not free it.
+// Returns the name of a backend in lower case; for ROPE_BACKEND_BEST, the name of the fastest backend that this CPU
+// can run; NULL for a number that names no backend. The text is static; do not free it.
 const char *rope_backend_name(int32_t backend);
 
 // ---- Statuses and messages ----
@@ -1806,8 +1806,8 @@ enum rope_status ROPE_INT32_ENUM {
   ROPE_STATUS_ROW_WIDTH = 26,  // A row of cos has neither a value for each pair nor each of them twice.
   ROPE_STATUS_ROW_COUNT = 27,  // Neither one row per token nor one per token of every sequence.
   ROPE_STATUS_ROWS_PER_HEAD = 65,  // The number of rows is not a multiple of the number of heads.
-  ROPE_STATUS_ROW_HEADS = 66,  // Rows of each head are those of another number of heads.
-  // Strided rows are those of other sequences, or they lie as sequences that are no table.
+  ROPE_STATUS_ROW_HEADS = 66,  // Rows per head belong to another number of heads.
+  // Strided rows belong to other sequences, or they lie as sequences that are no table.
   ROPE_STATUS_ROW_SEQUENCES = 67,
   // ROPE_DIRECTION_INVERSE: a pair of the rows has another magnitude than the attention factor.
   ROPE_STATUS_ROW_MAGNITUDE = 68,
@@ -1873,13 +1873,13 @@ enum rope_status ROPE_INT32_ENUM {
   ROPE_STATUS_NO_INTEGER = 60,  // Keys were to be moved between positions that are coordinates.
   ROPE_STATUS_BACKWARD_DIRECTION = 61,  // A backward pass of a plan that does not rotate forward.
   ROPE_STATUS_GRADIENT_PAIRING = 73,  // A plan that changes the pairing has no gradients of cos and sin.
-  ROPE_STATUS_GRADIENT_HEADS = 62,  // Gradients have neither one head nor those of the tensor.
+  ROPE_STATUS_GRADIENT_HEADS = 62,  // Gradients have neither one head nor the heads of the tensor.
   ROPE_STATUS_GRADIENT_SHAPE = 63,  // Gradients have another shape than the rows, or than other gradients.
   ROPE_STATUS_ROW_OF_ZEROS = 64,  // cos and sin of a row are both zero.
   ROPE_STATUS_OPERAND = 89,  // An operand is a cache, and the call takes tensors.
   ROPE_STATUS_ANGLES = 90,  // Angles are frequencies at positions, and the call takes rows.
   ROPE_STATUS_GGUF = 88,  // The bytes are no GGUF file, or do not have what its rotation depends on.
-  ROPE_STATUS_SLOT_REPEATED = 96,  // A slot of a rotation in place is that of two tokens whose rows differ.
+  ROPE_STATUS_SLOT_REPEATED = 96,  // A slot of a rotation in place belongs to two tokens whose rows differ.
   ROPE_STATUS_UNUSED_MEMORY = 95,  // A member of rope_call_memory names memory that the prepared call does not use.
   ROPE_STATUS_REFUSED = 99,  // Refused by rope-core for a reason that this header has no name for.
 };

@@ -20,10 +20,7 @@ pub(crate) enum Products {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(any(target_arch = "riscv64", target_arch = "aarch64")),
-    allow(
-        dead_code,
-        reason = "only line backends choose kernels by it"
-    )
+    allow(dead_code, reason = "only line backends choose kernels by it")
 )]
 pub(crate) enum FloatKind {
     F32,

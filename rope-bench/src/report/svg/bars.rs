@@ -3,6 +3,9 @@
 use maud::{Markup, html};
 
 use super::{WIDTH, card, round};
+use crate::report::cells::{digits, time};
+use crate::report::range;
+use crate::report::results::CaseResult;
 
 /// One bar.
 #[derive(Clone, Debug)]
@@ -19,6 +22,23 @@ pub struct Bar {
     pub is_first: bool,
     /// The tooltip.
     pub about: String,
+}
+
+/// Returns the bar of the roof itself.
+pub fn roof(case: &CaseResult) -> Bar {
+    Bar {
+        name: "the roof".into(),
+        value: time(case.roof()),
+        class: "roof".into(),
+        low: 1.0,
+        high: range::roof(case).high / case.roof(),
+        is_first: false,
+        about: format!(
+            "The machine's limit: {}, {} elements/ns",
+            time(case.roof()),
+            digits(case.elements as f64 / case.roof())
+        ),
+    }
 }
 
 /// The height of a bar with its name.

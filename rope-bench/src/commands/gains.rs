@@ -1,0 +1,176 @@
+//! The gain of one call over several, or its cost over another: [`stages`], [`cache`] and [`backward`] measure it.
+//!
+//! The several calls are rope-core's own, so the ratio is the cost of the passes alone. Both results are first compared
+//! bit for bit.
+
+pub mod backward;
+pub mod cache;
+mod outputs;
+#[cfg(feature = "intrinsics")]
+#[allow(unsafe_code, reason = "calls the C API")]
+pub mod prepared;
+mod quantizers;
+pub mod stages;
+#[cfg(feature = "intrinsics")]
+mod transform;
+
+use std::hint::black_box;
+
+use anyhow::{Result, ensure};
+use rope_core::cache::{
+    BlockFormat, CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout, ScalePlace,
+};
+use rope_core::{Error, Frequencies, Rope, Rows, Scaling, TensorMut};
+
+use crate::cases::{Alignment, Element, Float, with_float};
+use crate::measure::memory::{Memory, fill, values};
+use crate::measure::{Effort, Subject, measure};
+use crate::report::results::Pass;
+
+const HEAD_DIM: usize = 128;
+/// Slots per block.
+const BLOCK: usize = 16;
+
+/// The storage format of a cache's keys, and its scales.
+#[derive(Clone, Copy, Debug)]
+enum Kept {
+    Plain(Element),
+    Given(QuantFormat),
+    Made(QuantFormat),
+    Blocks(&'static BlockFormat),
+}
+
+const BF16: Kept = Kept::Plain(Element::Bf16);
+const E4M3: Kept = Kept::Given(QuantFormat::E4m3);
+
+/// A tensor of some tokens, its rows, and the slots of its tokens in a paged cache.
+struct Calls {
+    rope: Rope,
+    tokens: usize,
+    heads: usize,
+    effort: Effort,
+    rows: Rows<'static>,
+    slots: Vec<i64>,
+    layout: CacheLayout,
+}
+
+impl Calls {
+    fn new(rope: Rope, [tokens, heads]: [usize; 2], effort: Effort) -> Result<Self> {
+        let frequencies = Frequencies::new(HEAD_DIM, 500_000.0, &Scaling::Default)?;
+        let blocks = tokens.div_ceil(BLOCK).next_power_of_two();
+        // Blocks in a scattered order, as from an allocator of pages.
+        let block = |token: usize| (token / BLOCK * 7 + 3) % blocks;
+        let slot = |token: usize| (block(token) * BLOCK + token % BLOCK) as i64;
+        Ok(Calls {
+            rope,
+            tokens,
+            heads,
+            effort,
+            rows: frequencies.rows(4096..4096 + tokens as u32)?,
+            slots: (0..tokens).map(slot).collect(),
+            layout: CacheLayout::nhd([blocks, BLOCK, heads, HEAD_DIM])?,
+        })
+    }
+
+    fn shape(&self) -> [usize; 4] {
+        [1, self.tokens, self.heads, HEAD_DIM]
+    }
+
+    fn len(&self) -> usize {
+        self.tokens * self.heads * HEAD_DIM
+    }
+
+    fn pass(&self, name: impl Into<String>, beside: &'static str, one: f64, other: f64) -> Pass {
+        Pass {
+            name: name.into(),
+            tokens: self.tokens,
+            heads: self.heads,
+            beside,
+            one,
+            other,
+            roof: None,
+        }
+    }
+
+    /// Runs the subjects in alternation; returns their shortest times.
+    fn measure(&self, subjects: &mut [Subject<'_>], bytes: &mut [u8]) -> Result<Vec<f64>> {
+        let times = measure(subjects, bytes, self.effort)?;
+        Ok(times.iter().map(|time| time.minimum).collect())
+    }
+
+    /// Measures the first subject against all others together.
+    fn beside(
+        &self,
+        name: impl Into<String>,
+        beside: &'static str,
+        subjects: &mut [Subject<'_>],
+        bytes: &mut [u8],
+    ) -> Result<Pass> {
+        let times = self.measure(subjects, bytes)?;
+        Ok(self.pass(name, beside, times[0], times[1..].iter().sum()))
+    }
+
+    /// Returns a cache in these bytes.
+    fn cache<'a>(
+        &self,
+        kept: Kept,
+        bytes: &'a mut [u8],
+        scales: &'a mut [f32],
+    ) -> Result<CacheMut<'a>, Error> {
+        let at = ScalePlace::Separate(ScaleLayout::nh([BLOCK, self.heads]));
+        let (code, scale, scales) = match kept {
+            Kept::Plain(element) => {
+                return with_float!(element, E =>
+                    CacheMut::new::<E>(bytemuck::cast_slice_mut(bytes), self.layout));
+            }
+            Kept::Blocks(format) => return CacheMut::blocks(bytes, self.layout, format),
+            Kept::Given(code) => (code, QuantScale::Multiply(0.5.into()), &mut [][..]),
+            Kept::Made(code) => (code, QuantScale::Computed { least: 1e-6, at }, scales),
+        };
+        CacheMut::quantized(bytes, self.layout, code, scale, scales)
+    }
+
+    /// Returns a call with a cache in the bytes.
+    fn on_cache<'a>(
+        &'a self,
+        kept: Kept,
+        call: impl Fn(&mut CacheMut<'_>) -> Result<(), Error> + 'a,
+    ) -> Subject<'a> {
+        let mut scales = vec![0.0; self.layout.shape().blocks * BLOCK * self.heads];
+        Box::new(move |bytes, times| {
+            let mut cache = self.cache(kept, bytes, &mut scales)?;
+            Ok((0..times).try_for_each(|_| call(black_box(&mut cache)))?)
+        })
+    }
+}
+
+/// Returns a call with a tensor in the bytes.
+pub(crate) fn on_tensor<'a, E: Float>(
+    shape: [usize; 4],
+    call: impl Fn(&mut TensorMut<'_, E>) -> Result<(), Error> + 'a,
+) -> Subject<'a> {
+    Box::new(move |bytes, times| {
+        let elements: &mut [E] = bytemuck::cast_slice_mut(bytes);
+        let mut x = TensorMut::new(&mut elements[..shape.iter().product()], shape)?;
+        Ok((0..times).try_for_each(|_| call(black_box(&mut x)))?)
+    })
+}
+
+/// Returns `len` random elements as bytes.
+fn filled<E: Float>(memory: &mut Memory, len: usize) -> &mut [u8] {
+    let bytes = memory.slice(Alignment::Line, len * size_of::<E>());
+    fill(bytes, E::ELEMENT, &values(len));
+    bytes
+}
+
+/// Checks that the first subject and the others together produce the same bytes.
+fn agree(subjects: &mut [Subject<'_>], bytes: &mut [u8]) -> Result<()> {
+    let mut memory = Memory::new(bytes.len());
+    let apart = memory.slice(Alignment::Line, bytes.len());
+    apart.copy_from_slice(bytes);
+    let (one, others) = subjects.split_at_mut(1);
+    one[0](bytes, 1)?;
+    others.iter_mut().try_for_each(|other| other(apart, 1))?;
+    ensure!(*bytes == *apart, "one call and several differ");
+    Ok(())
+}
