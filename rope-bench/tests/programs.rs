@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use rope_bench::commands::programs::{Measured, Programs, keep};
+use rope_bench::commands::programs::{ProgramRun, Programs, keep};
 
 fn printed(text: &str) -> [String; 3] {
     ["sh", "-c", text].map(String::from)
@@ -18,7 +18,7 @@ fn lines_of_a_program_are_kept() {
     let path = file("kept.json");
     let line = r#"{"name": "bf16, token", "values": {"ours": 0.25, "theirs": 1e-6}}"#;
     keep(&path, &printed(&format!("echo '{line}'; echo '{line}'"))).unwrap();
-    let kept = Measured::read(&path).unwrap();
+    let kept = ProgramRun::read(&path).unwrap();
     assert_eq!(kept.lines.len(), 2);
     assert_eq!(kept.lines[1].name, "bf16, token");
     assert_eq!(kept.lines[1].values["theirs"], 1e-6);

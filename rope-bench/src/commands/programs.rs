@@ -18,7 +18,7 @@ use crate::report::results::{Load, Run};
 
 /// What a program measured, and where.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Measured {
+pub struct ProgramRun {
     /// The command line.
     pub program: Vec<String>,
     pub date: String,
@@ -66,7 +66,7 @@ pub fn keep(path: &Path, program: &[String]) -> Result<()> {
         serde_json::from_str(line)
             .with_context(|| format!("{name} prints {line:?}, which is no line of a table"))
     });
-    let measured = Measured {
+    let measured = ProgramRun {
         program: program.to_vec(),
         date: run.date,
         machine: run.machine,
@@ -77,7 +77,7 @@ pub fn keep(path: &Path, program: &[String]) -> Result<()> {
     files::keep(path, serde_json::to_vec_pretty(&measured)?)
 }
 
-impl Measured {
+impl ProgramRun {
     /// Reads what [`keep`] wrote.
     ///
     /// # Errors
@@ -115,12 +115,12 @@ impl ProgramLine {
 /// Programs whose results are kept.
 #[derive(Debug)]
 pub struct Programs {
-    candle: Measured,
-    torch: Measured,
-    large: Measured,
-    times: Measured,
-    overhead: Measured,
-    cold: Measured,
+    candle: ProgramRun,
+    torch: ProgramRun,
+    large: ProgramRun,
+    times: ProgramRun,
+    overhead: ProgramRun,
+    cold: ProgramRun,
 }
 
 /// A step of a model, in both elements.
@@ -140,7 +140,7 @@ impl Programs {
     ///
     /// One is missing or damaged.
     pub fn read(folder: &Path) -> Result<Self> {
-        let of = |name: &str| Measured::read(&folder.join(name).with_extension("json"));
+        let of = |name: &str| ProgramRun::read(&folder.join(name).with_extension("json"));
         Ok(Programs {
             candle: of("candle-share")?,
             torch: of("torch-share")?,
