@@ -1,8 +1,8 @@
 //! Caches from the formulas of the documentation: the places of channels, the slots of tokens, and the kept values.
 
 use rope_core::cache::{
-    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales, QuantFormat,
-    QuantScale, ScaleLayout, ScalePlace, Slots,
+    BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales,
+    QuantFormat, QuantScale, ScaleLayout, ScalePlace, Slots,
 };
 use rope_core::{Ids, Positions};
 
@@ -922,10 +922,13 @@ impl Kept for Coded {
     fn with<T>(&self, f: impl FnOnce(&Cache<'_>) -> T) -> T {
         let layout = self.paged.layout;
         let cache = match &self.encoding {
-            Encoding::Blocks(format) => Cache::blocks(&self.bytes, layout, format),
-            Encoding::Scaled(code, scaling) => {
-                Cache::quantized(&self.bytes, layout, *code, scaling.given(), &self.scales)
-            }
+            Encoding::Blocks(format) => Cache::coded(&self.bytes, layout, *format),
+            Encoding::Scaled(code, scaling) => Cache::coded_with_scales(
+                &self.bytes,
+                layout,
+                CacheFormat::quantized(*code, scaling.given()),
+                &self.scales,
+            ),
         };
         f(&cache.expect("a cache that fits"))
     }
@@ -933,10 +936,15 @@ impl Kept for Coded {
     fn with_mut<T>(&mut self, f: impl FnOnce(&mut CacheMut<'_>) -> T) -> T {
         let layout = self.paged.layout;
         let cache = match &self.encoding {
-            Encoding::Blocks(format) => CacheMut::blocks(&mut self.bytes, layout, format),
+            Encoding::Blocks(format) => CacheMut::coded(&mut self.bytes, layout, *format),
             Encoding::Scaled(code, scaling) => {
                 let scale = scaling.given();
-                CacheMut::quantized(&mut self.bytes, layout, *code, scale, &mut self.scales)
+                CacheMut::coded_with_scales(
+                    &mut self.bytes,
+                    layout,
+                    CacheFormat::quantized(*code, scale),
+                    &mut self.scales,
+                )
             }
         };
         f(&mut cache.expect("a cache that fits"))

@@ -3,8 +3,8 @@
 
 use half::{bf16, f16};
 use rope_core::cache::{
-    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales, QuantFormat,
-    QuantScale, ScaleLayout, ScalePlace, Slots,
+    BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales,
+    QuantFormat, QuantScale, ScaleLayout, ScalePlace, Slots,
 };
 use rope_core::stages::Normed;
 use rope_core::{
@@ -55,7 +55,12 @@ fn coded<E: Number>(
 ) -> Vec<u8> {
     let mut bytes = vec![0x5a; x.len()];
     let layout = heads(x.len() / head_dim, head_dim);
-    let cache = CacheMut::quantized(&mut bytes, layout, code, scale, scales);
+    let cache = CacheMut::coded_with_scales(
+        &mut bytes,
+        layout,
+        CacheFormat::quantized(code, scale),
+        scales,
+    );
     store(backend, x, head_dim, cache.expect("a cache that fits"));
     bytes
 }
@@ -70,7 +75,9 @@ fn decoded(
 ) -> Vec<f32> {
     let count = bytes.len() / head_dim;
     let layout = heads(count, head_dim);
-    let cache = Cache::quantized(bytes, layout, code, scale, scales).expect("a cache that fits");
+    let cache =
+        Cache::coded_with_scales(bytes, layout, CacheFormat::quantized(code, scale), scales)
+            .expect("a cache that fits");
     load(backend, &cache, [count, head_dim])
 }
 
@@ -82,7 +89,7 @@ pub(crate) fn in_blocks<E: Number>(
     format: &'static BlockFormat,
 ) -> Vec<u8> {
     let mut bytes = vec![0x5a; x.len() / format.values * format.bytes];
-    let cache = CacheMut::blocks(&mut bytes, heads(x.len() / head_dim, head_dim), format);
+    let cache = CacheMut::coded(&mut bytes, heads(x.len() / head_dim, head_dim), format);
     store(backend, x, head_dim, cache.expect("a cache that fits"));
     bytes
 }
@@ -95,7 +102,7 @@ pub(crate) fn out_of_blocks(
     format: &'static BlockFormat,
 ) -> Vec<f32> {
     let count = bytes.len() / format.bytes * format.values / head_dim;
-    let cache = Cache::blocks(bytes, heads(count, head_dim), format).expect("a cache that fits");
+    let cache = Cache::coded(bytes, heads(count, head_dim), format).expect("a cache that fits");
     load(backend, &cache, [count, head_dim])
 }
 
@@ -395,7 +402,7 @@ fn ggml_blocks<E: Number + Bits>() {
         for backend in Backend::available() {
             let mut y = vec![0.5; x.len()];
             let count = x.len() / 64;
-            let cache = Cache::blocks(&expected, heads(count, 64), BlockFormat::Q8_0)
+            let cache = Cache::coded(&expected, heads(count, 64), CacheFormat::q8_0())
                 .expect("a cache that fits");
             let mut tensor = TensorMut::new(&mut y, [1, count, 1, 64]).expect("a valid tensor");
             rope(backend)
@@ -456,8 +463,7 @@ fn orders_of_roundings<E: Number + Bits>() {
                 let doing = format!("{backend}, {name}, {order}, {e}");
                 let mut got = vec![0x5a; x.layout().end()];
                 let mut cache =
-                    CacheMut::quantized(&mut got, layout, QuantFormat::E4m3, scale, &mut [])
-                        .expect("fits");
+                    CacheMut::coded(&mut got, layout, CacheFormat::e4m3(scale)).expect("fits");
                 chain
                     .rotate_into(&x, &mut cache.slots(0..tokens), &rows)
                     .expect("slots that are there");
@@ -473,11 +479,10 @@ fn orders_of_roundings<E: Number + Bits>() {
                     at: ScalePlace::Separate(ScaleLayout::nh([tokens, heads])),
                 };
                 let mut scales = vec![f32::NAN; tokens * heads];
-                let mut cache = CacheMut::quantized(
+                let mut cache = CacheMut::coded_with_scales(
                     &mut got,
                     layout,
-                    QuantFormat::Int8RoundAway,
-                    made,
+                    CacheFormat::int8_round_away(made),
                     &mut scales,
                 )
                 .expect("fits");
@@ -494,7 +499,7 @@ fn orders_of_roundings<E: Number + Bits>() {
 
                 let mut got = vec![0x5a; x.layout().end() / 32 * 34];
                 let mut cache =
-                    CacheMut::blocks(&mut got, layout, BlockFormat::Q8_0).expect("whole blocks");
+                    CacheMut::coded(&mut got, layout, CacheFormat::q8_0()).expect("whole blocks");
                 chain
                     .rotate_into(&x, &mut cache.slots(0..tokens), &rows)
                     .expect("slots that are there");
@@ -683,14 +688,8 @@ fn rotated_codes_in_every_layout() {
             let expected = file.bits::<u8>(&format!("e4m3fn_div_{name}"));
             let mut got = vec![0x5a; expected.len()];
             into(
-                &mut CacheMut::quantized(
-                    &mut got,
-                    layout(name),
-                    QuantFormat::E4m3,
-                    divide,
-                    &mut [],
-                )
-                .expect("a cache that fits"),
+                &mut CacheMut::coded(&mut got, layout(name), CacheFormat::e4m3(divide))
+                    .expect("a cache that fits"),
             );
             same_codes(
                 QuantFormat::E4m3,
@@ -703,11 +702,10 @@ fn rotated_codes_in_every_layout() {
         let mut got = vec![0x5a; expected.len()];
         let mut scales = vec![f32::from_bits(0x5a5a_5a5a); blocks * block_size * heads];
         into(
-            &mut CacheMut::quantized(
+            &mut CacheMut::coded_with_scales(
                 &mut got,
                 nhd,
-                QuantFormat::Int8RoundAway,
-                apart,
+                CacheFormat::int8_round_away(apart),
                 &mut scales,
             )
             .expect("a cache that fits"),
@@ -733,14 +731,14 @@ fn rotated_codes_in_every_layout() {
         }
         let mut got = vec![0x5a; expected.len()];
         into(
-            &mut CacheMut::quantized(&mut got, long, QuantFormat::Int8RoundAway, inline, &mut [])
+            &mut CacheMut::coded(&mut got, long, CacheFormat::int8_round_away(inline))
                 .expect("a cache that fits"),
         );
         assert_eq!(got, expected, "{backend}, int8 with scales inline");
 
         let expected = file.bits::<u8>("q8_0_ref_rows");
         let mut got = vec![0x5a; expected.len()];
-        into(&mut CacheMut::blocks(&mut got, nhd, BlockFormat::Q8_0).expect("whole blocks"));
+        into(&mut CacheMut::coded(&mut got, nhd, CacheFormat::q8_0()).expect("whole blocks"));
         assert_eq!(got, expected, "{backend}, Q8_0");
     }
 }
@@ -843,9 +841,13 @@ fn scales_lie_in_the_order_of_their_layout() {
         }
         for backend in Backend::available() {
             let (mut codes, mut scales) = (vec![0x5a; x.len()], vec![f32::NAN; tokens * heads]);
-            let mut cache =
-                CacheMut::quantized(&mut codes, layout, QuantFormat::Int8Even, made, &mut scales)
-                    .expect("a cache that fits");
+            let mut cache = CacheMut::coded_with_scales(
+                &mut codes,
+                layout,
+                CacheFormat::int8_even(made),
+                &mut scales,
+            )
+            .expect("a cache that fits");
             let shape = [1, tokens, heads, HEAD_DIM];
             rope(backend)
                 .apply_into(
@@ -854,8 +856,9 @@ fn scales_lie_in_the_order_of_their_layout() {
                 )
                 .expect("slots that are there");
             assert_eq!(scales, expected, "{backend}, {at:?}");
-            let cache = Cache::quantized(&codes, layout, QuantFormat::Int8Even, made, &expected)
-                .expect("a cache that fits");
+            let cache =
+                Cache::coded_with_scales(&codes, layout, CacheFormat::int8_even(made), &expected)
+                    .expect("a cache that fits");
             let mut back = vec![f32::NAN; x.len()];
             let mut tensor = TensorMut::new(&mut back, shape).expect("valid");
             rope(backend)
@@ -887,10 +890,13 @@ impl Kept<'_> {
         let mut bytes = vec![0x5a; slots * shape.heads * shape.head_dim * 34 / 32];
         let mut scales = vec![f32::NAN; slots * shape.heads];
         let mut cache = match self {
-            Kept::Blocks(format) => CacheMut::blocks(&mut bytes, layout, format),
-            Kept::Scaled(code, scale) => {
-                CacheMut::quantized(&mut bytes, layout, code, scale, &mut scales)
-            }
+            Kept::Blocks(format) => CacheMut::coded(&mut bytes, layout, format),
+            Kept::Scaled(code, scale) => CacheMut::coded_with_scales(
+                &mut bytes,
+                layout,
+                CacheFormat::quantized(code, scale),
+                &mut scales,
+            ),
         }
         .expect("a cache that fits");
         for (layout, slots) in copies {

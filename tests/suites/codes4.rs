@@ -123,7 +123,7 @@ fn rotated<E: Number + Bits>() {
                 let key = format!("{order}_{}_{e}", format.name);
                 let expected = file.bits::<u8>(&key);
                 let mut got = vec![0x5a; expected.len()];
-                let mut cache = CacheMut::blocks(&mut got, layout, format).expect("whole blocks");
+                let mut cache = CacheMut::coded(&mut got, layout, format).expect("whole blocks");
                 chain
                     .rotate_into(&x, &mut cache.slots(0..tokens), &rows)
                     .expect("slots that are there");
@@ -162,7 +162,7 @@ fn slots_of_llama_cpp() {
         let expected = file.bits::<u8>(&key);
         for backend in Backend::available() {
             let mut got = vec![0x5a; expected.len()];
-            let mut cache = CacheMut::blocks(&mut got, layout, format).expect("whole blocks");
+            let mut cache = CacheMut::coded(&mut got, layout, format).expect("whole blocks");
             rope(backend)
                 .apply_into(&k, &mut cache.slots(&slots))
                 .expect("slots that are there");

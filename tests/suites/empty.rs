@@ -2,7 +2,8 @@
 
 use half::{bf16, f16};
 use rope_core::cache::{
-    BlockFormat, CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout, ScalePlace, Slots,
+    BlockFormat, CacheFormat, CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout,
+    ScalePlace, Slots,
 };
 use rope_core::gradient::PairGradients;
 use rope_core::{Backend, Layout, Tensor, TensorMut};
@@ -76,12 +77,14 @@ fn caches() {
             let apart = ScalePlace::Separate(ScaleLayout::nh([block_size, heads]));
             for at in [apart, ScalePlace::Inline(head_dim)] {
                 let scale = QuantScale::Computed { least: 0.0, at };
-                assert!(CacheMut::quantized(&mut [], layout, code, scale, &mut []).is_ok());
+                assert!(
+                    CacheMut::coded(&mut [], layout, CacheFormat::quantized(code, scale)).is_ok()
+                );
             }
         }
         if head_dim != 1 {
             for format in BlockFormat::ALL {
-                assert!(CacheMut::blocks(&mut [], layout, format).is_ok());
+                assert!(CacheMut::coded(&mut [], layout, format).is_ok());
             }
         }
     }

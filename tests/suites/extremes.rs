@@ -10,7 +10,7 @@ use std::time::Duration;
 use rope_core::axes::{Axes, MixedAngle, MixedFrequencies};
 use rope_core::cache::{
     BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales,
-    QuantFormat, QuantScale, ScaleLayout, ScalePlace, Slots,
+    MxScale, QuantFormat, QuantScale, ScaleLayout, ScalePlace, Slots, TileScale,
 };
 use rope_core::dual_chunk::{DualChunk, DualChunkQuery};
 use rope_core::gradient::{PairGradients, convert_to_base, convert_to_logarithm, convert_to_ratio};
@@ -44,11 +44,12 @@ const CASES: &[Case] = cases! {
         "TensorMut: as_tensor layout narrow new reborrow shape split_at";
     cache_layouts:
         "CacheLayout: bytes end hdn hdnx hnd hndx narrow_channels nhd shape strided strides"
-        "CacheFormat: element from"
-        "ScaleLayout: hn nh";
+        "CacheFormat: e4m3 e4m3_in_128 e4m3_in_64 e5m2 e5m2_saturating element from int8_even int8_round_away iq4_nl mxfp4 \
+         mxfp8 nvfp4 q4_0 q4_1 q5_0 q5_1 q8_0 quantized"
+        "ScaleLayout: groups hn nh";
     caches:
-        "Cache: blocks layout new quantized slots"
-        "CacheMut: as_cache blocks layout move_slots new quantized reborrow slots"
+        "Cache: coded coded_with_scales layout new slots"
+        "CacheMut: as_cache coded coded_with_scales layout move_slots new reborrow slots"
         "Slots: from offsets pages sequences table"
         "HeadScales: from";
     lists:
@@ -418,7 +419,7 @@ fn cache_layout(source: &mut Source<'_>) -> Result<CacheLayout, Error> {
 fn scale_place(source: &mut Source<'_>) -> ScalePlace {
     match source.below(4) {
         0 => ScalePlace::Inline(size(source)),
-        1 => ScalePlace::Separate(ScaleLayout::nh(sizes(source))),
+        1 => ScalePlace::Separate(ScaleLayout::nh(sizes(source)).groups(size(source))),
         2 => ScalePlace::Separate(ScaleLayout::hn(mostly_small_sizes(source))),
         _ => {
             let [block, token, head] = sizes(source);
@@ -433,9 +434,7 @@ fn cache_layouts(source: &mut Source<'_>) {
     };
     let _ = (layout.shape(), layout.strides(), layout.end());
     let _ = layout.narrow_channels(range(source));
-    let format = source.one_of(&QuantFormat::ALL);
-    let _ = layout.bytes(format);
-    let _ = layout.bytes(CacheFormat::from((format, scale_place(source))));
+    let _ = layout.bytes(cache_format(source, &[0.5; 2]));
     let _ = layout.bytes(CacheFormat::from(source.one_of(&BlockFormat::ALL)));
     let _ = layout.bytes(CacheFormat::element::<f32>());
 }
@@ -457,6 +456,36 @@ fn quant_scale<'a>(source: &mut Source<'_>, list: &'a [f32]) -> QuantScale<'a> {
             least: real(source) as f32,
             at: scale_place(source),
         },
+    }
+}
+
+/// A format of codes.
+fn cache_format<'a>(source: &mut Source<'_>, list: &'a [f32]) -> CacheFormat<'a> {
+    let scale = quant_scale(source, list);
+    let (power, at) = (source.one_of(&MxScale::ALL), scale_place(source));
+    let least = real(source) as f32;
+    let tile = match source.once_in(2) {
+        true => TileScale::Quotient { least },
+        false => TileScale::PowerOfTwo { least },
+    };
+    match source.below(17) {
+        0 => CacheFormat::e4m3(scale),
+        1 => CacheFormat::e5m2(scale),
+        2 => CacheFormat::e5m2_saturating(scale),
+        3 => CacheFormat::int8_even(scale),
+        4 => CacheFormat::int8_round_away(scale),
+        5 => CacheFormat::q8_0(),
+        6 => CacheFormat::q4_0(),
+        7 => CacheFormat::q4_1(),
+        8 => CacheFormat::q5_0(),
+        9 => CacheFormat::q5_1(),
+        10 => CacheFormat::iq4_nl(),
+        11 => CacheFormat::mxfp4(power, at),
+        12 => CacheFormat::mxfp8(power, at),
+        13 => CacheFormat::nvfp4(least, at),
+        14 => CacheFormat::e4m3_in_128(tile, at),
+        15 => CacheFormat::e4m3_in_64(tile, at),
+        _ => CacheFormat::quantized(source.one_of(&QuantFormat::ALL), scale),
     }
 }
 
@@ -486,11 +515,10 @@ impl CacheMemory {
     fn cache(&self, source: &mut Source<'_>) -> Result<Cache<'_>, Error> {
         match self.format {
             0 => Cache::new(&self.floats, self.layout),
-            1 => Cache::blocks(&self.bytes, self.layout, source.one_of(&BlockFormat::ALL)),
+            1 => Cache::coded(&self.bytes, self.layout, source.one_of(&BlockFormat::ALL)),
             _ => {
-                let scale = quant_scale(source, &self.list);
-                let code = source.one_of(&QuantFormat::ALL);
-                Cache::quantized(&self.bytes, self.layout, code, scale, &self.scales)
+                let format = cache_format(source, &self.list);
+                Cache::coded_with_scales(&self.bytes, self.layout, format, &self.scales)
             }
         }
     }
@@ -498,15 +526,14 @@ impl CacheMemory {
     fn cache_mut(&mut self, source: &mut Source<'_>) -> Result<CacheMut<'_>, Error> {
         match self.format {
             0 => CacheMut::new(&mut self.floats, self.layout),
-            1 => CacheMut::blocks(
+            1 => CacheMut::coded(
                 &mut self.bytes,
                 self.layout,
                 source.one_of(&BlockFormat::ALL),
             ),
             _ => {
-                let scale = quant_scale(source, &self.list);
-                let code = source.one_of(&QuantFormat::ALL);
-                CacheMut::quantized(&mut self.bytes, self.layout, code, scale, &mut self.scales)
+                let format = cache_format(source, &self.list);
+                CacheMut::coded_with_scales(&mut self.bytes, self.layout, format, &mut self.scales)
             }
         }
     }

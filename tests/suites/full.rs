@@ -2,7 +2,7 @@
 //! around a rotation.
 
 use half::bf16;
-use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale};
+use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, QuantFormat, QuantScale};
 use rope_core::error::{FrequenciesError, GradientError, RowsError};
 use rope_core::gradient::PairGradients;
 use rope_core::norm::{Norm, NormFormula};
@@ -329,13 +329,18 @@ fn in_passes() {
         let layout = || CacheLayout::nhd([tokens, 1, heads, head_dim]).expect("a small cache");
         let [mut passed, mut separate] = [(); 2].map(|()| vec![0_u8; len]);
         let mut cache =
-            CacheMut::quantized(&mut passed, layout(), format, scale, &mut []).expect("a cache");
+            CacheMut::coded(&mut passed, layout(), CacheFormat::quantized(format, scale))
+                .expect("a cache");
         let source = Tensor::new(&x, shape).expect("valid");
         plan.with_norm(norm)
             .rotate_into(&source, &mut cache.slots(0..tokens), &rows)
             .expect("rows that fit");
-        let mut cache =
-            CacheMut::quantized(&mut separate, layout(), format, scale, &mut []).expect("a cache");
+        let mut cache = CacheMut::coded(
+            &mut separate,
+            layout(),
+            CacheFormat::quantized(format, scale),
+        )
+        .expect("a cache");
         let source = Tensor::new(&steps, shape).expect("valid");
         plan.apply_into(&source, &mut cache.slots(0..tokens))
             .expect("slots");

@@ -2,7 +2,8 @@
 //! `--test-threads 1` then shows the test.
 
 use rope_core::cache::{
-    BlockFormat, Cache, CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout, ScalePlace,
+    BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout,
+    ScalePlace,
 };
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::stages::Scale;
@@ -258,22 +259,29 @@ fn cache_of_codes(source: &mut Source<'_>, shape: [usize; 4], rows: &GuardedRows
             let given = QuantScale::Divide(0.25.into());
             let mut memory = Guarded::new(&bytes(layout.end()), edge);
             through(
-                &mut CacheMut::quantized(&mut memory, layout, code, given, &mut []).expect("fits"),
+                &mut CacheMut::coded(&mut memory, layout, CacheFormat::quantized(code, given))
+                    .expect("fits"),
             );
             through(
-                &mut CacheMut::quantized(&mut memory, layout, code, apart, &mut scales)
-                    .expect("fits"),
+                &mut CacheMut::coded_with_scales(
+                    &mut memory,
+                    layout,
+                    CacheFormat::quantized(code, apart),
+                    &mut scales,
+                )
+                .expect("fits"),
             );
             let mut memory = Guarded::new(&bytes(long.end() + 4), edge);
             through(
-                &mut CacheMut::quantized(&mut memory, long, code, inline, &mut []).expect("fits"),
+                &mut CacheMut::coded(&mut memory, long, CacheFormat::quantized(code, inline))
+                    .expect("fits"),
             );
         }
         if head_dim.is_multiple_of(32) {
             for format in BlockFormat::ALL {
                 let len = layout.end() / 32 * format.bytes;
                 let mut memory = Guarded::new(&bytes(len), edge);
-                through(&mut CacheMut::blocks(&mut memory, layout, format).expect("whole blocks"));
+                through(&mut CacheMut::coded(&mut memory, layout, format).expect("whole blocks"));
             }
         }
     }

@@ -66,6 +66,8 @@ mod layer_rules;
 #[cfg(feature = "every")]
 mod messages;
 #[cfg(feature = "every")]
+mod micro;
+#[cfg(feature = "every")]
 mod mixed;
 #[cfg(feature = "models")]
 mod model_types;

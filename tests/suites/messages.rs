@@ -489,14 +489,14 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
         ),
         (
             Error::Cache(CacheError::ScaleRoom {
-                at: 72,
+                end: 76,
                 head_dim: 64,
                 index: CacheIndex::Head,
                 stride: 65,
                 least: 76,
             }),
-            "the stride of head is 65, and must be at least 76 for a scale at bytes 72..76 of each head; nhd([blocks, \
-             block_size, heads, 76]) narrowed to channels(0..64) has room for it",
+            "the stride of head is 65, and must be at least 76 for scales that end at byte 76 of each head; an nhd layout \
+             of heads of 76 bytes, narrowed by narrow_channels to the first 64, has room for them",
         ),
         (
             Error::Cache(CacheError::PartOfBlock {

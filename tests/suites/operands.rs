@@ -2,7 +2,7 @@
 
 use half::bf16;
 use rope_core::axes::MixedFrequencies;
-use rope_core::cache::{BlockFormat, Cache, CacheLayout, CacheMut, QuantFormat, QuantScale};
+use rope_core::cache::{BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, QuantScale};
 use rope_core::error::{CacheError, PlanError, RowsError};
 use rope_core::gradient::PairGradients;
 use rope_core::internals::Executor;
@@ -119,8 +119,7 @@ fn everywhere<E: Number>(
 
     let mut memory = vec![0_u8; layout.end()];
     let scale = QuantScale::Divide(0.25.into());
-    let mut cache =
-        CacheMut::quantized(&mut memory, layout, QuantFormat::E4m3, scale, &mut []).expect("valid");
+    let mut cache = CacheMut::coded(&mut memory, layout, CacheFormat::e4m3(scale)).expect("valid");
     rotate_into(how, plan, &source, &mut cache.slots(&slots), angles);
     all.push(memory);
 
@@ -137,7 +136,7 @@ fn everywhere<E: Number>(
     all.push(bytemuck::cast_slice(&memory).to_vec());
 
     let mut memory = vec![0_u8; layout.bytes(BlockFormat::Q8_0).expect("valid")];
-    let mut cache = CacheMut::blocks(&mut memory, layout, BlockFormat::Q8_0).expect("valid");
+    let mut cache = CacheMut::coded(&mut memory, layout, CacheFormat::q8_0()).expect("valid");
     rotate_into(how, plan, &source, &mut cache.slots(&slots), angles);
     all.push(memory);
     all
@@ -271,7 +270,7 @@ fn from_one_cache_into_another() {
     let shape = [1, TOKENS, HEADS, DIM];
     let written = |run: &dyn Fn(&mut CacheMut<'_>)| {
         let mut memory = vec![0_u8; to.bytes(BlockFormat::Q8_0).expect("valid")];
-        run(&mut CacheMut::blocks(&mut memory, to, BlockFormat::Q8_0).expect("valid"));
+        run(&mut CacheMut::coded(&mut memory, to, CacheFormat::q8_0()).expect("valid"));
         memory
     };
     let rope = Rope::new(Pairing::Half);

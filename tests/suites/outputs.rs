@@ -1,7 +1,7 @@
 //! Several outputs of one read: any targets, parts in caches, and Dual Chunk Attention with golden bits.
 
 use half::{bf16, f16};
-use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale};
+use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, QuantScale};
 use rope_core::dual_chunk::{DualChunk, DualChunkQuery};
 use rope_core::error::{PositionsError, RowsError, ShapeError, SlotsError};
 use rope_core::norm::{Norm, NormFormula, NormReach};
@@ -82,14 +82,8 @@ fn parts_are_the_whole() {
                         Output::tensor(&mut TensorMut::new(&mut y, to).expect("valid"), &own),
                         Output::tensor(&mut TensorMut::new(&mut z, from).expect("valid"), &shared),
                         Output::cache(
-                            &mut CacheMut::quantized(
-                                &mut codes,
-                                layout,
-                                QuantFormat::E4m3,
-                                scale,
-                                &mut [],
-                            )
-                            .expect("valid"),
+                            &mut CacheMut::coded(&mut codes, layout, CacheFormat::e4m3(scale))
+                                .expect("valid"),
                             &slots,
                             &shared,
                         ),
@@ -113,9 +107,8 @@ fn parts_are_the_whole() {
                 let mut target = TensorMut::new(&mut each_z, from).expect("valid");
                 plan.rotate_into(&source, &mut target, &shared)
                     .expect("it fits");
-                let mut cache =
-                    CacheMut::quantized(&mut each_codes, layout, QuantFormat::E4m3, scale, &mut [])
-                        .expect("valid");
+                let mut cache = CacheMut::coded(&mut each_codes, layout, CacheFormat::e4m3(scale))
+                    .expect("valid");
                 plan.rotate_into(&source, &mut cache.slots(&slots), &shared)
                     .expect("it fits");
                 let mut cache = CacheMut::new(&mut each_f16, layout).expect("valid");

@@ -6,7 +6,8 @@ use std::sync::OnceLock;
 use half::bf16;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use rope_core::cache::{
-    BlockFormat, Cache, CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout, ScalePlace,
+    BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout,
+    ScalePlace,
 };
 use rope_core::error::{PlanError, RowsError};
 use rope_core::gradient::PairGradients;
@@ -259,13 +260,18 @@ fn into_caches(call: &mut dyn FnMut(&mut CacheMut<'_>)) -> Vec<Vec<u8>> {
         };
         let (mut memory, mut scales) = (vec![0_u8; layout.end()], vec![0.0_f32; 88 * HEADS]);
         let code = QuantFormat::E4m3;
-        let mut cache = CacheMut::quantized(&mut memory, layout, code, scale, &mut scales);
+        let mut cache = CacheMut::coded_with_scales(
+            &mut memory,
+            layout,
+            CacheFormat::quantized(code, scale),
+            &mut scales,
+        );
         call(cache.as_mut().expect("valid"));
         written.extend([memory, bytemuck::cast_slice(&scales).to_vec()]);
     }
     for layout in [paged, one_block] {
         let mut memory = vec![0_u8; layout.bytes(BlockFormat::Q8_0).expect("valid")];
-        let cache = CacheMut::blocks(&mut memory, layout, BlockFormat::Q8_0);
+        let cache = CacheMut::coded(&mut memory, layout, CacheFormat::q8_0());
         call(&mut cache.expect("valid"));
         written.push(memory);
     }

@@ -3,8 +3,8 @@
 
 use rope_core::Error;
 use rope_core::cache::{
-    BlockFormat, Cache, CacheLayout, CacheMut, CacheStrides, HeadScales, IntoSlots, QuantFormat,
-    QuantScale, ScaleLayout, ScalePlace, Slots,
+    BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, CacheStrides, HeadScales, IntoSlots,
+    QuantFormat, QuantScale, ScaleLayout, ScalePlace, Slots,
 };
 use rope_core::error::CacheIndex::{Block, Channel, Chunk, Group, Head, Token};
 use rope_core::error::SlotsError;
@@ -132,7 +132,8 @@ fn offsets_and_scales() {
     ] {
         let (mut bytes, mut scales) = ([0x5a_u8; 40], [7.0_f32; 2]);
         let scale = computed(place);
-        let cache = CacheMut::quantized(&mut bytes, layout, QuantFormat::E4m3, scale, &mut scales);
+        let cache =
+            CacheMut::coded_with_scales(&mut bytes, layout, CacheFormat::e4m3(scale), &mut scales);
         let (mut cache, offsets) = (cache.expect("it fits"), [offset]);
         let slots = &mut cache.slots(Slots::offsets(&offsets));
         let Some(error) = error else {
@@ -253,7 +254,7 @@ fn heads_of_caches() {
     }
     // Channels of Q8_0 are values, not bytes.
     let mut bytes = [0x5a_u8; 68];
-    let cache = CacheMut::blocks(&mut bytes, nhd([1, 1, 1, 64]), BlockFormat::Q8_0);
+    let cache = CacheMut::coded(&mut bytes, nhd([1, 1, 1, 64]), CacheFormat::q8_0());
     let mut cache = cache.expect("whole blocks");
     let refusal = rope().apply_into(&ones([1, 1, 1, 68]), &mut cache.slots(0..1));
     refused(refusal, error::cache_heads(1, 68, 1, 64));
@@ -358,19 +359,22 @@ fn scales_after_codes() {
     for (layout, behind, error) in [
         (long, 0, among(0, 8)),
         (long, 7, among(7, 8)),
-        (long, 9, error::cache_scale_room(9, 8, Head, 12, 13)),
+        (long, 9, error::cache_scale_room(13, 8, Head, 12, 13)),
         (
             long,
             most - 4,
-            error::cache_scale_room(most - 4, 8, Head, 12, most),
+            error::cache_scale_room(most, 8, Head, 12, most),
         ),
         (long, most, too_large(most, 1)),
         (hdn, 8, error::cache_channels_apart(8, 1, 4, 1)),
         (last, most - 4, too_large(most, 1)),
     ] {
         let scale = computed(ScalePlace::Inline(behind));
-        refused(Cache::quantized(&bytes, layout, code, scale, &[]), error);
-        let cache = CacheMut::quantized(&mut bytes, layout, code, scale, &mut []);
+        refused(
+            Cache::coded(&bytes, layout, CacheFormat::quantized(code, scale)),
+            error,
+        );
+        let cache = CacheMut::coded(&mut bytes, layout, CacheFormat::quantized(code, scale));
         refused(cache, error);
     }
     assert_eq!(bytes, [0x5a; 144]);
@@ -381,7 +385,13 @@ fn scales_of_caches() {
     let mut bytes = [0x5a_u8; LEN];
     let mut coded = |scale: QuantScale<'_>, scales: &mut [f32]| {
         let code = QuantFormat::Int8Even;
-        CacheMut::quantized(&mut bytes, nhd(SHAPE), code, scale, scales).map(|_| ())
+        CacheMut::coded_with_scales(
+            &mut bytes,
+            nhd(SHAPE),
+            CacheFormat::quantized(code, scale),
+            scales,
+        )
+        .map(|_| ())
     };
     let required = "finite and above zero";
     for value in [0.0, -1.0, f32::INFINITY, f32::NAN] {
@@ -465,11 +475,11 @@ fn blocks_of_ggml() {
             (heads.narrow_channels(0..32), part("the stride of head", 48)),
         ] {
             let layout = layout.expect("a small cache");
-            refused(Cache::blocks(&bytes, layout, format), error);
-            refused(CacheMut::blocks(&mut bytes, layout, format), error);
+            refused(Cache::coded(&bytes, layout, format), error);
+            refused(CacheMut::coded(&mut bytes, layout, format), error);
         }
         let part = whole.narrow_channels(32..64).expect("a block");
-        assert!(Cache::blocks(&bytes, part, format).is_ok());
+        assert!(Cache::coded(&bytes, part, format).is_ok());
         // Values that fit usize, in bytes that do not; and an end that does not fit.
         let many = usize::MAX & !31;
         let huge = nhd([1, 1, 1, many]);
@@ -478,7 +488,7 @@ fn blocks_of_ggml() {
             .expect("channels");
         for layout in [huge, far] {
             // Blocks of fewer bytes than values always fit.
-            let refusal = CacheMut::blocks(&mut bytes, layout, format);
+            let refusal = CacheMut::coded(&mut bytes, layout, format);
             match (layout.shape().head_dim / 32).checked_mul(format.bytes) {
                 None => refused(refusal, error::cache_too_large(many / 32, format.bytes)),
                 Some(_) => assert!(refusal.is_err()),

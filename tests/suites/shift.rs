@@ -6,7 +6,8 @@ use std::f64::consts::TAU;
 use half::{bf16, f16};
 use rope_core::axes::Axes;
 use rope_core::cache::{
-    CacheLayout, CacheMut, IntoSlots, QuantFormat, QuantScale, ScaleLayout, ScalePlace, Slots,
+    CacheFormat, CacheLayout, CacheMut, IntoSlots, QuantFormat, QuantScale, ScaleLayout,
+    ScalePlace, Slots,
 };
 use rope_core::error::{CacheError, FrequenciesError, PositionsError, RowsError, SlotsError};
 use rope_core::stages::Scale;
@@ -112,9 +113,8 @@ impl<'f> Keys<'f> {
         let scale = QuantScale::Divide(self.file.bits::<f32>("scale_e4m3fn")[0].into());
         for backend in Backend::available() {
             let mut got = self.file.bits::<u8>("cached_e4m3fn");
-            let mut cache =
-                CacheMut::quantized(&mut got, self.layout, QuantFormat::E4m3, scale, &mut [])
-                    .expect("a cache that fits");
+            let mut cache = CacheMut::coded(&mut got, self.layout, CacheFormat::e4m3(scale))
+                .expect("a cache that fits");
             self.rope(backend)
                 .rotate(&mut cache.slots(self.slots()), &self.rows)
                 .expect("a slot for each row");
@@ -133,11 +133,10 @@ impl<'f> Keys<'f> {
         for backend in Backend::available() {
             let mut got = self.file.bits::<u8>("cached_int8");
             let mut scales: Vec<f32> = self.file.bits("cached_scale_int8");
-            let mut cache = CacheMut::quantized(
+            let mut cache = CacheMut::coded_with_scales(
                 &mut got,
                 self.layout,
-                QuantFormat::Int8RoundAway,
-                scale,
+                CacheFormat::int8_round_away(scale),
                 &mut scales,
             )
             .expect("a cache that fits");
@@ -556,8 +555,13 @@ fn a_delta_of_zero_keeps_the_bits() {
                 let bytes: Vec<u8> = (0..256).map(|_| source.word() as u8).collect();
                 let (mut codes, mut scales) = (bytes.clone(), [f32::NAN, 3.0, 0.5, 1e9].repeat(2));
                 let before = scales.clone();
-                let mut cache = CacheMut::quantized(&mut codes, layout, code, made, &mut scales)
-                    .expect("a cache that fits");
+                let mut cache = CacheMut::coded_with_scales(
+                    &mut codes,
+                    layout,
+                    CacheFormat::quantized(code, made),
+                    &mut scales,
+                )
+                .expect("a cache that fits");
                 rope.rotate(&mut cache.slots(0..4), &rows)
                     .expect("a slot for each");
                 for slot in [0, 2] {
@@ -658,9 +662,8 @@ fn half_a_turn_of_codes(
             let rope = Rope::new(pairing).with_backend(backend).expect("available");
             let mut got = x.clone();
             let scale = QuantScale::Divide(1.0.into());
-            let mut cache =
-                CacheMut::quantized(&mut got, layout, QuantFormat::Int8Even, scale, &mut [])
-                    .expect("a cache that fits");
+            let mut cache = CacheMut::coded(&mut got, layout, CacheFormat::int8_even(scale))
+                .expect("a cache that fits");
             rope.rotate(&mut cache.slots(0..4), rows)
                 .expect("a slot for each row");
             assert_eq!(got, expected, "{backend}, {pairing:?}, {doing}");

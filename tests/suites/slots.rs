@@ -230,10 +230,10 @@ fn bytes_of_layouts() {
     for format in BlockFormat::ALL {
         let bytes = layout.bytes(format).expect("whole blocks");
         assert_eq!(bytes, values / 32 * format.bytes);
-        assert!(CacheMut::blocks(&mut memory[..bytes], layout, format).is_ok());
+        assert!(CacheMut::coded(&mut memory[..bytes], layout, format).is_ok());
         let memory = &mut memory[..bytes - 1];
-        refused(Cache::blocks(memory, layout, format), short(bytes));
-        refused(CacheMut::blocks(memory, layout, format), short(bytes));
+        refused(Cache::coded(memory, layout, format), short(bytes));
+        refused(CacheMut::coded(memory, layout, format), short(bytes));
     }
     // A scale after the codes of each head, of 68 bytes in all; none for separate scales.
     let heads = nhd([2, 3, 2, 68])
@@ -242,24 +242,26 @@ fn bytes_of_layouts() {
     let inline = ScalePlace::Inline(64);
     let apart = ScalePlace::Separate(ScaleLayout::nh([3, 2]));
     for code in QuantFormat::ALL {
-        assert_eq!(layout.bytes(code), Ok(values));
+        let given = CacheFormat::quantized(code, QuantScale::Divide(0.5.into()));
+        assert_eq!(layout.bytes(given), Ok(values));
+        let computed = |at| CacheFormat::quantized(code, QuantScale::Computed { least: 1e-6, at });
         for (layout, at, bytes) in [(heads, inline, 12 * 68), (layout, apart, values)] {
-            assert_eq!(layout.bytes((code, at)), Ok(bytes));
-            let (scale, scales) = (QuantScale::Computed { least: 1e-6, at }, &mut [0.0; 12]);
+            let (format, scales) = (computed(at), &mut [0.0; 12]);
+            assert_eq!(layout.bytes(format), Ok(bytes));
             let whole = &mut memory[..bytes];
-            assert!(CacheMut::quantized(whole, layout, code, scale, scales).is_ok());
+            assert!(CacheMut::coded_with_scales(whole, layout, format, scales).is_ok());
             let part = &mut memory[..bytes - 1];
             refused(
-                Cache::quantized(part, layout, code, scale, scales),
+                Cache::coded_with_scales(part, layout, format, scales),
                 short(bytes),
             );
             refused(
-                CacheMut::quantized(part, layout, code, scale, scales),
+                CacheMut::coded_with_scales(part, layout, format, scales),
                 short(bytes),
             );
         }
-        let no_room = error::cache_scale_room(64, 64, CacheIndex::Head, 64, 68);
-        refused(layout.bytes((code, inline)), no_room);
+        let no_room = error::cache_scale_room(68, 64, CacheIndex::Head, 64, 68);
+        refused(layout.bytes(computed(inline)), no_room);
     }
     assert!(memory.iter().all(|&byte| byte == 0x5a));
     // 65 channels make no blocks, and the bytes of so many elements exceed usize.

@@ -1,8 +1,8 @@
 //! A plan gives the same bits with fused stages and with stages one after the other.
 
 use rope_core::cache::{
-    BlockFormat, CacheLayout, CacheMut, HeadScales, QuantFormat, QuantScale, ScaleLayout,
-    ScalePlace,
+    BlockFormat, CacheFormat, CacheLayout, CacheMut, HeadScales, QuantFormat, QuantScale,
+    ScaleLayout, ScalePlace,
 };
 use rope_core::internals::in_stages;
 use rope_core::norm::{Norm, NormFormula};
@@ -134,10 +134,13 @@ fn agree_in_codes<E: Number>(
                 let (mut bytes, mut made) =
                     (vec![0x5a; 2 * layout.end()], vec![0.5; tokens * heads]);
                 let mut cache = match kept {
-                    Ok((code, scale)) => {
-                        CacheMut::quantized(&mut bytes, layout, code, scale, &mut made)
-                    }
-                    Err(format) => CacheMut::blocks(&mut bytes, layout, format),
+                    Ok((code, scale)) => CacheMut::coded_with_scales(
+                        &mut bytes,
+                        layout,
+                        CacheFormat::quantized(code, scale),
+                        &mut made,
+                    ),
+                    Err(format) => CacheMut::coded(&mut bytes, layout, format),
                 }
                 .expect("a cache that fits");
                 let source = Tensor::new(&x, from.layout).expect("a valid tensor");
@@ -270,9 +273,8 @@ fn agree_in_norms<E: Number>(
                     .zip(&mut codes)
                 {
                     let scale = QuantScale::Reciprocal(HeadScales::Same(0.3));
-                    let mut cache =
-                        CacheMut::quantized(codes, layout, QuantFormat::E4m3, scale, &mut [])
-                            .expect("a valid cache");
+                    let mut cache = CacheMut::coded(codes, layout, CacheFormat::e4m3(scale))
+                        .expect("a valid cache");
                     chain
                         .rotate_into(&x, &mut cache.slots(&slots), &rows)
                         .expect("what fits");

@@ -18,7 +18,8 @@ use std::hint::black_box;
 
 use anyhow::{Result, ensure};
 use rope_core::cache::{
-    BlockFormat, CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout, ScalePlace,
+    BlockFormat, CacheFormat, CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout,
+    ScalePlace,
 };
 use rope_core::{Error, Frequencies, Rope, Rows, Scaling, TensorMut};
 
@@ -123,11 +124,16 @@ impl Calls {
                 return with_float!(element, E =>
                     CacheMut::new::<E>(bytemuck::cast_slice_mut(bytes), self.layout));
             }
-            Kept::Blocks(format) => return CacheMut::blocks(bytes, self.layout, format),
+            Kept::Blocks(format) => return CacheMut::coded(bytes, self.layout, format),
             Kept::Given(code) => (code, QuantScale::Multiply(0.5.into()), &mut [][..]),
             Kept::Made(code) => (code, QuantScale::Computed { least: 1e-6, at }, scales),
         };
-        CacheMut::quantized(bytes, self.layout, code, scale, scales)
+        CacheMut::coded_with_scales(
+            bytes,
+            self.layout,
+            CacheFormat::quantized(code, scale),
+            scales,
+        )
     }
 
     /// Returns a call with a cache in the bytes.

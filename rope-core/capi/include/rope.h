@@ -382,7 +382,7 @@ typedef struct rope_call_memory {
   const struct rope_positions *positions;
   // Slots of the cache: of the target, or of the source if that alone is a cache. As many, of any kind.
   const struct rope_slots *slots;
-  float *scales;  // Scales of that cache, where they are made and lie apart.
+  void *scales;  // Scales of that cache, where they are made and lie apart.
   const void *weight;  // Weights of the norm.
   const void *bias;  // Biases of the norm.
 } rope_call_memory;
@@ -1438,6 +1438,14 @@ enum rope_cache_format ROPE_INT32_ENUM {
   ROPE_CACHE_FORMAT_Q5_0 = 712,  // ggml's Q5_0: 32 values in 22 bytes.
   ROPE_CACHE_FORMAT_Q5_1 = 713,  // ggml's Q5_1: 32 values in 24 bytes.
   ROPE_CACHE_FORMAT_IQ4_NL = 714,  // ggml's IQ4_NL: 32 values in 18 bytes.
+  // OCP's MXFP4: two codes of E2M1 in a byte, the even channel in its low half, and a power of two for 32 channels.
+  ROPE_CACHE_FORMAT_MXFP4 = 715,
+  ROPE_CACHE_FORMAT_MXFP8 = 716,  // OCP's MXFP8: codes of E4M3, and a power of two for 32 channels.
+  // NVFP4: codes as in MXFP4, a scale of E4M3 for 16 channels, and a factor of the tensor: `scale.same`.
+  ROPE_CACHE_FORMAT_NVFP4 = 717,
+  // Codes of E4M3 and a float for 128 channels: the latent channels of DeepSeek's caches.
+  ROPE_CACHE_FORMAT_E4M3_IN128 = 718,
+  ROPE_CACHE_FORMAT_E4M3_IN64 = 719,  // Codes of E4M3 and a float for 64 channels.
 };
 ROPE_ENUM_TYPE(rope_cache_format);
 
@@ -1469,6 +1477,20 @@ enum rope_quant_scale_kind ROPE_INT32_ENUM {
   ROPE_QUANT_SCALE_KIND_MADE_APART = 905,  // Made likewise, and kept in the cache's `scales`.
 };
 ROPE_ENUM_TYPE(rope_quant_scale_kind);
+
+// The scale of a group of channels, from their largest magnitude m.
+enum rope_group_scale ROPE_INT32_ENUM {
+  // MXFP4, MXFP8: a power of two, the exponent of m less that of the largest code: OCP's.
+  ROPE_GROUP_SCALE_FLOOR = 2701,
+  // MXFP4, MXFP8: likewise, after m was rounded to the mantissa of the code: vLLM's of MXFP4.
+  ROPE_GROUP_SCALE_EVEN = 2702,
+  // MXFP4, MXFP8: the least power of two that is at least m / largest code: NVIDIA's of MXFP8.
+  ROPE_GROUP_SCALE_UP = 2703,
+  ROPE_GROUP_SCALE_QUOTIENT = 2704,  // E4M3_IN128, E4M3_IN64: max(m / 448, `least`): vLLM's, with FLT_MIN.
+  // E4M3_IN128, E4M3_IN64: the least power of two that is at least that: DeepSeek's.
+  ROPE_GROUP_SCALE_POWER_OF_TWO = 2705,
+};
+ROPE_ENUM_TYPE(rope_group_scale);
 
 // How the slots of a cache are listed.
 enum rope_slots_kind ROPE_INT32_ENUM {
@@ -1519,17 +1541,19 @@ typedef struct rope_cache_layout {
   size_t channels[2];
 } rope_cache_layout;
 
-// The scale of a cache of codes. Fields that a kind does not name are not read.
+// The scale of a cache of codes. Fields that a kind does not name are not read. Scales of groups of channels are made:
+// they lie one after another where a head has its scale, and are bytes but for E4M3_IN128 and E4M3_IN64.
 typedef struct rope_quant_scale {
   int32_t kind;  // `enum rope_quant_scale_kind`.
-  float same;  // DIVIDE, RECIPROCAL, MULTIPLY: s of all heads, where `each` is NULL.
+  float same;  // DIVIDE, RECIPROCAL, MULTIPLY: s of all heads, where `each` is NULL. NVFP4: the factor of the tensor.
   const float *each;  // DIVIDE, RECIPROCAL, MULTIPLY: s of each head; NULL: all have `same`.
   size_t each_count;  // How many numbers `each` has: one for each head of the cache. 0 where it is NULL.
   float least;  // MADE_INLINE, MADE_APART: the least scale; vLLM's is 1e-6.
-  // MADE_INLINE: bytes from the first code of a head to its scale; head_dim for one directly after the codes.
+  int32_t group;  // MXFP4, MXFP8, E4M3_IN128, E4M3_IN64: how scales are made (`enum rope_group_scale`).
+  // MADE_INLINE: bytes from the first code of a head to its scale; those of its codes for one directly after them.
   size_t behind;
-  // MADE_APART: floats from the scales of a block, of a slot and of a head to the next ones. {block_size * heads,
-  // heads, 1} for `[blocks][block_size][heads]`.
+  // MADE_APART: scales from those of a block, of a slot and of a head to the next ones. {block_size * heads,
+  // heads, 1} for `[blocks][block_size][heads]`, times the groups of a head.
   size_t strides[3];
 } rope_quant_scale;
 
@@ -1540,7 +1564,7 @@ typedef struct rope_cache {
   int32_t format;  // The format (`enum rope_cache_format`).
   struct rope_cache_layout layout;  // Where it lies.
   struct rope_quant_scale scale;  // Codes: what they are scaled by. Not used by others.
-  float *scales;  // ROPE_QUANT_SCALE_KIND_MADE_APART: the scales. Not used by others.
+  void *scales;  // ROPE_QUANT_SCALE_KIND_MADE_APART: the scales, floats or bytes. Not used by others.
   size_t scales_count;  // How many scales there are.
 } rope_cache;
 

@@ -3,8 +3,8 @@
 use core::ffi::c_void;
 
 use rope_core::cache::{
-    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales, QuantFormat,
-    QuantScale, ScaleLayout, ScalePlace,
+    BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales,
+    MxScale, QuantFormat, QuantScale, ScaleLayout, ScalePlace, TileScale,
 };
 
 use crate::failure::Failure;
@@ -43,9 +43,20 @@ pub enum rope_cache_format {
     Q5_1 = 713,
     /// ggml's IQ4_NL: 32 values in 18 bytes.
     Iq4Nl = 714,
+    /// OCP's MXFP4: two codes of E2M1 in a byte, the even channel in its low half, and a power of two for 32 channels.
+    Mxfp4 = 715,
+    /// OCP's MXFP8: codes of E4M3, and a power of two for 32 channels.
+    Mxfp8 = 716,
+    /// NVFP4: codes as in MXFP4, a scale of E4M3 for 16 channels, and a factor of the tensor: `scale.same`.
+    Nvfp4 = 717,
+    /// Codes of E4M3 and a float for 128 channels: the latent channels of DeepSeek's caches.
+    E4m3In128 = 718,
+    /// Codes of E4M3 and a float for 64 channels.
+    E4m3In64 = 719,
 }
 lookup!(rope_cache_format, "format of a cache":
-    F32 F16 Bf16 E4m3 E5m2 E5m2Saturating Int8Even Int8RoundAway Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Iq4Nl);
+    F32 F16 Bf16 E4m3 E5m2 E5m2Saturating Int8Even Int8RoundAway Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Iq4Nl
+    Mxfp4 Mxfp8 Nvfp4 E4m3In128 E4m3In64);
 
 /// The order of a cache in memory, outermost first: N the slots of a block (page), H the heads, D the channels of a
 /// head, x the rest of the dimension before it, which was divided. A cache that is not paged has one block, or one
@@ -175,13 +186,31 @@ pub enum rope_quant_scale_kind {
 }
 lookup!(rope_quant_scale_kind, "kind of scale for codes": Divide Reciprocal Multiply MadeInline MadeApart);
 
-/// The scale of a cache of codes. Fields that a kind does not name are not read.
+/// The scale of a group of channels, from their largest magnitude m.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum rope_group_scale {
+    /// MXFP4, MXFP8: a power of two, the exponent of m less that of the largest code: OCP's.
+    Floor = 2701,
+    /// MXFP4, MXFP8: likewise, after m was rounded to the mantissa of the code: vLLM's of MXFP4.
+    Even = 2702,
+    /// MXFP4, MXFP8: the least power of two that is at least m / largest code: NVIDIA's of MXFP8.
+    Up = 2703,
+    /// E4M3_IN128, E4M3_IN64: max(m / 448, `least`): vLLM's, with FLT_MIN.
+    Quotient = 2704,
+    /// E4M3_IN128, E4M3_IN64: the least power of two that is at least that: DeepSeek's.
+    PowerOfTwo = 2705,
+}
+lookup!(rope_group_scale, "kind of scale for groups": Floor Even Up Quotient PowerOfTwo);
+
+/// The scale of a cache of codes. Fields that a kind does not name are not read. Scales of groups of channels are made:
+/// they lie one after another where a head has its scale, and are bytes but for E4M3_IN128 and E4M3_IN64.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_quant_scale {
     /// `enum rope_quant_scale_kind`.
     pub kind: i32,
-    /// DIVIDE, RECIPROCAL, MULTIPLY: s of all heads, where `each` is NULL.
+    /// DIVIDE, RECIPROCAL, MULTIPLY: s of all heads, where `each` is NULL. NVFP4: the factor of the tensor.
     pub same: f32,
     /// DIVIDE, RECIPROCAL, MULTIPLY: s of each head; NULL: all have `same`.
     pub each: *const f32,
@@ -189,36 +218,42 @@ pub struct rope_quant_scale {
     pub each_count: usize,
     /// MADE_INLINE, MADE_APART: the least scale; vLLM's is 1e-6.
     pub least: f32,
-    /// MADE_INLINE: bytes from the first code of a head to its scale; head_dim for one directly after the codes.
+    /// MXFP4, MXFP8, E4M3_IN128, E4M3_IN64: how scales are made (`enum rope_group_scale`).
+    pub group: i32,
+    /// MADE_INLINE: bytes from the first code of a head to its scale; those of its codes for one directly after them.
     pub behind: usize,
-    /// MADE_APART: floats from the scales of a block, of a slot and of a head to the next ones. {block_size * heads,
-    /// heads, 1} for `[blocks][block_size][heads]`.
+    /// MADE_APART: scales from those of a block, of a slot and of a head to the next ones. {block_size * heads,
+    /// heads, 1} for `[blocks][block_size][heads]`, times the groups of a head.
     pub strides: [usize; 3],
 }
 plain!(rope_quant_scale);
 
 impl rope_quant_scale {
+    /// The place of scales that are made; none if they are given.
+    fn place(&self) -> Result<Option<ScalePlace>, Failure> {
+        Ok(match rope_quant_scale_kind::from_c(self.kind)? {
+            rope_quant_scale_kind::MadeInline => Some(ScalePlace::Inline(self.behind)),
+            rope_quant_scale_kind::MadeApart => {
+                let [block, token, head] = self.strides;
+                Some(ScalePlace::Separate(ScaleLayout { block, token, head }))
+            }
+            _ => None,
+        })
+    }
+
     /// # Safety
     ///
     /// `each` is null or points to the list, which nobody writes during `'a`.
     unsafe fn scale<'a>(&self) -> Result<(QuantScale<'a>, Region), Failure> {
-        let made = |at| QuantScale::Computed {
-            least: self.least,
-            at,
-        };
         let given: fn(HeadScales<'a>) -> QuantScale<'a> =
-            match rope_quant_scale_kind::from_c(self.kind)? {
-                rope_quant_scale_kind::Divide => QuantScale::Divide,
-                rope_quant_scale_kind::Reciprocal => QuantScale::Reciprocal,
-                rope_quant_scale_kind::Multiply => QuantScale::Multiply,
-                rope_quant_scale_kind::MadeInline => {
-                    return Ok((made(ScalePlace::Inline(self.behind)), Region::NONE));
+            match (rope_quant_scale_kind::from_c(self.kind)?, self.place()?) {
+                (_, Some(at)) => {
+                    let least = self.least;
+                    return Ok((QuantScale::Computed { least, at }, Region::NONE));
                 }
-                rope_quant_scale_kind::MadeApart => {
-                    let [block, token, head] = self.strides;
-                    let place = ScaleLayout { block, token, head };
-                    return Ok((made(ScalePlace::Separate(place)), Region::NONE));
-                }
+                (rope_quant_scale_kind::Multiply, _) => QuantScale::Multiply,
+                (rope_quant_scale_kind::Reciprocal, _) => QuantScale::Reciprocal,
+                _ => QuantScale::Divide,
             };
         if self.each.is_null() && self.each_count == 0 {
             return Ok((given(HeadScales::Same(self.same)), Region::NONE));
@@ -227,6 +262,39 @@ impl rope_quant_scale {
         // SAFETY: the caller promises that the list is readable, and that nobody writes it during `'a`.
         let scales = HeadScales::Each(unsafe { each.get() });
         Ok((given(scales), each.region()))
+    }
+
+    /// The format of codes in groups.
+    fn groups(&self, groups: Groups) -> Result<CacheFormat<'static>, Failure> {
+        let at = self.place()?.ok_or(Failure::UnknownValue {
+            what: "kind of scale for groups of codes",
+            value: self.kind,
+            required: "MADE_INLINE or MADE_APART of enum rope_quant_scale_kind",
+        })?;
+        let unknown = |required| Failure::UnknownValue {
+            what: "kind of scale for groups",
+            value: self.group,
+            required,
+        };
+        let power = || match rope_group_scale::from_c(self.group)? {
+            rope_group_scale::Floor => Ok(MxScale::Floor),
+            rope_group_scale::Even => Ok(MxScale::Even),
+            rope_group_scale::Up => Ok(MxScale::Up),
+            _ => Err(unknown("FLOOR, EVEN or UP of enum rope_group_scale")),
+        };
+        let least = self.least;
+        let tile = || match rope_group_scale::from_c(self.group)? {
+            rope_group_scale::Quotient => Ok(TileScale::Quotient { least }),
+            rope_group_scale::PowerOfTwo => Ok(TileScale::PowerOfTwo { least }),
+            _ => Err(unknown("QUOTIENT or POWER_OF_TWO of enum rope_group_scale")),
+        };
+        Ok(match groups {
+            Groups::Mxfp4 => CacheFormat::mxfp4(power()?, at),
+            Groups::Mxfp8 => CacheFormat::mxfp8(power()?, at),
+            Groups::Nvfp4 => CacheFormat::nvfp4(self.same, at),
+            Groups::E4m3In128 => CacheFormat::e4m3_in_128(tile()?, at),
+            Groups::E4m3In64 => CacheFormat::e4m3_in_64(tile()?, at),
+        })
     }
 }
 
@@ -244,8 +312,8 @@ pub struct rope_cache {
     pub layout: rope_cache_layout,
     /// Codes: what they are scaled by. Not used by others.
     pub scale: rope_quant_scale,
-    /// ROPE_QUANT_SCALE_KIND_MADE_APART: the scales. Not used by others.
-    pub scales: *mut f32,
+    /// ROPE_QUANT_SCALE_KIND_MADE_APART: the scales, floats or bytes. Not used by others.
+    pub scales: *mut c_void,
     /// How many scales there are.
     pub scales_count: usize,
 }
@@ -277,8 +345,13 @@ impl rope_cache {
             rope_cache_format::Q5_0 => Kept::Blocks(BlockFormat::Q5_0),
             rope_cache_format::Q5_1 => Kept::Blocks(BlockFormat::Q5_1),
             rope_cache_format::Iq4Nl => Kept::Blocks(BlockFormat::IQ4_NL),
+            rope_cache_format::Mxfp4 => Kept::Groups(Groups::Mxfp4),
+            rope_cache_format::Mxfp8 => Kept::Groups(Groups::Mxfp8),
+            rope_cache_format::Nvfp4 => Kept::Groups(Groups::Nvfp4),
+            rope_cache_format::E4m3In128 => Kept::Groups(Groups::E4m3In128),
+            rope_cache_format::E4m3In64 => Kept::Groups(Groups::E4m3In64),
         };
-        let scaled = matches!(kept, Kept::Scaled(_));
+        let scaled = matches!(kept, Kept::Scaled(_) | Kept::Groups(_));
         let apart = scaled && self.scale.kind == rope_quant_scale_kind::MadeApart as i32;
         let record = CacheRecord {
             memory: self.memory,
@@ -302,6 +375,17 @@ enum Kept {
     Bf16,
     Scaled(QuantFormat),
     Blocks(&'static BlockFormat),
+    Groups(Groups),
+}
+
+/// Codes with a scale for a group of channels.
+#[derive(Clone, Copy)]
+enum Groups {
+    Mxfp4,
+    Mxfp8,
+    Nvfp4,
+    E4m3In128,
+    E4m3In64,
 }
 
 /// A cache that was checked by itself, without slices of its memory.
@@ -312,7 +396,7 @@ pub(crate) struct CacheRecord {
     layout: CacheLayout,
     kept: Kept,
     scale: rope_quant_scale,
-    scales: *mut f32,
+    scales: *mut c_void,
     /// Scales that lie apart.
     scales_count: usize,
 }
@@ -323,7 +407,11 @@ impl CacheRecord {
     /// # Safety
     ///
     /// As [`rope_cache::record`].
-    pub(crate) unsafe fn at(&self, memory: *mut c_void, scales: *mut f32) -> Result<Self, Failure> {
+    pub(crate) unsafe fn at(
+        &self,
+        memory: *mut c_void,
+        scales: *mut c_void,
+    ) -> Result<Self, Failure> {
         let scales = if scales.is_null() {
             self.scales
         } else {
@@ -348,21 +436,54 @@ impl CacheRecord {
         SpanMut::new(MEMORY, self.memory.cast(), self.bytes / size_of::<E>())
     }
 
+    /// Returns the scales that lie apart.
+    fn apart<S: Plain>(&self) -> Result<SpanMut<S>, Failure> {
+        SpanMut::new(SCALES, self.scales.cast(), self.scales_count)
+    }
+
+    /// Returns true if scales that lie apart are bytes.
+    fn byte_scales(&self) -> bool {
+        matches!(
+            self.kept,
+            Kept::Groups(Groups::Mxfp4 | Groups::Mxfp8 | Groups::Nvfp4)
+        )
+    }
+
     /// Returns the regions of the memory and of its scales, and the region of given scales.
     pub(crate) fn regions(&self) -> Result<([Region; 2], Region), Failure> {
         let memory = match self.kept {
             Kept::F32 => self.span::<f32>()?.region(),
             Kept::F16 => self.span::<half::f16>()?.region(),
             Kept::Bf16 => self.span::<half::bf16>()?.region(),
-            Kept::Scaled(_) | Kept::Blocks(_) => self.span::<u8>()?.region(),
+            _ => self.span::<u8>()?.region(),
         };
-        let scales = SpanMut::new(SCALES, self.scales, self.scales_count)?;
+        let scales = match self.byte_scales() {
+            true => self.apart::<u8>()?.region(),
+            false => self.apart::<f32>()?.region(),
+        };
         let given = match self.kept {
             // SAFETY: the slice ends here.
             Kept::Scaled(_) => unsafe { self.scale.scale() }?.1,
             _ => Region::NONE,
         };
-        Ok(([memory, scales.region()], given))
+        Ok(([memory, scales], given))
+    }
+
+    /// Returns the format of the memory.
+    ///
+    /// # Safety
+    ///
+    /// Given scales can be read, and nobody writes them during `'a`.
+    unsafe fn format<'a>(&self) -> Result<CacheFormat<'a>, Failure> {
+        Ok(match self.kept {
+            Kept::F32 => CacheFormat::element::<f32>(),
+            Kept::F16 => CacheFormat::element::<half::f16>(),
+            Kept::Bf16 => CacheFormat::element::<half::bf16>(),
+            // SAFETY: the caller promises it.
+            Kept::Scaled(code) => CacheFormat::quantized(code, unsafe { self.scale.scale() }?.0),
+            Kept::Blocks(format) => format.into(),
+            Kept::Groups(groups) => self.scale.groups(groups)?,
+        })
     }
 
     /// The cache to read.
@@ -374,17 +495,11 @@ impl CacheRecord {
         // SAFETY: the caller promises that all of the record's memory is readable, and that nobody writes it during
         // `'a`.
         unsafe {
-            let layout = self.layout;
-            Ok(match self.kept {
-                Kept::F32 => Cache::new(self.span::<f32>()?.read(), layout),
-                Kept::F16 => Cache::new(self.span::<half::f16>()?.read(), layout),
-                Kept::Bf16 => Cache::new(self.span::<half::bf16>()?.read(), layout),
-                Kept::Scaled(code) => {
-                    let scales = SpanMut::new(SCALES, self.scales, self.scales_count)?.read();
-                    let (scale, _) = self.scale.scale()?;
-                    Cache::quantized(self.span()?.read(), layout, code, scale, scales)
-                }
-                Kept::Blocks(format) => Cache::blocks(self.span()?.read(), layout, format),
+            let (memory, layout, format) = (self.span()?.read(), self.layout, self.format()?);
+            Ok(if self.byte_scales() {
+                Cache::coded_with_scales(memory, layout, format, self.apart::<u8>()?.read())
+            } else {
+                Cache::coded_with_scales(memory, layout, format, self.apart::<f32>()?.read())
             }?)
         }
     }
@@ -399,17 +514,11 @@ impl CacheRecord {
         // SAFETY: the caller promises that the cache's memory and scales are accessible, disjoint from all else, and
         // used by nobody else during `'a`.
         unsafe {
-            let layout = self.layout;
-            Ok(match self.kept {
-                Kept::F32 => CacheMut::new(self.span::<f32>()?.get(&[])?, layout),
-                Kept::F16 => CacheMut::new(self.span::<half::f16>()?.get(&[])?, layout),
-                Kept::Bf16 => CacheMut::new(self.span::<half::bf16>()?.get(&[])?, layout),
-                Kept::Scaled(code) => {
-                    let scales = SpanMut::new(SCALES, self.scales, self.scales_count)?.get(&[])?;
-                    let (scale, _) = self.scale.scale()?;
-                    CacheMut::quantized(self.span()?.get(&[])?, layout, code, scale, scales)
-                }
-                Kept::Blocks(format) => CacheMut::blocks(self.span()?.get(&[])?, layout, format),
+            let (memory, layout, format) = (self.span()?.get(&[])?, self.layout, self.format()?);
+            Ok(if self.byte_scales() {
+                CacheMut::coded_with_scales(memory, layout, format, self.apart::<u8>()?.get(&[])?)
+            } else {
+                CacheMut::coded_with_scales(memory, layout, format, self.apart::<f32>()?.get(&[])?)
             }?)
         }
     }

@@ -64,7 +64,7 @@ pub struct rope_call_memory {
     /// Slots of the cache: of the target, or of the source if that alone is a cache. As many, of any kind.
     pub slots: *const rope_slots,
     /// Scales of that cache, where they are made and lie apart.
-    pub scales: *mut f32,
+    pub scales: *mut c_void,
     /// Weights of the norm.
     pub weight: *const c_void,
     /// Biases of the norm.

@@ -447,7 +447,7 @@ impl SlotsRecord {
         &self,
         memory: *mut c_void,
         slots: Option<rope_slots>,
-        scales: *mut f32,
+        scales: *mut c_void,
     ) -> Result<Self, Failure> {
         Ok(SlotsRecord {
             // SAFETY: the caller promises that `cache` and `slots` are null or valid.

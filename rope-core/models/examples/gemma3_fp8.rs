@@ -6,7 +6,7 @@
 //! `cargo run -p rope-models --example gemma3_fp8`
 
 use half::bf16;
-use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale};
+use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, QuantFormat, QuantScale};
 use rope_core::norm::Norm;
 use rope_core::{Rope, Rows, Tensor, TensorMut};
 use rope_models::{Config, Error};
@@ -46,8 +46,16 @@ pub(crate) fn step(
     let kv = [1, tokens, shape.heads, head_dim];
     let scale = QuantScale::Divide(pages.scale.into());
     let format = QuantFormat::E4m3;
-    let mut keys = CacheMut::quantized(&mut pages.keys, pages.layout, format, scale, &mut [])?;
-    let mut values = CacheMut::quantized(&mut pages.values, pages.layout, format, scale, &mut [])?;
+    let mut keys = CacheMut::coded(
+        &mut pages.keys,
+        pages.layout,
+        CacheFormat::quantized(format, scale),
+    )?;
+    let mut values = CacheMut::coded(
+        &mut pages.values,
+        pages.layout,
+        CacheFormat::quantized(format, scale),
+    )?;
     rope.with_norm(k_norm)
         .rotate_into(&Tensor::new(k, kv)?, &mut keys.slots(slots), rows)?;
     rope.apply_into(&Tensor::new(v, kv)?, &mut values.slots(slots))?;

@@ -117,7 +117,7 @@ errors! {
         needed: usize,
     }: Shape => "{name} has {given} numbers, but {needed} are needed",
     /// [`Frequencies::new_in`](crate::Frequencies::new_in), `from_inverse_in`, `rows_in`, the scales of
-    /// [`CacheMut::quantized`](crate::cache::CacheMut::quantized): the caller's storage is too short.
+    /// [`CacheMut::coded_with_scales`](crate::cache::CacheMut::coded_with_scales): the caller's storage is too short.
     Storage {
         /// The elements of the storage.
         what: &'static str,

@@ -1,18 +1,17 @@
 //! KV caches as the destination or the source of a call: tokens lie in slots, and heads may be quantized.
 //!
 //! A [`CacheLayout`] describes where the channels of a slot lie. [`Slots`] maps tokens to slots. A [`CacheMut`] adds
-//! the caller's memory and the storage format of a head: an element type, an 8-bit format with scales, or ggml blocks.
+//! the caller's memory and a [`CacheFormat`]: an element type, an 8-bit format with its scale, or ggml's blocks.
 //!
 //! ```
-//! use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale};
+//! use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, QuantScale};
 //! use rope_core::{Pairing, Rope, Rows, Tensor};
 //!
 //! // 4 pages of 16 slots, 2 heads of 64 channels in FP8 (E4M3), one scale for all.
 //! let layout = CacheLayout::nhd([4, 16, 2, 64])?;
 //! let scale = QuantScale::Divide(0.5.into());
 //! let mut memory = [0_u8; 4 * 16 * 2 * 64];
-//! let mut keys =
-//!     CacheMut::quantized(&mut memory, layout, QuantFormat::E4m3, scale, &mut [])?;
+//! let mut keys = CacheMut::coded(&mut memory, layout, CacheFormat::e4m3(scale))?;
 //!
 //! // Rotates the keys of three tokens, and writes them into slots 17, 18 and 40.
 //! let rows = [0.0_f32; 3 * 64]; // the cos and sin of three tokens
@@ -27,6 +26,7 @@
 
 #[cfg(feature = "rayon")]
 mod cut;
+mod format;
 mod layout;
 mod moves;
 mod quant;
@@ -37,7 +37,9 @@ mod slots;
 use core::ops::Range;
 
 pub use crate::kernel::quantize::BlockFormat;
-pub use layout::{CacheFormat, CacheLayout, CacheShape, CacheStrides};
+pub use format::{CacheFormat, MxScale, ScaleUnit, TileScale};
+pub(crate) use format::{Codes, Format};
+pub use layout::{CacheLayout, CacheShape, CacheStrides};
 pub use quant::{HeadScales, QuantFormat, QuantScale, ScaleLayout, ScalePlace};
 pub use slots::{IntoSlots, Slots};
 
@@ -46,8 +48,8 @@ use crate::base::limits::{MOST_CHANNELS, MOST_HEADS};
 use crate::describe::address::TokenAddress;
 use crate::error::CacheError;
 use crate::kernel::element::Element;
-use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
-use crate::kernel::quantize::{self, Encoding, ScaleFactors, ScaleRequest};
+use crate::kernel::elements::OutOfPlaceKernels;
+use crate::kernel::quantize::{Encoding, GroupEncoding, ScaleFactors, ScaleRequest};
 use crate::kernel::values::Values;
 use crate::proof::Proof;
 use crate::{Error, Shape};
@@ -71,7 +73,7 @@ pub(crate) use slots::{SlotAddresses, SlotRange};
 #[derive(Clone, Copy)]
 pub struct Cache<'a> {
     memory: &'a [u8],
-    scales: &'a [f32],
+    scales: &'a [u8],
     stored: Stored<'a>,
 }
 
@@ -91,7 +93,7 @@ pub struct Cache<'a> {
 #[doc(alias = "kv_cache")]
 pub struct CacheMut<'a> {
     memory: &'a mut [u8],
-    scales: &'a mut [f32],
+    scales: &'a mut [u8],
     stored: Stored<'a>,
 }
 
@@ -129,7 +131,7 @@ pub struct CacheSlots<'c> {
 /// ```
 pub struct CacheSlotsMut<'c> {
     memory: &'c mut [u8],
-    scales: &'c mut [f32],
+    scales: &'c mut [u8],
     stored: &'c Stored<'c>,
     slots: Slots<'c>,
 }
@@ -137,7 +139,7 @@ pub struct CacheSlotsMut<'c> {
 /// The slots of a cache that a call writes.
 pub(crate) struct SlotsTarget<'t> {
     memory: &'t mut [u8],
-    scales: &'t mut [f32],
+    scales: &'t mut [u8],
     pub(crate) stored: &'t Stored<'t>,
     pub(crate) slots: &'t Slots<'t>,
     /// Length of the whole cache, in elements or bytes.
@@ -151,20 +153,6 @@ pub(crate) struct SlotsTarget<'t> {
 pub(crate) struct Stored<'a> {
     pub(crate) layout: CacheLayout,
     pub(crate) format: Format<'a>,
-}
-
-/// The unit of storage of a cache.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Format<'a> {
-    Element(&'static OutOfPlaceKernels, &'static InPlaceKernels),
-    Codes(Codes<'a>),
-}
-
-/// The encoding of a head. The constructor of the cache names the kernels, so a program links only its own formats.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Codes<'a> {
-    Scaled(&'static quantize::QuantKernels, QuantScale<'a>),
-    Blocks(&'static BlockFormat),
 }
 
 /// The heads of an operand, for reading.
@@ -184,9 +172,13 @@ pub(crate) enum CacheHeadsMut<'h, 'm> {
 /// Heads of a cache that are codes, or whose channels are not contiguous.
 pub(crate) struct Kept<'h> {
     memory: &'h [u8],
-    scales: &'h [f32],
+    scales: &'h [u8],
     stored: &'h Stored<'h>,
 }
+
+/// The most bytes of scales of groups that one call computes: at least those of the longest head.
+const SCALES: usize = 512;
+const _: () = assert!(SCALES >= MOST_CHANNELS / 16 && SCALES >= MOST_CHANNELS / 64 * 4);
 
 /// Implements the constructors of [`Cache`] and of [`CacheMut`].
 macro_rules! constructors {
@@ -201,62 +193,50 @@ macro_rules! constructors {
                 memory: &'a $($mutable)? [E],
                 layout: CacheLayout,
             ) -> Result<Self, Error> {
-                let stored = Stored::elements::<E>(layout, size_of_val(memory))?;
-                Ok($cache {
-                    memory: $cast(memory),
-                    scales: &$($mutable)? [],
-                    stored,
-                })
+                $cache::coded($cast(memory), layout, CacheFormat::element::<E>())
             }
 
-            /// Creates a cache of 8-bit codes; strides count bytes. `scales` holds the separate scales, and is empty
-            /// otherwise.
+            /// Creates a cache of any format in bytes. The layout counts values, one per byte of 8-bit codes; the cache
+            /// converts those of blocks to bytes.
             ///
             /// # Errors
             ///
             /// [`CacheError::Memory`] if the layout, with its inline scales, reaches past the slice;
-            /// [`Error::Storage`] if `scales` is shorter than the layout requires; [`CacheError::Overlap`] if two heads
-            /// could have one separate scale; [`CacheError::ScaleAmongCodes`] and [`CacheError::ScaleRoom`] if an
-            /// inline scale overlaps codes, [`CacheError::ChannelsApart`] if channels of its head are not contiguous;
-            /// [`CacheError::TooLarge`] if the index of a scale does not fit `usize`; [`Error::Parameter`],
-            /// [`Error::ListEntry`] and [`Error::Count`] if given scales are not finite and above zero, or if their
-            /// number differs from the heads.
-            #[doc(alias = "coded")]
-            #[inline(always)]
-            pub fn quantized(
+            /// [`CacheError::ScaleAmongCodes`] and [`CacheError::ScaleRoom`] if inline scales overlap codes,
+            /// [`CacheError::ChannelsApart`] if the channels of a head are not contiguous and the format requires it;
+            /// [`CacheError::PartOfBlock`] for blocks and groups unless head_dim, all strides and the first channel are
+            /// multiples; [`CacheError::TooLarge`] if an index does not fit `usize`; [`CacheError::Layout`] if elements
+            /// are not aligned; [`Error::Parameter`], [`Error::ListEntry`] and [`Error::Count`] if given scales are not
+            /// finite and above zero, or if their number differs from the heads; [`Error::Storage`] if scales lie
+            /// apart.
+            #[doc(alias("quantized", "blocks"))]
+            pub fn coded(
                 memory: &'a $($mutable)? [u8],
                 layout: CacheLayout,
-                code: QuantFormat,
-                scale: QuantScale<'a>,
-                scales: &'a $($mutable)? [f32],
+                format: impl Into<CacheFormat<'a>>,
             ) -> Result<Self, Error> {
-                let kernels = code.kernels();
-                let stored = Stored::quantized(layout, kernels, scale, memory.len(), scales.len())?;
-                Ok($cache {
-                    memory,
-                    scales,
-                    stored,
-                })
+                $cache::coded_with_scales::<f32>(memory, layout, format, &$($mutable)? [])
             }
 
-            /// Creates a cache of ggml blocks: 32 contiguous channels are one block of [`BlockFormat::bytes`]. The
-            /// layout counts values; the cache converts it to bytes.
+            /// Creates a cache of codes whose computed scales lie apart ([`ScalePlace::Separate`]): in `scales`, which
+            /// is not used otherwise. They are f32, or u8 if a scale is a byte ([`CacheFormat::mxfp4`]).
             ///
             /// # Errors
             ///
-            /// [`CacheError::Memory`] if the layout reaches past the slice; [`CacheError::ChannelsApart`] if the
-            /// channels of a head are not contiguous; [`CacheError::PartOfBlock`] unless head_dim, all strides and the
-            /// first channel are multiples of 32; [`CacheError::TooLarge`] if the bytes do not fit `usize`.
-            #[doc(alias = "q8_0")]
-            pub fn blocks(
+            /// The errors of the constructor `coded`; [`Error::Storage`] if `scales` is shorter than the layout
+            /// requires; [`CacheError::Overlap`] if two heads could have one separate scale; [`CacheError::Layout`] if
+            /// `scales` has the other type.
+            pub fn coded_with_scales<S: ScaleUnit>(
                 memory: &'a $($mutable)? [u8],
                 layout: CacheLayout,
-                format: &'static BlockFormat,
+                format: impl Into<CacheFormat<'a>>,
+                scales: &'a $($mutable)? [S],
             ) -> Result<Self, Error> {
-                let stored = Stored::blocks(layout, format, memory.len())?;
+                let given = [scales.len(), size_of::<S>()];
+                let stored = Stored::new(layout, format.into(), memory, given)?;
                 Ok($cache {
                     memory,
-                    scales: &$($mutable)? [],
+                    scales: $cast(scales),
                     stored,
                 })
             }
@@ -360,6 +340,10 @@ impl Kept<'_> {
             };
             match codes {
                 Codes::Blocks(format) => (format.decode)(proof, bytes, values),
+                Codes::Groups(kernels, rule, place) => {
+                    let scales = self.scales(place, at, head);
+                    (kernels.decode)(proof, [bytes, scales], rule, values);
+                }
                 Codes::Scaled(code, scale) => {
                     (code.decode)(proof, bytes, self.scale(scale, at, head), values);
                 }
@@ -374,17 +358,18 @@ impl Kept<'_> {
                 scales.of_heads(head, 1)[0]
             }
             QuantScale::Multiply(scales) => 1.0 / scales.of_heads(head, 1)[0],
-            QuantScale::Computed {
-                at: ScalePlace::Inline(behind),
-                ..
-            } => {
-                let start = at.element + head * self.stored.layout.strides.head + behind;
-                bytemuck::pod_read_unaligned(&self.memory[start..][..4])
+            QuantScale::Computed { at: place, .. } => {
+                bytemuck::pod_read_unaligned(self.scales(place, at, head))
             }
-            QuantScale::Computed {
-                at: ScalePlace::Separate(place),
-                ..
-            } => self.scales[at.scale + head * place.head],
+        }
+    }
+
+    /// Returns the bytes of the scales of a head.
+    fn scales(&self, place: ScalePlace, at: TokenAddress, head: usize) -> &[u8] {
+        let [start, len] = self.stored.scales_of(place, at, head);
+        match place {
+            ScalePlace::Inline(_) => &self.memory[start..][..len],
+            ScalePlace::Separate(_) => &self.scales[start..][..len],
         }
     }
 }
@@ -554,7 +539,12 @@ impl<'t> SlotsTarget<'t> {
         side: &mut [u8],
     ) {
         let head_dim = self.stored.head_dim();
-        let together = self.stored.run(heads, false);
+        let mut together = self.stored.run(heads, false);
+        if let Codes::Groups(kernels, rule, _) = &codes {
+            // A head has at least one group.
+            let bytes = head_dim / kernels.values * rule.bytes();
+            together = together.min(SCALES / bytes.max(1));
+        }
         let mut next = 0;
         while next < heads {
             let first = next;
@@ -567,6 +557,21 @@ impl<'t> SlotsTarget<'t> {
                     self.put(at, [head, count], side, |codes| {
                         (format.encode)(proof, values, codes);
                     });
+                    continue;
+                }
+                Codes::Groups(kernels, rule, place) => {
+                    let mut made = [0; SCALES];
+                    let scales = &mut made[..count * head_dim / kernels.values * rule.bytes()];
+                    self.put(at, [head, count], side, |codes| {
+                        let groups = &mut GroupEncoding {
+                            values,
+                            rule: *rule,
+                            codes,
+                            scales,
+                        };
+                        (kernels.encode)(proof, groups);
+                    });
+                    self.keep_scales(*place, at, head, scales);
                     continue;
                 }
             };
@@ -590,7 +595,7 @@ impl<'t> SlotsTarget<'t> {
                         scales,
                     };
                     (code.make_scales)(proof, making);
-                    self.keep_scales(*place, at, head, &made[..count]);
+                    self.keep_scales(*place, at, head, bytemuck::cast_slice(&made[..count]));
                     ScaleFactors::Reciprocal(&made[..count])
                 }
             };
@@ -607,20 +612,14 @@ impl<'t> SlotsTarget<'t> {
 
     /// Stores the scales computed for consecutive heads.
     #[inline]
-    fn keep_scales(&mut self, place: ScalePlace, at: TokenAddress, head: usize, scales: &[f32]) {
-        let layout = &self.stored.layout;
-        match place {
-            ScalePlace::Inline(behind) => {
-                for (index, scale) in scales.iter().enumerate() {
-                    let start = at.element + (head + index) * layout.strides.head + behind;
-                    self.memory[start..][..4].copy_from_slice(&scale.to_ne_bytes());
-                }
-            }
-            ScalePlace::Separate(place) => {
-                for (index, scale) in scales.iter().enumerate() {
-                    self.scales[at.scale + (head + index) * place.head] = *scale;
-                }
-            }
+    fn keep_scales(&mut self, place: ScalePlace, at: TokenAddress, head: usize, scales: &[u8]) {
+        let [start, len] = self.stored.scales_of(place, at, head);
+        let (memory, step) = match place {
+            ScalePlace::Inline(_) => (&mut *self.memory, self.stored.layout.strides.head),
+            ScalePlace::Separate(place) => (&mut *self.scales, place.head * self.stored.unit()),
+        };
+        for (index, scales) in scales.chunks_exact(len).enumerate() {
+            memory[start + index * step..][..len].copy_from_slice(scales);
         }
     }
 
@@ -647,58 +646,49 @@ impl<'t> SlotsTarget<'t> {
 }
 
 impl<'a> Stored<'a> {
-    fn elements<E: Element>(layout: CacheLayout, len: usize) -> Result<Self, Error> {
-        inside(layout.bytes(CacheFormat::element::<E>())?, len)?;
-        Ok(Stored {
-            layout,
-            format: Format::Element(E::OUT_OF_PLACE, E::IN_PLACE),
-        })
-    }
-
-    fn quantized(
+    /// Checks a layout for a format; and its separate scales, by their number and the bytes of each.
+    fn new(
         layout: CacheLayout,
-        kernels: &'static quantize::QuantKernels,
-        scale: QuantScale<'a>,
-        len: usize,
-        scales: usize,
+        format: CacheFormat<'a>,
+        memory: &[u8],
+        [scales, unit]: [usize; 2],
     ) -> Result<Self, Error> {
-        let shape = layout.shape;
-        scale.check(shape.heads)?;
-        let mut end = layout.end();
-        if let QuantScale::Computed { at, .. } = scale
-            && end > layout.offset
+        format.check(layout.shape.heads)?;
+        let needed = layout.bytes(format)?;
+        if let Some(computed) = format.computed_scales()
+            && let ScalePlace::Separate(place) = computed.at
+            && layout.end() > layout.offset
         {
-            match at {
-                ScalePlace::Inline(behind) => end = layout.with_scale(behind)?.end(),
-                ScalePlace::Separate(place) => {
-                    let needed = layout.scales_end(place)?;
-                    if scales < needed {
-                        return Err(Error::Storage {
-                            what: "scales",
-                            given: scales,
-                            needed,
-                        });
-                    }
-                }
+            let needed = layout.scales_end(place, computed.count(layout.shape.head_dim))?;
+            if scales < needed {
+                return Err(Error::Storage {
+                    what: "scales",
+                    given: scales,
+                    needed,
+                });
+            }
+            if unit != computed.unit {
+                let required = match computed.unit {
+                    1 => "given with its separate scales as bytes",
+                    _ => "given with its separate scales as f32",
+                };
+                return Err(Error::Cache(CacheError::Layout { required }));
             }
         }
-        inside(end, len)?;
+        if needed > memory.len() {
+            let given = memory.len();
+            return Err(Error::Cache(CacheError::Memory { needed, given }));
+        }
+        if let Format::Element(element, _) = format.0
+            && !memory.as_ptr().addr().is_multiple_of(element.size)
+        {
+            return Err(Error::Cache(CacheError::Layout {
+                required: "in memory that is aligned to its elements",
+            }));
+        }
         Ok(Stored {
-            layout,
-            format: Format::Codes(Codes::Scaled(kernels, scale)),
-        })
-    }
-
-    fn blocks(
-        layout: CacheLayout,
-        format: &'static BlockFormat,
-        len: usize,
-    ) -> Result<Self, Error> {
-        let layout = layout.in_blocks(format)?;
-        inside(layout.end(), len)?;
-        Ok(Stored {
-            layout,
-            format: Format::Codes(Codes::Blocks(format)),
+            layout: layout.stored(&format)?,
+            format: format.0,
         })
     }
 
@@ -710,7 +700,7 @@ impl<'a> Stored<'a> {
         }
     }
 
-    fn heads<'h>(&'h self, memory: &'h [u8], scales: &'h [f32]) -> CacheHeads<'h> {
+    fn heads<'h>(&'h self, memory: &'h [u8], scales: &'h [u8]) -> CacheHeads<'h> {
         match self.lines() {
             Some(element) => CacheHeads::Lines(memory, element),
             None => CacheHeads::Kept(Kept {
@@ -735,6 +725,9 @@ impl<'a> Stored<'a> {
             Format::Codes(Codes::Blocks(BlockFormat { values, bytes, .. })) => {
                 self.layout.shape.head_dim / bytes * values
             }
+            Format::Codes(Codes::Groups(kernels, ..)) => {
+                self.layout.shape.head_dim * kernels.per_byte
+            }
             _ => self.layout.shape.head_dim,
         }
     }
@@ -751,10 +744,28 @@ impl<'a> Stored<'a> {
 
     /// Returns the place of the scales that a call computes.
     fn computed_scales(&self) -> Option<ScalePlace> {
-        match self.format {
-            Format::Codes(Codes::Scaled(_, QuantScale::Computed { at, .. })) => Some(at),
-            _ => None,
-        }
+        Some(CacheFormat(self.format).computed_scales()?.at)
+    }
+
+    /// Returns the bytes of the scales of a head; 0 if none is computed.
+    fn scale_bytes(&self) -> usize {
+        let scales = CacheFormat(self.format).computed_scales();
+        scales.map_or(0, |scales| scales.bytes(self.head_dim()))
+    }
+
+    /// Returns the bytes of a scale; 0 if none is computed.
+    fn unit(&self) -> usize {
+        let scales = CacheFormat(self.format).computed_scales();
+        scales.map_or(0, |scales| scales.unit)
+    }
+
+    /// Returns the first byte of the scales of a head, in the memory of their place, and their number of bytes.
+    fn scales_of(&self, place: ScalePlace, at: TokenAddress, head: usize) -> [usize; 2] {
+        let start = match place {
+            ScalePlace::Inline(behind) => at.element + head * self.layout.strides.head + behind,
+            ScalePlace::Separate(place) => (at.scale + head * place.head) * self.unit(),
+        };
+        [start, self.scale_bytes()]
     }
 
     /// Returns the layout of separate scales.
@@ -797,6 +808,7 @@ impl<'a> Stored<'a> {
         match self.format {
             Format::Element(..) | Format::Codes(Codes::Blocks(_)) => true,
             Format::Codes(Codes::Scaled(_, scale)) => scale.is_same(),
+            Format::Codes(Codes::Groups(..)) => false,
         }
     }
 
@@ -820,7 +832,9 @@ impl<'a> Stored<'a> {
         let wider;
         let layout = match self.computed_scales() {
             Some(ScalePlace::Inline(behind)) => {
-                wider = self.layout.widened(behind.saturating_add(4))?;
+                wider = self
+                    .layout
+                    .widened(behind.saturating_add(self.scale_bytes()))?;
                 &wider
             }
             _ => &self.layout,
@@ -829,14 +843,6 @@ impl<'a> Stored<'a> {
             .then_some("addressed by slots, not by Slots::offsets, because its scales lie apart");
         slots.check(shape, layout, len, by_slot)
     }
-}
-
-/// Checks that the memory (`given` bytes) holds the layout (`needed` bytes).
-fn inside(needed: usize, given: usize) -> Result<(), Error> {
-    if needed > given {
-        return Err(Error::Cache(CacheError::Memory { needed, given }));
-    }
-    Ok(())
 }
 
 debug!(Cache<'_>, |cache| layout: cache.stored.layout);

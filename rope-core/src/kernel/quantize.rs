@@ -9,7 +9,7 @@
 //! | [`INT8_AWAY`], as vLLM | half is added in f32, the fraction dropped | saturates at -128 and 127 | 0 |
 //! | Q8_0 of ggml, by its reference | to nearest, ties away from zero | impossible | 0 |
 //!
-//! ggml's formats of 4 and 5 bits are in [`ggml`].
+//! ggml's formats of 4 and 5 bits are in [`ggml`], codes with a scale per group of channels in [`groups`].
 //!
 //! With AVX-512, 64 codes of E4M3 are 46 vector instructions: 11.5 cycles on Zen 5, which issues four per cycle at
 //! best, and 16 are measured. Rotating as many channels of bf16 takes 11.
@@ -19,6 +19,7 @@
 
 mod formats;
 mod ggml;
+mod groups;
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -33,6 +34,10 @@ use crate::simd::convert::{
     i8_to_f32,
 };
 use crate::simd::{InstructionSet, Kernel, SimdQuant};
+
+pub(crate) use groups::{
+    E4M3_IN_64, E4M3_IN_128, GroupEncoding, GroupKernels, GroupRule, MXFP4, MXFP8, NVFP4,
+};
 
 /// Some heads of equal length, and the targets of their codes.
 #[derive(Debug)]
@@ -125,7 +130,7 @@ impl QuantKernels {
 /// let q4_0 = BlockFormat::Q4_0;
 /// assert_eq!((q4_0.values, q4_0.bytes), (32, 18));
 /// let mut memory = [0_u8; 16 * 2 * 64 / 32 * 18];
-/// let keys = CacheMut::blocks(&mut memory, CacheLayout::nhd([1, 16, 2, 64])?, q4_0)?;
+/// let keys = CacheMut::coded(&mut memory, CacheLayout::nhd([1, 16, 2, 64])?, q4_0)?;
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 #[non_exhaustive]

@@ -11,7 +11,7 @@ use core::fmt::Write;
 
 use bytemuck::{Pod, cast_slice_mut};
 use machine::{Serial, shut_down};
-use rope_core::cache::{BlockFormat, CacheLayout, CacheMut, QuantFormat, QuantScale};
+use rope_core::cache::{BlockFormat, CacheFormat, CacheLayout, CacheMut, QuantFormat, QuantScale};
 use rope_core::gradient::PairGradients;
 use rope_core::half::{bf16, f16};
 use rope_core::norm::{Norm, NormFormula};
@@ -259,9 +259,9 @@ impl Format {
         match self {
             Format::Codes(code) => {
                 let scale = QuantScale::Divide(0.0625.into());
-                CacheMut::quantized(&mut memory[..layout.end()], layout, code, scale, &mut [])
+                CacheMut::coded(&mut memory[..layout.end()], layout, CacheFormat::quantized(code, scale))
             }
-            Format::Blocks(format) => CacheMut::blocks(memory, layout, format),
+            Format::Blocks(format) => CacheMut::coded(memory, layout, format),
         }
     }
 }

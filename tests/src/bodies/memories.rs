@@ -342,7 +342,9 @@ impl Arena {
             cache.scale.kind = rope_quant_scale_kind::MadeApart as i32;
             (cache.scale.least, cache.scale.strides) = (1e-6, [slots * heads, heads, 1]);
             cache.scales_count = slots * heads;
-            cache.scales = self.piece(source, cache.scales_count, written);
+            cache.scales = self
+                .piece::<f32>(source, cache.scales_count, written)
+                .cast();
         } else {
             cache.scale.kind = rope_quant_scale_kind::Divide as i32;
             cache.scale.each_count = heads;

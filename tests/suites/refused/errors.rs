@@ -74,7 +74,7 @@ errors! {
         = Error::Cache, CacheError::Overlap;
     cache_part_of_block { of: &'static str, given: usize, values: usize } = Error::Cache, CacheError::PartOfBlock;
     cache_scale_among_codes { at: usize, head_dim: usize } = Error::Cache, CacheError::ScaleAmongCodes;
-    cache_scale_room { at: usize, head_dim: usize, index: CacheIndex, stride: usize, least: usize }
+    cache_scale_room { end: usize, head_dim: usize, index: CacheIndex, stride: usize, least: usize }
         = Error::Cache, CacheError::ScaleRoom;
     cache_too_large { extent: usize, stride: usize } = Error::Cache, CacheError::TooLarge;
     cache_memory { needed: usize, given: usize } = Error::Cache, CacheError::Memory;

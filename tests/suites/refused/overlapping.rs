@@ -224,7 +224,7 @@ fn caches_and_scales() {
         cache.layout.extents = [1, TOKENS, 2, DIM, 0];
         cache.scale.kind = rope_quant_scale_kind::MadeApart as i32;
         (cache.scale.least, cache.scale.strides) = (1e-6, [0, 2, 1]);
-        (cache.scales, cache.scales_count) = (first.wrapping_byte_add(scales), 2 * TOKENS);
+        (cache.scales, cache.scales_count) = (first.wrapping_byte_add(scales).cast(), 2 * TOKENS);
         cache
     };
     let into = |memory: &mut [f32], scales: usize| {

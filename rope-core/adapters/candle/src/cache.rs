@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use candle_core::{
     CpuStorage, DType, Device, Error, InplaceOp1, Layout, Result, Storage, Tensor, WithDType, bail,
 };
-use rope_core::cache::{
+use rope_core::cache::{self, 
     BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, QuantFormat, QuantScale,
     Slots,
 };
@@ -119,10 +119,10 @@ pub(crate) fn read(
         }
         (CacheFormat::Quantized(code, scales), Storage::Cpu(CpuStorage::U8(codes))) => {
             let scale = QuantScale::Divide(scales[index].into());
-            Cache::quantized(from_offset(codes, layout), place, code, scale, &[])
+            Cache::coded(from_offset(codes, layout), place, cache::CacheFormat::quantized(code, scale))
         }
         (CacheFormat::Blocks(format), Storage::Cpu(CpuStorage::U8(blocks))) => {
-            Cache::blocks(from_offset(blocks, layout), place, format)
+            Cache::coded(from_offset(blocks, layout), place, format)
         }
         _ => return Err(not_codes(name)),
     };
@@ -213,10 +213,10 @@ fn cache_mut<'a>(
         (CacheFormat::Quantized(code, scales), CpuStorage::U8(codes)) => {
             let codes = codes.get_mut(start..).unwrap_or_default();
             let scale = QuantScale::Divide(scales[index].into());
-            CacheMut::quantized(codes, place, code, scale, &mut [])
+            CacheMut::coded(codes, place, cache::CacheFormat::quantized(code, scale))
         }
         (CacheFormat::Blocks(format), CpuStorage::U8(blocks)) => {
-            CacheMut::blocks(blocks.get_mut(start..).unwrap_or_default(), place, format)
+            CacheMut::coded(blocks.get_mut(start..).unwrap_or_default(), place, format)
         }
         _ => return Err(not_codes(name)),
     };

@@ -1,8 +1,8 @@
 //! Keys, normed and rotated, and values, written into the slots of a paged cache in one call.
 
 use rope_core::cache::{
-    BlockFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales, QuantFormat,
-    QuantScale, ScaleLayout, ScalePlace,
+    BlockFormat, CacheFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales, MxScale,
+    QuantFormat, QuantScale, ScaleLayout, ScalePlace, TileScale,
 };
 use rope_core::stages::Normed;
 use rope_core::{NoRotation, Pairing, Rope};
@@ -20,16 +20,57 @@ enum Format {
     Elements,
     Codes(QuantFormat),
     Blocks(&'static BlockFormat),
+    Groups(Groups),
+}
+
+/// Codes with a scale for a group of channels.
+#[derive(Clone, Copy, Debug)]
+enum Groups {
+    Mxfp4(MxScale),
+    Mxfp8(MxScale),
+    Nvfp4,
+    E4m3In128,
+}
+
+impl Groups {
+    /// Channels per byte of codes, and per scale.
+    fn extents(self) -> (usize, usize) {
+        match self {
+            Groups::Mxfp4(_) => (2, 32),
+            Groups::Mxfp8(_) => (1, 32),
+            Groups::Nvfp4 => (2, 16),
+            Groups::E4m3In128 => (1, 128),
+        }
+    }
+
+    fn at(self, place: ScaleLayout, factor: f32) -> CacheFormat<'static> {
+        let at = ScalePlace::Separate(place);
+        match self {
+            Groups::Mxfp4(scale) => CacheFormat::mxfp4(scale, at),
+            Groups::Mxfp8(scale) => CacheFormat::mxfp8(scale, at),
+            Groups::Nvfp4 => CacheFormat::nvfp4(factor, at),
+            Groups::E4m3In128 => {
+                let least = f32::MIN_POSITIVE;
+                CacheFormat::e4m3_in_128(TileScale::Quotient { least }, at)
+            }
+        }
+    }
 }
 
 /// By their numbers in `rope_kernels.rotate_into_caches`.
-const FORMATS: [Format; 6] = [
+const FORMATS: [Format; 12] = [
     Format::Elements,
     Format::Codes(QuantFormat::E4m3),
     Format::Codes(QuantFormat::Int8Even),
     Format::Blocks(BlockFormat::Q8_0),
     Format::Blocks(BlockFormat::Q4_0),
     Format::Codes(QuantFormat::Int8RoundAway),
+    Format::Groups(Groups::Mxfp4(MxScale::Floor)),
+    Format::Groups(Groups::Mxfp4(MxScale::Even)),
+    Format::Groups(Groups::Mxfp8(MxScale::Floor)),
+    Format::Groups(Groups::Mxfp8(MxScale::Up)),
+    Format::Groups(Groups::Nvfp4),
+    Format::Groups(Groups::E4m3In128),
 ];
 /// `[blocks, heads, block_size, head_dim]`, and not `[blocks, block_size, heads, head_dim]`.
 const HEADS_MAJOR: i64 = 16;
@@ -50,6 +91,8 @@ enum Scales {
     Each(Vec<f32>),
     /// Made for each token and head, and kept in a tensor, which lies so.
     Made(ScaleLayout),
+    /// Made for each group of channels, likewise, with the factor of the tensor.
+    Groups(ScaleLayout, f32),
 }
 
 impl RawFormat {
@@ -73,7 +116,16 @@ impl RawFormat {
     }
 
     /// The scales of a cache, as a tensor gives them.
-    fn scales(self, scale: &Tensor, cache: &Tensor) -> Result<Scales> {
+    fn scales(self, scale: &Tensor, cache: &Tensor, factor: f64) -> Result<Scales> {
+        if let Format::Groups(groups) = self.format()? {
+            return self.group_scales(groups, scale, cache, factor as f32);
+        }
+        if factor != 1.0 {
+            return Err(Failure::new(format!(
+                "the factor of {} is {factor}, but only the format \"nvfp4\" has one",
+                cache.name()
+            )));
+        }
         let (name, sizes, values) = (scale.name(), scale.sizes(), scale.elements::<f32>()?);
         let given = (sizes.is_empty(), values.first().copied().unwrap_or(1.0));
         if !matches!(self.format()?, Format::Codes(_)) {
@@ -115,6 +167,45 @@ impl RawFormat {
         }
     }
 
+    /// The scales of groups of a cache.
+    fn group_scales(
+        self,
+        groups: Groups,
+        scale: &Tensor,
+        cache: &Tensor,
+        factor: f32,
+    ) -> Result<Scales> {
+        let (per_byte, values) = groups.extents();
+        let (&[blocks, second, third, width], name) = (cache.sizes(), scale.name()) else {
+            // The cache itself is refused where it is made.
+            return Ok(Scales::Same(1.0));
+        };
+        let count = width * per_byte / values;
+        let wanted = [blocks, second, third, count];
+        let (true, &[of_a, of_b, of_c, last]) = (scale.sizes() == wanted, scale.strides()) else {
+            return Err(Failure::new(format!(
+                "{name} is {:?}; it must be {wanted:?}: a scale for {values} channels of each token and head",
+                scale.sizes()
+            )));
+        };
+        if last != 1 && count > 1 {
+            return Err(Failure::new(format!(
+                "{name} has a stride of {last} in the last dimension; the scales of a head must be contiguous"
+            )));
+        }
+        let [blocks, block_size, heads] = self.sorted([blocks, second, third]);
+        let strides @ [block, token, head] = self.sorted([of_a, of_b, of_c]);
+        let shape = CacheShape {
+            blocks,
+            block_size,
+            heads,
+            head_dim: count,
+        };
+        // No two scales may have one place.
+        strided(shape, strides)?;
+        Ok(Scales::Groups(ScaleLayout { block, token, head }, factor))
+    }
+
     /// The cache in a tensor's memory, for heads of `head_dim` channels.
     fn cache<'a>(
         self,
@@ -138,6 +229,7 @@ impl RawFormat {
         // Of blocks the tensor has bytes, and a layout values.
         let (values, bytes) = match format {
             Format::Blocks(format) => (format.values, format.bytes),
+            Format::Groups(groups) => (groups.extents().0, 1),
             _ => (1, 1),
         };
         let needed = head_dim / values * bytes;
@@ -183,7 +275,7 @@ impl RawFormat {
                 let (scale, kept) = match scales {
                     Scales::Same(same) => (QuantScale::Divide((*same).into()), &mut [][..]),
                     Scales::Each(each) => (QuantScale::Divide(HeadScales::Each(each)), &mut [][..]),
-                    Scales::Made(layout) => {
+                    Scales::Made(layout) | Scales::Groups(layout, _) => {
                         let made = QuantScale::Computed {
                             least: LEAST_SCALE,
                             at: ScalePlace::Separate(*layout),
@@ -192,11 +284,31 @@ impl RawFormat {
                     }
                 };
                 let codes = cache.elements_mut::<u8>(read.iter().copied())?;
-                Ok(CacheMut::quantized(codes, layout, code, scale, kept)?)
+                Ok(CacheMut::coded_with_scales(
+                    codes,
+                    layout,
+                    CacheFormat::quantized(code, scale),
+                    kept,
+                )?)
+            }
+            Format::Groups(groups) => {
+                plain(cache)?;
+                let Scales::Groups(place, factor) = *scales else {
+                    return Err(Failure::new(format!("{} has no scales", cache.name())));
+                };
+                let format = groups.at(place, factor);
+                let codes = cache.elements_mut::<u8>(read.iter().copied())?;
+                if matches!(groups, Groups::E4m3In128) {
+                    let scales = scale.elements_mut::<f32>(read.iter().copied())?;
+                    return Ok(CacheMut::coded_with_scales(codes, layout, format, scales)?);
+                }
+                plain(scale)?;
+                let scales = scale.elements_mut::<u8>(read.iter().copied())?;
+                Ok(CacheMut::coded_with_scales(codes, layout, format, scales)?)
             }
             Format::Blocks(format) => {
                 plain(cache)?;
-                Ok(CacheMut::blocks(
+                Ok(CacheMut::coded(
                     cache.elements_mut::<u8>(read.iter().copied())?,
                     layout,
                     format,
@@ -228,7 +340,7 @@ pub(crate) fn rotate_into_caches(
     [key_cache, value_cache, key_scale, value_scale]: [RawTensor; 4],
     slots: RawTensor,
     (weight, norm): (RawTensor, RawNorm),
-    format: RawFormat,
+    (format, factors): (RawFormat, [f64; 2]),
     plan: i64,
 ) -> Result<()> {
     let plan = Plan::new(plan)?;
@@ -252,12 +364,12 @@ pub(crate) fn rotate_into_caches(
         ));
     }
     let scales = [
-        format.scales(&key_scale, &key_cache)?,
-        format.scales(&value_scale, &value_cache)?,
+        format.scales(&key_scale, &key_cache, factors[0])?,
+        format.scales(&value_scale, &value_cache, factors[1])?,
     ];
     let mut written = vec![&key_cache, &value_cache];
     for (tensor, scales) in [&key_scale, &value_scale].into_iter().zip(&scales) {
-        if matches!(scales, Scales::Made(_)) {
+        if matches!(scales, Scales::Made(_) | Scales::Groups(..)) {
             written.push(tensor);
         }
     }
@@ -297,7 +409,7 @@ pub(crate) fn rotate_into_caches(
     key_cache.count_write()?;
     value_cache.count_write()?;
     for (scale, scales) in [&key_scale, &value_scale].into_iter().zip(&scales) {
-        if matches!(scales, Scales::Made(_)) {
+        if matches!(scales, Scales::Made(_) | Scales::Groups(..)) {
             scale.count_write()?;
         }
     }

@@ -146,11 +146,12 @@ const OPERATORS: &[(&str, Entry)] = operators! {
         };
     "rotate_into_caches(Tensor k, Tensor v, Tensor cos, Tensor sin, Tensor(a!) key_cache, Tensor(b!) value_cache, \
         Tensor(c!) key_scale, Tensor(d!) value_scale, Tensor slots, Tensor weight, float eps, int formula=-1, \
-        int format=0, int plan=0) -> ()"
+        int format=0, int plan=0, float key_factor=1.0, float value_factor=1.0) -> ()"
         => |k: T, v: T, cos: T, sin: T, key_cache: T, value_cache: T, key_scale: T, value_scale: T, slots: T, weight: T,
-            eps: f64, formula: i64, format: i64, plan: i64| {
+            eps: f64, formula: i64, format: i64, plan: i64, key_factor: f64, value_factor: f64| {
             let norm = norms::RawNorm { formula, eps };
-            let (format, caches) = (caches::RawFormat(format), [key_cache, value_cache, key_scale, value_scale]);
+            let format = (caches::RawFormat(format), [key_factor, value_factor]);
+            let caches = [key_cache, value_cache, key_scale, value_scale];
             caches::rotate_into_caches([k, v], rows(cos, sin), caches, slots, (weight, norm), format, plan)
         };
 };

@@ -372,6 +372,56 @@ class Caches(unittest.TestCase):
                     self.assertTrue(torch.equal(cache.flatten(), wanted), f"{name} {words}")
                     same(self, scale.flatten(), values(file[f"{name}_scale_{words}"], torch.float32, -1))
 
+    def test_groups_are_those_of_numpy(self):
+        file = read("codes4/micro")
+        channels = int(file["channels"][0])
+        for words, dtype in (("f32", torch.float32), ("bf16", torch.bfloat16)):
+            x = values(file[f"x_{words}"], dtype, (1, -1, 2, channels))
+            tokens = x.shape[1]
+            cos, sin, slots = torch.ones(tokens, channels // 2), torch.zeros(tokens, channels // 2), torch.arange(tokens)
+            for key, format, per_byte, group, kept in (
+                ("mxfp4_floor", "mxfp4", 2, 32, torch.uint8),
+                ("mxfp4_even", "mxfp4_even", 2, 32, torch.uint8),
+                ("mxfp8_floor", "mxfp8", 1, 32, torch.uint8),
+                ("mxfp8_up", "mxfp8_up", 1, 32, torch.uint8),
+                ("nvfp4_0", "nvfp4", 2, 16, torch.uint8),
+                ("nvfp4_1", "nvfp4", 2, 16, torch.uint8),
+                ("e4m3_in_128_quotient", "e4m3_in_128", 1, 128, torch.float32),
+            ):
+                caches = [torch.zeros(1, tokens, 2, channels // per_byte, dtype=torch.uint8) for _ in range(2)]
+                scales = [torch.zeros(1, tokens, 2, channels // group, dtype=kept) for _ in range(2)]
+                factor = 1.0
+                if format == "nvfp4":
+                    factor = values(file[f"nvfp4_factor_{words}_{key[-1]}"], torch.float32, -1).item()
+                how = dict(key_scale=scales[0], value_scale=scales[1], key_factor=factor, value_factor=factor,
+                           format=format, layout="bshd")
+                rope_kernels.rotate_into_caches(x, x, cos, sin, *caches, slots, **how)
+                wanted = torch.tensor([int(code, 16) for code in file[f"{key}_codes_{words}"]], dtype=torch.uint8)
+                if kept == torch.float32:
+                    same(self, scales[1].flatten(), values(file[f"{key}_scale_{words}"], kept, -1))
+                else:
+                    wanted_scales = [int(code, 16) for code in file[f"{key}_scale_{words}"]]
+                    self.assertEqual(scales[1].flatten().tolist(), wanted_scales, f"{key} {words}")
+                self.assertTrue(torch.equal(caches[1].flatten(), wanted), f"{key} {words}")
+                # Keys are values that were rotated before.
+                rotated = rope_kernels.rotate(x, cos, sin, layout="bshd")
+                others = [torch.zeros_like(cache) for cache in caches]
+                kept_for = dict(key_scale=torch.zeros_like(scales[0]), value_scale=torch.zeros_like(scales[1]))
+                rope_kernels.rotate_into_caches(x, rotated, cos, sin, *others, slots, **{**how, **kept_for})
+                self.assertTrue(torch.equal(caches[0], others[1]), f"{key} {words}")
+                self.assertTrue(torch.equal(scales[0], kept_for["value_scale"]), f"{key} {words}")
+                for message, change in (
+                    ("a scale for", dict(key_scale=scales[0][..., :0])),
+                    ("a scale for", dict(value_scale=1.0)),
+                    ("overlap", dict(value_scale=scales[0])),
+                    ("factor", dict(key_factor=0.0) if format == "nvfp4" else dict(format="q8_0", key_factor=2.0)),
+                ):
+                    before = [t.clone() for t in (*caches, *scales)]
+                    with self.assertRaisesRegex(RuntimeError, message, msg=format):
+                        rope_kernels.rotate_into_caches(x, x, cos, sin, *caches, slots, **{**how, **change})
+                    for tensor, was in zip((*caches, *scales), before):
+                        self.assertTrue(torch.equal(tensor, was))
+
     def test_scales_refused(self):
         k, v, cos, sin, slots = self.given()
         caches = [torch.zeros(5, 4, 2, 64, dtype=torch.int8) for _ in range(2)]

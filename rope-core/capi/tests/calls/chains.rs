@@ -1,8 +1,8 @@
 //! Plans with stages, caches and shifts.
 
 use rope_core::cache::{
-    BlockFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales, QuantFormat,
-    QuantScale, ScaleLayout, ScalePlace, Slots,
+    BlockFormat, CacheFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales, MxScale,
+    QuantFormat, QuantScale, ScaleLayout, ScalePlace, Slots, TileScale,
 };
 use rope_core::gradient::PairGradients;
 use rope_core::internals::Renamed;
@@ -748,6 +748,7 @@ fn code_scales(each: &[f32]) -> Vec<(rope_quant_scale, QuantScale<'_>)> {
             each: null(),
             each_count: 0,
             least: 1e-6,
+            group: 0,
             behind: HEAD_DIM,
             strides: [BLOCK_SIZE * HEADS, 1, BLOCK_SIZE],
         };
@@ -828,7 +829,7 @@ fn rust_cache<'a>(
     scales: &'a mut [f32],
 ) -> Result<CacheMut<'a>, Error> {
     use rope_cache_format as Format;
-    let blocks = |memory: &'a mut [u32], format| CacheMut::blocks(elements(memory), layout, format);
+    let blocks = |memory: &'a mut [u32], format| CacheMut::coded(elements(memory), layout, format);
     let code = match format {
         Format::F32 => return CacheMut::new(elements::<f32>(memory), layout),
         Format::F16 => return CacheMut::new(elements::<f16>(memory), layout),
@@ -844,8 +845,16 @@ fn rust_cache<'a>(
         Format::E5m2Saturating => QuantFormat::E5m2Saturating,
         Format::Int8Even => QuantFormat::Int8Even,
         Format::Int8RoundAway => QuantFormat::Int8RoundAway,
+        Format::Mxfp4 | Format::Mxfp8 | Format::Nvfp4 | Format::E4m3In128 | Format::E4m3In64 => {
+            panic!("{format:?} has scales of groups")
+        }
     };
-    CacheMut::quantized(elements(memory), layout, code, scale, scales)
+    CacheMut::coded_with_scales(
+        elements(memory),
+        layout,
+        CacheFormat::quantized(code, scale),
+        scales,
+    )
 }
 
 fn c_cache(
@@ -861,7 +870,7 @@ fn c_cache(
         format: format as i32,
         layout,
         scale,
-        scales: scales.as_mut_ptr(),
+        scales: scales.as_mut_ptr().cast(),
         scales_count: scales.len(),
     }
 }
@@ -927,6 +936,134 @@ fn mapping() -> rope_slots {
     }
 }
 
+/// Codes with a scale for a group, beside the codes and apart, are those of rope-core; so are refusals.
+#[test]
+fn groups_match_rope_core() {
+    use {rope_cache_format as Format, rope_group_scale as Group, rope_quant_scale_kind as Kind};
+    const LONG: usize = 128;
+    let x = values::<bf16>(TOKENS * LONG);
+    let mut copy = x.clone();
+    let shape = [1, TOKENS, 1, LONG];
+    let (source, from) = (
+        Tensor::new(&x, shape).expect("valid"),
+        tensor(&mut copy, shape),
+    );
+    let (rope, c_slots) = (Rope::new(Pairing::Half), mapping());
+    let c_plan = plan(rope_pairing::Half);
+    let mut written = 0;
+    for &format in rope_cache_format::ALL {
+        // Channels per byte and per scale, and bytes per scale.
+        let (per_byte, values, unit) = match format {
+            Format::Mxfp4 => (2, 32, 1),
+            Format::Mxfp8 => (1, 32, 1),
+            Format::Nvfp4 => (2, 16, 1),
+            Format::E4m3In128 => (1, 128, 4),
+            Format::E4m3In64 => (1, 64, 4),
+            _ => continue,
+        };
+        let (codes, count) = (LONG / per_byte, LONG / values);
+        for &group in Group::ALL {
+            for kind in [Kind::MadeInline, Kind::MadeApart, Kind::Divide] {
+                let inline = kind == Kind::MadeInline;
+                let at = match inline {
+                    true => ScalePlace::Inline(codes),
+                    false => ScalePlace::Separate(ScaleLayout {
+                        block: BLOCK_SIZE * count,
+                        token: count,
+                        head: count,
+                    }),
+                };
+                let least = f32::MIN_POSITIVE;
+                let power = match group {
+                    Group::Floor => Some(MxScale::Floor),
+                    Group::Even => Some(MxScale::Even),
+                    Group::Up => Some(MxScale::Up),
+                    _ => None,
+                };
+                let tile = match group {
+                    Group::Quotient => Some(TileScale::Quotient { least }),
+                    Group::PowerOfTwo => Some(TileScale::PowerOfTwo { least }),
+                    _ => None,
+                };
+                let made = match format {
+                    Format::Nvfp4 => Some(CacheFormat::nvfp4(0.25, at)),
+                    Format::Mxfp4 => power.map(|power| CacheFormat::mxfp4(power, at)),
+                    Format::Mxfp8 => power.map(|power| CacheFormat::mxfp8(power, at)),
+                    Format::E4m3In128 => tile.map(|tile| CacheFormat::e4m3_in_128(tile, at)),
+                    _ => tile.map(|tile| CacheFormat::e4m3_in_64(tile, at)),
+                };
+                let case = format!("{format:?}, {group:?}, {kind:?}");
+                let width = LONG + if inline { count * unit * per_byte } else { 0 };
+                let (mut a, mut b) = (memory(), memory());
+                let (mut a_scales, mut b_scales) = ([0.5_f32; 512], [0.5_f32; 512]);
+                let scale = rope_quant_scale {
+                    kind: kind as i32,
+                    same: 0.25,
+                    least,
+                    group: group as i32,
+                    behind: codes,
+                    strides: [BLOCK_SIZE * count, count, count],
+                    ..zero()
+                };
+                let cache = rope_cache {
+                    scales_count: b_scales.len() * 4 / unit,
+                    ..c_cache(
+                        &mut b,
+                        format,
+                        rope_cache_layout {
+                            kind: rope_cache_layout_kind::Nhd as i32,
+                            extents: [BLOCKS, BLOCK_SIZE, 1, width, 0],
+                            channels: [0, LONG],
+                            ..zero()
+                        },
+                        scale,
+                        &mut b_scales,
+                    )
+                };
+                // SAFETY: what is passed is there.
+                let status =
+                    unsafe { rope_apply_into(&c_plan, &from, &in_slots(&cache, &c_slots)) };
+                let Some(made) = made.filter(|_| kind != Kind::Divide) else {
+                    assert_eq!(status, rope_status::UnknownValue, "{case}");
+                    assert!(b == memory() && b_scales == [0.5; 512], "{case}");
+                    let words = match kind {
+                        Kind::Divide => "MADE_INLINE or MADE_APART",
+                        _ => "of enum rope_group_scale",
+                    };
+                    assert!(detail().contains(words), "{case}: {}", detail());
+                    continue;
+                };
+                let layout = CacheLayout::nhd([BLOCKS, BLOCK_SIZE, 1, width])
+                    .and_then(|layout| layout.narrow_channels(0..LONG))
+                    .expect("valid");
+                let bytes = elements::<u8>(&mut a);
+                let scales = &mut a_scales[..];
+                let cache = match unit {
+                    1 => {
+                        // SAFETY: floats are bytes, and are borrowed.
+                        let scales = unsafe {
+                            let len = size_of_val(scales);
+                            std::slice::from_raw_parts_mut(scales.as_mut_ptr().cast::<u8>(), len)
+                        };
+                        CacheMut::coded_with_scales(bytes, layout, made, scales)
+                    }
+                    _ => CacheMut::coded_with_scales(bytes, layout, made, scales),
+                };
+                let outcome =
+                    rope.apply_into(&source, &mut cache.expect("valid").slots(&MAPPING[..]));
+                same(&case, status, outcome);
+                assert!(a == b && a_scales == b_scales, "{case}");
+                assert!(
+                    a != memory() && (a_scales == [0.5; 512]) == inline,
+                    "{case}"
+                );
+                written += 1;
+            }
+        }
+    }
+    assert_eq!(written, 2 * (3 + 3 + 5 + 2 + 2));
+}
+
 /// Every verb of caches, with every format, layout and scale of codes; what rope-core refuses is refused with its
 /// words.
 #[test]
@@ -957,7 +1094,9 @@ fn caches_match_rope_core() {
     let c_slots = mapping();
     let mut written = 0;
 
-    for &format in rope_cache_format::ALL {
+    // `groups_match_rope_core` has the others.
+    let formats = rope_cache_format::ALL.iter();
+    for &format in formats.filter(|format| **format as i32 <= rope_cache_format::Iq4Nl as i32) {
         for (place, c_layout, layout) in layouts() {
             for (index, (c_scale, scale)) in code_scales(&each).into_iter().enumerate() {
                 let coded = (rope_cache_format::E4m3 as i32..rope_cache_format::Q8_0 as i32)
@@ -1677,7 +1816,9 @@ fn refusals_of_caches() {
     });
     refused(S::MemoryOverlap, &|n| n.keys.scales = n.keys.memory.cast());
     refused(S::MemoryOverlap, &|n| n.k.data = n.keys.memory);
-    refused(S::MemoryOverlap, &|n| n.scale.factors = n.keys.scales);
+    refused(S::MemoryOverlap, &|n| {
+        n.scale.factors = n.keys.scales.cast()
+    });
     refused(S::MemoryOverlap, &|n| n.slots.slots.values = n.keys.memory);
     refused(S::MemoryOverlap, &|n| {
         n.values.scale.kind = rope_quant_scale_kind::Multiply as i32;

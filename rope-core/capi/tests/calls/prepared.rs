@@ -1,6 +1,6 @@
 //! Prepared calls: the bits of checked ones, in the memory that was prepared and in other memory.
 
-use rope_core::cache::{CacheLayout, CacheMut, HeadScales, QuantFormat, QuantScale};
+use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, HeadScales, QuantScale};
 use rope_core::norm::{Norm, NormFormula};
 
 use super::*;
@@ -205,8 +205,8 @@ fn a_norm_into_a_cache() {
     let expected = |x: &[bf16], weight: &[f32], slots: &[i64]| {
         let mut memory = vec![0_u8; layout.end()];
         let scale = QuantScale::Divide(HeadScales::Same(0.25));
-        let mut cache = CacheMut::quantized(&mut memory, layout, QuantFormat::E4m3, scale, &mut [])
-            .expect("valid");
+        let mut cache =
+            CacheMut::coded(&mut memory, layout, CacheFormat::e4m3(scale)).expect("valid");
         let norm = Norm::new(NormFormula::LLAMA, 1e-6).with_weight(weight);
         Rope::new(Pairing::Half)
             .with_norm(norm)

@@ -70,14 +70,14 @@ errors! {
     ScaleAmongCodes {
         /// From the first code of a head to its scale, in bytes.
         at: usize,
-        /// Channels of a head.
+        /// Bytes of the codes of a head.
         head_dim: usize,
     }: Shape => "the scale at byte {at} of a head would lie among its {head_dim} codes; it must be at {head_dim} or after",
-    /// A cache with a scale after the codes of each head: the strides leave no room for the scale.
+    /// A cache with scales after the codes of each head: the strides leave no room for the scales.
     ScaleRoom {
-        /// From the first code of a head to its scale, in bytes.
-        at: usize,
-        /// Channels of a head.
+        /// From the first code of a head to the end of its scales, in bytes.
+        end: usize,
+        /// Bytes of the codes of a head.
         head_dim: usize,
         /// The index whose stride is too short.
         index: CacheIndex,
@@ -85,15 +85,10 @@ errors! {
         stride: usize,
         /// The least stride of `index` that leaves room.
         least: usize,
-    }: Shape => |f| {
-        let end = at.saturating_add(4);
-        write!(
-            f,
-            "the stride of {index} is {stride}, and must be at least {least} for a scale at bytes {at}..{end} of each head; \
-             nhd([blocks, block_size, heads, {end}]) narrowed to channels(0..{head_dim}) has room for it"
-        )
-    },
-    /// A cache of blocks: a head, or a step of the layout, is not a whole number of blocks.
+    }: Shape =>
+        "the stride of {index} is {stride}, and must be at least {least} for scales that end at byte {end} of each head; \
+         an nhd layout of heads of {end} bytes, narrowed by narrow_channels to the first {head_dim}, has room for them",
+    /// A cache of blocks or groups: a head, or a step of the layout, is not a whole number of them.
     PartOfBlock {
         /// The extent or the step.
         of: &'static str,

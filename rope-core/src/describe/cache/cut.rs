@@ -68,7 +68,10 @@ impl<'t> SlotsTarget<'t> {
         let CacheLayout { shape, strides, .. } = self.stored.layout;
         let separate = self.stored.scales();
         let layout = match self.stored.computed_scales() {
-            Some(ScalePlace::Inline(behind)) => self.stored.layout.with_scale(behind).ok()?,
+            Some(ScalePlace::Inline(behind)) => {
+                let bytes = self.stored.scale_bytes();
+                self.stored.layout.with_scale(behind, bytes).ok()?
+            }
             _ => self.stored.layout,
         };
         let extent = |blocks, block_size| {
@@ -80,7 +83,9 @@ impl<'t> SlotsTarget<'t> {
             CacheLayout { shape, ..layout }.end() - layout.offset
         };
         let last = |extent: usize, stride: usize| extent.saturating_sub(1).saturating_mul(stride);
-        let heads = |head| last(shape.heads, head);
+        // The scales of a head are side by side.
+        let count = self.stored.scale_bytes() / self.stored.unit().max(1);
+        let heads = |head| last(shape.heads, head).saturating_add(count.saturating_sub(1));
         if shape.blocks > 1 {
             let apart = |it: super::ScaleLayout| {
                 it.block > last(shape.block_size, it.token).saturating_add(heads(it.head))
@@ -105,7 +110,7 @@ impl<'t> SlotsTarget<'t> {
         let (memory, rest_memory) = self.memory.split_at_mut(bytes);
         let (scales, rest_scales) = self
             .scales
-            .split_at_mut(scale_start.saturating_sub(before.scale));
+            .split_at_mut(scale_start.saturating_sub(before.scale) * self.stored.unit());
         let range = SlotRange {
             count: slot - before.first,
             ..before

@@ -1,9 +1,9 @@
 //! The layout of a cache: from slot, head and channel to element.
 
-use super::quant::{QuantFormat, ScaleLayout, ScalePlace};
+use super::format::{CacheFormat, Codes, ComputedScales, Format};
+use super::quant::{ScaleLayout, ScalePlace};
 use crate::Error;
 use crate::error::{CacheError, CacheIndex};
-use crate::kernel::element::Element;
 use crate::kernel::quantize::BlockFormat;
 
 /// The layout of a KV cache: blocks (pages) of slots, each slot with the heads of one token.
@@ -43,58 +43,6 @@ pub struct CacheLayout {
     pub(crate) shape: CacheShape,
     pub(crate) strides: CacheStrides,
     pub(crate) offset: usize,
-}
-
-/// The storage format of a cache, for [`CacheLayout::bytes`]: elements, 8-bit codes ([`QuantFormat`], with a
-/// [`ScalePlace`] if scales are computed), or blocks ([`BlockFormat`]).
-///
-/// ```
-/// use rope_core::cache::{CacheFormat, CacheLayout};
-///
-/// let bytes = CacheLayout::nhd([1, 16, 2, 64])?.bytes(CacheFormat::element::<f32>())?;
-/// assert_eq!(bytes, 16 * 2 * 64 * 4);
-/// # Ok::<(), rope_core::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct CacheFormat(Unit);
-
-#[derive(Clone, Copy, Debug)]
-enum Unit {
-    /// Bytes of an element or code.
-    Element(usize),
-    /// Codes, with a scale this many bytes after the first code of a head.
-    WithScale(usize),
-    Blocks(&'static BlockFormat),
-}
-
-impl CacheFormat {
-    /// Plain elements.
-    pub const fn element<E: Element>() -> Self {
-        CacheFormat(Unit::Element(size_of::<E>()))
-    }
-}
-
-impl From<QuantFormat> for CacheFormat {
-    /// Codes alone: their scales are given, or separate.
-    fn from(_: QuantFormat) -> Self {
-        CacheFormat(Unit::Element(1))
-    }
-}
-
-impl From<(QuantFormat, ScalePlace)> for CacheFormat {
-    /// Codes, with their computed scales if these are inline.
-    fn from((format, place): (QuantFormat, ScalePlace)) -> Self {
-        match place {
-            ScalePlace::Inline(behind) => CacheFormat(Unit::WithScale(behind)),
-            ScalePlace::Separate(_) => format.into(),
-        }
-    }
-}
-
-impl From<&'static BlockFormat> for CacheFormat {
-    fn from(format: &'static BlockFormat) -> Self {
-        CacheFormat(Unit::Blocks(format))
-    }
 }
 
 /// The extents of a cache.
@@ -302,31 +250,55 @@ impl CacheLayout {
     /// Returns the fewest bytes of a cache with this layout and storage format.
     ///
     /// ```
-    /// use rope_core::cache::{BlockFormat, CacheFormat, CacheLayout, QuantFormat, ScalePlace};
+    /// use rope_core::cache::{CacheFormat, CacheLayout, QuantScale, ScalePlace};
     ///
     /// // 4 pages of 16 slots, 2 heads of 64 channels.
     /// let layout = CacheLayout::nhd([4, 16, 2, 64])?;
     /// assert_eq!(layout.bytes(CacheFormat::element::<f32>())?, 4 * 16 * 2 * 64 * 4);
-    /// assert_eq!(layout.bytes(QuantFormat::E4m3)?, 4 * 16 * 2 * 64);
-    /// assert_eq!(layout.bytes(BlockFormat::Q8_0)?, 4 * 16 * 2 * 64 / 32 * 34);
+    /// assert_eq!(layout.bytes(CacheFormat::e4m3(QuantScale::Divide(0.5.into())))?, 4 * 16 * 2 * 64);
+    /// assert_eq!(layout.bytes(CacheFormat::q8_0())?, 4 * 16 * 2 * 64 / 32 * 34);
     /// // An f32 scale after the codes of each head.
     /// let layout = CacheLayout::nhd([4, 16, 2, 68])?.narrow_channels(0..64)?;
-    /// assert_eq!(layout.bytes((QuantFormat::E4m3, ScalePlace::Inline(64)))?, 4 * 16 * 2 * 68);
+    /// let scale = QuantScale::Computed { at: ScalePlace::Inline(64), least: 1e-6 };
+    /// assert_eq!(layout.bytes(CacheFormat::e4m3(scale))?, 4 * 16 * 2 * 68);
     /// # Ok::<(), rope_core::Error>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// The errors of [`CacheMut::quantized`] and [`CacheMut::blocks`] if the format does not support the layout;
-    /// [`CacheError::TooLarge`] if the size exceeds `usize`.
+    /// The errors of [`CacheMut::coded`] if the format does not support the layout; [`CacheError::TooLarge`] if the
+    /// size exceeds `usize`.
     ///
-    /// [`CacheMut::quantized`]: super::CacheMut::quantized
-    /// [`CacheMut::blocks`]: super::CacheMut::blocks
-    pub fn bytes(&self, format: impl Into<CacheFormat>) -> Result<usize, Error> {
-        match format.into() {
-            CacheFormat(Unit::Element(size)) => product([self.end(), size]),
-            CacheFormat(Unit::WithScale(behind)) => Ok(self.with_scale(behind)?.end()),
-            CacheFormat(Unit::Blocks(format)) => Ok(self.in_blocks(format)?.end()),
+    /// [`CacheMut::coded`]: super::CacheMut::coded
+    pub fn bytes<'f>(&self, format: impl Into<CacheFormat<'f>>) -> Result<usize, Error> {
+        let format = format.into();
+        let layout = self.stored(&format)?;
+        if let Format::Element(element, _) = format.0 {
+            return product([layout.end(), element.size]);
+        }
+        // Without elements there are no scales.
+        let scales = format.computed_scales();
+        match scales.filter(|_| layout.end() > layout.offset) {
+            Some(
+                scales @ ComputedScales {
+                    at: ScalePlace::Inline(behind),
+                    ..
+                },
+            ) => Ok(layout
+                .with_scale(behind, scales.bytes(self.shape.head_dim))?
+                .end()),
+            _ => Ok(layout.end()),
+        }
+    }
+
+    /// Returns the layout in elements or bytes, as a cache of the format stores it.
+    pub(super) fn stored(self, format: &CacheFormat<'_>) -> Result<Self, Error> {
+        match format.0 {
+            Format::Codes(Codes::Blocks(format)) => self.in_blocks(format),
+            Format::Codes(Codes::Groups(kernels, ..)) => {
+                self.in_units([kernels.values, kernels.per_byte], 1)
+            }
+            _ => Ok(self),
         }
     }
 
@@ -375,10 +347,11 @@ impl CacheLayout {
         block * place.block + token * place.token
     }
 
-    /// Returns one past the index of the last separate scale of a cache that has slots and heads. Refuses strides with
-    /// which two heads could have one scale.
-    pub(super) fn scales_end(&self, place: ScaleLayout) -> Result<usize, Error> {
+    /// Returns one past the index of the last separate scale of a cache that has slots and heads, with `count` scales
+    /// per head. Refuses strides with which two heads could have one scale.
+    pub(super) fn scales_end(&self, place: ScaleLayout, count: usize) -> Result<usize, Error> {
         let dimensions = [
+            (1, count, CacheIndex::Channel),
             (place.head, self.shape.heads, CacheIndex::Head),
             (place.token, self.shape.block_size, CacheIndex::Token),
             (place.block, self.shape.blocks, CacheIndex::Block),
@@ -446,8 +419,8 @@ impl CacheLayout {
         self.checked()
     }
 
-    /// Widens each head by four channels: a scale `behind` bytes after its first code.
-    pub(crate) fn with_scale(self, behind: usize) -> Result<Self, Error> {
+    /// Widens each head by the `bytes` of its scales, `behind` bytes after its first code.
+    pub(crate) fn with_scale(self, behind: usize, bytes: usize) -> Result<Self, Error> {
         self.check_contiguous()?;
         let head_dim = self.shape.head_dim;
         if behind < head_dim {
@@ -456,7 +429,7 @@ impl CacheLayout {
                 head_dim,
             }));
         }
-        let width = behind.checked_add(4).ok_or(too_large(behind, 1))?;
+        let width = behind.checked_add(bytes).ok_or(too_large(behind, 1))?;
         // No two indices may name one element.
         self.widened(width).map_err(|error| match error {
             Error::Cache(CacheError::Overlap {
@@ -465,7 +438,7 @@ impl CacheLayout {
                 least,
                 ..
             }) => Error::Cache(CacheError::ScaleRoom {
-                at: behind,
+                end: width,
                 head_dim,
                 index,
                 stride,
@@ -476,16 +449,21 @@ impl CacheLayout {
     }
 
     /// Converts the layout from values to bytes of blocks.
-    pub(crate) fn in_blocks(mut self, format: &BlockFormat) -> Result<Self, Error> {
+    pub(crate) fn in_blocks(self, format: &BlockFormat) -> Result<Self, Error> {
+        self.in_units([format.values; 2], format.bytes)
+    }
+
+    /// Converts the layout from values to bytes: `bytes` for `unit` values. Heads are multiples of `group`.
+    fn in_units(mut self, [group, unit]: [usize; 2], bytes: usize) -> Result<Self, Error> {
         self.check_contiguous()?;
-        let (values, strides) = (format.values, &mut self.strides);
-        for (of, number) in [
-            ("head_dim", &mut self.shape.head_dim),
-            ("the first channel", &mut self.offset),
-            ("the stride of head", &mut strides.head),
-            ("the stride of token", &mut strides.token),
-            ("the stride of group", &mut strides.group_stride),
-            ("the stride of block", &mut strides.block),
+        let strides = &mut self.strides;
+        for (of, number, values) in [
+            ("head_dim", &mut self.shape.head_dim, group),
+            ("the first channel", &mut self.offset, unit),
+            ("the stride of head", &mut strides.head, unit),
+            ("the stride of token", &mut strides.token, unit),
+            ("the stride of group", &mut strides.group_stride, unit),
+            ("the stride of block", &mut strides.block, unit),
         ] {
             if !number.is_multiple_of(values) {
                 return Err(Error::Cache(CacheError::PartOfBlock {
@@ -494,7 +472,7 @@ impl CacheLayout {
                     values,
                 }));
             }
-            *number = product([*number / values, format.bytes])?;
+            *number = product([*number / unit, bytes])?;
         }
         strides.chunk = self.shape.head_dim.max(1);
         self.checked()

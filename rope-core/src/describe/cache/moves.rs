@@ -189,7 +189,7 @@ impl<'m> SlotMoves<'m> {
     }
 
     /// Copies the heads of a slot to another one, with their scales.
-    fn copy(&self, memory: &mut [u8], scales: &mut [f32], slots: [usize; 2]) {
+    fn copy(&self, memory: &mut [u8], scales: &mut [u8], slots: [usize; 2]) {
         let (layout, size) = (&self.stored.layout, self.stored.size());
         let (shape, strides) = (layout.shape, layout.strides);
         let mut copy = |[from, to]: [usize; 2], len: usize| {
@@ -221,13 +221,16 @@ impl<'m> SlotMoves<'m> {
             None => {}
             Some(ScalePlace::Inline(behind)) => {
                 for head in 0..shape.heads {
-                    copy(first.map(|first| first + head * strides.head + behind), 4);
+                    let first = first.map(|first| first + head * strides.head + behind);
+                    copy(first, self.stored.scale_bytes());
                 }
             }
             Some(ScalePlace::Separate(place)) => {
-                let [from, to] = slots.map(|slot| layout.scale(place, slot));
+                let (unit, bytes) = (self.stored.unit(), self.stored.scale_bytes());
                 for head in 0..shape.heads {
-                    scales[to + head * place.head] = scales[from + head * place.head];
+                    let [from, to] =
+                        slots.map(|slot| (layout.scale(place, slot) + head * place.head) * unit);
+                    scales.copy_within(from..from + bytes, to);
                 }
             }
         }

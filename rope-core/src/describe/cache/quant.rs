@@ -5,21 +5,20 @@ use core::slice;
 use crate::Error;
 use crate::base::error::{check_count, saturated};
 use crate::describe::ids::List;
-use crate::kernel::quantize;
 
 /// An 8-bit number format.
 ///
 /// All round to nearest. NaN has a code in the floating-point formats; the integer formats encode it as 0.
 ///
 /// ```
-/// use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale};
+/// use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, QuantFormat, QuantScale};
 ///
 /// let mut memory = [0_u8; 16 * 2 * 64];
 /// let (layout, scale) = (CacheLayout::nhd([1, 16, 2, 64])?, QuantScale::Divide(0.5.into()));
-/// let keys = CacheMut::quantized(&mut memory, layout, QuantFormat::E4m3, scale, &mut [])?;
+/// let keys = CacheMut::coded(&mut memory, layout, CacheFormat::quantized(QuantFormat::E4m3, scale))?;
 /// # Ok::<(), rope_core::Error>(())
 /// ```
-#[doc(alias("kv_cache_dtype", "Code"))]
+#[doc(alias = "Code")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum QuantFormat {
@@ -55,19 +54,6 @@ impl QuantFormat {
             QuantFormat::E5m2Saturating => "e5m2-saturating",
             QuantFormat::Int8Even => "int8-even",
             QuantFormat::Int8RoundAway => "int8-round-away",
-        }
-    }
-
-    /// Returns the kernels of the format. Inlined into the caller's crate through the constructors of caches: if the
-    /// format is a constant there, the program links its kernels alone.
-    #[inline(always)]
-    pub(crate) fn kernels(self) -> &'static quantize::QuantKernels {
-        match self {
-            QuantFormat::E4m3 => &quantize::E4M3,
-            QuantFormat::E5m2 => &quantize::E5M2,
-            QuantFormat::E5m2Saturating => &quantize::E5M2_SATURATING,
-            QuantFormat::Int8Even => &quantize::INT8_EVEN,
-            QuantFormat::Int8RoundAway => &quantize::INT8_AWAY,
         }
     }
 }
@@ -198,7 +184,7 @@ impl QuantScale<'_> {
     }
 }
 
-/// The place of scales that are computed per token and head.
+/// The place of scales that are computed per token and head, or per group of its channels.
 ///
 /// ```
 /// use rope_core::cache::{QuantScale, ScalePlace};
@@ -210,8 +196,8 @@ impl QuantScale<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ScalePlace {
-    /// In the cache, as an f32 at this distance, in bytes, from the first code of its head: `head_dim` places it
-    /// directly after the codes.
+    /// In the cache, at this distance, in bytes, from the first code of their head: the bytes of its codes place them
+    /// directly after these.
     Inline(usize),
     /// In a separate slice, passed with the cache.
     #[doc(alias = "Apart")]
@@ -219,7 +205,7 @@ pub enum ScalePlace {
 }
 
 /// The layout of separate scales: the scale of head `h` in slot `s` is element `(s / block_size) block + (s mod
-/// block_size) token + h head` of their slice.
+/// block_size) token + h head` of their slice. The scales of further groups of the head follow it.
 ///
 /// ```
 /// use rope_core::cache::ScaleLayout;
@@ -254,6 +240,15 @@ impl ScaleLayout {
             block: block_size.saturating_mul(heads),
             token: 1,
             head: block_size,
+        }
+    }
+
+    /// Multiplies all strides: a head has `count` scales, one after another.
+    pub fn groups(self, count: usize) -> Self {
+        ScaleLayout {
+            block: self.block.saturating_mul(count),
+            token: self.token.saturating_mul(count),
+            head: self.head.saturating_mul(count),
         }
     }
 }

@@ -410,6 +410,7 @@ impl World {
                 each: once_in!(source, 2, each, null_mut()),
                 each_count: at_most(room, source.one_of(&[0, heads, heads])),
                 least: once_in!(source, 8, number(source) as f32, 1e-6),
+                group: choice!(source, rope_group_scale),
                 behind: once_in!(source, 8, extent(source), head_dim),
                 strides: once_in!(source, 8, any_strides, strides_of_scales),
             },

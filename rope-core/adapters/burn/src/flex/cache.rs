@@ -8,7 +8,7 @@ use burn_core::tensor::kind::Basic;
 use burn_core::tensor::{
     BackendPrimitive, DType, Element as BurnElement, Tensor, TensorData, bf16, f16,
 };
-use rope_core::cache::{
+use rope_core::cache::{self, 
     BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheSlotsMut, CacheStrides, IntoSlots,
     QuantFormat, QuantScale, Slots,
 };
@@ -202,9 +202,9 @@ fn read_elements<E: Element + BurnElement>(
         CacheFormat::Elements => for_element!(x, elements_cache(x, place))?,
         CacheFormat::Quantized(code, scales) => {
             let scale = QuantScale::Divide(scales[index].into());
-            Cache::quantized(codes(), place, code, scale, &[])?
+            Cache::coded(codes(), place, cache::CacheFormat::quantized(code, scale))?
         }
-        CacheFormat::Blocks(format) => Cache::blocks(codes(), place, format)?,
+        CacheFormat::Blocks(format) => Cache::coded(codes(), place, format)?,
     };
     let shape = [batch, place.shape().heads, tokens, place.shape().head_dim];
     let count = shape
@@ -276,9 +276,9 @@ fn cache_mut(x: &mut FlexTensor, format: CacheFormat, index: usize) -> Result<Ca
         CacheFormat::Elements => for_element!(x, elements_cache_mut(x, place))?,
         CacheFormat::Quantized(code, scales) => {
             let scale = QuantScale::Divide(scales[index].into());
-            CacheMut::quantized(codes(x), place, code, scale, &mut [])?
+            CacheMut::coded(codes(x), place, cache::CacheFormat::quantized(code, scale))?
         }
-        CacheFormat::Blocks(format) => CacheMut::blocks(codes(x), place, format)?,
+        CacheFormat::Blocks(format) => CacheMut::coded(codes(x), place, format)?,
     })
 }
 

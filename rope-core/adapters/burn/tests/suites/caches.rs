@@ -3,7 +3,7 @@
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use half::{bf16, f16};
 use rope_burn::{CacheFormat, Error, norm_rotate, read_caches, rotate_into_caches};
-use rope_core::cache::{BlockFormat, Cache, CacheLayout, CacheMut, QuantFormat, QuantScale, Slots};
+use rope_core::cache::{self, BlockFormat, Cache, CacheLayout, CacheMut, QuantFormat, QuantScale, Slots};
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::stages::{Normed, StageOrder};
 use rope_core::{Element, Layout, Pairing, Rope, Rows, TensorMut};
@@ -90,9 +90,9 @@ fn written<E: Element + burn::tensor::Element>(
     let cache = match format {
         CacheFormat::Quantized(code, scales) => {
             let scale = QuantScale::Divide(scales[index].into());
-            CacheMut::quantized(&mut memory, layout, code, scale, &mut [])
+            CacheMut::coded(&mut memory, layout, cache::CacheFormat::quantized(code, scale))
         }
-        CacheFormat::Blocks(format) => CacheMut::blocks(&mut memory, layout, format),
+        CacheFormat::Blocks(format) => CacheMut::coded(&mut memory, layout, format),
         _ => unreachable!("caches of elements are compared as tensors"),
     };
     let mut cache = cache.expect("a cache");
@@ -109,9 +109,9 @@ fn found(memory: &[u8], (format, index): (CacheFormat, usize)) -> Vec<f32> {
     let cache = match format {
         CacheFormat::Quantized(code, scales) => {
             let scale = QuantScale::Divide(scales[index].into());
-            Cache::quantized(memory, layout, code, scale, &[])
+            Cache::coded(memory, layout, cache::CacheFormat::quantized(code, scale))
         }
-        CacheFormat::Blocks(format) => Cache::blocks(memory, layout, format),
+        CacheFormat::Blocks(format) => Cache::coded(memory, layout, format),
         _ => unreachable!("caches of elements are compared as tensors"),
     };
     let mut values = vec![0.0_f32; SHAPE.iter().product()];

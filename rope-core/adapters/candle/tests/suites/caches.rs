@@ -122,11 +122,11 @@ fn written<E: Element + candle_core::WithDType>(
     match format {
         CacheFormat::Quantized(code, scales) => {
             let scale = QuantScale::Divide(scales[scale].into());
-            CacheMut::quantized(&mut memory, layout, code, scale, &mut [])
+            CacheMut::coded(&mut memory, layout, cache::CacheFormat::quantized(code, scale))
                 .and_then(|mut cache| write(&mut cache))
         }
         CacheFormat::Blocks(format) => {
-            CacheMut::blocks(&mut memory, layout, format).and_then(|mut cache| write(&mut cache))
+            CacheMut::coded(&mut memory, layout, format).and_then(|mut cache| write(&mut cache))
         }
         _ => unreachable!("caches of elements are compared as tensors"),
     }
@@ -143,9 +143,9 @@ fn found(
     let cache = match format {
         CacheFormat::Quantized(code, scales) => {
             let scale = QuantScale::Divide(scales[scale].into());
-            Cache::quantized(memory, layout, code, scale, &[])
+            Cache::coded(memory, layout, cache::CacheFormat::quantized(code, scale))
         }
-        CacheFormat::Blocks(format) => Cache::blocks(memory, layout, format),
+        CacheFormat::Blocks(format) => Cache::coded(memory, layout, format),
         _ => unreachable!("caches of elements are compared as tensors"),
     };
     let mut elements = [0.0_f32; BATCH * TOKENS * HEADS * HEAD_DIM];

@@ -282,6 +282,6 @@ def _(q, k, q_weight, k_weight, cos, sin, eps, formula=0, plan=0):
 
 @_fake("rotate_into_caches")
 def _(k, v, cos, sin, key_cache, value_cache, key_scale, value_scale, slots, weight, eps, formula=-1, format=0,
-      plan=0):  # fmt: skip
+      plan=0, key_factor=1.0, value_factor=1.0):  # fmt: skip
     check_devices(k=k, v=v, key_cache=key_cache, value_cache=value_cache, slots=slots)
     _check_rows(dict(k=k), cos, sin, plan)

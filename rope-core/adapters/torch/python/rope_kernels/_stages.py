@@ -12,7 +12,10 @@ from ._plan import Direction, Layout, Pairing, Repeat, Rounding, choice, plan
 Formula = Literal["llama", "olmo2", "gemma", "llama4", "chameleon", "layer_norm", "once"]
 Over = Literal["head", "row"]
 Order = Literal["before", "after"]
-Format = Literal["elements", "e4m3", "int8", "int8_away", "q8_0", "q4_0"]
+Format = Literal[
+    "elements", "e4m3", "int8", "int8_away", "q8_0", "q4_0", "mxfp4", "mxfp4_even", "mxfp8", "mxfp8_up", "nvfp4",
+    "e4m3_in_128",
+]  # fmt: skip
 
 _FORMULAS = {
     name: index
@@ -20,7 +23,13 @@ _FORMULAS = {
 }
 _REACHES = {"head": 0, "row": 16}
 _ORDERS = {"before": 0, "after": 32}
-_FORMATS = {"elements": 0, "e4m3": 1, "int8": 2, "q8_0": 3, "q4_0": 4, "int8_away": 5}
+_FORMATS = {
+    name: index
+    for index, name in enumerate(
+        ("elements", "e4m3", "int8", "q8_0", "q4_0", "int8_away", "mxfp4", "mxfp4_even", "mxfp8", "mxfp8_up", "nvfp4",
+         "e4m3_in_128")
+    )
+}  # fmt: skip
 _CACHE_LAYOUTS = {"nhd": 0, "hnd": 16}
 
 
@@ -60,7 +69,8 @@ def rotate_into_caches(
     k: Tensor, v: Tensor, cos: Tensor, sin: Tensor, key_cache: Tensor, value_cache: Tensor, slots: Tensor, *,
     weight: Tensor | None = None, eps: float = 1e-6, formula: Formula | None = None, over: Over = "head",
     order: Order = "before", format: Format = "elements", key_scale: Tensor | float = 1.0,
-    value_scale: Tensor | float = 1.0, cache_layout: Literal["nhd", "hnd"] = "nhd", pairing: Pairing = "half",
+    value_scale: Tensor | float = 1.0, key_factor: float = 1.0, value_factor: float = 1.0,
+    cache_layout: Literal["nhd", "hnd"] = "nhd", pairing: Pairing = "half",
     direction: Direction = "forward", layout: Layout = "bhsd", repeat: Repeat | None = None, rounding: Rounding = "once",
     output_pairing: Pairing | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
@@ -68,10 +78,15 @@ def rotate_into_caches(
 
     slots: one for each token, `block * block_size + place`; a negative one is skipped. format: "elements" of the
     caches' type; "e4m3", "int8" and "int8_away", which rounds halves away from zero as vLLM does, bytes of `x / scale`;
-    "q8_0" and "q4_0", ggml's blocks of 32 channels in uint8.
+    "q8_0" and "q4_0", ggml's blocks of 32 channels in uint8; and codes with a scale for each group of channels, in
+    uint8: "mxfp4" and "mxfp8" (32 channels; OCP's powers of two, or vLLM's "mxfp4_even" and NVIDIA's "mxfp8_up"),
+    "nvfp4" (16 channels), and "e4m3_in_128", the latent channels of DeepSeek's caches. FP4 has two channels in a byte,
+    the even one in its low half.
     key_scale, value_scale: a number, or a float32 tensor: `[heads]`, or of the caches' first three dimensions. In that
     the scale of each token and head that is written is kept, as vLLM makes it: its largest magnitude / (448 or 127), at
-    least 1e-6.
+    least 1e-6. Of groups: `[.., head_dim / channels]` after these three dimensions, which keeps their scales: uint8,
+    float32 for "e4m3_in_128".
+    key_factor, value_factor: the factors of "nvfp4": a code is `x / (scale * factor)`.
     cache_layout: "nhd" is [blocks, block_size, heads, head_dim], "hnd" [blocks, heads, block_size, head_dim]; the last
     dimension of blocks counts bytes.
     """
@@ -85,6 +100,6 @@ def rotate_into_caches(
     ]
     ops.rotate_into_caches(
         k, v, cos, sin, key_cache, value_cache, *scales, slots, torch.empty(0) if weight is None else weight, eps,
-        number, code, plan(pairing, direction, layout, repeat, rounding, output_pairing)
+        number, code, plan(pairing, direction, layout, repeat, rounding, output_pairing), key_factor, value_factor
     )  # fmt: skip
     return key_cache, value_cache

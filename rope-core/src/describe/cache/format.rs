@@ -1,0 +1,340 @@
+//! The format of the heads of a cache, as one type.
+
+use bytemuck::Pod;
+
+use super::quant::{QuantFormat, QuantScale, ScalePlace};
+use crate::Error;
+use crate::kernel::element::Element;
+use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
+use crate::kernel::quantize::{self, BlockFormat, GroupRule};
+
+/// The format of the heads of a cache: elements, codes with their scale, or ggml's blocks. A program links the kernels
+/// of the formats whose constructors it names.
+///
+/// ```
+/// use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, QuantScale};
+///
+/// let layout = CacheLayout::nhd([1, 16, 2, 64])?;
+/// let format = CacheFormat::q8_0();
+/// let mut memory = [0_u8; 16 * 2 * 64 / 32 * 34];
+/// assert_eq!(memory.len(), layout.bytes(format)?);
+/// let keys = CacheMut::coded(&mut memory, layout, format)?;
+/// // `v_scale` of a checkpoint
+/// let format = CacheFormat::e4m3(QuantScale::Divide(0.5.into()));
+/// let mut memory = [0_u8; 16 * 2 * 64];
+/// let values = CacheMut::coded(&mut memory, layout, format)?;
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+#[doc(alias("kv_cache_dtype", "cache_dtype"))]
+#[derive(Clone, Copy, Debug)]
+pub struct CacheFormat<'a>(pub(crate) Format<'a>);
+
+/// The unit of storage of a cache.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Format<'a> {
+    Element(&'static OutOfPlaceKernels, &'static InPlaceKernels),
+    Codes(Codes<'a>),
+}
+
+/// The encoding of a head. The constructor of the cache names the kernels, so a program links only its own formats.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Codes<'a> {
+    Scaled(&'static quantize::QuantKernels, QuantScale<'a>),
+    Blocks(&'static BlockFormat),
+    /// A scale per group of channels.
+    Groups(&'static quantize::GroupKernels, GroupRule, ScalePlace),
+}
+
+/// Defines the constructors of 8-bit formats.
+macro_rules! scaled {
+    ($($name:ident $Format:ident $kernels:ident;)+) => {
+        $(
+            #[doc = concat!("Codes of [`QuantFormat::", stringify!($Format), "`].")]
+            pub const fn $name(scale: QuantScale<'a>) -> Self {
+                CacheFormat(Format::Codes(Codes::Scaled(&quantize::$kernels, scale)))
+            }
+        )+
+    };
+}
+
+/// Defines the constructors of block formats.
+macro_rules! blocks {
+    ($($name:ident $Format:ident;)+) => {
+        $(
+            #[doc = concat!("Blocks of [`BlockFormat::", stringify!($Format), "`].")]
+            pub const fn $name() -> Self {
+                CacheFormat(Format::Codes(Codes::Blocks(BlockFormat::$Format)))
+            }
+        )+
+    };
+}
+
+impl<'a> CacheFormat<'a> {
+    scaled! {
+        e4m3 E4m3 E4M3;
+        e5m2 E5m2 E5M2;
+        e5m2_saturating E5m2Saturating E5M2_SATURATING;
+        int8_even Int8Even INT8_EVEN;
+        int8_round_away Int8RoundAway INT8_AWAY;
+    }
+    blocks! {
+        q8_0 Q8_0;
+        q4_0 Q4_0;
+        q4_1 Q4_1;
+        q5_0 Q5_0;
+        q5_1 Q5_1;
+        iq4_nl IQ4_NL;
+    }
+
+    /// Plain elements.
+    pub const fn element<E: Element>() -> Self {
+        CacheFormat(Format::Element(E::OUT_OF_PLACE, E::IN_PLACE))
+    }
+
+    /// Codes of a format that is selected at run time: the program links all of them.
+    #[inline(always)]
+    pub fn quantized(format: QuantFormat, scale: QuantScale<'a>) -> Self {
+        match format {
+            QuantFormat::E4m3 => CacheFormat::e4m3(scale),
+            QuantFormat::E5m2 => CacheFormat::e5m2(scale),
+            QuantFormat::E5m2Saturating => CacheFormat::e5m2_saturating(scale),
+            QuantFormat::Int8Even => CacheFormat::int8_even(scale),
+            QuantFormat::Int8RoundAway => CacheFormat::int8_round_away(scale),
+        }
+    }
+
+    /// MXFP4 of OCP's Microscaling Formats 1.0: codes of E2M1, two per byte, the even channel in the low half, and a
+    /// power of two (E8M0) for 32 channels. Decodes as `code * scale`.
+    ///
+    /// Codes round to nearest, ties to even, and saturate at 6; a NaN is 6. The layout counts channels. (ggml's blocks
+    /// of this name, which it has for weights, pair other channels and round ties to zero.)
+    ///
+    /// ```
+    /// use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, MxScale, ScalePlace};
+    ///
+    /// // 16 slots of 2 heads of 64 channels: 32 bytes of codes, and 2 scales after them.
+    /// let layout = CacheLayout::nhd([1, 16, 2, 68])?.narrow_channels(0..64)?;
+    /// let format = CacheFormat::mxfp4(MxScale::Floor, ScalePlace::Inline(32));
+    /// let mut memory = [0_u8; 16 * 2 * 34];
+    /// assert_eq!(memory.len(), layout.bytes(format)?);
+    /// let keys = CacheMut::coded(&mut memory, layout, format)?;
+    /// # Ok::<(), rope_core::Error>(())
+    /// ```
+    pub const fn mxfp4(scale: MxScale, at: ScalePlace) -> Self {
+        CacheFormat::groups(&quantize::MXFP4, scale.rule(), at)
+    }
+
+    /// MXFP8 of OCP's Microscaling Formats 1.0: codes of E4M3, and a power of two (E8M0) for 32 channels. Decodes as
+    /// `code * scale`.
+    pub const fn mxfp8(scale: MxScale, at: ScalePlace) -> Self {
+        CacheFormat::groups(&quantize::MXFP8, scale.rule(), at)
+    }
+
+    /// NVFP4: codes of E2M1 as in [`CacheFormat::mxfp4`], a scale of E4M3 for 16 channels, and a factor of the tensor
+    /// (`k_scale`). Decodes as `code * scale * factor`, in this order.
+    ///
+    /// The formulas are those of vLLM's `reshape_and_cache_nvfp4`: with `g = 1 / factor` and `m` the largest magnitude
+    /// of a group, `scale = E4M3(g (m (1 / 6)))` and `code = E2M1(x (1 / (scale (1 / g))))`, each operation rounded to
+    /// f32. A group whose scale is 0 has codes of 0. A GPU approximates the reciprocals within one unit in the last
+    /// place, so its codes and scales differ near ties.
+    pub const fn nvfp4(factor: f32, at: ScalePlace) -> Self {
+        CacheFormat::groups(&quantize::NVFP4, GroupRule::Tensor(factor), at)
+    }
+
+    /// Codes of E4M3 with a scale in f32 for 128 channels: the code of `x / scale`, which decodes as `code * scale`.
+    /// The latent channels of DeepSeek's caches (`fp8_ds_mla` of vLLM).
+    pub const fn e4m3_in_128(scale: TileScale, at: ScalePlace) -> Self {
+        CacheFormat::groups(&quantize::E4M3_IN_128, scale.rule(), at)
+    }
+
+    /// Codes of E4M3 with a scale in f32 for 64 channels, as [`CacheFormat::e4m3_in_128`].
+    pub const fn e4m3_in_64(scale: TileScale, at: ScalePlace) -> Self {
+        CacheFormat::groups(&quantize::E4M3_IN_64, scale.rule(), at)
+    }
+
+    const fn groups(
+        kernels: &'static quantize::GroupKernels,
+        rule: GroupRule,
+        at: ScalePlace,
+    ) -> Self {
+        CacheFormat(Format::Codes(Codes::Groups(kernels, rule, at)))
+    }
+
+    /// Returns the scales that a call computes.
+    pub(super) fn computed_scales(&self) -> Option<ComputedScales> {
+        match self.0 {
+            Format::Codes(Codes::Scaled(_, QuantScale::Computed { at, .. })) => {
+                Some(ComputedScales {
+                    at,
+                    unit: 4,
+                    values: None,
+                })
+            }
+            Format::Codes(Codes::Groups(kernels, rule, at)) => Some(ComputedScales {
+                at,
+                unit: rule.bytes(),
+                values: Some(kernels.values),
+            }),
+            _ => None,
+        }
+    }
+
+    /// Checks the numbers of a format, for heads of a cache.
+    pub(super) fn check(&self, heads: usize) -> Result<(), Error> {
+        match self.0 {
+            Format::Codes(Codes::Scaled(_, scale)) => scale.check(heads),
+            Format::Codes(Codes::Groups(_, rule, _)) => match rule {
+                GroupRule::Tensor(factor)
+                    if !(factor > 0.0 && factor.is_finite() && (1.0 / factor).is_finite()) =>
+                {
+                    let required = "finite and above zero, and its reciprocal finite";
+                    Err(Error::parameter("factor", factor.into(), required))
+                }
+                GroupRule::Float(least) | GroupRule::PowerOfTwo(least)
+                    if !(least > 0.0 && least.is_finite()) =>
+                {
+                    Err(Error::parameter(
+                        "least",
+                        least.into(),
+                        "finite and above zero",
+                    ))
+                }
+                _ => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Scales that a call computes.
+#[derive(Clone, Copy)]
+pub(super) struct ComputedScales {
+    pub(super) at: ScalePlace,
+    /// Bytes of a scale.
+    pub(super) unit: usize,
+    /// Channels per scale; `None` if a head has one.
+    values: Option<usize>,
+}
+
+impl ComputedScales {
+    /// Returns the scales of a head.
+    pub(super) fn count(&self, head_dim: usize) -> usize {
+        self.values.map_or(1, |values| head_dim / values)
+    }
+
+    /// Returns the bytes of the scales of a head.
+    pub(super) fn bytes(&self, head_dim: usize) -> usize {
+        self.count(head_dim) * self.unit
+    }
+}
+
+/// The power of two that scales a group of an MX format. `m` is the largest magnitude of the group, ignoring NaNs.
+///
+/// OCP's Microscaling Formats 1.0 defines [`MxScale::Floor`]; engines use all three.
+///
+/// ```
+/// use rope_core::cache::{CacheFormat, MxScale, ScalePlace};
+///
+/// let format = CacheFormat::mxfp8(MxScale::Floor, ScalePlace::Inline(128));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum MxScale {
+    /// The exponent of `m` less that of the largest code (2 of E2M1, 8 of E4M3): values up to twice the largest power
+    /// of two saturate. OCP's conversion, and torchao's `FLOOR`.
+    Floor,
+    /// Likewise, after `m` was rounded to the mantissa of the code, halves up. A group whose scale is the least has
+    /// codes of 0. vLLM's scales of MXFP4, and torchao's `EVEN`.
+    Even,
+    /// The least power of two that is at least `m / largest code`: nothing saturates. NVIDIA's conversion of MXFP8
+    /// (`cvt.rp.satfinite.ue8m0x2`), and torchao's `RCEIL`.
+    Up,
+}
+
+impl MxScale {
+    /// All rules.
+    pub const ALL: [MxScale; 3] = [MxScale::Floor, MxScale::Even, MxScale::Up];
+
+    /// Returns the name in lower case.
+    pub const fn name(self) -> &'static str {
+        match self {
+            MxScale::Floor => "floor",
+            MxScale::Even => "even",
+            MxScale::Up => "up",
+        }
+    }
+
+    const fn rule(self) -> GroupRule {
+        match self {
+            MxScale::Floor => GroupRule::Floor,
+            MxScale::Even => GroupRule::Even,
+            MxScale::Up => GroupRule::Up,
+        }
+    }
+}
+
+/// The scale of a tile of E4M3, from its largest magnitude `m`, ignoring NaNs.
+///
+/// ```
+/// use rope_core::cache::{CacheFormat, ScalePlace, TileScale};
+///
+/// // vLLM's
+/// let scale = TileScale::Quotient { least: f32::MIN_POSITIVE };
+/// let format = CacheFormat::e4m3_in_128(scale, ScalePlace::Inline(512));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum TileScale {
+    /// `max(m / 448, least)`. vLLM's `fp8_ds_mla`, with the least normal number.
+    Quotient {
+        /// The least scale, above zero.
+        least: f32,
+    },
+    /// The least power of two that is at least `max(m / 448, least)`. DeepSeek's own code.
+    PowerOfTwo {
+        /// The least scale before it becomes a power of two, above zero.
+        least: f32,
+    },
+}
+
+impl TileScale {
+    const fn rule(self) -> GroupRule {
+        match self {
+            TileScale::Quotient { least } => GroupRule::Float(least),
+            TileScale::PowerOfTwo { least } => GroupRule::PowerOfTwo(least),
+        }
+    }
+}
+
+/// The type of separate scales: [`f32`], or [`u8`] for scales of one byte. Sealed.
+///
+/// ```
+/// use rope_core::Error;
+/// use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, ScaleUnit};
+///
+/// fn cache<'a, S: ScaleUnit>(
+///     memory: &'a mut [u8],
+///     layout: CacheLayout,
+///     format: CacheFormat<'a>,
+///     scales: &'a mut [S],
+/// ) -> Result<CacheMut<'a>, Error> {
+///     CacheMut::coded_with_scales(memory, layout, format, scales)
+/// }
+/// ```
+#[allow(private_bounds, reason = "the trait is sealed")]
+pub trait ScaleUnit: ScaleBytes {}
+
+impl ScaleUnit for f32 {}
+impl ScaleUnit for u8 {}
+
+/// The bytes of separate scales.
+pub(crate) trait ScaleBytes: Pod {}
+
+impl ScaleBytes for f32 {}
+impl ScaleBytes for u8 {}
+
+impl From<&'static BlockFormat> for CacheFormat<'_> {
+    fn from(format: &'static BlockFormat) -> Self {
+        CacheFormat(Format::Codes(Codes::Blocks(format)))
+    }
+}
