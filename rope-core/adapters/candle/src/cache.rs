@@ -5,9 +5,9 @@ use std::cell::RefCell;
 use candle_core::{
     CpuStorage, DType, Device, Error, InplaceOp1, Layout, Result, Storage, Tensor, WithDType, bail,
 };
-use rope_core::cache::{self, 
-    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, QuantFormat, QuantScale,
-    Slots,
+use rope_core::cache::{
+    self, BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, QuantFormat,
+    QuantScale, Slots,
 };
 use rope_core::stages::Normed;
 use rope_core::{Element, NoRotation, Pairing, Rope, Rows, Strides, TensorMut};
@@ -119,7 +119,11 @@ pub(crate) fn read(
         }
         (CacheFormat::Quantized(code, scales), Storage::Cpu(CpuStorage::U8(codes))) => {
             let scale = QuantScale::Divide(scales[index].into());
-            Cache::coded(from_offset(codes, layout), place, cache::CacheFormat::quantized(code, scale))
+            Cache::coded(
+                from_offset(codes, layout),
+                place,
+                cache::CacheFormat::quantized(code, scale),
+            )
         }
         (CacheFormat::Blocks(format), Storage::Cpu(CpuStorage::U8(blocks))) => {
             Cache::coded(from_offset(blocks, layout), place, format)

@@ -8,9 +8,9 @@ use burn_core::tensor::kind::Basic;
 use burn_core::tensor::{
     BackendPrimitive, DType, Element as BurnElement, Tensor, TensorData, bf16, f16,
 };
-use rope_core::cache::{self, 
-    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheSlotsMut, CacheStrides, IntoSlots,
-    QuantFormat, QuantScale, Slots,
+use rope_core::cache::{
+    self, BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheSlotsMut, CacheStrides,
+    IntoSlots, QuantFormat, QuantScale, Slots,
 };
 use rope_core::error::CacheError;
 use rope_core::norm::Norm;

@@ -122,8 +122,12 @@ fn written<E: Element + candle_core::WithDType>(
     match format {
         CacheFormat::Quantized(code, scales) => {
             let scale = QuantScale::Divide(scales[scale].into());
-            CacheMut::coded(&mut memory, layout, cache::CacheFormat::quantized(code, scale))
-                .and_then(|mut cache| write(&mut cache))
+            CacheMut::coded(
+                &mut memory,
+                layout,
+                rope_candle::rope_core::cache::CacheFormat::quantized(code, scale),
+            )
+            .and_then(|mut cache| write(&mut cache))
         }
         CacheFormat::Blocks(format) => {
             CacheMut::coded(&mut memory, layout, format).and_then(|mut cache| write(&mut cache))
@@ -143,7 +147,7 @@ fn found(
     let cache = match format {
         CacheFormat::Quantized(code, scales) => {
             let scale = QuantScale::Divide(scales[scale].into());
-            Cache::coded(memory, layout, cache::CacheFormat::quantized(code, scale))
+            Cache::coded(memory, layout, rope_candle::rope_core::cache::CacheFormat::quantized(code, scale))
         }
         CacheFormat::Blocks(format) => Cache::coded(memory, layout, format),
         _ => unreachable!("caches of elements are compared as tensors"),
