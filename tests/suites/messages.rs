@@ -496,7 +496,7 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
                 least: 76,
             }),
             "the stride of head is 65, and must be at least 76 for scales that end at byte 76 of each head; an nhd layout \
-             of heads of 76 bytes, narrowed by narrow_channels to the first 64, has room for them",
+             of heads of 76 bytes, narrowed to the first 64, has room for them",
         ),
         (
             Error::Cache(CacheError::PartOfBlock {

@@ -746,7 +746,7 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                 at.x = arena.tensor(source, element, shape).data;
                 at.y = arena.piece::<u8>(source, cache.bytes, true).cast();
                 if cache.scales_count > 0 {
-                    at.scales = arena.written(source, cache.scales_count);
+                    at.scales = arena.written::<f32>(source, cache.scales_count).cast();
                 }
                 let others = listed(arena, source);
                 at.slots = &others;

@@ -87,7 +87,7 @@ errors! {
         least: usize,
     }: Shape =>
         "the stride of {index} is {stride}, and must be at least {least} for scales that end at byte {end} of each head; \
-         an nhd layout of heads of {end} bytes, narrowed by narrow_channels to the first {head_dim}, has room for them",
+         an nhd layout of heads of {end} bytes, narrowed to the first {head_dim}, has room for them",
     /// A cache of blocks or groups: a head, or a step of the layout, is not a whole number of them.
     PartOfBlock {
         /// The extent or the step.
