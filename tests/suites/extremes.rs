@@ -46,7 +46,7 @@ const CASES: &[Case] = cases! {
         "CacheLayout: bytes end hdn hdnx hnd hndx narrow_channels nhd shape strided strides"
         "CacheFormat: e4m3 e4m3_in_128 e4m3_in_64 e5m2 e5m2_saturating element from int8_even int8_round_away iq4_nl mxfp4 \
          mxfp8 nvfp4 q4_0 q4_1 q5_0 q5_1 q8_0 quantized"
-        "ScaleLayout: groups hn nh";
+        "ScaleLayout: hn nh with_groups";
     caches:
         "Cache: coded coded_with_scales layout new slots"
         "CacheMut: as_cache coded coded_with_scales layout move_slots new reborrow slots"
@@ -419,7 +419,7 @@ fn cache_layout(source: &mut Source<'_>) -> Result<CacheLayout, Error> {
 fn scale_place(source: &mut Source<'_>) -> ScalePlace {
     match source.below(4) {
         0 => ScalePlace::Inline(size(source)),
-        1 => ScalePlace::Separate(ScaleLayout::nh(sizes(source)).groups(size(source))),
+        1 => ScalePlace::Separate(ScaleLayout::nh(sizes(source)).with_groups(size(source))),
         2 => ScalePlace::Separate(ScaleLayout::hn(mostly_small_sizes(source))),
         _ => {
             let [block, token, head] = sizes(source);

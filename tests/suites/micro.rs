@@ -147,7 +147,7 @@ impl Memory {
         let place = if inline {
             ScalePlace::Inline(codes)
         } else {
-            ScalePlace::Separate(ScaleLayout::nh([slots, heads]).groups(count))
+            ScalePlace::Separate(ScaleLayout::nh([slots, heads]).with_groups(count))
         };
         let apart = if inline { 0 } else { slots * heads * scales };
         Memory {

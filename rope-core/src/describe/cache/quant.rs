@@ -244,7 +244,7 @@ impl ScaleLayout {
     }
 
     /// Multiplies all strides: a head has `count` scales, one after another.
-    pub fn groups(self, count: usize) -> Self {
+    pub fn with_groups(self, count: usize) -> Self {
         ScaleLayout {
             block: self.block.saturating_mul(count),
             token: self.token.saturating_mul(count),
