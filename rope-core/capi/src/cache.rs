@@ -280,13 +280,17 @@ impl rope_quant_scale {
             rope_group_scale::Floor => Ok(MxScale::Floor),
             rope_group_scale::Even => Ok(MxScale::Even),
             rope_group_scale::Up => Ok(MxScale::Up),
-            _ => Err(unknown("FLOOR, EVEN or UP of enum rope_group_scale")),
+            _ => Err(unknown(
+                "ROPE_GROUP_SCALE_FLOOR, ROPE_GROUP_SCALE_EVEN or ROPE_GROUP_SCALE_UP",
+            )),
         };
         let least = self.least;
         let tile = || match rope_group_scale::from_c(self.group)? {
             rope_group_scale::Quotient => Ok(TileScale::Quotient { least }),
             rope_group_scale::PowerOfTwo => Ok(TileScale::PowerOfTwo { least }),
-            _ => Err(unknown("QUOTIENT or POWER_OF_TWO of enum rope_group_scale")),
+            _ => Err(unknown(
+                "ROPE_GROUP_SCALE_QUOTIENT or ROPE_GROUP_SCALE_POWER_OF_TWO",
+            )),
         };
         Ok(match groups {
             Groups::Mxfp4 => CacheFormat::mxfp4(power()?, at),
