@@ -36,7 +36,10 @@ fn with<T>(
 fn row(rotary_dim: u32, base: f64, position: i32, index: usize) -> f32 {
     let mut storage = [0.0; MOST];
     let value = with(rotary_dim, base, |frequencies| {
-        frequencies.at(&[position])?.rows_in(&mut storage).map(|_| ())
+        frequencies
+            .at(&[position])?
+            .rows_in(&mut storage)
+            .map(|_| ())
     });
     match value {
         Ok(()) => storage.get(index).copied().unwrap_or(f32::NAN),

@@ -117,10 +117,13 @@ impl Checks<'_> {
         self.compare("rows", shape, &mut |backend, memory| {
             let frequencies = frequencies(&mut chunks, head_dim)?.with_backend(backend)?;
             frequencies
-                .at(positions)?.rows_in(cast_slice_mut(memory))
+                .at(positions)?
+                .rows_in(cast_slice_mut(memory))
                 .map(drop)
         })?;
-        let rows = frequencies(&mut chunks, head_dim)?.at(positions)?.rows_in(&mut storage)?;
+        let rows = frequencies(&mut chunks, head_dim)?
+            .at(positions)?
+            .rows_in(&mut storage)?;
 
         let weights = [0.0; 256].map(|_: f32| random.value());
         let (mut x16, mut half) = ([[bf16::ZERO; MOST]; 2], [[f16::ZERO; MOST]; 2]);
@@ -259,7 +262,11 @@ impl Format {
         match self {
             Format::Codes(code) => {
                 let scale = QuantScale::Divide(0.0625.into());
-                CacheMut::coded(&mut memory[..layout.end()], layout, CacheFormat::quantized(code, scale))
+                CacheMut::coded(
+                    &mut memory[..layout.end()],
+                    layout,
+                    CacheFormat::quantized(code, scale),
+                )
             }
             Format::Blocks(format) => CacheMut::coded(memory, layout, format),
         }

@@ -3,9 +3,7 @@
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use half::{bf16, f16};
 use rope_burn::{CacheFormat, Error, norm_rotate, read_caches, rotate_into_caches};
-use rope_core::cache::{
-    self, BlockFormat, Cache, CacheLayout, CacheMut, QuantFormat, QuantScale, Slots,
-};
+use rope_core::cache::{BlockFormat, Cache, CacheLayout, CacheMut, QuantFormat, QuantScale, Slots};
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::stages::{Normed, StageOrder};
 use rope_core::{Element, Layout, Pairing, Rope, Rows, TensorMut};
@@ -115,7 +113,11 @@ fn found(memory: &[u8], (format, index): (CacheFormat, usize)) -> Vec<f32> {
     let cache = match format {
         CacheFormat::Quantized(code, scales) => {
             let scale = QuantScale::Divide(scales[index].into());
-            Cache::coded(memory, layout, rope_core::cache::CacheFormat::quantized(code, scale))
+            Cache::coded(
+                memory,
+                layout,
+                rope_core::cache::CacheFormat::quantized(code, scale),
+            )
         }
         CacheFormat::Blocks(format) => Cache::coded(memory, layout, format),
         _ => unreachable!("caches of elements are compared as tensors"),

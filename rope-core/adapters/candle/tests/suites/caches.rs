@@ -147,7 +147,11 @@ fn found(
     let cache = match format {
         CacheFormat::Quantized(code, scales) => {
             let scale = QuantScale::Divide(scales[scale].into());
-            Cache::coded(memory, layout, rope_candle::rope_core::cache::CacheFormat::quantized(code, scale))
+            Cache::coded(
+                memory,
+                layout,
+                rope_candle::rope_core::cache::CacheFormat::quantized(code, scale),
+            )
         }
         CacheFormat::Blocks(format) => Cache::coded(memory, layout, format),
         _ => unreachable!("caches of elements are compared as tensors"),
