@@ -4,8 +4,8 @@ use super::rotation::RowFactors;
 
 /// Heads at equal distances in a memory, and their rows. Every index in it has been checked against the tensor.
 ///
-/// The memory goes to the kernels beside it ([`MemoryKernel`]): the target's elements as bytes, from the first head on.
-/// A line has no type, but its kernel has.
+/// The memory goes to the kernels beside it ([`MemoryKernel`](crate::simd::MemoryKernel)): the target's elements as
+/// bytes, from the first head on. A line has no type, but its kernel has.
 #[derive(Clone, Copy)]
 pub(crate) struct Line<'a> {
     /// Elements from one head to the next.
