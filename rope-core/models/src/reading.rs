@@ -52,6 +52,9 @@ pub(crate) struct Choices {
 /// The key of the changes of single layers, by number.
 const PER_LAYER: &str = "per_layer_config";
 
+/// The types of `rope_parameters` without `rope_theta` that [`Form::New`] does not complete by the key beside them.
+const NOT_COMPLETED: [&str; 3] = ["default", "llama3", "proportional"];
+
 /// Returns the entry of a layer in a list with one entry per layer.
 fn entry(key: Key, list: &[f64], index: usize) -> Result<f64> {
     let own = list.get(index).copied();
@@ -431,11 +434,11 @@ impl<'c> Reading<'c> {
         };
         let inside = "rope_theta";
         let (found, default) = match base {
-            // Where `rope_parameters` is in the file, this class completes only the parameters of a scaling.
+            // Where `rope_parameters` is in the file, this class completes only the parameters of some scalings.
             Base::Or(_)
                 if matches!(self.row.parameters, Form::New)
                     && self.config.contains_key("rope_parameters")
-                    && (rope.is_empty() || rope_type(rope)? == "default")
+                    && (rope.is_empty() || NOT_COMPLETED.contains(&rope_type(rope)?))
                     && number(rope, inside)?.is_none() =>
             {
                 return Err(self.unsupported(
