@@ -1028,7 +1028,7 @@ fn groups_match_rope_core() {
                     assert!(b == memory() && b_scales == [0.5; 512], "{case}");
                     let words = match kind {
                         Kind::Divide => "MADE_INLINE or MADE_APART",
-                        _ => "of enum rope_group_scale",
+                        _ => "it must be ROPE_GROUP_SCALE_",
                     };
                     assert!(detail().contains(words), "{case}: {}", detail());
                     continue;
