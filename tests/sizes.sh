@@ -16,9 +16,9 @@ frequencies-x86_64          95000   what frequencies and rows add to a program w
 config-x86_64              323000   what reading a config.json adds to a program that rotates by any plan
 scaling-x86_64               3500   the largest function of the frequencies
 playground.wasm             60000   what the report's page computes with
-firmware-speed              85000   flash of the test program for a Cortex-M4F
+firmware-speed              90500   flash of the test program for a Cortex-M4F
 firmware-size               60000   the same, built for size
-firmware-given               9500   flash of a program with given rows, f32 and one pairing, built for size
+firmware-given              12500   flash of a program with given rows, f32 and one pairing, built for size
 "
 
 top=${1:-}
