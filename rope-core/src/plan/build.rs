@@ -2,7 +2,7 @@
 
 #[cfg(feature = "rayon")]
 use super::parallel::THREADS;
-use super::{Plain, Rope, Transpose};
+use super::{Plain, Rope, Threads, Transpose};
 use crate::describe::window::Window;
 use crate::error::GradientError;
 use crate::kernel::rotation::RowFactors;
@@ -227,6 +227,16 @@ impl<S: Copy> Rope<S> {
     /// Returns the instruction set and the tuning of this core.
     pub(super) fn core(&self) -> (Proof, &'static Tuning) {
         (self.proof, self.tuning)
+    }
+
+    /// Returns the functions that cut calls for threads. Without the feature that sets them the compiler sees that there
+    /// are none, and what it knows of the plan.
+    #[inline(always)]
+    pub(super) fn threads(&self) -> Option<&'static Threads> {
+        match cfg!(feature = "rayon") {
+            true => self.threads,
+            false => None,
+        }
     }
 
     /// Returns the factors of the direction on cos and sin of rows with an attention factor.

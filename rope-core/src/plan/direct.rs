@@ -76,7 +76,7 @@ impl Rope {
         let is_other = (self.direction != Direction::Forward)
             | (self.input != self.output)
             | (parts != 1)
-            | self.threads.is_some();
+            | self.threads().is_some();
         if is_other {
             return None;
         }
@@ -143,7 +143,7 @@ impl Rope {
         let shapes = tensors.each_ref().map(|(x, _)| x.layout.shape());
         let view = rows.view(self.check_tensors(shapes, rows)?);
         let factor = rows.attention_factor();
-        let Some(threads) = self.threads else {
+        let Some(threads) = self.threads() else {
             for (mut x, element) in tensors {
                 self.run_in_window(&mut x, element, &view, factor);
             }
@@ -178,7 +178,7 @@ impl Rope {
                 rope.run_in_window(&mut x, element, &rows, factor);
             });
         };
-        match self.threads {
+        match self.threads() {
             None => run(self, 0, PartOfCall::whole(x.layout.shape()), &mut { x }),
             Some(threads) => self.spread(threads, [x], &run),
         }
@@ -256,7 +256,7 @@ impl Rope {
         let elements = [source_element, target_element];
         let view = rows.view(self.check_across(x.layout.shape(), y.layout.shape(), rows)?);
         let factor = rows.attention_factor();
-        match self.threads {
+        match self.threads() {
             None if self.window.is_whole() => self.run_across(x, y, elements, view, factor),
             None => self.run_windowed(x, y, elements, view, factor),
             Some(threads) => {

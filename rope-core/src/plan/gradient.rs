@@ -209,7 +209,7 @@ impl Rope {
             return Ok(());
         }
         // A tensor whose heads lie outermost cannot be cut by the rows of its sums. No kernel sums and rotates parts.
-        if self.threads.is_some() || self.window.parts > 1 {
+        if self.threads().is_some() || self.window.parts > 1 {
             let tensors = [&y, &tensor.read()];
             self.add_terms(sum, GradientTerm::Cross, tensors, None, angles)?;
             return back.rotate_bytes(tensor, rotate, rows);
@@ -262,7 +262,7 @@ impl Rope {
     /// Runs what adds to sums of a row for each token: on the threads of the plan, each with rows of its own.
     fn on_rows(&self, tensor: &Bytes<'_>, sums: &mut [PairGradients<'_>], run: &RunSums<'_>) {
         let shape = tensor.layout.shape();
-        match self.threads {
+        match self.threads() {
             None => run(PartOfCall::whole(shape), sums),
             Some(threads) => (threads.sums)(self.tuning, shape, tensor.size, sums, run),
         }

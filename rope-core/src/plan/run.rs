@@ -144,7 +144,7 @@ impl<'p> Rope<Lowered<'p>> {
         self.run_parts(checked, by_heads, target, |of, target| {
             let layout;
             let source = match source {
-                Operand::Tensor(x, element) if self.threads.is_some() => {
+                Operand::Tensor(x, element) if self.threads().is_some() => {
                     layout = of.of_tensor(x.layout);
                     &Operand::Tensor(x.within(&layout), element)
                 }
@@ -166,7 +166,7 @@ impl<'p> Rope<Lowered<'p>> {
         target: &mut OperandMut<'_>,
         run: impl Fn(PartOfCall, &mut OperandMut<'_>) -> Executor + Sync,
     ) -> Executor {
-        match self.threads {
+        match self.threads() {
             None => run(PartOfCall::whole(checked.shape), target),
             Some(threads) => {
                 // A norm over all heads of a token reads them together.
@@ -293,7 +293,7 @@ impl<'p> Rope<Lowered<'p>> {
             Err(_) => unreachable!("angles are checked before a target is written"),
         };
         // Each target is cut where its own memory can be, so that no part of the source is common to all.
-        if self.threads.is_some() {
+        if self.threads().is_some() {
             for output in outputs {
                 output.targets(&PartOfCall::whole(shape), &mut |angles, target| {
                     self.run_checked_between(&checked(angles), source, target);
