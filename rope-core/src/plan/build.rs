@@ -229,8 +229,8 @@ impl<S: Copy> Rope<S> {
         (self.proof, self.tuning)
     }
 
-    /// Returns the functions that cut calls for threads. Without the feature that sets them the compiler sees that there
-    /// are none, and what it knows of the plan.
+    /// Returns the functions that cut calls for threads. Without the feature that sets them, the compiler sees that
+    /// there are none.
     #[inline(always)]
     pub(super) fn threads(&self) -> Option<&'static Threads> {
         match cfg!(feature = "rayon") {
