@@ -1,7 +1,7 @@
 //! Rows: correctly rounded wherever there is golden data, and the same bits from every constructor.
 
 use crate::models::{bits, frequencies};
-use rope_core::axes::{Axes, MixedFrequencies};
+use rope_core::axes::Axes;
 use rope_core::error::{FrequenciesError, PlanError, PositionsError};
 use rope_core::{Angle, Backend, Error, Frequencies, FrequencyChunk, Positions, Rows, Scaling};
 use rope_tests::golden::{Golden, hex, lines};
@@ -872,7 +872,8 @@ fn rows_beyond_memory_are_refused() {
     let from_to = rows.shift_from(&rows, 0_i64..1 << 50, 0_i64..1 << 50);
     let from_to = from_to.and_then(|angles| angles.rows());
     assert_eq!(from_to.err(), Some(error));
-    let mixed = MixedFrequencies::new(&[0.5_f32; 4], [1, 2, 2], 1.0).expect("frequencies");
+    let mixed =
+        rope_core::axes::MixedFrequencies::new(&[0.5_f32; 4], [1, 2, 2], 1.0).expect("frequencies");
     let error = Error::OutOfMemory { bytes: 1 << 55 };
     assert_eq!(mixed.rows(0_i64..1 << 50).err(), Some(error));
 }
