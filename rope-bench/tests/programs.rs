@@ -1,4 +1,4 @@
-//! What programs of frameworks measured, kept as data.
+//! The kept measurements of frameworks' programs.
 #![cfg(unix)]
 
 use std::path::PathBuf;

@@ -280,7 +280,7 @@ fn strided(source: &mut Source<'_>, shape: CacheShape, unit: usize) -> CacheStri
 }
 
 /// The place of a token: its slot or the index of its first element, or `None`.
-pub type StageOrder = Option<Found>;
+pub type Place = Option<Found>;
 
 /// The place of a token that has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -295,7 +295,7 @@ pub struct Found {
 #[derive(Clone, Debug)]
 pub struct TokenAddress {
     /// The place of each token of each sequence.
-    pub places: Vec<StageOrder>,
+    pub places: Vec<Place>,
     form: SlotForm,
 }
 

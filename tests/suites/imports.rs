@@ -3,7 +3,8 @@
 //! An import is a path: in a `use`, or in the code if it begins with `crate`, `super`, `self` or a child module. It
 //! leads to the file that defines the name, through any re-exports. A module that re-exports a name of its own files
 //! without using it imports nothing. Methods are imports of layers: a type that gets an `impl` in another layer leads
-//! its users there. A trait of that layer is no such case, since its users import the trait.
+//! its users there. An `impl` of that layer's own traits is allowed, because
+//! their users import them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -16,7 +16,7 @@ use crate::report::files;
 use crate::report::markdown::{machine, markdown};
 use crate::report::results::{Load, Run};
 
-/// What a program measured, and where.
+/// The measurements of a program, and the machine that made them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ProgramRun {
     /// The command line.
@@ -82,7 +82,7 @@ impl ProgramRun {
     ///
     /// # Errors
     ///
-    /// There is no such file, or it has other keys.
+    /// The file is missing or has other keys.
     pub fn read(path: &Path) -> Result<Self> {
         let name = path.display();
         let text = fs::read(path).with_context(|| format!("cannot read {name}"))?;
@@ -109,6 +109,14 @@ impl ProgramLine {
     fn value(&self, key: &str) -> Result<f64> {
         let found = self.values.get(key).copied();
         found.with_context(|| format!("the line {:?} has no {key}", self.name))
+    }
+
+    /// Returns the values of columns (keys, and their headings), each multiplied by a factor.
+    fn cells(&self, columns: &[(&str, &str)], factor: f64) -> Result<Vec<String>> {
+        let cells = columns.iter();
+        cells
+            .map(|(key, _)| Ok(digits(factor * self.value(key)?)))
+            .collect()
     }
 }
 
@@ -151,7 +159,7 @@ impl Programs {
         })
     }
 
-    /// The share of a model's time that the rotation takes, and a line for each origin.
+    /// Returns the table of the rotation's share of a model's time, and a line for each origin.
     ///
     /// # Errors
     ///
@@ -213,7 +221,7 @@ impl Programs {
         ))
     }
 
-    /// What the README says of a prompt and of a token: the least and the greatest share.
+    /// Returns the README's words on a prompt and on a token: the least and the greatest share.
     ///
     /// # Errors
     ///
@@ -240,7 +248,7 @@ impl Programs {
         ))
     }
 
-    /// The times of a rotation in PyTorch.
+    /// Returns the table of a rotation's times in PyTorch.
     ///
     /// # Errors
     ///
@@ -260,9 +268,10 @@ impl Programs {
             } else {
                 (1e6, "us")
             };
-            let cells = columns.map(|(key, _)| Ok(digits(factor * line.value(key)?)));
-            let cells = cells.into_iter().collect::<Result<Vec<_>>>()?;
-            Ok((format!("{}, {unit}", line.name), cells))
+            Ok((
+                format!("{}, {unit}", line.name),
+                line.cells(&columns, factor)?,
+            ))
         });
         let rows = rows.collect::<Result<Vec<_>>>()?;
         let heading = columns.iter().map(|(_, name)| *name);
@@ -273,7 +282,7 @@ impl Programs {
         ))
     }
 
-    /// The parts of a call, and a call where nothing of it is in the caches.
+    /// Returns the tables of a call's parts and of a call after a flush of the caches.
     ///
     /// # Errors
     ///
@@ -296,9 +305,10 @@ impl Programs {
             .lines
             .first()
             .context("no call was measured cold")?;
-        let cells = columns.map(|(key, _)| Ok(digits(1e6 * line.value(key)?)));
-        let cells = cells.into_iter().collect::<Result<Vec<_>>>()?;
-        let row = (format!("cold, {}, us", line.name), cells);
+        let row = (
+            format!("cold, {}, us", line.name),
+            line.cells(&columns, 1e6)?,
+        );
         let cold = markdown(columns.iter().map(|(_, name)| *name), [row].into_iter());
         Ok(format!("{parts}\n{cold}\n{}\n", self.overhead.origin()))
     }

@@ -21,7 +21,6 @@ use bytemuck::cast_slice;
 use super::{Convert8, E4m3, RUN};
 use crate::kernel::values::{MOST_OF_BLOCK, Values, VectorPairs};
 use crate::proof::Proof;
-use crate::simd::convert::{E4M3_LEAST, f8_to_f32, f32_to_f8};
 use crate::simd::{InstructionSet, Kernel, SimdQuant};
 
 /// The kernels of a code with a scale per group.
@@ -109,9 +108,9 @@ impl GroupRule {
             GroupRule::Tensor(factor) => {
                 let [g, back] = of_tensor(factor);
                 for ((largest, bits), factor) in scales {
-                    let scale = f32_to_f8::<3, E4M3_LEAST>(g * (largest * ONE_SIXTH), 0x7e);
+                    let scale = E4m3::CODE.round(g * (largest * ONE_SIXTH));
                     *bits = scale.into();
-                    let scale = e4m3(scale);
+                    let scale = E4m3::to_f32(scale);
                     *factor = if scale == 0.0 {
                         0.0
                     } else {
@@ -144,7 +143,7 @@ impl GroupRule {
     #[inline(always)]
     fn decoded(self, scale: &[u8]) -> [f32; 2] {
         match (self, scale) {
-            (GroupRule::Tensor(factor), &[scale, ..]) => [e4m3(scale), factor],
+            (GroupRule::Tensor(factor), &[scale, ..]) => [E4m3::to_f32(scale), factor],
             (GroupRule::Float(_) | GroupRule::PowerOfTwo(_), &[a, b, c, d, ..]) => {
                 [f32::from_ne_bytes([a, b, c, d]), 1.0]
             }
@@ -178,11 +177,6 @@ fn one_over_power(exponent: u32) -> f32 {
 fn of_tensor(factor: f32) -> [f32; 2] {
     let g = 1.0 / factor;
     [g, 1.0 / g]
-}
-
-#[inline(always)]
-fn e4m3(code: u8) -> f32 {
-    f8_to_f32::<3, E4M3_LEAST, 0x7f>(code)
 }
 
 /// A code in groups.
