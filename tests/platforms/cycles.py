@@ -94,7 +94,7 @@ def assembled(text):
 def kernel(name):
     """The backend, element and pairing of a demangled function, if it rotates in place with nothing before it."""
     backend = re.search(r"<rope_core::simd::(\w+)::", name)
-    of = re.search(r"::line::RotateLine<[^<]*::line::Same<([^>]*), ([^>]*)>>+$", name)
+    of = re.search(r"::RotateLine<[^<]*::Same<([^>]*), ([^>]*)>>+$", name)
     if backend and of:
         element, pairing = [path.rsplit("::", 1)[-1] for path in of.groups()]
         backend = backend[1] + ("bf16" if "inside_bf16" in name else "")
