@@ -63,7 +63,10 @@ pub fn rotate_by_all_rows(x: &mut TensorMut<'_, f32>) -> Done {
 
     let frequencies = Frequencies::new(Axes::mrope_interleaved(128, [24, 20, 20]), 5e6, &yarn)?;
     rope.rotate(x, &frequencies.rows(Positions::axis_major(&[1, 2, 3]))?)?;
-    rope.rotate(x, &frequencies.rows(Positions::real_token_major(&[0.5, 2.0, 3.0]))?)?;
+    rope.rotate(
+        x,
+        &frequencies.rows(Positions::real_token_major(&[0.5, 2.0, 3.0]))?,
+    )?;
     let frequencies = Frequencies::new_in(&mut blocks, 128, 1e4, &yarn)?;
     rope.rotate(x, &frequencies.at(&[3_u32, 4])?.rows_in(&mut storage)?)?;
     let frequencies = Frequencies::from_inverse(4, &[1.0_f32, 0.5], 1.0)?;
