@@ -15,6 +15,7 @@ mod operand;
 mod outputs;
 #[cfg(feature = "rayon")]
 mod parallel;
+mod parts;
 mod raw;
 mod run;
 

@@ -85,6 +85,8 @@ mod own_code;
 mod pages;
 #[cfg(all(not(target_family = "wasm"), feature = "every"))]
 mod parallel;
+#[cfg(feature = "every")]
+mod parts;
 mod properties;
 #[cfg(feature = "models")]
 mod published;

@@ -300,6 +300,15 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
             "source and target must have one shape, but heads is 5 in the source and 17 in the target",
         ),
         (
+            Error::Shape(ShapeError::Part {
+                part: 1,
+                of: "tokens",
+                given: 4,
+                first: 3,
+            }),
+            "the parts of an operand may differ in their channels alone, but part 1 has 4 tokens and the first part 3",
+        ),
+        (
             Error::Shape(ShapeError::QueryKeyMismatch {
                 dimension: Dimension::Channels,
                 query: 7,
@@ -528,6 +537,24 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
             "two indices of head could name the same elements; the stride of head is 0, and must be at least 1",
         ),
         (
+            Error::Cache(CacheError::PartOverlap {
+                of: "bytes",
+                first: 0,
+                second: 2,
+            }),
+            "parts 0 and 2 of a cache could share bytes; give each its own place: bytes after the codes and scales of the \
+             other at the same strides, or a memory of its own",
+        ),
+        (
+            Error::Cache(CacheError::PartDivided {
+                start: 500,
+                end: 564,
+                at: 512,
+            }),
+            "channels 500..564 are one part, or rotate together, but another operand or part divides them at channel 512; \
+             give both operands the same parts, and let the channels that rotate be in one",
+        ),
+        (
             Error::Cache(CacheError::Heads {
                 heads: 2,
                 head_dim: 3,
@@ -624,6 +651,11 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
             Error::Cache(CacheError::ShiftFactor { factor: 1.25 }),
             "the attention factor of the rows is 1.25, but a shift requires 1, as cached keys have the factor already; \
              make the rows by Frequencies::shift",
+        ),
+        (
+            Error::Plan(PlanError::StagesInParts),
+            "the plan has a norm, a scale or a transform, which need whole heads, and an operand has them in parts; run \
+             these stages on a tensor first, and write the parts by a plan without them",
         ),
         (
             Error::Plan(PlanError::NormInCache),

@@ -86,6 +86,7 @@ impl Formulation for Capi {
                 layout: rope_layout::from(part.layout),
                 cache: null(),
                 slots: null(),
+                next: null(),
             };
             (part.range.start * case.element.size(), operand)
         });

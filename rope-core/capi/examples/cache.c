@@ -1,6 +1,8 @@
 /* What stands between a projection and the attention of a Qwen3: Q normed and rotated in place; K normed, rotated and
  * written, and V written, into a paged cache of FP8; then a context shift of the keys that lie there. After it a latent
- * cache, and a drop of tokens after attention sinks. Allocates nothing. Returns 0 if all is as it should be. C99. */
+ * cache, DeepSeek's record of a token, and a drop of tokens after attention sinks. Allocates nothing. Returns 0 if all
+ * is as it should be. C99. */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,6 +155,110 @@ static void latent_cache(void) {
     MUST(rope_rotate_into(&plan, &rows, &target, &at));
     EXPECT(memcmp(kept + 2 * ROW, x + ROW, LATENT * sizeof *x) == 0);
     EXPECT(fabs((double)key[0] - ((double)x[ROW + LATENT] * cos(1.0) - (double)x[ROW + LATENT + 1] * sin(1.0))) < 1e-6);
+}
+
+/* DeepSeek's record of a token: 512 codes of E4M3 in tiles of 128, their four scales, and a rotated key of 64 channels
+ * in bfloat16. The latent and the key are two operands, and so are their places in the cache. */
+static void record_of_parts(void) {
+    enum { SLOTS = 8, SCALES = 4, RECORD = LATENT + SCALES * 4 + ROTARY * 2 };
+    static unsigned char made[ROPE_FREQUENCIES_BYTES(ROTARY)];
+    static uint16_t kept[SLOTS * RECORD / 2], before[SLOTS * RECORD / 2];
+    static float latent[2 * LATENT], key[2 * ROTARY], back[2 * ROW], shift[ROPE_ROWS_LEN(1, ROTARY)];
+    rope_plan plan = {.pairing = ROPE_PAIRING_INTERLEAVED, .first_channel = LATENT};
+    rope_axes axes = rope_axes_text(ROTARY);
+    rope_positions positions = rope_positions_range(0, 2), moved = rope_positions_range(-1, 1);
+    rope_frequencies *frequencies = NULL;
+    rope_angles at, back_by;
+    rope_cache codes, keys_of;
+    rope_slots slots;
+    rope_operand latents, rotated, to_codes, to_keys, read;
+    const unsigned char *record = (const unsigned char *)kept + 3 * RECORD;
+    size_t i;
+
+    for (i = 0; i < sizeof latent / sizeof *latent; i++) {
+        latent[i] = 3.5f;
+    }
+    for (i = 0; i < sizeof key / sizeof *key; i++) {
+        key[i] = 1.0f;
+    }
+    memset(&rotated, 0, sizeof rotated);
+    rotated.data = key;
+    rotated.len = sizeof key / sizeof *key;
+    rotated.element = ROPE_ELEMENT_F32;
+    MUST(rope_layout_init(&rotated.layout, ROPE_ORDER_BSHD, 1, 2, 1, ROTARY));
+    latents = rotated;
+    latents.data = latent;
+    latents.len = sizeof latent / sizeof *latent;
+    MUST(rope_layout_init(&latents.layout, ROPE_ORDER_BSHD, 1, 2, 1, LATENT));
+    latents.next = &rotated;
+
+    memset(&codes, 0, sizeof codes);
+    codes.memory = kept;
+    codes.bytes = sizeof kept;
+    codes.layout.kind = ROPE_CACHE_LAYOUT_KIND_NHD;
+    codes.layout.extents[0] = codes.layout.extents[2] = 1;
+    codes.layout.extents[1] = SLOTS;
+    keys_of = codes;
+    codes.format = ROPE_CACHE_FORMAT_E4M3_IN128;
+    codes.layout.extents[3] = RECORD;
+    codes.layout.channels[1] = LATENT;
+    codes.scale.kind = ROPE_QUANT_SCALE_KIND_MADE_INLINE;
+    codes.scale.group = ROPE_GROUP_SCALE_QUOTIENT;
+    codes.scale.least = FLT_MIN;
+    codes.scale.behind = LATENT;
+    keys_of.format = ROPE_CACHE_FORMAT_BF16;
+    keys_of.layout.extents[3] = RECORD / 2;
+    keys_of.layout.channels[0] = (LATENT + SCALES * 4) / 2;
+    keys_of.layout.channels[1] = RECORD / 2;
+    memset(&slots, 0, sizeof slots);
+    slots.kind = ROPE_SLOTS_KIND_RANGE;
+    slots.first = 2;
+    slots.count = 2;
+    to_codes = in_slots(&codes, &slots);
+    to_keys = in_slots(&keys_of, NULL);
+    to_codes.next = &to_keys;
+
+    MUST(rope_frequencies_init(made, sizeof made, &axes, 10000.0, NULL, &frequencies));
+    at = rope_angles_at(frequencies, &positions);
+    MUST(rope_rotate_into(&plan, &latents, &to_codes, &at));
+    /* 3.5 is the code of 448 with the scale 3.5 / 448, in the byte order of the machine. */
+    EXPECT(record[0] == 0x7e && record[LATENT - 1] == 0x7e);
+    {
+        const float scale = 3.5f / 448.0f;
+        EXPECT(memcmp(record + LATENT, &scale, sizeof scale) == 0);
+    }
+    /* The second token moves to the position of the first, where its key did not rotate. Its latent keeps its bits. */
+    memcpy(before, kept, sizeof kept);
+    slots.first = 3;
+    slots.count = 1;
+    at = rope_angles_at(frequencies, &moved);
+    at.moves = 1;
+    MUST(rope_rows_fill(&at, shift, ROTARY, &back_by));
+    MUST(rope_rotate(&plan, &to_codes, &back_by));
+    EXPECT(memcmp(kept, before, (size_t)3 * RECORD + LATENT + SCALES * 4) == 0);
+    EXPECT(memcmp(kept, before, sizeof kept) != 0);
+    slots.first = 2;
+    slots.count = 2;
+    memset(&read, 0, sizeof read);
+    read.data = back;
+    read.len = sizeof back / sizeof *back;
+    read.element = ROPE_ELEMENT_F32;
+    MUST(rope_layout_init(&read.layout, ROPE_ORDER_BSHD, 1, 2, 1, ROW));
+    MUST(rope_apply_into(&plan, &to_codes, &read));
+    for (i = 0; i < ROW; i++) {
+        EXPECT(fabsf(back[ROW + i] - back[i]) < 0.01f);
+    }
+    EXPECT(back[0] == 3.5f && back[LATENT] == 1.0f);
+
+    /* Parts that share bytes are refused, and channels that rotate in two parts. */
+    memcpy(before, kept, sizeof kept);
+    plan.first_channel = LATENT - 2;
+    EXPECT(rope_rotate(&plan, &to_codes, &back_by) == ROPE_STATUS_PARTS);
+    plan.first_channel = LATENT;
+    keys_of.layout.channels[0] -= 1;
+    keys_of.layout.channels[1] -= 1;
+    EXPECT(rope_rotate_into(&plan, &latents, &to_codes, &at) == ROPE_STATUS_PARTS);
+    EXPECT(memcmp(kept, before, sizeof kept) == 0);
 }
 
 /* Four attention sinks stay, the next ten of forty tokens are dropped, and the rest moves back by ten slots, which are
@@ -379,6 +485,7 @@ int main(void) {
     EXPECT(rope_move_slots(&key_cache, &from, &to) == ROPE_STATUS_MOVE_ORDER);
 
     latent_cache();
+    record_of_parts();
     drop_after_sinks();
 
     /* A slot that the cache does not have is refused, and neither cache is touched. */

@@ -135,6 +135,9 @@ typedef struct rope_operand {
   struct rope_layout layout;  // Where the elements lie.
   const struct rope_cache *cache;  // The cache; NULL: the operand is a tensor.
   const struct rope_slots *slots;  // The slots in the cache, one for each token of each sequence. Not used of a tensor.
+  // The operand of the next channels of each head, as the key after a latent; NULL: none. It has no next one. A
+  // cache has the slots of the first; two caches of one memory, each by its layout, are parts of its slots.
+  const struct rope_operand *next;
 } rope_operand;
 
 // Fills in the layout of a tensor without gaps, whose dimensions lie in memory in this order (`enum rope_order`). The
@@ -1874,6 +1877,9 @@ enum rope_status ROPE_INT32_ENUM {
   ROPE_STATUS_UNREAD = 51,  // A configuration has a key about the rotation that the model's code ignores.
   ROPE_STATUS_CACHE_LAYOUT = 52,  // The strides of a cache make none, or not one for what it is to keep.
   ROPE_STATUS_CACHE_HEADS = 53,  // The tensor and the cache have different heads.
+  // The parts of an operand share bytes, differ in more than their channels, or divide a head at other channels than
+  // the other operand; or the plan has a stage on whole heads.
+  ROPE_STATUS_PARTS = 97,
   ROPE_STATUS_SLOT_COUNT = 54,  // Not one slot for each token of each sequence.
   ROPE_STATUS_SLOT = 55,  // A slot or a page that the cache does not have.
   ROPE_STATUS_SAME_TARGET = 91,  // Two moves of slots within a cache write one slot.

@@ -3,8 +3,8 @@
 use core::ffi::c_void;
 
 use rope_core::cache::{
-    BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales,
-    MxScale, QuantFormat, QuantScale, ScaleLayout, ScalePlace, TileScale,
+    BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, CachePartsMut, CacheShape,
+    CacheStrides, HeadScales, MxScale, QuantFormat, QuantScale, ScaleLayout, ScalePlace, TileScale,
 };
 
 use crate::failure::Failure;
@@ -430,6 +430,11 @@ impl CacheRecord {
         Ok(record)
     }
 
+    /// Returns true if another cache has the same memory: both are parts of its slots.
+    pub(crate) fn shares_memory(&self, other: &CacheRecord) -> bool {
+        (self.memory, self.bytes) == (other.memory, other.bytes)
+    }
+
     /// Returns true if a write makes scales, in memory of their own.
     pub(crate) fn has_scales(&self) -> bool {
         self.scales_count > 0
@@ -523,6 +528,32 @@ impl CacheRecord {
                 CacheMut::coded_with_scales(memory, layout, format, self.apart::<u8>()?.get(&[])?)
             } else {
                 CacheMut::coded_with_scales(memory, layout, format, self.apart::<f32>()?.get(&[])?)
+            }?)
+        }
+    }
+
+    /// Two parts of the slots of one memory to write, of which one may have scales apart.
+    ///
+    /// # Safety
+    ///
+    /// As [`CacheRecord::write`], of both.
+    pub(crate) unsafe fn write_parts<'a>(
+        &self,
+        second: &CacheRecord,
+    ) -> Result<CachePartsMut<'a, 2>, Failure> {
+        // SAFETY: the caller promises that the memory and the scales of both are accessible, disjoint from all else,
+        // and used by nobody else during `'a`. The scales of only one become a slice.
+        unsafe {
+            let parts = [
+                (self.layout, self.format()?),
+                (second.layout, second.format()?),
+            ];
+            let scaled = if second.has_scales() { second } else { self };
+            let memory = self.span()?.get(&[])?;
+            Ok(if scaled.byte_scales() {
+                CachePartsMut::new_with_scales(memory, parts, scaled.apart::<u8>()?.get(&[])?)
+            } else {
+                CachePartsMut::new_with_scales(memory, parts, scaled.apart::<f32>()?.get(&[])?)
             }?)
         }
     }

@@ -157,7 +157,7 @@ impl Token {
                 data: x.data,
                 size: x.element.size(),
             }),
-            OperandRecord::Slots(_) => None,
+            OperandRecord::Slots(_) | OperandRecord::Parts(_) => None,
         };
         let k = match k {
             None => None,
@@ -379,6 +379,7 @@ impl Record {
                     OperandRecord::Slots(x) => {
                         OperandRecord::Slots(x.at(data, None, core::ptr::null_mut())?)
                     }
+                    parts @ OperandRecord::Parts(_) => *parts,
                 })
             };
             let plan;

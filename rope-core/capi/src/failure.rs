@@ -74,7 +74,15 @@ pub(crate) enum Failure {
         /// The operand or the memory of the call instead.
         instead: &'static str,
     },
-    /// A cache, where a call takes tensors.
+    /// Parts, where a call takes whole operands.
+    InParts {
+        name: &'static str,
+    },
+    /// More parts than two.
+    MoreParts {
+        name: &'static str,
+    },
+    /// A cache, or parts, where a call takes tensors.
     NotATensor {
         name: &'static str,
     },
@@ -186,8 +194,20 @@ impl fmt::Display for Failure {
                 f,
                 "{name} is given, but the prepared call has {instead}; it must be NULL"
             ),
+            Failure::InParts { name } => write!(
+                f,
+                "{name}.next is given, which a prepared call and one with several outputs do not take; call rope_rotate, \
+                 rope_rotate_into or rope_apply_into"
+            ),
+            Failure::MoreParts { name } => write!(
+                f,
+                "{name}.next.next is given; an operand has at most 2 parts, so it must be NULL"
+            ),
             Failure::NotATensor { name } => {
-                write!(f, "{name}.cache is given; this call takes tensors")
+                write!(
+                    f,
+                    "{name}.cache or {name}.next is given; this call takes tensors"
+                )
             }
             Failure::NotRows => f.write_str(
                 "angles.frequencies is given; this call takes rows, which rope_rows_fill makes",

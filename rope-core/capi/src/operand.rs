@@ -1,8 +1,9 @@
-//! Operands: a tensor, or slots of a cache.
+//! Operands: a tensor, slots of a cache, or two of these side by side.
 
 use core::ffi::c_void;
 
 use half::{bf16, f16};
+use rope_core::cache::{Cache, CacheMut};
 use rope_core::error::ShapeError;
 use rope_core::internals::{AnySource, AnyTarget, RawTensor};
 use rope_core::{Element, Error, Layout, Shape, Strides, Tensor, TensorMut};
@@ -143,6 +144,9 @@ pub struct rope_operand {
     pub cache: *const rope_cache,
     /// The slots in the cache, one for each token of each sequence. Not used of a tensor.
     pub slots: *const rope_slots,
+    /// The operand of the next channels of each head, as the key after a latent; NULL: none. It has no next one. A
+    /// cache has the slots of the first; two caches of one memory, each by its layout, are parts of its slots.
+    pub next: *const rope_operand,
 }
 plain!(rope_operand);
 
@@ -154,11 +158,40 @@ impl rope_operand {
     /// `cache` and `slots` are null or point to their structs.
     #[inline(always)]
     pub(crate) unsafe fn record(&self, name: &'static str) -> Result<OperandRecord, Failure> {
-        match self.cache.is_null() {
-            true => Ok(OperandRecord::Tensor(self.tensor(name)?)),
+        match (self.cache.is_null(), self.next.is_null()) {
+            (true, true) => Ok(OperandRecord::Tensor(self.tensor(name)?)),
             // SAFETY: the caller promises that `cache` and `slots` are null or valid.
-            false => Ok(OperandRecord::Slots(unsafe { self.slots() }?)),
+            (false, true) => Ok(OperandRecord::Slots(unsafe { self.slots() }?)),
+            // SAFETY: the caller promises that `next` is null or valid.
+            (_, false) => unsafe { self.parts(name) },
         }
+    }
+
+    /// # Safety
+    ///
+    /// As [`rope_operand::record`].
+    #[cold]
+    unsafe fn parts(&self, name: &'static str) -> Result<OperandRecord, Failure> {
+        let null = core::ptr::null();
+        // SAFETY: the caller promises that `next` is null or valid.
+        let mut second = unsafe { read("next", self.next)? };
+        if !second.next.is_null() {
+            return Err(Failure::MoreParts { name });
+        }
+        if !self.cache.is_null() {
+            second.slots = self.slots;
+        }
+        let parts = [
+            rope_operand {
+                next: null,
+                ..*self
+            },
+            second,
+        ];
+        let record = PartsRecord { name, parts };
+        // SAFETY: the caller promises that all of them are null or valid.
+        unsafe { record.records() }?;
+        Ok(OperandRecord::Parts(record))
     }
 
     /// # Safety
@@ -188,7 +221,7 @@ impl rope_operand {
         let (data, bytes) = (self.data, self.len.checked_mul(size)?);
         let fits = end <= self.len && bytes <= isize::MAX as usize;
         let aligned = !data.is_null() && data.addr() & (size - 1) == 0;
-        let is_tensor = self.cache.is_null() && head_dim > 0;
+        let is_tensor = self.cache.is_null() && self.next.is_null() && head_dim > 0;
         if !fits || !aligned || !is_tensor || data.addr().checked_add(bytes).is_none() {
             return None;
         }
@@ -212,7 +245,7 @@ impl rope_operand {
     /// The tensor, checked by itself.
     #[inline(always)]
     pub(crate) fn tensor(&self, name: &'static str) -> Result<TensorRecord, Failure> {
-        if !self.cache.is_null() {
+        if !self.cache.is_null() || !self.next.is_null() {
             return Err(Failure::NotATensor { name });
         }
         let element = rope_element::from_c(self.element)?;
@@ -241,6 +274,14 @@ impl rope_operand {
 pub(crate) enum OperandRecord {
     Tensor(TensorRecord),
     Slots(SlotsRecord),
+    Parts(PartsRecord),
+}
+
+/// Two operands side by side, which are read anew by each step of a call: few calls have them.
+#[derive(Clone, Copy)]
+pub(crate) struct PartsRecord {
+    name: &'static str,
+    parts: [rope_operand; 2],
 }
 
 #[derive(Clone, Copy)]
@@ -377,10 +418,11 @@ impl OperandRecord {
     pub(crate) fn regions(&self) -> Result<Used, Failure> {
         match self {
             OperandRecord::Tensor(x) => Ok(Used {
-                memory: [x.region(), Region::NONE],
-                read: [Region::NONE; 5],
+                memory: [x.region(), Region::NONE, Region::NONE, Region::NONE],
+                read: [Region::NONE; 6],
             }),
             OperandRecord::Slots(x) => x.regions(),
+            OperandRecord::Parts(x) => x.regions(),
         }
     }
 
@@ -390,6 +432,15 @@ impl OperandRecord {
         match self {
             OperandRecord::Tensor(x) => x.region().apart_from(&[read]),
             OperandRecord::Slots(x) => x.written(read),
+            OperandRecord::Parts(x) => x.regions()?.written_apart_from(&[read]),
+        }
+    }
+
+    /// Refuses parts, for calls that have none.
+    pub(crate) fn whole(&self) -> Result<(), Failure> {
+        match *self {
+            OperandRecord::Parts(PartsRecord { name, .. }) => Err(Failure::InParts { name }),
+            _ => Ok(()),
         }
     }
 
@@ -410,6 +461,53 @@ impl OperandRecord {
                     let cache = x.cache.read()?;
                     run(&AnySource::Slots(cache.slots(x.slots.slots()?.0)))
                 }
+                OperandRecord::Parts(x) => {
+                    let ([first, second], mut caches) = (x.records()?, [None, None]);
+                    let [room, other] = &mut caches;
+                    let pair = [first.part(room)?, second.part(other)?];
+                    run(&AnySource::Pair(&pair))
+                }
+            }
+        }
+    }
+
+    /// The operand as a part of a source. `cache` is room for its cache.
+    ///
+    /// # Safety
+    ///
+    /// As [`OperandRecord::with_source`].
+    unsafe fn part<'c>(&self, cache: &'c mut Option<Cache<'c>>) -> Result<AnySource<'c>, Failure> {
+        // SAFETY: the caller promises that the operand's memory is readable, and that nobody writes it meanwhile.
+        unsafe {
+            match self {
+                OperandRecord::Tensor(x) => x.source(),
+                OperandRecord::Slots(x) => {
+                    let cache = cache.insert(x.cache.read()?);
+                    Ok(AnySource::Slots(cache.slots(x.slots.slots()?.0)))
+                }
+                OperandRecord::Parts(x) => Err(Failure::MoreParts { name: x.name }),
+            }
+        }
+    }
+
+    /// The operand as a part of a target. `cache` is room for its cache.
+    ///
+    /// # Safety
+    ///
+    /// As [`OperandRecord::with_target`].
+    unsafe fn part_mut<'c, 'a: 'c>(
+        &self,
+        cache: &'c mut Option<CacheMut<'a>>,
+    ) -> Result<AnyTarget<'c>, Failure> {
+        // SAFETY: the caller promises that the operand's memory is accessible, and that nobody else uses it meanwhile.
+        unsafe {
+            match self {
+                OperandRecord::Tensor(x) => x.target(),
+                OperandRecord::Slots(x) => {
+                    let cache = cache.insert(x.cache.write()?);
+                    Ok(AnyTarget::Slots(cache.slots(x.slots.slots()?.0)))
+                }
+                OperandRecord::Parts(x) => Err(Failure::MoreParts { name: x.name }),
             }
         }
     }
@@ -432,8 +530,60 @@ impl OperandRecord {
                     let mut cache = x.cache.write()?;
                     run(&mut AnyTarget::Slots(cache.slots(x.slots.slots()?.0)))
                 }
+                OperandRecord::Parts(x) => {
+                    let records = x.records()?;
+                    if let Some(([first, second], slots)) = in_one_memory(&records) {
+                        let mut cache = first.write_parts(second)?;
+                        return run(&mut AnyTarget::Parts(cache.slots(slots.slots()?.0)));
+                    }
+                    let ([first, second], mut caches) = (records, [None, None]);
+                    let [room, other] = &mut caches;
+                    let mut pair = [first.part_mut(room)?, second.part_mut(other)?];
+                    run(&mut AnyTarget::Pair(&mut pair))
+                }
             }
         }
+    }
+}
+
+/// Two caches of one memory, and their slots.
+fn in_one_memory(records: &[OperandRecord; 2]) -> Option<([&CacheRecord; 2], &rope_slots)> {
+    match records {
+        [OperandRecord::Slots(first), OperandRecord::Slots(second)]
+            if first.cache.shares_memory(&second.cache) =>
+        {
+            Some(([&first.cache, &second.cache], &first.slots))
+        }
+        _ => None,
+    }
+}
+
+impl PartsRecord {
+    /// The operands, each checked by itself.
+    ///
+    /// # Safety
+    ///
+    /// As [`rope_operand::record`].
+    unsafe fn records(&self) -> Result<[OperandRecord; 2], Failure> {
+        let PartsRecord { name, parts } = self;
+        // SAFETY: the caller promises that `cache` and `slots` of both are null or valid.
+        unsafe { Ok([parts[0].record(name)?, parts[1].record(name)?]) }
+    }
+
+    /// The bytes of both operands: one memory once.
+    fn regions(&self) -> Result<Used, Failure> {
+        // SAFETY: the slices of the lists end here.
+        let records = unsafe { self.records() }?;
+        let [first, second] = [records[0].regions()?, records[1].regions()?];
+        let ([memory, scales, ..], [mut other, other_scales, ..]) = (first.memory, second.memory);
+        if in_one_memory(&records).is_some() {
+            other = Region::NONE;
+        }
+        let [a, b, c, d, given, _] = first.read;
+        Ok(Used {
+            memory: [memory, scales, other, other_scales],
+            read: [a, b, c, d, given, second.read[4]],
+        })
     }
 }
 
@@ -473,17 +623,33 @@ impl SlotsRecord {
         let (memory, given) = self.cache.regions()?;
         // SAFETY: the slices of the lists end here.
         let [a, b, c, d] = unsafe { self.slots.slots() }?.1;
+        let [memory, scales] = memory;
         Ok(Used {
-            memory,
-            read: [a, b, c, d, given],
+            memory: [memory, scales, Region::NONE, Region::NONE],
+            read: [a, b, c, d, given, Region::NONE],
         })
     }
 }
 
 /// The memory that an operand takes.
 pub(crate) struct Used {
-    /// The written memory of a target: elements or codes, and scales.
-    pub(crate) memory: [Region; 2],
+    /// The written memory of a target: elements or codes, and scales, of each part.
+    pub(crate) memory: [Region; 4],
     /// The memory that is read besides: slots, and given scales.
-    pub(crate) read: [Region; 5],
+    pub(crate) read: [Region; 6],
+}
+
+impl Used {
+    /// `ROPE_STATUS_MEMORY_OVERLAP` if written memory shares a byte with what is read.
+    pub(crate) fn written_apart_from(&self, read: &[Region]) -> Result<(), Failure> {
+        (self.memory.iter()).try_for_each(|written| written.apart_from(read))
+    }
+
+    /// `ROPE_STATUS_MEMORY_OVERLAP` if two regions of the written memory share a byte.
+    pub(crate) fn apart(&self) -> Result<(), Failure> {
+        let memory = self.memory.iter().enumerate();
+        memory
+            .rev()
+            .try_for_each(|(index, written)| written.apart_from(&self.memory[..index]))
+    }
 }

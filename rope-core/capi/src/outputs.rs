@@ -38,9 +38,10 @@ impl rope_output {
         // SAFETY: the caller promises that pointers, also those in structs, are null or valid.
         unsafe {
             let target = read("y", self.y)?.record("y")?;
+            target.whole()?;
             let groups = match target {
                 OperandRecord::Tensor(_) => self.groups.max(1),
-                OperandRecord::Slots(_) => 1,
+                OperandRecord::Slots(_) | OperandRecord::Parts(_) => 1,
             };
             let rows = Span::new("rows", self.rows, groups)?.get().iter();
             let rows: Result<_, _> = rows.map(|rows| rows.rows()).collect();
@@ -127,6 +128,7 @@ pub unsafe extern "C" fn rope_rotate_into_each(
                     OperandRecord::Slots(y) => {
                         Writable::Cache(y.cache.write()?, y.slots.slots()?.0)
                     }
+                    OperandRecord::Parts(_) => continue,
                 });
             }
             let mut outputs = Vec::new();
@@ -135,7 +137,7 @@ pub unsafe extern "C" fn rope_rotate_into_each(
                     Writable::Tensor(AnyTarget::F32(y)) => Some(Output::head_groups(y, own)),
                     Writable::Tensor(AnyTarget::F16(y)) => Some(Output::head_groups(y, own)),
                     Writable::Tensor(AnyTarget::Bf16(y)) => Some(Output::head_groups(y, own)),
-                    Writable::Tensor(AnyTarget::Slots(_)) => None,
+                    Writable::Tensor(_) => None,
                     Writable::Cache(cache, slots) => Some(Output::cache(cache, *slots, &own[0])),
                 });
             }

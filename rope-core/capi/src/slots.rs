@@ -201,11 +201,8 @@ pub unsafe extern "C" fn rope_move_slots(
             let (from, to) = (*from?, *to?);
             for slots in [from, to] {
                 let used = SlotsRecord { cache, slots }.regions()?;
-                let [memory, scales] = used.memory;
-                scales.apart_from(&[memory])?;
-                for written in used.memory {
-                    written.apart_from(&used.read)?;
-                }
+                used.apart()?;
+                used.written_apart_from(&used.read)?;
             }
             Ok(cache.write()?.move_slots(from.slots()?.0, to.slots()?.0)?)
         }

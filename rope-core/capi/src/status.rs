@@ -132,6 +132,9 @@ pub enum rope_status {
     CacheLayout = 52,
     /// The tensor and the cache have different heads.
     CacheHeads = 53,
+    /// The parts of an operand share bytes, differ in more than their channels, or divide a head at other channels than
+    /// the other operand; or the plan has a stage on whole heads.
+    Parts = 97,
     /// Not one slot for each token of each sequence.
     SlotCount = 54,
     /// A slot or a page that the cache does not have.
@@ -322,6 +325,8 @@ statuses! {
         Cache::TooLarge Cache::Channels Cache::ChannelsApart Cache::ScaleAmongCodes Cache::ScaleRoom
         Cache::PartOfBlock,
     CacheHeads = c"the heads of the tensor and of the cache differ in number or channels": Cache::Heads,
+    Parts = c"the parts of an operand share bytes, differ, or do not fit the call": Cache::PartOverlap Cache::PartDivided
+        Shape::Part Plan::StagesInParts,
     SlotCount = c"not one slot for each token of each sequence": Slots::Count,
     Slot = c"a slot or a page is outside the cache": Slots::Slot Slots::Page,
     SameTarget = c"two moves write one slot": Slots::SameTarget,
@@ -395,6 +400,7 @@ impl Failure {
             Failure::PositionRange { .. } => rope_status::PositionRange,
             Failure::NotLinear => rope_status::NotLinear,
             Failure::NotATensor { .. } => rope_status::Operand,
+            Failure::InParts { .. } | Failure::MoreParts { .. } => rope_status::Parts,
             Failure::NotRows => rope_status::Angles,
             Failure::UnusedMemory { .. } => rope_status::UnusedMemory,
         }

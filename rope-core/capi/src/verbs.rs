@@ -56,8 +56,7 @@ fn apart_of_all(parts: &Parts<'_>) -> Result<(), Failure> {
         Work::Into(source, target) => (Some(source), target),
     };
     let target = target.regions()?;
-    let [memory, scales] = target.memory;
-    scales.apart_from(&[memory])?;
+    target.apart()?;
     let (used, angles) = (parts.plan.used()?, parts.angles.regions()?);
     for written in target.memory {
         written.apart_from(&used)?;
@@ -269,6 +268,13 @@ pub(crate) unsafe fn call(
             None => AnglesRecord::None,
             Some(angles) => look("angles", angles)?.record()?,
         };
+        if mode == Mode::Check {
+            // A prepared call keeps no pointer to structs.
+            match work {
+                Work::InPlace(x) => x.whole()?,
+                Work::Into(x, y) => x.whole().and(y.whole())?,
+            }
+        }
         let parts = &Parts {
             plan: &plan,
             work,
@@ -443,7 +449,9 @@ impl<'p> QueryKey<'p> {
     fn tensors(&self) -> Result<[&'p TensorRecord; 2], Failure> {
         match (self.q, self.k) {
             (OperandRecord::Tensor(q), OperandRecord::Tensor(k)) => Ok([q, k]),
-            (OperandRecord::Slots(_), _) => Err(Failure::NotATensor { name: "q" }),
+            (OperandRecord::Slots(_) | OperandRecord::Parts(_), _) => {
+                Err(Failure::NotATensor { name: "q" })
+            }
             _ => Err(Failure::NotATensor { name: "k" }),
         }
     }

@@ -121,6 +121,8 @@ mod chains;
 mod gradients;
 #[path = "calls/mixed.rs"]
 mod mixed;
+#[path = "calls/parts.rs"]
+mod parts;
 #[path = "calls/prepared.rs"]
 mod prepared;
 

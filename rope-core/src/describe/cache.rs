@@ -29,6 +29,7 @@ mod cut;
 mod format;
 mod layout;
 mod moves;
+mod parts;
 mod quant;
 mod repeats;
 mod seen;
@@ -40,6 +41,7 @@ pub use crate::kernel::quantize::BlockFormat;
 pub use format::{CacheFormat, MxScale, ScaleUnit, TileScale};
 pub(crate) use format::{Codes, Format};
 pub use layout::{CacheLayout, CacheShape, CacheStrides};
+pub use parts::{CacheParts, CachePartsMut, PartSlots, PartSlotsMut};
 pub use quant::{HeadScales, QuantFormat, QuantScale, ScaleLayout, ScalePlace};
 pub use slots::{IntoSlots, Slots};
 
@@ -442,6 +444,15 @@ impl<'t> SlotsTarget<'t> {
     /// Checks that heads of this shape fit the cache, and that each token has a slot or is skipped.
     pub(crate) fn check(&self, shape: Shape) -> Result<(), Error> {
         self.stored.check(shape, self.slots, self.len)
+    }
+
+    /// Borrows the slots for a shorter time.
+    pub(crate) fn reborrow(&mut self) -> SlotsTarget<'_> {
+        SlotsTarget {
+            memory: self.memory,
+            scales: self.scales,
+            ..*self
+        }
     }
 
     /// Returns true if tokens share slots. Refuses those that share one and have different rows, for a rotation in

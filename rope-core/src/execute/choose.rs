@@ -41,6 +41,8 @@ pub enum Executor {
     Staged,
     /// The executors of the threads' parts.
     Parallel,
+    /// The executors of operands in parts.
+    Parts,
 }
 
 /// The work of a pass, classified for the choice of its executor.

@@ -4,6 +4,7 @@ use super::Rope;
 use super::check::{Checked, SourceKernels};
 use super::kinds::Lowered;
 use super::operand::AnglesKind;
+use super::parts::PartsCall;
 use crate::Error;
 use crate::base::debug::debug;
 use crate::execute::choose::Executor;
@@ -36,11 +37,19 @@ use crate::pass::{Operand, OperandMut, PassKernels};
 #[must_use = "a call that was prepared does nothing until it runs"]
 pub struct Call<'a> {
     plan: Rope<Lowered<'a>>,
-    checked: Checked<'a>,
-    source: Option<Operand<'a>>,
-    target: OperandMut<'a>,
+    operands: CallOperands<'a>,
     /// The function that runs the call. A pointer, so that a program links the executors of its own operands.
     run: RunCall,
+}
+
+#[allow(clippy::large_enum_variant, reason = "a call has one")]
+enum CallOperands<'a> {
+    Whole {
+        checked: Checked<'a>,
+        source: Option<Operand<'a>>,
+        target: OperandMut<'a>,
+    },
+    Parts(PartsCall<'a>),
 }
 
 /// Runs a call; returns its executor.
@@ -61,12 +70,16 @@ impl<'a> Call<'a> {
         }
         Ok(Call {
             plan,
-            checked,
-            source: None,
-            target,
-            run: |call| {
-                call.plan
-                    .run_checked_in_place(&call.checked, &mut call.target)
+            operands: CallOperands::Whole {
+                checked,
+                source: None,
+                target,
+            },
+            run: |call| match &mut call.operands {
+                CallOperands::Whole {
+                    checked, target, ..
+                } => call.plan.run_checked_in_place(checked, target),
+                CallOperands::Parts(_) => unreachable!("the operands are whole"),
             },
         })
     }
@@ -85,15 +98,38 @@ impl<'a> Call<'a> {
         }
         Ok(Call {
             plan,
-            checked,
-            source: Some(source.0),
-            target,
-            run: |call| match &call.source {
-                Some(source) => {
-                    call.plan
-                        .run_checked_between(&call.checked, source, &mut call.target)
-                }
-                None => unreachable!("the call has a source"),
+            operands: CallOperands::Whole {
+                checked,
+                source: Some(source.0),
+                target,
+            },
+            run: |call| match &mut call.operands {
+                CallOperands::Whole {
+                    checked,
+                    source: Some(source),
+                    target,
+                } => call.plan.run_checked_between(checked, source, target),
+                _ => unreachable!("the call has a whole source"),
+            },
+        })
+    }
+
+    /// Checks a call on parts.
+    #[inline(never)]
+    pub(super) fn on_parts(
+        plan: Rope<Lowered<'a>>,
+        mut operands: PartsCall<'a>,
+    ) -> Result<Self, Error> {
+        plan.check_parts(&mut operands)?;
+        Ok(Call {
+            plan,
+            operands: CallOperands::Parts(operands),
+            run: |call| match &mut call.operands {
+                CallOperands::Parts(parts) => match call.plan.run_checked_parts(parts) {
+                    Ok(()) => Executor::Parts,
+                    Err(_) => unreachable!("the parts were checked"),
+                },
+                CallOperands::Whole { .. } => unreachable!("the operands are parts"),
             },
         })
     }
@@ -110,4 +146,4 @@ impl<'a> Call<'a> {
     }
 }
 
-debug!(Call<'_>, |call| shape: call.checked.shape);
+debug!(Call<'_>, |call| plan: call.plan);

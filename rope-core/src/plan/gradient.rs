@@ -83,7 +83,8 @@ impl<S: Stages> Rope<S> {
             Some(rope) => rope.backward_together(y, dy, rows, angles),
             None => {
                 let (kernels, sum) = (dy.kernels::<S>(), E::SUMMED.0.of(self.output));
-                self.backward_staged(&y.bytes(), (dy.target(), kernels), sum, rows, angles)
+                let target = OperandMut::Tensor(dy.bytes_mut(), E::OUT_OF_PLACE);
+                self.backward_staged(&y.bytes(), (target, kernels), sum, rows, angles)
             }
         }
     }

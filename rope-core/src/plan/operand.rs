@@ -3,7 +3,7 @@
 
 use super::at::RowMaker;
 use super::kinds::Stages;
-use crate::describe::cache::{CacheSlots, CacheSlotsMut};
+use crate::describe::cache::{CacheSlots, CacheSlotsMut, PartSlots, PartSlotsMut};
 use crate::describe::frequencies::TokenAngles;
 use crate::kernel::element::Element;
 use crate::kernel::elements::NormRotateKernels;
@@ -27,7 +27,7 @@ use crate::{Rows, Tensor, TensorMut};
 )]
 pub trait Source {
     #[doc(hidden)]
-    fn source(&self) -> Operand<'_>;
+    fn source(&self) -> SourceKind<'_>;
 
     /// Returns the kernels of norms for the element of a tensor, in programs that have norms.
     #[doc(hidden)]
@@ -51,7 +51,7 @@ pub trait Source {
 )]
 pub trait Target {
     #[doc(hidden)]
-    fn target(&mut self) -> OperandMut<'_>;
+    fn target(&mut self) -> TargetKind<'_>;
 
     /// Returns the kernels of a tensor for in-place calls. Those of a cache are in its format.
     #[doc(hidden)]
@@ -104,6 +104,33 @@ pub trait Angles {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NoRotation;
 
+/// Type-erased heads to read.
+#[derive(Clone, Copy)]
+pub(crate) enum SourceKind<'a> {
+    Whole(Operand<'a>),
+    Parts(&'a (dyn SourceParts + 'a)),
+}
+
+/// Type-erased heads to write.
+pub(crate) enum TargetKind<'a> {
+    Whole(OperandMut<'a>),
+    Parts(&'a mut (dyn TargetParts + 'a)),
+}
+
+/// Heads to read, in parts.
+pub(crate) trait SourceParts: Send + Sync {
+    fn count(&self) -> usize;
+
+    fn part(&self, index: usize) -> Operand<'_>;
+}
+
+/// Heads to write, in parts.
+pub(crate) trait TargetParts: Send + Sync {
+    fn count(&self) -> usize;
+
+    fn part(&mut self, index: usize) -> OperandMut<'_>;
+}
+
 /// Type-erased angles.
 #[derive(Clone, Copy)]
 pub(crate) enum AnglesKind<'a> {
@@ -131,8 +158,8 @@ impl AnglesKind<'_> {
 
 impl<E: Element> Source for Tensor<'_, E> {
     #[inline(always)]
-    fn source(&self) -> Operand<'_> {
-        Operand::Tensor(self.bytes(), E::OUT_OF_PLACE)
+    fn source(&self) -> SourceKind<'_> {
+        SourceKind::Whole(Operand::Tensor(self.bytes(), E::OUT_OF_PLACE))
     }
 
     #[inline(always)]
@@ -143,8 +170,8 @@ impl<E: Element> Source for Tensor<'_, E> {
 
 impl<E: Element> Source for TensorMut<'_, E> {
     #[inline(always)]
-    fn source(&self) -> Operand<'_> {
-        Operand::Tensor(self.bytes(), E::OUT_OF_PLACE)
+    fn source(&self) -> SourceKind<'_> {
+        SourceKind::Whole(Operand::Tensor(self.bytes(), E::OUT_OF_PLACE))
     }
 
     #[inline(always)]
@@ -155,8 +182,8 @@ impl<E: Element> Source for TensorMut<'_, E> {
 
 impl Source for CacheSlots<'_> {
     #[inline(always)]
-    fn source(&self) -> Operand<'_> {
-        Operand::Cache(self.cache, &self.slots)
+    fn source(&self) -> SourceKind<'_> {
+        SourceKind::Whole(Operand::Cache(self.cache, &self.slots))
     }
 
     #[inline(always)]
@@ -167,8 +194,8 @@ impl Source for CacheSlots<'_> {
 
 impl<E: Element> Target for TensorMut<'_, E> {
     #[inline(always)]
-    fn target(&mut self) -> OperandMut<'_> {
-        OperandMut::Tensor(self.bytes_mut(), E::OUT_OF_PLACE)
+    fn target(&mut self) -> TargetKind<'_> {
+        TargetKind::Whole(OperandMut::Tensor(self.bytes_mut(), E::OUT_OF_PLACE))
     }
 
     #[inline(always)]
@@ -182,8 +209,61 @@ impl<E: Element> Target for TensorMut<'_, E> {
 
 impl Target for CacheSlotsMut<'_> {
     #[inline(always)]
-    fn target(&mut self) -> OperandMut<'_> {
-        OperandMut::Cache(self.target())
+    fn target(&mut self) -> TargetKind<'_> {
+        TargetKind::Whole(OperandMut::Cache(self.target()))
+    }
+
+    #[inline(always)]
+    fn kernels<S: Stages>(&self) -> PassKernels {
+        PassKernels::default()
+    }
+}
+
+/// Tensors with the channels of a head side by side: the first has the first ones.
+impl<E: Element, const N: usize> Source for [Tensor<'_, E>; N] {
+    #[inline(always)]
+    fn source(&self) -> SourceKind<'_> {
+        SourceKind::Parts(self)
+    }
+
+    #[inline(always)]
+    fn normed<S: Stages>(&self) -> Option<&'static NormRotateKernels> {
+        None
+    }
+}
+
+impl Source for PartSlots<'_> {
+    #[inline(always)]
+    fn source(&self) -> SourceKind<'_> {
+        SourceKind::Parts(self)
+    }
+
+    #[inline(always)]
+    fn normed<S: Stages>(&self) -> Option<&'static NormRotateKernels> {
+        None
+    }
+}
+
+/// Tensors with the channels of a head side by side: the first has the first ones.
+impl<E: Element, const N: usize> Target for [TensorMut<'_, E>; N] {
+    #[inline(always)]
+    fn target(&mut self) -> TargetKind<'_> {
+        TargetKind::Parts(self)
+    }
+
+    #[inline(always)]
+    fn kernels<S: Stages>(&self) -> PassKernels {
+        PassKernels {
+            in_place: Some(E::IN_PLACE),
+            normed: None,
+        }
+    }
+}
+
+impl<const N: usize> Target for PartSlotsMut<'_, N> {
+    #[inline(always)]
+    fn target(&mut self) -> TargetKind<'_> {
+        TargetKind::Parts(self)
     }
 
     #[inline(always)]
@@ -210,5 +290,45 @@ impl Angles for NoRotation {
     #[inline(always)]
     fn angles(&self) -> Option<AnglesKind<'_>> {
         None
+    }
+}
+
+impl<E: Element, const N: usize> SourceParts for [Tensor<'_, E>; N] {
+    fn count(&self) -> usize {
+        N
+    }
+
+    fn part(&self, index: usize) -> Operand<'_> {
+        Operand::Tensor(self[index].bytes(), E::OUT_OF_PLACE)
+    }
+}
+
+impl<E: Element, const N: usize> TargetParts for [TensorMut<'_, E>; N] {
+    fn count(&self) -> usize {
+        N
+    }
+
+    fn part(&mut self, index: usize) -> OperandMut<'_> {
+        OperandMut::Tensor(self[index].bytes_mut(), E::OUT_OF_PLACE)
+    }
+}
+
+impl SourceParts for PartSlots<'_> {
+    fn count(&self) -> usize {
+        self.parts.len()
+    }
+
+    fn part(&self, index: usize) -> Operand<'_> {
+        Operand::Cache(&self.parts[index], &self.slots)
+    }
+}
+
+impl<const N: usize> TargetParts for PartSlotsMut<'_, N> {
+    fn count(&self) -> usize {
+        N
+    }
+
+    fn part(&mut self, index: usize) -> OperandMut<'_> {
+        OperandMut::Cache(self.target(index))
     }
 }

@@ -6,11 +6,13 @@ use super::Rope;
 use super::at::RowMaker;
 use super::check::{Checked, ReadKernels, SourceKernels};
 use super::kinds::{Lowered, Stages};
-use super::operand::AnglesKind;
+use super::operand::{AnglesKind, SourceKind, TargetKind};
 use super::outputs::Output;
+use super::parts::PartsCall;
 use crate::describe::rows::{RowSharing, Rows};
 use crate::describe::tensor::Bytes;
 use crate::execute::choose::{self, Executor};
+use crate::kernel::elements::NormRotateKernels;
 use crate::pass::walk::{CHUNK, parts};
 use crate::pass::{Operand, OperandMut, PartOfCall, Pass, PassKernels};
 use crate::{Error, Shape};
@@ -29,6 +31,55 @@ impl<S: Stages> Rope<S> {
         run: &mut dyn FnMut(&Rope<Lowered<'_>>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         run(&self.lowered())
+    }
+
+    /// Runs the plan in place, on operands of any kind.
+    #[inline(always)]
+    pub(super) fn run_kind_in_place<'a>(
+        &self,
+        target: TargetKind<'a>,
+        kernels: PassKernels,
+        angles: Option<AnglesKind<'a>>,
+    ) -> Result<(), Error> {
+        match target {
+            TargetKind::Whole(mut target) => {
+                self.erased(&mut |rope| rope.run_in_place(&mut target, kernels, angles))
+            }
+            target => {
+                let call = &mut PartsCall {
+                    source: None,
+                    target,
+                    kernels,
+                    angles,
+                };
+                self.erased(&mut |rope| rope.run_on_parts(call))
+            }
+        }
+    }
+
+    /// Runs the plan from a source into a target of any kinds.
+    #[inline(always)]
+    pub(super) fn run_kinds<'a>(
+        &self,
+        source: SourceKind<'a>,
+        normed: Option<&'static NormRotateKernels>,
+        target: TargetKind<'a>,
+        angles: Option<AnglesKind<'a>>,
+    ) -> Result<(), Error> {
+        match (source, target) {
+            (SourceKind::Whole(source), TargetKind::Whole(mut target)) => {
+                self.run_into(&(source, normed), &mut target, angles)
+            }
+            (source, target) => {
+                let call = &mut PartsCall {
+                    source: Some(source),
+                    target,
+                    kernels: PassKernels::default(),
+                    angles,
+                };
+                self.erased(&mut |rope| rope.run_on_parts(call))
+            }
+        }
     }
 
     /// Runs the plan from a source into a target. Not inlined: each pair of elements would have a copy, 6 KB of
@@ -77,7 +128,7 @@ impl<'p> Rope<Lowered<'p>> {
 
     /// Runs the plan from a source into a target.
     #[inline(never)]
-    fn run_between(
+    pub(super) fn run_between(
         &self,
         source: &SourceKernels<'_>,
         target: &mut OperandMut<'_>,

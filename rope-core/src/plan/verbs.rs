@@ -2,8 +2,9 @@
 
 use super::call::Call;
 use super::check::check_query_and_key;
-use super::operand::{Angles, AnglesKind, Source, Target};
+use super::operand::{Angles, AnglesKind, Source, SourceKind, Target, TargetKind};
 use super::outputs::Output;
+use super::parts::PartsCall;
 use super::{Rope, Stages};
 use crate::kernel::element::Element;
 use crate::pass::{Operand, OperandMut, PassKernels};
@@ -75,13 +76,16 @@ impl<S: Stages> Rope<S> {
     pub fn rotate(&self, x: &mut impl Target, angles: &impl Angles) -> Result<(), Error> {
         let (kernels, angles) = (x.kernels::<S>(), angles.angles());
         match (S::plain(self), x.target(), kernels.in_place, angles) {
-            (Some(rope), OperandMut::Tensor(x, _), Some(element), Some(angles)) => match angles {
+            (
+                Some(rope),
+                TargetKind::Whole(OperandMut::Tensor(x, _)),
+                Some(element),
+                Some(angles),
+            ) => match angles {
                 AnglesKind::Rows(rows) => rope.rotate_bytes(x, element, rows),
                 AnglesKind::At(at) => rope.rotate_bytes_at(x, element, at.angles()),
             },
-            (_, mut target, ..) => {
-                self.erased(&mut |rope| rope.run_in_place(&mut target, kernels, angles))
-            }
+            (_, target, ..) => self.run_kind_in_place(target, kernels, angles),
         }
     }
 
@@ -112,7 +116,10 @@ impl<S: Stages> Rope<S> {
             (_, angles) => {
                 check_query_and_key(q.shape(), k.shape())?;
                 let kernels = [q.kernels::<S>(), k.kernels::<S>()];
-                let tensors = &mut [q.target(), k.target()];
+                let tensors = &mut [
+                    OperandMut::Tensor(q.bytes_mut(), Q::OUT_OF_PLACE),
+                    OperandMut::Tensor(k.bytes_mut(), K::OUT_OF_PLACE),
+                ];
                 self.erased(&mut |rope| rope.run_query_and_key(tensors, kernels, angles))
             }
         }
@@ -130,6 +137,9 @@ impl<S: Stages> Rope<S> {
     /// one sequence. Such heads already have the scale of their plan; a transform is undone before the rotation and
     /// repeated after it.
     ///
+    /// Both operands may have heads in parts, side by side: an array of tensors, or a cache of parts
+    /// ([`CachePartsMut`](crate::cache::CachePartsMut)). The channels that rotate are in one part.
+    ///
     /// # Errors
     ///
     /// [`ShapeError::Mismatch`](crate::error::ShapeError::Mismatch) if two tensors have different shapes; the errors of
@@ -145,6 +155,10 @@ impl<S: Stages> Rope<S> {
     /// another length; [`CacheError::Layout`](crate::error::CacheError::Layout) for
     /// [`Slots::offsets`](crate::cache::Slots::offsets) if scales are addressed by slot. From one cache into another:
     /// [`PlanError::NormInCache`](crate::error::PlanError::NormInCache) for a plan with a norm.
+    ///
+    /// For parts: [`CacheError::PartDivided`](crate::error::CacheError::PartDivided) if the operands divide a head at
+    /// other channels, or one that rotates; [`ShapeError::Part`](crate::error::ShapeError::Part) for tensors of
+    /// other shapes; [`PlanError::StagesInParts`](crate::error::PlanError::StagesInParts) for a plan with a stage.
     ///
     /// The target is untouched then.
     #[doc(alias(
@@ -164,13 +178,11 @@ impl<S: Stages> Rope<S> {
         match (S::plain(self), x.source(), y.target(), angles.angles()) {
             (
                 Some(rope),
-                Operand::Tensor(x, read),
-                OperandMut::Tensor(mut y, written),
+                SourceKind::Whole(Operand::Tensor(x, read)),
+                TargetKind::Whole(OperandMut::Tensor(mut y, written)),
                 Some(AnglesKind::Rows(rows)),
             ) => rope.rotate_bytes_into((x, read), (&mut y, written), rows),
-            (_, source, mut target, angles) => {
-                self.run_into(&(source, x.normed::<S>()), &mut target, angles)
-            }
+            (_, source, target, angles) => self.run_kinds(source, x.normed::<S>(), target, angles),
         }
     }
 
@@ -224,8 +236,7 @@ impl<S: Stages> Rope<S> {
     /// The errors of [`Rope::rotate`], except those of rows.
     #[doc(alias("rms_norm", "run_stages"))]
     pub fn apply(&self, x: &mut impl Target) -> Result<(), Error> {
-        let mut target = x.target();
-        self.erased(&mut |rope| rope.run_in_place(&mut target, PassKernels::default(), None))
+        self.run_kind_in_place(x.target(), PassKernels::default(), None)
     }
 
     /// Runs the stages from a source into a target without the rotation: for values, which are converted and written
@@ -242,7 +253,7 @@ impl<S: Stages> Rope<S> {
         "copy_from_cache"
     ))]
     pub fn apply_into(&self, x: &impl Source, y: &mut impl Target) -> Result<(), Error> {
-        self.run_into(&(x.source(), None), &mut y.target(), None)
+        self.run_kinds(x.source(), None, y.target(), None)
     }
 
     /// Checks [`Rope::rotate`], and returns it as a [`Call`] that cannot fail, so that several calls run all or none.
@@ -260,7 +271,20 @@ impl<S: Stages> Rope<S> {
         angles: &'a impl Angles,
     ) -> Result<Call<'a>, Error> {
         let kernels = x.kernels::<S>();
-        Call::in_place(self.lowered(), x.target(), kernels, angles.angles())
+        match x.target() {
+            TargetKind::Whole(target) => {
+                Call::in_place(self.lowered(), target, kernels, angles.angles())
+            }
+            target => Call::on_parts(
+                self.lowered(),
+                PartsCall {
+                    source: None,
+                    target,
+                    kernels,
+                    angles: angles.angles(),
+                },
+            ),
+        }
     }
 
     /// Checks [`Rope::rotate_into`], and returns it as a [`Call`] that cannot fail. With the angles
@@ -291,7 +315,20 @@ impl<S: Stages> Rope<S> {
         y: &'a mut impl Target,
         angles: &'a impl Angles,
     ) -> Result<Call<'a>, Error> {
-        let source = (x.source(), x.normed::<S>());
-        Call::between(self.lowered(), source, y.target(), angles.angles())
+        match (x.source(), y.target()) {
+            (SourceKind::Whole(source), TargetKind::Whole(target)) => {
+                let source = (source, x.normed::<S>());
+                Call::between(self.lowered(), source, target, angles.angles())
+            }
+            (source, target) => Call::on_parts(
+                self.lowered(),
+                PartsCall {
+                    source: Some(source),
+                    target,
+                    kernels: PassKernels::default(),
+                    angles: angles.angles(),
+                },
+            ),
+        }
     }
 }

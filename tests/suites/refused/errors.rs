@@ -27,6 +27,7 @@ errors! {
     head_dim_on_stack { head_dim: usize, limit: usize } = Error::Shape, ShapeError::HeadDimOnStack;
     mismatch { dimension: Dimension, source: usize, target: usize } = Error::Shape, ShapeError::Mismatch;
     out_of_bounds { needed: usize, len: usize } = Error::Shape, ShapeError::OutOfBounds;
+    operand_part { part: u32, of: &'static str, given: usize, first: usize } = Error::Shape, ShapeError::Part;
     overflow { shape: Shape } = Error::Shape, ShapeError::Overflow;
     overlap { dimension: Dimension, stride: usize, needed: usize } = Error::Shape, ShapeError::Overlap;
     parts_interleave { dimension: Dimension } = Error::Shape, ShapeError::PartsInterleave;
@@ -61,6 +62,7 @@ errors! {
     hadamard_block { block: usize } = Error::Plan, PlanError::HadamardBlock;
     hadamard_head { block: usize, head_dim: usize } = Error::Plan, PlanError::HadamardHead;
     pairing_changes { input: Pairing, output: Pairing } = Error::Plan, PlanError::PairingChangesInPlace;
+    stages_in_parts {} = Error::Plan, PlanError::StagesInParts;
     weight_missing { needed: usize } = Error::Plan, PlanError::WeightMissing;
     weight_unused { given: usize } = Error::Plan, PlanError::WeightUnused;
 
@@ -73,6 +75,8 @@ errors! {
     cache_overlap { of: &'static str, index: CacheIndex, stride: usize, other: CacheIndex, least: usize }
         = Error::Cache, CacheError::Overlap;
     cache_part_of_block { of: &'static str, given: usize, values: usize } = Error::Cache, CacheError::PartOfBlock;
+    cache_part_divided { start: usize, end: usize, at: usize } = Error::Cache, CacheError::PartDivided;
+    cache_part_overlap { of: &'static str, first: usize, second: usize } = Error::Cache, CacheError::PartOverlap;
     cache_scale_among_codes { at: usize, head_dim: usize } = Error::Cache, CacheError::ScaleAmongCodes;
     cache_scale_room { end: usize, head_dim: usize, index: CacheIndex, stride: usize, least: usize }
         = Error::Cache, CacheError::ScaleRoom;

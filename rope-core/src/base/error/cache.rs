@@ -126,6 +126,29 @@ errors! {
         /// Bytes that the memory has.
         given: usize,
     }: Shape => "the layout of the cache needs {needed} bytes, the memory has {given}",
+    /// [`CacheParts`](crate::cache::CacheParts) and [`CachePartsMut`](crate::cache::CachePartsMut): two parts could
+    /// share bytes, or both have separate scales.
+    PartOverlap {
+        /// `bytes`, or `separate scales`.
+        of: &'static str,
+        /// The index of a part.
+        first: usize,
+        /// The index of a later part.
+        second: usize,
+    }: Shape =>
+        "parts {first} and {second} of a cache could share {of}; give each its own place: bytes after the codes and \
+         scales of the other at the same strides, or a memory of its own",
+    /// A call on a cache of parts: the operands divide channels that are one part, or that rotate together.
+    PartDivided {
+        /// First channel.
+        start: usize,
+        /// End of the channels (one past the last).
+        end: usize,
+        /// The channel at which they are divided.
+        at: usize,
+    }: Shape =>
+        "channels {start}..{end} are one part, or rotate together, but another operand or part divides them at channel \
+         {at}; give both operands the same parts, and let the channels that rotate be in one",
     /// The tensor and the cache have different heads.
     Heads {
         /// Heads of the tensor.

@@ -62,6 +62,10 @@ errors! {
     /// A rotation of keys that stay in a cache: the plan has a norm, which cached keys have already.
     NormInCache: Operation =>
         "the plan has a norm, which the keys of a cache have already; rotate them by a plan without it",
+    /// A call on parts of heads: the plan has a norm, a scale or a transform, which work on whole heads.
+    StagesInParts: Operation =>
+        "the plan has a norm, a scale or a transform, which need whole heads, and an operand has them in parts; run \
+         these stages on a tensor first, and write the parts by a plan without them",
     /// [`Hadamard`](crate::stages::Hadamard): a block that is no power of two, or too short or long.
     HadamardBlock {
         /// Channels of the block.

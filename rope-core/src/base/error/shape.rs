@@ -87,6 +87,20 @@ errors! {
         target: usize,
     }: Shape =>
         "source and target must have one shape, but {dimension} is {source} in the source and {target} in the target",
+    /// Arrays of tensors, [`CacheParts`](crate::cache::CacheParts) and
+    /// [`CachePartsMut`](crate::cache::CachePartsMut): parts of one operand that differ in more than their channels.
+    Part {
+        /// The index of the part, at most `u32::MAX`.
+        part: u32,
+        /// What differs.
+        of: &'static str,
+        /// Its extent in this part.
+        given: usize,
+        /// Its extent in the first part.
+        first: usize,
+    }: Shape =>
+        "the parts of an operand may differ in their channels alone, but part {part} has {given} {of} and the first part \
+         {first}",
     /// [`Rope::rotate_qk`](crate::Rope::rotate_qk): Q and K have different numbers of sequences, tokens or channels.
     QueryKeyMismatch {
         /// The first dimension in which they differ.

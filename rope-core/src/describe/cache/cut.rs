@@ -11,15 +11,6 @@ use crate::describe::cache::CacheLayout;
 pub(crate) type PartOfCache<'t> = (SlotsTarget<'t>, Range<usize>);
 
 impl<'t> SlotsTarget<'t> {
-    /// Borrows the slots for a shorter time.
-    pub(crate) fn reborrow(&mut self) -> SlotsTarget<'_> {
-        SlotsTarget {
-            memory: self.memory,
-            scales: self.scales,
-            ..*self
-        }
-    }
-
     /// Cuts the cache into at most `parts` parts with about equally many of `tokens` tokens. Cuts lie between blocks,
     /// or between the slots of a cache with one block. Tokens with the same slot therefore stay together, in order. A
     /// cache whose blocks interleave, and tokens addressed by element, give one part.

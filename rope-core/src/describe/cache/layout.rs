@@ -237,6 +237,32 @@ impl CacheLayout {
         Ok(self)
     }
 
+    /// Begins the cache `offset` elements later in its memory, for the regions of a page.
+    ///
+    /// ```
+    /// use rope_core::cache::{CacheLayout, CacheShape};
+    ///
+    /// // Pages of 64 slots: 64 latents of 448 channels, then 64 keys of 64.
+    /// let page = 64 * (448 + 64);
+    /// let region = |head_dim, offset| {
+    ///     let mut strides = CacheLayout::nhd([8, 64, 1, head_dim])?.strides();
+    ///     strides.block = page;
+    ///     let shape = CacheShape { blocks: 8, block_size: 64, heads: 1, head_dim };
+    ///     CacheLayout::strided(shape, strides)?.with_offset(offset)
+    /// };
+    /// let (latents, keys) = (region(448, 0)?, region(64, 64 * 448)?);
+    /// assert_eq!(keys.end(), 8 * page);
+    /// # Ok::<(), rope_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`CacheError::TooLarge`] if an index does not fit `usize`.
+    pub fn with_offset(mut self, offset: usize) -> Result<Self, Error> {
+        self.offset = (self.offset.checked_add(offset)).ok_or(too_large(offset, 1))?;
+        self.checked()
+    }
+
     /// Returns the extents.
     pub fn shape(&self) -> CacheShape {
         self.shape
