@@ -206,6 +206,33 @@ impl Paged {
         Paged::new(layout.expect("a small cache"), shape, strides, 0)
     }
 
+    /// Returns a layout of blocks that have the scales of their heads after all codes, of `each` bytes per head; the
+    /// place of the scales, and the bytes of a cache.
+    pub fn with_scales(
+        source: &mut Source<'_>,
+        blocks: usize,
+        [heads, head_dim]: [usize; 2],
+        each: usize,
+    ) -> (Self, ScalePlace, usize) {
+        let mut paged = Paged::inline(source, blocks, [heads, head_dim], head_dim);
+        let block_size = paged.shape.block_size;
+        let first = block_size * heads * head_dim + source.below(4);
+        let region = block_size * heads * each;
+        paged.strides.block = first + region + source.below(5);
+        let layout = CacheLayout::strided(paged.shape, paged.strides);
+        paged.layout = layout.expect("a small cache");
+        let dense = match source.once_in(2) {
+            true => ScaleLayout::nh([block_size, heads]),
+            false => ScaleLayout::hn([heads, block_size]),
+        };
+        let strides = ScaleLayout {
+            block: paged.strides.block,
+            ..dense.with_groups(each)
+        };
+        let len = first + (blocks - 1) * strides.block + region + source.below(40);
+        (paged, ScalePlace::InBlock { first, strides }, len)
+    }
+
     /// Returns the layout in bytes of blocks of 32 values.
     pub fn in_blocks(&self, format: &BlockFormat) -> Self {
         let bytes = |values: usize| values / 32 * format.bytes;
@@ -817,6 +844,12 @@ impl Coded {
             let bytes = bytes(source, len);
             return Coded::new(paged, Encoding::Scaled(code, scaling), bytes, Vec::new());
         }
+        if source.once_in(4) {
+            let (paged, place, len) = Paged::with_scales(source, blocks, [heads, head_dim], 4);
+            let bytes = bytes(source, len);
+            let scaling = Scaling::Made(source.one_of(&[1e-6, 0.01]), place);
+            return Coded::new(paged, Encoding::Scaled(code, scaling), bytes, Vec::new());
+        }
         let paged = Paged::any(source, blocks, [heads, head_dim], 1);
         let scaling = Scaling::any(source, &paged);
         let len = paged.end() + source.below(40);
@@ -874,6 +907,11 @@ impl Kept for Coded {
                         self.bytes[at..at + 4].copy_from_slice(&scale.to_ne_bytes());
                         self.computed[at..at + 4].fill(false);
                     }
+                    ScalePlace::InBlock { first, strides } => {
+                        let at = first + self.scale_place(found, strides, head);
+                        self.bytes[at..at + 4].copy_from_slice(&scale.to_ne_bytes());
+                        self.computed[at..at + 4].fill(false);
+                    }
                     ScalePlace::Separate(place) => {
                         let at = self.scale_place(found, place, head);
                         self.scales[at] = scale;
@@ -906,6 +944,11 @@ impl Kept for Coded {
                 Scaling::Multiply(scales) => 1.0 / of(scales, head),
                 Scaling::Made(_, ScalePlace::Inline(behind)) => {
                     let bytes = self.bytes[start + behind..].first_chunk();
+                    f32::from_ne_bytes(*bytes.expect("four bytes"))
+                }
+                Scaling::Made(_, ScalePlace::InBlock { first, strides }) => {
+                    let at = first + self.scale_place(found, *strides, head);
+                    let bytes = self.bytes[at..].first_chunk();
                     f32::from_ne_bytes(*bytes.expect("four bytes"))
                 }
                 Scaling::Made(_, ScalePlace::Separate(place)) => {

@@ -102,6 +102,8 @@ mod rows;
 #[cfg(feature = "sizes")]
 mod rows_per_head;
 #[cfg(feature = "every")]
+mod scale_places;
+#[cfg(feature = "every")]
 mod shards;
 mod shift;
 #[cfg(feature = "sizes")]

@@ -48,6 +48,16 @@ impl Moved for Coded {
                         self.bytes[to] = other.bytes[from];
                     }
                 }
+                ScalePlace::InBlock { first, strides } => {
+                    let size = self.paged.shape.block_size;
+                    let [from, to] = [from, to].map(|slot| {
+                        first
+                            + slot / size * strides.block
+                            + slot % size * strides.token
+                            + head * strides.head
+                    });
+                    self.bytes[to..to + 4].copy_from_slice(&other.bytes[from..from + 4]);
+                }
                 ScalePlace::Separate(place) => {
                     let size = self.paged.shape.block_size;
                     let [from, to] = [from, to].map(|slot| {

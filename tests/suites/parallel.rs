@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 use half::bf16;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use rope_core::cache::{
-    BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout,
-    ScalePlace,
+    BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, CachePartsMut, MxScale, QuantFormat,
+    QuantScale, ScaleLayout, ScalePlace, TileScale,
 };
 use rope_core::error::{PlanError, RowsError};
 use rope_core::gradient::PairGradients;
@@ -269,6 +269,41 @@ fn into_caches(call: &mut dyn FnMut(&mut CacheMut<'_>)) -> Vec<Vec<u8>> {
         call(cache.as_mut().expect("valid"));
         written.extend([memory, bytemuck::cast_slice(&scales).to_vec()]);
     }
+    for layout in [paged, one_block, by_heads] {
+        let shape = layout.shape();
+        let mut scales = vec![0_u8; 88 * HEADS * DIM / 16];
+        for group in [32, 16] {
+            let place = ScaleLayout::nh([shape.block_size, HEADS]).with_groups(DIM / group);
+            let at = ScalePlace::Separate(place);
+            let format = match group {
+                32 => CacheFormat::mxfp4(MxScale::Even, at),
+                _ => CacheFormat::nvfp4(0.5, at),
+            };
+            let mut memory = vec![0_u8; layout.bytes(format).expect("valid")];
+            let mut cache = CacheMut::coded_with_scales(&mut memory, layout, format, &mut scales);
+            call(cache.as_mut().expect("valid"));
+            written.extend([memory, scales.clone()]);
+        }
+        // Each block has its scales after its codes.
+        let mut strides = layout.strides();
+        strides.block += shape.block_size * HEADS * 4;
+        let wide = CacheLayout::strided(shape, strides).expect("valid");
+        let first = strides.block - shape.block_size * HEADS * 4;
+        let strides = ScaleLayout {
+            block: strides.block,
+            ..ScaleLayout::nh([shape.block_size, HEADS]).with_groups(4)
+        };
+        let at = ScalePlace::InBlock { first, strides };
+        for format in [
+            CacheFormat::e4m3(QuantScale::Computed { least: 1e-6, at }),
+            CacheFormat::e4m3_in_64(TileScale::PowerOfTwo { least: 1e-4 }, at),
+        ] {
+            let mut memory = vec![0_u8; wide.bytes(format).expect("valid")];
+            let cache = CacheMut::coded(&mut memory, wide, format);
+            call(&mut cache.expect("valid"));
+            written.push(memory);
+        }
+    }
     for layout in [paged, one_block] {
         let mut memory = vec![0_u8; layout.bytes(BlockFormat::Q8_0).expect("valid")];
         let cache = CacheMut::coded(&mut memory, layout, CacheFormat::q8_0());
@@ -380,6 +415,46 @@ fn every_operand() {
             let got = pool.install(|| moved(&linear.with_threads()));
             assert_eq!(got, moved(&linear), "{plan:?}, from a cache");
         }
+    }
+}
+
+/// Parts of slots, written and shifted on several threads.
+#[test]
+fn parts_of_slots() {
+    let source = &mut Source::random("parallel_parts_of_slots");
+    let x: Vec<f32> = (0..TOKENS * 96).map(|_| source.unit()).collect();
+    let x = Tensor::new(&x, [1, TOKENS, 1, 96]).expect("valid");
+    let frequencies = Frequencies::new(32, 1e4, &Scaling::Default).expect("good frequencies");
+    let rows = frequencies.rows(7..7 + TOKENS).expect("positions");
+    let shift = frequencies.shift(&[-5_i64; TOKENS]).expect("positions");
+    let slots: Vec<i64> = (0..TOKENS).map(|_| source.below(89) as i64 - 1).collect();
+    // 64 codes, their scale, and 32 channels of bf16.
+    let part = |width, channels| {
+        CacheLayout::nhd([11, 8, 1, width]).and_then(|layout| layout.narrow_channels(channels))
+    };
+    let least = f32::MIN_POSITIVE;
+    let codes = CacheFormat::e4m3_in_64(TileScale::Quotient { least }, ScalePlace::Inline(64));
+    let parts = [
+        (part(132, 0..64).expect("valid"), codes),
+        (
+            part(66, 34..66).expect("valid"),
+            CacheFormat::element::<bf16>(),
+        ),
+    ];
+    let written = |rope: &Rope| {
+        let mut memory = vec![0_u32; 88 * 33];
+        let bytes = bytemuck::cast_slice_mut(&mut memory);
+        let mut cache = CachePartsMut::new(bytes, parts).expect("valid");
+        rope.rotate_into(&x, &mut cache.slots(&slots), &rows)
+            .expect("it fits");
+        rope.rotate(&mut cache.slots(5..5 + TOKENS as i64), &shift)
+            .expect("it fits");
+        memory
+    };
+    let rope = plain().with_window(64);
+    for pool in pools() {
+        let got = pool.install(|| written(&rope.with_threads()));
+        assert!(got == written(&rope));
     }
 }
 

@@ -1478,6 +1478,9 @@ enum rope_quant_scale_kind ROPE_INT32_ENUM {
   // as a float, `behind` bytes after the first code of its head.
   ROPE_QUANT_SCALE_KIND_MADE_INLINE = 904,
   ROPE_QUANT_SCALE_KIND_MADE_APART = 905,  // Made likewise, and kept in the cache's `scales`.
+  // Made likewise, and kept in the cache from byte `behind` of its memory on, at `strides` in bytes: after all codes
+  // of a block, as in the pages of vLLM's indexers and of its NVFP4.
+  ROPE_QUANT_SCALE_KIND_MADE_IN_BLOCK = 906,
 };
 ROPE_ENUM_TYPE(rope_quant_scale_kind);
 
@@ -1554,9 +1557,10 @@ typedef struct rope_quant_scale {
   float least;  // MADE_INLINE, MADE_APART: the least scale; vLLM's is 1e-6.
   int32_t group;  // MXFP4, MXFP8, E4M3_IN128, E4M3_IN64: how scales are made (`enum rope_group_scale`).
   // MADE_INLINE: bytes from the first code of a head to its scale; those of its codes for one directly after them.
+  // MADE_IN_BLOCK: bytes from `memory` to the first scale.
   size_t behind;
   // MADE_APART: scales from those of a block, of a slot and of a head to the next ones. {block_size * heads,
-  // heads, 1} for `[blocks][block_size][heads]`, times the groups of a head.
+  // heads, 1} for `[blocks][block_size][heads]`, times the groups of a head. MADE_IN_BLOCK: the same in bytes.
   size_t strides[3];
 } rope_quant_scale;
 

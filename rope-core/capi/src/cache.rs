@@ -183,8 +183,12 @@ pub enum rope_quant_scale_kind {
     MadeInline = 904,
     /// Made likewise, and kept in the cache's `scales`.
     MadeApart = 905,
+    /// Made likewise, and kept in the cache from byte `behind` of its memory on, at `strides` in bytes: after all codes
+    /// of a block, as in the pages of vLLM's indexers and of its NVFP4.
+    MadeInBlock = 906,
 }
-lookup!(rope_quant_scale_kind, "kind of scale for codes": Divide Reciprocal Multiply MadeInline MadeApart);
+lookup!(rope_quant_scale_kind, "kind of scale for codes":
+    Divide Reciprocal Multiply MadeInline MadeApart MadeInBlock);
 
 /// The scale of a group of channels, from their largest magnitude m.
 #[repr(i32)]
@@ -221,9 +225,10 @@ pub struct rope_quant_scale {
     /// MXFP4, MXFP8, E4M3_IN128, E4M3_IN64: how scales are made (`enum rope_group_scale`).
     pub group: i32,
     /// MADE_INLINE: bytes from the first code of a head to its scale; those of its codes for one directly after them.
+    /// MADE_IN_BLOCK: bytes from `memory` to the first scale.
     pub behind: usize,
     /// MADE_APART: scales from those of a block, of a slot and of a head to the next ones. {block_size * heads,
-    /// heads, 1} for `[blocks][block_size][heads]`, times the groups of a head.
+    /// heads, 1} for `[blocks][block_size][heads]`, times the groups of a head. MADE_IN_BLOCK: the same in bytes.
     pub strides: [usize; 3],
 }
 plain!(rope_quant_scale);
@@ -236,6 +241,11 @@ impl rope_quant_scale {
             rope_quant_scale_kind::MadeApart => {
                 let [block, token, head] = self.strides;
                 Some(ScalePlace::Separate(ScaleLayout { block, token, head }))
+            }
+            rope_quant_scale_kind::MadeInBlock => {
+                let ([block, token, head], first) = (self.strides, self.behind);
+                let strides = ScaleLayout { block, token, head };
+                Some(ScalePlace::InBlock { first, strides })
             }
             _ => None,
         })
@@ -269,7 +279,7 @@ impl rope_quant_scale {
         let at = self.place()?.ok_or(Failure::UnknownValue {
             what: "kind of scale for groups of codes",
             value: self.kind,
-            required: "MADE_INLINE or MADE_APART of enum rope_quant_scale_kind",
+            required: "MADE_INLINE, MADE_APART or MADE_IN_BLOCK of enum rope_quant_scale_kind",
         })?;
         let unknown = |required| Failure::UnknownValue {
             what: "kind of scale for groups",

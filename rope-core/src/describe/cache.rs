@@ -370,7 +370,7 @@ impl Kept<'_> {
     fn scales(&self, place: ScalePlace, at: TokenAddress, head: usize) -> &[u8] {
         let [start, len] = self.stored.scales_of(place, at, head);
         match place {
-            ScalePlace::Inline(_) => &self.memory[start..][..len],
+            ScalePlace::Inline(_) | ScalePlace::InBlock { .. } => &self.memory[start..][..len],
             ScalePlace::Separate(_) => &self.scales[start..][..len],
         }
     }
@@ -627,6 +627,7 @@ impl<'t> SlotsTarget<'t> {
         let [start, len] = self.stored.scales_of(place, at, head);
         let (memory, step) = match place {
             ScalePlace::Inline(_) => (&mut *self.memory, self.stored.layout.strides.head),
+            ScalePlace::InBlock { strides, .. } => (&mut *self.memory, strides.head),
             ScalePlace::Separate(place) => (&mut *self.scales, place.head * self.stored.unit()),
         };
         for (index, scales) in scales.chunks_exact(len).enumerate() {
@@ -697,10 +698,12 @@ impl<'a> Stored<'a> {
                 required: "in memory that is aligned to its elements",
             }));
         }
-        Ok(Stored {
+        let stored = Stored {
             layout: layout.stored(&format)?,
             format: format.0,
-        })
+        };
+        stored.check_scales_apart()?;
+        Ok(stored)
     }
 
     /// Returns the element kernels if heads are lines of elements.
@@ -774,13 +777,23 @@ impl<'a> Stored<'a> {
     fn scales_of(&self, place: ScalePlace, at: TokenAddress, head: usize) -> [usize; 2] {
         let start = match place {
             ScalePlace::Inline(behind) => at.element + head * self.layout.strides.head + behind,
+            ScalePlace::InBlock { strides, .. } => at.scale + head * strides.head,
             ScalePlace::Separate(place) => (at.scale + head * place.head) * self.unit(),
         };
         [start, self.scale_bytes()]
     }
 
+    /// Returns the layout of scales that slots address, and the index of the first; of scales in blocks in bytes.
+    fn scales(&self) -> Option<(usize, ScaleLayout)> {
+        match self.computed_scales() {
+            Some(ScalePlace::Separate(scales)) => Some((0, scales)),
+            Some(ScalePlace::InBlock { first, strides }) => Some((first, strides)),
+            _ => None,
+        }
+    }
+
     /// Returns the layout of separate scales.
-    fn scales(&self) -> Option<ScaleLayout> {
+    fn separate_scales(&self) -> Option<ScaleLayout> {
         match self.computed_scales() {
             Some(ScalePlace::Separate(scales)) => Some(scales),
             _ => None,

@@ -761,6 +761,21 @@ fn code_scales(each: &[f32]) -> Vec<(rope_quant_scale, QuantScale<'_>)> {
                 all.push((c, QuantScale::Computed { least: 1e-6, at }));
                 continue;
             }
+            Kind::MadeInBlock => {
+                // After the codes of all blocks.
+                let (block, token, head) = (4 * BLOCK_SIZE * HEADS, 4, 4 * BLOCK_SIZE);
+                let at = ScalePlace::InBlock {
+                    first: WORDS,
+                    strides: ScaleLayout { block, token, head },
+                };
+                let c = rope_quant_scale {
+                    behind: WORDS,
+                    strides: [block, token, head],
+                    ..c
+                };
+                all.push((c, QuantScale::Computed { least: 1e-6, at }));
+                continue;
+            }
             Kind::MadeApart => {
                 let at = ScalePlace::Separate(ScaleLayout {
                     block: BLOCK_SIZE * HEADS,
@@ -1027,7 +1042,7 @@ fn groups_match_rope_core() {
                     assert_eq!(status, rope_status::UnknownValue, "{case}");
                     assert!(b == memory() && b_scales == [0.5; 512], "{case}");
                     let words = match kind {
-                        Kind::Divide => "MADE_INLINE or MADE_APART",
+                        Kind::Divide => "MADE_INLINE, MADE_APART or MADE_IN_BLOCK",
                         _ => "it must be ROPE_GROUP_SCALE_",
                     };
                     assert!(detail().contains(words), "{case}: {}", detail());

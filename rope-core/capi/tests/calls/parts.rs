@@ -4,7 +4,9 @@ use std::ptr::{null, null_mut};
 
 use half::bf16;
 use rope::{rope_cache_format as Format, rope_group_scale as Group, *};
-use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, CachePartsMut, ScalePlace, TileScale};
+use rope_core::cache::{
+    CacheFormat, CacheLayout, CacheMut, CachePartsMut, ScaleLayout, ScalePlace, TileScale,
+};
 use rope_core::{Frequencies, Pairing, Rope, Scaling, Tensor, TensorMut};
 
 use super::c::{detail, in_slots, moved_by, zero};
@@ -235,6 +237,65 @@ fn two_memories() {
     let status = unsafe { rope_apply_into(&plan, &source, &target) };
     assert_eq!(status, rope_status::Ok);
     assert_eq!(got, (latents, keys));
+}
+
+/// Scales after the codes of a block: pages of 4 slots of 128 codes, then 4 floats.
+#[test]
+fn scales_in_blocks() {
+    const BLOCKS: usize = 2;
+    const SIZE: usize = 4;
+    const PAGE: usize = SIZE * (LATENT + 4);
+    let mut x = values(TOKENS * LATENT);
+    let dense = CacheLayout::nhd([BLOCKS, SIZE, 1, LATENT]).expect("a layout");
+    let mut strides = dense.strides();
+    strides.block = PAGE;
+    let layout = CacheLayout::strided(dense.shape(), strides).expect("pages");
+    let at = ScalePlace::InBlock {
+        first: SIZE * LATENT,
+        strides: ScaleLayout {
+            block: PAGE,
+            token: 4,
+            head: 4,
+        },
+    };
+    let scale = TileScale::Quotient {
+        least: f32::MIN_POSITIVE,
+    };
+    let mut expected = vec![0x5a_u8; BLOCKS * PAGE];
+    let format = CacheFormat::e4m3_in_128(scale, at);
+    let mut there = CacheMut::coded(&mut expected, layout, format).expect("its pages");
+    let whole = Tensor::new(&x, [1, TOKENS, 1, LATENT]).expect("a valid tensor");
+    Rope::new(Pairing::Half)
+        .apply_into(&whole, &mut there.slots(3..5))
+        .expect("slots that are there");
+    let mut got = vec![0x5a_u8; BLOCKS * PAGE];
+    let mut pages = cache(got.as_mut_ptr(), got.len(), Format::E4m3In128, [0, 0], 0);
+    pages.layout.kind = rope_cache_layout_kind::Strided as i32;
+    pages.layout.extents = [BLOCKS, SIZE, 1, LATENT, 0];
+    pages.layout.strides = rope_cache_strides {
+        block: PAGE,
+        group: SIZE,
+        group_stride: 0,
+        token: LATENT,
+        head: LATENT,
+        chunk: LATENT,
+        chunk_stride: 0,
+        channel: 1,
+    };
+    pages.scale.kind = rope_quant_scale_kind::MadeInBlock as i32;
+    pages.scale.behind = SIZE * LATENT;
+    pages.scale.strides = [PAGE, 4, 4];
+    let (slots, plan) = (range(3, TOKENS), plan(rope_pairing::Half));
+    let source = tensor(&mut x, [1, TOKENS, 1, LATENT]);
+    // SAFETY: all of it is there.
+    let status = unsafe { rope_apply_into(&plan, &source, &in_slots(&pages, &slots)) };
+    assert_eq!(status, rope_status::Ok, "{}", detail());
+    assert_eq!(got, expected);
+    pages.scale.behind -= 1;
+    // SAFETY: all of it is there.
+    let status = unsafe { rope_apply_into(&plan, &source, &in_slots(&pages, &slots)) };
+    assert_eq!(status, rope_status::CacheLayout);
+    assert_eq!(got, expected);
 }
 
 #[test]

@@ -57,7 +57,7 @@ impl<'t> SlotsTarget<'t> {
     /// memory of neighbors interleaves.
     fn slots_of_a_unit(&self) -> Option<usize> {
         let CacheLayout { shape, strides, .. } = self.stored.layout;
-        let separate = self.stored.scales();
+        let separate = self.stored.separate_scales();
         let layout = match self.stored.computed_scales() {
             Some(ScalePlace::Inline(behind)) => {
                 let bytes = self.stored.scale_bytes();
@@ -77,6 +77,16 @@ impl<'t> SlotsTarget<'t> {
         // The scales of a head are side by side.
         let count = self.stored.scale_bytes() / self.stored.unit().max(1);
         let heads = |head| last(shape.heads, head).saturating_add(count.saturating_sub(1));
+        if let Some(ScalePlace::InBlock { first, strides: it }) = self.stored.computed_scales() {
+            // All bytes of a block must be between its first code and that of the next block.
+            let bytes = last(shape.block_size, it.token)
+                .saturating_add(last(shape.heads, it.head))
+                .saturating_add(self.stored.scale_bytes());
+            let ends = |begin: usize| begin.saturating_add(bytes) <= strides.block;
+            let inside = first.checked_sub(layout.offset).is_some_and(ends);
+            let apart = strides.block >= extent(1, shape.block_size) && it.block == strides.block;
+            return (shape.blocks > 1 && inside && apart).then_some(shape.block_size);
+        }
         if shape.blocks > 1 {
             let apart = |it: super::ScaleLayout| {
                 it.block > last(shape.block_size, it.token).saturating_add(heads(it.head))
@@ -96,12 +106,18 @@ impl<'t> SlotsTarget<'t> {
         let layout = &self.stored.layout;
         let start = layout.slot(slot);
         let bytes = (start - before.element) * self.stored.size();
-        let scales = self.stored.scales();
-        let scale_start = scales.map_or(0, |scales| layout.scale(scales, slot));
+        let separate = self.stored.separate_scales();
+        let scale_start = match (separate, self.stored.scales()) {
+            (Some(scales), _) => layout.scale(scales, slot),
+            (None, Some(_)) => start,
+            (None, None) => 0,
+        };
+        let scales_before = match separate {
+            Some(_) => scale_start.saturating_sub(before.scale) * self.stored.unit(),
+            None => 0,
+        };
         let (memory, rest_memory) = self.memory.split_at_mut(bytes);
-        let (scales, rest_scales) = self
-            .scales
-            .split_at_mut(scale_start.saturating_sub(before.scale) * self.stored.unit());
+        let (scales, rest_scales) = self.scales.split_at_mut(scales_before);
         let range = SlotRange {
             count: slot - before.first,
             ..before

@@ -313,6 +313,16 @@ impl CacheLayout {
             ) => Ok(layout
                 .with_scale(behind, scales.bytes(self.shape.head_dim))?
                 .end()),
+            Some(
+                scales @ ComputedScales {
+                    at: ScalePlace::InBlock { first, strides },
+                    ..
+                },
+            ) => {
+                let scales = layout.scales_end(strides, scales.bytes(self.shape.head_dim))?;
+                let end = first.checked_add(scales).ok_or(too_large(scales, 1))?;
+                Ok(layout.end().max(end))
+            }
             _ => Ok(layout.end()),
         }
     }

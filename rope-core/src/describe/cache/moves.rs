@@ -225,6 +225,12 @@ impl<'m> SlotMoves<'m> {
                     copy(first, self.stored.scale_bytes());
                 }
             }
+            Some(ScalePlace::InBlock { first, strides }) => {
+                for head in 0..shape.heads {
+                    let scale = |slot| first + layout.scale(strides, slot) + head * strides.head;
+                    copy(slots.map(scale), self.stored.scale_bytes());
+                }
+            }
             Some(ScalePlace::Separate(place)) => {
                 let (unit, bytes) = (self.stored.unit(), self.stored.scale_bytes());
                 for head in 0..shape.heads {

@@ -316,7 +316,7 @@ fn in_one_memory<'a, const N: usize>(
     check_shapes(&stored)?;
     for (second, part) in stored.iter().enumerate() {
         for (first, before) in stored[..second].iter().enumerate() {
-            let shared = match part.scales().and(before.scales()) {
+            let shared = match part.separate_scales().and(before.separate_scales()) {
                 Some(_) => "separate scales",
                 None if part.is_apart(before) => continue,
                 None => "bytes",
@@ -448,9 +448,35 @@ impl Stored<'_> {
                 let slots = [block, group, token, head, (0, 1), (0, 1)];
                 Some(Region::new(offset + behind, self.scale_bytes(), slots))
             }
+            Some(ScalePlace::InBlock { first, strides }) => {
+                let slots = [
+                    (strides.block, shape.blocks),
+                    (strides.token, shape.block_size),
+                    (strides.head, shape.heads),
+                    (0, 1),
+                    (0, 1),
+                    (0, 1),
+                ];
+                Some(Region::new(first, self.scale_bytes(), slots))
+            }
             _ => None,
         };
         [Some(Region::new(offset * size, len, heads)), scales]
+    }
+
+    /// Refuses scales in blocks that could lie among the codes.
+    pub(super) fn check_scales_apart(&self) -> Result<(), Error> {
+        match (self.computed_scales(), self.regions()) {
+            (Some(ScalePlace::InBlock { .. }), [Some(codes), Some(scales)])
+                if !codes.is_apart(&scales) =>
+            {
+                Err(Error::Cache(CacheError::Layout {
+                    required: "of codes and scales that share no byte: the scales of a block follow all of its codes, \
+                               at the same stride of blocks",
+                }))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns true if two parts of slots in one memory share no byte.

@@ -184,7 +184,8 @@ impl QuantScale<'_> {
     }
 }
 
-/// The place of scales that are computed per token and head, or per group of its channels.
+/// The place of scales that are computed per token and head, or per group of its channels. A scale in f32 has the byte
+/// order of the machine in every place.
 ///
 /// ```
 /// use rope_core::cache::{QuantScale, ScalePlace};
@@ -202,6 +203,32 @@ pub enum ScalePlace {
     /// In a separate slice, passed with the cache.
     #[doc(alias = "Apart")]
     Separate(ScaleLayout),
+    /// In the cache, in a region of each block: the scale of the first head begins at byte `first` of the memory, and
+    /// the strides of the others are bytes. The pages of vLLM's indexers and of its NVFP4 hold all codes of a block,
+    /// and then their scales.
+    ///
+    /// ```
+    /// use rope_core::cache::{CacheFormat, CacheLayout, ScaleLayout, ScalePlace, TileScale};
+    ///
+    /// // An indexer's pages of 64 slots: 64 keys of 128 codes, then 64 floats.
+    /// let page = 64 * (128 + 4);
+    /// let mut strides = CacheLayout::nhd([8, 64, 1, 128])?.strides();
+    /// strides.block = page;
+    /// let layout = CacheLayout::strided(CacheLayout::nhd([8, 64, 1, 128])?.shape(), strides)?;
+    /// let at = ScalePlace::InBlock {
+    ///     first: 64 * 128,
+    ///     strides: ScaleLayout { block: page, token: 4, head: 4 },
+    /// };
+    /// let format = CacheFormat::e4m3_in_128(TileScale::PowerOfTwo { least: 1e-4 / 448.0 }, at);
+    /// assert_eq!(layout.bytes(format)?, 8 * page);
+    /// # Ok::<(), rope_core::Error>(())
+    /// ```
+    InBlock {
+        /// The byte of the first scale in the memory of the cache.
+        first: usize,
+        /// The strides in bytes.
+        strides: ScaleLayout,
+    },
 }
 
 /// The layout of separate scales: the scale of head `h` in slot `s` is element `(s / block_size) block + (s mod

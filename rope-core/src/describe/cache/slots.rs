@@ -93,8 +93,8 @@ pub(super) enum Found {
 pub(crate) struct SlotAddresses<'a> {
     pub(crate) slots: &'a Slots<'a>,
     pub(crate) layout: CacheLayout,
-    /// The layout of separate scales.
-    pub(crate) scales: Option<ScaleLayout>,
+    /// The layout of scales that slots address, and the index of the first.
+    pub(crate) scales: Option<(usize, ScaleLayout)>,
     /// Length of the cache, in elements.
     pub(crate) len: usize,
     /// Tokens per sequence.
@@ -155,7 +155,7 @@ impl Addresses for SlotAddresses<'_> {
         if slot.wrapping_sub(memory.first) >= memory.count {
             return None;
         }
-        let scales = |scales| self.layout.scale(scales, slot) - memory.scale;
+        let scales = |(first, scales)| first + self.layout.scale(scales, slot) - memory.scale;
         Some(TokenAddress {
             element: self.layout.slot(slot) - memory.element,
             scale: self.scales.map_or(0, scales),
