@@ -1,8 +1,8 @@
 //! Keys, normed and rotated, and values, written into the slots of a paged cache in one call.
 
 use rope_core::cache::{
-    BlockFormat, CacheFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales, MxScale,
-    QuantFormat, QuantScale, ScaleLayout, ScalePlace, TileScale,
+    BlockFormat, CacheFormat, CacheLayout, CacheMut, CachePartsMut, CacheShape, CacheStrides,
+    HeadScales, MxScale, QuantFormat, QuantScale, ScaleLayout, ScalePlace, TileScale,
 };
 use rope_core::stages::Normed;
 use rope_core::{NoRotation, Pairing, Rope};
@@ -414,4 +414,101 @@ pub(crate) fn rotate_into_caches(
         }
     }
     Ok(())
+}
+
+/// `rope_kernels::rotate_into_latent_cache`
+pub(crate) fn rotate_into_latent_cache(
+    [latent, key]: [RawTensor; 2],
+    rows: RawRows,
+    (cache, slots): (RawTensor, RawTensor),
+    plan: i64,
+) -> Result<()> {
+    let plan = Plan::new(plan)?;
+    let mut cache = cache.named_mut("cache")?;
+    let latent = with_adjacent_channels(latent.named("latent")?)?;
+    let key = with_adjacent_channels(key.named("key")?)?;
+    let slots = integers(&slots.named("slots")?)?;
+    if latent.dtype() != key.dtype() {
+        return Err(Failure::new(format!(
+            "latent is {:?}, but key is {:?}; they must have one type",
+            latent.dtype(),
+            key.dtype()
+        )));
+    }
+    if plan.eager {
+        return Err(Failure::new(
+            "rounding is \"eager\"; into a cache it must be \"once\"",
+        ));
+    }
+    let widths = [extents(&latent, &plan)?[3], extents(&key, &plan)?[3]];
+    let rope = plan.rope().with_window(widths[0]);
+    with_rows(rows, &plan, 1.0, &[cache.memory()], |_, rows| {
+        let mut cache = latent_cache(&mut cache, [&latent, &key], widths)?;
+        with_elements!(latent, E => {
+            let source = [
+                rope_core::Tensor::new(latent.elements::<E>()?, layout(&latent, &plan)?)?,
+                rope_core::Tensor::new(key.elements::<E>()?, layout(&key, &plan)?)?,
+            ];
+            Ok(rope.rotate_into(&source, &mut cache.slots(&slots), rows)?)
+        })
+    })?;
+    cache.count_write()
+}
+
+/// The cache of latents and keys in a tensor's memory: elements, or DeepSeek's records in bytes.
+fn latent_cache<'a>(
+    cache: &'a mut Tensor,
+    read: [&Tensor; 2],
+    [latent, key]: [usize; 2],
+) -> Result<CachePartsMut<'a, 2>> {
+    let (&[blocks, block_size, width], &[block, token, channel]) = (cache.sizes(), cache.strides())
+    else {
+        return Err(Failure::new(format!(
+            "cache is {:?}; it must have three dimensions: blocks, slots of a block, channels or bytes",
+            cache.sizes()
+        )));
+    };
+    let is_coded = cache.dtype() == Dtype::Uint8;
+    // Bytes of the scales, and of an element of the key.
+    let (scales, size) = if is_coded {
+        (latent / 128 * 4, 2)
+    } else {
+        (0, 1)
+    };
+    let needed = latent + scales + size * key;
+    let divides = !is_coded
+        || latent.is_multiple_of(128) && [block, token].iter().all(|it| it.is_multiple_of(2));
+    if width != needed || !divides || (width > 1 && channel != 1) {
+        return Err(Failure::new(format!(
+            "cache is {:?} with strides of {:?}; for a latent of {latent} channels and a key of {key} it must be {needed} \
+             contiguous numbers per slot; in uint8 the latent is a multiple of 128, and strides are even",
+            cache.sizes(),
+            cache.strides(),
+        )));
+    }
+    let part = |first: usize, head_dim: usize, size: usize| {
+        let shape = CacheShape {
+            blocks,
+            block_size,
+            heads: 1,
+            head_dim,
+        };
+        let strides = [block / size, token / size, width / size];
+        Ok::<_, Failure>(strided(shape, strides)?.with_offset(first / size)?)
+    };
+    let layouts = [part(0, latent, 1)?, part(latent + scales, key, size)?];
+    if is_coded {
+        let least = f32::MIN_POSITIVE;
+        let codes =
+            CacheFormat::e4m3_in_128(TileScale::Quotient { least }, ScalePlace::Inline(latent));
+        let formats = [codes, CacheFormat::element::<rope_core::half::bf16>()];
+        let bytes = cache.elements_mut::<u8>(read)?;
+        let parts = [(layouts[0], formats[0]), (layouts[1], formats[1])];
+        return Ok(CachePartsMut::new(bytes, parts)?);
+    }
+    with_elements!(cache, C => {
+        let format = CacheFormat::element::<C>();
+        let bytes = bytemuck::cast_slice_mut(cache.elements_mut::<C>(read)?);
+        Ok(CachePartsMut::new(bytes, layouts.map(|layout| (layout, format)))?)
+    })
 }

@@ -154,6 +154,10 @@ const OPERATORS: &[(&str, Entry)] = operators! {
             let caches = [key_cache, value_cache, key_scale, value_scale];
             caches::rotate_into_caches([k, v], rows(cos, sin), caches, slots, (weight, norm), format, plan)
         };
+    "rotate_into_latent_cache(Tensor latent, Tensor key, Tensor cos, Tensor sin, Tensor(a!) cache, Tensor slots, \
+        int plan=0) -> ()"
+        => |latent: T, key: T, cos: T, sin: T, cache: T, slots: T, plan: i64|
+            caches::rotate_into_latent_cache([latent, key], rows(cos, sin), (cache, slots), plan);
 };
 
 /// An operator that does nothing: the cost of a call.

@@ -65,6 +65,7 @@ class Operators(unittest.TestCase):
             (ops.norm_rotate_qk_, (q.clone(), k.clone(), weight, weight, cos, sin, 1e-6)),
             (ops.rotate_into_caches, (k, k.flip(0), cos, sin, *caches, *ones, rows, weight, 1e-6)),
             (ops.rotate_into_caches, (k, k.flip(0), cos, sin, *codes, *scales, rows, weight, 1e-6, 0, 2)),
+            (ops.rotate_into_latent_cache, (k[:, :1], k[:, 1:2], cos, sin, torch.zeros(3, 5, 32), rows)),
         ):
             torch.library.opcheck(op, args)
 

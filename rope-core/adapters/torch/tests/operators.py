@@ -355,6 +355,59 @@ class Caches(unittest.TestCase):
                         kept, wanted = (t.contiguous().view(torch.uint8) for t in (kept, wanted))
                         self.assertTrue(torch.equal(kept, wanted), f"{name} {layout}, seed {SEED}")
 
+    def test_latents(self):
+        latents, rotary, slots = 512, 64, torch.tensor([9, -1, 3, 7, 8])
+        latent, projected = torch.randn(1, 5, 1, latents), torch.randn(1, 5, 1, latents + rotary)
+        latent[0, 4] = 0
+        key = projected[..., latents:]
+        angles = torch.randn(1, 5, rotary // 2)
+        cos, sin = angles.cos(), angles.sin()
+        for words in (torch.float32, torch.bfloat16):
+            x, k = latent.to(words), key.to(words)
+            # Rounded once, to the element of the cache.
+            rotated = rope_kernels.rotate(k.float(), cos, sin, layout="bshd", pairing="interleaved")
+            how = dict(layout="bshd", pairing="interleaved")
+            for kept in (torch.float32, torch.bfloat16):
+                cache = torch.full((3, 4, latents + rotary), 7.0, dtype=kept)
+                got = rope_kernels.rotate_into_latent_cache(x, k, cos, sin, cache, slots, **how)
+                self.assertIs(got, cache)
+                lines = cache.view(12, -1)
+                whole = torch.cat([x.float(), rotated], -1).to(kept)[0, :, 0]
+                for token, slot in enumerate(slots.tolist()):
+                    if slot >= 0:
+                        self.assertTrue(torch.equal(lines[slot], whole[token]), f"{words} {kept}, seed {SEED}")
+                self.assertEqual((lines == 7.0).all(-1).sum().item(), 8)
+            # vLLM's fp8_ds_mla.
+            cache = torch.full((3, 4, 656), 0x5A, dtype=torch.uint8)
+            rope_kernels.rotate_into_latent_cache(x, k, cos, sin, cache, slots, **how)
+            lines = cache.view(12, 656)
+            tiles = x.float()[0, :, 0].view(5, 4, 128)
+            scales = (tiles.abs().amax(-1) / 448).clamp(min=torch.finfo(torch.float32).tiny)
+            codes = (tiles / scales[..., None]).clamp(-448, 448).to(torch.float8_e4m3fn).view(5, 512)
+            for token, slot in enumerate(slots.tolist()):
+                if slot >= 0:
+                    line = lines[slot]
+                    self.assertTrue(torch.equal(line[:512], codes[token].view(torch.uint8)), f"{words}, seed {SEED}")
+                    self.assertTrue(torch.equal(line[512:528].clone().view(torch.float32), scales[token]))
+                    wanted = rotated[0, token, 0].bfloat16()
+                    self.assertTrue(torch.equal(line[528:].clone().view(torch.bfloat16), wanted), f"seed {SEED}")
+            self.assertEqual((lines == 0x5A).all(-1).sum().item(), 8)
+        before = cache.clone()
+        for message, change in (
+            ("three dimensions", dict(cache=torch.zeros(12, 656, dtype=torch.uint8))),
+            ("contiguous numbers", dict(cache=cache[..., :655])),
+            ("contiguous numbers", dict(cache=torch.zeros(3, 4, 576)[..., :575])),
+            ("one type", dict(key=key.half())),
+            ("slot 12", dict(slots=torch.tensor([9, 1, 3, 7, 12]))),
+            ("number of slots", dict(slots=slots[:4])),
+            ("parts", dict(latent=x[:, :4])),
+            ("rounding", dict(rounding="eager")),
+        ):
+            args = dict(latent=x, key=k, cos=cos, sin=sin, cache=cache, slots=slots, layout="bshd", pairing="interleaved")
+            with self.assertRaisesRegex(RuntimeError, message):
+                rope_kernels.rotate_into_latent_cache(**{**args, **change})
+        self.assertTrue(torch.equal(cache, before))
+
     def test_scales_are_those_of_vllm(self):
         file = read("cache/int8_rows")
         tokens, heads, width = (int(file[name][0]) for name in ("tokens", "heads", "head_dim"))
@@ -519,6 +572,8 @@ class Fuzzed(unittest.TestCase):
                 "cos": lambda: torch.rand(tokens, 16), "sin": lambda: torch.rand(tokens, 16),
                 "weight": lambda: torch.ones(32), "q_weight": lambda: torch.ones(32), "k_weight": lambda: torch.ones(32),
                 "key_cache": lambda: torch.zeros(2, 4, 2, 32), "value_cache": lambda: torch.zeros(2, 4, 2, 32),
+                "latent": lambda: torch.ones(1, 1, tokens, 32), "key": lambda: torch.ones(1, 1, tokens, 32),
+                "cache": lambda: torch.zeros(2, 4, 64),
                 "key_scale": lambda: torch.tensor(1.0), "value_scale": lambda: torch.tensor(1.0),
             }.get(name, lambda: torch.ones(1, 2, tokens, 32))()
 

@@ -103,7 +103,7 @@ class Written(unittest.TestCase):
         weight, scale = torch.ones(8), torch.tensor(1.0)
         with torch.inference_mode():
             x, cache, made = torch.randn(1, 2, 5, 8), torch.zeros(3, 4, 2, 8), torch.ones(3, 4, 2)
-            codes = torch.zeros(3, 4, 2, 8, dtype=torch.int8)
+            codes, latents = torch.zeros(3, 4, 2, 8, dtype=torch.int8), torch.zeros(3, 4, 16)
         heads, ids = torch.randn(5, 2, 8), torch.arange(5)
         config = rope_kernels.Rotation(LLAMA).config
         into = dict(eps=1e-6, plan=rope_kernels.plan(layout="bshd"))
@@ -120,6 +120,8 @@ class Written(unittest.TestCase):
             ([codes, made], lambda: ops.rotate_into_caches(
                 heads, heads.clone(), cos, sin, torch.zeros_like(codes), torch.zeros_like(codes), torch.ones(3, 4, 2),
                 made, ids, weight, format=2, **into)),
+            ([latents], lambda: ops.rotate_into_latent_cache(
+                heads[:, :1], heads[:, 1:], cos, sin, latents, ids, rope_kernels.plan(layout="bshd"))),
         ):
             self.refuses(memory, call, "of torch.inference_mode\\(\\), which nothing may write outside")
 

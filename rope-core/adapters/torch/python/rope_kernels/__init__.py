@@ -10,10 +10,10 @@ from ._config import ChoosePart, IgnoredKey, NothingRotates, Rotation
 from ._module import RotaryEmbedding
 from ._plan import plan
 from ._rotate import rotate, rotate_, rotate_qk, rotate_qk_
-from ._stages import norm_rotate_qk_, rotate_into_caches
+from ._stages import norm_rotate_qk_, rotate_into_caches, rotate_into_latent_cache
 
 __version__ = "0.1.0"
 __all__ = [
     "ChoosePart", "IgnoredKey", "NothingRotates", "RotaryEmbedding", "Rotation", "norm_rotate_qk_", "plan", "rotate",
-    "rotate_", "rotate_into_caches", "rotate_qk", "rotate_qk_",
+    "rotate_", "rotate_into_caches", "rotate_into_latent_cache", "rotate_qk", "rotate_qk_",
 ]  # fmt: skip

@@ -285,3 +285,9 @@ def _(k, v, cos, sin, key_cache, value_cache, key_scale, value_scale, slots, wei
       plan=0, key_factor=1.0, value_factor=1.0):  # fmt: skip
     check_devices(k=k, v=v, key_cache=key_cache, value_cache=value_cache, slots=slots)
     _check_rows(dict(k=k), cos, sin, plan)
+
+
+@_fake("rotate_into_latent_cache")
+def _(latent, key, cos, sin, cache, slots, plan=0):
+    check_devices(latent=latent, key=key, cache=cache, slots=slots)
+    _check_rows(dict(key=key), cos, sin, plan)

@@ -103,3 +103,22 @@ def rotate_into_caches(
         number, code, plan(pairing, direction, layout, repeat, rounding, output_pairing), key_factor, value_factor
     )  # fmt: skip
     return key_cache, value_cache
+
+
+def rotate_into_latent_cache(
+    latent: Tensor, key: Tensor, cos: Tensor, sin: Tensor, cache: Tensor, slots: Tensor, *, pairing: Pairing = "half",
+    direction: Direction = "forward", layout: Layout = "bhsd", repeat: Repeat | None = None, rounding: Rounding = "once",
+    output_pairing: Pairing | None = None,
+) -> Tensor:  # fmt: skip
+    """Rotates the keys of multi-head latent attention, one head each, and writes them and their latents into a cache of
+    `[blocks, block_size, channels]`; returns it.
+
+    slots: one for each token, `block * block_size + place`; a negative one is skipped.
+    cache: float32, bfloat16 or float16, of the channels of a latent and its key; or uint8 of the records that FlashMLA
+    and vLLM call "fp8_ds_mla": the latent in E4M3, a float32 scale for each 128 channels of it, and the key in bfloat16
+    (656 bytes for 512 and 64 channels).
+    """
+    _refuse_derivatives(latent, key, cos, sin, cache, slots)
+    how = plan(pairing, direction, layout, repeat, rounding, output_pairing)
+    ops.rotate_into_latent_cache(latent, key, cos, sin, cache, slots, how)
+    return cache
