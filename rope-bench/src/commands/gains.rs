@@ -18,8 +18,8 @@ use std::hint::black_box;
 
 use anyhow::{Result, ensure};
 use rope_core::cache::{
-    BlockFormat, CacheFormat, CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout,
-    ScalePlace,
+    BlockFormat, CacheFormat, CacheLayout, CacheMut, MxScale, QuantFormat, QuantScale, ScaleLayout,
+    ScalePlace, TileScale,
 };
 use rope_core::{Error, Frequencies, Rope, Rows, Scaling, TensorMut};
 
@@ -39,6 +39,39 @@ enum Kept {
     Given(QuantFormat),
     Made(QuantFormat),
     Blocks(&'static BlockFormat),
+    Groups(Groups),
+}
+
+/// A format with a scale per group of channels.
+#[derive(Clone, Copy, Debug)]
+enum Groups {
+    Nvfp4,
+    Mxfp4,
+    Mxfp8,
+    Tiles,
+}
+
+impl Groups {
+    fn at(self, at: ScalePlace) -> CacheFormat<'static> {
+        match self {
+            Groups::Nvfp4 => CacheFormat::nvfp4(1.0 / 64.0, at),
+            Groups::Mxfp4 => CacheFormat::mxfp4(MxScale::Floor, at),
+            Groups::Mxfp8 => CacheFormat::mxfp8(MxScale::Floor, at),
+            Groups::Tiles => {
+                let least = f32::MIN_POSITIVE;
+                CacheFormat::e4m3_in_128(TileScale::Quotient { least }, at)
+            }
+        }
+    }
+
+    /// Returns the channels per scale.
+    fn values(self) -> usize {
+        match self {
+            Groups::Nvfp4 => 16,
+            Groups::Mxfp4 | Groups::Mxfp8 => 32,
+            Groups::Tiles => 128,
+        }
+    }
 }
 
 const BF16: Kept = Kept::Plain(Element::Bf16);
@@ -118,13 +151,27 @@ impl Calls {
         bytes: &'a mut [u8],
         scales: &'a mut [f32],
     ) -> Result<CacheMut<'a>, Error> {
-        let at = ScalePlace::Separate(ScaleLayout::nh([BLOCK, self.heads]));
+        let place = ScaleLayout::nh([BLOCK, self.heads]);
+        let at = ScalePlace::Separate(place);
         let (code, scale, scales) = match kept {
             Kept::Plain(element) => {
                 return with_float!(element, E =>
                     CacheMut::new::<E>(bytemuck::cast_slice_mut(bytes), self.layout));
             }
             Kept::Blocks(format) => return CacheMut::coded(bytes, self.layout, format),
+            Kept::Groups(groups) => {
+                let place = place.with_groups(HEAD_DIM / groups.values());
+                let format = groups.at(ScalePlace::Separate(place));
+                return match groups {
+                    Groups::Tiles => {
+                        CacheMut::coded_with_scales(bytes, self.layout, format, scales)
+                    }
+                    _ => {
+                        let scales = bytemuck::cast_slice_mut::<_, u8>(scales);
+                        CacheMut::coded_with_scales(bytes, self.layout, format, scales)
+                    }
+                };
+            }
             Kept::Given(code) => (code, QuantScale::Multiply(0.5.into()), &mut [][..]),
             Kept::Made(code) => (code, QuantScale::Computed { least: 1e-6, at }, scales),
         };
@@ -142,7 +189,9 @@ impl Calls {
         kept: Kept,
         call: impl Fn(&mut CacheMut<'_>) -> Result<(), Error> + 'a,
     ) -> Subject<'a> {
-        let mut scales = vec![0.0; self.layout.shape().blocks * BLOCK * self.heads];
+        // A head of NVFP4 has 8 bytes of scales. These bytes are normal numbers in every format of scales.
+        let filler = f32::from_ne_bytes([0x38; 4]);
+        let mut scales = vec![filler; 2 * self.layout.shape().blocks * BLOCK * self.heads];
         Box::new(move |bytes, times| {
             let mut cache = self.cache(kept, bytes, &mut scales)?;
             Ok((0..times).try_for_each(|_| call(black_box(&mut cache)))?)

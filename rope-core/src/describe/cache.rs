@@ -344,7 +344,7 @@ impl Kept<'_> {
                 Codes::Blocks(format) => (format.decode)(proof, bytes, values),
                 Codes::Groups(kernels, rule, place) => {
                     let scales = self.scales(place, at, head);
-                    (kernels.decode)(proof, [bytes, scales], rule, values);
+                    kernels.decode(proof, [bytes, scales], rule, values);
                 }
                 Codes::Scaled(code, scale) => {
                     (code.decode)(proof, bytes, self.scale(scale, at, head), values);
@@ -553,8 +553,10 @@ impl<'t> SlotsTarget<'t> {
         let mut together = self.stored.run(heads, false);
         if let Codes::Groups(kernels, rule, _) = &codes {
             // A head has at least one group.
-            let bytes = head_dim / kernels.values * rule.bytes();
-            together = together.min(SCALES / bytes.max(1));
+            let bytes = kernels.scales(head_dim) * rule.bytes();
+            if together * bytes > SCALES {
+                together = SCALES / bytes;
+            }
         }
         let mut next = 0;
         while next < heads {
@@ -572,15 +574,15 @@ impl<'t> SlotsTarget<'t> {
                 }
                 Codes::Groups(kernels, rule, place) => {
                     let mut made = [0; SCALES];
-                    let scales = &mut made[..count * head_dim / kernels.values * rule.bytes()];
+                    let scales = &mut made[..kernels.scales(count * head_dim) * rule.bytes()];
                     self.put(at, [head, count], side, |codes| {
-                        let groups = &mut GroupEncoding {
+                        let groups = GroupEncoding {
                             values,
                             rule: *rule,
                             codes,
                             scales,
                         };
-                        (kernels.encode)(proof, groups);
+                        kernels.encode(proof, groups);
                     });
                     self.keep_scales(*place, at, head, scales);
                     continue;
@@ -630,6 +632,10 @@ impl<'t> SlotsTarget<'t> {
             ScalePlace::InBlock { strides, .. } => (&mut *self.memory, strides.head),
             ScalePlace::Separate(place) => (&mut *self.scales, place.head * self.stored.unit()),
         };
+        if step == len {
+            memory[start..][..scales.len()].copy_from_slice(scales);
+            return;
+        }
         for (index, scales) in scales.chunks_exact(len).enumerate() {
             memory[start + index * step..][..len].copy_from_slice(scales);
         }

@@ -12,6 +12,11 @@ use crate::simd::element::Convert;
 use crate::simd::slices::ToF32;
 use crate::simd::{InstructionSet, Simd, SimdQuant};
 
+/// Work on pairs of vectors of any element.
+pub(crate) trait PairsWork {
+    fn run<E: Convert, S: SimdQuant>(self, s: S, pairs: &[[S::Chunk<E::Bits>; 2]]);
+}
+
 macro_rules! values {
     ($($Type:ident: $E:ty [$($fused:tt)*];)+) => {
         /// Contiguous elements in storage format.
@@ -49,6 +54,15 @@ macro_rules! values {
             pub(crate) fn blocks<S: SimdQuant>(self) -> Blocks<'a, S> {
                 match self {
                     $(Values::$Type(values) => Blocks::$Type(S::chunks(values).as_chunks().0),)+
+                }
+            }
+
+            /// Runs work on the whole pairs of vectors, compiled for each element: a branch before its loops, and none
+            /// in them.
+            #[inline(always)]
+            pub(crate) fn run_on_pairs<S: InstructionSet>(self, s: S, work: impl PairsWork) {
+                match self {
+                    $(Values::$Type(values) => work.run::<$E, S>(s, S::chunks(values).as_chunks().0),)+
                 }
             }
 

@@ -22,7 +22,7 @@ use bytemuck::{Pod, must_cast};
 
 use super::double::{BELOW_F32, MIDPOINT, SIGN};
 use super::portable::Portable;
-use super::quant::{BELOW_HALF, NONLINEAR, NONLINEAR_LIMITS};
+use super::quant::{BELOW_HALF, E2M1_LEAST, NONLINEAR, NONLINEAR_LIMITS};
 use super::{CacheLine, InstructionSet, MemoryKernel, Simd, SimdF64, SimdQuant, SimdSums, cpu};
 
 /// The proof that the CPU has AVX2, FMA and F16C.
@@ -519,6 +519,50 @@ impl SimdQuant for Avx2 {
             magnitudes,
             _mm256_and_si256(signs, _mm256_set1_epi8(-0x80)),
         )))
+    }
+
+    #[inline(always)]
+    fn store_e2m1(self, [a, b, c, d]: [__m256; 4]) -> [[u8; 8]; 2] {
+        /// Two pairs of each vector in each half, in the order of the vectors.
+        const IN_ORDER: [u8; 16] = [0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15];
+        let [ab, cd] = [
+            self.f8_words::<1, E2M1_LEAST>([a, b], 7),
+            self.f8_words::<1, E2M1_LEAST>([c, d], 7),
+        ];
+        let mut magnitudes = op!(_mm256_packus_epi16(ab, cd));
+        let mut signs = self.pack(op!([
+            _mm256_castps_si256(a),
+            _mm256_castps_si256(b),
+            _mm256_castps_si256(c),
+            _mm256_castps_si256(d),
+        ]));
+        if self.nan_in_four([a, b, c, d]) {
+            cold_path();
+            let nan = self.pack(op!([
+                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(a, a)),
+                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(b, b)),
+                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(c, c)),
+                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(d, d)),
+            ]));
+            op!({
+                let most = _mm256_and_si256(nan, _mm256_set1_epi8(7));
+                magnitudes = _mm256_or_si256(_mm256_andnot_si256(nan, magnitudes), most);
+                signs = _mm256_andnot_si256(nan, signs);
+            });
+        }
+        op!({
+            let signs = _mm256_and_si256(_mm256_srli_epi16::<4>(signs), _mm256_set1_epi8(8));
+            // The even code, and 16 times the odd one.
+            let pairs = _mm256_maddubs_epi16(
+                _mm256_or_si256(magnitudes, signs),
+                _mm256_set1_epi16(0x1001),
+            );
+            let bytes = _mm_packus_epi16(
+                _mm256_castsi256_si128(pairs),
+                _mm256_extracti128_si256::<1>(pairs),
+            );
+            must_cast(_mm_shuffle_epi8(bytes, must_cast(IN_ORDER)))
+        })
     }
 
     #[inline(always)]

@@ -30,7 +30,7 @@ use half::bf16;
 
 use super::avx2::{Avx2, INTERLEAVED};
 use super::double::{BELOW_F32, MIDPOINT, SIGN};
-use super::quant::{NONLINEAR, NONLINEAR_LIMITS};
+use super::quant::{E2M1_LEAST, NONLINEAR, NONLINEAR_LIMITS};
 use super::slices::FromF32;
 use super::{CacheLine, InstructionSet, MemoryKernel, Simd, SimdF64, SimdQuant, SimdSums, cpu};
 
@@ -666,6 +666,47 @@ impl<const BF16: bool> SimdQuant for Token<BF16> {
             magnitudes,
             _mm512_and_si512(signs, _mm512_set1_epi8(-0x80)),
         )))
+    }
+
+    #[inline(always)]
+    fn store_e2m1(self, [a, b, c, d]: [__m512; 4]) -> [[u8; 16]; 2] {
+        /// Four pairs of each vector, in the order of the vectors.
+        const IN_ORDER: [u16; 16] = [0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15];
+        let [ab, cd] = [
+            self.f8_words::<1, E2M1_LEAST>([a, b], 7),
+            self.f8_words::<1, E2M1_LEAST>([c, d], 7),
+        ];
+        let mut magnitudes = op!(_mm512_packus_epi16(ab, cd));
+        let mut signs = self.pack(op!([
+            _mm512_castps_si512(a),
+            _mm512_castps_si512(b),
+            _mm512_castps_si512(c),
+            _mm512_castps_si512(d),
+        ]));
+        if self.nan_in_four([a, b, c, d]) {
+            cold_path();
+            let nan = self.pack(op!([
+                _mm512_movm_epi32(_mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, a)),
+                _mm512_movm_epi32(_mm512_cmp_ps_mask::<_CMP_UNORD_Q>(b, b)),
+                _mm512_movm_epi32(_mm512_cmp_ps_mask::<_CMP_UNORD_Q>(c, c)),
+                _mm512_movm_epi32(_mm512_cmp_ps_mask::<_CMP_UNORD_Q>(d, d)),
+            ]));
+            op!({
+                let most = _mm512_and_si512(nan, _mm512_set1_epi8(7));
+                magnitudes = _mm512_or_si512(_mm512_andnot_si512(nan, magnitudes), most);
+                signs = _mm512_andnot_si512(nan, signs);
+            });
+        }
+        op!({
+            let signs = _mm512_and_si512(_mm512_srli_epi16::<4>(signs), _mm512_set1_epi8(8));
+            // The even code, and 16 times the odd one.
+            let pairs = _mm512_maddubs_epi16(
+                _mm512_or_si512(magnitudes, signs),
+                _mm512_set1_epi16(0x1001),
+            );
+            let bytes = _mm512_cvtepi16_epi8(pairs);
+            must_cast(_mm256_permutexvar_epi16(must_cast(IN_ORDER), bytes))
+        })
     }
 
     #[inline(always)]

@@ -28,6 +28,18 @@ pub(super) const NONLINEAR_LIMITS: [f32; 15] = {
     limits
 };
 
+/// The least normal number of E2M1, as bits of f32.
+pub(crate) const E2M1_LEAST: u32 = 1.0_f32.to_bits();
+
+/// Packs two codes of E2M1, which are a float of 8 bits, into a byte. A NaN has all bits set, and loses its sign, which
+/// depends on the machine.
+#[inline(always)]
+pub(crate) fn pack_e2m1(pair: [u8; 2]) -> u8 {
+    let pair = u16::from_le_bytes(pair);
+    let halves = pair & 0x0707 | pair >> 4 & !(pair >> 3) & 0x0808;
+    (halves | halves >> 4) as u8
+}
+
 /// The operations of quantization: codes of 8 bits, and the maxima that scales are computed from.
 pub(crate) trait SimdQuant: Simd {
     /// True if codes of even and odd elements are faster, for elements that cost less to read that way.
@@ -42,6 +54,18 @@ pub(crate) trait SimdQuant: Simd {
         most: u32,
     ) -> [Self::Chunk<u8>; 4] {
         self.store_by(x, |x| f32_to_f8::<MANTISSA, LEAST>(x, most))
+    }
+
+    /// f32 to E2M1, two per byte, the even element in the low half: as [`pack_e2m1`] of `convert::f32_to_f8`.
+    #[inline(always)]
+    fn store_e2m1(self, x: [Self::F32; 4]) -> [Self::Chunk<u8>; 2] {
+        let codes = self.store_by(x, |x| f32_to_f8::<1, E2M1_LEAST>(x, 7));
+        let mut packed = [Self::Chunk::<u8>::zeroed(); 2];
+        let pairs = cast_slice::<_, u8>(&codes).as_chunks().0;
+        for (byte, pair) in cast_slice_mut(&mut packed).iter_mut().zip(pairs) {
+            *byte = pack_e2m1(*pair);
+        }
+        packed
     }
 
     /// f32 to integers of 8 bits, as `convert::f32_to_i8_even`.

@@ -1,6 +1,8 @@
 //! The gain of one pass over several calls: norm and rotation, a rotation into the slots of a cache, codes of 4 to 8
 //! bits, a shift of cached keys, and several outputs of one read.
 
+use std::cell::RefCell;
+
 use anyhow::{Context, Result, ensure};
 use half::bf16;
 use rope_core::cache::{BlockFormat, QuantFormat};
@@ -8,7 +10,7 @@ use rope_core::norm::{Norm, NormFormula};
 use rope_core::stages::Normed;
 use rope_core::{Backend, Frequencies, Pairing, Rope, Scaling, Tensor, TensorMut};
 
-use super::{BF16, Calls, E4M3, HEAD_DIM, Kept, agree, filled, on_tensor};
+use super::{BF16, Calls, E4M3, Groups, HEAD_DIM, Kept, agree, filled, on_tensor};
 use crate::cases::{Alignment, Element, Float, with_float};
 use crate::formulations::runners::Quantizer;
 use crate::measure::memory::{Memory, values};
@@ -18,7 +20,7 @@ use crate::measure::{Effort, Subject};
 use crate::report::results::Pass;
 
 /// Codes of measured caches.
-const CODES: [(&str, Kept); 8] = [
+const CODES: [(&str, Kept); 12] = [
     ("e4m3", E4M3),
     ("int8, scale made", Kept::Made(QuantFormat::Int8RoundAway)),
     ("q8_0", Kept::Blocks(BlockFormat::Q8_0)),
@@ -27,6 +29,10 @@ const CODES: [(&str, Kept); 8] = [
     ("q5_0", Kept::Blocks(BlockFormat::Q5_0)),
     ("q5_1", Kept::Blocks(BlockFormat::Q5_1)),
     ("iq4_nl", Kept::Blocks(BlockFormat::IQ4_NL)),
+    ("nvfp4", Kept::Groups(Groups::Nvfp4)),
+    ("mxfp4", Kept::Groups(Groups::Mxfp4)),
+    ("mxfp8", Kept::Groups(Groups::Mxfp8)),
+    ("tiles of e4m3", Kept::Groups(Groups::Tiles)),
 ];
 
 /// Measures all passes.
@@ -45,6 +51,7 @@ pub fn passes(backend: Backend, effort: Effort) -> Result<Vec<Pass>> {
         passes.push(calls.paged()?);
         for (name, kept) in CODES {
             passes.extend(calls.coded(name, kept).context(name)?);
+            passes.push(calls.read(name, kept).context(name)?);
         }
         for element in Element::ALL {
             passes.push(with_float!(element, E => calls.shift::<E>()?));
@@ -165,6 +172,28 @@ impl Calls {
             self.pass(&*name, "one of e4m3", one, e4m3),
             self.pass(&*name, "bf16, then codes", one, bf16 + conversion),
         ])
+    }
+
+    /// Measures a paged cache of codes into bf16, against one of E4M3.
+    fn read(&self, name: &str, kept: Kept) -> Result<Pass> {
+        let chain = Rope::<Normed<'_>>::from(self.rope);
+        let target = RefCell::new(self.keys());
+        let read = |kept| {
+            self.on_cache(kept, |x| {
+                let mut target = target.borrow_mut();
+                let mut y = TensorMut::new(&mut target, self.shape())?;
+                chain.apply_into(&x.as_cache().slots(&self.slots), &mut y)
+            })
+        };
+        let mut memory = Memory::new(2 * self.layout.end());
+        let bytes = filled::<bf16>(&mut memory, self.layout.end());
+        let mut subjects = [read(kept), read(E4M3)];
+        self.beside(
+            format!("a paged cache of {name} into bf16"),
+            "one of e4m3",
+            &mut subjects,
+            bytes,
+        )
     }
 
     /// Rotates keys of a cache in place.

@@ -12,28 +12,39 @@
 //! Magnitudes ignore NaNs. Codes of 8 bits are those of E4M3. Codes of 4 bits are E2M1, to nearest, ties to even, and
 //! saturate; NaN is 6. The low half of a byte is the even channel.
 
-use core::hint::black_box;
 use core::marker::PhantomData;
-use core::mem::size_of_val;
 
 use bytemuck::cast_slice;
 
 use super::{Convert8, E4m3, RUN};
-use crate::kernel::values::{MOST_OF_BLOCK, Values, VectorPairs};
+use crate::kernel::values::{MOST_OF_BLOCK, PairsWork, Values};
 use crate::proof::Proof;
-use crate::simd::{InstructionSet, Kernel, SimdQuant};
 
-/// The kernels of a code with a scale per group.
+use crate::simd::element::Convert;
+use crate::simd::{E2M1_LEAST, InstructionSet, Kernel, SimdQuant};
+
+/// A code with a scale per group. The scales of all formats are one kernel, and the codes one per code: a kernel for
+/// each format takes four times the machine code, and the same time.
 #[derive(Debug)]
 pub(crate) struct GroupKernels {
     /// Values per group.
     pub(crate) values: usize,
     /// Values per byte of codes.
     pub(crate) per_byte: usize,
-    /// Encodes whole groups.
-    pub(crate) encode: fn(Proof, &mut GroupEncoding<'_>),
-    /// Decodes whole groups: codes, and scales.
-    pub(crate) decode: fn(Proof, [&[u8]; 2], GroupRule, &mut [f32]),
+    bounds: CodeBounds,
+    codes: fn(Proof, &mut GroupCodes<'_>),
+    decode: fn(Proof, &mut GroupDecoding<'_>),
+}
+
+/// The numbers of a code that decide scales.
+#[derive(Clone, Copy, Debug)]
+struct CodeBounds {
+    /// The largest code, as a number.
+    largest: f32,
+    /// Its exponent.
+    exponent: u32,
+    /// Half of the last place of a mantissa, as bits of f32.
+    half: u32,
 }
 
 /// Some groups, and the targets of their codes and scales.
@@ -71,24 +82,25 @@ impl GroupRule {
 
     /// Computes the scales of some groups as bits, and what their values are multiplied by, or divided by.
     #[inline(always)]
-    fn scales<C: GroupCode>(
+    fn scales(
         self,
+        code: CodeBounds,
         largest: &[f32; RUN],
         bits: &mut [u32; RUN],
         factors: &mut [f32; RUN],
     ) {
         let scales = largest.iter().zip(bits).zip(factors);
-        let least = |largest: f32, least: f32| (largest / C::LARGEST).max(least);
+        let least = |largest: f32, least: f32| (largest / code.largest).max(least);
         match self {
             GroupRule::Floor => {
                 for ((largest, bits), factor) in scales {
-                    *bits = (largest.to_bits() >> 23).saturating_sub(C::EXPONENT);
+                    *bits = (largest.to_bits() >> 23).saturating_sub(code.exponent);
                     *factor = one_over_power(*bits);
                 }
             }
             GroupRule::Even => {
                 for ((largest, bits), factor) in scales {
-                    *bits = ((largest.to_bits() + C::HALF) >> 23).saturating_sub(C::EXPONENT);
+                    *bits = ((largest.to_bits() + code.half) >> 23).saturating_sub(code.exponent);
                     *factor = if *bits == 0 {
                         0.0
                     } else {
@@ -98,7 +110,7 @@ impl GroupRule {
             }
             GroupRule::Up => {
                 for ((largest, bits), factor) in scales {
-                    let quotient = (largest / C::LARGEST).to_bits();
+                    let quotient = (largest / code.largest).to_bits();
                     let exponent = ((quotient + FRACTION) >> 23).min(254);
                     // The least scale is subnormal in f32.
                     *bits = if quotient <= LEAST_POWER { 0 } else { exponent };
@@ -185,296 +197,400 @@ trait GroupCode: Convert8 {
     const CODE: Self;
     /// Values per byte.
     const PER_BYTE: usize;
-    /// Exponent of the largest code.
-    const EXPONENT: u32 = (Self::LARGEST.to_bits() >> 23) - 127;
-    /// Half of the last place of a mantissa, as bits of f32.
-    const HALF: u32;
+    /// True if a rule divides values by their scale.
+    const DIVIDES: bool;
+    const BOUNDS: CodeBounds;
+
+    /// Encodes four vectors of values.
+    fn put<S: SimdQuant>(s: S, x: [S::F32; 4], target: &mut [u8]);
+}
+
+/// Returns the numbers of a float code with `mantissa` bits.
+const fn bounds(largest: f32, mantissa: u32) -> CodeBounds {
+    CodeBounds {
+        largest,
+        exponent: (largest.to_bits() >> 23) - 127,
+        half: 1 << (22 - mantissa),
+    }
 }
 
 /// The 4-bit float with one mantissa bit, in the codes of an 8-bit float.
-type E2m1 = super::CodedFloat<1, { 1.0_f32.to_bits() }, 8>;
+type E2m1 = super::CodedFloat<1, E2M1_LEAST, 8>;
 
 impl GroupCode for E2m1 {
     const CODE: Self = E2m1 { most: 7 };
     const PER_BYTE: usize = 2;
-    const HALF: u32 = 1 << 21;
+    const DIVIDES: bool = false;
+    const BOUNDS: CodeBounds = bounds(Self::LARGEST, 1);
+
+    #[inline(always)]
+    fn put<S: SimdQuant>(s: S, x: [S::F32; 4], target: &mut [u8]) {
+        target.copy_from_slice(cast_slice(&s.store_e2m1(x)));
+    }
 }
 
 impl GroupCode for E4m3 {
     const CODE: Self = E4m3 { most: 0x7e };
     const PER_BYTE: usize = 1;
-    const HALF: u32 = 1 << 19;
+    const DIVIDES: bool = true;
+    const BOUNDS: CodeBounds = bounds(Self::LARGEST, 3);
+
+    #[inline(always)]
+    fn put<S: SimdQuant>(s: S, x: [S::F32; 4], target: &mut [u8]) {
+        target.copy_from_slice(cast_slice(&Self::CODE.write(s, x)));
+    }
 }
 
-/// Packs two codes of [`E2m1`] into a byte. A NaN has all bits set, and loses its sign, which depends on the machine.
+/// Decodes the low half of a byte as a code of [`E2m1`].
 #[inline(always)]
-fn pack(pair: [u8; 2]) -> u8 {
-    let pair = u16::from_le_bytes(pair);
-    let halves = pair & 0x0707 | pair >> 4 & !(pair >> 3) & 0x0808;
-    (halves | halves >> 4) as u8
+fn e2m1_to_f32(half: u8) -> f32 {
+    let magnitude = half & 7;
+    // Twice the number: 0, 1, 2, 3, 4, 6, 8, 12.
+    let double = magnitude + magnitude.saturating_sub(4) + 2 * magnitude.saturating_sub(6);
+    let sign = u32::from(half & 8) << 28;
+    f32::from_bits((f32::from(double) * 0.5).to_bits() | sign)
 }
 
-/// Unpacks a byte into two codes of [`E2m1`].
-#[inline(always)]
-fn unpack(byte: u8) -> [u8; 2] {
-    [byte, byte >> 4].map(|half| half & 7 | (half & 8) << 4)
-}
-
-/// Creates the kernels of groups of `LEN` values.
-const fn kernels<C: GroupCode, const LEN: usize>() -> GroupKernels {
+/// Creates the kernels of groups of `values` values.
+const fn kernels<C: GroupCode>(values: usize) -> GroupKernels {
     // Vectors of a padded group must fill whole groups.
-    assert!(
-        LEN.is_multiple_of(16)
-            && (MOST_OF_BLOCK.is_multiple_of(LEN) || LEN.is_multiple_of(MOST_OF_BLOCK))
-    );
+    assert!(values.is_power_of_two() && values >= LEAST);
     GroupKernels {
-        values: LEN,
+        values,
         per_byte: C::PER_BYTE,
-        encode: |proof, groups| {
-            proof.run(EncodeGroups::<C, LEN> {
+        bounds: C::BOUNDS,
+        codes: |proof, codes| {
+            proof.run(EncodeGroups::<C> {
+                codes,
+                code: PhantomData,
+            });
+        },
+        decode: |proof, groups| {
+            proof.run(DecodeGroups::<C> {
                 groups,
                 code: PhantomData,
             });
         },
-        decode: |proof, source, rule, target| {
-            proof.run(DecodeGroups::<C, LEN> {
-                source,
-                rule,
-                target,
-                code: PhantomData,
-            });
-        },
     }
 }
 
-pub(crate) static MXFP4: GroupKernels = kernels::<E2m1, 32>();
-pub(crate) static MXFP8: GroupKernels = kernels::<E4m3, 32>();
-pub(crate) static NVFP4: GroupKernels = kernels::<E2m1, 16>();
-pub(crate) static E4M3_IN_64: GroupKernels = kernels::<E4m3, 64>();
-pub(crate) static E4M3_IN_128: GroupKernels = kernels::<E4m3, 128>();
+/// The fewest values of a group.
+const LEAST: usize = 16;
 
-struct EncodeGroups<'e, 'a, C, const LEN: usize> {
-    groups: &'e mut GroupEncoding<'a>,
-    code: PhantomData<C>,
-}
+/// The most values that are encoded together.
+const MOST_VALUES: usize = 1024;
 
-impl<C: GroupCode, const LEN: usize> Kernel for EncodeGroups<'_, '_, C, LEN> {
-    #[inline(always)]
-    fn run<S: InstructionSet>(self, s: S) {
-        let GroupEncoding {
-            values,
-            rule,
-            codes,
-            scales,
-        } = self.groups;
-        let (values, rule, len) = (*values, *rule, values.len());
-        let step = RUN * LEN;
-        // The rest is padded with zeros, whose codes are discarded.
-        let whole = len / MOST_OF_BLOCK * MOST_OF_BLOCK;
-        for start in (0..whole).step_by(step) {
-            let end = whole.min(start + step);
-            let groups = GroupEncoding {
-                values: values.part(start..end),
-                rule,
-                codes: &mut codes[start / C::PER_BYTE..end / C::PER_BYTE],
-                scales: &mut scales[start / LEN * rule.bytes()..end / LEN * rule.bytes()],
-            };
-            Self::run_of(s, groups);
-        }
-        if whole < len {
-            let (mut padded, mut padded_codes) = ([0.0; MOST_OF_BLOCK], [0; MOST_OF_BLOCK]);
-            let mut padded_scales = [0; MOST_OF_BLOCK / 16 * 4];
-            values.part(whole..len).widen(s, &mut padded);
-            let groups = GroupEncoding {
-                values: Values::F32(&padded),
-                rule,
-                codes: &mut padded_codes[..MOST_OF_BLOCK / C::PER_BYTE],
-                scales: &mut padded_scales,
-            };
-            Self::run_of(s, groups);
-            let codes = &mut codes[whole / C::PER_BYTE..len / C::PER_BYTE];
-            codes.copy_from_slice(&padded_codes[..codes.len()]);
-            let scales = &mut scales[whole / LEN * rule.bytes()..len / LEN * rule.bytes()];
-            scales.copy_from_slice(&padded_scales[..scales.len()]);
-        }
+pub(crate) static MXFP4: GroupKernels = kernels::<E2m1>(32);
+pub(crate) static MXFP8: GroupKernels = kernels::<E4m3>(32);
+pub(crate) static NVFP4: GroupKernels = kernels::<E2m1>(16);
+pub(crate) static E4M3_IN_64: GroupKernels = kernels::<E4m3>(64);
+pub(crate) static E4M3_IN_128: GroupKernels = kernels::<E4m3>(128);
+
+impl GroupKernels {
+    /// Returns the groups of some values. A shift: a division would take as long as the codes of a group.
+    #[inline]
+    pub(crate) fn scales(&self, values: usize) -> usize {
+        values >> self.values.trailing_zeros()
     }
-}
 
-impl<C: GroupCode, const LEN: usize> EncodeGroups<'_, '_, C, LEN> {
-    /// Encodes at most [`RUN`] groups, in whole blocks of four vectors.
-    #[inline(always)]
-    fn run_of<S: InstructionSet>(s: S, groups: GroupEncoding<'_>) {
+    /// Encodes whole groups.
+    pub(crate) fn encode(&self, proof: Proof, groups: GroupEncoding<'_>) {
         let GroupEncoding {
             values,
             rule,
             codes,
             scales,
         } = groups;
-        let count = values.len() / LEN;
-        let mut largest = [0.0; RUN];
-        if const { S::LANES == 1 } {
-            for (index, largest) in largest.iter_mut().enumerate().take(count) {
-                let group = values.part(index * LEN..(index + 1) * LEN);
-                *largest = group.largest_magnitude(s);
-            }
-        } else {
-            Self::magnitudes(s, values.pairs::<S>(), count, &mut largest);
-        }
-        let (mut bits, mut factors) = ([0; RUN], [0.0; RUN]);
-        rule.scales::<C>(&largest, &mut bits, &mut factors);
-        if rule.bytes() == 1 {
-            for (scale, bits) in scales.iter_mut().zip(bits) {
-                *scale = bits as u8;
-            }
-        } else {
-            for (scale, bits) in scales.as_chunks_mut().0.iter_mut().zip(bits) {
-                *scale = bits.to_ne_bytes();
-            }
-        }
-        if const { S::LANES == 1 } {
-            Self::plain(s, values, (&factors, rule.divides()), codes);
-        } else {
-            Self::codes(s, values.pairs::<S>(), (&factors, rule.divides()), codes);
-        }
-    }
-
-    /// Computes the largest magnitude of each group, ignoring NaNs.
-    #[inline(always)]
-    fn magnitudes<S: SimdQuant>(
-        s: S,
-        values: VectorPairs<'_, S>,
-        count: usize,
-        largest: &mut [f32; RUN],
-    ) {
-        let zero = s.splat(0.0);
-        for (quad, largest) in largest.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-            let first = 4 * quad;
-            if first >= count {
-                break;
-            }
-            let mut lanes = [zero; 4];
-            if const { S::LANES == LEN } {
-                // Whole blocks of four vectors are four groups.
-                let ([a, b], [c, d]) = (values.load(s, 2 * quad), values.load(s, 2 * quad + 1));
-                for (lanes, x) in lanes.iter_mut().zip([a, b, c, d]) {
-                    *lanes = s.max_magnitude(zero, x);
-                }
+        let len = values.len();
+        let step = MOST_VALUES.min(RUN * self.values);
+        for start in (0..len).step_by(step) {
+            let end = len.min(start + step);
+            let codes = &mut codes[start / self.per_byte..end / self.per_byte];
+            let scales = &mut scales[start / self.values * rule.bytes()..]
+                [..(end - start) / self.values * rule.bytes()];
+            let values = values.part(start..end);
+            if values.len().is_multiple_of(MOST_OF_BLOCK) {
+                self.encode_run(proof, values, rule, codes, scales);
             } else {
-                let pairs = const { LEN.div_ceil(2 * S::LANES) };
-                for (index, lanes) in lanes.iter_mut().enumerate() {
-                    if first + index >= count {
-                        break;
-                    }
-                    for pair in 0..pairs {
-                        let pair = (first + index) * pairs + pair;
-                        let [a, b] = values.load_in_any_order(s, pair);
-                        *lanes = s.max_magnitude(s.max_magnitude(*lanes, a), b);
-                    }
-                }
+                self.encode_padded(proof, values, rule, codes, scales);
             }
-            *largest = s.extreme_lanes::<true>(lanes);
         }
     }
 
-    /// Writes the codes of whole blocks of four vectors.
-    #[inline(always)]
-    fn codes<S: SimdQuant>(
-        s: S,
-        values: VectorPairs<'_, S>,
-        (factors, divides): (&[f32; RUN], bool),
-        target: &mut [u8],
-    ) {
-        let block = const { 4 * S::LANES };
-        for (index, target) in target.chunks_exact_mut(block / C::PER_BYTE).enumerate() {
-            let by =
-                |vector: usize| s.splat(factors[(index * block + vector * S::LANES) / LEN % RUN]);
-            let ([a, b], [c, d]) = (values.load(s, 2 * index), values.load(s, 2 * index + 1));
-            let x = if divides {
-                [
-                    s.div(a, by(0)),
-                    s.div(b, by(1)),
-                    s.div(c, by(2)),
-                    s.div(d, by(3)),
-                ]
-            } else {
-                [
-                    s.mul(a, by(0)),
-                    s.mul(b, by(1)),
-                    s.mul(c, by(2)),
-                    s.mul(d, by(3)),
-                ]
-            };
-            let codes = C::CODE.write(s, x);
-            let bytes: &[u8] = cast_slice(&codes);
-            debug_assert_eq!(bytes.len(), size_of_val(&codes));
-            put::<C>(bytes, target);
-        }
-    }
-
-    /// The definition, one lane at a time.
-    #[inline(always)]
-    fn plain<S: InstructionSet>(
-        s: S,
+    /// Encodes at most [`RUN`] groups that are padded with zeros.
+    #[inline(never)]
+    fn encode_padded(
+        &self,
+        proof: Proof,
         values: Values<'_>,
-        (factors, divides): (&[f32; RUN], bool),
-        target: &mut [u8],
+        rule: GroupRule,
+        codes: &mut [u8],
+        scales: &mut [u8],
     ) {
-        let chunks = target.chunks_exact_mut(MOST_OF_BLOCK / C::PER_BYTE);
-        for (index, target) in chunks.enumerate() {
-            let (mut x, mut codes) = ([0.0; MOST_OF_BLOCK], [0; MOST_OF_BLOCK]);
-            let start = index * MOST_OF_BLOCK;
-            values.part(start..start + MOST_OF_BLOCK).widen(s, &mut x);
-            for (channel, (x, code)) in x.iter().zip(&mut codes).enumerate() {
-                let by = factors[(start + channel) / LEN % RUN];
-                *code = C::CODE.round(if divides { x / by } else { x * by });
-            }
-            put::<C>(&codes, target);
+        let (mut padded, mut padded_codes) = ([0.0; MOST_VALUES], [0; MOST_VALUES]);
+        let len = values.len();
+        let target = &mut padded[..len];
+        proof.run(Widen { values, target });
+        let padded = &padded[..len.next_multiple_of(MOST_OF_BLOCK)];
+        let padded_codes = &mut padded_codes[..padded.len() / self.per_byte];
+        self.encode_run(proof, Values::F32(padded), rule, padded_codes, scales);
+        codes.copy_from_slice(&padded_codes[..codes.len()]);
+    }
+
+    /// Encodes at most [`RUN`] groups, in whole blocks of [`MOST_OF_BLOCK`] values.
+    fn encode_run(
+        &self,
+        proof: Proof,
+        values: Values<'_>,
+        rule: GroupRule,
+        codes: &mut [u8],
+        scales: &mut [u8],
+    ) {
+        let (mut bits, mut factors) = ([0; RUN], [0.0; RUN]);
+        proof.run(&mut GroupScales {
+            values,
+            group: self.values,
+            code: self.bounds,
+            rule,
+            bits: &mut bits,
+            factors: &mut factors,
+        });
+        // All of a run, in vectors.
+        if rule.bytes() == 1 {
+            scales.copy_from_slice(&bits.map(|bits| bits as u8)[..scales.len()]);
+        } else {
+            scales.copy_from_slice(&cast_slice(&bits)[..scales.len()]);
         }
+        let codes = &mut GroupCodes {
+            values,
+            group: self.values,
+            factors: &factors,
+            divides: rule.divides(),
+            codes,
+        };
+        (self.codes)(proof, codes);
+    }
+
+    /// Decodes whole groups: codes, and scales.
+    pub(crate) fn decode(
+        &self,
+        proof: Proof,
+        [codes, scales]: [&[u8]; 2],
+        rule: GroupRule,
+        values: &mut [f32],
+    ) {
+        let groups = &mut GroupDecoding {
+            codes,
+            scales,
+            group: self.values,
+            rule,
+            values,
+        };
+        (self.decode)(proof, groups);
     }
 }
 
-/// Stores codes, packed if a byte has two.
-#[inline(always)]
-fn put<C: GroupCode>(codes: &[u8], target: &mut [u8]) {
-    if C::PER_BYTE == 2 {
-        for (pair, target) in codes.as_chunks().0.iter().zip(target) {
-            *target = pack(*pair);
-        }
-    } else {
-        target.copy_from_slice(codes);
-    }
-}
-
-struct DecodeGroups<'a, C, const LEN: usize> {
-    source: [&'a [u8]; 2],
-    rule: GroupRule,
+/// A kernel that converts values to f32.
+struct Widen<'a> {
+    values: Values<'a>,
     target: &'a mut [f32],
+}
+
+impl Kernel for Widen<'_> {
+    #[inline(always)]
+    fn run<S: InstructionSet>(self, s: S) {
+        self.values.widen(s, self.target);
+    }
+}
+
+/// A kernel for the scales of at most [`RUN`] groups.
+struct GroupScales<'a> {
+    values: Values<'a>,
+    /// Values per group.
+    group: usize,
+    code: CodeBounds,
+    rule: GroupRule,
+    /// The scales.
+    bits: &'a mut [u32; RUN],
+    /// The factors, or divisors, of the values of each group.
+    factors: &'a mut [f32; RUN],
+}
+
+impl Kernel for &mut GroupScales<'_> {
+    #[inline(always)]
+    fn run<S: InstructionSet>(self, s: S) {
+        let mut largest = [0.0; RUN];
+        let (group, target) = (self.group, &mut largest);
+        self.values.run_on_pairs(s, Magnitudes { group, target });
+        // All of a run, whose number the compiler knows.
+        self.rule
+            .scales(self.code, &largest, self.bits, self.factors);
+    }
+}
+
+/// Computes the largest magnitude of each group, ignoring NaNs.
+struct Magnitudes<'a> {
+    group: usize,
+    target: &'a mut [f32; RUN],
+}
+
+impl PairsWork for Magnitudes<'_> {
+    #[inline(always)]
+    fn run<E: Convert, S: SimdQuant>(self, s: S, pairs: &[[S::Chunk<E::Bits>; 2]]) {
+        let zero = s.splat(0.0);
+        let targets = self.target.as_chunks_mut::<4>().0;
+        match self.group / const { 2 * S::LANES } {
+            0 => {
+                // Two pairs of vectors are four groups.
+                for ([ab, cd], target) in pairs.as_chunks().0.iter().zip(targets) {
+                    let ([a, b], [c, d]) = (E::read(s, *ab), E::read(s, *cd));
+                    let lanes = [a, b, c, d].map(|x| s.max_magnitude(zero, x));
+                    *target = s.extreme_lanes::<true>(lanes);
+                }
+            }
+            1 if const { S::LANES > 4 } => {
+                for (quad, target) in pairs.chunks(4).zip(targets) {
+                    let mut lanes = [zero; 4];
+                    for (lanes, pair) in lanes.iter_mut().zip(quad) {
+                        *lanes = largest_of_pair::<E, S>(s, zero, *pair);
+                    }
+                    *target = s.extreme_lanes::<true>(lanes);
+                }
+            }
+            each => {
+                let mut groups = pairs.chunks(each);
+                for target in targets.iter_mut().take(pairs.len().div_ceil(4 * each)) {
+                    let mut lanes = [zero; 4];
+                    for lanes in &mut lanes {
+                        for pair in groups.next().unwrap_or(&[]) {
+                            *lanes = largest_of_pair::<E, S>(s, *lanes, *pair);
+                        }
+                    }
+                    *target = s.extreme_lanes::<true>(lanes);
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn largest_of_pair<E: Convert, S: SimdQuant>(
+    s: S,
+    largest: S::F32,
+    pair: [S::Chunk<E::Bits>; 2],
+) -> S::F32 {
+    let [a, b] = E::read_even_odd(s, pair);
+    s.max_magnitude(s.max_magnitude(largest, a), b)
+}
+
+/// Values of some groups with the factors of each group, and the target of their codes.
+#[derive(Debug)]
+struct GroupCodes<'a> {
+    values: Values<'a>,
+    /// Values per group.
+    group: usize,
+    factors: &'a [f32; RUN],
+    /// True if values are divided.
+    divides: bool,
+    codes: &'a mut [u8],
+}
+
+struct EncodeGroups<'e, 'a, C> {
+    codes: &'e mut GroupCodes<'a>,
     code: PhantomData<C>,
 }
 
-impl<C: GroupCode, const LEN: usize> Kernel for DecodeGroups<'_, C, LEN> {
+impl<C: GroupCode> Kernel for EncodeGroups<'_, '_, C> {
     #[inline(always)]
-    fn run<S: InstructionSet>(self, _: S) {
-        let [codes, scales] = self.source;
-        let groups = codes.chunks_exact(LEN / C::PER_BYTE);
-        let scales = scales.chunks_exact(self.rule.bytes());
-        let targets = self.target.as_chunks_mut::<LEN>().0;
-        for ((codes, scale), values) in groups.zip(scales).zip(targets) {
-            let [scale, factor] = self.rule.decoded(scale);
-            let mut bytes = [0; LEN];
-            if C::PER_BYTE == 2 {
-                for (pair, byte) in bytes.as_chunks_mut().0.iter_mut().zip(codes) {
-                    *pair = unpack(*byte);
-                }
+    fn run<S: InstructionSet>(self, s: S) {
+        self.codes.values.run_on_pairs(s, self);
+    }
+}
+
+impl<C: GroupCode> PairsWork for EncodeGroups<'_, '_, C> {
+    #[inline(always)]
+    fn run<E: Convert, S: SimdQuant>(self, s: S, pairs: &[[S::Chunk<E::Bits>; 2]]) {
+        let GroupCodes {
+            group,
+            factors,
+            divides,
+            codes,
+            ..
+        } = self.codes;
+        let (shift, divides) = (group.trailing_zeros(), C::DIVIDES && *divides);
+        let factor = |value: usize| factors[(value >> shift) % RUN];
+        let block = const { 4 * S::LANES };
+        let targets = codes.chunks_exact_mut(block / C::PER_BYTE);
+        for (index, ([ab, cd], target)) in pairs.as_chunks().0.iter().zip(targets).enumerate() {
+            let by = |vector: usize| s.splat(factor(index * block + vector * S::LANES));
+            let by = [by(0), by(1), by(2), by(3)];
+            let ([a, b], [c, d]) = (E::read(s, *ab), E::read(s, *cd));
+            let x = if divides {
+                [
+                    s.div(a, by[0]),
+                    s.div(b, by[1]),
+                    s.div(c, by[2]),
+                    s.div(d, by[3]),
+                ]
             } else {
-                bytes.copy_from_slice(codes);
-            }
-            // The compiler vectorizes it.
-            for (x, code) in values.iter_mut().zip(bytes) {
-                *x = C::to_f32(code) * scale * factor;
-            }
-            // Without this the compiler would process many groups at once.
-            black_box(());
+                s.products([a, b, c, d], by)
+            };
+            C::put(s, x, target);
         }
     }
 }
+
+/// Codes and scales of some groups, and the target of their values.
+#[derive(Debug)]
+struct GroupDecoding<'a> {
+    codes: &'a [u8],
+    scales: &'a [u8],
+    /// Values per group.
+    group: usize,
+    rule: GroupRule,
+    values: &'a mut [f32],
+}
+
+struct DecodeGroups<'e, 'a, C> {
+    groups: &'e mut GroupDecoding<'a>,
+    code: PhantomData<C>,
+}
+
+impl<C: GroupCode> Kernel for DecodeGroups<'_, '_, C> {
+    #[inline(always)]
+    fn run<S: InstructionSet>(self, s: S) {
+        let GroupDecoding {
+            codes,
+            scales,
+            group,
+            rule,
+            values,
+        } = self.groups;
+        // The compiler vectorizes these loops.
+        if C::PER_BYTE == 1 {
+            for (x, code) in values.iter_mut().zip(*codes) {
+                *x = C::to_f32(*code);
+            }
+        } else {
+            let mut unpacked = [0; 2 * UNPACKED];
+            for (bytes, values) in codes.chunks(UNPACKED).zip(values.chunks_mut(2 * UNPACKED)) {
+                for (pair, byte) in unpacked.as_chunks_mut().0.iter_mut().zip(bytes) {
+                    *pair = [*byte, *byte >> 4];
+                }
+                for (x, code) in values.iter_mut().zip(&unpacked) {
+                    *x = e2m1_to_f32(*code);
+                }
+            }
+        }
+        let scales = scales.chunks_exact(rule.bytes());
+        for (values, scale) in values.chunks_exact_mut(*group).zip(scales) {
+            let [scale, factor] = rule.decoded(scale).map(|x| s.splat(x));
+            for x in S::chunks_mut(values) {
+                *x = s.store_f32(s.mul(s.mul(s.load_f32(*x), scale), factor));
+            }
+        }
+    }
+}
+
+/// Bytes of codes that are unpacked together.
+const UNPACKED: usize = 64;
