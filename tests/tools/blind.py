@@ -192,7 +192,7 @@ class Test:
         self.program, self.name, self.seconds, self.reads = program, name, 0.0, set()
 
     def run(self, golden, reads=None):
-        """Whether it passes on a copy of the golden data."""
+        """Returns True if the test passes on a copy of the golden data."""
         environment = dict(os.environ, ROPE_GOLDEN=golden, ROPE_SEED=str(SEED), RUST_BACKTRACE="0")
         if reads:
             environment["ROPE_GOLDEN_READS"] = reads

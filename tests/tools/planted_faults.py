@@ -19,13 +19,13 @@ CRATES = {"core": "rope-core/src", "capi": "rope-core/capi/src"}
 # The suites that call the C API; a fault of the core is for all suites.
 SUITES = {"core": [], "capi": ["bodies::", "dialects::", "kinds::", "cases::"]}
 SWITCH = """
-extern crate std;
+extern crate std as faults;
 
 /// Returns true if the environment chooses this fault.
 #[doc(hidden)]
 pub fn planted(fault: u32) -> bool {
-    static CHOSEN: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
-    *CHOSEN.get_or_init(|| std::env::var("ROPE_FAULT").map_or(0, |chosen| chosen.parse().unwrap())) == fault
+    static CHOSEN: faults::sync::OnceLock<u32> = faults::sync::OnceLock::new();
+    *CHOSEN.get_or_init(|| faults::env::var("ROPE_FAULT").map_or(0, |chosen| chosen.parse().unwrap())) == fault
 }
 """
 
@@ -48,8 +48,6 @@ class Fault:
         at = found[max(self.nth, 1) - 1]
         name = "crate::planted" if self.crate == "core" else "rope_core::planted"
         both = f"(if {name}({self.number}) {{ {self.wrong} }} else {{ {at[0]} }})"
-        if text[: at.start()].rstrip()[-1] in ";{}":
-            both = both[1:-1]
         return text[: at.start()] + both + text[at.end() :]
 
 
@@ -63,7 +61,7 @@ def build(faults):
         if to.is_file() and to.read_bytes() == (ROOT / file).read_bytes():
             continue
         to.parent.mkdir(parents=True, exist_ok=True)
-        if not any(file.startswith(folder + "/") for folder in CRATES.values()):
+        if not (file.endswith(".rs") and any(file.startswith(folder + "/") for folder in CRATES.values())):
             shutil.copy(ROOT / file, to)
     for file in [path for path in tree.rglob("*") if path.is_file() and str(path.relative_to(tree)) not in kept]:
         file.unlink()
@@ -82,7 +80,7 @@ def build(faults):
             if not to.is_file() or to.read_text() != text:
                 to.parent.mkdir(parents=True, exist_ok=True)
                 to.write_text(text)
-    command = ["cargo", "test", "--no-run", "--message-format", "json", "-p", "rope-capi", "-p", "rope-tests"]
+    command = ["cargo", "test", "--no-run", "--message-format", "json-render-diagnostics", "-p", "rope-capi", "-p", "rope-tests"]
     environment = dict(os.environ, CARGO_TARGET_DIR=str(FOLDER / "target"))
     done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-8000:]
