@@ -201,7 +201,7 @@ def hexes(tensor):
 
 
 def rotations(rotary, config, long):
-    """By the type of layers, or under no name: the frequencies in hex, and the attention factor."""
+    """Returns the frequencies in hex and the attention factor, by the type of layers or under no name."""
     module, found = rotary.of(config), {}
     if hasattr(module, "embed_positions"):
         # A table of sines and, beside them, cosines.

@@ -86,7 +86,7 @@ UNREAD = {
 
 
 def single(number):
-    """As an f32."""
+    """Returns the number rounded to f32."""
     return struct.unpack("f", struct.pack("f", number))[0]
 
 
@@ -319,7 +319,7 @@ class Architecture:
         return index % pattern != (0 if self.first else pattern - 1)
 
     def numbers(self, keys, sliding, count):
-        """What the rotation of such a layer is made of, or None if its softmax has a factor that no case here says."""
+        """Returns the numbers of such a layer's rotation, or None if its softmax has a factor that no case here states."""
         head = keys["attention.key_length"]
         if self.name in FIXED:
             return {"dim": head, "base": 10000.0}

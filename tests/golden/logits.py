@@ -103,7 +103,8 @@ class Model:
                               attention_mask=torch.ones(1, TOKENS, dtype=torch.long), use_cache=False).logits[0]
 
     def logits_in_f64(self, tokens, positions, rows):
-        """With the given cos and sin, and f64 in norms and softmax, where transformers has f32. Changes the model."""
+        """Runs the model with the given cos and sin, and with f64 in norms and softmax, where transformers has f32. Changes
+        the model."""
         softmax = lambda x, dim, dtype: torch.softmax(x, dim)
         norm = lambda m: lambda x: m.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + m.variance_epsilon))
         given = tuple(torch.from_numpy(np.concatenate([x, x], 1).astype(np.float64))[None] for x in rows)
@@ -155,7 +156,7 @@ def distance(a, b):
 
 
 def logits_in_f64(config, weights, tokens, positions, rows):
-    """Those of transformers' model with the given cos and sin, if numpy agrees with it."""
+    """Returns the logits of transformers' model with the given cos and sin, if numpy agrees with it."""
     logits = Model(config, torch.float64, weights).logits_in_f64(tokens, positions, rows)
     assert distance(logits, recomputed(config, weights, tokens, rows)) < 1e-9
     return logits

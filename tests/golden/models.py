@@ -387,7 +387,7 @@ def factors(model):
 
 
 def rotation_of(M, model, positions, axes=1):
-    """What a map does, in the words of a case, or a text that says why it cannot be said."""
+    """Describes a map in the words of a case, or returns the reason why no case can describe it."""
     if M is None or isinstance(M, str):
         return M or "no token axis"
     memo = model.__dict__.setdefault("memo_of_maps", {})
@@ -397,7 +397,7 @@ def rotation_of(M, model, positions, axes=1):
 
 
 def rotation_of_map(M, model, positions, axes):
-    """By the positions that were given, or by those of models that count for themselves."""
+    """Describes a map by the given positions, or by the positions of models that count for themselves."""
     made = rotation_at(M, model, positions, axes)
     if axes == 1 and isinstance(made, dict) and not made.pop("explained"):
         counted = rotation_at(M, model, list(range(1, TOKENS)), axes)
@@ -409,7 +409,7 @@ def rotation_of_map(M, model, positions, axes):
 
 
 def blocks(M, model, positions, axes, shape, distance):
-    """Of a head whose parts are paired by themselves: each part as a head, put together."""
+    """Describes a head whose parts are paired by themselves: each part as a head, put together."""
     pairs, width = shape["pairs"], 2 * distance
     if shape["width"] % width or len(pairs) != shape["width"] // 2:
         return f"blocks {pairs[:4]}"
@@ -428,7 +428,7 @@ def blocks(M, model, positions, axes, shape, distance):
 
 
 def full_width(M, model, shape, runs, positions):
-    """Of halves whose two channels each turn by an axis of their own, as their rows of cos and sin have the full width."""
+    """Describes halves whose two channels turn by separate axes, because their rows of cos and sin have the full width."""
     at, pairs, width = shape["at"], shape["pairs"], shape["width"]
     if pairs != [(j, j + width // 2) for j in range(width // 2)] or any(at[j] != j for j in at):
         return "two axes of other pairs"
@@ -706,7 +706,7 @@ def own_key(configuration, names):
 
 
 def tiny(configuration, model_type, given):
-    """What makes the model small and says nothing of its rotation."""
+    """Returns the settings that make the model small and leave its rotation alone."""
     made = {}
     for field in dataclasses.fields(configuration):
         name, value = field.name, field.default
@@ -831,7 +831,7 @@ AXES = {"neomme": 2, "qwen3_omni_moe_talker_code_predictor": 1, "minimax_m3_vl_v
 
 
 def is_axial(configuration):
-    """Whether the class is of images: rows and columns, or those of frames too."""
+    """Returns True for a class of images or videos: axes are rows and columns, and frames."""
     try:
         return (getattr(configuration(), "rope_parameters", None) or {}).get("rope_type") == "axial"
     except Exception:
@@ -1641,7 +1641,7 @@ def run_all(folder, wanted, only=None):
 
 
 def merge(folder):
-    """Puts what a run made into models/types.jsonl: cases that are not there, of the types that it was of."""
+    """Adds the cases of a run to models/types.jsonl, for the types of the run."""
     own, golden = pathlib.Path(folder), pathlib.Path(__file__).parent / "models"
     lists = (golden / "types_frequencies.txt").read_text().splitlines()
     places = {text: place for place, text in enumerate(lists)}
@@ -1724,7 +1724,7 @@ def smaller(configuration, model_type, given):
 
 
 def published_case(path):
-    """What the class of a published file rotates, as a line of published/cases.jsonl."""
+    """Returns the rotation of a published file's class, as a line of published/cases.jsonl."""
     part, own = published_class(json.loads(path.read_text()))
     configuration = CONFIG_MAPPING[CLASSES.get(own, own)]
     source = source_of(configuration)
@@ -1783,7 +1783,7 @@ def without_row():
 
 
 def parts_of(configuration, given):
-    """What a model of that configuration is made of, without memory for it: its parts, and the shapes in them."""
+    """Returns the parts of a model of that configuration and their shapes, without memory for the model."""
     config = configuration.from_dict(copy.deepcopy(given))
     config._attn_implementation = "eager"
     for key, value in ATTRIBUTES.get(given["model_type"], {}).items():
@@ -1815,14 +1815,14 @@ def parts_of(configuration, given):
 
 
 def of_attention(parts):
-    """Those of the parts that are in an attention."""
+    """Returns the parts that belong to an attention."""
     paths = [path for path, name, _ in parts if re.search("Attention|Attn", name)]
     return [part for part in parts if any(part[0] == path or part[0].startswith(path + ".") for path in paths)]
 
 
 def traits(model_type, configuration):
-    """What the models of a class do with a file, by building some of them: whether a `head_dim` changes their attention,
-    a part anything, and whether queries and keys have a norm. What cannot be built may have all of them."""
+    """Finds the keys that the models of a class obey, by building some of them: a `head_dim` that changes their attention,
+    a part that changes anything, and a norm of queries and keys. A model that cannot be built may have all of them."""
     shape = next(iter(variants(model_type, configuration)))[1]
     given = {"model_type": model_type, **shape, **tiny(configuration, model_type, shape)}
     given.pop("head_dim", None)
@@ -1847,8 +1847,8 @@ def traits(model_type, configuration):
 
 
 def keys():
-    """Of each type with a row the keys, of those that rows name, that the source of its classes, and of what is made of
-    them, names: what the source does not name its classes do not read."""
+    """Writes the keys of each type with a row: a key that rows name, and the source of its classes or of their models
+    names. A class reads no key that its source does not name."""
     # Of those that no row names, what a pairing and a form of rows stand for.
     all_keys, lines = [*model_rows.keys(), "rope_interleave", "rope_parameters"], []
     # What all classes share names keys, too.
@@ -1875,8 +1875,8 @@ def keys():
 
 
 def defaults():
-    """Of each type with a row what its class has where a file says nothing. A line is a shape, and the other keys that
-    rows name or imply, as `to_dict` of the class made of that shape has them."""
+    """Writes the defaults of each class whose type has a row. A line is a shape, and the other keys that rows name or
+    imply, as `to_dict` of a class with that shape returns them."""
     wanted = {*model_rows.keys(), *SAID} - {*WIDTH, *HEADS, *DEPTH, *CONTEXT}
     lines = []
     for model_type in sorted(model_rows.read(model_rows.TYPES)[0]):
@@ -1982,7 +1982,7 @@ def configurations():
 
 
 def does_not_rotate(configuration):
-    """Whether a class has parts with configurations of their own, or what is made of it, if anything, names no rotation."""
+    """Returns True for a class that has parts with configurations of their own, or whose models name no rotation."""
     if configuration.sub_configs:
         return True
     files = sorted(pathlib.Path(inspect.getfile(configuration)).parent.glob("modeling_*.py"))
@@ -1992,7 +1992,7 @@ def does_not_rotate(configuration):
 
 
 def has_layer_types(configuration):
-    """Whether a class has types of layers: a field of them, or a list that it makes."""
+    """Returns True for a class with types of layers: a field of them, or a list that it makes."""
     names = ("layer_types", "layers_block_type", "block_types")
     if {field.name for field in dataclasses.fields(configuration)} & set(names):
         return True

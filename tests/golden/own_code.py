@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Cases of model types that are not transformers': what the code that their files name rotates, by its formulas.
+"""Cases of model types that are not transformers': the rotations of the code that their files name, by its formulas.
 
     python3 tests/golden/own_code.py            renews golden/published/own_code.jsonl
     python3 tests/golden/own_code.py files PATH renews golden/published/files.jsonl from a list of published files with
@@ -601,7 +601,7 @@ def main():
 
 
 def condensed(module):
-    """Of each buffer of frequencies its first and last, their number, and the attention factor."""
+    """Returns the first and last frequency of each buffer, their number, and the attention factor."""
     made = {}
     for name, buffer in module["bufs"].items():
         values = buffer.get("v")

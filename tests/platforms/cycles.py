@@ -110,7 +110,7 @@ def target(line):
 
 
 def returns(lines, places, head, end, label):
-    """Whether a label inside a loop begins an inner loop: control returns to it without passing the outer label.
+    """Returns True if a label inside a loop begins an inner loop: control returns to it without passing the outer label.
 
     Otherwise the jump back to it ends a block that the compiler moved out of the way.
     """

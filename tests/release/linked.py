@@ -1,4 +1,4 @@
-"""What is linked into the files of a release: its licenses as text, or a software bill of materials (CycloneDX 1.6).
+"""Lists the crates that a release links: their licenses as text, or a software bill of materials (CycloneDX 1.6).
 
     linked.py licenses MANIFEST ..
     linked.py sbom VERSION COMMIT MANIFEST ..
