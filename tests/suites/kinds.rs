@@ -216,8 +216,7 @@ fn every_kind_has_a_number() {
     let names = include_str!("../../rope-core/capi/src/names.rs");
     all_in(names, "Angle::", &variants(FREQUENCIES, "Angle"));
     all_in(names, "Direction::", &variants(DIRECTION, "Direction"));
-    let mixed = include_str!("../../rope-core/capi/src/mixed.rs");
-    all_in(mixed, "MixedAngle::", &variants(MIXED, "MixedAngle"));
+    all_in(names, "MixedAngle::", &variants(MIXED, "MixedAngle"));
     let grids = include_str!("../../rope-core/capi/src/initial.rs");
     all_in(grids, "GridIndexing::", &variants(GRID, "GridIndexing"));
     let layouts = include_str!("../../rope-core/capi/src/operand.rs");

@@ -130,7 +130,7 @@ struct rope_slots;
 // (a broadcast has a stride of zero).
 typedef struct rope_operand {
   void *data;  // The first element of a tensor, aligned as its type is. Not used of a cache, as the next three.
-  size_t len;  // How many elements may be used from there on.
+  size_t len;  // The number of elements in `data`.
   int32_t element;  // The type of the elements (`enum rope_element`).
   struct rope_layout layout;  // Where the elements lie.
   const struct rope_cache *cache;  // The cache; NULL: the operand is a tensor.
@@ -336,7 +336,7 @@ typedef struct rope_output {
 #if defined(ROPE_STD)
 // Runs a plan from one tensor into several targets, tensors and caches, each by rows of its own: a call of
 // rope_rotate_into for each of the `count` outputs, which together read the source once. All of them are checked
-// before any is written. Dual Chunk Attention's five queries, whose ids are `dual_chunk` of positions, are one call.
+// before any is written. The five queries of Dual Chunk Attention (`dual_chunk` of positions) are one call.
 //
 // Targets must not overlap each other, the source or the rows, from the first byte to the last of each. Tensors that
 // lie between one another are groups of heads of one.
@@ -482,7 +482,7 @@ typedef struct rope_angles {
   // The cos values. If `sin` is NULL, a row is `rotary_dim / 2` cos and then as many sin (vLLM's cache).
   const float *cos;
   const float *sin;  // The sin values; NULL: they lie after the cos of their row.
-  size_t len;  // How many values `cos` points to, and `sin` as well: a whole number of rows.
+  size_t len;  // The number of values in `cos`, and also in `sin`: a whole number of rows.
   size_t rotary_dim;  // Channels that a row rotates.
   // cos values of a row, where cos and sin are apart: `rotary_dim / 2`, or `rotary_dim` where each is kept twice,
   // the second half of a row like the first. Not used where they are joined.
@@ -492,7 +492,7 @@ typedef struct rope_angles {
   // them.
   double attention_factor;
   const void *ids;  // Ids of rows; NULL: all rows, in order.
-  size_t ids_count;  // How many ids. Not used without ids.
+  size_t ids_count;  // The number of ids. Not read without ids.
   // The type of the ids (ROPE_NUMBER_I32, ROPE_NUMBER_I64, ROPE_NUMBER_U32 or ROPE_NUMBER_U64). Not used without
   // ids.
   int32_t ids_number;
@@ -538,8 +538,8 @@ struct rope_angles rope_rows_joined(const float *values, size_t len, size_t rota
 // (PyTorch's `cat((freqs, freqs), -1)`). This call reads no value; the calls that the rows are given to do.
 struct rope_angles rope_rows_apart(const float *cos, const float *sin, size_t rows, size_t width, size_t rotary_dim);
 
-// Writes to `len` how many values (floats) the rows of frequencies at positions have: tokens times heads (those that
-// have frequencies of their own) times rotary_dim.
+// Writes to `len` the number of floats in the rows of frequencies at positions: tokens times heads with frequencies of
+// their own times rotary_dim.
 //
 // Returns ROPE_STATUS_POSITIONS_PER_AXIS, ROPE_STATUS_COORDINATE, ROPE_STATUS_OFFSETS, ROPE_STATUS_COUNT,
 // ROPE_STATUS_POSITION_RANGE; ROPE_STATUS_RANK and ROPE_STATUS_SHARD_TOKENS of a shard; ROPE_STATUS_PARAMETER and
@@ -647,7 +647,7 @@ enum rope_number ROPE_INT32_ENUM {
 };
 ROPE_ENUM_TYPE(rope_number);
 
-// How positions are listed.
+// The form of a list of positions.
 enum rope_positions_kind ROPE_INT32_ENUM {
   // `count` consecutive positions from `first` on, the same on all axes. Mixed frequencies on several axes refuse
   // it, and all other kinds with one number per token.
@@ -695,12 +695,12 @@ typedef struct rope_dual_chunk {
 
 // The positions of some tokens: integers, negative ones too, or real coordinates.
 typedef struct rope_positions {
-  int32_t kind;  // How they are listed (`enum rope_positions_kind`).
+  int32_t kind;  // The form of the list (`enum rope_positions_kind`).
   // The type of `values` and of `starts` (`enum rope_number`); floats are real-valued coordinates. Not used by
   // RANGE, nor by shards of one sequence.
   int32_t number;
   const void *values;  // The numbers. Not used by RANGE; NULL for shards of one sequence.
-  size_t count;  // How many values; for RANGE how many positions, for shards of one sequence how many tokens it has.
+  size_t count;  // The number of values; of positions for RANGE; of tokens for a shard of one sequence.
   int64_t first;  // RANGE: the first position. Not used by others.
   // PACKED: where each sequence starts counting, `count - 1` numbers; NULL: at 0. Not used by others.
   const void *starts;
@@ -781,7 +781,7 @@ enum rope_axes_kind ROPE_INT32_ENUM {
 };
 ROPE_ENUM_TYPE(rope_axes_kind);
 
-// How a model changes the frequencies base^(-2i/d). Each kind names the fields of rope_scaling that it reads.
+// The change of a model to the frequencies base^(-2i/d). Each kind names the fields of rope_scaling that it reads.
 enum rope_scaling_kind ROPE_INT32_ENUM {
   ROPE_SCALING_KIND_DEFAULT = 0,  // Not at all.
   ROPE_SCALING_KIND_LINEAR = 2501,  // Position interpolation: `factor`, ggml's `1 / freq_scale`.
@@ -827,7 +827,7 @@ typedef struct rope_scaling {
   int32_t kind;  // `enum rope_scaling_kind`.
   // YARN: other than 0 if the ends of the ramp are not rounded to whole pairs (`truncate: false`; gpt-oss).
   int32_t untruncated;
-  double factor;  // How many times longer the context is.
+  double factor;  // The ratio of the extended context to the original one.
   uint64_t original_context;  // The context before scaling.
   uint64_t max_position_embeddings;  // The context of the model.
   uint64_t length;  // The length of the sequence so far: the largest position plus one.
@@ -836,7 +836,7 @@ typedef struct rope_scaling {
   // YARN: turns in the original context from which a pair is left as it is; 0 means the published 32.
   double beta_fast;
   double beta_slow;  // YARN: turns in the original context up to which a pair is interpolated; 0 means the published 1.
-  double attention_factor;  // YARN, LONG_ROPE: what cos and sin are multiplied by; 0: computed.
+  double attention_factor;  // YARN, LONG_ROPE: the factor of cos and sin; 0: computed.
   double mscale;  // YARN.
   double mscale_all_dim;  // YARN.
   double alpha;  // NTK_ALPHA.
@@ -850,13 +850,13 @@ typedef struct rope_scaling {
   const double *long_factor;  // LONG_ROPE: a divisor for each pair beyond it.
   const double *alphas;  // LEARNED: the logarithm of a factor for each pair.
   const float *freq_factors;  // FREQ_FACTORS: a divisor for each pair.
-  size_t count;  // How many numbers a list has: as many as there are pairs.
+  size_t count;  // The length of each list: one number per pair.
 } rope_scaling;
 
 // The properties of frequencies, as rope_frequencies_describe writes them.
 typedef struct rope_frequencies_info {
   size_t rotary_dim;  // Channels of a head that rotate: two for each pair.
-  size_t axes;  // How many numbers a position has: 1 for text.
+  size_t axes;  // The number of axes of a position: 1 for text.
   size_t heads;  // Heads that have frequencies of their own (mixed ones); 1: heads share theirs.
   double attention_factor;  // The factor on cos and sin: 1 for most models.
   // The factor of DeepSeek-V2 and V3 on the scale of their softmax: 1 for other models. The attention
@@ -1004,7 +1004,7 @@ ROPE_ENUM_TYPE(rope_grid_indexing);
 // rope-vit's and Mochi's parameters. Negative ones rotate the other way, zeros stand still.
 typedef struct rope_mixed_inverse {
   const void *values;  // The numbers, aligned as their type is.
-  size_t count;  // How many: `axes * heads * pairs`.
+  size_t count;  // Their number: `axes * heads * pairs`.
   int32_t number;  // Their type: ROPE_NUMBER_F32 or ROPE_NUMBER_F64.
   size_t axes;  // Numbers that make up a position, 1 to 4.
   size_t heads;  // Heads with frequencies of their own: the number of heads of the tensor. 0 and 1: heads share theirs.
@@ -1111,28 +1111,27 @@ typedef struct rope_config {
   // refuses such a model unless this is the number of channels that rotate (64). These then are tensors of their
   // own, or parts of longer heads: `data` points to the first of them.
   size_t head_dim;
-  // Whether to answer as the model's code does where the file has a key about the rotation that the code ignores and
-  // that says something else: 1, or 0 to refuse such a file (ROPE_STATUS_UNREAD). rope_model_ignored lists the keys.
+  // 0 refuses a file with a key about the rotation that the model's code ignores and that would change the result
+  // (ROPE_STATUS_UNREAD). 1 accepts the file and rotates as the code does; rope_model_ignored lists the keys.
   int32_t lenient;
 } rope_config;
 #endif
 
 #if defined(ROPE_MODELS)
-// How a layer of a model rotates its queries and keys.
+// The rotation of queries and keys in a layer of a model.
 typedef struct rope_model_layer {
-  int32_t rotates;  // Whether it rotates them: 1 or 0. If it does not, every other member is zero.
+  int32_t rotates;  // 1 if the layer rotates them. Otherwise every member is 0.
   size_t rotation;  // The number of its rotation for rope_model_frequencies. Layers with the same number share rows.
   size_t head_dim;  // The channels of a query's head.
   size_t first;  // The first of them that rotates: 0, but for multi-head latent attention and DeepSeek-V4.
-  size_t rotary_dim;  // How many rotate, from that one on.
+  size_t rotary_dim;  // The number of channels that rotate, from `first` on.
   // The plan for whole heads. With `first_channel` and `head_dim` 0 it is the plan for tensors of these channels
   // alone, as multi-head latent attention has them.
   struct rope_plan plan;
-  int32_t rotates_values;  // Whether values are rotated as keys are: 1 or 0.
-  int32_t unrotates_output;  // Whether the output of the attention is rotated back in the same channels: 1 or 0.
-  // Whether its rows are full-width: 1 or 0. Then the frequencies are those of the channels, and
-  // the rows that rope_rows_fill makes of them become full-width by `full_width = 1` and `rotary_dim` of this
-  // layer.
+  int32_t rotates_values;  // 1 if the model rotates values as it rotates keys, else 0.
+  int32_t unrotates_output;  // 1 if the model rotates the attention's output back in the same channels, else 0.
+  // 1 for full-width rows, else 0. Full-width rows have a frequency per channel: rope_rows_fill makes rows of them,
+  // which become full-width by `full_width = 1` and this layer's `rotary_dim`.
   int32_t full_width;
 } rope_model_layer;
 #endif
@@ -1140,8 +1139,8 @@ typedef struct rope_model_layer {
 #if defined(ROPE_MODELS)
 // Bytes in the caller's memory: a file that was read, or mapped.
 typedef struct rope_bytes {
-  const uint8_t *data;  // The first of them; NULL: there are none.
-  size_t length;  // How many there are.
+  const uint8_t *data;  // The first byte; NULL: none.
+  size_t length;  // The number of bytes.
 } rope_bytes;
 #endif
 
@@ -1151,7 +1150,7 @@ typedef struct rope_gguf {
   // The other parts of a file that was split, in any order; NULL: none. They matter if the first part does not list
   // the tensor of factors.
   const struct rope_bytes *parts;
-  size_t part_count;  // How many of them there are.
+  size_t part_count;  // Their number.
   // Keys of the file ("llama.rope.freq_scale"), separated by commas, that count as if they were not there; NULL:
   // none. The text ends with a NUL.
   const char *without;
@@ -1159,7 +1158,7 @@ typedef struct rope_gguf {
   // file's context_length.
   uint64_t context;
   const float *freq_factors;  // Factors that replace the file's tensors; NULL: the file's.
-  size_t freq_factor_count;  // How many of them there are; 0 where `freq_factors` is not NULL: the model has none.
+  size_t freq_factor_count;  // Their number. 0 with a `freq_factors` that is not NULL: the model has no factors.
 } rope_gguf;
 #endif
 
@@ -1297,7 +1296,7 @@ enum rope_norm_formula ROPE_INT32_ENUM {
 };
 ROPE_ENUM_TYPE(rope_norm_formula);
 
-// How the result of a norm is rounded.
+// The rounding of a norm's result.
 enum rope_norm_result ROPE_INT32_ENUM {
   ROPE_NORM_RESULT_KEPT = 0,  // Not at all: the next stage takes the float.
   ROPE_NORM_RESULT_ROUNDED = 1701,  // To the element of the tensor that is read.
@@ -1313,14 +1312,14 @@ enum rope_norm_reach ROPE_INT32_ENUM {
 };
 ROPE_ENUM_TYPE(rope_norm_reach);
 
-// How the squares of a norm are summed. Either order is the same on every backend.
+// The order in which a norm sums squares. Either order is the same on every backend.
 enum rope_norm_sum ROPE_INT32_ENUM {
   ROPE_NORM_SUM_PYTORCH = 0,  // In float, in the order of PyTorch's `mean` on x86: the bits of the eager model.
   ROPE_NORM_SUM_F64 = 1901,  // In double, in eight lanes, and the mean rounded to float once: nearer to the true mean.
 };
 ROPE_ENUM_TYPE(rope_norm_sum);
 
-// Whether a stage runs before the rotation or after it.
+// The order of a stage and the rotation.
 enum rope_stage_order ROPE_INT32_ENUM {
   ROPE_STAGE_ORDER_BEFORE_ROTATION = 0,  // Before the rotation.
   ROPE_STAGE_ORDER_AFTER_ROTATION = 2001,  // After it: the norms of HunYuan, Llama 4 and nanochat.
@@ -1360,7 +1359,7 @@ ROPE_ENUM_TYPE(rope_hadamard_preset);
 // The weights, or the biases, of a norm: `[head_dim]`, which all heads share, or `[heads][head_dim]`. Zeros: none.
 typedef struct rope_weights {
   const void *data;  // The first of them, aligned as its type is.
-  size_t count;  // How many.
+  size_t count;  // The number of weights.
   int32_t element;  // Their type (`enum rope_element`).
 } rope_weights;
 
@@ -1376,18 +1375,18 @@ typedef struct rope_norm {
   int32_t rounds_normed;  // Other than 0: the normed value is rounded to the element before the weight.
   // Other than 0: the product with the weight is rounded to the element before a bias is added.
   int32_t rounds_product;
-  int32_t result;  // How the result is rounded (`enum rope_norm_result`).
+  int32_t result;  // The rounding of the result (`enum rope_norm_result`).
   float eps;  // The number that is added to the mean. With 0 a head of zeros becomes NaNs.
   struct rope_weights weight;  // The weights; zeros where `weighted` is 0.
   struct rope_weights bias;  // The biases, which are added last; zeros: none.
   int32_t reach;  // The values that it covers (`enum rope_norm_reach`).
   int32_t order;  // On which side of the rotation it stands (`enum rope_stage_order`).
-  int32_t sum;  // How squares are summed (`enum rope_norm_sum`).
+  int32_t sum;  // The order of the sum of squares (`enum rope_norm_sum`).
   // Sums of squares from the caller, where a row is split over ranks: one for each token of each sequence, or for
   // each head where heads are normed by themselves. rope_sum_of_squares computes the sums of a part. NULL: the call
   // computes them.
   const float *sums;
-  size_t sums_count;  // How many sums. Not 0 where they are given.
+  size_t sums_count;  // The number of sums; not 0 if `sums` is given.
   size_t sums_width;  // Channels that each of them was summed over. Not used without sums.
 } rope_norm;
 
@@ -1396,7 +1395,7 @@ typedef struct rope_scale {
   int32_t kind;  // The owners of the factors (`enum rope_scale_kind`).
   float factor;  // CONSTANT: the factor. Not used by others.
   const float *factors;  // The factors. Not used by CONSTANT.
-  size_t count;  // How many factors. Not used by CONSTANT.
+  size_t count;  // The number of factors. Not read for CONSTANT.
   int32_t order;  // On which side of the rotation it stands (`enum rope_stage_order`).
   int32_t unrounded;  // Other than 0: the product is not rounded to the element of the tensor that is read.
 } rope_scale;
@@ -1486,19 +1485,21 @@ ROPE_ENUM_TYPE(rope_quant_scale_kind);
 
 // The scale of a group of channels, from their largest magnitude m.
 enum rope_group_scale ROPE_INT32_ENUM {
-  // MXFP4, MXFP8: a power of two, the exponent of m less that of the largest code: OCP's.
+  // MXFP4, MXFP8: a power of two, the exponent of m minus the exponent of the largest code, as OCP defines it.
   ROPE_GROUP_SCALE_FLOOR = 2701,
-  // MXFP4, MXFP8: likewise, after m was rounded to the mantissa of the code: vLLM's of MXFP4.
+  // MXFP4, MXFP8: likewise, after m was rounded to the mantissa of the code, as in vLLM's MXFP4.
   ROPE_GROUP_SCALE_EVEN = 2702,
-  // MXFP4, MXFP8: the least power of two that is at least m / largest code: NVIDIA's of MXFP8.
+  // MXFP4, MXFP8: the least power of two that is at least m / largest code, as in NVIDIA's MXFP8.
   ROPE_GROUP_SCALE_UP = 2703,
-  ROPE_GROUP_SCALE_QUOTIENT = 2704,  // E4M3_IN128, E4M3_IN64: max(m / 448, `least`): vLLM's, with FLT_MIN.
-  // E4M3_IN128, E4M3_IN64: the least power of two that is at least that: DeepSeek's.
+  // E4M3_IN128, E4M3_IN64: max(m / 448, `least`), as in vLLM, where `least` is FLT_MIN.
+  ROPE_GROUP_SCALE_QUOTIENT = 2704,
+  // E4M3_IN128, E4M3_IN64: the least power of two that is at least max(m / 448, `least`), as in
+  // DeepSeek's code.
   ROPE_GROUP_SCALE_POWER_OF_TWO = 2705,
 };
 ROPE_ENUM_TYPE(rope_group_scale);
 
-// How the slots of a cache are listed.
+// The form of a list of slots.
 enum rope_slots_kind ROPE_INT32_ENUM {
   // `slots` has the slot of each token, block * block_size + place: a runtime's slot mapping.
   ROPE_SLOTS_KIND_MAPPING = 2601,
@@ -1553,32 +1554,32 @@ typedef struct rope_quant_scale {
   int32_t kind;  // `enum rope_quant_scale_kind`.
   float same;  // DIVIDE, RECIPROCAL, MULTIPLY: s of all heads, where `each` is NULL. NVFP4: the factor of the tensor.
   const float *each;  // DIVIDE, RECIPROCAL, MULTIPLY: s of each head; NULL: all have `same`.
-  size_t each_count;  // How many numbers `each` has: one for each head of the cache. 0 where it is NULL.
+  size_t each_count;  // The length of `each`: one number per head of the cache, or 0 if `each` is NULL.
   float least;  // MADE_INLINE, MADE_APART: the least scale; vLLM's is 1e-6.
   int32_t group;  // MXFP4, MXFP8, E4M3_IN128, E4M3_IN64: how scales are made (`enum rope_group_scale`).
-  // MADE_INLINE: bytes from the first code of a head to its scale; those of its codes for one directly after them.
-  // MADE_IN_BLOCK: bytes from `memory` to the first scale.
+  // MADE_INLINE: bytes from the first code of a head to its scale. For a scale directly after the codes: the
+  // bytes of the head's codes. MADE_IN_BLOCK: bytes from `memory` to the first scale.
   size_t behind;
-  // MADE_APART: scales from those of a block, of a slot and of a head to the next ones. {block_size * heads,
-  // heads, 1} for `[blocks][block_size][heads]`, times the groups of a head. MADE_IN_BLOCK: the same in bytes.
+  // MADE_APART: distances in scales between adjacent blocks, slots and heads. `[blocks][block_size][heads]` has
+  // {block_size * heads, heads, 1}, times the groups of a head. MADE_IN_BLOCK: the same distances in bytes.
   size_t strides[3];
 } rope_quant_scale;
 
 // The keys, or the values, of a layer in a cache. Calls that only read it do not write its memory.
 typedef struct rope_cache {
   void *memory;  // The first byte, aligned as an element is.
-  size_t bytes;  // How many bytes may be read and written from there on.
+  size_t bytes;  // The length of `memory` in bytes.
   int32_t format;  // The format (`enum rope_cache_format`).
   struct rope_cache_layout layout;  // Where it lies.
-  struct rope_quant_scale scale;  // Codes: what they are scaled by. Not used by others.
+  struct rope_quant_scale scale;  // The scales of codes. Not read for other formats.
   void *scales;  // ROPE_QUANT_SCALE_KIND_MADE_APART: the scales, floats or bytes. Not used by others.
-  size_t scales_count;  // How many scales there are.
+  size_t scales_count;  // The number of scales.
 } rope_cache;
 
 // A list of integers.
 typedef struct rope_ids {
   const void *values;  // The integers.
-  size_t count;  // How many.
+  size_t count;  // The number of ids.
   int32_t number;  // Their type (ROPE_NUMBER_I32, ROPE_NUMBER_I64, ROPE_NUMBER_U32 or ROPE_NUMBER_U64).
 } rope_ids;
 
@@ -1590,7 +1591,7 @@ typedef struct rope_ids {
 // rotates backwards. A negative page of a position that exists is refused. Of two tokens with one slot the later one
 // stays.
 typedef struct rope_slots {
-  int32_t kind;  // How they are named (`enum rope_slots_kind`).
+  int32_t kind;  // The form of the list (`enum rope_slots_kind`).
   struct rope_ids slots;  // MAPPING: the slot of each token.
   // PAGES, TABLE, SEQUENCES: the position of each token in its sequence. PACKED_TABLE: the position of the first
   // token of each sequence.
@@ -1767,8 +1768,8 @@ rope_status rope_pair_gradients_cos_sin(const struct rope_pair_gradients *angles
                                         const struct rope_pair_gradients *factors, const struct rope_angles *rows,
                                         double *cos, double *sin, size_t len);
 
-// Of `f = r f0`, frequencies that are learned as ratios to fixed ones: makes the `count` gradients by `r` of those by
-// `f`, `dr = f0 df`. With `f` in place of `f0` they are those by `l` of `f = exp(l)`, frequencies that are learned as
+// Converts the `count` gradients by `f` to gradients by `r`, `dr = f0 df`, for frequencies `f = r f0` that are learned
+// as ratios to fixed ones. With `f` in place of `f0` it converts to gradients by `l` of `f = exp(l)`, learned as
 // logarithms, or by `alpha` of `f = f0 exp(alpha)`.
 //
 // Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
@@ -1793,7 +1794,7 @@ rope_status rope_gradients_to_base(double base, const double *frequencies, const
 enum rope_backend ROPE_INT32_ENUM {
   ROPE_BACKEND_BEST = 0,  // The fastest that this CPU can run.
   ROPE_BACKEND_SCALAR = 601,  // Any target, without vectors.
-  ROPE_BACKEND_PORTABLE = 602,  // Any target: 4 lanes of what the build's target has.
+  ROPE_BACKEND_PORTABLE = 602,  // Any target: 4 lanes of the build's target.
   ROPE_BACKEND_NEON = 603,  // 64-bit ARM: 4 lanes.
   ROPE_BACKEND_AVX2 = 604,  // x86 with AVX2, FMA and F16C: 8 lanes.
   ROPE_BACKEND_AVX512 = 605,  // x86 with AVX-512 F, BW, DQ, VL and VBMI2: 16 lanes.

@@ -33,7 +33,7 @@ pub struct rope_angles {
     pub cos: *const f32,
     /// The sin values; NULL: they lie after the cos of their row.
     pub sin: *const f32,
-    /// How many values `cos` points to, and `sin` as well: a whole number of rows.
+    /// The number of values in `cos`, and also in `sin`: a whole number of rows.
     pub len: usize,
     /// Channels that a row rotates.
     pub rotary_dim: usize,
@@ -46,7 +46,7 @@ pub struct rope_angles {
     pub attention_factor: f64,
     /// Ids of rows; NULL: all rows, in order.
     pub ids: *const c_void,
-    /// How many ids. Not used without ids.
+    /// The number of ids. Not read without ids.
     pub ids_count: usize,
     /// The type of the ids (ROPE_NUMBER_I32, ROPE_NUMBER_I64, ROPE_NUMBER_U32 or ROPE_NUMBER_U64). Not used without
     /// ids.

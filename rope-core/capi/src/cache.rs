@@ -194,15 +194,16 @@ lookup!(rope_quant_scale_kind, "kind of scale for codes":
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_group_scale {
-    /// MXFP4, MXFP8: a power of two, the exponent of m less that of the largest code: OCP's.
+    /// MXFP4, MXFP8: a power of two, the exponent of m minus the exponent of the largest code, as OCP defines it.
     Floor = 2701,
-    /// MXFP4, MXFP8: likewise, after m was rounded to the mantissa of the code: vLLM's of MXFP4.
+    /// MXFP4, MXFP8: likewise, after m was rounded to the mantissa of the code, as in vLLM's MXFP4.
     Even = 2702,
-    /// MXFP4, MXFP8: the least power of two that is at least m / largest code: NVIDIA's of MXFP8.
+    /// MXFP4, MXFP8: the least power of two that is at least m / largest code, as in NVIDIA's MXFP8.
     Up = 2703,
-    /// E4M3_IN128, E4M3_IN64: max(m / 448, `least`): vLLM's, with FLT_MIN.
+    /// E4M3_IN128, E4M3_IN64: max(m / 448, `least`), as in vLLM, where `least` is FLT_MIN.
     Quotient = 2704,
-    /// E4M3_IN128, E4M3_IN64: the least power of two that is at least that: DeepSeek's.
+    /// E4M3_IN128, E4M3_IN64: the least power of two that is at least max(m / 448, `least`), as in
+    /// DeepSeek's code.
     PowerOfTwo = 2705,
 }
 lookup!(rope_group_scale, "kind of scale for groups": Floor Even Up Quotient PowerOfTwo);
@@ -218,17 +219,17 @@ pub struct rope_quant_scale {
     pub same: f32,
     /// DIVIDE, RECIPROCAL, MULTIPLY: s of each head; NULL: all have `same`.
     pub each: *const f32,
-    /// How many numbers `each` has: one for each head of the cache. 0 where it is NULL.
+    /// The length of `each`: one number per head of the cache, or 0 if `each` is NULL.
     pub each_count: usize,
     /// MADE_INLINE, MADE_APART: the least scale; vLLM's is 1e-6.
     pub least: f32,
     /// MXFP4, MXFP8, E4M3_IN128, E4M3_IN64: how scales are made (`enum rope_group_scale`).
     pub group: i32,
-    /// MADE_INLINE: bytes from the first code of a head to its scale; those of its codes for one directly after them.
-    /// MADE_IN_BLOCK: bytes from `memory` to the first scale.
+    /// MADE_INLINE: bytes from the first code of a head to its scale. For a scale directly after the codes: the
+    /// bytes of the head's codes. MADE_IN_BLOCK: bytes from `memory` to the first scale.
     pub behind: usize,
-    /// MADE_APART: scales from those of a block, of a slot and of a head to the next ones. {block_size * heads,
-    /// heads, 1} for `[blocks][block_size][heads]`, times the groups of a head. MADE_IN_BLOCK: the same in bytes.
+    /// MADE_APART: distances in scales between adjacent blocks, slots and heads. `[blocks][block_size][heads]` has
+    /// {block_size * heads, heads, 1}, times the groups of a head. MADE_IN_BLOCK: the same distances in bytes.
     pub strides: [usize; 3],
 }
 plain!(rope_quant_scale);
@@ -318,17 +319,17 @@ impl rope_quant_scale {
 pub struct rope_cache {
     /// The first byte, aligned as an element is.
     pub memory: *mut c_void,
-    /// How many bytes may be read and written from there on.
+    /// The length of `memory` in bytes.
     pub bytes: usize,
     /// The format (`enum rope_cache_format`).
     pub format: i32,
     /// Where it lies.
     pub layout: rope_cache_layout,
-    /// Codes: what they are scaled by. Not used by others.
+    /// The scales of codes. Not read for other formats.
     pub scale: rope_quant_scale,
     /// ROPE_QUANT_SCALE_KIND_MADE_APART: the scales, floats or bytes. Not used by others.
     pub scales: *mut c_void,
-    /// How many scales there are.
+    /// The number of scales.
     pub scales_count: usize,
 }
 plain!(rope_cache);
@@ -337,7 +338,7 @@ const MEMORY: &str = "cache.memory";
 const SCALES: &str = "cache.scales";
 
 impl rope_cache {
-    /// A copy of the struct, with what is known of it without its memory.
+    /// A copy of the struct with its checked layout and format.
     ///
     /// # Safety
     ///
@@ -381,7 +382,7 @@ impl rope_cache {
     }
 }
 
-/// How codes are made, or of which element a cache is.
+/// The format of a checked cache.
 #[derive(Clone, Copy)]
 enum Kept {
     F32,

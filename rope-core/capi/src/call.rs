@@ -7,10 +7,10 @@ use rope_core::internals::TokenHeads;
 use crate::angles::{AnglesRecord, RowsRecord, rope_angles};
 use crate::failure::Failure;
 use crate::memory::{Out, Region, Span, elements_mut, look, plain, read};
-use crate::operand::{OperandRecord, SlotsRecord, rope_operand};
+use crate::operand::{OperandRecord, rope_operand};
 use crate::plan::{PlanRecord, rope_plan};
 use crate::positions::rope_positions;
-use crate::slots::rope_slots;
+use crate::slots::{SlotsRecord, rope_slots};
 use crate::status::{rope_status, status_of};
 use crate::verbs::{self, Mode, Parts, QueryKey, Together, Work, apart, call, query_and_key};
 

@@ -37,8 +37,8 @@ pub struct rope_config {
     /// refuses such a model unless this is the number of channels that rotate (64). These then are tensors of their
     /// own, or parts of longer heads: `data` points to the first of them.
     pub head_dim: usize,
-    /// Whether to answer as the model's code does where the file has a key about the rotation that the code ignores and
-    /// that says something else: 1, or 0 to refuse such a file (ROPE_STATUS_UNREAD). rope_model_ignored lists the keys.
+    /// 0 refuses a file with a key about the rotation that the model's code ignores and that would change the result
+    /// (ROPE_STATUS_UNREAD). 1 accepts the file and rotates as the code does; rope_model_ignored lists the keys.
     pub lenient: i32,
 }
 plain!(rope_config);
@@ -58,7 +58,7 @@ pub(crate) unsafe fn text<'a>(
     text.to_str().map(Some).map_err(|_| Failure::Utf8 { name })
 }
 
-/// The file with what the caller said of it, and the channels of a head that the caller has.
+/// The file with the caller's settings, and the caller's number of channels per head.
 ///
 /// # Safety
 ///
@@ -209,11 +209,11 @@ pub struct rope_model {
 }
 handle!(rope_model, Box<Model>, 0x726f_7065_5f6d_6f64, "model");
 
-/// How a layer of a model rotates its queries and keys.
+/// The rotation of queries and keys in a layer of a model.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_model_layer {
-    /// Whether it rotates them: 1 or 0. If it does not, every other member is zero.
+    /// 1 if the layer rotates them. Otherwise every member is 0.
     pub rotates: i32,
     /// The number of its rotation for rope_model_frequencies. Layers with the same number share rows.
     pub rotation: usize,
@@ -221,18 +221,17 @@ pub struct rope_model_layer {
     pub head_dim: usize,
     /// The first of them that rotates: 0, but for multi-head latent attention and DeepSeek-V4.
     pub first: usize,
-    /// How many rotate, from that one on.
+    /// The number of channels that rotate, from `first` on.
     pub rotary_dim: usize,
     /// The plan for whole heads. With `first_channel` and `head_dim` 0 it is the plan for tensors of these channels
     /// alone, as multi-head latent attention has them.
     pub plan: rope_plan,
-    /// Whether values are rotated as keys are: 1 or 0.
+    /// 1 if the model rotates values as it rotates keys, else 0.
     pub rotates_values: i32,
-    /// Whether the output of the attention is rotated back in the same channels: 1 or 0.
+    /// 1 if the model rotates the attention's output back in the same channels, else 0.
     pub unrotates_output: i32,
-    /// Whether its rows are full-width: 1 or 0. Then the frequencies are those of the channels, and
-    /// the rows that rope_rows_fill makes of them become full-width by `full_width = 1` and `rotary_dim` of this
-    /// layer.
+    /// 1 for full-width rows, else 0. Full-width rows have a frequency per channel: rope_rows_fill makes rows of them,
+    /// which become full-width by `full_width = 1` and this layer's `rotary_dim`.
     pub full_width: i32,
 }
 

@@ -7,10 +7,9 @@ use rope_core::{Error, Frequencies, FrequencyChunk, Scaling};
 
 use crate::axes::rope_axes;
 use crate::failure::Failure;
-use crate::handle::{Head, change, handle, init};
+use crate::handle::{ALIGNMENT, Head, change, handle, init};
 use crate::memory::{Out, Region, Span, SpanMut, read};
-use crate::mixed::rope_mixed_angle;
-use crate::names::{FLOATS, rope_angle, rope_backend, rope_number};
+use crate::names::{FLOATS, rope_angle, rope_backend, rope_mixed_angle, rope_number};
 use crate::scaling::rope_scaling;
 use crate::status::{rope_status, status_of};
 
@@ -25,6 +24,8 @@ pub const ROPE_ROTARY_DIM_MAX: usize = 65536;
 
 const _: () = {
     assert!(size_of::<FrequencyChunk>() <= ROPE_FREQUENCIES_CHUNK);
+    // The handle has room at a multiple of its alignment, wherever the caller's memory begins.
+    assert!(size_of::<rope_frequencies>() + ALIGNMENT - 1 <= ROPE_FREQUENCIES_HEAD);
     // A rotary_dim that is not refused overflows no sum of these, whatever the width of usize.
     assert!(
         FrequencyChunk::count(ROPE_ROTARY_DIM_MAX)
@@ -57,7 +58,7 @@ pub(crate) enum AnyFrequencies {
 pub struct rope_frequencies_info {
     /// Channels of a head that rotate: two for each pair.
     pub rotary_dim: usize,
-    /// How many numbers a position has: 1 for text.
+    /// The number of axes of a position: 1 for text.
     pub axes: usize,
     /// Heads that have frequencies of their own (mixed ones); 1: heads share theirs.
     pub heads: usize,

@@ -15,9 +15,9 @@ use crate::status::{rope_status, status_of};
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_bytes {
-    /// The first of them; NULL: there are none.
+    /// The first byte; NULL: none.
     pub data: *const u8,
-    /// How many there are.
+    /// The number of bytes.
     pub length: usize,
 }
 plain!(rope_bytes);
@@ -29,7 +29,7 @@ pub struct rope_gguf {
     /// The other parts of a file that was split, in any order; NULL: none. They matter if the first part does not list
     /// the tensor of factors.
     pub parts: *const rope_bytes,
-    /// How many of them there are.
+    /// Their number.
     pub part_count: usize,
     /// Keys of the file ("llama.rope.freq_scale"), separated by commas, that count as if they were not there; NULL:
     /// none. The text ends with a NUL.
@@ -39,7 +39,7 @@ pub struct rope_gguf {
     pub context: u64,
     /// Factors that replace the file's tensors; NULL: the file's.
     pub freq_factors: *const f32,
-    /// How many of them there are; 0 where `freq_factors` is not NULL: the model has none.
+    /// Their number. 0 with a `freq_factors` that is not NULL: the model has no factors.
     pub freq_factor_count: usize,
 }
 plain!(rope_gguf);

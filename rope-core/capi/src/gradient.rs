@@ -467,8 +467,8 @@ pub unsafe extern "C" fn rope_pair_gradients_cos_sin(
     })
 }
 
-/// Of `f = r f0`, frequencies that are learned as ratios to fixed ones: makes the `count` gradients by `r` of those by
-/// `f`, `dr = f0 df`. With `f` in place of `f0` they are those by `l` of `f = exp(l)`, frequencies that are learned as
+/// Converts the `count` gradients by `f` to gradients by `r`, `dr = f0 df`, for frequencies `f = r f0` that are learned
+/// as ratios to fixed ones. With `f` in place of `f0` it converts to gradients by `l` of `f = exp(l)`, learned as
 /// logarithms, or by `alpha` of `f = f0 exp(alpha)`.
 ///
 /// Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.

@@ -191,7 +191,7 @@ impl<T: Plain> SpanMut<T> {
         }
     }
 
-    /// The elements, if they share no byte with what is read meanwhile.
+    /// Returns the elements, unless they share a byte with memory that the call reads.
     ///
     /// # Safety
     ///

@@ -9,35 +9,8 @@ use crate::failure::Failure;
 use crate::frequencies::{AnyFrequencies, rope_frequencies};
 use crate::handle::{self, init};
 use crate::memory::{Region, Span, plain, read};
-use crate::names::{FLOATS, lookup, rope_number};
+use crate::names::{FLOATS, rope_mixed_angle, rope_number};
 use crate::status::{rope_status, status_of};
-
-/// Which angle a token's coordinates have on mixed axes.
-#[repr(i32)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum rope_mixed_angle {
-    /// The exact sum of the products of coordinate and frequency.
-    Exact = 0,
-    /// The angle of timm and rope-vit: coordinates and inverse frequencies as floats, each product rounded to a float,
-    /// and each sum, axis 0 first.
-    SummedF32 = 1501,
-}
-lookup!(rope_mixed_angle, "angle of mixed axes": Exact SummedF32);
-
-impl rope_mixed_angle {
-    fn angle(self) -> MixedAngle {
-        match self {
-            rope_mixed_angle::Exact => MixedAngle::Exact,
-            rope_mixed_angle::SummedF32 => MixedAngle::SummedF32,
-        }
-    }
-
-    /// The number of an angle.
-    pub(crate) fn number(angle: MixedAngle) -> i32 {
-        let named = Self::ALL.iter().find(|named| named.angle() == angle);
-        named.map_or(-1, |named| *named as i32)
-    }
-}
 
 /// Inverse frequencies of mixed axes, in radians a unit of the coordinate: `[axes][heads][pairs]`, the order of timm's,
 /// rope-vit's and Mochi's parameters. Negative ones rotate the other way, zeros stand still.
@@ -46,7 +19,7 @@ impl rope_mixed_angle {
 pub struct rope_mixed_inverse {
     /// The numbers, aligned as their type is.
     pub values: *const c_void,
-    /// How many: `axes * heads * pairs`.
+    /// Their number: `axes * heads * pairs`.
     pub count: usize,
     /// Their type: ROPE_NUMBER_F32 or ROPE_NUMBER_F64.
     pub number: i32,

@@ -3,6 +3,7 @@
 use core::ffi::{CStr, c_char};
 use core::ptr;
 
+use rope_core::axes::MixedAngle;
 use rope_core::{Angle, Backend, Direction, Pairing};
 
 use crate::failure::Failure;
@@ -158,7 +159,7 @@ impl rope_number {
         }
     }
 
-    /// `ROPE_STATUS_UNKNOWN_VALUE`: numbers of this type are not what the call reads here.
+    /// Returns `ROPE_STATUS_UNKNOWN_VALUE`: the call reads no numbers of this type here.
     #[cold]
     pub(crate) fn refused(self, required: &'static str) -> Failure {
         Failure::UnknownValue {
@@ -200,6 +201,33 @@ impl rope_angle {
     }
 }
 
+/// Which angle a token's coordinates have on mixed axes.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum rope_mixed_angle {
+    /// The exact sum of the products of coordinate and frequency.
+    Exact = 0,
+    /// The angle of timm and rope-vit: coordinates and inverse frequencies as floats, each product rounded to a float,
+    /// and each sum, axis 0 first.
+    SummedF32 = 1501,
+}
+lookup!(rope_mixed_angle, "angle of mixed axes": Exact SummedF32);
+
+impl rope_mixed_angle {
+    pub(crate) fn angle(self) -> MixedAngle {
+        match self {
+            rope_mixed_angle::Exact => MixedAngle::Exact,
+            rope_mixed_angle::SummedF32 => MixedAngle::SummedF32,
+        }
+    }
+
+    /// The number of an angle.
+    pub(crate) fn number(angle: MixedAngle) -> i32 {
+        let named = Self::ALL.iter().find(|named| named.angle() == angle);
+        named.map_or(-1, |named| *named as i32)
+    }
+}
+
 /// An instruction set that the kernels are compiled for. All give the same bits; they differ in speed.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,7 +236,7 @@ pub enum rope_backend {
     Best = 0,
     /// Any target, without vectors.
     Scalar = 601,
-    /// Any target: 4 lanes of what the build's target has.
+    /// Any target: 4 lanes of the build's target.
     Portable = 602,
     /// 64-bit ARM: 4 lanes.
     Neon = 603,
@@ -224,7 +252,7 @@ pub enum rope_backend {
     Sve = 608,
 }
 
-/// Makes of one list what is known of a backend besides its number: each but `Best` is rope-core's of the same name.
+/// Generates the conversions of backends from one list: each but `Best` is rope-core's backend of the same name.
 ///
 /// The enumeration above is written out because cbindgen reads it, and it expands no macro. The compiler holds the
 /// list to the enumeration, and to the backends of rope-core.

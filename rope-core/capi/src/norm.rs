@@ -51,7 +51,7 @@ impl rope_norm_formula {
     }
 }
 
-/// How the result of a norm is rounded.
+/// The rounding of a norm's result.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_norm_result {
@@ -104,7 +104,7 @@ impl rope_norm_reach {
     }
 }
 
-/// How the squares of a norm are summed. Either order is the same on every backend.
+/// The order in which a norm sums squares. Either order is the same on every backend.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_norm_sum {
@@ -124,7 +124,7 @@ impl rope_norm_sum {
     }
 }
 
-/// Whether a stage runs before the rotation or after it.
+/// The order of a stage and the rotation.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_stage_order {
@@ -150,7 +150,7 @@ impl rope_stage_order {
 pub struct rope_weights {
     /// The first of them, aligned as its type is.
     pub data: *const c_void,
-    /// How many.
+    /// The number of weights.
     pub count: usize,
     /// Their type (`enum rope_element`).
     pub element: i32,
@@ -193,7 +193,7 @@ pub struct rope_norm {
     pub rounds_normed: i32,
     /// Other than 0: the product with the weight is rounded to the element before a bias is added.
     pub rounds_product: i32,
-    /// How the result is rounded (`enum rope_norm_result`).
+    /// The rounding of the result (`enum rope_norm_result`).
     pub result: i32,
     /// The number that is added to the mean. With 0 a head of zeros becomes NaNs.
     pub eps: f32,
@@ -205,13 +205,13 @@ pub struct rope_norm {
     pub reach: i32,
     /// On which side of the rotation it stands (`enum rope_stage_order`).
     pub order: i32,
-    /// How squares are summed (`enum rope_norm_sum`).
+    /// The order of the sum of squares (`enum rope_norm_sum`).
     pub sum: i32,
     /// Sums of squares from the caller, where a row is split over ranks: one for each token of each sequence, or for
     /// each head where heads are normed by themselves. rope_sum_of_squares computes the sums of a part. NULL: the call
     /// computes them.
     pub sums: *const f32,
-    /// How many sums. Not 0 where they are given.
+    /// The number of sums; not 0 if `sums` is given.
     pub sums_count: usize,
     /// Channels that each of them was summed over. Not used without sums.
     pub sums_width: usize,

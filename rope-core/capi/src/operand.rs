@@ -12,7 +12,7 @@ use crate::cache::{CacheRecord, rope_cache};
 use crate::failure::Failure;
 use crate::memory::{Out, Plain, Region, Span, elements, elements_mut, plain, read};
 use crate::names::{lookup, rope_element};
-use crate::slots::rope_slots;
+use crate::slots::{SlotsRecord, Used, rope_slots};
 use crate::status::{rope_status, status_of};
 
 /// Runs a block with a name for the element type.
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn rope_layout_init(
 pub struct rope_operand {
     /// The first element of a tensor, aligned as its type is. Not used of a cache, as the next three.
     pub data: *mut c_void,
-    /// How many elements may be used from there on.
+    /// The number of elements in `data`.
     pub len: usize,
     /// The type of the elements (`enum rope_element`).
     pub element: i32,
@@ -322,12 +322,6 @@ impl RawRecord {
             strides: self.strides,
         }
     }
-}
-
-#[derive(Clone, Copy)]
-pub(crate) struct SlotsRecord {
-    pub(crate) cache: CacheRecord,
-    pub(crate) slots: rope_slots,
 }
 
 impl TensorRecord {
@@ -584,72 +578,5 @@ impl PartsRecord {
             memory: [memory, scales, other, other_scales],
             read: [a, b, c, d, given, second.read[4]],
         })
-    }
-}
-
-impl SlotsRecord {
-    /// The same slots, or others, of a cache in other memory.
-    ///
-    /// # Safety
-    ///
-    /// As [`rope_operand::record`].
-    pub(crate) unsafe fn at(
-        &self,
-        memory: *mut c_void,
-        slots: Option<rope_slots>,
-        scales: *mut c_void,
-    ) -> Result<Self, Failure> {
-        Ok(SlotsRecord {
-            // SAFETY: the caller promises that `cache` and `slots` are null or valid.
-            cache: unsafe { self.cache.at(memory, scales) }?,
-            slots: slots.unwrap_or(self.slots),
-        })
-    }
-
-    /// Returns true if a write makes scales of the cache, in memory of their own.
-    pub(crate) fn has_scales(&self) -> bool {
-        self.cache.has_scales()
-    }
-
-    #[inline(never)]
-    fn written(&self, read: Region) -> Result<(), Failure> {
-        let ([memory, scales], _) = self.cache.regions()?;
-        memory.apart_from(&[read])?;
-        scales.apart_from(&[read])
-    }
-
-    #[inline(never)]
-    pub(crate) fn regions(&self) -> Result<Used, Failure> {
-        let (memory, given) = self.cache.regions()?;
-        // SAFETY: the slices of the lists end here.
-        let [a, b, c, d] = unsafe { self.slots.slots() }?.1;
-        let [memory, scales] = memory;
-        Ok(Used {
-            memory: [memory, scales, Region::NONE, Region::NONE],
-            read: [a, b, c, d, given, Region::NONE],
-        })
-    }
-}
-
-/// The memory that an operand takes.
-pub(crate) struct Used {
-    /// The written memory of a target: elements or codes, and scales, of each part.
-    pub(crate) memory: [Region; 4],
-    /// The memory that is read besides: slots, and given scales.
-    pub(crate) read: [Region; 6],
-}
-
-impl Used {
-    /// `ROPE_STATUS_MEMORY_OVERLAP` if written memory shares a byte with what is read.
-    pub(crate) fn written_apart_from(&self, read: &[Region]) -> Result<(), Failure> {
-        (self.memory.iter()).try_for_each(|written| written.apart_from(read))
-    }
-
-    /// `ROPE_STATUS_MEMORY_OVERLAP` if two regions of the written memory share a byte.
-    pub(crate) fn apart(&self) -> Result<(), Failure> {
-        let memory = self.memory.iter().enumerate();
-        memory
-            .rev()
-            .try_for_each(|(index, written)| written.apart_from(&self.memory[..index]))
     }
 }

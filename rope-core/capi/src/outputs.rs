@@ -59,7 +59,7 @@ enum Writable<'a> {
 
 /// Runs a plan from one tensor into several targets, tensors and caches, each by rows of its own: a call of
 /// rope_rotate_into for each of the `count` outputs, which together read the source once. All of them are checked
-/// before any is written. Dual Chunk Attention's five queries, whose ids are `dual_chunk` of positions, are one call.
+/// before any is written. The five queries of Dual Chunk Attention (`dual_chunk` of positions) are one call.
 ///
 /// Targets must not overlap each other, the source or the rows, from the first byte to the last of each. Tensors that
 /// lie between one another are groups of heads of one.

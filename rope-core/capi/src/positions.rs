@@ -11,7 +11,7 @@ use crate::memory::{Out, Plain, Region, Span, SpanMut, plain, read};
 use crate::names::{INTEGERS, lookup, rope_number};
 use crate::status::{rope_status, status_of};
 
-/// How positions are listed.
+/// The form of a list of positions.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_positions_kind {
@@ -47,7 +47,7 @@ lookup!(
 );
 
 impl rope_positions_kind {
-    /// How tokens are divided among ranks, if they are.
+    /// Returns the division of tokens among ranks, if this kind is one.
     fn shard(self) -> Option<ShardKind> {
         match self {
             Self::ContiguousShard => Some(ShardKind::Contiguous),
@@ -121,14 +121,14 @@ impl rope_dual_chunk {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_positions {
-    /// How they are listed (`enum rope_positions_kind`).
+    /// The form of the list (`enum rope_positions_kind`).
     pub kind: i32,
     /// The type of `values` and of `starts` (`enum rope_number`); floats are real-valued coordinates. Not used by
     /// RANGE, nor by shards of one sequence.
     pub number: i32,
     /// The numbers. Not used by RANGE; NULL for shards of one sequence.
     pub values: *const c_void,
-    /// How many values; for RANGE how many positions, for shards of one sequence how many tokens it has.
+    /// The number of values; of positions for RANGE; of tokens for a shard of one sequence.
     pub count: usize,
     /// RANGE: the first position. Not used by others.
     pub first: i64,

@@ -136,8 +136,8 @@ impl RowsMade {
     }
 }
 
-/// Writes to `len` how many values (floats) the rows of frequencies at positions have: tokens times heads (those that
-/// have frequencies of their own) times rotary_dim.
+/// Writes to `len` the number of floats in the rows of frequencies at positions: tokens times heads with frequencies of
+/// their own times rotary_dim.
 ///
 /// Returns ROPE_STATUS_POSITIONS_PER_AXIS, ROPE_STATUS_COORDINATE, ROPE_STATUS_OFFSETS, ROPE_STATUS_COUNT,
 /// ROPE_STATUS_POSITION_RANGE; ROPE_STATUS_RANK and ROPE_STATUS_SHARD_TOKENS of a shard; ROPE_STATUS_PARAMETER and

@@ -30,7 +30,7 @@ pub struct rope_scale {
     pub factor: f32,
     /// The factors. Not used by CONSTANT.
     pub factors: *const f32,
-    /// How many factors. Not used by CONSTANT.
+    /// The number of factors. Not read for CONSTANT.
     pub count: usize,
     /// On which side of the rotation it stands (`enum rope_stage_order`).
     pub order: i32,

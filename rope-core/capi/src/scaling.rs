@@ -7,7 +7,7 @@ use crate::memory::{Out, Region, Span, plain};
 use crate::names::lookup;
 use crate::status::{rope_status, status_of};
 
-/// How a model changes the frequencies base^(-2i/d). Each kind names the fields of rope_scaling that it reads.
+/// The change of a model to the frequencies base^(-2i/d). Each kind names the fields of rope_scaling that it reads.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_scaling_kind {
@@ -57,7 +57,7 @@ pub struct rope_scaling {
     pub kind: i32,
     /// YARN: other than 0 if the ends of the ramp are not rounded to whole pairs (`truncate: false`; gpt-oss).
     pub untruncated: i32,
-    /// How many times longer the context is.
+    /// The ratio of the extended context to the original one.
     pub factor: f64,
     /// The context before scaling.
     pub original_context: u64,
@@ -73,7 +73,7 @@ pub struct rope_scaling {
     pub beta_fast: f64,
     /// YARN: turns in the original context up to which a pair is interpolated; 0 means the published 1.
     pub beta_slow: f64,
-    /// YARN, LONG_ROPE: what cos and sin are multiplied by; 0: computed.
+    /// YARN, LONG_ROPE: the factor of cos and sin; 0: computed.
     pub attention_factor: f64,
     /// YARN.
     pub mscale: f64,
@@ -101,7 +101,7 @@ pub struct rope_scaling {
     pub alphas: *const f64,
     /// FREQ_FACTORS: a divisor for each pair.
     pub freq_factors: *const f32,
-    /// How many numbers a list has: as many as there are pairs.
+    /// The length of each list: one number per pair.
     pub count: usize,
 }
 plain!(rope_scaling);

@@ -5,15 +5,14 @@ use core::ffi::c_void;
 use rope_core::cache::Slots;
 use rope_core::{Ids, Positions};
 
-use crate::cache::rope_cache;
+use crate::cache::{CacheRecord, rope_cache};
 use crate::failure::Failure;
 use crate::memory::{Region, Span, look, plain};
 use crate::names::{lookup, rope_number};
-use crate::operand::SlotsRecord;
 use crate::positions::ids;
 use crate::status::{rope_status, status_of};
 
-/// How the slots of a cache are listed.
+/// The form of a list of slots.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_slots_kind {
@@ -45,7 +44,7 @@ lookup!(rope_slots_kind, "kind of slots": Mapping Range Pages Table Sequences Of
 pub struct rope_ids {
     /// The integers.
     pub values: *const c_void,
-    /// How many.
+    /// The number of ids.
     pub count: usize,
     /// Their type (ROPE_NUMBER_I32, ROPE_NUMBER_I64, ROPE_NUMBER_U32 or ROPE_NUMBER_U64).
     pub number: i32,
@@ -73,7 +72,7 @@ impl rope_ids {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_slots {
-    /// How they are named (`enum rope_slots_kind`).
+    /// The form of the list (`enum rope_slots_kind`).
     pub kind: i32,
     /// MAPPING: the slot of each token.
     pub slots: rope_ids,
@@ -163,6 +162,79 @@ impl rope_slots {
             }
         };
         Ok((slots, regions))
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct SlotsRecord {
+    pub(crate) cache: CacheRecord,
+    pub(crate) slots: rope_slots,
+}
+
+impl SlotsRecord {
+    /// The same slots, or others, of a cache in other memory.
+    ///
+    /// # Safety
+    ///
+    /// The memory of the cache and the lists of the slots are there.
+    pub(crate) unsafe fn at(
+        &self,
+        memory: *mut c_void,
+        slots: Option<rope_slots>,
+        scales: *mut c_void,
+    ) -> Result<Self, Failure> {
+        Ok(SlotsRecord {
+            // SAFETY: the caller promises that `cache` and `slots` are null or valid.
+            cache: unsafe { self.cache.at(memory, scales) }?,
+            slots: slots.unwrap_or(self.slots),
+        })
+    }
+
+    /// Returns true if a write makes scales of the cache, in memory of their own.
+    pub(crate) fn has_scales(&self) -> bool {
+        self.cache.has_scales()
+    }
+
+    #[inline(never)]
+    pub(crate) fn written(&self, read: Region) -> Result<(), Failure> {
+        let ([memory, scales], _) = self.cache.regions()?;
+        memory.apart_from(&[read])?;
+        scales.apart_from(&[read])
+    }
+
+    #[inline(never)]
+    pub(crate) fn regions(&self) -> Result<Used, Failure> {
+        let (memory, given) = self.cache.regions()?;
+        // SAFETY: the slices of the lists end here.
+        let [a, b, c, d] = unsafe { self.slots.slots() }?.1;
+        let [memory, scales] = memory;
+        Ok(Used {
+            memory: [memory, scales, Region::NONE, Region::NONE],
+            read: [a, b, c, d, given, Region::NONE],
+        })
+    }
+}
+
+/// The memory that an operand takes.
+pub(crate) struct Used {
+    /// The written memory of a target: elements or codes, and scales, of each part.
+    pub(crate) memory: [Region; 4],
+    /// The memory that is read besides: slots, and given scales.
+    pub(crate) read: [Region; 6],
+}
+
+impl Used {
+    /// `ROPE_STATUS_MEMORY_OVERLAP` if written memory shares a byte with what is read.
+    pub(crate) fn written_apart_from(&self, read: &[Region]) -> Result<(), Failure> {
+        (self.memory.iter()).try_for_each(|written| written.apart_from(read))
+    }
+
+    /// `ROPE_STATUS_MEMORY_OVERLAP` if two regions of the written memory share a byte.
+    pub(crate) fn apart(&self) -> Result<(), Failure> {
+        let memory = self.memory.iter().enumerate();
+        memory
+            .rev()
+            .try_for_each(|(index, written)| written.apart_from(&self.memory[..index]))
     }
 }
 

@@ -347,7 +347,7 @@ statuses! {
     HadamardHead = c"the block of a Hadamard transform does not divide a head": Plan::HadamardHead,
     NotLinear = c"a plan with a norm has neither a shift nor a backward pass": Plan::NormInCache,
     NoInteger = c"keys are moved between integer positions, not coordinates": Positions::NotAnInteger Positions::DualChunk,
-    BackwardDirection = c"a backward pass is that of a plan that rotates forward": Gradient::Direction,
+    BackwardDirection = c"a backward pass takes a plan that rotates forward": Gradient::Direction,
     GradientPairing = c"gradients of cos and sin require a plan with one pairing": Gradient::Pairing,
     GradientHeads = c"gradients have one head, or the heads of the tensor": Gradient::Heads,
     GradientShape = c"gradients have the shape of the rows, and of other gradients": Gradient::Shape,

@@ -5,7 +5,7 @@ use rope_core::{Rope, Shape};
 
 use crate::attributes::{count, pairing};
 use crate::heads::{Heads, Order, Split};
-use crate::operators::Operator;
+use crate::operator::Operator;
 use crate::rotation::rotate;
 use crate::runtime::{
     Call, Declaration, ElementType, Input, Inputs, Kernel, Node, Parameter, Result, invalid,

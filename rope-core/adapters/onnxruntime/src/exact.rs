@@ -5,7 +5,7 @@ use rope_core::{Frequencies, Rope, Scaling, Shape};
 
 use crate::attributes::{count, pairing};
 use crate::heads::{Heads, Split};
-use crate::operators::Operator;
+use crate::operator::Operator;
 use crate::rotation::rotate;
 use crate::runtime::{Call, Declaration, ElementType, Kernel, Node, Parameter, Result, invalid};
 use crate::tables::Rotated;

@@ -7,7 +7,8 @@
 //! | file | one idea |
 //! |---|---|
 //! | `runtime` | ONNX Runtime's C API as safe calls: all that is `unsafe` |
-//! | `operators` | what is registered, and what an operator is |
+//! | `operators` | the registered operators |
+//! | `operator` | the trait of an operator, and its kernel for each element type |
 //! | `embedding` | the two built-in operators: attributes and inputs to heads and rows |
 //! | `exact` | the operators of a domain of its own: exact angles of positions, a norm before the rotation |
 //! | `attributes` | attributes that several operators have |
@@ -22,6 +23,7 @@ mod dialect;
 mod embedding;
 mod exact;
 mod heads;
+mod operator;
 mod operators;
 #[cfg(feature = "probes")]
 mod probes;

@@ -1,6 +1,6 @@
 //! Operators of a domain `rope.test`, for the tests.
 
-use crate::operators::Operator;
+use crate::operator::Operator;
 use crate::runtime::{Buffers, Call, Declaration, Parameter, Result};
 use crate::tables::Rotated;
 
