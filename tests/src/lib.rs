@@ -4,6 +4,7 @@
 //! [`Source`] of choices, asks the [`oracle`] for every element of the buffer after the rotation, rotates on every
 //! backend, and compares bits.
 //!
+//! - [`naive`]: every verb by its definition, to read first
 //! - [`seed`]: the one number that a run depends on
 //! - [`source`]: the choices of a test, from a seed or from the bytes of a fuzzer
 //! - [`number`]: the element types as bits, with conversions of their own, and their special values
@@ -48,6 +49,7 @@ pub mod gradient;
 #[cfg(unix)]
 pub mod guard;
 pub mod hadamard;
+pub mod naive;
 pub mod norm;
 pub mod number;
 pub mod oracle;

@@ -74,6 +74,8 @@ mod model_types;
 mod models;
 #[cfg(feature = "sizes")]
 mod moves;
+#[cfg(feature = "every")]
+mod naive;
 mod norm;
 #[cfg(feature = "every")]
 mod operands;

@@ -6,6 +6,7 @@
 )]
 
 mod call;
+mod element;
 mod failure;
 mod node;
 mod register;
@@ -16,9 +17,10 @@ use core::ptr::NonNull;
 use ort_sys::OrtApi;
 
 pub(crate) use call::{Buffers, Call, Input, Inputs, Scalar, Threads};
+pub(crate) use element::ElementType;
 pub(crate) use failure::{Failure, Result, invalid};
 pub(crate) use node::Node;
-pub(crate) use table::{Declaration, ElementType, Kernel, Parameter};
+pub(crate) use table::{Declaration, Kernel, Parameter};
 
 /// The functions of the runtime that loaded this library.
 #[derive(Clone, Copy, Debug)]
