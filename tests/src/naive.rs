@@ -1,5 +1,5 @@
-//! Every verb by its definition: in f64, head by head, with plain loops. Read this file first; it uses nothing of
-//! rope-core but the name of a pairing. The suite `naive` compares every verb with it, on numbers whose results are exact.
+//! Every verb by its definition: in f64, head by head, with plain loops. Read this file first; of rope-core it uses only
+//! the name of a pairing. The suite `naive` compares every verb with it, on numbers whose results are exact.
 
 use rope_core::Pairing;
 
@@ -56,8 +56,8 @@ pub fn rotate_full(pairing: Pairing, row: &Row, head: &[f64]) -> Vec<f64> {
     rotated
 }
 
-/// Returns the gradient of a head's input, and of its angles, from its output `y` and the output's gradient `dy`. By the
-/// angle, the derivative of an output `(a, b)` is `(-b, a)`.
+/// Returns the gradients of a head's input and of its angles, from its output `y` and the output's gradient `dy`. By
+/// the angle, the derivative of an output `(a, b)` is `(-b, a)`.
 pub fn backward(pairing: Pairing, row: &Row, y: &[f64], dy: &[f64]) -> (Vec<f64>, Vec<f64>) {
     let pairs = row.cos.len();
     let angle = |i| {

@@ -1,6 +1,6 @@
-//! Every verb against its definition in `src/naive.rs`, which stands first in this folder's README. The numbers are small
-//! integers, and the norms and transforms have roots that are powers of two: every result is exact, so no rounding
-//! and no order of operations hides a difference.
+//! Every verb against its definition in `src/naive.rs`, which stands first in the README of the tests. The numbers are
+//! small integers, and the norms and transforms have roots that are powers of two: every result is exact, so no
+//! rounding and no order of operations hides a difference.
 
 use half::bf16;
 use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, HeadScales, QuantScale};
