@@ -1,4 +1,4 @@
-//! Every verb by its definition: in f64, head by head, with plain loops. Read this file first; of rope-core it uses only
+//! Every verb by its definition: in f64, head by head, with plain loops. Read this file first; of rope-core it has only
 //! the name of a pairing. The suite `naive` compares every verb with it, on numbers whose results are exact.
 
 use rope_core::Pairing;
