@@ -81,8 +81,7 @@ impl Rope {
             return None;
         }
         let head_dim = layouts.first()?.shape().head_dim;
-        let room = head_dim.wrapping_sub(first);
-        let has_room = (first <= head_dim) & (rows.rotary_dim() <= room);
+        let has_room = rows.rotary_dim() <= head_dim.saturating_sub(first);
         for layout in layouts {
             let shape = layout.shape();
             let is_a_token = shape.batch == 1 && shape.tokens == 1 && shape.head_dim == head_dim;
