@@ -7,7 +7,7 @@ use rope_core::cache::{
 use rope_core::{Ids, Positions};
 
 use crate::number::{paint, values};
-use crate::quantize::{self, Factor};
+use crate::quantize::{self, Factor, Grouped};
 use crate::{Number, Source};
 
 /// The layout of a cache in the harness's own words and arithmetic.
@@ -782,6 +782,8 @@ pub enum Encoding {
     Scaled(QuantFormat, Scaling),
     /// Blocks of 32 codes with a scale each.
     Blocks(&'static BlockFormat),
+    /// Codes with a scale for a group of channels, and the place of the scales in the memory.
+    Groups(Grouped, ScalePlace),
 }
 
 /// A cache of codes, in plain memory.
@@ -818,6 +820,57 @@ impl Coded {
         }
     }
 
+    /// Returns a cache of codes in groups, with scales after the codes of a head or of a block.
+    fn in_groups(
+        source: &mut Source<'_>,
+        blocks: usize,
+        [heads, head_dim]: [usize; 2],
+        format: Grouped,
+    ) -> Self {
+        let per_byte = format.per_byte();
+        let codes = head_dim / per_byte;
+        let scales = head_dim / format.values() * format.unit();
+        let (mut paged, place, len) = if source.once_in(2) {
+            let behind = codes + source.below(4);
+            let paged = Paged::inline(source, blocks, [heads, codes], behind + scales);
+            let len = paged.end() + behind + scales - codes + source.below(40);
+            (paged, ScalePlace::Inline(behind), len)
+        } else {
+            Paged::with_scales(source, blocks, [heads, codes], scales)
+        };
+        // The crate's layout counts channels.
+        let (mut shape, mut strides) = (paged.shape, paged.strides);
+        shape.head_dim = head_dim;
+        strides.chunk = head_dim;
+        for stride in [&mut strides.block, &mut strides.token, &mut strides.head] {
+            *stride *= per_byte;
+        }
+        paged.layout = CacheLayout::strided(shape, strides).expect("a small cache");
+        let bytes = bytes(source, len);
+        Coded::new(paged, Encoding::Groups(format, place), bytes, Vec::new())
+    }
+
+    /// Returns the first byte of the scales of a head that are in the memory, and their number, if there are any.
+    pub fn scales_at(&self, found: Found, head: usize) -> Option<[usize; 2]> {
+        let (place, len) = match &self.encoding {
+            Encoding::Scaled(_, Scaling::Made(_, place)) => (*place, 4),
+            Encoding::Groups(format, place) => {
+                let codes = self.paged.shape.head_dim;
+                let channels = codes * format.per_byte();
+                (*place, channels / format.values() * format.unit())
+            }
+            _ => return None,
+        };
+        let at = match place {
+            ScalePlace::Inline(behind) => found.element + self.paged.channel(head, 0) + behind,
+            ScalePlace::InBlock { first, strides } => {
+                first + self.scale_place(found, strides, head)
+            }
+            _ => return None,
+        };
+        Some([at, len])
+    }
+
     fn scale_place(&self, found: Found, place: ScaleLayout, head: usize) -> usize {
         let slot = found.slot.expect("scales that lie apart are found by slot");
         let size = self.paged.shape.block_size;
@@ -833,6 +886,11 @@ impl Coded {
             let len = paged.end() + source.below(40);
             let bytes = bytes(source, len);
             return Coded::new(paged, Encoding::Blocks(format), bytes, Vec::new());
+        }
+        if source.once_in(3)
+            && let Some(format) = Grouped::any(source, head_dim)
+        {
+            return Coded::in_groups(source, blocks, [heads, head_dim], format);
         }
         let code = source.one_of(&QuantFormat::ALL);
         if source.once_in(4) {
@@ -882,6 +940,13 @@ impl Kept for Coded {
                         .flat_map(|block| quantize::encode_block(format, block))
                         .collect()
                 }
+                Encoding::Groups(format, _) => {
+                    let [codes, scales] = format.encode(values);
+                    let [at, len] = self.scales_at(found, head).expect("scales in the memory");
+                    self.bytes[at..at + len].copy_from_slice(&scales);
+                    self.computed[at..at + len].fill(false);
+                    codes
+                }
                 Encoding::Scaled(code, scaling) => {
                     let factor = match scaling {
                         Scaling::Divide(scales) => Factor::Divide(of(scales, head)),
@@ -901,18 +966,12 @@ impl Kept for Coded {
             }
             if let Encoding::Scaled(code, Scaling::Made(least, place)) = &self.encoding {
                 let scale = quantize::made(*code, *least, values);
-                match *place {
-                    ScalePlace::Inline(behind) => {
-                        let at = found.element + self.paged.channel(head, 0) + behind;
-                        self.bytes[at..at + 4].copy_from_slice(&scale.to_ne_bytes());
-                        self.computed[at..at + 4].fill(false);
+                match (*place, self.scales_at(found, head)) {
+                    (_, Some([at, len])) => {
+                        self.bytes[at..at + len].copy_from_slice(&scale.to_ne_bytes());
+                        self.computed[at..at + len].fill(false);
                     }
-                    ScalePlace::InBlock { first, strides } => {
-                        let at = first + self.scale_place(found, strides, head);
-                        self.bytes[at..at + 4].copy_from_slice(&scale.to_ne_bytes());
-                        self.computed[at..at + 4].fill(false);
-                    }
-                    ScalePlace::Separate(place) => {
+                    (ScalePlace::Separate(place), None) => {
                         let at = self.scale_place(found, place, head);
                         self.scales[at] = scale;
                     }
@@ -927,7 +986,6 @@ impl Kept for Coded {
             heads, head_dim, ..
         } = self.paged.shape;
         let head = |head: usize| -> Vec<f32> {
-            let start = found.element + self.paged.channel(head, 0);
             let byte = |channel| self.bytes[found.element + self.paged.channel(head, channel)];
             let bytes: Vec<u8> = (0..head_dim).map(byte).collect();
             let (code, scaling) = match &self.encoding {
@@ -938,23 +996,21 @@ impl Kept for Coded {
                         .flat_map(|block| quantize::decode_block(format, block))
                         .collect();
                 }
+                Encoding::Groups(format, _) => {
+                    let [at, len] = self.scales_at(found, head).expect("scales in the memory");
+                    return format.decode(&bytes, &self.bytes[at..at + len]);
+                }
             };
             let scale = match scaling {
                 Scaling::Divide(scales) | Scaling::Reciprocal(scales) => of(scales, head),
                 Scaling::Multiply(scales) => 1.0 / of(scales, head),
-                Scaling::Made(_, ScalePlace::Inline(behind)) => {
-                    let bytes = self.bytes[start + behind..].first_chunk();
-                    f32::from_ne_bytes(*bytes.expect("four bytes"))
-                }
-                Scaling::Made(_, ScalePlace::InBlock { first, strides }) => {
-                    let at = first + self.scale_place(found, *strides, head);
-                    let bytes = self.bytes[at..].first_chunk();
-                    f32::from_ne_bytes(*bytes.expect("four bytes"))
-                }
                 Scaling::Made(_, ScalePlace::Separate(place)) => {
                     self.scales[self.scale_place(found, *place, head)]
                 }
-                Scaling::Made(..) => unreachable!("no other place"),
+                Scaling::Made(..) => {
+                    let [at, _] = self.scales_at(found, head).expect("a scale in the memory");
+                    f32::from_ne_bytes(*self.bytes[at..].first_chunk().expect("four bytes"))
+                }
             };
             let value = |&byte| quantize::decode(*code, byte) * scale;
             bytes.iter().map(value).collect()
@@ -966,6 +1022,7 @@ impl Kept for Coded {
         let layout = self.paged.layout;
         let cache = match &self.encoding {
             Encoding::Blocks(format) => Cache::coded(&self.bytes, layout, *format),
+            Encoding::Groups(format, place) => Cache::coded(&self.bytes, layout, format.at(*place)),
             Encoding::Scaled(code, scaling) => Cache::coded_with_scales(
                 &self.bytes,
                 layout,
@@ -980,6 +1037,9 @@ impl Kept for Coded {
         let layout = self.paged.layout;
         let cache = match &self.encoding {
             Encoding::Blocks(format) => CacheMut::coded(&mut self.bytes, layout, *format),
+            Encoding::Groups(format, place) => {
+                CacheMut::coded(&mut self.bytes, layout, format.at(*place))
+            }
             Encoding::Scaled(code, scaling) => {
                 let scale = scaling.given();
                 CacheMut::coded_with_scales(
@@ -998,7 +1058,8 @@ impl Kept for Coded {
         assert_eq!(bytes.len(), self.bytes.len(), "{doing}");
         let code = match self.encoding {
             Encoding::Scaled(code, _) => Some(code),
-            Encoding::Blocks(_) => None,
+            Encoding::Groups(format, _) if format.per_byte() == 1 => Some(QuantFormat::E4m3),
+            Encoding::Blocks(_) | Encoding::Groups(..) => None,
         };
         let right = |index: usize| {
             let (got, wanted) = (bytes[index], self.bytes[index]);
@@ -1029,7 +1090,11 @@ impl Kept for Coded {
             Encoding::Scaled(_, Scaling::Made(_, ScalePlace::Inline(behind))) => {
                 (behind + 4, false)
             }
-            Encoding::Scaled(_, Scaling::Made(..)) => (0, true),
+            Encoding::Groups(format, ScalePlace::Inline(behind)) => {
+                let channels = self.paged.shape.head_dim * format.per_byte();
+                (behind + channels / format.values() * format.unit(), false)
+            }
+            Encoding::Scaled(_, Scaling::Made(..)) | Encoding::Groups(..) => (0, true),
             _ => (0, false),
         };
         let head_dim = self.paged.shape.head_dim;

@@ -1,7 +1,9 @@
 //! 8-bit codes from their definitions, one number at a time: OCP FP8, integers, and ggml's blocks.
 
 use half::f16;
-use rope_core::cache::{BlockFormat, QuantFormat};
+use rope_core::cache::{BlockFormat, CacheFormat, MxScale, QuantFormat, ScalePlace, TileScale};
+
+use crate::Source;
 
 /// The factor or divisor of a number before it is rounded to a code.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -295,6 +297,217 @@ fn encode_iq4_nl(values: &[f32; 32]) -> Vec<u8> {
     }
     let d = if square > 0.0 { dot / square } else { 0.0 };
     block(&[d], &codes, false)
+}
+
+/// A format with a scale per group of channels.
+#[derive(Clone, Copy, Debug)]
+pub enum Grouped {
+    /// E2M1 and a power of two for 32 channels.
+    Mxfp4(MxScale),
+    /// E4M3 and a power of two for 32 channels.
+    Mxfp8(MxScale),
+    /// E2M1, a scale of E4M3 for 16 channels, and a factor.
+    Nvfp4(f32),
+    /// E4M3 and a float for 64 or 128 channels.
+    Tiles(usize, TileScale),
+}
+
+/// The numbers of E2M1.
+const E2M1: [f32; 8] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
+
+impl Grouped {
+    /// Returns any format whose groups divide a head, if there is one.
+    pub fn any(source: &mut Source<'_>, head_dim: usize) -> Option<Self> {
+        let (mx, least) = (source.one_of(&MxScale::ALL), source.one_of(&[1e-4, 1e-30]));
+        let tile = match source.once_in(2) {
+            true => TileScale::Quotient { least },
+            false => TileScale::PowerOfTwo { least },
+        };
+        let factor = source.one_of(&[1.0, 0.0625, 0.3]);
+        let all = [
+            Grouped::Mxfp4(mx),
+            Grouped::Mxfp8(mx),
+            Grouped::Nvfp4(factor),
+            Grouped::Tiles(64, tile),
+            Grouped::Tiles(128, tile),
+        ];
+        let fit = all
+            .into_iter()
+            .filter(|it| head_dim.is_multiple_of(it.values()));
+        let fit: Vec<Grouped> = fit.collect();
+        (!fit.is_empty()).then(|| source.one_of(&fit))
+    }
+
+    /// Returns the channels of a group.
+    pub fn values(self) -> usize {
+        match self {
+            Grouped::Mxfp4(_) | Grouped::Mxfp8(_) => 32,
+            Grouped::Nvfp4(_) => 16,
+            Grouped::Tiles(values, _) => values,
+        }
+    }
+
+    /// Returns the channels of a byte.
+    pub fn per_byte(self) -> usize {
+        match self {
+            Grouped::Mxfp4(_) | Grouped::Nvfp4(_) => 2,
+            Grouped::Mxfp8(_) | Grouped::Tiles(..) => 1,
+        }
+    }
+
+    /// Returns the bytes of a scale.
+    pub fn unit(self) -> usize {
+        match self {
+            Grouped::Tiles(..) => 4,
+            _ => 1,
+        }
+    }
+
+    /// Returns the crate's format.
+    pub fn at(self, place: ScalePlace) -> CacheFormat<'static> {
+        match self {
+            Grouped::Mxfp4(scale) => CacheFormat::mxfp4(scale, place),
+            Grouped::Mxfp8(scale) => CacheFormat::mxfp8(scale, place),
+            Grouped::Nvfp4(factor) => CacheFormat::nvfp4(factor, place),
+            Grouped::Tiles(64, scale) => CacheFormat::e4m3_in_64(scale, place),
+            Grouped::Tiles(_, scale) => CacheFormat::e4m3_in_128(scale, place),
+        }
+    }
+
+    fn code(self, x: f32) -> u8 {
+        if self.per_byte() == 1 {
+            return encode(QuantFormat::E4m3, x);
+        }
+        if x.is_nan() {
+            return 7;
+        }
+        let distance = |code: &usize| f64::from((E2M1[*code] - x.abs().min(6.0)).abs());
+        let nearest = (0..8).map(|code| distance(&code)).fold(8.0, f64::min);
+        // Of a tie the even code.
+        let tied = (0..8_usize).filter(|code| distance(code) == nearest);
+        let code = tied.min_by_key(|code| code % 2).expect("a nearest code");
+        code as u8 | if x.is_sign_negative() { 8 } else { 0 }
+    }
+
+    fn number(self, code: u8) -> f32 {
+        match self.per_byte() {
+            1 => decode(QuantFormat::E4m3, code),
+            _ if code & 8 == 0 => E2M1[usize::from(code)],
+            _ => -E2M1[usize::from(code & 7)],
+        }
+    }
+
+    /// Returns the bits of the scale of a group, and its values before they are rounded to codes.
+    fn scaled(self, values: &[f32]) -> (u32, Vec<f32>) {
+        let numbers = values.iter().filter(|x| !x.is_nan());
+        let largest = numbers.fold(0.0_f32, |largest, x| largest.max(x.abs()));
+        let most = if self.per_byte() == 2 { 6.0 } else { 448.0 };
+        let products = |factor: f32| values.iter().map(|x| x * factor).collect();
+        let power = |bits: u32| (127.0 - f64::from(bits)).exp2() as f32;
+        match self {
+            Grouped::Mxfp4(scale) | Grouped::Mxfp8(scale) => {
+                // The exponent of the largest code, and half a unit of its mantissa.
+                let (exponent, half) = if most == 6.0 {
+                    (2, 1 << 21)
+                } else {
+                    (8, 1 << 19)
+                };
+                let of = |bits: u32| (bits >> 23).saturating_sub(exponent);
+                let bits = match scale {
+                    MxScale::Floor => of(largest.to_bits()),
+                    MxScale::Even => of(largest.to_bits() + half),
+                    _ => {
+                        let quotient = f64::from(largest / most);
+                        (0..255)
+                            .find(|bits| (f64::from(*bits) - 127.0).exp2() >= quotient)
+                            .unwrap_or(254)
+                    }
+                };
+                match (scale, bits) {
+                    (MxScale::Even, 0) => (0, products(0.0)),
+                    _ => (bits, products(power(bits))),
+                }
+            }
+            Grouped::Nvfp4(factor) => {
+                let g = 1.0 / factor;
+                let code = encode(QuantFormat::E4m3, g * (largest * (1.0 / 6.0)));
+                let scale = decode(QuantFormat::E4m3, code);
+                let factor = if scale == 0.0 {
+                    0.0
+                } else {
+                    1.0 / (scale * (1.0 / g))
+                };
+                (code.into(), products(factor))
+            }
+            Grouped::Tiles(_, rule) => {
+                let scale = match rule {
+                    TileScale::Quotient { least } => (largest / most).max(least),
+                    TileScale::PowerOfTwo { least } => {
+                        let scale = (largest / most).max(least);
+                        let powers = (-149..128).map(|power| f64::from(power).exp2() as f32);
+                        powers
+                            .into_iter()
+                            .find(|power| *power >= scale)
+                            .unwrap_or(f32::INFINITY)
+                    }
+                    _ => unreachable!("no other rule"),
+                };
+                (scale.to_bits(), values.iter().map(|x| x / scale).collect())
+            }
+        }
+    }
+
+    /// Returns the codes and the scales of a head.
+    pub fn encode(self, values: &[f32]) -> [Vec<u8>; 2] {
+        let (mut codes, mut scales) = (Vec::new(), Vec::new());
+        for group in values.chunks(self.values()) {
+            let (bits, scaled) = self.scaled(group);
+            match self.unit() {
+                1 => scales.push(bits as u8),
+                _ => scales.extend(bits.to_ne_bytes()),
+            }
+            let group = scaled.chunks(self.per_byte()).map(|pair| {
+                let codes = pair.iter().map(|x| self.code(*x));
+                codes
+                    .enumerate()
+                    .fold(0, |byte, (at, code)| byte | code << (4 * at))
+            });
+            codes.extend(group);
+        }
+        [codes, scales]
+    }
+
+    /// Returns the numbers of a head.
+    pub fn decode(self, codes: &[u8], scales: &[u8]) -> Vec<f32> {
+        let bytes = self.values() / self.per_byte();
+        let groups = codes.chunks(bytes).zip(scales.chunks(self.unit()));
+        let number = |group: &[u8], scale: &[u8]| -> Vec<f32> {
+            let codes = group.iter().flat_map(|byte| match self.per_byte() {
+                1 => vec![*byte],
+                _ => vec![byte & 15, byte >> 4],
+            });
+            let scaled = |code: u8| match self {
+                Grouped::Mxfp4(_) | Grouped::Mxfp8(_) => {
+                    let scale = match scale[0] {
+                        255 => f32::NAN,
+                        bits => (f64::from(bits) - 127.0).exp2() as f32,
+                    };
+                    self.number(code) * scale
+                }
+                Grouped::Nvfp4(factor) => {
+                    self.number(code) * decode(QuantFormat::E4m3, scale[0]) * factor
+                }
+                Grouped::Tiles(..) => {
+                    let scale = scale.first_chunk().expect("four bytes");
+                    self.number(code) * f32::from_ne_bytes(*scale)
+                }
+            };
+            codes.map(scaled).collect()
+        };
+        groups
+            .flat_map(|(group, scale)| number(group, scale))
+            .collect()
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use half::{bf16, f16};
 use rope_core::cache::{CacheLayout, CacheMut, ScalePlace, Slots};
 use rope_core::error::{CacheError, SlotsError};
 use rope_core::{Error, Frequencies, Pairing, Positions, Rope, Scaling as Scalings};
-use rope_tests::cache::{Coded, Elements, Encoding, Kept, Scaling};
+use rope_tests::cache::{Coded, Elements, Encoding, Found, Kept, Scaling};
 use rope_tests::seed::times;
 use rope_tests::{Number, Source};
 
@@ -37,35 +37,22 @@ impl Moved for Coded {
                 let [from, to] = places.map(|place| place + self.paged.channel(head, channel));
                 self.bytes[to] = other.bytes[from];
             }
-            let Encoding::Scaled(_, Scaling::Made(_, place)) = &self.encoding else {
-                continue;
-            };
-            match *place {
-                ScalePlace::Inline(behind) => {
-                    for byte in behind..behind + 4 {
-                        let [from, to] =
-                            places.map(|place| place + self.paged.channel(head, 0) + byte);
-                        self.bytes[to] = other.bytes[from];
-                    }
-                }
-                ScalePlace::InBlock { first, strides } => {
-                    let size = self.paged.shape.block_size;
-                    let [from, to] = [from, to].map(|slot| {
-                        first
-                            + slot / size * strides.block
-                            + slot % size * strides.token
-                            + head * strides.head
-                    });
-                    self.bytes[to..to + 4].copy_from_slice(&other.bytes[from..from + 4]);
-                }
-                ScalePlace::Separate(place) => {
-                    let size = self.paged.shape.block_size;
-                    let [from, to] = [from, to].map(|slot| {
-                        slot / size * place.block + slot % size * place.token + head * place.head
-                    });
-                    self.scales[to] = other.scales[from];
-                }
-                _ => unreachable!("no other place"),
+            let found = [from, to].map(|slot| Found {
+                element: self.paged.slot(slot),
+                slot: Some(slot),
+            });
+            if let [Some([from, len]), Some([to, _])] =
+                found.map(|found| self.scales_at(found, head))
+            {
+                self.bytes[to..to + len].copy_from_slice(&other.bytes[from..from + len]);
+            } else if let Encoding::Scaled(_, Scaling::Made(_, ScalePlace::Separate(place))) =
+                &self.encoding
+            {
+                let size = self.paged.shape.block_size;
+                let [from, to] = [from, to].map(|slot| {
+                    slot / size * place.block + slot % size * place.token + head * place.head
+                });
+                self.scales[to] = other.scales[from];
             }
         }
     }
