@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use rope_core::axes::{Axes, MixedAngle, MixedFrequencies};
 use rope_core::cache::{
-    BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales,
-    MxScale, QuantFormat, QuantScale, ScaleLayout, ScalePlace, Slots, TileScale,
+    BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, CacheParts, CachePartsMut, CacheShape,
+    CacheStrides, HeadScales, MxScale, QuantFormat, QuantScale, ScaleLayout, ScalePlace, Slots,
+    TileScale,
 };
 use rope_core::dual_chunk::{DualChunk, DualChunkQuery};
 use rope_core::gradient::{PairGradients, convert_to_base, convert_to_logarithm, convert_to_ratio};
@@ -43,7 +44,7 @@ const CASES: &[Case] = cases! {
         "Tensor: head layout narrow new shape split_at"
         "TensorMut: as_tensor layout narrow new reborrow shape split_at";
     cache_layouts:
-        "CacheLayout: bytes end hdn hdnx hnd hndx narrow_channels nhd shape strided strides"
+        "CacheLayout: bytes end hdn hdnx hnd hndx narrow_channels nhd shape strided strides with_offset"
         "CacheFormat: e4m3 e4m3_in_128 e4m3_in_64 e5m2 e5m2_saturating element from int8_even int8_round_away iq4_nl mxfp4 \
          mxfp8 nvfp4 q4_0 q4_1 q5_0 q5_1 q8_0 quantized"
         "ScaleLayout: hn nh with_groups";
@@ -52,6 +53,9 @@ const CASES: &[Case] = cases! {
         "CacheMut: as_cache coded coded_with_scales layout move_slots new reborrow slots"
         "Slots: from offsets pages sequences table"
         "HeadScales: from";
+    cache_parts:
+        "CacheParts: new new_with_scales of slots"
+        "CachePartsMut: as_parts move_slots new new_with_scales of slots";
     lists:
         "Positions: axis_major from packed packed_from real real_axis_major real_token_major token_major"
         "Ids: from"
@@ -408,7 +412,12 @@ fn cache_layout(source: &mut Source<'_>) -> Result<CacheLayout, Error> {
 }
 
 fn scale_place(source: &mut Source<'_>) -> ScalePlace {
-    match source.below(4) {
+    match source.below(5) {
+        4 => {
+            let (first, [block, token, head]) = (size(source), mostly_small_sizes(source));
+            let strides = ScaleLayout { block, token, head };
+            ScalePlace::InBlock { first, strides }
+        }
         0 => ScalePlace::Inline(size(source)),
         1 => ScalePlace::Separate(ScaleLayout::nh(sizes(source)).with_groups(size(source))),
         2 => ScalePlace::Separate(ScaleLayout::hn(mostly_small_sizes(source))),
@@ -585,6 +594,77 @@ fn caches(source: &mut Source<'_>) {
         made.is_ok() || of.bits() == before,
         "{made:?} wrote to a cache"
     );
+}
+
+fn cache_parts(source: &mut Source<'_>) {
+    let Ok(first) = cache_layout(source) else {
+        return;
+    };
+    let second = match source.once_in(3) {
+        true => cache_layout(source),
+        false => first.with_offset(size(source)),
+    };
+    let Ok(second) = second else { return };
+    let list = [0.5; 2];
+    let format = |source: &mut Source<'_>| match source.once_in(2) {
+        true => CacheFormat::element::<f32>(),
+        false => cache_format(source, &list),
+    };
+    let parts = [(first, format(source)), (second, format(source))];
+    let memory = vec![0x5a5a_5a5a_u32; source.below(600)];
+    let scales = vec![0.25_f32; source.below(40)];
+    let floats = [(); 2].map(|()| vec![0.5_f32; source.below(300)]);
+    let (one, other, real) = (ids(source), ids(source), reals(source));
+    let (from, to) = (slots(source, &one, &real), slots(source, &other, &real));
+    let [batch, tokens, heads, own] = heads_of(source, &first);
+    let head_dim = own.saturating_add(second.shape().head_dim);
+    let len = Shape::from([batch, tokens, heads, head_dim]).elements();
+    let mut x = vec![0.5_f32; len.filter(|len| *len < 4096).unwrap_or(0)];
+    let (rows, plan) = (generated(source), plan(source));
+    let extents = [batch, tokens, heads, head_dim];
+    let widths = [own, second.shape().head_dim].map(|width| [batch, tokens, heads, width]);
+
+    let read = match source.below(3) {
+        0 => CacheParts::new(bytemuck::cast_slice(&memory), parts),
+        1 => CacheParts::new_with_scales(bytemuck::cast_slice(&memory), parts, &scales),
+        _ => Cache::new(&floats[0], first)
+            .and_then(|latents| CacheParts::of([latents, Cache::new(&floats[1], second)?])),
+    };
+    if let (Ok(cache), Ok(mut x)) = (read, TensorMut::new(&mut x, extents)) {
+        let _ = plan.apply_into(&cache.slots(from), &mut x);
+        let _ = plan.rotate_into(&cache.slots(to), &mut x, &rows);
+    }
+    let (mut got, mut kept, mut own) = (memory.clone(), scales.clone(), floats.clone());
+    let (kind, verb) = (source.below(3), source.below(5));
+    let made = (|| {
+        let [latents, keys] = &mut own;
+        let bytes = bytemuck::cast_slice_mut(&mut got);
+        let mut cache = match kind {
+            0 => CachePartsMut::new(bytes, parts),
+            1 => CachePartsMut::new_with_scales(bytes, parts, &mut kept),
+            _ => CachePartsMut::of([CacheMut::new(latents, first)?, CacheMut::new(keys, second)?]),
+        }?;
+        let _ = cache.as_parts();
+        match verb {
+            0 => cache.move_slots(from, to),
+            1 => plan.rotate(&mut cache.slots(to), &rows),
+            2 => plan.apply(&mut cache.slots(to)),
+            3 => plan.rotate_into(&Tensor::new(&x, extents)?, &mut cache.slots(to), &rows),
+            _ => {
+                let [latents, keys] = widths;
+                let source = [Tensor::new(&x, latents)?, Tensor::new(&x, keys)?];
+                plan.rotate_into(&source, &mut cache.slots(to), &rows)
+            }
+        }
+    })();
+    let bits = |floats: &[f32]| -> Vec<u32> { floats.iter().map(|x| x.to_bits()).collect() };
+    let same = got == memory
+        && bits(&kept) == bits(&scales)
+        && own
+            .iter()
+            .map(|x| bits(x))
+            .eq(floats.iter().map(|x| bits(x)));
+    assert!(made.is_ok() || same, "{made:?} wrote to a cache of parts");
 }
 
 /// Makes the rows of angles, in memory of their own and in some storage.
