@@ -323,11 +323,11 @@ pub struct Found {
 pub struct TokenAddress {
     /// The place of each token of each sequence.
     pub places: Vec<Place>,
-    form: SlotForm,
+    pub(crate) form: SlotForm,
 }
 
 #[derive(Clone, Debug)]
-enum SlotForm {
+pub(crate) enum SlotForm {
     I32(Vec<i32>),
     I64(Vec<i64>),
     U32(Vec<u32>),
@@ -676,6 +676,10 @@ pub trait Kept: Clone {
     /// Calls a function with the crate's view of the cache for writing.
     fn with_mut<T>(&mut self, f: impl FnOnce(&mut CacheMut<'_>) -> T) -> T;
 
+    /// Returns the cache as a struct of the C API, if C has it in this form.
+    #[cfg(feature = "capi")]
+    fn over_c(&mut self) -> Option<rope::rope_cache>;
+
     /// Asserts that another cache has the bits of this one.
     fn compare(&self, got: &Self, doing: &str);
 
@@ -752,6 +756,11 @@ impl<E: Number> Kept for Elements<E> {
 
     fn with_mut<T>(&mut self, f: impl FnOnce(&mut CacheMut<'_>) -> T) -> T {
         f(&mut CacheMut::new(&mut self.values, self.paged.layout).expect("a cache that fits"))
+    }
+
+    #[cfg(feature = "capi")]
+    fn over_c(&mut self) -> Option<rope::rope_cache> {
+        Some(crate::over_c::elements(&mut self.values, &self.paged))
     }
 
     fn compare(&self, got: &Self, doing: &str) {
@@ -1051,6 +1060,11 @@ impl Kept for Coded {
             }
         };
         f(&mut cache.expect("a cache that fits"))
+    }
+
+    #[cfg(feature = "capi")]
+    fn over_c(&mut self) -> Option<rope::rope_cache> {
+        crate::over_c::codes(self)
     }
 
     fn compare(&self, got: &Self, doing: &str) {

@@ -16,6 +16,7 @@
 //! - [`full`]: the results of full-width rows
 //! - [`mod@compare`]: comparison of bits
 //! - [`run`]: one case on all backends
+//! - `over_c`: the same cases as structs of the C API
 //! - [`bodies`]: whole tests from a source, for loops and for fuzz targets
 //! - [`guard`]: buffers beside an unreadable page
 //! - [`golden`]: reference data
@@ -53,6 +54,8 @@ pub mod naive;
 pub mod norm;
 pub mod number;
 pub mod oracle;
+#[cfg(feature = "capi")]
+pub mod over_c;
 pub mod quantize;
 pub mod run;
 pub mod seed;

@@ -4,6 +4,10 @@ use std::fmt;
 
 use rope_core::{Backend, Tensor, TensorMut};
 
+#[cfg(feature = "capi")]
+use crate::chain::Chain;
+#[cfg(feature = "capi")]
+use crate::over_c;
 use crate::{Number, Placed, Rotation, Stored, compare, oracle};
 
 /// Rotates in place on every backend and compares the whole buffer.
@@ -29,6 +33,14 @@ pub fn in_place<E: Number>(rotation: Rotation, rows: &Stored, x: &[E], place: &P
             compare(&got, &expected, &place.view, &doing);
         }
     });
+    #[cfg(feature = "capi")]
+    {
+        let mut got = x.to_vec();
+        let target = over_c::tensor(&mut got, place);
+        let (plan, angles) = ((&Chain::ALONE, rotation), Some(&rows.angles));
+        over_c::run(plan, None, &target, angles, refusal, E::NAME);
+        compare(&got, &expected, &place.view, &"over C");
+    }
 }
 
 /// Rotates `x` into a painted `y` on every backend and compares the whole buffer.
@@ -61,6 +73,14 @@ pub fn into<I: Number, O: Number>(
             compare(&got, &expected, &to.view, &doing);
         }
     });
+    #[cfg(feature = "capi")]
+    {
+        let (mut x, mut got) = (x.to_vec(), y.to_vec());
+        let (source, target) = (over_c::tensor(&mut x, from), over_c::tensor(&mut got, to));
+        let (plan, angles) = ((&Chain::ALONE, rotation), Some(&rows.angles));
+        over_c::run(plan, Some(&source), &target, angles, refusal, I::NAME);
+        compare(&got, &expected, &to.view, &"over C");
+    }
 }
 
 /// The operation, for the message.

@@ -5,11 +5,15 @@ use rope_core::internals::moving;
 use rope_core::{Backend, Error, NoRotation, Tensor, TensorMut};
 
 use super::chain::{refusal, rows, shape};
+#[cfg(feature = "capi")]
+use crate::c::in_slots;
 use crate::cache::{Coded, Elements, Found, Kept, TokenAddress};
 use crate::chain::{Chain, heads_of, row_of, written};
 use crate::hadamard::Hadamard;
 use crate::norm::ElementKind;
 use crate::number::{paint, values};
+#[cfg(feature = "capi")]
+use crate::over_c;
 use crate::{
     Number, Placed, Rotation, Source, Stored, compare, element_functions, element_pair_functions,
     oracle,
@@ -172,6 +176,29 @@ fn into<I: Number, K: Kept>(
         );
         expected.compare(&got, &doing);
     }
+    #[cfg(feature = "capi")]
+    {
+        let (mut got, mut x) = (cache.clone(), x.clone());
+        let given = (got.over_c(), over_c::slots(&slots, cache.paged()));
+        if let (Some(cache), Some(slots)) = given {
+            let doing = format!(
+                "{} into a cache, {rotation:?}, {shape:?}, {chain:?}",
+                I::NAME
+            );
+            let (source, target) = (over_c::tensor(&mut x, &place), in_slots(&cache, &slots));
+            let angles = rows.as_ref().map(|rows| &rows.angles);
+            let refusal = refusal(rotation, rows.as_ref(), shape);
+            over_c::run(
+                (&chain, rotation),
+                Some(&source),
+                &target,
+                angles,
+                refusal,
+                &doing,
+            );
+            expected.compare(&got, &doing);
+        }
+    }
 }
 
 /// Writes keys into one cache and values into another in one call; each cache keeps codes or elements.
@@ -300,6 +327,28 @@ fn from<O: Number, K: Kept>(
         );
         compare(&got, &expected, &place.view, &doing);
     }
+    #[cfg(feature = "capi")]
+    {
+        let (mut cache, mut got) = (cache.clone(), y.clone());
+        let given = over_c::slots(&slots, cache.paged());
+        if let (Some(cache), Some(slots)) = (cache.over_c(), given) {
+            let doing = format!(
+                "a cache into {}, {rotation:?}, {shape:?}, {chain:?}",
+                O::NAME
+            );
+            let (source, target) = (in_slots(&cache, &slots), over_c::tensor(&mut got, &place));
+            let angles = rows.as_ref().map(|rows| &rows.angles);
+            over_c::run(
+                (&chain, rotation),
+                Some(&source),
+                &target,
+                angles,
+                refusal,
+                &doing,
+            );
+            compare(&got, &expected, &place.view, &doing);
+        }
+    }
 }
 
 fn shifted<K: Kept>(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usize, cache: K) {
@@ -420,5 +469,17 @@ fn shifted<K: Kept>(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usiz
             cache.paged(),
         );
         expected.compare(&got, &doing);
+    }
+    #[cfg(feature = "capi")]
+    {
+        let mut got = cache.clone();
+        let given = (got.over_c(), over_c::slots(&slots, cache.paged()));
+        if let (Some(cache), Some(slots)) = given {
+            let target = in_slots(&cache, &slots);
+            let accepted = over_c::shift((&chain, rotation), &target, (&rows.angles, moves));
+            let doing = format!("a shift over C, {rotation:?}, {chain:?}, {shape:?}");
+            assert_eq!(accepted, refusal.is_none() && !repeats, "{doing}");
+            expected.compare(&got, &doing);
+        }
     }
 }

@@ -7,6 +7,8 @@ use rope_core::{Backend, Error, Rope, Rows, Tensor, TensorMut};
 use crate::chain::{Chain, heads_of, row_of, written};
 use crate::norm::{ElementKind, sum_of_squares, wide_sum};
 use crate::number::{paint, values};
+#[cfg(feature = "capi")]
+use crate::over_c;
 use crate::{
     Expected, Number, Placed, Rotation, Source, Stored, View, compare, element_functions,
     element_pair_functions, oracle,
@@ -122,6 +124,14 @@ fn in_place<E: Number>(source: &mut Source<'_>) {
             E::NAME,
             rows.as_ref().map(|rows| rows.form),
         );
+        compare(&got, &expected, &place.view, &doing);
+    }
+    #[cfg(feature = "capi")]
+    {
+        let (mut got, angles) = (x.clone(), rows.as_ref().map(|rows| &rows.angles));
+        let doing = format!("{} in place, {rotation:?}, {shape:?}, {chain:?}", E::NAME);
+        let target = over_c::tensor(&mut got, &place);
+        over_c::run((&chain, rotation), None, &target, angles, refusal, &doing);
         compare(&got, &expected, &place.view, &doing);
     }
 }
@@ -258,6 +268,26 @@ fn across<I: Number, O: Number>(source: &mut Source<'_>) {
         );
         compare(&got, &expected, &to.view, &doing);
     }
+    #[cfg(feature = "capi")]
+    {
+        let (mut x, mut got) = (x.clone(), y.clone());
+        let doing = format!(
+            "{} to {}, {rotation:?}, {shape:?}, {chain:?}",
+            I::NAME,
+            O::NAME
+        );
+        let [source, target] = [over_c::tensor(&mut x, &from), over_c::tensor(&mut got, &to)];
+        let angles = Some(&rows.angles);
+        over_c::run(
+            (&chain, rotation),
+            Some(&source),
+            &target,
+            angles,
+            refusal,
+            &doing,
+        );
+        compare(&got, &expected, &to.view, &doing);
+    }
 }
 
 /// Tests the sums of squares that ranks exchange.
@@ -298,6 +328,15 @@ fn squares<E: Number>(source: &mut Source<'_>) {
                 "{backend}, {} of {shape:?}, {norm:?}: sum {index} is {got:?}, not {wanted:?}",
                 E::NAME,
             );
+        }
+    }
+    #[cfg(feature = "capi")]
+    {
+        let mut x = x.clone();
+        let mut sums = vec![f32::NAN; expected.len()];
+        over_c::squares(&norm, &over_c::tensor(&mut x, &place), &mut sums);
+        for (got, wanted) in sums.iter().zip(&expected) {
+            assert!(got.to_bits() == wanted.to_bits() || got.is_nan() && wanted.is_nan());
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Gradients of pairs.
 
+#[cfg(feature = "capi")]
+use rope::rope_gradient_kind;
 use rope_core::gradient::PairGradients;
 use rope_core::stages::{Linear, StageOrder};
 use rope_core::{Backend, Direction, Pairing, Rope, Tensor, TensorMut};
@@ -10,6 +12,8 @@ use crate::gradient::{Term, add};
 use crate::hadamard::Hadamard;
 use crate::norm::ElementKind;
 use crate::number::values;
+#[cfg(feature = "capi")]
+use crate::over_c;
 use crate::{Number, Placed, Rotation, Source, Stored, compare, element_functions, oracle};
 
 /// Tests a backward pass of any tensor: every backend gives the sums of the definition bit for bit, and the tensor's
@@ -87,6 +91,30 @@ fn any<E: Number>(source: &mut Source<'_>) {
             });
         });
         compare(&written, &rotated, &to.view, &doing);
+    }
+    #[cfg(feature = "capi")]
+    {
+        let [mut y, mut dy, mut written] = [x.clone(), g.clone(), g.clone()];
+        let [y, dy] = [over_c::tensor(&mut y, &from), over_c::tensor(&mut dy, &to)];
+        for (kind, expected) in [
+            (rope_gradient_kind::Angles, &cross),
+            (rope_gradient_kind::Factors, &dot),
+        ] {
+            let mut sums = before.clone();
+            over_c::gradients(kind, rotation, [&y, &dy], (&mut sums, shape_of_sums));
+            same(&sums, expected, "over C");
+        }
+        let mut sums = before.clone();
+        let dx = over_c::tensor(&mut written, &to);
+        over_c::backward(
+            (&Chain::ALONE, rotation),
+            [&y, &dy],
+            Some(&dx),
+            &stored.angles,
+            (&mut sums, shape_of_sums),
+        );
+        same(&sums, &cross, "over C");
+        compare(&written, &rotated, &to.view, &"over C");
     }
     linear(
         source,
@@ -196,6 +224,24 @@ fn linear<E: Number>(
             .expect("rows that fit");
         same(&sums, cross, &doing);
         compare(&got, &expected, &to.view, &doing);
+    }
+    #[cfg(feature = "capi")]
+    {
+        let (mut y, mut got, mut sums) = (y.to_vec(), dy.to_vec(), before.to_vec());
+        let [of_y, of_dy] = [over_c::tensor(&mut y, &from), over_c::tensor(&mut got, &to)];
+        let plan = Chain {
+            scale: forward,
+            ..chain
+        };
+        over_c::backward(
+            (&plan, rotation),
+            [&of_y, &of_dy],
+            None,
+            &stored.angles,
+            (&mut sums, shape_of_sums),
+        );
+        same(&sums, cross, "over C");
+        compare(&got, &expected, &to.view, &"over C");
     }
 }
 

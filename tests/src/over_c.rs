@@ -1,0 +1,448 @@
+//! The cases of the bodies over the C API: chains, tensors, rows, caches and slots as its structs.
+
+use std::ffi::c_void;
+use std::ptr::null;
+
+use half::{bf16, f16};
+use rope::*;
+use rope_core::cache::{QuantFormat, ScalePlace};
+use rope_core::norm::{NormReach, NormResult, NormSum};
+use rope_core::stages::StageOrder;
+use rope_core::{Direction, Pairing};
+
+use crate::c::{PLAN, tensor_at, zero};
+use crate::cache::{Coded, Encoding, Paged, Scaling, SlotForm, TokenAddress};
+use crate::chain::{Chain, Factors, Scale};
+use crate::norm::{List, Norm};
+use crate::{Angles, Number, Placed, Rotation};
+
+fn pairing(pairing: Pairing) -> i32 {
+    match pairing {
+        Pairing::Half => rope_pairing::Half as i32,
+        Pairing::Interleaved => rope_pairing::Interleaved as i32,
+    }
+}
+
+fn order(order: StageOrder) -> i32 {
+    match order {
+        StageOrder::BeforeRotation => rope_stage_order::BeforeRotation as i32,
+        StageOrder::AfterRotation => rope_stage_order::AfterRotation as i32,
+    }
+}
+
+fn element<E: Number>() -> i32 {
+    match E::NAME {
+        "f32" => rope_element::F32 as i32,
+        "f16" => rope_element::F16 as i32,
+        _ => rope_element::Bf16 as i32,
+    }
+}
+
+fn weights(list: &Option<List>) -> rope_weights {
+    fn of<E: Number>(values: &[E]) -> rope_weights {
+        rope_weights {
+            data: values.as_ptr().cast(),
+            count: values.len(),
+            element: element::<E>(),
+        }
+    }
+    match list {
+        None => zero(),
+        Some(List::F32(values)) => of::<f32>(values),
+        Some(List::F16(values)) => of::<f16>(values),
+        Some(List::Bf16(values)) => of::<bf16>(values),
+    }
+}
+
+/// Returns a norm as its struct.
+fn norm(norm: &Norm) -> rope_norm {
+    let formula = norm.formula;
+    let (sums, sums_count, sums_width) = match &norm.given {
+        Some((sums, width)) => (sums.as_ptr(), sums.len(), *width),
+        None => (null(), 0, 0),
+    };
+    rope_norm {
+        centered: formula.centered.into(),
+        weighted: formula.weighted.into(),
+        one_plus_weight: formula.one_plus_weight.into(),
+        rounds_normed: formula.rounds_normed.into(),
+        rounds_product: formula.rounds_product.into(),
+        result: match formula.result {
+            NormResult::Kept => rope_norm_result::Kept as i32,
+            NormResult::Rounded => rope_norm_result::Rounded as i32,
+            NormResult::Promoted => rope_norm_result::Promoted as i32,
+        },
+        eps: norm.eps,
+        weight: weights(&norm.weight),
+        bias: weights(&norm.bias),
+        reach: match norm.reach {
+            NormReach::Head => rope_norm_reach::Head as i32,
+            NormReach::Token => rope_norm_reach::Row as i32,
+        },
+        order: order(norm.order),
+        sum: match norm.sum {
+            NormSum::PyTorch => rope_norm_sum::Pytorch as i32,
+            NormSum::F64 => rope_norm_sum::F64 as i32,
+        },
+        sums,
+        sums_count,
+        sums_width,
+    }
+}
+
+fn scale(scale: &Scale) -> rope_scale {
+    use rope_scale_kind::{Constant, PerToken, PerTokenAndHead};
+    let (kind, factor, factors): (_, _, &[f32]) = match &scale.factors {
+        Factors::Constant(factor) => (Constant, *factor, &[]),
+        Factors::Tokens(factors) => (PerToken, 0.0, factors),
+        Factors::Heads(factors) => (PerTokenAndHead, 0.0, factors),
+    };
+    rope_scale {
+        kind: kind as i32,
+        factor,
+        factors: factors.as_ptr(),
+        count: factors.len(),
+        order: order(scale.order),
+        unrounded: (!scale.rounds).into(),
+    }
+}
+
+/// Calls a function with the plan of a chain around a rotation.
+fn with_plan<T>(chain: &Chain, rotation: Rotation, f: impl FnOnce(&rope_plan) -> T) -> T {
+    let norm = chain.norm.as_ref().map(norm);
+    let scale = chain.scale.as_ref().map(scale);
+    let hadamard = chain.hadamard.map(|hadamard| rope_hadamard {
+        block: hadamard.block,
+        factor: match hadamard.first {
+            true => rope_hadamard_factor::First as i32,
+            false => rope_hadamard_factor::Last as i32,
+        },
+    });
+    f(&rope_plan {
+        pairing: pairing(rotation.input),
+        output_pairing: pairing(rotation.output),
+        direction: match rotation.direction {
+            Direction::Forward => rope_direction::Forward as i32,
+            Direction::Inverse => rope_direction::Inverse as i32,
+            Direction::Transpose => rope_direction::Transpose as i32,
+        },
+        parts: rotation.parts,
+        without_rounding: (!chain.rounds).into(),
+        norm: norm.as_ref().map_or(null(), |norm| norm),
+        scale: scale.as_ref().map_or(null(), |scale| scale),
+        hadamard: hadamard.as_ref().map_or(null(), |hadamard| hadamard),
+        ..PLAN
+    })
+}
+
+/// Returns a tensor as an operand that may be written.
+pub fn tensor<E: Number>(x: &mut [E], place: &Placed) -> rope_operand {
+    let (offset, layout) = (place.view.offset, place.layout.into());
+    let memory = &mut x[offset..];
+    tensor_at(
+        memory.as_mut_ptr().cast(),
+        memory.len(),
+        element::<E>(),
+        layout,
+    )
+}
+
+/// Calls a function with rows in one memory, which move keys or not, or with null.
+fn with_rows<T>(
+    (angles, moves): (Option<&Angles>, bool),
+    f: impl FnOnce(*const rope_angles) -> T,
+) -> T {
+    let Some(angles) = angles else {
+        return f(null());
+    };
+    let lines = angles
+        .cos
+        .chunks(angles.pairs)
+        .zip(angles.sin.chunks(angles.pairs));
+    let values: Vec<f32> = lines.flat_map(|(cos, sin)| [cos, sin].concat()).collect();
+    f(&rope_angles {
+        heads: angles.heads,
+        attention_factor: angles.attention_factor,
+        moves: moves.into(),
+        ..rope_rows_joined(values.as_ptr(), values.len(), 2 * angles.pairs)
+    })
+}
+
+fn layout(paged: &Paged) -> rope_cache_layout {
+    let (shape, strides) = (paged.shape, paged.strides);
+    rope_cache_layout {
+        kind: rope_cache_layout_kind::Strided as i32,
+        extents: [
+            shape.blocks,
+            shape.block_size,
+            shape.heads,
+            shape.head_dim,
+            0,
+        ],
+        strides: rope_cache_strides {
+            block: strides.block,
+            group: strides.group,
+            group_stride: strides.group_stride,
+            token: strides.token,
+            head: strides.head,
+            chunk: strides.chunk,
+            chunk_stride: strides.chunk_stride,
+            channel: strides.channel,
+        },
+        channels: [0; 2],
+    }
+}
+
+/// Returns a cache of elements.
+pub fn elements<E: Number>(values: &mut [E], paged: &Paged) -> rope_cache {
+    let memory = &mut values[paged.offset..];
+    rope_cache {
+        memory: memory.as_mut_ptr().cast(),
+        bytes: size_of_val(memory),
+        format: match E::NAME {
+            "f32" => rope_cache_format::F32 as i32,
+            "f16" => rope_cache_format::F16 as i32,
+            _ => rope_cache_format::Bf16 as i32,
+        },
+        layout: layout(paged),
+        ..zero()
+    }
+}
+
+/// Returns a cache of 8-bit codes, or `None` for blocks, whose layouts the harness has in bytes.
+pub fn codes(cache: &mut Coded) -> Option<rope_cache> {
+    use rope_quant_scale_kind::{Divide, MadeApart, MadeInline, Multiply, Reciprocal};
+    let Encoding::Scaled(code, scaling) = &cache.encoding else {
+        return None;
+    };
+    let none: rope_quant_scale = zero();
+    let given = |kind: rope_quant_scale_kind, scales: &[f32]| rope_quant_scale {
+        kind: kind as i32,
+        same: scales[0],
+        each: if scales.len() == 1 {
+            null()
+        } else {
+            scales.as_ptr()
+        },
+        each_count: if scales.len() == 1 { 0 } else { scales.len() },
+        ..none
+    };
+    let scale = match scaling {
+        Scaling::Divide(scales) => given(Divide, scales),
+        Scaling::Reciprocal(scales) => given(Reciprocal, scales),
+        Scaling::Multiply(scales) => given(Multiply, scales),
+        &Scaling::Made(least, ScalePlace::Inline(behind)) => rope_quant_scale {
+            kind: MadeInline as i32,
+            least,
+            behind,
+            ..none
+        },
+        &Scaling::Made(least, ScalePlace::Separate(place)) => rope_quant_scale {
+            kind: MadeApart as i32,
+            least,
+            strides: [place.block, place.token, place.head],
+            ..none
+        },
+        Scaling::Made(..) => return None,
+    };
+    let memory = &mut cache.bytes[cache.paged.offset..];
+    Some(rope_cache {
+        memory: memory.as_mut_ptr().cast(),
+        bytes: memory.len(),
+        format: match code {
+            QuantFormat::E4m3 => rope_cache_format::E4m3 as i32,
+            QuantFormat::E5m2 => rope_cache_format::E5m2 as i32,
+            QuantFormat::E5m2Saturating => rope_cache_format::E5m2Saturating as i32,
+            QuantFormat::Int8Even => rope_cache_format::Int8Even as i32,
+            QuantFormat::Int8RoundAway => rope_cache_format::Int8RoundAway as i32,
+            _ => return None,
+        },
+        layout: layout(&cache.paged),
+        scale,
+        scales: cache.scales.as_mut_ptr().cast(),
+        scales_count: cache.scales.len(),
+    })
+}
+
+fn ids<T>(values: &[T], number: rope_number) -> rope_ids {
+    rope_ids {
+        values: values.as_ptr().cast::<c_void>(),
+        count: values.len(),
+        number: number as i32,
+    }
+}
+
+/// Returns slots, or `None` for forms that C has not: `usize`, a range that begins below zero, and offsets from before
+/// the first element of the cache.
+pub fn slots(address: &TokenAddress, paged: &Paged) -> Option<rope_slots> {
+    use rope_number::{I32, I64, U32, U64};
+    use rope_slots_kind as Kind;
+    let none: rope_slots = zero();
+    let new = |kind: rope_slots_kind| rope_slots {
+        kind: kind as i32,
+        ..none
+    };
+    let mapping = |slots| rope_slots {
+        slots,
+        ..new(Kind::Mapping)
+    };
+    Some(match &address.form {
+        SlotForm::I32(list) => mapping(ids(list, I32)),
+        SlotForm::I64(list) => mapping(ids(list, I64)),
+        SlotForm::U32(list) => mapping(ids(list, U32)),
+        SlotForm::U64(list) => mapping(ids(list, U64)),
+        SlotForm::Usize(_) => return None,
+        &SlotForm::Range(first, end) => rope_slots {
+            first: usize::try_from(first).ok()?,
+            count: (end - first) as usize,
+            ..new(Kind::Range)
+        },
+        SlotForm::Pages([pages, starts, sequences, positions]) => rope_slots {
+            pages: ids(pages, I32),
+            starts: ids(starts, I32),
+            sequences: ids(sequences, I32),
+            positions: ids(positions, I32),
+            ..new(Kind::Pages)
+        },
+        SlotForm::Table(table, width, positions) => rope_slots {
+            pages: ids(table, I64),
+            positions: ids(positions, I32),
+            width: *width,
+            ..new(Kind::Table)
+        },
+        SlotForm::Packed([table, offsets, starts], width) => rope_slots {
+            pages: ids(table, I64),
+            starts: ids(offsets, I64),
+            positions: ids(starts, I64),
+            width: *width,
+            ..new(Kind::PackedTable)
+        },
+        SlotForm::Sequences(positions) => rope_slots {
+            positions: ids(positions, I64),
+            ..new(Kind::Sequences)
+        },
+        SlotForm::Offsets(_) if paged.offset > 0 => return None,
+        SlotForm::Offsets(offsets) => rope_slots {
+            offsets: offsets.as_ptr(),
+            count: offsets.len(),
+            ..new(Kind::Offsets)
+        },
+    })
+}
+
+/// Runs the verb of a source, a target and rows: in place without a source, and stages alone without rows. The operands
+/// lead to memory of the stated sizes.
+///
+/// # Panics
+///
+/// If one of C and rope-core refuses the call, and the other does not.
+pub fn run(
+    plan: (&Chain, Rotation),
+    source: Option<&rope_operand>,
+    target: &rope_operand,
+    angles: Option<&Angles>,
+    refusal: Option<rope_core::Error>,
+    doing: &str,
+) {
+    let status = verb(plan, source, target, (angles, false));
+    let accepted = status == rope_status::Ok;
+    let detail = crate::c::detail();
+    assert_eq!(accepted, refusal.is_none(), "{doing}, over C: {detail}");
+}
+
+/// Rotates keys in a cache, by rows that move keys or by others; returns true unless the call is refused.
+pub fn shift(plan: (&Chain, Rotation), target: &rope_operand, rows: (&Angles, bool)) -> bool {
+    verb(plan, None, target, (Some(rows.0), rows.1)) == rope_status::Ok
+}
+
+fn verb(
+    (chain, rotation): (&Chain, Rotation),
+    source: Option<&rope_operand>,
+    target: &rope_operand,
+    rows: (Option<&Angles>, bool),
+) -> rope_status {
+    with_plan(chain, rotation, |plan| {
+        with_rows(rows, |rows| {
+            // SAFETY: the plan, the operands and the rows lead to memory of the stated sizes.
+            unsafe {
+                match (source, rows.is_null()) {
+                    (None, true) => rope_apply(plan, target),
+                    (None, false) => rope_rotate(plan, target, rows),
+                    (Some(x), true) => rope_apply_into(plan, x, target),
+                    (Some(x), false) => rope_rotate_into(plan, x, target, rows),
+                }
+            }
+        })
+    })
+}
+
+/// Runs a backward pass, in place of `dy` or into `dx`, and adds to the sums of this shape.
+///
+/// # Panics
+///
+/// If the call is refused.
+pub fn backward(
+    (chain, rotation): (&Chain, Rotation),
+    [y, dy]: [&rope_operand; 2],
+    dx: Option<&rope_operand>,
+    angles: &Angles,
+    (sums, shape): (&mut [f64], [usize; 3]),
+) {
+    let sums = pairs(sums, shape);
+    let status = with_plan(chain, rotation, |plan| {
+        with_rows((Some(angles), false), |rows| {
+            // SAFETY: the structs lead to memory of the stated sizes.
+            unsafe {
+                match dx {
+                    None => rope_backward(plan, y, dy, rows, &sums),
+                    Some(dx) => rope_backward_into(plan, y, dy, dx, rows, &sums),
+                }
+            }
+        })
+    });
+    assert_eq!(status, rope_status::Ok, "{}", crate::c::detail());
+}
+
+/// Adds the gradients of angles or of factors to the sums of this shape.
+///
+/// # Panics
+///
+/// If the call is refused.
+pub fn gradients(
+    kind: rope_gradient_kind,
+    rotation: Rotation,
+    [y, dy]: [&rope_operand; 2],
+    (sums, shape): (&mut [f64], [usize; 3]),
+) {
+    let sums = pairs(sums, shape);
+    let status = with_plan(&Chain::ALONE, rotation, |plan| {
+        // SAFETY: the structs lead to memory of the stated sizes.
+        unsafe { rope_gradients(kind as i32, plan, y, dy, &sums, null()) }
+    });
+    assert_eq!(status, rope_status::Ok, "{}", crate::c::detail());
+}
+
+fn pairs(sums: &mut [f64], [rows, heads, pairs]: [usize; 3]) -> rope_pair_gradients {
+    rope_pair_gradients {
+        sums: sums.as_mut_ptr(),
+        rows,
+        heads,
+        pairs,
+    }
+}
+
+/// Computes the sums of squares of a norm.
+///
+/// # Panics
+///
+/// If the call is refused.
+pub fn squares(norm: &Norm, x: &rope_operand, sums: &mut [f32]) {
+    let norm = self::norm(norm);
+    let plan = rope_plan {
+        norm: &norm,
+        ..PLAN
+    };
+    // SAFETY: the structs lead to memory of the stated sizes.
+    let status = unsafe { rope_sum_of_squares(&plan, x, sums.as_mut_ptr(), sums.len()) };
+    assert_eq!(status, rope_status::Ok, "{}", crate::c::detail());
+}
