@@ -221,17 +221,18 @@ sdist() {
 }
 
 wheel() {
-    local package=${1//-/_} target=$2 platform library made unwinder
+    local package=${1//-/_} target=$2 platform library made unwinder for
     sources "$1"
     building "$target"
     export RUSTFLAGS="--remap-path-prefix=$tree=/rope $RUSTFLAGS"
-    if [[ $1/$target == rope-kernels/*-linux-gnu ]]; then
+    if [[ $1/$target == rope-kernels/*-linux-* ]]; then
         # PyTorch's exceptions pass through the kernels by libgcc's unwinder. zig links one of its own, which does not
         # read the other's records: the process would crash.
-        unwinder=$round/libgcc_s-$target.so
+        unwinder=$round/libgcc_s-$target.so for=${target/-unknown/}
+        if [[ $target == *-gnu ]]; then for+=.2.17; fi
         printf 'void _Unwind_%s(void) {}\n' Backtrace DeleteException FindEnclosingFunction GetCFA GetDataRelBase GetIP \
             GetIPInfo GetLanguageSpecificData GetRegionStart GetTextRelBase RaiseException Resume SetGR SetIP |
-            quietly "$tools/bin/python" -m ziglang cc -target "${target/-unknown/}.2.17" -shared -nostdlib -x c - \
+            quietly "$tools/bin/python" -m ziglang cc -target "$for" -shared -nostdlib -x c - \
                 -Wl,-soname,libgcc_s.so.1 -o "$unwinder"
         RUSTFLAGS+=" -C link-arg=$unwinder"
     fi
@@ -256,11 +257,12 @@ build_meta.build_wheel('$round/wheel', {'--build-option': ['--plat-name', '$plat
     made=$round/wheel/$package-$version-py3-none-$platform.whl
     quietly "$tools/bin/twine" check --strict "$made"
     if [[ $target == *-linux-* ]]; then
-        # auditwheel finds the oldest C library that it works with: the tag's. libtorch is PyTorch's, libc.so is
-        # musl's: a linker script of glibc has its name. The wheel that auditwheel writes is discarded.
+        # auditwheel finds the oldest C library that it works with: the tag's. libtorch is PyTorch's, libgcc_s comes with
+        # its libstdc++, and libc.so is musl's: a linker script of glibc has its name. The wheel that auditwheel writes
+        # is discarded.
         rm -rf "$round/audited"
         quietly env "PATH=$tools/bin:$PATH" "$tools/bin/auditwheel" repair --plat auto --exclude libtorch_cpu.so \
-            --exclude libc.so -w "$round/audited" "$made"
+            --exclude libgcc_s.so.1 --exclude libc.so -w "$round/audited" "$made"
         if [[ $(ls "$round/audited") != *"$platform"* ]]; then
             echo "release: FAILED: auditwheel finds $(ls "$round/audited"), not $platform"
             exit 1
