@@ -196,8 +196,15 @@ kernels() {
     *) not_run+=("$name") ;;
     esac
 }
+# stub LIBRARY TARGET NAME PATTERN: a library of that name in $folder, with the functions that LIBRARY needs of it.
+stub() {
+    grep -qF "[$3]" <<<"$(readelf -d "$1")" || fail "${1##*/} does not need $3"
+    readelf -W --dyn-syms "$1" | awk -v of="$4" '$7 == "UND" && $8 ~ of { print "void " $8 "(void) {}" }' |
+        tests "${zig[@]}" cc -target "$2" -shared -nostdlib -x c - -Wl,-soname,"$3" -o "$folder/$3"
+}
 # musl WHEEL ARCHITECTURE LIBRARY SYMBOL: the library loads with every symbol that it needs, and has its entry. Those of
-# libtorch are a stub's. No registry has a Python for musl.
+# libtorch and libgcc_s are a stub's: Debian's musl cannot load a libgcc_s for newer ones. No registry has a Python for
+# musl.
 musl() {
     local library=$folder/$3 loader=() target=$2-linux-musl
     packages musl binutils
@@ -206,10 +213,14 @@ musl() {
         loader=("${on_arm64[@]}" -E "LD_LIBRARY_PATH=$folder")
     fi
     if grep -q libtorch_cpu <<<"$(readelf -d "$library")"; then
-        readelf -W --dyn-syms "$library" | awk '$7 == "UND" && $8 ~ /^(aoti_|torch_|_Z)/ { print "void " $8 "(void) {}" }' |
-            tests "${zig[@]}" cc -target "$target" -shared -x c - -Wl,-soname,libtorch_cpu.so -o "$folder/libtorch_cpu.so"
+        stub "$library" "$target" libtorch_cpu.so '^(aoti_|torch_|_Z)'
+        # An own unwinder beside that of PyTorch's libraries ends the process.
+        [[ $(readelf -W --dyn-syms "$library" | awk '$7 != "UND" && $8 ~ /^_Unwind_/') == "" ]] ||
+            fail "$1 has an unwinder of its own"
+        stub "$library" "$target" libgcc_s.so.1 '^_Unwind_'
     fi
-    tests "${zig[@]}" cc -target "$target" -dynamic -x c - -o "$folder/loads" <<'C'
+    # Unoptimized, zig adds checks that need a newer musl.
+    tests "${zig[@]}" cc -target "$target" -dynamic -O2 -x c - -o "$folder/loads" <<'C'
 #include <dlfcn.h>
 #include <stdio.h>
 int main(int count, char **arguments) {

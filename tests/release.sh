@@ -257,9 +257,9 @@ build_meta.build_wheel('$round/wheel', {'--build-option': ['--plat-name', '$plat
     made=$round/wheel/$package-$version-py3-none-$platform.whl
     quietly "$tools/bin/twine" check --strict "$made"
     if [[ $target == *-linux-* ]]; then
-        # auditwheel finds the oldest C library that it works with: the tag's. libtorch is PyTorch's, libgcc_s comes with
-        # its libstdc++, and libc.so is musl's: a linker script of glibc has its name. The wheel that auditwheel writes
-        # is discarded.
+        # auditwheel finds the oldest C library that it works with: the tag's. libtorch is PyTorch's, libgcc_s comes
+        # with its libstdc++, and libc.so is musl's: a linker script of glibc has its name. The wheel that auditwheel
+        # writes is discarded.
         rm -rf "$round/audited"
         quietly env "PATH=$tools/bin:$PATH" "$tools/bin/auditwheel" repair --plat auto --exclude libtorch_cpu.so \
             --exclude libgcc_s.so.1 --exclude libc.so -w "$round/audited" "$made"
