@@ -6,8 +6,8 @@ use candle_core::{
     CpuStorage, DType, Device, Error, InplaceOp1, Layout, Result, Storage, Tensor, WithDType, bail,
 };
 use rope_core::cache::{
-    self, BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, QuantFormat,
-    QuantScale, Slots,
+    self, BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, MxScale,
+    QuantFormat, QuantScale, ScalePlace, Slots, TileScale,
 };
 use rope_core::stages::Normed;
 use rope_core::{Element, NoRotation, Pairing, Rope, Rows, Strides, TensorMut};
@@ -39,6 +39,51 @@ pub enum CacheFormat {
     /// ggml's blocks of 32 channels, with their scales, in tensors of u8, whose last dimension counts bytes: `head_dim
     /// / 32 * format.bytes`.
     Blocks(&'static BlockFormat),
+    /// Codes with a scale for each group of channels, in tensors of u8, whose last dimension counts bytes: the codes
+    /// of a head, then its scales.
+    Groups(GroupFormat),
+}
+
+/// A format with a scale for each group of channels, as those of [`rope_core::cache::CacheFormat`].
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum GroupFormat {
+    /// 17 bytes for 32 channels.
+    Mxfp4(MxScale),
+    /// 33 bytes for 32 channels.
+    Mxfp8(MxScale),
+    /// 9 bytes for 16 channels; the factors of the keys and of the values.
+    Nvfp4([f32; 2]),
+    /// 132 bytes for 128 channels.
+    E4m3In128(TileScale),
+    /// 68 bytes for 64 channels.
+    E4m3In64(TileScale),
+}
+
+impl GroupFormat {
+    /// Returns the channels of a group, its bytes with its scale, and the channels per byte of codes.
+    fn extents(self) -> [usize; 3] {
+        match self {
+            GroupFormat::Mxfp4(_) => [32, 17, 2],
+            GroupFormat::Mxfp8(_) => [32, 33, 1],
+            GroupFormat::Nvfp4(_) => [16, 9, 2],
+            GroupFormat::E4m3In128(_) => [128, 132, 1],
+            GroupFormat::E4m3In64(_) => [64, 68, 1],
+        }
+    }
+
+    /// Returns rope-core's format for heads of `head_dim` channels; `index` is that of the factor.
+    fn format(self, head_dim: usize, index: usize) -> cache::CacheFormat<'static> {
+        let [_, _, per_byte] = self.extents();
+        let at = ScalePlace::Inline(head_dim / per_byte);
+        match self {
+            GroupFormat::Mxfp4(scale) => cache::CacheFormat::mxfp4(scale, at),
+            GroupFormat::Mxfp8(scale) => cache::CacheFormat::mxfp8(scale, at),
+            GroupFormat::Nvfp4(factors) => cache::CacheFormat::nvfp4(factors[index], at),
+            GroupFormat::E4m3In128(scale) => cache::CacheFormat::e4m3_in_128(scale, at),
+            GroupFormat::E4m3In64(scale) => cache::CacheFormat::e4m3_in_64(scale, at),
+        }
+    }
 }
 
 /// Writes K and V into the slots of two caches, K rotated. Everything is checked before either is written.
@@ -128,6 +173,11 @@ pub(crate) fn read(
         (CacheFormat::Blocks(format), Storage::Cpu(CpuStorage::U8(blocks))) => {
             Cache::coded(from_offset(blocks, layout), place, format)
         }
+        (CacheFormat::Groups(format), Storage::Cpu(CpuStorage::U8(codes))) => Cache::coded(
+            from_offset(codes, layout),
+            place,
+            format.format(head_dim, index),
+        ),
         _ => return Err(not_codes(name)),
     };
     let (cache, shape) = (
@@ -172,6 +222,10 @@ fn place(name: &str, layout: &Layout, order: Order, format: CacheFormat) -> Resu
     // The tensor of a cache of blocks counts bytes, and a layout values.
     let (values, bytes) = match format {
         CacheFormat::Blocks(format) => (format.values, format.bytes),
+        CacheFormat::Groups(format) => {
+            let [values, bytes, _] = format.extents();
+            (values, bytes)
+        }
         _ => (1, 1),
     };
     let counts = [width, batch, token, head];
@@ -182,7 +236,15 @@ fn place(name: &str, layout: &Layout, order: Order, format: CacheFormat) -> Resu
             layout.stride()
         );
     }
-    let [head_dim, block, token, head] = counts.map(|count| (count / bytes).saturating_mul(values));
+    let mut counts = counts.map(|count| (count / bytes).saturating_mul(values));
+    if let CacheFormat::Groups(format) = format {
+        // Steps are codes and scales.
+        let [_, _, per_byte] = format.extents();
+        for (count, bytes) in counts.iter_mut().zip([width, batch, token, head]).skip(1) {
+            *count = bytes.saturating_mul(per_byte);
+        }
+    }
+    let [head_dim, block, token, head] = counts;
     let shape = CacheShape {
         blocks,
         block_size,
@@ -222,6 +284,11 @@ fn cache_mut<'a>(
         (CacheFormat::Blocks(format), CpuStorage::U8(blocks)) => {
             CacheMut::coded(blocks.get_mut(start..).unwrap_or_default(), place, format)
         }
+        (CacheFormat::Groups(format), CpuStorage::U8(codes)) => CacheMut::coded(
+            codes.get_mut(start..).unwrap_or_default(),
+            place,
+            format.format(place.shape().head_dim, index),
+        ),
         _ => return Err(not_codes(name)),
     };
     cache.map_err(refused)

@@ -171,6 +171,72 @@ fn codes(random: &mut Random, width: usize) -> Result<Tensor> {
     Tensor::from_vec(bytes.collect(), shape, &Device::Cpu)
 }
 
+/// Codes with a scale per group: rope-core's bytes in a cache of heads with their scales after their codes.
+#[test]
+fn groups_have_the_bits_of_rope_core() -> Result<()> {
+    use rope_candle::GroupFormat as Group;
+    use rope_candle::rope_core::cache::{self, MxScale, ScalePlace, TileScale};
+    let mut random = Random::new("groups");
+    let tile = TileScale::PowerOfTwo { least: 1e-4 };
+    // Bytes of the codes of a head, and of its scales.
+    for (format, codes_of, scales) in [
+        (Group::Mxfp4(MxScale::Even), 32, 2),
+        (Group::Mxfp8(MxScale::Up), 64, 2),
+        (Group::Nvfp4([0.5, 0.25]), 32, 4),
+        (Group::E4m3In64(tile), 64, 4),
+    ] {
+        let (width, at) = (codes_of + scales, ScalePlace::Inline(codes_of));
+        let core = |index: usize| match format {
+            Group::Mxfp4(scale) => cache::CacheFormat::mxfp4(scale, at),
+            Group::Mxfp8(scale) => cache::CacheFormat::mxfp8(scale, at),
+            Group::Nvfp4(factors) => cache::CacheFormat::nvfp4(factors[index], at),
+            _ => cache::CacheFormat::e4m3_in_64(tile, at),
+        };
+        let per_byte = HEAD_DIM / codes_of;
+        let layout = CacheLayout::nhd([BLOCKS, BLOCK_SIZE, HEADS, width * per_byte])
+            .and_then(|layout| layout.narrow_channels(0..HEAD_DIM))
+            .map_err(Error::wrap)?;
+        let rotary = Rotary::new(frequencies(64), Pairing::Half).order(Order::TokensMajor);
+        let rows = rotary.rows(9..9 + TOKENS)?;
+        let core_rows = rotary
+            .frequencies()
+            .rows(9..9 + TOKENS)
+            .map_err(Error::wrap)?;
+        let (k, v) = (
+            random_k(&mut random, DType::BF16)?,
+            random_k(&mut random, DType::BF16)?,
+        );
+        let (keys, values) = (codes(&mut random, width)?, codes(&mut random, width)?);
+        let rope = Rope::new(Pairing::Half);
+        let shape = [BATCH, TOKENS, HEADS, HEAD_DIM];
+        let mut wanted = Vec::new();
+        for (index, (x, cache)) in [(&k, &keys), (&v, &values)].into_iter().enumerate() {
+            let (elements, mut memory) = (flat::<bf16>(x)?, flat::<u8>(cache)?);
+            let x = rope_core::Tensor::new(&elements, shape).map_err(Error::wrap)?;
+            let mut cache =
+                CacheMut::coded(&mut memory, layout, core(index)).map_err(Error::wrap)?;
+            let slots = &mut cache.slots(&SLOTS);
+            match index {
+                0 => rope.rotate_into(&x, slots, &core_rows),
+                _ => rope.apply_into(&x, slots),
+            }
+            .map_err(Error::wrap)?;
+            wanted.push(memory);
+        }
+        let format = CacheFormat::Groups(format);
+        rotary.rotate_into_caches((&k, &keys), (&v, &values), format, &SLOTS, &rows)?;
+        assert_eq!(flat::<u8>(&keys)?, wanted[0], "{format:?}");
+        assert_eq!(flat::<u8>(&values)?, wanted[1], "{format:?}");
+        // A width that is no whole number of groups.
+        let narrow = codes(&mut random, width - 1)?;
+        let refused =
+            rotary.rotate_into_caches((&k, &narrow), (&v, &values), format, &SLOTS, &rows);
+        assert!(refused.is_err(), "{format:?}");
+        assert_eq!(flat::<u8>(&values)?, wanted[1], "{format:?}");
+    }
+    Ok(())
+}
+
 #[test]
 fn codes_have_the_bits_of_rope_core() -> Result<()> {
     let mut random = Random::new("codes");
