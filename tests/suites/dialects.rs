@@ -49,6 +49,8 @@ const LANGUAGES: &[Language] = &[
         vocabulary: concat!(
             include_str!("../../rope-core/adapters/torch/src/operators.rs"),
             include_str!("../../rope-core/adapters/torch/src/shim.rs"),
+            include_str!("../../rope-core/adapters/torch/src/shim/interface.rs"),
+            include_str!("../../rope-core/adapters/torch/src/shim/sys.rs"),
             include_str!("../../rope-core/adapters/torch/src/shim/tangents.rs"),
             include_str!("../../rope-core/adapters/torch/src/shim/versions.rs"),
             "inference_mode",

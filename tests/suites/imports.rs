@@ -64,13 +64,14 @@ const fn flat(folder: &'static str) -> Crate {
     }
 }
 
-const CRATES: [Crate; 7] = [
+const CRATES: [Crate; 8] = [
     CORE,
     BENCH,
     flat("rope-core/adapters/burn/src"),
     flat("rope-core/adapters/candle/src"),
     flat("rope-core/adapters/ggml/src"),
     flat("rope-core/adapters/onnxruntime/src"),
+    flat("rope-core/adapters/torch/src"),
     flat("rope-core/capi/src"),
 ];
 

@@ -4,36 +4,14 @@
 mod neon;
 #[cfg(not(target_arch = "aarch64"))]
 mod portable;
+mod work;
 #[cfg(target_arch = "x86_64")]
 mod x86;
-
-use rope_core::half::f16;
 
 #[cfg(target_arch = "aarch64")]
 pub(crate) use self::neon::run;
 #[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
 pub(crate) use self::portable::run;
+pub(crate) use self::work::{Convert, LANES, Work};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use self::x86::run;
-
-/// The f32 lanes of a register of 512 bits.
-pub(crate) const LANES: usize = 16;
-
-/// An instruction set that the CPU has.
-pub(crate) trait Convert: Copy {
-    fn f16_widened(self, values: [f16; LANES]) -> [f32; LANES];
-
-    /// Rounds to nearest even. A NaN becomes some NaN.
-    fn f16_narrowed(self, values: [f32; LANES]) -> [f16; LANES];
-
-    /// Loads the cache lines of values that are needed soon.
-    #[inline(always)]
-    fn prefetch<T>(self, _: &[T]) {}
-}
-
-/// A loop that is compiled for each instruction set.
-pub(crate) trait Work {
-    type Output;
-
-    fn run(self, convert: impl Convert) -> Self::Output;
-}

@@ -3,144 +3,21 @@
 //! Handles that libtorch passes to a kernel are valid and owned by the kernel. What else the unsafe blocks rely on is
 //! checked right before each of them.
 
+mod interface;
+mod sys;
 mod tangents;
 mod versions;
 
 use std::any::Any;
-use std::ffi::{CStr, CString, c_char, c_void};
+use std::ffi::{CStr, CString, c_void};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
-use rope_core::internals::Renamed;
+use self::interface::{VERSION, succeeded, written};
 
-use crate::dialect::NAMES;
-
-/// The reason why a call failed, in a sentence; Python sees it as a `RuntimeError`.
-#[derive(Debug)]
-pub(crate) struct Failure(pub(crate) String);
-
-impl Failure {
-    pub(crate) fn new(sentence: impl Into<String>) -> Self {
-        Failure(sentence.into())
-    }
-}
-
-impl<E: std::error::Error> From<E> for Failure {
-    fn from(error: E) -> Self {
-        let named = Renamed {
-            text: error,
-            names: NAMES,
-        };
-        Failure(named.to_string())
-    }
-}
-
-pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
-
-/// A kernel as libtorch calls it: the stack begins with the inputs, which the kernel owns, and ends with the outputs in
-/// their place.
-pub(crate) type Entry = extern "C-unwind" fn(*mut u64, u64, u64);
-
-mod sys {
-    use super::{Entry, c_char, c_void};
-
-    pub(super) type Handle = *mut c_void;
-
-    unsafe extern "C" {
-        pub(super) fn aoti_torch_device_type_cpu() -> i32;
-        pub(super) fn aoti_torch_dtype_float32() -> i32;
-        pub(super) fn aoti_torch_dtype_bfloat16() -> i32;
-        pub(super) fn aoti_torch_dtype_float16() -> i32;
-        pub(super) fn aoti_torch_dtype_float64() -> i32;
-        pub(super) fn aoti_torch_dtype_int32() -> i32;
-        pub(super) fn aoti_torch_dtype_int64() -> i32;
-        pub(super) fn aoti_torch_dtype_uint8() -> i32;
-        pub(super) fn aoti_torch_dtype_int8() -> i32;
-        pub(super) fn aoti_torch_dtype_float8_e4m3fn() -> i32;
-        pub(super) fn aoti_torch_dtype_element_size(dtype: i32) -> usize;
-        pub(super) fn aoti_torch_get_device_type(tensor: Handle, value: *mut i32) -> i32;
-        pub(super) fn aoti_torch_get_dtype(tensor: Handle, value: *mut i32) -> i32;
-        pub(super) fn aoti_torch_get_dim(tensor: Handle, value: *mut i64) -> i32;
-        pub(super) fn aoti_torch_get_sizes(tensor: Handle, value: *mut *const i64) -> i32;
-        pub(super) fn aoti_torch_get_strides(tensor: Handle, value: *mut *const i64) -> i32;
-        pub(super) fn aoti_torch_get_storage_offset(tensor: Handle, value: *mut i64) -> i32;
-        pub(super) fn aoti_torch_get_storage_size(tensor: Handle, value: *mut i64) -> i32;
-        pub(super) fn torch_get_const_data_ptr(tensor: Handle, value: *mut *const c_void) -> i32;
-        pub(super) fn torch_get_mutable_data_ptr(tensor: Handle, value: *mut *mut c_void) -> i32;
-        pub(super) fn aoti_torch_empty_strided(
-            dim: i64,
-            sizes: *const i64,
-            strides: *const i64,
-            dtype: i32,
-            device_type: i32,
-            device_index: i32,
-            tensor: *mut Handle,
-        ) -> i32;
-        pub(super) fn aoti_torch_copy_(tensor: Handle, source: Handle, non_blocking: i32) -> i32;
-        pub(super) fn aoti_torch_delete_tensor_object(tensor: Handle) -> i32;
-        pub(super) fn aoti_torch_new_tensor_handle(tensor: Handle, copy: *mut Handle) -> i32;
-        pub(super) fn aoti_torch_is_defined(tensor: Handle, defined: *mut bool) -> i32;
-        pub(super) fn torch_call_dispatcher(
-            name: *const c_char,
-            overload: *const c_char,
-            stack: *mut u64,
-            version: u64,
-        ) -> i32;
-        pub(super) fn torch_get_num_threads(threads: *mut u32) -> i32;
-        pub(super) fn torch_parallel_for(
-            begin: i64,
-            end: i64,
-            grain: i64,
-            body: extern "C" fn(i64, i64, *mut c_void),
-            context: *mut c_void,
-        ) -> i32;
-        pub(super) fn aoti_torch_library_init_def(
-            namespace: *const c_char,
-            file: *const c_char,
-            line: u32,
-            library: *mut Handle,
-        ) -> i32;
-        pub(super) fn aoti_torch_library_init_impl(
-            namespace: *const c_char,
-            key: *const c_char,
-            file: *const c_char,
-            line: u32,
-            library: *mut Handle,
-        ) -> i32;
-        pub(super) fn aoti_torch_library_def(library: Handle, schema: *const c_char) -> i32;
-        pub(super) fn torch_library_impl(
-            library: Handle,
-            name: *const c_char,
-            entry: Entry,
-            version: u64,
-        ) -> i32;
-    }
-
-    unsafe extern "C-unwind" {
-        /// libstdc++'s `std::__throw_runtime_error(char const*)`: the interface has no other way for a kernel to fail.
-        #[link_name = "_ZSt21__throw_runtime_errorPKc"]
-        pub(super) fn throw_runtime_error(message: *const c_char) -> !;
-    }
-}
-
-/// The version of the interface that this file declares: 2.10, as libtorch packs it.
-const VERSION: u64 = (2 << 56) | (10 << 48);
-
-/// Turns a status of libtorch, which has printed the reason, into a failure.
-fn succeeded(status: i32, call: &str) -> Result<()> {
-    match status {
-        0 => Ok(()),
-        _ => Err(Failure::new(format!("libtorch's {call} failed"))),
-    }
-}
-
-/// The value that a call writes through a pointer.
-fn written<T: Default>(call: &str, function: impl FnOnce(*mut T) -> i32) -> Result<T> {
-    let mut value = T::default();
-    succeeded(function(&mut value), call)?;
-    Ok(value)
-}
+pub(crate) use self::interface::{Failure, RawTensor, Result};
+pub(crate) use self::sys::Entry;
 
 /// A type of elements.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -248,25 +125,7 @@ pub(crate) struct Tensor {
     data: *mut u8,
 }
 
-/// A reference to a tensor of which nothing is known.
-#[derive(Debug)]
-pub(crate) struct RawTensor(*mut c_void);
-
-impl Drop for RawTensor {
-    fn drop(&mut self) {
-        if !self.0.is_null() {
-            // SAFETY: the handle is owned and deleted once, here.
-            unsafe { sys::aoti_torch_delete_tensor_object(self.0) };
-        }
-    }
-}
-
 impl RawTensor {
-    /// Takes what the stack has for a tensor.
-    pub(crate) fn take(value: u64) -> Self {
-        RawTensor(value as *mut c_void)
-    }
-
     /// A tensor that is read.
     pub(crate) fn named(self, name: &'static str) -> Result<Tensor> {
         Tensor::new(self, name, false)
@@ -275,23 +134,6 @@ impl RawTensor {
     /// A tensor that is written. Memory that is copied on write is copied here: take it before those that are read.
     pub(crate) fn named_mut(self, name: &'static str) -> Result<Tensor> {
         Tensor::new(self, name, true)
-    }
-
-    /// Where the first element of a tensor lies that has elements.
-    fn data(&self, name: &str, mutable: bool) -> Result<*mut u8> {
-        let mut data = std::ptr::null_mut::<c_void>();
-        // SAFETY: the handle is valid. A pointer that is to be read only is written through nowhere.
-        let status = unsafe {
-            match mutable {
-                true => sys::torch_get_mutable_data_ptr(self.0, &mut data),
-                false => sys::torch_get_const_data_ptr(self.0, (&raw mut data).cast()),
-            }
-        };
-        succeeded(status, "data_ptr")?;
-        match data.is_null() {
-            true => Err(Failure::new(format!("{name} has no memory"))),
-            false => Ok(data.cast()),
-        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::mem::transmute;
 
 use rope_core::half::f16;
 
-use super::{Convert, LANES, Work};
+use super::work::{Convert, LANES, Work};
 
 #[derive(Clone, Copy, Debug)]
 struct Neon;

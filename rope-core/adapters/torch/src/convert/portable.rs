@@ -2,7 +2,7 @@
 
 use rope_core::half::f16;
 
-use super::{Convert, LANES, Work};
+use super::work::{Convert, LANES, Work};
 use crate::number::Number;
 
 #[derive(Clone, Copy, Debug)]

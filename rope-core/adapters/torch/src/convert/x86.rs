@@ -5,7 +5,8 @@ use std::mem::transmute;
 
 use rope_core::half::f16;
 
-use super::{Convert, LANES, Work, portable};
+use super::portable;
+use super::work::{Convert, LANES, Work};
 
 /// Runs the work by the best instructions that the CPU has.
 pub(crate) fn run<W: Work>(work: W) -> W::Output {

@@ -4,7 +4,8 @@
 use std::ffi::c_void;
 use std::sync::OnceLock;
 
-use super::{Failure, RawTensor, Result, VERSION, succeeded, sys, written};
+use super::interface::{Failure, RawTensor, Result, VERSION, succeeded, written};
+use super::sys;
 
 /// Refuses a tensor that has a tangent.
 pub(super) fn refuse(tensor: &RawTensor, name: &str) -> Result<()> {

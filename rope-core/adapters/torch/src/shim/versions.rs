@@ -4,7 +4,8 @@
 use std::ffi::{c_char, c_void};
 use std::sync::OnceLock;
 
-use super::{Failure, RawTensor, Result, VERSION, succeeded, sys};
+use super::interface::{Failure, RawTensor, Result, VERSION, succeeded};
+use super::sys;
 
 /// C++ functions of libtorch that are not in its stable interface.
 struct Shortcut {
