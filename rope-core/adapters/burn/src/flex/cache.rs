@@ -10,7 +10,7 @@ use burn_core::tensor::{
 };
 use rope_core::cache::{
     self, BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheSlotsMut, CacheStrides,
-    IntoSlots, QuantFormat, QuantScale, Slots,
+    IntoSlots, MxScale, QuantFormat, QuantScale, ScalePlace, Slots, TileScale,
 };
 use rope_core::error::CacheError;
 use rope_core::norm::Norm;
@@ -42,6 +42,51 @@ pub enum CacheFormat {
     /// ggml's blocks of 32 channels, with their scales, in tensors of [`DType::U8`], whose last dimension counts bytes:
     /// `head_dim / 32 * format.bytes`.
     Blocks(&'static BlockFormat),
+    /// Codes with a scale for each group of channels, in tensors of [`DType::U8`], whose last dimension counts bytes:
+    /// the codes of a head, then its scales.
+    Groups(GroupFormat),
+}
+
+/// A format with a scale for each group of channels, as those of [`rope_core::cache::CacheFormat`].
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum GroupFormat {
+    /// 17 bytes for 32 channels.
+    Mxfp4(MxScale),
+    /// 33 bytes for 32 channels.
+    Mxfp8(MxScale),
+    /// 9 bytes for 16 channels; the factors of the keys and of the values.
+    Nvfp4([f32; 2]),
+    /// 132 bytes for 128 channels.
+    E4m3In128(TileScale),
+    /// 68 bytes for 64 channels.
+    E4m3In64(TileScale),
+}
+
+impl GroupFormat {
+    /// Returns the channels of a group, its bytes with its scale, and the channels per byte of codes.
+    fn extents(self) -> [usize; 3] {
+        match self {
+            GroupFormat::Mxfp4(_) => [32, 17, 2],
+            GroupFormat::Mxfp8(_) => [32, 33, 1],
+            GroupFormat::Nvfp4(_) => [16, 9, 2],
+            GroupFormat::E4m3In128(_) => [128, 132, 1],
+            GroupFormat::E4m3In64(_) => [64, 68, 1],
+        }
+    }
+
+    /// Returns rope-core's format for heads of `head_dim` channels; `index` is that of the factor.
+    fn format(self, head_dim: usize, index: usize) -> cache::CacheFormat<'static> {
+        let [_, _, per_byte] = self.extents();
+        let at = ScalePlace::Inline(head_dim / per_byte);
+        match self {
+            GroupFormat::Mxfp4(scale) => cache::CacheFormat::mxfp4(scale, at),
+            GroupFormat::Mxfp8(scale) => cache::CacheFormat::mxfp8(scale, at),
+            GroupFormat::Nvfp4(factors) => cache::CacheFormat::nvfp4(factors[index], at),
+            GroupFormat::E4m3In128(scale) => cache::CacheFormat::e4m3_in_128(scale, at),
+            GroupFormat::E4m3In64(scale) => cache::CacheFormat::e4m3_in_64(scale, at),
+        }
+    }
 }
 
 impl CacheFormat {
@@ -205,6 +250,10 @@ fn read_elements<E: Element + BurnElement>(
             Cache::coded(codes(), place, cache::CacheFormat::quantized(code, scale))?
         }
         CacheFormat::Blocks(format) => Cache::coded(codes(), place, format)?,
+        CacheFormat::Groups(format) => {
+            let head_dim = place.shape().head_dim;
+            Cache::coded(codes(), place, format.format(head_dim, index))?
+        }
     };
     let shape = [batch, place.shape().heads, tokens, place.shape().head_dim];
     let count = shape
@@ -240,6 +289,10 @@ fn place(x: &FlexTensor, format: CacheFormat) -> Result<CacheLayout, Error> {
     // The tensor of a cache of blocks counts bytes, and a layout values.
     let (per_block, bytes) = match format {
         CacheFormat::Blocks(format) => (format.values, format.bytes),
+        CacheFormat::Groups(format) => {
+            let [values, bytes, _] = format.extents();
+            (values, bytes)
+        }
         _ => (1, 1),
     };
     let counts = [width, block, token, head];
@@ -248,8 +301,15 @@ fn place(x: &FlexTensor, format: CacheFormat) -> Result<CacheLayout, Error> {
             "of whole blocks: a last dimension, and strides, that are multiples of a block's bytes";
         return Err(rope_core::Error::Cache(CacheError::Layout { required }).into());
     }
-    let [head_dim, block, token, head] =
-        counts.map(|count| (count / bytes).saturating_mul(per_block));
+    let mut counts = counts.map(|count| (count / bytes).saturating_mul(per_block));
+    if let CacheFormat::Groups(format) = format {
+        // Steps are codes and scales.
+        let [_, _, per_byte] = format.extents();
+        for (count, bytes) in counts.iter_mut().zip([width, block, token, head]).skip(1) {
+            *count = bytes.saturating_mul(per_byte);
+        }
+    }
+    let [head_dim, block, token, head] = counts;
     let shape = CacheShape {
         blocks,
         block_size,
@@ -279,6 +339,10 @@ fn cache_mut(x: &mut FlexTensor, format: CacheFormat, index: usize) -> Result<Ca
             CacheMut::coded(codes(x), place, cache::CacheFormat::quantized(code, scale))?
         }
         CacheFormat::Blocks(format) => CacheMut::coded(codes(x), place, format)?,
+        CacheFormat::Groups(format) => {
+            let head_dim = place.shape().head_dim;
+            CacheMut::coded(codes(x), place, format.format(head_dim, index))?
+        }
     })
 }
 

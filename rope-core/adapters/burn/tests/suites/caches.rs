@@ -2,8 +2,11 @@
 
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use half::{bf16, f16};
-use rope_burn::{CacheFormat, Error, norm_rotate, read_caches, rotate_into_caches};
-use rope_core::cache::{BlockFormat, Cache, CacheLayout, CacheMut, QuantFormat, QuantScale, Slots};
+use rope_burn::{CacheFormat, Error, GroupFormat, norm_rotate, read_caches, rotate_into_caches};
+use rope_core::cache::{
+    BlockFormat, Cache, CacheLayout, CacheMut, MxScale, QuantFormat, QuantScale, ScalePlace, Slots,
+    TileScale,
+};
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::stages::{Normed, StageOrder};
 use rope_core::{Element, Layout, Pairing, Rope, Rows, TensorMut};
@@ -77,6 +80,36 @@ fn a_norm_is_that_of_rope_core() {
 /// 3 blocks of 4 slots; one slot for each token, and none for the second one.
 const SLOTS: [i64; 6] = [7, -1, 0, 11, 3, 4];
 
+/// Returns the bytes of the codes of a head of 64 channels, and those of its scales.
+fn widths(format: GroupFormat) -> [usize; 2] {
+    match format {
+        GroupFormat::Mxfp4(_) => [32, 2],
+        GroupFormat::Mxfp8(_) => [64, 2],
+        GroupFormat::Nvfp4(_) => [32, 4],
+        _ => [64, 4],
+    }
+}
+
+/// Returns rope-core's layout and format; the layout counts channels.
+fn groups(
+    format: GroupFormat,
+    index: usize,
+) -> (CacheLayout, rope_core::cache::CacheFormat<'static>) {
+    use rope_core::cache::CacheFormat as Core;
+    let [codes, scales] = widths(format);
+    let layout = CacheLayout::hnd([3, 2, 4, (codes + scales) * (64 / codes)])
+        .and_then(|layout| layout.narrow_channels(0..64));
+    let at = ScalePlace::Inline(codes);
+    let core = match format {
+        GroupFormat::Mxfp4(scale) => Core::mxfp4(scale, at),
+        GroupFormat::Mxfp8(scale) => Core::mxfp8(scale, at),
+        GroupFormat::Nvfp4(factors) => Core::nvfp4(factors[index], at),
+        GroupFormat::E4m3In64(scale) => Core::e4m3_in_64(scale, at),
+        _ => unreachable!("heads have 64 channels"),
+    };
+    (layout.expect("a small cache"), core)
+}
+
 fn written<E: Element + burn::tensor::Element>(
     x: &Tensor<4>,
     mut memory: Vec<u8>,
@@ -97,6 +130,10 @@ fn written<E: Element + burn::tensor::Element>(
             )
         }
         CacheFormat::Blocks(format) => CacheMut::coded(&mut memory, layout, format),
+        CacheFormat::Groups(format) => {
+            let (layout, format) = groups(format, index);
+            CacheMut::coded(&mut memory, layout, format)
+        }
         _ => unreachable!("caches of elements are compared as tensors"),
     };
     let mut cache = cache.expect("a cache");
@@ -120,6 +157,10 @@ fn found(memory: &[u8], (format, index): (CacheFormat, usize)) -> Vec<f32> {
             )
         }
         CacheFormat::Blocks(format) => Cache::coded(memory, layout, format),
+        CacheFormat::Groups(format) => {
+            let (layout, format) = groups(format, index);
+            Cache::coded(memory, layout, format)
+        }
         _ => unreachable!("caches of elements are compared as tensors"),
     };
     let mut values = vec![0.0_f32; SHAPE.iter().product()];
@@ -143,8 +184,16 @@ fn codes_are_those_of_rope_core() {
     let scales = [0.5, 0.25];
     let quantized = QuantFormat::ALL.map(|code| CacheFormat::Quantized(code, scales));
     let blocks = [BlockFormat::Q8_0, BlockFormat::Q4_0].map(CacheFormat::Blocks);
-    for format in quantized.into_iter().chain(blocks) {
+    let groups = [
+        GroupFormat::Mxfp4(MxScale::Even),
+        GroupFormat::Mxfp8(MxScale::Up),
+        GroupFormat::Nvfp4(scales),
+        GroupFormat::E4m3In64(TileScale::PowerOfTwo { least: 1e-4 }),
+    ];
+    let groups = groups.map(CacheFormat::Groups);
+    for format in quantized.into_iter().chain(blocks).chain(groups) {
         let width = match format {
+            CacheFormat::Groups(format) => widths(format).iter().sum(),
             CacheFormat::Blocks(format) => 64 / format.values * format.bytes,
             _ => 64,
         };
