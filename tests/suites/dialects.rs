@@ -121,6 +121,12 @@ const ELSEWHERE: &[&str] = &[
     "q5_1",
     "q8_0",
     "iq4_nl",
+    "u8_in_32",
+    "u8_in_64",
+    "u8_in_128",
+    "u4_in_32",
+    "u4_in_64",
+    "u4_in_128",
     "first_inverse",
     "last_inverse",
 ];

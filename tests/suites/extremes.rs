@@ -46,7 +46,7 @@ const CASES: &[Case] = cases! {
     cache_layouts:
         "CacheLayout: bytes end hdn hdnx hnd hndx narrow_channels nhd shape strided strides with_offset"
         "CacheFormat: e4m3 e4m3_in_128 e4m3_in_64 e5m2 e5m2_saturating element from int8_even int8_round_away iq4_nl mxfp4 \
-         mxfp8 nvfp4 q4_0 q4_1 q5_0 q5_1 q8_0 quantized"
+         mxfp8 nvfp4 q4_0 q4_1 q5_0 q5_1 q8_0 quantized u4_in_128 u4_in_32 u4_in_64 u8_in_128 u8_in_32 u8_in_64"
         "ScaleLayout: hn nh with_groups";
     caches:
         "Cache: coded coded_with_scales layout new slots"
@@ -468,7 +468,7 @@ fn cache_format<'a>(source: &mut Source<'_>, list: &'a [f32]) -> CacheFormat<'a>
         true => TileScale::Quotient { least },
         false => TileScale::PowerOfTwo { least },
     };
-    match source.below(17) {
+    match source.below(23) {
         0 => CacheFormat::e4m3(scale),
         1 => CacheFormat::e5m2(scale),
         2 => CacheFormat::e5m2_saturating(scale),
@@ -485,6 +485,12 @@ fn cache_format<'a>(source: &mut Source<'_>, list: &'a [f32]) -> CacheFormat<'a>
         13 => CacheFormat::nvfp4(least, at),
         14 => CacheFormat::e4m3_in_128(tile, at),
         15 => CacheFormat::e4m3_in_64(tile, at),
+        16 => CacheFormat::u8_in_32(),
+        17 => CacheFormat::u8_in_64(),
+        18 => CacheFormat::u8_in_128(),
+        19 => CacheFormat::u4_in_32(),
+        20 => CacheFormat::u4_in_64(),
+        21 => CacheFormat::u4_in_128(),
         _ => CacheFormat::quantized(source.one_of(&QuantFormat::ALL), scale),
     }
 }

@@ -126,3 +126,5 @@ mod symbols;
 mod tuning;
 #[cfg(feature = "every")]
 mod versions;
+#[cfg(feature = "every")]
+mod zero_points;

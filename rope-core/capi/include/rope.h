@@ -1449,6 +1449,14 @@ enum rope_cache_format ROPE_INT32_ENUM {
   // Codes of E4M3 and a float for 128 channels: the latent channels of DeepSeek's caches.
   ROPE_CACHE_FORMAT_E4M3_IN128 = 718,
   ROPE_CACHE_FORMAT_E4M3_IN64 = 719,  // Codes of E4M3 and a float for 64 channels.
+  // OpenVINO's u8, in groups of 32 channels: a scale and a zero point as floats, and 32 codes. The layout counts
+  // channels.
+  ROPE_CACHE_FORMAT_U8_IN32 = 720,
+  ROPE_CACHE_FORMAT_U8_IN64 = 721,  // Likewise, in groups of 64 channels.
+  ROPE_CACHE_FORMAT_U8_IN128 = 722,  // Likewise, in groups of 128 channels.
+  ROPE_CACHE_FORMAT_U4_IN32 = 723,  // OpenVINO's u4, likewise: two codes in a byte, the even channel in its high half.
+  ROPE_CACHE_FORMAT_U4_IN64 = 724,  // Likewise, in groups of 64 channels.
+  ROPE_CACHE_FORMAT_U4_IN128 = 725,  // Likewise, in groups of 128 channels.
 };
 ROPE_ENUM_TYPE(rope_cache_format);
 

@@ -53,10 +53,24 @@ pub enum rope_cache_format {
     E4m3In128 = 718,
     /// Codes of E4M3 and a float for 64 channels.
     E4m3In64 = 719,
+    /// OpenVINO's u8, in groups of 32 channels: a scale and a zero point as floats, and 32 codes. The layout counts
+    /// channels.
+    U8In32 = 720,
+    /// Likewise, in groups of 64 channels.
+    U8In64 = 721,
+    /// Likewise, in groups of 128 channels.
+    U8In128 = 722,
+    /// OpenVINO's u4, likewise: two codes in a byte, the even channel in its high half.
+    U4In32 = 723,
+    /// Likewise, in groups of 64 channels.
+    U4In64 = 724,
+    /// Likewise, in groups of 128 channels.
+    U4In128 = 725,
 }
 lookup!(rope_cache_format, "format of a cache":
     F32 F16 Bf16 E4m3 E5m2 E5m2Saturating Int8Even Int8RoundAway Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Iq4Nl
-    Mxfp4 Mxfp8 Nvfp4 E4m3In128 E4m3In64);
+    Mxfp4 Mxfp8 Nvfp4 E4m3In128 E4m3In64
+    U8In32 U8In64 U8In128 U4In32 U4In64 U4In128);
 
 /// The order of a cache in memory, outermost first: N the slots of a block (page), H the heads, D the channels of a
 /// head, x the rest of the dimension before it, which was divided. A cache that is not paged has one block, or one
@@ -365,6 +379,12 @@ impl rope_cache {
             rope_cache_format::Nvfp4 => Kept::Groups(Groups::Nvfp4),
             rope_cache_format::E4m3In128 => Kept::Groups(Groups::E4m3In128),
             rope_cache_format::E4m3In64 => Kept::Groups(Groups::E4m3In64),
+            rope_cache_format::U8In32 => Kept::Blocks(BlockFormat::U8_IN_32),
+            rope_cache_format::U8In64 => Kept::Blocks(BlockFormat::U8_IN_64),
+            rope_cache_format::U8In128 => Kept::Blocks(BlockFormat::U8_IN_128),
+            rope_cache_format::U4In32 => Kept::Blocks(BlockFormat::U4_IN_32),
+            rope_cache_format::U4In64 => Kept::Blocks(BlockFormat::U4_IN_64),
+            rope_cache_format::U4In128 => Kept::Blocks(BlockFormat::U4_IN_128),
         };
         let scaled = matches!(kept, Kept::Scaled(_) | Kept::Groups(_));
         let apart = scaled && self.scale.kind == rope_quant_scale_kind::MadeApart as i32;

@@ -9,7 +9,8 @@
 //! | [`INT8_AWAY`], as vLLM | half is added in f32, the fraction dropped | saturates at -128 and 127 | 0 |
 //! | Q8_0 of ggml, by its reference | to nearest, ties away from zero | impossible | 0 |
 //!
-//! ggml's formats of 4 and 5 bits are in [`ggml`], codes with a scale per group of channels in [`groups`].
+//! ggml's formats of 4 and 5 bits are in [`ggml`], codes with a scale per group of channels in [`groups`], and
+//! unsigned codes with a zero point in [`zero_point`].
 //!
 //! With AVX-512, 64 codes of E4M3 are 46 vector instructions: 11.5 cycles on Zen 5, which issues four per cycle at
 //! best, and 16 are measured. Rotating as many channels of bf16 takes 11.
@@ -20,6 +21,7 @@
 mod formats;
 mod ggml;
 mod groups;
+mod zero_point;
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -113,16 +115,16 @@ impl QuantKernels {
     }
 }
 
-/// A format of blocks of 32 channels, each with its scale: the size of a block, and its kernels.
+/// A format of blocks of channels, each with its scale: the size of a block, and its kernels.
 ///
-/// All formats are ggml's, by the reference formulas of its `ggml-quants.c` (`quantize_row_*_ref`), which its CPU
-/// backend and its CUDA kernels compute too; every f32 operation is rounded by itself. The low and high halves of byte
-/// `j` of the codes are the channels `j` and `j + 16`.
+/// Blocks of 32 channels are ggml's, by the reference formulas of its `ggml-quants.c` (`quantize_row_*_ref`), which its
+/// CPU backend and its CUDA kernels compute too; every f32 operation is rounded by itself. The low and high halves of
+/// byte `j` of the codes are the channels `j` and `j + 16`.
 ///
-/// Results that ggml leaves undefined are defined here, with the same bits on every backend. The scale ignores NaNs. A
-/// NaN has code 0, which decodes to a finite number; in IQ4_NL it makes the scale 0, as in ggml's code. A block with an
-/// infinity decodes to NaN, except that the infinities of Q4_0 and Q5_0 stay infinities, all with the sign of the
-/// first.
+/// The groups of u8 and u4 are OpenVINO's ([`BlockFormat::U8_IN_32`]). Results that ggml leaves undefined are defined
+/// here, with the same bits on every backend. The scale ignores NaNs. A NaN has code 0, which decodes to a finite
+/// number; in IQ4_NL it makes the scale 0, as in ggml's code. A block with an infinity decodes to NaN, except that the
+/// infinities of Q4_0 and Q5_0 stay infinities, all with the sign of the first.
 ///
 /// ```
 /// use rope_core::cache::{BlockFormat, CacheLayout, CacheMut};

@@ -566,6 +566,21 @@ impl SimdQuant for Avx2 {
     }
 
     #[inline(always)]
+    fn store_u8_even(self, [a, b, c, d]: [__m256; 4]) -> [[u8; 8]; 4] {
+        // What is no i32 becomes the least, and saturates at 0 as a negative number does.
+        self.in_order(op!({
+            let ab = _mm256_packs_epi32(_mm256_cvtps_epi32(a), _mm256_cvtps_epi32(b));
+            let cd = _mm256_packs_epi32(_mm256_cvtps_epi32(c), _mm256_cvtps_epi32(d));
+            _mm256_packus_epi16(ab, cd)
+        }))
+    }
+
+    #[inline(always)]
+    fn mul_add_f32(self, a: __m256, b: __m256, c: __m256) -> __m256 {
+        op!(_mm256_fmadd_ps(a, b, c))
+    }
+
+    #[inline(always)]
     fn store_i8_even(self, x: [__m256; 4]) -> [[u8; 8]; 4] {
         self.in_order(self.integers::<true>(x))
     }

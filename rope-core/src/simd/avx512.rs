@@ -710,6 +710,21 @@ impl<const BF16: bool> SimdQuant for Token<BF16> {
     }
 
     #[inline(always)]
+    fn store_u8_even(self, [a, b, c, d]: [__m512; 4]) -> [[u8; 16]; 4] {
+        // What is no i32 becomes the least, and saturates at 0 as a negative number does.
+        self.in_order(op!({
+            let ab = _mm512_packs_epi32(_mm512_cvtps_epi32(a), _mm512_cvtps_epi32(b));
+            let cd = _mm512_packs_epi32(_mm512_cvtps_epi32(c), _mm512_cvtps_epi32(d));
+            _mm512_packus_epi16(ab, cd)
+        }))
+    }
+
+    #[inline(always)]
+    fn mul_add_f32(self, a: __m512, b: __m512, c: __m512) -> __m512 {
+        op!(_mm512_fmadd_ps(a, b, c))
+    }
+
+    #[inline(always)]
     fn store_i8_even(self, x: [__m512; 4]) -> [[u8; 16]; 4] {
         let [a, b, c, d] = self.numbers(x);
         self.in_order(self.pack([

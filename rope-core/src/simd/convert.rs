@@ -107,6 +107,45 @@ pub(crate) const fn f8_to_f32<const MANTISSA: u32, const LEAST: u32, const SPECI
     f32::from_bits(sign | number | special)
 }
 
+/// f32 to an unsigned integer of 8 bits, to nearest, ties to even; saturates. A NaN, and what reaches 2^31, becomes 0,
+/// as `cvtps2dq` makes the least integer of both.
+#[inline(always)]
+pub(crate) fn f32_to_u8_even(x: f32) -> u8 {
+    /// From here to its double, floats are at a distance of 1.
+    const UNITS: f32 = (1_u32 << 23) as f32;
+    let x = if x > 0.0 && x < 2_147_483_648.0 {
+        x
+    } else {
+        0.0
+    };
+    let x = if x < 255.0 { x } else { 255.0 };
+    (x + UNITS).to_bits() as u8
+}
+
+/// `a b + c`, rounded once.
+///
+/// The product is exact in f64. The sum is rounded to odd, which the rounding to f32 cannot tell from the exact sum.
+#[inline(always)]
+pub(crate) fn mul_add(a: f32, b: f32, c: f32) -> f32 {
+    let (product, c) = (f64::from(a) * f64::from(b), f64::from(c));
+    let sum = product + c;
+    let rest = sum - product;
+    let lost = (product - (sum - rest)) + (c - rest);
+    let even = sum.to_bits() & 1 == 0;
+    let away = (lost > 0.0) == (sum > 0.0);
+    // An infinity has lost nothing that compares.
+    let odd = if lost.abs() > 0.0 && even {
+        if away {
+            sum.to_bits() + 1
+        } else {
+            sum.to_bits() - 1
+        }
+    } else {
+        sum.to_bits()
+    };
+    f64::from_bits(odd) as f32
+}
+
 /// f32 to an integer of 8 bits, to nearest, ties to even; saturates. A NaN becomes 0.
 #[inline(always)]
 pub(crate) fn f32_to_i8_even(x: f32) -> u8 {

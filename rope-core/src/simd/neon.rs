@@ -294,6 +294,11 @@ impl SimdQuant for Neon {
     }
 
     #[inline(always)]
+    fn mul_add_f32(self, a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t {
+        op!(vfmaq_f32(c, a, b))
+    }
+
+    #[inline(always)]
     fn max_lane(self, x: float32x4_t) -> f32 {
         op!(vmaxvq_f32(x))
     }

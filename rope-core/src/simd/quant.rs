@@ -5,7 +5,7 @@ use core::slice;
 use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
 
 use super::Simd;
-use super::convert::{f32_to_f8, f32_to_i8_away, f32_to_i8_even};
+use super::convert::{f32_to_f8, f32_to_i8_away, f32_to_i8_even, f32_to_u8_even, mul_add};
 
 /// The float below 0.5. With it, a tie still becomes the next integer, because the sum is rounded to even; no smaller
 /// fraction does.
@@ -78,6 +78,28 @@ pub(crate) trait SimdQuant: Simd {
     #[inline(always)]
     fn store_i8_away(self, x: [Self::F32; 4], half: f32) -> [Self::Chunk<u8>; 4] {
         self.store_by(x, |x| f32_to_i8_away(x, half))
+    }
+
+    /// f32 to unsigned integers of 8 bits, as `convert::f32_to_u8_even`.
+    #[inline(always)]
+    fn store_u8_even(self, x: [Self::F32; 4]) -> [Self::Chunk<u8>; 4] {
+        self.store_by(x, f32_to_u8_even)
+    }
+
+    /// Returns `a b + c`, rounded once.
+    #[inline(always)]
+    fn mul_add_f32(self, a: Self::F32, b: Self::F32, c: Self::F32) -> Self::F32 {
+        let (mut a, b, c) = (self.store_f32(a), self.store_f32(b), self.store_f32(c));
+        let bc = cast_slice::<_, f32>(slice::from_ref(&b))
+            .iter()
+            .zip(cast_slice::<_, f32>(slice::from_ref(&c)));
+        for (a, (b, c)) in cast_slice_mut::<_, f32>(slice::from_mut(&mut a))
+            .iter_mut()
+            .zip(bc)
+        {
+            *a = mul_add(*a, *b, *c);
+        }
+        self.load_f32(a)
     }
 
     /// Products of f32 to integers of 8 bits, rounded to the nearest, ties away from zero.

@@ -20,7 +20,7 @@ use crate::measure::{Effort, Subject};
 use crate::report::results::Pass;
 
 /// Codes of measured caches.
-const CODES: [(&str, Kept); 12] = [
+const CODES: [(&str, Kept); 14] = [
     ("e4m3", E4M3),
     ("int8, scale made", Kept::Made(QuantFormat::Int8RoundAway)),
     ("q8_0", Kept::Blocks(BlockFormat::Q8_0)),
@@ -33,6 +33,8 @@ const CODES: [(&str, Kept); 12] = [
     ("mxfp4", Kept::Groups(Groups::Mxfp4)),
     ("mxfp8", Kept::Groups(Groups::Mxfp8)),
     ("tiles of e4m3", Kept::Groups(Groups::Tiles)),
+    ("u8 in 128", Kept::Blocks(BlockFormat::U8_IN_128)),
+    ("u4 in 128", Kept::Blocks(BlockFormat::U4_IN_128)),
 ];
 
 /// Measures all passes.

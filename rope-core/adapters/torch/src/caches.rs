@@ -58,7 +58,7 @@ impl Groups {
 }
 
 /// By their numbers in `rope_kernels.rotate_into_caches`.
-const FORMATS: [Format; 12] = [
+const FORMATS: [Format; 18] = [
     Format::Elements,
     Format::Codes(QuantFormat::E4m3),
     Format::Codes(QuantFormat::Int8Even),
@@ -71,9 +71,15 @@ const FORMATS: [Format; 12] = [
     Format::Groups(Groups::Mxfp8(MxScale::Up)),
     Format::Groups(Groups::Nvfp4),
     Format::Groups(Groups::E4m3In128),
+    Format::Blocks(BlockFormat::U8_IN_32),
+    Format::Blocks(BlockFormat::U8_IN_64),
+    Format::Blocks(BlockFormat::U8_IN_128),
+    Format::Blocks(BlockFormat::U4_IN_32),
+    Format::Blocks(BlockFormat::U4_IN_64),
+    Format::Blocks(BlockFormat::U4_IN_128),
 ];
 /// `[blocks, heads, block_size, head_dim]`, and not `[blocks, block_size, heads, head_dim]`.
-const HEADS_MAJOR: i64 = 16;
+const HEADS_MAJOR: i64 = 32;
 
 /// The least scale that is made: vLLM's, whose scales per token and head these are.
 const LEAST_SCALE: f32 = 1e-6;

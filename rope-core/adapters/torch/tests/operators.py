@@ -425,6 +425,22 @@ class Caches(unittest.TestCase):
                     self.assertTrue(torch.equal(cache.flatten(), wanted), f"{name} {words}")
                     same(self, scale.flatten(), values(file[f"{name}_scale_{words}"], torch.float32, -1))
 
+    def test_groups_with_zero_points_are_those_of_numpy(self):
+        file = read("codes4/zero_points")
+        for words, dtype in (("f32", torch.float32), ("bf16", torch.bfloat16)):
+            x = values(file[f"x_{words}"], dtype, (1, -1, 2, 128))
+            tokens = x.shape[1]
+            cos, sin, slots = torch.ones(tokens, 64), torch.zeros(tokens, 64), torch.arange(tokens)
+            for format, width in (("u8_in_32", 160), ("u8_in_64", 144), ("u8_in_128", 136), ("u4_in_32", 96),
+                                  ("u4_in_64", 80), ("u4_in_128", 72)):
+                wanted = torch.tensor([int(code, 16) for code in file[f"{format}_{words}"]], dtype=torch.uint8)
+                for cache_layout, shape in (("nhd", (1, tokens, 2, width)), ("hnd", (1, 2, tokens, width))):
+                    caches = [torch.zeros(shape, dtype=torch.uint8) for _ in range(2)]
+                    rope_kernels.rotate_into_caches(x, x, cos, sin, *caches, slots, format=format, layout="bshd",
+                                                    cache_layout=cache_layout)
+                    got = caches[1] if cache_layout == "nhd" else caches[1].transpose(1, 2)
+                    self.assertTrue(torch.equal(got.flatten(), wanted), f"{format} {words} {cache_layout}")
+
     def test_groups_are_those_of_numpy(self):
         file = read("codes4/micro")
         channels = int(file["channels"][0])

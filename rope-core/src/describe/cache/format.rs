@@ -84,6 +84,12 @@ impl<'a> CacheFormat<'a> {
         q5_0 Q5_0;
         q5_1 Q5_1;
         iq4_nl IQ4_NL;
+        u8_in_32 U8_IN_32;
+        u8_in_64 U8_IN_64;
+        u8_in_128 U8_IN_128;
+        u4_in_32 U4_IN_32;
+        u4_in_64 U4_IN_64;
+        u4_in_128 U4_IN_128;
     }
 
     /// Plain elements.

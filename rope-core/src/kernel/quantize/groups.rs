@@ -391,9 +391,9 @@ impl GroupKernels {
 }
 
 /// A kernel that converts values to f32.
-struct Widen<'a> {
-    values: Values<'a>,
-    target: &'a mut [f32],
+pub(super) struct Widen<'a> {
+    pub(super) values: Values<'a>,
+    pub(super) target: &'a mut [f32],
 }
 
 impl Kernel for Widen<'_> {

@@ -14,7 +14,7 @@ Over = Literal["head", "row"]
 Order = Literal["before", "after"]
 Format = Literal[
     "elements", "e4m3", "int8", "int8_away", "q8_0", "q4_0", "mxfp4", "mxfp4_even", "mxfp8", "mxfp8_up", "nvfp4",
-    "e4m3_in_128",
+    "e4m3_in_128", "u8_in_32", "u8_in_64", "u8_in_128", "u4_in_32", "u4_in_64", "u4_in_128",
 ]  # fmt: skip
 
 _FORMULAS = {
@@ -27,10 +27,10 @@ _FORMATS = {
     name: index
     for index, name in enumerate(
         ("elements", "e4m3", "int8", "q8_0", "q4_0", "int8_away", "mxfp4", "mxfp4_even", "mxfp8", "mxfp8_up", "nvfp4",
-         "e4m3_in_128")
+         "e4m3_in_128", "u8_in_32", "u8_in_64", "u8_in_128", "u4_in_32", "u4_in_64", "u4_in_128")
     )
 }  # fmt: skip
-_CACHE_LAYOUTS = {"nhd": 0, "hnd": 16}
+_CACHE_LAYOUTS = {"nhd": 0, "hnd": 32}
 
 
 def _norm(formula, over, order):
@@ -78,7 +78,8 @@ def rotate_into_caches(
 
     slots: one for each token, `block * block_size + place`; a negative one is skipped. format: "elements" of the
     caches' type; "e4m3", "int8" and "int8_away", which rounds halves away from zero as vLLM does, bytes of `x / scale`;
-    "q8_0" and "q4_0", ggml's blocks of 32 channels in uint8; and codes with a scale for each group of channels, in
+    "q8_0" and "q4_0", ggml's blocks of 32 channels in uint8; "u8_in_32" to "u4_in_128", OpenVINO's groups of 32, 64 or
+    128 channels in uint8, which begin with a scale and a zero point; and codes with a scale for each group of channels, in
     uint8: "mxfp4" and "mxfp8" (32 channels; OCP's powers of two, or vLLM's "mxfp4_even" and NVIDIA's "mxfp8_up"),
     "nvfp4" (16 channels), and "e4m3_in_128", the latent channels of DeepSeek's caches. FP4 has two channels in a byte,
     the even one in its low half.
