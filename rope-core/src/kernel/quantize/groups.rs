@@ -444,7 +444,12 @@ impl PairsWork for Magnitudes<'_> {
                 // Two pairs of vectors are four groups.
                 for ([ab, cd], target) in pairs.as_chunks().0.iter().zip(targets) {
                     let ([a, b], [c, d]) = (E::read(s, *ab), E::read(s, *cd));
-                    let lanes = [a, b, c, d].map(|x| s.max_magnitude(zero, x));
+                    let lanes = [
+                        s.max_magnitude(zero, a),
+                        s.max_magnitude(zero, b),
+                        s.max_magnitude(zero, c),
+                        s.max_magnitude(zero, d),
+                    ];
                     *target = s.extreme_lanes::<true>(lanes);
                 }
             }
@@ -584,7 +589,8 @@ impl<C: GroupCode> Kernel for DecodeGroups<'_, '_, C> {
         }
         let scales = scales.chunks_exact(rule.bytes());
         for (values, scale) in values.chunks_exact_mut(*group).zip(scales) {
-            let [scale, factor] = rule.decoded(scale).map(|x| s.splat(x));
+            let [scale, factor] = rule.decoded(scale);
+            let (scale, factor) = (s.splat(scale), s.splat(factor));
             for x in S::chunks_mut(values) {
                 *x = s.store_f32(s.mul(s.mul(s.load_f32(*x), scale), factor));
             }

@@ -160,7 +160,7 @@ impl Kernel for EncodeUnsigned<'_> {
             let mut x = [s.splat(0.0); 4];
             for (vector, (x, values)) in x.iter_mut().zip(block).enumerate() {
                 let group = (((4 * index + vector) * S::LANES) >> shift) % RUN;
-                let [by, zero] = [factors[group], zeros[group]].map(|x| s.splat(x));
+                let (by, zero) = (s.splat(factors[group]), s.splat(zeros[group]));
                 *x = s.mul_add_f32(s.load_f32(*values), by, zero);
             }
             target.copy_from_slice(bytemuck::cast_slice(&s.store_u8_even(x)));
