@@ -758,7 +758,7 @@ OVERRIDES = {
                                   "num_hidden_layers": 1, "intermediate_size": 32}},
     "dots3_note_text": {"n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
                         "shared_experts_intermediate_size": 32, "num_key_value_heads": 4, "index_n_heads": 2,
-                        "index_topk": 8, "swa_num_attention_heads": 4, "swa_num_key_value_heads": 4},
+                        "index_topk": 8, "swa_num_key_value_heads": 4},
     "mimo_v2_flash": {"num_key_value_heads": 2},
     "qwen4_exp_text": {"indexer_n_heads": 2, "indexer_kv_heads": 1, "indexer_head_dim": 256, "indexer_budget": 64,
                        "indexer_compress_ratio": 4, "linear_num_key_heads": 2, "linear_num_value_heads": 4},
@@ -796,6 +796,7 @@ ATTRIBUTES = {
 }
 # What a type's files have to have.
 NEEDS = {
+    "dots3_note_text": {"swa_num_attention_heads": 4},
     "dots3_note_vision_encoder": {"num_hidden_layers": 42},
     "qwen2_vl_vision": {"embed_dim": 96},
     "zamba2": {"num_hidden_layers": 54},
@@ -826,8 +827,8 @@ WIDE = {"helium": 512, "moonshine_streaming": 160, "mimi": 512, "mimi_decoder": 
 DEEPEST = {"mllama_text_model": 46}
 # Axes that parameters have to have.
 SECTIONS = {"hunyuan_vl": [4, 4, 4, 4], "hunyuan_vl_text": [4, 4, 4, 4]}
-AXES = {"neomme": 2, "qwen3_omni_moe_talker_code_predictor": 1, "minimax_m3_vl_vision": 3, "dinov3_vit": 2,
-        "eomt_dinov3": 2, "sapiens2": 2, "hunyuan_vl": 4, "hunyuan_vl_text": 4}
+AXES = {"neomme": 2, "qwen3_omni_moe_talker_code_predictor": 1, "qwen3_omni_moe_code2wav": 1,
+        "minimax_m3_vl_vision": 3, "dinov3_vit": 2, "eomt_dinov3": 2, "sapiens2": 2, "hunyuan_vl": 4, "hunyuan_vl_text": 4}
 
 
 def is_axial(configuration):

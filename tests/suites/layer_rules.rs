@@ -196,6 +196,36 @@ fn keys_of_single_layers_match_their_type() {
     }
 }
 
+/// The class of dots3.note checks LongRoPE by one number of heads, and fails if layers with a window have another one.
+#[test]
+fn longrope_of_dots3_note_needs_equal_heads() {
+    let ones = serde_json::json!(vec![1.0; 32]);
+    let file = |keys: &str| {
+        let text = format!(
+            r#"{{"model_type": "dots3_note_text", "num_hidden_layers": 3, "rope_scaling": {{"rope_type": "longrope",
+                "factor": 4.0, "original_max_position_embeddings": 4096, "short_factor": {ones},
+                "long_factor": {ones}}} {keys}}}"#
+        );
+        let config = Config::from_json(&text).expect("JSON").with_length(16);
+        let model = config.model()?;
+        model.layers().map(|layers| layers.len())
+    };
+    for answered in [
+        r#", "num_attention_heads": 64, "num_key_value_heads": 64"#,
+        r#", "swa_num_attention_heads": 128, "swa_num_key_value_heads": 128"#,
+        r#", "use_sliding_window": false"#,
+    ] {
+        assert!(file(answered).is_ok(), "{answered}: {:?}", file(answered));
+    }
+    for refused in [
+        "",
+        r#", "per_layer_config": {"2": {"num_attention_heads": 8}}"#,
+    ] {
+        let error = file(refused).expect_err(refused).to_string();
+        assert!(error.contains("this rope_type fails"), "{error}");
+    }
+}
+
 /// Files of dots3.note that are older than its keys by layer call the layers with full attention indexed.
 #[test]
 fn full_attention_of_older_files_is_indexed() {

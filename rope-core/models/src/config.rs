@@ -6,15 +6,15 @@
 //! never from a guess: if the table has none, the caller gets an error. A meaningful key that the model's code does not
 //! read is refused by name: either the file or the code differs from its author's intent.
 
-use crate::error::{Error, Refusal, Result, beginning, listed, missing, still};
+use crate::error::{Error, Refusal, Result, beginning, listed, missing, still, unsupported};
 use crate::ignored::Notes;
 use crate::json::{Object, Value};
 use crate::model::Model;
 use crate::nearest::sort_nearest;
-use crate::reading::{Choices, Reading};
+use crate::reading::{Choices, FAILS_ABOVE, Reading, fails_above};
 use crate::types::{
-    PartOf, Row, Type, alike, derived, instead, model_type, otherwise, part_of, parts, row_of,
-    text_part,
+    PartOf, Row, Type, alike, checks_flat, derived, instead, model_type, otherwise, part_of, parts,
+    row_of, text_part,
 };
 use crate::unrotated;
 use crate::words;
@@ -314,6 +314,13 @@ impl Config {
                 Some(Value::Object(own)) => own,
                 _ => break,
             };
+            let known = name.as_deref().and_then(|whole| part_of(whole, part));
+            if self.model_type.is_none()
+                && known.is_some_and(|known| known.names_its_type)
+                && own_type(object).is_none()
+            {
+                return Err(missing([part, ".model_type"].concat()));
+            }
             name = type_of_part(name.as_deref(), part, object).or(name);
         }
         let name = self
@@ -334,6 +341,10 @@ impl Config {
         if let Type::Composite(Some(text)) = found
             && self.part.is_none()
         {
+            let set = object.get("rope_scaling").and_then(Value::as_object);
+            if checks_flat(name) && set.is_some_and(|set| fails_above(object, set)) {
+                return Err(unsupported(name, FAILS_ABOVE));
+            }
             (name, found) = model_type(text).ok_or_else(|| missing("model_type"))?;
         }
         let refused = match found {

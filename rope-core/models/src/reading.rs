@@ -21,6 +21,7 @@ mod unread;
 
 use scaling::known_type;
 use unread::Facts;
+pub(crate) use unread::{FAILS_ABOVE, fails_above};
 
 /// A configuration, the row of its model type, and the caller's choices.
 pub(crate) struct Reading<'c> {
@@ -51,6 +52,9 @@ pub(crate) struct Choices {
 
 /// The key of the changes of single layers, by number.
 const PER_LAYER: &str = "per_layer_config";
+
+/// The heads of layers with a window where a file of [`Latent::OfWindows`] has no `swa_num_attention_heads`.
+const HEADS_OF_WINDOWS: usize = 64;
 
 /// The types of `rope_parameters` without `rope_theta` that [`Form::New`] does not complete by the key beside them.
 const NOT_COMPLETED: [&str; 3] = ["default", "llama3", "proportional"];
@@ -534,8 +538,20 @@ impl<'c> Reading<'c> {
             | RopeTypes::GrowingAlpha => true,
         };
         let unset = row.head == Head::Unset && !self.config.contains_key("head_dim");
-        if !known || unset && words::has("dynamic yarn longrope", scaling_name) {
+        if !known
+            || unset && words::has("dynamic yarn longrope", scaling_name)
+            || scaling_name == "longrope" && self.heads_differ()?
+        {
             return Err(self.unsupported("this rope_type fails in the model's own code"));
+        }
+        let sections = "mrope_section";
+        // Only the parameters of the class have the sections that this class requires.
+        if matches!(row.axes, AxesOf::MropeInterleaved(_))
+            && row.rope_types == RopeTypes::Default
+            && self.parameters.in_file
+            && given(rope, sections).is_none()
+        {
+            return Err(missing(sections));
         }
         if !layer.unscaled {
             self.check_read(rope, scaling_name);
@@ -606,6 +622,27 @@ impl<'c> Reading<'c> {
             full_width: row.axes.is_full_width(),
             real_positions: row.turns,
         })
+    }
+
+    /// Returns true if layers have other numbers of heads than the file, in a class that then fails on LongRoPE: its
+    /// check reads one number for all layers.
+    #[inline(never)]
+    fn heads_differ(&self) -> Result<bool> {
+        let Head::Latent {
+            quirk: Latent::OfWindows,
+            ..
+        } = self.row.head
+        else {
+            return Ok(false);
+        };
+        let key = "num_attention_heads";
+        let heads = self.dimension(key, self.row.heads, self.sizes.heads.into())?;
+        if let Some(all) = object(self.config, PER_LAYER)? {
+            let mut own = all.values().filter_map(|own| own.as_object()?.get(key));
+            return Ok(own.any(|own| own.as_u64() != heads.map(|heads| heads as u64)));
+        }
+        let of_windows = count(self.config, "swa_num_attention_heads")?.unwrap_or(HEADS_OF_WINDOWS);
+        Ok(heads != Some(of_windows) && self.kinds()?.contains(&SLIDING))
     }
 
     fn pairing(&self) -> (Pairing, Pairing, Direction) {

@@ -46,6 +46,11 @@ pub(crate) fn model_type(name: &str) -> Option<(&'static str, Type)> {
     Some((name, Type::Composite(words::after(others::FLAT, name))))
 }
 
+/// Returns true if a composite's class checks the flat parameters of its text model as its own.
+pub(crate) fn checks_flat(composite: &str) -> bool {
+    words::has(others::FLAT_CHECKED, composite)
+}
+
 /// Returns the known type with the same rotation, for an error: only if the code of both was compared.
 #[cold]
 pub(crate) fn alike(name: &str) -> &'static str {
@@ -89,6 +94,8 @@ pub(crate) struct PartOf {
     pub(crate) key: &'static str,
     /// True if the class fixes its type, regardless of the file.
     pub(crate) fixed: bool,
+    /// True if the class fails on a part in the file that names no type.
+    pub(crate) names_its_type: bool,
     named: &'static str,
 }
 
@@ -124,7 +131,7 @@ fn with_parts(name: &str) -> Option<(&'static str, &'static str)> {
 pub(crate) fn parts(whole: &str) -> impl Iterator<Item = PartOf> {
     let (_, parts) = with_parts(whole).unwrap_or_default();
     parts.split_ascii_whitespace().filter_map(|part| {
-        let (key, own) = part.split_at(part.find(['=', '~'])?);
+        let (key, own) = part.split_at(part.find(['=', '~', '!'])?);
         Some(PartOf {
             key: match key {
                 "t" => "text_config",
@@ -135,6 +142,7 @@ pub(crate) fn parts(whole: &str) -> impl Iterator<Item = PartOf> {
                 key => key,
             },
             fixed: own.starts_with('='),
+            names_its_type: own.starts_with('!'),
             named: own.get(1..)?,
         })
     })

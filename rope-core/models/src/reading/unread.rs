@@ -98,9 +98,7 @@ impl Reading<'_> {
                 let neutral = match value {
                     Value::Object(set) if words::has(SETS, key) => {
                         if fails_above(object, set) {
-                            return Err(self.unsupported(
-                                "rope parameters beside this part fail in the model's own code",
-                            ));
+                            return Err(self.unsupported(FAILS_ABOVE));
                         }
                         self.set_agrees(facts, set)?
                     }
@@ -483,8 +481,12 @@ pub(super) struct Facts<'r> {
     pub(super) rotary_dim: usize,
 }
 
+/// The reason of the refusal for [`fails_above`].
+pub(crate) const FAILS_ABOVE: &str =
+    "rope parameters beside this part fail in the model's own code";
+
 /// Returns true if a composite's code fails on its own rope parameters, which it checks and does not use.
-pub(super) fn fails_above(above: &Object, set: &Object) -> bool {
+pub(crate) fn fails_above(above: &Object, set: &Object) -> bool {
     let needed = match rope_type(set) {
         Ok("linear" | "dynamic") => "factor",
         Ok("yarn") => "factor original_max_position_embeddings",

@@ -43,9 +43,9 @@ mixformer-sequential phi-msft
 ";
 
 /// Composites and their parts, and the parts of a few other types. `part=type` if the class makes the part of that
-/// type, regardless of the file; `part~type` if the part's own type overrides it. Frequent parts are the letters of
-/// `types::parts`. A type that begins with `_` is prefixed with the name of the whole; an omitted type is the name of
-/// the whole and that of the part.
+/// type, regardless of the file; `part~type` if the part's own type overrides it; `part!type` if, moreover, the class
+/// fails on a part that names none. Frequent parts are the letters of `types::parts`. A type that begins with `_` is
+/// prefixed with the name of the whole; an omitted type is the name of the whole and that of the part.
 pub(crate) const PARTS: &str = "\
 aimv2: v=_vision_model t=_text_model;
 align: v=_vision_model t=_text_model;
@@ -105,7 +105,7 @@ esmfold2: esmc_config~esmc atom_encoder= structure_head=;
 esmfold2_structure_head: diffusion_module=;
 esmfold2_structure_head_diffusion_module: atom_encoder=esmfold2_atom_encoder;
 evolla: protein_encoder_config=;
-exaone4_5: v= t~exaone4;
+exaone4_5: v= t!exaone4;
 fast_vlm: v~timm_wrapper t~qwen2;
 fastspeech2_conformer_with_hifigan: model_config=fastspeech2_conformer vocoder_config=fastspeech2_conformer_hifigan;
 flava: t=_text_model image_config=_image_model multimodal_config=_multimodal_model image_codebook_config=;
@@ -333,6 +333,10 @@ paddleocr_vl paddleocr_vl_text
 qwen2_5_vl qwen2_5_vl_text
 qwen2_vl qwen2_vl_text
 ";
+
+/// Composites whose class, where the text model is flat in the file, also checks the parameters of its rotation as its
+/// own, without the context that some of them need.
+pub(crate) const FLAT_CHECKED: &str = "dots3_note";
 
 /// Defines pairs of a type and the reason of its refusal; adds the reference to a program that rotates it, except for
 /// types `without` one.
