@@ -6,9 +6,10 @@ use rope_core::cache::{
     BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, IntoSlots, QuantFormat, QuantScale,
     ScaleLayout, ScalePlace, Slots,
 };
+use rope_core::dual_chunk::{DualChunk, DualChunkQuery};
 use rope_core::error::CacheIndex;
 use rope_core::shard::{Shard, ShardKind};
-use rope_core::{Error, Positions, Tensor};
+use rope_core::{Error, Layout, Positions, Strides, Tensor};
 
 use crate::refused::errors as error;
 use crate::refused::{chain, refused, rope};
@@ -34,6 +35,70 @@ fn written<'s>(
     let mut cache = CacheMut::new(&mut memory, layout)?;
     rope().apply_into(&Tensor::new(&x, shape)?, &mut cache.slots(slots))?;
     Ok(memory)
+}
+
+/// Slots that no list has may be those of more tokens than a call can visit: all of them skipped, or sharing slots. The
+/// call is refused, and a range that is a little longer than the cache is not.
+#[cfg(target_pointer_width = "64")]
+#[test]
+fn more_tokens_than_a_call_can_visit_are_refused() {
+    let many = 1_usize << 62;
+    let values = [1.0_f32; 16];
+    let source = |batch, tokens| {
+        let strides = Strides {
+            batch: 0,
+            token: 0,
+            head: 8,
+        };
+        let layout = Layout::strided([batch, tokens, 2, 8], strides).expect("a broadcast");
+        Tensor::new(&values, layout).expect("it fits")
+    };
+    let layout = nhd([2, 3, 2, 8]);
+    let chunks = DualChunk::new(3, 1).expect("chunks");
+    let of_chunks = chunks.positions(DualChunkQuery::Intra, 0..many as i64);
+    let of_chunks = of_chunks.expect("one axis");
+    let refused = |tokens: usize| {
+        Err(Error::Parameter {
+            name: "tokens",
+            value: tokens as f64,
+            required: "at most the slots of the cache, or 2^24, as no list has the slots: leave out skipped tokens",
+        })
+    };
+    let negative = -(many as i64)..0;
+    for (slots, batch, tokens) in [
+        (Slots::from(negative.clone()), 1, many),
+        (Slots::sequences(negative.clone()), 1, many),
+        (Slots::sequences(-1..0), many, 1),
+        (Slots::table(&[0_i32], [1, 1], negative.clone()), 1, many),
+        (Slots::sequences(of_chunks), 1, many),
+        (Slots::table(&[0_i32], [1, 1], of_chunks), 1, many),
+    ] {
+        let mut memory = [0.0_f32; LEN];
+        let mut cache = CacheMut::new(&mut memory, layout).expect("it fits");
+        let x = source(batch, tokens);
+        assert_eq!(
+            rope().apply_into(&x, &mut cache.slots(slots)),
+            refused(batch * tokens),
+            "{slots:?}"
+        );
+        if batch == 1 {
+            assert_eq!(
+                rope().apply(&mut cache.slots(slots)),
+                refused(tokens),
+                "{slots:?}"
+            );
+        }
+    }
+    let mut memory = [0.0_f32; LEN];
+    let mut cache = CacheMut::new(&mut memory, layout).expect("it fits");
+    assert_eq!(
+        cache.move_slots(Slots::sequences(of_chunks), 0..many),
+        refused(many)
+    );
+    // Skipped tokens before those of all slots, and tokens that share slots.
+    let x = source(1, 1006);
+    assert_eq!(rope().apply_into(&x, &mut cache.slots(-1000..6)), Ok(()));
+    assert_eq!(memory, [1.0; LEN]);
 }
 
 /// A negative slot of any size, or a negative position, skips its token, in any page; and pages that no token needs may

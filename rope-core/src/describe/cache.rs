@@ -858,6 +858,7 @@ impl<'a> Stored<'a> {
                 cache_head_dim: head_dim,
             }));
         }
+        slots.check_visits(shape, &self.layout)?;
         // An offset must leave room for the scale after the codes.
         let wider;
         let layout = match self.computed_scales() {

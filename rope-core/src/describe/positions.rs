@@ -268,6 +268,11 @@ impl<'a> Positions<'a> {
         )
     }
 
+    /// Returns true if the ids are those of [`DualChunk::positions`], which many tokens share, and are not a list.
+    pub(crate) fn is_range_of_chunks(&self) -> bool {
+        matches!(self.0, PositionSource::Tokens(_, Some(_))) && !self.is_list()
+    }
+
     /// Returns the tokens around one with a negative position whose positions are negative too: a range may have more
     /// of them than a loop can visit. In a list, and if the position is not negative, it is the token alone.
     pub(crate) fn negatives_around(&self, token: usize) -> Range<usize> {

@@ -82,6 +82,10 @@ enum SlotSource<'a> {
     Offsets(&'a [i64]),
 }
 
+/// The tokens that a call into a cache may have in any case, if their slots are no list. Beyond, and beyond the slots of
+/// the cache, tokens are skipped or share slots, and may be more than a loop can visit.
+const MOST_UNLISTED: usize = 1 << 24;
+
 /// The place of a token as given by the caller.
 pub(super) enum Found {
     Slot(usize),
@@ -272,6 +276,9 @@ impl<'a> Slots<'a> {
                 batch,
             }));
         }
+        if self.is_unlisted(Positions::is_range_of_chunks) {
+            self.check_most(shape, cache)?;
+        }
         match self.0 {
             SlotSource::Pages { sequences, .. } => {
                 check_count("sequences", sequences.len(), needed)?;
@@ -302,12 +309,7 @@ impl<'a> Slots<'a> {
             _ => {}
         }
         // Without elements, tokens may be any number, and so may positions that are not a list.
-        let unlisted = matches!(
-            self.0,
-            SlotSource::Table { positions, .. } | SlotSource::Sequences(positions)
-                if !positions.is_list()
-        );
-        if shape.elements() == Some(0) && unlisted {
+        if shape.elements() == Some(0) && self.is_unlisted(|positions| !positions.is_list()) {
             return Ok(());
         }
         let slots = i64::try_from(cache.shape.slots()).unwrap_or(i64::MAX);
@@ -321,6 +323,33 @@ impl<'a> Slots<'a> {
             };
         }
         Ok(())
+    }
+
+    /// Checks that a call visits no more tokens than the cache has slots, or than [`MOST_UNLISTED`], unless a list in
+    /// memory has their slots.
+    #[inline(always)]
+    pub(super) fn check_visits(&self, shape: Shape, cache: &CacheLayout) -> Result<(), Error> {
+        match shape.batch.saturating_mul(shape.tokens) > MOST_UNLISTED
+            && (self.is_range() || self.is_unlisted(|positions| !positions.is_list()))
+        {
+            true => self.check_most(shape, cache),
+            false => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn check_most(&self, shape: Shape, cache: &CacheLayout) -> Result<(), Error> {
+        let tokens = shape.batch.saturating_mul(shape.tokens);
+        let required = "at most the slots of the cache, or 2^24, as no list has the slots: leave out skipped tokens";
+        match tokens > MOST_UNLISTED.max(cache.shape.slots()) && shape.elements() != Some(0) {
+            true => Err(Error::parameter("tokens", tokens as f64, required)),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns true if positions that are so find the slots, without a list of sequences.
+    fn is_unlisted(&self, so: impl Fn(&Positions<'a>) -> bool) -> bool {
+        matches!(&self.0, SlotSource::Table { positions, .. } | SlotSource::Sequences(positions) if so(positions))
     }
 
     /// Returns the tokens around a skipped one that a range of positions or slots skips with it: there may be more of
