@@ -55,7 +55,8 @@ pub(crate) unsafe fn text<'a>(
     }
     // SAFETY: the caller promises that the text ends with a NUL, and that nobody writes it during `'a`.
     let text = unsafe { CStr::from_ptr(text) };
-    text.to_str().map(Some).map_err(|_| Failure::Utf8 { name })
+    let valid = text.to_str().map(Some);
+    valid.map_err(|error| Failure::utf8(name, text.to_bytes(), error))
 }
 
 /// The file with the caller's settings, and the caller's number of channels per head.
@@ -71,7 +72,8 @@ unsafe fn file(
     let json = Span::new("json", json.cast::<u8>(), length)?;
     // SAFETY: the caller promises that pointers are null or valid, and that nobody writes there during the call.
     let json = unsafe { json.get() };
-    let json = core::str::from_utf8(json).map_err(|_| Failure::Utf8 { name: "json" })?;
+    let decoded = core::str::from_utf8(json);
+    let json = decoded.map_err(|error| Failure::utf8("json", json, error))?;
     let mut file = Config::from_json(json)?;
     let mut given = 0;
     if !config.is_null() {

@@ -54,6 +54,9 @@ pub(crate) enum Failure {
     #[cfg(feature = "models")]
     Utf8 {
         name: &'static str,
+        /// The first byte that no character has, and its place.
+        byte: u8,
+        at: usize,
     },
     /// A model whose heads a plan would rotate in other channels than the model.
     #[cfg(feature = "models")]
@@ -91,6 +94,15 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// The failure for text that is not UTF-8.
+    #[cfg(feature = "models")]
+    #[cold]
+    pub(crate) fn utf8(name: &'static str, text: &[u8], error: core::str::Utf8Error) -> Self {
+        let at = error.valid_up_to();
+        let byte = text.get(at).copied().unwrap_or_default();
+        Failure::Utf8 { name, byte, at }
+    }
+
     /// If it is that two memories overlap, the first of which is written: with what a caller can do instead.
     #[cold]
     pub(crate) fn between(self, names: [&str; 2], instead: &'static str) -> Self {
@@ -140,14 +152,18 @@ impl fmt::Display for Failure {
             Failure::Core(error) => write!(f, "{}", in_c(error)),
             #[cfg(feature = "models")]
             Failure::Model(ref error) => write!(f, "{}", in_c(error)),
-            Failure::Null { name } => write!(f, "{name} is null"),
+            Failure::Null { name } => write!(
+                f,
+                "{name} is NULL; it must point to the memory that the call reads or writes there"
+            ),
             Failure::Misaligned { name, alignment } => write!(
                 f,
                 "{name} is misaligned; its address must be a multiple of {alignment}"
             ),
             Failure::Length { name, len } => write!(
                 f,
-                "{name} has {len} elements, more than the address space holds from its address on"
+                "{name} has {len} elements, more than the address space holds from its address on; give the number \
+                 that its memory has"
             ),
             Failure::UnknownValue {
                 what,
@@ -174,7 +190,10 @@ impl fmt::Display for Failure {
             #[cfg(feature = "std")]
             Failure::Internal => f.write_str("a bug of this library, caught; please report it"),
             #[cfg(feature = "models")]
-            Failure::Utf8 { name } => write!(f, "{name} is not UTF-8"),
+            Failure::Utf8 { name, byte, at } => write!(
+                f,
+                "byte {at} of {name} is {byte:#04x}, which belongs to no character of UTF-8; encode {name} in UTF-8"
+            ),
             #[cfg(feature = "models")]
             Failure::ModelHead {
                 given,
@@ -206,7 +225,8 @@ impl fmt::Display for Failure {
             Failure::NotATensor { name } => {
                 write!(
                     f,
-                    "{name}.cache or {name}.next is given; this call takes tensors"
+                    "{name}.cache or {name}.next is given; this call takes tensors: set it to NULL, and {name}.data to \
+                     the tensor"
                 )
             }
             Failure::NotRows => f.write_str(
@@ -215,7 +235,7 @@ impl fmt::Display for Failure {
             Failure::PositionRange { first, count } => {
                 write!(
                     f,
-                    "{count} positions from {first} on exceed the largest position, {}",
+                    "{count} positions from {first} on exceed the largest position, {}; begin lower, or give fewer",
                     i64::MAX
                 )
             }

@@ -1756,6 +1756,9 @@ fn configurations() {
     assert_eq!(call(b"{", null(), null_mut()), rope_status::Json);
     assert_eq!(call(b"{}", null(), null_mut()), rope_status::Missing);
     assert_eq!(call(b"\"\xff\"", null(), null_mut()), rope_status::Utf8);
+    let text =
+        "byte 1 of json is 0xff, which belongs to no character of UTF-8; encode json in UTF-8";
+    assert_eq!(detail(), text);
     // SAFETY: null.
     let status =
         unsafe { rope_frequencies_from_config(null(), 2, null(), &mut null_mut(), null_mut()) };
@@ -1833,7 +1836,10 @@ fn models_are_read_layer_by_layer() {
         assert!(frequencies.is_null());
         assert_eq!(rope_model_layers(model, null_mut()), rope_status::Null);
         assert_eq!(rope_model_layers(null(), &mut count), rope_status::Null);
-        assert_eq!(detail(), "model is null");
+        assert_eq!(
+            detail(),
+            "model is NULL; it must point to the memory that the call reads or writes there"
+        );
         let inside = model.cast::<usize>();
         assert_eq!(rope_model_layers(model, inside), rope_status::MemoryOverlap);
         assert_eq!(rope_frequencies_free(model.cast()), rope_status::Handle);
@@ -2047,7 +2053,10 @@ fn models_are_read_from_gguf_files() {
         ..zero()
     };
     assert_eq!(made(&file, &wrong), Err(rope_status::Null));
-    assert_eq!(detail(), "parts is null");
+    assert_eq!(
+        detail(),
+        "parts is NULL; it must point to the memory that the call reads or writes there"
+    );
     // SAFETY: null.
     let status = unsafe { rope_model_from_gguf(null(), 1, null(), &mut null_mut()) };
     assert_eq!(status, rope_status::Null);
@@ -2164,7 +2173,10 @@ fn details_are_of_a_thread() {
     let status = unsafe { rope_scaling_init(null_mut(), 0) };
     assert_eq!(
         (status, detail().as_str()),
-        (rope_status::Null, "scaling is null")
+        (
+            rope_status::Null,
+            "scaling is NULL; it must point to the memory that the call reads or writes there"
+        )
     );
     let other = std::thread::spawn(detail)
         .join()

@@ -12,7 +12,6 @@ use rope_core::cache::{
     self, BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheSlotsMut, CacheStrides,
     IntoSlots, MxScale, QuantFormat, QuantScale, ScalePlace, Slots, TileScale,
 };
-use rope_core::error::CacheError;
 use rope_core::norm::Norm;
 use rope_core::stages::Normed;
 use rope_core::{Call, Element, Layout, NoRotation, Pairing, Rope, Rows, TensorMut};
@@ -135,7 +134,7 @@ impl CacheFormat {
 ///
 /// The errors of [`rotate`](crate::rotate) for `k`; [`Error::Fused`] if a tensor is not on Flex, is on a device with
 /// autodiff, or does not have a type of its format; [`Error::Rope`] with the errors of [`rope_core::Rope::rotate_into`]
-/// and of [`CacheMut`], and with [`rope_core::error::CacheError::Layout`] if the last dimension is not whole blocks.
+/// and of [`CacheMut`], and with [`rope_core::Error::Parameter`] if the last dimension is not whole blocks.
 /// Nothing is written then; other handles of the caches are unchanged.
 pub fn rotate_into_caches<'s, C>(
     (k, keys): (Tensor<4>, Tensor<4, C>),
@@ -205,7 +204,7 @@ fn write_both<V: Element + BurnElement>(
 ///
 /// [`Error::Fused`] if a cache is not on Flex, is on a device with autodiff, or does not have a type of its format, and
 /// for another `dtype`; [`Error::Memory`] for more slots than fit memory; [`Error::Rope`] with the errors of
-/// [`rope_core::Rope::apply_into`] and of [`Cache`], and with [`rope_core::error::CacheError::Layout`] if the last
+/// [`rope_core::Rope::apply_into`] and of [`Cache`], and with [`rope_core::Error::Parameter`] if the last
 /// dimension is not whole blocks.
 pub fn read_caches<'s, C>(
     (keys, values): (&Tensor<4, C>, &Tensor<4, C>),
@@ -296,10 +295,21 @@ fn place(x: &FlexTensor, format: CacheFormat) -> Result<CacheLayout, Error> {
         _ => (1, 1),
     };
     let counts = [width, block, token, head];
-    if !counts.iter().all(|count| count.is_multiple_of(bytes)) {
-        let required =
-            "of whole blocks: a last dimension, and strides, that are multiples of a block's bytes";
-        return Err(rope_core::Error::Cache(CacheError::Layout { required }).into());
+    let names = [
+        "the last dimension of the cache",
+        "the stride of its blocks",
+        "the stride of its tokens",
+        "the stride of its heads",
+    ];
+    for (count, name) in counts.into_iter().zip(names) {
+        if !count.is_multiple_of(bytes) {
+            let error = rope_core::Error::Parameter {
+                name,
+                value: count as f64,
+                required: "a multiple of the bytes of a block: make the cache of whole blocks of its format",
+            };
+            return Err(error.into());
+        }
     }
     let mut counts = counts.map(|count| (count / bytes).saturating_mul(per_block));
     if let CacheFormat::Groups(format) = format {
