@@ -1,4 +1,5 @@
-//! Extreme arguments of every public function of rope-core and of rope-models' functions of numbers: sizes near
+//! Extreme arguments of every public function of rope-core, of every function of the C API, and of rope-models' functions
+//! of numbers: sizes near
 //! `usize::MAX`, zero, one off, near powers of two; ids near both ends of their types; numbers that are none. No call
 //! panics, aborts or loops, and a refused verb writes nothing. `public-api.txt` has the functions: one without a case
 //! fails the test.
@@ -107,6 +108,12 @@ const CASES: &[Case] = cases! {
         "Gguf: with_context"
         "Layers: get";
 };
+
+/// The C API: every function of the header, as the suite `kinds` checks.
+#[cfg(feature = "capi")]
+const OF_C: &[Case] = &[(&[], "c", rope_tests::bodies::calls)];
+#[cfg(not(feature = "capi"))]
+const OF_C: &[Case] = &[];
 
 /// The functions without a case: `Type::name`, or the name for every type, with the reason.
 const EXEMPT: &[(&str, &str)] = &[
@@ -1374,7 +1381,7 @@ fn models(source: &mut Source<'_>) {
 fn nothing_panics_or_loops() {
     let (begun, watched) = mpsc::channel();
     let rounds = std::thread::spawn(move || {
-        for &(_, name, case) in CASES {
+        for &(_, name, case) in CASES.iter().chain(OF_C) {
             let source = &mut Source::random(name);
             for round in 0..seed::times(400) {
                 // The test has failed if nobody listens.

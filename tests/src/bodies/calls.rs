@@ -125,6 +125,7 @@ const CALLS: &[(usize, Call)] = &[
     (1, World::parameters),
     (1, World::initial),
     (1, World::grid),
+    (1, World::without_memory),
 ];
 
 /// Returns a pointer to a struct: mostly to this one, otherwise null or misaligned.
@@ -561,6 +562,19 @@ impl World {
             self.rows = Some(rows);
         }
         status
+    }
+
+    /// The calls that read through no pointer, with any number.
+    fn without_memory(&mut self, source: &mut Source<'_>) -> rope_status {
+        let (values, _) = self.some::<f64>(source);
+        let (number, count) = (choice!(source, rope_number), extent(source));
+        let positions = rope_positions_per_token(values.cast(), count, number);
+        assert_eq!((positions.count, positions.number), (count, number));
+        let backend = choice!(source, rope_backend);
+        let name = rope_backend_name(backend);
+        assert!(!name.is_null() || rope_backend_available(backend) == 0);
+        assert_ne!(rope_version(), 0);
+        rope_status::Ok
     }
 
     fn shard_tokens(&mut self, source: &mut Source<'_>) -> rope_status {

@@ -43,7 +43,9 @@ fn either(source: &mut Source<'_>, other: i32) -> i32 {
 pub(super) fn extent(source: &mut Source<'_>) -> usize {
     match source.below(32) {
         1 => usize::MAX - source.below(3),
-        2 => 1 << source.below(usize::BITS as usize),
+        2 => (1_usize << source.below(usize::BITS as usize))
+            .wrapping_add(source.below(3))
+            .wrapping_sub(1),
         3 => source.below(200),
         _ => source.below(5),
     }
