@@ -225,7 +225,7 @@ impl fmt::Display for Failure {
             Failure::NotATensor { name } => {
                 write!(
                     f,
-                    "{name}.cache or {name}.next is given; this call takes tensors: set it to NULL, and {name}.data to \
+                    "{name}.cache or {name}.next is given; this call takes tensors: set both to NULL, and {name}.data to \
                      the tensor"
                 )
             }
