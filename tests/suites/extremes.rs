@@ -1,8 +1,7 @@
-//! Extreme arguments of every public function of rope-core, of every function of the C API, and of rope-models' functions
-//! of numbers: sizes near
-//! `usize::MAX`, zero, one off, near powers of two; ids near both ends of their types; numbers that are none. No call
-//! panics, aborts or loops, and a refused verb writes nothing. `public-api.txt` has the functions: one without a case
-//! fails the test.
+//! Extreme arguments of every public function of rope-core, of every function of the C API, and of rope-models'
+//! functions of numbers: sizes near `usize::MAX`, zero, one off, near powers of two; ids near both ends of their types;
+//! numbers that are none. No call panics, aborts or loops, and a refused verb writes nothing. `public-api.txt` has the
+//! functions: one without a case fails the test.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc;

@@ -82,8 +82,8 @@ enum SlotSource<'a> {
     Offsets(&'a [i64]),
 }
 
-/// The tokens that a call into a cache may have in any case, if their slots are no list. Beyond, and beyond the slots of
-/// the cache, tokens are skipped or share slots, and may be more than a loop can visit.
+/// The number of tokens that a call into a cache may have in any case, if no list has their slots. Beyond it, and
+/// beyond the slots of the cache, tokens are skipped or share slots, and a loop may be unable to visit them all.
 const MOST_UNLISTED: usize = 1 << 24;
 
 /// The place of a token as given by the caller.
