@@ -439,91 +439,29 @@ fn a_window_of_two_parts() {
     assert_eq!(ours, theirs);
 }
 
-/// Frequencies in the caller's memory, on the heap, and in rope-core.
+/// Frequencies in the caller's memory, wherever it begins, and on the heap: their lists, and the calls that free them.
 #[test]
 fn frequencies_match_rope_core() {
-    let factors = [1.5_f32; 32];
-    let (short, long) = ([1.0_f64; 32], [2.0_f64; 32]);
-    let mut yarn: rope_scaling = zero();
-    (yarn.kind, yarn.factor) = (rope_scaling_kind::Yarn as i32, 32.0);
-    (yarn.original_context, yarn.untruncated) = (4096, 1);
-    let mut llama: rope_scaling = zero();
-    // SAFETY: a struct.
-    let status = unsafe { rope_scaling_init(&mut llama, rope_scaling_kind::Llama3 as i32) };
-    assert_eq!(status, rope_status::Ok);
-    (llama.factor, llama.original_context) = (8.0, 8192);
-    let mut ggml: rope_scaling = zero();
-    ggml.kind = rope_scaling_kind::FreqFactors as i32;
-    (ggml.freq_factors, ggml.count) = (factors.as_ptr(), 32);
-    let mut longrope: rope_scaling = zero();
-    longrope.kind = rope_scaling_kind::LongRope as i32;
-    (longrope.short_factor, longrope.long_factor) = (short.as_ptr(), long.as_ptr());
-    (longrope.count, longrope.factor, longrope.length) = (32, 4.0, 9000);
-    longrope.original_context = 4096;
-    let default: rope_scaling = zero();
-
-    let axes = rope_axes_text(64);
-    let cases = [
-        (default, Scaling::Default),
-        (
-            yarn,
-            Scaling::Yarn(Yarn {
-                truncate: false,
-                ..Yarn::new(32.0, 4096)
-            }),
-        ),
-        (
-            llama,
-            Scaling::Llama3 {
-                factor: 8.0,
-                low_freq_factor: 1.0,
-                high_freq_factor: 4.0,
-                original_context: 8192,
-            },
-        ),
-        (ggml, Scaling::FreqFactors { factors: &factors }),
-        (
-            longrope,
-            Scaling::LongRope(LongRope {
-                short_factor: &short,
-                long_factor: &long,
-                original_context: 4096,
-                length: 9000,
-                factor: 4.0,
-                attention_factor: None,
-            }),
-        ),
-    ];
-    for (c_scaling, scaling) in cases {
-        let expected = Frequencies::new(64, 10_000.0, &scaling).expect("valid");
-        let inverse: Vec<f64> = expected.iter().map(|pair| pair.inverse).collect();
-        let mut memory = vec![0_u8; frequencies_bytes(64) + 1];
-        let (mut placed, mut owned) = (null_mut(), null_mut());
-        // SAFETY: what is passed is there.
-        unsafe {
-            // Wherever the memory begins.
-            let memory = memory.as_mut_ptr().add(1).cast::<c_void>();
-            let size = frequencies_bytes(64);
-            let status =
-                rope_frequencies_init(memory, size, &axes, 10_000.0, &c_scaling, &mut placed);
-            assert_eq!(status, rope_status::Ok, "{}", detail());
-            let status = rope_frequencies_new(&axes, 10_000.0, &c_scaling, &mut owned);
-            assert_eq!(status, rope_status::Ok, "{}", detail());
-            for made in [placed, owned] {
-                let mut info = zero();
-                assert_eq!(rope_frequencies_describe(made, &mut info), rope_status::Ok);
-                assert_eq!((info.rotary_dim, info.axes), (64, expected.axes()));
-                assert_eq!(info.attention_factor, expected.attention_factor());
-                assert_eq!(info.softmax_factor, expected.softmax_factor());
-                let mut got = [0.0; 32];
-                let status = rope_frequencies_inverse(made, got.as_mut_ptr(), 32);
-                assert_eq!((status, &got[..]), (rope_status::Ok, &inverse[..]));
-                let status = rope_frequencies_inverse(made, got.as_mut_ptr(), usize::MAX);
-                assert_eq!(status, rope_status::Length);
-            }
-            assert_eq!(rope_frequencies_free(placed), rope_status::Handle);
-            assert_eq!(rope_frequencies_free(owned), rope_status::Ok);
+    let expected = Frequencies::new(64, 10_000.0, &Scaling::Default).expect("valid");
+    let inverse: Vec<f64> = expected.iter().map(|pair| pair.inverse).collect();
+    let mut memory = vec![0_u8; frequencies_bytes(64) + 1];
+    let (axes, owned, mut placed) = (rope_axes_text(64), Owned::new(64), null_mut());
+    // SAFETY: what is passed is there.
+    unsafe {
+        let memory = memory.as_mut_ptr().add(1).cast::<c_void>();
+        let size = frequencies_bytes(64);
+        let status = rope_frequencies_init(memory, size, &axes, 10_000.0, null(), &mut placed);
+        assert_eq!(status, rope_status::Ok, "{}", detail());
+        for made in [placed, owned.0] {
+            let mut got = [0.0; 32];
+            let status = rope_frequencies_inverse(made, got.as_mut_ptr(), 32);
+            assert_eq!((status, &got[..]), (rope_status::Ok, &inverse[..]));
+            let status = rope_frequencies_inverse(made, got.as_mut_ptr(), usize::MAX);
+            assert_eq!(status, rope_status::Length);
+            let status = rope_frequencies_inverse(made, got.as_mut_ptr(), 31);
+            assert_eq!(status, rope_status::Storage);
         }
+        assert_eq!(rope_frequencies_free(placed), rope_status::Handle);
     }
 }
 
@@ -842,6 +780,11 @@ fn rows_of_the_caller() {
     };
     assert_eq!(call(&rows), rope_status::Ok);
     assert_eq!(x, expected);
+    let inside = rope_angles {
+        ids: view.data,
+        ..rows
+    };
+    assert_eq!(call(&inside), rope_status::MemoryOverlap);
     rows.ids_number = rope_number::F32 as i32;
     assert_eq!(call(&rows), rope_status::UnknownValue);
     rows.ids_number = rope_number::U32 as i32;
@@ -881,7 +824,6 @@ fn rows_of_the_caller() {
     assert_eq!(x, expected);
 }
 
-/// A row for each head: one after another, with strides, by ids; and what undoes them.
 /// The tokens of ranks, and rows of their positions, are rope-core's.
 #[test]
 fn shards() {
@@ -1123,6 +1065,7 @@ fn full_width_rows() {
     assert_eq!(x, values::<f32>(LEN));
 }
 
+/// A row for each head: one after another, with strides, by ids; and what undoes them.
 #[test]
 fn rows_of_each_head() {
     let (heads, tokens, pairs) = (3, 4, 2);

@@ -246,7 +246,9 @@ fn backward_refusals() {
         }
         status
     };
-    let cases: [(Spoil<'_>, S); 16] = [
+    let norm: rope_norm = zero();
+    let cases: [(Spoil<'_>, S); 17] = [
+        (&|a| a.plan.norm = &norm, S::NotLinear),
         (
             &|a| a.plan.direction = rope_direction::Transpose as i32,
             S::BackwardDirection,
