@@ -147,7 +147,7 @@ pub fn tensor<E: Number>(x: &mut [E], place: &Placed) -> rope_operand {
     )
 }
 
-/// Calls a function with rows in one memory, which move keys or not, or with null.
+/// Calls a function with rows, which move keys or not, or with null.
 fn with_rows<T>(
     (angles, moves): (Option<&Angles>, bool),
     f: impl FnOnce(*const rope_angles) -> T,
@@ -155,16 +155,19 @@ fn with_rows<T>(
     let Some(angles) = angles else {
         return f(null());
     };
-    let lines = angles
-        .cos
-        .chunks(angles.pairs)
-        .zip(angles.sin.chunks(angles.pairs));
-    let values: Vec<f32> = lines.flat_map(|(cos, sin)| [cos, sin].concat()).collect();
+    // Apart: halves of joined rows may not be equal, as those of a random row can be.
+    let rows = angles.cos.len() / angles.pairs;
     f(&rope_angles {
         heads: angles.heads,
         attention_factor: angles.attention_factor,
         moves: moves.into(),
-        ..rope_rows_joined(values.as_ptr(), values.len(), 2 * angles.pairs)
+        ..rope_rows_apart(
+            angles.cos.as_ptr(),
+            angles.sin.as_ptr(),
+            rows,
+            angles.pairs,
+            2 * angles.pairs,
+        )
     })
 }
 

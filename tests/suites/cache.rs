@@ -1118,3 +1118,38 @@ fn nans_of_channels_that_do_not_rotate_keep_their_bits() {
         }
     }
 }
+
+/// A memory of elements may end with a part of one, which no call reads or writes.
+#[test]
+fn a_part_of_an_element_at_the_end() {
+    let layout = CacheLayout::nhd([1, 4, 1, 8]).expect("a small cache");
+    let values: Vec<f32> = (0..32).map(|i| i as f32).collect();
+    let source = Tensor::new(&values, [1, 4, 1, 8]).expect("heads");
+    let rows: Vec<f32> = (0..8).map(|i| if i < 4 { 0.0 } else { 1.0 }).collect();
+    let rows = Rows::new(&rows, [1, 8]).expect("a row");
+    let rope = Rope::new(Pairing::Half);
+    let formats = [
+        (CacheFormat::element::<f32>(), 4 * 32),
+        (CacheFormat::element::<f16>(), 2 * 32),
+    ];
+    for (format, bytes) in formats {
+        let mut memory = vec![f32::from_bits(0x5a5a_5a5a); 34];
+        let memory: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut memory)[..bytes + 1];
+        let mut cache = CacheMut::coded(memory, layout, format).expect("room");
+        let each = rows.repeated(0, 4).expect("rows");
+        rope.rotate_into(&source, &mut cache.slots(0..4), &each)
+            .expect("a rotation");
+        rope.rotate(&mut cache.slots(2..3), &rows).expect("a shift");
+        let mut y = vec![0.0_f32; 32];
+        let mut target = TensorMut::new(&mut y, [1, 4, 1, 8]).expect("heads");
+        let from = cache.as_cache();
+        rope.apply_into(&from.slots(0..4), &mut target)
+            .expect("a copy");
+        assert_eq!(y[..8], [-4.0, -5.0, -6.0, -7.0, 0.0, 1.0, 2.0, 3.0]);
+        assert_eq!(
+            y[16..24],
+            [-16.0, -17.0, -18.0, -19.0, -20.0, -21.0, -22.0, -23.0]
+        );
+        assert_eq!(memory[bytes], 0x5a);
+    }
+}

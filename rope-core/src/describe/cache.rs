@@ -236,8 +236,9 @@ macro_rules! constructors {
             ) -> Result<Self, Error> {
                 let given = [scales.len(), size_of::<S>()];
                 let stored = Stored::new(layout, format.into(), memory, given)?;
+                let whole = stored.whole(memory.len());
                 Ok($cache {
-                    memory,
+                    memory: &$($mutable)? memory[..whole],
                     scales: $cast(scales),
                     stored,
                 })
@@ -737,6 +738,11 @@ impl<'a> Stored<'a> {
             Format::Element(element, _) => element.size,
             Format::Codes(_) => 1,
         }
+    }
+
+    /// Returns the bytes of whole elements in a memory of `len` bytes: kernels take no part of one.
+    fn whole(&self, len: usize) -> usize {
+        len - len % self.size()
     }
 
     /// Returns head_dim in values.

@@ -150,7 +150,7 @@ impl<'a, const N: usize> CacheParts<'a, N> {
         let scales = bytemuck::cast_slice(scales);
         Ok(CacheParts {
             parts: stored.map(|stored| Cache {
-                memory,
+                memory: &memory[..stored.whole(memory.len())],
                 scales,
                 stored,
             }),
@@ -242,10 +242,11 @@ impl<'a, const N: usize> CachePartsMut<'a, N> {
         CacheParts {
             parts: core::array::from_fn(|part| {
                 let [memory, scales] = self.shared.as_ref().unwrap_or(&self.own[part]);
+                let stored = self.stored[part];
                 Cache {
-                    memory,
+                    memory: &memory[..stored.whole(memory.len())],
                     scales,
-                    stored: self.stored[part],
+                    stored,
                 }
             }),
         }
@@ -269,8 +270,9 @@ impl<'a, const N: usize> CachePartsMut<'a, N> {
             };
             // The parts have the same slots: the first one refuses, or none.
             let stored = self.stored[part];
+            let whole = stored.whole(memory.len());
             CacheMut {
-                memory,
+                memory: &mut memory[..whole],
                 scales,
                 stored,
             }
@@ -288,9 +290,10 @@ impl<const N: usize> PartSlotsMut<'_, N> {
             None => self.own[part].each_mut().map(|memory| &mut **memory),
         };
         let stored = &self.stored[part];
+        let whole = stored.whole(memory.len());
         SlotsTarget {
-            len: memory.len() / stored.size(),
-            memory,
+            len: whole / stored.size(),
+            memory: &mut memory[..whole],
             scales,
             stored,
             slots: &self.slots,
