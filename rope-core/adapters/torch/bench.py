@@ -6,13 +6,14 @@
     taskset -c 1 python rope-core/adapters/torch/bench.py share        # a small Llama: the rotation's share of its time
     taskset -c 1 python rope-core/adapters/torch/bench.py large        # the same of Llama 3.2 1B's shape, in 3 GiB
 
-Candidates take turns, and each is shown by its fastest turn: the CPU's time of the only thread, in which other programs
-do not count. Compiling needs a C++ compiler. `--json` prints a line for each, as `rope-bench keep` reads it:
+Candidates take turns in an order that changes, as each leaves other tensors in the caches for the next. Each is shown by
+its fastest turn: the CPU's time of the only thread, in which other programs do not count. Compiling needs a C++ compiler. `--json` prints a line for each, as `rope-bench keep` reads it:
 
     rope-bench keep torch-times -- python rope-core/adapters/torch/bench.py times --json
 """
 
 import json
+import random
 import sys
 from time import monotonic, perf_counter, thread_time as clock
 
@@ -39,8 +40,10 @@ def turns(candidates, seconds=2.0):
         call()
         calls[name] = max(1, int(0.005 / (clock() - begin)))
     end = monotonic() + seconds * len(candidates)
+    order, shuffle = list(candidates.items()), random.Random(1).shuffle
     while monotonic() < end:
-        for name, call in candidates.items():
+        shuffle(order)
+        for name, call in order:
             call()  # Another's tensors are in the caches.
             begin = clock()
             for _ in range(calls[name]):
