@@ -17,7 +17,8 @@ def make(directory):
     directory.mkdir(parents=True)
     x = np.random.default_rng(1).standard_normal((2, 4, 5, 64)).astype(np.float32)
     ids = np.array([[0, 1, 2, 3, 100], [7, 6, 5, 4, 4096]], np.int64)
-    node = helper.make_node("Rotate", ["x", "position_ids"], ["y"], domain="rope", base=10000.0)
+    node = helper.make_node("Rotate", ["x", "position_ids"], ["y"], domain="rope", base=10000.0,
+                            rotary_embedding_dim=64)
     graph = helper.make_graph(
         [node], "rotation",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape),
