@@ -68,8 +68,11 @@ C
         mv "$windows.partial" "$windows"
     fi
     export WINEPREFIX=$temporary/wine WINEDEBUG=-all
-    on_windows=(/usr/lib/wine/wine64)
+    # Python in wine does not start with a file as its output.
+    on_windows=(bash -c '"$@" 2>&1 </dev/null | cat; exit "${PIPESTATUS[0]}"' - /usr/lib/wine/wine64)
     tests "${on_windows[@]}" reg add 'HKCU\Software\Wine' /v Version /d win10 /f
+    # Where Windows has it: ONNX Runtime loads libraries without a look beside the program.
+    cp "$windows/cp313/bcryptprimitives.dll" "$WINEPREFIX/drive_c/windows/system32/"
 }
 # modules DIRECTORY PACKAGE ..: Python packages, once.
 modules() {
@@ -116,7 +119,6 @@ c() {
     x86_64-*-windows-*)
         wine_root
         program=$prefix/bin/shared.exe
-        cp "$windows/cp313/bcryptprimitives.dll" "$prefix/bin"
         compiler=("${zig[@]}" cc -target x86_64-windows-gnu)
         c_program "$prefix/lib/librope.dll.a"
         runs "the shared library for $target" "${on_windows[@]}" "$program"
