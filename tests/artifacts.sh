@@ -245,17 +245,23 @@ sdist() {
         "$tools/bin/python" -m pip wheel -q --no-build-isolation --no-deps --no-index -w "$folder/made" "$folder"
     ls "$folder"/made/*.whl >>"$log"
 }
+# unpacked CRATE: in a folder of its own, once. A crate needs others of the release, which no registry has yet.
+unpacked() {
+    if [[ -d $clean/$1 ]]; then return; fi
+    fresh "$1"
+    tar -xzf "$files/$1-$version.crate" -C "$folder" --strip-components 1
+    printf '\n[workspace]\n' >>"$folder/Cargo.toml"
+}
 crate() {
     local crate=$1 example=$2 patched=()
-    fresh "$crate"
-    tar -xzf "$files/$crate-$version.crate" -C "$folder" --strip-components 1
-    printf '\n[workspace]\n' >>"$folder/Cargo.toml"
+    unpacked "$crate"
     for other in rope-core rope-models; do
-        if [[ $other != "$crate" && -d $clean/$other ]]; then
+        if grep -q "dependencies\.$other\]" "$clean/$crate/Cargo.toml"; then
+            unpacked "$other"
             patched+=(--config "patch.crates-io.$other.path='$clean/$other'")
         fi
     done
-    (cd "$folder" && tests cargo run -q --locked --example "$example" "${patched[@]}") || exit 1
+    (cd "$clean/$crate" && tests cargo run -q --locked --example "$example" "${patched[@]}") || exit 1
     echo "artifacts: $crate runs"
     count=$((count + 1))
 }
