@@ -255,6 +255,7 @@ static void record_of_parts(void) {
     plan.first_channel = LATENT - 2;
     EXPECT(rope_rotate(&plan, &to_codes, &back_by) == ROPE_STATUS_PARTS);
     plan.first_channel = LATENT;
+    at = rope_angles_at(frequencies, &positions);
     keys_of.layout.channels[0] -= 1;
     keys_of.layout.channels[1] -= 1;
     EXPECT(rope_rotate_into(&plan, &latents, &to_codes, &at) == ROPE_STATUS_PARTS);
