@@ -42,3 +42,19 @@ pub fn compare<E: Number>(got: &[E], expected: &Expected<E>, view: &View, doing:
         );
     }
 }
+
+/// Compares bytes.
+///
+/// # Panics
+///
+/// At the first byte that differs, or if the numbers differ; the message has the operation (`doing`).
+#[track_caller]
+pub fn same_bytes(got: &[u8], expected: &[u8], doing: &str) {
+    assert_eq!(got.len(), expected.len(), "{doing}");
+    if let Some(at) = (0..got.len()).find(|&at| got[at] != expected[at]) {
+        panic!(
+            "{doing}: byte {at} is {:02x}, not {:02x}",
+            got[at], expected[at]
+        );
+    }
+}

@@ -383,7 +383,7 @@ impl Grouped {
         }
         let distance = |code: &usize| f64::from((E2M1[*code] - x.abs().min(6.0)).abs());
         let nearest = (0..8).map(|code| distance(&code)).fold(8.0, f64::min);
-        // Of a tie the even code.
+        // A tie goes to the even code.
         let tied = (0..8_usize).filter(|code| distance(code) == nearest);
         let code = tied.min_by_key(|code| code % 2).expect("a nearest code");
         code as u8 | if x.is_sign_negative() { 8 } else { 0 }

@@ -8,6 +8,7 @@ use rope_core::cache::{
 };
 use rope_core::error::CacheIndex::Head;
 use rope_core::{Backend, Error, Frequencies, Pairing, Rope, Scaling, Tensor, TensorMut};
+use rope_tests::compare::same_bytes as same;
 use rope_tests::golden::{Bits, Golden};
 use rope_tests::{Number, Source};
 
@@ -219,17 +220,6 @@ fn through<E: Number>(
             .expect("slots that are there");
     });
     (memory.parts(), y)
-}
-
-#[track_caller]
-fn same(got: &[u8], expected: &[u8], doing: &str) {
-    assert_eq!(got.len(), expected.len(), "{doing}");
-    if let Some(at) = (0..got.len()).find(|&at| got[at] != expected[at]) {
-        panic!(
-            "{doing}: byte {at} is {:02x}, not {:02x}",
-            got[at], expected[at]
-        );
-    }
 }
 
 fn scale_bytes(file: &Golden, key: &str, unit: usize) -> Vec<u8> {

@@ -108,7 +108,7 @@ fn formats(at: ScalePlace) -> [CacheFormat<'static>; 3] {
     ]
 }
 
-/// Writes, shifts, moves and reads slots; returns what was read.
+/// Writes, shifts and moves slots, and returns the heads in them.
 fn through(backend: Backend, x: &[f32], cache: &mut CacheMut<'_>) -> Vec<f32> {
     let frequencies = Frequencies::new(DIM, 10_000.0, &Scaling::Default).expect("a base");
     let slots = [5_i64, 17, -1, 6, 0];

@@ -5,6 +5,7 @@ use half::bf16;
 use rope_core::cache::{BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut};
 use rope_core::error::CacheError;
 use rope_core::{Backend, Error, Frequencies, Pairing, Rope, Scaling, Tensor, TensorMut};
+use rope_tests::compare::same_bytes as same;
 use rope_tests::golden::{Bits, Golden};
 use rope_tests::{Number, Source};
 
@@ -29,17 +30,6 @@ fn rope(backend: Backend) -> Rope {
     Rope::new(Pairing::Half)
         .with_backend(backend)
         .expect("an available backend")
-}
-
-#[track_caller]
-fn same(got: &[u8], expected: &[u8], doing: &str) {
-    assert_eq!(got.len(), expected.len(), "{doing}");
-    if let Some(at) = (0..got.len()).find(|&at| got[at] != expected[at]) {
-        panic!(
-            "{doing}: byte {at} is {:02x}, not {:02x}",
-            got[at], expected[at]
-        );
-    }
 }
 
 fn of_numpy<E: Number + Bits>() {

@@ -567,7 +567,7 @@ impl SimdQuant for Avx2 {
 
     #[inline(always)]
     fn store_u8_even(self, [a, b, c, d]: [__m256; 4]) -> [[u8; 8]; 4] {
-        // What is no i32 becomes the least, and saturates at 0 as a negative number does.
+        // NaNs and numbers beyond i32 become the least i32, which saturates at 0.
         self.in_order(op!({
             let ab = _mm256_packs_epi32(_mm256_cvtps_epi32(a), _mm256_cvtps_epi32(b));
             let cd = _mm256_packs_epi32(_mm256_cvtps_epi32(c), _mm256_cvtps_epi32(d));

@@ -711,7 +711,7 @@ impl<const BF16: bool> SimdQuant for Token<BF16> {
 
     #[inline(always)]
     fn store_u8_even(self, [a, b, c, d]: [__m512; 4]) -> [[u8; 16]; 4] {
-        // What is no i32 becomes the least, and saturates at 0 as a negative number does.
+        // NaNs and numbers beyond i32 become the least i32, which saturates at 0.
         self.in_order(op!({
             let ab = _mm512_packs_epi32(_mm512_cvtps_epi32(a), _mm512_cvtps_epi32(b));
             let cd = _mm512_packs_epi32(_mm512_cvtps_epi32(c), _mm512_cvtps_epi32(d));

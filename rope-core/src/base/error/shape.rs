@@ -92,7 +92,7 @@ errors! {
     Part {
         /// The index of the part, at most `u32::MAX`.
         part: u32,
-        /// What differs.
+        /// The dimension that differs.
         of: &'static str,
         /// Its extent in this part.
         given: usize,

@@ -264,15 +264,11 @@ impl<'a, const N: usize> CachePartsMut<'a, N> {
     ) -> Result<(), Error> {
         let (from, to) = (from.into(), to.into());
         for part in 0..N {
-            let [memory, scales] = match &mut self.shared {
-                Some([memory, scales]) => [&mut **memory, &mut **scales],
-                None => self.own[part].each_mut().map(|memory| &mut **memory),
-            };
-            // The parts have the same slots: the first one refuses, or none.
             let stored = self.stored[part];
-            let whole = stored.whole(memory.len());
+            let [memory, scales] = of_part(&mut self.shared, &mut self.own[part], &stored);
+            // The parts have the same slots: the first one refuses, or none.
             CacheMut {
-                memory: &mut memory[..whole],
+                memory,
                 scales,
                 stored,
             }
@@ -285,21 +281,28 @@ impl<'a, const N: usize> CachePartsMut<'a, N> {
 impl<const N: usize> PartSlotsMut<'_, N> {
     /// Returns the slots of a part.
     pub(crate) fn target(&mut self, part: usize) -> SlotsTarget<'_> {
-        let [memory, scales] = match &mut self.shared {
-            Some([memory, scales]) => [&mut **memory, &mut **scales],
-            None => self.own[part].each_mut().map(|memory| &mut **memory),
-        };
         let stored = &self.stored[part];
-        let whole = stored.whole(memory.len());
+        let [memory, scales] = of_part(&mut self.shared, &mut self.own[part], stored);
         SlotsTarget {
-            len: whole / stored.size(),
-            memory: &mut memory[..whole],
+            len: memory.len() / stored.size(),
+            memory,
             scales,
             stored,
             slots: &self.slots,
             range: SlotRange::WHOLE,
         }
     }
+}
+
+/// Borrows the memory of a part, in whole elements, and its scales: those that all parts share, or its own.
+fn of_part<'m, 'a>(
+    shared: &'m mut Option<[&'a mut [u8]; 2]>,
+    own: &'m mut [&'a mut [u8]; 2],
+    stored: &Stored<'_>,
+) -> [&'m mut [u8]; 2] {
+    let [memory, scales] = shared.as_mut().unwrap_or(own);
+    let whole = stored.whole(memory.len());
+    [&mut memory[..whole], scales]
 }
 
 /// Checks parts that share a memory, and separate scales by their number and the bytes of each.

@@ -19,7 +19,6 @@ use bytemuck::cast_slice;
 use super::{Convert8, E4m3, RUN};
 use crate::kernel::values::{MOST_OF_BLOCK, PairsWork, Values};
 use crate::proof::Proof;
-
 use crate::simd::element::Convert;
 use crate::simd::{E2M1_LEAST, InstructionSet, Kernel, SimdQuant};
 
