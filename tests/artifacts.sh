@@ -194,33 +194,23 @@ kernels() {
         runs "$name" "${on_arm64[@]}" -E "PYTHONPATH=$folder:$temporary/torch-arm64:$adapter/tests" \
             "${python_arm64[@]:3}" "$adapter/tests/run.py" rotations.Golden
         ;;
-    musllinux_*) musl "$name" "${platform##*1_2_}" rope_kernels/librope_torch.so rope_kernels_register ;;
+    musllinux_*) musl_kernels "$name" "${platform##*1_2_}" ;;
     *) not_run+=("$name") ;;
     esac
 }
-# stub LIBRARY TARGET NAME PATTERN: a library of that name in $folder, with the functions that LIBRARY needs of it.
-stub() {
-    grep -qF "[$3]" <<<"$(readelf -d "$1")" || fail "${1##*/} does not need $3"
-    readelf -W --dyn-syms "$1" | awk -v of="$4" '$7 == "UND" && $8 ~ of { print "void " $8 "(void) {}" }' |
-        tests "${zig[@]}" cc -target "$2" -shared -nostdlib -x c - -Wl,-soname,"$3" -o "$folder/$3"
-}
-# musl WHEEL ARCHITECTURE LIBRARY SYMBOL: the library loads with every symbol that it needs, and has its entry. Those of
-# libtorch and libgcc_s are a stub's: Debian's musl cannot load a libgcc_s for newer ones. No registry has a Python for
-# musl.
-musl() {
-    local library=$folder/$3 loader=() target=$2-linux-musl
+# on_musl ARCHITECTURE: $target, and $loader of its programs, which find libraries in $folder.
+on_musl() {
     packages musl binutils
-    if [[ $2 == aarch64 ]]; then
+    target=$1-linux-musl loader=()
+    if [[ $1 == aarch64 ]]; then
         arm64_root
         loader=("${on_arm64[@]}" -E "LD_LIBRARY_PATH=$folder")
     fi
-    if grep -q libtorch_cpu <<<"$(readelf -d "$library")"; then
-        stub "$library" "$target" libtorch_cpu.so '^(aoti_|torch_|_Z)'
-        # An own unwinder beside that of PyTorch's libraries ends the process.
-        [[ $(readelf -W --dyn-syms "$library" | awk '$7 != "UND" && $8 ~ /^_Unwind_/') == "" ]] ||
-            fail "$1 has an unwinder of its own"
-        stub "$library" "$target" libgcc_s.so.1 '^_Unwind_'
-    fi
+}
+# musl WHEEL ARCHITECTURE LIBRARY SYMBOL: the library loads with every symbol that it needs, and has its entry. No
+# registry has a Python for musl.
+musl() {
+    on_musl "$2"
     # Unoptimized, zig adds checks that need a newer musl.
     tests "${zig[@]}" cc -target "$target" -dynamic -O2 -x c - -o "$folder/loads" <<'C'
 #include <dlfcn.h>
@@ -231,7 +221,28 @@ int main(int count, char **arguments) {
     return count == 3 && dlsym(library, arguments[2]) ? 0 : 2;
 }
 C
-    LD_LIBRARY_PATH=$folder runs "the library of $1, without Python," "${loader[@]}" "$folder/loads" "$library" "$4"
+    LD_LIBRARY_PATH=$folder runs "the library of $1, without Python," "${loader[@]}" "$folder/loads" "$folder/$3" "$4"
+}
+# musl_kernels WHEEL ARCHITECTURE: the library loads, and what it refuses unwinds as in PyTorch. No PyTorch is built for
+# musl: a stub takes the place of libtorch. An own unwinder of the library would end the process. Another wheel brings
+# libstdc++ and libgcc_s; newer ones than these need a newer musl than Debian's.
+musl_kernels() {
+    local library=$folder/rope_kernels/librope_torch.so cxx=$temporary/libstdcxx-$2
+    on_musl "$2"
+    modules "$cxx" --only-binary=:all: --python-version 3.11 --platform "musllinux_1_1_$2" contourpy==1.2.1
+    cp "$cxx"/contourpy.libs/lib{stdc++,gcc_s}-* "$folder/"
+    cp "$folder"/libgcc_s-* "$folder/libgcc_s.so.1"
+    {
+        readelf -W --dyn-syms "$library" |
+            awk '$7 == "UND" && $8 ~ /^(aoti_|torch_)/ && $8 != "torch_library_impl" { print "int " $8 "(void) { return 0; }" }'
+        cat "$root/tests/release/libtorch.c"
+    } >"$folder/libtorch.c"
+    tests "${zig[@]}" cc -target "$target" -shared -O2 "$folder/libtorch.c" -Wl,-soname,libtorch_cpu.so \
+        "$folder"/libstdc++-* -o "$folder/libtorch_cpu.so"
+    tests "${zig[@]}" c++ -target "$target" -O2 -c "$root/tests/release/throws.cpp" -o "$folder/throws.o"
+    tests "${zig[@]}" cc -target "$target" -dynamic "$folder/throws.o" "$folder/libtorch_cpu.so" \
+        "$folder"/lib{stdc++,gcc_s}-* -o "$folder/throws"
+    LD_LIBRARY_PATH=$folder runs "a refusal of $1, without Python," "${loader[@]}" "$folder/throws" "$library"
 }
 
 sdist() {
