@@ -1,4 +1,4 @@
-// Catches what a kernel of rope_kernels throws, as libtorch does: refusals and panics unwind through the kernel's frames.
+// Catches what a kernel of rope_kernels throws, as libtorch does: refusals and panics unwind through its frames.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>

@@ -151,7 +151,12 @@ impl Places {
                     positions.dtype()
                 )));
             }
-            _ => Given::Ids(integers(&positions)?),
+            Dtype::Int64 | Dtype::Int32 => Given::Ids(integers(&positions)?),
+            other => {
+                return Err(Failure::new(format!(
+                    "{name} is {other:?}; it must be int64, int32, float64 or float32"
+                )));
+            }
         };
         Ok(Places {
             given,

@@ -162,14 +162,17 @@ fn check_shape(
     if let Some(table) = tables.first().filter(|table| table.sizes().len() > 2) {
         let [batch, ..] = Place::new(table, plan)?.extents;
         if batch != 1 && batch != extents[0] {
+            let batches = match extents[0] {
+                1 => "1".to_owned(),
+                batch => format!("1, or {batch}"),
+            };
             return Err(Failure::new(format!(
-                "{} is {:?}, and {} {:?}; the batch of {} must be 1, or {}: expand {} to compute more sequences",
+                "{} is {:?}, and {} {:?}; the batch of {} must be {batches}: expand {} to compute more sequences",
                 table.name(),
                 table.sizes(),
                 x.name(),
                 x.sizes(),
                 table.name(),
-                extents[0],
                 x.name(),
             )));
         }

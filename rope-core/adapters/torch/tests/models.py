@@ -531,6 +531,11 @@ class Families(unittest.TestCase):
         model = small("llama")
         with self.assertRaisesRegex(ValueError, "rounding is"):
             rope_kernels.transformers.enable(model, rounding="other")
+        for call in (rope_kernels.transformers.enable, rope_kernels.transformers.disable,
+                     rope_kernels.transformers.is_enabled):
+            for other in (None, "llama", model.config):
+                with self.assertRaisesRegex(TypeError, "model is a .*; it must be a torch.nn.Module"):
+                    call(other)
         # Its rows do not have each value twice.
         config = transformers.models.hunyuan_vl.configuration_hunyuan_vl.HunYuanVLTextConfig(
             **SMALL, head_dim=16, rope_parameters=dict(MROPE, mrope_section=[2, 2, 2, 2]))

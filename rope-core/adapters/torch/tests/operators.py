@@ -174,7 +174,7 @@ class ByConfiguration(unittest.TestCase):
         for message, call in (
             ("must be 3", lambda: rotation.rotate(x, torch.arange(4))),
             ("positions is", lambda: rotation.rotate(x, torch.zeros(3, 1, 3, dtype=torch.int64))),
-            ("int64 or int32", lambda: rotation.rows(torch.zeros(3, dtype=torch.bfloat16))),
+            ("is bfloat16; it must be int64, int32, float64 or float32", lambda: rotation.rows(torch.zeros(3, dtype=torch.bfloat16))),
             ("config must be", lambda: torch.ops.rope_kernels.rotate_by_config(x, x, torch.arange(3))),
             ("layout, and", lambda: torch.ops.rope_kernels.rotate_by_config(x, rotation.config, torch.arange(3), 1)),
             ("pairs is 5", lambda: torch.ops.rope_kernels.config_rows(rotation.config, torch.arange(3), 5)),
@@ -669,7 +669,7 @@ class Shifts(unittest.TestCase):
         yarn, ids = rope_kernels.Rotation(YARN), torch.arange(5)
         for message, call in (
             ("both must have one position", lambda: yarn.shift_from(yarn, ids, ids[:4])),
-            ("int64 or int32", lambda: yarn.shift(ids.to(torch.int16))),
+            ("it must be int64, int32, float64 or float32", lambda: yarn.shift(ids.to(torch.int16))),
             ("one pairing, one direction and one window", lambda: yarn.shift_from(rope_kernels.Rotation(
                 {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}), ids, ids)),
         ):
@@ -728,6 +728,11 @@ class Module(unittest.TestCase):
         same(self, short.cos, module.cos)
         same(self, short(q.bfloat16(), k.bfloat16(), positions)[0], rotation.rotate(q.bfloat16(), positions))
         self.assertEqual(module.to("meta")(q.to("meta"), k.to("meta"), positions.to("meta"))[1].shape, k.shape)
+        # Where tensors without data get memory, which nothing fills, the rows are made again.
+        with torch.device("meta"):
+            made_there = rope_kernels.RotaryEmbedding(LLAMA, 64)
+        for empty in (module, made_there):
+            same(self, empty.to_empty(device="cpu")(q, k, positions)[0], rotation.rotate(q, positions))
         deepseek = {"model_type": "deepseek_v3", "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, "hidden_size": 64,
                     "num_attention_heads": 2}
         module, x = rope_kernels.RotaryEmbedding(deepseek, 10, layout="bshd"), torch.randn(1, 5, 2, 24)
@@ -735,6 +740,9 @@ class Module(unittest.TestCase):
             same(self, y, rope_kernels.Rotation(deepseek).rotate(x, torch.arange(5), layout="bshd"))
         with self.assertRaisesRegex(RuntimeError, "64"):
             rope_kernels.RotaryEmbedding(LLAMA, 64)(q, k, torch.arange(60, 65))
+        for length in (-1, 1.5, "64"):
+            with self.assertRaisesRegex(ValueError, f"length is {length!r}; it must be"):
+                rope_kernels.RotaryEmbedding(LLAMA, length)
 
 
 class Complex(unittest.TestCase):

@@ -258,11 +258,58 @@ class Rows(unittest.TestCase):
                 self.assertTrue(torch.equal(rope_kernels.rotate(x.expand(3, 2, 5, 8), *rows), wanted))
 
 
+class Arguments(unittest.TestCase):
+    """What is no tensor, or one that no operator takes, is refused by its name, by each function."""
+
+    def test_by_name(self):
+        x, cos, sin = given()
+        k, ids, weight = torch.randn(1, 1, 5, 8), torch.arange(5), torch.ones(8)
+        cache, latents = torch.zeros(3, 4, 2, 8), torch.zeros(3, 4, 12)
+        rotation, module = rope_kernels.Rotation(LLAMA), rope_kernels.RotaryEmbedding(LLAMA, 64)
+        calls = (
+            (rope_kernels.rotate, dict(x=x, cos=cos, sin=sin, ids=ids)),
+            (rope_kernels.rotate_, dict(x=x.clone(), cos=cos, sin=sin, ids=ids)),
+            (rope_kernels.rotate_qk, dict(q=x, k=k, cos=cos, sin=sin, ids=ids)),
+            (rope_kernels.rotate_qk_, dict(q=x.clone(), k=k.clone(), cos=cos, sin=sin, ids=ids)),
+            (rope_kernels.norm_rotate_qk_, dict(q=x.clone(), k=k.clone(), q_weight=weight, k_weight=weight, cos=cos,
+                                                sin=sin)),
+            (rope_kernels.rotate_into_caches, dict(k=x, v=x.clone(), cos=cos, sin=sin, key_cache=cache,
+                                                   value_cache=cache.clone(), slots=ids)),
+            (rope_kernels.rotate_into_latent_cache, dict(latent=torch.randn(1, 1, 5, 4), key=k, cos=cos, sin=sin,
+                                                         cache=latents, slots=ids)),
+            (rotation.rotate, dict(x=x, positions=ids)),
+            (rotation.rotate_, dict(x=x.clone(), positions=ids)),
+            (rotation.rows, dict(positions=ids)),
+            (rotation.shift, dict(deltas=ids)),
+            (lambda **how: rotation.shift_from(rotation, **how), dict(before=ids, after=ids)),
+        )
+        wrong = (
+            (lambda t: t.numpy(), "is a ndarray; it must be a tensor"),
+            (lambda t: t.tolist(), "is a list; it must be a tensor"),
+            (lambda t: t.to_sparse(), "has the layout torch.sparse_coo"),
+            (lambda t: torch.quantize_per_tensor(t.float(), 0.1, 0, torch.qint8), "is quantized"),
+        )
+        for call, arguments in calls:
+            call(**arguments)
+            for name, (other, message) in ((name, each) for name in arguments for each in wrong):
+                with self.subTest(f"{call} {name} {message}"), self.assertRaisesRegex(TypeError, f"^{name} {message}"):
+                    call(**arguments | {name: other(arguments[name])})
+        for message, call in (
+            ("old is a int; it must be a Rotation", lambda: rotation.shift_from(3, ids, ids)),
+            ("cos is complex; pass complex rows alone", lambda: rope_kernels.rotate(x, torch.complex(cos, sin), sin)),
+            ("ids is a list", lambda: module(torch.randn(1, 2, 5, 8), torch.randn(1, 2, 5, 8), [0, 1, 2, 3, 4])),
+        ):
+            with self.assertRaisesRegex(TypeError, message):
+                call()
+        with self.assertRaisesRegex(ValueError, "pairing is \\['half'\\]; it must be one of half, interleaved"):
+            rope_kernels.rotate(x, cos, sin, pairing=["half"])
+
+
 class Fakes(unittest.TestCase):
     def test_shapes_that_are_refused(self):
         ops, bits = torch.ops.rope_kernels, rope_kernels.plan
         x, cos, sin = torch.ones(2, 4, 5, 8), torch.ones(5, 4), torch.zeros(5, 4)
-        ids = torch.zeros(5, dtype=torch.int64)
+        ids, config = torch.zeros(5, dtype=torch.int64), rope_kernels.Rotation(LLAMA).config
         calls = [
             (ops.rotate, (x, cos[:4], sin[:4])),
             (ops.rotate, (x, cos, sin[:4])),
@@ -283,7 +330,14 @@ class Fakes(unittest.TestCase):
             (ops.rotate_at, (x, cos, sin, ids.float())),
             (ops.rotate_at, (x, torch.ones(2, 5, 4), torch.ones(2, 5, 4), ids)),
             (ops.rotate_qk_at_, (x, x[:, :1, :4].clone(), cos, sin, ids)),
-            (ops.rotate_by_config, (x, rope_kernels.Rotation(LLAMA).config, ids[:4])),
+            (ops.rotate_by_config, (x, config, ids[:4])),
+            (ops.rotate_by_config, (x, config, ids.bool())),
+            (ops.rotate, (x, torch.ones(5, 0), torch.ones(5, 0))),
+            (ops.rotate, (x, torch.ones(5, 0), torch.ones(5, 0), bits(repeat="halves"))),
+            (ops.config_rows, (config, ids.bool(), 4)),
+            (ops.config_rows, (config, ids.reshape(1, 1, 1, 5), 4)),
+            (ops.config_shift, (config, ids.bfloat16(), 4)),
+            (ops.config_shift_from, (config, config, ids, ids.half(), 4)),
         ]
         accepted = [
             (ops.rotate, (x, cos, sin)),
@@ -301,7 +355,7 @@ class Fakes(unittest.TestCase):
                 with FakeTensorMode() as mode:
                     fakes = [mode.from_tensor(a) if isinstance(a, torch.Tensor) else a for a in args]
                     metas = [a.to("meta") if isinstance(a, torch.Tensor) else a for a in fakes]
-                for arguments in (args, fakes, metas if op is not ops.rotate_by_config else args):
+                for arguments in (args, fakes, args if any(a is config for a in args) else metas):
                     if wanted is None:
                         op(*arguments)
                         continue

@@ -203,7 +203,7 @@ class Refused(unittest.TestCase):
         for call in (lambda *rows: rope_kernels.rotate(x, *rows), lambda *rows: rope_kernels.rotate_(x, *rows),
                      lambda *rows: rope_kernels.rotate_qk(x, x, *rows), lambda *rows: rope_kernels.rotate_qk_(x, x, *rows)):
             self.refuses("sin is missing", call, cos, error=TypeError)
-            self.refuses("operators rotate float32", call, complex_rows, complex_rows)
+            self.refuses("cos is complex; pass complex rows alone", call, complex_rows, complex_rows, error=TypeError)
         self.refuses("plan is", torch.ops.rope_kernels.rotate, x, cos, sin, plan=12)
         self.refuses("one type", rope_kernels.rotate_, x.bfloat16(), cos, sin, rounding="eager")
         self.refuses("pairing", rope_kernels.rotate_, x, cos, sin, output_pairing="interleaved")

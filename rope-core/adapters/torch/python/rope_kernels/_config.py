@@ -76,7 +76,7 @@ class Rotation:
 
         Positions are int64 or int32, or real numbers in float64 or float32. A model with `has_real_positions` (DINOv3)
         takes coordinates in -1..1, and refuses integers."""
-        return ops.config_rows(self.config, positions, len(self.window) // 2, plan(repeat=repeat))
+        return explained(_rows, positions, self, plan(repeat=repeat))
 
     def shift(self, deltas: Tensor, repeat: Repeat = "none") -> tuple[Tensor, Tensor]:
         """cos and sin that move rotated keys by `deltas`, one for each token: their magnitude is 1, as the keys have the
@@ -84,7 +84,7 @@ class Rotation:
 
         They rotate the channels of `window`: `rotate_(k[..., window.start : window.stop], *shift(deltas),
         pairing=rotation.output_pairing, direction=rotation.direction)`."""
-        return ops.config_shift(self.config, deltas, len(self.window) // 2, plan(repeat=repeat))
+        return explained(_shift, deltas, self, plan(repeat=repeat))
 
     def shift_from(
         self, old: "Rotation", before: Tensor, after: Tensor, repeat: Repeat = "none"
@@ -92,9 +92,9 @@ class Rotation:
         """cos and sin that move keys which `old` rotated at positions `before` to positions `after` of this rotation:
         for dynamic, YaRN or LongRoPE scalings whose frequencies changed with the length. They replace the attention
         factor, too, and are used as those of `shift`."""
-        return ops.config_shift_from(
-            self.config, old.config, before, after, len(self.window) // 2, plan(repeat=repeat)
-        )  # fmt: skip
+        if not isinstance(old, Rotation):
+            raise TypeError(f"old is a {type(old).__name__}; it must be a Rotation")
+        return explained(_shift_from, before, after, self, old, plan(repeat=repeat))
 
     def rotate(self, x: Tensor, positions: Tensor, layout: Layout = "bhsd") -> Tensor:
         """A new tensor: x rotated at these positions. Its heads are the model's, or the channels that rotate alone."""
@@ -102,9 +102,26 @@ class Rotation:
 
     def rotate_(self, x: Tensor, positions: Tensor, layout: Layout = "bhsd") -> Tensor:
         """Rotates x in place, and returns it."""
-        bits = plan(layout=layout) & TOKENS_MAJOR
-        if not _gradients.by_copy(x):
-            ops.rotate_by_config_(x, self.config, positions, bits)
-            return x
-        refuse_other_pairing(self.bits)
-        return x.copy_(self.rotate(x, positions, layout))
+        return explained(_rotate_in_place, x, positions, self, plan(layout=layout) & TOKENS_MAJOR)
+
+
+def _rows(positions, rotation, bits):
+    return ops.config_rows(rotation.config, positions, len(rotation.window) // 2, bits)
+
+
+def _shift(deltas, rotation, bits):
+    return ops.config_shift(rotation.config, deltas, len(rotation.window) // 2, bits)
+
+
+def _shift_from(before, after, rotation, old, bits):
+    return ops.config_shift_from(rotation.config, old.config, before, after, len(rotation.window) // 2, bits)
+
+
+def _rotate_in_place(x, positions, rotation, bits):
+    if not _gradients.by_copy(x):
+        ops.rotate_by_config_(x, rotation.config, positions, bits)
+        return x
+    if not torch.compiler.is_compiling():
+        _gradients.check_written(x=x)
+    refuse_other_pairing(rotation.bits)
+    return x.copy_(_gradients.rotated_by_config(x, rotation, positions, bits))

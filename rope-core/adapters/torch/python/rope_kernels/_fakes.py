@@ -98,6 +98,8 @@ def _check_rows(tensors, cos, sin, plan, ids=None):
     if plan & (HALVES | PAIRS) and not _holds(width % 2 == 0):
         raise RuntimeError(f"rotary_dim is {width}; it must be even: a row has each value twice")
     rotary_dim = width if plan & (HALVES | PAIRS) else 2 * width
+    if not _holds(rotary_dim > 0):
+        raise RuntimeError("rotary_dim is 0, but must be even and at least 2")
     for name, x in tensors.items():
         of_x, _, its_heads, head_dim = _extents(name, x, plan)
         if not _holds(rotary_dim <= head_dim):
@@ -109,7 +111,8 @@ def _check_rows(tensors, cos, sin, plan, ids=None):
             _check_tokens(name, x, plan, ids.numel(), "ids")
             continue
         if not _holds(batch == 1) and not _holds(batch == of_x):
-            raise RuntimeError(f"cos is {_shape(cos)}, and {name} {_shape(x)}; the batch of cos must be 1, or {of_x}")
+            batches = 1 if _holds(of_x == 1) else f"1, or {of_x}"
+            raise RuntimeError(f"cos is {_shape(cos)}, and {name} {_shape(x)}; the batch of cos must be {batches}")
         if not _holds(heads == 1) and not _holds(heads == its_heads):
             raise RuntimeError(f"cos has rows for {heads} heads, and {name} has {its_heads}")
         _check_tokens(name, x, plan, batch * tokens, "rows")
@@ -235,7 +238,19 @@ def _(config):
 
 @_constant("config_rows")
 def _(config, positions, pairs, plan=0):
+    _check_places(positions=positions)
     return _tables(positions, pairs, plan)
+
+
+def _check_places(**places):
+    for name, positions in places.items():
+        if positions.dtype not in (torch.int64, torch.int32, torch.float64, torch.float32):
+            what = str(positions.dtype).removeprefix("torch.")
+            raise RuntimeError(f"{name} is {what}; it must be int64, int32, float64 or float32")
+        if positions.dim() > 3:
+            raise RuntimeError(
+                f"{name} is {_shape(positions)}; it must be [tokens], [batch, tokens] or [axes, batch, tokens]"
+            )
 
 
 def _tables(positions, pairs, plan):
@@ -246,12 +261,14 @@ def _tables(positions, pairs, plan):
 
 @_constant("config_shift")
 def _(config, deltas, pairs, plan=0):
+    _check_places(deltas=deltas)
     return _tables(deltas, pairs, plan)
 
 
 @_constant("config_shift_from")
 def _(config, old, before, after, pairs, plan=0):
     check_devices(before=before, after=after)
+    _check_places(before=before, after=after)
     return _tables(after, pairs, plan)
 
 
@@ -259,6 +276,7 @@ def _check_positions(x, positions, plan):
     """Positions of three dimensions have axes in the first."""
     check_devices(x=x, positions=positions)
     _check_elements(x=x)
+    _check_places(positions=positions)
     _check_tokens("x", x, plan, positions[0].numel() if positions.dim() == 3 else positions.numel(), "positions")
 
 

@@ -106,6 +106,10 @@ def refuse_subclasses(**tensors):
         kind = type(x).__name__
         if not isinstance(x, torch.Tensor):
             raise TypeError(f"{name} is a {kind}; it must be a tensor: torch.as_tensor({name})")
+        if x.is_quantized:
+            raise TypeError(f"{name} is quantized, which the kernels do not rotate; pass {name}.dequantize()")
+        if x.is_complex() and name in ("cos", "sin"):
+            raise TypeError(f"{name} is complex; pass complex rows alone, in the place of cos and sin")
         if x.is_complex() and name in ("x", "q", "k"):
             raise TypeError(
                 f"{name} is complex; the kernels rotate real channels: pass torch.view_as_real({name}).flatten(-2), with "

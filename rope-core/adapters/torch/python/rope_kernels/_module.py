@@ -1,5 +1,7 @@
 """A module that has the rows of a model's first positions, and rotates queries and keys by them."""
 
+import numbers
+
 import torch
 from torch import Tensor
 
@@ -28,14 +30,17 @@ class RotaryEmbedding(torch.nn.Module):
                 f"positions of this model have {self.rotation.axes} axes or are real; a table has integers of one: use "
                 "Rotation.rotate"
             )
+        if not isinstance(length, numbers.Integral) or length < 0:
+            raise ValueError(f"length is {length!r}; it must be a number of positions")
         self.length, self.layout = length, layout
         cos, sin = self.rotation.rows(torch.arange(length))
         self.register_buffer("cos", cos, persistent=False)
         self.register_buffer("sin", sin, persistent=False)
 
     def _apply(self, fn, recurse=True):
+        had_rows = self.cos.device.type != "meta"
         super()._apply(fn, recurse)
-        if self.cos.dtype != torch.float32 and self.cos.device.type != "meta":
+        if self.cos.device.type != "meta" and not (had_rows and self.cos.dtype == torch.float32):
             cos, sin = self.rotation.rows(torch.arange(self.length))
             self.cos, self.sin = cos.to(self.cos.device), sin.to(self.sin.device)
         return self

@@ -22,7 +22,7 @@ _ROUNDINGS = {"once": 0, "eager": EAGER}
 
 
 def choice(name, words, word):
-    if word not in words:
+    if not isinstance(word, (str, type(None))) or word not in words:
         raise ValueError(f"{name} is {word!r}; it must be one of {', '.join(words)}")
     return words[word]
 
@@ -60,7 +60,10 @@ def plan(
     rounding: 16-bit results are rounded "once", or after each operation as "eager" PyTorch does.
     """
     words = pairing, direction, layout, repeat, rounding, output_pairing
-    bits = _PLANS.get(words)
+    try:
+        bits = _PLANS.get(words)
+    except TypeError:  # A word is a list, say.
+        bits = None
     return _made(*words) if bits is None else bits
 
 

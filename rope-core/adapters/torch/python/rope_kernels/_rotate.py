@@ -73,13 +73,22 @@ def rotate_qk_(
     return explained(_rotate_qk_in_place, q, k, cos, sin, ids, bits, attention_factor)
 
 
+# Parameters that are tensors.
+_TENSORS = (
+    "x", "q", "k", "v", "latent", "key", "cos", "sin", "positions", "deltas", "before", "after", "key_cache",
+    "value_cache", "cache", "slots",
+)  # fmt: skip
+_OPTIONAL = ("ids", "q_weight", "k_weight", "weight")
+
+
 def explained(function, *arguments):
     """The function's result. Where it fails because of an argument that no operator takes, the error names that."""
     try:
         return function(*arguments)
     except (RuntimeError, TypeError, AttributeError):
         given = dict(zip(function.__code__.co_varnames, arguments))
-        tensors = {name: given[name] for name in ("x", "q", "k", "cos", "sin", "positions") if name in given}
+        tensors = {name: given[name] for name in _TENSORS if name in given}
+        tensors |= {name: given[name] for name in _OPTIONAL if given.get(name) is not None}
         if _sharding.is_new(*tensors.values()):
             return explained(function, *arguments)
         _gradients.refuse_subclasses(**tensors)

@@ -8,6 +8,7 @@ from torch import Tensor
 from . import _gradients
 from ._library import ops
 from ._plan import Direction, Layout, Pairing, Repeat, Rounding, choice, plan
+from ._rotate import explained
 
 Formula = Literal["llama", "olmo2", "gemma", "llama4", "chameleon", "layer_norm", "once"]
 Over = Literal["head", "row"]
@@ -58,10 +59,14 @@ def norm_rotate_qk_(
     "chameleon", "layer_norm", or "once", which rounds only the result. over: a "head", or all heads of a token ("row").
     order: "before" the rotation or "after" it.
     """
-    _refuse_derivatives(q, k, cos, sin, *(weight for weight in (q_weight, k_weight) if weight is not None))
     how = plan(pairing, direction, layout, repeat, rounding, output_pairing)
+    return explained(_norm_rotate_qk, q, k, q_weight, k_weight, cos, sin, eps, _norm(formula, over, order), how)
+
+
+def _norm_rotate_qk(q, k, q_weight, k_weight, cos, sin, eps, formula, how):
+    _refuse_derivatives(q, k, cos, sin, *(weight for weight in (q_weight, k_weight) if weight is not None))
     weights = [q.new_empty(0) if weight is None else weight for weight in (q_weight, k_weight)]
-    ops.norm_rotate_qk_(q, k, *weights, cos, sin, eps, _norm(formula, over, order), how)
+    ops.norm_rotate_qk_(q, k, *weights, cos, sin, eps, formula, how)
     return q, k
 
 
@@ -91,18 +96,27 @@ def rotate_into_caches(
     cache_layout: "nhd" is [blocks, block_size, heads, head_dim], "hnd" [blocks, heads, block_size, head_dim]; the last
     dimension of blocks counts bytes.
     """
-    tensors = k, v, cos, sin, key_cache, value_cache, key_scale, value_scale, slots, weight
-    _refuse_derivatives(*(tensor for tensor in tensors if isinstance(tensor, torch.Tensor)))
     number = -1 if formula is None else _norm(formula, over, order)
     code = choice("format", _FORMATS, format) | choice("cache_layout", _CACHE_LAYOUTS, cache_layout)
     scales = [
         scale if isinstance(scale, torch.Tensor) else torch.tensor(scale, dtype=torch.float32)
         for scale in (key_scale, value_scale)
     ]
-    ops.rotate_into_caches(
-        k, v, cos, sin, key_cache, value_cache, *scales, slots, torch.empty(0) if weight is None else weight, eps,
-        number, code, plan(pairing, direction, layout, repeat, rounding, output_pairing), key_factor, value_factor
+    how = plan(pairing, direction, layout, repeat, rounding, output_pairing)
+    return explained(
+        _rotate_into_caches, k, v, cos, sin, key_cache, value_cache, *scales, slots, weight, eps, number, code, how,
+        key_factor, value_factor
     )  # fmt: skip
+
+
+def _rotate_into_caches(
+    k, v, cos, sin, key_cache, value_cache, key_scale, value_scale, slots, weight, eps, formula, format, how, key_factor,
+    value_factor,
+):  # fmt: skip
+    weight = torch.empty(0) if weight is None else weight
+    tensors = k, v, cos, sin, key_cache, value_cache, key_scale, value_scale, slots, weight
+    _refuse_derivatives(*tensors)
+    ops.rotate_into_caches(*tensors, eps, formula, format, how, key_factor, value_factor)
     return key_cache, value_cache
 
 
@@ -119,7 +133,11 @@ def rotate_into_latent_cache(
     and vLLM call "fp8_ds_mla": the latent in E4M3, a float32 scale for each 128 channels of it, and the key in bfloat16
     (656 bytes for 512 and 64 channels).
     """
-    _refuse_derivatives(latent, key, cos, sin, cache, slots)
     how = plan(pairing, direction, layout, repeat, rounding, output_pairing)
+    return explained(_rotate_into_latent_cache, latent, key, cos, sin, cache, slots, how)
+
+
+def _rotate_into_latent_cache(latent, key, cos, sin, cache, slots, how):
+    _refuse_derivatives(latent, key, cos, sin, cache, slots)
     ops.rotate_into_latent_cache(latent, key, cos, sin, cache, slots, how)
     return cache

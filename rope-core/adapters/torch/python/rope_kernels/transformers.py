@@ -133,6 +133,7 @@ def enable(
     another enabled model has the same functions with another rounding; and with exact=True for one whose cos and sin are
     not known to follow from its configuration and the positions alone.
     """
+    _check_module(model)
     if rounding not in ("once", "eager"):
         raise ValueError(f"rounding is {rounding!r}; it must be one of once, eager")
     if model_type is not None and not exact:
@@ -179,6 +180,7 @@ def disable(model: "torch.nn.Module | Enabled") -> torch.nn.Module:
     them. Returns the model."""
     if isinstance(model, Enabled):
         model = model.model
+    _check_module(model)
     for rotary, _ in _rotary_modules(model):
         if _is_exact(rotary):
             del rotary.forward
@@ -188,7 +190,13 @@ def disable(model: "torch.nn.Module | Enabled") -> torch.nn.Module:
 
 def is_enabled(model: torch.nn.Module) -> bool:
     """Returns whether the model, or the model that it is a copy of, was enabled and not disabled since."""
+    _check_module(model)
     return _USE in vars(model)
+
+
+def _check_module(model):
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"model is a {type(model).__name__}; it must be a torch.nn.Module")
 
 
 def _unused(model, module, name):
