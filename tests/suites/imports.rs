@@ -55,6 +55,21 @@ const BENCH: Crate = Crate {
     circles: &[],
 };
 
+const MODELS: Crate = Crate {
+    folder: "rope-core/models/src",
+    layers: &[
+        ("base", &["base"]),
+        ("tables", &["architecture", "architectures", "types"]),
+        ("model", &["model"]),
+        ("reading", &["reading"]),
+        (
+            "crate",
+            &["config", "explain", "gguf", "grid", "guide", "initial", "lib"],
+        ),
+    ],
+    circles: &[],
+};
+
 /// A crate without layers or circles.
 const fn flat(folder: &'static str) -> Crate {
     Crate {
@@ -64,7 +79,7 @@ const fn flat(folder: &'static str) -> Crate {
     }
 }
 
-const CRATES: [Crate; 8] = [
+const CRATES: [Crate; 9] = [
     CORE,
     BENCH,
     flat("rope-core/adapters/burn/src"),
@@ -73,6 +88,7 @@ const CRATES: [Crate; 8] = [
     flat("rope-core/adapters/onnxruntime/src"),
     flat("rope-core/adapters/torch/src"),
     flat("rope-core/capi/src"),
+    MODELS,
 ];
 
 /// A path, segment by segment.

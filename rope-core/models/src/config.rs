@@ -6,18 +6,18 @@
 //! never from a guess: if the table has none, the caller gets an error. A meaningful key that the model's code does not
 //! read is refused by name: either the file or the code differs from its author's intent.
 
-use crate::error::{Error, Refusal, Result, beginning, listed, missing, still, unsupported};
-use crate::ignored::Notes;
-use crate::json::{Object, Value};
+use crate::base::error::{Error, Refusal, Result, beginning, listed, missing, still, unsupported};
+use crate::base::json::{Object, Value};
+use crate::base::words;
 use crate::model::Model;
-use crate::nearest::sort_nearest;
-use crate::reading::{Choices, FAILS_ABOVE, Reading, fails_above};
-use crate::types::{
-    PartOf, Row, Type, alike, checks_flat, derived, instead, model_type, otherwise, part_of, parts,
-    row_of, text_part,
+use crate::reading::{
+    self, CLASS, Choices, FAILS_ABOVE, Notes, Place, Reading, TEXT, fails_above, own_type,
+    type_of_part,
 };
-use crate::unrotated;
-use crate::words;
+use crate::types::{
+    PartOf, Row, Type, alike, checks_flat, instead, model_type, otherwise, part_of, parts, row_of,
+    text_part,
+};
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -71,7 +71,7 @@ impl Config {
     /// [`Error::Json`] if the text is not a JSON object.
     #[cfg(feature = "config")]
     pub fn from_json(text: &str) -> Result<Self, Error> {
-        match crate::json::parse(text)? {
+        match crate::base::json::parse(text)? {
             Value::Object(root) => Ok(Self {
                 root,
                 part: None,
@@ -184,7 +184,7 @@ impl Config {
     /// methods of [`Model`] return all other errors.
     pub fn model(&self) -> Result<Model, Error> {
         let file = self.completed();
-        let place = file.place()?;
+        let place = Place::find(&file.root, file.part.as_deref())?;
         let (name, row) = file.row(&place)?;
         let notes = Notes::new(place.object(), &place.path(), self.lenient);
         let choices = Choices {
@@ -192,8 +192,8 @@ impl Config {
             other_type: self.model_type.is_some(),
             omitted: !place.is_in(&self.root),
         };
-        let reading = Reading::new(&place, name, row, choices, notes)?;
-        Ok(Model::of_config(reading, self.layer_type.as_deref()))
+        let input = Reading::new(&place, name, row, choices, notes)?;
+        Ok(reading::model(input, self.layer_type.as_deref()))
     }
 
     /// Computes the frequencies over these axes from the base and the scaling of the file alone: for an unknown model
@@ -211,56 +211,11 @@ impl Config {
         &self,
         axes: impl Into<Axes<'x>>,
     ) -> Result<Frequencies<'static>, Error> {
-        let (place, layer_type) = (self.place()?, self.layer_type.as_deref());
+        let place = Place::find(&self.root, self.part.as_deref())?;
+        let layer_type = self.layer_type.as_deref();
         let notes = Notes::new(place.object(), &place.path(), self.lenient);
         let axes = axes.into();
-        Ok(crate::reading::over(
-            &place,
-            layer_type,
-            self.length,
-            axes,
-            notes,
-        )?)
-    }
-
-    /// Locates the description of the rotating model in the file.
-    #[inline(never)]
-    fn place(&self) -> Result<Place<'_>> {
-        let mut place = Place {
-            root: &self.root,
-            parts: Vec::new(),
-        };
-        let Some(path) = &self.part else {
-            // A type without parts is read from the whole file.
-            let name = own_type(&self.root);
-            let found = name.and_then(model_type);
-            let whole = matches!(found, Some((_, Type::Rotating(_) | Type::Still)));
-            let mut texts = [TEXT].into_iter().chain(name.and_then(text_part));
-            let is_there = |key: &&str| matches!(self.root.get(key), Some(Value::Object(_)));
-            place.parts.extend(texts.find(is_there).filter(|_| !whole));
-            return Ok(place);
-        };
-        let mut rest = path.as_str();
-        while !rest.is_empty() {
-            let object = place.object();
-            // Names may have dots.
-            let named = |key: &str| {
-                let after = rest.strip_prefix(key)?;
-                (after.is_empty() || after.starts_with('.')).then_some(key.len())
-            };
-            let part = object
-                .iter()
-                .filter(|(_, value)| value.is_object())
-                .filter_map(|(key, _)| Some((named(key)?, key)))
-                .max();
-            let Some((length, key)) = part else {
-                let key = rest.split('.').next().unwrap_or_default();
-                return Err(no_such_part(path, key, object));
-            };
-            place.parts.push(key);
-            rest = rest[length..].trim_start_matches('.');
-        }
-        Ok(place)
+        Ok(reading::over(&place, layer_type, self.length, axes, notes)?)
     }
 
     /// Completes the file: adds the requested part, or its text model, if the file leaves it to the class of the whole.
@@ -309,7 +264,7 @@ impl Config {
     fn row(&self, place: &Place<'_>) -> Result<(&'static str, Row)> {
         let mut name = own_type(&self.root).map(String::from);
         let mut object = &self.root;
-        for part in &place.parts {
+        for part in place.parts() {
             object = match object.get(part) {
                 Some(Value::Object(own)) => own,
                 _ => break,
@@ -353,18 +308,13 @@ impl Config {
         };
         match refused {
             Err(refusal) if matches!(refusal.error(), Error::NothingRotates { .. }) => {
-                let read = unrotated::refusal(name, &self.root, object, &place.path());
+                let read = reading::refusal_of_unrotated(name, &self.root, object, &place.path());
                 Err(read.filter(|_| !self.lenient).unwrap_or(refusal))
             }
             answer => Ok((name, answer?)),
         }
     }
 }
-
-pub(crate) const TEXT: &str = "text_config";
-
-/// The key of the class in files of diffusers, which have no model type.
-const CLASS: &str = "_class_name";
 
 /// Returns the error for a file without a model type: the way to read files of other programs that have none.
 #[cold]
@@ -387,76 +337,6 @@ fn has_parts_or_sizes(object: &Object, name: &str) -> bool {
     object.iter().any(|(key, value)| match value {
         Value::Object(own) => own.contains_key("hidden_size") && part_of(name, key).is_none(),
         _ => words::has(sizes, key),
-    })
-}
-
-/// A part of a file, and its path.
-pub(crate) struct Place<'c> {
-    root: &'c Object,
-    parts: Vec<&'c str>,
-}
-
-impl<'c> Place<'c> {
-    /// Returns the part itself and the objects above it, with their paths.
-    pub(crate) fn objects(&self) -> Vec<(String, &'c Object)> {
-        let (mut path, mut object) = (String::new(), self.root);
-        let mut made = alloc::vec![(path.clone(), object)];
-        for part in &self.parts {
-            let Some(Value::Object(own)) = object.get(part) else {
-                break;
-            };
-            if !path.is_empty() {
-                path.push('.');
-            }
-            path.push_str(part);
-            object = own;
-            made.push((path.clone(), object));
-        }
-        made
-    }
-
-    /// Returns the name of the part at a level, from 0.
-    pub(crate) fn part(&self, level: usize) -> Option<&'c str> {
-        self.parts.get(level).copied()
-    }
-
-    pub(crate) fn object(&self) -> &'c Object {
-        self.objects().pop().map_or(self.root, |(_, object)| object)
-    }
-
-    /// Returns true if a file has the part: the class of the whole makes an omitted one.
-    fn is_in(&self, root: &Object) -> bool {
-        let mut object = Some(root);
-        for part in &self.parts {
-            object = object.and_then(|object| object.get(part)?.as_object());
-        }
-        object.is_some()
-    }
-
-    pub(crate) fn path(&self) -> String {
-        self.parts.join(".")
-    }
-}
-
-pub(crate) fn own_type(object: &Object) -> Option<&str> {
-    let own = |key| object.get(key).and_then(Value::as_str);
-    let own = own("model_type").or_else(|| own(CLASS));
-    own.filter(|own| !own.is_empty())
-}
-
-/// Returns the type of a part, if it names one or the type of the whole is known.
-#[inline(never)]
-pub(crate) fn type_of_part(whole: Option<&str>, part: &str, object: &Object) -> Option<String> {
-    let own = own_type(object);
-    let Some(whole) = whole else {
-        return own.map(String::from);
-    };
-    let known = part_of(whole, part);
-    Some(match (known, own) {
-        (Some(known), _) if known.fixed => known.name(whole),
-        (_, Some(own)) if own != whole => own.into(),
-        (Some(known), _) => known.name(whole),
-        (None, _) => derived(whole, part),
     })
 }
 
@@ -537,25 +417,4 @@ fn remove_at(object: &mut Object, path: &str) {
             remove_at(own, &path[name.len() + 1..]);
         }
     }
-}
-
-/// Returns the error for a missing part. The parts of an object are its objects with a type, or with the name of a
-/// part.
-#[cold]
-fn no_such_part(part: &str, missing: &str, object: &Object) -> Refusal {
-    let mut parts = Vec::new();
-    for (key, value) in object.iter() {
-        if let Value::Object(value) = value
-            && (key.ends_with("_config") || value.contains_key("model_type"))
-        {
-            parts.push(key);
-        }
-    }
-    sort_nearest(&mut parts, missing);
-    Error::NoSuch {
-        key: "the part (Config::with_part)",
-        given: beginning(part),
-        known: listed(&parts),
-    }
-    .into()
 }

@@ -8,62 +8,26 @@
 //! file; otherwise the caller provides them.
 
 mod file;
+mod value;
+
+pub use value::GgufValue;
 
 use crate::architecture::{
     ArchitectureRow, Factors, Local, Recurrent, Rope, RotatedLayers, Skips, Windows, WindowsIf,
     Yarns,
 };
 use crate::architectures::ROWS;
-use crate::error::{
+use crate::base::error::{
     Error, GGUF_KEY, Refusal, Result, beginning, missing, must_be, out_of_range, still, unsupported,
 };
-use crate::layers::{Layers, Rotation};
-use crate::model::Model;
-use crate::nearest::nearest;
+use crate::base::nearest::nearest;
+use crate::model::{Layers, Model, Rotation};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 use file::{FREQS, FilePart, FileValue, LONG, SHORT, TENSORS, invalid};
-
 use rope_core::axes::Axes;
 use rope_core::{Direction, Frequencies, Pairing, Scaling, Yarn};
-
-/// A value of a GGUF file, of the kinds of the relevant keys.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum GgufValue<'a> {
-    /// Any integer type.
-    Integer(i64),
-    /// Any float type.
-    Float(f64),
-    /// A boolean.
-    Bool(bool),
-    /// A string.
-    Text(&'a str),
-    /// An array of 32-bit integers, signed or not.
-    Integers(&'a [i32]),
-    /// An array of booleans.
-    Bools(&'a [bool]),
-    /// A value that no key about the rotation has: any other array, or one with more entries than a model may have
-    /// layers.
-    Others,
-}
-
-impl fmt::Display for GgufValue<'_> {
-    /// Formats the value as in a JSON text.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            GgufValue::Integer(value) => write!(f, "{value}"),
-            GgufValue::Float(value) => write!(f, "{value:?}"),
-            GgufValue::Bool(value) => write!(f, "{value}"),
-            GgufValue::Text(value) => write!(f, "{value:?}"),
-            GgufValue::Integers(values) => write!(f, "{values:?}"),
-            GgufValue::Bools(values) => write!(f, "{values:?}"),
-            GgufValue::Others => f.write_str("[..]"),
-        }
-    }
-}
 
 /// The rotary embedding of a GGUF file: its keys, and for some models a tensor of factors.
 ///
@@ -404,11 +368,12 @@ impl<'a> Gguf<'a> {
             "the keys of a GGUF file say nothing of norms",
         );
         let layers = self.read_layers(architecture, norm.clone());
-        Ok(Model::of_parts(
+        Ok(Model::new(
             architecture.name,
             layers,
             self.read_rotation(None),
-            norm,
+            Err(norm),
+            Vec::new(),
         ))
     }
 
@@ -439,7 +404,7 @@ impl<'a> Gguf<'a> {
             };
             all.push((differ.then(|| layer_type.into()), place));
         }
-        Ok(Layers::of_parts(all, rotations, Err(norm)))
+        Ok(Layers::new(all, rotations, Err(norm)))
     }
 
     /// Reads the rotation of one kind of layers, or of all layers.

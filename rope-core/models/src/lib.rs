@@ -47,49 +47,38 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-// A configuration passes through these files: `config.rs` selects the part and the row of its type (`types.rs`),
-// `parameters.rs` determines the rope parameters as transformers does, `reading.rs` combines the two, `axes.rs`
-// arranges the frequencies over the axes, `layers.rs` determines the layers, `norms.rs` the norms of their queries and
-// keys, `ignored.rs` collects the keys that the code ignores, and `model.rs` holds the results. `json.rs` has the
-// values.
+// Layers, from above. Each imports from those below it alone, as the suite `imports` tests.
+//
+// crate      config gguf explain grid initial   what users name
+// reading    reading                            a configuration and the row of its type to a model
+// model      model                              the results: rotations, norms, layers, ignored keys
+// tables     types architecture architectures   the behavior of model types and of GGUF architectures
+// base       base                               errors, JSON, lists of words
 mod architecture;
 mod architectures;
-mod axes;
-mod children;
+mod base;
 mod config;
-mod error;
 mod explain;
 mod gguf;
 mod grid;
 pub mod guide;
-mod ignored;
 mod initial;
-mod json;
-mod layers;
 mod model;
-mod nearest;
-mod norms;
-mod parameters;
 mod reading;
 mod types;
-mod unrotated;
-mod words;
 
 /// The package's README, compiled.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+pub use base::error::Error;
 pub use config::Config;
-pub use error::Error;
 pub use explain::{Convention, Explanation, explain};
 pub use gguf::{Gguf, GgufValue};
 pub use grid::GridIndexing;
-pub use ignored::Ignored;
 pub use initial::{initial_axial, initial_mixed};
-pub use layers::{Layer, Layers, Rotation};
-pub use model::Model;
-pub use norms::{ModelNorm, NormWeights};
+pub use model::{Ignored, Layer, Layers, Model, ModelNorm, NormWeights, Rotation};
 
 /// Asserts that threads may share every public type. `public-api.txt` has no auto traits, and would miss a lost one.
 const _: () = {

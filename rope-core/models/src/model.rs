@@ -1,11 +1,16 @@
 //! The results of reading a file of any kind.
 
-use crate::error::{Error, Refusal, Result, missing, still, unsupported};
-use crate::ignored::Ignored;
-use crate::layers::{Layers, Rotation, ambiguous, has_attention, no_such_type};
-use crate::norms::{self, ModelNorm, NormedLayers};
-use crate::reading::Reading;
-use crate::types::Rotates;
+mod ignored;
+mod layers;
+mod norm;
+
+pub use ignored::Ignored;
+pub use layers::{Layer, Layers, Rotation};
+pub use norm::{ModelNorm, NormWeights};
+
+pub(crate) use layers::has_attention;
+
+use crate::base::error::{Error, Result};
 use alloc::vec::Vec;
 
 /// The rotations and norms of a model's queries and keys, read once from its file.
@@ -37,35 +42,19 @@ pub struct Model {
 }
 
 impl Model {
-    pub(crate) fn of_config(reading: Reading<'_>, layer_type: Option<&str>) -> Self {
-        let notes = &reading.notes;
-        // A key missing from the parameters affects the rotation, and no norm.
-        let before = notes.so_far();
-        let layers = notes.settle(before, || Layers::read(&reading));
-        let norm = notes.settle(None, || norm(&reading, layer_type, &layers));
-        let rotation = notes.settle(before, || rotation(&reading, layer_type));
-        Self {
-            name: reading.name,
-            layers,
-            rotation,
-            norm,
-            ignored: reading.notes.into_found(),
-        }
-    }
-
-    /// Creates a model from another reader; `norm` is the reason why norms are unknown.
-    pub(crate) fn of_parts(
+    pub(crate) fn new(
         name: &'static str,
         layers: Result<Layers>,
         rotation: Result<Rotation>,
-        norm: Refusal,
+        norm: Result<Option<ModelNorm>>,
+        ignored: Vec<Ignored>,
     ) -> Self {
         Self {
             name,
             layers,
             rotation,
-            norm: Err(norm),
-            ignored: Vec::new(),
+            norm,
+            ignored,
         }
     }
 
@@ -155,161 +144,5 @@ impl Model {
     /// [`Model::layers`] for Llama 4 and Llama 3.2 Vision, whose layers differ.
     pub fn norm(&self) -> Result<Option<ModelNorm>, Error> {
         self.norm.as_ref().map_err(Error::from).copied()
-    }
-}
-
-fn rotation(reading: &Reading<'_>, chosen: Option<&str>) -> Result<Rotation> {
-    let kinds = reading.kinds()?;
-    let mut first = None;
-    let mut same = true;
-    if reading.by_number() {
-        let layers = reading.layers(&kinds)?;
-        for index in 0..layers {
-            let kind = kinds.get(index).copied();
-            if chosen.is_some() && kind != chosen {
-                continue;
-            }
-            let found = reading.difference(kind, Some((index, layers)))?;
-            same &= *first.get_or_insert(found) == found;
-        }
-    } else {
-        let mut last = None;
-        for kind in candidates(reading, chosen, &kinds)? {
-            let has_attention = kind.is_none_or(has_attention);
-            if last.replace(kind) == Some(kind) || (chosen.is_none() && !has_attention) {
-                continue;
-            }
-            let found = match has_attention {
-                true => reading.difference(kind, None)?,
-                false => None,
-            };
-            same &= *first.get_or_insert(found) == found;
-        }
-    }
-    let difference = match first {
-        // Parameters by the type of layers may be the same for all of them.
-        Some(Some(_)) if !same && chosen.is_none() && !reading.by_number() => {
-            return agreeing(reading, &kinds);
-        }
-        Some(difference) if same => difference,
-        Some(_) if reading.by_number() => {
-            return Err(unsupported(
-                reading.name,
-                "its layers rotate differently; use Model::layers",
-            ));
-        }
-        Some(_) => return Err(ambiguous(&with_parameters(reading, &kinds))),
-        None => match chosen {
-            Some(chosen) => return Err(no_such_type(chosen, &kinds)),
-            None => None,
-        },
-    };
-    match difference {
-        Some(difference) => reading.rotation(&difference),
-        None => Err(still(
-            reading.name,
-            "its layers of this type do not rotate; leave their queries and keys as they are",
-        )),
-    }
-}
-
-/// Returns the types of layers, and those that have parameters.
-fn with_parameters<'k>(reading: &'k Reading<'_>, kinds: &[&'k str]) -> Vec<&'k str> {
-    let mut all = reading.parameters.kinds();
-    all.extend_from_slice(kinds);
-    all
-}
-
-/// Returns the requested types of layers, or the model's; `None` if layers have no type.
-#[inline(never)]
-fn candidates<'k>(
-    reading: &'k Reading<'_>,
-    chosen: Option<&'k str>,
-    kinds: &[&'k str],
-) -> Result<Vec<Option<&'k str>>> {
-    let own = match kinds {
-        [] => reading.parameters.kinds(),
-        _ => kinds.to_vec(),
-    };
-    if let Some(chosen) = chosen {
-        return match own.contains(&chosen) {
-            true => Ok(alloc::vec![Some(chosen)]),
-            false if reading.parameters.kinds().contains(&chosen) => Err(still(
-                reading.name,
-                "there are parameters for this type of layers, but no layer has the type",
-            )),
-            false => Err(no_such_type(chosen, &own)),
-        };
-    }
-    if !own.is_empty() {
-        let mut all = Vec::new();
-        own.into_iter().for_each(|kind| all.push(Some(kind)));
-        return Ok(all);
-    }
-    let of_windows = matches!(
-        reading.row.rotates,
-        Rotates::Sliding | Rotates::SlidingOrAll | Rotates::SlidingOrDense
-    );
-    match of_windows || reading.parameters.by_layer {
-        true => Err(missing("num_hidden_layers")),
-        false => Ok(alloc::vec![None]),
-    }
-}
-
-/// Returns the rotation of layers whose types have separate parameters, if all agree.
-#[inline(never)]
-fn agreeing(reading: &Reading<'_>, kinds: &[&str]) -> Result<Rotation> {
-    let refusal = || ambiguous(&with_parameters(reading, kinds));
-    let names = match kinds {
-        [] => reading.parameters.kinds(),
-        _ => kinds.to_vec(),
-    };
-    let mut rotation: Option<Rotation> = None;
-    let mut seen: Vec<&str> = Vec::new();
-    for name in names {
-        if seen.contains(&name) || !has_attention(name) {
-            continue;
-        }
-        seen.push(name);
-        let difference = reading.difference(Some(name), None)?;
-        let made = reading.rotation(&difference.ok_or_else(refusal)?)?;
-        if rotation.as_ref().is_some_and(|rotation| *rotation != made) {
-            return Err(refusal());
-        }
-        rotation = Some(made);
-    }
-    rotation.ok_or_else(refusal)
-}
-
-fn norm(
-    reading: &Reading<'_>,
-    chosen: Option<&str>,
-    layers: &Result<Layers>,
-) -> Result<Option<ModelNorm>> {
-    if let Some(chosen) = chosen {
-        candidates(reading, Some(chosen), &reading.kinds()?)?;
-        if !has_attention(chosen) {
-            return Ok(None);
-        }
-    }
-    match norms::read(reading)? {
-        None => Ok(None),
-        Some((norm, NormedLayers::All)) => Ok(Some(norm)),
-        Some((norm, _)) => {
-            let layers = layers.as_ref().map_err(Refusal::clone)?;
-            // Each layer has this rotation or none.
-            let mut first = None;
-            for layer in layers.iter() {
-                let meant = chosen.is_none() || layer.layer_type == chosen;
-                let normed = matches!(layer.norm, Ok(Some(_)));
-                if meant && *first.get_or_insert(normed) != normed {
-                    return Err(unsupported(
-                        reading.name,
-                        "its layers have different norms; use Model::layers",
-                    ));
-                }
-            }
-            Ok(first.unwrap_or(false).then_some(norm))
-        }
     }
 }

@@ -4,9 +4,9 @@
 //! the enums and numbers of `types/row.rs`. Other types are names with a reason (`types/others.rs`). A type that is in
 //! neither is refused by name.
 
-use crate::error::{Result, still, unsupported};
-use crate::json::{Object, Value};
-use crate::words;
+use crate::base::error::{Result, still, unsupported};
+use crate::base::json::{Object, Value};
+use crate::base::words;
 use alloc::string::String;
 
 mod columns;
@@ -169,7 +169,6 @@ pub(crate) fn row_of(name: &'static str, found: Type) -> Result<Row> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::norms::NormedLayers;
     use std::collections::BTreeMap;
     use std::format;
     use std::string::ToString;

@@ -8,8 +8,8 @@
 //! No allocation depends on a number in the file: the reader stores at most [`MOST_KEYS`] keys, lists of at most
 //! [`MOST_ENTRIES`] entries, and existing factors.
 
-use super::GgufValue;
-use crate::error::{Error, Refusal, Result, out_of_range};
+use super::value::GgufValue;
+use crate::base::error::{Error, Refusal, Result, out_of_range};
 use alloc::vec::Vec;
 
 /// The most keys of a file, without those of its tokenizer. Real files have some dozens.

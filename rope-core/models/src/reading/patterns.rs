@@ -2,13 +2,15 @@
 //! those that the key states.
 
 use super::Reading;
-use super::unread::Facts;
-use crate::error::Result;
-use crate::json::{Value, given};
-use crate::layers::{by_rule, has_attention};
-use crate::parameters::{FULL, SLIDING, keys_read};
+use super::layer_types::{FULL, SLIDING};
+use super::parameters::keys_read;
+use super::rules::by_rule;
+use super::variants::Facts;
+use crate::base::error::Result;
+use crate::base::json::{Value, given};
+use crate::base::words;
+use crate::model::has_attention;
 use crate::types::{Key, LayerTypes, When};
-use crate::words;
 use alloc::vec::Vec;
 
 /// Keys about which layers rotate and how, under the names of several classes.

@@ -1,12 +1,12 @@
 //! The scaling of the frequencies, from the rope parameters.
 
 use super::Reading;
+use super::parameters::rope_type;
 use super::shape::contradiction;
-use crate::error::{Error, Result, beginning, missing, out_of_range, positive};
-use crate::json::{Object, given, length, number, numbers};
-use crate::parameters::rope_type;
+use crate::base::error::{Error, Result, beginning, missing, out_of_range, positive};
+use crate::base::json::{Object, given, length, number, numbers};
+use crate::base::words;
 use crate::types::{Name, RopeTypes};
-use crate::words;
 use alloc::vec::Vec;
 use rope_core::{Frequencies, LongRope, Scaling, Yarn};
 

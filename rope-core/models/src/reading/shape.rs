@@ -1,9 +1,11 @@
 //! The sizes of a model: its width, heads, the channels of a head, and how many of them rotate.
 
-use super::{PER_LAYER, Reading};
-use crate::error::{Error, Refusal, Result, missing, out_of_range, positive, quoted};
-use crate::json::{Object, Value, count, given, number};
-use crate::parameters::{FULL, SLIDING, rope_type};
+use super::Reading;
+use super::layer_types::{FULL, SLIDING};
+use super::parameters::rope_type;
+use super::variants::PER_LAYER;
+use crate::base::error::{Error, Refusal, Result, missing, out_of_range, positive, quoted};
+use crate::base::json::{Object, Value, count, given, number};
 use crate::types::{Head, Latent, Name, Part, Window};
 use rope_core::error::RowsError;
 

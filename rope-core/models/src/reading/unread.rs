@@ -1,16 +1,20 @@
 //! Keys about the rotation that the model's code does not read, and whether they agree with it.
 
 use super::Reading;
+use super::children::join;
+use super::layer_types::{FULL, SLIDING};
+use super::parameters::{
+    FAILS_ABOVE, IRRELEVANT, ROTARY, SETS, SWITCHES, fails_above, keys_read, rope_type,
+};
 use super::patterns::PATTERNS;
+use super::place::TEXT;
 use super::shape::part_of;
-use crate::children::join;
-use crate::config::TEXT;
-use crate::error::Result;
-use crate::json::{Object, Value, given};
-use crate::nearest::{distance, nearest};
-use crate::parameters::{FULL, IRRELEVANT, ROTARY, SETS, SLIDING, SWITCHES, keys_read, rope_type};
+use super::variants::Facts;
+use crate::base::error::Result;
+use crate::base::json::{Object, Value, given};
+use crate::base::nearest::{distance, nearest};
+use crate::base::words;
 use crate::types::*;
-use crate::words;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use rope_core::Pairing;
@@ -469,39 +473,6 @@ impl Reading<'_> {
             read.extend(self.keys_of_layers().into_iter().map(Key::name));
         }
         read
-    }
-}
-
-/// The values that determine the result for a type of layers.
-pub(super) struct Facts<'r> {
-    pub(super) rope: &'r Object,
-    pub(super) scaling: &'r str,
-    pub(super) base: f64,
-    pub(super) head_dim: usize,
-    pub(super) rotary_dim: usize,
-}
-
-/// The reason of the refusal for [`fails_above`].
-pub(crate) const FAILS_ABOVE: &str =
-    "rope parameters beside this part fail in the model's own code";
-
-/// Returns true if a composite's code fails on its own rope parameters, which it checks and does not use.
-pub(crate) fn fails_above(above: &Object, set: &Object) -> bool {
-    let needed = match rope_type(set) {
-        Ok("linear" | "dynamic") => "factor",
-        Ok("yarn") => "factor original_max_position_embeddings",
-        Ok("longrope") => "short_factor long_factor original_max_position_embeddings",
-        Ok("llama3") => {
-            "factor original_max_position_embeddings low_freq_factor high_freq_factor rope_theta"
-        }
-        _ => "",
-    };
-    let mut needed = needed.split_ascii_whitespace();
-    let old = above.get("rope_scaling").and_then(Value::as_object) == Some(set);
-    let theta = given(above, "rope_theta").is_some();
-    match rope_type(set) {
-        Ok("yarn" | "longrope" | "llama3") if old && theta => true,
-        _ => needed.any(|key| !set.contains_key(key)),
     }
 }
 

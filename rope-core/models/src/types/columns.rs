@@ -2,7 +2,7 @@
 //! that name it, and their values. Whole rows would take 30 KB of each program that reads a `config.json`; the columns
 //! take 7.
 
-/// Defines the struct of a row, and [`Row::at`](super::Row::at), which assembles one.
+/// Defines the struct of a row.
 macro_rules! row {
     ($(#[$doc:meta])* Row { $($(#[$field_doc:meta])* $field:ident: $type:ty,)+ }) => {
         $(#[$doc])*
@@ -16,7 +16,12 @@ macro_rules! row {
         impl Named {
             pub(super) const NOTHING: Self = Self { $($field: None,)+ };
         }
+    };
+}
 
+/// Defines [`Row::at`](super::Row::at), which assembles a row of a table from the columns.
+macro_rules! columns {
+    ($(#[$doc:meta])* Row { $($(#[$field_doc:meta])* $field:ident: $type:ty,)+ }) => {
         impl Row {
             /// Assembles the row with that number.
             #[inline(never)]
@@ -74,7 +79,7 @@ macro_rules! bases {
         pub(super) enum BaseRow { $($base),+ }
 
         impl BaseRow {
-            fn row(self) -> &'static Row {
+            pub(super) fn row(self) -> &'static Row {
                 match self {
                     $(Self::$base => const { &$base },)+
                 }
@@ -83,7 +88,7 @@ macro_rules! bases {
     };
 }
 
-pub(super) use {bases, row};
+pub(super) use {bases, columns, row};
 
 /// Returns the index of a row in a column.
 #[inline(never)]

@@ -3,10 +3,8 @@
 //! A row starts from [`HALF`] or another of the constants below, and names the fields in which its class differs. They
 //! describe Llama's code, except for the pairing.
 
-use super::columns::{bases, place, row};
-use super::rows::{BASES, NAMED};
-use crate::norms::NormedLayers;
-use crate::words;
+use super::columns::{bases, row};
+use crate::base::words;
 
 /// Defines an enum of names in files, with their spelling.
 macro_rules! names {
@@ -56,63 +54,72 @@ names! {
 
 bases!(HALF INTERLEAVED DEEPSEEK PARTIAL VISION QWEN_VISION);
 
-row! {
-    /// The behavior of the class of a model type.
-    Row {
-        /// The pairing of channels.
-        pairs: Pairs,
+/// Passes the definition of a row to another macro.
+macro_rules! fields {
+    ($define:ident) => {
+        $define! {
+            /// The behavior of the class of a model type.
+            Row {
+                /// The pairing of channels.
+                pairs: Pairs,
 
-        /// The key of the width of the model: `hidden_size`.
-        width: Name,
-        /// The key of the heads of a layer: `num_attention_heads`.
-        heads: Name,
-        /// The key of the layers: `num_hidden_layers`.
-        depth: Name,
-        /// The key of the context, which some scalings depend on: `max_position_embeddings`.
-        context: Name,
-        /// The channels of a head.
-        head: Head,
+                /// The key of the width of the model: `hidden_size`.
+                width: Name,
+                /// The key of the heads of a layer: `num_attention_heads`.
+                heads: Name,
+                /// The key of the layers: `num_hidden_layers`.
+                depth: Name,
+                /// The key of the context, which some scalings depend on: `max_position_embeddings`.
+                context: Name,
+                /// The channels of a head.
+                head: Head,
 
-        /// The rotated part of the head according to the file.
-        part: Part,
-        /// The class's own frequencies obey [`Row::part`], not only those of a scaling.
-        obeys: bool,
-        /// The channels that its code can rotate.
-        window: Window,
-        /// The rotation of values.
-        values: Values,
+                /// The rotated part of the head according to the file.
+                part: Part,
+                /// The class's own frequencies obey [`Row::part`], not only those of a scaling.
+                obeys: bool,
+                /// The channels that its code can rotate.
+                window: Window,
+                /// The rotation of values.
+                values: Values,
 
-        /// The base of the frequencies.
-        base: Base,
-        /// The place of the rotation's parameters.
-        parameters: Form,
-        /// The `rope_type`s of the class, and their meaning.
-        rope_types: RopeTypes,
-        /// The frequencies count turns of coordinates in -1..1.
-        turns: bool,
-        /// YaRN's `mscale_all_dim` is squared onto the scale of the softmax.
-        softmax: bool,
-        /// The frequencies and axes of pairs.
-        axes: AxesOf,
+                /// The base of the frequencies.
+                base: Base,
+                /// The place of the rotation's parameters.
+                parameters: Form,
+                /// The `rope_type`s of the class, and their meaning.
+                rope_types: RopeTypes,
+                /// The frequencies count turns of coordinates in -1..1.
+                turns: bool,
+                /// YaRN's `mscale_all_dim` is squared onto the scale of the softmax.
+                softmax: bool,
+                /// The frequencies and axes of pairs.
+                axes: AxesOf,
 
-        /// The types of the layers of a file without `layer_types`.
-        layers: LayerTypes,
-        /// The layers that rotate.
-        rotates: Rotates,
-        /// The layers that are scaled, if the file lists them; all without the list.
-        scaled_layers: Option<Key>,
-        /// The files that rotate.
-        condition: Condition,
+                /// The types of the layers of a file without `layer_types`.
+                layers: LayerTypes,
+                /// The layers that rotate.
+                rotates: Rotates,
+                /// The layers that are scaled, if the file lists them; all without the list.
+                scaled_layers: Option<Key>,
+                /// The files that rotate.
+                condition: Condition,
 
-        /// A key of published files that its code never reads, whatever its value.
-        ignores: Option<Key>,
-        /// A key that the class has with this default number, and never reads.
-        idle: Option<(Key, u16)>,
+                /// A key of published files that its code never reads, whatever its value.
+                ignores: Option<Key>,
+                /// A key that the class has with this default number, and never reads.
+                idle: Option<(Key, u16)>,
 
-        /// The norm of queries and keys, not of latents.
-        norm: Option<QkNorm>,
-    }
+                /// The norm of queries and keys, not of latents.
+                norm: Option<QkNorm>,
+            }
+        }
+    };
 }
+
+pub(super) use fields;
+
+fields!(row);
 
 /// Llama: all channels of every head of every layer rotate, in halves, by one base.
 pub(crate) const HALF: Row = Row {
@@ -456,7 +463,7 @@ pub(crate) enum RopeTypes {
     PhiMoe,
 }
 
-/// The frequencies and axes of pairs: see `axes.rs`. Numbers are the default sections.
+/// The frequencies and axes of pairs: see `reading/axes.rs`. Numbers are the default sections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AxesOf {
     /// One axis.
@@ -675,4 +682,23 @@ pub(crate) enum Reach {
     Row,
     /// All heads if the key has the first value, each head if it has the second, which is the default.
     RowIf(Key, [Word; 2]),
+}
+
+/// The layers with queries and keys that norm them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum NormedLayers {
+    All,
+    Rotating,
+    Still,
+}
+
+impl NormedLayers {
+    /// Returns true if a layer with attention is one of them.
+    pub(crate) fn holds(self, rotates: bool) -> bool {
+        match self {
+            NormedLayers::All => true,
+            NormedLayers::Rotating => rotates,
+            NormedLayers::Still => !rotates,
+        }
+    }
 }

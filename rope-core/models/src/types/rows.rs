@@ -18,11 +18,11 @@
 //! the rotation within it. A later version of `internlm` does so too, for files with `rotary`. `telechat` requires
 //! `base_seqlen`: the code of its first models has other constants in its place, and their files are alike.
 
+use super::columns::{columns, place};
 use super::row::LayerType::*;
 use super::row::LayerTypes::Rules;
 use super::row::When::*;
 use super::row::*;
-use crate::norms::NormedLayers;
 
 /// The sliding-window and the full-attention layers of Gemma 4.
 const GEMMA4: ByType = [
@@ -61,6 +61,8 @@ pub(super) fn named(name: &str) -> Option<(&'static str, Row)> {
     let (number, name) = names().enumerate().find(|(_, known)| *known == name)?;
     Some((name, Row::at(number)))
 }
+
+fields!(columns);
 
 rows! {
     "BriaTransformer2DModel" = INTERLEAVED {

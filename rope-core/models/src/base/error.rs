@@ -375,6 +375,16 @@ pub(crate) fn out_of_range(
     .into()
 }
 
+/// Returns the error for a list with one entry per layer that has another length.
+pub(crate) fn count_of(name: &'static str, given: usize, needed: usize) -> Refusal {
+    Error::Rope(rope_core::Error::Count {
+        name,
+        given,
+        needed,
+    })
+    .into()
+}
+
 /// The most bytes of a file quoted in an error.
 const QUOTED: usize = 80;
 

@@ -1,8 +1,8 @@
 //! The arrangement of a model's frequencies: the base frequency and the axis of each pair. Derived from the
 //! `recomposition_frequencies` of each class.
 
-use crate::error::{Result, missing, out_of_range};
-use crate::json::{Object, counts, given, invalid};
+use crate::base::error::{Result, missing, out_of_range};
+use crate::base::json::{Object, counts, given, invalid};
 use crate::types::AxesOf;
 use alloc::vec::Vec;
 use rope_core::axes::Axes;

@@ -2,12 +2,12 @@
 //! `convert_rope_params_to_dict` of classes with their own): the object that counts, its entry for each type of layers,
 //! and the keys beside it that are merged into it.
 
-use crate::error::{Refusal, Result, unsupported};
-use crate::ignored::Notes;
-use crate::json::{Object, Value, count, flag, given, invalid, number, object};
-use crate::layers::{ambiguous, count_of, no_such_parameters};
+use super::layer_types::{FULL, INDEXED, SLIDING, ambiguous, no_such_parameters};
+use super::notes::Notes;
+use crate::base::error::{Refusal, Result, count_of, unsupported};
+use crate::base::json::{Object, Value, count, flag, given, invalid, number, object};
+use crate::base::words;
 use crate::types::*;
-use crate::words;
 use alloc::vec::Vec;
 
 /// The parameters of a file, either for all layers or by type of layer.
@@ -192,10 +192,6 @@ pub(crate) const ROTARY: &str = "rope rotary theta yarn";
 /// Switches of the whole rotation.
 pub(crate) const SWITCHES: &str = "rotary use_rope use_rotary use_rotary_emb use_rotary_embedding use_rotary_embeddings \
     use_rotary_pos_emb use_rotary_position_embeddings";
-
-pub(crate) const FULL: &str = "full_attention";
-pub(crate) const SLIDING: &str = "sliding_attention";
-pub(crate) const INDEXED: &str = "indexed_attention";
 
 /// Returns the object `rotary` of the first InternLM in current terms. Its older files have none, and their code scales
 /// nothing.
@@ -478,6 +474,30 @@ pub(crate) fn rope_type(rope: &Object) -> Result<&str> {
             .transpose()
     };
     Ok(text("rope_type")?.or(text("type")?).unwrap_or("default"))
+}
+
+/// The reason of the refusal for [`fails_above`].
+pub(crate) const FAILS_ABOVE: &str =
+    "rope parameters beside this part fail in the model's own code";
+
+/// Returns true if a composite's code fails on its own rope parameters, which it checks and does not use.
+pub(crate) fn fails_above(above: &Object, set: &Object) -> bool {
+    let needed = match rope_type(set) {
+        Ok("linear" | "dynamic") => "factor",
+        Ok("yarn") => "factor original_max_position_embeddings",
+        Ok("longrope") => "short_factor long_factor original_max_position_embeddings",
+        Ok("llama3") => {
+            "factor original_max_position_embeddings low_freq_factor high_freq_factor rope_theta"
+        }
+        _ => "",
+    };
+    let mut needed = needed.split_ascii_whitespace();
+    let old = above.get("rope_scaling").and_then(Value::as_object) == Some(set);
+    let theta = given(above, "rope_theta").is_some();
+    match rope_type(set) {
+        Ok("yarn" | "longrope" | "llama3") if old && theta => true,
+        _ => needed.any(|key| !set.contains_key(key)),
+    }
 }
 
 /// Returns the keys that a type of scaling reads, besides `rope_type`, `type`, `rope_theta` and

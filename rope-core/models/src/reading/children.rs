@@ -1,10 +1,10 @@
 //! The objects of a file that no class reads: not the part that is read, nor above it, nor another part of its whole.
 
-use crate::config::{Place, own_type, type_of_part};
-use crate::json::{Object, Value};
-use crate::parameters::SETS;
+use super::parameters::SETS;
+use super::place::{Place, own_type, type_of_part};
+use crate::base::json::{Object, Value};
+use crate::base::words;
 use crate::types::{model_type, part_of};
-use crate::words;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;

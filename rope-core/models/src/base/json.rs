@@ -4,8 +4,8 @@
 //! Reading files is not hot, and errors are large: shared code is not inlined.
 
 #[cfg(feature = "config")]
-use crate::error::Error;
-use crate::error::{Refusal, Result, out_of_range};
+use crate::base::error::Error;
+use crate::base::error::{Refusal, Result, out_of_range};
 #[cfg(feature = "config")]
 use alloc::collections::BinaryHeap;
 use alloc::string::String;

@@ -1,11 +1,11 @@
 //! Files of types without a rotation that have keys about one: another program wrote them for code of its own.
 
-use crate::children::join;
-use crate::error::{Error, Refusal, beginning, listed, quoted};
-use crate::json::{Object, Value};
-use crate::parameters::{ROTARY, SWITCHES};
+use super::children::join;
+use super::parameters::{ROTARY, SWITCHES};
+use crate::base::error::{Error, Refusal, beginning, listed, quoted};
+use crate::base::json::{Object, Value};
+use crate::base::words;
 use crate::types::keys_of_unrotated;
-use crate::words;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -1,62 +1,13 @@
 //! The norm of a model's queries and keys, by the row of its type and its configuration.
 
-use crate::error::{Result, unsupported};
-use crate::json::{Object, Value, given, invalid};
-use crate::reading::Reading;
-use crate::types::{Eps, Formula, QkNorm, Reach, Word};
-use crate::words;
+use super::Reading;
+use crate::base::error::{Result, unsupported};
+use crate::base::json::{Object, Value, given, invalid};
+use crate::base::words;
+use crate::model::{ModelNorm, NormWeights};
+use crate::types::{Eps, Formula, NormedLayers, QkNorm, Reach, Word};
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::stages::StageOrder;
-
-/// The norm of a model's queries and keys, without its weights: [`Model::norm`](crate::Model::norm) and
-/// [`Layer::norm`](crate::Layer::norm).
-///
-/// Queries and keys have separate weights, in the same shape. Norms of latents in multi-head latent attention are not
-/// included, nor are other factors of the model's code on queries; the table names them
-/// ([guide](crate::guide::models)).
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct ModelNorm {
-    /// The norm, without weights ([`Norm::with_weight`]) and biases ([`Norm::with_bias`]).
-    pub norm: Norm<'static>,
-    /// Its weights.
-    pub weights: NormWeights,
-    /// True if it has biases, in the shape of the weights.
-    pub bias: bool,
-    /// True if each head of the values is normed too, by the same formula and with the same eps, without weights: Gemma
-    /// 3n and 4.
-    pub values: bool,
-}
-
-/// The weights of the norm of a model's queries and keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum NormWeights {
-    /// None: Llama 4, nanochat.
-    None,
-    /// `[head_dim]`, shared by all heads.
-    Shared,
-    /// `[heads, head_dim]`: norms over all heads of a token, and those of Cohere, StableLM, Chameleon and PLaMo 2.
-    PerHead,
-}
-
-/// The layers with queries and keys that norm them.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum NormedLayers {
-    All,
-    Rotating,
-    Still,
-}
-
-impl NormedLayers {
-    /// Returns true if a layer with attention is one of them.
-    pub(crate) fn holds(self, rotates: bool) -> bool {
-        match self {
-            NormedLayers::All => true,
-            NormedLayers::Rotating => rotates,
-            NormedLayers::Still => !rotates,
-        }
-    }
-}
 
 /// Returns a formula, its weights, and whether it has biases.
 fn formula(formula: Formula) -> Option<(NormFormula, NormWeights, bool)> {
