@@ -64,7 +64,9 @@ const MODELS: Crate = Crate {
         ("reading", &["reading"]),
         (
             "crate",
-            &["config", "explain", "gguf", "grid", "guide", "initial", "lib"],
+            &[
+                "config", "explain", "gguf", "grid", "guide", "initial", "lib",
+            ],
         ),
     ],
     circles: &[],

@@ -2,10 +2,10 @@
 //!
 //! `place.rs` finds the part of the file. `parameters.rs` determines the rope parameters as transformers does,
 //! `rules.rs` the types of the layers, and `variants.rs` the layers that rotate, with their differences. `rotation.rs`
-//! computes the rotation of one variant, with `shape.rs` (heads), `scaling.rs` and `axes.rs`; `norms.rs` reads the norm.
-//! `results.rs` reads both for all layers. `children.rs`, `unread.rs` and `patterns.rs` compare the keys that no code
-//! reads with the result, `unrotated.rs` those of a type without a rotation, and `notes.rs` collects them. `unknown.rs`
-//! reads base and scaling alone.
+//! computes the rotation of one variant, with `shape.rs` (heads), `scaling.rs` and `axes.rs`. `norms.rs` reads the
+//! norm. `results.rs` reads both for all layers. `children.rs`, `unread.rs` and `patterns.rs` compare the keys that no
+//! code reads with the result, `unrotated.rs` those of a type without a rotation, and `notes.rs` collects them.
+//! `unknown.rs` reads base and scaling alone.
 
 mod axes;
 mod children;
