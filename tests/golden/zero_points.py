@@ -109,4 +109,5 @@ def main():
                 line(f"u{bits}_in_{size}_dequant_{element}", values)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -45,8 +45,9 @@ const CASES: &[Case] = cases! {
         "TensorMut: as_tensor layout narrow new reborrow shape split_at";
     cache_layouts:
         "CacheLayout: bytes end hdn hdnx hnd hndx narrow_channels nhd shape strided strides with_offset"
-        "CacheFormat: e4m3 e4m3_in_128 e4m3_in_64 e5m2 e5m2_saturating element from int8_even int8_round_away iq4_nl mxfp4 \
-         mxfp8 nvfp4 q4_0 q4_1 q5_0 q5_1 q8_0 quantized u4_in_128 u4_in_32 u4_in_64 u8_in_128 u8_in_32 u8_in_64"
+        "CacheFormat: e4m3 e4m3_in_128 e4m3_in_64 e5m2 e5m2_saturating element from int8_even int8_round_away iq4_nl kivi2 \
+         kivi4 mxfp4 mxfp8 nvfp4 q4_0 q4_1 q5_0 q5_1 q8_0 quantized u4_by_channel u4_in_128 u4_in_32 u4_in_64 \
+         u8_by_channel u8_in_128 u8_in_32 u8_in_64"
         "ScaleLayout: hn nh with_groups";
     caches:
         "Cache: coded coded_with_scales layout new slots"
@@ -474,7 +475,8 @@ fn cache_format<'a>(source: &mut Source<'_>, list: &'a [f32]) -> CacheFormat<'a>
         true => TileScale::Quotient { least },
         false => TileScale::PowerOfTwo { least },
     };
-    match source.below(23) {
+    let tokens = size(source);
+    match source.below(27) {
         0 => CacheFormat::e4m3(scale),
         1 => CacheFormat::e5m2(scale),
         2 => CacheFormat::e5m2_saturating(scale),
@@ -497,6 +499,10 @@ fn cache_format<'a>(source: &mut Source<'_>, list: &'a [f32]) -> CacheFormat<'a>
         19 => CacheFormat::u4_in_32(),
         20 => CacheFormat::u4_in_64(),
         21 => CacheFormat::u4_in_128(),
+        22 => CacheFormat::u8_by_channel(tokens),
+        23 => CacheFormat::u4_by_channel(tokens),
+        24 => CacheFormat::kivi2(tokens),
+        25 => CacheFormat::kivi4(tokens),
         _ => CacheFormat::quantized(source.one_of(&QuantFormat::ALL), scale),
     }
 }

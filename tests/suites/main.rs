@@ -16,6 +16,8 @@ mod backends;
 #[cfg(feature = "every")]
 mod bodies;
 mod cache;
+#[cfg(feature = "every")]
+mod channels;
 #[cfg(feature = "models")]
 mod classes;
 #[cfg(feature = "every")]

@@ -513,7 +513,7 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
                 given: 48,
                 values: 32,
             }),
-            "the stride of head is 48, but a cache in blocks of 32 values requires a multiple of 32; pad the heads to whole \
+            "the stride of head is 48, but a cache in blocks of 32 values requires a multiple of 32; pad it to whole \
              blocks",
         ),
         (
@@ -597,6 +597,17 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
             }),
             "move 1 writes slot 9 before move 4 reads it, and the reverse order fits no better; move the slots in several \
              calls, and those of a cycle by a free slot",
+        ),
+        (
+            Error::Slots(SlotsError::PartOfGroup {
+                index: 3,
+                slot: 40,
+                found: 24,
+                tokens: 32,
+            }),
+            "token 3 begins 24 consecutive slots at slot 40, but slots share scales by channel in groups of 32, which begin \
+             at multiples of 32; write, shift and move whole groups in order, and keep tokens in a cache of elements until \
+             they fill one",
         ),
         (
             Error::Slots(SlotsError::Repeated {

@@ -176,6 +176,44 @@ fn rotate_at() {
     }
 }
 
+/// Threads do not divide a call on groups with numbers by channel, nor an output to them.
+#[test]
+fn groups_by_channel() {
+    let shape @ [_, tokens, heads, head_dim] = [1, 512, 8, 64];
+    let frequencies = Frequencies::new(head_dim, 1e4, &Scaling::Default).expect("a base");
+    let x: Vec<f32> = (0..tokens * heads * head_dim)
+        .map(|i| (i * 37 % 101) as f32 - 50.0)
+        .collect();
+    let x = Tensor::new(&x, shape).expect("a tensor");
+    let rows = frequencies.rows(3..515).expect("positions");
+    let deltas = vec![-5_i64; tokens];
+    let back = frequencies.shift(&deltas).expect("a shift");
+    let layout = CacheLayout::hnd([16, heads, 32, head_dim]).expect("a small cache");
+    let format = CacheFormat::u4_by_channel(32);
+    let bytes = layout.bytes(format).expect("few");
+    let run = |rope: Rope| {
+        let mut memory = vec![0x5a_u8; bytes];
+        let mut keys = CacheMut::coded(&mut memory, layout, format).expect("a cache that fits");
+        let mut y = vec![0.0_f32; tokens * heads * head_dim];
+        let mut y = TensorMut::new(&mut y, shape).expect("a tensor");
+        let outputs = &mut [
+            Output::tensor(&mut y, &rows),
+            Output::cache(&mut keys, 0..512, &rows),
+        ];
+        rope.rotate_into_each(&x, outputs).expect("whole groups");
+        rope.rotate(&mut keys.slots(0..512), &back)
+            .expect("whole groups");
+        rope.rotate_into(&x, &mut keys.slots(64..576 - 64), &back)
+            .expect_err("one slot per token");
+        memory
+    };
+    let expected = run(Rope::new(Pairing::Half));
+    for pool in pools() {
+        let got = pool.install(|| run(Rope::new(Pairing::Half).with_threads()));
+        assert!(got == expected, "{pool:?}");
+    }
+}
+
 #[test]
 fn what_does_not_fit_is_refused_before_any_thread_starts() {
     let source = &mut Source::random("refused_before_any_thread_starts");

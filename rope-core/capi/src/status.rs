@@ -191,6 +191,8 @@ pub enum rope_status {
     Gguf = 88,
     /// A slot of a rotation in place belongs to two tokens whose rows differ.
     SlotRepeated = 96,
+    /// Slots that share scales by channel, of which a call would write, shift or move a part.
+    PartOfGroup = 98,
     /// A member of rope_call_memory names memory that the prepared call does not use.
     UnusedMemory = 95,
     /// Refused by rope-core for a reason that this header has no name for.
@@ -331,6 +333,7 @@ statuses! {
     Slot = c"a slot or a page is outside the cache": Slots::Slot Slots::Page,
     SameTarget = c"two moves write one slot": Slots::SameTarget,
     MoveOrder = c"neither order of the moves reads each slot before it is written": Slots::MoveOrder,
+    PartOfGroup = c"a call writes, shifts or moves a part of a group of slots that share scales by channel": Slots::PartOfGroup,
     SlotRepeated = c"a slot of a rotation in place has two tokens with different rows": Slots::Repeated,
     SlotOffset = c"from its offset a token would reach past the cache": Slots::Offset,
     PagePosition = c"a position is beyond the pages of its sequence": Slots::PagePosition,

@@ -24,9 +24,11 @@
 //! # Ok::<(), rope_core::Error>(())
 //! ```
 
+mod channels;
 #[cfg(feature = "rayon")]
 mod cut;
 mod format;
+mod groups;
 mod layout;
 mod moves;
 mod parts;
@@ -51,11 +53,12 @@ use crate::describe::address::TokenAddress;
 use crate::error::CacheError;
 use crate::kernel::element::Element;
 use crate::kernel::elements::OutOfPlaceKernels;
-use crate::kernel::quantize::{Encoding, GroupEncoding, ScaleFactors, ScaleRequest};
+use crate::kernel::quantize::{Encoding, GroupEncoding, GroupPlace, ScaleFactors, ScaleRequest};
 use crate::kernel::values::Values;
 use crate::proof::Proof;
 use crate::{Error, Shape};
 
+use channels::{GroupHeads, GroupNumbers};
 pub(crate) use slots::{SlotAddresses, SlotRange};
 
 /// The keys, or the values, of one layer in a cache, for reading.
@@ -148,6 +151,8 @@ pub(crate) struct SlotsTarget<'t> {
     len: usize,
     /// The slots in `memory`.
     range: SlotRange,
+    /// The numbers of the group that is written, in a cache with numbers by channel.
+    numbers: Option<&'t mut GroupNumbers>,
 }
 
 /// The storage of heads in a cache.
@@ -347,6 +352,15 @@ impl Kept<'_> {
                     let scales = self.scales(place, at, head);
                     kernels.decode(proof, [bytes, scales], rule, values);
                 }
+                Codes::Channels(format, tokens) => {
+                    let place = GroupPlace {
+                        tokens,
+                        head_dim,
+                        token: at.scale % tokens,
+                        channel: 0,
+                    };
+                    format.kernels.decode(place, bytes, values);
+                }
                 Codes::Scaled(code, scale) => {
                     (code.decode)(proof, bytes, self.scale(scale, at, head), values);
                 }
@@ -411,10 +425,15 @@ impl CacheMut<'_> {
 }
 
 impl CacheSlotsMut<'_> {
+    /// Returns true if the cache has numbers by channel.
+    pub(crate) fn is_grouped(&self) -> bool {
+        self.stored.channels().is_some()
+    }
+
     /// Checks that heads of this shape fit the cache, and that each token has a slot or is skipped.
     pub(crate) fn check(&self, shape: Shape) -> Result<(), Error> {
         let len = self.memory.len() / self.stored.size();
-        self.stored.check(shape, &self.slots, len)
+        self.stored.check_written(shape, &self.slots, len)
     }
 
     /// Borrows the slots as the target of one call.
@@ -427,6 +446,7 @@ impl CacheSlotsMut<'_> {
             stored: self.stored,
             slots: &self.slots,
             range: SlotRange::WHOLE,
+            numbers: None,
         }
     }
 }
@@ -444,7 +464,7 @@ impl CacheHeads<'_> {
 impl<'t> SlotsTarget<'t> {
     /// Checks that heads of this shape fit the cache, and that each token has a slot or is skipped.
     pub(crate) fn check(&self, shape: Shape) -> Result<(), Error> {
-        self.stored.check(shape, self.slots, self.len)
+        self.stored.check_written(shape, self.slots, self.len)
     }
 
     /// Borrows the slots for a shorter time.
@@ -452,6 +472,7 @@ impl<'t> SlotsTarget<'t> {
         SlotsTarget {
             memory: self.memory,
             scales: self.scales,
+            numbers: self.numbers.as_deref_mut(),
             ..*self
         }
     }
@@ -567,6 +588,24 @@ impl<'t> SlotsTarget<'t> {
             let values = values.part(first * head_dim..(first + count) * head_dim);
             let (code, scale) = match &codes {
                 Codes::Scaled(code, scale) => (code, scale),
+                Codes::Channels(format, tokens) => {
+                    let Some(numbers) = self.numbers.as_deref_mut() else {
+                        unreachable!("a call writes these codes group by group");
+                    };
+                    let heads = GroupHeads {
+                        memory: &mut self.memory[at.element..],
+                        ..self.stored.group_heads(*tokens, at.scale % tokens)
+                    };
+                    (format.write_token)(
+                        format.kernels,
+                        numbers,
+                        proof,
+                        heads,
+                        [head, count],
+                        values,
+                    );
+                    continue;
+                }
                 Codes::Blocks(format) => {
                     self.put(at, [head, count], side, |codes| {
                         (format.encode)(proof, values, codes);
@@ -754,6 +793,9 @@ impl<'a> Stored<'a> {
             Format::Codes(Codes::Groups(kernels, ..)) => {
                 self.layout.shape.head_dim * kernels.per_byte
             }
+            Format::Codes(Codes::Channels(format, tokens)) => {
+                (format.kernels).channels(tokens, self.layout.shape.head_dim)
+            }
             _ => self.layout.shape.head_dim,
         }
     }
@@ -800,6 +842,15 @@ impl<'a> Stored<'a> {
         match self.computed_scales() {
             Some(ScalePlace::Separate(scales)) => Some((0, scales)),
             Some(ScalePlace::InBlock { first, strides }) => Some((first, strides)),
+            // The place of a slot in its block.
+            _ if self.channels().is_some() => Some((
+                0,
+                ScaleLayout {
+                    block: 0,
+                    token: 1,
+                    head: 0,
+                },
+            )),
             _ => None,
         }
     }
@@ -844,7 +895,7 @@ impl<'a> Stored<'a> {
         match self.format {
             Format::Element(..) | Format::Codes(Codes::Blocks(_)) => true,
             Format::Codes(Codes::Scaled(_, scale)) => scale.is_same(),
-            Format::Codes(Codes::Groups(..)) => false,
+            Format::Codes(Codes::Groups(..) | Codes::Channels(..)) => false,
         }
     }
 
@@ -879,6 +930,19 @@ impl<'a> Stored<'a> {
         let by_slot = (self.scales().is_some())
             .then_some("addressed by slots, not by Slots::offsets, because its scales lie apart");
         slots.check(shape, layout, len, by_slot)
+    }
+
+    /// Checks likewise, for a call that writes the slots.
+    fn check_written(&self, shape: Shape, slots: &Slots<'_>, len: usize) -> Result<(), Error> {
+        self.check(shape, slots, len)?;
+        match self.channels() {
+            Some((format, tokens)) if !shape.is_empty() => {
+                let count = shape.batch.saturating_mul(shape.tokens);
+                let found = self.in_slots(slots, len, shape.tokens);
+                (format.check)([tokens, count, shape.tokens], &found)
+            }
+            _ => Ok(()),
+        }
     }
 }
 

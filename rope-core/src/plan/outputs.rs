@@ -106,6 +106,14 @@ impl<'a> Output<'a> {
         matches!(self.target, OutputTarget::Tensor(..))
     }
 
+    /// Returns true if the target is a cache with numbers by channel, whose groups a call writes whole.
+    pub(super) fn is_grouped(&self) -> bool {
+        match &self.target {
+            OutputTarget::Tensor(..) => false,
+            OutputTarget::Cache(slots) => slots.is_grouped(),
+        }
+    }
+
     /// Checks the target against the source tensor.
     pub(super) fn check(&self, shape: Shape) -> Result<(), Error> {
         match &self.target {

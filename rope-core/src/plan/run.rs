@@ -9,6 +9,7 @@ use super::kinds::{Lowered, Stages};
 use super::operand::{AnglesKind, SourceKind, TargetKind};
 use super::outputs::Output;
 use super::parts::PartsCall;
+use crate::describe::cache::SlotsTarget;
 use crate::describe::rows::{RowSharing, Rows};
 use crate::describe::tensor::Bytes;
 use crate::execute::choose::{self, Executor};
@@ -158,6 +159,9 @@ impl<'p> Rope<Lowered<'p>> {
         if matches!(target, OperandMut::Cache(_)) && checked.angles.is_none() {
             return Executor::Nothing;
         }
+        if self.run_on_groups(checked, None, target) {
+            return Executor::Staged;
+        }
         if checked.repeats {
             return self.run_once(checked, target);
         }
@@ -190,6 +194,9 @@ impl<'p> Rope<Lowered<'p>> {
         source: &Operand<'_>,
         target: &mut OperandMut<'_>,
     ) -> Executor {
+        if self.run_on_groups(checked, Some(source), target) {
+            return Executor::Staged;
+        }
         // The address of a slot is that of the first head of its token.
         let by_heads = matches!(source, Operand::Tensor(..));
         self.run_parts(checked, by_heads, target, |of, target| {
@@ -205,6 +212,67 @@ impl<'p> Rope<Lowered<'p>> {
                 choose::out_of_place(pass, source, target)
             })
         })
+    }
+
+    /// Runs a checked call on one group of tokens after another, if its target has numbers by channel; returns whether
+    /// it has. Threads do not divide such a call.
+    #[inline]
+    fn run_on_groups(
+        &self,
+        checked: &Checked<'_>,
+        source: Option<&Operand<'_>>,
+        target: &mut OperandMut<'_>,
+    ) -> bool {
+        match target {
+            OperandMut::Cache(slots) if slots.stored.channels().is_some() => {
+                self.run_on_each_group(checked, source, slots);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn run_on_each_group(
+        &self,
+        checked: &Checked<'_>,
+        source: Option<&Operand<'_>>,
+        slots: &mut SlotsTarget<'_>,
+    ) {
+        let call = checked.shape;
+        slots.write_groups(
+            call,
+            checked.repeats,
+            &mut |[index, tokens], skips, target| {
+                let part = PartOfCall {
+                    origin: [index / call.tokens, index % call.tokens, 0],
+                    shape: Shape {
+                        batch: 1,
+                        tokens,
+                        ..call
+                    },
+                    call,
+                };
+                let checked = &Checked {
+                    skips_identity: checked.skips_identity && skips,
+                    ..*checked
+                };
+                let layout;
+                let source = match source {
+                    Some(&Operand::Tensor(x, element)) => {
+                        layout = part.of_tensor(x.layout);
+                        Some(Operand::Tensor(x.within(&layout), element))
+                    }
+                    other => other.copied(),
+                };
+                let target = &mut OperandMut::Cache(target.reborrow());
+                self.passes(checked, part, |pass| match &source {
+                    None => choose::in_place(pass, target),
+                    Some(source) => choose::out_of_place(pass, source, target),
+                });
+            },
+        );
     }
 
     /// Runs a checked call on its target: the whole, or on threads parts of it, which may have some heads of a token if
@@ -344,12 +412,15 @@ impl<'p> Rope<Lowered<'p>> {
             Err(_) => unreachable!("angles are checked before a target is written"),
         };
         // Each target is cut where its own memory can be, so that no part of the source is common to all.
-        if self.threads().is_some() {
-            for output in outputs {
+        let threads = self.threads().is_some();
+        for output in &mut *outputs {
+            if threads || output.is_grouped() {
                 output.targets(&PartOfCall::whole(shape), &mut |angles, target| {
                     self.run_checked_between(&checked(angles), source, target);
                 });
             }
+        }
+        if threads {
             return Ok(());
         }
         let bytes = (shape.heads.saturating_mul(shape.head_dim)).saturating_mul(x.size);
@@ -374,7 +445,7 @@ impl<'p> Rope<Lowered<'p>> {
             };
             let layout = part.of_tensor(x.layout);
             let source = &Operand::Tensor(x.within(&layout), element);
-            for output in &mut *outputs {
+            for output in outputs.iter_mut().filter(|output| !output.is_grouped()) {
                 output.targets(&part, &mut |angles, target| {
                     let checked = Checked {
                         streams,

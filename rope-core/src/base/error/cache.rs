@@ -97,7 +97,7 @@ errors! {
         /// Values of a block.
         values: usize,
     }: Shape =>
-        "{of} is {given}, but a cache in blocks of {values} values requires a multiple of {values}; pad the heads to whole \
+        "{of} is {given}, but a cache in blocks of {values} values requires a multiple of {values}; pad it to whole \
          blocks",
     /// [`CacheLayout`](crate::cache::CacheLayout)'s constructors: two indices could name one element. A cache with a
     /// [`ScaleLayout`](crate::cache::ScaleLayout): two heads could have one scale.

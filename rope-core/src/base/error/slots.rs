@@ -64,6 +64,23 @@ errors! {
     }: Value =>
         "move {written} writes slot {slot} before move {read} reads it, and the reverse order fits no better; move the \
          slots in several calls, and those of a cycle by a free slot",
+    /// A call writes, shifts or moves a part of a group of slots that share the numbers of their channels
+    /// ([`CacheFormat::u8_by_channel`](crate::cache::CacheFormat::u8_by_channel)).
+    PartOfGroup {
+        /// Index of a token; `u32::MAX` beyond that.
+        index: u32,
+        /// Its slot.
+        slot: usize,
+        /// The consecutive slots that the call has from there on.
+        found: usize,
+        /// Slots of a group.
+        tokens: usize,
+    }: Value => |f| write!(
+        f,
+        "token {index} begins {found} consecutive slots at slot {slot}, but slots share scales by channel in groups of \
+         {tokens}, which begin at multiples of {tokens}; write, shift and move whole groups in order, and keep tokens in \
+         a cache of elements until they fill one"
+    ),
     /// A rotation in place: two tokens have one slot and different rows. Its heads would move twice. With equal rows
     /// they move once.
     Repeated {

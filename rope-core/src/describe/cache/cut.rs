@@ -13,9 +13,12 @@ pub(crate) type PartOfCache<'t> = (SlotsTarget<'t>, Range<usize>);
 impl<'t> SlotsTarget<'t> {
     /// Cuts the cache into at most `parts` parts with about equally many of `tokens` tokens. Cuts lie between blocks,
     /// or between the slots of a cache with one block. Tokens with the same slot therefore stay together, in order. A
-    /// cache whose blocks interleave, and tokens addressed by element, give one part.
+    /// cache whose blocks interleave or with numbers by channel, and tokens addressed by element, give one part.
     pub(crate) fn cut(self, parts: usize, tokens: usize) -> Vec<PartOfCache<'t>> {
-        let Some(unit) = self.slots_of_a_unit() else {
+        let Some(unit) = self
+            .slots_of_a_unit()
+            .filter(|_| self.stored.channels().is_none())
+        else {
             return Vec::from([(self, 0..tokens)]);
         };
         let in_slots = self.in_slots(tokens);
@@ -133,12 +136,14 @@ impl<'t> SlotsTarget<'t> {
                 memory,
                 scales,
                 range,
+                numbers: None,
                 ..self
             },
             SlotsTarget {
                 memory: rest_memory,
                 scales: rest_scales,
                 range: rest_range,
+                numbers: None,
                 ..self
             },
         )

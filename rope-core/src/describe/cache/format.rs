@@ -2,6 +2,7 @@
 
 use bytemuck::Pod;
 
+use super::channels::{self, ChannelFormat};
 use super::quant::{QuantFormat, QuantScale, ScalePlace};
 use crate::Error;
 use crate::kernel::element::Element;
@@ -43,6 +44,8 @@ pub(crate) enum Codes<'a> {
     Blocks(&'static BlockFormat),
     /// A scale per group of channels.
     Groups(&'static quantize::GroupKernels, GroupRule, ScalePlace),
+    /// A scale and an offset per channel of a group of this many tokens.
+    Channels(&'static ChannelFormat, usize),
 }
 
 /// Defines the constructors of 8-bit formats.
@@ -156,6 +159,85 @@ impl<'a> CacheFormat<'a> {
     /// Codes of E4M3 with a scale in f32 for 64 channels, as [`CacheFormat::e4m3_in_128`].
     pub const fn e4m3_in_64(scale: TileScale, at: ScalePlace) -> Self {
         CacheFormat::groups(&quantize::E4M3_IN_64, scale.rule(), at)
+    }
+
+    /// OpenVINO's u8 by channel (`BY_CHANNEL`): for each channel of a head, a scale and a zero point for the `tokens`
+    /// slots of a group, and a code of 8 bits per slot. Decodes as `(code - zero point) * scale`.
+    ///
+    /// A call writes, moves and shifts whole groups of consecutive slots, each in the order of its tokens. Reads are of
+    /// any slots. Tokens stay in a cache of elements until they fill a group; then one call encodes them from there.
+    ///
+    /// `tokens` divides the slots of a block, whose slots are contiguous in each head ([`CacheLayout::hnd`]). A group
+    /// has `tokens head_dim` codes, the channels of a slot contiguous; before these, the f32 scales of all channels,
+    /// then their zero points, in little-endian bytes. With blocks of one group, this is the memory of OpenVINO's paged
+    /// keys.
+    ///
+    /// With `min` and `max` the bounds of a channel over the tokens of a group, ignoring NaNs, `scale = (max - min) (1
+    /// / 255)`, or 0.0001 if that is 0, and `zero point = -min / scale`. A code is `x (1 / scale) + zero point` by a
+    /// fused multiply-add, to the nearest integer, ties to even; a NaN has code 0. These are the formulas of its vector
+    /// code on x86.
+    ///
+    /// ```
+    /// use rope_core::cache::{CacheFormat, CacheLayout, CacheMut};
+    /// use rope_core::{Pairing, Rope, Tensor};
+    ///
+    /// // 4 pages of 32 slots, 2 heads of 64 channels.
+    /// let layout = CacheLayout::hnd([4, 2, 32, 64])?;
+    /// let format = CacheFormat::u8_by_channel(32);
+    /// assert_eq!(layout.bytes(format)?, 4 * 2 * (32 + 8) * 64);
+    /// let mut memory = [0_u8; 4 * 2 * 40 * 64];
+    /// let mut keys = CacheMut::coded(&mut memory, layout, format)?;
+    /// let k = [1.0_f32; 32 * 2 * 64];
+    /// let k = Tensor::new(&k, [1, 32, 2, 64])?;
+    /// let rope = Rope::new(Pairing::Half);
+    /// rope.apply_into(&k, &mut keys.slots(64..96))?;
+    /// assert!(rope.apply_into(&k, &mut keys.slots(60..92)).is_err());
+    /// # Ok::<(), rope_core::Error>(())
+    /// ```
+    ///
+    /// [`CacheLayout::hnd`]: super::CacheLayout::hnd
+    pub const fn u8_by_channel(tokens: usize) -> Self {
+        CacheFormat(Format::Codes(Codes::Channels(
+            &channels::U8_BY_CHANNEL,
+            tokens,
+        )))
+    }
+
+    /// OpenVINO's u4 by channel: as [`CacheFormat::u8_by_channel`] with 15 for 255, and two codes per byte, the even
+    /// channel in the high half.
+    pub const fn u4_by_channel(tokens: usize) -> Self {
+        CacheFormat(Format::Codes(Codes::Channels(
+            &channels::U4_BY_CHANNEL,
+            tokens,
+        )))
+    }
+
+    /// KIVI's keys of 2 bits: for each channel of a head, a scale and a minimum in f16 for the `tokens` slots of a
+    /// group, a multiple of 16. Decodes as `code * scale + minimum`, in f32.
+    ///
+    /// Groups as in [`CacheFormat::u8_by_channel`]. A group has the scales of all channels, then their minima, then the
+    /// codes of one channel after another; the codes of a channel are contiguous, the first token in the lowest bits,
+    /// as in KIVI's integers of 32 bits.
+    ///
+    /// Values are rounded to f16, and so is each operation: `scale = (max - minimum) / 3`, and a code is `(x - minimum)
+    /// / scale`, at most 3, to the nearest integer, ties to even. A NaN has code 0, and a constant channel decodes to
+    /// its minimum. (In Python, KIVI decodes in f16 too.)
+    ///
+    /// ```
+    /// use rope_core::cache::{CacheFormat, CacheLayout};
+    ///
+    /// // 4 groups of 32 tokens, 2 heads of 64 channels.
+    /// let layout = CacheLayout::hnd([1, 2, 128, 64])?;
+    /// assert_eq!(layout.bytes(CacheFormat::kivi2(32))?, 4 * 2 * 64 * (2 + 2 + 32 * 2 / 8));
+    /// # Ok::<(), rope_core::Error>(())
+    /// ```
+    pub const fn kivi2(tokens: usize) -> Self {
+        CacheFormat(Format::Codes(Codes::Channels(&channels::KIVI_2, tokens)))
+    }
+
+    /// KIVI's keys of 4 bits: as [`CacheFormat::kivi2`] with 15 for 3, and `tokens` a multiple of 8.
+    pub const fn kivi4(tokens: usize) -> Self {
+        CacheFormat(Format::Codes(Codes::Channels(&channels::KIVI_4, tokens)))
     }
 
     const fn groups(

@@ -1,5 +1,6 @@
 //! The layout of a cache: from slot, head and channel to element.
 
+use super::channels::ChannelFormat;
 use super::format::{CacheFormat, Codes, ComputedScales, Format};
 use super::quant::{ScaleLayout, ScalePlace};
 use crate::Error;
@@ -331,6 +332,7 @@ impl CacheLayout {
     pub(super) fn stored(self, format: &CacheFormat<'_>) -> Result<Self, Error> {
         match format.0 {
             Format::Codes(Codes::Blocks(format)) => self.in_blocks(format),
+            Format::Codes(Codes::Channels(format, tokens)) => self.in_groups(format, tokens),
             Format::Codes(Codes::Groups(kernels, ..)) => {
                 self.in_units([kernels.values, kernels.per_byte], 1)
             }
@@ -512,6 +514,54 @@ impl CacheLayout {
         }
         strides.chunk = self.shape.head_dim.max(1);
         self.checked()
+    }
+
+    /// Converts the layout from values to bytes of groups of tokens: all slots of a group have its address.
+    fn in_groups(mut self, format: &ChannelFormat, tokens: usize) -> Result<Self, Error> {
+        format.check_tokens(tokens)?;
+        self.check_contiguous()?;
+        let (block_size, head_dim) = (self.shape.block_size, self.shape.head_dim);
+        let [_, multiple] = format.kernels.multiples();
+        let unit = tokens.saturating_mul(head_dim).max(1);
+        let strides = &mut self.strides;
+        if block_size > 1 && (strides.token != head_dim || strides.group < block_size) {
+            return Err(Error::Cache(CacheError::Layout {
+                required: "of slots that are contiguous in each head, for scales by channel: an hnd layout, or an nhd \
+                           layout of one head",
+            }));
+        }
+        // The stride of one head, or of one block, means nothing.
+        if self.shape.heads <= 1 {
+            strides.head = 0;
+        }
+        if self.shape.blocks <= 1 {
+            strides.block = 0;
+        }
+        for (of, given, values) in [
+            ("head_dim", head_dim, multiple),
+            ("block_size", block_size, tokens),
+            ("the first channel", self.offset, unit),
+            ("the stride of head", strides.head, unit),
+            ("the stride of block", strides.block, unit),
+        ] {
+            if !given.is_multiple_of(values) {
+                return Err(Error::Cache(CacheError::PartOfBlock { of, given, values }));
+            }
+        }
+        let bytes = format.kernels.bytes(tokens, head_dim);
+        let bytes = bytes.ok_or(too_large(tokens, head_dim))?;
+        for number in [&mut self.offset, &mut strides.head, &mut strides.block] {
+            *number = product([*number / unit, bytes])?;
+        }
+        (strides.group, strides.group_stride, strides.token) = (block_size.max(1), 0, bytes);
+        self.shape.head_dim = bytes;
+        strides.chunk = bytes.max(1);
+        self.shape.block_size = block_size / tokens;
+        self = self.checked()?;
+        self.shape.block_size = block_size;
+        let strides = &mut self.strides;
+        (strides.group, strides.group_stride, strides.token) = (tokens, strides.token, 0);
+        Ok(self)
     }
 
     fn check_contiguous(&self) -> Result<(), Error> {

@@ -1,6 +1,7 @@
 //! Moves of slots within one cache, without an allocator: in the order of the lists or in its reverse, whichever reads
 //! every slot before it is written.
 
+use super::channels::GroupSlots;
 use super::seen::SeenSlots;
 use super::slots::Found;
 use super::{CacheMut, IntoSlots, ScalePlace, SlotAddresses, Slots, Stored};
@@ -20,6 +21,28 @@ struct SlotMoves<'m> {
     from: SlotAddresses<'m>,
     to: SlotAddresses<'m>,
     count: usize,
+}
+
+/// The slots that moves read, or those that they write.
+#[derive(Clone, Copy)]
+enum MoveEnd {
+    From,
+    To,
+}
+
+impl GroupSlots for (&SlotMoves<'_>, MoveEnd) {
+    fn slot(&self, index: usize) -> Option<usize> {
+        let (moves, end) = *self;
+        Some(moves.at(index)?[end as usize])
+    }
+
+    fn after_skipped(&self, index: usize) -> usize {
+        let (from, to) = (&self.0.from, &self.0.to);
+        match (from.slot(index), to.slot(index)) {
+            (None, _) => from.after_skipped(index),
+            _ => to.after_skipped(index),
+        }
+    }
 }
 
 /// Words of the slots that were seen.
@@ -69,7 +92,7 @@ impl CacheMut<'_> {
         }
         let order = moves.order()?;
         for (_, [from, to]) in moves.in_order(order) {
-            if from != to {
+            if from != to && moves.stored.is_first(from) {
                 moves.copy(self.memory, self.scales, [from, to]);
             }
         }
@@ -95,12 +118,20 @@ impl<'m> SlotMoves<'m> {
             first: 0,
             memory: super::SlotRange::WHOLE,
         };
-        Ok(SlotMoves {
+        let moves = SlotMoves {
             stored,
             from: of(from),
             to: of(to),
             count,
-        })
+        };
+        if let Some((format, tokens)) = stored.channels()
+            && !stored.layout.shape.is_empty()
+        {
+            for end in [MoveEnd::From, MoveEnd::To] {
+                (format.check)([tokens, count, count], &(&moves, end))?;
+            }
+        }
+        Ok(moves)
     }
 
     /// Returns the slots that move `index` reads and writes, or `None` if it is skipped.

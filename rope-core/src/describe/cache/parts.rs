@@ -290,6 +290,7 @@ impl<const N: usize> PartSlotsMut<'_, N> {
             stored,
             slots: &self.slots,
             range: SlotRange::WHOLE,
+            numbers: None,
         }
     }
 }
@@ -376,7 +377,8 @@ struct Region {
 impl Region {
     fn new(start: usize, len: usize, mut dimensions: [(usize, usize); 6]) -> Self {
         for dimension in &mut dimensions {
-            if dimension.1 <= 1 {
+            // The slots of a group with numbers by channel have one address.
+            if dimension.1 <= 1 || dimension.0 == 0 {
                 *dimension = (0, 1);
             }
         }

@@ -2,6 +2,7 @@
 
 use core::ops::Range;
 
+use super::channels::GroupSlots;
 use super::layout::{CacheLayout, CacheShape};
 use super::quant::ScaleLayout;
 use crate::base::error::{check_count, saturated};
@@ -144,6 +145,19 @@ impl SlotAddresses<'_> {
             }
         };
         Some(Found::Slot(slot))
+    }
+}
+
+impl GroupSlots for SlotAddresses<'_> {
+    fn slot(&self, token: usize) -> Option<usize> {
+        match self.found(token)? {
+            Found::Slot(slot) => Some(slot),
+            Found::Element(_) => None,
+        }
+    }
+
+    fn after_skipped(&self, token: usize) -> usize {
+        self.slots.skipped_around(token).end.max(token + 1)
     }
 }
 

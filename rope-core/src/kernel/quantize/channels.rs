@@ -1,0 +1,516 @@
+//! Unsigned codes with a scale and an offset for each channel of a group of tokens: OpenVINO's u8 and u4 by channel, and
+//! KIVI's keys of 2 and 4 bits.
+//!
+//! `most` is the largest code, and `min` and `max` are the bounds of a channel over the tokens of a group.
+//!
+//! | | OpenVINO, each operation rounded to f32 | KIVI, each operation rounded to f16 |
+//! |---|---|---|
+//! | scale | `(max - min) (1 / most)`; 0.0001 if that is 0 | `(max - min) / most` |
+//! | offset | a zero point `-min / scale` | `min` |
+//! | code of `x` | `x (1 / scale) + offset` by a fused multiply-add | `(x - offset) / scale` |
+//! | value of a code | `(code - offset) scale` | `code scale + offset`, in f32 |
+//!
+//! Both round codes to nearest, ties to even, and saturate at 0 and at `most`. KIVI's values are rounded to f16 first.
+//! The formulas of OpenVINO are those of its vector code on x86; its plain code divides by `most`, and rounds
+//! `x / scale + offset`, halves away from zero. KIVI decodes in f16 (in Python) or in f32 (in its kernels).
+//!
+//! The bounds ignore NaNs. NaNs have code 0; so do sums of OpenVINO's from 2^31 on, as `cvtps2dq` makes them. A channel
+//! of KIVI's whose scale is 0 decodes to `min`.
+
+use core::marker::PhantomData;
+
+use bytemuck::cast_slice;
+use half::f16;
+
+use crate::kernel::values::{MOST_OF_BLOCK, Values};
+use crate::proof::Proof;
+use crate::simd::convert::{f16_to_f32, f32_to_f16, f32_to_u8_even, mul_add};
+use crate::simd::element::Convert;
+use crate::simd::{InstructionSet, Kernel, SimdQuant};
+
+/// Codes with numbers per channel. A group of tokens is a block of bytes for each head: the scales of all channels, their
+/// offsets, the codes.
+#[derive(Debug)]
+pub(crate) struct ChannelKernels {
+    /// Bits per code.
+    bits: usize,
+    /// Bytes of a scale, or of an offset.
+    unit: usize,
+    /// True if the codes of a channel are contiguous, the first token in the lowest bits. False if the codes of a token
+    /// are: codes of 4 bits have the even channel in the high half of a byte.
+    along_tokens: bool,
+    /// The smallest and the largest value of no values.
+    pub(crate) no_bounds: [f32; 2],
+    /// Widens the bounds of channels by the values of a token.
+    pub(crate) widen_bounds: fn(Proof, Values<'_>, [&mut [f32]; 2]),
+    /// Computes the numbers of a channel from its bounds and the largest code.
+    numbers: fn(f32, [f32; 2]) -> ChannelNumbers,
+    encode: fn(Proof, &mut ChannelEncoding<'_>),
+    decode: fn(&ChannelDecoding<'_>, &mut [f32]),
+    /// Stores a number.
+    store: fn(f32, &mut [u8]),
+}
+
+/// The numbers of a channel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChannelNumbers {
+    pub(crate) scale: f32,
+    pub(crate) offset: f32,
+    /// What values are multiplied by, or divided by.
+    pub(crate) factor: f32,
+}
+
+/// The channels of a head that have codes in a group.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GroupPlace {
+    /// Tokens per group.
+    pub(crate) tokens: usize,
+    /// Channels of the head.
+    pub(crate) head_dim: usize,
+    /// The token in the group.
+    pub(crate) token: usize,
+    /// The first channel.
+    pub(crate) channel: usize,
+}
+
+/// The most values that are encoded together.
+pub(crate) const PIECE: usize = 256;
+
+impl ChannelKernels {
+    /// Returns the bytes of a head in a group of tokens.
+    pub(crate) fn bytes(&self, tokens: usize, head_dim: usize) -> Option<usize> {
+        let codes = tokens.checked_mul(head_dim)?.checked_mul(self.bits)? / 8;
+        head_dim.checked_mul(2 * self.unit)?.checked_add(codes)
+    }
+
+    /// Returns the channels of a head with so many bytes.
+    pub(crate) fn channels(&self, tokens: usize, bytes: usize) -> usize {
+        // Without channels there may be any number of tokens.
+        let bits = (tokens.saturating_mul(self.bits)).saturating_add(16 * self.unit);
+        bytes / bits * 8 + (bytes % bits).saturating_mul(8) / bits
+    }
+
+    /// Returns the number that tokens, or channels, must be a multiple of.
+    pub(crate) fn multiples(&self) -> [usize; 2] {
+        match self.along_tokens {
+            true => [32 / self.bits, 1],
+            false => [1, 8 / self.bits],
+        }
+    }
+
+    /// Computes the numbers of a channel from its bounds.
+    pub(crate) fn numbers(&self, bounds: [f32; 2]) -> ChannelNumbers {
+        (self.numbers)(((1 << self.bits) - 1) as f32, bounds)
+    }
+
+    /// Stores the numbers of a channel in a head of a group.
+    pub(crate) fn store(&self, numbers: ChannelNumbers, place: GroupPlace, head: &mut [u8]) {
+        let (scales, rest) = head.split_at_mut(place.head_dim * self.unit);
+        for (bytes, number) in [(scales, numbers.scale), (rest, numbers.offset)] {
+            (self.store)(number, &mut bytes[place.channel * self.unit..][..self.unit]);
+        }
+    }
+
+    /// Encodes at most [`PIECE`] values of a token as channels of a head of a group.
+    pub(crate) fn encode(
+        &self,
+        proof: Proof,
+        values: Values<'_>,
+        [factors, offsets]: [&[f32]; 2],
+        place: GroupPlace,
+        head: &mut [u8],
+    ) {
+        let most = ((1 << self.bits) - 1) as u8;
+        let (mut codes, count) = ([0; PIECE], values.len());
+        let codes = &mut codes[..count];
+        (self.encode)(
+            proof,
+            &mut ChannelEncoding {
+                values,
+                factors,
+                offsets,
+                most: most.into(),
+                codes,
+            },
+        );
+        let target = &mut head[place.head_dim * 2 * self.unit..];
+        if self.along_tokens {
+            let bytes = place.tokens * self.bits / 8;
+            let bit = place.token * self.bits;
+            let channels = target[place.channel * bytes + bit / 8..].iter_mut();
+            for (byte, code) in channels.step_by(bytes).zip(codes) {
+                *byte = *byte & !(most << (bit % 8)) | (*code).min(most) << (bit % 8);
+            }
+            return;
+        }
+        let first = (place.token * place.head_dim + place.channel) * self.bits / 8;
+        let target = &mut target[first..][..count * self.bits / 8];
+        if self.bits == 8 {
+            target.copy_from_slice(codes);
+        } else {
+            for (byte, [even, odd]) in target.iter_mut().zip(codes.as_chunks().0) {
+                *byte = (*even).min(most) << 4 | (*odd).min(most);
+            }
+        }
+    }
+
+    /// Decodes all channels of a token from a head of a group.
+    pub(crate) fn decode(&self, place: GroupPlace, head: &[u8], values: &mut [f32]) {
+        for (index, values) in values.chunks_mut(PIECE).enumerate() {
+            let place = GroupPlace {
+                channel: index * PIECE,
+                ..place
+            };
+            self.decode_piece(place, head, values);
+        }
+    }
+
+    fn decode_piece(&self, place: GroupPlace, head: &[u8], values: &mut [f32]) {
+        let (scales, rest) = head.split_at(place.head_dim * self.unit);
+        let (offsets, source) = rest.split_at(place.head_dim * self.unit);
+        let mut codes = [0; PIECE];
+        let codes = &mut codes[..values.len()];
+        let most = ((1 << self.bits) - 1) as u8;
+        if self.along_tokens {
+            let bytes = place.tokens * self.bits / 8;
+            let bit = place.token * self.bits;
+            let channels = source[place.channel * bytes + bit / 8..].iter();
+            for (code, byte) in codes.iter_mut().zip(channels.step_by(bytes)) {
+                *code = byte >> (bit % 8) & most;
+            }
+        } else {
+            let first = (place.token * place.head_dim + place.channel) * self.bits / 8;
+            let source = &source[first..][..codes.len() * self.bits / 8];
+            if self.bits == 8 {
+                codes.copy_from_slice(source);
+            } else {
+                for ([even, odd], byte) in codes.as_chunks_mut().0.iter_mut().zip(source) {
+                    (*even, *odd) = (byte >> 4, byte & 15);
+                }
+            }
+        }
+        let first = place.channel * self.unit;
+        let decoding = ChannelDecoding {
+            codes,
+            scales: &scales[first..],
+            offsets: &offsets[first..],
+        };
+        (self.decode)(&decoding, values);
+    }
+}
+
+/// Values of a token, their numbers, and the targets of their codes, a byte each. Codes may exceed the largest.
+#[derive(Debug)]
+struct ChannelEncoding<'a> {
+    values: Values<'a>,
+    factors: &'a [f32],
+    offsets: &'a [f32],
+    most: f32,
+    codes: &'a mut [u8],
+}
+
+/// Codes of a token, a byte each, and the bytes of their numbers.
+#[derive(Debug)]
+struct ChannelDecoding<'a> {
+    codes: &'a [u8],
+    scales: &'a [u8],
+    offsets: &'a [u8],
+}
+
+/// The formulas of an engine.
+trait ChannelRule {
+    /// Rounds values as they are before anything else.
+    fn round<S: SimdQuant>(s: S, x: [S::F32; 4]) -> [S::F32; 4];
+
+    /// Rounds one value likewise.
+    fn round_lane(x: f32) -> f32;
+
+    /// Scales rounded values: codes before they become integers. They are at most `most`, unless codes saturate later.
+    fn scale<S: SimdQuant>(
+        s: S,
+        x: [S::F32; 4],
+        numbers: [[S::F32; 4]; 2],
+        most: f32,
+    ) -> [S::F32; 4];
+
+    /// Scales one value likewise.
+    fn scale_lane(x: f32, numbers: [f32; 2], most: f32) -> f32;
+}
+
+/// OpenVINO's formulas.
+struct OpenVino;
+
+impl ChannelRule for OpenVino {
+    #[inline(always)]
+    fn round<S: SimdQuant>(_: S, x: [S::F32; 4]) -> [S::F32; 4] {
+        x
+    }
+
+    #[inline(always)]
+    fn round_lane(x: f32) -> f32 {
+        x
+    }
+
+    #[inline(always)]
+    fn scale<S: SimdQuant>(
+        s: S,
+        mut x: [S::F32; 4],
+        [factors, offsets]: [[S::F32; 4]; 2],
+        _: f32,
+    ) -> [S::F32; 4] {
+        for (x, (factor, offset)) in x.iter_mut().zip(factors.iter().zip(offsets)) {
+            *x = s.mul_add_f32(*x, *factor, offset);
+        }
+        x
+    }
+
+    #[inline(always)]
+    fn scale_lane(x: f32, [factor, offset]: [f32; 2], _: f32) -> f32 {
+        mul_add(x, factor, offset)
+    }
+}
+
+/// KIVI's formulas.
+struct Kivi;
+
+impl ChannelRule for Kivi {
+    #[inline(always)]
+    fn round<S: SimdQuant>(s: S, [a, b, c, d]: [S::F32; 4]) -> [S::F32; 4] {
+        let [[a, b], [c, d]] = f16::round(s, [[a, b], [c, d]]);
+        [a, b, c, d]
+    }
+
+    #[inline(always)]
+    fn round_lane(x: f32) -> f32 {
+        to_f16(x)
+    }
+
+    #[inline(always)]
+    fn scale<S: SimdQuant>(
+        s: S,
+        mut x: [S::F32; 4],
+        [factors, offsets]: [[S::F32; 4]; 2],
+        most: f32,
+    ) -> [S::F32; 4] {
+        for (x, offset) in x.iter_mut().zip(offsets) {
+            *x = s.sub(*x, offset);
+        }
+        x = Self::round(s, x);
+        for (x, factor) in x.iter_mut().zip(factors) {
+            *x = s.div(*x, factor);
+        }
+        x = Self::round(s, x);
+        // A NaN is 0, and an infinity the largest code.
+        let (zero, most) = (s.splat(0.0), s.splat(most));
+        for x in &mut x {
+            *x = s.min_number(most, s.max_number(zero, *x));
+        }
+        x
+    }
+
+    #[inline(always)]
+    fn scale_lane(x: f32, [factor, offset]: [f32; 2], most: f32) -> f32 {
+        let x = to_f16(to_f16(x - offset) / factor);
+        let x = if x > 0.0 { x } else { 0.0 };
+        if x < most { x } else { most }
+    }
+}
+
+/// Rounds a number to f16.
+#[inline(always)]
+fn to_f16(x: f32) -> f32 {
+    f16_to_f32(f32_to_f16(x))
+}
+
+/// Replaces a NaN: the sign of a new one depends on the machine.
+#[inline(always)]
+fn one_nan(x: f32) -> f32 {
+    if x.is_nan() { f32::NAN } else { x }
+}
+
+fn numbers_of_openvino(most: f32, [min, max]: [f32; 2]) -> ChannelNumbers {
+    let scale = (max - min) * (1.0 / most);
+    let scale = one_nan(if scale == 0.0 { 0.0001 } else { scale });
+    ChannelNumbers {
+        scale,
+        // Zeros of either sign compare as equal, and the bounds are either.
+        offset: one_nan((0.0 - min) / scale),
+        factor: 1.0 / scale,
+    }
+}
+
+fn numbers_of_kivi(most: f32, [min, max]: [f32; 2]) -> ChannelNumbers {
+    // Never a negative zero, as the bounds are zeros of either sign.
+    let scale = one_nan(to_f16(to_f16(max - min) / most) + 0.0);
+    ChannelNumbers {
+        scale,
+        offset: min + 0.0,
+        factor: scale,
+    }
+}
+
+const fn openvino(bits: usize) -> ChannelKernels {
+    ChannelKernels {
+        bits,
+        unit: 4,
+        along_tokens: false,
+        no_bounds: [f32::MAX, -f32::MAX],
+        widen_bounds: |proof, values, bounds| {
+            proof.run(WidenBounds::<OpenVino> {
+                values,
+                bounds,
+                rule: PhantomData,
+            });
+        },
+        numbers: numbers_of_openvino,
+        encode: |proof, encoding| {
+            proof.run(EncodeChannels::<OpenVino> {
+                encoding,
+                rule: PhantomData,
+            });
+        },
+        decode: |decoding, values| {
+            let numbers = decoding.scales.as_chunks().0.iter();
+            let numbers = numbers.zip(decoding.offsets.as_chunks().0);
+            for ((x, code), (scale, offset)) in values.iter_mut().zip(decoding.codes).zip(numbers) {
+                *x = (f32::from(*code) - f32::from_le_bytes(*offset)) * f32::from_le_bytes(*scale);
+            }
+        },
+        store: |number, bytes| bytes.copy_from_slice(&number.to_le_bytes()),
+    }
+}
+
+const fn kivi(bits: usize) -> ChannelKernels {
+    ChannelKernels {
+        bits,
+        unit: 2,
+        along_tokens: true,
+        no_bounds: [f32::INFINITY, f32::NEG_INFINITY],
+        widen_bounds: |proof, values, bounds| {
+            proof.run(WidenBounds::<Kivi> {
+                values,
+                bounds,
+                rule: PhantomData,
+            });
+        },
+        numbers: numbers_of_kivi,
+        encode: |proof, encoding| {
+            proof.run(EncodeChannels::<Kivi> {
+                encoding,
+                rule: PhantomData,
+            });
+        },
+        decode: |decoding, values| {
+            let numbers = decoding.scales.as_chunks().0.iter();
+            let numbers = numbers.zip(decoding.offsets.as_chunks().0);
+            for ((x, code), (scale, offset)) in values.iter_mut().zip(decoding.codes).zip(numbers) {
+                let [scale, offset] =
+                    [scale, offset].map(|number| f16_to_f32(u16::from_le_bytes(*number)));
+                *x = f32::from(*code) * scale + offset;
+            }
+        },
+        store: |number, bytes| bytes.copy_from_slice(&f32_to_f16(number).to_le_bytes()),
+    }
+}
+
+pub(crate) static U8_BY_CHANNEL: ChannelKernels = openvino(8);
+pub(crate) static U4_BY_CHANNEL: ChannelKernels = openvino(4);
+pub(crate) static KIVI_2: ChannelKernels = kivi(2);
+pub(crate) static KIVI_4: ChannelKernels = kivi(4);
+
+/// A kernel that widens the bounds of channels.
+struct WidenBounds<'a, R> {
+    values: Values<'a>,
+    /// The smallest and the largest value of each channel.
+    bounds: [&'a mut [f32]; 2],
+    rule: PhantomData<R>,
+}
+
+impl<R: ChannelRule> Kernel for WidenBounds<'_, R> {
+    #[inline(always)]
+    fn run<S: InstructionSet>(self, s: S) {
+        let WidenBounds {
+            values,
+            bounds: [smallest, largest],
+            ..
+        } = self;
+        let pairs = values.pairs::<S>();
+        let blocks = values.len() / const { 4 * S::LANES };
+        let (smallest, rest_of_smallest) = smallest.split_at_mut(blocks * 4 * S::LANES);
+        let (largest, rest_of_largest) = largest.split_at_mut(blocks * 4 * S::LANES);
+        let smallest = S::chunks_mut(smallest).as_chunks_mut::<4>().0.iter_mut();
+        let bounds = smallest.zip(S::chunks_mut(largest).as_chunks_mut::<4>().0);
+        for (index, (smallest, largest)) in bounds.enumerate() {
+            let ([a, b], [c, d]) = (pairs.load(s, 2 * index), pairs.load(s, 2 * index + 1));
+            let x = R::round(s, [a, b, c, d]);
+            for (x, (smallest, largest)) in x.into_iter().zip(smallest.iter_mut().zip(largest)) {
+                *smallest = s.store_f32(s.min_number(s.load_f32(*smallest), x));
+                *largest = s.store_f32(s.max_number(s.load_f32(*largest), x));
+            }
+        }
+        let mut rest = [0.0; MOST_OF_BLOCK];
+        let done = blocks * 4 * S::LANES;
+        values.part(done..values.len()).widen(s, &mut rest);
+        let bounds = rest_of_smallest.iter_mut().zip(rest_of_largest);
+        for (x, (smallest, largest)) in rest.into_iter().zip(bounds) {
+            let x = R::round_lane(x);
+            if x < *smallest {
+                *smallest = x;
+            }
+            if x > *largest {
+                *largest = x;
+            }
+        }
+    }
+}
+
+/// A kernel that encodes values of a token.
+struct EncodeChannels<'e, 'a, R> {
+    encoding: &'e mut ChannelEncoding<'a>,
+    rule: PhantomData<R>,
+}
+
+impl<R: ChannelRule> Kernel for EncodeChannels<'_, '_, R> {
+    #[inline(always)]
+    fn run<S: InstructionSet>(self, s: S) {
+        let ChannelEncoding {
+            values,
+            factors,
+            offsets,
+            most,
+            codes,
+        } = self.encoding;
+        let pairs = values.pairs::<S>();
+        let done = values.len() / const { 4 * S::LANES } * const { 4 * S::LANES };
+        let (target, rest_of_codes) = codes.split_at_mut(done);
+        let numbers = S::chunks(factors).as_chunks::<4>().0.iter();
+        let numbers = numbers.zip(S::chunks(offsets).as_chunks::<4>().0);
+        let targets = target.chunks_exact_mut(const { 4 * S::LANES });
+        for (index, (target, ([a, b, c, d], offsets))) in targets.zip(numbers).enumerate() {
+            let factors = [
+                s.load_f32(*a),
+                s.load_f32(*b),
+                s.load_f32(*c),
+                s.load_f32(*d),
+            ];
+            let [a, b, c, d] = offsets;
+            let offsets = [
+                s.load_f32(*a),
+                s.load_f32(*b),
+                s.load_f32(*c),
+                s.load_f32(*d),
+            ];
+            let ([a, b], [c, d]) = (pairs.load(s, 2 * index), pairs.load(s, 2 * index + 1));
+            let x = R::round(s, [a, b, c, d]);
+            let x = R::scale(s, x, [factors, offsets], *most);
+            target.copy_from_slice(cast_slice(&s.store_u8_even(x)));
+        }
+        let mut rest = [0.0; MOST_OF_BLOCK];
+        values.part(done..values.len()).widen(s, &mut rest);
+        let numbers = factors[done..].iter().zip(&offsets[done..]);
+        for ((code, x), (factor, offset)) in rest_of_codes.iter_mut().zip(rest).zip(numbers) {
+            let x = R::scale_lane(R::round_lane(x), [*factor, *offset], *most);
+            *code = f32_to_u8_even(x);
+        }
+    }
+}
