@@ -66,11 +66,23 @@ pub enum rope_cache_format {
     U4In64 = 724,
     /// Likewise, in groups of 128 channels.
     U4In128 = 725,
+    /// OpenVINO's u8 by channel: for `scale.tokens` slots of a block, a scale and a zero point of each channel as floats,
+    /// and codes. The layout is HND, or NHD of one head, and counts channels; for each head and group of slots lie the
+    /// scales, the zero points and the codes, slot by slot. A call writes, shifts and moves whole groups, and reads any
+    /// slots.
+    U8ByChannel = 726,
+    /// Likewise with two codes in a byte, the even channel in its high half.
+    U4ByChannel = 727,
+    /// KIVI's keys of 2 bits, likewise: scales and minima in f16, and the codes of a channel side by side, the first slot
+    /// in the lowest bits. `scale.tokens` is a multiple of 16.
+    Kivi2 = 728,
+    /// Likewise with 4 bits; a multiple of 8.
+    Kivi4 = 729,
 }
 lookup!(rope_cache_format, "format of a cache":
     F32 F16 Bf16 E4m3 E5m2 E5m2Saturating Int8Even Int8RoundAway Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Iq4Nl
     Mxfp4 Mxfp8 Nvfp4 E4m3In128 E4m3In64
-    U8In32 U8In64 U8In128 U4In32 U4In64 U4In128);
+    U8In32 U8In64 U8In128 U4In32 U4In64 U4In128 U8ByChannel U4ByChannel Kivi2 Kivi4);
 
 /// The order of a cache in memory, outermost first: N the slots of a block (page), H the heads, D the channels of a
 /// head, x the rest of the dimension before it, which was divided. A cache that is not paged has one block, or one
@@ -245,6 +257,9 @@ pub struct rope_quant_scale {
     /// MADE_APART: distances in scales between adjacent blocks, slots and heads. `[blocks][block_size][heads]` has
     /// {block_size * heads, heads, 1}, times the groups of a head. MADE_IN_BLOCK: the same distances in bytes.
     pub strides: [usize; 3],
+    /// U8_BY_CHANNEL, U4_BY_CHANNEL, KIVI2, KIVI4: the slots of a group, which share the scale of each channel; OpenVINO
+    /// and KIVI have 32. It divides the slots of a block.
+    pub tokens: usize,
 }
 plain!(rope_quant_scale);
 
@@ -385,6 +400,10 @@ impl rope_cache {
             rope_cache_format::U4In32 => Kept::Blocks(BlockFormat::U4_IN_32),
             rope_cache_format::U4In64 => Kept::Blocks(BlockFormat::U4_IN_64),
             rope_cache_format::U4In128 => Kept::Blocks(BlockFormat::U4_IN_128),
+            rope_cache_format::U8ByChannel => Kept::Channels(CacheFormat::u8_by_channel),
+            rope_cache_format::U4ByChannel => Kept::Channels(CacheFormat::u4_by_channel),
+            rope_cache_format::Kivi2 => Kept::Channels(CacheFormat::kivi2),
+            rope_cache_format::Kivi4 => Kept::Channels(CacheFormat::kivi4),
         };
         let scaled = matches!(kept, Kept::Scaled(_) | Kept::Groups(_));
         let apart = scaled && self.scale.kind == rope_quant_scale_kind::MadeApart as i32;
@@ -411,6 +430,8 @@ enum Kept {
     Scaled(QuantFormat),
     Blocks(&'static BlockFormat),
     Groups(Groups),
+    /// Codes with a scale per channel of a group of slots, by their number.
+    Channels(fn(usize) -> CacheFormat<'static>),
 }
 
 /// Codes with a scale for a group of channels.
@@ -523,6 +544,7 @@ impl CacheRecord {
             Kept::Scaled(code) => CacheFormat::quantized(code, unsafe { self.scale.scale() }?.0),
             Kept::Blocks(format) => format.into(),
             Kept::Groups(groups) => self.scale.groups(groups)?,
+            Kept::Channels(format) => format(self.scale.tokens),
         })
     }
 

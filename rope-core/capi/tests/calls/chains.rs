@@ -338,6 +338,9 @@ fn rust_cache<'a>(
         Format::U4In32 => return blocks(memory, BlockFormat::U4_IN_32),
         Format::U4In64 => return blocks(memory, BlockFormat::U4_IN_64),
         Format::U4In128 => return blocks(memory, BlockFormat::U4_IN_128),
+        Format::U8ByChannel | Format::U4ByChannel | Format::Kivi2 | Format::Kivi4 => {
+            panic!("{format:?} has groups of slots")
+        }
         Format::E4m3 => QuantFormat::E4m3,
         Format::E5m2 => QuantFormat::E5m2,
         Format::E5m2Saturating => QuantFormat::E5m2Saturating,
@@ -562,6 +565,82 @@ fn groups_match_rope_core() {
     assert_eq!(written, 2 * (3 + 3 + 5 + 2 + 2));
 }
 
+/// Groups of slots with scales by channel: written, shifted and moved as rope-core does, and a part of one is refused.
+#[test]
+fn channels_match_rope_core() {
+    use rope_cache_format as Format;
+    const GROUP: usize = 16;
+    const SHAPE: [usize; 4] = [1, 2 * GROUP, 2, 32];
+    let x = values::<bf16>(2 * GROUP * 2 * 32);
+    let mut copy = x.clone();
+    let (source, from) = (
+        Tensor::new(&x, SHAPE).expect("valid"),
+        tensor(&mut copy, SHAPE),
+    );
+    let (rope, c_plan) = (Rope::new(Pairing::Half), plan(rope_pairing::Half));
+    let frequencies = Frequencies::new(32, 10_000.0, &Scaling::Default).expect("valid");
+    let shift = frequencies.shift(&[-7; 2 * GROUP]).expect("valid");
+    let mut table = vec![0.0; 2 * GROUP * 32];
+    let mut c_table = table.clone();
+    let rows = shift.rows_in(&mut table).expect("valid");
+    shift.rows_in(&mut c_table).expect("valid");
+    let c_rows = rope_rows_joined(c_table.as_ptr(), c_table.len(), 32);
+    let layout = CacheLayout::hnd([3, 2, GROUP, 32]).expect("valid");
+    let range = |first: usize, count: usize| rope_slots {
+        kind: rope_slots_kind::Range as i32,
+        first,
+        count,
+        ..zero()
+    };
+    for (format, made) in [
+        (Format::U8ByChannel, CacheFormat::u8_by_channel(GROUP)),
+        (Format::U4ByChannel, CacheFormat::u4_by_channel(GROUP)),
+        (Format::Kivi2, CacheFormat::kivi2(GROUP)),
+        (Format::Kivi4, CacheFormat::kivi4(GROUP)),
+    ] {
+        let (mut a, mut b) = (memory(), memory());
+        let mut keys = CacheMut::coded(elements(&mut a), layout, made).expect("valid");
+        let scale = rope_quant_scale {
+            tokens: GROUP,
+            ..zero()
+        };
+        let c_layout = rope_cache_layout {
+            kind: rope_cache_layout_kind::Hnd as i32,
+            extents: [3, 2, GROUP, 32, 0],
+            ..zero()
+        };
+        let cache = c_cache(&mut b, format, c_layout, scale, &mut []);
+        let case = format!("{format:?}");
+        // SAFETY: what is passed is there.
+        unsafe {
+            for (first, slots) in [(16, 16..48), (8, 8..40)] {
+                let slots_of_c = range(first, 2 * GROUP);
+                let to = in_slots(&cache, &slots_of_c);
+                let status = rope_apply_into(&c_plan, &from, &to);
+                same(
+                    &case,
+                    status,
+                    rope.apply_into(&source, &mut keys.slots(slots.clone())),
+                );
+                let status = rope_rotate(&c_plan, &to, &c_rows);
+                same(&case, status, rope.rotate(&mut keys.slots(slots), &rows));
+            }
+            let part = range(8, 2 * GROUP);
+            let status = rope_apply_into(&c_plan, &from, &in_slots(&cache, &part));
+            assert_eq!(status, rope_status::PartOfGroup, "{case}");
+            assert!(detail().contains("groups of 16"), "{case}: {}", detail());
+            let (from, to) = (range(32, GROUP), range(0, GROUP));
+            let status = rope_move_slots(&cache, &from, &to);
+            same(&case, status, keys.move_slots(32..48, 0..16));
+            let mut none = cache;
+            none.scale.tokens = 0;
+            let status = rope_move_slots(&none, &from, &to);
+            assert_eq!(status, rope_status::Parameter, "{case}");
+        }
+        assert!(a == b && a != memory(), "{case}");
+    }
+}
+
 /// Every format and layout, each where C names it: a norm, a rotation and the write give rope-core's bits. The bodies
 /// have any verb, scale and slots over C, in strided layouts.
 #[test]
@@ -589,10 +668,15 @@ fn formats_and_layouts_match_rope_core() {
         ..zero()
     };
     let (c_slots, mut written) = (mapping(), 0);
-    // `groups_match_rope_core` has the others.
+    // `groups_match_rope_core` and `channels_match_rope_core` have the others.
     let groups = rope_cache_format::Mxfp4 as i32..=rope_cache_format::E4m3In64 as i32;
-    let formats = rope_cache_format::ALL.iter();
-    for &format in formats.filter(|format| !groups.contains(&(**format as i32))) {
+    let channels = rope_cache_format::U8ByChannel as i32..=rope_cache_format::Kivi4 as i32;
+    let others = |format: &&rope_cache_format| {
+        ![&groups, &channels]
+            .iter()
+            .any(|all| all.contains(&(**format as i32)))
+    };
+    for &format in rope_cache_format::ALL.iter().filter(others) {
         for (place, c_layout, layout) in layouts() {
             let case = format!("{format:?}, {place} {}", c_layout.kind);
             let (mut a, mut b) = (memory(), memory());

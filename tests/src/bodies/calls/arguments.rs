@@ -415,6 +415,7 @@ impl World {
                 group: choice!(source, rope_group_scale),
                 behind: once_in!(source, 8, extent(source), head_dim),
                 strides: once_in!(source, 8, any_strides, strides_of_scales),
+                tokens: once_in!(source, 4, extent(source), 8),
             },
             scales,
             scales_count,
