@@ -66,15 +66,15 @@ pub enum rope_cache_format {
     U4In64 = 724,
     /// Likewise, in groups of 128 channels.
     U4In128 = 725,
-    /// OpenVINO's u8 by channel: for `scale.tokens` slots of a block, a scale and a zero point of each channel as floats,
-    /// and codes. The layout is HND, or NHD of one head, and counts channels; for each head and group of slots lie the
-    /// scales, the zero points and the codes, slot by slot. A call writes, shifts and moves whole groups, and reads any
-    /// slots.
+    /// OpenVINO's u8 by channel: for `scale.tokens` slots of a block, a scale and a zero point of each channel as
+    /// floats, and codes. The layout is HND, or NHD of one head, and counts channels; for each head and group of slots
+    /// lie the scales, the zero points and the codes, slot by slot. A call writes, shifts and moves whole groups, and
+    /// reads any slots.
     U8ByChannel = 726,
     /// Likewise with two codes in a byte, the even channel in its high half.
     U4ByChannel = 727,
-    /// KIVI's keys of 2 bits, likewise: scales and minima in f16, and the codes of a channel side by side, the first slot
-    /// in the lowest bits. `scale.tokens` is a multiple of 16.
+    /// KIVI's keys of 2 bits, likewise: scales and minima in f16, and the codes of a channel side by side, the first
+    /// slot in the lowest bits. `scale.tokens` is a multiple of 16.
     Kivi2 = 728,
     /// Likewise with 4 bits; a multiple of 8.
     Kivi4 = 729,
@@ -257,8 +257,8 @@ pub struct rope_quant_scale {
     /// MADE_APART: distances in scales between adjacent blocks, slots and heads. `[blocks][block_size][heads]` has
     /// {block_size * heads, heads, 1}, times the groups of a head. MADE_IN_BLOCK: the same distances in bytes.
     pub strides: [usize; 3],
-    /// U8_BY_CHANNEL, U4_BY_CHANNEL, KIVI2, KIVI4: the slots of a group, which share the scale of each channel; OpenVINO
-    /// and KIVI have 32. It divides the slots of a block.
+    /// U8_BY_CHANNEL, U4_BY_CHANNEL, KIVI2, KIVI4: the slots of a group, which share the scale of each channel;
+    /// OpenVINO and KIVI have 32. It divides the slots of a block.
     pub tokens: usize,
 }
 plain!(rope_quant_scale);

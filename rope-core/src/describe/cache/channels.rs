@@ -1,8 +1,9 @@
 //! Codes with numbers by channel over a group of tokens: a call writes whole groups.
 //!
-//! The numbers of a channel depend on all tokens of its group. A group is therefore written in two passes, each of which
-//! reads and rotates its tokens: the first one finds the bounds of the channels, the second one encodes. Both compute
-//! the same bits. A tile of a group would take 64 KiB of the stack for 128 tokens of 128 channels; the numbers take 12.
+//! The numbers of a channel depend on all tokens of its group. A group is therefore written in two passes, each of
+//! which reads and rotates its tokens: the first one finds the bounds of the channels, the second one encodes. Both
+//! compute the same bits. A tile of a group would take 64 KiB of the stack for 128 tokens of 128 channels; the numbers
+//! take 12.
 //!
 //! A rotation in place reads the old codes in both passes. The new numbers of a group are therefore stored last.
 

@@ -1,5 +1,5 @@
-//! Unsigned codes with a scale and an offset for each channel of a group of tokens: OpenVINO's u8 and u4 by channel, and
-//! KIVI's keys of 2 and 4 bits.
+//! Unsigned codes with a scale and an offset for each channel of a group of tokens: OpenVINO's u8 and u4 by channel,
+//! and KIVI's keys of 2 and 4 bits.
 //!
 //! `most` is the largest code, and `min` and `max` are the bounds of a channel over the tokens of a group.
 //!
@@ -28,8 +28,8 @@ use crate::simd::convert::{f16_to_f32, f32_to_f16, f32_to_u8_even, mul_add};
 use crate::simd::element::Convert;
 use crate::simd::{InstructionSet, Kernel, SimdQuant};
 
-/// Codes with numbers per channel. A group of tokens is a block of bytes for each head: the scales of all channels, their
-/// offsets, the codes.
+/// Codes with numbers per channel. A group of tokens is a block of bytes for each head: the scales of all channels,
+/// their offsets, the codes.
 #[derive(Debug)]
 pub(crate) struct ChannelKernels {
     /// Bits per code.
