@@ -12,6 +12,7 @@ its fastest turn: the CPU's time of the only thread, in which other programs do 
     rope-bench keep torch-times -- python rope-core/adapters/torch/bench.py times --json
 """
 
+import ctypes
 import json
 import random
 import sys
@@ -98,8 +99,19 @@ def given(tokens, dtype=torch.float32, heads=(32, 8), head_dim=128):
     return q, k, cos, sin
 
 
+def keep_memory():
+    """Of glibc: memory that is freed stays with the process. Otherwise a new tensor of 32 MiB gets pages of the system,
+    which take five times as long as its rotation, or memory that an earlier call has left."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        trim_threshold, mmap_max = -1, -4
+        mallopt(trim_threshold, 2**31 - 1)
+        mallopt(mmap_max, 0)
+
+
 def times():
     """A prompt and a token of 32 and 8 heads of 128 channels, and the least call: two heads of 8 channels."""
+    keep_memory()
     bits = rope_kernels.plan(repeat="halves")
     seconds = 0.0 if "--warm" in sys.argv else 0.7  # Only to fill the compiler's cache.
     cases = [(name, tokens, dtype, {}) for tokens, name in ((2048, "2048 tokens"), (1, "one token"))
