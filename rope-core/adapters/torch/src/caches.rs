@@ -21,6 +21,7 @@ enum Format {
     Codes(QuantFormat),
     Blocks(&'static BlockFormat),
     Groups(Groups),
+    Channels(Channels),
 }
 
 /// Codes with a scale for a group of channels.
@@ -57,8 +58,97 @@ impl Groups {
     }
 }
 
+/// Codes with numbers for a channel of a group of tokens, which is a block.
+#[derive(Clone, Copy, Debug)]
+enum Channels {
+    U8,
+    U4,
+    Kivi2,
+    Kivi4,
+}
+
+impl Channels {
+    /// Channels per byte of a row, rows of numbers, and tokens per row of codes.
+    fn extents(self) -> [usize; 3] {
+        match self {
+            Channels::U8 => [1, 8, 1],
+            Channels::U4 => [2, 16, 1],
+            Channels::Kivi2 => [1, 4, 4],
+            Channels::Kivi4 => [1, 4, 2],
+        }
+    }
+
+    fn of(self, tokens: usize) -> CacheFormat<'static> {
+        match self {
+            Channels::U8 => CacheFormat::u8_by_channel(tokens),
+            Channels::U4 => CacheFormat::u4_by_channel(tokens),
+            Channels::Kivi2 => CacheFormat::kivi2(tokens),
+            Channels::Kivi4 => CacheFormat::kivi4(tokens),
+        }
+    }
+
+    /// The cache in a tensor's memory, `[blocks, heads, rows, width]`, for heads of `head_dim` channels.
+    fn cache<'a>(
+        self,
+        cache: &'a mut Tensor,
+        read: &[&Tensor],
+        head_dim: usize,
+    ) -> Result<CacheMut<'a>> {
+        let [per_byte, numbers, tokens] = self.extents();
+        let width = head_dim / per_byte;
+        let (&[blocks, heads, rows, last], &[of_block, of_head, of_row, channel]) =
+            (cache.sizes(), cache.strides())
+        else {
+            return Err(Failure::new(format!(
+                "{} is {:?}; it must have four dimensions: blocks, heads, rows, channels",
+                cache.name(),
+                cache.sizes()
+            )));
+        };
+        let fits = last == width && head_dim.is_multiple_of(per_byte) && rows > numbers;
+        if !fits || channel != 1 || of_row != width {
+            return Err(Failure::new(format!(
+                "{} is {:?}; for heads of {head_dim} channels a block must be contiguous rows of {width} bytes: {numbers} \
+                 of numbers, and one for {tokens} of its slots",
+                cache.name(),
+                cache.sizes()
+            )));
+        }
+        if cache.dtype() != Dtype::Uint8 {
+            return Err(Failure::new(format!(
+                "{} is {:?}; codes by channel need uint8",
+                cache.name(),
+                cache.dtype()
+            )));
+        }
+        let block_size = (rows - numbers) * tokens;
+        let strides = [of_block, of_head].map(|stride| {
+            let count = stride
+                .is_multiple_of(rows * width)
+                .then(|| stride / (rows * width))?;
+            count.checked_mul(block_size)?.checked_mul(head_dim)
+        });
+        let [Some(block), Some(head)] = strides else {
+            return Err(Failure::new(format!(
+                "{} has strides of {of_block} and {of_head} bytes, in which blocks of {} bytes do not fit",
+                cache.name(),
+                rows * width
+            )));
+        };
+        let shape = CacheShape {
+            blocks,
+            block_size,
+            heads,
+            head_dim,
+        };
+        let layout = strided(shape, [block, head_dim, head])?;
+        let codes = cache.elements_mut::<u8>(read.iter().copied())?;
+        Ok(CacheMut::coded(codes, layout, self.of(block_size))?)
+    }
+}
+
 /// By their numbers in `rope_kernels.rotate_into_caches`.
-const FORMATS: [Format; 18] = [
+const FORMATS: [Format; 22] = [
     Format::Elements,
     Format::Codes(QuantFormat::E4m3),
     Format::Codes(QuantFormat::Int8Even),
@@ -77,6 +167,10 @@ const FORMATS: [Format; 18] = [
     Format::Blocks(BlockFormat::U4_IN_32),
     Format::Blocks(BlockFormat::U4_IN_64),
     Format::Blocks(BlockFormat::U4_IN_128),
+    Format::Channels(Channels::U8),
+    Format::Channels(Channels::U4),
+    Format::Channels(Channels::Kivi2),
+    Format::Channels(Channels::Kivi4),
 ];
 /// `[blocks, heads, block_size, head_dim]`, and not `[blocks, block_size, heads, head_dim]`.
 const HEADS_MAJOR: i64 = 32;
@@ -221,6 +315,15 @@ impl RawFormat {
         head_dim: usize,
     ) -> Result<CacheMut<'a>> {
         let format = self.format()?;
+        if let Format::Channels(channels) = format {
+            if self.0 & HEADS_MAJOR == 0 {
+                return Err(Failure::new(format!(
+                    "cache_layout is \"nhd\" for {}; numbers by channel need \"hnd\"",
+                    cache.name()
+                )));
+            }
+            return channels.cache(cache, read, head_dim);
+        }
         let (&[blocks, second, third, width], &[block, of_second, of_third, channel]) =
             (cache.sizes(), cache.strides())
         else {
@@ -312,6 +415,7 @@ impl RawFormat {
                 let scales = scale.elements_mut::<u8>(read.iter().copied())?;
                 Ok(CacheMut::coded_with_scales(codes, layout, format, scales)?)
             }
+            Format::Channels(_) => unreachable!("its cache is made above"),
             Format::Blocks(format) => {
                 plain(cache)?;
                 Ok(CacheMut::coded(

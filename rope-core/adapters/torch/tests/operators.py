@@ -441,6 +441,39 @@ class Caches(unittest.TestCase):
                     got = caches[1] if cache_layout == "nhd" else caches[1].transpose(1, 2)
                     self.assertTrue(torch.equal(got.flatten(), wanted), f"{format} {words} {cache_layout}")
 
+    def test_channels_are_those_of_numpy(self):
+        file = read("codes4/channels")
+        for words, dtype in (("f32", torch.float32), ("bf16", torch.bfloat16)):
+            x = values(file[f"x_{words}"], dtype, (1, 64, 1, 20)).expand(1, 64, 2, 20)
+            cos, sin = torch.ones(64, 10), torch.zeros(64, 10)
+            for format, rows, width in (("u8_by_channel", 40, 20), ("u4_by_channel", 48, 10), ("kivi2", 12, 20),
+                                        ("kivi4", 20, 20)):
+                wanted = torch.tensor([int(code, 16) for code in file[f"{format}_{words}"]], dtype=torch.uint8)
+                caches = [torch.zeros(3, 2, rows, width, dtype=torch.uint8) for _ in range(2)]
+                slots = torch.cat([torch.arange(64, 96), torch.arange(32)])
+                how = dict(format=format, layout="bshd", cache_layout="hnd")
+                rope_kernels.rotate_into_caches(x, x, cos, sin, *caches, slots, **how)
+                for cache in caches:
+                    for head in range(2):
+                        got = torch.cat([cache[2, head].flatten(), cache[0, head].flatten()])
+                        self.assertTrue(torch.equal(got, wanted), f"{format} {words}")
+                    self.assertFalse(cache[1].any())
+                before = [cache.clone() for cache in caches]
+                for message, change in (
+                    ("groups of 32", dict(slots=slots - 1)),
+                    ("groups of 32", dict(slots=slots.flip(0))),
+                    ("need \"hnd\"", dict(cache_layout="nhd")),
+                    ("contiguous rows", dict(key_cache=caches[0][..., :-1])),
+                    ("contiguous rows", dict(key_cache=caches[0][:, :, :4])),
+                    ("do not fit", dict(key_cache=caches[0][:, :, :rows - 4])),
+                    ("uint8", dict(key_cache=caches[0].to(torch.int8))),
+                ):
+                    args = dict(k=x, v=x, cos=cos, sin=sin, key_cache=caches[0], value_cache=caches[1], slots=slots, **how)
+                    with self.assertRaisesRegex(RuntimeError, message):
+                        rope_kernels.rotate_into_caches(**{**args, **change})
+                for cache, kept in zip(caches, before):
+                    self.assertTrue(torch.equal(cache, kept), format)
+
     def test_groups_are_those_of_numpy(self):
         file = read("codes4/micro")
         channels = int(file["channels"][0])

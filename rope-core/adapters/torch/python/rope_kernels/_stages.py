@@ -15,7 +15,8 @@ Over = Literal["head", "row"]
 Order = Literal["before", "after"]
 Format = Literal[
     "elements", "e4m3", "int8", "int8_away", "q8_0", "q4_0", "mxfp4", "mxfp4_even", "mxfp8", "mxfp8_up", "nvfp4",
-    "e4m3_in_128", "u8_in_32", "u8_in_64", "u8_in_128", "u4_in_32", "u4_in_64", "u4_in_128",
+    "e4m3_in_128", "u8_in_32", "u8_in_64", "u8_in_128", "u4_in_32", "u4_in_64", "u4_in_128", "u8_by_channel",
+    "u4_by_channel", "kivi2", "kivi4",
 ]  # fmt: skip
 
 _FORMULAS = {
@@ -28,7 +29,8 @@ _FORMATS = {
     name: index
     for index, name in enumerate(
         ("elements", "e4m3", "int8", "q8_0", "q4_0", "int8_away", "mxfp4", "mxfp4_even", "mxfp8", "mxfp8_up", "nvfp4",
-         "e4m3_in_128", "u8_in_32", "u8_in_64", "u8_in_128", "u4_in_32", "u4_in_64", "u4_in_128")
+         "e4m3_in_128", "u8_in_32", "u8_in_64", "u8_in_128", "u4_in_32", "u4_in_64", "u4_in_128", "u8_by_channel",
+         "u4_by_channel", "kivi2", "kivi4")
     )
 }  # fmt: skip
 _CACHE_LAYOUTS = {"nhd": 0, "hnd": 32}
@@ -87,7 +89,10 @@ def rotate_into_caches(
     128 channels in uint8, which begin with a scale and a zero point; and codes with a scale for each group of channels, in
     uint8: "mxfp4" and "mxfp8" (32 channels; OCP's powers of two, or vLLM's "mxfp4_even" and NVIDIA's "mxfp8_up"),
     "nvfp4" (16 channels), and "e4m3_in_128", the latent channels of DeepSeek's caches. FP4 has two channels in a byte,
-    the even one in its low half.
+    the even one in its low half. Or numbers for each channel of a block, which a call writes whole, in the order of its
+    slots, into uint8 of `[blocks, heads, rows, width]` ("hnd"): OpenVINO's "u8_by_channel" has 8 rows of numbers and a row
+    for each slot, of head_dim bytes; "u4_by_channel" 16 and a row for each slot, of head_dim / 2; KIVI's "kivi2" and
+    "kivi4" 4 and a row for 4 and for 2 slots, of head_dim.
     key_scale, value_scale: a number, or a float32 tensor: `[heads]`, or of the caches' first three dimensions. In that
     the scale of each token and head that is written is kept, as vLLM makes it: its largest magnitude / (448 or 127), at
     least 1e-6. Of groups: `[.., head_dim / channels]` after these three dimensions, which keeps their scales: uint8,
