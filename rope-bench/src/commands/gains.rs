@@ -31,6 +31,8 @@ use crate::report::results::Pass;
 const HEAD_DIM: usize = 128;
 /// Slots per block.
 const BLOCK: usize = 16;
+/// Slots per block of a cache with numbers by channel, which is one group.
+const GROUP: usize = 32;
 
 /// The storage format of a cache's keys, and its scales.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +42,8 @@ enum Kept {
     Made(QuantFormat),
     Blocks(&'static BlockFormat),
     Groups(Groups),
+    /// Numbers by channel, by the tokens of a group.
+    Channels(fn(usize) -> CacheFormat<'static>),
 }
 
 /// A format with a scale per group of channels.
@@ -86,15 +90,26 @@ struct Calls {
     rows: Rows<'static>,
     slots: Vec<i64>,
     layout: CacheLayout,
+    block: usize,
 }
 
 impl Calls {
-    fn new(rope: Rope, [tokens, heads]: [usize; 2], effort: Effort) -> Result<Self> {
+    fn new(rope: Rope, shape: [usize; 2], effort: Effort) -> Result<Self> {
+        Calls::in_blocks(rope, shape, effort, BLOCK)
+    }
+
+    /// Creates a tensor whose tokens are in blocks of this many slots.
+    fn in_blocks(
+        rope: Rope,
+        [tokens, heads]: [usize; 2],
+        effort: Effort,
+        block_size: usize,
+    ) -> Result<Self> {
         let frequencies = Frequencies::new(HEAD_DIM, 500_000.0, &Scaling::Default)?;
-        let blocks = tokens.div_ceil(BLOCK).next_power_of_two();
+        let blocks = tokens.div_ceil(block_size).next_power_of_two();
         // Blocks in a scattered order, as from an allocator of pages.
-        let block = |token: usize| (token / BLOCK * 7 + 3) % blocks;
-        let slot = |token: usize| (block(token) * BLOCK + token % BLOCK) as i64;
+        let block = |token: usize| (token / block_size * 7 + 3) % blocks;
+        let slot = |token: usize| (block(token) * block_size + token % block_size) as i64;
         Ok(Calls {
             rope,
             tokens,
@@ -102,7 +117,8 @@ impl Calls {
             effort,
             rows: frequencies.rows(4096..4096 + tokens as u32)?,
             slots: (0..tokens).map(slot).collect(),
-            layout: CacheLayout::nhd([blocks, BLOCK, heads, HEAD_DIM])?,
+            layout: CacheLayout::nhd([blocks, block_size, heads, HEAD_DIM])?,
+            block: block_size,
         })
     }
 
@@ -151,7 +167,7 @@ impl Calls {
         bytes: &'a mut [u8],
         scales: &'a mut [f32],
     ) -> Result<CacheMut<'a>, Error> {
-        let place = ScaleLayout::nh([BLOCK, self.heads]);
+        let place = ScaleLayout::nh([self.block, self.heads]);
         let at = ScalePlace::Separate(place);
         let (code, scale, scales) = match kept {
             Kept::Plain(element) => {
@@ -159,6 +175,11 @@ impl Calls {
                     CacheMut::new::<E>(bytemuck::cast_slice_mut(bytes), self.layout));
             }
             Kept::Blocks(format) => return CacheMut::coded(bytes, self.layout, format),
+            Kept::Channels(format) => {
+                let blocks = self.layout.shape().blocks;
+                let layout = CacheLayout::hnd([blocks, self.heads, self.block, HEAD_DIM])?;
+                return CacheMut::coded(bytes, layout, format(self.block));
+            }
             Kept::Groups(groups) => {
                 let place = place.with_groups(HEAD_DIM / groups.values());
                 let format = groups.at(ScalePlace::Separate(place));
@@ -191,7 +212,7 @@ impl Calls {
     ) -> Subject<'a> {
         // A head of NVFP4 has 8 bytes of scales. These bytes are normal numbers in every format of scales.
         let filler = f32::from_ne_bytes([0x38; 4]);
-        let mut scales = vec![filler; 2 * self.layout.shape().blocks * BLOCK * self.heads];
+        let mut scales = vec![filler; 2 * self.layout.shape().blocks * self.block * self.heads];
         Box::new(move |bytes, times| {
             let mut cache = self.cache(kept, bytes, &mut scales)?;
             Ok((0..times).try_for_each(|_| call(black_box(&mut cache)))?)

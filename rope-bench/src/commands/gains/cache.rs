@@ -5,12 +5,12 @@ use std::cell::RefCell;
 
 use anyhow::{Context, Result, ensure};
 use half::bf16;
-use rope_core::cache::{BlockFormat, QuantFormat};
+use rope_core::cache::{BlockFormat, CacheFormat, QuantFormat};
 use rope_core::norm::{Norm, NormFormula};
 use rope_core::stages::Normed;
 use rope_core::{Backend, Frequencies, Pairing, Rope, Scaling, Tensor, TensorMut};
 
-use super::{BF16, Calls, E4M3, Groups, HEAD_DIM, Kept, agree, filled, on_tensor};
+use super::{BF16, Calls, E4M3, GROUP, Groups, HEAD_DIM, Kept, agree, filled, on_tensor};
 use crate::cases::{Alignment, Element, Float, with_float};
 use crate::formulations::runners::Quantizer;
 use crate::measure::memory::{Memory, values};
@@ -37,6 +37,14 @@ const CODES: [(&str, Kept); 14] = [
     ("u4 in 128", Kept::Blocks(BlockFormat::U4_IN_128)),
 ];
 
+/// Codes with numbers by channel.
+const CHANNELS: [(&str, Kept); 4] = [
+    ("u8 by channel", Kept::Channels(CacheFormat::u8_by_channel)),
+    ("u4 by channel", Kept::Channels(CacheFormat::u4_by_channel)),
+    ("kivi2", Kept::Channels(CacheFormat::kivi2)),
+    ("kivi4", Kept::Channels(CacheFormat::kivi4)),
+];
+
 /// Measures all passes.
 pub fn passes(backend: Backend, effort: Effort) -> Result<Vec<Pass>> {
     let rope = Rope::new(Pairing::Half).with_backend(backend)?;
@@ -54,6 +62,13 @@ pub fn passes(backend: Backend, effort: Effort) -> Result<Vec<Pass>> {
         for (name, kept) in CODES {
             passes.extend(calls.coded(name, kept).context(name)?);
             passes.push(calls.read(name, kept).context(name)?);
+        }
+        if shape[0] % GROUP == 0 {
+            let calls = Calls::in_blocks(rope, shape, effort, GROUP)?;
+            for (name, kept) in CHANNELS {
+                passes.extend(calls.coded(name, kept).context(name)?);
+                passes.push(calls.read(name, kept).context(name)?);
+            }
         }
         for element in Element::ALL {
             passes.push(with_float!(element, E => calls.shift::<E>()?));
