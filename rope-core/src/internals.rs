@@ -10,6 +10,7 @@
 //! | [`rope`] | the C API, whose plans name their backend |
 //! | [`over`] | the C API, whose prepared calls keep rows without their memory |
 //! | [`AnySource`], [`AnyTarget`], [`AnyAngles`] | the C API, which links one copy of a verb for all of them |
+//! | [`head_groups`] | the C API, which finds the kind of rows at run time |
 //! | [`check_query_and_key`], [`check_query_and_key_by`] | the C API, which cannot borrow Q and K of one packed row at once |
 //! | [`tuned`], [`tuning`], [`TUNINGS`] | `rope-bench tune`, which measures other knobs; the suite `tuning` |
 //! | [`ERRORS`] | the C API and the suites `messages` and `refused`, whose lists name every error |
@@ -25,7 +26,7 @@ pub use crate::plan::{
     AnyAngles, AnySource, AnyTarget, InPlace, RawRows, RawTensor, TokenHeads, TokenRow, rotate_raw,
 };
 pub use crate::tuning::{Ahead, ROWS as TUNINGS, Tuning};
-use crate::{Backend, Error, Layout, Pairing, Rows, Shape};
+use crate::{AnyRows, Backend, Error, Layout, Output, Pairing, Rows, Shape, TensorMut};
 
 pub use crate::base::error::NAMES as ERRORS;
 
@@ -144,6 +145,14 @@ pub fn token_heads<E: Element>(
     rows: &Rows<'_>,
 ) -> Option<TokenHeads> {
     rope.token_heads(layout, size_of::<E>(), E::IN_PLACE, rows)
+}
+
+/// [`Output::head_groups`] by rows of any kind.
+pub fn head_groups<'a, E: Element>(
+    y: &'a mut TensorMut<'_, E>,
+    rows: &'a [AnyRows<'_>],
+) -> Output<'a> {
+    Output::any_head_groups(y, rows)
 }
 
 /// Returns a plan for a backend, or for the fastest one.

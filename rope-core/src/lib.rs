@@ -128,7 +128,7 @@ pub use describe::ids::{
     Coordinate, Coordinates, Id, Ids, Integers, IntoCoordinates, IntoIds, List,
 };
 pub use describe::positions::{IntoPositions, Positions};
-pub use describe::rows::Rows;
+pub use describe::rows::{AnyRows, FullRows, Rows};
 pub use describe::tensor::{IntoLayout, Layout, Strides, Tensor, TensorMut};
 pub use describe::{cache, dual_chunk, norm, shard};
 pub use kernel::element::Element;

@@ -40,7 +40,11 @@ impl FullRows {
     /// # Panics
     ///
     /// If the crate refuses the rows.
-    pub fn with<T>(&self, [joined, gathered]: [bool; 2], f: impl FnOnce(&Rows<'_>) -> T) -> T {
+    pub fn with<T>(
+        &self,
+        [joined, gathered]: [bool; 2],
+        f: impl FnOnce(&rope_core::FullRows<'_>) -> T,
+    ) -> T {
         let &FullRows {
             rows,
             heads,
@@ -58,17 +62,18 @@ impl FullRows {
             };
             let layout = Layout::strided(shape, strides);
             let values = Rows::strided(&memory, &memory[width..], layout.expect("a small layout"));
-            values.and_then(Rows::into_full_width).expect("valid rows")
+            values.expect("valid rows")
         } else {
-            let rows = Rows::full_width(&self.cos, &self.sin, [rows * heads, width]);
+            let rows = Rows::strided(&self.cos, &self.sin, [1, rows * heads, 1, width]);
             rows.and_then(|rows| rows.with_heads(heads))
                 .expect("valid rows")
         };
         let ids: Vec<u32> = (0..rows as u32).collect();
         if gathered {
-            f(&made.gather(&ids[..]).expect("ids of the table"))
+            let gathered = made.gather(&ids[..]).expect("ids of the table");
+            f(&rope_core::FullRows::new(gathered).expect("valid rows"))
         } else {
-            f(&made)
+            f(&rope_core::FullRows::new(made).expect("valid rows"))
         }
     }
 

@@ -74,8 +74,6 @@ const LANGUAGES: &[Language] = &[
             "Rope::with_window",
             "Rows::inverted",
             "Rows::narrow_pairs",
-            "Rows::into_full_width",
-            "Rows::sinusoidal",
             "ShardKind::Striped",
             "ShardKind::UnevenZigzag",
             "Slots::offsets",
@@ -280,7 +278,6 @@ fn no_text_of_the_sources_names_a_function_of_rust() {
         .chain(of("../rope-core/models/src", true))
         .collect();
     for known in [
-        "Rows::sinusoidal",
         "; use Layout::bshd for a part of a larger slice",
         "its layers rotate differently; use Model::layers",
     ] {

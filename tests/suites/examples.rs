@@ -173,7 +173,7 @@ fn gemma3_writes_golden_keys() {
     gemma3_fp8::step(
         Rope::new(Pairing::Half),
         norms,
-        &rows,
+        &rows.into(),
         &mut q,
         [&k, &k],
         &mut pages,

@@ -19,9 +19,9 @@ use rope_core::norm::{Norm, NormFormula, NormReach, NormSum, Weights};
 use rope_core::shard::{Shard, ShardKind};
 use rope_core::stages::{Hadamard, HadamardFactor, Linear, Normed, Scale, StageOrder, Stages};
 use rope_core::{
-    Angle, Angles, Coordinates, Dimension, Direction, Error, Frequencies, FrequencyChunk, Ids,
-    Layout, LongRope, NoRotation, Output, Pairing, Positions, Rope, Rows, Scaling, Shape, Strides,
-    Tensor, TensorMut, TokenAngles, Yarn,
+    Angle, Angles, AnyRows, Coordinates, Dimension, Direction, Error, Frequencies, FrequencyChunk,
+    FullRows, Ids, Layout, LongRope, NoRotation, Output, Pairing, Positions, Rope, Rows, Scaling,
+    Shape, Strides, Tensor, TensorMut, TokenAngles, Yarn,
 };
 use rope_models::{Config, Gguf, GgufValue, GridIndexing, initial_axial, initial_mixed};
 use rope_tests::{Source, seed};
@@ -79,8 +79,9 @@ const CASES: &[Case] = cases! {
         "MixedFrequencies: angle at attention_factor axes chunks frequency heads new new_in rotary_dim rows \
          with_angle";
     rows:
-        "Rows: attention_factor check_shape from_cos_sin from_vec full_width gather heads into_full_width inverted \
-         is_empty is_full_width len narrow narrow_pairs new repeated rotary_dim row row_of sinusoidal strided \
+        "AnyRows: check_shape from rotary_dim rows"
+        "FullRows: new rows"
+        "Rows: attention_factor check_shape from_cos_sin from_vec gather heads inverted is_empty len narrow narrow_pairs new repeated rotary_dim row row_of sinusoidal strided \
          with_attention_factor with_heads";
     sums:
         "PairGradients: cos_sin frequencies new positions shape split_at sums total"
@@ -963,7 +964,6 @@ fn rows(source: &mut Source<'_>) {
     let _ = Rows::new(&cos, sizes(source));
     let _ = Rows::from_vec(cos.clone(), sizes(source));
     let _ = Rows::from_cos_sin(&cos, &sin, sizes(source), size(source));
-    let _ = Rows::full_width(&cos, &sin, sizes(source));
     if let Ok(layout) = layout(source) {
         let _ = Rows::strided(&cos, &sin, layout);
     }
@@ -977,25 +977,26 @@ fn rows(source: &mut Source<'_>) {
     for rows in [
         Rows::new(&cos, [count, 2 * pairs]),
         Rows::from_cos_sin(&cos[..half], &sin[..half], [count, pairs], 2 * pairs),
-        Rows::full_width(&cos, &sin, [count, 2 * pairs]),
         Rows::strided(&cos, &sin, extents),
     ] {
         let Ok(rows) = rows else { continue };
         chained(source, &rows, 3);
-        if let Ok(rows) = rows.into_full_width() {
-            chained(source, &rows, 2);
+        if let Ok(rows) = FullRows::new(rows) {
+            chained(source, rows.rows(), 2);
+            let _ = AnyRows::from(rows.rows().clone());
+            let any = AnyRows::Channels(rows);
+            let _ = (
+                any.rotary_dim(),
+                any.rows().len(),
+                any.check_shape(sizes(source)),
+            );
         }
     }
 }
 
 /// Calls every function of rows, and then, a few times, those of the rows that it returned.
 fn chained(source: &mut Source<'_>, rows: &Rows<'_>, depth: usize) {
-    let _ = (
-        rows.heads(),
-        rows.is_empty(),
-        rows.is_full_width(),
-        rows.len(),
-    );
+    let _ = (rows.heads(), rows.is_empty(), rows.len());
     let _ = (rows.attention_factor(), rows.rotary_dim());
     let _ = (
         rows.row(size(source)),

@@ -7,12 +7,21 @@ use rope_core::error::{FrequenciesError, GradientError, RowsError};
 use rope_core::gradient::PairGradients;
 use rope_core::norm::{Norm, NormFormula};
 use rope_core::{
-    Angle, Backend, Direction, Error, Frequencies, Pairing, Positions, Rope, Rows, Scaling, Tensor,
-    TensorMut,
+    Angle, Angles, AnyRows, Backend, Direction, Error, Frequencies, FullRows, Pairing, Positions,
+    Rope, Rows, Scaling, Tensor, TensorMut,
 };
 use rope_models::Config;
 use rope_tests::golden::{Bits, Golden};
 use rope_tests::{Number, Source, bodies, each_element, seed};
+
+/// Returns full-width rows of cos and sin, `[rows, rotary_dim]` each.
+fn full_rows<'a>(
+    cos: &'a [f32],
+    sin: &'a [f32],
+    [rows, rotary_dim]: [usize; 2],
+) -> Result<FullRows<'a>, Error> {
+    Rows::strided(cos, sin, [1, rows, 1, rotary_dim]).and_then(FullRows::new)
+}
 
 #[test]
 fn any_rows() {
@@ -38,7 +47,7 @@ fn same<E: Number>(got: &[E], expected: &[E], doing: &str) {
 fn rotates<E: Number>(
     file: &Golden,
     (x, shape): (&[E], [usize; 4]),
-    rows: &Rows<'_>,
+    rows: &impl Angles,
     direction: Direction,
     expected: &[E],
 ) {
@@ -62,7 +71,7 @@ fn given_rows() {
         let (head_dim, rotary_dim) = (file.decimal("head_dim"), file.decimal("rotary_dim"));
         let (tokens, heads) = (file.decimal("tokens"), file.decimal("heads"));
         let (cos, sin): (Vec<f32>, Vec<f32>) = (file.bits("cos_f32"), file.bits("sin_f32"));
-        let rows = Rows::full_width(&cos, &sin, [tokens, rotary_dim]).expect("whole rows");
+        let rows = full_rows(&cos, &sin, [tokens, rotary_dim]).expect("whole rows");
         let bits = |what: &str| file.bits::<E>(&format!("{what}_{}", E::NAME));
         let (x, shape) = (bits("x"), [1, tokens, heads, head_dim]);
         rotates(
@@ -99,14 +108,14 @@ fn of_model<E: Number + Bits>(file: &Golden, rotary_dim: usize, tensors: &[(&str
         let x = bits(&format!("{tensor}_in"));
         let shape = [1, tokens, file.decimal(heads), head_dim];
         let (cos, sin) = (widen("cos"), widen("sin"));
-        let rows = Rows::full_width(&cos, &sin, [tokens, rotary_dim]).expect("whole rows");
+        let rows = full_rows(&cos, &sin, [tokens, rotary_dim]).expect("whole rows");
         // V-JEPA 2 rounds every operation: in f32 its results equal this crate's, in 16 bits they do not.
         if file.pairings().0 == Pairing::Half || E::NAME == "f32" {
             let expected = bits(&format!("{tensor}_out"));
             rotates(file, (&x, shape), &rows, Direction::Forward, &expected);
         }
         let [cos, sin]: [Vec<f32>; 2] = ["cos_cr_f32", "sin_cr_f32"].map(|key| file.bits(key));
-        let rows = Rows::full_width(&cos, &sin, [tokens, rotary_dim]).expect("whole rows");
+        let rows = full_rows(&cos, &sin, [tokens, rotary_dim]).expect("whole rows");
         let expected = bits(&format!("{tensor}_cr"));
         rotates(file, (&x, shape), &rows, Direction::Forward, &expected);
     }
@@ -126,10 +135,11 @@ fn made(file: &Golden, frequencies: &Frequencies<'_>, axes: usize) {
     let (tokens, ids) = (file.decimal("tokens"), ids(file, axes));
     let rows = frequencies
         .rows(Positions::token_major(&ids))
-        .and_then(Rows::into_full_width)
+        .and_then(FullRows::new)
         .expect("positions on each axis");
     let [cos, sin]: [Vec<f32>; 2] = ["cos_cr_f32", "sin_cr_f32"].map(|key| file.bits(key));
-    let width = rows.rotary_dim();
+    let rows = rows.rows();
+    let width = rows.rotary_dim() / 2;
     for token in 0..tokens {
         let (ours_cos, ours_sin) = rows.row(token).expect("a row");
         same(ours_cos, &cos[token * width..][..width], "cos");
@@ -144,9 +154,10 @@ fn made_in_f32(file: &Golden, given: &str, axes: usize, channels: &[(usize, usiz
         .map(|set| set.with_angle(Angle::HuggingFaceF32))
         .and_then(|set| set.arranged(axes, channels))
         .and_then(|set| set.rows(Positions::token_major(&ids(file, axes))));
-    let rows = rows.and_then(Rows::into_full_width).expect("frequencies");
+    let rows = rows.and_then(FullRows::new).expect("frequencies");
     let [cos, sin]: [Vec<f32>; 2] = ["cos_f32", "sin_f32"].map(|key| file.bits(key));
-    let width = rows.rotary_dim();
+    let rows = rows.rows();
+    let width = rows.rotary_dim() / 2;
     for token in 0..file.decimal("tokens") {
         let (ours_cos, ours_sin) = rows.row(token).expect("a row");
         let theirs = [&cos, &sin].map(|all| &all[token * width..][..width]);
@@ -278,9 +289,9 @@ fn equal_halves_are_a_rotation() {
             })
             .collect();
         let doubled = frequencies.arranged(1, &channels).expect("one axis");
-        let full = doubled.rows(100..105).and_then(Rows::into_full_width);
+        let full = doubled.rows(100..105).and_then(FullRows::new);
         let full = full.expect("positions");
-        let rotated = |rows: &Rows<'_>| {
+        let rotated = |rows: &AnyRows<'_>| {
             let mut y = x.clone();
             let mut tensor = TensorMut::new(&mut y, [1, tokens, heads, head_dim]).expect("valid");
             Rope::new(pairing)
@@ -288,7 +299,11 @@ fn equal_halves_are_a_rotation() {
                 .expect("rows that fit");
             y
         };
-        same(&rotated(&full), &rotated(&rows), "equal halves");
+        same(
+            &rotated(&AnyRows::Channels(full)),
+            &rotated(&rows.clone().into()),
+            "equal halves",
+        );
     }
 }
 
@@ -305,7 +320,7 @@ fn in_passes() {
         .collect();
     let [cos, sin] =
         [(); 2].map(|()| -> Vec<f32> { (0..tokens * rotary_dim).map(|_| source.unit()).collect() });
-    let rows = Rows::full_width(&cos, &sin, [tokens, rotary_dim]).expect("whole rows");
+    let rows = full_rows(&cos, &sin, [tokens, rotary_dim]).expect("whole rows");
     for backend in Backend::available() {
         let plan = Rope::new(Pairing::Half)
             .with_backend(backend)
@@ -356,10 +371,16 @@ fn refusals() {
         vec![0.5_f32; tokens * head_dim],
         vec![0.25_f32; tokens * head_dim],
     );
-    let rows = Rows::full_width(&cos, &sin, [tokens, head_dim]).expect("whole rows");
-    assert!(rows.is_full_width());
-    assert_eq!((rows.len(), rows.rotary_dim()), (tokens, head_dim));
-    assert_eq!(rows.row(2), Some((&cos[..head_dim], &sin[..head_dim])));
+    let rows = full_rows(&cos, &sin, [tokens, head_dim]).expect("whole rows");
+    assert_eq!(
+        rows.rows().row(2),
+        Some((&cos[..head_dim], &sin[..head_dim]))
+    );
+    let either = AnyRows::Channels(rows.clone());
+    assert_eq!(
+        (either.rotary_dim(), either.rows().len()),
+        (head_dim, tokens)
+    );
     let refused = |operation| Error::Rows(RowsError::FullWidth { operation });
     let plan = Rope::new(Pairing::Half);
     let mut x = vec![1.0_f32; tokens * head_dim];
@@ -370,26 +391,6 @@ fn refusals() {
         back.rotate(&mut tensor, &rows),
         Err(refused("Direction::Inverse"))
     );
-    let y = vec![1.0_f32; tokens * head_dim];
-    let mut sums = vec![0.0; tokens * head_dim / 2];
-    let mut angles = PairGradients::new(&mut sums, [tokens, 1, head_dim / 2]).expect("as many");
-    let of_y = Tensor::new(&y, shape).expect("valid");
-    let result = plan.backward(&of_y, &mut tensor, &rows, &mut angles);
-    assert_eq!(result, Err(refused("a gradient of angles")));
-    let scaled = plan.with_scale(rope_core::stages::Scale::constant(2.0));
-    let result = scaled.backward(&of_y, &mut tensor, &rows, &mut angles);
-    assert_eq!(result, Err(refused("a gradient of angles")));
-    let mut storage = vec![0.0; 2 * tokens * head_dim];
-    let inverted = rows.inverted(&mut storage).map(drop);
-    assert_eq!(inverted, Err(refused("Rows::inverted")));
-    assert_eq!(
-        rows.sinusoidal(&mut storage),
-        Err(refused("Rows::sinusoidal"))
-    );
-    assert_eq!(
-        rows.clone().into_full_width().map(drop),
-        Err(refused("Rows::into_full_width"))
-    );
     let mut memory = vec![1.0_f32; tokens * head_dim];
     let layout = CacheLayout::nhd([tokens, 1, 1, head_dim]).expect("a small cache");
     let mut cache = CacheMut::new(&mut memory, layout).expect("a cache that fits");
@@ -398,9 +399,8 @@ fn refusals() {
         Err(refused("a rotation in a cache"))
     );
     assert!(x.iter().chain(&memory).all(|&x| x == 1.0));
-    assert!(sums.iter().all(|&sum| sum == 0.0));
 
-    let odd = Rows::full_width(&cos[..9], &sin[..9], [3, 3]).map(drop);
+    let odd = full_rows(&cos[..9], &sin[..9], [3, 3]).map(drop);
     assert!(
         matches!(
             odd,
@@ -410,23 +410,13 @@ fn refusals() {
     );
     let long = vec![0.0_f32; 2050];
     let (rotary_dim, limit) = (2050, 2048);
-    let result = Rows::full_width(&long, &long, [1, 2050]).map(drop);
+    let result = full_rows(&long, &long, [1, 2050]).map(drop);
     assert_eq!(
         result,
         Err(Error::Frequencies(FrequenciesError::RotaryDimOnStack {
             rotary_dim,
             limit
         }))
-    );
-    let result = Rows::full_width(&cos, &sin[1..], [tokens, head_dim]).map(drop);
-    assert_eq!(
-        result,
-        Err(Error::Rows(RowsError::CosSinLength { cos: 24, sin: 23 }))
-    );
-    let result = Rows::full_width(&cos, &sin, [tokens, head_dim - 2]).map(drop);
-    assert!(
-        matches!(result, Err(Error::Rows(RowsError::Shape { .. }))),
-        "{result:?}"
     );
 }
 

@@ -454,9 +454,8 @@ fn layers_import_downwards() {
 }
 
 /// The methods that a layer adds to types of layers below it, which must not call them.
-const ELSEWHERE: [&str; 7] = [
+const ELSEWHERE: [&str; 6] = [
     "describe/tensor (describe) adds methods to describe::tensor::Shape (base)",
-    "execute/full (execute) adds methods to execute::full::Rows (describe)",
     "execute/ops (execute) adds methods to execute::ops::Pass (pass)",
     "execute/staged (execute) adds methods to execute::staged::Pass (pass)",
     "execute/staged (execute) adds methods to execute::staged::Operands (pass)",

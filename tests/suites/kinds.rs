@@ -203,10 +203,14 @@ fn every_kind_has_a_number() {
     let queries = variants(DUAL_CHUNK, "DualChunkQuery");
     all_in(positions, "DualChunkQuery::", &queries);
     let outputs = include_str!("../../rope-core/capi/src/outputs.rs");
-    // A tensor is one group of heads.
+    // A tensor is one group of heads, and groups have rows of any kind (`internals::head_groups`).
     let mut targets = constructors(OUTPUTS, "impl<'a> Output<");
     targets.retain(|target| *target != "tensor");
-    all_in(outputs, "Output::", &targets);
+    all_in(
+        &outputs.replace("head_groups(y", "Output::head_groups(y"),
+        "Output::",
+        &targets,
+    );
     let names = include_str!("../../rope-core/capi/src/names.rs");
     all_in(names, "Angle::", &variants(FREQUENCIES, "Angle"));
     all_in(names, "Direction::", &variants(DIRECTION, "Direction"));

@@ -7,7 +7,9 @@ use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, HeadScales, QuantScal
 use rope_core::gradient::PairGradients;
 use rope_core::norm::{Norm, NormFormula};
 use rope_core::stages::{Hadamard, Scale};
-use rope_core::{Backend, Direction, Frequencies, Pairing, Rope, Rows, Scaling, Tensor, TensorMut};
+use rope_core::{
+    Backend, Direction, Frequencies, FullRows, Pairing, Rope, Rows, Scaling, Tensor, TensorMut,
+};
 use rope_tests::naive::{self, Cache, Row};
 use rope_tests::{Number, Source, each_element};
 
@@ -152,7 +154,8 @@ fn full_width<E: Number + PartialEq>(source: &mut Source<'_>) {
     let (x, rows) = (heads(source), rows(source, 2 * PAIRS));
     let cos = floats(rows.iter().flat_map(|row| row.cos.clone()));
     let sin = floats(rows.iter().flat_map(|row| row.sin.clone()));
-    let of_channels = Rows::full_width(&cos, &sin, [TOKENS, 2 * PAIRS]).expect("rows");
+    let of_channels = Rows::strided(&cos, &sin, [1, TOKENS, 1, 2 * PAIRS]);
+    let of_channels = of_channels.and_then(FullRows::new).expect("rows");
     for (pairing, rope) in plans() {
         let expected = each(&x, &rows, |row, head| {
             naive::rotate_full(pairing, row, head)

@@ -9,8 +9,8 @@ use rope_core::internals::Executor;
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::stages::{Hadamard, Normed, Scale, StageOrder};
 use rope_core::{
-    Angles, Call, Dimension, Direction, Element, Error, Frequencies, Output, Pairing, Rope, Rows,
-    Scaling, Target, Tensor, TensorMut, Yarn,
+    Angles, AnyRows, Call, Dimension, Direction, Element, Error, Frequencies, FullRows, Output,
+    Pairing, Rope, Rows, Scaling, Target, Tensor, TensorMut, Yarn,
 };
 use rope_tests::{Number, Source};
 
@@ -322,7 +322,7 @@ fn from_one_cache_into_another() {
 #[test]
 fn windows_are_those_of_narrower_tensors() {
     const FROM: usize = 32;
-    fn of<E: Number>(source: &mut Source<'_>, rows: &Rows<'_>) {
+    fn of<E: Number>(source: &mut Source<'_>, rows: &AnyRows<'_>) {
         let shape = [1, TOKENS, HEADS, DIM];
         let x: Vec<E> = heads(source, TOKENS);
         for rope in [
@@ -381,7 +381,7 @@ fn windows_are_those_of_narrower_tensors() {
                 )
                 .expect("it fits");
             assert_eq!(bytes(&y), bytes(&narrow));
-            if !rows.is_full_width() {
+            if matches!(rows, AnyRows::Pairs(_)) {
                 window
                     .rotate(&mut cache.slots(0..TOKENS), rows)
                     .expect("it fits");
@@ -391,11 +391,11 @@ fn windows_are_those_of_narrower_tensors() {
     }
     let source = &mut Source::random("operands::windows_are_those_of_narrower_tensors");
     let rows = frequencies(64).rows(5..5 + TOKENS).expect("positions");
-    of::<f32>(source, &rows);
-    of::<bf16>(source, &rows);
+    of::<f32>(source, &rows.clone().into());
+    of::<bf16>(source, &rows.into());
     let values: Vec<f32> = (0..TOKENS * 64).map(|_| source.unit()).collect();
-    let full = Rows::full_width(&values, &values, [TOKENS, 64]).expect("it fits");
-    of::<f32>(source, &full);
+    let full = Rows::strided(&values, &values, [1, TOKENS, 1, 64]).and_then(FullRows::new);
+    of::<f32>(source, &AnyRows::Channels(full.expect("it fits")));
 }
 
 /// The gradients of a plan with a window and a transform are those of the window alone in tensors that were transformed

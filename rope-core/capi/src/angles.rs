@@ -4,7 +4,7 @@ use core::ffi::c_void;
 
 use rope_core::error::RowsError;
 use rope_core::internals::{AnyAngles, RawRows, TokenHeads, moving, over, token_heads};
-use rope_core::{Error, Ids, Rope, Rows, TokenAngles};
+use rope_core::{Error, FullRows, Ids, Rope, Rows, TokenAngles};
 
 use crate::failure::Failure;
 use crate::frequencies::{AnyFrequencies, any_frequencies, rope_frequencies};
@@ -141,7 +141,9 @@ impl rope_angles {
     pub(crate) unsafe fn record(&self) -> Result<AnglesRecord, Failure> {
         match self.frequencies.is_null() {
             // SAFETY: the caller promises that each pointer is null or valid.
-            true => Ok(AnglesRecord::Rows(unsafe { self.rows() }?)),
+            true if self.full_width != 0 => Ok(AnglesRecord::Full(unsafe { self.any_rows() }?)),
+            // SAFETY: the same.
+            true => Ok(AnglesRecord::Rows(unsafe { self.any_rows() }?)),
             // SAFETY: the caller promises that each pointer is null or valid.
             false => Ok(AnglesRecord::At(unsafe { self.at() }?)),
         }
@@ -175,13 +177,28 @@ impl rope_angles {
         })
     }
 
-    /// Rows, checked by themselves.
+    /// Rows with one angle per pair, checked by themselves.
     ///
     /// # Safety
     ///
     /// As [`rope_angles::record`].
     #[inline]
-    pub(crate) unsafe fn rows(&self) -> Result<RowsRecord, Failure> {
+    pub(crate) unsafe fn rows(&self, operation: &'static str) -> Result<RowsRecord, Failure> {
+        // SAFETY: the caller promises that each pointer is null or valid.
+        let rows = unsafe { self.any_rows() }?;
+        match self.full_width {
+            0 => Ok(rows),
+            _ => Err(Error::Rows(RowsError::FullWidth { operation }).into()),
+        }
+    }
+
+    /// Rows with one angle per pair or per channel, checked by themselves.
+    ///
+    /// # Safety
+    ///
+    /// As [`rope_angles::record`].
+    #[inline]
+    pub(crate) unsafe fn any_rows(&self) -> Result<RowsRecord, Failure> {
         if !self.frequencies.is_null() {
             return Err(Failure::NotRows);
         }
@@ -214,10 +231,9 @@ impl rope_angles {
         } else {
             table.with_heads(self.heads)?
         };
-        let table = match self.full_width {
-            0 => table,
-            _ => table.into_full_width()?,
-        };
+        if self.full_width != 0 {
+            FullRows::new(table.clone())?;
+        }
         let table = match self.attention_factor {
             1.0 => table,
             factor => table.with_attention_factor(factor)?,
@@ -277,6 +293,8 @@ impl rope_angles {
 )]
 pub(crate) enum AnglesRecord {
     Rows(RowsRecord),
+    /// Rows whose values are those of channels.
+    Full(RowsRecord),
     At(AtRecord),
     /// A call that does not rotate.
     None,
@@ -408,7 +426,7 @@ impl AnglesRecord {
     #[inline]
     pub(crate) fn regions(&self) -> Result<[Region; 3], Failure> {
         match self {
-            AnglesRecord::Rows(rows) => Ok(rows.regions()),
+            AnglesRecord::Rows(rows) | AnglesRecord::Full(rows) => Ok(rows.regions()),
             AnglesRecord::None => Ok([Region::NONE; 3]),
             // SAFETY: the slices end here.
             AnglesRecord::At(at) => unsafe {
@@ -432,6 +450,9 @@ impl AnglesRecord {
         unsafe {
             match self {
                 AnglesRecord::Rows(rows) => rows.with(|rows| with(&AnyAngles::Rows(rows))),
+                AnglesRecord::Full(rows) => {
+                    rows.with(|rows| with(&AnyAngles::Full(FullRows::new(rows.clone())?)))
+                }
                 AnglesRecord::At(at) => with(&AnyAngles::At(at.rows()?)),
                 AnglesRecord::None => with(&AnyAngles::None),
             }

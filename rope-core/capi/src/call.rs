@@ -287,7 +287,7 @@ impl Record {
     /// Refuses memory that the call does not use.
     fn check_used(&self, memory: &rope_call_memory) -> Result<(), Failure> {
         let (rows, angles) = match &self.angles {
-            AnglesRecord::Rows(rows) => (Some(rows), "rows"),
+            AnglesRecord::Rows(rows) | AnglesRecord::Full(rows) => (Some(rows), "rows"),
             AnglesRecord::At(_) => (None, "frequencies at positions"),
             AnglesRecord::None => (None, "no angles"),
         };
@@ -393,6 +393,9 @@ impl Record {
             let angles = match &self.angles {
                 AnglesRecord::Rows(rows) => {
                     AnglesRecord::Rows(rows.at(memory.cos, memory.sin, memory.ids)?)
+                }
+                AnglesRecord::Full(rows) => {
+                    AnglesRecord::Full(rows.at(memory.cos, memory.sin, memory.ids)?)
                 }
                 AnglesRecord::At(at) => AnglesRecord::At(at.at(memory.positions)?),
                 AnglesRecord::None => AnglesRecord::None,

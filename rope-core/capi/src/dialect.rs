@@ -46,8 +46,6 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
     ),
     ("Rows::from_cos_sin", "rope_rows_apart"),
     ("Rows::inverted", "rope_rows_invert"),
-    ("Rows::into_full_width", "rope_angles.full_width"),
-    ("Rows::sinusoidal", "rope_sinusoidal"),
     (
         "take the rows of one sequence by Rows::narrow",
         "pass the rows of one sequence, at its part of the values",

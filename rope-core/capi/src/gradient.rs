@@ -117,7 +117,7 @@ pub unsafe extern "C" fn rope_backward(
             let plan = read("plan", plan)?.record()?;
             let (y, dy) = (read("y", y)?.tensor("y")?, read("dy", dy)?.tensor("dy")?);
             let angles = read("angles", angles)?;
-            let rows = read("rows", rows)?.rows()?;
+            let rows = read("rows", rows)?.rows("a gradient of angles")?;
             same_element(&y, &dy)?;
             let (used, regions) = (plan.used()?, rows.regions());
             let sums = angles.span("angles")?.region();
@@ -175,7 +175,7 @@ pub unsafe extern "C" fn rope_backward_into(
             let (y, dy) = (read("y", y)?.tensor("y")?, read("dy", dy)?.tensor("dy")?);
             let dx = read("dx", dx)?.tensor("dx")?;
             let angles = read("angles", angles)?;
-            let rows = read("rows", rows)?.rows()?;
+            let rows = read("rows", rows)?.rows("a gradient of angles")?;
             same_element(&y, &dy)?;
             let sums = angles.span("angles")?.region();
             for read in [&rows.regions()[..], &[dy.region(), y.region()]] {
@@ -448,7 +448,7 @@ pub unsafe extern "C" fn rope_pair_gradients_cos_sin(
         // (see `memory`).
         unsafe {
             let (angles, factors) = (read("angles", angles)?, read("factors", factors)?);
-            let rows = read("rows", rows)?.rows()?;
+            let rows = read("rows", rows)?.rows("rope_pair_gradients_cos_sin")?;
             let regions = rows.regions();
             let sums = [
                 angles.span("angles")?.region(),

@@ -3,8 +3,8 @@
 use std::vec::Vec;
 
 use rope_core::cache::{CacheMut, Slots};
-use rope_core::internals::AnyTarget;
-use rope_core::{Output, Rows};
+use rope_core::internals::{AnyTarget, head_groups};
+use rope_core::{AnyRows, FullRows, Output};
 
 use crate::angles::{RowsRecord, rope_angles};
 use crate::failure::Failure;
@@ -34,7 +34,7 @@ impl rope_output {
     /// # Safety
     ///
     /// Pointers, also those in structs, are null or point to what they say.
-    unsafe fn records(&self) -> Result<(OperandRecord, Vec<RowsRecord>), Failure> {
+    unsafe fn records(&self) -> Result<(OperandRecord, Vec<GroupRows>), Failure> {
         // SAFETY: the caller promises that pointers, also those in structs, are null or valid.
         unsafe {
             let target = read("y", self.y)?.record("y")?;
@@ -44,11 +44,15 @@ impl rope_output {
                 OperandRecord::Slots(_) | OperandRecord::Parts(_) => 1,
             };
             let rows = Span::new("rows", self.rows, groups)?.get().iter();
-            let rows: Result<_, _> = rows.map(|rows| rows.rows()).collect();
+            let group = |rows: &rope_angles| Ok((rows.any_rows()?, rows.full_width != 0));
+            let rows: Result<_, Failure> = rows.map(group).collect();
             Ok((target, rows?))
         }
     }
 }
+
+/// The rows of a group of heads, and true if they are full-width.
+type GroupRows = (RowsRecord, bool);
 
 /// A target as rope-core takes it.
 #[allow(clippy::large_enum_variant, reason = "a call has a few of them")]
@@ -98,7 +102,7 @@ pub unsafe extern "C" fn rope_rotate_into_each(
             taken.push(x.region());
             for (target, rows) in &records {
                 taken.extend(target.regions()?.read);
-                taken.extend(rows.iter().flat_map(RowsRecord::regions));
+                taken.extend(rows.iter().flat_map(|(rows, _)| rows.regions()));
             }
             for (target, _) in &records {
                 for written in target.regions()?.memory {
@@ -106,17 +110,21 @@ pub unsafe extern "C" fn rope_rotate_into_each(
                     taken.push(written);
                 }
             }
-            let mut tables: Vec<Vec<Rows<'_>>> = Vec::new();
+            let mut tables: Vec<Vec<_>> = Vec::new();
             for (_, rows) in &records {
-                tables.push(rows.iter().map(|rows| rows.table()).collect());
+                tables.push(rows.iter().map(|(rows, _)| rows.table()).collect());
             }
-            let mut groups: Vec<Vec<Rows<'_>>> = Vec::new();
+            let mut groups: Vec<Vec<AnyRows<'_>>> = Vec::new();
             for ((_, rows), tables) in records.iter().zip(&tables) {
                 let mut own = Vec::new();
-                for (rows, table) in rows.iter().zip(tables) {
-                    own.push(match rows.ids()? {
+                for ((rows, is_full), table) in rows.iter().zip(tables) {
+                    let rows = match rows.ids()? {
                         Some(ids) => table.gather(ids)?,
                         None => table.clone(),
+                    };
+                    own.push(match is_full {
+                        true => AnyRows::Channels(FullRows::new(rows)?),
+                        false => AnyRows::Pairs(rows),
                     });
                 }
                 groups.push(own);
@@ -134,9 +142,9 @@ pub unsafe extern "C" fn rope_rotate_into_each(
             let mut outputs = Vec::new();
             for (target, own) in targets.iter_mut().zip(&groups) {
                 outputs.extend(match target {
-                    Writable::Tensor(AnyTarget::F32(y)) => Some(Output::head_groups(y, own)),
-                    Writable::Tensor(AnyTarget::F16(y)) => Some(Output::head_groups(y, own)),
-                    Writable::Tensor(AnyTarget::Bf16(y)) => Some(Output::head_groups(y, own)),
+                    Writable::Tensor(AnyTarget::F32(y)) => Some(head_groups(y, own)),
+                    Writable::Tensor(AnyTarget::F16(y)) => Some(head_groups(y, own)),
+                    Writable::Tensor(AnyTarget::Bf16(y)) => Some(head_groups(y, own)),
                     Writable::Tensor(_) => None,
                     Writable::Cache(cache, slots) => Some(Output::cache(cache, *slots, &own[0])),
                 });

@@ -250,7 +250,7 @@ pub unsafe extern "C" fn rope_rows_invert(
         unsafe {
             let rows = read("rows", rows)?;
             let moves = rows.moves;
-            let rows = rows.rows()?;
+            let rows = rows.rows("rope_rows_invert")?;
             let regions = rows.regions();
             place.apart_from(&regions)?;
             let values = values.get(&regions)?;
@@ -288,7 +288,7 @@ pub unsafe extern "C" fn rope_sinusoidal(
         // SAFETY: the caller promises that pointers are null or valid during the call. The values become a slice only
         // after a check that they are disjoint from the rows (see `memory`).
         unsafe {
-            let rows = read("rows", rows)?.rows()?;
+            let rows = read("rows", rows)?.rows("rope_sinusoidal")?;
             let values = values.get(&rows.regions())?;
             rows.with(|rows| Ok(rows.sinusoidal(values)?))
         }

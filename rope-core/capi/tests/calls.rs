@@ -8,8 +8,8 @@ use half::{bf16, f16};
 use rope::*;
 use rope_core::axes::Axes;
 use rope_core::{
-    Backend, Dimension, Direction, Element, Frequencies, Layout, LongRope, Pairing, Positions,
-    Rope, Rows, Scaling, Tensor, TensorMut, Yarn,
+    Backend, Dimension, Direction, Element, Frequencies, FullRows, Layout, LongRope, Pairing,
+    Positions, Rope, Rows, Scaling, Tensor, TensorMut, Yarn,
 };
 
 const SHAPE: [usize; 4] = [2, 5, 3, 64];
@@ -392,7 +392,7 @@ fn a_window_of_two_parts() {
         .rows(Positions::axis_major(&ids[..]))
         .expect("rows");
     let values: Vec<f32> = (0..2)
-        .filter_map(|token| rows.row(token))
+        .filter_map(|token| rows.rows().row(token))
         .fold(Vec::new(), |all, (cos, sin)| [&all[..], cos, sin].concat());
     let shape = [1, 2, 3, 48];
     let x: Vec<f32> = (0..288)
@@ -1005,7 +1005,8 @@ fn full_width_rows() {
     let sin: Vec<f32> = cos.iter().rev().map(|x| x * 0.75).collect();
     let lines = cos.chunks(rotary_dim).zip(sin.chunks(rotary_dim));
     let joined: Vec<f32> = lines.flat_map(|(cos, sin)| [cos, sin].concat()).collect();
-    let of_core = Rows::full_width(&cos, &sin, [tokens, rotary_dim]).expect("valid");
+    let of_core = Rows::strided(&cos, &sin, [1, tokens, 1, rotary_dim]);
+    let of_core = of_core.and_then(FullRows::new).expect("valid");
     let apart = full_rows(cos.as_ptr(), sin.as_ptr(), tokens, rotary_dim);
     let of_joined = rope_angles {
         full_width: 1,

@@ -8,7 +8,7 @@
 use half::bf16;
 use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, QuantFormat, QuantScale};
 use rope_core::norm::Norm;
-use rope_core::{Rope, Rows, Tensor, TensorMut};
+use rope_core::{AnyRows, Rope, Tensor, TensorMut};
 use rope_models::{Config, Error};
 
 const CONFIG: &str = r#"{
@@ -31,7 +31,7 @@ pub(crate) struct Pages {
 pub(crate) fn step(
     rope: Rope,
     [q_norm, k_norm]: [Norm<'_>; 2],
-    rows: &Rows<'_>,
+    rows: &AnyRows<'_>,
     q: &mut [bf16],
     [k, v]: [&[bf16]; 2],
     pages: &mut Pages,

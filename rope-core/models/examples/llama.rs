@@ -6,7 +6,7 @@
 //! `cargo run -p rope-models --example llama`
 
 use rope_core::cache::{CacheLayout, CacheMut};
-use rope_core::{Rows, Tensor, TensorMut};
+use rope_core::{AnyRows, Tensor, TensorMut};
 use rope_models::{Config, Error, Rotation};
 
 pub(crate) const CONFIG: &str = r#"{
@@ -43,12 +43,12 @@ impl KvCache {
 /// `[tokens, kv_heads, head_dim]`, and the rows are those of the tokens' positions.
 pub(crate) fn step(
     rotation: &Rotation,
-    rows: &Rows<'_>,
+    rows: &AnyRows<'_>,
     cache: &mut KvCache,
     q: &mut [f32],
     [k, v]: [&[f32]; 2],
 ) -> Result<(), Error> {
-    let (tokens, head_dim) = (rows.len(), rotation.head_dim());
+    let (tokens, head_dim) = (rows.rows().len(), rotation.head_dim());
     let [heads, kv_heads] = [q.len(), k.len()].map(|len| len / tokens / head_dim);
     let shape = [1, tokens, kv_heads, head_dim];
     let rope = rotation.rope();

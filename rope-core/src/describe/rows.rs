@@ -6,16 +6,18 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use crate::base::debug::debug;
-use crate::base::limits::MOST_CHANNELS;
 use crate::base::memory::MaybeOwned;
 use crate::describe::tensor::IntoLayout;
-use crate::error::{CacheError, FrequenciesError, RowsError, ShapeError};
+use crate::error::{CacheError, RowsError, ShapeError};
 use crate::kernel::line::{LineRows, Starts};
 use crate::{Error, Ids, IntoIds, Shape};
 
+mod full;
 mod inverse;
 mod view;
 
+pub(crate) use full::no_rotation;
+pub use full::{AnyRows, FullRows};
 pub(crate) use view::{FullHeads, FullWidth, Rotation, RowSharing, View};
 
 /// The cos and sin of each token: `rotary_dim / 2` of each, as f32, with the attention factor already applied.
@@ -39,8 +41,6 @@ pub(crate) use view::{FullHeads, FullWidth, Rotation, RowSharing, View};
 pub struct Rows<'a> {
     values: RowValues<'a>,
     pairs: usize,
-    /// The code that rotates by full-width rows, if these are. Such a row has one value per channel.
-    full: Option<&'static FullWidth>,
     /// Values from the row of one token to that of the next.
     stride: usize,
     /// Heads with a separate row; 1 if all share one.
@@ -222,41 +222,11 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// Views full-width rows of cos and sin, `[rows, rotary_dim]` each.
-    pub(crate) fn wide(
-        (cos, sin): (&'a [f32], &'a [f32]),
-        [rows, rotary_dim]: [usize; 2],
-        full: &'static FullWidth,
-    ) -> Result<Self, Error> {
-        check_apart(cos, sin, [rows, rotary_dim])?;
-        let apart = RowValues::Apart(cos, sin);
-        Rows::all(apart, rotary_dim, rotary_dim, rows).widened(full)
-    }
-
-    /// Converts rows to full-width rows, with one value per channel.
-    pub(crate) fn widened(self, full: &'static FullWidth) -> Result<Self, Error> {
-        self.check_rotates("Rows::into_full_width")?;
-        let (rotary_dim, limit) = (self.pairs, MOST_CHANNELS);
-        let pairs = pairs(rotary_dim)?;
-        if rotary_dim > limit {
-            return Err(Error::Frequencies(FrequenciesError::RotaryDimOnStack {
-                rotary_dim,
-                limit,
-            }));
-        }
-        Ok(Rows {
-            pairs,
-            full: Some(full),
-            ..self
-        })
-    }
-
     #[inline]
     fn all<'b>(values: RowValues<'b>, pairs: usize, stride: usize, rows: usize) -> Rows<'b> {
         Rows {
             values,
             pairs,
-            full: None,
             stride,
             heads: 1,
             head_stride: 0,
@@ -362,7 +332,6 @@ impl<'a> Rows<'a> {
     /// Refuses rows that would apply the attention factor twice to cached keys.
     #[inline]
     pub(crate) fn check_moves(&self) -> Result<(), Error> {
-        self.check_rotates("a rotation in a cache")?;
         let factor = self.attention_factor;
         if factor != 1.0 && !self.moves {
             return Err(Error::Cache(CacheError::ShiftFactor { factor }));
@@ -463,10 +432,8 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     ///
-    /// [`RowsError::RotaryDim`] if the range is empty or exceeds the pairs; [`RowsError::FullWidth`] for full-width
-    /// rows.
+    /// [`RowsError::RotaryDim`] if the range is empty or exceeds the pairs.
     pub fn narrow_pairs(&self, range: Range<usize>) -> Result<Rows<'_>, Error> {
-        self.check_rotates("Rows::narrow_pairs")?;
         if range.is_empty() || range.end > self.pairs {
             return Err(Error::Rows(RowsError::RotaryDim {
                 rotary_dim: range.len().saturating_mul(2),
@@ -551,27 +518,6 @@ impl<'a> Rows<'a> {
         self.heads
     }
 
-    /// Returns the number of cos (or sin) values of a row: one per pair, or one per channel of full-width rows.
-    fn width(&self) -> usize {
-        view::width(self.pairs, self.full)
-    }
-
-    /// Returns true if the two channels of a pair have different angles ([`Rows::full_width`],
-    /// [`Rows::into_full_width`]).
-    #[inline]
-    pub fn is_full_width(&self) -> bool {
-        self.full.is_some()
-    }
-
-    /// Refuses full-width rows.
-    #[inline]
-    pub(crate) fn check_rotates(&self, operation: &'static str) -> Result<(), Error> {
-        if self.full.is_some() {
-            return Err(Error::Rows(RowsError::FullWidth { operation }));
-        }
-        Ok(())
-    }
-
     /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -590,7 +536,7 @@ impl<'a> Rows<'a> {
     }
 
     /// Returns the cos and sin of row `index`, or `None` if it is out of range. Returns those of the first head if each
-    /// has its own. A full-width row has one value per channel.
+    /// has its own.
     pub fn row(&self, index: usize) -> Option<(&[f32], &[f32])> {
         self.row_of(index, 0)
     }
@@ -635,10 +581,9 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     ///
-    /// [`RowsError::FullWidth`] for full-width rows; [`RowsError::Heads`] for rows per head; [`Error::Storage`] unless
-    /// `out` has exactly `len * rotary_dim` values; it is untouched then.
+    /// [`RowsError::Heads`] for rows per head; [`Error::Storage`] unless `out` has exactly `len * rotary_dim` values.
+    /// `out` is untouched then.
     pub fn sinusoidal(&self, out: &mut [f32]) -> Result<(), Error> {
-        self.check_rotates("Rows::sinusoidal")?;
         if self.heads > 1 {
             let (rows, heads) = (self.heads, 1);
             return Err(Error::Rows(RowsError::Heads { rows, heads }));
@@ -665,7 +610,7 @@ impl<'a> Rows<'a> {
     #[inline(always)]
     fn slices(&self) -> (&[f32], &[f32]) {
         match &self.values {
-            RowValues::Joined(values) => (values, values.get(self.width()..).unwrap_or(&[])),
+            RowValues::Joined(values) => (values, values.get(self.pairs..).unwrap_or(&[])),
             RowValues::Apart(cos, sin) => (cos, sin),
         }
     }
@@ -684,7 +629,7 @@ impl<'a> Rows<'a> {
             cos,
             sin,
             pairs: self.pairs,
-            full: self.full,
+            full: None,
             ids: self.ids,
             first: self.first_id,
             sequence_stride,
@@ -698,7 +643,7 @@ impl<'a> Rows<'a> {
     /// reason of [`Addresses`](crate::describe::address::Addresses).
     #[inline(always)]
     pub(crate) fn only(&self) -> Option<LineRows<'_>> {
-        if (self.len, self.heads) != (1, 1) || self.full.is_some() || self.sequences.is_some() {
+        if (self.len, self.heads) != (1, 1) || self.sequences.is_some() {
             return None;
         }
         let start = view::row_start(self.ids, self.first_id, 0, self.stride);

@@ -1,11 +1,11 @@
 //! Chooses the executor of a pass, and runs it. All executors compute the same bits; they differ in speed.
 //!
-//! Full-width rows and windows run `staged`. A plain plan rotates f32 by full-width rows in place, without a tile
-//! (`execute/full.rs`), and windows of tensors as tensors (`plan/window.rs`).
+//! Windows run `staged`. A plain plan rotates windows of tensors as tensors (`plan/direct.rs`).
 //!
 //! Elements of a cache are lines if the channels of a head are contiguous.
 
 use crate::describe::cache::{CacheHeads, Format};
+use crate::describe::rows::{FullWidth, Rotation};
 use crate::execute::tiled::Way;
 use crate::execute::{coded, lines, normed, staged, tiled};
 use crate::kernel::element::Element;
@@ -26,6 +26,8 @@ pub enum Executor {
     Streamed,
     /// Runs a kernel per line: a rotation alone, if its elements and pairings have a kernel; any in place.
     Fused,
+    /// Runs a kernel per line: a rotation alone by full-width rows, of f32 in place in a tensor.
+    FullWidth,
     /// Runs two kernels per line, three if not all channels rotate: a norm of heads before their rotation, in place in
     /// a tensor.
     Normed,
@@ -49,17 +51,21 @@ pub enum Executor {
 enum Work<'a> {
     Nothing,
     Rotate,
+    FullWidth(&'a Rotation<'a>, &'static FullWidth),
     NormRotate(NormRotate<'a>),
     Transform(Transform),
     Other,
 }
 
 impl<'a> Work<'a> {
-    fn of(pass: &Pass<'a>) -> Self {
+    fn of(pass: &'a Pass<'_>) -> Self {
         match (pass.stages, &pass.rotation) {
             _ if pass.staged => Work::Other,
             (None, None) => Work::Nothing,
-            (None, Some(_)) => Work::Rotate,
+            (None, Some(rotation)) => match rotation.rows.full {
+                None => Work::Rotate,
+                Some(full) => Work::FullWidth(rotation, full),
+            },
             (Some(stages), rotation) => match (stages.only_transform(), rotation) {
                 (Some(transform), None) => Work::Transform(transform),
                 _ => pass.norm_rotate().map_or(Work::Other, Work::NormRotate),
@@ -85,6 +91,12 @@ pub(crate) fn in_place(pass: &Pass<'_>, target: &mut OperandMut<'_>) -> Executor
         {
             lines::in_slots(pass, target, kernels);
             Executor::Fused
+        }
+        (Work::FullWidth(rotation, full), _, OperandMut::Tensor(x, element))
+            if element.is(f32::OUT_OF_PLACE) =>
+        {
+            (full.in_place)((pass.proof, pass.tuning), x, rotation);
+            Executor::FullWidth
         }
         (Work::NormRotate(norm), _, OperandMut::Tensor(x, _)) => {
             normed::in_place(pass, x, norm);

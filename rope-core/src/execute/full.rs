@@ -1,107 +1,31 @@
-//! Full-width rows: f32 tensors rotate in place, everything else in a tile. Rows refer to this module, so programs
-//! without such rows do not link it; therefore their constructors are here too.
+//! Full-width rows: f32 tensors rotate in place, everything else in a tile. Calls refer to this module, so programs
+//! without such rows do not link it.
 
-use super::staged;
+use crate::Dimension;
+use crate::Pairing;
 use crate::describe::rows::{FullHeads, FullWidth, Rotation};
 use crate::describe::tensor::BytesMut;
-use crate::kernel::elements::ElementType;
+use crate::describe::window::WindowPart;
 use crate::kernel::full::FullLine;
 use crate::kernel::line::{Line, MoreTokens};
 use crate::pass::walk::Walk;
-use crate::pass::{OperandMut, PartOfCall, Pass, PassKernels};
 use crate::proof::Proof;
 use crate::tuning::Tuning;
-use crate::{Error, Pairing, Rows};
 
-static FULL_WIDTH: FullWidth = FullWidth { in_place, tile };
+/// The code that rotates by full-width rows.
+pub(crate) static FULL_WIDTH: FullWidth = FullWidth { in_place, tile };
 
-impl<'a> Rows<'a> {
-    /// Views full-width rows: one cos and one sin per channel, as tensors `[rows, rotary_dim]`. For the channels `i`
-    /// and `j` of a pair
-    ///
-    /// ```text
-    /// x' = x cos[i] - y sin[i]        y' = y cos[j] + x sin[j]
-    /// ```
-    ///
-    /// with the roundings of any other rotation. If both channels have the same cos and sin, the bits are those of
-    /// other rows. HunYuan-VL and V-JEPA 2 rotate in this way, as do kernels that index cos and sin by channel. Channel
-    /// indices refer to the tensor before the rotation.
-    ///
-    /// In general this is not a rotation. [`Direction::Transpose`](crate::Direction::Transpose) computes gradients, but
-    /// [`Direction::Inverse`](crate::Direction::Inverse), shifts and gradients of angles are refused. f32 tensors
-    /// rotate in place; everything else runs over a tile of f32.
-    ///
-    /// ```
-    /// use rope_core::{Pairing, Rope, Rows, TensorMut};
-    /// // The second channel turns by another angle than the first.
-    /// let rows = Rows::full_width(&[0.0, 1.0], &[1.0, 0.0], [1, 2])?;
-    /// let mut x = [2.0_f32, 3.0];
-    /// Rope::new(Pairing::Half).rotate(&mut TensorMut::new(&mut x, [1, 1, 1, 2])?, &rows)?;
-    /// assert_eq!(x, [-3.0, 3.0]);
-    /// # Ok::<(), rope_core::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`RowsError::RotaryDim`](crate::error::RowsError::RotaryDim) if `rotary_dim` is zero or odd;
-    /// [`FrequenciesError::RotaryDimOnStack`](crate::error::FrequenciesError::RotaryDimOnStack) beyond 2048;
-    /// [`RowsError::CosSinLength`](crate::error::RowsError::CosSinLength) if the slices differ in length;
-    /// [`RowsError::Shape`](crate::error::RowsError::Shape) unless they have `rows * rotary_dim` values.
-    pub fn full_width(cos: &'a [f32], sin: &'a [f32], shape: [usize; 2]) -> Result<Self, Error> {
-        Rows::wide((cos, sin), shape, &FULL_WIDTH)
-    }
-
-    /// Converts rows of `n` pairs to full-width rows ([`Rows::full_width`]) that rotate `n` channels: each value of a
-    /// row belongs to a channel, not to a pair. [`Frequencies::arranged`](crate::Frequencies::arranged) can thus assign
-    /// a frequency and an axis to each channel, and [`Rows::strided`] reads full-width rows of any layout.
-    ///
-    /// # Errors
-    ///
-    /// [`RowsError::RotaryDim`](crate::error::RowsError::RotaryDim) if the number of pairs is odd;
-    /// [`FrequenciesError::RotaryDimOnStack`](crate::error::FrequenciesError::RotaryDimOnStack) for more than 2048
-    /// channels; [`RowsError::FullWidth`](crate::error::RowsError::FullWidth) if the rows are full-width already.
-    #[doc(alias = "per_channel")]
-    pub fn into_full_width(self) -> Result<Self, Error> {
-        self.widened(&FULL_WIDTH)
-    }
-}
-
-fn in_place(
-    (proof, tuning): (Proof, &'static Tuning),
-    staged: bool,
-    x: &mut BytesMut<'_>,
-    element: ElementType,
-    rotation: Rotation<'_>,
-) {
-    let pairing = rotation.input;
-    if element == ElementType::F32 && !staged {
-        Walk::in_place(
-            tuning,
-            x.layout,
-            x.size,
-            &rotation.rows,
-            rotation.factors.as_ref(),
-        )
-        .run_dyn(&mut |span| {
+fn in_place((proof, tuning): (Proof, &Tuning), x: &mut BytesMut<'_>, rotation: &Rotation<'_>) {
+    let Rotation { rows, factors, .. } = rotation;
+    let parts = (rotation.window).parts(x.layout.shape().head_dim, rows.pairs);
+    for WindowPart { channels, pairs } in parts {
+        let layout = &x.layout.part(Dimension::Channels, channels);
+        let (x, rows) = (x.part(layout), rows.of_pairs(pairs));
+        Walk::in_place(tuning, layout, x.size, &rows, factors.as_ref()).run_dyn(&mut |span| {
             let (before, memory) = span.split(x.bytes, x.size);
-            rotate(proof, pairing, memory, &span.line(before));
+            rotate(proof, rotation.input, memory, &span.line(before));
         });
-        return;
     }
-    let element = element.out_of_place();
-    let (kernels, of) = (PassKernels::default(), PartOfCall::whole(x.layout.shape()));
-    let pass = Pass::new(
-        (proof, tuning),
-        (element, kernels),
-        of,
-        Some(rotation),
-        true,
-    );
-    staged::run(
-        &pass,
-        None,
-        &mut OperandMut::Tensor(x.part(x.layout), element),
-    );
 }
 
 fn tile(

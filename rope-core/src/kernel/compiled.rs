@@ -87,15 +87,6 @@ macro_rules! kernels {
 
 macro_rules! compiled {
     ($($Type:ident: $E:ty [$($P:ident => $O:ty as $Q:ident),* $(,)?];)+) => {
-        impl ElementType {
-            /// Returns the out-of-place kernels. A program that calls this links those of every element.
-            pub(crate) fn out_of_place(self) -> &'static OutOfPlaceKernels {
-                match self {
-                    $(ElementType::$Type => <$E>::OUT_OF_PLACE,)+
-                }
-            }
-        }
-
         $(impl Element for $E {
             const TYPE: ElementType = ElementType::$Type;
             const IN_PLACE: &'static InPlaceKernels = kernels!(InPlaceKernels(PerPairing {

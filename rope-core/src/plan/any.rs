@@ -11,7 +11,7 @@ use crate::describe::cache::{CacheSlots, CacheSlotsMut, PartSlotsMut};
 use crate::describe::frequencies::TokenAngles;
 use crate::kernel::elements::NormRotateKernels;
 use crate::pass::{Operand, OperandMut, PassKernels};
-use crate::{Rows, Tensor, TensorMut};
+use crate::{FullRows, Rows, Tensor, TensorMut};
 
 /// A [`Source`] of any kind.
 #[derive(Debug)]
@@ -51,6 +51,8 @@ pub enum AnyTarget<'a> {
 pub enum AnyAngles<'a> {
     /// Rows that are ready.
     Rows(&'a Rows<'a>),
+    /// Full-width rows.
+    Full(FullRows<'a>),
     /// Frequencies at positions.
     At(TokenAngles<'a>),
     /// A call that does not rotate.
@@ -129,6 +131,7 @@ impl Angles for AnyAngles<'_> {
     fn angles(&self) -> Option<AnglesKind<'_>> {
         match self {
             AnyAngles::Rows(rows) => rows.angles(),
+            AnyAngles::Full(rows) => rows.angles(),
             AnyAngles::At(at) => at.angles(),
             AnyAngles::None => None,
         }

@@ -4,7 +4,7 @@ use super::Rope;
 use super::kinds::Lowered;
 use super::operand::AnglesKind;
 use crate::describe::cache::Format;
-use crate::describe::rows::{RowSharing, Rows, check, fit};
+use crate::describe::rows::{RowSharing, Rows, check, fit, no_rotation};
 use crate::describe::tensor::Layout;
 use crate::error::{PlanError, ShapeError};
 use crate::kernel::element::Element;
@@ -31,7 +31,7 @@ pub(super) struct Checked<'a> {
 }
 
 impl<'a> Checked<'a> {
-    /// Returns the rows that were made before the call.
+    /// Returns the rows of pairs that were made before the call.
     pub(super) fn rows(&self) -> Option<(&'a Rows<'a>, RowSharing)> {
         match self.angles {
             Some((AnglesKind::Rows(rows), sharing)) => Some((rows, sharing)),
@@ -160,6 +160,7 @@ impl<'p> Rope<Lowered<'p>> {
             match angles {
                 None => {}
                 Some(AnglesKind::Rows(rows)) => rows.check_moves()?,
+                Some(AnglesKind::Full(..)) => return Err(no_rotation("a rotation in a cache")),
                 Some(AnglesKind::At(at)) => at.angles().check_moves()?,
             }
             slots.check(shape)?;
@@ -227,16 +228,17 @@ impl<'p> Rope<Lowered<'p>> {
         checked: &Checked<'_>,
         in_tensors: bool,
     ) -> Result<(), Error> {
-        let rows = checked.rows();
-        let is_full_width = rows.is_some_and(|(rows, _)| rows.is_full_width());
         let is_rotation = in_tensors && stages.is_empty() && self.window.is_whole();
-        if !is_rotation || is_full_width {
+        if !is_rotation {
             checked.shape.check_head_on_stack()?;
         }
         stages.check(checked.shape)?;
-        match rows {
-            Some((rows, _)) => self.check_direction(checked.shape, rows),
-            None => Ok(()),
+        match checked.angles {
+            Some((AnglesKind::Rows(rows), _)) => self.check_direction(checked.shape, rows),
+            Some((AnglesKind::Full(..), _)) if self.inverts(checked.shape) => {
+                Err(no_rotation("Direction::Inverse"))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -252,11 +254,7 @@ impl<'p> Rope<Lowered<'p>> {
             None => None,
             Some(angles) => {
                 let windowed = self.window.shape(shape, angles.rotary_dim())?;
-                let sharing = match angles {
-                    AnglesKind::Rows(rows) => fit(windowed, rows)?,
-                    AnglesKind::At(at) => at.check(windowed)?,
-                };
-                Some((angles, sharing))
+                Some((angles, angles.fit(windowed)?))
             }
         };
         Ok(Checked {
@@ -300,10 +298,16 @@ impl<S> Rope<S> {
     /// Checks that the rows support the direction. The last of all checks, because it reads every row.
     #[inline]
     pub(crate) fn check_direction(&self, shape: Shape, rows: &Rows<'_>) -> Result<(), Error> {
-        if self.direction == Direction::Inverse && !shape.is_empty() {
-            rows.check_magnitudes()?;
+        match self.inverts(shape) {
+            true => rows.check_magnitudes(),
+            false => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Returns true if a call undoes a rotation.
+    #[inline]
+    fn inverts(&self, shape: Shape) -> bool {
+        self.direction == Direction::Inverse && !shape.is_empty()
     }
 
     /// Returns the layouts of tensors from the window on, for rows of this width.

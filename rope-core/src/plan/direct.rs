@@ -233,13 +233,6 @@ impl Rope {
         attention_factor: f64,
     ) {
         let core = self.core();
-        if let Some(full) = rows.full {
-            let rotation = Rotation {
-                window: Window::WHOLE,
-                ..self.rotation(*rows, attention_factor)
-            };
-            return (full.in_place)(core, self.staged, x, element.1, rotation);
-        }
         let (kernel, factors) = (element.0.of(self.input), self.factors(attention_factor));
         lines::rotate_in_place(core, kernel, x, rows, factors.as_ref());
     }
@@ -303,8 +296,7 @@ impl Rope {
         attention_factor: f64,
     ) {
         let ends = self.ends(source, target);
-        let is_full = rows.full.is_some();
-        if let Some(kernel) = ends.fused().filter(|_| !self.staged && !is_full) {
+        if let Some(kernel) = ends.fused().filter(|_| !self.staged) {
             let factors = self.factors(attention_factor);
             let walk = &Walk::between([x.layout, y.layout], &rows, factors.as_ref());
             return lines::rotate_lines(self.core(), ends, kernel, x.bytes, y.bytes, walk);

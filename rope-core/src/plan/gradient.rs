@@ -343,9 +343,9 @@ impl Rope {
         self.add_cos_sin(sum, tensors, cos, sin)
     }
 
-    /// Adds to the gradients of full-width rows ([`Rows::full_width`]): for the channels `i` and `j` of a pair, `xi
-    /// dyi` to `cos[i]`, `-xj dyi` to `sin[i]`, `xj dyj` to `cos[j]` and `xi dyj` to `sin[j]`. The sums are `[rows,
-    /// heads or 1, rotary_dim]`, one per channel instead of one per pair; the tensors are those of
+    /// Adds to the gradients of full-width rows ([`FullRows`](crate::FullRows)): for the channels `i` and `j` of a
+    /// pair, `xi dyi` to `cos[i]`, `-xj dyi` to `sin[i]`, `xj dyj` to `cos[j]` and `xi dyj` to `sin[j]`. The sums are
+    /// `[rows, heads or 1, rotary_dim]`, one per channel instead of one per pair; the tensors are those of
     /// [`Rope::cos_sin_gradients`]. ([`Direction::Transpose`](crate::Direction::Transpose) computes `dx` from `dy`.)
     ///
     /// # Errors

@@ -5,10 +5,12 @@ use super::at::RowMaker;
 use super::kinds::Stages;
 use crate::describe::cache::{CacheSlots, CacheSlotsMut, PartSlots, PartSlotsMut};
 use crate::describe::frequencies::TokenAngles;
+use crate::describe::rows::{AnyRows, FullRows, FullWidth, RowSharing, fit};
+use crate::execute::full::FULL_WIDTH;
 use crate::kernel::element::Element;
 use crate::kernel::elements::NormRotateKernels;
 use crate::pass::{Operand, OperandMut, PassKernels};
-use crate::{Rows, Tensor, TensorMut};
+use crate::{Error, Rows, Shape, Tensor, TensorMut};
 
 /// The source of a call: a [`Tensor`], a [`TensorMut`] or the slots of a cache
 /// ([`Cache::slots`](crate::cache::Cache::slots)). Sealed.
@@ -58,7 +60,7 @@ pub trait Target {
     fn kernels<S: Stages>(&self) -> PassKernels;
 }
 
-/// The angles of a call: [`Rows`], or [`TokenAngles`], from which the call makes rows. Sealed.
+/// The angles of a call: [`Rows`], [`FullRows`], or [`TokenAngles`], from which the call makes rows. Sealed.
 ///
 /// ```compile_fail,E0277
 /// use rope_core::{Error, Frequencies, Pairing, Rope, TensorMut};
@@ -135,6 +137,8 @@ pub(crate) trait TargetParts: Send + Sync {
 #[derive(Clone, Copy)]
 pub(crate) enum AnglesKind<'a> {
     Rows(&'a Rows<'a>),
+    /// Full-width rows, and the code that rotates by them.
+    Full(&'a FullRows<'a>, &'static FullWidth),
     At(&'a (dyn RowMaker + Sync)),
 }
 
@@ -143,7 +147,18 @@ impl AnglesKind<'_> {
     pub(super) fn rotary_dim(&self) -> usize {
         match self {
             AnglesKind::Rows(rows) => rows.rotary_dim(),
+            AnglesKind::Full(rows, _) => rows.rotary_dim(),
             AnglesKind::At(at) => at.angles().kind().rotary_dim,
+        }
+    }
+
+    /// Checks the angles against a tensor; returns how sequences share their rows.
+    #[inline(always)]
+    pub(super) fn fit(&self, shape: Shape) -> Result<RowSharing, Error> {
+        match self {
+            AnglesKind::Rows(rows) => fit(shape, rows),
+            AnglesKind::Full(rows, _) => rows.fit(shape),
+            AnglesKind::At(at) => at.check(shape),
         }
     }
 
@@ -151,6 +166,7 @@ impl AnglesKind<'_> {
     pub(super) fn is_same(&self, first: usize, second: usize) -> bool {
         match self {
             AnglesKind::Rows(rows) => rows.is_same(first, second),
+            AnglesKind::Full(rows, _) => rows.rows().is_same(first, second),
             AnglesKind::At(at) => at.is_same(first, second),
         }
     }
@@ -276,6 +292,23 @@ impl Angles for Rows<'_> {
     #[inline(always)]
     fn angles(&self) -> Option<AnglesKind<'_>> {
         Some(AnglesKind::Rows(self))
+    }
+}
+
+impl Angles for FullRows<'_> {
+    #[inline(always)]
+    fn angles(&self) -> Option<AnglesKind<'_>> {
+        Some(AnglesKind::Full(self, &FULL_WIDTH))
+    }
+}
+
+impl Angles for AnyRows<'_> {
+    #[inline(always)]
+    fn angles(&self) -> Option<AnglesKind<'_>> {
+        match self {
+            AnyRows::Pairs(rows) => rows.angles(),
+            AnyRows::Channels(rows) => rows.angles(),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::describe::tensor::BytesMut;
 use crate::kernel::element::Element;
 use crate::kernel::elements::OutOfPlaceKernels;
 use crate::pass::{OperandMut, PartOfCall};
-use crate::{Dimension, Error, Rows, Shape, TensorMut};
+use crate::{AnyRows, Dimension, Error, Rows, Shape, TensorMut};
 
 /// One target of [`Rope::rotate_into_each`], and its angles.
 ///
@@ -37,20 +37,26 @@ pub struct Output<'a> {
 #[derive(Clone, Copy)]
 enum OutputAngles<'a> {
     Groups(&'a [Rows<'a>]),
+    /// Rows of any kind, and the function that tells which: a program with other groups does not link it.
+    AnyGroups(&'a [AnyRows<'a>], AnglesOf<'a>),
     One(Option<AnglesKind<'a>>),
 }
+
+type AnglesOf<'a> = fn(&'a AnyRows<'a>) -> Option<AnglesKind<'a>>;
 
 impl<'a> OutputAngles<'a> {
     fn groups(self) -> usize {
         match self {
             OutputAngles::Groups(rows) => rows.len(),
+            OutputAngles::AnyGroups(rows, _) => rows.len(),
             OutputAngles::One(_) => 1,
         }
     }
 
     fn of(self, group: usize) -> Option<AnglesKind<'a>> {
         match self {
-            OutputAngles::Groups(rows) => Some(AnglesKind::Rows(&rows[group])),
+            OutputAngles::Groups(rows) => rows[group].angles(),
+            OutputAngles::AnyGroups(rows, angles_of) => angles_of(&rows[group]),
             OutputAngles::One(angles) => angles,
         }
     }
@@ -78,6 +84,17 @@ impl<'a> Output<'a> {
         Output {
             target: OutputTarget::Tensor(y.bytes_mut(), E::OUT_OF_PLACE),
             angles: OutputAngles::Groups(rows),
+        }
+    }
+
+    /// Creates an output like [`Output::head_groups`], for callers that find the kind of rows at run time.
+    pub(crate) fn any_head_groups<E: Element>(
+        y: &'a mut TensorMut<'_, E>,
+        rows: &'a [AnyRows<'_>],
+    ) -> Self {
+        Output {
+            target: OutputTarget::Tensor(y.bytes_mut(), E::OUT_OF_PLACE),
+            angles: OutputAngles::AnyGroups(rows, AnyRows::angles),
         }
     }
 

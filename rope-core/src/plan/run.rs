@@ -10,7 +10,7 @@ use super::operand::{AnglesKind, SourceKind, TargetKind};
 use super::outputs::Output;
 use super::parts::PartsCall;
 use crate::describe::cache::SlotsTarget;
-use crate::describe::rows::{RowSharing, Rows};
+use crate::describe::rows::{RowSharing, View};
 use crate::describe::tensor::Bytes;
 use crate::execute::choose::{self, Executor};
 use crate::kernel::elements::NormRotateKernels;
@@ -336,7 +336,7 @@ impl<'p> Rope<Lowered<'p>> {
         run(&Pass {
             skips_identity: checked.skips_identity,
             streams: checked.streams,
-            ..self.checked_pass(part, checked.kernels, checked.rows())
+            ..self.checked_pass(part, checked.kernels, checked.angles)
         })
     }
 
@@ -345,16 +345,23 @@ impl<'p> Rope<Lowered<'p>> {
         &'s self,
         of: PartOfCall,
         kernels: ReadKernels,
-        rows: Option<(&'s Rows<'_>, RowSharing)>,
+        angles: Option<(AnglesKind<'s>, RowSharing)>,
     ) -> Pass<'s> {
-        let rotation = rows.map(|(rows, sharing)| {
-            let view = rows.view(sharing).skip(of.origin);
-            self.rotation(view, rows.attention_factor())
-        });
-        // No other kernel supports full-width rows, or a window.
+        let (view, rows) = match angles {
+            Some((AnglesKind::Rows(rows), sharing)) => (rows.view(sharing), Some(rows)),
+            Some((AnglesKind::Full(rows, full), sharing)) => {
+                (rows.view(sharing, full), Some(rows.rows()))
+            }
+            _ => (View::NONE, None),
+        };
+        let rotation =
+            rows.map(|rows| self.rotation(view.skip(of.origin), rows.attention_factor()));
+        // No other kernel supports a window, or full-width rows beside a stage.
         let staged = self.staged
-            || !self.window.is_whole()
-            || rows.is_some_and(|(rows, _)| rows.is_full_width());
+            || match view.full {
+                Some(_) => !self.stages.is_empty(),
+                None => !self.window.is_whole(),
+            };
         Pass {
             stages: self.stages.stages.as_ref(),
             rounds: self.stages.rounds,

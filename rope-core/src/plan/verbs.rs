@@ -55,9 +55,11 @@ impl<S: Stages> Rope<S> {
     /// [`FrequenciesError::RotaryDimOnStack`](crate::error::FrequenciesError::RotaryDimOnStack) for rows of more than
     /// 2048 channels (of all heads together if each has its own, unless a plain plan rotates a tensor).
     ///
-    /// In a cache: [`RowsError::FullWidth`](crate::error::RowsError::FullWidth) for full-width rows;
-    /// [`CacheError::ShiftFactor`](crate::error::CacheError::ShiftFactor) for an attention factor other than 1;
-    /// [`PlanError::NormInCache`](crate::error::PlanError::NormInCache) for a plan with a norm;
+    /// For [`FullRows`](crate::FullRows): [`RowsError::FullWidth`](crate::error::RowsError::FullWidth) in a cache, and
+    /// if the direction is [`Direction::Inverse`](crate::Direction::Inverse).
+    ///
+    /// In a cache: [`CacheError::ShiftFactor`](crate::error::CacheError::ShiftFactor) for an attention factor other
+    /// than 1; [`PlanError::NormInCache`](crate::error::PlanError::NormInCache) for a plan with a norm;
     /// [`SlotsError::Repeated`] if tokens with different rows share a slot; and the errors of [`Rope::rotate_into`] a
     /// cache.
     ///
@@ -80,11 +82,14 @@ impl<S: Stages> Rope<S> {
                 Some(rope),
                 TargetKind::Whole(OperandMut::Tensor(x, _)),
                 Some(element),
-                Some(angles),
-            ) => match angles {
-                AnglesKind::Rows(rows) => rope.rotate_bytes(x, element, rows),
-                AnglesKind::At(at) => rope.rotate_bytes_at(x, element, at.angles()),
-            },
+                Some(AnglesKind::Rows(rows)),
+            ) => rope.rotate_bytes(x, element, rows),
+            (
+                Some(rope),
+                TargetKind::Whole(OperandMut::Tensor(x, _)),
+                Some(element),
+                Some(AnglesKind::At(at)),
+            ) => rope.rotate_bytes_at(x, element, at.angles()),
             (_, target, ..) => self.run_kind_in_place(target, kernels, angles),
         }
     }

@@ -4,7 +4,7 @@
 use rope_core::cache::CacheMut;
 use rope_core::gradient::PairGradients;
 use rope_core::norm::{Norm, NormFormula};
-use rope_core::{Frequencies, Pairing, Positions, Rope, Rows, Tensor, TensorMut};
+use rope_core::{Frequencies, FullRows, Pairing, Positions, Rope, Rows, Tensor, TensorMut};
 
 fn a_slice_as_a_source(rope: Rope, x: &[f32], y: &mut TensorMut<'_, f32>, rows: &Rows<'_>) {
     let _ = rope.rotate_into(&x, y, rows);
@@ -32,6 +32,19 @@ fn a_norm_in_a_backward_pass(y: &Tensor<'_, f32>, dy: &mut TensorMut<'_, f32>, r
     if let Ok(mut angles) = PairGradients::new(&mut sums, [1, 1, 4]) {
         let _ = rope.backward(y, dy, rows, &mut angles);
     }
+}
+
+fn full_width_rows_in_a_backward_pass(
+    y: &Tensor<'_, f32>,
+    dy: &mut TensorMut<'_, f32>,
+    rows: &FullRows<'_>,
+    angles: &mut PairGradients<'_>,
+) {
+    let _ = Rope::new(Pairing::Half).backward(y, dy, rows, angles);
+}
+
+fn the_inverse_of_full_width_rows(rows: &FullRows<'_>) {
+    let _ = rows.inverted(&mut [0.0; 64]);
 }
 
 fn an_array_of_weights(norm: Norm<'_>) {

@@ -10,7 +10,7 @@ use rope_core::cache::{
     QuantFormat, QuantScale, ScalePlace, Slots, TileScale,
 };
 use rope_core::stages::Normed;
-use rope_core::{Element, NoRotation, Pairing, Rope, Rows, Strides, TensorMut};
+use rope_core::{AnyRows, Element, NoRotation, Pairing, Rope, Strides, TensorMut};
 
 use crate::rotation::Rotation;
 use crate::tensor::{
@@ -93,7 +93,7 @@ pub(crate) fn write(
     [keys, values]: [&Tensor; 2],
     format: CacheFormat,
     slots: Slots<'_>,
-    rows: &Rows<'_>,
+    rows: &AnyRows<'_>,
 ) -> Result<()> {
     let tensors = [("k", k), ("v", v), ("keys", keys), ("values", values)];
     for (name, tensor) in tensors {

@@ -99,7 +99,7 @@ impl CustomOp3 for ByTables {
     ) -> Result<(CpuStorage, Shape)> {
         let [_, tokens, ..] = self.rotation.order.extents(layout)?;
         let tables = Tables::new((cos, cos_layout), (sin, sin_layout), tokens)?;
-        self.rotation.rotated(xs, layout, &tables.rows()?)
+        self.rotation.rotated(xs, layout, &tables.rows()?.into())
     }
 
     fn bwd(

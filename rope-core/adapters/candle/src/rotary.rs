@@ -8,7 +8,7 @@ use candle_core::{
 };
 use rope_core::cache::IntoSlots;
 use rope_core::norm::Norm;
-use rope_core::{Frequencies, IntoPositions, Pairing};
+use rope_core::{AnyRows, Frequencies, FullRows, IntoPositions, Pairing};
 use rope_models::Config;
 
 use crate::cache::{self, CacheFormat};
@@ -49,7 +49,7 @@ pub struct Rotary {
 /// The cos and sin of the tokens of one forward step, in f32: all layers share them, and so do Q and K. A clone is
 /// cheap.
 #[derive(Clone, Debug)]
-pub struct Rows(Arc<rope_core::Rows<'static>>);
+pub struct Rows(Arc<AnyRows<'static>>);
 
 impl Rotary {
     /// Creates an embedding from frequencies with any scaling or axes, and a pairing.
@@ -140,11 +140,10 @@ impl Rotary {
     /// The errors of [`Frequencies::rows`].
     pub fn rows<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Rows> {
         let rows = self.frequencies.rows(positions).map_err(refused)?;
-        let rows = match self.full_width {
-            true => rows.into_full_width().map_err(refused)?,
-            false => rows,
-        };
-        Ok(rows.into())
+        Ok(Rows(Arc::new(match self.full_width {
+            true => AnyRows::Channels(FullRows::new(rows).map_err(refused)?),
+            false => AnyRows::Pairs(rows),
+        })))
     }
 
     /// Computes the rows ([`Rotary::rows`]) of positions in a tensor, read in its order: integers of any type, or real
@@ -222,7 +221,7 @@ impl Rotary {
         if coincide(q, k) {
             bail!("q and k have elements in common, which would be rotated twice");
         }
-        let heads = rows.0.heads();
+        let heads = rows.0.rows().heads();
         if heads > 1 && heads != key[2] {
             bail!("the rows are for {heads} heads, but k has {}", key[2]);
         }
@@ -377,15 +376,15 @@ impl Rows {
     ///
     /// A message, if each head has its own rows, or if the rows are full-width.
     pub fn cos_sin(&self) -> Result<(Tensor, Tensor)> {
-        let (tokens, pairs) = (self.0.len(), self.0.rotary_dim() / 2);
-        if self.0.heads() > 1 {
-            bail!("each of {} heads has rows of its own", self.0.heads());
-        }
-        if self.0.is_full_width() {
+        let AnyRows::Pairs(rows) = &*self.0 else {
             bail!("the rows have an angle for each channel, and no table of pairs");
+        };
+        let (tokens, pairs) = (rows.len(), rows.rotary_dim() / 2);
+        if rows.heads() > 1 {
+            bail!("each of {} heads has rows of its own", rows.heads());
         }
         let mut tables = [(); 2].map(|()| Vec::with_capacity(tokens * pairs));
-        for (cos, sin) in (0..tokens).filter_map(|token| self.0.row(token)) {
+        for (cos, sin) in (0..tokens).filter_map(|token| rows.row(token)) {
             tables[0].extend_from_slice(cos);
             tables[1].extend_from_slice(sin);
         }
@@ -397,7 +396,7 @@ impl Rows {
 impl From<rope_core::Rows<'static>> for Rows {
     /// Converts rows of rope-core: of mixed axes, of each head, of a shift.
     fn from(rows: rope_core::Rows<'static>) -> Self {
-        Rows(Arc::new(rows))
+        Rows(Arc::new(rows.into()))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use candle_core::{CpuStorage, InplaceOp1, Layout, Result, Shape, WithDType};
-use rope_core::{Direction, Element, Pairing, Rope, Rows, Tensor, TensorMut};
+use rope_core::{AnyRows, Direction, Element, Pairing, Rope, Tensor, TensorMut};
 
 use crate::norm::TensorNorm;
 use crate::tensor::{Order, from_offset, refused, with_elements};
@@ -96,7 +96,7 @@ impl Rotation {
         &self,
         storage: &CpuStorage,
         layout: &Layout,
-        rows: &Rows<'_>,
+        rows: &AnyRows<'_>,
     ) -> Result<(CpuStorage, Shape)> {
         let rotated = with_elements!(storage, x => self.rotated_elements(x, layout, rows))?;
         Ok((rotated, layout.shape().clone()))
@@ -106,7 +106,7 @@ impl Rotation {
         &self,
         x: &[E],
         layout: &Layout,
-        rows: &Rows<'_>,
+        rows: &AnyRows<'_>,
     ) -> Result<CpuStorage> {
         let source = self.order.layout(layout)?;
         let target = self.order.layout(&Layout::contiguous(layout.shape()))?;
@@ -126,7 +126,7 @@ impl Rotation {
         &self,
         x: &mut [E],
         layout: &Layout,
-        rows: &Rows<'_>,
+        rows: &AnyRows<'_>,
     ) -> Result<()> {
         let place = self.order.layout(layout)?;
         let x = x.get_mut(layout.start_offset()..).unwrap_or_default();
@@ -143,7 +143,7 @@ impl Rotation {
 /// An in-place rotation, as an operation of candle.
 pub(crate) struct InPlace<'a> {
     pub(crate) rotation: &'a Rotation,
-    pub(crate) rows: &'a Rows<'a>,
+    pub(crate) rows: &'a AnyRows<'a>,
 }
 
 impl InplaceOp1 for InPlace<'_> {

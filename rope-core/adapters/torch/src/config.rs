@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use rope_core::{Positions, Rows};
+use rope_core::{AnyRows, Positions, Rows};
 use rope_models::{Config, Error, Ignored, Model, Rotation};
 
 use crate::plan::{Plan, Width};
@@ -185,7 +185,7 @@ impl Places {
 }
 
 /// The rows of positions, and their extents without axes.
-fn rows(rotation: &Rotation, positions: RawTensor) -> Result<(Rows<'static>, Vec<usize>)> {
+fn rows(rotation: &Rotation, positions: RawTensor) -> Result<(AnyRows<'static>, Vec<usize>)> {
     let places = Places::new(rotation, positions, "positions")?;
     places.check_room(rotation)?;
     Ok((rotation.rows(places.positions())?, places.extents))
@@ -265,7 +265,7 @@ pub(crate) fn config_rows(
     let (plan, known) = (Plan::new(plan)?, known(config)?);
     check_shared(&known.rotation)?;
     let (rows, extents) = rows(&known.rotation, positions)?;
-    tables(&rows, extents, pairs, &plan)
+    tables(rows.rows(), extents, pairs, &plan)
 }
 
 /// `rope_kernels::config_shift`: the rows that move rotated keys by deltas of their positions.

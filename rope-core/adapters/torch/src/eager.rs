@@ -4,7 +4,7 @@
 mod head;
 mod short;
 
-use rope_core::{Direction, Layout, Rows, Shape};
+use rope_core::{AnyRows, Direction, Layout, Rows, Shape};
 
 use self::short::Short;
 use crate::convert::{Convert, Work, run};
@@ -46,7 +46,7 @@ pub(crate) fn rotate<E: Short>(
     x: &mut [E],
     layout: Layout,
     plan: &Plan,
-    rows: &Rows<'_>,
+    rows: &AnyRows<'_>,
 ) -> Result<()> {
     let Some((dimension, ranges)) = cut::<E>(&layout, rows, &ANY) else {
         return run(Heads {
@@ -54,7 +54,7 @@ pub(crate) fn rotate<E: Short>(
             x,
             layout,
             plan,
-            rows,
+            rows: rows.rows(),
         });
     };
     let (mut rest, mut begin, mut parts) = (x, 0, Vec::with_capacity(ranges.len()));
@@ -77,7 +77,7 @@ pub(crate) fn rotate<E: Short>(
             x,
             layout,
             plan,
-            rows,
+            rows: rows.rows(),
         })
     })
 }

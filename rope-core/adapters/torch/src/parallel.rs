@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use rope_core::stages::Stages;
-use rope_core::{Dimension, Element, Layout, Rope, Rows, Tensor, TensorMut};
+use rope_core::{AnyRows, Dimension, Element, FullRows, Layout, Rope, Tensor, TensorMut};
 
 use crate::shim::{Result, parallel, threads};
 
@@ -17,7 +17,7 @@ pub(crate) const ANY: [Dimension; 3] = [Dimension::Batch, Dimension::Tokens, Dim
 pub(crate) fn rotate<E: Element, S: Stages + Sync>(
     rope: &Rope<S>,
     x: TensorMut<'_, E>,
-    rows: &Rows<'_>,
+    rows: &AnyRows<'_>,
     along: &[Dimension],
 ) -> Result<()> {
     let Some((dimension, parts)) = cut::<E>(x.layout(), rows, along) else {
@@ -36,7 +36,7 @@ pub(crate) fn rotate_into<E: Element>(
     rope: &Rope,
     x: Tensor<'_, E>,
     y: TensorMut<'_, E>,
-    rows: &Rows<'_>,
+    rows: &AnyRows<'_>,
 ) -> Result<()> {
     let Some((dimension, parts)) = cut::<E>(y.layout(), rows, &ANY) else {
         let mut y = y;
@@ -54,7 +54,7 @@ pub(crate) fn rotate_into<E: Element>(
 /// be one of `along`.
 pub(crate) fn cut<E>(
     layout: &Layout,
-    rows: &Rows<'_>,
+    rows: &AnyRows<'_>,
     along: &[Dimension],
 ) -> Option<(Dimension, Vec<Range<usize>>)> {
     let (shape, strides) = (layout.shape(), layout.strides());
@@ -72,8 +72,8 @@ pub(crate) fn cut<E>(
     .filter(|(_, extent, _)| *extent > 1)
     .max_by_key(|(_, _, stride)| *stride)?;
     let rows_divide = match dimension {
-        Dimension::Tokens => rows.len() == shape.tokens,
-        Dimension::Heads => rows.heads() == 1,
+        Dimension::Tokens => rows.rows().len() == shape.tokens,
+        Dimension::Heads => rows.rows().heads() == 1,
         _ => true,
     };
     let count = most.min(threads()).min(extent);
@@ -105,16 +105,21 @@ fn split<'a, E: Element>(
 
 /// The rows of a part, which has this number of tokens.
 pub(crate) fn rows_of<'a>(
-    rows: &'a Rows<'a>,
+    rows: &'a AnyRows<'a>,
     tokens: usize,
     dimension: Dimension,
     range: Range<usize>,
-) -> Result<Rows<'a>> {
-    Ok(match dimension {
-        Dimension::Tokens => rows.narrow(range)?,
-        Dimension::Batch if rows.len() != tokens => {
-            rows.narrow(range.start * tokens..range.end * tokens)?
+) -> Result<AnyRows<'a>> {
+    let all = rows.rows();
+    let part = match dimension {
+        Dimension::Tokens => all.narrow(range)?,
+        Dimension::Batch if all.len() != tokens => {
+            all.narrow(range.start * tokens..range.end * tokens)?
         }
-        _ => rows.clone(),
+        _ => all.clone(),
+    };
+    Ok(match rows {
+        AnyRows::Pairs(_) => AnyRows::Pairs(part),
+        AnyRows::Channels(_) => AnyRows::Channels(FullRows::new(part)?),
     })
 }

@@ -1,7 +1,7 @@
 //! Rotations by rows of cos and sin: those of each token, or rows of a table by position ids.
 
 use rope_core::error::PlanError;
-use rope_core::{Error, Rows, TensorMut};
+use rope_core::{AnyRows, Error, TensorMut};
 
 use crate::plan::{Plan, Strict, Width};
 use crate::shim::{Dtype, Failure, RawTensor, Result, Tensor};
@@ -126,7 +126,7 @@ pub(crate) fn rotated(
     x: &Tensor,
     plan: &Plan,
     tables: &[&Tensor],
-    rows: &Rows<'_>,
+    rows: &AnyRows<'_>,
     first: usize,
 ) -> Result<Tensor> {
     check_shape(x, plan, tables, rows, first)?;
@@ -154,7 +154,7 @@ fn check_shape(
     x: &Tensor,
     plan: &Plan,
     tables: &[&Tensor],
-    rows: &Rows<'_>,
+    rows: &AnyRows<'_>,
     first: usize,
 ) -> Result<()> {
     let mut extents = extents(x, plan)?;
@@ -194,7 +194,7 @@ pub(crate) fn check_in_place(
     x: &mut Tensor,
     plan: &Plan,
     tables: &[&Tensor],
-    rows: &Rows<'_>,
+    rows: &AnyRows<'_>,
     first: usize,
 ) -> Result<()> {
     check_shape(x, plan, tables, rows, first)?;
@@ -217,7 +217,7 @@ pub(crate) fn check_in_place(
 pub(crate) fn rotate_where_it_lies(
     x: &mut Tensor,
     plan: &Plan,
-    rows: &Rows<'_>,
+    rows: &AnyRows<'_>,
     first: usize,
 ) -> Result<()> {
     let target = layout(x, plan)?;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use rope_core::error::RowsError;
-use rope_core::{Error, Layout, Rows, Strides};
+use rope_core::{AnyRows, Error, Layout, Rows, Strides};
 
 use crate::convert::{Convert, LANES, Work, run};
 use crate::number::Number;
@@ -26,19 +26,19 @@ pub(crate) fn with_rows<T>(
     plan: &Plan,
     attention_factor: f64,
     written: &[Range<usize>],
-    body: impl FnOnce(&[&Tensor], &Rows<'_>) -> Result<T>,
+    body: impl FnOnce(&[&Tensor], &AnyRows<'_>) -> Result<T>,
 ) -> Result<T> {
     let (cos, sin) = (raw.cos.named("cos")?, raw.sin.named("sin")?);
     let Some(ids) = raw.ids else {
         let tables = Tables::new(&cos, &sin, plan, attention_factor, written, None)?;
-        return body(&[&cos, &sin], &tables.rows()?);
+        return body(&[&cos, &sin], &tables.rows()?.into());
     };
     let ids = integers(&ids.named("ids")?)?;
     let tables = Tables::new(&cos, &sin, plan, attention_factor, written, Some(&ids))?;
     let rows = tables.rows()?;
     match tables.gathered {
-        true => body(&[&cos, &sin], &rows),
-        false => body(&[&cos, &sin], &rows.gather(&ids[..])?),
+        true => body(&[&cos, &sin], &rows.into()),
+        false => body(&[&cos, &sin], &rows.gather(&ids[..])?.into()),
     }
 }
 

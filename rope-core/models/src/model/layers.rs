@@ -7,7 +7,7 @@ use crate::types::NormedLayers;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
-use rope_core::{Direction, Frequencies, IntoPositions, Pairing, Rope, Rows};
+use rope_core::{AnyRows, Direction, Frequencies, FullRows, IntoPositions, Pairing, Rope};
 
 /// The rotation of queries and keys in some layers of a model: everything that its code does.
 ///
@@ -58,7 +58,7 @@ impl Rotation {
     }
 
     /// Returns true if the two channels of a pair have different angles: HunYuan-VL and V-JEPA 2. The frequencies are
-    /// then those of channels, and their rows are made [`Rows::into_full_width`], as in [`Rotation::rows`].
+    /// then those of channels, and their rows are [`FullRows`], as in [`Rotation::rows`].
     pub fn is_full_width(&self) -> bool {
         self.full_width
     }
@@ -75,11 +75,11 @@ impl Rotation {
     /// # Errors
     ///
     /// The errors of [`Frequencies::rows`].
-    pub fn rows<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Rows<'static>, Error> {
+    pub fn rows<'p>(&self, positions: impl IntoPositions<'p>) -> Result<AnyRows<'static>, Error> {
         let rows = self.frequencies.rows(positions)?;
         match self.full_width {
-            true => Ok(rows.into_full_width()?),
-            false => Ok(rows),
+            true => Ok(AnyRows::Channels(FullRows::new(rows)?)),
+            false => Ok(AnyRows::Pairs(rows)),
         }
     }
 

@@ -226,8 +226,8 @@ errors! {
         /// The value refused.
         factor: f64,
     }: Value => "the attention factor is {factor}; it must be finite and not zero",
-    /// [`Direction::Inverse`](crate::Direction::Inverse), a rotation of keys that stay in a cache,
-    /// [`Rope::backward`](crate::Rope::backward) and other operations of rotations: the rows are full-width.
+    /// [`Direction::Inverse`](crate::Direction::Inverse), or a rotation of keys that stay in a cache: the rows are
+    /// [`FullRows`](crate::FullRows).
     FullWidth {
         /// The operation.
         operation: &'static str,

@@ -51,7 +51,6 @@ impl Rows<'_> {
     /// Checks that the attention factor is the magnitude of every pair: one factor undoes no others.
     #[inline(never)]
     pub(crate) fn check_magnitudes(&self) -> Result<(), Error> {
-        self.check_rotates("Direction::Inverse")?;
         if self.uniform {
             return Ok(());
         }
@@ -104,15 +103,13 @@ impl Rows<'_> {
     ///
     /// # Errors
     ///
-    /// [`RowsError::FullWidth`] for full-width rows; [`Error::Storage`] if the storage is too short;
-    /// [`FrequenciesError::RowsTooLong`] for more values than a slice can have; [`RowsError::NoInverse`] if a pair has
-    /// no inverse in f32 (both values are 0, or one is not finite); [`RowsError::AttentionFactor`] if the attention
-    /// factor has no inverse. The storage is untouched then.
+    /// [`Error::Storage`] if the storage is too short; [`FrequenciesError::RowsTooLong`] for more values than a slice
+    /// can have; [`RowsError::NoInverse`] if a pair has no inverse in f32 (both values are 0, or one is not finite);
+    /// [`RowsError::AttentionFactor`] if the attention factor has no inverse. The storage is untouched then.
     ///
     /// [`Direction::Forward`]: crate::Direction::Forward
     /// [`Direction::Inverse`]: crate::Direction::Inverse
     pub fn inverted<'o>(&self, storage: &'o mut [f32]) -> Result<Rows<'o>, Error> {
-        self.check_rotates("Rows::inverted")?;
         let rotary_dim = self.rotary_dim();
         let rows = self.len().checked_mul(self.heads);
         let needed = rows.and_then(|rows| rows.checked_mul(rotary_dim));

@@ -4,7 +4,6 @@ use core::ops::Range;
 
 use crate::describe::tensor::BytesMut;
 use crate::describe::window::Window;
-use crate::kernel::elements::ElementType;
 use crate::kernel::line::{LineRows, Starts};
 use crate::kernel::rotation::RowFactors;
 use crate::proof::Proof;
@@ -61,18 +60,17 @@ pub(crate) struct Rotation<'a> {
     pub(crate) window: Window,
 }
 
-/// The code that rotates by full-width rows. Rows refer to it: programs without such rows do not link it.
+/// The code that rotates by full-width rows. A call refers to it: programs without such rows do not link it.
 #[derive(Debug)]
 pub(crate) struct FullWidth {
-    /// Rotates a tensor in place.
+    /// Rotates a tensor of f32 in place.
     pub(crate) in_place: InPlaceByFull,
     /// Rotates heads of this many channels in a tile, from a channel on. If the pairing changes, it writes beside the
     /// tile.
     pub(crate) tile: TileByFull,
 }
 
-type InPlaceByFull =
-    fn((Proof, &'static Tuning), bool, &mut BytesMut<'_>, ElementType, Rotation<'_>);
+type InPlaceByFull = fn((Proof, &Tuning), &mut BytesMut<'_>, &Rotation<'_>);
 type TileByFull = fn(Proof, &Rotation<'_>, FullHeads<'_>, &mut [f32], &mut [f32]);
 
 /// Heads in a tile that rotate by full-width rows.
@@ -114,7 +112,11 @@ impl<'a> View<'a> {
     /// Returns the number of cos (or sin) values of these pairs.
     #[inline(always)]
     pub(crate) fn values(&self, pairs: usize) -> usize {
-        width(pairs, self.full)
+        if self.full.is_some() {
+            2 * pairs
+        } else {
+            pairs
+        }
     }
 
     /// Returns the rows of a line, from their start.
@@ -239,12 +241,6 @@ impl<'a> View<'a> {
             ..self
         }
     }
-}
-
-/// Returns the number of cos (or sin) values of a row.
-#[inline(always)]
-pub(super) fn width(pairs: usize, full: Option<&'static FullWidth>) -> usize {
-    if full.is_some() { 2 * pairs } else { pairs }
 }
 
 /// Returns the start of the row of a token. `first` is the start of the first token's row, in values; for gathered

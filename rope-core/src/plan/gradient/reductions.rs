@@ -97,9 +97,9 @@ impl PairGradients<'_> {
     ///
     /// # Errors
     ///
-    /// [`RowsError::FullWidth`](crate::error::RowsError::FullWidth) for full-width rows; [`GradientError::Shape`]
-    /// unless `factors` and the rows have the shape of these gradients; [`Error::Storage`] unless `cos` and `sin` have
-    /// it too; [`GradientError::RowOfZeros`] if cos and sin of a pair are both zero. Nothing is added then.
+    /// [`GradientError::Shape`] unless `factors` and the rows have the shape of these gradients; [`Error::Storage`]
+    /// unless `cos` and `sin` have it too; [`GradientError::RowOfZeros`] if cos and sin of a pair are both zero.
+    /// Nothing is added then.
     ///
     /// [`Rope::cos_sin_gradients`]: crate::Rope::cos_sin_gradients
     pub fn cos_sin(
@@ -109,7 +109,6 @@ impl PairGradients<'_> {
         cos: &mut [f64],
         sin: &mut [f64],
     ) -> Result<(), Error> {
-        rows.check_rotates("PairGradients::cos_sin")?;
         let [count, heads, pairs] = self.shape();
         self.check_shape(factors.shape(), "pairs")?;
         let heads_of_rows = if rows.heads() > 1 {

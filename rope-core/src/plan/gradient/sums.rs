@@ -174,7 +174,6 @@ impl<'a> PairGradients<'a> {
 
     /// Checks that rows have as many pairs.
     pub(crate) fn check_pairs(&self, rows: &Rows<'_>) -> Result<(), Error> {
-        rows.check_rotates("a gradient of angles")?;
         self.check_shape([self.rows, self.heads, rows.rotary_dim() / 2], "pairs")
     }
 }
