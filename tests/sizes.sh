@@ -125,15 +125,15 @@ END_OF_FILE
 cat >"$program/text.rs" <<'END_OF_FILE'
 use std::hint::black_box;
 
-use rope_core::{Dimension, Direction, Frequencies, Pairing, Rope, Scaling, TensorMut};
+use rope_core::{AnyRows, Dimension, Direction, Frequencies, FullRows, Pairing, Rope, Scaling, TensorMut};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let text = std::fs::read_to_string(black_box("config.json"))?;
     let mut x = vec![1.0_f32; 4 * 128];
     let frequencies = Frequencies::new(text.len() & !1, 500_000.0, &Scaling::Default)?;
-    let mut rows = frequencies.rows(black_box(1000)..1001)?;
+    let mut rows = AnyRows::from(frequencies.rows(black_box(1000)..1001)?);
     if black_box(false) {
-        rows = rows.into_full_width()?;
+        rows = AnyRows::Channels(FullRows::new(rows.rows().clone())?);
     }
     let rope = Rope::new(black_box(Pairing::Half)).with_output_pairing(black_box(Pairing::Half));
     let x = TensorMut::new(black_box(&mut x), [1, 1, 4, 128])?;
