@@ -153,6 +153,43 @@ impl Avx2 {
         })
     }
 
+    /// The larger lanes of two vectors, or the smaller.
+    #[inline(always)]
+    fn extreme<const LARGEST: bool>(self, a: __m256, b: __m256) -> __m256 {
+        if LARGEST {
+            op!(_mm256_max_ps(a, b))
+        } else {
+            op!(_mm256_min_ps(a, b))
+        }
+    }
+
+    /// The extremes of two vectors in half the lanes, alternating.
+    #[inline(always)]
+    fn fold_pair<const LARGEST: bool>(self, a: __m256, b: __m256) -> __m256 {
+        let [even, odd] = self.unzip([a, b]);
+        self.extreme::<LARGEST>(even, odd)
+    }
+
+    /// The extremes of four vectors within each half: one lane of each.
+    #[inline(always)]
+    fn fold<const LARGEST: bool>(self, [a, b, c, d]: [__m256; 4]) -> __m256 {
+        let (ab, cd) = (
+            self.fold_pair::<LARGEST>(a, b),
+            self.fold_pair::<LARGEST>(c, d),
+        );
+        self.fold_pair::<LARGEST>(ab, cd)
+    }
+
+    /// The extremes of eight vectors.
+    #[inline(always)]
+    fn fold_eight<const LARGEST: bool>(self, [a, b]: [[__m256; 4]; 2]) -> __m256 {
+        let (a, b) = (self.fold::<LARGEST>(a), self.fold::<LARGEST>(b));
+        op!(self.extreme::<LARGEST>(
+            _mm256_permute2f128_ps::<0x20>(a, b),
+            _mm256_permute2f128_ps::<0x31>(a, b),
+        ))
+    }
+
     /// Converts four vectors to integers, rounded (ties to even) or truncated, and saturates them to bytes; a NaN
     /// becomes 0. The order is that of packing within 128 bits.
     #[inline(always)]
@@ -576,6 +613,19 @@ impl SimdQuant for Avx2 {
     }
 
     #[inline(always)]
+    fn pack_u4(self, codes: [[u8; 8]; 4]) -> [[u8; 8]; 2] {
+        op!({
+            let codes = _mm256_min_epu8(must_cast(codes), _mm256_set1_epi8(15));
+            // 16 times the even code, and the odd one.
+            let pairs = _mm256_maddubs_epi16(codes, _mm256_set1_epi16(0x0110));
+            must_cast(_mm_packus_epi16(
+                _mm256_castsi256_si128(pairs),
+                _mm256_extracti128_si256::<1>(pairs),
+            ))
+        })
+    }
+
+    #[inline(always)]
     fn mul_add_f32(self, a: __m256, b: __m256, c: __m256) -> __m256 {
         op!(_mm256_fmadd_ps(a, b, c))
     }
@@ -706,17 +756,8 @@ impl SimdQuant for Avx2 {
     }
 
     #[inline(always)]
-    fn extreme_lanes<const LARGEST: bool>(self, [a, b, c, d]: [__m256; 4]) -> [f32; 4] {
-        let of_pair = |pair| {
-            let [even, odd] = self.unzip(pair);
-            if LARGEST {
-                op!(_mm256_max_ps(even, odd))
-            } else {
-                op!(_mm256_min_ps(even, odd))
-            }
-        };
-        // Each half has one lane of each.
-        let lanes = of_pair([of_pair([a, b]), of_pair([c, d])]);
+    fn extreme_lanes<const LARGEST: bool>(self, x: [__m256; 4]) -> [f32; 4] {
+        let lanes = self.fold::<LARGEST>(x);
         op!({
             let (low, high) = (
                 _mm256_castps256_ps128(lanes),
@@ -728,6 +769,14 @@ impl SimdQuant for Avx2 {
                 _mm_min_ps(low, high)
             })
         })
+    }
+
+    #[inline(always)]
+    fn extremes<const LARGEST: bool>(self, [a, b, c, d]: &[[__m256; 4]; 4]) -> [f32; 16] {
+        must_cast([
+            self.fold_eight::<LARGEST>([*a, *b]),
+            self.fold_eight::<LARGEST>([*c, *d]),
+        ])
     }
 }
 

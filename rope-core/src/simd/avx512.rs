@@ -274,6 +274,42 @@ impl<const BF16: bool> Token<BF16> {
         })
     }
 
+    /// The larger lanes of two vectors, or the smaller.
+    #[inline(always)]
+    fn extreme<const LARGEST: bool>(self, a: __m512, b: __m512) -> __m512 {
+        if LARGEST {
+            op!(_mm512_max_ps(a, b))
+        } else {
+            op!(_mm512_min_ps(a, b))
+        }
+    }
+
+    /// The extremes of two vectors in half the lanes, alternating.
+    #[inline(always)]
+    fn fold_pair<const LARGEST: bool>(self, a: __m512, b: __m512) -> __m512 {
+        let [even, odd] = self.unzip([a, b]);
+        self.extreme::<LARGEST>(even, odd)
+    }
+
+    /// The extremes of four vectors within each quarter: one lane of each.
+    #[inline(always)]
+    fn fold<const LARGEST: bool>(self, [a, b, c, d]: [__m512; 4]) -> __m512 {
+        let (ab, cd) = (
+            self.fold_pair::<LARGEST>(a, b),
+            self.fold_pair::<LARGEST>(c, d),
+        );
+        self.fold_pair::<LARGEST>(ab, cd)
+    }
+
+    /// The extremes of quarters 0 and 1, and of 2 and 3, of two vectors.
+    #[inline(always)]
+    fn fold_quarters<const LARGEST: bool>(self, a: __m512, b: __m512) -> __m512 {
+        op!(self.extreme::<LARGEST>(
+            _mm512_shuffle_f32x4::<0b10_00_10_00>(a, b),
+            _mm512_shuffle_f32x4::<0b11_01_11_01>(a, b),
+        ))
+    }
+
     /// Four vectors of integers to one of bytes, saturated, in the order that packing within 128 bits leaves.
     #[inline(always)]
     fn pack(self, [a, b, c, d]: [__m512i; 4]) -> __m512i {
@@ -720,6 +756,16 @@ impl<const BF16: bool> SimdQuant for Token<BF16> {
     }
 
     #[inline(always)]
+    fn pack_u4(self, codes: [[u8; 16]; 4]) -> [[u8; 16]; 2] {
+        op!({
+            let codes = _mm512_min_epu8(must_cast(codes), _mm512_set1_epi8(15));
+            // 16 times the even code, and the odd one.
+            let pairs = _mm512_maddubs_epi16(codes, _mm512_set1_epi16(0x0110));
+            must_cast(_mm512_cvtepi16_epi8(pairs))
+        })
+    }
+
+    #[inline(always)]
     fn mul_add_f32(self, a: __m512, b: __m512, c: __m512) -> __m512 {
         op!(_mm512_fmadd_ps(a, b, c))
     }
@@ -823,17 +869,8 @@ impl<const BF16: bool> SimdQuant for Token<BF16> {
     }
 
     #[inline(always)]
-    fn extreme_lanes<const LARGEST: bool>(self, [a, b, c, d]: [__m512; 4]) -> [f32; 4] {
-        let of_pair = |pair| {
-            let [even, odd] = self.unzip(pair);
-            if LARGEST {
-                op!(_mm512_max_ps(even, odd))
-            } else {
-                op!(_mm512_min_ps(even, odd))
-            }
-        };
-        // Each quarter has one lane of each.
-        let lanes = of_pair([of_pair([a, b]), of_pair([c, d])]);
+    fn extreme_lanes<const LARGEST: bool>(self, x: [__m512; 4]) -> [f32; 4] {
+        let lanes = self.fold::<LARGEST>(x);
         op!({
             let (low, high) = (
                 _mm512_castps512_ps256(lanes),
@@ -854,6 +891,17 @@ impl<const BF16: bool> SimdQuant for Token<BF16> {
                 _mm_min_ps(low, high)
             })
         })
+    }
+
+    #[inline(always)]
+    fn extremes<const LARGEST: bool>(self, [a, b, c, d]: &[[__m512; 4]; 4]) -> [f32; 16] {
+        let (a, b) = (self.fold::<LARGEST>(*a), self.fold::<LARGEST>(*b));
+        let (c, d) = (self.fold::<LARGEST>(*c), self.fold::<LARGEST>(*d));
+        let (ab, cd) = (
+            self.fold_quarters::<LARGEST>(a, b),
+            self.fold_quarters::<LARGEST>(c, d),
+        );
+        must_cast(self.fold_quarters::<LARGEST>(ab, cd))
     }
 }
 

@@ -86,6 +86,21 @@ pub(crate) trait SimdQuant: Simd {
         self.store_by(x, f32_to_u8_even)
     }
 
+    /// Packs unsigned codes, saturated at 15, two per byte, the even element in the high half.
+    #[inline(always)]
+    fn pack_u4(self, mut codes: [Self::Chunk<u8>; 4]) -> [Self::Chunk<u8>; 2] {
+        for code in cast_slice_mut::<_, u8>(&mut codes) {
+            *code = (*code).min(15);
+        }
+        let mut packed = [Self::Chunk::<u8>::zeroed(); 2];
+        let pairs = cast_slice::<_, u8>(&codes).as_chunks().0;
+        for (byte, pair) in cast_slice_mut(&mut packed).iter_mut().zip(pairs) {
+            let pair = u16::from_le_bytes(*pair);
+            *byte = (pair << 4 | pair >> 8) as u8;
+        }
+        packed
+    }
+
     /// Returns `a b + c`, rounded once.
     #[inline(always)]
     fn mul_add_f32(self, a: Self::F32, b: Self::F32, c: Self::F32) -> Self::F32 {
@@ -226,5 +241,15 @@ pub(crate) trait SimdQuant: Simd {
                 -self.max_lane(self.sub(self.splat(-0.0), x))
             }
         })
+    }
+
+    /// Returns the largest lane of each of 16 vectors, or the smallest; none is a NaN.
+    #[inline(always)]
+    fn extremes<const LARGEST: bool>(self, x: &[[Self::F32; 4]; 4]) -> [f32; 16] {
+        let mut extremes = [0.0; 16];
+        for (extremes, x) in extremes.as_chunks_mut().0.iter_mut().zip(x) {
+            *extremes = self.extreme_lanes::<LARGEST>(*x);
+        }
+        extremes
     }
 }

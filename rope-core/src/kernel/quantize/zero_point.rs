@@ -15,12 +15,14 @@
 //! The bounds ignore NaNs. Codes saturate at 0 and at `most`; NaNs, and sums from 2^31 on, have code 0, as `cvtps2dq`
 //! makes them.
 
-use crate::kernel::values::{MOST_OF_BLOCK, Values};
-use crate::proof::Proof;
-use crate::simd::{InstructionSet, Kernel};
+use bytemuck::cast_slice;
 
+use super::BlockFormat;
 use super::groups::Widen;
-use super::{BlockFormat, RUN};
+use crate::kernel::values::{MOST_OF_BLOCK, PairsWork, Values};
+use crate::proof::Proof;
+use crate::simd::element::Convert;
+use crate::simd::{InstructionSet, Kernel, SimdQuant};
 
 pub(super) static U8_IN_32: BlockFormat = format::<32, 8>("u8_in_32");
 pub(super) static U8_IN_64: BlockFormat = format::<64, 8>("u8_in_64");
@@ -31,7 +33,7 @@ pub(super) static U4_IN_128: BlockFormat = format::<128, 4>("u4_in_128");
 
 /// Creates the format of groups of `VALUES` values with codes of `BITS` bits. All formats share their kernels.
 const fn format<const VALUES: usize, const BITS: usize>(name: &'static str) -> BlockFormat {
-    assert!(VALUES >= 32 && VALUES.is_power_of_two() && VALUES <= MOST_VALUES);
+    assert!(VALUES >= 32 && VALUES.is_power_of_two());
     BlockFormat {
         name,
         values: VALUES,
@@ -51,119 +53,185 @@ const fn format<const VALUES: usize, const BITS: usize>(name: &'static str) -> B
 /// Bytes of the scale and of the zero point.
 const NUMBERS: usize = 8;
 
-/// The most values that are encoded together.
-const MOST_VALUES: usize = 1024;
+/// The most groups whose numbers are computed before their codes.
+const GROUPS: usize = 32;
 
 /// Encodes whole groups, from their values and the bits of a code.
 fn encode(proof: Proof, [group, bits]: [usize; 2], values: Values<'_>, target: &mut [u8]) {
     let bytes = NUMBERS + group * bits / 8;
-    let step = MOST_VALUES.min(RUN * group);
-    for (index, blocks) in target.chunks_mut(step / group * bytes).enumerate() {
-        let start = index * step;
-        let values = values.part(start..start + blocks.len() / bytes * group);
-        // Uninitialized unless it is used.
-        let mut widened;
-        let values = match values {
-            Values::F32(values) if values.len().is_multiple_of(MOST_OF_BLOCK) => values,
-            // Padded with zeros, whose codes are discarded.
-            _ => {
-                widened = [0.0; MOST_VALUES];
-                proof.run(Widen {
-                    values,
-                    target: &mut widened,
-                });
-                &widened[..values.len().next_multiple_of(MOST_OF_BLOCK)]
-            }
-        };
-        let mut codes = [0; MOST_VALUES];
-        let mut numbers = [[0.0; RUN]; 2];
+    let rest = values.len() % MOST_OF_BLOCK;
+    let whole = values.len() - rest;
+    let (target, last) = target.split_at_mut(whole / group * bytes);
+    proof.run(EncodeUnsigned {
+        group,
+        bits,
+        values: &values.part(0..whole),
+        target,
+    });
+    if rest > 0 {
+        // Half a block, padded with zeros, whose codes are discarded.
+        let (mut padded, mut both) = ([0.0; MOST_OF_BLOCK], [0; 2 * (NUMBERS + MOST_OF_BLOCK)]);
+        proof.run(Widen {
+            values: values.part(whole..values.len()),
+            target: &mut padded,
+        });
         proof.run(EncodeUnsigned {
             group,
-            most: (1 << bits) - 1,
-            values,
-            numbers: &mut numbers,
-            codes: &mut codes,
+            bits,
+            values: &Values::F32(&padded),
+            target: &mut both[..MOST_OF_BLOCK / group * bytes],
         });
-        let [scales, zeros] = numbers;
-        let groups = codes.chunks_exact(group).zip(scales.iter().zip(zeros));
-        for (block, (codes, (scale, zero))) in blocks.chunks_exact_mut(bytes).zip(groups) {
-            let (numbers, target) = block.split_at_mut(NUMBERS);
-            numbers[..4].copy_from_slice(&scale.to_le_bytes());
-            numbers[4..].copy_from_slice(&zero.to_le_bytes());
-            if bits == 8 {
-                target.copy_from_slice(codes);
+        last.copy_from_slice(&both[..last.len()]);
+    }
+}
+
+/// A kernel that encodes groups, in whole blocks of [`MOST_OF_BLOCK`] values. The values are a reference: a copy waits
+/// for all stores in flight.
+struct EncodeUnsigned<'e, 'a> {
+    group: usize,
+    bits: usize,
+    values: &'e Values<'a>,
+    target: &'e mut [u8],
+}
+
+impl Kernel for EncodeUnsigned<'_, '_> {
+    #[inline(always)]
+    fn run<S: InstructionSet>(self, s: S) {
+        self.values.run_on_pairs(s, self);
+    }
+}
+
+impl PairsWork for EncodeUnsigned<'_, '_> {
+    #[inline(always)]
+    fn run<E: Convert, S: SimdQuant>(self, s: S, pairs: &[[S::Chunk<E::Bits>; 2]]) {
+        let bytes = NUMBERS + self.group * self.bits / 8;
+        let each = self.group / const { 2 * S::LANES };
+        let runs = self.target.chunks_mut(GROUPS * bytes);
+        for (pairs, blocks) in pairs.chunks(GROUPS * each).zip(runs) {
+            let mut numbers = UnsignedNumbers {
+                scales: [0.0; GROUPS],
+                zeros: [0.0; GROUPS],
+                factors: [0.0; GROUPS],
+            };
+            numbers.of_groups::<E, S>(s, pairs, each, f32::from((1_u16 << self.bits) - 1));
+            let both = numbers.scales.iter().zip(&numbers.zeros);
+            for (block, (scale, zero)) in blocks.chunks_exact_mut(bytes).zip(both) {
+                block[..4].copy_from_slice(&scale.to_le_bytes());
+                block[4..NUMBERS].copy_from_slice(&zero.to_le_bytes());
+            }
+            if self.bits == 8 {
+                numbers.codes::<E, S, 8>(s, pairs, self.group, blocks);
             } else {
-                for (byte, [even, odd]) in target.iter_mut().zip(codes.as_chunks().0) {
-                    *byte = (*even).min(15) << 4 | (*odd).min(15);
-                }
+                numbers.codes::<E, S, 4>(s, pairs, self.group, blocks);
             }
         }
     }
 }
 
-/// A kernel that encodes at most [`RUN`] groups, a byte per code, in whole blocks of [`MOST_OF_BLOCK`] values.
-struct EncodeUnsigned<'a> {
-    group: usize,
-    /// The largest code. Codes of 4 bits may exceed it.
-    most: u16,
-    values: &'a [f32],
-    /// The scales and the zero points.
-    numbers: &'a mut [[f32; RUN]; 2],
-    codes: &'a mut [u8; MOST_VALUES],
+/// The numbers of some groups.
+struct UnsignedNumbers {
+    scales: [f32; GROUPS],
+    /// The zero points.
+    zeros: [f32; GROUPS],
+    /// The reciprocals of the scales.
+    factors: [f32; GROUPS],
 }
 
-impl Kernel for EncodeUnsigned<'_> {
+impl UnsignedNumbers {
+    /// Computes the numbers of groups of `each` pairs of vectors, for codes up to `most`.
     #[inline(always)]
-    fn run<S: InstructionSet>(self, s: S) {
-        let EncodeUnsigned {
-            group,
-            most,
-            values,
-            numbers: [scales, zeros],
-            codes,
-        } = self;
-        let (mut smallest, mut largest) = ([0.0; RUN], [0.0; RUN]);
-        let bounds = smallest.as_chunks_mut::<4>().0.iter_mut();
-        let mut groups = values.chunks_exact(group).map(|group| S::chunks(group));
-        for (smallest, largest) in bounds.zip(largest.as_chunks_mut::<4>().0) {
+    fn of_groups<E: Convert, S: SimdQuant>(
+        &mut self,
+        s: S,
+        pairs: &[[S::Chunk<E::Bits>; 2]],
+        each: usize,
+        most: f32,
+    ) {
+        let mut groups = pairs.chunks_exact(each);
+        let numbers = self.scales.as_chunks_mut::<16>().0.iter_mut();
+        let numbers = numbers.zip(self.zeros.as_chunks_mut::<16>().0);
+        for ((scales, zeros), factors) in numbers.zip(self.factors.as_chunks_mut::<16>().0) {
             if groups.len() == 0 {
                 break;
             }
-            let mut min = [s.splat(f32::MAX); 4];
-            let mut max = [s.splat(-f32::MAX); 4];
-            for (min, max) in min.iter_mut().zip(&mut max) {
-                for x in groups.next().unwrap_or(&[]) {
-                    let x = s.load_f32(*x);
-                    *min = s.min_number(*min, x);
-                    *max = s.max_number(*max, x);
+            let mut min = [[s.splat(f32::MAX); 4]; 4];
+            let mut max = [[s.splat(-f32::MAX); 4]; 4];
+            let bounds = min
+                .as_flattened_mut()
+                .iter_mut()
+                .zip(max.as_flattened_mut());
+            for ((min, max), group) in bounds.zip(&mut groups) {
+                for pair in group {
+                    for x in E::read_even_odd(s, *pair) {
+                        *min = s.min_number(*min, x);
+                        *max = s.max_number(*max, x);
+                    }
                 }
             }
-            *smallest = s.extreme_lanes::<false>(min);
-            *largest = s.extreme_lanes::<true>(max);
-        }
-        let mut factors = [0.0; RUN];
-        // All of a run, whose number the compiler knows.
-        for index in 0..RUN {
-            let scale = (largest[index] - smallest[index]) / f32::from(most);
-            let scale = if scale == 0.0 { 0.0001 } else { scale };
-            // Zeros of either sign compare as equal, and the bounds are either.
-            let zero = (0.0 - smallest[index]) / scale;
-            scales[index] = scale;
-            // The sign of a new NaN depends on the machine.
-            zeros[index] = if zero.is_nan() { f32::NAN } else { zero };
-            factors[index] = 1.0 / scale;
-        }
-        let shift = group.trailing_zeros();
-        let blocks = S::chunks(values).as_chunks::<4>().0.iter();
-        let targets = codes.chunks_exact_mut(4 * S::LANES);
-        for (index, (block, target)) in blocks.zip(targets).enumerate() {
-            let mut x = [s.splat(0.0); 4];
-            for (vector, (x, values)) in x.iter_mut().zip(block).enumerate() {
-                let group = (((4 * index + vector) * S::LANES) >> shift) % RUN;
-                let (by, zero) = (s.splat(factors[group]), s.splat(zeros[group]));
-                *x = s.mul_add_f32(s.load_f32(*values), by, zero);
+            let smallest = s.extremes::<false>(&min);
+            let largest = s.extremes::<true>(&max);
+            // All of them, whose number the compiler knows.
+            for index in 0..16 {
+                let scale = (largest[index] - smallest[index]) / most;
+                let scale = if scale == 0.0 { 0.0001 } else { scale };
+                // Zeros of either sign compare as equal, and the bounds are either.
+                let zero = (0.0 - smallest[index]) / scale;
+                scales[index] = scale;
+                // The sign of a new NaN depends on the machine.
+                zeros[index] = if zero.is_nan() { f32::NAN } else { zero };
+                factors[index] = 1.0 / scale;
             }
-            target.copy_from_slice(bytemuck::cast_slice(&s.store_u8_even(x)));
+        }
+    }
+
+    /// Writes the codes of groups of `group` values to their blocks.
+    #[inline(always)]
+    fn codes<E: Convert, S: SimdQuant, const BITS: usize>(
+        &self,
+        s: S,
+        pairs: &[[S::Chunk<E::Bits>; 2]],
+        group: usize,
+        blocks: &mut [u8],
+    ) {
+        let (shift, bytes) = (group.trailing_zeros(), NUMBERS + group * BITS / 8);
+        // A group is at least half of four vectors.
+        let half = const { 2 * S::LANES * BITS / 8 };
+        let even_odd = const { S::INTERLEAVES_CODES && E::EVEN_ODD };
+        for (index, [ab, cd]) in pairs.as_chunks().0.iter().enumerate() {
+            let value = index * const { 4 * S::LANES };
+            let [first, second] =
+                [value, value + const { 2 * S::LANES }].map(|value| (value >> shift) % GROUPS);
+            let of = |group: usize| (s.splat(self.factors[group]), s.splat(self.zeros[group]));
+            let ((by, zero), (by_second, zero_second)) = (of(first), of(second));
+            let ([a, b], [c, d]) = if even_odd {
+                (E::read_even_odd(s, *ab), E::read_even_odd(s, *cd))
+            } else {
+                (E::read(s, *ab), E::read(s, *cd))
+            };
+            let mut codes = s.store_u8_even([
+                s.mul_add_f32(a, by, zero),
+                s.mul_add_f32(b, by, zero),
+                s.mul_add_f32(c, by_second, zero_second),
+                s.mul_add_f32(d, by_second, zero_second),
+            ]);
+            if even_odd {
+                codes = s.interleave_codes(codes);
+            }
+            let packed;
+            let codes: &[u8] = if BITS == 8 {
+                cast_slice(&codes)
+            } else {
+                packed = s.pack_u4(codes);
+                cast_slice(&packed)
+            };
+            let at = first * bytes + NUMBERS + (value & (group - 1)) * BITS / 8;
+            if first == second {
+                blocks[at..][..const { 4 * S::LANES * BITS / 8 }].copy_from_slice(codes);
+            } else {
+                let (low, high) = codes.split_at(half);
+                blocks[at..][..half].copy_from_slice(low);
+                blocks[at + bytes..][..half].copy_from_slice(high);
+            }
         }
     }
 }
