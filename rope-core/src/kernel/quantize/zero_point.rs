@@ -148,30 +148,26 @@ impl UnsignedNumbers {
         most: f32,
     ) {
         let mut groups = pairs.chunks_exact(each);
-        let numbers = self.scales.as_chunks_mut::<16>().0.iter_mut();
-        let numbers = numbers.zip(self.zeros.as_chunks_mut::<16>().0);
-        for ((scales, zeros), factors) in numbers.zip(self.factors.as_chunks_mut::<16>().0) {
+        let numbers = self.scales.as_chunks_mut::<4>().0.iter_mut();
+        let numbers = numbers.zip(self.zeros.as_chunks_mut::<4>().0);
+        for ((scales, zeros), factors) in numbers.zip(self.factors.as_chunks_mut::<4>().0) {
             if groups.len() == 0 {
                 break;
             }
-            let mut min = [[s.splat(f32::MAX); 4]; 4];
-            let mut max = [[s.splat(-f32::MAX); 4]; 4];
-            let bounds = min
-                .as_flattened_mut()
-                .iter_mut()
-                .zip(max.as_flattened_mut());
-            for ((min, max), group) in bounds.zip(&mut groups) {
-                for pair in group {
+            let mut min = [s.splat(f32::MAX); 4];
+            let mut max = [s.splat(-f32::MAX); 4];
+            for (min, max) in min.iter_mut().zip(&mut max) {
+                for pair in groups.next().unwrap_or(&[]) {
                     for x in E::read_even_odd(s, *pair) {
                         *min = s.min_number(*min, x);
                         *max = s.max_number(*max, x);
                     }
                 }
             }
-            let smallest = s.extremes::<false>(&min);
-            let largest = s.extremes::<true>(&max);
-            // All of them, whose number the compiler knows.
-            for index in 0..16 {
+            let smallest = s.extreme_lanes::<false>(min);
+            let largest = s.extreme_lanes::<true>(max);
+            // All four, which the compiler computes in vectors.
+            for index in 0..4 {
                 let scale = (largest[index] - smallest[index]) / most;
                 let scale = if scale == 0.0 { 0.0001 } else { scale };
                 // Zeros of either sign compare as equal, and the bounds are either.
