@@ -184,7 +184,7 @@ pub(crate) struct Kept<'h> {
 }
 
 /// The most bytes of scales of groups that one call computes: at least those of the longest head.
-const SCALES: usize = 512;
+const SCALES: usize = 128;
 const _: () = assert!(SCALES >= MOST_CHANNELS / 16 && SCALES >= MOST_CHANNELS / 64 * 4);
 
 /// Implements the constructors of [`Cache`] and of [`CacheMut`].
@@ -616,7 +616,7 @@ impl<'t> SlotsTarget<'t> {
                     let mut made = [0; SCALES];
                     let scales = &mut made[..kernels.scales(count * head_dim) * rule.bytes()];
                     self.put(at, [head, count], side, |codes| {
-                        let groups = GroupEncoding {
+                        let groups = &mut GroupEncoding {
                             values,
                             rule: *rule,
                             codes,

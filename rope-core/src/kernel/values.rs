@@ -257,6 +257,9 @@ impl Values<'_> {
     }
 }
 
+/// The most values that become f32 before their codes.
+pub(crate) const MOST_WIDENED: usize = 1024;
+
 /// Values in the largest block.
 pub(crate) const MOST_OF_BLOCK: usize = 64;
 

@@ -180,16 +180,6 @@ impl Avx2 {
         self.fold_pair::<LARGEST>(ab, cd)
     }
 
-    /// The extremes of eight vectors.
-    #[inline(always)]
-    fn fold_eight<const LARGEST: bool>(self, [a, b]: [[__m256; 4]; 2]) -> __m256 {
-        let (a, b) = (self.fold::<LARGEST>(a), self.fold::<LARGEST>(b));
-        op!(self.extreme::<LARGEST>(
-            _mm256_permute2f128_ps::<0x20>(a, b),
-            _mm256_permute2f128_ps::<0x31>(a, b),
-        ))
-    }
-
     /// Converts four vectors to integers, rounded (ties to even) or truncated, and saturates them to bytes; a NaN
     /// becomes 0. The order is that of packing within 128 bits.
     #[inline(always)]
@@ -520,6 +510,7 @@ impl Simd for Avx2 {
 
 impl SimdQuant for Avx2 {
     const INTERLEAVES_CODES: bool = true;
+    const GROUPS_OF_ELEMENTS: bool = true;
 
     #[inline(always)]
     fn store_f8<const MANTISSA: u32, const LEAST: u32>(
@@ -772,11 +763,11 @@ impl SimdQuant for Avx2 {
     }
 
     #[inline(always)]
-    fn extremes<const LARGEST: bool>(self, [a, b, c, d]: &[[__m256; 4]; 4]) -> [f32; 16] {
-        must_cast([
-            self.fold_eight::<LARGEST>([*a, *b]),
-            self.fold_eight::<LARGEST>([*c, *d]),
-        ])
+    fn append_four(self, x: __m256, four: [f32; 4]) -> __m256 {
+        op!(_mm256_permute2f128_ps::<0x21>(
+            x,
+            _mm256_castps128_ps256(must_cast(four))
+        ))
     }
 }
 

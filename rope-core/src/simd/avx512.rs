@@ -301,15 +301,6 @@ impl<const BF16: bool> Token<BF16> {
         self.fold_pair::<LARGEST>(ab, cd)
     }
 
-    /// The extremes of quarters 0 and 1, and of 2 and 3, of two vectors.
-    #[inline(always)]
-    fn fold_quarters<const LARGEST: bool>(self, a: __m512, b: __m512) -> __m512 {
-        op!(self.extreme::<LARGEST>(
-            _mm512_shuffle_f32x4::<0b10_00_10_00>(a, b),
-            _mm512_shuffle_f32x4::<0b11_01_11_01>(a, b),
-        ))
-    }
-
     /// Four vectors of integers to one of bytes, saturated, in the order that packing within 128 bits leaves.
     #[inline(always)]
     fn pack(self, [a, b, c, d]: [__m512i; 4]) -> __m512i {
@@ -666,6 +657,7 @@ impl<const BF16: bool> Simd for Token<BF16> {
 
 impl<const BF16: bool> SimdQuant for Token<BF16> {
     const INTERLEAVES_CODES: bool = true;
+    const GROUPS_OF_ELEMENTS: bool = true;
 
     #[inline(always)]
     fn store_f8<const MANTISSA: u32, const LEAST: u32>(
@@ -894,14 +886,11 @@ impl<const BF16: bool> SimdQuant for Token<BF16> {
     }
 
     #[inline(always)]
-    fn extremes<const LARGEST: bool>(self, [a, b, c, d]: &[[__m512; 4]; 4]) -> [f32; 16] {
-        let (a, b) = (self.fold::<LARGEST>(*a), self.fold::<LARGEST>(*b));
-        let (c, d) = (self.fold::<LARGEST>(*c), self.fold::<LARGEST>(*d));
-        let (ab, cd) = (
-            self.fold_quarters::<LARGEST>(a, b),
-            self.fold_quarters::<LARGEST>(c, d),
-        );
-        must_cast(self.fold_quarters::<LARGEST>(ab, cd))
+    fn append_four(self, x: __m512, four: [f32; 4]) -> __m512 {
+        op!(_mm512_castsi512_ps(_mm512_alignr_epi32::<4>(
+            _mm512_castps_si512(_mm512_castps128_ps512(must_cast(four))),
+            _mm512_castps_si512(x),
+        )))
     }
 }
 

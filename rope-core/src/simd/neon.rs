@@ -267,6 +267,8 @@ impl Simd for Neon {
 }
 
 impl SimdQuant for Neon {
+    const GROUPS_OF_ELEMENTS: bool = true;
+
     #[inline(always)]
     fn max_magnitude(self, a: float32x4_t, x: float32x4_t) -> float32x4_t {
         // By integers: LLVM compiles the float form to `fmaxnm`, which returns the number only if the NaN is quiet.

@@ -46,6 +46,10 @@ pub(crate) trait SimdQuant: Simd {
     /// `interleave_codes` puts them in order.
     const INTERLEAVES_CODES: bool = false;
 
+    /// True if codes with a scale per group are made of elements as they are read. Where vectors are short, elements
+    /// become f32 first: a kernel for each takes three times the machine code.
+    const GROUPS_OF_ELEMENTS: bool = false;
+
     /// f32 to floats of 8 bits, as `convert::f32_to_f8`.
     #[inline(always)]
     fn store_f8<const MANTISSA: u32, const LEAST: u32>(
@@ -243,13 +247,19 @@ pub(crate) trait SimdQuant: Simd {
         })
     }
 
-    /// Returns the largest lane of each of 16 vectors, or the smallest; none is a NaN.
+    /// Drops the first four lanes, and appends four others.
     #[inline(always)]
-    fn extremes<const LARGEST: bool>(self, x: &[[Self::F32; 4]; 4]) -> [f32; 16] {
-        let mut extremes = [0.0; 16];
-        for (extremes, x) in extremes.as_chunks_mut().0.iter_mut().zip(x) {
-            *extremes = self.extreme_lanes::<LARGEST>(*x);
+    fn append_four(self, x: Self::F32, four: [f32; 4]) -> Self::F32 {
+        let old = self.store_f32(x);
+        let kept = cast_slice::<_, f32>(slice::from_ref(&old)).get(4..);
+        let mut new = old;
+        let lanes = kept.unwrap_or(&[]).iter().chain(&four);
+        for (new, lane) in cast_slice_mut(slice::from_mut(&mut new))
+            .iter_mut()
+            .zip(lanes)
+        {
+            *new = *lane;
         }
-        extremes
+        self.load_f32(new)
     }
 }

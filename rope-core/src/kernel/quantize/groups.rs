@@ -14,24 +14,25 @@
 
 use core::marker::PhantomData;
 
-use bytemuck::cast_slice;
+use bytemuck::{cast_slice, must_cast};
 
 use super::{Convert8, E4m3, RUN};
-use crate::kernel::values::{MOST_OF_BLOCK, PairsWork, Values};
+use crate::kernel::values::{MOST_OF_BLOCK, MOST_WIDENED, PairsWork, Values};
 use crate::proof::Proof;
 use crate::simd::element::Convert;
 use crate::simd::{E2M1_LEAST, InstructionSet, Kernel, SimdQuant};
 
-/// A code with a scale per group. The scales of all formats are one kernel, and the codes one per code: a kernel for
-/// each format takes four times the machine code, and the same time.
+/// A code with a scale per group. Scales and codes are one kernel per code: a kernel for each format takes more machine
+/// code, and the same time, and kernels apart wait for the stores between them.
 #[derive(Debug)]
 pub(crate) struct GroupKernels {
     /// Values per group.
     pub(crate) values: usize,
     /// Values per byte of codes.
     pub(crate) per_byte: usize,
-    bounds: CodeBounds,
-    codes: fn(Proof, &mut GroupCodes<'_>),
+    /// Encodes whole blocks of [`MOST_OF_BLOCK`] values in groups. The argument is a reference: a copy waits for all
+    /// stores in flight.
+    blocks: fn(Proof, usize, &mut GroupEncoding<'_>),
     decode: fn(Proof, &mut GroupDecoding<'_>),
 }
 
@@ -79,24 +80,17 @@ impl GroupRule {
         }
     }
 
-    /// Computes the scales of some groups as bits, and what their values are multiplied by, or divided by.
+    /// Computes scales of a byte from the largest magnitudes of some groups, and the factors of their values.
     #[inline(always)]
-    fn scales(
+    fn byte_scales(
         self,
         code: CodeBounds,
         largest: &[f32; RUN],
-        bits: &mut [u32; RUN],
         factors: &mut [f32; RUN],
-    ) {
-        let scales = largest.iter().zip(bits).zip(factors);
-        let least = |largest: f32, least: f32| (largest / code.largest).max(least);
+    ) -> [u8; RUN] {
+        let mut bits = [0; RUN];
+        let scales = largest.iter().zip(&mut bits).zip(factors);
         match self {
-            GroupRule::Floor => {
-                for ((largest, bits), factor) in scales {
-                    *bits = (largest.to_bits() >> 23).saturating_sub(code.exponent);
-                    *factor = one_over_power(*bits);
-                }
-            }
             GroupRule::Even => {
                 for ((largest, bits), factor) in scales {
                     *bits = ((largest.to_bits() + code.half) >> 23).saturating_sub(code.exponent);
@@ -129,19 +123,28 @@ impl GroupRule {
                     };
                 }
             }
-            GroupRule::Float(at_least) => {
+            _ => {
                 for ((largest, bits), factor) in scales {
-                    *factor = least(*largest, at_least);
-                    *bits = factor.to_bits();
-                }
-            }
-            GroupRule::PowerOfTwo(at_least) => {
-                for ((largest, bits), factor) in scales {
-                    *bits = (least(*largest, at_least).to_bits() + FRACTION) & !FRACTION;
-                    *factor = f32::from_bits(*bits);
+                    *bits = (largest.to_bits() >> 23).saturating_sub(code.exponent);
+                    *factor = one_over_power(*bits);
                 }
             }
         }
+        bits.map(|bits| bits as u8)
+    }
+
+    /// Computes scales in f32, which values are divided by, from the largest magnitudes of four groups.
+    #[inline(always)]
+    fn float_scales(self, code: CodeBounds, largest: [f32; 4]) -> [f32; 4] {
+        let (at_least, fraction) = match self {
+            GroupRule::PowerOfTwo(least) => (least, FRACTION),
+            GroupRule::Float(least) => (least, 0),
+            _ => (0.0, 0),
+        };
+        largest.map(|largest| {
+            let scale = (largest / code.largest).max(at_least);
+            f32::from_bits((scale.to_bits() + fraction) & !fraction)
+        })
     }
 
     /// Returns true if values are divided.
@@ -200,8 +203,11 @@ trait GroupCode: Convert8 {
     const DIVIDES: bool;
     const BOUNDS: CodeBounds;
 
-    /// Encodes four vectors of values.
-    fn put<S: SimdQuant>(s: S, x: [S::F32; 4], target: &mut [u8]);
+    /// True if [`GroupCode::put`] encodes even and odd elements.
+    const INTERLEAVES: bool;
+
+    /// Encodes four vectors of values, or two pairs of even and odd ones.
+    fn put<S: SimdQuant>(s: S, x: [S::F32; 4], even_odd: bool, target: &mut [u8]);
 }
 
 /// Returns the numbers of a float code with `mantissa` bits.
@@ -221,9 +227,10 @@ impl GroupCode for E2m1 {
     const PER_BYTE: usize = 2;
     const DIVIDES: bool = false;
     const BOUNDS: CodeBounds = bounds(Self::LARGEST, 1);
+    const INTERLEAVES: bool = false;
 
     #[inline(always)]
-    fn put<S: SimdQuant>(s: S, x: [S::F32; 4], target: &mut [u8]) {
+    fn put<S: SimdQuant>(s: S, x: [S::F32; 4], _: bool, target: &mut [u8]) {
         target.copy_from_slice(cast_slice(&s.store_e2m1(x)));
     }
 }
@@ -233,10 +240,15 @@ impl GroupCode for E4m3 {
     const PER_BYTE: usize = 1;
     const DIVIDES: bool = true;
     const BOUNDS: CodeBounds = bounds(Self::LARGEST, 3);
+    const INTERLEAVES: bool = true;
 
     #[inline(always)]
-    fn put<S: SimdQuant>(s: S, x: [S::F32; 4], target: &mut [u8]) {
-        target.copy_from_slice(cast_slice(&Self::CODE.write(s, x)));
+    fn put<S: SimdQuant>(s: S, x: [S::F32; 4], even_odd: bool, target: &mut [u8]) {
+        let mut codes = Self::CODE.write(s, x);
+        if even_odd {
+            codes = s.interleave_codes(codes);
+        }
+        target.copy_from_slice(cast_slice(&codes));
     }
 }
 
@@ -257,10 +269,10 @@ const fn kernels<C: GroupCode>(values: usize) -> GroupKernels {
     GroupKernels {
         values,
         per_byte: C::PER_BYTE,
-        bounds: C::BOUNDS,
-        codes: |proof, codes| {
+        blocks: |proof, group, groups| {
             proof.run(EncodeGroups::<C> {
-                codes,
+                group,
+                groups,
                 code: PhantomData,
             });
         },
@@ -276,9 +288,6 @@ const fn kernels<C: GroupCode>(values: usize) -> GroupKernels {
 /// The fewest values of a group.
 const LEAST: usize = 16;
 
-/// The most values that are encoded together.
-const MOST_VALUES: usize = 1024;
-
 pub(crate) static MXFP4: GroupKernels = kernels::<E2m1>(32);
 pub(crate) static MXFP8: GroupKernels = kernels::<E4m3>(32);
 pub(crate) static NVFP4: GroupKernels = kernels::<E2m1>(16);
@@ -293,81 +302,44 @@ impl GroupKernels {
     }
 
     /// Encodes whole groups.
-    pub(crate) fn encode(&self, proof: Proof, groups: GroupEncoding<'_>) {
-        let GroupEncoding {
-            values,
+    pub(crate) fn encode(&self, proof: Proof, groups: &mut GroupEncoding<'_>) {
+        if groups.values.len().is_multiple_of(MOST_OF_BLOCK) {
+            (self.blocks)(proof, self.values, groups);
+        } else {
+            self.encode_padded(proof, groups);
+        }
+    }
+
+    /// Encodes whole blocks, and the rest padded with zeros.
+    #[inline(never)]
+    fn encode_padded(&self, proof: Proof, groups: &mut GroupEncoding<'_>) {
+        let GroupEncoding { values, rule, .. } = *groups;
+        let whole = values.len() / MOST_OF_BLOCK * MOST_OF_BLOCK;
+        let (codes, last_codes) = groups.codes.split_at_mut(whole / self.per_byte);
+        let scales = self.scales(whole) * rule.bytes();
+        let (scales, last_scales) = groups.scales.split_at_mut(scales);
+        let blocks = &mut GroupEncoding {
+            values: values.part(0..whole),
             rule,
             codes,
             scales,
-        } = groups;
-        let len = values.len();
-        let step = MOST_VALUES.min(RUN * self.values);
-        for start in (0..len).step_by(step) {
-            let end = len.min(start + step);
-            let codes = &mut codes[start / self.per_byte..end / self.per_byte];
-            let scales = &mut scales[start / self.values * rule.bytes()..]
-                [..(end - start) / self.values * rule.bytes()];
-            let values = values.part(start..end);
-            if values.len().is_multiple_of(MOST_OF_BLOCK) {
-                self.encode_run(proof, values, rule, codes, scales);
-            } else {
-                self.encode_padded(proof, values, rule, codes, scales);
-            }
-        }
-    }
-
-    /// Encodes at most [`RUN`] groups that are padded with zeros.
-    #[inline(never)]
-    fn encode_padded(
-        &self,
-        proof: Proof,
-        values: Values<'_>,
-        rule: GroupRule,
-        codes: &mut [u8],
-        scales: &mut [u8],
-    ) {
-        let (mut padded, mut padded_codes) = ([0.0; MOST_VALUES], [0; MOST_VALUES]);
-        let len = values.len();
-        let target = &mut padded[..len];
-        proof.run(Widen { values, target });
-        let padded = &padded[..len.next_multiple_of(MOST_OF_BLOCK)];
-        let padded_codes = &mut padded_codes[..padded.len() / self.per_byte];
-        self.encode_run(proof, Values::F32(padded), rule, padded_codes, scales);
-        codes.copy_from_slice(&padded_codes[..codes.len()]);
-    }
-
-    /// Encodes at most [`RUN`] groups, in whole blocks of [`MOST_OF_BLOCK`] values.
-    fn encode_run(
-        &self,
-        proof: Proof,
-        values: Values<'_>,
-        rule: GroupRule,
-        codes: &mut [u8],
-        scales: &mut [u8],
-    ) {
-        let (mut bits, mut factors) = ([0; RUN], [0.0; RUN]);
-        proof.run(&mut GroupScales {
-            values,
-            group: self.values,
-            code: self.bounds,
-            rule,
-            bits: &mut bits,
-            factors: &mut factors,
-        });
-        // All of a run, in vectors.
-        if rule.bytes() == 1 {
-            scales.copy_from_slice(&bits.map(|bits| bits as u8)[..scales.len()]);
-        } else {
-            scales.copy_from_slice(&cast_slice(&bits)[..scales.len()]);
-        }
-        let codes = &mut GroupCodes {
-            values,
-            group: self.values,
-            factors: &factors,
-            divides: rule.divides(),
-            codes,
         };
-        (self.codes)(proof, codes);
+        (self.blocks)(proof, self.values, blocks);
+        let mut padded = [0.0; MOST_OF_BLOCK];
+        let (mut codes, mut scales) = ([0; MOST_OF_BLOCK], [0; MOST_OF_BLOCK / LEAST]);
+        proof.run(Widen {
+            values: values.part(whole..values.len()),
+            target: &mut padded,
+        });
+        let blocks = &mut GroupEncoding {
+            values: Values::F32(&padded),
+            rule,
+            codes: &mut codes[..MOST_OF_BLOCK / self.per_byte],
+            scales: &mut scales[..self.scales(MOST_OF_BLOCK) * rule.bytes()],
+        };
+        (self.blocks)(proof, self.values, blocks);
+        last_codes.copy_from_slice(&codes[..last_codes.len()]);
+        last_scales.copy_from_slice(&scales[..last_scales.len()]);
     }
 
     /// Decodes whole groups: codes, and scales.
@@ -402,145 +374,212 @@ impl Kernel for Widen<'_> {
     }
 }
 
-/// A kernel for the scales of at most [`RUN`] groups.
-struct GroupScales<'a> {
-    values: Values<'a>,
-    /// Values per group.
-    group: usize,
-    code: CodeBounds,
-    rule: GroupRule,
-    /// The scales.
-    bits: &'a mut [u32; RUN],
-    /// The factors, or divisors, of the values of each group.
-    factors: &'a mut [f32; RUN],
-}
-
-impl Kernel for &mut GroupScales<'_> {
-    #[inline(always)]
-    fn run<S: InstructionSet>(self, s: S) {
-        let mut largest = [0.0; RUN];
-        let (group, target) = (self.group, &mut largest);
-        self.values.run_on_pairs(s, Magnitudes { group, target });
-        // All of a run, whose number the compiler knows.
-        self.rule
-            .scales(self.code, &largest, self.bits, self.factors);
-    }
-}
-
-/// Computes the largest magnitude of each group, ignoring NaNs.
-struct Magnitudes<'a> {
-    group: usize,
-    target: &'a mut [f32; RUN],
-}
-
-impl PairsWork for Magnitudes<'_> {
-    #[inline(always)]
-    fn run<E: Convert, S: SimdQuant>(self, s: S, pairs: &[[S::Chunk<E::Bits>; 2]]) {
-        let zero = s.splat(0.0);
-        let targets = self.target.as_chunks_mut::<4>().0;
-        match self.group / const { 2 * S::LANES } {
-            0 => {
-                // Two pairs of vectors are four groups.
-                for ([ab, cd], target) in pairs.as_chunks().0.iter().zip(targets) {
-                    let ([a, b], [c, d]) = (E::read(s, *ab), E::read(s, *cd));
-                    let lanes = [
-                        s.max_magnitude(zero, a),
-                        s.max_magnitude(zero, b),
-                        s.max_magnitude(zero, c),
-                        s.max_magnitude(zero, d),
-                    ];
-                    *target = s.extreme_lanes::<true>(lanes);
-                }
-            }
-            1 if const { S::LANES > 4 } => {
-                for (quad, target) in pairs.chunks(4).zip(targets) {
-                    let mut lanes = [zero; 4];
-                    for (lanes, pair) in lanes.iter_mut().zip(quad) {
-                        *lanes = largest_of_pair::<E, S>(s, zero, *pair);
-                    }
-                    *target = s.extreme_lanes::<true>(lanes);
-                }
-            }
-            each => {
-                let mut groups = pairs.chunks(each);
-                for target in targets.iter_mut().take(pairs.len().div_ceil(4 * each)) {
-                    let mut lanes = [zero; 4];
-                    for lanes in &mut lanes {
-                        for pair in groups.next().unwrap_or(&[]) {
-                            *lanes = largest_of_pair::<E, S>(s, *lanes, *pair);
-                        }
-                    }
-                    *target = s.extreme_lanes::<true>(lanes);
-                }
-            }
-        }
-    }
-}
-
-#[inline(always)]
-fn largest_of_pair<E: Convert, S: SimdQuant>(
-    s: S,
-    largest: S::F32,
-    pair: [S::Chunk<E::Bits>; 2],
-) -> S::F32 {
-    let [a, b] = E::read_even_odd(s, pair);
-    s.max_magnitude(s.max_magnitude(largest, a), b)
-}
-
-/// Values of some groups with the factors of each group, and the target of their codes.
-#[derive(Debug)]
-struct GroupCodes<'a> {
-    values: Values<'a>,
-    /// Values per group.
-    group: usize,
-    factors: &'a [f32; RUN],
-    /// True if values are divided.
-    divides: bool,
-    codes: &'a mut [u8],
-}
-
+/// A kernel that encodes whole blocks of [`MOST_OF_BLOCK`] values in groups of `group`.
 struct EncodeGroups<'e, 'a, C> {
-    codes: &'e mut GroupCodes<'a>,
+    group: usize,
+    groups: &'e mut GroupEncoding<'a>,
     code: PhantomData<C>,
 }
 
 impl<C: GroupCode> Kernel for EncodeGroups<'_, '_, C> {
     #[inline(always)]
     fn run<S: InstructionSet>(self, s: S) {
-        self.codes.values.run_on_pairs(s, self);
+        if const { S::GROUPS_OF_ELEMENTS } {
+            return self.groups.values.run_on_pairs(s, self);
+        }
+        let (group, mut widened) = (self.group, [0.0; MOST_WIDENED]);
+        let GroupEncoding {
+            values,
+            rule,
+            codes,
+            scales,
+        } = self.groups;
+        let parts = codes
+            .chunks_mut(MOST_WIDENED / C::PER_BYTE)
+            .zip(scales.chunks_mut((MOST_WIDENED >> group.trailing_zeros()) * rule.bytes()));
+        for (index, (codes, scales)) in parts.enumerate() {
+            let start = index * MOST_WIDENED;
+            let values = values.part(start..values.len().min(start + MOST_WIDENED));
+            let widened = &mut widened[..values.len()];
+            values.widen(s, widened);
+            let groups = &mut GroupEncoding {
+                values,
+                rule: *rule,
+                codes,
+                scales,
+            };
+            let part = EncodeGroups::<C> {
+                group,
+                groups,
+                code: PhantomData,
+            };
+            PairsWork::run::<f32, S>(part, s, S::chunks(widened).as_chunks().0);
+        }
     }
 }
 
 impl<C: GroupCode> PairsWork for EncodeGroups<'_, '_, C> {
     #[inline(always)]
     fn run<E: Convert, S: SimdQuant>(self, s: S, pairs: &[[S::Chunk<E::Bits>; 2]]) {
-        let GroupCodes {
-            group,
-            factors,
-            divides,
+        let GroupEncoding {
+            rule,
             codes,
+            scales,
             ..
-        } = self.codes;
-        let (shift, divides) = (group.trailing_zeros(), C::DIVIDES && *divides);
-        let factor = |value: usize| factors[(value >> shift) % RUN];
-        let block = const { 4 * S::LANES };
-        let targets = codes.chunks_exact_mut(block / C::PER_BYTE);
-        for (index, ([ab, cd], target)) in pairs.as_chunks().0.iter().zip(targets).enumerate() {
-            let by = |vector: usize| s.splat(factor(index * block + vector * S::LANES));
-            let by = [by(0), by(1), by(2), by(3)];
-            let ([a, b], [c, d]) = (E::read(s, *ab), E::read(s, *cd));
-            let x = if divides {
-                [
-                    s.div(a, by[0]),
-                    s.div(b, by[1]),
-                    s.div(c, by[2]),
-                    s.div(d, by[3]),
-                ]
+        } = self.groups;
+        let step = RUN * self.group;
+        let runs = pairs
+            .chunks(step / const { 2 * S::LANES })
+            .zip(codes.chunks_mut(step / C::PER_BYTE));
+        for ((pairs, codes), scales) in runs.zip(scales.chunks_mut(RUN * rule.bytes())) {
+            let mut factors = [0.0; RUN];
+            let divides = C::DIVIDES && rule.divides();
+            let each = self.group / const { 2 * S::LANES };
+            let fours = 4 * self.group / const { 2 * S::LANES };
+            if divides {
+                let factors = factors.as_chunks_mut().0.iter_mut();
+                let targets = factors.zip(scales.chunks_mut(16));
+                for ((factors, scales), pairs) in targets.zip(pairs.chunks(fours)) {
+                    let largest = largest_of_four::<E, S>(s, pairs, each);
+                    *factors = rule.float_scales(C::BOUNDS, largest);
+                    let made: [u8; 16] = must_cast(*factors);
+                    copy_prefix(&made, scales);
+                }
             } else {
-                s.products([a, b, c, d], by)
-            };
-            C::put(s, x, target);
+                let mut largest = [0.0; RUN];
+                largest_of_all::<E, S>(s, pairs, [each, fours], &mut largest);
+                // All of a run, whose number the compiler knows.
+                let made = rule.byte_scales(C::BOUNDS, &largest, &mut factors);
+                copy_prefix(&made, scales);
+            }
+            encode_groups::<C, E, S>(s, pairs, (&factors, self.group, divides), codes);
         }
+    }
+}
+
+/// Copies as many bytes as the target has: all of them without a call.
+#[inline(always)]
+fn copy_prefix<const LEN: usize>(bytes: &[u8; LEN], target: &mut [u8]) {
+    if let Some(target) = target.first_chunk_mut() {
+        *target = *bytes;
+    } else {
+        target.copy_from_slice(&bytes[..target.len()]);
+    }
+}
+
+/// Computes the largest magnitudes of at most [`RUN`] groups of `each` pairs of vectors, ignoring NaNs.
+///
+/// Each store has the size of the loads after it, which would wait for several smaller ones.
+#[inline(always)]
+fn largest_of_all<E: Convert, S: SimdQuant>(
+    s: S,
+    pairs: &[[S::Chunk<E::Bits>; 2]],
+    [each, fours]: [usize; 2],
+    largest: &mut [f32; RUN],
+) {
+    let mut pairs = pairs.chunks(fours);
+    if const { S::LANES <= 4 } {
+        for (largest, pairs) in largest.as_chunks_mut().0.iter_mut().zip(pairs) {
+            *largest = largest_of_four::<E, S>(s, pairs, each);
+        }
+    } else {
+        for largest in S::chunks_mut(largest) {
+            if pairs.len() == 0 {
+                break;
+            }
+            let mut lanes = s.splat(0.0);
+            for _ in 0..const { S::LANES / 4 } {
+                let pairs = pairs.next().unwrap_or(&[]);
+                lanes = s.append_four(lanes, largest_of_four::<E, S>(s, pairs, each));
+            }
+            *largest = s.store_f32(lanes);
+        }
+    }
+}
+
+/// Returns the largest magnitudes of at most four groups of `each` pairs of vectors, ignoring NaNs; 0 without a group.
+#[inline(always)]
+fn largest_of_four<E: Convert, S: SimdQuant>(
+    s: S,
+    pairs: &[[S::Chunk<E::Bits>; 2]],
+    each: usize,
+) -> [f32; 4] {
+    let zero = s.splat(0.0);
+    let mut lanes = [zero; 4];
+    match each {
+        0 => {
+            // A pair of vectors is two groups.
+            if let Some([ab, cd]) = pairs.as_chunks().0.first() {
+                let ([a, b], [c, d]) = (E::read(s, *ab), E::read(s, *cd));
+                lanes = [
+                    s.max_magnitude(zero, a),
+                    s.max_magnitude(zero, b),
+                    s.max_magnitude(zero, c),
+                    s.max_magnitude(zero, d),
+                ];
+            }
+        }
+        1 if const { S::LANES > 4 } => {
+            for (index, lanes) in lanes.iter_mut().enumerate() {
+                *lanes = largest_lanes::<E, S>(s, pairs.get(index..=index).unwrap_or(&[]));
+            }
+        }
+        _ => {
+            for (lanes, pairs) in lanes.iter_mut().zip(pairs.chunks(each)) {
+                *lanes = largest_lanes::<E, S>(s, pairs);
+            }
+        }
+    }
+    s.extreme_lanes::<true>(lanes)
+}
+
+/// Returns, per lane, the largest magnitude of a group, ignoring NaNs; 0 of none.
+#[inline(always)]
+fn largest_lanes<E: Convert, S: SimdQuant>(s: S, group: &[[S::Chunk<E::Bits>; 2]]) -> S::F32 {
+    let mut largest = s.splat(0.0);
+    for pair in group {
+        for x in E::read_even_odd(s, *pair) {
+            largest = s.max_magnitude(largest, x);
+        }
+    }
+    largest
+}
+
+/// Encodes at most [`RUN`] groups by their factors, or their divisors.
+#[inline(always)]
+fn encode_groups<C: GroupCode, E: Convert, S: SimdQuant>(
+    s: S,
+    pairs: &[[S::Chunk<E::Bits>; 2]],
+    (factors, group, divides): (&[f32; RUN], usize, bool),
+    codes: &mut [u8],
+) {
+    let block = const { 4 * S::LANES };
+    let shift = group.trailing_zeros();
+    // The groups of the vectors of a block, from its first one on.
+    let after = [0, 1, 2, 3].map(|vector| (vector * S::LANES) >> shift);
+    let even_odd = const { C::INTERLEAVES && S::INTERLEAVES_CODES && E::EVEN_ODD }
+        && group >= const { 2 * S::LANES };
+    let targets = codes.chunks_exact_mut(block / C::PER_BYTE);
+    for (index, ([ab, cd], target)) in pairs.as_chunks().0.iter().zip(targets).enumerate() {
+        let first = (index * block) >> shift;
+        let by = |vector: usize| s.splat(factors[(first + after[vector]) % RUN]);
+        let by = [by(0), by(1), by(2), by(3)];
+        let ([a, b], [c, d]) = if even_odd {
+            (E::read_even_odd(s, *ab), E::read_even_odd(s, *cd))
+        } else {
+            (E::read(s, *ab), E::read(s, *cd))
+        };
+        let x = if divides {
+            [
+                s.div(a, by[0]),
+                s.div(b, by[1]),
+                s.div(c, by[2]),
+                s.div(d, by[3]),
+            ]
+        } else {
+            s.products([a, b, c, d], by)
+        };
+        C::put(s, x, even_odd, target);
     }
 }
 

@@ -19,7 +19,7 @@ use bytemuck::cast_slice;
 
 use super::BlockFormat;
 use super::groups::Widen;
-use crate::kernel::values::{MOST_OF_BLOCK, PairsWork, Values};
+use crate::kernel::values::{MOST_OF_BLOCK, MOST_WIDENED, PairsWork, Values};
 use crate::proof::Proof;
 use crate::simd::element::Convert;
 use crate::simd::{InstructionSet, Kernel, SimdQuant};
@@ -97,7 +97,30 @@ struct EncodeUnsigned<'e, 'a> {
 impl Kernel for EncodeUnsigned<'_, '_> {
     #[inline(always)]
     fn run<S: InstructionSet>(self, s: S) {
-        self.values.run_on_pairs(s, self);
+        if const { S::GROUPS_OF_ELEMENTS } {
+            return self.values.run_on_pairs(s, self);
+        }
+        let EncodeUnsigned {
+            group,
+            bits,
+            values,
+            target,
+        } = self;
+        let mut widened = [0.0; MOST_WIDENED];
+        let bytes = (MOST_WIDENED >> group.trailing_zeros()) * (NUMBERS + group * bits / 8);
+        for (index, target) in target.chunks_mut(bytes).enumerate() {
+            let start = index * MOST_WIDENED;
+            let values = values.part(start..values.len().min(start + MOST_WIDENED));
+            let widened = &mut widened[..values.len()];
+            values.widen(s, widened);
+            let part = EncodeUnsigned {
+                group,
+                bits,
+                values: &values,
+                target,
+            };
+            PairsWork::run::<f32, S>(part, s, S::chunks(widened).as_chunks().0);
+        }
     }
 }
 
