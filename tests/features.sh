@@ -43,4 +43,13 @@ check rope-bench
 check rope-torch rope-core/adapters/torch
 check rope-onnxruntime rope-core/adapters/onnxruntime
 ((checks)) || exit 1
+# The programs in the documentation, without the rows that own their memory; those that need them are empty then.
+documented=$(cargo test --locked --doc -p rope-core --no-default-features 2>>"$log") || {
+    printf '%s\n' "$documented" | tail -n 40
+    echo "features: FAILED: rope-core's documentation without alloc"
+    exit 1
+}
+count=$(printf '%s\n' "$documented" | awk '/^test result: ok/ {sum += $4} END {print sum + 0}')
+((count)) || exit 1
+echo "features: rope-core: $count programs of its documentation without alloc"
 echo "features: $checks sets of features in 6 packages"

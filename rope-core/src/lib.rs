@@ -93,6 +93,8 @@ pub mod axes;
 mod base;
 pub mod error;
 mod execute;
+// Its programs use rows that own their memory.
+#[cfg(any(feature = "alloc", not(doctest)))]
 pub mod guide;
 #[doc(hidden)]
 pub mod internals;

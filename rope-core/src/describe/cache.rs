@@ -85,6 +85,7 @@ pub struct Cache<'a> {
 /// The keys, or the values, of one layer in a cache, for writing.
 ///
 /// ```
+/// # #[cfg(feature = "alloc")] {
 /// use rope_core::cache::{CacheLayout, CacheMut};
 /// use rope_core::{Frequencies, Pairing, Rope, Scaling};
 ///
@@ -93,6 +94,7 @@ pub struct Cache<'a> {
 /// let mut memory = [1.0_f32; 16 * 2 * 64];
 /// let mut keys = CacheMut::new(&mut memory, CacheLayout::nhd([1, 16, 2, 64])?)?;
 /// Rope::new(Pairing::Half).rotate(&mut keys.slots(4..7), &frequencies.shift(&[-3; 3])?)?;
+/// # }
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 #[doc(alias = "kv_cache")]

@@ -17,6 +17,7 @@ use crate::Error;
 /// same id for all tokens: its row is [`Rows::repeated`](crate::Rows::repeated).
 ///
 /// ```
+/// # #[cfg(feature = "alloc")] {
 /// use rope_core::dual_chunk::{DualChunk, DualChunkQuery};
 /// use rope_core::{Frequencies, Scaling};
 ///
@@ -26,6 +27,7 @@ use crate::Error;
 /// let succ = frequencies.rows(chunks.positions(DualChunkQuery::Succ, positions)?)?;
 /// assert_eq!(chunks.id(DualChunkQuery::Intra, 300_000), 46_048);
 /// assert_eq!(succ.len(), 3);
+/// # }
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 #[doc(alias = "DualChunkRotaryEmbedding")]

@@ -49,12 +49,14 @@ use scaling::BaseFrequencies;
 /// The definition of the angle of a position.
 ///
 /// ```
+/// # #[cfg(feature = "alloc")] {
 /// use rope_core::{Angle, Frequencies, Scaling};
 ///
 /// // The bits that a model saw in training, from an angle that is wrong by 6e-2 at a million.
 /// let frequencies = Frequencies::new(128, 500_000.0, &Scaling::Default)?;
 /// assert_eq!(frequencies.angle(), Angle::Exact);
 /// let trained = frequencies.with_angle(Angle::HuggingFaceF32);
+/// # }
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,12 +80,14 @@ pub enum Angle {
 /// `{:?}` prints one line; `{:#?}` lists all pairs.
 ///
 /// ```
+/// # #[cfg(feature = "alloc")] {
 /// use rope_core::{Frequencies, Scaling};
 ///
 /// let frequencies = Frequencies::new(128, 10_000.0, &Scaling::Linear { factor: 4.0 })?;
 /// // The cos and sin of the tokens 1000 to 1004.
 /// let rows = frequencies.rows(1000..1005)?;
 /// assert_eq!(rows.len(), 5);
+/// # }
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 #[doc(alias("RotaryEmbedding", "rotary_emb"))]

@@ -9,6 +9,7 @@ use core::ops::{Range, RangeInclusive};
 /// Position ids in one of the integer types of the runtimes.
 ///
 /// ```
+/// # #[cfg(feature = "alloc")] {
 /// use rope_core::{Frequencies, Ids, Positions, Scaling};
 ///
 /// // One id per token on each of three axes: `[3, tokens]`, as Hugging Face keeps `position_ids`.
@@ -17,6 +18,7 @@ use core::ops::{Range, RangeInclusive};
 /// let frequencies = Frequencies::new(axes, 1_000_000.0, &Scaling::Default)?;
 /// let rows = frequencies.rows(Positions::axis_major(Ids::I64(&ids)))?;
 /// assert_eq!(rows.len(), 3);
+/// # }
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -124,6 +126,7 @@ impl<'a, L: List<'a, Item: Id>> From<L> for Ids<'a> {
 /// Conversion to [`Ids`], from a list by reference.
 ///
 /// ```
+/// # #[cfg(feature = "alloc")] {
 /// use rope_core::{Error, IntoIds, Positions};
 ///
 /// // The positions of packed sequences, whatever integers a runtime keeps their offsets in.
@@ -131,6 +134,7 @@ impl<'a, L: List<'a, Item: Id>> From<L> for Ids<'a> {
 ///     Positions::packed(offsets)
 /// }
 /// assert!(positions(&[0_i32, 3, 5]).is_ok() && positions(&vec![0_u64, 3, 5]).is_ok());
+/// # };
 /// ```
 #[diagnostic::on_unimplemented(
     message = "ids cannot be made of `{Self}`",
@@ -145,6 +149,7 @@ impl<'a, T: Into<Ids<'a>>> IntoIds<'a> for T {}
 /// A list by reference: a slice, an array or a `Vec`. Sealed.
 ///
 /// ```
+/// # #[cfg(feature = "alloc")] {
 /// use rope_core::{Id, List, Positions};
 ///
 /// fn positions<'a>(ids: impl List<'a, Item: Id>) -> Positions<'a> {
@@ -152,6 +157,7 @@ impl<'a, T: Into<Ids<'a>>> IntoIds<'a> for T {}
 /// }
 /// let (array, vector) = ([3_u32, 4], vec![3_i64, 4]);
 /// let lists = [positions(&array), positions(&array[..]), positions(&vector)];
+/// # };
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no list",
@@ -285,11 +291,13 @@ coordinates!(F32 f32, F64 f64);
 /// Real-valued coordinates, such as time stamps or the centers of image patches.
 ///
 /// ```
+/// # #[cfg(feature = "alloc")] {
 /// use rope_core::{Coordinates, Frequencies, Positions, Scaling};
 ///
 /// let times = [0.0_f64, 0.04, 0.08];
 /// let frequencies = Frequencies::new(64, 10_000.0, &Scaling::Default)?;
 /// let rows = frequencies.rows(Positions::real(Coordinates::F64(&times)))?;
+/// # }
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -304,12 +312,14 @@ pub enum Coordinates<'a> {
 /// Conversion to [`Coordinates`], from a list by reference.
 ///
 /// ```
+/// # #[cfg(feature = "alloc")] {
 /// use rope_core::{IntoCoordinates, Positions};
 ///
 /// fn positions<'a>(times: impl IntoCoordinates<'a>) -> Positions<'a> {
 ///     Positions::real(times)
 /// }
 /// let positions = [positions(&[0.04_f32, 0.08]), positions(&vec![0.04_f64, 0.08])];
+/// # };
 /// ```
 #[diagnostic::on_unimplemented(
     message = "coordinates cannot be made of `{Self}`",

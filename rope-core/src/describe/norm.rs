@@ -234,6 +234,7 @@ elements!(weights);
 /// Conversion to [`Weights`], from a list by reference.
 ///
 /// ```
+/// # #[cfg(feature = "alloc")] {
 /// use rope_core::norm::{IntoWeights, Norm, NormFormula};
 ///
 /// fn norm<'a>(weight: impl IntoWeights<'a>) -> Norm<'a> {
@@ -241,6 +242,7 @@ elements!(weights);
 /// }
 /// let weights = vec![rope_core::half::bf16::ONE; 64];
 /// let norms = [norm(&weights), norm(&[1.0_f32; 64])];
+/// # };
 /// ```
 #[diagnostic::on_unimplemented(
     message = "weights cannot be made of `{Self}`",

@@ -42,6 +42,7 @@ pub struct Positions<'a>(PositionSource<'a>);
 /// Conversion to [`Positions`], from an integer, a range or a list.
 ///
 /// ```
+/// # #[cfg(feature = "alloc")] {
 /// use rope_core::{Error, Frequencies, IntoPositions, Rows, Scaling};
 ///
 /// fn rows<'p>(positions: impl IntoPositions<'p>) -> Result<Rows<'static>, Error> {
@@ -50,6 +51,7 @@ pub struct Positions<'a>(PositionSource<'a>);
 ///
 /// let (range, list, token) = (rows(7..9)?, rows(&[7_u32, 8])?, rows(7_i64)?);
 /// assert_eq!((range.len(), list.len(), token.len()), (2, 2, 1));
+/// # }
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 #[diagnostic::on_unimplemented(

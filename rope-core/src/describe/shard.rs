@@ -55,6 +55,7 @@ pub enum ShardKind {
 /// The part of sequences that one rank holds: its tokens and their positions, without a list.
 ///
 /// ```
+/// # #[cfg(feature = "alloc")] {
 /// use rope_core::shard::{Shard, ShardKind};
 /// use rope_core::{Frequencies, Scaling};
 ///
@@ -64,6 +65,7 @@ pub enum ShardKind {
 /// let frequencies = Frequencies::new(64, 10_000.0, &Scaling::Default)?;
 /// let rows = frequencies.rows(tokens)?;         // or rotate by &frequencies.at(tokens)?
 /// assert_eq!(rows.len(), 8);
+/// # }
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 #[doc(alias("context_parallel", "zigzag"))]
@@ -77,6 +79,7 @@ pub struct Shard {
 /// The tokens of one rank, in its order. Converts to [`Positions`](crate::Positions).
 ///
 /// ```
+/// # #[cfg(feature = "alloc")] {
 /// use rope_core::shard::{Shard, ShardKind};
 /// use rope_core::{Frequencies, Scaling};
 ///
@@ -84,6 +87,7 @@ pub struct Shard {
 /// assert!(tokens.iter().eq([1, 5, 9, 13]));
 /// let frequencies = Frequencies::new(64, 10_000.0, &Scaling::Default)?;
 /// let rows = frequencies.rows(tokens)?; // of this rank
+/// # }
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]

@@ -6,6 +6,7 @@ errors! {
     /// [`Error::Frequencies`](crate::Error::Frequencies) holds it.
     ///
     /// ```
+    /// # #[cfg(feature = "alloc")] {
     /// use rope_core::error::FrequenciesError;
     /// use rope_core::{Error, Frequencies};
     ///
@@ -13,6 +14,7 @@ errors! {
     /// let error = Frequencies::from_inverse(2, &[1e6], 1.0).unwrap_err();
     /// let expected = FrequenciesError::TurnsPerPosition { pair: 0, inverse: 1e6 };
     /// assert_eq!(error, Error::Frequencies(expected));
+    /// # };
     /// ```
     pub enum FrequenciesError =>
     /// [`Frequencies::new`](crate::Frequencies::new): one position would rotate a pair by 32768 turns or more, which

@@ -44,6 +44,7 @@ pub struct CacheParts<'a, const N: usize> {
 /// stages work on whole heads.
 ///
 /// ```
+/// # #[cfg(feature = "alloc")] {
 /// use rope_core::cache::{CacheFormat, CacheLayout, CachePartsMut, ScalePlace, TileScale};
 /// use rope_core::{Frequencies, Pairing, Rope, Scaling, Tensor};
 ///
@@ -64,6 +65,7 @@ pub struct CacheParts<'a, const N: usize> {
 /// let frequencies = Frequencies::new(64, 10_000.0, &Scaling::Default)?;
 /// let rope = Rope::new(Pairing::Interleaved).with_window(512);
 /// rope.rotate_into(&source, &mut cache.slots(7..10), &frequencies.at(7..10)?)?;
+/// # }
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 #[doc(alias("fp8_ds_mla", "concat_and_cache_mla"))]
@@ -96,6 +98,7 @@ pub struct PartSlots<'c> {
 /// [`CachePartsMut::slots`].
 ///
 /// ```
+/// # #[cfg(feature = "alloc")] {
 /// use rope_core::cache::{CacheLayout, CacheMut, CachePartsMut};
 /// use rope_core::{Frequencies, Pairing, Rope, Scaling};
 ///
@@ -107,6 +110,7 @@ pub struct PartSlots<'c> {
 /// let frequencies = Frequencies::new(4, 10_000.0, &Scaling::Default)?;
 /// let rope = Rope::new(Pairing::Half).with_window(12);
 /// rope.rotate(&mut cache.slots(2..5), &frequencies.shift(&[-1; 3])?)?;
+/// # }
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 pub struct PartSlotsMut<'c, const N: usize> {

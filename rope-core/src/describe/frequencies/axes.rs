@@ -37,6 +37,7 @@ pub(crate) const MAX_ROTARY_DIM: usize = 65536;
 /// Axes have the order of the positions: time, height, width for the decoders.
 ///
 /// ```
+/// # #[cfg(feature = "alloc")] {
 /// use rope_core::axes::Axes;
 /// use rope_core::{Frequencies, Positions, Scaling};
 ///
@@ -46,6 +47,7 @@ pub(crate) const MAX_ROTARY_DIM: usize = 65536;
 /// // Two patches of an image, `[3, tokens]`: the same time and row, neighboring columns.
 /// let rows = frequencies.rows(Positions::axis_major(&[0, 0, 5, 5, 8, 9]))?;
 /// assert_eq!(rows.len(), 2);
+/// # }
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +110,7 @@ impl<'a> Axes<'a> {
     /// 12]` over the rotated half of the head, interleaved pairs, `glm4v`), and HunYuan-VL's XD-RoPE as in vLLM.
     ///
     /// ```
+    /// # #[cfg(feature = "alloc")] {
     /// use rope_core::axes::Axes;
     /// use rope_core::error::FrequenciesError;
     /// use rope_core::{Error, Frequencies, Scaling};
@@ -116,6 +119,7 @@ impl<'a> Axes<'a> {
     /// // 60 pairs, where 128 channels are 64
     /// let typo = Frequencies::new(Axes::mrope(128, [16, 24, 20]), 1e6, &Scaling::Default);
     /// assert!(matches!(typo, Err(Error::Frequencies(FrequenciesError::Sections { .. }))));
+    /// # };
     /// ```
     #[doc(alias = "mrope_section")]
     pub const fn mrope<const N: usize>(rotary_dim: usize, sections: [usize; N]) -> Self {

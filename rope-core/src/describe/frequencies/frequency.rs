@@ -8,11 +8,13 @@ use crate::kernel::sincos::chunk::{Entry, FrequencyChunk, Step};
 /// The rotation of one pair per position, and the axis of the positions it follows.
 ///
 /// ```
+/// # #[cfg(feature = "alloc")] {
 /// use rope_core::{Frequencies, Scaling};
 ///
 /// let frequencies = Frequencies::new(128, 10_000.0, &Scaling::Default)?;
 /// let inverse: Vec<f64> = frequencies.iter().map(|pair| pair.inverse).collect();
 /// assert_eq!((inverse.len(), inverse[0]), (64, 1.0));
+/// # }
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -17,6 +17,7 @@ use crate::{Backend, Error};
 /// The definition of the angle of a token on mixed axes.
 ///
 /// ```
+/// # #[cfg(feature = "alloc")] {
 /// use rope_core::axes::{MixedAngle, MixedFrequencies};
 ///
 /// // Two axes, one head, two pairs.
@@ -24,6 +25,7 @@ use crate::{Backend, Error};
 /// let frequencies = MixedFrequencies::new(&learned, [2, 1, 2], 1.0)?;
 /// assert_eq!(frequencies.angle(), MixedAngle::Exact);
 /// let trained = frequencies.with_angle(MixedAngle::SummedF32); // timm's bits
+/// # }
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

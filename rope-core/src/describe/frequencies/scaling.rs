@@ -20,6 +20,7 @@ use crate::{Error, FrequencyChunk};
 /// and names the parameter.
 ///
 /// ```
+/// # #[cfg(feature = "alloc")] {
 /// use rope_core::{Frequencies, Scaling, Yarn};
 ///
 /// let plain = Frequencies::new(128, 10_000.0, &Scaling::Default)?;
@@ -27,6 +28,7 @@ use crate::{Error, FrequencyChunk};
 /// let yarn = Frequencies::new(128, 10_000.0, &Scaling::Yarn(Yarn::new(8.0, 4096)))?;
 /// // `factor` is the key `rope_scaling.factor` of a `config.json`; it must be positive.
 /// assert!(Frequencies::new(128, 10_000.0, &Scaling::Linear { factor: 0.0 }).is_err());
+/// # }
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 #[doc(alias("rope_scaling", "rope_type"))]
@@ -160,11 +162,13 @@ pub enum Scaling<'a> {
 /// 0.07 instead of 0.1 (vLLM `telechat3_scaling_rope.py`).
 ///
 /// ```
+/// # #[cfg(feature = "alloc")] {
 /// use rope_core::{Frequencies, Scaling, Yarn};
 ///
 /// let yarn = Yarn { truncate: false, ..Yarn::new(32.0, 4096) }; // gpt-oss
 /// let frequencies = Frequencies::new(64, 150_000.0, &Scaling::Yarn(yarn))?;
 /// assert_eq!(frequencies.attention_factor(), 0.1 * 32_f64.ln() + 1.0);
+/// # }
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -209,6 +213,7 @@ impl Yarn {
 /// The parameters of LongRoPE: Ding et al., arXiv:2402.13753; Hugging Face `longrope`, formerly `su`.
 ///
 /// ```
+/// # #[cfg(feature = "alloc")] {
 /// use rope_core::{Frequencies, LongRope, Scaling};
 ///
 /// let (short, long) = ([1.0; 48], [1.5; 48]);
@@ -222,6 +227,7 @@ impl Yarn {
 /// });
 /// let frequencies = Frequencies::new(96, 10_000.0, &scaling)?;
 /// assert!(frequencies.attention_factor() > 1.19);
+/// # }
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]

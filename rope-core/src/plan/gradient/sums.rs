@@ -13,6 +13,7 @@ use crate::{Error, Rows, Shape};
 /// each has its own. Calls add to the values in place: start with zeros, or with the sums of other layers.
 ///
 /// ```
+/// # #[cfg(feature = "alloc")] {
 /// use rope_core::gradient::PairGradients;
 /// use rope_core::{Frequencies, Pairing, Rope, Scaling, Tensor, TensorMut};
 ///
@@ -34,6 +35,7 @@ use crate::{Error, Rows, Shape};
 /// let mut inverse_frequencies = vec![0.0; head_dim / 2];
 /// angles.frequencies(0..tokens, 1, &mut inverse_frequencies)?;
 /// assert!(inverse_frequencies.iter().all(|gradient| *gradient != 0.0));
+/// # }
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 pub struct PairGradients<'a> {
