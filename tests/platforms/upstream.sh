@@ -3,7 +3,7 @@
 # and the upstream's pass.
 #
 #   upstream.sh                     candle-nn, burn-nn and ggml
-#   upstream.sh time [candle ..]    measures candle-nn and ggml before and after, too
+#   upstream.sh time [candle ..]    measures each before and after, too
 source "$(dirname "$0")/common.sh"
 
 adapters=$root/rope-core/adapters
@@ -83,10 +83,17 @@ burn() {
     sources burn burn-nn
     apply "$adapters/burn/upstream/burn-nn.patch" 3
     cp "$adapters/burn/Cargo.lock" "$package"
+    install -D -t "$package/examples" "$adapters/burn/upstream/rope_time.rs"
     manifest '"alloc"'
     # The module's tests, and that of the patch, on Flex. The framework is that of the job `burn`.
     export CARGO_PROFILE_DEV_LTO=off
     (cd "$package" && CARGO_TARGET_DIR=$frameworks tests cargo test -q --features rope-core,burn-core/flex --lib rope)
+    if [[ -n $time ]]; then
+        for features in "" ,rope-core; do
+            (cd "$package" && cargo build -q --release --features "burn-core/flex$features" --example rope_time &&
+                "$CARGO_TARGET_DIR/release/examples/rope_time")
+        done
+    fi
 }
 
 ggml() {
