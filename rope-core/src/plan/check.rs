@@ -10,7 +10,7 @@ use crate::error::{PlanError, ShapeError};
 use crate::kernel::element::Element;
 use crate::kernel::elements::{NormRotateKernels, OutOfPlaceKernels};
 use crate::pass::{Operand, OperandMut, PassKernels, PassStages};
-use crate::{Direction, Error, Shape};
+use crate::{Direction, Error, FullRows, Shape};
 
 /// A source, and the kernels of norms for the element of a tensor, in programs that have norms.
 pub(super) type SourceKernels<'s> = (Operand<'s>, Option<&'static NormRotateKernels>);
@@ -93,6 +93,21 @@ impl Rope {
         check_query_and_key(query, key)?;
         rows.check_heads(key)?;
         self.fit_in_place(query, rows)
+    }
+
+    /// Checks full-width rows against a tensor that is rotated in place; returns how sequences share them.
+    pub(super) fn check_full(
+        &self,
+        shape: Shape,
+        rows: &FullRows<'_>,
+    ) -> Result<RowSharing, Error> {
+        let windowed = self.window.shape(shape, rows.rotary_dim())?;
+        self.check_same_pairing()?;
+        let sharing = rows.fit(windowed)?;
+        match self.inverts(windowed) {
+            true => Err(no_rotation("Direction::Inverse")),
+            false => Ok(sharing),
+        }
     }
 
     /// Checks two tensors against the rows; returns how sequences share them.

@@ -10,17 +10,18 @@ use super::{InPlaceTensor, Rope, Threads};
 use crate::describe::address::{Addresses, TokenAddress};
 use crate::describe::cache::{CacheHeadsMut, SlotsTarget};
 use crate::describe::frequencies::TokenAngles;
-use crate::describe::rows::{Rotation, View};
+use crate::describe::rows::{FullWidth, Rotation, View};
 use crate::describe::tensor::{Bytes, BytesMut, Layout};
 use crate::describe::window::{Window, WindowPart};
 use crate::execute::{lines, staged};
+use crate::kernel::element::Element;
 use crate::kernel::elements::{InPlaceFn, InPlaceKernels, OutOfPlaceKernels};
 use crate::kernel::line::{Line, LineRows, MoreTokens, SourceLine, Starts};
 use crate::pass::walk::Walk;
 use crate::pass::{IoFormats, Operand, OperandMut, PartOfCall, Pass, PassKernels};
 use crate::proof::{self, Proof};
 use crate::tuning::Tuning;
-use crate::{Backend, Dimension, Direction, Error, Pairing, Rows, Shape};
+use crate::{Backend, Dimension, Direction, Error, FullRows, Pairing, Rows, Shape};
 
 impl Rope {
     /// Rotates a tensor in place.
@@ -181,6 +182,25 @@ impl Rope {
             None => run(self, 0, PartOfCall::whole(x.layout.shape()), &mut { x }),
             Some(threads) => self.spread(threads, [x], &run),
         }
+        Ok(())
+    }
+
+    /// Returns true if full-width rows rotate a tensor of this element in place without a pass.
+    pub(super) fn is_direct(&self, element: &OutOfPlaceKernels) -> bool {
+        element.is(f32::OUT_OF_PLACE) && !self.staged && self.threads().is_none()
+    }
+
+    /// Checks a tensor of f32, and rotates it in place by full-width rows.
+    #[inline(never)]
+    pub(super) fn rotate_bytes_full(
+        &self,
+        x: &mut BytesMut<'_>,
+        rows: &FullRows<'_>,
+        full: &'static FullWidth,
+    ) -> Result<(), Error> {
+        let view = rows.view(self.check_full(x.layout.shape(), rows)?, full);
+        let rotation = self.rotation(view, rows.rows().attention_factor());
+        (full.in_place)(self.core(), x, &rotation);
         Ok(())
     }
 

@@ -90,6 +90,12 @@ impl<S: Stages> Rope<S> {
                 Some(element),
                 Some(AnglesKind::At(at)),
             ) => rope.rotate_bytes_at(x, element, at.angles()),
+            (
+                Some(rope),
+                TargetKind::Whole(OperandMut::Tensor(mut x, element)),
+                _,
+                Some(AnglesKind::Full(rows, full)),
+            ) if rope.is_direct(element) => rope.rotate_bytes_full(&mut x, rows, full),
             (_, target, ..) => self.run_kind_in_place(target, kernels, angles),
         }
     }
