@@ -281,7 +281,7 @@ demo() {
     tar -xzf "$files/$1" -C "$folder" --strip-components 1
     command -v node >/dev/null || packages nodejs
     runs "the demo's WebAssembly" node "$here/playground.mjs" "$folder/rope_playground.wasm" \
-        rope-bench/src/report/playground.wasm
+        rope-bench/report/src/playground.wasm
     packages chromium
     timeout 120 chromium --headless --no-sandbox --disable-gpu --disable-quic --no-first-run \
         --disable-background-networking --disable-component-update --disable-sync --virtual-time-budget=10000 \

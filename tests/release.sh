@@ -272,7 +272,7 @@ build_meta.build_wheel('$round/wheel', {'--build-option': ['--plat-name', '$plat
 }
 
 demo() {
-    local folder=rope-playground-$version page=rope-bench/src/report
+    local folder=rope-playground-$version page=rope-bench/report/src
     export CARGO_TARGET_DIR=$round/target
     export RUSTFLAGS="--remap-path-prefix=$clone=/rope --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo -C target-feature=+simd128"
     quietly env -u CARGO_BUILD_TARGET cargo build --release --locked --target wasm32-unknown-unknown \

@@ -36,3 +36,21 @@ pub fn all() -> Vec<Box<dyn Formulation>> {
     all.extend(fused::norms());
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use rope_report::kind::Kind;
+
+    use super::*;
+
+    #[test]
+    fn only_runners_are_of_other_libraries() {
+        for formulation in all() {
+            let name = formulation.name();
+            assert_ne!(Kind::of(&name), Kind::Library, "{name}");
+        }
+        assert_eq!(Kind::of("candle/rope"), Kind::Library);
+        let on_the_fly = Kind::OnTheFly { backend: "avx2" };
+        assert_eq!(Kind::of("fused/avx2/on-the-fly"), on_the_fly);
+    }
+}

@@ -4,9 +4,9 @@
 //! [`Case`](cases::Case). A [`Formulation`](formulations::formulation::Formulation) computes a case; the
 //! [oracle](verify::oracle) checks its result; [`measure`] times it, in the same rounds as the
 //! [roof](measure::roof), the limit of the machine. [`commands`] run these and make a
-//! [`Run`](report::results::Run), which [`report`] shows and compares.
+//! [`Run`](rope_report::results::Run), which [`rope_report`] shows and compares.
 //!
-//! A folder may import from those before it: `cases`, `measure`, `verify`, `formulations`, `report`, `commands`.
+//! A folder may import from those before it: `cases`, `measure`, `verify`, `formulations`, `commands`.
 #![allow(
     missing_docs,
     reason = "the library is the program's own; schema/run.json describes its output"
@@ -17,5 +17,4 @@ pub mod cases;
 pub mod commands;
 pub mod formulations;
 pub mod measure;
-pub mod report;
 pub mod verify;

@@ -9,23 +9,10 @@ pub mod oracle;
 
 use anyhow::Result;
 use rope_core::{Backend, Dimension, Layout, Pairing, Rope, Rows, Tensor, TensorMut};
-use serde::{Deserialize, Serialize};
+use rope_report::results::Verified;
 
 use crate::cases::{Element, Float};
 use crate::verify::golden::{FILES, Golden};
-
-/// One element on one backend with the data of one model.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Verified {
-    pub model: String,
-    pub layout: String,
-    pub backend: String,
-    pub element: String,
-    pub values: usize,
-    pub wrong: usize,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub first: Option<String>,
-}
 
 /// Verifies these backends on all embedded files, and shows each model and backend when it is done.
 pub fn verify(backends: &[Backend], mut show: impl FnMut(&[Verified])) -> Result<Vec<Verified>> {

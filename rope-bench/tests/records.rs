@@ -5,11 +5,11 @@ use std::path::Path;
 
 use rope_bench::cases::Element;
 use rope_bench::commands::{rank, record};
-use rope_bench::measure::machine::Machine;
-use rope_bench::measure::{Ratio, Time};
-use rope_bench::report;
-use rope_bench::report::results::{CaseResult, Measurement, Record, Run};
+use rope_bench::measure::machine;
 use rope_core::{Backend, Pairing};
+use rope_report as report;
+use rope_report::results::{CaseResult, Measurement, Record, Run};
+use rope_report::time::{Ratio, Time};
 
 #[test]
 fn texts_are_what_the_records_say() {
@@ -19,7 +19,7 @@ fn texts_are_what_the_records_say() {
 
 /// Returns a run of a named CPU, with the same times over the roof in W1 and W3.
 fn run(cpu: &str, date: &str, formulations: &[(&str, f64)]) -> Run {
-    let mut run = Run::new(Machine::this(None));
+    let mut run = Run::new(machine::this(None));
     run.machine.microarchitecture = Some(cpu.into());
     run.machine.backends = vec!["avx2".into(), "scalar".into()];
     run.date = date.into();

@@ -182,7 +182,7 @@ fn measurements(run: &Value) -> Vec<&Value> {
 /// Returns the runs below a folder.
 fn records(folder: &Path) -> Vec<(PathBuf, Value)> {
     let mut files = Vec::new();
-    rope_bench::report::files::recorded(folder, &mut files).unwrap();
+    rope_report::files::recorded(folder, &mut files).unwrap();
     let read = |path: &PathBuf| serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     let records = files.into_iter().map(|path| (path.clone(), read(&path)));
     records.collect()
@@ -196,7 +196,7 @@ fn the_records_are_as_the_schema_says() {
             panic!("{}: {error}", path.display());
         }
         // Both readers agree: the schema, and the program.
-        let run: rope_bench::report::results::Run = serde_json::from_value(record).unwrap();
+        let run: rope_report::results::Run = serde_json::from_value(record).unwrap();
         checked(&serde_json::to_value(&run).unwrap()).unwrap();
     }
 }

@@ -5,10 +5,10 @@ use std::path::Path;
 use rope_bench::commands::tune::{
     self, Choice, DIFFERENCE, Decision, KNOBS, Measured, Tuned, recorded,
 };
-use rope_bench::measure::machine::Machine;
-use rope_bench::report::files;
+use rope_bench::measure::machine;
 use rope_core::internals::{self, TUNINGS, Tuning};
 use rope_core::{Pairing, Rope};
+use rope_report::files;
 
 fn records() -> Vec<Tuned> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("records");
@@ -94,7 +94,7 @@ fn cores_without_a_row_have_the_value_with_the_smallest_worst_case() {
 fn the_table_and_the_records_name_a_core_alike() {
     let row = internals::tuning(&Rope::new(Pairing::Half));
     if row.core != TUNINGS[0].core {
-        assert_eq!(row.core, Machine::this(None).name());
+        assert_eq!(row.core, machine::this(None).name());
     }
 }
 

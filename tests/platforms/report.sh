@@ -40,7 +40,7 @@ read -ra node <<<"$CARGO_TARGET_WASM32_WASIP1_RUNNER"
 program=$CARGO_TARGET_DIR/wasm32-wasip1/debug/rope-bench.wasm
 tests "${node[@]}" "$program" "${small[@]}" --json "$work/wasm32.json"
 step "the playground"
-kept=$root/rope-bench/src/report/playground.wasm
+kept=$root/rope-bench/report/src/playground.wasm
 playground
 if [[ -n ${UPDATE:-} ]]; then cp "$playground" "$kept"; fi
 # Another compiler makes other bytes; they must compute the same.

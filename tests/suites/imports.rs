@@ -48,7 +48,6 @@ const BENCH: Crate = Crate {
         ("measure", &["measure"]),
         ("verify", &["verify"]),
         ("formulations", &["formulations"]),
-        ("report", &["report"]),
         ("commands", &["commands"]),
         ("crate", &["lib", "main"]),
     ],
@@ -84,6 +83,7 @@ const fn flat(folder: &'static str) -> Crate {
 const CRATES: [Crate; 9] = [
     CORE,
     BENCH,
+    flat("rope-bench/report/src"),
     flat("rope-core/adapters/burn/src"),
     flat("rope-core/adapters/candle/src"),
     flat("rope-core/adapters/ggml/src"),

@@ -9,9 +9,9 @@ pub mod methods;
 pub mod models;
 
 use anyhow::{Result, ensure};
+use rope_report::results::{Accuracy, MethodErrors};
 
 use crate::measure::threads::Team;
-use crate::report::results::{Accuracy, MethodErrors};
 use methods::{METHODS, MakeRow, Method};
 use models::RecordedModel;
 

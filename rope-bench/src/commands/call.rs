@@ -4,12 +4,12 @@
 //! checks their results. The line's intercept is the fixed cost of a call, its slope the loop's.
 
 use rope_core::{Backend, Pairing};
+use rope_report::names::{C, CAPI, FUSED, NORMED};
 
 use crate::cases::workloads::Workload;
 use crate::cases::{Case, Element};
 use crate::commands::selection::Planned;
-use crate::formulations::formulation::{C, CAPI, Formulation};
-use crate::formulations::fused;
+use crate::formulations::formulation::Formulation;
 
 /// Returns W3, W5 and W3n of the workloads, and those of a call, in each element and pairing, for rope-core with ready
 /// rows, from Rust and from C, and for C.
@@ -23,9 +23,7 @@ pub fn plan<'a>(
         let mut parts = name.split('/');
         let (family, backend) = (parts.next(), parts.next());
         let is_known = |prefix: &str| family == prefix.strip_suffix('/');
-        [fused::PREFIX, fused::NORMED, C, CAPI]
-            .into_iter()
-            .any(is_known)
+        [FUSED, NORMED, C, CAPI].into_iter().any(is_known)
             && !name.ends_with("/on-the-fly")
             && backends.iter().any(|known| Some(known.name()) == backend)
     };

@@ -10,6 +10,11 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand};
 use rope_core::{Backend, Pairing};
+use rope_report::cells::count;
+use rope_report::compare;
+use rope_report::results::{CaseResult, Pass, Run};
+use rope_report::titles::Titled;
+use rope_report::{calls, files, html, table};
 
 use crate::cases::Element;
 use crate::cases::names::only;
@@ -30,14 +35,9 @@ use crate::commands::{call, tune, turns};
 use crate::formulations;
 use crate::formulations::runners;
 use crate::measure::Effort;
-use crate::measure::machine::{self, Machine};
+use crate::measure::machine;
 use crate::measure::progress::Progress;
 use crate::measure::roof::Roof;
-use crate::report::cells::count;
-use crate::report::compare;
-use crate::report::results::{CaseResult, Pass, Run};
-use crate::report::titles::Titled;
-use crate::report::{calls, files, html, table};
 use crate::verify::verify;
 
 /// Verifies rope-core on real data, and measures it and the formulations of the literature against the machine's limit
@@ -340,7 +340,7 @@ impl CallCommand {
             if self.element.contains(&Element::Bf16) && self.pairing.contains(&Pairing::Half) {
                 let backend = backends.first().copied().unwrap_or(Backend::best());
                 let passes = prepared::passes(backend, effort(*full))?;
-                output.say(&table::passes(backend, &passes));
+                output.say(&table::passes(backend.name(), &passes));
             }
             Ok(())
         })
@@ -371,7 +371,7 @@ impl Tune {
             knobs = named.collect::<Result<_>>()?;
         }
         let (check, effort) = (self.check, tune::effort(self.check));
-        let mut run = Run::new(Machine::this(None));
+        let mut run = Run::new(machine::this(None));
         let usage = Usage::now();
         let tuned = tune::tune(&run.machine, &knobs, effort)?;
         run.load = usage.and_then(Usage::until_now);
@@ -410,7 +410,7 @@ impl Gain {
     fn measure(&self, passes: impl FnOnce(Backend, Effort) -> Result<Vec<Pass>>) -> Result<()> {
         let backend = self.backend.unwrap_or_else(Backend::best);
         let passes = passes(backend, effort(self.full))?;
-        print(&table::passes(backend, &passes));
+        print(&table::passes(backend.name(), &passes));
         Ok(())
     }
 }
@@ -548,7 +548,7 @@ impl Output {
     }
 
     fn run_here(&self) -> Run {
-        let run = Run::new(Machine::this(self.emulated_by.clone()));
+        let run = Run::new(machine::this(self.emulated_by.clone()));
         self.say(&table::machine(&run.machine));
         run
     }

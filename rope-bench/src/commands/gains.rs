@@ -22,11 +22,11 @@ use rope_core::cache::{
     ScalePlace, TileScale,
 };
 use rope_core::{Error, Frequencies, Rope, Rows, Scaling, TensorMut};
+use rope_report::results::Pass;
 
 use crate::cases::{Alignment, Element, Float, with_float};
 use crate::measure::memory::{Memory, fill, values};
 use crate::measure::{Effort, Subject, measure};
-use crate::report::results::Pass;
 
 const HEAD_DIM: usize = 128;
 /// Slots per block.

@@ -10,12 +10,12 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use anyhow::{Context, Result, bail, ensure};
+use rope_report::results::{CaseResult, Run};
 
 use crate::commands::selection::Selection;
 use crate::formulations;
 use crate::formulations::formulation::Formulation;
 use crate::measure::memory::{self, Memory};
-use crate::report::results::{CaseResult, Run};
 
 /// The command that runs [`repeat`].
 pub const REPEAT: &str = "repeat";

@@ -7,14 +7,15 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use rope_report::cells::digits;
+use rope_report::files;
+use rope_report::machine::Machine;
+use rope_report::markdown::{self, markdown};
+use rope_report::results::{Load, Run};
 use serde::{Deserialize, Serialize};
 
 use crate::commands::record::{self, Usage};
-use crate::measure::machine::Machine;
-use crate::report::cells::digits;
-use crate::report::files;
-use crate::report::markdown::{machine, markdown};
-use crate::report::results::{Load, Run};
+use crate::measure::machine;
 
 /// The measurements of a program, and the machine that made them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -48,7 +49,7 @@ pub fn keep(path: &Path, program: &[String]) -> Result<()> {
     let folder = path.parent().context("a file is in a folder")?;
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     files::check_writable(path)?;
-    let mut run = Run::new(Machine::this(None));
+    let mut run = Run::new(machine::this(None));
     if record::has_changes() {
         run.machine.revision += " with changes";
     }
@@ -96,7 +97,7 @@ impl ProgramRun {
     }
 
     fn origin(&self) -> String {
-        machine(&Run {
+        markdown::machine(&Run {
             date: self.date.clone(),
             machine: self.machine.clone(),
             load: self.load.clone(),

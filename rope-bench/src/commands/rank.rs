@@ -7,20 +7,20 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use maud::{PreEscaped, html};
+use rope_report::cells::digits;
+use rope_report::counts::{Counts, counts};
+use rope_report::engines::{self, IN_C, ON_THE_FLY, OURS, Taken};
+use rope_report::files;
+use rope_report::kind::Kind;
+use rope_report::markdown::{machine, markdown};
+use rope_report::results::{Run, distinct};
+use rope_report::svg::bars::{Bar, content, height};
+use rope_report::svg::{self, WIDTH};
+use rope_report::time;
 
 use crate::cases::Element;
 use crate::commands::programs::Programs;
 use crate::commands::record;
-use crate::measure;
-use crate::report::cells::digits;
-use crate::report::counts::{Counts, counts};
-use crate::report::engines::{self, IN_C, ON_THE_FLY, OURS, Taken};
-use crate::report::files;
-use crate::report::kind::Kind;
-use crate::report::markdown::{machine, markdown};
-use crate::report::results::{Run, distinct};
-use crate::report::svg::bars::{Bar, content, height};
-use crate::report::svg::{self, WIDTH};
 
 /// The classes of workloads: what a user waits for.
 const CLASSES: [(&str, &[&str]); 3] = [
@@ -116,7 +116,7 @@ fn mean(runs: &[&Run], element: Element, workloads: &[&str], engine: &str) -> Op
         taken.filter(|taken| taken.engine == engine)
     });
     let times: Vec<f64> = lines.map(|taken| taken.low()).collect();
-    (!times.is_empty()).then(|| (measure::mean(&times), times.len()))
+    (!times.is_empty()).then(|| (time::mean(&times), times.len()))
 }
 
 /// All engines of all runs, the fastest first: by their f32 lines, whichever they have.

@@ -9,11 +9,11 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::Result;
+use rope_report::files;
+use rope_report::results::{Load, Measurement, Record, Refused, Run};
+use rope_report::time::{Ratio, Time};
 
 use crate::commands::run::ROOF;
-use crate::measure::{Ratio, Time};
-use crate::report::files;
-use crate::report::results::{Load, Measurement, Record, Refused, Run};
 
 /// The claimed accuracy of ratios. Two digits of a table claim about as much.
 pub const CLAIM: f64 = 0.1;
@@ -132,8 +132,7 @@ pub fn forget_times_if_emulated(run: &mut Run) {
 pub fn write(run: &Run, records: &Path) -> Result<PathBuf> {
     let path = records.join(run.machine.folder()).join(&run.date);
     let path = path.with_extension("json");
-    // Compact: it is not read line by line, and stays in the repository.
-    files::keep(&path, serde_json::to_vec(run)?)?;
+    files::record(&path, run)?;
     Ok(path)
 }
 

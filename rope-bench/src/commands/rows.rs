@@ -9,11 +9,11 @@ use std::ops::Range;
 
 use anyhow::{Context, Result, ensure};
 use rope_core::{Backend, Frequencies, Scaling};
+use rope_report::results::{LIBM, Made, RowsResult};
 
 use crate::cases::Alignment;
 use crate::measure::memory::Memory;
 use crate::measure::{Effort, Subject, measure};
-use crate::report::results::{LIBM, Made, RowsResult};
 
 /// Pairs of a row.
 pub const PAIRS: usize = 64;

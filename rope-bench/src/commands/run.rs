@@ -4,6 +4,9 @@
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use rope_report::kind::Kind;
+use rope_report::results::{CaseResult, Measurement, RoofResult};
+use rope_report::time::{Ratio, Samples, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::cases::{Alignment, Case};
@@ -12,9 +15,7 @@ use crate::formulations::formulation::{Formulation, Runner};
 use crate::measure::memory::{self, Memory};
 use crate::measure::roof::Roof;
 use crate::measure::threads::Team;
-use crate::measure::{Effort, Ratio, Samples, Subject, Time, sample};
-use crate::report::kind::Kind;
-use crate::report::results::{CaseResult, Measurement, RoofResult};
+use crate::measure::{Effort, Subject, sample};
 use crate::verify::oracle;
 
 /// The name of the roof in ratios.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use rope_core::{Backend, Pairing};
+use rope_report::kind::{Kind, family};
 
 use crate::cases::models::{Model, STEPS};
 use crate::cases::names::{named, only};
@@ -13,7 +14,6 @@ use crate::cases::{Alignment, Case, Element};
 use crate::formulations;
 use crate::formulations::formulation::Formulation;
 use crate::formulations::runners;
-use crate::report::kind::{Kind, family};
 
 /// Filters. What is not filtered is measured.
 #[derive(Clone, Debug, Default, Args)]

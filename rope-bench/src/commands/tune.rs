@@ -13,16 +13,18 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use rope_core::internals::{self, Tuning};
 use rope_core::{Backend, Pairing, Rope};
+use rope_report::cells::{align, digits, texts};
+use rope_report::files;
+use rope_report::machine::Machine;
+use rope_report::results::today;
+use rope_report::time::{Samples, least, mean, sorted};
 use serde::{Deserialize, Serialize};
 
 use crate::cases::Element;
 use crate::cases::names::named;
-use crate::measure::machine::{self, Machine};
+use crate::measure::Effort;
+use crate::measure::machine;
 use crate::measure::progress::Progress;
-use crate::measure::{Effort, Samples, least, mean, sorted};
-use crate::report::cells::{align, digits, texts};
-use crate::report::files;
-use crate::report::results::today;
 use probes::{Call, Probe};
 
 /// A field of the table, for one size of elements.

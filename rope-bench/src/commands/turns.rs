@@ -7,12 +7,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use rope_report::files;
+use rope_report::results::{CaseResult, Load, Run};
+use rope_report::time::{Ratio, Time};
 
 use crate::commands::run::{ROOF, fastest_roof};
 use crate::measure::progress::Progress;
-use crate::measure::{Ratio, Time};
-use crate::report::files;
-use crate::report::results::{CaseResult, Load, Run};
 
 /// Measures two programs with the same arguments, and returns the passes of each as a run.
 ///

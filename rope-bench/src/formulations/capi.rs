@@ -13,8 +13,9 @@ use rope::{
     rope_rotate_qk, rope_rows_joined, rope_status,
 };
 use rope_core::{Backend, Frequencies, Pairing, Scaling};
+use rope_report::names::CAPI;
 
-use super::formulation::{About, CAPI, Formulation, Runner};
+use super::formulation::{About, Formulation, Runner};
 use crate::cases::{Case, Element};
 
 /// The C API on one backend.

@@ -2,17 +2,12 @@
 
 use anyhow::Result;
 use rope_core::Pairing;
+use rope_report::time::Samples;
 use serde::Deserialize;
 
 use crate::cases::{Case, Element};
-use crate::measure::{Effort, Samples};
+use crate::measure::Effort;
 use crate::verify::oracle::{self, Angle, Arithmetic};
-
-/// The prefix of the names of the C loops.
-pub const C: &str = "intrinsics/";
-
-/// The prefix of the names of calls of the C API.
-pub const CAPI: &str = "capi/";
 
 /// A method to compute the rotation.
 pub trait Formulation: Send + Sync {

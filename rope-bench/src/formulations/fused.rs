@@ -6,6 +6,7 @@ use std::hint::black_box;
 use anyhow::{Result, bail, ensure};
 use rope_core::norm::{Norm, NormFormula};
 use rope_core::{Backend, Error, Frequencies, Rope, Rows, Scaling, TensorMut};
+use rope_report::names::{FUSED, NORMED};
 
 use super::formulation::{About, Formulation, Runner};
 use crate::cases::workloads::Part;
@@ -29,12 +30,6 @@ enum Way {
     /// After norms, Q and K prepared before either runs.
     Normed,
 }
-
-/// The prefix of the names of rotations.
-pub const PREFIX: &str = "fused/";
-
-/// The prefix of the names of norms with rotations.
-pub const NORMED: &str = "normed/";
 
 /// The rotations on each backend that this CPU can run: with rows given, then with rows made on the fly.
 pub fn rotations() -> impl Iterator<Item = Box<dyn Formulation>> {
@@ -82,8 +77,8 @@ impl Fused {
 impl Formulation for Fused {
     fn name(&self) -> String {
         let [prefix, suffix] = match self.way {
-            Way::Given => [PREFIX, ""],
-            Way::OnTheFly => [PREFIX, "/on-the-fly"],
+            Way::Given => [FUSED, ""],
+            Way::OnTheFly => [FUSED, "/on-the-fly"],
             Way::Normed => [NORMED, ""],
         };
         format!("{prefix}{}{suffix}", self.backend)

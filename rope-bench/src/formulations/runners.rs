@@ -12,13 +12,14 @@ use std::{env, fs, process, thread};
 
 use anyhow::{Context, Result, bail, ensure};
 use rope_core::Pairing;
+use rope_report::time::least;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::formulation::{About, Answer, Formulation, Runner};
 use crate::cases::workloads::Order;
 use crate::cases::{Alignment, Case, Element};
-use crate::measure::{Effort, least};
+use crate::measure::Effort;
 use crate::verify::oracle::{Angle, Arithmetic};
 
 /// The version of the protocol.

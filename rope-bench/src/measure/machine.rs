@@ -1,73 +1,28 @@
-//! The machine and the build that the numbers belong to.
+//! Describes this machine, and binds threads to its cores.
 
 use rope_core::Backend;
-use serde::{Deserialize, Serialize};
+use rope_report::machine::Machine;
 
-/// The machine and the build.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Machine {
-    pub cpu: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub microarchitecture: Option<String>,
-    pub architecture: String,
-    pub system: String,
-    pub cores: usize,
-    pub features: Vec<String>,
-    pub caches: Vec<String>,
-    pub compiler: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub c_compiler: String,
-    pub target: String,
-    pub flags: String,
-    /// The commit.
-    pub revision: String,
-    pub backends: Vec<String>,
-    pub pinned: bool,
-    /// The emulator of the CPU, if there is one: times then mean nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub emulator: Option<String>,
-}
-
-impl Machine {
-    /// Describes this machine, and binds the thread to a core.
-    pub fn this(emulator: Option<String>) -> Self {
-        // Asked first: it counts the cores that the thread may use.
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Machine {
-            cpu: cpu(),
-            microarchitecture: microarchitecture().map(Into::into),
-            architecture: std::env::consts::ARCH.into(),
-            system: std::env::consts::OS.into(),
-            cores,
-            features: features(),
-            caches: caches(),
-            compiler: env!("ROPE_BENCH_RUSTC").into(),
-            c_compiler: env!("ROPE_BENCH_CC").into(),
-            target: env!("ROPE_BENCH_TARGET").into(),
-            flags: env!("ROPE_BENCH_FLAGS").into(),
-            revision: env!("ROPE_BENCH_REVISION").into(),
-            backends: Backend::available().map(|one| one.name().into()).collect(),
-            pinned: pin(0),
-            emulator,
-        }
-    }
-
-    /// Its usual name: the emulator, the microarchitecture, or the name that the CPU reports.
-    pub fn name(&self) -> &str {
-        let name = self.emulator.as_ref().or(self.microarchitecture.as_ref());
-        name.unwrap_or(&self.cpu)
-    }
-
-    /// The folder of its records, in lower case with dashes: its name, after the architecture if it is emulated.
-    pub fn folder(&self) -> String {
-        let is_emulated = self.emulator.is_some();
-        let architecture = if is_emulated { &*self.architecture } else { "" };
-        let name = format!("{architecture} {}", self.name()).to_lowercase();
-        let words = name.split(|c: char| !c.is_alphanumeric());
-        words
-            .filter(|word| !word.is_empty())
-            .collect::<Vec<_>>()
-            .join("-")
+/// Describes this machine, and binds the thread to a core.
+pub fn this(emulator: Option<String>) -> Machine {
+    // Asked first: it counts the cores that the thread may use.
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    Machine {
+        cpu: cpu(),
+        microarchitecture: microarchitecture().map(Into::into),
+        architecture: std::env::consts::ARCH.into(),
+        system: std::env::consts::OS.into(),
+        cores,
+        features: features(),
+        caches: caches(),
+        compiler: env!("ROPE_BENCH_RUSTC").into(),
+        c_compiler: env!("ROPE_BENCH_CC").into(),
+        target: env!("ROPE_BENCH_TARGET").into(),
+        flags: env!("ROPE_BENCH_FLAGS").into(),
+        revision: env!("ROPE_BENCH_REVISION").into(),
+        backends: Backend::available().map(|one| one.name().into()).collect(),
+        pinned: pin(0),
+        emulator,
     }
 }
 

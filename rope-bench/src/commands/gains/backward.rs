@@ -6,12 +6,12 @@ use std::hint::black_box;
 use anyhow::Result;
 use rope_core::gradient::PairGradients;
 use rope_core::{Backend, Direction, Error, Layout, Pairing, Rope, Tensor, TensorMut};
+use rope_report::results::Pass;
 
 use super::{Calls, HEAD_DIM, agree, filled};
 use crate::cases::{Alignment, Element, Float, with_float};
 use crate::measure::memory::{Memory, fill, values};
 use crate::measure::{Effort, Subject};
-use crate::report::results::Pass;
 
 /// Measures all shapes.
 pub fn passes(backend: Backend, effort: Effort) -> Result<Vec<Pass>> {

@@ -9,6 +9,7 @@ use rope_core::cache::{BlockFormat, CacheFormat, QuantFormat};
 use rope_core::norm::{Norm, NormFormula};
 use rope_core::stages::Normed;
 use rope_core::{Backend, Frequencies, Pairing, Rope, Scaling, Tensor, TensorMut};
+use rope_report::results::Pass;
 
 use super::{BF16, Calls, E4M3, GROUP, Groups, HEAD_DIM, Kept, agree, filled, on_tensor};
 use crate::cases::{Alignment, Element, Float, with_float};
@@ -17,7 +18,6 @@ use crate::measure::memory::{Memory, values};
 use crate::measure::roof::Roof;
 use crate::measure::threads::Team;
 use crate::measure::{Effort, Subject};
-use crate::report::results::Pass;
 
 /// Codes of measured caches.
 const CODES: [(&str, Kept); 14] = [

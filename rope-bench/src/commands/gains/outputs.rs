@@ -6,12 +6,12 @@ use rope_core::{
     Dimension, Error, Frequencies, Layout, Output, Positions, Rows, Scaling, Tensor, TensorMut,
     TokenAngles,
 };
+use rope_report::results::Pass;
 
 use super::{Calls, HEAD_DIM, agree};
 use crate::cases::Alignment;
 use crate::measure::Subject;
 use crate::measure::memory::Memory;
-use crate::report::results::Pass;
 
 const OUTPUTS: usize = 5;
 

@@ -13,13 +13,13 @@ use rope::{
 };
 use rope_core::norm::{Norm, NormFormula};
 use rope_core::{Backend, Frequencies, Layout, Pairing, Rope, Scaling, Tensor};
+use rope_report::results::Pass;
 
 use super::{BLOCK, Calls, E4M3, HEAD_DIM, agree};
 use crate::cases::Alignment;
 use crate::formulations::capi;
 use crate::measure::memory::Memory;
 use crate::measure::{Effort, Subject};
-use crate::report::results::Pass;
 
 const EPS: f32 = 1e-6;
 

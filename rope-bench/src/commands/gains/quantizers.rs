@@ -6,12 +6,12 @@ use anyhow::{Context, Result, ensure};
 use rope_core::cache::BlockFormat;
 use rope_core::stages::Normed;
 use rope_core::{Rope, Tensor};
+use rope_report::results::Pass;
 
 use super::{Calls, HEAD_DIM, Kept};
 use crate::cases::Alignment;
 use crate::formulations::runners::Quantizer;
 use crate::measure::memory::{Memory, values};
-use crate::report::results::Pass;
 
 /// One byte of this number may differ. rope-core follows ggml's plain code. A compiler that fuses its products with its
 /// sums, and ggml's own vectors for Q8_0, round a value halfway between two codes to the other one.

@@ -7,12 +7,12 @@
 use anyhow::Result;
 use rope_core::internals::in_stages;
 use rope_core::{Backend, Pairing, Rope, Tensor};
+use rope_report::results::Pass;
 
 use super::{Calls, on_tensor};
 use crate::cases::{Alignment, Element, Float, with_float};
 use crate::measure::Effort;
 use crate::measure::memory::Memory;
-use crate::report::results::Pass;
 
 /// A decoding step; a size that fits the second-level cache; and a prompt that fits none.
 const SHAPES: [[usize; 2]; 3] = [[1, 32], [16, 32], [2048, 32]];

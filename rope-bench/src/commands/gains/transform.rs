@@ -2,12 +2,12 @@
 
 use anyhow::Result;
 use rope_core::stages::Hadamard;
+use rope_report::results::Pass;
 
 use super::{Calls, HEAD_DIM, agree, filled, on_tensor};
 use crate::formulations::intrinsics;
 use crate::measure::Subject;
 use crate::measure::memory::Memory;
-use crate::report::results::Pass;
 
 const _: () = assert!(HEAD_DIM == intrinsics::HADAMARD);
 

@@ -12,10 +12,11 @@ use rope_core::{
     Backend, Dimension, Frequencies, Layout, Output, Pairing, Rope, Rows, Scaling, Tensor,
     TensorMut,
 };
+use rope_report::time::Samples;
 
 use crate::cases::{Alignment, Element, Float, with_float};
 use crate::measure::memory::{Memory, fill, values};
-use crate::measure::{Effort, Samples, Subject, sample};
+use crate::measure::{Effort, Subject, sample};
 
 const HEAD_DIM: usize = 128;
 

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use maud::{Markup, html};
 
-use crate::report::results::{Load, Run};
-use crate::report::table::load;
+use crate::results::{Load, Run};
+use crate::table::load;
 
 /// A run with a title.
 #[derive(Clone, Debug)]

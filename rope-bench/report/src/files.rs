@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::report::results::{FORMAT, Run};
+use crate::results::{FORMAT, Run};
 
 /// The name of a record of knobs, beside those of runs.
 pub const TUNING: &str = "tuning.json";
@@ -34,6 +34,11 @@ pub fn check_writable(path: &Path) -> Result<()> {
         File::create(&unfinished.0).with_context(|| format!("cannot write {name}"))?;
     }
     Ok(())
+}
+
+/// Writes a run as a record: one line, which nobody reads, in the repository.
+pub fn record(path: &Path, run: &Run) -> Result<()> {
+    keep(path, serde_json::to_vec(run)?)
 }
 
 /// Writes a line of JSON, and makes its folder.

@@ -3,19 +3,16 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use rope_core::Backend;
-
-use crate::formulations::formulation::C;
-use crate::measure::machine::Machine;
-use crate::measure::mean;
-use crate::report::calls;
-use crate::report::cells::{align, count, digits, or_empty, row, texts, time};
-use crate::report::counts::counts;
-use crate::report::results::{
-    Accuracy, CallCost, CaseResult, LIBM, Measurement, Pass, Record, RowsResult, Run, distinct,
-    formulations,
+use crate::calls;
+use crate::cells::{align, count, digits, or_empty, row, texts, time};
+use crate::counts::counts;
+use crate::machine::Machine;
+use crate::names::C;
+use crate::results::{
+    Accuracy, CallCost, CaseResult, LIBM, Measurement, Pass, Record, RowsResult, Run, Verified,
+    distinct, formulations,
 };
-use crate::verify::Verified;
+use crate::time::mean;
 
 /// Returns the origin of the numbers: words and their values.
 pub fn facts(machine: &Machine) -> Vec<(&'static str, String)> {
@@ -350,7 +347,7 @@ pub fn methods(accuracy: &Accuracy) -> String {
 }
 
 /// Returns passes, their references, and the ratios.
-pub fn passes(backend: Backend, passes: &[Pass]) -> String {
+pub fn passes(backend: &str, passes: &[Pass]) -> String {
     let heading = "|tokens|heads|one call|beside||ratio|times roof";
     let mut lines = vec![texts(heading.split('|'))];
     lines.extend(passes.iter().map(|pass| {

@@ -1,10 +1,10 @@
 //! Compares two runs: ratios, their noise, and the lines in which the noise hides the requested difference.
 //!
 //! Two runs of one program differ, because a shared machine changes from minute to minute, and because two processes
-//! differ. The runs measure this themselves. The passes of a run are apart in time, and each is a [separate
-//! process](crate::commands::passes): if the fastest ones agree, a time is that of the code. The roof's loops are the
+//! differ. The runs measure this themselves. The passes of a run are apart in time, and each is a separate
+//! process: if the fastest ones agree, a time is that of the code. The roof's loops are the
 //! same code in any two runs, so their differences, in this case and in all, are the machine's. Two programs that
-//! [alternate](crate::commands::turns) run on the same machine. Times over the roof's leave out the clock of the
+//! alternate run on the same machine. Times over the roof's leave out the clock of the
 //! machine. But if a tensor just fits a cache, the roof differs by a tenth between runs in which the rotations agree to
 //! 0.2 %. A line is therefore compared by both, and neither may contradict the other.
 //!
@@ -28,10 +28,10 @@ use std::fmt::Write;
 
 use anyhow::{Result, ensure};
 
-use crate::measure::{Time, least, sorted};
-use crate::report::cells::{align, digits, texts, time};
-use crate::report::results::{CaseResult, Measurement, RoofResult, Run};
-use crate::report::table::load;
+use crate::cells::{align, digits, texts, time};
+use crate::results::{CaseResult, Measurement, RoofResult, Run};
+use crate::table::load;
+use crate::time::{Time, least, sorted};
 
 /// The default of the requested difference.
 pub const DIFFERENCE: f64 = 0.05;
@@ -402,10 +402,10 @@ fn is_same(a: &CaseResult, b: &CaseResult) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::Ratio;
-    use crate::measure::machine::Machine;
-    use crate::report::results::Load;
-    use crate::report::table::conclusion;
+    use crate::machine::Machine;
+    use crate::results::Load;
+    use crate::table::conclusion;
+    use crate::time::Ratio;
 
     fn time(passes: [f64; 4]) -> Time {
         let passes = passes.map(|pass| vec![pass]);
@@ -436,8 +436,14 @@ mod tests {
 
     /// Returns random numbers between 0 and 1.
     fn random() -> impl Iterator<Item = f64> {
-        let values = crate::measure::memory::values(1 << 18).into_iter();
-        values.map(|value| 0.5 * (f64::from(value) + 1.0))
+        let mut state = 1_u64;
+        std::iter::repeat_with(move || {
+            // Knuth's MMIX generator; its high bits are the random ones.
+            state = state
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            ((state >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+        })
     }
 
     /// Creates a run of 100 cases with one formulation, `factor` times as slow. Each round takes longer than the code
@@ -447,7 +453,7 @@ mod tests {
             let mut round = || code * (1.0 - noise * random.next().unwrap().ln());
             Time::of(&[(); 6].map(|()| (0..5).map(|_| round()).collect::<Vec<_>>()))
         };
-        let mut run = Run::new(Machine::this(None));
+        let mut run = Run::new(Machine::default());
         run.cases.extend((0..100).map(|case| CaseResult {
             group: "f32 half".into(),
             workload: format!("{case}"),

@@ -4,9 +4,8 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use crate::measure::machine::Machine;
-use crate::measure::{Ratio, Time, least, rounded};
-use crate::verify::Verified;
+use crate::machine::Machine;
+use crate::time::{Ratio, Time, least, rounded};
 
 /// The mark of our JSON, and its version, which changes with the name or meaning of a key.
 pub const FORMAT: &str = "rope-bench 3";
@@ -85,10 +84,23 @@ pub struct Refused {
     pub spread: f64,
 }
 
+/// One element on one backend with the data of one model.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Verified {
+    pub model: String,
+    pub layout: String,
+    pub backend: String,
+    pub element: String,
+    pub values: usize,
+    pub wrong: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first: Option<String>,
+}
+
 /// All measurements of a case.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CaseResult {
-    /// [`Case::group`](crate::cases::Case::group): cases of one group make one table.
+    /// Cases of one group make one table.
     pub group: String,
     pub workload: String,
     pub about: String,
@@ -239,7 +251,7 @@ pub struct Pass {
 }
 
 /// Returns the day in UTC.
-pub(crate) fn today() -> String {
+pub fn today() -> String {
     let now = humantime::format_rfc3339_seconds(SystemTime::now());
     now.to_string().chars().take("2026-01-31".len()).collect()
 }

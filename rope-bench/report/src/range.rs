@@ -1,7 +1,7 @@
 //! A time in roofs as a range, so that a plot shows the noise.
 
-use crate::measure::Time;
-use crate::report::results::CaseResult;
+use crate::results::CaseResult;
+use crate::time::Time;
 
 /// The range from the fastest round to about the third quartile.
 #[derive(Clone, Copy, Debug)]

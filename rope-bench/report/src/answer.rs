@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
-use crate::measure::mean;
-use crate::report::cells::{count, digits, time};
-use crate::report::compare::{self, Verdict};
-use crate::report::engines::{self, ON_THE_FLY, OURS, Taken};
-use crate::report::kind::{Kind, legend};
-use crate::report::range::Range;
-use crate::report::results::{CaseResult, distinct};
-use crate::report::svg::bars::{Bar, draw, roof};
-use crate::report::titles::{Titled, warning};
+use crate::cells::{count, digits, time};
+use crate::compare::{self, Verdict};
+use crate::engines::{self, ON_THE_FLY, OURS, Taken};
+use crate::kind::{Kind, legend};
+use crate::range::Range;
+use crate::results::{CaseResult, distinct};
+use crate::svg::bars::{Bar, draw, roof};
+use crate::time::mean;
+use crate::titles::{Titled, warning};
 
 /// The representative workloads: a model token by token, for many users at once, and with a prompt.
 const SHOWN: [&str; 3] = ["W3", "W4", "W1"];

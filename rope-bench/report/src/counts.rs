@@ -2,8 +2,8 @@
 
 use maud::{Markup, html};
 
-use crate::report::cells::{digits, rectangle, row};
-use crate::report::results::{CaseResult, Run, distinct, formulations};
+use crate::cells::{digits, rectangle, row};
+use crate::results::{CaseResult, Run, distinct, formulations};
 
 /// The instructions of some runs in a workload.
 #[derive(Clone, Debug)]

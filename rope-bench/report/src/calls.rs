@@ -2,8 +2,7 @@
 //! fixed cost of a call, its slope the loop's.
 
 use super::results::{CallCost, CaseResult, Measurement, formulations};
-use crate::formulations::formulation::{C, CAPI};
-use crate::formulations::fused;
+use crate::names::{C, CAPI, FUSED};
 
 /// Returns the heads of a case with one token in one tensor.
 pub fn heads(case: &CaseResult) -> Option<usize> {
@@ -13,7 +12,7 @@ pub fn heads(case: &CaseResult) -> Option<usize> {
 /// Returns the C loop for the instruction set of one of our formulations.
 pub fn like(formulation: &str) -> Option<String> {
     let own = |prefix| formulation.strip_prefix(prefix)?.split('/').next();
-    Some(format!("{C}{}", own(fused::PREFIX).or_else(|| own(CAPI))?))
+    Some(format!("{C}{}", own(FUSED).or_else(|| own(CAPI))?))
 }
 
 /// Returns a line for each formulation of each group of cases, through its times or its instructions.

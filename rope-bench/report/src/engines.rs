@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::kind::{Kind, family};
-use crate::report::results::{CaseResult, Measurement, Run};
+use crate::results::{CaseResult, Measurement, Run};
 
 /// rope-core, with rows made once as models make them.
 pub const OURS: &str = "rope-core";

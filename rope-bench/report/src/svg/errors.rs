@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::{COLORS, WIDTH, card, round};
-use crate::report::results::Accuracy;
+use crate::results::Accuracy;
 
 /// The axes: a value, and its label.
 const POSITIONS: [(f64, &str); 6] = [

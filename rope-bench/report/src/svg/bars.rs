@@ -3,9 +3,9 @@
 use maud::{Markup, html};
 
 use super::{WIDTH, card, round};
-use crate::report::cells::{digits, time};
-use crate::report::range;
-use crate::report::results::CaseResult;
+use crate::cells::{digits, time};
+use crate::range;
+use crate::results::CaseResult;
 
 /// One bar.
 #[derive(Clone, Debug)]

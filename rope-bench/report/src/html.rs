@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use crate::report::answer::answer;
-use crate::report::cells::rectangle;
-use crate::report::counts;
-use crate::report::playground;
-use crate::report::results::{Accuracy, LIBM, RowsResult, Run};
-use crate::report::svg;
-use crate::report::table;
-use crate::report::titles::{Titled, warning};
+use crate::answer::answer;
+use crate::cells::rectangle;
+use crate::counts;
+use crate::playground;
+use crate::results::{Accuracy, LIBM, RowsResult, Run};
+use crate::svg;
+use crate::table;
+use crate::titles::{Titled, warning};
 
 const STYLE: &str = include_str!("style.css");
 

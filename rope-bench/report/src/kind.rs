@@ -2,8 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::formulations::formulation::{C, CAPI};
-use crate::formulations::fused;
+use crate::names::{C, CAPI, FUSED, NORMED};
 
 /// The kind of a formulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,13 +29,13 @@ const LITERATURE: [&str; 4] = ["complex", "even-odd", "rotate-half", "matrix"];
 impl<'a> Kind<'a> {
     /// Returns the kind of a formulation.
     pub fn of(formulation: &'a str) -> Self {
-        if let Some(own) = formulation.strip_prefix(fused::PREFIX) {
+        if let Some(own) = formulation.strip_prefix(FUSED) {
             return match own.split_once('/') {
                 Some((backend, _)) => Kind::OnTheFly { backend },
                 None => Kind::Own { backend: own },
             };
         }
-        let mut prefixes = [fused::NORMED, CAPI].into_iter();
+        let mut prefixes = [NORMED, CAPI].into_iter();
         if let Some(own) = prefixes.find_map(|prefix| formulation.strip_prefix(prefix)) {
             let backend = own.split('/').next().unwrap_or(own);
             return Kind::Own { backend };
@@ -97,22 +96,5 @@ pub fn legend<'a>(formulations: impl IntoIterator<Item = &'a str>) -> Markup {
             li { span."sample roof" {} "the roof" }
             li { span."sample range" {} "pale: slower rounds" }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::formulations::all;
-
-    #[test]
-    fn only_runners_are_of_other_libraries() {
-        for formulation in all() {
-            let name = formulation.name();
-            assert_ne!(Kind::of(&name), Kind::Library, "{name}");
-        }
-        assert_eq!(Kind::of("candle/rope"), Kind::Library);
-        let on_the_fly = Kind::OnTheFly { backend: "avx2" };
-        assert_eq!(Kind::of("fused/avx2/on-the-fly"), on_the_fly);
     }
 }
