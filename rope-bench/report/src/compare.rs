@@ -436,13 +436,12 @@ mod tests {
 
     /// Returns random numbers between 0 and 1.
     fn random() -> impl Iterator<Item = f64> {
-        let mut state = 1_u64;
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         std::iter::repeat_with(move || {
-            // Knuth's MMIX generator; its high bits are the random ones.
-            state = state
-                .wrapping_mul(6364136223846793005)
-                .wrapping_add(1442695040888963407);
-            ((state >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            ((state >> 40) as f64 + 0.5) / f64::from(1 << 24)
         })
     }
 
