@@ -80,7 +80,7 @@ const fn flat(folder: &'static str) -> Crate {
     }
 }
 
-const CRATES: [Crate; 9] = [
+const CRATES: [Crate; 10] = [
     CORE,
     BENCH,
     flat("rope-bench/report/src"),

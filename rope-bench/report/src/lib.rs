@@ -1,4 +1,4 @@
-//! The forms of a run of `rope-bench`: [data](results) to keep, a table to read, a page to show, and a comparison of two.
+//! The forms of a run of `rope-bench`: [data](results) to keep, tables, figures, a page, and a comparison of two.
 //!
 //! It measures nothing and links no kernel. It runs once per run, so it is compiled to be small, beside the kernels.
 #![allow(
