@@ -17,7 +17,6 @@ use std::ffi::{c_uint, c_void};
 
 use anyhow::{Result, ensure};
 use rope_core::{Frequencies, Pairing, Scaling};
-use rope_report::names::C;
 
 use super::formulation::{About, Formulation, Runner};
 use crate::cases::workloads::Part;
