@@ -22,7 +22,7 @@ pub(crate) use cache_line::CacheLine;
 pub(crate) use double::SimdF64;
 pub(crate) use instruction_set::{InstructionSet, Kernel, LineKernels, MemoryKernel};
 pub(crate) use portable::Portable;
-pub(crate) use quant::{E2M1_LEAST, NONLINEAR, SimdQuant};
+pub(crate) use quant::{BELOW_HALF, E2M1_LEAST, NONLINEAR, SimdQuant};
 pub(crate) use scalar::Scalar;
 pub(crate) use sums::SimdSums;
 cfg_if::cfg_if! {

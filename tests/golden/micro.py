@@ -106,11 +106,17 @@ def tiles(x, size, rule):
     groups = x.reshape(-1, size)
     least = numpy.finfo(F32).tiny
     scale = numpy.maximum(numpy.abs(groups).max(axis=1) / F32(448), least)
-    if rule == "power_of_two":
+    if rule == "e8m0":
+        # of DeepSeek-V4: the least magnitude is 1e-4
+        scale = numpy.maximum(numpy.abs(groups).max(axis=1), F32(1e-4)) / F32(448)
+    if rule != "quotient":
         mantissa, exponent = numpy.frexp(scale)
-        scale = numpy.ldexp(F32(1), numpy.where(mantissa == 0.5, exponent - 1, exponent))
+        exponent = numpy.where(mantissa == 0.5, exponent - 1, exponent)
+        scale = numpy.ldexp(F32(1), exponent)
     codes = convert(groups / scale[:, None], E4M3)
     values = codes.astype(F32) * scale[:, None]
+    if rule == "e8m0":
+        scale = (exponent + 127).astype(numpy.uint8)
     return scale, codes, values
 
 
@@ -152,6 +158,7 @@ def main():
         for size in (64, 128)[1 if element == "bf16" else 0 :]:
             for rule in ("quotient", "power_of_two"):
                 made[f"e4m3_in_{size}_{rule}"] = tiles(x, size, rule)
+        made["e4m3_in_64_e8m0"] = tiles(x, 64, "e8m0")
         for key, (scale, codes, values) in made.items():
             line(f"{key}_scale_{element}", scale)
             line(f"{key}_codes_{element}", packed(codes))

@@ -2,9 +2,11 @@
 
     python3 tests/golden/zero_points.py > tests/golden/codes4/zero_points.txt
 
-It never calls the crate. The formulas are those of OpenVINO's vector code on x86 (`attn_quant.cpp`). Scales and zero
-points are NumPy's f32; a fused multiply-add is a sum of fractions, rounded once by `rounded`. Groups are blocks: the
-scale, the zero point, the codes; a byte of two codes has the even channel in its high half.
+It never calls the crate. The formulas are those of OpenVINO's vector code on x86 (`attn_quant.cpp`), and those of
+tract's values (`kv_quant.rs`), with a minimum in place of the zero point. Scales and zero points are NumPy's f32; a
+fused multiply-add is a sum of fractions, rounded once by `rounded`. Groups of 32, 64 and 128 channels are blocks: the
+scale, the zero point, the codes. Others have their numbers apart. A byte of two codes has the even channel in its high
+half.
 """
 
 import math
@@ -74,22 +76,39 @@ def code(x, by, zero, most):
     return min(round(Fraction(float(total))), most)
 
 
-def encode(x, size, bits):
-    most, blocks, values = (1 << bits) - 1, [], []
-    for group in x.reshape(-1, size):
-        scale = (group.max() - group.min()) / F32(most)
-        scale = F32(0.0001) if scale == 0 else scale
-        zero = (F32(0) - group.min()) / scale
-        by = F32(1) / scale
-        codes = numpy.array([code(x, by, zero, most) for x in group], dtype=numpy.uint8)
-        values.append((codes.astype(F32) - zero) * scale)
-        packed = codes if bits == 8 else codes[0::2] << 4 | codes[1::2]
-        numbers = numpy.array([scale, zero], dtype="<f4").view(numpy.uint8)
-        blocks += [numbers, packed]
-    return numpy.concatenate(blocks), numpy.concatenate(values)
+def zero_point(group, most):
+    """The scale, the zero point, the codes and the values of a group."""
+    scale = (group.max() - group.min()) / F32(most)
+    scale = F32(0.0001) if scale == 0 else scale
+    zero = (F32(0) - group.min()) / scale
+    by = F32(1) / scale
+    codes = numpy.array([code(x, by, zero, most) for x in group], dtype=numpy.uint8)
+    return (scale, zero), codes, (codes.astype(F32) - zero) * scale
+
+
+def minimum(group, most):
+    """The scale, the minimum, the codes and the values of a group."""
+    low, high = group.min() + F32(0), group.max()
+    scale = (high - low) / F32(most) if high > low else F32(1)
+    quotients = (group - low) / scale
+    # halves away from zero, of numbers that are not negative; a NaN is 0
+    quotients = numpy.where(numpy.isnan(quotients), F32(0), quotients)
+    quotients = numpy.minimum(quotients, F32(most)).astype(numpy.float64)
+    codes = numpy.floor(quotients + 0.5).astype(numpy.uint8)
+    return (scale, low), codes, low + codes.astype(F32) * scale
+
+
+def encode(x, size, bits, rule=zero_point):
+    """The numbers, the codes in bytes and the values of each group."""
+    made = [rule(group, (1 << bits) - 1) for group in x.ravel()[: x.size // size * size].reshape(-1, size)]
+    numbers = numpy.array([numbers for numbers, _, _ in made], dtype="<f4")
+    codes = numpy.array([codes for _, codes, _ in made])
+    packed = codes if bits == 8 else codes[:, 0::2] << 4 | codes[:, 1::2]
+    return numbers, packed, numpy.array([values for _, _, values in made])
 
 
 def line(key, numbers):
+    numbers = numpy.ascontiguousarray(numbers)
     words = numbers.view({1: numpy.uint8, 4: numpy.uint32}[numbers.itemsize]).ravel()
     print(key, *(f"{word:0{2 * words.itemsize}x}" for word in words))
 
@@ -104,9 +123,18 @@ def main():
     for element, x in (("f32", x), ("bf16", (upper << 16).view(F32))):
         for bits in (8, 4):
             for size in (32, 64, 128):
-                blocks, values = encode(x, size, bits)
+                numbers, packed, values = encode(x, size, bits)
+                blocks = numpy.concatenate([numbers.view(numpy.uint8), packed], axis=1)
                 line(f"u{bits}_in_{size}_{element}", blocks)
                 line(f"u{bits}_in_{size}_dequant_{element}", values)
+            for size in (20, 80, 96, 256):
+                for rule in (zero_point, minimum):
+                    numbers, packed, values = encode(x, size, bits, rule)
+                    key = f"u{bits}_of_{size}_{rule.__name__}"
+                    line(f"{key}_numbers_{element}", numbers)
+                    line(f"{key}_codes_{element}", packed)
+                    if size == 80:
+                        line(f"{key}_dequant_{element}", values)
 
 
 if __name__ == "__main__":

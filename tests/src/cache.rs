@@ -233,9 +233,9 @@ impl Paged {
         (paged, ScalePlace::InBlock { first, strides }, len)
     }
 
-    /// Returns the layout in bytes of blocks of 32 values.
+    /// Returns the layout in bytes of blocks.
     pub fn in_blocks(&self, format: &BlockFormat) -> Self {
-        let bytes = |values: usize| values / 32 * format.bytes;
+        let bytes = |values: usize| values / format.values * format.bytes;
         let mut paged = *self;
         paged.shape.head_dim = bytes(self.shape.head_dim);
         let strides = &mut paged.strides;
@@ -789,7 +789,7 @@ impl<E: Number> Kept for Elements<E> {
 pub enum Encoding {
     /// An 8-bit code and its scale.
     Scaled(QuantFormat, Scaling),
-    /// Blocks of 32 codes with a scale each.
+    /// Blocks of 32 to 128 codes with a scale each.
     Blocks(&'static BlockFormat),
     /// Codes with a scale for a group of channels, and the place of the scales in the memory.
     Groups(Grouped, ScalePlace),
@@ -886,12 +886,17 @@ impl Coded {
         slot / size * place.block + slot % size * place.token + head * place.head
     }
 
-    /// Returns any cache, with codes in it if it is to be `read`. Heads of whole blocks of 32 channels may use block
+    /// Returns any cache, with codes in it if it is to be `read`. Heads of whole blocks of channels may use block
     /// formats.
     pub fn any(source: &mut Source<'_>, blocks: usize, [heads, head_dim]: [usize; 2]) -> Self {
         if head_dim.is_multiple_of(32) && source.once_in(3) {
-            let format = source.one_of(&BlockFormat::ALL);
-            let paged = Paged::any(source, blocks, [heads, head_dim], 32).in_blocks(format);
+            let fit = quantize::BLOCKS.iter().copied();
+            let fit: Vec<_> = fit
+                .filter(|format| head_dim.is_multiple_of(format.values))
+                .collect();
+            let format = source.one_of(&fit);
+            let unit = format.values;
+            let paged = Paged::any(source, blocks, [heads, head_dim], unit).in_blocks(format);
             let len = paged.end() + source.below(40);
             let bytes = bytes(source, len);
             return Coded::new(paged, Encoding::Blocks(format), bytes, Vec::new());
@@ -944,7 +949,7 @@ impl Kept for Coded {
         for (head, values) in heads.iter().enumerate() {
             let codes: Vec<u8> = match &self.encoding {
                 Encoding::Blocks(format) => {
-                    let blocks = values.as_chunks::<32>().0.iter();
+                    let blocks = values.chunks_exact(format.values);
                     blocks
                         .flat_map(|block| quantize::encode_block(format, block))
                         .collect()
@@ -1072,7 +1077,7 @@ impl Kept for Coded {
         assert_eq!(bytes.len(), self.bytes.len(), "{doing}");
         let code = match self.encoding {
             Encoding::Scaled(code, _) => Some(code),
-            Encoding::Groups(format, _) if format.per_byte() == 1 => Some(QuantFormat::E4m3),
+            Encoding::Groups(format, _) if format.is_float() => Some(QuantFormat::E4m3),
             Encoding::Blocks(_) | Encoding::Groups(..) => None,
         };
         let right = |index: usize| {

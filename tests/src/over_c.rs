@@ -5,7 +5,7 @@ use std::ptr::null;
 
 use half::{bf16, f16};
 use rope::*;
-use rope_core::cache::{QuantFormat, ScalePlace};
+use rope_core::cache::{Asymmetric, MxScale, QuantFormat, ScalePlace, TileScale};
 use rope_core::norm::{NormReach, NormResult, NormSum};
 use rope_core::stages::StageOrder;
 use rope_core::{Direction, Pairing};
@@ -14,6 +14,7 @@ use crate::c::{PLAN, tensor_at, zero};
 use crate::cache::{Coded, Encoding, Paged, Scaling, SlotForm, TokenAddress};
 use crate::chain::{Chain, Factors, Scale};
 use crate::norm::{List, Norm};
+use crate::quantize::Grouped;
 use crate::{Angles, Number, Placed, Rotation};
 
 fn pairing(pairing: Pairing) -> i32 {
@@ -196,6 +197,16 @@ fn layout(paged: &Paged) -> rope_cache_layout {
     }
 }
 
+/// Returns the layout that counts channels, without its offset.
+fn channels(paged: &Paged) -> rope_cache_layout {
+    let (shape, strides) = (paged.layout.shape(), paged.layout.strides());
+    layout(&Paged {
+        shape,
+        strides,
+        ..*paged
+    })
+}
+
 /// Returns a cache of elements.
 pub fn elements<E: Number>(values: &mut [E], paged: &Paged) -> rope_cache {
     let memory = &mut values[paged.offset..];
@@ -212,12 +223,10 @@ pub fn elements<E: Number>(values: &mut [E], paged: &Paged) -> rope_cache {
     }
 }
 
-/// Returns a cache of 8-bit codes, or `None` for blocks, whose layouts the harness has in bytes.
+/// Returns a cache of codes, or `None` for formats that C has not.
 pub fn codes(cache: &mut Coded) -> Option<rope_cache> {
-    use rope_quant_scale_kind::{Divide, MadeApart, MadeInline, Multiply, Reciprocal};
-    let Encoding::Scaled(code, scaling) = &cache.encoding else {
-        return None;
-    };
+    use rope_cache_format as Format;
+    use rope_quant_scale_kind::{Divide, MadeApart, MadeInBlock, MadeInline, Multiply, Reciprocal};
     let none: rope_quant_scale = zero();
     let given = |kind: rope_quant_scale_kind, scales: &[f32]| rope_quant_scale {
         kind: kind as i32,
@@ -230,41 +239,138 @@ pub fn codes(cache: &mut Coded) -> Option<rope_cache> {
         each_count: if scales.len() == 1 { 0 } else { scales.len() },
         ..none
     };
-    let scale = match scaling {
-        Scaling::Divide(scales) => given(Divide, scales),
-        Scaling::Reciprocal(scales) => given(Reciprocal, scales),
-        Scaling::Multiply(scales) => given(Multiply, scales),
-        &Scaling::Made(least, ScalePlace::Inline(behind)) => rope_quant_scale {
+    let offset = cache.paged.offset;
+    let made = |place: ScalePlace| match place {
+        ScalePlace::Inline(behind) => Some(rope_quant_scale {
             kind: MadeInline as i32,
-            least,
             behind,
             ..none
-        },
-        &Scaling::Made(least, ScalePlace::Separate(place)) => rope_quant_scale {
+        }),
+        ScalePlace::Separate(place) => Some(rope_quant_scale {
             kind: MadeApart as i32,
-            least,
             strides: [place.block, place.token, place.head],
             ..none
-        },
-        Scaling::Made(..) => return None,
+        }),
+        ScalePlace::InBlock { first, strides } => Some(rope_quant_scale {
+            kind: MadeInBlock as i32,
+            behind: first - offset,
+            strides: [strides.block, strides.token, strides.head],
+            ..none
+        }),
+        _ => None,
     };
-    let memory = &mut cache.bytes[cache.paged.offset..];
+    let (format, scale) = match &cache.encoding {
+        Encoding::Scaled(code, scaling) => {
+            let scale = match scaling {
+                Scaling::Divide(scales) => given(Divide, scales),
+                Scaling::Reciprocal(scales) => given(Reciprocal, scales),
+                Scaling::Multiply(scales) => given(Multiply, scales),
+                &Scaling::Made(least, place) => rope_quant_scale {
+                    least,
+                    ..made(place)?
+                },
+            };
+            let format = match code {
+                QuantFormat::E4m3 => Format::E4m3,
+                QuantFormat::E5m2 => Format::E5m2,
+                QuantFormat::E5m2Saturating => Format::E5m2Saturating,
+                QuantFormat::Int8Even => Format::Int8Even,
+                QuantFormat::Int8RoundAway => Format::Int8RoundAway,
+                _ => return None,
+            };
+            (format, scale)
+        }
+        Encoding::Blocks(format) => {
+            let format = match format.name {
+                "q8_0" => Format::Q8_0,
+                "q4_0" => Format::Q4_0,
+                "q4_1" => Format::Q4_1,
+                "q5_0" => Format::Q5_0,
+                "q5_1" => Format::Q5_1,
+                "iq4_nl" => Format::Iq4Nl,
+                "u8_in_32" => Format::U8In32,
+                "u8_in_64" => Format::U8In64,
+                "u8_in_128" => Format::U8In128,
+                "u4_in_32" => Format::U4In32,
+                "u4_in_64" => Format::U4In64,
+                "u4_in_128" => Format::U4In128,
+                name => panic!("{name} has no format in C"),
+            };
+            (format, none)
+        }
+        Encoding::Groups(groups, place) => grouped(*groups, made(*place)?),
+    };
+    let memory = &mut cache.bytes[offset..];
     Some(rope_cache {
         memory: memory.as_mut_ptr().cast(),
         bytes: memory.len(),
-        format: match code {
-            QuantFormat::E4m3 => rope_cache_format::E4m3 as i32,
-            QuantFormat::E5m2 => rope_cache_format::E5m2 as i32,
-            QuantFormat::E5m2Saturating => rope_cache_format::E5m2Saturating as i32,
-            QuantFormat::Int8Even => rope_cache_format::Int8Even as i32,
-            QuantFormat::Int8RoundAway => rope_cache_format::Int8RoundAway as i32,
-            _ => return None,
-        },
-        layout: layout(&cache.paged),
+        format: format as i32,
+        layout: channels(&cache.paged),
         scale,
         scales: cache.scales.as_mut_ptr().cast(),
         scales_count: cache.scales.len(),
     })
+}
+
+/// Returns the format of codes in groups, with the fields of its scales.
+fn grouped(groups: Grouped, scale: rope_quant_scale) -> (rope_cache_format, rope_quant_scale) {
+    use rope_cache_format as Format;
+    use rope_group_scale::{E8m0, Even, Floor, Minimum, PowerOfTwo, Quotient, Up, ZeroPoint};
+    let power = |rule: MxScale| rope_quant_scale {
+        group: match rule {
+            MxScale::Floor => Floor as i32,
+            MxScale::Even => Even as i32,
+            _ => Up as i32,
+        },
+        ..scale
+    };
+    match groups {
+        Grouped::Mxfp4(rule) => (Format::Mxfp4, power(rule)),
+        Grouped::Mxfp8(rule) => (Format::Mxfp8, power(rule)),
+        Grouped::Nvfp4(factor) => {
+            let same = factor;
+            (Format::Nvfp4, rope_quant_scale { same, ..scale })
+        }
+        Grouped::Tiles(values, rule) => {
+            let (group, least) = match rule {
+                TileScale::Quotient { least } => (Quotient, least),
+                TileScale::PowerOfTwo { least } => (PowerOfTwo, least),
+                TileScale::E8m0 { least } => (E8m0, least),
+                _ => unreachable!("no other rule"),
+            };
+            let format = match values {
+                64 => Format::E4m3In64,
+                _ => Format::E4m3In128,
+            };
+            let group = group as i32;
+            (
+                format,
+                rope_quant_scale {
+                    group,
+                    least,
+                    ..scale
+                },
+            )
+        }
+        Grouped::Asymmetric(bits, channels, rule) => {
+            let group = match rule {
+                Asymmetric::ZeroPoint => ZeroPoint as i32,
+                _ => Minimum as i32,
+            };
+            let format = match bits {
+                8 => Format::U8,
+                _ => Format::U4,
+            };
+            (
+                format,
+                rope_quant_scale {
+                    group,
+                    channels,
+                    ..scale
+                },
+            )
+        }
+    }
 }
 
 fn ids<T>(values: &[T], number: rope_number) -> rope_ids {

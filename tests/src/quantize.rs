@@ -1,7 +1,9 @@
 //! 8-bit codes from their definitions, one number at a time: OCP FP8, integers, and ggml's blocks.
 
 use half::f16;
-use rope_core::cache::{BlockFormat, CacheFormat, MxScale, QuantFormat, ScalePlace, TileScale};
+use rope_core::cache::{
+    Asymmetric, BlockFormat, CacheFormat, MxScale, QuantFormat, ScalePlace, TileScale,
+};
 
 use crate::Source;
 
@@ -157,12 +159,42 @@ pub fn decode_q8_0(block: &[u8; 34]) -> [f32; 32] {
     std::array::from_fn(|index| f32::from(block[2 + index] as i8) * scale)
 }
 
-/// Returns a block of one of ggml's formats.
+/// All block formats: ggml's and OpenVINO's.
+pub const BLOCKS: [&BlockFormat; 12] = [
+    BlockFormat::Q8_0,
+    BlockFormat::Q4_0,
+    BlockFormat::Q4_1,
+    BlockFormat::Q5_0,
+    BlockFormat::Q5_1,
+    BlockFormat::IQ4_NL,
+    BlockFormat::U8_IN_32,
+    BlockFormat::U8_IN_64,
+    BlockFormat::U8_IN_128,
+    BlockFormat::U4_IN_32,
+    BlockFormat::U4_IN_64,
+    BlockFormat::U4_IN_128,
+];
+
+/// Returns the bits of a code in a block of OpenVINO's.
+fn of_openvino(format: &BlockFormat) -> Option<u32> {
+    match format.name.split_once("_in_")?.0 {
+        "u8" => Some(8),
+        _ => Some(4),
+    }
+}
+
+/// Returns a block of one of the formats.
 ///
 /// # Panics
 ///
 /// If the format is unknown.
-pub fn encode_block(format: &BlockFormat, values: &[f32; 32]) -> Vec<u8> {
+pub fn encode_block(format: &BlockFormat, values: &[f32]) -> Vec<u8> {
+    if let Some(bits) = of_openvino(format) {
+        let ([scale, zero], codes) = unsigned(bits, Asymmetric::ZeroPoint, values);
+        let numbers = [scale, zero].map(f32::to_le_bytes);
+        return [numbers.concat(), codes].concat();
+    }
+    let values = values.try_into().expect("a block of 32 values");
     match format.name {
         "q8_0" => encode_q8_0(values).to_vec(),
         "q4_0" => encode_around_zero(values, 8),
@@ -180,6 +212,15 @@ pub fn encode_block(format: &BlockFormat, values: &[f32; 32]) -> Vec<u8> {
 ///
 /// If the format is unknown.
 pub fn decode_block(format: &BlockFormat, block: &[u8]) -> Vec<f32> {
+    if let Some(bits) = of_openvino(format) {
+        let number = |at: usize| f32::from_le_bytes(*block[at..].first_chunk().expect("a number"));
+        return signed(
+            bits,
+            Asymmetric::ZeroPoint,
+            [number(0), number(4)],
+            &block[8..],
+        );
+    }
     let number = |at: usize| f16::from_le_bytes([block[at], block[at + 1]]).to_f32();
     let d = number(0);
     let values = |start: usize, fifth: bool, value: &dyn Fn(u8) -> f32| -> Vec<f32> {
@@ -299,6 +340,67 @@ fn encode_iq4_nl(values: &[f32; 32]) -> Vec<u8> {
     block(&[d], &codes, false)
 }
 
+/// Returns the scale and the zero point or the minimum of a group, and its codes in bytes.
+fn unsigned(bits: u32, rule: Asymmetric, values: &[f32]) -> ([f32; 2], Vec<u8>) {
+    let most = (1_u32 << bits) as f32 - 1.0;
+    let of_numbers = || values.iter().copied().filter(|x| !x.is_nan());
+    let (code, numbers): (Box<dyn Fn(f32) -> f32>, [f32; 2]) = match rule {
+        Asymmetric::ZeroPoint => {
+            let min = of_numbers().fold(f32::MAX, f32::min);
+            let max = of_numbers().fold(f32::MIN, f32::max);
+            let scale = match (max - min) / most {
+                0.0 => 0.0001,
+                scale => scale,
+            };
+            // A zero of either sign is 0.
+            let zero = match (0.0 - min) / scale {
+                zero if zero.is_nan() => f32::NAN,
+                zero => zero,
+            };
+            let by = 1.0 / scale;
+            let code = move |x: f32| match x.mul_add(by, zero) {
+                sum if sum < 2_147_483_648.0 => sum.round_ties_even(),
+                _ => 0.0,
+            };
+            (Box::new(code), [scale, zero])
+        }
+        _ => {
+            let min = of_numbers().fold(f32::INFINITY, f32::min) + 0.0;
+            let max = of_numbers().fold(f32::NEG_INFINITY, f32::max);
+            let scale = if max > min { (max - min) / most } else { 1.0 };
+            let code = move |x: f32| ((x - min) / scale).min(most).round();
+            // The smaller of a NaN and a number is the number.
+            let code = move |x: f32| match ((x - min) / scale).is_nan() {
+                true => 0.0,
+                false => code(x),
+            };
+            (Box::new(code), [scale, min])
+        }
+    };
+    let codes: Vec<u8> = values
+        .iter()
+        .map(|x| code(*x).clamp(0.0, most) as u8)
+        .collect();
+    let codes = match bits {
+        8 => codes,
+        _ => codes.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect(),
+    };
+    (numbers, codes)
+}
+
+/// Returns the numbers of a group of unsigned codes.
+fn signed(bits: u32, rule: Asymmetric, [scale, second]: [f32; 2], codes: &[u8]) -> Vec<f32> {
+    let codes = codes.iter().flat_map(|byte| match bits {
+        8 => vec![*byte],
+        _ => vec![byte >> 4, byte & 15],
+    });
+    let value = |code: u8| match rule {
+        Asymmetric::ZeroPoint => (f32::from(code) - second) * scale,
+        _ => second + f32::from(code) * scale,
+    };
+    codes.map(value).collect()
+}
+
 /// A format with a scale per group of channels.
 #[derive(Clone, Copy, Debug)]
 pub enum Grouped {
@@ -308,8 +410,10 @@ pub enum Grouped {
     Mxfp8(MxScale),
     /// E2M1, a scale of E4M3 for 16 channels, and a factor.
     Nvfp4(f32),
-    /// E4M3 and a float for 64 or 128 channels.
+    /// E4M3 and a float, or a power of two in a byte, for 64 or 128 channels.
     Tiles(usize, TileScale),
+    /// Unsigned codes of some bits, with two floats for some channels.
+    Asymmetric(u32, usize, Asymmetric),
 }
 
 /// The numbers of E2M1.
@@ -319,10 +423,22 @@ impl Grouped {
     /// Returns any format whose groups divide a head, if there is one.
     pub fn any(source: &mut Source<'_>, head_dim: usize) -> Option<Self> {
         let (mx, least) = (source.one_of(&MxScale::ALL), source.one_of(&[1e-4, 1e-30]));
-        let tile = match source.once_in(2) {
-            true => TileScale::Quotient { least },
-            false => TileScale::PowerOfTwo { least },
+        let tile = match source.below(3) {
+            0 => TileScale::Quotient { least },
+            1 => TileScale::PowerOfTwo { least },
+            _ => TileScale::E8m0 { least },
         };
+        let (bits, rule) = (source.one_of(&[8, 4]), source.one_of(&Asymmetric::ALL));
+        // Even, for two codes in a byte; a head has at most 64 groups.
+        let even = (1..=head_dim / 2).map(|half| 2 * half);
+        let divisors: Vec<usize> = even
+            .filter(|width| head_dim.is_multiple_of(*width) && head_dim / width <= 64)
+            .collect();
+        let channels = match divisors[..] {
+            [] => head_dim.max(1),
+            _ => source.one_of(&divisors),
+        };
+        let bits = if channels.is_multiple_of(2) { bits } else { 8 };
         let factor = source.one_of(&[1.0, 0.0625, 0.3]);
         let all = [
             Grouped::Mxfp4(mx),
@@ -330,6 +446,8 @@ impl Grouped {
             Grouped::Nvfp4(factor),
             Grouped::Tiles(64, tile),
             Grouped::Tiles(128, tile),
+            Grouped::Asymmetric(bits, channels, rule),
+            Grouped::Asymmetric(bits, channels, rule),
         ];
         let fit = all
             .into_iter()
@@ -343,7 +461,7 @@ impl Grouped {
         match self {
             Grouped::Mxfp4(_) | Grouped::Mxfp8(_) => 32,
             Grouped::Nvfp4(_) => 16,
-            Grouped::Tiles(values, _) => values,
+            Grouped::Tiles(values, _) | Grouped::Asymmetric(_, values, _) => values,
         }
     }
 
@@ -352,15 +470,23 @@ impl Grouped {
         match self {
             Grouped::Mxfp4(_) | Grouped::Nvfp4(_) => 2,
             Grouped::Mxfp8(_) | Grouped::Tiles(..) => 1,
+            Grouped::Asymmetric(bits, ..) => 8 / bits as usize,
         }
     }
 
-    /// Returns the bytes of a scale.
+    /// Returns the bytes of a scale, with its zero point.
     pub fn unit(self) -> usize {
         match self {
+            Grouped::Tiles(_, TileScale::E8m0 { .. }) => 1,
             Grouped::Tiles(..) => 4,
+            Grouped::Asymmetric(..) => 8,
             _ => 1,
         }
+    }
+
+    /// Returns true if codes are floats of 8 bits, of which some are NaNs.
+    pub fn is_float(self) -> bool {
+        matches!(self, Grouped::Mxfp8(_) | Grouped::Tiles(..))
     }
 
     /// Returns the crate's format.
@@ -371,6 +497,8 @@ impl Grouped {
             Grouped::Nvfp4(factor) => CacheFormat::nvfp4(factor, place),
             Grouped::Tiles(64, scale) => CacheFormat::e4m3_in_64(scale, place),
             Grouped::Tiles(_, scale) => CacheFormat::e4m3_in_128(scale, place),
+            Grouped::Asymmetric(8, channels, rule) => CacheFormat::u8(rule, channels, place),
+            Grouped::Asymmetric(_, channels, rule) => CacheFormat::u4(rule, channels, place),
         }
     }
 
@@ -450,10 +578,18 @@ impl Grouped {
                             .find(|power| *power >= scale)
                             .unwrap_or(f32::INFINITY)
                     }
+                    TileScale::E8m0 { least } => {
+                        let quotient = f64::from((largest / most).max(least));
+                        let bits = (0..255)
+                            .find(|bits| (f64::from(*bits) - 127.0).exp2() >= quotient)
+                            .unwrap_or(254);
+                        return (bits, products(power(bits)));
+                    }
                     _ => unreachable!("no other rule"),
                 };
                 (scale.to_bits(), values.iter().map(|x| x / scale).collect())
             }
+            Grouped::Asymmetric(..) => unreachable!("two numbers per group"),
         }
     }
 
@@ -461,6 +597,12 @@ impl Grouped {
     pub fn encode(self, values: &[f32]) -> [Vec<u8>; 2] {
         let (mut codes, mut scales) = (Vec::new(), Vec::new());
         for group in values.chunks(self.values()) {
+            if let Grouped::Asymmetric(bits, _, rule) = self {
+                let (numbers, bytes) = unsigned(bits, rule, group);
+                scales.extend(numbers.map(f32::to_ne_bytes).concat());
+                codes.extend(bytes);
+                continue;
+            }
             let (bits, scaled) = self.scaled(group);
             match self.unit() {
                 1 => scales.push(bits as u8),
@@ -482,12 +624,19 @@ impl Grouped {
         let bytes = self.values() / self.per_byte();
         let groups = codes.chunks(bytes).zip(scales.chunks(self.unit()));
         let number = |group: &[u8], scale: &[u8]| -> Vec<f32> {
+            if let Grouped::Asymmetric(bits, _, rule) = self {
+                let number =
+                    |at: usize| f32::from_ne_bytes(*scale[at..].first_chunk().expect("a number"));
+                return signed(bits, rule, [number(0), number(4)], group);
+            }
             let codes = group.iter().flat_map(|byte| match self.per_byte() {
                 1 => vec![*byte],
                 _ => vec![byte & 15, byte >> 4],
             });
             let scaled = |code: u8| match self {
-                Grouped::Mxfp4(_) | Grouped::Mxfp8(_) => {
+                Grouped::Mxfp4(_)
+                | Grouped::Mxfp8(_)
+                | Grouped::Tiles(_, TileScale::E8m0 { .. }) => {
                     let scale = match scale[0] {
                         255 => f32::NAN,
                         bits => (f64::from(bits) - 127.0).exp2() as f32,
@@ -497,6 +646,7 @@ impl Grouped {
                 Grouped::Nvfp4(factor) => {
                     self.number(code) * decode(QuantFormat::E4m3, scale[0]) * factor
                 }
+                Grouped::Asymmetric(..) => unreachable!("two numbers per group"),
                 Grouped::Tiles(..) => {
                     let scale = scale.first_chunk().expect("four bytes");
                     self.number(code) * f32::from_ne_bytes(*scale)

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use rope_core::axes::{Axes, MixedAngle, MixedFrequencies};
 use rope_core::cache::{
-    BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, CacheParts, CachePartsMut, CacheShape,
-    CacheStrides, HeadScales, MxScale, QuantFormat, QuantScale, ScaleLayout, ScalePlace, Slots,
-    TileScale,
+    Asymmetric, BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, CacheParts, CachePartsMut,
+    CacheShape, CacheStrides, HeadScales, MxScale, QuantFormat, QuantScale, ScaleLayout,
+    ScalePlace, Slots, TileScale,
 };
 use rope_core::dual_chunk::{DualChunk, DualChunkQuery};
 use rope_core::gradient::{PairGradients, convert_to_base, convert_to_logarithm, convert_to_ratio};
@@ -46,7 +46,7 @@ const CASES: &[Case] = cases! {
     cache_layouts:
         "CacheLayout: bytes end hdn hdnx hnd hndx narrow_channels nhd shape strided strides with_offset"
         "CacheFormat: e4m3 e4m3_in_128 e4m3_in_64 e5m2 e5m2_saturating element from int8_even int8_round_away iq4_nl kivi2 \
-         kivi4 mxfp4 mxfp8 nvfp4 q4_0 q4_1 q5_0 q5_1 q8_0 quantized u4_by_channel u4_in_128 u4_in_32 u4_in_64 \
+         kivi4 mxfp4 mxfp8 nvfp4 q4_0 q4_1 q5_0 q5_1 q8_0 quantized u4 u4_by_channel u4_in_128 u4_in_32 u4_in_64 u8 \
          u8_by_channel u8_in_128 u8_in_32 u8_in_64"
         "ScaleLayout: hn nh with_groups";
     caches:
@@ -472,12 +472,15 @@ fn cache_format<'a>(source: &mut Source<'_>, list: &'a [f32]) -> CacheFormat<'a>
     let scale = quant_scale(source, list);
     let (power, at) = (source.one_of(&MxScale::ALL), scale_place(source));
     let least = real(source) as f32;
-    let tile = match source.once_in(2) {
-        true => TileScale::Quotient { least },
-        false => TileScale::PowerOfTwo { least },
+    let tile = match source.below(3) {
+        0 => TileScale::Quotient { least },
+        1 => TileScale::PowerOfTwo { least },
+        _ => TileScale::E8m0 { least },
     };
     let tokens = size(source);
-    match source.below(27) {
+    let rule = source.one_of(&Asymmetric::ALL);
+    let channels = source.one_of(&[0, 1, 2, 16, 80, usize::MAX]);
+    match source.below(29) {
         0 => CacheFormat::e4m3(scale),
         1 => CacheFormat::e5m2(scale),
         2 => CacheFormat::e5m2_saturating(scale),
@@ -504,6 +507,8 @@ fn cache_format<'a>(source: &mut Source<'_>, list: &'a [f32]) -> CacheFormat<'a>
         23 => CacheFormat::u4_by_channel(tokens),
         24 => CacheFormat::kivi2(tokens),
         25 => CacheFormat::kivi4(tokens),
+        26 => CacheFormat::u8(rule, channels, at),
+        27 => CacheFormat::u4(rule, channels, at),
         _ => CacheFormat::quantized(source.one_of(&QuantFormat::ALL), scale),
     }
 }

@@ -12,6 +12,8 @@
 #[cfg(feature = "every")]
 mod accuracy;
 mod agree;
+#[cfg(feature = "every")]
+mod asymmetric;
 mod backends;
 #[cfg(feature = "every")]
 mod bodies;

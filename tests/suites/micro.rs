@@ -105,6 +105,16 @@ fn formats(file: &Golden, element: &str) -> Vec<(String, Micro)> {
             tiles(64, |_, at| CacheFormat::e4m3_in_64(least(true), at)),
         ),
         (
+            "e4m3_in_64_e8m0",
+            Micro {
+                group: 64,
+                ..mxfp8(|_, at| {
+                    let least = 1e-4 / 448.0;
+                    CacheFormat::e4m3_in_64(TileScale::E8m0 { least }, at)
+                })
+            },
+        ),
+        (
             "e4m3_in_128_quotient",
             tiles(128, |_, at| CacheFormat::e4m3_in_128(least(false), at)),
         ),

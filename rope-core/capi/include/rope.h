@@ -1467,6 +1467,10 @@ enum rope_cache_format ROPE_INT32_ENUM {
   // slot in the lowest bits. `scale.tokens` is a multiple of 16.
   ROPE_CACHE_FORMAT_KIVI2 = 728,
   ROPE_CACHE_FORMAT_KIVI4 = 729,  // Likewise with 4 bits; a multiple of 8.
+  // Unsigned codes in groups of `scale.channels` channels, of which each has two floats: a scale, and a zero point
+  // or a minimum (`scale.group`).
+  ROPE_CACHE_FORMAT_U8 = 730,
+  ROPE_CACHE_FORMAT_U4 = 731,  // Likewise, two codes in a byte, the even channel in its high half.
 };
 ROPE_ENUM_TYPE(rope_cache_format);
 
@@ -1515,6 +1519,11 @@ enum rope_group_scale ROPE_INT32_ENUM {
   // E4M3_IN128, E4M3_IN64: the least power of two that is at least max(m / 448, `least`), as in
   // DeepSeek's code.
   ROPE_GROUP_SCALE_POWER_OF_TWO = 2705,
+  // E4M3_IN128, E4M3_IN64: the same power of two in a byte, as in the records of DeepSeek-V4.
+  ROPE_GROUP_SCALE_E8M0 = 2706,
+  // U8, U4: the scale (max - min) / largest code, and the zero point -min / scale: OpenVINO's.
+  ROPE_GROUP_SCALE_ZERO_POINT = 2707,
+  ROPE_GROUP_SCALE_MINIMUM = 2708,  // U8, U4: the same scale, and min: tract's.
 };
 ROPE_ENUM_TYPE(rope_group_scale);
 
@@ -1568,14 +1577,16 @@ typedef struct rope_cache_layout {
 } rope_cache_layout;
 
 // The scale of a cache of codes. Fields that a kind does not name are not read. Scales of groups of channels are made:
-// they lie one after another where a head has its scale, and are bytes but for E4M3_IN128 and E4M3_IN64.
+// they lie one after another where a head has its scale, and are bytes but for U8, U4, and E4M3_IN128 and E4M3_IN64
+// without E8M0.
 typedef struct rope_quant_scale {
   int32_t kind;  // `enum rope_quant_scale_kind`.
   float same;  // DIVIDE, RECIPROCAL, MULTIPLY: s of all heads, where `each` is NULL. NVFP4: the factor of the tensor.
   const float *each;  // DIVIDE, RECIPROCAL, MULTIPLY: s of each head; NULL: all have `same`.
   size_t each_count;  // The length of `each`: one number per head of the cache, or 0 if `each` is NULL.
   float least;  // MADE_INLINE, MADE_APART: the least scale; vLLM's is 1e-6.
-  int32_t group;  // MXFP4, MXFP8, E4M3_IN128, E4M3_IN64: how scales are made (`enum rope_group_scale`).
+  int32_t group;  // MXFP4, MXFP8, E4M3_IN128, E4M3_IN64, U8, U4: how scales are made (`enum rope_group_scale`).
+  size_t channels;  // U8, U4: channels of a group; 0: all of a head.
   // MADE_INLINE: bytes from the first code of a head to its scale. For a scale directly after the codes: the
   // bytes of the head's codes. MADE_IN_BLOCK: bytes from `memory` to the first scale.
   size_t behind;

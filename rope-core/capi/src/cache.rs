@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 
 use rope_core::cache::{
-    BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, CachePartsMut, CacheShape,
+    Asymmetric, BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, CachePartsMut, CacheShape,
     CacheStrides, HeadScales, MxScale, QuantFormat, QuantScale, ScaleLayout, ScalePlace, TileScale,
 };
 
@@ -78,11 +78,16 @@ pub enum rope_cache_format {
     Kivi2 = 728,
     /// Likewise with 4 bits; a multiple of 8.
     Kivi4 = 729,
+    /// Unsigned codes in groups of `scale.channels` channels, of which each has two floats: a scale, and a zero point
+    /// or a minimum (`scale.group`).
+    U8 = 730,
+    /// Likewise, two codes in a byte, the even channel in its high half.
+    U4 = 731,
 }
 lookup!(rope_cache_format, "format of a cache":
     F32 F16 Bf16 E4m3 E5m2 E5m2Saturating Int8Even Int8RoundAway Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Iq4Nl
     Mxfp4 Mxfp8 Nvfp4 E4m3In128 E4m3In64
-    U8In32 U8In64 U8In128 U4In32 U4In64 U4In128 U8ByChannel U4ByChannel Kivi2 Kivi4);
+    U8In32 U8In64 U8In128 U4In32 U4In64 U4In128 U8ByChannel U4ByChannel Kivi2 Kivi4 U8 U4);
 
 /// The order of a cache in memory, outermost first: N the slots of a block (page), H the heads, D the channels of a
 /// head, x the rest of the dimension before it, which was divided. A cache that is not paged has one block, or one
@@ -231,11 +236,19 @@ pub enum rope_group_scale {
     /// E4M3_IN128, E4M3_IN64: the least power of two that is at least max(m / 448, `least`), as in
     /// DeepSeek's code.
     PowerOfTwo = 2705,
+    /// E4M3_IN128, E4M3_IN64: the same power of two in a byte, as in the records of DeepSeek-V4.
+    E8m0 = 2706,
+    /// U8, U4: the scale (max - min) / largest code, and the zero point -min / scale: OpenVINO's.
+    ZeroPoint = 2707,
+    /// U8, U4: the same scale, and min: tract's.
+    Minimum = 2708,
 }
-lookup!(rope_group_scale, "kind of scale for groups": Floor Even Up Quotient PowerOfTwo);
+lookup!(rope_group_scale, "kind of scale for groups":
+    Floor Even Up Quotient PowerOfTwo E8m0 ZeroPoint Minimum);
 
 /// The scale of a cache of codes. Fields that a kind does not name are not read. Scales of groups of channels are made:
-/// they lie one after another where a head has its scale, and are bytes but for E4M3_IN128 and E4M3_IN64.
+/// they lie one after another where a head has its scale, and are bytes but for U8, U4, and E4M3_IN128 and E4M3_IN64
+/// without E8M0.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_quant_scale {
@@ -249,8 +262,10 @@ pub struct rope_quant_scale {
     pub each_count: usize,
     /// MADE_INLINE, MADE_APART: the least scale; vLLM's is 1e-6.
     pub least: f32,
-    /// MXFP4, MXFP8, E4M3_IN128, E4M3_IN64: how scales are made (`enum rope_group_scale`).
+    /// MXFP4, MXFP8, E4M3_IN128, E4M3_IN64, U8, U4: how scales are made (`enum rope_group_scale`).
     pub group: i32,
+    /// U8, U4: channels of a group; 0: all of a head.
+    pub channels: usize,
     /// MADE_INLINE: bytes from the first code of a head to its scale. For a scale directly after the codes: the
     /// bytes of the head's codes. MADE_IN_BLOCK: bytes from `memory` to the first scale.
     pub behind: usize,
@@ -304,8 +319,8 @@ impl rope_quant_scale {
         Ok((given(scales), each.region()))
     }
 
-    /// The format of codes in groups.
-    fn groups(&self, groups: Groups) -> Result<CacheFormat<'static>, Failure> {
+    /// The format of codes in groups, for heads of `head_dim` channels.
+    fn groups(&self, groups: Groups, head_dim: usize) -> Result<CacheFormat<'static>, Failure> {
         let at = self.place()?.ok_or(Failure::UnknownValue {
             what: "kind of scale for groups of codes",
             value: self.kind,
@@ -328,9 +343,21 @@ impl rope_quant_scale {
         let tile = || match rope_group_scale::from_c(self.group)? {
             rope_group_scale::Quotient => Ok(TileScale::Quotient { least }),
             rope_group_scale::PowerOfTwo => Ok(TileScale::PowerOfTwo { least }),
+            rope_group_scale::E8m0 => Ok(TileScale::E8m0 { least }),
             _ => Err(unknown(
-                "ROPE_GROUP_SCALE_QUOTIENT or ROPE_GROUP_SCALE_POWER_OF_TWO",
+                "ROPE_GROUP_SCALE_QUOTIENT, ROPE_GROUP_SCALE_POWER_OF_TWO or ROPE_GROUP_SCALE_E8M0",
             )),
+        };
+        let rule = || match rope_group_scale::from_c(self.group)? {
+            rope_group_scale::ZeroPoint => Ok(Asymmetric::ZeroPoint),
+            rope_group_scale::Minimum => Ok(Asymmetric::Minimum),
+            _ => Err(unknown(
+                "ROPE_GROUP_SCALE_ZERO_POINT or ROPE_GROUP_SCALE_MINIMUM",
+            )),
+        };
+        let channels = match self.channels {
+            0 => head_dim,
+            channels => channels,
         };
         Ok(match groups {
             Groups::Mxfp4 => CacheFormat::mxfp4(power()?, at),
@@ -338,6 +365,8 @@ impl rope_quant_scale {
             Groups::Nvfp4 => CacheFormat::nvfp4(self.same, at),
             Groups::E4m3In128 => CacheFormat::e4m3_in_128(tile()?, at),
             Groups::E4m3In64 => CacheFormat::e4m3_in_64(tile()?, at),
+            Groups::U8 => CacheFormat::u8(rule()?, channels, at),
+            Groups::U4 => CacheFormat::u4(rule()?, channels, at),
         })
     }
 }
@@ -404,6 +433,8 @@ impl rope_cache {
             rope_cache_format::U4ByChannel => Kept::Channels(CacheFormat::u4_by_channel),
             rope_cache_format::Kivi2 => Kept::Channels(CacheFormat::kivi2),
             rope_cache_format::Kivi4 => Kept::Channels(CacheFormat::kivi4),
+            rope_cache_format::U8 => Kept::Groups(Groups::U8),
+            rope_cache_format::U4 => Kept::Groups(Groups::U4),
         };
         let scaled = matches!(kept, Kept::Scaled(_) | Kept::Groups(_));
         let apart = scaled && self.scale.kind == rope_quant_scale_kind::MadeApart as i32;
@@ -442,6 +473,8 @@ enum Groups {
     Nvfp4,
     E4m3In128,
     E4m3In64,
+    U8,
+    U4,
 }
 
 /// A cache that was checked by itself, without slices of its memory.
@@ -504,10 +537,13 @@ impl CacheRecord {
 
     /// Returns true if scales that lie apart are bytes.
     fn byte_scales(&self) -> bool {
-        matches!(
-            self.kept,
-            Kept::Groups(Groups::Mxfp4 | Groups::Mxfp8 | Groups::Nvfp4)
-        )
+        match self.kept {
+            Kept::Groups(Groups::Mxfp4 | Groups::Mxfp8 | Groups::Nvfp4) => true,
+            Kept::Groups(Groups::E4m3In128 | Groups::E4m3In64) => {
+                self.scale.group == rope_group_scale::E8m0 as i32
+            }
+            _ => false,
+        }
     }
 
     /// Returns the regions of the memory and of its scales, and the region of given scales.
@@ -543,7 +579,7 @@ impl CacheRecord {
             // SAFETY: the caller promises it.
             Kept::Scaled(code) => CacheFormat::quantized(code, unsafe { self.scale.scale() }?.0),
             Kept::Blocks(format) => format.into(),
-            Kept::Groups(groups) => self.scale.groups(groups)?,
+            Kept::Groups(groups) => self.scale.groups(groups, self.layout.shape().head_dim)?,
             Kept::Channels(format) => format(self.scale.tokens),
         })
     }

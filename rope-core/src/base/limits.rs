@@ -5,3 +5,6 @@ pub(crate) const MOST_CHANNELS: usize = 2048;
 
 /// The most heads of one call to a kernel that writes codes.
 pub(crate) const MOST_HEADS: usize = 64;
+
+/// The most groups of a head whose scales have zero points, or minima.
+pub(crate) const MOST_GROUPS: usize = 64;

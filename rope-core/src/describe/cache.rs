@@ -40,7 +40,7 @@ mod slots;
 use core::ops::Range;
 
 pub use crate::kernel::quantize::BlockFormat;
-pub use format::{CacheFormat, MxScale, ScaleUnit, TileScale};
+pub use format::{Asymmetric, CacheFormat, MxScale, ScaleUnit, TileScale};
 pub(crate) use format::{Codes, Format};
 pub use layout::{CacheLayout, CacheShape, CacheStrides};
 pub use parts::{CacheParts, CachePartsMut, PartSlots, PartSlotsMut};
@@ -48,12 +48,14 @@ pub use quant::{HeadScales, QuantFormat, QuantScale, ScaleLayout, ScalePlace};
 pub use slots::{IntoSlots, Slots};
 
 use crate::base::debug::debug;
-use crate::base::limits::{MOST_CHANNELS, MOST_HEADS};
+use crate::base::limits::{MOST_CHANNELS, MOST_GROUPS, MOST_HEADS};
 use crate::describe::address::TokenAddress;
 use crate::error::CacheError;
 use crate::kernel::element::Element;
 use crate::kernel::elements::OutOfPlaceKernels;
-use crate::kernel::quantize::{Encoding, GroupEncoding, GroupPlace, ScaleFactors, ScaleRequest};
+use crate::kernel::quantize::{
+    Encoding, GroupEncoding, GroupPlace, NUMBERS, ScaleFactors, ScaleRequest,
+};
 use crate::kernel::values::Values;
 use crate::proof::Proof;
 use crate::{Error, Shape};
@@ -363,6 +365,10 @@ impl Kept<'_> {
                     };
                     format.kernels.decode(place, bytes, values);
                 }
+                Codes::Asymmetric(groups, place) => {
+                    let numbers = self.scales(place, at, head);
+                    groups.decode(proof, [bytes, numbers], values);
+                }
                 Codes::Scaled(code, scale) => {
                     (code.decode)(proof, bytes, self.scale(scale, at, head), values);
                 }
@@ -582,6 +588,11 @@ impl<'t> SlotsTarget<'t> {
                 together = SCALES / bytes;
             }
         }
+        if let Codes::Asymmetric(groups, _) = &codes {
+            together = together
+                .min(MOST_GROUPS / (head_dim / groups.channels))
+                .max(1);
+        }
         let mut next = 0;
         while next < heads {
             let first = next;
@@ -627,6 +638,15 @@ impl<'t> SlotsTarget<'t> {
                         kernels.encode(proof, groups);
                     });
                     self.keep_scales(*place, at, head, scales);
+                    continue;
+                }
+                Codes::Asymmetric(groups, place) => {
+                    let mut made = [0; MOST_GROUPS * NUMBERS];
+                    let numbers = &mut made[..count * head_dim / groups.channels * NUMBERS];
+                    self.put(at, [head, count], side, |codes| {
+                        groups.encode(proof, values, codes, numbers);
+                    });
+                    self.keep_scales(*place, at, head, numbers);
                     continue;
                 }
             };
@@ -798,6 +818,9 @@ impl<'a> Stored<'a> {
             Format::Codes(Codes::Channels(format, tokens)) => {
                 (format.kernels).channels(tokens, self.layout.shape.head_dim)
             }
+            Format::Codes(Codes::Asymmetric(groups, _)) => {
+                self.layout.shape.head_dim * groups.per_byte()
+            }
             _ => self.layout.shape.head_dim,
         }
     }
@@ -897,7 +920,7 @@ impl<'a> Stored<'a> {
         match self.format {
             Format::Element(..) | Format::Codes(Codes::Blocks(_)) => true,
             Format::Codes(Codes::Scaled(_, scale)) => scale.is_same(),
-            Format::Codes(Codes::Groups(..) | Codes::Channels(..)) => false,
+            Format::Codes(Codes::Groups(..) | Codes::Asymmetric(..) | Codes::Channels(..)) => false,
         }
     }
 

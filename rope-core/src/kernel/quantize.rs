@@ -10,7 +10,8 @@
 //! | Q8_0 of ggml, by its reference | to nearest, ties away from zero | impossible | 0 |
 //!
 //! ggml's formats of 4 and 5 bits are in [`ggml`], codes with a scale per group of channels in [`groups`], unsigned
-//! codes with a zero point in [`zero_point`], and codes with a scale per channel in [`channels`].
+//! codes with a zero point or a minimum in [`zero_point`] (in blocks) and [`asymmetric`] (in any groups), and codes
+//! with a scale per channel in [`channels`].
 //!
 //! With AVX-512, 64 codes of E4M3 are 46 vector instructions: 11.5 cycles on Zen 5, which issues four per cycle at
 //! best, and 16 are measured. Rotating as many channels of bf16 takes 11.
@@ -18,6 +19,7 @@
 //! A value is multiplied or divided in f32, which rounds, and then rounded to the code. The one-lane definitions are in
 //! `simd/convert.rs`.
 
+mod asymmetric;
 mod channels;
 mod formats;
 mod ggml;
@@ -38,6 +40,7 @@ use crate::simd::convert::{
 };
 use crate::simd::{InstructionSet, Kernel, SimdQuant};
 
+pub(crate) use asymmetric::{AsymmetricGroups, AsymmetricRule, NUMBERS};
 pub(crate) use channels::{
     ChannelKernels, ChannelNumbers, GroupPlace, KIVI_2, KIVI_4, PIECE, U4_BY_CHANNEL, U8_BY_CHANNEL,
 };

@@ -9,7 +9,7 @@ use super::convert::{f32_to_f8, f32_to_i8_away, f32_to_i8_even, f32_to_u8_even, 
 
 /// The float below 0.5. With it, a tie still becomes the next integer, because the sum is rounded to even; no smaller
 /// fraction does.
-pub(super) const BELOW_HALF: f32 = 0.5_f32.next_down();
+pub(crate) const BELOW_HALF: f32 = 0.5_f32.next_down();
 
 /// The values of IQ4_NL's codes, at a distance of 1.
 pub(crate) const NONLINEAR: [i8; 16] = [

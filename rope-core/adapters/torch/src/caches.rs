@@ -1,8 +1,8 @@
 //! Keys, normed and rotated, and values, written into the slots of a paged cache in one call.
 
 use rope_core::cache::{
-    BlockFormat, CacheFormat, CacheLayout, CacheMut, CachePartsMut, CacheShape, CacheStrides,
-    HeadScales, MxScale, QuantFormat, QuantScale, ScaleLayout, ScalePlace, TileScale,
+    Asymmetric, BlockFormat, CacheFormat, CacheLayout, CacheMut, CachePartsMut, CacheShape,
+    CacheStrides, HeadScales, MxScale, QuantFormat, QuantScale, ScaleLayout, ScalePlace, TileScale,
 };
 use rope_core::stages::Normed;
 use rope_core::{NoRotation, Pairing, Rope};
@@ -30,30 +30,54 @@ enum Groups {
     Mxfp4(MxScale),
     Mxfp8(MxScale),
     Nvfp4,
-    E4m3In128,
+    E4m3In128(TileScale),
+    E4m3In64(TileScale),
+    /// A scale and a zero point, or a minimum, for a head or for equal parts of it.
+    U8(Asymmetric),
+    U4(Asymmetric),
 }
 
 impl Groups {
-    /// Channels per byte of codes, and per scale.
-    fn extents(self) -> (usize, usize) {
+    /// Channels per byte of codes.
+    fn per_byte(self) -> usize {
         match self {
-            Groups::Mxfp4(_) => (2, 32),
-            Groups::Mxfp8(_) => (1, 32),
-            Groups::Nvfp4 => (2, 16),
-            Groups::E4m3In128 => (1, 128),
+            Groups::Mxfp4(_) | Groups::Nvfp4 | Groups::U4(_) => 2,
+            _ => 1,
         }
     }
 
-    fn at(self, place: ScaleLayout, factor: f32) -> CacheFormat<'static> {
-        let at = ScalePlace::Separate(place);
+    /// Channels per scale; `None` if the scales decide.
+    fn channels(self) -> Option<usize> {
+        match self {
+            Groups::Mxfp4(_) | Groups::Mxfp8(_) => Some(32),
+            Groups::Nvfp4 => Some(16),
+            Groups::E4m3In128(_) => Some(128),
+            Groups::E4m3In64(_) => Some(64),
+            Groups::U8(_) | Groups::U4(_) => None,
+        }
+    }
+
+    /// Returns true if scales are float32.
+    fn has_floats(self) -> bool {
+        match self {
+            Groups::E4m3In128(scale) | Groups::E4m3In64(scale) => {
+                !matches!(scale, TileScale::E8m0 { .. })
+            }
+            Groups::U8(_) | Groups::U4(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Returns the format of groups of `channels`.
+    fn at(self, at: ScalePlace, channels: usize, factor: f32) -> CacheFormat<'static> {
         match self {
             Groups::Mxfp4(scale) => CacheFormat::mxfp4(scale, at),
             Groups::Mxfp8(scale) => CacheFormat::mxfp8(scale, at),
             Groups::Nvfp4 => CacheFormat::nvfp4(factor, at),
-            Groups::E4m3In128 => {
-                let least = f32::MIN_POSITIVE;
-                CacheFormat::e4m3_in_128(TileScale::Quotient { least }, at)
-            }
+            Groups::E4m3In128(scale) => CacheFormat::e4m3_in_128(scale, at),
+            Groups::E4m3In64(scale) => CacheFormat::e4m3_in_64(scale, at),
+            Groups::U8(rule) => CacheFormat::u8(rule, channels, at),
+            Groups::U4(rule) => CacheFormat::u4(rule, channels, at),
         }
     }
 }
@@ -147,8 +171,19 @@ impl Channels {
     }
 }
 
+/// vLLM's, and DeepSeek's, whose least magnitude is 1e-4.
+const QUOTIENT: TileScale = TileScale::Quotient {
+    least: f32::MIN_POSITIVE,
+};
+const POWER_OF_TWO: TileScale = TileScale::PowerOfTwo {
+    least: 1e-4 / 448.0,
+};
+const E8M0: TileScale = TileScale::E8m0 {
+    least: 1e-4 / 448.0,
+};
+
 /// By their numbers in `rope_kernels.rotate_into_caches`.
-const FORMATS: [Format; 22] = [
+const FORMATS: [Format; 39] = [
     Format::Elements,
     Format::Codes(QuantFormat::E4m3),
     Format::Codes(QuantFormat::Int8Even),
@@ -160,7 +195,7 @@ const FORMATS: [Format; 22] = [
     Format::Groups(Groups::Mxfp8(MxScale::Floor)),
     Format::Groups(Groups::Mxfp8(MxScale::Up)),
     Format::Groups(Groups::Nvfp4),
-    Format::Groups(Groups::E4m3In128),
+    Format::Groups(Groups::E4m3In128(QUOTIENT)),
     Format::Blocks(BlockFormat::U8_IN_32),
     Format::Blocks(BlockFormat::U8_IN_64),
     Format::Blocks(BlockFormat::U8_IN_128),
@@ -171,9 +206,26 @@ const FORMATS: [Format; 22] = [
     Format::Channels(Channels::U4),
     Format::Channels(Channels::Kivi2),
     Format::Channels(Channels::Kivi4),
+    Format::Codes(QuantFormat::E5m2),
+    Format::Codes(QuantFormat::E5m2Saturating),
+    Format::Blocks(BlockFormat::Q4_1),
+    Format::Blocks(BlockFormat::Q5_0),
+    Format::Blocks(BlockFormat::Q5_1),
+    Format::Blocks(BlockFormat::IQ4_NL),
+    Format::Groups(Groups::Mxfp4(MxScale::Up)),
+    Format::Groups(Groups::Mxfp8(MxScale::Even)),
+    Format::Groups(Groups::E4m3In128(POWER_OF_TWO)),
+    Format::Groups(Groups::E4m3In128(E8M0)),
+    Format::Groups(Groups::E4m3In64(QUOTIENT)),
+    Format::Groups(Groups::E4m3In64(POWER_OF_TWO)),
+    Format::Groups(Groups::E4m3In64(E8M0)),
+    Format::Groups(Groups::U8(Asymmetric::ZeroPoint)),
+    Format::Groups(Groups::U8(Asymmetric::Minimum)),
+    Format::Groups(Groups::U4(Asymmetric::ZeroPoint)),
+    Format::Groups(Groups::U4(Asymmetric::Minimum)),
 ];
 /// `[blocks, heads, block_size, head_dim]`, and not `[blocks, block_size, heads, head_dim]`.
-const HEADS_MAJOR: i64 = 32;
+const HEADS_MAJOR: i64 = 64;
 
 /// The least scale that is made: vLLM's, whose scales per token and head these are.
 const LEAST_SCALE: f32 = 1e-6;
@@ -191,8 +243,8 @@ enum Scales {
     Each(Vec<f32>),
     /// Made for each token and head, and kept in a tensor, which lies so.
     Made(ScaleLayout),
-    /// Made for each group of channels, likewise, with the factor of the tensor.
-    Groups(ScaleLayout, f32),
+    /// Made for each group of this number of channels, likewise, with the factor of the tensor.
+    Groups(ScaleLayout, usize, f32),
 }
 
 impl RawFormat {
@@ -275,19 +327,36 @@ impl RawFormat {
         cache: &Tensor,
         factor: f32,
     ) -> Result<Scales> {
-        let (per_byte, values) = groups.extents();
         let (&[blocks, second, third, width], name) = (cache.sizes(), scale.name()) else {
             // The cache itself is refused where it is made.
             return Ok(Scales::Same(1.0));
         };
-        let count = width * per_byte / values;
+        let head_dim = width * groups.per_byte();
+        let given = scale.sizes().get(3).copied().unwrap_or(0);
+        let (count, channels, needed) = match groups.channels() {
+            Some(channels) => {
+                let needed = format!("a scale for {channels} channels");
+                (head_dim / channels, channels, needed)
+            }
+            None => {
+                let needed = "two numbers for a head, or for each of its equal parts,".to_owned();
+                let parts = (given / 2).max(1);
+                (2 * parts, head_dim / parts, needed)
+            }
+        };
         let wanted = [blocks, second, third, count];
         let (true, &[of_a, of_b, of_c, last]) = (scale.sizes() == wanted, scale.strides()) else {
             return Err(Failure::new(format!(
-                "{name} is {:?}; it must be {wanted:?}: a scale for {values} channels of each token and head",
+                "{name} is {:?}; it must be {wanted:?}: {needed} of each token and head",
                 scale.sizes()
             )));
         };
+        if !head_dim.is_multiple_of(channels.max(1)) {
+            return Err(Failure::new(format!(
+                "{name} has two numbers for each of {} parts, which {head_dim} channels have not",
+                count / 2
+            )));
+        }
         if last != 1 && count > 1 {
             return Err(Failure::new(format!(
                 "{name} has a stride of {last} in the last dimension; the scales of a head must be contiguous"
@@ -303,7 +372,8 @@ impl RawFormat {
         };
         // No two scales may have one place.
         strided(shape, strides)?;
-        Ok(Scales::Groups(ScaleLayout { block, token, head }, factor))
+        let layout = ScaleLayout { block, token, head };
+        Ok(Scales::Groups(layout, channels, factor))
     }
 
     /// The cache in a tensor's memory, for heads of `head_dim` channels.
@@ -338,7 +408,7 @@ impl RawFormat {
         // Of blocks the tensor has bytes, and a layout values.
         let (values, bytes) = match format {
             Format::Blocks(format) => (format.values, format.bytes),
-            Format::Groups(groups) => (groups.extents().0, 1),
+            Format::Groups(groups) => (groups.per_byte(), 1),
             _ => (1, 1),
         };
         let needed = head_dim / values * bytes;
@@ -384,12 +454,24 @@ impl RawFormat {
                 let (scale, kept) = match scales {
                     Scales::Same(same) => (QuantScale::Divide((*same).into()), &mut [][..]),
                     Scales::Each(each) => (QuantScale::Divide(HeadScales::Each(each)), &mut [][..]),
-                    Scales::Made(layout) | Scales::Groups(layout, _) => {
-                        let made = QuantScale::Computed {
+                    Scales::Made(place) | Scales::Groups(place, ..) => {
+                        let made = |at| QuantScale::Computed {
                             least: LEAST_SCALE,
-                            at: ScalePlace::Separate(*layout),
+                            at,
                         };
-                        (made, scale.elements_mut::<f32>(read.iter().copied())?)
+                        if cache.overlaps(scale) {
+                            let format = |at| CacheFormat::quantized(code, made(at));
+                            return with_scales_inside(
+                                cache,
+                                scale,
+                                read,
+                                (layout, *place),
+                                1,
+                                format,
+                            );
+                        }
+                        let kept = scale.elements_mut::<f32>(read.iter().copied())?;
+                        (made(ScalePlace::Separate(*place)), kept)
                     }
                 };
                 let codes = cache.elements_mut::<u8>(read.iter().copied())?;
@@ -402,16 +484,30 @@ impl RawFormat {
             }
             Format::Groups(groups) => {
                 plain(cache)?;
-                let Scales::Groups(place, factor) = *scales else {
+                let Scales::Groups(place, channels, factor) = *scales else {
                     return Err(Failure::new(format!("{} has no scales", cache.name())));
                 };
-                let format = groups.at(place, factor);
+                if !groups.has_floats() {
+                    plain(scale)?;
+                }
+                if cache.overlaps(scale) {
+                    let per_byte = groups.per_byte();
+                    let format = |at| groups.at(at, channels, factor);
+                    return with_scales_inside(
+                        cache,
+                        scale,
+                        read,
+                        (layout, place),
+                        per_byte,
+                        format,
+                    );
+                }
+                let format = groups.at(ScalePlace::Separate(place), channels, factor);
                 let codes = cache.elements_mut::<u8>(read.iter().copied())?;
-                if matches!(groups, Groups::E4m3In128) {
+                if groups.has_floats() {
                     let scales = scale.elements_mut::<f32>(read.iter().copied())?;
                     return Ok(CacheMut::coded_with_scales(codes, layout, format, scales)?);
                 }
-                plain(scale)?;
                 let scales = scale.elements_mut::<u8>(read.iter().copied())?;
                 Ok(CacheMut::coded_with_scales(codes, layout, format, scales)?)
             }
@@ -441,6 +537,78 @@ fn strided(shape: CacheShape, [block, token, head]: [usize; 3]) -> Result<CacheL
         channel: 1,
     };
     Ok(CacheLayout::strided(shape, strides)?)
+}
+
+/// A cache whose scales lie between its codes, as those of a page after all codes of the page: one memory has both.
+fn with_scales_inside<'a>(
+    cache: &'a mut Tensor,
+    scale: &Tensor,
+    read: &[&Tensor],
+    (layout, place): (CacheLayout, ScaleLayout),
+    per_byte: usize,
+    format: impl FnOnce(ScalePlace) -> CacheFormat<'static>,
+) -> Result<CacheMut<'a>> {
+    let unit = scale.element_size();
+    let wanted = if unit == 4 {
+        Dtype::Float32
+    } else {
+        Dtype::Uint8
+    };
+    if scale.dtype() != wanted {
+        return Err(Failure::new(format!(
+            "{} must be of the type {wanted:?}",
+            scale.name()
+        )));
+    }
+    let start = cache.memory().start.min(scale.memory().start);
+    let codes = cache.memory().start - start;
+    let in_bytes = |stride: usize| stride.saturating_mul(unit);
+    let strides = ScaleLayout {
+        block: in_bytes(place.block),
+        token: in_bytes(place.token),
+        head: in_bytes(place.head),
+    };
+    let first = scale.memory().start - start;
+    let layout = layout.with_offset(codes.saturating_mul(per_byte))?;
+    let bytes = cache.bytes_with(scale, read.iter().copied())?;
+    Ok(CacheMut::coded(
+        bytes,
+        layout,
+        format(ScalePlace::InBlock { first, strides }),
+    )?)
+}
+
+/// Returns true if a tensor has the scales of a cache.
+fn is_scale_of(scale: &Tensor, cache: &Tensor) -> bool {
+    let pair = [cache.name(), scale.name()];
+    [["key_cache", "key_scale"], ["value_cache", "value_scale"]].contains(&pair)
+}
+
+/// Returns true if two tensors share no byte, as their blocks show: these have one stride, and in it the elements of
+/// one block of each lie one after the other.
+fn interleave(one: &Tensor, other: &Tensor) -> bool {
+    let block = |tensor: &Tensor| {
+        let (&stride, size) = (tensor.strides().first()?, tensor.element_size());
+        let of_block = tensor.sizes().iter().zip(tensor.strides()).skip(1);
+        let last = of_block
+            .map(|(size, stride)| size.saturating_sub(1).saturating_mul(*stride))
+            .fold(0_usize, usize::saturating_add);
+        let extent = last.saturating_add(1).saturating_mul(size);
+        Some((tensor.memory().start, stride.saturating_mul(size), extent))
+    };
+    let (Some((start, stride, extent)), Some((other_start, other_stride, other_extent))) =
+        (block(one), block(other))
+    else {
+        return false;
+    };
+    if stride != other_stride || stride == 0 {
+        return false;
+    }
+    let distance = match other_start >= start {
+        true => (other_start - start) % stride,
+        false => (stride - (start - other_start) % stride) % stride,
+    };
+    extent <= distance && distance.saturating_add(other_extent) <= stride
 }
 
 /// `rope_kernels::rotate_into_caches`
@@ -485,7 +653,11 @@ pub(crate) fn rotate_into_caches(
     }
     RawNorm::check_apart(&weight, &written)?;
     for (index, one) in written.iter().enumerate() {
-        if let Some(other) = written[..index].iter().find(|other| one.overlaps(other)) {
+        // Scales may lie among the codes of their cache, which it checks itself.
+        let own = |other: &Tensor| is_scale_of(one, other) || is_scale_of(other, one);
+        let overlaps =
+            |other: &&&Tensor| one.overlaps(other) && !own(other) && !interleave(other, one);
+        if let Some(other) = written[..index].iter().find(overlaps) {
             return Err(Failure::new(format!(
                 "{} and {} overlap in memory; keep them in tensors of their own, or one after the other",
                 other.name(),
@@ -498,19 +670,37 @@ pub(crate) fn rotate_into_caches(
         rope = rope.with_norm(norm.with(&weight)?);
     }
     let unchanged = Rope::new(Pairing::Half);
+    let is_shared = written.iter().any(|one| {
+        let others = written.iter().filter(|other| other.name() > one.name());
+        let mut others = others.filter(|other| !is_scale_of(other, one));
+        others.any(|other| one.overlaps(other))
+    });
     let written: Vec<_> = written.iter().map(|tensor| tensor.memory()).collect();
     with_rows(rows, &plan, 1.0, &written, |_, rows| {
         let (k_shape, v_shape) = (extents(&k, &plan)?, extents(&v, &plan)?);
         let [of_keys, of_values] = &scales;
         let (of_keys, of_values) = ((&mut key_scale, of_keys), (&mut value_scale, of_values));
-        let mut keys = format.cache(&mut key_cache, of_keys, &[&k, &v], k_shape[3])?;
-        let mut values = format.cache(&mut value_cache, of_values, &[&k, &v], v_shape[3])?;
-        let (mut keys, mut values) = (keys.slots(&slots), values.slots(&slots));
+        let read = [&k, &v];
         with_elements!(k, E => {
-            let k = rope_core::Tensor::new(k.elements::<E>()?, layout(&k, &plan)?)?;
-            let v = rope_core::Tensor::new(v.elements::<E>()?, layout(&v, &plan)?)?;
-            let write_keys = rope.prepare_into(&k, &mut keys, rows)?;
-            let write_values = unchanged.prepare_into(&v, &mut values, &NoRotation)?;
+            let x = rope_core::Tensor::new(k.elements::<E>()?, layout(&k, &plan)?)?;
+            let y = rope_core::Tensor::new(v.elements::<E>()?, layout(&v, &plan)?)?;
+            if is_shared {
+                // Slices of two caches in one page do not exist together: the values are checked, the keys written.
+                let (scale, scales) = (&mut *of_values.0, of_values.1);
+                let values = (&mut *scale, scales);
+                let mut values = format.cache(&mut value_cache, values, &read, v_shape[3])?;
+                let _ = unchanged.prepare_into(&y, &mut values.slots(&slots), &NoRotation)?;
+                let mut keys = format.cache(&mut key_cache, of_keys, &read, k_shape[3])?;
+                rope.rotate_into(&x, &mut keys.slots(&slots), rows)?;
+                let values = (scale, scales);
+                let mut values = format.cache(&mut value_cache, values, &read, v_shape[3])?;
+                return Ok(unchanged.apply_into(&y, &mut values.slots(&slots))?);
+            }
+            let mut keys = format.cache(&mut key_cache, of_keys, &read, k_shape[3])?;
+            let mut values = format.cache(&mut value_cache, of_values, &read, v_shape[3])?;
+            let (mut keys, mut values) = (keys.slots(&slots), values.slots(&slots));
+            let write_keys = rope.prepare_into(&x, &mut keys, rows)?;
+            let write_values = unchanged.prepare_into(&y, &mut values, &NoRotation)?;
             write_keys.run();
             write_values.run();
             Ok(())
@@ -531,9 +721,18 @@ pub(crate) fn rotate_into_latent_cache(
     [latent, key]: [RawTensor; 2],
     rows: RawRows,
     (cache, slots): (RawTensor, RawTensor),
-    plan: i64,
+    (format, plan): (i64, i64),
 ) -> Result<()> {
     let plan = Plan::new(plan)?;
+    let of_v4 = match format {
+        0 => false,
+        1 => true,
+        _ => {
+            return Err(Failure::new(format!(
+                "format is {format}; it must be one of rope_kernels.rotate_into_latent_cache"
+            )));
+        }
+    };
     let mut cache = cache.named_mut("cache")?;
     let latent = with_adjacent_channels(latent.named("latent")?)?;
     let key = with_adjacent_channels(key.named("key")?)?;
@@ -553,7 +752,10 @@ pub(crate) fn rotate_into_latent_cache(
     let widths = [extents(&latent, &plan)?[3], extents(&key, &plan)?[3]];
     let rope = plan.rope().with_window(widths[0]);
     with_rows(rows, &plan, 1.0, &[cache.memory()], |_, rows| {
-        let mut cache = latent_cache(&mut cache, [&latent, &key], widths)?;
+        let mut cache = match of_v4 {
+            true => records_of_v4(&mut cache, [&latent, &key], widths)?,
+            false => latent_cache(&mut cache, [&latent, &key], widths)?,
+        };
         with_elements!(latent, E => {
             let source = [
                 rope_core::Tensor::new(latent.elements::<E>()?, layout(&latent, &plan)?)?,
@@ -563,6 +765,63 @@ pub(crate) fn rotate_into_latent_cache(
         })
     })?;
     cache.count_write()
+}
+
+/// DeepSeek-V4's records in a tensor's memory. A page has the codes and the keys of all slots, and then their scales: a
+/// byte for 64 channels, in multiples of 8 bytes.
+fn records_of_v4<'a>(
+    cache: &'a mut Tensor,
+    read: [&Tensor; 2],
+    [latent, key]: [usize; 2],
+) -> Result<CachePartsMut<'a, 2>> {
+    let scales = (latent / 64).next_multiple_of(8);
+    let (record, width) = (latent + 2 * key, latent + 2 * key + scales);
+    let fits = match (cache.sizes(), cache.strides()) {
+        (&[blocks, block_size, given], &[block, token, channel]) => {
+            let fits = cache.dtype() == Dtype::Uint8
+                && latent.is_multiple_of(64)
+                && given == width
+                && channel == 1
+                && token == width
+                && block.is_multiple_of(2);
+            fits.then_some([blocks, block_size, block])
+        }
+        _ => None,
+    };
+    let Some([blocks, block_size, block]) = fits else {
+        return Err(Failure::new(format!(
+            "cache is {:?} with strides of {:?} and of the type {:?}; for a latent of {latent} channels, a multiple of 64, \
+             and a key of {key} it must be pages of uint8, [blocks, block_size, {width}], each of them contiguous and at \
+             an even distance from the one before",
+            cache.sizes(),
+            cache.strides(),
+            cache.dtype(),
+        )));
+    };
+    let part = |first: usize, head_dim: usize, size: usize| {
+        let shape = CacheShape {
+            blocks,
+            block_size,
+            heads: 1,
+            head_dim,
+        };
+        let strides = [block / size, record / size, record / size];
+        Ok::<_, Failure>(strided(shape, strides)?.with_offset(first / size)?)
+    };
+    let at = ScalePlace::InBlock {
+        first: block_size * record,
+        strides: ScaleLayout {
+            block,
+            token: scales,
+            head: scales,
+        },
+    };
+    let key_format = CacheFormat::element::<rope_core::half::bf16>();
+    let parts = [
+        (part(0, latent, 1)?, CacheFormat::e4m3_in_64(E8M0, at)),
+        (part(latent, key, 2)?, key_format),
+    ];
+    Ok(CachePartsMut::new(cache.elements_mut::<u8>(read)?, parts)?)
 }
 
 /// The cache of latents and keys in a tensor's memory: elements, or DeepSeek's records in bytes.

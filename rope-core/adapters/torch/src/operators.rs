@@ -155,9 +155,11 @@ const OPERATORS: &[(&str, Entry)] = operators! {
             caches::rotate_into_caches([k, v], rows(cos, sin), caches, slots, (weight, norm), format, plan)
         };
     "rotate_into_latent_cache(Tensor latent, Tensor key, Tensor cos, Tensor sin, Tensor(a!) cache, Tensor slots, \
-        int plan=0) -> ()"
-        => |latent: T, key: T, cos: T, sin: T, cache: T, slots: T, plan: i64|
-            caches::rotate_into_latent_cache([latent, key], rows(cos, sin), (cache, slots), plan);
+        int plan=0, int format=0) -> ()"
+        => |latent: T, key: T, cos: T, sin: T, cache: T, slots: T, plan: i64, format: i64| {
+            let caches = (cache, slots);
+            caches::rotate_into_latent_cache([latent, key], rows(cos, sin), caches, (format, plan))
+        };
 };
 
 /// An operator that does nothing: the cost of a call.

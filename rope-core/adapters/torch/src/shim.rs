@@ -396,6 +396,51 @@ impl Tensor {
         Ok(unsafe { std::slice::from_raw_parts_mut(self.data.cast(), self.end) })
     }
 
+    /// The bytes from the first element of this tensor or of another to the last of both, to be written. The two
+    /// overlap, so one storage has all of them.
+    pub(crate) fn bytes_with<'t>(
+        &mut self,
+        other: &Tensor,
+        read: impl IntoIterator<Item = &'t Tensor>,
+    ) -> Result<&mut [u8]> {
+        for tensor in [&*self, other] {
+            if !tensor.is_new {
+                versions::refuse(&tensor.handle, tensor.name)?;
+            }
+            if !tensor.mutable {
+                return Err(Failure::new(format!(
+                    "{} is not to be written",
+                    tensor.name
+                )));
+            }
+        }
+        if !self.overlaps(other) {
+            return Err(Failure::new(format!(
+                "{} and {} do not overlap in memory",
+                self.name, other.name
+            )));
+        }
+        let (own, of_other) = (self.memory(), other.memory());
+        let memory = own.start.min(of_other.start)..own.end.max(of_other.end);
+        for other in read {
+            let of_read = other.memory();
+            if memory.start < of_read.end && of_read.start < memory.end {
+                return Err(Failure::new(format!(
+                    "{} and {} overlap in memory; clone one of them",
+                    self.name,
+                    other.name()
+                )));
+            }
+        }
+        let first = match own.start <= of_other.start {
+            true => self.data,
+            false => other.data,
+        };
+        // SAFETY: as in `elements_mut`. The memory of both tensors is accessible, and has no gap, because it overlaps;
+        // the caller makes no slice of the other tensor while this one exists.
+        Ok(unsafe { std::slice::from_raw_parts_mut(first.cast(), memory.len()) })
+    }
+
     /// The reference, for the stack to own.
     pub(crate) fn into_stack(mut self) -> u64 {
         std::mem::replace(&mut self.handle.0, std::ptr::null_mut()) as u64

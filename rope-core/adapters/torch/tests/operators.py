@@ -1,7 +1,10 @@
 """Operators beside rotations by rows: by ids of a table, by a model's configuration, with norms, into caches."""
 
 import random
+import re
+import typing
 import unittest
+from pathlib import Path
 
 import torch
 
@@ -392,6 +395,32 @@ class Caches(unittest.TestCase):
                     wanted = rotated[0, token, 0].bfloat16()
                     self.assertTrue(torch.equal(line[528:].clone().view(torch.bfloat16), wanted), f"seed {SEED}")
             self.assertEqual((lines == 0x5A).all(-1).sum().item(), 8)
+        # DeepSeek-V4's pages: 576 bytes of each slot, then 8 of each.
+        narrow = latent[..., :448].bfloat16()
+        for stride in (4 * 584, 4 * 584 + 56):
+            memory = torch.full((3, stride), 0x5A, dtype=torch.uint8)
+            pages = memory[:, : 4 * 584].unflatten(1, (4, 584))
+            rope_kernels.rotate_into_latent_cache(narrow, key.bfloat16(), cos, sin, pages, slots, **how,
+                                                  format="e4m3_in_64_e8m0")
+            rotated = rope_kernels.rotate(key.bfloat16(), cos, sin, layout="bshd", pairing="interleaved")
+            tiles = narrow.float()[0, :, 0].view(5, 7, 64)
+            scales = (tiles.abs().amax(-1).clamp(min=1e-4) / 448).log2().ceil()
+            codes = (tiles / scales.exp2()[..., None]).clamp(-448, 448).to(torch.float8_e4m3fn).view(5, 448)
+            records, bytes_of = memory[:, : 4 * 576].reshape(12, 576), memory[:, 4 * 576 : 4 * 584].reshape(12, 8)
+            for token, slot in enumerate(slots.tolist()):
+                if slot >= 0:
+                    self.assertTrue(torch.equal(records[slot, :448], codes[token].view(torch.uint8)), f"seed {SEED}")
+                    wanted = rotated[0, token, 0].view(torch.uint8)
+                    self.assertTrue(torch.equal(records[slot, 448:], wanted), f"seed {SEED}")
+                    self.assertEqual(bytes_of[slot].tolist(), [*(127 + scales[token]).int().tolist(), 0x5A])
+            self.assertEqual((records == 0x5A).all(-1).sum().item(), 8)
+            before = memory.clone()
+            for message, change in (("pages of uint8", dict(cache=pages[..., :583])), ("slot 12", dict(slots=slots + 3)),
+                                    ("pages of uint8", dict(cache=torch.zeros(3, 4, 584)))):
+                args = dict(latent=narrow, key=key.bfloat16(), cos=cos, sin=sin, cache=pages, slots=slots)
+                with self.assertRaisesRegex(RuntimeError, message):
+                    rope_kernels.rotate_into_latent_cache(**{**args, **change}, **how, format="e4m3_in_64_e8m0")
+            self.assertTrue(torch.equal(memory, before))
         before = cache.clone()
         for message, change in (
             ("three dimensions", dict(cache=torch.zeros(12, 656, dtype=torch.uint8))),
@@ -474,6 +503,120 @@ class Caches(unittest.TestCase):
                 for cache, kept in zip(caches, before):
                     self.assertTrue(torch.equal(cache, kept), format)
 
+    def test_numbers_of_heads_are_those_of_numpy(self):
+        file = read("codes4/zero_points")
+        for words, dtype in (("f32", torch.float32), ("bf16", torch.bfloat16)):
+            x = values(file[f"x_{words}"], dtype, -1)
+            for channels in (80, 96, 256):
+                for parts in (1, 2):
+                    tokens = x.numel() // (2 * parts * channels)
+                    heads = x[: tokens * 2 * parts * channels].view(1, tokens, 2, parts * channels)
+                    cos = torch.ones(tokens, parts * channels // 2)
+                    for bits in (8, 4):
+                        for rule, name in (("zero_point", f"u{bits}"), ("minimum", f"u{bits}_minimum")):
+                            key = f"u{bits}_of_{channels}_{rule}"
+                            codes = torch.tensor([int(code, 16) for code in file[f"{key}_codes_{words}"]]).to(torch.uint8)
+                            numbers = values(file[f"{key}_numbers_{words}"], torch.float32, -1)
+                            width = parts * channels * bits // 8
+                            # Numbers of their own; before the codes of a head, as in OpenVINO's pages; after a page.
+                            apart = [[torch.zeros(1, tokens, 2, width, dtype=torch.uint8),
+                                      torch.zeros(1, tokens, 2, 2 * parts)] for _ in range(2)]
+                            heads_of = torch.zeros(2, 1, tokens, 2, 8 * parts + width, dtype=torch.uint8)
+                            before = [[head[..., 8 * parts:], head[..., : 8 * parts].view(torch.float32)]
+                                      for head in heads_of]
+                            pages = self.pages(tokens, 2, width, torch.float32, 2 * parts)
+                            for place, ((keys, key_scale), (kept, value_scale)) in (
+                                ("apart", apart), ("before", before), ("page", pages),
+                            ):
+                                slots = torch.arange(tokens)
+                                rope_kernels.rotate_into_caches(
+                                    heads, heads, cos, torch.zeros_like(cos), keys, kept, slots, key_scale=key_scale,
+                                    value_scale=value_scale, format=name, layout="bshd")
+                                case = f"{key} {words}, {parts} parts, {place}"
+                                for cache, scale in ((keys, key_scale), (kept, value_scale)):
+                                    wanted = codes[: tokens * 2 * width]
+                                    got = cache.flatten(0, 1)[:tokens].flatten()
+                                    self.assertTrue(torch.equal(got, wanted), case)
+                                    got = scale.flatten(0, 1)[:tokens].flatten()
+                                    same(self, got, numbers[: got.numel()], case)
+
+    def pages(self, tokens, heads, width, dtype, scales):
+        """Keys and values with their scales, of pages [keys | scales | values | scales] of 4 slots, as vLLM's."""
+        blocks, size = -(-tokens // 4), dtype.itemsize
+        sizes = [4 * heads * width, 4 * heads * scales * size]
+        pages = torch.zeros(blocks, 2 * sum(sizes) + 16, dtype=torch.uint8)
+        made, begin = [], 0
+        for _ in range(2):
+            codes = pages[:, begin : begin + sizes[0]].unflatten(1, (4, heads, width))
+            begin += sizes[0]
+            kept = pages[:, begin : begin + sizes[1]].view(dtype).unflatten(1, (4, heads, scales))
+            begin += sizes[1]
+            made.append([codes, kept])
+        return made
+
+    def test_pages_have_the_codes_and_scales_of_tensors(self):
+        k, v, cos, sin, slots = self.given()
+        for format, per_byte, group, dtype in (("nvfp4", 2, 16, torch.uint8), ("mxfp8", 1, 32, torch.uint8),
+                                               ("e4m3_in_64", 1, 64, torch.float32), ("u4", 2, 32, torch.float32),
+                                               ("e4m3", 1, 64, torch.float32), ("int8_away", 1, 64, torch.float32)):
+            each = format in ("e4m3", "int8_away")
+            count = 64 // group
+            shape = (5, 4, 2)
+            apart = [[torch.zeros(*shape, 64 // per_byte, dtype=torch.uint8), torch.zeros(*shape, count, dtype=dtype)]
+                     for _ in range(2)]
+            pages = self.pages(20, 2, 64 // per_byte, dtype, count)
+            if each:
+                apart, pages = ([[cache, scale[..., 0]] for cache, scale in made] for made in (apart, pages))
+            how = dict(format=format, layout="bshd")
+            for made in (apart, pages):
+                (keys, key_scale), (kept, value_scale) = made
+                rope_kernels.rotate_into_caches(k, v, cos, sin, keys, kept, slots, key_scale=key_scale,
+                                                value_scale=value_scale, **how)
+            for (cache, scale), (paged, in_page) in zip(apart, pages):
+                self.assertTrue(torch.equal(cache, paged), format)
+                self.assertTrue(torch.equal(scale, in_page), format)
+                self.assertTrue(cache.any() and scale.any(), format)
+        # Scales among the codes, and keys among the values.
+        (keys, key_scale), (kept, value_scale) = self.pages(20, 2, 32, torch.uint8, 4)
+        whole = keys._base
+        before = whole.clone()
+        inside = whole[:, 100:].as_strided((5, 4, 2, 4), (whole.stride(0), 8, 4, 1))
+        for message, change in (
+            ("share no byte", dict(key_scale=inside)),
+            ("overlap", dict(value_cache=keys)),
+            ("overlap", dict(value_scale=key_scale)),
+            ("overlap", dict(value_scale=inside)),
+            ("slot", dict(slots=slots + 20)),
+        ):
+            args = dict(key_cache=keys, value_cache=kept, key_scale=key_scale, value_scale=value_scale, slots=slots)
+            with self.assertRaisesRegex(RuntimeError, message, msg=message):
+                rope_kernels.rotate_into_caches(k, v, cos, sin, **{**args, **change}, format="nvfp4", layout="bshd")
+            self.assertTrue(torch.equal(whole, before), message)
+
+    def test_formats_are_those_of_rust_and_c(self):
+        """Every constructor of rope-core's CacheFormat, and every format of rope.h, has its name here."""
+        root = Path(__file__).parents[3]
+        here = set(typing.get_args(rope_kernels._stages.Format))
+        same_as = {"int8_even": "int8", "int8_round_away": "int8_away", "element": "elements"}
+        # Selects one of the others at run time.
+        beside = {"quantized"}
+        functions = re.findall(r"CacheFormat<'a>::(\w+)[(<]", (root / "public-api.txt").read_text())
+        header = (root / "capi/include/rope.h").read_text()
+        in_c = re.findall(r"ROPE_CACHE_FORMAT_(\w+) =", header)
+        self.assertGreater(min(len(functions), len(in_c)), 25)
+        for name in functions:
+            self.assertIn(same_as.get(name, name), here | beside)
+        for name in in_c:
+            name = name.lower()
+            name = "elements" if name in ("f32", "f16", "bf16") else same_as.get(name, name)
+            name = re.sub(r"in(\d+)$", r"in_\1", name)
+            self.assertIn(name, here)
+        # The rules of scales: the first of a format has no suffix.
+        rules = re.findall(r"ROPE_GROUP_SCALE_(\w+) =", header)
+        plain = {"floor", "quotient", "zero_point"}
+        for rule in {rule.lower() for rule in rules} - plain:
+            self.assertTrue(any(name.endswith(f"_{rule}") for name in here), rule)
+
     def test_groups_are_those_of_numpy(self):
         file = read("codes4/micro")
         channels = int(file["channels"][0])
@@ -488,6 +631,9 @@ class Caches(unittest.TestCase):
                 ("mxfp8_up", "mxfp8_up", 1, 32, torch.uint8),
                 ("nvfp4_0", "nvfp4", 2, 16, torch.uint8),
                 ("nvfp4_1", "nvfp4", 2, 16, torch.uint8),
+                ("mxfp4_up", "mxfp4_up", 2, 32, torch.uint8),
+                ("mxfp8_even", "mxfp8_even", 1, 32, torch.uint8),
+                ("e4m3_in_64_e8m0", "e4m3_in_64_e8m0", 1, 64, torch.uint8),
                 ("e4m3_in_128_quotient", "e4m3_in_128", 1, 128, torch.float32),
             ):
                 caches = [torch.zeros(1, tokens, 2, channels // per_byte, dtype=torch.uint8) for _ in range(2)]

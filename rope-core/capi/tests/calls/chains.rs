@@ -1,8 +1,8 @@
 //! Plans with stages, caches and shifts.
 
 use rope_core::cache::{
-    BlockFormat, CacheFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales, MxScale,
-    QuantFormat, QuantScale, ScaleLayout, ScalePlace, TileScale,
+    Asymmetric, BlockFormat, CacheFormat, CacheLayout, CacheMut, CacheShape, CacheStrides,
+    HeadScales, MxScale, QuantFormat, QuantScale, ScaleLayout, ScalePlace, TileScale,
 };
 use rope_core::internals::Renamed;
 use rope_core::norm::{Norm, NormFormula, NormResult};
@@ -346,7 +346,13 @@ fn rust_cache<'a>(
         Format::E5m2Saturating => QuantFormat::E5m2Saturating,
         Format::Int8Even => QuantFormat::Int8Even,
         Format::Int8RoundAway => QuantFormat::Int8RoundAway,
-        Format::Mxfp4 | Format::Mxfp8 | Format::Nvfp4 | Format::E4m3In128 | Format::E4m3In64 => {
+        Format::Mxfp4
+        | Format::Mxfp8
+        | Format::Nvfp4
+        | Format::E4m3In128
+        | Format::E4m3In64
+        | Format::U8
+        | Format::U4 => {
             panic!("{format:?} has scales of groups")
         }
     };
@@ -460,10 +466,14 @@ fn groups_match_rope_core() {
             Format::Nvfp4 => (2, 16, 1),
             Format::E4m3In128 => (1, 128, 4),
             Format::E4m3In64 => (1, 64, 4),
+            // Two floats for 32 channels are one for 16.
+            Format::U8 => (1, 16, 4),
+            Format::U4 => (2, 16, 4),
             _ => continue,
         };
         let (codes, count) = (LONG / per_byte, LONG / values);
         for &group in Group::ALL {
+            let unit = if group == Group::E8m0 { 1 } else { unit };
             for kind in [Kind::MadeInline, Kind::MadeApart, Kind::Divide] {
                 let inline = kind == Kind::MadeInline;
                 let at = match inline {
@@ -484,9 +494,17 @@ fn groups_match_rope_core() {
                 let tile = match group {
                     Group::Quotient => Some(TileScale::Quotient { least }),
                     Group::PowerOfTwo => Some(TileScale::PowerOfTwo { least }),
+                    Group::E8m0 => Some(TileScale::E8m0 { least }),
+                    _ => None,
+                };
+                let rule = match group {
+                    Group::ZeroPoint => Some(Asymmetric::ZeroPoint),
+                    Group::Minimum => Some(Asymmetric::Minimum),
                     _ => None,
                 };
                 let made = match format {
+                    Format::U8 => rule.map(|rule| CacheFormat::u8(rule, 32, at)),
+                    Format::U4 => rule.map(|rule| CacheFormat::u4(rule, 32, at)),
                     Format::Nvfp4 => Some(CacheFormat::nvfp4(0.25, at)),
                     Format::Mxfp4 => power.map(|power| CacheFormat::mxfp4(power, at)),
                     Format::Mxfp8 => power.map(|power| CacheFormat::mxfp8(power, at)),
@@ -502,6 +520,7 @@ fn groups_match_rope_core() {
                     same: 0.25,
                     least,
                     group: group as i32,
+                    channels: 32,
                     behind: codes,
                     strides: [BLOCK_SIZE * count, count, count],
                     ..zero()
@@ -562,7 +581,8 @@ fn groups_match_rope_core() {
             }
         }
     }
-    assert_eq!(written, 2 * (3 + 3 + 5 + 2 + 2));
+    let groups = Group::ALL.len();
+    assert_eq!(written, 2 * (3 + 3 + groups + 3 + 3 + 2 + 2));
 }
 
 /// Groups of slots with scales by channel: written, shifted and moved as rope-core does, and a part of one is refused.
@@ -671,8 +691,9 @@ fn formats_and_layouts_match_rope_core() {
     // `groups_match_rope_core` and `channels_match_rope_core` have the others.
     let groups = rope_cache_format::Mxfp4 as i32..=rope_cache_format::E4m3In64 as i32;
     let channels = rope_cache_format::U8ByChannel as i32..=rope_cache_format::Kivi4 as i32;
+    let asymmetric = rope_cache_format::U8 as i32..=rope_cache_format::U4 as i32;
     let others = |format: &&rope_cache_format| {
-        ![&groups, &channels]
+        ![&groups, &channels, &asymmetric]
             .iter()
             .any(|all| all.contains(&(**format as i32)))
     };

@@ -7,7 +7,9 @@ use super::quant::{QuantFormat, QuantScale, ScalePlace};
 use crate::Error;
 use crate::kernel::element::Element;
 use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
-use crate::kernel::quantize::{self, BlockFormat, GroupRule};
+use crate::kernel::quantize::{
+    self, AsymmetricGroups, AsymmetricRule, BlockFormat, GroupRule, NUMBERS,
+};
 
 /// The format of the heads of a cache: elements, codes with their scale, or ggml's blocks. A program links the kernels
 /// of the formats whose constructors it names.
@@ -46,6 +48,8 @@ pub(crate) enum Codes<'a> {
     Groups(&'static quantize::GroupKernels, GroupRule, ScalePlace),
     /// A scale and an offset per channel of a group of this many tokens.
     Channels(&'static ChannelFormat, usize),
+    /// A scale and a zero point, or a minimum, per group of channels.
+    Asymmetric(AsymmetricGroups, ScalePlace),
 }
 
 /// Defines the constructors of 8-bit formats.
@@ -240,6 +244,48 @@ impl<'a> CacheFormat<'a> {
         CacheFormat(Format::Codes(Codes::Channels(&channels::KIVI_4, tokens)))
     }
 
+    /// Unsigned codes of 8 bits in groups of `channels` channels, which may be a whole head. The place of the scales
+    /// has two numbers of f32 for each group: the scale, then the zero point or the minimum.
+    ///
+    /// A group is a divisor of the head, and a head has at most 64.
+    ///
+    /// ```
+    /// use rope_core::cache::{Asymmetric, CacheFormat, CacheLayout, CacheMut, ScaleLayout, ScalePlace};
+    ///
+    /// // 16 slots of 2 heads of 80 channels; OpenVINO's `[slots, heads, 2]` of scales and zero points
+    /// let layout = CacheLayout::nhd([16, 1, 2, 80])?;
+    /// let (mut codes, mut numbers) = ([0_u8; 16 * 2 * 80], [0.0_f32; 16 * 2 * 2]);
+    /// let at = ScalePlace::Separate(ScaleLayout::nh([1, 2]).with_groups(2));
+    /// let format = CacheFormat::u8(Asymmetric::ZeroPoint, 80, at);
+    /// let keys = CacheMut::coded_with_scales(&mut codes, layout, format, &mut numbers)?;
+    ///
+    /// // Its pages, where both numbers lie before the codes of a head.
+    /// let layout = CacheLayout::nhd([16, 1, 2, 8 + 80])?.narrow_channels(8..88)?;
+    /// let strides = ScaleLayout { block: 2 * 88, token: 2 * 88, head: 88 };
+    /// let format = CacheFormat::u8(Asymmetric::ZeroPoint, 80, ScalePlace::InBlock { first: 0, strides });
+    /// let mut pages = [0_u8; 16 * 2 * 88];
+    /// let keys = CacheMut::coded(&mut pages, layout, format)?;
+    /// # Ok::<(), rope_core::Error>(())
+    /// ```
+    pub const fn u8(rule: Asymmetric, channels: usize, at: ScalePlace) -> Self {
+        CacheFormat::asymmetric(8, channels, rule, at)
+    }
+
+    /// Unsigned codes of 4 bits as [`CacheFormat::u8`], two per byte, the even channel in the high half. The layout
+    /// counts channels, and a group has an even number of them.
+    pub const fn u4(rule: Asymmetric, channels: usize, at: ScalePlace) -> Self {
+        CacheFormat::asymmetric(4, channels, rule, at)
+    }
+
+    const fn asymmetric(bits: usize, channels: usize, rule: Asymmetric, at: ScalePlace) -> Self {
+        let rule = match rule {
+            Asymmetric::ZeroPoint => AsymmetricRule::ZeroPoint,
+            Asymmetric::Minimum => AsymmetricRule::Minimum,
+        };
+        let groups = AsymmetricGroups::new(bits, channels, rule);
+        CacheFormat(Format::Codes(Codes::Asymmetric(groups, at)))
+    }
+
     const fn groups(
         kernels: &'static quantize::GroupKernels,
         rule: GroupRule,
@@ -255,13 +301,21 @@ impl<'a> CacheFormat<'a> {
                 Some(ComputedScales {
                     at,
                     unit: 4,
+                    numbers: 1,
                     values: None,
                 })
             }
             Format::Codes(Codes::Groups(kernels, rule, at)) => Some(ComputedScales {
                 at,
                 unit: rule.bytes(),
+                numbers: 1,
                 values: Some(kernels.values),
+            }),
+            Format::Codes(Codes::Asymmetric(groups, at)) => Some(ComputedScales {
+                at,
+                unit: 4,
+                numbers: NUMBERS / 4,
+                values: Some(groups.channels),
             }),
             _ => None,
         }
@@ -287,6 +341,9 @@ impl<'a> CacheFormat<'a> {
                         "finite and above zero",
                     ))
                 }
+                GroupRule::Up(least) if !(least >= 0.0 && least.is_finite()) => Err(
+                    Error::parameter("least", least.into(), "finite and not negative"),
+                ),
                 _ => Ok(()),
             },
             _ => Ok(()),
@@ -300,14 +357,16 @@ pub(super) struct ComputedScales {
     pub(super) at: ScalePlace,
     /// Bytes of a scale.
     pub(super) unit: usize,
-    /// Channels per scale; `None` if a head has one.
+    /// Numbers per group: a scale, or a scale and a zero point.
+    numbers: usize,
+    /// Channels per group; `None` if a head is one.
     values: Option<usize>,
 }
 
 impl ComputedScales {
     /// Returns the scales of a head.
     pub(super) fn count(&self, head_dim: usize) -> usize {
-        self.values.map_or(1, |values| head_dim / values)
+        self.numbers * self.values.map_or(1, |values| head_dim / values)
     }
 
     /// Returns the bytes of the scales of a head.
@@ -356,7 +415,7 @@ impl MxScale {
         match self {
             MxScale::Floor => GroupRule::Floor,
             MxScale::Even => GroupRule::Even,
-            MxScale::Up => GroupRule::Up,
+            MxScale::Up => GroupRule::Up(0.0),
         }
     }
 }
@@ -383,6 +442,12 @@ pub enum TileScale {
         /// The least scale before it becomes a power of two, above zero.
         least: f32,
     },
+    /// The same power of two as one byte, its biased exponent (E8M0). The records of DeepSeek-V4 in vLLM, FlashMLA and
+    /// FlashInfer have one for 64 channels, with a least magnitude of 1e-4: `least` is `1e-4 / 448.0`.
+    E8m0 {
+        /// The least scale before it becomes a power of two, not negative.
+        least: f32,
+    },
 }
 
 impl TileScale {
@@ -390,6 +455,41 @@ impl TileScale {
         match self {
             TileScale::Quotient { least } => GroupRule::Float(least),
             TileScale::PowerOfTwo { least } => GroupRule::PowerOfTwo(least),
+            TileScale::E8m0 { least } => GroupRule::Up(least),
+        }
+    }
+}
+
+/// The two numbers of a group of unsigned codes, from its bounds `min` and `max`, ignoring NaNs. `most` is the largest
+/// code, 255 or 15.
+///
+/// ```
+/// use rope_core::cache::{Asymmetric, CacheFormat, ScalePlace};
+///
+/// // A head of 96 channels is one group, whose numbers follow its codes.
+/// let format = CacheFormat::u8(Asymmetric::Minimum, 96, ScalePlace::Inline(96));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Asymmetric {
+    /// `scale = (max - min) / most`, or 0.0001 if that is 0, and `zero = -min / scale`. The code of `x` is
+    /// `x (1 / scale) + zero` by a fused multiply-add, ties to even, and decodes as `(code - zero) * scale`. OpenVINO's
+    /// vector code on x86 ([`BlockFormat::U8_IN_32`] has more of it).
+    ZeroPoint,
+    /// `scale = (max - min) / most`, or 1 if `max` is not above `min`, and `min` itself. The code of `x` is
+    /// `(x - min) / scale`, ties away from zero, and decodes as `min + code * scale`. tract's values.
+    Minimum,
+}
+
+impl Asymmetric {
+    /// All rules.
+    pub const ALL: [Asymmetric; 2] = [Asymmetric::ZeroPoint, Asymmetric::Minimum];
+
+    /// Returns the name in lower case.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Asymmetric::ZeroPoint => "zero-point",
+            Asymmetric::Minimum => "minimum",
         }
     }
 }

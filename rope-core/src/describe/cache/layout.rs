@@ -1,5 +1,6 @@
 //! The layout of a cache: from slot, head and channel to element.
 
+use super::MOST_GROUPS;
 use super::channels::ChannelFormat;
 use super::format::{CacheFormat, Codes, ComputedScales, Format};
 use super::quant::{ScaleLayout, ScalePlace};
@@ -335,6 +336,18 @@ impl CacheLayout {
             Format::Codes(Codes::Channels(format, tokens)) => self.in_groups(format, tokens),
             Format::Codes(Codes::Groups(kernels, ..)) => {
                 self.in_units([kernels.values, kernels.per_byte], 1)
+            }
+            Format::Codes(Codes::Asymmetric(groups, _)) => {
+                let (channels, per_byte) = (groups.channels, groups.per_byte());
+                let is_even = channels.is_multiple_of(per_byte);
+                if channels == 0 || !is_even || self.shape.head_dim / channels > MOST_GROUPS {
+                    let required = match per_byte {
+                        1 => "a divisor of head_dim, with at most 64 groups in a head",
+                        _ => "an even divisor of head_dim, with at most 64 groups in a head",
+                    };
+                    return Err(Error::parameter("channels", channels as f64, required));
+                }
+                self.in_units([channels, per_byte], 1)
             }
             _ => Ok(self),
         }

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`GroupRule::Floor`] | `2^e`, `e` the exponent of `m` less that of the largest code | `x / 2^e` |
 //! | [`GroupRule::Even`] | likewise, `m` first rounded to the mantissa of the code | `x / 2^e`; 0 if `2^e` is the least |
-//! | [`GroupRule::Up`] | the least `2^e` that is at least `m / largest code` | `x / 2^e` |
+//! | [`GroupRule::Up`] | the least `2^e` that is at least `max(m / largest code, least)` | `x / 2^e` |
 //! | [`GroupRule::Tensor`] | E4M3 of `g (m r)`, `g = 1 / factor` and `r = 1 / 6` rounded | `x (1 / (scale (1 / g)))`; 0 if it is 0 |
 //! | [`GroupRule::Float`] | `max(m / largest code, least)` in f32 | `x / scale` |
 //! | [`GroupRule::PowerOfTwo`] | the least power of two that is at least that | `x / scale` |
@@ -61,7 +61,8 @@ pub(crate) struct GroupEncoding<'a> {
 pub(crate) enum GroupRule {
     Floor,
     Even,
-    Up,
+    /// The least scale before it is rounded up; 0 if there is none.
+    Up(f32),
     /// The factor of the tensor.
     Tensor(f32),
     /// The least scale.
@@ -101,9 +102,9 @@ impl GroupRule {
                     };
                 }
             }
-            GroupRule::Up => {
+            GroupRule::Up(at_least) => {
                 for ((largest, bits), factor) in scales {
-                    let quotient = (largest / code.largest).to_bits();
+                    let quotient = (largest / code.largest).max(at_least).to_bits();
                     let exponent = ((quotient + FRACTION) >> 23).min(254);
                     // The least scale is subnormal in f32.
                     *bits = if quotient <= LEAST_POWER { 0 } else { exponent };

@@ -413,6 +413,7 @@ impl World {
                 each_count: at_most(room, source.one_of(&[0, heads, heads])),
                 least: once_in!(source, 8, number(source) as f32, 1e-6),
                 group: choice!(source, rope_group_scale),
+                channels: once_in!(source, 4, extent(source), 0),
                 behind: once_in!(source, 8, extent(source), head_dim),
                 strides: once_in!(source, 8, any_strides, strides_of_scales),
                 tokens: once_in!(source, 4, extent(source), 8),

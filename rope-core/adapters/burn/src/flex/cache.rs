@@ -9,8 +9,8 @@ use burn_core::tensor::{
     BackendPrimitive, DType, Element as BurnElement, Tensor, TensorData, bf16, f16,
 };
 use rope_core::cache::{
-    self, BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheSlotsMut, CacheStrides,
-    IntoSlots, MxScale, QuantFormat, QuantScale, ScalePlace, Slots, TileScale,
+    self, Asymmetric, BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheSlotsMut,
+    CacheStrides, IntoSlots, MxScale, QuantFormat, QuantScale, ScalePlace, Slots, TileScale,
 };
 use rope_core::norm::Norm;
 use rope_core::stages::Normed;
@@ -56,10 +56,14 @@ pub enum GroupFormat {
     Mxfp8(MxScale),
     /// 9 bytes for 16 channels; the factors of the keys and of the values.
     Nvfp4([f32; 2]),
-    /// 132 bytes for 128 channels.
+    /// 132 bytes for 128 channels; 129 with [`TileScale::E8m0`].
     E4m3In128(TileScale),
-    /// 68 bytes for 64 channels.
+    /// 68 bytes for 64 channels; 65 with [`TileScale::E8m0`].
     E4m3In64(TileScale),
+    /// Unsigned codes of 8 bits, and 8 bytes for a group of this number of channels, which may be a head's.
+    U8(Asymmetric, usize),
+    /// Unsigned codes of 4 bits, likewise.
+    U4(Asymmetric, usize),
 }
 
 impl GroupFormat {
@@ -69,8 +73,12 @@ impl GroupFormat {
             GroupFormat::Mxfp4(_) => [32, 17, 2],
             GroupFormat::Mxfp8(_) => [32, 33, 1],
             GroupFormat::Nvfp4(_) => [16, 9, 2],
+            GroupFormat::E4m3In128(TileScale::E8m0 { .. }) => [128, 129, 1],
             GroupFormat::E4m3In128(_) => [128, 132, 1],
+            GroupFormat::E4m3In64(TileScale::E8m0 { .. }) => [64, 65, 1],
             GroupFormat::E4m3In64(_) => [64, 68, 1],
+            GroupFormat::U8(_, channels) => [channels, channels.saturating_add(8), 1],
+            GroupFormat::U4(_, channels) => [channels, channels / 2 + 8, 2],
         }
     }
 
@@ -84,6 +92,8 @@ impl GroupFormat {
             GroupFormat::Nvfp4(factors) => cache::CacheFormat::nvfp4(factors[index], at),
             GroupFormat::E4m3In128(scale) => cache::CacheFormat::e4m3_in_128(scale, at),
             GroupFormat::E4m3In64(scale) => cache::CacheFormat::e4m3_in_64(scale, at),
+            GroupFormat::U8(rule, channels) => cache::CacheFormat::u8(rule, channels, at),
+            GroupFormat::U4(rule, channels) => cache::CacheFormat::u4(rule, channels, at),
         }
     }
 }

@@ -4,8 +4,8 @@ use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use half::{bf16, f16};
 use rope_burn::{CacheFormat, Error, GroupFormat, norm_rotate, read_caches, rotate_into_caches};
 use rope_core::cache::{
-    BlockFormat, Cache, CacheLayout, CacheMut, MxScale, QuantFormat, QuantScale, ScalePlace, Slots,
-    TileScale,
+    Asymmetric, BlockFormat, Cache, CacheLayout, CacheMut, MxScale, QuantFormat, QuantScale,
+    ScalePlace, Slots, TileScale,
 };
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::stages::{Normed, StageOrder};
@@ -86,6 +86,9 @@ fn widths(format: GroupFormat) -> [usize; 2] {
         GroupFormat::Mxfp4(_) => [32, 2],
         GroupFormat::Mxfp8(_) => [64, 2],
         GroupFormat::Nvfp4(_) => [32, 4],
+        GroupFormat::E4m3In64(TileScale::E8m0 { .. }) => [64, 1],
+        GroupFormat::U8(..) => [64, 8],
+        GroupFormat::U4(..) => [32, 16],
         _ => [64, 4],
     }
 }
@@ -105,6 +108,8 @@ fn groups(
         GroupFormat::Mxfp8(scale) => Core::mxfp8(scale, at),
         GroupFormat::Nvfp4(factors) => Core::nvfp4(factors[index], at),
         GroupFormat::E4m3In64(scale) => Core::e4m3_in_64(scale, at),
+        GroupFormat::U8(rule, channels) => Core::u8(rule, channels, at),
+        GroupFormat::U4(rule, channels) => Core::u4(rule, channels, at),
         _ => unreachable!("heads have 64 channels"),
     };
     (layout.expect("a small cache"), core)
@@ -189,6 +194,9 @@ fn codes_are_those_of_rope_core() {
         GroupFormat::Mxfp8(MxScale::Up),
         GroupFormat::Nvfp4(scales),
         GroupFormat::E4m3In64(TileScale::PowerOfTwo { least: 1e-4 }),
+        GroupFormat::E4m3In64(TileScale::E8m0 { least: 1e-4 }),
+        GroupFormat::U8(Asymmetric::ZeroPoint, 64),
+        GroupFormat::U4(Asymmetric::Minimum, 32),
     ];
     let groups = groups.map(CacheFormat::Groups);
     for format in quantized.into_iter().chain(blocks).chain(groups) {

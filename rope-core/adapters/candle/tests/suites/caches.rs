@@ -175,7 +175,7 @@ fn codes(random: &mut Random, width: usize) -> Result<Tensor> {
 #[test]
 fn groups_have_the_bits_of_rope_core() -> Result<()> {
     use rope_candle::GroupFormat as Group;
-    use rope_candle::rope_core::cache::{self, MxScale, ScalePlace, TileScale};
+    use rope_candle::rope_core::cache::{self, Asymmetric, MxScale, ScalePlace, TileScale};
     let mut random = Random::new("groups");
     let tile = TileScale::PowerOfTwo { least: 1e-4 };
     // Bytes of the codes of a head, and of its scales.
@@ -184,13 +184,19 @@ fn groups_have_the_bits_of_rope_core() -> Result<()> {
         (Group::Mxfp8(MxScale::Up), 64, 2),
         (Group::Nvfp4([0.5, 0.25]), 32, 4),
         (Group::E4m3In64(tile), 64, 4),
+        (Group::E4m3In64(TileScale::E8m0 { least: 1e-4 }), 64, 1),
+        (Group::U8(Asymmetric::ZeroPoint, 64), 64, 8),
+        (Group::U4(Asymmetric::Minimum, 32), 32, 16),
     ] {
         let (width, at) = (codes_of + scales, ScalePlace::Inline(codes_of));
         let core = |index: usize| match format {
             Group::Mxfp4(scale) => cache::CacheFormat::mxfp4(scale, at),
             Group::Mxfp8(scale) => cache::CacheFormat::mxfp8(scale, at),
             Group::Nvfp4(factors) => cache::CacheFormat::nvfp4(factors[index], at),
-            _ => cache::CacheFormat::e4m3_in_64(tile, at),
+            Group::E4m3In64(tile) => cache::CacheFormat::e4m3_in_64(tile, at),
+            Group::U8(rule, channels) => cache::CacheFormat::u8(rule, channels, at),
+            Group::U4(rule, channels) => cache::CacheFormat::u4(rule, channels, at),
+            _ => unreachable!("heads have 64 channels"),
         };
         let per_byte = HEAD_DIM / codes_of;
         let layout = CacheLayout::nhd([BLOCKS, BLOCK_SIZE, HEADS, width * per_byte])

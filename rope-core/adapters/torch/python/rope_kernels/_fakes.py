@@ -306,6 +306,6 @@ def _(k, v, cos, sin, key_cache, value_cache, key_scale, value_scale, slots, wei
 
 
 @_fake("rotate_into_latent_cache")
-def _(latent, key, cos, sin, cache, slots, plan=0):
+def _(latent, key, cos, sin, cache, slots, plan=0, format=0):
     check_devices(latent=latent, key=key, cache=cache, slots=slots)
     _check_rows(dict(key=key), cos, sin, plan)

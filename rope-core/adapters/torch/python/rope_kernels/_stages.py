@@ -14,10 +14,13 @@ Formula = Literal["llama", "olmo2", "gemma", "llama4", "chameleon", "layer_norm"
 Over = Literal["head", "row"]
 Order = Literal["before", "after"]
 Format = Literal[
-    "elements", "e4m3", "int8", "int8_away", "q8_0", "q4_0", "mxfp4", "mxfp4_even", "mxfp8", "mxfp8_up", "nvfp4",
-    "e4m3_in_128", "u8_in_32", "u8_in_64", "u8_in_128", "u4_in_32", "u4_in_64", "u4_in_128", "u8_by_channel",
-    "u4_by_channel", "kivi2", "kivi4",
+    "elements", "e4m3", "e5m2", "e5m2_saturating", "int8", "int8_away", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl",
+    "mxfp4", "mxfp4_even", "mxfp4_up", "mxfp8", "mxfp8_even", "mxfp8_up", "nvfp4", "e4m3_in_128",
+    "e4m3_in_128_power_of_two", "e4m3_in_128_e8m0", "e4m3_in_64", "e4m3_in_64_power_of_two", "e4m3_in_64_e8m0",
+    "u8_in_32", "u8_in_64", "u8_in_128", "u4_in_32", "u4_in_64", "u4_in_128", "u8", "u8_minimum", "u4", "u4_minimum",
+    "u8_by_channel", "u4_by_channel", "kivi2", "kivi4",
 ]  # fmt: skip
+LatentFormat = Literal["e4m3_in_128", "e4m3_in_64_e8m0"]
 
 _FORMULAS = {
     name: index
@@ -30,10 +33,13 @@ _FORMATS = {
     for index, name in enumerate(
         ("elements", "e4m3", "int8", "q8_0", "q4_0", "int8_away", "mxfp4", "mxfp4_even", "mxfp8", "mxfp8_up", "nvfp4",
          "e4m3_in_128", "u8_in_32", "u8_in_64", "u8_in_128", "u4_in_32", "u4_in_64", "u4_in_128", "u8_by_channel",
-         "u4_by_channel", "kivi2", "kivi4")
+         "u4_by_channel", "kivi2", "kivi4", "e5m2", "e5m2_saturating", "q4_1", "q5_0", "q5_1", "iq4_nl", "mxfp4_up",
+         "mxfp8_even", "e4m3_in_128_power_of_two", "e4m3_in_128_e8m0", "e4m3_in_64", "e4m3_in_64_power_of_two",
+         "e4m3_in_64_e8m0", "u8", "u8_minimum", "u4", "u4_minimum")
     )
 }  # fmt: skip
-_CACHE_LAYOUTS = {"nhd": 0, "hnd": 32}
+_LATENT_FORMATS = {"e4m3_in_128": 0, "e4m3_in_64_e8m0": 1}
+_CACHE_LAYOUTS = {"nhd": 0, "hnd": 64}
 
 
 def _norm(formula, over, order):
@@ -84,19 +90,23 @@ def rotate_into_caches(
     """Rotates the keys, after a norm if there is a formula, and writes them and the values into a paged cache.
 
     slots: one for each token, `block * block_size + place`; a negative one is skipped. format: "elements" of the
-    caches' type; "e4m3", "int8" and "int8_away", which rounds halves away from zero as vLLM does, bytes of `x / scale`;
-    "q8_0" and "q4_0", ggml's blocks of 32 channels in uint8; "u8_in_32" to "u4_in_128", OpenVINO's groups of 32, 64 or
-    128 channels in uint8, which begin with a scale and a zero point; and codes with a scale for each group of channels, in
-    uint8: "mxfp4" and "mxfp8" (32 channels; OCP's powers of two, or vLLM's "mxfp4_even" and NVIDIA's "mxfp8_up"),
-    "nvfp4" (16 channels), and "e4m3_in_128", the latent channels of DeepSeek's caches. FP4 has two channels in a byte,
-    the even one in its low half. Or numbers for each channel of a block, which a call writes whole, in the order of its
-    slots, into uint8 of `[blocks, heads, rows, width]` ("hnd"): OpenVINO's "u8_by_channel" has 8 rows of numbers and a row
-    for each slot, of head_dim bytes; "u4_by_channel" 16 and a row for each slot, of head_dim / 2; KIVI's "kivi2" and
-    "kivi4" 4 and a row for 4 and for 2 slots, of head_dim.
+    caches' type; "e4m3", "e5m2", "e5m2_saturating", "int8" and "int8_away", which rounds halves away from zero as vLLM
+    does, bytes of `x / scale`; "q8_0" to "iq4_nl", ggml's blocks of 32 channels in uint8; "u8_in_32" to "u4_in_128",
+    OpenVINO's groups of 32, 64 or 128 channels in uint8, which begin with a scale and a zero point; and codes with a
+    scale for each group of channels, in uint8: "mxfp4" and "mxfp8" (32 channels; OCP's powers of two, or vLLM's
+    "mxfp4_even" and NVIDIA's "mxfp8_up"), "nvfp4" (16 channels), "e4m3_in_128" and "e4m3_in_64", the latent channels of
+    DeepSeek's caches, whose scales may be powers of two, as floats or bytes (E8M0), and "u8" and "u4", with a scale and
+    a zero point (or "_minimum") for a head or each of its equal parts. FP4 has two channels in a byte, the even one in
+    its low half; of u4 it is in the high half.
+    Or numbers for each channel of a block, which a call writes whole, in the order of its slots, into uint8 of
+    `[blocks, heads, rows, width]` ("hnd"): OpenVINO's "u8_by_channel" has 8 rows of numbers and a row for each slot, of
+    head_dim bytes; "u4_by_channel" 16 and a row for each slot, of head_dim / 2; KIVI's "kivi2" and "kivi4" 4 and a row
+    for 4 and for 2 slots, of head_dim.
     key_scale, value_scale: a number, or a float32 tensor: `[heads]`, or of the caches' first three dimensions. In that
     the scale of each token and head that is written is kept, as vLLM makes it: its largest magnitude / (448 or 127), at
-    least 1e-6. Of groups: `[.., head_dim / channels]` after these three dimensions, which keeps their scales: uint8,
-    float32 for "e4m3_in_128".
+    least 1e-6. Of groups: `[.., head_dim / channels]` after these three dimensions, which keeps their scales: uint8, or
+    float32 for tiles of E4M3 without E8M0; `[.., 2 * parts]` in float32 for u8 and u4, scale and zero point side by
+    side. The scales may be a view of the cache's own memory: those of a page after its codes, or of a head beside it.
     key_factor, value_factor: the factors of "nvfp4": a code is `x / (scale * factor)`.
     cache_layout: "nhd" is [blocks, block_size, heads, head_dim], "hnd" [blocks, heads, block_size, head_dim]; the last
     dimension of blocks counts bytes.
@@ -126,8 +136,9 @@ def _rotate_into_caches(
 
 
 def rotate_into_latent_cache(
-    latent: Tensor, key: Tensor, cos: Tensor, sin: Tensor, cache: Tensor, slots: Tensor, *, pairing: Pairing = "half",
-    direction: Direction = "forward", layout: Layout = "bhsd", repeat: Repeat | None = None, rounding: Rounding = "once",
+    latent: Tensor, key: Tensor, cos: Tensor, sin: Tensor, cache: Tensor, slots: Tensor, *,
+    format: LatentFormat = "e4m3_in_128", pairing: Pairing = "half", direction: Direction = "forward",
+    layout: Layout = "bhsd", repeat: Repeat | None = None, rounding: Rounding = "once",
     output_pairing: Pairing | None = None,
 ) -> Tensor:  # fmt: skip
     """Rotates the keys of multi-head latent attention, one head each, and writes them and their latents into a cache of
@@ -137,12 +148,15 @@ def rotate_into_latent_cache(
     cache: float32, bfloat16 or float16, of the channels of a latent and its key; or uint8 of the records that FlashMLA
     and vLLM call "fp8_ds_mla": the latent in E4M3, a float32 scale for each 128 channels of it, and the key in bfloat16
     (656 bytes for 512 and 64 channels).
+    format: the codes of a uint8 cache. "e4m3_in_64_e8m0" has DeepSeek-V4's pages: the codes and the keys of all slots,
+    then a power of two in a byte for each 64 channels, in multiples of 8 bytes per slot (584 bytes for 448 and 64).
     """
     how = plan(pairing, direction, layout, repeat, rounding, output_pairing)
-    return explained(_rotate_into_latent_cache, latent, key, cos, sin, cache, slots, how)
+    return explained(_rotate_into_latent_cache, latent, key, cos, sin, cache, slots, how, format)
 
 
-def _rotate_into_latent_cache(latent, key, cos, sin, cache, slots, how):
+def _rotate_into_latent_cache(latent, key, cos, sin, cache, slots, how, format):
+    number = choice("format", _LATENT_FORMATS, format)
     _refuse_derivatives(latent, key, cos, sin, cache, slots)
-    ops.rotate_into_latent_cache(latent, key, cos, sin, cache, slots, how)
+    ops.rotate_into_latent_cache(latent, key, cos, sin, cache, slots, how, number)
     return cache
