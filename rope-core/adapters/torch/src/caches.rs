@@ -799,14 +799,8 @@ fn records_of_v4<'a>(
         )));
     };
     let part = |first: usize, head_dim: usize, size: usize| {
-        let shape = CacheShape {
-            blocks,
-            block_size,
-            heads: 1,
-            head_dim,
-        };
         let strides = [block / size, record / size, record / size];
-        Ok::<_, Failure>(strided(shape, strides)?.with_offset(first / size)?)
+        part_of_slots([blocks, block_size, head_dim], strides, first / size)
     };
     let at = ScalePlace::InBlock {
         first: block_size * record,
@@ -822,6 +816,21 @@ fn records_of_v4<'a>(
         (part(latent, key, 2)?, key_format),
     ];
     Ok(CachePartsMut::new(cache.elements_mut::<u8>(read)?, parts)?)
+}
+
+/// Returns the layout of a part of slots of one head, from an offset on.
+fn part_of_slots(
+    [blocks, block_size, head_dim]: [usize; 3],
+    strides: [usize; 3],
+    offset: usize,
+) -> Result<CacheLayout> {
+    let shape = CacheShape {
+        blocks,
+        block_size,
+        heads: 1,
+        head_dim,
+    };
+    Ok(strided(shape, strides)?.with_offset(offset)?)
 }
 
 /// The cache of latents and keys in a tensor's memory: elements, or DeepSeek's records in bytes.
@@ -856,14 +865,8 @@ fn latent_cache<'a>(
         )));
     }
     let part = |first: usize, head_dim: usize, size: usize| {
-        let shape = CacheShape {
-            blocks,
-            block_size,
-            heads: 1,
-            head_dim,
-        };
         let strides = [block / size, token / size, width / size];
-        Ok::<_, Failure>(strided(shape, strides)?.with_offset(first / size)?)
+        part_of_slots([blocks, block_size, head_dim], strides, first / size)
     };
     let layouts = [part(0, latent, 1)?, part(latent + scales, key, size)?];
     if is_coded {
