@@ -14,6 +14,7 @@
 
 use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
 
+use super::zero_point::{decode, scale_and_zero};
 use crate::kernel::values::{Blocks, MOST_OF_BLOCK, Values};
 use crate::proof::Proof;
 use crate::simd::{BELOW_HALF, InstructionSet, Kernel, SimdQuant};
@@ -171,16 +172,11 @@ impl AsymmetricRule {
     /// Returns the scale and the second number of a group.
     #[inline(always)]
     fn numbers(self, most: u8, [min, max]: [f32; 2]) -> [f32; 2] {
-        let scale = (max - min) / f32::from(most);
+        let most = f32::from(most);
         match self {
-            AsymmetricRule::ZeroPoint => {
-                let scale = if scale == 0.0 { 0.0001 } else { scale };
-                // Zeros of either sign compare as equal, and the bounds are either.
-                let zero = (0.0 - min) / scale;
-                // The sign of a new NaN depends on the machine.
-                [scale, if zero.is_nan() { f32::NAN } else { zero }]
-            }
-            AsymmetricRule::Minimum => [if max > min { scale } else { 1.0 }, min + 0.0],
+            AsymmetricRule::ZeroPoint => scale_and_zero(most, [min, max]),
+            AsymmetricRule::Minimum if max > min => [(max - min) / most, min + 0.0],
+            AsymmetricRule::Minimum => [1.0, min + 0.0],
         }
     }
 }
@@ -336,21 +332,6 @@ impl Kernel for &mut DecodeAsymmetric<'_> {
                     decode(codes, values, format.bits, |code| second + code * scale);
                 }
             }
-        }
-    }
-}
-
-/// Decodes the codes of a group. The compiler vectorizes these loops.
-#[inline(always)]
-fn decode(codes: &[u8], values: &mut [f32], bits: usize, value: impl Fn(f32) -> f32) {
-    if bits == 8 {
-        for (x, code) in values.iter_mut().zip(codes) {
-            *x = value(f32::from(*code));
-        }
-    } else {
-        for ([x, y], pair) in values.as_chunks_mut().0.iter_mut().zip(codes) {
-            *x = value(f32::from(pair >> 4));
-            *y = value(f32::from(pair & 15));
         }
     }
 }

@@ -56,7 +56,7 @@ pub(crate) struct ChannelKernels {
 pub(crate) struct ChannelNumbers {
     pub(crate) scale: f32,
     pub(crate) offset: f32,
-    /// What values are multiplied by, or divided by.
+    /// The factor of values, or their divisor.
     pub(crate) factor: f32,
 }
 
@@ -83,7 +83,7 @@ impl ChannelKernels {
         head_dim.checked_mul(2 * self.unit)?.checked_add(codes)
     }
 
-    /// Returns the channels of a head with so many bytes.
+    /// Returns the number of channels in a head of `bytes` bytes.
     pub(crate) fn channels(&self, tokens: usize, bytes: usize) -> usize {
         // Without channels there may be any number of tokens.
         let bits = (tokens.saturating_mul(self.bits)).saturating_add(16 * self.unit);
@@ -217,8 +217,26 @@ struct ChannelDecoding<'a> {
     offsets: &'a [u8],
 }
 
-/// The formulas of an engine.
+/// The formulas and the memory of an engine.
 trait ChannelRule {
+    /// Bytes of a scale, or of an offset.
+    const UNIT: usize;
+
+    /// [`ChannelKernels::along_tokens`].
+    const ALONG_TOKENS: bool;
+
+    /// [`ChannelKernels::no_bounds`].
+    const NO_BOUNDS: [f32; 2];
+
+    /// Computes the numbers of a channel from the largest code and the bounds.
+    fn numbers(most: f32, bounds: [f32; 2]) -> ChannelNumbers;
+
+    /// Decodes the codes of a token.
+    fn decode(decoding: &ChannelDecoding<'_>, values: &mut [f32]);
+
+    /// Stores a number.
+    fn store(number: f32, bytes: &mut [u8]);
+
     /// Rounds values as they are before anything else.
     fn round<S: SimdQuant>(s: S, x: [S::F32; 4]) -> [S::F32; 4];
 
@@ -241,6 +259,33 @@ trait ChannelRule {
 struct OpenVino;
 
 impl ChannelRule for OpenVino {
+    const UNIT: usize = 4;
+    const ALONG_TOKENS: bool = false;
+    const NO_BOUNDS: [f32; 2] = [f32::MAX, -f32::MAX];
+
+    fn numbers(most: f32, [min, max]: [f32; 2]) -> ChannelNumbers {
+        let scale = (max - min) * (1.0 / most);
+        let scale = one_nan(if scale == 0.0 { 0.0001 } else { scale });
+        ChannelNumbers {
+            scale,
+            // Zeros of either sign compare as equal, and the bounds are either.
+            offset: one_nan((0.0 - min) / scale),
+            factor: 1.0 / scale,
+        }
+    }
+
+    fn decode(decoding: &ChannelDecoding<'_>, values: &mut [f32]) {
+        let numbers = decoding.scales.as_chunks().0.iter();
+        let numbers = numbers.zip(decoding.offsets.as_chunks().0);
+        for ((x, code), (scale, offset)) in values.iter_mut().zip(decoding.codes).zip(numbers) {
+            *x = (f32::from(*code) - f32::from_le_bytes(*offset)) * f32::from_le_bytes(*scale);
+        }
+    }
+
+    fn store(number: f32, bytes: &mut [u8]) {
+        bytes.copy_from_slice(&number.to_le_bytes());
+    }
+
     #[inline(always)]
     fn round<S: SimdQuant>(_: S, x: [S::F32; 4]) -> [S::F32; 4] {
         x
@@ -274,6 +319,34 @@ impl ChannelRule for OpenVino {
 struct Kivi;
 
 impl ChannelRule for Kivi {
+    const UNIT: usize = 2;
+    const ALONG_TOKENS: bool = true;
+    const NO_BOUNDS: [f32; 2] = [f32::INFINITY, f32::NEG_INFINITY];
+
+    fn numbers(most: f32, [min, max]: [f32; 2]) -> ChannelNumbers {
+        // Never a negative zero, as the bounds are zeros of either sign.
+        let scale = one_nan(to_f16(to_f16(max - min) / most) + 0.0);
+        ChannelNumbers {
+            scale,
+            offset: min + 0.0,
+            factor: scale,
+        }
+    }
+
+    fn decode(decoding: &ChannelDecoding<'_>, values: &mut [f32]) {
+        let numbers = decoding.scales.as_chunks().0.iter();
+        let numbers = numbers.zip(decoding.offsets.as_chunks().0);
+        for ((x, code), (scale, offset)) in values.iter_mut().zip(decoding.codes).zip(numbers) {
+            let [scale, offset] =
+                [scale, offset].map(|number| f16_to_f32(u16::from_le_bytes(*number)));
+            *x = f32::from(*code) * scale + offset;
+        }
+    }
+
+    fn store(number: f32, bytes: &mut [u8]) {
+        bytes.copy_from_slice(&f32_to_f16(number).to_le_bytes());
+    }
+
     #[inline(always)]
     fn round<S: SimdQuant>(s: S, [a, b, c, d]: [S::F32; 4]) -> [S::F32; 4] {
         let [[a, b], [c, d]] = f16::round(s, [[a, b], [c, d]]);
@@ -328,95 +401,35 @@ fn one_nan(x: f32) -> f32 {
     if x.is_nan() { f32::NAN } else { x }
 }
 
-fn numbers_of_openvino(most: f32, [min, max]: [f32; 2]) -> ChannelNumbers {
-    let scale = (max - min) * (1.0 / most);
-    let scale = one_nan(if scale == 0.0 { 0.0001 } else { scale });
-    ChannelNumbers {
-        scale,
-        // Zeros of either sign compare as equal, and the bounds are either.
-        offset: one_nan((0.0 - min) / scale),
-        factor: 1.0 / scale,
-    }
-}
-
-fn numbers_of_kivi(most: f32, [min, max]: [f32; 2]) -> ChannelNumbers {
-    // Never a negative zero, as the bounds are zeros of either sign.
-    let scale = one_nan(to_f16(to_f16(max - min) / most) + 0.0);
-    ChannelNumbers {
-        scale,
-        offset: min + 0.0,
-        factor: scale,
-    }
-}
-
-const fn openvino(bits: usize) -> ChannelKernels {
+const fn kernels<R: ChannelRule>(bits: usize) -> ChannelKernels {
     ChannelKernels {
         bits,
-        unit: 4,
-        along_tokens: false,
-        no_bounds: [f32::MAX, -f32::MAX],
+        unit: R::UNIT,
+        along_tokens: R::ALONG_TOKENS,
+        no_bounds: R::NO_BOUNDS,
         widen_bounds: |proof, values, bounds| {
-            proof.run(WidenBounds::<OpenVino> {
+            proof.run(WidenBounds::<R> {
                 values,
                 bounds,
                 rule: PhantomData,
             });
         },
-        numbers: numbers_of_openvino,
+        numbers: R::numbers,
         encode: |proof, encoding| {
-            proof.run(EncodeChannels::<OpenVino> {
+            proof.run(EncodeChannels::<R> {
                 encoding,
                 rule: PhantomData,
             });
         },
-        decode: |decoding, values| {
-            let numbers = decoding.scales.as_chunks().0.iter();
-            let numbers = numbers.zip(decoding.offsets.as_chunks().0);
-            for ((x, code), (scale, offset)) in values.iter_mut().zip(decoding.codes).zip(numbers) {
-                *x = (f32::from(*code) - f32::from_le_bytes(*offset)) * f32::from_le_bytes(*scale);
-            }
-        },
-        store: |number, bytes| bytes.copy_from_slice(&number.to_le_bytes()),
+        decode: R::decode,
+        store: R::store,
     }
 }
 
-const fn kivi(bits: usize) -> ChannelKernels {
-    ChannelKernels {
-        bits,
-        unit: 2,
-        along_tokens: true,
-        no_bounds: [f32::INFINITY, f32::NEG_INFINITY],
-        widen_bounds: |proof, values, bounds| {
-            proof.run(WidenBounds::<Kivi> {
-                values,
-                bounds,
-                rule: PhantomData,
-            });
-        },
-        numbers: numbers_of_kivi,
-        encode: |proof, encoding| {
-            proof.run(EncodeChannels::<Kivi> {
-                encoding,
-                rule: PhantomData,
-            });
-        },
-        decode: |decoding, values| {
-            let numbers = decoding.scales.as_chunks().0.iter();
-            let numbers = numbers.zip(decoding.offsets.as_chunks().0);
-            for ((x, code), (scale, offset)) in values.iter_mut().zip(decoding.codes).zip(numbers) {
-                let [scale, offset] =
-                    [scale, offset].map(|number| f16_to_f32(u16::from_le_bytes(*number)));
-                *x = f32::from(*code) * scale + offset;
-            }
-        },
-        store: |number, bytes| bytes.copy_from_slice(&f32_to_f16(number).to_le_bytes()),
-    }
-}
-
-pub(crate) static U8_BY_CHANNEL: ChannelKernels = openvino(8);
-pub(crate) static U4_BY_CHANNEL: ChannelKernels = openvino(4);
-pub(crate) static KIVI_2: ChannelKernels = kivi(2);
-pub(crate) static KIVI_4: ChannelKernels = kivi(4);
+pub(crate) static U8_BY_CHANNEL: ChannelKernels = kernels::<OpenVino>(8);
+pub(crate) static U4_BY_CHANNEL: ChannelKernels = kernels::<OpenVino>(4);
+pub(crate) static KIVI_2: ChannelKernels = kernels::<Kivi>(2);
+pub(crate) static KIVI_4: ChannelKernels = kernels::<Kivi>(4);
 
 /// A kernel that widens the bounds of channels.
 struct WidenBounds<'a, R> {

@@ -85,6 +85,17 @@ fn encode(proof: Proof, [group, bits]: [usize; 2], values: Values<'_>, target: &
     }
 }
 
+/// Returns the scale and the zero point of a group, from the largest code and the bounds.
+#[inline(always)]
+pub(super) fn scale_and_zero(most: f32, [min, max]: [f32; 2]) -> [f32; 2] {
+    let scale = (max - min) / most;
+    let scale = if scale == 0.0 { 0.0001 } else { scale };
+    // Zeros of either sign compare as equal, and the bounds are either.
+    let zero = (0.0 - min) / scale;
+    // The sign of a new NaN depends on the machine.
+    [scale, if zero.is_nan() { f32::NAN } else { zero }]
+}
+
 /// A kernel that encodes groups, in whole blocks of [`MOST_OF_BLOCK`] values. The values are a reference: a copy waits
 /// for all stores in flight.
 struct EncodeUnsigned<'e, 'a> {
@@ -191,14 +202,8 @@ impl UnsignedNumbers {
             let largest = s.extreme_lanes::<true>(max);
             // All four, which the compiler computes in vectors.
             for index in 0..4 {
-                let scale = (largest[index] - smallest[index]) / most;
-                let scale = if scale == 0.0 { 0.0001 } else { scale };
-                // Zeros of either sign compare as equal, and the bounds are either.
-                let zero = (0.0 - smallest[index]) / scale;
-                scales[index] = scale;
-                // The sign of a new NaN depends on the machine.
-                zeros[index] = if zero.is_nan() { f32::NAN } else { zero };
-                factors[index] = 1.0 / scale;
+                let [scale, zero] = scale_and_zero(most, [smallest[index], largest[index]]);
+                (scales[index], zeros[index], factors[index]) = (scale, zero, 1.0 / scale);
             }
         }
     }
@@ -273,17 +278,22 @@ impl Kernel for DecodeUnsigned<'_> {
             let (&[a, b, c, d, e, f, g, h], codes) =
                 block.split_first_chunk().unwrap_or((&[0; NUMBERS], &[]));
             let [scale, zero] = [[a, b, c, d], [e, f, g, h]].map(f32::from_le_bytes);
-            // The compiler vectorizes these loops.
-            if self.bits == 8 {
-                for (x, code) in values.iter_mut().zip(codes) {
-                    *x = (f32::from(*code) - zero) * scale;
-                }
-            } else {
-                for ([x, y], pair) in values.as_chunks_mut().0.iter_mut().zip(codes) {
-                    *x = (f32::from(pair >> 4) - zero) * scale;
-                    *y = (f32::from(pair & 15) - zero) * scale;
-                }
-            }
+            decode(codes, values, self.bits, |code| (code - zero) * scale);
+        }
+    }
+}
+
+/// Decodes the codes of a group. The compiler vectorizes these loops.
+#[inline(always)]
+pub(super) fn decode(codes: &[u8], values: &mut [f32], bits: usize, value: impl Fn(f32) -> f32) {
+    if bits == 8 {
+        for (x, code) in values.iter_mut().zip(codes) {
+            *x = value(f32::from(*code));
+        }
+    } else {
+        for ([x, y], pair) in values.as_chunks_mut().0.iter_mut().zip(codes) {
+            *x = value(f32::from(pair >> 4));
+            *y = value(f32::from(pair & 15));
         }
     }
 }
