@@ -19,7 +19,13 @@ for features in "" alloc rayon; do
     cargo clippy -p rope-core --lib --tests --no-default-features --features "$features" -- -D warnings
 done
 cargo clippy -p rope-models --lib --no-default-features -- -D warnings
-RUSTDOCFLAGS="-D warnings" cargo doc --workspace --exclude rope-bench --all-features --no-deps --document-private-items
+# rustdoc links to another crate's page if that page is there, and `--no-deps` leaves the order to chance: first the
+# crates that others name.
+others="--workspace --exclude rope-bench --exclude rope-core --exclude rope-models"
+for packages in "-p rope-core" "-p rope-models" "$others"; do
+    # shellcheck disable=SC2086
+    RUSTDOCFLAGS="-D warnings" cargo doc $packages --all-features --no-deps --document-private-items
+done
 python3 tests/rustdoc_links.py "${CARGO_TARGET_DIR:-target}/doc" rope_core rope_models rope
 # With examples, of which it has none: thus its dependencies have the features with which they are checked already.
 RUSTDOCFLAGS="-D warnings" cargo doc -p rope-bench --no-deps --features intrinsics --lib --bins --examples
