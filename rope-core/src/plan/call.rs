@@ -37,23 +37,29 @@ use crate::pass::{Operand, OperandMut, PassKernels};
 #[must_use = "a call that was prepared does nothing until it runs"]
 pub struct Call<'a> {
     plan: Rope<Lowered<'a>>,
-    operands: CallOperands<'a>,
-    /// The function that runs the call. A pointer, so that a program links the executors of its own operands.
-    run: RunCall,
+    kind: CallKind<'a>,
 }
 
+/// The operands of a call, and the function that runs it on them. A pointer, so that a program links the executors of
+/// its own operands.
 #[allow(clippy::large_enum_variant, reason = "a call has one")]
-enum CallOperands<'a> {
-    Whole {
+enum CallKind<'a> {
+    InPlace {
         checked: Checked<'a>,
-        source: Option<Operand<'a>>,
         target: OperandMut<'a>,
+        run: fn(&Rope<Lowered<'_>>, &Checked<'_>, &mut OperandMut<'_>) -> Executor,
     },
-    Parts(PartsCall<'a>),
+    Between {
+        checked: Checked<'a>,
+        source: Operand<'a>,
+        target: OperandMut<'a>,
+        run: fn(&Rope<Lowered<'_>>, &Checked<'_>, &Operand<'_>, &mut OperandMut<'_>) -> Executor,
+    },
+    Parts {
+        operands: PartsCall<'a>,
+        run: fn(&Rope<Lowered<'_>>, &mut PartsCall<'_>) -> Executor,
+    },
 }
-
-/// Runs a call; returns its executor.
-type RunCall = fn(&mut Call<'_>) -> Executor;
 
 impl<'a> Call<'a> {
     /// Checks an in-place call.
@@ -68,20 +74,12 @@ impl<'a> Call<'a> {
         if let Some(stages) = other {
             plan.stages = stages;
         }
-        Ok(Call {
-            plan,
-            operands: CallOperands::Whole {
-                checked,
-                source: None,
-                target,
-            },
-            run: |call| match &mut call.operands {
-                CallOperands::Whole {
-                    checked, target, ..
-                } => call.plan.run_checked_in_place(checked, target),
-                CallOperands::Parts(_) => unreachable!("the operands are whole"),
-            },
-        })
+        let kind = CallKind::InPlace {
+            checked,
+            target,
+            run: |plan, checked, target| plan.run_checked_in_place(checked, target),
+        };
+        Ok(Call { plan, kind })
     }
 
     /// Checks a call from a source into a target.
@@ -96,22 +94,13 @@ impl<'a> Call<'a> {
         if let Some(stages) = other {
             plan.stages = stages;
         }
-        Ok(Call {
-            plan,
-            operands: CallOperands::Whole {
-                checked,
-                source: Some(source.0),
-                target,
-            },
-            run: |call| match &mut call.operands {
-                CallOperands::Whole {
-                    checked,
-                    source: Some(source),
-                    target,
-                } => call.plan.run_checked_between(checked, source, target),
-                _ => unreachable!("the call has a whole source"),
-            },
-        })
+        let kind = CallKind::Between {
+            checked,
+            source: source.0,
+            target,
+            run: |plan, checked, source, target| plan.run_checked_between(checked, source, target),
+        };
+        Ok(Call { plan, kind })
     }
 
     /// Checks a call on parts.
@@ -121,17 +110,14 @@ impl<'a> Call<'a> {
         mut operands: PartsCall<'a>,
     ) -> Result<Self, Error> {
         plan.check_parts(&mut operands)?;
-        Ok(Call {
-            plan,
-            operands: CallOperands::Parts(operands),
-            run: |call| match &mut call.operands {
-                CallOperands::Parts(parts) => match call.plan.run_checked_parts(parts) {
-                    Ok(()) => Executor::Parts,
-                    Err(_) => unreachable!("the parts were checked"),
-                },
-                CallOperands::Whole { .. } => unreachable!("the operands are parts"),
+        let kind = CallKind::Parts {
+            operands,
+            run: |plan, operands| match plan.run_checked_parts(operands) {
+                Ok(()) => Executor::Parts,
+                Err(_) => unreachable!("the parts were checked"),
             },
-        })
+        };
+        Ok(Call { plan, kind })
     }
 
     /// Runs the call. It cannot fail.
@@ -141,8 +127,22 @@ impl<'a> Call<'a> {
 
     /// Runs the call, and returns its executor, for the suite `implementations`.
     #[doc(hidden)]
-    pub fn executor(mut self) -> Executor {
-        (self.run)(&mut self)
+    pub fn executor(self) -> Executor {
+        let plan = &self.plan;
+        match self.kind {
+            CallKind::InPlace {
+                checked,
+                mut target,
+                run,
+            } => run(plan, &checked, &mut target),
+            CallKind::Between {
+                checked,
+                source,
+                mut target,
+                run,
+            } => run(plan, &checked, &source, &mut target),
+            CallKind::Parts { mut operands, run } => run(plan, &mut operands),
+        }
     }
 }
 
