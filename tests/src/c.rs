@@ -18,7 +18,7 @@ pub const PLAN: rope_plan = rope_plan {
 ///
 /// If the text cannot be read.
 pub fn detail() -> String {
-    let mut text = [0_u8; 256];
+    let mut text = [0_u8; 512];
     // SAFETY: the text has the stated room.
     let status = unsafe { rope_error_detail(text.as_mut_ptr().cast(), text.len()) };
     assert_eq!(status, rope_status::Ok);

@@ -5,6 +5,7 @@
 //! backend, and compares bits.
 //!
 //! - [`naive`]: every verb by its definition, to read first
+//! - [`snapshot`](mod@snapshot): texts that files keep
 //! - [`seed`]: the one number that a run depends on
 //! - [`source`]: the choices of a test, from a seed or from the bytes of a fuzzer
 //! - [`number`]: the element types as bits, with conversions of their own, and their special values
@@ -59,6 +60,7 @@ pub mod over_c;
 pub mod quantize;
 pub mod run;
 pub mod seed;
+pub mod snapshot;
 pub mod source;
 
 pub use angles::{Angles, Form, Stored};

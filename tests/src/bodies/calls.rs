@@ -215,7 +215,7 @@ impl World {
 /// Verbs, checked or prepared.
 impl World {
     fn verb(&mut self, source: &mut Source<'_>) -> rope_status {
-        let arguments = self.arguments(source);
+        let mut arguments = self.arguments(source);
         let (plan, angles) = (arguments.plan(source), arguments.angles(source));
         let [x, y] = arguments.operands(source);
         let groups = source.below(4);
@@ -256,7 +256,7 @@ impl World {
     /// Prepares a call and runs it once: at its own memory, or at memory that may be null, misaligned, or overlap the
     /// call's other memory.
     fn prepared(&mut self, source: &mut Source<'_>) -> rope_status {
-        let arguments = self.arguments(source);
+        let mut arguments = self.arguments(source);
         let (plan, rows) = (arguments.plan(source), arguments.angles(source));
         let [x, y] = arguments.operands(source);
         let mut call: rope_call = zero();

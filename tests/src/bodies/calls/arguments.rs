@@ -350,11 +350,12 @@ impl World {
         }
     }
 
-    /// Returns a cache, mostly for the heads of a tensor. Its codes have a part of the memory, and so have its scales.
-    fn cache(&mut self, source: &mut Source<'_>, shape: [usize; 4]) -> rope_cache {
+    /// Returns a cache, mostly for the heads of a tensor. Its codes have a part of the memory, and its scales the next
+    /// one.
+    fn cache(&mut self, source: &mut Source<'_>, shape: [usize; 4], part: usize) -> rope_cache {
         let [batch, _, heads, head_dim] = shape;
-        let (memory, bytes) = self.part::<u8>(source, 1);
-        let (scales, scales_count) = self.part(source, 2);
+        let (memory, bytes) = self.part::<u8>(source, part);
+        let (scales, scales_count) = self.part(source, part + 1);
         let (each, room) = self.part(source, 5);
         let kind = choice!(source, rope_cache_layout_kind);
         let blocks = source.one_of(&[batch, 1, 2, 4]);
@@ -423,6 +424,28 @@ impl World {
         }
     }
 
+    /// Returns two caches of the channels before and after `split`: in one memory, or in two.
+    fn cache_parts(
+        &mut self,
+        source: &mut Source<'_>,
+        shape: [usize; 4],
+        split: usize,
+    ) -> [rope_cache; 2] {
+        let [batch, tokens, heads, head_dim] = shape;
+        if split == head_dim {
+            return [self.cache(source, shape, 1); 2];
+        }
+        if source.once_in(2) {
+            let [first, second] = [(split, 1), (head_dim - split, 6)]
+                .map(|(width, part)| self.cache(source, [batch, tokens, heads, width], part));
+            return [first, second];
+        }
+        let mut whole = [self.cache(source, shape, 1); 2];
+        whole[0].layout.channels = [0, split];
+        whole[1].layout.channels = [split, head_dim];
+        whole
+    }
+
     fn ids(&mut self, source: &mut Source<'_>, count: usize) -> rope_ids {
         // The parts with integers.
         let part = source.one_of(&[3, 6]);
@@ -469,21 +492,49 @@ impl World {
         };
         let kind = source.below(2);
         let fitting = rope_positions_range(-2, shape[1]);
+        let split = once_in!(
+            source,
+            4,
+            2 * source.below(head_dim.min(64) / 2 + 1),
+            head_dim
+        );
+        let [cache, second] = self.cache_parts(source, shape, split);
+        let mut plan = plan(source);
+        if split < head_dim {
+            plan.first_channel = once_in!(source, 2, split, plan.first_channel);
+        }
         Arguments {
             x: once_in!(source, 8, self.tensor(source), x),
             y: once_in!(source, 8, self.tensor(source), y),
             dx: self.like(source, &x, 3),
-            cache: self.cache(source, shape),
+            cache,
+            second,
+            split,
+            parts: [x; 2],
             slots: self.slots(source, shape),
             norm: self.norm(source, shape),
             hadamard: hadamard(source, head_dim),
             scale: self.scale(source, shape),
-            plan: plan(source),
+            plan,
             rows: [(); 3].map(|()| self.rows_for(source, shape)),
             frequencies: self.frequencies(source, kind),
             positions: once_in!(source, 2, self.positions(source), fitting),
         }
     }
+}
+
+/// Returns the channels of a tensor from one on, as another operand.
+fn channels_from(x: &rope_operand, first: usize) -> rope_operand {
+    let size = if x.element == rope_element::F32 as i32 {
+        4
+    } else {
+        2
+    };
+    let mut rest = *x;
+    rest.data = rest.data.wrapping_byte_add(first * size);
+    rest.len = rest.len.saturating_sub(first);
+    rest.layout.shape[3] -= first;
+    rest
 }
 
 /// Returns a transform that mostly has no block, or a block that divides a head.
@@ -527,6 +578,12 @@ pub(super) struct Arguments {
     pub(super) y: rope_operand,
     pub(super) dx: rope_operand,
     pub(super) cache: rope_cache,
+    /// A cache of the channels from `split` on.
+    second: rope_cache,
+    /// Number of channels before the second part of an operand; that of all channels if there is no second part.
+    split: usize,
+    /// The second parts of a tensor and of slots.
+    parts: [rope_operand; 2],
     pub(super) slots: rope_slots,
     pub(super) norm: rope_norm,
     hadamard: rope_hadamard,
@@ -553,10 +610,25 @@ impl Arguments {
         }
     }
 
-    /// Returns a source and a target: each a tensor, or slots of the cache.
-    pub(super) fn operands(&self, source: &mut Source<'_>) -> [rope_operand; 2] {
-        let slots = in_slots(given(source, &self.cache), given(source, &self.slots));
-        let [x, y] = [self.x, self.y];
+    /// Returns a source and a target: each a tensor, or slots of the cache, in one part or in two.
+    pub(super) fn operands(&mut self, source: &mut Source<'_>) -> [rope_operand; 2] {
+        let mut slots = in_slots(given(source, &self.cache), given(source, &self.slots));
+        let [mut x, y] = [self.x, self.y];
+        if self.split < x.layout.shape[3] {
+            let given_slots = once_in!(source, 24, given(source, &self.slots), null());
+            self.parts = [
+                channels_from(&x, self.split),
+                in_slots(given(source, &self.second), given_slots),
+            ];
+            // Sometimes a third part, or a second part of the other kind.
+            self.parts[1].next = once_in!(source, 24, &raw const self.parts[0], null());
+            let [tensor, cache] = once_in!(source, 24, [1, 0], [0, 1]);
+            slots.next = given(source, &self.parts[cache]);
+            if source.once_in(2) {
+                x.layout.shape[3] = self.split;
+                x.next = given(source, &self.parts[tensor]);
+            }
+        }
         let others = source.one_of(&[[x, slots], [x, slots], [slots, y], [slots, slots]]);
         once_in!(source, 2, others, [x, y])
     }
