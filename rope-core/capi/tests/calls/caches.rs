@@ -3,8 +3,8 @@
 
 use rope_core::Error;
 use rope_core::cache::{
-    BlockFormat, CacheFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales, MxScale,
-    QuantFormat, QuantScale, ScaleLayout, ScalePlace, TileScale,
+    Asymmetric, BlockFormat, CacheFormat, CacheLayout, CacheMut, CacheShape, CacheStrides,
+    HeadScales, MxScale, QuantFormat, QuantScale, ScaleLayout, ScalePlace, TileScale,
 };
 use rope_core::internals::Renamed;
 use rope_core::norm::{Norm, NormFormula, NormResult};
@@ -218,7 +218,11 @@ fn formats(format: Format) -> (CacheFormat<'static>, rope_quant_scale) {
         (CacheFormat::quantized(format, scale), c_scale)
     };
     let grouped = |tokens| rope_quant_scale { tokens, ..zero() };
-    use rope_group_scale::{Even, Floor, PowerOfTwo, Quotient, Up};
+    let parts = |group| rope_quant_scale {
+        channels: 32,
+        ..made(group)
+    };
+    use rope_group_scale::{Even, Floor, Minimum, PowerOfTwo, Quotient, Up, ZeroPoint};
     match format {
         Format::F32 => (CacheFormat::element::<f32>(), zero()),
         Format::F16 => (CacheFormat::element::<f16>(), zero()),
@@ -251,6 +255,11 @@ fn formats(format: Format) -> (CacheFormat<'static>, rope_quant_scale) {
             let scale = TileScale::Quotient { least };
             (CacheFormat::e4m3_in_64(scale, at), made(Quotient))
         }
+        Format::U8 => (
+            CacheFormat::u8(Asymmetric::ZeroPoint, 32, at),
+            parts(ZeroPoint),
+        ),
+        Format::U4 => (CacheFormat::u4(Asymmetric::Minimum, 32, at), parts(Minimum)),
         Format::U8ByChannel => (CacheFormat::u8_by_channel(BLOCK_SIZE), grouped(BLOCK_SIZE)),
         Format::U4ByChannel => (CacheFormat::u4_by_channel(BLOCK_SIZE), grouped(BLOCK_SIZE)),
         Format::Kivi2 => (CacheFormat::kivi2(BLOCK_SIZE), grouped(BLOCK_SIZE)),
@@ -275,7 +284,10 @@ fn formats_and_layouts_match_rope_core() {
         for (c_layout, layout) in layouts() {
             let (rust, scale) = formats(format);
             let [mut a, mut b, mut a_scales, mut b_scales] = [(); 4].map(|()| memory());
-            let singles = matches!(format, Format::E4m3In128 | Format::E4m3In64);
+            let singles = matches!(
+                format,
+                Format::E4m3In128 | Format::E4m3In64 | Format::U8 | Format::U4
+            );
             let made = layout.and_then(|layout| {
                 let (codes, scales) = (elements::<u8>(&mut a), &mut a_scales);
                 match singles {
@@ -694,16 +706,23 @@ fn refusals() {
         n.values.scale = n.keys.scale;
     });
     // Scales of groups are made, in ways of their own.
-    use rope_group_scale::{Even, Floor, PowerOfTwo, Quotient, Up};
-    let (powers, tiles) = ([Floor, Even, Up], [Quotient, PowerOfTwo]);
-    for (format, others) in [
-        (Format::Mxfp4, &tiles[..]),
-        (Format::Mxfp8, &tiles),
+    use rope_group_scale::{E8m0, Even, Floor, Minimum, PowerOfTwo, Quotient, Up, ZeroPoint};
+    let powers = [Floor, Even, Up].as_slice();
+    let tiles = [Quotient, PowerOfTwo, E8m0].as_slice();
+    let rules = [ZeroPoint, Minimum].as_slice();
+    for (format, own) in [
+        (Format::Mxfp4, powers),
+        (Format::Mxfp8, powers),
         (Format::Nvfp4, &[]),
-        (Format::E4m3In128, &powers),
-        (Format::E4m3In64, &powers),
+        (Format::E4m3In128, tiles),
+        (Format::E4m3In64, tiles),
+        (Format::U8, rules),
+        (Format::U4, rules),
     ] {
-        let others = others.iter().map(|&other| other as i32);
+        let others = [powers, tiles, rules].into_iter().flatten();
+        let others = others
+            .filter(|group| !own.contains(group))
+            .map(|&group| group as i32);
         let made = others
             .chain([0, 99])
             .map(|group| (ScaleKind::MadeApart, group));
@@ -712,9 +731,16 @@ fn refusals() {
         for (kind, group) in made.chain([(ScaleKind::Divide, 0)]) {
             refused(&|n| {
                 (n.keys.format, n.keys.scale.kind) = (format as i32, kind as i32);
-                n.keys.scale.group = group;
+                (n.keys.scale.group, n.keys.scale.channels) = (group, 32);
             });
         }
+    }
+    // Parts that do not fill a head.
+    for channels in [31, usize::MAX] {
+        refused(&|n| {
+            (n.keys.format, n.keys.scale.kind) = (Format::U8 as i32, ScaleKind::MadeApart as i32);
+            (n.keys.scale.group, n.keys.scale.channels) = (ZeroPoint as i32, channels);
+        });
     }
     // Scales in a block lie apart from its codes.
     refused(&|n| {
