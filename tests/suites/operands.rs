@@ -226,31 +226,96 @@ fn a_pass_has_the_bits_of_the_direct_way() {
     of::<bf16>(source);
 }
 
-/// Heads of a plan without stages may be longer than a tile, also in a prepared call.
+/// Heads of a plan without stages may be longer than a tile, also in a prepared call, and in windows.
 #[test]
 fn long_heads() {
     let source = &mut Source::random("operands::long_heads");
     let (shape, len) = ([1, 3, 1, 5000], 3 * 5000);
     let x: Vec<f32> = (0..len).map(|_| source.unit()).collect();
-    let rows = Rows::new(&x[..3 * 4998], [3, 4998]).expect("rows");
     let from = Tensor::new(&x, shape).expect("valid");
-    for output in Pairing::ALL {
-        let rope = Rope::new(Pairing::Half).with_output_pairing(output);
-        let [mut direct, mut prepared] = [(); 2].map(|()| vec![bf16::ZERO; len]);
+    let whole = Rope::new(Pairing::Half);
+    for (plan, channels) in [
+        (whole, 4998),
+        (whole.with_window(700), 4200),
+        (whole.with_parts(3), 4998),
+        (whole.with_window(2500).with_parts(5), 2500),
+    ] {
+        let rows = Rows::new(&x[..3 * channels], [3, channels]).expect("rows");
+        for output in Pairing::ALL {
+            let rope = plan.with_output_pairing(output);
+            let [mut direct, mut prepared] = [(); 2].map(|()| vec![bf16::ZERO; len]);
+            let mut y = TensorMut::new(&mut direct, shape).expect("valid");
+            rope.rotate_into(&from, &mut y, &rows).expect("it fits");
+            let mut y = TensorMut::new(&mut prepared, shape).expect("valid");
+            let call = rope.prepare_into(&from, &mut y, &rows);
+            call.expect("it fits").run();
+            assert_eq!(bytes(&direct), bytes(&prepared), "{rope:?}");
+        }
+        let [mut direct, mut prepared] = [(); 2].map(|()| x.clone());
         let mut y = TensorMut::new(&mut direct, shape).expect("valid");
-        rope.rotate_into(&from, &mut y, &rows).expect("it fits");
+        plan.rotate(&mut y, &rows).expect("it fits");
         let mut y = TensorMut::new(&mut prepared, shape).expect("valid");
-        let call = rope.prepare_into(&from, &mut y, &rows);
-        call.expect("it fits").run();
-        assert_eq!(bytes(&direct), bytes(&prepared), "{output}");
+        plan.prepare(&mut y, &rows).expect("it fits").run();
+        assert_eq!(bytes(&direct), bytes(&prepared), "{plan:?}");
     }
-    let [mut direct, mut prepared] = [(); 2].map(|()| x.clone());
-    let rope = Rope::new(Pairing::Interleaved);
-    let mut y = TensorMut::new(&mut direct, shape).expect("valid");
-    rope.rotate(&mut y, &rows).expect("it fits");
-    let mut y = TensorMut::new(&mut prepared, shape).expect("valid");
-    rope.prepare(&mut y, &rows).expect("it fits").run();
-    assert_eq!(bytes(&direct), bytes(&prepared));
+}
+
+/// Full-width rows in a window of long heads: the bits of a narrower tensor, and the other channels stay.
+#[test]
+fn full_width_rows_in_long_heads() {
+    const HEAD: usize = 5000;
+    fn of<E: Number>(source: &mut Source<'_>) {
+        let (shape, len) = ([1, 3, 2, HEAD], 6 * HEAD);
+        let x: Vec<E> = (0..len).map(|_| E::from_f32(source.unit())).collect();
+        let values: Vec<f32> = (0..2 * 3 * 96).map(|_| source.unit()).collect();
+        let (cos, sin) = values.split_at(3 * 96);
+        let rows = Rows::strided(cos, sin, [1, 3, 1, 96]).and_then(FullRows::new);
+        let rows = rows.expect("whole rows");
+        for (first, parts) in [(3000, 1), (4904, 3), (1, 4)] {
+            let whole = Rope::new(Pairing::Half).with_parts(parts);
+            let rope = whole.with_window(first);
+            for output in Pairing::ALL {
+                let window: Vec<E> = x
+                    .chunks(HEAD)
+                    .flat_map(|head| &head[first..first + 96])
+                    .copied()
+                    .collect();
+                let (narrow, mut rotated) = ([1, 3, 2, 96], window.clone());
+                let given = Tensor::new(&window, narrow).expect("valid");
+                let mut y = TensorMut::new(&mut rotated, narrow).expect("valid");
+                let plan = whole.with_output_pairing(output);
+                plan.rotate_into(&given, &mut y, &rows).expect("it fits");
+                let mut expected = x.clone();
+                for (head, rotated) in expected.chunks_mut(HEAD).zip(rotated.chunks(96)) {
+                    head[first..first + 96].copy_from_slice(rotated);
+                }
+
+                let rope = rope.with_output_pairing(output);
+                let given = Tensor::new(&x, shape).expect("valid");
+                let [mut direct, mut prepared] = [(); 2].map(|()| vec![E::from_f32(9.0); len]);
+                let mut y = TensorMut::new(&mut direct, shape).expect("valid");
+                rope.rotate_into(&given, &mut y, &rows).expect("it fits");
+                assert_eq!(bytes(&direct), bytes(&expected), "{rope:?}");
+                let mut y = TensorMut::new(&mut prepared, shape).expect("valid");
+                let call = rope.prepare_into(&given, &mut y, &rows);
+                call.expect("it fits").run();
+                assert_eq!(bytes(&prepared), bytes(&expected), "{rope:?}");
+                if output == Pairing::Half {
+                    let [mut direct, mut threaded] = [(); 2].map(|()| x.clone());
+                    let mut y = TensorMut::new(&mut direct, shape).expect("valid");
+                    rope.rotate(&mut y, &rows).expect("it fits");
+                    assert_eq!(bytes(&direct), bytes(&expected), "{rope:?}");
+                    let mut y = TensorMut::new(&mut threaded, shape).expect("valid");
+                    let threads = rope.with_threads();
+                    threads.rotate(&mut y, &rows).expect("it fits");
+                    assert_eq!(bytes(&threaded), bytes(&expected), "{rope:?}");
+                }
+            }
+        }
+    }
+    let source = &mut Source::random("operands::full_width_rows_in_long_heads");
+    of::<f32>(source);
+    of::<bf16>(source);
 }
 
 /// From one cache into another: heads as f32, rotated, and written.

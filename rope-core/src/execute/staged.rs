@@ -11,11 +11,11 @@
 use core::ops::Range;
 
 use super::lines::copy_channels;
-use crate::Pairing;
 use crate::base::limits::{MOST_CHANNELS, MOST_HEADS};
 use crate::describe::cache::{CacheHeads, CacheHeadsMut};
 use crate::describe::norm::NormReach;
-use crate::describe::rows::FullHeads;
+use crate::describe::rows::{FullHeads, Rotation};
+use crate::describe::tensor::BytesMut;
 use crate::describe::window::{Window, WindowPart};
 use crate::kernel::compiled::RotateF32;
 use crate::kernel::element::Element;
@@ -26,6 +26,7 @@ use crate::pass::walk::{LineSpan, Order};
 use crate::pass::{Operand, OperandMut, Operands, Pass};
 use crate::proof::Proof;
 use crate::stages::StageOrder;
+use crate::{Dimension, Pairing, Shape};
 
 /// Values in a tile: the longest head, or enough heads of 128 channels to amortize a call per stage.
 const TILE: usize = MOST_CHANNELS;
@@ -59,6 +60,12 @@ pub(crate) fn with_tile(len: usize, run: &mut dyn FnMut(&mut [f32])) {
 /// Runs all stages of any pass, in place if it has no source.
 pub(crate) fn run(pass: &Pass<'_>, source: Option<&Operand<'_>>, target: &mut OperandMut<'_>) {
     let head_dim = pass.shape.head_dim;
+    if let (true, Some(rotation), OperandMut::Tensor(y, element)) =
+        (head_dim > TILE, &pass.rotation, &mut *target)
+        && !rotation.window.is_whole()
+    {
+        return run_windowed(pass, rotation, source, (y, element));
+    }
     let over_row = pass
         .norm()
         .filter(|norm| norm.reach == NormReach::Token && norm.given.is_none());
@@ -130,6 +137,50 @@ pub(crate) fn run(pass: &Pass<'_>, source: Option<&Operand<'_>>, target: &mut Op
             }
         });
     });
+}
+
+/// Rotates tensors whose heads are longer than the tile, part by part of the window; copies the channels before it.
+#[cold]
+#[inline(never)]
+fn run_windowed(
+    pass: &Pass<'_>,
+    rotation: &Rotation<'_>,
+    source: Option<&Operand<'_>>,
+    (y, element): (&mut BytesMut<'_>, &'static OutOfPlaceKernels),
+) {
+    let before = WindowPart {
+        channels: 0..rotation.window.first,
+        pairs: 0..0,
+    };
+    let parts = (rotation.window).parts(pass.shape.head_dim, rotation.rows.pairs);
+    for WindowPart { channels, pairs } in parts.chain([before]) {
+        let part = Pass {
+            shape: Shape {
+                head_dim: channels.len(),
+                ..pass.shape
+            },
+            part: pass.part.clone(),
+            rotation: Some(Rotation {
+                window: Window::WHOLE,
+                rows: rotation.rows.of_pairs(pairs),
+                ..*rotation
+            }),
+            ..*pass
+        };
+        let layout = y.layout.part(Dimension::Channels, channels.clone());
+        let target = &mut OperandMut::Tensor(y.part(&layout), element);
+        match source {
+            Some(&Operand::Tensor(x, element)) => {
+                let layout = x.layout.part(Dimension::Channels, channels);
+                run(
+                    &part,
+                    Some(&Operand::Tensor(x.within(&layout), element)),
+                    target,
+                );
+            }
+            _ => run(&part, None, target),
+        }
+    }
 }
 
 impl Pass<'_> {

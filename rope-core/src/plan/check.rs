@@ -235,7 +235,7 @@ impl<'p> Rope<Lowered<'p>> {
     }
 
     /// Checks stages against the heads, and the direction against the rows. Heads of tensors may be longer than a tile
-    /// if they rotate in one part from the first channel on and have no stage.
+    /// if they have no stage.
     #[inline]
     pub(super) fn check_stages(
         &self,
@@ -243,8 +243,7 @@ impl<'p> Rope<Lowered<'p>> {
         checked: &Checked<'_>,
         in_tensors: bool,
     ) -> Result<(), Error> {
-        let is_rotation = in_tensors && stages.is_empty() && self.window.is_whole();
-        if !is_rotation {
+        if !in_tensors || !stages.is_empty() {
             checked.shape.check_head_on_stack()?;
         }
         stages.check(checked.shape)?;
