@@ -363,7 +363,7 @@ impl Kept<'_> {
                         token: at.scale % tokens,
                         channel: 0,
                     };
-                    format.kernels.decode(place, bytes, values);
+                    format.kernels.decode(proof, place, bytes, values);
                 }
                 Codes::Asymmetric(groups, place) => {
                     let numbers = self.scales(place, at, head);

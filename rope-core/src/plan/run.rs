@@ -242,6 +242,7 @@ impl<'p> Rope<Lowered<'p>> {
     ) {
         let call = checked.shape;
         slots.write_groups(
+            self.core().0,
             call,
             checked.repeats,
             &mut |[index, tokens], skips, target| {

@@ -11,7 +11,7 @@ use core::ops::Range;
 
 use crate::base::error::saturated;
 use crate::error::SlotsError;
-use crate::kernel::quantize::{self, ChannelKernels, ChannelNumbers, GroupPlace, PIECE};
+use crate::kernel::quantize::{self, ChannelKernels, GroupPlace, PIECE};
 use crate::kernel::values::Values;
 use crate::proof::Proof;
 use crate::{Error, Shape};
@@ -25,7 +25,8 @@ pub(crate) struct ChannelFormat {
     /// and of each.
     pub(super) check: fn([usize; 3], &dyn GroupSlots) -> Result<(), Error>,
     /// Writes the groups of a call; tokens may share slots if the last argument is true.
-    pub(super) write: fn(&'static ChannelKernels, &mut dyn GroupCall, [usize; 2], Shape, bool),
+    pub(super) write:
+        fn((&'static ChannelKernels, Proof), &mut dyn GroupCall, [usize; 2], Shape, bool),
     /// Writes heads of a token, by the index of the first and their number: widens the bounds of their channels, or
     /// encodes them.
     pub(super) write_token: WriteToken,
@@ -100,6 +101,8 @@ pub(super) struct GroupNumbers {
     numbers: [[f32; VALUES]; 2],
     /// The scales.
     scales: [f32; VALUES],
+    /// Bytes with codes of several tokens.
+    bytes: [u8; VALUES],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -148,7 +151,7 @@ fn check([group, count, tokens]: [usize; 3], slots: &dyn GroupSlots) -> Result<(
 }
 
 fn write(
-    kernels: &'static ChannelKernels,
+    kernels: (&'static ChannelKernels, Proof),
     call: &mut dyn GroupCall,
     [group, values]: [usize; 2],
     shape: Shape,
@@ -161,6 +164,7 @@ fn write(
         tokens: 0,
         numbers: [[0.0; VALUES]; 2],
         scales: [0.0; VALUES],
+        bytes: [0; VALUES],
     };
     let mut index = 0;
     while index < shape.batch.saturating_mul(shape.tokens) {
@@ -185,7 +189,7 @@ fn write(
 /// Writes some channels of a group, by its number of tokens, its first token and its slot; returns false if no token
 /// rotates.
 fn write_channels(
-    kernels: &ChannelKernels,
+    (kernels, proof): (&ChannelKernels, Proof),
     call: &mut dyn GroupCall,
     [group, index, slot]: [usize; 3],
     numbers: &mut GroupNumbers,
@@ -202,16 +206,13 @@ fn write_channels(
     if numbers.tokens < group {
         call.run(index, false, numbers);
     }
+    let count = numbers.end - numbers.first;
     let [factors, offsets] = &mut numbers.numbers;
-    let bounds = factors.iter_mut().zip(offsets);
-    for ((factor, offset), scale) in bounds.zip(&mut numbers.scales) {
-        let of_channel = kernels.numbers([*factor, *offset]);
-        (*factor, *offset) = (of_channel.factor, of_channel.offset);
-        *scale = of_channel.scale;
-    }
+    let all = [factors, offsets, &mut numbers.scales].map(|all| &mut all[..count]);
+    kernels.numbers(proof, all);
     numbers.stage = Stage::Codes;
     call.run(index, false, numbers);
-    call.heads(slot).store(kernels, numbers);
+    call.heads(slot).store(kernels, proof, numbers);
     true
 }
 
@@ -236,7 +237,7 @@ fn write_token(
             let values = values.part(first - begin..end - begin);
             let channels = first - numbers.first..end - numbers.first;
             let [one, two] = &mut numbers.numbers;
-            let [one, two] = [&mut one[channels.clone()], &mut two[channels]];
+            let [one, two] = [one, two].map(|all| &mut all[channels.clone()]);
             if numbers.stage == Stage::Bounds {
                 (kernels.widen_bounds)(proof, values, [one, two]);
                 continue;
@@ -248,7 +249,8 @@ fn write_token(
                 channel: first - start,
             };
             let memory = &mut heads.memory[head * heads.stride..][..heads.bytes];
-            kernels.encode(proof, values, [one, two], place, memory);
+            let bytes = &mut numbers.bytes[channels];
+            kernels.encode(proof, values, [one, two], place, (memory, bytes));
         }
     }
 }
@@ -259,25 +261,24 @@ fn overlap(a: Range<usize>, b: Range<usize>) -> Range<usize> {
 
 impl GroupHeads<'_> {
     /// Stores the numbers of some channels.
-    fn store(self, kernels: &ChannelKernels, numbers: &GroupNumbers) {
-        let [factors, offsets] = &numbers.numbers;
-        let all = numbers.scales.iter().zip(factors.iter().zip(offsets));
-        for (value, (scale, (factor, offset))) in (numbers.first..numbers.end).zip(all) {
-            let (head, channel) = (value / self.head_dim, value % self.head_dim);
-            let start = head * self.stride;
-            let memory = &mut self.memory[start..start + self.bytes];
+    fn store(self, kernels: &ChannelKernels, proof: Proof, numbers: &GroupNumbers) {
+        let &GroupNumbers { first, end, .. } = numbers;
+        let head_dim = self.head_dim;
+        let mut value = first;
+        while value < end {
+            let (head, channel) = (value / head_dim, value % head_dim);
+            let next = end.min(value + head_dim - channel);
+            let memory = &mut self.memory[head * self.stride..][..self.bytes];
             let place = GroupPlace {
                 tokens: self.tokens,
-                head_dim: self.head_dim,
+                head_dim,
                 token: self.token,
                 channel,
             };
-            let numbers = ChannelNumbers {
-                scale: *scale,
-                offset: *offset,
-                factor: *factor,
-            };
-            kernels.store(numbers, place, memory);
+            let [_, offsets] = &numbers.numbers;
+            let of_head = [&numbers.scales, offsets].map(|all| &all[value - first..next - first]);
+            kernels.store(proof, of_head, place, memory);
+            value = next;
         }
     }
 }

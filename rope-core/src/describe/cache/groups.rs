@@ -4,6 +4,7 @@ use super::channels::{ChannelFormat, GroupCall, GroupHeads, GroupNumbers, GroupS
 use super::slots::SlotAddresses;
 use super::{Codes, Format, SlotRange, SlotsTarget, Stored};
 use crate::Shape;
+use crate::proof::Proof;
 
 /// Runs a call on some tokens: the first and their number, and true if it may skip tokens that do not rotate.
 type RunOnGroup<'r> = dyn FnMut([usize; 2], bool, &mut SlotsTarget<'_>) + 'r;
@@ -75,7 +76,13 @@ impl Stored<'_> {
 
 impl SlotsTarget<'_> {
     /// Runs a call on one group after another, if the cache has numbers by channel.
-    pub(crate) fn write_groups(&mut self, shape: Shape, repeats: bool, run: &mut RunOnGroup<'_>) {
+    pub(crate) fn write_groups(
+        &mut self,
+        proof: Proof,
+        shape: Shape,
+        repeats: bool,
+        run: &mut RunOnGroup<'_>,
+    ) {
         let Some((format, tokens)) = self.stored.channels().filter(|_| !shape.is_empty()) else {
             return;
         };
@@ -86,6 +93,7 @@ impl SlotsTarget<'_> {
             run,
         };
         let values = shape.heads * shape.head_dim;
-        (format.write)(format.kernels, call, [tokens, values], shape, repeats);
+        let kernels = (format.kernels, proof);
+        (format.write)(kernels, call, [tokens, values], shape, repeats);
     }
 }

@@ -43,21 +43,21 @@ pub(crate) struct ChannelKernels {
     pub(crate) no_bounds: [f32; 2],
     /// Widens the bounds of channels by the values of a token.
     pub(crate) widen_bounds: fn(Proof, Values<'_>, [&mut [f32]; 2]),
-    /// Computes the numbers of a channel from its bounds and the largest code.
-    numbers: fn(f32, [f32; 2]) -> ChannelNumbers,
+    /// Replaces the bounds of channels by factors and offsets, and computes their scales, by the largest code.
+    numbers: fn(Proof, f32, [&mut [f32]; 3]),
     encode: fn(Proof, &mut ChannelEncoding<'_>),
-    decode: fn(&ChannelDecoding<'_>, &mut [f32]),
-    /// Stores a number.
-    store: fn(f32, &mut [u8]),
+    decode: fn(Proof, &mut ChannelDecoding<'_>),
+    /// Stores numbers.
+    store: fn(Proof, &[f32], &mut [u8]),
 }
 
 /// The numbers of a channel.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ChannelNumbers {
-    pub(crate) scale: f32,
-    pub(crate) offset: f32,
+struct ChannelNumbers {
+    scale: f32,
+    offset: f32,
     /// The factor of values, or their divisor.
-    pub(crate) factor: f32,
+    factor: f32,
 }
 
 /// The channels of a head that have codes in a group.
@@ -98,123 +98,130 @@ impl ChannelKernels {
         }
     }
 
-    /// Computes the numbers of a channel from its bounds.
-    pub(crate) fn numbers(&self, bounds: [f32; 2]) -> ChannelNumbers {
-        (self.numbers)(((1 << self.bits) - 1) as f32, bounds)
+    /// Replaces the bounds of channels by factors and offsets, and computes their scales.
+    pub(crate) fn numbers(&self, proof: Proof, bounds_and_scales: [&mut [f32]; 3]) {
+        (self.numbers)(proof, most(self.bits).into(), bounds_and_scales);
     }
 
-    /// Stores the numbers of a channel in a head of a group.
-    pub(crate) fn store(&self, numbers: ChannelNumbers, place: GroupPlace, head: &mut [u8]) {
-        let (scales, rest) = head.split_at_mut(place.head_dim * self.unit);
-        for (bytes, number) in [(scales, numbers.scale), (rest, numbers.offset)] {
-            (self.store)(number, &mut bytes[place.channel * self.unit..][..self.unit]);
+    /// Stores the scales and the offsets of channels in a head of a group.
+    pub(crate) fn store(
+        &self,
+        proof: Proof,
+        [scales, offsets]: [&[f32]; 2],
+        place: GroupPlace,
+        head: &mut [u8],
+    ) {
+        let (of_scales, rest) = head.split_at_mut(place.head_dim * self.unit);
+        for (bytes, numbers) in [(of_scales, scales), (rest, offsets)] {
+            let first = place.channel * self.unit;
+            let bytes = &mut bytes[first..][..numbers.len() * self.unit];
+            (self.store)(proof, numbers, bytes);
         }
     }
 
-    /// Encodes at most [`PIECE`] values of a token as channels of a head of a group.
+    /// Encodes at most [`PIECE`] values of a token as channels of a head of a group. If the codes of a channel are
+    /// contiguous, `bytes` keeps those of a byte until its last token.
     pub(crate) fn encode(
         &self,
         proof: Proof,
         values: Values<'_>,
         [factors, offsets]: [&[f32]; 2],
         place: GroupPlace,
-        head: &mut [u8],
+        (head, bytes): (&mut [u8], &mut [u8]),
     ) {
-        let most = ((1 << self.bits) - 1) as u8;
-        let (mut codes, count) = ([0; PIECE], values.len());
-        let codes = &mut codes[..count];
+        let target = &mut head[place.head_dim * 2 * self.unit..];
+        let (first, step, shift) = self.first_code(place);
+        let target = &mut target[first..];
+        let codes = match self.along_tokens {
+            true => &mut *bytes,
+            false => &mut target[..values.len() * self.bits / 8],
+        };
         (self.encode)(
             proof,
             &mut ChannelEncoding {
                 values,
                 factors,
                 offsets,
-                most: most.into(),
+                bits: self.bits,
+                shift,
                 codes,
             },
         );
-        let target = &mut head[place.head_dim * 2 * self.unit..];
-        if self.along_tokens {
-            let bytes = place.tokens * self.bits / 8;
-            let bit = place.token * self.bits;
-            let channels = target[place.channel * bytes + bit / 8..].iter_mut();
-            for (byte, code) in channels.step_by(bytes).zip(codes) {
-                *byte = *byte & !(most << (bit % 8)) | (*code).min(most) << (bit % 8);
-            }
-            return;
-        }
-        let first = (place.token * place.head_dim + place.channel) * self.bits / 8;
-        let target = &mut target[first..][..count * self.bits / 8];
-        if self.bits == 8 {
-            target.copy_from_slice(codes);
-        } else {
-            for (byte, [even, odd]) in target.iter_mut().zip(codes.as_chunks().0) {
-                *byte = (*even).min(most) << 4 | (*odd).min(most);
+        if self.along_tokens && shift + self.bits == 8 {
+            for (target, byte) in target.iter_mut().step_by(step).zip(bytes) {
+                *target = *byte;
             }
         }
     }
 
+    /// Returns the byte of the first code; then, if the codes of a channel are contiguous, the bytes from one channel to
+    /// the next and the first bit.
+    fn first_code(&self, place: GroupPlace) -> (usize, usize, usize) {
+        let bit = place.token * self.bits;
+        let step = place.tokens * self.bits / 8;
+        match self.along_tokens {
+            true => (place.channel * step + bit / 8, step, bit % 8),
+            false => ((bit * place.head_dim + place.channel * self.bits) / 8, 1, 0),
+        }
+    }
+
     /// Decodes all channels of a token from a head of a group.
-    pub(crate) fn decode(&self, place: GroupPlace, head: &[u8], values: &mut [f32]) {
+    pub(crate) fn decode(&self, proof: Proof, place: GroupPlace, head: &[u8], values: &mut [f32]) {
         for (index, values) in values.chunks_mut(PIECE).enumerate() {
             let place = GroupPlace {
                 channel: index * PIECE,
                 ..place
             };
-            self.decode_piece(place, head, values);
+            let (scales, rest) = head.split_at(place.head_dim * self.unit);
+            let (offsets, source) = rest.split_at(place.head_dim * self.unit);
+            let first = place.channel * self.unit;
+            let (code, step, shift) = self.first_code(place);
+            (self.decode)(
+                proof,
+                &mut ChannelDecoding {
+                    codes: &source[code..],
+                    step,
+                    shift,
+                    bits: self.bits,
+                    scales: &scales[first..],
+                    offsets: &offsets[first..],
+                    values,
+                },
+            );
         }
-    }
-
-    fn decode_piece(&self, place: GroupPlace, head: &[u8], values: &mut [f32]) {
-        let (scales, rest) = head.split_at(place.head_dim * self.unit);
-        let (offsets, source) = rest.split_at(place.head_dim * self.unit);
-        let mut codes = [0; PIECE];
-        let codes = &mut codes[..values.len()];
-        let most = ((1 << self.bits) - 1) as u8;
-        if self.along_tokens {
-            let bytes = place.tokens * self.bits / 8;
-            let bit = place.token * self.bits;
-            let channels = source[place.channel * bytes + bit / 8..].iter();
-            for (code, byte) in codes.iter_mut().zip(channels.step_by(bytes)) {
-                *code = byte >> (bit % 8) & most;
-            }
-        } else {
-            let first = (place.token * place.head_dim + place.channel) * self.bits / 8;
-            let source = &source[first..][..codes.len() * self.bits / 8];
-            if self.bits == 8 {
-                codes.copy_from_slice(source);
-            } else {
-                for ([even, odd], byte) in codes.as_chunks_mut().0.iter_mut().zip(source) {
-                    (*even, *odd) = (byte >> 4, byte & 15);
-                }
-            }
-        }
-        let first = place.channel * self.unit;
-        let decoding = ChannelDecoding {
-            codes,
-            scales: &scales[first..],
-            offsets: &offsets[first..],
-        };
-        (self.decode)(&decoding, values);
     }
 }
 
-/// Values of a token, their numbers, and the targets of their codes, a byte each. Codes may exceed the largest.
+/// Returns the largest code.
+fn most(bits: usize) -> u8 {
+    ((1 << bits) - 1) as u8
+}
+
+/// Values of a token, their numbers, and the targets of their codes.
 #[derive(Debug)]
 struct ChannelEncoding<'a> {
     values: Values<'a>,
     factors: &'a [f32],
     offsets: &'a [f32],
-    most: f32,
+    bits: usize,
+    /// The first bit of a code, if its byte has those of other tokens.
+    shift: usize,
     codes: &'a mut [u8],
 }
 
-/// Codes of a token, a byte each, and the bytes of their numbers.
+/// Codes of a token, the bytes of their numbers, and the targets of their values.
 #[derive(Debug)]
 struct ChannelDecoding<'a> {
+    /// The codes from the first one on.
     codes: &'a [u8],
+    /// Bytes from one channel to the next, if the codes of a channel are contiguous.
+    step: usize,
+    /// The first bit of a code in its byte, likewise.
+    shift: usize,
+    bits: usize,
     scales: &'a [u8],
     offsets: &'a [u8],
+    values: &'a mut [f32],
 }
 
 /// The formulas and the memory of an engine.
@@ -231,11 +238,14 @@ trait ChannelRule {
     /// Computes the numbers of a channel from the largest code and the bounds.
     fn numbers(most: f32, bounds: [f32; 2]) -> ChannelNumbers;
 
-    /// Decodes the codes of a token.
-    fn decode(decoding: &ChannelDecoding<'_>, values: &mut [f32]);
+    /// Computes the value of a code.
+    fn value(code: f32, scale: f32, offset: f32) -> f32;
 
-    /// Stores a number.
-    fn store(number: f32, bytes: &mut [u8]);
+    /// Reads as many numbers as there is room for.
+    fn read<S: InstructionSet>(s: S, bytes: &[u8], numbers: &mut [f32]);
+
+    /// Stores numbers.
+    fn store<S: InstructionSet>(s: S, numbers: &[f32], bytes: &mut [u8]);
 
     /// Rounds values as they are before anything else.
     fn round<S: SimdQuant>(s: S, x: [S::F32; 4]) -> [S::F32; 4];
@@ -263,6 +273,7 @@ impl ChannelRule for OpenVino {
     const ALONG_TOKENS: bool = false;
     const NO_BOUNDS: [f32; 2] = [f32::MAX, -f32::MAX];
 
+    #[inline(always)]
     fn numbers(most: f32, [min, max]: [f32; 2]) -> ChannelNumbers {
         let scale = (max - min) * (1.0 / most);
         let scale = one_nan(if scale == 0.0 { 0.0001 } else { scale });
@@ -274,16 +285,23 @@ impl ChannelRule for OpenVino {
         }
     }
 
-    fn decode(decoding: &ChannelDecoding<'_>, values: &mut [f32]) {
-        let numbers = decoding.scales.as_chunks().0.iter();
-        let numbers = numbers.zip(decoding.offsets.as_chunks().0);
-        for ((x, code), (scale, offset)) in values.iter_mut().zip(decoding.codes).zip(numbers) {
-            *x = (f32::from(*code) - f32::from_le_bytes(*offset)) * f32::from_le_bytes(*scale);
+    #[inline(always)]
+    fn value(code: f32, scale: f32, offset: f32) -> f32 {
+        (code - offset) * scale
+    }
+
+    #[inline(always)]
+    fn read<S: InstructionSet>(_: S, bytes: &[u8], numbers: &mut [f32]) {
+        for (number, bytes) in numbers.iter_mut().zip(bytes.as_chunks().0) {
+            *number = f32::from_le_bytes(*bytes);
         }
     }
 
-    fn store(number: f32, bytes: &mut [u8]) {
-        bytes.copy_from_slice(&number.to_le_bytes());
+    #[inline(always)]
+    fn store<S: InstructionSet>(_: S, numbers: &[f32], bytes: &mut [u8]) {
+        for (bytes, number) in bytes.as_chunks_mut().0.iter_mut().zip(numbers) {
+            *bytes = number.to_le_bytes();
+        }
     }
 
     #[inline(always)]
@@ -323,6 +341,7 @@ impl ChannelRule for Kivi {
     const ALONG_TOKENS: bool = true;
     const NO_BOUNDS: [f32; 2] = [f32::INFINITY, f32::NEG_INFINITY];
 
+    #[inline(always)]
     fn numbers(most: f32, [min, max]: [f32; 2]) -> ChannelNumbers {
         // Never a negative zero, as the bounds are zeros of either sign.
         let scale = one_nan(to_f16(to_f16(max - min) / most) + 0.0);
@@ -333,18 +352,25 @@ impl ChannelRule for Kivi {
         }
     }
 
-    fn decode(decoding: &ChannelDecoding<'_>, values: &mut [f32]) {
-        let numbers = decoding.scales.as_chunks().0.iter();
-        let numbers = numbers.zip(decoding.offsets.as_chunks().0);
-        for ((x, code), (scale, offset)) in values.iter_mut().zip(decoding.codes).zip(numbers) {
-            let [scale, offset] =
-                [scale, offset].map(|number| f16_to_f32(u16::from_le_bytes(*number)));
-            *x = f32::from(*code) * scale + offset;
-        }
+    #[inline(always)]
+    fn value(code: f32, scale: f32, offset: f32) -> f32 {
+        code * scale + offset
     }
 
-    fn store(number: f32, bytes: &mut [u8]) {
-        bytes.copy_from_slice(&f32_to_f16(number).to_le_bytes());
+    #[inline(always)]
+    fn read<S: InstructionSet>(s: S, bytes: &[u8], numbers: &mut [f32]) {
+        let mut bits = [0; PIECE];
+        for (bits, bytes) in bits.iter_mut().zip(bytes.as_chunks().0) {
+            *bits = u16::from_le_bytes(*bytes);
+        }
+        Values::F16(&bits).widen(s, numbers);
+    }
+
+    #[inline(always)]
+    fn store<S: InstructionSet>(_: S, numbers: &[f32], bytes: &mut [u8]) {
+        for (bytes, number) in bytes.as_chunks_mut().0.iter_mut().zip(numbers) {
+            *bytes = f32_to_f16(*number).to_le_bytes();
+        }
     }
 
     #[inline(always)]
@@ -414,15 +440,32 @@ const fn kernels<R: ChannelRule>(bits: usize) -> ChannelKernels {
                 rule: PhantomData,
             });
         },
-        numbers: R::numbers,
+        numbers: |proof, most, bounds_and_scales| {
+            proof.run(ComputeNumbers::<R> {
+                most,
+                bounds_and_scales,
+                rule: PhantomData,
+            });
+        },
         encode: |proof, encoding| {
             proof.run(EncodeChannels::<R> {
                 encoding,
                 rule: PhantomData,
             });
         },
-        decode: R::decode,
-        store: R::store,
+        decode: |proof, decoding| {
+            proof.run(DecodeChannels::<R> {
+                decoding,
+                rule: PhantomData,
+            });
+        },
+        store: |proof, numbers, bytes| {
+            proof.run(StoreNumbers::<R> {
+                numbers,
+                bytes,
+                rule: PhantomData,
+            });
+        },
     }
 }
 
@@ -490,40 +533,146 @@ impl<R: ChannelRule> Kernel for EncodeChannels<'_, '_, R> {
             values,
             factors,
             offsets,
-            most,
+            bits,
+            shift,
             codes,
         } = self.encoding;
+        let (most, len) = (f32::from(most(*bits)), const { 4 * S::LANES });
         let pairs = values.pairs::<S>();
-        let done = values.len() / const { 4 * S::LANES } * const { 4 * S::LANES };
-        let (target, rest_of_codes) = codes.split_at_mut(done);
         let numbers = S::chunks(factors).as_chunks::<4>().0.iter();
         let numbers = numbers.zip(S::chunks(offsets).as_chunks::<4>().0);
-        let targets = target.chunks_exact_mut(const { 4 * S::LANES });
-        for (index, (target, ([a, b, c, d], offsets))) in targets.zip(numbers).enumerate() {
-            let factors = [
-                s.load_f32(*a),
-                s.load_f32(*b),
-                s.load_f32(*c),
-                s.load_f32(*d),
-            ];
-            let [a, b, c, d] = offsets;
-            let offsets = [
-                s.load_f32(*a),
-                s.load_f32(*b),
-                s.load_f32(*c),
-                s.load_f32(*d),
-            ];
+        for (index, (factors, offsets)) in numbers.enumerate() {
+            let numbers = [factors, offsets].map(|[a, b, c, d]| {
+                [
+                    s.load_f32(*a),
+                    s.load_f32(*b),
+                    s.load_f32(*c),
+                    s.load_f32(*d),
+                ]
+            });
             let ([a, b], [c, d]) = (pairs.load(s, 2 * index), pairs.load(s, 2 * index + 1));
             let x = R::round(s, [a, b, c, d]);
-            let x = R::scale(s, x, [factors, offsets], *most);
-            target.copy_from_slice(cast_slice(&s.store_u8_even(x)));
+            let block = s.store_u8_even(R::scale(s, x, numbers, most));
+            if R::ALONG_TOKENS {
+                join(cast_slice(&block), *shift, &mut codes[index * len..][..len]);
+            } else if *bits == 8 {
+                codes[index * len..][..len].copy_from_slice(cast_slice(&block));
+            } else {
+                let packed = s.pack_u4(block);
+                codes[index * len / 2..][..len / 2].copy_from_slice(cast_slice(&packed));
+            }
         }
+        let done = values.len() / len * len;
         let mut rest = [0.0; MOST_OF_BLOCK];
         values.part(done..values.len()).widen(s, &mut rest);
+        let mut rest_of_codes = [0; MOST_OF_BLOCK];
         let numbers = factors[done..].iter().zip(&offsets[done..]);
         for ((code, x), (factor, offset)) in rest_of_codes.iter_mut().zip(rest).zip(numbers) {
-            let x = R::scale_lane(R::round_lane(x), [*factor, *offset], *most);
+            let x = R::scale_lane(R::round_lane(x), [*factor, *offset], most);
             *code = f32_to_u8_even(x);
         }
+        if R::ALONG_TOKENS {
+            join(&rest_of_codes, *shift, &mut codes[done..values.len()]);
+        } else if *bits == 8 {
+            let rest = &mut codes[done..];
+            rest.copy_from_slice(&rest_of_codes[..rest.len()]);
+        } else {
+            let pairs = rest_of_codes.as_chunks().0;
+            for (byte, [even, odd]) in codes[done / 2..].iter_mut().zip(pairs) {
+                *byte = (*even).min(15) << 4 | (*odd).min(15);
+            }
+        }
+    }
+}
+
+/// Joins the codes of a token to those of earlier ones.
+#[inline(always)]
+fn join(codes: &[u8], shift: usize, bytes: &mut [u8]) {
+    for (byte, code) in bytes.iter_mut().zip(codes) {
+        let earlier = if shift == 0 { 0 } else { *byte };
+        *byte = earlier | code << shift;
+    }
+}
+
+/// A kernel that decodes codes of a token.
+struct DecodeChannels<'d, 'a, R> {
+    decoding: &'d mut ChannelDecoding<'a>,
+    rule: PhantomData<R>,
+}
+
+impl<R: ChannelRule> Kernel for DecodeChannels<'_, '_, R> {
+    #[inline(always)]
+    fn run<S: InstructionSet>(self, s: S) {
+        let ChannelDecoding {
+            codes: source,
+            step,
+            shift,
+            bits,
+            scales,
+            offsets,
+            values,
+        } = self.decoding;
+        let (len, most) = (values.len(), most(*bits));
+        let mut unpacked = [0; PIECE];
+        let codes = if R::ALONG_TOKENS {
+            let codes = &mut unpacked[..len];
+            for (code, byte) in codes.iter_mut().zip(source.iter().step_by(*step)) {
+                *code = byte >> *shift & most;
+            }
+            &*codes
+        } else if *bits == 8 {
+            &source[..len]
+        } else {
+            let codes = &mut unpacked[..len];
+            for ([even, odd], byte) in codes.as_chunks_mut().0.iter_mut().zip(&**source) {
+                (*even, *odd) = (byte >> 4, byte & 15);
+            }
+            &*codes
+        };
+        let mut numbers = [[0.0; PIECE]; 2];
+        let [first, second] = &mut numbers;
+        R::read(s, scales, &mut first[..len]);
+        R::read(s, offsets, &mut second[..len]);
+        let numbers = first.iter().zip(second);
+        for ((x, code), (scale, offset)) in values.iter_mut().zip(codes).zip(numbers) {
+            *x = R::value(f32::from(*code), *scale, *offset);
+        }
+    }
+}
+
+/// A kernel that computes the numbers of channels.
+struct ComputeNumbers<'a, R> {
+    most: f32,
+    /// The smallest values, which become factors; the largest ones, which become offsets; the scales.
+    bounds_and_scales: [&'a mut [f32]; 3],
+    rule: PhantomData<R>,
+}
+
+impl<R: ChannelRule> Kernel for ComputeNumbers<'_, R> {
+    #[inline(always)]
+    fn run<S: InstructionSet>(self, _: S) {
+        let [smallest, largest, scales] = self.bounds_and_scales;
+        for ((first, second), to) in smallest.iter_mut().zip(largest).zip(scales) {
+            let ChannelNumbers {
+                scale,
+                offset,
+                factor,
+            } = R::numbers(self.most, [*first, *second]);
+            (*first, *second, *to) = (factor, offset, scale);
+        }
+    }
+}
+
+/// A kernel that stores numbers.
+struct StoreNumbers<'a, R> {
+    numbers: &'a [f32],
+    bytes: &'a mut [u8],
+    rule: PhantomData<R>,
+}
+
+impl<R: ChannelRule> Kernel for StoreNumbers<'_, R> {
+    #[inline(always)]
+    fn run<S: InstructionSet>(self, s: S) {
+        R::store(s, self.numbers, self.bytes);
     }
 }
