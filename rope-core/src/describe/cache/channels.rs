@@ -25,12 +25,14 @@ pub(crate) struct ChannelFormat {
     /// and of each.
     pub(super) check: fn([usize; 3], &dyn GroupSlots) -> Result<(), Error>,
     /// Writes the groups of a call; tokens may share slots if the last argument is true.
-    pub(super) write:
-        fn((&'static ChannelKernels, Proof), &mut dyn GroupCall, [usize; 2], Shape, bool),
+    pub(super) write: WriteGroups,
     /// Writes heads of a token, by the index of the first and their number: widens the bounds of their channels, or
     /// encodes them.
     pub(super) write_token: WriteToken,
 }
+
+type WriteGroups =
+    fn((&'static ChannelKernels, Proof), &mut dyn GroupCall, [usize; 2], Shape, bool);
 
 type WriteToken =
     fn(&ChannelKernels, &mut GroupNumbers, Proof, GroupHeads<'_>, [usize; 2], Values<'_>);

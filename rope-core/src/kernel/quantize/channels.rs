@@ -76,6 +76,9 @@ pub(crate) struct GroupPlace {
 /// The most values that are encoded together.
 pub(crate) const PIECE: usize = 256;
 
+/// The most values that are decoded together.
+const DECODED: usize = 64;
+
 impl ChannelKernels {
     /// Returns the bytes of a head in a group of tokens.
     pub(crate) fn bytes(&self, tokens: usize, head_dim: usize) -> Option<usize> {
@@ -154,8 +157,8 @@ impl ChannelKernels {
         }
     }
 
-    /// Returns the byte of the first code; then, if the codes of a channel are contiguous, the bytes from one channel to
-    /// the next and the first bit.
+    /// Returns the byte of the first code. Then, if the codes of a channel are contiguous, the bytes from one channel
+    /// to the next, and the first bit.
     fn first_code(&self, place: GroupPlace) -> (usize, usize, usize) {
         let bit = place.token * self.bits;
         let step = place.tokens * self.bits / 8;
@@ -167,28 +170,26 @@ impl ChannelKernels {
 
     /// Decodes all channels of a token from a head of a group.
     pub(crate) fn decode(&self, proof: Proof, place: GroupPlace, head: &[u8], values: &mut [f32]) {
-        for (index, values) in values.chunks_mut(PIECE).enumerate() {
-            let place = GroupPlace {
-                channel: index * PIECE,
-                ..place
-            };
-            let (scales, rest) = head.split_at(place.head_dim * self.unit);
-            let (offsets, source) = rest.split_at(place.head_dim * self.unit);
-            let first = place.channel * self.unit;
-            let (code, step, shift) = self.first_code(place);
-            (self.decode)(
-                proof,
-                &mut ChannelDecoding {
-                    codes: &source[code..],
-                    step,
-                    shift,
-                    bits: self.bits,
-                    scales: &scales[first..],
-                    offsets: &offsets[first..],
-                    values,
-                },
-            );
-        }
+        let (scales, rest) = head.split_at(place.head_dim * self.unit);
+        let (offsets, source) = rest.split_at(place.head_dim * self.unit);
+        let (code, step, shift) = self.first_code(place);
+        let (first, byte) = match self.along_tokens {
+            true => (0, code),
+            false => (code, 0),
+        };
+        (self.decode)(
+            proof,
+            &mut ChannelDecoding {
+                codes: &source[first..],
+                step,
+                byte,
+                shift,
+                bits: self.bits,
+                scales,
+                offsets,
+                values,
+            },
+        );
     }
 }
 
@@ -212,11 +213,11 @@ struct ChannelEncoding<'a> {
 /// Codes of a token, the bytes of their numbers, and the targets of their values.
 #[derive(Debug)]
 struct ChannelDecoding<'a> {
-    /// The codes from the first one on.
+    /// The codes of the token; of all tokens, if the codes of a channel are contiguous.
     codes: &'a [u8],
-    /// Bytes from one channel to the next, if the codes of a channel are contiguous.
+    /// Then, bytes from one channel to the next, the byte of a code, and its first bit.
     step: usize,
-    /// The first bit of a code in its byte, likewise.
+    byte: usize,
     shift: usize,
     bits: usize,
     scales: &'a [u8],
@@ -238,11 +239,8 @@ trait ChannelRule {
     /// Computes the numbers of a channel from the largest code and the bounds.
     fn numbers(most: f32, bounds: [f32; 2]) -> ChannelNumbers;
 
-    /// Computes the value of a code.
-    fn value(code: f32, scale: f32, offset: f32) -> f32;
-
-    /// Reads as many numbers as there is room for.
-    fn read<S: InstructionSet>(s: S, bytes: &[u8], numbers: &mut [f32]);
+    /// Decodes at most [`DECODED`] codes, a byte each, by the bytes of their scales and offsets.
+    fn decode<S: InstructionSet>(s: S, codes: &[u8], numbers: [&[u8]; 2], values: &mut [f32]);
 
     /// Stores numbers.
     fn store<S: InstructionSet>(s: S, numbers: &[f32], bytes: &mut [u8]);
@@ -286,14 +284,15 @@ impl ChannelRule for OpenVino {
     }
 
     #[inline(always)]
-    fn value(code: f32, scale: f32, offset: f32) -> f32 {
-        (code - offset) * scale
-    }
-
-    #[inline(always)]
-    fn read<S: InstructionSet>(_: S, bytes: &[u8], numbers: &mut [f32]) {
-        for (number, bytes) in numbers.iter_mut().zip(bytes.as_chunks().0) {
-            *number = f32::from_le_bytes(*bytes);
+    fn decode<S: InstructionSet>(
+        _: S,
+        codes: &[u8],
+        [scales, offsets]: [&[u8]; 2],
+        values: &mut [f32],
+    ) {
+        let numbers = scales.as_chunks().0.iter().zip(offsets.as_chunks().0);
+        for ((x, code), (scale, offset)) in values.iter_mut().zip(codes).zip(numbers) {
+            *x = (f32::from(*code) - f32::from_le_bytes(*offset)) * f32::from_le_bytes(*scale);
         }
     }
 
@@ -353,17 +352,16 @@ impl ChannelRule for Kivi {
     }
 
     #[inline(always)]
-    fn value(code: f32, scale: f32, offset: f32) -> f32 {
-        code * scale + offset
-    }
-
-    #[inline(always)]
-    fn read<S: InstructionSet>(s: S, bytes: &[u8], numbers: &mut [f32]) {
-        let mut bits = [0; PIECE];
-        for (bits, bytes) in bits.iter_mut().zip(bytes.as_chunks().0) {
-            *bits = u16::from_le_bytes(*bytes);
+    fn decode<S: InstructionSet>(s: S, codes: &[u8], numbers: [&[u8]; 2], values: &mut [f32]) {
+        let [scales, offsets] = numbers;
+        let (scales, offsets) = (widen_f16(s, scales), widen_f16(s, offsets));
+        // A loop of a known length.
+        let mut decoded = [0.0; DECODED];
+        let numbers = scales.iter().zip(offsets);
+        for ((x, code), (scale, offset)) in decoded.iter_mut().zip(codes).zip(numbers) {
+            *x = f32::from(*code) * scale + offset;
         }
-        Values::F16(&bits).widen(s, numbers);
+        values.copy_from_slice(&decoded[..values.len()]);
     }
 
     #[inline(always)]
@@ -413,6 +411,17 @@ impl ChannelRule for Kivi {
         let x = if x > 0.0 { x } else { 0.0 };
         if x < most { x } else { most }
     }
+}
+
+/// Reads numbers in f16, as many as there are.
+#[inline(always)]
+fn widen_f16<S: InstructionSet>(s: S, bytes: &[u8]) -> [f32; DECODED] {
+    let (mut bits, mut numbers) = ([0; DECODED], [0.0; DECODED]);
+    for (bits, bytes) in bits.iter_mut().zip(bytes.as_chunks().0) {
+        *bits = u16::from_le_bytes(*bytes);
+    }
+    Values::F16(&bits).widen(s, &mut numbers);
+    numbers
 }
 
 /// Rounds a number to f16.
@@ -603,39 +612,40 @@ struct DecodeChannels<'d, 'a, R> {
 impl<R: ChannelRule> Kernel for DecodeChannels<'_, '_, R> {
     #[inline(always)]
     fn run<S: InstructionSet>(self, s: S) {
-        let ChannelDecoding {
+        let &mut ChannelDecoding {
             codes: source,
             step,
+            byte,
             shift,
             bits,
             scales,
             offsets,
-            values,
+            ref mut values,
         } = self.decoding;
-        let (len, most) = (values.len(), most(*bits));
-        let mut unpacked = [0; PIECE];
-        let codes = if R::ALONG_TOKENS {
-            let codes = &mut unpacked[..len];
-            for (code, byte) in codes.iter_mut().zip(source.iter().step_by(*step)) {
-                *code = byte >> *shift & most;
-            }
-            &*codes
-        } else if *bits == 8 {
-            &source[..len]
-        } else {
-            let codes = &mut unpacked[..len];
-            for ([even, odd], byte) in codes.as_chunks_mut().0.iter_mut().zip(&**source) {
-                (*even, *odd) = (byte >> 4, byte & 15);
-            }
-            &*codes
-        };
-        let mut numbers = [[0.0; PIECE]; 2];
-        let [first, second] = &mut numbers;
-        R::read(s, scales, &mut first[..len]);
-        R::read(s, offsets, &mut second[..len]);
-        let numbers = first.iter().zip(second);
-        for ((x, code), (scale, offset)) in values.iter_mut().zip(codes).zip(numbers) {
-            *x = R::value(f32::from(*code), *scale, *offset);
+        let most = most(bits);
+        for (index, values) in values.chunks_mut(DECODED).enumerate() {
+            let first = index * DECODED;
+            let mut unpacked = [0; DECODED];
+            let codes = if R::ALONG_TOKENS {
+                let channels = source[first * step..].chunks_exact(step);
+                for (code, bytes) in unpacked[..values.len()].iter_mut().zip(channels) {
+                    *code = bytes[byte];
+                }
+                for code in &mut unpacked {
+                    *code = *code >> shift & most;
+                }
+                &unpacked
+            } else if bits == 8 {
+                &source[first..][..values.len()]
+            } else {
+                let bytes = source[first / 2..].iter();
+                for ([even, odd], byte) in unpacked.as_chunks_mut().0.iter_mut().zip(bytes) {
+                    (*even, *odd) = (byte >> 4, byte & 15);
+                }
+                &unpacked[..]
+            };
+            let [scales, offsets] = [scales, offsets].map(|bytes| &bytes[first * R::UNIT..]);
+            R::decode(s, codes, [scales, offsets], values);
         }
     }
 }
