@@ -2,8 +2,8 @@
 //! `--test-threads 1` then shows the test.
 
 use rope_core::cache::{
-    BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout,
-    ScalePlace,
+    Asymmetric, BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, MxScale, QuantFormat,
+    QuantScale, ScaleLayout, ScalePlace, TileScale,
 };
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::stages::Scale;
@@ -298,6 +298,88 @@ fn nothing_beyond_a_cache() {
             let rows = GuardedRows::new(source, shape, rotary_dim / 2, edge);
             each_element_pair!(cache_of_elements(source, shape, &rows, edge));
             cache_of_codes(source, shape, &rows, edge);
+        }
+    }
+}
+
+/// Codes with scales of groups, apart, and with numbers by channel.
+#[test]
+fn nothing_beyond_codes_of_groups() {
+    const TOKENS: usize = 16;
+    let source = &mut Source::random("nothing_beyond_codes_of_groups");
+    let least = 1e-6;
+    for (edge, head_dim) in Edge::ALL
+        .into_iter()
+        .flat_map(|edge| [32, 48, 64, 96, 128, 160, 288].map(|head_dim| (edge, head_dim)))
+    {
+        let heads = source.within(1, 2);
+        let shape = [1, TOKENS, heads, head_dim];
+        let x = Guarded::new(&values::<f32>(source, TOKENS * heads * head_dim), edge);
+        let from = Tensor::new(&x, shape).expect("a valid tensor");
+        let rows = GuardedRows::new(source, shape, head_dim / 2, edge);
+        let [given, _] = rows.rows();
+        let given = given.with_attention_factor(1.0).expect("a factor");
+        let through = |cache: &mut CacheMut<'_>| {
+            for backend in Backend::available() {
+                let rope = Rotation::forward(Pairing::Half).plan(backend);
+                rope.rotate_into(&from, &mut cache.slots(0..TOKENS), &given)
+                    .expect("slots that fit");
+                rope.rotate(&mut cache.slots(0..TOKENS), &given)
+                    .expect("slots that fit");
+                let mut back = Guarded::new(&x, edge);
+                let mut to = TensorMut::new(&mut back, shape).expect("a valid tensor");
+                rope.apply_into(&cache.as_cache().slots(0..TOKENS), &mut to)
+                    .expect("slots that fit");
+            }
+        };
+        let layout = CacheLayout::nhd([1, TOKENS, heads, head_dim]).expect("a small cache");
+        let at = |channels| {
+            let scales = ScaleLayout::nh([TOKENS, heads]).with_groups(head_dim / channels);
+            ScalePlace::Separate(scales)
+        };
+        let even = MxScale::Even;
+        let bytes = [
+            (32, CacheFormat::mxfp4(even, at(32))),
+            (32, CacheFormat::mxfp8(even, at(32))),
+            (16, CacheFormat::nvfp4(0.25, at(16))),
+            (
+                64,
+                CacheFormat::e4m3_in_64(TileScale::E8m0 { least }, at(64)),
+            ),
+        ];
+        for (channels, format) in bytes.into_iter().filter(|of| head_dim % of.0 == 0) {
+            let mut codes = Guarded::new(&vec![0x5a; layout.bytes(format).expect("few")], edge);
+            let mut scales = Guarded::new(&vec![1_u8; TOKENS * heads * head_dim / channels], edge);
+            let cache = CacheMut::coded_with_scales(&mut codes, layout, format, &mut scales[..]);
+            through(&mut cache.expect("a cache that fits"));
+        }
+        // Two floats for 32 channels are one for 16.
+        let floats = [
+            (
+                128,
+                CacheFormat::e4m3_in_128(TileScale::Quotient { least }, at(128)),
+            ),
+            (16, CacheFormat::u8(Asymmetric::ZeroPoint, 32, at(16))),
+            (16, CacheFormat::u4(Asymmetric::Minimum, 32, at(16))),
+        ];
+        let fits = |of: &(usize, _)| head_dim % of.0.max(32) == 0;
+        for (channels, format) in floats.into_iter().filter(fits) {
+            let mut codes = Guarded::new(&vec![0x5a; layout.bytes(format).expect("few")], edge);
+            let count = TOKENS * heads * head_dim / channels;
+            let mut scales = Guarded::new(&vec![1.0_f32; count], edge);
+            let cache = CacheMut::coded_with_scales(&mut codes, layout, format, &mut scales[..]);
+            through(&mut cache.expect("a cache that fits"));
+        }
+        let layout = CacheLayout::hnd([1, heads, TOKENS, head_dim]).expect("a small cache");
+        for format in [
+            CacheFormat::u8_by_channel(TOKENS),
+            CacheFormat::u4_by_channel(8),
+            CacheFormat::kivi2(TOKENS),
+            CacheFormat::kivi4(8),
+        ] {
+            let mut codes = Guarded::new(&vec![0x5a; layout.bytes(format).expect("few")], edge);
+            let cache = CacheMut::coded(&mut codes, layout, format);
+            through(&mut cache.expect("a cache that fits"));
         }
     }
 }

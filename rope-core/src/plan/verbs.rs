@@ -60,8 +60,9 @@ impl<S: Stages> Rope<S> {
     ///
     /// In a cache: [`CacheError::ShiftFactor`](crate::error::CacheError::ShiftFactor) for an attention factor other
     /// than 1; [`PlanError::NormInCache`](crate::error::PlanError::NormInCache) for a plan with a norm;
-    /// [`SlotsError::Repeated`] if tokens with different rows share a slot; and the errors of [`Rope::rotate_into`] a
-    /// cache.
+    /// [`SlotsError::Repeated`] if tokens with different rows share a slot;
+    /// [`SlotsError::PartOfGroup`](crate::error::SlotsError::PartOfGroup) for a part of a group of slots that share
+    /// scales by channel; and the errors of [`Rope::rotate_into`] a cache.
     ///
     /// The target is untouched then.
     ///
@@ -164,8 +165,10 @@ impl<S: Stages> Rope<S> {
     /// sequence, does not have; [`SlotsError::Page`](crate::error::SlotsError::Page) and
     /// [`SlotsError::NegativePage`](crate::error::SlotsError::NegativePage); [`Error::Count`] for page tables of
     /// another length; [`CacheError::Layout`](crate::error::CacheError::Layout) for
-    /// [`Slots::offsets`](crate::cache::Slots::offsets) if scales are addressed by slot. From one cache into another:
-    /// [`PlanError::NormInCache`](crate::error::PlanError::NormInCache) for a plan with a norm.
+    /// [`Slots::offsets`](crate::cache::Slots::offsets) if scales are addressed by slot;
+    /// [`SlotsError::PartOfGroup`](crate::error::SlotsError::PartOfGroup) for a part of a group of slots that share
+    /// scales by channel ([`CacheFormat::u8_by_channel`](crate::cache::CacheFormat::u8_by_channel)). From one cache
+    /// into another: [`PlanError::NormInCache`](crate::error::PlanError::NormInCache) for a plan with a norm.
     ///
     /// For parts: [`CacheError::PartDivided`](crate::error::CacheError::PartDivided) if the operands divide a head at
     /// other channels, or one that rotates; [`ShapeError::Part`](crate::error::ShapeError::Part) for tensors of

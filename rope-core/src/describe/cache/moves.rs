@@ -77,6 +77,7 @@ impl CacheMut<'_> {
     ///
     /// [`SlotsError::Count`] unless the two lists have one length; [`SlotsError::SameTarget`] if two moves write one
     /// slot; [`SlotsError::MoveOrder`] if neither order reads each slot before it is written;
+    /// [`SlotsError::PartOfGroup`] for a part of a group of slots that share scales by channel;
     /// [`CacheError::Layout`](crate::error::CacheError::Layout) for [`Slots::offsets`]; the errors of
     /// [`Rope::rotate_into`](crate::Rope::rotate_into) about slots that the cache does not have. The cache is untouched
     /// then.
