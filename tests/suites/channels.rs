@@ -364,6 +364,35 @@ fn rotated_shifted_copied_and_moved() {
     }
 }
 
+/// A shift of more channels than are encoded together is that of the numbers: no head is read after a part of it is
+/// written.
+#[test]
+fn heads_of_many_channels() {
+    for [heads, head_dim] in [[11, 96], [22, 96], [3, 720], [1, 2048], [33, 64]] {
+        let shape = [1, 32, heads, head_dim];
+        let frequencies = Frequencies::new(head_dim, 10_000.0, &Scaling::Default).expect("a base");
+        let back = frequencies.shift(&[-3; 32]).expect("a shift");
+        let x = some_values(32 * heads * head_dim);
+        let layout = CacheLayout::hnd([1, heads, 32, head_dim]).expect("a small cache");
+        for (name, format, rope) in on_every_backend() {
+            let [mut one, mut two] = [(); 2].map(|()| memory(layout, format));
+            let mut y = x.clone();
+            let mut cache = on(&mut one, layout, format);
+            rope.apply_into(&tensor(&x, shape), &mut cache.slots(0..32))
+                .expect("a whole group");
+            let mut step = TensorMut::new(&mut y, shape).expect("a tensor");
+            rope.rotate_into(&cache.as_cache().slots(0..32), &mut step, &back)
+                .expect("slots");
+            rope.apply_into(&step, &mut on(&mut two, layout, format).slots(0..32))
+                .expect("a whole group");
+            rope.rotate(&mut cache.slots(0..32), &back)
+                .expect("a whole group");
+            let doing = format!("{}, {name}, {heads} of {head_dim}", rope.backend());
+            same(&one, &two, &doing);
+        }
+    }
+}
+
 fn three_is_written(rope: &Rope, x: &[f32], shape: [usize; 4], outputs: &mut [Output<'_>]) {
     rope.rotate_into_each(&tensor(x, shape), outputs)
         .expect("whole groups");
