@@ -5,8 +5,8 @@
 //! compute the same bits. A tile of a group would take 64 KiB of the stack for 128 tokens of 128 channels; the numbers
 //! take 26, for any head.
 //!
-//! A rotation in place reads the old codes in both passes. A head is therefore written in one piece, and its new numbers
-//! are stored last.
+//! A rotation in place reads the old codes in both passes. A head is therefore written in one piece, and its new
+//! numbers are stored last.
 
 use core::ops::Range;
 
