@@ -361,9 +361,9 @@ impl Kept<'_> {
                         tokens,
                         head_dim,
                         token: at.scale % tokens,
-                        channel: 0,
                     };
-                    format.kernels.decode(proof, place, bytes, values);
+                    let heads = (bytes, size * layout.shape.head_dim);
+                    format.kernels.decode(proof, place, heads, values);
                 }
                 Codes::Asymmetric(groups, place) => {
                     let numbers = self.scales(place, at, head);
@@ -903,7 +903,7 @@ impl<'a> Stored<'a> {
 
     /// Returns the number of heads, at most `heads`, that one call reads or writes.
     fn run(&self, heads: usize, reading: bool) -> usize {
-        if self.beside() && (!reading || self.alike()) {
+        if self.beside() && (!reading || self.alike() || self.channels().is_some()) {
             heads.clamp(1, MOST_HEADS)
         } else {
             1

@@ -42,7 +42,7 @@ use crate::simd::{InstructionSet, Kernel, SimdQuant};
 
 pub(crate) use asymmetric::{AsymmetricGroups, AsymmetricRule, NUMBERS};
 pub(crate) use channels::{
-    ChannelKernels, GroupPlace, KIVI_2, KIVI_4, PIECE, U4_BY_CHANNEL, U8_BY_CHANNEL,
+    ChannelKernels, ChannelNumbers, GroupPlace, KIVI_2, KIVI_4, U4_BY_CHANNEL, U8_BY_CHANNEL,
 };
 pub(crate) use groups::{
     E4M3_IN_64, E4M3_IN_128, GroupEncoding, GroupKernels, GroupRule, MXFP4, MXFP8, NVFP4,

@@ -242,7 +242,7 @@ impl<'p> Rope<Lowered<'p>> {
     ) {
         let call = checked.shape;
         slots.write_groups(
-            self.core().0,
+            self.proof,
             call,
             checked.repeats,
             &mut |[index, tokens], skips, target| {

@@ -3,17 +3,17 @@
 //! The numbers of a channel depend on all tokens of its group. A group is therefore written in two passes, each of
 //! which reads and rotates its tokens: the first one finds the bounds of the channels, the second one encodes. Both
 //! compute the same bits. A tile of a group would take 64 KiB of the stack for 128 tokens of 128 channels; the numbers
-//! take 26, for any head.
+//! take 24, for 2048 channels.
 //!
-//! A rotation in place reads the old codes in both passes. A head is therefore written in one piece, and its new
-//! numbers are stored last.
+//! A rotation in place reads the old codes in both passes. The new numbers of a head are therefore stored last, and a
+//! head is written in one piece: its other channels would be rotated with the new codes.
 
 use core::ops::Range;
 
 use crate::base::error::saturated;
 use crate::base::limits::MOST_CHANNELS;
 use crate::error::SlotsError;
-use crate::kernel::quantize::{self, ChannelKernels, GroupPlace, PIECE};
+use crate::kernel::quantize::{self, ChannelKernels, ChannelNumbers, GroupPlace};
 use crate::kernel::values::Values;
 use crate::proof::Proof;
 use crate::{Error, Shape};
@@ -33,9 +33,7 @@ pub(crate) struct ChannelFormat {
     pub(super) write_token: WriteToken,
 }
 
-type WriteGroups =
-    fn((&'static ChannelKernels, Proof), &mut dyn GroupCall, [usize; 2], Shape, bool);
-
+type WriteGroups = fn((&ChannelKernels, Proof), &mut dyn GroupCall, usize, Shape, bool);
 type WriteToken =
     fn(&ChannelKernels, &mut GroupNumbers, Proof, GroupHeads<'_>, [usize; 2], Values<'_>);
 
@@ -93,20 +91,20 @@ pub(super) static KIVI_4: ChannelFormat = format(&quantize::KIVI_4);
 /// The most values of a token whose numbers are found together: the longest head.
 const VALUES: usize = MOST_CHANNELS;
 
-/// Some channels of the group that a call writes.
+/// Some heads of the group that a call writes.
 pub(super) struct GroupNumbers {
     stage: Stage,
-    /// The first value of a token, over all heads, and one past the last.
+    /// The first head, and one past the last.
     first: usize,
     end: usize,
+    /// Channels of all of them.
+    values: usize,
     /// The tokens that were seen.
     tokens: usize,
-    /// The bounds of channels; then their factors and offsets.
-    numbers: [[f32; VALUES]; 2],
-    /// The scales.
-    scales: [f32; VALUES],
-    /// Bytes with codes of several tokens.
-    bytes: [u8; VALUES],
+    /// [`ChannelNumbers`].
+    factors: [f32; VALUES],
+    offsets: [f32; VALUES],
+    words: [u32; VALUES],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -155,9 +153,9 @@ fn check([group, count, tokens]: [usize; 3], slots: &dyn GroupSlots) -> Result<(
 }
 
 fn write(
-    kernels: (&'static ChannelKernels, Proof),
+    on: (&ChannelKernels, Proof),
     call: &mut dyn GroupCall,
-    [group, values]: [usize; 2],
+    group: usize,
     shape: Shape,
     repeats: bool,
 ) {
@@ -165,13 +163,13 @@ fn write(
         stage: Stage::Bounds,
         first: 0,
         end: 0,
+        values: 0,
         tokens: 0,
-        numbers: [[0.0; VALUES]; 2],
-        scales: [0.0; VALUES],
-        bytes: [0; VALUES],
+        factors: [0.0; VALUES],
+        offsets: [0.0; VALUES],
+        words: [0; VALUES],
     };
-    // Whole heads. Those of a cache fit.
-    let piece = VALUES - VALUES % shape.head_dim;
+    let heads = (VALUES / shape.head_dim.max(1)).max(1);
     let mut index = 0;
     while index < shape.batch.saturating_mul(shape.tokens) {
         let Some(slot) = call.slots().slot(index) else {
@@ -181,9 +179,11 @@ fn write(
         // In place, a group moves once.
         let is_earlier = |earlier| call.slots().slot(earlier) == Some(slot);
         if !(repeats && (0..index).any(is_earlier)) {
-            for first in (0..values).step_by(piece) {
-                (numbers.first, numbers.end) = (first, values.min(first + piece));
-                if !write_channels(kernels, call, [group, index, slot], numbers) {
+            for first in (0..shape.heads).step_by(heads) {
+                numbers.first = first;
+                numbers.end = shape.heads.min(first + heads);
+                numbers.values = (numbers.end - first) * shape.head_dim;
+                if !write_heads(on, call, [group, index, slot], numbers) {
                     break;
                 }
             }
@@ -192,9 +192,9 @@ fn write(
     }
 }
 
-/// Writes some channels of a group, by its number of tokens, its first token and its slot; returns false if no token
+/// Writes some heads of a group, by its number of tokens, its first token and its slot; returns false if no token
 /// rotates.
-fn write_channels(
+fn write_heads(
     (kernels, proof): (&ChannelKernels, Proof),
     call: &mut dyn GroupCall,
     [group, index, slot]: [usize; 3],
@@ -202,9 +202,10 @@ fn write_channels(
 ) -> bool {
     numbers.stage = Stage::Bounds;
     numbers.tokens = 0;
-    for (bounds, none) in numbers.numbers.iter_mut().zip(kernels.no_bounds) {
-        bounds.fill(none);
-    }
+    let [lower, upper] = kernels.no_bounds;
+    let all = 0..numbers.values;
+    numbers.factors[all.clone()].fill(lower);
+    numbers.offsets[all.clone()].fill(upper);
     call.run(index, true, numbers);
     if numbers.tokens == 0 {
         return false;
@@ -212,13 +213,16 @@ fn write_channels(
     if numbers.tokens < group {
         call.run(index, false, numbers);
     }
-    let count = numbers.end - numbers.first;
-    let [factors, offsets] = &mut numbers.numbers;
-    let all = [factors, offsets, &mut numbers.scales].map(|all| &mut all[..count]);
-    kernels.numbers(proof, all);
+    kernels.numbers(proof, numbers.part(all));
     numbers.stage = Stage::Codes;
     call.run(index, false, numbers);
-    call.heads(slot).store(kernels, proof, numbers);
+    let heads = call.heads(slot);
+    let head_dim = heads.head_dim;
+    for head in numbers.first..numbers.end {
+        let start = (head - numbers.first) * head_dim;
+        let memory = &mut heads.memory[head * heads.stride..][..heads.bytes];
+        kernels.store(proof, numbers.part(start..start + head_dim), memory);
+    }
     true
 }
 
@@ -231,60 +235,39 @@ fn write_token(
     values: Values<'_>,
 ) {
     let head_dim = heads.head_dim;
-    for head in first_head..first_head + count {
-        let start = head * head_dim;
-        if (start..start + head_dim).contains(&numbers.first) {
-            numbers.tokens += 1;
-        }
-        let all = overlap(numbers.first..numbers.end, start..start + head_dim);
-        for first in all.clone().step_by(PIECE) {
-            let end = all.end.min(first + PIECE);
-            let begin = first_head * head_dim;
-            let values = values.part(first - begin..end - begin);
-            let channels = first - numbers.first..end - numbers.first;
-            let [one, two] = &mut numbers.numbers;
-            let [one, two] = [one, two].map(|all| &mut all[channels.clone()]);
-            if numbers.stage == Stage::Bounds {
-                (kernels.widen_bounds)(proof, values, [one, two]);
-                continue;
-            }
+    let first = first_head.max(numbers.first);
+    let end = (first_head + count).min(numbers.end);
+    if first >= end {
+        return;
+    }
+    if first == numbers.first {
+        numbers.tokens += 1;
+    }
+    let values = values.part((first - first_head) * head_dim..(end - first_head) * head_dim);
+    let start = (first - numbers.first) * head_dim;
+    let stage = numbers.stage;
+    let part = numbers.part(start..start + values.len());
+    match stage {
+        Stage::Bounds => (kernels.widen_bounds)(proof, values, [part.factors, part.offsets]),
+        Stage::Codes => {
             let place = GroupPlace {
                 tokens: heads.tokens,
                 head_dim,
                 token: heads.token,
-                channel: first - start,
             };
-            let memory = &mut heads.memory[head * heads.stride..][..heads.bytes];
-            let bytes = &mut numbers.bytes[channels];
-            kernels.encode(proof, values, [one, two], place, (memory, bytes));
+            let memory = &mut heads.memory[first * heads.stride..];
+            kernels.encode(proof, values, part, place, (memory, heads.stride));
         }
     }
 }
 
-fn overlap(a: Range<usize>, b: Range<usize>) -> Range<usize> {
-    a.start.max(b.start)..a.end.min(b.end)
-}
-
-impl GroupHeads<'_> {
-    /// Stores the numbers of some channels.
-    fn store(self, kernels: &ChannelKernels, proof: Proof, numbers: &GroupNumbers) {
-        let &GroupNumbers { first, end, .. } = numbers;
-        let head_dim = self.head_dim;
-        let mut value = first;
-        while value < end {
-            let (head, channel) = (value / head_dim, value % head_dim);
-            let next = end.min(value + head_dim - channel);
-            let memory = &mut self.memory[head * self.stride..][..self.bytes];
-            let place = GroupPlace {
-                tokens: self.tokens,
-                head_dim,
-                token: self.token,
-                channel,
-            };
-            let [_, offsets] = &numbers.numbers;
-            let of_head = [&numbers.scales, offsets].map(|all| &all[value - first..next - first]);
-            kernels.store(proof, of_head, place, memory);
-            value = next;
+impl GroupNumbers {
+    /// Returns the numbers of some channels, counted from the first head.
+    fn part(&mut self, channels: Range<usize>) -> ChannelNumbers<'_> {
+        ChannelNumbers {
+            factors: &mut self.factors[channels.clone()],
+            offsets: &mut self.offsets[channels.clone()],
+            words: &mut self.words[channels],
         }
     }
 }

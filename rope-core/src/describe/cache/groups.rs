@@ -92,8 +92,6 @@ impl SlotsTarget<'_> {
             tokens,
             run,
         };
-        let values = shape.heads * shape.head_dim;
-        let kernels = (format.kernels, proof);
-        (format.write)(kernels, call, [tokens, values], shape, repeats);
+        (format.write)((format.kernels, proof), call, tokens, shape, repeats);
     }
 }

@@ -19,7 +19,7 @@
 
 use core::marker::PhantomData;
 
-use bytemuck::cast_slice;
+use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use half::f16;
 
 use crate::kernel::values::{MOST_OF_BLOCK, Values};
@@ -43,41 +43,35 @@ pub(crate) struct ChannelKernels {
     pub(crate) no_bounds: [f32; 2],
     /// Widens the bounds of channels by the values of a token.
     pub(crate) widen_bounds: fn(Proof, Values<'_>, [&mut [f32]; 2]),
-    /// Replaces the bounds of channels by factors and offsets, and computes their scales, by the largest code.
-    numbers: fn(Proof, f32, [&mut [f32]; 3]),
+    /// Computes the numbers of channels from their bounds and the largest code.
+    numbers: fn(Proof, f32, ChannelNumbers<'_>),
     encode: fn(Proof, &mut ChannelEncoding<'_>),
     decode: fn(Proof, &mut ChannelDecoding<'_>),
-    /// Stores numbers.
-    store: fn(Proof, &[f32], &mut [u8]),
+    /// Stores the numbers of the channels of a head: scales, and offsets.
+    store: fn(Proof, ChannelNumbers<'_>, &mut [u8]),
 }
 
-/// The numbers of a channel.
-#[derive(Clone, Copy, Debug)]
-struct ChannelNumbers {
-    scale: f32,
-    offset: f32,
-    /// The factor of values, or their divisor.
-    factor: f32,
+/// The numbers of some channels.
+#[derive(Debug)]
+pub(crate) struct ChannelNumbers<'a> {
+    /// The factors of values, or their divisors. Before they are computed, the lower bounds.
+    pub(crate) factors: &'a mut [f32],
+    /// The offsets. Before they are computed, the upper bounds.
+    pub(crate) offsets: &'a mut [f32],
+    /// The bits of the scales, if they are not the factors; else the codes of tokens that fill no word yet.
+    pub(crate) words: &'a mut [u32],
 }
 
-/// The channels of a head that have codes in a group.
+/// A token of heads that have codes in a group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupPlace {
     /// Tokens per group.
     pub(crate) tokens: usize,
-    /// Channels of the head.
+    /// Channels of a head.
     pub(crate) head_dim: usize,
     /// The token in the group.
     pub(crate) token: usize,
-    /// The first channel.
-    pub(crate) channel: usize,
 }
-
-/// The most values that are encoded together.
-pub(crate) const PIECE: usize = 256;
-
-/// The most values that are decoded together.
-const DECODED: usize = 64;
 
 impl ChannelKernels {
     /// Returns the bytes of a head in a group of tokens.
@@ -101,134 +95,82 @@ impl ChannelKernels {
         }
     }
 
-    /// Replaces the bounds of channels by factors and offsets, and computes their scales.
-    pub(crate) fn numbers(&self, proof: Proof, bounds_and_scales: [&mut [f32]; 3]) {
-        (self.numbers)(proof, most(self.bits).into(), bounds_and_scales);
+    /// Computes the numbers of channels from their bounds.
+    pub(crate) fn numbers(&self, proof: Proof, channels: ChannelNumbers<'_>) {
+        (self.numbers)(proof, ((1 << self.bits) - 1) as f32, channels);
     }
 
-    /// Stores the scales and the offsets of channels in a head of a group.
-    pub(crate) fn store(
-        &self,
-        proof: Proof,
-        [scales, offsets]: [&[f32]; 2],
-        place: GroupPlace,
-        head: &mut [u8],
-    ) {
-        let (of_scales, rest) = head.split_at_mut(place.head_dim * self.unit);
-        for (bytes, numbers) in [(of_scales, scales), (rest, offsets)] {
-            let first = place.channel * self.unit;
-            let bytes = &mut bytes[first..][..numbers.len() * self.unit];
-            (self.store)(proof, numbers, bytes);
-        }
+    /// Stores the numbers of the channels of a head in a group.
+    pub(crate) fn store(&self, proof: Proof, numbers: ChannelNumbers<'_>, head: &mut [u8]) {
+        (self.store)(proof, numbers, head);
     }
 
-    /// Encodes at most [`PIECE`] values of a token as channels of a head of a group. If the codes of a channel are
-    /// contiguous, `bytes` keeps those of a byte until its last token.
+    /// Encodes the values of a token as heads of a group, `stride` bytes from one to the next. Tokens come in order.
     pub(crate) fn encode(
         &self,
         proof: Proof,
         values: Values<'_>,
-        [factors, offsets]: [&[f32]; 2],
+        numbers: ChannelNumbers<'_>,
         place: GroupPlace,
-        (head, bytes): (&mut [u8], &mut [u8]),
+        (heads, stride): (&mut [u8], usize),
     ) {
-        let target = &mut head[place.head_dim * 2 * self.unit..];
-        let (first, step, shift) = self.first_code(place);
-        let target = &mut target[first..];
-        let codes = match self.along_tokens {
-            true => &mut *bytes,
-            false => &mut target[..values.len() * self.bits / 8],
+        let encoding = &mut ChannelEncoding {
+            values,
+            numbers,
+            bits: self.bits,
+            place,
+            heads,
+            stride,
         };
-        (self.encode)(
-            proof,
-            &mut ChannelEncoding {
-                values,
-                factors,
-                offsets,
-                bits: self.bits,
-                shift,
-                codes,
-            },
-        );
-        if self.along_tokens && shift + self.bits == 8 {
-            for (target, byte) in target.iter_mut().step_by(step).zip(bytes) {
-                *target = *byte;
-            }
-        }
+        (self.encode)(proof, encoding);
     }
 
-    /// Returns the byte of the first code. Then, if the codes of a channel are contiguous, the bytes from one channel
-    /// to the next, and the first bit.
-    fn first_code(&self, place: GroupPlace) -> (usize, usize, usize) {
-        let bit = place.token * self.bits;
-        let step = place.tokens * self.bits / 8;
-        match self.along_tokens {
-            true => (place.channel * step + bit / 8, step, bit % 8),
-            false => ((bit * place.head_dim + place.channel * self.bits) / 8, 1, 0),
-        }
-    }
-
-    /// Decodes all channels of a token from a head of a group.
-    pub(crate) fn decode(&self, proof: Proof, place: GroupPlace, head: &[u8], values: &mut [f32]) {
-        let (scales, rest) = head.split_at(place.head_dim * self.unit);
-        let (offsets, source) = rest.split_at(place.head_dim * self.unit);
-        let (code, step, shift) = self.first_code(place);
-        let (first, byte) = match self.along_tokens {
-            true => (0, code),
-            false => (code, 0),
+    /// Decodes a token of heads of a group, each of `bytes` bytes and next to each other.
+    pub(crate) fn decode(
+        &self,
+        proof: Proof,
+        place: GroupPlace,
+        (heads, bytes): (&[u8], usize),
+        values: &mut [f32],
+    ) {
+        let decoding = &mut ChannelDecoding {
+            bits: self.bits,
+            place,
+            heads,
+            bytes,
+            values,
         };
-        (self.decode)(
-            proof,
-            &mut ChannelDecoding {
-                codes: &source[first..],
-                step,
-                byte,
-                shift,
-                bits: self.bits,
-                scales,
-                offsets,
-                values,
-            },
-        );
+        (self.decode)(proof, decoding);
     }
 }
 
-/// Returns the largest code.
-fn most(bits: usize) -> u8 {
-    ((1 << bits) - 1) as u8
-}
-
-/// Values of a token, their numbers, and the targets of their codes.
+/// Values of a token, their numbers, and the heads of their codes.
 #[derive(Debug)]
 struct ChannelEncoding<'a> {
     values: Values<'a>,
-    factors: &'a [f32],
-    offsets: &'a [f32],
+    numbers: ChannelNumbers<'a>,
     bits: usize,
-    /// The first bit of a code, if its byte has those of other tokens.
-    shift: usize,
-    codes: &'a mut [u8],
+    place: GroupPlace,
+    heads: &'a mut [u8],
+    /// Bytes from one head to the next.
+    stride: usize,
 }
 
-/// Codes of a token, the bytes of their numbers, and the targets of their values.
+/// Heads of a group, and the target of the values of one token.
 #[derive(Debug)]
 struct ChannelDecoding<'a> {
-    /// The codes of the token; of all tokens, if the codes of a channel are contiguous.
-    codes: &'a [u8],
-    /// Then, bytes from one channel to the next, the byte of a code, and its first bit.
-    step: usize,
-    byte: usize,
-    shift: usize,
     bits: usize,
-    scales: &'a [u8],
-    offsets: &'a [u8],
+    place: GroupPlace,
+    heads: &'a [u8],
+    /// Bytes of a head.
+    bytes: usize,
     values: &'a mut [f32],
 }
 
 /// The formulas and the memory of an engine.
 trait ChannelRule {
-    /// Bytes of a scale, or of an offset.
-    const UNIT: usize;
+    /// The bytes of a scale, or of an offset.
+    type Number: Pod;
 
     /// [`ChannelKernels::along_tokens`].
     const ALONG_TOKENS: bool;
@@ -236,14 +178,15 @@ trait ChannelRule {
     /// [`ChannelKernels::no_bounds`].
     const NO_BOUNDS: [f32; 2];
 
-    /// Computes the numbers of a channel from the largest code and the bounds.
-    fn numbers(most: f32, bounds: [f32; 2]) -> ChannelNumbers;
+    /// Computes the scale, the offset and the factor of a channel from the largest code and the bounds.
+    fn numbers(most: f32, bounds: [f32; 2]) -> [f32; 3];
 
-    /// Decodes at most [`DECODED`] codes, a byte each, by the bytes of their scales and offsets.
-    fn decode<S: InstructionSet>(s: S, codes: &[u8], numbers: [&[u8]; 2], values: &mut [f32]);
+    /// Returns the value of a code by its scale and offset.
+    fn value(code: f32, scale: f32, offset: f32) -> f32;
 
-    /// Stores numbers.
-    fn store<S: InstructionSet>(s: S, numbers: &[f32], bytes: &mut [u8]);
+    fn store(number: f32) -> Self::Number;
+
+    fn load(bytes: Self::Number) -> f32;
 
     /// Rounds values as they are before anything else.
     fn round<S: SimdQuant>(s: S, x: [S::F32; 4]) -> [S::F32; 4];
@@ -267,40 +210,31 @@ trait ChannelRule {
 struct OpenVino;
 
 impl ChannelRule for OpenVino {
-    const UNIT: usize = 4;
+    type Number = [u8; 4];
     const ALONG_TOKENS: bool = false;
     const NO_BOUNDS: [f32; 2] = [f32::MAX, -f32::MAX];
 
     #[inline(always)]
-    fn numbers(most: f32, [min, max]: [f32; 2]) -> ChannelNumbers {
+    fn numbers(most: f32, [min, max]: [f32; 2]) -> [f32; 3] {
         let scale = (max - min) * (1.0 / most);
         let scale = one_nan(if scale == 0.0 { 0.0001 } else { scale });
-        ChannelNumbers {
-            scale,
-            // Zeros of either sign compare as equal, and the bounds are either.
-            offset: one_nan((0.0 - min) / scale),
-            factor: 1.0 / scale,
-        }
+        // Zeros of either sign compare as equal, and the bounds are either.
+        [scale, one_nan((0.0 - min) / scale), 1.0 / scale]
     }
 
     #[inline(always)]
-    fn decode<S: InstructionSet>(
-        _: S,
-        codes: &[u8],
-        [scales, offsets]: [&[u8]; 2],
-        values: &mut [f32],
-    ) {
-        let numbers = scales.as_chunks().0.iter().zip(offsets.as_chunks().0);
-        for ((x, code), (scale, offset)) in values.iter_mut().zip(codes).zip(numbers) {
-            *x = (f32::from(*code) - f32::from_le_bytes(*offset)) * f32::from_le_bytes(*scale);
-        }
+    fn value(code: f32, scale: f32, offset: f32) -> f32 {
+        (code - offset) * scale
     }
 
     #[inline(always)]
-    fn store<S: InstructionSet>(_: S, numbers: &[f32], bytes: &mut [u8]) {
-        for (bytes, number) in bytes.as_chunks_mut().0.iter_mut().zip(numbers) {
-            *bytes = number.to_le_bytes();
-        }
+    fn store(number: f32) -> [u8; 4] {
+        number.to_le_bytes()
+    }
+
+    #[inline(always)]
+    fn load(bytes: [u8; 4]) -> f32 {
+        f32::from_le_bytes(bytes)
     }
 
     #[inline(always)]
@@ -336,39 +270,30 @@ impl ChannelRule for OpenVino {
 struct Kivi;
 
 impl ChannelRule for Kivi {
-    const UNIT: usize = 2;
+    type Number = [u8; 2];
     const ALONG_TOKENS: bool = true;
     const NO_BOUNDS: [f32; 2] = [f32::INFINITY, f32::NEG_INFINITY];
 
     #[inline(always)]
-    fn numbers(most: f32, [min, max]: [f32; 2]) -> ChannelNumbers {
+    fn numbers(most: f32, [min, max]: [f32; 2]) -> [f32; 3] {
         // Never a negative zero, as the bounds are zeros of either sign.
         let scale = one_nan(to_f16(to_f16(max - min) / most) + 0.0);
-        ChannelNumbers {
-            scale,
-            offset: min + 0.0,
-            factor: scale,
-        }
+        [scale, min + 0.0, scale]
     }
 
     #[inline(always)]
-    fn decode<S: InstructionSet>(s: S, codes: &[u8], numbers: [&[u8]; 2], values: &mut [f32]) {
-        let [scales, offsets] = numbers;
-        let (scales, offsets) = (widen_f16(s, scales), widen_f16(s, offsets));
-        // A loop of a known length.
-        let mut decoded = [0.0; DECODED];
-        let numbers = scales.iter().zip(offsets);
-        for ((x, code), (scale, offset)) in decoded.iter_mut().zip(codes).zip(numbers) {
-            *x = f32::from(*code) * scale + offset;
-        }
-        values.copy_from_slice(&decoded[..values.len()]);
+    fn value(code: f32, scale: f32, offset: f32) -> f32 {
+        code * scale + offset
     }
 
     #[inline(always)]
-    fn store<S: InstructionSet>(_: S, numbers: &[f32], bytes: &mut [u8]) {
-        for (bytes, number) in bytes.as_chunks_mut().0.iter_mut().zip(numbers) {
-            *bytes = f32_to_f16(*number).to_le_bytes();
-        }
+    fn store(number: f32) -> [u8; 2] {
+        f32_to_f16(number).to_le_bytes()
+    }
+
+    #[inline(always)]
+    fn load(bytes: [u8; 2]) -> f32 {
+        f16_to_f32(u16::from_le_bytes(bytes))
     }
 
     #[inline(always)]
@@ -413,17 +338,6 @@ impl ChannelRule for Kivi {
     }
 }
 
-/// Reads numbers in f16, as many as there are.
-#[inline(always)]
-fn widen_f16<S: InstructionSet>(s: S, bytes: &[u8]) -> [f32; DECODED] {
-    let (mut bits, mut numbers) = ([0; DECODED], [0.0; DECODED]);
-    for (bits, bytes) in bits.iter_mut().zip(bytes.as_chunks().0) {
-        *bits = u16::from_le_bytes(*bytes);
-    }
-    Values::F16(&bits).widen(s, &mut numbers);
-    numbers
-}
-
 /// Rounds a number to f16.
 #[inline(always)]
 fn to_f16(x: f32) -> f32 {
@@ -439,7 +353,7 @@ fn one_nan(x: f32) -> f32 {
 const fn kernels<R: ChannelRule>(bits: usize) -> ChannelKernels {
     ChannelKernels {
         bits,
-        unit: R::UNIT,
+        unit: size_of::<R::Number>(),
         along_tokens: R::ALONG_TOKENS,
         no_bounds: R::NO_BOUNDS,
         widen_bounds: |proof, values, bounds| {
@@ -449,10 +363,10 @@ const fn kernels<R: ChannelRule>(bits: usize) -> ChannelKernels {
                 rule: PhantomData,
             });
         },
-        numbers: |proof, most, bounds_and_scales| {
+        numbers: |proof, most, channels| {
             proof.run(ComputeNumbers::<R> {
                 most,
-                bounds_and_scales,
+                channels,
                 rule: PhantomData,
             });
         },
@@ -468,10 +382,10 @@ const fn kernels<R: ChannelRule>(bits: usize) -> ChannelKernels {
                 rule: PhantomData,
             });
         },
-        store: |proof, numbers, bytes| {
+        store: |proof, numbers, head| {
             proof.run(StoreNumbers::<R> {
                 numbers,
-                bytes,
+                head,
                 rule: PhantomData,
             });
         },
@@ -529,6 +443,63 @@ impl<R: ChannelRule> Kernel for WidenBounds<'_, R> {
     }
 }
 
+/// A kernel that computes the numbers of channels. The compiler vectorizes its loop.
+struct ComputeNumbers<'a, R> {
+    most: f32,
+    channels: ChannelNumbers<'a>,
+    rule: PhantomData<R>,
+}
+
+impl<R: ChannelRule> Kernel for ComputeNumbers<'_, R> {
+    #[inline(always)]
+    fn run<S: InstructionSet>(self, _: S) {
+        let ChannelNumbers {
+            factors,
+            offsets,
+            words,
+        } = self.channels;
+        for ((factor, offset), word) in factors.iter_mut().zip(offsets).zip(words) {
+            let [scale, new_offset, new_factor] = R::numbers(self.most, [*factor, *offset]);
+            (*factor, *offset, *word) = (new_factor, new_offset, scale.to_bits());
+        }
+    }
+}
+
+/// A kernel that stores the numbers of the channels of a head. The compiler vectorizes its loops.
+struct StoreNumbers<'a, R> {
+    numbers: ChannelNumbers<'a>,
+    head: &'a mut [u8],
+    rule: PhantomData<R>,
+}
+
+impl<R: ChannelRule> Kernel for StoreNumbers<'_, R> {
+    #[inline(always)]
+    fn run<S: InstructionSet>(self, _: S) {
+        let ChannelNumbers {
+            factors,
+            offsets,
+            words,
+        } = self.numbers;
+        let bytes = factors.len() * size_of::<R::Number>();
+        let (scales, rest) = self.head.split_at_mut(bytes);
+        let scales: &mut [R::Number] = cast_slice_mut(scales);
+        if R::ALONG_TOKENS {
+            // The words have codes. The factors are the scales.
+            for (bytes, scale) in scales.iter_mut().zip(factors) {
+                *bytes = R::store(*scale);
+            }
+        } else {
+            for (bytes, scale) in scales.iter_mut().zip(words) {
+                *bytes = R::store(f32::from_bits(*scale));
+            }
+        }
+        let targets: &mut [R::Number] = cast_slice_mut(&mut rest[..bytes]);
+        for (bytes, offset) in targets.iter_mut().zip(offsets) {
+            *bytes = R::store(*offset);
+        }
+    }
+}
+
 /// A kernel that encodes values of a token.
 struct EncodeChannels<'e, 'a, R> {
     encoding: &'e mut ChannelEncoding<'a>,
@@ -540,149 +511,210 @@ impl<R: ChannelRule> Kernel for EncodeChannels<'_, '_, R> {
     fn run<S: InstructionSet>(self, s: S) {
         let ChannelEncoding {
             values,
-            factors,
-            offsets,
+            numbers,
             bits,
-            shift,
-            codes,
+            place,
+            heads,
+            stride,
         } = self.encoding;
-        let (most, len) = (f32::from(most(*bits)), const { 4 * S::LANES });
+        let head_dim = place.head_dim;
+        let most = ((1 << *bits) - 1) as f32;
+        // The codes of a token, or of the first token.
+        let first = 2 * size_of::<R::Number>() * head_dim;
+        let [first, width] = match R::ALONG_TOKENS {
+            true => [first, 0],
+            false => {
+                let width = head_dim * *bits / 8;
+                [first + place.token * width, width]
+            }
+        };
+        let channels = numbers.factors.chunks_exact(head_dim);
+        let channels = channels.zip(numbers.offsets.chunks_exact(head_dim));
+        let channels = channels.zip(numbers.words.chunks_exact_mut(head_dim));
+        for (head, ((factors, offsets), words)) in channels.enumerate() {
+            let values = values.part(head * head_dim..(head + 1) * head_dim);
+            let target = &mut heads[head * *stride + first..];
+            let place = TokenInWord::new(place, *bits);
+            let codes = &mut Codes {
+                bits: *bits,
+                place: &place,
+                bytes: &mut target[..width],
+                words,
+            };
+            codes.encode::<R, S>(s, values, [factors, offsets], most);
+            if R::ALONG_TOKENS && place.is_last {
+                let channels = target.chunks_exact_mut(place.bytes);
+                for (channel, word) in channels.zip(&*words) {
+                    channel[place.at..][..4].copy_from_slice(&word.to_le_bytes());
+                }
+            }
+        }
+    }
+}
+
+/// A token in the words of its codes.
+struct TokenInWord {
+    /// Bytes of the codes of a channel.
+    bytes: usize,
+    /// The first byte of the word.
+    at: usize,
+    /// The bits of tokens before it, and their number.
+    kept: u32,
+    shift: u32,
+    is_last: bool,
+}
+
+impl TokenInWord {
+    #[inline(always)]
+    fn new(place: &GroupPlace, bits: usize) -> Self {
+        let bit = place.token * bits;
+        let shift = (bit % 32) as u32;
+        TokenInWord {
+            bytes: place.tokens * bits / 8,
+            at: bit / 32 * 4,
+            kept: (1 << shift) - 1,
+            shift,
+            is_last: bit % 32 + bits == 32,
+        }
+    }
+}
+
+/// The codes of a token and a head.
+struct Codes<'a> {
+    bits: usize,
+    place: &'a TokenInWord,
+    /// Codes next to each other.
+    bytes: &'a mut [u8],
+    /// The words of codes that are apart, one per channel.
+    words: &'a mut [u32],
+}
+
+impl Codes<'_> {
+    #[inline(always)]
+    fn encode<R: ChannelRule, S: InstructionSet>(
+        &mut self,
+        s: S,
+        values: Values<'_>,
+        [factors, offsets]: [&[f32]; 2],
+        most: f32,
+    ) {
+        let len = const { 4 * S::LANES };
         let pairs = values.pairs::<S>();
         let numbers = S::chunks(factors).as_chunks::<4>().0.iter();
         let numbers = numbers.zip(S::chunks(offsets).as_chunks::<4>().0);
-        for (index, (factors, offsets)) in numbers.enumerate() {
-            let numbers = [factors, offsets].map(|[a, b, c, d]| {
-                [
-                    s.load_f32(*a),
-                    s.load_f32(*b),
-                    s.load_f32(*c),
-                    s.load_f32(*d),
-                ]
-            });
+        let mut done = 0;
+        for (index, (&[a, b, c, d], &[e, f, g, h])) in numbers.enumerate() {
+            let factors = [s.load_f32(a), s.load_f32(b), s.load_f32(c), s.load_f32(d)];
+            let offsets = [s.load_f32(e), s.load_f32(f), s.load_f32(g), s.load_f32(h)];
             let ([a, b], [c, d]) = (pairs.load(s, 2 * index), pairs.load(s, 2 * index + 1));
             let x = R::round(s, [a, b, c, d]);
-            let block = s.store_u8_even(R::scale(s, x, numbers, most));
+            let codes = s.store_u8_even(R::scale(s, x, [factors, offsets], most));
             if R::ALONG_TOKENS {
-                join(cast_slice(&block), *shift, &mut codes[index * len..][..len]);
-            } else if *bits == 8 {
-                codes[index * len..][..len].copy_from_slice(cast_slice(&block));
+                self.add(done, cast_slice(&codes));
+            } else if self.bits == 8 {
+                self.bytes[done..][..len].copy_from_slice(cast_slice(&codes));
             } else {
-                let packed = s.pack_u4(block);
-                codes[index * len / 2..][..len / 2].copy_from_slice(cast_slice(&packed));
+                let packed = s.pack_u4(codes);
+                self.bytes[done / 2..][..len / 2].copy_from_slice(cast_slice(&packed));
             }
+            done += len;
         }
-        let done = values.len() / len * len;
-        let mut rest = [0.0; MOST_OF_BLOCK];
+        if done == values.len() {
+            return;
+        }
+        let (mut rest, mut codes) = ([0.0; MOST_OF_BLOCK], [0; MOST_OF_BLOCK]);
         values.part(done..values.len()).widen(s, &mut rest);
-        let mut rest_of_codes = [0; MOST_OF_BLOCK];
         let numbers = factors[done..].iter().zip(&offsets[done..]);
-        for ((code, x), (factor, offset)) in rest_of_codes.iter_mut().zip(rest).zip(numbers) {
-            let x = R::scale_lane(R::round_lane(x), [*factor, *offset], most);
-            *code = f32_to_u8_even(x);
+        for ((code, x), (factor, offset)) in codes.iter_mut().zip(rest).zip(numbers) {
+            *code = f32_to_u8_even(R::scale_lane(R::round_lane(x), [*factor, *offset], most));
         }
+        let codes = &codes[..values.len() - done];
         if R::ALONG_TOKENS {
-            join(&rest_of_codes, *shift, &mut codes[done..values.len()]);
-        } else if *bits == 8 {
-            let rest = &mut codes[done..];
-            rest.copy_from_slice(&rest_of_codes[..rest.len()]);
+            self.add(done, codes);
+        } else if self.bits == 8 {
+            self.bytes[done..].copy_from_slice(codes);
         } else {
-            let pairs = rest_of_codes.as_chunks().0;
-            for (byte, [even, odd]) in codes[done / 2..].iter_mut().zip(pairs) {
+            let target = self.bytes[done / 2..].iter_mut();
+            for (byte, [even, odd]) in target.zip(codes.as_chunks().0) {
                 *byte = (*even).min(15) << 4 | (*odd).min(15);
             }
         }
     }
-}
 
-/// Joins the codes of a token to those of earlier ones.
-#[inline(always)]
-fn join(codes: &[u8], shift: usize, bytes: &mut [u8]) {
-    for (byte, code) in bytes.iter_mut().zip(codes) {
-        let earlier = if shift == 0 { 0 } else { *byte };
-        *byte = earlier | code << shift;
+    /// Adds codes to the words of their channels.
+    #[inline(always)]
+    fn add(&mut self, first: usize, codes: &[u8]) {
+        let (kept, shift) = (self.place.kept, self.place.shift);
+        for (word, code) in self.words[first..].iter_mut().zip(codes) {
+            *word = *word & kept | u32::from(*code) << shift;
+        }
     }
 }
 
-/// A kernel that decodes codes of a token.
-struct DecodeChannels<'d, 'a, R> {
-    decoding: &'d mut ChannelDecoding<'a>,
+/// A kernel that decodes a token. The compiler vectorizes its loops.
+struct DecodeChannels<'e, 'a, R> {
+    decoding: &'e mut ChannelDecoding<'a>,
     rule: PhantomData<R>,
 }
+
+/// Codes that are unpacked together.
+const UNPACKED: usize = 128;
 
 impl<R: ChannelRule> Kernel for DecodeChannels<'_, '_, R> {
     #[inline(always)]
-    fn run<S: InstructionSet>(self, s: S) {
-        let &mut ChannelDecoding {
-            codes: source,
-            step,
-            byte,
-            shift,
-            bits,
-            scales,
-            offsets,
-            ref mut values,
-        } = self.decoding;
-        let most = most(bits);
-        for (index, values) in values.chunks_mut(DECODED).enumerate() {
-            let first = index * DECODED;
-            let mut unpacked = [0; DECODED];
-            let codes = if R::ALONG_TOKENS {
-                let channels = source[first * step..].chunks_exact(step);
-                for (code, bytes) in unpacked[..values.len()].iter_mut().zip(channels) {
-                    *code = bytes[byte];
-                }
-                for code in &mut unpacked {
-                    *code = *code >> shift & most;
-                }
-                &unpacked
-            } else if bits == 8 {
-                &source[first..][..values.len()]
-            } else {
-                let bytes = source[first / 2..].iter();
-                for ([even, odd], byte) in unpacked.as_chunks_mut().0.iter_mut().zip(bytes) {
-                    (*even, *odd) = (byte >> 4, byte & 15);
-                }
-                &unpacked[..]
-            };
-            let [scales, offsets] = [scales, offsets].map(|bytes| &bytes[first * R::UNIT..]);
-            R::decode(s, codes, [scales, offsets], values);
-        }
-    }
-}
-
-/// A kernel that computes the numbers of channels.
-struct ComputeNumbers<'a, R> {
-    most: f32,
-    /// The smallest values, which become factors; the largest ones, which become offsets; the scales.
-    bounds_and_scales: [&'a mut [f32]; 3],
-    rule: PhantomData<R>,
-}
-
-impl<R: ChannelRule> Kernel for ComputeNumbers<'_, R> {
-    #[inline(always)]
     fn run<S: InstructionSet>(self, _: S) {
-        let [smallest, largest, scales] = self.bounds_and_scales;
-        for ((first, second), to) in smallest.iter_mut().zip(largest).zip(scales) {
-            let ChannelNumbers {
-                scale,
-                offset,
-                factor,
-            } = R::numbers(self.most, [*first, *second]);
-            (*first, *second, *to) = (factor, offset, scale);
+        let ChannelDecoding {
+            bits,
+            place,
+            heads,
+            bytes,
+            values,
+        } = self.decoding;
+        let head_dim = place.head_dim;
+        let width = head_dim * size_of::<R::Number>();
+        let heads = heads.chunks_exact(*bytes);
+        for (head, values) in heads.zip(values.chunks_exact_mut(head_dim)) {
+            let (numbers, codes) = head.split_at(2 * width);
+            let (scales, offsets) = numbers.split_at(width);
+            let (scales, offsets) = (cast_slice(scales), cast_slice(offsets));
+            if R::ALONG_TOKENS {
+                let (each, bit) = (place.tokens * *bits / 8, place.token * *bits);
+                let mut channels = codes.chunks_exact(each);
+                let mut unpacked = [0; UNPACKED];
+                for (index, values) in values.chunks_mut(UNPACKED).enumerate() {
+                    for (code, channel) in unpacked[..values.len()].iter_mut().zip(&mut channels) {
+                        *code = channel[bit / 8];
+                    }
+                    for code in &mut unpacked {
+                        *code = *code >> (bit % 8) & ((1 << *bits) - 1);
+                    }
+                    let first = index * UNPACKED;
+                    decode::<R>(&unpacked, [&scales[first..], &offsets[first..]], values);
+                }
+            } else if *bits == 8 {
+                let codes = &codes[place.token * head_dim..][..head_dim];
+                decode::<R>(codes, [scales, offsets], values);
+            } else {
+                let codes = &codes[place.token * head_dim / 2..][..head_dim / 2];
+                let mut unpacked = [0; UNPACKED];
+                let parts = codes.chunks(UNPACKED / 2).zip(values.chunks_mut(UNPACKED));
+                for (index, (codes, values)) in parts.enumerate() {
+                    for (pair, byte) in unpacked.as_chunks_mut().0.iter_mut().zip(codes) {
+                        *pair = [*byte >> 4, *byte & 15];
+                    }
+                    let first = index * UNPACKED;
+                    decode::<R>(&unpacked, [&scales[first..], &offsets[first..]], values);
+                }
+            }
         }
     }
 }
 
-/// A kernel that stores numbers.
-struct StoreNumbers<'a, R> {
-    numbers: &'a [f32],
-    bytes: &'a mut [u8],
-    rule: PhantomData<R>,
-}
-
-impl<R: ChannelRule> Kernel for StoreNumbers<'_, R> {
-    #[inline(always)]
-    fn run<S: InstructionSet>(self, s: S) {
-        R::store(s, self.numbers, self.bytes);
+/// Decodes codes by their scales and offsets.
+#[inline(always)]
+fn decode<R: ChannelRule>(codes: &[u8], [scales, offsets]: [&[R::Number]; 2], values: &mut [f32]) {
+    let numbers = scales.iter().zip(offsets);
+    for ((x, code), (scale, offset)) in values.iter_mut().zip(codes).zip(numbers) {
+        *x = R::value(f32::from(*code), R::load(*scale), R::load(*offset));
     }
 }
