@@ -637,7 +637,8 @@ impl World {
             let room = end.saturating_sub(sums.addr()) / size_of::<f64>();
             let row = heads.max(1).saturating_mul(pairs);
             let len = rows.saturating_mul(row);
-            let fits = sums.is_null() || len <= room || len >= usize::MAX / 16;
+            let most = isize::MAX.unsigned_abs() / size_of::<f64>();
+            let fits = sums.is_null() || len <= room || len > most;
             rope_pair_gradients {
                 sums,
                 rows: if fits { rows } else { room / row },

@@ -531,7 +531,7 @@ fn channels_from(x: &rope_operand, first: usize) -> rope_operand {
         2
     };
     let mut rest = *x;
-    rest.data = rest.data.wrapping_byte_add(first * size);
+    rest.data = rest.data.wrapping_byte_add(first.wrapping_mul(size));
     rest.len = rest.len.saturating_sub(first);
     rest.layout.shape[3] -= first;
     rest
