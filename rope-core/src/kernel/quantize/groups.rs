@@ -207,6 +207,9 @@ trait GroupCode: Convert8 {
     /// True if [`GroupCode::put`] encodes even and odd elements.
     const INTERLEAVES: bool;
 
+    /// The fewest values of a group.
+    const LEAST: usize;
+
     /// Encodes four vectors of values, or two pairs of even and odd ones.
     fn put<S: SimdQuant>(s: S, x: [S::F32; 4], even_odd: bool, target: &mut [u8]);
 }
@@ -229,6 +232,7 @@ impl GroupCode for E2m1 {
     const DIVIDES: bool = false;
     const BOUNDS: CodeBounds = bounds(Self::LARGEST, 1);
     const INTERLEAVES: bool = false;
+    const LEAST: usize = LEAST;
 
     #[inline(always)]
     fn put<S: SimdQuant>(s: S, x: [S::F32; 4], _: bool, target: &mut [u8]) {
@@ -242,6 +246,7 @@ impl GroupCode for E4m3 {
     const DIVIDES: bool = true;
     const BOUNDS: CodeBounds = bounds(Self::LARGEST, 3);
     const INTERLEAVES: bool = true;
+    const LEAST: usize = 2 * LEAST;
 
     #[inline(always)]
     fn put<S: SimdQuant>(s: S, x: [S::F32; 4], even_odd: bool, target: &mut [u8]) {
@@ -266,7 +271,7 @@ fn e2m1_to_f32(half: u8) -> f32 {
 /// Creates the kernels of groups of `values` values.
 const fn kernels<C: GroupCode>(values: usize) -> GroupKernels {
     // Vectors of a padded group must fill whole groups.
-    assert!(values.is_power_of_two() && values >= LEAST);
+    assert!(values.is_power_of_two() && values >= C::LEAST);
     GroupKernels {
         values,
         per_byte: C::PER_BYTE,
@@ -520,30 +525,37 @@ fn largest_of_four<E: Convert, S: SimdQuant>(
                 ];
             }
         }
-        1 if const { S::LANES > 4 } => {
-            for (index, lanes) in lanes.iter_mut().enumerate() {
-                *lanes = largest_lanes::<E, S>(s, pairs.get(index..=index).unwrap_or(&[]));
+        // Four chains at a time.
+        _ if pairs.len() == 4 * each => {
+            let (first, second) = pairs.split_at(2 * each);
+            let (a, b) = first.split_at(each);
+            let (c, d) = second.split_at(each);
+            for (((a, b), c), d) in a.iter().zip(b).zip(c).zip(d) {
+                let [of_a, of_b, of_c, of_d] = lanes;
+                lanes = [
+                    larger::<E, S>(s, of_a, *a),
+                    larger::<E, S>(s, of_b, *b),
+                    larger::<E, S>(s, of_c, *c),
+                    larger::<E, S>(s, of_d, *d),
+                ];
             }
         }
         _ => {
-            for (lanes, pairs) in lanes.iter_mut().zip(pairs.chunks(each)) {
-                *lanes = largest_lanes::<E, S>(s, pairs);
+            for (lanes, group) in lanes.iter_mut().zip(pairs.chunks(each)) {
+                for pair in group {
+                    *lanes = larger::<E, S>(s, *lanes, *pair);
+                }
             }
         }
     }
     s.extreme_lanes::<true>(lanes)
 }
 
-/// Returns, per lane, the largest magnitude of a group, ignoring NaNs; 0 of none.
+/// Returns, per lane, the larger of `largest` and the magnitudes of a pair of vectors, ignoring NaNs.
 #[inline(always)]
-fn largest_lanes<E: Convert, S: SimdQuant>(s: S, group: &[[S::Chunk<E::Bits>; 2]]) -> S::F32 {
-    let mut largest = s.splat(0.0);
-    for pair in group {
-        for x in E::read_even_odd(s, *pair) {
-            largest = s.max_magnitude(largest, x);
-        }
-    }
-    largest
+fn larger<E: Convert, S: SimdQuant>(s: S, largest: S::F32, pair: [S::Chunk<E::Bits>; 2]) -> S::F32 {
+    let [a, b] = E::read_even_odd(s, pair);
+    s.max_magnitude(s.max_magnitude(largest, a), b)
 }
 
 /// Encodes at most [`RUN`] groups by their factors, or their divisors.
@@ -558,18 +570,24 @@ fn encode_groups<C: GroupCode, E: Convert, S: SimdQuant>(
     let shift = group.trailing_zeros();
     // The groups of the vectors of a block, from its first one on.
     let after = [0, 1, 2, 3].map(|vector| (vector * S::LANES) >> shift);
-    let even_odd = const { C::INTERLEAVES && S::INTERLEAVES_CODES && E::EVEN_ODD }
-        && group >= const { 2 * S::LANES };
+    // A pair of vectors is in one group.
+    let even_odd =
+        const { C::INTERLEAVES && S::INTERLEAVES_CODES && E::EVEN_ODD && C::LEAST >= 2 * S::LANES };
     let targets = codes.chunks_exact_mut(block / C::PER_BYTE);
     for (index, ([ab, cd], target)) in pairs.as_chunks().0.iter().zip(targets).enumerate() {
         let first = (index * block) >> shift;
-        let by = |vector: usize| s.splat(factors[(first + after[vector]) % RUN]);
-        let by = [by(0), by(1), by(2), by(3)];
-        let ([a, b], [c, d]) = if even_odd {
-            (E::read_even_odd(s, *ab), E::read_even_odd(s, *cd))
+        let by_vector = |vector: usize| s.splat(factors[(first + after[vector]) % RUN]);
+        let (by, a, b, c, d);
+        if even_odd {
+            let [of_ab, of_cd] = [by_vector(0), by_vector(2)];
+            by = [of_ab, of_ab, of_cd, of_cd];
+            [a, b] = E::read_even_odd(s, *ab);
+            [c, d] = E::read_even_odd(s, *cd);
         } else {
-            (E::read(s, *ab), E::read(s, *cd))
-        };
+            by = [by_vector(0), by_vector(1), by_vector(2), by_vector(3)];
+            [a, b] = E::read(s, *ab);
+            [c, d] = E::read(s, *cd);
+        }
         let x = if divides {
             [
                 s.div(a, by[0]),
