@@ -442,18 +442,17 @@ impl<C: GroupCode> PairsWork for EncodeGroups<'_, '_, C> {
             let divides = C::DIVIDES && rule.divides();
             let each = self.group / const { 2 * S::LANES };
             let fours = 4 * self.group / const { 2 * S::LANES };
+            let mut largest = [0.0; RUN];
+            largest_of_all::<E, S>(s, pairs, [each, fours], &mut largest);
             if divides {
-                let factors = factors.as_chunks_mut().0.iter_mut();
-                let targets = factors.zip(scales.chunks_mut(16));
-                for ((factors, scales), pairs) in targets.zip(pairs.chunks(fours)) {
-                    let largest = largest_of_four::<E, S>(s, pairs, each);
-                    *factors = rule.float_scales(C::BOUNDS, largest);
+                let fours = factors.as_chunks_mut().0.iter_mut();
+                let fours = fours.zip(largest.as_chunks().0);
+                for ((factors, largest), scales) in fours.zip(scales.chunks_mut(16)) {
+                    *factors = rule.float_scales(C::BOUNDS, *largest);
                     let made: [u8; 16] = must_cast(*factors);
                     copy_prefix(&made, scales);
                 }
             } else {
-                let mut largest = [0.0; RUN];
-                largest_of_all::<E, S>(s, pairs, [each, fours], &mut largest);
                 // All of a run, whose number the compiler knows.
                 let made = rule.byte_scales(C::BOUNDS, &largest, &mut factors);
                 copy_prefix(&made, scales);
@@ -495,15 +494,19 @@ fn largest_of_all<E: Convert, S: SimdQuant>(
             }
             let mut lanes = s.splat(0.0);
             for _ in 0..const { S::LANES / 4 } {
-                let pairs = pairs.next().unwrap_or(&[]);
-                lanes = s.append_four(lanes, largest_of_four::<E, S>(s, pairs, each));
+                let four = match pairs.next() {
+                    Some(pairs) => largest_of_four::<E, S>(s, pairs, each),
+                    None => [0.0; 4],
+                };
+                lanes = s.append_four(lanes, four);
             }
             *largest = s.store_f32(lanes);
         }
     }
 }
 
-/// Returns the largest magnitudes of at most four groups of `each` pairs of vectors, ignoring NaNs; 0 without a group.
+/// Returns the largest magnitudes of at most four groups of `each` pairs of vectors, ignoring NaNs. With fewer groups,
+/// the other results are not used.
 #[inline(always)]
 fn largest_of_four<E: Convert, S: SimdQuant>(
     s: S,
@@ -525,12 +528,14 @@ fn largest_of_four<E: Convert, S: SimdQuant>(
                 ];
             }
         }
-        // Four chains at a time.
-        _ if pairs.len() == 4 * each => {
-            let (first, second) = pairs.split_at(2 * each);
-            let (a, b) = first.split_at(each);
-            let (c, d) = second.split_at(each);
-            for (((a, b), c), d) in a.iter().zip(b).zip(c).zip(d) {
+        _ => {
+            // Four chains at a time. The first group stands for those that are missing.
+            let first = pairs.get(..each).unwrap_or(&[]);
+            let [b, c, d] = [1, 2, 3].map(|group| {
+                let start = group * each;
+                pairs.get(start..start + each).unwrap_or(first)
+            });
+            for (((a, b), c), d) in first.iter().zip(b).zip(c).zip(d) {
                 let [of_a, of_b, of_c, of_d] = lanes;
                 lanes = [
                     larger::<E, S>(s, of_a, *a),
@@ -538,13 +543,6 @@ fn largest_of_four<E: Convert, S: SimdQuant>(
                     larger::<E, S>(s, of_c, *c),
                     larger::<E, S>(s, of_d, *d),
                 ];
-            }
-        }
-        _ => {
-            for (lanes, group) in lanes.iter_mut().zip(pairs.chunks(each)) {
-                for pair in group {
-                    *lanes = larger::<E, S>(s, *lanes, *pair);
-                }
             }
         }
     }
