@@ -535,7 +535,7 @@ impl<R: ChannelRule> Kernel for EncodeChannels<'_, '_, R> {
             let values = values.part(head * head_dim..(head + 1) * head_dim);
             let target = &mut heads[head * *stride + first..];
             let place = TokenInWord::new(place, *bits);
-            let codes = &mut Codes {
+            let codes = &mut TokenCodes {
                 bits: *bits,
                 place: &place,
                 bytes: &mut target[..width],
@@ -580,7 +580,7 @@ impl TokenInWord {
 }
 
 /// The codes of a token and a head.
-struct Codes<'a> {
+struct TokenCodes<'a> {
     bits: usize,
     place: &'a TokenInWord,
     /// Codes next to each other.
@@ -589,7 +589,7 @@ struct Codes<'a> {
     words: &'a mut [u32],
 }
 
-impl Codes<'_> {
+impl TokenCodes<'_> {
     #[inline(always)]
     fn encode<R: ChannelRule, S: InstructionSet>(
         &mut self,
