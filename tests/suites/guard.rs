@@ -7,7 +7,7 @@ use rope_core::cache::{
 };
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::stages::Scale;
-use rope_core::{Backend, Pairing, Rows, Tensor, TensorMut};
+use rope_core::{Backend, Pairing, Rope, Rows, Tensor, TensorMut};
 use rope_tests::guard::{Edge, Guarded};
 use rope_tests::number::{paint, values};
 use rope_tests::{
@@ -227,6 +227,25 @@ fn cache_of_elements<I: Number, O: Number>(
     }
 }
 
+/// Writes, shifts and reads the first slots of a cache, one for each token.
+fn through(
+    rope: &Rope,
+    (x, shape): (&Guarded<f32>, [usize; 4]),
+    (rows, edge): (&Rows<'_>, Edge),
+    cache: &mut CacheMut<'_>,
+) {
+    let slots = 0..shape[1];
+    let from = Tensor::new(x, shape).expect("a valid tensor");
+    rope.rotate_into(&from, &mut cache.slots(slots.clone()), rows)
+        .expect("slots that fit");
+    rope.rotate(&mut cache.slots(slots.clone()), rows)
+        .expect("slots that fit");
+    let mut back = Guarded::new(x, edge);
+    let mut to = TensorMut::new(&mut back, shape).expect("a valid tensor");
+    rope.apply_into(&cache.as_cache().slots(slots), &mut to)
+        .expect("slots that fit");
+}
+
 /// Tests 8-bit codes, in blocks and with separate scales.
 fn cache_of_codes(source: &mut Source<'_>, shape: [usize; 4], rows: &GuardedRows, edge: Edge) {
     let [_, tokens, heads, head_dim] = shape;
@@ -235,7 +254,6 @@ fn cache_of_codes(source: &mut Source<'_>, shape: [usize; 4], rows: &GuardedRows
         .and_then(|layout| layout.narrow_channels(0..head_dim))
         .expect("a small cache");
     let x = Guarded::new(&values::<f32>(source, tokens * heads * head_dim), edge);
-    let from = Tensor::new(&x, shape).expect("a valid tensor");
     let [given, _] = rows.rows();
     let given = given.with_attention_factor(1.0).expect("a factor");
     let made = |at| QuantScale::Computed { least: 1e-6, at };
@@ -245,14 +263,7 @@ fn cache_of_codes(source: &mut Source<'_>, shape: [usize; 4], rows: &GuardedRows
     for backend in Backend::available() {
         let rope = Rotation::forward(Pairing::Half).plan(backend);
         let through = |cache: &mut CacheMut<'_>| {
-            rope.rotate_into(&from, &mut cache.slots(0..tokens), &given)
-                .expect("slots that fit");
-            rope.rotate(&mut cache.slots(0..tokens), &given)
-                .expect("slots that fit");
-            let mut back = Guarded::new(&x, edge);
-            let mut to = TensorMut::new(&mut back, shape).expect("a valid tensor");
-            rope.apply_into(&cache.as_cache().slots(0..tokens), &mut to)
-                .expect("slots that fit");
+            through(&rope, (&x, shape), (&given, edge), cache);
         };
         let bytes = |len| vec![0x5a_u8; len];
         for code in QuantFormat::ALL {
@@ -315,21 +326,13 @@ fn nothing_beyond_codes_of_groups() {
         let heads = source.within(1, 2);
         let shape = [1, TOKENS, heads, head_dim];
         let x = Guarded::new(&values::<f32>(source, TOKENS * heads * head_dim), edge);
-        let from = Tensor::new(&x, shape).expect("a valid tensor");
         let rows = GuardedRows::new(source, shape, head_dim / 2, edge);
         let [given, _] = rows.rows();
         let given = given.with_attention_factor(1.0).expect("a factor");
         let through = |cache: &mut CacheMut<'_>| {
             for backend in Backend::available() {
                 let rope = Rotation::forward(Pairing::Half).plan(backend);
-                rope.rotate_into(&from, &mut cache.slots(0..TOKENS), &given)
-                    .expect("slots that fit");
-                rope.rotate(&mut cache.slots(0..TOKENS), &given)
-                    .expect("slots that fit");
-                let mut back = Guarded::new(&x, edge);
-                let mut to = TensorMut::new(&mut back, shape).expect("a valid tensor");
-                rope.apply_into(&cache.as_cache().slots(0..TOKENS), &mut to)
-                    .expect("slots that fit");
+                through(&rope, (&x, shape), (&given, edge), cache);
             }
         };
         let layout = CacheLayout::nhd([1, TOKENS, heads, head_dim]).expect("a small cache");

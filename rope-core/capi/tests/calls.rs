@@ -1,4 +1,4 @@
-//! What is the C API's own: enumerations, structs, handles, memory of the caller, statuses and messages. The bodies of
+//! The C API's own parts: enumerations, structs, handles, memory of the caller, statuses and messages. The bodies of
 //! rope-harness run their cases over C as well, and compare the bits of every verb.
 //!
 //! `refusals/*.txt` have the status and the message of each refusal, in the order of the calls; `UPDATE=1` writes them.

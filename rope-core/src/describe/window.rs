@@ -88,6 +88,20 @@ impl Window {
         })
     }
 
+    /// Iterates over the parts, and then over the channels before them, which have no pairs.
+    #[inline]
+    pub(crate) fn all_channels(
+        self,
+        head_dim: usize,
+        pairs: usize,
+    ) -> impl Iterator<Item = WindowPart> {
+        let before = WindowPart {
+            channels: 0..self.first,
+            pairs: 0..0,
+        };
+        self.parts(head_dim, pairs).chain([before])
+    }
+
     /// Returns the layout of heads from the window on, for rows of this width.
     #[inline(never)]
     pub(crate) fn layout(self, layout: &Layout, rotary_dim: usize) -> Result<Layout, Error> {

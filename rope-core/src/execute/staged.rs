@@ -148,12 +148,8 @@ fn run_windowed(
     source: Option<&Operand<'_>>,
     (y, element): (&mut BytesMut<'_>, &'static OutOfPlaceKernels),
 ) {
-    let before = WindowPart {
-        channels: 0..rotation.window.first,
-        pairs: 0..0,
-    };
-    let parts = (rotation.window).parts(pass.shape.head_dim, rotation.rows.pairs);
-    for WindowPart { channels, pairs } in parts.chain([before]) {
+    let parts = (rotation.window).all_channels(pass.shape.head_dim, rotation.rows.pairs);
+    for WindowPart { channels, pairs } in parts {
         let part = Pass {
             shape: Shape {
                 head_dim: channels.len(),

@@ -292,12 +292,8 @@ impl Rope {
         rows: View<'_>,
         attention_factor: f64,
     ) {
-        let before = WindowPart {
-            channels: 0..self.window.first,
-            pairs: 0..0,
-        };
-        let parts = (self.window).parts(x.layout.shape().head_dim, rows.pairs);
-        for WindowPart { channels, pairs } in parts.chain([before]) {
+        let parts = (self.window).all_channels(x.layout.shape().head_dim, rows.pairs);
+        for WindowPart { channels, pairs } in parts {
             let rows = rows.of_pairs(pairs);
             let [source, target] = [x.layout, y.layout]
                 .map(|layout| layout.part(Dimension::Channels, channels.clone()));

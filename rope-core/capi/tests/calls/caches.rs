@@ -185,7 +185,7 @@ fn layouts() -> Vec<(rope_cache_layout, Result<CacheLayout, Error>)> {
     all
 }
 
-/// Returns memory for a cache of any element, in words so that it is aligned: numbers that are valid in every format.
+/// Returns memory for a cache of any element, aligned to words. Its bytes are valid numbers in every format.
 fn memory() -> Vec<u32> {
     let words = (BLOCKS * BLOCK_SIZE * HEADS * 128) as u32;
     (0..words).map(|i| 0x3c00_3c00 + i % 97 * 0x0101).collect()
@@ -670,7 +670,7 @@ fn refusals() {
         n.keys.scales = offsets_of_one.as_ptr().cast_mut().cast();
     });
 
-    // What rope-core refuses.
+    // Refusals of rope-core.
     refused(&|n| n.norm.eps = f32::NAN);
     refused(&|n| n.norm.weight.count = 63);
     refused(&|n| n.scale.count = 9);

@@ -103,8 +103,6 @@ pub(super) struct GroupNumbers {
     /// The first head, and one past the last.
     first: usize,
     end: usize,
-    /// Channels of all of them.
-    values: usize,
     /// The tokens that were seen.
     tokens: usize,
 }
@@ -165,7 +163,6 @@ fn write(
         stage: Stage::Bounds,
         first: 0,
         end: 0,
-        values: 0,
         tokens: 0,
         factors: [0.0; VALUES],
         offsets: [0.0; VALUES],
@@ -182,9 +179,7 @@ fn write(
         let is_earlier = |earlier| call.slots().slot(earlier) == Some(slot);
         if !(repeats && (0..index).any(is_earlier)) {
             for first in (0..shape.heads).step_by(heads) {
-                numbers.first = first;
-                numbers.end = shape.heads.min(first + heads);
-                numbers.values = (numbers.end - first) * shape.head_dim;
+                (numbers.first, numbers.end) = (first, shape.heads.min(first + heads));
                 if !write_heads(on, call, [group, index, slot], numbers) {
                     break;
                 }
@@ -205,7 +200,8 @@ fn write_heads(
     numbers.stage = Stage::Bounds;
     numbers.tokens = 0;
     let [lower, upper] = kernels.no_bounds;
-    let all = 0..numbers.values;
+    let head_dim = call.heads(slot).head_dim;
+    let all = 0..(numbers.end - numbers.first) * head_dim;
     numbers.factors[all.clone()].fill(lower);
     numbers.offsets[all.clone()].fill(upper);
     call.run(index, true, numbers);
@@ -219,7 +215,6 @@ fn write_heads(
     numbers.stage = Stage::Codes;
     call.run(index, false, numbers);
     let heads = call.heads(slot);
-    let head_dim = heads.head_dim;
     for head in numbers.first..numbers.end {
         let start = (head - numbers.first) * head_dim;
         let memory = &mut heads.memory[head * heads.stride..][..heads.bytes];
