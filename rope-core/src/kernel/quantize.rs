@@ -10,8 +10,8 @@
 //! | Q8_0 of ggml, by its reference | to nearest, ties away from zero | impossible | 0 |
 //!
 //! ggml's formats of 4 and 5 bits are in [`ggml`], codes with a scale per group of channels in [`groups`], unsigned
-//! codes with a zero point or a minimum in [`zero_point`] (in blocks) and [`asymmetric`] (in any groups), and codes
-//! with a scale per channel in [`channels`].
+//! codes with a zero point or a minimum in [`unsigned`] ([`zero_point`] in blocks, [`asymmetric`] in any groups), and
+//! codes with a scale per channel in [`channels`].
 //!
 //! With AVX-512, 64 codes of E4M3 are 46 vector instructions: 11.5 cycles on Zen 5, which issues four per cycle at
 //! best, and 16 are measured. Rotating as many channels of bf16 takes 11.
@@ -24,6 +24,7 @@ mod channels;
 mod formats;
 mod ggml;
 mod groups;
+mod unsigned;
 mod zero_point;
 
 use core::fmt;
@@ -40,13 +41,14 @@ use crate::simd::convert::{
 };
 use crate::simd::{InstructionSet, Kernel, SimdQuant};
 
-pub(crate) use asymmetric::{AsymmetricGroups, AsymmetricRule, NUMBERS};
+pub(crate) use asymmetric::AsymmetricGroups;
 pub(crate) use channels::{
     ChannelKernels, ChannelNumbers, GroupPlace, KIVI_2, KIVI_4, U4_BY_CHANNEL, U8_BY_CHANNEL,
 };
 pub(crate) use groups::{
     E4M3_IN_64, E4M3_IN_128, GroupEncoding, GroupKernels, GroupRule, MXFP4, MXFP8, NVFP4,
 };
+pub(crate) use unsigned::{AsymmetricRule, NUMBERS};
 
 /// Some heads of equal length, and the targets of their codes.
 #[derive(Debug)]

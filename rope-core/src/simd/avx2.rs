@@ -604,6 +604,15 @@ impl SimdQuant for Avx2 {
     }
 
     #[inline(always)]
+    fn store_u8_truncated(self, [a, b, c, d]: [__m256; 4]) -> [[u8; 8]; 4] {
+        self.in_order(op!({
+            let ab = _mm256_packs_epi32(_mm256_cvttps_epi32(a), _mm256_cvttps_epi32(b));
+            let cd = _mm256_packs_epi32(_mm256_cvttps_epi32(c), _mm256_cvttps_epi32(d));
+            _mm256_packus_epi16(ab, cd)
+        }))
+    }
+
+    #[inline(always)]
     fn pack_u4(self, codes: [[u8; 8]; 4]) -> [[u8; 8]; 2] {
         op!({
             let codes = _mm256_min_epu8(must_cast(codes), _mm256_set1_epi8(15));

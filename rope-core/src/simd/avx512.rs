@@ -748,6 +748,15 @@ impl<const BF16: bool> SimdQuant for Token<BF16> {
     }
 
     #[inline(always)]
+    fn store_u8_truncated(self, [a, b, c, d]: [__m512; 4]) -> [[u8; 16]; 4] {
+        self.in_order(op!({
+            let ab = _mm512_packs_epi32(_mm512_cvttps_epi32(a), _mm512_cvttps_epi32(b));
+            let cd = _mm512_packs_epi32(_mm512_cvttps_epi32(c), _mm512_cvttps_epi32(d));
+            _mm512_packus_epi16(ab, cd)
+        }))
+    }
+
+    #[inline(always)]
     fn pack_u4(self, codes: [[u8; 16]; 4]) -> [[u8; 16]; 2] {
         op!({
             let codes = _mm512_min_epu8(must_cast(codes), _mm512_set1_epi8(15));

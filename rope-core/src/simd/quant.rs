@@ -90,6 +90,17 @@ pub(crate) trait SimdQuant: Simd {
         self.store_by(x, f32_to_u8_even)
     }
 
+    /// f32 from 0 to below 256 to integers of 8 bits, without their fractions.
+    #[inline(always)]
+    fn store_u8_truncated(self, [a, b, c, d]: [Self::F32; 4]) -> [Self::Chunk<u8>; 4] {
+        [
+            Self::map(self.truncate(a), |code: i32| code as u8),
+            Self::map(self.truncate(b), |code: i32| code as u8),
+            Self::map(self.truncate(c), |code: i32| code as u8),
+            Self::map(self.truncate(d), |code: i32| code as u8),
+        ]
+    }
+
     /// Packs unsigned codes, saturated at 15, two per byte, the even element in the high half.
     #[inline(always)]
     fn pack_u4(self, mut codes: [Self::Chunk<u8>; 4]) -> [Self::Chunk<u8>; 2] {
