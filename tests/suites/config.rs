@@ -695,6 +695,23 @@ fn refusals_name_the_key() {
              still, rotary_dim is 128",
         ),
         (
+            r#", "model_type": "cosmos3_edge_text",
+               "rope_parameters": {"rope_type": "default", "rope_theta": 1e8, "mrope_section": [24, 20, 19]}"#,
+            "mrope_section is [24, 20, 19], but must be three counts of pairs, half of the rotated channels in all",
+        ),
+        (
+            r#", "model_type": "cosmos3_edge_text", "head_dim": 64"#,
+            "mrope_section is [24, 20, 20], but must be three counts of pairs, half of the rotated channels in all",
+        ),
+        (
+            r#", "model_type": "hy_v4_vl_text", "qk_rope_head_dim": 128"#,
+            "mrope_section is [12, 10, 10], but must be three counts of pairs, half of the rotated channels in all",
+        ),
+        (
+            r#", "model_type": "longcat_flash", "qk_rope_head_dim": 32"#,
+            "qk_rope_head_dim is 32, but must be as many channels as head_dim, or as its default of 64",
+        ),
+        (
             r#", "rope_theta": 1e4, "rope_scaling": {"type": "linear", "factor": 2},
                "rope_parameters": {"rope_type": "linear", "factor": 4}"#,
             "rope_parameters is {\"rope_type\":\"linear\",\"factor\":4} in the file, and this model's code ignores it \

@@ -75,8 +75,6 @@ const REASONS: &[(&str, &str)] = &[
     ("olmoe/head", NORM_OF_WIDTH),
     ("esmc/head", NORM_OF_WIDTH),
     ("phi/head-on", NORM_OF_WIDTH),
-    ("cosmos3_edge_text/head", SECTIONS),
-    ("hy_v4_vl_text/qk_rope_head_dim", SECTIONS),
     (
         "*/head",
         "the class makes frequencies for head_dim, which do not fit the channels that it rotates, qk_rope_head_dim",
@@ -88,10 +86,6 @@ const REASONS: &[(&str, &str)] = &[
     (
         "mistral4/*",
         "the scale of its queries requires keys of its own, and the rotation does not",
-    ),
-    (
-        "longcat_flash/qk_rope_head_dim",
-        "the class makes frequencies for 64 channels, which do not fit those that it rotates, qk_rope_head_dim",
     ),
     (
         "deepseek_v4/partial-beside",
@@ -133,7 +127,6 @@ const REASONS: &[(&str, &str)] = &[
 
 const NORM_OF_WIDTH: &str =
     "a norm beside the rotation has the width of all heads without head_dim";
-const SECTIONS: &str = "the class requires sections that fill the head, and its default ones do not; time turns the other pairs";
 
 /// Returns the index of the reason for a case that transformers fails with.
 fn reason(id: &str) -> usize {

@@ -91,8 +91,11 @@ impl Arrangement {
                 })
             }
             AxesOf::Wan => Self::Known(Axes::wan(rotary_dim)),
-            AxesOf::MropeInterleaved(default) => {
+            AxesOf::MropeInterleaved(default) | AxesOf::MropeInterleavedWhole(default) => {
                 let sections = sections(rope, default)?;
+                if matches!(axes, AxesOf::MropeInterleavedWhole(_)) {
+                    check_whole(sections, pairs)?;
+                }
                 Self::given(rotary_dim, 3, pairs, &|pair| match pair % 3 {
                     axis if axis > 0 && pair / 3 < sections[axis] => (pair, axis),
                     _ => (pair, 0),
@@ -164,6 +167,20 @@ impl Arrangement {
             } => Frequencies::new(Axes::from(*set_dim), base, scaling)?.arranged(*axes, pairs)?,
         })
     }
+}
+
+/// Checks that sections cover the pairs of a head.
+#[inline(never)]
+fn check_whole([time, rows, columns]: [usize; 3], pairs: usize) -> Result<()> {
+    let sum = time.saturating_add(rows).saturating_add(columns);
+    if sum == pairs {
+        return Ok(());
+    }
+    Err(out_of_range(
+        "mrope_section",
+        format_args!("[{time}, {rows}, {columns}]"),
+        "three counts of pairs, half of the rotated channels in all",
+    ))
 }
 
 /// Returns HunYuan-VL's sections, as many as axes, which cover the pairs.

@@ -172,7 +172,7 @@ impl Reading<'_> {
         }
         let sections = "mrope_section";
         // Only the parameters of the class have the sections that this class requires.
-        if matches!(row.axes, AxesOf::MropeInterleaved(_))
+        if matches!(row.axes, AxesOf::MropeInterleavedWhole(_))
             && row.rope_types == RopeTypes::Default
             && self.parameters.in_file
             && given(rope, sections).is_none()

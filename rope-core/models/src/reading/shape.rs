@@ -111,7 +111,15 @@ impl Reading<'_> {
         {
             self.notes.beside(key, value, false, "qk_rope_head_dim");
         }
-        let rotating = own.or(renamed).unwrap_or(rotating.into());
+        let default = usize::from(rotating);
+        let rotating = own.or(renamed).unwrap_or(default);
+        if quirk == Latent::HeadDimAlike && self.number_or(key, default)? != rotating {
+            return Err(out_of_range(
+                "qk_rope_head_dim",
+                format_args!("{rotating}"),
+                "as many channels as head_dim, or as its default of 64",
+            ));
+        }
         let still = of_layer("qk_nope_head_dim")?.unwrap_or(still.into());
         Ok(Some((rotating, still)))
     }

@@ -255,6 +255,8 @@ pub(crate) enum Latent {
     Usual,
     /// `head_dim` is another name of `qk_rope_head_dim`.
     HeadDimRotates,
+    /// The code makes frequencies for `head_dim`, or the default of `qk_rope_head_dim`, and fails with others.
+    HeadDimAlike,
     /// The parameters cover both parts, and their partial factor selects the rotating one.
     FactorOfBoth,
     /// Layers with a window have separate keys: `swa_qk_nope_head_dim`, or 192, and `swa_qk_rope_head_dim`, or the rest
@@ -470,6 +472,8 @@ pub(crate) enum AxesOf {
     Text,
     Mrope([u8; 3]),
     MropeInterleaved([u8; 3]),
+    /// As `MropeInterleaved`; the code refuses sections that do not cover the head.
+    MropeInterleavedWhole([u8; 3]),
     MropeAlternating([u8; 3]),
     Vision,
     Pixtral,
@@ -495,7 +499,10 @@ impl AxesOf {
     pub(crate) fn has_sections(self) -> bool {
         matches!(
             self,
-            Self::Mrope(_) | Self::MropeInterleaved(_) | Self::MropeAlternating(_)
+            Self::Mrope(_)
+                | Self::MropeInterleaved(_)
+                | Self::MropeInterleavedWhole(_)
+                | Self::MropeAlternating(_)
         )
     }
 

@@ -362,7 +362,7 @@ rows! {
         base: Base::Or(100_000_000),
         parameters: Form::FlatOr(&theta(100_000_000.0)),
         rope_types: RopeTypes::Default,
-        axes: AxesOf::MropeInterleaved([24, 20, 20]),
+        axes: AxesOf::MropeInterleavedWhole([24, 20, 20]),
     };
     "csm" = HALF { base: Base::Or(500_000) };
     "csm_depth_decoder_model" = HALF { base: Base::Or(500_000) };
@@ -687,7 +687,7 @@ rows! {
     "hy_v4_vl_text" = DEEPSEEK {
         pairs: Pairs::Interleaved,
         head: latent(192, 64),
-        axes: AxesOf::MropeInterleaved([12, 10, 10]),
+        axes: AxesOf::MropeInterleavedWhole([12, 10, 10]),
         layers: Rules(&[(indexed_attention, Always)]),
     };
     "hyperclovax" = HALF;
@@ -781,7 +781,11 @@ rows! {
         }),
     };
     "llama4_vision_model" = VISION { pairs: Pairs::Interleaved };
-    "longcat_flash" = DEEPSEEK { depth: Name::Twice(Key::num_layers), base: Base::Or(10_000_000) };
+    "longcat_flash" = DEEPSEEK {
+        depth: Name::Twice(Key::num_layers),
+        head: Head::Latent { still: 128, rotating: 64, quirk: Latent::HeadDimAlike },
+        base: Base::Or(10_000_000),
+    };
     "mellum" = HALF {
         head: Head::Or(128),
         obeys: true,
