@@ -168,7 +168,7 @@ fn write(
         offsets: [0.0; VALUES],
         words: [0; VALUES],
     };
-    let heads = (VALUES / shape.head_dim.max(1)).max(1);
+    let heads = VALUES / shape.head_dim.max(1);
     let mut index = 0;
     while index < shape.batch.saturating_mul(shape.tokens) {
         let Some(slot) = call.slots().slot(index) else {
