@@ -402,7 +402,7 @@ fn ggml_blocks<E: Number + Bits>() {
         for backend in Backend::available() {
             let mut y = vec![0.5; x.len()];
             let count = x.len() / 64;
-            let cache = Cache::coded(&expected, heads(count, 64), CacheFormat::q8_0())
+            let cache = Cache::coded(&expected, heads(count, 64), BlockFormat::Q8_0)
                 .expect("a cache that fits");
             let mut tensor = TensorMut::new(&mut y, [1, count, 1, 64]).expect("a valid tensor");
             rope(backend)
@@ -482,7 +482,7 @@ fn orders_of_roundings<E: Number + Bits>() {
                 let mut cache = CacheMut::coded_with_scales(
                     &mut got,
                     layout,
-                    CacheFormat::int8_round_away(made),
+                    CacheFormat::quantized(QuantFormat::Int8RoundAway, made),
                     &mut scales,
                 )
                 .expect("fits");
@@ -499,7 +499,7 @@ fn orders_of_roundings<E: Number + Bits>() {
 
                 let mut got = vec![0x5a; x.layout().end() / 32 * 34];
                 let mut cache =
-                    CacheMut::coded(&mut got, layout, CacheFormat::q8_0()).expect("whole blocks");
+                    CacheMut::coded(&mut got, layout, BlockFormat::Q8_0).expect("whole blocks");
                 chain
                     .rotate_into(&x, &mut cache.slots(0..tokens), &rows)
                     .expect("slots that are there");
@@ -705,7 +705,7 @@ fn rotated_codes_in_every_layout() {
             &mut CacheMut::coded_with_scales(
                 &mut got,
                 nhd,
-                CacheFormat::int8_round_away(apart),
+                CacheFormat::quantized(QuantFormat::Int8RoundAway, apart),
                 &mut scales,
             )
             .expect("a cache that fits"),
@@ -731,14 +731,18 @@ fn rotated_codes_in_every_layout() {
         }
         let mut got = vec![0x5a; expected.len()];
         into(
-            &mut CacheMut::coded(&mut got, long, CacheFormat::int8_round_away(inline))
-                .expect("a cache that fits"),
+            &mut CacheMut::coded(
+                &mut got,
+                long,
+                CacheFormat::quantized(QuantFormat::Int8RoundAway, inline),
+            )
+            .expect("a cache that fits"),
         );
         assert_eq!(got, expected, "{backend}, int8 with scales inline");
 
         let expected = file.bits::<u8>("q8_0_ref_rows");
         let mut got = vec![0x5a; expected.len()];
-        into(&mut CacheMut::coded(&mut got, nhd, CacheFormat::q8_0()).expect("whole blocks"));
+        into(&mut CacheMut::coded(&mut got, nhd, BlockFormat::Q8_0).expect("whole blocks"));
         assert_eq!(got, expected, "{backend}, Q8_0");
     }
 }
@@ -844,7 +848,7 @@ fn scales_lie_in_the_order_of_their_layout() {
             let mut cache = CacheMut::coded_with_scales(
                 &mut codes,
                 layout,
-                CacheFormat::int8_even(made),
+                CacheFormat::quantized(QuantFormat::Int8Even, made),
                 &mut scales,
             )
             .expect("a cache that fits");
@@ -856,9 +860,13 @@ fn scales_lie_in_the_order_of_their_layout() {
                 )
                 .expect("slots that are there");
             assert_eq!(scales, expected, "{backend}, {at:?}");
-            let cache =
-                Cache::coded_with_scales(&codes, layout, CacheFormat::int8_even(made), &expected)
-                    .expect("a cache that fits");
+            let cache = Cache::coded_with_scales(
+                &codes,
+                layout,
+                CacheFormat::quantized(QuantFormat::Int8Even, made),
+                &expected,
+            )
+            .expect("a cache that fits");
             let mut back = vec![f32::NAN; x.len()];
             let mut tensor = TensorMut::new(&mut back, shape).expect("valid");
             rope(backend)

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use rope_core::axes::{Axes, MixedAngle, MixedFrequencies};
 use rope_core::cache::{
-    Asymmetric, BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, CacheParts, CachePartsMut,
-    CacheShape, CacheStrides, HeadScales, MxScale, QuantFormat, QuantScale, ScaleLayout,
-    ScalePlace, Slots, TileScale,
+    Asymmetric, Cache, CacheFormat, CacheLayout, CacheMut, CacheParts, CachePartsMut, CacheShape,
+    CacheStrides, HeadScales, MxScale, QuantFormat, QuantScale, ScaleLayout, ScalePlace, Slots,
+    TileScale,
 };
 use rope_core::dual_chunk::{DualChunk, DualChunkQuery};
 use rope_core::gradient::{PairGradients, convert_to_base, convert_to_logarithm, convert_to_ratio};
@@ -24,6 +24,7 @@ use rope_core::{
     Shape, Strides, Tensor, TensorMut, TokenAngles, Yarn,
 };
 use rope_models::{Config, Gguf, GgufValue, GridIndexing, initial_axial, initial_mixed};
+use rope_tests::quantize::BLOCKS;
 use rope_tests::{Source, seed};
 
 /// A case: the functions that it calls, `Type: names` for each type; its name; and the function.
@@ -45,9 +46,8 @@ const CASES: &[Case] = cases! {
         "TensorMut: as_tensor layout narrow new reborrow shape split_at";
     cache_layouts:
         "CacheLayout: bytes end hdn hdnx hnd hndx narrow_channels nhd shape strided strides with_offset"
-        "CacheFormat: e4m3 e4m3_in_128 e4m3_in_64 e5m2 e5m2_saturating element from int8_even int8_round_away iq4_nl kivi2 \
-         kivi4 mxfp4 mxfp8 nvfp4 q4_0 q4_1 q5_0 q5_1 q8_0 quantized u4 u4_by_channel u4_in_128 u4_in_32 u4_in_64 u8 \
-         u8_by_channel u8_in_128 u8_in_32 u8_in_64"
+        "CacheFormat: e4m3 e4m3_in_128 e4m3_in_64 element from kivi2 kivi4 mxfp4 mxfp8 nvfp4 quantized u4 \
+         u4_by_channel u8 u8_by_channel"
         "ScaleLayout: hn nh with_groups";
     caches:
         "Cache: coded coded_with_scales layout new slots"
@@ -443,7 +443,7 @@ fn cache_layouts(source: &mut Source<'_>) {
     let _ = (layout.shape(), layout.strides(), layout.end());
     let _ = layout.narrow_channels(range(source));
     let _ = layout.bytes(cache_format(source, &[0.5; 2]));
-    let _ = layout.bytes(CacheFormat::from(source.one_of(&BlockFormat::ALL)));
+    let _ = layout.bytes(CacheFormat::from(source.one_of(&BLOCKS)));
     let _ = layout.bytes(CacheFormat::element::<f32>());
 }
 
@@ -480,35 +480,20 @@ fn cache_format<'a>(source: &mut Source<'_>, list: &'a [f32]) -> CacheFormat<'a>
     let tokens = size(source);
     let rule = source.one_of(&Asymmetric::ALL);
     let channels = source.one_of(&[0, 1, 2, 16, 80, usize::MAX]);
-    match source.below(29) {
+    match source.below(14) {
         0 => CacheFormat::e4m3(scale),
-        1 => CacheFormat::e5m2(scale),
-        2 => CacheFormat::e5m2_saturating(scale),
-        3 => CacheFormat::int8_even(scale),
-        4 => CacheFormat::int8_round_away(scale),
-        5 => CacheFormat::q8_0(),
-        6 => CacheFormat::q4_0(),
-        7 => CacheFormat::q4_1(),
-        8 => CacheFormat::q5_0(),
-        9 => CacheFormat::q5_1(),
-        10 => CacheFormat::iq4_nl(),
-        11 => CacheFormat::mxfp4(power, at),
-        12 => CacheFormat::mxfp8(power, at),
-        13 => CacheFormat::nvfp4(least, at),
-        14 => CacheFormat::e4m3_in_128(tile, at),
-        15 => CacheFormat::e4m3_in_64(tile, at),
-        16 => CacheFormat::u8_in_32(),
-        17 => CacheFormat::u8_in_64(),
-        18 => CacheFormat::u8_in_128(),
-        19 => CacheFormat::u4_in_32(),
-        20 => CacheFormat::u4_in_64(),
-        21 => CacheFormat::u4_in_128(),
-        22 => CacheFormat::u8_by_channel(tokens),
-        23 => CacheFormat::u4_by_channel(tokens),
-        24 => CacheFormat::kivi2(tokens),
-        25 => CacheFormat::kivi4(tokens),
-        26 => CacheFormat::u8(rule, channels, at),
-        27 => CacheFormat::u4(rule, channels, at),
+        1 => source.one_of(&BLOCKS).into(),
+        2 => CacheFormat::mxfp4(power, at),
+        3 => CacheFormat::mxfp8(power, at),
+        4 => CacheFormat::nvfp4(least, at),
+        5 => CacheFormat::e4m3_in_128(tile, at),
+        6 => CacheFormat::e4m3_in_64(tile, at),
+        7 => CacheFormat::u8_by_channel(tokens),
+        8 => CacheFormat::u4_by_channel(tokens),
+        9 => CacheFormat::kivi2(tokens),
+        10 => CacheFormat::kivi4(tokens),
+        11 => CacheFormat::u8(rule, channels, at),
+        12 => CacheFormat::u4(rule, channels, at),
         _ => CacheFormat::quantized(source.one_of(&QuantFormat::ALL), scale),
     }
 }
@@ -539,7 +524,7 @@ impl CacheMemory {
     fn cache(&self, source: &mut Source<'_>) -> Result<Cache<'_>, Error> {
         match self.format {
             0 => Cache::new(&self.floats, self.layout),
-            1 => Cache::coded(&self.bytes, self.layout, source.one_of(&BlockFormat::ALL)),
+            1 => Cache::coded(&self.bytes, self.layout, source.one_of(&BLOCKS)),
             _ => {
                 let format = cache_format(source, &self.list);
                 Cache::coded_with_scales(&self.bytes, self.layout, format, &self.scales)
@@ -550,11 +535,7 @@ impl CacheMemory {
     fn cache_mut(&mut self, source: &mut Source<'_>) -> Result<CacheMut<'_>, Error> {
         match self.format {
             0 => CacheMut::new(&mut self.floats, self.layout),
-            1 => CacheMut::coded(
-                &mut self.bytes,
-                self.layout,
-                source.one_of(&BlockFormat::ALL),
-            ),
+            1 => CacheMut::coded(&mut self.bytes, self.layout, source.one_of(&BLOCKS)),
             _ => {
                 let format = cache_format(source, &self.list);
                 CacheMut::coded_with_scales(&mut self.bytes, self.layout, format, &mut self.scales)

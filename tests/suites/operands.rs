@@ -136,7 +136,7 @@ fn everywhere<E: Number>(
     all.push(bytemuck::cast_slice(&memory).to_vec());
 
     let mut memory = vec![0_u8; layout.bytes(BlockFormat::Q8_0).expect("valid")];
-    let mut cache = CacheMut::coded(&mut memory, layout, CacheFormat::q8_0()).expect("valid");
+    let mut cache = CacheMut::coded(&mut memory, layout, BlockFormat::Q8_0).expect("valid");
     rotate_into(how, plan, &source, &mut cache.slots(&slots), angles);
     all.push(memory);
     all
@@ -335,7 +335,7 @@ fn from_one_cache_into_another() {
     let shape = [1, TOKENS, HEADS, DIM];
     let written = |run: &dyn Fn(&mut CacheMut<'_>)| {
         let mut memory = vec![0_u8; to.bytes(BlockFormat::Q8_0).expect("valid")];
-        run(&mut CacheMut::coded(&mut memory, to, CacheFormat::q8_0()).expect("valid"));
+        run(&mut CacheMut::coded(&mut memory, to, BlockFormat::Q8_0).expect("valid"));
         memory
     };
     let rope = Rope::new(Pairing::Half);

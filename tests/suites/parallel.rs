@@ -344,7 +344,7 @@ fn into_caches(call: &mut dyn FnMut(&mut CacheMut<'_>)) -> Vec<Vec<u8>> {
     }
     for layout in [paged, one_block] {
         let mut memory = vec![0_u8; layout.bytes(BlockFormat::Q8_0).expect("valid")];
-        let cache = CacheMut::coded(&mut memory, layout, CacheFormat::q8_0());
+        let cache = CacheMut::coded(&mut memory, layout, BlockFormat::Q8_0);
         call(&mut cache.expect("valid"));
         written.push(memory);
     }

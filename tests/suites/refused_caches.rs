@@ -254,7 +254,7 @@ fn heads_of_caches() {
     }
     // Channels of Q8_0 are values, not bytes.
     let mut bytes = [0x5a_u8; 68];
-    let cache = CacheMut::coded(&mut bytes, nhd([1, 1, 1, 64]), CacheFormat::q8_0());
+    let cache = CacheMut::coded(&mut bytes, nhd([1, 1, 1, 64]), BlockFormat::Q8_0);
     let mut cache = cache.expect("whole blocks");
     let refusal = rope().apply_into(&ones([1, 1, 1, 68]), &mut cache.slots(0..1));
     refused(refusal, error::cache_heads(1, 68, 1, 64));

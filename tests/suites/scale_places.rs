@@ -3,8 +3,8 @@
 
 use half::bf16;
 use rope_core::cache::{
-    Cache, CacheFormat, CacheLayout, CacheMut, QuantScale, ScaleLayout, ScalePlace, Slots,
-    TileScale,
+    Cache, CacheFormat, CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout, ScalePlace,
+    Slots, TileScale,
 };
 use rope_core::error::CacheError;
 use rope_core::{Backend, Error, Frequencies, Pairing, Rope, Scaling, Tensor, TensorMut};
@@ -103,7 +103,7 @@ fn formats(at: ScalePlace) -> [CacheFormat<'static>; 3] {
     let least = 1e-4;
     [
         CacheFormat::e4m3(QuantScale::Computed { least, at }),
-        CacheFormat::int8_even(QuantScale::Computed { least, at }),
+        CacheFormat::quantized(QuantFormat::Int8Even, QuantScale::Computed { least, at }),
         CacheFormat::e4m3_in_128(TileScale::PowerOfTwo { least }, at),
     ]
 }

@@ -136,7 +136,7 @@ impl<'f> Keys<'f> {
             let mut cache = CacheMut::coded_with_scales(
                 &mut got,
                 self.layout,
-                CacheFormat::int8_round_away(scale),
+                CacheFormat::quantized(QuantFormat::Int8RoundAway, scale),
                 &mut scales,
             )
             .expect("a cache that fits");
@@ -662,8 +662,12 @@ fn half_a_turn_of_codes(
             let rope = Rope::new(pairing).with_backend(backend).expect("available");
             let mut got = x.clone();
             let scale = QuantScale::Divide(1.0.into());
-            let mut cache = CacheMut::coded(&mut got, layout, CacheFormat::int8_even(scale))
-                .expect("a cache that fits");
+            let mut cache = CacheMut::coded(
+                &mut got,
+                layout,
+                CacheFormat::quantized(QuantFormat::Int8Even, scale),
+            )
+            .expect("a cache that fits");
             rope.rotate(&mut cache.slots(0..4), rows)
                 .expect("a slot for each row");
             assert_eq!(got, expected, "{backend}, {pairing:?}, {doing}");

@@ -2,7 +2,7 @@
 //! infinities, any group on every backend, and refusals.
 
 use half::bf16;
-use rope_core::cache::{BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut};
+use rope_core::cache::{BlockFormat, Cache, CacheLayout, CacheMut};
 use rope_core::error::CacheError;
 use rope_core::{Backend, Error, Frequencies, Pairing, Rope, Scaling, Tensor, TensorMut};
 use rope_tests::compare::same_bytes as same;
@@ -12,19 +12,14 @@ use rope_tests::{Number, Source};
 use crate::cache::{in_blocks, out_of_blocks};
 use crate::models::alike;
 
-/// All formats, by both of their names.
-const FORMATS: [(CacheFormat<'static>, &BlockFormat); 6] = [
-    (CacheFormat::u8_in_32(), BlockFormat::U8_IN_32),
-    (CacheFormat::u8_in_64(), BlockFormat::U8_IN_64),
-    (CacheFormat::u8_in_128(), BlockFormat::U8_IN_128),
-    (CacheFormat::u4_in_32(), BlockFormat::U4_IN_32),
-    (CacheFormat::u4_in_64(), BlockFormat::U4_IN_64),
-    (CacheFormat::u4_in_128(), BlockFormat::U4_IN_128),
+const FORMATS: [&BlockFormat; 6] = [
+    BlockFormat::U8_IN_32,
+    BlockFormat::U8_IN_64,
+    BlockFormat::U8_IN_128,
+    BlockFormat::U4_IN_32,
+    BlockFormat::U4_IN_64,
+    BlockFormat::U4_IN_128,
 ];
-
-fn formats() -> impl Iterator<Item = &'static BlockFormat> {
-    FORMATS.into_iter().map(|(_, format)| format)
-}
 
 fn rope(backend: Backend) -> Rope {
     Rope::new(Pairing::Half)
@@ -35,7 +30,7 @@ fn rope(backend: Backend) -> Rope {
 fn of_numpy<E: Number + Bits>() {
     let (file, e) = (Golden::file("codes4/zero_points.txt"), E::NAME);
     let x: Vec<E> = file.bits(&format!("x_{e}"));
-    for format in formats() {
+    for format in FORMATS {
         let name = format.name;
         let expected = file.bits::<u8>(&format!("{name}_{e}"));
         let values: Vec<f32> = file.bits(&format!("{name}_dequant_{e}"));
@@ -61,7 +56,7 @@ fn bytes_of_numpy() {
 #[test]
 fn bytes_of_a_head() {
     let layout = CacheLayout::nhd([1, 1, 1, 128]).expect("a small cache");
-    let bytes = FORMATS.map(|(format, _)| layout.bytes(format).expect("few"));
+    let bytes = FORMATS.map(|format| layout.bytes(format).expect("few"));
     assert_eq!(bytes, [160, 144, 136, 96, 80, 72]);
     let x: Vec<f32> = (0..32).map(|i| (i % 16) as f32 - 4.0).collect();
     for backend in Backend::available() {
@@ -79,7 +74,7 @@ fn bytes_of_a_head() {
 #[test]
 fn nans_and_infinities() {
     let plain: Vec<f32> = (0..128).map(|i| i as f32 - 40.25).collect();
-    for format in formats() {
+    for format in FORMATS {
         let most = if format.bytes > format.values {
             255
         } else {
@@ -138,7 +133,7 @@ fn any_group() {
                 _ => source.unit() * size + offset,
             })
             .collect();
-        for format in formats() {
+        for format in FORMATS {
             let expected = in_blocks(Backend::Scalar, &x, 128, format);
             let values = out_of_blocks(Backend::Scalar, &expected, 128, format);
             for backend in Backend::available() {
@@ -167,36 +162,36 @@ fn rotated_shifted_copied_and_moved() {
         .collect();
     let layout = CacheLayout::nhd([2, 4, heads, head_dim]).expect("a small cache");
     let slots = [6_i64, 1, 0, 7, 3];
-    for ((made, format), backend) in FORMATS
+    for (format, backend) in FORMATS
         .into_iter()
         .flat_map(|format| Backend::available().map(move |backend| (format, backend)))
     {
         let (rope, doing) = (rope(backend), format!("{backend}, {}", format.name));
-        let bytes = layout.bytes(made).expect("few");
+        let bytes = layout.bytes(format).expect("few");
         let [mut one, mut two] = [vec![0x5a; bytes], vec![0x5a; bytes]];
         let mut y = vec![0.0; x.len()];
         let mut step = TensorMut::new(&mut y, shape).expect("a tensor");
         rope.rotate_into(
             &tensor(&x),
-            &mut on(&mut one, layout, made).slots(&slots),
+            &mut on(&mut one, layout, format).slots(&slots),
             &rows,
         )
         .and_then(|()| rope.rotate_into(&tensor(&x), &mut step, &rows))
         .and_then(|()| {
-            let mut cache = on(&mut two, layout, format.into());
+            let mut cache = on(&mut two, layout, format);
             rope.apply_into(&tensor(&y), &mut cache.slots(&slots))
         })
         .expect("slots");
         same(&one, &two, &doing);
         // A shift decodes, rotates and encodes.
         let mut step = TensorMut::new(&mut y, shape).expect("a tensor");
-        rope.rotate(&mut on(&mut one, layout, made).slots(&slots), &back)
+        rope.rotate(&mut on(&mut one, layout, format).slots(&slots), &back)
             .and_then(|()| {
-                let cache = on(&mut two, layout, made);
+                let cache = on(&mut two, layout, format);
                 rope.rotate_into(&cache.as_cache().slots(&slots), &mut step, &back)
             })
             .and_then(|()| {
-                let mut cache = on(&mut two, layout, made);
+                let mut cache = on(&mut two, layout, format);
                 rope.apply_into(&tensor(&y), &mut cache.slots(&slots))
             })
             .expect("slots");
@@ -204,15 +199,15 @@ fn rotated_shifted_copied_and_moved() {
         // Into another format, and through numbers.
         let q8_0 = layout.bytes(BlockFormat::Q8_0).expect("few");
         let [mut direct, mut through] = [vec![0x5a; q8_0], vec![0x5a; q8_0]];
-        let cache = on(&mut one, layout, made);
+        let cache = on(&mut one, layout, format);
         let cache = cache.as_cache();
         let source = cache.slots(&slots);
         let mut step = TensorMut::new(&mut y, shape).expect("a tensor");
-        let mut target = on(&mut direct, layout, CacheFormat::q8_0());
+        let mut target = on(&mut direct, layout, BlockFormat::Q8_0);
         rope.apply_into(&source, &mut target.slots(&slots))
             .and_then(|()| rope.apply_into(&source, &mut step))
             .and_then(|()| {
-                let mut cache = on(&mut through, layout, CacheFormat::q8_0());
+                let mut cache = on(&mut through, layout, BlockFormat::Q8_0);
                 rope.apply_into(&tensor(&y), &mut cache.slots(&slots))
             })
             .expect("slots");
@@ -220,7 +215,7 @@ fn rotated_shifted_copied_and_moved() {
         // A move copies the scale and the zero point too.
         let slot = bytes / 8;
         let moved = one[6 * slot..7 * slot].to_vec();
-        on(&mut one, layout, made)
+        on(&mut one, layout, format)
             .move_slots(&[6_i64], &[5_i64])
             .expect("slots");
         same(&one[5 * slot..6 * slot], &moved, &format!("{doing}, moved"));
@@ -233,18 +228,18 @@ fn tensor(x: &[f32]) -> Tensor<'_, f32> {
     Tensor::new(x, SHAPE).expect("a tensor")
 }
 
-fn on<'a>(memory: &'a mut [u8], layout: CacheLayout, format: CacheFormat<'a>) -> CacheMut<'a> {
+fn on<'a>(memory: &'a mut [u8], layout: CacheLayout, format: &'static BlockFormat) -> CacheMut<'a> {
     CacheMut::coded(memory, layout, format).expect("a cache that fits")
 }
 
 #[test]
 fn refused() {
     let mut memory = [0x5a; 4096];
-    for (format, block) in FORMATS {
+    for block in FORMATS {
         // A width that is no multiple of a group; an odd one too.
         for head_dim in [block.values - 1, block.values + 16, 3 * block.values / 2] {
             let layout = CacheLayout::nhd([1, 2, 1, head_dim]).expect("a small cache");
-            let error = CacheMut::coded(&mut memory, layout, format).expect_err("part of a group");
+            let error = CacheMut::coded(&mut memory, layout, block).expect_err("part of a group");
             assert!(
                 matches!(error, Error::Cache(CacheError::PartOfBlock { .. })),
                 "{error}"
@@ -253,7 +248,7 @@ fn refused() {
         // The room of a scale and a zero point of each group is part of a head.
         let layout = CacheLayout::nhd([1, 2, 1, block.values]).expect("a small cache");
         let needed = 2 * block.bytes;
-        let error = Cache::coded(&memory[..needed - 1], layout, format).expect_err("too short");
+        let error = Cache::coded(&memory[..needed - 1], layout, block).expect_err("too short");
         assert_eq!(
             error,
             Error::Cache(CacheError::Memory {
@@ -261,7 +256,7 @@ fn refused() {
                 given: needed - 1
             })
         );
-        Cache::coded(&memory[..needed], layout, format).expect("enough");
+        Cache::coded(&memory[..needed], layout, block).expect("enough");
     }
     assert!(memory.iter().all(|&byte| byte == 0x5a));
 }

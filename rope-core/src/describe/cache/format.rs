@@ -11,14 +11,14 @@ use crate::kernel::quantize::{
     self, AsymmetricGroups, AsymmetricRule, BlockFormat, GroupRule, NUMBERS,
 };
 
-/// The format of the heads of a cache: elements, codes with their scale, or ggml's blocks. A program links the kernels
-/// of the formats whose constructors it names.
+/// The format of the heads of a cache: elements, or codes with their scales. A [`BlockFormat`] converts into it. A
+/// program links the kernels of the formats that it names.
 ///
 /// ```
-/// use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, QuantScale};
+/// use rope_core::cache::{BlockFormat, CacheFormat, CacheLayout, CacheMut, QuantScale};
 ///
 /// let layout = CacheLayout::nhd([1, 16, 2, 64])?;
-/// let format = CacheFormat::q8_0();
+/// let format = BlockFormat::Q8_0;
 /// let mut memory = [0_u8; 16 * 2 * 64 / 32 * 34];
 /// assert_eq!(memory.len(), layout.bytes(format)?);
 /// let keys = CacheMut::coded(&mut memory, layout, format)?;
@@ -52,51 +52,10 @@ pub(crate) enum Codes<'a> {
     Asymmetric(AsymmetricGroups, ScalePlace),
 }
 
-/// Defines the constructors of 8-bit formats.
-macro_rules! scaled {
-    ($($name:ident $Format:ident $kernels:ident;)+) => {
-        $(
-            #[doc = concat!("Codes of [`QuantFormat::", stringify!($Format), "`].")]
-            pub const fn $name(scale: QuantScale<'a>) -> Self {
-                CacheFormat(Format::Codes(Codes::Scaled(&quantize::$kernels, scale)))
-            }
-        )+
-    };
-}
-
-/// Defines the constructors of block formats.
-macro_rules! blocks {
-    ($($name:ident $Format:ident;)+) => {
-        $(
-            #[doc = concat!("Blocks of [`BlockFormat::", stringify!($Format), "`].")]
-            pub const fn $name() -> Self {
-                CacheFormat(Format::Codes(Codes::Blocks(BlockFormat::$Format)))
-            }
-        )+
-    };
-}
-
 impl<'a> CacheFormat<'a> {
-    scaled! {
-        e4m3 E4m3 E4M3;
-        e5m2 E5m2 E5M2;
-        e5m2_saturating E5m2Saturating E5M2_SATURATING;
-        int8_even Int8Even INT8_EVEN;
-        int8_round_away Int8RoundAway INT8_AWAY;
-    }
-    blocks! {
-        q8_0 Q8_0;
-        q4_0 Q4_0;
-        q4_1 Q4_1;
-        q5_0 Q5_0;
-        q5_1 Q5_1;
-        iq4_nl IQ4_NL;
-        u8_in_32 U8_IN_32;
-        u8_in_64 U8_IN_64;
-        u8_in_128 U8_IN_128;
-        u4_in_32 U4_IN_32;
-        u4_in_64 U4_IN_64;
-        u4_in_128 U4_IN_128;
+    /// Codes of [`QuantFormat::E4m3`].
+    pub const fn e4m3(scale: QuantScale<'a>) -> Self {
+        CacheFormat::scaled(&quantize::E4M3, scale)
     }
 
     /// Plain elements.
@@ -104,16 +63,28 @@ impl<'a> CacheFormat<'a> {
         CacheFormat(Format::Element(E::OUT_OF_PLACE, E::IN_PLACE))
     }
 
-    /// Codes of a format that is selected at run time: the program links all of them.
+    /// Codes of an 8-bit format. A program that selects the format at run time links all of them.
+    ///
+    /// ```
+    /// use rope_core::cache::{CacheFormat, HeadScales, QuantFormat, QuantScale};
+    ///
+    /// let scale = QuantScale::Divide(HeadScales::Same(0.5));
+    /// let format = CacheFormat::quantized(QuantFormat::Int8Even, scale);
+    /// ```
+    #[doc(alias("e5m2", "e5m2_saturating", "int8_even", "int8_round_away"))]
     #[inline(always)]
-    pub fn quantized(format: QuantFormat, scale: QuantScale<'a>) -> Self {
+    pub const fn quantized(format: QuantFormat, scale: QuantScale<'a>) -> Self {
         match format {
             QuantFormat::E4m3 => CacheFormat::e4m3(scale),
-            QuantFormat::E5m2 => CacheFormat::e5m2(scale),
-            QuantFormat::E5m2Saturating => CacheFormat::e5m2_saturating(scale),
-            QuantFormat::Int8Even => CacheFormat::int8_even(scale),
-            QuantFormat::Int8RoundAway => CacheFormat::int8_round_away(scale),
+            QuantFormat::E5m2 => CacheFormat::scaled(&quantize::E5M2, scale),
+            QuantFormat::E5m2Saturating => CacheFormat::scaled(&quantize::E5M2_SATURATING, scale),
+            QuantFormat::Int8Even => CacheFormat::scaled(&quantize::INT8_EVEN, scale),
+            QuantFormat::Int8RoundAway => CacheFormat::scaled(&quantize::INT8_AWAY, scale),
         }
+    }
+
+    const fn scaled(kernels: &'static quantize::QuantKernels, scale: QuantScale<'a>) -> Self {
+        CacheFormat(Format::Codes(Codes::Scaled(kernels, scale)))
     }
 
     /// MXFP4 of OCP's Microscaling Formats 1.0: codes of E2M1, two per byte, the even channel in the low half, and a

@@ -278,13 +278,13 @@ impl CacheLayout {
     /// Returns the fewest bytes of a cache with this layout and storage format.
     ///
     /// ```
-    /// use rope_core::cache::{CacheFormat, CacheLayout, QuantScale, ScalePlace};
+    /// use rope_core::cache::{BlockFormat, CacheFormat, CacheLayout, QuantScale, ScalePlace};
     ///
     /// // 4 pages of 16 slots, 2 heads of 64 channels.
     /// let layout = CacheLayout::nhd([4, 16, 2, 64])?;
     /// assert_eq!(layout.bytes(CacheFormat::element::<f32>())?, 4 * 16 * 2 * 64 * 4);
     /// assert_eq!(layout.bytes(CacheFormat::e4m3(QuantScale::Divide(0.5.into())))?, 4 * 16 * 2 * 64);
-    /// assert_eq!(layout.bytes(CacheFormat::q8_0())?, 4 * 16 * 2 * 64 / 32 * 34);
+    /// assert_eq!(layout.bytes(BlockFormat::Q8_0)?, 4 * 16 * 2 * 64 / 32 * 34);
     /// // An f32 scale after the codes of each head.
     /// let layout = CacheLayout::nhd([4, 16, 2, 68])?.narrow_channels(0..64)?;
     /// let scale = QuantScale::Computed { at: ScalePlace::Inline(64), least: 1e-6 };
